@@ -1,0 +1,112 @@
+// Package broker is the MQTT server: listeners, sessions, topics,
+// permissions and delivery. The rest of the program sees only what this file
+// declares, whatever engine stands behind it.
+package broker
+
+import (
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Message is one application message, in either direction.
+type Message struct {
+	Topic   string
+	Payload []byte
+	QoS     byte
+	Retain  bool
+
+	// The rest are MQTT 5 properties; zero values are left out on the wire
+	// and 3.1.1 clients never see them.
+	Expiry          time.Duration // time left, rounded up to seconds; 0 means none
+	ContentType     string
+	ResponseTopic   string
+	CorrelationData []byte
+	UserProperties  []UserProperty
+}
+
+// A UserProperty is one MQTT 5 user property. Order and repeats are kept.
+type UserProperty struct{ Key, Value string }
+
+// Property returns the value of the first user property with the key, or "".
+func (m *Message) Property(key string) string {
+	for _, p := range m.UserProperties {
+		if p.Key == key {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+// A Client is one connected MQTT client. It is immutable and comparable by
+// pointer: a reconnect makes a new one.
+type Client struct {
+	ID        string
+	Principal *protocol.Principal
+	Remote    net.Addr
+	Listener  string // name of the listener it came in by
+	Version   byte   // 4 for MQTT 3.1.1, 5 for MQTT 5
+}
+
+// A Publication is a message a client published. It, its payload and its
+// properties are valid only until the handler returns.
+type Publication struct {
+	Client *Client
+	Message
+}
+
+// Credentials are what a client showed on CONNECT.
+type Credentials struct {
+	ClientID string
+	Username string
+	Password []byte
+	Peer     *x509.Certificate // verified client certificate, nil without one
+	Remote   net.Addr
+	Listener string
+}
+
+// A Verdict is the answer to "may this client do that". The zero value
+// allows; otherwise Reason is an MQTT 5 reason code (0x87 not authorized
+// for most) and Text is told to MQTT 5 clients.
+type Verdict struct {
+	Reason byte
+	Text   string
+}
+
+// NotAuthorized refuses with reason code 0x87.
+func NotAuthorized(text string) Verdict { return Verdict{Reason: 0x87, Text: text} }
+
+// Allowed reports whether the verdict lets the action pass.
+func (v Verdict) Allowed() bool { return v.Reason == 0 }
+
+// Permissions decides about topics. It is asked for every publish of a
+// client (wills included, when they fire) and every subscription, on the
+// message path: implementations must be fast and must not block.
+type Permissions interface {
+	MayPublish(c *Client, topic string, retain bool) Verdict
+	MaySubscribe(c *Client, filter string) Verdict // $share/g/F is asked as F
+}
+
+// Presence is told about connections and subscriptions, in order per client.
+// Calls must not block.
+type Presence interface {
+	Connected(c *Client)
+	Disconnected(c *Client, reason string)
+	Subscribed(c *Client, filter string)
+	Unsubscribed(c *Client, filter string)
+}
+
+// Options configure a [Broker].
+type Options struct {
+	// Authenticate yields the principal behind a CONNECT, or an error that
+	// refuses it. The answer never tells the client which part was wrong.
+	Authenticate func(ctx context.Context, shown Credentials) (*protocol.Principal, error)
+	Permissions  Permissions
+	Presence     Presence // optional
+	Log          *slog.Logger
+	MaxPacket    int // bytes, default 1 MiB and some room for the topic and properties
+}

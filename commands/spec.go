@@ -1,0 +1,51 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Effect says what running a command does to the world. It drives
+// deduplication, caching, audit and hints to models.
+type Effect uint8
+
+// The effects, weakest first.
+const (
+	Read  Effect = iota // changes nothing
+	Write               // changes the bridge's own state; safe to repeat after a crash
+	Act                 // makes something happen outside; its claim is durable before dispatch
+)
+
+// A Spec declares a command, beside its handler and its parameter struct.
+type Spec struct {
+	Name    string   // family.verb
+	Aliases []string // old names, answered with a deprecation warning (PROTOCOL §7)
+	Summary string   // one sentence
+	Effect  Effect
+	Action  string          // what policy decides on, family:verb
+	Async   bool            // takes params.async: answers at once with a task_id
+	Errors  []protocol.Code // besides those any command may answer with
+	Example string          // params as JSON, valid against the schema
+}
+
+// A Handler runs a command. Errors built with [protocol.Errorf] reach the
+// caller as they are; any other reaches it as 5000 and the log with its cause.
+type Handler[P, R any] func(ctx context.Context, call *Call, params P) (R, error)
+
+// A Resource is what a command acts on, as policy sees it.
+type Resource struct {
+	Type  string // family, "skill"
+	ID    string
+	Space protocol.SpaceID
+}
+
+// A Targeter is a parameter struct that knows which resource it is about.
+type Targeter interface{ Target() Resource }
+
+// An Authorizer decides whether a principal may run a command and for whom it
+// may speak. A refusal is a *protocol.Error with a 2xxx code.
+type Authorizer interface {
+	Authorize(ctx context.Context, who *protocol.Principal, action string, on Resource) error
+	ActFor(ctx context.Context, who *protocol.Principal, senderID string) error
+}
