@@ -1,0 +1,47 @@
+# AI Bridge: everything a developer or an operator types.
+SHELL := /bin/bash
+GO    ?= go
+DATA  ?= .data
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+export CGO_ENABLED ?= 0
+
+.PHONY: help run build test unit race fmt vet lint docs bench fuzz clean
+
+help: ## show this help
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+run: build ## build and start a bridge on loopback that lets everybody in
+	bin/aibridge serve --dev --data $(DATA)
+
+build: ## build bin/aibridge
+	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/aibridge ./cmd/aibridge
+
+test: fmt vet docs race ## everything that must pass
+
+fmt: ## fail if a file is not gofmt-ed
+	@files=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$files" || { echo "not gofmt-ed:"; echo "$$files"; exit 1; }
+
+vet: ## go vet
+	$(GO) vet ./...
+
+unit: ## the tests without the race detector (quick)
+	$(GO) test ./...
+
+race: ## the tests with the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
+
+lint: ## golangci-lint, at the version CI of contributors uses
+	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run
+
+docs: build ## fail if generated documentation is out of date
+	@bin/aibridge describe --markdown | diff -u docs/commands.md - || { echo "docs/commands.md is stale: bin/aibridge describe --markdown > docs/commands.md"; exit 1; }
+
+bench: ## the benchmarks of every package, once
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## every fuzz target for FUZZTIME (default 20s)
+	@for pkg in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
+		echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-20s} $$pkg || exit 1; done; done
+
+clean: ## remove what was built and the development data
+	rm -rf bin $(DATA)

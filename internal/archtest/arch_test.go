@@ -1,0 +1,112 @@
+// Package archtest keeps the rule of who may import whom.
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/aibridge/aibridge/"
+
+// rooms says for every package, by longest matching prefix, which of our
+// packages it may import. "*" means any; subpackages are included.
+var rooms = map[string][]string{
+	"protocol":            {},
+	"commands":            {"protocol", "commands"},
+	"registry":            {"protocol", "commands", "registry"},
+	"task":                {"protocol", "commands"},
+	"security":            {"protocol", "commands"},
+	"broker":              {"protocol", "broker"},
+	"client":              {"protocol", "client"},
+	"agent":               {"protocol", "client", "agent"},
+	"api":                 {"protocol", "commands", "api"},
+	"bench":               {"protocol", "client", "broker", "bench"},
+	"internal/natsd":      {},
+	"internal/store":      {"protocol", "commands", "broker", "registry", "task"},
+	"internal/mqttdoor":   {"protocol", "commands", "broker"},
+	"internal/app":        {"*"},
+	"internal/bridgetest": {"*"},
+	"internal/archtest":   {},
+	"cmd":                 {"protocol", "commands", "client", "agent", "bench", "internal/app"},
+	"examples":            {"protocol", "client"},
+}
+
+// only says which packages may import a library that is kept in one place.
+var only = map[string][]string{
+	"github.com/nats-io/": {"internal/natsd", "internal/store", "bench"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
+	for _, p := range list(t) {
+		room := strings.TrimPrefix(p.ImportPath, module)
+		allowed, ok := match(room)
+		if !ok {
+			t.Errorf("%s has no place in the house: add it to rooms", room)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if inner, ours := strings.CutPrefix(imp, module); ours && !permits(allowed, inner) {
+				t.Errorf("%s may not import %s", room, inner)
+			}
+			for lib, keepers := range only {
+				if strings.HasPrefix(imp, lib) && !permits(keepers, room) {
+					t.Errorf("%s may not import %s, only %v may", room, imp, keepers)
+				}
+			}
+		}
+	}
+}
+
+func match(room string) (allowed []string, ok bool) {
+	longest := -1
+	for prefix, a := range rooms {
+		if within(room, prefix) && len(prefix) > longest {
+			longest, allowed, ok = len(prefix), a, true
+		}
+	}
+	return allowed, ok
+}
+
+func permits(allowed []string, room string) bool {
+	for _, a := range allowed {
+		if a == "*" || within(room, a) {
+			return true
+		}
+	}
+	return false
+}
+
+func within(room, prefix string) bool {
+	return room == prefix || strings.HasPrefix(room, prefix+"/")
+}
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	if len(pkgs) < 5 {
+		t.Fatalf("found only %d packages", len(pkgs))
+	}
+	return pkgs
+}
