@@ -74,3 +74,20 @@ func (r Rule) Check(s string) string {
 // A Serial is a certificate's serial number: exactly 16 hexadecimal digits,
 // any case on the wire, lower case inside (PROTOCOL §5).
 type Serial string
+
+// ParseSerial reads the serial of a certificate. What is not one is 2005.
+func ParseSerial(s string) (Serial, error) {
+	if len(s) != 16 {
+		return "", malformedSerial("must have 16 hexadecimal digits")
+	}
+	for _, c := range []byte(s) {
+		if hex := c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'; !hex {
+			return "", malformedSerial("must have 16 hexadecimal digits")
+		}
+	}
+	return Serial(strings.ToLower(s)), nil
+}
+
+func malformedSerial(reason string) *Error {
+	return Errorf(CertificateUnknown, "malformed certificate serial").With("reason", reason)
+}

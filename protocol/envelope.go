@@ -1,0 +1,119 @@
+package protocol
+
+import "time"
+
+// Limits of the envelope (PROTOCOL §1). Lengths count characters.
+const (
+	MaxIDLength      = 64  // of an envelope's id
+	MaxCommandLength = 128 // of a command's or an event's name
+	MaxSenderLength  = 64  // of metadata.sender_id
+	MaxTraceLength   = 128 // of metadata.trace_id
+
+	DefaultTimeout = 30 * time.Second  // of a request that names none
+	MaxTimeout     = 600 * time.Second // that a request may name
+)
+
+// A Request asks for a command to be run.
+type Request struct {
+	Version   string
+	ID        string // chosen by the sender, 1 to 64 characters
+	Timestamp int64  // Unix milliseconds; 0 from a device without a clock
+	Command   string
+	Params    []byte // raw JSON object, never empty after decoding
+	Metadata  Metadata
+	Extension []byte // raw JSON object with vendor data, nil without one
+
+	// Deprecations are the old forms met while decoding, one sentence each;
+	// they belong into the answer's warnings (PROTOCOL §7).
+	Deprecations []string
+}
+
+// A Response answers the request with the same id. It is a success exactly
+// when Err is nil.
+type Response struct {
+	Version   string
+	ID        string // the request's
+	Timestamp int64  // Unix milliseconds
+	Result    []byte // raw JSON; on failure empty unless a part was done
+	Err       *Error
+	Metadata  Metadata
+
+	// Deprecations are the old forms met while decoding (PROTOCOL §7).
+	Deprecations []string
+}
+
+// An Event reports progress or carries a piece of a stream. Its id is that of
+// the request it belongs to.
+type Event struct {
+	Version   string
+	ID        string
+	Timestamp int64  // Unix milliseconds
+	Name      string // "event" on the wire: task.progress
+	Seq       uint64 // counts the events of one id
+	Data      []byte // raw JSON
+	Metadata  Metadata
+}
+
+// Metadata travels with every envelope.
+type Metadata struct {
+	SenderID string // who claims to have sent it, 1 to 64 characters, "" for none
+	TraceID  string
+	Priority Priority
+	Timeout  time.Duration // of a request, from its arrival; milliseconds on the wire
+	Events   bool          // the sender of a request wants events on the response topic
+	Warnings []string      // of a response: what was coerced or is deprecated
+}
+
+// Status is "success" or "failed".
+func (r *Response) Status() string {
+	if r.Err == nil {
+		return StatusSuccess
+	}
+	return StatusFailed
+}
+
+// The statuses of a response.
+const (
+	StatusSuccess = "success"
+	StatusFailed  = "failed"
+)
+
+// Limits bound what is decoded. Zero fields mean the defaults.
+type Limits struct {
+	MaxBytes int // of a message, default 1 MiB
+	MaxDepth int // of nested objects and arrays, default 64
+}
+
+// Default limits of what is decoded.
+const (
+	DefaultMaxBytes = 1 << 20
+	DefaultMaxDepth = 64
+)
+
+func (l Limits) withDefaults() Limits {
+	if l.MaxBytes <= 0 {
+		l.MaxBytes = DefaultMaxBytes
+	}
+	if l.MaxDepth <= 0 {
+		l.MaxDepth = DefaultMaxDepth
+	}
+	return l
+}
+
+// A Message is an envelope of any type. Exactly one field is set.
+type Message struct {
+	Request  *Request
+	Response *Response
+	Event    *Event
+}
+
+// Answer begins the successful response to a request: its id and trace, the
+// old forms it used as warnings, sent by sender at a time.
+func (r *Request) Answer(sender string, at time.Time) *Response {
+	return &Response{
+		Version:   Version,
+		ID:        r.ID,
+		Timestamp: at.UnixMilli(),
+		Metadata:  Metadata{SenderID: sender, TraceID: r.Metadata.TraceID, Warnings: r.Deprecations},
+	}
+}
