@@ -3,4 +3,27 @@
 // declaration come strict decoding, validation, JSON Schema, documentation
 // and the command-line help. The [Router] is the one way in for every front
 // door.
+//
+// # Declaring parameters
+//
+// The parameters of a command are a struct. Its fields are described by tags:
+//
+//	json:"name,omitempty"  the name; a field is optional if it is a pointer, has omitempty or omitzero, or a default
+//	doc:"…"                what it means, one phrase
+//	len:"1-32"             characters of a string, items of a list, entries of a map ("1-" has no upper bound, "16" is exact)
+//	each:"1-256"           characters of every string in a list or a map
+//	range:"1-3600"         bounds of a number, both included
+//	enum:"a,b"             the values that are allowed (of every item, for a list)
+//	pattern:"^[a-z]+$"     a regular expression (RE2) strings must match
+//	default:"…"            taken when the field is absent, as JSON or as a bare string
+//	type:"object"          on a json.RawMessage: only a JSON object will do
+//	short:"true"           on a string field of a nested struct: the struct may be given as this plain string
+//
+// Identifier types carry their own limits ([protocol.Identifier]). A struct
+// with a method Validate() error is asked after its fields were checked.
+// Fields may be strings, booleans, numbers, time.Time, []byte (base64),
+// json.RawMessage (any JSON), structs, pointers, slices and maps of these,
+// and types that implement encoding.TextUnmarshaler, or json.Unmarshaler
+// together with JSONSchema() json.RawMessage. Null is not a value: an
+// optional field is left out.
 package commands
