@@ -1,0 +1,40 @@
+package app
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+)
+
+// addressesFile is where a running bridge says what it listens on.
+const addressesFile = "addresses.json"
+
+// Addresses are what a bridge listens on, as host:port.
+type Addresses struct {
+	MQTT string `json:"mqtt"`
+	HTTP string `json:"http"`
+	WS   string `json:"ws"`
+}
+
+// ReadAddresses reads what the bridge that uses the folder listens on.
+func ReadAddresses(dir string) (Addresses, error) {
+	var a Addresses
+	data, err := os.ReadFile(filepath.Join(dir, addressesFile))
+	if err != nil {
+		return a, err
+	}
+	return a, json.Unmarshal(data, &a)
+}
+
+// write puts the file in place whole, so that nobody reads half of it.
+func (a Addresses) write(dir string) error {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, addressesFile)
+	if err := os.WriteFile(path+".part", append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".part", path)
+}

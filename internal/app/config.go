@@ -1,0 +1,193 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Config is everything a bridge can be told. A setting's flag is its path
+// joined by dashes (--log-level), its environment variable the same in
+// capitals (AIBRIDGE_LOG_LEVEL).
+type Config struct {
+	Data    string   `yaml:"data" doc:"folder for everything that must survive"`
+	Dev     bool     `yaml:"dev" doc:"let everybody in; loopback only"`
+	ID      string   `yaml:"id" doc:"name of this bridge, the sender_id of its answers"`
+	Root    string   `yaml:"root" doc:"first level of every topic"`
+	MQTT    string   `yaml:"mqtt" doc:"address for MQTT over TCP"`
+	HTTP    string   `yaml:"http" doc:"address for the HTTP API, health and metrics"`
+	WS      string   `yaml:"ws" doc:"address for WebSocket: MQTT at /mqtt, envelopes at /ws"`
+	Hosts   []string `yaml:"hosts" doc:"host names that HTTP clients may use, besides loopback's"`
+	Origins []string `yaml:"origins" doc:"origins of web pages that may use HTTP and WebSocket"`
+	Sync    string   `yaml:"sync" doc:"always: sync claims and MQTT sessions to disk too, not only registrations"`
+
+	NATS      NATS      `yaml:"nats"`
+	Log       Log       `yaml:"log"`
+	Limits    Limits    `yaml:"limits"`
+	Skills    Skills    `yaml:"skills"`
+	Telemetry Telemetry `yaml:"telemetry"`
+}
+
+// NATS says where the state lives when not in the embedded server.
+type NATS struct {
+	URL         string `yaml:"url" doc:"NATS servers to keep the state in, instead of the embedded one"`
+	Credentials string `yaml:"credentials" doc:"file with NATS user credentials"`
+	Replicas    int    `yaml:"replicas" doc:"copies of every stream on a NATS cluster"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `yaml:"level" doc:"debug, info, warn or error"`
+	Format string `yaml:"format" doc:"text or json"`
+}
+
+// Limits bound what one client can cost.
+type Limits struct {
+	Payload  int `yaml:"payload" doc:"largest request, in bytes"`
+	Depth    int `yaml:"depth" doc:"deepest nesting of JSON"`
+	InFlight int `yaml:"in_flight" doc:"commands accepted and not answered yet"`
+	Workers  int `yaml:"workers" doc:"commands running at once; 0 chooses by the number of processors"`
+}
+
+// Skills says what the bridge may do to reach skills.
+type Skills struct {
+	AllowPrivate bool `yaml:"allow_private" doc:"call skills at loopback and private addresses"`
+}
+
+// Telemetry says where traces go.
+type Telemetry struct {
+	OTLP string `yaml:"otlp" doc:"URL of an OpenTelemetry collector (HTTP); none when empty"`
+}
+
+// DefaultConfig is the configuration of a bridge that was told nothing.
+func DefaultConfig() Config {
+	return Config{
+		Data:   defaultData(),
+		ID:     "aibridge",
+		Root:   "aibridge",
+		MQTT:   "127.0.0.1:1883",
+		HTTP:   "127.0.0.1:9010",
+		WS:     "127.0.0.1:9011",
+		Sync:   "default",
+		NATS:   NATS{Replicas: 1},
+		Log:    Log{Level: "info", Format: "text"},
+		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
+	}
+}
+
+func defaultData() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "aibridge")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "share", "aibridge")
+	}
+	return "aibridge-data"
+}
+
+// readFile lays a YAML file over the configuration. Unknown keys are errors.
+func (c *Config) readFile(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Check says what is wrong with the configuration.
+func (c *Config) Check() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, l := range c.listeners() {
+		host, _, err := net.SplitHostPort(l.address)
+		switch {
+		case err != nil:
+			fail("%s: %q is not host:port", l.name, l.address)
+		case c.Dev && !loopback(host):
+			fail("%s: %s is not loopback, and with dev everybody would be let in", l.name, l.address)
+		}
+	}
+	if c.Data == "" {
+		fail("data: a folder is needed")
+	}
+	oneOf := func(name, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			fail("%s: %q is none of %q", name, value, allowed)
+		}
+	}
+	oneOf("sync", c.Sync, "default", "always")
+	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	oneOf("log.format", c.Log.Format, "text", "json")
+	within := func(name string, value, low, high int) {
+		if value < low || value > high {
+			fail("%s: %d is not within %d and %d", name, value, low, high)
+		}
+	}
+	within("limits.payload", c.Limits.Payload, 1<<10, 64<<20)
+	within("limits.depth", c.Limits.Depth, 8, 1024)
+	within("limits.in_flight", c.Limits.InFlight, 1, 1<<20)
+	within("limits.workers", c.Limits.Workers, 0, 1<<16)
+	within("nats.replicas", c.NATS.Replicas, 1, 5)
+	return errors.Join(errs...)
+}
+
+type listenerConfig struct{ name, address string }
+
+func (c *Config) listeners() []listenerConfig {
+	return []listenerConfig{{"mqtt", c.MQTT}, {"http", c.HTTP}, {"ws", c.WS}}
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// WriteYAML writes the configuration as a file that would produce it, but for
+// passwords, which are left out.
+func (c *Config) WriteYAML(w io.Writer) error {
+	shown := *c
+	shown.NATS.URL = withoutPasswords(c.NATS.URL)
+	enc := yaml.NewEncoder(w)
+	enc.SetIndent(2)
+	if err := enc.Encode(shown); err != nil {
+		return err
+	}
+	return enc.Close()
+}
+
+// withoutPasswords redacts a comma-separated list of URLs.
+func withoutPasswords(urls string) string {
+	list := strings.Split(urls, ",")
+	for i, raw := range list {
+		u, err := url.Parse(strings.TrimSpace(raw))
+		switch {
+		case err != nil:
+			list[i] = "xxxxx" // what cannot be read cannot be judged either
+		case u.User != nil:
+			list[i] = u.Redacted()
+			if _, ok := u.User.Password(); !ok { // a NATS token stands where the name would
+				u.User = url.User("xxxxx")
+				list[i] = u.String()
+			}
+		}
+	}
+	return strings.Join(list, ",")
+}

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func load(t *testing.T, args ...string) (Config, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return LoadConfig(fs)
+}
+
+func TestLaterSourcesWin(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("mqtt: 127.0.0.1:1\nhttp: 127.0.0.1:2\nws: 127.0.0.1:3\nlimits: {payload: 2048}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AIBRIDGE_HTTP", "127.0.0.1:20")
+	t.Setenv("AIBRIDGE_WS", "127.0.0.1:30")
+	t.Setenv("AIBRIDGE_LIMITS_IN_FLIGHT", "7")
+	c, err := load(t, "--config", file, "--ws", "127.0.0.1:300", "--hosts", "a.example, b.example", "--dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pair := range map[string][2]any{
+		"file":             {c.MQTT, "127.0.0.1:1"},
+		"file, nested":     {c.Limits.Payload, 2048},
+		"environment":      {c.HTTP, "127.0.0.1:20"},
+		"environment, int": {c.Limits.InFlight, 7},
+		"flag":             {c.WS, "127.0.0.1:300"},
+		"flag, list":       {strings.Join(c.Hosts, "|"), "a.example|b.example"},
+		"flag, bool":       {c.Dev, true},
+		"default":          {c.Log.Level, "info"},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: got %v, want %v", name, pair[0], pair[1])
+		}
+	}
+}
+
+func TestBadConfigurationIsRefusedByName(t *testing.T) {
+	dir := t.TempDir()
+	file := func(text string) string {
+		path := filepath.Join(dir, "bad.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"dev on every address":     {[]string{"--dev", "--mqtt", ":1883"}, "mqtt: :1883 is not loopback"},
+		"dev on a public address":  {[]string{"--dev", "--http", "192.0.2.1:9010"}, "http: 192.0.2.1:9010 is not loopback"},
+		"dev on a host name":       {[]string{"--dev", "--ws", "example.org:9011"}, "ws: example.org:9011 is not loopback"},
+		"no port":                  {[]string{"--mqtt", "127.0.0.1"}, "is not host:port"},
+		"unknown log level":        {[]string{"--log-level", "loud"}, "log.level"},
+		"unknown sync":             {[]string{"--sync", "sometimes"}, "sync"},
+		"payload out of range":     {[]string{"--limits-payload", "1"}, "limits.payload"},
+		"not a number":             {[]string{"--limits-workers", "many"}, "--limits-workers"},
+		"unknown key in the file":  {[]string{"--config", file("mqqt: 127.0.0.1:1\n")}, "mqqt"},
+		"a file that is not there": {[]string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, test.args...)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestDevAcceptsEveryLoopbackAddress(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "127.8.9.10", "[::1]", "localhost", "[::ffff:127.0.0.1]"} {
+		if _, err := load(t, "--dev", "--mqtt", host+":0"); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+func TestPrintedConfigurationReadsBackWithoutSecrets(t *testing.T) {
+	c, err := load(t, "--nats-url", "nats://bob:hunter2@127.0.0.1:4222", "--log-format", "json", "--hosts", "x.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := c.WriteYAML(&out); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "hunter2") {
+		t.Errorf("the password is shown:\n%s", out.String())
+	}
+	path := filepath.Join(t.TempDir(), "out.yaml")
+	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := load(t, "--config", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Log.Format != "json" || len(again.Hosts) != 1 || again.Limits != c.Limits {
+		t.Errorf("read back %+v", again)
+	}
+}

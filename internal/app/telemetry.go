@@ -1,0 +1,35 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// newTracer makes the tracer of the bridge's spans, and what flushes it. With
+// no collector configured spans cost next to nothing.
+func newTracer(ctx context.Context, c Config, version string) (trace.Tracer, func(context.Context) error, error) {
+	const name = "github.com/aibridge/aibridge"
+	if c.Telemetry.OTLP == "" {
+		return noop.NewTracerProvider().Tracer(name), func(context.Context) error { return nil }, nil
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(c.Telemetry.OTLP))
+	if err != nil {
+		return nil, nil, fmt.Errorf("telemetry.otlp: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(exporter),
+		sdktrace.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "aibridge"),
+			attribute.String("service.version", version),
+			attribute.String("service.instance.id", c.ID),
+		)),
+	)
+	return provider.Tracer(name), provider.Shutdown, nil
+}
