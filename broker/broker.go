@@ -91,8 +91,13 @@ type Permissions interface {
 	MaySubscribe(c *Client, filter string) Verdict // $share/g/F is asked as F
 }
 
-// Presence is told about connections and subscriptions, in order per client.
-// Calls must not block.
+// Presence is told about connections and subscriptions, in order per client,
+// and before the client is: who has its CONNACK or SUBACK is known here.
+// When a client id is taken over, Disconnected of the old client comes before
+// Connected of the new one. The subscriptions of a resumed session are told
+// again after Connected; Disconnected ends them all without further word.
+// A filter may be told twice and is as it stands in SUBSCRIBE, $share/g/F
+// included. Calls must not block.
 type Presence interface {
 	Connected(c *Client)
 	Disconnected(c *Client, reason string)
