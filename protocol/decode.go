@@ -1,103 +1,193 @@
 package protocol
 
-import (
-	"encoding/json"
-	"time"
+import "math"
+
+// DecodeRequest reads a request, strictly. It keeps nothing of data.
+//
+// The error is 1000 for what is no request, 1003 for another version of the
+// protocol and 1004 for too many bytes. Even then the request is not nil: it
+// holds what could be read of its id and trace, so that it can be answered.
+func DecodeRequest(data []byte, limits Limits) (*Request, error) {
+	e := envelope{scanner: scanner{data: data}}
+	e.scan(limits)
+	r := e.request()
+	if e.err != nil {
+		return r, e.err
+	}
+	return r, nil
+}
+
+// DecodeResponse reads a response of anybody, leniently (PROTOCOL §1): a
+// missing or null error or result, the status "error", codes that are numbers
+// and a response_to beside the id are understood and noted as old forms. It
+// keeps nothing of data. On error the response holds what could be read of
+// its id and trace.
+func DecodeResponse(data []byte, limits Limits) (*Response, error) {
+	e := envelope{scanner: scanner{data: data}}
+	e.scan(limits)
+	r := e.response()
+	if e.err != nil {
+		return r, e.err
+	}
+	return r, nil
+}
+
+// DecodeEvent reads an event. It keeps nothing of data. On error the event
+// holds what could be read of its id and trace.
+func DecodeEvent(data []byte, limits Limits) (*Event, error) {
+	e := envelope{scanner: scanner{data: data}}
+	e.scan(limits)
+	v := e.event()
+	if e.err != nil {
+		return v, e.err
+	}
+	return v, nil
+}
+
+// DecodeMessage reads an envelope of whatever type it says it is, or looks
+// like when it says nothing. Each type is read as by its own function.
+func DecodeMessage(data []byte, limits Limits) (Message, error) {
+	e := envelope{scanner: scanner{data: data}}
+	e.scan(limits)
+	var m Message
+	switch e.sniff() {
+	case formResponse:
+		m.Response = e.response()
+	case formEvent:
+		m.Event = e.event()
+	default:
+		m.Request = e.request()
+	}
+	if e.err != nil {
+		return m, e.err
+	}
+	return m, nil
+}
+
+// CheckJSON reports whether data is exactly one JSON value within the limits,
+// in UTF-8 and without duplicate keys. The error is 1000 with details.reason,
+// details.offset and, within a value, its path as details.param_name; or 1004
+// for too many bytes.
+func CheckJSON(data []byte, limits Limits) error {
+	limits = limits.withDefaults()
+	if len(data) > limits.MaxBytes {
+		return tooLarge(len(data), limits.MaxBytes)
+	}
+	s := scanner{data: data, room: limits.MaxDepth, depth: limits.MaxDepth}
+	if _, ok := s.document(noScope); !ok {
+		return s.fault.error()
+	}
+	return nil
+}
+
+// headBytes is how much of a message that is too large is searched for its id.
+const headBytes = 4 << 10
+
+func (l Limits) withDefaults() Limits {
+	if l.MaxBytes <= 0 {
+		l.MaxBytes = DefaultMaxBytes
+	}
+	if l.MaxDepth <= 0 {
+		l.MaxDepth = DefaultMaxDepth
+	}
+	l.MaxBytes = min(l.MaxBytes, math.MaxInt32)
+	return l
+}
+
+func tooLarge(size, limit int) *Error {
+	return Errorf(PayloadTooLarge, "the message has %d bytes, %d are allowed", size, limit).
+		With("size", size).With("limit", limit)
+}
+
+// An envelope is a scanned message on its way to becoming a request, a
+// response or an event. It keeps the first thing that is wrong with it.
+type envelope struct {
+	scanner
+	err *Error
+	old []string // old forms met
+}
+
+// scan finds the fields. What it has found stays found when it fails.
+func (e *envelope) scan(limits Limits) {
+	limits = limits.withDefaults()
+	e.room, e.depth = limits.MaxDepth, limits.MaxDepth
+	if size := len(e.data); size > limits.MaxBytes {
+		e.err = tooLarge(size, limits.MaxBytes)
+		e.data = e.data[:min(headBytes, limits.MaxBytes)]
+		e.document(envelopeScope)
+		return
+	}
+	switch v, ok := e.document(envelopeScope); {
+	case !ok:
+		e.err = e.fault.error()
+	case v.kind != kindObject:
+		e.fault = fault{reason: "must be an object, is " + v.kind.String()}
+		e.err = e.fault.error()
+	}
+}
+
+// A form is a type of envelope.
+type form uint8
+
+const (
+	formRequest form = iota
+	formResponse
+	formEvent
 )
 
-type plain struct {
-	Version   string          `json:"version"`
-	ID        string          `json:"id"`
-	Timestamp int64           `json:"timestamp"`
-	Type      string          `json:"type"`
-	Command   string          `json:"command"`
-	Event     string          `json:"event"`
-	Seq       uint64          `json:"seq"`
-	Status    string          `json:"status"`
-	Params    json.RawMessage `json:"params"`
-	Extension json.RawMessage `json:"extension"`
-	Result    json.RawMessage `json:"result"`
-	Data      json.RawMessage `json:"data"`
-	Error     *struct {
-		Code    string         `json:"code"`
-		Message string         `json:"message"`
-		Details map[string]any `json:"details"`
-	} `json:"error"`
-	Metadata struct {
-		SenderID string   `json:"sender_id"`
-		TraceID  string   `json:"trace_id"`
-		Priority Priority `json:"priority"`
-		Timeout  int64    `json:"timeout"`
-		Events   bool     `json:"events"`
-		Warnings []string `json:"warnings"`
-	} `json:"metadata"`
-}
-
-func (p *plain) metadata() Metadata {
-	m := p.Metadata
-	return Metadata{m.SenderID, m.TraceID, m.Priority, time.Duration(m.Timeout) * time.Millisecond, m.Events, m.Warnings}
-}
-
-func read(data []byte) (*plain, error) {
-	p := &plain{}
-	if err := json.Unmarshal(data, p); err != nil {
-		return p, Errorf(MalformedEnvelope, "%s", err)
+// sniff tells by its type, or by what it has, which form the envelope is of.
+func (e *envelope) sniff() form {
+	switch string(e.string(fType)) {
+	case typeRequest:
+		return formRequest
+	case typeResponse:
+		return formResponse
+	case typeEvent:
+		return formEvent
 	}
-	if p.ID == "" {
-		return p, Errorf(MalformedEnvelope, "id is missing")
+	switch {
+	case e.has(fCommand):
+		return formRequest
+	case e.has(fEvent):
+		return formEvent
+	case e.has(fStatus), e.has(fResult), e.has(fError):
+		return formResponse
 	}
-	return p, nil
+	return formRequest
 }
 
-// DecodeRequest reads a request, strictly. On error the request holds what
-// could be read of its id and trace, so that it can be answered.
-func DecodeRequest(data []byte, limits Limits) (*Request, error) {
-	p, err := read(data)
-	r := &Request{Version: p.Version, ID: p.ID, Timestamp: p.Timestamp, Command: p.Command, Params: p.Params, Extension: p.Extension, Metadata: p.metadata()}
-	if r.Metadata.Timeout == 0 {
-		r.Metadata.Timeout = DefaultTimeout
+// fail notes that a field is wrong, unless something is already.
+func (e *envelope) fail(f field, reason string) {
+	if e.err == nil {
+		e.err = malformed(f.path(), reason, int(e.fields[f].start))
 	}
-	if len(r.Params) == 0 {
-		r.Params = []byte("{}")
-	}
-	return r, err
 }
 
-// DecodeResponse reads a response of anybody, leniently.
-func DecodeResponse(data []byte, limits Limits) (*Response, error) {
-	p, err := read(data)
-	r := &Response{Version: p.Version, ID: p.ID, Timestamp: p.Timestamp, Result: p.Result, Metadata: p.metadata()}
-	if p.Error != nil {
-		r.Err = &Error{Code: Code(p.Error.Code), Message: p.Error.Message, Details: p.Error.Details}
-	}
-	return r, err
-}
+// deprecate notes an old form.
+func (e *envelope) deprecate(sentence string) { e.old = append(e.old, sentence) }
 
-// DecodeEvent reads an event.
-func DecodeEvent(data []byte, limits Limits) (*Event, error) {
-	p, err := read(data)
-	return &Event{Version: p.Version, ID: p.ID, Timestamp: p.Timestamp, Name: p.Event, Seq: p.Seq, Data: p.Data, Metadata: p.metadata()}, err
-}
+// has reports whether the field is there and not null. Null means left out.
+func (e *envelope) has(f field) bool { return e.fields[f].kind > kindNull }
 
-// DecodeMessage reads an envelope of any type.
-func DecodeMessage(data []byte, limits Limits) (m Message, err error) {
-	p, err := read(data)
-	switch p.Type {
-	case "response":
-		m.Response, err = DecodeResponse(data, limits)
-	case "event":
-		m.Event, err = DecodeEvent(data, limits)
+// is reports whether the field is there with the kind; it is wrong with any
+// other.
+func (e *envelope) is(f field, want kind) bool {
+	v := e.fields[f]
+	switch {
+	case v.kind == want:
+		return true
+	case v.kind == kindAbsent:
+		e.fail(f, "is missing")
 	default:
-		m.Request, err = DecodeRequest(data, limits)
+		e.fail(f, "must be "+want.String()+", is "+v.kind.String())
 	}
-	return m, err
+	return false
 }
 
-// CheckJSON reports whether data is one JSON value within the limits: UTF-8,
-// without duplicate keys, not nested too deeply.
-func CheckJSON(data []byte, limits Limits) error {
-	if !json.Valid(data) {
-		return Errorf(MalformedEnvelope, "not JSON")
+// string is the text of a field, empty if it is no string.
+func (e *envelope) string(f field) []byte {
+	if v := e.fields[f]; v.kind == kindString {
+		return e.bytes(v)
 	}
 	return nil
 }

@@ -4,7 +4,3 @@
 // It is pure data. It imports nothing of this project, holds no state and
 // starts no goroutines, so that every other package may build on it.
 package protocol
-
-// Version is the protocol version the bridge speaks. Every 0.6.x is
-// understood; responses carry this one.
-const Version = "0.6.3"

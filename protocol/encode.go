@@ -12,7 +12,7 @@ import (
 // Append appends the request as JSON to dst. Params and Extension are copied
 // as they are: they must be JSON objects.
 func (r *Request) Append(dst []byte) []byte {
-	dst = appendHead(dst, r.Version, r.ID, r.Timestamp, "request")
+	dst = appendHead(dst, r.Version, r.ID, r.Timestamp, typeRequest)
 	dst = append(dst, `,"command":`...)
 	dst = AppendString(dst, r.Command)
 	dst = append(dst, `,"params":`...)
@@ -30,7 +30,7 @@ func (r *Request) Append(dst []byte) []byte {
 // error is null, on failure result is {} unless a part was done. Result is
 // copied as it is: it must be JSON.
 func (r *Response) Append(dst []byte) []byte {
-	dst = appendHead(dst, r.Version, r.ID, r.Timestamp, "response")
+	dst = appendHead(dst, r.Version, r.ID, r.Timestamp, typeResponse)
 	dst = append(dst, `,"status":"`...)
 	dst = append(dst, r.Status()...)
 	dst = append(dst, `","result":`...)
@@ -49,7 +49,7 @@ func (r *Response) Append(dst []byte) []byte {
 // Append appends the event as JSON to dst. Data is copied as it is: it must
 // be JSON.
 func (e *Event) Append(dst []byte) []byte {
-	dst = appendHead(dst, e.Version, e.ID, e.Timestamp, "event")
+	dst = appendHead(dst, e.Version, e.ID, e.Timestamp, typeEvent)
 	dst = append(dst, `,"event":`...)
 	dst = AppendString(dst, e.Name)
 	dst = append(dst, `,"seq":`...)

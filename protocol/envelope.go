@@ -76,6 +76,15 @@ func (r *Response) Status() string {
 const (
 	StatusSuccess = "success"
 	StatusFailed  = "failed"
+
+	statusError = "error" // an old name of failed
+)
+
+// The types of envelopes.
+const (
+	typeRequest  = "request"
+	typeResponse = "response"
+	typeEvent    = "event"
 )
 
 // Limits bound what is decoded. Zero fields mean the defaults.
@@ -89,16 +98,6 @@ const (
 	DefaultMaxBytes = 1 << 20
 	DefaultMaxDepth = 64
 )
-
-func (l Limits) withDefaults() Limits {
-	if l.MaxBytes <= 0 {
-		l.MaxBytes = DefaultMaxBytes
-	}
-	if l.MaxDepth <= 0 {
-		l.MaxDepth = DefaultMaxDepth
-	}
-	return l
-}
 
 // A Message is an envelope of any type. Exactly one field is set.
 type Message struct {
