@@ -1,6 +1,10 @@
 package protocol
 
-import "net/http"
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
 
 // A Code is a four-digit error code of the bridge dialect (PROTOCOL §3).
 type Code string
@@ -64,12 +68,24 @@ const (
 	RetryBackoff              // with exponential backoff and the same id
 )
 
+// String names the class.
+func (r Retry) String() string {
+	switch r {
+	case RetryAfter:
+		return "after retry_after_ms"
+	case RetryBackoff:
+		return "with backoff"
+	}
+	return "never"
+}
+
 type codeInfo struct {
 	summary string
-	status  int
+	status  int // of an HTTP answer
 	retry   Retry
 }
 
+// codes is never changed.
 var codes = map[Code]codeInfo{
 	MalformedEnvelope:  {"malformed envelope", http.StatusBadRequest, RetryNever},
 	InvalidParameter:   {"invalid parameter", http.StatusBadRequest, RetryNever},
@@ -116,6 +132,9 @@ var codes = map[Code]codeInfo{
 	StoreUnavailable: {"store unavailable", http.StatusInternalServerError, RetryBackoff},
 	ShuttingDown:     {"shutting down", http.StatusInternalServerError, RetryBackoff},
 }
+
+// Codes lists all codes in order.
+func Codes() []Code { return slices.Sorted(maps.Keys(codes)) }
 
 // Known reports whether the code is one of the bridge dialect.
 func (c Code) Known() bool { _, ok := codes[c]; return ok }

@@ -43,8 +43,27 @@ func InvalidParam(path, reason string) *Error {
 
 // BusyFor builds a 4008 that asks the caller to come back after a while.
 func BusyFor(wait time.Duration, message string) *Error {
-	return &Error{Code: Busy, Message: message, Details: map[string]any{"retry_after_ms": wait.Milliseconds()}}
+	return &Error{Code: Busy, Message: message, Details: map[string]any{retryAfter: wait.Milliseconds()}}
 }
+
+// RetryAfter is how long the error asks the caller to wait, 0 if it does not.
+func (e *Error) RetryAfter() time.Duration {
+	var ms int64
+	switch v := e.Details[retryAfter].(type) {
+	case int64:
+		ms = v
+	case int:
+		ms = int64(v)
+	case float64:
+		ms = int64(min(max(v, 0), maxRetryAfter))
+	}
+	return time.Duration(min(max(ms, 0), maxRetryAfter)) * time.Millisecond
+}
+
+const (
+	retryAfter    = "retry_after_ms"
+	maxRetryAfter = 24 * 60 * 60 * 1000 // nobody is told to wait longer than a day
+)
 
 // With adds a detail and returns the same error.
 func (e *Error) With(key string, value any) *Error {
@@ -95,4 +114,20 @@ func AsError(err error) *Error {
 	}
 	code := CodeOf(err)
 	return &Error{Code: code, Message: code.String(), cause: err}
+}
+
+// UnmarshalJSON implements [json.Unmarshaler] and is as lenient as
+// [DecodeResponse].
+func (e *Error) UnmarshalJSON(data []byte) error {
+	v := envelope{scanner: scanner{data: data, room: DefaultMaxDepth, depth: DefaultMaxDepth}}
+	whole, ok := v.document(errorScope)
+	if !ok {
+		return v.fault.error()
+	}
+	if whole.kind == kindNull {
+		return nil
+	}
+	v.fields[fError] = whole
+	*e = *v.error()
+	return nil
 }

@@ -16,7 +16,7 @@ type Rule struct {
 	Name bool
 }
 
-// Identifier is implemented by every identifier type; [commands] checks
+// Identifier is implemented by every identifier type; package commands checks
 // parameters of such types without further tags.
 type Identifier interface{ Rule() Rule }
 
@@ -25,13 +25,16 @@ type (
 	AgentID      string
 	SkillID      string
 	CapabilityID string
-	SpaceID      string
+	SpaceID      string // a tenant: what is not in a caller's spaces does not exist for it
 	ResourceID   string
-	CapID        string
-	GroupID      string
+	CapID        string // a channel
+	GroupID      string // within a channel
+	DataKey      string // of channel data, within a group
 	SceneType    string
 	TaskID       string
-	ClientID     string
+	ClientID     string // an MQTT client's
+	VFSID        string
+	GroupName    string // a name space of files, unrelated to GroupID
 )
 
 // Rule returns the limits of the identifier.
@@ -42,17 +45,20 @@ func (SpaceID) Rule() Rule      { return Rule{"space id", 1, 64, true} }      //
 func (ResourceID) Rule() Rule   { return Rule{"resource id", 1, 64, true} }   // see AgentID
 func (CapID) Rule() Rule        { return Rule{"cap id", 1, 64, true} }        // see AgentID
 func (GroupID) Rule() Rule      { return Rule{"group id", 1, 64, true} }      // see AgentID
+func (DataKey) Rule() Rule      { return Rule{"data key", 1, 64, true} }      // see AgentID
 func (SceneType) Rule() Rule    { return Rule{"scene type", 1, 32, true} }    // see AgentID
 func (TaskID) Rule() Rule       { return Rule{"task id", 1, 64, true} }       // see AgentID
 func (ClientID) Rule() Rule     { return Rule{"client id", 1, 256, true} }    // see AgentID
+func (VFSID) Rule() Rule        { return Rule{"vfs id", 1, 64, true} }        // see AgentID
+func (GroupName) Rule() Rule    { return Rule{"group name", 1, 64, true} }    // see AgentID
 
 // Check says what is wrong with s under the rule, or "" if nothing is.
 func (r Rule) Check(s string) string {
+	if n := utf8.RuneCountInString(s); n < r.Min || n > r.Max {
+		return lengthReason(r.Min, r.Max, n)
+	}
 	if !utf8.ValidString(s) {
 		return "is not valid UTF-8"
-	}
-	if n := utf8.RuneCountInString(s); n < r.Min || n > r.Max {
-		return fmt.Sprintf("must have %d to %d characters, has %d", r.Min, r.Max, n)
 	}
 	if !r.Name {
 		return ""
@@ -75,19 +81,22 @@ func (r Rule) Check(s string) string {
 // any case on the wire, lower case inside (PROTOCOL §5).
 type Serial string
 
-// ParseSerial reads the serial of a certificate. What is not one is 2005.
+const serialDigits = 16
+
+// ParseSerial reads a certificate's serial. What is none is 2005.
 func ParseSerial(s string) (Serial, error) {
-	if len(s) != 16 {
-		return "", malformedSerial("must have 16 hexadecimal digits")
+	if len(s) != serialDigits {
+		return "", malformedSerial()
 	}
 	for _, c := range []byte(s) {
-		if hex := c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'; !hex {
-			return "", malformedSerial("must have 16 hexadecimal digits")
+		if !isDigit(c) && c|0x20-'a' >= 6 {
+			return "", malformedSerial()
 		}
 	}
 	return Serial(strings.ToLower(s)), nil
 }
 
-func malformedSerial(reason string) *Error {
-	return Errorf(CertificateUnknown, "malformed certificate serial").With("reason", reason)
+func malformedSerial() *Error {
+	const reason = "must have 16 hexadecimal digits"
+	return Errorf(CertificateUnknown, "malformed certificate serial: %s", reason).With("reason", reason)
 }

@@ -38,3 +38,6 @@ type Principal struct {
 func (p *Principal) HasRole(role string) bool {
 	return slices.Contains(p.Roles, role)
 }
+
+// Administrator reports whether the principal may do everything.
+func (p *Principal) Administrator() bool { return p.HasRole(RoleAdministrator) }

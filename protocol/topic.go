@@ -6,6 +6,8 @@ import "strings"
 const DefaultRoot = "aibridge"
 
 // Topics builds and recognises the topics of PROTOCOL §2 under one root.
+// Identifiers go into topics as they are: their rules keep out what is no
+// single level.
 type Topics struct{ root string }
 
 // NewTopics returns the topics under root, [DefaultRoot] when root is "".
@@ -25,7 +27,7 @@ func (t Topics) BridgeRequest() string { return t.root + "/bridge/request" }
 // ClientResponse carries answers to requests that name no Response Topic.
 func (t Topics) ClientResponse(id string) string { return t.root + "/client/" + id + "/response" }
 
-// AgentRequest carries invocations to an agent.
+// AgentRequest carries invocations and group commands to an agent.
 func (t Topics) AgentRequest(id AgentID) string { return t.root + "/agent/" + string(id) + "/request" }
 
 // AgentResponse carries an agent's answers and events.
@@ -36,8 +38,33 @@ func (t Topics) AgentResponse(id AgentID) string {
 // AgentCard holds the retained agent card.
 func (t Topics) AgentCard(id AgentID) string { return t.root + "/agent/" + string(id) + "/card" }
 
+// CapMessage is a topic of the channel itself, between its members. What
+// follows the channel's own prefix is theirs: levels joined by slashes.
+func (t Topics) CapMessage(id CapID, sub string) string {
+	return t.root + "/cap/" + string(id) + "/message/" + sub
+}
+
+// CapData holds the last value of channel data, retained.
+func (t Topics) CapData(id CapID, group GroupID, key DataKey) string {
+	return t.root + "/cap/" + string(id) + "/data/" + string(group) + "/" + string(key)
+}
+
+// CapEvent carries membership, link, data and sync events of a channel.
+func (t Topics) CapEvent(id CapID) string { return t.root + "/cap/" + string(id) + "/event" }
+
+// SceneEvent carries what happens to a scene: declared, joined, left,
+// suspended, cancelled.
+func (t Topics) SceneEvent(scene SceneType, id CapID) string {
+	return t.root + "/scene/" + string(scene) + "/" + string(id) + "/event"
+}
+
 // TaskEvent carries the progress of a task.
 func (t Topics) TaskEvent(id TaskID) string { return t.root + "/task/" + string(id) + "/event" }
+
+// VFS carries chunked file transfer of a group.
+func (t Topics) VFS(group GroupName, sub string) string {
+	return t.root + "/vfs/" + string(group) + "/" + sub
+}
 
 // Event carries registry and security events of a family.
 func (t Topics) Event(family string) string { return t.root + "/event/" + family }
@@ -50,4 +77,32 @@ func (t Topics) Under(topic string) (rest string, ok bool) {
 		return "", false
 	}
 	return rest[1:], true
+}
+
+// Agent takes an agent's topic apart: agent x and leaf "request". It works on
+// filters too, where the agent may be "+" and the leaf "#".
+func (t Topics) Agent(topic string) (id AgentID, leaf string, ok bool) {
+	name, leaf, ok := t.family(topic, "agent/")
+	return AgentID(name), leaf, ok
+}
+
+// Client takes a client's topic apart, as Agent does.
+func (t Topics) Client(topic string) (id, leaf string, ok bool) {
+	return t.family(topic, "client/")
+}
+
+// family takes root/family/name/leaf apart.
+func (t Topics) family(topic, prefix string) (name, leaf string, ok bool) {
+	rest, ok := t.Under(topic)
+	if !ok {
+		return "", "", false
+	}
+	if rest, ok = strings.CutPrefix(rest, prefix); !ok {
+		return "", "", false
+	}
+	name, leaf, ok = strings.Cut(rest, "/")
+	if !ok || name == "" || strings.Contains(leaf, "/") {
+		return "", "", false
+	}
+	return name, leaf, true
 }
