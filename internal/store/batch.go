@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+const (
+	// maxBatch is how many changes fit into one atomic batch, a limit of NATS.
+	maxBatch = 1000
+	// maxBatches is how many batches may be under way; NATS takes 50 a stream.
+	maxBatches = 16
+)
+
+// Atomic makes all changes or none. It returns when the view has them; readers
+// of several keys may meanwhile see some changed and others not yet. A key may
+// be named once. It fails like the first op that cannot be done: 3001, 3002 or
+// 3003. One change is cheaper by its table's own methods.
+func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
+	switch {
+	case len(ops) == 0:
+		return nil
+	case len(ops) == 1:
+		_, err := s.write(ctx, ops[0])
+		return err
+	case len(ops) > maxBatch:
+		return protocol.Errorf(protocol.LimitReached, "%d changes at once, %d is the limit", len(ops), maxBatch)
+	}
+	began := time.Now()
+	defer func() { s.metrics.wrote("atomic", began, err) }()
+	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+	defer cancel()
+
+	guards, err := batchGuards(ops)
+	if err != nil {
+		return err
+	}
+	select {
+	case s.batches <- struct{}{}:
+		defer func() { <-s.batches }()
+	case <-ctx.Done():
+		return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the store is too slow for so many changes")
+	}
+	for range writeAttempts {
+		revision, err := s.commit(ctx, ops, guards)
+		if err == nil {
+			return s.follow(ctx, revision)
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+		if err := s.resolveAll(ctx, ops, guards); err != nil {
+			return err
+		}
+	}
+	return protocol.Errorf(protocol.RevisionConflict, "what is to be changed is being changed by others")
+}
+
+// batchGuards are the guards of the ops, each of which names another key.
+func batchGuards(ops []Op) ([]uint64, error) {
+	guards := make([]uint64, len(ops))
+	subjects := make(map[string]bool, len(ops))
+	for i := range ops {
+		guard, err := ops[i].guard()
+		if err != nil {
+			return nil, err
+		}
+		guards[i] = guard
+		if subjects[ops[i].subject] {
+			return nil, fmt.Errorf("store: %s %s is named twice in one atomic change", ops[i].table, ops[i].key)
+		}
+		subjects[ops[i].subject] = true
+	}
+	return guards, nil
+}
+
+// resolveAll finds the op that made a batch fail, or corrects the guards.
+func (s *Store) resolveAll(ctx context.Context, ops []Op, guards []uint64) error {
+	for i, op := range ops {
+		if guards[i] == unguarded {
+			continue
+		}
+		held, _, err := s.held(ctx, op.subject)
+		if err != nil {
+			return err
+		}
+		if held == guards[i] {
+			continue
+		}
+		if guards[i], err = s.resolve(ctx, op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit publishes the ops as one batch and returns the last one's revision.
+func (s *Store) commit(ctx context.Context, ops []Op, guards []uint64) (uint64, error) {
+	id := nuid.Next()
+	var last *nats.Msg
+	for i, op := range ops {
+		msg, err := s.message(op, guards[i])
+		if err != nil {
+			return 0, err
+		}
+		if msg.Header == nil {
+			msg.Header = make(nats.Header, 3)
+		}
+		msg.Header["Nats-Batch-Id"] = []string{id}
+		msg.Header["Nats-Batch-Sequence"] = []string{strconv.Itoa(i + 1)}
+		if i == len(ops)-1 {
+			last = msg
+			break
+		}
+		// The first is acknowledged before the rest is sent: it says whether
+		// the stream takes the batch at all.
+		if i == 0 {
+			if err := s.openBatch(ctx, msg); err != nil {
+				return 0, err
+			}
+		} else if err := s.state.conn.PublishMsg(msg); err != nil {
+			return 0, unavailable(err)
+		}
+	}
+	last.Header["Nats-Batch-Commit"] = []string{"1"}
+	ack, err := s.store(ctx, s.state, last)
+	return ack.Sequence, err
+}
+
+// openBatch sends the first message of a batch. Its acknowledgement is empty.
+func (s *Store) openBatch(ctx context.Context, msg *nats.Msg) error {
+	answer, err := s.request(ctx, s.state, msg)
+	if err != nil || len(answer.Data) == 0 {
+		return err
+	}
+	return protocol.Wrap(protocol.StoreUnavailable, errors.New(string(answer.Data)), "the store refused the batch")
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A link is a connection to NATS and whether it is up. What waits for an
+// answer learns at once when it goes down.
+type link struct {
+	conn   *nats.Conn
+	events chan nats.Status
+	done   chan struct{}
+
+	mu      sync.Mutex
+	session *session
+}
+
+// A session lasts from one connect to the next disconnect.
+type session struct {
+	ctx    context.Context // ends with the session
+	cancel context.CancelFunc
+	up     chan struct{} // closed once connected
+}
+
+var (
+	errNotConnected = errors.New("not connected to NATS")
+	errLinkLost     = errors.New("the connection to NATS was lost")
+)
+
+func newLink(conn *nats.Conn) *link {
+	l := &link{
+		conn:    conn,
+		events:  conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED),
+		done:    make(chan struct{}),
+		session: newSession(),
+	}
+	l.update(conn.Status())
+	go l.watch()
+	return l
+}
+
+func newSession() *session {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &session{ctx: ctx, cancel: cancel, up: make(chan struct{})}
+}
+
+func (s *session) isUp() bool {
+	select {
+	case <-s.up:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *link) watch() {
+	defer close(l.done)
+	for status := range l.events {
+		l.update(status)
+	}
+}
+
+func (l *link) update(status nats.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	up := l.session.isUp()
+	switch {
+	case status == nats.CONNECTED && !up:
+		close(l.session.up)
+	case status != nats.CONNECTED && up:
+		l.session.cancel()
+		l.session = newSession()
+	}
+}
+
+// current is the session that is up, or the one that will be.
+func (l *link) current() *session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session
+}
+
+// connected waits for the connection and returns its session.
+func (l *link) connected(ctx context.Context) (*session, error) {
+	s := l.current()
+	select {
+	case <-s.up:
+		return s, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// close stops watching the connection; it stays open.
+func (l *link) close() {
+	l.conn.RemoveStatusListener(l.events)
+	<-l.done
+	l.current().cancel()
+}
+
+// request sends a message and waits for the one that answers it, until ctx
+// ends or the connection is lost.
+func (l *link) request(ctx context.Context, msg *nats.Msg) (*nats.Msg, error) {
+	s := l.current()
+	if !s.isUp() {
+		return nil, errNotConnected
+	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	answer, err := l.conn.RequestMsgWithContext(both, msg)
+	if err != nil && ctx.Err() == nil && s.ctx.Err() != nil {
+		return nil, errLinkLost
+	}
+	return answer, err
+}
+
+// unavailable is the 5001 for a failed request. It says whether the request
+// can have had an effect.
+func unavailable(err error) error {
+	switch {
+	case errors.Is(err, errNotConnected), errors.Is(err, nats.ErrReconnectBufExceeded):
+		return protocol.Wrap(protocol.StoreUnavailable, err, "the store is not connected")
+	case errors.Is(err, nats.ErrNoResponders):
+		return protocol.Wrap(protocol.StoreUnavailable, err, "the store does not answer")
+	}
+	return protocol.Wrap(protocol.StoreUnavailable, err, "the store did not confirm the write, which may have happened")
+}

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Conns are the connections to NATS. Both may be the same.
+type Conns struct {
+	State *nats.Conn // for what must survive a power cut
+	Flow  *nats.Conn // for what must survive a crash of the process
+}
+
+// Options configure a [Store]. The zero value is usable.
+type Options struct {
+	Prefix   string // of the streams' names, so that bridges can share a NATS; default "aibridge"
+	Replicas int    // copies of every stream in a NATS cluster, default 1
+
+	WriteTimeout time.Duration // bounds a write whose context does not, default 5 s
+	LoadTimeout  time.Duration // bounds Open and Load, default 60 s
+
+	// ClaimLife is how long a claim may matter at most: the longest timeout
+	// of a request and twice the allowed clock skew. Default 12 min.
+	ClaimLife time.Duration
+	// ClaimBytes bounds what the claims take on disk, default 1 GiB. When
+	// they would take more, claiming fails with 5001.
+	ClaimBytes int64
+
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil keeps the metrics unregistered
+}
+
+func (o *Options) defaults() error {
+	if o.Prefix == "" {
+		o.Prefix = "aibridge"
+	}
+	if !prefixRule.MatchString(o.Prefix) {
+		return fmt.Errorf("store: prefix %q does not match %s", o.Prefix, prefixRule)
+	}
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 5 * time.Second
+	}
+	if o.LoadTimeout == 0 {
+		o.LoadTimeout = 60 * time.Second
+	}
+	if o.ClaimLife == 0 {
+		o.ClaimLife = 12 * time.Minute
+	}
+	if o.ClaimBytes == 0 {
+		o.ClaimBytes = 1 << 30
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// prefixRule is what names of buckets and tables may look like: one token of
+// a NATS subject.
+var prefixRule = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// A Store is the bridge's durable state. Declare its tables with [NewTable],
+// then [Store.Load] it, then use it.
+type Store struct {
+	options Options
+	log     *slog.Logger
+	state   *link
+	flow    *link
+	names   names
+	metrics *metrics
+	view    *view
+	batches chan struct{} // holds a token for every atomic batch under way
+
+	run    context.Context // ends with Close
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+	loaded bool
+	err    error // the first wrong declaration
+}
+
+// Open makes the streams that are missing and returns the store, empty until
+// it is loaded.
+func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
+	if err := options.defaults(); err != nil {
+		return nil, err
+	}
+	m := newMetrics()
+	if err := m.register(options.Registerer); err != nil {
+		return nil, fmt.Errorf("store: register metrics: %w", err)
+	}
+	run, cancel := context.WithCancel(context.Background())
+	s := &Store{
+		options: options,
+		log:     options.Log,
+		state:   newLink(conns.State),
+		names:   newNames(options.Prefix),
+		metrics: m,
+		batches: make(chan struct{}, maxBatches),
+		run:     run,
+		cancel:  cancel,
+	}
+	s.flow = s.state
+	if conns.Flow != conns.State {
+		s.flow = newLink(conns.Flow)
+	}
+	s.view = newView(s)
+
+	ctx, done := context.WithTimeout(ctx, options.LoadTimeout)
+	defer done()
+	if err := s.makeStreams(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Load brings the tables into memory and returns when they are complete. It
+// fails when that takes longer than [Options.LoadTimeout] or ctx allows, and
+// when something stored cannot be read; the error names it.
+func (s *Store) Load(ctx context.Context) error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.loaded {
+		return errors.New("store: loaded twice")
+	}
+	s.loaded = true
+	ctx, done := context.WithTimeout(ctx, s.options.LoadTimeout)
+	defer done()
+	return s.view.start(ctx)
+}
+
+// Close stops following. Writes under way are failed. It does not close the
+// connections.
+func (s *Store) Close() {
+	s.cancel()
+	s.wait.Wait()
+	s.state.close()
+	if s.flow != s.state {
+		s.flow.close()
+	}
+	s.metrics.unregister(s.options.Registerer)
+}
+
+// declare records a table before the store is loaded.
+func (s *Store) declare(t follower) {
+	switch {
+	case s.loaded:
+		s.fail(fmt.Errorf("store: table %q declared after loading", t.name()))
+	case !prefixRule.MatchString(t.name()):
+		s.fail(fmt.Errorf("store: table name %q does not match %s", t.name(), prefixRule))
+	case s.view.tables[t.name()] != nil:
+		s.fail(fmt.Errorf("store: table %q declared twice", t.name()))
+	default:
+		s.view.tables[t.name()] = t
+	}
+}
+
+// fail keeps the first wrong declaration for Load to report.
+func (s *Store) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// names are the names under which the store's things are known to NATS.
+type names struct {
+	registry      string // stream behind the bucket of all tables
+	registryRoot  string // what the subjects of its keys begin with
+	claims        string
+	claimsSubject string
+}
+
+func newNames(prefix string) names {
+	bucket := prefix + "-registry"
+	return names{
+		registry:      "KV_" + bucket,
+		registryRoot:  "$KV." + bucket + ".",
+		claims:        prefix + "-claims",
+		claimsSubject: prefix + ".claims",
+	}
+}
+
+// makeStreams makes the streams, or brings their configuration up to date.
+func (s *Store) makeStreams(ctx context.Context) error {
+	registry := jetstream.StreamConfig{
+		// The layout of a NATS key-value bucket, so that its tools can look.
+		Name:               s.names.registry,
+		Description:        "AI Bridge: registry of agents, skills and all else that is registered",
+		Subjects:           []string{s.names.registryRoot + ">"},
+		MaxMsgsPerSubject:  1,
+		Discard:            jetstream.DiscardNew,
+		Storage:            jetstream.FileStorage,
+		Replicas:           s.options.Replicas,
+		DenyDelete:         true,
+		AllowRollup:        true,
+		AllowDirect:        true,
+		AllowMsgTTL:        true, // for delete markers
+		AllowAtomicPublish: true,
+	}
+	return makeStream(ctx, s.state.conn, registry)
+}
+
+func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamConfig) error {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	stream, err := js.CreateStream(ctx, config)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		stream, err = js.UpdateStream(ctx, config)
+	}
+	if err != nil {
+		return fmt.Errorf("store: make stream %s: %w", config.Name, err)
+	}
+	// Servers before 2.12 ignore what they do not know.
+	got := stream.CachedInfo().Config
+	if got.AllowAtomicPublish != config.AllowAtomicPublish || got.AllowMsgTTL != config.AllowMsgTTL {
+		return fmt.Errorf("store: stream %s: NATS server 2.12 or later is needed, this is %s", config.Name, conn.ConnectedServerVersion())
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// markerLife is how long the marker of a deletion stays in the stream. Only a
+// view that follows needs it; one that lost the thread reads everything anew.
+const markerLife = 10 * time.Minute
+
+// writeAttempts bounds how often a write that lost a race it may win is
+// repeated.
+const writeAttempts = 8
+
+type opKind uint8
+
+const (
+	opPut opKind = iota
+	opCreate
+	opUpdate
+	opDelete
+)
+
+var opNames = [...]string{opPut: "put", opCreate: "create", opUpdate: "update", opDelete: "delete"}
+
+// An Op is one change of one key, made by the methods of a [Table].
+type Op struct {
+	kind     opKind
+	table    string
+	key      string
+	expect   uint64
+	subject  string
+	data     []byte
+	revision func() uint64 // of the key in the view, 0 for none
+	err      error         // what is wrong with the key or the value
+}
+
+// subject is where a key is stored.
+func (s *Store) subject(table, key string) (string, error) {
+	if key == "" {
+		return "", fmt.Errorf("store: empty key in table %s", table)
+	}
+	subject := s.names.registryRoot + table + "." + encodeKey(key)
+	if len(subject) > maxSubject {
+		return "", protocol.Errorf(protocol.InvalidParameter, "%s key of %d bytes is too long", table, len(key))
+	}
+	return subject, nil
+}
+
+// write makes one change and returns its revision when the view has it.
+// An error together with a revision means: stored, but the view did not
+// follow in time.
+func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
+	began := time.Now()
+	defer func() { s.metrics.wrote(opNames[op.kind], began, err) }()
+	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+	defer cancel()
+
+	guard, err := op.guard()
+	if err != nil {
+		return 0, err
+	}
+	for range writeAttempts {
+		revision, err = s.publish(ctx, op, guard)
+		if !errors.Is(err, errConflict) {
+			break
+		}
+		if guard, err = s.resolve(ctx, op); err != nil {
+			return 0, err
+		}
+	}
+	if errors.Is(err, errConflict) {
+		return 0, protocol.Errorf(protocol.RevisionConflict, "%s %s is being changed by others", op.table, op.key)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return revision, s.follow(ctx, revision)
+}
+
+// follow waits until the view has a revision that was acknowledged.
+func (s *Store) follow(ctx context.Context, revision uint64) error {
+	if err := s.view.position.wait(ctx, revision); err != nil {
+		return protocol.Wrap(protocol.StoreUnavailable, err, "the change is stored, but the bridge does not see it yet")
+	}
+	return nil
+}
+
+// unguarded stands for no expectation of what a key holds.
+const unguarded = ^uint64(0)
+
+// guard is the revision that the key must hold for the op to happen: 0 for
+// nothing, unguarded for anything.
+func (op *Op) guard() (uint64, error) {
+	if op.err != nil {
+		return 0, op.err
+	}
+	switch {
+	case op.kind == opPut:
+		return unguarded, nil
+	case op.kind == opCreate:
+		return 0, nil
+	case op.expect != 0:
+		return op.expect, nil
+	}
+	held := op.revision()
+	if held == 0 {
+		return 0, op.notFound()
+	}
+	return held, nil
+}
+
+// resolve finds out why the guard of an op did not hold. It returns the guard
+// to try next, or the error that the op ends with once the view has seen what
+// it failed on.
+func (s *Store) resolve(ctx context.Context, op Op) (guard uint64, err error) {
+	held, deleted, err := s.held(ctx, op.subject)
+	if err != nil {
+		return 0, err
+	}
+	there := held != 0 && !deleted
+	switch {
+	case op.kind == opCreate && !there:
+		return held, nil // over the marker of a deletion, if any
+	case op.kind == opDelete && op.expect == 0 && there:
+		return held, nil
+	}
+	if err := s.follow(ctx, held); err != nil {
+		return 0, err
+	}
+	switch {
+	case op.kind == opCreate:
+		return 0, protocol.Errorf(protocol.AlreadyExists, "%s %s already exists", op.table, op.key)
+	case op.kind == opDelete && !there:
+		return 0, op.notFound()
+	}
+	return 0, protocol.Errorf(protocol.RevisionConflict, "%s %s is not at revision %d any more", op.table, op.key, op.expect).
+		With("expected", op.expect)
+}
+
+func (op *Op) notFound() error {
+	return protocol.Errorf(protocol.NotFound, "%s %s does not exist", op.table, op.key)
+}
+
+// errConflict says that a key does not hold the revision it was to hold.
+var errConflict = errors.New("wrong last sequence")
+
+// publish stores one change if the guard holds and returns its revision.
+func (s *Store) publish(ctx context.Context, op Op, guard uint64) (uint64, error) {
+	msg, err := s.message(op, guard)
+	if err != nil {
+		return 0, err
+	}
+	ack, err := s.store(ctx, s.state, msg)
+	return ack.Sequence, err
+}
+
+// message is the op on its way to the stream.
+func (s *Store) message(op Op, guard uint64) (*nats.Msg, error) {
+	const headroom = 1 << 10 // for headers
+	if limit := int(s.state.conn.MaxPayload()) - headroom; len(op.data) > limit {
+		return nil, protocol.Errorf(protocol.PayloadTooLarge, "%s %s takes %d bytes, the store takes up to %d", op.table, op.key, len(op.data), limit)
+	}
+	msg := &nats.Msg{Subject: op.subject, Data: op.data}
+	if guard == unguarded && op.kind != opDelete {
+		return msg, nil
+	}
+	msg.Header = make(nats.Header, 3)
+	if guard != unguarded {
+		msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(guard, 10)}
+	}
+	if op.kind == opDelete {
+		msg.Header[kvOperation] = []string{kvDelete}
+		msg.Header[jetstream.MsgTTLHeader] = []string{markerLife.String()}
+	}
+	return msg, nil
+}
+
+// How NATS's key-value buckets mark what is gone.
+const (
+	kvOperation = "KV-Operation"
+	kvDelete    = "DEL"
+	kvPurge     = "PURGE"
+)
+
+// isDeletion reports whether a message with these headers removes its key.
+func isDeletion(h nats.Header) bool {
+	if len(h) == 0 {
+		return false
+	}
+	op := h.Get(kvOperation)
+	return op == kvDelete || op == kvPurge || h.Get("Nats-Marker-Reason") != ""
+}
+
+// A pubAck is how JetStream answers a publish.
+type pubAck struct {
+	Sequence uint64    `json:"seq"`
+	Error    *apiError `json:"error"`
+}
+
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode) }
+
+// Error codes of JetStream.
+const (
+	jsWrongLastSequence         = 10071
+	jsWrongLastSequenceConstant = 10164
+	jsNoMessageFound            = 10037
+)
+
+// store publishes a message to a stream and waits until it is durable.
+func (s *Store) store(ctx context.Context, l *link, msg *nats.Msg) (pubAck, error) {
+	answer, err := s.request(ctx, l, msg)
+	if err != nil {
+		return pubAck{}, err
+	}
+	var ack pubAck
+	if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		return pubAck{}, fmt.Errorf("store: strange acknowledgement: %w", err)
+	}
+	switch {
+	case ack.Error == nil:
+		return ack, nil
+	case ack.Error.ErrCode == jsWrongLastSequence, ack.Error.ErrCode == jsWrongLastSequenceConstant:
+		return pubAck{}, errConflict
+	}
+	return pubAck{}, protocol.Wrap(protocol.StoreUnavailable, ack.Error, "the store refused the write")
+}
+
+// request sends msg and waits for the answer. Its errors are protocol errors
+// or those of the caller's context.
+func (s *Store) request(ctx context.Context, l *link, msg *nats.Msg) (*nats.Msg, error) {
+	answer, err := l.request(ctx, msg)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return answer, nil
+}
+
+// held asks the stream itself what a key holds: the revision, 0 for nothing,
+// and whether that is the marker of a deletion.
+func (s *Store) held(ctx context.Context, subject string) (revision uint64, deleted bool, err error) {
+	query, err := json.Marshal(map[string]string{"last_by_subj": subject})
+	if err != nil {
+		return 0, false, err
+	}
+	answer, err := s.request(ctx, s.state, &nats.Msg{
+		Subject: "$JS.API.STREAM.MSG.GET." + s.names.registry,
+		Data:    query,
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	var got struct {
+		Error   *apiError `json:"error"`
+		Message struct {
+			Sequence uint64 `json:"seq"`
+			Header   []byte `json:"hdrs"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(answer.Data, &got); err != nil {
+		return 0, false, fmt.Errorf("store: strange answer: %w", err)
+	}
+	switch {
+	case got.Error != nil && got.Error.ErrCode == jsNoMessageFound, got.Error != nil && got.Error.Code == http.StatusNotFound:
+		return 0, false, nil
+	case got.Error != nil:
+		return 0, false, protocol.Wrap(protocol.StoreUnavailable, got.Error, "the store refused to be read")
+	}
+	if len(got.Message.Header) == 0 {
+		return got.Message.Sequence, false, nil
+	}
+	header, err := nats.DecodeHeadersMsg(got.Message.Header)
+	if err != nil {
+		return 0, false, fmt.Errorf("store: strange headers: %w", err)
+	}
+	return got.Message.Sequence, isDeletion(header), nil
+}
