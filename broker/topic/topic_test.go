@@ -1,0 +1,139 @@
+package topic
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestFiltersAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, f := range []string{"a", "/", "//", "+", "#", "a/#", "+/+/#", "a b/ü", "$SYS/#", "$share/g/a", "$share/g/#", "$share/g//", "$sharex/#", "/a"} {
+		if !ValidFilter(f) {
+			t.Errorf("%q is refused", f)
+		}
+	}
+	// [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.3-1] [MQTT-4.7.3-3] [MQTT-4.8.2-1] [MQTT-4.8.2-2]
+	for _, f := range []string{"", "a#", "a/#/b", "#/", "a+", "+a/b", "a/b+", "$share/", "$share/g", "$share/g/", "$share//a", "$share/g+/a", "$share/#/a", "$share/g/a#", strings.Repeat("x", 65536)} {
+		if ValidFilter(f) {
+			t.Errorf("%q passes", f)
+		}
+	}
+}
+
+func TestNamesAreChecked(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"a": true, "/": true, "": false, "a/+": false, "#": false, "a\x00": false, strings.Repeat("x", 65536): false} {
+		if ValidName(name) != want {
+			t.Errorf("ValidName(%.20q) is %v", name, !want)
+		}
+	}
+}
+
+// Examples of MQTT 5 §4.7. [MQTT-4.7.1-3] [MQTT-4.7.2-1] [MQTT-4.7.3-4]
+func TestMatch(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		filter, name string
+		want         bool
+	}{
+		{"sport/tennis/player1/#", "sport/tennis/player1", true},
+		{"sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true},
+		{"sport/tennis/player1/#", "sport/tennis/player2", false},
+		{"#", "anything/at/all", true},
+		{"sport/tennis/+", "sport/tennis/player1", true},
+		{"sport/tennis/+", "sport/tennis/player1/ranking", false},
+		{"sport/+", "sport", false}, {"sport/+", "sport/", true}, {"sport/#", "sport", true},
+		{"+/+", "/finance", true}, {"/+", "/finance", true}, {"+", "/finance", false},
+		{"#", "$SYS/x", false}, {"+/x", "$SYS/x", false}, {"$SYS/#", "$SYS/x", true}, {"$SYS/#", "$SYS", true}, {"a/+", "a/$x", true},
+		{"a/b/#", "a", false}, {"a", "A", false}, {"a", "a/", false}, {"+/#", "a", true},
+	} {
+		if Match(c.filter, c.name) != c.want {
+			t.Errorf("Match(%q, %q) is %v", c.filter, c.name, !c.want)
+		}
+	}
+}
+
+// The trees agree with Match, whatever is put in and taken out.
+func TestTreesAgreeWithMatch(t *testing.T) {
+	t.Parallel()
+	level := rapid.SampledFrom([]string{"", "a", "b", "$x", "cc"})
+	name := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(level, 1, 4).Draw(t, "levels"), "/")
+	}).Filter(func(s string) bool { return s != "" })
+	filter := rapid.Custom(func(t *rapid.T) string {
+		levels := rapid.SliceOfN(rapid.OneOf(level, rapid.Just("+")), 0, 4).Draw(t, "levels")
+		if len(levels) == 0 || rapid.Bool().Draw(t, "hash") {
+			levels = append(levels, "#")
+		}
+		return strings.Join(levels, "/")
+	}).Filter(func(s string) bool { return s != "" })
+
+	rapid.Check(t, func(t *rapid.T) {
+		var filters Filters[string]
+		var names Names[string]
+		hasFilter, hasName := map[string]bool{}, map[string]bool{}
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			f, n := filter.Draw(t, "filter"), name.Draw(t, "name")
+			if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
+				filters.Delete(f)
+				names.Delete(n)
+				delete(hasFilter, f)
+				delete(hasName, n)
+				continue
+			}
+			filters.Set(f, f)
+			names.Set(n, n)
+			hasFilter[f], hasName[n] = true, true
+		}
+		probe, cover := name.Draw(t, "probe"), filter.Draw(t, "cover")
+		var got, want []string
+		filters.Match(probe, func(f string) { got = append(got, f) })
+		for f := range hasFilter {
+			if Match(f, probe) {
+				want = append(want, f)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("filters for %q: %q, want %q", probe, got, want)
+		}
+		got, want = nil, nil
+		names.Covered(cover, func(n string) bool { got = append(got, n); return true })
+		for n := range hasName {
+			if Match(cover, n) {
+				want = append(want, n)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("names under %q: %q, want %q", cover, got, want)
+		}
+		for f := range hasFilter {
+			filters.Delete(f)
+		}
+		if len(filters.root.children) != 0 {
+			t.Fatal("nodes are left behind")
+		}
+	})
+}
+
+func FuzzMatch(f *testing.F) {
+	f.Add("a/+/#", "a/b/c")
+	f.Fuzz(func(t *testing.T, filter, name string) {
+		if !ValidFilter(filter) || !ValidName(name) || IsShared(filter) {
+			return
+		}
+		var tree Filters[bool]
+		tree.Set(filter, true)
+		found := false
+		tree.Match(name, func(bool) { found = true })
+		if found != Match(filter, name) {
+			t.Fatalf("tree says %v", found)
+		}
+	})
+}
