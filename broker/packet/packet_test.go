@@ -89,7 +89,7 @@ func TestPackets(t *testing.T) {
 		{"connect 3.1.1 with everything", 4, "10 1b 0004 4d515454 04 ee 003c 0001 61 0001 74 0002 6869 0001 75 0002 7077"},
 		{"connect 5", 5, "10 0e 0004 4d515454 05 02 003c 00 0001 61"},
 		{"connect 5 properties", 5, "10 2b 0004 4d515454 05 02 003c 1d 1100000e10 15000178 1600027a7a 1700 1901 21000a 2200ff 2700010000 0001 61"},
-		{"connect 5 will", 5, "10 22 0004 4d515454 05 3e 003c 00 0001 61 0c 180000000a 260001 6b 0001 76 0001 74 0002 6869"},
+		{"connect 5 will", 5, "10 22 0004 4d515454 05 36 003c 00 0001 61 0c 180000000a 260001 6b 0001 76 0001 74 0002 6869"},
 		{"connect 5 password alone", 5, "10 12 0004 4d515454 05 42 003c 00 0001 61 0002 7077"},
 		{"connack", 4, "20 02 01 00"},
 		{"connack refused", 4, "20 02 00 05"},
@@ -247,7 +247,7 @@ func TestDecodingAllocatesNothing(t *testing.T) {
 
 // FuzzDecode: no input panics, and what decodes survives an encoding.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{"30060001610068690a", "820d0001020b050001612e00016201", "10220004 4d515454 05 3e 003c 00 0001 61 0c 180000000a 260001 6b 0001 76 0001 74 0002 6869"} {
+	for _, s := range []string{"30060001610068690a", "820d0001020b050001612e00016201", "10220004 4d515454 05 36 003c 00 0001 61 0c 180000000a 260001 6b 0001 76 0001 74 0002 6869"} {
 		b, _ := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
 		f.Add(b, byte(5))
 		f.Add(b, byte(4))
