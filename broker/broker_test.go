@@ -11,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/eclipse/paho.golang/paho"
-	paho3 "github.com/eclipse/paho.mqtt.golang"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/protocol"
@@ -393,47 +391,6 @@ func TestMalformedPacketCostsOnlyItsSender(t *testing.T) {
 	other.receive()
 }
 
-func TestMQTTOverWebSocket(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	c, _, err := n.dialOver(n.webSocket(), "browser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.subscribe("x", 1)
-	for client := range n.Clients() {
-		if client.Listener != "ws" || !strings.HasPrefix(client.Remote.String(), "127.0.0.1:") {
-			t.Errorf("client %+v", client)
-		}
-	}
-	payload := strings.Repeat("long ", 50_000)
-	c.publish(&paho.Publish{Topic: "x", QoS: 1, Payload: []byte(payload)})
-	if m := c.receive(); string(m.Payload) != payload {
-		t.Errorf("received %d bytes", len(m.Payload))
-	}
-	if !n.Disconnect("browser", 0x98, "bye") {
-		t.Error("browser was not found")
-	}
-	if d := <-c.dropped; d.ReasonCode != 0x98 {
-		t.Errorf("DISCONNECT %#x", d.ReasonCode)
-	}
-}
-
-func TestWebSocketWantsSubprotocol(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ws, _, err := websocket.Dial(ctx, n.web, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ws.CloseNow()
-	if _, _, err := ws.Read(ctx); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-		t.Errorf("read: %v", err)
-	}
-}
-
 func TestCloseTellsClientsAndRefusesNewOnes(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -474,6 +431,28 @@ func TestCloseDoesNotWaitForConnectionsWithoutConnect(t *testing.T) {
 	}
 }
 
+func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	c, err := net.Dial("tcp", n.tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = c.Write([]byte{0x10, 16, 0, 4, 'M', 'Q', 'T', 'T', 5, 2, 0, 0, 0, 0, 3, 'd', 'e', 'v'})
+	_, _ = c.Write([]byte{0x82, 7, 0, 1, 0, 0, 1, 'x', 0})
+	eventually(t, "dev subscribed", func() bool { return slices.Contains(n.seen.all(), "dev subscribed x") })
+	for range 100 {
+		if _, err := n.Publish(broker.Message{Topic: "x", Payload: make([]byte, 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !n.Disconnect("dev", 0x98, "slow") {
+		t.Error("dev was not found")
+	}
+	eventually(t, "dev is gone", func() bool { return countClients(n) == 0 })
+}
+
 func isReset(err error) bool { return err != nil && strings.Contains(err.Error(), "reset") }
 
 func TestServeEndsWithItsContext(t *testing.T) {
@@ -489,63 +468,5 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := <-served; err != nil {
 		t.Errorf("Serve: %v", err)
-	}
-}
-
-func TestMQTT311(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	options := paho3.NewClientOptions().AddBroker("tcp://" + n.tcp).SetClientID("old").SetAutoReconnect(false).
-		SetUsername("ann").SetPassword("ann")
-	c := paho3.NewClient(options)
-	await(t, c.Connect())
-	defer c.Disconnect(250)
-
-	got := make(chan paho3.Message, 10)
-	await(t, c.Subscribe("client/old/response", 1, func(_ paho3.Client, m paho3.Message) { got <- m }))
-	refused := c.Subscribe("forbidden/x", 0, nil).(*paho3.SubscribeToken)
-	refused.Wait()
-	if code := refused.Result()["forbidden/x"]; code != 0x80 {
-		t.Errorf("SUBACK %#x", code)
-	}
-	await(t, c.Publish("forbidden/x", 1, false, "x")) // acknowledged, dropped
-	receivers, err := n.Publish(broker.Message{
-		Topic: "client/old/response", Payload: []byte("answer"), QoS: 1,
-		CorrelationData: []byte("c"), UserProperties: []broker.UserProperty{{Key: "k", Value: "v"}},
-	})
-	if err != nil || receivers != 1 {
-		t.Fatalf("publish: %d, %v", receivers, err)
-	}
-	if m := <-got; string(m.Payload()) != "answer" || m.Qos() != 1 {
-		t.Errorf("received %s", m.Payload())
-	}
-	if !n.Disconnect("old", 0x98, "bye") {
-		t.Error("old was not found")
-	}
-	n.seen.expect(t, "old connected v4", "old subscribed client/old/response", "old disconnected: bye")
-}
-
-func TestMQTT311IsRefusedWithItsOwnCodes(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.connect("taken", as("bob"))
-	for _, c := range []struct {
-		id, password string
-		want         byte
-	}{{"old", "wrong", 4}, {"a/b", "ann", 2}, {"taken", "ann", 5}} {
-		options := paho3.NewClientOptions().AddBroker("tcp://" + n.tcp).SetClientID(c.id).
-			SetUsername("ann").SetPassword(c.password).SetProtocolVersion(4)
-		token := paho3.NewClient(options).Connect().(*paho3.ConnectToken)
-		token.Wait()
-		if token.Error() == nil || token.ReturnCode() != c.want {
-			t.Errorf("%s/%s: code %d, %v", c.id, c.password, token.ReturnCode(), token.Error())
-		}
-	}
-}
-
-func await(t *testing.T, token paho3.Token) {
-	t.Helper()
-	if !token.WaitTimeout(patience) || token.Error() != nil {
-		t.Fatalf("MQTT 3.1.1: %v", token.Error())
 	}
 }
