@@ -1,0 +1,76 @@
+package security
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An API key reads abk_<id>.<secret>: the id says which key it is and may be
+// shown anywhere, the secret is 256 random bits in URL-safe base64.
+const (
+	keyPrefix    = "abk_"
+	keyIDBytes   = 8
+	secretBytes  = 32
+	pepperBytes  = 32
+	keyIDLength  = keyIDBytes * 2
+	secretLength = (secretBytes*8 + 5) / 6
+)
+
+// A Key is what the bridge keeps of an API key: enough to recognise it, not
+// enough to use it.
+type Key struct {
+	ID        string           `json:"id"`
+	Principal string           `json:"principal"` // id of the principal it stands for
+	Kind      protocol.Kind    `json:"kind"`
+	Space     protocol.SpaceID `json:"space"`
+	Roles     []string         `json:"roles"`
+	MAC       []byte           `json:"mac"` // HMAC-SHA-256 of id and secret under the pepper
+	Created   time.Time        `json:"created"`
+}
+
+// principal is who shows the key.
+func (k *Key) principal() *protocol.Principal {
+	return &protocol.Principal{Kind: k.Kind, ID: k.Principal, Space: k.Space, Roles: k.Roles, Credential: k.ID}
+}
+
+// newKey makes up an API key. The text is shown to its owner and forgotten.
+func newKey() (id, secret, text string) {
+	raw := make([]byte, keyIDBytes+secretBytes)
+	_, _ = rand.Read(raw) // never fails
+	id = hex.EncodeToString(raw[:keyIDBytes])
+	secret = base64.RawURLEncoding.EncodeToString(raw[keyIDBytes:])
+	return id, secret, keyPrefix + id + "." + secret
+}
+
+// parseKey takes an API key apart. Anything but the exact form is refused.
+func parseKey(text string) (id, secret string, ok bool) {
+	text, ok = strings.CutPrefix(text, keyPrefix)
+	if !ok {
+		return "", "", false
+	}
+	id, secret, ok = strings.Cut(text, ".")
+	if !ok || len(id) != keyIDLength || len(secret) != secretLength {
+		return "", "", false
+	}
+	if _, err := hex.DecodeString(id); err != nil || strings.ToLower(id) != id {
+		return "", "", false
+	}
+	if _, err := base64.RawURLEncoding.Strict().DecodeString(secret); err != nil {
+		return "", "", false
+	}
+	return id, secret, true
+}
+
+// mac is what a key is recognised by.
+func mac(pepper []byte, id, secret string) []byte {
+	h := hmac.New(sha256.New, pepper)
+	h.Write([]byte(id + "." + secret))
+	return h.Sum(nil)
+}

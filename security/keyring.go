@@ -1,0 +1,125 @@
+package security
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// AdminKeyFile is the file, in the data folder and for its owner's eyes only,
+// that holds the administrator's key made at the first start.
+const AdminKeyFile = "admin.key"
+
+const pepperFile = "pepper"
+
+// Keys is where keys are kept.
+type Keys interface {
+	Get(id string) (key *Key, revision uint64, ok bool)
+	All() iter.Seq2[string, *Key]
+	Create(ctx context.Context, id string, key *Key) (revision uint64, err error)
+}
+
+// A Keyring recognises API keys.
+type Keyring struct {
+	keys   Keys
+	pepper []byte
+	decoy  []byte // compared with when the id is unknown, so that both take as long
+}
+
+// OpenKeyring opens the keyring of the bridge whose data folder is dir. The
+// pepper that makes stolen MACs useless is a file of its own there.
+func OpenKeyring(dir string, keys Keys) (*Keyring, error) {
+	pepper, err := readOrMake(filepath.Join(dir, pepperFile), func() []byte {
+		pepper := make([]byte, pepperBytes)
+		_, _ = rand.Read(pepper) // never fails
+		return pepper
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the pepper: %w", err)
+	}
+	if len(pepper) != pepperBytes {
+		return nil, fmt.Errorf("the pepper has %d bytes instead of %d: keys cannot be recognised", len(pepper), pepperBytes)
+	}
+	return &Keyring{keys: keys, pepper: pepper, decoy: mac(pepper, "", "")}, nil
+}
+
+// EnsureAdministrator makes the administrator's key if there is none yet and
+// reports whether it did. The file is written first: a crash in between
+// leaves a key that the next start puts on the ring.
+func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.Time) (made bool, err error) {
+	for _, key := range r.keys.All() {
+		if key.principal().HasRole(protocol.RoleAdministrator) {
+			return false, nil
+		}
+	}
+	path := filepath.Join(dir, AdminKeyFile)
+	text, err := readOrMake(path, func() []byte {
+		_, _, text := newKey()
+		return []byte(text + "\n")
+	})
+	if err != nil {
+		return false, fmt.Errorf("write the administrator's key: %w", err)
+	}
+	id, secret, ok := parseKey(strings.TrimSpace(string(text)))
+	if !ok {
+		return false, fmt.Errorf("%s does not hold an API key; remove it to have a new one made", AdminKeyFile)
+	}
+	_, err = r.keys.Create(ctx, id, &Key{
+		ID:        id,
+		Principal: "administrator",
+		Kind:      protocol.KindOperator,
+		Space:     protocol.DefaultSpace,
+		Roles:     []string{protocol.RoleAdministrator},
+		MAC:       mac(r.pepper, id, secret),
+		Created:   now.UTC(),
+	})
+	return err == nil, err
+}
+
+// Recognise returns the principal an API key stands for.
+func (r *Keyring) Recognise(text string) (*protocol.Principal, bool) {
+	id, secret, ok := parseKey(text)
+	if !ok {
+		return nil, false
+	}
+	shown := mac(r.pepper, id, secret)
+	key, _, ok := r.keys.Get(id)
+	if !ok {
+		_ = hmac.Equal(shown, r.decoy)
+		return nil, false
+	}
+	if !hmac.Equal(shown, key.MAC) {
+		return nil, false
+	}
+	return key.principal(), true
+}
+
+// readOrMake reads a file, or makes it with what content returns. The file is
+// written whole, synced, and readable by its owner only.
+func readOrMake(path string, content func() []byte) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	data = content()
+	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with 0600
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(part.Name())
+	_, err = part.Write(data)
+	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return nil, err
+	}
+	return data, os.Rename(part.Name(), path)
+}

@@ -1,0 +1,233 @@
+package security
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+type memoryKeys map[string]*Key
+
+func (m memoryKeys) Get(id string) (*Key, uint64, bool) { k, ok := m[id]; return k, 1, ok }
+func (m memoryKeys) All() iter.Seq2[string, *Key]       { return maps.All(m) }
+func (m memoryKeys) Create(_ context.Context, id string, k *Key) (uint64, error) {
+	m[id] = k
+	return 1, nil
+}
+
+func openRing(t *testing.T, dir string, keys Keys) *Keyring {
+	t.Helper()
+	ring, err := OpenKeyring(dir, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func adminKey(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, AdminKeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(data))
+}
+
+func TestTheFirstStartMakesOneAdministratorKey(t *testing.T) {
+	dir, keys := t.TempDir(), memoryKeys{}
+	ring := openRing(t, dir, keys)
+	for start := range 3 {
+		made, err := ring.EnsureAdministrator(t.Context(), dir, time.Now())
+		if err != nil || made != (start == 0) {
+			t.Fatalf("start %d: made %v, %v", start, made, err)
+		}
+	}
+	if len(keys) != 1 {
+		t.Fatalf("%d keys on the ring", len(keys))
+	}
+	for _, name := range []string{AdminKeyFile, pepperFile} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	who, ok := openRing(t, dir, keys).Recognise(adminKey(t, dir))
+	if !ok || !who.HasRole(protocol.RoleAdministrator) {
+		t.Errorf("recognised %v, %v", who, ok)
+	}
+	for id, key := range keys {
+		if strings.Contains(adminKey(t, dir), string(key.MAC)) || who.Credential != id {
+			t.Error("the ring keeps the secret, or the principal does not name its credential")
+		}
+	}
+}
+
+func TestACrashBeforeTheKeyIsStoredIsMadeGoodAtTheNextStart(t *testing.T) {
+	dir := t.TempDir()
+	ring := openRing(t, dir, memoryKeys{})
+	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	before := adminKey(t, dir)
+	keys := memoryKeys{} // the file was written, the store was not
+	ring = openRing(t, dir, keys)
+	if made, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil || !made {
+		t.Fatalf("made %v, %v", made, err)
+	}
+	if _, ok := ring.Recognise(before); !ok || adminKey(t, dir) != before {
+		t.Error("the key in the file is not the one on the ring")
+	}
+}
+
+func TestOnlyTheExactKeyIsRecognised(t *testing.T) {
+	dir, keys := t.TempDir(), memoryKeys{}
+	ring := openRing(t, dir, keys)
+	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	key := adminKey(t, dir)
+	id, secret, _ := parseKey(key)
+	_, other, _ := newKey()
+	for name, text := range map[string]string{
+		"empty":            "",
+		"no prefix":        id + "." + secret,
+		"no secret":        "abk_" + id,
+		"empty secret":     "abk_" + id + ".",
+		"another secret":   "abk_" + id + "." + other,
+		"another id":       "abk_" + strings.Repeat("0", keyIDLength) + "." + secret,
+		"truncated":        key[:len(key)-1],
+		"longer":           key + "A",
+		"upper case id":    "abk_" + strings.ToUpper(id) + "x." + secret,
+		"padding":          key + "=",
+		"white space":      key + " ",
+		"a swapped half":   "abk_" + secret[:keyIDLength] + "." + secret,
+		"not base64":       "abk_" + id + "." + strings.Repeat("*", secretLength),
+		"trailing newline": key + "\n",
+	} {
+		if who, ok := ring.Recognise(text); ok || who != nil {
+			t.Errorf("%s: recognised %v", name, who)
+		}
+	}
+	if _, ok := openRing(t, t.TempDir(), keys).Recognise(key); ok {
+		t.Error("recognised under another pepper")
+	}
+}
+
+func FuzzParseKey(f *testing.F) {
+	_, _, key := newKey()
+	f.Add(key)
+	f.Add("abk_.")
+	f.Add("abk_0123456789abcdef." + strings.Repeat("A", secretLength))
+	f.Fuzz(func(t *testing.T, text string) {
+		if id, secret, ok := parseKey(text); ok && keyPrefix+id+"."+secret != text {
+			t.Errorf("%q parses as another key", text)
+		}
+	})
+}
+
+func TestCredentialsOverHTTP(t *testing.T) {
+	dir, keys := t.TempDir(), memoryKeys{}
+	ring := openRing(t, dir, keys)
+	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	key := adminKey(t, dir)
+	for name, test := range map[string]struct {
+		header, value string
+		want          protocol.Code
+	}{
+		"bearer":             {"Authorization", "Bearer " + key, ""},
+		"bearer, lower case": {"Authorization", "bearer " + key, ""},
+		"its own header":     {"X-API-Key", key, ""},
+		"nothing":            {"X-Other", "", protocol.NotAuthenticated},
+		"basic":              {"Authorization", "Basic " + key, protocol.CredentialInvalid},
+		"no token":           {"Authorization", "Bearer", protocol.CredentialInvalid},
+		"wrong key":          {"Authorization", "Bearer abk_x.y", protocol.CredentialInvalid},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Header.Set(test.header, test.value)
+			_, err := NewAuthenticator(ring, false).Request(r)
+			if got := protocol.CodeOf(err); got != test.want {
+				t.Errorf("%s: got %q, want %q", name, got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnonymousAccessNeedsDev(t *testing.T) {
+	ring := openRing(t, t.TempDir(), memoryKeys{})
+	for _, user := range []string{"", "sensor"} {
+		if _, err := NewAuthenticator(ring, false).Password(t.Context(), user, []byte("x"), netip.Addr{}); protocol.CodeOf(err) != protocol.NotAuthenticated {
+			t.Errorf("user %q: %v", user, err)
+		}
+		who, err := NewAuthenticator(ring, true).Password(t.Context(), user, []byte("x"), netip.Addr{})
+		if err != nil || who.ID != "anonymous" {
+			t.Errorf("user %q under dev: %v, %v", user, who, err)
+		}
+	}
+}
+
+func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), true)
+		if _, err := a.Password(t.Context(), UserAPIKey, []byte("abk_x.y"), netip.Addr{}); protocol.CodeOf(err) != protocol.CredentialInvalid {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestFailuresAreDelayedAndThenBlockedPerAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, keys := t.TempDir(), memoryKeys{}
+		ring := openRing(t, dir, keys)
+		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		a := NewAuthenticator(ring, false)
+		attacker, friend := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+		var slept time.Duration
+		for range freeFailures {
+			start := time.Now()
+			if _, err := a.Key(t.Context(), "abk_wrong", attacker); protocol.CodeOf(err) != protocol.CredentialInvalid {
+				t.Fatal(err)
+			}
+			if d := time.Since(start); d < firstDelay || d < min(slept, longestDelay) {
+				t.Errorf("a failure was answered after %v, the one before after %v", d, slept)
+			} else {
+				slept = d
+			}
+		}
+		key := adminKey(t, dir)
+		if _, err := a.Key(t.Context(), key, attacker); protocol.CodeOf(err) != protocol.RateLimited {
+			t.Errorf("the attacker is not blocked: %v", err)
+		}
+		if _, err := a.Key(t.Context(), key, friend); err != nil {
+			t.Errorf("a friend is blocked: %v", err)
+		}
+		time.Sleep(blockFor + time.Second) // in the bubble's time
+		if _, err := a.Key(t.Context(), key, attacker); err != nil {
+			t.Errorf("still blocked: %v", err)
+		}
+	})
+}
+
+func TestTheThrottleForgetsRatherThanGrows(t *testing.T) {
+	th := newThrottle(time.Now)
+	for i := range maxRemembered + 100 {
+		th.failed(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+	}
+	if n := len(th.offenders); n > maxRemembered {
+		t.Errorf("remembers %d addresses", n)
+	}
+}
