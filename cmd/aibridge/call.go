@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func callCommand() *cobra.Command {
+	var (
+		target  target
+		asJSON  bool
+		events  bool
+		timeout time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "call COMMAND [name=value… | @file]",
+		Short: "Run a command on a bridge and show its result",
+		Example: `  aibridge call skill.discover
+  aibridge call skill.invoke skill_id=thermostat capability_id=read
+  aibridge call skill.invoke skill_id=thermostat capability_id=set_target params.celsius=21
+  echo '{"agent_id":"a1","type":"end_agent"}' | aibridge call agent.register @-`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("which command? aibridge describe lists them")}
+			}
+			return nil
+		},
+		ValidArgsFunction: completeCall,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			params, err := parseArguments(args[1:], paramsSchema(args[0]), cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			c, err := target.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			opts := []client.CallOption{client.WithTimeout(timeout)}
+			if events {
+				opts = append(opts, client.OnEvent(func(e *protocol.Event) {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", e.Name, e.Data)
+				}))
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout+2*time.Second)
+			defer cancel()
+			result, err := client.Call[json.RawMessage](ctx, c, args[0], params, opts...)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), result)
+			}
+			return writeTable(cmd.OutOrStdout(), result)
+		},
+	}
+	target.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "show the result as JSON")
+	cmd.Flags().BoolVar(&events, "events", false, "show progress on standard error while the command runs")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long the bridge may take")
+	return cmd
+}
+
+// paramsSchema is the schema of a command this binary knows, nil for others.
+func paramsSchema(name string) json.RawMessage {
+	if command, ok := app.Commands().Find(name); ok {
+		return command.ParamsSchema()
+	}
+	return nil
+}
+
+func completeCall(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	set := app.Commands()
+	var words []string
+	if len(args) == 0 {
+		for command := range set.All() {
+			words = append(words, command.Name+"\t"+command.Summary)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if command, ok := set.Find(args[0]); ok && json.Unmarshal(command.ParamsSchema(), &schema) == nil {
+		for name := range schema.Properties {
+			words = append(words, name+"=")
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}

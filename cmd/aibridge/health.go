@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func healthCommand() *cobra.Command {
+	var target target
+	var url string
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask a bridge whether it is ready",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			base := url
+			if base == "" {
+				base = "http://" + target.addresses().HTTP
+			}
+			request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, base+"/readyz", nil)
+			if err != nil {
+				return usageError{err}
+			}
+			client := http.Client{Timeout: 5 * time.Second}
+			response, err := client.Do(request)
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", body)
+			if response.StatusCode != http.StatusOK {
+				return fmt.Errorf("the bridge is not ready: %s", response.Status)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&target.data, "data", "", "data folder of a bridge on this machine, to find its addresses in")
+	cmd.Flags().StringVar(&url, "url", "", "base URL of the bridge's HTTP door")
+	return cmd
+}

@@ -1,0 +1,49 @@
+// Command aibridge is the bridge, and everything an operator needs beside it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when the binary is linked.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := root().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "aibridge:", err)
+		printDetails(os.Stderr, err)
+	}
+	os.Exit(exitCode(err))
+}
+
+func root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "aibridge",
+		Short:         "The bridge between devices, skills and language models",
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Long: `AI Bridge is one program: an MQTT broker, a command router and the state of
+your devices, skills and models.
+
+Exit codes: 0 done · 1 the program failed · 2 used wrongly ·
+10 the request was bad (1xxx) · 20 not allowed (2xxx) · 30 the thing is not
+there or in the wrong state (3xxx) · 40 a service failed (4xxx) ·
+50 the bridge failed (5xxx).`,
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	cmd.AddCommand(
+		serveCommand(), callCommand(), watchCommand(), describeCommand(), healthCommand(),
+		agentCommand(), backupCommand(), restoreCommand(),
+	)
+	return cmd
+}

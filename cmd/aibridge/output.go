@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// writeJSON shows a result as indented JSON.
+func writeJSON(w io.Writer, result json.RawMessage) error {
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, result, "", "  "); err != nil {
+		return err
+	}
+	pretty.WriteByte('\n')
+	_, err := pretty.WriteTo(w)
+	return err
+}
+
+// writeTable shows a result for people: simple fields as lines, and lists of
+// objects as tables.
+func writeTable(w io.Writer, result json.RawMessage) error {
+	dec := json.NewDecoder(bytes.NewReader(result))
+	dec.UseNumber()
+	var fields map[string]any
+	if err := dec.Decode(&fields); err != nil {
+		return writeJSON(w, result)
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var tables []string
+	for _, name := range orderedKeys(fields) {
+		if rows, ok := objects(fields[name]); ok {
+			if len(rows) > 0 {
+				tables = append(tables, name)
+			} else {
+				fmt.Fprintf(out, "%s\tnone\n", name)
+			}
+			continue
+		}
+		fmt.Fprintf(out, "%s\t%s\n", name, cell(fields[name]))
+	}
+	for _, name := range tables {
+		rows, _ := objects(fields[name])
+		writeRows(out, rows)
+	}
+	return out.Flush()
+}
+
+func writeRows(w io.Writer, rows []map[string]any) {
+	all := make(map[string]any)
+	for _, row := range rows {
+		maps.Copy(all, row)
+	}
+	columns := orderedKeys(all)
+	fmt.Fprintln(w, strings.ToUpper(strings.Join(columns, "\t")))
+	for _, row := range rows {
+		cells := make([]string, len(columns))
+		for i, column := range columns {
+			if value, ok := row[column]; ok {
+				cells[i] = cell(value)
+			}
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+}
+
+// orderedKeys sorts names, identifiers first: they are what one looks for.
+func orderedKeys(fields map[string]any) []string {
+	return slices.SortedFunc(maps.Keys(fields), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+}
+
+func rank(name string) int {
+	if strings.HasSuffix(name, "_id") || name == "name" {
+		return 0
+	}
+	return 1
+}
+
+func objects(value any) ([]map[string]any, bool) {
+	list, ok := value.([]any)
+	if !ok {
+		return nil, false
+	}
+	rows := make([]map[string]any, 0, len(list))
+	for _, item := range list {
+		row, ok := item.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		rows = append(rows, row)
+	}
+	return rows, true
+}
+
+// cell shows a value in one line.
+func cell(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "-"
+	case string:
+		return strings.Map(func(r rune) rune {
+			if r < ' ' || r == 0x7f { // nothing a device says may steer the terminal
+				return ' '
+			}
+			return r
+		}, v)
+	case []any:
+		parts := make([]string, len(v))
+		for i, item := range v {
+			parts[i] = cell(item)
+		}
+		return strings.Join(parts, ",")
+	case map[string]any:
+		text, err := json.Marshal(v)
+		if err != nil {
+			return err.Error()
+		}
+		return string(text)
+	}
+	return fmt.Sprint(value)
+}

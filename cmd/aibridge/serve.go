@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/internal/app"
+)
+
+func serveCommand() *cobra.Command {
+	var printConfig bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a bridge",
+		Long: `Run a bridge: broker, router and state in one process.
+
+Settings come from defaults, then --config FILE, then AIBRIDGE_* variables,
+then flags. Port 0 lets the system choose; what was chosen is in the first log
+line and in DIR/addresses.json.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := app.LoadConfig(cmd.Flags())
+			if err != nil {
+				return usageError{err}
+			}
+			if printConfig {
+				return config.WriteYAML(cmd.OutOrStdout())
+			}
+			bridge, err := app.New(cmd.Context(), config, app.WithVersion(version))
+			if err != nil {
+				return fmt.Errorf("start: %w", err)
+			}
+			if config.Dev {
+				app.WriteWelcome(cmd.ErrOrStderr(), bridge.Addresses())
+			}
+			return bridge.Run(cmd.Context())
+		},
+	}
+	app.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&printConfig, "print-config", false, "show the configuration that would be used, without secrets, and exit")
+	return cmd
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A step is a few lines of the README's tour and what they must print.
+type step struct {
+	script string
+	want   string // "" when the tour promises nothing
+}
+
+// tour reads the steps out of the README's tour: the lines of its sh blocks,
+// cut at every "# → text" line.
+func tour(t *testing.T, readme string) []step {
+	t.Helper()
+	_, section, ok := strings.Cut(readme, "\n## A tour")
+	if !ok {
+		t.Fatal("the README has no tour")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var steps []step
+	for _, block := range strings.Split(section, "```sh\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		var script []string
+		for line := range strings.Lines(block) {
+			if want, ok := strings.CutPrefix(line, "# → "); ok {
+				steps = append(steps, step{strings.Join(script, ""), strings.TrimSpace(want)})
+				script = nil
+			} else {
+				script = append(script, line)
+			}
+		}
+		if len(script) > 0 {
+			steps = append(steps, step{strings.Join(script, ""), ""})
+		}
+	}
+	if len(steps) < 8 {
+		t.Fatalf("found only %d steps in the tour", len(steps))
+	}
+	return steps
+}
+
+// TestTheTourInTheReadmeWorksAsWritten runs every line of the tour in one
+// shell, against the real binary. Only addresses are adapted, because the
+// ports of the README may be taken on the machine that tests.
+func TestTheTourInTheReadmeWorksAsWritten(t *testing.T) {
+	for _, tool := range []string{"bash", "mosquitto_pub", "mosquitto_sub", "mosquitto_rr", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bridge := startBinary(t, t.TempDir(), "--dev")
+	shell := startShell(t, bridge)
+	for i, step := range tour(t, string(readme)) {
+		// What runs in the background needs a moment; a person would just type
+		// the line again. Raw requests are sent once: their ids are fixed.
+		deadline := time.Now().Add(15 * time.Second)
+		for {
+			out := shell.run(t, i, step.script)
+			if strings.Contains(out, step.want) {
+				break
+			}
+			if time.Now().After(deadline) || !strings.Contains(step.script, "bin/aibridge call") {
+				t.Fatalf("step %d\n%s\nmust print %q, but printed\n%s", i, step.script, step.want, out)
+			}
+			time.Sleep(50 * time.Millisecond) // the pace of the poll
+		}
+	}
+}
+
+type shell struct {
+	in  io.Writer
+	out *bufio.Reader
+	dir string
+}
+
+// startShell starts bash in a folder that looks like the repository's, with
+// the mosquitto clients, curl and aibridge led to the bridge.
+func startShell(t *testing.T, b *binary) *shell {
+	t.Helper()
+	dir := t.TempDir()
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{"bin": filepath.Dir(b.path), "examples": filepath.Join(repo, "examples")} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("bash", "--norc")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "AIBRIDGE_URL=mqtt://"+b.addresses.MQTT, "AIBRIDGE_DATA="+b.data)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its background jobs end with it
+	cmd.WaitDelay = 5 * time.Second
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
+	_, port, err := net.SplitHostPort(b.addresses.MQTT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{"mosquitto_pub", "mosquitto_sub", "mosquitto_rr"} {
+		fmt.Fprintf(in, "%s() { command %s -p %s \"$@\"; }\n", tool, tool, port)
+	}
+	fmt.Fprintf(in, "curl() { command curl \"${@//127.0.0.1:9010/%s}\"; }\n", b.addresses.HTTP)
+	return &shell{in: in, out: bufio.NewReader(out), dir: dir}
+}
+
+// run runs a few lines and returns what they printed.
+func (s *shell) run(t *testing.T, i int, script string) string {
+	t.Helper()
+	file := filepath.Join(s.dir, fmt.Sprintf("step-%d.out", i))
+	if _, err := fmt.Fprintf(s.in, "{\n%s} >%s 2>&1 </dev/null\necho finished\n", script, file); err != nil {
+		t.Fatal(err)
+	}
+	finished := make(chan error, 1)
+	go func() {
+		_, err := s.out.ReadString('\n')
+		finished <- err
+	}()
+	select {
+	case err := <-finished:
+		if err != nil {
+			t.Fatalf("the shell ended: %v", err)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatalf("step %d hangs:\n%s", i, script)
+	}
+	out, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
