@@ -115,7 +115,7 @@ func (b *Broker) Handle(filter string, fn func(*Publication)) {
 func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
 	if !b.track(l) {
 		_ = l.Close()
-		return errClosed
+		return nil
 	}
 	defer b.untrack(l)
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
@@ -281,6 +281,7 @@ func (b *Broker) Disconnect(clientID string, reason byte, text string) bool {
 }
 
 func (b *Broker) disconnect(s *session, code packets.Code) {
+	s.because(code.Reason)
 	if s.engine.Properties.ProtocolVersion < 5 { // has no DISCONNECT from the server
 		s.engine.Stop(code)
 		return

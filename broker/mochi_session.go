@@ -33,8 +33,9 @@ type session struct {
 	presence Presence
 	ended    chan struct{} // closed when the connection is gone
 
-	mu    sync.Mutex // orders presence calls
-	alive bool
+	mu     sync.Mutex // orders presence calls
+	alive  bool
+	reason string // why the broker ended the connection, if it did
 
 	verdicts []Verdict // of the SUBSCRIBE that is being processed
 }
@@ -107,14 +108,25 @@ func (b *Broker) takeOver(old *session) {
 	select {
 	case <-old.ended:
 	case <-ctx.Done():
-		old.leave("session taken over")
+		old.leave(packets.ErrSessionTakenOver.Reason)
 	}
+}
+
+// because notes why the broker is ending the connection. The client may hang
+// up before the broker does.
+func (s *session) because(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reason = reason
 }
 
 // leave tells the presence, once, that the client is gone.
 func (s *session) leave(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.reason != "" {
+		reason = s.reason
+	}
 	if s.alive && s.presence != nil {
 		s.presence.Disconnected(s.client, reason)
 	}
