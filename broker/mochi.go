@@ -10,12 +10,13 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 const (
@@ -198,8 +199,8 @@ func (b *Broker) attach(c *conn) {
 // to or queued for; sessions that are away are not counted. The message is
 // copied; the caller keeps its slices.
 func (b *Broker) Publish(m Message) (receivers int, err error) {
-	if m.Topic == "" || strings.ContainsAny(m.Topic, "+#\x00") || len(m.Topic) > math.MaxUint16 {
-		return 0, fmt.Errorf("broker: %q is not a topic name", m.Topic)
+	if reason := protocol.CheckTopic(m.Topic); reason != "" {
+		return 0, fmt.Errorf("broker: topic %q %s", m.Topic, reason)
 	}
 	if m.QoS > 2 {
 		return 0, fmt.Errorf("broker: QoS %d", m.QoS)

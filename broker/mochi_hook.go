@@ -173,7 +173,7 @@ func (h *hook) refusePublish(s *session, pk packets.Packet, verdict Verdict) {
 func (h *hook) show(c *Client, pk packets.Packet) {
 	var p *Publication
 	for _, handler := range h.broker.handlers {
-		if !matches(handler.filter, pk.TopicName) {
+		if !protocol.Match(handler.filter, pk.TopicName) {
 			continue
 		}
 		if p == nil {
@@ -228,7 +228,8 @@ func (h *hook) OnSubscribe(cl *mqtt.Client, pk packets.Packet) packets.Packet {
 	s := sessionOf(cl)
 	s.verdicts = make([]Verdict, len(pk.Filters))
 	for i, sub := range pk.Filters {
-		s.verdicts[i] = h.broker.options.Permissions.MaySubscribe(s.client, unshared(sub.Filter))
+		_, filter, _ := protocol.SplitShare(sub.Filter)
+		s.verdicts[i] = h.broker.options.Permissions.MaySubscribe(s.client, filter)
 		if !s.verdicts[i].Allowed() {
 			pk.Filters[i].Filter = ""
 		}
