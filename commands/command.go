@@ -1,10 +1,11 @@
 package commands
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"reflect"
 
+	"github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -16,62 +17,99 @@ type Command struct {
 	paramsSchema json.RawMessage
 	resultSchema json.RawMessage
 	decode       func(params json.RawMessage) (invocation, error)
-	err          error
+	err          error // what is wrong with the types
 }
 
-// An invocation is a handler with its decoded parameters.
+// An invocation is a handler with the parameters of one call.
 type invocation interface {
 	target() Resource
-	run(ctx context.Context, call *Call) (json.RawMessage, error)
+	// run calls the handler. When it fails, the result is what was done
+	// before, nil for nothing.
+	run(ctx context.Context, call *Call) (result json.RawMessage, err error)
 }
 
-// New declares a command. What is wrong with the declaration is reported by
-// [NewSet].
+// New declares a command. The type P is a struct that describes the
+// parameters, see the package documentation; R is the result, which becomes a
+// JSON object. What is wrong with a declaration is reported by [NewSet].
 func New[P, R any](spec Spec, handler Handler[P, R]) Command {
-	return Command{
-		Spec:         spec,
-		paramsSchema: json.RawMessage(`{"type":"object"}`),
-		resultSchema: json.RawMessage(`{}`),
-		decode: func(raw json.RawMessage) (invocation, error) {
-			t := &typed[P, R]{handler: handler}
-			dec := json.NewDecoder(bytes.NewReader(raw))
-			dec.DisallowUnknownFields()
-			if err := dec.Decode(&t.params); err != nil {
-				return nil, protocol.InvalidParam("params", err.Error())
-			}
-			return t, nil
-		},
+	params, err := schema.ForParams(reflect.TypeFor[P]())
+	if err != nil {
+		return Command{Spec: spec, err: err}
 	}
+	result, err := schema.ForResult(reflect.TypeFor[R]())
+	if err != nil {
+		return Command{Spec: spec, err: err}
+	}
+	form := &form[P, R]{handler: handler, params: params, result: result}
+	document := params.JSON()
+	if spec.Async {
+		document = withAsync(document)
+	}
+	return Command{Spec: spec, paramsSchema: document, resultSchema: result.JSON(), decode: form.fill}
 }
 
-// ParamsSchema is the JSON Schema (2020-12) of the parameters.
+// ParamsSchema is the JSON Schema (2020-12) of the parameters. It must not be
+// changed.
 func (c *Command) ParamsSchema() json.RawMessage { return c.paramsSchema }
 
-// ResultSchema is the JSON Schema (2020-12) of the result.
+// ResultSchema is the JSON Schema (2020-12) of the result. It must not be
+// changed.
 func (c *Command) ResultSchema() json.RawMessage { return c.resultSchema }
 
 // Family is the first part of the name, "skill" of skill.invoke.
 func (c *Command) Family() string { return family(c.Name) }
 
-type typed[P, R any] struct {
-	handler Handler[P, R]
-	params  P
+// CheckParams says what is wrong with parameters, as a call would.
+func (c *Command) CheckParams(params json.RawMessage) error {
+	if err := protocol.CheckJSON(params, protocol.Limits{}); err != nil {
+		return err
+	}
+	if c.Async {
+		var err error
+		if params, _, err = cutAsync(params); err != nil {
+			return err
+		}
+	}
+	_, err := c.decode(params)
+	return err
 }
 
-func (t *typed[P, R]) target() Resource {
-	if p, ok := any(t.params).(Targeter); ok {
-		return p.Target()
+// A form is what the calls of one command share.
+type form[P, R any] struct {
+	handler Handler[P, R]
+	params  *schema.Codec
+	result  *schema.Codec
+}
+
+func (f *form[P, R]) fill(params json.RawMessage) (invocation, error) {
+	filled := &filled[P, R]{form: f}
+	if err := f.params.Decode(params, &filled.params); err != nil {
+		return nil, err
 	}
-	if p, ok := any(&t.params).(Targeter); ok {
-		return p.Target()
+	return filled, nil
+}
+
+// A filled form is an invocation.
+type filled[P, R any] struct {
+	*form[P, R]
+	params P
+}
+
+func (f *filled[P, R]) target() Resource {
+	if t, ok := any(&f.params).(Targeter); ok {
+		return t.Target()
 	}
 	return Resource{}
 }
 
-func (t *typed[P, R]) run(ctx context.Context, call *Call) (json.RawMessage, error) {
-	result, err := t.handler(ctx, call, t.params)
-	if err != nil {
+func (f *filled[P, R]) run(ctx context.Context, call *Call) (json.RawMessage, error) {
+	result, err := f.handler(ctx, call, f.params)
+	if err != nil && reflect.ValueOf(&result).Elem().IsZero() {
 		return nil, err
 	}
-	return json.Marshal(result)
+	written, failed := f.result.Append(nil, &result)
+	if failed != nil {
+		return nil, protocol.Wrap(protocol.Internal, failed, "the result cannot be written as JSON")
+	}
+	return written, err
 }

@@ -4,39 +4,43 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/aibridge/aibridge/commands/schema"
 )
 
-// A Set is every command a bridge knows. It is immutable.
+// A Set is every command a bridge knows from its start. It is immutable.
 type Set struct {
 	sorted []*Command
 	byName map[string]*Command // names and aliases
 }
 
-// NewSet gathers commands. It fails on what is wrong with any declaration,
-// all of it in one error.
+// NewSet gathers commands. It fails on whatever is wrong with any
+// declaration, all of it in one error.
 func NewSet(commands ...Command) (*Set, error) {
 	s := &Set{byName: make(map[string]*Command, len(commands))}
 	var errs []error
-	for i := range commands {
-		c := &commands[i]
-		if c.err != nil {
-			errs = append(errs, fmt.Errorf("command %s: %w", c.Name, c.err))
-		}
-		s.sorted = append(s.sorted, c)
-		for _, name := range append([]string{c.Name}, c.Aliases...) {
-			if _, taken := s.byName[name]; taken {
-				errs = append(errs, fmt.Errorf("command %s: declared twice", name))
-			}
-			s.byName[name] = c
-		}
+	for _, c := range commands {
+		errs = append(errs, c.check(), s.add(&c))
 	}
-	slices.SortFunc(s.sorted, func(a, b *Command) int { return strings.Compare(a.Name, b.Name) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	slices.SortFunc(s.sorted, func(a, b *Command) int { return strings.Compare(a.Name, b.Name) })
 	return s, nil
+}
+
+func (s *Set) add(c *Command) error {
+	s.sorted = append(s.sorted, c)
+	for _, name := range append([]string{c.Name}, c.Aliases...) {
+		if other, taken := s.byName[name]; taken {
+			return fmt.Errorf("command %s: the name %s is already that of %s", c.Name, name, other.Name)
+		}
+		s.byName[name] = c
+	}
+	return nil
 }
 
 // Find returns the command with the name or alias.
@@ -50,6 +54,16 @@ func (s *Set) All() iter.Seq[*Command] { return slices.Values(s.sorted) }
 
 // Len is the number of commands.
 func (s *Set) Len() int { return len(s.sorted) }
+
+// Nearest returns the command a misspelt name probably meant, if there is one.
+func (s *Set) Nearest(name string) (string, bool) {
+	return schema.Nearest(name, slices.Values(slices.Sorted(maps.Keys(s.byName))))
+}
+
+// hasFamily reports whether a built-in command begins with family and a dot.
+func (s *Set) hasFamily(name string) bool {
+	return slices.ContainsFunc(s.sorted, func(c *Command) bool { return c.Family() == name })
+}
 
 func family(name string) string {
 	first, _, _ := strings.Cut(name, ".")

@@ -1,0 +1,88 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+)
+
+// dialect is the JSON Schema version of everything this package writes.
+const dialect = "https://json-schema.org/draft/2020-12/schema"
+
+// A Codec decodes, encodes and describes values of one type.
+type Codec struct {
+	typ      reflect.Type
+	root     node
+	document json.RawMessage
+}
+
+// A node is the codec of one place in a type.
+type node interface {
+	// decode reads the next value into v. What is wrong with it is reported
+	// to d; the value is consumed in any case.
+	decode(d *decoder, v reflect.Value)
+	// encode appends v as JSON.
+	encode(dst []byte, v reflect.Value) ([]byte, error)
+	// schema describes what decode accepts.
+	schema() *object
+}
+
+// ForParams compiles the parameter struct of a command. Everything in it must
+// be decodable and described by valid tags.
+func ForParams(t reflect.Type) (*Codec, error) {
+	if t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("parameters must be a struct, not %s", t)
+	}
+	return compileCodec(t, compiler{})
+}
+
+// ForResult compiles the result of a command. Types that JSON Schema cannot
+// tell apart are described as anything.
+func ForResult(t reflect.Type) (*Codec, error) {
+	return compileCodec(t, compiler{result: true})
+}
+
+func compileCodec(t reflect.Type, c compiler) (*Codec, error) {
+	root, err := c.compile(t, &tags{})
+	if err != nil {
+		return nil, err
+	}
+	document, err := json.Marshal(withDialect(root.schema()))
+	if err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", t, err)
+	}
+	return &Codec{typ: t, root: root, document: document}, nil
+}
+
+func withDialect(o *object) *object {
+	if o.verbatim != nil {
+		return o
+	}
+	return &object{members: append([]member{{"$schema", dialect}}, o.members...)}
+}
+
+// JSON is the JSON Schema of the type. It must not be changed.
+func (c *Codec) JSON() json.RawMessage { return c.document }
+
+// Decode reads data, one JSON value that passed protocol.CheckJSON, into the
+// value that into points to. Raw JSON in it aliases data. A refusal is a
+// *protocol.Error that names the parameter.
+func (c *Codec) Decode(data []byte, into any) error {
+	v := reflect.ValueOf(into).Elem()
+	d := decoders.Get().(*decoder)
+	d.start(data)
+	c.root.decode(d, v)
+	err := d.finish()
+	decoders.Put(d)
+	return err
+}
+
+// Append appends the value that from points to as JSON. Raw JSON in it is
+// copied unchecked.
+func (c *Codec) Append(dst []byte, from any) ([]byte, error) {
+	return c.root.encode(dst, reflect.ValueOf(from).Elem())
+}
+
+// decoders are reused because every call would otherwise allocate one.
+var decoders = sync.Pool{New: func() any { return new(decoder) }}

@@ -1,0 +1,50 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// An object is a JSON object that keeps the order of its members, so that
+// schemas read in the order of their declaration.
+type object struct {
+	members  []member
+	verbatim json.RawMessage // written instead of the members, if set
+}
+
+type member struct {
+	key   string
+	value any
+}
+
+func (o *object) set(key string, value any) *object {
+	o.members = append(o.members, member{key, value})
+	return o
+}
+
+func typed(name string) *object { return new(object).set("type", name) }
+
+// MarshalJSON implements [json.Marshaler].
+func (o *object) MarshalJSON() ([]byte, error) {
+	if o.verbatim != nil {
+		return o.verbatim, nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	b.WriteByte('{')
+	for i, m := range o.members {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := enc.Encode(m.key); err != nil {
+			return nil, err
+		}
+		b.WriteByte(':')
+		if err := enc.Encode(m.value); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
