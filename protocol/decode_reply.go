@@ -3,7 +3,6 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"time"
 )
 
@@ -75,11 +74,16 @@ func (e *envelope) replyTimestamp() int64 {
 
 // answered is the id of the request that a response answers.
 func (e *envelope) answered() []byte {
-	if !e.has(fResponseTo) {
-		return e.id(fID)
+	f := fID
+	if e.has(fResponseTo) {
+		e.deprecate("response_to is deprecated, send the request's id as id")
+		f = fResponseTo
 	}
-	e.deprecate("response_to is deprecated, send the request's id as id")
-	return e.id(fResponseTo)
+	if v := &e.fields[f]; v.kind == kindNumber {
+		e.deprecate("an id that is a number is deprecated, send the request's id")
+		v.kind = kindString // of its digits
+	}
+	return e.id(f)
 }
 
 // replyMetadata takes what makes sense in the metadata; its texts are still
@@ -149,26 +153,26 @@ func (e *envelope) error() *Error {
 	}
 	switch e.fields[fDetails].kind {
 	case kindObject:
-		failure.Details = decodeDetails(e.raw(fDetails))
+		if details, ok := decodeAny(e.raw(fDetails)).(map[string]any); ok && len(details) > 0 {
+			failure.Details = details
+		}
 	case kindAbsent, kindNull:
 	default:
-		failure.Details = decodeDetails(fmt.Appendf(nil, `{"details":%s}`, e.raw(fDetails)))
+		failure.With("details", decodeAny(e.raw(fDetails)))
 	}
 	if failure.Code == "" {
 		failure.Code = Internal
-		failure.With("code", string(e.raw(fCode)))
+		failure.With("code", decodeAny(e.raw(fCode)))
 	}
 	return failure
 }
 
 // errorCode reads a code of four digits, "" for anything else.
 func (e *envelope) errorCode() Code {
-	code := e.raw(fCode)
-	switch e.fields[fCode].kind {
-	case kindString:
-		code = e.string(fCode)
-	case kindNumber:
+	code := e.string(fCode)
+	if e.fields[fCode].kind == kindNumber {
 		e.deprecate("error.code as a number is deprecated, send a string of four digits")
+		code = e.raw(fCode)
 	}
 	if len(code) != 4 {
 		return ""
@@ -181,16 +185,16 @@ func (e *envelope) errorCode() Code {
 	return Code(code)
 }
 
-// decodeDetails reads an object that was scanned. Whole numbers become int64,
-// others float64.
-func decodeDetails(raw []byte) map[string]any {
-	var details map[string]any
+// decodeAny reads a value that was scanned. Whole numbers become int64, others
+// float64.
+func decodeAny(raw []byte) any {
+	var value any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	if d.Decode(&details) != nil || len(details) == 0 {
+	if d.Decode(&value) != nil {
 		return nil
 	}
-	return plainNumbers(details).(map[string]any)
+	return plainNumbers(value)
 }
 
 func plainNumbers(value any) any {

@@ -44,12 +44,13 @@ func (e *envelope) timestamp(optional bool) int64 {
 
 // requestMetadata checks the metadata; its texts are still to be copied.
 func (e *envelope) requestMetadata(m *Metadata) (sender, trace []byte) {
-	if !e.has(fMetadata) {
+	switch {
+	case e.err != nil: // take what was found
+	case !e.has(fMetadata):
 		e.deprecate("a request without metadata is deprecated")
-		return
-	}
-	if !e.is(fMetadata, kindObject) {
-		return
+		return nil, nil
+	case !e.is(fMetadata, kindObject):
+		return nil, nil
 	}
 	if e.has(fSender) {
 		sender = e.line(fSender, 1, MaxSenderLength)

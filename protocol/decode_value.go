@@ -33,13 +33,15 @@ func texts(parts [4][]byte) (copies [4]string) {
 }
 
 // raw is the JSON of a field as it stands in the data, nil when it is absent.
-// Of a string it is what is between the quotes.
 func (e *envelope) raw(f field) []byte {
 	v := e.fields[f]
-	if v.kind == kindAbsent {
+	switch v.kind {
+	case kindAbsent:
 		return nil
+	case kindString:
+		return e.data[v.start-1 : v.end+1] // with the quotes
 	}
-	return e.data[v.start:v.end:v.end]
+	return e.data[v.start:v.end]
 }
 
 // quoted is the text of a field for a message.

@@ -43,7 +43,7 @@ func InvalidParam(path, reason string) *Error {
 
 // BusyFor builds a 4008 that asks the caller to come back after a while.
 func BusyFor(wait time.Duration, message string) *Error {
-	return &Error{Code: Busy, Message: message, Details: map[string]any{retryAfter: wait.Milliseconds()}}
+	return &Error{Code: Busy, Message: message, Details: map[string]any{retryAfter: milliseconds(wait)}}
 }
 
 // RetryAfter is how long the error asks the caller to wait, 0 if it does not.
