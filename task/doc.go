@@ -1,0 +1,7 @@
+// Package task runs what callers do not want to wait for. A task is durable
+// before its id is told; its state can be asked for, followed on its topic and
+// cancelled, also by a caller that has reconnected in the meantime.
+//
+// Progress lives in memory only. A task that was running when the bridge died
+// is failed with 4012: what it has done is not known (PROTOCOL §10).
+package task

@@ -1,0 +1,75 @@
+package task
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A State is how far a task has come.
+type State string
+
+// The states of a task. Only a running one changes.
+const (
+	Running   State = "running"
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+)
+
+// A Task is one command that runs without its caller waiting.
+type Task struct {
+	ID        protocol.TaskID  `json:"task_id" doc:"id of the task"`
+	Command   string           `json:"command" doc:"what it runs"`
+	State     State            `json:"state" enum:"running,succeeded,failed,cancelled" doc:"how far it has come"`
+	Principal string           `json:"principal" doc:"who started it"`
+	Space     protocol.SpaceID `json:"space_id" doc:"space it belongs to"`
+	TraceID   string           `json:"trace_id,omitempty" doc:"trace of the request that started it"`
+	Started   time.Time        `json:"started_at" doc:"when it was started"`
+	Ended     *time.Time       `json:"ended_at,omitempty" doc:"when it ended"`
+	Result    json.RawMessage  `json:"result,omitempty" doc:"result of the command, once it has succeeded"`
+	Error     *Failure         `json:"error,omitempty" doc:"why it did not succeed"`
+	Progress  *Progress        `json:"progress,omitempty" doc:"what it last told while running"`
+}
+
+// A Failure is why a task did not succeed.
+type Failure struct {
+	Code    protocol.Code  `json:"code" doc:"error code"`
+	Message string         `json:"message" doc:"what went wrong"`
+	Details map[string]any `json:"details" doc:"more about it"`
+}
+
+// Progress is the last event of a running task.
+type Progress struct {
+	Event string          `json:"event" doc:"name of the event"`
+	Seq   uint64          `json:"seq" doc:"number of the event, from 1"`
+	Data  json.RawMessage `json:"data,omitempty" doc:"what the event says"`
+}
+
+// end is the task as it is after its command returned.
+func (t *Task) end(result json.RawMessage, err error, now time.Time) *Task {
+	ended := *t
+	now = now.UTC()
+	ended.Ended, ended.Progress = &now, nil
+	switch e := protocol.AsError(err); {
+	case e == nil:
+		ended.State, ended.Result = Succeeded, result
+	default:
+		ended.State = Failed
+		if e.Code == protocol.Cancelled {
+			ended.State = Cancelled
+		}
+		ended.Error = &Failure{Code: e.Code, Message: e.Message, Details: e.Details}
+		if ended.Error.Details == nil {
+			ended.Error.Details = map[string]any{}
+		}
+	}
+	return &ended
+}
+
+// visibleTo reports whether somebody may see and cancel the task. To others
+// it does not exist.
+func (t *Task) visibleTo(who *protocol.Principal) bool {
+	return t.Principal == who.ID && t.Space == who.Space || who.HasRole(protocol.RoleAdministrator)
+}

@@ -1,0 +1,319 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memory is a table in memory.
+type memory struct {
+	mu sync.Mutex
+	m  map[string]*Task
+}
+
+func (m *memory) Get(id string) (*Task, uint64, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, ok := m.m[id]
+	return t, 1, ok
+}
+
+func (m *memory) All() iter.Seq2[string, *Task] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.All(maps.Clone(m.m))
+}
+
+func (m *memory) Len() int { m.mu.Lock(); defer m.mu.Unlock(); return len(m.m) }
+
+func (m *memory) Create(ctx context.Context, id string, t *Task) (uint64, error) {
+	if _, _, ok := m.Get(id); ok {
+		return 0, protocol.Errorf(protocol.AlreadyExists, "there")
+	}
+	return m.Put(ctx, id, t)
+}
+
+func (m *memory) Put(_ context.Context, id string, t *Task) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.m[id] = t
+	return 1, nil
+}
+
+func (m *memory) Delete(_ context.Context, id string, _ uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.m, id)
+	return nil
+}
+
+var alice = &protocol.Principal{ID: "alice", Space: protocol.DefaultSpace}
+
+type fixture struct {
+	*Service
+	table  *memory
+	mu     sync.Mutex
+	events []string
+}
+
+func newFixture() *fixture {
+	f := &fixture{table: &memory{m: map[string]*Task{}}}
+	f.Service = New(Options{Tasks: f.table, Publish: func(_ protocol.TaskID, e *protocol.Event) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.events = append(f.events, fmt.Sprintf("%d %s", e.Seq, e.Name))
+	}})
+	return f
+}
+
+func callBy(who *protocol.Principal) *commands.Call {
+	return &commands.Call{Principal: who, Command: "skill.invoke", Deadline: time.Now().Add(time.Minute)}
+}
+
+func (f *fixture) start(t *testing.T, do func(context.Context, *commands.Call) (json.RawMessage, error)) protocol.TaskID {
+	t.Helper()
+	call := callBy(alice)
+	id, err := f.Start(t.Context(), call, func(ctx context.Context) (json.RawMessage, error) { return do(ctx, call) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (f *fixture) get(t *testing.T, id protocol.TaskID) Task {
+	t.Helper()
+	task, err := f.Get(t.Context(), callBy(alice), GetParams{TaskID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+func TestATaskEndsAsItsCommandDoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		do    func(context.Context, *commands.Call) (json.RawMessage, error)
+		state State
+		code  protocol.Code
+	}{
+		"success": {func(context.Context, *commands.Call) (json.RawMessage, error) { return json.RawMessage(`{"a":1}`), nil }, Succeeded, ""},
+		"failure": {func(context.Context, *commands.Call) (json.RawMessage, error) {
+			return nil, protocol.Errorf(protocol.AgentOffline, "gone")
+		}, Failed, protocol.AgentOffline},
+		"a failure without a code": {func(context.Context, *commands.Call) (json.RawMessage, error) {
+			return nil, errors.New("secret path")
+		}, Failed, protocol.Internal},
+		"its deadline": {func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, Failed, protocol.TimedOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture()
+				id := f.start(t, test.do)
+				time.Sleep(2 * time.Minute) // in the bubble's time
+				task := f.get(t, id)
+				if task.State != test.state || task.Ended == nil {
+					t.Errorf("ended as %+v", task)
+				}
+				if test.code != "" && (task.Error == nil || task.Error.Code != test.code || task.Error.Message == "secret path") {
+					t.Errorf("error %+v, want %s", task.Error, test.code)
+				}
+				if test.code == "" && string(task.Result) != `{"a":1}` {
+					t.Errorf("result %s", task.Result)
+				}
+				if err := f.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestATaskIsDurableBeforeItsIDIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		id := f.start(t, func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		if stored, _, ok := f.table.Get(string(id)); !ok || stored.State != Running {
+			t.Errorf("stored: %+v", stored)
+		}
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if stored, _, _ := f.table.Get(string(id)); stored.State != Failed || stored.Error.Code != protocol.ShuttingDown {
+			t.Errorf("after the stop: %+v", stored)
+		}
+	})
+}
+
+func TestCancelEndsATaskWithItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		defer f.Close(context.Background())
+		id := f.start(t, func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		task, err := f.Cancel(t.Context(), callBy(alice), CancelParams{TaskID: id, Reason: "enough"})
+		if err != nil || task.State != Cancelled || task.Error.Message != "enough" {
+			t.Errorf("cancelled: %+v, %v", task, err)
+		}
+		if _, err := f.Cancel(t.Context(), callBy(alice), CancelParams{TaskID: id}); protocol.CodeOf(err) != protocol.InvalidState {
+			t.Errorf("a second time: %v", err)
+		}
+	})
+}
+
+func TestProgressIsShownAndToldInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		proceed := make(chan struct{})
+		id := f.start(t, func(_ context.Context, call *commands.Call) (json.RawMessage, error) {
+			call.Emit("task.progress", map[string]int{"percent": 10})
+			call.Emit("task.progress", map[string]int{"percent": 20})
+			<-proceed
+			return json.RawMessage(`{}`), nil
+		})
+		synctest.Wait()
+		if task := f.get(t, id); task.Progress == nil || task.Progress.Seq != 2 || string(task.Progress.Data) != `{"percent":20}` {
+			t.Errorf("progress %+v", task.Progress)
+		}
+		close(proceed)
+		synctest.Wait()
+		if task := f.get(t, id); task.Progress != nil {
+			t.Error("an ended task still shows progress")
+		}
+		if got := fmt.Sprint(f.events); got != "[1 task.progress 2 task.progress 3 task.succeeded]" {
+			t.Errorf("events %s", got)
+		}
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOthersTasksDoNotExist(t *testing.T) {
+	f := newFixture()
+	defer f.Close(context.Background())
+	id := f.start(t, func(context.Context, *commands.Call) (json.RawMessage, error) { return json.RawMessage(`{}`), nil })
+	for name, who := range map[string]*protocol.Principal{
+		"another principal":     {ID: "mallory", Space: protocol.DefaultSpace},
+		"a namesake in a space": {ID: "alice", Space: "elsewhere"},
+	} {
+		if _, err := f.Get(t.Context(), callBy(who), GetParams{TaskID: id}); protocol.CodeOf(err) != protocol.NotFound {
+			t.Errorf("%s gets it: %v", name, err)
+		}
+		if _, err := f.Cancel(t.Context(), callBy(who), CancelParams{TaskID: id}); protocol.CodeOf(err) != protocol.NotFound {
+			t.Errorf("%s cancels it: %v", name, err)
+		}
+		if page, _ := f.List(t.Context(), callBy(who), ListParams{}); page.Total != 0 {
+			t.Errorf("%s lists it", name)
+		}
+	}
+	boss := &protocol.Principal{ID: "root", Roles: []string{protocol.RoleAdministrator}}
+	if _, err := f.Get(t.Context(), callBy(boss), GetParams{TaskID: id}); err != nil {
+		t.Errorf("an administrator: %v", err)
+	}
+}
+
+func TestTasksLeftRunningByAnEarlierProcessAreFailed(t *testing.T) {
+	f := newFixture()
+	f.table.m["a"] = &Task{ID: "a", State: Running, Principal: "alice", Space: protocol.DefaultSpace}
+	f.table.m["b"] = &Task{ID: "b", State: Succeeded, Principal: "alice", Space: protocol.DefaultSpace, Result: json.RawMessage(`1`)}
+	if err := f.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	if a := f.get(t, "a"); a.State != Failed || a.Error.Code != protocol.OutcomeUnknown {
+		t.Errorf("a: %+v", a)
+	}
+	if b := f.get(t, "b"); b.State != Succeeded {
+		t.Errorf("b: %+v", b)
+	}
+}
+
+func TestListPagesThroughAllTasksLatestFirst(t *testing.T) {
+	f := newFixture()
+	for i := range 25 {
+		id := fmt.Sprintf("t%02d", i)
+		f.table.m[id] = &Task{ID: protocol.TaskID(id), State: Succeeded, Principal: "alice", Space: protocol.DefaultSpace, Result: json.RawMessage(`1`)}
+	}
+	var seen []string
+	params := ListParams{Limit: 10}
+	for {
+		page, err := f.List(t.Context(), callBy(alice), params)
+		if err != nil || page.Total != 25 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		for _, task := range page.Tasks {
+			seen = append(seen, string(task.ID))
+			if task.Result != nil {
+				t.Error("a list shows results")
+			}
+		}
+		if params.Cursor = page.NextCursor; params.Cursor == "" {
+			break
+		}
+	}
+	if len(seen) != 25 || seen[0] != "t24" || seen[24] != "t00" {
+		t.Errorf("saw %v", seen)
+	}
+}
+
+func TestOldTasksAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		if err := f.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		id := f.start(t, func(context.Context, *commands.Call) (json.RawMessage, error) { return json.RawMessage(`{}`), nil })
+		time.Sleep(keepFor - time.Minute) // in the bubble's time
+		f.get(t, id)
+		time.Sleep(2*time.Minute + sweepPace)
+		if f.table.Len() != 0 {
+			t.Error("still there")
+		}
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTooManyTasksAreRefusedWithAHint(t *testing.T) {
+	f := newFixture()
+	f.MaxTasks = 1
+	defer f.Close(context.Background())
+	f.start(t, func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	_, err := f.Start(t.Context(), callBy(alice), nil)
+	var e *protocol.Error
+	if !errors.As(err, &e) || e.Code != protocol.Busy || e.Details["retry_after_ms"] == nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheDeclarationsAreSound(t *testing.T) {
+	if _, err := commands.NewSet(newFixture().Commands()...); err != nil {
+		t.Error(err)
+	}
+}
