@@ -1,0 +1,17 @@
+// Package script runs the scripts of skills.
+//
+// A script gets the parameters as a JSON object on standard input, and the
+// small scalars among them as AIBRIDGE_PARAM_<NAME> too. It writes its result
+// as one JSON value to standard output; nothing means {}. What it writes to
+// standard error is kept for the log and for the error, except lines
+//
+//	::progress 40 reading sensors
+//
+// which become progress of the call. It fails by exiting with another status
+// than 0; docs/skills.md has the table of statuses and codes.
+//
+// A script runs in its skill's folder, in an environment that holds nothing
+// of the agent's but what is listed in [Options], and in a process group of
+// its own. When it ends, however it ends, what is left of the group is
+// killed. Time, output and the number of scripts at a time are bounded.
+package script

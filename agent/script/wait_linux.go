@@ -1,0 +1,18 @@
+package script
+
+import (
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+)
+
+// wait waits for the leader and kills what it left behind. That happens
+// before the leader is reaped: until then no other process can have its
+// number, and what holds the pipes open is gone before they are waited for.
+func (g *group) wait(c *exec.Cmd) error {
+	for unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	g.kill()
+	g.close()
+	return c.Wait()
+}

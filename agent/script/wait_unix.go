@@ -1,0 +1,14 @@
+//go:build unix && !linux
+
+package script
+
+import "os/exec"
+
+// wait waits for the leader and its pipes, for those not longer than the
+// command's WaitDelay, and then kills what the leader left behind.
+func (g *group) wait(c *exec.Cmd) error {
+	err := c.Wait()
+	g.kill()
+	g.close()
+	return err
+}
