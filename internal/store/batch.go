@@ -20,6 +20,13 @@ const (
 	maxBatches = 16
 )
 
+// Headers of an atomic batch. The stream keeps them with the messages.
+const (
+	batchID       = "Nats-Batch-Id"
+	batchSequence = "Nats-Batch-Sequence"
+	batchCommit   = "Nats-Batch-Commit"
+)
+
 // Atomic makes all changes or none. It returns when the view has them; readers
 // of several keys may meanwhile see some changed and others not yet. A key may
 // be named once. It fails like the first op that cannot be done: 3001, 3002 or
@@ -114,8 +121,8 @@ func (s *Store) commit(ctx context.Context, ops []Op, guards []uint64) (uint64, 
 		if msg.Header == nil {
 			msg.Header = make(nats.Header, 3)
 		}
-		msg.Header["Nats-Batch-Id"] = []string{id}
-		msg.Header["Nats-Batch-Sequence"] = []string{strconv.Itoa(i + 1)}
+		msg.Header[batchID] = []string{id}
+		msg.Header[batchSequence] = []string{strconv.Itoa(i + 1)}
 		if i == len(ops)-1 {
 			last = msg
 			break
@@ -130,7 +137,7 @@ func (s *Store) commit(ctx context.Context, ops []Op, guards []uint64) (uint64, 
 			return 0, unavailable(err)
 		}
 	}
-	last.Header["Nats-Batch-Commit"] = []string{"1"}
+	last.Header[batchCommit] = []string{"1"}
 	ack, err := s.store(ctx, s.state, last)
 	return ack.Sequence, err
 }

@@ -204,3 +204,24 @@ func streamState(ctx context.Context, l *link, stream string) (*jetstream.Stream
 	}
 	return handle.CachedInfo(), nil
 }
+
+// readStream calls f for every message of a stream, and returns when f was
+// called for all there are. It does not stop in the middle of an atomic batch.
+func readStream(ctx context.Context, l *link, stream string, f func(message) error) error {
+	c, err := consume(ctx, l, stream)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for inBatch := false; c.left > 0 || inBatch; {
+		m, err := c.next(func() {})
+		if err != nil {
+			return err
+		}
+		if err := f(m); err != nil {
+			return err
+		}
+		inBatch = len(m.Header[batchID]) > 0 && len(m.Header[batchCommit]) == 0
+	}
+	return nil
+}

@@ -14,6 +14,7 @@ type metrics struct {
 	writes  *prometheus.HistogramVec // seconds by op and code
 	resyncs prometheus.Counter
 	damaged prometheus.Counter
+	claims  prometheus.Counter
 	all     []prometheus.Collector
 }
 
@@ -32,8 +33,12 @@ func newMetrics() *metrics {
 			Name: "aibridge_store_unreadable_total",
 			Help: "Stored values that could not be read.",
 		}),
+		claims: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_store_claims_total",
+			Help: "Claims of commands, of which one record holds many.",
+		}),
 	}
-	m.all = []prometheus.Collector{m.writes, m.resyncs, m.damaged}
+	m.all = []prometheus.Collector{m.writes, m.resyncs, m.damaged, m.claims}
 	return m
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 )
 
 // Conns are the connections to NATS. Both may be the same.
@@ -81,6 +82,7 @@ type Store struct {
 	names   names
 	metrics *metrics
 	view    *view
+	claims  *Claims
 	batches chan struct{} // holds a token for every atomic batch under way
 
 	run    context.Context // ends with Close
@@ -116,6 +118,7 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 		s.flow = newLink(conns.Flow)
 	}
 	s.view = newView(s)
+	s.claims = newClaims(s)
 
 	ctx, done := context.WithTimeout(ctx, options.LoadTimeout)
 	defer done()
@@ -139,7 +142,10 @@ func (s *Store) Load(ctx context.Context) error {
 	s.loaded = true
 	ctx, done := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer done()
-	return s.view.start(ctx)
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return s.view.start(ctx) })
+	both.Go(func() error { return s.claims.load(ctx) })
+	return both.Wait()
 }
 
 // Close stops following. Writes under way are failed. It does not close the
@@ -210,7 +216,21 @@ func (s *Store) makeStreams(ctx context.Context) error {
 		AllowMsgTTL:        true, // for delete markers
 		AllowAtomicPublish: true,
 	}
-	return makeStream(ctx, s.state.conn, registry)
+	claims := jetstream.StreamConfig{
+		Name:        s.names.claims,
+		Description: "AI Bridge: requests that were taken up and must not run again",
+		Subjects:    []string{s.names.claimsSubject},
+		MaxAge:      s.options.ClaimLife,
+		MaxBytes:    s.options.ClaimBytes,
+		Discard:     jetstream.DiscardNew,
+		Storage:     jetstream.FileStorage,
+		Replicas:    s.options.Replicas,
+		AllowMsgTTL: true,
+	}
+	return errors.Join(
+		makeStream(ctx, s.state.conn, registry),
+		makeStream(ctx, s.flow.conn, claims),
+	)
 }
 
 func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamConfig) error {
