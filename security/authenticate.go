@@ -35,8 +35,11 @@ func NewAuthenticator(ring *Keyring, dev bool) *Authenticator {
 }
 
 // Key authenticates somebody at an address by the API key they showed, "" for
-// none. A failure is answered late, and an address that keeps failing is
-// refused without a look.
+// none. A failure is answered late, later each time, and once an address has
+// failed too often it is told to wait (4009).
+//
+// The right key is always let in: 256 random bits are not found by trying, and
+// one device with an old key must not lock out everybody behind its address.
 func (a *Authenticator) Key(ctx context.Context, key string, from netip.Addr) (*protocol.Principal, error) {
 	if key == "" {
 		if a.anonymous != nil {
@@ -44,14 +47,14 @@ func (a *Authenticator) Key(ctx context.Context, key string, from netip.Addr) (*
 		}
 		return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
 	}
-	if wait, blocked := a.throttle.blocked(from); blocked {
-		return nil, protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
-	}
 	if who, ok := a.ring.Recognise(key); ok {
-		a.throttle.forgive(from)
 		return who, nil
 	}
-	pause := time.NewTimer(a.throttle.failed(from))
+	delay, wait := a.throttle.failed(from)
+	if wait > 0 {
+		return nil, protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
+	}
+	pause := time.NewTimer(delay)
 	defer pause.Stop()
 	select {
 	case <-pause.C:

@@ -10,7 +10,9 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -121,5 +123,23 @@ func readOrMake(path string, content func() []byte) ([]byte, error) {
 	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
 		return nil, err
 	}
-	return data, os.Rename(part.Name(), path)
+	if err := os.Rename(part.Name(), path); err != nil {
+		return nil, err
+	}
+	return data, syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes a new name in a folder last. On systems that cannot sync a
+// folder the name lasts as well as it does there.
+func syncFolder(dir string) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	err = folder.Sync()
+	if runtime.GOOS == "windows" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		return nil
+	}
+	return err
 }

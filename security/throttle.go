@@ -10,13 +10,14 @@ import (
 const (
 	firstDelay    = 100 * time.Millisecond // of the answer to a failure, doubled each time
 	longestDelay  = 2 * time.Second
-	freeFailures  = 10               // before an address is blocked
-	blockFor      = 30 * time.Second // after the last failure
+	freeFailures  = 10               // that are answered, before an address is told to wait
+	waitFor       = 30 * time.Second // after the last failure that was answered
 	maxRemembered = 10_000           // addresses
+	sampled       = 16               // addresses looked at to forget one
 )
 
 // A throttle remembers which addresses keep failing. Its memory is bounded:
-// when it is full, the address that failed longest ago is forgotten.
+// when it is full, one that failed long ago is forgotten.
 type throttle struct {
 	now func() time.Time
 
@@ -26,59 +27,53 @@ type throttle struct {
 
 type offender struct {
 	failures int
-	last     time.Time
+	last     time.Time // failure that was answered
 }
 
 func newThrottle(now func() time.Time) *throttle {
 	return &throttle{now: now, offenders: make(map[netip.Addr]*offender)}
 }
 
-// blocked reports whether the address has to wait, and how long.
-func (t *throttle) blocked(from netip.Addr) (time.Duration, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o := t.offenders[prefix(from)]
-	if o == nil || o.failures < freeFailures {
-		return 0, false
-	}
-	left := blockFor - t.now().Sub(o.last)
-	return left, left > 0
-}
-
-// failed notes a failure and returns how long its answer should take.
-func (t *throttle) failed(from netip.Addr) time.Duration {
+// failed notes a failure. It returns how long its answer should take, or, for
+// an address that has failed too often, how long that has to wait.
+func (t *throttle) failed(from netip.Addr) (delay, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, key := t.now(), prefix(from)
 	o := t.offenders[key]
-	if o == nil || now.Sub(o.last) > blockFor {
+	switch {
+	case o == nil:
 		t.makeRoom(now)
 		o = &offender{}
 		t.offenders[key] = o
+	case now.Sub(o.last) >= waitFor:
+		o.failures = 0
+	case o.failures >= freeFailures:
+		return 0, waitFor - now.Sub(o.last)
 	}
 	o.failures++
 	o.last = now
-	return min(firstDelay<<min(o.failures-1, 10), longestDelay)
+	return min(firstDelay<<(o.failures-1), longestDelay), 0
 }
 
-// forgive forgets the failures of an address that has succeeded.
-func (t *throttle) forgive(from netip.Addr) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.offenders, prefix(from))
-}
-
+// makeRoom forgets, when the memory is full, those of a few addresses picked
+// at random that need not be remembered, at least the oldest. So it takes as
+// long however many addresses there are.
 func (t *throttle) makeRoom(now time.Time) {
 	if len(t.offenders) < maxRemembered {
 		return
 	}
 	var oldest netip.Addr
 	var at time.Time
-	for addr, o := range t.offenders {
-		if now.Sub(o.last) > blockFor {
+	looked := 0
+	for addr, o := range t.offenders { // in random order
+		if now.Sub(o.last) >= waitFor {
 			delete(t.offenders, addr)
 		} else if at.IsZero() || o.last.Before(at) {
 			oldest, at = addr, o.last
+		}
+		if looked++; looked == sampled {
+			break
 		}
 	}
 	if len(t.offenders) >= maxRemembered {

@@ -137,3 +137,84 @@ func BenchmarkMayPublish(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkMaySubscribe(b *testing.B) {
+	r := rights()
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.MaySubscribe(device, "$share/g/aibridge/agent/lamp/request").Reason != 0 {
+			b.Fatal("refused")
+		}
+	}
+}
+
+func BenchmarkMayRespond(b *testing.B) {
+	r := rights()
+	b.ReportAllocs()
+	for b.Loop() {
+		if !r.MayRespond(device, "aibridge/client/lamp-client/response") {
+			b.Fatal("refused")
+		}
+	}
+}
+
+// closed are topics that a device may not listen to.
+var closed = []string{
+	"aibridge/bridge/request", "aibridge/agent/other/request", "aibridge/agent/other/response", "aibridge/agent/lamp/response",
+	"aibridge/client/other-client/response", "aibridge/client/unused/response", "aibridge/event/security", "aibridge/task/t/event",
+	"aibridge/cap/c/message/x", "aibridge/scene/s/c/event", "aibridge", "$SYS/broker/load",
+}
+
+func FuzzSubscription(f *testing.F) {
+	for _, filter := range append([]string{
+		"#", "+", "+/#", "$share/g/#", "$share/g/$share/h/aibridge/#", "aibridge/+/lamp/request", "aibridge/agent/lamp/request", "aibridge/agent/lamp/request/#",
+		"+/agent/other/+", "/#", "home/+/#", "$SYS/#", "$share/aibridge/agent", "aibridge/client/+/response", "aibridge/client/lamp-client/response",
+	}, closed...) {
+		f.Add(filter)
+	}
+	f.Fuzz(func(t *testing.T, filter string) {
+		if protocol.CheckFilter(filter) != "" || rights().MaySubscribe(device, filter).Reason != 0 {
+			return
+		}
+		if _, inner, shared := protocol.SplitShare(filter); shared {
+			filter = inner
+		}
+		for _, topic := range closed {
+			if protocol.Match(filter, topic) {
+				t.Fatalf("%s subscribes to %q and hears %s", device.ID, filter, topic)
+			}
+		}
+	})
+}
+
+func FuzzPublish(f *testing.F) {
+	for _, topic := range append([]string{"aibridge/agent/lamp/response", "aibridge/agent//response", "aibridge//response", "aibridge/agent/lamp/response/x", "aibridge/agent/lamp/card/response"}, closed...) {
+		f.Add(topic, false)
+		f.Add(topic, true)
+	}
+	f.Fuzz(func(t *testing.T, topic string, retain bool) {
+		if protocol.CheckTopic(topic) != "" {
+			return
+		}
+		for _, who := range []*protocol.Principal{device, admin, anonymous} {
+			if rights().MayPublish(who, topic, retain).Reason != 0 {
+				continue
+			}
+			// What only the bridge says is said by nobody else, whoever they are.
+			for _, filter := range []string{
+				"aibridge/agent/+/card", "aibridge/agent/+/request", "aibridge/client/#", "aibridge/task/#", "aibridge/event/#", "aibridge/scene/#",
+				"aibridge/cap/+/data/#", "aibridge/cap/+/event", "$SYS/#",
+			} {
+				if protocol.Match(filter, topic) {
+					t.Fatalf("%s publishes to %q", who.ID, topic)
+				}
+			}
+			if retain && topic == "aibridge/bridge/request" {
+				t.Fatalf("%s retains a request", who.ID)
+			}
+			if who == device && protocol.Match("aibridge/agent/+/response", topic) && topic != "aibridge/agent/lamp/response" {
+				t.Fatalf("%s answers on %q", who.ID, topic)
+			}
+		}
+	})
+}

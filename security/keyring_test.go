@@ -4,13 +4,10 @@ import (
 	"context"
 	"iter"
 	"maps"
-	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -135,99 +132,14 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-func TestCredentialsOverHTTP(t *testing.T) {
-	dir, keys := t.TempDir(), memoryKeys{}
-	ring := openRing(t, dir, keys)
-	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
-		t.Fatal(err)
+func BenchmarkRecognise(b *testing.B) {
+	ring, err := OpenKeyring(b.TempDir(), memoryKeys{})
+	if err != nil {
+		b.Fatal(err)
 	}
-	key := adminKey(t, dir)
-	for name, test := range map[string]struct {
-		header, value string
-		want          protocol.Code
-	}{
-		"bearer":             {"Authorization", "Bearer " + key, ""},
-		"bearer, lower case": {"Authorization", "bearer " + key, ""},
-		"its own header":     {"X-API-Key", key, ""},
-		"nothing":            {"X-Other", "", protocol.NotAuthenticated},
-		"basic":              {"Authorization", "Basic " + key, protocol.CredentialInvalid},
-		"no token":           {"Authorization", "Bearer", protocol.CredentialInvalid},
-		"wrong key":          {"Authorization", "Bearer abk_x.y", protocol.CredentialInvalid},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			r := httptest.NewRequest("GET", "/", nil)
-			r.Header.Set(test.header, test.value)
-			_, err := NewAuthenticator(ring, false).Request(r)
-			if got := protocol.CodeOf(err); got != test.want {
-				t.Errorf("%s: got %q, want %q", name, got, test.want)
-			}
-		})
-	}
-}
-
-func TestAnonymousAccessNeedsDev(t *testing.T) {
-	ring := openRing(t, t.TempDir(), memoryKeys{})
-	for _, user := range []string{"", "sensor"} {
-		if _, err := NewAuthenticator(ring, false).Password(t.Context(), user, []byte("x"), netip.Addr{}); protocol.CodeOf(err) != protocol.NotAuthenticated {
-			t.Errorf("user %q: %v", user, err)
-		}
-		who, err := NewAuthenticator(ring, true).Password(t.Context(), user, []byte("x"), netip.Addr{})
-		if err != nil || who.ID != "anonymous" {
-			t.Errorf("user %q under dev: %v, %v", user, who, err)
-		}
-	}
-}
-
-func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), true)
-		if _, err := a.Password(t.Context(), UserAPIKey, []byte("abk_x.y"), netip.Addr{}); protocol.CodeOf(err) != protocol.CredentialInvalid {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
-func TestFailuresAreDelayedAndThenBlockedPerAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir, keys := t.TempDir(), memoryKeys{}
-		ring := openRing(t, dir, keys)
-		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		a := NewAuthenticator(ring, false)
-		attacker, friend := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-		var slept time.Duration
-		for range freeFailures {
-			start := time.Now()
-			if _, err := a.Key(t.Context(), "abk_wrong", attacker); protocol.CodeOf(err) != protocol.CredentialInvalid {
-				t.Fatal(err)
-			}
-			if d := time.Since(start); d < firstDelay || d < min(slept, longestDelay) {
-				t.Errorf("a failure was answered after %v, the one before after %v", d, slept)
-			} else {
-				slept = d
-			}
-		}
-		key := adminKey(t, dir)
-		if _, err := a.Key(t.Context(), key, attacker); protocol.CodeOf(err) != protocol.RateLimited {
-			t.Errorf("the attacker is not blocked: %v", err)
-		}
-		if _, err := a.Key(t.Context(), key, friend); err != nil {
-			t.Errorf("a friend is blocked: %v", err)
-		}
-		time.Sleep(blockFor + time.Second) // in the bubble's time
-		if _, err := a.Key(t.Context(), key, attacker); err != nil {
-			t.Errorf("still blocked: %v", err)
-		}
-	})
-}
-
-func TestTheThrottleForgetsRatherThanGrows(t *testing.T) {
-	th := newThrottle(time.Now)
-	for i := range maxRemembered + 100 {
-		th.failed(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
-	}
-	if n := len(th.offenders); n > maxRemembered {
-		t.Errorf("remembers %d addresses", n)
+	_, _, key := newKey()
+	b.ReportAllocs()
+	for b.Loop() {
+		ring.Recognise(key)
 	}
 }

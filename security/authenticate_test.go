@@ -1,0 +1,166 @@
+package security
+
+import (
+	"context"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestCredentialsOverHTTP(t *testing.T) {
+	dir, keys := t.TempDir(), memoryKeys{}
+	ring := openRing(t, dir, keys)
+	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	key := adminKey(t, dir)
+	for name, test := range map[string]struct {
+		header, value string
+		want          protocol.Code
+	}{
+		"bearer":             {"Authorization", "Bearer " + key, ""},
+		"bearer, lower case": {"Authorization", "bearer " + key, ""},
+		"its own header":     {"X-API-Key", key, ""},
+		"nothing":            {"X-Other", "", protocol.NotAuthenticated},
+		"basic":              {"Authorization", "Basic " + key, protocol.CredentialInvalid},
+		"no token":           {"Authorization", "Bearer", protocol.CredentialInvalid},
+		"wrong key":          {"Authorization", "Bearer abk_x.y", protocol.CredentialInvalid},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Header.Set(test.header, test.value)
+			_, err := NewAuthenticator(ring, false).Request(r)
+			if got := protocol.CodeOf(err); got != test.want {
+				t.Errorf("%s: got %q, want %q", name, got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnonymousAccessNeedsDev(t *testing.T) {
+	ring := openRing(t, t.TempDir(), memoryKeys{})
+	for _, user := range []string{"", "sensor"} {
+		if _, err := NewAuthenticator(ring, false).Password(t.Context(), user, []byte("x"), netip.Addr{}); protocol.CodeOf(err) != protocol.NotAuthenticated {
+			t.Errorf("user %q: %v", user, err)
+		}
+		who, err := NewAuthenticator(ring, true).Password(t.Context(), user, []byte("x"), netip.Addr{})
+		if err != nil || who.ID != "anonymous" {
+			t.Errorf("user %q under dev: %v, %v", user, who, err)
+		}
+	}
+}
+
+func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), true)
+		if _, err := a.Password(t.Context(), UserAPIKey, []byte("abk_x.y"), netip.Addr{}); protocol.CodeOf(err) != protocol.CredentialInvalid {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestFailuresAreDelayedAndThenLimitedPerAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		attacker, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+		try := func(from netip.Addr) (protocol.Code, time.Duration) {
+			start := time.Now()
+			_, err := a.Key(t.Context(), "abk_wrong", from)
+			return protocol.CodeOf(err), time.Since(start)
+		}
+		var before time.Duration
+		for range freeFailures {
+			code, took := try(attacker)
+			if code != protocol.CredentialInvalid || took < max(firstDelay, min(2*before, longestDelay)) {
+				t.Errorf("answered %s after %v, the one before after %v", code, took, before)
+			}
+			before = took
+		}
+		if code, took := try(attacker); code != protocol.RateLimited || took != 0 {
+			t.Errorf("the attacker is answered %s after %v", code, took)
+		}
+		if code, _ := try(other); code != protocol.CredentialInvalid {
+			t.Errorf("another address is answered %s", code)
+		}
+		time.Sleep(waitFor) // in the bubble's time
+		if code, took := try(attacker); code != protocol.CredentialInvalid || took != firstDelay {
+			t.Errorf("after the wait: %s after %v", code, took)
+		}
+	})
+}
+
+func TestAttemptsAtOnceAreLimitedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		var answered atomic.Int32
+		for range 1000 {
+			go func() {
+				if _, err := a.Key(t.Context(), "abk_wrong", netip.MustParseAddr("192.0.2.1")); protocol.CodeOf(err) == protocol.CredentialInvalid {
+					answered.Add(1)
+				}
+			}()
+		}
+		time.Sleep(longestDelay)
+		synctest.Wait()
+		if n := answered.Load(); n != freeFailures {
+			t.Errorf("%d attempts were looked at", n)
+		}
+	})
+}
+
+func TestTheRightKeyIsLetInFromAnAddressThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		ring := openRing(t, dir, memoryKeys{})
+		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		a := NewAuthenticator(ring, false)
+		home := netip.MustParseAddr("192.0.2.1")
+		for range 2 * freeFailures {
+			_, _ = a.Key(t.Context(), "abk_of_an_old_device", home)
+		}
+		if _, err := a.Key(t.Context(), adminKey(t, dir), home); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAFailureDoesNotOutliveItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		start := time.Now()
+		if _, err := a.Key(ctx, "abk_wrong", netip.Addr{}); protocol.CodeOf(err) != protocol.CredentialInvalid || time.Since(start) != 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestRefusalsDoNotTellWhichPartWasWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		ring := openRing(t, dir, memoryKeys{})
+		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		id, _, _ := parseKey(adminKey(t, dir))
+		_, _, unknown := newKey()
+		_, other, _ := newKey()
+		var texts []string
+		for i, key := range []string{unknown, "abk_" + id + "." + other, "garbage"} {
+			_, err := NewAuthenticator(ring, false).Key(t.Context(), key, netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}))
+			texts = append(texts, err.Error())
+		}
+		if len(slices.Compact(texts)) != 1 {
+			t.Errorf("told apart: %q", texts)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package security
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func address(i int) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], 10<<24|uint32(i))
+	return netip.AddrFrom4(b)
+}
+
+func TestTheThrottleForgetsRatherThanGrows(t *testing.T) {
+	th := newThrottle(time.Now)
+	for i := range maxRemembered + 100 {
+		th.failed(address(i))
+	}
+	if n := len(th.offenders); n != maxRemembered {
+		t.Errorf("remembers %d addresses", n)
+	}
+}
+
+func TestTheThrottleForgetsThoseThatNeedNotBeRememberedFirst(t *testing.T) {
+	now := time.Unix(0, 0)
+	th := newThrottle(func() time.Time { return now })
+	for i := range maxRemembered {
+		th.failed(address(i))
+	}
+	now = now.Add(waitFor)
+	th.failed(address(maxRemembered))
+	if n := len(th.offenders); n != maxRemembered-sampled+1 {
+		t.Errorf("remembers %d addresses", n)
+	}
+	if th.offenders[address(maxRemembered)] == nil {
+		t.Error("forgot the latest")
+	}
+}
+
+func TestAddressesOfOneSiteCountAsOne(t *testing.T) {
+	for _, same := range [][2]string{
+		{"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff"}, {"::ffff:192.0.2.1", "192.0.2.1"}, {"fe80::1%eth0", "fe80::2%eth1"},
+	} {
+		if a, b := prefix(netip.MustParseAddr(same[0])), prefix(netip.MustParseAddr(same[1])); a != b {
+			t.Errorf("%s and %s are %s and %s", same[0], same[1], a, b)
+		}
+	}
+	for _, apart := range [][2]string{{"2001:db8::1", "2001:db8:0:1::1"}, {"192.0.2.1", "192.0.2.2"}} {
+		if a, b := prefix(netip.MustParseAddr(apart[0])), prefix(netip.MustParseAddr(apart[1])); a == b {
+			t.Errorf("%s and %s are both %s", apart[0], apart[1], a)
+		}
+	}
+	if prefix(netip.Addr{}) != (netip.Addr{}) {
+		t.Error("no address is one")
+	}
+}
+
+func BenchmarkThrottleUnderAttackFromEverywhere(b *testing.B) {
+	th := newThrottle(time.Now)
+	i := 0
+	for b.Loop() {
+		th.failed(address(i))
+		i++
+	}
+}
