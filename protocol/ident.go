@@ -20,38 +20,6 @@ type Rule struct {
 // parameters of such types without further tags.
 type Identifier interface{ Rule() Rule }
 
-// The identifiers of the protocol.
-type (
-	AgentID      string
-	SkillID      string
-	CapabilityID string
-	SpaceID      string // a tenant: what is not in a caller's spaces does not exist for it
-	ResourceID   string
-	CapID        string // a channel
-	GroupID      string // within a channel
-	DataKey      string // of channel data, within a group
-	SceneType    string
-	TaskID       string
-	ClientID     string // an MQTT client's
-	VFSID        string
-	GroupName    string // a name space of files, unrelated to GroupID
-)
-
-// Rule returns the limits of the identifier.
-func (AgentID) Rule() Rule      { return Rule{"agent id", 1, 64, true} }
-func (SkillID) Rule() Rule      { return Rule{"skill id", 1, 64, true} }      // see AgentID
-func (CapabilityID) Rule() Rule { return Rule{"capability id", 1, 64, true} } // see AgentID
-func (SpaceID) Rule() Rule      { return Rule{"space id", 1, 64, true} }      // see AgentID
-func (ResourceID) Rule() Rule   { return Rule{"resource id", 1, 64, true} }   // see AgentID
-func (CapID) Rule() Rule        { return Rule{"cap id", 1, 64, true} }        // see AgentID
-func (GroupID) Rule() Rule      { return Rule{"group id", 1, 64, true} }      // see AgentID
-func (DataKey) Rule() Rule      { return Rule{"data key", 1, 64, true} }      // see AgentID
-func (SceneType) Rule() Rule    { return Rule{"scene type", 1, 32, true} }    // see AgentID
-func (TaskID) Rule() Rule       { return Rule{"task id", 1, 64, true} }       // see AgentID
-func (ClientID) Rule() Rule     { return Rule{"client id", 1, 256, true} }    // see AgentID
-func (VFSID) Rule() Rule        { return Rule{"vfs id", 1, 64, true} }        // see AgentID
-func (GroupName) Rule() Rule    { return Rule{"group name", 1, 64, true} }    // see AgentID
-
 // Check says what is wrong with s under the rule, or "" if nothing is.
 func (r Rule) Check(s string) string {
 	if n := utf8.RuneCountInString(s); n < r.Min || n > r.Max {
@@ -76,6 +44,88 @@ func (r Rule) Check(s string) string {
 	}
 	return ""
 }
+
+func nameRule(what string, longest int) Rule {
+	return Rule{What: what, Min: 1, Max: longest, Name: true}
+}
+
+// An AgentID names an agent.
+type AgentID string
+
+// Rule implements [Identifier].
+func (AgentID) Rule() Rule { return nameRule("agent id", 64) }
+
+// A SkillID names a skill.
+type SkillID string
+
+// Rule implements [Identifier].
+func (SkillID) Rule() Rule { return nameRule("skill id", 64) }
+
+// A CapabilityID names what a skill can do.
+type CapabilityID string
+
+// Rule implements [Identifier].
+func (CapabilityID) Rule() Rule { return nameRule("capability id", 64) }
+
+// A SpaceID names a tenant: what is not in a caller's spaces does not exist for it.
+type SpaceID string
+
+// Rule implements [Identifier].
+func (SpaceID) Rule() Rule { return nameRule("space id", 64) }
+
+// A ResourceID names a resource.
+type ResourceID string
+
+// Rule implements [Identifier].
+func (ResourceID) Rule() Rule { return nameRule("resource id", 64) }
+
+// A CapID names a channel.
+type CapID string
+
+// Rule implements [Identifier].
+func (CapID) Rule() Rule { return nameRule("cap id", 64) }
+
+// A GroupID names a group within a channel.
+type GroupID string
+
+// Rule implements [Identifier].
+func (GroupID) Rule() Rule { return nameRule("group id", 64) }
+
+// A DataKey names a value of channel data, within a group.
+type DataKey string
+
+// Rule implements [Identifier].
+func (DataKey) Rule() Rule { return nameRule("data key", 64) }
+
+// A SceneType names a kind of scene.
+type SceneType string
+
+// Rule implements [Identifier].
+func (SceneType) Rule() Rule { return nameRule("scene type", 32) }
+
+// A TaskID names a task.
+type TaskID string
+
+// Rule implements [Identifier].
+func (TaskID) Rule() Rule { return nameRule("task id", 64) }
+
+// A ClientID names an MQTT client.
+type ClientID string
+
+// Rule implements [Identifier].
+func (ClientID) Rule() Rule { return nameRule("client id", 256) }
+
+// A VFSID names a file service.
+type VFSID string
+
+// Rule implements [Identifier].
+func (VFSID) Rule() Rule { return nameRule("vfs id", 64) }
+
+// A GroupName names a space of files; it has nothing to do with a GroupID.
+type GroupName string
+
+// Rule implements [Identifier].
+func (GroupName) Rule() Rule { return nameRule("group name", 64) }
 
 // A Serial is a certificate's serial number: exactly 16 hexadecimal digits,
 // any case on the wire, lower case inside (PROTOCOL §5).
