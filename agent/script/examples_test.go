@@ -59,7 +59,7 @@ func TestEveryCapabilityOfTheExamplesHasAScript(t *testing.T) {
 				t.Errorf("%s: %v", s.ID, err)
 			}
 		}
-		if !s.Has(skill.DocumentFile) {
+		if !s.Documented {
 			t.Errorf("%s has no %s", s.ID, skill.DocumentFile)
 		}
 	}

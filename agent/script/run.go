@@ -70,9 +70,20 @@ func (r *Runner) execute(parent context.Context, job *Job, capability *skill.Cap
 	case stdout.over:
 		return end, protocol.Errorf(protocol.Internal, "%s wrote more than %d bytes", file.Path, r.o.MaxOutput)
 	case parent.Err() != nil && err != nil:
-		return end, end.explain(ended(parent))
+		return end, end.explain(interrupted(parent, capability))
 	}
 	return end, nil
+}
+
+// interrupted is the error of a script that was ended because ctx is over. An
+// agent that stops cannot say how much of the work was done, so the caller may
+// repeat it only if that does no harm.
+func interrupted(ctx context.Context, capability *skill.Capability) error {
+	err := ended(ctx)
+	if protocol.CodeOf(err) == protocol.ShuttingDown && !capability.Idempotent {
+		return protocol.Wrap(protocol.OutcomeUnknown, err, "the agent stopped while the script was running")
+	}
+	return err
 }
 
 // command is the process of a script.

@@ -46,7 +46,8 @@ func (f *folder) latest() *Skill {
 }
 
 // Changes are what a scan found different from the one before it. Changed
-// are skills that were there with another skill.yaml or in another folder.
+// are skills that were there with another skill.yaml, in another folder, or
+// with or without a SKILL.md.
 type Changes struct {
 	Added, Changed []*Skill
 	Removed        []protocol.SkillID
@@ -123,7 +124,7 @@ func folderNames(root *os.Root) ([]string, error) {
 
 // look reads the skill.yaml of one folder, if it is not what was seen last.
 func (l *Library) look(parent *os.Root, name string) {
-	data, err := readFolder(parent, name)
+	data, documented, err := readFolder(parent, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoFolder) {
 		delete(l.folders, name) // an ordinary file or folder, or no skill any more
 		return
@@ -139,13 +140,16 @@ func (l *Library) look(parent *os.Root, name string) {
 		l.complain(&f.wrong, file, file+": "+reasonOf(err))
 		return
 	}
-	hash := sha256.Sum256(data)
-	if hash == f.seen {
-		return
+	if hash := sha256.Sum256(data); hash != f.seen {
+		f.seen = hash
+		if f.parsed, err = parse(filepath.Join(l.dir, name), data); err != nil {
+			l.complain(&f.wrong, file, err.Error())
+		}
 	}
-	f.seen = hash
-	if f.parsed, err = parse(filepath.Join(l.dir, name), data); err != nil {
-		l.complain(&f.wrong, file, err.Error())
+	if f.parsed != nil && f.parsed.Documented != documented {
+		other := *f.parsed
+		other.Documented = documented
+		f.parsed = &other
 	}
 }
 
@@ -197,20 +201,20 @@ func (l *Library) serve(f *folder, s *Skill) {
 
 var errNoFolder = errors.New("is not a folder")
 
-func readFolder(parent *os.Root, name string) ([]byte, error) {
+func readFolder(parent *os.Root, name string) (manifest []byte, documented bool, err error) {
 	info, err := parent.Stat(name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if !info.IsDir() {
-		return nil, errNoFolder
+		return nil, false, errNoFolder
 	}
 	root, err := parent.OpenRoot(name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer root.Close()
-	return readManifest(root)
+	return readLevel1(root)
 }
 
 // complain logs what is wrong unless it was the last thing logged about it.
@@ -238,7 +242,7 @@ func difference(before, after map[protocol.SkillID]*Skill) Changes {
 		switch old := before[id]; {
 		case old == nil:
 			c.Added = append(c.Added, s)
-		case old.Hash != s.Hash || old.Dir != s.Dir:
+		case old.Hash != s.Hash || old.Dir != s.Dir || old.Documented != s.Documented:
 			c.Changed = append(c.Changed, s)
 		}
 	}

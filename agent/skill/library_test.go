@@ -291,8 +291,13 @@ func TestDocumentsAndResourcesAreReadOnDemand(t *testing.T) {
 	if want := []string{"resources/big", "resources/deep/table.csv", "resources/list.txt"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("resources: %v, %v", names, err)
 	}
-	if !k.Has("SKILL.md") || k.Has("resources") || k.Has("resources/users") || k.Has("none") {
-		t.Error("Has is wrong")
+	if !k.Documented {
+		t.Error("it counts as undocumented")
+	}
+	must(t, os.Remove(filepath.Join(s.dir, "a", "SKILL.md")))
+	s.expect("without its document", s.scan(), "~a")
+	if s.lib.Skills()[0].Documented || !k.Documented {
+		t.Error("it counts as documented, or an earlier Skill was changed")
 	}
 }
 
@@ -406,6 +411,8 @@ func TestWatchSeesChangesWithoutWaitingForARescan(t *testing.T) {
 	o.await(t, "+a", "~a", "+b", "~b")
 	must(t, os.RemoveAll(filepath.Join(s.dir, "a")))
 	o.await(t, "+a", "~a", "+b", "~b", "-a")
+	s.write("b/SKILL.md", "# B")
+	o.await(t, "+a", "~a", "+b", "~b", "-a", "~b")
 }
 
 func TestWatchFindsByRescanWhatNobodyTells(t *testing.T) {

@@ -34,7 +34,7 @@ const (
 	MaxManifest     = 256 << 10 // bytes
 	maxDepth        = 32        // of nested mappings and lists
 	maxNodes        = 20_000
-	maxCapabilities = 100
+	MaxCapabilities = 100
 	maxEndpoints    = 10
 	maxScenes       = 100
 )
@@ -141,7 +141,7 @@ func (d *decoder) spec(m *Manifest, f *field) {
 		m.Type = d.enum(t, "system", "custom")
 	}
 	seen := map[protocol.CapabilityID]bool{}
-	for _, item := range d.list(spec.required("capabilities"), 1, maxCapabilities) {
+	for _, item := range d.list(spec.required("capabilities"), 1, MaxCapabilities) {
 		c := d.capability(item)
 		if c == nil {
 			continue

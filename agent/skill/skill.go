@@ -16,16 +16,17 @@ import (
 
 // The limits of what is read from a folder besides its skill.yaml.
 const (
-	MaxDocument  = 1 << 20 // bytes of SKILL.md or one resource
-	MaxResources = 1000    // files listed
+	MaxDocument  = 256 << 10 // bytes of SKILL.md or one resource, so that it fits an envelope
+	MaxResources = 1000      // files listed
 )
 
 // A Skill is a skill folder and what its skill.yaml said when it was read.
 // It is immutable; a folder that changes becomes another Skill.
 type Skill struct {
 	*Manifest
-	Dir  string            // absolute path of the folder
-	Hash [sha256.Size]byte // of the skill.yaml
+	Dir        string            // absolute path of the folder
+	Hash       [sha256.Size]byte // of the skill.yaml
+	Documented bool              // there is a SKILL.md
 }
 
 // Load reads the skill.yaml of one folder.
@@ -35,11 +36,16 @@ func Load(dir string) (*Skill, error) {
 		return nil, err
 	}
 	defer root.Close()
-	data, err := readManifest(root)
+	data, documented, err := readLevel1(root)
 	if err != nil {
 		return nil, &Problem{File: filepath.Join(filepath.Base(dir), ManifestFile), Reason: reasonOf(err)}
 	}
-	return parse(dir, data)
+	s, err := parse(dir, data)
+	if err != nil {
+		return nil, err
+	}
+	s.Documented = documented
+	return s, nil
 }
 
 func parse(dir string, data []byte) (*Skill, error) {
@@ -54,7 +60,16 @@ func parse(dir string, data []byte) (*Skill, error) {
 	return &Skill{Manifest: m, Dir: absolute, Hash: sha256.Sum256(data)}, nil
 }
 
-func readManifest(root *os.Root) ([]byte, error) { return readFile(root, ManifestFile, MaxManifest) }
+// readLevel1 reads the skill.yaml and tells whether there is a SKILL.md.
+func readLevel1(root *os.Root) (manifest []byte, documented bool, err error) {
+	manifest, err = readFile(root, ManifestFile, MaxManifest)
+	return manifest, isFile(root, DocumentFile), err
+}
+
+func isFile(root *os.Root, name string) bool {
+	info, err := root.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
 
 var (
 	errTooLarge   = errors.New("is too large")
@@ -121,17 +136,6 @@ func (s *Skill) Read(name string) (*Document, error) {
 		return nil, protocol.Wrap(protocol.TargetUnavailable, err, name+" "+reasonOf(err))
 	}
 	return &Document{Path: name, Data: data, Hash: sha256.Sum256(data)}, nil
-}
-
-// Has reports whether the folder has a file of that name now.
-func (s *Skill) Has(name string) bool {
-	root, err := os.OpenRoot(s.Dir)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	info, err := root.Stat(filepath.FromSlash(name))
-	return err == nil && info.Mode().IsRegular()
 }
 
 // Resources lists the files under resources/, sorted by path, up to

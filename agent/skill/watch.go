@@ -116,9 +116,9 @@ func (n *notifications) follow(dir string, names []string) (more bool) {
 	return more
 }
 
-// matters tells changes of the directory and of a skill.yaml (or of the
-// "..data" link that a mounted volume swaps) from whatever scripts write into
-// their folders.
+// matters tells changes of the directory and of level 1 (or of the "..data"
+// link that a mounted volume swaps) from whatever scripts write into their
+// folders.
 func (n *notifications) matters(dir string, e fsnotify.Event) bool {
 	if e.Has(fsnotify.Chmod) && e.Op == fsnotify.Chmod {
 		return false
@@ -127,5 +127,5 @@ func (n *notifications) matters(dir string, e fsnotify.Event) bool {
 		return true
 	}
 	base := filepath.Base(e.Name)
-	return base == ManifestFile || strings.HasPrefix(base, "..")
+	return base == ManifestFile || base == DocumentFile || strings.HasPrefix(base, "..")
 }

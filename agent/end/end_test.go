@@ -1,0 +1,346 @@
+package end
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/aibridge/aibridge/agent/script"
+	"github.com/aibridge/aibridge/agent/skill"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeBridge remembers what it was offered.
+type fakeBridge struct {
+	mu     sync.Mutex
+	offers map[protocol.SkillID]Offer
+	told   []string
+	fail   error // what the next offers and withdrawals fail with
+}
+
+func (b *fakeBridge) Offer(_ context.Context, o Offer) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fail != nil {
+		return b.fail
+	}
+	b.offers[o.ID] = o
+	b.told = append(b.told, "+"+string(o.ID)+" "+o.Version)
+	return nil
+}
+
+func (b *fakeBridge) Withdraw(_ context.Context, id protocol.SkillID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fail != nil {
+		return b.fail
+	}
+	delete(b.offers, id)
+	b.told = append(b.told, "-"+string(id))
+	return nil
+}
+
+func (b *fakeBridge) failWith(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail = err
+}
+
+func (b *fakeBridge) offer(id protocol.SkillID) Offer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.offers[id]
+}
+
+func (b *fakeBridge) await(t *testing.T, want ...string) {
+	t.Helper()
+	var told []string
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		b.mu.Lock()
+		told = slices.Clone(b.told)
+		b.mu.Unlock()
+		if slices.Equal(told, want) {
+			return
+		}
+	}
+	t.Fatalf("told %q, want %q", told, want)
+}
+
+// node is an end agent under test.
+type node struct {
+	t      *testing.T
+	dir    string
+	bridge *fakeBridge
+	stop   func() error
+}
+
+func serve(t *testing.T, change ...func(*Options)) *node {
+	t.Helper()
+	n := &node{t: t, dir: t.TempDir(), bridge: &fakeBridge{offers: map[protocol.SkillID]Offer{}}}
+	o := Options{
+		Bridge: n.bridge, AgentID: "workshop", SkillsDir: n.dir,
+		Scripts: script.Options{Grace: 50 * time.Millisecond},
+		Watch:   skill.WatchOptions{Debounce: 5 * time.Millisecond, Rescan: 50 * time.Millisecond},
+		Log:     slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	n.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() {
+		if err := n.stop(); err != nil {
+			t.Errorf("the agent ended with %v", err)
+		}
+	})
+	return n
+}
+
+func (n *node) write(name, text string) {
+	n.t.Helper()
+	path := filepath.Join(n.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(path+"~", []byte(text), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.Rename(path+"~", path); err != nil { // so that no half of it is seen
+		n.t.Fatal(err)
+	}
+}
+
+func yaml(id, version, capabilities string) string {
+	return "apiVersion: skill.ooder.net/v1\nkind: Skill\n" +
+		"metadata: {id: " + id + ", name: N, version: " + version + ", description: D}\n" +
+		"spec: {capabilities: [" + capabilities + "]}\n"
+}
+
+func (n *node) invoke(ctx context.Context, id protocol.SkillID, capability protocol.CapabilityID, params string) (string, error) {
+	in := Invocation{
+		Skill: id, Capability: capability, Params: json.RawMessage(params),
+		CallID: "call", TraceID: "trace", Progress: func(script.Progress) {},
+	}
+	out, err := n.bridge.offer(id).Handle(ctx, in)
+	return string(out), err
+}
+
+func TestFoldersAreRegisteredAndFollowed(t *testing.T) {
+	t.Parallel()
+	n := serve(t)
+	n.write("a/scripts/c.sh", "#!/bin/sh\necho 1\n")
+	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c, name: See, description: sees, parameters: {x: number}, returns: integer, idempotent: true, risk: high}"))
+	n.bridge.await(t, "+a 1.0.0")
+	o := n.bridge.offer("a")
+	o.Handle = nil
+	want := Capability{
+		ID: "c", Name: "See", Description: "sees", Idempotent: true, Risk: "high",
+		ParamsSchema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"number"}},"additionalProperties":false}`),
+		ResultSchema: json.RawMessage(`{"type":"integer"}`),
+	}
+	if len(o.Capabilities) != 1 || o.Type != "custom" || o.Name != "N" || o.Description != "D" {
+		t.Fatalf("offer: %+v", o)
+	}
+	if got, _ := json.Marshal(o.Capabilities[0]); string(got) != string(must(json.Marshal(want))) {
+		t.Errorf("capability: %s", got)
+	}
+	n.write("a/skill.yaml", yaml("a", "1.1.0", "{id: c}"))
+	n.bridge.await(t, "+a 1.0.0", "+a 1.1.0")
+	n.write("a/skill.yaml", "broken: [")
+	n.write("b/skill.yaml", yaml("b", "1.0.0", "{id: c}"))
+	n.bridge.await(t, "+a 1.0.0", "+a 1.1.0", "+b 1.0.0")
+	if out, err := n.invoke(t.Context(), "a", "c", `{}`); err != nil || out != "1" {
+		t.Errorf("the last good version does not serve: %s, %v", out, err)
+	}
+	if err := os.RemoveAll(filepath.Join(n.dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	n.bridge.await(t, "+a 1.0.0", "+a 1.1.0", "+b 1.0.0", "-a")
+}
+
+func must(text []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func TestARemovedSkillIsNotRunAnyMore(t *testing.T) {
+	t.Parallel()
+	n := serve(t)
+	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c}"))
+	n.bridge.await(t, "+a 1.0.0")
+	late := n.bridge.offer("a").Handle
+	if err := os.RemoveAll(filepath.Join(n.dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	n.bridge.await(t, "+a 1.0.0", "-a")
+	if _, err := late(t.Context(), Invocation{Skill: "a", Capability: "c"}); protocol.CodeOf(err) != protocol.NotFound {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRegistrationIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	n := serve(t)
+	n.bridge.failWith(errors.New("no connection"))
+	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c}"))
+	n.write("a/notes", "") // any change wakes it
+	time.AfterFunc(50*time.Millisecond, func() { n.bridge.failWith(nil) })
+	n.bridge.await(t, "+a 1.0.0")
+}
+
+func TestDocumentsAreReadByACapabilityOfTheAgent(t *testing.T) {
+	t.Parallel()
+	n := serve(t)
+	n.write("a/resources/data.bin", "\x00\x01")
+	n.write("a/resources/list.txt", "one\ntwo\n")
+	n.write("a/SKILL.md", "# How to \"use\" it\n")
+	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c}"))
+	n.bridge.await(t, "+a 1.0.0")
+	caps := n.bridge.offer("a").Capabilities
+	if len(caps) != 2 || caps[1].ID != "skill.document" || !json.Valid(caps[1].ParamsSchema) || !json.Valid(caps[1].ResultSchema) {
+		t.Fatalf("capabilities: %+v", caps)
+	}
+	for params, want := range map[string]string{
+		``:                                  `{"path":"SKILL.md","text":"# How to \"use\" it\n","sha256":"`,
+		`{}`:                                `{"path":"SKILL.md","text":`,
+		`{"path":"resources/list.txt"}`:     `{"path":"resources/list.txt","text":"one\ntwo\n","sha256":"`,
+		`{"path":"resources/data.bin"}`:     `{"path":"resources/data.bin","base64":"AAE=","sha256":"b413f47d13ee2fe6c845b2ee141af81de858df4ec549a58b7970bb96645bc8d2","resources":["resources/data.bin","resources/list.txt"]}`,
+		`{"path":"resources/none"}`:         "3001: the skill a has no resources/none",
+		`{"path":"resources/../scripts/c"}`: "1001: path: must be",
+		`{"path":1}`:                        "1001: path: must be text",
+	} {
+		out, err := n.invoke(t.Context(), "a", "skill.document", params)
+		if err != nil {
+			out = err.Error()
+		}
+		if !strings.HasPrefix(out, want) {
+			t.Errorf("%s: got %s, want %s", params, out, want)
+		}
+	}
+	if err := os.Remove(filepath.Join(n.dir, "a", "SKILL.md")); err != nil {
+		t.Fatal(err)
+	}
+	n.bridge.await(t, "+a 1.0.0", "+a 1.0.0")
+	if caps := n.bridge.offer("a").Capabilities; len(caps) != 1 {
+		t.Errorf("capabilities without SKILL.md: %+v", caps)
+	}
+	if _, err := n.invoke(t.Context(), "a", "skill.document", ``); protocol.CodeOf(err) != protocol.NotFound {
+		t.Errorf("without SKILL.md: %v", err)
+	}
+}
+
+// hanging serves a script that runs until it is ended, and starts one.
+func hanging(t *testing.T, n *node, capability string) (result chan error) {
+	t.Helper()
+	n.write("a/scripts/c.sh", "#!/bin/sh\ntouch started; sleep 1000\n")
+	n.write("a/skill.yaml", yaml("a", "1.0.0", capability))
+	n.bridge.await(t, "+a 1.0.0")
+	result = make(chan error, 1)
+	go func() {
+		_, err := n.invoke(context.Background(), "a", "c", `{}`)
+		result <- err
+	}()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(n.dir, "a", "started")); err == nil {
+			return result
+		}
+	}
+	t.Fatal("the script never started")
+	return nil
+}
+
+func TestStoppingEndsScriptsThatTakeTooLong(t *testing.T) {
+	t.Parallel()
+	for capability, want := range map[string]protocol.Code{
+		"{id: c}":                   protocol.OutcomeUnknown,
+		"{id: c, idempotent: true}": protocol.ShuttingDown,
+	} {
+		t.Run(capability, func(t *testing.T) {
+			t.Parallel()
+			n := serve(t, func(o *Options) { o.Drain = 50 * time.Millisecond })
+			result := hanging(t, n, capability)
+			if err := n.stop(); err != nil {
+				t.Error(err)
+			}
+			if err := <-result; protocol.CodeOf(err) != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			if _, err := n.invoke(t.Context(), "a", "c", `{}`); protocol.CodeOf(err) != protocol.ShuttingDown {
+				t.Errorf("a call after the end: %v", err)
+			}
+		})
+	}
+}
+
+func TestStoppingWaitsForScriptsThatEndSoon(t *testing.T) {
+	t.Parallel()
+	n := serve(t, func(o *Options) { o.Drain = time.Minute })
+	n.write("a/scripts/c.sh", "#!/bin/sh\ntouch started; sleep 0.2; echo 7\n")
+	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c}"))
+	n.bridge.await(t, "+a 1.0.0")
+	result := make(chan string, 1)
+	go func() {
+		out, err := n.invoke(context.Background(), "a", "c", `{}`)
+		if err != nil {
+			out = err.Error()
+		}
+		result <- out
+	}()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(n.dir, "a", "started")); err == nil {
+			break
+		}
+	}
+	if err := n.stop(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case got := <-result:
+		if got != "7" {
+			t.Errorf("got %s", got)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the agent ended before its call")
+	}
+}
+
+func TestRunRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	bridge := &fakeBridge{}
+	for name, c := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"no directory":       {Options{AgentID: "a", SkillsDir: "/no/such/directory"}, "open the skills directory"},
+		"no id":              {Options{SkillsDir: t.TempDir()}, "the agent's id must have 1 to 64 characters"},
+		"an id with a level": {Options{AgentID: "a/b", SkillsDir: t.TempDir()}, "the agent's id may not contain"},
+		"a secret passed on": {Options{AgentID: "a", SkillsDir: t.TempDir(), Scripts: script.Options{PassEnv: []string{"AIBRIDGE_API_KEY"}}}, "is the bridge's own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.o.Bridge, c.o.Log = bridge, slog.New(slog.DiscardHandler)
+			if err := Run(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}

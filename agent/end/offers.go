@@ -1,0 +1,130 @@
+package end
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/agent/skill"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// The pace of registration.
+const (
+	offerTimeout = 15 * time.Second
+	firstRetry   = time.Second
+	lastRetry    = time.Minute
+)
+
+// keepOffers makes the bridge's knowledge follow the folders until ctx ends.
+// What fails is tried again, less and less often, and logged when it fails in
+// a new way.
+func (a *agent) keepOffers(ctx context.Context) {
+	k := keeper{agent: a, offered: map[protocol.SkillID]*skill.Skill{}, wrong: map[protocol.SkillID]string{}}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	pause := firstRetry
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.wake:
+			pause = firstRetry
+		case <-timer.C:
+		}
+		if k.settle(ctx) {
+			pause = firstRetry
+			continue
+		}
+		timer.Reset(pause)
+		pause = min(2*pause, lastRetry)
+	}
+}
+
+// keeper knows what the bridge was told. It is used by one goroutine.
+type keeper struct {
+	*agent
+	offered map[protocol.SkillID]*skill.Skill
+	wrong   map[protocol.SkillID]string // as last logged
+}
+
+// settle tells the bridge what it does not know yet and reports whether it
+// knows all now.
+func (k *keeper) settle(ctx context.Context) bool {
+	k.mu.Lock()
+	wanted := maps.Clone(k.skills)
+	k.mu.Unlock()
+	done := true
+	for _, id := range slices.Sorted(maps.Keys(k.offered)) {
+		if wanted[id] == nil {
+			done = k.withdraw(ctx, id) && done
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(wanted)) {
+		if s := wanted[id]; k.offered[id] != s {
+			done = k.offer(ctx, s) && done
+		}
+	}
+	return done
+}
+
+func (k *keeper) offer(ctx context.Context, s *skill.Skill) bool {
+	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
+	defer cancel()
+	if err := k.o.Bridge.Offer(ctx, offerOf(s, k.handle)); err != nil {
+		return k.failed(ctx, s.ID, "skill could not be registered", err)
+	}
+	k.offered[s.ID] = s
+	delete(k.wrong, s.ID)
+	k.o.Log.Info("skill registered", "skill", s.ID, "version", s.Version, "capabilities", len(s.Capabilities))
+	return true
+}
+
+func (k *keeper) withdraw(ctx context.Context, id protocol.SkillID) bool {
+	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
+	defer cancel()
+	if err := k.o.Bridge.Withdraw(ctx, id); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+		return k.failed(ctx, id, "skill could not be unregistered", err)
+	}
+	delete(k.offered, id)
+	delete(k.wrong, id)
+	k.o.Log.Info("skill unregistered", "skill", id)
+	return true
+}
+
+func (k *keeper) failed(ctx context.Context, id protocol.SkillID, what string, err error) bool {
+	if wrong := what + err.Error(); k.wrong[id] != wrong && ctx.Err() == nil {
+		k.wrong[id] = wrong
+		k.o.Log.Warn(what, "skill", id, "error", err)
+	}
+	return false
+}
+
+// offerOf is a skill as the bridge gets to know it.
+func offerOf(s *skill.Skill, handle Handler) Offer {
+	o := Offer{
+		ID:          s.ID,
+		Name:        s.Name,
+		Version:     s.Version,
+		Description: s.Description,
+		Type:        s.Type,
+		Endpoints:   s.Endpoints,
+		Handle:      handle,
+	}
+	for _, c := range s.Capabilities {
+		o.Capabilities = append(o.Capabilities, Capability{
+			ID:           c.ID,
+			Name:         c.Name,
+			Description:  c.Description,
+			ParamsSchema: c.Params.JSON(),
+			ResultSchema: c.Result.JSON(),
+			Idempotent:   c.Idempotent,
+			Risk:         c.Risk,
+		})
+	}
+	if s.Documented && len(o.Capabilities) < skill.MaxCapabilities {
+		o.Capabilities = append(o.Capabilities, documentCapability())
+	}
+	return o
+}
