@@ -4,12 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"go.opentelemetry.io/otel/trace"
 )
 
-// A Call is one command on its way through the router, as its handler sees it.
+// A Call is one command on its way through the router, as its handler sees
+// it. Its methods may be called from several goroutines.
 type Call struct {
 	Principal *protocol.Principal
 	Command   string // the name it was declared with, also when an alias was used
@@ -21,33 +26,173 @@ type Call struct {
 	Door      string          // by which it came in: mqtt, http, ws
 	Extension json.RawMessage // vendor data of the request, nil without any
 
-	router   *Router
-	emit     func(event string, data any)
+	router    *Router
+	request   *protocol.Request
+	arrived   time.Time
+	ctx       context.Context // what the handler gets
+	own       callContext     // ctx of a call that came in by Submit
+	timer     *time.Timer     // fires at the deadline
+	command   *Command        // once it was found
+	keep      time.Time       // until when the answer is of use to a repeat
+	entry     *entry          // in the ledger, of a call that executes its request
+	joins     *entry          // the same of one that waits for another; guarded by the ledger
+	unclaimed bool            // the claim failed, so nothing was executed
+	span      trace.Span      // nil when nothing is traced
+
+	reply    func(*protocol.Response)
+	listen   func(*protocol.Event) // nil: wants no events
+	answered atomic.Bool
+	notices  []string      // about the form of the request, for this answer only
+	seq      atomic.Uint64 // of events
+	children atomic.Uint64 // ids given to calls on behalf of this one
+
+	mu       sync.Mutex
 	warnings []string
+	onEvent  func(event string, data any) // takes events instead of the caller
+	slotted  bool                         // holds a worker slot
+	parked   int                          // goroutines in Park
+	owed     bool                         // a slot was given back and is to be taken again
+
+	flying         bool  // is in flight
+	before, behind *Call // neighbours there
 }
 
-// Emit sends an event to a caller that asked for events; otherwise it does
-// nothing. Data is marshalled with encoding/json.
+// Emit sends an event to a caller that asked for events, and to those who
+// asked the same meanwhile; for others it does nothing. Data is marshalled
+// with encoding/json.
 func (c *Call) Emit(event string, data any) {
-	if c.emit != nil {
-		c.emit(event, data)
+	c.mu.Lock()
+	onEvent := c.onEvent
+	c.mu.Unlock()
+	if onEvent != nil {
+		onEvent(event, data)
+		return
 	}
+	c.router.emit(c, event, data)
 }
 
 // SendEventsTo makes emit receive the events of the call from now on. It is
 // for who runs calls on behalf of others, such as [Tasks].
-func (c *Call) SendEventsTo(emit func(event string, data any)) { c.emit = emit }
+func (c *Call) SendEventsTo(emit func(event string, data any)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onEvent = emit
+}
 
 // Warn adds a sentence to metadata.warnings of the answer.
 func (c *Call) Warn(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.warnings = append(c.warnings, fmt.Sprintf(format, args...))
 }
 
+// warned returns the warnings so far.
+func (c *Call) warned() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.warnings)
+}
+
 // Park gives the worker slot back while wait runs, so that a call that waits
-// for a device or a model does not keep others from running. It takes the
-// slot again, at the call's priority, before it returns.
+// for a device or a model does not keep others from running. It takes a slot
+// again, at the call's priority, before it returns.
 func (c *Call) Park(ctx context.Context, wait func(context.Context) error) error {
+	c.park()
+	defer c.unpark(ctx)
 	return wait(ctx)
+}
+
+func (c *Call) park() {
+	c.mu.Lock()
+	c.parked++
+	held := c.slotted
+	if held {
+		c.slotted, c.owed = false, true
+	}
+	c.mu.Unlock()
+	if held {
+		c.router.slots.release()
+	}
+}
+
+func (c *Call) unpark(ctx context.Context) {
+	c.mu.Lock()
+	c.parked--
+	again := c.owed && c.parked == 0
+	if again {
+		c.owed = false
+	}
+	c.mu.Unlock()
+	if !again || !c.router.slots.acquire(ctx, c.Priority) {
+		return // without a slot a call whose time is over may still tidy up
+	}
+	c.mu.Lock()
+	c.slotted = true
+	c.mu.Unlock()
+}
+
+// handBack gives up the slot of a call that is done and returns who runs in
+// it next on this goroutine, if anybody.
+func (c *Call) handBack() *Call {
+	c.mu.Lock()
+	held := c.slotted
+	c.slotted = false
+	c.mu.Unlock()
+	if !held {
+		return nil
+	}
+	switch t := c.router.slots.pass().(type) {
+	case nil:
+		return nil
+	case *Call:
+		t.slotted = true
+		return t
+	default:
+		t.take()
+		return nil
+	}
+}
+
+// take is the call's turn to run.
+func (c *Call) take() {
+	c.slotted = true
+	go c.router.work(c)
+}
+
+// yield gives up the slot of a call that is done on a goroutine that has
+// something else to do.
+func (c *Call) yield() {
+	if next := c.handBack(); next != nil {
+		go c.router.work(next)
+	}
+}
+
+// child is a call on behalf of c, to be run under ctx.
+func (c *Call) child(ctx context.Context, command string, params json.RawMessage, id string) *Call {
+	return &Call{
+		Principal: c.Principal,
+		Command:   command,
+		RequestID: id,
+		SenderID:  c.SenderID,
+		TraceID:   c.TraceID,
+		Priority:  c.Priority,
+		Deadline:  c.Deadline,
+		Door:      c.Door,
+		Extension: c.Extension,
+		router:    c.router,
+		request:   &protocol.Request{ID: id, Command: command, Params: params, Metadata: protocol.Metadata{TraceID: c.TraceID}},
+		arrived:   c.router.opts.Now(),
+		ctx:       ctx,
+		keep:      c.keep,
+		onEvent:   c.Emit,
+	}
+}
+
+// detached is the call as a task runs it, after the caller was answered.
+func (c *Call) detached() *Call {
+	d := c.child(context.Background(), c.Command, c.request.Params, c.RequestID)
+	d.command, d.onEvent = c.command, nil
+	return d
 }
 
 // Dispatch runs another command on behalf of this call, see [Router.Dispatch].

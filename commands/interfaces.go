@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -30,14 +31,34 @@ type Claims interface {
 type Tasks interface {
 	// Start takes over a call: it runs run in the background, with a context
 	// that ends when the task is cancelled, and returns the task's id at
-	// once. Where the events of the call go is up to it (Call.SendEventsTo).
+	// once. The call is the task's own, with the deadline of the request;
+	// where its events go is up to the task (Call.SendEventsTo).
 	Start(ctx context.Context, call *Call, run func(context.Context) (json.RawMessage, error)) (protocol.TaskID, error)
 }
 
 // A Forwarder sends commands to the agents that registered them with
-// command.register.
+// command.register. Params were checked against the command's schema.
 type Forwarder interface {
 	Forward(ctx context.Context, call *Call, agent protocol.AgentID, command string, params json.RawMessage) (json.RawMessage, error)
+}
+
+// A SchemaCompiler makes a check out of a JSON Schema that an agent
+// registered. The error says what is wrong with the schema; the check's, a
+// 1001, what is wrong with a value. Both must take bounded time.
+type SchemaCompiler func(schema json.RawMessage) (check func(value json.RawMessage) error, err error)
+
+// A Table keeps values that survive a restart, by key. Values are shared and
+// must not be changed.
+type Table[T any] interface {
+	Get(key string) (value *T, revision uint64, ok bool)
+	All() iter.Seq2[string, *T]
+	Create(ctx context.Context, key string, value *T) (revision uint64, err error)                // 3002 if there
+	Update(ctx context.Context, key string, value *T, expect uint64) (revision uint64, err error) // 3003
+	Delete(ctx context.Context, key string, expect uint64) error                                  // 3001; 0 is any revision
+	// OnChange calls fn for every change, in order and before the change is
+	// acknowledged, old or new being nil for what was not or is no longer
+	// there. What is there already is told first.
+	OnChange(fn func(key string, old, new *T))
 }
 
 // AllowAll is the [Authorizer] that refuses nothing, for development on
@@ -49,3 +70,14 @@ func (AllowAll) Authorize(context.Context, *protocol.Principal, string, Resource
 
 // ActFor allows everyone to speak for anyone.
 func (AllowAll) ActFor(context.Context, *protocol.Principal, string) error { return nil }
+
+// denyAll is the authorizer of a router that was given none.
+type denyAll struct{}
+
+func (denyAll) Authorize(context.Context, *protocol.Principal, string, Resource) error {
+	return protocol.Errorf(protocol.PermissionDenied, "nobody may run commands here")
+}
+
+func (denyAll) ActFor(context.Context, *protocol.Principal, string) error {
+	return protocol.Errorf(protocol.PermissionDenied, "nobody may act for others here")
+}

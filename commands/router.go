@@ -1,9 +1,12 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -14,19 +17,45 @@ import (
 // RouterOptions configure a [Router]. Zero fields mean the defaults.
 type RouterOptions struct {
 	Authorizer Authorizer // nil refuses everything
-	Claims     Claims     // nil keeps no durable claims
+	Claims     Claims     // nil keeps claims no longer than the process lives
 	Tasks      Tasks      // nil refuses params.async
-	Forwarder  Forwarder  // nil refuses command.register
+	Extensions Extensions
 
-	BridgeID    string          // sender_id of answers, default "aibridge"
-	Workers     int             // calls that run at once, parked ones not counted
-	MaxInFlight int             // calls taken and not yet answered, default 16384
-	Skew        time.Duration   // allowed between clocks, default 60 s
-	Limits      protocol.Limits // of request bodies
-	Log         *slog.Logger
-	Now         func() time.Time
-	Tracer      trace.Tracer          // nil records no spans
-	Registerer  prometheus.Registerer // nil keeps the metrics to itself
+	// Agents may register commands of their own if all of these are set.
+	Forwarder  Forwarder
+	Namespaces Table[Namespace]
+	Schemas    SchemaCompiler
+
+	BridgeID      string          // sender_id of answers, default "aibridge"
+	Workers       int             // calls that run at once, parked ones not counted; default 64, or 8 per processor
+	MaxInFlight   int             // calls that were taken and are not done, default 16384
+	MaxRemembered int             // finished requests known for repeats, default 524288
+	MaxAnswers    int             // bytes of answers kept for repeats, default 64 MiB
+	Skew          time.Duration   // allowed between clocks, default 60 s
+	Limits        protocol.Limits // of request bodies
+	Log           *slog.Logger
+	Now           func() time.Time
+	Tracer        trace.Tracer          // nil records no spans
+	Registerer    prometheus.Registerer // nil keeps the metrics to itself
+}
+
+func (o RouterOptions) withDefaults() RouterOptions {
+	if o.Authorizer == nil {
+		o.Authorizer = denyAll{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
+	o.Workers = cmp.Or(o.Workers, max(64, 8*runtime.GOMAXPROCS(0)))
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 16384)
+	o.MaxRemembered = cmp.Or(o.MaxRemembered, 1<<19)
+	o.MaxAnswers = cmp.Or(o.MaxAnswers, 64<<20)
+	o.Skew = cmp.Or(o.Skew, time.Minute)
+	return o
 }
 
 // An Inbound is a request as a front door hands it in.
@@ -36,102 +65,165 @@ type Inbound struct {
 	Expiry      time.Duration         // MQTT message expiry, 0 means none
 	Door        string                // mqtt, http, ws
 	Traceparent string                // W3C trace context, "" without one
-	Emit        func(*protocol.Event) // takes the call's events; nil: none wanted. Must not block
+	Emit        func(*protocol.Event) // takes the events of a call that asked for them; must not block
 }
 
-// A Router is the one way in for every command.
+// A Router is the one way in for every command: decode → version → deadline
+// → find → params → authorize → deduplicate → run → answer.
 type Router struct {
-	set  *Set
-	opts RouterOptions
+	set     *Set
+	opts    RouterOptions
+	ledger  *ledger
+	slots   *scheduler
+	flights *flights
+	metrics *metrics
+	agents  *namespaces
 }
 
 // NewRouter makes a router for the commands of a set.
 func NewRouter(set *Set, opts RouterOptions) *Router {
-	if opts.BridgeID == "" {
-		opts.BridgeID = "aibridge"
+	opts = opts.withDefaults()
+	r := &Router{
+		set:     set,
+		opts:    opts,
+		ledger:  newLedger(opts.MaxRemembered, opts.MaxAnswers),
+		slots:   newScheduler(opts.Workers),
+		flights: newFlights(opts.MaxInFlight),
 	}
-	if opts.Now == nil {
-		opts.Now = time.Now
+	r.metrics = newMetrics(r)
+	r.agents = newNamespaces(r)
+	if opts.Claims != nil {
+		now := opts.Now()
+		for c := range opts.Claims.Pending {
+			r.ledger.remember(c, now)
+		}
 	}
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Router{set: set, opts: opts}
+	return r
 }
+
+// Set is the commands the router was made with, without those that agents
+// have registered.
+func (r *Router) Set() *Set { return r.set }
 
 // Submit takes a request and answers it by reply, which is called exactly
 // once, possibly before Submit returns, and must not block. Submit itself
-// does not block and does not keep in.Body.
-func (r *Router) Submit(in Inbound, reply func(*protocol.Response)) {
-	req, err := protocol.DecodeRequest(in.Body, r.opts.Limits)
-	answer := func(result json.RawMessage, call *Call, err error) {
-		resp := req.Answer(r.opts.BridgeID, r.opts.Now())
-		resp.Result, resp.Err = result, protocol.AsError(err)
-		if call != nil {
-			resp.Metadata.Warnings = append(resp.Metadata.Warnings, call.warnings...)
-		}
-		reply(resp)
+// does not block, and it does not keep in.Body.
+func (r *Router) Submit(in Inbound, reply func(*protocol.Response)) { r.submit(in, reply) }
+
+func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
+	c, err := r.take(in, reply)
+	r.startSpan(c)
+	if err == nil {
+		err = r.enter(c)
 	}
 	if err != nil {
-		answer(nil, nil, err)
-		return
+		r.answer(c, outcome{err: r.seen(c, protocol.AsError(err))})
+		return c
 	}
-	call := &Call{Principal: in.Principal, Command: req.Command, RequestID: req.ID, SenderID: req.Metadata.SenderID, TraceID: req.Metadata.TraceID, Priority: req.Metadata.Priority, Door: in.Door, Extension: req.Extension, router: r}
-	if call.SenderID == "" {
-		call.SenderID = in.Principal.ID
-	}
-	call.Deadline = r.opts.Now().Add(req.Metadata.Timeout)
-	go func() {
-		ctx, cancel := context.WithDeadline(context.Background(), call.Deadline)
-		defer cancel()
-		result, err := r.run(ctx, call, req.Params)
-		answer(result, call, err)
-	}()
+	c.timer = time.AfterFunc(c.Deadline.Sub(c.arrived), c.expire)
+	r.slots.start(c.Priority, c)
+	return c
 }
 
-func (r *Router) run(ctx context.Context, call *Call, params json.RawMessage) (json.RawMessage, error) {
-	cmd, ok := r.set.Find(call.Command)
-	if !ok {
-		return nil, protocol.Errorf(protocol.UnknownCommand, "unknown command %q", call.Command)
+// enter takes a call into flight if there is room.
+func (r *Router) enter(c *Call) error {
+	switch r.flights.enter(c) {
+	case full:
+		return protocol.BusyFor(r.retryAfter(), "too many calls are in flight")
+	case closing:
+		return shuttingDown()
+	case taken:
 	}
-	inv, err := cmd.decode(params)
-	if err != nil {
-		return nil, err
-	}
-	if r.opts.Authorizer == nil {
-		return nil, protocol.Errorf(protocol.PermissionDenied, "nobody may do anything here")
-	}
-	if err := r.opts.Authorizer.Authorize(ctx, call.Principal, cmd.Action, inv.target()); err != nil {
-		return nil, err
-	}
-	return inv.run(ctx, call)
+	return nil
+}
+
+func shuttingDown() *protocol.Error {
+	return protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down")
+}
+
+// retryAfter is when a caller that found no room should come back: about when
+// those before it will be done, at a millisecond each.
+func (r *Router) retryAfter() time.Duration {
+	wait := time.Duration(r.slots.queued()) * time.Millisecond
+	return min(max(wait, 100*time.Millisecond), 5*time.Second)
 }
 
 // Handle is Submit for callers that wait. When ctx ends it returns at once
 // with an error response; the call goes on, so that others who asked the same
-// are answered and a repeat gets the answer.
+// are answered and a repeat gets its answer.
 func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 	answered := make(chan *protocol.Response, 1)
-	r.Submit(in, func(resp *protocol.Response) { answered <- resp })
+	c := r.submit(in, func(resp *protocol.Response) { answered <- resp })
 	select {
 	case resp := <-answered:
 		return resp
 	case <-ctx.Done():
-		resp := (&protocol.Request{}).Answer(r.opts.BridgeID, r.opts.Now())
-		resp.Err = protocol.AsError(ctx.Err())
-		return resp
+	}
+	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())
+	resp.Err = protocol.AsError(ctx.Err())
+	return resp
+}
+
+// Dispatch runs a command on behalf of another call: with its principal,
+// priority and deadline, but authorized, deduplicated and claimed on its own,
+// under id. An id of "" is derived from the parent's. Params need not have
+// been checked. While the command runs, the parent is parked.
+func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params json.RawMessage, id string) (json.RawMessage, error) {
+	if id == "" {
+		id = fmt.Sprintf("%s#%d", parent.RequestID, parent.children.Add(1))
+	}
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	} else if err := protocol.CheckJSON(params, r.opts.Limits); err != nil {
+		return nil, err
+	}
+	answered := make(chan *protocol.Response, 1)
+	c := parent.child(ctx, name, params, id)
+	c.reply = func(resp *protocol.Response) { answered <- resp }
+	if err := r.find(c); err != nil {
+		return nil, err
+	}
+	r.startSpan(c)
+	err := parent.Park(ctx, func(ctx context.Context) error {
+		if !r.slots.acquire(ctx, c.Priority) {
+			return ctx.Err()
+		}
+		c.slotted = true
+		r.process(c)
+		c.yield()
+		select {
+		case <-ctx.Done():
+			r.withdraw(c)
+			return ctx.Err()
+		case resp := <-answered:
+			answered <- resp
+			return nil
+		}
+	})
+	select {
+	case resp := <-answered:
+		for _, w := range resp.Metadata.Warnings {
+			parent.Warn("%s: %s", name, w)
+		}
+		if resp.Err != nil {
+			return resp.Result, resp.Err
+		}
+		return resp.Result, nil
+	default:
+		return nil, err
 	}
 }
 
-// Dispatch runs a command on behalf of another call, with that call's
-// principal, priority and deadline, and authorized, deduplicated and claimed
-// on its own under id ("" derives one from the parent's).
-func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params json.RawMessage, id string) (json.RawMessage, error) {
-	call := *parent
-	call.Command, call.RequestID = name, id
-	return r.run(ctx, &call, params)
+// Close stops taking requests and waits until those in flight are done. When
+// ctx ends first it ends what is left, with 5002.
+func (r *Router) Close(ctx context.Context) error {
+	left := r.flights.close(ctx)
+	for _, c := range left {
+		c.own.end(context.Canceled)
+		r.answer(c, outcome{err: r.seen(c, shuttingDown())})
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%d commands were still running: %w", len(left), ctx.Err())
+	}
+	return nil
 }
-
-// Close stops taking requests, waits until those in flight are answered and,
-// when ctx ends first, answers the rest with 5002.
-func (r *Router) Close(ctx context.Context) error { return nil }

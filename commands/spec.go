@@ -2,6 +2,10 @@ package commands
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -17,6 +21,34 @@ const (
 	Act                 // makes something happen outside; its claim is durable before dispatch
 )
 
+var effects = [...]string{Read: "read", Write: "write", Act: "act"}
+
+// String is the effect in lower case, "read".
+func (e Effect) String() string {
+	if int(e) < len(effects) {
+		return effects[e]
+	}
+	return fmt.Sprintf("Effect(%d)", e)
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (e *Effect) UnmarshalText(text []byte) error {
+	i := slices.Index(effects[:], string(text))
+	if i < 0 {
+		return errors.New("must be read, write or act")
+	}
+	*e = Effect(i)
+	return nil
+}
+
+// JSONSchema describes the texts above.
+func (Effect) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","enum":["read","write","act"]}`)
+}
+
 // A Spec declares a command, beside its handler and its parameter struct.
 type Spec struct {
 	Name    string   // family.verb
@@ -31,9 +63,15 @@ type Spec struct {
 
 // A Handler runs a command. Errors built with [protocol.Errorf] reach the
 // caller as they are; any other reaches it as 5000 and the log with its cause.
+// What a handler returns beside an error is answered as what was done before
+// it failed, unless it is the zero value. Raw JSON in a result must be valid.
+//
+// An error whose code invites a repeat ([protocol.Code.Retry]) is not kept for
+// one: the same request is then run again.
 type Handler[P, R any] func(ctx context.Context, call *Call, params P) (R, error)
 
-// A Resource is what a command acts on, as policy sees it.
+// A Resource is what a command acts on, as policy sees it. The zero value
+// means nothing in particular.
 type Resource struct {
 	Type  string // family, "skill"
 	ID    string

@@ -56,10 +56,7 @@ func compileCodec(t reflect.Type, c compiler) (*Codec, error) {
 }
 
 func withDialect(o *object) *object {
-	if o.verbatim != nil {
-		return o
-	}
-	return &object{members: append([]member{{"$schema", dialect}}, o.members...)}
+	return &object{verbatim: o.verbatim, members: append([]member{{"$schema", dialect}}, o.members...)}
 }
 
 // JSON is the JSON Schema of the type. It must not be changed.

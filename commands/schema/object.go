@@ -9,7 +9,7 @@ import (
 // schemas read in the order of their declaration.
 type object struct {
 	members  []member
-	verbatim json.RawMessage // written instead of the members, if set
+	verbatim json.RawMessage // a schema of a type's own, before the members
 }
 
 type member struct {
@@ -26,15 +26,15 @@ func typed(name string) *object { return new(object).set("type", name) }
 
 // MarshalJSON implements [json.Marshaler].
 func (o *object) MarshalJSON() ([]byte, error) {
-	if o.verbatim != nil {
-		return o.verbatim, nil
-	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	b.WriteByte('{')
-	for i, m := range o.members {
-		if i > 0 {
+	if own, ok := bytes.CutPrefix(bytes.TrimSpace(o.verbatim), []byte("{")); ok { // and not true
+		b.Write(bytes.TrimSpace(bytes.TrimSuffix(own, []byte("}"))))
+	}
+	for _, m := range o.members {
+		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
 		if err := enc.Encode(m.key); err != nil {

@@ -194,13 +194,11 @@ func (n *structNode) schema() *object {
 	for i := range n.fields {
 		f := &n.fields[i]
 		o := f.node.schema()
-		if o.verbatim == nil {
-			if f.doc != "" {
-				o.set("description", f.doc)
-			}
-			if f.fallback != nil {
-				o.set("default", f.fallback)
-			}
+		if f.doc != "" {
+			o.set("description", f.doc)
+		}
+		if f.fallback != nil {
+			o.set("default", f.fallback)
 		}
 		properties.set(f.name, o)
 		if !f.optional {

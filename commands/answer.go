@@ -1,0 +1,177 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// schedule fixes until when a call runs and until when its answer is kept.
+func (c *Call) schedule(in Inbound) error {
+	timeout, skew := c.request.Metadata.Timeout, c.router.opts.Skew
+	c.Deadline = c.arrived.Add(timeout)
+	if in.Expiry > 0 && in.Expiry < timeout {
+		c.Deadline = c.arrived.Add(in.Expiry)
+	}
+	c.own.deadline = c.Deadline
+	sent := c.arrived
+	if ms := c.request.Timestamp; ms != 0 {
+		sent = time.UnixMilli(ms)
+	}
+	age := c.arrived.Sub(sent)
+	switch {
+	case age > timeout+skew:
+		return protocol.Errorf(protocol.RequestExpired, "the request is older than its timeout").
+			With("age_ms", age.Milliseconds()).With("timeout_ms", timeout.Milliseconds())
+	case age < -skew:
+		c.notices = append(c.notices, "the timestamp lies in the future; the time of arrival was taken instead")
+		sent = c.arrived
+	}
+	c.keep = sent.Add(timeout + skew)
+	return nil
+}
+
+// expire answers a call whose time is over, whatever its handler does.
+func (c *Call) expire() {
+	r := c.router
+	c.own.end(context.DeadlineExceeded)
+	timeout := c.Deadline.Sub(c.arrived)
+	err := protocol.Errorf(protocol.TimedOut, "timed out after %v", timeout).With("timeout_ms", timeout.Milliseconds())
+	r.answer(c, outcome{err: r.seen(c, err)})
+	r.withdraw(c)
+}
+
+// withdraw takes a call out of the entry it has joined, if any.
+func (r *Router) withdraw(c *Call) {
+	if r.ledger.withdraw(c) {
+		r.flights.leave(c)
+	}
+}
+
+// conclude answers a call and all that joined it, and lets the ledger
+// remember the answer for those that will still come.
+func (r *Router) conclude(c *Call, out outcome) {
+	out.err = r.seen(c, out.err)
+	var joined []*Call
+	if c.entry != nil {
+		if c.unclaimed || invitesRepeat(out.err) {
+			joined = r.ledger.forget(c.entry)
+		} else {
+			joined = r.ledger.finish(c.entry, out, r.opts.Now())
+		}
+	}
+	c.own.end(context.Canceled) // nothing of the call is left to run
+	r.settle(c, out)
+	for _, waiting := range joined {
+		r.settle(waiting, out)
+	}
+}
+
+func (r *Router) settle(c *Call, out outcome) {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	r.answer(c, out)
+	r.flights.leave(c)
+}
+
+// invitesRepeat reports whether an error asks for the same request again:
+// then it must not be what the repeat gets.
+func invitesRepeat(err *protocol.Error) bool {
+	return err != nil && err.Code.Retry() != protocol.RetryNever
+}
+
+// answer replies to one call, once.
+func (r *Router) answer(c *Call, out outcome) {
+	if c.answered.Swap(true) {
+		return
+	}
+	now := r.opts.Now()
+	resp := c.request.Answer(r.opts.BridgeID, now)
+	resp.Result, resp.Err = out.result, out.err
+	if len(c.notices)+len(out.warnings) > 0 {
+		resp.Metadata.Warnings = slices.Concat(resp.Metadata.Warnings, c.notices, out.warnings)
+	}
+	took := now.Sub(c.arrived)
+	r.metrics.answered(c, out.err, took)
+	r.endSpan(c, out.err)
+	r.log(c, out.err, took)
+	c.reply(resp)
+}
+
+// seen lets the error handler of the extensions see an error before the
+// caller does.
+func (r *Router) seen(c *Call, err *protocol.Error) *protocol.Error {
+	if h := r.opts.Extensions.ErrorHandler; h != nil && err != nil {
+		if changed := h.HandleError(c.ctx, c, err); changed != nil {
+			return changed
+		}
+	}
+	return err
+}
+
+func (r *Router) log(c *Call, err *protocol.Error, took time.Duration) {
+	level := slog.LevelDebug
+	if err != nil && err.Code[0] == '5' {
+		level = slog.LevelError
+	}
+	if !r.opts.Log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("command", c.Command), slog.String("id", c.RequestID), slog.String("trace_id", c.TraceID),
+		slog.String("door", c.Door), slog.Duration("took", took),
+	}
+	if c.Principal != nil {
+		attrs = append(attrs, slog.String("principal", c.Principal.ID))
+	}
+	if err == nil {
+		r.opts.Log.LogAttrs(context.Background(), level, "command done", attrs...)
+		return
+	}
+	attrs = append(attrs, slog.String("code", string(err.Code)), slog.String("error", err.Message))
+	if cause := err.Unwrap(); cause != nil {
+		attrs = append(attrs, slog.String("cause", cause.Error()))
+	}
+	var p *panicError
+	if errors.As(err, &p) {
+		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	}
+	r.opts.Log.LogAttrs(context.Background(), level, "command failed", attrs...)
+}
+
+// emit sends an event of a call to those who wait for its answer and asked
+// for events.
+func (r *Router) emit(c *Call, name string, data any) {
+	listeners := []*Call{c}
+	if c.entry != nil {
+		listeners = r.ledger.listeners(c.entry)
+	}
+	var raw []byte
+	for _, l := range listeners {
+		if l == nil || l.listen == nil || l.answered.Load() {
+			continue
+		}
+		if raw == nil {
+			var err error
+			if raw, err = json.Marshal(data); err != nil {
+				r.opts.Log.Error("event cannot be written as JSON", "command", c.Command, "event", name, "error", err)
+				return
+			}
+		}
+		l.listen(&protocol.Event{
+			Version:   protocol.Version,
+			ID:        l.RequestID,
+			Timestamp: r.opts.Now().UnixMilli(),
+			Name:      name,
+			Seq:       l.seq.Add(1),
+			Data:      raw,
+			Metadata:  protocol.Metadata{SenderID: r.opts.BridgeID, TraceID: l.TraceID},
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var bridgeDescribe = Spec{
+	Name:    "bridge.describe",
+	Summary: "Tell what commands there are, with their schemas, errors and permissions.",
+	Effect:  Read,
+	Action:  "bridge:describe",
+	Errors:  []protocol.Code{protocol.NotFound},
+	Example: `{"command":"skill.invoke"}`,
+}
+
+// DescribeParams are the parameters of bridge.describe.
+type DescribeParams struct {
+	Command string `json:"command,omitempty" len:"1-128" doc:"only this one; all when left out"`
+}
+
+// DescribeResult is the result of bridge.describe.
+type DescribeResult struct {
+	Version  string        `json:"version" doc:"of the protocol"`
+	BridgeID string        `json:"bridge_id"`
+	Commands []Description `json:"commands" doc:"in the order of their names"`
+}
+
+// A Description is everything a caller may want to know about a command.
+type Description struct {
+	Name         string          `json:"name"`
+	Aliases      []string        `json:"aliases,omitempty" doc:"old names that are still understood"`
+	Summary      string          `json:"summary"`
+	Effect       Effect          `json:"effect" doc:"read, write (the bridge's own state) or act (on the world)"`
+	Permission   string          `json:"permission" doc:"the action that policy decides on"`
+	Async        bool            `json:"async,omitempty" doc:"can run as a task, with params.async"`
+	Errors       []CodeSummary   `json:"errors" doc:"besides those any command may answer with"`
+	Example      json.RawMessage `json:"example,omitempty" doc:"params that are valid"`
+	ParamsSchema json.RawMessage `json:"params_schema"`
+	ResultSchema json.RawMessage `json:"result_schema"`
+}
+
+// A CodeSummary is an error code and what it means.
+type CodeSummary struct {
+	Code    protocol.Code `json:"code"`
+	Summary string        `json:"summary"`
+}
+
+// Describe is what bridge.describe tells about a command.
+func (c *Command) Describe() Description {
+	d := Description{
+		Name:         c.Name,
+		Aliases:      c.Aliases,
+		Summary:      c.Summary,
+		Effect:       c.Effect,
+		Permission:   c.Action,
+		Async:        c.Async,
+		Errors:       make([]CodeSummary, len(c.Errors)),
+		Example:      json.RawMessage(c.Example),
+		ParamsSchema: c.paramsSchema,
+		ResultSchema: c.resultSchema,
+	}
+	for i, code := range c.Errors {
+		d.Errors[i] = CodeSummary{code, code.String()}
+	}
+	return d
+}
+
+func describeBridge(_ context.Context, call *Call, p DescribeParams) (DescribeResult, error) {
+	r, space := call.router, call.Principal.Space
+	result := DescribeResult{Version: protocol.Version, BridgeID: r.opts.BridgeID}
+	if p.Command == "" {
+		for c := range r.Commands(space) {
+			result.Commands = append(result.Commands, c.Describe())
+		}
+		return result, nil
+	}
+	c, ok := r.Find(space, p.Command)
+	if !ok {
+		err := protocol.Errorf(protocol.NotFound, "no command %q", p.Command)
+		if meant, ok := r.Nearest(space, p.Command); ok {
+			err = err.With("did_you_mean", meant)
+		}
+		return DescribeResult{}, err
+	}
+	result.Commands = []Description{c.Describe()}
+	return result, nil
+}

@@ -1,0 +1,112 @@
+package commands
+
+import (
+	"context"
+	"sync"
+)
+
+// flights are the calls that were taken and are not done: a call is done when
+// it is answered and its handler has returned.
+type flights struct {
+	mu     sync.Mutex
+	most   int
+	count  int
+	first  *Call
+	closed bool
+	empty  chan struct{} // closed when the last one is done after close
+}
+
+func newFlights(most int) *flights {
+	return &flights{most: most, empty: make(chan struct{})}
+}
+
+// An admission says whether a call was taken.
+type admission uint8
+
+const (
+	taken admission = iota
+	full
+	closing
+)
+
+// enter takes a call. The last eighth of the room is for high priority, and
+// low priority may take half of it, so that a flood of unimportant calls does
+// not shut out the others.
+func (f *flights) enter(c *Call) admission {
+	room := f.most
+	switch laneOf(c.Priority) {
+	case lowLane:
+		room -= f.most / 2
+	case mediumLane:
+		room -= f.most / 8
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.closed:
+		return closing
+	case f.count >= room:
+		return full
+	}
+	f.count++
+	c.flying = true
+	c.behind = f.first
+	if f.first != nil {
+		f.first.before = c
+	}
+	f.first = c
+	return taken
+}
+
+// leave is told that a call is done. Calls that never entered are ignored.
+func (f *flights) leave(c *Call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !c.flying {
+		return
+	}
+	c.flying = false
+	if c.before == nil {
+		f.first = c.behind
+	} else {
+		c.before.behind = c.behind
+	}
+	if c.behind != nil {
+		c.behind.before = c.before
+	}
+	c.before, c.behind = nil, nil
+	f.count--
+	if f.closed && f.count == 0 {
+		close(f.empty)
+	}
+}
+
+// close takes no more calls and waits until all are done. If ctx ends first
+// it returns those that are not.
+func (f *flights) close(ctx context.Context) (left []*Call) {
+	f.mu.Lock()
+	if !f.closed {
+		f.closed = true
+		if f.count == 0 {
+			close(f.empty)
+		}
+	}
+	f.mu.Unlock()
+	select {
+	case <-f.empty:
+		return nil
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := f.first; c != nil; c = c.behind {
+		left = append(left, c)
+	}
+	return left
+}
+
+func (f *flights) len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}

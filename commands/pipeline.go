@@ -1,0 +1,254 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// take is what is done with a request before it waits for a worker: decode →
+// version → deadline → find. What it sets does not change afterwards, for the
+// deadline may answer a call at any moment. On an error the call is good
+// enough to be answered.
+func (r *Router) take(in Inbound, reply func(*protocol.Response)) (*Call, error) {
+	c := &Call{Principal: in.Principal, Door: in.Door, router: r, arrived: r.opts.Now(), reply: reply}
+	c.ctx = &c.own
+	c.own.parent = r.traceContext(in.Traceparent)
+	req, err := r.parse(in)
+	c.request = req
+	c.Command, c.RequestID = req.Command, req.ID
+	c.SenderID, c.TraceID = req.Metadata.SenderID, req.Metadata.TraceID
+	c.Priority, c.Extension = req.Metadata.Priority, req.Extension
+	switch {
+	case err != nil:
+		return c, err
+	case in.Principal == nil:
+		return c, protocol.Errorf(protocol.NotAuthenticated, "not authenticated")
+	}
+	if c.SenderID == "" {
+		c.SenderID = in.Principal.ID
+	}
+	if req.Metadata.Events {
+		c.listen = in.Emit
+	}
+	if err := c.schedule(in); err != nil {
+		return c, err
+	}
+	return c, r.find(c)
+}
+
+func (r *Router) parse(in Inbound) (*protocol.Request, error) {
+	for _, p := range r.opts.Extensions.Parsers {
+		req, err := p.Parse(in.Body, in.Door)
+		switch {
+		case req != nil:
+			return req, err
+		case err != nil:
+			return &protocol.Request{}, err
+		}
+	}
+	return protocol.DecodeRequest(in.Body, r.opts.Limits)
+}
+
+// work runs a call that has a slot, and after it those that get the slot
+// next.
+func (r *Router) work(c *Call) {
+	for c != nil {
+		r.process(c)
+		c = c.handBack()
+	}
+}
+
+// process takes a call that was found to its end: params → authorize →
+// deduplicate → run → answer.
+func (r *Router) process(c *Call) {
+	if c.answered.Load() { // its time ran out while it waited for a slot
+		r.flights.leave(c)
+		return
+	}
+	out, settled := r.attempt(c)
+	if settled {
+		r.conclude(c, out)
+	}
+}
+
+// attempt does it with a net underneath. It reports false if another call
+// will settle this one.
+func (r *Router) attempt(c *Call) (out outcome, settled bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, settled = outcome{err: panicked(p)}, true
+		}
+	}()
+	params, async, err := c.params()
+	if err != nil {
+		return refused(err), true
+	}
+	run, err := c.command.decode(params)
+	if err != nil {
+		return refused(err), true
+	}
+	if err := r.authorize(c, run.target()); err != nil {
+		return refused(err), true
+	}
+	answer, mine, settled := r.deduplicate(c)
+	if !mine {
+		return answer, settled
+	}
+	if async {
+		return r.background(c, run, params), true
+	}
+	return r.execute(c.ctx, c, run, params), true
+}
+
+// A panicError is what a handler panicked with. It goes to the log only.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+func panicked(value any) *protocol.Error {
+	return protocol.Wrap(protocol.Internal, &panicError{value, debug.Stack()}, protocol.Internal.String())
+}
+
+func refused(err error) outcome { return outcome{err: protocol.AsError(err)} }
+
+// params are the parameters for the command, and whether it is to run as a
+// task.
+func (c *Call) params() (params json.RawMessage, async bool, err error) {
+	params = c.request.Params
+	if c.command.Async {
+		return cutAsync(params)
+	}
+	return params, false, nil
+}
+
+// find looks the command up, under the name it was declared with.
+func (r *Router) find(c *Call) error {
+	cmd, ok := r.set.Find(c.Command)
+	if !ok {
+		cmd, ok = r.agents.find(c.Principal.Space, c.Command)
+	}
+	if !ok {
+		err := protocol.Errorf(protocol.UnknownCommand, "unknown command %.100q", c.Command)
+		if meant, ok := r.set.Nearest(c.Command); ok {
+			err = err.With("did_you_mean", meant)
+		}
+		return err
+	}
+	if cmd.Name != c.Command {
+		c.notices = append(c.notices, fmt.Sprintf("%s is deprecated, use %s", c.Command, cmd.Name))
+	}
+	c.command, c.Command = cmd, cmd.Name
+	return nil
+}
+
+func (r *Router) authorize(c *Call, on Resource) error {
+	a := r.opts.Authorizer
+	if c.SenderID != c.Principal.ID {
+		if err := a.ActFor(c.ctx, c.Principal, c.SenderID); err != nil {
+			return err
+		}
+	}
+	if err := a.Authorize(c.ctx, c.Principal, c.command.Action, on); err != nil {
+		return err
+	}
+	for _, p := range r.opts.Extensions.Permissions {
+		if err := p.Check(c.ctx, c, c.command.Action, on); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deduplicate reports whether the request is the call's to execute. If not,
+// it returns the answer, or that the call will be settled by another.
+func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
+	hash := fingerprint(c.Command, c.request.Params)
+	v, e, answer := r.ledger.begin(c, hash, c.command.Effect, c.keep, r.opts.Now())
+	r.metrics.deduplicated(v)
+	switch v {
+	case execute:
+		c.entry = e
+	case join:
+		return outcome{}, false, false
+	case replay:
+		return answer, false, true
+	case conflict:
+		return refused(protocol.Errorf(protocol.IDReused, "the id was used for another request")), false, true
+	case unknown:
+		return refused(protocol.Errorf(protocol.OutcomeUnknown, "the request was taken up before; what became of it is not known")), false, true
+	}
+	if err := r.claim(c, hash); err != nil {
+		return refused(err), false, true
+	}
+	return outcome{}, true, true
+}
+
+// claim makes sure that a request that acts on the world is remembered even
+// by the next process.
+func (r *Router) claim(c *Call, hash [32]byte) error {
+	if c.command.Effect != Act || r.opts.Claims == nil {
+		return nil
+	}
+	claim := Claim{Principal: c.Principal.ID, RequestID: c.RequestID, Hash: hash, Expires: c.keep}
+	err := c.Park(c.ctx, func(ctx context.Context) error { return r.opts.Claims.Claim(ctx, claim) })
+	if err != nil {
+		c.unclaimed = true
+	}
+	return err
+}
+
+// execute runs the handler inside the message processors.
+func (r *Router) execute(ctx context.Context, c *Call, run invocation, params json.RawMessage) (out outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = outcome{err: panicked(p)}
+		}
+	}()
+	next := func(ctx context.Context) (json.RawMessage, error) { return run.run(ctx, c) }
+	for i := len(r.opts.Extensions.Processors) - 1; i >= 0; i-- {
+		processor, inner := r.opts.Extensions.Processors[i], next
+		next = func(ctx context.Context) (json.RawMessage, error) { return processor.Process(ctx, c, params, inner) }
+	}
+	result, err := next(ctx)
+	return outcome{result: result, err: protocol.AsError(err), warnings: c.warned()}
+}
+
+// background hands a call to the tasks and answers with the task's id.
+func (r *Router) background(c *Call, run invocation, params json.RawMessage) outcome {
+	if r.opts.Tasks == nil {
+		return refused(protocol.InvalidParam("async", "is not available here"))
+	}
+	d := c.detached()
+	var id protocol.TaskID
+	err := c.Park(c.ctx, func(ctx context.Context) (err error) {
+		id, err = r.opts.Tasks.Start(ctx, d, func(ctx context.Context) (json.RawMessage, error) {
+			return r.runDetached(ctx, d, run, params)
+		})
+		return err
+	})
+	if err != nil {
+		return refused(err)
+	}
+	result := protocol.AppendString([]byte(`{"task_id":`), string(id))
+	return outcome{result: append(result, '}')}
+}
+
+func (r *Router) runDetached(ctx context.Context, d *Call, run invocation, params json.RawMessage) (json.RawMessage, error) {
+	if !r.slots.acquire(ctx, d.Priority) {
+		return nil, ctx.Err()
+	}
+	d.slotted = true
+	defer d.yield()
+	out := r.execute(ctx, d, run, params)
+	if err := r.seen(d, out.err); err != nil { // not a nil *Error in an error
+		return out.result, err
+	}
+	return out.result, nil
+}
