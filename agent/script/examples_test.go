@@ -2,6 +2,8 @@ package script
 
 import (
 	"encoding/json"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,6 +63,67 @@ func TestEveryCapabilityOfTheExamplesHasAScript(t *testing.T) {
 		}
 		if !s.Documented {
 			t.Errorf("%s has no %s", s.ID, skill.DocumentFile)
+		}
+	}
+}
+
+// The guide's first example is run as it is written, but for the last two
+// lines, which need a bridge.
+func TestTheGuideWorksAsWritten(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"bash", "jq"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	guide, err := os.ReadFile("../../docs/skills.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(guide), "```sh\n")
+	example, _, found := strings.Cut(rest, "aibridge agent end")
+	if !found {
+		t.Fatal("the guide has no example")
+	}
+	dir := t.TempDir()
+	making := exec.Command("bash", "-euc", example)
+	making.Dir = dir
+	if out, err := making.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s, err := skill.Load(filepath.Join(dir, "skills", "greeter"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := runner(t, Options{}).Run(t.Context(), Job{Skill: s, Capability: "greet", Params: json.RawMessage(`{"who":"Ada \"x\""}`)})
+	if err != nil || !strings.Contains(string(out), `"Hello Ada \"x\"!"`) {
+		t.Errorf("got %s, %v", out, err)
+	}
+}
+
+// The forms of parameters in the guide mean the same.
+func TestTheGuidesFormsOfParametersAreAccepted(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../docs/skills.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(guide), "```yaml\n")
+	block, _, _ := strings.Cut(rest, "```")
+	forms := strings.Split(strings.TrimSpace(block), "\n\n")
+	if len(forms) != 3 {
+		t.Fatalf("%d forms", len(forms))
+	}
+	for _, form := range forms {
+		yaml := "apiVersion: skill.ooder.net/v1\nkind: Skill\nmetadata: {id: a, name: A, version: 1.0.0, description: D}\n" +
+			"spec:\n  capabilities:\n    - id: c\n      " + strings.ReplaceAll(form, "\n", "\n      ") + "\n"
+		m, err := skill.Parse("guide", []byte(yaml))
+		if err != nil {
+			t.Errorf("%v in\n%s", err, yaml)
+			continue
+		}
+		if p := m.Capabilities[0].Params.Properties(); len(p) == 0 || p[0] != "celsius" {
+			t.Errorf("%v in\n%s", p, yaml)
 		}
 	}
 }
