@@ -1,0 +1,230 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Router runs commands. *commands.Router is one.
+type Router interface {
+	// Handle runs one request envelope and returns its answer.
+	Handle(ctx context.Context, in commands.Inbound) *protocol.Response
+	// Submit runs one without waiting; reply is called exactly once.
+	Submit(in commands.Inbound, reply func(*protocol.Response))
+}
+
+// Options configure an [API]. Router, Set and Authenticate are needed.
+type Options struct {
+	Router Router
+	Set    *commands.Set // what the documents describe
+
+	// Authenticate yields who is asking, from the Authorization header, a
+	// cookie or the client certificate. Its error is what the caller gets;
+	// one that is not of the protocol becomes a 2001.
+	Authenticate func(*http.Request) (*protocol.Principal, error)
+
+	// Ready says why the node can't serve yet, or nil. Optional.
+	Ready func(context.Context) error
+
+	// Metrics are what /metrics shows; without them there is no /metrics.
+	Metrics prometheus.Gatherer
+	// PublicMetrics lets anybody who can connect read /metrics. Otherwise it
+	// wants a principal, as the commands do.
+	PublicMetrics bool
+
+	// AllowedHosts and AllowedOrigins go to [NewGuard].
+	AllowedHosts   []string
+	AllowedOrigins []string
+
+	Limits   protocol.Limits // of one request; zero fields mean 1 MiB and a depth of 64
+	BridgeID string          // metadata.sender_id of answers made here, default "aibridge"
+
+	// MaxRequests and MaxSockets bound the HTTP requests with a body under
+	// way and the /ws connections; what is over is answered 4008. Defaults
+	// 4096 and 1024.
+	MaxRequests int
+	MaxSockets  int
+	// MaxInFlight bounds the requests one /ws connection may have under way,
+	// default 64.
+	MaxInFlight int
+
+	Log *slog.Logger
+	Now func() time.Time // default time.Now
+
+	patience time.Duration // with a write and a pong on /ws
+}
+
+func (o *Options) setDefaults() {
+	orDefault(&o.Limits.MaxBytes, 1<<20)
+	orDefault(&o.Limits.MaxDepth, 64)
+	orDefault(&o.BridgeID, "aibridge")
+	orDefault(&o.MaxRequests, 4096)
+	orDefault(&o.MaxSockets, 1024)
+	orDefault(&o.MaxInFlight, 64)
+	orDefault(&o.patience, socketPatience)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// An API is the HTTP and WebSocket front door of one node.
+type API struct {
+	Options
+	guard   *Guard
+	handler http.Handler
+
+	slots   chan struct{} // one for each HTTP request with a body
+	buffers sync.Pool     // of *bytes.Buffer
+
+	mu       sync.Mutex
+	sockets  map[*socket]struct{}
+	draining bool
+	ended    sync.WaitGroup // of sockets
+}
+
+// New makes the front door. It fails on options that make no sense.
+func New(o Options) (*API, error) {
+	if o.Router == nil || o.Set == nil || o.Authenticate == nil {
+		return nil, protocol.Errorf(protocol.Internal, "api: Router, Set and Authenticate are needed")
+	}
+	o.setDefaults()
+	guard, err := NewGuard(o.AllowedHosts, o.AllowedOrigins, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	a := &API{
+		Options: o,
+		guard:   guard,
+		slots:   make(chan struct{}, o.MaxRequests),
+		sockets: make(map[*socket]struct{}),
+	}
+	if a.handler, err = a.routes(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Guard is the guard in front of this API, for what else is served beside it.
+func (a *API) Guard() *Guard { return a.guard }
+
+// ServeHTTP serves everything: commands, /ws, the documents, health and
+// metrics.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+
+// WebSocket serves envelopes over WebSocket whatever the path, guarded, for
+// a listener that has only this.
+func (a *API) WebSocket() http.Handler { return a.guard.Wrap(http.HandlerFunc(a.serveSocket)) }
+
+func (a *API) routes() (http.Handler, error) {
+	docs, err := newDocuments(a.Set)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/{$}", methods{get: docs.serveIndex})
+	mux.Handle("/openapi.json", methods{get: docs.serveOpenAPI})
+	mux.Handle("/healthz", methods{get: a.health})
+	mux.Handle("/readyz", methods{get: a.ready})
+	if a.Metrics != nil {
+		mux.Handle("/metrics", methods{get: a.metrics()})
+	}
+	mux.Handle("/ws", methods{get: a.serveSocket})
+	mux.Handle("/api/v1/commands", methods{get: docs.serveList, post: a.postEnvelope})
+	mux.Handle("/api/v1/commands/{command}", methods{post: a.postCommand})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, protocol.Errorf(protocol.NotFound, "there is nothing at this path").With("path", r.URL.Path))
+	})
+	return a.guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		mux.ServeHTTP(w, r)
+	})), nil
+}
+
+// methods serves one path. GET serves HEAD as well; a method that has no
+// handler is answered with 405 and what is allowed.
+type methods struct{ get, post http.HandlerFunc }
+
+func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case m.get != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		m.get(w, r)
+		return
+	case m.post != nil && r.Method == http.MethodPost:
+		m.post(w, r)
+		return
+	}
+	var allowed []string
+	if m.get != nil {
+		allowed = append(allowed, http.MethodGet, http.MethodHead)
+	}
+	if m.post != nil {
+		allowed = append(allowed, http.MethodPost)
+	}
+	list := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", list)
+	writeErrorStatus(w, http.StatusMethodNotAllowed, protocol.Errorf(protocol.MalformedEnvelope, "this path takes %s", list))
+}
+
+// Close ends the /ws connections: what is under way there is still answered
+// while ctx lasts, new requests get 5002, and then the connections are closed
+// with status 1001 (going away). HTTP requests are the http.Server's to wait
+// for.
+func (a *API) Close(ctx context.Context) error {
+	a.mu.Lock()
+	a.draining = true
+	for s := range a.sockets {
+		s.drain()
+	}
+	a.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() { a.ended.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	a.mu.Lock()
+	for s := range a.sockets {
+		s.cancel()
+	}
+	a.mu.Unlock()
+	<-done
+	return ctx.Err()
+}
+
+// Disconnect closes the /ws connections of principals that match, with
+// status 1008 and the text (at most 123 bytes are told), and returns how many there were: a revoked
+// credential does not keep a connection it once opened.
+func (a *API) Disconnect(match func(*protocol.Principal) bool, text string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for s := range a.sockets {
+		if match(s.principal) {
+			s.end(websocket.StatusPolicyViolation, text)
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestOpenAPIIsAsRecorded(t *testing.T) {
+	t.Parallel()
+	got, err := OpenAPI(testSet(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/openapi.json"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("differs from %s; look at what -update changes", golden)
+	}
+}
+
+func TestOpenAPIHoldsTogether(t *testing.T) {
+	t.Parallel()
+	set := testSet(t)
+	data, err := OpenAPI(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	walk(document, func(o map[string]any) {
+		target, ok := o["$ref"].(string)
+		if !ok {
+			return
+		}
+		if lookUp(document, target) == nil {
+			t.Errorf("%s leads nowhere", target)
+		}
+	})
+	for c := range set.All() {
+		op, ok := lookUp(document, "#/paths/~1api~1v1~1commands~1"+c.Name+"/post").(map[string]any)
+		if !ok {
+			t.Fatalf("%s has no path", c.Name)
+		}
+		responses := op["responses"].(map[string]any)
+		for _, code := range c.Errors {
+			text, _ := json.Marshal(responses[jsonNumber(code.HTTPStatus())])
+			if !strings.Contains(string(text), string(code)) {
+				t.Errorf("%s does not tell of %s: %s", c.Name, code, text)
+			}
+		}
+	}
+}
+
+func jsonNumber(n int) string { b, _ := json.Marshal(n); return string(b) }
+
+// TestEnvelopeSchemas holds the schemas against real envelopes.
+func TestEnvelopeSchemas(t *testing.T) {
+	t.Parallel()
+	data, err := OpenAPI(testSet(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, _ := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("openapi.json", document); err != nil {
+		t.Fatal(err)
+	}
+	_, server := serve(t, Options{})
+	request := envelope("r-1", "test.echo", `{"text":"hi"}`)
+	for name, c := range map[string]struct {
+		schema, instance string
+		valid            bool
+	}{
+		"request":        {"Request", request, true},
+		"not a request":  {"Request", `{"type":"request"}`, false},
+		"success":        {"Response", do(t, server, "POST", "/api/v1/commands", request).body, true},
+		"failure":        {"Response", do(t, server, "POST", "/api/v1/commands", "x").body, true},
+		"not a response": {"Response", request, false},
+	} {
+		schema, err := compiler.Compile("openapi.json#/components/schemas/" + c.schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		instance, err := jsonschema.UnmarshalJSON(strings.NewReader(c.instance))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(instance); (err == nil) != c.valid {
+			t.Errorf("%s %s: %v", name, c.instance, err)
+		}
+	}
+}
+
+// walk visits every object of a document.
+func walk(value any, visit func(map[string]any)) {
+	switch v := value.(type) {
+	case map[string]any:
+		visit(v)
+		for _, inner := range v {
+			walk(inner, visit)
+		}
+	case []any:
+		for _, inner := range v {
+			walk(inner, visit)
+		}
+	}
+}
+
+// lookUp follows a JSON pointer "#/a/b".
+func lookUp(document any, pointer string) any {
+	at := document
+	for step := range slices.Values(strings.Split(strings.TrimPrefix(pointer, "#/"), "/")) {
+		o, ok := at.(map[string]any)
+		if !ok {
+			return nil
+		}
+		at = o[strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")]
+	}
+	return at
+}

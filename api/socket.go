@@ -1,0 +1,274 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+const (
+	socketMessages     = 4096             // queued for a reader of /ws
+	socketBytes        = 8 << 20          // the same in bytes
+	socketPingInterval = 30 * time.Second // between pings
+	socketPatience     = 10 * time.Second // for the pong, and for a write
+
+	// A message over the limit is read away and answered, so that one mistake
+	// does not cost the others their connection; but not without end.
+	socketDiscard = 16 << 20
+)
+
+// A socket is one /ws connection: request envelopes come in, responses and
+// events go out, several requests at once and in whatever order they finish.
+// One goroutine reads, one writes and does the closing, one pings. Others only
+// leave word with them: emit, reply, drain, end, cancel.
+type socket struct {
+	api       *API
+	principal *protocol.Principal
+	out       *outbox
+	ctx       context.Context // ends with the connection
+	cancel    context.CancelFunc
+
+	mu       sync.Mutex
+	inFlight int
+	draining bool
+	verdict  *closing // why the bridge wants to close, nil while it does not
+}
+
+// closing is what a close frame says.
+type closing struct {
+	status websocket.StatusCode
+	text   string
+}
+
+// serveSocket answers GET /ws.
+func (a *API) serveSocket(w http.ResponseWriter, r *http.Request) {
+	who, no := a.principal(r)
+	if no != nil {
+		writeErrorStatus(w, no.status, no.err)
+		return
+	}
+	s := &socket{api: a, principal: who, out: newOutbox(socketMessages, socketBytes)}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
+	defer s.cancel()
+	if err := a.admit(s); err != nil {
+		writeError(w, err)
+		return
+	}
+	defer a.dismiss(s)
+	// The guard has judged Host and Origin.
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return // Accept has answered
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(-1) // receive has its own
+
+	var others sync.WaitGroup
+	others.Go(func() { s.write(conn) })
+	others.Go(func() { s.ping(conn) })
+	s.read(conn)
+	s.cancel()
+	others.Wait()
+}
+
+// admit counts the socket in, or says why there is no room for it.
+func (a *API) admit(s *socket) *protocol.Error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.draining:
+		return protocol.Errorf(protocol.ShuttingDown, "%s", protocol.ShuttingDown)
+	case len(a.sockets) >= a.MaxSockets:
+		return protocol.BusyFor(5*time.Second, "too many WebSocket connections")
+	}
+	a.sockets[s] = struct{}{}
+	a.ended.Add(1)
+	return nil
+}
+
+func (a *API) dismiss(s *socket) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.sockets, s)
+	a.ended.Done()
+}
+
+// read takes messages until the connection ends.
+func (s *socket) read(conn *websocket.Conn) {
+	var buf bytes.Buffer
+	for {
+		_, message, err := conn.Reader(s.ctx)
+		if err != nil {
+			return
+		}
+		if !s.receive(conn, message, &buf) {
+			return
+		}
+		if buf.Cap() > 64<<10 {
+			buf = bytes.Buffer{}
+		}
+	}
+}
+
+// receive reads one message and gets it on its way. It reports whether the
+// connection may go on.
+func (s *socket) receive(conn *websocket.Conn, message io.Reader, buf *bytes.Buffer) bool {
+	limit := int64(s.api.Limits.MaxBytes)
+	buf.Reset()
+	n, err := buf.ReadFrom(io.LimitReader(message, limit+1))
+	if err != nil {
+		return false
+	}
+	if n <= limit {
+		s.submit(buf.Bytes())
+		return true
+	}
+	n, err = io.Copy(io.Discard, io.LimitReader(message, socketDiscard))
+	if err != nil {
+		return false
+	}
+	if n == socketDiscard {
+		conn.Close(websocket.StatusMessageTooBig, "message too big")
+		return false
+	}
+	s.send(s.api.failure(tooLarge(limit)))
+	return true
+}
+
+// submit hands one message to the router, which copies what it keeps.
+func (s *socket) submit(message []byte) {
+	s.mu.Lock()
+	draining, full := s.draining, s.inFlight >= s.api.MaxInFlight
+	if !draining && !full {
+		s.inFlight++
+	}
+	s.mu.Unlock()
+	switch {
+	case draining:
+		s.refuse(message, protocol.Errorf(protocol.ShuttingDown, "%s", protocol.ShuttingDown))
+	case full:
+		s.refuse(message, protocol.BusyFor(100*time.Millisecond, "too many requests are under way on this connection"))
+	default:
+		s.api.Router.Submit(commands.Inbound{
+			Principal: s.principal, Body: message, Door: "ws", Emit: s.emit,
+		}, s.reply)
+	}
+}
+
+// refuse answers a message that does not reach the router.
+func (s *socket) refuse(message []byte, why *protocol.Error) {
+	req, _ := protocol.DecodeRequest(message, s.api.Limits) // names its id even if it fails
+	resp := req.Answer(s.api.BridgeID, s.api.Now())
+	resp.Err = why
+	s.send(resp)
+}
+
+func (s *socket) emit(e *protocol.Event) { s.out.put(e.Append(nil)) }
+
+func (s *socket) reply(resp *protocol.Response) {
+	s.send(resp)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight--
+	if s.draining {
+		s.out.signal()
+	}
+}
+
+func (s *socket) send(resp *protocol.Response) { s.out.put(resp.Append(nil)) }
+
+// drain lets what is under way finish and then has the connection closed.
+func (s *socket) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	s.out.signal()
+}
+
+// end has the connection closed.
+func (s *socket) end(status websocket.StatusCode, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(text) > 123 { // what fits into a close frame
+		text = strings.ToValidUTF8(text[:123], "")
+	}
+	s.verdict = &closing{status, text}
+	s.out.signal()
+}
+
+// write sends what is queued until the connection ends or is to be ended.
+func (s *socket) write(conn *websocket.Conn) {
+	defer s.cancel() // ends the reader
+	defer s.out.close()
+	var queue [][]byte
+	for {
+		select {
+		case <-s.out.wake:
+		case <-s.ctx.Done():
+			return
+		}
+		// Asked before the queue is taken: nothing in flight then means that
+		// every answer is in it.
+		last := s.closing()
+		queue = s.out.take(queue)
+		for _, message := range queue {
+			if s.writeMessage(conn, message) != nil {
+				return
+			}
+		}
+		if last != nil {
+			conn.Close(last.status, last.text) // gives up after a few seconds
+			return
+		}
+	}
+}
+
+func (s *socket) writeMessage(conn *websocket.Conn, message []byte) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.api.patience)
+	defer cancel()
+	return conn.Write(ctx, websocket.MessageText, message)
+}
+
+// closing says whether, and how, the connection should be closed now.
+func (s *socket) closing() *closing {
+	if s.out.ended() {
+		s.api.Log.Info("WebSocket closed, its reader is too slow", "principal", s.principal.ID)
+		return &closing{websocket.StatusPolicyViolation, "reader too slow"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.verdict == nil && s.draining && s.inFlight == 0 {
+		return &closing{websocket.StatusGoingAway, "shutting down"}
+	}
+	return s.verdict
+}
+
+// ping finds out about peers that went away without a word, and keeps proxies
+// in between from thinking so of the living.
+func (s *socket) ping(conn *websocket.Conn) {
+	ticker := time.NewTicker(socketPingInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, s.api.patience)
+		err := conn.Ping(ctx)
+		cancel()
+		if err != nil {
+			s.cancel()
+			return
+		}
+	}
+}
