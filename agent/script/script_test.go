@@ -178,6 +178,19 @@ func TestAFileWithoutInterpreterIsExplained(t *testing.T) {
 	}
 }
 
+func TestAScriptThatIsJustBeingWrittenIsGivenAMoment(t *testing.T) {
+	t.Parallel()
+	s := folder(t, map[string]string{"c": "echo 1"})
+	f, err := os.OpenFile(filepath.Join(s.Dir, "scripts", "c"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { f.Close() })
+	if out, err := runner(t, Options{}).Run(t.Context(), Job{Skill: s, Capability: "c"}); err != nil || string(out) != "1" {
+		t.Errorf("got %s, %v", out, err)
+	}
+}
+
 // exists reports whether a process with the number runs.
 func exists(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -147,13 +147,15 @@ func (s *Skill) Resources() ([]string, error) {
 	}
 	defer root.Close()
 	names := []string{}
+	seen := 0
 	err = fs.WalkDir(root.FS(), ResourceDir, func(path string, entry fs.DirEntry, err error) error {
+		seen++
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
 			return err
-		case len(names) == MaxResources:
+		case len(names) == MaxResources || seen == 10*MaxResources:
 			return fs.SkipAll
 		case entry.Type().IsRegular():
 			names = append(names, path)
