@@ -24,6 +24,7 @@ type Call struct {
 	Priority  protocol.Priority
 	Deadline  time.Time
 	Door      string          // by which it came in: mqtt, http, ws
+	Client    string          // id of the MQTT client it came from, "" by other doors
 	Extension json.RawMessage // vendor data of the request, nil without any
 
 	router    *Router
@@ -178,6 +179,7 @@ func (c *Call) child(ctx context.Context, command string, params json.RawMessage
 		Priority:  c.Priority,
 		Deadline:  c.Deadline,
 		Door:      c.Door,
+		Client:    c.Client,
 		Extension: c.Extension,
 		router:    c.router,
 		request:   &protocol.Request{ID: id, Command: command, Params: params, Metadata: protocol.Metadata{TraceID: c.TraceID}},

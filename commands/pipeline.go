@@ -14,7 +14,7 @@ import (
 // deadline may answer a call at any moment. On an error the call is good
 // enough to be answered.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (*Call, error) {
-	c := &Call{Principal: in.Principal, Door: in.Door, router: r, arrived: r.opts.Now(), reply: reply}
+	c := &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, router: r, arrived: r.opts.Now(), reply: reply}
 	c.ctx = &c.own
 	c.own.parent = r.traceContext(in.Traceparent)
 	req, err := r.parse(in)

@@ -64,6 +64,7 @@ type Inbound struct {
 	Body        []byte                // the request envelope
 	Expiry      time.Duration         // MQTT message expiry, 0 means none
 	Door        string                // mqtt, http, ws
+	Client      string                // id of the MQTT client it came from, "" by other doors
 	Traceparent string                // W3C trace context, "" without one
 	Emit        func(*protocol.Event) // takes the events of a call that asked for them; must not block
 }
