@@ -57,7 +57,11 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 		return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the store is too slow for so many changes")
 	}
 	for range writeAttempts {
-		revision, err := s.commit(ctx, ops, guards)
+		msgs, err := s.messages(ops, guards)
+		if err != nil {
+			return err
+		}
+		revision, err := s.commit(ctx, msgs)
 		if err == nil {
 			return s.follow(ctx, revision)
 		}
@@ -109,24 +113,31 @@ func (s *Store) resolveAll(ctx context.Context, ops []Op, guards []uint64) error
 	return nil
 }
 
-// commit publishes the ops as one batch and returns the last one's revision.
-func (s *Store) commit(ctx context.Context, ops []Op, guards []uint64) (uint64, error) {
-	id := nuid.Next()
-	var last *nats.Msg
+func (s *Store) messages(ops []Op, guards []uint64) ([]*nats.Msg, error) {
+	msgs := make([]*nats.Msg, len(ops))
 	for i, op := range ops {
-		msg, err := s.message(op, guards[i])
-		if err != nil {
-			return 0, err
+		var err error
+		if msgs[i], err = s.message(op, guards[i]); err != nil {
+			return nil, err
 		}
+	}
+	return msgs, nil
+}
+
+// commit publishes messages as one batch, adding to their headers, and returns
+// the revision of the last.
+func (s *Store) commit(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
+	id := nuid.Next()
+	for i, msg := range msgs {
 		if msg.Header == nil {
 			msg.Header = make(nats.Header, 3)
 		}
 		msg.Header[batchID] = []string{id}
 		msg.Header[batchSequence] = []string{strconv.Itoa(i + 1)}
-		if i == len(ops)-1 {
-			last = msg
-			break
-		}
+	}
+	last := len(msgs) - 1
+	msgs[last].Header[batchCommit] = []string{"1"}
+	for i, msg := range msgs[:last] {
 		// The first is acknowledged before the rest is sent: it says whether
 		// the stream takes the batch at all.
 		if i == 0 {
@@ -137,8 +148,7 @@ func (s *Store) commit(ctx context.Context, ops []Op, guards []uint64) (uint64, 
 			return 0, unavailable(err)
 		}
 	}
-	last.Header[batchCommit] = []string{"1"}
-	ack, err := s.store(ctx, s.state, last)
+	ack, err := s.store(ctx, s.state, msgs[last])
 	return ack.Sequence, err
 }
 

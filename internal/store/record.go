@@ -2,9 +2,13 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // schema is the version of what records hold. It rises when older bridges
@@ -18,24 +22,39 @@ const (
 	recordClose = `}`
 )
 
+// jsonOptions make values JSON as encoding/json has it, without its escapes
+// for HTML. This decoder is more than twice as fast, which shows when a large
+// registry loads.
+var jsonOptions = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false))
+
 // encodeRecord returns what is stored for v.
 func encodeRecord[T any](v *T) ([]byte, error) {
 	buf := bytes.NewBuffer(make([]byte, 0, 512))
 	buf.WriteString(recordOpen)
 	buf.WriteString(strconv.Itoa(schema))
 	buf.WriteString(recordValue)
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	if err := json.MarshalWrite(buf, v, jsonOptions); err != nil {
 		return nil, fmt.Errorf("encode the value: %w", err)
 	}
-	buf.Truncate(buf.Len() - 1) // the encoder's newline
 	buf.WriteString(recordClose)
 	return buf.Bytes(), nil
 }
 
 // decodeRecord is the inverse of encodeRecord.
 func decodeRecord[T any](data []byte) (*T, error) {
+	value, err := openRecord(data)
+	if err != nil {
+		return nil, err
+	}
+	v := new(T)
+	if err := json.Unmarshal(value, v, jsonOptions); err != nil {
+		return nil, fmt.Errorf("decode the value: %w", err)
+	}
+	return v, nil
+}
+
+// openRecord returns the value in a record of a version that is known here.
+func openRecord(data []byte) (value []byte, err error) {
 	rest, ok := bytes.CutPrefix(data, []byte(recordOpen))
 	if !ok {
 		return nil, fmt.Errorf("not a record: it does not begin with %s", recordOpen)
@@ -43,18 +62,14 @@ func decodeRecord[T any](data []byte) (*T, error) {
 	number, rest, ok := bytes.Cut(rest, []byte(recordValue))
 	version, err := strconv.Atoi(string(number))
 	if !ok || err != nil || version < 1 {
-		return nil, fmt.Errorf("not a record: no schema version")
+		return nil, errors.New("not a record: it has no schema version")
 	}
 	if version > schema {
 		return nil, fmt.Errorf("written by a newer bridge: schema version %d, this one knows up to %d", version, schema)
 	}
-	body, ok := bytes.CutSuffix(rest, []byte(recordClose))
+	value, ok = bytes.CutSuffix(rest, []byte(recordClose))
 	if !ok {
-		return nil, fmt.Errorf("not a record: it is cut off")
+		return nil, errors.New("not a record: it is cut off")
 	}
-	v := new(T)
-	if err := json.Unmarshal(body, v); err != nil {
-		return nil, fmt.Errorf("decode the value: %w", err)
-	}
-	return v, nil
+	return value, nil
 }

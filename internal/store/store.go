@@ -148,6 +148,22 @@ func (s *Store) Load(ctx context.Context) error {
 	return both.Wait()
 }
 
+// Check says why the store does not work properly at the moment: NATS is
+// away, the view is not up to date, or something stored cannot be read. It is
+// nil when all is well.
+func (s *Store) Check() error {
+	switch {
+	case !s.state.current().isUp() || !s.flow.current().isUp():
+		return errNotConnected
+	case !s.view.current.Load():
+		return errors.New("the view of the registry is not up to date")
+	}
+	if damage := s.view.damage.Load(); damage != nil {
+		return *damage
+	}
+	return nil
+}
+
 // Close stops following. Writes under way are failed. It does not close the
 // connections.
 func (s *Store) Close() {
@@ -239,8 +255,8 @@ func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamCon
 		return fmt.Errorf("store: %w", err)
 	}
 	stream, err := js.CreateStream(ctx, config)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		stream, err = js.UpdateStream(ctx, config)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with another configuration
+		stream, err = updateStream(ctx, js, config)
 	}
 	if err != nil {
 		return fmt.Errorf("store: make stream %s: %w", config.Name, err)
@@ -251,4 +267,14 @@ func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamCon
 		return fmt.Errorf("store: stream %s: NATS server 2.12 or later is needed, this is %s", config.Name, conn.ConnectedServerVersion())
 	}
 	return nil
+}
+
+// updateStream gives a stream another configuration but its metadata.
+func updateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (jetstream.Stream, error) {
+	stream, err := js.Stream(ctx, config.Name)
+	if err != nil {
+		return nil, err
+	}
+	config.Metadata = stream.CachedInfo().Config.Metadata
+	return js.UpdateStream(ctx, config)
 }

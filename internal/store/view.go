@@ -107,6 +107,13 @@ func (v *view) followOnce(ctx context.Context, strict bool, complete func()) err
 	if err != nil {
 		return err
 	}
+	if began, ok := info.Config.Metadata[restoring]; ok {
+		return &integrityError{
+			subject:  info.Config.Name,
+			revision: info.State.LastSeq,
+			err:      fmt.Errorf("a restore begun at %s was not completed: run it again", began),
+		}
+	}
 	c, err := consume(ctx, v.store.state, v.store.names.registry)
 	if err != nil {
 		return err

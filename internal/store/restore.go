@@ -1,0 +1,259 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// restoring is the key in a stream's metadata that stands there from the
+// first change of a restore to the last.
+const restoring = "aibridge-restoring"
+
+// restoreBytes bounds a batch of a restore; it is closed above that.
+const restoreBytes = 4 << 20
+
+// Restore replaces what the store holds by an archive that [Store.Backup]
+// wrote, and returns what was in it. The archive is checked from its first
+// byte to its last before anything is changed. A store that holds something is
+// refused with 3006 unless force is true, and so is one that a bridge follows,
+// this one included: it must not be loaded. If the restore breaks off
+// midway, the store refuses to load until a restore succeeds.
+//
+// Revisions of what is restored are above those in the archive and those that
+// the store had, so that no client takes one thing for another.
+func (s *Store) Restore(ctx context.Context, r io.Reader, force bool) (*Manifest, error) {
+	file, discard, err := seekable(r)
+	if err != nil {
+		return nil, fmt.Errorf("store: restore: %w", err)
+	}
+	defer discard()
+	manifest, err := readArchive(file, s.checkLine)
+	if err != nil {
+		return nil, fmt.Errorf("store: restore: %w", err)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("store: restore: %w", err)
+	}
+	registry, err := s.mayRestore(ctx, force)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.replace(ctx, file, registry, manifest); err != nil {
+		return nil, fmt.Errorf("store: restore, begun but not completed: %w", err)
+	}
+	return manifest, nil
+}
+
+// seekable returns r, or a copy of it in a temporary file if r can be read
+// only once.
+func seekable(r io.Reader) (_ io.ReadSeeker, discard func(), err error) {
+	if s, ok := r.(io.ReadSeeker); ok {
+		if _, err := s.Seek(0, io.SeekCurrent); err == nil {
+			return s, func() {}, nil
+		}
+	}
+	f, err := os.CreateTemp("", "aibridge-restore-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	discard = func() {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}
+	if _, err = io.Copy(f, r); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		discard()
+		return nil, nil, err
+	}
+	return f, discard, nil
+}
+
+// checkLine fails if a line of an archive could not be restored.
+func (s *Store) checkLine(section string, line []byte) error {
+	if section == claimsSection {
+		_, err := parseClaimLine(line)
+		return err
+	}
+	_, err := s.parseRegistryLine(line)
+	return err
+}
+
+func (s *Store) parseRegistryLine(line []byte) (*nats.Msg, error) {
+	var l registryLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return nil, err
+	}
+	if !prefixRule.MatchString(l.Table) {
+		return nil, fmt.Errorf("%q cannot be a table", l.Table)
+	}
+	op := Op{kind: opPut, table: l.Table, key: l.Key, data: l.Record}
+	if l.Deleted {
+		op.kind = opDelete
+	} else if _, err := openRecord(l.Record); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", l.Table, l.Key, err)
+	}
+	var err error
+	if op.subject, err = s.subject(l.Table, l.Key); err != nil {
+		return nil, err
+	}
+	return s.message(op, unguarded)
+}
+
+func parseClaimLine(line []byte) (c commands.Claim, err error) {
+	var l claimLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return c, err
+	}
+	hash, err := hex.DecodeString(l.Hash)
+	if err != nil || len(hash) != len(c.Hash) {
+		return c, fmt.Errorf("the hash of claim %q is not one", l.RequestID)
+	}
+	c = commands.Claim{Principal: l.Principal, RequestID: l.RequestID, Expires: time.UnixMilli(l.Expires)}
+	copy(c.Hash[:], hash)
+	return c, nil
+}
+
+// mayRestore returns the state of the registry if it may be replaced.
+func (s *Store) mayRestore(ctx context.Context, force bool) (*jetstream.StreamInfo, error) {
+	registry, err := streamState(ctx, s.state, s.names.registry)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	claims, err := streamState(ctx, s.flow, s.names.claims)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	_, wreck := registry.Config.Metadata[restoring]
+	switch {
+	case s.loaded || registry.State.Consumers > 0:
+		return nil, protocol.Errorf(protocol.InvalidState, "a bridge works on the store: stop it first")
+	case !force && !wreck && registry.State.Msgs+claims.State.Msgs > 0:
+		return nil, protocol.Errorf(protocol.InvalidState, "the store is not empty")
+	}
+	return registry, nil
+}
+
+// replace empties the streams and fills them from the archive.
+func (s *Store) replace(ctx context.Context, archive io.Reader, registry *jetstream.StreamInfo, manifest *Manifest) error {
+	if err := s.markRestoring(ctx, registry.Config, true); err != nil {
+		return err
+	}
+	first := max(registry.State.LastSeq, manifest.LastRevision) + 1
+	if err := purge(ctx, s.state, s.names.registry, jetstream.WithPurgeSequence(first)); err != nil {
+		return err
+	}
+	if err := purge(ctx, s.flow, s.names.claims); err != nil {
+		return err
+	}
+	r := &restorer{store: s, ctx: ctx, group: newGroup()}
+	if _, err := readArchive(archive, r.line); err != nil {
+		return err
+	}
+	if err := errors.Join(r.flush(), r.flushClaims()); err != nil {
+		return err
+	}
+	return s.markRestoring(ctx, registry.Config, false)
+}
+
+// markRestoring sets or clears the mark that keeps the store from loading.
+func (s *Store) markRestoring(ctx context.Context, config jetstream.StreamConfig, on bool) error {
+	js, err := jetstream.New(s.state.conn)
+	if err != nil {
+		return err
+	}
+	metadata := make(map[string]string, len(config.Metadata)+1)
+	for k, v := range config.Metadata {
+		metadata[k] = v
+	}
+	delete(metadata, restoring)
+	if on {
+		metadata[restoring] = time.Now().UTC().Format(time.RFC3339)
+	}
+	config.Metadata = metadata
+	_, err = js.UpdateStream(ctx, config)
+	return err
+}
+
+func purge(ctx context.Context, l *link, stream string, options ...jetstream.StreamPurgeOpt) error {
+	js, err := jetstream.New(l.conn)
+	if err != nil {
+		return err
+	}
+	handle, err := js.Stream(ctx, stream)
+	if err != nil {
+		return err
+	}
+	return handle.Purge(ctx, options...)
+}
+
+// A restorer publishes the lines of an archive in batches.
+type restorer struct {
+	store *Store
+	ctx   context.Context // of the one call it lives in
+	batch []*nats.Msg
+	bytes int
+	group *group
+}
+
+func (r *restorer) line(section string, line []byte) error {
+	if section == claimsSection {
+		return r.claim(line)
+	}
+	msg, err := r.store.parseRegistryLine(line)
+	if err != nil {
+		return err
+	}
+	r.batch = append(r.batch, msg)
+	r.bytes += len(msg.Data)
+	if len(r.batch) < maxBatch && r.bytes < restoreBytes {
+		return nil
+	}
+	return r.flush()
+}
+
+// flush publishes the batch.
+func (r *restorer) flush() error {
+	if len(r.batch) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, r.store.options.LoadTimeout)
+	defer cancel()
+	_, err := r.store.commit(ctx, r.batch)
+	r.batch, r.bytes = r.batch[:0], 0
+	return err
+}
+
+func (r *restorer) claim(line []byte) error {
+	claim, err := parseClaimLine(line)
+	if err != nil || !claim.Expires.After(time.Now()) {
+		return err
+	}
+	r.group.add(claim)
+	if len(r.group.record) < maxGroup {
+		return nil
+	}
+	return r.flushClaims()
+}
+
+func (r *restorer) flushClaims() error {
+	if r.group.claims == 0 {
+		return nil
+	}
+	g := r.group
+	r.group = newGroup()
+	return r.store.publishClaims(r.ctx, g)
+}
