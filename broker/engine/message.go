@@ -16,11 +16,11 @@ type message struct {
 	props   []byte // encoded, without message expiry, topic alias and subscription identifiers
 	qos     byte
 	retain  bool
-	expires int64 // nanoseconds since 1970, 0 never
+	expires int64  // nanoseconds since 1970, 0 never
 	from    string // id of the client that published it, "" for the bridge
 
 	id     uint64 // in the journal, 0 while it is not there
-	owners int32  // sessions that hold it, under Broker.journal
+	logged uint64 // generation of the journal's log that has it
 }
 
 // size is what the message counts for in queues.

@@ -29,6 +29,9 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// SysInterval is how often $SYS topics are published; 0 means 10 s, less never.
 	SysInterval time.Duration
+	// ResponseInfo is what a client is told that asks for response
+	// information, usually the root of its response topics; optional.
+	ResponseInfo func(*Client) string
 	// Readers is the number of readers that share plain TCP connections on
 	// Linux; 0 chooses by the number of processors, less than 0 gives every
 	// connection a goroutine.
