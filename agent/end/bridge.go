@@ -2,54 +2,46 @@ package end
 
 import (
 	"context"
-	"encoding/json"
 
-	"github.com/aibridge/aibridge/agent/script"
+	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Bridge is what the runtime needs of the connection to one.
-type Bridge interface {
-	// Offer registers a skill, or replaces what was registered of it, and
-	// from then on gives its invocations to the offer's Handle, also after
-	// the connection was lost and came back.
-	Offer(ctx context.Context, o Offer) error
+// bridge is what the runtime needs of the connection to one.
+type bridge interface {
+	// offer registers a skill, or replaces what was registered of it, and
+	// from then on gives its invocations to the capabilities' handlers.
+	offer(ctx context.Context, s client.Skill) error
 
-	// Withdraw takes back what was offered.
-	Withdraw(ctx context.Context, id protocol.SkillID) error
+	// withdraw takes back what was offered.
+	withdraw(ctx context.Context, id protocol.SkillID) error
 }
 
-// An Offer is a skill as the bridge gets to know it.
-type Offer struct {
-	ID           protocol.SkillID
-	Name         string
-	Version      string
-	Description  string
-	Type         string
-	Endpoints    []string
-	Capabilities []Capability
-	Handle       Handler
+// connection is the bridge at the other end of a client. It is used by one
+// goroutine.
+type connection struct {
+	client *client.Client
+	served map[protocol.SkillID]*client.ServedSkill
 }
 
-// A Capability is one thing an offered skill can do.
-type Capability struct {
-	ID                         protocol.CapabilityID
-	Name, Description          string
-	ParamsSchema, ResultSchema json.RawMessage // nil: anything
-	Idempotent                 bool
-	Risk                       string
+func newConnection(c *client.Client) *connection {
+	return &connection{client: c, served: map[protocol.SkillID]*client.ServedSkill{}}
 }
 
-// A Handler runs an invocation. ctx ends at its deadline and when it is
-// cancelled.
-type Handler func(ctx context.Context, in Invocation) (json.RawMessage, error)
+func (c *connection) offer(ctx context.Context, s client.Skill) error {
+	served, err := c.client.ServeSkill(ctx, s)
+	if err == nil {
+		c.served[s.ID] = served
+	}
+	return err
+}
 
-// An Invocation is one call of a capability, as it reached the agent.
-type Invocation struct {
-	Skill      protocol.SkillID
-	Capability protocol.CapabilityID
-	Params     json.RawMessage
-	CallID     string
-	TraceID    string
-	Progress   func(script.Progress) // never nil, does not block
+func (c *connection) withdraw(ctx context.Context, id protocol.SkillID) error {
+	if served := c.served[id]; served != nil {
+		delete(c.served, id)
+		return served.Withdraw(ctx)
+	}
+	// An earlier attempt failed after the client had let go of the skill.
+	_, err := client.Call[struct{}](ctx, c.client, "skill.unregister", map[string]any{"skill_id": id})
+	return err
 }

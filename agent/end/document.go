@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/agent/skill"
+	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -15,8 +16,8 @@ import (
 // skill. The agent adds it to every skill that has a SKILL.md.
 const documentID protocol.CapabilityID = skill.ReservedPrefix + "document"
 
-func documentCapability() Capability {
-	return Capability{
+func documentCapability(handle client.Handler) client.Capability {
+	return client.Capability{
 		ID:          documentID,
 		Name:        "Documentation",
 		Description: "How to use this skill: its " + skill.DocumentFile + ", or a file under " + skill.ResourceDir + "/",
@@ -32,6 +33,7 @@ func documentCapability() Capability {
 			`"required":["path","sha256","resources"]}`),
 		Idempotent: true,
 		Risk:       "low",
+		Handler:    handle,
 	}
 }
 
@@ -44,7 +46,7 @@ type document struct {
 	Resources []string `json:"resources"`
 }
 
-func readDocument(s *skill.Skill, params json.RawMessage) (json.RawMessage, error) {
+func readDocument(s *skill.Skill, params json.RawMessage) (*document, error) {
 	p := struct {
 		Path string `json:"path"`
 	}{skill.DocumentFile}
@@ -59,14 +61,14 @@ func readDocument(s *skill.Skill, params json.RawMessage) (json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
-	d := document{Path: file.Path, SHA256: hex.EncodeToString(file.Hash[:]), Resources: resources}
+	d := &document{Path: file.Path, SHA256: hex.EncodeToString(file.Hash[:]), Resources: resources}
 	if isText(file.Data) {
 		text := string(file.Data)
 		d.Text = &text
 	} else {
 		d.Base64 = file.Data
 	}
-	return json.Marshal(d)
+	return d, nil
 }
 
 func isText(data []byte) bool {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/aibridge/aibridge/agent/script"
 	"github.com/aibridge/aibridge/agent/skill"
+	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -25,12 +27,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeBridge remembers what it was offered.
 type fakeBridge struct {
 	mu     sync.Mutex
-	offers map[protocol.SkillID]Offer
+	offers map[protocol.SkillID]client.Skill
 	told   []string
 	fail   error // what the next offers and withdrawals fail with
 }
 
-func (b *fakeBridge) Offer(_ context.Context, o Offer) error {
+func (b *fakeBridge) offer(_ context.Context, o client.Skill) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.fail != nil {
@@ -41,7 +43,7 @@ func (b *fakeBridge) Offer(_ context.Context, o Offer) error {
 	return nil
 }
 
-func (b *fakeBridge) Withdraw(_ context.Context, id protocol.SkillID) error {
+func (b *fakeBridge) withdraw(_ context.Context, id protocol.SkillID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.fail != nil {
@@ -58,7 +60,7 @@ func (b *fakeBridge) failWith(err error) {
 	b.fail = err
 }
 
-func (b *fakeBridge) offer(id protocol.SkillID) Offer {
+func (b *fakeBridge) offered(id protocol.SkillID) client.Skill {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.offers[id]
@@ -88,9 +90,9 @@ type node struct {
 
 func serve(t *testing.T, change ...func(*Options)) *node {
 	t.Helper()
-	n := &node{t: t, dir: t.TempDir(), bridge: &fakeBridge{offers: map[protocol.SkillID]Offer{}}}
+	n := &node{t: t, dir: t.TempDir(), bridge: &fakeBridge{offers: map[protocol.SkillID]client.Skill{}}}
 	o := Options{
-		Bridge: n.bridge, AgentID: "workshop", SkillsDir: n.dir,
+		AgentID: "workshop", SkillsDir: n.dir,
 		Scripts: script.Options{Grace: 50 * time.Millisecond},
 		Watch:   skill.WatchOptions{Debounce: 5 * time.Millisecond, Rescan: 50 * time.Millisecond},
 		Log:     slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -100,7 +102,7 @@ func serve(t *testing.T, change ...func(*Options)) *node {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Run(ctx, o) }()
+	go func() { done <- run(ctx, o, n.bridge) }()
 	n.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done
@@ -134,12 +136,21 @@ func yaml(id, version, capabilities string) string {
 }
 
 func (n *node) invoke(ctx context.Context, id protocol.SkillID, capability protocol.CapabilityID, params string) (string, error) {
-	in := Invocation{
-		Skill: id, Capability: capability, Params: json.RawMessage(params),
-		CallID: "call", TraceID: "trace", Progress: func(script.Progress) {},
+	for _, c := range n.bridge.offered(id).Capabilities {
+		if c.ID == capability {
+			return call(ctx, c.Handler, &client.Invocation{SkillID: id, CapabilityID: capability, Params: json.RawMessage(params)})
+		}
 	}
-	out, err := n.bridge.offer(id).Handle(ctx, in)
-	return string(out), err
+	return "", protocol.Errorf(protocol.NotFound, "%s is not offered", capability)
+}
+
+func call(ctx context.Context, handle client.Handler, in *client.Invocation) (string, error) {
+	out, err := handle(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(out)
+	return string(text), err
 }
 
 func TestFoldersAreRegisteredAndFollowed(t *testing.T) {
@@ -148,9 +159,8 @@ func TestFoldersAreRegisteredAndFollowed(t *testing.T) {
 	n.write("a/scripts/c.sh", "#!/bin/sh\necho 1\n")
 	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c, name: See, description: sees, parameters: {x: number}, returns: integer, idempotent: true, risk: high}"))
 	n.bridge.await(t, "+a 1.0.0")
-	o := n.bridge.offer("a")
-	o.Handle = nil
-	want := Capability{
+	o := n.bridge.offered("a")
+	want := client.Capability{
 		ID: "c", Name: "See", Description: "sees", Idempotent: true, Risk: "high",
 		ParamsSchema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"number"}},"additionalProperties":false}`),
 		ResultSchema: json.RawMessage(`{"type":"integer"}`),
@@ -158,8 +168,10 @@ func TestFoldersAreRegisteredAndFollowed(t *testing.T) {
 	if len(o.Capabilities) != 1 || o.Type != "custom" || o.Name != "N" || o.Description != "D" {
 		t.Fatalf("offer: %+v", o)
 	}
-	if got, _ := json.Marshal(o.Capabilities[0]); string(got) != string(must(json.Marshal(want))) {
-		t.Errorf("capability: %s", got)
+	got := o.Capabilities[0]
+	got.Handler = nil
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("capability: %+v", got)
 	}
 	n.write("a/skill.yaml", yaml("a", "1.1.0", "{id: c}"))
 	n.bridge.await(t, "+a 1.0.0", "+a 1.1.0")
@@ -175,24 +187,17 @@ func TestFoldersAreRegisteredAndFollowed(t *testing.T) {
 	n.bridge.await(t, "+a 1.0.0", "+a 1.1.0", "+b 1.0.0", "-a")
 }
 
-func must(text []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return text
-}
-
 func TestARemovedSkillIsNotRunAnyMore(t *testing.T) {
 	t.Parallel()
 	n := serve(t)
 	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c}"))
 	n.bridge.await(t, "+a 1.0.0")
-	late := n.bridge.offer("a").Handle
+	late := n.bridge.offered("a").Capabilities[0].Handler
 	if err := os.RemoveAll(filepath.Join(n.dir, "a")); err != nil {
 		t.Fatal(err)
 	}
 	n.bridge.await(t, "+a 1.0.0", "-a")
-	if _, err := late(t.Context(), Invocation{Skill: "a", Capability: "c"}); protocol.CodeOf(err) != protocol.NotFound {
+	if _, err := late(t.Context(), &client.Invocation{SkillID: "a", CapabilityID: "c"}); protocol.CodeOf(err) != protocol.NotFound {
 		t.Errorf("got %v", err)
 	}
 }
@@ -215,7 +220,7 @@ func TestDocumentsAreReadByACapabilityOfTheAgent(t *testing.T) {
 	n.write("a/SKILL.md", "# How to \"use\" it\n")
 	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c}"))
 	n.bridge.await(t, "+a 1.0.0")
-	caps := n.bridge.offer("a").Capabilities
+	caps := n.bridge.offered("a").Capabilities
 	if len(caps) != 2 || caps[1].ID != "skill.document" || !json.Valid(caps[1].ParamsSchema) || !json.Valid(caps[1].ResultSchema) {
 		t.Fatalf("capabilities: %+v", caps)
 	}
@@ -240,7 +245,7 @@ func TestDocumentsAreReadByACapabilityOfTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.bridge.await(t, "+a 1.0.0", "+a 1.0.0")
-	if caps := n.bridge.offer("a").Capabilities; len(caps) != 1 {
+	if caps := n.bridge.offered("a").Capabilities; len(caps) != 1 {
 		t.Errorf("capabilities without SKILL.md: %+v", caps)
 	}
 	if _, err := n.invoke(t.Context(), "a", "skill.document", ``); protocol.CodeOf(err) != protocol.NotFound {
@@ -337,8 +342,8 @@ func TestRunRefusesWhatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.o.Bridge, c.o.Log = bridge, slog.New(slog.DiscardHandler)
-			if err := Run(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			c.o.Log = slog.New(slog.DiscardHandler)
+			if err := run(t.Context(), c.o, bridge); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/agent/skill"
+	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -20,8 +21,8 @@ const (
 // keepOffers makes the bridge's knowledge follow the folders until ctx ends.
 // What fails is tried again, less and less often, and logged when it fails in
 // a new way.
-func (a *agent) keepOffers(ctx context.Context) {
-	k := keeper{agent: a, offered: map[protocol.SkillID]*skill.Skill{}, wrong: map[protocol.SkillID]string{}}
+func (a *agent) keepOffers(ctx context.Context, to bridge) {
+	k := keeper{agent: a, bridge: to, offered: map[protocol.SkillID]*skill.Skill{}, wrong: map[protocol.SkillID]string{}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	pause := firstRetry
@@ -45,6 +46,7 @@ func (a *agent) keepOffers(ctx context.Context) {
 // keeper knows what the bridge was told. It is used by one goroutine.
 type keeper struct {
 	*agent
+	bridge  bridge
 	offered map[protocol.SkillID]*skill.Skill
 	wrong   map[protocol.SkillID]string // as last logged
 }
@@ -72,7 +74,7 @@ func (k *keeper) settle(ctx context.Context) bool {
 func (k *keeper) offer(ctx context.Context, s *skill.Skill) bool {
 	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
 	defer cancel()
-	if err := k.o.Bridge.Offer(ctx, offerOf(s, k.handle)); err != nil {
+	if err := k.bridge.offer(ctx, offerOf(s, k.handle)); err != nil {
 		return k.failed(ctx, s.ID, "skill could not be registered", err)
 	}
 	k.offered[s.ID] = s
@@ -84,7 +86,7 @@ func (k *keeper) offer(ctx context.Context, s *skill.Skill) bool {
 func (k *keeper) withdraw(ctx context.Context, id protocol.SkillID) bool {
 	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
 	defer cancel()
-	if err := k.o.Bridge.Withdraw(ctx, id); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+	if err := k.bridge.withdraw(ctx, id); err != nil && protocol.CodeOf(err) != protocol.NotFound {
 		return k.failed(ctx, id, "skill could not be unregistered", err)
 	}
 	delete(k.offered, id)
@@ -102,18 +104,17 @@ func (k *keeper) failed(ctx context.Context, id protocol.SkillID, what string, e
 }
 
 // offerOf is a skill as the bridge gets to know it.
-func offerOf(s *skill.Skill, handle Handler) Offer {
-	o := Offer{
+func offerOf(s *skill.Skill, handle client.Handler) client.Skill {
+	o := client.Skill{
 		ID:          s.ID,
 		Name:        s.Name,
-		Version:     s.Version,
 		Description: s.Description,
+		Version:     s.Version,
 		Type:        s.Type,
 		Endpoints:   s.Endpoints,
-		Handle:      handle,
 	}
 	for _, c := range s.Capabilities {
-		o.Capabilities = append(o.Capabilities, Capability{
+		o.Capabilities = append(o.Capabilities, client.Capability{
 			ID:           c.ID,
 			Name:         c.Name,
 			Description:  c.Description,
@@ -121,10 +122,11 @@ func offerOf(s *skill.Skill, handle Handler) Offer {
 			ResultSchema: c.Result.JSON(),
 			Idempotent:   c.Idempotent,
 			Risk:         c.Risk,
+			Handler:      handle,
 		})
 	}
 	if s.Documented && len(o.Capabilities) < skill.MaxCapabilities {
-		o.Capabilities = append(o.Capabilities, documentCapability())
+		o.Capabilities = append(o.Capabilities, documentCapability(handle))
 	}
 	return o
 }

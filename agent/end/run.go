@@ -2,7 +2,6 @@ package end
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -12,14 +11,15 @@ import (
 
 	"github.com/aibridge/aibridge/agent/script"
 	"github.com/aibridge/aibridge/agent/skill"
+	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // Options configure [Run].
 type Options struct {
-	Bridge    Bridge
-	AgentID   protocol.AgentID
-	SkillsDir string // the directory of skill folders
+	Client    *client.Client   // dialled with client.WithAgent; Run does not close it
+	AgentID   protocol.AgentID // as given to client.WithAgent
+	SkillsDir string           // the directory of skill folders
 
 	Scripts script.Options     // zero values are the defaults
 	Watch   skill.WatchOptions // zero values are the defaults
@@ -31,6 +31,10 @@ type Options struct {
 // waits for the scripts that run, and ends those that take longer than
 // Options.Drain. The skills stay registered: the bridge shows them as offline.
 func Run(ctx context.Context, o Options) error {
+	return run(ctx, o, newConnection(o.Client))
+}
+
+func run(ctx context.Context, o Options, to bridge) error {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -52,7 +56,7 @@ func Run(ctx context.Context, o Options) error {
 	library := skill.NewLibrary(o.SkillsDir, o.Log)
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return library.Watch(running, o.Watch, a.changed) })
-	group.Go(func() error { a.keepOffers(running); return nil })
+	group.Go(func() error { a.keepOffers(running, to); return nil })
 	err = group.Wait()
 	a.drain()
 	return err
@@ -120,27 +124,28 @@ func (a *agent) begin(id protocol.SkillID) (*skill.Skill, error) {
 	return s, nil
 }
 
-// handle runs one invocation.
-func (a *agent) handle(ctx context.Context, in Invocation) (json.RawMessage, error) {
-	s, err := a.begin(in.Skill)
+// handle runs one invocation. It is a [client.Handler].
+func (a *agent) handle(ctx context.Context, in *client.Invocation) (any, error) {
+	s, err := a.begin(in.SkillID)
 	if err != nil {
 		return nil, err
 	}
 	defer a.calls.Done()
-	if in.Capability == documentID && s.Documented {
+	if in.CapabilityID == documentID && s.Documented {
 		return readDocument(s, in.Params)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(a.stop, func() { cancel(context.Cause(a.stop)) })()
 	return a.runner.Run(ctx, script.Job{
-		Skill:      s,
-		Capability: in.Capability,
-		Params:     in.Params,
-		AgentID:    a.o.AgentID,
-		CallID:     in.CallID,
-		TraceID:    in.TraceID,
-		Progress:   in.Progress,
+		Skill:       s,
+		Capability:  in.CapabilityID,
+		Params:      in.Params,
+		AgentID:     a.o.AgentID,
+		CallID:      in.ID,
+		TraceID:     in.TraceID,
+		Traceparent: in.Traceparent,
+		Progress:    in.Progress,
 	})
 }
 

@@ -64,6 +64,9 @@ func (r *Runner) environment(job *Job, capability *skill.Capability, deadline ti
 	set("CALL_ID", job.CallID)
 	set("TRACE_ID", job.TraceID)
 	set("DEADLINE_MS", strconv.FormatInt(deadline.UnixMilli(), 10))
+	if job.Traceparent != "" {
+		env = append(env, "TRACEPARENT="+job.Traceparent)
+	}
 	for _, p := range variables(job.Params, capability.Params.Properties()) {
 		set("PARAM_"+p.name, p.value)
 	}

@@ -45,7 +45,7 @@ const progressMark = "::progress "
 // diagnostics reads standard error: progress lines are passed on, of the rest
 // the end is kept.
 type diagnostics struct {
-	progress func(Progress) // nil: nobody is interested
+	progress func(percent float64, message string) // nil: nobody is interested
 	now      func() time.Time
 
 	mu     sync.Mutex
@@ -112,7 +112,7 @@ func (d *diagnostics) report(line string) bool {
 	}
 	if now := d.now(); d.progress != nil && !d.closed && now.Sub(d.last) >= minInterval {
 		d.last = now
-		d.progress(Progress{Percent: percent, Message: clean(message, maxMessage)})
+		d.progress(percent, clean(message, maxMessage))
 	}
 	return true
 }

@@ -34,16 +34,14 @@ type Job struct {
 	CallID     string
 	TraceID    string
 
-	// Progress is told what the script says about itself, at most ten times a
+	// Traceparent is the W3C trace context, "" without one.
+	Traceparent string
+
+	// Progress is told how far the script says it is, 0 to 100 percent, and a
+	// message of at most 512 bytes that may be empty; at most ten times a
 	// second, from another goroutine but never after Run has returned. It may
 	// be nil and must not block.
-	Progress func(Progress)
-}
-
-// Progress is how far a script says it is.
-type Progress struct {
-	Percent float64 // 0 to 100
-	Message string  // at most 512 bytes, may be empty
+	Progress func(percent float64, message string)
 }
 
 // A Runner runs scripts, a bounded number at a time. It is safe for

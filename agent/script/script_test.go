@@ -351,7 +351,7 @@ func TestTheEnvironmentHoldsNothingOfTheAgents(t *testing.T) {
 	s := folder(t, map[string]string{"c": `env | sort >env.txt`})
 	r := runner(t, Options{PassEnv: []string{"STATION_KEY", "NOT_SET", "PATH"}})
 	job := Job{
-		Skill: s, Capability: "c", AgentID: "workshop", CallID: "call-1", TraceID: "trace-1",
+		Skill: s, Capability: "c", AgentID: "workshop", CallID: "call-1", TraceID: "trace-1", Traceparent: "00-1-2-01",
 		Params: json.RawMessage(`{"city":"Zürich","on":true,"n":-1.50,"nothing":null,"list":[1],"multi":"a\nb"}`),
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), time.UnixMilli(9_000_000_000_000))
@@ -381,6 +381,7 @@ func TestTheEnvironmentHoldsNothingOfTheAgents(t *testing.T) {
 		"AIBRIDGE_CALL_ID":       "call-1",
 		"AIBRIDGE_TRACE_ID":      "trace-1",
 		"AIBRIDGE_DEADLINE_MS":   "9000000000000",
+		"TRACEPARENT":            "00-1-2-01",
 		"AIBRIDGE_PARAM_CITY":    "Zürich",
 		"AIBRIDGE_PARAM_ON":      "true",
 		"AIBRIDGE_PARAM_N":       "-1.50",
@@ -489,9 +490,10 @@ echo "an ordinary line" >&2
 sleep 0.15
 printf '::progress 60%%' >&2
 exit 1`})
-	var seen []Progress
-	_, err := runner(t, Options{}).Run(t.Context(), Job{Skill: s, Capability: "c", Progress: func(p Progress) { seen = append(seen, p) }})
-	if want := []Progress{{10, "warming up"}}; !slices.Equal(seen, want) {
+	var seen []string
+	note := func(percent float64, message string) { seen = append(seen, fmt.Sprint(percent, " ", message)) }
+	_, err := runner(t, Options{}).Run(t.Context(), Job{Skill: s, Capability: "c", Progress: note})
+	if want := []string{"10 warming up"}; !slices.Equal(seen, want) {
 		t.Errorf("got %v, want %v", seen, want)
 	}
 	var e *protocol.Error
