@@ -297,6 +297,9 @@ func (r *reader) write(s *socket) {
 // read reads one socket and takes its packets.
 func (r *reader) read(s *socket) {
 	c := s.c
+	if !s.readable() {
+		return
+	}
 	if len(c.in) > mostRead {
 		r.readLarge(s)
 		return
@@ -318,7 +321,19 @@ func (r *reader) read(s *socket) {
 	r.keep(s, rest)
 }
 
-// fill reads into b. It returns false when there is nothing to take.
+// readable reports whether the reader may look at the connection: not while a
+// job does.
+func (s *socket) readable() bool {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.paused {
+		s.watch(0) // the peer is gone; the reader will learn it after the job
+	}
+	return !s.paused && !s.c.gone
+}
+
+// fill reads into b. It returns false when there is nothing to take. The lock
+// keeps others from closing the descriptor meanwhile.
 func (r *reader) fill(s *socket, b []byte) (n int, ok bool) {
 	c := s.c
 	c.mu.Lock()
@@ -326,9 +341,8 @@ func (r *reader) fill(s *socket, b []byte) (n int, ok bool) {
 		c.mu.Unlock()
 		return 0, false
 	}
-	fd := s.fd
+	n, err := unix.Read(s.fd, b)
 	c.mu.Unlock()
-	n, err := unix.Read(fd, b)
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 		return 0, false
