@@ -56,7 +56,7 @@ type Runner struct {
 // New makes a Runner. It refuses to pass on variables of the bridge's own,
 // which may hold its secrets.
 func New(o Options) (*Runner, error) {
-	setDefault(&o.Concurrent, 8)
+	setDefault(&o.Concurrent, 16)
 	setDefault(&o.Waiting, 64)
 	setDefault(&o.MaxOutput, 1<<20)
 	setDefault(&o.MaxTime, 10*time.Minute)
