@@ -12,8 +12,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unique"
 
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -69,6 +71,11 @@ func (s *Source) UnmarshalJSON(text []byte) error {
 	read, err := NewSource(text)
 	*s = read
 	return err
+}
+
+// JSONSchema describes a source as a parameter of a command.
+func (Source) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":["object","boolean"],"description":"a JSON Schema, of at most 16 KiB and without references to other documents"}`)
 }
 
 // A Schema is compiled and ready to check values. It is immutable.
@@ -170,4 +177,18 @@ func (s *Schema) Validate(value []byte) *Violation {
 		return &v
 	}
 	return &Violation{Reason: err.Error()}
+}
+
+// Check is Validate for the parameters of a command: what is wrong comes as a
+// 1001 with the path of the parameter.
+func (s *Schema) Check(params json.RawMessage) error {
+	v := s.Validate(params)
+	if v == nil {
+		return nil
+	}
+	path := strings.TrimPrefix(v.In(""), ".")
+	if path == "" {
+		path = "params"
+	}
+	return protocol.InvalidParam(path, v.Reason)
 }

@@ -1,0 +1,72 @@
+package registry
+
+import (
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An AgentType says what an agent is for.
+type AgentType string
+
+// The types of agents.
+const (
+	MCPAgent   AgentType = "mcp_agent"   // brings requests together and talks to models
+	RouteAgent AgentType = "route_agent" // hands commands out to others and gathers their results
+	EndAgent   AgentType = "end_agent"   // does the work
+)
+
+// An Agent is a registered agent, as stored. It is immutable.
+type Agent struct {
+	ID        protocol.AgentID `json:"agent_id"`
+	Space     protocol.SpaceID `json:"space_id"`
+	Type      AgentType        `json:"type"`
+	Name      string           `json:"name,omitempty"`
+	Endpoints []string         `json:"endpoints,omitempty"`
+
+	// Owner is the id of the principal that registered the agent. Its MQTT
+	// clients are the agent's.
+	Owner string `json:"owner"`
+	// ClientID is the MQTT client that registered the agent, "" if it was
+	// registered in another way.
+	ClientID string `json:"client_id,omitempty"`
+
+	RegisteredAt int64 `json:"registered_at"` // Unix milliseconds
+	UpdatedAt    int64 `json:"updated_at"`    // Unix milliseconds
+}
+
+// A Status is whether an agent is there.
+type Status string
+
+// The statuses.
+const (
+	Online  Status = "online"
+	Offline Status = "offline"
+)
+
+func statusOf(online bool) Status {
+	if online {
+		return Online
+	}
+	return Offline
+}
+
+// An agentKey names an agent: ids are unique in their space only.
+type agentKey struct {
+	space protocol.SpaceID
+	id    protocol.AgentID
+}
+
+func (a *Agent) key() agentKey { return agentKey{a.Space, a.ID} }
+
+// belongsTo reports whether the agent's connections are made by who: by the
+// principal that registered it, or by the agent's own identity.
+func (a *Agent) belongsTo(who *protocol.Principal) bool {
+	if who.ID == a.Owner {
+		return true
+	}
+	return who.Kind == protocol.KindAgent && who.ID == string(a.ID) && spaceOf(who) == a.Space
+}
+
+// tableKey is the key of everything that is stored: ids have no slash.
+func tableKey[ID ~string](space protocol.SpaceID, id ID) string {
+	return string(space) + "/" + string(id)
+}

@@ -1,0 +1,39 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var agentHeartbeat = commands.Spec{
+	Name:    "agent.heartbeat",
+	Summary: "Say that an agent is alive.",
+	Effect:  commands.Write,
+	Action:  "agent:heartbeat",
+	Errors:  []protocol.Code{protocol.NotFound, protocol.PermissionDenied},
+	Example: `{"agent_id":"lamp-1"}`,
+}
+
+// HeartbeatResult is the result of agent.heartbeat.
+type HeartbeatResult struct {
+	AgentID           protocol.AgentID `json:"agent_id"`
+	Status            Status           `json:"status"`
+	HeartbeatInterval float64          `json:"heartbeat_interval"` // seconds; offline after three
+}
+
+// Heartbeat renews an agent's lease. An agent that sends heartbeats over its
+// MQTT connection is held to them as long as the connection stands.
+func (s *Service) Heartbeat(_ context.Context, call *commands.Call, p AgentParams) (HeartbeatResult, error) {
+	agent, err := s.ownAgent(call, p.Space, p.AgentID)
+	if err != nil {
+		return HeartbeatResult{}, err
+	}
+	s.board.renew(agent.key(), clientOf(call), call.Principal)
+	return HeartbeatResult{
+		AgentID:           p.AgentID,
+		Status:            statusOf(s.board.isOnline(agent.key())),
+		HeartbeatInterval: s.opts.Heartbeat.Seconds(),
+	}, nil
+}

@@ -1,0 +1,131 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var agentRegister = commands.Spec{
+	Name:    "agent.register",
+	Summary: "Introduce an agent, or register it anew.",
+	Effect:  commands.Write,
+	Action:  "agent:register",
+	Errors:  []protocol.Code{protocol.AlreadyExists, protocol.NotFound, protocol.LimitReached},
+	Example: `{"agent_id":"lamp-1","type":"end_agent","name":"Lamp in the hall","endpoints":["mqtt://192.168.1.20:1883"]}`,
+}
+
+// RegisterAgentParams are the params of agent.register.
+type RegisterAgentParams struct {
+	AgentID   protocol.AgentID `json:"agent_id" doc:"unique in its space"`
+	Type      AgentType        `json:"type" enum:"mcp_agent,route_agent,end_agent" doc:"what the agent is for"`
+	Endpoints []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs the agent is reached at; an agent on MQTT needs none"`
+	Name      string           `json:"name,omitempty" len:"1-128" doc:"for people"`
+	Skills    []Skill          `json:"skills,omitempty" len:"1-100" doc:"skills it provides, registered along with it"`
+	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
+}
+
+// Target implements [commands.Targeter].
+func (p RegisterAgentParams) Target() commands.Resource {
+	return commands.Resource{Type: "agent", ID: string(p.AgentID), Space: p.Space}
+}
+
+// Validate checks what the tags of the fields cannot say.
+func (p RegisterAgentParams) Validate() error { return checkEndpoints("endpoints", p.Endpoints) }
+
+// RegisterAgentResult is the result of agent.register.
+type RegisterAgentResult struct {
+	AgentID           protocol.AgentID `json:"agent_id"`
+	Status            Status           `json:"status"`
+	Space             protocol.SpaceID `json:"space_id"`
+	RequestTopic      string           `json:"request_topic"`
+	ResponseTopic     string           `json:"response_topic"`
+	HeartbeatInterval float64          `json:"heartbeat_interval"` // seconds
+}
+
+// RegisterAgent registers an agent. The principal that registered it may do
+// so again, which replaces what was there; anybody else gets 3002.
+func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p RegisterAgentParams) (RegisterAgentResult, error) {
+	space, err := in(call, p.Space)
+	if err != nil {
+		return RegisterAgentResult{}, err
+	}
+	for i := range p.Skills {
+		if err := s.compileSchemas(&p.Skills[i]); err != nil {
+			return RegisterAgentResult{}, within("skills", i, err)
+		}
+	}
+	key := agentKey{space, p.AgentID}
+	replaced := s.board.replaced(key, clientOf(call))
+	agent, _, err := change(ctx, s.opts.Agents, tableKey(space, p.AgentID), func(old *Agent) (*Agent, error) {
+		return renewed(old, call, space, p)
+	})
+	if err != nil {
+		return RegisterAgentResult{}, err
+	}
+	if s.opts.Disconnect != nil {
+		for _, conn := range replaced {
+			s.opts.Disconnect(conn, "agent registered by another client")
+		}
+	}
+	if clientOf(call) == "" {
+		s.board.renew(key, "", call.Principal)
+	}
+	for i := range p.Skills {
+		if _, err := s.provide(ctx, call, space, &p.Skills[i], agent); err != nil {
+			return RegisterAgentResult{}, within("skills", i, err)
+		}
+	}
+	if len(p.Endpoints) == 0 && clientOf(call) == "" && !s.board.see(key).onMQTT {
+		call.Warn("agent %s has no endpoints and is not on MQTT: nothing can reach it until it subscribes to its request topic", p.AgentID)
+	}
+	return RegisterAgentResult{
+		AgentID:           p.AgentID,
+		Status:            statusOf(s.board.isOnline(key)),
+		Space:             space,
+		RequestTopic:      s.opts.Topics.AgentRequest(p.AgentID),
+		ResponseTopic:     s.opts.Topics.AgentResponse(p.AgentID),
+		HeartbeatInterval: s.opts.Heartbeat.Seconds(),
+	}, nil
+}
+
+// renewed is what an agent becomes by a registration, the old record itself
+// if that changes nothing.
+func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p RegisterAgentParams) (*Agent, error) {
+	now := time.Now().UnixMilli()
+	a := &Agent{
+		ID: p.AgentID, Space: space, Type: p.Type, Name: p.Name, Endpoints: p.Endpoints,
+		Owner: call.Principal.ID, ClientID: clientOf(call), RegisteredAt: now, UpdatedAt: now,
+	}
+	if old == nil {
+		return a, nil
+	}
+	if old.Owner != a.Owner {
+		return nil, protocol.Errorf(protocol.AlreadyExists, "agent %q was registered by somebody else", p.AgentID).
+			With("agent_id", string(p.AgentID))
+	}
+	if old.Type == a.Type && old.Name == a.Name && old.ClientID == a.ClientID && slices.Equal(old.Endpoints, a.Endpoints) {
+		return old, nil
+	}
+	a.RegisteredAt = old.RegisteredAt
+	return a, nil
+}
+
+// clientOf is the MQTT client that a call came from, "" if it came another
+// way.
+func clientOf(call *commands.Call) string { return call.Client }
+
+// within puts the place of an item before the place an error names.
+func within(list string, i int, err error) error {
+	var e *protocol.Error
+	if !errors.As(err, &e) || e.Code != protocol.InvalidParameter {
+		return err
+	}
+	path, _ := e.Details["param_name"].(string)
+	reason, _ := e.Details["reason"].(string)
+	return protocol.InvalidParam(itemPath(list, i, path), reason)
+}

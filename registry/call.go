@@ -1,0 +1,155 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A reply is what a skill answered.
+type reply struct {
+	agent protocol.AgentID // "" when it came over HTTP
+	data  json.RawMessage
+}
+
+// callSkill has one of a skill's agents, or one of its HTTP endpoints, run a
+// capability. DESIGN.md has the table of what may be tried again.
+func (s *Service) callSkill(ctx context.Context, skill *SkillRecord, capability *Capability, r request) (reply, error) {
+	var last *failure
+	for tried := map[protocol.AgentID]bool{}; ; {
+		agents := s.reachable(skill, tried)
+		if len(agents) == 0 {
+			break
+		}
+		if last != nil {
+			s.metrics.retries.Inc()
+		}
+		response, agent, f := s.ask(ctx, agents, r)
+		if f == nil {
+			f = s.checkResult(agent.target(), capability, response.Result)
+		}
+		if f == nil {
+			return reply{agent.ID, response.Result}, nil
+		}
+		if !f.mayRepeat(capability.Idempotent) {
+			return reply{}, f.err
+		}
+		tried[agent.ID], last = true, f
+	}
+	if last != nil {
+		return reply{}, last.err
+	}
+	if endpoints := skill.overHTTP(); len(endpoints) > 0 && s.onlyHTTP(skill) {
+		return s.callOverHTTP(ctx, capability, endpoints, r)
+	}
+	return reply{}, offline(skill)
+}
+
+// reachable lists the agents of a skill that are online and listen, but for
+// those tried before.
+func (s *Service) reachable(skill *SkillRecord, tried map[protocol.AgentID]bool) []*Agent {
+	var agents []*Agent
+	for _, p := range skill.Providers {
+		if tried[p.AgentID] {
+			continue
+		}
+		a, _, ok := s.opts.Agents.Get(tableKey(skill.Space, p.AgentID))
+		if !ok {
+			continue
+		}
+		if seen := s.board.see(a.key()); seen.online && seen.listening {
+			agents = append(agents, a)
+		}
+	}
+	return agents
+}
+
+// onlyHTTP reports whether a skill has no agent on MQTT and, if it has agents
+// at all, one of them is online.
+func (s *Service) onlyHTTP(skill *SkillRecord) bool {
+	return len(skill.Providers) == 0 || !slices.ContainsFunc(skill.Providers, func(p Provider) bool {
+		return s.board.see(agentKey{skill.Space, p.AgentID}).onMQTT
+	}) && s.isOnline(skill)
+}
+
+// isOnline reports whether a skill can be expected to answer: one of its
+// agents is online, or it has none and is reached over HTTP, where nobody
+// knows before trying.
+func (s *Service) isOnline(skill *SkillRecord) bool {
+	if len(skill.Providers) == 0 {
+		return len(skill.overHTTP()) > 0
+	}
+	_, online := s.provider(skill)
+	return online
+}
+
+// provider is the first of a skill's agents that is online, or else its first.
+func (s *Service) provider(skill *SkillRecord) (id protocol.AgentID, online bool) {
+	for _, p := range skill.Providers {
+		if s.board.isOnline(agentKey{skill.Space, p.AgentID}) {
+			return p.AgentID, true
+		}
+	}
+	if len(skill.Providers) > 0 {
+		return skill.Providers[0].AgentID, false
+	}
+	return "", false
+}
+
+// offline is the error for a skill none of whose agents can be reached.
+func offline(skill *SkillRecord) error {
+	err := protocol.Errorf(protocol.AgentOffline, "no agent of skill %q is online", skill.ID).With("skill_id", string(skill.ID))
+	if len(skill.Providers) == 0 {
+		err.Message = "no agent provides skill " + string(skill.ID)
+		return err.With("reason", "it has no agent and no http endpoint")
+	}
+	return err.With("agent_id", string(skill.Providers[0].AgentID))
+}
+
+// checkParams checks the parameters of a call against the capability's
+// schema.
+func (s *Service) checkParams(capability *Capability, params json.RawMessage) error {
+	compiled, err := s.schemas.Get(capability.ParamsSchema)
+	if err != nil { // it was compiled when the skill was registered
+		return protocol.Wrap(protocol.Internal, err, "the schema of the capability's params cannot be used")
+	}
+	if v := compiled.Validate(params); v != nil {
+		return protocol.InvalidParam(v.In("params"), v.Reason)
+	}
+	return nil
+}
+
+// checkResult checks an answer against the capability's schema.
+func (s *Service) checkResult(t target, capability *Capability, result json.RawMessage) *failure {
+	compiled, err := s.schemas.Get(capability.ResultSchema)
+	if err != nil {
+		return &failure{err: protocol.Wrap(protocol.Internal, err, "the schema of the capability's result cannot be used")}
+	}
+	if v := compiled.Validate(result); v != nil {
+		return t.nonsense(v.In("result"), v.Reason)
+	}
+	return nil
+}
+
+// Forward sends a command to one agent of the caller's space, as it is. It
+// implements [commands.Forwarder].
+func (s *Service) Forward(ctx context.Context, call *commands.Call, agent protocol.AgentID, command string, params json.RawMessage) (json.RawMessage, error) {
+	a, _, ok := s.opts.Agents.Get(tableKey(spaceOf(call.Principal), agent))
+	if !ok {
+		return nil, notFound("agent", agent)
+	}
+	response, _, f := s.ask(ctx, []*Agent{a}, request{command: command, params: params, call: call})
+	if f != nil {
+		return nil, f.err
+	}
+	return response.Result, nil
+}
+
+var _ commands.Forwarder = (*Service)(nil)
+
+// milliseconds is a duration with three decimals, for people and graphs.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

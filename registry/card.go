@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Card is what everybody may know about an agent. It is retained on the
+// agent's card topic (PROTOCOL §2) and follows every change.
+type Card struct {
+	Version   string           `json:"version"` // of the protocol
+	AgentID   protocol.AgentID `json:"agent_id"`
+	Space     protocol.SpaceID `json:"space_id"`
+	Type      AgentType        `json:"type"`
+	Name      string           `json:"name,omitempty"`
+	Endpoints []string         `json:"endpoints,omitempty"`
+	Status    Status           `json:"status"`
+	Since     int64            `json:"since,omitempty"` // when status last changed, Unix milliseconds
+
+	Skills       []CardSkill             `json:"skills"` // the first 100 by id
+	SkillCount   int                     `json:"skill_count"`
+	Capabilities []protocol.CapabilityID `json:"capabilities"` // of these skills, sorted
+
+	UpdatedAt int64 `json:"updated_at"` // Unix milliseconds
+}
+
+// A CardSkill is a skill on a card.
+type CardSkill struct {
+	ID           protocol.SkillID        `json:"skill_id"`
+	Name         string                  `json:"name"`
+	Version      string                  `json:"version"`
+	Capabilities []protocol.CapabilityID `json:"capabilities"`
+}
+
+// maxCardSkills bounds the size of a card.
+const maxCardSkills = 100
+
+func newCard(a *Agent, seen sighting, skills []*SkillRecord) *Card {
+	c := &Card{
+		Version:      protocol.Version,
+		AgentID:      a.ID,
+		Space:        a.Space,
+		Type:         a.Type,
+		Name:         a.Name,
+		Endpoints:    a.Endpoints,
+		Status:       statusOf(seen.online),
+		Skills:       []CardSkill{},
+		SkillCount:   len(skills),
+		Capabilities: []protocol.CapabilityID{},
+		UpdatedAt:    time.Now().UnixMilli(),
+	}
+	if !seen.since.IsZero() {
+		c.Since = seen.since.UnixMilli()
+	}
+	for _, r := range skills[:min(len(skills), maxCardSkills)] {
+		s := CardSkill{ID: r.ID, Name: r.Name, Version: r.Version}
+		for i := range r.Capabilities {
+			s.Capabilities = append(s.Capabilities, r.Capabilities[i].ID)
+		}
+		c.Skills = append(c.Skills, s)
+		c.Capabilities = append(c.Capabilities, s.Capabilities...)
+	}
+	slices.Sort(c.Capabilities)
+	c.Capabilities = slices.Compact(c.Capabilities)
+	return c
+}
+
+// renderCard is the card of an agent as it is now, nil if there is none.
+func (s *Service) renderCard(key agentKey) []byte {
+	a, _, ok := s.opts.Agents.Get(tableKey(key.space, key.id))
+	if !ok {
+		return nil
+	}
+	card, err := json.Marshal(newCard(a, s.board.see(key), s.index.skillsOf(key)))
+	if err != nil { // a Card holds nothing that cannot be marshalled
+		s.log.Error("card not rendered", "agent", key.id, "error", err)
+	}
+	return card
+}
+
+// publishCard publishes the card of an agent. Without an agent it removes
+// what is retained.
+func (s *Service) publishCard(key agentKey, card []byte) {
+	o := PublishOptions{QoS: 1, Retain: true}
+	if len(card) > 0 {
+		o.ContentType = jsonType
+	}
+	if _, err := s.opts.Publisher.Publish(s.opts.Topics.AgentCard(key.id), card, o); err != nil {
+		s.log.Warn("card not published", "agent", key.id, "space", key.space, "error", err)
+	}
+}
+
+const jsonType = "application/json"

@@ -1,0 +1,108 @@
+package registry
+
+import (
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// A guard decides which addresses the bridge may call on behalf of skills.
+// It is asked when a connection is made, with the address itself: names were
+// resolved by then, so a name that changes its mind gains nothing.
+type guard struct{ allowPrivate bool }
+
+// control implements net.Dialer.Control.
+func (g guard) control(network, address string, _ syscall.RawConn) error {
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return &blockedError{address, "not an IP address"}
+	}
+	if reason := g.refuses(target.Addr()); reason != "" {
+		return &blockedError{target.Addr().String(), reason}
+	}
+	return nil
+}
+
+// refuses says why an address may not be called, or "".
+func (g guard) refuses(a netip.Addr) string {
+	a = inner(a.WithZone(""))
+	if inAny(a, metadata) {
+		return "cloud metadata"
+	}
+	if inAny(a, never6) || inAny(a, never4) || a.IsMulticast() || a.IsUnspecified() {
+		return "not a public address"
+	}
+	if g.allowPrivate {
+		return ""
+	}
+	if a.IsLoopback() {
+		return "loopback"
+	}
+	if a.IsPrivate() || inAny(a, private) {
+		return "private"
+	}
+	return ""
+}
+
+// inner unwraps the IPv4 address that some IPv6 addresses are a way of
+// writing: mapped, compatible, NAT64, 6to4 and Teredo.
+func inner(a netip.Addr) netip.Addr {
+	a = a.Unmap()
+	if !a.Is6() {
+		return a
+	}
+	b := a.As16()
+	switch {
+	case compatible.Contains(a) && !a.IsUnspecified() && !a.IsLoopback(), nat64.Contains(a):
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case sixToFour.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	case teredo.Contains(a):
+		return netip.AddrFrom4([4]byte{b[12] ^ 0xff, b[13] ^ 0xff, b[14] ^ 0xff, b[15] ^ 0xff})
+	}
+	return a
+}
+
+var (
+	compatible = netip.MustParsePrefix("::/96")
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
+	teredo     = netip.MustParsePrefix("2001::/32")
+
+	// Reachable only from inside a cloud, and full of credentials.
+	metadata = prefixes("169.254.0.0/16", "168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd20:ce::254/128")
+
+	// Nothing worth calling lives here: this network, protocol assignments,
+	// documentation, benchmarks, reserved, link-local, site-local, local
+	// NAT64, discard-only.
+	never4 = prefixes("0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4")
+	never6 = prefixes("fe80::/10", "fec0::/10", "64:ff9b:1::/48", "100::/64", "2001:db8::/32", "3fff::/20", "5f00::/16")
+
+	// Private besides what netip calls so: shared address space of carriers.
+	private = prefixes("100.64.0.0/10")
+)
+
+func prefixes(texts ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		list[i] = netip.MustParsePrefix(text)
+	}
+	return list
+}
+
+func inAny(a netip.Addr, list []netip.Prefix) bool {
+	for _, p := range list {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// A blockedError is what a connection to a refused address ends with.
+type blockedError struct{ address, reason string }
+
+// Error names the address and why it is refused.
+func (e *blockedError) Error() string {
+	return fmt.Sprintf("the bridge does not call %s: %s", e.address, e.reason)
+}

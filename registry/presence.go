@@ -1,0 +1,234 @@
+package registry
+
+import (
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A board knows which agents are there. The rule:
+//
+// An agent is online while an MQTT client that belongs to it is connected
+// and, without MQTT, while its lease holds, which registrations and heartbeats
+// renew for three heartbeat intervals. A client belongs to an agent if it is
+// of the same principal and either subscribes to the agent's request topic or
+// registered the agent. An agent that sends heartbeats over its connection is
+// held to them: when three are missed it is offline although the connection
+// stands. With the last connection of an agent ends its lease too.
+//
+// A filter counts as a subscription to a request topic only if it names the
+// agent: an operator who watches everything is nobody's agent.
+type board struct {
+	topics  protocol.Topics
+	lease   time.Duration
+	changed func(a *Agent, online bool, reason string) // must neither block nor call the board
+
+	mu           sync.Mutex
+	agents       map[agentKey]*presence
+	byID         map[protocol.AgentID][]*presence // in several spaces there may be one of the same id
+	registeredBy map[string][]*presence           // by MQTT client id
+	conns        map[any]*conn
+	clients      map[string][]*conn           // by client id: two for a moment when one takes over
+	listeners    map[protocol.AgentID][]*conn // once for every filter
+	wheel        *wheel
+	online       int
+}
+
+// A presence is what is known about one agent's being there.
+type presence struct {
+	agent *Agent
+	links []link // the connections that belong to it
+
+	lease    time.Time // when it ends, zero without one
+	heldBy   *conn     // the connection that sends heartbeats
+	lastBeat time.Time // zero before the first
+
+	online    bool
+	since     time.Time // when online last changed, zero before that
+	scheduled bool      // in the wheel
+}
+
+// A link is a connection that belongs to an agent.
+type link struct {
+	conn      *conn
+	listening bool // it subscribes to the agent's request topic
+}
+
+// missedHeartbeats is how many an agent may miss.
+const missedHeartbeats = 3
+
+func newBoard(topics protocol.Topics, heartbeat time.Duration, changed func(*Agent, bool, string)) *board {
+	return &board{
+		topics:       topics,
+		lease:        missedHeartbeats * heartbeat,
+		changed:      changed,
+		agents:       make(map[agentKey]*presence),
+		byID:         make(map[protocol.AgentID][]*presence),
+		registeredBy: make(map[string][]*presence),
+		conns:        make(map[any]*conn),
+		clients:      make(map[string][]*conn),
+		listeners:    make(map[protocol.AgentID][]*conn),
+		wheel:        newWheel(tickOf(heartbeat), time.Now()),
+	}
+}
+
+// tickOf is how closely the leases of a heartbeat interval are watched.
+func tickOf(heartbeat time.Duration) time.Duration {
+	return max(heartbeat/30, 10*time.Millisecond)
+}
+
+// agentChanged follows the table of agents.
+func (b *board) agentChanged(_ string, old, new *Agent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if new == nil {
+		if old != nil {
+			b.forget(old.key())
+		}
+		return
+	}
+	p := b.agents[new.key()]
+	if p == nil {
+		p = &presence{}
+		b.agents[new.key()] = p
+		b.byID[new.ID] = append(b.byID[new.ID], p)
+	} else if p.agent.ClientID != "" {
+		take(b.registeredBy, p.agent.ClientID, p)
+	}
+	p.agent = new
+	if new.ClientID != "" {
+		b.registeredBy[new.ClientID] = append(b.registeredBy[new.ClientID], p)
+	}
+	for _, l := range append([]link(nil), p.links...) {
+		b.relate(p, l.conn, "registered by another")
+	}
+	for _, c := range b.listeners[new.ID] {
+		b.relate(p, c, "registered")
+	}
+	for _, c := range b.clients[new.ClientID] {
+		b.relate(p, c, "registered")
+	}
+}
+
+func (b *board) forget(key agentKey) {
+	p := b.agents[key]
+	if p == nil {
+		return
+	}
+	delete(b.agents, key)
+	take(b.byID, key.id, p)
+	take(b.registeredBy, p.agent.ClientID, p)
+	for _, l := range p.links {
+		delete(l.conn.linked, p)
+	}
+	p.links, p.lease = nil, time.Time{}
+	b.judge(p, "unregistered")
+}
+
+// renew begins or continues the lease of an agent. clientID is the MQTT
+// client that brought the heartbeat, "" if it came another way.
+func (b *board) renew(key agentKey, clientID string, who *protocol.Principal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.agents[key]
+	if p == nil {
+		return
+	}
+	p.lastBeat = time.Now()
+	p.lease = p.lastBeat.Add(b.lease)
+	for _, l := range p.links {
+		if clientID != "" && l.conn.clientID == clientID && l.conn.principal.ID == who.ID {
+			p.heldBy = l.conn
+		}
+	}
+	b.wheel.schedule(p)
+	b.judge(p, "heartbeat")
+}
+
+// expire judges the agents whose lease has ended.
+func (b *board) expire(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wheel.advance(now, func(p *presence) { b.judge(p, "heartbeats missed") })
+}
+
+// judge applies the rule and tells of changes.
+func (b *board) judge(p *presence, reason string) {
+	online := p.lease.After(time.Now())
+	if len(p.links) > 0 {
+		online = online || p.heldBy == nil
+	}
+	if online == p.online {
+		return
+	}
+	p.online, p.since = online, time.Now()
+	if online {
+		b.online++
+	} else {
+		b.online--
+	}
+	b.changed(p.agent, online, reason)
+}
+
+// A sighting is what the board can say about an agent.
+type sighting struct {
+	online    bool
+	listening bool // a connection that belongs to it subscribes to its request topic
+	onMQTT    bool // it has connections, or was registered over one
+	since     time.Time
+	lastBeat  time.Time
+}
+
+// see looks an agent up. What is not registered is offline.
+func (b *board) see(key agentKey) sighting {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.agents[key]
+	if p == nil {
+		return sighting{}
+	}
+	s := sighting{
+		online:   p.online,
+		onMQTT:   len(p.links) > 0 || p.agent.ClientID != "",
+		since:    p.since,
+		lastBeat: p.lastBeat,
+	}
+	for _, l := range p.links {
+		s.listening = s.listening || l.listening
+	}
+	return s
+}
+
+// isOnline is see for those who want to know no more.
+func (b *board) isOnline(key agentKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.agents[key]
+	return p != nil && p.online
+}
+
+// onlineCount is how many agents are online.
+func (b *board) onlineCount() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.online
+}
+
+// replaced lists the connections that registered and serve an agent which a
+// client of another id registers now.
+func (b *board) replaced(key agentKey, clientID string) []any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.agents[key]
+	if p == nil || clientID == "" || p.agent.ClientID == clientID {
+		return nil
+	}
+	var ids []any
+	for _, l := range p.links {
+		if l.listening && l.conn.clientID == p.agent.ClientID {
+			ids = append(ids, l.conn.id)
+		}
+	}
+	return ids
+}

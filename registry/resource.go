@@ -1,0 +1,37 @@
+package registry
+
+import (
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Resource is something in a space that is not an agent or a skill: a
+// device, a room, a data set. The bridge keeps it and knows no more about it.
+type Resource struct {
+	ID          protocol.ResourceID `json:"resource_id" doc:"unique in its space"`
+	Name        string              `json:"name" len:"1-128" doc:"for people"`
+	Type        string              `json:"type" len:"1-32" doc:"kind of resource: device, room"`
+	Status      string              `json:"status,omitempty" len:"1-32" default:"active" doc:"whatever its owner says about it"`
+	Description string              `json:"description,omitempty" len:"1-512" doc:"what it is"`
+	Properties  json.RawMessage     `json:"properties,omitempty" type:"object" doc:"anything else, up to 16 KiB"`
+}
+
+// maxProperties bounds the properties of a resource, in bytes.
+const maxProperties = 16 << 10
+
+// Validate checks what the tags of the fields cannot say.
+func (r *Resource) Validate() error {
+	if len(r.Properties) > maxProperties {
+		return protocol.InvalidParam("properties", "may have at most 16384 bytes")
+	}
+	return nil
+}
+
+// A ResourceRecord is a registered resource, as stored. It is immutable.
+type ResourceRecord struct {
+	Resource
+	Space     protocol.SpaceID `json:"space_id"`
+	Owner     string           `json:"owner"`      // id of the principal that registered it
+	UpdatedAt int64            `json:"updated_at"` // Unix milliseconds
+}

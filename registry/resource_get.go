@@ -1,0 +1,49 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var resourceGet = commands.Spec{
+	Name:    "resource.get",
+	Summary: "Show a resource.",
+	Effect:  commands.Read,
+	Action:  "resource:get",
+	Errors:  []protocol.Code{protocol.NotFound},
+	Example: `{"resource_id":"device_001"}`,
+}
+
+// GetResourceResult is the result of resource.get.
+type GetResourceResult struct {
+	Resource ResourceView `json:"resource"`
+}
+
+// A ResourceView is a resource as callers see it.
+type ResourceView struct {
+	ResourceSummary
+	Description string          `json:"description,omitempty"`
+	Properties  json.RawMessage `json:"properties,omitempty"`
+	Owner       string          `json:"owner"`
+	Revision    uint64          `json:"revision"`
+	UpdatedAt   int64           `json:"updated_at"` // Unix milliseconds
+}
+
+// GetResource shows one resource.
+func (s *Service) GetResource(_ context.Context, call *commands.Call, p ResourceParams) (GetResourceResult, error) {
+	r, revision, err := s.resource(call, p)
+	if err != nil {
+		return GetResourceResult{}, err
+	}
+	return GetResourceResult{ResourceView{
+		ResourceSummary: ResourceSummary{r.ID, r.Name, r.Type, r.Space, r.Status},
+		Description:     r.Description,
+		Properties:      r.Properties,
+		Owner:           r.Owner,
+		Revision:        revision,
+		UpdatedAt:       r.UpdatedAt,
+	}}, nil
+}

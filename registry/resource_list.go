@@ -1,0 +1,63 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var resourceList = commands.Spec{
+	Name:    "resource.list",
+	Summary: "List the resources of a space.",
+	Effect:  commands.Read,
+	Action:  "resource:list",
+	Errors:  []protocol.Code{protocol.NotFound},
+	Example: `{"type":"device"}`,
+}
+
+// ListResourcesParams are the params of resource.list.
+type ListResourcesParams struct {
+	Space protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
+	Type  string           `json:"type,omitempty" len:"1-32" doc:"only resources of this type"`
+	page
+}
+
+// Target implements [commands.Targeter].
+func (p ListResourcesParams) Target() commands.Resource {
+	return commands.Resource{Type: "resource", Space: p.Space}
+}
+
+// ListResourcesResult is the result of resource.list.
+type ListResourcesResult struct {
+	Resources  []ResourceSummary `json:"resources"`
+	Total      int               `json:"total"`
+	NextCursor string            `json:"next_cursor,omitempty"`
+}
+
+// A ResourceSummary is a resource in a list.
+type ResourceSummary struct {
+	ResourceID protocol.ResourceID `json:"resource_id"`
+	Name       string              `json:"name"`
+	Type       string              `json:"type"`
+	Space      protocol.SpaceID    `json:"space_id"`
+	Status     string              `json:"status"`
+}
+
+// ListResources lists the resources of a space by id.
+func (s *Service) ListResources(_ context.Context, call *commands.Call, p ListResourcesParams) (ListResourcesResult, error) {
+	space, err := in(call, p.Space)
+	if err != nil {
+		return ListResourcesResult{}, err
+	}
+	q := query[*ResourceRecord]{limit: p.Limit, after: p.Cursor}
+	if p.Type != "" {
+		q.match = func(r *ResourceRecord) bool { return r.Type == p.Type }
+	}
+	found := s.index.resources(space, q)
+	result := ListResourcesResult{Resources: make([]ResourceSummary, len(found.items)), Total: found.total, NextCursor: found.next}
+	for i, r := range found.items {
+		result.Resources[i] = ResourceSummary{r.ID, r.Name, r.Type, r.Space, r.Status}
+	}
+	return result, nil
+}

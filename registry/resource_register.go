@@ -1,0 +1,65 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var resourceRegister = commands.Spec{
+	Name:    "resource.register",
+	Summary: "Register a resource, or change it.",
+	Effect:  commands.Write,
+	Action:  "resource:register",
+	Errors:  []protocol.Code{protocol.AlreadyExists},
+	Example: `{"resource":{"resource_id":"device_001","name":"Boiler","type":"device","properties":{"floor":-1}}}`,
+}
+
+// RegisterResourceParams are the params of resource.register.
+type RegisterResourceParams struct {
+	Resource Resource         `json:"resource" doc:"what it is"`
+	Space    protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
+}
+
+// Target implements [commands.Targeter].
+func (p RegisterResourceParams) Target() commands.Resource {
+	return commands.Resource{Type: "resource", ID: string(p.Resource.ID), Space: p.Space}
+}
+
+// ResourceResult is the result of resource.register and resource.remove.
+type ResourceResult struct {
+	ResourceID protocol.ResourceID `json:"resource_id"`
+	Revision   uint64              `json:"revision"`
+}
+
+// RegisterResource stores a resource. Its owner may change it; for anybody
+// else the id is taken.
+func (s *Service) RegisterResource(ctx context.Context, call *commands.Call, p RegisterResourceParams) (ResourceResult, error) {
+	space, err := in(call, p.Space)
+	if err != nil {
+		return ResourceResult{}, err
+	}
+	_, revision, err := change(ctx, s.opts.Resources, tableKey(space, p.Resource.ID), func(old *ResourceRecord) (*ResourceRecord, error) {
+		r := &ResourceRecord{Resource: p.Resource, Space: space, Owner: call.Principal.ID, UpdatedAt: time.Now().UnixMilli()}
+		if old == nil {
+			return r, nil
+		}
+		if !mayManage(call.Principal, old.Owner) {
+			return nil, protocol.Errorf(protocol.AlreadyExists, "resource %q was registered by somebody else", r.ID).
+				With("resource_id", string(r.ID))
+		}
+		if r.Owner = old.Owner; r.same(old) {
+			return old, nil
+		}
+		return r, nil
+	})
+	return ResourceResult{p.Resource.ID, revision}, err
+}
+
+func (r *ResourceRecord) same(o *ResourceRecord) bool {
+	return r.Name == o.Name && r.Type == o.Type && r.Status == o.Status && r.Description == o.Description &&
+		bytes.Equal(r.Properties, o.Properties)
+}

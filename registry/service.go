@@ -1,0 +1,184 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/schema"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// Options configure a [Service]. Tables and Publisher are needed; other zero
+// fields mean the defaults.
+type Options struct {
+	Agents    Table[Agent]
+	Skills    Table[SkillRecord]
+	Resources Table[ResourceRecord]
+	Publisher Publisher
+
+	Topics    protocol.Topics
+	BridgeID  string          // sender_id of what is sent to agents, default "aibridge"
+	Limits    protocol.Limits // of what agents answer
+	Heartbeat time.Duration   // between heartbeats of an agent, default 30 s
+	// AllowPrivate lets skills be called over HTTP at loopback and private
+	// addresses. Link-local addresses and cloud metadata stay out of reach.
+	AllowPrivate bool
+	// Disconnect ends an MQTT connection, named as in [Service.Connected],
+	// whose agent was registered again by another client of the same
+	// principal. It must not block. Nil leaves such connections alone.
+	Disconnect func(conn any, reason string)
+
+	Log        *slog.Logger
+	Tracer     trace.Tracer          // nil records no spans
+	Registerer prometheus.Registerer // nil keeps the metrics to itself
+}
+
+func (o *Options) setDefaults() {
+	if o.BridgeID == "" {
+		o.BridgeID = "aibridge"
+	}
+	if o.Topics.Root() == "" {
+		o.Topics = protocol.NewTopics("")
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = 30 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Tracer == nil {
+		o.Tracer = noop.NewTracerProvider().Tracer("")
+	}
+}
+
+// A Service keeps the registry and calls skills. Its methods may be called at
+// the same time by many goroutines.
+type Service struct {
+	opts Options
+	log  *slog.Logger
+
+	index     *index
+	board     *board
+	exchanges *exchanges
+	announcer *announcer
+	schemas   *schema.Cache
+	web       *web
+	metrics   *metrics
+
+	newID func() string // of envelopes
+}
+
+// compiledSchemas is how many compiled schemas are kept.
+const compiledSchemas = 4096
+
+// New makes a service. It follows its tables from then on, so it comes before
+// they are loaded; [Service.Run] comes after.
+func New(o Options) (*Service, error) {
+	o.setDefaults()
+	s := &Service{
+		opts:      o,
+		log:       o.Log,
+		index:     newIndex(),
+		exchanges: newExchanges(),
+		announcer: newAnnouncer(),
+		schemas:   schema.NewCache(compiledSchemas),
+		web:       newWeb(o.AllowPrivate, o.Limits),
+		newID:     protocol.NewID,
+	}
+	s.board = newBoard(o.Topics, o.Heartbeat, s.presenceChanged)
+	var err error
+	if s.metrics, err = newMetrics(o.Registerer, s); err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	o.Agents.OnChange(s.index.agentChanged)
+	o.Agents.OnChange(s.board.agentChanged)
+	o.Agents.OnChange(s.agentAnnounced)
+	o.Skills.OnChange(s.index.skillChanged)
+	o.Skills.OnChange(s.skillAnnounced)
+	o.Resources.OnChange(s.index.resourceChanged)
+	o.Resources.OnChange(s.resourceAnnounced)
+	return s, nil
+}
+
+// Run publishes every agent's card, and then what changes, and watches
+// leases, until ctx ends. Events before Run are not told to anybody.
+func (s *Service) Run(ctx context.Context) error {
+	s.announcer.begin()
+	for a := range s.index.allAgents() {
+		s.announcer.card(a.key())
+	}
+	var running sync.WaitGroup
+	running.Go(func() { s.announce(ctx) })
+	running.Go(func() { s.watchLeases(ctx) })
+	running.Wait()
+	s.web.close()
+	return nil
+}
+
+func (s *Service) watchLeases(ctx context.Context) {
+	ticker := time.NewTicker(tickOf(s.opts.Heartbeat))
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			s.board.expire(now)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Commands are the commands of the registry.
+func (s *Service) Commands() []commands.Command {
+	return []commands.Command{
+		commands.New(agentRegister, s.RegisterAgent),
+		commands.New(agentUnregister, s.UnregisterAgent),
+		commands.New(agentHeartbeat, s.Heartbeat),
+		commands.New(agentGet, s.GetAgent),
+		commands.New(agentList, s.ListAgents),
+		commands.New(skillRegister, s.RegisterSkill),
+		commands.New(skillUnregister, s.UnregisterSkill),
+		commands.New(skillDiscover, s.DiscoverSkills),
+		commands.New(skillInvoke, s.InvokeSkill),
+		commands.New(resourceRegister, s.RegisterResource),
+		commands.New(resourceRemove, s.RemoveResource),
+		commands.New(resourceList, s.ListResources),
+		commands.New(resourceGet, s.GetResource),
+	}
+}
+
+// Connected notes that an MQTT client is there. conn tells connections apart:
+// any comparable value that a later connection of the same client does not
+// share.
+func (s *Service) Connected(conn any, clientID string, who *protocol.Principal) {
+	s.board.connected(conn, clientID, who)
+}
+
+// Disconnected notes that a connection and its subscriptions ended.
+func (s *Service) Disconnected(conn any, reason string) { s.board.disconnected(conn, reason) }
+
+// Subscribed notes a subscription of a connection, as it stands in SUBSCRIBE.
+func (s *Service) Subscribed(conn any, filter string) { s.board.subscribed(conn, filter) }
+
+// Unsubscribed notes the end of a subscription.
+func (s *Service) Unsubscribed(conn any, filter string) { s.board.unsubscribed(conn, filter) }
+
+// presenceChanged is called by the board, which is locked.
+func (s *Service) presenceChanged(a *Agent, online bool, reason string) {
+	s.metrics.transition(online)
+	s.announcer.card(a.key())
+	name := "agent.offline"
+	if online {
+		name = "agent.online"
+	} else {
+		s.exchanges.endAll(a.key(), outcome{kind: gone, reason: reason})
+	}
+	s.announcer.event("agent", name, agentEvent{a.ID, a.Space, a.Type, statusOf(online), reason})
+}

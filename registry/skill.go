@@ -1,0 +1,149 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/schema"
+)
+
+// A SkillType says who a skill comes from.
+type SkillType string
+
+// The types of skills.
+const (
+	SystemSkill SkillType = "system" // part of the installation
+	CustomSkill SkillType = "custom"
+)
+
+// RouteCapability is the capability by which route agents are discovered.
+const RouteCapability protocol.CapabilityID = "route"
+
+// A Skill is what its agents say about it (source §7.4).
+type Skill struct {
+	ID           protocol.SkillID `json:"skill_id" doc:"unique in its space"`
+	Name         string           `json:"name" len:"1-128" doc:"for people"`
+	Description  string           `json:"description,omitempty" len:"1-512" doc:"what it does"`
+	Version      string           `json:"version,omitempty" len:"5-64" pattern:"^[0-9]+\\.[0-9]+\\.[0-9]+([-+][0-9A-Za-z.+-]+)?$" default:"1.0.0" doc:"three-part version"`
+	Type         SkillType        `json:"type,omitempty" enum:"system,custom" default:"custom" doc:"whether it is part of the installation"`
+	Endpoints    []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs it is reached at; an http(s) one is called when no agent serves the skill over MQTT"`
+	Capabilities []Capability     `json:"capabilities" len:"1-100" doc:"what it can do"`
+}
+
+// A Capability is one thing a skill can do. On the wire it may be its id
+// alone.
+type Capability struct {
+	ID           protocol.CapabilityID `json:"capability_id" short:"true" doc:"unique in the skill"`
+	Name         string                `json:"name,omitempty" len:"1-128" doc:"for people"`
+	Description  string                `json:"description,omitempty" len:"1-512" doc:"what it does, for people and models"`
+	ParamsSchema schema.Source         `json:"params_schema,omitzero" doc:"JSON Schema of its params"`
+	ResultSchema schema.Source         `json:"result_schema,omitzero" doc:"JSON Schema of its result"`
+	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated"`
+	Risk         string                `json:"risk,omitempty" len:"1-32" doc:"what can go wrong, for policies: low, medium, high"`
+}
+
+// Validate checks what the tags of the fields cannot say.
+func (s *Skill) Validate() error {
+	if err := checkEndpoints("endpoints", s.Endpoints); err != nil {
+		return err
+	}
+	seen := make(map[protocol.CapabilityID]bool, len(s.Capabilities))
+	for i := range s.Capabilities {
+		c := &s.Capabilities[i]
+		if seen[c.ID] {
+			return protocol.InvalidParam(fmt.Sprintf("capabilities[%d].capability_id", i), fmt.Sprintf("%q is there twice", c.ID))
+		}
+		seen[c.ID] = true
+	}
+	return nil
+}
+
+// capability finds one of the skill's capabilities.
+func (s *Skill) capability(id protocol.CapabilityID) (*Capability, bool) {
+	for i := range s.Capabilities {
+		if s.Capabilities[i].ID == id {
+			return &s.Capabilities[i], true
+		}
+	}
+	return nil, false
+}
+
+// overHTTP lists the endpoints that can be called with a POST.
+func (s *Skill) overHTTP() []string {
+	var urls []string
+	for _, e := range s.Endpoints {
+		if strings.HasPrefix(e, "http://") || strings.HasPrefix(e, "https://") {
+			urls = append(urls, e)
+		}
+	}
+	return urls
+}
+
+// sameContract reports whether two descriptions promise callers the same.
+func (s *Skill) sameContract(o *Skill) bool {
+	return s.Version == o.Version && slices.Equal(s.Capabilities, o.Capabilities)
+}
+
+// same reports whether two descriptions are equal.
+func (s *Skill) same(o *Skill) bool {
+	return s.sameContract(o) && s.ID == o.ID && s.Name == o.Name && s.Description == o.Description &&
+		s.Type == o.Type && slices.Equal(s.Endpoints, o.Endpoints)
+}
+
+// A SkillRecord is a registered skill, as stored. It is immutable.
+type SkillRecord struct {
+	Skill
+	Space     protocol.SpaceID `json:"space_id"`
+	Owner     string           `json:"owner"` // id of the principal that described it
+	Providers []Provider       `json:"providers,omitempty"`
+
+	RegisteredAt int64 `json:"registered_at"` // Unix milliseconds
+	UpdatedAt    int64 `json:"updated_at"`    // Unix milliseconds
+}
+
+// A Provider is an agent that serves a skill.
+type Provider struct {
+	AgentID protocol.AgentID `json:"agent_id"`
+	Owner   string           `json:"owner"` // id of the principal that registered it as a provider
+}
+
+// maxProviders bounds the agents of one skill.
+const maxProviders = 256
+
+func (r *SkillRecord) provider(id protocol.AgentID) int {
+	return slices.IndexFunc(r.Providers, func(p Provider) bool { return p.AgentID == id })
+}
+
+// A capabilityView is a capability as callers see it: the id alone if there
+// is nothing else to say, as it is in the source's model.
+type capabilityView Capability
+
+// MarshalJSON implements [json.Marshaler].
+func (v capabilityView) MarshalJSON() ([]byte, error) {
+	if v == (capabilityView{ID: v.ID}) {
+		return json.Marshal(v.ID)
+	}
+	return json.Marshal(Capability(v))
+}
+
+// checkEndpoints checks that every endpoint is an absolute URL without
+// secrets in it: endpoints are shown to everybody.
+func checkEndpoints(path string, endpoints []string) error {
+	for i, e := range endpoints {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		u, err := url.Parse(e)
+		switch {
+		case err != nil:
+			return protocol.InvalidParam(at, "is not a URL")
+		case u.Scheme == "" || u.Host == "":
+			return protocol.InvalidParam(at, "is not an absolute URL with a host")
+		case u.User != nil:
+			return protocol.InvalidParam(at, "may not hold a user name or password")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package registry
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var skillDiscover = commands.Spec{
+	Name:    "skill.discover",
+	Summary: "Find skills by what they can do.",
+	Effect:  commands.Read,
+	Action:  "skill:discover",
+	Errors:  []protocol.Code{protocol.NotFound},
+	Example: `{"capability":"temperature_sensor"}`,
+}
+
+// DiscoverSkillsParams are the params of skill.discover.
+type DiscoverSkillsParams struct {
+	Space      protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
+	Capability string           `json:"capability,omitempty" len:"1-128" doc:"id of a capability; route finds the route agents that are online"`
+	Text       string           `json:"text,omitempty" len:"1-128" doc:"words in ids, names and descriptions, whatever their case"`
+	page
+}
+
+// Target implements [commands.Targeter].
+func (p DiscoverSkillsParams) Target() commands.Resource {
+	return commands.Resource{Type: "skill", Space: p.Space}
+}
+
+// DiscoverSkillsResult is the result of skill.discover.
+type DiscoverSkillsResult struct {
+	Skills     []SkillView `json:"skills"`
+	Total      int         `json:"total"`
+	NextCursor string      `json:"next_cursor,omitempty"`
+}
+
+// A SkillView is a skill as callers see it.
+type SkillView struct {
+	SkillID      protocol.SkillID   `json:"skill_id"`
+	Name         string             `json:"name"`
+	Description  string             `json:"description"`
+	Version      string             `json:"version"`
+	Type         SkillType          `json:"type"`
+	Endpoints    []string           `json:"endpoints"`
+	Capabilities []capabilityView   `json:"capabilities"`
+	Status       Status             `json:"status"`
+	AgentID      protocol.AgentID   `json:"agent_id,omitempty"` // one of its agents, an online one if there is any
+	AgentIDs     []protocol.AgentID `json:"agent_ids"`
+	Space        protocol.SpaceID   `json:"space_id"`
+}
+
+// DiscoverSkills lists the skills of a space by id.
+func (s *Service) DiscoverSkills(_ context.Context, call *commands.Call, p DiscoverSkillsParams) (DiscoverSkillsResult, error) {
+	space, err := in(call, p.Space)
+	if err != nil {
+		return DiscoverSkillsResult{}, err
+	}
+	capability := protocol.CapabilityID(p.Capability)
+	found := s.index.skills(space, capability, query[*SkillRecord]{
+		limit: p.Limit, after: p.Cursor, match: s.matcher(capability, p.Text),
+	})
+	result := DiscoverSkillsResult{Skills: make([]SkillView, len(found.items)), Total: found.total, NextCursor: found.next}
+	for i, r := range found.items {
+		result.Skills[i] = s.viewSkill(r)
+	}
+	return result, nil
+}
+
+// matcher is what a skill must fulfil besides having the capability, nil if
+// nothing.
+func (s *Service) matcher(capability protocol.CapabilityID, text string) func(*SkillRecord) bool {
+	var tests []func(*SkillRecord) bool
+	if capability == RouteCapability {
+		tests = append(tests, s.routes)
+	}
+	for _, word := range strings.Fields(strings.ToLower(text)) {
+		tests = append(tests, func(r *SkillRecord) bool { return r.mentions(word) })
+	}
+	if len(tests) == 0 {
+		return nil
+	}
+	return func(r *SkillRecord) bool {
+		for _, test := range tests {
+			if !test(r) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// routes reports whether a skill is provided by a route agent that is online.
+func (s *Service) routes(r *SkillRecord) bool {
+	for _, p := range r.Providers {
+		a, _, ok := s.opts.Agents.Get(tableKey(r.Space, p.AgentID))
+		if ok && a.Type == RouteAgent && s.board.isOnline(a.key()) {
+			return true
+		}
+	}
+	return false
+}
+
+// mentions reports whether a word, in lower case, is in what a skill says
+// about itself.
+func (r *SkillRecord) mentions(word string) bool {
+	if containsFold(string(r.ID), word) || containsFold(r.Name, word) || containsFold(r.Description, word) {
+		return true
+	}
+	for i := range r.Capabilities {
+		c := &r.Capabilities[i]
+		if containsFold(string(c.ID), word) || containsFold(c.Name, word) || containsFold(c.Description, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Service) viewSkill(r *SkillRecord) SkillView {
+	v := SkillView{
+		SkillID:     r.ID,
+		Name:        r.Name,
+		Description: r.Description,
+		Version:     r.Version,
+		Type:        r.Type,
+		Endpoints:   r.Endpoints,
+		Status:      statusOf(s.isOnline(r)),
+		AgentIDs:    make([]protocol.AgentID, len(r.Providers)),
+		Space:       r.Space,
+	}
+	if v.Endpoints == nil {
+		v.Endpoints = []string{}
+	}
+	for i := range r.Capabilities {
+		v.Capabilities = append(v.Capabilities, capabilityView(r.Capabilities[i]))
+	}
+	for i, p := range r.Providers {
+		v.AgentIDs[i] = p.AgentID
+	}
+	v.AgentID, _ = s.provider(r)
+	return v
+}

@@ -1,0 +1,48 @@
+package registry
+
+import (
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// spaceOf is the space a principal is at home in.
+func spaceOf(who *protocol.Principal) protocol.SpaceID {
+	if who.Space == "" {
+		return protocol.DefaultSpace
+	}
+	return who.Space
+}
+
+// everywhere reports whether a principal may name any space.
+func everywhere(who *protocol.Principal) bool {
+	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
+}
+
+// in is the space a call is about: the one it names, if the caller may see
+// it, or the caller's own. Whether a space the caller may not see exists is
+// not told (PROTOCOL §9).
+func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
+	home := spaceOf(call.Principal)
+	if named == "" || named == home || everywhere(call.Principal) {
+		if named == "" {
+			named = home
+		}
+		return named, nil
+	}
+	return "", protocol.Errorf(protocol.NotFound, "there is no space %q", named).With("space_id", named)
+}
+
+// mayManage reports whether a principal may change what owner registered.
+func mayManage(who *protocol.Principal, owner string) bool {
+	return who.ID == owner || everywhere(who)
+}
+
+// notFound is the error for what is not in the space.
+func notFound[ID ~string](what string, id ID) error {
+	return protocol.Errorf(protocol.NotFound, "there is no %s %q", what, string(id)).With(what+"_id", string(id))
+}
+
+// notYours is the error for what somebody else registered.
+func notYours[ID ~string](what string, id ID) error {
+	return protocol.Errorf(protocol.PermissionDenied, "%s %q was registered by somebody else", what, string(id)).With(what+"_id", string(id))
+}

@@ -1,0 +1,145 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A web calls skills over HTTP (PROTOCOL §8). Endpoints come from whoever
+// registered the skill, so it trusts neither where they lead nor what comes
+// back: addresses are checked when they are dialled, redirects stay on the
+// host, proxies are not asked, and answers are bounded in size and time.
+type web struct {
+	client    *http.Client
+	transport *http.Transport
+	maxBytes  int64
+}
+
+const (
+	dialTimeout  = 5 * time.Second
+	maxRedirects = 3
+)
+
+func newWeb(allowPrivate bool, limits protocol.Limits) *web {
+	dialer := &net.Dialer{Timeout: dialTimeout, Control: guard{allowPrivate}.control}
+	transport := &http.Transport{
+		Proxy:                  nil,
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    dialTimeout,
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    8,
+		MaxConnsPerHost:        64,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 16 << 10,
+		DisableCompression:     true,
+	}
+	w := &web{transport: transport, maxBytes: int64(limits.MaxBytes)}
+	if w.maxBytes <= 0 {
+		w.maxBytes = protocol.DefaultMaxBytes
+	}
+	w.client = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
+	return w
+}
+
+func (w *web) close() { w.transport.CloseIdleConnections() }
+
+// checkRedirect follows a redirect only if it asks for the same request again
+// on the same host.
+func checkRedirect(next *http.Request, via []*http.Request) error {
+	first := via[0]
+	switch {
+	case len(via) > maxRedirects:
+		return errors.New("too many redirects")
+	case next.Method != first.Method:
+		return errors.New("the redirect drops the request's body")
+	case next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host:
+		return errors.New("the redirect leads to another host")
+	}
+	return nil
+}
+
+// A webError is why a POST gave no answer.
+type webError struct {
+	reason string
+	sent   bool // the request may have reached the skill
+	cause  error
+}
+
+// Error is the reason, without what the cause may tell about the network.
+func (e *webError) Error() string { return e.reason }
+
+// Unwrap returns the cause.
+func (e *webError) Unwrap() error { return e.cause }
+
+// A webAnswer is what came back from a POST.
+type webAnswer struct {
+	status int
+	body   []byte
+}
+
+// post sends an envelope. The error is a *webError.
+func (w *web) post(ctx context.Context, endpoint string, envelope []byte, traceparent string) (*webAnswer, error) {
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { sent.Store(true) },
+	})
+	fail := func(cause error, format string, args ...any) error {
+		return &webError{fmt.Sprintf(format, args...), sent.Load(), cause}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, bytes.NewReader(envelope))
+	if err != nil {
+		return nil, fail(err, "the endpoint is not a URL")
+	}
+	r.Header.Set("Content-Type", jsonType)
+	r.Header.Set("Accept", jsonType)
+	r.Header.Set("User-Agent", "aibridge/"+protocol.Version)
+	if traceparent != "" {
+		r.Header.Set("Traceparent", traceparent)
+	}
+	answer, err := w.client.Do(r)
+	if err != nil {
+		return nil, fail(err, "%s", plainReason(err))
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, w.maxBytes+1))
+	switch {
+	case err != nil:
+		return nil, fail(err, "the answer broke off: %s", plainReason(err))
+	case int64(len(body)) > w.maxBytes:
+		return nil, fail(nil, "the answer is larger than %d bytes", w.maxBytes)
+	}
+	return &webAnswer{answer.StatusCode, body}, nil
+}
+
+// plainReason says what went wrong without naming what the caller must not
+// learn, such as the addresses a name resolves to inside the network.
+func plainReason(err error) string {
+	var blocked *blockedError
+	var dns *net.DNSError
+	var op *net.OpError
+	var target *url.Error
+	switch {
+	case errors.As(err, &blocked):
+		return "its address may not be called: " + blocked.reason
+	case errors.As(err, &dns):
+		return "its name does not resolve"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "it cannot be connected to"
+	case errors.As(err, &op):
+		return "the connection broke"
+	case errors.As(err, &target):
+		return target.Err.Error()
+	}
+	return err.Error()
+}
