@@ -16,7 +16,7 @@ import (
 
 // Options configure a [Runner]. Zero values are the defaults.
 type Options struct {
-	Concurrent int           // scripts that run at a time; 8
+	Concurrent int           // scripts that run at a time; 16
 	Waiting    int           // calls that may wait for a turn, beyond them 4008; 64
 	MaxOutput  int           // bytes on standard output; 1 MiB
 	MaxTime    time.Duration // of a call without a deadline; 10 minutes
