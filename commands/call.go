@@ -157,7 +157,11 @@ func (c *Call) handBack() *Call {
 // take is the call's turn to run.
 func (c *Call) take() {
 	c.slotted = true
-	go c.router.work(c)
+	select {
+	case c.router.idle <- c:
+	default:
+		go c.router.work(c)
+	}
 }
 
 // yield gives up the slot of a call that is done on a goroutine that has

@@ -58,7 +58,27 @@ func (r *Router) parse(in Inbound) (*protocol.Request, error) {
 func (r *Router) work(c *Call) {
 	for c != nil {
 		r.process(c)
-		c = c.handBack()
+		if c = c.handBack(); c == nil {
+			c = r.rest()
+		}
+	}
+}
+
+// maxResting is how many goroutines without work wait for some. Their stacks
+// have grown to what calls need, which saves a new goroutine's growing.
+const maxResting = 64
+
+// rest waits for a call to run, or returns nil if enough others do.
+func (r *Router) rest() *Call {
+	defer r.resting.Add(-1)
+	if r.resting.Add(1) > maxResting {
+		return nil
+	}
+	select {
+	case c := <-r.idle:
+		return c
+	case <-r.closed:
+		return nil
 	}
 }
 

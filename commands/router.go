@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -79,6 +81,11 @@ type Router struct {
 	flights *flights
 	metrics *metrics
 	agents  *namespaces
+
+	idle    chan *Call // hands calls to goroutines that rest
+	resting atomic.Int32
+	closed  chan struct{}
+	closing sync.Once
 }
 
 // NewRouter makes a router for the commands of a set.
@@ -90,6 +97,8 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 		ledger:  newLedger(opts.MaxRemembered, opts.MaxAnswers),
 		slots:   newScheduler(opts.Workers),
 		flights: newFlights(opts.MaxInFlight),
+		idle:    make(chan *Call),
+		closed:  make(chan struct{}),
 	}
 	r.metrics = newMetrics(r)
 	r.agents = newNamespaces(r)
@@ -219,6 +228,7 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 // ctx ends first it ends what is left, with 5002.
 func (r *Router) Close(ctx context.Context) error {
 	left := r.flights.close(ctx)
+	r.closing.Do(func() { close(r.closed) })
 	for _, c := range left {
 		c.own.end(context.Canceled)
 		r.answer(c, outcome{err: r.seen(c, shuttingDown())})
