@@ -9,6 +9,10 @@ import (
 
 // bridge is what the runtime needs of the connection to one.
 type bridge interface {
+	// registered lists the skills the bridge knows of the agent, from an
+	// earlier run.
+	registered(ctx context.Context) ([]protocol.SkillID, error)
+
 	// offer registers a skill, or replaces what was registered of it, and
 	// from then on gives its invocations to the capabilities' handlers.
 	offer(ctx context.Context, s client.Skill) error
@@ -21,11 +25,22 @@ type bridge interface {
 // goroutine.
 type connection struct {
 	client *client.Client
+	agent  protocol.AgentID
 	served map[protocol.SkillID]*client.ServedSkill
 }
 
-func newConnection(c *client.Client) *connection {
-	return &connection{client: c, served: map[protocol.SkillID]*client.ServedSkill{}}
+func newConnection(c *client.Client, agent protocol.AgentID) *connection {
+	return &connection{client: c, agent: agent, served: map[protocol.SkillID]*client.ServedSkill{}}
+}
+
+func (c *connection) registered(ctx context.Context) ([]protocol.SkillID, error) {
+	known, err := client.Call[struct {
+		Skills []protocol.SkillID `json:"skills"`
+	}](ctx, c.client, "agent.get", map[string]any{"agent_id": c.agent})
+	if protocol.CodeOf(err) == protocol.NotFound {
+		return nil, nil
+	}
+	return known.Skills, err
 }
 
 func (c *connection) offer(ctx context.Context, s client.Skill) error {
@@ -41,7 +56,8 @@ func (c *connection) withdraw(ctx context.Context, id protocol.SkillID) error {
 		delete(c.served, id)
 		return served.Withdraw(ctx)
 	}
-	// An earlier attempt failed after the client had let go of the skill.
-	_, err := client.Call[struct{}](ctx, c.client, "skill.unregister", map[string]any{"skill_id": id})
+	// It is of an earlier run, or an attempt failed after the client had let
+	// go of it.
+	_, err := client.Call[struct{}](ctx, c.client, "skill.unregister", map[string]any{"skill_id": id, "agent_id": c.agent})
 	return err
 }

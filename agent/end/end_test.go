@@ -30,6 +30,13 @@ type fakeBridge struct {
 	offers map[protocol.SkillID]client.Skill
 	told   []string
 	fail   error // what the next offers and withdrawals fail with
+	known  []protocol.SkillID
+}
+
+func (b *fakeBridge) registered(context.Context) ([]protocol.SkillID, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known, b.fail
 }
 
 func (b *fakeBridge) offer(_ context.Context, o client.Skill) error {
@@ -88,7 +95,7 @@ type node struct {
 	stop   func() error
 }
 
-func serve(t *testing.T, change ...func(*Options)) *node {
+func serve(t *testing.T, change ...func(*node, *Options)) *node {
 	t.Helper()
 	n := &node{t: t, dir: t.TempDir(), bridge: &fakeBridge{offers: map[protocol.SkillID]client.Skill{}}}
 	o := Options{
@@ -98,7 +105,7 @@ func serve(t *testing.T, change ...func(*Options)) *node {
 		Log:     slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range change {
-		f(&o)
+		f(n, &o)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -202,6 +209,15 @@ func TestARemovedSkillIsNotRunAnyMore(t *testing.T) {
 	}
 }
 
+func TestSkillsWhoseFoldersWentMeanwhileAreUnregistered(t *testing.T) {
+	t.Parallel()
+	n := serve(t, func(n *node, _ *Options) {
+		n.bridge.known = []protocol.SkillID{"gone", "kept"}
+		n.write("kept/skill.yaml", yaml("kept", "1.0.0", "{id: c}"))
+	})
+	n.bridge.await(t, "-gone", "+kept 1.0.0")
+}
+
 func TestRegistrationIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	n := serve(t)
@@ -281,7 +297,7 @@ func TestStoppingEndsScriptsThatTakeTooLong(t *testing.T) {
 	} {
 		t.Run(capability, func(t *testing.T) {
 			t.Parallel()
-			n := serve(t, func(o *Options) { o.Drain = 50 * time.Millisecond })
+			n := serve(t, func(_ *node, o *Options) { o.Drain = 50 * time.Millisecond })
 			result := hanging(t, n, capability)
 			if err := n.stop(); err != nil {
 				t.Error(err)
@@ -298,7 +314,7 @@ func TestStoppingEndsScriptsThatTakeTooLong(t *testing.T) {
 
 func TestStoppingWaitsForScriptsThatEndSoon(t *testing.T) {
 	t.Parallel()
-	n := serve(t, func(o *Options) { o.Drain = time.Minute })
+	n := serve(t, func(_ *node, o *Options) { o.Drain = time.Minute })
 	n.write("a/scripts/c.sh", "#!/bin/sh\ntouch started; sleep 0.2; echo 7\n")
 	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c}"))
 	n.bridge.await(t, "+a 1.0.0")

@@ -18,13 +18,12 @@ const (
 	lastRetry    = time.Minute
 )
 
-// keepOffers makes the bridge's knowledge follow the folders until ctx ends.
-// What fails is tried again, less and less often, and logged when it fails in
-// a new way.
+// keepOffers makes the bridge's knowledge follow the folders, from their first
+// scan until ctx ends. What fails is tried again, less and less often, and
+// logged when it fails in a new way.
 func (a *agent) keepOffers(ctx context.Context, to bridge) {
 	k := keeper{agent: a, bridge: to, offered: map[protocol.SkillID]*skill.Skill{}, wrong: map[protocol.SkillID]string{}}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	var retry <-chan time.Time
 	pause := firstRetry
 	for {
 		select {
@@ -32,14 +31,13 @@ func (a *agent) keepOffers(ctx context.Context, to bridge) {
 			return
 		case <-a.wake:
 			pause = firstRetry
-		case <-timer.C:
+		case <-retry:
 		}
-		if k.settle(ctx) {
-			pause = firstRetry
-			continue
+		retry = nil
+		if !k.settle(ctx) {
+			retry = time.After(pause)
+			pause = min(2*pause, lastRetry)
 		}
-		timer.Reset(pause)
-		pause = min(2*pause, lastRetry)
 	}
 }
 
@@ -47,7 +45,8 @@ func (a *agent) keepOffers(ctx context.Context, to bridge) {
 type keeper struct {
 	*agent
 	bridge  bridge
-	offered map[protocol.SkillID]*skill.Skill
+	asked   bool                              // what the bridge knew before this run
+	offered map[protocol.SkillID]*skill.Skill // by this run or an earlier one
 	wrong   map[protocol.SkillID]string // as last logged
 }
 
@@ -57,7 +56,7 @@ func (k *keeper) settle(ctx context.Context) bool {
 	k.mu.Lock()
 	wanted := maps.Clone(k.skills)
 	k.mu.Unlock()
-	done := true
+	done := k.ask(ctx)
 	for _, id := range slices.Sorted(maps.Keys(k.offered)) {
 		if wanted[id] == nil {
 			done = k.withdraw(ctx, id) && done
@@ -69,6 +68,27 @@ func (k *keeper) settle(ctx context.Context) bool {
 		}
 	}
 	return done
+}
+
+// ask finds out what the bridge knows from an earlier run, so that skills whose
+// folders went while no agent ran are unregistered too.
+func (k *keeper) ask(ctx context.Context) bool {
+	if k.asked {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
+	defer cancel()
+	known, err := k.bridge.registered(ctx)
+	if err != nil {
+		return k.failed(ctx, "", "skills of an earlier run are not known", err)
+	}
+	k.asked = true
+	for _, id := range known {
+		if k.offered[id] == nil {
+			k.offered[id] = &skill.Skill{}
+		}
+	}
+	return true
 }
 
 func (k *keeper) offer(ctx context.Context, s *skill.Skill) bool {

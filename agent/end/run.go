@@ -31,7 +31,7 @@ type Options struct {
 // waits for the scripts that run, and ends those that take longer than
 // Options.Drain. The skills stay registered: the bridge shows them as offline.
 func Run(ctx context.Context, o Options) error {
-	return run(ctx, o, newConnection(o.Client))
+	return run(ctx, o, newConnection(o.Client, o.AgentID))
 }
 
 func run(ctx context.Context, o Options, to bridge) error {
