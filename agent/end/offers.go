@@ -47,7 +47,7 @@ type keeper struct {
 	bridge  bridge
 	asked   bool                              // what the bridge knew before this run
 	offered map[protocol.SkillID]*skill.Skill // by this run or an earlier one
-	wrong   map[protocol.SkillID]string // as last logged
+	wrong   map[protocol.SkillID]string       // as last logged
 }
 
 // settle tells the bridge what it does not know yet and reports whether it
