@@ -12,14 +12,15 @@ func (e *envelope) response() *Response {
 	r.Version = e.replyVersion()
 	e.replyType(typeResponse)
 
-	id := e.answered()
+	failed := e.failed()
+	id := e.answered(failed)
 	sender, trace := e.replyMetadata(&r.Metadata)
 	t := texts([...][]byte{id, sender, trace, nil})
 	r.ID, r.Metadata.SenderID, r.Metadata.TraceID = t[0], t[1], t[2]
 
 	r.Timestamp = e.replyTimestamp()
 	r.Result = e.body(fResult)
-	if e.failed() {
+	if failed {
 		r.Err = e.error()
 	}
 	r.Deprecations = e.old
@@ -72,8 +73,10 @@ func (e *envelope) replyTimestamp() int64 {
 	return 0
 }
 
-// answered is the id of the request that a response answers.
-func (e *envelope) answered() []byte {
+// answered is the id of the request that a response answers. A failure may
+// have any, even none: that is how the bridge answers what has no readable id,
+// and Correlation Data says to whom.
+func (e *envelope) answered(failed bool) []byte {
 	f := fID
 	if e.has(fResponseTo) {
 		e.deprecate("response_to is deprecated, send the request's id as id")
@@ -82,6 +85,9 @@ func (e *envelope) answered() []byte {
 	if v := &e.fields[f]; v.kind == kindNumber {
 		e.deprecate("an id that is a number is deprecated, send the request's id")
 		v.kind = kindString // of its digits
+	}
+	if failed {
+		return short(e.string(f))
 	}
 	return e.id(f)
 }

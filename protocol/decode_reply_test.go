@@ -81,6 +81,29 @@ func TestResponseThatAnswersNothingIsRefused(t *testing.T) {
 	}
 }
 
+func TestFailureMayAnswerWhatHadNoReadableID(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{
+		"empty id": `{"id":"","status":"failed","error":{"code":"1000","message":"malformed"}}`,
+		"no id":    `{"status":"failed","error":{"code":"1000","message":"malformed"}}`,
+		"long id":  `{"id":"` + strings.Repeat("i", 65) + `","status":"failed","error":{"code":"1000","message":"malformed"}}`,
+	} {
+		r, err := protocol.DecodeResponse([]byte(data), protocol.Limits{})
+		if err != nil || r.Err == nil || r.Err.Code != protocol.MalformedEnvelope {
+			t.Errorf("%s: got %+v, %v", name, r, err)
+		}
+	}
+}
+
+func TestMalformedRequestsAreNotCalledDeprecated(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{"", "hello", `{"version":"0.6.3"}`} {
+		if r, err := protocol.DecodeRequest([]byte(data), protocol.Limits{}); err == nil || len(r.Deprecations) > 0 {
+			t.Errorf("%q: deprecations %q, error %v", data, r.Deprecations, err)
+		}
+	}
+}
+
 func TestEventNeedsOnlyItsIDAndName(t *testing.T) {
 	t.Parallel()
 	e, err := protocol.DecodeEvent([]byte(`{"id":"7","event":"task.accepted"}`), protocol.Limits{})

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -18,41 +20,49 @@ func backupCommand() *cobra.Command {
 The bridge must be stopped when its state is embedded; a NATS cluster can be
 backed up while bridges run.`,
 		Args: exactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := app.LoadConfig(cmd.Flags())
 			if err != nil {
 				return usageError{err}
 			}
+			var summary string
+			write := func(w io.Writer) (err error) {
+				summary, err = app.Backup(cmd.Context(), config, w)
+				return err
+			}
 			if args[0] == "-" {
-				return app.Backup(cmd.Context(), config, cmd.OutOrStdout())
+				err = write(cmd.OutOrStdout())
+			} else {
+				err = writeWhole(args[0], write)
 			}
-			// Written beside and renamed, so that FILE is never half a backup.
-			part := args[0] + ".part"
-			file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-			if err != nil {
-				return err
+			if err == nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "saved", summary)
 			}
-			defer func() {
-				if err != nil {
-					_ = os.Remove(part)
-				}
-			}()
-			if err := app.Backup(cmd.Context(), config, file); err != nil {
-				_ = file.Close()
-				return err
-			}
-			if err := file.Sync(); err != nil {
-				_ = file.Close()
-				return err
-			}
-			if err := file.Close(); err != nil {
-				return err
-			}
-			return os.Rename(part, args[0])
+			return err
 		},
 	}
 	app.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// writeWhole writes a file that only its owner may read, beside its place and
+// then renamed into it, so that what stands there is never half a backup.
+func writeWhole(path string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return err
 }
 
 func restoreCommand() *cobra.Command {
@@ -71,11 +81,12 @@ func restoreCommand() *cobra.Command {
 				return err
 			}
 			defer file.Close()
-			if err := app.Restore(cmd.Context(), config, file, force); err != nil {
+			summary, err := app.Restore(cmd.Context(), config, file, force)
+			if err != nil {
 				return fmt.Errorf("restore %s: %w", args[0], err)
 			}
-			_, err = io.WriteString(cmd.ErrOrStderr(), "restored\n")
-			return err
+			fmt.Fprintln(cmd.ErrOrStderr(), "restored", summary)
+			return nil
 		},
 	}
 	app.AddFlags(cmd.Flags())

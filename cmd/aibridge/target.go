@@ -70,12 +70,11 @@ func (t *target) key() (string, error) {
 }
 
 // dial connects, giving up after a few seconds: a person is waiting.
-func (t *target) dial(ctx context.Context) (*client.Client, error) {
+func (t *target) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
 	key, err := t.key()
 	if err != nil {
 		return nil, err
 	}
-	var opts []client.Option
 	if key != "" {
 		opts = append(opts, client.WithAPIKey(key))
 	}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/agent/end"
+	"github.com/aibridge/aibridge/agent/script"
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func agentCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "agent", Short: "Run an agent"}
+	cmd.AddCommand(agentEndCommand())
+	return cmd
+}
+
+func agentEndCommand() *cobra.Command {
+	var target target
+	var id, name, skills string
+	var concurrency int
+	var passEnv []string
+	cmd := &cobra.Command{
+		Use:   "end",
+		Short: "Serve the skills of a folder",
+		Long: `Serve every folder below --skills that holds a skill.yaml. A capability is an
+executable scripts/NAME or scripts/NAME.sh that reads its parameters as JSON
+from standard input and prints its result as JSON. Changes are picked up while
+the agent runs. docs/skills.md says more.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if id == "" {
+				id = defaultAgentID()
+			}
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)).With("agent", id)
+			c, err := target.dial(cmd.Context(),
+				client.WithAgent(client.Agent{ID: protocol.AgentID(id), Name: name}),
+				client.WithConcurrency(concurrency, 4*concurrency),
+				client.WithLogger(log))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			fmt.Fprintf(cmd.ErrOrStderr(), "agent %s serves %s at %s\n", id, skills, target.mqttURL())
+			return end.Run(cmd.Context(), end.Options{
+				Client:    c,
+				AgentID:   protocol.AgentID(id),
+				SkillsDir: skills,
+				Scripts:   script.Options{Concurrent: concurrency, Waiting: 4 * concurrency, PassEnv: passEnv},
+				Log:       log,
+			})
+		},
+	}
+	target.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&id, "id", "", "id of the agent; made from the host's name by default")
+	cmd.Flags().StringVar(&name, "name", "", "name of the agent, for people")
+	cmd.Flags().StringVar(&skills, "skills", "skills", "folder with a folder for each skill")
+	cmd.Flags().IntVar(&concurrency, "concurrency", 16, "scripts running at once")
+	cmd.Flags().StringSliceVar(&passEnv, "pass-env", nil, "names of environment variables that scripts get, besides the usual few")
+	return cmd
+}
+
+// defaultAgentID is the same at every start on one host, so that the agent is
+// recognised, unless the host's name cannot be one.
+func defaultAgentID() string {
+	host, err := os.Hostname()
+	id := protocol.AgentID("end-" + host)
+	if err != nil || id.Rule().Check(string(id)) != "" {
+		return "end-" + uuid.NewString()
+	}
+	return string(id)
+}

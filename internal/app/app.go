@@ -1,0 +1,175 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/aibridge/aibridge/api"
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security"
+)
+
+// AdminKeyFile is the file in the data folder with the administrator's key.
+const AdminKeyFile = security.AdminKeyFile
+
+// stopTimeout bounds an orderly stop, after which the rest is torn down.
+const stopTimeout = 15 * time.Second
+
+// An App is one bridge.
+type App struct {
+	config  Config
+	version string
+	log     *slog.Logger
+	metrics *prometheus.Registry
+	life    lifecycle
+	ready   atomic.Bool
+
+	authenticator *security.Authenticator
+	rights        *security.TopicRights
+	extensions    commands.Extensions
+	commands      []commands.Command
+
+	store  *store.Store
+	broker *broker.Broker
+	router *commands.Router
+	api    *api.API
+
+	listeners map[string]net.Listener // by name, open from New on
+	addresses Addresses
+}
+
+// An Option changes how [New] builds a bridge.
+type Option func(*App)
+
+// WithLogger replaces the logger that the configuration asks for.
+func WithLogger(log *slog.Logger) Option { return func(a *App) { a.log = log } }
+
+// WithVersion says which version of the program this is.
+func WithVersion(version string) Option { return func(a *App) { a.version = version } }
+
+// New acquires everything a bridge needs: its data, its state, its listeners.
+// When it returns, the addresses are known and clients may connect; they are
+// served once [App.Run] runs.
+func New(ctx context.Context, config Config, options ...Option) (_ *App, err error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	a := &App{config: config, version: "dev", metrics: prometheus.NewRegistry(), listeners: make(map[string]net.Listener)}
+	for _, option := range options {
+		option(a)
+	}
+	if a.log == nil {
+		a.log = newLogger(config.Log, os.Stderr)
+	}
+	a.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	defer func() {
+		if err != nil {
+			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+			defer cancel()
+			err = errors.Join(err, a.life.stop(stopCtx))
+		}
+	}()
+	if err := os.MkdirAll(config.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	return a, a.build(ctx)
+}
+
+// Addresses are what the bridge listens on.
+func (a *App) Addresses() Addresses { return a.addresses }
+
+// Run serves until ctx ends and returns when everything is stopped: first the
+// listeners, then what is in flight, then the state.
+func (a *App) Run(ctx context.Context) error {
+	a.log.Info("listening", "mqtt", a.addresses.MQTT, "http", a.addresses.HTTP, "ws", a.addresses.WS,
+		"version", a.version, "data", a.config.Data)
+	if a.config.Dev {
+		a.log.Warn("everybody on this machine may do everything (--dev)")
+	}
+
+	serving, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, serving := errgroup.WithContext(serving)
+	group.Go(func() error { return a.broker.Serve(serving, "mqtt", a.listeners["mqtt"]) })
+	a.serveHTTP(group, serving, "http", a.api)
+	a.serveHTTP(group, serving, "ws", a.webSockets())
+	if err := a.addresses.write(a.config.Data); err != nil {
+		cancel()
+		return errors.Join(err, group.Wait())
+	}
+	a.ready.Store(true)
+
+	<-serving.Done()
+	a.ready.Store(false)
+	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer done()
+	err := errors.Join(a.life.stop(stopCtx), group.Wait())
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // that is how it was asked to end
+	}
+	a.log.Info("stopped")
+	return err
+}
+
+// serveHTTP serves one HTTP listener until the bridge stops.
+func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string, handler http.Handler) {
+	server := api.NewServer(handler, a.log)
+	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
+	a.life.add(name+" listener", server.Shutdown)
+	group.Go(func() error {
+		if err := server.Serve(a.listeners[name]); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+}
+
+// webSockets is what the WebSocket listener serves.
+func (a *App) webSockets() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/mqtt", a.api.Guard().Wrap(a.broker.WebSocket("ws")))
+	mux.Handle("/ws", a.api.WebSocket())
+	return mux
+}
+
+// listen opens the listeners, so that port conflicts show before anything else
+// is started.
+func (a *App) listen(ctx context.Context) error {
+	for _, l := range a.config.listeners() {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		a.listeners[l.name] = listener
+		a.life.add(l.name+" socket", func(context.Context) error {
+			if err := listener.Close(); !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	a.addresses = Addresses{
+		MQTT: a.listeners["mqtt"].Addr().String(),
+		HTTP: a.listeners["http"].Addr().String(),
+		WS:   a.listeners["ws"].Addr().String(),
+	}
+	return nil
+}
+
+func (a *App) limits() protocol.Limits {
+	return protocol.Limits{MaxBytes: a.config.Limits.Payload, MaxDepth: a.config.Limits.Depth}
+}

@@ -1,0 +1,234 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aibridge/aibridge/api"
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/mqttdoor"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/registry/schema"
+	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/task"
+)
+
+// roomAroundPayload is what an MQTT packet may have beyond the envelope: the
+// topic and the properties.
+const roomAroundPayload = 64 << 10
+
+// build puts the parts together. Each is noted in the lifecycle as soon as it
+// runs, so that the order here is the order of starting, and backwards that
+// of stopping.
+func (a *App) build(ctx context.Context) error {
+	tracer, flush, err := newTracer(ctx, a.config, a.version)
+	if err != nil {
+		return err
+	}
+	a.life.add("traces", flush)
+	if err := a.listen(ctx); err != nil {
+		return err
+	}
+	if err := a.openState(ctx); err != nil {
+		return err
+	}
+
+	topics := protocol.NewTopics(a.config.Root)
+	mqtt := &mqttSide{topics: topics, log: a.log}
+	keys := store.NewTable[security.Key](a.store, "key")
+	namespaces := newReplayTable(store.NewTable[commands.Namespace](a.store, "namespace"))
+	tasks := task.New(task.Options{
+		Tasks:    store.NewTable[task.Task](a.store, "task"),
+		Publish:  mqtt.publishTaskEvent,
+		BridgeID: a.config.ID,
+		Log:      a.log,
+	})
+	agents, err := registry.New(registry.Options{
+		Agents:       store.NewTable[registry.Agent](a.store, "agent"),
+		Skills:       store.NewTable[registry.SkillRecord](a.store, "skill"),
+		Resources:    store.NewTable[registry.ResourceRecord](a.store, "resource"),
+		Publisher:    mqtt,
+		Topics:       topics,
+		BridgeID:     a.config.ID,
+		Limits:       a.limits(),
+		AllowPrivate: a.config.Skills.AllowPrivate,
+		Disconnect:   mqtt.disconnect,
+		Log:          a.log,
+		Tracer:       tracer,
+		Registerer:   a.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	mqtt.registry = agents
+	if err := a.store.Load(ctx); err != nil {
+		return err
+	}
+	if err := a.openSecurity(ctx, keys, topics, mqtt); err != nil {
+		return err
+	}
+
+	set, err := commands.NewSet(append(gather(agents, tasks), a.commands...)...)
+	if err != nil {
+		return err
+	}
+	if err := a.openBroker(mqtt); err != nil {
+		return err
+	}
+	a.runRegistry(agents)
+	if err := tasks.Recover(ctx); err != nil {
+		return err
+	}
+	a.life.add("tasks", tasks.Close)
+	a.router = commands.NewRouter(set, commands.RouterOptions{
+		Authorizer:  security.Authorizer{},
+		Claims:      a.store.Claims(),
+		Tasks:       tasks,
+		Extensions:  a.extensions,
+		Forwarder:   agents,
+		Namespaces:  namespaces,
+		Schemas:     compileSchema,
+		BridgeID:    a.config.ID,
+		Workers:     a.config.Limits.Workers,
+		MaxInFlight: a.config.Limits.InFlight,
+		Limits:      a.limits(),
+		Log:         a.log,
+		Tracer:      tracer,
+		Registerer:  a.metrics,
+	})
+	a.life.add("commands", a.router.Close)
+	mqtt.door = mqttdoor.New(mqttdoor.Options{
+		Router:     a.router,
+		Publisher:  a.broker,
+		Topics:     topics,
+		BridgeID:   a.config.ID,
+		Limits:     a.limits(),
+		MayRespond: a.rights.MayRespond,
+		Log:        a.log,
+	})
+	return a.openAPI(set)
+}
+
+func (a *App) openState(ctx context.Context) error {
+	nats, err := connect(a.config, a.log)
+	if err != nil {
+		return err
+	}
+	a.life.add("nats", func(context.Context) error { nats.Close(); return nil })
+	if a.store, err = openStore(ctx, nats, a.config, a.log, a.metrics); err != nil {
+		return err
+	}
+	a.life.add("store", func(context.Context) error { a.store.Close(); return nil })
+	return nil
+}
+
+func (a *App) openSecurity(ctx context.Context, keys security.Keys, topics protocol.Topics, mqtt *mqttSide) error {
+	ring, err := security.OpenKeyring(a.config.Data, keys)
+	if err != nil {
+		return err
+	}
+	if !a.config.Dev {
+		made, err := ring.EnsureAdministrator(ctx, a.config.Data, time.Now())
+		if err != nil {
+			return err
+		}
+		if made {
+			a.log.Info("made the administrator's key", "file", AdminKeyFile)
+		}
+	}
+	a.authenticator = security.NewAuthenticator(ring, a.config.Dev)
+	a.rights = security.NewTopicRights(topics, mqtt.owner)
+	return nil
+}
+
+func (a *App) openBroker(mqtt *mqttSide) (err error) {
+	mqtt.authenticator, mqtt.rights = a.authenticator, a.rights
+	a.broker, err = broker.New(broker.Options{
+		Authenticate: mqtt.authenticate,
+		Permissions:  mqtt,
+		Presence:     mqtt,
+		Log:          a.log,
+		MaxPacket:    a.config.Limits.Payload + roomAroundPayload,
+	})
+	if err != nil {
+		return err
+	}
+	mqtt.broker = a.broker
+	a.broker.Handle(mqtt.topics.BridgeRequest(), mqtt.request)
+	a.broker.Handle(mqtt.topics.AgentResponse("+"), mqtt.response)
+	a.life.add("broker", a.broker.Close)
+	return nil
+}
+
+func (a *App) runRegistry(agents *registry.Service) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- agents.Run(ctx) }()
+	a.life.add("registry", func(context.Context) error {
+		cancel()
+		return <-done
+	})
+}
+
+func (a *App) openAPI(set *commands.Set) (err error) {
+	a.api, err = api.New(api.Options{
+		Router:         a.router,
+		Set:            set,
+		Authenticate:   a.authenticator.Request,
+		Ready:          a.readiness,
+		Metrics:        a.metrics,
+		AllowedHosts:   a.config.Hosts,
+		AllowedOrigins: a.config.Origins,
+		Limits:         a.limits(),
+		BridgeID:       a.config.ID,
+		Log:            a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.life.add("api", a.api.Close)
+	return nil
+}
+
+func (a *App) readiness(context.Context) error {
+	if !a.ready.Load() {
+		return errors.New("starting or stopping")
+	}
+	return nil
+}
+
+// gather lists every command of the bridge.
+func gather(agents *registry.Service, tasks *task.Service) []commands.Command {
+	all := commands.Builtin()
+	all = append(all, agents.Commands()...)
+	return append(all, tasks.Commands()...)
+}
+
+// Commands are the commands that this version understands, for descriptions
+// and help: they cannot be run.
+func Commands() *commands.Set {
+	set, err := commands.NewSet(gather(new(registry.Service), new(task.Service))...)
+	if err != nil {
+		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them
+	}
+	return set
+}
+
+// compileSchema compiles a schema that came from an agent.
+func compileSchema(text json.RawMessage) (func(json.RawMessage) error, error) {
+	source, err := schema.NewSource(text)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := schema.Compile(source)
+	if err != nil {
+		return nil, err
+	}
+	return compiled.Check, nil
+}

@@ -1,0 +1,14 @@
+package app
+
+import "github.com/aibridge/aibridge/commands"
+
+// WithExtensions adds extensions of the router: parsers, permission checks,
+// message processors and an error handler (source §8.2). They are for those
+// who build a bridge of their own around this package; extensions in other
+// processes register with command.register.
+func WithExtensions(e commands.Extensions) Option { return func(a *App) { a.extensions = e } }
+
+// WithCommands adds commands beside the bridge's own.
+func WithCommands(c ...commands.Command) Option {
+	return func(a *App) { a.commands = append(a.commands, c...) }
+}

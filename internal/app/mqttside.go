@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/mqttdoor"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/security"
+)
+
+// An mqttSide is what stands between the broker, which knows nothing of
+// agents, and the parts that know nothing of MQTT. It only translates.
+type mqttSide struct {
+	topics        protocol.Topics
+	log           *slog.Logger
+	broker        *broker.Broker
+	door          *mqttdoor.Door
+	registry      *registry.Service
+	authenticator *security.Authenticator
+	rights        *security.TopicRights
+
+	clients sync.Map // of *broker.Client by client id, while connected
+}
+
+func (m *mqttSide) authenticate(ctx context.Context, shown broker.Credentials) (*protocol.Principal, error) {
+	return m.authenticator.Password(ctx, shown.Username, shown.Password, addressOf(shown.Remote))
+}
+
+func addressOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr()
+	}
+	if a == nil {
+		return netip.Addr{}
+	}
+	from, _ := netip.ParseAddrPort(a.String())
+	return from.Addr()
+}
+
+// owner is the principal whose client uses an id right now.
+func (m *mqttSide) owner(clientID string) (string, bool) {
+	c, ok := m.clients.Load(clientID)
+	if !ok {
+		return "", false
+	}
+	return c.(*broker.Client).Principal.ID, true
+}
+
+// MayPublish implements [broker.Permissions].
+func (m *mqttSide) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
+	return broker.Verdict(m.rights.MayPublish(c.Principal, topic, retain))
+}
+
+// MaySubscribe implements [broker.Permissions].
+func (m *mqttSide) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
+	return broker.Verdict(m.rights.MaySubscribe(c.Principal, filter))
+}
+
+// Connected implements [broker.Presence].
+func (m *mqttSide) Connected(c *broker.Client) {
+	m.clients.Store(c.ID, c)
+	m.registry.Connected(c, c.ID, c.Principal)
+}
+
+// Disconnected implements [broker.Presence].
+func (m *mqttSide) Disconnected(c *broker.Client, reason string) {
+	m.clients.CompareAndDelete(c.ID, c)
+	m.registry.Disconnected(c, reason)
+}
+
+// Subscribed implements [broker.Presence].
+func (m *mqttSide) Subscribed(c *broker.Client, filter string) { m.registry.Subscribed(c, filter) }
+
+// Unsubscribed implements [broker.Presence].
+func (m *mqttSide) Unsubscribed(c *broker.Client, filter string) { m.registry.Unsubscribed(c, filter) }
+
+// request takes a command.
+func (m *mqttSide) request(p *broker.Publication) { m.door.Request(p) }
+
+// response takes what an agent answers.
+func (m *mqttSide) response(p *broker.Publication) {
+	m.registry.Answer(p.Topic, p.Client.Principal, p.Payload, p.CorrelationData)
+}
+
+// disconnect ends a connection whose agent was taken over by another client.
+// A connection that has been replaced meanwhile is left alone.
+func (m *mqttSide) disconnect(conn any, reason string) {
+	c := conn.(*broker.Client)
+	if current, ok := m.clients.Load(c.ID); ok && current == conn {
+		go m.broker.Disconnect(c.ID, 0x8E, reason) // 0x8E: session taken over
+	}
+}
+
+// Publish implements [registry.Publisher].
+func (m *mqttSide) Publish(topic string, payload []byte, o registry.PublishOptions) (int, error) {
+	message := broker.Message{
+		Topic:           topic,
+		Payload:         payload,
+		QoS:             o.QoS,
+		Retain:          o.Retain,
+		Expiry:          o.Expiry,
+		ContentType:     o.ContentType,
+		ResponseTopic:   o.ResponseTopic,
+		CorrelationData: o.CorrelationData,
+	}
+	for _, p := range o.UserProperties {
+		message.UserProperties = append(message.UserProperties, broker.UserProperty{Key: p[0], Value: p[1]})
+	}
+	return m.broker.Publish(message)
+}
+
+// publishTaskEvent tells an event of a task on its topic.
+func (m *mqttSide) publishTaskEvent(id protocol.TaskID, e *protocol.Event) {
+	if _, err := m.broker.Publish(broker.Message{
+		Topic:       m.topics.TaskEvent(id),
+		Payload:     e.Append(nil),
+		QoS:         1,
+		ContentType: "application/json",
+	}); err != nil {
+		m.log.Warn("an event of a task is not published", "task", id, "error", err)
+	}
+}

@@ -1,0 +1,124 @@
+// Package bridgetest starts whole bridges in process, on loopback and with
+// ports the system chooses, and speaks to them as devices and callers do.
+package bridgetest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/app"
+)
+
+// A Node is a running bridge.
+type Node struct {
+	app.Addresses
+	Config app.Config
+
+	stop func()
+	done chan error
+}
+
+// Start runs a bridge until the test ends. By default it lets everybody in
+// and keeps its state in a folder of the test's own.
+func Start(t testing.TB, change ...func(*app.Config)) *Node {
+	t.Helper()
+	config := app.DefaultConfig()
+	config.Data = t.TempDir()
+	config.Dev = true
+	config.MQTT, config.HTTP, config.WS = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	for _, f := range change {
+		f(&config)
+	}
+	n := &Node{Config: config}
+	n.start(t)
+	t.Cleanup(func() { n.Stop(t) })
+	return n
+}
+
+func (n *Node) start(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	bridge, err := app.New(ctx, n.Config, app.WithLogger(slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	if err != nil {
+		cancel()
+		t.Fatalf("start the bridge: %v", err)
+	}
+	n.Addresses, n.stop, n.done = bridge.Addresses(), cancel, make(chan error, 1)
+	go func() { n.done <- bridge.Run(ctx) }()
+}
+
+// Stop ends the bridge in an orderly way. A second call does nothing.
+func (n *Node) Stop(t testing.TB) {
+	t.Helper()
+	if n.stop == nil {
+		return
+	}
+	n.stop()
+	n.stop = nil
+	select {
+	case err := <-n.done:
+		if err != nil {
+			t.Errorf("the bridge ended with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the bridge does not stop")
+	}
+}
+
+// Restart stops the bridge and starts it again on the same data and the same
+// addresses.
+func (n *Node) Restart(t testing.TB) {
+	t.Helper()
+	n.Stop(t)
+	n.Config.MQTT, n.Config.HTTP, n.Config.WS = n.MQTT, n.HTTP, n.WS
+	n.start(t)
+}
+
+// MQTTURL is where clients connect.
+func (n *Node) MQTTURL() string { return "mqtt://" + n.MQTT }
+
+// HTTPURL is a path on the HTTP door.
+func (n *Node) HTTPURL(path string) string { return "http://" + n.HTTP + path }
+
+// Dial connects the SDK, until the test ends.
+func (n *Node) Dial(t testing.TB, opts ...client.Option) *client.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, n.MQTTURL(), opts...)
+	if err != nil {
+		t.Fatalf("dial: %v", err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Eventually polls until the condition holds, and fails after ten seconds.
+func Eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if condition() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) // the pace of the poll, not a wait for luck
+	}
+	t.Fatalf("never: %s", what)
+}
+
+// HTTPClient is a client without idle connections left behind.
+func HTTPClient(t testing.TB) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+}
+
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Logf("%s", p)
+	return len(p), nil
+}
