@@ -2,6 +2,8 @@ package end
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
@@ -9,6 +11,11 @@ import (
 
 // bridge is what the runtime needs of the connection to one.
 type bridge interface {
+	// ended is closed when there will be no connection any more; lost says
+	// why.
+	ended() <-chan struct{}
+	lost() error
+
 	// registered lists the skills the bridge knows of the agent, from an
 	// earlier run.
 	registered(ctx context.Context) ([]protocol.SkillID, error)
@@ -31,6 +38,15 @@ type connection struct {
 
 func newConnection(c *client.Client, agent protocol.AgentID) *connection {
 	return &connection{client: c, agent: agent, served: map[protocol.SkillID]*client.ServedSkill{}}
+}
+
+func (c *connection) ended() <-chan struct{} { return c.client.Done() }
+
+func (c *connection) lost() error {
+	if err := c.client.Err(); err != nil {
+		return fmt.Errorf("the connection to the bridge ended: %w", err)
+	}
+	return errors.New("the client was closed")
 }
 
 func (c *connection) registered(ctx context.Context) ([]protocol.SkillID, error) {

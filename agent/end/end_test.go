@@ -33,6 +33,9 @@ type fakeBridge struct {
 	known  []protocol.SkillID
 }
 
+func (b *fakeBridge) ended() <-chan struct{} { return nil }
+func (b *fakeBridge) lost() error            { return nil }
+
 func (b *fakeBridge) registered(context.Context) ([]protocol.SkillID, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,7 +27,8 @@ type Options struct {
 	Log     *slog.Logger       // slog.Default
 }
 
-// Run serves the skills of a directory until ctx ends. Before it returns it
+// Run serves the skills of a directory until ctx ends, or the client does,
+// which is an error. Before it returns it
 // waits for the scripts that run, and ends those that take longer than
 // Options.Drain. The skills stay registered: the bridge shows them as offline.
 func Run(ctx context.Context, o Options) error {
@@ -57,6 +58,14 @@ func run(ctx context.Context, o Options, to bridge) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return library.Watch(running, o.Watch, a.changed) })
 	group.Go(func() error { a.keepOffers(running, to); return nil })
+	group.Go(func() error {
+		select {
+		case <-to.ended():
+			return to.lost()
+		case <-running.Done():
+			return nil
+		}
+	})
 	err = group.Wait()
 	a.drain()
 	return err
