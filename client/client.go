@@ -1,0 +1,151 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/eclipse/paho.golang/autopaho"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Client is a connection to a bridge that restores itself.
+type Client struct {
+	options options
+	topics  protocol.Topics
+	log     *slog.Logger
+
+	ctx    context.Context // ends when the client does, with the reason as its cause
+	cancel context.CancelCauseFunc
+	mqtt   *autopaho.ConnectionManager // ends with ctx
+	tasks  sync.WaitGroup              // goroutines that end with ctx
+
+	established atomic.Bool // whether there was a connection ever
+
+	inbox         *inbox
+	cache         *cache
+	subscriptions *subscriptions
+	server        *server // nil without an agent
+
+	mu      sync.Mutex
+	link    *link         // the current connection, nil without one
+	changed chan struct{} // closed when link changes
+	refusal error         // why the last attempt to connect failed
+}
+
+// errClosed is why nothing works after Close.
+var errClosed = errors.New("the client is closed")
+
+// Dial connects to a bridge at mqtt://host:port, mqtts://, ws:// or wss://.
+// It tries again until ctx ends, unless the bridge refuses what the client
+// shows: credentials and client ids do not get better. ctx bounds only this;
+// the connection lives until [Client.Close].
+func Dial(ctx context.Context, address string, opts ...Option) (*Client, error) {
+	var o options
+	for _, set := range opts {
+		set(&o)
+	}
+	o.setDefaults()
+	server, err := checkDial(address, &o)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		options: o,
+		topics:  protocol.NewTopics(o.root),
+		log:     o.log,
+		inbox:   newInbox(),
+		changed: make(chan struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.subscriptions = newSubscriptions(c)
+	if o.cache {
+		c.cache = newCache()
+	}
+	if o.agent != nil {
+		c.server = newServer(c)
+	}
+	if err := c.connect(server); err != nil {
+		c.cancel(err)
+		return nil, protocol.Wrap(protocol.Internal, err, "the client cannot start")
+	}
+	if _, err := c.online(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func checkDial(address string, o *options) (*url.URL, error) {
+	server, err := url.Parse(address)
+	if err != nil || server.Host == "" {
+		return nil, protocol.InvalidParam("address", fmt.Sprintf("must be a URL such as mqtt://127.0.0.1:1883, is %q", address))
+	}
+	switch server.Scheme {
+	case "mqtt", "tcp", "mqtts", "tls", "ssl", "ws", "wss":
+	default:
+		return nil, protocol.InvalidParam("address", fmt.Sprintf("scheme must be mqtt, mqtts, ws or wss, is %q", server.Scheme))
+	}
+	if reason := protocol.ClientID("").Rule().Check(o.clientID); reason != "" {
+		return nil, protocol.InvalidParam("client id", reason)
+	}
+	if o.agent != nil {
+		if reason := o.agent.ID.Rule().Check(string(o.agent.ID)); reason != "" {
+			return nil, protocol.InvalidParam("agent id", reason)
+		}
+	}
+	return server, nil
+}
+
+// ID is the MQTT client id.
+func (c *Client) ID() string { return c.options.clientID }
+
+// Topics are the topics of the bridge.
+func (c *Client) Topics() protocol.Topics { return c.topics }
+
+// Done is closed when the client has ended: by [Client.Close], or because
+// another client took its id over. [Client.Err] says why.
+func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Err is why the client has ended, nil while it has not and after
+// [Client.Close].
+func (c *Client) Err() error {
+	if cause := context.Cause(c.ctx); !errors.Is(cause, errClosed) {
+		return cause
+	}
+	return nil
+}
+
+// spawn runs f as one of the client's goroutines. f ends with c.ctx.
+func (c *Client) spawn(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() == nil {
+		c.tasks.Go(f)
+	}
+}
+
+// Close ends the client. Invocations at work are cancelled and answered with
+// 5002; Close waits a few seconds for them. Registrations stay, the agent goes
+// offline.
+func (c *Client) Close() error {
+	if c.server != nil {
+		c.server.close()
+	}
+	c.cancel(errClosed)
+	c.mu.Lock() // who spawns holds it, and finds the context ended from here on
+	c.mu.Unlock()
+	select {
+	case <-c.mqtt.Done():
+	case <-time.After(closeTimeout):
+		return errors.New("the connection does not end")
+	}
+	c.tasks.Wait()
+	return nil
+}

@@ -1,0 +1,343 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+const (
+	// maxRemembered bounds the invocations whose answers are kept for
+	// repeats, the oldest going first.
+	maxRemembered = 1024
+
+	// acceptAfter is how long work may take before its acceptance is told:
+	// an answer that follows at once says it as well.
+	acceptAfter = 200 * time.Millisecond
+
+	// maxSending bounds the refusals and repeated answers on their way.
+	maxSending = 256
+
+	// answerTimeout is how long an answer is tried to be sent, beyond the
+	// invocation's own deadline.
+	answerTimeout = 5 * time.Second
+)
+
+// Jobs are the invocations an agent runs and has run. Each id is run once.
+type jobs struct {
+	server *server
+	slots  chan struct{} // one for each handler at work
+
+	mu      sync.Mutex
+	closed  bool
+	open    int // running and waiting
+	sending int // answers to others than these
+	byID    map[string]*job
+	order   []string // ids of byID, oldest first
+	running sync.WaitGroup
+}
+
+// A job is one invocation, from its arrival until its answer is forgotten.
+type job struct {
+	in          *Invocation
+	correlation []byte
+	cancel      context.CancelCauseFunc
+	answer      []byte // the response envelope; nil while at work
+
+	mu       sync.Mutex // orders what is sent for the job
+	seq      uint64
+	accepted bool
+	done     bool
+}
+
+func newJobs(s *server) *jobs {
+	return &jobs{
+		server: s,
+		slots:  make(chan struct{}, s.client.options.concurrency),
+		byID:   make(map[string]*job),
+	}
+}
+
+// start runs a handler for an invocation, unless its id was seen before: then
+// the answer is sent again, or will be when there is one.
+func (x *jobs) start(in *Invocation, m *Message, handle Handler) {
+	j := &job{in: in, correlation: m.CorrelationData}
+	// The client's context does not end work: close does, with a reason.
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(x.server.client.ctx), in.Deadline)
+	ctx, j.cancel = context.WithCancelCause(withInvocation(ctx, in))
+	in.emit = func(name string, data any) { x.emit(j, name, data) }
+
+	switch x.admit(j) {
+	case admitted:
+		go func() {
+			defer x.running.Done()
+			defer cancel()
+			x.run(ctx, j, handle)
+		}()
+		return
+	case repeated:
+	case overloaded:
+		x.refuse(&protocol.Request{ID: in.ID, Metadata: protocol.Metadata{TraceID: in.TraceID}}, m,
+			protocol.BusyFor(time.Second, "the agent has too much to do"))
+	case stopping:
+		x.refuse(&protocol.Request{ID: in.ID, Metadata: protocol.Metadata{TraceID: in.TraceID}}, m, errStopping)
+	}
+	cancel()
+}
+
+type admission uint8
+
+const (
+	admitted admission = iota
+	repeated
+	overloaded
+	stopping
+)
+
+func (x *jobs) admit(j *job) admission {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if known := x.byID[j.in.ID]; known != nil {
+		if known.answer != nil {
+			x.sendLater(known.answer, j.correlation, time.Now().Add(answerTimeout))
+		}
+		return repeated
+	}
+	if x.closed {
+		return stopping
+	}
+	if x.open >= cap(x.slots)+x.server.client.options.queue {
+		return overloaded
+	}
+	x.remember(j)
+	x.open++
+	x.running.Add(1)
+	return admitted
+}
+
+// remember keeps a job for repeats of its id.
+func (x *jobs) remember(j *job) {
+	if len(x.order) >= maxRemembered+cap(x.slots)+x.server.client.options.queue {
+		delete(x.byID, x.order[0])
+		x.order = x.order[1:]
+	}
+	x.byID[j.in.ID] = j
+	x.order = append(x.order, j.in.ID)
+}
+
+// run waits for a slot, runs the handler and sends the answer.
+func (x *jobs) run(ctx context.Context, j *job, handle Handler) {
+	var result any
+	err := error(nil)
+	select {
+	case x.slots <- struct{}{}:
+		result, err = x.work(ctx, j, handle)
+		<-x.slots
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	x.mu.Lock()
+	x.open--
+	x.mu.Unlock()
+
+	var rejected *rejection
+	if errors.As(err, &rejected) {
+		x.reject(j, rejected.reason)
+		return
+	}
+	response := x.response(ctx, j, result, err)
+	answer := response.Append(nil)
+	j.mu.Lock()
+	j.done = true
+	j.mu.Unlock()
+	x.mu.Lock()
+	j.answer = answer
+	x.mu.Unlock()
+	x.send(answer, j.correlation, j.in.Deadline.Add(answerTimeout))
+}
+
+func (x *jobs) work(ctx context.Context, j *job, handle Handler) (result any, err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	accept := time.AfterFunc(acceptAfter, func() { x.accept(j) })
+	defer accept.Stop()
+	defer func() {
+		if p := recover(); p != nil {
+			x.server.client.log.Error("skill handler panicked", "skill", j.in.SkillID, "capability", j.in.CapabilityID,
+				"trace", j.in.TraceID, "panic", p, "stack", string(debug.Stack()))
+			err = protocol.Errorf(protocol.Internal, "the skill failed")
+		}
+	}()
+	return handle(ctx, j.in)
+}
+
+func (x *jobs) response(ctx context.Context, j *job, result any, err error) *protocol.Response {
+	response := &protocol.Response{
+		Version:   protocol.Version,
+		ID:        j.in.ID,
+		Timestamp: time.Now().UnixMilli(),
+		Metadata:  protocol.Metadata{SenderID: string(x.server.agent.ID), TraceID: j.in.TraceID},
+	}
+	if err == nil {
+		response.Result, err = json.Marshal(result)
+		if err == nil && result == nil {
+			response.Result = nil // {} on the wire
+		}
+	}
+	if err != nil {
+		var known *protocol.Error
+		if ctx.Err() != nil && (!errors.As(err, &known) || known.Code == protocol.Cancelled) {
+			err = context.Cause(ctx) // why it was made to stop, not how it took it
+		}
+		response.Result, response.Err = nil, protocol.AsError(err)
+		if response.Err.Code == protocol.Internal {
+			x.server.client.log.Error("skill failed", "skill", j.in.SkillID, "capability", j.in.CapabilityID, "trace", j.in.TraceID, "error", err)
+		}
+	}
+	return response
+}
+
+// cancel makes an invocation stop, as the bridge asks for: task_id is its id.
+// One that has not arrived yet is not run when it does.
+func (x *jobs) cancel(request *protocol.Request) {
+	var p struct {
+		TaskID string `json:"task_id"`
+		Reason string `json:"reason"`
+	}
+	if json.Unmarshal(request.Params, &p) != nil || p.TaskID == "" {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if j := x.byID[p.TaskID]; j != nil {
+		if j.cancel != nil {
+			j.cancel(protocol.Errorf(protocol.Cancelled, "cancelled: %s", p.Reason))
+		}
+		return
+	}
+	x.remember(&job{in: &Invocation{ID: p.TaskID}})
+}
+
+// refuse answers a request that is no job.
+func (x *jobs) refuse(request *protocol.Request, m *Message, err *protocol.Error) {
+	response := request.Answer(string(x.server.agent.ID), time.Now())
+	response.Err = err
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sendLater(response.Append(nil), m.CorrelationData, time.Now().Add(answerTimeout))
+}
+
+// reject tells that an invocation will not be run, which ends it.
+func (x *jobs) reject(j *job, reason string) {
+	x.emit(j, "task.rejected", map[string]any{"reason": reason})
+	j.mu.Lock()
+	j.done = true
+	j.mu.Unlock()
+}
+
+// accept tells that an invocation is at work.
+func (x *jobs) accept(j *job) { x.emit(j, "task.accepted", struct{}{}) }
+
+// emit sends an event about a job that is at work, its acceptance first. It
+// is sent at most once and not waited for.
+func (x *jobs) emit(j *job, name string, data any) {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		x.server.client.log.Warn("event not sent", "event", name, "error", err)
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.done || j.accepted && name == "task.accepted" {
+		return
+	}
+	if !j.accepted && name != "task.rejected" && name != "task.accepted" {
+		x.event(j, "task.accepted", []byte("{}"))
+	}
+	j.accepted = true
+	x.event(j, name, raw)
+}
+
+func (x *jobs) event(j *job, name string, data []byte) {
+	j.seq++
+	event := protocol.Event{
+		Version: protocol.Version, ID: j.in.ID, Timestamp: time.Now().UnixMilli(),
+		Name: name, Seq: j.seq, Data: data,
+		Metadata: protocol.Metadata{SenderID: string(x.server.agent.ID), TraceID: j.in.TraceID},
+	}
+	if l := x.server.client.current(); l != nil {
+		_ = x.publish(l.ctx, l, &Message{Payload: event.Append(nil), CorrelationData: j.correlation})
+	}
+}
+
+// sendLater sends an answer without waiting; x.mu is held. With too many on
+// their way it drops the answer: the bridge's deadline will have to do.
+func (x *jobs) sendLater(answer, correlation []byte, until time.Time) {
+	if x.sending >= maxSending {
+		return
+	}
+	x.sending++
+	go func() {
+		x.send(answer, correlation, until)
+		x.mu.Lock()
+		x.sending--
+		x.mu.Unlock()
+	}()
+}
+
+// send sends an answer, over the next connection if need be.
+func (x *jobs) send(answer, correlation []byte, until time.Time) {
+	c := x.server.client
+	ctx, cancel := context.WithDeadline(c.ctx, until)
+	defer cancel()
+	m := &Message{Payload: answer, QoS: 1, CorrelationData: correlation}
+	for attempt := 1; ; attempt++ {
+		l, err := c.online(ctx)
+		if err == nil {
+			err = x.publish(ctx, l, m)
+		}
+		var refused *protocol.Error
+		switch {
+		case err == nil || c.ctx.Err() != nil:
+			return
+		case errors.As(err, &refused) || sleep(ctx, backoff(attempt, maxBackoff)) != nil:
+			c.log.Warn("answer not sent", "agent", x.server.agent.ID, "error", err)
+			return
+		}
+	}
+}
+
+// publish publishes on the agent's response topic.
+func (x *jobs) publish(ctx context.Context, l *link, m *Message) error {
+	m.Topic = x.server.client.topics.AgentResponse(x.server.agent.ID)
+	m.ContentType = contentJSON
+	m.UserProperties = []UserProperty{{"version", protocol.Version}}
+	return x.server.client.send(ctx, l, m)
+}
+
+// close stops taking invocations, cancels those at work and waits for them.
+func (x *jobs) close(patience time.Duration) {
+	x.mu.Lock()
+	if !x.closed {
+		x.closed = true
+		for _, j := range x.byID {
+			if j.cancel != nil && j.answer == nil {
+				j.cancel(errStopping)
+			}
+		}
+	}
+	x.mu.Unlock()
+	done := make(chan struct{})
+	go func() { x.running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		x.server.client.log.Warn("handlers do not stop")
+	}
+}

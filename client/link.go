@@ -1,0 +1,258 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"time"
+
+	"github.com/eclipse/paho.golang/autopaho"
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	packetTimeout  = 10 * time.Second // for the bridge to acknowledge a packet
+	closeTimeout   = 5 * time.Second
+)
+
+// A link is one connection. It ends; the client makes another.
+type link struct {
+	ctx    context.Context // ends when the connection is lost
+	cancel context.CancelFunc
+	ready  chan struct{} // closed when the client's subscriptions stand
+}
+
+// reasonTakenOver is what a client is told whose id another one uses now.
+const reasonTakenOver = 0x8E
+
+// connect starts the connection manager. It goes on until c.ctx ends.
+func (c *Client) connect(server *url.URL) error {
+	config := autopaho.ClientConfig{
+		ServerUrls:                    []*url.URL{server},
+		TlsCfg:                        c.options.tls,
+		KeepAlive:                     uint16(min(max(c.options.keepAlive/time.Second, 1), math.MaxUint16)),
+		CleanStartOnInitialConnection: true,
+		ConnectTimeout:                connectTimeout,
+		ConnectUsername:               c.options.username,
+		ConnectPassword:               c.options.password,
+		ReconnectBackoff: func(attempt int) time.Duration {
+			if attempt == 0 && !c.established.Load() {
+				return 0
+			}
+			return backoff(attempt, 30*time.Second)
+		},
+		OnConnectionUp: func(m *autopaho.ConnectionManager, _ *paho.Connack) {
+			c.established.Store(true)
+			c.connected(m)
+		},
+		OnConnectionDown: func() bool { c.disconnected(); return true },
+		OnConnectError:   c.refused,
+		ClientConfig: paho.ClientConfig{
+			ClientID:           c.options.clientID,
+			PacketTimeout:      packetTimeout,
+			OnPublishReceived:  []func(paho.PublishReceived) (bool, error){c.received},
+			OnServerDisconnect: c.dismissed,
+		},
+	}
+	var err error
+	c.mqtt, err = autopaho.NewConnection(c.ctx, config)
+	return err
+}
+
+// connected begins a link. It must not block.
+func (c *Client) connected(m *autopaho.ConnectionManager) {
+	l := &link{ready: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(c.ctx)
+	c.setLink(l)
+	c.spawn(func() { c.establish(m, l) })
+}
+
+func (c *Client) disconnected() {
+	c.log.Info("connection to the bridge lost")
+	c.setLink(nil)
+	if c.cache != nil {
+		c.cache.suspend()
+	}
+}
+
+func (c *Client) setLink(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil {
+		c.link.cancel()
+	}
+	c.link = l
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// refused notes why a connection could not be made.
+func (c *Client) refused(err error) {
+	refusal, final := connectError(err)
+	c.log.Info("connection to the bridge failed", "error", refusal)
+	c.mu.Lock()
+	c.refusal = refusal
+	c.mu.Unlock()
+	if final && !c.established.Load() { // later it may pass
+		c.cancel(refusal)
+	}
+}
+
+// connectError is a failed attempt as callers see it, and whether the next one
+// will fail as well.
+func connectError(err error) (refusal *protocol.Error, final bool) {
+	var denied *autopaho.ConnackError
+	if !errors.As(err, &denied) {
+		return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge cannot be reached: "+err.Error()), false
+	}
+	code := map[byte]protocol.Code{
+		0x85: protocol.InvalidParameter,
+		0x86: protocol.CredentialInvalid,
+		0x87: protocol.PermissionDenied,
+		0x8A: protocol.PermissionDenied,
+		0x8C: protocol.CredentialInvalid,
+	}[denied.ReasonCode]
+	text := denied.Reason
+	if text == "" {
+		text = fmt.Sprintf("reason %#x", denied.ReasonCode)
+	}
+	if code == "" {
+		return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge refuses connections: "+text), false
+	}
+	return protocol.Wrap(code, err, "the bridge refuses the connection: "+text), true
+}
+
+// dismissed ends the client if another one took its id over: to reconnect
+// would only throw the other one out.
+func (c *Client) dismissed(d *paho.Disconnect) {
+	text := ""
+	if d.Properties != nil {
+		text = d.Properties.ReasonString
+	}
+	c.log.Info("the bridge ended the connection", "reason", fmt.Sprintf("%#x", d.ReasonCode), "text", text)
+	if d.ReasonCode == reasonTakenOver {
+		c.cancel(protocol.Errorf(protocol.InvalidState, "another client uses the id %s", c.options.clientID))
+	}
+}
+
+// establish makes a fresh connection what the last one was.
+func (c *Client) establish(m *autopaho.ConnectionManager, l *link) {
+	for attempt := 1; ; attempt++ {
+		err := c.subscribeAll(l.ctx, m)
+		if err == nil {
+			break
+		}
+		if l.ctx.Err() != nil {
+			return
+		}
+		c.log.Warn("subscriptions not restored", "error", err)
+		if sleep(l.ctx, backoff(attempt, 30*time.Second)) != nil {
+			return
+		}
+	}
+	close(l.ready)
+	if c.server == nil {
+		return
+	}
+	for attempt := 1; c.server.announce(l.ctx) != nil; attempt++ {
+		if sleep(l.ctx, backoff(attempt, 30*time.Second)) != nil {
+			return
+		}
+	}
+}
+
+// subscribeAll subscribes to what the client itself needs and to what its
+// users asked for. Only a refused response topic is an error.
+func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager) error {
+	if err := subscribe(ctx, m, c.topics.ClientResponse(c.ID()), 1); err != nil {
+		return err
+	}
+	if c.cache != nil {
+		if err := subscribe(ctx, m, c.topics.Event("+"), 0); err == nil {
+			c.cache.resume()
+		} else {
+			c.log.Info("answers are not cached", "error", err)
+		}
+	}
+	if c.server != nil && c.server.started() {
+		if err := subscribe(ctx, m, c.topics.AgentRequest(c.options.agent.ID), 1); err != nil {
+			return err
+		}
+	}
+	for filter, qos := range c.subscriptions.filters() {
+		if err := subscribe(ctx, m, filter, qos); err != nil {
+			c.log.Warn("subscription not restored", "filter", filter, "error", err)
+		}
+	}
+	return nil
+}
+
+// online waits for a connection that is ready for use.
+func (c *Client) online(ctx context.Context) (*link, error) {
+	for {
+		c.mu.Lock()
+		l, changed := c.link, c.changed
+		c.mu.Unlock()
+		var ready <-chan struct{}
+		if l != nil {
+			ready = l.ready
+		}
+		select {
+		case <-c.ctx.Done():
+			return nil, c.ended()
+		default:
+		}
+		select {
+		case <-ready:
+			return l, nil
+		case <-changed:
+		case <-ctx.Done():
+			return nil, c.offline(ctx)
+		case <-c.ctx.Done():
+		}
+	}
+}
+
+// current is the connection if it is ready for use now, nil otherwise.
+func (c *Client) current() *link {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link == nil {
+		return nil
+	}
+	select {
+	case <-c.link.ready:
+		return c.link
+	default:
+		return nil
+	}
+}
+
+// offline is the error for a wait for a connection that ctx ended.
+func (c *Client) offline(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return protocol.Wrap(protocol.Cancelled, context.Cause(ctx), "cancelled while not connected to the bridge")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var refusal *protocol.Error
+	if errors.As(c.refusal, &refusal) {
+		return refusal
+	}
+	return protocol.Wrap(protocol.TargetUnavailable, ctx.Err(), "not connected to the bridge")
+}
+
+// ended is the error for what is asked of a client that has ended.
+func (c *Client) ended() error {
+	cause := context.Cause(c.ctx)
+	var known *protocol.Error
+	if errors.As(cause, &known) {
+		return known
+	}
+	return protocol.Wrap(protocol.InvalidState, cause, cause.Error())
+}

@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+const (
+	firstBackoff = 50 * time.Millisecond
+	maxBackoff   = 5 * time.Second
+
+	// maxRepeats bounds how often a command is repeated that the bridge
+	// answered with an error. A lost connection is repeated as long as there
+	// is time.
+	maxRepeats = 4
+
+	// defaultRetryAfter is the pause after a 4008 or 4009 that names none.
+	defaultRetryAfter = 250 * time.Millisecond
+)
+
+// backoff is the pause before an attempt, the first repeat being 1: it doubles
+// up to a limit, and half of it is up to chance, so that clients that failed
+// together do not come back together.
+func backoff(attempt int, limit time.Duration) time.Duration {
+	pause := limit
+	if attempt < 20 {
+		pause = min(firstBackoff<<max(attempt-1, 0), limit)
+	}
+	return pause/2 + rand.N(pause/2+1)
+}
+
+// A lostConnection is a failure of the network: whether the bridge got the
+// request is not known.
+type lostConnection struct{ cause error }
+
+func (e *lostConnection) Error() string { return "connection lost: " + e.cause.Error() }
+func (e *lostConnection) Unwrap() error { return e.cause }
+
+// A repeat is what to do after an error the bridge answered with.
+type repeat struct {
+	again bool
+	pause time.Duration
+	newID bool // a repeat of the same id would be given the same answer
+}
+
+// repeatOf classifies an error by its code (source §15.2): busy answers say
+// that nothing was done and when to come back, so the command is sent anew;
+// where the bridge itself was in trouble something may have been done, so the
+// same request is sent again.
+func repeatOf(err *protocol.Error, attempt int) repeat {
+	if attempt > maxRepeats {
+		return repeat{}
+	}
+	switch err.Code.Retry() {
+	case protocol.RetryAfter:
+		pause := retryAfter(err)
+		return repeat{again: true, pause: pause + rand.N(pause/10+1), newID: true}
+	case protocol.RetryBackoff:
+		return repeat{again: true, pause: backoff(attempt, maxBackoff)}
+	}
+	return repeat{}
+}
+
+// retryAfter is the pause an error asks for.
+func retryAfter(err *protocol.Error) time.Duration {
+	var ms int64
+	switch v := err.Details["retry_after_ms"].(type) {
+	case int64:
+		ms = v
+	case float64:
+		ms = int64(v)
+	}
+	if ms <= 0 {
+		return defaultRetryAfter
+	}
+	return time.Duration(min(ms, protocol.MaxTimeout.Milliseconds())) * time.Millisecond
+}
+
+// sleep pauses until ctx ends, whose error it returns then.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

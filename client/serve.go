@@ -1,0 +1,299 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A ServedSkill is a skill that is registered and answered for.
+type ServedSkill struct {
+	server *server
+	skill  Skill
+}
+
+// ServeSkill registers a skill and runs its handlers for whoever invokes it,
+// until [ServedSkill.Withdraw] or the end of the client. The first skill also
+// registers the agent and starts its heartbeat. A skill that is served already
+// is replaced. ctx bounds the registration only.
+func (c *Client) ServeSkill(ctx context.Context, skill Skill) (*ServedSkill, error) {
+	if c.server == nil {
+		return nil, protocol.Errorf(protocol.InvalidState, "only agents serve skills: dial with client.WithAgent")
+	}
+	if err := skill.check(); err != nil {
+		return nil, err
+	}
+	return c.server.serve(ctx, &ServedSkill{server: c.server, skill: skill})
+}
+
+// ID is the skill's id.
+func (s *ServedSkill) ID() protocol.SkillID { return s.skill.ID }
+
+// Withdraw unregisters the skill. Invocations at work are finished.
+func (s *ServedSkill) Withdraw(ctx context.Context) error {
+	if !s.server.remove(s) {
+		return nil // replaced, or withdrawn before
+	}
+	_, err := Call[struct{}](ctx, s.server.client, "skill.unregister", map[string]any{"skill_id": s.skill.ID})
+	if protocol.CodeOf(err) == protocol.NotFound {
+		return nil
+	}
+	return err
+}
+
+// A server answers for the skills of an agent.
+type server struct {
+	client *Client
+	agent  Agent
+	jobs   *jobs
+
+	registering sync.Mutex // one registration at a time
+
+	mu       sync.Mutex
+	skills   map[protocol.SkillID]*ServedSkill
+	begun    bool
+	interval time.Duration // between heartbeats
+}
+
+// defaultHeartbeat is the interval until the bridge has named one.
+const defaultHeartbeat = 30 * time.Second
+
+func newServer(c *Client) *server {
+	s := &server{client: c, agent: *c.options.agent, skills: make(map[protocol.SkillID]*ServedSkill), interval: defaultHeartbeat}
+	s.jobs = newJobs(s)
+	return s
+}
+
+// started reports whether the client is an agent already.
+func (s *server) started() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun
+}
+
+func (s *server) serve(ctx context.Context, served *ServedSkill) (*ServedSkill, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	previous := s.put(served)
+	s.registering.Lock()
+	defer s.registering.Unlock()
+	if err := s.registerSkill(ctx, served); err != nil {
+		s.restore(served, previous)
+		return nil, err
+	}
+	return served, nil
+}
+
+// begin makes the client an agent: it listens, is registered and is alive.
+func (s *server) begin(ctx context.Context) error {
+	s.registering.Lock()
+	defer s.registering.Unlock()
+	if s.started() {
+		return nil
+	}
+	c := s.client
+	l, err := c.online(ctx)
+	if err != nil {
+		return err
+	}
+	topic := c.topics.AgentRequest(s.agent.ID)
+	s.start(true) // from here on a reconnect subscribes as well
+	if err := subscribe(ctx, c.mqtt, topic, 1); err != nil && l.ctx.Err() == nil {
+		s.start(false)
+		return failed(err)
+	}
+	if err := s.registerAgent(ctx); err != nil {
+		s.start(false)
+		_ = c.unsubscribe(ctx, topic)
+		return err
+	}
+	c.spawn(s.beat)
+	return nil
+}
+
+func (s *server) start(begun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = begun
+}
+
+func (s *server) put(served *ServedSkill) (previous *ServedSkill) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	previous = s.skills[served.skill.ID]
+	s.skills[served.skill.ID] = served
+	return previous
+}
+
+// restore undoes put.
+func (s *server) restore(served, previous *ServedSkill) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.skills[served.skill.ID] != served {
+		return
+	}
+	if previous == nil {
+		delete(s.skills, served.skill.ID)
+		return
+	}
+	s.skills[served.skill.ID] = previous
+}
+
+func (s *server) remove(served *ServedSkill) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.skills[served.skill.ID] != served {
+		return false
+	}
+	delete(s.skills, served.skill.ID)
+	return true
+}
+
+func (s *server) find(id protocol.SkillID) *ServedSkill {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.skills[id]
+}
+
+// announce registers the agent and all skills again, on a fresh connection:
+// the bridge may not be the one it was. The error is one that may pass; what
+// the bridge refuses is logged.
+func (s *server) announce(ctx context.Context) error {
+	if !s.started() {
+		return nil
+	}
+	s.registering.Lock()
+	defer s.registering.Unlock()
+	if err := s.registerAgent(ctx); err != nil {
+		return s.complain(ctx, "agent not registered again", err)
+	}
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.skills))
+	s.mu.Unlock()
+	var failed error
+	for _, served := range all {
+		if s.find(served.skill.ID) != served {
+			continue // withdrawn meanwhile
+		}
+		if err := s.registerSkill(ctx, served); err != nil {
+			failed = errors.Join(failed, s.complain(ctx, "skill not registered again", err, "skill", served.skill.ID))
+		}
+	}
+	return failed
+}
+
+// complain logs what went wrong behind the caller's back, unless the
+// connection went with it, and returns what may pass.
+func (s *server) complain(ctx context.Context, what string, err error, args ...any) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	s.client.log.Error(what, append(args, "agent", s.agent.ID, "error", err)...)
+	if code := protocol.CodeOf(err); code < protocol.VFSUnavailable {
+		return nil // 1xxx to 3xxx stay as they are
+	}
+	return err
+}
+
+type agentParams struct {
+	ID    protocol.AgentID `json:"agent_id"`
+	Type  AgentType        `json:"type"`
+	Name  string           `json:"name,omitempty"`
+	Space protocol.SpaceID `json:"space_id,omitempty"`
+}
+
+func (s *server) registerAgent(ctx context.Context) error {
+	registered, err := Call[struct {
+		Heartbeat int64 `json:"heartbeat_interval"` // seconds
+	}](ctx, s.client, "agent.register", agentParams{s.agent.ID, s.agent.Type, s.agent.Name, s.agent.Space})
+	if err != nil {
+		return err
+	}
+	if registered.Heartbeat > 0 {
+		s.mu.Lock()
+		s.interval = time.Duration(min(registered.Heartbeat, 3600)) * time.Second
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *server) registerSkill(ctx context.Context, served *ServedSkill) error {
+	params := map[string]any{"skill": served.skill.params(), "agent_id": s.agent.ID}
+	if s.agent.Space != "" {
+		params["space_id"] = s.agent.Space
+	}
+	_, err := Call[struct{}](ctx, s.client, "skill.register", params)
+	return err
+}
+
+// beat tells the bridge that the agent is alive until the client ends. An
+// agent that the bridge has forgotten is registered again.
+func (s *server) beat() {
+	ctx := s.client.ctx
+	for {
+		s.mu.Lock()
+		interval := s.interval
+		s.mu.Unlock()
+		if sleep(ctx, interval) != nil {
+			return
+		}
+		_, err := Call[struct{}](ctx, s.client, "agent.heartbeat", map[string]any{"agent_id": s.agent.ID}, WithTimeout(interval))
+		switch {
+		case protocol.CodeOf(err) == protocol.NotFound:
+			_ = s.announce(ctx) // logged; the next heartbeat tries again
+		case err != nil:
+			_ = s.complain(ctx, "heartbeat failed", err)
+		}
+	}
+}
+
+// errStopping is why invocations end when the client does.
+var errStopping = protocol.Errorf(protocol.ShuttingDown, "the agent is shutting down")
+
+// close cancels what is at work and waits for its answers to leave.
+func (s *server) close() { s.jobs.close(closeTimeout) }
+
+// receive takes a message on the agent's request topic. It must not block.
+func (s *server) receive(m *Message) {
+	request, err := protocol.DecodeRequest(m.Payload, protocol.Limits{MaxBytes: max(len(m.Payload), 1)})
+	if err != nil {
+		if request.ID != "" {
+			s.jobs.refuse(request, m, protocol.AsError(err))
+		}
+		return
+	}
+	switch request.Command {
+	case "task.cancel":
+		s.jobs.cancel(request)
+	case "skill.invoke":
+		s.invoke(request, m)
+	default:
+		s.jobs.refuse(request, m, protocol.Errorf(protocol.UnknownCommand, "this agent does not know the command %s", request.Command))
+	}
+}
+
+func (s *server) invoke(request *protocol.Request, m *Message) {
+	in, err := newInvocation(request, m)
+	if err != nil {
+		s.jobs.refuse(request, m, protocol.AsError(err))
+		return
+	}
+	served := s.find(in.SkillID)
+	if served == nil {
+		s.jobs.refuse(request, m, protocol.Errorf(protocol.NotFound, "this agent does not serve the skill %s", in.SkillID))
+		return
+	}
+	for i := range served.skill.Capabilities {
+		if c := &served.skill.Capabilities[i]; c.ID == in.CapabilityID {
+			s.jobs.start(in, m, c.Handler)
+			return
+		}
+	}
+	s.jobs.refuse(request, m, protocol.Errorf(protocol.NotFound, "skill %s has no capability %s", in.SkillID, in.CapabilityID))
+}

@@ -1,0 +1,173 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An AgentType says what an agent is for.
+type AgentType string
+
+// The types of agents.
+const (
+	MCPAgent   AgentType = "mcp_agent"   // brings requests together and talks to models
+	RouteAgent AgentType = "route_agent" // hands commands out to others and gathers their results
+	EndAgent   AgentType = "end_agent"   // does the work
+)
+
+// An Agent is what a client that serves skills is registered as.
+type Agent struct {
+	ID    protocol.AgentID
+	Type  AgentType // EndAgent by default
+	Name  string    // for people
+	Space protocol.SpaceID
+}
+
+// A Skill is what is registered, and served by its capabilities' handlers.
+type Skill struct {
+	ID           protocol.SkillID
+	Name         string // the id by default
+	Description  string
+	Version      string   // three-part; the bridge takes 1.0.0 for none
+	Type         string   // system or custom; the bridge takes custom for none
+	Endpoints    []string // URLs, if it is reached in other ways too
+	Capabilities []Capability
+}
+
+// A Capability is one thing a skill can do.
+type Capability struct {
+	ID           protocol.CapabilityID
+	Name         string
+	Description  string
+	ParamsSchema json.RawMessage // JSON Schema that the bridge checks params against
+	ResultSchema json.RawMessage // JSON Schema that the bridge checks results against
+	Idempotent   bool            // running it twice is as good as once
+	Risk         string          // low, medium or high, for policies
+	Handler      Handler
+}
+
+// A Handler runs one invocation of a capability. Its context ends at the
+// invocation's deadline and when the bridge cancels it. The result is
+// marshalled with encoding/json. A [*protocol.Error] reaches the caller as it
+// is, any other error as 5000 without its text.
+type Handler func(ctx context.Context, in *Invocation) (any, error)
+
+// Handle makes a [Handler] of a function that takes the params as P and
+// returns the result as R. Params that do not fit P are answered with 1001.
+func Handle[P, R any](run func(ctx context.Context, in *Invocation, params P) (R, error)) Handler {
+	return func(ctx context.Context, in *Invocation) (any, error) {
+		var params P
+		if err := json.Unmarshal(in.Params, &params); err != nil {
+			return nil, misfit(err)
+		}
+		return run(ctx, in, params)
+	}
+}
+
+// misfit is the error for params that a handler's type cannot take.
+func misfit(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return protocol.InvalidParam("params", err.Error())
+	}
+	path := "params"
+	if wrong.Field != "" {
+		path += "." + wrong.Field
+	}
+	return protocol.InvalidParam(path, fmt.Sprintf("must be %s, is %s", jsonType(wrong.Type), wrong.Value))
+}
+
+// jsonType names what a Go type is in JSON.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return "a whole number"
+}
+
+// Rejected is what a handler returns to refuse a task before it has begun
+// with it; the bridge may then ask another agent.
+func Rejected(reason string) error { return &rejection{reason} }
+
+type rejection struct{ reason string }
+
+func (r *rejection) Error() string { return "rejected: " + r.reason }
+
+func (s *Skill) check() error {
+	if reason := s.ID.Rule().Check(string(s.ID)); reason != "" {
+		return protocol.InvalidParam("skill.skill_id", reason)
+	}
+	if len(s.Capabilities) == 0 {
+		return protocol.InvalidParam("skill.capabilities", "a skill has at least one")
+	}
+	seen := make(map[protocol.CapabilityID]bool)
+	for i, c := range s.Capabilities {
+		path := fmt.Sprintf("skill.capabilities[%d]", i)
+		if reason := c.ID.Rule().Check(string(c.ID)); reason != "" {
+			return protocol.InvalidParam(path+".capability_id", reason)
+		}
+		if seen[c.ID] {
+			return protocol.InvalidParam(path+".capability_id", fmt.Sprintf("%q is there twice", c.ID))
+		}
+		if c.Handler == nil {
+			return protocol.InvalidParam(path, fmt.Sprintf("%q has no handler", c.ID))
+		}
+		seen[c.ID] = true
+	}
+	return nil
+}
+
+// skillParams is a skill as skill.register takes it.
+type skillParams struct {
+	ID           protocol.SkillID   `json:"skill_id"`
+	Name         string             `json:"name"`
+	Description  string             `json:"description,omitempty"`
+	Version      string             `json:"version,omitempty"`
+	Type         string             `json:"type,omitempty"`
+	Endpoints    []string           `json:"endpoints,omitempty"`
+	Capabilities []capabilityParams `json:"capabilities"`
+}
+
+type capabilityParams struct {
+	ID           protocol.CapabilityID `json:"capability_id"`
+	Name         string                `json:"name,omitempty"`
+	Description  string                `json:"description,omitempty"`
+	ParamsSchema json.RawMessage       `json:"params_schema,omitempty"`
+	ResultSchema json.RawMessage       `json:"result_schema,omitempty"`
+	Idempotent   bool                  `json:"idempotent,omitempty"`
+	Risk         string                `json:"risk,omitempty"`
+}
+
+func (s *Skill) params() skillParams {
+	p := skillParams{
+		ID: s.ID, Name: s.Name, Description: s.Description,
+		Version: s.Version, Type: s.Type, Endpoints: s.Endpoints,
+	}
+	if p.Name == "" {
+		p.Name = string(s.ID)
+	}
+	for _, c := range s.Capabilities {
+		p.Capabilities = append(p.Capabilities, capabilityParams{
+			ID: c.ID, Name: c.Name, Description: c.Description,
+			ParamsSchema: c.ParamsSchema, ResultSchema: c.ResultSchema,
+			Idempotent: c.Idempotent, Risk: c.Risk,
+		})
+	}
+	return p
+}
