@@ -11,6 +11,8 @@ import (
 // run as a task.
 const asyncProperty = `"async":{"type":"boolean","description":"answer at once with a task_id; see task.get"}`
 
+var asyncName = []byte(`"async"`)
+
 // withAsync adds params.async to a schema written by package schema.
 func withAsync(document json.RawMessage) json.RawMessage {
 	const properties = `"properties":{`
@@ -26,7 +28,7 @@ func withAsync(document json.RawMessage) json.RawMessage {
 // cutAsync takes the member async out of checked parameters, so that the
 // command's own parameters are left.
 func cutAsync(params json.RawMessage) (rest json.RawMessage, async bool, err error) {
-	if !bytes.Contains(params, []byte(`async`)) {
+	if !bytes.Contains(params, asyncName) {
 		return params, false, nil
 	}
 	var members map[string]json.RawMessage

@@ -84,12 +84,12 @@ func ends(c byte) bool {
 // text reads a string with its quotes.
 func (w *canonicalWriter) text() []byte {
 	begin := w.pos
-	for w.pos++; w.pos < len(w.src); w.pos++ {
-		switch w.src[w.pos] {
+	for i := begin + 1; i < len(w.src); i++ {
+		switch w.src[i] {
 		case '\\':
-			w.pos++
+			i++
 		case '"':
-			w.pos++
+			w.pos = i + 1
 			return w.src[begin:w.pos]
 		}
 	}

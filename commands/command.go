@@ -107,7 +107,7 @@ func (f *filled[P, R]) run(ctx context.Context, call *Call) (json.RawMessage, er
 	if err != nil && reflect.ValueOf(&result).Elem().IsZero() {
 		return nil, err
 	}
-	written, failed := f.result.Append(nil, &result)
+	written, failed := f.result.Encode(&result)
 	if failed != nil {
 		return nil, protocol.Wrap(protocol.Internal, failed, "the result cannot be written as JSON")
 	}

@@ -136,7 +136,15 @@ func panicked(value any) *protocol.Error {
 	return protocol.Wrap(protocol.Internal, &panicError{value, debug.Stack()}, protocol.Internal.String())
 }
 
-func refused(err error) outcome { return outcome{err: protocol.AsError(err)} }
+func refused(err error) outcome { return outcome{err: asError(err)} }
+
+// asError is protocol.AsError for errors that are mostly nil.
+func asError(err error) *protocol.Error {
+	if err == nil {
+		return nil
+	}
+	return protocol.AsError(err)
+}
 
 // params are the parameters for the command, and whether it is to run as a
 // task.
@@ -217,10 +225,10 @@ func (r *Router) claim(c *Call, hash [32]byte) error {
 		return nil
 	}
 	claim := Claim{Principal: c.Principal.ID, RequestID: c.RequestID, Hash: hash, Expires: c.keep}
-	err := c.Park(c.ctx, func(ctx context.Context) error { return r.opts.Claims.Claim(ctx, claim) })
-	if err != nil {
-		c.unclaimed = true
-	}
+	c.park()
+	defer c.unpark(c.ctx)
+	err := r.opts.Claims.Claim(c.ctx, claim)
+	c.unclaimed = err != nil
 	return err
 }
 
@@ -231,13 +239,17 @@ func (r *Router) execute(ctx context.Context, c *Call, run invocation, params js
 			out = outcome{err: panicked(p)}
 		}
 	}()
-	next := func(ctx context.Context) (json.RawMessage, error) { return run.run(ctx, c) }
-	for i := len(r.opts.Extensions.Processors) - 1; i >= 0; i-- {
-		processor, inner := r.opts.Extensions.Processors[i], next
-		next = func(ctx context.Context) (json.RawMessage, error) { return processor.Process(ctx, c, params, inner) }
+	result, err := process(ctx, r.opts.Extensions.Processors, c, run, params)
+	return outcome{result: result, err: asError(err), warnings: c.warned()}
+}
+
+// process runs the handler inside what is left of the processors.
+func process(ctx context.Context, left []MessageProcessor, c *Call, run invocation, params json.RawMessage) (json.RawMessage, error) {
+	if len(left) == 0 {
+		return run.run(ctx, c)
 	}
-	result, err := next(ctx)
-	return outcome{result: result, err: protocol.AsError(err), warnings: c.warned()}
+	next := func(ctx context.Context) (json.RawMessage, error) { return process(ctx, left[1:], c, run, params) }
+	return left[0].Process(ctx, c, params, next)
 }
 
 // background hands a call to the tasks and answers with the task's id.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -75,11 +76,27 @@ func (c *Codec) Decode(data []byte, into any) error {
 	return err
 }
 
-// Append appends the value that from points to as JSON. Raw JSON in it is
+// Encode writes the value that from points to as JSON. Raw JSON in it is
 // copied unchecked.
-func (c *Codec) Append(dst []byte, from any) ([]byte, error) {
-	return c.root.encode(dst, reflect.ValueOf(from).Elem())
+func (c *Codec) Encode(from any) (json.RawMessage, error) {
+	buffer := buffers.Get().(*[]byte)
+	written, err := c.root.encode((*buffer)[:0], reflect.ValueOf(from).Elem())
+	if err != nil {
+		return nil, err
+	}
+	exact := bytes.Clone(written)
+	if cap(written) <= maxBuffer {
+		*buffer = written
+		buffers.Put(buffer)
+	}
+	return exact, nil
 }
 
-// decoders are reused because every call would otherwise allocate one.
-var decoders = sync.Pool{New: func() any { return new(decoder) }}
+// What every call needs for a moment is reused.
+var (
+	decoders = sync.Pool{New: func() any { return new(decoder) }}
+	buffers  = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+)
+
+// maxBuffer is the largest buffer that is kept for reuse, in bytes.
+const maxBuffer = 64 << 10

@@ -151,7 +151,7 @@ func TestDecodeFillsEveryField(t *testing.T) {
 		`"params":{"celsius":25},"value":[1,{"a":null}],"anything":{"a":[1]},"scenes":["A","B"],"tags":["x"],"labels":{"k":"v"},` +
 		`"roles":{"q":{"capability_id":"d"},"r":{"capability_id":"c","idempotent":true}},` +
 		`"skill":{"capabilities":[{"capability_id":"one"},{"capability_id":"two"}]},"limit":100,"cursor":"next"}`
-	got, err := c.Append(nil, &v)
+	got, err := c.Encode(&v)
 	if err != nil || string(got) != want {
 		t.Errorf("encoded again: %v\n got %s\nwant %s", err, got, want)
 	}

@@ -167,7 +167,7 @@ func TestResultsMayBeAnything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.Append(nil, &result{Opaque: opaque{7}, Tree: &recursive{Children: []recursive{{}}}, F: 1e6})
+	got, err := c.Encode(&result{Opaque: opaque{7}, Tree: &recursive{Children: []recursive{{}}}, F: 1e6})
 	if want := `{"opaque":7,"tree":{"children":[{"children":[]}]},"list":[],"f":1000000}`; err != nil || string(got) != want {
 		t.Errorf("%v\n got %s\nwant %s", err, got, want)
 	}
