@@ -31,10 +31,10 @@ func filled(t *testing.T) (*Table[thing], []byte) {
 	t.Helper()
 	s, things := fresh(t)
 	ctx := context.Background()
-	for range 3 {
+	for range 2 {
 		var ops []Op
-		for i := range 700 {
-			ops = append(ops, things.PutOp(fmt.Sprintf("default/%d", i), &thing{Name: "<ü&\u2028>" + strings.Repeat("x", 9000), N: i}, 0))
+		for i := range 500 {
+			ops = append(ops, things.PutOp(fmt.Sprintf("default/%d", i), &thing{Name: "<ü&\u2028>" + strings.Repeat("x", 10000), N: i}, 0))
 		}
 		if err := s.Atomic(ctx, ops...); err != nil {
 			t.Fatal(err)

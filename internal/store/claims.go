@@ -176,20 +176,32 @@ func (c *Claims) Pending(yield func(commands.Claim) bool) {
 	}
 }
 
-// load reads what is in the stream.
+// load reads what is in the stream, again if NATS goes away meanwhile.
 func (c *Claims) load(ctx context.Context) error {
-	names := c.store.names
-	err := readStream(ctx, c.store.flow, names.claims, func(m message) error {
+	for {
+		err := c.loadOnce(ctx)
+		var broken *integrityError
+		if err == nil || errors.As(err, &broken) {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("store: the claims did not load in time: %w", err)
+		}
+	}
+}
+
+func (c *Claims) loadOnce(ctx context.Context) error {
+	c.pending = nil
+	stream := c.store.names.claims
+	return readStream(ctx, c.store.flow, stream, func(m message) error {
 		for _, err := range claimsOf(m.Data) {
 			if err != nil {
-				return &integrityError{subject: names.claims, revision: m.seq, err: err}
+				return &integrityError{subject: stream, revision: m.seq, err: err}
 			}
 		}
 		c.pending = append(c.pending, m.Data)
 		return nil
 	})
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("store: the claims did not load in time: %w", errors.Join(ctx.Err(), err))
-	}
-	return err
 }

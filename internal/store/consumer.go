@@ -15,6 +15,8 @@ import (
 const (
 	heartbeat = 500 * time.Millisecond // asked of the server while there is nothing to deliver
 	silence   = 3 * heartbeat          // after which the server is thought to have forgotten us
+
+	askTimeout = 5 * time.Second // for questions about streams: nobody may be there to answer
 )
 
 var (
@@ -26,14 +28,16 @@ var (
 // on as messages are added. It never recovers from a fault: it reports it,
 // and its reader begins anew with another consumer.
 type consumer struct {
-	link      *link
-	sub       *nats.Subscription
+	session   *session
+	conn      *nats.Conn
 	js        jetstream.JetStream
 	stream    string
 	name      string
+	sub       *nats.Subscription
+	ctx       context.Context // ends with the subscription
+	cancel    context.CancelFunc
 	delivered uint64 // messages so far, by the server's count
 	left      uint64 // messages in the stream after the last one read
-	release   func() bool
 }
 
 // A message is one message of a stream.
@@ -46,7 +50,7 @@ type message struct {
 
 // consume begins to read a stream. The consumer ends with ctx and with the
 // session of the link.
-func consume(ctx context.Context, l *link, stream string) (*consumer, error) {
+func consume(ctx context.Context, l *link, stream string) (_ *consumer, err error) {
 	session, err := l.connected(ctx)
 	if err != nil {
 		return nil, err
@@ -60,11 +64,22 @@ func consume(ctx context.Context, l *link, stream string) (*consumer, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &consumer{session: session, conn: l.conn, js: js, stream: stream, sub: sub}
+	c.ctx, c.cancel = session.during(ctx)
+	// Unsubscribing wakes a reader that waits in next.
+	context.AfterFunc(c.ctx, func() { _ = sub.Unsubscribe() })
+	defer func() {
+		if err != nil {
+			c.cancel()
+		}
+	}()
 	// Flow control keeps the server from sending more than 32 MiB ahead.
 	if err := sub.SetPendingLimits(-1, 128<<20); err != nil {
-		return nil, errors.Join(err, sub.Unsubscribe())
+		return nil, err
 	}
-	created, err := js.CreateOrUpdatePushConsumer(ctx, stream, jetstream.ConsumerConfig{
+	asking, cancel := context.WithTimeout(c.ctx, askTimeout)
+	defer cancel()
+	created, err := js.CreateOrUpdatePushConsumer(asking, stream, jetstream.ConsumerConfig{
 		DeliverSubject:    inbox,
 		DeliverPolicy:     jetstream.DeliverAllPolicy,
 		AckPolicy:         jetstream.AckNonePolicy,
@@ -76,38 +91,21 @@ func consume(ctx context.Context, l *link, stream string) (*consumer, error) {
 		Replicas:          1,
 	})
 	if err != nil {
-		return nil, errors.Join(err, sub.Unsubscribe())
+		return nil, err
 	}
 	info := created.CachedInfo()
-	c := &consumer{
-		link:   l,
-		sub:    sub,
-		js:     js,
-		stream: stream,
-		name:   info.Name,
-		left:   info.NumPending,
-	}
-	// Unsubscribing wakes a reader that waits in next.
-	ends, cancel := context.WithCancel(ctx)
-	stopAfter := context.AfterFunc(session.ctx, cancel)
-	stopSub := context.AfterFunc(ends, func() { _ = sub.Unsubscribe() })
-	c.release = func() bool {
-		stopAfter()
-		cancel()
-		return stopSub()
-	}
+	c.name, c.left = info.Name, info.NumPending
 	return c, nil
 }
 
 // close ends the consumer, at the server too if that can be reached.
 func (c *consumer) close() {
-	c.release()
-	_ = c.sub.Unsubscribe()
-	if c.link.current().isUp() {
-		ctx, cancel := context.WithTimeout(context.Background(), silence)
-		defer cancel()
-		_ = c.js.DeleteConsumer(ctx, c.stream, c.name)
-	}
+	c.cancel()
+	during, cancel := c.session.during(context.Background())
+	defer cancel()
+	asking, done := context.WithTimeout(during, silence)
+	defer done()
+	_ = c.js.DeleteConsumer(asking, c.stream, c.name)
 }
 
 // next waits for the next message. It calls alive whenever the server shows
@@ -115,10 +113,12 @@ func (c *consumer) close() {
 func (c *consumer) next(alive func()) (message, error) {
 	for {
 		msg, err := c.sub.NextMsg(silence)
-		if errors.Is(err, nats.ErrTimeout) {
+		switch {
+		case errors.Is(err, nats.ErrTimeout):
 			return message{}, errSilent
-		}
-		if err != nil {
+		case err != nil && c.ctx.Err() != nil:
+			return message{}, context.Cause(c.ctx)
+		case err != nil:
 			return message{}, err
 		}
 		alive()
@@ -146,7 +146,7 @@ func (c *consumer) control(msg *nats.Msg) error {
 		return errGap
 	}
 	if stalled := msg.Header.Get("Nats-Consumer-Stalled"); stalled != "" {
-		return c.link.conn.Publish(stalled, nil)
+		return c.conn.Publish(stalled, nil)
 	}
 	return nil
 }
@@ -188,17 +188,19 @@ func parseDelivery(msg *nats.Msg) (m message, position uint64, err error) {
 
 // streamState asks for a stream's configuration and state.
 func streamState(ctx context.Context, l *link, stream string) (*jetstream.StreamInfo, error) {
-	if _, err := l.connected(ctx); err != nil {
+	session, err := l.connected(ctx)
+	if err != nil {
 		return nil, err
 	}
 	js, err := jetstream.New(l.conn)
 	if err != nil {
 		return nil, err
 	}
-	// The request has a deadline of its own: nobody may be there to answer.
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	during, cancel := session.during(ctx)
 	defer cancel()
-	handle, err := js.Stream(ctx, stream)
+	asking, done := context.WithTimeout(during, askTimeout)
+	defer done()
+	handle, err := js.Stream(asking, stream)
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,17 @@ func (s *session) isUp() bool {
 	}
 }
 
+// during is ctx, ended by the end of the session too. Its cause then is
+// errLinkLost. A session that has yet to begin does not end.
+func (s *session) during(ctx context.Context) (context.Context, context.CancelFunc) {
+	both, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(errLinkLost) })
+	return both, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 func (l *link) watch() {
 	defer close(l.done)
 	for status := range l.events {
@@ -111,10 +122,9 @@ func (l *link) request(ctx context.Context, msg *nats.Msg) (*nats.Msg, error) {
 	if !s.isUp() {
 		return nil, errNotConnected
 	}
-	both, cancel := context.WithCancel(ctx)
+	during, cancel := s.during(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
-	answer, err := l.conn.RequestMsgWithContext(both, msg)
+	answer, err := l.conn.RequestMsgWithContext(during, msg)
 	if err != nil && ctx.Err() == nil && s.ctx.Err() != nil {
 		return nil, errLinkLost
 	}

@@ -60,11 +60,10 @@ func (v *view) start(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		stop(ctx.Err())
-		if err := <-loaded; err != nil {
-			return fmt.Errorf("store: the registry did not load in time, at revision %d with %d to come: %w",
-				v.position.at.Load(), v.left.Load(), errors.Join(ctx.Err(), err))
+		if err := <-loaded; err == nil {
+			return nil // just so
 		}
-		return ctx.Err()
+		return fmt.Errorf("store: the registry did not load in time, with %d messages to come: %w", v.left.Load(), ctx.Err())
 	}
 }
 

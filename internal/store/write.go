@@ -89,9 +89,16 @@ func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 	return revision, s.follow(ctx, revision)
 }
 
-// follow waits until the view has a revision that was acknowledged.
+// follow waits until the view has a revision that was acknowledged. It gives
+// up when NATS goes away: the view follows again only after it is back.
 func (s *Store) follow(ctx context.Context, revision uint64) error {
-	if err := s.view.position.wait(ctx, revision); err != nil {
+	session := s.state.current()
+	during, cancel := session.during(ctx)
+	defer cancel()
+	if !session.isUp() {
+		cancel()
+	}
+	if err := s.view.position.wait(during, revision); err != nil {
 		return protocol.Wrap(protocol.StoreUnavailable, err, "the change is stored, but the bridge does not see it yet")
 	}
 	return nil
