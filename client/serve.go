@@ -39,7 +39,11 @@ func (s *ServedSkill) Withdraw(ctx context.Context) error {
 	if !s.server.remove(s) {
 		return nil // replaced, or withdrawn before
 	}
-	_, err := Call[struct{}](ctx, s.server.client, "skill.unregister", map[string]any{"skill_id": s.skill.ID})
+	params := map[string]any{"skill_id": s.skill.ID, "agent_id": s.server.agent.ID} // others may serve it too
+	if s.server.agent.Space != "" {
+		params["space_id"] = s.server.agent.Space
+	}
+	_, err := Call[struct{}](ctx, s.server.client, "skill.unregister", params)
 	if protocol.CodeOf(err) == protocol.NotFound {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,16 +36,19 @@ func start(t *testing.T, skills string) *bridge {
 }
 
 // serve runs an end agent until the test ends or the function is called.
-func (b *bridge) serve(skills string) (stop func()) {
+func (b *bridge) serve(skills string) (stop func()) { return b.serveAs("workshop", skills) }
+
+func (b *bridge) serveAs(id protocol.AgentID, skills string) (stop func()) {
 	b.t.Helper()
-	c := b.node.Dial(b.t, client.WithAgent(client.Agent{ID: "workshop"}))
+	c := b.node.Dial(b.t, client.WithAgent(client.Agent{ID: id}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
 		done <- end.Run(ctx, end.Options{
-			Client: c, AgentID: "workshop", SkillsDir: skills,
+			Client: c, AgentID: id, SkillsDir: skills,
 			Scripts: script.Options{Grace: 100 * time.Millisecond},
 			Watch:   skill.WatchOptions{Debounce: 20 * time.Millisecond, Rescan: 200 * time.Millisecond},
+			Log:     slog.New(slog.NewTextHandler(b.t.Output(), nil)),
 		})
 	}()
 	stopped := false
@@ -211,6 +215,39 @@ func TestAStoppedAgentIsOfflineAndWhatWentMeanwhileGoes(t *testing.T) {
 	b.await("t 1.0.0 online")
 }
 
+func TestASkillThatOthersServeTooStaysWithThem(t *testing.T) {
+	t.Parallel()
+	one, two := t.TempDir(), t.TempDir()
+	for _, dir := range []string{one, two} {
+		put(t, filepath.Join(dir, "s", "scripts", "c.sh"), "#!/bin/sh\necho \"\\\"$AIBRIDGE_AGENT_ID\\\"\"\n")
+		put(t, filepath.Join(dir, "s", "skill.yaml"), manifest("1.0.0"))
+	}
+	b := &bridge{t: t, node: bridgetest.Start(t)}
+	b.caller = b.node.Dial(t)
+	b.serveAs("agent-1", one)
+	b.await("s 1.0.0 online")
+	b.serveAs("agent-2", two)
+	bridgetest.Eventually(t, "both serve it", func() bool {
+		got, err := b.invoke("s", "c", `{}`)
+		return err == nil && got.AgentID == "agent-2"
+	})
+	if err := os.RemoveAll(filepath.Join(one, "s")); err != nil {
+		t.Fatal(err)
+	}
+	bridgetest.Eventually(t, "only the other serves it", func() bool {
+		for range 10 {
+			got, err := b.invoke("s", "c", `{}`)
+			if err != nil {
+				t.Fatalf("the other does not serve it any more: %v", err)
+			}
+			if got.AgentID != "agent-2" || string(got.Data) != `"agent-2"` {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func TestAnAgentWhoseIDIsTakenOverEnds(t *testing.T) {
 	t.Parallel()
 	node := bridgetest.Start(t)
@@ -219,7 +256,7 @@ func TestAnAgentWhoseIDIsTakenOverEnds(t *testing.T) {
 	first := node.Dial(t, client.WithAgent(client.Agent{ID: "workshop"}))
 	done := make(chan error, 1)
 	go func() {
-		done <- end.Run(t.Context(), end.Options{Client: first, AgentID: "workshop", SkillsDir: dir})
+		done <- end.Run(t.Context(), end.Options{Client: first, AgentID: "workshop", SkillsDir: dir, Log: slog.New(slog.DiscardHandler)})
 	}()
 	node.Dial(t, client.WithAgent(client.Agent{ID: "workshop"}))
 	select {
