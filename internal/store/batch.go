@@ -46,7 +46,7 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
 	defer cancel()
 
-	guards, err := batchGuards(ops)
+	guards, err := s.guards(ctx, ops)
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 	return protocol.Errorf(protocol.RevisionConflict, "what is to be changed is being changed by others")
 }
 
-// batchGuards are the guards of the ops, each of which names another key.
-func batchGuards(ops []Op) ([]uint64, error) {
+// guards are the guards of the ops, each of which must name another key.
+func (s *Store) guards(ctx context.Context, ops []Op) ([]uint64, error) {
 	guards := make([]uint64, len(ops))
 	subjects := make(map[string]bool, len(ops))
 	for i := range ops {
-		guard, err := ops[i].guard()
+		guard, err := s.guard(ctx, &ops[i])
 		if err != nil {
 			return nil, err
 		}
@@ -95,18 +95,12 @@ func batchGuards(ops []Op) ([]uint64, error) {
 
 // resolveAll finds the op that made a batch fail, or corrects the guards.
 func (s *Store) resolveAll(ctx context.Context, ops []Op, guards []uint64) error {
-	for i, op := range ops {
+	for i := range ops {
 		if guards[i] == unguarded {
 			continue
 		}
-		held, _, err := s.held(ctx, op.subject)
-		if err != nil {
-			return err
-		}
-		if held == guards[i] {
-			continue
-		}
-		if guards[i], err = s.resolve(ctx, op); err != nil {
+		var err error
+		if guards[i], err = s.resolve(ctx, &ops[i]); err != nil {
 			return err
 		}
 	}

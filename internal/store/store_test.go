@@ -171,3 +171,23 @@ func TestAtomicChangesAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestTheRevisionOfADeletionIsNobodys(t *testing.T) {
+	s, things := fresh(t)
+	ctx := context.Background()
+	revision, err := things.Create(ctx, "a", &thing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := things.Delete(ctx, "a", 0); err != nil {
+		t.Fatal(err)
+	}
+	marker := revision + 1
+	_, err = things.Update(ctx, "a", &thing{}, marker)
+	wantCode(t, err, protocol.RevisionConflict)
+	wantCode(t, things.Delete(ctx, "a", marker), protocol.NotFound)
+	wantCode(t, s.Atomic(ctx, things.PutOp("a", &thing{}, marker), things.PutOp("b", &thing{}, 0)), protocol.RevisionConflict)
+	if things.Len() != 0 {
+		t.Errorf("%d things", things.Len())
+	}
+}

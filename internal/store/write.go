@@ -67,7 +67,7 @@ func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
 	defer cancel()
 
-	guard, err := op.guard()
+	guard, err := s.guard(ctx, &op)
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +76,7 @@ func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 		if !errors.Is(err, errConflict) {
 			break
 		}
-		if guard, err = s.resolve(ctx, op); err != nil {
+		if guard, err = s.resolve(ctx, &op); err != nil {
 			return 0, err
 		}
 	}
@@ -109,29 +109,31 @@ const unguarded = ^uint64(0)
 
 // guard is the revision that the key must hold for the op to happen: 0 for
 // nothing, unguarded for anything.
-func (op *Op) guard() (uint64, error) {
-	if op.err != nil {
-		return 0, op.err
-	}
+func (s *Store) guard(ctx context.Context, op *Op) (uint64, error) {
 	switch {
+	case op.err != nil:
+		return 0, op.err
 	case op.kind == opPut:
 		return unguarded, nil
 	case op.kind == opCreate:
 		return 0, nil
-	case op.expect != 0:
-		return op.expect, nil
 	}
 	held := op.revision()
-	if held == 0 {
+	switch {
+	case op.expect == 0 && held == 0:
 		return 0, op.notFound()
+	case op.expect == 0 || op.expect == held:
+		return held, nil
 	}
-	return held, nil
+	// The stream cannot tell a value from the marker of a deletion, which has
+	// a revision too. So a guard is never what the caller says alone.
+	return s.resolve(ctx, op)
 }
 
-// resolve finds out why the guard of an op did not hold. It returns the guard
-// to try next, or the error that the op ends with once the view has seen what
-// it failed on.
-func (s *Store) resolve(ctx context.Context, op Op) (guard uint64, err error) {
+// resolve asks the stream what a key holds, when the guard did not hold or the
+// view disagrees with the caller. It returns the guard to try, or the error
+// that the op ends with once the view has seen the reason.
+func (s *Store) resolve(ctx context.Context, op *Op) (guard uint64, err error) {
 	held, deleted, err := s.held(ctx, op.subject)
 	if err != nil {
 		return 0, err
@@ -141,6 +143,8 @@ func (s *Store) resolve(ctx context.Context, op Op) (guard uint64, err error) {
 	case op.kind == opCreate && !there:
 		return held, nil // over the marker of a deletion, if any
 	case op.kind == opDelete && op.expect == 0 && there:
+		return held, nil
+	case op.expect != 0 && op.expect == held && there:
 		return held, nil
 	}
 	if err := s.follow(ctx, held); err != nil {
@@ -152,7 +156,7 @@ func (s *Store) resolve(ctx context.Context, op Op) (guard uint64, err error) {
 	case op.kind == opDelete && !there:
 		return 0, op.notFound()
 	}
-	return 0, protocol.Errorf(protocol.RevisionConflict, "%s %s is not at revision %d any more", op.table, op.key, op.expect).
+	return 0, protocol.Errorf(protocol.RevisionConflict, "%s %s is not at revision %d", op.table, op.key, op.expect).
 		With("expected", op.expect)
 }
 
