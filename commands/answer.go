@@ -57,26 +57,27 @@ func (r *Router) withdraw(c *Call) {
 // remember the answer for those that will still come.
 func (r *Router) conclude(c *Call, out outcome) {
 	out.err = r.seen(c, out.err)
+	now := r.opts.Now()
 	var joined []*Call
 	if c.entry != nil {
 		if c.unclaimed || invitesRepeat(out.err) {
 			joined = r.ledger.forget(c.entry)
 		} else {
-			joined = r.ledger.finish(c.entry, out, r.opts.Now())
+			joined = r.ledger.finish(c.entry, out, now)
 		}
 	}
 	c.own.end(context.Canceled) // nothing of the call is left to run
-	r.settle(c, out)
+	r.settle(c, out, now)
 	for _, waiting := range joined {
-		r.settle(waiting, out)
+		r.settle(waiting, out, now)
 	}
 }
 
-func (r *Router) settle(c *Call, out outcome) {
+func (r *Router) settle(c *Call, out outcome, now time.Time) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	r.answer(c, out)
+	r.reply(c, out, now)
 	r.flights.leave(c)
 }
 
@@ -86,12 +87,14 @@ func invitesRepeat(err *protocol.Error) bool {
 	return err != nil && err.Code.Retry() != protocol.RetryNever
 }
 
-// answer replies to one call, once.
-func (r *Router) answer(c *Call, out outcome) {
+// answer replies to one call before or beside its way through the pipeline.
+func (r *Router) answer(c *Call, out outcome) { r.reply(c, out, r.opts.Now()) }
+
+// reply replies to one call, once.
+func (r *Router) reply(c *Call, out outcome, now time.Time) {
 	if c.answered.Swap(true) {
 		return
 	}
-	now := r.opts.Now()
 	resp := c.request.Answer(r.opts.BridgeID, now)
 	resp.Result, resp.Err = out.result, out.err
 	if len(c.notices)+len(out.warnings) > 0 {

@@ -37,11 +37,8 @@ type canonicalWriter struct {
 	scratch []byte
 }
 
-// A span is a member in out, and its name in src.
-type span struct {
-	name       []byte
-	begin, end int
-}
+// A span is a member in out. It begins with the name.
+type span struct{ begin, value, end int }
 
 func (w *canonicalWriter) value() {
 	switch w.skipSpace() {
@@ -50,7 +47,7 @@ func (w *canonicalWriter) value() {
 	case '[':
 		w.list()
 	case '"':
-		w.out = append(w.out, w.text()...)
+		w.text()
 	default:
 		begin := w.pos
 		for w.pos < len(w.src) && !ends(w.src[w.pos]) {
@@ -62,45 +59,37 @@ func (w *canonicalWriter) value() {
 
 // skipSpace returns the byte after white space, 0 at the end.
 func (w *canonicalWriter) skipSpace() byte {
-	for ; w.pos < len(w.src); w.pos++ {
-		switch c := w.src[w.pos]; c {
-		case ' ', '\t', '\r', '\n':
-		default:
+	for w.pos < len(w.src) {
+		if c := w.src[w.pos]; c > ' ' {
 			return c
 		}
+		w.pos++
 	}
 	return 0
 }
 
 // ends reports whether a byte ends a number or a literal.
 func ends(c byte) bool {
-	switch c {
-	case ',', ']', '}', ':', ' ', '\t', '\r', '\n':
-		return true
-	}
-	return false
+	return c <= ' ' || c == ',' || c == ']' || c == '}' || c == ':'
 }
 
-// text reads a string with its quotes.
-func (w *canonicalWriter) text() []byte {
-	begin := w.pos
-	for i := begin + 1; i < len(w.src); i++ {
-		switch w.src[i] {
-		case '\\':
-			i++
-		case '"':
-			w.pos = i + 1
-			return w.src[begin:w.pos]
+// text copies a string with its quotes.
+func (w *canonicalWriter) text() {
+	begin, end := w.pos, w.pos+1
+	for end < len(w.src) && w.src[end] != '"' {
+		if w.src[end] == '\\' {
+			end++
 		}
+		end++
 	}
-	w.pos = len(w.src)
-	return w.src[begin:]
+	w.pos = min(end+1, len(w.src))
+	w.out = append(w.out, w.src[begin:w.pos]...)
 }
 
 func (w *canonicalWriter) list() {
 	w.out = append(w.out, '[')
 	for w.pos++; ; {
-		switch c := w.skipSpace(); c {
+		switch w.skipSpace() {
 		case ']', 0, '}', ':':
 			w.pos++
 			w.out = append(w.out, ']')
@@ -116,16 +105,20 @@ func (w *canonicalWriter) list() {
 
 func (w *canonicalWriter) object() {
 	w.out = append(w.out, '{')
-	first := len(w.members)
+	first, sorted := len(w.members), true
 	for w.pos++; w.skipSpace() == '"'; {
-		m := span{name: w.text(), begin: len(w.out)}
-		w.out = append(w.out, m.name...)
-		w.out = append(w.out, ':')
+		m := span{begin: len(w.out)}
+		w.text()
+		m.value = len(w.out)
 		if w.skipSpace() == ':' {
 			w.pos++
 		}
+		w.out = append(w.out, ':')
 		w.value()
 		m.end = len(w.out)
+		if n := len(w.members); n > first && w.compare(w.members[n-1], m) > 0 {
+			sorted = false
+		}
 		w.members = append(w.members, m)
 		if w.skipSpace() == ',' {
 			w.pos++
@@ -133,19 +126,21 @@ func (w *canonicalWriter) object() {
 		}
 	}
 	w.pos++
-	w.sort(w.members[first:])
+	if !sorted {
+		w.sort(w.members[first:])
+	}
 	w.members = w.members[:first]
 	w.out = append(w.out, '}')
 }
 
+func (w *canonicalWriter) compare(a, b span) int {
+	return bytes.Compare(w.out[a.begin:a.value], w.out[b.begin:b.value])
+}
+
 // sort puts the members of one object, which are the end of out, in order.
 func (w *canonicalWriter) sort(members []span) {
-	byName := func(a, b span) int { return bytes.Compare(a.name, b.name) }
-	if slices.IsSortedFunc(members, byName) {
-		return
-	}
 	begin := members[0].begin
-	slices.SortStableFunc(members, byName)
+	slices.SortStableFunc(members, w.compare)
 	w.scratch = w.scratch[:0]
 	for i, m := range members {
 		if i > 0 {

@@ -75,23 +75,23 @@ func newLedger(maxEntries, maxBytes int) *ledger {
 }
 
 // begin takes a call up, or says what became of the same request. Whatever
-// the verdict, a request that was seen is remembered until expires.
-func (l *ledger) begin(c *Call, hash [sha256.Size]byte, effect Effect, expires, now time.Time) (verdict, *entry, outcome) {
+// the verdict, a request that was seen is remembered as long as the call says.
+func (l *ledger) begin(c *Call, hash [sha256.Size]byte) (verdict, *entry, outcome) {
 	key := entryKey{c.Principal.ID, c.RequestID}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sweep(now)
+	l.sweep(c.arrived)
 	e, ok := l.entries[key]
 	if ok && e.hash != hash {
 		return conflict, nil, outcome{}
 	}
 	if !ok || e.state == lost && e.effect == Read { // reading again changes nothing
-		e = &entry{key: key, hash: hash, effect: effect, owner: c, expires: expires}
+		e = &entry{key: key, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
 		l.entries[key] = e
 		return execute, e, outcome{}
 	}
-	if expires.After(e.expires) {
-		e.expires = expires // the calendar finds out when its day comes
+	if c.keep.After(e.expires) {
+		e.expires = c.keep // the calendar finds out when its day comes
 	}
 	switch e.state {
 	case running:

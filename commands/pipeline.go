@@ -198,7 +198,7 @@ func (r *Router) authorize(c *Call, on Resource) error {
 // it returns the answer, or that the call will be settled by another.
 func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 	hash := fingerprint(c.Command, c.request.Params)
-	v, e, answer := r.ledger.begin(c, hash, c.command.Effect, c.keep, r.opts.Now())
+	v, e, answer := r.ledger.begin(c, hash)
 	r.metrics.deduplicated(v)
 	switch v {
 	case execute:

@@ -62,7 +62,7 @@ func (n *stringNode) decode(d *decoder, v reflect.Value) {
 
 // wrong says which limit a string breaks.
 func (n *stringNode) wrong(s string) string {
-	if n.rule != nil {
+	if n.rule != nil && !n.plain(s) {
 		if reason := n.rule.Check(s); reason != "" {
 			return reason
 		}
@@ -70,13 +70,28 @@ func (n *stringNode) wrong(s string) string {
 	if n.enum != nil && !slices.Contains(n.enum, s) {
 		return oneOf(n.enum, s)
 	}
-	if reason := n.size.check(utf8.RuneCountInString(s), "characters"); reason != "" {
-		return reason
+	if n.size != (bounds{0, unbounded}) {
+		if reason := n.size.check(utf8.RuneCountInString(s), "characters"); reason != "" {
+			return reason
+		}
 	}
 	if n.pattern != nil && !n.pattern.MatchString(s) {
 		return "must match " + n.pattern.String()
 	}
 	return ""
+}
+
+// plain reports whether a string obviously satisfies the rule, as nearly all
+// identifiers do: letters, digits and harmless punctuation, and not too long.
+func (n *stringNode) plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c >= 'A' && c <= 'Z', c == '_', c == '-', c == '.', c == ':':
+		default:
+			return false
+		}
+	}
+	return len(s) >= n.rule.Min && len(s) <= n.rule.Max
 }
 
 func oneOf(allowed []string, got string) string {
