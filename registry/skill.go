@@ -118,16 +118,24 @@ func (r *SkillRecord) provider(id protocol.AgentID) int {
 	return slices.IndexFunc(r.Providers, func(p Provider) bool { return p.AgentID == id })
 }
 
-// A capabilityView is a capability as callers see it: the id alone if there
+// A CapabilityView is a capability as callers see it: the id alone if there
 // is nothing else to say, as it is in the source's model.
-type capabilityView Capability
+type CapabilityView Capability
 
 // MarshalJSON implements [json.Marshaler].
-func (v capabilityView) MarshalJSON() ([]byte, error) {
-	if v == (capabilityView{ID: v.ID}) {
+func (v CapabilityView) MarshalJSON() ([]byte, error) {
+	if v == (CapabilityView{ID: v.ID}) {
 		return json.Marshal(v.ID)
 	}
 	return json.Marshal(Capability(v))
+}
+
+// JSONSchema describes both forms.
+func (CapabilityView) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"anyOf":[{"type":"string"},{"type":"object","required":["capability_id"],"properties":{` +
+		`"capability_id":{"type":"string"},"name":{"type":"string"},"description":{"type":"string"},` +
+		`"params_schema":{"type":["object","boolean"]},"result_schema":{"type":["object","boolean"]},` +
+		`"idempotent":{"type":"boolean"},"risk":{"type":"string"}}}]}`)
 }
 
 // checkEndpoints checks that every endpoint is an absolute URL without

@@ -45,7 +45,7 @@ type SkillView struct {
 	Version      string             `json:"version"`
 	Type         SkillType          `json:"type"`
 	Endpoints    []string           `json:"endpoints"`
-	Capabilities []capabilityView   `json:"capabilities"`
+	Capabilities []CapabilityView   `json:"capabilities"`
 	Status       Status             `json:"status"`
 	AgentID      protocol.AgentID   `json:"agent_id,omitempty"` // one of its agents, an online one if there is any
 	AgentIDs     []protocol.AgentID `json:"agent_ids"`
@@ -134,7 +134,7 @@ func (s *Service) viewSkill(r *SkillRecord) SkillView {
 		v.Endpoints = []string{}
 	}
 	for i := range r.Capabilities {
-		v.Capabilities = append(v.Capabilities, capabilityView(r.Capabilities[i]))
+		v.Capabilities = append(v.Capabilities, CapabilityView(r.Capabilities[i]))
 	}
 	for i, p := range r.Providers {
 		v.AgentIDs[i] = p.AgentID

@@ -1,0 +1,378 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+	"pgregory.net/rapid"
+)
+
+// newTestBoard makes a board and the list of changes it tells.
+func newTestBoard() (*board, *[]string) {
+	var told []string
+	b := newBoard(protocol.NewTopics(""), 30*time.Second, func(a *Agent, online bool, reason string) {
+		told = append(told, fmt.Sprintf("%s %s: %s", a.ID, statusOf(online), reason))
+	})
+	return b, &told
+}
+
+func lamp(client string) *Agent {
+	return &Agent{ID: "lamp", Space: "default", Owner: "alice", ClientID: client}
+}
+
+const lampRequests = "aibridge/agent/lamp/request"
+
+// A step of a story: what happens, and whether the lamp is online then.
+type step struct {
+	what   string
+	do     func(b *board)
+	online bool
+}
+
+func TestPresenceFollowsConnectionsAndHeartbeats(t *testing.T) {
+	t.Parallel()
+	key := lamp("").key()
+	registered := func(client string) step {
+		return step{"registered by " + client, func(b *board) { b.agentChanged("", nil, lamp(client)) }, false}
+	}
+	connect := func(id string, who *protocol.Principal) step {
+		return step{id + " connects", func(b *board) { b.connected(id, id, who) }, false}
+	}
+	subscribe := func(id, filter string) step {
+		return step{id + " subscribes to " + filter, func(b *board) { b.subscribed(id, filter) }, false}
+	}
+	unsubscribe := func(id, filter string) step {
+		return step{id + " unsubscribes", func(b *board) { b.unsubscribed(id, filter) }, false}
+	}
+	disconnect := func(id string) step {
+		return step{id + " disconnects", func(b *board) { b.disconnected(id, "gone") }, false}
+	}
+	beat := func(client string) step {
+		return step{"heartbeat by " + client, func(b *board) { b.renew(key, client, alice) }, false}
+	}
+	wait := func(d time.Duration) step {
+		return step{"after " + d.String(), func(b *board) {
+			for range d / time.Second { // as the service does
+				time.Sleep(time.Second)
+				b.expire(time.Now())
+			}
+		}, false}
+	}
+	on := func(s step) step { s.online = true; return s }
+
+	for name, story := range map[string][]step{
+		"subscribes, then registers by another client": {
+			connect("sub", alice), subscribe("sub", lampRequests), connect("pub", alice),
+			on(registered("pub")), on(disconnect("pub")), disconnect("sub"),
+		},
+		"registers, then subscribes": {
+			connect("c", alice), on(registered("c")), on(subscribe("c", lampRequests)), disconnect("c"),
+		},
+		"registers and goes, another one listens later": {
+			connect("pub", alice), on(registered("pub")), disconnect("pub"),
+			connect("sub", alice), on(subscribe("sub", lampRequests)), unsubscribe("sub", lampRequests),
+		},
+		"the client that registered it comes back": {
+			connect("c", alice), on(registered("c")), disconnect("c"), on(connect("c", alice)),
+		},
+		"a client of the same id but of somebody else comes": {
+			registered("c"), connect("c", bob), subscribe("c", lampRequests),
+		},
+		"somebody else listens": {
+			registered(""), connect("spy", bob), subscribe("spy", lampRequests),
+		},
+		"its own identity listens": {
+			registered(""), connect("c", &protocol.Principal{Kind: protocol.KindAgent, ID: "lamp"}), on(subscribe("c", lampRequests)),
+		},
+		"its namesake in another space listens": {
+			registered(""), connect("c", &protocol.Principal{Kind: protocol.KindAgent, ID: "lamp", Space: "lab"}), subscribe("c", lampRequests),
+		},
+		"an operator watches everything": {
+			registered(""), connect("watch", alice), subscribe("watch", "aibridge/#"), subscribe("watch", "aibridge/agent/+/request"), subscribe("watch", "#"),
+		},
+		"a wildcard below its own id": {
+			registered(""), connect("c", alice), on(subscribe("c", "aibridge/agent/lamp/#")),
+		},
+		"a shared subscription": {
+			registered(""), connect("c", alice), on(subscribe("c", "$share/group/"+lampRequests)), unsubscribe("c", "$share/group/"+lampRequests),
+		},
+		"a filter told twice ends once": {
+			registered(""), connect("c", alice), on(subscribe("c", lampRequests)), on(subscribe("c", lampRequests)), unsubscribe("c", lampRequests),
+		},
+		"two filters": {
+			registered(""), connect("c", alice), on(subscribe("c", lampRequests)), on(subscribe("c", "aibridge/agent/lamp/+")), on(unsubscribe("c", lampRequests)), unsubscribe("c", "aibridge/agent/lamp/+"),
+		},
+		"two connections": {
+			registered(""), connect("a", alice), on(subscribe("a", lampRequests)), on(connect("b", alice)), on(subscribe("b", lampRequests)), on(disconnect("a")), disconnect("b"),
+		},
+		"without MQTT it lives by its lease": {
+			registered(""), on(beat("")), on(wait(89 * time.Second)), wait(2 * time.Second), on(beat("")), on(wait(60 * time.Second)), on(beat("")), on(wait(89 * time.Second)), wait(3 * time.Second),
+		},
+		"a connection without heartbeats needs none": {
+			connect("c", alice), on(registered("c")), on(wait(10 * time.Minute)),
+		},
+		"who sends heartbeats over its connection is held to them": {
+			connect("c", alice), on(registered("c")), on(beat("c")), on(wait(80 * time.Second)), on(beat("c")), on(wait(80 * time.Second)),
+			wait(15 * time.Second), on(beat("c")), wait(100 * time.Second), disconnect("c"), on(connect("c", alice)), on(wait(10 * time.Minute)),
+		},
+		"heartbeats by a client that does not serve it hold nobody": {
+			connect("c", alice), on(registered("c")), on(beat("passer-by")), on(wait(10 * time.Minute)),
+		},
+		"the last connection takes the lease along": {
+			connect("c", alice), on(registered("c")), on(beat("")), disconnect("c"),
+		},
+		"taken over by a client of the same id": {
+			connect("c", alice), on(registered("c")), on(subscribe("c", lampRequests)), disconnect("c"), on(connect("c", alice)), on(subscribe("c", lampRequests)),
+		},
+		"unregistered and registered again while it listens": {
+			connect("c", alice), on(comeBack("c")),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b, _ := newTestBoard()
+				for _, s := range story {
+					s.do(b)
+					if got := b.isOnline(key); got != s.online {
+						t.Fatalf("%s: online %v, want %v", s.what, got, s.online)
+					}
+				}
+			})
+		})
+	}
+}
+
+// comeBack registers, removes and registers an agent whose client listens.
+func comeBack(client string) step {
+	return step{"it is removed and registered again", func(b *board) {
+		b.subscribed(client, lampRequests)
+		b.agentChanged("", nil, lamp(client))
+		b.agentChanged("", lamp(client), nil)
+		b.agentChanged("", nil, lamp(client))
+	}, false}
+}
+
+func TestEveryChangeIsToldOnceWithItsReason(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, told := newTestBoard()
+		b.connected("c", "c", alice)
+		b.agentChanged("", nil, lamp("c"))
+		b.subscribed("c", lampRequests)
+		b.disconnected("c", "keep-alive timeout")
+		b.disconnected("c", "twice")
+		b.renew(lamp("c").key(), "", alice)
+		time.Sleep(2 * time.Minute)
+		b.expire(time.Now())
+		b.agentChanged("", lamp("c"), nil)
+		want := "[lamp online: registered lamp offline: keep-alive timeout lamp online: heartbeat lamp offline: heartbeats missed]"
+		if got := fmt.Sprint(*told); got != want {
+			t.Errorf("told %s\nwant %s", got, want)
+		}
+	})
+}
+
+// TestPresenceAgreesWithItsRule drives a board at random and compares it with
+// the rule as it is written, applied to the whole history.
+func TestPresenceAgreesWithItsRule(t *testing.T) {
+	t.Parallel()
+	people := []*protocol.Principal{alice, bob, {Kind: protocol.KindAgent, ID: "lamp", Space: "default"}}
+	filters := []string{lampRequests, "aibridge/agent/lamp/+", "$share/g/" + lampRequests, "aibridge/agent/fan/request", "#"}
+	rapid.Check(t, func(t *rapid.T) {
+		b, told := newTestBoard()
+		m := model{agents: map[agentKey]*Agent{}, conns: map[int]*modelConn{}, lease: map[agentKey]time.Time{}, held: map[agentKey]int{}}
+		next := 0
+		pick := func() int { return rapid.IntRange(0, max(next-1, 0)).Draw(t, "connection") }
+		agentOf := func() *Agent {
+			return &Agent{
+				ID:       rapid.SampledFrom([]protocol.AgentID{"lamp", "fan"}).Draw(t, "agent"),
+				Space:    rapid.SampledFrom([]protocol.SpaceID{"default", "lab"}).Draw(t, "space"),
+				Owner:    rapid.SampledFrom([]string{"alice", "bob"}).Draw(t, "owner"),
+				ClientID: rapid.SampledFrom([]string{"", "client-0", "client-1"}).Draw(t, "client"),
+			}
+		}
+		check := func() {
+			online := 0
+			for key := range m.agents {
+				if m.online(key) {
+					online++
+				}
+				if got, want := b.isOnline(key), m.online(key); got != want {
+					t.Fatalf("%v online %v, want %v; told %v", key, got, want, *told)
+				}
+				if got, want := b.see(key).listening, m.listening(key); got != want {
+					t.Fatalf("%v listening %v, want %v", key, got, want)
+				}
+			}
+			if b.onlineCount() != online {
+				t.Fatalf("%d online, want %d", b.onlineCount(), online)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) { check() },
+			"connect": func(t *rapid.T) {
+				c := &modelConn{client: fmt.Sprintf("client-%d", rapid.IntRange(0, 2).Draw(t, "client")), who: rapid.SampledFrom(people).Draw(t, "who"), filters: map[string]bool{}}
+				for id, old := range m.conns {
+					if old.client == c.client { // the broker lets one client go before it takes the next
+						m.disconnect(id)
+						b.disconnected(id, "taken over")
+					}
+				}
+				m.change(func() { m.conns[next] = c })
+				b.connected(next, c.client, c.who)
+				next++
+			},
+			"disconnect": func(t *rapid.T) {
+				id := pick()
+				m.disconnect(id)
+				b.disconnected(id, "gone")
+			},
+			"subscribe": func(t *rapid.T) {
+				id, filter := pick(), rapid.SampledFrom(filters).Draw(t, "filter")
+				m.change(func() {
+					if c := m.conns[id]; c != nil {
+						c.filters[filter] = true
+					}
+				})
+				b.subscribed(id, filter)
+			},
+			"unsubscribe": func(t *rapid.T) {
+				id, filter := pick(), rapid.SampledFrom(filters).Draw(t, "filter")
+				m.change(func() {
+					if c := m.conns[id]; c != nil {
+						delete(c.filters, filter)
+					}
+				})
+				b.unsubscribed(id, filter)
+			},
+			"register": func(t *rapid.T) {
+				a := agentOf()
+				old := m.agents[a.key()]
+				m.change(func() { m.agents[a.key()] = a })
+				b.agentChanged("", old, a)
+			},
+			"unregister": func(t *rapid.T) {
+				key := agentOf().key()
+				old := m.agents[key]
+				delete(m.agents, key)
+				delete(m.lease, key)
+				delete(m.held, key)
+				b.agentChanged("", old, nil)
+			},
+			"beat": func(t *rapid.T) {
+				key := agentOf().key()
+				client := rapid.SampledFrom([]string{"", "client-0", "client-1"}).Draw(t, "client")
+				m.beat(key, client, alice)
+				b.renew(key, client, alice)
+			},
+			"expire": func(t *rapid.T) {
+				key := agentOf().key()
+				if _, ok := m.lease[key]; !ok {
+					return
+				}
+				ended := time.Now().Add(-time.Second)
+				m.lease[key] = ended
+				b.mu.Lock()
+				b.agents[key].lease = ended
+				b.judge(b.agents[key], "heartbeats missed")
+				b.mu.Unlock()
+			},
+		})
+	})
+}
+
+// A model is the rule of presence, written for reading and not for speed.
+type model struct {
+	agents map[agentKey]*Agent
+	conns  map[int]*modelConn
+	lease  map[agentKey]time.Time
+	held   map[agentKey]int // the connection an agent sent heartbeats over
+}
+
+type modelConn struct {
+	client  string
+	who     *protocol.Principal
+	filters map[string]bool
+}
+
+func (m *model) listens(c *modelConn, a *Agent) bool {
+	for filter := range c.filters {
+		for _, named := range []string{"", "$share/g/"} {
+			for _, leaf := range []string{"request", "+"} {
+				if filter == named+"aibridge/agent/"+string(a.ID)+"/"+leaf {
+					return a.belongsTo(c.who)
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (m *model) belongs(c *modelConn, a *Agent) bool {
+	return m.listens(c, a) || a.ClientID == c.client && a.belongsTo(c.who)
+}
+
+func (m *model) connections(key agentKey) (ids []int) {
+	for id, c := range m.conns {
+		if a := m.agents[key]; a != nil && m.belongs(c, a) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (m *model) listening(key agentKey) bool {
+	for _, c := range m.conns {
+		if m.listens(c, m.agents[key]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) online(key agentKey) bool {
+	holds := m.lease[key].After(time.Now())
+	if len(m.connections(key)) == 0 {
+		return holds
+	}
+	_, held := m.held[key]
+	return holds || !held
+}
+
+// change does something and then lets go of leases and of heartbeats whose
+// connections are no longer there.
+func (m *model) change(do func()) {
+	before := map[agentKey]int{}
+	for key := range m.agents {
+		before[key] = len(m.connections(key))
+	}
+	do()
+	for key := range m.agents {
+		now := m.connections(key)
+		if before[key] > 0 && len(now) == 0 {
+			delete(m.lease, key)
+		}
+		if id, ok := m.held[key]; ok && !slices.Contains(now, id) {
+			delete(m.held, key)
+		}
+	}
+}
+
+func (m *model) disconnect(id int) { m.change(func() { delete(m.conns, id) }) }
+
+func (m *model) beat(key agentKey, client string, who *protocol.Principal) {
+	if m.agents[key] == nil {
+		return
+	}
+	m.lease[key] = time.Now().Add(90 * time.Second)
+	for _, id := range m.connections(key) {
+		if client != "" && m.conns[id].client == client && m.conns[id].who.ID == who.ID {
+			m.held[key] = id
+		}
+	}
+}

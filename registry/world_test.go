@@ -1,0 +1,446 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The people of the tests.
+var (
+	alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace}
+	bob   = &protocol.Principal{Kind: protocol.KindOperator, ID: "bob", Space: protocol.DefaultSpace}
+	carol = &protocol.Principal{Kind: protocol.KindOperator, ID: "carol", Space: "lab"}
+	root  = &protocol.Principal{Kind: protocol.KindOperator, ID: "root", Roles: []string{protocol.RoleAdministrator}}
+)
+
+// A memory is a table in memory.
+type memory[T any] struct {
+	mu       sync.Mutex
+	rows     map[string]row[T]
+	revision uint64
+	onChange []func(string, *T, *T)
+	broken   error // what every write fails with, nil while all is well
+}
+
+type row[T any] struct {
+	value    *T
+	revision uint64
+}
+
+func newMemory[T any]() *memory[T] { return &memory[T]{rows: make(map[string]row[T])} }
+
+func (m *memory[T]) Get(key string) (*T, uint64, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.rows[key]
+	return r.value, r.revision, ok
+}
+
+func (m *memory[T]) All() iter.Seq2[string, *T] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rows := maps.Clone(m.rows)
+	return func(yield func(string, *T) bool) {
+		for key, r := range rows {
+			if !yield(key, r.value) {
+				return
+			}
+		}
+	}
+}
+
+func (m *memory[T]) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.rows)
+}
+
+func (m *memory[T]) OnChange(fn func(string, *T, *T)) { m.onChange = append(m.onChange, fn) }
+
+func (m *memory[T]) Create(_ context.Context, key string, v *T) (uint64, error) {
+	return m.write(key, v, func(r row[T], there bool) error {
+		if there {
+			return protocol.Errorf(protocol.AlreadyExists, "%s is there", key)
+		}
+		return nil
+	})
+}
+
+func (m *memory[T]) Update(_ context.Context, key string, v *T, expect uint64) (uint64, error) {
+	return m.write(key, v, func(r row[T], there bool) error {
+		if r.revision != expect {
+			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, r.revision)
+		}
+		return nil
+	})
+}
+
+func (m *memory[T]) Delete(_ context.Context, key string, expect uint64) error {
+	_, err := m.write(key, nil, func(r row[T], there bool) error {
+		switch {
+		case !there:
+			return protocol.Errorf(protocol.NotFound, "%s is not there", key)
+		case expect != 0 && r.revision != expect:
+			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, r.revision)
+		}
+		return nil
+	})
+	return err
+}
+
+func (m *memory[T]) write(key string, v *T, check func(row[T], bool) error) (uint64, error) {
+	m.mu.Lock()
+	if m.broken != nil {
+		defer m.mu.Unlock()
+		return 0, m.broken
+	}
+	old, there := m.rows[key]
+	if err := check(old, there); err != nil {
+		m.mu.Unlock()
+		return 0, err
+	}
+	m.revision++
+	if v == nil {
+		delete(m.rows, key)
+	} else {
+		m.rows[key] = row[T]{v, m.revision}
+	}
+	revision := m.revision
+	m.mu.Unlock()
+	for _, fn := range m.onChange {
+		fn(key, old.value, v)
+	}
+	return revision, nil
+}
+
+// A sent message is what the bridge published.
+type sent struct {
+	topic   string
+	payload []byte
+	PublishOptions
+}
+
+// A fakeMQTT delivers what the bridge publishes to devices.
+type fakeMQTT struct {
+	mu       sync.Mutex
+	sent     []sent
+	retained map[string][]byte
+	devices  map[string][]*device // by request topic
+	dropped  bool                 // nobody gets anything, although they subscribed
+}
+
+// Publish implements [Publisher].
+func (f *fakeMQTT) Publish(topic string, payload []byte, o PublishOptions) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := sent{topic, bytes.Clone(payload), o}
+	f.sent = append(f.sent, m)
+	if o.Retain {
+		if f.retained[topic] = m.payload; len(payload) == 0 {
+			delete(f.retained, topic)
+		}
+	}
+	if f.dropped {
+		return 0, nil
+	}
+	for _, d := range f.devices[topic] {
+		go d.receive(m)
+	}
+	return len(f.devices[topic]), nil
+}
+
+// on lists what was published on a topic.
+func (f *fakeMQTT) on(topic string) []sent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []sent
+	for _, m := range f.sent {
+		if m.topic == topic {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// events lists the names of the events published for operators.
+func (f *fakeMQTT) events(t testing.TB) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, m := range f.sent {
+		if strings.Contains(m.topic, "/event/") {
+			e, err := protocol.DecodeEvent(m.payload, protocol.Limits{})
+			if err != nil {
+				t.Errorf("event on %s: %v", m.topic, err)
+				continue
+			}
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// card is the retained card of an agent.
+func (f *fakeMQTT) card(t testing.TB, id protocol.AgentID) *Card {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	payload, ok := f.retained["aibridge/agent/"+string(id)+"/card"]
+	if !ok {
+		return nil
+	}
+	var c Card
+	if err := json.Unmarshal(payload, &c); err != nil {
+		t.Errorf("card of %s: %v", id, err)
+	}
+	return &c
+}
+
+// A world is a service with everything around it replaced.
+type world struct {
+	*Service
+	t         testing.TB
+	agents    *memory[Agent]
+	skills    *memory[SkillRecord]
+	resources *memory[ResourceRecord]
+	mqtt      *fakeMQTT
+	router    *commands.Router
+	requests  int
+	stop      func()
+}
+
+// newWorld makes a world that runs until the test ends. In a synctest bubble
+// [world.close] must be called.
+func newWorld(t testing.TB, change ...func(*Options)) *world {
+	t.Helper()
+	w := &world{
+		t:      t,
+		agents: newMemory[Agent](), skills: newMemory[SkillRecord](), resources: newMemory[ResourceRecord](),
+		mqtt: &fakeMQTT{retained: make(map[string][]byte), devices: make(map[string][]*device)},
+	}
+	o := Options{Agents: w.agents, Skills: w.skills, Resources: w.resources, Publisher: w.mqtt}
+	for _, f := range change {
+		f(&o)
+	}
+	var err error
+	if w.Service, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	set, err := commands.NewSet(w.Commands()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.router = commands.NewRouter(set, commands.RouterOptions{Authorizer: commands.AllowAll{}, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		if err := w.router.Close(context.Background()); err != nil {
+			t.Errorf("close the router: %v", err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(w.stop)
+	return w
+}
+
+func (w *world) close() { w.stop() }
+
+// A question is a command somebody sends.
+type question struct {
+	who     *protocol.Principal
+	command string
+	params  string // JSON
+	sender  string
+	client  string // MQTT client id, "" for HTTP
+	timeout time.Duration
+	emit    func(*protocol.Event)
+}
+
+// ask has the router run a command.
+func (w *world) ask(q question) *protocol.Response {
+	w.t.Helper()
+	w.mqtt.mu.Lock()
+	w.requests++
+	id := fmt.Sprintf("r-%d", w.requests)
+	w.mqtt.mu.Unlock()
+	if q.params == "" {
+		q.params = "{}"
+	}
+	r := protocol.Request{
+		ID: id, Timestamp: time.Now().UnixMilli(), Command: q.command, Params: []byte(q.params),
+		Metadata: protocol.Metadata{SenderID: q.sender, TraceID: "trace-of-" + id, Timeout: q.timeout, Events: q.emit != nil},
+	}
+	in := commands.Inbound{Principal: q.who, Body: r.Append(nil), Door: "http", Emit: q.emit}
+	if q.client != "" {
+		in.Door, in.Client = "mqtt", q.client
+	}
+	return w.router.Handle(context.Background(), in)
+}
+
+// do asks for a command that must succeed and decodes its result.
+func (w *world) do(who *protocol.Principal, command, params string, result any) {
+	w.t.Helper()
+	w.must(w.ask(question{who: who, command: command, params: params}), result)
+}
+
+func (w *world) must(r *protocol.Response, result any) {
+	w.t.Helper()
+	if r.Err != nil {
+		w.t.Fatalf("unexpected failure: %v %v", r.Err, r.Err.Details)
+	}
+	if result != nil {
+		if err := json.Unmarshal(r.Result, result); err != nil {
+			w.t.Fatalf("result %s: %v", r.Result, err)
+		}
+	}
+}
+
+// fails asks for a command that must fail with a code. It returns the error.
+func (w *world) fails(who *protocol.Principal, command, params string, code protocol.Code) *protocol.Error {
+	w.t.Helper()
+	return w.failed(w.ask(question{who: who, command: command, params: params}), code)
+}
+
+func (w *world) failed(r *protocol.Response, code protocol.Code) *protocol.Error {
+	w.t.Helper()
+	if r.Err == nil {
+		w.t.Fatalf("succeeded with %s, want %s", r.Result, code)
+	}
+	if r.Err.Code != code {
+		w.t.Fatalf("failed with %v %v, want %s", r.Err, r.Err.Details, code)
+	}
+	return r.Err
+}
+
+// dropped is how many messages of agents were dropped for a reason.
+func (w *world) dropped(reason string) float64 {
+	return testutil.ToFloat64(w.metrics.dropped.WithLabelValues(reason))
+}
+
+// A device is an MQTT client that serves an agent.
+type device struct {
+	w      *world
+	id     protocol.AgentID
+	who    *protocol.Principal
+	client string
+	answer func(d *device, r *protocol.Request) // nil: stays silent
+
+	mu       sync.Mutex
+	requests []*protocol.Request
+	options  []PublishOptions
+}
+
+// connect makes a device: connected, and listening on its request topic.
+func (w *world) connect(id protocol.AgentID, who *protocol.Principal, answer func(*device, *protocol.Request)) *device {
+	d := &device{w: w, id: id, who: who, client: "client-of-" + string(id), answer: answer}
+	w.Connected(d, d.client, who)
+	d.listen()
+	return d
+}
+
+// device makes a device that is registered as an agent with one skill.
+func (w *world) device(id protocol.AgentID, skill string, answer func(*device, *protocol.Request)) *device {
+	w.t.Helper()
+	d := w.connect(id, alice, answer)
+	d.register()
+	w.do(alice, "skill.register", fmt.Sprintf(`{"agent_id":%q,"skill":%s}`, id, skill), nil)
+	return d
+}
+
+func (d *device) topic() string { return "aibridge/agent/" + string(d.id) + "/request" }
+
+func (d *device) listen() {
+	d.w.mqtt.mu.Lock()
+	d.w.mqtt.devices[d.topic()] = append(d.w.mqtt.devices[d.topic()], d)
+	d.w.mqtt.mu.Unlock()
+	d.w.Subscribed(d, d.topic())
+}
+
+func (d *device) register() {
+	d.w.t.Helper()
+	d.w.must(d.w.ask(question{
+		who: d.who, command: "agent.register", client: d.client,
+		params: fmt.Sprintf(`{"agent_id":%q,"type":"end_agent"}`, d.id),
+	}), nil)
+}
+
+// die ends the connection without a word.
+func (d *device) die() {
+	d.w.mqtt.mu.Lock()
+	delete(d.w.mqtt.devices, d.topic())
+	d.w.mqtt.mu.Unlock()
+	d.w.Disconnected(d, "connection lost")
+}
+
+func (d *device) receive(m sent) {
+	r, err := protocol.DecodeRequest(m.payload, protocol.Limits{})
+	if err != nil {
+		d.w.t.Errorf("%s got a request that is none: %v", d.id, err)
+		return
+	}
+	d.mu.Lock()
+	d.requests = append(d.requests, r)
+	d.options = append(d.options, m.PublishOptions)
+	d.mu.Unlock()
+	if r.Command != "task.cancel" && d.answer != nil {
+		d.answer(d, r)
+	}
+}
+
+// got lists the commands the device was asked.
+func (d *device) got() []*protocol.Request {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]*protocol.Request(nil), d.requests...)
+}
+
+// say publishes on the device's response topic.
+func (d *device) say(payload string) { d.sayWith(payload, "") }
+
+func (d *device) sayWith(payload, correlation string) {
+	d.w.Answer("aibridge/agent/"+string(d.id)+"/response", d.who, []byte(payload), []byte(correlation))
+}
+
+// succeed answers a request with a result.
+func (d *device) succeed(r *protocol.Request, result string) {
+	d.say(fmt.Sprintf(`{"version":"0.6.3","id":%q,"timestamp":1,"type":"response","status":"success","result":%s,"error":null,"metadata":{}}`, r.ID, result))
+}
+
+// fail answers a request with an error.
+func (d *device) fail(r *protocol.Request, code, message string) {
+	d.say(fmt.Sprintf(`{"version":"0.6.3","id":%q,"timestamp":1,"type":"response","status":"failed","result":{},"error":{"code":%q,"message":%q,"details":{}},"metadata":{}}`, r.ID, code, message))
+}
+
+// tell sends an event about a request.
+func (d *device) tell(r *protocol.Request, name, data string) {
+	d.say(fmt.Sprintf(`{"version":"0.6.3","id":%q,"timestamp":1,"type":"event","event":%q,"seq":1,"data":%s,"metadata":{}}`, r.ID, name, data))
+}
+
+// echo answers with the params it got.
+func echo(d *device, r *protocol.Request) {
+	var p invocation
+	if err := json.Unmarshal(r.Params, &p); err != nil {
+		d.w.t.Errorf("params %s: %v", r.Params, err)
+	}
+	d.succeed(r, string(p.Params))
+}
