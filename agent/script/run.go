@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -35,11 +36,20 @@ func (r *Runner) run(ctx context.Context, job *Job, capability *skill.Capability
 	}
 	log := r.o.Log.With("skill", job.Skill.ID, "capability", job.Capability, "trace", job.TraceID, "took", time.Since(start))
 	if err != nil {
-		log.WarnContext(ctx, "script failed", "script", file.Path, "error", err, "stderr", end.stderr)
+		log.Log(ctx, levelOf(err), "script failed", "script", file.Path, "error", err, "stderr", end.stderr)
 		return nil, err
 	}
 	log.DebugContext(ctx, "script ended", "script", file.Path, "bytes", len(result), "stderr", end.stderr)
 	return result, nil
+}
+
+// levelOf tells what the skill's author should look at from what callers did.
+func levelOf(err error) slog.Level {
+	switch protocol.CodeOf(err) {
+	case protocol.Internal, protocol.TargetUnavailable, protocol.TimedOut, protocol.OutcomeUnknown:
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // execute runs the process. The error is set when it did not end by itself;
