@@ -142,8 +142,10 @@ func (c *Client) dismissed(d *paho.Disconnect) {
 
 // establish makes a fresh connection what the last one was.
 func (c *Client) establish(m *autopaho.ConnectionManager, l *link) {
+	// Who serves its first skill from here on sees to all that itself.
+	serving := c.server != nil && c.server.started()
 	for attempt := 1; ; attempt++ {
-		err := c.subscribeAll(l.ctx, m)
+		err := c.subscribeAll(l.ctx, m, serving)
 		if err == nil {
 			break
 		}
@@ -156,7 +158,7 @@ func (c *Client) establish(m *autopaho.ConnectionManager, l *link) {
 		}
 	}
 	close(l.ready)
-	if c.server == nil {
+	if !serving {
 		return
 	}
 	for attempt := 1; c.server.announce(l.ctx) != nil; attempt++ {
@@ -168,7 +170,7 @@ func (c *Client) establish(m *autopaho.ConnectionManager, l *link) {
 
 // subscribeAll subscribes to what the client itself needs and to what its
 // users asked for. Only a refused response topic is an error.
-func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager) error {
+func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager, serving bool) error {
 	if err := subscribe(ctx, m, c.topics.ClientResponse(c.ID()), 1); err != nil {
 		return err
 	}
@@ -179,7 +181,7 @@ func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager
 			c.log.Info("answers are not cached", "error", err)
 		}
 	}
-	if c.server != nil && c.server.started() {
+	if serving {
 		if err := subscribe(ctx, m, c.topics.AgentRequest(c.options.agent.ID), 1); err != nil {
 			return err
 		}

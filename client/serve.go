@@ -169,11 +169,11 @@ func (s *server) find(id protocol.SkillID) *ServedSkill {
 // the bridge may not be the one it was. The error is one that may pass; what
 // the bridge refuses is logged.
 func (s *server) announce(ctx context.Context) error {
-	if !s.started() {
-		return nil
-	}
 	s.registering.Lock()
 	defer s.registering.Unlock()
+	if !s.started() {
+		return nil // the first registration failed
+	}
 	if err := s.registerAgent(ctx); err != nil {
 		return s.complain(ctx, "agent not registered again", err)
 	}
