@@ -15,12 +15,14 @@ import (
 // An API key reads abk_<id>.<secret>: the id says which key it is and may be
 // shown anywhere, the secret is 256 random bits in URL-safe base64.
 const (
-	keyPrefix    = "abk_"
-	keyIDBytes   = 8
-	secretBytes  = 32
-	pepperBytes  = 32
-	keyIDLength  = keyIDBytes * 2
-	secretLength = (secretBytes*8 + 5) / 6
+	keyPrefix   = "abk_"
+	keyIDBytes  = 8
+	secretBytes = 32
+	pepperBytes = 32
+
+	pepperIDBytes = 8
+	keyIDLength   = keyIDBytes * 2
+	secretLength  = (secretBytes*8 + 5) / 6
 )
 
 // A Key is what the bridge keeps of an API key: enough to recognise it, not
@@ -31,7 +33,8 @@ type Key struct {
 	Kind      protocol.Kind    `json:"kind"`
 	Space     protocol.SpaceID `json:"space"`
 	Roles     []string         `json:"roles"`
-	MAC       []byte           `json:"mac"` // HMAC-SHA-256 of id and secret under the pepper
+	MAC       []byte           `json:"mac"`    // HMAC-SHA-256 of id and secret under the pepper
+	Pepper    []byte           `json:"pepper"` // tells which pepper, and nothing about it
 	Created   time.Time        `json:"created"`
 }
 

@@ -1,6 +1,7 @@
 package security
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -28,13 +29,14 @@ const pepperFile = "pepper"
 type Keys interface {
 	Get(id string) (key *Key, revision uint64, ok bool)
 	All() iter.Seq2[string, *Key]
-	Create(ctx context.Context, id string, key *Key) (revision uint64, err error)
+	Put(ctx context.Context, id string, key *Key) (revision uint64, err error)
 }
 
 // A Keyring recognises API keys.
 type Keyring struct {
 	keys   Keys
 	pepper []byte
+	id     []byte // of the pepper
 	decoy  []byte // compared with when the id is unknown, so that both take as long
 }
 
@@ -52,15 +54,17 @@ func OpenKeyring(dir string, keys Keys) (*Keyring, error) {
 	if len(pepper) != pepperBytes {
 		return nil, fmt.Errorf("the pepper has %d bytes instead of %d: keys cannot be recognised", len(pepper), pepperBytes)
 	}
-	return &Keyring{keys: keys, pepper: pepper, decoy: mac(pepper, "", "")}, nil
+	return &Keyring{keys: keys, pepper: pepper, id: mac(pepper, "", "")[:pepperIDBytes], decoy: mac(pepper, "", "decoy")}, nil
 }
 
 // EnsureAdministrator makes the administrator's key if there is none yet and
-// reports whether it did. The file is written first: a crash in between
-// leaves a key that the next start puts on the ring.
+// reports whether it did. A key that was made under another pepper, as in a
+// store that was restored without its pepper, opens nothing and does not count.
+// The file is written first: a crash in between leaves a key that the next
+// start puts on the ring.
 func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.Time) (made bool, err error) {
 	for _, key := range r.keys.All() {
-		if key.principal().HasRole(protocol.RoleAdministrator) {
+		if key.principal().HasRole(protocol.RoleAdministrator) && bytes.Equal(key.Pepper, r.id) {
 			return false, nil
 		}
 	}
@@ -76,13 +80,14 @@ func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.
 	if !ok {
 		return false, fmt.Errorf("%s does not hold an API key; remove it to have a new one made", AdminKeyFile)
 	}
-	_, err = r.keys.Create(ctx, id, &Key{
+	_, err = r.keys.Put(ctx, id, &Key{
 		ID:        id,
 		Principal: "administrator",
 		Kind:      protocol.KindOperator,
 		Space:     protocol.DefaultSpace,
 		Roles:     []string{protocol.RoleAdministrator},
 		MAC:       mac(r.pepper, id, secret),
+		Pepper:    r.id,
 		Created:   now.UTC(),
 	})
 	return err == nil, err

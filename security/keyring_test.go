@@ -17,7 +17,7 @@ type memoryKeys map[string]*Key
 
 func (m memoryKeys) Get(id string) (*Key, uint64, bool) { k, ok := m[id]; return k, 1, ok }
 func (m memoryKeys) All() iter.Seq2[string, *Key]       { return maps.All(m) }
-func (m memoryKeys) Create(_ context.Context, id string, k *Key) (uint64, error) {
+func (m memoryKeys) Put(_ context.Context, id string, k *Key) (uint64, error) {
 	m[id] = k
 	return 1, nil
 }
@@ -141,5 +141,28 @@ func BenchmarkRecognise(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ring.Recognise(key)
+	}
+}
+
+func TestARestoreWithoutThePepperGetsANewAdministratorKey(t *testing.T) {
+	keys := memoryKeys{}
+	old := t.TempDir()
+	if _, err := openRing(t, old, keys).EnsureAdministrator(t.Context(), old, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for name, keepFile := range map[string]bool{"nothing was copied": false, "the key file was copied": true} {
+		dir := t.TempDir()
+		if keepFile {
+			if err := os.WriteFile(filepath.Join(dir, AdminKeyFile), []byte(adminKey(t, old)+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ring := openRing(t, dir, keys)
+		if made, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil || !made {
+			t.Fatalf("%s: made %v, %v", name, made, err)
+		}
+		if _, ok := ring.Recognise(adminKey(t, dir)); !ok {
+			t.Errorf("%s: nobody gets in", name)
+		}
 	}
 }
