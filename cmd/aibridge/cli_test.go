@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestWordsBecomeParameters(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "params.json")
+	if err := os.WriteFile(file, []byte(`{"skill_id":"from-file","params":{"a":1}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	schema := json.RawMessage(`{"type":"object","properties":{"skill_id":{"type":"string"},"limit":{"type":"integer"},"params":{"type":"object"}}}`)
+	for name, test := range map[string]struct {
+		words []string
+		want  string
+	}{
+		"text where text is wanted":      {[]string{"skill_id=42"}, `{"skill_id":"42"}`},
+		"a number where one is wanted":   {[]string{"limit=42"}, `{"limit":42}`},
+		"not a number where one is":      {[]string{"limit=ten"}, `{"limit":"ten"}`},
+		"JSON where nothing is said":     {[]string{"params.n=1", "params.t=true", "params.s=on", `params.o={"x":[1]}`}, `{"params":{"n":1,"o":{"x":[1]},"s":"on","t":true}}`},
+		"an equals sign in the value":    {[]string{"skill_id=a=b"}, `{"skill_id":"a=b"}`},
+		"a file, and words on top of it": {[]string{"@" + file, "params.b=2"}, `{"params":{"a":1,"b":2},"skill_id":"from-file"}`},
+		"standard input":                 {[]string{"@-"}, `{"from":"stdin"}`},
+		"nothing":                        {nil, `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			params, err := parseArguments(test.words, schema, strings.NewReader(`{"from":"stdin"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.Marshal(params)
+			if err != nil || string(got) != test.want {
+				t.Errorf("got %s, %v, want %s", got, err, test.want)
+			}
+		})
+	}
+	for _, words := range [][]string{{"word"}, {"=x"}, {"a=1", "a.b=2"}, {"@" + file + ".missing"}} {
+		if _, err := parseArguments(words, schema, strings.NewReader("")); err == nil {
+			t.Errorf("%q are accepted", words)
+		}
+	}
+}
+
+func TestExitCodesTellTheClassOfTheError(t *testing.T) {
+	for want, err := range map[int]error{
+		0:  nil,
+		1:  errors.New("anything"),
+		2:  usageError{errors.New("wrong flag")},
+		10: protocol.Errorf(protocol.InvalidParameter, "x"),
+		20: fmt.Errorf("connect: %w", protocol.Errorf(protocol.NotAuthenticated, "x")),
+		30: protocol.Errorf(protocol.AgentOffline, "x"),
+		40: protocol.Errorf(protocol.TimedOut, "x"),
+		50: protocol.Errorf(protocol.StoreUnavailable, "x"),
+	} {
+		if got := exitCode(err); got != want {
+			t.Errorf("%v: %d, want %d", err, got, want)
+		}
+	}
+}
+
+func TestResultsAreShownForPeople(t *testing.T) {
+	for name, test := range map[string]struct{ result, want string }{
+		"fields":             {`{"b":1,"a_id":"x","c":null}`, "a_id  x\nb     1\nc     -\n"},
+		"a table":            {`{"agents":[{"agent_id":"a","ok":true},{"agent_id":"bb"}],"total":2}`, "total     2\nAGENT_ID  OK\na         true\nbb        \n"},
+		"an empty list":      {`{"agents":[]}`, "agents  none\n"},
+		"times":              {`{"started_at":0}`, "started_at  0\n"},
+		"control characters": {`{"name":"\u001b[31mred"}`, "name   [31mred\n"},
+		"not an object":      {`[1]`, "[\n  1\n]\n"},
+	} {
+		var out bytes.Buffer
+		if err := writeTable(&out, json.RawMessage(test.result)); err != nil || out.String() != test.want {
+			t.Errorf("%s: got %q, %v, want %q", name, out.String(), err, test.want)
+		}
+	}
+}
+
+// run runs the real binary against a bridge.
+func run(t *testing.T, b *binary, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.Command(b.path, args...)
+	cmd.Env = append(os.Environ(), "AIBRIDGE_DATA="+b.data)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestTheCommandLineFindsAddressesAndKeyInTheDataFolder(t *testing.T) {
+	bridge := startBinary(t, t.TempDir()) // without --dev: a key is needed
+	if out, stderr, code := run(t, bridge, "call", "agent.register", "agent_id=a1", "type=end_agent"); code != 0 || !strings.Contains(out, "a1") {
+		t.Errorf("call: %d %s %s", code, out, stderr)
+	}
+	if out, stderr, code := run(t, bridge, "health"); code != 0 {
+		t.Errorf("health: %d %s %s", code, out, stderr)
+	}
+	out, stderr, code := run(t, bridge, "call", "--json", "agent.get", "agent_id=a1")
+	var agent struct {
+		ID string `json:"agent_id"`
+	}
+	if code != 0 || json.Unmarshal([]byte(out), &agent) != nil || agent.ID != "a1" {
+		t.Errorf("call --json: %d %s %s", code, out, stderr)
+	}
+	if _, stderr, code := run(t, bridge, "call", "agent.get", "agent_id=nobody"); code != 30 || !strings.Contains(stderr, "3001") {
+		t.Errorf("not found: %d %s", code, stderr)
+	}
+	if err := os.Remove(filepath.Join(bridge.data, "admin.key")); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := run(t, bridge, "call", "agent.list"); code != 20 {
+		t.Errorf("without the key: %d %s", code, stderr)
+	}
+}
+
+func TestABackupBringsEverythingBack(t *testing.T) {
+	bridge := startBinary(t, t.TempDir(), "--dev")
+	if _, stderr, code := run(t, bridge, "call", "agent.register", "agent_id=a1", "type=end_agent"); code != 0 {
+		t.Fatal(stderr)
+	}
+	file := filepath.Join(t.TempDir(), "backup")
+	if _, stderr, code := run(t, bridge, "backup", "--data", bridge.data, file); code == 0 || !strings.Contains(stderr, "in use") {
+		t.Errorf("a backup beside the running bridge: %d %s", code, stderr)
+	}
+	bridge.kill()
+	if _, stderr, code := run(t, bridge, "backup", "--data", bridge.data, file); code != 0 {
+		t.Fatalf("backup: %s", stderr)
+	}
+	fresh := t.TempDir()
+	if _, stderr, code := run(t, bridge, "restore", "--data", fresh, file); code != 0 {
+		t.Fatalf("restore: %s", stderr)
+	}
+	if _, stderr, code := run(t, bridge, "restore", "--data", fresh, file); code == 0 {
+		t.Errorf("a second restore over what is there: %s", stderr)
+	}
+	restored := startBinary(t, fresh, "--dev")
+	if out, stderr, code := run(t, restored, "call", "agent.get", "agent_id=a1"); code != 0 || !strings.Contains(out, "a1") {
+		t.Errorf("after the restore: %d %s %s", code, out, stderr)
+	}
+}
+
+func TestEveryCommandHasHelpAndCompletion(t *testing.T) {
+	cmd := root()
+	for _, sub := range cmd.Commands() {
+		if sub.Short == "" {
+			t.Errorf("%s has no help", sub.Name())
+		}
+	}
+	words, _ := completeCall(nil, nil, "")
+	if !strings.Contains(strings.Join(words, " "), "skill.invoke") {
+		t.Errorf("completion offers %v", words)
+	}
+	words, _ = completeCall(nil, []string{"agent.get"}, "")
+	if !reflect.DeepEqual(words, []string{"agent_id="}) && !strings.Contains(strings.Join(words, " "), "agent_id=") {
+		t.Errorf("completion of parameters offers %v", words)
+	}
+}
