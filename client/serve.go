@@ -34,16 +34,12 @@ func (c *Client) ServeSkill(ctx context.Context, skill Skill) (*ServedSkill, err
 // ID is the skill's id.
 func (s *ServedSkill) ID() protocol.SkillID { return s.skill.ID }
 
-// Withdraw unregisters the skill. Invocations at work are finished.
+// Withdraw unregisters the skill; other agents may go on to provide it. Invocations at work are finished.
 func (s *ServedSkill) Withdraw(ctx context.Context) error {
 	if !s.server.remove(s) {
 		return nil // replaced, or withdrawn before
 	}
-	params := map[string]any{"skill_id": s.skill.ID, "agent_id": s.server.agent.ID} // others may serve it too
-	if s.server.agent.Space != "" {
-		params["space_id"] = s.server.agent.Space
-	}
-	_, err := Call[struct{}](ctx, s.server.client, "skill.unregister", params)
+	_, err := Call[struct{}](ctx, s.server.client, "skill.unregister", s.server.about(map[string]any{"skill_id": s.skill.ID}))
 	if protocol.CodeOf(err) == protocol.NotFound {
 		return nil
 	}
@@ -214,26 +210,31 @@ type agentParams struct {
 
 func (s *server) registerAgent(ctx context.Context) error {
 	registered, err := Call[struct {
-		Heartbeat int64 `json:"heartbeat_interval"` // seconds
+		Heartbeat float64 `json:"heartbeat_interval"` // seconds
 	}](ctx, s.client, "agent.register", agentParams{s.agent.ID, s.agent.Type, s.agent.Name, s.agent.Space})
 	if err != nil {
 		return err
 	}
 	if registered.Heartbeat > 0 {
 		s.mu.Lock()
-		s.interval = time.Duration(min(registered.Heartbeat, 3600)) * time.Second
+		s.interval = time.Duration(min(registered.Heartbeat, 3600) * float64(time.Second))
 		s.mu.Unlock()
 	}
 	return nil
 }
 
 func (s *server) registerSkill(ctx context.Context, served *ServedSkill) error {
-	params := map[string]any{"skill": served.skill.params(), "agent_id": s.agent.ID}
+	_, err := Call[struct{}](ctx, s.client, "skill.register", s.about(map[string]any{"skill": served.skill.params()}))
+	return err
+}
+
+// about adds to params which agent they are about.
+func (s *server) about(params map[string]any) map[string]any {
+	params["agent_id"] = s.agent.ID
 	if s.agent.Space != "" {
 		params["space_id"] = s.agent.Space
 	}
-	_, err := Call[struct{}](ctx, s.client, "skill.register", params)
-	return err
+	return params
 }
 
 // beat tells the bridge that the agent is alive until the client ends. An
@@ -247,7 +248,7 @@ func (s *server) beat() {
 		if sleep(ctx, interval) != nil {
 			return
 		}
-		_, err := Call[struct{}](ctx, s.client, "agent.heartbeat", map[string]any{"agent_id": s.agent.ID}, WithTimeout(interval))
+		_, err := Call[struct{}](ctx, s.client, "agent.heartbeat", s.about(map[string]any{}), WithTimeout(interval))
 		switch {
 		case protocol.CodeOf(err) == protocol.NotFound:
 			_ = s.announce(ctx) // logged; the next heartbeat tries again

@@ -357,7 +357,7 @@ func TestHeartbeatGoesOnAndRegistersAForgottenAgent(t *testing.T) {
 	t.Parallel()
 	b := newBridge(t)
 	b.on("agent.register", func(*protocol.Request, *broker.Publication) (any, error) {
-		return map[string]any{"heartbeat_interval": 1}, nil
+		return map[string]any{"heartbeat_interval": 0.05}, nil
 	})
 	b.on("agent.heartbeat", func(r *protocol.Request, _ *broker.Publication) (any, error) {
 		if string(r.Params) != `{"agent_id":"a"}` {
