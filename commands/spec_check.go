@@ -34,7 +34,7 @@ func (c *Command) check() error {
 	}
 	for _, code := range c.Errors {
 		if !code.Known() {
-			complain("the code %q is not one of the protocol", code)
+			complain("the code %q is not one of the protocol", string(code))
 		}
 	}
 	if c.err != nil {

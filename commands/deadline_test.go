@@ -1,0 +1,130 @@
+package commands_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// stubborn ignores its context for the given time.
+func stubborn(d time.Duration) commands.Command {
+	return define("stubborn", commands.Write, func(context.Context, *commands.Call, string) (string, error) {
+		time.Sleep(d)
+		return "at last", nil
+	})
+}
+
+func TestADeadlineIsAnsweredEvenIfTheHandlerDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, commands.RouterOptions{}, stubborn(10*time.Second))
+		began := time.Now()
+		r := n.call("1", "test.stubborn", `{}`, `"timeout":1500`)
+		wantSaid(t, r, "4007")
+		if took := time.Since(began); took != 1500*time.Millisecond || r.Err.Details["timeout_ms"] != int64(1500) {
+			t.Errorf("answered after %v with %v", took, r.Err.Details)
+		}
+		time.Sleep(5 * time.Second) // still running: a repeat joins it
+		wantSaid(t, n.call("1", "test.stubborn", `{}`, `"timeout":10000`), `{"text":"at last"}`)
+		wantSaid(t, n.call("1", "test.stubborn", `{}`), `{"text":"at last"}`)
+	})
+}
+
+func TestAJoinedCallHasItsOwnDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, commands.RouterOptions{MaxInFlight: 8}, stubborn(10*time.Second))
+		first := n.submit("1", "test.stubborn", `{}`, `"timeout":20000`)
+		for range 20 { // those that have left make room again
+			wantSaid(t, n.call("1", "test.stubborn", `{}`, `"timeout":100`), "4007")
+		}
+		wantSaid(t, <-first, `{"text":"at last"}`)
+	})
+}
+
+func TestTheContextOfAHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen, derived error
+		n := newNode(t, commands.RouterOptions{}, define("wait", commands.Read, func(ctx context.Context, call *commands.Call, _ string) (string, error) {
+			if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Second || !at.Equal(call.Deadline) {
+				t.Errorf("the deadline is %v, the call's %v", at, call.Deadline)
+			}
+			inner, cancel := context.WithTimeout(context.WithValue(ctx, "k", "v"), time.Minute) //nolint:staticcheck // a key of a test
+			defer cancel()
+			other, cancelOther := context.WithCancel(ctx)
+			defer cancelOther()
+			<-inner.Done()
+			<-other.Done()
+			seen, derived = ctx.Err(), inner.Err()
+			return "", ctx.Err()
+		}))
+		wantSaid(t, n.call("1", "test.wait", `{}`, `"timeout":1000`), "4007")
+		synctest.Wait()
+		if seen != context.DeadlineExceeded || derived != context.DeadlineExceeded {
+			t.Errorf("contexts ended with %v and %v", seen, derived)
+		}
+	})
+}
+
+func TestMessageExpiryBoundsTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, commands.RouterOptions{}, stubborn(5*time.Second))
+		in := n.inbound(envelope("1", "test.stubborn", `{}`))
+		in.Expiry = 2 * time.Second
+		began := time.Now()
+		wantSaid(t, n.Handle(t.Context(), in), "4007")
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("answered after %v", took)
+		}
+	})
+}
+
+func TestTimestamps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, commands.RouterOptions{}, define("hello", commands.Read, greet))
+		at := func(id string, age time.Duration) *protocol.Response {
+			stamp := fmt.Sprintf(`"timestamp":%d`, time.Now().Add(-age).UnixMilli())
+			body := strings.Replace(string(envelope(id, "test.hello", `{}`, `"timeout":10000`)), `"timestamp":0`, stamp, 1)
+			return n.Handle(t.Context(), n.inbound([]byte(body)))
+		}
+		const ok = `{"text":"hello "}`
+		wantSaid(t, at("1", 0), ok)
+		wantSaid(t, at("2", 70*time.Second), ok) // timeout and skew
+		expired := at("3", 71*time.Second)
+		wantSaid(t, expired, "1006")
+		if expired.Err.Details["age_ms"] != int64(71000) {
+			t.Errorf("details %v", expired.Err.Details)
+		}
+		ahead := at("4", -time.Minute)
+		wantSaid(t, ahead, ok)
+		if len(ahead.Metadata.Warnings) != 0 {
+			t.Errorf("warned about the usual skew: %v", ahead.Metadata.Warnings)
+		}
+		wrong := at("5", -time.Hour)
+		wantSaid(t, wrong, ok)
+		if len(wrong.Metadata.Warnings) != 1 {
+			t.Errorf("no warning about a clock that is wrong")
+		}
+	})
+}
+
+func TestACallThatWaitedTooLongForAWorkerNeverRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := false
+		n := newNode(t, commands.RouterOptions{Workers: 1}, stubborn(10*time.Second), define("mark", commands.Act,
+			func(context.Context, *commands.Call, string) (string, error) { ran = true; return "", nil }))
+		blocking := n.submit("1", "test.stubborn", `{}`)
+		synctest.Wait()
+		wantSaid(t, n.call("2", "test.mark", `{}`, `"timeout":1000`), "4007")
+		<-blocking
+		synctest.Wait()
+		if ran {
+			t.Error("it ran after its deadline")
+		}
+		wantSaid(t, n.call("2", "test.mark", `{}`), `{}`) // it had never begun
+	})
+}
