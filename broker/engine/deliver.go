@@ -38,8 +38,8 @@ func (t *turn) deliverTo(tg *target) bool {
 
 // send delivers the turn's message at most once.
 func (t *turn) send(s *session, retain bool, ids []uint32) bool {
-	if s.behind.Load() { // older messages wait: keep the order
-		return t.owe12(s, pending{ids: ids, retain: retain})
+	if s.late.Load() { // older messages wait: keep the order
+		return t.sendLater(s, pending{ids: ids, retain: retain})
 	}
 	c := s.conn.Load()
 	if c == nil {
@@ -68,6 +68,24 @@ func (t *turn) send(s *session, retain bool, ids []uint32) bool {
 		}
 	}
 	t.touch(c)
+	return true
+}
+
+// sendLater puts a QoS 0 message behind others.
+func (t *turn) sendLater(s *session, p pending) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn.Load() == nil {
+		return false
+	}
+	if s.zeros.bytes > t.b.options.Limits.OutboxBytes {
+		t.count.dropped++
+		return false
+	}
+	p.msg = t.keep()
+	s.zeros.push(p)
+	s.late.Store(true)
+	s.behind.Store(true)
 	return true
 }
 
@@ -145,8 +163,8 @@ func (c *conn) alias(f *frame, m *message) (fresh bool) {
 	return !known
 }
 
-// owe12 delivers the turn's message at least or exactly once, or behind older
-// ones. p lacks the message.
+// owe12 delivers the turn's message at least or exactly once. p lacks the
+// message.
 func (t *turn) owe12(s *session, p pending) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,16 +172,13 @@ func (t *turn) owe12(s *session, p pending) bool {
 		return false
 	}
 	c := s.conn.Load()
-	if p.qos == 0 && c == nil {
-		return false
-	}
-	if p.qos > 0 && s.keeps() {
+	if s.keeps() {
 		p.msg = t.keep()
 		if t.b.journal != nil && t.oweStored(s, c, p) {
 			return c != nil
 		}
 	}
-	if c != nil && s.queue.len() == 0 && s.window.unsent == 0 && p.qos > 0 && t.transmit(s, c, p, &t.msg) {
+	if c != nil && s.queue.len() == 0 && s.window.unsent == 0 && t.transmit(s, c, p, &t.msg) {
 		return true
 	}
 	if p.msg == nil {
@@ -183,15 +198,15 @@ func (t *turn) keep() *message {
 	return t.kept
 }
 
-// enqueue puts p behind what waits already. When the queue is full a QoS 0
-// message is dropped; QoS 1 and 2 cost a connected client its connection, so
-// that it can come back to a session with nothing lost from the middle.
+// enqueue puts p behind what waits already. When the queue is full a connected
+// client loses its connection, so that it can come back to a session with
+// nothing lost from the middle.
 func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 	l := &t.b.options.Limits
-	if s.queue.len() >= l.QueueMessages || s.queue.bytes+p.msg.size() > l.QueueBytes && s.queue.len() > 0 || p.qos == 0 && s.queue.bytes > l.OutboxBytes {
+	if s.queue.len() >= l.QueueMessages || s.queue.bytes+p.msg.size() > l.QueueBytes && s.queue.len() > 0 {
 		t.count.dropped++
 		t.b.recordDone(t, s, p.msg)
-		if c != nil && p.qos > 0 {
+		if c != nil {
 			const text = "too many messages are waiting for the client"
 			t.detachLocked(s, text)
 			t.b.stats.disconnected(packet.QuotaExceeded)
@@ -273,8 +288,10 @@ func (t *turn) pump(s *session) {
 }
 
 func (t *turn) pumpLocked(s *session, c *conn) {
-	more := t.resend(s, c) && t.drain(s, c)
-	s.behind.Store(!more)
+	done := t.drainZeros(s, c)
+	s.late.Store(!done)
+	done = t.resend(s, c) && t.drain(s, c) && done
+	s.behind.Store(!done)
 }
 
 // resend sends what an earlier connection left unacknowledged, in order and
@@ -326,15 +343,22 @@ func (t *turn) repeat(s *session, c *conn, id uint16, slot *slot) bool {
 	return true
 }
 
+// drainZeros sends QoS 0 messages that had to wait.
+func (t *turn) drainZeros(s *session, c *conn) bool {
+	for s.zeros.len() > 0 {
+		if !t.sendQueued(c, s.zeros.peek()) {
+			return false
+		}
+		s.zeros.pop()
+	}
+	return true
+}
+
 // drain sends from the queue.
 func (t *turn) drain(s *session, c *conn) bool {
 	for s.queue.len() > 0 {
 		p := s.queue.peek()
 		switch {
-		case p.qos == 0:
-			if !t.sendQueued(c, p) {
-				return false
-			}
 		case t.b.journal != nil && p.qos == 2 && s.keeps():
 			if s.window.used >= t.b.options.Limits.Inflight {
 				return false

@@ -133,7 +133,11 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 			p.msg = &own
 			t.b.recordOwed(t, s, &p, 0)
 		}
-		s.queue.push(p)
+		if p.qos == 0 {
+			s.zeros.push(p)
+		} else {
+			s.queue.push(p)
+		}
 	}
 	s.behind.Store(true)
 	t.pumpLocked(s, c)

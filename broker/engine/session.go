@@ -21,7 +21,8 @@ type session struct {
 	claim  sync.Mutex // held while a client connects to the session
 
 	conn   atomic.Pointer[conn] // changed with mu held
-	behind atomic.Bool          // the queue or the window has something to send
+	behind atomic.Bool          // the queues or the window have something to send
+	late   atomic.Bool          // zeros is not empty
 
 	mu         sync.Mutex
 	ended      bool
@@ -31,8 +32,9 @@ type session struct {
 	expires    int64               // when it ends, while no client is connected
 	subs       map[string]*subscription
 	window     window
-	credit     int // publishes the client may still be sent unacknowledged
-	queue      fifo
+	credit     int                 // publishes the client may still be sent unacknowledged
+	queue      fifo                // QoS 1 and 2
+	zeros      fifo                // QoS 0: retained messages and what came after them
 	inbound    map[uint16]struct{} // QoS 2 identifiers between PUBLISH and PUBREL
 	will       *will
 	waiting    int // inbound QoS 1 and 2 publishes that wait to be stored
@@ -102,6 +104,7 @@ func (t *turn) detachLocked(s *session, why string) {
 	}
 	s.conn.Store(nil)
 	s.behind.Store(false)
+	s.late.Store(false)
 	t.b.connected.Add(-1)
 	client := s.client
 	s.events.push(func(p Presence) { p.Disconnected(client, why) })
@@ -122,22 +125,12 @@ func (t *turn) detachLocked(s *session, why string) {
 		t.endLocked(s)
 		return
 	}
-	s.queue.dropQoS0()
+	s.zeros = fifo{}
 	if s.expiry != forever {
 		s.expires = t.now + int64(s.expiry)*int64(time.Second)
 		t.b.clerk.schedule(s.expires, s)
 	}
 	t.b.recordSession(t, s)
-}
-
-func (q *fifo) dropQoS0() {
-	old := *q
-	*q = fifo{}
-	for _, p := range old.items[old.from:] {
-		if p.qos > 0 {
-			q.push(p)
-		}
-	}
 }
 
 // endLocked ends the session, whose mu is held and which has no connection.
@@ -154,7 +147,7 @@ func (t *turn) endLocked(s *session) {
 	t.b.forgetSession(t, s)
 	t.b.removeSession(s)
 	t.reroute(s)
-	s.subs, s.window, s.queue, s.inbound = nil, window{}, fifo{}, nil
+	s.subs, s.window, s.queue, s.zeros, s.inbound = nil, window{}, fifo{}, fifo{}, nil
 }
 
 // reroute offers what the session leaves unacknowledged of shared
