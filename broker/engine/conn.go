@@ -149,7 +149,7 @@ func (c *conn) end(reason packet.Reason, text string, now int64) {
 		c.out.cut()
 		c.out.blocked = len(c.out.segs) > 0
 	}
-	if c.version == packet.V5 && reason != 0 && c.session != nil {
+	if reason != 0 && c.session != nil && c.version == packet.V5 {
 		c.out.add(c.disconnectPacket(reason, text))
 	}
 	c.since = now

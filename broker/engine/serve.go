@@ -58,9 +58,10 @@ func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn) {
 	if tcp, ok := nc.(*net.TCPConn); ok && b.readers.adopt(c, tcp) {
 		return
 	}
+	s := newStream(c, nc)
+	c.link = s
 	b.addConn(c)
 	b.serving.Go(func() {
-		c.link = newStream(c, nc)
 		if t, ok := nc.(*tls.Conn); ok {
 			peer, err := handshake(ctx, t, b.options.Limits.ConnectTimeout)
 			if err != nil {
@@ -70,7 +71,7 @@ func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn) {
 			}
 			c.peer = peer
 		}
-		c.link.(*stream).read()
+		s.read()
 	})
 }
 
