@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// ownGroup makes the process the leader of a new process group.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // group is the process group of a script: the script and all it started,
 // except what left the group by itself (setsid).
 type group struct {

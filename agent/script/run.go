@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -71,6 +72,10 @@ func (r *Runner) execute(parent context.Context, job *Job, capability *skill.Cap
 		c.WaitDelay = r.o.Grace + time.Second // whatever happens, the pipes are given up then
 		return c
 	}
+	// The process must not outlive the thread it is started from, see
+	// ownGroup, which waits for it all the while anyway.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	c, err := start(command, &group)
 	if err == nil {
 		err = group.wait(c)

@@ -1,3 +1,5 @@
+//go:build unix
+
 package script
 
 import (
@@ -8,7 +10,9 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +27,43 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("RUN_SKILL"); dir != "" {
+		runUntilKilled(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// runUntilKilled is an agent in a process of its own.
+func runUntilKilled(dir string) {
+	s, err := skill.Load(dir)
+	if err != nil {
+		panic(err)
+	}
+	r, err := New(Options{})
+	if err != nil {
+		panic(err)
+	}
+	_, _ = r.Run(context.Background(), Job{Skill: s, Capability: "hang"})
+}
+
+func TestAScriptDoesNotOutliveAnAgentThatIsKilled(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells processes of their parent's death")
+	}
+	s := folder(t, map[string]string{"hang": "echo $$ >pids; while :; do sleep 0.1; done"})
+	agent := exec.Command(os.Args[0])
+	agent.Env = append(os.Environ(), "RUN_SKILL="+s.Dir)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := pids(t, s, 1)[0]
+	_ = agent.Process.Kill()
+	_ = agent.Wait()
+	eventually(t, "the script is gone", func() bool { return !exists(pid) })
+}
 
 // folder makes a skill of scripts, by capability. Those whose text does not
 // begin with #! get the usual first line.

@@ -2,9 +2,17 @@ package script
 
 import (
 	"os/exec"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// ownGroup makes the process the leader of a new process group, and has it
+// killed when the thread that started it ends, as it does when the agent is
+// killed itself.
+func ownGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
 
 // wait waits for the leader and kills what it left behind. That happens
 // before the leader is reaped: until then no other process can have its

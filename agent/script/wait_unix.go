@@ -2,7 +2,13 @@
 
 package script
 
-import "os/exec"
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup makes the process the leader of a new process group.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // wait waits for the leader and its pipes, for those not longer than the
 // command's WaitDelay, and then kills what the leader left behind.
