@@ -152,9 +152,16 @@ func (s *Service) agentAnnounced(_ string, old, new *Agent) {
 		s.announcer.card(new.key())
 		s.announcer.event("agent", "agent.registered", agentEvent{new.ID, new.Space, new.Type, statusOf(s.board.isOnline(new.key())), ""})
 	case old != nil:
-		s.exchanges.endAll(old.key(), outcome{kind: gone, reason: "unregistered"})
 		s.announcer.card(old.key())
 		s.announcer.event("agent", "agent.unregistered", agentEvent{old.ID, old.Space, old.Type, Offline, ""})
+	}
+}
+
+// agentRemoved ends what an agent was at when it was unregistered, after the
+// board has made sure that it is asked nothing more.
+func (s *Service) agentRemoved(_ string, old, new *Agent) {
+	if new == nil && old != nil {
+		s.exchanges.endAll(old.key(), outcome{kind: gone, reason: "unregistered"})
 	}
 }
 

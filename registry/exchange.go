@@ -2,6 +2,7 @@ package registry
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -20,10 +21,7 @@ type exchange struct {
 	agent   *Agent
 	ended   chan outcome // gets exactly one, has room for it
 	onEvent func(name string, data []byte)
-
-	// mu makes sure that no event is passed on once the exchange has ended.
-	mu   sync.Mutex
-	done bool
+	done    atomic.Bool // no event is passed on any more
 }
 
 // An outcome is how an exchange ended.
@@ -98,9 +96,7 @@ func (x *exchanges) end(e *exchange, o outcome) bool {
 	}
 	x.mu.Unlock()
 
-	e.mu.Lock()
-	e.done = true
-	e.mu.Unlock()
+	e.done.Store(true)
 	e.ended <- o
 	return true
 }
@@ -125,11 +121,11 @@ func (x *exchanges) open() int {
 	return len(x.byID)
 }
 
-// event passes on an event of the agent, unless the exchange has ended.
+// event passes on an event of the agent, unless the exchange has ended. No
+// lock is held meanwhile: passing it on may end connections, and with them
+// exchanges.
 func (e *exchange) event(name string, data []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.done && e.onEvent != nil {
+	if !e.done.Load() && e.onEvent != nil {
 		e.onEvent(name, data)
 	}
 }

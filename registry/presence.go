@@ -111,6 +111,8 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	}
 }
 
+// forget drops an agent that is no longer registered. That it is not online
+// any more goes without saying.
 func (b *board) forget(key agentKey) {
 	p := b.agents[key]
 	if p == nil {
@@ -123,7 +125,10 @@ func (b *board) forget(key agentKey) {
 		delete(l.conn.linked, p)
 	}
 	p.links, p.lease = nil, time.Time{}
-	b.judge(p, "unregistered")
+	if p.online {
+		p.online = false
+		b.online--
+	}
 }
 
 // renew begins or continues the lease of an agent. clientID is the MQTT

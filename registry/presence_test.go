@@ -169,8 +169,13 @@ func TestEveryChangeIsToldOnceWithItsReason(t *testing.T) {
 		b.renew(lamp("c").key(), "", alice)
 		time.Sleep(2 * time.Minute)
 		b.expire(time.Now())
+		b.connected("d", "d", alice)
+		b.subscribed("d", lampRequests)
 		b.agentChanged("", lamp("c"), nil)
-		want := "[lamp online: registered lamp offline: keep-alive timeout lamp online: heartbeat lamp offline: heartbeats missed]"
+		if b.onlineCount() != 0 {
+			t.Error("an agent that is gone is online")
+		}
+		want := "[lamp online: registered lamp offline: keep-alive timeout lamp online: heartbeat lamp offline: heartbeats missed lamp online: listening]"
 		if got := fmt.Sprint(*told); got != want {
 			t.Errorf("told %s\nwant %s", got, want)
 		}

@@ -98,8 +98,9 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	o.Agents.OnChange(s.index.agentChanged)
-	o.Agents.OnChange(s.board.agentChanged)
 	o.Agents.OnChange(s.agentAnnounced)
+	o.Agents.OnChange(s.board.agentChanged)
+	o.Agents.OnChange(s.agentRemoved)
 	o.Skills.OnChange(s.index.skillChanged)
 	o.Skills.OnChange(s.skillAnnounced)
 	o.Resources.OnChange(s.index.resourceChanged)

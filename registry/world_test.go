@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -250,6 +251,9 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
+	for !w.announcer.hasBegun() {
+		runtime.Gosched()
+	}
 	w.stop = sync.OnceFunc(func() {
 		if err := w.router.Close(context.Background()); err != nil {
 			t.Errorf("close the router: %v", err)
@@ -264,6 +268,12 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 }
 
 func (w *world) close() { w.stop() }
+
+func (a *announcer) hasBegun() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.begun
+}
 
 // A question is a command somebody sends.
 type question struct {

@@ -1,0 +1,149 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+const manySkills = 100_000
+
+// record makes the skill of one of many devices, as a table holds it.
+func record(t testing.TB, i int) *SkillRecord {
+	t.Helper()
+	text := fmt.Sprintf(`{"skill_id":"thermostat-%06d","name":"Thermostat %d","description":"Keeps room %d at the temperature it is told","version":"1.2.%d",
+		"type":"custom","endpoints":["mqtt://10.0.%d.%d:1883"],"space_id":"default","owner":"alice","providers":[{"agent_id":"agent-%06d","owner":"alice"}],
+		"registered_at":1737000000000,"updated_at":1737000000000,"capabilities":[
+		{"capability_id":"set","idempotent":true,"params_schema":{"type":"object","required":["celsius"],"properties":{"celsius":{"type":"number","minimum":5,"maximum":30}}}},
+		{"capability_id":"group-%d"}]}`, i, i, i, i%10, i/256%256, i%256, i, i%1000)
+	var r SkillRecord
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	return &r
+}
+
+// filled makes a service that knows many skills.
+func filled(t testing.TB, n int) *Service {
+	t.Helper()
+	skills := newMemory[SkillRecord]()
+	s, err := New(Options{
+		Agents: newMemory[Agent](), Skills: skills, Resources: newMemory[ResourceRecord](),
+		Publisher: &fakeMQTT{retained: map[string][]byte{}}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		r := record(t, i*7919%n) // in no particular order
+		if _, err := skills.Create(context.Background(), tableKey(r.Space, r.ID), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func TestManySkillsTakeLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s := filled(t, manySkills)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	used := (after.HeapAlloc - before.HeapAlloc) >> 20
+	t.Logf("%d skills take %d MiB", s.opts.Skills.Len(), used)
+	if used > 160 {
+		t.Errorf("%d MiB", used)
+	}
+	runtime.KeepAlive(s)
+}
+
+func BenchmarkDiscover(b *testing.B) {
+	s := filled(b, manySkills)
+	call := &commands.Call{Principal: alice}
+	for name, p := range map[string]DiscoverSkillsParams{
+		"by rare capability":   {Capability: "group-7"},
+		"by common capability": {Capability: "set"},
+		"last page of all":     {page: page{Cursor: "thermostat-099899"}},
+		"by text":              {Text: "room 4711"},
+		"by text, common":      {Text: "temperature"},
+	} {
+		p.Limit = 100
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if r, err := s.DiscoverSkills(b.Context(), call, p); err != nil || r.Total == 0 {
+					b.Fatal(r, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkIndexing(b *testing.B) {
+	var records []*SkillRecord
+	for i := range manySkills {
+		records = append(records, record(b, i*7919%manySkills))
+	}
+	for b.Loop() {
+		x := newIndex()
+		for _, r := range records {
+			x.skillChanged("", nil, r)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/100k")
+}
+
+// BenchmarkInvoke is everything the registry does for a call: finding,
+// checking, forwarding, correlating, checking again.
+func BenchmarkInvoke(b *testing.B) {
+	w := newWorld(b)
+	d := w.device("boiler", heating, nil)
+	w.mqtt.mu.Lock()
+	delete(w.mqtt.devices, d.topic())
+	w.mqtt.mu.Unlock()
+	w.opts.Publisher = publishFunc(func(topic string, payload []byte, o PublishOptions) (int, error) {
+		go func(id string) { d.succeed(&protocol.Request{ID: id}, `{"celsius":20}`) }(string(o.CorrelationData))
+		return 1, nil
+	})
+	p := InvokeSkillParams{SkillID: "heating", CapabilityID: "set", Params: json.RawMessage(`{"celsius":21.5}`)}
+	b.ReportAllocs()
+	for b.Loop() {
+		call := &commands.Call{Principal: alice, TraceID: "trace", Deadline: time.Now().Add(time.Minute)}
+		if _, err := w.InvokeSkill(b.Context(), call, p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+type publishFunc func(string, []byte, PublishOptions) (int, error)
+
+func (f publishFunc) Publish(topic string, payload []byte, o PublishOptions) (int, error) {
+	return f(topic, payload, o)
+}
+
+func BenchmarkHeartbeat(b *testing.B) {
+	board := newBoard(protocol.NewTopics(""), 30*time.Second, func(*Agent, bool, string) {})
+	var keys []agentKey
+	for i := range 100_000 {
+		a := &Agent{ID: protocol.AgentID(fmt.Sprintf("agent-%d", i)), Space: "default", Owner: "alice"}
+		board.agentChanged("", nil, a)
+		keys = append(keys, a.key())
+	}
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		board.renew(keys[i%len(keys)], "", alice)
+		i++
+	}
+}
