@@ -1,0 +1,252 @@
+// Package examples_test runs every example against a bridge.
+package examples_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// devices are the thermostats and how to start each. A command that cannot be
+// had on this machine skips the test, saying why.
+var devices = map[string]func(testing.TB) *exec.Cmd{
+	"thermostat-go": func(t testing.TB) *exec.Cmd {
+		binary := filepath.Join(t.TempDir(), "thermostat-go")
+		if out, err := exec.Command("go", "build", "-o", binary, "./thermostat-go").CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+		return exec.Command(binary)
+	},
+	"thermostat-python": func(t testing.TB) *exec.Cmd {
+		const python = "/usr/bin/python3" // Debian's, which has Debian's paho
+		if out, err := exec.Command(python, "-c", "import paho.mqtt.client").CombinedOutput(); err != nil {
+			t.Skipf("python3-paho-mqtt is not installed: %v %s", err, out)
+		}
+		return exec.Command(python, "thermostat-python/thermostat.py")
+	},
+	"thermostat-js": func(t testing.TB) *exec.Cmd {
+		node, err := exec.LookPath("node")
+		if err != nil {
+			t.Skip("node is not installed")
+		}
+		if _, err := os.Stat("thermostat-js/node_modules/mqtt"); err != nil {
+			t.Skip("MQTT.js is not installed: run npm ci in examples/thermostat-js")
+		}
+		return exec.Command(node, "thermostat-js/thermostat.js")
+	},
+}
+
+// start runs a device against the bridge at url. The test's end stops it, and
+// it must then leave in peace.
+func start(t *testing.T, name, url string) {
+	t.Helper()
+	cmd := devices[name](t)
+	cmd.Env = append(os.Environ(), "AIBRIDGE_URL="+url)
+	var output lockedBuffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s ended with %v", name, err)
+		}
+		if t.Failed() {
+			t.Logf("output of %s:\n%s", name, output.String())
+		} else if !strings.Contains(output.String(), "serving "+name) {
+			t.Errorf("%s does not say that it serves:\n%s", name, output.String())
+		}
+	})
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+type reading struct{ Celsius, Target float64 }
+
+func invoke(c *client.Client, skill, capability string, params any) (reading, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r, err := client.Call[struct{ Data reading }](ctx, c, "skill.invoke", map[string]any{
+		"skill_id": skill, "capability_id": capability, "params": params,
+	})
+	return r.Data, err
+}
+
+func TestThermostatServesThroughABridge(t *testing.T) {
+	for name := range devices {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := bridgetest.Start(t)
+			start(t, name, node.MQTTURL())
+			c := node.Dial(t)
+			online := func() bool {
+				_, err := invoke(c, name, "read", map[string]any{})
+				return err == nil
+			}
+			bridgetest.Eventually(t, name+" answers", online)
+
+			r, err := invoke(c, name, "set_target", map[string]any{"celsius": 25.5})
+			if err != nil || r.Target != 25.5 {
+				t.Errorf("set_target: %+v, %v", r, err)
+			}
+			warmer, err := invoke(c, name, "read", map[string]any{})
+			if err != nil || warmer.Target != 25.5 || warmer.Celsius <= r.Celsius {
+				t.Errorf("read after %+v: %+v, %v", r, warmer, err)
+			}
+			_, err = invoke(c, name, "set_target", map[string]any{"celsius": 99})
+			var refused *protocol.Error
+			if !errors.As(err, &refused) || refused.Code != protocol.InvalidParameter || refused.Details["param_name"] != "params.celsius" {
+				t.Errorf("99 °C: %v", err)
+			}
+			if _, err = invoke(c, name, "explode", map[string]any{}); protocol.CodeOf(err) != protocol.NotFound {
+				t.Errorf("explode: %v", err)
+			}
+
+			node.Restart(t)
+			bridgetest.Eventually(t, name+" answers after a restart of the bridge", online)
+		})
+	}
+}
+
+// A bridge checks params before it asks a device. A device that gets nonsense
+// all the same says precisely what is wrong with it.
+func TestThermostatAnswersNonsensePrecisely(t *testing.T) {
+	for name := range devices {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startRawBridge(t)
+			start(t, name, "mqtt://"+b.addr)
+			for i, test := range []struct {
+				command, params string
+				code            protocol.Code
+				param           any
+			}{
+				{"skill.invoke", `{"skill_id":"NAME","capability_id":"set_target","params":{"celsius":4.9}}`, protocol.InvalidParameter, "params.celsius"},
+				{"skill.invoke", `{"skill_id":"NAME","capability_id":"set_target","params":{"celsius":"hot"}}`, protocol.InvalidParameter, "params.celsius"},
+				{"skill.invoke", `{"skill_id":"NAME","capability_id":"set_target","params":{}}`, protocol.InvalidParameter, "params.celsius"},
+				{"skill.invoke", `{"skill_id":"NAME","capability_id":"set_target","params":[]}`, protocol.InvalidParameter, "params"},
+				{"skill.invoke", `{"skill_id":"NAME","capability_id":"explode"}`, protocol.NotFound, nil},
+				{"skill.invoke", `{"skill_id":"other","capability_id":"read"}`, protocol.NotFound, nil},
+				{"lamp.switch", `{}`, protocol.UnknownCommand, nil},
+			} {
+				r := b.ask(t, name, fmt.Sprint(i), test.command, strings.ReplaceAll(test.params, "NAME", name))
+				if r.Err == nil || r.Err.Code != test.code || r.Err.Details["param_name"] != test.param || r.Metadata.TraceID != "trace" {
+					t.Errorf("%s %s: %v %v", test.command, test.params, r.Err, r.Metadata)
+				}
+			}
+		})
+	}
+}
+
+// A rawBridge lets every agent register and sends it what no bridge would.
+type rawBridge struct {
+	*broker.Broker
+	addr       string
+	registered chan struct{}
+	answers    chan *protocol.Response
+}
+
+type anything struct{}
+
+func (anything) MayPublish(*broker.Client, string, bool) broker.Verdict { return broker.Verdict{} }
+func (anything) MaySubscribe(*broker.Client, string) broker.Verdict     { return broker.Verdict{} }
+
+func startRawBridge(t *testing.T) *rawBridge {
+	t.Helper()
+	engine, err := broker.New(broker.Options{
+		Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) {
+			return &protocol.Principal{ID: "anybody"}, nil
+		},
+		Permissions: anything{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &rawBridge{Broker: engine, registered: make(chan struct{}, 10), answers: make(chan *protocol.Response, 10)}
+	b.Handle("aibridge/bridge/request", func(p *broker.Publication) {
+		request, err := protocol.DecodeRequest(p.Payload, protocol.Limits{})
+		if err != nil {
+			t.Errorf("the device sent %s: %v", p.Payload, err)
+			return
+		}
+		response := request.Answer("bridge", time.Now())
+		response.Result = json.RawMessage(`{}`)
+		topic := "aibridge/client/" + p.Client.ID + "/response"
+		_, _ = b.Publish(broker.Message{Topic: topic, Payload: response.Append(nil), QoS: 1, CorrelationData: p.CorrelationData})
+		if strings.Contains(string(request.Params), "capabilities") {
+			b.registered <- struct{}{}
+		}
+	})
+	b.Handle("aibridge/agent/+/response", func(p *broker.Publication) {
+		if r, err := protocol.DecodeResponse(p.Payload, protocol.Limits{}); err != nil {
+			t.Errorf("the device answered %s: %v", p.Payload, err)
+		} else {
+			b.answers <- r
+		}
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.addr = l.Addr().String()
+	go func() { _ = b.Serve(context.Background(), "mqtt", l) }()
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	return b
+}
+
+func (b *rawBridge) ask(t *testing.T, agent, id, command, params string) *protocol.Response {
+	t.Helper()
+	if id == "0" {
+		<-b.registered
+	}
+	request := protocol.Request{ID: id, Timestamp: time.Now().UnixMilli(), Command: command, Params: []byte(params)}
+	request.Metadata.TraceID = "trace"
+	bridgetest.Eventually(t, agent+" listens", func() bool {
+		n, err := b.Publish(broker.Message{Topic: "aibridge/agent/" + agent + "/request", Payload: request.Append(nil), QoS: 1, CorrelationData: []byte(id)})
+		return err == nil && n == 1
+	})
+	select {
+	case r := <-b.answers:
+		if r.ID != id {
+			t.Fatalf("answer to %s, want %s", r.ID, id)
+		}
+		return r
+	case <-time.After(10 * time.Second):
+		t.Fatal("no answer")
+		return nil
+	}
+}
