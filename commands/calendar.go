@@ -23,12 +23,28 @@ func (c *calendar) add(e *entry, now time.Time) {
 		c.swept = now.Unix()
 	}
 	day := e.expires.Unix() + 1 // not before it has expired
-	day = min(max(day, c.swept+1), c.swept+horizon-1)
-	e.later = c.days[day%horizon]
-	c.days[day%horizon] = e
+	e.day = min(max(day, c.swept+1), c.swept+horizon-1)
+	first := &c.days[e.day%horizon]
+	if e.later = *first; e.later != nil {
+		e.later.sooner = e
+	}
+	*first = e
 }
 
-// due removes and yields the entries whose day has come.
+// remove takes an entry off its day.
+func (c *calendar) remove(e *entry) {
+	if e.sooner == nil {
+		c.days[e.day%horizon] = e.later
+	} else {
+		e.sooner.later = e.later
+	}
+	if e.later != nil {
+		e.later.sooner = e.sooner
+	}
+	e.sooner, e.later = nil, nil
+}
+
+// due yields the entries whose day has come. Each must be removed.
 func (c *calendar) due(now time.Time) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		today := now.Unix()
@@ -37,26 +53,19 @@ func (c *calendar) due(now time.Time) iter.Seq[*entry] {
 		}
 		for c.swept < today {
 			c.swept++
-			e := c.days[c.swept%horizon]
-			c.days[c.swept%horizon] = nil
-			for e != nil {
-				next := e.later
-				e.later = nil
+			for e := c.days[c.swept%horizon]; e != nil; e = c.days[c.swept%horizon] {
 				if !yield(e) {
 					return
 				}
-				e = next
 			}
 		}
 	}
 }
 
-// soonest removes and returns an entry of the earliest day that has one.
+// soonest is an entry of the earliest day that has one, nil if none has.
 func (c *calendar) soonest() *entry {
 	for day := c.swept + 1; day < c.swept+horizon; day++ {
 		if e := c.days[day%horizon]; e != nil {
-			c.days[day%horizon] = e.later
-			e.later = nil
 			return e
 		}
 	}

@@ -13,9 +13,10 @@ import (
 // at most once (PROTOCOL §1). Running ones are held as long as they run;
 // finished ones until they expire, within bounds of number and memory.
 //
-// When memory is short, the oldest answers are dropped first and their entry
-// stays: a repeat then gets 4012. Only when even the number of entries is too
-// large, those that would expire soonest are forgotten altogether.
+// When memory is short, the oldest answers are dropped first. The entry of a
+// request that changed something stays: a repeat then gets 4012. Only when
+// even the number of entries is too large, those that would expire soonest are
+// forgotten altogether.
 type ledger struct {
 	mu      sync.Mutex
 	entries map[entryKey]*entry
@@ -39,9 +40,10 @@ type entry struct {
 	joined  []*Call // who wait for the same answer
 	answer  outcome // when finished and kept
 
-	later        *entry // next in its day of the calendar
-	older, newer *entry // neighbours in the list of answers
-	size         int    // of the answer; 0 when it is not in the list
+	day           int64  // in the calendar
+	sooner, later *entry // neighbours on that day
+	older, newer  *entry // neighbours in the list of answers
+	size          int    // of the answer; 0 when it is not in the list
 }
 
 type entryState uint8
@@ -85,7 +87,7 @@ func (l *ledger) begin(c *Call, hash [sha256.Size]byte) (verdict, *entry, outcom
 	if ok && e.hash != hash {
 		return conflict, nil, outcome{}
 	}
-	if !ok || e.state == lost && e.effect == Read { // reading again changes nothing
+	if !ok {
 		e = &entry{key: key, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
 		l.entries[key] = e
 		return execute, e, outcome{}
@@ -167,25 +169,30 @@ func (l *ledger) listeners(e *entry) []*Call {
 // sweep removes what has expired.
 func (l *ledger) sweep(now time.Time) {
 	for e := range l.expiry.due(now) {
-		if e.expires.After(now) {
-			l.expiry.add(e, now) // a repeat has prolonged it
+		if e.expires.After(now) { // a repeat has prolonged it
+			l.expiry.remove(e)
+			l.expiry.add(e, now)
 			continue
 		}
 		l.remove(e)
 	}
 }
 
+// remove forgets an entry that is not running.
 func (l *ledger) remove(e *entry) {
 	l.answers.drop(e)
-	if l.entries[e.key] == e { // and not a read that is run again
-		delete(l.entries, e.key)
-	}
+	l.expiry.remove(e)
+	delete(l.entries, e.key)
 }
 
 // shrink keeps the ledger within its bounds.
 func (l *ledger) shrink() {
 	for l.answers.bytes > l.maxBytes && l.answers.oldest != nil {
 		e := l.answers.oldest
+		if e.effect == Read { // reading again changes nothing
+			l.remove(e)
+			continue
+		}
 		l.answers.drop(e)
 		e.state = lost
 	}
