@@ -111,12 +111,9 @@ func (c *Client) run(ctx context.Context, request *protocol.Request, o *callOpti
 		if response.Err == nil {
 			return response.Result, nil
 		}
-		r := repeatOf(response.Err, attempt)
-		if o.once || !r.again || !c.pause(ctx, r.pause, deadline) {
+		pause, again := repeatAfter(response.Err, attempt)
+		if o.once || !again || !c.pause(ctx, pause, deadline) {
 			return nil, response.Err
-		}
-		if r.newID && o.id == "" {
-			request.ID, sent = protocol.NewID(), false
 		}
 	}
 }

@@ -132,20 +132,25 @@ func (c *Client) spawn(f func()) {
 }
 
 // Close ends the client. Invocations at work are cancelled and answered with
-// 5002; Close waits a few seconds for them. Registrations stay, the agent goes
-// offline.
+// 5002; Close waits a few seconds for them and for other handlers, and says so
+// if they do not end. Registrations stay, the agent goes offline.
 func (c *Client) Close() error {
 	if c.server != nil {
 		c.server.close()
 	}
 	c.cancel(errClosed)
-	c.mu.Lock() // who spawns holds it, and finds the context ended from here on
-	c.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-c.mqtt.Done()
+		c.mu.Lock() // who spawns holds it, and finds the context ended from here on
+		c.mu.Unlock()
+		c.tasks.Wait()
+	}()
 	select {
-	case <-c.mqtt.Done():
+	case <-ended:
+		return nil
 	case <-time.After(closeTimeout):
-		return errors.New("the connection does not end")
+		return errors.New("a handler or the connection does not end")
 	}
-	c.tasks.Wait()
-	return nil
 }

@@ -39,29 +39,21 @@ type lostConnection struct{ cause error }
 func (e *lostConnection) Error() string { return "connection lost: " + e.cause.Error() }
 func (e *lostConnection) Unwrap() error { return e.cause }
 
-// A repeat is what to do after an error the bridge answered with.
-type repeat struct {
-	again bool
-	pause time.Duration
-	newID bool // a repeat of the same id would be given the same answer
-}
-
-// repeatOf classifies an error by its code (source §15.2): busy answers say
-// that nothing was done and when to come back, so the command is sent anew;
-// where the bridge itself was in trouble something may have been done, so the
-// same request is sent again.
-func repeatOf(err *protocol.Error, attempt int) repeat {
+// repeatAfter is the pause before a command is repeated that was answered with
+// an error, by its code's class (source §15.2). The same request is sent
+// again: the bridge does not remember the answers that ask for that.
+func repeatAfter(err *protocol.Error, attempt int) (pause time.Duration, again bool) {
 	if attempt > maxRepeats {
-		return repeat{}
+		return 0, false
 	}
 	switch err.Code.Retry() {
 	case protocol.RetryAfter:
-		pause := retryAfter(err)
-		return repeat{again: true, pause: pause + rand.N(pause/10+1), newID: true}
+		pause = retryAfter(err)
+		return pause + rand.N(pause/10+1), true
 	case protocol.RetryBackoff:
-		return repeat{again: true, pause: backoff(attempt, maxBackoff)}
+		return backoff(attempt, maxBackoff), true
 	}
-	return repeat{}
+	return 0, false
 }
 
 // retryAfter is the pause an error asks for.
