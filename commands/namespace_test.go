@@ -1,0 +1,199 @@
+package commands_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A memoryTable is a commands.Table in memory.
+type memoryTable[T any] struct {
+	mu       sync.Mutex
+	values   map[string]*T
+	revision uint64
+	changed  []func(key string, old, new *T)
+}
+
+func (m *memoryTable[T]) Get(key string) (*T, uint64, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.values[key]
+	return v, m.revision, ok
+}
+
+func (m *memoryTable[T]) All() iter.Seq2[string, *T] { return maps.All(m.values) }
+
+func (m *memoryTable[T]) set(key string, v *T) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.values == nil {
+		m.values = map[string]*T{}
+	}
+	old := m.values[key]
+	if m.values[key] = v; v == nil {
+		delete(m.values, key)
+	}
+	m.revision++
+	for _, fn := range m.changed {
+		fn(key, old, v)
+	}
+	return m.revision
+}
+
+func (m *memoryTable[T]) Create(_ context.Context, key string, v *T) (uint64, error) {
+	return m.set(key, v), nil
+}
+
+func (m *memoryTable[T]) Update(_ context.Context, key string, v *T, _ uint64) (uint64, error) {
+	return m.set(key, v), nil
+}
+
+func (m *memoryTable[T]) Delete(_ context.Context, key string, _ uint64) error {
+	m.set(key, nil)
+	return nil
+}
+
+func (m *memoryTable[T]) OnChange(fn func(key string, old, new *T)) {
+	for key, v := range m.values {
+		fn(key, nil, v)
+	}
+	m.changed = append(m.changed, fn)
+}
+
+// agentEcho answers forwarded commands with what it was sent.
+type agentEcho struct{}
+
+func (agentEcho) Forward(_ context.Context, call *commands.Call, agent protocol.AgentID, command string, params json.RawMessage) (json.RawMessage, error) {
+	return raw(`{"agent":%q,"command":%q,"sender":%q,"params":%s}`, agent, command, call.SenderID, params), nil
+}
+
+// wants understands schemas of the form {"wants":"member"}.
+func wants(document json.RawMessage) (func(json.RawMessage) error, error) {
+	var s struct{ Wants string }
+	if err := json.Unmarshal(document, &s); err != nil || s.Wants == "" {
+		return nil, protocol.Errorf(protocol.InvalidParameter, "is no schema")
+	}
+	return func(value json.RawMessage) error {
+		if !strings.Contains(string(value), `"`+s.Wants+`"`) {
+			return protocol.InvalidParam(s.Wants, "is missing")
+		}
+		return nil
+	}, nil
+}
+
+func extensible(table *memoryTable[commands.Namespace]) commands.RouterOptions {
+	return commands.RouterOptions{Forwarder: agentEcho{}, Namespaces: table, Schemas: wants, Authorizer: &policy{}}
+}
+
+const blink = `{"agent_id":"alice-device","namespace":"acme.*","commands":[` +
+	`{"name":"acme.blink","summary":"Blink.","params_schema":{"wants":"times"}},{"name":"acme.odd","summary":"Break.","result_schema":{"wants":"x"}}]}`
+
+func TestAnAgentTakesANamespace(t *testing.T) {
+	t.Parallel()
+	table := &memoryTable[commands.Namespace]{}
+	n := newNode(t, extensible(table))
+	wantSaid(t, n.call("0", "acme.blink", `{"times":3}`), "1002")
+	wantSaid(t, n.call("1", "command.register", blink), `{"namespace":"acme.*","agent_id":"alice-device","commands":["acme.blink","acme.odd"],"revision":1}`)
+	wantSaid(t, n.call("2", "acme.blink", `{"times":3}`), `{"agent":"alice-device","command":"acme.blink","sender":"alice","params":{"times":3}}`)
+	wantSaid(t, n.call("3", "acme.blink", `{}`), "1001")
+	wantSaid(t, n.call("4", "acme.odd", `{}`), "4012")
+	wantSaid(t, n.call("5", "acme.none", `{}`), "1002")
+
+	described := n.call("6", "bridge.describe", `{"command":"acme.blink"}`)
+	for _, want := range []string{`"permission":"acme:blink"`, `"effect":"act"`, `"params_schema":{"wants":"times"}`} {
+		if !strings.Contains(string(described.Result), want) {
+			t.Errorf("described as %s", described.Result)
+		}
+	}
+
+	// It is still there after a restart, and gone after it was given back.
+	again := newNode(t, extensible(table))
+	if r := again.call("1", "acme.blink", `{"times":3}`); r.Err != nil {
+		t.Error(r.Err)
+	}
+	wantSaid(t, again.call("2", "command.unregister", `{"namespace":"acme.*"}`), `{"namespace":"acme.*"}`)
+	wantSaid(t, again.call("3", "acme.blink", `{"times":3}`), "1002")
+	wantSaid(t, again.call("4", "command.unregister", `{"namespace":"acme"}`), "3001")
+	wantSaid(t, n.call("7", "acme.blink", `{"times":3}`), "1002") // the other node follows
+}
+
+func TestNamespacesBelongToWhoTookThemInASpace(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, extensible(&memoryTable[commands.Namespace]{}))
+	wantSaid(t, n.call("0", "command.register", strings.Replace(blink, "alice-device", "bob", 1)), "2003")
+	if r := n.call("1", "command.register", blink); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if r := n.call("2", "command.register", strings.ReplaceAll(blink, "acme.blink", "acme.wink")); r.Err != nil {
+		t.Error(r.Err)
+	}
+	wantSaid(t, n.call("3", "acme.blink", `{"times":3}`), "1002") // replaced
+	bob := &node{n.Router, &protocol.Principal{ID: "bob", Space: protocol.DefaultSpace}}
+	wantSaid(t, bob.call("1", "command.register", strings.Replace(blink, "alice-device", "bob", 1)), "3002")
+	wantSaid(t, bob.call("2", "command.unregister", `{"namespace":"acme.*"}`), "2003")
+	if r := bob.call("3", "acme.wink", `{"times":1}`); r.Err != nil {
+		t.Error(r.Err)
+	}
+	elsewhere := &node{n.Router, &protocol.Principal{ID: "eve", Space: "other"}}
+	wantSaid(t, elsewhere.call("1", "acme.wink", `{"times":1}`), "1002")
+	wantSaid(t, elsewhere.call("2", "bridge.describe", `{"command":"acme.wink"}`), "3001")
+	if r := elsewhere.call("3", "command.register", strings.Replace(blink, "alice-device", "eve", 1)); r.Err != nil {
+		t.Error(r.Err)
+	}
+}
+
+func TestBadRegistrationsAreRefused(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, extensible(&memoryTable[commands.Namespace]{}), define("hello", commands.Read, greet))
+	register := func(namespace, name, rest string) string {
+		return string(raw(`{"agent_id":"alice","namespace":%q,"commands":[{"name":"acme.ok","summary":"x"},{"name":%q,"summary":"x"%s}]}`, namespace, name, rest))
+	}
+	for name, tc := range map[string]struct{ params, param string }{
+		"family of the bridge":  {register("skill.*", "skill.x", ""), "namespace"},
+		"family of this bridge": {register("test.*", "test.x", ""), "namespace"},
+		"not a family":          {register("a.b.*", "acme.x", ""), "namespace"},
+		"outside the namespace": {register("acme.*", "other.x", ""), "commands[1].name"},
+		"bad name":              {register("acme.*", "acme.X", ""), "commands[1].name"},
+		"twice":                 {register("acme.*", "acme.ok", ""), "commands[1].name"},
+		"schema is none":        {register("acme.*", "acme.x", `,"params_schema":{}`), "commands[1].params_schema"},
+		"schema is no object":   {register("acme.*", "acme.x", `,"result_schema":true`), "commands[1].result_schema"},
+		"schema is too large":   {register("acme.*", "acme.x", `,"params_schema":{"wants":"`+strings.Repeat("x", 65<<10)+`"}`), "commands[1].params_schema"},
+		"effect is none":        {register("acme.*", "acme.x", `,"effect":"destroy"`), "commands[1].effect"},
+	} {
+		r := n.call(name, "command.register", tc.params)
+		if r.Err == nil || r.Err.Code != protocol.InvalidParameter || r.Err.Details["param_name"] != tc.param {
+			t.Errorf("%s: got %s", name, r.Append(nil))
+		}
+	}
+	plain := newNode(t, commands.RouterOptions{})
+	wantSaid(t, plain.call("1", "command.register", blink), "3006")
+	wantSaid(t, plain.call("2", "command.unregister", `{"namespace":"acme.*"}`), "3006")
+}
+
+func TestBridgeDescribeListsEverything(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, extensible(&memoryTable[commands.Namespace]{}), define("hello", commands.Read, greet))
+	n.call("1", "command.register", blink)
+	var result commands.DescribeResult
+	if err := json.Unmarshal(n.call("2", "bridge.describe", `{}`).Result, &result); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range result.Commands {
+		names = append(names, c.Name)
+	}
+	if got := strings.Join(names, " "); got != "acme.blink acme.odd batch.execute bridge.describe command.register command.unregister test.hello" {
+		t.Errorf("got %s", got)
+	}
+	r := n.call("3", "bridge.describe", `{"command":"acme.blnk"}`)
+	if r.Err == nil || r.Err.Code != protocol.NotFound || r.Err.Details["did_you_mean"] != "acme.blink" {
+		t.Errorf("got %v", r.Err)
+	}
+}
