@@ -25,7 +25,7 @@ const patience = 10 * time.Second
 
 // A bridge is a broker with a script behind it.
 type bridge struct {
-	t      *testing.T
+	t      testing.TB
 	addr   string // stays the same when it is started again
 	engine atomic.Pointer[broker.Broker]
 
@@ -41,7 +41,7 @@ type script func(*protocol.Request, *broker.Publication) (any, error)
 
 var errSilent = protocol.Errorf(protocol.Internal, "silence")
 
-func newBridge(t *testing.T) *bridge {
+func newBridge(t testing.TB) *bridge {
 	t.Helper()
 	b := &bridge{t: t, addr: "127.0.0.1:0", script: make(map[string]script), agents: make(chan protocol.Message, 100)}
 	for _, command := range []string{"agent.register", "agent.heartbeat", "skill.register", "skill.unregister"} {
@@ -239,7 +239,7 @@ func (b *bridge) event(name string) *protocol.Event {
 }
 
 // soon is a context for what should work.
-func soon(t *testing.T) context.Context {
+func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx

@@ -347,3 +347,32 @@ func await(t *testing.T, token paho3.Token) {
 		t.Fatalf("MQTT 3.1.1: %v", token.Error())
 	}
 }
+
+// A call through the SDK, the broker and back, against a bridge that answers
+// at once.
+func BenchmarkCall(b *testing.B) {
+	bridge := newBridge(b)
+	bridge.on("math.add", func(*protocol.Request, *broker.Publication) (any, error) { return sum{1}, nil })
+	c := bridge.dial()
+	params := json.RawMessage(`{"a":1,"b":2}`)
+	call := func() {
+		if _, err := client.Call[sum](context.Background(), c, "math.add", params); err != nil {
+			b.Error(err)
+		}
+	}
+	b.Run("one at a time", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			call()
+		}
+	})
+	b.Run("many at a time", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(8)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				call()
+			}
+		})
+	})
+}

@@ -131,6 +131,13 @@ func (c *Client) spawn(f func()) {
 	}
 }
 
+// end ends the client's context for good. Nothing is spawned any more.
+func (c *Client) end(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancel(cause)
+}
+
 // Close ends the client. Invocations at work are cancelled and answered with
 // 5002; Close waits a few seconds for them and for other handlers, and says so
 // if they do not end. Registrations stay, the agent goes offline.
@@ -138,13 +145,11 @@ func (c *Client) Close() error {
 	if c.server != nil {
 		c.server.close()
 	}
-	c.cancel(errClosed)
+	c.end(errClosed)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		<-c.mqtt.Done()
-		c.mu.Lock() // who spawns holds it, and finds the context ended from here on
-		c.mu.Unlock()
 		c.tasks.Wait()
 	}()
 	select {

@@ -99,7 +99,7 @@ func (c *Client) refused(err error) {
 	c.refusal = refusal
 	c.mu.Unlock()
 	if final && !c.established.Load() { // later it may pass
-		c.cancel(refusal)
+		c.end(refusal)
 	}
 }
 
@@ -136,7 +136,7 @@ func (c *Client) dismissed(d *paho.Disconnect) {
 	}
 	c.log.Info("the bridge ended the connection", "reason", fmt.Sprintf("%#x", d.ReasonCode), "text", text)
 	if d.ReasonCode == reasonTakenOver {
-		c.cancel(protocol.Errorf(protocol.InvalidState, "another client uses the id %s", c.options.clientID))
+		c.end(protocol.Errorf(protocol.InvalidState, "another client uses the id %s", c.options.clientID))
 	}
 }
 

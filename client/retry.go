@@ -12,9 +12,9 @@ const (
 	firstBackoff = 50 * time.Millisecond
 	maxBackoff   = 5 * time.Second
 
-	// maxRepeats bounds how often a command is repeated that the bridge
-	// answered with an error. A lost connection is repeated as long as there
-	// is time.
+	// maxRepeats bounds how often a command is repeated where something the
+	// bridge needs is out of order. A busy bridge and a lost connection are
+	// waited out as long as there is time.
 	maxRepeats = 4
 
 	// defaultRetryAfter is the pause after a 4008 or 4009 that names none.
@@ -43,15 +43,12 @@ func (e *lostConnection) Unwrap() error { return e.cause }
 // an error, by its code's class (source §15.2). The same request is sent
 // again: the bridge does not remember the answers that ask for that.
 func repeatAfter(err *protocol.Error, attempt int) (pause time.Duration, again bool) {
-	if attempt > maxRepeats {
-		return 0, false
-	}
 	switch err.Code.Retry() {
 	case protocol.RetryAfter:
 		pause = retryAfter(err)
 		return pause + rand.N(pause/10+1), true
 	case protocol.RetryBackoff:
-		return backoff(attempt, maxBackoff), true
+		return backoff(attempt, maxBackoff), attempt <= maxRepeats
 	}
 	return 0, false
 }
