@@ -164,7 +164,7 @@ func (r *Router) find(c *Call) error {
 	}
 	if !ok {
 		err := protocol.Errorf(protocol.UnknownCommand, "unknown command %.100q", c.Command)
-		if meant, ok := r.set.Nearest(c.Command); ok {
+		if meant, ok := r.Nearest(c.Principal.Space, c.Command); ok {
 			err = err.With("did_you_mean", meant)
 		}
 		return err
