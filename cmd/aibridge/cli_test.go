@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -74,7 +75,7 @@ func TestResultsAreShownForPeople(t *testing.T) {
 		"fields":             {`{"b":1,"a_id":"x","c":null}`, "a_id  x\nb     1\nc     -\n"},
 		"a table":            {`{"agents":[{"agent_id":"a","ok":true},{"agent_id":"bb"}],"total":2}`, "total     2\nAGENT_ID  OK\na         true\nbb        \n"},
 		"an empty list":      {`{"agents":[]}`, "agents  none\n"},
-		"times":              {`{"started_at":0}`, "started_at  0\n"},
+		"times":              {`{"started_at":1795254498313,"since":null}`, "since       -\nstarted_at  " + time.UnixMilli(1795254498313).Format(time.DateTime) + "\n"},
 		"control characters": {`{"name":"\u001b[31mred"}`, "name   [31mred\n"},
 		"not an object":      {`[1]`, "[\n  1\n]\n"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // writeJSON shows a result as indented JSON.
@@ -43,7 +44,7 @@ func writeTable(w io.Writer, result json.RawMessage) error {
 			}
 			continue
 		}
-		fmt.Fprintf(out, "%s\t%s\n", name, cell(fields[name]))
+		fmt.Fprintf(out, "%s\t%s\n", name, field(name, fields[name]))
 	}
 	for _, name := range tables {
 		rows, _ := objects(fields[name])
@@ -63,7 +64,7 @@ func writeRows(w io.Writer, rows []map[string]any) {
 		cells := make([]string, len(columns))
 		for i, column := range columns {
 			if value, ok := row[column]; ok {
-				cells[i] = cell(value)
+				cells[i] = field(column, value)
 			}
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
@@ -98,6 +99,17 @@ func objects(value any) ([]map[string]any, bool) {
 		rows = append(rows, row)
 	}
 	return rows, true
+}
+
+// field shows a named value in one line: Unix milliseconds of a moment as the
+// local time.
+func field(name string, value any) string {
+	if number, ok := value.(json.Number); ok && (strings.HasSuffix(name, "_at") || name == "since") {
+		if ms, err := number.Int64(); err == nil && ms > 0 {
+			return time.UnixMilli(ms).Format(time.DateTime)
+		}
+	}
+	return cell(value)
 }
 
 // cell shows a value in one line.

@@ -9,13 +9,11 @@ import (
 // WriteWelcome tells a person who has just started a bridge where to connect
 // and what to try.
 func WriteWelcome(w io.Writer, a Addresses) {
-	host, port, _ := net.SplitHostPort(a.MQTT)
-	flags := ""
-	if host != "127.0.0.1" {
-		flags += " -h " + host
-	}
-	if port != "1883" {
-		flags += " -p " + port
+	var mosquitto, url string // what must be added when the address is not the usual one
+	if usual := DefaultConfig().MQTT; a.MQTT != usual {
+		host, port, _ := net.SplitHostPort(a.MQTT)
+		mosquitto = " -h " + host + " -p " + port
+		url = " --url mqtt://" + a.MQTT
 	}
 	_, _ = fmt.Fprintf(w, `
 AI Bridge is running. Everybody on this machine may use it (--dev).
@@ -26,12 +24,12 @@ AI Bridge is running. Everybody on this machine may use it (--dev).
 
 Try, in another terminal:
 
-  bin/aibridge watch --url mqtt://%[1]s
-  bin/aibridge agent end --url mqtt://%[1]s --skills examples/skills
-  bin/aibridge call --url mqtt://%[1]s skill.discover
+  bin/aibridge watch%[5]s
+  bin/aibridge agent end%[5]s --skills examples/skills
+  bin/aibridge call%[5]s skill.discover
   mosquitto_sub%[4]s -v -t 'aibridge/agent/+/card'
 
 The README's tour goes on from here. Ctrl-C stops the bridge.
 
-`, a.MQTT, a.HTTP, a.WS, flags)
+`, a.MQTT, a.HTTP, a.WS, mosquitto, url)
 }
