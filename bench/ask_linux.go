@@ -1,0 +1,170 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// A question is JSON with its number and the time of sending at fixed places,
+// so that it can be sent and its answer, the same text, read without a parser.
+const (
+	questionHead = `{"id":"`
+	atID         = len(questionHead)
+	questionAt   = `","sent":"`
+	atSent       = atID + 16 + len(questionAt)
+	questionText = `","command":"bench.ask","params":{"text":"`
+	questionTail = `"}}`
+)
+
+func newQuestion(size int) []byte {
+	q := make([]byte, 0, size)
+	q = append(q, questionHead...)
+	q = append(q, "0000000000000000"...)
+	q = append(q, questionAt...)
+	q = append(q, "0000000000000000"...)
+	q = append(q, questionText...)
+	for len(q) < size-len(questionTail) {
+		q = append(q, 'x')
+	}
+	return append(q, questionTail...)
+}
+
+// A requester asks and waits for answers on its own topic.
+type requester struct {
+	load     *load
+	c        *conn
+	t        template
+	qos      byte
+	size     int
+	window   int
+	chained  bool
+	inFlight int // unanswered
+	unacked  int
+	number   uint64
+	answers  stream
+	latency  *histogram
+}
+
+func newRequester(l *load, s Scenario, version byte, index int, h *histogram) *requester {
+	return &requester{
+		load: l, qos: s.QoS, size: s.Payload, window: s.Window, chained: s.Rate == 0, latency: h,
+		t: publishTemplate(version, askPrefix+strconv.Itoa(index), s.QoS, nil, newQuestion(s.Payload)),
+	}
+}
+
+func (r *requester) conn() *conn { return r.c }
+func (r *requester) room() int   { return min(r.window-r.inFlight, r.c.receiveMaximum-r.unacked) }
+
+func (r *requester) send() {
+	payload := r.t.packet[r.t.payload:]
+	putHex(payload[atID:], r.number)
+	putHex(payload[atSent:], uint64(r.c.loop.now))
+	r.number++
+	r.inFlight++
+	if r.qos > 0 {
+		r.t.setID(r.c.nextID())
+		r.unacked++
+	}
+	r.c.out = append(r.c.out, r.t.packet...)
+}
+
+func (r *requester) packet(c *conn, first byte, body []byte) {
+	if first == packetPuback {
+		r.unacked--
+		if _, reason, ok := acknowledgement(body); !ok || reason >= 0x80 {
+			r.load.refused.Add(1)
+		}
+		r.next()
+		return
+	}
+	p, ok := parsePublish(c.version, first, body)
+	if first&0xF0 != packetPublish || !ok {
+		c.end(fmt.Errorf("a requester was sent % x", first))
+		return
+	}
+	acknowledge(c, p)
+	r.inFlight--
+	if !r.note(c.loop.now, p.payload) {
+		r.load.garbled.Add(1)
+	}
+	r.load.arrived(1)
+	r.next()
+}
+
+func (r *requester) note(now int64, payload []byte) bool {
+	if len(payload) != r.size {
+		return false
+	}
+	number, ok1 := getHex(payload[atID:])
+	sent, ok2 := getHex(payload[atSent:])
+	if !ok1 || !ok2 {
+		return false
+	}
+	if r.load.measuring.Load() {
+		r.latency.add(now - int64(sent))
+	}
+	return r.answers.take(number)
+}
+
+// next asks again for each answer that came.
+func (r *requester) next() {
+	if r.chained && r.room() > 0 && r.load.take(1) == 1 {
+		r.send()
+	}
+}
+
+// A responder answers every question with its own text.
+type responder struct {
+	qos     byte
+	replies []template // by requester
+	unacked int
+	waiting [][]byte // answers the broker does not take yet
+}
+
+func newResponder(s Scenario, version byte) *responder {
+	r := &responder{qos: s.QoS}
+	for i := range s.Publishers {
+		r.replies = append(r.replies, publishTemplate(version, replyPrefix+strconv.Itoa(i), s.QoS, nil, make([]byte, s.Payload)))
+	}
+	return r
+}
+
+func (r *responder) packet(c *conn, first byte, body []byte) {
+	if first == packetPuback {
+		r.unacked--
+		if n := len(r.waiting); n > 0 {
+			packet := r.waiting[0]
+			r.waiting = r.waiting[1:]
+			r.publish(c, packet)
+		}
+		return
+	}
+	p, ok := parsePublish(c.version, first, body)
+	index, err := strconv.Atoi(string(bytes.TrimPrefix(p.topic, []byte(askPrefix))))
+	if first&0xF0 != packetPublish || !ok || err != nil || index < 0 || index >= len(r.replies) {
+		c.end(fmt.Errorf("the responder was sent % x about %q", first, p.topic))
+		return
+	}
+	acknowledge(c, p)
+	t := &r.replies[index]
+	if len(p.payload) != len(t.packet)-t.payload {
+		return // will be missed
+	}
+	copy(t.packet[t.payload:], p.payload)
+	if r.qos > 0 {
+		t.setID(c.nextID())
+		if r.unacked >= c.receiveMaximum {
+			r.waiting = append(r.waiting, bytes.Clone(t.packet))
+			return
+		}
+	}
+	r.publish(c, t.packet)
+}
+
+func (r *responder) publish(c *conn, packet []byte) {
+	if r.qos > 0 {
+		r.unacked++
+	}
+	c.out = append(c.out, packet...)
+}

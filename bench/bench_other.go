@@ -1,0 +1,13 @@
+//go:build !linux
+
+package bench
+
+import (
+	"context"
+	"errors"
+)
+
+var errLinux = errors.New("bench: the load generator needs Linux")
+
+// MQTT needs Linux.
+func MQTT(context.Context, Options) (Report, error) { return Report{}, errLinux }

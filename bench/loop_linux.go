@@ -1,0 +1,328 @@
+package bench
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A loop is one thread that does the input and output of many connections. All
+// of a connection, its role included, belongs to its loop alone.
+type loop struct {
+	poll  int // epoll
+	alarm int // eventfd that ends a wait early
+
+	start   time.Time // what now counts from
+	now     int64     // nanoseconds, taken once for each read
+	conns   []*conn
+	scratch []byte
+	stop    atomic.Bool
+
+	// turn, if set, is called before each wait. It returns how long to wait
+	// at most, 0 to come back at once, or less than 0 for as long as it takes.
+	turn func() time.Duration
+
+	ready    atomic.Int64 // connections whose handshake is done
+	lost     atomic.Int64 // connections that ended before they were to
+	firstErr atomic.Pointer[error]
+}
+
+// A role is what a connection does once it is ready.
+type role interface {
+	// packet takes one packet that came in. What it appends to c.out is
+	// written when all that was read has been taken.
+	packet(c *conn, first byte, body []byte)
+}
+
+// A conn is one MQTT connection.
+type conn struct {
+	loop    *loop
+	index   int // in loop.conns
+	role    role
+	fd      int
+	version byte
+
+	subscribe      []byte // the SUBSCRIBE to send, nil for none
+	receiveMaximum int    // what the broker takes unacknowledged
+	stage          stage
+
+	partial []byte // the beginning of a packet whose end has not come
+	out     []byte // encoded, not yet written
+	blocked bool   // the socket is full
+	lastID  uint16
+}
+
+type stage uint8
+
+const (
+	connecting stage = iota
+	subscribing
+	established
+	closed
+)
+
+const (
+	largestPacket = 1 << 20   // more than any broker has reason to send here
+	readSize      = 128 << 10 // of one read, which should stay in the cache
+)
+
+func newLoop(start time.Time) (*loop, error) {
+	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	alarm, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(poll)
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	l := &loop{poll: poll, alarm: alarm, start: start, scratch: make([]byte, largestPacket+readSize)}
+	if err := l.watch(alarm, -1, unix.EPOLLIN, unix.EPOLL_CTL_ADD); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// close closes everything, without goodbyes. The loop must not be running.
+func (l *loop) close() {
+	for _, c := range l.conns {
+		if c.stage != closed {
+			unix.Close(c.fd)
+		}
+	}
+	unix.Close(l.alarm)
+	unix.Close(l.poll)
+}
+
+func (l *loop) watch(fd, index int, events uint32, op int) error {
+	if err := unix.EpollCtl(l.poll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(index)}); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	return nil
+}
+
+// A dialling says how to open a connection.
+type dialling struct {
+	address        netip.AddrPort
+	version        byte
+	clientID       string
+	filter         string // to subscribe, "" for none
+	qos            byte   // of the subscription
+	receiveMaximum uint16 // to announce, 0 for none
+}
+
+// dial connects and sends CONNECT; the rest of the handshake happens in the
+// loop.
+func (l *loop) dial(d dialling, r role) (*conn, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	address := &unix.SockaddrInet4{Port: int(d.address.Port()), Addr: d.address.Addr().As4()}
+	if err := unix.Connect(fd, address); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("connect to %s: %w", d.address, err)
+	}
+	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // ends without TIME_WAIT
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	c := &conn{loop: l, index: len(l.conns), role: r, fd: fd, version: d.version, receiveMaximum: 65535}
+	if d.filter != "" {
+		c.subscribe = subscribePacket(d.version, d.filter, d.qos)
+	}
+	l.conns = append(l.conns, c)
+	if err := l.watch(fd, c.index, unix.EPOLLIN, unix.EPOLL_CTL_ADD); err != nil {
+		return nil, err
+	}
+	c.out = append(c.out, connectPacket(d.version, d.clientID, d.receiveMaximum)...)
+	c.flush()
+	return c, nil
+}
+
+// run serves the connections until stop is set.
+func (l *loop) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // pacing wants short sleeps to be short
+	var events [256]unix.EpollEvent
+	for !l.stop.Load() {
+		wait := time.Duration(-1)
+		if l.turn != nil {
+			wait = l.turn()
+		}
+		for _, e := range events[:l.wait(events[:], wait)] {
+			if e.Fd < 0 {
+				var word [8]byte
+				unix.Read(l.alarm, word[:])
+				continue
+			}
+			c := l.conns[e.Fd]
+			if e.Events&unix.EPOLLOUT != 0 {
+				c.unblock()
+			}
+			if e.Events&^unix.EPOLLOUT != 0 && c.stage != closed {
+				c.read()
+			}
+		}
+	}
+}
+
+// wait is epoll_wait with a timeout finer than a millisecond.
+func (l *loop) wait(events []unix.EpollEvent, timeout time.Duration) int {
+	const longest = 50 * time.Millisecond // to look at stop
+	if timeout < 0 || timeout > longest {
+		timeout = longest
+	}
+	if timeout%time.Millisecond != 0 {
+		ts := unix.NsecToTimespec(int64(timeout))
+		unix.Ppoll([]unix.PollFd{{Fd: int32(l.poll), Events: unix.POLLIN}}, &ts, nil)
+		timeout = 0
+	}
+	n, err := unix.EpollWait(l.poll, events, int(timeout/time.Millisecond))
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		l.fail(fmt.Errorf("epoll: %w", err))
+		l.stop.Store(true)
+	}
+	return max(n, 0)
+}
+
+// wake ends the wait of the loop. Any goroutine may call it.
+func (l *loop) wake() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	unix.Write(l.alarm, one[:])
+}
+
+func (l *loop) clock() int64 {
+	l.now = int64(time.Since(l.start))
+	return l.now
+}
+
+// fail keeps the first error of the loop.
+func (l *loop) fail(err error) { l.firstErr.CompareAndSwap(nil, &err) }
+
+// read takes in what the socket holds, once, and handles the whole packets.
+func (c *conn) read() {
+	l := c.loop
+	have := copy(l.scratch, c.partial)
+	n, err := unix.Read(c.fd, l.scratch[have:min(have+readSize, len(l.scratch))])
+	switch {
+	case err == unix.EAGAIN || err == unix.EINTR:
+		return
+	case err != nil:
+		c.end(fmt.Errorf("read: %w", err))
+		return
+	case n == 0:
+		c.end(errors.New("the broker closed the connection"))
+		return
+	}
+	l.clock()
+	rest := l.scratch[:have+n]
+	for len(rest) > 1 {
+		length, size := readVarint(rest[1:])
+		if size < 0 || length > largestPacket {
+			c.end(errors.New("the broker sent a malformed length"))
+			return
+		}
+		if size == 0 || len(rest) < 1+size+length {
+			break
+		}
+		c.take(rest[0], rest[1+size:1+size+length])
+		if c.stage == closed {
+			return
+		}
+		rest = rest[1+size+length:]
+	}
+	c.partial = append(c.partial[:0], rest...)
+	c.flush()
+}
+
+// take handles the handshake and hands the rest to the role.
+func (c *conn) take(first byte, body []byte) {
+	switch {
+	case c.stage == established && first != packetDisconn:
+		if first != packetPingresp {
+			c.role.packet(c, first, body)
+		}
+	case c.stage == connecting && first == packetConnack && len(body) >= 2 && body[1] == 0:
+		if c.version == version5 {
+			c.receiveMaximum = receiveMaximumOf(body)
+		}
+		if c.subscribe == nil {
+			c.establish()
+			return
+		}
+		c.stage = subscribing
+		c.out = append(c.out, c.subscribe...)
+		c.subscribe = nil
+	case c.stage == subscribing && first == packetSuback && len(body) >= 3 && body[len(body)-1] < 0x80:
+		c.establish()
+	default:
+		c.end(fmt.Errorf("the broker sent % x % x", first, body[:min(len(body), 16)]))
+	}
+}
+
+func (c *conn) establish() {
+	c.stage = established
+	c.loop.ready.Add(1)
+}
+
+// end closes the connection because of an error.
+func (c *conn) end(err error) {
+	c.stage = closed
+	unix.Close(c.fd)
+	c.loop.lost.Add(1)
+	c.loop.fail(err)
+}
+
+// nextID is the packet id for the next publish of QoS 1 or 2. With far fewer
+// in flight than there are ids, none is taken twice.
+func (c *conn) nextID() uint16 {
+	if c.lastID++; c.lastID == 0 {
+		c.lastID = 1
+	}
+	return c.lastID
+}
+
+// flush writes what is queued, as far as the socket takes it.
+func (c *conn) flush() {
+	if len(c.out) == 0 || c.blocked || c.stage == closed {
+		return
+	}
+	n, err := unix.Write(c.fd, c.out)
+	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
+		c.end(fmt.Errorf("write: %w", err))
+		return
+	}
+	if n = max(n, 0); n == len(c.out) {
+		c.out = c.out[:0]
+		return
+	}
+	c.out = c.out[:copy(c.out, c.out[n:])]
+	c.blocked = true
+	c.await(unix.EPOLLIN | unix.EPOLLOUT)
+}
+
+func (c *conn) unblock() {
+	c.blocked = false
+	c.flush()
+	if !c.blocked && c.stage != closed {
+		c.await(unix.EPOLLIN)
+	}
+}
+
+func (c *conn) await(events uint32) {
+	if err := c.loop.watch(c.fd, c.index, events, unix.EPOLL_CTL_MOD); err != nil {
+		c.end(err)
+	}
+}

@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+)
+
+// MQTT measures brokers: in every round, for every scenario, each broker in
+// turn as a fresh process, alone on the machine as far as this program is
+// concerned. An error means that the comparison could not be made; what went
+// wrong in single runs is in their results. With an error, or a context that
+// ended, the report has what was measured until then.
+func MQTT(ctx context.Context, o Options) (Report, error) {
+	report := Report{Machine: machine()}
+	if err := o.setDefaults(); err != nil {
+		return report, err
+	}
+	for round := range o.Rounds {
+		for _, s := range o.Scenarios {
+			for _, p := range o.Peers {
+				if s.Shape == AskInside && !p.Answers {
+					continue
+				}
+				result, err := runOnce(ctx, p, s, o)
+				if err != nil {
+					return report, err
+				}
+				result.Round = round + 1
+				report.Results = append(report.Results, result)
+				o.Progress(progressLine(result, o.Rounds))
+			}
+		}
+	}
+	return report, nil
+}
+
+func runOnce(ctx context.Context, p Peer, s Scenario, o Options) (Result, error) {
+	b, err := startBroker(ctx, p, s.Shape == AskInside)
+	if err != nil {
+		return Result{}, err
+	}
+	defer b.stop()
+	result, err := measure(ctx, s, target{address: b.address, version: p.version(), pid: b.pid}, o)
+	result.Peer = p.Name
+	select {
+	case <-b.exited:
+		result.Err = "the broker ended: " + b.output.String()
+	default:
+	}
+	return result, err
+}
+
+func progressLine(r Result, rounds int) string {
+	row := Row{Result: r}
+	return fmt.Sprintf("round %d/%d  %-24s %-12s %8s/s  p50 %s  p99 %s  %s", r.Round, rounds, r.Scenario, r.Peer,
+		count(r.Rate), short(r.P50), short(r.P99), row.remarks())
+}

@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A Peer is a broker that can be started as a process.
+type Peer struct {
+	Name string
+	// Command is the program and its arguments that serve MQTT on a loopback
+	// address. It may write files into dir, which is new and goes away.
+	Command func(address, dir string) ([]string, error)
+	// Version is the protocol level to speak with it, 4 (MQTT 3.1.1) or 5;
+	// 0 means 5.
+	Version byte
+	// Answers says that the process, with AIBRIDGE_BENCH_ANSWER set, itself
+	// answers what is published to bench/ask/N by the same on bench/reply/N.
+	Answers bool
+}
+
+func (p Peer) version() byte {
+	if p.Version == 0 {
+		return version5
+	}
+	return p.Version
+}
+
+// Mosquitto is Eclipse Mosquitto as installed here, without limits of its own
+// on what is in flight, so that it loses nothing, and without Nagle's
+// algorithm, which is to its advantage. It reports false if there is none.
+func Mosquitto() (Peer, bool) {
+	program, err := exec.LookPath("mosquitto")
+	if err != nil {
+		program = "/usr/sbin/mosquitto" // where Debian puts it, which is not in everybody's path
+		if _, err := os.Stat(program); err != nil {
+			return Peer{}, false
+		}
+	}
+	return Peer{Name: "mosquitto", Command: func(address, dir string) ([]string, error) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(dir, "mosquitto.conf")
+		config := fmt.Sprintf("listener %s %s\n", port, host) + `allow_anonymous true
+persistence false
+log_dest none
+set_tcp_nodelay true
+max_inflight_messages 0
+max_queued_messages 0
+`
+		if os.Geteuid() == 0 {
+			config += "user root\n" // or it becomes one that cannot read dir
+		}
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			return nil, err
+		}
+		return []string{program, "-c", file}, nil
+	}}, true
+}
+
+// Hosted is one of the brokers that are linked into this program ([Kinds]),
+// run by a program that calls [Serve] with the three arguments that are added
+// to argv: kind, address and directory.
+func Hosted(kind string, argv ...string) Peer {
+	p := Peer{Name: kind, Answers: kind != KindNATS, Command: func(address, dir string) ([]string, error) {
+		return append(argv[:len(argv):len(argv)], kind, address, dir), nil
+	}}
+	if kind == KindNATS {
+		p.Version = 4 // all it speaks
+	}
+	return p
+}
+
+// External is any broker that a command line starts. {address} and {dir} in
+// it stand for the address to serve and a directory to write to.
+func External(name, commandLine string) (Peer, error) {
+	fields := strings.Fields(commandLine)
+	if len(fields) == 0 || !strings.Contains(commandLine, "{address}") && !strings.Contains(commandLine, "{port}") {
+		return Peer{}, fmt.Errorf("the command line of %s must say where {address} or {port} goes", name)
+	}
+	return Peer{Name: name, Command: func(address, dir string) ([]string, error) {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		argv := make([]string, len(fields))
+		for i, f := range fields {
+			argv[i] = strings.NewReplacer("{address}", address, "{port}", port, "{dir}", dir).Replace(f)
+		}
+		return argv, nil
+	}}, nil
+}

@@ -1,0 +1,311 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A load is what the roles of one run share, across the threads.
+type load struct {
+	sending   atomic.Bool // publishers may publish
+	measuring atomic.Bool // latencies count
+	limit     int64       // messages to send at most
+
+	sent     atomic.Int64
+	received atomic.Int64 // deliveries, every one counted
+	refused  atomic.Int64 // acknowledged with a reason code of failure
+	garbled  atomic.Int64 // payloads that nobody sent
+
+	// Receivers wake the senders' loop when enough has arrived for senders
+	// that wait for that.
+	hungry   atomic.Bool
+	forgiven atomic.Int64 // deliveries no longer expected
+	enough   int64        // deliveries owed below which senders go on
+	copies   int64        // deliveries for each message sent
+	senders  *loop
+}
+
+// arrived counts deliveries.
+func (l *load) arrived(n int64) {
+	l.received.Add(n)
+	if l.hungry.Load() && l.owed() <= l.enough && l.hungry.CompareAndSwap(true, false) {
+		l.senders.wake()
+	}
+}
+
+// owed is the number of deliveries still expected.
+func (l *load) owed() int64 {
+	return l.sent.Load()*l.copies - l.received.Load() - l.forgiven.Load()
+}
+
+// take gives the sender leave for up to n more messages and counts them.
+func (l *load) take(n int64) int64 {
+	if !l.sending.Load() {
+		return 0
+	}
+	if l.limit > 0 {
+		n = min(n, l.limit-l.sent.Load()) // the senders share a thread
+	}
+	if n <= 0 {
+		return 0
+	}
+	l.sent.Add(n)
+	return n
+}
+
+// A sender is a role that starts exchanges: publishers and requesters.
+type sender interface {
+	// room is how many messages it may start now.
+	room() int
+	// send appends one message to what its connection writes.
+	send()
+	conn() *conn
+}
+
+// A pump drives the senders of a loop where replies do not: when sending
+// begins, when it is paced, and when nothing is acknowledged.
+type pump struct {
+	load    *load
+	loop    *loop
+	senders []sender
+	next    int // whose turn it is
+
+	batch  int     // messages in one write, 0 for as many as there is room for
+	rate   float64 // messages a second, 0 for all that goes
+	window int64   // deliveries that may be owed, where nothing is acknowledged
+	begun  bool
+	since  int64 // when sending began
+	paced  int64 // messages that came due and were sent
+	heard  int64 // deliveries when senders last had to wait
+	silent int64 // since when there were no more
+}
+
+// turn is the loop's.
+func (p *pump) turn() time.Duration {
+	if !p.load.sending.Load() {
+		return -1
+	}
+	now := p.loop.clock()
+	if !p.begun {
+		p.begun, p.since = true, now
+		if p.rate == 0 && p.window == 0 {
+			for range p.senders { // from here on, each answer lets the next go
+				p.burst(1 << 20)
+			}
+		}
+	}
+	switch {
+	case p.rate > 0:
+		return p.pace(now)
+	case p.window > 0:
+		return p.flood()
+	}
+	return -1
+}
+
+// pace sends what has come due.
+func (p *pump) pace(now int64) time.Duration {
+	due := int64(float64(now-p.since) * p.rate / 1e9)
+	if due-p.paced > int64(p.rate/10)+1 {
+		p.paced = due // it cannot be kept: do not make up for more than 100 ms
+	}
+	for idle := 0; p.paced < due && idle < len(p.senders); {
+		if p.burst(1) == 0 {
+			idle++ // no room or a full socket: the next one's turn
+			continue
+		}
+		idle = 0
+		p.paced++
+	}
+	at := p.since + int64(float64(p.paced+1)/p.rate*1e9)
+	return max(time.Duration(at-p.loop.clock()), time.Microsecond)
+}
+
+// flood sends until too much is owed or every socket is full.
+func (p *pump) flood() time.Duration {
+	l := p.load
+	for budget, full := 1000, 0; budget > 0; budget-- {
+		if l.owed() >= p.window {
+			l.hungry.Store(true)
+			if l.owed() >= p.window { // still, now that receivers know
+				return p.forgive()
+			}
+			l.hungry.Store(false)
+		}
+		if p.burst(max(p.batch, 1)) > 0 {
+			full = 0
+			continue
+		}
+		if full++; full == len(p.senders) {
+			return -1
+		}
+	}
+	return 0 // let others have their turn
+}
+
+// forgive waits for what is owed, but not for ever: a broker may throw QoS 0
+// away, and what was thrown away must not hold up the rest.
+func (p *pump) forgive() time.Duration {
+	const patience = 200 * time.Millisecond
+	l, now := p.load, p.loop.clock()
+	if received := l.received.Load(); received != p.heard {
+		p.heard, p.silent = received, now
+	} else if now-p.silent > int64(patience) {
+		l.forgiven.Add(l.owed())
+		return 0
+	}
+	return -1
+}
+
+// burst has the next sender send up to n messages in one write, and returns
+// how many it sent.
+func (p *pump) burst(n int) int {
+	s := p.senders[p.next]
+	if p.next++; p.next == len(p.senders) {
+		p.next = 0
+	}
+	c := s.conn()
+	if c.blocked || c.stage != established {
+		return 0
+	}
+	n = int(p.load.take(int64(min(n, s.room()))))
+	c.loop.clock()
+	for range n {
+		s.send()
+	}
+	c.flush()
+	return n
+}
+
+// A publisher publishes to one topic. Its payload begins with the time of
+// sending, its number and the message's number.
+type publisher struct {
+	load     *load
+	c        *conn
+	t        template
+	qos      byte
+	window   int
+	chained  bool // an acknowledgement lets the next message go
+	inFlight int
+	number   uint64
+}
+
+// Where things are in the payload of a flow.
+const (
+	atTime   = 0
+	atStream = 8
+	atNumber = 12
+)
+
+func newPublisher(l *load, s Scenario, version byte, topic string, index int) *publisher {
+	payload := make([]byte, s.Payload)
+	for i := range payload {
+		payload[i] = 'x'
+	}
+	binary.LittleEndian.PutUint32(payload[atStream:], uint32(index))
+	return &publisher{
+		load: l, t: publishTemplate(version, topic, s.QoS, nil, payload),
+		qos: s.QoS, window: s.Window, chained: s.Rate == 0,
+	}
+}
+
+func (p *publisher) conn() *conn { return p.c }
+
+func (p *publisher) room() int {
+	if p.qos == 0 {
+		return 1 << 20
+	}
+	return min(p.window, p.c.receiveMaximum) - p.inFlight
+}
+
+func (p *publisher) send() {
+	payload := p.t.packet[p.t.payload:]
+	binary.LittleEndian.PutUint64(payload[atTime:], uint64(p.c.loop.now))
+	binary.LittleEndian.PutUint64(payload[atNumber:], p.number)
+	p.number++
+	if p.qos > 0 {
+		p.t.setID(p.c.nextID())
+		p.inFlight++
+	}
+	p.c.out = append(p.c.out, p.t.packet...)
+}
+
+func (p *publisher) packet(c *conn, first byte, body []byte) {
+	id, reason, ok := acknowledgement(body)
+	switch {
+	case ok && first == packetPubrec && reason < 0x80:
+		c.out = append(c.out, packetPubrel, 2, byte(id>>8), byte(id))
+		return
+	case ok && (first == packetPuback || first == packetPubcomp || first == packetPubrec):
+		if reason >= 0x80 {
+			p.load.refused.Add(1)
+		}
+	default:
+		c.end(fmt.Errorf("a publisher was sent % x", first))
+		return
+	}
+	p.inFlight--
+	if p.chained && p.room() > 0 && p.load.take(1) == 1 {
+		p.send()
+	}
+}
+
+// A subscriber takes the messages of the streams from first on, acknowledges
+// them, and follows each stream.
+type subscriber struct {
+	load    *load
+	first   int
+	size    int // of a payload
+	streams []stream
+	latency *histogram
+}
+
+func (s *subscriber) packet(c *conn, first byte, body []byte) {
+	if first == packetPubrel {
+		c.out = append(c.out, packetPubcomp, 2, body[0], body[1])
+		return
+	}
+	p, ok := parsePublish(c.version, first, body)
+	if first&0xF0 != packetPublish || !ok {
+		c.end(fmt.Errorf("a subscriber was sent % x", first))
+		return
+	}
+	acknowledge(c, p)
+	if !s.note(c.loop.now, p.payload) {
+		s.load.garbled.Add(1)
+	}
+	s.load.arrived(1)
+}
+
+func (s *subscriber) note(now int64, payload []byte) bool {
+	if len(payload) != s.size {
+		return false
+	}
+	index := int(binary.LittleEndian.Uint32(payload[atStream:])) - s.first
+	if index < 0 || index >= len(s.streams) {
+		return false
+	}
+	if s.load.measuring.Load() {
+		s.latency.add(now - int64(binary.LittleEndian.Uint64(payload[atTime:])))
+	}
+	return s.streams[index].take(binary.LittleEndian.Uint64(payload[atNumber:]))
+}
+
+// acknowledge answers a received publish as its QoS wants it.
+func acknowledge(c *conn, p publication) {
+	switch p.qos {
+	case 1:
+		c.out = append(c.out, packetPuback, 2, byte(p.id>>8), byte(p.id))
+	case 2:
+		c.out = append(c.out, packetPubrec, 2, byte(p.id>>8), byte(p.id))
+	}
+}
+
+// An idler says nothing and hears nothing.
+type idler struct{}
+
+func (idler) packet(c *conn, first byte, _ []byte) {
+	c.end(fmt.Errorf("an idle client was sent % x", first))
+}

@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/listeners"
+	"github.com/mochi-mqtt/server/v2/packets"
+	nats "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// The brokers that are linked into this program.
+const (
+	KindBroker = "broker"      // this project's, bare: no commands, nothing stored
+	KindMochi  = "mochi"       // mochi-mqtt as it comes
+	KindNATS   = "nats-server" // its MQTT, with JetStream in files
+)
+
+// answerEnv is set for a process that is to answer questions itself.
+const answerEnv = "AIBRIDGE_BENCH_ANSWER"
+
+// Kinds are the brokers [Serve] knows.
+func Kinds() []string { return []string{KindBroker, KindMochi, KindNATS} }
+
+// Serve serves one of the linked brokers on an address until the context
+// ends. It is what the program given to [Hosted] does, in a process that does
+// nothing else.
+func Serve(ctx context.Context, kind, address, dir string) error {
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("bench: %q is not a loopback address", address) // everybody is let in
+	}
+	switch kind {
+	case KindBroker:
+		return serveBroker(ctx, address)
+	case KindMochi:
+		return serveMochi(ctx, address)
+	case KindNATS:
+		return serveNATS(ctx, address, dir)
+	}
+	return fmt.Errorf("bench: no broker %q; there are %v", kind, Kinds())
+}
+
+func serveBroker(ctx context.Context, address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	everybody := &protocol.Principal{Kind: protocol.KindOperator, ID: "bench", Space: protocol.DefaultSpace}
+	b, err := broker.New(broker.Options{
+		Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) { return everybody, nil },
+		Permissions:  allowAll{},
+		Log:          slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	if os.Getenv(answerEnv) != "" {
+		b.Handle(askPrefix+"+", func(p *broker.Publication) {
+			// What is lost here is missed by the one who asked.
+			_, _ = b.Publish(broker.Message{Topic: replyPrefix + strings.TrimPrefix(p.Topic, askPrefix), Payload: p.Payload, QoS: p.QoS})
+		})
+	}
+	serveErr := b.Serve(ctx, "bench", l)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := b.Close(closing); serveErr == nil {
+		serveErr = err
+	}
+	return serveErr
+}
+
+type allowAll struct{}
+
+func (allowAll) MayPublish(*broker.Client, string, bool) broker.Verdict { return broker.Verdict{} }
+func (allowAll) MaySubscribe(*broker.Client, string) broker.Verdict     { return broker.Verdict{} }
+
+func serveMochi(ctx context.Context, address string) error {
+	server := mochi.New(&mochi.Options{InlineClient: true, Logger: slog.New(slog.DiscardHandler)})
+	if err := server.AddHook(new(allowHook), nil); err != nil {
+		return err
+	}
+	if err := server.AddListener(listeners.NewTCP(listeners.Config{ID: "bench", Address: address})); err != nil {
+		return err
+	}
+	answer := func(_ *mochi.Client, _ packets.Subscription, p packets.Packet) {
+		_ = server.Publish(replyPrefix+strings.TrimPrefix(p.TopicName, askPrefix), p.Payload, false, p.FixedHeader.Qos)
+	}
+	if os.Getenv(answerEnv) != "" {
+		if err := server.Subscribe(askPrefix+"+", 1, answer); err != nil {
+			return err
+		}
+	}
+	if err := server.Serve(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return server.Close()
+}
+
+// allowHook lets everybody do everything.
+type allowHook struct{ mochi.HookBase }
+
+func (*allowHook) ID() string { return "allow" }
+func (*allowHook) Provides(event byte) bool {
+	return event == mochi.OnConnectAuthenticate || event == mochi.OnACLCheck
+}
+func (*allowHook) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
+func (*allowHook) OnACLCheck(*mochi.Client, string, bool) bool              { return true }
+
+func serveNATS(ctx context.Context, address, dir string) error {
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil {
+		return err
+	}
+	server, err := nats.NewServer(&nats.Options{
+		ServerName: "bench", DontListen: true, NoSigs: true, NoLog: true,
+		JetStream: true, StoreDir: filepath.Join(dir, "jetstream"),
+		MQTT: nats.MQTTOpts{Host: host, Port: port},
+	})
+	if err != nil {
+		return err
+	}
+	server.Start()
+	<-ctx.Done()
+	server.Shutdown()
+	server.WaitForShutdown()
+	return nil
+}

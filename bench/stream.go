@@ -1,0 +1,38 @@
+package bench
+
+// A stream follows the numbered messages of one publisher at one subscriber
+// and knows what did not come as it was sent.
+type stream struct {
+	next       uint64   // one more than the highest number seen
+	seen       []uint64 // a bit for each number
+	distinct   int64
+	duplicates int64
+	disordered int64 // came after a higher number
+}
+
+// mostAhead bounds how far a number may run ahead of the others, so that a
+// garbled one does not claim memory.
+const mostAhead = 1 << 26
+
+// take notes one message. It reports whether the number is believable.
+func (s *stream) take(number uint64) bool {
+	if number >= s.next+mostAhead {
+		return false
+	}
+	word, bit := int(number>>6), uint64(1)<<(number&63)
+	for len(s.seen) <= word {
+		s.seen = append(s.seen, make([]uint64, max(64, len(s.seen)))...)
+	}
+	if s.seen[word]&bit != 0 {
+		s.duplicates++
+		return true
+	}
+	s.seen[word] |= bit
+	s.distinct++
+	if number < s.next {
+		s.disordered++
+	} else {
+		s.next = number + 1
+	}
+	return true
+}
