@@ -225,7 +225,7 @@ func TestADamagedBackupChangesNothing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Restore = %v, want %q", err, test.want)
 			}
-			info, err := streamState(context.Background(), s.state, s.names.registry)
+			info, err := inspect(context.Background(), s.state, s.names.registry)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func TestAStoreWhoseRestoreBrokeOffDoesNotLoad(t *testing.T) {
 	_, archive := filled(t)
 	n := embedded(t, t.TempDir())
 	s := open(t, n, Options{})
-	info, err := streamState(t.Context(), s.state, s.names.registry)
+	info, err := inspect(t.Context(), s.state, s.names.registry)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,11 +79,11 @@ func TestExpiredClaimsAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	messages := func() uint64 {
-		info, err := streamState(ctx, s.flow, s.names.claims)
+		info, err := inspect(ctx, s.flow, s.names.claims)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return info.State.Msgs
+		return info.State.Messages
 	}
 	eventually(t, "the stream drops the expired record", func() bool { return messages() == 1 })
 	s.Close()

@@ -15,8 +15,6 @@ import (
 const (
 	heartbeat = 500 * time.Millisecond // asked of the server while there is nothing to deliver
 	silence   = 3 * heartbeat          // after which the server is thought to have forgotten us
-
-	askTimeout = 5 * time.Second // for questions about streams: nobody may be there to answer
 )
 
 var (
@@ -36,6 +34,7 @@ type consumer struct {
 	sub       *nats.Subscription
 	ctx       context.Context // ends with the subscription
 	cancel    context.CancelFunc
+	alive     func() // called whenever the server shows that it serves us
 	delivered uint64 // messages so far, by the server's count
 	left      uint64 // messages in the stream after the last one read
 }
@@ -45,7 +44,6 @@ type message struct {
 	*nats.Msg
 	seq  uint64
 	left uint64 // messages in the stream after this one
-	time time.Time
 }
 
 // consume begins to read a stream. The consumer ends with ctx and with the
@@ -64,9 +62,9 @@ func consume(ctx context.Context, l *link, stream string) (_ *consumer, err erro
 	if err != nil {
 		return nil, err
 	}
-	c := &consumer{session: session, conn: l.conn, js: js, stream: stream, sub: sub}
+	c := &consumer{session: session, conn: l.conn, js: js, stream: stream, sub: sub, alive: func() {}}
 	c.ctx, c.cancel = session.during(ctx)
-	// Unsubscribing wakes a reader that waits in next.
+	// Unsubscribing wakes a reader that waits in step.
 	context.AfterFunc(c.ctx, func() { _ = sub.Unsubscribe() })
 	defer func() {
 		if err != nil {
@@ -108,28 +106,47 @@ func (c *consumer) close() {
 	_ = c.js.DeleteConsumer(asking, c.stream, c.name)
 }
 
-// next waits for the next message. It calls alive whenever the server shows
-// that it still serves the consumer.
-func (c *consumer) next(alive func()) (message, error) {
-	for {
-		msg, err := c.sub.NextMsg(silence)
-		switch {
-		case errors.Is(err, nats.ErrTimeout):
-			return message{}, errSilent
-		case err != nil && c.ctx.Err() != nil:
-			return message{}, context.Cause(c.ctx)
-		case err != nil:
-			return message{}, err
+// drain calls f for every message until there is none left.
+func (c *consumer) drain(f func(message) error) error {
+	for c.left > 0 {
+		m, ok, err := c.step()
+		if err == nil && ok {
+			err = f(m)
 		}
-		alive()
-		if len(msg.Data) == 0 && msg.Header.Get("Status") != "" {
-			if err := c.control(msg); err != nil {
-				return message{}, err
-			}
-			continue
+		if err != nil {
+			return err
 		}
-		return c.accept(msg)
 	}
+	return nil
+}
+
+// next waits for the next message.
+func (c *consumer) next() (message, error) {
+	for {
+		m, ok, err := c.step()
+		if ok || err != nil {
+			return m, err
+		}
+	}
+}
+
+// step waits for the next thing the server says. It may be a message.
+func (c *consumer) step() (m message, ok bool, err error) {
+	msg, err := c.sub.NextMsg(silence)
+	switch {
+	case errors.Is(err, nats.ErrTimeout):
+		return m, false, errSilent
+	case err != nil && c.ctx.Err() != nil:
+		return m, false, context.Cause(c.ctx)
+	case err != nil:
+		return m, false, err
+	}
+	c.alive()
+	if len(msg.Data) == 0 && msg.Header.Get("Status") != "" {
+		return m, false, c.control(msg)
+	}
+	m, err = c.accept(msg)
+	return m, err == nil, err
 }
 
 // control handles a message by which the server steers delivery.
@@ -148,6 +165,24 @@ func (c *consumer) control(msg *nats.Msg) error {
 	if stalled := msg.Header.Get("Nats-Consumer-Stalled"); stalled != "" {
 		return c.conn.Publish(stalled, nil)
 	}
+	return c.stillLeft()
+}
+
+// stillLeft asks, while the server idles, whether what was left still is. It
+// can have expired, or turned out to be damaged.
+func (c *consumer) stillLeft() error {
+	if c.left == 0 {
+		return nil
+	}
+	asking, cancel := context.WithTimeout(c.ctx, askTimeout)
+	defer cancel()
+	handle, err := c.js.PushConsumer(asking, c.stream, c.name)
+	if err != nil {
+		return err
+	}
+	if info := handle.CachedInfo(); info.Delivered.Consumer == c.delivered {
+		c.left = info.NumPending
+	} // else a message is on its way
 	return nil
 }
 
@@ -171,40 +206,19 @@ func parseDelivery(msg *nats.Msg) (m message, position uint64, err error) {
 	fields := strings.Split(msg.Reply, ".")
 	switch n := len(fields); {
 	case n == 9:
-		fields = fields[2:]
+		fields = fields[5:]
 	case n >= 11:
-		fields = fields[4:]
+		fields = fields[7:]
 	default:
 		return m, 0, fmt.Errorf("not a delivery: %q", msg.Reply)
 	}
-	var numbers [4]uint64
+	var numbers [4]uint64 // seq, position, time, left
 	for i := range numbers {
-		if numbers[i], err = strconv.ParseUint(fields[3+i], 10, 64); err != nil {
+		if numbers[i], err = strconv.ParseUint(fields[i], 10, 64); err != nil {
 			return m, 0, fmt.Errorf("not a delivery: %q", msg.Reply)
 		}
 	}
-	return message{Msg: msg, seq: numbers[0], left: numbers[3], time: time.Unix(0, int64(numbers[2]))}, numbers[1], nil
-}
-
-// streamState asks for a stream's configuration and state.
-func streamState(ctx context.Context, l *link, stream string) (*jetstream.StreamInfo, error) {
-	session, err := l.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	js, err := jetstream.New(l.conn)
-	if err != nil {
-		return nil, err
-	}
-	during, cancel := session.during(ctx)
-	defer cancel()
-	asking, done := context.WithTimeout(during, askTimeout)
-	defer done()
-	handle, err := js.Stream(asking, stream)
-	if err != nil {
-		return nil, err
-	}
-	return handle.CachedInfo(), nil
+	return message{Msg: msg, seq: numbers[0], left: numbers[3]}, numbers[1], nil
 }
 
 // readStream calls f for every message of a stream, and returns when f was
@@ -215,15 +229,22 @@ func readStream(ctx context.Context, l *link, stream string, f func(message) err
 		return err
 	}
 	defer c.close()
-	for inBatch := false; c.left > 0 || inBatch; {
-		m, err := c.next(func() {})
+	inBatch := false
+	each := func(m message) error {
+		inBatch = len(m.Header[batchID]) > 0 && len(m.Header[batchCommit]) == 0
+		return f(m)
+	}
+	if err := c.drain(each); err != nil {
+		return err
+	}
+	for inBatch {
+		m, err := c.next()
+		if err == nil {
+			err = each(m)
+		}
 		if err != nil {
 			return err
 		}
-		if err := f(m); err != nil {
-			return err
-		}
-		inBatch = len(m.Header[batchID]) > 0 && len(m.Header[batchCommit]) == 0
 	}
 	return nil
 }

@@ -128,12 +128,12 @@ func parseClaimLine(line []byte) (c commands.Claim, err error) {
 }
 
 // mayRestore returns the state of the registry if it may be replaced.
-func (s *Store) mayRestore(ctx context.Context, force bool) (*jetstream.StreamInfo, error) {
-	registry, err := streamState(ctx, s.state, s.names.registry)
+func (s *Store) mayRestore(ctx context.Context, force bool) (*streamInfo, error) {
+	registry, err := inspect(ctx, s.state, s.names.registry)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	claims, err := streamState(ctx, s.flow, s.names.claims)
+	claims, err := inspect(ctx, s.flow, s.names.claims)
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -141,14 +141,14 @@ func (s *Store) mayRestore(ctx context.Context, force bool) (*jetstream.StreamIn
 	switch {
 	case s.loaded || registry.State.Consumers > 0:
 		return nil, protocol.Errorf(protocol.InvalidState, "a bridge works on the store: stop it first")
-	case !force && !wreck && registry.State.Msgs+claims.State.Msgs > 0:
+	case !force && !wreck && registry.State.Messages+claims.State.Messages > 0:
 		return nil, protocol.Errorf(protocol.InvalidState, "the store is not empty")
 	}
 	return registry, nil
 }
 
 // replace empties the streams and fills them from the archive.
-func (s *Store) replace(ctx context.Context, archive io.Reader, registry *jetstream.StreamInfo, manifest *Manifest) error {
+func (s *Store) replace(ctx context.Context, archive io.Reader, registry *streamInfo, manifest *Manifest) error {
 	if err := s.markRestoring(ctx, registry.Config, true); err != nil {
 		return err
 	}
@@ -156,8 +156,10 @@ func (s *Store) replace(ctx context.Context, archive io.Reader, registry *jetstr
 	if err := purge(ctx, s.state, s.names.registry, jetstream.WithPurgeSequence(first)); err != nil {
 		return err
 	}
-	if err := purge(ctx, s.flow, s.names.claims); err != nil {
-		return err
+	for _, stream := range []string{s.names.claims, s.names.tally} {
+		if err := purge(ctx, s.flow, stream); err != nil {
+			return err
+		}
 	}
 	r := &restorer{store: s, ctx: ctx, group: newGroup()}
 	if _, err := readArchive(archive, r.line); err != nil {

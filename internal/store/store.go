@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 )
@@ -35,6 +34,10 @@ type Options struct {
 	// ClaimBytes bounds what the claims take on disk, default 1 GiB. When
 	// they would take more, claiming fails with 5001.
 	ClaimBytes int64
+
+	// AcceptLoss loads a registry although keys that it had are lost. Without
+	// it, Load fails, so that one can look for a backup first.
+	AcceptLoss bool
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil keeps the metrics unregistered
@@ -145,7 +148,11 @@ func (s *Store) Load(ctx context.Context) error {
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return s.view.start(ctx) })
 	both.Go(func() error { return s.claims.load(ctx) })
-	return both.Wait()
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	s.wait.Go(s.keepTally)
+	return nil
 }
 
 // Check says why the store does not work properly at the moment: NATS is
@@ -159,7 +166,7 @@ func (s *Store) Check() error {
 		return errors.New("the view of the registry is not up to date")
 	}
 	if damage := s.view.damage.Load(); damage != nil {
-		return *damage
+		return damage
 	}
 	return nil
 }
@@ -195,86 +202,4 @@ func (s *Store) fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
-}
-
-// names are the names under which the store's things are known to NATS.
-type names struct {
-	registry      string // stream behind the bucket of all tables
-	registryRoot  string // what the subjects of its keys begin with
-	claims        string
-	claimsSubject string
-}
-
-func newNames(prefix string) names {
-	bucket := prefix + "-registry"
-	return names{
-		registry:      "KV_" + bucket,
-		registryRoot:  "$KV." + bucket + ".",
-		claims:        prefix + "-claims",
-		claimsSubject: prefix + ".claims",
-	}
-}
-
-// makeStreams makes the streams, or brings their configuration up to date.
-func (s *Store) makeStreams(ctx context.Context) error {
-	registry := jetstream.StreamConfig{
-		// The layout of a NATS key-value bucket, so that its tools can look.
-		Name:               s.names.registry,
-		Description:        "AI Bridge: registry of agents, skills and all else that is registered",
-		Subjects:           []string{s.names.registryRoot + ">"},
-		MaxMsgsPerSubject:  1,
-		Discard:            jetstream.DiscardNew,
-		Storage:            jetstream.FileStorage,
-		Replicas:           s.options.Replicas,
-		DenyDelete:         true,
-		AllowRollup:        true,
-		AllowDirect:        true,
-		AllowMsgTTL:        true, // for delete markers
-		AllowAtomicPublish: true,
-	}
-	claims := jetstream.StreamConfig{
-		Name:        s.names.claims,
-		Description: "AI Bridge: requests that were taken up and must not run again",
-		Subjects:    []string{s.names.claimsSubject},
-		MaxAge:      s.options.ClaimLife,
-		MaxBytes:    s.options.ClaimBytes,
-		Discard:     jetstream.DiscardNew,
-		Storage:     jetstream.FileStorage,
-		Replicas:    s.options.Replicas,
-		AllowMsgTTL: true,
-	}
-	return errors.Join(
-		makeStream(ctx, s.state.conn, registry),
-		makeStream(ctx, s.flow.conn, claims),
-	)
-}
-
-func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamConfig) error {
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	stream, err := js.CreateStream(ctx, config)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with another configuration
-		stream, err = updateStream(ctx, js, config)
-	}
-	if err != nil {
-		return fmt.Errorf("store: make stream %s: %w", config.Name, err)
-	}
-	// Servers before 2.12 ignore what they do not know.
-	got := stream.CachedInfo().Config
-	if got.AllowAtomicPublish != config.AllowAtomicPublish || got.AllowMsgTTL != config.AllowMsgTTL {
-		return fmt.Errorf("store: stream %s: NATS server 2.12 or later is needed, this is %s", config.Name, conn.ConnectedServerVersion())
-	}
-	return nil
-}
-
-// updateStream gives a stream another configuration but its metadata.
-func updateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (jetstream.Stream, error) {
-	stream, err := js.Stream(ctx, config.Name)
-	if err != nil {
-		return nil, err
-	}
-	config.Metadata = stream.CachedInfo().Config.Metadata
-	return js.UpdateStream(ctx, config)
 }

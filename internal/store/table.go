@@ -126,6 +126,16 @@ func (t *Table[T]) op(kind opKind, key string, v *T, expect uint64) Op {
 
 func (t *Table[T]) name() string { return t.prefix }
 
+func (t *Table[T]) unchanged(since uint64) int {
+	n := 0
+	for _, e := range t.entries.Range {
+		if e.(*entry[T]).revision <= since {
+			n++
+		}
+	}
+	return n
+}
+
 func (t *Table[T]) put(key string, revision uint64, data []byte, round uint32, fresh bool) error {
 	var old *T
 	if e, ok := t.entries.Load(key); ok {

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // A follower is a table as the view sees it. Only the view's goroutine calls
-// these methods.
+// put, remove and sweep.
 type follower interface {
 	name() string
 	// put takes over what is stored at a key, unless the table has that
@@ -19,6 +20,9 @@ type follower interface {
 	remove(key string)
 	// sweep removes the keys that were not put in this round.
 	sweep(round uint32)
+	Len() int
+	// unchanged is how many keys have a revision of at most since.
+	unchanged(since uint64) int
 }
 
 // The view follows the registry stream and keeps the tables in step with it.
@@ -35,15 +39,25 @@ type view struct {
 	heard    atomic.Int64  // Unix nanoseconds of the last sign of life
 	left     atomic.Uint64 // messages that are in the stream but not in the view
 	current  atomic.Bool   // caught up and following
-	damage   atomic.Pointer[error]
+	damage   atomic.Pointer[integrityError]
 
+	mu     sync.Mutex // held while the tables move to another revision
+	steady bool       // the tables are as the registry was at the position
+
+	// The rest is the following goroutine's.
 	round   uint32
-	created time.Time       // identity of the stream in the last round
-	unknown map[string]bool // tables that are stored but not declared
+	created time.Time // identity of the stream in the last round
+	unknown map[string]bool
+	damaged map[string]*integrityError // by subject
 }
 
 func newView(s *Store) *view {
-	return &view{store: s, tables: make(map[string]follower), unknown: make(map[string]bool)}
+	return &view{
+		store:   s,
+		tables:  make(map[string]follower),
+		unknown: make(map[string]bool),
+		damaged: make(map[string]*integrityError),
+	}
 }
 
 // start begins to follow, and returns when the tables are complete. When it
@@ -100,68 +114,173 @@ func (v *view) follow(ctx context.Context, loaded chan<- error) {
 }
 
 // followOnce runs one round and returns why it ended. It calls complete when
-// the view has all that the stream has.
+// the view has all that the stream has. The first round is strict: it fails if
+// anything is wrong with what is stored.
 func (v *view) followOnce(ctx context.Context, strict bool, complete func()) error {
-	info, err := streamState(ctx, v.store.state, v.store.names.registry)
+	info, err := v.inspect(ctx)
 	if err != nil {
 		return err
-	}
-	if began, ok := info.Config.Metadata[restoring]; ok {
-		return &integrityError{
-			subject:  info.Config.Name,
-			revision: info.State.LastSeq,
-			err:      fmt.Errorf("a restore begun at %s was not completed: run it again", began),
-		}
 	}
 	c, err := consume(ctx, v.store.state, v.store.names.registry)
 	if err != nil {
 		return err
 	}
 	defer c.close()
+	c.alive = func() {
+		v.heard.Store(time.Now().UnixNano())
+		v.left.Store(c.left)
+	}
+	last, err := v.catchUp(ctx, c, info, strict)
+	if err != nil {
+		return err
+	}
+	if strict {
+		if err := v.checkTally(ctx, last); err != nil {
+			return err
+		}
+	}
+	v.settle(last)
+	complete()
+	for {
+		m, err := c.next()
+		if err != nil {
+			return err
+		}
+		v.left.Store(m.left)
+		v.advance(m)
+	}
+}
 
+// inspect looks at the stream before it is followed.
+func (v *view) inspect(ctx context.Context) (*streamInfo, error) {
+	if _, err := v.store.state.connected(ctx); err != nil {
+		return nil, err
+	}
+	info, err := inspect(ctx, v.store.state, v.store.names.registry)
+	if err != nil {
+		return nil, err
+	}
+	if began, ok := info.Config.Metadata[restoring]; ok {
+		return nil, &integrityError{
+			subject:  info.Config.Name,
+			revision: info.State.LastSeq,
+			err:      fmt.Errorf("a restore begun at %s was not completed: run it again", began),
+		}
+	}
+	if info.State.Lost != nil {
+		v.store.log.Warn("NATS has dropped what it could not read at the end of a file, as a crash leaves it", "stream", info.Config.Name, "bytes", info.State.Lost.Bytes)
+	}
+	return info, nil
+}
+
+// catchUp reads everything that is in the stream and returns the revision it
+// then is at.
+func (v *view) catchUp(ctx context.Context, c *consumer, info *streamInfo, strict bool) (last uint64, err error) {
+	v.mu.Lock()
+	v.steady = false
+	v.mu.Unlock()
 	v.round++
 	fresh := !info.Created.Equal(v.created)
 	if fresh && !v.created.IsZero() {
 		v.store.log.Warn("the registry stream is not the one it was", "created", info.Created)
 	}
 	v.created = info.Created
+	clear(v.damaged)
 
 	last, met := info.State.LastSeq, uint64(0)
-	for c.left > 0 {
-		m, err := v.next(c)
-		if err != nil {
-			return err
-		}
+	err = c.drain(func(m message) error {
 		met++
 		last = max(last, m.seq)
 		if err := v.apply(m, fresh); err != nil && strict {
 			return err
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
-	if err := v.checkComplete(ctx, met, last); err != nil {
+	return last, v.checkComplete(ctx, met, last)
+}
+
+// checkComplete fails if the stream holds messages that it did not deliver.
+// Only a stream that nobody else wrote to meanwhile can be judged.
+func (v *view) checkComplete(ctx context.Context, met, last uint64) error {
+	info, err := inspect(ctx, v.store.state, v.store.names.registry)
+	if err != nil {
 		return err
 	}
+	if info.State.LastSeq == last && met < info.State.Messages {
+		return &integrityError{
+			subject:  info.Config.Name,
+			revision: last,
+			err:      fmt.Errorf("the stream has %d messages but delivers only %d", info.State.Messages, met),
+		}
+	}
+	return nil
+}
+
+// checkTally fails if the registry lacks keys that it had when an earlier
+// process counted them.
+func (v *view) checkTally(ctx context.Context, last uint64) error {
+	t, err := v.store.lastTally(ctx)
+	if t == nil || err != nil {
+		return err
+	}
+	missing := t.missing(last, func(table string) (int, bool) {
+		f, known := v.tables[table]
+		if !known {
+			return 0, false
+		}
+		return f.unchanged(t.Revision), true
+	})
+	if missing == 0 && last >= t.Revision {
+		return nil
+	}
+	err = &integrityError{
+		subject:  v.store.names.registry,
+		revision: last,
+		err:      fmt.Errorf("%d keys or more are lost since revision %d", missing, t.Revision),
+	}
+	if v.store.options.AcceptLoss {
+		v.store.log.Error("going on in spite of a loss, as told", "err", err)
+		return nil
+	}
+	return err
+}
+
+// settle ends catching up: the tables are as the registry is at a revision.
+func (v *view) settle(revision uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, t := range v.tables {
 		t.sweep(v.round)
 	}
-	v.position.advance(last)
+	v.steady = true
+	v.position.advance(revision)
 	v.current.Store(true)
-	complete()
-
-	for {
-		m, err := v.next(c)
-		if err != nil {
-			return err
-		}
-		_ = v.apply(m, false) // reported there
-		v.position.advance(m.seq)
-	}
+	v.noteDamage()
 }
 
-func (v *view) next(c *consumer) (message, error) {
-	m, err := c.next(func() { v.heard.Store(time.Now().UnixNano()) })
-	v.left.Store(c.left)
-	return m, err
+// advance brings the tables from one revision to the next.
+func (v *view) advance(m message) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_ = v.apply(m, false) // reported there
+	v.position.advance(m.seq)
+}
+
+// tally counts the keys, if the tables are as the registry was at a revision.
+func (v *view) tally() *tally {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.steady {
+		return nil
+	}
+	t := &tally{Version: tallySchema, Revision: v.position.at.Load(), Keys: make(map[string]int, len(v.tables))}
+	for name, table := range v.tables {
+		t.Keys[name] = table.Len()
+	}
+	return t
 }
 
 // apply brings one message into its table. What cannot be read leaves the
@@ -169,14 +288,27 @@ func (v *view) next(c *consumer) (message, error) {
 func (v *view) apply(m message, fresh bool) error {
 	err := v.dispatch(m, fresh)
 	if err == nil {
+		if len(v.damaged) > 0 && v.damaged[m.Subject] != nil {
+			delete(v.damaged, m.Subject)
+			v.noteDamage()
+		}
 		return nil
 	}
 	broken := &integrityError{subject: m.Subject, revision: m.seq, err: err}
 	v.store.metrics.damaged.Inc()
 	v.store.log.Error("stored value cannot be read", "err", broken)
-	var damage error = broken
-	v.damage.Store(&damage)
+	v.damaged[m.Subject] = broken
+	v.noteDamage()
 	return broken
+}
+
+// noteDamage makes one of the unreadable values known, if there are any.
+func (v *view) noteDamage() {
+	for _, broken := range v.damaged {
+		v.damage.Store(broken)
+		return
+	}
+	v.damage.Store(nil)
 }
 
 func (v *view) dispatch(m message, fresh bool) error {
@@ -204,32 +336,17 @@ func (v *view) dispatch(m message, fresh bool) error {
 	return table.put(key, m.seq, m.Data, v.round, fresh)
 }
 
-// checkComplete fails if the stream holds messages that it did not deliver,
-// as it does when its files are damaged. Only a stream that nobody else wrote
-// to meanwhile can be judged.
-func (v *view) checkComplete(ctx context.Context, met, last uint64) error {
-	info, err := streamState(ctx, v.store.state, v.store.names.registry)
-	if err != nil {
-		return err
-	}
-	if info.State.LastSeq == last && met < info.State.Msgs {
-		return &integrityError{
-			subject:  info.Config.Name,
-			revision: last,
-			err:      fmt.Errorf("the stream has %d messages but delivers only %d", info.State.Msgs, met),
-		}
-	}
-	return nil
-}
-
 // An integrityError is about something stored that is not what was stored.
 type integrityError struct {
 	subject  string
-	revision uint64
+	revision uint64 // 0 if none is known
 	err      error
 }
 
 func (e *integrityError) Error() string {
+	if e.revision == 0 {
+		return fmt.Sprintf("store: integrity: %s: %v", e.subject, e.err)
+	}
 	return fmt.Sprintf("store: integrity: %s at revision %d: %v", e.subject, e.revision, e.err)
 }
 

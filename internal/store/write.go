@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -220,21 +219,6 @@ type pubAck struct {
 	Error    *apiError `json:"error"`
 }
 
-type apiError struct {
-	Code        int    `json:"code"`
-	ErrCode     int    `json:"err_code"`
-	Description string `json:"description"`
-}
-
-func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode) }
-
-// Error codes of JetStream.
-const (
-	jsWrongLastSequence         = 10071
-	jsWrongLastSequenceConstant = 10164
-	jsNoMessageFound            = 10037
-)
-
 // store publishes a message to a stream and waits until it is durable.
 func (s *Store) store(ctx context.Context, l *link, msg *nats.Msg) (pubAck, error) {
 	answer, err := s.request(ctx, l, msg)
@@ -267,39 +251,18 @@ func (s *Store) request(ctx context.Context, l *link, msg *nats.Msg) (*nats.Msg,
 // held asks the stream itself what a key holds: the revision, 0 for nothing,
 // and whether that is the marker of a deletion.
 func (s *Store) held(ctx context.Context, subject string) (revision uint64, deleted bool, err error) {
-	query, err := json.Marshal(map[string]string{"last_by_subj": subject})
-	if err != nil {
-		return 0, false, err
-	}
-	answer, err := s.request(ctx, s.state, &nats.Msg{
-		Subject: "$JS.API.STREAM.MSG.GET." + s.names.registry,
-		Data:    query,
-	})
-	if err != nil {
-		return 0, false, err
-	}
-	var got struct {
-		Error   *apiError `json:"error"`
-		Message struct {
-			Sequence uint64 `json:"seq"`
-			Header   []byte `json:"hdrs"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(answer.Data, &got); err != nil {
-		return 0, false, fmt.Errorf("store: strange answer: %w", err)
-	}
+	m, err := lastMessage(ctx, s.state, s.names.registry, subject)
 	switch {
-	case got.Error != nil && got.Error.ErrCode == jsNoMessageFound, got.Error != nil && got.Error.Code == http.StatusNotFound:
+	case err != nil:
+		return 0, false, unavailable(err)
+	case m == nil:
 		return 0, false, nil
-	case got.Error != nil:
-		return 0, false, protocol.Wrap(protocol.StoreUnavailable, got.Error, "the store refused to be read")
+	case len(m.Header) == 0:
+		return m.Sequence, false, nil
 	}
-	if len(got.Message.Header) == 0 {
-		return got.Message.Sequence, false, nil
-	}
-	header, err := nats.DecodeHeadersMsg(got.Message.Header)
+	header, err := nats.DecodeHeadersMsg(m.Header)
 	if err != nil {
 		return 0, false, fmt.Errorf("store: strange headers: %w", err)
 	}
-	return got.Message.Sequence, isDeletion(header), nil
+	return m.Sequence, isDeletion(header), nil
 }

@@ -1,0 +1,205 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// askTimeout bounds questions about streams: nobody may be there to answer.
+const askTimeout = 5 * time.Second
+
+// names are the names under which the store's things are known to NATS.
+type names struct {
+	registry      string // stream behind the bucket of all tables
+	registryRoot  string // what the subjects of its keys begin with
+	claims        string
+	claimsSubject string
+	tally         string
+	tallySubject  string
+}
+
+func newNames(prefix string) names {
+	bucket := prefix + "-registry"
+	return names{
+		registry:      "KV_" + bucket,
+		registryRoot:  "$KV." + bucket + ".",
+		claims:        prefix + "-claims",
+		claimsSubject: prefix + ".claims",
+		tally:         prefix + "-tally",
+		tallySubject:  prefix + ".tally",
+	}
+}
+
+// makeStreams makes the streams, or brings their configuration up to date.
+func (s *Store) makeStreams(ctx context.Context) error {
+	registry := jetstream.StreamConfig{
+		// The layout of a NATS key-value bucket, so that its tools can look.
+		Name:               s.names.registry,
+		Description:        "AI Bridge: agents, skills and all else that is registered",
+		Subjects:           []string{s.names.registryRoot + ">"},
+		MaxMsgsPerSubject:  1,
+		Discard:            jetstream.DiscardNew,
+		Storage:            jetstream.FileStorage,
+		Replicas:           s.options.Replicas,
+		DenyDelete:         true,
+		AllowRollup:        true,
+		AllowDirect:        true,
+		AllowMsgTTL:        true, // for delete markers
+		AllowAtomicPublish: true,
+	}
+	claims := jetstream.StreamConfig{
+		Name:        s.names.claims,
+		Description: "AI Bridge: requests that were taken up and must not run again",
+		Subjects:    []string{s.names.claimsSubject},
+		MaxAge:      s.options.ClaimLife,
+		MaxBytes:    s.options.ClaimBytes,
+		Discard:     jetstream.DiscardNew,
+		Storage:     jetstream.FileStorage,
+		Replicas:    s.options.Replicas,
+		AllowMsgTTL: true,
+	}
+	tally := jetstream.StreamConfig{
+		Name:        s.names.tally,
+		Description: "AI Bridge: how many keys the registry had, to notice losses",
+		Subjects:    []string{s.names.tallySubject},
+		MaxMsgs:     1,
+		Storage:     jetstream.FileStorage,
+		Replicas:    s.options.Replicas,
+	}
+	return errors.Join(
+		makeStream(ctx, s.state.conn, registry),
+		makeStream(ctx, s.flow.conn, claims),
+		makeStream(ctx, s.flow.conn, tally),
+	)
+}
+
+func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamConfig) error {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	stream, err := js.CreateStream(ctx, config)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with another configuration
+		stream, err = updateStream(ctx, js, config)
+	}
+	if err != nil {
+		return fmt.Errorf("store: make stream %s: %w", config.Name, err)
+	}
+	// Servers before 2.12 ignore what they do not know.
+	got := stream.CachedInfo().Config
+	if got.AllowAtomicPublish != config.AllowAtomicPublish || got.AllowMsgTTL != config.AllowMsgTTL {
+		return fmt.Errorf("store: stream %s: NATS server 2.12 or later is needed, this is %s", config.Name, conn.ConnectedServerVersion())
+	}
+	return nil
+}
+
+// updateStream gives a stream another configuration but its metadata.
+func updateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (jetstream.Stream, error) {
+	stream, err := js.Stream(ctx, config.Name)
+	if err != nil {
+		return nil, err
+	}
+	config.Metadata = stream.CachedInfo().Config.Metadata
+	return js.UpdateStream(ctx, config)
+}
+
+// streamInfo is what the server says about a stream.
+type streamInfo struct {
+	Config  jetstream.StreamConfig `json:"config"`
+	Created time.Time              `json:"created"`
+	State   struct {
+		Messages  uint64 `json:"messages"`
+		LastSeq   uint64 `json:"last_seq"`
+		Consumers int    `json:"consumer_count"`
+		// Lost is what the server dropped because it could not read it.
+		Lost *struct {
+			Bytes uint64 `json:"bytes"`
+		} `json:"lost"`
+	} `json:"state"`
+}
+
+// inspect asks for a stream's configuration and state.
+func inspect(ctx context.Context, l *link, stream string) (*streamInfo, error) {
+	var info struct {
+		streamInfo
+		Error *apiError `json:"error"`
+	}
+	if err := ask(ctx, l, "STREAM.INFO."+stream, nil, &info); err != nil {
+		return nil, err
+	}
+	if info.Error != nil {
+		return nil, info.Error
+	}
+	return &info.streamInfo, nil
+}
+
+// A storedMessage is a message as the stream's leader has it.
+type storedMessage struct {
+	Sequence uint64 `json:"seq"`
+	Header   []byte `json:"hdrs"`
+	Data     []byte `json:"data"`
+}
+
+// lastMessage asks for the last message of a subject; nil if there is none.
+func lastMessage(ctx context.Context, l *link, stream, subject string) (*storedMessage, error) {
+	var got struct {
+		Error   *apiError      `json:"error"`
+		Message *storedMessage `json:"message"`
+	}
+	query := map[string]string{"last_by_subj": subject}
+	if err := ask(ctx, l, "STREAM.MSG.GET."+stream, query, &got); err != nil {
+		return nil, err
+	}
+	if got.Error != nil {
+		if got.Error.Code == http.StatusNotFound {
+			return nil, nil
+		}
+		return nil, got.Error
+	}
+	return got.Message, nil
+}
+
+// ask puts a question to JetStream's API.
+func ask(ctx context.Context, l *link, what string, query, answer any) error {
+	msg := &nats.Msg{Subject: "$JS.API." + what}
+	if query != nil {
+		data, err := json.Marshal(query)
+		if err != nil {
+			return err
+		}
+		msg.Data = data
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	got, err := l.request(ctx, msg)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(got.Data, answer); err != nil {
+		return fmt.Errorf("strange answer to %s: %w", what, err)
+	}
+	return nil
+}
+
+// apiError is how JetStream says no.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+// Error is the description and the code.
+func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode) }
+
+// Error codes of JetStream.
+const (
+	jsWrongLastSequence         = 10071
+	jsWrongLastSequenceConstant = 10164
+)
