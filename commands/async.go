@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// asyncProperty describes params.async in the schema of a command that can
-// run as a task.
-const asyncProperty = `"async":{"type":"boolean","description":"answer at once with a task_id; see task.get"}`
+// asyncDoc describes params.async of a command that can run as a task.
+const (
+	asyncDoc      = "answer at once with a task_id; see task.get"
+	asyncProperty = `"async":{"type":"boolean","description":"` + asyncDoc + `"}`
+)
+
+var asyncField = schema.Field{Path: "async", Type: "boolean", Doc: asyncDoc}
 
 var asyncName = []byte(`"async"`)
 

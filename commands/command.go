@@ -16,6 +16,8 @@ type Command struct {
 
 	paramsSchema json.RawMessage
 	resultSchema json.RawMessage
+	params       []schema.Field
+	results      []schema.Field
 	decode       func(params json.RawMessage) (invocation, error)
 	err          error // what is wrong with the types
 }
@@ -41,11 +43,19 @@ func New[P, R any](spec Spec, handler Handler[P, R]) Command {
 		return Command{Spec: spec, err: err}
 	}
 	form := &form[P, R]{handler: handler, params: params, result: result}
-	document := params.JSON()
-	if spec.Async {
-		document = withAsync(document)
+	c := Command{
+		Spec:         spec,
+		paramsSchema: params.JSON(),
+		resultSchema: result.JSON(),
+		params:       params.Fields(),
+		results:      result.Fields(),
+		decode:       form.fill,
 	}
-	return Command{Spec: spec, paramsSchema: document, resultSchema: result.JSON(), decode: form.fill}
+	if spec.Async {
+		c.paramsSchema = withAsync(c.paramsSchema)
+		c.params = append(c.params, asyncField)
+	}
+	return c
 }
 
 // ParamsSchema is the JSON Schema (2020-12) of the parameters. It must not be
@@ -55,6 +65,13 @@ func (c *Command) ParamsSchema() json.RawMessage { return c.paramsSchema }
 // ResultSchema is the JSON Schema (2020-12) of the result. It must not be
 // changed.
 func (c *Command) ResultSchema() json.RawMessage { return c.resultSchema }
+
+// Params lists the parameters for people to read, also those inside others.
+// A command of an agent has none: its schema alone says what it takes.
+func (c *Command) Params() []schema.Field { return c.params }
+
+// Results lists what the result holds, like [Command.Params].
+func (c *Command) Results() []schema.Field { return c.results }
 
 // Family is the first part of the name, "skill" of skill.invoke.
 func (c *Command) Family() string { return family(c.Name) }

@@ -22,6 +22,21 @@ func (o *object) set(key string, value any) *object {
 	return o
 }
 
+// get returns the value of a member, nil if there is none.
+func (o *object) get(key string) any {
+	for _, m := range o.members {
+		if m.key == key {
+			return m.value
+		}
+	}
+	if o.verbatim != nil {
+		var own map[string]any
+		_ = json.Unmarshal(o.verbatim, &own) // true has no members
+		return own[key]
+	}
+	return nil
+}
+
 func typed(name string) *object { return new(object).set("type", name) }
 
 // MarshalJSON implements [json.Marshaler].
