@@ -46,7 +46,7 @@ func (s *Service) ListAgents(_ context.Context, call *commands.Call, p ListAgent
 	if status == "" && p.Type == RouteAgent {
 		status = Online // only those that are there can be asked to route
 	}
-	q := query[*Agent]{limit: p.Limit, after: p.Cursor}
+	q := query[*Agent]{limit: p.size(), after: p.Cursor}
 	if p.Type != "" || status != "" {
 		q.match = func(a *Agent) bool {
 			return (p.Type == "" || a.Type == p.Type) &&

@@ -11,8 +11,14 @@ import (
 type exchanges struct {
 	mu      sync.Mutex
 	byID    map[string]*exchange
-	byAgent map[agentKey]map[*exchange]bool
+	byAgent map[agentKey]load
 	turn    uint64 // breaks ties between equally busy agents
+}
+
+// A load is what an agent is at: a list of exchanges.
+type load struct {
+	first *exchange
+	n     int
 }
 
 // An exchange is one request to one agent and the wait for its answer.
@@ -22,6 +28,8 @@ type exchange struct {
 	ended   chan outcome // gets exactly one, has room for it
 	onEvent func(name string, data []byte)
 	done    atomic.Bool // no event is passed on any more
+
+	before, behind *exchange // of the same agent
 }
 
 // An outcome is how an exchange ended.
@@ -42,21 +50,48 @@ const (
 )
 
 func newExchanges() *exchanges {
-	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[agentKey]map[*exchange]bool)}
+	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[agentKey]load)}
 }
 
 // begin opens an exchange with the least busy of some agents.
 func (x *exchanges) begin(id string, agents []*Agent, onEvent func(string, []byte)) *exchange {
+	e := &exchange{id: id, ended: make(chan outcome, 1), onEvent: onEvent}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := &exchange{id: id, agent: x.leastBusy(agents), ended: make(chan outcome, 1), onEvent: onEvent}
+	e.agent = x.leastBusy(agents)
 	x.byID[id] = e
 	key := e.agent.key()
-	if x.byAgent[key] == nil {
-		x.byAgent[key] = make(map[*exchange]bool, 1)
+	l := x.byAgent[key]
+	if e.behind = l.first; e.behind != nil {
+		e.behind.before = e
 	}
-	x.byAgent[key][e] = true
+	x.byAgent[key] = load{e, l.n + 1}
 	return e
+}
+
+// remove takes an exchange out, if it is still open.
+func (x *exchanges) remove(e *exchange) bool {
+	if x.byID[e.id] != e {
+		return false
+	}
+	delete(x.byID, e.id)
+	key := e.agent.key()
+	l := x.byAgent[key]
+	if e.before == nil {
+		l.first = e.behind
+	} else {
+		e.before.behind = e.behind
+	}
+	if e.behind != nil {
+		e.behind.before = e.before
+	}
+	if l.n--; l.n == 0 {
+		delete(x.byAgent, key)
+	} else {
+		x.byAgent[key] = l
+	}
+	e.before, e.behind = nil, nil
+	return true
 }
 
 // leastBusy picks the agent with the fewest open exchanges. Among equals the
@@ -64,10 +99,10 @@ func (x *exchanges) begin(id string, agents []*Agent, onEvent func(string, []byt
 func (x *exchanges) leastBusy(agents []*Agent) *Agent {
 	x.turn++
 	best := agents[x.turn%uint64(len(agents))]
-	least := len(x.byAgent[best.key()])
+	least := x.byAgent[best.key()].n
 	for i := range agents {
 		a := agents[(x.turn+uint64(i))%uint64(len(agents))]
-		if n := len(x.byAgent[a.key()]); n < least {
+		if n := x.byAgent[a.key()].n; n < least {
 			best, least = a, n
 		}
 	}
@@ -85,32 +120,23 @@ func (x *exchanges) find(id string) *exchange {
 // returns true.
 func (x *exchanges) end(e *exchange, o outcome) bool {
 	x.mu.Lock()
-	if x.byID[e.id] != e {
-		x.mu.Unlock()
-		return false
-	}
-	delete(x.byID, e.id)
-	key := e.agent.key()
-	if delete(x.byAgent[key], e); len(x.byAgent[key]) == 0 {
-		delete(x.byAgent, key)
-	}
+	open := x.remove(e)
 	x.mu.Unlock()
-
-	e.done.Store(true)
-	e.ended <- o
-	return true
+	if open {
+		e.done.Store(true)
+		e.ended <- o
+	}
+	return open
 }
 
 // endAll ends every exchange with an agent.
 func (x *exchanges) endAll(key agentKey, o outcome) {
 	x.mu.Lock()
-	open := make([]*exchange, 0, len(x.byAgent[key]))
-	for e := range x.byAgent[key] {
-		open = append(open, e)
-	}
-	x.mu.Unlock()
-	for _, e := range open {
-		x.end(e, o)
+	defer x.mu.Unlock()
+	for e := x.byAgent[key].first; e != nil; e = x.byAgent[key].first {
+		x.remove(e)
+		e.done.Store(true)
+		e.ended <- o
 	}
 }
 

@@ -109,7 +109,8 @@ func (s *Service) publishTo(ctx context.Context, e *exchange, envelope *protocol
 	if parent := traceparent(ctx); parent != "" {
 		properties = append(properties, [2]string{"traceparent", parent})
 	}
-	return s.opts.Publisher.Publish(s.opts.Topics.AgentRequest(e.agent.ID), envelope.Append(nil), PublishOptions{
+	payload := envelope.Append(make([]byte, 0, 512+len(envelope.Params)))
+	return s.opts.Publisher.Publish(s.opts.Topics.AgentRequest(e.agent.ID), payload, PublishOptions{
 		QoS:             1,
 		Recipient:       e.agent.Owner,
 		Expiry:          expiry,

@@ -127,34 +127,42 @@ func (x *index) skillsOf(a agentKey) []*SkillRecord {
 
 // skills finds skills of a space: all, or those with a capability.
 func (x *index) skills(id protocol.SpaceID, capability protocol.CapabilityID, q query[*SkillRecord]) found[*SkillRecord] {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	s := x.spaces[id]
-	if s == nil {
-		return found[*SkillRecord]{}
-	}
-	if capability == "" {
-		return q.run(s.skills)
-	}
-	return q.run(s.byCapability[capability])
+	return search(x, id, q, func(s *space) *ordered[*SkillRecord] {
+		if capability == "" {
+			return s.skills
+		}
+		return s.byCapability[capability]
+	})
 }
 
 func (x *index) agents(id protocol.SpaceID, q query[*Agent]) found[*Agent] {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if s := x.spaces[id]; s != nil {
-		return q.run(s.agents)
-	}
-	return found[*Agent]{}
+	return search(x, id, q, func(s *space) *ordered[*Agent] { return s.agents })
 }
 
 func (x *index) resources(id protocol.SpaceID, q query[*ResourceRecord]) found[*ResourceRecord] {
+	return search(x, id, q, func(s *space) *ordered[*ResourceRecord] { return s.resources })
+}
+
+// search runs a query on one of the sets of a space. What has to look at every
+// value does so on a copy of the set, without holding up anybody.
+func search[T any](x *index, id protocol.SpaceID, q query[T], choose func(*space) *ordered[T]) (f found[T]) {
 	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if s := x.spaces[id]; s != nil {
-		return q.run(s.resources)
+	s := x.spaces[id]
+	if s == nil || choose(s) == nil {
+		x.mu.RUnlock()
+		return f
 	}
-	return found[*ResourceRecord]{}
+	set := choose(s)
+	if q.match == nil {
+		defer x.mu.RUnlock()
+		return q.page(set)
+	}
+	all := make([]T, 0, set.len())
+	for v := range set.after("") {
+		all = append(all, v)
+	}
+	x.mu.RUnlock()
+	return q.filter(all, set.key)
 }
 
 // allAgents yields every agent of every space. It holds no lock while
@@ -191,24 +199,24 @@ type found[T any] struct {
 	next  string // cursor of the next page, "" on the last
 }
 
-func (q query[T]) run(set *ordered[T]) (f found[T]) {
-	if set == nil {
-		return f
-	}
-	if q.match == nil {
-		f.total = set.len()
-		for v := range set.after(q.after) {
-			if !q.take(&f, set, v) {
-				break
-			}
+// page takes the page out of a whole set.
+func (q query[T]) page(set *ordered[T]) (f found[T]) {
+	f.total = set.len()
+	for v := range set.after(q.after) {
+		if !q.take(&f, set.key, v) {
+			break
 		}
-		return f
 	}
-	for v := range set.after("") {
+	return f
+}
+
+// filter takes the page out of what matches.
+func (q query[T]) filter(all []T, key func(T) string) (f found[T]) {
+	for _, v := range all {
 		if q.match(v) {
 			f.total++
-			if set.key(v) > q.after {
-				q.take(&f, set, v)
+			if key(v) > q.after {
+				q.take(&f, key, v)
 			}
 		}
 	}
@@ -216,12 +224,12 @@ func (q query[T]) run(set *ordered[T]) (f found[T]) {
 }
 
 // take adds a value to the page. It reports whether there was room.
-func (q query[T]) take(f *found[T], set *ordered[T], v T) bool {
+func (q query[T]) take(f *found[T], key func(T) string, v T) bool {
 	if len(f.items) < q.limit {
 		f.items = append(f.items, v)
 		return true
 	}
-	f.next = set.key(f.items[q.limit-1])
+	f.next = key(f.items[q.limit-1])
 	return false
 }
 

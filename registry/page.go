@@ -10,6 +10,14 @@ type page struct {
 	Cursor string `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
 }
 
+// size is how many to return, also when nobody has filled in the default.
+func (p page) size() int {
+	if p.Limit <= 0 {
+		return 100
+	}
+	return p.Limit
+}
+
 // itemPath is the path of a field of an item of a list.
 func itemPath(list string, i int, field string) string {
 	at := fmt.Sprintf("%s[%d]", list, i)

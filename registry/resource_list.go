@@ -50,7 +50,7 @@ func (s *Service) ListResources(_ context.Context, call *commands.Call, p ListRe
 	if err != nil {
 		return ListResourcesResult{}, err
 	}
-	q := query[*ResourceRecord]{limit: p.Limit, after: p.Cursor}
+	q := query[*ResourceRecord]{limit: p.size(), after: p.Cursor}
 	if p.Type != "" {
 		q.match = func(r *ResourceRecord) bool { return r.Type == p.Type }
 	}

@@ -60,7 +60,7 @@ func (s *Service) DiscoverSkills(_ context.Context, call *commands.Call, p Disco
 	}
 	capability := protocol.CapabilityID(p.Capability)
 	found := s.index.skills(space, capability, query[*SkillRecord]{
-		limit: p.Limit, after: p.Cursor, match: s.matcher(capability, p.Text),
+		limit: p.size(), after: p.Cursor, match: s.matcher(capability, p.Text),
 	})
 	result := DiscoverSkillsResult{Skills: make([]SkillView, len(found.items)), Total: found.total, NextCursor: found.next}
 	for i, r := range found.items {

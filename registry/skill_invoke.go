@@ -45,12 +45,14 @@ type InvokeSkillResult struct {
 	ExecutionTime float64               `json:"execution_time"` // milliseconds, from sending it to the answer
 }
 
-// invocation are the params that the agent gets: the caller's, without what
+// forwarded are the params that the agent gets: the caller's, without what
 // only the bridge is to know.
-type invocation struct {
-	SkillID      protocol.SkillID      `json:"skill_id"`
-	CapabilityID protocol.CapabilityID `json:"capability_id"`
-	Params       json.RawMessage       `json:"params"`
+func (p *InvokeSkillParams) forwarded() json.RawMessage {
+	b := make([]byte, 0, 64+len(p.SkillID)+len(p.CapabilityID)+len(p.Params))
+	b = protocol.AppendString(append(b, `{"skill_id":`...), string(p.SkillID))
+	b = protocol.AppendString(append(b, `,"capability_id":`...), string(p.CapabilityID))
+	b = append(append(b, `,"params":`...), p.Params...)
+	return append(b, '}')
 }
 
 // InvokeSkill calls a capability of a skill and waits for the answer.
@@ -70,12 +72,8 @@ func (s *Service) InvokeSkill(ctx context.Context, call *commands.Call, p Invoke
 	if err := s.checkParams(capability, p.Params); err != nil {
 		return InvokeSkillResult{}, err
 	}
-	params, err := json.Marshal(invocation{p.SkillID, p.CapabilityID, p.Params})
-	if err != nil {
-		return InvokeSkillResult{}, err
-	}
 	began := time.Now()
-	answer, err := s.callSkill(ctx, skill, capability, request{command: skillInvoke.Name, params: params, call: call})
+	answer, err := s.callSkill(ctx, skill, capability, request{command: skillInvoke.Name, params: p.forwarded(), call: call})
 	if err != nil {
 		return InvokeSkillResult{}, err
 	}

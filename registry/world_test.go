@@ -448,7 +448,9 @@ func (d *device) tell(r *protocol.Request, name, data string) {
 
 // echo answers with the params it got.
 func echo(d *device, r *protocol.Request) {
-	var p invocation
+	var p struct {
+		Params json.RawMessage `json:"params"`
+	}
 	if err := json.Unmarshal(r.Params, &p); err != nil {
 		d.w.t.Errorf("params %s: %v", r.Params, err)
 	}

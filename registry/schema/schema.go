@@ -24,8 +24,8 @@ const (
 	MaxBytes = 16 << 10 // of its text, without white space
 	MaxDepth = 32       // of nested objects and arrays in its text
 
-	maxWeight = 10_000     // evaluations at one place of a value, see weigh
-	maxWork   = 10_000_000 // evaluations in a whole value
+	maxWeight = 10_000    // evaluations at one place of a value, see weigh
+	maxWork   = 4_000_000 // evaluations in a whole value
 )
 
 // A Source is the text of a schema. Equal texts share their memory and

@@ -160,7 +160,7 @@ func TestHostileValuesTakeBoundedTime(t *testing.T) {
 		"a long enum and many items":        {`{"items": {"enum": [` + strings.Join(enum, ",") + `]}}`, "[" + strings.Join(numbers, ",") + "]"},
 		"items made to collide":             {`{"uniqueItems": true}`, "[" + strings.Join(nested, ",") + "]"},
 		"exponents of a million":            {`{"items": {"type": "integer"}}`, "[" + strings.Repeat("1e-999999,", 50_000) + "1]"},
-		"a heavy pattern and a long string": {`{"pattern": "(x+x+){50}y"}`, `"` + strings.Repeat("x", 500_000) + `"`},
+		"a heavy pattern and a long string": {`{"pattern": "(x+x+){50}y"}`, `"` + strings.Repeat("x", 50_000) + `"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
