@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,9 @@ const (
 
 	// maxSending bounds the refusals and repeated answers on their way.
 	maxSending = 256
+
+	// maxAnswer is how long a response envelope may be, in bytes.
+	maxAnswer = protocol.DefaultMaxBytes
 
 	// answerTimeout is how long an answer is tried to be sent, beyond the
 	// invocation's own deadline.
@@ -152,6 +156,10 @@ func (x *jobs) run(ctx context.Context, j *job, handle Handler) {
 	}
 	response := x.response(ctx, j, result, err)
 	answer := response.Append(nil)
+	if len(answer) > maxAnswer { // the bridge would drop the connection
+		err = protocol.Errorf(protocol.Internal, "the skill's answer is too large: %d bytes, %d are possible", len(answer), maxAnswer)
+		answer = x.response(ctx, j, nil, err).Append(nil)
+	}
 	j.mu.Lock()
 	j.done = true
 	j.mu.Unlock()
@@ -177,6 +185,16 @@ func (x *jobs) work(ctx context.Context, j *job, handle Handler) (result any, er
 	return handle(ctx, j.in)
 }
 
+// encode is json.Marshal without the escapes for HTML, which make some results
+// six times as long.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
+}
+
 func (x *jobs) response(ctx context.Context, j *job, result any, err error) *protocol.Response {
 	response := &protocol.Response{
 		Version:   protocol.Version,
@@ -185,7 +203,7 @@ func (x *jobs) response(ctx context.Context, j *job, result any, err error) *pro
 		Metadata:  protocol.Metadata{SenderID: string(x.server.agent.ID), TraceID: j.in.TraceID},
 	}
 	if err == nil {
-		response.Result, err = json.Marshal(result)
+		response.Result, err = encode(result)
 		if err == nil && result == nil {
 			response.Result = nil // {} on the wire
 		}

@@ -207,7 +207,7 @@ func TestARemovedSkillIsNotRunAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.bridge.await(t, "+a 1.0.0", "-a")
-	if _, err := late(t.Context(), &client.Invocation{SkillID: "a", CapabilityID: "c"}); protocol.CodeOf(err) != protocol.NotFound {
+	if _, err := late(t.Context(), &client.Invocation{SkillID: "a", CapabilityID: "c"}); err == nil || err.Error() != "rejected: it does not serve the skill a any more" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -127,7 +127,7 @@ func (a *agent) begin(id protocol.SkillID) (*skill.Skill, error) {
 	}
 	s := a.skills[id]
 	if s == nil {
-		return nil, protocol.Errorf(protocol.NotFound, "the agent does not serve the skill %s any more", id)
+		return nil, client.Rejected("it does not serve the skill " + string(id) + " any more") // others may
 	}
 	a.calls.Add(1)
 	return s, nil

@@ -15,8 +15,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxNesting is how deep a result may be nested, as in an envelope.
-const maxNesting = 64
+const (
+	maxNesting = 60       // of results and errors, so that they fit an envelope
+	maxError   = 16 << 10 // bytes of an error that a script prints
+)
 
 // result is what the script printed, or the error it ended with.
 func (o outcome) result() (json.RawMessage, error) {
@@ -37,10 +39,23 @@ func (o outcome) parse() (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	}
 	if err := protocol.CheckJSON(text, protocol.Limits{MaxBytes: len(text), MaxDepth: maxNesting}); err != nil {
-		return nil, o.explain(protocol.Errorf(protocol.Internal, "%s did not print JSON: %v", o.script.Path, err).
+		return nil, o.explain(protocol.Errorf(protocol.Internal, "%s did not print JSON: %s", o.script.Path, reason(err)).
 			With("stdout", clean(string(text[:min(len(text), 256)]), 256)))
 	}
 	return text, nil
+}
+
+// reason is what is wrong with JSON, "at byte 7: is a duplicate key".
+func reason(err error) string {
+	e := protocol.AsError(err)
+	reason, ok := e.Details["reason"].(string)
+	if !ok {
+		return e.Message
+	}
+	if offset, ok := e.Details["offset"].(int); ok {
+		return fmt.Sprintf("at byte %d: %s", offset, reason)
+	}
+	return reason
 }
 
 // statusCodes gives meaning to the exit statuses that sysexits.h names. Any
@@ -79,7 +94,7 @@ func (o outcome) failure(exit *exec.ExitError) error {
 // {"error": {"code": "3001", "message": "…", "details": {…}}}.
 func (o outcome) printed() *protocol.Error {
 	text := bytes.TrimSpace(o.stdout)
-	if protocol.CheckJSON(text, protocol.Limits{MaxBytes: len(text), MaxDepth: maxNesting}) != nil {
+	if len(text) > maxError || protocol.CheckJSON(text, protocol.Limits{MaxDepth: maxNesting}) != nil {
 		return nil
 	}
 	var body struct {
@@ -89,7 +104,7 @@ func (o outcome) printed() *protocol.Error {
 			Details map[string]any  `json:"details"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(text, &body) != nil {
+	if json.Unmarshal(text, &body) != nil { //nolint:nilerr // what is not such an error is none
 		return nil
 	}
 	code := protocol.Code(strings.Trim(string(body.Error.Code), `"`))
@@ -110,11 +125,11 @@ func complete(e *protocol.Error) *protocol.Error {
 			e = e.With(key, value)
 		}
 	}
-	switch e.Code {
-	case protocol.InvalidParameter:
+	if e.Code == protocol.InvalidParameter {
 		setDetail("param_name", "params")
 		setDetail("reason", e.Message)
-	case protocol.Busy, protocol.RateLimited:
+	}
+	if e.Code.Retry() == protocol.RetryAfter {
 		setDetail("retry_after_ms", time.Second.Milliseconds())
 	}
 	return e

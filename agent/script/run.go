@@ -49,8 +49,9 @@ func levelOf(err error) slog.Level {
 	switch protocol.CodeOf(err) {
 	case protocol.Internal, protocol.TargetUnavailable, protocol.TimedOut, protocol.OutcomeUnknown:
 		return slog.LevelWarn
+	default:
+		return slog.LevelInfo
 	}
-	return slog.LevelInfo
 }
 
 // execute runs the process. The error is set when it did not end by itself;
@@ -105,10 +106,11 @@ func interrupted(ctx context.Context, capability *skill.Capability) error {
 // start the folder may change: who can change it may run what they like anyway.
 func (r *Runner) command(ctx context.Context, job *Job, file skill.Script) *exec.Cmd {
 	path := filepath.Join(job.Skill.Dir, file.Path)
-	c := exec.CommandContext(ctx, path)
+	words := []string{path}
 	if file.Shell {
-		c = exec.CommandContext(ctx, shell(), path)
+		words = []string{shell(), path}
 	}
+	c := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // running the skill's scripts is the point
 	c.Dir = job.Skill.Dir
 	c.SysProcAttr = ownGroup()
 	return c

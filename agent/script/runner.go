@@ -142,6 +142,7 @@ func ended(ctx context.Context) error {
 		return protocol.Wrap(protocol.TimedOut, cause, "the script did not end in time")
 	case protocol.Cancelled:
 		return protocol.Wrap(protocol.Cancelled, cause, "the call was cancelled")
+	default:
+		return protocol.AsError(cause)
 	}
-	return protocol.AsError(cause)
 }

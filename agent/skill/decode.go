@@ -309,8 +309,10 @@ func kindOf(n *yaml.Node) string {
 		case "!!null":
 			return "nothing"
 		}
+		return "text"
+	default: // neither is left, see plain
+		return "nothing"
 	}
-	return "text"
 }
 
 func join(path, name string) string {

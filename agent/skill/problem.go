@@ -32,7 +32,7 @@ func (p *Problem) Error() string {
 // Problems lists the problems an error of this package is made of.
 func Problems(err error) []*Problem {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []*Problem
+		all := make([]*Problem, 0, maxProblems)
 		for _, e := range joined.Unwrap() {
 			all = append(all, Problems(e)...)
 		}

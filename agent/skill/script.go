@@ -44,7 +44,8 @@ func (s *Skill) Script(id protocol.CapabilityID) (Script, error) {
 		if path == plain && !executable {
 			return Script{}, protocol.Errorf(protocol.TargetUnavailable, "%s is not executable: chmod +x it, or name it %s.sh", path, path)
 		}
-		return Script{Path: path, Shell: path != plain && !(executable && namesInterpreter(root, path))}, nil
+		direct := path == plain || executable && namesInterpreter(root, path)
+		return Script{Path: path, Shell: !direct}, nil
 	}
 	return Script{}, protocol.Errorf(protocol.TargetUnavailable, "the capability %s has no script: neither %s nor %s.sh exists", id, plain, plain)
 }

@@ -218,6 +218,7 @@ func (d *decoder) property(dst []byte, f *field, skip ...string) ([]byte, bool) 
 	case yaml.SequenceNode:
 		d.fail(f, "must be a type's name or a mapping, not a list")
 		return dst, false
+	default:
 	}
 	if t := lookUp(n, "type"); t != nil && t.Kind == yaml.ScalarNode && !slices.Contains(typeNames, t.Value) {
 		d.fail(&field{path: f.path + ".type", line: t.Line}, "%q is not a type%s", t.Value, didYouMeanType(t.Value))
@@ -297,6 +298,7 @@ func (f *field) step(token string) *field {
 			n := f.value.Content[i]
 			return &field{path: fmt.Sprintf("%s[%d]", f.path, i), value: n, line: n.Line}
 		}
+	default:
 	}
 	return nil
 }
@@ -336,8 +338,9 @@ func (d *decoder) json(dst []byte, f *field, skip ...string) ([]byte, bool) {
 			}
 		}
 		return append(dst, ']'), true
+	default:
+		return d.scalar(dst, f)
 	}
-	return d.scalar(dst, f)
 }
 
 func (d *decoder) scalar(dst []byte, f *field) ([]byte, bool) {
