@@ -109,7 +109,12 @@ func (r *Router) reply(c *Call, out outcome, now time.Time) {
 
 // seen lets the error handler of the extensions see an error before the
 // caller does.
-func (r *Router) seen(c *Call, err *protocol.Error) *protocol.Error {
+func (r *Router) seen(c *Call, err *protocol.Error) (shown *protocol.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			shown = panicked(p)
+		}
+	}()
 	if h := r.opts.Extensions.ErrorHandler; h != nil && err != nil {
 		if changed := h.HandleError(c.ctx, c, err); changed != nil {
 			return changed

@@ -13,10 +13,15 @@ import (
 // version → deadline → find. What it sets does not change afterwards, for the
 // deadline may answer a call at any moment. On an error the call is good
 // enough to be answered.
-func (r *Router) take(in Inbound, reply func(*protocol.Response)) (*Call, error) {
-	c := &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, router: r, arrived: r.opts.Now(), reply: reply}
-	c.ctx = &c.own
+func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
+	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, router: r, arrived: r.opts.Now(), reply: reply}
+	c.ctx, c.request = &c.own, &protocol.Request{}
 	c.own.parent = r.traceContext(in.Traceparent)
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(p)
+		}
+	}()
 	req, err := r.parse(in)
 	c.request = req
 	c.Command, c.RequestID = req.Command, req.ID
@@ -44,6 +49,8 @@ func (r *Router) parse(in Inbound) (*protocol.Request, error) {
 	for _, p := range r.opts.Extensions.Parsers {
 		req, err := p.Parse(in.Body, in.Door)
 		switch {
+		case req != nil && err == nil:
+			return req, r.complete(req)
 		case req != nil:
 			return req, err
 		case err != nil:
@@ -51,6 +58,21 @@ func (r *Router) parse(in Inbound) (*protocol.Request, error) {
 		}
 	}
 	return protocol.DecodeRequest(in.Body, r.opts.Limits)
+}
+
+// complete gives a request that a parser made what the pipeline relies on.
+func (r *Router) complete(req *protocol.Request) error {
+	if req.ID == "" {
+		return protocol.Errorf(protocol.MalformedEnvelope, "id: is missing")
+	}
+	if req.Metadata.Timeout <= 0 {
+		req.Metadata.Timeout = protocol.DefaultTimeout
+	}
+	req.Metadata.Timeout = min(req.Metadata.Timeout, protocol.MaxTimeout)
+	if len(req.Params) == 0 {
+		req.Params = []byte("{}")
+	}
+	return protocol.CheckJSON(req.Params, r.opts.Limits)
 }
 
 // work runs a call that has a slot, and after it those that get the slot

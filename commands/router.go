@@ -127,7 +127,7 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 		err = r.enter(c)
 	}
 	if err != nil {
-		r.answer(c, outcome{err: r.seen(c, protocol.AsError(err))})
+		r.answer(c, outcome{err: r.seen(c, asError(err))})
 		return c
 	}
 	c.timer = time.AfterFunc(c.Deadline.Sub(c.arrived), c.expire)
@@ -191,7 +191,7 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 	c := parent.child(ctx, name, params, id)
 	c.reply = func(resp *protocol.Response) { answered <- resp }
 	if err := r.find(c); err != nil {
-		return nil, err
+		return nil, r.seen(c, asError(err))
 	}
 	r.startSpan(c)
 	err := parent.Park(ctx, func(ctx context.Context) error {

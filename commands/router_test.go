@@ -369,3 +369,20 @@ func TestSpansContinueTheTraceOfTheRequest(t *testing.T) {
 	in.Traceparent = parent
 	wantSaid(t, plain.Handle(t.Context(), in), `{"text":"b7ad6b7169203331"}`)
 }
+
+// broken panics wherever it is asked.
+type broken struct{}
+
+func (broken) Parse([]byte, string) (*protocol.Request, error) { panic("parser") }
+
+func (broken) Check(context.Context, *commands.Call, string, commands.Resource) error {
+	panic("permission")
+}
+
+func (broken) Process(context.Context, *commands.Call, json.RawMessage, commands.Next) (json.RawMessage, error) {
+	panic("processor")
+}
+
+func (broken) HandleError(context.Context, *commands.Call, *protocol.Error) *protocol.Error {
+	panic("error handler")
+}
