@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +18,9 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
+		if os.Getenv(crashJournal) != "" {
+			writeJournalUntilKilled(dir)
+		}
 		writeUntilKilled(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -189,5 +195,167 @@ func TestTheRevisionOfADeletionIsNobodys(t *testing.T) {
 	wantCode(t, s.Atomic(ctx, things.PutOp("a", &thing{}, marker), things.PutOp("b", &thing{}, 0)), protocol.RevisionConflict)
 	if things.Len() != 0 {
 		t.Errorf("%d things", things.Len())
+	}
+}
+
+func TestConcurrentUpdatesAreNotLost(t *testing.T) {
+	_, things := fresh(t)
+	ctx := context.Background()
+	if _, err := things.Create(ctx, "n", &thing{}); err != nil {
+		t.Fatal(err)
+	}
+	const writers, each = 8, 20
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for done := 0; done < each; {
+				v, revision, _ := things.Get("n")
+				_, err := things.Update(ctx, "n", &thing{N: v.N + 1}, revision)
+				switch {
+				case err == nil:
+					done++
+				case protocol.CodeOf(err) != protocol.RevisionConflict:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if v, _, _ := things.Get("n"); v.N != writers*each {
+		t.Errorf("n = %d, want %d", v.N, writers*each)
+	}
+}
+
+func TestOfManyCreatesOneSucceeds(t *testing.T) {
+	s, things := fresh(t)
+	ctx := context.Background()
+	for round := range 20 {
+		var created atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				var err error
+				if i%2 == 0 {
+					_, err = things.Create(ctx, "a", &thing{N: i})
+				} else {
+					err = s.Atomic(ctx, things.CreateOp("a", &thing{N: i}), things.CreateOp("b", &thing{N: i}))
+				}
+				switch protocol.CodeOf(err) {
+				case "":
+					created.Add(1)
+				case protocol.AlreadyExists:
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if created.Load() != 1 {
+			t.Fatalf("round %d: created %d times", round, created.Load())
+		}
+		if err := things.Delete(ctx, "a", 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := things.Delete(ctx, "b", 0); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOfManyDeletesOneSucceeds(t *testing.T) {
+	_, things := fresh(t)
+	ctx := context.Background()
+	for range 20 {
+		if _, err := things.Put(ctx, "a", &thing{}); err != nil {
+			t.Fatal(err)
+		}
+		var deleted atomic.Int32
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				switch err := things.Delete(ctx, "a", 0); protocol.CodeOf(err) {
+				case "":
+					deleted.Add(1)
+				case protocol.NotFound:
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if deleted.Load() != 1 {
+			t.Fatalf("deleted %d times", deleted.Load())
+		}
+	}
+}
+
+func TestManyAtomicChangesAtOnce(t *testing.T) {
+	s, things := fresh(t)
+	var wg sync.WaitGroup
+	for i := range 100 { // more than NATS takes at once
+		wg.Go(func() {
+			err := s.Atomic(context.Background(),
+				things.CreateOp(fmt.Sprintf("%d/a", i), &thing{N: i}), things.CreateOp(fmt.Sprintf("%d/b", i), &thing{N: i}))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if things.Len() != 200 {
+		t.Errorf("%d things", things.Len())
+	}
+}
+
+func TestAtomicChangesHaveLimits(t *testing.T) {
+	s, things := fresh(t)
+	ctx := context.Background()
+	if err := s.Atomic(ctx); err != nil {
+		t.Errorf("nothing to change: %v", err)
+	}
+	if err := s.Atomic(ctx, things.PutOp("a", &thing{}, 0), things.DeleteOp("a", 1)); err == nil {
+		t.Error("one key was changed twice")
+	}
+	var ops []Op
+	for i := range maxBatch + 1 {
+		ops = append(ops, things.PutOp(fmt.Sprint(i), &thing{}, 0))
+	}
+	wantCode(t, s.Atomic(ctx, ops...), protocol.LimitReached)
+	if err := s.Atomic(ctx, ops[:maxBatch]...); err != nil {
+		t.Error(err)
+	}
+	if things.Len() != maxBatch {
+		t.Errorf("%d things", things.Len())
+	}
+}
+
+func TestTablesAreApart(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	s := open(t, n, Options{})
+	a, ab := NewTable[thing](s, "a"), NewTable[skill](s, "ab")
+	load(t, s)
+	ctx := context.Background()
+	if _, err := a.Create(ctx, "k", &thing{Name: "thing"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Atomic(ctx, a.CreateOp("l", &thing{}), ab.CreateOp("k", exampleSkill(1))); err != nil {
+		t.Fatal(err)
+	}
+	if a.Len() != 2 || ab.Len() != 1 {
+		t.Errorf("%d and %d keys", a.Len(), ab.Len())
+	}
+	s.Close()
+
+	// A bridge that does not know one of them keeps it.
+	s = open(t, n, Options{})
+	NewTable[thing](s, "a")
+	load(t, s)
+	s.Close()
+	s = open(t, n, Options{})
+	ab = NewTable[skill](s, "ab")
+	load(t, s)
+	if got, _, _ := ab.Get("k"); got == nil || got.ID != exampleSkill(1).ID {
+		t.Errorf("ab/k = %v", got)
 	}
 }

@@ -1,0 +1,141 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Journal keeps what the MQTT server must not forget: values by key, of
+// which the last counts (sessions, retained messages), and a log of entries in
+// order (what is owed to sessions). It lives on the flow connection: what it
+// has acknowledged survives a crash of the process, and a power cut if the
+// flow server syncs.
+//
+// One process writes to a journal at a time; that another one does is found
+// out and fails with 5001.
+type Journal struct {
+	store *Store
+
+	mu      sync.Mutex
+	values  valueLog
+	entries recordLog
+	loaded  bool
+}
+
+// A KeyedValue is one change of a [Journal]; a nil Value removes the key.
+type KeyedValue struct {
+	Key   string
+	Value []byte
+}
+
+// OpenJournal makes the journal's streams if they are missing and returns the
+// journal, which is to be loaded before it is written.
+func (s *Store) OpenJournal(ctx context.Context) (*Journal, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
+	defer cancel()
+	names := newJournalNames(s.options.Prefix)
+	err := errors.Join(
+		makeStream(ctx, s.flow.conn, s.journalStream(names.values, names.valuesSubject, "MQTT sessions and retained messages")),
+		makeStream(ctx, s.flow.conn, s.journalStream(names.entries, names.entriesSubject, "what is owed to MQTT sessions")),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &Journal{
+		store:   s,
+		values:  newValueLog(newRecordLog(s, names.values, names.valuesSubject)),
+		entries: newRecordLog(s, names.entries, names.entriesSubject),
+	}, nil
+}
+
+// journalNames are the names under which a journal is known to NATS.
+type journalNames struct {
+	values, valuesSubject   string
+	entries, entriesSubject string
+}
+
+func newJournalNames(prefix string) journalNames {
+	return journalNames{
+		values:         prefix + "-mqtt-values",
+		valuesSubject:  prefix + ".mqtt.values",
+		entries:        prefix + "-mqtt-log",
+		entriesSubject: prefix + ".mqtt.log",
+	}
+}
+
+// journalStream configures a stream of the journal. Nothing in it expires:
+// what is not needed any more is trimmed.
+func (s *Store) journalStream(name, subject, what string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        name,
+		Description: "AI Bridge: " + what,
+		Subjects:    []string{subject},
+		Discard:     jetstream.DiscardNew,
+		Storage:     jetstream.FileStorage,
+		Replicas:    s.options.Replicas,
+		DenyDelete:  true,
+	}
+}
+
+// Load yields every value, in any order, then every entry, the oldest first.
+// Keys may be kept; slices are valid until the function that got them returns.
+// Load comes before the first Write. It fails when something stored is missing
+// or cannot be read, and when it takes longer than [Options.LoadTimeout].
+func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte) error, entry func(seq uint64, entry []byte) error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.loaded = false
+	ctx, cancel := context.WithTimeout(ctx, j.store.options.LoadTimeout)
+	defer cancel()
+	if err := j.values.load(ctx, keyed); err != nil {
+		return fmt.Errorf("store: load the journal's values: %w", err)
+	}
+	err := j.entries.read(ctx, func(r record) error { return entry(r.first, r.body) })
+	if err != nil {
+		return fmt.Errorf("store: load the journal's entries: %w", err)
+	}
+	j.loaded = true
+	return nil
+}
+
+// Write makes changes durable: the values, then the entry, if it is not empty,
+// of which it returns the sequence. Either part is one record, whatever its
+// size, and so is stored whole or not at all; the entry only when the values
+// are. After an error the same write may be repeated, and is not stored twice.
+func (j *Journal) Write(ctx context.Context, keyed []KeyedValue, entry []byte) (seq uint64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.loaded {
+		return 0, errNotLoaded
+	}
+	began := time.Now()
+	defer func() { j.store.metrics.wrote("journal", began, err) }()
+	ctx, cancel := context.WithTimeout(ctx, j.store.options.WriteTimeout)
+	defer cancel()
+	if len(keyed) > 0 {
+		if err := j.values.write(ctx, keyed); err != nil {
+			return 0, err
+		}
+	}
+	if len(entry) == 0 {
+		return 0, nil
+	}
+	return j.entries.append(ctx, entry)
+}
+
+// Trim forgets the entries before seq.
+func (j *Journal) Trim(ctx context.Context, seq uint64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.loaded {
+		return errNotLoaded
+	}
+	return j.entries.trim(ctx, seq)
+}
+
+var errNotLoaded = errors.New("store: the journal is not loaded")

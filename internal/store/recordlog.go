@@ -1,0 +1,236 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A recordLog is a stream that one process writes records to, in order.
+//
+// Every append names the sequence it must come after. A repetition of one
+// whose acknowledgement was lost therefore cannot be stored twice, however
+// late the first arrives; and a second process that writes to the same log is
+// found out at once instead of being mixed in.
+type recordLog struct {
+	store   *Store
+	link    *link
+	stream  string
+	subject string
+	writer  []byte // says in every message whose it is
+	room    int    // how much of a record fits into a message
+
+	last  uint64 // sequence of the last message in the stream, as far as known
+	doubt bool   // an append failed, and may be stored all the same
+
+	scratch []byte
+}
+
+// A record is one entry of a log.
+type record struct {
+	first, last uint64 // sequences of its messages
+	body        []byte
+}
+
+// A message of a log is a byte that says which part of a record it is, the
+// writer, and the part.
+const (
+	partWhole byte = iota + 1
+	partFirst
+	partMiddle
+	partLast
+
+	writerSize = 8
+	partHead   = 1 + writerSize
+)
+
+// maxMessage bounds a message, in bytes, where the server does not bound it more.
+const maxMessage = 1 << 20
+
+func newRecordLog(s *Store, stream, subject string) recordLog {
+	const headers = 1 << 10 // are enough
+	id := nuid.Next()
+	return recordLog{
+		store:   s,
+		link:    s.flow,
+		stream:  stream,
+		subject: subject,
+		writer:  []byte(id[len(id)-writerSize:]),
+		room:    max(min(maxMessage, int(s.flow.conn.MaxPayload())-headers)-partHead, partHead),
+	}
+}
+
+// append stores a record and returns the sequence of its first message. After
+// an error the same record may be appended again.
+func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err error) {
+	parts := max(1, (len(body)+l.room-1)/l.room)
+	if l.doubt {
+		stored, err := l.settle(ctx, l.part(body, parts-1))
+		if err != nil {
+			return 0, err
+		}
+		if stored {
+			return l.last - uint64(parts) + 1, nil
+		}
+	}
+	first = l.last + 1
+	for i := range parts {
+		if err := l.publish(ctx, l.part(body, i)); err != nil {
+			l.doubt = true
+			return 0, err
+		}
+	}
+	return first, nil
+}
+
+// part makes one of the messages of a record. It is valid until the next.
+func (l *recordLog) part(body []byte, i int) []byte {
+	from, to := i*l.room, min((i+1)*l.room, len(body))
+	kind := partMiddle
+	switch {
+	case from == 0 && to == len(body):
+		kind = partWhole
+	case from == 0:
+		kind = partFirst
+	case to == len(body):
+		kind = partLast
+	}
+	l.scratch = append(l.scratch[:0], kind)
+	l.scratch = append(l.scratch, l.writer...)
+	l.scratch = append(l.scratch, body[from:to]...)
+	return l.scratch
+}
+
+// publish stores one message after the last one.
+func (l *recordLog) publish(ctx context.Context, part []byte) error {
+	ack, err := l.store.store(ctx, l.link, &nats.Msg{
+		Subject: l.subject,
+		Header:  nats.Header{jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(l.last, 10)}},
+		Data:    part,
+	})
+	if errors.Is(err, errConflict) {
+		return protocol.Errorf(protocol.StoreUnavailable, "stream %s does not end where it did", l.stream)
+	}
+	if err != nil {
+		return err
+	}
+	l.last = ack.Sequence
+	return nil
+}
+
+// settle finds out what became of an append that failed, and whether it was
+// all stored, ending with final.
+func (l *recordLog) settle(ctx context.Context, final []byte) (stored bool, err error) {
+	info, err := inspect(ctx, l.link, l.stream)
+	if err != nil {
+		return false, unavailable(err)
+	}
+	at := info.State.LastSeq
+	if at < l.last {
+		l.store.log.Error("acknowledged messages are lost: was NATS restored, or is it not synced to disk?",
+			"stream", l.stream, "last", l.last, "found", at)
+	}
+	if at > l.last {
+		m, err := lastMessage(ctx, l.link, l.stream, l.subject)
+		if err != nil {
+			return false, unavailable(err)
+		}
+		if m == nil || len(m.Data) < partHead || !bytes.Equal(m.Data[1:partHead], l.writer) {
+			return false, protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", l.stream)
+		}
+		at, stored = m.Sequence, bytes.Equal(m.Data, final)
+	}
+	l.last, l.doubt = at, false
+	return stored, nil
+}
+
+// read calls f for every record, the oldest first, and learns where the log
+// ends. It fails with an integrityError if something is missing. Records that
+// were not stored to their end, and so never acknowledged, are passed over.
+func (l *recordLog) read(ctx context.Context, f func(record) error) error {
+	reader := partReader{stream: l.stream}
+	err := readStream(ctx, l.link, l.stream, func(m message) error {
+		r, ok, err := reader.add(m)
+		if err != nil || !ok {
+			return err
+		}
+		return f(r)
+	})
+	if err != nil {
+		return err
+	}
+	info, err := inspect(ctx, l.link, l.stream)
+	if err != nil {
+		return err
+	}
+	if at := info.State.LastSeq; info.State.Messages > 0 && reader.at != at || info.State.Messages == 0 && reader.at != 0 {
+		return reader.damaged(fmt.Errorf("the stream ends at %d but delivers up to %d", at, reader.at))
+	}
+	l.last, l.doubt = info.State.LastSeq, false
+	return nil
+}
+
+// trim forgets what comes before a sequence.
+func (l *recordLog) trim(ctx context.Context, seq uint64) error {
+	if seq > l.last+1 { // NATS would leave a gap
+		return fmt.Errorf("store: stream %s ends at %d, it cannot be trimmed to %d", l.stream, l.last, seq)
+	}
+	if seq <= 1 {
+		return nil
+	}
+	if err := purge(ctx, l.link, l.stream, jetstream.WithPurgeSequence(seq)); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// A partReader puts records together.
+type partReader struct {
+	stream string
+	at     uint64 // the last message
+	open   bool   // a record has begun that has yet to end
+	record record
+}
+
+// add takes the next message; ok is true when it completes a record.
+func (p *partReader) add(m message) (r record, ok bool, err error) {
+	gap := p.at != 0 && m.seq != p.at+1
+	p.at = m.seq
+	if gap {
+		return r, false, p.damaged(errGap)
+	}
+	if len(m.Data) < partHead {
+		return r, false, p.damaged(errors.New("not a part of a record"))
+	}
+	data := m.Data[partHead:]
+	switch kind := m.Data[0]; kind {
+	case partWhole:
+		p.open = false
+		return record{m.seq, m.seq, data}, true, nil
+	case partFirst:
+		p.open, p.record = true, record{first: m.seq, body: bytes.Clone(data)}
+		return r, false, nil
+	case partMiddle, partLast:
+		if !p.open {
+			return r, false, p.damaged(errors.New("a record without its beginning"))
+		}
+		p.record.body = append(p.record.body, data...)
+		p.record.last = m.seq
+		p.open = kind == partMiddle
+		return p.record, kind == partLast, nil
+	default:
+		return r, false, p.damaged(fmt.Errorf("written by a newer bridge: a part of kind %d", kind))
+	}
+}
+
+func (p *partReader) damaged(err error) error {
+	return &integrityError{subject: p.stream, revision: p.at, err: err}
+}
