@@ -14,7 +14,7 @@ import (
 type Claim struct {
 	Principal string
 	RequestID string
-	Hash      [32]byte // of command and params
+	Hash      [32]byte // SHA-256 of command and params
 	Expires   time.Time
 }
 

@@ -32,7 +32,8 @@ type entryKey struct{ principal, request string }
 // An entry is one request that was taken up.
 type entry struct {
 	key     entryKey
-	hash    [sha256.Size]byte
+	hash    uint64             // fingerprint of the request
+	claimed *[sha256.Size]byte // instead of it, of a request that an earlier process took up
 	effect  Effect
 	state   entryState
 	expires time.Time
@@ -78,13 +79,13 @@ func newLedger(maxEntries, maxBytes int) *ledger {
 
 // begin takes a call up, or says what became of the same request. Whatever
 // the verdict, a request that was seen is remembered as long as the call says.
-func (l *ledger) begin(c *Call, hash [sha256.Size]byte) (verdict, *entry, outcome) {
+func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 	key := entryKey{c.Principal.ID, c.RequestID}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(c.arrived)
 	e, ok := l.entries[key]
-	if ok && e.hash != hash {
+	if ok && !e.is(c, hash) {
 		return conflict, nil, outcome{}
 	}
 	if !ok {
@@ -105,6 +106,14 @@ func (l *ledger) begin(c *Call, hash [sha256.Size]byte) (verdict, *entry, outcom
 	case lost:
 	}
 	return unknown, nil, outcome{}
+}
+
+// is reports whether the entry is about the request of a call.
+func (e *entry) is(c *Call, hash uint64) bool {
+	if e.claimed != nil {
+		return *e.claimed == claimHash(c.Command, c.request.Params)
+	}
+	return e.hash == hash
 }
 
 // finish keeps the answer of an entry and returns the calls that joined it.
@@ -154,7 +163,7 @@ func (l *ledger) remember(c Claim, now time.Time) {
 	if _, ok := l.entries[key]; ok || !c.Expires.After(now) {
 		return
 	}
-	e := &entry{key: key, hash: c.Hash, effect: Act, state: lost, expires: c.Expires}
+	e := &entry{key: key, claimed: &c.Hash, effect: Act, state: lost, expires: c.Expires}
 	l.entries[key] = e
 	l.expiry.add(e, now)
 }

@@ -23,11 +23,11 @@ func TestTheLedgerForgetsTheSoonestWhenThereAreTooMany(t *testing.T) {
 	t.Parallel()
 	l := newLedger(3, 1<<20)
 	for i, keep := range []time.Duration{50, 10, 40, 20, 30} {
-		_, e, _ := l.begin(request(fmt.Sprint(i), Act, epoch, keep*time.Second), [32]byte{})
+		_, e, _ := l.begin(request(fmt.Sprint(i), Act, epoch, keep*time.Second), 0)
 		l.finish(e, outcome{}, epoch)
 	}
 	for i, want := range []verdict{replay, execute, replay, execute, replay} {
-		v, e, _ := l.begin(request(fmt.Sprint(i), Act, epoch, time.Second), [32]byte{})
+		v, e, _ := l.begin(request(fmt.Sprint(i), Act, epoch, time.Second), 0)
 		if v != want {
 			t.Errorf("%d: got %d, want %d", i, v, want)
 		}
@@ -41,12 +41,12 @@ func TestRunningEntriesAreNeverForgotten(t *testing.T) {
 	t.Parallel()
 	l := newLedger(1, 0)
 	for i := range 3 {
-		l.begin(request(fmt.Sprint(i), Write, epoch, time.Second), [32]byte{})
+		l.begin(request(fmt.Sprint(i), Write, epoch, time.Second), 0)
 	}
-	_, e, _ := l.begin(request("x", Write, epoch, time.Second), [32]byte{})
+	_, e, _ := l.begin(request("x", Write, epoch, time.Second), 0)
 	l.finish(e, outcome{}, epoch)
 	for i := range 3 {
-		if v, _, _ := l.begin(request(fmt.Sprint(i), Write, epoch.Add(time.Hour), time.Second), [32]byte{}); v != join {
+		if v, _, _ := l.begin(request(fmt.Sprint(i), Write, epoch.Add(time.Hour), time.Second), 0); v != join {
 			t.Errorf("%d: got %d", i, v)
 		}
 	}
@@ -81,7 +81,7 @@ func TestTheLedgerKeepsItsBooks(t *testing.T) {
 			case 0, 1:
 				id, effect := rapid.StringMatching(`[a-f]`).Draw(t, "id"), Effect(rapid.IntRange(0, 2).Draw(t, "effect"))
 				keep := time.Duration(rapid.IntRange(0, 2*horizon).Draw(t, "keep")) * time.Second
-				if v, e, _ := l.begin(request(id, effect, now, keep), [32]byte{}); v == execute {
+				if v, e, _ := l.begin(request(id, effect, now, keep), 0); v == execute {
 					open = append(open, e)
 				}
 			case 2:

@@ -219,8 +219,7 @@ func (r *Router) authorize(c *Call, on Resource) error {
 // deduplicate reports whether the request is the call's to execute. If not,
 // it returns the answer, or that the call will be settled by another.
 func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
-	hash := fingerprint(c.Command, c.request.Params)
-	v, e, answer := r.ledger.begin(c, hash)
+	v, e, answer := r.ledger.begin(c, r.prints.of(c.Command, c.request.Params))
 	r.metrics.deduplicated(v)
 	switch v {
 	case execute:
@@ -234,7 +233,7 @@ func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 	case unknown:
 		return refused(protocol.Errorf(protocol.OutcomeUnknown, "the request was taken up before; what became of it is not known")), false, true
 	}
-	if err := r.claim(c, hash); err != nil {
+	if err := r.claim(c); err != nil {
 		return refused(err), false, true
 	}
 	return outcome{}, true, true
@@ -242,11 +241,11 @@ func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 
 // claim makes sure that a request that acts on the world is remembered even
 // by the next process.
-func (r *Router) claim(c *Call, hash [32]byte) error {
+func (r *Router) claim(c *Call) error {
 	if c.command.Effect != Act || r.opts.Claims == nil {
 		return nil
 	}
-	claim := Claim{Principal: c.Principal.ID, RequestID: c.RequestID, Hash: hash, Expires: c.keep}
+	claim := Claim{Principal: c.Principal.ID, RequestID: c.RequestID, Hash: claimHash(c.Command, c.request.Params), Expires: c.keep}
 	c.park()
 	defer c.unpark(c.ctx)
 	err := r.opts.Claims.Claim(c.ctx, claim)

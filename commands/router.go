@@ -76,6 +76,7 @@ type Inbound struct {
 type Router struct {
 	set     *Set
 	opts    RouterOptions
+	prints  fingerprinter
 	ledger  *ledger
 	slots   *scheduler
 	flights *flights
@@ -94,6 +95,7 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 	r := &Router{
 		set:     set,
 		opts:    opts,
+		prints:  newFingerprinter(),
 		ledger:  newLedger(opts.MaxRemembered, opts.MaxAnswers),
 		slots:   newScheduler(opts.Workers),
 		flights: newFlights(opts.MaxInFlight),
