@@ -92,7 +92,7 @@ func (b *bridge) skills() string {
 	if err != nil {
 		b.t.Errorf("discover: %v", err)
 	}
-	var lines []string
+	lines := make([]string, 0, len(found.Skills))
 	for _, s := range found.Skills {
 		lines = append(lines, s.ID+" "+s.Version+" "+s.Status)
 	}

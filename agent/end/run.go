@@ -145,7 +145,7 @@ func (a *agent) handle(ctx context.Context, in *client.Invocation) (any, error) 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(a.stop, func() { cancel(context.Cause(a.stop)) })()
+	defer context.AfterFunc(a.stop, func() { cancel(context.Cause(a.stop)) })() //nolint:contextcheck // the agent's end is another one than the call's
 	return a.runner.Run(ctx, script.Job{
 		Skill:       s,
 		Capability:  in.CapabilityID,

@@ -10,7 +10,7 @@ import (
 )
 
 func names(vars []variable) string {
-	var b []string
+	b := make([]string, 0, len(vars))
 	for _, v := range vars {
 		b = append(b, v.name+"="+v.value)
 	}

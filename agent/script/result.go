@@ -94,7 +94,7 @@ func (o outcome) failure(exit *exec.ExitError) error {
 // {"error": {"code": "3001", "message": "…", "details": {…}}}.
 func (o outcome) printed() *protocol.Error {
 	text := bytes.TrimSpace(o.stdout)
-	if len(text) > maxError || protocol.CheckJSON(text, protocol.Limits{MaxDepth: maxNesting}) != nil {
+	if len(text) > maxError {
 		return nil
 	}
 	var body struct {
@@ -104,7 +104,8 @@ func (o outcome) printed() *protocol.Error {
 			Details map[string]any  `json:"details"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(text, &body) != nil { //nolint:nilerr // what is not such an error is none
+	sound := protocol.CheckJSON(text, protocol.Limits{MaxDepth: maxNesting}) == nil
+	if !sound || !fits(text, &body) {
 		return nil
 	}
 	code := protocol.Code(strings.Trim(string(body.Error.Code), `"`))
@@ -117,6 +118,8 @@ func (o outcome) printed() *protocol.Error {
 	}
 	return e
 }
+
+func fits(text []byte, into any) bool { return json.Unmarshal(text, into) == nil }
 
 // complete adds the details that the protocol promises for a code.
 func complete(e *protocol.Error) *protocol.Error {

@@ -67,7 +67,7 @@ func (s *skills) scan() string {
 }
 
 func summary(c Changes) string {
-	var words []string
+	words := make([]string, 0, len(c.Added)+len(c.Changed)+len(c.Removed))
 	for _, a := range c.Added {
 		words = append(words, "+"+string(a.ID))
 	}
@@ -81,8 +81,9 @@ func summary(c Changes) string {
 }
 
 func (s *skills) served() string {
-	var ids []string
-	for _, k := range s.lib.Skills() {
+	all := s.lib.Skills()
+	ids := make([]string, 0, len(all))
+	for _, k := range all {
 		ids = append(ids, string(k.ID)+"@"+filepath.Base(k.Dir))
 	}
 	return strings.Join(ids, " ")

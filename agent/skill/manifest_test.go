@@ -252,7 +252,7 @@ func TestAbsentParametersGetTheirDefaults(t *testing.T) {
 	}
 	for given, want := range map[string]string{
 		`{}`:                            `{"digits":1,"a\"b":{"x":[]}}`,
-		` {"other":"x"} `:               ` {"other":"x","digits":1,"a\"b":{"x":[]}}`,
+		"{\"other\":1}\n":               "{\"other\":1,\"digits\":1,\"a\\\"b\":{\"x\":[]}}",
 		`{"digits":null,"a\"b":0}`:      `{"digits":null,"a\"b":0}`,
 		`{"digits":2}`:                  `{"digits":2,"a\"b":{"x":[]}}`,
 		`[]`:                            `[]`,
