@@ -9,7 +9,7 @@ import (
 
 var cancel = commands.Spec{
 	Name:    "task.cancel",
-	Summary: "Cancel a running task and wait until it has ended.",
+	Summary: "Cancel a task and wait until it has ended.",
 	Effect:  commands.Write,
 	Action:  "task:cancel",
 	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState},

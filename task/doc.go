@@ -2,6 +2,8 @@
 // before its id is told; its state can be asked for, followed on its topic and
 // cancelled, also by a caller that has reconnected in the meantime.
 //
-// Progress lives in memory only. A task that was running when the bridge died
-// is failed with 4012: what it has done is not known (PROTOCOL §10).
+// While a task runs its progress lives in memory only. A task that was running
+// when the bridge stopped is failed with 4012: what it has done is not known. One
+// that had not begun is failed with 5002 and can safely be sent again (PROTOCOL
+// §10).
 package task

@@ -18,7 +18,7 @@ var list = commands.Spec{
 
 // ListParams choose tasks.
 type ListParams struct {
-	State  State  `json:"state,omitempty" enum:"running,succeeded,failed,cancelled" doc:"only tasks in this state"`
+	State  State  `json:"state,omitempty" enum:"pending,running,succeeded,failed,cancelled" doc:"only tasks in this state"`
 	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
 }

@@ -1,12 +1,18 @@
 package task
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+)
+
+// What is kept of tasks that have ended.
+const (
+	keepFor   = 24 * time.Hour
+	keepCount = 10_000
+	sweepPace = time.Minute
 )
 
 // sweep forgets old tasks from time to time.
@@ -46,14 +52,4 @@ func (s *Service) expired() []string {
 		}
 	}
 	return ids
-}
-
-// wait returns when the run has ended and its end is stored.
-func (r *run) wait(ctx context.Context) error {
-	select {
-	case <-r.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -10,19 +10,23 @@ import (
 // A State is how far a task has come.
 type State string
 
-// The states of a task. Only a running one changes.
+// The states of a task. Only pending and running ones change.
 const (
+	Pending   State = "pending" // waits for others to end
 	Running   State = "running"
 	Succeeded State = "succeeded"
 	Failed    State = "failed"
 	Cancelled State = "cancelled"
 )
 
+// over reports whether the task has ended.
+func (s State) over() bool { return s != Pending && s != Running }
+
 // A Task is one command that runs without its caller waiting.
 type Task struct {
 	ID        protocol.TaskID  `json:"task_id" doc:"id of the task"`
 	Command   string           `json:"command" doc:"what it runs"`
-	State     State            `json:"state" enum:"running,succeeded,failed,cancelled" doc:"how far it has come"`
+	State     State            `json:"state" enum:"pending,running,succeeded,failed,cancelled" doc:"how far it has come"`
 	Principal string           `json:"principal" doc:"who started it"`
 	Space     protocol.SpaceID `json:"space_id" doc:"space it belongs to"`
 	TraceID   string           `json:"trace_id,omitempty" doc:"trace of the request that started it"`
@@ -30,7 +34,7 @@ type Task struct {
 	Ended     *time.Time       `json:"ended_at,omitempty" doc:"when it ended"`
 	Result    json.RawMessage  `json:"result,omitempty" doc:"result of the command, once it has succeeded"`
 	Error     *Failure         `json:"error,omitempty" doc:"why it did not succeed"`
-	Progress  *Progress        `json:"progress,omitempty" doc:"what it last told while running"`
+	Progress  *Progress        `json:"progress,omitempty" doc:"what it told last"`
 }
 
 // A Failure is why a task did not succeed.
@@ -40,7 +44,7 @@ type Failure struct {
 	Details map[string]any `json:"details" doc:"more about it"`
 }
 
-// Progress is the last event of a running task.
+// Progress is the last event that the command of a task has sent.
 type Progress struct {
 	Event string          `json:"event" doc:"name of the event"`
 	Seq   uint64          `json:"seq" doc:"number of the event, from 1"`
@@ -51,7 +55,7 @@ type Progress struct {
 func (t *Task) end(result json.RawMessage, err error, now time.Time) *Task {
 	ended := *t
 	now = now.UTC()
-	ended.Ended, ended.Progress = &now, nil
+	ended.Ended = &now
 	switch e := protocol.AsError(err); {
 	case e == nil:
 		ended.State, ended.Result = Succeeded, result

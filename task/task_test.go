@@ -22,8 +22,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // memory is a table in memory.
 type memory struct {
-	mu sync.Mutex
-	m  map[string]*Task
+	mu   sync.Mutex
+	m    map[string]*Task
+	away bool
+}
+
+// broken makes every write fail, or not.
+func (m *memory) broken(away bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away = away
 }
 
 func (m *memory) Get(id string) (*Task, uint64, bool) {
@@ -51,6 +59,9 @@ func (m *memory) Create(ctx context.Context, id string, t *Task) (uint64, error)
 func (m *memory) Put(_ context.Context, id string, t *Task) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.away {
+		return 0, protocol.Errorf(protocol.StoreUnavailable, "away")
+	}
 	m.m[id] = t
 	return 1, nil
 }
@@ -71,13 +82,17 @@ type fixture struct {
 	events []string
 }
 
-func newFixture() *fixture {
+func newFixture(change ...func(*Options)) *fixture {
 	f := &fixture{table: &memory{m: map[string]*Task{}}}
-	f.Service = New(Options{Tasks: f.table, Publish: func(_ protocol.TaskID, e *protocol.Event) {
+	o := Options{Tasks: f.table, Publish: func(_ protocol.TaskID, e *protocol.Event) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.events = append(f.events, fmt.Sprintf("%d %s", e.Seq, e.Name))
-	}})
+	}}
+	for _, c := range change {
+		c(&o)
+	}
+	f.Service = New(o)
 	return f
 }
 
@@ -158,7 +173,7 @@ func TestATaskIsDurableBeforeItsIDIsTold(t *testing.T) {
 		if err := f.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if stored, _, _ := f.table.Get(string(id)); stored.State != Failed || stored.Error.Code != protocol.ShuttingDown {
+		if stored, _, _ := f.table.Get(string(id)); stored.State != Failed || stored.Error.Code != protocol.OutcomeUnknown {
 			t.Errorf("after the stop: %+v", stored)
 		}
 	})
@@ -198,8 +213,8 @@ func TestProgressIsShownAndToldInOrder(t *testing.T) {
 		}
 		close(proceed)
 		synctest.Wait()
-		if task := f.get(t, id); task.Progress != nil {
-			t.Error("an ended task still shows progress")
+		if task := f.get(t, id); task.Progress == nil || task.Progress.Seq != 2 {
+			t.Errorf("an ended task shows progress %+v", task.Progress)
 		}
 		if got := fmt.Sprint(f.events); got != "[1 task.progress 2 task.progress 3 task.succeeded]" {
 			t.Errorf("events %s", got)
@@ -237,6 +252,7 @@ func TestOthersTasksDoNotExist(t *testing.T) {
 func TestTasksLeftRunningByAnEarlierProcessAreFailed(t *testing.T) {
 	f := newFixture()
 	f.table.m["a"] = &Task{ID: "a", State: Running, Principal: "alice", Space: protocol.DefaultSpace}
+	f.table.m["c"] = &Task{ID: "c", State: Pending, Principal: "alice", Space: protocol.DefaultSpace}
 	f.table.m["b"] = &Task{ID: "b", State: Succeeded, Principal: "alice", Space: protocol.DefaultSpace, Result: json.RawMessage(`1`)}
 	if err := f.Recover(t.Context()); err != nil {
 		t.Fatal(err)
@@ -244,6 +260,9 @@ func TestTasksLeftRunningByAnEarlierProcessAreFailed(t *testing.T) {
 	defer f.Close(context.Background())
 	if a := f.get(t, "a"); a.State != Failed || a.Error.Code != protocol.OutcomeUnknown {
 		t.Errorf("a: %+v", a)
+	}
+	if c := f.get(t, "c"); c.State != Failed || c.Error.Code != protocol.ShuttingDown {
+		t.Errorf("c: %+v", c)
 	}
 	if b := f.get(t, "b"); b.State != Succeeded {
 		t.Errorf("b: %+v", b)
@@ -295,6 +314,110 @@ func TestOldTasksAreForgotten(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestTasksWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(func(o *Options) { o.MaxRunning = 1 })
+		proceed := make(chan struct{})
+		work := func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
+			select {
+			case <-proceed:
+				return json.RawMessage(`{}`), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		first, second, third, fourth := f.start(t, work), f.start(t, work), f.start(t, work), f.start(t, work)
+		synctest.Wait()
+		if a, b := f.get(t, first), f.get(t, second); a.State != Running || b.State != Pending {
+			t.Errorf("the first is %s, the second %s", a.State, b.State)
+		}
+		if _, err := f.Cancel(t.Context(), callBy(alice), CancelParams{TaskID: second}); err != nil {
+			t.Errorf("cancel one that waits: %v", err)
+		}
+		proceed <- struct{}{}
+		synctest.Wait()
+		stored, _, _ := f.table.Get(string(third))
+		if a, b := f.get(t, first), f.get(t, second); a.State != Succeeded || b.State != Cancelled || stored.State != Running {
+			t.Errorf("the first is %s, the second %s, the third %s", a.State, b.State, stored.State)
+		}
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if c, d := f.get(t, third), f.get(t, fourth); c.Error.Code != protocol.OutcomeUnknown || d.Error.Code != protocol.ShuttingDown {
+			t.Errorf("the bridge stopped: the third has %+v, the fourth %+v", c.Error, d.Error)
+		}
+	})
+}
+
+func TestAResultThatIsTooLargeIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(func(o *Options) { o.MaxResult = 10 })
+		defer f.Close(context.Background())
+		id := f.start(t, func(context.Context, *commands.Call) (json.RawMessage, error) {
+			return json.RawMessage(`{"long":"result"}`), nil
+		})
+		synctest.Wait()
+		if task := f.get(t, id); task.State != Failed || task.Error.Code != protocol.PayloadTooLarge || task.Result != nil {
+			t.Errorf("ended as %+v", task)
+		}
+	})
+}
+
+func TestOnePrincipalCannotTakeAllTheRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(func(o *Options) { o.MaxOwn = 1 })
+		defer f.Close(context.Background())
+		forever := func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		id := f.start(t, forever)
+		if _, err := f.Start(t.Context(), callBy(alice), nil); protocol.CodeOf(err) != protocol.Busy {
+			t.Errorf("a second one: %v", err)
+		}
+		bob := callBy(&protocol.Principal{ID: "bob"})
+		if _, err := f.Start(t.Context(), bob, func(context.Context) (json.RawMessage, error) { return nil, nil }); err != nil {
+			t.Errorf("somebody else: %v", err)
+		}
+		if _, err := f.Cancel(t.Context(), callBy(alice), CancelParams{TaskID: id}); err != nil {
+			t.Fatal(err)
+		}
+		f.start(t, forever)
+	})
+}
+
+func TestTheEndOfATaskOutlivesAnAbsentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		defer f.Close(context.Background())
+		id := f.start(t, func(context.Context, *commands.Call) (json.RawMessage, error) {
+			f.table.broken(true)
+			return json.RawMessage(`{}`), nil
+		})
+		time.Sleep(5 * time.Second) // in the bubble's time
+		if task := f.get(t, id); task.State != Running {
+			t.Errorf("not stored, but %s", task.State)
+		}
+		f.table.broken(false)
+		time.Sleep(time.Minute)
+		if stored, _, _ := f.table.Get(string(id)); stored.State != Succeeded {
+			t.Errorf("stored as %s", stored.State)
+		}
+	})
+}
+
+func TestATaskThatCannotBeStoredIsNotRun(t *testing.T) {
+	f := newFixture()
+	defer f.Close(context.Background())
+	f.table.broken(true)
+	if _, err := f.Start(t.Context(), callBy(alice), nil); protocol.CodeOf(err) != protocol.StoreUnavailable {
+		t.Errorf("got %v", err)
+	}
+	if len(f.live) != 0 || len(f.own) != 0 || f.slots.len() != 0 {
+		t.Error("it takes up room")
+	}
 }
 
 func TestTooManyTasksAreRefusedWithAHint(t *testing.T) {
