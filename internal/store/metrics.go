@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,19 +11,23 @@ import (
 // metrics are what the store tells about itself.
 type metrics struct {
 	writes  *prometheus.HistogramVec // seconds by op and code
+	claims  prometheus.Counter
 	resyncs prometheus.Counter
 	damaged prometheus.Counter
-	claims  prometheus.Counter
 	all     []prometheus.Collector
 }
 
-func newMetrics() *metrics {
+func newMetrics(v *view) *metrics {
 	m := &metrics{
 		writes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "aibridge_store_write_seconds",
-			Help:    "Time from a write's begin to its acknowledgement and appearance in the view.",
+			Help:    "Time from a write's begin to its acknowledgement and, in tables, its appearance in the view.",
 			Buckets: prometheus.ExponentialBuckets(25e-6, 2, 18), // 25 µs to 3.3 s
 		}, []string{"op", "code"}),
+		claims: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_store_claims_total",
+			Help: "Claims of commands, of which one record holds many.",
+		}),
 		resyncs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aibridge_store_resyncs_total",
 			Help: "Times the view lost the thread and read the registry anew.",
@@ -33,12 +36,25 @@ func newMetrics() *metrics {
 			Name: "aibridge_store_unreadable_total",
 			Help: "Stored values that could not be read.",
 		}),
-		claims: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "aibridge_store_claims_total",
-			Help: "Claims of commands, of which one record holds many.",
-		}),
 	}
-	m.all = []prometheus.Collector{m.writes, m.resyncs, m.damaged, m.claims}
+	current := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aibridge_store_view_current",
+		Help: "1 while the view follows the registry, 0 while it is being read anew or NATS is away.",
+	}, func() float64 {
+		if v.current.Load() {
+			return 1
+		}
+		return 0
+	})
+	lag := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aibridge_store_view_lag_messages",
+		Help: "Changes of the registry that are yet to reach the view.",
+	}, func() float64 { return float64(v.left.Load()) })
+	silence := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aibridge_store_view_silence_seconds",
+		Help: "Time since NATS gave the view a sign of life, which it does twice a second.",
+	}, func() float64 { return time.Since(time.Unix(0, v.heard.Load())).Seconds() })
+	m.all = []prometheus.Collector{m.writes, m.claims, m.resyncs, m.damaged, current, lag, silence, keyCounts{v}}
 	return m
 }
 
@@ -46,11 +62,15 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	if r == nil {
 		return nil
 	}
-	var errs []error
-	for _, c := range m.all {
-		errs = append(errs, r.Register(c))
+	for i, c := range m.all {
+		if err := r.Register(c); err != nil {
+			for _, c := range m.all[:i] {
+				r.Unregister(c)
+			}
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (m *metrics) unregister(r prometheus.Registerer) {
@@ -69,4 +89,21 @@ func (m *metrics) wrote(op string, began time.Time, err error) {
 		code = string(protocol.CodeOf(err))
 	}
 	m.writes.WithLabelValues(op, code).Observe(time.Since(began).Seconds())
+}
+
+// keyCounts tells how many keys each table has.
+type keyCounts struct{ view *view }
+
+var keyCountDesc = prometheus.NewDesc("aibridge_store_keys", "Keys in a table of the registry.", []string{"table"}, nil)
+
+func (k keyCounts) Describe(ch chan<- *prometheus.Desc) { ch <- keyCountDesc }
+
+func (k keyCounts) Collect(ch chan<- prometheus.Metric) {
+	t := k.view.tally()
+	if t == nil { // not known until the view is current
+		return
+	}
+	for table, keys := range t.Keys {
+		ch <- prometheus.MustNewConstMetric(keyCountDesc, prometheus.GaugeValue, float64(keys), table)
+	}
 }

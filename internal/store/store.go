@@ -101,26 +101,26 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 	if err := options.defaults(); err != nil {
 		return nil, err
 	}
-	m := newMetrics()
-	if err := m.register(options.Registerer); err != nil {
-		return nil, fmt.Errorf("store: register metrics: %w", err)
-	}
 	run, cancel := context.WithCancel(context.Background())
 	s := &Store{
 		options: options,
 		log:     options.Log,
-		state:   newLink(conns.State),
 		names:   newNames(options.Prefix),
-		metrics: m,
 		batches: make(chan struct{}, maxBatches),
 		run:     run,
 		cancel:  cancel,
 	}
+	s.view = newView(s)
+	s.metrics = newMetrics(s.view)
+	if err := s.metrics.register(options.Registerer); err != nil {
+		cancel()
+		return nil, fmt.Errorf("store: register metrics: %w", err)
+	}
+	s.state = newLink(conns.State)
 	s.flow = s.state
 	if conns.Flow != conns.State {
 		s.flow = newLink(conns.Flow)
 	}
-	s.view = newView(s)
 	s.claims = newClaims(s)
 
 	ctx, done := context.WithTimeout(ctx, options.LoadTimeout)
