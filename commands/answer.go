@@ -36,7 +36,8 @@ func (c *Call) schedule(in Inbound) error {
 	return nil
 }
 
-// expire answers a call whose time is over, whatever its handler does.
+// expire answers a call whose time is over, whatever its handler does. If the
+// handler goes on, it does so without a worker slot: others need it.
 func (c *Call) expire() {
 	r := c.router
 	c.own.end(context.DeadlineExceeded)
@@ -44,6 +45,9 @@ func (c *Call) expire() {
 	err := protocol.Errorf(protocol.TimedOut, "timed out after %v", timeout).With("timeout_ms", timeout.Milliseconds())
 	r.answer(c, outcome{err: r.seen(c, err)})
 	r.withdraw(c)
+	if c.surrender() {
+		r.slots.release()
+	}
 }
 
 // withdraw takes a call out of the entry it has joined, if any.
@@ -60,7 +64,7 @@ func (r *Router) conclude(c *Call, out outcome) {
 	now := r.opts.Now()
 	var joined []*Call
 	if c.entry != nil {
-		if c.unclaimed || invitesRepeat(out.err) {
+		if c.untried || invitesRepeat(out.err) {
 			joined = r.ledger.forget(c.entry)
 		} else {
 			joined = r.ledger.finish(c.entry, out, now)

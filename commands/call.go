@@ -27,18 +27,18 @@ type Call struct {
 	Client    string          // id of the MQTT client it came from, "" by other doors
 	Extension json.RawMessage // vendor data of the request, nil without any
 
-	router    *Router
-	request   *protocol.Request
-	arrived   time.Time
-	ctx       context.Context // what the handler gets
-	own       callContext     // ctx of a call that came in by Submit
-	timer     *time.Timer     // fires at the deadline
-	command   *Command        // once it was found
-	keep      time.Time       // until when the answer is of use to a repeat
-	entry     *entry          // in the ledger, of a call that executes its request
-	joins     *entry          // the same of one that waits for another; guarded by the ledger
-	unclaimed bool            // the claim failed, so nothing was executed
-	span      trace.Span      // nil when nothing is traced
+	router  *Router
+	request *protocol.Request
+	arrived time.Time
+	ctx     context.Context // what the handler gets
+	own     callContext     // ctx of a call that came in by Submit
+	timer   *time.Timer     // fires at the deadline
+	command *Command        // once it was found
+	keep    time.Time       // until when the answer is of use to a repeat
+	entry   *entry          // in the ledger, of a call that executes its request
+	joins   *entry          // the same of one that waits for another; guarded by the ledger
+	untried bool            // the handler was not reached, so that a repeat may run it
+	span    trace.Span      // nil when nothing is traced
 
 	reply    func(*protocol.Response)
 	listen   func(*protocol.Event) // nil: wants no events
@@ -127,26 +127,36 @@ func (c *Call) unpark(ctx context.Context) {
 	if !again || !c.router.slots.acquire(ctx, c.Priority) {
 		return // without a slot a call whose time is over may still tidy up
 	}
+	c.grant()
+}
+
+// grant gives the call a slot.
+func (c *Call) grant() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.slotted = true
-	c.mu.Unlock()
+}
+
+// surrender takes the call's slot away and reports whether it had one.
+func (c *Call) surrender() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held := c.slotted
+	c.slotted = false
+	return held
 }
 
 // handBack gives up the slot of a call that is done and returns who runs in
 // it next on this goroutine, if anybody.
 func (c *Call) handBack() *Call {
-	c.mu.Lock()
-	held := c.slotted
-	c.slotted = false
-	c.mu.Unlock()
-	if !held {
+	if !c.surrender() {
 		return nil
 	}
 	switch t := c.router.slots.pass().(type) {
 	case nil:
 		return nil
 	case *Call:
-		t.slotted = true
+		t.grant()
 		return t
 	default:
 		t.take()
@@ -156,7 +166,7 @@ func (c *Call) handBack() *Call {
 
 // take is the call's turn to run.
 func (c *Call) take() {
-	c.slotted = true
+	c.grant()
 	select {
 	case c.router.idle <- c:
 	default:

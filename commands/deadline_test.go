@@ -128,3 +128,45 @@ func TestACallThatWaitedTooLongForAWorkerNeverRuns(t *testing.T) {
 		wantSaid(t, n.call("2", "test.mark", `{}`), `{}`) // it had never begun
 	})
 }
+
+func TestAHandlerThatDoesNotReturnLosesItsWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, commands.RouterOptions{Workers: 1}, stubborn(9*time.Second), define("hello", commands.Read, greet))
+		hung := n.submit("1", "test.stubborn", `{}`, `"timeout":1000`)
+		synctest.Wait()
+		began := time.Now()
+		wantSaid(t, n.call("2", "test.hello", `{}`), `{"text":"hello "}`)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the next one had to wait %v", took)
+		}
+		wantSaid(t, <-hung, "4007")
+		time.Sleep(10 * time.Second)
+		wantSaid(t, n.call("1", "test.stubborn", `{}`), `{"text":"at last"}`) // it did run, once
+		wantSaid(t, n.call("3", "test.hello", `{}`), `{"text":"hello "}`)     // and there is still one worker
+	})
+}
+
+func TestAnActIsNotRunLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := 0
+		claims := &unhurried{}
+		n := newNode(t, commands.RouterOptions{Claims: claims}, define("act", commands.Act, func(context.Context, *commands.Call, string) (string, error) {
+			ran++
+			return "", nil
+		}))
+		wantSaid(t, n.call("1", "test.act", `{}`, `"timeout":1000`), "4007")
+		time.Sleep(5 * time.Second)
+		if ran != 0 {
+			t.Error("it ran after the caller was told that it had timed out")
+		}
+		wantSaid(t, n.call("1", "test.act", `{}`), `{}`)
+	})
+}
+
+// unhurried claims take three seconds and do not care for contexts.
+type unhurried struct{ ledger }
+
+func (u *unhurried) Claim(context.Context, commands.Claim) error {
+	time.Sleep(3 * time.Second)
+	return nil
+}

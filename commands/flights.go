@@ -11,13 +11,14 @@ type flights struct {
 	mu     sync.Mutex
 	most   int
 	count  int
+	of     map[string]int // by principal
 	first  *Call
 	closed bool
 	empty  chan struct{} // closed when the last one is done after close
 }
 
 func newFlights(most int) *flights {
-	return &flights{most: most, empty: make(chan struct{})}
+	return &flights{most: most, of: make(map[string]int), empty: make(chan struct{})}
 }
 
 // An admission says whether a call was taken.
@@ -26,12 +27,14 @@ type admission uint8
 const (
 	taken admission = iota
 	full
+	greedy // the principal has enough calls in flight
 	closing
 )
 
 // enter takes a call. The last eighth of the room is for high priority, and
 // low priority may take half of it, so that a flood of unimportant calls does
-// not shut out the others.
+// not shut out the others; neither does a flood of one principal's, who may
+// take half of it.
 func (f *flights) enter(c *Call) admission {
 	room := f.most
 	switch laneOf(c.Priority) {
@@ -47,8 +50,11 @@ func (f *flights) enter(c *Call) admission {
 		return closing
 	case f.count >= room:
 		return full
+	case f.of[c.Principal.ID] >= f.most-f.most/2:
+		return greedy
 	}
 	f.count++
+	f.of[c.Principal.ID]++
 	c.flying = true
 	c.behind = f.first
 	if f.first != nil {
@@ -76,6 +82,9 @@ func (f *flights) leave(c *Call) {
 	}
 	c.before, c.behind = nil, nil
 	f.count--
+	if f.of[c.Principal.ID]--; f.of[c.Principal.ID] == 0 {
+		delete(f.of, c.Principal.ID)
+	}
 	if f.closed && f.count == 0 {
 		close(f.empty)
 	}

@@ -233,7 +233,12 @@ func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 	case unknown:
 		return refused(protocol.Errorf(protocol.OutcomeUnknown, "the request was taken up before; what became of it is not known")), false, true
 	}
-	if err := r.claim(c); err != nil {
+	err := r.claim(c)
+	if err == nil {
+		err = c.ctx.Err() // nothing is executed late
+	}
+	if err != nil {
+		c.untried = true
 		return refused(err), false, true
 	}
 	return outcome{}, true, true
@@ -248,9 +253,7 @@ func (r *Router) claim(c *Call) error {
 	claim := Claim{Principal: c.Principal.ID, RequestID: c.RequestID, Hash: claimHash(c.Command, c.request.Params), Expires: c.keep}
 	c.park()
 	defer c.unpark(c.ctx)
-	err := r.opts.Claims.Claim(c.ctx, claim)
-	c.unclaimed = err != nil
-	return err
+	return r.opts.Claims.Claim(c.ctx, claim)
 }
 
 // execute runs the handler inside the message processors.
@@ -260,16 +263,16 @@ func (r *Router) execute(ctx context.Context, c *Call, run invocation, params js
 			out = outcome{err: panicked(p)}
 		}
 	}()
-	result, err := process(ctx, r.opts.Extensions.Processors, c, run, params)
+	result, err := within(ctx, r.opts.Extensions.Processors, c, run, params)
 	return outcome{result: result, err: asError(err), warnings: c.warned()}
 }
 
-// process runs the handler inside what is left of the processors.
-func process(ctx context.Context, left []MessageProcessor, c *Call, run invocation, params json.RawMessage) (json.RawMessage, error) {
+// within runs the handler inside what is left of the processors.
+func within(ctx context.Context, left []MessageProcessor, c *Call, run invocation, params json.RawMessage) (json.RawMessage, error) {
 	if len(left) == 0 {
 		return run.run(ctx, c)
 	}
-	next := func(ctx context.Context) (json.RawMessage, error) { return process(ctx, left[1:], c, run, params) }
+	next := func(ctx context.Context) (json.RawMessage, error) { return within(ctx, left[1:], c, run, params) }
 	return left[0].Process(ctx, c, params, next)
 }
 
@@ -297,7 +300,7 @@ func (r *Router) runDetached(ctx context.Context, d *Call, run invocation, param
 	if !r.slots.acquire(ctx, d.Priority) {
 		return nil, ctx.Err()
 	}
-	d.slotted = true
+	d.grant()
 	defer d.yield()
 	out := r.execute(ctx, d, run, params)
 	if err := r.seen(d, out.err); err != nil { // not a nil *Error in an error

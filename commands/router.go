@@ -30,7 +30,7 @@ type RouterOptions struct {
 
 	BridgeID      string          // sender_id of answers, default "aibridge"
 	Workers       int             // calls that run at once, parked ones not counted; default 64, or 8 per processor
-	MaxInFlight   int             // calls that were taken and are not done, default 16384
+	MaxInFlight   int             // calls that were taken and are not done, of one principal half as many; default 16384
 	MaxRemembered int             // finished requests known for repeats, default 524288
 	MaxAnswers    int             // bytes of answers kept for repeats, default 64 MiB
 	Skew          time.Duration   // allowed between clocks, default 60 s
@@ -142,6 +142,8 @@ func (r *Router) enter(c *Call) error {
 	switch r.flights.enter(c) {
 	case full:
 		return protocol.BusyFor(r.retryAfter(), "too many calls are in flight")
+	case greedy:
+		return protocol.BusyFor(r.retryAfter(), "too many of the caller's calls are in flight")
 	case closing:
 		return shuttingDown()
 	case taken:
@@ -200,7 +202,7 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 		if !r.slots.acquire(ctx, c.Priority) {
 			return ctx.Err()
 		}
-		c.slotted = true
+		c.grant()
 		r.process(c)
 		c.yield()
 		select {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,49 +23,44 @@ import (
 func TestTheRouterAnswersBusyWhenItIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, commands.RouterOptions{MaxInFlight: 16, Workers: 1}, stubborn(time.Second))
-		var answers []<-chan *protocol.Response
-		send := func(count int, priority string) {
-			for range count {
-				answers = append(answers, n.submit(fmt.Sprint(len(answers)), "test.stubborn", `{}`, `"priority":"`+priority+`"`))
+		// send has callers send a call each, and counts those that are refused.
+		send := func(callers, priority string) (refused int) {
+			var answers []<-chan *protocol.Response
+			for i, who := range strings.Split(callers, "") {
+				caller := &node{n.Router, &protocol.Principal{ID: who}}
+				answers = append(answers, caller.submit(callers+fmt.Sprint(i), "test.stubborn", `{}`, `"priority":"`+priority+`"`))
 			}
-		}
-		codes := func() (busy int) {
 			synctest.Wait()
 			for _, a := range answers {
 				if len(a) == 0 {
 					continue
 				}
-				if r := <-a; r.Err != nil && r.Err.Code == protocol.Busy {
-					busy++
-					if r.Err.RetryAfter() < 100*time.Millisecond {
-						t.Errorf("come back after %v", r.Err.RetryAfter())
-					}
+				refused++
+				r := <-a
+				wantSaid(t, r, "4008")
+				if r.Err.RetryAfter() < 100*time.Millisecond {
+					t.Errorf("come back after %v", r.Err.RetryAfter())
 				}
 			}
-			answers = slices.DeleteFunc(answers, func(a <-chan *protocol.Response) bool { return len(a) > 0 })
-			return busy
+			return refused
 		}
-		send(10, "low") // half of the room
-		if got := codes(); got != 2 {
+		if got := send("aabbccddee", "low"); got != 2 { // half of the room
 			t.Errorf("%d low ones were refused", got)
 		}
-		answers = nil
-		for i := range 10 {
-			answers = append(answers, n.submit(fmt.Sprint("m", i), "test.stubborn", `{}`))
-		}
-		if got := codes(); got != 4 { // an eighth is kept for high priority
+		if got := send("aabbccddee", "medium"); got != 4 { // an eighth is kept for high priority
 			t.Errorf("%d medium ones were refused", got)
 		}
-		answers = nil
-		for i := range 3 {
-			answers = append(answers, n.submit(fmt.Sprint("h", i), "test.stubborn", `{}`, `"priority":"high"`))
-		}
-		if got := codes(); got != 1 {
+		if got := send("xyz", "high"); got != 1 {
 			t.Errorf("%d high ones were refused", got)
 		}
+		time.Sleep(20 * time.Second)
+		if got := send("aaaaaaaaaab", "medium"); got != 2 { // half for one principal
+			t.Errorf("%d of one principal were refused", got)
+		}
 		// What was refused was never taken up: there is room for it later.
-		time.Sleep(30 * time.Second)
-		wantSaid(t, n.call("m9", "test.stubborn", `{}`), `{"text":"at last"}`)
+		time.Sleep(20 * time.Second)
+		caller := &node{n.Router, &protocol.Principal{ID: "a"}}
+		wantSaid(t, caller.call("aaaaaaaaaab9", "test.stubborn", `{}`), `{"text":"at last"}`)
 	})
 }
 
