@@ -55,7 +55,7 @@ func describeOne(cmd *cobra.Command, command *commands.Command) error {
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "%s: %s\n\naction   %s\n", command.Name, command.Summary, command.Action)
 	for _, code := range command.Errors {
-		fmt.Fprintf(out, "error    %s %s\n", code, code)
+		fmt.Fprintf(out, "error    %s %s\n", string(code), code)
 	}
 	if command.Example != "" {
 		fmt.Fprintf(out, "example  %s\n", command.Example)
