@@ -118,9 +118,7 @@ func (b *Broker) Publish(m Message) (receivers int, err error) {
 // Disconnect ends the connection of a client with an MQTT 5 reason code. It
 // reports whether the client was connected.
 func (b *Broker) Disconnect(clientID string, reason byte, text string) bool {
-	b.mu.Lock()
-	s := b.sessions[clientID]
-	b.mu.Unlock()
+	s := b.session(clientID)
 	if s == nil {
 		return false
 	}
@@ -237,6 +235,13 @@ func (b *Broker) sessionFor(id string, principal *protocol.Principal) (s *sessio
 	s = b.newSession(id, principal)
 	b.sessions[id] = s
 	return s, true
+}
+
+// session returns the session of a client id, or nil.
+func (b *Broker) session(id string) *session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions[id]
 }
 
 func (b *Broker) removeSession(s *session) {

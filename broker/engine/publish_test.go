@@ -253,7 +253,7 @@ func TestMessagesExpireWhileTheyWait(t *testing.T) {
 			m.Properties.SetNumber(packet.MessageExpiry, expiry)
 			from.publish(m)
 		}
-		s := n.sessions["to"]
+		s := n.session("to")
 		s.mu.Lock()
 		for i := range s.queue.items {
 			s.queue.items[i].msg.expires -= 5e9 // five seconds pass

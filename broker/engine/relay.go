@@ -46,9 +46,7 @@ func (b *Broker) Relayed(m Message) (receivers int) {
 // disconnected and what is kept of it ends here.
 func (b *Broker) Yield(clientID string) {
 	b.Disconnect(clientID, byte(0x8E), "")
-	b.mu.Lock()
-	s := b.sessions[clientID]
-	b.mu.Unlock()
+	s := b.session(clientID)
 	if s == nil {
 		return
 	}

@@ -314,5 +314,5 @@ func (t *turn) released(c *conn, s *session, id uint16) {
 	} else {
 		reason = packet.PacketIdentifierNotFound
 	}
-	t.answer(c, owedAck{typ: packet.PUBCOMP, id: id, reason: reason})
+	t.answerLocked(c, s, owedAck{typ: packet.PUBCOMP, id: id, reason: reason})
 }
