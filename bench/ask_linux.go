@@ -17,6 +17,22 @@ const (
 	questionTail = `"}}`
 )
 
+// writeQuestion puts a number and a time where they belong.
+func writeQuestion(payload []byte, number uint64, now int64) {
+	putHex(payload[atID:], number)
+	putHex(payload[atSent:], uint64(now))
+}
+
+// readQuestion finds them in the answer to a question of a size, the same text.
+func readQuestion(payload []byte, size int) (number uint64, sent int64, ok bool) {
+	if len(payload) != size {
+		return 0, 0, false
+	}
+	number, ok1 := getHex(payload[atID:])
+	at, ok2 := getHex(payload[atSent:])
+	return number, int64(at), ok1 && ok2
+}
+
 func newQuestion(size int) []byte {
 	q := make([]byte, 0, size)
 	q = append(q, questionHead...)
@@ -32,14 +48,17 @@ func newQuestion(size int) []byte {
 
 // A requester asks and waits for answers on its own topic.
 type requester struct {
-	load     *load
-	c        *conn
-	t        template
-	qos      byte
-	size     int
+	load *load
+	c    *conn
+	t    template
+	qos  byte
+
+	write func(payload []byte, number uint64, now int64)
+	read  func(payload []byte) (number uint64, sent int64, ok bool)
+
 	window   int
-	chained  bool
-	inFlight int // unanswered
+	chained  bool // an answer lets the next question go
+	inFlight int  // unanswered
 	unacked  int
 	number   uint64
 	answers  stream
@@ -48,8 +67,10 @@ type requester struct {
 
 func newRequester(l *load, s Scenario, version byte, index int, h *histogram) *requester {
 	return &requester{
-		load: l, qos: s.QoS, size: s.Payload, window: s.Window, chained: s.Rate == 0, latency: h,
-		t: publishTemplate(version, askPrefix+strconv.Itoa(index), s.QoS, nil, newQuestion(s.Payload)),
+		load: l, qos: s.QoS, window: s.Window, chained: s.Rate == 0, latency: h,
+		t:     publishTemplate(version, askPrefix+strconv.Itoa(index), s.QoS, nil, newQuestion(s.Payload)),
+		write: writeQuestion,
+		read:  func(answer []byte) (uint64, int64, bool) { return readQuestion(answer, s.Payload) },
 	}
 }
 
@@ -57,9 +78,7 @@ func (r *requester) conn() *conn { return r.c }
 func (r *requester) room() int   { return min(r.window-r.inFlight, r.c.receiveMaximum-r.unacked) }
 
 func (r *requester) send() {
-	payload := r.t.packet[r.t.payload:]
-	putHex(payload[atID:], r.number)
-	putHex(payload[atSent:], uint64(r.c.loop.now))
+	r.write(r.t.packet[r.t.payload:], r.number, r.c.loop.now)
 	r.number++
 	r.inFlight++
 	if r.qos > 0 {
@@ -93,16 +112,12 @@ func (r *requester) packet(c *conn, first byte, body []byte) {
 }
 
 func (r *requester) note(now int64, payload []byte) bool {
-	if len(payload) != r.size {
-		return false
-	}
-	number, ok1 := getHex(payload[atID:])
-	sent, ok2 := getHex(payload[atSent:])
-	if !ok1 || !ok2 {
+	number, sent, ok := r.read(payload)
+	if !ok {
 		return false
 	}
 	if r.load.measuring.Load() {
-		r.latency.add(now - int64(sent))
+		r.latency.add(now - sent)
 	}
 	return r.answers.take(number)
 }
@@ -118,8 +133,7 @@ func (r *requester) next() {
 type responder struct {
 	qos     byte
 	replies []template // by requester
-	unacked int
-	waiting [][]byte // answers the broker does not take yet
+	replier
 }
 
 func newResponder(s Scenario, version byte) *responder {
@@ -132,12 +146,7 @@ func newResponder(s Scenario, version byte) *responder {
 
 func (r *responder) packet(c *conn, first byte, body []byte) {
 	if first == packetPuback {
-		r.unacked--
-		if n := len(r.waiting); n > 0 {
-			packet := r.waiting[0]
-			r.waiting = r.waiting[1:]
-			r.publish(c, packet)
-		}
+		r.acknowledged(c)
 		return
 	}
 	p, ok := parsePublish(c.version, first, body)
@@ -152,19 +161,36 @@ func (r *responder) packet(c *conn, first byte, body []byte) {
 		return // will be missed
 	}
 	copy(t.packet[t.payload:], p.payload)
-	if r.qos > 0 {
-		t.setID(c.nextID())
-		if r.unacked >= c.receiveMaximum {
-			r.waiting = append(r.waiting, bytes.Clone(t.packet))
-			return
-		}
+	if r.qos == 0 {
+		c.out = append(c.out, t.packet...)
+		return
 	}
+	t.setID(c.nextID())
 	r.publish(c, t.packet)
 }
 
-func (r *responder) publish(c *conn, packet []byte) {
-	if r.qos > 0 {
-		r.unacked++
+// A replier publishes answers of QoS 1, no more unacknowledged than the broker
+// takes.
+type replier struct {
+	unacked int
+	waiting [][]byte
+}
+
+func (r *replier) publish(c *conn, packet []byte) {
+	if r.unacked >= c.receiveMaximum {
+		r.waiting = append(r.waiting, bytes.Clone(packet))
+		return
 	}
+	r.unacked++
 	c.out = append(c.out, packet...)
+}
+
+// acknowledged makes room for the next answer.
+func (r *replier) acknowledged(c *conn) {
+	r.unacked--
+	if len(r.waiting) > 0 {
+		packet := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		r.publish(c, packet)
+	}
 }

@@ -11,3 +11,6 @@ var errLinux = errors.New("bench: the load generator needs Linux")
 
 // MQTT needs Linux.
 func MQTT(context.Context, Options) (Report, error) { return Report{}, errLinux }
+
+// Invoke needs Linux.
+func Invoke(context.Context, InvokeOptions) (Report, error) { return Report{}, errLinux }

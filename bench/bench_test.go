@@ -68,3 +68,24 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestCompareInvoke is the same for skill.invoke:
+// AIBRIDGE_BENCH_BRIDGE=/path/to/aibridge go test ./bench -run CompareInvoke -v
+func TestCompareInvoke(t *testing.T) {
+	program := os.Getenv("AIBRIDGE_BENCH_BRIDGE")
+	if program == "" {
+		t.Skip("AIBRIDGE_BENCH_BRIDGE names no program")
+	}
+	var bare []Peer
+	if p, ok := Mosquitto(); ok {
+		bare = append(bare, p)
+	}
+	report, err := Invoke(context.Background(), InvokeOptions{
+		Bridge: []string{program, "serve"}, SyncAlways: true, Bare: append(bare, hosted(t, KindMochi)),
+		Rounds: 1, Duration: 2 * time.Second, Progress: func(line string) { t.Log(line) },
+	})
+	report.WriteTable(os.Stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -40,7 +40,13 @@ func runOnce(ctx context.Context, p Peer, s Scenario, o Options) (Result, error)
 		return Result{}, err
 	}
 	defer b.stop()
-	result, err := measure(ctx, s, target{address: b.address, version: p.version(), pid: b.pid}, o)
+	if p.bridge {
+		if err := enroll(ctx, b.address.String()); err != nil {
+			return Result{}, fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	at := target{address: b.address, version: p.version(), pid: b.pid, bridge: p.bridge}
+	result, err := measure(ctx, s, at, o)
 	result.Peer = p.Name
 	select {
 	case <-b.exited:

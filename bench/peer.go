@@ -21,6 +21,8 @@ type Peer struct {
 	// Answers says that the process, with AIBRIDGE_BENCH_ANSWER set, itself
 	// answers what is published to bench/ask/N by the same on bench/reply/N.
 	Answers bool
+
+	bridge bool // a whole bridge, asked to invoke a skill
 }
 
 func (p Peer) version() byte {

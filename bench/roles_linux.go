@@ -18,6 +18,8 @@ type load struct {
 	refused  atomic.Int64 // acknowledged with a reason code of failure
 	garbled  atomic.Int64 // payloads that nobody sent
 
+	complaint atomic.Pointer[string] // the first answer that is not what was asked for
+
 	// Receivers wake the senders' loop when enough has arrived for senders
 	// that wait for that.
 	hungry   atomic.Bool

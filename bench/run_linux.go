@@ -14,7 +14,8 @@ import (
 type target struct {
 	address netip.AddrPort
 	version byte
-	pid     int // 0 if its figures are not wanted
+	pid     int  // 0 if its figures are not wanted
+	bridge  bool // questions are invocations of a skill
 }
 
 // A rig is everything of one run.
@@ -64,6 +65,8 @@ func measure(ctx context.Context, s Scenario, t target, o Options) (Result, erro
 	r.count(&result)
 	if err := r.failure(); err != nil {
 		result.Err = err.Error()
+	} else if text := r.load.complaint.Load(); text != nil {
+		result.Err = "not what was asked for: " + *text
 	} else if stalled {
 		result.Err = "stalled"
 	}
@@ -85,8 +88,11 @@ func (r *rig) connect() error {
 		}
 	}
 	r.asking.turn = r.pump.turn
-	if s.Shape == Flow {
+	switch {
+	case s.Shape == Flow:
 		return r.connectFlow()
+	case r.target.bridge:
+		return r.connectInvoke()
 	}
 	return r.connectAsk()
 }
@@ -133,17 +139,26 @@ func (r *rig) connectAsk() error {
 		if err != nil {
 			return err
 		}
-		role.c = c
-		r.requesters = append(r.requesters, role)
-		r.pump.senders = append(r.pump.senders, role)
+		r.enlist(role, c)
 	}
 	return nil
 }
 
+// enlist lets a requester take part.
+func (r *rig) enlist(role *requester, c *conn) {
+	role.c = c
+	r.requesters = append(r.requesters, role)
+	r.pump.senders = append(r.pump.senders, role)
+}
+
 func (r *rig) dial(l *loop, kind string, index int, filter string, role role) (*conn, error) {
+	return r.dialAs(l, "bench-"+kind+"-"+strconv.Itoa(index), filter, role)
+}
+
+func (r *rig) dialAs(l *loop, clientID, filter string, role role) (*conn, error) {
 	d := dialling{
-		address: r.target.address, version: r.target.version, filter: filter, qos: r.scenario.QoS,
-		clientID: "bench-" + kind + "-" + strconv.Itoa(index),
+		address: r.target.address, version: r.target.version, clientID: clientID,
+		filter: filter, qos: r.scenario.QoS,
 	}
 	if filter != "" {
 		d.receiveMaximum = r.scenario.ReceiveMaximum
@@ -276,6 +291,9 @@ func (r *rig) count(result *Result) {
 		}
 	}
 	for _, req := range r.requesters {
+		if r.target.bridge {
+			req.answers.disordered = 0 // a bridge runs calls side by side
+		}
 		add(&req.answers)
 	}
 	result.Lost = result.Sent*r.load.copies - result.Received

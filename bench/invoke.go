@@ -1,0 +1,85 @@
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// InvokeOptions configure [Invoke].
+type InvokeOptions struct {
+	// Bridge is the command that runs a bridge, without flags: the path of
+	// aibridge, "serve". It is given --dev, an address and a folder.
+	Bridge []string
+	// SyncAlways measures the bridge a second time with --sync always, which
+	// makes claims survive a power cut.
+	SyncAlways bool
+	// Bare are the brokers for bare request and reply. Ratios refer to the
+	// first.
+	Bare []Peer
+
+	Callers int   // clients that call, of the one agent; default 1
+	Windows []int // calls each has open at a time, default 1 and 16
+	Payload int   // bytes of requests, and about those of answers; default 512
+
+	Rounds           int           // default 3
+	Warmup, Duration time.Duration // of each run, default 500 ms and 3 s
+	Patience         time.Duration // without progress, default 2 s
+	Messages         int64         // see [Options]
+	Progress         func(line string)
+}
+
+func (o *InvokeOptions) setDefaults() error {
+	if len(o.Bridge) == 0 {
+		return errors.New("bench: no command that runs a bridge")
+	}
+	o.Callers = cmp.Or(o.Callers, 1)
+	o.Payload = cmp.Or(o.Payload, 512)
+	if len(o.Windows) == 0 {
+		o.Windows = []int{1, 16}
+	}
+	if o.Payload < minInvokePayload {
+		return fmt.Errorf("bench: a call of %d bytes cannot be made, at least %d", o.Payload, minInvokePayload)
+	}
+	return nil
+}
+
+// minInvokePayload is what the envelope alone takes.
+const minInvokePayload = 400
+
+// peers are the bare brokers and then the bridge.
+func (o *InvokeOptions) peers() []Peer {
+	peers := slices.Clone(o.Bare)
+	for i := range peers {
+		peers[i].Name += ", bare"
+	}
+	bridge := func(name string, more ...string) Peer {
+		return Peer{Name: name, bridge: true, Command: func(address, dir string) ([]string, error) {
+			argv := append(slices.Clone(o.Bridge), "--dev", "--mqtt", address, "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0",
+				"--data", dir, "--log-level", "error")
+			return append(argv, more...), nil
+		}}
+	}
+	peers = append(peers, bridge("aibridge"))
+	if o.SyncAlways {
+		peers = append(peers, bridge("aibridge, sync always", "--sync", "always"))
+	}
+	return peers
+}
+
+// options are those of the comparison of brokers that this is.
+func (o *InvokeOptions) options() Options {
+	out := Options{
+		Peers: o.peers(), Rounds: o.Rounds, Warmup: o.Warmup, Duration: o.Duration,
+		Patience: o.Patience, Messages: o.Messages, Progress: o.Progress,
+	}
+	for _, w := range o.Windows {
+		out.Scenarios = append(out.Scenarios, Scenario{
+			Name: fmt.Sprintf("skill.invoke, window %d", w), Shape: Ask,
+			Publishers: o.Callers, QoS: 1, Payload: o.Payload, Window: w,
+		})
+	}
+	return out
+}
