@@ -84,11 +84,17 @@ func seekable(r io.Reader) (_ io.ReadSeeker, discard func(), err error) {
 
 // checkLine fails if a line of an archive could not be restored.
 func (s *Store) checkLine(section string, line []byte) error {
-	if section == claimsSection {
-		_, err := parseClaimLine(line)
-		return err
+	var err error
+	switch section {
+	case claimsSection:
+		_, err = parseClaimLine(line)
+	case valuesSection:
+		_, err = parseValueLine(line)
+	case entriesSection:
+		_, err = parseEntryLine(line)
+	default:
+		_, err = s.parseRegistryLine(line)
 	}
-	_, err := s.parseRegistryLine(line)
 	return err
 }
 
@@ -97,7 +103,7 @@ func (s *Store) parseRegistryLine(line []byte) (*nats.Msg, error) {
 	if err := json.Unmarshal(line, &l); err != nil {
 		return nil, err
 	}
-	if !prefixRule.MatchString(l.Table) {
+	if !tableRule.MatchString(l.Table) {
 		return nil, fmt.Errorf("%q cannot be a table", l.Table)
 	}
 	op := Op{kind: opPut, table: l.Table, key: l.Key, data: l.Record}
@@ -137,11 +143,15 @@ func (s *Store) mayRestore(ctx context.Context, force bool) (*streamInfo, error)
 	if err != nil {
 		return nil, unavailable(err)
 	}
+	journal, err := s.journalMessages(ctx)
+	if err != nil {
+		return nil, err
+	}
 	_, wreck := registry.Config.Metadata[restoring]
 	switch {
 	case s.loaded || registry.State.Consumers > 0:
 		return nil, protocol.Errorf(protocol.InvalidState, "a bridge works on the store: stop it first")
-	case !force && !wreck && registry.State.Messages+claims.State.Messages > 0:
+	case !force && !wreck && registry.State.Messages+claims.State.Messages+journal > 0:
 		return nil, protocol.Errorf(protocol.InvalidState, "the store is not empty")
 	}
 	return registry, nil
@@ -161,11 +171,15 @@ func (s *Store) replace(ctx context.Context, archive io.Reader, registry *stream
 			return err
 		}
 	}
-	r := &restorer{store: s, ctx: ctx, group: newGroup()}
+	journal, err := s.emptyJournal(ctx)
+	if err != nil {
+		return err
+	}
+	r := &restorer{store: s, ctx: ctx, group: newGroup(), journal: journalRestorer{journal: journal}}
 	if _, err := readArchive(archive, r.line); err != nil {
 		return err
 	}
-	if err := errors.Join(r.flush(), r.flushClaims()); err != nil {
+	if err := errors.Join(r.flush(), r.flushClaims(), r.journal.flush(ctx)); err != nil {
 		return err
 	}
 	return s.markRestoring(ctx, registry.Config, false)
@@ -209,11 +223,18 @@ type restorer struct {
 	batch []*nats.Msg
 	bytes int
 	group *group
+
+	journal journalRestorer
 }
 
 func (r *restorer) line(section string, line []byte) error {
-	if section == claimsSection {
+	switch section {
+	case claimsSection:
 		return r.claim(line)
+	case valuesSection:
+		return r.journal.value(r.ctx, line)
+	case entriesSection:
+		return r.journal.entry(r.ctx, line)
 	}
 	msg, err := r.store.parseRegistryLine(line)
 	if err != nil {

@@ -48,7 +48,7 @@ func (o *Options) defaults() error {
 		o.Prefix = "aibridge"
 	}
 	if !prefixRule.MatchString(o.Prefix) {
-		return fmt.Errorf("store: prefix %q does not match %s", o.Prefix, prefixRule)
+		return fmt.Errorf("store: the prefix %q must match %s", o.Prefix, prefixRule)
 	}
 	if o.Replicas == 0 {
 		o.Replicas = 1
@@ -71,9 +71,11 @@ func (o *Options) defaults() error {
 	return nil
 }
 
-// prefixRule is what names of buckets and tables may look like: one token of
-// a NATS subject.
-var prefixRule = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+// Prefixes and tables are parts of NATS's names and subjects.
+var (
+	prefixRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	tableRule  = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+)
 
 // A Store is the bridge's durable state. Declare its tables with [NewTable],
 // then [Store.Load] it, then use it.
@@ -188,8 +190,8 @@ func (s *Store) declare(t follower) {
 	switch {
 	case s.loaded:
 		s.fail(fmt.Errorf("store: table %q declared after loading", t.name()))
-	case !prefixRule.MatchString(t.name()):
-		s.fail(fmt.Errorf("store: table name %q does not match %s", t.name(), prefixRule))
+	case !tableRule.MatchString(t.name()):
+		s.fail(fmt.Errorf("store: table name %q must match %s", t.name(), tableRule))
 	case s.view.tables[t.name()] != nil:
 		s.fail(fmt.Errorf("store: table %q declared twice", t.name()))
 	default:

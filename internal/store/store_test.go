@@ -359,3 +359,49 @@ func TestTablesAreApart(t *testing.T) {
 		t.Errorf("ab/k = %v", got)
 	}
 }
+
+func TestALateListenerIsToldWhatIsThere(t *testing.T) {
+	_, things := fresh(t)
+	ctx := context.Background()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			key := fmt.Sprint(i % 7)
+			if _, err := things.Put(ctx, key, &thing{N: i}); err != nil {
+				t.Error(err)
+			}
+			if i%3 == 0 {
+				if err := things.Delete(ctx, key, 0); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	told := make([]map[string]int, 20)
+	for i := range told {
+		told[i] = make(map[string]int)
+		things.OnChange(func(key string, old, new *thing) {
+			if n, there := told[i][key]; there != (old != nil) || there && n != old.N {
+				t.Errorf("listener %d: %s was %v, told of %v", i, key, n, old)
+			}
+			if new == nil {
+				delete(told[i], key)
+			} else {
+				told[i][key] = new.N
+			}
+		})
+	}
+	close(stop)
+	wg.Wait()
+	for i := range told {
+		if len(told[i]) != things.Len() {
+			t.Errorf("listener %d knows %d keys, there are %d", i, len(told[i]), things.Len())
+		}
+	}
+}

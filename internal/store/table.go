@@ -21,7 +21,7 @@ type Table[T any] struct {
 
 	entries  sync.Map // string → *entry[T]
 	count    atomic.Int64
-	onChange []func(key string, old, new *T)
+	onChange []func(key string, old, new *T) // guarded by the view's mutex
 }
 
 type entry[T any] struct {
@@ -63,10 +63,16 @@ func (t *Table[T]) All() iter.Seq2[string, *T] {
 func (t *Table[T]) Len() int { return int(t.count.Load()) }
 
 // OnChange has f called after every change of the view, in the order of the
-// changes: old is nil for a new key, new is nil for a removed one. It is called
-// while loading, too. It must be declared before [Store.Load]; f must not block
-// and must not write to the store, which would wait for f.
+// changes: old is nil for a new key, new is nil for a removed one. Before Load
+// it is declared once for everything to come; later, f is first told of every
+// key that is there. f must not block and must not write to the store, which
+// would wait for f.
 func (t *Table[T]) OnChange(f func(key string, old, new *T)) {
+	t.store.view.mu.Lock()
+	defer t.store.view.mu.Unlock()
+	for key, v := range t.All() {
+		f(key, nil, v)
+	}
 	t.onChange = append(t.onChange, f)
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // A follower is a table as the view sees it. Only the view's goroutine calls
-// put, remove and sweep.
+// put, remove and sweep, and holds the view's mutex.
 type follower interface {
 	name() string
 	// put takes over what is stored at a key, unless the table has that
@@ -41,7 +41,7 @@ type view struct {
 	current  atomic.Bool   // caught up and following
 	damage   atomic.Pointer[integrityError]
 
-	mu     sync.Mutex // held while the tables move to another revision
+	mu     sync.Mutex // held while the tables change
 	steady bool       // the tables are as the registry was at the position
 
 	// The rest is the following goroutine's.
@@ -191,6 +191,8 @@ func (v *view) catchUp(ctx context.Context, c *consumer, info *streamInfo, stric
 	err = c.drain(func(m message) error {
 		met++
 		last = max(last, m.seq)
+		v.mu.Lock()
+		defer v.mu.Unlock()
 		if err := v.apply(m, fresh); err != nil && strict {
 			return err
 		}
