@@ -16,8 +16,9 @@ import (
 
 // An archive is a gzipped tar. Its files hold one JSON object a line: the
 // registry's in registry/000001.jsonl and so on, the claims' in
-// claims/000001.jsonl. The last file, manifest.json, names them all with their
-// SHA-256 sums; an archive without it is incomplete.
+// claims/000001.jsonl, the journal's in mqtt-values/000001.jsonl and
+// mqtt-log/000001.jsonl. The last file, manifest.json, names them all with
+// their SHA-256 sums; an archive without it is incomplete.
 
 const (
 	archiveFormat   = "aibridge-backup"
@@ -25,6 +26,8 @@ const (
 	manifestFile    = "manifest.json"
 	registrySection = "registry"
 	claimsSection   = "claims"
+	valuesSection   = "mqtt-values"
+	entriesSection  = "mqtt-log"
 
 	// partSize is after how many bytes a file of an archive is closed and
 	// the next begun: what is held in memory at once.
@@ -45,8 +48,10 @@ type Manifest struct {
 	// LastRevision is that of the registry when it was copied. What is
 	// restored gets revisions above it.
 	LastRevision uint64 `json:"last_revision"`
-	Keys         int    `json:"keys"`   // lines of the registry
-	Claims       int    `json:"claims"` // lines of the claims
+	Keys         int    `json:"keys"`    // lines of the registry
+	Claims       int    `json:"claims"`  // lines of the claims
+	Values       int    `json:"values"`  // lines of the journal's values
+	Entries      int    `json:"entries"` // lines of the journal's log
 	Parts        []Part `json:"parts"`
 }
 
@@ -197,7 +202,9 @@ func readArchive(r io.Reader, f func(section string, line []byte) error) (*Manif
 
 func readPart(r io.Reader, header *tar.Header, f func(section string, line []byte) error) (Part, error) {
 	section, _, _ := strings.Cut(header.Name, "/")
-	if section != registrySection && section != claimsSection {
+	switch section {
+	case registrySection, claimsSection, valuesSection, entriesSection:
+	default:
 		return Part{}, errors.New("nothing of this name belongs into a backup of this version")
 	}
 	if header.Size > maxPart {

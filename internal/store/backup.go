@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// Backup writes an archive of the registry and the claims, and returns what
-// is in it. It may run while the store is used: the registry is copied as it
-// was at one revision, between two atomic changes; the claims are copied
-// after it. It needs little memory. The store need not be loaded.
+// Backup writes an archive of the registry, the claims and the journal, and
+// returns what is in it. It may run while the store is used: the registry is
+// copied as it was at one revision, between two atomic changes; the claims and
+// the journal are copied after it. It needs little memory but for the journal.
+// The store need not be loaded.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (*Manifest, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -25,6 +26,7 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) (*Manifest, error) {
 	err := errors.Join(
 		s.backupRegistry(ctx, archive),
 		s.backupClaims(ctx, archive),
+		s.backupJournal(ctx, archive),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("store: back up: %w", err)

@@ -162,8 +162,8 @@ func TestAWriteWhoseAcknowledgementWasLostIsStoredOnce(t *testing.T) {
 	for i, entry := range []string{"small", strings.Repeat("large", maxMessage/2)} {
 		values, entries := j.values.last, j.entries.last
 		seq := write(t, j, entry, set("k", "v"))
-		j.values.last, j.values.doubt = values, true
-		j.entries.last, j.entries.doubt = entries, true
+		j.values.last, j.values.doubt = values, appendChange(nil, set("k", "v"))
+		j.entries.last, j.entries.doubt = entries, []byte(entry)
 		if again := write(t, j, entry, set("k", "v")); again != seq {
 			t.Errorf("%d became %d", seq, again)
 		}
@@ -192,7 +192,7 @@ func TestARecordThatWasNotStoredToItsEndIsWrittenAnew(t *testing.T) {
 	if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"before"}) {
 		t.Errorf("%d entries: %.60q", len(got.entries), got.entries)
 	}
-	j.entries.last, j.entries.doubt = j.entries.last-1, true // one of the two not acknowledged
+	j.entries.last, j.entries.doubt = j.entries.last-1, body // one of the two not acknowledged
 	write(t, j, string(body))
 	write(t, j, "after")
 	if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"before", string(body), "after"}) {
@@ -464,8 +464,8 @@ func (m *journalModel) Repeat(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.journal.values.last, m.journal.values.doubt = values, true
-	m.journal.entries.last, m.journal.entries.doubt = entries, true
+	m.journal.values.last, m.journal.values.doubt = values, appendChange(nil, changes[0])
+	m.journal.entries.last, m.journal.entries.doubt = entries, entry
 	seq, err := m.journal.Write(context.Background(), changes, entry)
 	if err != nil || seq != first {
 		t.Fatalf("again = %d, %v, want %d", seq, err, first)

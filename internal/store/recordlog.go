@@ -29,7 +29,7 @@ type recordLog struct {
 	room    int    // how much of a record fits into a message
 
 	last  uint64 // sequence of the last message in the stream, as far as known
-	doubt bool   // an append failed, and may be stored all the same
+	doubt []byte // a record whose append failed, and which may be stored all the same
 
 	scratch []byte
 }
@@ -72,8 +72,8 @@ func newRecordLog(s *Store, stream, subject string) recordLog {
 // an error the same record may be appended again.
 func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err error) {
 	parts := max(1, (len(body)+l.room-1)/l.room)
-	if l.doubt {
-		stored, err := l.settle(ctx, l.part(body, parts-1))
+	if l.doubt != nil {
+		stored, err := l.settle(ctx, body, l.part(body, parts-1))
 		if err != nil {
 			return 0, err
 		}
@@ -84,7 +84,7 @@ func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err 
 	first = l.last + 1
 	for i := range parts {
 		if err := l.publish(ctx, l.part(body, i)); err != nil {
-			l.doubt = true
+			l.doubt = bytes.Clone(body)
 			return 0, err
 		}
 	}
@@ -126,9 +126,9 @@ func (l *recordLog) publish(ctx context.Context, part []byte) error {
 	return nil
 }
 
-// settle finds out what became of an append that failed, and whether it was
-// all stored, ending with final.
-func (l *recordLog) settle(ctx context.Context, final []byte) (stored bool, err error) {
+// settle finds out what became of the append in doubt, and whether it was of
+// this record, whose last message is final, and all of it is stored.
+func (l *recordLog) settle(ctx context.Context, body, final []byte) (stored bool, err error) {
 	info, err := inspect(ctx, l.link, l.stream)
 	if err != nil {
 		return false, unavailable(err)
@@ -146,9 +146,9 @@ func (l *recordLog) settle(ctx context.Context, final []byte) (stored bool, err 
 		if m == nil || len(m.Data) < partHead || !bytes.Equal(m.Data[1:partHead], l.writer) {
 			return false, protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", l.stream)
 		}
-		at, stored = m.Sequence, bytes.Equal(m.Data, final)
+		at, stored = m.Sequence, bytes.Equal(m.Data, final) && bytes.Equal(body, l.doubt)
 	}
-	l.last, l.doubt = at, false
+	l.last, l.doubt = at, nil
 	return stored, nil
 }
 
@@ -174,7 +174,7 @@ func (l *recordLog) read(ctx context.Context, f func(record) error) error {
 	if at := info.State.LastSeq; info.State.Messages > 0 && reader.at != at || info.State.Messages == 0 && reader.at != 0 {
 		return reader.damaged(fmt.Errorf("the stream ends at %d but delivers up to %d", at, reader.at))
 	}
-	l.last, l.doubt = info.State.LastSeq, false
+	l.last, l.doubt = info.State.LastSeq, nil
 	return nil
 }
 

@@ -15,9 +15,9 @@ import (
 // What is overtaken by later changes makes the log grow. Once it is more than
 // the rest, every write carries over some of what still counts from the oldest
 // records, which can then be forgotten. So the log is never rewritten at once,
-// takes two to three times the room of what counts, and a removed key leaves nothing
-// behind: by the time the record of its removal is the oldest, no value of it
-// is left.
+// takes two to three times the room of what counts, and a removed key leaves
+// nothing behind: by the time the record of its removal is the oldest, no value
+// of it is left.
 //
 // One goroutine uses it at a time.
 type valueLog struct {

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestTheJournalIsBackedUpAndRestored(t *testing.T) {
+	j := journal(t, embedded(t, t.TempDir()))
+	loaded(t, j)
+	write(t, j, "one", set("s/\xff\x00", "not text \xff"), set("r/empty", ""), set("gone", "x"))
+	write(t, j, strings.Repeat("long", maxMessage), unset("gone"))
+	for i := range 3000 {
+		write(t, j, "", set(fmt.Sprintf("r/%d", i%100), strings.Repeat("v", 1000)+fmt.Sprint(i)))
+	}
+	want := loaded(t, j)
+	var archive bytes.Buffer
+	m, err := j.store.Backup(t.Context(), &archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Values != len(want.values) || m.Entries != len(want.entries) {
+		t.Errorf("%d values and %d entries, want %d and %d", m.Values, m.Entries, len(want.values), len(want.entries))
+	}
+
+	other := embedded(t, t.TempDir())
+	into := journal(t, other)
+	loaded(t, into)
+	write(t, into, "other", set("other", "x"))
+	_, err = into.store.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false)
+	wantCode(t, err, protocol.InvalidState) // not empty
+	if _, err := into.store.Restore(t.Context(), bytes.NewReader(archive.Bytes()), true); err != nil {
+		t.Fatal(err)
+	}
+	got := loaded(t, journal(t, other))
+	if !maps.Equal(got.values, want.values) || !reflect.DeepEqual(got.entries, want.entries) {
+		t.Errorf("%d values and %d entries, want %d and %d, or they differ",
+			len(got.values), len(got.entries), len(want.values), len(want.entries))
+	}
+}
+
+func TestAJournalIsBackedUpWhileItIsWritten(t *testing.T) {
+	j := journal(t, embedded(t, t.TempDir()))
+	j.values.chunk = 16 << 10
+	loaded(t, j)
+	write(t, j, "0", set("a", "0"), set("b", "0"))
+	ctx, cancel := context.WithCancel(context.Background())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for i := 1; ctx.Err() == nil; i++ {
+			value := fmt.Sprint(i)
+			seq, err := j.Write(context.Background(), []KeyedValue{set("a", value), set("b", value)}, []byte(value))
+			if err == nil && i%100 == 0 {
+				err = j.Trim(context.Background(), seq)
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	var archives [10]bytes.Buffer
+	for i := range archives {
+		if _, err := j.store.Backup(t.Context(), &archives[i]); err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	writer.Wait()
+	n := embedded(t, t.TempDir())
+	for i := range archives {
+		into := journal(t, n)
+		if _, err := into.store.Restore(t.Context(), &archives[i], true); err != nil {
+			t.Fatal(err)
+		}
+		got := loaded(t, into)
+		if got.values["a"] != got.values["b"] || got.values["a"] == "" {
+			t.Errorf("values = %v", got.values)
+		}
+		for k, entry := range got.entries {
+			if crashNumber(entry) != crashNumber(got.entries[0])+k {
+				t.Errorf("entries = %v", got.entries)
+				break
+			}
+		}
+	}
+}
