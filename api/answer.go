@@ -39,7 +39,7 @@ func writeBody(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	boundWrite(w)
-	w.Write(body) // the reader may be gone: nobody is left to tell
+	_, _ = w.Write(body) // the reader may be gone: nobody is left to tell
 }
 
 // writeValue answers 200 with a value of ours as JSON.

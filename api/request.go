@@ -87,12 +87,12 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) (*bytes.Buffer, *refu
 		buf = new(bytes.Buffer)
 	}
 	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(readTimeout)) // not every transport can, HTTP/1 and 2 do
+	_ = control.SetReadDeadline(time.Now().Add(readTimeout)) // not every transport can, HTTP/1 and 2 do
 	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
 		// The server goes on reading to see whether the client is there; that
 		// must not end the command.
-		control.SetReadDeadline(time.Time{})
+		_ = control.SetReadDeadline(time.Time{})
 		return buf, nil
 	}
 	a.release(buf)
@@ -119,7 +119,7 @@ func tooLarge(limit int64) *protocol.Error {
 // boundWrite gives the reader of an answer a while to take it.
 func boundWrite(w io.Writer) {
 	if rw, ok := w.(http.ResponseWriter); ok {
-		http.NewResponseController(rw).SetWriteDeadline(time.Now().Add(writeTimeout))
+		_ = http.NewResponseController(rw).SetWriteDeadline(time.Now().Add(writeTimeout))
 	}
 }
 

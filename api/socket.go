@@ -137,7 +137,7 @@ func (s *socket) receive(conn *websocket.Conn, message io.Reader, buf *bytes.Buf
 		return false
 	}
 	if n == socketDiscard {
-		conn.Close(websocket.StatusMessageTooBig, "message too big")
+		_ = conn.Close(websocket.StatusMessageTooBig, "message too big")
 		return false
 	}
 	s.send(s.api.failure(tooLarge(limit)))
@@ -226,7 +226,7 @@ func (s *socket) write(conn *websocket.Conn) {
 			}
 		}
 		if last != nil {
-			conn.Close(last.status, last.text) // gives up after a few seconds
+			_ = conn.Close(last.status, last.text) // gives up after a few seconds
 			return
 		}
 	}

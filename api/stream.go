@@ -28,7 +28,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, in commands.Inbound
 	h.Set("X-Accel-Buffering", "no") // proxies that gather answers must not
 	w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(w)
-	control.Flush()
+	_ = control.Flush()
 
 	out := newOutbox(streamMessages, streamBytes)
 	in.Emit = func(e *protocol.Event) {
@@ -47,9 +47,9 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, in commands.Inbound
 	write := func(chunks ...[]byte) {
 		boundWrite(w)
 		for _, c := range chunks {
-			w.Write(c) // a reader that is gone ends the request's context
+			_, _ = w.Write(c) // a reader that is gone ends the request's context
 		}
-		control.Flush()
+		_ = control.Flush()
 	}
 	var queue [][]byte
 	for {

@@ -79,7 +79,7 @@ func newLoop(start time.Time) (*loop, error) {
 	}
 	alarm, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		unix.Close(poll)
+		_ = unix.Close(poll)
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	l := &loop{poll: poll, alarm: alarm, start: start, scratch: make([]byte, largestPacket+readSize)}
@@ -94,11 +94,11 @@ func newLoop(start time.Time) (*loop, error) {
 func (l *loop) close() {
 	for _, c := range l.conns {
 		if c.stage != closed {
-			unix.Close(c.fd)
+			_ = unix.Close(c.fd)
 		}
 	}
-	unix.Close(l.alarm)
-	unix.Close(l.poll)
+	_ = unix.Close(l.alarm)
+	_ = unix.Close(l.poll)
 }
 
 func (l *loop) watch(fd, index int, events uint32, op int) error {
@@ -127,13 +127,13 @@ func (l *loop) dial(d dialling, r role) (*conn, error) {
 	}
 	address := &unix.SockaddrInet4{Port: int(d.address.Port()), Addr: d.address.Addr().As4()}
 	if err := unix.Connect(fd, address); err != nil {
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		return nil, fmt.Errorf("connect to %s: %w", d.address, err)
 	}
-	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // ends without TIME_WAIT
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // ends without TIME_WAIT
 	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		return nil, err
 	}
 	c := &conn{loop: l, index: len(l.conns), role: r, fd: fd, version: d.version, receiveMaximum: 65535}
@@ -153,7 +153,7 @@ func (l *loop) dial(d dialling, r role) (*conn, error) {
 func (l *loop) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // pacing wants short sleeps to be short
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // pacing wants short sleeps to be short
 	var events [256]unix.EpollEvent
 	for !l.stop.Load() {
 		wait := time.Duration(-1)
@@ -163,7 +163,7 @@ func (l *loop) run() {
 		for _, e := range events[:l.wait(events[:], wait)] {
 			if e.Fd < 0 {
 				var word [8]byte
-				unix.Read(l.alarm, word[:])
+				_, _ = unix.Read(l.alarm, word[:])
 				continue
 			}
 			c := l.conns[e.Fd]
@@ -185,7 +185,7 @@ func (l *loop) wait(events []unix.EpollEvent, timeout time.Duration) int {
 	}
 	if timeout%time.Millisecond != 0 {
 		ts := unix.NsecToTimespec(int64(timeout))
-		unix.Ppoll([]unix.PollFd{{Fd: int32(l.poll), Events: unix.POLLIN}}, &ts, nil)
+		_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(l.poll), Events: unix.POLLIN}}, &ts, nil)
 		timeout = 0
 	}
 	n, err := unix.EpollWait(l.poll, events, int(timeout/time.Millisecond))
@@ -200,7 +200,7 @@ func (l *loop) wait(events []unix.EpollEvent, timeout time.Duration) int {
 func (l *loop) wake() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	unix.Write(l.alarm, one[:])
+	_, _ = unix.Write(l.alarm, one[:])
 }
 
 func (l *loop) clock() int64 {
@@ -280,7 +280,7 @@ func (c *conn) establish() {
 // end closes the connection because of an error.
 func (c *conn) end(err error) {
 	c.stage = closed
-	unix.Close(c.fd)
+	_ = unix.Close(c.fd)
 	c.loop.lost.Add(1)
 	c.loop.fail(err)
 }

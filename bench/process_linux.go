@@ -83,7 +83,7 @@ func (b *process) start(argv []string, answer bool) error {
 		}
 		started <- err
 		if err == nil {
-			cmd.Wait() // its outcome does not matter: stop kills it
+			_ = cmd.Wait() // its outcome does not matter: stop kills it
 		}
 	}()
 	return <-started
@@ -116,7 +116,7 @@ func probe(ctx context.Context, address netip.AddrPort, version byte) error {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(2 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
 	if _, err := conn.Write(connectPacket(version, "bench-probe", 0)); err != nil {
 		return err
 	}
@@ -127,17 +127,17 @@ func probe(ctx context.Context, address netip.AddrPort, version byte) error {
 	if answer[0] != packetConnack || answer[3] != 0 {
 		return fmt.Errorf("CONNECT was answered by % x", answer)
 	}
-	conn.Write([]byte{packetDisconn, 0})
+	_, _ = conn.Write([]byte{packetDisconn, 0})
 	return nil
 }
 
 // stop ends the process and removes what it wrote.
 func (b *process) stop() {
 	if b.pid != 0 {
-		syscall.Kill(-b.pid, syscall.SIGKILL)
+		_ = syscall.Kill(-b.pid, syscall.SIGKILL)
 		<-b.exited
 	}
-	os.RemoveAll(b.dir)
+	_ = os.RemoveAll(b.dir)
 }
 
 // freeAddress is a loopback address nobody listens on.
@@ -156,14 +156,14 @@ func raiseFileLimit() {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
-		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 	}
 }
 
 // sample is what is known at one moment of a run.
 func sample(pid int, l *load) moment {
 	var own unix.Rusage
-	unix.Getrusage(unix.RUSAGE_SELF, &own)
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &own)
 	return moment{
 		at:       time.Now(),
 		received: l.received.Load(),

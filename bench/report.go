@@ -186,11 +186,7 @@ func median(runs []Result, figure func(Result) float64) float64 {
 
 // WriteTable writes the medians as text, one table for each scenario.
 func (r Report) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "%s\n", r.Machine)
-	fmt.Fprint(w, "Medians of the rounds. Rates are a second; ratios are to the first line unless said\n"+
-		"otherwise; CPU s/M is the broker's processor seconds for a million; cores are what the\n"+
-		"broker, the load generator and everything else on the machine kept busy.\n")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text strings.Builder
 	scenario := ""
 	for _, row := range r.Rows() {
 		if row.Scenario != scenario {
@@ -199,14 +195,27 @@ func (r Report) WriteTable(w io.Writer) error {
 			if row.Base != scenario {
 				title += " (ratios to " + row.Base + ")"
 			}
-			fmt.Fprintf(table, "\n%s\n\trate\tratio\tslowest–fastest\tp50\tp99\tCPU s/M\tratio\tcores\tload\tothers\tMB\n", title)
+			fmt.Fprintf(&text, "\n%s\n\trate\tratio\tslowest–fastest\tp50\tp99\tCPU s/M\tratio\tcores\tload\tothers\tMB\n", title)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%.2f\t%s–%s\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%s\t%s\n",
+		fmt.Fprintf(&text, "%s\t%s\t%.2f\t%s–%s\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%s\t%s\n",
 			row.Peer, count(row.Rate), row.Ratio, count(row.Slowest), count(row.Fastest), short(row.P50), short(row.P99),
 			row.ProcessorPerMillion, row.Processor, row.Cores, row.LoadCores, row.OtherCores, megabytes(row.Memory), row.remarks())
 	}
+	if _, err := io.WriteString(w, r.Machine+tableNotes); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(table, text.String()); err != nil {
+		return err
+	}
 	return table.Flush()
 }
+
+const tableNotes = `
+Medians of the rounds. Rates are a second; ratios are to the first line unless said
+otherwise; CPU s/M is the broker's processor seconds for a million; cores are what the
+broker, the load generator and everything else on the machine kept busy.
+`
 
 // remarks says what else is worth knowing of a row.
 func (r Row) remarks() string {
