@@ -8,8 +8,9 @@ type owedAck struct {
 	typ     packet.Type
 	reason  packet.Reason
 	id      uint16
-	encoded []byte // instead of the above, where it has properties
-	at      uint64 // position in the journal
+	encoded []byte          // instead of the above, where it has properties
+	granted []*subscription // whose retained messages follow
+	at      uint64          // position in the journal
 }
 
 func (a *owedAck) append(dst []byte, version byte) []byte {
@@ -33,20 +34,21 @@ func (t *turn) answer(c *conn, a owedAck) {
 	s.mu.Unlock()
 }
 
-func (t *turn) answerLocked(c *conn, s *session, a owedAck) {
+func (t *turn) answerLocked(c *conn, s *session, a owedAck) (now bool) {
 	if t.b.journal == nil {
 		t.acks = a.append(t.acks, c.version)
-		return
+		return true
 	}
 	a.at = max(a.at, t.packetAt)
 	if t.b.stored(a.at) && !c.owes() {
 		t.acks = a.append(t.acks, c.version)
-		return
+		return true
 	}
 	if a.typ == packet.PUBACK {
 		s.waiting++
 	}
 	t.owe(c, a)
+	return false
 }
 
 // owe keeps an acknowledgement until it may be sent.
@@ -71,6 +73,7 @@ func (c *conn) owes() bool {
 func (t *turn) settleOwed(c *conn) {
 	c.mu.Lock()
 	n, waiting := 0, 0
+	var granted []*subscription
 	for n < len(c.owed) && t.b.stored(c.owed[n].at) {
 		if !c.closed {
 			c.out.add(c.owed[n].append(nil, c.version))
@@ -78,6 +81,7 @@ func (t *turn) settleOwed(c *conn) {
 		if c.owed[n].typ == packet.PUBACK {
 			waiting++
 		}
+		granted = append(granted, c.owed[n].granted...)
 		n++
 	}
 	if n > 0 && !c.closed {
@@ -92,6 +96,9 @@ func (t *turn) settleOwed(c *conn) {
 	c.mu.Unlock()
 	if more {
 		t.b.journal.await(c)
+	}
+	for _, sub := range granted {
+		t.sendRetained(c, sub)
 	}
 	if waiting > 0 && s != nil {
 		s.mu.Lock()

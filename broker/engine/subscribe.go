@@ -40,10 +40,12 @@ func (t *turn) subscribe(c *conn) error {
 		answer.Properties.SetBytes(packet.ReasonString, cutText(text))
 	}
 	s.events.told()
-	t.recordAndAnswer(c, owedAck{typ: packet.SUBACK, encoded: answer.Append(nil, c.version, packet.SUBACK)})
+	now := t.recordAndAnswer(c, owedAck{typ: packet.SUBACK, encoded: answer.Append(nil, c.version, packet.SUBACK), granted: granted})
 	t.acknowledge(c)
-	for _, sub := range granted {
-		t.sendRetained(c, sub)
+	if now {
+		for _, sub := range granted {
+			t.sendRetained(c, sub)
+		}
 	}
 	return nil
 }
@@ -96,12 +98,12 @@ func (t *turn) unsubscribe(c *conn) {
 }
 
 // recordAndAnswer stores the session's subscriptions and then acknowledges.
-func (t *turn) recordAndAnswer(c *conn, a owedAck) {
+func (t *turn) recordAndAnswer(c *conn, a owedAck) (now bool) {
 	s := c.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.b.recordSession(t, s)
-	t.answerLocked(c, s, a)
+	return t.answerLocked(c, s, a)
 }
 
 func (t *turn) dropSubscription(c *conn, filter string) packet.Reason {

@@ -1,0 +1,191 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/broker/engine"
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// engineJournal is what the MQTT engine sees of a journal.
+type engineJournal struct{ *Journal }
+
+func (j engineJournal) Write(ctx context.Context, keyed []engine.KeyedValue, entry []byte) (uint64, error) {
+	values := make([]KeyedValue, len(keyed))
+	for i, v := range keyed {
+		values[i] = KeyedValue(v)
+	}
+	return j.Journal.Write(ctx, values, entry)
+}
+
+type anything struct{}
+
+func (anything) MayPublish(*broker.Client, string, bool) broker.Verdict { return broker.Verdict{} }
+func (anything) MaySubscribe(*broker.Client, string) broker.Verdict     { return broker.Verdict{} }
+
+func mqttServer(t testing.TB, j *Journal) (*engine.Broker, string) {
+	t.Helper()
+	b, err := engine.New(engine.Options{
+		Options: broker.Options{
+			Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) {
+				return &protocol.Principal{ID: "p"}, nil
+			},
+			Permissions: anything{},
+		},
+		Journal: engineJournal{j}, SysInterval: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = b.Serve(context.Background(), "mqtt", l) }()
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	return b, l.Addr().String()
+}
+
+type mqttPeer struct {
+	t   testing.TB
+	nc  net.Conn
+	buf []byte
+}
+
+func mqttConnect(t testing.TB, addr, id string) *mqttPeer {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = nc.Close() })
+	p := &mqttPeer{t: t, nc: nc}
+	c := packet.Connect{Version: packet.V5, ClientID: []byte(id)}
+	c.Properties.SetNumber(packet.SessionExpiry, 3600)
+	p.send(c.Append(nil))
+	p.expect(packet.CONNACK)
+	return p
+}
+
+func (p *mqttPeer) send(b []byte) {
+	if _, err := p.nc.Write(b); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *mqttPeer) expect(want packet.Type) []byte {
+	p.t.Helper()
+	_ = p.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	for {
+		h, n, err := packet.ParseHeader(p.buf)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if n > 0 && len(p.buf) >= n+h.Remaining {
+			body := p.buf[n : n+h.Remaining]
+			p.buf = p.buf[n+h.Remaining:]
+			if h.Type() != want {
+				p.t.Fatalf("%v instead of %v", h.Type(), want)
+			}
+			return body
+		}
+		more := make([]byte, 4096)
+		k, err := p.nc.Read(more)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.buf = append(p.buf[:len(p.buf):len(p.buf)], more[:k]...)
+	}
+}
+
+// What the MQTT engine acknowledged is there for the next engine on the same
+// journal, although the first was never closed.
+func TestMQTTSessionsOutliveTheEngine(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	j := journal(t, n)
+	_, addr := mqttServer(t, j)
+	p := mqttConnect(t, addr, "a")
+	p.send((&packet.Subscribe{PacketID: 1, Filters: []packet.Subscription{{Filter: []byte("x/#"), QoS: 2}}}).Append(nil, 5))
+	p.expect(packet.SUBACK)
+	_ = p.nc.Close()
+	from := mqttConnect(t, addr, "b")
+	time.Sleep(20 * time.Millisecond) // whether a is gone by then does not matter
+	for i := range 20 {
+		m := packet.Publish{Topic: []byte("x/y"), QoS: byte(1 + i%2), PacketID: uint16(i + 1), Retain: i == 19, Payload: fmt.Append(nil, i)}
+		from.send(m.Append(nil, 5))
+		if m.QoS == 1 {
+			from.expect(packet.PUBACK)
+			continue
+		}
+		from.expect(packet.PUBREC)
+		from.send(packet.AppendAck(nil, 5, packet.PUBREL, m.PacketID, 0))
+		from.expect(packet.PUBCOMP)
+	}
+
+	_, addr = mqttServer(t, journal(t, n))
+	p = mqttConnect(t, addr, "a")
+	got := map[string]int{}
+	for range 20 {
+		h, body := packet.Header{First: byte(packet.PUBLISH)<<4 | 2}, p.expect(packet.PUBLISH)
+		var m packet.Publish
+		if err := m.Decode(5, h, body); err != nil {
+			t.Fatal(err)
+		}
+		got[string(m.Payload)]++
+	}
+	if len(got) != 20 {
+		t.Errorf("received %v", got)
+	}
+	late := mqttConnect(t, addr, "late")
+	late.send((&packet.Subscribe{PacketID: 1, Filters: []packet.Subscription{{Filter: []byte("x/y")}}}).Append(nil, 5))
+	late.expect(packet.SUBACK)
+	late.expect(packet.PUBLISH)
+}
+
+// TestMQTTLoadsFast: 100 000 sessions and as many retained messages. It takes
+// seconds, so it runs without -short only.
+func TestMQTTLoadsFast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 200 000 values")
+	}
+	n := embedded(t, t.TempDir())
+	j := journal(t, n)
+	b, addr := mqttServer(t, j)
+	const many = 100_000
+	for from := 0; from < many; from += 1000 {
+		var values []KeyedValue
+		for i := from; i < from+1000; i++ {
+			values = append(values, KeyedValue{fmt.Sprint("s/client-", i), fmt.Appendf(nil,
+				`{"serial":%d,"principal":{"ID":"p"},"version":5,"expiry":3600,"subs":[{"f":"agent/%d/request","q":1}]}`, i+10, i)})
+		}
+		if _, err := j.Write(t.Context(), values, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := mqttConnect(t, addr, "retainer")
+	for i := range many {
+		m := packet.Publish{Topic: fmt.Appendf(nil, "agent/%d/card", i), Retain: true, Payload: make([]byte, 200)}
+		p.send(m.Append(nil, 5))
+	}
+	p.send((&packet.Publish{Topic: []byte("last"), Retain: true, QoS: 1, PacketID: 1, Payload: []byte("x")}).Append(nil, 5))
+	p.expect(packet.PUBACK)
+	_ = b.Close(context.Background())
+	j = journal(t, n)
+	start := time.Now()
+	b, addr = mqttServer(t, j)
+	took := time.Since(start)
+	t.Logf("%d sessions and %d retained messages in %v", many, many, took)
+	if took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	p = mqttConnect(t, addr, "client-77777")
+	p.send((&packet.Subscribe{PacketID: 1, Filters: []packet.Subscription{{Filter: []byte("agent/77777/card")}}}).Append(nil, 5))
+	p.expect(packet.SUBACK)
+	p.expect(packet.PUBLISH)
+}
