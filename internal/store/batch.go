@@ -43,9 +43,11 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 	}
 	began := time.Now()
 	defer func() { s.metrics.wrote("atomic", began, err) }()
+	if err := s.usable(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
 	defer cancel()
-
 	guards, err := s.guards(ctx, ops)
 	if err != nil {
 		return err
@@ -56,6 +58,12 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 	case <-ctx.Done():
 		return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the store is too slow for so many changes")
 	}
+	return s.commitGuarded(ctx, ops, guards)
+}
+
+// commitGuarded commits the ops, again with other guards if the ones it has do
+// not hold and that is no reason to fail.
+func (s *Store) commitGuarded(ctx context.Context, ops []Op, guards []uint64) error {
 	for range writeAttempts {
 		msgs, err := s.messages(ops, guards)
 		if err != nil {
@@ -148,9 +156,12 @@ func (s *Store) commit(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
 
 // openBatch sends the first message of a batch. Its acknowledgement is empty.
 func (s *Store) openBatch(ctx context.Context, msg *nats.Msg) error {
-	answer, err := s.request(ctx, s.state, msg)
-	if err != nil || len(answer.Data) == 0 {
-		return err
+	answer, err := s.state.request(ctx, msg)
+	if err != nil {
+		return unavailable(err)
+	}
+	if len(answer.Data) == 0 {
+		return nil
 	}
 	return protocol.Wrap(protocol.StoreUnavailable, errors.New(string(answer.Data)), "the store refused the batch")
 }

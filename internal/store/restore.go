@@ -149,7 +149,7 @@ func (s *Store) mayRestore(ctx context.Context, force bool) (*streamInfo, error)
 	}
 	_, wreck := registry.Config.Metadata[restoring]
 	switch {
-	case s.loaded || registry.State.Consumers > 0:
+	case s.loaded.Load() || registry.State.Consumers > 0:
 		return nil, protocol.Errorf(protocol.InvalidState, "a bridge works on the store: stop it first")
 	case !force && !wreck && registry.State.Messages+claims.State.Messages+journal > 0:
 		return nil, protocol.Errorf(protocol.InvalidState, "the store is not empty")

@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Conns are the connections to NATS. Both may be the same.
@@ -93,7 +96,7 @@ type Store struct {
 	run    context.Context // ends with Close
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
-	loaded bool
+	loaded atomic.Bool
 	err    error // the first wrong declaration
 }
 
@@ -141,10 +144,9 @@ func (s *Store) Load(ctx context.Context) error {
 	if s.err != nil {
 		return s.err
 	}
-	if s.loaded {
+	if s.loaded.Swap(true) {
 		return errors.New("store: loaded twice")
 	}
-	s.loaded = true
 	ctx, done := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer done()
 	both, ctx := errgroup.WithContext(ctx)
@@ -173,6 +175,17 @@ func (s *Store) Check() error {
 	return nil
 }
 
+// usable says why nothing can be written, if so.
+func (s *Store) usable() error {
+	switch {
+	case s.run.Err() != nil:
+		return protocol.Errorf(protocol.ShuttingDown, "the store is closed")
+	case !s.loaded.Load():
+		return errors.New("store: written to before it was loaded")
+	}
+	return nil
+}
+
 // Close stops following. Writes under way are failed. It does not close the
 // connections.
 func (s *Store) Close() {
@@ -188,7 +201,7 @@ func (s *Store) Close() {
 // declare records a table before the store is loaded.
 func (s *Store) declare(t follower) {
 	switch {
-	case s.loaded:
+	case s.loaded.Load():
 		s.fail(fmt.Errorf("store: table %q declared after loading", t.name()))
 	case !tableRule.MatchString(t.name()):
 		s.fail(fmt.Errorf("store: table name %q must match %s", t.name(), tableRule))

@@ -405,3 +405,20 @@ func TestALateListenerIsToldWhatIsThere(t *testing.T) {
 		}
 	}
 }
+
+func TestAStoreIsWrittenToBetweenLoadAndClose(t *testing.T) {
+	s := open(t, embedded(t, t.TempDir()), Options{})
+	things := NewTable[thing](s, "thing")
+	ctx := context.Background()
+	if _, err := things.Put(ctx, "a", &thing{}); err == nil {
+		t.Error("written before Load")
+	}
+	load(t, s)
+	if err := s.Load(ctx); err == nil {
+		t.Error("loaded twice")
+	}
+	s.Close()
+	_, err := things.Put(ctx, "a", &thing{})
+	wantCode(t, err, protocol.ShuttingDown)
+	wantCode(t, s.Atomic(ctx, things.PutOp("a", &thing{}, 0), things.PutOp("b", &thing{}, 0)), protocol.ShuttingDown)
+}

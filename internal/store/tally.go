@@ -32,7 +32,7 @@ func (s *Store) keepTally() {
 	tick := time.NewTicker(tallyEvery)
 	defer tick.Stop()
 	var stored uint64
-	store := func() {
+	update := func() {
 		t := s.view.tally()
 		if t == nil || t.Revision == stored {
 			return
@@ -46,9 +46,9 @@ func (s *Store) keepTally() {
 	for {
 		select {
 		case <-tick.C:
-			store()
+			update()
 		case <-s.run.Done():
-			store()
+			update()
 			return
 		}
 	}

@@ -63,9 +63,11 @@ func (s *Store) subject(table, key string) (string, error) {
 func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 	began := time.Now()
 	defer func() { s.metrics.wrote(opNames[op.kind], began, err) }()
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
 	defer cancel()
-
 	guard, err := s.guard(ctx, &op)
 	if err != nil {
 		return 0, err
@@ -219,11 +221,12 @@ type pubAck struct {
 	Error    *apiError `json:"error"`
 }
 
-// store publishes a message to a stream and waits until it is durable.
+// store publishes a message to a stream and waits until it is durable. It
+// fails with errConflict or with a protocol error.
 func (s *Store) store(ctx context.Context, l *link, msg *nats.Msg) (pubAck, error) {
-	answer, err := s.request(ctx, l, msg)
+	answer, err := l.request(ctx, msg)
 	if err != nil {
-		return pubAck{}, err
+		return pubAck{}, unavailable(err)
 	}
 	var ack pubAck
 	if err := json.Unmarshal(answer.Data, &ack); err != nil {
@@ -236,16 +239,6 @@ func (s *Store) store(ctx context.Context, l *link, msg *nats.Msg) (pubAck, erro
 		return pubAck{}, errConflict
 	}
 	return pubAck{}, protocol.Wrap(protocol.StoreUnavailable, ack.Error, "the store refused the write")
-}
-
-// request sends msg and waits for the answer. Its errors are protocol errors
-// or those of the caller's context.
-func (s *Store) request(ctx context.Context, l *link, msg *nats.Msg) (*nats.Msg, error) {
-	answer, err := l.request(ctx, msg)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return answer, nil
 }
 
 // held asks the stream itself what a key holds: the revision, 0 for nothing,
