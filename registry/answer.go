@@ -90,6 +90,7 @@ func (o outcome) judge(t target) (*protocol.Response, *failure) {
 		return nil, t.nonsense("", o.reason)
 	case rejected:
 		return nil, t.rejected(o.reason)
+	default:
+		return nil, t.gone(o.reason)
 	}
-	return nil, t.gone(o.reason)
 }

@@ -89,7 +89,7 @@ func BenchmarkDiscover(b *testing.B) {
 }
 
 func BenchmarkIndexing(b *testing.B) {
-	var records []*SkillRecord
+	records := make([]*SkillRecord, 0, manySkills)
 	for i := range manySkills {
 		records = append(records, record(b, i*7919%manySkills))
 	}
@@ -110,7 +110,7 @@ func BenchmarkInvoke(b *testing.B) {
 	w.mqtt.mu.Lock()
 	delete(w.mqtt.devices, d.topic())
 	w.mqtt.mu.Unlock()
-	w.opts.Publisher = publishFunc(func(topic string, payload []byte, o PublishOptions) (int, error) {
+	w.opts.Publisher = publishFunc(func(_ string, _ []byte, o PublishOptions) (int, error) {
 		go func(id string) { d.succeed(&protocol.Request{ID: id}, `{"celsius":20}`) }(string(o.CorrelationData))
 		return 1, nil
 	})
@@ -132,8 +132,8 @@ func (f publishFunc) Publish(topic string, payload []byte, o PublishOptions) (in
 
 func BenchmarkHeartbeat(b *testing.B) {
 	board := newBoard(protocol.NewTopics(""), 30*time.Second, func(*Agent, bool, string) {})
-	var keys []agentKey
-	for i := range 100_000 {
+	keys := make([]agentKey, 0, 100_000)
+	for i := range cap(keys) {
 		a := &Agent{ID: protocol.AgentID(fmt.Sprintf("agent-%d", i)), Space: "default", Owner: "alice"}
 		board.agentChanged("", nil, a)
 		keys = append(keys, a.key())

@@ -54,7 +54,7 @@ func (s *Service) wait(ctx context.Context, e *exchange, r request) (o outcome, 
 				o = <-e.ended // it ended at the same time
 				return nil
 			}
-			s.cancel(e, r, protocol.CodeOf(context.Cause(ctx)).String())
+			s.cancel(ctx, e, r, protocol.CodeOf(context.Cause(ctx)).String())
 			return context.Cause(ctx)
 		}
 	})
@@ -79,7 +79,7 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	}
 	if receivers == 0 {
 		// A session that just went may still get it when it comes back.
-		s.cancel(e, r, "not delivered in time")
+		s.cancel(ctx, e, r, "not delivered in time")
 		return e.agent.target().unreachable()
 	}
 	return nil
@@ -133,14 +133,14 @@ func traceparent(ctx context.Context) string {
 
 // cancel asks an agent to stop working on an exchange. The agent need not
 // answer.
-func (s *Service) cancel(e *exchange, r request, reason string) {
+func (s *Service) cancel(ctx context.Context, e *exchange, r request, reason string) {
 	params, err := json.Marshal(cancelParams{TaskID: e.id, Reason: reason})
 	if err != nil {
 		s.log.Error("cancellation not rendered", "error", err)
 		return
 	}
 	envelope := s.envelope(s.newID(), "task.cancel", params, r.call)
-	if _, err := s.publishTo(context.Background(), e, envelope, cancelExpiry); err != nil {
+	if _, err := s.publishTo(context.WithoutCancel(ctx), e, envelope, cancelExpiry); err != nil {
 		s.log.Debug("cancellation not sent", "agent", e.agent.ID, "trace", r.call.TraceID, "error", err)
 	}
 }

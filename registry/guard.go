@@ -12,7 +12,7 @@ import (
 type guard struct{ allowPrivate bool }
 
 // control implements net.Dialer.Control.
-func (g guard) control(network, address string, _ syscall.RawConn) error {
+func (g guard) control(_, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &blockedError{address, "not an IP address"}

@@ -171,7 +171,7 @@ func TestAnAgentThatDiesMidCall(t *testing.T) {
 }
 
 func TestAnAgentThatIsUnregisteredMidCall(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *world) {
 		w.device("boiler", heating, func(*device, *protocol.Request) {
 			w.do(alice, "agent.unregister", `{"agent_id":"boiler"}`, nil)
 		})
@@ -285,7 +285,7 @@ func TestAnswersInOldFormsAreUnderstood(t *testing.T) {
 }
 
 func TestAnAnswerIsFoundByItsCorrelation(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *world) {
 		w.device("boiler", heating, func(d *device, r *protocol.Request) {
 			d.sayWith(`{"version":"0.6.3","id":"of its own making","type":"response","status":"success","result":{"litres":1}}`, r.ID)
 		})
@@ -411,9 +411,9 @@ func TestLoadGoesToTheLeastBusyAgent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := newExchanges()
-		var agents []*Agent
-		for i := range rapid.IntRange(1, 6).Draw(t, "agents") {
-			agents = append(agents, &Agent{ID: protocol.AgentID(fmt.Sprint(i)), Space: "default"})
+		agents := make([]*Agent, rapid.IntRange(1, 6).Draw(t, "agents"))
+		for i := range agents {
+			agents[i] = &Agent{ID: protocol.AgentID(fmt.Sprint(i)), Space: "default"}
 		}
 		open := map[*Agent][]*exchange{}
 		id := 0
@@ -468,9 +468,9 @@ func TestLoadGoesToTheLeastBusyAgent(t *testing.T) {
 
 func TestEquallyBusyAgentsTakeTurns(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		var devices []*device
-		for i := range 3 {
-			devices = append(devices, w.device(protocol.AgentID(fmt.Sprint("boiler-", i)), heating, echo))
+		devices := make([]*device, 3)
+		for i := range devices {
+			devices[i] = w.device(protocol.AgentID(fmt.Sprint("boiler-", i)), heating, echo)
 		}
 		for range 30 {
 			w.do(alice, "skill.invoke", set, nil)

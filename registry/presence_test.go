@@ -232,7 +232,7 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 				b.connected(next, c.client, c.who)
 				next++
 			},
-			"disconnect": func(t *rapid.T) {
+			"disconnect": func(*rapid.T) {
 				id := pick()
 				m.disconnect(id)
 				b.disconnected(id, "gone")
@@ -255,13 +255,13 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 				})
 				b.unsubscribed(id, filter)
 			},
-			"register": func(t *rapid.T) {
+			"register": func(*rapid.T) {
 				a := agentOf()
 				old := m.agents[a.key()]
 				m.change(func() { m.agents[a.key()] = a })
 				b.agentChanged("", old, a)
 			},
-			"unregister": func(t *rapid.T) {
+			"unregister": func(*rapid.T) {
 				key := agentOf().key()
 				old := m.agents[key]
 				delete(m.agents, key)
@@ -275,7 +275,7 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 				m.beat(key, client, alice)
 				b.renew(key, client, alice)
 			},
-			"expire": func(t *rapid.T) {
+			"expire": func(*rapid.T) {
 				key := agentOf().key()
 				if _, ok := m.lease[key]; !ok {
 					return

@@ -111,7 +111,7 @@ func (w *web) post(ctx context.Context, endpoint string, envelope []byte, tracep
 	if err != nil {
 		return nil, fail(err, "%s", plainReason(err))
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, w.maxBytes+1))
 	switch {
 	case err != nil:

@@ -70,9 +70,13 @@ func TestWhatSkillsAnswerOverHTTP(t *testing.T) {
 		"a result that breaks its schema": {func(rw http.ResponseWriter, _ *http.Request, q *protocol.Request) {
 			success(rw, q, `{"litres":"two"}`)
 		}, protocol.OutcomeUnknown, "param_name"},
-		"not found":      {func(rw http.ResponseWriter, r *http.Request, _ *protocol.Request) { http.NotFound(rw, r) }, protocol.TargetUnavailable, "http_status"},
-		"unavailable":    {func(rw http.ResponseWriter, _ *http.Request, _ *protocol.Request) { rw.WriteHeader(503) }, protocol.TargetUnavailable, "http_status"},
-		"internal error": {func(rw http.ResponseWriter, _ *http.Request, _ *protocol.Request) { rw.WriteHeader(500) }, protocol.OutcomeUnknown, "http_status"},
+		"not found": {func(rw http.ResponseWriter, r *http.Request, _ *protocol.Request) { http.NotFound(rw, r) }, protocol.TargetUnavailable, "http_status"},
+		"unavailable": {func(rw http.ResponseWriter, _ *http.Request, _ *protocol.Request) {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}, protocol.TargetUnavailable, "http_status"},
+		"internal error": {func(rw http.ResponseWriter, _ *http.Request, _ *protocol.Request) {
+			rw.WriteHeader(http.StatusInternalServerError)
+		}, protocol.OutcomeUnknown, "http_status"},
 		"a flood": {func(rw http.ResponseWriter, _ *http.Request, _ *protocol.Request) {
 			for range 64 {
 				if _, err := rw.Write(make([]byte, 64<<10)); err != nil {
@@ -138,7 +142,7 @@ func TestTheNextEndpointIsTriedIfThatDoesNoHarm(t *testing.T) {
 	var broken, good atomic.Int32
 	breaks := serve(t, func(rw http.ResponseWriter, _ *http.Request, _ *protocol.Request) {
 		broken.Add(1)
-		rw.WriteHeader(500)
+		rw.WriteHeader(http.StatusInternalServerError)
 	})
 	works := serve(t, func(rw http.ResponseWriter, _ *http.Request, q *protocol.Request) {
 		good.Add(1)

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,7 +74,7 @@ func (m *memory[T]) Len() int {
 func (m *memory[T]) OnChange(fn func(string, *T, *T)) { m.onChange = append(m.onChange, fn) }
 
 func (m *memory[T]) Create(_ context.Context, key string, v *T) (uint64, error) {
-	return m.write(key, v, func(r row[T], there bool) error {
+	return m.write(key, v, func(_ row[T], there bool) error {
 		if there {
 			return protocol.Errorf(protocol.AlreadyExists, "%s is there", key)
 		}
@@ -84,7 +83,7 @@ func (m *memory[T]) Create(_ context.Context, key string, v *T) (uint64, error) 
 }
 
 func (m *memory[T]) Update(_ context.Context, key string, v *T, expect uint64) (uint64, error) {
-	return m.write(key, v, func(r row[T], there bool) error {
+	return m.write(key, v, func(r row[T], _ bool) error {
 		if r.revision != expect {
 			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, r.revision)
 		}
@@ -177,24 +176,6 @@ func (f *fakeMQTT) on(topic string) []sent {
 		}
 	}
 	return found
-}
-
-// events lists the names of the events published for operators.
-func (f *fakeMQTT) events(t testing.TB) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var names []string
-	for _, m := range f.sent {
-		if strings.Contains(m.topic, "/event/") {
-			e, err := protocol.DecodeEvent(m.payload, protocol.Limits{})
-			if err != nil {
-				t.Errorf("event on %s: %v", m.topic, err)
-				continue
-			}
-			names = append(names, e.Name)
-		}
-	}
-	return names
 }
 
 // card is the retained card of an agent.

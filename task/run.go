@@ -75,12 +75,12 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, do func(contex
 func (s *Service) carry(ctx context.Context, r *run, begun bool, deadline time.Time) {
 	defer s.leave(r)
 	defer r.cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { r.cancel(errClosing) })()
+	defer s.onClose(func() { r.cancel(errClosing) })()
 	ctx, release := context.WithDeadline(ctx, deadline)
 	defer release()
 	if !begun {
 		if err := s.begin(ctx, r); err != nil {
-			s.finish(r, nil, err)
+			s.finish(ctx, r, nil, err)
 			return
 		}
 	}
@@ -89,8 +89,11 @@ func (s *Service) carry(ctx context.Context, r *run, begun bool, deadline time.T
 	if err != nil {
 		err = reason(ctx, err)
 	}
-	s.finish(r, result, err)
+	s.finish(ctx, r, result, err)
 }
+
+// onClose has f called when the service closes, unless it is stopped before.
+func (s *Service) onClose(f func()) (stop func() bool) { return context.AfterFunc(s.ctx, f) }
 
 // begin waits for a slot and makes durable that the task runs.
 func (s *Service) begin(ctx context.Context, r *run) error {
@@ -103,7 +106,7 @@ func (s *Service) begin(ctx context.Context, r *run) error {
 	err := context.Cause(ctx)
 	if err == nil {
 		_, err = s.Tasks.Put(ctx, string(r.id), &running)
-	} else if err == error(errClosing) {
+	} else if errors.Is(err, errClosing) {
 		err = stopped(Pending)
 	}
 	if err != nil {
@@ -120,7 +123,7 @@ func (s *Service) begin(ctx context.Context, r *run) error {
 // or else what the command says.
 func reason(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
-	case cause == error(errClosing):
+	case errors.Is(cause, errClosing):
 		return stopped(Running)
 	case cause != nil && errors.Is(err, context.Canceled):
 		return cause
@@ -139,7 +142,7 @@ func (r *run) wait(ctx context.Context) error {
 }
 
 // finish stores how a task ended and tells it on the task's topic.
-func (s *Service) finish(r *run, result json.RawMessage, err error) {
+func (s *Service) finish(ctx context.Context, r *run, result json.RawMessage, err error) {
 	if len(result) > s.MaxResult {
 		result = nil
 		if err == nil {
@@ -148,7 +151,7 @@ func (s *Service) finish(r *run, result json.RawMessage, err error) {
 		}
 	}
 	ended := r.now().end(result, err, s.Now())
-	s.store(ended)
+	s.store(context.WithoutCancel(ctx), ended)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.task = ended
@@ -163,10 +166,10 @@ const (
 
 // store stores the end of a task. While the store is away it keeps trying for
 // about a minute; what is lost then ends with 4012 at the next start.
-func (s *Service) store(ended *Task) {
+func (s *Service) store(ctx context.Context, ended *Task) {
 	for pause := firstPause; ; pause *= 2 {
-		ctx, cancel := context.WithTimeout(context.Background(), endWrite)
-		_, err := s.Tasks.Put(ctx, string(ended.ID), ended)
+		writeCtx, cancel := context.WithTimeout(ctx, endWrite)
+		_, err := s.Tasks.Put(writeCtx, string(ended.ID), ended)
 		cancel()
 		if err == nil {
 			return

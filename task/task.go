@@ -56,8 +56,8 @@ func (t *Task) end(result json.RawMessage, err error, now time.Time) *Task {
 	ended := *t
 	now = now.UTC()
 	ended.Ended = &now
-	switch e := protocol.AsError(err); {
-	case e == nil:
+	switch e := protocol.AsError(err); e {
+	case nil:
 		ended.State, ended.Result = Succeeded, result
 	default:
 		ended.State = Failed

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -72,11 +73,11 @@ func (p *parser) value(depth int) (any, error) {
 	case '"':
 		return p.string()
 	case 't':
-		return true, p.word("rue")
+		return true, p.word("true")
 	case 'f':
-		return false, p.word("alse")
+		return false, p.word("false")
 	case 'n':
-		return nil, p.word("ull")
+		return nil, p.word("null")
 	case 0:
 		return nil, errNotJSON
 	}
@@ -84,11 +85,13 @@ func (p *parser) value(depth int) (any, error) {
 	return p.number()
 }
 
-func (p *parser) word(rest string) error {
-	if !strings.HasPrefix(string(p.text[p.at:min(p.at+len(rest), len(p.text))]), rest) {
+// word reads the rest of a word whose first byte was taken.
+func (p *parser) word(word string) error {
+	rest, ok := bytes.CutPrefix(p.text[p.at-1:], []byte(word))
+	if !ok {
 		return errNotJSON
 	}
-	p.at += len(rest)
+	p.at = len(p.text) - len(rest)
 	return nil
 }
 
