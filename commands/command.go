@@ -18,7 +18,7 @@ type Command struct {
 	resultSchema json.RawMessage
 	params       []schema.Field
 	results      []schema.Field
-	decode       func(params json.RawMessage) (invocation, error)
+	decode       func(params json.RawMessage) (run invocation, async bool, err error)
 	err          error // what is wrong with the types
 }
 
@@ -34,7 +34,11 @@ type invocation interface {
 // parameters, see the package documentation; R is the result, which becomes a
 // JSON object. What is wrong with a declaration is reported by [NewSet].
 func New[P, R any](spec Spec, handler Handler[P, R]) Command {
-	params, err := schema.ForParams(reflect.TypeFor[P]())
+	var flag *schema.Flag
+	if spec.Async {
+		flag = &schema.Flag{Name: "async", Doc: "answer at once with a task_id; see task.get"}
+	}
+	params, err := schema.ForParams(reflect.TypeFor[P](), flag)
 	if err != nil {
 		return Command{Spec: spec, err: err}
 	}
@@ -43,7 +47,7 @@ func New[P, R any](spec Spec, handler Handler[P, R]) Command {
 		return Command{Spec: spec, err: err}
 	}
 	form := &form[P, R]{handler: handler, params: params, result: result}
-	c := Command{
+	return Command{
 		Spec:         spec,
 		paramsSchema: params.JSON(),
 		resultSchema: result.JSON(),
@@ -51,11 +55,6 @@ func New[P, R any](spec Spec, handler Handler[P, R]) Command {
 		results:      result.Fields(),
 		decode:       form.fill,
 	}
-	if spec.Async {
-		c.paramsSchema = withAsync(c.paramsSchema)
-		c.params = append(c.params, asyncField)
-	}
-	return c
 }
 
 // ParamsSchema is the JSON Schema (2020-12) of the parameters. It must not be
@@ -81,13 +80,7 @@ func (c *Command) CheckParams(params json.RawMessage) error {
 	if err := protocol.CheckJSON(params, protocol.Limits{}); err != nil {
 		return err
 	}
-	if c.Async {
-		var err error
-		if params, _, err = cutAsync(params); err != nil {
-			return err
-		}
-	}
-	_, err := c.decode(params)
+	_, _, err := c.decode(params)
 	return err
 }
 
@@ -98,12 +91,12 @@ type form[P, R any] struct {
 	result  *schema.Codec
 }
 
-func (f *form[P, R]) fill(params json.RawMessage) (invocation, error) {
+func (f *form[P, R]) fill(params json.RawMessage) (run invocation, async bool, err error) {
 	filled := &filled[P, R]{form: f}
-	if err := f.params.Decode(params, &filled.params); err != nil {
-		return nil, err
+	if async, err = f.params.Decode(params, &filled.params); err != nil {
+		return nil, false, err
 	}
-	return filled, nil
+	return filled, async, nil
 }
 
 // A filled form is an invocation.

@@ -155,9 +155,9 @@ func (n *namespaces) compile(ns *Namespace, rc *RemoteCommand) (*Command, error)
 		return nil, err
 	}
 	space, agent := ns.Space, ns.Agent
-	cmd.decode = func(params json.RawMessage) (invocation, error) {
+	cmd.decode = func(params json.RawMessage) (run invocation, async bool, err error) {
 		if err := checkParams(params); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		return &forwarding{
 			on:      Resource{Type: ns.Name, ID: string(agent), Space: space},
@@ -165,7 +165,7 @@ func (n *namespaces) compile(ns *Namespace, rc *RemoteCommand) (*Command, error)
 			params:  bytes.Clone(params),
 			forward: n.router.opts.Forwarder,
 			check:   checkResult,
-		}, nil
+		}, false, nil
 	}
 	return cmd, nil
 }

@@ -125,11 +125,7 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 			out, settled = outcome{err: panicked(p)}, true
 		}
 	}()
-	params, async, err := c.params()
-	if err != nil {
-		return refused(err), true
-	}
-	run, err := c.command.decode(params)
+	run, async, err := c.command.decode(c.request.Params)
 	if err != nil {
 		return refused(err), true
 	}
@@ -141,9 +137,9 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 		return answer, settled
 	}
 	if async {
-		return r.background(c, run, params), true
+		return r.background(c, run), true
 	}
-	return r.execute(c.ctx, c, run, params), true
+	return r.execute(c.ctx, c, run), true
 }
 
 // A panicError is what a handler panicked with. It goes to the log only.
@@ -166,16 +162,6 @@ func asError(err error) *protocol.Error {
 		return nil
 	}
 	return protocol.AsError(err)
-}
-
-// params are the parameters for the command, and whether it is to run as a
-// task.
-func (c *Call) params() (params json.RawMessage, async bool, err error) {
-	params = c.request.Params
-	if c.command.Async {
-		return cutAsync(params)
-	}
-	return params, false, nil
 }
 
 // find looks the command up, under the name it was declared with.
@@ -257,27 +243,27 @@ func (r *Router) claim(c *Call) error {
 }
 
 // execute runs the handler inside the message processors.
-func (r *Router) execute(ctx context.Context, c *Call, run invocation, params json.RawMessage) (out outcome) {
+func (r *Router) execute(ctx context.Context, c *Call, run invocation) (out outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = outcome{err: panicked(p)}
 		}
 	}()
-	result, err := within(ctx, r.opts.Extensions.Processors, c, run, params)
+	result, err := within(ctx, r.opts.Extensions.Processors, c, run)
 	return outcome{result: result, err: asError(err), warnings: c.warned()}
 }
 
 // within runs the handler inside what is left of the processors.
-func within(ctx context.Context, left []MessageProcessor, c *Call, run invocation, params json.RawMessage) (json.RawMessage, error) {
+func within(ctx context.Context, left []MessageProcessor, c *Call, run invocation) (json.RawMessage, error) {
 	if len(left) == 0 {
 		return run.run(ctx, c)
 	}
-	next := func(ctx context.Context) (json.RawMessage, error) { return within(ctx, left[1:], c, run, params) }
-	return left[0].Process(ctx, c, params, next)
+	next := func(ctx context.Context) (json.RawMessage, error) { return within(ctx, left[1:], c, run) }
+	return left[0].Process(ctx, c, c.request.Params, next)
 }
 
 // background hands a call to the tasks and answers with the task's id.
-func (r *Router) background(c *Call, run invocation, params json.RawMessage) outcome {
+func (r *Router) background(c *Call, run invocation) outcome {
 	if r.opts.Tasks == nil {
 		return refused(protocol.InvalidParam("async", "is not available here"))
 	}
@@ -285,7 +271,7 @@ func (r *Router) background(c *Call, run invocation, params json.RawMessage) out
 	var id protocol.TaskID
 	err := c.Park(c.ctx, func(ctx context.Context) (err error) {
 		id, err = r.opts.Tasks.Start(ctx, d, func(ctx context.Context) (json.RawMessage, error) {
-			return r.runDetached(ctx, d, run, params)
+			return r.runDetached(ctx, d, run)
 		})
 		return err
 	})
@@ -296,13 +282,13 @@ func (r *Router) background(c *Call, run invocation, params json.RawMessage) out
 	return outcome{result: append(result, '}')}
 }
 
-func (r *Router) runDetached(ctx context.Context, d *Call, run invocation, params json.RawMessage) (json.RawMessage, error) {
+func (r *Router) runDetached(ctx context.Context, d *Call, run invocation) (json.RawMessage, error) {
 	if !r.slots.acquire(ctx, d.Priority) {
 		return nil, ctx.Err()
 	}
 	d.grant()
 	defer d.yield()
-	out := r.execute(ctx, d, run, params)
+	out := r.execute(ctx, d, run)
 	if err := r.seen(d, out.err); err != nil { // not a nil *Error in an error
 		return out.result, err
 	}

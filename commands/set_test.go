@@ -78,7 +78,7 @@ func TestAsyncIsPartOfTheSchema(t *testing.T) {
 	if _, err := commands.NewSet(c); err != nil {
 		t.Error(err)
 	}
-	if s := string(c.ParamsSchema()); !strings.Contains(s, `"properties":{"async":{"type":"boolean"`) || !strings.Contains(s, `},"text":{`) {
+	if s := string(c.ParamsSchema()); !strings.Contains(s, `"async":{"type":"boolean","description":`) {
 		t.Errorf("schema is %s", s)
 	}
 }

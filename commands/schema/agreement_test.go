@@ -43,7 +43,7 @@ func agree(t interface{ Fatalf(string, ...any) }, c *Codec, s *jsonschema.Schema
 		t.Fatalf("%s passed CheckJSON: %v", body, err)
 	}
 	var v everything
-	decoded, accepted := c.Decode(body, &v), s.Validate(value)
+	decoded, accepted := decode(c, body, &v), s.Validate(value)
 	if (decoded == nil) != (accepted == nil) {
 		t.Fatalf("%s\ndecoder: %v\nschema: %v", body, decoded, accepted)
 	}
@@ -55,7 +55,7 @@ func agree(t interface{ Fatalf(string, ...any) }, c *Codec, s *jsonschema.Schema
 		t.Fatalf("%s was decoded and cannot be encoded: %v", body, err)
 	}
 	var w everything
-	if err := c.Decode(again, &w); err != nil {
+	if err := decode(c, again, &w); err != nil {
 		t.Fatalf("%s was decoded, but written again as %s: %v", body, again, err)
 	}
 }

@@ -29,13 +29,17 @@ type node interface {
 	schema() *object
 }
 
+// A Flag is a boolean that callers may send among the parameters, though it
+// is not for the command but for who runs it.
+type Flag struct{ Name, Doc string }
+
 // ForParams compiles the parameter struct of a command. Everything in it must
-// be decodable and described by valid tags.
-func ForParams(t reflect.Type) (*Codec, error) {
+// be decodable and described by valid tags. The flag is optional.
+func ForParams(t reflect.Type, flag *Flag) (*Codec, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("parameters must be a struct, not %s", t)
 	}
-	return compileCodec(t, compiler{})
+	return compileCodec(t, compiler{flag: flag})
 }
 
 // ForResult compiles the result of a command. Types that JSON Schema cannot
@@ -64,16 +68,17 @@ func withDialect(o *object) *object {
 func (c *Codec) JSON() json.RawMessage { return c.document }
 
 // Decode reads data, one JSON value that passed protocol.CheckJSON, into the
-// value that into points to. Raw JSON in it aliases data. A refusal is a
-// *protocol.Error that names the parameter.
-func (c *Codec) Decode(data []byte, into any) error {
+// value that into points to, and returns whether the flag was set. Raw JSON in
+// the value aliases data. A refusal is a *protocol.Error that names the
+// parameter.
+func (c *Codec) Decode(data []byte, into any) (flag bool, err error) {
 	v := reflect.ValueOf(into).Elem()
 	d := decoders.Get().(*decoder)
 	d.start(data)
 	c.root.decode(d, v)
-	err := d.finish()
+	flag, err = d.flag, d.finish()
 	decoders.Put(d)
-	return err
+	return flag, err
 }
 
 // Encode writes the value that from points to as JSON. Raw JSON in it is

@@ -71,11 +71,16 @@ type everything struct {
 
 func compiled(t testing.TB, v any) *Codec {
 	t.Helper()
-	c, err := ForParams(reflect.TypeOf(v))
+	c, err := ForParams(reflect.TypeOf(v), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func decode(c *Codec, body []byte, into any) error {
+	_, err := c.Decode(body, into)
+	return err
 }
 
 func TestDecodeRefusesWhatBreaksARuleAndNamesThePlace(t *testing.T) {
@@ -123,7 +128,7 @@ func TestDecodeRefusesWhatBreaksARuleAndNamesThePlace(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var v everything
-			err := c.Decode([]byte(tc.body), &v)
+			err := decode(c, []byte(tc.body), &v)
 			var e *protocol.Error
 			if !errors.As(err, &e) || e.Code != protocol.InvalidParameter {
 				t.Fatalf("got %v, want a 1001", err)
@@ -143,7 +148,7 @@ func TestDecodeFillsEveryField(t *testing.T) {
 		"small":-128,"size":65535,"step":2,"ratio":0.5,"enabled":true,"at":"2026-01-02T03:04:05Z","content":"AQI=",
 		"params":{"celsius":25},"value":[1,{"a":null}],"anything":{"a":[1]},"scenes":["A","B"],"tags":["x"],"labels":{"k":"v"},
 		"roles":{"r":{"capability_id":"c","idempotent":true},"q":"d"},"skill":{"capabilities":["one",{"capability_id":"two"}]},"cursor":"next"}`
-	if err := c.Decode([]byte(body), &v); err != nil {
+	if err := decode(c, []byte(body), &v); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"skill_id":"sä😀","name":"n","mode":"sequential","version":"1.2","level":"info","cert_sn":"8a1b2c3d4e5f6a7b","count":1,` +
@@ -160,7 +165,7 @@ func TestDecodeFillsEveryField(t *testing.T) {
 func TestDecodeNamesEveryProblemAndLetsTheFirstDecide(t *testing.T) {
 	t.Parallel()
 	var v everything
-	err := compiled(t, v).Decode([]byte(`{"name":"","tags":[1,2],"skil_id":"s"}`), &v)
+	err := decode(compiled(t, v), []byte(`{"name":"","tags":[1,2],"skil_id":"s"}`), &v)
 	var e *protocol.Error
 	if !errors.As(err, &e) {
 		t.Fatal(err)
@@ -184,7 +189,7 @@ func TestDecodeStopsAfterSomeProblems(t *testing.T) {
 	}
 	body := `{"items":[` + strings.Repeat(`"x",`, 100_000) + `"x"]}`
 	var e *protocol.Error
-	if !errors.As(compiled(t, v).Decode([]byte(body), &v), &e) {
+	if !errors.As(decode(compiled(t, v), []byte(body), &v), &e) {
 		t.Fatal("accepted")
 	}
 	if n := len(e.Details["problems"].([]any)); n != maxProblems {
@@ -198,7 +203,7 @@ func TestDecodeStopsAfterSomeProblems(t *testing.T) {
 func TestDecodeKeepsACodeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	var v everything
-	err := compiled(t, v).Decode([]byte(`{"skill_id":"s","cert_sn":"12"}`), &v)
+	err := decode(compiled(t, v), []byte(`{"skill_id":"s","cert_sn":"12"}`), &v)
 	var e *protocol.Error
 	if !errors.As(err, &e) || e.Code != protocol.CertificateUnknown || e.Details["param_name"] != "cert_sn" {
 		t.Errorf("got %v with %v", err, e.Details)
@@ -224,13 +229,13 @@ func TestValidateIsAskedAfterTheFields(t *testing.T) {
 	}
 	c := compiled(t, v)
 	var e *protocol.Error
-	if !errors.As(c.Decode([]byte(`{"spans":[{"from":1,"to":2},{"from":3,"to":2}]}`), &v), &e) || e.Details["param_name"] != "spans[1].to" {
+	if !errors.As(decode(c, []byte(`{"spans":[{"from":1,"to":2},{"from":3,"to":2}]}`), &v), &e) || e.Details["param_name"] != "spans[1].to" {
 		t.Errorf("got %v", e)
 	}
-	if !errors.As(c.Decode([]byte(`{"spans":[{"from":3,"to":"x"}]}`), &v), &e) || e.Details["reason"] != "must be an integer, is a string" {
+	if !errors.As(decode(c, []byte(`{"spans":[{"from":3,"to":"x"}]}`), &v), &e) || e.Details["reason"] != "must be an integer, is a string" {
 		t.Errorf("got %v", e)
 	}
-	if err := c.Decode([]byte(`{"spans":[{"from":3,"to":3}]}`), &v); err != nil {
+	if err := decode(c, []byte(`{"spans":[{"from":3,"to":3}]}`), &v); err != nil {
 		t.Error(err)
 	}
 }
@@ -241,7 +246,7 @@ func TestDecodeIsSafeOnWhatIsNotJSON(t *testing.T) {
 	for _, body := range []string{``, ` `, `{`, `{"`, `{"skill_id"`, `{"skill_id":`, `{"skill_id":"`, `{"skill_id":"s"`, `{"skill_id":"s",`,
 		`{"skill_id":"s"}}`, `{"skill_id":"s" "name"}`, `{1:2}`, `{"tags":[1`, `{"tags":["a" "b"]}`, `{"value":}`, `{"params":{"a":[}`, `{"skill_id":"s\`, `}`, `"`} {
 		var v everything
-		if c.Decode([]byte(body), &v) == nil {
+		if decode(c, []byte(body), &v) == nil {
 			t.Errorf("%q was accepted", body)
 		}
 	}

@@ -33,6 +33,7 @@ var (
 // A compiler walks over a type.
 type compiler struct {
 	result bool          // describe for encoding; what has no schema is anything
+	flag   *Flag         // of the outermost struct, nil for none
 	inside []*structNode // being compiled, to find recursion
 }
 
@@ -169,8 +170,16 @@ func (c compiler) newStruct(t reflect.Type) (node, error) {
 	}
 	n := &structNode{typ: t, short: -1, check: checker(t), strict: !c.result}
 	c.inside = append(slices.Clip(c.inside), n)
+	flag := c.flag
+	c.flag = nil
 	if err := c.addFields(n, t, nil); err != nil {
 		return nil, err
+	}
+	if flag != nil {
+		if n.has(flag.Name) {
+			return nil, fmt.Errorf("%s has a field %q, which is not for the command", t, flag.Name)
+		}
+		n.fields = append(n.fields, field{name: flag.Name, node: boolNode{}, doc: flag.Doc, optional: true, flag: true})
 	}
 	if len(n.fields) > 64 {
 		return nil, fmt.Errorf("%s has more than 64 fields", t)

@@ -123,7 +123,7 @@ func TestBadDeclarationsAreRefused(t *testing.T) {
 			if !ok {
 				typ = reflect.TypeOf(tc.typ)
 			}
-			_, err := ForParams(typ)
+			_, err := ForParams(typ, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want something about %s", err, tc.want)
 			}

@@ -13,6 +13,7 @@ type decoder struct {
 	path     []step
 	problems []problem
 	halted   bool // nothing more is to be read
+	flag     bool // the codec's flag was set
 }
 
 func (d *decoder) start(data []byte) {
@@ -157,33 +158,42 @@ func unquote(raw []byte) (s string) {
 
 // raw reads any value and returns its bytes.
 func (d *decoder) raw() []byte {
-	d.peek()
+	first := d.peek()
 	begin := d.pos
-	for depth := 0; d.pos < len(d.data); {
-		switch d.data[d.pos] {
-		case '"':
-			d.quoted()
-		case '{', '[':
-			depth++
-			d.pos++
-		case '}', ']':
-			depth--
-			d.pos++
-		case ',', ':', ' ', '\t', '\r', '\n':
-			d.pos++
-			continue // never ends a value inside brackets
-		default:
-			d.literal()
-		}
-		if depth <= 0 {
-			break
-		}
+	switch first {
+	case '"':
+		d.quoted()
+	case '{', '[':
+		d.skipNested()
+	default:
+		d.literal()
 	}
 	if d.halted || begin == d.pos {
 		d.broken()
 		return nil
 	}
 	return d.data[begin:d.pos]
+}
+
+// skipNested steps over an object or array: all that matters inside are
+// strings and brackets.
+func (d *decoder) skipNested() {
+	for depth := 0; d.pos < len(d.data); {
+		switch d.data[d.pos] {
+		case '"':
+			d.quoted()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		d.pos++
+		if depth == 0 {
+			return
+		}
+	}
+	d.broken()
 }
 
 // literal steps over a number, true, false or null.

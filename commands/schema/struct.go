@@ -27,6 +27,7 @@ type field struct {
 	optional bool
 	omit     omission
 	fallback json.RawMessage // default, nil for none
+	flag     bool            // goes to the decoder, not into the struct
 }
 
 // of finds the field in a value of the struct.
@@ -130,7 +131,11 @@ func (n *structNode) decodeFields(d *decoder, v reflect.Value) (seen uint64) {
 		seen |= 1 << i
 		next = i + 1
 		d.push(f.name)
-		f.node.decode(d, f.of(v))
+		if f.flag {
+			f.node.decode(d, reflect.ValueOf(&d.flag).Elem())
+		} else {
+			f.node.decode(d, f.of(v))
+		}
 		d.pop()
 	}
 	return seen
