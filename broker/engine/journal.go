@@ -58,6 +58,10 @@ const (
 	retryWrite    = 100 * time.Millisecond
 	mostRetryWait = 5 * time.Second
 	writeTimeout  = 10 * time.Second
+
+	// entryCost is what an entry costs beside its bytes, in bytes. It keeps
+	// a log of many small ones, which load slowly, from growing long.
+	entryCost = 256
 )
 
 func newScribe(b *Broker, out Journal) *scribe {
@@ -160,7 +164,10 @@ func (j *scribe) flush(t *turn) (seq uint64, size int, err error) {
 		}
 	}
 	j.stored.Store(group)
-	j.logged += len(entry)
+	if len(entry) > 0 {
+		size = len(entry) + entryCost
+	}
+	j.logged += size
 	t.begin()
 	for _, c := range conns {
 		t.settleOwed(c)
@@ -169,7 +176,7 @@ func (j *scribe) flush(t *turn) (seq uint64, size int, err error) {
 		t.pump(s)
 	}
 	t.end()
-	return seq, len(entry), nil
+	return seq, size, nil
 }
 
 func (j *scribe) context() (context.Context, context.CancelFunc) {

@@ -92,6 +92,7 @@ func (r *restorer) session(id string, value []byte) error {
 
 // entry replays one log entry.
 func (r *restorer) entry(seq uint64, entry []byte) error {
+	r.b.journal.logged += len(entry) + entryCost
 	in := recordReader{b: entry}
 	for len(in.b) > 0 && !in.bad {
 		if err := r.one(&in); err != nil {
