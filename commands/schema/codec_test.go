@@ -232,8 +232,8 @@ func TestValidateIsAskedAfterTheFields(t *testing.T) {
 	if !errors.As(decode(c, []byte(`{"spans":[{"from":1,"to":2},{"from":3,"to":2}]}`), &v), &e) || e.Details["param_name"] != "spans[1].to" {
 		t.Errorf("got %v", e)
 	}
-	if !errors.As(decode(c, []byte(`{"spans":[{"from":3,"to":"x"}]}`), &v), &e) || e.Details["reason"] != "must be an integer, is a string" {
-		t.Errorf("got %v", e)
+	if !errors.As(decode(c, []byte(`{"spans":[{"from":3,"to":"x"}]}`), &v), &e) || e.Details["reason"] != "must be an integer, is a string" || e.Details["problems"] != nil {
+		t.Errorf("got %v with %v", e, e.Details)
 	}
 	if err := decode(c, []byte(`{"spans":[{"from":3,"to":3}]}`), &v); err != nil {
 		t.Error(err)
