@@ -111,7 +111,7 @@ func limitsOf(o *object) string {
 		add("one of %s", strings.Trim(strings.ReplaceAll(asJSON(enum), ",", ", "), "[]"))
 	}
 	if pattern, ok := o.get("pattern").(string); ok && pattern != namePattern {
-		add("matches %s", pattern)
+		add("matches `%s`", pattern)
 	}
 	return strings.Join(all, "; ")
 }
