@@ -100,8 +100,7 @@ func (j *scribe) appendKept(dst []byte, serial uint64, p *pending, id uint16) []
 		return dst
 	}
 	if p.msg.logged != j.checked {
-		p.msg.logged = j.checked
-		dst = appendMessageRecord(dst, p.msg)
+		dst = j.appendBody(dst, p.msg)
 	}
 	return appendOwed(dst, serial, p, id)
 }

@@ -137,8 +137,9 @@ func (b *Broker) recordOwed(t *turn, s *session, p *pending, id uint16) uint64 {
 		if m.id == 0 {
 			b.journal.message++
 			m.id = b.journal.message
-			m.logged = b.journal.checked
-			dst = appendMessageRecord(dst, m)
+			dst = b.journal.appendBody(dst, m)
+		} else if m.logged != b.journal.checked { // a checkpoint may have trimmed it
+			dst = b.journal.appendBody(dst, m)
 		}
 		return appendOwed(dst, s.record.serial, p, id)
 	})
@@ -191,7 +192,10 @@ func (b *Broker) logID(t *turn, s *session, kind byte, id uint16) uint64 {
 	})
 }
 
-func appendMessageRecord(dst []byte, m *message) []byte {
+// appendBody appends the message itself, which this generation of the log has
+// from then on; mu is held.
+func (j *scribe) appendBody(dst []byte, m *message) []byte {
+	m.logged = j.checked
 	dst = binary.AppendUvarint(append(dst, recMessage), m.id)
 	body := appendMessage(nil, m)
 	dst = binary.AppendUvarint(dst, uint64(len(body)))
