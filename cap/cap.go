@@ -1,0 +1,102 @@
+package cap
+
+import (
+	"slices"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Status is whether a Cap is in use.
+type Status string
+
+// The statuses. Of an inactive Cap everything is kept and can be looked at,
+// but nobody joins, nothing is set or sent, until it is active again.
+const (
+	Active   Status = "active"
+	Inactive Status = "inactive"
+)
+
+// Info is what is declared about a Cap, besides its id and its owner.
+type Info struct {
+	Name        string               `json:"cap_name" len:"1-128" doc:"for people"`
+	Description string               `json:"cap_desc,omitempty" len:"1-512" doc:"what it is for"`
+	Type        string               `json:"cap_type,omitempty" len:"1-32" default:"generic" doc:"kind of Cap"`
+	Scenes      []protocol.SceneType `json:"supported_scenes,omitempty" len:"1-10" doc:"the scenes it can be the channel of; all when absent"`
+	MaxMembers  int                  `json:"max_members,omitempty" range:"1-1000" default:"100" doc:"members a group may have"`
+	Storage     string               `json:"data_storage_type,omitempty" len:"1-32" default:"json" doc:"form in which data is mirrored to files"`
+	LinkType    string               `json:"link_type,omitempty" len:"1-32" default:"bidirectional" doc:"bidirectional gives every link both directions"`
+	DiskPath    string               `json:"disk_path,omitempty" len:"1-256" doc:"folder in the Cap's own area; derived from cap_id when absent"`
+	GroupFile   string               `json:"group_file_path,omitempty" len:"1-256" doc:"file of groups in the Cap's own area"`
+	LinksFile   string               `json:"links_file_path,omitempty" len:"1-256" doc:"file of links in the Cap's own area"`
+	Sync        bool                 `json:"sync_enabled" default:"true" doc:"whether it is mirrored to files"`
+	SyncEvery   int                  `json:"sync_interval,omitempty" range:"1-3600" default:"60" doc:"seconds between two mirrorings"`
+}
+
+// bidirectional is the link type that gives links both directions.
+const bidirectional = "bidirectional"
+
+// complete fills in what depends on other fields and normalizes paths.
+func (i *Info) complete(id protocol.CapID) error {
+	for _, p := range []struct {
+		name     string
+		path     *string
+		fallback string
+	}{
+		{"disk_path", &i.DiskPath, "disk"},
+		{"group_file_path", &i.GroupFile, "group.json"},
+		{"links_file_path", &i.LinksFile, "links.json"},
+	} {
+		if *p.path == "" {
+			*p.path = string(id) + "/" + p.fallback
+		}
+		inside, reason := areaPath(*p.path)
+		if reason != "" {
+			return protocol.InvalidParam(p.name, reason)
+		}
+		*p.path = inside
+	}
+	if i.GroupFile == i.LinksFile {
+		return protocol.InvalidParam("links_file_path", "is the file of groups too")
+	}
+	return nil
+}
+
+func (i *Info) equal(o *Info) bool {
+	a, b := *i, *o
+	a.Scenes, b.Scenes = nil, nil
+	return infoKey(a) == infoKey(b) && slices.Equal(i.Scenes, o.Scenes)
+}
+
+// infoKey is an Info without its list, which can be compared.
+func infoKey(i Info) [11]any {
+	return [11]any{i.Name, i.Description, i.Type, i.MaxMembers, i.Storage, i.LinkType, i.DiskPath, i.GroupFile, i.LinksFile, i.Sync, i.SyncEvery}
+}
+
+// A Cap is a declared Cap, as stored. It is immutable.
+type Cap struct {
+	ID    protocol.CapID   `json:"cap_id"`
+	Space protocol.SpaceID `json:"space_id"`
+	Skill protocol.SkillID `json:"skill_id"` // that it belongs to
+	Owner string           `json:"owner"`    // id of the principal that declared it
+	Info
+	Status     Status `json:"status"`
+	DeclaredAt int64  `json:"declared_at"` // Unix milliseconds
+	UpdatedAt  int64  `json:"updated_at"`  // Unix milliseconds
+}
+
+func (c *Cap) key() string { return capKey(c.Space, c.ID) }
+
+// links reports whether links of the Cap have both directions.
+func (c *Cap) bothWays() bool { return c.LinkType == bidirectional }
+
+// A View is a Cap as callers see it.
+type View struct {
+	ID    protocol.CapID   `json:"cap_id"`
+	Skill protocol.SkillID `json:"skill_id" doc:"the skill it belongs to"`
+	Info
+	Status     Status `json:"status" enum:"active,inactive"`
+	Groups     int    `json:"groups" doc:"how many groups it has"`
+	Revision   uint64 `json:"revision"`
+	DeclaredAt int64  `json:"declared_at" doc:"Unix milliseconds"`
+	UpdatedAt  int64  `json:"updated_at" doc:"Unix milliseconds"`
+}

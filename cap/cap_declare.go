@@ -1,0 +1,118 @@
+package cap
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var declare = commands.Spec{
+	Name:    "cap.declare",
+	Summary: "Declare a Cap, or declare one's own anew.",
+	Effect:  commands.Write,
+	Action:  "cap:declare",
+	Errors:  []protocol.Code{protocol.AlreadyExists, protocol.PermissionDenied, protocol.LimitReached, protocol.RevisionConflict},
+	Example: `{"cap_id":"climate","cap_name":"Climate","skill_id":"heating","supported_scenes":["SMART_HOME"],"max_members":50}`,
+}
+
+// DeclareParams are the params of cap.declare.
+type DeclareParams struct {
+	ID    protocol.CapID   `json:"cap_id" doc:"unique in its space"`
+	Skill protocol.SkillID `json:"skill_id" doc:"the skill it belongs to"`
+	Info
+}
+
+// Target implements [commands.Targeter].
+func (p DeclareParams) Target() commands.Resource {
+	return commands.Resource{Type: "cap", ID: string(p.ID)}
+}
+
+// DeclareResult is the result of cap.declare.
+type DeclareResult struct {
+	ID       protocol.CapID `json:"cap_id"`
+	Revision uint64         `json:"revision"`
+}
+
+// Declare declares a Cap. Declared again for the same skill by somebody who
+// may change it, it is replaced; its groups and its status stay.
+func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclareParams) (DeclareResult, error) {
+	space := spaceOf(call.Principal)
+	if _, known := s.opts.Skills.SpeaksFor(call.Principal, space, p.Skill); known && !s.speaksFor(call.Principal, space, p.Skill) {
+		return DeclareResult{}, protocol.Errorf(protocol.PermissionDenied, "you do not speak for skill %q", p.Skill).With("skill_id", string(p.Skill))
+	}
+	if err := p.complete(p.ID); err != nil {
+		return DeclareResult{}, err
+	}
+	now := s.opts.Now().UnixMilli()
+	c := &Cap{ID: p.ID, Space: space, Skill: p.Skill, Owner: call.Principal.ID, Info: p.Info,
+		Status: Active, DeclaredAt: now, UpdatedAt: now}
+	_, revision, err := s.changeCap(ctx, c.key(), func(old *Cap, _ uint64) (*Cap, error) {
+		switch {
+		case old == nil:
+			return c, nil
+		case old.Skill != p.Skill || !owns(call.Principal, old):
+			return nil, protocol.Errorf(protocol.AlreadyExists, "Cap %q belongs to skill %q", p.ID, old.Skill).With("cap_id", string(p.ID))
+		case old.equal(&p.Info):
+			return old, nil
+		}
+		again := *old
+		again.Info, again.UpdatedAt = p.Info, now
+		return &again, s.roomFor(&again)
+	})
+	if err != nil {
+		return DeclareResult{}, err
+	}
+	return DeclareResult{p.ID, revision}, nil
+}
+
+// roomFor checks that no group has more members than its Cap would allow.
+func (s *Service) roomFor(c *Cap) error {
+	for _, id := range s.index.groupsOf(c.Space, c.ID) {
+		g, _, ok := s.opts.Groups.Get(groupKey(c.Space, c.ID, id))
+		if ok && len(g.Members) > c.MaxMembers {
+			return protocol.Errorf(protocol.LimitReached, "group %q has %d members already", id, len(g.Members)).
+				With("group_id", string(id)).With("limit", c.MaxMembers)
+		}
+	}
+	return nil
+}
+
+// changeCap replaces a Cap by what edit makes of it; nil stands for none. It
+// is tried again when somebody else changed it meanwhile.
+func (s *Service) changeCap(ctx context.Context, key string, edit func(old *Cap, revision uint64) (*Cap, error)) (*Cap, uint64, error) {
+	return change(ctx, s.opts.Caps, key, edit)
+}
+
+// change replaces a record by what edit makes of it, which may be the record
+// itself to leave it as it is.
+func change[T any](ctx context.Context, t Table[T], key string, edit func(old *T, revision uint64) (*T, error)) (value *T, revision uint64, err error) {
+	for range maxAttempts {
+		old, held, ok := t.Get(key)
+		if !ok {
+			old, held = nil, 0
+		}
+		value, err = edit(old, held)
+		if err != nil {
+			return nil, 0, err
+		}
+		if value == old {
+			return value, held, nil
+		}
+		if old == nil {
+			revision, err = t.Create(ctx, key, value)
+		} else {
+			revision, err = t.Update(ctx, key, value, held)
+		}
+		if !raced(err) {
+			return value, revision, err
+		}
+	}
+	return nil, 0, err
+}
+
+// raced reports whether a write failed because of somebody else's.
+func raced(err error) bool {
+	code := protocol.CodeOf(err)
+	return code == protocol.RevisionConflict || code == protocol.AlreadyExists || code == protocol.NotFound
+}

@@ -1,0 +1,28 @@
+package cap
+
+import "github.com/aibridge/aibridge/protocol"
+
+// MayUseChannel decides who gets through on the topics of a Cap: its owner, and
+// whoever is a member of one of its groups by the identity it connected with,
+// a skill or an agent that serves one. Nobody sends on the channel of an
+// inactive Cap. It is asked on the message path.
+func (s *Service) MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool {
+	space := spaceOf(who)
+	var skills []protocol.SkillID
+	switch who.Kind {
+	case protocol.KindSkill:
+		skills = []protocol.SkillID{protocol.SkillID(who.ID)}
+	case protocol.KindAgent:
+		skills = s.opts.Skills.ServedBy(space, protocol.AgentID(who.ID))
+	}
+	st := s.index.stands(space, id, who.ID, skills)
+	return st.member && (st.active || !send)
+}
+
+// SkillChanged is to be called when a skill got other agents or none: those
+// who were members by it may not be any more. It does not block.
+func (s *Service) SkillChanged(space protocol.SpaceID, skill protocol.SkillID) {
+	for _, id := range s.index.capsOf(space, skill) {
+		s.opts.MembershipLost(id)
+	}
+}

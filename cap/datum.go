@@ -1,0 +1,109 @@
+package cap
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A DataType says what kind of value is shared.
+type DataType string
+
+// The types of data. A binary value is a string in standard base64.
+const (
+	String  DataType = "string"
+	Number  DataType = "number"
+	Boolean DataType = "boolean"
+	Object  DataType = "object"
+	Array   DataType = "array"
+	Binary  DataType = "binary"
+)
+
+// A Datum is one value of a group, as stored. It is immutable.
+type Datum struct {
+	Space     protocol.SpaceID `json:"space_id"`
+	Cap       protocol.CapID   `json:"cap_id"`
+	Group     protocol.GroupID `json:"group_id"`
+	Key       protocol.DataKey `json:"data_key"`
+	Type      DataType         `json:"data_type"`
+	Value     json.RawMessage  `json:"data_value"`
+	UpdatedAt int64            `json:"updated_at"` // Unix milliseconds
+	UpdatedBy string           `json:"updated_by"` // sender of the request
+}
+
+func (d *Datum) key() string { return dataKey(d.Space, d.Cap, d.Group, d.Key) }
+
+// A dataRef names a value.
+type dataRef struct {
+	space protocol.SpaceID
+	cap   protocol.CapID
+	group protocol.GroupID
+	key   protocol.DataKey
+}
+
+func (d *Datum) ref() dataRef { return dataRef{d.Space, d.Cap, d.Group, d.Key} }
+
+func (r dataRef) tableKey() string { return dataKey(r.space, r.cap, r.group, r.key) }
+
+// maxValue is how long a value may be as JSON, in bytes. Larger things are
+// files.
+const maxValue = 64 << 10
+
+// check says what is wrong with a value of the type.
+func (t DataType) check(value json.RawMessage) error {
+	if len(value) > maxValue {
+		return protocol.Errorf(protocol.PayloadTooLarge, "data_value has %d bytes, %d are possible", len(value), maxValue).
+			With("param_name", "data_value").With("limit", maxValue)
+	}
+	found := typeOf(value)
+	if t == Binary && found == String {
+		var text string
+		if err := json.Unmarshal(value, &text); err != nil {
+			return protocol.InvalidParam("data_value", "must be a string")
+		}
+		if _, err := base64.StdEncoding.Strict().DecodeString(text); err != nil {
+			return protocol.InvalidParam("data_value", "is not standard base64: "+err.Error())
+		}
+		return nil
+	}
+	if found != t {
+		return protocol.InvalidParam("data_value", fmt.Sprintf("must be %s, as data_type says, is %s", t.article(), found.article()))
+	}
+	return nil
+}
+
+func (t DataType) article() string {
+	switch t {
+	case Object, Array:
+		return "an " + string(t)
+	case Binary:
+		return "a string in base64"
+	case "":
+		return "null"
+	}
+	return "a " + string(t)
+}
+
+// typeOf is the type of a JSON value, "" of null.
+func typeOf(value json.RawMessage) DataType {
+	value = bytes.TrimSpace(value)
+	if len(value) == 0 {
+		return ""
+	}
+	switch value[0] {
+	case '"':
+		return String
+	case '{':
+		return Object
+	case '[':
+		return Array
+	case 't', 'f':
+		return Boolean
+	case 'n':
+		return ""
+	}
+	return Number
+}

@@ -1,0 +1,120 @@
+package cap
+
+import (
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// What the events of a Cap tell.
+type (
+	capEvent struct {
+		Cap    protocol.CapID `json:"cap_id"`
+		Status Status         `json:"status,omitempty"`
+	}
+	memberEvent struct {
+		Cap   protocol.CapID   `json:"cap_id"`
+		Group protocol.GroupID `json:"group_id"`
+		Skill protocol.SkillID `json:"skill_id"`
+		Role  string           `json:"role"`
+	}
+	linkEvent struct {
+		Cap   protocol.CapID   `json:"cap_id"`
+		Group protocol.GroupID `json:"group_id"`
+		Link
+	}
+	dataEvent struct {
+		Cap       protocol.CapID   `json:"cap_id"`
+		Group     protocol.GroupID `json:"group_id"`
+		Key       protocol.DataKey `json:"data_key"`
+		Type      DataType         `json:"data_type"`
+		UpdatedBy string           `json:"updated_by"`
+	}
+)
+
+// capChanged follows the table of Caps.
+func (s *Service) capChanged(_ string, old, new *Cap) {
+	s.index.capChanged(old, new)
+	switch {
+	case new == nil && old != nil:
+		s.crier.event(old.ID, "cap.removed", capEvent{Cap: old.ID})
+		s.opts.MembershipLost(old.ID)
+	case old == nil:
+		s.crier.event(new.ID, "cap.declared", capEvent{new.ID, new.Status})
+	default:
+		s.crier.event(new.ID, "cap.updated", capEvent{new.ID, new.Status})
+	}
+}
+
+// groupChanged follows the table of groups and tells what is different.
+func (s *Service) groupChanged(_ string, old, new *Group) {
+	s.index.groupChanged(old, new)
+	before, after := old, new
+	if before == nil {
+		before = &Group{Space: new.Space, Cap: new.Cap, ID: new.ID}
+	}
+	if after == nil {
+		after = &Group{Space: old.Space, Cap: old.Cap, ID: old.ID}
+	}
+	lost := s.membersDiffer(before, after)
+	s.linksDiffer(before, after)
+	if lost {
+		s.opts.MembershipLost(before.Cap)
+	}
+}
+
+// membersDiffer reports whether somebody left.
+func (s *Service) membersDiffer(before, after *Group) (left bool) {
+	was, is := roles(before), roles(after)
+	for i := range before.Members {
+		if m := &before.Members[i]; is[m.Skill] == "" {
+			s.crier.event(before.Cap, "group.member.removed", memberEvent{before.Cap, before.ID, m.Skill, m.Role})
+			left = true
+		}
+	}
+	for i := range after.Members {
+		if m := &after.Members[i]; was[m.Skill] == "" {
+			s.crier.event(after.Cap, "group.member.added", memberEvent{after.Cap, after.ID, m.Skill, m.Role})
+		}
+	}
+	return left
+}
+
+func roles(g *Group) map[protocol.SkillID]string {
+	m := make(map[protocol.SkillID]string, len(g.Members))
+	for i := range g.Members {
+		m[g.Members[i].Skill] = g.Members[i].Role
+	}
+	return m
+}
+
+func (s *Service) linksDiffer(before, after *Group) {
+	was, is := links(before), links(after)
+	for _, l := range before.Links {
+		if !is[l] {
+			s.crier.event(before.Cap, "group.link.removed", linkEvent{before.Cap, before.ID, l})
+		}
+	}
+	for _, l := range after.Links {
+		if !was[l] {
+			s.crier.event(after.Cap, "group.link.added", linkEvent{after.Cap, after.ID, l})
+		}
+	}
+}
+
+func links(g *Group) map[Link]bool {
+	m := make(map[Link]bool, len(g.Links))
+	for _, l := range g.Links {
+		m[l] = true
+	}
+	return m
+}
+
+// dataChanged follows the table of data.
+func (s *Service) dataChanged(_ string, old, new *Datum) {
+	s.index.dataChanged(old, new)
+	d, name := new, "group.data.set"
+	if d == nil {
+		d, name = old, "group.data.removed"
+	}
+	s.crier.value(d.ref())
+	s.crier.event(d.Cap, name, dataEvent{d.Cap, d.Group, d.Key, d.Type, d.UpdatedBy})
+}

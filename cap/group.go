@@ -1,0 +1,87 @@
+package cap
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// What a group may hold, so that it fits into one record.
+const (
+	maxLinks = 2000
+	maxKeys  = 512
+)
+
+// A Group is the members of a group and their links, as stored. It is
+// immutable. Its data are records of their own, so that a value is set by
+// writing one.
+type Group struct {
+	Space   protocol.SpaceID `json:"space_id"`
+	Cap     protocol.CapID   `json:"cap_id"`
+	ID      protocol.GroupID `json:"group_id"`
+	Members []Member         `json:"members"` // in the order in which they joined
+	Links   []Link           `json:"links,omitempty"`
+	BornAt  int64            `json:"born_at"` // Unix milliseconds
+}
+
+// A Member is a skill in a group.
+type Member struct {
+	Skill    protocol.SkillID `json:"skill_id"`
+	Role     string           `json:"role"`
+	JoinedAt int64            `json:"joined_at" doc:"Unix milliseconds"`
+}
+
+// A Link leads from one member to another. Between two members there is at
+// most one in each direction.
+type Link struct {
+	Source protocol.SkillID `json:"source_skill_id"`
+	Target protocol.SkillID `json:"target_skill_id"`
+	Type   string           `json:"link_type"`
+}
+
+func (g *Group) key() string { return groupKey(g.Space, g.Cap, g.ID) }
+
+// member is where a skill is among the members, -1 if it is none.
+func (g *Group) member(skill protocol.SkillID) int {
+	return slices.IndexFunc(g.Members, func(m Member) bool { return m.Skill == skill })
+}
+
+// link is where a link is among the links, -1 if it is not there.
+func (g *Group) link(source, target protocol.SkillID) int {
+	return slices.IndexFunc(g.Links, func(l Link) bool { return l.Source == source && l.Target == target })
+}
+
+// clone is a copy whose lists may be changed.
+func (g *Group) clone() *Group {
+	c := *g
+	c.Members, c.Links = slices.Clone(g.Members), slices.Clone(g.Links)
+	return &c
+}
+
+// findGroup looks up a group of a Cap.
+func (s *Service) findGroup(c *Cap, id protocol.GroupID) (*Group, uint64, error) {
+	g, revision, ok := s.opts.Groups.Get(groupKey(c.Space, c.ID, id))
+	if !ok {
+		return nil, 0, noGroup(c, id)
+	}
+	return g, revision, nil
+}
+
+// changeGroup replaces a group that is there by what edit makes of it.
+func (s *Service) changeGroup(ctx context.Context, call *commands.Call, id protocol.CapID, group protocol.GroupID, edit func(*Cap, *Group) (*Group, error)) (revision uint64, err error) {
+	s.lives.RLock()
+	defer s.lives.RUnlock()
+	c, err := s.findActive(call, id)
+	if err != nil {
+		return 0, err
+	}
+	_, revision, err = change(ctx, s.opts.Groups, groupKey(c.Space, c.ID, group), func(old *Group, _ uint64) (*Group, error) {
+		if old == nil {
+			return nil, noGroup(c, group)
+		}
+		return edit(c, old)
+	})
+	return revision, err
+}

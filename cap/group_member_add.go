@@ -1,0 +1,77 @@
+package cap
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var memberAdd = commands.Spec{
+	Name:    "group.member.add",
+	Summary: "Add a skill to a group; the first member makes the group.",
+	Effect:  commands.Write,
+	Action:  "group:member.add",
+	Errors: []protocol.Code{
+		protocol.NotFound, protocol.AlreadyExists, protocol.PermissionDenied,
+		protocol.LimitReached, protocol.InvalidState, protocol.RevisionConflict,
+	},
+	Example: `{"group_id":"upstairs","skill_id":"bedroom-sensor","role":"sensor","cap_id":"climate"}`,
+}
+
+// MemberAddParams are the params of group.member.add.
+type MemberAddParams struct {
+	Group protocol.GroupID `json:"group_id" doc:"the group"`
+	Skill protocol.SkillID `json:"skill_id" doc:"the skill that joins"`
+	Role  string           `json:"role" len:"1-32" doc:"what it is in the group"`
+	Cap   protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
+}
+
+// Target implements [commands.Targeter].
+func (p MemberAddParams) Target() commands.Resource {
+	return commands.Resource{Type: "group", ID: string(p.Cap) + "/" + string(p.Group)}
+}
+
+// MemberResult is the result of group.member.add and group.member.remove.
+type MemberResult struct {
+	Group    protocol.GroupID `json:"group_id"`
+	Skill    protocol.SkillID `json:"skill_id"`
+	Role     string           `json:"role"`
+	Cap      protocol.CapID   `json:"cap_id"`
+	Revision uint64           `json:"revision" doc:"of the group; 0 when it ended"`
+}
+
+// AddMember adds a member. Who owns the Cap decides who is in its groups. The
+// skill need not be registered yet: until it is, it is offline.
+func (s *Service) AddMember(ctx context.Context, call *commands.Call, p MemberAddParams) (MemberResult, error) {
+	s.lives.RLock()
+	defer s.lives.RUnlock()
+	c, err := s.findActive(call, p.Cap)
+	if err != nil {
+		return MemberResult{}, err
+	}
+	if !owns(call.Principal, c) {
+		return MemberResult{}, notYours(c)
+	}
+	now := s.opts.Now().UnixMilli()
+	_, revision, err := change(ctx, s.opts.Groups, groupKey(c.Space, c.ID, p.Group), func(old *Group, _ uint64) (*Group, error) {
+		g := &Group{Space: c.Space, Cap: c.ID, ID: p.Group, BornAt: now}
+		if old != nil {
+			g = old.clone()
+		}
+		if g.member(p.Skill) >= 0 {
+			return nil, protocol.Errorf(protocol.AlreadyExists, "skill %q is a member of group %q already", p.Skill, p.Group).
+				With("group_id", string(p.Group)).With("skill_id", string(p.Skill))
+		}
+		if len(g.Members) >= c.MaxMembers {
+			return nil, protocol.Errorf(protocol.LimitReached, "group %q has %d members already", p.Group, len(g.Members)).
+				With("group_id", string(p.Group)).With("limit", c.MaxMembers)
+		}
+		g.Members = append(g.Members, Member{Skill: p.Skill, Role: p.Role, JoinedAt: now})
+		return g, nil
+	})
+	if err != nil {
+		return MemberResult{}, err
+	}
+	return MemberResult{p.Group, p.Skill, p.Role, p.Cap, revision}, nil
+}

@@ -1,0 +1,208 @@
+package cap
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestAGroupIsBornWithItsFirstMemberAndEndsWithItsLast(t *testing.T) {
+	w := newWorld(t)
+	w.must(alice, "cap.declare", `{"cap_id":"climate","cap_name":"Climate","skill_id":"heating"}`)
+	const at = `"group_id":"up","cap_id":"climate"`
+	w.refused(protocol.NotFound, alice, "group.query", `{`+at+`}`)
+	w.must(alice, "group.member.add", `{"skill_id":"sensor","role":"sensor",`+at+`}`)
+	w.must(alice, "group.data.set", `{"data_key":"k","data_value":"v","data_type":"string",`+at+`}`)
+	eventually(t, "the value is retained", func() bool { return w.kept("aibridge/cap/climate/data/up/k") != "" })
+	if got := w.must(alice, "group.member.remove", `{"skill_id":"sensor",`+at+`}`); got["revision"] != 0.0 || got["role"] != "sensor" {
+		t.Errorf("got %v", got)
+	}
+	w.refused(protocol.NotFound, alice, "group.query", `{`+at+`}`)
+	w.refused(protocol.NotFound, alice, "group.data.get", `{"data_key":"k",`+at+`}`)
+	eventually(t, "the value is withdrawn", func() bool { return w.kept("aibridge/cap/climate/data/up/k") == "" })
+	for _, e := range []string{"group.member.added", "group.data.set", "group.data.removed", "group.member.removed"} {
+		eventually(t, e, func() bool { return w.told("climate/event " + e) })
+	}
+	if len(w.lost) != 1 || w.batches != 1 {
+		t.Errorf("lost %v, %d batches", w.lost, w.batches)
+	}
+}
+
+func TestMembersAreCountedAndUnique(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	const add = `{"group_id":"up","skill_id":%q,"role":"r","cap_id":"climate"}`
+	w.refused(protocol.AlreadyExists, alice, "group.member.add", fmt.Sprintf(add, "lamp"))
+	w.must(alice, "group.member.add", fmt.Sprintf(add, "third"))
+	if err := w.refused(protocol.LimitReached, alice, "group.member.add", fmt.Sprintf(add, "fourth")); err.Details["limit"] != 3 {
+		t.Errorf("details %v", err.Details)
+	}
+	w.refused(protocol.NotFound, alice, "group.member.remove", `{"group_id":"up","skill_id":"nobody","cap_id":"climate"}`)
+	w.refused(protocol.NotFound, alice, "group.member.remove", `{"group_id":"down","skill_id":"lamp","cap_id":"climate"}`)
+	w.refused(protocol.InvalidParameter, alice, "group.member.add", fmt.Sprintf(add, "a/../b"))
+	w.refused(protocol.NotFound, alice, "group.member.add", `{"group_id":"up","skill_id":"x","role":"r","cap_id":"none"}`)
+}
+
+func TestManyJoinAtOnceAndNobodyIsLost(t *testing.T) {
+	w := newWorld(t)
+	w.must(alice, "cap.declare", `{"cap_id":"climate","cap_name":"Climate","skill_id":"heating","max_members":20}`)
+	var all sync.WaitGroup
+	call := &commands.Call{Principal: alice}
+	for i := range 8 {
+		all.Go(func() {
+			if _, err := w.AddMember(context.Background(), call, MemberAddParams{Group: "up", Skill: protocol.SkillID(fmt.Sprint(i)), Role: "r", Cap: "climate"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := len(w.must(alice, "group.query", `{"group_id":"up","cap_id":"climate"}`)["members"].([]any)); n != 8 {
+		t.Errorf("%d members", n)
+	}
+}
+
+func TestLinksJoinMembersAndGoWithThem(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	const link = `{"group_id":"up","source_skill_id":%q,"target_skill_id":%q,"link_type":"data","cap_id":"climate"}`
+	links := func() string {
+		result, err := w.ask(alice, "group.query", `{"group_id":"up","cap_id":"climate"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g GroupQueryResult
+		if err := json.Unmarshal(result, &g); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, l := range g.Links {
+			all = append(all, fmt.Sprintf("%s>%s", l.Source, l.Target))
+		}
+		return strings.Join(all, " ")
+	}
+	w.must(alice, "group.member.add", `{"group_id":"up","skill_id":"third","role":"r","cap_id":"climate"}`)
+	w.must(alice, "group.link.add", fmt.Sprintf(link, "sensor", "lamp"))
+	if got := links(); got != "sensor>lamp lamp>sensor" {
+		t.Errorf("a bidirectional Cap has %s", got)
+	}
+	w.refused(protocol.AlreadyExists, alice, "group.link.add", fmt.Sprintf(link, "lamp", "sensor"))
+	w.refused(protocol.NotFound, alice, "group.link.add", fmt.Sprintf(link, "lamp", "stranger"))
+	w.refused(protocol.InvalidParameter, alice, "group.link.add", fmt.Sprintf(link, "lamp", "lamp"))
+	w.must(bob, "group.link.add", fmt.Sprintf(link, "lamp", "third")) // bob speaks for the lamp
+	w.must(alice, "group.link.add", fmt.Sprintf(link, "third", "sensor"))
+	const unlink = `{"group_id":"up","source_skill_id":"sensor","target_skill_id":"lamp","cap_id":"climate"}`
+	if got := w.must(alice, "group.link.remove", unlink); got["link_type"] != "data" {
+		t.Errorf("got %v", got)
+	}
+	w.refused(protocol.NotFound, alice, "group.link.remove", unlink)
+	w.must(alice, "group.member.remove", `{"group_id":"up","skill_id":"third","cap_id":"climate"}`)
+	if got := links(); got != "" {
+		t.Errorf("left: %s", got)
+	}
+	w.must(alice, "cap.update", `{"cap_id":"climate","cap_info":{"link_type":"one_way"}}`)
+	w.must(alice, "group.link.add", fmt.Sprintf(link, "sensor", "lamp"))
+	if got := links(); got != "sensor>lamp" {
+		t.Errorf("a one-way Cap has %s", got)
+	}
+	eventually(t, "links are told", func() bool {
+		return w.told("climate/event group.link.added") && w.told("climate/event group.link.removed")
+	})
+}
+
+func TestDataIsWhatItsTypeSays(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	const set = `{"group_id":"up","data_key":"k","data_value":%s,"data_type":%q,"cap_id":"climate"}`
+	for _, good := range [][2]string{
+		{`"a"`, "string"}, {`21.5`, "number"}, {`-1e9`, "number"}, {`true`, "boolean"}, {`{"a":[1]}`, "object"},
+		{`[]`, "array"}, {`"AAEC/w=="`, "binary"}, {`""`, "binary"},
+	} {
+		got := w.must(alice, "group.data.set", fmt.Sprintf(set, good[0], good[1]))
+		again := w.must(alice, "group.data.get", `{"group_id":"up","data_key":"k","cap_id":"climate"}`)
+		if fmt.Sprint(got["data_value"]) != fmt.Sprint(again["data_value"]) || again["revision"] != got["revision"] || again["updated_by"] != "alice" {
+			t.Errorf("set %v, got %v", got, again)
+		}
+	}
+	for _, bad := range [][2]string{
+		{`"1"`, "number"}, {`1`, "string"}, {`1`, "boolean"}, {`[]`, "object"}, {`{}`, "array"}, {`"not base64!"`, "binary"},
+		{`"AAEC/w"`, "binary"}, {`12`, "binary"}, {`1`, "integer"}, {`null`, "object"},
+	} {
+		w.refused(protocol.InvalidParameter, alice, "group.data.set", fmt.Sprintf(set, bad[0], bad[1]))
+	}
+	w.refused(protocol.PayloadTooLarge, alice, "group.data.set", fmt.Sprintf(set, `"`+strings.Repeat("x", maxValue)+`"`, "string"))
+	w.refused(protocol.InvalidParameter, alice, "group.data.set", `{"group_id":"up","data_key":"a/b","data_value":1,"data_type":"number","cap_id":"climate"}`)
+	w.refused(protocol.NotFound, alice, "group.data.get", `{"group_id":"up","data_key":"none","cap_id":"climate"}`)
+	w.refused(protocol.PermissionDenied, carolAt(protocol.DefaultSpace), "group.data.get", `{"group_id":"up","data_key":"k","cap_id":"climate"}`)
+}
+
+func carolAt(space protocol.SpaceID) *protocol.Principal {
+	c := *carol
+	c.Space = space
+	return &c
+}
+
+func TestOfTwoWritersWithOneRevisionOneWins(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	const set = `{"group_id":"up","data_key":"k","data_value":%d,"data_type":"number","cap_id":"climate","revision":%v}`
+	first := w.must(sensor, "group.data.set", fmt.Sprintf(set, 1, 0))["revision"]
+	w.refused(protocol.RevisionConflict, alice, "group.data.set", fmt.Sprintf(set, 2, 0))
+	w.must(sensor, "group.data.set", fmt.Sprintf(set, 2, first))
+	w.refused(protocol.RevisionConflict, alice, "group.data.set", fmt.Sprintf(set, 3, first))
+
+	held := w.must(alice, "group.data.get", `{"group_id":"up","data_key":"k","cap_id":"climate"}`)["revision"]
+	w.data.writing = func() { // somebody is faster, after the look and before the write
+		if _, err := w.data.Put(t.Context(), "default/climate/up/k", &Datum{Space: "default", Cap: "climate", Group: "up", Key: "k", Type: Number, Value: []byte("9")}); err != nil {
+			t.Error(err)
+		}
+	}
+	w.refused(protocol.RevisionConflict, alice, "group.data.set", fmt.Sprintf(set, 4, held))
+	if got := w.must(alice, "group.data.get", `{"group_id":"up","data_key":"k","cap_id":"climate"}`); got["data_value"] != 9.0 {
+		t.Errorf("the slower one won: %v", got)
+	}
+}
+
+func TestTheLastValueIsRetainedOnItsTopic(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	for i := range 20 {
+		w.must(sensor, "group.data.set", fmt.Sprintf(`{"group_id":"up","data_key":"k","data_value":%d,"data_type":"number","cap_id":"climate"}`, i))
+	}
+	eventually(t, "the last value", func() bool {
+		var v DataGetResult
+		return json.Unmarshal([]byte(w.kept("aibridge/cap/climate/data/up/k")), &v) == nil && string(v.Value) == "19" && v.UpdatedBy == "sensor"
+	})
+}
+
+func TestTheChannelIsForMembers(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	for who, want := range map[*protocol.Principal]bool{
+		alice: true, sensor: true, hub: true, // hub serves the lamp
+		bob: false, carol: false,
+		{Kind: protocol.KindOperator, ID: "sensor", Space: protocol.DefaultSpace}: false,
+		{Kind: protocol.KindSkill, ID: "sensor", Space: "lab"}:                    false,
+		{Kind: protocol.KindSkill, ID: "heating", Space: protocol.DefaultSpace}:   true,
+	} {
+		if got := w.MayUseChannel(who, "climate", true); got != want {
+			t.Errorf("%s %s of %s: %v", who.Kind, who.ID, who.Space, got)
+		}
+	}
+	if w.MayUseChannel(sensor, "none", true) {
+		t.Error("a Cap that is not there has a channel")
+	}
+	w.must(sensor, "group.member.remove", `{"group_id":"up","skill_id":"sensor","cap_id":"climate"}`)
+	if w.MayUseChannel(sensor, "climate", false) || len(w.lost) != 1 {
+		t.Errorf("who left still listens; lost %v", w.lost)
+	}
+	w.SkillChanged(protocol.DefaultSpace, "lamp")
+	if len(w.lost) != 2 {
+		t.Errorf("lost %v", w.lost)
+	}
+}

@@ -1,0 +1,172 @@
+package cap
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An index knows what belongs to a Cap. It follows the tables.
+type index struct {
+	mu   sync.RWMutex
+	caps map[string]*channel // by table key of the Cap
+}
+
+// A channel is what belongs to one Cap.
+type channel struct {
+	active  bool
+	owner   string
+	skill   protocol.SkillID
+	groups  map[protocol.GroupID]bool
+	members map[protocol.SkillID]int // the number of groups a skill is in
+	data    map[protocol.GroupID]map[protocol.DataKey]bool
+}
+
+func newIndex() *index { return &index{caps: make(map[string]*channel)} }
+
+// channel finds what belongs to a Cap and makes room for it if need be: groups
+// may be loaded before their Cap.
+func (x *index) channel(space protocol.SpaceID, id protocol.CapID) *channel {
+	key := capKey(space, id)
+	c := x.caps[key]
+	if c == nil {
+		c = &channel{
+			groups:  make(map[protocol.GroupID]bool),
+			members: make(map[protocol.SkillID]int),
+			data:    make(map[protocol.GroupID]map[protocol.DataKey]bool),
+		}
+		x.caps[key] = c
+	}
+	return c
+}
+
+// tidy forgets a Cap of which nothing is left.
+func (x *index) tidy(space protocol.SpaceID, id protocol.CapID) {
+	if c := x.caps[capKey(space, id)]; c != nil && c.owner == "" && len(c.groups) == 0 && len(c.data) == 0 {
+		delete(x.caps, capKey(space, id))
+	}
+}
+
+func (x *index) capChanged(old, new *Cap) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if new != nil {
+		c := x.channel(new.Space, new.ID)
+		c.active, c.owner, c.skill = new.Status == Active, new.Owner, new.Skill
+	} else if old != nil {
+		c := x.channel(old.Space, old.ID)
+		c.active, c.owner, c.skill = false, "", ""
+		x.tidy(old.Space, old.ID)
+	}
+}
+
+func (x *index) groupChanged(old, new *Group) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if new != nil {
+		c := x.channel(new.Space, new.Cap)
+		c.groups[new.ID] = true
+		for i := range new.Members {
+			c.members[new.Members[i].Skill]++
+		}
+	}
+	if old != nil {
+		c := x.channel(old.Space, old.Cap)
+		if new == nil {
+			delete(c.groups, old.ID)
+		}
+		for i := range old.Members {
+			if skill := old.Members[i].Skill; c.members[skill] > 1 {
+				c.members[skill]--
+			} else {
+				delete(c.members, skill)
+			}
+		}
+		x.tidy(old.Space, old.Cap)
+	}
+}
+
+func (x *index) dataChanged(old, new *Datum) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if new != nil {
+		c := x.channel(new.Space, new.Cap)
+		if c.data[new.Group] == nil {
+			c.data[new.Group] = make(map[protocol.DataKey]bool)
+		}
+		c.data[new.Group][new.Key] = true
+	} else if old != nil {
+		c := x.channel(old.Space, old.Cap)
+		if delete(c.data[old.Group], old.Key); len(c.data[old.Group]) == 0 {
+			delete(c.data, old.Group)
+		}
+		x.tidy(old.Space, old.Cap)
+	}
+}
+
+// groupsOf lists the groups of a Cap by id.
+func (x *index) groupsOf(space protocol.SpaceID, id protocol.CapID) []protocol.GroupID {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if c := x.caps[capKey(space, id)]; c != nil {
+		return slices.Sorted(maps.Keys(c.groups))
+	}
+	return nil
+}
+
+// dataOf lists the names of a group's values.
+func (x *index) dataOf(space protocol.SpaceID, id protocol.CapID, group protocol.GroupID) []protocol.DataKey {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if c := x.caps[capKey(space, id)]; c != nil {
+		return slices.Sorted(maps.Keys(c.data[group]))
+	}
+	return nil
+}
+
+func (x *index) dataCount(space protocol.SpaceID, id protocol.CapID, group protocol.GroupID) int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if c := x.caps[capKey(space, id)]; c != nil {
+		return len(c.data[group])
+	}
+	return 0
+}
+
+// A standing is what somebody is to a Cap.
+type standing struct{ there, active, member bool }
+
+// stands finds out whether one of some skills is a member of any group of the
+// Cap, or the skill the Cap belongs to, or the owner is who asks.
+func (x *index) stands(space protocol.SpaceID, id protocol.CapID, who string, skills []protocol.SkillID) standing {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	c := x.caps[capKey(space, id)]
+	if c == nil || c.owner == "" {
+		return standing{}
+	}
+	st := standing{there: true, active: c.active, member: who == c.owner}
+	for _, skill := range skills {
+		st.member = st.member || skill == c.skill || c.members[skill] > 0
+	}
+	return st
+}
+
+// capsOf lists the Caps that a skill owns or has joined.
+func (x *index) capsOf(space protocol.SpaceID, skill protocol.SkillID) []protocol.CapID {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var list []protocol.CapID
+	for key, c := range x.caps {
+		if c.skill != skill && c.members[skill] == 0 {
+			continue
+		}
+		if id, ok := strings.CutPrefix(key, string(space)+"/"); ok {
+			list = append(list, protocol.CapID(id))
+		}
+	}
+	return list
+}

@@ -1,0 +1,34 @@
+package cap
+
+import (
+	"strings"
+	"unicode"
+)
+
+// areaPath makes a path one inside a Cap's own area: an absolute one is taken
+// relative to it. What cannot be inside is refused with a reason. Such paths
+// are names; whoever opens files by them does so below an os.Root.
+func areaPath(path string) (inside, reason string) {
+	for _, c := range path {
+		if c == '\\' || c == ':' || unicode.IsControl(c) {
+			return "", "may not contain backslashes, colons or control characters"
+		}
+	}
+	var parts []string
+	for part := range strings.SplitSeq(path, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			return "", "may not lead out of the Cap's own area"
+		default:
+			if strings.TrimRight(part, ". ") != part {
+				return "", "may not have names that end in a dot or a space"
+			}
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return "", "names nothing inside the Cap's own area"
+	}
+	return strings.Join(parts, "/"), ""
+}

@@ -1,0 +1,101 @@
+package cap
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Options configure a [Service]. The tables, RemoveAll, Publish and Skills are
+// needed; other zero fields mean the defaults.
+type Options struct {
+	Caps   Table[Cap]
+	Groups Table[Group]
+	Data   Table[Datum]
+	// RemoveAll removes up to 1000 records or none: 3003 if one has changed,
+	// 3001 if one is gone.
+	RemoveAll func(ctx context.Context, list []Removal) error
+	Publish   func(Message) error
+	Skills    Skills
+	// MembershipLost is told when somebody may have lost access to the
+	// channel of a Cap. It must not block.
+	MembershipLost func(protocol.CapID)
+
+	Topics   protocol.Topics
+	BridgeID string // sender_id of events, default "aibridge"
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+func (o *Options) setDefaults() {
+	if o.Topics.Root() == "" {
+		o.Topics = protocol.NewTopics("")
+	}
+	if o.BridgeID == "" {
+		o.BridgeID = "aibridge"
+	}
+	if o.MembershipLost == nil {
+		o.MembershipLost = func(protocol.CapID) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// A Service keeps Caps and their groups. Its methods may be called at the same
+// time by many goroutines.
+type Service struct {
+	opts  Options
+	index *index
+	crier *crier
+
+	// lives keeps a group from ending while its data is set: data of a group
+	// is set under a read lock, a group ends under the write lock.
+	lives sync.RWMutex
+}
+
+// New makes a service. It follows its tables from then on, so it comes before
+// they are loaded; [Service.Run] comes after.
+func New(o Options) *Service {
+	o.setDefaults()
+	s := &Service{opts: o, index: newIndex(), crier: newCrier()}
+	o.Caps.OnChange(s.capChanged)
+	o.Groups.OnChange(s.groupChanged)
+	o.Data.OnChange(s.dataChanged)
+	return s
+}
+
+// Run publishes the last value of all data, and then what changes, until ctx
+// ends. Changes before Run are not told to anybody.
+func (s *Service) Run(ctx context.Context) error {
+	s.crier.begin()
+	for _, d := range s.opts.Data.All() {
+		s.crier.value(d.ref())
+	}
+	s.cry(ctx)
+	return nil
+}
+
+// Commands are the commands of the package.
+func (s *Service) Commands() []commands.Command {
+	return []commands.Command{
+		commands.New(declare, s.Declare),
+		commands.New(update, s.Update),
+		commands.New(query, s.Query),
+		commands.New(remove, s.Remove),
+		commands.New(memberAdd, s.AddMember),
+		commands.New(memberRemove, s.RemoveMember),
+		commands.New(linkAdd, s.AddLink),
+		commands.New(linkRemove, s.RemoveLink),
+		commands.New(dataSet, s.SetData),
+		commands.New(dataGet, s.GetData),
+		commands.New(groupQuery, s.QueryGroup),
+	}
+}
