@@ -107,6 +107,7 @@ func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte)
 // of which it returns the sequence. Either part is one record, whatever its
 // size, and so is stored whole or not at all; the entry only when the values
 // are. After an error the same write may be repeated, and is not stored twice.
+// Each message of a record, up to 1 MiB, takes [Options.WriteTimeout] at most.
 func (j *Journal) Write(ctx context.Context, keyed []KeyedValue, entry []byte) (seq uint64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -115,8 +116,6 @@ func (j *Journal) Write(ctx context.Context, keyed []KeyedValue, entry []byte) (
 	}
 	began := time.Now()
 	defer func() { j.store.metrics.wrote("journal", began, err) }()
-	ctx, cancel := context.WithTimeout(ctx, j.store.options.WriteTimeout)
-	defer cancel()
 	if len(keyed) > 0 {
 		if err := j.values.write(ctx, keyed); err != nil {
 			return 0, err

@@ -163,7 +163,8 @@ func TestAWriteWhoseAcknowledgementWasLostIsStoredOnce(t *testing.T) {
 		values, entries := j.values.last, j.entries.last
 		seq := write(t, j, entry, set("k", "v"))
 		j.values.last, j.values.doubt = values, appendChange(nil, set("k", "v"))
-		j.entries.last, j.entries.doubt = entries, []byte(entry)
+		j.entries.doubt, j.entries.sent = []byte(entry), int(j.entries.last-entries)-1
+		j.entries.last--
 		if again := write(t, j, entry, set("k", "v")); again != seq {
 			t.Errorf("%d became %d", seq, again)
 		}
@@ -179,7 +180,7 @@ func TestAWriteWhoseAcknowledgementWasLostIsStoredOnce(t *testing.T) {
 	}
 }
 
-func TestARecordThatWasNotStoredToItsEndIsWrittenAnew(t *testing.T) {
+func TestARecordThatWasNotStoredToItsEndIsPassedOver(t *testing.T) {
 	j := journal(t, embedded(t, t.TempDir()))
 	loaded(t, j)
 	write(t, j, "before")
@@ -192,11 +193,53 @@ func TestARecordThatWasNotStoredToItsEndIsWrittenAnew(t *testing.T) {
 	if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"before"}) {
 		t.Errorf("%d entries: %.60q", len(got.entries), got.entries)
 	}
-	j.entries.last, j.entries.doubt = j.entries.last-1, body // one of the two not acknowledged
 	write(t, j, string(body))
 	write(t, j, "after")
 	if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"before", string(body), "after"}) {
 		t.Errorf("%d entries: %.60q", len(got.entries), got.entries)
+	}
+}
+
+func TestAnAppendGoesOnWhereItFailed(t *testing.T) {
+	for _, acknowledged := range []int{1, 2} { // of two messages stored
+		j := journal(t, embedded(t, t.TempDir()))
+		loaded(t, j)
+		write(t, j, "before")
+		l := &j.entries
+		body := []byte(strings.Repeat("large", maxMessage/2))
+		for i := range 2 {
+			if err := l.publish(t.Context(), l.part(body, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.last, l.doubt, l.sent = uint64(1+acknowledged), body, acknowledged
+		if seq := write(t, j, string(body)); seq != 2 || l.last != 4 {
+			t.Errorf("stored from %d to %d, want 2 to 4", seq, l.last)
+		}
+		if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"before", string(body)}) {
+			t.Errorf("%d entries: %.60q", len(got.entries), got.entries)
+		}
+	}
+}
+
+func TestAfterAFailureAnotherRecordMayFollow(t *testing.T) {
+	for _, stored := range []int{0, 1, 2} {
+		j := journal(t, embedded(t, t.TempDir()))
+		loaded(t, j)
+		write(t, j, "before")
+		l := &j.entries
+		body := []byte(strings.Repeat("large", maxMessage/2))
+		for i := range stored {
+			if err := l.publish(t.Context(), l.part(body, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.last, l.doubt = uint64(1+max(stored-1, 0)), body
+		l.sent = int(l.last) - 1
+		write(t, j, "other")
+		if got := loaded(t, j); !reflect.DeepEqual(got.entries, []string{"before", "other"}) {
+			t.Errorf("%d stored: entries: %.60q", stored, got.entries)
+		}
 	}
 }
 
@@ -464,8 +507,8 @@ func (m *journalModel) Repeat(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.journal.values.last, m.journal.values.doubt = values, appendChange(nil, changes[0])
-	m.journal.entries.last, m.journal.entries.doubt = entries, entry
+	m.journal.values.last, m.journal.values.doubt, m.journal.values.sent = values, appendChange(nil, changes[0]), 0
+	m.journal.entries.last, m.journal.entries.doubt, m.journal.entries.sent = entries, entry, 0
 	seq, err := m.journal.Write(context.Background(), changes, entry)
 	if err != nil || seq != first {
 		t.Fatalf("again = %d, %v, want %d", seq, err, first)

@@ -30,6 +30,7 @@ type recordLog struct {
 
 	last  uint64 // sequence of the last message in the stream, as far as known
 	doubt []byte // a record whose append failed, and which may be stored all the same
+	sent  int    // how many of its messages were acknowledged
 
 	scratch []byte
 }
@@ -69,22 +70,18 @@ func newRecordLog(s *Store, stream, subject string) recordLog {
 }
 
 // append stores a record and returns the sequence of its first message. After
-// an error the same record may be appended again.
+// an error the same record may be appended again; it goes on where it failed.
 func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err error) {
-	parts := max(1, (len(body)+l.room-1)/l.room)
+	sent := 0
 	if l.doubt != nil {
-		stored, err := l.settle(ctx, body, l.part(body, parts-1))
-		if err != nil {
+		if sent, err = l.settle(ctx, body); err != nil {
 			return 0, err
 		}
-		if stored {
-			return l.last - uint64(parts) + 1, nil
-		}
 	}
-	first = l.last + 1
-	for i := range parts {
-		if err := l.publish(ctx, l.part(body, i)); err != nil {
-			l.doubt = bytes.Clone(body)
+	first = l.last + 1 - uint64(sent)
+	for parts := max(1, (len(body)+l.room-1)/l.room); sent < parts; sent++ {
+		if err := l.publish(ctx, l.part(body, sent)); err != nil {
+			l.doubt, l.sent = bytes.Clone(body), sent
 			return 0, err
 		}
 	}
@@ -111,6 +108,8 @@ func (l *recordLog) part(body []byte, i int) []byte {
 
 // publish stores one message after the last one.
 func (l *recordLog) publish(ctx context.Context, part []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
+	defer cancel()
 	ack, err := l.store.store(ctx, l.link, &nats.Msg{
 		Subject: l.subject,
 		Header:  nats.Header{jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(l.last, 10)}},
@@ -126,14 +125,17 @@ func (l *recordLog) publish(ctx context.Context, part []byte) error {
 	return nil
 }
 
-// settle finds out what became of the append in doubt, and whether it was of
-// this record, whose last message is final, and all of it is stored.
-func (l *recordLog) settle(ctx context.Context, body, final []byte) (stored bool, err error) {
+// settle finds out what became of the append in doubt. It returns how many
+// messages of this record are stored, which is none unless it is the same.
+func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err error) {
 	info, err := inspect(ctx, l.link, l.stream)
 	if err != nil {
-		return false, unavailable(err)
+		return 0, unavailable(err)
 	}
 	at := info.State.LastSeq
+	if at == l.last {
+		sent = l.sent
+	}
 	if at < l.last {
 		l.store.log.Error("acknowledged messages are lost: was NATS restored, or is it not synced to disk?",
 			"stream", l.stream, "last", l.last, "found", at)
@@ -141,15 +143,21 @@ func (l *recordLog) settle(ctx context.Context, body, final []byte) (stored bool
 	if at > l.last {
 		m, err := lastMessage(ctx, l.link, l.stream, l.subject)
 		if err != nil {
-			return false, unavailable(err)
+			return 0, unavailable(err)
 		}
 		if m == nil || len(m.Data) < partHead || !bytes.Equal(m.Data[1:partHead], l.writer) {
-			return false, protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", l.stream)
+			return 0, protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", l.stream)
 		}
-		at, stored = m.Sequence, bytes.Equal(m.Data, final) && bytes.Equal(body, l.doubt)
+		at = m.Sequence
+		if at == l.last+1 && bytes.Equal(m.Data, l.part(l.doubt, l.sent)) {
+			sent = l.sent + 1
+		}
+	}
+	if !bytes.Equal(body, l.doubt) {
+		sent = 0
 	}
 	l.last, l.doubt = at, nil
-	return stored, nil
+	return sent, nil
 }
 
 // read calls f for every record, the oldest first, and learns where the log
