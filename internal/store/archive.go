@@ -48,7 +48,7 @@ type Manifest struct {
 	// LastRevision is that of the registry when it was copied. What is
 	// restored gets revisions above it.
 	LastRevision uint64 `json:"last_revision"`
-	Keys         int    `json:"keys"`    // lines of the registry
+	Keys         int    `json:"keys"`    // lines of the registry that are not deletions
 	Claims       int    `json:"claims"`  // lines of the claims
 	Values       int    `json:"values"`  // lines of the journal's values
 	Entries      int    `json:"entries"` // lines of the journal's log

@@ -23,13 +23,10 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) (*Manifest, error) {
 
 	zip := gzip.NewWriter(w)
 	archive := newArchiveWriter(zip)
-	err := errors.Join(
-		s.backupRegistry(ctx, archive),
-		s.backupClaims(ctx, archive),
-		s.backupJournal(ctx, archive),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("store: back up: %w", err)
+	for _, section := range []func(context.Context, *archiveWriter) error{s.backupRegistry, s.backupClaims, s.backupJournal} {
+		if err := section(ctx, archive); err != nil {
+			return nil, fmt.Errorf("store: back up: %w", err)
+		}
 	}
 	if err := errors.Join(archive.end(), zip.Close()); err != nil {
 		return nil, fmt.Errorf("store: write the backup: %w", err)
@@ -41,12 +38,20 @@ func (s *Store) backupRegistry(ctx context.Context, archive *archiveWriter) erro
 	if err := archive.begin(registrySection); err != nil {
 		return err
 	}
+	info, err := inspect(ctx, s.state, s.names.registry)
+	if err != nil {
+		return err
+	}
+	manifest := &archive.manifest
+	manifest.LastRevision = info.State.LastSeq // of a message that has expired, perhaps
 	return readStream(ctx, s.state, s.names.registry, func(m message) error {
-		archive.manifest.LastRevision = m.seq
-		archive.manifest.Keys++
+		manifest.LastRevision = max(manifest.LastRevision, m.seq)
 		line, err := s.registryLine(m)
 		if err != nil {
 			return &integrityError{subject: m.Subject, revision: m.seq, err: err}
+		}
+		if !line.Deleted {
+			manifest.Keys++
 		}
 		return archive.line(line)
 	})
