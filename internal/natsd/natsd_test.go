@@ -109,6 +109,18 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	start(t, Options{Dir: dir})
 }
 
+func TestStateSyncsAlwaysAndFlowWhenTold(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		s := start(t, Options{Dir: t.TempDir(), SyncAlways: always})
+		for _, srv := range s.embedded {
+			want := always || srv.Name() == "aibridge-state"
+			if got := srv.JetStreamConfig().SyncAlways; got != want {
+				t.Errorf("SyncAlways: %t: %s syncs always: %t", always, srv.Name(), got)
+			}
+		}
+	}
+}
+
 func TestConnectFailsAtOnceWhenNATSIsAway(t *testing.T) {
 	if _, err := Connect(ExternalOptions{URL: "nats://127.0.0.1:1"}); err == nil {
 		t.Fatal("connected to nothing")
