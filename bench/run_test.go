@@ -39,7 +39,7 @@ func inProcess(t *testing.T, kind string) target {
 }
 
 func TestEverythingArrives(t *testing.T) {
-	at := inProcess(t, KindBroker)
+	at := inProcess(t, KindEngine)
 	for _, s := range []Scenario{
 		{Name: "fan-in", Shape: Flow, Publishers: 5, Subscribers: 1, Payload: 64, Window: 10, Batch: 1},
 		{Name: "batches", Shape: Flow, Publishers: 5, Subscribers: 1, Payload: 64, Window: 10, Batch: 10},
@@ -69,12 +69,23 @@ func TestEverythingArrives(t *testing.T) {
 
 func TestBrokerAnswersInside(t *testing.T) {
 	t.Setenv(answerEnv, "1")
-	s := Scenario{Name: "inside", Shape: AskInside, Publishers: 5, QoS: 1, Payload: 512, Window: 4}
-	for _, kind := range []string{KindBroker, KindMochi} {
-		got, err := measure(t.Context(), s, inProcess(t, kind), tiny(300))
+	for _, kind := range []string{KindBroker, KindEngine} {
+		got, err := measure(t.Context(), askInside, inProcess(t, kind), tiny(300))
 		if err != nil || !got.Clean() || got.Received != 300 {
 			t.Errorf("%s: %+v %v", kind, got, err)
 		}
+	}
+}
+
+var askInside = Scenario{Name: "inside", Shape: AskInside, Publishers: 5, QoS: 1, Payload: 512, Window: 4}
+
+func TestOnlyPeersThatAnswerAreAskedInside(t *testing.T) {
+	mochi, nats := hosted(t, KindMochi), hosted(t, KindNATS)
+	o := tiny(300)
+	o.Peers, o.Scenarios, o.Rounds = []Peer{nats, mochi}, []Scenario{askInside}, 1
+	report, err := MQTT(t.Context(), o)
+	if err != nil || len(report.Results) != 1 || report.Results[0].Peer != KindMochi || report.Results[0].Received != 300 {
+		t.Errorf("%+v %v", report.Results, err)
 	}
 }
 

@@ -17,12 +17,14 @@ import (
 	nats "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/broker/engine"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // The brokers that are linked into this program.
 const (
 	KindBroker = "broker"      // this project's, bare: no commands, nothing stored
+	KindEngine = "engine"      // its own engine, the same way
 	KindMochi  = "mochi"       // mochi-mqtt as it comes
 	KindNATS   = "nats-server" // its MQTT, with JetStream in files
 )
@@ -31,7 +33,7 @@ const (
 const answerEnv = "AIBRIDGE_BENCH_ANSWER"
 
 // Kinds are the brokers [Serve] knows.
-func Kinds() []string { return []string{KindBroker, KindMochi, KindNATS} }
+func Kinds() []string { return []string{KindBroker, KindEngine, KindMochi, KindNATS} }
 
 // Serve serves one of the linked brokers on an address until the context
 // ends. It is what the program given to [Hosted] does, in a process that does
@@ -41,9 +43,25 @@ func Serve(ctx context.Context, kind, address, dir string) error {
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 		return fmt.Errorf("bench: %q is not a loopback address", address) // everybody is let in
 	}
+	everybody := &protocol.Principal{Kind: protocol.KindOperator, ID: "bench", Space: protocol.DefaultSpace}
+	options := broker.Options{
+		Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) { return everybody, nil },
+		Permissions:  allowAll{},
+		Log:          slog.New(slog.DiscardHandler),
+	}
 	switch kind {
 	case KindBroker:
-		return serveBroker(ctx, address)
+		b, err := broker.New(options)
+		if err != nil {
+			return err
+		}
+		return serveOwn(ctx, b, address)
+	case KindEngine:
+		b, err := engine.New(engine.Options{Options: options})
+		if err != nil {
+			return err
+		}
+		return serveOwn(ctx, b, address)
 	case KindMochi:
 		return serveMochi(ctx, address)
 	case KindNATS:
@@ -52,17 +70,16 @@ func Serve(ctx context.Context, kind, address, dir string) error {
 	return fmt.Errorf("bench: no broker %q; there are %v", kind, Kinds())
 }
 
-func serveBroker(ctx context.Context, address string) error {
+// An own broker is one of this project.
+type own interface {
+	Handle(filter string, fn func(*broker.Publication))
+	Publish(broker.Message) (receivers int, err error)
+	Serve(ctx context.Context, name string, l net.Listener) error
+	Close(ctx context.Context) error
+}
+
+func serveOwn(ctx context.Context, b own, address string) error {
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	everybody := &protocol.Principal{Kind: protocol.KindOperator, ID: "bench", Space: protocol.DefaultSpace}
-	b, err := broker.New(broker.Options{
-		Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) { return everybody, nil },
-		Permissions:  allowAll{},
-		Log:          slog.New(slog.DiscardHandler),
-	})
 	if err != nil {
 		return err
 	}
@@ -106,7 +123,7 @@ func serveMochi(ctx context.Context, address string) error {
 		return err
 	}
 	<-ctx.Done()
-	return server.Close()
+	return nil // its Close can deadlock; the process ends now
 }
 
 // allowHook lets everybody do everything.
