@@ -27,35 +27,37 @@ type Call struct {
 	Client    string          // id of the MQTT client it came from, "" by other doors
 	Extension json.RawMessage // vendor data of the request, nil without any
 
+	// Fixed before the call can be answered.
 	router  *Router
 	request *protocol.Request
+	command *Command // nil if there is none of that name
 	arrived time.Time
+	keep    time.Time       // until when the answer is of use to a repeat
 	ctx     context.Context // what the handler gets
 	own     callContext     // ctx of a call that came in by Submit
 	timer   *time.Timer     // fires at the deadline
-	command *Command        // once it was found
-	keep    time.Time       // until when the answer is of use to a repeat
-	entry   *entry          // in the ledger, of a call that executes its request
-	joins   *entry          // the same of one that waits for another; guarded by the ledger
-	untried bool            // the handler was not reached, so that a repeat may run it
 	span    trace.Span      // nil when nothing is traced
+	notices []string        // about the form of the request, for this answer only
+	reply   func(*protocol.Response)
+	listen  func(*protocol.Event) // nil: wants no events
 
-	reply    func(*protocol.Response)
-	listen   func(*protocol.Event) // nil: wants no events
+	entry   *entry // in the ledger, of a call that executes its request
+	joins   *entry // the same of one that waits for another; guarded by the ledger
+	untried bool   // the handler was not reached, so that a repeat may run it
+
+	flying         bool  // is in flight; guarded by flights
+	before, behind *Call // neighbours there
+
 	answered atomic.Bool
-	notices  []string      // about the form of the request, for this answer only
+	children atomic.Uint32 // ids given to calls on behalf of this one
 	seq      atomic.Uint64 // of events
-	children atomic.Uint64 // ids given to calls on behalf of this one
 
 	mu       sync.Mutex
+	slotted  bool  // holds a worker slot
+	owed     bool  // gave one back and is to take one again
+	parked   int32 // goroutines in Park
 	warnings []string
 	onEvent  func(event string, data any) // takes events instead of the caller
-	slotted  bool                         // holds a worker slot
-	parked   int                          // goroutines in Park
-	owed     bool                         // a slot was given back and is to be taken again
-
-	flying         bool  // is in flight
-	before, behind *Call // neighbours there
 }
 
 // Emit sends an event to a caller that asked for events, and to those who

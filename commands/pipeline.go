@@ -15,11 +15,14 @@ import (
 // enough to be answered.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
 	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, router: r, arrived: r.opts.Now(), reply: reply}
-	c.ctx, c.request = &c.own, &protocol.Request{}
+	c.ctx = &c.own
 	c.own.parent = r.traceContext(in.Traceparent)
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)
+		}
+		if c.request == nil {
+			c.request = &protocol.Request{}
 		}
 	}()
 	req, err := r.parse(in)
