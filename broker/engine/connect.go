@@ -320,5 +320,12 @@ func (t *turn) connack(c *conn, q *request, present bool, authData []byte) []byt
 			p.SetBytes(packet.AuthData, authData)
 		}
 	}
-	return answer.Append(nil, c.version)
+	b := answer.Append(nil, c.version)
+	if len(b) > c.maxPacket { // say only what is not the default [MQTT-3.1.2-24]
+		for _, id := range []packet.PropertyID{packet.RetainAvailable, packet.WildcardAvailable, packet.SubscriptionIDs, packet.SharedAvailable, packet.ResponseInfo} {
+			p.Drop(id)
+		}
+		b = answer.Append(b[:0], c.version)
+	}
+	return b
 }

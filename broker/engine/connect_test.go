@@ -12,6 +12,7 @@ import (
 )
 
 // [MQTT-3.2.2-2] [MQTT-3.2.0-1] [MQTT-3.2.0-2] [MQTT-3.1.3-6] [MQTT-3.2.2-16]
+// [MQTT-3.1.3-7]
 func TestConnackAnnouncesLimits(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers, func(o *Options) { o.MaxPacket = 5000; o.Limits.ReceiveMaximum = 7; o.Limits.TopicAliases = 3 })
@@ -167,6 +168,7 @@ func TestKeepAliveIsEnforced(t *testing.T) {
 }
 
 // [MQTT-3.1.2-21]
+// [MQTT-3.2.2-22]
 func TestServerKeepAliveIsTold(t *testing.T) {
 	n := newNode(t, 1, func(o *Options) { o.Limits.KeepAlive = time.Minute })
 	for asked, want := range map[uint16]uint32{0: 60, 600: 60, 30: 0} {
@@ -210,6 +212,7 @@ func TestConnectionRatePerAddressIsLimited(t *testing.T) {
 }
 
 // Packets may follow CONNECT at once [MQTT-3.1.4-5].
+// [MQTT-3.12.4-1]
 func TestPacketsSentWithConnectAreHandled(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
@@ -224,6 +227,7 @@ func TestPacketsSentWithConnectAreHandled(t *testing.T) {
 		p.expect(packet.CONNACK)
 		p.expect(packet.SUBACK)
 		p.take("hello")
+		p.quiet()
 	})
 }
 

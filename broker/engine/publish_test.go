@@ -10,6 +10,7 @@ import (
 )
 
 // [MQTT-3.3.1-5] [MQTT-4.3.1-1] [MQTT-4.3.2-3] [MQTT-4.3.3-8] [MQTT-3.8.4-8]
+// [MQTT-2.2.1-2] [MQTT-2.2.1-4] [MQTT-2.2.1-5] [MQTT-3.3.4-1] [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.2-4] [MQTT-4.3.3-1] [MQTT-4.3.3-2] [MQTT-4.3.3-3] [MQTT-4.3.3-4] [MQTT-3.6.2-1] [MQTT-3.7.2-1]
 func TestDeliveryAtEveryQoS(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
@@ -37,6 +38,7 @@ func TestDeliveryAtEveryQoS(t *testing.T) {
 }
 
 // [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20] [MQTT-3.3.2-4]
+// [MQTT-3.3.2-13] [MQTT-3.3.2-19]
 func TestPropertiesArriveUnaltered(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
@@ -82,6 +84,7 @@ func TestPropertiesArriveUnaltered(t *testing.T) {
 }
 
 // [MQTT-3.3.2-12] and the aliases of §3.3.2.3.4, in both directions
+// [MQTT-3.3.2-7]
 func TestTopicAliases(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
@@ -201,6 +204,7 @@ func TestClientsLimitsAreKept(t *testing.T) {
 }
 
 // [MQTT-3.3.5-2] [MQTT-3.4.2-1] [MQTT-3.4.2-2]
+// [MQTT-3.5.2-1]
 func TestRefusalsAreTold(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)

@@ -176,19 +176,22 @@ func (s *socket) close() {
 	_ = unix.Close(s.fd) // leaves epoll as well
 }
 
-// pause stops reading while a job runs elsewhere: even a hang-up would be
-// reported again and again.
+// pause stops reading while a job runs elsewhere. Epoll is told only when
+// something comes meanwhile, see readable: mostly the client waits for the job.
 func (s *socket) pause() {
 	s.c.mu.Lock()
 	s.paused = true
-	s.watch(s.mask &^ (unix.EPOLLIN | unix.EPOLLRDHUP))
 	s.c.mu.Unlock()
 }
 
 func (s *socket) resume() {
 	s.c.mu.Lock()
 	s.paused = false
-	s.watch(s.mask | unix.EPOLLIN | unix.EPOLLRDHUP)
+	mask := s.mask | unix.EPOLLIN | unix.EPOLLRDHUP
+	if s.c.out.blocked {
+		mask |= unix.EPOLLOUT
+	}
+	s.watch(mask)
 	s.c.mu.Unlock()
 }
 
@@ -327,7 +330,7 @@ func (s *socket) readable() bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if s.paused {
-		s.watch(0) // the peer is gone; the reader will learn it after the job
+		s.watch(0) // or it would be reported again and again; resume undoes it
 	}
 	return !s.paused && !s.c.gone
 }

@@ -10,6 +10,7 @@ import (
 )
 
 // [MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT-3.1.2-6] [MQTT-3.1.2-23] [MQTT-3.2.2-4] [MQTT-3.2.2-5]
+// [MQTT-3.1.4-4] [MQTT-3.2.2-1] [MQTT-3.2.2-3]
 func TestSessionsAreKeptAsAsked(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
@@ -49,6 +50,7 @@ func TestSessionsAreKeptAsAsked(t *testing.T) {
 }
 
 // [MQTT-4.4.0-1] [MQTT-4.6.0-1] [MQTT-3.3.1-1] [MQTT-3.3.1-3] [MQTT-4.1.0-1] [MQTT-4.5.0-1]
+// [MQTT-4.3.3-5] [MQTT-4.3.3-6]
 func TestUnacknowledgedMessagesAreSentAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
@@ -183,6 +185,7 @@ func TestFullQueueDisconnectsAndKeepsTheSession(t *testing.T) {
 }
 
 // [MQTT-3.1.2-8] [MQTT-3.1.2-10] [MQTT-3.14.4-3] [MQTT-3.1.2-14] [MQTT-3.1.2-15] [MQTT-3.1.2-17]
+// [MQTT-3.1.3-10]
 func TestWillsFire(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
@@ -258,6 +261,7 @@ func TestWillDelay(t *testing.T) {
 	listener.quiet()
 }
 
+// [MQTT-4.1.0-2]
 func TestSessionsExpire(t *testing.T) {
 	n := newNode(t, 1)
 	n.cut(n.connect(5, "a", property(packet.SessionExpiry, 1)), "a")

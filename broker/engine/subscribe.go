@@ -39,8 +39,13 @@ func (t *turn) subscribe(c *conn) error {
 	if text != "" && c.problem {
 		answer.Properties.SetBytes(packet.ReasonString, cutText(text))
 	}
+	encoded := answer.Append(nil, c.version, packet.SUBACK)
+	if len(encoded) > c.maxPacket { // [MQTT-3.9.2-1]
+		answer.Properties.Reset()
+		encoded = answer.Append(encoded[:0], c.version, packet.SUBACK)
+	}
 	s.events.told()
-	now := t.recordAndAnswer(c, owedAck{typ: packet.SUBACK, encoded: answer.Append(nil, c.version, packet.SUBACK), granted: granted})
+	now := t.recordAndAnswer(c, owedAck{typ: packet.SUBACK, encoded: encoded, granted: granted})
 	t.acknowledge(c)
 	if now {
 		for _, sub := range granted {

@@ -9,6 +9,7 @@ import (
 )
 
 // [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.9.3-1] [MQTT-3.9.3-2]
+// [MQTT-2.2.1-6] [MQTT-3.8.4-7]
 func TestSubackAnswersEveryFilter(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)

@@ -78,6 +78,7 @@ func encode(version byte, t Type, p any) []byte {
 
 // TestPackets holds whole packets against what they say: each decodes, and
 // encodes to the same bytes again.
+// [MQTT-2.2.2-1] [MQTT-3.3.2-1]
 func TestPackets(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -185,6 +186,9 @@ func TestViolationsGetTheirReason(t *testing.T) {
 		{"topic with surrogate [MQTT-1.5.4-1]", 5, "30 06 0003 eda080 00", MalformedPacket},
 		{"topic ill formed [MQTT-1.5.4-1]", 5, "30 04 0001 ff 00", MalformedPacket},
 		{"topic cut short", 5, "30 02 0005", MalformedPacket},
+		{"user property ill formed [MQTT-1.5.7-1]", 5, "30 0b 0001 61 07 26 0001 ff 0001 61", MalformedPacket},
+		{"disconnect flags [MQTT-3.14.1-1]", 5, "e1 00", MalformedPacket},
+		{"auth flags [MQTT-3.15.1-1]", 5, "f1 00", MalformedPacket},
 		{"subscribe without filter [MQTT-3.8.3-2]", 5, "82 03 0001 00", ProtocolError},
 		{"subscribe without options", 5, "82 06 0001 00 0001 61", MalformedPacket},
 		{"subscribe QoS 3", 5, "82 07 0001 00 0001 61 03", ProtocolError},

@@ -23,6 +23,7 @@ func TestFiltersAreChecked(t *testing.T) {
 	}
 }
 
+// [MQTT-4.7.0-1] [MQTT-4.7.3-2]
 func TestNamesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{"a": true, "/": true, "": false, "a/+": false, "#": false, "a\x00": false, strings.Repeat("x", 65536): false} {
@@ -33,6 +34,7 @@ func TestNamesAreChecked(t *testing.T) {
 }
 
 // Examples of MQTT 5 §4.7. [MQTT-4.7.1-3] [MQTT-4.7.2-1] [MQTT-4.7.3-4]
+// [MQTT-3.3.2-3]
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
