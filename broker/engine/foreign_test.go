@@ -88,3 +88,67 @@ func TestMosquittoRequestResponse(t *testing.T) {
 		t.Errorf("%v %q after %v", err, out, time.Since(start))
 	}
 }
+
+const pahoPython = `
+import sys, threading
+import paho.mqtt.client as mqtt
+host, port = sys.argv[1], int(sys.argv[2])
+for version in (mqtt.MQTTv311, mqtt.MQTTv5):
+    got, done, ready = [], threading.Event(), threading.Event()
+    try:
+        c = mqtt.Client(mqtt.CallbackAPIVersion.VERSION1, client_id="python", protocol=version)
+    except AttributeError:
+        c = mqtt.Client(client_id="python", protocol=version)
+    c.on_connect = lambda c, *a: c.subscribe("python/#", qos=2)
+    c.on_subscribe = lambda *a: ready.set()
+    def on_message(c, u, m):
+        got.append(m.payload.decode())
+        if len(got) == 60: done.set()
+    c.on_message = on_message
+    c.connect(host, port)
+    c.loop_start()
+    assert ready.wait(10), "not subscribed"
+    for i in range(60):
+        c.publish("python/%d" % (i % 3), str(i), qos=i % 3)
+    assert done.wait(10), "received %r" % got
+    assert sorted(got, key=int) == [str(i) for i in range(60)], got
+    c.disconnect()
+    c.loop_stop()
+`
+
+const mqttJS = `
+const mqtt = require('mqtt');
+const [host, port] = process.argv.slice(1);
+async function run(protocolVersion) {
+  const c = await mqtt.connectAsync('mqtt://' + host + ':' + port, { clientId: 'js', protocolVersion });
+  const got = [];
+  const done = new Promise(resolve => c.on('message', (t, p) => { got.push(p.toString()); if (got.length === 60) resolve(); }));
+  await c.subscribeAsync('js/#', { qos: 2 });
+  await Promise.all(Array.from({ length: 60 }, (_, i) => c.publishAsync('js/' + i % 3, String(i), { qos: i % 3 })));
+  await done;
+  got.sort((a, b) => a - b);
+  if (got.some((p, i) => p !== String(i))) throw new Error('received ' + got);
+  await c.endAsync();
+}
+run(4).then(() => run(5)).then(() => process.exit(0), e => { console.error(e); process.exit(1); });
+`
+
+func TestScriptClients(t *testing.T) {
+	n := newNode(t, 0)
+	host, port, _ := net.SplitHostPort(n.addr)
+	for name, c := range map[string]struct{ program, flag, probe, script string }{
+		"paho Python": {"/usr/bin/python3", "-c", "import paho.mqtt.client", pahoPython},
+		"MQTT.js":     {"node", "-e", "require('mqtt')", mqttJS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if exec.CommandContext(t.Context(), c.program, c.flag, c.probe).Run() != nil {
+				t.Skip("not installed")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+			defer cancel()
+			if out, err := exec.CommandContext(ctx, c.program, c.flag, c.script, host, port).CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
