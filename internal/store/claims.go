@@ -161,8 +161,10 @@ func (s *Store) publishClaims(ctx context.Context, g *group) error {
 }
 
 // Pending yields the claims that earlier processes left behind and that have
-// not expired. They are there once the store is loaded.
+// not expired, once: then they are forgotten. They are there when the store is
+// loaded.
 func (c *Claims) Pending(yield func(commands.Claim) bool) {
+	defer func() { c.pending = nil }()
 	now := time.Now()
 	for _, record := range c.pending {
 		for claim, err := range claimsOf(record) {

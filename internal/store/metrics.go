@@ -53,7 +53,13 @@ func newMetrics(v *view) *metrics {
 	silence := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aibridge_store_view_silence_seconds",
 		Help: "Time since NATS gave the view a sign of life, which it does twice a second.",
-	}, func() float64 { return time.Since(time.Unix(0, v.heard.Load())).Seconds() })
+	}, func() float64 {
+		heard := v.heard.Load()
+		if heard == 0 {
+			return 0
+		}
+		return time.Since(time.Unix(0, heard)).Seconds()
+	})
 	m.all = []prometheus.Collector{m.writes, m.claims, m.resyncs, m.damaged, current, lag, silence, keyCounts{v}}
 	return m
 }

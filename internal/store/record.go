@@ -29,12 +29,15 @@ var jsonOptions = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeFor
 
 // encodeRecord returns what is stored for v.
 func encodeRecord[T any](v *T) ([]byte, error) {
+	if v == nil {
+		return nil, errors.New("store: no value to store")
+	}
 	buf := bytes.NewBuffer(make([]byte, 0, 512))
 	buf.WriteString(recordOpen)
 	buf.WriteString(strconv.Itoa(schema))
 	buf.WriteString(recordValue)
 	if err := json.MarshalWrite(buf, v, jsonOptions); err != nil {
-		return nil, fmt.Errorf("encode the value: %w", err)
+		return nil, fmt.Errorf("store: encode the value: %w", err)
 	}
 	buf.WriteString(recordClose)
 	return buf.Bytes(), nil

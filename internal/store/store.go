@@ -198,23 +198,22 @@ func (s *Store) Close() {
 	s.metrics.unregister(s.options.Registerer)
 }
 
-// declare records a table before the store is loaded.
-func (s *Store) declare(t follower) {
+// declare records a table before the store is loaded, or says what is wrong
+// with it. Load says it, too.
+func (s *Store) declare(t follower) error {
+	var err error
 	switch {
 	case s.loaded.Load():
-		s.fail(fmt.Errorf("store: table %q declared after loading", t.name()))
+		err = fmt.Errorf("store: table %q declared after loading", t.name())
 	case !tableRule.MatchString(t.name()):
-		s.fail(fmt.Errorf("store: table name %q must match %s", t.name(), tableRule))
+		err = fmt.Errorf("store: table name %q must match %s", t.name(), tableRule)
 	case s.view.tables[t.name()] != nil:
-		s.fail(fmt.Errorf("store: table %q declared twice", t.name()))
+		err = fmt.Errorf("store: table %q declared twice", t.name())
 	default:
 		s.view.tables[t.name()] = t
 	}
-}
-
-// fail keeps the first wrong declaration for Load to report.
-func (s *Store) fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -421,4 +422,61 @@ func TestAStoreIsWrittenToBetweenLoadAndClose(t *testing.T) {
 	_, err := things.Put(ctx, "a", &thing{})
 	wantCode(t, err, protocol.ShuttingDown)
 	wantCode(t, s.Atomic(ctx, things.PutOp("a", &thing{}, 0), things.PutOp("b", &thing{}, 0)), protocol.ShuttingDown)
+}
+
+func TestAfterAConflictTheViewHasTheReason(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	var stores [2]*Store
+	var tables [2]*Table[thing]
+	for i := range stores {
+		stores[i] = open(t, n, Options{})
+		tables[i] = NewTable[thing](stores[i], "thing")
+		load(t, stores[i])
+	}
+	mine, others := tables[0], tables[1]
+	ctx := context.Background()
+	revision, err := mine.Create(ctx, "a", &thing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		r, err := others.Put(ctx, "a", &thing{N: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = mine.Update(ctx, "a", &thing{}, revision)
+		wantCode(t, err, protocol.RevisionConflict)
+		v, seen, ok := mine.Get("a")
+		if !ok || seen != r || v.N != i {
+			t.Fatalf("after the conflict: %v, %d, want revision %d", v, seen, r)
+		}
+		revision = seen
+	}
+	key := func(i int) string { return fmt.Sprint("key", i) }
+	for i := range 100 {
+		if _, err := others.Create(ctx, key(i), &thing{N: i}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = mine.Create(ctx, key(i), &thing{})
+		wantCode(t, err, protocol.AlreadyExists)
+		if v, _, ok := mine.Get(key(i)); !ok || v.N != i {
+			t.Fatalf("after 3002 the view has %v", v)
+		}
+	}
+}
+
+func TestATableThatIsDeclaredLateIsOfNoUse(t *testing.T) {
+	s, _ := fresh(t)
+	late := NewTable[thing](s, "late")
+	_, err := late.Put(context.Background(), "a", &thing{})
+	if err == nil || !strings.Contains(err.Error(), "after loading") {
+		t.Errorf("Put = %v", err)
+	}
+}
+
+func TestNoValueIsNotStored(t *testing.T) {
+	_, things := fresh(t)
+	if _, err := things.Put(context.Background(), "a", nil); err == nil {
+		t.Error("stored nil")
+	}
 }

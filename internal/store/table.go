@@ -18,6 +18,7 @@ import (
 type Table[T any] struct {
 	store  *Store
 	prefix string
+	err    error // what is wrong with the declaration
 
 	entries  sync.Map // string → *entry[T]
 	count    atomic.Int64
@@ -31,11 +32,11 @@ type entry[T any] struct {
 }
 
 // NewTable declares the table whose keys are stored under prefix, a short
-// lower-case name. It comes before [Store.Load], which also reports what is
-// wrong with the declaration.
+// lower-case name. It comes before [Store.Load]. What is wrong with the
+// declaration is reported by Load and by every write.
 func NewTable[T any](s *Store, prefix string) *Table[T] {
 	t := &Table[T]{store: s, prefix: prefix}
-	s.declare(t)
+	t.err = s.declare(t)
 	return t
 }
 
@@ -118,14 +119,16 @@ func (t *Table[T]) PutOp(key string, v *T, expect uint64) Op {
 func (t *Table[T]) DeleteOp(key string, expect uint64) Op { return t.op(opDelete, key, nil, expect) }
 
 func (t *Table[T]) op(kind opKind, key string, v *T, expect uint64) Op {
-	op := Op{kind: kind, table: t.prefix, key: key, expect: expect}
-	op.subject, op.err = t.store.subject(t.prefix, key)
-	if op.err == nil && kind != opDelete {
-		op.data, op.err = encodeRecord(v)
-	}
+	op := Op{kind: kind, table: t.prefix, key: key, expect: expect, err: t.err}
 	op.revision = func() uint64 {
 		_, revision, _ := t.Get(key)
 		return revision
+	}
+	if op.err == nil {
+		op.subject, op.err = t.store.subject(t.prefix, key)
+	}
+	if op.err == nil && kind != opDelete {
+		op.data, op.err = encodeRecord(v)
 	}
 	return op
 }

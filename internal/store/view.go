@@ -74,10 +74,11 @@ func (v *view) start(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		stop(ctx.Err())
-		if err := <-loaded; err == nil {
-			return nil // just so
+		err := <-loaded
+		if err == nil { // just so
+			return nil
 		}
-		return fmt.Errorf("store: the registry did not load in time, with %d messages to come: %w", v.left.Load(), ctx.Err())
+		return fmt.Errorf("store: the registry did not load in time, with %d messages to come: %w", v.left.Load(), err)
 	}
 }
 
@@ -91,15 +92,21 @@ func (v *view) follow(ctx context.Context, loaded chan<- error) {
 		}
 	}
 	pause := time.Duration(0)
+	var last error // why the round before ended
 	for {
 		began := time.Now()
 		err := v.followOnce(ctx, loaded != nil, func() { first(nil) })
 		v.current.Store(false)
 		var broken *integrityError
-		if ctx.Err() != nil || loaded != nil && errors.As(err, &broken) {
+		if ctx.Err() != nil {
+			first(errors.Join(ctx.Err(), last))
+			return
+		}
+		if loaded != nil && errors.As(err, &broken) {
 			first(err)
 			return
 		}
+		last = err
 		v.store.metrics.resyncs.Inc()
 		v.store.log.Warn("following the registry broke off, beginning anew", "err", err)
 		if time.Since(began) > time.Minute {
