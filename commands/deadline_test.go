@@ -46,6 +46,8 @@ func TestAJoinedCallHasItsOwnDeadline(t *testing.T) {
 	})
 }
 
+type key struct{}
+
 func TestTheContextOfAHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen, derived error
@@ -53,7 +55,7 @@ func TestTheContextOfAHandler(t *testing.T) {
 			if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Second || !at.Equal(call.Deadline) {
 				t.Errorf("the deadline is %v, the call's %v", at, call.Deadline)
 			}
-			inner, cancel := context.WithTimeout(context.WithValue(ctx, "k", "v"), time.Minute) //nolint:staticcheck // a key of a test
+			inner, cancel := context.WithTimeout(context.WithValue(ctx, key{}, "v"), time.Minute)
 			defer cancel()
 			other, cancelOther := context.WithCancel(ctx)
 			defer cancelOther()
