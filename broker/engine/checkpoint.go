@@ -12,7 +12,7 @@ const (
 // while the broker works on: each starts with a reset, and what happens to it
 // later stands later in the log.
 func (j *scribe) maybeCheckpoint(t *turn) {
-	if j.logged < max(checkpointAfter, 3*j.kept) {
+	if j.logged < max(j.b.options.checkpointAfter, 3*j.kept) {
 		return
 	}
 	if err := j.checkpoint(t); err != nil {

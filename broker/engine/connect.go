@@ -192,6 +192,9 @@ func (t *turn) enter(c *conn, q *request, principal *protocol.Principal, authDat
 	client := &Client{
 		ID: q.shown.ClientID, Principal: principal, Remote: c.remote, Listener: c.door.name, Version: c.version,
 	}
+	if relay := t.b.options.Relay; relay != nil {
+		relay.Claim(client.ID)
+	}
 	for {
 		s, fresh := t.b.sessionFor(client.ID, principal)
 		if s == nil {

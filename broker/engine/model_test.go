@@ -67,6 +67,7 @@ func (w *world) start() {
 	w.node = startNode(w.T, w.readers, func(o *Options) {
 		if w.journal != nil {
 			o.Journal = w.journal
+			o.checkpointAfter = 300
 		}
 	})
 }

@@ -36,6 +36,8 @@ type Options struct {
 	// Linux; 0 chooses by the number of processors, less than 0 gives every
 	// connection a goroutine.
 	Readers int
+
+	checkpointAfter int // bytes of journal log; tests make it small
 }
 
 // Limits bound what clients may take. Zero fields get the defaults named.
@@ -104,6 +106,9 @@ func (o Options) check() (Options, error) {
 	}
 	if o.SysInterval == 0 {
 		o.SysInterval = 10 * time.Second
+	}
+	if o.checkpointAfter == 0 {
+		o.checkpointAfter = checkpointAfter
 	}
 	o.Limits = o.Limits.withDefaults()
 	return o, nil

@@ -7,12 +7,14 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A SessionInfo describes one session for operators.
 type SessionInfo struct {
 	ClientID      string
 	Principal     string
+	Space         protocol.SpaceID // of the principal
 	Connected     bool
 	Remote        string // while connected
 	Listener      string
@@ -78,7 +80,7 @@ func (s *session) info() SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := SessionInfo{
-		ClientID: s.id, Principal: s.principal.ID, Expiry: time.Duration(seconds(s.expiry)),
+		ClientID: s.id, Principal: s.principal.ID, Space: s.principal.Space, Expiry: time.Duration(seconds(s.expiry)),
 		Inflight: s.window.used, Queued: s.queue.len(), QueuedBytes: s.queue.bytes,
 	}
 	if s.client != nil {
