@@ -527,11 +527,16 @@ func TestACommandOfAnAgentIsForwardedAsItIs(t *testing.T) {
 		if _, err := w.Forward(t.Context(), call, "acme", "acme.paint", nil); protocol.CodeOf(err) != protocol.AgentOffline {
 			t.Errorf("to one that is offline: %v", err)
 		}
+		w.Connected(d, d.client, alice) // connected again, but only somebody else hears what it is asked
+		w.mqtt.devices[d.topic()] = []*device{{w: w, id: "watcher"}}
+		if _, err := w.Forward(t.Context(), call, "acme", "acme.paint", nil); protocol.CodeOf(err) != protocol.AgentOffline {
+			t.Errorf("to one that does not listen: %v", err)
+		}
 	})
 }
 
 func TestTheStopOfTheBridgeEndsCalls(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
+	inBubble(t, func(_ *testing.T, w *world) {
 		w.device("boiler", heating, nil)
 		answer := make(chan *protocol.Response, 1)
 		go func() { answer <- w.ask(question{who: alice, command: "skill.invoke", params: bleed}) }()

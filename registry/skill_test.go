@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -152,6 +153,26 @@ func TestSeveralAgentsProvideOneSkill(t *testing.T) {
 		t.Error("the skill is still there")
 	}
 	w.fails(alice, "skill.unregister", `{"skill_id":"light"}`, protocol.NotFound)
+}
+
+func TestAgentsRegisterOneSkillAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const agents = 8
+	for i := range agents {
+		w.do(alice, "agent.register", fmt.Sprintf(`{"agent_id":"a%d","type":"end_agent"}`, i), nil)
+	}
+	w.skills.slow = true
+	var all sync.WaitGroup
+	for i := range agents {
+		all.Go(func() {
+			w.do(alice, "skill.register", fmt.Sprintf(`{"agent_id":"a%d","skill":{"skill_id":"light","name":"L","capabilities":["on"]}}`, i), nil)
+		})
+	}
+	all.Wait()
+	if r, _, _ := w.skills.Get("default/light"); len(r.Providers) != agents {
+		t.Errorf("provided by %v", r.Providers)
+	}
 }
 
 func TestASkillHasBoundedlyManyAgents(t *testing.T) {

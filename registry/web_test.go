@@ -111,9 +111,6 @@ func TestWhatSkillsAnswerOverHTTP(t *testing.T) {
 		"a redirect for ever": {func(rw http.ResponseWriter, r *http.Request, _ *protocol.Request) {
 			http.Redirect(rw, r, "/again", http.StatusTemporaryRedirect)
 		}, protocol.OutcomeUnknown, "reason"},
-		"a redirect to another host": {func(rw http.ResponseWriter, r *http.Request, _ *protocol.Request) {
-			http.Redirect(rw, r, "http://127.0.0.2:9/", http.StatusTemporaryRedirect)
-		}, protocol.OutcomeUnknown, "reason"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,6 +131,29 @@ func TestWhatSkillsAnswerOverHTTP(t *testing.T) {
 				t.Errorf("details %v, want %s", err.Details, test.detail)
 			}
 		})
+	}
+}
+
+func TestARedirectToAnotherHostIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	var called atomic.Int32
+	other := serve(t, func(rw http.ResponseWriter, _ *http.Request, q *protocol.Request) {
+		called.Add(1)
+		success(rw, q, `{"litres":2}`)
+	})
+	for _, to := range []string{other.URL, strings.Replace(other.URL, "http://", "https://", 1)} {
+		first := serve(t, func(rw http.ResponseWriter, r *http.Request, _ *protocol.Request) {
+			http.Redirect(rw, r, to, http.StatusTemporaryRedirect)
+		})
+		w := newWorld(t, allowPrivate)
+		w.do(alice, "skill.register", onWeb(first.URL), nil)
+		err := w.fails(alice, "skill.invoke", bleed, protocol.OutcomeUnknown)
+		if reason := fmt.Sprint(err.Details["reason"]); !strings.Contains(reason, "another host") {
+			t.Errorf("reason %q", reason)
+		}
+	}
+	if called.Load() != 0 {
+		t.Errorf("the other host was called %d times", called.Load())
 	}
 }
 

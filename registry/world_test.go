@@ -36,6 +36,7 @@ type memory[T any] struct {
 	revision uint64
 	onChange []func(string, *T, *T)
 	broken   error // what every write fails with, nil while all is well
+	slow     bool  // writes let others go first
 }
 
 type row[T any] struct {
@@ -105,6 +106,9 @@ func (m *memory[T]) Delete(_ context.Context, key string, expect uint64) error {
 }
 
 func (m *memory[T]) write(key string, v *T, check func(row[T], bool) error) (uint64, error) {
+	if m.slow {
+		time.Sleep(time.Millisecond)
+	}
 	m.mu.Lock()
 	if m.broken != nil {
 		defer m.mu.Unlock()
