@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/client"
+)
+
+func sessionsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "sessions", Short: "See and end the MQTT sessions of a bridge"}
+	cmd.AddCommand(sessionsListCommand(), sessionsShowCommand(), sessionsKickCommand())
+	return cmd
+}
+
+func sessionsListCommand() *cobra.Command {
+	var s sessions
+	var state, principal string
+	var most int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the sessions of a space",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			params := map[string]any{}
+			optional(params, "state", state)
+			optional(params, "principal", principal)
+			return s.run(cmd, params, func(ctx context.Context, call caller, params map[string]any) (json.RawMessage, error) {
+				return listSessions(ctx, call, params, most)
+			})
+		},
+	}
+	s.addFlags(cmd)
+	cmd.Flags().StringVar(&state, "state", "", "connected or kept: only sessions with a client, or without")
+	cmd.Flags().StringVar(&principal, "principal", "", "only sessions of this owner")
+	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most, 0 for all")
+	return cmd
+}
+
+func sessionsShowCommand() *cobra.Command {
+	var s sessions
+	cmd := &cobra.Command{
+		Use:   "show CLIENT_ID",
+		Short: "Show a session: its client, subscriptions and what waits for it",
+		Args:  exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.run(cmd, map[string]any{"client_id": args[0]}, simply("session.get"))
+		},
+	}
+	s.addFlags(cmd)
+	return cmd
+}
+
+func sessionsKickCommand() *cobra.Command {
+	var s sessions
+	var forget bool
+	cmd := &cobra.Command{
+		Use:   "kick CLIENT_ID",
+		Short: "Disconnect a client, and end its session if asked to",
+		Args:  exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.run(cmd, map[string]any{"client_id": args[0], "forget": forget}, simply("session.kick"))
+		},
+	}
+	s.addFlags(cmd)
+	cmd.Flags().BoolVar(&forget, "forget", false, "end the session too: its subscriptions and what waits for it are gone")
+	return cmd
+}
+
+// sessions are the flags that all of these commands have.
+type sessions struct {
+	target target
+	space  string
+	asJSON bool
+}
+
+func (s *sessions) addFlags(cmd *cobra.Command) {
+	s.target.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&s.space, "space", "", "space of the sessions' owners; your own by default")
+	cmd.Flags().BoolVar(&s.asJSON, "json", false, "show the result as JSON")
+}
+
+// A caller runs a command on the bridge.
+type caller func(ctx context.Context, command string, params map[string]any) (json.RawMessage, error)
+
+// run connects, asks, and shows the answer.
+func (s *sessions) run(cmd *cobra.Command, params map[string]any, ask func(context.Context, caller, map[string]any) (json.RawMessage, error)) error {
+	optional(params, "space_id", s.space)
+	c, err := s.target.dial(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	call := func(ctx context.Context, command string, params map[string]any) (json.RawMessage, error) {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		return client.Call[json.RawMessage](ctx, c, command, params)
+	}
+	result, err := ask(cmd.Context(), call, params)
+	if err != nil {
+		return err
+	}
+	if s.asJSON {
+		return writeJSON(cmd.OutOrStdout(), result)
+	}
+	return writeTable(cmd.OutOrStdout(), result)
+}
+
+// optional sets a parameter unless it is empty.
+func optional(params map[string]any, name, value string) {
+	if value != "" {
+		params[name] = value
+	}
+}
+
+// simply asks with one call.
+func simply(command string) func(context.Context, caller, map[string]any) (json.RawMessage, error) {
+	return func(ctx context.Context, call caller, params map[string]any) (json.RawMessage, error) {
+		return call(ctx, command, params)
+	}
+}
+
+// sessionPage is how many sessions are asked for at a time, the most there can
+// be in an answer.
+const sessionPage = 1000
+
+// sessionList is what session.list answers.
+type sessionList struct {
+	Sessions   []json.RawMessage `json:"sessions"`
+	Total      int               `json:"total"`
+	NextCursor string            `json:"next_cursor,omitempty"`
+}
+
+// listSessions asks for page after page and makes one answer of them.
+func listSessions(ctx context.Context, call caller, params map[string]any, most int) (json.RawMessage, error) {
+	all := sessionList{Sessions: []json.RawMessage{}}
+	for {
+		params["limit"] = sessionPage
+		if most > 0 {
+			params["limit"] = min(most-len(all.Sessions), sessionPage)
+		}
+		result, err := call(ctx, "session.list", params)
+		if err != nil {
+			return nil, err
+		}
+		var page sessionList
+		if err := json.Unmarshal(result, &page); err != nil {
+			return nil, err
+		}
+		all.Sessions = append(all.Sessions, page.Sessions...)
+		all.Total, all.NextCursor = page.Total, page.NextCursor
+		if page.NextCursor == "" || most > 0 && len(all.Sessions) >= most {
+			return json.Marshal(all)
+		}
+		params["cursor"] = page.NextCursor
+	}
+}

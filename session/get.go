@@ -1,0 +1,51 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var get = commands.Spec{
+	Name:    "session.get",
+	Summary: "Show an MQTT session: its client, what it subscribed to, what waits for it.",
+	Effect:  commands.Read,
+	Action:  "session:get",
+	Errors:  []protocol.Code{protocol.NotFound},
+	Example: `{"client_id":"lamp-1"}`,
+}
+
+// mostFilters bounds the subscriptions that are shown of a session.
+const mostFilters = 100
+
+// forever is how an expiry that never comes is shown: as MQTT writes it.
+const forever = 1<<32 - 1
+
+// GetResult is a session in full.
+type GetResult struct {
+	View
+	Expiry      int64    `json:"expiry" doc:"seconds the session is kept without a connection; 4294967295 is forever"`
+	QueuedBytes int      `json:"queued_bytes" doc:"bytes of the messages that wait"`
+	Outbox      int      `json:"outbox_bytes" doc:"bytes written and not yet taken by the client's socket"`
+	Will        string   `json:"will_topic,omitempty" doc:"where the will goes; absent without one"`
+	Filters     []Filter `json:"filters" doc:"the first 100 subscriptions"`
+}
+
+// Get shows one session.
+func (s *Service) Get(_ context.Context, call *commands.Call, p Params) (GetResult, error) {
+	i, err := s.find(call, p.Space, p.ClientID)
+	if err != nil {
+		return GetResult{}, err
+	}
+	shown := i.Filters[:min(len(i.Filters), mostFilters)]
+	return GetResult{
+		View:        i.view(),
+		Expiry:      min(int64(i.Expiry/time.Second), forever),
+		QueuedBytes: i.QueuedBytes,
+		Outbox:      i.Outbox,
+		Will:        i.Will,
+		Filters:     append([]Filter{}, shown...),
+	}, nil
+}
