@@ -37,6 +37,7 @@ type actor struct {
 	keeps   bool
 	limit   uint32 // its Receive Maximum
 	p       *peer  // nil while it is away
+	mute    bool   // its PUBCOMP gets lost
 
 	subs  map[string]byte
 	sent  []*unacked       // its own publishes that are not acknowledged
@@ -260,6 +261,9 @@ func (a *actor) incoming(h packet.Header, body []byte) {
 	case packet.PUBREL:
 		id := uint16(body[0])<<8 | uint16(body[1])
 		delete(a.seen, id)
+		if a.mute {
+			return
+		}
 		a.p.send(packet.AppendAck(nil, a.version, packet.PUBCOMP, id, 0))
 	default:
 		a.w.Fatalf("%s: unexpected %v %x", a.id, h.Type(), body)
@@ -378,7 +382,7 @@ func runModel(t *rapid.T, readers int, durable bool) {
 	topics := []string{"a", "b", "c/x", "a/y"}
 	for range rapid.IntRange(5, 60).Draw(t, "steps") {
 		a := w.clients[rapid.IntRange(0, 3).Draw(t, "who")]
-		act := rapid.SampledFrom(strings.Fields("publish publish publish publish publish subscribe subscribe unsubscribe cut connect ack ack read abandon kill")).Draw(t, "act")
+		act := rapid.SampledFrom(strings.Fields("publish publish publish publish publish subscribe subscribe unsubscribe cut connect ack ack read lost abandon kill")).Draw(t, "act")
 		if act == "kill" {
 			if durable {
 				w.kill()
@@ -403,6 +407,17 @@ func runModel(t *rapid.T, readers int, durable bool) {
 			a.acknowledge()
 		case "read":
 			a.ping()
+		case "lost": // it completes QoS 2 and the broker does not learn it
+			a.mute = true
+			a.ping()
+			a.acknowledge()
+			a.ping()
+			a.mute = false
+			if rapid.Bool().Draw(t, "kill") && durable {
+				w.kill()
+			} else {
+				a.cut()
+			}
 		}
 	}
 	w.finish()
