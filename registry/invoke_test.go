@@ -107,12 +107,12 @@ func TestASkillThatCannotBeReachedIsOffline(t *testing.T) {
 
 		// Listening, but the broker delivers to nobody.
 		d.listen()
-		w.mqtt.dropped = true
+		w.mqtt.lose(true)
 		w.fails(alice, "skill.invoke", bleed, protocol.AgentOffline)
 		if last := w.mqtt.on(d.topic()); !strings.Contains(string(last[len(last)-1].payload), `"task.cancel"`) {
 			t.Error("what may be delivered later was not cancelled")
 		}
-		w.mqtt.dropped = false
+		w.mqtt.lose(false)
 		w.do(alice, "skill.invoke", set, nil)
 	})
 }
@@ -528,7 +528,7 @@ func TestACommandOfAnAgentIsForwardedAsItIs(t *testing.T) {
 			t.Errorf("to one that is offline: %v", err)
 		}
 		w.Connected(d, d.client, alice) // connected again, but only somebody else hears what it is asked
-		w.mqtt.devices[d.topic()] = []*device{{w: w, id: "watcher"}}
+		w.mqtt.deliver(d.topic(), &device{w: w, id: "watcher"})
 		if _, err := w.Forward(t.Context(), call, "acme", "acme.paint", nil); protocol.CodeOf(err) != protocol.AgentOffline {
 			t.Errorf("to one that does not listen: %v", err)
 		}

@@ -146,7 +146,7 @@ type fakeMQTT struct {
 	sent     []sent
 	retained map[string][]byte
 	devices  map[string][]*device // by request topic
-	dropped  bool                 // nobody gets anything, although they subscribed
+	dropped  bool                 // see lose
 }
 
 // Publish implements [Publisher].
@@ -167,6 +167,20 @@ func (f *fakeMQTT) Publish(topic string, payload []byte, o PublishOptions) (int,
 		go d.receive(m)
 	}
 	return len(f.devices[topic]), nil
+}
+
+// deliver lets a device get what is published on a topic.
+func (f *fakeMQTT) deliver(topic string, d *device) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.devices[topic] = append(f.devices[topic], d)
+}
+
+// lose makes nobody get anything, although they subscribed, or ends that.
+func (f *fakeMQTT) lose(all bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropped = all
 }
 
 // on lists what was published on a topic.
@@ -365,9 +379,7 @@ func (w *world) device(id protocol.AgentID, skill string, answer func(*device, *
 func (d *device) topic() string { return "aibridge/agent/" + string(d.id) + "/request" }
 
 func (d *device) listen() {
-	d.w.mqtt.mu.Lock()
-	d.w.mqtt.devices[d.topic()] = append(d.w.mqtt.devices[d.topic()], d)
-	d.w.mqtt.mu.Unlock()
+	d.w.mqtt.deliver(d.topic(), d)
 	d.w.Subscribed(d, d.topic())
 }
 
