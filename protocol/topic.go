@@ -52,6 +52,20 @@ func (t Topics) CapData(id CapID, group GroupID, key DataKey) string {
 // CapEvent carries membership, link, data and sync events of a channel.
 func (t Topics) CapEvent(id CapID) string { return t.root + "/cap/" + string(id) + "/event" }
 
+// Cap is the Cap whose topics a topic or filter is about. A wildcard in place
+// of the id names none.
+func (t Topics) Cap(topic string) (CapID, bool) {
+	rest, ok := t.Under(topic)
+	if !ok {
+		return "", false
+	}
+	if rest, ok = strings.CutPrefix(rest, "cap/"); !ok {
+		return "", false
+	}
+	id, _, ok := strings.Cut(rest, "/")
+	return CapID(id), ok && id != "" && id != "+"
+}
+
 // SceneEvent carries what happens to a scene: declared, joined, left,
 // suspended, cancelled.
 func (t Topics) SceneEvent(scene SceneType, id CapID) string {

@@ -22,16 +22,27 @@ func refused(text string) Ruling { return Ruling{notAuthorized, text} }
 // bridge publishes cards, events, tasks, channel data and anything under
 // client/, whoever else asks; an agent publishes to its own response topic and
 // subscribes to its own request topic.
+//
+// On the channel of a Cap members speak and listen, and on its data and events
+// they listen.
 type TopicRights struct {
 	topics protocol.Topics
 	// owner says whose the client id is, if such a client is connected or has
 	// a session.
-	owner func(clientID string) (principalID string, ok bool)
+	owner   func(clientID string) (principalID string, ok bool)
+	members Members
 }
 
-// NewTopicRights makes the rights for the topics under one root.
-func NewTopicRights(topics protocol.Topics, owner func(clientID string) (principalID string, ok bool)) *TopicRights {
-	return &TopicRights{topics: topics, owner: owner}
+// Members knows who may use the channel of a Cap, to send on it or to listen.
+// It is asked on the message path and must be fast.
+type Members interface {
+	MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool
+}
+
+// NewTopicRights makes the rights for the topics under one root. Without
+// members only those who may do everything use channels.
+func NewTopicRights(topics protocol.Topics, owner func(clientID string) (principalID string, ok bool), members Members) *TopicRights {
+	return &TopicRights{topics: topics, owner: owner, members: members}
 }
 
 // MayPublish decides about a client's publish.
@@ -66,11 +77,11 @@ func (r *TopicRights) MayPublish(who *protocol.Principal, topic string, retain b
 		}
 		return Ruling{}
 	case "cap":
-		_, leaf, _ := strings.Cut(rest, "/")
+		id, leaf, _ := strings.Cut(rest, "/")
 		if leaf, _, _ = strings.Cut(leaf, "/"); leaf != "message" {
 			return refused("only the bridge publishes here")
 		}
-		if !privileged(who) {
+		if !r.mayUseChannel(who, id, true) {
 			return refused("not a member")
 		}
 		return Ruling{}
@@ -104,8 +115,36 @@ func (r *TopicRights) MaySubscribe(who *protocol.Principal, filter string) Rulin
 		if id, ok := strings.CutSuffix(rest, "/response"); ok && !strings.ContainsAny(id, "+#") && r.owns(who, id) {
 			return Ruling{}
 		}
+	case "cap":
+		if id, leaf, ok := strings.Cut(rest, "/"); ok && channelLeaf(leaf) {
+			if r.mayUseChannel(who, id, false) {
+				return Ruling{}
+			}
+			return refused("not a member")
+		}
 	}
 	return refused("not allowed")
+}
+
+// channelLeaf reports whether a filter, from behind the Cap's id, stays on
+// what members may hear.
+func channelLeaf(leaf string) bool {
+	first, _, deeper := strings.Cut(leaf, "/")
+	switch first {
+	case "message", "data":
+		return true
+	case "event":
+		return !deeper
+	}
+	return false
+}
+
+// mayUseChannel asks for membership. A wildcard is no Cap.
+func (r *TopicRights) mayUseChannel(who *protocol.Principal, id string, send bool) bool {
+	if privileged(who) {
+		return true
+	}
+	return r.members != nil && !strings.ContainsAny(id, "+#") && r.members.MayUseChannel(who, protocol.CapID(id), send)
 }
 
 // MayRespond reports whether an answer to the principal may go to a topic: one

@@ -17,7 +17,15 @@ func rights() *TopicRights {
 	return NewTopicRights(protocol.NewTopics(""), func(id string) (string, bool) {
 		owner, ok := owners[id]
 		return owner, ok
-	})
+	}, channels{"lamp listens": false, "lamp speaks": true})
+}
+
+// channels says of the device's Caps whether it may send on them.
+type channels map[protocol.CapID]bool
+
+func (c channels) MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool {
+	speaks, member := c[id]
+	return who == device && member && (speaks || !send)
 }
 
 func TestWhoMayPublishWhere(t *testing.T) {
@@ -41,6 +49,11 @@ func TestWhoMayPublishWhere(t *testing.T) {
 		{"aibridge/cap/c/data/g/k", true, false, false, false},
 		{"aibridge/cap/c/event", false, false, false, false},
 		{"aibridge/cap/c/message/x", false, false, true, true},
+		{"aibridge/cap/lamp speaks/message/x", false, true, true, true},
+		{"aibridge/cap/lamp speaks/message/x", true, true, true, true},
+		{"aibridge/cap/lamp speaks/data/g/k", true, false, false, false},
+		{"aibridge/cap/lamp speaks/event", false, false, false, false},
+		{"aibridge/cap/lamp listens/message/x", false, false, true, true},
 		{"aibridge/scene/s/c/event", false, false, false, false},
 		{"aibridge/anything", false, false, false, false},
 		{"aibridge/", false, false, false, false},
@@ -73,6 +86,15 @@ func TestWhoMaySubscribeWhere(t *testing.T) {
 		{"aibridge/client/unused/response", false, true},
 		{"aibridge/client/+/response", false, true},
 		{"aibridge/client/lamp-client/#", false, true},
+		{"aibridge/cap/lamp listens/message/#", true, true},
+		{"$share/g/aibridge/cap/lamp listens/message/a/+", true, true},
+		{"aibridge/cap/lamp listens/data/#", true, true},
+		{"aibridge/cap/lamp listens/event", true, true},
+		{"aibridge/cap/lamp listens/#", false, true},
+		{"aibridge/cap/lamp listens/+/x", false, true},
+		{"aibridge/cap/+/message/#", false, true},
+		{"aibridge/cap/#", false, true},
+		{"aibridge/cap/c/message/#", false, true},
 		{"aibridge/bridge/request", false, true},
 		{"aibridge/#", false, true},
 		{"aibridge", false, true},

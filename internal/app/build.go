@@ -9,6 +9,7 @@ import (
 
 	"github.com/aibridge/aibridge/api"
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/mqttdoor"
 	"github.com/aibridge/aibridge/internal/store"
@@ -49,9 +50,10 @@ func (a *App) build(ctx context.Context) error {
 		BridgeID: a.config.ID,
 		Log:      a.log,
 	})
+	skills := store.NewTable[registry.SkillRecord](a.store, "skill")
 	agents, err := registry.New(registry.Options{
 		Agents:       store.NewTable[registry.Agent](a.store, "agent"),
-		Skills:       store.NewTable[registry.SkillRecord](a.store, "skill"),
+		Skills:       skills,
 		Resources:    store.NewTable[registry.ResourceRecord](a.store, "resource"),
 		Publisher:    mqtt,
 		Topics:       topics,
@@ -67,21 +69,23 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	mqtt.registry = agents
+	channels := a.newCaps(agents, skills, mqtt)
 	if err := a.store.Load(ctx); err != nil {
 		return err
 	}
-	if err := a.openSecurity(ctx, keys, topics, mqtt); err != nil {
+	if err := a.openSecurity(ctx, keys, mqtt, channels); err != nil {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, tasks), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, tasks), a.commands...)...)
 	if err != nil {
 		return err
 	}
 	if err := a.openBroker(mqtt); err != nil {
 		return err
 	}
-	a.runRegistry(agents)
+	a.run("registry", agents.Run)
+	a.run("caps", channels.Run)
 	if err := tasks.Recover(ctx); err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func (a *App) openState(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) openSecurity(ctx context.Context, keys security.Keys, topics protocol.Topics, mqtt *mqttSide) error {
+func (a *App) openSecurity(ctx context.Context, keys security.Keys, mqtt *mqttSide, channels security.Members) error {
 	ring, err := security.OpenKeyring(a.config.Data, keys)
 	if err != nil {
 		return err
@@ -143,7 +147,7 @@ func (a *App) openSecurity(ctx context.Context, keys security.Keys, topics proto
 		}
 	}
 	a.authenticator = security.NewAuthenticator(ring, a.config.Dev)
-	a.rights = security.NewTopicRights(topics, mqtt.owner)
+	a.rights = security.NewTopicRights(mqtt.topics, mqtt.owner, channels)
 	return nil
 }
 
@@ -166,11 +170,12 @@ func (a *App) openBroker(mqtt *mqttSide) (err error) {
 	return nil
 }
 
-func (a *App) runRegistry(agents *registry.Service) {
+// run runs a part in the background until the bridge stops.
+func (a *App) run(name string, part func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- agents.Run(ctx) }()
-	a.life.add("registry", func(context.Context) error {
+	go func() { done <- part(ctx) }()
+	a.life.add(name, func(context.Context) error {
 		cancel()
 		return <-done
 	})
@@ -204,16 +209,17 @@ func (a *App) readiness(context.Context) error {
 }
 
 // gather lists every command of the bridge.
-func gather(agents *registry.Service, tasks *task.Service) []commands.Command {
+func gather(agents *registry.Service, channels *cap.Service, tasks *task.Service) []commands.Command {
 	all := commands.Builtin()
 	all = append(all, agents.Commands()...)
+	all = append(all, channels.Commands()...)
 	return append(all, tasks.Commands()...)
 }
 
 // Commands are the commands that this version understands, for descriptions
 // and help: they cannot be run.
 func Commands() *commands.Set {
-	set, err := commands.NewSet(gather(new(registry.Service), new(task.Service))...)
+	set, err := commands.NewSet(gather(new(registry.Service), new(cap.Service), new(task.Service))...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them
 	}

@@ -25,7 +25,8 @@ type mqttSide struct {
 	authenticator *security.Authenticator
 	rights        *security.TopicRights
 
-	clients sync.Map // of *broker.Client by client id, while connected
+	clients  sync.Map // of *broker.Client by client id, while connected
+	channels channelSubscriptions
 }
 
 func (m *mqttSide) authenticate(ctx context.Context, shown broker.Credentials) (*protocol.Principal, error) {
@@ -71,14 +72,21 @@ func (m *mqttSide) Connected(c *broker.Client) {
 // Disconnected implements [broker.Presence].
 func (m *mqttSide) Disconnected(c *broker.Client, reason string) {
 	m.clients.CompareAndDelete(c.ID, c)
+	m.channels.drop(c)
 	m.registry.Disconnected(c, reason)
 }
 
 // Subscribed implements [broker.Presence].
-func (m *mqttSide) Subscribed(c *broker.Client, filter string) { m.registry.Subscribed(c, filter) }
+func (m *mqttSide) Subscribed(c *broker.Client, filter string) {
+	m.registry.Subscribed(c, filter)
+	m.joined(c, filter)
+}
 
 // Unsubscribed implements [broker.Presence].
-func (m *mqttSide) Unsubscribed(c *broker.Client, filter string) { m.registry.Unsubscribed(c, filter) }
+func (m *mqttSide) Unsubscribed(c *broker.Client, filter string) {
+	m.registry.Unsubscribed(c, filter)
+	m.channels.remove(c, filter)
+}
 
 // request takes a command.
 func (m *mqttSide) request(p *broker.Publication) { m.door.Request(p) }

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cap"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+)
+
+// newCaps makes the part that keeps Caps and groups.
+func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.SkillRecord], mqtt *mqttSide) *cap.Service {
+	tables := &capTables{
+		store:  a.store,
+		caps:   store.NewTable[cap.Cap](a.store, "cap"),
+		groups: store.NewTable[cap.Group](a.store, "group"),
+		data:   store.NewTable[cap.Datum](a.store, "data"),
+	}
+	channels := cap.New(cap.Options{
+		Caps:           tables.caps,
+		Groups:         tables.groups,
+		Data:           tables.data,
+		RemoveAll:      tables.removeAll,
+		Publish:        mqtt.publishCap,
+		Skills:         agents,
+		MembershipLost: mqtt.review,
+		Topics:         mqtt.topics,
+		BridgeID:       a.config.ID,
+		Log:            a.log,
+	})
+	skills.OnChange(func(_ string, old, _ *registry.SkillRecord) {
+		if old != nil { // a new one was nobody's before
+			channels.SkillChanged(old.Space, old.ID)
+		}
+	})
+	return channels
+}
+
+// capTables are the tables of package cap.
+type capTables struct {
+	store  *store.Store
+	caps   *store.Table[cap.Cap]
+	groups *store.Table[cap.Group]
+	data   *store.Table[cap.Datum]
+}
+
+// removeAll removes records of several tables in one atomic change.
+func (t *capTables) removeAll(ctx context.Context, list []cap.Removal) error {
+	ops := make([]store.Op, len(list))
+	for i, r := range list {
+		switch r.Kind {
+		case cap.Caps:
+			ops[i] = t.caps.DeleteOp(r.Key, r.Revision)
+		case cap.Groups:
+			ops[i] = t.groups.DeleteOp(r.Key, r.Revision)
+		case cap.Data:
+			ops[i] = t.data.DeleteOp(r.Key, r.Revision)
+		default:
+			return fmt.Errorf("no table of kind %d", r.Kind)
+		}
+	}
+	return t.store.Atomic(ctx, ops...)
+}
+
+// publishCap publishes what the bridge has to say about a Cap.
+func (m *mqttSide) publishCap(about cap.Message) error {
+	message := broker.Message{Topic: about.Topic, Payload: about.Payload, Retain: about.Retain, QoS: 1}
+	if len(about.Payload) > 0 {
+		message.ContentType = "application/json"
+	}
+	_, err := m.broker.Publish(message)
+	return err
+}
+
+// capOf is the Cap that a filter names, if it is one on a Cap's topics.
+func (m *mqttSide) capOf(filter string) (protocol.CapID, bool) {
+	if _, inner, shared := protocol.SplitShare(filter); shared {
+		filter = inner
+	}
+	return m.topics.Cap(filter)
+}

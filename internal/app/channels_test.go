@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/security"
+)
+
+// guests may use the channel of every Cap, as long as they are in.
+type guests struct{ in map[string]bool }
+
+func (g *guests) MayUseChannel(who *protocol.Principal, _ protocol.CapID, _ bool) bool {
+	return g.in[who.ID]
+}
+
+// TestWhoLosesMembershipLosesTheSubscription has real clients on a broker
+// that knows them by their user names.
+func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
+	members := &guests{map[string]bool{"in": true, "out": true}}
+	side := &mqttSide{topics: protocol.NewTopics("")}
+	side.rights = security.NewTopicRights(side.topics, side.owner, members)
+	var err error
+	if side.registry, err = registry.New(registry.Options{
+		Agents: noTable[registry.Agent]{}, Skills: noTable[registry.SkillRecord]{}, Resources: noTable[registry.ResourceRecord]{}, Publisher: side,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	side.broker, err = broker.New(broker.Options{
+		Authenticate: func(_ context.Context, c broker.Credentials) (*protocol.Principal, error) {
+			return &protocol.Principal{Kind: protocol.KindSkill, ID: c.Username, Space: protocol.DefaultSpace}, nil
+		},
+		Permissions: side,
+		Presence:    side,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = side.broker.Serve(context.Background(), "mqtt", l) }()
+	t.Cleanup(func() { _ = side.broker.Close(context.Background()) })
+
+	in, out := dialAs(t, l.Addr(), "in"), dialAs(t, l.Addr(), "out")
+	for _, c := range []*member{in, out} {
+		if code := c.subscribe(t, "aibridge/cap/home/message/#"); code != 1 {
+			t.Fatalf("SUBACK %#x", code)
+		}
+	}
+	if code := in.subscribe(t, "aibridge/cap/+/message/#"); code != 0x87 {
+		t.Errorf("a wildcard for all Caps: SUBACK %#x", code)
+	}
+	in.publish(t, "aibridge/cap/home/message/a")
+	in.expect(t)
+	out.expect(t)
+
+	members.in = map[string]bool{"in": true}
+	side.review("home")
+	out.ended(t, side)
+	in.publish(t, "aibridge/cap/home/message/b")
+	in.expect(t)
+	select {
+	case <-out.received:
+		t.Error("who left still hears the channel")
+	case <-time.After(50 * time.Millisecond):
+	}
+	again := dialAs(t, l.Addr(), "out")
+	if code := again.subscribe(t, "aibridge/cap/home/message/#"); code != 0x87 {
+		t.Errorf("who left subscribes again: SUBACK %#x", code)
+	}
+	if n := len(side.channels.of); n != 1 {
+		t.Errorf("%d clients are remembered", n)
+	}
+}
+
+type member struct {
+	*paho.Client
+	received chan string
+	over     chan struct{}
+}
+
+func dialAs(t *testing.T, addr net.Addr, user string) *member {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	m := &member{received: make(chan string, 16), over: make(chan struct{}, 2)}
+	m.Client = paho.NewClient(paho.ClientConfig{
+		Conn:               conn,
+		OnServerDisconnect: func(*paho.Disconnect) { m.over <- struct{}{} },
+		OnClientError:      func(error) { m.over <- struct{}{} },
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
+			m.received <- p.Packet.Topic
+			return true, nil
+		}},
+	})
+	if _, err := m.Connect(t.Context(), &paho.Connect{ClientID: user, CleanStart: true, UsernameFlag: true, Username: user}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (m *member) subscribe(t *testing.T, filter string) byte {
+	t.Helper()
+	ack, err := m.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}})
+	if ack == nil {
+		t.Fatalf("subscribe to %s: %v", filter, err)
+	}
+	return ack.Reasons[0]
+}
+
+func (m *member) publish(t *testing.T, topic string) {
+	t.Helper()
+	if _, err := m.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *member) expect(t *testing.T) {
+	t.Helper()
+	select {
+	case <-m.received:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a member hears nothing")
+	}
+}
+
+// ended waits until the subscription is gone, be it with the connection.
+func (m *member) ended(t *testing.T, side *mqttSide) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for len(side.channels.to("home")) != 1 {
+		if time.Now().After(deadline) {
+			t.Fatal("the subscription does not end")
+		}
+		time.Sleep(time.Millisecond) // the pace of the poll
+	}
+}
