@@ -107,7 +107,7 @@ func (r *requester) packet(c *conn, first byte, body []byte) {
 	if !r.note(c.loop.now, p.payload) {
 		r.load.garbled.Add(1)
 	}
-	r.load.arrived(1)
+	r.load.arrived(0)
 	r.next()
 }
 

@@ -28,6 +28,7 @@ type InvokeOptions struct {
 	Warmup, Duration time.Duration // of each run, default 500 ms and 3 s
 	Patience         time.Duration // without progress, default 2 s
 	Messages         int64         // see [Options]
+	Quiet            float64       // see [Options]
 	Progress         func(line string)
 }
 
@@ -73,7 +74,7 @@ func (o *InvokeOptions) peers() []Peer {
 func (o *InvokeOptions) options() Options {
 	out := Options{
 		Peers: o.peers(), Rounds: o.Rounds, Warmup: o.Warmup, Duration: o.Duration,
-		Patience: o.Patience, Messages: o.Messages, Progress: o.Progress,
+		Patience: o.Patience, Messages: o.Messages, Quiet: o.Quiet, Progress: o.Progress,
 	}
 	for _, w := range o.Windows {
 		out.Scenarios = append(out.Scenarios, Scenario{

@@ -61,6 +61,9 @@ func TestStreamKnowsWhatIsWrong(t *testing.T) {
 	if s.distinct != 6 || s.duplicates != 1 || s.disordered != 1 {
 		t.Errorf("%+v", s)
 	}
+	if s.missing() != 195 { // 4, 6 to 199
+		t.Errorf("%d missing", s.missing())
+	}
 	if s.take(1 << 60) {
 		t.Error("a garbled number is believed")
 	}
@@ -140,14 +143,16 @@ func TestHexRoundTrip(t *testing.T) {
 
 func TestPick(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int{"": len(Scenarios()), "fan-in": 1, "fan-in*": 3, "idle pairs": 2} {
+	for text, want := range map[string]int{"": len(Scenarios()), "fan-in": 1, "fan-in*": 3, "idle pairs": 2, "*-paced": 4} {
 		got, err := Pick(strings.Fields(text)...)
 		if err != nil || len(got) != want {
 			t.Errorf("%q: %d scenarios, %v", text, len(got), err)
 		}
 	}
-	if _, err := Pick("fan-on"); err == nil {
-		t.Error("picked what there is not")
+	for _, pattern := range []string{"fan-on", "[", ""} {
+		if _, err := Pick("pairs", pattern); err == nil {
+			t.Errorf("picked %q", pattern)
+		}
 	}
 }
 

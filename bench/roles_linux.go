@@ -22,24 +22,32 @@ type load struct {
 
 	// Receivers wake the senders' loop when enough has arrived for senders
 	// that wait for that.
-	hungry   atomic.Bool
-	forgiven atomic.Int64 // deliveries no longer expected
-	enough   int64        // deliveries owed below which senders go on
-	copies   int64        // deliveries for each message sent
-	senders  *loop
+	hungry  atomic.Bool
+	enough  int64 // deliveries owed below which senders go on
+	copies  int64 // deliveries for each message sent
+	senders *loop
+
+	missing  atomic.Int64 // deliveries that later ones have overtaken
+	forgiven atomic.Int64 // deliveries that nobody waits for any longer
 }
 
-// arrived counts deliveries.
-func (l *load) arrived(n int64) {
-	l.received.Add(n)
-	if l.hungry.Load() && l.owed() <= l.enough && l.hungry.CompareAndSwap(true, false) {
-		l.senders.wake()
+// arrived counts a delivery, and by how much it changed what is missing.
+func (l *load) arrived(missing int64) {
+	l.received.Add(1)
+	if missing != 0 {
+		l.missing.Add(missing)
+	}
+	if l.hungry.Load() {
+		l.forgiven.Store(0) // it goes on: what was given up comes, or will be missing
+		if l.owed() <= l.enough && l.hungry.CompareAndSwap(true, false) {
+			l.senders.wake()
+		}
 	}
 }
 
 // owed is the number of deliveries still expected.
 func (l *load) owed() int64 {
-	return l.sent.Load()*l.copies - l.received.Load() - l.forgiven.Load()
+	return l.sent.Load()*l.copies - l.received.Load() - l.missing.Load() - l.forgiven.Load()
 }
 
 // take gives the sender leave for up to n more messages and counts them.
@@ -147,14 +155,15 @@ func (p *pump) flood() time.Duration {
 	return 0 // let others have their turn
 }
 
-// forgive waits for what is owed, but not for ever: a broker may throw QoS 0
-// away, and what was thrown away must not hold up the rest.
+// forgive waits for what is owed, but not for ever: if the broker threw the
+// end of it away, nothing will tell but what is sent next.
 func (p *pump) forgive() time.Duration {
-	const patience = 200 * time.Millisecond
+	const patience = 500 * time.Millisecond
 	l, now := p.load, p.loop.clock()
 	if received := l.received.Load(); received != p.heard {
 		p.heard, p.silent = received, now
 	} else if now-p.silent > int64(patience) {
+		p.silent = now
 		l.forgiven.Add(l.owed())
 		return 0
 	}
@@ -275,24 +284,30 @@ func (s *subscriber) packet(c *conn, first byte, body []byte) {
 		return
 	}
 	acknowledge(c, p)
-	if !s.note(c.loop.now, p.payload) {
+	missing, ok := s.note(c.loop.now, p.payload)
+	if !ok {
 		s.load.garbled.Add(1)
 	}
-	s.load.arrived(1)
+	s.load.arrived(missing)
 }
 
-func (s *subscriber) note(now int64, payload []byte) bool {
+// note follows the stream the message belongs to, and says how many more of it
+// are missing now.
+func (s *subscriber) note(now int64, payload []byte) (missing int64, ok bool) {
 	if len(payload) != s.size {
-		return false
+		return 0, false
 	}
 	index := int(binary.LittleEndian.Uint32(payload[atStream:])) - s.first
 	if index < 0 || index >= len(s.streams) {
-		return false
+		return 0, false
 	}
 	if s.load.measuring.Load() {
 		s.latency.add(now - int64(binary.LittleEndian.Uint64(payload[atTime:])))
 	}
-	return s.streams[index].take(binary.LittleEndian.Uint64(payload[atNumber:]))
+	stream := &s.streams[index]
+	before := stream.missing()
+	ok = stream.take(binary.LittleEndian.Uint64(payload[atNumber:]))
+	return stream.missing() - before, ok
 }
 
 // acknowledge answers a received publish as its QoS wants it.

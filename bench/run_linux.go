@@ -270,9 +270,14 @@ func (r *rig) pass(ctx context.Context, d, patience time.Duration) (stalled bool
 	return errors.Is(err, errStalled)
 }
 
-// settled reports whether everything that was sent has arrived.
+// settled reports whether everything that was sent has arrived, or, without
+// acknowledgements, been overtaken by what was sent later.
 func (r *rig) settled() bool {
-	return r.load.received.Load() >= r.load.sent.Load()*r.load.copies
+	arrived := r.load.received.Load()
+	if r.scenario.QoS == 0 {
+		arrived += r.load.missing.Load()
+	}
+	return arrived >= r.load.sent.Load()*r.load.copies
 }
 
 // count gathers what the roles have seen, after the loops have stopped.

@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 )
@@ -89,19 +90,19 @@ func Scenarios() []Scenario {
 	}
 }
 
-// Pick returns the scenarios with the names, in that order. A name that ends
-// in * stands for all that begin so; no names mean all scenarios.
-func Pick(names ...string) ([]Scenario, error) {
+// Pick returns the scenarios whose names match the patterns ([path.Match]:
+// "fan-in", "fan-*"), in the order of the patterns. No patterns mean all
+// scenarios.
+func Pick(patterns ...string) ([]Scenario, error) {
 	all := Scenarios()
-	if len(names) == 0 {
+	if len(patterns) == 0 {
 		return all, nil
 	}
 	var picked []Scenario
-	for _, name := range names {
+	for _, pattern := range patterns {
 		before := len(picked)
 		for _, s := range all {
-			prefix, many := cutStar(name)
-			if s.Name == name || many && len(s.Name) >= len(prefix) && s.Name[:len(prefix)] == prefix {
+			if match, err := path.Match(pattern, s.Name); err == nil && match {
 				picked = append(picked, s)
 			}
 		}
@@ -110,17 +111,10 @@ func Pick(names ...string) ([]Scenario, error) {
 			for i, s := range all {
 				known[i] = s.Name
 			}
-			return nil, fmt.Errorf("there is no scenario %q; there are %v", name, known)
+			return nil, fmt.Errorf("there is no scenario %q; there are %v", pattern, known)
 		}
 	}
 	return picked, nil
-}
-
-func cutStar(name string) (prefix string, found bool) {
-	if n := len(name); n > 0 && name[n-1] == '*' {
-		return name[:n-1], true
-	}
-	return name, false
 }
 
 // check says what is wrong with a scenario.
@@ -182,6 +176,10 @@ type Options struct {
 	// Messages bounds what one run sends, besides its duration; 0 means no
 	// bound. When it is reached the run is over, warm or not.
 	Messages int64
+	// Quiet, if not 0, is how many processors everything else on the machine
+	// may keep busy for a run to count: 0.2 is a fifth of one. Runs wait up to a
+	// minute for such quiet, and are repeated twice if it did not last.
+	Quiet float64
 	// Patience is how long a run may go without any progress before it counts
 	// as stalled, default 2 s.
 	Patience time.Duration

@@ -36,3 +36,6 @@ func (s *stream) take(number uint64) bool {
 	}
 	return true
 }
+
+// missing is how many numbers below the highest have not come, or not yet.
+func (s *stream) missing() int64 { return int64(s.next) - s.distinct }
