@@ -39,7 +39,7 @@ func inProcess(t *testing.T, kind string) target {
 }
 
 func TestEverythingArrives(t *testing.T) {
-	at := inProcess(t, KindEngine)
+	at := inProcess(t, KindBroker)
 	for _, s := range []Scenario{
 		{Name: "fan-in", Shape: Flow, Publishers: 5, Subscribers: 1, Payload: 64, Window: 10, Batch: 1},
 		{Name: "batches", Shape: Flow, Publishers: 5, Subscribers: 1, Payload: 64, Window: 10, Batch: 10},
@@ -69,7 +69,7 @@ func TestEverythingArrives(t *testing.T) {
 
 func TestBrokerAnswersInside(t *testing.T) {
 	t.Setenv(answerEnv, "1")
-	for _, kind := range []string{KindBroker, KindEngine} {
+	for _, kind := range []string{KindBroker} {
 		got, err := measure(t.Context(), askInside, inProcess(t, kind), tiny(300))
 		if err != nil || !got.Clean() || got.Received != 300 {
 			t.Errorf("%s: %+v %v", kind, got, err)

@@ -17,14 +17,12 @@ import (
 	nats "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/aibridge/aibridge/broker"
-	"github.com/aibridge/aibridge/broker/engine"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // The brokers that are linked into this program.
 const (
 	KindBroker = "broker"      // this project's, bare: no commands, nothing stored
-	KindEngine = "engine"      // its own engine, the same way
 	KindMochi  = "mochi"       // mochi-mqtt as it comes
 	KindNATS   = "nats-server" // its MQTT, with JetStream in files
 )
@@ -33,7 +31,7 @@ const (
 const answerEnv = "AIBRIDGE_BENCH_ANSWER"
 
 // Kinds are the brokers [Serve] knows.
-func Kinds() []string { return []string{KindBroker, KindEngine, KindMochi, KindNATS} }
+func Kinds() []string { return []string{KindBroker, KindMochi, KindNATS} }
 
 // Serve serves one of the linked brokers on an address until the context
 // ends. It is what the program given to [Hosted] does, in a process that does
@@ -56,12 +54,6 @@ func Serve(ctx context.Context, kind, address, dir string) error {
 			return err
 		}
 		return serveOwn(ctx, b, address)
-	case KindEngine:
-		b, err := engine.New(engine.Options{Options: options})
-		if err != nil {
-			return err
-		}
-		return serveOwn(ctx, b, address)
 	case KindMochi:
 		return serveMochi(ctx, address)
 	case KindNATS:
@@ -70,15 +62,7 @@ func Serve(ctx context.Context, kind, address, dir string) error {
 	return fmt.Errorf("bench: no broker %q; there are %v", kind, Kinds())
 }
 
-// An own broker is one of this project.
-type own interface {
-	Handle(filter string, fn func(*broker.Publication))
-	Publish(broker.Message) (receivers int, err error)
-	Serve(ctx context.Context, name string, l net.Listener) error
-	Close(ctx context.Context) error
-}
-
-func serveOwn(ctx context.Context, b own, address string) error {
+func serveOwn(ctx context.Context, b *broker.Broker, address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return err

@@ -1,12 +1,7 @@
-// Package broker is the MQTT server: listeners, sessions, topics,
-// permissions and delivery. The rest of the program sees only what this file
-// declares, whatever engine stands behind it.
 package broker
 
 import (
-	"context"
 	"crypto/x509"
-	"log/slog"
 	"net"
 	"time"
 
@@ -103,15 +98,4 @@ type Presence interface {
 	Disconnected(c *Client, reason string)
 	Subscribed(c *Client, filter string)
 	Unsubscribed(c *Client, filter string)
-}
-
-// Options configure a [Broker].
-type Options struct {
-	// Authenticate yields the principal behind a CONNECT, or an error that
-	// refuses it. The answer never tells the client which part was wrong.
-	Authenticate func(ctx context.Context, shown Credentials) (*protocol.Principal, error)
-	Permissions  Permissions
-	Presence     Presence // optional
-	Log          *slog.Logger
-	MaxPacket    int // bytes, default 1 MiB and some room for the topic and properties
 }

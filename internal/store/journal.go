@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/broker"
 )
 
 // A Journal keeps what the MQTT server must not forget: values by key, of
@@ -28,10 +30,7 @@ type Journal struct {
 }
 
 // A KeyedValue is one change of a [Journal]; a nil Value removes the key.
-type KeyedValue struct {
-	Key   string
-	Value []byte
-}
+type KeyedValue = broker.KeyedValue
 
 // OpenJournal makes the journal's streams if they are missing and returns the
 // journal, which is to be loaded before it is written.

@@ -171,7 +171,7 @@ func parseValueLine(line []byte) (KeyedValue, error) {
 	if l.Value == nil {
 		return KeyedValue{}, fmt.Errorf("key %q has no value", l.Key)
 	}
-	return KeyedValue{string(l.Key), l.Value}, nil
+	return KeyedValue{Key: string(l.Key), Value: l.Value}, nil
 }
 
 func parseEntryLine(line []byte) ([]byte, error) {

@@ -92,7 +92,7 @@ func BenchmarkJournalValues(b *testing.B) {
 				changes := make([]KeyedValue, count)
 				benchWrites(b, j, func(i int) ([]KeyedValue, []byte) {
 					for k := range changes {
-						changes[k] = KeyedValue{fmt.Sprintf("hot/%d", (i*count+k)%10_000), value}
+						changes[k] = KeyedValue{Key: fmt.Sprintf("hot/%d", (i*count+k)%10_000), Value: value}
 					}
 					return changes, nil
 				})
@@ -107,7 +107,7 @@ func fillValues(b *testing.B, j *Journal, prefix string, count int) {
 	b.Helper()
 	changes := make([]KeyedValue, 0, 1000)
 	for i := range count {
-		changes = append(changes, KeyedValue{fmt.Sprintf("%s%06d", prefix, i), []byte(strings.Repeat("v", 300))})
+		changes = append(changes, KeyedValue{Key: fmt.Sprintf("%s%06d", prefix, i), Value: []byte(strings.Repeat("v", 300))})
 		if len(changes) == cap(changes) || i == count-1 {
 			if _, err := j.Write(context.Background(), changes, nil); err != nil {
 				b.Fatal(err)

@@ -74,7 +74,7 @@ func write(t testing.TB, j *Journal, entry string, keyed ...KeyedValue) uint64 {
 	return seq
 }
 
-func set(key, value string) KeyedValue { return KeyedValue{key, []byte(value)} }
+func set(key, value string) KeyedValue { return KeyedValue{Key: key, Value: []byte(value)} }
 func unset(key string) KeyedValue      { return KeyedValue{Key: key} }
 
 func TestAJournalLoadsWhatWasWritten(t *testing.T) {
@@ -581,7 +581,7 @@ func FuzzChanges(f *testing.F) {
 			if !c.removed && value == nil {
 				t.Fatal("nil for a value")
 			}
-			again = appendChange(again, KeyedValue{string(c.key), value})
+			again = appendChange(again, KeyedValue{Key: string(c.key), Value: value})
 		}
 		for at, bt := 0, 0; at < len(data); {
 			a, _ := changeAt(data, at)

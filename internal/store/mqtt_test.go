@@ -8,37 +8,23 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
-	"github.com/aibridge/aibridge/broker/engine"
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// engineJournal is what the MQTT engine sees of a journal.
-type engineJournal struct{ *Journal }
-
-func (j engineJournal) Write(ctx context.Context, keyed []engine.KeyedValue, entry []byte) (uint64, error) {
-	values := make([]KeyedValue, len(keyed))
-	for i, v := range keyed {
-		values[i] = KeyedValue(v)
-	}
-	return j.Journal.Write(ctx, values, entry)
-}
 
 type anything struct{}
 
 func (anything) MayPublish(*broker.Client, string, bool) broker.Verdict { return broker.Verdict{} }
 func (anything) MaySubscribe(*broker.Client, string) broker.Verdict     { return broker.Verdict{} }
 
-func mqttServer(t testing.TB, j *Journal) (*engine.Broker, string) {
+func mqttServer(t testing.TB, j *Journal) (*broker.Broker, string) {
 	t.Helper()
-	b, err := engine.New(engine.Options{
-		Options: broker.Options{
-			Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) {
-				return &protocol.Principal{ID: "p"}, nil
-			},
-			Permissions: anything{},
+	b, err := broker.New(broker.Options{
+		Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) {
+			return &protocol.Principal{ID: "p"}, nil
 		},
-		Journal: engineJournal{j}, SysInterval: -1,
+		Permissions: anything{},
+		Journal:     j, SysInterval: -1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +147,7 @@ func TestMQTTLoadsFast(t *testing.T) {
 	for from := 0; from < many; from += 1000 {
 		var values []KeyedValue
 		for i := from; i < from+1000; i++ {
-			values = append(values, KeyedValue{fmt.Sprint("s/client-", i), fmt.Appendf(nil,
+			values = append(values, KeyedValue{Key: fmt.Sprint("s/client-", i), Value: fmt.Appendf(nil,
 				`{"serial":%d,"principal":{"ID":"p"},"version":5,"expiry":3600,"subs":[{"f":"agent/%d/request","q":1}]}`, i+10, i)})
 		}
 		if _, err := j.Write(t.Context(), values, nil); err != nil {

@@ -1,0 +1,111 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An Identity is the outcome of an enhanced authentication.
+type Identity struct{ Principal *protocol.Principal }
+
+// An authentication is an exchange of AUTH packets (MQTT 5 §4.12).
+type authentication struct {
+	method   string
+	request  *request // of the CONNECT; kept for re-authentication
+	exchange Exchange // nil between exchanges
+	again    bool     // the client is connected and authenticates again
+}
+
+var errMethod = &packet.Error{Reason: packet.BadAuthenticationMethod, Text: "authentication method is not supported"}
+
+// auth handles AUTH.
+func (t *turn) auth(c *conn, body []byte) error {
+	var p packet.Auth
+	if err := p.Decode(c.version, body); err != nil {
+		return err
+	}
+	if c.ex == nil { // [MQTT-4.12.0-6] [MQTT-4.12.0-7]
+		return &packet.Error{Reason: packet.ProtocolError, Text: "AUTH without an authentication method"}
+	}
+	if string(p.Properties.Bytes(packet.AuthMethod)) != c.ex.method { // [MQTT-4.12.0-5] [MQTT-4.12.1-1]
+		return &packet.Error{Reason: packet.ProtocolError, Text: "authentication method changed"}
+	}
+	switch {
+	case p.Reason == packet.ContinueAuthentication && c.ex.exchange != nil: // [MQTT-4.12.0-3]
+	case p.Reason == packet.Reauthenticate && c.ex.exchange == nil && c.phase.Load() == phaseOpen:
+		c.ex.again = true
+	default:
+		return &packet.Error{Reason: packet.ProtocolError, Text: "unexpected reason code of AUTH"}
+	}
+	data := bytes.Clone(p.Properties.Bytes(packet.AuthData))
+	c.job = func() {
+		t := t.b.getTurn()
+		defer t.b.putTurn(t)
+		t.b.exchange(t, c, data)
+	}
+	return nil
+}
+
+// exchange takes one step of an authentication.
+func (b *Broker) exchange(t *turn, c *conn, data []byte) {
+	a := c.ex
+	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
+	defer cancel()
+	answer, who, err := a.next(ctx, b, data)
+	t.begin()
+	switch {
+	case err != nil:
+		b.log.Info("authentication failed", "client", a.request.shown.ClientID, "method", a.method, "error", err)
+		why := refusal(err)
+		if p, ok := errors.AsType[*packet.Error](err); ok {
+			why = p
+		}
+		if a.again { // [MQTT-4.12.1-2]
+			t.stop(c, why.Reason, why.Text, "authentication failed")
+			return
+		}
+		t.refuse(c, why) // [MQTT-4.12.0-4]
+	case who == nil: // [MQTT-4.12.0-2]
+		c.add(t, authPacket(packet.ContinueAuthentication, a.method, answer))
+	case a.again:
+		a.exchange = nil
+		if who.Principal.ID != c.client.Principal.ID {
+			t.stop(c, packet.NotAuthorized, "", "authenticated as another principal")
+			return
+		}
+		c.add(t, authPacket(packet.Success, a.method, answer))
+	default:
+		a.exchange = nil
+		t.enter(c, a.request, who.Principal, answer)
+	}
+}
+
+func (a *authentication) next(ctx context.Context, b *Broker, data []byte) (answer []byte, who *Identity, err error) {
+	if a.exchange == nil {
+		method := b.options.Enhanced[a.method]
+		if method == nil { // [MQTT-4.12.0-1]
+			return nil, nil, errMethod
+		}
+		if a.exchange, err = method.Start(ctx, a.request.shown); err != nil {
+			return nil, nil, err
+		}
+	}
+	answer, who, err = a.exchange.Next(ctx, data)
+	if err == nil && who != nil && who.Principal == nil {
+		err = errNoPrincipal
+	}
+	return answer, who, err
+}
+
+func authPacket(reason packet.Reason, method string, data []byte) []byte {
+	p := packet.Auth{Reason: reason}
+	p.Properties.SetBytes(packet.AuthMethod, []byte(method))
+	if data != nil {
+		p.Properties.SetBytes(packet.AuthData, data)
+	}
+	return p.Append(nil)
+}

@@ -1,0 +1,106 @@
+package broker
+
+import "encoding/binary"
+
+const (
+	checkpointAfter = 32 << 20 // bytes of log at least
+	checkpointChunk = 512 << 10
+)
+
+// maybeCheckpoint rewrites what the log still means and trims the rest, when
+// the log has grown to several times that. Sessions are written one by one
+// while the broker works on: each starts with a reset, and what happens to it
+// later stands later in the log.
+func (j *scribe) maybeCheckpoint(t *turn) {
+	if j.logged < max(j.b.options.checkpointAfter, 3*j.kept) {
+		return
+	}
+	if err := j.checkpoint(t); err != nil {
+		j.b.log.Error("journal can't be trimmed", "error", err)
+		j.logged = 0 // try again later
+	}
+}
+
+func (j *scribe) checkpoint(t *turn) error {
+	j.mu.Lock()
+	j.checked++
+	j.mu.Unlock()
+	first, total := uint64(0), 0
+	for _, s := range j.b.allSessions() {
+		j.snapshot(t, s)
+		j.mu.Lock()
+		full := len(j.entry) >= checkpointChunk
+		j.mu.Unlock()
+		if full {
+			seq, n, err := j.flush(t)
+			if err != nil {
+				return err
+			}
+			total += n
+			if first == 0 {
+				first = seq
+			}
+		}
+	}
+	seq, n, err := j.flush(t)
+	if err != nil {
+		return err
+	}
+	if first == 0 {
+		first = seq
+	}
+	j.kept, j.logged = total+n, total+n
+	if first == 0 {
+		return nil
+	}
+	ctx, cancel := j.context()
+	defer cancel()
+	return j.out.Trim(ctx, first)
+}
+
+// snapshot records everything that is owed to a session.
+func (j *scribe) snapshot(t *turn, s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || !s.record.known {
+		return
+	}
+	serial := s.record.serial
+	j.log(t, func(dst []byte) []byte {
+		dst = binary.AppendUvarint(append(dst, recReset), serial)
+		for id := s.window.first; id != 0; id = s.window.slots[id-1].next {
+			slot := &s.window.slots[id-1]
+			named := uint16(0)
+			if slot.qos == 2 {
+				named = id
+			}
+			dst = j.appendKept(dst, serial, &slot.pending, named)
+			if slot.state == awaitPubcomp {
+				dst = binary.AppendUvarint(append(dst, recReleased), serial)
+				dst = binary.AppendUvarint(dst, uint64(id))
+			}
+		}
+		for i := s.queue.from; i < len(s.queue.items); i++ {
+			if p := &s.queue.items[i]; p.qos > 0 {
+				dst = j.appendKept(dst, serial, p, 0)
+			}
+		}
+		for id := range s.inbound {
+			dst = binary.AppendUvarint(append(dst, recInbound), serial)
+			dst = binary.AppendUvarint(dst, uint64(id))
+		}
+		return dst
+	})
+}
+
+// appendKept appends what is owed, with the message's body where this
+// generation of the log does not have it.
+func (j *scribe) appendKept(dst []byte, serial uint64, p *pending, id uint16) []byte {
+	if p.msg == nil || p.msg.id == 0 {
+		return dst
+	}
+	if p.msg.logged != j.checked {
+		dst = j.appendBody(dst, p.msg)
+	}
+	return appendOwed(dst, serial, p, id)
+}

@@ -1,0 +1,179 @@
+package broker
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+)
+
+// tick is how often connections are looked over.
+const tick = 250 * time.Millisecond
+
+// A clerk does what happens by time: wills, session expiry, keep alive and
+// the other deadlines of connections.
+type clerk struct {
+	b    *Broker
+	wake chan struct{}
+
+	mu     sync.Mutex
+	dates  dates
+	wills  []firedWill
+	orphan []pending // left behind by sessions, for other members of their groups
+}
+
+type firedWill struct {
+	client *Client
+	will   *will
+}
+
+type date struct {
+	when int64
+	s    *session
+}
+
+type dates []date
+
+func (d dates) Len() int           { return len(d) }
+func (d dates) Less(i, j int) bool { return d[i].when < d[j].when }
+func (d dates) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+func (d *dates) Push(x any)        { *d = append(*d, x.(date)) }
+func (d *dates) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
+}
+
+func newClerk(b *Broker) *clerk { return &clerk{b: b, wake: make(chan struct{}, 1)} }
+
+// schedule has the session looked at when the time has come.
+func (k *clerk) schedule(when int64, s *session) {
+	k.mu.Lock()
+	heap.Push(&k.dates, date{when, s})
+	k.mu.Unlock()
+}
+
+// fire has a will published.
+func (k *clerk) fire(client *Client, w *will) {
+	k.mu.Lock()
+	k.wills = append(k.wills, firedWill{client, w})
+	k.mu.Unlock()
+	k.alert()
+}
+
+func (k *clerk) redeliver(p pending) {
+	k.mu.Lock()
+	k.orphan = append(k.orphan, p)
+	k.mu.Unlock()
+	k.alert()
+}
+
+func (k *clerk) alert() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run works until stop is closed, and once more then, for the wills of
+// clients that the end of the broker cut off.
+func (k *clerk) run(stop <-chan struct{}) {
+	t := newTurn(k.b)
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for ticks := 0; ; {
+		select {
+		case <-stop:
+			k.work(t.begin())
+			return
+		case <-k.wake:
+			k.work(t.begin())
+		case <-ticker.C:
+			k.work(t.begin())
+			k.b.patrol(t)
+			t.end()
+			if ticks++; ticks%40 == 0 {
+				for _, name := range k.b.retained.expired(t.now) {
+					k.b.recordRetained(t, &message{topic: name})
+				}
+				t.end()
+			}
+		}
+	}
+}
+
+// work does what is due.
+func (k *clerk) work(t *turn) {
+	for {
+		k.mu.Lock()
+		wills, orphan := k.wills, k.orphan
+		k.wills, k.orphan = nil, nil
+		var due []*session
+		for len(k.dates) > 0 && k.dates[0].when <= t.now {
+			due = append(due, heap.Pop(&k.dates).(date).s)
+		}
+		k.mu.Unlock()
+		if len(wills) == 0 && len(due) == 0 && len(orphan) == 0 {
+			return
+		}
+		for _, w := range wills {
+			t.publishWill(w.client, w.will)
+		}
+		for _, p := range orphan {
+			t.redeliver(p)
+		}
+		for _, s := range due {
+			t.due(s)
+		}
+		t.end()
+	}
+}
+
+// publishWill publishes the will of a client that is gone, if it may
+// [MQTT-3.1.2-8] [MQTT-3.1.2-14] [MQTT-3.1.2-15].
+func (t *turn) publishWill(client *Client, w *will) {
+	if v := t.b.options.Permissions.MayPublish(client, w.msg.topic, w.msg.retain); !v.Allowed() {
+		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
+		return
+	}
+	m := *w.msg
+	if w.life > 0 {
+		m.expires = t.now + seconds(w.life)
+	}
+	t.use(&m)
+	t.publishLoaded(client, t.route([]byte(m.topic)))
+	t.count.wills++
+}
+
+// patrol ends connections that are over one of their times.
+func (b *Broker) patrol(t *turn) {
+	for _, c := range b.allConns() {
+		c.mu.Lock()
+		gone, closed, since, blocked := c.gone, c.closed, c.since, c.out.blocked
+		c.mu.Unlock()
+		limits := &b.options.Limits
+		switch phase := c.phase.Load(); {
+		case gone:
+		case closed:
+			if t.now-since > int64(lingerTime) {
+				c.abort()
+			}
+		case phase == phaseNew || phase == phaseAuth:
+			if t.now-c.accepted > int64(limits.ConnectTimeout) {
+				c.end(0, "", t.now)
+			}
+		case phase == phaseOpen:
+			if blocked && t.now-since > int64(limits.WriteTimeout) {
+				t.leave(c, "write timeout")
+				c.abort()
+			} else if c.keepAlive > 0 && t.now-c.lastRead.Load() > int64(c.keepAlive)*3/2 { // [MQTT-3.1.2-22]
+				t.stop(c, packet.KeepAliveTimeout, "", "keep alive timeout")
+			}
+		}
+	}
+}
+
+// lingerTime is how long a connection that was ended may take to receive its
+// last bytes and close its side.
+const lingerTime = 2 * time.Second

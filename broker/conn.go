@@ -1,0 +1,212 @@
+package broker
+
+import (
+	"crypto/x509"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+)
+
+// Phases of a connection.
+const (
+	phaseNew   int32 = iota // CONNECT is expected
+	phaseAuth               // AUTH is expected: enhanced authentication runs
+	phaseOpen               // connected
+	phaseEnded              // what comes in is thrown away
+)
+
+// A conn is one network connection. What is not guarded by mu belongs to its
+// reader, or was set before the connection's session knew it.
+type conn struct {
+	b        *Broker
+	door     *door
+	link     link
+	remote   net.Addr
+	peer     *x509.Certificate
+	at       int // in Broker.conns
+	accepted int64
+
+	phase    atomic.Int32
+	lastRead atomic.Int64 // nanoseconds since 1970
+
+	// The reader's.
+	in      []byte // start of a packet that is not complete
+	job     func() // work that may block, to be done before reading on
+	inAlias []string
+	ex      *authentication // enhanced authentication, while it may go on
+
+	// Set on CONNECT.
+	version   byte
+	problem   bool // reason strings and user properties are wanted (MQTT 5)
+	recvMax   int  // the client's Receive Maximum, cut to our own limit
+	maxPacket int  // the client's Maximum Packet Size
+	aliasMax  int  // topic aliases we may define
+	keepAlive time.Duration
+	client    *Client
+	session   *session
+
+	mu       sync.Mutex
+	out      outbox
+	outAlias map[string]uint16
+	turn     *turn // whose end will flush
+	queued   bool  // the flusher will flush
+	closed   bool  // nothing may be added to the outbox
+	gone     bool  // the link is closed
+	since    int64 // when the outbox was blocked, or last got on, or the end began
+	owed     []owedAck
+}
+
+// A link is the network side of a connection. All methods but pause and
+// resume are called with conn.mu held.
+type link interface {
+	// write writes as much as goes without blocking.
+	write(segs []seg, off int) (n int, err error)
+	// await has conn.writable called when writing can go on.
+	await()
+	// shut tells the peer that nothing more comes; the reader closes the link
+	// when the peer has closed its side.
+	shut()
+	close()
+	// pause and resume stop and start reading; called by the reader.
+	pause()
+	resume()
+}
+
+// add appends an encoded packet to the outbox.
+func (c *conn) add(t *turn, b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	c.mu.Lock()
+	if !c.closed {
+		c.out.add(b)
+		t.touch(c)
+	}
+	c.mu.Unlock()
+}
+
+// flushLocked writes what the socket takes. What is left then belongs to the
+// outbox alone and is written by writable.
+func (c *conn) flushLocked(now int64) {
+	o := &c.out
+	if o.blocked || len(o.segs) == 0 {
+		return
+	}
+	n, err := c.link.write(o.segs, o.off)
+	if err != nil { // the reader will see it as well and end the connection
+		o.drop()
+		return
+	}
+	c.door.bytesOut.Add(uint64(n))
+	o.wrote(n)
+	if o.size > 0 {
+		o.settle()
+		o.blocked = true
+		c.since = now
+		c.link.await()
+	}
+}
+
+// writable goes on writing; the link calls it when the socket is ready. It
+// reports whether the outbox is empty.
+func (c *conn) writable(now int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone || !c.out.blocked {
+		return false
+	}
+	c.out.blocked = false
+	before := c.out.size
+	since := c.since
+	c.flushLocked(now)
+	if c.out.blocked && c.out.size == before {
+		c.since = since // no progress
+	}
+	if c.out.blocked {
+		return false
+	}
+	if c.closed {
+		c.shutLocked(now)
+	}
+	return true
+}
+
+// end closes the connection after telling an MQTT 5 client why; reason 0 with
+// no text tells nothing. A full socket is given a moment to take the
+// DISCONNECT: what it has not been given at all is dropped.
+func (c *conn) end(reason packet.Reason, text string, now int64) {
+	c.phase.Store(phaseEnded)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	if c.out.blocked {
+		c.out.cut()
+		c.out.blocked = len(c.out.segs) > 0
+	}
+	if reason != 0 && c.session != nil && c.version == packet.V5 {
+		c.out.add(c.disconnectPacket(reason, text))
+	}
+	c.since = now
+	c.flushLocked(now)
+	if !c.out.blocked {
+		c.shutLocked(now)
+	}
+}
+
+func (c *conn) disconnectPacket(reason packet.Reason, text string) []byte {
+	d := packet.Disconnect{Reason: reason}
+	if text != "" && c.problem {
+		d.Properties.SetBytes(packet.ReasonString, cutText(text))
+	}
+	b := d.Append(nil, packet.V5)
+	if len(b) > c.maxPacket { // [MQTT-3.14.2-3]
+		d.Properties.Reset()
+		b = d.Append(b[:0], packet.V5)
+	}
+	return b
+}
+
+// cutText keeps reason strings to a size that fits any packet.
+func cutText(s string) []byte {
+	const most = 512
+	if len(s) > most {
+		s = s[:most]
+		for len(s) > 0 && !packet.ValidString([]byte(s)) {
+			s = s[:len(s)-1]
+		}
+	}
+	return []byte(s)
+}
+
+func (c *conn) shutLocked(now int64) {
+	c.since = now
+	if !c.gone {
+		c.link.shut()
+	}
+}
+
+// abort closes the connection at once.
+func (c *conn) abort() {
+	c.phase.Store(phaseEnded)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.out.drop()
+	c.out.blocked = false
+	c.closeLocked()
+}
+
+func (c *conn) closeLocked() {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	c.link.close()
+	c.b.removeConn(c)
+}

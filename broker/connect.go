@@ -1,0 +1,334 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A request is a CONNECT that was found well formed.
+type request struct {
+	shown    Credentials
+	assigned bool // the client id is of our making
+	clean    bool
+	expiry   uint32
+	keep     time.Duration
+	changed  bool // keep is not what the client asked for
+	info     bool // response information is wanted
+	will     *will
+	asked    uint32 // the session expiry asked for
+
+	method   string
+	authData []byte
+}
+
+// connect handles CONNECT. Authentication may block, so the rest is done off
+// the reader, see conn.job.
+func (t *turn) connect(c *conn, body []byte) error {
+	var p packet.Connect
+	err := p.Decode(body)
+	c.version = p.Version
+	c.problem = p.Properties.Number(packet.RequestProblemInfo, 1) == 1
+	c.maxPacket = int(p.Properties.Number(packet.MaximumPacketSize, packet.MaxRemaining+5))
+	if err != nil {
+		return err
+	}
+	q, err := t.b.readConnect(c, &p)
+	if err != nil {
+		return err
+	}
+	c.phase.Store(phaseAuth)
+	c.job = func() { t.b.authenticate(c, q) }
+	return nil
+}
+
+// readConnect checks what a CONNECT asks for and copies it.
+func (b *Broker) readConnect(c *conn, p *packet.Connect) (*request, error) {
+	l := &b.options.Limits
+	q := &request{
+		shown: Credentials{
+			ClientID: string(p.ClientID), Username: string(p.Username), Password: bytes.Clone(p.Password),
+			Peer: c.peer, Remote: c.remote, Listener: c.door.name,
+		},
+		clean:  p.CleanStart,
+		keep:   time.Duration(p.KeepAlive) * time.Second,
+		info:   p.Properties.Number(packet.RequestResponseInfo, 0) == 1,
+		method: string(p.Properties.Bytes(packet.AuthMethod)), authData: bytes.Clone(p.Properties.Bytes(packet.AuthData)),
+	}
+	if q.shown.ClientID == "" {
+		if c.version != packet.V5 && !q.clean { // [MQTT-3.1.3-8] of 3.1.1
+			return nil, &packet.Error{Reason: packet.ClientIdentifierNotValid, Text: "a kept session needs a client id"}
+		}
+		q.shown.ClientID, q.assigned = "auto-"+rand.Text(), true // [MQTT-3.1.3-6] [MQTT-3.1.3-7]
+	}
+	if reason := protocol.ClientID("").Rule().Check(q.shown.ClientID); reason != "" { // [MQTT-3.1.3-8]
+		return nil, &packet.Error{Reason: packet.ClientIdentifierNotValid, Text: "client id " + reason}
+	}
+	q.asked = p.Properties.Number(packet.SessionExpiry, 0)
+	if c.version != packet.V5 && !q.clean {
+		q.asked = forever
+	}
+	q.expiry = b.allowedExpiry(q.asked)
+	if l.KeepAlive > 0 && (q.keep == 0 || q.keep > l.KeepAlive) && c.version == packet.V5 {
+		q.keep, q.changed = l.KeepAlive, true
+	}
+	c.recvMax = min(int(p.Properties.Number(packet.ReceiveMaximum, 65535)), l.Inflight)
+	c.aliasMax = min(int(p.Properties.Number(packet.TopicAliasMaximum, 0)), l.TopicAliases)
+	if p.HasWill {
+		var err error
+		if q.will, err = readWill(&p.Will, q.shown.ClientID); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+func readWill(w *packet.Will, from string) (*will, error) {
+	if !topic.ValidName(w.Topic) {
+		return nil, &packet.Error{Reason: packet.TopicNameInvalid, Text: "invalid will topic"}
+	}
+	if rt := w.Properties.Bytes(packet.ResponseTopic); rt != nil && !topic.ValidName(rt) {
+		return nil, &packet.Error{Reason: packet.ProtocolError, Text: "will response topic with wildcards"}
+	}
+	out := &will{
+		delay: w.Properties.Number(packet.WillDelay, 0),
+		life:  w.Properties.Number(packet.MessageExpiry, 0),
+		msg:   &message{topic: string(w.Topic), payload: bytes.Clone(w.Payload), qos: w.QoS, retain: w.Retain, from: from},
+	}
+	w.Properties.Drop(packet.WillDelay)
+	w.Properties.Drop(packet.MessageExpiry)
+	if !w.Properties.Empty() {
+		out.msg.props = w.Properties.Append(nil)
+	}
+	return out, nil
+}
+
+// authenticate finds out who connects and lets them in or refuses.
+func (b *Broker) authenticate(c *conn, q *request) {
+	t := b.getTurn()
+	defer b.putTurn(t)
+	if q.method != "" {
+		c.ex = &authentication{method: q.method, request: q}
+		b.exchange(t, c, q.authData)
+		return
+	}
+	select { // only so many at a time
+	case b.authenticating <- struct{}{}:
+		defer func() { <-b.authenticating }()
+	case <-b.closing:
+		t.refuse(c, &packet.Error{Reason: packet.ServerShuttingDown})
+		return
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
+	defer cancel()
+	principal, err := b.options.Authenticate(ctx, q.shown)
+	if err == nil && principal == nil {
+		err = errNoPrincipal
+	}
+	t.begin()
+	if err != nil {
+		b.log.Info("connection refused", "client", q.shown.ClientID, "listener", c.door.name, "remote", c.remote, "error", err)
+		t.refuse(c, refusal(err))
+		return
+	}
+	t.enter(c, q, principal, nil)
+}
+
+// refusal is what a client is told whose authentication failed: never what
+// was wrong with it.
+func refusal(err error) *packet.Error {
+	switch code := protocol.CodeOf(err); {
+	case errors.Is(err, errNoPrincipal), code == protocol.NotAuthenticated, code == protocol.CredentialInvalid:
+		return &packet.Error{Reason: packet.BadUserNameOrPassword}
+	case code[0] == '2':
+		return &packet.Error{Reason: packet.NotAuthorized}
+	}
+	return &packet.Error{Reason: packet.ServerUnavailable}
+}
+
+var errNoPrincipal = errors.New("no principal")
+
+// refuse answers CONNECT with a refusal and closes [MQTT-3.1.4-1]
+// [MQTT-3.1.4-2] [MQTT-3.2.2-7]. A 3.1.1 client is told only what its return
+// codes can say.
+func (t *turn) refuse(c *conn, why *packet.Error) {
+	t.b.stats.refused(why.Reason)
+	answer := packet.Connack{Reason: why.Reason}
+	switch {
+	case c.version == 0 || why.Reason == packet.ReceiveMaximumExceeded:
+		c.end(0, "", t.now)
+		return
+	case why.Reason == packet.UnsupportedProtocolVersion && c.version < packet.V5,
+		c.version == packet.V311:
+		if why.Reason == packet.MalformedPacket || why.Reason == packet.ProtocolError || why.Reason == packet.TopicNameInvalid {
+			c.end(0, "", t.now)
+			return
+		}
+		answer.Reason = packet.ReturnCode(why.Reason)
+		c.add(t, answer.Append(nil, packet.V311))
+	default:
+		if why.Text != "" {
+			answer.Properties.SetBytes(packet.ReasonString, cutText(why.Text))
+		}
+		b := answer.Append(nil, packet.V5)
+		if len(b) > c.maxPacket {
+			answer.Properties.Reset()
+			b = answer.Append(b[:0], packet.V5)
+		}
+		c.add(t, b)
+	}
+	c.end(0, "", t.now)
+}
+
+// enter attaches the connection to its session, new or kept, and answers
+// CONNECT. Presence is told before.
+func (t *turn) enter(c *conn, q *request, principal *protocol.Principal, authData []byte) {
+	client := &Client{
+		ID: q.shown.ClientID, Principal: principal, Remote: c.remote, Listener: c.door.name, Version: c.version,
+	}
+	if relay := t.b.options.Relay; relay != nil {
+		relay.Claim(client.ID)
+	}
+	for {
+		s, fresh := t.b.sessionFor(client.ID, principal)
+		if s == nil {
+			t.refuse(c, &packet.Error{Reason: packet.ServerShuttingDown})
+			return
+		}
+		s.claim.Lock()
+		done := t.claim(c, q, s, fresh, client, authData)
+		s.claim.Unlock()
+		if done {
+			return
+		}
+	}
+}
+
+// claim enters one session. It returns false when that one ended meanwhile.
+func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client, authData []byte) (done bool) {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return false
+	}
+	if s.principal.ID != client.Principal.ID {
+		s.mu.Unlock()
+		t.b.log.Info("takeover refused", "client", s.id, "owner", s.principal.ID, "principal", client.Principal.ID)
+		t.refuse(c, &packet.Error{Reason: packet.NotAuthorized, Text: "client id belongs to another principal"})
+		return true
+	}
+	old := s.conn.Load()
+	if old != nil { // [MQTT-3.1.4-3]
+		t.detachLocked(s, "session takeover")
+	}
+	if q.clean && !fresh && !s.ended { // [MQTT-3.1.2-4]
+		t.endLocked(s)
+	}
+	ended := s.ended
+	s.mu.Unlock()
+	if old != nil {
+		t.b.stats.disconnected(packet.SessionTakenOver)
+		old.end(packet.SessionTakenOver, "", t.now)
+	}
+	t.tellAll()
+	if ended {
+		return false
+	}
+	t.attach(c, q, s, fresh, client, authData)
+	return true
+}
+
+// attach makes the connection the session's. session.claim is held.
+func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Client, authData []byte) {
+	s.mu.Lock()
+	filters := make([]string, 0, len(s.subs))
+	for f := range s.subs {
+		filters = append(filters, f)
+	}
+	s.mu.Unlock()
+	s.events.push(func(p Presence) { p.Connected(client) })
+	for _, f := range filters {
+		s.events.push(func(p Presence) { p.Subscribed(client, f) })
+	}
+	s.events.told()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.client, c.keepAlive = client, q.keep
+	present := !fresh
+	c.mu.Lock()
+	c.session = s
+	closed := c.closed
+	if !closed {
+		c.out.add(t.connack(c, q, present, authData)) // [MQTT-3.2.0-1]
+		t.touch(c)
+	}
+	c.mu.Unlock()
+	s.client, s.principal = client, client.Principal
+	s.will, s.expiry, s.expires = q.will, q.expiry, 0 // [MQTT-3.1.3-9]
+	s.credit = c.recvMax
+	s.window.rewind()
+	s.conn.Store(c)
+	t.b.connected.Add(1)
+	t.count.connects++
+	c.lastRead.Store(t.now)
+	t.b.recordSession(t, s)
+	if closed {
+		t.detachLocked(s, "connection lost")
+		return
+	}
+	c.phase.CompareAndSwap(phaseAuth, phaseOpen)
+	if s.window.unsent != 0 || s.queue.len() > 0 {
+		s.behind.Store(true)
+	}
+	t.b.log.Debug("client connected", "client", s.id, "listener", client.Listener, "remote", c.remote, "version", client.Version, "resumed", present)
+}
+
+// connack builds the answer, which announces our limits [MQTT-3.2.2-2]
+// [MQTT-3.2.2-3] [MQTT-3.2.2-21].
+func (t *turn) connack(c *conn, q *request, present bool, authData []byte) []byte {
+	answer := packet.Connack{SessionPresent: present}
+	if c.version != packet.V5 {
+		return answer.Append(nil, c.version)
+	}
+	l, p := &t.b.options.Limits, &answer.Properties
+	if q.expiry != q.asked {
+		p.SetNumber(packet.SessionExpiry, q.expiry)
+	}
+	p.SetNumber(packet.ReceiveMaximum, uint32(l.ReceiveMaximum))
+	p.SetNumber(packet.MaximumPacketSize, uint32(t.b.options.MaxPacket))
+	p.SetNumber(packet.TopicAliasMaximum, uint32(l.TopicAliases))
+	p.SetNumber(packet.RetainAvailable, 1)
+	p.SetNumber(packet.WildcardAvailable, 1)
+	p.SetNumber(packet.SubscriptionIDs, 1)
+	p.SetNumber(packet.SharedAvailable, 1)
+	if q.assigned {
+		p.SetBytes(packet.AssignedClientID, []byte(q.shown.ClientID)) // [MQTT-3.2.2-16]
+	}
+	if q.changed {
+		p.SetNumber(packet.ServerKeepAlive, uint32(q.keep/time.Second))
+	}
+	if info := t.b.options.ResponseInfo; q.info && info != nil { // [MQTT-3.1.2-28]
+		p.SetBytes(packet.ResponseInfo, []byte(info(c.client)))
+	}
+	if q.method != "" {
+		p.SetBytes(packet.AuthMethod, []byte(q.method))
+		if authData != nil {
+			p.SetBytes(packet.AuthData, authData)
+		}
+	}
+	b := answer.Append(nil, c.version)
+	if len(b) > c.maxPacket { // say only what is not the default [MQTT-3.1.2-24]
+		for _, id := range []packet.PropertyID{packet.RetainAvailable, packet.WildcardAvailable, packet.SubscriptionIDs, packet.SharedAvailable, packet.ResponseInfo} {
+			p.Drop(id)
+		}
+		b = answer.Append(b[:0], c.version)
+	}
+	return b
+}

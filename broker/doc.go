@@ -1,0 +1,23 @@
+// Package broker is the project's own MQTT 5.0 and 3.1.1 server.
+//
+// # How a message travels
+//
+// Connections are read by turns. A turn reads what its sockets hold into one
+// buffer, parses packets in place, routes them and at its end writes to every
+// connection it has something for, once each, without ever blocking. On Linux
+// plain TCP connections share a few readers that wait with epoll and take many
+// connections in one turn (reactor_linux.go); TLS, WebSocket and other systems
+// have a goroutine per connection, whose turn is one read (stream.go).
+//
+// A topic's receivers are looked up in the turn's own cache, which is thrown
+// away when the subscription epoch moves (route.go). A QoS 0 message that goes
+// out as it came in is not copied at all: the outbox of each receiver refers
+// to the read buffer until the turn ends (outbox.go). What a full socket does
+// not take is then copied, and written when the socket is ready again.
+//
+// # Locks
+//
+// session.mu guards what belongs to an MQTT session, conn.mu the outbox of a
+// connection, Broker.mu the tables. They are taken in this order: session,
+// index or retained, Broker, conn. No lock is held while foreign code runs.
+package broker

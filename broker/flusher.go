@@ -1,0 +1,58 @@
+package broker
+
+import "sync"
+
+// A flusher writes what was published from within the process, so that many
+// messages of many goroutines leave with few system calls. Readers help it at
+// the end of their turns.
+type flusher struct {
+	b    *Broker
+	wake chan struct{}
+
+	mu    sync.Mutex
+	conns []*conn
+}
+
+func newFlusher(b *Broker) *flusher { return &flusher{b: b, wake: make(chan struct{}, 1)} }
+
+// take moves what the turn has to flush to the flusher.
+func (f *flusher) take(t *turn) {
+	if len(t.dirty) == 0 {
+		return
+	}
+	f.mu.Lock()
+	first := len(f.conns) == 0
+	f.conns = append(f.conns, t.dirty...)
+	f.mu.Unlock()
+	clear(t.dirty)
+	t.dirty = t.dirty[:0]
+	if first {
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// help moves what waits here to a turn that is about to end.
+func (f *flusher) help(t *turn) {
+	f.mu.Lock()
+	t.dirty = append(t.dirty, f.conns...)
+	clear(f.conns)
+	f.conns = f.conns[:0]
+	f.mu.Unlock()
+}
+
+func (f *flusher) run(stop <-chan struct{}) {
+	t := newTurn(f.b)
+	for {
+		select {
+		case <-stop:
+			return
+		case <-f.wake:
+			t.begin()
+			f.help(t)
+			t.end()
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package broker
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/aibridge/aibridge/broker/topic"
+)
+
+// A subscription is one session's interest in one filter.
+type subscription struct {
+	session  *session
+	filter   string // as it stood in SUBSCRIBE
+	interest *interest
+	group    *group // nil unless shared
+	at       int    // in the list that holds it
+	id       uint32 // subscription identifier, 0 none
+	qos      byte
+	noLocal  bool
+	retainAs bool
+	handling byte
+}
+
+// An interest is everyone subscribed to one filter.
+type interest struct {
+	filter   string // without $share/group/
+	subs     []*subscription
+	groups   map[string]*group
+	handlers []func(*Publication)
+}
+
+// A group shares one filter's messages among its members.
+type group struct {
+	name    string
+	filter  string
+	members []*subscription // replaced, never changed
+	next    atomic.Uint32
+}
+
+// An index finds who is interested in a topic.
+type index struct {
+	mu      sync.RWMutex
+	filters topic.Filters[*interest]
+	count   int
+	epoch   atomic.Uint64 // moves with every change
+}
+
+// add makes or replaces a subscription [MQTT-3.8.4-3] and reports whether it
+// is new.
+func (x *index) add(sub *subscription, old *subscription) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if old != nil {
+		x.removeLocked(old)
+	}
+	groupName, inner, shared := topic.Shared(sub.filter)
+	if !shared {
+		inner = sub.filter
+	}
+	in := x.interest(inner)
+	sub.interest = in
+	x.count++
+	if !shared {
+		sub.at = len(in.subs)
+		in.subs = append(in.subs, sub)
+	} else {
+		g := in.groups[groupName]
+		if g == nil {
+			g = &group{name: groupName, filter: inner}
+			if in.groups == nil {
+				in.groups = make(map[string]*group, 1)
+			}
+			in.groups[groupName] = g
+		}
+		sub.group = g
+		sub.at = len(g.members)
+		g.members = append(g.members[:len(g.members):len(g.members)], sub)
+	}
+	x.epoch.Add(1)
+}
+
+func (x *index) interest(filter string) *interest {
+	in, _ := x.filters.Get(filter)
+	if in == nil {
+		in = &interest{filter: filter}
+		x.filters.Set(filter, in)
+	}
+	return in
+}
+
+// handle adds an in-process subscriber.
+func (x *index) handle(filter string, fn func(*Publication)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	in := x.interest(filter)
+	in.handlers = append(in.handlers, fn)
+	x.epoch.Add(1)
+}
+
+func (x *index) remove(sub *subscription) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.removeLocked(sub)
+	x.epoch.Add(1)
+}
+
+func (x *index) removeSession(s *session) {
+	if len(s.subs) == 0 {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, sub := range s.subs {
+		x.removeLocked(sub)
+	}
+	x.epoch.Add(1)
+}
+
+func (x *index) removeLocked(sub *subscription) {
+	in := sub.interest
+	x.count--
+	if g := sub.group; g != nil {
+		members := make([]*subscription, 0, len(g.members)-1)
+		for _, m := range g.members {
+			if m != sub {
+				m.at = len(members)
+				members = append(members, m)
+			}
+		}
+		g.members = members
+		if len(members) == 0 {
+			delete(in.groups, g.name)
+		}
+	} else {
+		last := len(in.subs) - 1
+		in.subs[sub.at] = in.subs[last]
+		in.subs[sub.at].at = sub.at
+		in.subs[last] = nil
+		in.subs = in.subs[:last]
+	}
+	if len(in.subs) == 0 && len(in.groups) == 0 && len(in.handlers) == 0 {
+		x.filters.Delete(in.filter)
+	}
+}
+
+// A route is everyone a topic's messages go to.
+type route struct {
+	topic    string
+	targets  []target
+	groups   []*group
+	members  [][]*subscription // of groups
+	handlers []func(*Publication)
+}
+
+// A target is one session with all of its subscriptions that cover a topic:
+// it gets one copy, at the highest QoS [MQTT-3.3.4-2], with every subscription
+// identifier [MQTT-3.3.4-3] [MQTT-3.3.4-4].
+type target struct {
+	s        *session
+	subs     []*subscription
+	ids      []uint32
+	qos      byte
+	retainAs bool
+	noLocal  bool // of one subscription at least
+	others   bool // and not of all
+}
+
+func (tg *target) add(sub *subscription) {
+	tg.subs = append(tg.subs, sub)
+	tg.qos = max(tg.qos, sub.qos)
+	tg.retainAs = tg.retainAs || sub.retainAs
+	if sub.id != 0 {
+		tg.ids = append(tg.ids, sub.id)
+	}
+	tg.noLocal = tg.noLocal || sub.noLocal
+	tg.others = tg.others || !sub.noLocal
+}
+
+// forOwn is the target for what the session's own client published.
+func (tg *target) forOwn() (qos byte, retainAs bool, ids []uint32) {
+	var own target
+	for _, sub := range tg.subs {
+		if !sub.noLocal {
+			own.add(sub)
+		}
+	}
+	return own.qos, own.retainAs, own.ids
+}
+
+// match builds the route of a topic.
+func (x *index) match(name string) *route {
+	r := &route{topic: name}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var found []*interest
+	x.filters.Match(name, func(in *interest) { found = append(found, in) })
+	n := 0
+	for _, in := range found {
+		n += len(in.subs)
+		r.handlers = append(r.handlers, in.handlers...)
+		for _, g := range in.groups {
+			r.groups = append(r.groups, g)
+			r.members = append(r.members, g.members)
+		}
+	}
+	r.targets = make([]target, 0, n)
+	var seen map[*session]int
+	if len(found) > 1 {
+		seen = make(map[*session]int, n)
+	}
+	for _, in := range found {
+		for _, sub := range in.subs {
+			at, ok := seen[sub.session]
+			if !ok {
+				at = len(r.targets)
+				r.targets = append(r.targets, target{s: sub.session})
+				if seen != nil {
+					seen[sub.session] = at
+				}
+			}
+			r.targets[at].add(sub)
+		}
+	}
+	return r
+}
+
+// route returns who gets the messages of a topic, from the turn's cache while
+// no subscription changes.
+func (t *turn) route(name []byte) *route {
+	if epoch := t.b.index.epoch.Load(); epoch != t.epoch {
+		clear(t.routes)
+		t.epoch = epoch
+	}
+	if r := t.routes[string(name)]; r != nil {
+		return r
+	}
+	r := t.b.index.match(string(name))
+	if len(t.routes) >= mostRoutes {
+		clear(t.routes)
+	}
+	t.routes[r.topic] = r
+	return r
+}

@@ -1,0 +1,209 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Journal keeps what must outlive the process. It has two parts: keyed
+// values, of which the last counts, and a log of entries in order. Calls come
+// one at a time.
+type Journal interface {
+	// Load yields every keyed value, in any order, then every log entry,
+	// oldest first. Slices are valid until the function returns.
+	Load(ctx context.Context, keyed func(key string, value []byte) error, entry func(seq uint64, entry []byte) error) error
+	// Write makes changes durable: the keyed values, then the log entry, if
+	// it is not empty, of which it returns the sequence.
+	Write(ctx context.Context, keyed []KeyedValue, entry []byte) (seq uint64, err error)
+	// Trim forgets the log entries before seq.
+	Trim(ctx context.Context, seq uint64) error
+}
+
+// A KeyedValue is one change of a Journal; a nil Value removes the key.
+type KeyedValue struct {
+	Key   string
+	Value []byte
+}
+
+// A scribe collects records of all turns and writes them in groups: while one
+// group is being stored the next one gathers. What waits for its records to
+// be stored names their position, the number of their group.
+type scribe struct {
+	b      *Broker
+	out    Journal
+	stored atomic.Uint64 // every group up to this one is stored
+
+	mu       sync.Mutex
+	entry    []byte
+	keyed    map[string][]byte
+	group    uint64 // number of the group that gathers
+	conns    []*conn
+	sessions []*session
+	serial   uint64 // last number given to a session
+	message  uint64 // last number given to a message
+	checked  uint64 // generation of the log, see checkpoint.go
+
+	wake chan struct{}
+	done chan struct{}
+	quit chan struct{}
+
+	// Of the writing goroutine.
+	logged int // bytes in the log
+	kept   int // of which the last checkpoint wrote
+}
+
+const (
+	retryWrite    = 100 * time.Millisecond
+	mostRetryWait = 5 * time.Second
+	writeTimeout  = 10 * time.Second
+
+	// entryCost is what an entry costs beside its bytes, in bytes. It keeps
+	// a log of many small ones, which load slowly, from growing long.
+	entryCost = 256
+)
+
+func newScribe(b *Broker, out Journal) *scribe {
+	return &scribe{
+		b: b, out: out, group: 1, keyed: make(map[string][]byte),
+		wake: make(chan struct{}, 1), done: make(chan struct{}), quit: make(chan struct{}),
+	}
+}
+
+// stored reports whether what was recorded at a position is durable.
+func (b *Broker) stored(at uint64) bool { return at == 0 || b.journal.stored.Load() >= at }
+
+// commit has the records of a turn written.
+func (b *Broker) commit(t *turn) {
+	if t.recorded == 0 {
+		return
+	}
+	t.recorded = 0
+	select {
+	case b.journal.wake <- struct{}{}:
+	default:
+	}
+}
+
+// log appends to the log with fn and returns the position.
+func (j *scribe) log(t *turn, fn func(dst []byte) []byte) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entry = fn(j.entry)
+	t.recorded, t.packetAt = j.group, j.group
+	return j.group
+}
+
+// put replaces a keyed value and returns the position.
+func (j *scribe) put(t *turn, key string, value []byte) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.keyed[key] = value
+	t.recorded, t.packetAt = j.group, j.group
+	return j.group
+}
+
+// await has c looked at when more is stored.
+func (j *scribe) await(c *conn) {
+	j.mu.Lock()
+	j.conns = append(j.conns, c)
+	j.mu.Unlock()
+}
+
+func (j *scribe) awaitSession(s *session) {
+	j.mu.Lock()
+	if n := len(j.sessions); n == 0 || j.sessions[n-1] != s {
+		j.sessions = append(j.sessions, s)
+	}
+	j.mu.Unlock()
+}
+
+// run writes groups until the broker closes; what is recorded by then is
+// still written.
+func (j *scribe) run() {
+	defer close(j.done)
+	t := newTurn(j.b)
+	for {
+		select {
+		case <-j.wake:
+			j.write(t)
+		case <-j.quit:
+			j.write(t)
+			return
+		}
+	}
+}
+
+func (j *scribe) write(t *turn) {
+	if _, _, err := j.flush(t); err == nil {
+		j.maybeCheckpoint(t)
+	}
+}
+
+// flush writes one group and tells who waits for it.
+func (j *scribe) flush(t *turn) (seq uint64, size int, err error) {
+	j.mu.Lock()
+	entry, keyed, group := j.entry, j.keyed, j.group
+	conns, sessions := j.conns, j.sessions
+	if len(entry) == 0 && len(keyed) == 0 && len(conns) == 0 && len(sessions) == 0 {
+		j.mu.Unlock()
+		return 0, 0, nil
+	}
+	j.entry, j.keyed, j.conns, j.sessions = nil, make(map[string][]byte), nil, nil
+	j.group++
+	j.mu.Unlock()
+
+	values := make([]KeyedValue, 0, len(keyed))
+	for k, v := range keyed {
+		values = append(values, KeyedValue{k, v})
+	}
+	if len(entry) > 0 || len(values) > 0 {
+		if seq, err = j.persist(values, entry); err != nil {
+			return 0, 0, err
+		}
+	}
+	j.stored.Store(group)
+	if len(entry) > 0 {
+		size = len(entry) + entryCost
+	}
+	j.logged += size
+	t.begin()
+	for _, c := range conns {
+		t.settleOwed(c)
+	}
+	for _, s := range sessions {
+		t.pump(s)
+	}
+	t.end()
+	return seq, size, nil
+}
+
+func (j *scribe) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), writeTimeout)
+}
+
+// persist writes one group, again and again while the journal fails: nothing
+// is acknowledged meanwhile. It gives up when the broker closes.
+func (j *scribe) persist(values []KeyedValue, entry []byte) (seq uint64, err error) {
+	for wait := retryWrite; ; wait = min(2*wait, mostRetryWait) {
+		ctx, cancel := j.context()
+		seq, err = j.out.Write(ctx, values, entry)
+		cancel()
+		if err == nil {
+			return seq, nil
+		}
+		j.b.log.Error("journal can't be written", "error", err)
+		select {
+		case <-j.quit:
+			return 0, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// close writes what is left.
+func (j *scribe) close() {
+	close(j.quit)
+	<-j.done
+}

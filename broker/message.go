@@ -1,0 +1,168 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+)
+
+// A message is an application message inside the broker. One made for a turn
+// refers to the read buffer; keep makes one that lasts.
+type message struct {
+	topic   string
+	payload []byte
+	props   []byte // encoded, without message expiry, topic alias and subscription identifiers
+	qos     byte
+	retain  bool
+	expires int64  // nanoseconds since 1970, 0 never
+	from    string // id of the client that published it, "" for the bridge
+
+	id     uint64 // in the journal, 0 while it is not there
+	logged uint64 // generation of the journal's log that has it
+}
+
+// size is what the message counts for in queues.
+func (m *message) size() int { return len(m.topic) + len(m.payload) + len(m.props) }
+
+// keep returns a copy that does not refer to the read buffer.
+func (m *message) keep() *message {
+	k := *m
+	both := make([]byte, len(m.payload)+len(m.props))
+	n := copy(both, m.payload)
+	copy(both[n:], m.props)
+	k.payload, k.props = both[:n:n], both[n:]
+	return &k
+}
+
+// left is the message expiry interval in seconds to send at a time, rounded
+// up; ok is false when the time is over [MQTT-3.3.2-5] [MQTT-3.3.2-6].
+func (m *message) left(now int64) (seconds uint32, ok bool) {
+	if m.expires == 0 {
+		return 0, true
+	}
+	d := m.expires - now
+	if d <= 0 {
+		return 0, false
+	}
+	return uint32((d + int64(time.Second) - 1) / int64(time.Second)), true
+}
+
+// A frame says how one delivery of a message looks on the wire.
+type frame struct {
+	version byte
+	qos     byte
+	retain  bool
+	dup     bool
+	id      uint16 // packet identifier
+	alias   uint16 // topic alias, 0 none
+	bare    bool   // the alias is known: leave the topic out
+	expiry  uint32 // message expiry interval, 0 none
+	ids     []uint32
+}
+
+// size returns the body and the property length of the packet.
+func (f *frame) size(m *message) (body, props int) {
+	body = 2 + len(m.payload)
+	if !f.bare {
+		body += len(m.topic)
+	}
+	if f.qos > 0 {
+		body += 2
+	}
+	if f.version != packet.V5 {
+		return body, 0
+	}
+	props = len(m.props)
+	if f.expiry != 0 {
+		props += 5
+	}
+	if f.alias != 0 {
+		props += 3
+	}
+	for _, id := range f.ids {
+		props += 1 + packet.VarintLen(int(id))
+	}
+	return body + packet.VarintLen(props) + props, props
+}
+
+// append encodes the PUBLISH whose size is given.
+func (f *frame) append(dst []byte, m *message, body, props int) []byte {
+	first := byte(packet.PUBLISH)<<4 | f.qos<<1
+	if f.retain {
+		first |= 1
+	}
+	if f.dup {
+		first |= 8
+	}
+	dst = packet.AppendVarint(append(dst, first), body)
+	if f.bare {
+		dst = append(dst, 0, 0)
+	} else {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(m.topic)))
+		dst = append(dst, m.topic...)
+	}
+	if f.qos > 0 {
+		dst = binary.BigEndian.AppendUint16(dst, f.id)
+	}
+	if f.version == packet.V5 {
+		dst = packet.AppendVarint(dst, props)
+		if f.expiry != 0 {
+			dst = binary.BigEndian.AppendUint32(append(dst, byte(packet.MessageExpiry)), f.expiry)
+		}
+		dst = append(dst, m.props...)
+		if f.alias != 0 {
+			dst = binary.BigEndian.AppendUint16(append(dst, byte(packet.TopicAlias)), f.alias)
+		}
+		for _, id := range f.ids {
+			dst = packet.AppendVarint(append(dst, byte(packet.SubscriptionID)), int(id))
+		}
+	}
+	return append(dst, m.payload...)
+}
+
+// fromMessage encodes what the bridge itself publishes.
+func fromMessage(in *Message, now int64) *message {
+	m := &message{topic: in.Topic, payload: bytes.Clone(in.Payload), qos: in.QoS, retain: in.Retain}
+	if in.Expiry > 0 {
+		m.expires = now + int64(in.Expiry)
+	}
+	var p packet.Properties
+	if in.ContentType != "" {
+		p.SetBytes(packet.ContentType, []byte(in.ContentType))
+	}
+	if in.ResponseTopic != "" {
+		p.SetBytes(packet.ResponseTopic, []byte(in.ResponseTopic))
+	}
+	if in.CorrelationData != nil {
+		p.SetBytes(packet.CorrelationData, in.CorrelationData)
+	}
+	for _, u := range in.UserProperties {
+		p.AddUser([]byte(u.Key), []byte(u.Value))
+	}
+	if !p.Empty() {
+		m.props = p.Append(nil)
+	}
+	return m
+}
+
+// fill sets out from a message; p is scratch space.
+func (m *message) fill(out *Message, p *packet.Properties, now int64) {
+	*out = Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, UserProperties: out.UserProperties[:0]}
+	if seconds, _ := m.left(now); seconds > 0 {
+		out.Expiry = time.Duration(seconds) * time.Second
+	}
+	if len(m.props) == 0 {
+		return
+	}
+	_ = p.DecodeProperties(m.props) // was checked when it came in
+	out.ContentType = string(p.Bytes(packet.ContentType))
+	out.ResponseTopic = string(p.Bytes(packet.ResponseTopic))
+	out.CorrelationData = p.Bytes(packet.CorrelationData)
+	if p.Has(packet.User) {
+		for _, u := range p.User {
+			out.UserProperties = append(out.UserProperties, UserProperty{Key: string(u.Key), Value: string(u.Value)})
+		}
+	}
+}

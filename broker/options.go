@@ -1,0 +1,134 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Options configure a [Broker].
+type Options struct {
+	// Authenticate yields the principal behind a CONNECT, or an error that
+	// refuses it. The answer never tells the client which part was wrong.
+	Authenticate func(ctx context.Context, shown Credentials) (*protocol.Principal, error)
+	Permissions  Permissions
+	Presence     Presence // optional
+	Log          *slog.Logger
+	MaxPacket    int // bytes, default 1 MiB and some room for the topic and properties
+	Limits       Limits
+
+	// Journal makes sessions, retained messages and wills outlive the
+	// process; nil keeps them in memory only.
+	Journal Journal
+	// Relay connects the broker with other nodes; nil means there are none.
+	Relay Relay
+	// Enhanced offers authentication methods of MQTT 5 by name; optional.
+	Enhanced map[string]Method
+	// Registerer receives the broker's metrics; optional.
+	Registerer prometheus.Registerer
+	// SysInterval is how often $SYS topics are published; 0 means 10 s, less never.
+	SysInterval time.Duration
+	// ResponseInfo is what a client is told that asks for response
+	// information, usually the root of its response topics; optional.
+	ResponseInfo func(*Client) string
+	// Readers is the number of readers that share plain TCP connections on
+	// Linux; 0 chooses by the number of processors, less than 0 gives every
+	// connection a goroutine.
+	Readers int
+
+	checkpointAfter int // bytes of journal log; tests make it small
+}
+
+// Limits bound what clients may take. Zero fields get the defaults named.
+type Limits struct {
+	ConnectTimeout  time.Duration // from accept to CONNECT; 10 s
+	WriteTimeout    time.Duration // without progress on a full socket; 60 s
+	SessionExpiry   time.Duration // longest a session may be kept; 7 days
+	KeepAlive       time.Duration // longest a client may ask for, also for 0 when set; no limit
+	ReceiveMaximum  int           // unacknowledged publishes a client may have with us; 1024
+	Inflight        int           // unacknowledged publishes we have with a client; 1024
+	TopicAliases    int           // a client may define, and we with a client; 32
+	QueueMessages   int           // QoS 1 and 2 waiting for a client; 100 000
+	QueueBytes      int           // payloads and topics of these; 64 MiB
+	OutboxBytes     int           // written by us and not yet taken by a client's socket, beyond which QoS 0 is dropped; 1 MiB
+	Subscriptions   int           // per client; 10 000
+	Connections     int           // at a time; no limit
+	PerAddress      int           // connections at a time from one address; no limit
+	RatePerAddress  int           // connections per second from one address; no limit
+	Authentications int           // running at a time; 256
+	RetainedBytes   int           // all together; 1 GiB
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	wait := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	wait(&l.ConnectTimeout, 10*time.Second)
+	wait(&l.WriteTimeout, time.Minute)
+	wait(&l.SessionExpiry, 7*24*time.Hour)
+	set(&l.ReceiveMaximum, 1024)
+	set(&l.Inflight, 1024)
+	set(&l.TopicAliases, 32)
+	set(&l.QueueMessages, 100_000)
+	set(&l.QueueBytes, 64<<20)
+	set(&l.OutboxBytes, 1<<20)
+	set(&l.Subscriptions, 10_000)
+	set(&l.Authentications, 256)
+	set(&l.RetainedBytes, 1<<30)
+	l.ReceiveMaximum = min(l.ReceiveMaximum, 65535)
+	l.Inflight = min(l.Inflight, 65535)
+	l.TopicAliases = min(l.TopicAliases, 65535)
+	return l
+}
+
+const defaultMaxPacket = 1<<20 + 64<<10
+
+func (o Options) check() (Options, error) {
+	if o.Authenticate == nil || o.Permissions == nil {
+		return o, errors.New("broker: Authenticate and Permissions are required")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxPacket == 0 {
+		o.MaxPacket = defaultMaxPacket
+	}
+	if o.MaxPacket < 0 || o.MaxPacket > packet.MaxRemaining {
+		return o, fmt.Errorf("broker: MaxPacket %d is out of range", o.MaxPacket)
+	}
+	if o.SysInterval == 0 {
+		o.SysInterval = 10 * time.Second
+	}
+	if o.checkpointAfter == 0 {
+		o.checkpointAfter = checkpointAfter
+	}
+	o.Limits = o.Limits.withDefaults()
+	return o, nil
+}
+
+// A Method is one way of enhanced authentication (MQTT 5 §4.12). Start begins
+// an exchange for a client, on CONNECT and again when it re-authenticates.
+type Method interface {
+	Start(ctx context.Context, shown Credentials) (Exchange, error)
+}
+
+// An Exchange answers the authentication data of the client step by step.
+// With done the client is authenticated and answer, if any, goes into the
+// CONNACK or the last AUTH; otherwise it goes into an AUTH. An error refuses.
+type Exchange interface {
+	Next(ctx context.Context, data []byte) (answer []byte, done *Identity, err error)
+}

@@ -1,0 +1,110 @@
+package broker
+
+import "github.com/aibridge/aibridge/broker/packet"
+
+// An owedAck is an acknowledgement that waits until what it acknowledges is
+// stored.
+type owedAck struct {
+	typ     packet.Type
+	reason  packet.Reason
+	id      uint16
+	encoded []byte          // instead of the above, where it has properties
+	granted []*subscription // whose retained messages follow
+	at      uint64          // position in the journal
+}
+
+func (a *owedAck) append(dst []byte, version byte) []byte {
+	if a.encoded != nil {
+		return append(dst, a.encoded...)
+	}
+	return packet.AppendAck(dst, version, a.typ, a.id, a.reason)
+}
+
+// answer acknowledges to the connection being read, when everything recorded
+// for the packet is stored. Acknowledgements keep their order [MQTT-4.6.0-2]
+// [MQTT-4.6.0-3].
+func (t *turn) answer(c *conn, a owedAck) {
+	if t.b.journal == nil {
+		t.acks = a.append(t.acks, c.version)
+		return
+	}
+	s := c.session
+	s.mu.Lock()
+	t.answerLocked(c, s, a)
+	s.mu.Unlock()
+}
+
+func (t *turn) answerLocked(c *conn, s *session, a owedAck) (now bool) {
+	if t.b.journal == nil {
+		t.acks = a.append(t.acks, c.version)
+		return true
+	}
+	a.at = max(a.at, t.packetAt)
+	if t.b.stored(a.at) && !c.owes() {
+		t.acks = a.append(t.acks, c.version)
+		return true
+	}
+	if a.typ == packet.PUBACK {
+		s.waiting++
+	}
+	t.owe(c, a)
+	return false
+}
+
+// owe keeps an acknowledgement until it may be sent.
+func (t *turn) owe(c *conn, a owedAck) {
+	c.mu.Lock()
+	first := len(c.owed) == 0
+	c.owed = append(c.owed, a)
+	c.mu.Unlock()
+	if first {
+		t.b.journal.await(c)
+		t.recorded = max(t.recorded, a.at)
+	}
+}
+
+func (c *conn) owes() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.owed) > 0
+}
+
+// settleOwed sends the acknowledgements whose time has come.
+func (t *turn) settleOwed(c *conn) {
+	c.mu.Lock()
+	n, waiting := 0, 0
+	var granted []*subscription
+	for n < len(c.owed) && t.b.stored(c.owed[n].at) {
+		if !c.closed {
+			c.out.add(c.owed[n].append(nil, c.version))
+		}
+		if c.owed[n].typ == packet.PUBACK {
+			waiting++
+		}
+		granted = append(granted, c.owed[n].granted...)
+		n++
+	}
+	if n > 0 && !c.closed {
+		t.touch(c)
+	}
+	c.owed = append(c.owed[:0], c.owed[n:]...)
+	more := len(c.owed) > 0
+	if !more {
+		c.owed = nil
+	}
+	s := c.session
+	c.mu.Unlock()
+	if more {
+		t.b.journal.await(c)
+	}
+	for _, sub := range granted {
+		t.sendRetained(c, sub)
+	}
+	if waiting > 0 && s != nil {
+		s.mu.Lock()
+		if s.conn.Load() == c {
+			s.waiting -= waiting
+		}
+		s.mu.Unlock()
+	}
+}

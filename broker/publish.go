@@ -1,0 +1,242 @@
+package broker
+
+import (
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/broker/topic"
+)
+
+// publish handles PUBLISH: check, judge, show to handlers, route, acknowledge.
+func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
+	p := &t.pub
+	if err := p.Decode(c.version, h, body); err != nil {
+		return err
+	}
+	t.count.received[p.QoS]++
+	name, err := c.topicOf(p)
+	if err != nil {
+		return err
+	}
+	if p.QoS > 0 {
+		if again, err := t.admit(c, p); again || err != nil {
+			return err
+		}
+	}
+	r := t.route(name)
+	if v := t.b.options.Permissions.MayPublish(c.client, r.topic, p.Retain); !v.Allowed() {
+		t.refusePublish(c, p, v)
+		return nil
+	}
+	t.load(c, r.topic, whole)
+	reason := t.publishLoaded(c.client, r)
+	t.acceptPublish(c, p, reason)
+	return nil
+}
+
+// publishLoaded shows the turn's message to the handlers, keeps it if it is
+// to be retained, and routes it.
+func (t *turn) publishLoaded(client *Client, r *route) packet.Reason {
+	for _, fn := range r.handlers {
+		t.publication.Client = client
+		t.msg.fill(&t.publication.Message, &t.props, t.now)
+		fn(&t.publication)
+	}
+	if t.msg.retain && !t.retain() {
+		return packet.QuotaExceeded
+	}
+	t.deliver(r)
+	if relay := t.b.options.Relay; relay != nil {
+		t.relay(relay)
+	}
+	if len(r.targets) == 0 && len(r.groups) == 0 && len(r.handlers) == 0 && t.b.options.Relay == nil {
+		return packet.NoMatchingSubscribers
+	}
+	return packet.Success
+}
+
+// topicOf resolves the topic alias and checks the name.
+func (c *conn) topicOf(p *packet.Publish) ([]byte, error) {
+	if p.Properties.Has(packet.SubscriptionID) { // [MQTT-3.3.4-6]
+		return nil, &packet.Error{Reason: packet.ProtocolError, Text: "subscription identifier from a client"}
+	}
+	if rt := p.Properties.Bytes(packet.ResponseTopic); rt != nil && !topic.ValidName(rt) { // [MQTT-3.3.2-14]
+		return nil, &packet.Error{Reason: packet.ProtocolError, Text: "response topic with wildcards"}
+	}
+	if p.Properties.Has(packet.TopicAlias) {
+		return c.aliased(p)
+	}
+	if len(p.Topic) == 0 && c.version == packet.V5 {
+		return nil, &packet.Error{Reason: packet.ProtocolError, Text: "no topic and no topic alias"}
+	}
+	if !topic.ValidName(p.Topic) {
+		return nil, &packet.Error{Reason: packet.TopicNameInvalid, Text: "invalid topic name"}
+	}
+	return p.Topic, nil
+}
+
+// aliased keeps [MQTT-3.3.2-7] and [MQTT-3.3.2-9]: aliases belong to the
+// connection and go no further than announced.
+func (c *conn) aliased(p *packet.Publish) ([]byte, error) {
+	alias := int(p.Properties.Number(packet.TopicAlias, 0))
+	if alias > c.b.options.Limits.TopicAliases {
+		return nil, &packet.Error{Reason: packet.TopicAliasInvalid, Text: "topic alias above the maximum"}
+	}
+	if len(p.Topic) > 0 {
+		if !topic.ValidName(p.Topic) {
+			return nil, &packet.Error{Reason: packet.TopicNameInvalid, Text: "invalid topic name"}
+		}
+		for len(c.inAlias) < alias {
+			c.inAlias = append(c.inAlias, "")
+		}
+		if c.inAlias[alias-1] != string(p.Topic) {
+			c.inAlias[alias-1] = string(p.Topic)
+		}
+		return p.Topic, nil
+	}
+	if alias > len(c.inAlias) || c.inAlias[alias-1] == "" {
+		return nil, &packet.Error{Reason: packet.ProtocolError, Text: "unknown topic alias"}
+	}
+	name := c.inAlias[alias-1]
+	return unsafe.Slice(unsafe.StringData(name), len(name)), nil // is only read
+}
+
+// load makes the publish in t.pub the turn's message.
+func (t *turn) load(c *conn, name string, whole []byte) {
+	p, m := &t.pub, &t.msg
+	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID}
+	t.kept, t.frames, t.raw = nil, [4][]byte{}, nil
+	if p.QoS == 0 {
+		t.raw = whole
+		t.rawShape = 0
+		if c.version == packet.V5 {
+			t.rawShape = 1
+		}
+		if p.Retain {
+			t.rawShape += 2
+		}
+	}
+	if p.Properties.Empty() {
+		return
+	}
+	m.props = p.RawProps
+	if p.Properties.Has(packet.MessageExpiry) {
+		seconds := p.Properties.Number(packet.MessageExpiry, 0)
+		m.expires = t.now + int64(seconds)*int64(time.Second)
+		if seconds == 0 {
+			m.expires = t.now + 1 // for who can take it now
+		}
+	}
+	if p.Properties.Has(packet.TopicAlias) || p.Properties.Has(packet.MessageExpiry) {
+		if p.Properties.Has(packet.TopicAlias) {
+			t.raw = nil
+		}
+		p.Properties.Drop(packet.TopicAlias)
+		p.Properties.Drop(packet.MessageExpiry)
+		t.propBytes = p.Properties.Append(t.propBytes[:0])
+		m.props = t.propBytes
+	}
+}
+
+// use makes a message that lasts the turn's.
+func (t *turn) use(m *message) {
+	t.msg = *m
+	t.msg.id = 0
+	t.kept, t.frames, t.raw = nil, [4][]byte{}, nil
+}
+
+// admit checks a QoS 1 or 2 publish before it is routed. again reports that a
+// QoS 2 message was routed before and is only acknowledged once more
+// [MQTT-4.3.3-10].
+func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn.Load() != c {
+		return true, errStop
+	}
+	if p.QoS == 2 {
+		if _, ok := s.inbound[p.PacketID]; ok {
+			t.answerLocked(c, s, owedAck{typ: packet.PUBREC, id: p.PacketID, at: s.recordedAt})
+			return true, nil
+		}
+	}
+	if s.waiting+len(s.inbound) >= t.b.options.Limits.ReceiveMaximum { // [MQTT-3.3.4-8]
+		return true, &packet.Error{Reason: packet.ReceiveMaximumExceeded, Text: "more unacknowledged messages than the receive maximum"}
+	}
+	return false, nil
+}
+
+// acceptPublish acknowledges a publish that was routed, when it is stored for
+// everyone who needs that.
+func (t *turn) acceptPublish(c *conn, p *packet.Publish, reason packet.Reason) {
+	switch p.QoS {
+	case 1:
+		t.answer(c, owedAck{typ: packet.PUBACK, id: p.PacketID, reason: reason})
+	case 2:
+		if !reason.Failed() {
+			t.inbound(c.session, p.PacketID)
+		}
+		t.answer(c, owedAck{typ: packet.PUBREC, id: p.PacketID, reason: reason})
+	}
+}
+
+func (t *turn) inbound(s *session, id uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	if s.inbound == nil {
+		s.inbound = make(map[uint16]struct{})
+	}
+	s.inbound[id] = struct{}{}
+	if s.keeps() {
+		t.b.recordInbound(t, s, id, true)
+	}
+}
+
+// refusePublish answers a publish that is not routed. MQTT 3.1.1 can say no
+// only by closing the connection, to which devices answer by trying again for
+// ever; there it is acknowledged and dropped [MQTT-3.3.5-2].
+func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
+	t.count.refused++
+	t.b.log.Debug("publish refused", "client", c.client.ID, "reason", v.Text)
+	if p.QoS == 0 {
+		return
+	}
+	typ := packet.PUBACK
+	reason := packet.Reason(v.Reason)
+	if p.QoS == 2 {
+		typ = packet.PUBREC
+		if c.version != packet.V5 { // the client will go on with PUBREL
+			t.inbound(c.session, p.PacketID)
+		}
+	}
+	if c.version == packet.V5 && c.problem && v.Text != "" {
+		a := packet.Ack{PacketID: p.PacketID, Reason: reason}
+		a.Properties.SetBytes(packet.ReasonString, cutText(v.Text))
+		if b := a.Append(nil, c.version, typ); len(b) <= c.maxPacket {
+			t.answer(c, owedAck{typ: typ, id: p.PacketID, encoded: b})
+			return
+		}
+	}
+	t.answer(c, owedAck{typ: typ, id: p.PacketID, reason: reason})
+}
+
+// publishOwn routes a message that does not come from a client.
+func (t *turn) publishOwn(m *message) (receivers int) {
+	t.use(m)
+	t.msg.topic = strings.Clone(m.topic)
+	r := t.route([]byte(m.topic))
+	if m.retain {
+		t.retain()
+	}
+	receivers = t.deliver(r)
+	if relay := t.b.options.Relay; relay != nil {
+		t.relay(relay)
+	}
+	return receivers
+}

@@ -1,0 +1,417 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aibridge/aibridge/broker/packet"
+)
+
+// readers share the plain TCP connections of a broker among a few goroutines.
+type readers struct {
+	all  []*reader
+	next atomic.Uint32
+}
+
+// A reader waits for many sockets with epoll and reads those that are ready
+// in one turn. The epoll descriptor itself is watched by Go's poller, so a
+// reader that waits is a parked goroutine, not a blocked thread.
+type reader struct {
+	b    *Broker
+	epfd int
+	file *os.File
+	raw  syscall.RawConn
+	t    *turn
+	buf  []byte // filled once per turn: outboxes refer to it until the turn ends
+	used int
+
+	events []unix.EpollEvent
+	ready  []readyConn
+
+	mu    sync.Mutex
+	slots []*socket // by slot number
+	free  []int32
+	done  chan struct{}
+}
+
+type readyConn struct {
+	s    *socket
+	mask uint32
+}
+
+// A socket is the link of a connection that a reader reads.
+type socket struct {
+	c      *conn
+	r      *reader
+	fd     int
+	slot   int32
+	mask   uint32 // what epoll waits for, 0 while paused; guarded by conn.mu
+	paused bool   // guarded by conn.mu
+}
+
+const (
+	readBuffer = 512 << 10 // of a reader
+	leastRead  = 16 << 10  // room a socket is given
+	mostEvents = 256
+)
+
+func (rs *readers) start(b *Broker, n int) error {
+	if n < 0 {
+		return nil
+	}
+	if n == 0 {
+		n = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	for range n {
+		r, err := newReader(b)
+		if err != nil {
+			rs.stop()
+			return fmt.Errorf("broker: %w", err)
+		}
+		rs.all = append(rs.all, r)
+		go r.run()
+	}
+	return nil
+}
+
+func newReader(b *Broker) (*reader, error) {
+	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	if err := unix.SetNonblock(epfd, true); err != nil { // so that Go's poller takes it
+		_ = unix.Close(epfd)
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	r := &reader{
+		b: b, epfd: epfd, file: os.NewFile(uintptr(epfd), "epoll"), t: newTurn(b),
+		buf: make([]byte, readBuffer), events: make([]unix.EpollEvent, mostEvents), done: make(chan struct{}),
+	}
+	if r.raw, err = r.file.SyscallConn(); err != nil {
+		_ = r.file.Close()
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	return r, nil
+}
+
+func (rs *readers) stop() {
+	for _, r := range rs.all {
+		_ = r.file.Close()
+		<-r.done
+	}
+}
+
+// adopt takes a connection over from Go's poller. It returns false when there
+// are no readers or the descriptor can't be had.
+func (rs *readers) adopt(c *conn, tcp *net.TCPConn) bool {
+	if len(rs.all) == 0 {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	fd := -1
+	if cerr := raw.Control(func(u uintptr) { fd, err = unix.FcntlInt(u, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil || err != nil {
+		return false
+	}
+	_ = tcp.Close() // the socket lives on in fd
+	r := rs.all[rs.next.Add(1)%uint32(len(rs.all))]
+	s := &socket{c: c, r: r, fd: fd}
+	c.link = s
+	c.b.addConn(c)
+	r.mu.Lock()
+	if n := len(r.free); n > 0 {
+		s.slot = r.free[n-1]
+		r.free = r.free[:n-1]
+		r.slots[s.slot] = s
+	} else {
+		s.slot = int32(len(r.slots))
+		r.slots = append(r.slots, s)
+	}
+	r.mu.Unlock()
+	c.mu.Lock()
+	s.watch(unix.EPOLLIN | unix.EPOLLRDHUP)
+	c.mu.Unlock()
+	return true
+}
+
+// watch has epoll wait for what mask says; conn.mu is held.
+func (s *socket) watch(mask uint32) {
+	if s.c.gone || mask == s.mask {
+		return
+	}
+	op := unix.EPOLL_CTL_MOD
+	switch {
+	case s.mask == 0:
+		op = unix.EPOLL_CTL_ADD
+	case mask == 0:
+		op = unix.EPOLL_CTL_DEL
+	}
+	s.mask = mask
+	ev := unix.EpollEvent{Events: mask, Fd: s.slot, Pad: int32(s.fd)}
+	_ = unix.EpollCtl(s.r.epfd, op, s.fd, &ev) // can fail only on misuse
+}
+
+func (s *socket) await() { s.watch(s.mask | unix.EPOLLOUT) }
+
+func (s *socket) shut() {
+	_ = unix.Shutdown(s.fd, unix.SHUT_WR)
+}
+
+func (s *socket) close() {
+	s.r.mu.Lock()
+	s.r.slots[s.slot] = nil
+	s.r.free = append(s.r.free, s.slot)
+	s.r.mu.Unlock()
+	_ = unix.Close(s.fd) // leaves epoll as well
+}
+
+// pause stops reading while a job runs elsewhere. Epoll is told only when
+// something comes meanwhile, see readable: mostly the client waits for the job.
+func (s *socket) pause() {
+	s.c.mu.Lock()
+	s.paused = true
+	s.c.mu.Unlock()
+}
+
+func (s *socket) resume() {
+	s.c.mu.Lock()
+	s.paused = false
+	mask := s.mask | unix.EPOLLIN | unix.EPOLLRDHUP
+	if s.c.out.blocked {
+		mask |= unix.EPOLLOUT
+	}
+	s.watch(mask)
+	s.c.mu.Unlock()
+}
+
+// write writes the segments with one system call.
+func (s *socket) write(segs []seg, off int) (n int, err error) {
+	for {
+		if len(segs) == 1 {
+			n, err = unix.Write(s.fd, segs[0].b[off:])
+		} else {
+			n, err = writev(s.fd, segs, off)
+		}
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return 0, nil
+		case err != nil:
+			return 0, err
+		default:
+			return n, nil
+		}
+	}
+}
+
+const mostVectors = 64
+
+var vectors = sync.Pool{New: func() any { return new([mostVectors]unix.Iovec) }}
+
+func writev(fd int, segs []seg, off int) (int, error) {
+	iov := vectors.Get().(*[mostVectors]unix.Iovec)
+	defer vectors.Put(iov)
+	k := 0
+	for _, s := range segs[:min(len(segs), mostVectors)] {
+		b := s.b[off:]
+		off = 0
+		iov[k].Base = unsafe.SliceData(b)
+		iov[k].SetLen(len(b))
+		k++
+	}
+	n, _, e := syscall.Syscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(iov)), uintptr(k))
+	clear(iov[:k])
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), nil
+}
+
+// run takes turns until the reader is closed.
+func (r *reader) run() {
+	defer close(r.done)
+	for {
+		n := 0
+		err := r.raw.Read(func(fd uintptr) bool {
+			n, _ = unix.EpollWait(int(fd), r.events, 0)
+			return n > 0
+		})
+		if err != nil {
+			return // closed
+		}
+		r.turn(n)
+	}
+}
+
+// turn serves n ready sockets.
+func (r *reader) turn(n int) {
+	r.ready = r.ready[:0]
+	r.mu.Lock()
+	for _, ev := range r.events[:n] {
+		if s := r.slots[ev.Fd]; s != nil && s.fd == int(ev.Pad) {
+			r.ready = append(r.ready, readyConn{s, ev.Events})
+		}
+	}
+	r.mu.Unlock()
+	r.t.begin()
+	for _, e := range r.ready {
+		if e.mask&unix.EPOLLOUT != 0 {
+			r.write(e.s)
+		}
+		if e.mask&^unix.EPOLLOUT != 0 {
+			r.read(e.s)
+		}
+	}
+	clear(r.ready)
+	r.end()
+}
+
+// end ends the turn: after it nothing refers to the buffer.
+func (r *reader) end() {
+	r.b.flusher.help(r.t)
+	r.t.end()
+	r.used = 0
+}
+
+func (r *reader) write(s *socket) {
+	c := s.c
+	if c.writable(r.t.now) {
+		c.mu.Lock()
+		s.watch(s.mask &^ unix.EPOLLOUT)
+		session := c.session
+		c.mu.Unlock()
+		if session != nil && session.behind.Load() {
+			r.t.pump(session)
+		}
+	}
+}
+
+// read reads one socket and takes its packets.
+func (r *reader) read(s *socket) {
+	c := s.c
+	if !s.readable() {
+		return
+	}
+	if len(c.in) > mostRead {
+		r.readLarge(s)
+		return
+	}
+	if len(r.buf)-r.used < len(c.in)+leastRead {
+		r.end()
+	}
+	b := r.buf[r.used:min(len(r.buf), r.used+len(c.in)+mostRead)]
+	have := copy(b, c.in)
+	n, ok := r.fill(s, b[have:])
+	if !ok {
+		return
+	}
+	recycle(c.in)
+	c.in = nil
+	b = b[:have+n]
+	rest := r.t.consume(c, b)
+	r.used += len(b) - len(rest)
+	r.keep(s, rest)
+}
+
+// readable reports whether the reader may look at the connection: not while a
+// job does.
+func (s *socket) readable() bool {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.paused {
+		s.watch(0) // or it would be reported again and again; resume undoes it
+	}
+	return !s.paused && !s.c.gone
+}
+
+// fill reads into b. It returns false when there is nothing to take. The lock
+// keeps others from closing the descriptor meanwhile.
+func (r *reader) fill(s *socket, b []byte) (n int, ok bool) {
+	c := s.c
+	c.mu.Lock()
+	if c.gone {
+		c.mu.Unlock()
+		return 0, false
+	}
+	n, err := unix.Read(s.fd, b)
+	c.mu.Unlock()
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		return 0, false
+	case err != nil, n == 0:
+		r.t.lost(c)
+		return 0, false
+	}
+	c.heard(r.t.now, n)
+	return n, true
+}
+
+// readLarge goes on with a packet that does not fit a read. Its buffer grows
+// as the bytes come, not as the header promises.
+func (r *reader) readLarge(s *socket) {
+	c := s.c
+	if cap(c.in)-len(c.in) < leastRead {
+		h, size, err := packet.ParseHeader(c.in)
+		want := 2 * cap(c.in)
+		if err == nil && size > 0 {
+			want = min(want, size+h.Remaining)
+		}
+		grown := make([]byte, len(c.in), max(want, len(c.in)+leastRead))
+		copy(grown, c.in)
+		c.in = grown
+	}
+	n, ok := r.fill(s, c.in[len(c.in):cap(c.in)])
+	if !ok {
+		return
+	}
+	b := c.in[:len(c.in)+n]
+	c.in = b
+	rest := r.t.consume(c, b)
+	if len(rest) == len(b) && c.job == nil {
+		return
+	}
+	c.in = nil
+	r.keep(s, rest)
+}
+
+// keep puts the start of an incomplete packet aside, and has a job done.
+func (r *reader) keep(s *socket, rest []byte) {
+	c := s.c
+	if len(rest) > 0 {
+		c.in = append(chunk(len(rest)), rest...)
+	}
+	if c.job == nil {
+		return
+	}
+	s.pause()
+	r.b.serving.Go(func() { r.runJob(s) })
+}
+
+// runJob does what may block and then goes on with what was read before.
+func (r *reader) runJob(s *socket) {
+	c := s.c
+	for c.job != nil {
+		job := c.job
+		c.job = nil
+		job()
+		t := r.b.getTurn().begin()
+		rest := t.consume(c, c.in)
+		r.b.putTurn(t)
+		c.in = append([]byte(nil), rest...)
+	}
+	if len(c.in) == 0 {
+		c.in = nil
+	}
+	s.resume()
+}

@@ -1,0 +1,298 @@
+package broker
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Kinds of log records. Sessions are named by a serial of their own, not by
+// client id, so that nothing of an ended session reaches its successor.
+const (
+	recMessage  byte = iota + 1 // number, message
+	recOwed                     // serial, number, packet id or 0, qos, retain, subscription ids
+	recDone                     // serial, number: acknowledged, dropped or expired
+	recReleased                 // serial, packet id: PUBREC came
+	recInbound                  // serial, packet id: QoS 2 publish received
+	recOutbound                 // serial, packet id: PUBREL came
+	recReset                    // serial: what follows replaces what is known of it
+)
+
+// Prefixes of keyed values.
+const (
+	keySession  = "s/"
+	keyRetained = "r/"
+)
+
+// A sessionRecord is what the journal has of a session.
+type sessionRecord struct {
+	serial uint64
+	known  bool
+}
+
+// storedSession is the keyed value of a session.
+type storedSession struct {
+	Serial    uint64               `json:"serial"`
+	Principal *protocol.Principal  `json:"principal"`
+	Version   byte                 `json:"version"`
+	Listener  string               `json:"listener,omitempty"`
+	Expiry    uint32               `json:"expiry"`
+	Expires   int64                `json:"expires,omitempty"` // while no client is connected
+	Subs      []storedSubscription `json:"subs,omitempty"`
+	Will      *storedWill          `json:"will,omitempty"`
+}
+
+type storedSubscription struct {
+	Filter   string `json:"f"`
+	ID       uint32 `json:"i,omitempty"`
+	QoS      byte   `json:"q,omitempty"`
+	NoLocal  bool   `json:"n,omitempty"`
+	RetainAs bool   `json:"r,omitempty"`
+}
+
+type storedWill struct {
+	Message []byte `json:"message"`
+	Delay   uint32 `json:"delay,omitempty"`
+	Life    uint32 `json:"life,omitempty"`
+	Fires   int64  `json:"fires,omitempty"`
+}
+
+// recordSession stores what changed of a session that outlives its
+// connection, and removes one that no longer does.
+func (b *Broker) recordSession(t *turn, s *session) { // session.mu is held
+	if b.journal == nil {
+		return
+	}
+	if s.ended || !s.keeps() && !s.record.known {
+		return
+	}
+	if !s.keeps() {
+		b.forgetSession(t, s)
+		return
+	}
+	if !s.record.known {
+		s.record = sessionRecord{b.journal.newSerial(), true}
+	}
+	v := storedSession{
+		Serial: s.record.serial, Principal: s.principal, Expiry: s.expiry, Expires: s.expires,
+		Version: s.client.Version, Listener: s.client.Listener,
+	}
+	if s.conn.Load() != nil {
+		v.Expires = 0
+	}
+	for _, sub := range s.subs {
+		v.Subs = append(v.Subs, storedSubscription{sub.filter, sub.id, sub.qos, sub.noLocal, sub.retainAs})
+	}
+	if w := s.will; w != nil {
+		v.Will = &storedWill{appendMessage(nil, w.msg), w.delay, w.life, w.fires}
+	}
+	value, err := json.Marshal(v)
+	if err != nil {
+		b.log.Error("session can't be stored", "client", s.id, "error", err)
+		return
+	}
+	s.recordedAt = b.journal.put(t, keySession+s.id, value)
+}
+
+func (j *scribe) newSerial() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.serial++
+	return j.serial
+}
+
+// forgetSession removes what is stored of a session.
+func (b *Broker) forgetSession(t *turn, s *session) {
+	if b.journal == nil || !s.record.known {
+		return
+	}
+	b.journal.put(t, keySession+s.id, nil)
+	s.record = sessionRecord{}
+}
+
+// recordRetained stores a retained message, or that it is gone.
+func (b *Broker) recordRetained(t *turn, m *message) {
+	if b.journal == nil {
+		return
+	}
+	var value []byte
+	if len(m.payload) > 0 {
+		value = appendMessage(nil, m)
+	}
+	b.journal.put(t, keyRetained+m.topic, value)
+}
+
+// recordOwed stores that a session is owed p, under a packet identifier if it
+// has one, and returns the position.
+func (b *Broker) recordOwed(t *turn, s *session, p *pending, id uint16) uint64 {
+	if b.journal == nil || !s.record.known {
+		return 0
+	}
+	m := p.msg
+	at := b.journal.log(t, func(dst []byte) []byte {
+		if m.id == 0 {
+			b.journal.message++
+			m.id = b.journal.message
+			dst = b.journal.appendBody(dst, m)
+		} else if m.logged != b.journal.checked { // a checkpoint may have trimmed it
+			dst = b.journal.appendBody(dst, m)
+		}
+		return appendOwed(dst, s.record.serial, p, id)
+	})
+	s.recordedAt = at
+	if id != 0 {
+		b.journal.awaitSession(s)
+	}
+	return at
+}
+
+// recordDone stores that a session is no longer owed m.
+func (b *Broker) recordDone(t *turn, s *session, m *message) {
+	if b.journal == nil || !s.record.known || m == nil || m.id == 0 {
+		return
+	}
+	b.journal.log(t, func(dst []byte) []byte {
+		dst = binary.AppendUvarint(append(dst, recDone), s.record.serial)
+		return binary.AppendUvarint(dst, m.id)
+	})
+}
+
+// recordReleased stores that PUBREC came for a packet identifier and returns
+// the position after which PUBREL may be sent.
+func (b *Broker) recordReleased(t *turn, s *session, id uint16, slot *slot) uint64 {
+	if b.journal == nil || !s.record.known {
+		return 0
+	}
+	at := b.logID(t, s, recReleased, id)
+	b.journal.awaitSession(s)
+	return at
+}
+
+// recordInbound stores that a QoS 2 identifier of the client is in use, or not
+// any more.
+func (b *Broker) recordInbound(t *turn, s *session, id uint16, used bool) {
+	if b.journal == nil || !s.record.known {
+		return
+	}
+	kind := recInbound
+	if !used {
+		kind = recOutbound
+	}
+	s.recordedAt = b.logID(t, s, kind, id)
+}
+
+func (b *Broker) logID(t *turn, s *session, kind byte, id uint16) uint64 {
+	return b.journal.log(t, func(dst []byte) []byte {
+		dst = binary.AppendUvarint(append(dst, kind), s.record.serial)
+		return binary.AppendUvarint(dst, uint64(id))
+	})
+}
+
+// appendBody appends the message itself, which this generation of the log has
+// from then on; mu is held.
+func (j *scribe) appendBody(dst []byte, m *message) []byte {
+	m.logged = j.checked
+	dst = binary.AppendUvarint(append(dst, recMessage), m.id)
+	body := appendMessage(nil, m)
+	dst = binary.AppendUvarint(dst, uint64(len(body)))
+	return append(dst, body...)
+}
+
+func appendOwed(dst []byte, serial uint64, p *pending, id uint16) []byte {
+	dst = binary.AppendUvarint(append(dst, recOwed), serial)
+	dst = binary.AppendUvarint(dst, p.msg.id)
+	dst = binary.AppendUvarint(dst, uint64(id))
+	dst = append(dst, flags(p.qos, p.retain))
+	dst = binary.AppendUvarint(dst, uint64(len(p.ids)))
+	for _, v := range p.ids {
+		dst = binary.AppendUvarint(dst, uint64(v))
+	}
+	return dst
+}
+
+func flags(qos byte, retain bool) byte {
+	if retain {
+		qos |= 4
+	}
+	return qos
+}
+
+// appendMessage encodes a message.
+func appendMessage(dst []byte, m *message) []byte {
+	dst = append(dst, flags(m.qos, m.retain))
+	dst = binary.AppendVarint(dst, m.expires)
+	for _, part := range [][]byte{[]byte(m.topic), []byte(m.from), m.props} {
+		dst = binary.AppendUvarint(dst, uint64(len(part)))
+		dst = append(dst, part...)
+	}
+	return append(dst, m.payload...)
+}
+
+var errRecord = errors.New("broker: journal record is damaged")
+
+// parseMessage decodes what appendMessage wrote, into memory of its own.
+func parseMessage(b []byte) (*message, error) {
+	r := recordReader{b: b}
+	f := r.byte()
+	m := &message{qos: f & 3, retain: f&4 != 0, expires: r.varint()}
+	m.topic, m.from = string(r.bytes()), string(r.bytes())
+	m.props = slices.Clone(r.bytes())
+	m.payload = slices.Clone(r.b)
+	if r.bad {
+		return nil, errRecord
+	}
+	return m, nil
+}
+
+// A recordReader walks records; bad sticks.
+type recordReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *recordReader) byte() byte {
+	if len(r.b) == 0 {
+		r.bad = true
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+func (r *recordReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *recordReader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *recordReader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func seconds(n uint32) int64 { return int64(n) * int64(time.Second) }

@@ -1,0 +1,60 @@
+package broker
+
+// A Relay connects the broker with the other nodes of a cluster. Calls are
+// made on the message path and must not block; messages are valid until the
+// call returns.
+type Relay interface {
+	// Publish offers a message that was published here to the other nodes;
+	// they hand it to their [Broker.Relayed].
+	Publish(m *Message)
+	// Retained tells that a topic's retained message changed here; one
+	// without payload is gone.
+	Retained(m *Message)
+	// Claim takes the session of a client id for this node, so that others
+	// give theirs up by [Broker.Yield].
+	Claim(clientID string)
+}
+
+// relay offers the turn's message to the other nodes.
+func (t *turn) relay(r Relay) {
+	var m Message
+	t.msg.fill(&m, &t.props, t.now)
+	r.Publish(&m)
+	if m.Retain {
+		r.Retained(&m)
+	}
+}
+
+// Relayed routes a message that another node's client published to the
+// subscribers of this node, and keeps it if it is retained. It returns how
+// many connected sessions it was written to or queued for.
+func (b *Broker) Relayed(m Message) (receivers int) {
+	t := b.getTurn().begin()
+	t.own = true
+	own := fromMessage(&m, t.now)
+	t.use(own)
+	if own.retain {
+		t.retain()
+	}
+	receivers = t.deliver(t.route([]byte(own.topic)))
+	b.flusher.take(t)
+	b.putTurn(t)
+	return receivers
+}
+
+// Yield gives a session up to another node that claimed it: its client is
+// disconnected and what is kept of it ends here.
+func (b *Broker) Yield(clientID string) {
+	b.Disconnect(clientID, byte(0x8E), "")
+	s := b.session(clientID)
+	if s == nil {
+		return
+	}
+	t := b.getTurn().begin()
+	defer b.putTurn(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn.Load() == nil {
+		t.endLocked(s)
+	}
+}

@@ -1,0 +1,238 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A restorer rebuilds sessions from the journal.
+type restorer struct {
+	b        *Broker
+	sessions map[uint64]*restoredSession // by serial
+	messages map[uint64]*message
+	serial   uint64
+	message  uint64
+}
+
+type restoredSession struct {
+	*session
+	owed    []*restoredOwed
+	by      map[uint64][]*restoredOwed // by message number
+	inbound map[uint16]struct{}
+}
+
+type restoredOwed struct {
+	pending
+	id       uint16
+	released bool
+	done     bool
+}
+
+// restore loads the journal before the broker serves.
+func (b *Broker) restore(ctx context.Context) error {
+	r := &restorer{b: b, sessions: map[uint64]*restoredSession{}, messages: map[uint64]*message{}}
+	if err := b.journal.out.Load(ctx, r.keyed, r.entry); err != nil {
+		return fmt.Errorf("broker: load journal: %w", err)
+	}
+	b.journal.serial, b.journal.message = r.serial, r.message
+	now := time.Now().UnixNano()
+	for _, s := range r.sessions {
+		s.finish()
+		b.adopt(s.session, now)
+	}
+	return nil
+}
+
+func (r *restorer) keyed(key string, value []byte) error {
+	switch {
+	case strings.HasPrefix(key, keyRetained):
+		m, err := parseMessage(value)
+		if err != nil {
+			return fmt.Errorf("retained message %q: %w", key[len(keyRetained):], err)
+		}
+		r.b.retained.set(m, r.b.options.Limits.RetainedBytes)
+	case strings.HasPrefix(key, keySession):
+		return r.session(key[len(keySession):], value)
+	}
+	return nil
+}
+
+func (r *restorer) session(id string, value []byte) error {
+	var v storedSession
+	if err := json.Unmarshal(value, &v); err != nil {
+		return fmt.Errorf("session %q: %w", id, err)
+	}
+	if v.Principal == nil {
+		return fmt.Errorf("session %q: %w", id, errRecord)
+	}
+	s := r.b.newSession(id, v.Principal)
+	s.client = &Client{ID: id, Principal: v.Principal, Listener: v.Listener, Version: v.Version}
+	s.expiry, s.expires = v.Expiry, v.Expires
+	s.record = sessionRecord{serial: v.Serial, known: true}
+	s.subs = make(map[string]*subscription, len(v.Subs))
+	for _, sub := range v.Subs {
+		s.subs[sub.Filter] = &subscription{
+			session: s, filter: sub.Filter, id: sub.ID, qos: sub.QoS, noLocal: sub.NoLocal, retainAs: sub.RetainAs,
+		}
+	}
+	if v.Will != nil {
+		m, err := parseMessage(v.Will.Message)
+		if err != nil {
+			return fmt.Errorf("will of session %q: %w", id, err)
+		}
+		s.will = &will{msg: m, delay: v.Will.Delay, life: v.Will.Life, fires: v.Will.Fires}
+	}
+	r.serial = max(r.serial, v.Serial)
+	r.sessions[v.Serial] = &restoredSession{session: s}
+	return nil
+}
+
+// entry replays one log entry.
+func (r *restorer) entry(seq uint64, entry []byte) error {
+	r.b.journal.logged += len(entry) + entryCost
+	in := recordReader{b: entry}
+	for len(in.b) > 0 && !in.bad {
+		if err := r.one(&in); err != nil {
+			return fmt.Errorf("log entry %d: %w", seq, err)
+		}
+	}
+	if in.bad {
+		return fmt.Errorf("log entry %d: %w", seq, errRecord)
+	}
+	return nil
+}
+
+func (r *restorer) one(in *recordReader) error {
+	kind := in.byte()
+	if kind == recMessage {
+		id := in.uvarint()
+		m, err := parseMessage(in.bytes())
+		if err != nil {
+			return err
+		}
+		m.id = id
+		r.messages[id] = m
+		r.message = max(r.message, id)
+		return nil
+	}
+	serial := in.uvarint()
+	r.serial = max(r.serial, serial)
+	s := r.sessions[serial] // nil: ended meanwhile
+	switch kind {
+	case recOwed:
+		r.owed(s, in)
+	case recDone:
+		if number := in.uvarint(); s != nil {
+			s.finished(number)
+		}
+	case recReleased, recInbound, recOutbound:
+		if id := uint16(in.uvarint()); s != nil {
+			s.identifier(kind, id)
+		}
+	case recReset:
+		if s != nil {
+			s.owed, s.by, s.inbound = nil, nil, nil
+		}
+	default:
+		return errRecord
+	}
+	return nil
+}
+
+func (r *restorer) owed(s *restoredSession, in *recordReader) {
+	number, id, f := in.uvarint(), uint16(in.uvarint()), in.byte()
+	var ids []uint32
+	for n := in.uvarint(); n > 0 && !in.bad; n-- {
+		ids = append(ids, uint32(in.uvarint()))
+	}
+	m := r.messages[number]
+	if s == nil || m == nil || in.bad {
+		return
+	}
+	o := &restoredOwed{pending: pending{msg: m, ids: ids, qos: f & 3, retain: f&4 != 0}, id: id}
+	if id != 0 { // an earlier record without identifier is this one
+		for _, before := range s.by[number] {
+			if before.id == 0 && before.qos == 2 {
+				before.id = id
+				return
+			}
+		}
+	}
+	if s.by == nil {
+		s.by = make(map[uint64][]*restoredOwed)
+	}
+	s.owed = append(s.owed, o)
+	s.by[number] = append(s.by[number], o)
+}
+
+func (s *restoredSession) finished(number uint64) {
+	list := s.by[number]
+	if len(list) == 0 {
+		return
+	}
+	list[0].done = true
+	if len(list) == 1 {
+		delete(s.by, number)
+	} else {
+		s.by[number] = list[1:]
+	}
+}
+
+func (s *restoredSession) identifier(kind byte, id uint16) {
+	switch kind {
+	case recInbound:
+		if s.inbound == nil {
+			s.inbound = make(map[uint16]struct{})
+		}
+		s.inbound[id] = struct{}{}
+	case recOutbound:
+		delete(s.inbound, id)
+	case recReleased:
+		for _, o := range s.owed {
+			if o.id == id && !o.done {
+				o.released = true
+			}
+		}
+	}
+}
+
+// finish puts what is owed into the window and the queue.
+func (s *restoredSession) finish() {
+	s.session.inbound = s.inbound
+	for _, o := range s.owed {
+		switch {
+		case o.done:
+		case o.id == 0:
+			s.queue.push(o.pending)
+		case o.released:
+			s.window.restore(o.id, o.pending, awaitPubcomp)
+		default:
+			s.window.restore(o.id, o.pending, awaitPubrec)
+		}
+	}
+}
+
+// adopt makes a restored session known.
+func (b *Broker) adopt(s *session, now int64) {
+	for _, sub := range s.subs {
+		b.index.add(sub, nil)
+	}
+	b.mu.Lock()
+	b.sessions[s.id] = s
+	b.mu.Unlock()
+	if s.expires == 0 {
+		s.expires = now + seconds(s.expiry)
+	}
+	if s.expiry != forever {
+		b.clerk.schedule(s.expires, s)
+	}
+	if s.will != nil {
+		if s.will.fires == 0 { // the client was connected when the process ended
+			s.will.fires = now + seconds(min(s.will.delay, s.expiry))
+		}
+		b.clerk.schedule(s.will.fires, s)
+	}
+}

@@ -1,0 +1,144 @@
+package broker
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/aibridge/aibridge/broker/topic"
+)
+
+// A retained store keeps the last retained message of each topic.
+type retained struct {
+	mu    sync.RWMutex
+	exact map[string]*message
+	tree  topic.Names[*message]
+	bytes int
+}
+
+// set keeps m as the topic's message, or removes what is kept when m has no
+// payload [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7]. It returns false when
+// there is no room.
+func (r *retained) set(m *message, most int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.exact[m.topic]
+	before := 0
+	if old != nil {
+		before = old.size()
+	}
+	if len(m.payload) == 0 {
+		if old != nil {
+			r.bytes -= before
+			delete(r.exact, m.topic)
+			r.tree.Delete(m.topic)
+		}
+		return true
+	}
+	if r.bytes-before+m.size() > most {
+		return false
+	}
+	r.bytes += m.size() - before
+	if r.exact == nil {
+		r.exact = make(map[string]*message)
+	}
+	r.exact[m.topic] = m
+	r.tree.Set(m.topic, m)
+	return true
+}
+
+// covered lists the messages a filter covers whose time is not over.
+func (r *retained) covered(filter string, now int64) (found []*message) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	take := func(m *message) bool {
+		if _, ok := m.left(now); ok {
+			found = append(found, m)
+		}
+		return true
+	}
+	if !topic.HasWildcard(filter) {
+		if m := r.exact[filter]; m != nil {
+			take(m)
+		}
+		return found
+	}
+	r.tree.Covered(filter, take)
+	return found
+}
+
+func (r *retained) len() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.exact)
+}
+
+// expired removes messages whose time is over, so that they do not stay for
+// ever where nobody asks for them.
+func (r *retained) expired(now int64) (topics []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, m := range r.exact {
+		if _, ok := m.left(now); !ok {
+			r.bytes -= m.size()
+			delete(r.exact, name)
+			r.tree.Delete(name)
+			topics = append(topics, name)
+		}
+	}
+	return topics
+}
+
+// retain keeps or removes the turn's message as the retained one.
+func (t *turn) retain() bool {
+	m := t.keep()
+	kept := *m
+	kept.topic = strings.Clone(m.topic)
+	if !t.b.retained.set(&kept, t.b.options.Limits.RetainedBytes) {
+		return false
+	}
+	t.b.recordRetained(t, &kept)
+	return true
+}
+
+// sendRetained queues the retained messages a new subscription asks for
+// [MQTT-3.3.1-8] [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]. Shared subscriptions get
+// none. They wait in the queue without counting against its limits: their
+// bodies are there anyway.
+func (t *turn) sendRetained(c *conn, sub *subscription) {
+	if sub.handling == 2 || sub.group != nil {
+		return
+	}
+	found := t.b.retained.covered(sub.filter, t.now)
+	if len(found) == 0 {
+		return
+	}
+	var ids []uint32
+	if sub.id != 0 {
+		ids = []uint32{sub.id}
+	}
+	s := sub.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn.Load() != c {
+		return
+	}
+	for _, m := range found {
+		p := pending{msg: m, ids: ids, qos: min(m.qos, sub.qos), retain: true}
+		if sub.noLocal && m.from == s.id {
+			continue
+		}
+		if p.qos > 0 && s.keeps() && t.b.journal != nil {
+			own := *m
+			own.id = 0
+			p.msg = &own
+			t.b.recordOwed(t, s, &p, 0)
+		}
+		if p.qos == 0 {
+			s.zeros.push(p)
+		} else {
+			s.queue.push(p)
+		}
+	}
+	s.behind.Store(true)
+	t.pumpLocked(s, c)
+}

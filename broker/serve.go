@@ -1,0 +1,177 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Serve accepts connections from a TCP or TLS listener until it, the broker
+// or the context is closed; that is a nil error. It closes the listener.
+// Connections made live on until they end or [Broker.Close].
+func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
+	if !b.track(l) {
+		_ = l.Close()
+		return nil
+	}
+	defer b.untrack(l)
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	door := b.stats.door(name)
+	for {
+		nc, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) || err != nil && b.isClosed() {
+			return nil
+		}
+		if err != nil { // running out of descriptors passes; a closed listener does not
+			b.log.Warn("accept failed", "listener", name, "error", err)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
+		}
+		if !b.gate.enter(nc.RemoteAddr()) {
+			_ = nc.Close()
+			door.turnedAway.Add(1)
+			continue
+		}
+		b.welcome(ctx, door, nc)
+		if b.isClosed() { // it came while the others were told to go
+			for _, c := range b.allConns() {
+				c.abort()
+			}
+		}
+	}
+}
+
+// welcome starts a connection: with the shared readers if it is plain TCP and
+// the system has them, else with a goroutine.
+func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn) {
+	c := b.newConn(door, nc.RemoteAddr())
+	if tcp, ok := nc.(*net.TCPConn); ok && b.readers.adopt(c, tcp) {
+		return
+	}
+	s := newStream(c, nc)
+	c.link = s
+	b.addConn(c)
+	b.serving.Go(func() {
+		if t, ok := nc.(*tls.Conn); ok {
+			peer, err := handshake(ctx, t, b.options.Limits.ConnectTimeout)
+			if err != nil {
+				b.log.Debug("TLS handshake failed", "listener", door.name, "remote", nc.RemoteAddr(), "error", err)
+				c.abort()
+				return
+			}
+			c.peer = peer
+		}
+		s.read()
+	})
+}
+
+func (b *Broker) newConn(door *door, remote net.Addr) *conn {
+	door.open.Add(1)
+	door.accepted.Add(1)
+	return &conn{b: b, door: door, remote: remote, accepted: time.Now().UnixNano()}
+}
+
+// handshake completes TLS, so that the peer's certificate is known.
+func handshake(ctx context.Context, t *tls.Conn, patience time.Duration) (*x509.Certificate, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := t.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	state := t.ConnectionState()
+	return verifiedPeer(&state), nil
+}
+
+func verifiedPeer(state *tls.ConnectionState) *x509.Certificate {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	return state.PeerCertificates[0]
+}
+
+// WebSocket returns the handler for MQTT over WebSocket. Clients must offer
+// the subprotocol mqtt [MQTT-6.0.0-3]. The caller checks Host and Origin.
+func (b *Broker) WebSocket(name string) http.Handler {
+	door := b.stats.door(name)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+			Subprotocols:       []string{"mqtt"}, // [MQTT-6.0.0-4]
+			InsecureSkipVerify: true,             // Origin: the caller's
+			CompressionMode:    websocket.CompressionDisabled,
+		})
+		if err != nil {
+			return // Accept has answered
+		}
+		if ws.Subprotocol() != "mqtt" {
+			_ = ws.Close(websocket.StatusPolicyViolation, "subprotocol mqtt required")
+			return
+		}
+		// [MQTT-6.0.0-1] [MQTT-6.0.0-2] binary frames, packets anywhere in them
+		nc := webSocketConn{websocket.NetConn(context.Background(), ws, websocket.MessageBinary), ws}
+		remote := nc.RemoteAddr()
+		if !b.gate.enter(remote) {
+			_ = ws.Close(websocket.StatusTryAgainLater, "too many connections")
+			return
+		}
+		if !b.begin() {
+			b.gate.leave(remote)
+			_ = ws.Close(websocket.StatusGoingAway, "shutting down")
+			return
+		}
+		defer b.serving.Done()
+		c := b.newConn(door, remote)
+		c.peer = verifiedPeer(r.TLS)
+		s := newStream(c, nc)
+		c.link = s
+		b.addConn(c)
+		s.read()
+	})
+}
+
+// A webSocketConn closes without waiting for the peer's closing handshake.
+type webSocketConn struct {
+	net.Conn
+	ws *websocket.Conn
+}
+
+func (c webSocketConn) Close() error { return c.ws.CloseNow() }
+
+// begin counts a connection that Close waits for.
+func (b *Broker) begin() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.serving.Add(1)
+	return true
+}
+
+func (b *Broker) track(l net.Listener) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.listeners[l] = struct{}{}
+	b.serving.Add(1)
+	return true
+}
+
+func (b *Broker) untrack(l net.Listener) {
+	_ = l.Close()
+	b.mu.Lock()
+	delete(b.listeners, l)
+	b.mu.Unlock()
+	b.serving.Done()
+}

@@ -1,0 +1,311 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// errClosed is what calls on a closed broker answer.
+var errClosed = errors.New("broker is closed")
+
+// A Broker is the MQTT server.
+type Broker struct {
+	options  Options
+	log      *slog.Logger
+	ctx      context.Context // ends when the broker closes
+	cancel   context.CancelFunc
+	closing  chan struct{}
+	index    index
+	retained retained
+	clerk    *clerk
+	journal  *scribe // nil without a journal
+	flusher  *flusher
+	stats    stats
+	readers  readers
+	gate     gate
+
+	authenticating chan struct{}
+	connected      atomic.Int64
+
+	mu        sync.Mutex
+	closed    bool
+	sessions  map[string]*session
+	listeners map[net.Listener]struct{}
+
+	connMu sync.Mutex
+	conns  []*conn
+
+	turnMu sync.Mutex
+	turns  []*turn
+
+	serving sync.WaitGroup // accept loops and connections
+	working sync.WaitGroup // the broker's own goroutines
+}
+
+// New returns a broker that serves nothing yet. With a journal it has loaded
+// what is kept there.
+func New(options Options) (*Broker, error) {
+	options, err := options.check()
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{
+		options: options, log: options.Log, closing: make(chan struct{}),
+		sessions: make(map[string]*session), listeners: make(map[net.Listener]struct{}),
+		authenticating: make(chan struct{}, options.Limits.Authentications),
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.stats.init(b)
+	b.clerk = newClerk(b)
+	b.flusher = newFlusher(b)
+	b.gate.limits = &b.options.Limits
+	if options.Journal != nil {
+		b.journal = newScribe(b, options.Journal)
+		if err := b.restore(b.ctx); err != nil {
+			return nil, err
+		}
+		go b.journal.run()
+	}
+	if err := b.readers.start(b, options.Readers); err != nil {
+		return nil, err
+	}
+	b.working.Go(func() { b.clerk.run(b.closing) })
+	b.working.Go(func() { b.flusher.run(b.closing) })
+	if options.SysInterval > 0 {
+		b.working.Go(func() { b.publishSys(b.closing) })
+	}
+	return b, nil
+}
+
+// Handle lets fn see every publication of a client whose topic the filter
+// covers, wills included, after it was permitted and before it is routed to
+// subscribers. Call it before [Broker.Serve]. The function is called by the
+// reader of the client's connection, in the client's order, and must not
+// block. What the bridge publishes itself is not seen.
+func (b *Broker) Handle(filter string, fn func(*Publication)) { b.index.handle(filter, fn) }
+
+// Publish sends a message from the bridge to its subscribers, without
+// permission check. Receivers counts the connected sessions it was written
+// to or queued for. The message is copied.
+func (b *Broker) Publish(m Message) (receivers int, err error) {
+	if !topic.ValidName(m.Topic) || !packet.ValidString([]byte(m.Topic)) {
+		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid topic %q", m.Topic)
+	}
+	if m.QoS > 2 {
+		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid QoS %d", m.QoS)
+	}
+	if b.isClosed() {
+		return 0, errClosed
+	}
+	t := b.getTurn().begin()
+	t.own = true // written by the flusher, later
+	receivers = t.publishOwn(fromMessage(&m, t.now))
+	b.flusher.take(t)
+	b.putTurn(t)
+	return receivers, nil
+}
+
+// Disconnect ends the connection of a client with an MQTT 5 reason code. It
+// reports whether the client was connected.
+func (b *Broker) Disconnect(clientID string, reason byte, text string) bool {
+	s := b.session(clientID)
+	if s == nil {
+		return false
+	}
+	t := b.getTurn().begin()
+	defer b.putTurn(t)
+	why := text
+	if why == "" {
+		why = packet.Reason(reason).String()
+	}
+	s.mu.Lock()
+	c := s.conn.Load()
+	if c == nil {
+		s.mu.Unlock()
+		return false
+	}
+	t.detachLocked(s, why)
+	s.mu.Unlock()
+	b.stats.disconnected(packet.Reason(reason))
+	c.end(packet.Reason(reason), text, t.now)
+	return true
+}
+
+// Clients yields the connected clients.
+func (b *Broker) Clients() iter.Seq[*Client] {
+	return func(yield func(*Client) bool) {
+		for _, s := range b.allSessions() {
+			if c := s.conn.Load(); c != nil && !yield(c.client) {
+				return
+			}
+		}
+	}
+}
+
+// Close disconnects every client with reason 0x8B, writes what the journal
+// still has to, and returns when all is done or the context ends.
+func (b *Broker) Close(ctx context.Context) error {
+	if !b.shut() {
+		return nil
+	}
+	t := b.getTurn().begin()
+	for _, c := range b.allConns() {
+		t.stop(c, packet.ServerShuttingDown, "", packet.ServerShuttingDown.String())
+	}
+	b.putTurn(t)
+	b.drainConns(ctx)
+	close(b.closing)
+	b.cancel()
+	b.readers.stop()
+	b.working.Wait()
+	if b.journal != nil {
+		b.journal.close()
+	}
+	done := make(chan struct{})
+	go func() { b.serving.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// drainConns gives connections a moment to take their last bytes.
+func (b *Broker) drainConns(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	for len(b.allConns()) > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	for _, c := range b.allConns() {
+		c.abort()
+	}
+}
+
+func (b *Broker) shut() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.closed = true
+	for l := range b.listeners {
+		_ = l.Close()
+	}
+	return true
+}
+
+func (b *Broker) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
+	s := &session{id: id, principal: principal}
+	s.events.presence = b.options.Presence
+	return s
+}
+
+// sessionFor returns the session of a client id, and whether it is new; nil
+// when the broker is closed.
+func (b *Broker) sessionFor(id string, principal *protocol.Principal) (s *session, fresh bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, false
+	}
+	if s = b.sessions[id]; s != nil {
+		return s, false
+	}
+	s = b.newSession(id, principal)
+	b.sessions[id] = s
+	return s, true
+}
+
+// session returns the session of a client id, or nil.
+func (b *Broker) session(id string) *session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions[id]
+}
+
+func (b *Broker) removeSession(s *session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sessions[s.id] == s {
+		delete(b.sessions, s.id)
+	}
+}
+
+func (b *Broker) allSessions() []*session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make([]*session, 0, len(b.sessions))
+	for _, s := range b.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+func (b *Broker) addConn(c *conn) {
+	b.connMu.Lock()
+	defer b.connMu.Unlock()
+	c.at = len(b.conns)
+	b.conns = append(b.conns, c)
+}
+
+func (b *Broker) removeConn(c *conn) {
+	b.connMu.Lock()
+	defer b.connMu.Unlock()
+	last := len(b.conns) - 1
+	b.conns[c.at] = b.conns[last]
+	b.conns[c.at].at = c.at
+	b.conns[last] = nil
+	b.conns = b.conns[:last]
+	b.gate.leave(c.remote)
+	c.door.open.Add(-1)
+}
+
+func (b *Broker) allConns() []*conn {
+	b.connMu.Lock()
+	defer b.connMu.Unlock()
+	return append([]*conn(nil), b.conns...)
+}
+
+// getTurn lends a turn to a goroutine that has none; putTurn ends it.
+func (b *Broker) getTurn() *turn {
+	b.turnMu.Lock()
+	defer b.turnMu.Unlock()
+	if n := len(b.turns); n > 0 {
+		t := b.turns[n-1]
+		b.turns = b.turns[:n-1]
+		return t
+	}
+	return newTurn(b)
+}
+
+func (b *Broker) putTurn(t *turn) {
+	t.end()
+	t.own = false
+	t.kept, t.raw, t.frames, t.msg = nil, nil, [4][]byte{}, message{}
+	b.turnMu.Lock()
+	defer b.turnMu.Unlock()
+	if len(b.turns) < 64 {
+		b.turns = append(b.turns, t)
+	}
+}

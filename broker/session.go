@@ -1,0 +1,318 @@
+package broker
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// forever is the session expiry of a session that never ends by itself.
+const forever = math.MaxUint32
+
+// A session is the state MQTT keeps for a client id, across connections when
+// it asked for that.
+type session struct {
+	id     string
+	events teller
+	claim  sync.Mutex // held while a client connects to the session
+
+	conn   atomic.Pointer[conn] // changed with mu held
+	behind atomic.Bool          // the queues or the window have something to send
+	late   atomic.Bool          // zeros is not empty
+
+	mu         sync.Mutex
+	ended      bool
+	principal  *protocol.Principal // the owner
+	client     *Client             // the last one connected
+	expiry     uint32              // seconds, 0 ends with the connection
+	expires    int64               // when it ends, while no client is connected
+	subs       map[string]*subscription
+	window     window
+	credit     int                 // publishes the client may still be sent unacknowledged
+	queue      fifo                // QoS 1 and 2
+	zeros      fifo                // QoS 0: retained messages and what came after them
+	inbound    map[uint16]struct{} // QoS 2 identifiers between PUBLISH and PUBREL
+	will       *will
+	waiting    int // inbound QoS 1 and 2 publishes that wait to be stored
+	record     sessionRecord
+	recordedAt uint64 // position of its newest record that an answer waits for
+}
+
+// A will waits for its client to vanish.
+type will struct {
+	msg   *message
+	delay uint32 // seconds
+	life  uint32 // message expiry interval, 0 none
+	fires int64  // when, once the connection is gone
+}
+
+// A pending is one message owed to a session.
+type pending struct {
+	msg    *message
+	ids    []uint32 // subscription identifiers
+	group  *group   // the shared subscription it came by
+	qos    byte
+	retain bool
+	ready  uint64 // journal position that must be reached before it is sent
+}
+
+// keeps reports whether the session outlives its connection.
+func (s *session) keeps() bool { return s.expiry > 0 }
+
+// A fifo is a queue of what is owed. The zero value is empty.
+type fifo struct {
+	items []pending
+	from  int
+	bytes int
+}
+
+func (q *fifo) len() int { return len(q.items) - q.from }
+
+func (q *fifo) push(p pending) {
+	if q.from > 32 && q.from > len(q.items)/2 {
+		n := copy(q.items, q.items[q.from:])
+		clear(q.items[n:])
+		q.items, q.from = q.items[:n], 0
+	}
+	q.items = append(q.items, p)
+	q.bytes += p.msg.size()
+}
+
+func (q *fifo) peek() *pending { return &q.items[q.from] }
+
+func (q *fifo) pop() {
+	q.bytes -= q.items[q.from].msg.size()
+	q.items[q.from] = pending{}
+	if q.from++; q.from == len(q.items) {
+		*q = fifo{items: q.items[:0]}
+		if cap(q.items) > 64 {
+			q.items = nil
+		}
+	}
+}
+
+// detachLocked takes the connection away from the session, whose mu is held:
+// presence is told, the will is due, and the session ends or starts to wait.
+func (t *turn) detachLocked(s *session, why string) {
+	c := s.conn.Load()
+	if c == nil {
+		return
+	}
+	s.conn.Store(nil)
+	s.behind.Store(false)
+	s.late.Store(false)
+	t.b.connected.Add(-1)
+	client := s.client
+	s.events.push(func(p Presence) { p.Disconnected(client, why) })
+	t.tell = append(t.tell, s)
+	t.b.log.Debug("client disconnected", "client", s.id, "reason", why)
+
+	if s.will != nil {
+		if s.will.delay == 0 || s.expiry == 0 {
+			t.b.clerk.fire(client, s.will)
+			s.will = nil
+		} else {
+			s.will.fires = t.now + int64(min(s.will.delay, s.expiry))*int64(time.Second)
+			t.b.clerk.schedule(s.will.fires, s)
+		}
+	}
+	s.waiting = 0
+	if s.expiry == 0 {
+		t.endLocked(s)
+		return
+	}
+	s.zeros = fifo{}
+	if s.expiry != forever {
+		s.expires = t.now + int64(s.expiry)*int64(time.Second)
+		t.b.clerk.schedule(s.expires, s)
+	}
+	t.b.recordSession(t, s)
+}
+
+// endLocked ends the session, whose mu is held and which has no connection.
+func (t *turn) endLocked(s *session) {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	if s.will != nil { // [MQTT-3.1.3-9] the delay ends with the session
+		t.b.clerk.fire(s.client, s.will)
+		s.will = nil
+	}
+	t.b.index.removeSession(s)
+	t.b.forgetSession(t, s)
+	t.b.removeSession(s)
+	t.reroute(s)
+	s.subs, s.window, s.queue, s.zeros, s.inbound = nil, window{}, fifo{}, fifo{}, nil
+}
+
+// reroute offers what the session leaves unacknowledged of shared
+// subscriptions to their other members (MQTT 5 §4.8.2).
+func (t *turn) reroute(s *session) {
+	for id := s.window.first; id != 0; id = s.window.slots[id-1].next {
+		if p := &s.window.slots[id-1]; p.group != nil && p.msg != nil && (p.qos == 1 || !p.sent && !p.dup) {
+			t.b.clerk.redeliver(p.pending)
+		}
+	}
+	for _, p := range s.queue.items[s.queue.from:] {
+		if p.group != nil {
+			t.b.clerk.redeliver(p)
+		}
+	}
+}
+
+// due does what is due for a session without connection.
+func (t *turn) due(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.conn.Load() != nil {
+		return
+	}
+	if s.will != nil && s.will.fires != 0 && s.will.fires <= t.now {
+		t.b.clerk.fire(s.client, s.will)
+		s.will = nil
+		t.b.recordSession(t, s)
+	}
+	if s.expiry != forever && s.expires <= t.now {
+		t.endLocked(s)
+	}
+}
+
+// allowedExpiry cuts a session expiry interval to our limit.
+func (b *Broker) allowedExpiry(seconds uint32) uint32 {
+	return uint32(min(int64(seconds), int64(b.options.Limits.SessionExpiry/time.Second)))
+}
+
+// A teller tells the presence about one session's clients, in order, without
+// a lock held.
+type teller struct {
+	mu       sync.Mutex
+	idle     sync.Cond
+	presence Presence
+	queue    []func(Presence)
+	busy     bool
+}
+
+func (e *teller) push(event func(Presence)) {
+	if e.presence == nil {
+		return
+	}
+	e.mu.Lock()
+	e.queue = append(e.queue, event)
+	e.mu.Unlock()
+}
+
+// drain tells what is queued, unless another goroutine is at it.
+func (e *teller) drain() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.busy {
+		return
+	}
+	e.busy = true
+	for len(e.queue) > 0 {
+		event := e.queue[0]
+		e.queue = e.queue[1:]
+		e.mu.Unlock()
+		event(e.presence)
+		e.mu.Lock()
+	}
+	e.busy, e.queue = false, nil
+	if e.idle.L != nil {
+		e.idle.Broadcast()
+	}
+}
+
+// told tells what is queued and returns when it is told.
+func (e *teller) told() {
+	if e.presence == nil {
+		return
+	}
+	e.drain()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.idle.L == nil {
+		e.idle.L = &e.mu
+	}
+	for e.busy {
+		e.idle.Wait()
+	}
+}
+
+// acknowledged handles PUBACK, PUBREC, PUBREL and PUBCOMP of the client.
+func (t *turn) acknowledged(c *conn, typ packet.Type) error {
+	s, a := c.session, &t.ack
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn.Load() != c {
+		return errStop
+	}
+	if typ == packet.PUBREL {
+		t.released(c, s, a.PacketID)
+		return nil
+	}
+	slot := s.window.get(a.PacketID)
+	switch {
+	case slot != nil && !slot.sent: // an identifier this connection has not been sent
+		slot = nil
+		fallthrough
+	case slot == nil:
+		if typ == packet.PUBREC && !a.Reason.Failed() {
+			t.acks = packet.AppendAck(t.acks, c.version, packet.PUBREL, a.PacketID, packet.PacketIdentifierNotFound)
+		}
+		return nil
+	case typ == packet.PUBACK && slot.state == awaitPuback,
+		typ == packet.PUBCOMP && slot.state == awaitPubcomp,
+		typ == packet.PUBREC && slot.state != awaitPuback && a.Reason.Failed():
+		t.complete(s, a.PacketID, slot)
+	case typ == packet.PUBREC && slot.state != awaitPuback:
+		t.received(c, s, a.PacketID, slot)
+	default:
+		return &packet.Error{Reason: packet.ProtocolError, Text: typ.String() + " for a message of another QoS"}
+	}
+	if s.behind.Load() {
+		t.pumpLocked(s, c)
+	}
+	return nil
+}
+
+// complete forgets a message the client has taken over.
+func (t *turn) complete(s *session, id uint16, slot *slot) {
+	if slot.counted {
+		s.credit++
+	}
+	t.b.recordDone(t, s, slot.msg)
+	s.window.remove(id)
+}
+
+// received: PUBREC came; from now on only PUBREL is sent again
+// [MQTT-4.3.3-3] [MQTT-4.3.3-4] [MQTT-4.3.3-6].
+func (t *turn) received(c *conn, s *session, id uint16, slot *slot) {
+	if slot.state == awaitPubrec {
+		slot.state = awaitPubcomp
+		slot.ready = t.b.recordReleased(t, s, id, slot)
+	}
+	if t.b.stored(slot.ready) {
+		t.acks = packet.AppendAck(t.acks, c.version, packet.PUBREL, id, packet.Success)
+		return
+	}
+	t.owe(c, owedAck{typ: packet.PUBREL, id: id, at: slot.ready})
+}
+
+// released: the client gives a QoS 2 identifier back [MQTT-4.3.3-11].
+func (t *turn) released(c *conn, s *session, id uint16) {
+	reason := packet.Success
+	if _, ok := s.inbound[id]; ok {
+		delete(s.inbound, id)
+		if s.keeps() {
+			t.b.recordInbound(t, s, id, false)
+		}
+	} else {
+		reason = packet.PacketIdentifierNotFound
+	}
+	t.answerLocked(c, s, owedAck{typ: packet.PUBCOMP, id: id, reason: reason})
+}

@@ -1,0 +1,108 @@
+package broker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A SessionInfo describes one session for operators.
+type SessionInfo struct {
+	ClientID      string
+	Principal     string
+	Space         protocol.SpaceID // of the principal
+	Connected     bool
+	Remote        string // while connected
+	Listener      string
+	Version       byte
+	Expiry        time.Duration // how long it is kept without a connection
+	Expires       time.Time     // when it ends, while it is not connected
+	Subscriptions []SubscriptionInfo
+	Inflight      int // sent and not acknowledged
+	Queued        int // QoS 1 and 2 messages that wait
+	QueuedBytes   int
+	Outbox        int    // bytes the socket has not taken
+	Will          string // topic of the will, "" without one
+}
+
+// A SubscriptionInfo is one filter of a session.
+type SubscriptionInfo struct {
+	Filter string
+	QoS    byte
+	Shared bool
+}
+
+// Sessions lists all sessions, connected or kept, by client id.
+func (b *Broker) Sessions() []SessionInfo {
+	all := b.allSessions()
+	infos := make([]SessionInfo, 0, len(all))
+	for _, s := range all {
+		infos = append(infos, s.info())
+	}
+	slices.SortFunc(infos, func(x, y SessionInfo) int { return cmp.Compare(x.ClientID, y.ClientID) })
+	return infos
+}
+
+// Session describes the session of a client id.
+func (b *Broker) Session(clientID string) (SessionInfo, bool) {
+	s := b.session(clientID)
+	if s == nil {
+		return SessionInfo{}, false
+	}
+	return s.info(), true
+}
+
+// Kick disconnects a client by administrative action and, with forget, ends
+// its session too. It reports whether there was a session.
+func (b *Broker) Kick(clientID string, forget bool) bool {
+	s := b.session(clientID)
+	if s == nil {
+		return false
+	}
+	b.Disconnect(clientID, byte(packet.AdministrativeAction), "")
+	if forget {
+		t := b.getTurn().begin()
+		defer b.putTurn(t)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.conn.Load() == nil {
+			t.endLocked(s)
+		}
+	}
+	return true
+}
+
+func (s *session) info() SessionInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := SessionInfo{
+		ClientID: s.id, Principal: s.principal.ID, Space: s.principal.Space, Expiry: time.Duration(seconds(s.expiry)),
+		Inflight: s.window.used, Queued: s.queue.len(), QueuedBytes: s.queue.bytes,
+	}
+	if s.client != nil {
+		i.Listener, i.Version = s.client.Listener, s.client.Version
+	}
+	if c := s.conn.Load(); c != nil {
+		i.Connected = true
+		if c.remote != nil {
+			i.Remote = c.remote.String()
+		}
+		c.mu.Lock()
+		i.Outbox = c.out.size
+		c.mu.Unlock()
+	} else if s.expires != 0 {
+		i.Expires = time.Unix(0, s.expires)
+	}
+	if s.will != nil {
+		i.Will = s.will.msg.topic
+	}
+	for _, sub := range s.subs {
+		i.Subscriptions = append(i.Subscriptions, SubscriptionInfo{sub.filter, sub.qos, topic.IsShared(sub.filter)})
+	}
+	slices.SortFunc(i.Subscriptions, func(x, y SubscriptionInfo) int { return cmp.Compare(x.Filter, y.Filter) })
+	return i
+}

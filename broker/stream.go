@@ -1,0 +1,158 @@
+package broker
+
+import (
+	"net"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+)
+
+// A stream is a connection with a goroutine that reads it, and another one
+// while there is something to write. It serves TLS, WebSocket and whatever
+// else is a net.Conn.
+type stream struct {
+	c       *conn
+	nc      net.Conn
+	writing bool // guarded by conn.mu
+}
+
+func newStream(c *conn, nc net.Conn) *stream { return &stream{c: c, nc: nc} }
+
+// write takes nothing: everything goes the way of a full socket.
+func (s *stream) write([]seg, int) (int, error) { return 0, nil }
+
+func (s *stream) await() {
+	if !s.writing {
+		s.writing = true
+		s.c.b.serving.Go(s.drain)
+	}
+}
+
+// drain writes until the outbox is empty.
+func (s *stream) drain() {
+	c := s.c
+	for {
+		c.mu.Lock()
+		if c.gone || len(c.out.segs) == 0 {
+			break
+		}
+		segs := c.out.segs
+		c.out.segs = nil
+		c.out.reset()
+		c.since = time.Now().UnixNano()
+		c.mu.Unlock()
+		if !s.send(segs) {
+			_ = s.nc.Close() // the reader sees it
+			return
+		}
+	}
+	s.writing = false
+	c.out.blocked = false
+	if c.closed {
+		c.shutLocked(time.Now().UnixNano())
+	}
+	session := c.session
+	c.mu.Unlock()
+	if session != nil && session.behind.Load() {
+		t := c.b.getTurn().begin()
+		t.pump(session)
+		c.b.putTurn(t)
+	}
+}
+
+func (s *stream) send(segs []seg) bool {
+	if err := s.nc.SetWriteDeadline(time.Now().Add(s.c.b.options.Limits.WriteTimeout)); err != nil {
+		return false
+	}
+	for _, g := range segs {
+		n, err := s.nc.Write(g.b)
+		s.c.door.bytesOut.Add(uint64(n))
+		if g.own {
+			recycle(g.b)
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *stream) shut() {
+	if !s.writing {
+		s.c.closeLocked()
+	}
+}
+
+// close must not wait for a peer that does not read.
+func (s *stream) close() { s.c.b.serving.Go(func() { _ = s.nc.Close() }) }
+
+func (s *stream) pause()  {}
+func (s *stream) resume() {}
+
+const (
+	streamBuffer = 4 << 10
+	mostRead     = 64 << 10
+)
+
+// read reads until the connection ends.
+func (s *stream) read() {
+	c := s.c
+	buf, have := make([]byte, streamBuffer), 0
+	for {
+		n, err := s.nc.Read(buf[have:])
+		if n > 0 {
+			have = s.turn(buf, have+n)
+			buf = fit(buf, have)
+		}
+		if err != nil {
+			t := c.b.getTurn().begin()
+			t.lost(c)
+			c.b.putTurn(t)
+			return
+		}
+	}
+}
+
+// turn takes the packets in buf and moves what is left to its start.
+func (s *stream) turn(buf []byte, have int) int {
+	c := s.c
+	rest := buf[:have]
+	for {
+		t := c.b.getTurn().begin()
+		c.heard(t.now, have)
+		rest = t.consume(c, rest)
+		c.b.putTurn(t)
+		if c.job == nil {
+			return copy(buf, rest)
+		}
+		job := c.job
+		c.job = nil
+		job()
+	}
+}
+
+// fit grows the buffer for a packet that does not fit and shrinks it after.
+func fit(buf []byte, have int) []byte {
+	size := streamBuffer
+	if have > 0 {
+		h, n, err := packet.ParseHeader(buf[:have])
+		if err == nil && n > 0 {
+			size = max(size, min(n+h.Remaining, 2*max(have, mostRead)))
+		}
+	}
+	if size <= len(buf) && (len(buf) == streamBuffer || have > 0 || size == len(buf)) {
+		if have < len(buf) {
+			return buf
+		}
+		size = 2 * len(buf)
+	}
+	fresh := make([]byte, size)
+	copy(fresh, buf[:have])
+	return fresh
+}
+
+// heard notes that n bytes came.
+func (c *conn) heard(now int64, n int) {
+	c.lastRead.Store(now)
+	c.door.bytesIn.Add(uint64(n))
+}

@@ -1,0 +1,130 @@
+package broker
+
+import (
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/broker/topic"
+)
+
+// subscribe handles SUBSCRIBE: one reason code per filter, in order
+// [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.8.4-6] [MQTT-3.8.4-7].
+func (t *turn) subscribe(c *conn) error {
+	s, p := c.session, &t.sub
+	id := uint32(0)
+	if len(p.Properties.SubscriptionIDs) > 0 {
+		id = p.Properties.SubscriptionIDs[0]
+	}
+	for i := range p.Filters {
+		if p.Filters[i].NoLocal && topic.IsShared(string(p.Filters[i].Filter)) { // [MQTT-3.8.3-4]
+			return &packet.Error{Reason: packet.ProtocolError, Text: "no local on a shared subscription"}
+		}
+	}
+	answer := packet.Suback{PacketID: p.PacketID, Reasons: make([]packet.Reason, 0, len(p.Filters))}
+	var text string
+	var granted []*subscription
+	for i := range p.Filters {
+		f := &p.Filters[i]
+		sub := &subscription{
+			session: s, filter: string(f.Filter), id: id, qos: f.QoS,
+			noLocal: f.NoLocal, retainAs: f.RetainAsPublished, handling: f.RetainHandling,
+		}
+		reason, why := t.grant(c, sub)
+		if why != "" && text == "" {
+			text = why
+		}
+		if !reason.Failed() {
+			granted = append(granted, sub)
+		}
+		answer.Reasons = append(answer.Reasons, reason)
+	}
+	if text != "" && c.problem {
+		answer.Properties.SetBytes(packet.ReasonString, cutText(text))
+	}
+	encoded := answer.Append(nil, c.version, packet.SUBACK)
+	if len(encoded) > c.maxPacket { // [MQTT-3.9.2-1]
+		answer.Properties.Reset()
+		encoded = answer.Append(encoded[:0], c.version, packet.SUBACK)
+	}
+	s.events.told()
+	now := t.recordAndAnswer(c, owedAck{typ: packet.SUBACK, encoded: encoded, granted: granted})
+	t.acknowledge(c)
+	if now {
+		for _, sub := range granted {
+			t.sendRetained(c, sub)
+		}
+	}
+	return nil
+}
+
+// grant checks one subscription and makes it.
+func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
+	if !topic.ValidFilter(sub.filter) {
+		return packet.TopicFilterInvalid, "malformed topic filter"
+	}
+	judged := sub.filter
+	if _, inner, shared := topic.Shared(sub.filter); shared {
+		judged = inner
+	}
+	if v := t.b.options.Permissions.MaySubscribe(c.client, judged); !v.Allowed() {
+		return packet.Reason(v.Reason), v.Text
+	}
+	s := sub.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.conn.Load() != c {
+		return packet.UnspecifiedError, ""
+	}
+	old := s.subs[sub.filter]
+	if old == nil && len(s.subs) >= t.b.options.Limits.Subscriptions {
+		return packet.QuotaExceeded, "too many subscriptions"
+	}
+	if s.subs == nil {
+		s.subs = make(map[string]*subscription, 1)
+	}
+	s.subs[sub.filter] = sub
+	t.b.index.add(sub, old)
+	if old != nil && sub.handling == 1 {
+		sub.handling = 2
+	}
+	client, filter := c.client, sub.filter
+	s.events.push(func(p Presence) { p.Subscribed(client, filter) })
+	return packet.Reason(sub.qos), ""
+}
+
+// unsubscribe handles UNSUBSCRIBE [MQTT-3.10.4-1] [MQTT-3.10.4-4]
+// [MQTT-3.10.4-5] [MQTT-3.10.4-6].
+func (t *turn) unsubscribe(c *conn) {
+	s, p := c.session, &t.unsub
+	answer := packet.Suback{PacketID: p.PacketID, Reasons: make([]packet.Reason, 0, len(p.Filters))}
+	for _, f := range p.Filters {
+		answer.Reasons = append(answer.Reasons, t.dropSubscription(c, string(f)))
+	}
+	s.events.told()
+	t.recordAndAnswer(c, owedAck{typ: packet.UNSUBACK, encoded: answer.Append(nil, c.version, packet.UNSUBACK)})
+}
+
+// recordAndAnswer stores the session's subscriptions and then acknowledges.
+func (t *turn) recordAndAnswer(c *conn, a owedAck) (now bool) {
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.b.recordSession(t, s)
+	return t.answerLocked(c, s, a)
+}
+
+func (t *turn) dropSubscription(c *conn, filter string) packet.Reason {
+	if !topic.ValidFilter(filter) {
+		return packet.TopicFilterInvalid
+	}
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.subs[filter]
+	if sub == nil || s.conn.Load() != c {
+		return packet.NoSubscriptionExisted
+	}
+	delete(s.subs, filter)
+	t.b.index.remove(sub)
+	client := c.client
+	s.events.push(func(p Presence) { p.Unsubscribed(client, filter) })
+	return packet.Success
+}

@@ -1,0 +1,167 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+)
+
+// A turn is the scratch space of whoever reads, or publishes, and the list of
+// connections that have something to be written at its end. One goroutine
+// uses it at a time.
+type turn struct {
+	b     *Broker
+	now   int64
+	dirty []*conn
+	tell  []*session // whose presence events are to be told
+	own   bool       // outboxes must not refer to the turn's buffers
+
+	routes map[string]*route
+	epoch  uint64
+
+	// Of the message that is being routed.
+	msg      message
+	kept     *message
+	raw      []byte // the packet it came in, if it may go out the same
+	rawShape int    // which of frames that would be
+	frames   [4][]byte
+	shared   []byte // encoded packets that outboxes refer to until the turn ends
+
+	// Decoded packets and what they need.
+	pub         packet.Publish
+	ack         packet.Ack
+	sub         packet.Subscribe
+	unsub       packet.Unsubscribe
+	props       packet.Properties
+	propBytes   []byte
+	publication Publication
+	acks        []byte // acknowledgements for the connection being read
+
+	recorded uint64 // position of the newest record of this turn, 0 none
+	packetAt uint64 // and of the packet in hand
+	count    counts
+}
+
+const (
+	mostRoutes  = 16 << 10
+	mostFrames  = 64 << 10
+	mostScratch = 64 << 10
+)
+
+func newTurn(b *Broker) *turn { return &turn{b: b, routes: make(map[string]*route)} }
+
+// begin readies the turn for work at the present time.
+func (t *turn) begin() *turn {
+	t.now = time.Now().UnixNano()
+	return t
+}
+
+// touch has the connection flushed at the end of the turn; conn.mu is held.
+func (t *turn) touch(c *conn) {
+	if t.own {
+		if !c.queued {
+			c.queued = true
+			t.dirty = append(t.dirty, c)
+		}
+		return
+	}
+	if c.turn != t {
+		c.turn = t
+		t.dirty = append(t.dirty, c)
+	}
+}
+
+// end writes what the turn produced.
+func (t *turn) end() {
+	t.b.commit(t)
+	for i := 0; i < len(t.dirty); i++ { // grows while sessions catch up
+		t.flush(t.dirty[i])
+	}
+	clear(t.dirty)
+	t.dirty = t.dirty[:0]
+	if cap(t.dirty) > 4096 {
+		t.dirty = nil
+	}
+	t.shared = t.shared[:0]
+	if cap(t.shared) > 4*mostFrames {
+		t.shared = nil
+	}
+	t.tellAll()
+	t.b.stats.add(&t.count)
+}
+
+func (t *turn) tellAll() {
+	for i := 0; i < len(t.tell); i++ {
+		t.tell[i].events.drain()
+	}
+	clear(t.tell)
+	t.tell = t.tell[:0]
+}
+
+func (t *turn) flush(c *conn) {
+	c.mu.Lock()
+	c.turn, c.queued = nil, false
+	c.flushLocked(t.now)
+	s, more := c.session, !c.out.blocked && !c.closed
+	c.mu.Unlock()
+	if more && s != nil && s.behind.Load() {
+		t.pump(s)
+	}
+}
+
+// space returns room for a packet of n bytes in the turn's shared buffer.
+func (t *turn) space(n int) []byte {
+	if cap(t.shared)-len(t.shared) < n {
+		t.shared = make([]byte, 0, max(n, mostFrames)) // outboxes keep the old one
+	}
+	return t.shared[len(t.shared):]
+}
+
+// consume parses the packets in b and returns what is left of it: the start
+// of a packet, or everything after one that needs a job done first.
+func (t *turn) consume(c *conn, b []byte) []byte {
+	t.acks = t.acks[:0]
+	for len(b) > 0 && c.job == nil {
+		if c.phase.Load() == phaseEnded {
+			b = nil
+			break
+		}
+		h, size, err := packet.ParseHeader(b)
+		if err == nil && size > 0 && size+h.Remaining > t.b.options.MaxPacket {
+			err = &packet.Error{Reason: packet.PacketTooLarge, Text: "packet exceeds the maximum packet size"}
+		}
+		if err == nil && (size == 0 || len(b) < size+h.Remaining) {
+			err = c.expect(b)
+			if err == nil {
+				break
+			}
+		}
+		if err == nil {
+			err = t.packet(c, h, b[:size+h.Remaining], b[size:size+h.Remaining])
+		}
+		if err != nil {
+			t.acknowledge(c)
+			t.fail(c, err)
+			return nil
+		}
+		b = b[size+h.Remaining:]
+	}
+	t.acknowledge(c)
+	return b
+}
+
+// expect refuses what can't become a CONNECT before more of it is awaited.
+func (c *conn) expect(b []byte) error {
+	if c.phase.Load() == phaseNew && b[0] != byte(packet.CONNECT)<<4 {
+		return errNotConnect
+	}
+	return nil
+}
+
+// acknowledge moves the collected acknowledgements into the outbox.
+func (t *turn) acknowledge(c *conn) {
+	if len(t.acks) > 0 {
+		c.add(t, t.acks)
+		t.acks = t.acks[:0]
+	}
+}
