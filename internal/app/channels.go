@@ -77,8 +77,10 @@ func (s *channelSubscriptions) forget(c *broker.Client, which func(channelSubscr
 			delete(s.byCap, id)
 		}
 	}
-	if s.of[c] = left; len(left) == 0 {
+	if len(left) == 0 {
 		delete(s.of, c)
+	} else {
+		s.of[c] = left
 	}
 }
 
