@@ -1,6 +1,7 @@
 // Package store keeps the bridge's state in NATS JetStream: typed tables with
 // an in-memory view, durable claims of commands that act on the world, the
-// journal of the MQTT server, backup and restore. It is the only package, beside internal/natsd, that knows NATS.
+// journal of the MQTT server, backup and restore. It is the only package,
+// beside internal/natsd, that knows NATS.
 //
 // A [Table] answers reads from memory, without locks. A write goes to the
 // registry stream first, is durable when it is acknowledged, and returns when
