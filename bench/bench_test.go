@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 		peers = append(peers, hosted(t, kind))
 	}
 	report, err := MQTT(context.Background(), Options{
-		Peers: peers, Scenarios: scenarios, Rounds: 1, Duration: 2 * time.Second,
+		Peers: peers, Scenarios: scenarios, Rounds: 1, Duration: 2 * time.Second, Quiet: 0.3,
 		Progress: func(line string) { t.Log(line) },
 	})
 	report.WriteTable(os.Stdout)
@@ -82,7 +82,7 @@ func TestCompareInvoke(t *testing.T) {
 	}
 	report, err := Invoke(context.Background(), InvokeOptions{
 		Bridge: []string{program, "serve"}, SyncAlways: true, Bare: append(bare, hosted(t, KindMochi)),
-		Rounds: 1, Duration: 2 * time.Second, Progress: func(line string) { t.Log(line) },
+		Rounds: 1, Duration: 2 * time.Second, Quiet: 0.3, Progress: func(line string) { t.Log(line) },
 	})
 	report.WriteTable(os.Stdout)
 	if err != nil {
