@@ -15,6 +15,10 @@ type Message struct {
 	QoS     byte
 	Retain  bool
 
+	// Recipient is the id of the principal whose clients alone may get a
+	// message of the bridge's own, "" for whoever has subscribed.
+	Recipient string
+
 	// The rest are MQTT 5 properties; zero values are left out on the wire
 	// and 3.1.1 clients never see them.
 	Expiry          time.Duration // time left, rounded up to seconds; 0 means none

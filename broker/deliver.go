@@ -22,6 +22,9 @@ func (t *turn) deliver(r *route) (receivers int) {
 
 func (t *turn) deliverTo(tg *target) bool {
 	m := &t.msg
+	if m.only != "" && tg.s.owner != m.only {
+		return false
+	}
 	qos, retainAs, ids := tg.qos, tg.retainAs, tg.ids
 	if tg.noLocal && tg.s.id == m.from { // [MQTT-3.8.3-3]
 		if !tg.others {

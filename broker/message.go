@@ -18,6 +18,7 @@ type message struct {
 	retain  bool
 	expires int64  // nanoseconds since 1970, 0 never
 	from    string // id of the client that published it, "" for the bridge
+	only    string // id of the principal whose clients alone get it, "" for anybody
 
 	id     uint64 // in the journal, 0 while it is not there
 	logged uint64 // generation of the journal's log that has it
@@ -124,7 +125,7 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 
 // fromMessage encodes what the bridge itself publishes.
 func fromMessage(in *Message, now int64) *message {
-	m := &message{topic: in.Topic, payload: bytes.Clone(in.Payload), qos: in.QoS, retain: in.Retain}
+	m := &message{topic: in.Topic, payload: bytes.Clone(in.Payload), qos: in.QoS, retain: in.Retain, only: in.Recipient}
 	if in.Expiry > 0 {
 		m.expires = now + int64(in.Expiry)
 	}

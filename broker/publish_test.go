@@ -335,3 +335,21 @@ func TestPublishReachesHandlersAndCountsReceivers(t *testing.T) {
 		t.Errorf("handlers saw %q", seen.all())
 	}
 }
+
+func TestAMessageForOnePrincipalReachesOnlyItsClients(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers)
+		mine, other := n.connect(packet.V5, "mine", as("lamp")), n.connect(packet.V5, "other", as("spy"))
+		for _, p := range []*peer{mine, other} {
+			p.subscribe("agent/lamp/request", 1)
+			p.subscribe("$share/g/agent/lamp/request", 0)
+		}
+		receivers, err := n.Publish(Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1, Recipient: "lamp"})
+		if err != nil || receivers != 2 {
+			t.Errorf("%d receivers, %v", receivers, err)
+		}
+		mine.take("secret")
+		mine.take("secret")
+		other.quiet()
+	})
+}

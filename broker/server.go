@@ -216,7 +216,7 @@ func (b *Broker) isClosed() bool {
 }
 
 func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
-	s := &session{id: id, principal: principal}
+	s := &session{id: id, owner: principal.ID, principal: principal}
 	s.events.presence = b.options.Presence
 	return s
 }

@@ -17,6 +17,7 @@ const forever = math.MaxUint32
 // it asked for that.
 type session struct {
 	id     string
+	owner  string // id of the principal, which stays the same
 	events teller
 	claim  sync.Mutex // held while a client connects to the session
 
