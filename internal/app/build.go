@@ -17,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/schema"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/session"
 	"github.com/aibridge/aibridge/task"
 )
 
@@ -43,12 +44,13 @@ func (a *App) build(ctx context.Context) error {
 	topics := protocol.NewTopics(a.config.Root)
 	mqtt := &mqttSide{topics: topics, log: a.log}
 	keys := store.NewTable[security.Key](a.store, "key")
-	namespaces := newReplayTable(store.NewTable[commands.Namespace](a.store, "namespace"))
+	namespaces := store.NewTable[commands.Namespace](a.store, "namespace")
 	tasks := task.New(task.Options{
-		Tasks:    store.NewTable[task.Task](a.store, "task"),
-		Publish:  mqtt.publishTaskEvent,
-		BridgeID: a.config.ID,
-		Log:      a.log,
+		Tasks:      store.NewTable[task.Task](a.store, "task"),
+		Publish:    mqtt.publishTaskEvent,
+		BridgeID:   a.config.ID,
+		Log:        a.log,
+		Registerer: a.metrics,
 	})
 	skills := store.NewTable[registry.SkillRecord](a.store, "skill")
 	agents, err := registry.New(registry.Options{
@@ -77,11 +79,11 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, tasks), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, tasks, session.New(mqtt)), a.commands...)...)
 	if err != nil {
 		return err
 	}
-	if err := a.openBroker(mqtt); err != nil {
+	if err := a.openBroker(ctx, mqtt); err != nil {
 		return err
 	}
 	a.run("registry", agents.Run)
@@ -151,7 +153,11 @@ func (a *App) openSecurity(ctx context.Context, keys security.Keys, mqtt *mqttSi
 	return nil
 }
 
-func (a *App) openBroker(mqtt *mqttSide) (err error) {
+func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
+	journal, err := a.store.OpenJournal(ctx)
+	if err != nil {
+		return err
+	}
 	mqtt.authenticator, mqtt.rights = a.authenticator, a.rights
 	a.broker, err = broker.New(broker.Options{
 		Authenticate: mqtt.authenticate,
@@ -159,6 +165,9 @@ func (a *App) openBroker(mqtt *mqttSide) (err error) {
 		Presence:     mqtt,
 		Log:          a.log,
 		MaxPacket:    a.config.Limits.Payload + roomAroundPayload,
+		Journal:      journal,
+		Registerer:   a.metrics,
+		ResponseInfo: func(c *broker.Client) string { return mqtt.topics.ClientResponse(c.ID) },
 	})
 	if err != nil {
 		return err
@@ -205,21 +214,22 @@ func (a *App) readiness(context.Context) error {
 	if !a.ready.Load() {
 		return errors.New("starting or stopping")
 	}
-	return nil
+	return a.store.Check()
 }
 
 // gather lists every command of the bridge.
-func gather(agents *registry.Service, channels *cap.Service, tasks *task.Service) []commands.Command {
+func gather(agents *registry.Service, channels *cap.Service, tasks *task.Service, sessions *session.Service) []commands.Command {
 	all := commands.Builtin()
 	all = append(all, agents.Commands()...)
 	all = append(all, channels.Commands()...)
-	return append(all, tasks.Commands()...)
+	all = append(all, tasks.Commands()...)
+	return append(all, sessions.Commands()...)
 }
 
 // Commands are the commands that this version understands, for descriptions
 // and help: they cannot be run.
 func Commands() *commands.Set {
-	set, err := commands.NewSet(gather(new(registry.Service), new(cap.Service), new(task.Service))...)
+	set, err := commands.NewSet(gather(new(registry.Service), new(cap.Service), new(task.Service), new(session.Service))...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them
 	}

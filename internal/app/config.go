@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,16 +21,17 @@ import (
 // joined by dashes (--log-level), its environment variable the same in
 // capitals (AIBRIDGE_LOG_LEVEL).
 type Config struct {
-	Data    string   `yaml:"data" doc:"folder for everything that must survive"`
-	Dev     bool     `yaml:"dev" doc:"let everybody in; loopback only"`
-	ID      string   `yaml:"id" doc:"name of this bridge, the sender_id of its answers"`
-	Root    string   `yaml:"root" doc:"first level of every topic"`
-	MQTT    string   `yaml:"mqtt" doc:"address for MQTT over TCP"`
-	HTTP    string   `yaml:"http" doc:"address for the HTTP API, health and metrics"`
-	WS      string   `yaml:"ws" doc:"address for WebSocket: MQTT at /mqtt, envelopes at /ws"`
-	Hosts   []string `yaml:"hosts" doc:"host names that HTTP clients may use, besides loopback's"`
-	Origins []string `yaml:"origins" doc:"origins of web pages that may use HTTP and WebSocket"`
-	Sync    string   `yaml:"sync" doc:"always: sync claims and MQTT sessions to disk too, not only registrations"`
+	Data       string   `yaml:"data" doc:"folder for everything that must survive"`
+	Dev        bool     `yaml:"dev" doc:"let everybody in; loopback only"`
+	ID         string   `yaml:"id" doc:"name of this bridge, the sender_id of its answers"`
+	Root       string   `yaml:"root" doc:"first level of every topic"`
+	MQTT       string   `yaml:"mqtt" doc:"address for MQTT over TCP"`
+	HTTP       string   `yaml:"http" doc:"address for the HTTP API, health and metrics"`
+	WS         string   `yaml:"ws" doc:"address for WebSocket: MQTT at /mqtt, envelopes at /ws"`
+	Hosts      []string `yaml:"hosts" doc:"host names that HTTP clients may use, besides loopback's"`
+	Origins    []string `yaml:"origins" doc:"origins of web pages that may use HTTP and WebSocket"`
+	AcceptLoss bool     `yaml:"accept_loss" doc:"start although the store notices that it has lost registrations"`
+	Sync       string   `yaml:"sync" doc:"always: sync claims and MQTT sessions to disk too, not only registrations"`
 
 	NATS      NATS      `yaml:"nats"`
 	Log       Log       `yaml:"log"`
@@ -133,6 +135,9 @@ func (c *Config) Check() error {
 	oneOf("sync", c.Sync, "default", "always")
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf("log.format", c.Log.Format, "text", "json")
+	if !rootRule.MatchString(c.Root) {
+		fail("root: %q must be one topic level of letters, digits, - and _", c.Root)
+	}
 	within := func(name string, value, low, high int) {
 		if value < low || value > high {
 			fail("%s: %d is not within %d and %d", name, value, low, high)
@@ -145,6 +150,9 @@ func (c *Config) Check() error {
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	return errors.Join(errs...)
 }
+
+// rootRule is what can be both a topic level and part of a stream's name.
+var rootRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 type listenerConfig struct{ name, address string }
 

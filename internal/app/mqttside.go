@@ -112,6 +112,7 @@ func (m *mqttSide) Publish(topic string, payload []byte, o registry.PublishOptio
 		Payload:         payload,
 		QoS:             o.QoS,
 		Retain:          o.Retain,
+		Recipient:       o.Recipient,
 		Expiry:          o.Expiry,
 		ContentType:     o.ContentType,
 		ResponseTopic:   o.ResponseTopic,

@@ -37,6 +37,7 @@ func openStore(ctx context.Context, nats *natsd.Server, config Config, log *slog
 	return store.Open(ctx, store.Conns{State: nats.State(), Flow: nats.Flow()}, store.Options{
 		Prefix:     config.Root,
 		Replicas:   config.NATS.Replicas,
+		AcceptLoss: config.AcceptLoss,
 		Log:        log,
 		Registerer: metrics,
 	})

@@ -1,0 +1,41 @@
+package app
+
+import (
+	"iter"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/session"
+)
+
+// Sessions implements [session.Broker].
+func (m *mqttSide) Sessions() iter.Seq[session.Info] {
+	return func(yield func(session.Info) bool) {
+		for _, info := range m.broker.Sessions() {
+			if !yield(sessionInfo(info)) {
+				return
+			}
+		}
+	}
+}
+
+// Session implements [session.Broker].
+func (m *mqttSide) Session(clientID string) (session.Info, bool) {
+	info, ok := m.broker.Session(clientID)
+	return sessionInfo(info), ok
+}
+
+// Kick implements [session.Broker].
+func (m *mqttSide) Kick(clientID string, forget bool) bool { return m.broker.Kick(clientID, forget) }
+
+func sessionInfo(b broker.SessionInfo) session.Info {
+	info := session.Info{
+		ClientID: b.ClientID, Principal: b.Principal, Space: b.Space, Connected: b.Connected, Remote: b.Remote,
+		Listener: b.Listener, Version: b.Version, Expiry: b.Expiry, Expires: b.Expires,
+		Subscriptions: len(b.Subscriptions), Inflight: b.Inflight, Queued: b.Queued, QueuedBytes: b.QueuedBytes,
+		Outbox: b.Outbox, Will: b.Will,
+	}
+	for _, s := range b.Subscriptions {
+		info.Filters = append(info.Filters, session.Filter(s))
+	}
+	return info
+}
