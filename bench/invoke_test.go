@@ -125,3 +125,22 @@ func TestInvokeOptions(t *testing.T) {
 		t.Errorf("%v %v", argv, err)
 	}
 }
+
+// BenchmarkInvoke is skill.invoke through a bridge in this process, for
+// profiles: go test ./bench -run XXX -bench Invoke -cpuprofile cpu.out
+func BenchmarkInvoke(b *testing.B) {
+	node := bridgetest.Start(b)
+	at := target{address: netip.MustParseAddrPort(node.Addresses.MQTT), version: version5, bridge: true}
+	if err := enroll(b.Context(), node.Addresses.MQTT); err != nil {
+		b.Fatal(err)
+	}
+	s := Scenario{Name: "invoke", Shape: Ask, Publishers: 50, QoS: 1, Payload: 512, Window: 16}
+	o := Options{Messages: int64(b.N), Duration: time.Minute, Patience: 10 * time.Second}
+	b.ReportAllocs()
+	b.ResetTimer()
+	got, err := measure(b.Context(), s, at, o)
+	if err != nil || !got.Clean() {
+		b.Fatalf("%+v %v", got, err)
+	}
+	b.ReportMetric(got.Rate, "calls/s")
+}
