@@ -42,7 +42,8 @@ type jobs struct {
 	open    int // running and waiting
 	sending int // answers to others than these
 	byID    map[string]*job
-	order   []string // ids of byID, oldest first
+	order   []string  // ids of byID, oldest first
+	since   time.Time // no invocation that came later is forgotten
 	running sync.WaitGroup
 }
 
@@ -64,6 +65,7 @@ func newJobs(s *server) *jobs {
 		server: s,
 		slots:  make(chan struct{}, s.client.options.concurrency),
 		byID:   make(map[string]*job),
+		since:  time.Now(),
 	}
 }
 
@@ -128,6 +130,7 @@ func (x *jobs) admit(j *job) admission {
 func (x *jobs) remember(j *job) {
 	if len(x.order) >= maxRemembered+cap(x.slots)+x.server.client.options.queue {
 		delete(x.byID, x.order[0])
+		x.since = time.Now()
 		x.order = x.order[1:]
 	}
 	x.byID[j.in.ID] = j

@@ -276,6 +276,8 @@ func (s *server) receive(m *Message) {
 	switch request.Command {
 	case "task.cancel":
 		s.jobs.cancel(request)
+	case "task.get":
+		s.jobs.recall(request, m)
 	case "skill.invoke":
 		s.invoke(request, m)
 	default:

@@ -29,6 +29,10 @@ type exchange struct {
 	onEvent func(name string, data []byte)
 	done    atomic.Bool // no event is passed on any more
 
+	// standing, if not nil, is told the outcome instead of ended. Then the
+	// exchange stays open when the agent goes: it is told that as well.
+	standing func(outcome)
+
 	before, behind *exchange // of the same agent
 }
 
@@ -56,17 +60,22 @@ func newExchanges() *exchanges {
 // begin opens an exchange with the least busy of some agents.
 func (x *exchanges) begin(id string, agents []*Agent, onEvent func(string, []byte)) *exchange {
 	e := &exchange{id: id, ended: make(chan outcome, 1), onEvent: onEvent}
+	x.enter(e, agents)
+	return e
+}
+
+// enter takes an exchange up with the least busy of some agents.
+func (x *exchanges) enter(e *exchange, agents []*Agent) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e.agent = x.leastBusy(agents)
-	x.byID[id] = e
+	x.byID[e.id] = e
 	key := e.agent.key()
 	l := x.byAgent[key]
 	if e.behind = l.first; e.behind != nil {
 		e.behind.before = e
 	}
 	x.byAgent[key] = load{e, l.n + 1}
-	return e
 }
 
 // remove takes an exchange out, if it is still open.
@@ -123,20 +132,35 @@ func (x *exchanges) end(e *exchange, o outcome) bool {
 	open := x.remove(e)
 	x.mu.Unlock()
 	if open {
-		e.done.Store(true)
-		e.ended <- o
+		e.conclude(o)
 	}
 	return open
 }
 
-// endAll ends every exchange with an agent.
+// conclude tells how an exchange ended.
+func (e *exchange) conclude(o outcome) {
+	e.done.Store(true)
+	if e.standing != nil {
+		e.standing(o)
+		return
+	}
+	e.ended <- o
+}
+
+// endAll ends every exchange with an agent, but for those that outlive its
+// being away: these are told.
 func (x *exchanges) endAll(key agentKey, o outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for e := x.byAgent[key].first; e != nil; e = x.byAgent[key].first {
-		x.remove(e)
-		e.done.Store(true)
-		e.ended <- o
+	for e := x.byAgent[key].first; e != nil; {
+		behind := e.behind
+		if e.standing != nil {
+			e.standing(o)
+		} else {
+			x.remove(e)
+			e.conclude(o)
+		}
+		e = behind
 	}
 }
 

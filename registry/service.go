@@ -70,6 +70,7 @@ type Service struct {
 	announcer *announcer
 	schemas   *schema.Cache
 	web       *web
+	posts     *posts
 	metrics   *metrics
 
 	newID func() string // of envelopes
@@ -90,6 +91,7 @@ func New(o Options) (*Service, error) {
 		announcer: newAnnouncer(),
 		schemas:   schema.NewCache(compiledSchemas),
 		web:       newWeb(o.AllowPrivate, o.Limits),
+		posts:     newPosts(),
 		newID:     protocol.NewID,
 	}
 	s.board = newBoard(o.Topics, o.Heartbeat, s.presenceChanged)
@@ -119,6 +121,7 @@ func (s *Service) Run(ctx context.Context) error {
 	running.Go(func() { s.announce(ctx) })
 	running.Go(func() { s.watchLeases(ctx) })
 	running.Wait()
+	s.posts.close()
 	s.web.close()
 	return nil
 }
