@@ -1,0 +1,142 @@
+package dispatch
+
+import (
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// act does what a plan wants done, now that its batch is stored.
+func (r *run) act(p *plan) {
+	for _, i := range p.closed {
+		delete(r.listening, i)
+	}
+	for _, i := range p.drop {
+		delete(r.listening, i)
+		r.e.opts.Asker.Drop(r.d.invocationID(i))
+	}
+	for _, i := range p.cancel {
+		if r.listening[i] {
+			delete(r.listening, i)
+			r.e.opts.Asker.Cancel(r.question(i), p.reason)
+		}
+	}
+	for _, i := range p.send {
+		if !r.members[i].decided() {
+			r.send(i)
+		}
+	}
+	for _, i := range p.recall {
+		if r.members[i].decided() {
+			continue
+		}
+		r.listening[i] = true
+		if r.e.opts.Asker.Recall(r.question(i)) != nil {
+			r.await(i)
+		}
+	}
+	for _, i := range p.await {
+		if !r.members[i].decided() {
+			r.await(i)
+		}
+	}
+}
+
+// send asks a member. That it is asked is stored.
+func (r *run) send(i int) {
+	r.listening[i] = true
+	if err := r.e.opts.Asker.Send(r.question(i)); err != nil {
+		r.leaveNote(note{seat: i, lost: true})
+	}
+}
+
+// expect listens for an answer to what was sent before.
+func (r *run) expect(i int) {
+	r.listening[i] = true
+	r.e.opts.Asker.Expect(r.question(i))
+}
+
+func (r *run) question(i int) *Question {
+	d := r.d
+	return &Question{
+		ID: d.invocationID(i), Space: d.Space, Skill: d.Seats[i].Skill, Agent: r.members[i].agent,
+		Capability: d.Capability, Params: d.Params, TraceID: d.TraceID, Priority: d.Priority, Deadline: r.deadline(),
+		Hear: func(h Hearing) { r.hear(i, h) },
+	}
+}
+
+// What the events of a dispatch tell.
+type (
+	membersEvent struct {
+		Members []memberEvent `json:"members"`
+		Counts  map[State]int `json:"counts"`
+	}
+	memberEvent struct {
+		Skill protocol.SkillID `json:"skill_id"`
+		State State            `json:"state"`
+		Agent protocol.AgentID `json:"agent_id,omitempty"`
+		Late  bool             `json:"late,omitempty"`
+	}
+	progressEvent struct {
+		Skill protocol.SkillID `json:"skill_id"`
+		Data  json.RawMessage  `json:"data"`
+	}
+	endEvent struct {
+		Outcome Outcome       `json:"state"`
+		Reason  string        `json:"reason,omitempty"`
+		Counts  map[State]int `json:"counts"`
+	}
+)
+
+// tell shows what members are at and sends the events of a turn.
+func (r *run) tell(p *plan) {
+	var changed []memberEvent
+	for i := range p.batch.Updates {
+		u := &p.batch.Updates[i]
+		changed = append(changed, memberEvent{r.d.Seats[u.Seat].Skill, u.State, r.members[u.Seat].agent, u.Late})
+	}
+	for i, data := range p.news {
+		state := Accepted
+		if data != nil {
+			state = Running
+		}
+		if r.atWork(i, state) {
+			changed = append(changed, memberEvent{r.d.Seats[i].Skill, state, r.members[i].agent, false})
+		}
+		if data != nil && !r.members[i].decided() {
+			r.publish("task.progress", progressEvent{r.d.Seats[i].Skill, data})
+		}
+	}
+	if len(changed) > 0 {
+		r.publish("task.members", membersEvent{changed, r.counts()})
+	}
+	if end := p.batch.End; end != nil {
+		r.e.ended(r.d.ID, end)
+		r.publish("task."+string(end.Outcome), endEvent{end.Outcome, end.Reason, r.counts()})
+	}
+}
+
+// atWork notes that a member is at work. It reports whether that is news.
+func (r *run) atWork(i int, s State) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.members[i]
+	if m.decided() || m.state == s || m.state == Running && s == Accepted {
+		return false
+	}
+	m.state = s
+	return true
+}
+
+func (r *run) publish(name string, data any) {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		r.e.opts.Log.Error("an event of a dispatch cannot be told", "task", r.d.ID, "event", name, "error", err)
+		return
+	}
+	r.seq++
+	r.e.opts.Publish(r.d.ID, &protocol.Event{
+		Version: protocol.Version, ID: string(r.d.ID), Timestamp: r.e.opts.Now().UnixMilli(), Name: name, Seq: r.seq, Data: raw,
+		Metadata: protocol.Metadata{SenderID: r.e.opts.BridgeID, TraceID: r.d.TraceID},
+	})
+}

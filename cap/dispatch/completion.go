@@ -1,0 +1,62 @@
+package dispatch
+
+import "github.com/aibridge/aibridge/protocol"
+
+// A Policy says when a dispatch has what it was for.
+type Policy string
+
+// The policies.
+const (
+	All      Policy = "all"      // when every member has answered
+	Quorum   Policy = "quorum"   // when n have done it; the others go on
+	First    Policy = "first"    // when n have done it; the others are cancelled
+	Deadline Policy = "deadline" // at the deadline, whoever has done it by then
+)
+
+// A Completion is a policy with its number. On the wire it may be the policy
+// alone.
+type Completion struct {
+	Policy Policy `json:"policy" short:"true" enum:"all,quorum,first,deadline" doc:"when it is complete: all have done it, n have (quorum: the others go on; first: they are cancelled), or whoever has by the deadline"`
+	N      int    `json:"n,omitempty" range:"1-1000" doc:"how many must have done it, for quorum and first"`
+}
+
+// Validate checks what the tags of the fields cannot say.
+func (c *Completion) Validate() error {
+	counts := c.Policy == Quorum || c.Policy == First
+	if counts && c.N == 0 {
+		return protocol.InvalidParam("n", "is missing: "+string(c.Policy)+" of how many?")
+	}
+	if !counts && c.N != 0 {
+		return protocol.InvalidParam("n", "means nothing with "+string(c.Policy))
+	}
+	return nil
+}
+
+// judge says how a dispatch stands with so many done and so many undecided of
+// a total, and whether its deadline has passed.
+func (c Completion) judge(total, done, open int, past bool) Outcome {
+	open = max(open, 0)
+	over := open == 0 || past
+	switch c.Policy {
+	case Quorum, First:
+		if done >= c.N {
+			return Complete
+		}
+		over = over || done+open < c.N
+	case Deadline:
+		if over && done > 0 {
+			return Complete
+		}
+	default:
+		if done == total {
+			return Complete
+		}
+	}
+	switch {
+	case !over:
+		return InProgress
+	case done > 0:
+		return Partial
+	}
+	return Fruitless
+}

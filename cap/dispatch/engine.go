@@ -1,0 +1,337 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Table keeps records durably, by key.
+type Table[T any] interface {
+	Get(key string) (value *T, revision uint64, ok bool)
+	All() iter.Seq2[string, *T]
+	Create(ctx context.Context, key string, v *T) (revision uint64, err error)
+	Delete(ctx context.Context, key string, expect uint64) error
+}
+
+// Options configure an [Engine]. Tables and Asker are needed; other zero
+// fields mean the defaults.
+type Options struct {
+	Dispatches Table[Dispatch]
+	Batches    Table[Batch]
+	Asker      Asker
+	// Publish sends an event of a dispatch on its task's topic.
+	Publish  func(id protocol.TaskID, e *protocol.Event)
+	BridgeID string
+
+	MaxRunning int           // dispatches at once, default 1000
+	LateFor    time.Duration // how long after its deadline answers are taken, default 5 min
+	KeepFor    time.Duration // how long after its end a dispatch can be looked at, default 24 h
+	Pace       time.Duration // at least between two batches of one dispatch, default 5 ms
+	Watch      time.Duration // between looks at who is back, default 250 ms
+
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+func (o *Options) setDefaults() {
+	def := func(d *time.Duration, fallback time.Duration) {
+		if *d == 0 {
+			*d = fallback
+		}
+	}
+	if o.MaxRunning == 0 {
+		o.MaxRunning = 1000
+	}
+	def(&o.LateFor, 5*time.Minute)
+	def(&o.KeepFor, 24*time.Hour)
+	def(&o.Pace, 5*time.Millisecond)
+	def(&o.Watch, 250*time.Millisecond)
+	if o.Publish == nil {
+		o.Publish = func(protocol.TaskID, *protocol.Event) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// An Engine runs dispatches.
+type Engine struct {
+	opts Options
+	ctx  context.Context // ends when the engine closes
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	runs   map[protocol.TaskID]*run
+	ends   map[protocol.TaskID]*End // of those that have ended
+}
+
+// New makes an engine. Start it with [Engine.Recover].
+func New(o Options) *Engine {
+	o.setDefaults()
+	e := &Engine{opts: o, runs: make(map[protocol.TaskID]*run), ends: make(map[protocol.TaskID]*End)}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	return e
+}
+
+// Recover takes up what an earlier process left running, and from then on
+// looks who is back and forgets old dispatches. It is called once, when the
+// tables are loaded.
+func (e *Engine) Recover() {
+	var unfinished []*run
+	e.mu.Lock()
+	for _, d := range e.opts.Dispatches.All() {
+		r := e.replay(d)
+		if r.end != nil {
+			e.ends[d.ID] = r.end
+		}
+		if !r.over(e.opts.Now()) {
+			e.runs[d.ID] = r
+			unfinished = append(unfinished, r)
+		}
+	}
+	e.mu.Unlock()
+	for _, r := range unfinished {
+		e.wg.Go(func() { r.work(true) })
+	}
+	e.wg.Go(e.watch)
+}
+
+// Close stops without changing anything: a later process goes on.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.stop()
+	done := make(chan struct{})
+	go func() { e.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// An Order is what is to be dispatched.
+type Order struct {
+	Space      protocol.SpaceID
+	Cap        protocol.CapID
+	Group      protocol.GroupID
+	Capability protocol.CapabilityID
+	Params     json.RawMessage // an object
+	Principal  *protocol.Principal
+	TraceID    string
+	Priority   protocol.Priority
+	Completion Completion
+	Patience   time.Duration // until its deadline
+	Members    []Candidate
+}
+
+// A Candidate is a member that is to be asked, or is not because it was
+// denied.
+type Candidate struct {
+	Skill  protocol.SkillID
+	Role   string
+	Denied error
+}
+
+// Start stores the roster of a dispatch and then asks everybody on it who is
+// there.
+func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
+	id, err := uuid.NewV7() // grows with time, which is the order of lists
+	if err != nil {
+		return View{}, err
+	}
+	now := e.opts.Now()
+	d := &Dispatch{
+		ID: protocol.TaskID(id.String()), Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params,
+		Principal: o.Principal.ID, Home: o.Principal.Space, TraceID: o.TraceID, Priority: o.Priority, Completion: o.Completion,
+		StartedAt: now.UnixMilli(), Deadline: now.Add(o.Patience).UnixMilli(), Seats: make([]Seat, len(o.Members)),
+	}
+	for i, c := range o.Members {
+		d.Seats[i] = e.seat(d, c)
+	}
+	r := newRun(e, d, d.fresh())
+	if err := e.admit(r); err != nil {
+		return View{}, err
+	}
+	if _, err := e.opts.Dispatches.Create(ctx, string(d.ID), d); err != nil {
+		e.leave(r)
+		e.wg.Done()
+		return View{}, err
+	}
+	view := r.view(true)
+	go func() {
+		defer e.wg.Done()
+		r.work(false)
+	}()
+	return view, nil
+}
+
+// seat prepares a member for being asked.
+func (e *Engine) seat(d *Dispatch, c Candidate) Seat {
+	s := Seat{Skill: c.Skill, Role: c.Role}
+	if c.Denied != nil {
+		s.State, s.Error = Denied, failureOf(c.Denied)
+		return s
+	}
+	var err error
+	if s.Idempotent, err = e.opts.Asker.Prepare(d.Space, c.Skill, d.Capability, d.Params); err != nil {
+		s.State, s.Error = Failed, failureOf(err)
+		return s
+	}
+	s.Agent, s.Asked = e.opts.Asker.Choose(d.Space, c.Skill)
+	return s
+}
+
+// admit takes a run up, if need be in place of one that only waits for late
+// answers.
+func (e *Engine) admit(r *run) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
+	}
+	if len(e.runs) >= e.opts.MaxRunning && !e.makeRoom() {
+		return protocol.BusyFor(time.Second, "too many dispatches are running")
+	}
+	e.runs[r.d.ID] = r
+	e.wg.Add(1)
+	return nil
+}
+
+// makeRoom lets go of the oldest dispatch that has ended.
+func (e *Engine) makeRoom() bool {
+	var oldest *run
+	for id, r := range e.runs {
+		if e.ends[id] != nil && (oldest == nil || id < oldest.d.ID) {
+			oldest = r
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(e.runs, oldest.d.ID)
+	oldest.letGo()
+	return true
+}
+
+func (e *Engine) leave(r *run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.runs[r.d.ID] == r {
+		delete(e.runs, r.d.ID)
+	}
+}
+
+func (e *Engine) ended(id protocol.TaskID, end *End) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ends[id] = end
+}
+
+func (e *Engine) find(id protocol.TaskID) *run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runs[id]
+}
+
+func (e *Engine) live() []*run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := make([]*run, 0, len(e.runs))
+	for _, r := range e.runs {
+		list = append(list, r)
+	}
+	return list
+}
+
+// watch looks from time to time who is back, and forgets what is old.
+func (e *Engine) watch() {
+	pace := time.NewTimer(e.opts.Watch)
+	defer pace.Stop()
+	forget := time.NewTicker(time.Minute)
+	defer forget.Stop()
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-forget.C:
+			e.forget()
+		case <-pace.C:
+			began := time.Now()
+			for _, r := range e.live() {
+				r.lookAround()
+			}
+			pace.Reset(max(e.opts.Watch, 10*time.Since(began))) // at most a tenth of a processor
+		}
+	}
+}
+
+// forget removes what ended too long ago.
+func (e *Engine) forget() {
+	before := e.opts.Now().Add(-e.opts.KeepFor).UnixMilli()
+	e.mu.Lock()
+	var old []protocol.TaskID
+	for id, end := range e.ends {
+		if end.At < before && e.runs[id] == nil {
+			old = append(old, id)
+		}
+	}
+	e.mu.Unlock()
+	slices.Sort(old)
+	for _, id := range old {
+		if err := e.remove(id); err != nil {
+			e.opts.Log.Warn("an old dispatch is not forgotten", "task", id, "error", err)
+			return
+		}
+	}
+}
+
+// remove deletes the roster before the batches: batches without a roster mean
+// nothing, a roster without batches would be taken for one that just began.
+func (e *Engine) remove(id protocol.TaskID) error {
+	if err := e.opts.Dispatches.Delete(e.ctx, string(id), 0); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+		return err
+	}
+	for n := 0; ; n++ {
+		key := batchKey(id, n)
+		if _, _, ok := e.opts.Batches.Get(key); !ok {
+			break
+		}
+		if err := e.opts.Batches.Delete(e.ctx, key, 0); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+			return err
+		}
+	}
+	e.mu.Lock()
+	delete(e.ends, id)
+	e.mu.Unlock()
+	return nil
+}
+
+// replay is a run as the stored records tell it.
+func (e *Engine) replay(d *Dispatch) *run {
+	r := newRun(e, d, d.fresh())
+	for ; ; r.next++ {
+		b, _, ok := e.opts.Batches.Get(batchKey(d.ID, r.next))
+		if !ok {
+			break
+		}
+		r.commit(b)
+	}
+	return r
+}

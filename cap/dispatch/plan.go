@@ -1,0 +1,244 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A plan is what one turn decides: the batch to store, and what to do when it
+// is stored.
+type plan struct {
+	batch  Batch
+	staged map[int]State // what the batch makes of seats
+
+	send   []int // to be asked, which is stored by then
+	recall []int // to be asked for their result
+	cancel []int // to be told to stop
+	await  []int // to be looked out for
+	closed []int // whose question is answered
+	drop   []int // whose question is not to be answered any more
+	news   map[int]json.RawMessage
+	reason string // of cancellations
+
+	bytes int // of data in the batch
+	now   time.Time
+}
+
+// plan decides what the notes and the clock mean.
+func (r *run) plan() *plan {
+	p := &plan{staged: make(map[int]State), now: r.e.opts.Now()}
+	r.noteMu.Lock()
+	notes := r.notes
+	r.notes = nil
+	p.news, r.news = r.news, make(map[int]json.RawMessage)
+	r.noteMu.Unlock()
+	for n, what := range notes {
+		if len(p.batch.Updates) >= maxBatch || p.bytes >= maxBatchData {
+			r.putBack(notes[n:])
+			break
+		}
+		r.decide(p, what)
+	}
+	past := !p.now.Before(r.deadline())
+	if past {
+		r.timeOut(p)
+	}
+	if r.end == nil && p.batch.End == nil {
+		r.conclude(p, past)
+	}
+	return p
+}
+
+// putBack leaves notes for the next turn, before newer ones.
+func (r *run) putBack(notes []note) {
+	r.noteMu.Lock()
+	r.notes = append(slices.Clone(notes), r.notes...)
+	r.noteMu.Unlock()
+	r.signal()
+}
+
+// state is what a seat is with the plan.
+func (p *plan) state(r *run, seat int) (s State, decided bool) {
+	s, ok := p.staged[seat]
+	if !ok {
+		s = r.members[seat].state
+	}
+	return s, (&member{state: s}).decided()
+}
+
+// update stages what is decided about a seat.
+func (p *plan) update(u Update) {
+	u.At = p.now.UnixMilli()
+	p.batch.Updates = append(p.batch.Updates, u)
+	p.staged[u.Seat] = u.State
+	p.bytes += len(u.Data)
+}
+
+// decide makes something of one note.
+func (r *run) decide(p *plan, n note) {
+	if n.cancel {
+		r.cancelAll(p, n.because)
+		return
+	}
+	state, decided := p.state(r, n.seat)
+	over := r.end != nil || p.batch.End != nil
+	switch {
+	case n.back:
+		if !decided && p.now.Before(r.deadline()) {
+			r.askNow(p, n.seat)
+		}
+	case n.lost:
+		p.await = append(p.await, n.seat) // it may lie in the session of somebody who is away
+	case n.heard.Kind <= Declined:
+		p.closed = append(p.closed, n.seat)
+		if !decided || state == TimedOut {
+			r.answer(p, n.seat, n.heard, over || decided)
+		}
+	case decided:
+	case n.heard.Kind == Left:
+		p.await = append(p.await, n.seat)
+	case n.heard.Kind == Forgotten:
+		r.forgotten(p, n.seat, n.heard.Since)
+	case n.heard.Kind == Mute && r.d.Seats[n.seat].Idempotent:
+		p.send = append(p.send, n.seat)
+	}
+}
+
+// answer decides what a member's answer means.
+func (r *run) answer(p *plan, seat int, h Hearing, late bool) {
+	u := Update{Seat: seat, Late: late, Agent: r.members[seat].agent}
+	switch h.Kind {
+	case Answered:
+		u.State, u.Data = OK, h.Data
+		if len(u.Data) > maxData || r.kept+p.bytes+len(u.Data) > maxTotal {
+			u.Data, u.Dropped = nil, true
+		}
+	case Declined:
+		u.State, u.Error = Rejected, failureOf(h.Err)
+	default:
+		if late && (h.Err.Code == protocol.TimedOut || h.Err.Code == protocol.Cancelled) {
+			return // says no more than is known
+		}
+		u.State, u.Error = Failed, failureOf(h.Err)
+	}
+	p.update(u)
+}
+
+// askNow asks a member that can be reached: for the first time once that is
+// stored, else for its result.
+func (r *run) askNow(p *plan, seat int) {
+	m := &r.members[seat]
+	if m.asked {
+		p.recall = append(p.recall, seat)
+		return
+	}
+	agent, ok := r.e.opts.Asker.Choose(r.d.Space, r.d.Seats[seat].Skill)
+	if !ok {
+		p.await = append(p.await, seat)
+		return
+	}
+	p.update(Update{Seat: seat, State: Pending, Asked: true, Agent: agent})
+	p.send = append(p.send, seat)
+}
+
+// forgotten decides about a member whose agent knows nothing of the question.
+// If it has listened since before the dispatch began it never got it.
+func (r *run) forgotten(p *plan, seat int, since time.Time) {
+	neverGot := !since.IsZero() && since.Before(time.UnixMilli(r.d.StartedAt))
+	if neverGot || r.d.Seats[seat].Idempotent {
+		p.send = append(p.send, seat)
+		return
+	}
+	p.drop = append(p.drop, seat)
+	p.update(Update{Seat: seat, State: Failed, Agent: r.members[seat].agent,
+		Error: failureOf(unknown("the agent was started anew and does not know what became of it"))})
+}
+
+// timeOut decides about everybody who has not answered by the deadline.
+func (r *run) timeOut(p *plan) {
+	if r.end != nil && p.now.UnixMilli() > r.d.Deadline+r.e.opts.LateFor.Milliseconds() {
+		return
+	}
+	for i := range r.members {
+		if len(p.batch.Updates) >= maxBatch {
+			r.signal()
+			return
+		}
+		state, decided := p.state(r, i)
+		m := &r.members[i]
+		switch {
+		case decided || state == Offline && m.failure != nil:
+		case m.asked || state == Pending:
+			err := protocol.Errorf(protocol.TimedOut, "no answer before the deadline")
+			if r.isAwaited(i) {
+				err = unknown("the agent went away before it answered")
+			}
+			p.update(Update{Seat: i, State: TimedOut, Error: failureOf(err)})
+		default:
+			p.update(Update{Seat: i, State: Offline, Error: failureOf(protocol.Errorf(protocol.AgentOffline, "was not there before the deadline"))})
+		}
+	}
+}
+
+// cancelAll ends the dispatch and with it everybody's part that is not
+// decided.
+func (r *run) cancelAll(p *plan, reason string) {
+	if r.end != nil || p.batch.End != nil {
+		return
+	}
+	r.callOff(p, reason)
+	p.batch.End = &End{Outcome: Called, At: p.now.UnixMilli(), Reason: reason}
+}
+
+// callOff cancels everybody who is not decided.
+func (r *run) callOff(p *plan, reason string) {
+	p.reason = reason
+	for i := range r.members {
+		if _, decided := p.state(r, i); decided {
+			continue
+		}
+		if r.members[i].asked {
+			p.cancel = append(p.cancel, i)
+		}
+		p.update(Update{Seat: i, State: Cancelled, Error: failureOf(protocol.Errorf(protocol.Cancelled, "%s", reason))})
+	}
+}
+
+// conclude ends the dispatch if its completion is reached or out of reach.
+func (r *run) conclude(p *plan, past bool) {
+	done, open := 0, 0
+	for i := range r.members {
+		switch s, decided := p.state(r, i); {
+		case s == OK:
+			done++
+		case !decided:
+			open++
+		}
+	}
+	if past {
+		open = r.undecidedPast(p)
+	}
+	outcome := r.d.Completion.judge(len(r.members), done, open, past && open == 0)
+	if outcome == InProgress {
+		return
+	}
+	if r.d.Completion.Policy == First && outcome == Complete {
+		r.callOff(p, "enough others have done it")
+	}
+	p.batch.End = &End{Outcome: outcome, At: p.now.UnixMilli()}
+}
+
+// undecidedPast counts who is left to be timed out by a later turn.
+func (r *run) undecidedPast(p *plan) int {
+	n := 0
+	for i := range r.members {
+		s, decided := p.state(r, i)
+		if _, staged := p.staged[i]; !decided && !(s == Offline && (staged || r.members[i].failure != nil)) {
+			n++
+		}
+	}
+	return n
+}

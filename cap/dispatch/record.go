@@ -1,0 +1,160 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A State is how far a member has come.
+type State string
+
+// The states of a member. Offline is where one waits to come back; when the
+// deadline passes it stays there.
+const (
+	Pending   State = "pending"
+	Accepted  State = "accepted"
+	Running   State = "running"
+	OK        State = "ok"
+	Failed    State = "failed"
+	Rejected  State = "rejected"
+	TimedOut  State = "timed_out"
+	Offline   State = "offline"
+	Denied    State = "denied"
+	Cancelled State = "cancelled"
+)
+
+// An Outcome is how far a whole dispatch has come.
+type Outcome string
+
+// The outcomes. Only InProgress changes.
+const (
+	InProgress Outcome = "running"
+	Complete   Outcome = "complete"
+	Partial    Outcome = "partial"
+	Fruitless  Outcome = "failed"
+	Called     Outcome = "cancelled"
+)
+
+// A Dispatch is what is stored before anybody is asked. It is immutable.
+type Dispatch struct {
+	ID         protocol.TaskID       `json:"task_id"`
+	Space      protocol.SpaceID      `json:"space_id"`
+	Cap        protocol.CapID        `json:"cap_id"`
+	Group      protocol.GroupID      `json:"group_id"`
+	Capability protocol.CapabilityID `json:"capability_id"`
+	Params     json.RawMessage       `json:"params"`
+	Principal  string                `json:"principal"` // that started it
+	Home       protocol.SpaceID      `json:"home"`      // space of the principal, as it is written there
+	TraceID    string                `json:"trace_id,omitempty"`
+	Priority   protocol.Priority     `json:"priority"`
+	Completion Completion            `json:"completion"`
+	StartedAt  int64                 `json:"started_at"` // Unix milliseconds
+	Deadline   int64                 `json:"deadline"`   // Unix milliseconds
+	Seats      []Seat                `json:"seats"`
+}
+
+// A Seat is a member on the roster.
+type Seat struct {
+	Skill      protocol.SkillID `json:"skill_id"`
+	Role       string           `json:"role,omitempty"`
+	Idempotent bool             `json:"idempotent,omitempty"`
+	Asked      bool             `json:"asked,omitempty"` // is asked as soon as the roster is stored
+	Agent      protocol.AgentID `json:"agent_id,omitempty"`
+	State      State            `json:"state,omitempty"` // when it was decided from the start
+	Error      *Failure         `json:"error,omitempty"`
+}
+
+// A Batch is what was decided since the batch before.
+type Batch struct {
+	Updates []Update `json:"updates,omitempty"`
+	End     *End     `json:"end,omitempty"`
+}
+
+// An Update is what was decided about one member.
+type Update struct {
+	Seat    int              `json:"seat"`
+	State   State            `json:"state"`
+	Asked   bool             `json:"asked,omitempty"`
+	Agent   protocol.AgentID `json:"agent_id,omitempty"`
+	At      int64            `json:"at"` // Unix milliseconds
+	Late    bool             `json:"late,omitempty"`
+	Data    json.RawMessage  `json:"data,omitempty"`
+	Dropped bool             `json:"data_dropped,omitempty"`
+	Error   *Failure         `json:"error,omitempty"`
+}
+
+// An End is how the whole ended.
+type End struct {
+	Outcome Outcome `json:"outcome"`
+	At      int64   `json:"at"` // Unix milliseconds
+	Reason  string  `json:"reason,omitempty"`
+}
+
+// A Failure is why a member has no result.
+type Failure struct {
+	Code    protocol.Code  `json:"code"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details,omitempty"`
+}
+
+func failureOf(err error) *Failure {
+	e := protocol.AsError(err)
+	return &Failure{Code: e.Code, Message: e.Message, Details: e.Details}
+}
+
+// invocationID is the id under which a member is asked, for life.
+func (d *Dispatch) invocationID(seat int) string { return fmt.Sprintf("%s-%d", d.ID, seat) }
+
+// batchKey is the key of a batch. They are numbered from 0 without gaps.
+func batchKey(id protocol.TaskID, n int) string { return fmt.Sprintf("%s/%d", id, n) }
+
+// A member is a seat as it is now.
+type member struct {
+	state   State
+	asked   bool
+	agent   protocol.AgentID
+	at      int64
+	late    bool
+	data    json.RawMessage
+	dropped bool
+	failure *Failure
+}
+
+// fresh are the members of a dispatch of which nothing but the roster is
+// stored.
+func (d *Dispatch) fresh() []member {
+	members := make([]member, len(d.Seats))
+	for i := range d.Seats {
+		s := &d.Seats[i]
+		members[i] = member{state: s.State, asked: s.Asked, agent: s.Agent, at: d.StartedAt, failure: s.Error}
+		switch {
+		case s.State != "":
+		case s.Asked:
+			members[i].state = Pending
+		default:
+			members[i].state = Offline
+		}
+	}
+	return members
+}
+
+// apply makes a member what an update says.
+func (m *member) apply(u *Update) {
+	m.state, m.at, m.late, m.data, m.dropped, m.failure = u.State, u.At, u.Late, u.Data, u.Dropped, u.Error
+	m.asked = m.asked || u.Asked
+	if u.Agent != "" {
+		m.agent = u.Agent
+	}
+}
+
+// decided reports whether nothing but a late answer changes the member. Who
+// is offline is decided only by the end of the dispatch.
+func (m *member) decided() bool {
+	switch m.state {
+	case OK, Failed, Rejected, TimedOut, Denied, Cancelled:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,323 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Bounds of what is kept of results, so that a task can be shown in one
+// message and a batch be stored in one record.
+const (
+	maxData      = 64 << 10  // of one member, in bytes
+	maxTotal     = 512 << 10 // of all members together
+	maxBatchData = 256 << 10
+	maxBatch     = 500 // updates
+)
+
+// storePatience is how long to wait between attempts to store a batch.
+const storePatience = 500 * time.Millisecond
+
+// A run is a dispatch that is at work, or waits for late answers. One
+// goroutine decides everything; others leave notes.
+type run struct {
+	e    *Engine
+	d    *Dispatch
+	next int // the number of the next batch
+
+	mu      sync.Mutex // for members, end and kept, which the worker alone changes
+	members []member
+	end     *End
+	kept    int           // bytes of data
+	done    chan struct{} // closed when there is an end
+
+	noteMu  sync.Mutex
+	notes   []note                  // what was heard and is not decided yet
+	news    map[int]json.RawMessage // of members at work: nil when they accepted, else their progress
+	waiting map[int]bool            // seats to be asked, or asked again, when they can be reached
+	wake    chan struct{}
+	gone    context.Context // ends when the run is to be let go of
+	letGo   context.CancelFunc
+
+	// The worker's own.
+	listening map[int]bool // seats with a question that may still be answered
+	seq       uint64       // of events
+	lastBatch time.Time
+}
+
+// A note is something that happened to a seat, or to the whole.
+type note struct {
+	seat    int
+	heard   Hearing
+	back    bool   // the seat can be reached
+	lost    bool   // the question was not delivered
+	cancel  bool   // somebody cancels the dispatch
+	because string // why
+}
+
+func newRun(e *Engine, d *Dispatch, members []member) *run {
+	r := &run{
+		e: e, d: d, members: members, done: make(chan struct{}),
+		news: make(map[int]json.RawMessage), waiting: make(map[int]bool), wake: make(chan struct{}, 1),
+		listening: make(map[int]bool),
+	}
+	r.gone, r.letGo = context.WithCancel(e.ctx)
+	return r
+}
+
+func (r *run) deadline() time.Time { return time.UnixMilli(r.d.Deadline) }
+
+// work asks everybody who is to be asked and goes on until nothing more is to
+// come. A run that is resumed does not know who got its question.
+func (r *run) work(resumed bool) {
+	defer r.leave()
+	if resumed {
+		r.resume()
+	} else {
+		for i := range r.members {
+			r.begin(i)
+		}
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.gone.Done():
+			return
+		case <-timer.C:
+		case <-r.wake:
+		}
+		if !r.rest() {
+			return
+		}
+		if !r.turn() {
+			return
+		}
+		now := r.e.opts.Now()
+		if r.over(now) {
+			return
+		}
+		timer.Reset(r.untilNext(now))
+	}
+}
+
+// begin asks a member for the first time, or notes that it is to be asked.
+func (r *run) begin(i int) {
+	switch m := &r.members[i]; {
+	case m.decided():
+	case m.asked:
+		r.send(i)
+	default:
+		r.await(i)
+	}
+}
+
+// resume takes up a run of an earlier process: those who were asked are
+// listened to, and asked for their result once they are there.
+func (r *run) resume() {
+	for i := range r.members {
+		switch m := &r.members[i]; {
+		case m.state == TimedOut && m.asked:
+			r.expect(i)
+		case m.decided() || r.end != nil && m.state == Offline:
+		case !m.asked:
+			r.await(i)
+		case m.agent == "" && r.d.Seats[i].Idempotent:
+			r.send(i)
+		case m.agent == "": // there is nobody to ask
+			r.hear(i, Hearing{Kind: Refused, Err: unknown("the bridge stopped before the answer came")})
+		default:
+			r.expect(i)
+			r.await(i)
+		}
+	}
+}
+
+// leave stops listening and is forgotten.
+func (r *run) leave() {
+	for i := range r.listening {
+		r.e.opts.Asker.Drop(r.d.invocationID(i))
+	}
+	r.letGo()
+	r.e.leave(r)
+}
+
+// over reports whether nothing more can come of the run.
+func (r *run) over(now time.Time) bool {
+	if r.end == nil {
+		return false
+	}
+	last := max(r.end.At, r.d.Deadline)
+	if now.After(time.UnixMilli(last).Add(r.e.opts.LateFor)) || r.end.Outcome == Called {
+		return true
+	}
+	for i := range r.members {
+		m := &r.members[i]
+		if !m.decided() && m.state != Offline || m.state == TimedOut && m.asked || m.state == Offline && now.Before(r.deadline()) {
+			return false
+		}
+	}
+	return true
+}
+
+// untilNext is how long nothing happens unless somebody says something.
+func (r *run) untilNext(now time.Time) time.Duration {
+	at := r.deadline()
+	if !now.Before(at) {
+		at = time.UnixMilli(max(r.d.Deadline, now.UnixMilli())).Add(r.e.opts.LateFor)
+	}
+	return max(at.Sub(now), time.Millisecond)
+}
+
+// rest keeps batches apart, so that many answers become one.
+func (r *run) rest() bool {
+	left := r.e.opts.Pace - time.Since(r.lastBatch)
+	if left <= 0 {
+		return true
+	}
+	t := time.NewTimer(left)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.gone.Done():
+		return false
+	}
+}
+
+// turn decides what the notes mean, stores it, and then shows and does it. It
+// reports whether the run goes on.
+func (r *run) turn() bool {
+	p := r.plan()
+	if len(p.batch.Updates) > 0 || p.batch.End != nil {
+		if !r.store(&p.batch) {
+			return false
+		}
+		r.commit(&p.batch)
+	}
+	r.tell(p)
+	r.act(p)
+	return true
+}
+
+// store writes a batch, however long that takes.
+func (r *run) store(b *Batch) bool {
+	for {
+		_, err := r.e.opts.Batches.Create(r.gone, batchKey(r.d.ID, r.next), b)
+		if err == nil || protocol.CodeOf(err) == protocol.AlreadyExists { // an attempt that seemed to fail did not
+			r.next++
+			r.lastBatch = time.Now()
+			return true
+		}
+		if r.gone.Err() != nil {
+			return false
+		}
+		r.e.opts.Log.Warn("results of a dispatch are not stored yet", "task", r.d.ID, "error", err)
+		select {
+		case <-time.After(storePatience):
+		case <-r.gone.Done():
+			return false
+		}
+	}
+}
+
+// commit shows what a stored batch says.
+func (r *run) commit(b *Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range b.Updates {
+		u := &b.Updates[i]
+		if u.Seat < 0 || u.Seat >= len(r.members) {
+			continue
+		}
+		r.kept += len(u.Data)
+		r.members[u.Seat].apply(u)
+	}
+	if b.End != nil && r.end == nil {
+		r.end = b.End
+		close(r.done)
+	}
+}
+
+// hear leaves a note of what a member said. It is a [Question]'s Hear.
+func (r *run) hear(seat int, h Hearing) {
+	r.noteMu.Lock()
+	switch h.Kind {
+	case Took:
+		if _, known := r.news[seat]; !known {
+			r.news[seat] = nil
+		}
+	case Progressed:
+		r.news[seat] = h.Data
+	default:
+		r.notes = append(r.notes, note{seat: seat, heard: h})
+	}
+	r.noteMu.Unlock()
+	r.signal()
+}
+
+func (r *run) leaveNote(n note) {
+	r.noteMu.Lock()
+	r.notes = append(r.notes, n)
+	r.noteMu.Unlock()
+	r.signal()
+}
+
+func (r *run) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// await has a seat asked when it can be reached.
+func (r *run) await(seat int) {
+	r.noteMu.Lock()
+	defer r.noteMu.Unlock()
+	r.waiting[seat] = true
+}
+
+func (r *run) isAwaited(seat int) bool {
+	r.noteMu.Lock()
+	defer r.noteMu.Unlock()
+	return r.waiting[seat]
+}
+
+// lookAround leaves notes of seats that can be reached by now.
+func (r *run) lookAround() {
+	r.noteMu.Lock()
+	seats := make([]int, 0, len(r.waiting))
+	for i := range r.waiting {
+		seats = append(seats, i)
+	}
+	r.noteMu.Unlock()
+	for _, i := range seats {
+		r.mu.Lock()
+		asked, agent := r.members[i].asked, r.members[i].agent
+		r.mu.Unlock()
+		var back bool
+		if asked {
+			back = r.e.opts.Asker.Reachable(r.d.Space, agent)
+		} else {
+			_, back = r.e.opts.Asker.Choose(r.d.Space, r.d.Seats[i].Skill)
+		}
+		if !back {
+			continue
+		}
+		r.noteMu.Lock()
+		if r.waiting[i] {
+			delete(r.waiting, i)
+			r.notes = append(r.notes, note{seat: i, back: true})
+		}
+		r.noteMu.Unlock()
+		r.signal()
+	}
+}
+
+// unknown is the error for a member of which nobody knows what it has done.
+func unknown(why string) *protocol.Error {
+	return protocol.Errorf(protocol.OutcomeUnknown, "%s", why)
+}

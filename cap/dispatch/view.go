@@ -1,0 +1,115 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A View is a dispatch as it is now.
+type View struct {
+	*Dispatch
+	Outcome Outcome
+	End     *End
+	Counts  map[State]int
+	Members []MemberView // nil in lists
+}
+
+// A MemberView is a member as it is now.
+type MemberView struct {
+	Skill   protocol.SkillID
+	Role    string
+	Agent   protocol.AgentID // that was asked
+	State   State
+	At      int64 // when it became so, Unix milliseconds
+	Late    bool  // it answered when the dispatch had ended
+	Data    json.RawMessage
+	Dropped bool // there was more data than is kept
+	Error   *Failure
+}
+
+// Get shows a dispatch with its members.
+func (e *Engine) Get(id protocol.TaskID) (View, bool) {
+	if r := e.find(id); r != nil {
+		return r.view(true), true
+	}
+	d, _, ok := e.opts.Dispatches.Get(string(id))
+	if !ok {
+		return View{}, false
+	}
+	return e.replay(d).view(true), true
+}
+
+// All yields every dispatch, without members and in no order.
+func (e *Engine) All() iter.Seq[View] {
+	return func(yield func(View) bool) {
+		for _, d := range e.opts.Dispatches.All() {
+			v := View{Dispatch: d, Outcome: InProgress}
+			e.mu.Lock()
+			v.End = e.ends[d.ID]
+			e.mu.Unlock()
+			if v.End != nil {
+				v.Outcome = v.End.Outcome
+			}
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// Cancel ends a dispatch: whoever has not answered is told to stop. It returns
+// when that is stored. 3006 is for one that has ended.
+func (e *Engine) Cancel(ctx context.Context, id protocol.TaskID, reason string) error {
+	r := e.find(id)
+	if r == nil || r.ended() {
+		return protocol.Errorf(protocol.InvalidState, "the task has already ended").With("task_id", string(id))
+	}
+	r.leaveNote(note{cancel: true, because: reason})
+	select {
+	case <-r.done:
+		return nil
+	case <-r.gone.Done():
+		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *run) ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.end != nil
+}
+
+func (r *run) view(withMembers bool) View {
+	counts := r.counts()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v := View{Dispatch: r.d, Outcome: InProgress, End: r.end, Counts: counts}
+	if r.end != nil {
+		v.Outcome = r.end.Outcome
+	}
+	if !withMembers {
+		return v
+	}
+	v.Members = make([]MemberView, len(r.members))
+	for i := range r.members {
+		m, s := &r.members[i], &r.d.Seats[i]
+		v.Members[i] = MemberView{s.Skill, s.Role, m.agent, m.state, m.at, m.late, m.data, m.dropped, m.failure}
+	}
+	return v
+}
+
+// counts is how many members are in which state.
+func (r *run) counts() map[State]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := make(map[State]int)
+	for i := range r.members {
+		n[r.members[i].state]++
+	}
+	return n
+}
