@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Options configure a [Service]. The tables, RemoveAll, Publish and Skills are
-// needed; other zero fields mean the defaults.
+// Options configure a [Service]. Everything but the last lines is needed, whose
+// zero values mean the defaults.
 type Options struct {
 	Caps   Table[Cap]
 	Groups Table[Group]
@@ -21,6 +21,10 @@ type Options struct {
 	RemoveAll func(ctx context.Context, list []Removal) error
 	Publish   func(Message) error
 	Skills    Skills
+	// Dispatcher carries out group.dispatch, and MayInvoke says why somebody
+	// may not invoke a skill.
+	Dispatcher Dispatcher
+	MayInvoke  func(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, skill protocol.SkillID) error
 	// MembershipLost is told when somebody may have lost access to the
 	// channel of a Cap. It must not block.
 	MembershipLost func(protocol.CapID)
@@ -97,5 +101,6 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(dataSet, s.SetData),
 		commands.New(dataGet, s.GetData),
 		commands.New(groupQuery, s.QueryGroup),
+		commands.New(groupDispatch, s.Dispatch),
 	}
 }

@@ -34,14 +34,24 @@ func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParam
 	if err != nil {
 		return Task{}, err
 	}
+	reason := p.Reason
+	if reason == "" {
+		reason = "cancelled by its owner"
+	}
+	if t.Group != nil {
+		if err := call.Park(ctx, func(ctx context.Context) error { return s.Groups.Cancel(ctx, p.TaskID, reason) }); err != nil {
+			return Task{}, err
+		}
+		t, err := s.lookup(call.Principal, p.TaskID)
+		if err != nil {
+			return Task{}, err
+		}
+		return *t, nil
+	}
 	r := s.find(p.TaskID)
 	if r == nil {
 		return Task{}, protocol.Errorf(protocol.InvalidState, "the task has already %s", t.State).
 			With("task_id", p.TaskID).With("state", t.State)
-	}
-	reason := p.Reason
-	if reason == "" {
-		reason = "cancelled by its owner"
 	}
 	r.cancel(protocol.Errorf(protocol.Cancelled, "%s", reason))
 	if err := call.Park(ctx, r.wait); err != nil {

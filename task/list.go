@@ -18,7 +18,7 @@ var list = commands.Spec{
 
 // ListParams choose tasks.
 type ListParams struct {
-	State  State  `json:"state,omitempty" enum:"pending,running,succeeded,failed,cancelled" doc:"only tasks in this state"`
+	State  State  `json:"state,omitempty" enum:"pending,running,succeeded,complete,partial,failed,cancelled" doc:"only tasks in this state"`
 	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
 }
@@ -33,9 +33,17 @@ type ListResult struct {
 // List shows the caller's tasks. Results are left out: task.get has them.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	var visible []*Task
-	for _, t := range s.Tasks.All() {
+	take := func(t *Task) {
 		if t.visibleTo(call.Principal) && (p.State == "" || t.State == p.State) {
 			visible = append(visible, t)
+		}
+	}
+	for _, t := range s.Tasks.All() {
+		take(t)
+	}
+	if s.Groups != nil {
+		for t := range s.Groups.All() {
+			take(t)
 		}
 	}
 	slices.SortFunc(visible, func(a, b *Task) int { return strings.Compare(string(b.ID), string(a.ID)) })

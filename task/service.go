@@ -27,6 +27,8 @@ type Table interface {
 // Options configure a [Service].
 type Options struct {
 	Tasks Table
+	// Groups are the tasks of groups, nil if there are none.
+	Groups Source
 	// Publish sends an event of a task on its topic.
 	Publish    func(id protocol.TaskID, e *protocol.Event)
 	BridgeID   string
@@ -176,6 +178,9 @@ func (s *Service) view(t *Task) Task {
 // lookup finds a task that the caller may see.
 func (s *Service) lookup(who *protocol.Principal, id protocol.TaskID) (*Task, error) {
 	t, _, ok := s.Tasks.Get(string(id))
+	if !ok && s.Groups != nil {
+		t, ok = s.Groups.Get(id)
+	}
 	if !ok || !t.visibleTo(who) {
 		return nil, protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
 	}

@@ -15,6 +15,8 @@ const (
 	Pending   State = "pending" // waits for others to end
 	Running   State = "running"
 	Succeeded State = "succeeded"
+	Complete  State = "complete" // of a group: as many have done it as were wanted
+	Partial   State = "partial"  // of a group: some have done it
 	Failed    State = "failed"
 	Cancelled State = "cancelled"
 )
@@ -26,7 +28,7 @@ func (s State) over() bool { return s != Pending && s != Running }
 type Task struct {
 	ID        protocol.TaskID  `json:"task_id" doc:"id of the task"`
 	Command   string           `json:"command" doc:"what it runs"`
-	State     State            `json:"state" enum:"pending,running,succeeded,failed,cancelled" doc:"how far it has come"`
+	State     State            `json:"state" enum:"pending,running,succeeded,complete,partial,failed,cancelled" doc:"how far it has come; complete and partial are of group tasks"`
 	Principal string           `json:"principal" doc:"who started it"`
 	Space     protocol.SpaceID `json:"space_id" doc:"space it belongs to"`
 	TraceID   string           `json:"trace_id,omitempty" doc:"trace of the request that started it"`
@@ -35,6 +37,7 @@ type Task struct {
 	Result    json.RawMessage  `json:"result,omitempty" doc:"result of the command, once it has succeeded"`
 	Error     *Failure         `json:"error,omitempty" doc:"why it did not succeed"`
 	Progress  *Progress        `json:"progress,omitempty" doc:"what it told last"`
+	Group     *Group           `json:"group,omitempty" doc:"of a group task: who was asked and what they answered"`
 }
 
 // A Failure is why a task did not succeed.

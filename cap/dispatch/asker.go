@@ -11,7 +11,8 @@ import (
 // to Question.Hear, which does not block either and never calls the Asker.
 type Asker interface {
 	// Prepare says why a skill would not take an invocation, and whether
-	// running it twice is as good as once.
+	// running it twice is as good as once. It is asked about skills that can
+	// be reached.
 	Prepare(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) (idempotent bool, err error)
 	// Choose picks the agent that an invocation of a skill would go to now,
 	// "" for one that is called without an agent. ok is whether it can be

@@ -105,7 +105,8 @@ func (e *Engine) Recover() {
 	}
 	e.mu.Unlock()
 	for _, r := range unfinished {
-		e.wg.Go(func() { r.work(true) })
+		r.resume() // before anybody can answer
+		e.wg.Go(r.work)
 	}
 	e.wg.Go(e.watch)
 }
@@ -177,7 +178,8 @@ func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
 	view := r.view(true)
 	go func() {
 		defer e.wg.Done()
-		r.work(false)
+		r.begin()
+		r.work()
 	}()
 	return view, nil
 }
@@ -189,12 +191,16 @@ func (e *Engine) seat(d *Dispatch, c Candidate) Seat {
 		s.State, s.Error = Denied, failureOf(c.Denied)
 		return s
 	}
+	agent, reachable := e.opts.Asker.Choose(d.Space, c.Skill)
+	if !reachable {
+		return s
+	}
 	var err error
 	if s.Idempotent, err = e.opts.Asker.Prepare(d.Space, c.Skill, d.Capability, d.Params); err != nil {
 		s.State, s.Error = Failed, failureOf(err)
 		return s
 	}
-	s.Agent, s.Asked = e.opts.Asker.Choose(d.Space, c.Skill)
+	s.Agent, s.Asked = agent, true
 	return s
 }
 

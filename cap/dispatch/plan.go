@@ -102,7 +102,7 @@ func (r *run) decide(p *plan, n note) {
 		p.await = append(p.await, n.seat)
 	case n.heard.Kind == Forgotten:
 		r.forgotten(p, n.seat, n.heard.Since)
-	case n.heard.Kind == Mute && r.d.Seats[n.seat].Idempotent:
+	case n.heard.Kind == Mute && r.members[n.seat].again:
 		p.send = append(p.send, n.seat)
 	}
 }
@@ -140,7 +140,12 @@ func (r *run) askNow(p *plan, seat int) {
 		p.await = append(p.await, seat)
 		return
 	}
-	p.update(Update{Seat: seat, State: Pending, Asked: true, Agent: agent})
+	again, err := r.e.opts.Asker.Prepare(r.d.Space, r.d.Seats[seat].Skill, r.d.Capability, r.d.Params)
+	if err != nil {
+		p.update(Update{Seat: seat, State: Failed, Error: failureOf(err)})
+		return
+	}
+	p.update(Update{Seat: seat, State: Pending, Asked: true, Again: again, Agent: agent})
 	p.send = append(p.send, seat)
 }
 
@@ -148,7 +153,7 @@ func (r *run) askNow(p *plan, seat int) {
 // If it has listened since before the dispatch began it never got it.
 func (r *run) forgotten(p *plan, seat int, since time.Time) {
 	neverGot := !since.IsZero() && since.Before(time.UnixMilli(r.d.StartedAt))
-	if neverGot || r.d.Seats[seat].Idempotent {
+	if neverGot || r.members[seat].again {
 		p.send = append(p.send, seat)
 		return
 	}

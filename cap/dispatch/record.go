@@ -76,7 +76,8 @@ type Batch struct {
 type Update struct {
 	Seat    int              `json:"seat"`
 	State   State            `json:"state"`
-	Asked   bool             `json:"asked,omitempty"`
+	Asked   bool             `json:"asked,omitempty"`      // is asked as soon as this is stored
+	Again   bool             `json:"idempotent,omitempty"` // may be asked twice
 	Agent   protocol.AgentID `json:"agent_id,omitempty"`
 	At      int64            `json:"at"` // Unix milliseconds
 	Late    bool             `json:"late,omitempty"`
@@ -114,6 +115,7 @@ func batchKey(id protocol.TaskID, n int) string { return fmt.Sprintf("%s/%d", id
 type member struct {
 	state   State
 	asked   bool
+	again   bool // may be asked twice: its capability is idempotent
 	agent   protocol.AgentID
 	at      int64
 	late    bool
@@ -128,7 +130,7 @@ func (d *Dispatch) fresh() []member {
 	members := make([]member, len(d.Seats))
 	for i := range d.Seats {
 		s := &d.Seats[i]
-		members[i] = member{state: s.State, asked: s.Asked, agent: s.Agent, at: d.StartedAt, failure: s.Error}
+		members[i] = member{state: s.State, asked: s.Asked, again: s.Idempotent, agent: s.Agent, at: d.StartedAt, failure: s.Error}
 		switch {
 		case s.State != "":
 		case s.Asked:
@@ -143,7 +145,9 @@ func (d *Dispatch) fresh() []member {
 // apply makes a member what an update says.
 func (m *member) apply(u *Update) {
 	m.state, m.at, m.late, m.data, m.dropped, m.failure = u.State, u.At, u.Late, u.Data, u.Dropped, u.Error
-	m.asked = m.asked || u.Asked
+	if u.Asked {
+		m.asked, m.again = true, u.Again
+	}
 	if u.Agent != "" {
 		m.agent = u.Agent
 	}

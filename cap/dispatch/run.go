@@ -70,17 +70,9 @@ func newRun(e *Engine, d *Dispatch, members []member) *run {
 
 func (r *run) deadline() time.Time { return time.UnixMilli(r.d.Deadline) }
 
-// work asks everybody who is to be asked and goes on until nothing more is to
-// come. A run that is resumed does not know who got its question.
-func (r *run) work(resumed bool) {
+// work goes on until nothing more is to come.
+func (r *run) work() {
 	defer r.leave()
-	if resumed {
-		r.resume()
-	} else {
-		for i := range r.members {
-			r.begin(i)
-		}
-	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -104,14 +96,16 @@ func (r *run) work(resumed bool) {
 	}
 }
 
-// begin asks a member for the first time, or notes that it is to be asked.
-func (r *run) begin(i int) {
-	switch m := &r.members[i]; {
-	case m.decided():
-	case m.asked:
-		r.send(i)
-	default:
-		r.await(i)
+// begin asks everybody who is there and looks out for the others.
+func (r *run) begin() {
+	for i := range r.members {
+		switch m := &r.members[i]; {
+		case m.decided():
+		case m.asked:
+			r.send(i)
+		default:
+			r.await(i)
+		}
 	}
 }
 
@@ -125,7 +119,7 @@ func (r *run) resume() {
 		case m.decided() || r.end != nil && m.state == Offline:
 		case !m.asked:
 			r.await(i)
-		case m.agent == "" && r.d.Seats[i].Idempotent:
+		case m.agent == "" && m.again:
 			r.send(i)
 		case m.agent == "": // there is nobody to ask
 			r.hear(i, Hearing{Kind: Refused, Err: unknown("the bridge stopped before the answer came")})

@@ -45,13 +45,6 @@ func (a *App) build(ctx context.Context) error {
 	mqtt := &mqttSide{topics: topics, log: a.log}
 	keys := store.NewTable[security.Key](a.store, "key")
 	namespaces := store.NewTable[commands.Namespace](a.store, "namespace")
-	tasks := task.New(task.Options{
-		Tasks:      store.NewTable[task.Task](a.store, "task"),
-		Publish:    mqtt.publishTaskEvent,
-		BridgeID:   a.config.ID,
-		Log:        a.log,
-		Registerer: a.metrics,
-	})
 	skills := store.NewTable[registry.SkillRecord](a.store, "skill")
 	agents, err := registry.New(registry.Options{
 		Agents:       store.NewTable[registry.Agent](a.store, "agent"),
@@ -71,7 +64,16 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	mqtt.registry = agents
-	channels := a.newCaps(agents, skills, mqtt)
+	groups := a.newDispatcher(agents, mqtt)
+	channels := a.newCaps(agents, skills, groups, mqtt)
+	tasks := task.New(task.Options{
+		Tasks:      store.NewTable[task.Task](a.store, "task"),
+		Groups:     groupTasks{groups},
+		Publish:    mqtt.publishTaskEvent,
+		BridgeID:   a.config.ID,
+		Log:        a.log,
+		Registerer: a.metrics,
+	})
 	if err := a.store.Load(ctx); err != nil {
 		return err
 	}
@@ -92,6 +94,8 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.life.add("tasks", tasks.Close)
+	groups.Recover()
+	a.life.add("groups", groups.Close)
 	a.router = commands.NewRouter(set, commands.RouterOptions{
 		Authorizer:  security.Authorizer{},
 		Claims:      a.store.Claims(),

@@ -12,7 +12,7 @@ import (
 )
 
 // newCaps makes the part that keeps Caps and groups.
-func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.SkillRecord], mqtt *mqttSide) *cap.Service {
+func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.SkillRecord], groups cap.Dispatcher, mqtt *mqttSide) *cap.Service {
 	tables := &capTables{
 		store:  a.store,
 		caps:   store.NewTable[cap.Cap](a.store, "cap"),
@@ -26,6 +26,8 @@ func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.Ski
 		RemoveAll:      tables.removeAll,
 		Publish:        mqtt.publishCap,
 		Skills:         agents,
+		Dispatcher:     groups,
+		MayInvoke:      mayInvoke,
 		MembershipLost: mqtt.review,
 		Topics:         mqtt.topics,
 		BridgeID:       a.config.ID,

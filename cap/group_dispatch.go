@@ -1,0 +1,128 @@
+package cap
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var groupDispatch = commands.Spec{
+	Name:    "group.dispatch",
+	Summary: "Have the members of a group do something, and gather what they answer as a task.",
+	Effect:  commands.Act,
+	Action:  "group:dispatch",
+	Errors: []protocol.Code{
+		protocol.NotFound, protocol.PermissionDenied, protocol.InvalidState, protocol.Busy, protocol.PayloadTooLarge,
+	},
+	Example: `{"group_id":"upstairs","cap_id":"climate","capability_id":"set","params":{"celsius":19},"target":{"role":"actor"},"completion":{"policy":"quorum","n":2},"deadline_ms":60000}`,
+}
+
+// DispatchParams are the params of group.dispatch.
+type DispatchParams struct {
+	Group      protocol.GroupID      `json:"group_id" doc:"the group"`
+	Cap        protocol.CapID        `json:"cap_id" doc:"the Cap it belongs to"`
+	Capability protocol.CapabilityID `json:"capability_id" doc:"what every member is to do"`
+	Params     json.RawMessage       `json:"params,omitempty" type:"object" default:"{}" doc:"checked against each member's params_schema"`
+	To         Selection             `json:"target,omitzero" doc:"which members; all when absent"`
+	Completion dispatch.Completion   `json:"completion,omitzero" doc:"when it is complete; all when absent"`
+	Deadline   int64                 `json:"deadline_ms,omitempty" range:"1-604800000" default:"60000" doc:"milliseconds from now, up to 7 days; not bound by the request's timeout"`
+}
+
+// A Selection chooses members. Whoever fits all that is given is chosen.
+type Selection struct {
+	Role   string             `json:"role,omitempty" len:"1-32" doc:"only members in this role"`
+	Skills []protocol.SkillID `json:"skill_ids,omitempty" len:"1-1000" doc:"only these members"`
+	Online bool               `json:"online_only,omitempty" doc:"only members that are there now; others are not waited for"`
+}
+
+// Target implements [commands.Targeter].
+func (p DispatchParams) Target() commands.Resource {
+	return commands.Resource{Type: "group", ID: string(p.Cap) + "/" + string(p.Group)}
+}
+
+// DispatchResult is the result of group.dispatch.
+type DispatchResult struct {
+	TaskID protocol.TaskID `json:"task_id" doc:"for task.get, task.cancel and the task's topic"`
+	Roster []RosterEntry   `json:"roster" doc:"who is asked; fixed from now on"`
+}
+
+// A RosterEntry is a member on the roster.
+type RosterEntry struct {
+	Skill protocol.SkillID `json:"skill_id"`
+	Role  string           `json:"role"`
+	State dispatch.State   `json:"state" enum:"pending,offline,denied,failed" doc:"offline members are asked if they come back before the deadline"`
+}
+
+// A Dispatcher carries out what is dispatched.
+type Dispatcher interface {
+	Start(ctx context.Context, o dispatch.Order) (dispatch.View, error)
+}
+
+// Dispatch fixes and stores the roster and answers; what members do is told by
+// the task. The owner of the Cap and members may dispatch, each only to skills
+// that it may invoke: the others are denied.
+func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchParams) (DispatchResult, error) {
+	c, err := s.findActive(call, p.Cap)
+	if err != nil {
+		return DispatchResult{}, err
+	}
+	g, _, err := s.findGroup(c, p.Group)
+	if err != nil {
+		return DispatchResult{}, err
+	}
+	if !s.takesPart(call.Principal, c, g) {
+		return DispatchResult{}, notMember(c, p.Group)
+	}
+	chosen, err := s.choose(c, g, p.To)
+	if err != nil {
+		return DispatchResult{}, err
+	}
+	o := dispatch.Order{
+		Space: c.Space, Cap: c.ID, Group: g.ID, Capability: p.Capability, Params: p.Params,
+		Principal: call.Principal, TraceID: call.TraceID, Priority: call.Priority,
+		Completion: p.Completion, Patience: time.Duration(p.Deadline) * time.Millisecond,
+	}
+	if o.Completion.Policy == "" {
+		o.Completion.Policy = dispatch.All
+	}
+	if o.Completion.N > len(chosen) {
+		return DispatchResult{}, protocol.InvalidParam("completion.n", "is more than there are members")
+	}
+	for _, m := range chosen {
+		o.Members = append(o.Members, dispatch.Candidate{Skill: m.Skill, Role: m.Role, Denied: s.opts.MayInvoke(ctx, call.Principal, c.Space, m.Skill)})
+	}
+	started, err := s.opts.Dispatcher.Start(ctx, o)
+	if err != nil {
+		return DispatchResult{}, err
+	}
+	result := DispatchResult{started.ID, make([]RosterEntry, len(started.Members))}
+	for i, m := range started.Members {
+		result.Roster[i] = RosterEntry{m.Skill, m.Role, m.State}
+	}
+	return result, nil
+}
+
+// choose lists the members that a selection means.
+func (s *Service) choose(c *Cap, g *Group, by Selection) ([]Member, error) {
+	for _, skill := range by.Skills {
+		if g.member(skill) < 0 {
+			return nil, stranger(g, skill)
+		}
+	}
+	var chosen []Member
+	for _, m := range g.Members {
+		if (by.Role == "" || m.Role == by.Role) && (by.Skills == nil || slices.Contains(by.Skills, m.Skill)) &&
+			(!by.Online || s.opts.Skills.SkillOnline(c.Space, m.Skill)) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, protocol.Errorf(protocol.NotFound, "nobody in group %q is meant by target", g.ID).With("group_id", string(g.ID))
+	}
+	return chosen, nil
+}

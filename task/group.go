@@ -1,0 +1,44 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Source keeps tasks of its own, which its commands started: they are shown
+// and cancelled like the others.
+type Source interface {
+	Get(id protocol.TaskID) (*Task, bool)
+	// All yields every task, without the members of groups, in no order.
+	All() iter.Seq[*Task]
+	// Cancel ends a task and returns when that is stored; 3006 if it has ended.
+	Cancel(ctx context.Context, id protocol.TaskID, reason string) error
+}
+
+// A Group is what a group task is about.
+type Group struct {
+	Cap        protocol.CapID        `json:"cap_id" doc:"the Cap"`
+	Group      protocol.GroupID      `json:"group_id" doc:"the group"`
+	Capability protocol.CapabilityID `json:"capability_id" doc:"what every member is to do"`
+	Completion string                `json:"completion" doc:"when it is complete: all, quorum, first, deadline"`
+	N          int                   `json:"n,omitempty" doc:"how many must have done it, for quorum and first"`
+	Deadline   int64                 `json:"deadline" doc:"Unix milliseconds"`
+	Counts     map[string]int        `json:"counts,omitempty" doc:"how many members are in which state"`
+	Members    []Member              `json:"members,omitempty" doc:"in the order of the roster"`
+}
+
+// A Member is one of those a group task asks.
+type Member struct {
+	Skill   protocol.SkillID `json:"skill_id" doc:"the skill"`
+	Role    string           `json:"role,omitempty" doc:"its role in the group"`
+	Agent   protocol.AgentID `json:"agent_id,omitempty" doc:"the agent that was asked"`
+	State   string           `json:"state" enum:"pending,accepted,running,ok,failed,rejected,timed_out,offline,denied,cancelled" doc:"how far it has come"`
+	At      int64            `json:"at" doc:"since when, Unix milliseconds"`
+	Late    bool             `json:"late,omitempty" doc:"it answered when the task had ended"`
+	Data    json.RawMessage  `json:"data,omitempty" doc:"its result"`
+	Dropped bool             `json:"data_dropped,omitempty" doc:"its result was more than is kept: 64 KiB, or 512 KiB of all members together"`
+	Error   *Failure         `json:"error,omitempty" doc:"why it has no result"`
+}
