@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,16 +16,19 @@ import (
 )
 
 // guests may use the channel of every Cap, as long as they are in.
-type guests struct{ in map[string]bool }
+type guests struct {
+	in atomic.Pointer[map[string]bool]
+}
 
 func (g *guests) MayUseChannel(who *protocol.Principal, _ protocol.CapID, _ bool) bool {
-	return g.in[who.ID]
+	return (*g.in.Load())[who.ID]
 }
 
 // TestWhoLosesMembershipLosesTheSubscription has real clients on a broker
 // that knows them by their user names.
 func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
-	members := &guests{map[string]bool{"in": true, "out": true}}
+	members := new(guests)
+	members.in.Store(&map[string]bool{"in": true, "out": true})
 	side := &mqttSide{topics: protocol.NewTopics("")}
 	side.rights = security.NewTopicRights(side.topics, side.owner, members)
 	var err error
@@ -63,7 +67,7 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	in.expect(t)
 	out.expect(t)
 
-	members.in = map[string]bool{"in": true}
+	members.in.Store(&map[string]bool{"in": true})
 	side.review("home")
 	out.ended(t, side)
 	in.publish(t, "aibridge/cap/home/message/b")
