@@ -88,6 +88,7 @@ type device struct {
 	naive      bool      // does not know what a recall is
 	born       time.Time // since when it remembers
 	runs       int       // how often the capability was run
+	ran        map[string]int
 	known      map[string]Hearing
 	last       *Question
 	// answer is what running it comes to at once; nil leaves it at work.
@@ -109,7 +110,7 @@ func newField() *field {
 func (f *field) add(skill string, edit ...func(*device)) *device {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d := &device{skill: protocol.SkillID(skill), online: true, born: time.Now().Add(-time.Hour), known: make(map[string]Hearing),
+	d := &device{skill: protocol.SkillID(skill), online: true, born: time.Now().Add(-time.Hour), known: make(map[string]Hearing), ran: make(map[string]int),
 		answer: &Hearing{Kind: Answered, Data: json.RawMessage(`{"by":"` + skill + `"}`)}}
 	for _, e := range edit {
 		e(d)
@@ -163,6 +164,7 @@ func (f *field) Send(q *Question) error {
 		return nil
 	}
 	d.runs++
+	d.ran[q.ID]++
 	if d.answer != nil {
 		d.known[q.ID] = *d.answer
 		f.tell(q.ID, *d.answer)
@@ -278,7 +280,7 @@ func (f *field) awaitCancelled(t testing.TB, d *device, reason string) {
 
 // A world is tables, devices, and one engine after the other.
 type world struct {
-	t          testing.TB
+	t          checker
 	field      *field
 	dispatches *memory[Dispatch]
 	batches    *memory[Batch]
@@ -289,7 +291,14 @@ type world struct {
 	events []string
 }
 
-func newWorld(t testing.TB, edit ...func(*Options)) *world {
+// A checker is a test, or a run of a property.
+type checker interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func newWorld(t checker, edit ...func(*Options)) *world {
 	w := &world{t: t, field: newField(), dispatches: newMemory[Dispatch](), batches: newMemory[Batch]()}
 	w.options = Options{Dispatches: w.dispatches, Batches: w.batches, Asker: w.field, Publish: w.publish,
 		Pace: time.Millisecond, Watch: 2 * time.Millisecond}
