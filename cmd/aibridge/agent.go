@@ -16,7 +16,7 @@ import (
 
 func agentCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "agent", Short: "Run an agent"}
-	cmd.AddCommand(agentEndCommand())
+	cmd.AddCommand(agentEndCommand(), agentRouteCommand())
 	return cmd
 }
 

@@ -1,0 +1,187 @@
+package route
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Capability is what a route agent's skill can do.
+const Capability protocol.CapabilityID = "route"
+
+// Options configure [Run].
+type Options struct {
+	Client *client.Client   // dialled with client.WithAgent as a route agent; Run does not close it
+	Skill  protocol.SkillID // that callers invoke, also the member's id in groups it may be in
+	Scene  protocol.SceneType
+	Cap    protocol.CapID   // the channel of the scene
+	Group  protocol.GroupID // asked when the caller names no other
+	Log    *slog.Logger     // slog.Default
+}
+
+// Run serves the route skill until ctx ends, or the client does, which is an
+// error.
+func Run(ctx context.Context, o Options) error {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	served, err := o.Client.ServeSkill(ctx, client.Skill{
+		ID:          o.Skill,
+		Name:        string(o.Skill),
+		Description: fmt.Sprintf("Routes commands to the members of scene %s", o.Scene),
+		Capabilities: []client.Capability{{
+			ID:           Capability,
+			Description:  "Have the members of a group do something and return what they answered",
+			ParamsSchema: json.RawMessage(paramsSchema),
+			Handler:      func(ctx context.Context, in *client.Invocation) (any, error) { return o.route(ctx, in) },
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	o.Log.Info("routing", "scene", o.Scene, "skill", o.Skill, "cap", o.Cap, "group", o.Group)
+	select {
+	case <-ctx.Done():
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return served.Withdraw(leaving)
+	case <-o.Client.Done():
+		if err := o.Client.Err(); err != nil {
+			return fmt.Errorf("the connection to the bridge ended: %w", err)
+		}
+		return errors.New("the client was closed")
+	}
+}
+
+const paramsSchema = `{"type":"object","required":["capability_id"],"additionalProperties":false,"properties":{
+"capability_id":{"type":"string","description":"what every member is to do"},
+"params":{"type":"object","description":"its parameters"},
+"group_id":{"type":"string","description":"another group of the channel"},
+"target":{"type":"object","description":"which members, as in group.dispatch"},
+"completion":{"description":"when it is enough, as in group.dispatch"},
+"deadline_ms":{"type":"integer","minimum":1,"description":"milliseconds; the time of the call when absent"}}}`
+
+// A request is what a caller wants to have routed.
+type request struct {
+	Capability protocol.CapabilityID `json:"capability_id"`
+	Params     json.RawMessage       `json:"params,omitempty"`
+	Group      protocol.GroupID      `json:"group_id"`
+	Cap        protocol.CapID        `json:"cap_id"`
+	Target     json.RawMessage       `json:"target,omitempty"`
+	Completion json.RawMessage       `json:"completion,omitempty"`
+	Deadline   int64                 `json:"deadline_ms,omitempty"`
+}
+
+// A Summary is what a routed command came to.
+type Summary struct {
+	Scene   protocol.SceneType `json:"scene_type"`
+	Task    protocol.TaskID    `json:"task_id"`
+	State   string             `json:"state"`
+	Online  int                `json:"online"` // members that were there at the start
+	Counts  map[string]int     `json:"counts"`
+	Members json.RawMessage    `json:"members"`
+}
+
+// route runs one command: who is there, dispatch, collect.
+func (o *Options) route(ctx context.Context, in *client.Invocation) (*Summary, error) {
+	r := request{Group: o.Group, Deadline: time.Until(in.Deadline).Milliseconds() - answerTime.Milliseconds()}
+	if err := json.Unmarshal(in.Params, &r); err != nil {
+		return nil, protocol.InvalidParam("params", err.Error())
+	}
+	r.Cap, r.Deadline = o.Cap, max(r.Deadline, 1)
+	online, err := o.online(ctx, r.Group)
+	if err != nil {
+		return nil, err
+	}
+	in.Progress(0, fmt.Sprintf("%d members are there", online))
+	started, err := client.Call[struct {
+		Task protocol.TaskID `json:"task_id"`
+	}](ctx, o.Client, "group.dispatch", r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := o.collect(ctx, in, started.Task)
+	if err != nil {
+		o.callOff(ctx, started.Task)
+		return nil, err
+	}
+	s.Scene, s.Online = o.Scene, online
+	return s, nil
+}
+
+// answerTime is what is left of a call's time for gathering the answers.
+const answerTime = 500 * time.Millisecond
+
+// online counts the members of a group that are there.
+func (o *Options) online(ctx context.Context, group protocol.GroupID) (n int, err error) {
+	g, err := client.Call[struct {
+		Members []struct {
+			Status string `json:"status"`
+		} `json:"members"`
+	}](ctx, o.Client, "group.query", map[string]any{"cap_id": o.Cap, "group_id": group})
+	for _, m := range g.Members {
+		if m.Status == "online" {
+			n++
+		}
+	}
+	return n, err
+}
+
+// The pace at which the task is looked at.
+const (
+	firstLook = 20 * time.Millisecond
+	slowest   = time.Second
+)
+
+// collect waits until the task has ended and returns what it came to.
+func (o *Options) collect(ctx context.Context, in *client.Invocation, id protocol.TaskID) (*Summary, error) {
+	decided := -1
+	for pause := firstLook; ; pause = min(2*pause, slowest) {
+		t, err := client.Call[struct {
+			State string `json:"state"`
+			Group struct {
+				Counts  map[string]int  `json:"counts"`
+				Members json.RawMessage `json:"members"`
+			} `json:"group"`
+		}](ctx, o.Client, "task.get", map[string]any{"task_id": id}, client.Fresh())
+		if err != nil {
+			return nil, err
+		}
+		if t.State != "running" {
+			return &Summary{Task: id, State: t.State, Counts: t.Group.Counts, Members: t.Group.Members}, nil
+		}
+		all, open := 0, 0
+		for state, n := range t.Group.Counts {
+			all += n
+			switch state {
+			case "pending", "accepted", "running", "offline":
+				open += n
+			}
+		}
+		if all > 0 && all-open != decided {
+			decided = all - open
+			in.Progress(100*float64(decided)/float64(all), fmt.Sprintf("%d of %d have answered", decided, all))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// callOff cancels a task nobody waits for any more.
+func (o *Options) callOff(ctx context.Context, id protocol.TaskID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_, err := client.Call[json.RawMessage](ctx, o.Client, "task.cancel", map[string]any{"task_id": id, "reason": "the caller of the route agent is gone"})
+	if err != nil && protocol.CodeOf(err) != protocol.InvalidState {
+		o.Log.Warn("task not cancelled", "task", id, "error", err)
+	}
+}
