@@ -1,0 +1,76 @@
+package claimlog
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// BenchmarkClaim is the twin of BenchmarkClaim in internal/store.
+func BenchmarkClaim(b *testing.B) {
+	for _, callers := range []int{1, 2, 16, 1000} {
+		for _, sync := range []bool{false, true} {
+			b.Run(fmt.Sprintf("callers=%d/sync=%t", callers, sync), func(b *testing.B) {
+				l, err := Open(b.TempDir(), Options{SyncAlways: sync, MaxBytes: 16 << 30})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = l.Close() }()
+				c := claim(1, time.Minute)
+				b.ReportAllocs()
+				if callers == 1 {
+					for b.Loop() {
+						if err := l.Claim(context.Background(), c); err != nil {
+							b.Fatal(err)
+						}
+					}
+					return
+				}
+				var failed atomic.Bool
+				b.SetParallelism(max(callers/runtime.GOMAXPROCS(0), 1))
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						if l.Claim(context.Background(), c) != nil {
+							failed.Store(true)
+						}
+					}
+				})
+				if failed.Load() {
+					b.Fatal("a claim failed")
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkOpen reads what a minute of 20 000 claims a second leaves.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	l, err := Open(dir, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := claim(1, 10*time.Minute)
+	for range 60 * 20_000 {
+		if err := l.Claim(context.Background(), c); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		l, err := Open(dir, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := l.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}

@@ -1,0 +1,151 @@
+package claimlog
+
+import (
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// maxBatch bounds what is written at once, in bytes.
+const maxBatch = 1 << 20
+
+// A batch is the claims of one write.
+type batch struct {
+	records []byte
+	claims  int
+	until   time.Time  // when the last of them has expired, by the monotonic clock
+	waiting *followers // nil if nobody does
+}
+
+// Followers wait until the batch their claims are in is written.
+type followers struct {
+	turn  chan struct{} // who receives a value writes the batch; it is closed when that is done
+	err   error         // of writing it, final when turn is closed
+	count int           // guarded by Log.mu
+}
+
+// Claim returns when the claim is durable: it will be among the pending ones
+// of the next process that opens the log, until it expires. On an error it
+// may or may not be.
+func (l *Log) Claim(ctx context.Context, c commands.Claim) error {
+	if len(c.Principal) > maxText || len(c.RequestID) > maxText {
+		return protocol.Errorf(protocol.PayloadTooLarge, "the claim of request %.64q is too large", c.RequestID)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	until := l.until(c.Expires, time.Now())
+	for {
+		written, err := l.join(ctx, c, until)
+		if written || err != nil {
+			return err
+		}
+	}
+}
+
+// until is when a claim has expired by the monotonic clock, which now is of.
+func (l *Log) until(expires, now time.Time) time.Time {
+	return now.Add(min(max(expires.Sub(now), 0), l.options.Life))
+}
+
+// join adds a claim to the batch that gathers and returns when that is
+// written. If the batch is full, it reports false, and the next may have room.
+func (l *Log) join(ctx context.Context, c commands.Claim, until time.Time) (in bool, err error) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false, protocol.Errorf(protocol.ShuttingDown, "the claims are closed")
+	}
+	l.calls.Add(1)
+	defer l.calls.Done()
+	b := l.gathering
+	if in = len(b.records)+recordSize(c) <= maxBatch; in {
+		b.add(c, until)
+	}
+	if !l.writing {
+		l.writing = true
+		return in, l.lead()
+	}
+	f := b.follow()
+	l.mu.Unlock()
+	return in, l.follow(ctx, f)
+}
+
+func (b *batch) add(c commands.Claim, until time.Time) {
+	b.records = appendRecord(b.records, c)
+	b.claims++
+	if until.After(b.until) {
+		b.until = until
+	}
+}
+
+func (b *batch) follow() *followers {
+	if b.waiting == nil {
+		b.waiting = &followers{turn: make(chan struct{}, 1)}
+	}
+	b.waiting.count++
+	return b.waiting
+}
+
+func (b *batch) reset() { *b = batch{records: b.records[:0]} }
+
+// lead writes the batch that has gathered. It is called with l.mu locked, by
+// who has set l.writing or was given the turn, and unlocks it.
+func (l *Log) lead() error {
+	b, f := l.gathering, l.gathering.waiting
+	l.gathering, l.spare = l.spare, nil
+	l.mu.Unlock()
+
+	err := l.write(b)
+
+	l.mu.Lock()
+	b.reset()
+	l.spare = b
+	l.passOn()
+	l.mu.Unlock()
+	if f != nil {
+		f.err = err
+		close(f.turn)
+	}
+	return err
+}
+
+// passOn lets one of those who gathered meanwhile write for them.
+func (l *Log) passOn() {
+	f := l.gathering.waiting
+	if f != nil && f.count > 0 {
+		f.turn <- struct{}{} // has room for the one value it ever gets
+		return
+	}
+	l.gathering.reset() // who gave up waiting gave up the claim
+	l.writing = false
+}
+
+// follow waits until the batch of the followers is written, or writes it if it
+// is the caller's turn.
+func (l *Log) follow(ctx context.Context, f *followers) error {
+	select {
+	case _, mine := <-f.turn:
+		if !mine {
+			return f.err
+		}
+		l.mu.Lock()
+		return l.lead()
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	f.count--
+	select {
+	case _, mine := <-f.turn: // came meanwhile, and is not to be left lying
+		if mine {
+			return l.lead()
+		}
+		l.mu.Unlock()
+		return f.err
+	default:
+		l.mu.Unlock()
+		return ctx.Err()
+	}
+}
