@@ -44,6 +44,7 @@ type App struct {
 	commands      []commands.Command
 
 	store  *store.Store
+	claims commands.Claims
 	broker *broker.Broker
 	router *commands.Router
 	api    *api.API

@@ -98,7 +98,7 @@ func (a *App) build(ctx context.Context) error {
 	a.life.add("groups", groups.Close)
 	a.router = commands.NewRouter(set, commands.RouterOptions{
 		Authorizer:  security.Authorizer{},
-		Claims:      a.store.Claims(),
+		Claims:      a.claims,
 		Tasks:       tasks,
 		Extensions:  a.extensions,
 		Forwarder:   agents,
@@ -135,6 +135,23 @@ func (a *App) openState(ctx context.Context) error {
 		return err
 	}
 	a.life.add("store", func(context.Context) error { a.store.Close(); return nil })
+	return a.openClaims()
+}
+
+// openClaims chooses where claims are kept. A bridge that has its state to
+// itself writes them to files, which is much quicker; one of several on an
+// external NATS keeps them there, where the others see them.
+func (a *App) openClaims() error {
+	if a.config.NATS.URL != "" {
+		a.claims = a.store.Claims()
+		return nil
+	}
+	log, err := openClaimLog(a.config, a.log, a.metrics)
+	if err != nil {
+		return err
+	}
+	a.life.add("claims", func(context.Context) error { return log.Close() })
+	a.claims = log
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/claimlog"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
 )
@@ -43,8 +44,19 @@ func openStore(ctx context.Context, nats *natsd.Server, config Config, log *slog
 	})
 }
 
+// openClaimLog opens the files of claims. The embedded NATS, started before,
+// keeps other processes off them.
+func openClaimLog(config Config, log *slog.Logger, metrics prometheus.Registerer) (*claimlog.Log, error) {
+	return claimlog.Open(filepath.Join(config.Data, "claims"), claimlog.Options{
+		SyncAlways: config.Sync == "always",
+		Log:        log,
+		Registerer: metrics,
+	})
+}
+
 // Backup writes everything the bridge with this configuration knows, and
-// returns what that is in a few words. The pepper of the API keys is not in
+// returns what that is in a few words. The claims of an embedded state are not
+// in it: some minutes later they are of no use to anybody. The pepper of the API keys is not in
 // it: whoever gets hold of a backup shall not be able to guess keys.
 func Backup(ctx context.Context, config Config, w io.Writer) (summary string, err error) {
 	err = withStore(ctx, config, func(s *store.Store) error {
@@ -70,7 +82,11 @@ func describe(m *store.Manifest) string {
 	if m == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d registrations and %d claims, as of %s", m.Keys, m.Claims, m.Created.Local().Format(time.DateTime))
+	what := fmt.Sprintf("%d registrations", m.Keys)
+	if m.Claims > 0 {
+		what += fmt.Sprintf(" and %d claims", m.Claims)
+	}
+	return what + ", as of " + m.Created.Local().Format(time.DateTime)
 }
 
 func withStore(ctx context.Context, config Config, do func(*store.Store) error) error {

@@ -29,6 +29,7 @@ var rooms = map[string][]string{
 	"bench":               {"protocol", "client", "broker", "bench"},
 	"internal/natsd":      {},
 	"internal/store":      {"protocol", "commands", "broker", "registry", "task"},
+	"internal/claimlog":   {"protocol", "commands"},
 	"internal/mqttdoor":   {"protocol", "commands", "broker"},
 	"internal/app":        {"*"},
 	"internal/bridgetest": {"*"},
