@@ -112,7 +112,7 @@ func (t *turn) frame(version byte, retain bool) []byte {
 		return t.raw
 	}
 	f := frame{version: version, retain: retain}
-	ok := true
+	var ok bool
 	if f.expiry, ok = m.left(t.now); !ok {
 		return nil
 	}

@@ -54,7 +54,7 @@ const (
 	WildcardSubscriptionsNot   Reason = 0xA2
 )
 
-var reasonNames = map[Reason]string{
+var reasonNames = map[Reason]string{ //nolint:gosec // names, no passwords
 	Success: "success", GrantedQoS1: "granted QoS 1", GrantedQoS2: "granted QoS 2",
 	DisconnectWithWill: "disconnect with will message", NoMatchingSubscribers: "no matching subscribers",
 	NoSubscriptionExisted: "no subscription existed", ContinueAuthentication: "continue authentication",

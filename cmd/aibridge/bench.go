@@ -57,6 +57,7 @@ func benchMQTTCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&scenarios, "scenarios", nil, "what to measure, fan-in* for all that begin so; everything by default")
 	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
 	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
+	cmd.Flags().Float64Var(&o.Quiet, "quiet", 0, "wait until others keep less than this many processors busy, and repeat runs they disturbed")
 	return cmd
 }
 
@@ -90,6 +91,7 @@ func benchInvokeCommand() *cobra.Command {
 	cmd.Flags().IntVar(&o.Callers, "callers", 1, "clients that call the one agent")
 	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
 	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
+	cmd.Flags().Float64Var(&o.Quiet, "quiet", 0, "wait until others keep less than this many processors busy, and repeat runs they disturbed")
 	return cmd
 }
 

@@ -139,14 +139,13 @@ func TestWritesAreReadBackAtOnce(t *testing.T) {
 func TestAtomicChangesAllOrNothing(t *testing.T) {
 	s, things := fresh(t)
 	ctx := context.Background()
-	ra, err := things.Put(ctx, "a", &thing{Name: "a"})
-	if err != nil {
+	if _, err := things.Put(ctx, "a", &thing{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := things.Delete(ctx, "a", 0); err != nil {
 		t.Fatal(err)
 	}
-	ra, err = things.Put(ctx, "a", &thing{Name: "a"})
+	ra, err := things.Put(ctx, "a", &thing{Name: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
