@@ -5,6 +5,11 @@
 // bounded in size and depth, load nothing from anywhere, and a schema whose
 // checking could take more than a bounded time is refused when it is
 // compiled, not met when it is used (see cost.go).
+//
+// Two validators share the work. A valid value of a plain schema – types,
+// properties, items, lists of scalars, bounds and lengths – is recognized in
+// one pass over its text (see fast.go). All else, and with it every
+// violation, is up to the library.
 package schema
 
 import (
@@ -81,6 +86,7 @@ func (Source) JSONSchema() json.RawMessage {
 // A Schema is compiled and ready to check values. It is immutable.
 type Schema struct {
 	compiled *jsonschema.Schema // nil: everything is valid
+	fast     *node              // nil: the schema is not plain
 	weight   int
 }
 
@@ -114,7 +120,7 @@ func Compile(src Source) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{compiled: compiled, weight: weight}, nil
+	return &Schema{compiled: compiled, fast: plan(compiled), weight: weight}, nil
 }
 
 // location is where a schema pretends to live: relative references stay
@@ -163,6 +169,14 @@ func (s *Schema) Validate(value []byte) *Violation {
 	if s.weight*(len(value)/8+1) > maxWork {
 		return &Violation{Reason: "is too large to be checked against its schema"}
 	}
+	if s.fast != nil && s.fast.accepts(value) {
+		return nil
+	}
+	return s.explain(value)
+}
+
+// explain is Validate by the library alone.
+func (s *Schema) explain(value []byte) *Violation {
 	v, err := decode(value)
 	if err != nil {
 		return &Violation{Reason: err.Error()}
