@@ -172,3 +172,25 @@ func TestResultsMayBeAnything(t *testing.T) {
 		t.Errorf("%v\n got %s\nwant %s", err, got, want)
 	}
 }
+
+// selfDescribed has a description of its own.
+type selfDescribed struct{ json.RawMessage }
+
+func (selfDescribed) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":["object","boolean"],"description":"a JSON Schema"}`)
+}
+
+func TestFieldsDocReplacesTheDescriptionOfItsType(t *testing.T) {
+	t.Parallel()
+	c := compiled(t, struct {
+		Documented selfDescribed `json:"documented" doc:"what is wanted here"`
+		Plain      selfDescribed `json:"plain"`
+	}{})
+	want := `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
+		`"documented":{"type":["object","boolean"],"description":"what is wanted here"},` +
+		`"plain":{"type":["object","boolean"],"description":"a JSON Schema"}},` +
+		`"required":["documented","plain"],"additionalProperties":false}`
+	if got := string(c.JSON()); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}

@@ -3,13 +3,14 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // An object is a JSON object that keeps the order of its members, so that
 // schemas read in the order of their declaration.
 type object struct {
 	members  []member
-	verbatim json.RawMessage // a schema of a type's own, before the members
+	verbatim json.RawMessage // a schema of a type's own, before the members, which win over it
 }
 
 type member struct {
@@ -45,10 +46,7 @@ func (o *object) MarshalJSON() ([]byte, error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	b.WriteByte('{')
-	if own, ok := bytes.CutPrefix(bytes.TrimSpace(o.verbatim), []byte("{")); ok { // and not true
-		b.Write(bytes.TrimSpace(bytes.TrimSuffix(own, []byte("}"))))
-	}
-	for _, m := range o.members {
+	for _, m := range append(o.own(), o.members...) {
 		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
@@ -62,4 +60,25 @@ func (o *object) MarshalJSON() ([]byte, error) {
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
+}
+
+// own returns what a type's own schema has beyond the members, in its order.
+func (o *object) own() []member {
+	dec := json.NewDecoder(bytes.NewReader(o.verbatim))
+	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
+		return nil // none, or true
+	}
+	var own []member
+	for dec.More() {
+		key, err := dec.Token()
+		var value json.RawMessage
+		if err != nil || dec.Decode(&value) != nil {
+			return own // not reached: it was found valid when it was declared
+		}
+		name, _ := key.(string)
+		if !slices.ContainsFunc(o.members, func(m member) bool { return m.key == name }) {
+			own = append(own, member{name, value})
+		}
+	}
+	return own
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // TestEveryCommandLivesInAFileOfItsOwn looks for registry/agent_get.go or
@@ -45,6 +46,18 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		for _, code := range command.Errors {
 			if !code.Known() {
 				t.Errorf("%s answers with the unknown code %s", command.Name, code)
+			}
+		}
+	}
+}
+
+// TestSchemasPassTheBridgesOwnDecoder holds the schemas to what is asked of
+// every message: they travel in the answers of bridge.describe.
+func TestSchemasPassTheBridgesOwnDecoder(t *testing.T) {
+	for command := range app.Commands().All() {
+		for what, schema := range map[string][]byte{"params": command.ParamsSchema(), "result": command.ResultSchema()} {
+			if err := protocol.CheckJSON(schema, protocol.Limits{}); err != nil {
+				t.Errorf("the schema of the %s of %s: %v", what, command.Name, err)
 			}
 		}
 	}
