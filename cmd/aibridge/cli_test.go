@@ -76,7 +76,9 @@ func TestResultsAreShownForPeople(t *testing.T) {
 		"a table":            {`{"agents":[{"agent_id":"a","ok":true},{"agent_id":"bb"}],"total":2}`, "total     2\nAGENT_ID  OK\na         true\nbb        \n"},
 		"an empty list":      {`{"agents":[]}`, "agents  none\n"},
 		"times":              {`{"started_at":1795254498313,"since":null}`, "since       -\nstarted_at  " + time.UnixMilli(1795254498313).Format(time.DateTime) + "\n"},
-		"control characters": {`{"name":"\u001b[31mred"}`, "name   [31mred\n"},
+		"objects in a table": {`{"skills":[{"skill_id":"s","capabilities":["on",{"capability_id":"set","params_schema":{}},{"x":1}]}]}`, "SKILL_ID  CAPABILITIES\ns         on,set,{\"x\":1}\n"},
+		"long cells":         {`{"skills":[{"text":"` + strings.Repeat("ä", 81) + `"}]}`, "TEXT\n" + strings.Repeat("ä", 79) + "…\n"},
+		"control characters": {`{"name":"\u001b[31mred\u009b"}`, "name   [31mred \n"},
 		"not an object":      {`[1]`, "[\n  1\n]\n"},
 	} {
 		var out bytes.Buffer

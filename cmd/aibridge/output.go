@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 )
 
 // writeJSON shows a result as indented JSON.
@@ -64,11 +65,48 @@ func writeRows(w io.Writer, rows []map[string]any) {
 		cells := make([]string, len(columns))
 		for i, column := range columns {
 			if value, ok := row[column]; ok {
-				cells[i] = field(column, value)
+				cells[i] = inRow(field(column, named(value)))
 			}
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
+}
+
+// maxCell is how wide a cell of a table may be, in characters: no identifier is
+// longer, and what is would push the other columns off every screen. --json
+// shows it in full.
+const maxCell = 80
+
+func inRow(text string) string {
+	if runes := []rune(text); len(runes) > maxCell {
+		return string(runes[:maxCell-1]) + "…"
+	}
+	return text
+}
+
+// named puts identifiers in place of the objects in a list that have one: a
+// table has no room for more.
+func named(value any) any {
+	list, ok := value.([]any)
+	if !ok {
+		return value
+	}
+	names := slices.Clone(list)
+	for i, item := range list {
+		if row, ok := item.(map[string]any); ok {
+			names[i] = identifier(row)
+		}
+	}
+	return names
+}
+
+func identifier(row map[string]any) any {
+	for _, name := range orderedKeys(row) {
+		if id, ok := row[name].(string); ok && strings.HasSuffix(name, "_id") {
+			return id
+		}
+	}
+	return row
 }
 
 // orderedKeys sorts names, identifiers first: they are what one looks for.
@@ -104,12 +142,16 @@ func objects(value any) ([]map[string]any, bool) {
 // field shows a named value in one line: Unix milliseconds of a moment as the
 // local time.
 func field(name string, value any) string {
-	if number, ok := value.(json.Number); ok && (strings.HasSuffix(name, "_at") || name == "since") {
+	if number, ok := value.(json.Number); ok && moment(name) {
 		if ms, err := number.Int64(); err == nil && ms > 0 {
 			return time.UnixMilli(ms).Format(time.DateTime)
 		}
 	}
 	return cell(value)
+}
+
+func moment(name string) bool {
+	return strings.HasSuffix(name, "_at") || name == "since" || name == "last_heartbeat"
 }
 
 // cell shows a value in one line.
@@ -119,7 +161,7 @@ func cell(value any) string {
 		return "-"
 	case string:
 		return strings.Map(func(r rune) rune {
-			if r < ' ' || r == 0x7f { // nothing a device says may steer the terminal
+			if unicode.IsControl(r) { // nothing a device says may steer the terminal
 				return ' '
 			}
 			return r
