@@ -173,6 +173,7 @@ func loopback(host string) bool {
 func (c *Config) WriteYAML(w io.Writer) error {
 	shown := *c
 	shown.NATS.URL = withoutPasswords(c.NATS.URL)
+	shown.Telemetry.OTLP = withoutPasswords(c.Telemetry.OTLP)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	if err := enc.Encode(shown); err != nil {

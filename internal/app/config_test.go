@@ -90,7 +90,8 @@ func TestDevAcceptsEveryLoopbackAddress(t *testing.T) {
 }
 
 func TestPrintedConfigurationReadsBackWithoutSecrets(t *testing.T) {
-	c, err := load(t, "--nats-url", "nats://bob:hunter2@127.0.0.1:4222", "--log-format", "json", "--hosts", "x.example")
+	c, err := load(t, "--nats-url", "nats://bob:hunter2@127.0.0.1:4222",
+		"--telemetry-otlp", "http://bob:hunter2@127.0.0.1:4318", "--log-format", "json", "--hosts", "x.example")
 	if err != nil {
 		t.Fatal(err)
 	}
