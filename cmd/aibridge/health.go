@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,7 +36,7 @@ func healthCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", body)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", bytes.TrimSpace(body))
 			if response.StatusCode != http.StatusOK {
 				return fmt.Errorf("the bridge is not ready: %s", response.Status)
 			}

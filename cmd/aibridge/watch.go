@@ -66,7 +66,7 @@ func (p *eventPrinter) print(_ context.Context, m client.Message) {
 		fmt.Fprintf(p.out, "%s\n", line)
 		return
 	}
-	fmt.Fprintf(p.out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), m.Topic, cell(summary(m.Payload)))
+	fmt.Fprintf(p.out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), cell(m.Topic), cell(summary(m.Payload)))
 }
 
 // summary is an event's name and data, or the payload as it is.
