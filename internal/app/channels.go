@@ -7,15 +7,6 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// notAuthorized is MQTT 5's reason code for those who lost a right.
-const notAuthorized = 0x87
-
-// A subscriptionEnder is a broker that can end one subscription of a client
-// and leave the rest of its session alone.
-type subscriptionEnder interface {
-	DropSubscription(clientID, filter string) bool
-}
-
 // channelSubscriptions are the live subscriptions to topics of Caps. Who loses
 // its membership loses them at once.
 type channelSubscriptions struct {
@@ -115,20 +106,14 @@ func (m *mqttSide) review(id protocol.CapID) {
 	}
 }
 
-// judge ends a subscription that is not allowed. A broker that cannot end one
-// alone ends the connection.
+// judge ends a subscription that is not allowed.
 func (m *mqttSide) judge(sub channelSubscription) {
 	if m.MaySubscribe(sub.client, sub.filter).Allowed() {
 		return
 	}
-	go func() {
-		if current, ok := m.clients.Load(sub.client.ID); !ok || current != sub.client {
-			return
+	go func() { // whoever tells of it may hold locks
+		if current, ok := m.clients.Load(sub.client.ID); ok && current == sub.client {
+			m.broker.DropSubscription(sub.client.ID, sub.filter)
 		}
-		if b, ok := any(m.broker).(subscriptionEnder); ok {
-			b.DropSubscription(sub.client.ID, sub.filter)
-			return
-		}
-		m.broker.Disconnect(sub.client.ID, notAuthorized, "no longer a member of the Cap")
 	}()
 }
