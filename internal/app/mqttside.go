@@ -107,7 +107,11 @@ func (m *mqttSide) disconnect(conn any, reason string) {
 
 // Publish implements [registry.Publisher].
 func (m *mqttSide) Publish(topic string, payload []byte, o registry.PublishOptions) (int, error) {
-	message := broker.Message{
+	return m.broker.Publish(messageOf(topic, payload, o))
+}
+
+func messageOf(topic string, payload []byte, o registry.PublishOptions) broker.Message {
+	m := broker.Message{
 		Topic:           topic,
 		Payload:         payload,
 		QoS:             o.QoS,
@@ -119,9 +123,9 @@ func (m *mqttSide) Publish(topic string, payload []byte, o registry.PublishOptio
 		CorrelationData: o.CorrelationData,
 	}
 	for _, p := range o.UserProperties {
-		message.UserProperties = append(message.UserProperties, broker.UserProperty{Key: p[0], Value: p[1]})
+		m.UserProperties = append(m.UserProperties, broker.UserProperty{Key: p[0], Value: p[1]})
 	}
-	return m.broker.Publish(message)
+	return m
 }
 
 // publishTaskEvent tells an event of a task on its topic.

@@ -1,0 +1,195 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/mqttdoor"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/security"
+)
+
+// A wireless bridge is all of it but the MQTT server: what it publishes goes
+// to a function.
+type wireless struct {
+	door     *mqttdoor.Door
+	registry *registry.Service
+	publish  func(m broker.Message) (int, error)
+}
+
+func (w *wireless) Publish(m broker.Message) (int, error) { return w.publish(m) }
+
+// toAgents is a publisher for the registry.
+type toAgents struct{ *wireless }
+
+func (w toAgents) Publish(topic string, payload []byte, o registry.PublishOptions) (int, error) {
+	return w.publish(messageOf(topic, payload, o))
+}
+
+func newWireless(b *testing.B) *wireless {
+	b.Helper()
+	config := DefaultConfig()
+	config.Data = b.TempDir()
+	log := slog.New(slog.DiscardHandler)
+	nats, err := connect(config, log)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(nats.Close)
+	s, err := openStore(b.Context(), nats, config, log, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(s.Close)
+	claims, err := openClaimLog(config, log, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = claims.Close() })
+
+	w := &wireless{publish: func(broker.Message) (int, error) { return 0, nil }}
+	topics := protocol.NewTopics("")
+	w.registry, err = registry.New(registry.Options{
+		Agents:    store.NewTable[registry.Agent](s, "agent"),
+		Skills:    store.NewTable[registry.SkillRecord](s, "skill"),
+		Resources: store.NewTable[registry.ResourceRecord](s, "resource"),
+		Publisher: toAgents{w},
+		Topics:    topics,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := s.Load(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	set, err := commands.NewSet(append(commands.Builtin(), w.registry.Commands()...)...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	router := commands.NewRouter(set, commands.RouterOptions{
+		Authorizer: security.Authorizer{}, Claims: claims, MaxRemembered: 1 << 14,
+	})
+	b.Cleanup(func() { _ = router.Close(b.Context()) })
+	w.door = mqttdoor.New(mqttdoor.Options{
+		Router: router, Publisher: w, Topics: topics, BridgeID: "bridge",
+		MayRespond: security.NewTopicRights(topics, func(string) (string, bool) { return "anna", true }, nil).MayRespond, Log: log,
+	})
+	return w
+}
+
+const (
+	callerTopic = "aibridge/client/caller/response"
+	deviceTopic = "aibridge/agent/lamp-1/request"
+	answerTopic = "aibridge/agent/lamp-1/response"
+)
+
+// enroll registers an agent with a skill, on a connection that listens.
+func (w *wireless) enroll(b *testing.B, device *broker.Client) {
+	b.Helper()
+	w.registry.Connected(device, device.ID, device.Principal)
+	w.registry.Subscribed(device, deviceTopic)
+	for i, text := range []string{
+		`"agent.register","params":{"agent_id":"lamp-1","type":"end_agent"}`,
+		`"skill.register","params":{"agent_id":"lamp-1","skill":{"skill_id":"lamp","name":"Lamp","description":"A lamp","version":"1.0.0","type":"custom",` +
+			`"capabilities":[{"capability_id":"switch","params_schema":{"type":"object","required":["on"],"properties":{"on":{"type":"boolean"},"note":{"type":"string"}}}}]}}`,
+	} {
+		answered := make(chan *protocol.Response, 1)
+		w.publish = func(m broker.Message) (int, error) {
+			if m.Topic == callerTopic {
+				r, err := protocol.DecodeResponse(m.Payload, protocol.Limits{})
+				if err != nil {
+					b.Error(err)
+				}
+				answered <- r
+			}
+			return 1, nil
+		}
+		w.door.Request(&broker.Publication{Client: device, Message: broker.Message{
+			ResponseTopic: callerTopic,
+			Payload:       fmt.Appendf(nil, `{"version":"0.6.3","id":"%d","timestamp":0,"type":"request","command":%s,"metadata":{}}`, i, text),
+		}})
+		if r := <-answered; r.Err != nil {
+			b.Fatal(r.Err)
+		}
+	}
+}
+
+// A call is a publication of 512 bytes whose id changes from use to use.
+type benchCall struct {
+	broker.Publication
+	id []byte // within the payload
+}
+
+func newBenchCall(caller *broker.Client) *benchCall {
+	const id = "123e4567-e89b-42d3-a456-000000000000"
+	payload := []byte(`{"version":"0.6.3","id":"` + id + `","timestamp":0,"type":"request","command":"skill.invoke",` +
+		`"params":{"skill_id":"lamp","capability_id":"switch","params":{"on":true,"note":"` + strings.Repeat("x", 200) + `"}},` +
+		`"metadata":{"trace_id":"456e7890-e12b-44d5-a678-901234567890","timeout":30000}}`)
+	at := bytes.Index(payload, []byte(id))
+	return &benchCall{broker.Publication{Client: caller, Message: broker.Message{
+		Topic: "aibridge/bridge/request", QoS: 1, Payload: payload, ResponseTopic: callerTopic, CorrelationData: []byte("12345678"),
+	}}, payload[at : at+len(id)]}
+}
+
+func (c *benchCall) next() *broker.Publication {
+	for i := len(c.id) - 1; ; i-- {
+		if c.id[i] != '9' {
+			c.id[i]++
+			return &c.Publication
+		}
+		c.id[i] = '0'
+	}
+}
+
+// BenchmarkInvoke is skill.invoke from the publication of the caller to the
+// publication of the answer, without a network: the door, the router with
+// claims in a file, the registry there and back. One goroutine hands in what
+// the clients publish, as the MQTT server does. Answering is the device's
+// part, which is as small as it can be.
+func BenchmarkInvoke(b *testing.B) {
+	for _, window := range []int{1, 16} {
+		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) {
+			w := newWireless(b)
+			who := &protocol.Principal{Kind: protocol.KindOperator, ID: "anna", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleAdministrator}}
+			device := &broker.Client{ID: "lamp-1", Principal: who}
+			w.enroll(b, device)
+
+			published := make(chan broker.Message, 4*window)
+			w.publish = func(m broker.Message) (int, error) {
+				published <- m
+				return 1, nil
+			}
+			call := newBenchCall(&broker.Client{ID: "caller", Principal: who})
+			answer := []byte(`{"version":"0.6.3","id":"00000000-0000-0000-0000-000000000000","timestamp":1737000000000,"type":"response",` +
+				`"status":"success","result":{"on":true,"note":"` + strings.Repeat("y", 200) + `"},"error":null,"metadata":{"sender_id":"lamp-1","warnings":[]}}`)
+			at := bytes.Index(answer, []byte("00000000-"))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range window {
+				w.door.Request(call.next())
+			}
+			for done := 0; done < b.N; {
+				switch m := <-published; m.Topic {
+				case deviceTopic:
+					copy(answer[at:], m.CorrelationData)
+					w.registry.Answer(answerTopic, who, answer, m.CorrelationData)
+				case callerTopic:
+					if done == 0 && !bytes.Contains(m.Payload, []byte(`"status":"success"`)) {
+						b.Fatalf("answered %s", m.Payload)
+					}
+					done++
+					w.door.Request(call.next())
+				}
+			}
+			b.StopTimer()
+			w.publish = func(broker.Message) (int, error) { return 0, nil }
+		})
+	}
+}
