@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Config is everything a bridge can be told. A setting's flag is its path
@@ -105,11 +107,21 @@ func (c *Config) readFile(path string) error {
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
-	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) {
+	err = dec.Decode(c)
+	if bad := new(yaml.TypeError); errors.As(err, &bad) {
+		for i, text := range bad.Errors {
+			bad.Errors[i] = unknownField.ReplaceAllString(text, "there is no setting $1")
+		}
+		return fmt.Errorf("%s: %s", path, strings.Join(bad.Errors, "; "))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
+
+// unknownField is how the decoder says it, in terms of Go.
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
 // Check says what is wrong with the configuration.
 func (c *Config) Check() error {
@@ -135,6 +147,9 @@ func (c *Config) Check() error {
 	oneOf("sync", c.Sync, "default", "always")
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf("log.format", c.Log.Format, "text", "json")
+	if reason := protocol.AgentID("").Rule().Check(c.ID); reason != "" { // agents read it as a sender
+		fail("id: %q %s", c.ID, reason)
+	}
 	if !rootRule.MatchString(c.Root) {
 		fail("root: %q must be one topic level of letters, digits, - and _", c.Root)
 	}

@@ -69,7 +69,8 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"unknown sync":             {[]string{"--sync", "sometimes"}, "sync"},
 		"payload out of range":     {[]string{"--limits-payload", "1"}, "limits.payload"},
 		"not a number":             {[]string{"--limits-workers", "many"}, "--limits-workers"},
-		"unknown key in the file":  {[]string{"--config", file("mqqt: 127.0.0.1:1\n")}, "mqqt"},
+		"unknown key in the file":  {[]string{"--config", file("mqqt: 127.0.0.1:1\n")}, "line 1: there is no setting mqqt"},
+		"an id of two levels":      {[]string{"--id", "a/b"}, "id: "},
 		"a file that is not there": {[]string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
