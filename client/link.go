@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,10 +118,13 @@ func connectError(err error) (refusal *protocol.Error, final bool) {
 		0x8A: protocol.PermissionDenied,
 		0x8C: protocol.CredentialInvalid,
 	}[denied.ReasonCode]
-	text := denied.Reason
-	if text == "" {
-		text = fmt.Sprintf("reason %#x", denied.ReasonCode)
-	}
+	text := cmp.Or(denied.Reason, map[byte]string{
+		0x85: "the client id is not valid",
+		0x86: "the API key is missing or not valid",
+		0x87: "not allowed, or the client id is somebody else's",
+		0x89: "it is busy",
+		0x8A: "this client is banned",
+	}[denied.ReasonCode], fmt.Sprintf("reason %#x", denied.ReasonCode))
 	if code == "" {
 		return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge refuses connections: "+text), false
 	}
