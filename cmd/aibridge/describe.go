@@ -34,6 +34,9 @@ func describeCommand() *cobra.Command {
 			}
 			command, ok := set.Find(args[0])
 			if !ok {
+				if near, ok := set.Nearest(args[0]); ok {
+					return protocol.Errorf(protocol.UnknownCommand, "no command %q; did you mean %q?", args[0], near)
+				}
 				return protocol.Errorf(protocol.UnknownCommand, "no command %q", args[0])
 			}
 			return describeOne(cmd, command)
