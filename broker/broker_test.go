@@ -300,7 +300,6 @@ func TestConnectIsRefused(t *testing.T) {
 	}{
 		{"dev", "wrong", 0x86},
 		{"away", "ann", 0x88},
-		{"a/b", "ann", 0x85},
 		{strings.Repeat("x", 257), "ann", 0x85},
 	} {
 		_, ack, err := n.dial(c.id, as("ann"), func(p *paho.Connect) { p.Password = []byte(c.password) })

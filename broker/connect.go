@@ -67,7 +67,7 @@ func (b *Broker) readConnect(c *conn, p *packet.Connect) (*request, error) {
 		}
 		q.shown.ClientID, q.assigned = "auto-"+rand.Text(), true // [MQTT-3.1.3-6] [MQTT-3.1.3-7]
 	}
-	if reason := protocol.ClientID("").Rule().Check(q.shown.ClientID); reason != "" { // [MQTT-3.1.3-8]
+	if reason := clientIDRule.Check(q.shown.ClientID); reason != "" { // [MQTT-3.1.3-8]
 		return nil, &packet.Error{Reason: packet.ClientIdentifierNotValid, Text: "client id " + reason}
 	}
 	q.asked = p.Properties.Number(packet.SessionExpiry, 0)
@@ -151,6 +151,10 @@ func refusal(err error) *packet.Error {
 	}
 	return &packet.Error{Reason: packet.ServerUnavailable}
 }
+
+// clientIDRule lets clients keep the ids they have, topic characters included:
+// [MQTT-3.1.3-5] wants the simple ones, devices in the field have others.
+var clientIDRule = protocol.Rule{What: "client id", Min: 1, Max: 256}
 
 var errNoPrincipal = errors.New("no principal")
 

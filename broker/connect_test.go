@@ -315,3 +315,12 @@ func TestResponseInformationIsGivenOnRequest(t *testing.T) {
 		t.Error("told without being asked")
 	}
 }
+
+func TestClientIDsOfTheFieldAreAccepted(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers)
+		for _, id := range []string{"mosqsub/1234-host", "a+b", "#1", "$device", "Fühler 7", strings.Repeat("x", 256)} {
+			n.connect(packet.V5, id)
+		}
+	})
+}
