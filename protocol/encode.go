@@ -12,6 +12,7 @@ import (
 // Append appends the request as JSON to dst. Params and Extension are copied
 // as they are: they must be JSON objects.
 func (r *Request) Append(dst []byte) []byte {
+	dst = slices.Grow(dst, usualFrame+len(r.ID)+len(r.Command)+len(r.Params)+r.Metadata.size()+len(r.Extension))
 	dst = appendHead(dst, r.Version, r.ID, r.Timestamp, typeRequest)
 	dst = append(dst, `,"command":`...)
 	dst = AppendString(dst, r.Command)
@@ -30,6 +31,7 @@ func (r *Request) Append(dst []byte) []byte {
 // error is null, on failure result is {} unless a part was done. Result is
 // copied as it is: it must be JSON.
 func (r *Response) Append(dst []byte) []byte {
+	dst = slices.Grow(dst, usualFrame+len(r.ID)+len(r.Result)+r.Metadata.size())
 	dst = appendHead(dst, r.Version, r.ID, r.Timestamp, typeResponse)
 	dst = append(dst, `,"status":"`...)
 	dst = append(dst, r.Status()...)
@@ -49,6 +51,7 @@ func (r *Response) Append(dst []byte) []byte {
 // Append appends the event as JSON to dst. Data is copied as it is: it must
 // be JSON.
 func (e *Event) Append(dst []byte) []byte {
+	dst = slices.Grow(dst, usualFrame+len(e.ID)+len(e.Name)+len(e.Data)+e.Metadata.size())
 	dst = appendHead(dst, e.Version, e.ID, e.Timestamp, typeEvent)
 	dst = append(dst, `,"event":`...)
 	dst = AppendString(dst, e.Name)
@@ -69,6 +72,14 @@ func (r *Response) MarshalJSON() ([]byte, error) { return r.Append(nil), nil }
 
 // MarshalJSON implements [json.Marshaler].
 func (e *Event) MarshalJSON() ([]byte, error) { return e.Append(nil), nil }
+
+// usualFrame is room for what is around the texts of an envelope: names of
+// fields, numbers, what is written always. With it, most are written without
+// growing the buffer on the way.
+const usualFrame = 224
+
+// size is the length of the texts that most envelopes have in their metadata.
+func (m *Metadata) size() int { return len(m.SenderID) + len(m.TraceID) }
 
 func appendHead(dst []byte, version, id string, timestamp int64, kind string) []byte {
 	if version == "" {

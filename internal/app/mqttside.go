@@ -122,6 +122,7 @@ func messageOf(topic string, payload []byte, o registry.PublishOptions) broker.M
 		ResponseTopic:   o.ResponseTopic,
 		CorrelationData: o.CorrelationData,
 	}
+	m.UserProperties = make([]broker.UserProperty, 0, len(o.UserProperties))
 	for _, p := range o.UserProperties {
 		m.UserProperties = append(m.UserProperties, broker.UserProperty{Key: p[0], Value: p[1]})
 	}

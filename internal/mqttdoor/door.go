@@ -46,20 +46,21 @@ func New(o Options) *Door { return &Door{o} }
 // Request takes one publication on the request topic. It does not block: the
 // answer is published when there is one.
 func (d *Door) Request(p *broker.Publication) {
+	refused := p.ResponseTopic != "" && !d.MayRespond(p.Client.Principal, p.ResponseTopic)
 	to := address{
-		topic:       d.Topics.ClientResponse(p.Client.ID),
+		topic:       strings.Clone(p.ResponseTopic),
 		qos:         p.QoS,
 		correlation: bytes.Clone(p.CorrelationData),
 	}
 	if p.Expiry > 0 {
 		to.expires = time.Now().Add(p.Expiry)
 	}
-	if p.ResponseTopic != "" {
-		if !d.MayRespond(p.Client.Principal, p.ResponseTopic) {
-			d.refuse(to, p)
-			return
-		}
-		to.topic = strings.Clone(p.ResponseTopic)
+	if to.topic == "" || refused {
+		to.topic = d.Topics.ClientResponse(p.Client.ID)
+	}
+	if refused {
+		d.refuse(to, p)
+		return
 	}
 	d.Router.Submit(commands.Inbound{
 		Principal:   p.Client.Principal,
@@ -101,16 +102,17 @@ func (d *Door) refuse(to address, p *broker.Publication) {
 }
 
 func (d *Door) send(to address, payload []byte, traceID string) {
+	properties := append(make([]broker.UserProperty, 0, 2), broker.UserProperty{Key: "version", Value: protocol.Version})
+	if traceID != "" {
+		properties = append(properties, broker.UserProperty{Key: "trace_id", Value: traceID})
+	}
 	m := broker.Message{
 		Topic:           to.topic,
 		Payload:         payload,
 		QoS:             to.qos,
 		ContentType:     "application/json",
 		CorrelationData: to.correlation,
-		UserProperties:  []broker.UserProperty{{Key: "version", Value: protocol.Version}},
-	}
-	if traceID != "" {
-		m.UserProperties = append(m.UserProperties, broker.UserProperty{Key: "trace_id", Value: traceID})
+		UserProperties:  properties,
 	}
 	if !to.expires.IsZero() {
 		// At the deadline itself the router answers 4007, which deserves to arrive.
