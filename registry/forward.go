@@ -7,9 +7,6 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // A request is what agents are asked, whichever of them it will be.
@@ -27,9 +24,8 @@ func (s *Service) ask(ctx context.Context, agents []*Agent, r request) (*protoco
 	})
 	defer s.exchanges.end(e, outcome{kind: abandoned})
 
-	ctx, span := s.opts.Tracer.Start(ctx, "agent request", trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("aibridge.agent", string(e.agent.ID)), attribute.String("aibridge.exchange", e.id)))
-	defer span.End()
+	ctx, end := s.startSpan(ctx, "agent request", "aibridge.agent", string(e.agent.ID), e.id)
+	defer end()
 
 	if f := s.send(ctx, e, r); f != nil {
 		return nil, e.agent, f
@@ -73,7 +69,7 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	envelope := s.envelope(e.id, r.command, r.params, r.call)
 	envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
 	envelope.Metadata.Events = true
-	receivers, err := s.publishTo(ctx, e, envelope, left)
+	receivers, err := s.publishTo(ctx, e, &envelope, left)
 	if err != nil {
 		return &failure{err: protocol.AsError(err), again: always}
 	}
@@ -86,8 +82,8 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 }
 
 // envelope begins a request to an agent on behalf of a call.
-func (s *Service) envelope(id, command string, params []byte, call *commands.Call) *protocol.Request {
-	return &protocol.Request{
+func (s *Service) envelope(id, command string, params []byte, call *commands.Call) protocol.Request {
+	return protocol.Request{
 		Version:   protocol.Version,
 		ID:        id,
 		Timestamp: time.Now().UnixMilli(),
@@ -102,15 +98,14 @@ func (s *Service) envelope(id, command string, params []byte, call *commands.Cal
 }
 
 func (s *Service) publishTo(ctx context.Context, e *exchange, envelope *protocol.Request, expiry time.Duration) (int, error) {
-	properties := [][2]string{{"version", protocol.Version}}
+	properties := append(make([][2]string, 0, 3), [2]string{"version", protocol.Version})
 	if trace := envelope.Metadata.TraceID; trace != "" {
 		properties = append(properties, [2]string{"trace_id", trace})
 	}
 	if parent := traceparent(ctx); parent != "" {
 		properties = append(properties, [2]string{"traceparent", parent})
 	}
-	payload := envelope.Append(make([]byte, 0, 512+len(envelope.Params)))
-	return s.opts.Publisher.Publish(s.opts.Topics.AgentRequest(e.agent.ID), payload, PublishOptions{
+	return s.opts.Publisher.Publish(s.opts.Topics.AgentRequest(e.agent.ID), envelope.Append(nil), PublishOptions{
 		QoS:             1,
 		Recipient:       e.agent.Owner,
 		Expiry:          expiry,
@@ -119,16 +114,6 @@ func (s *Service) publishTo(ctx context.Context, e *exchange, envelope *protocol
 		CorrelationData: []byte(e.id),
 		UserProperties:  properties,
 	})
-}
-
-// traceparent is the W3C trace context of the current span, "" without one.
-func traceparent(ctx context.Context) string {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return ""
-	}
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier.Get("traceparent")
 }
 
 // cancel asks an agent to stop working on an exchange. The agent need not
@@ -140,7 +125,7 @@ func (s *Service) cancel(ctx context.Context, e *exchange, r request, reason str
 		return
 	}
 	envelope := s.envelope(s.newID(), "task.cancel", params, r.call)
-	if _, err := s.publishTo(context.WithoutCancel(ctx), e, envelope, cancelExpiry); err != nil {
+	if _, err := s.publishTo(context.WithoutCancel(ctx), e, &envelope, cancelExpiry); err != nil {
 		s.log.Debug("cancellation not sent", "agent", e.agent.ID, "trace", r.call.TraceID, "error", err)
 	}
 }

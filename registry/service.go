@@ -12,7 +12,6 @@ import (
 	"github.com/aibridge/aibridge/registry/schema"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // Options configure a [Service]. Tables and Publisher are needed; other zero
@@ -52,9 +51,6 @@ func (o *Options) setDefaults() {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Tracer == nil {
-		o.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *Service) Send(c *StandingCall) error {
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
 	envelope.Metadata.Events = true
-	receivers, err := s.publishTo(context.Background(), e, envelope, left)
+	receivers, err := s.publishTo(context.Background(), e, &envelope, left)
 	if err == nil && receivers == 0 {
 		err = e.agent.target().unreachable().err
 	}
@@ -138,7 +138,7 @@ func (s *Service) Recall(c *StandingCall) error {
 	}
 	envelope := s.envelope(question.id, "task.get", params, c.call())
 	envelope.Metadata.Timeout = recallPatience
-	receivers, err := s.publishTo(context.Background(), question, envelope, recallPatience)
+	receivers, err := s.publishTo(context.Background(), question, &envelope, recallPatience)
 	if err == nil && receivers == 0 {
 		err = e.agent.target().unreachable().err
 	}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // callOverHTTP has one of a skill's HTTP endpoints run a capability. The next
@@ -46,9 +44,8 @@ func (s *Service) callEndpoint(ctx context.Context, endpoint string, r request) 
 	t := target{"endpoint", endpoint}
 	envelope := s.envelope(s.newID(), r.command, r.params, r.call)
 	envelope.Metadata.Timeout = max(time.Until(r.call.Deadline).Truncate(time.Millisecond), time.Millisecond)
-	ctx, span := s.opts.Tracer.Start(ctx, "skill request", trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("aibridge.endpoint", endpoint), attribute.String("aibridge.exchange", envelope.ID)))
-	defer span.End()
+	ctx, end := s.startSpan(ctx, "skill request", "aibridge.endpoint", endpoint, envelope.ID)
+	defer end()
 	ctx, cancel := context.WithDeadline(ctx, r.call.Deadline)
 	defer cancel()
 

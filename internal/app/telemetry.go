@@ -9,15 +9,14 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// newTracer makes the tracer of the bridge's spans, and what flushes it. With
-// no collector configured spans cost next to nothing.
+// newTracer makes the tracer of the bridge's spans, and what flushes it. It is
+// nil when no collector is configured: then nothing is traced.
 func newTracer(ctx context.Context, c Config, version string) (trace.Tracer, func(context.Context) error, error) {
 	const name = "github.com/aibridge/aibridge"
 	if c.Telemetry.OTLP == "" {
-		return noop.NewTracerProvider().Tracer(name), func(context.Context) error { return nil }, nil
+		return nil, func(context.Context) error { return nil }, nil
 	}
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(c.Telemetry.OTLP))
 	if err != nil {
