@@ -161,7 +161,7 @@ func TestMQTT311IsRefusedWithItsOwnCodes(t *testing.T) {
 	for _, c := range []struct {
 		id, password string
 		want         byte
-	}{{"old", "wrong", 4}, {"a/b", "ann", 2}, {"taken", "ann", 5}} {
+	}{{"old", "wrong", 4}, {strings.Repeat("x", 257), "ann", 2}, {"taken", "ann", 5}} {
 		options := paho3.NewClientOptions().AddBroker("tcp://" + n.tcp).SetClientID(c.id).
 			SetUsername("ann").SetPassword(c.password).SetProtocolVersion(4)
 		token := paho3.NewClient(options).Connect().(*paho3.ConnectToken)
