@@ -104,10 +104,11 @@ func (s *Service) begin(ctx context.Context, r *run) error {
 	running := *r.now()
 	running.State = Running
 	err := context.Cause(ctx)
-	if err == nil {
-		_, err = s.Tasks.Put(ctx, string(r.id), &running)
-	} else if errors.Is(err, errClosing) {
+	switch {
+	case s.ctx.Err() != nil: // the slot may have come from one that the end of the service stopped
 		err = stopped(Pending)
+	case err == nil:
+		_, err = s.Tasks.Put(ctx, string(r.id), &running)
 	}
 	if err != nil {
 		s.slots.giveUp(r)
