@@ -1,6 +1,9 @@
 package protocol
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // DefaultSpace is the tenant of everyone who was not placed elsewhere.
 const DefaultSpace SpaceID = "default"
@@ -16,10 +19,24 @@ const (
 	KindBridge   Kind = "bridge" // the bridge itself
 )
 
-// Roles that the bridge itself gives meaning to.
+// Roles that the bridge itself gives meaning to. The policies that come with
+// it say what each of them may do.
 const (
 	RoleAdministrator = "administrator"
+	RoleOperator      = "operator"
+	RoleRouteAgent    = "route_agent"
+	RoleEndAgent      = "end_agent"
+	RoleSkill         = "skill"
+	RoleObserver      = "observer"
 	RoleAnonymous     = "anonymous" // everyone under serve --dev
+)
+
+// Ways to authenticate.
+const (
+	MethodAnonymous   = "anonymous"
+	MethodAPIKey      = "apikey"
+	MethodToken       = "jwt"
+	MethodCertificate = "certificate"
 )
 
 // A Principal is who stands behind a connection or a request, as
@@ -30,8 +47,15 @@ type Principal struct {
 	Space      SpaceID
 	Roles      []string
 	Attributes map[string]string
-	Credential string // id of the credential shown, never the secret
-	CertSerial Serial // serial of the peer certificate, "" without one
+	Credential string    // id of the credential shown, never the secret
+	Method     string    // how it authenticated, one of the Method constants
+	Scopes     []string  // actions it is limited to, such as skill:invoke or skill:*; none limits nothing
+	Expires    time.Time // of the credential; zero never
+
+	// CertSerial is the serial of the certificate whose key the principal has
+	// proved to hold, by mutual TLS or by a token that is bound to it; "" for
+	// none.
+	CertSerial Serial
 }
 
 // HasRole reports whether the principal was given the role.
