@@ -41,7 +41,7 @@ backed up while bridges run.`,
 			return err
 		},
 	}
-	app.AddFlags(cmd.Flags())
+	app.AddStateFlags(cmd.Flags())
 	return cmd
 }
 
@@ -89,7 +89,7 @@ func restoreCommand() *cobra.Command {
 			return nil
 		},
 	}
-	app.AddFlags(cmd.Flags())
+	app.AddStateFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&force, "force", false, "replace what the data folder holds")
 	return cmd
 }

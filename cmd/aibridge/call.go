@@ -36,6 +36,9 @@ func callCommand() *cobra.Command {
 		},
 		ValidArgsFunction: completeCall,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout <= 0 || timeout > protocol.MaxTimeout {
+				return usageError{fmt.Errorf("--timeout %s is not within 1ms and %s", timeout, protocol.MaxTimeout)}
+			}
 			params, err := parseArguments(args[1:], paramsSchema(args[0]), cmd.InOrStdin())
 			if err != nil {
 				return err

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -169,5 +171,27 @@ func TestEveryCommandHasHelpAndCompletion(t *testing.T) {
 	words, _ = completeCall(nil, []string{"agent.get"}, "")
 	if !reflect.DeepEqual(words, []string{"agent_id="}) && !strings.Contains(strings.Join(words, " "), "agent_id=") {
 		t.Errorf("completion of parameters offers %v", words)
+	}
+}
+
+func TestToolsForTheStateOfferOnlyItsSettings(t *testing.T) {
+	for _, cmd := range []*cobra.Command{backupCommand(), restoreCommand()} {
+		if cmd.Flags().Lookup("data") == nil || cmd.Flags().Lookup("nats-url") == nil {
+			t.Errorf("%s does not say where the state is", cmd.Name())
+		}
+		if cmd.Flags().Lookup("mqtt") != nil {
+			t.Errorf("%s offers to listen", cmd.Name())
+		}
+	}
+}
+
+func TestACallMustEndInTime(t *testing.T) {
+	for _, timeout := range []string{"0s", "-1s", "1h"} {
+		cmd := callCommand()
+		cmd.SetArgs([]string{"agent.list", "--timeout", timeout})
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		if usage := new(usageError); !errors.As(cmd.Execute(), usage) {
+			t.Errorf("--timeout %s is taken", timeout)
+		}
 	}
 }

@@ -86,9 +86,22 @@ func (f *flagValue) Set(s string) error { f.text = s; return nil }
 func (f *flagValue) Type() string       { return f.kind }
 
 // AddFlags declares a flag for every setting, and --config for the file.
-func AddFlags(fs *pflag.FlagSet) {
+func AddFlags(fs *pflag.FlagSet) { addFlags(fs, func(string) bool { return true }) }
+
+// AddStateFlags declares the flags of the settings that say where the state
+// is, and --config, for tools that work on it without serving anybody.
+func AddStateFlags(fs *pflag.FlagSet) {
+	addFlags(fs, func(flag string) bool {
+		return flag == "data" || flag == "root" || flag == "accept-loss" || strings.HasPrefix(flag, "nats-") || strings.HasPrefix(flag, "log-")
+	})
+}
+
+func addFlags(fs *pflag.FlagSet, wanted func(flag string) bool) {
 	defaults := DefaultConfig()
 	for _, s := range settings(&defaults) {
+		if !wanted(s.flag) {
+			continue
+		}
 		kind := s.value.Kind().String()
 		if kind == "slice" {
 			kind = "list"
