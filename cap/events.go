@@ -11,10 +11,11 @@ type (
 		Status Status         `json:"status,omitempty"`
 	}
 	memberEvent struct {
-		Cap   protocol.CapID   `json:"cap_id"`
-		Group protocol.GroupID `json:"group_id"`
-		Skill protocol.SkillID `json:"skill_id"`
-		Role  string           `json:"role"`
+		Cap        protocol.CapID   `json:"cap_id"`
+		Group      protocol.GroupID `json:"group_id"`
+		Skill      protocol.SkillID `json:"skill_id"`
+		Role       string           `json:"role"`
+		Attributes Attributes       `json:"attributes,omitempty"`
 	}
 	linkEvent struct {
 		Cap   protocol.CapID   `json:"cap_id"`
@@ -63,27 +64,35 @@ func (s *Service) groupChanged(_ string, old, new *Group) {
 
 // membersDiffer reports whether somebody left.
 func (s *Service) membersDiffer(before, after *Group) (left bool) {
-	was, is := roles(before), roles(after)
+	was, is := bySkill(before), bySkill(after)
 	for i := range before.Members {
-		if m := &before.Members[i]; is[m.Skill] == "" {
-			s.crier.event(before.Cap, "group.member.removed", memberEvent{before.Cap, before.ID, m.Skill, m.Role})
+		if m := &before.Members[i]; is[m.Skill] == nil {
+			s.crier.event(before.Cap, "group.member.removed", m.event(before))
 			left = true
 		}
 	}
 	for i := range after.Members {
-		if m := &after.Members[i]; was[m.Skill] == "" {
-			s.crier.event(after.Cap, "group.member.added", memberEvent{after.Cap, after.ID, m.Skill, m.Role})
+		m := &after.Members[i]
+		switch old := was[m.Skill]; {
+		case old == nil:
+			s.crier.event(after.Cap, "group.member.added", m.event(after))
+		case !m.says(old):
+			s.crier.event(after.Cap, "group.member.updated", m.event(after))
 		}
 	}
 	return left
 }
 
-func roles(g *Group) map[protocol.SkillID]string {
-	m := make(map[protocol.SkillID]string, len(g.Members))
+func (m *Member) event(g *Group) memberEvent {
+	return memberEvent{g.Cap, g.ID, m.Skill, m.Role, m.Attributes}
+}
+
+func bySkill(g *Group) map[protocol.SkillID]*Member {
+	all := make(map[protocol.SkillID]*Member, len(g.Members))
 	for i := range g.Members {
-		m[g.Members[i].Skill] = g.Members[i].Role
+		all[g.Members[i].Skill] = &g.Members[i]
 	}
-	return m
+	return all
 }
 
 func (s *Service) linksDiffer(before, after *Group) {

@@ -2,7 +2,12 @@ package cap
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -28,9 +33,51 @@ type Group struct {
 
 // A Member is a skill in a group.
 type Member struct {
-	Skill    protocol.SkillID `json:"skill_id"`
-	Role     string           `json:"role"`
-	JoinedAt int64            `json:"joined_at" doc:"Unix milliseconds"`
+	Skill      protocol.SkillID `json:"skill_id"`
+	Role       string           `json:"role"`
+	Attributes Attributes       `json:"attributes,omitempty" doc:"what else is said about it"`
+	JoinedAt   int64            `json:"joined_at" doc:"Unix milliseconds"`
+}
+
+// Attributes say about a member whatever its group needs to choose by: the
+// floor it is on, what it is made of.
+type Attributes map[string]string
+
+// What the attributes of one member may hold, so that a full group still fits
+// into one record.
+const (
+	maxAttributeName = 32  // characters
+	maxAttributes    = 512 // bytes of all names and values
+)
+
+// check says what is wrong with the attributes given as a parameter.
+func (a Attributes) check(param string) error {
+	size := 0
+	for name, value := range a {
+		if n := utf8.RuneCountInString(name); n < 1 || n > maxAttributeName || strings.ContainsFunc(name, unicode.IsControl) {
+			return protocol.InvalidParam(param, fmt.Sprintf("names must have 1 to %d characters and no control characters", maxAttributeName))
+		}
+		size += len(name) + len(value)
+	}
+	if size > maxAttributes {
+		return protocol.InvalidParam(param, fmt.Sprintf("names and values may have %d bytes together, have %d", maxAttributes, size))
+	}
+	return nil
+}
+
+// has reports whether all of the wanted attributes are there.
+func (a Attributes) has(wanted Attributes) bool {
+	for name, value := range wanted {
+		if found, ok := a[name]; !ok || found != value {
+			return false
+		}
+	}
+	return true
+}
+
+// says reports whether the same is said about a member as about another.
+func (m *Member) says(as *Member) bool {
+	return m.Role == as.Role && maps.Equal(m.Attributes, as.Attributes)
 }
 
 // A Link leads from one member to another. Between two members there is at

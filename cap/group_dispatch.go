@@ -35,10 +35,14 @@ type DispatchParams struct {
 
 // A Selection chooses members. Whoever fits all that is given is chosen.
 type Selection struct {
-	Role   string             `json:"role,omitempty" len:"1-32" doc:"only members in this role"`
-	Skills []protocol.SkillID `json:"skill_ids,omitempty" len:"1-1000" doc:"only these members"`
-	Online bool               `json:"online_only,omitempty" doc:"only members that are there now; others are not waited for"`
+	Role       string             `json:"role,omitempty" len:"1-32" doc:"only members in this role"`
+	Skills     []protocol.SkillID `json:"skill_ids,omitempty" len:"1-1000" doc:"only these members"`
+	Attributes Attributes         `json:"attributes,omitempty" len:"0-16" each:"0-128" doc:"only members with all of these attributes"`
+	Online     bool               `json:"online_only,omitempty" doc:"only members that are there now; others are not waited for"`
 }
+
+// Validate checks what the tags of the fields cannot say.
+func (s *Selection) Validate() error { return s.Attributes.check("attributes") }
 
 // Target implements [commands.Targeter].
 func (p DispatchParams) Target() commands.Resource {
@@ -117,7 +121,7 @@ func (s *Service) choose(c *Cap, g *Group, by Selection) ([]Member, error) {
 	var chosen []Member
 	for _, m := range g.Members {
 		if (by.Role == "" || m.Role == by.Role) && (by.Skills == nil || slices.Contains(by.Skills, m.Skill)) &&
-			(!by.Online || s.opts.Skills.SkillOnline(c.Space, m.Skill)) {
+			m.Attributes.has(by.Attributes) && (!by.Online || s.opts.Skills.SkillOnline(c.Space, m.Skill)) {
 			chosen = append(chosen, m)
 		}
 	}

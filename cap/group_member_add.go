@@ -16,23 +16,27 @@ var memberAdd = commands.Spec{
 		protocol.NotFound, protocol.AlreadyExists, protocol.PermissionDenied,
 		protocol.LimitReached, protocol.InvalidState, protocol.RevisionConflict,
 	},
-	Example: `{"group_id":"upstairs","skill_id":"bedroom-sensor","role":"sensor","cap_id":"climate"}`,
+	Example: `{"group_id":"upstairs","skill_id":"bedroom-sensor","role":"sensor","attributes":{"floor":"1"},"cap_id":"climate"}`,
 }
 
 // MemberAddParams are the params of group.member.add.
 type MemberAddParams struct {
-	Group protocol.GroupID `json:"group_id" doc:"the group"`
-	Skill protocol.SkillID `json:"skill_id" doc:"the skill that joins"`
-	Role  string           `json:"role" len:"1-32" doc:"what it is in the group"`
-	Cap   protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
+	Group      protocol.GroupID `json:"group_id" doc:"the group"`
+	Skill      protocol.SkillID `json:"skill_id" doc:"the skill that joins"`
+	Role       string           `json:"role" len:"1-32" doc:"what it is in the group"`
+	Attributes Attributes       `json:"attributes,omitempty" len:"0-16" each:"0-128" doc:"what else is said about it, for group.dispatch to choose by; names of up to 32 characters, 512 bytes altogether"`
+	Cap        protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
 }
+
+// Validate checks what the tags of the fields cannot say.
+func (p *MemberAddParams) Validate() error { return p.Attributes.check("attributes") }
 
 // Target implements [commands.Targeter].
 func (p MemberAddParams) Target() commands.Resource {
 	return commands.Resource{Type: "group", ID: string(p.Cap) + "/" + string(p.Group)}
 }
 
-// MemberResult is the result of group.member.add and group.member.remove.
+// MemberResult is the result of group.member.add, .update and .remove.
 type MemberResult struct {
 	Group    protocol.GroupID `json:"group_id"`
 	Skill    protocol.SkillID `json:"skill_id"`
@@ -67,7 +71,7 @@ func (s *Service) AddMember(ctx context.Context, call *commands.Call, p MemberAd
 			return nil, protocol.Errorf(protocol.LimitReached, "group %q has %d members already", p.Group, len(g.Members)).
 				With("group_id", string(p.Group)).With("limit", c.MaxMembers)
 		}
-		g.Members = append(g.Members, Member{Skill: p.Skill, Role: p.Role, JoinedAt: now})
+		g.Members = append(g.Members, Member{Skill: p.Skill, Role: p.Role, Attributes: p.Attributes, JoinedAt: now})
 		return g, nil
 	})
 	if err != nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -204,5 +206,112 @@ func TestTheChannelIsForMembers(t *testing.T) {
 	w.SkillChanged(protocol.DefaultSpace, "lamp")
 	if len(w.lost) != 2 {
 		t.Errorf("lost %v", w.lost)
+	}
+}
+
+// A recorder notes what is dispatched.
+type recorder struct{ orders []dispatch.Order }
+
+func (r *recorder) Start(_ context.Context, o dispatch.Order) (dispatch.View, error) {
+	r.orders = append(r.orders, o)
+	return dispatch.View{Dispatch: &dispatch.Dispatch{ID: "task"}}, nil
+}
+
+// asked lists whom the last dispatch goes to.
+func (r *recorder) asked() (skills []protocol.SkillID) {
+	for _, m := range r.orders[len(r.orders)-1].Members {
+		skills = append(skills, m.Skill)
+	}
+	return skills
+}
+
+func TestMembersAreChosenByTheirAttributes(t *testing.T) {
+	w := newWorld(t)
+	recorder := &recorder{}
+	w.opts.Dispatcher = recorder
+	w.opts.MayInvoke = func(context.Context, *protocol.Principal, protocol.SpaceID, protocol.SkillID) error { return nil }
+	w.must(alice, "cap.declare", `{"cap_id":"climate","cap_name":"Climate","skill_id":"heating"}`)
+	add := func(skill, attributes string) {
+		w.must(alice, "group.member.add", fmt.Sprintf(`{"group_id":"up","skill_id":%q,"role":"lamp","attributes":%s,"cap_id":"climate"}`, skill, attributes))
+	}
+	add("a", `{"floor":"1","made":"tin"}`)
+	add("b", `{"floor":"1"}`)
+	add("c", `{"floor":"2","made":""}`)
+	for target, want := range map[string][]protocol.SkillID{
+		`{"attributes":{"floor":"1"}}`:                   {"a", "b"},
+		`{"attributes":{"floor":"1","made":"tin"}}`:      {"a"},
+		`{"attributes":{"made":""}}`:                     {"c"},
+		`{"attributes":{}}`:                              {"a", "b", "c"},
+		`{"attributes":{"floor":"1"},"skill_ids":["b"]}`: {"b"},
+		`{"attributes":{"floor":"2"},"role":"lamp"}`:     {"c"},
+	} {
+		w.must(alice, "group.dispatch", `{"group_id":"up","cap_id":"climate","capability_id":"on","target":`+target+`}`)
+		if got := recorder.asked(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v are asked, want %v", target, got, want)
+		}
+	}
+	w.refused(protocol.NotFound, alice, "group.dispatch", `{"group_id":"up","cap_id":"climate","capability_id":"on","target":{"attributes":{"floor":"3"}}}`)
+}
+
+func TestWhatIsSaidAboutAMemberCanBeChanged(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	const lamp = `"group_id":"up","skill_id":"lamp","cap_id":"climate"`
+	member := func() string {
+		members := w.must(alice, "group.query", `{"group_id":"up","cap_id":"climate"}`)["members"].([]any)
+		m := members[1].(map[string]any)
+		return fmt.Sprintf("%v %v", m["role"], m["attributes"])
+	}
+	before := w.must(alice, "group.member.update", `{`+lamp+`,"attributes":{"floor":"2"}}`)
+	if got := member(); got != "actor map[floor:2]" {
+		t.Errorf("with attributes: %s", got)
+	}
+	if again := w.must(alice, "group.member.update", `{`+lamp+`,"attributes":{"floor":"2"}}`); again["revision"] != before["revision"] {
+		t.Errorf("the same again makes revision %v of %v", again["revision"], before["revision"])
+	}
+	w.must(alice, "group.member.update", `{`+lamp+`,"role":"light"}`)
+	if got := member(); got != "light map[floor:2]" {
+		t.Errorf("in another role: %s", got)
+	}
+	w.must(alice, "group.member.update", `{`+lamp+`,"attributes":{}}`)
+	if got := member(); got != "light <nil>" {
+		t.Errorf("without attributes: %s", got)
+	}
+	eventually(t, "the change is told", func() bool { return w.told("climate/event group.member.updated") })
+	w.refused(protocol.PermissionDenied, bob, "group.member.update", `{`+lamp+`,"role":"light"}`)
+	w.refused(protocol.NotFound, alice, "group.member.update", `{"group_id":"up","skill_id":"nobody","cap_id":"climate","role":"r"}`)
+	w.refused(protocol.NotFound, alice, "group.member.update", `{"group_id":"down","skill_id":"lamp","cap_id":"climate","role":"r"}`)
+}
+
+func TestAttributesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	many := map[string]string{}
+	for i := range 17 {
+		many[fmt.Sprint(i)] = ""
+	}
+	for name, attributes := range map[string]map[string]string{
+		"too many":                 many,
+		"a value that is too long": {"a": strings.Repeat("x", 129)},
+		"a name that is too long":  {strings.Repeat("x", 33): "a"},
+		"a name without text":      {"": "a"},
+		"a name with a line break": {"a\nb": "a"},
+		"too much altogether":      {"a": strings.Repeat("ß", 128), "b": strings.Repeat("ß", 128)},
+	} {
+		text, err := json.Marshal(attributes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{
+			`group.member.add {"group_id":"up","skill_id":"new","role":"r","cap_id":"climate","attributes":%s}`,
+			`group.member.update {"group_id":"up","skill_id":"lamp","cap_id":"climate","attributes":%s}`,
+			`group.dispatch {"group_id":"up","capability_id":"on","cap_id":"climate","target":{"attributes":%s}}`,
+		} {
+			verb, params, _ := strings.Cut(command, " ")
+			e := w.refused(protocol.InvalidParameter, alice, verb, fmt.Sprintf(params, text))
+			if where, _ := e.Details["param_name"].(string); !strings.Contains(where, "attributes") {
+				t.Errorf("%s of %s: the error is about %q", name, verb, where)
+			}
+		}
 	}
 }

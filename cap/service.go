@@ -95,6 +95,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(query, s.Query),
 		commands.New(remove, s.Remove),
 		commands.New(memberAdd, s.AddMember),
+		commands.New(memberUpdate, s.UpdateMember),
 		commands.New(memberRemove, s.RemoveMember),
 		commands.New(linkAdd, s.AddLink),
 		commands.New(linkRemove, s.RemoveLink),
