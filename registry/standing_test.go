@@ -94,6 +94,15 @@ func waitFor(t testing.TB, d *device, n int) *protocol.Request {
 	return nil
 }
 
+func (w *world) awaitNoExchanges(t testing.TB) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); w.exchanges.open() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d exchanges are left open", w.exchanges.open())
+		}
+	}
+}
+
 func TestWhatAgentsSayAboutACallThatWasLost(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(d *device, r *protocol.Request)
@@ -125,9 +134,7 @@ func TestWhatAgentsSayAboutACallThatWasLost(t *testing.T) {
 				t.Errorf("the device is asked %+v", r)
 			}
 			w.Drop(c.ID)
-			if w.exchanges.open() != 0 {
-				t.Errorf("%d exchanges are left open", w.exchanges.open())
-			}
+			w.awaitNoExchanges(t) // the device may still be telling what became of the question
 		})
 	}
 }
