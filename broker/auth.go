@@ -45,6 +45,12 @@ func (t *turn) auth(c *conn, body []byte) error {
 	c.job = func() {
 		t := t.b.getTurn()
 		defer t.b.putTurn(t)
+		select { // only so many at a time
+		case t.b.authenticating <- struct{}{}:
+			defer func() { <-t.b.authenticating }()
+		case <-t.b.closing:
+			return
+		}
 		t.b.exchange(t, c, data)
 	}
 	return nil
@@ -65,6 +71,9 @@ func (b *Broker) exchange(t *turn, c *conn, data []byte) {
 			why = p
 		}
 		if a.again { // [MQTT-4.12.1-2]
+			if why.Reason == packet.BadUserNameOrPassword { // not a reason of DISCONNECT
+				why = &packet.Error{Reason: packet.NotAuthorized, Text: why.Text}
+			}
 			t.stop(c, why.Reason, why.Text, "authentication failed")
 			return
 		}
@@ -73,10 +82,11 @@ func (b *Broker) exchange(t *turn, c *conn, data []byte) {
 		c.add(t, authPacket(packet.ContinueAuthentication, a.method, answer))
 	case a.again:
 		a.exchange = nil
-		if who.Principal.ID != c.client.Principal.ID {
-			t.stop(c, packet.NotAuthorized, "", "authenticated as another principal")
+		if !who.Principal.Same(c.client.Principal()) {
+			t.stop(c, packet.NotAuthorized, "not the principal that connected", "authenticated as another principal")
 			return
 		}
+		t.renew(c, who.Principal)
 		c.add(t, authPacket(packet.Success, a.method, answer))
 	default:
 		a.exchange = nil

@@ -3,6 +3,7 @@ package broker
 import (
 	"crypto/x509"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -41,15 +42,29 @@ func (m *Message) Property(key string) string {
 	return ""
 }
 
-// A Client is one connected MQTT client. It is immutable and comparable by
-// pointer: a reconnect makes a new one.
+// A Client is one connected MQTT client. It is comparable by pointer, as a
+// reconnect makes a new one, and immutable but for its principal, which it may
+// renew.
 type Client struct {
-	ID        string
-	Principal *protocol.Principal
-	Remote    net.Addr
-	Listener  string // name of the listener it came in by
-	Version   byte   // 4 for MQTT 3.1.1, 5 for MQTT 5
+	ID       string
+	Remote   net.Addr
+	Listener string // name of the listener it came in by
+	Version  byte   // 4 for MQTT 3.1.1, 5 for MQTT 5
+
+	principal atomic.Pointer[protocol.Principal]
 }
+
+// NewClient returns a client that is who.
+func NewClient(id string, who *protocol.Principal) *Client {
+	c := &Client{ID: id}
+	c.principal.Store(who)
+	return c
+}
+
+// Principal is who the client has last authenticated as. By authenticating
+// again (MQTT 5 §4.12.1) it gets another, of the same identity, with the roles
+// and the expiry of the new credential.
+func (c *Client) Principal() *protocol.Principal { return c.principal.Load() }
 
 // A Publication is a message a client published. It, its payload and its
 // properties are valid only until the handler returns.

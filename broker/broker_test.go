@@ -43,7 +43,7 @@ func TestRequestAndAnswerKeepEveryProperty(t *testing.T) {
 	})
 
 	p := <-got
-	if p.Client.ID != "caller" || p.Client.Principal.ID != "user:ann" || p.Client.Version != 5 || p.Client.Listener != "mqtt" {
+	if p.Client.ID != "caller" || p.Client.Principal().ID != "user:ann" || p.Client.Version != 5 || p.Client.Listener != "mqtt" {
 		t.Errorf("client %+v", p.Client)
 	}
 	if p.Topic != "bridge/request" || string(p.Payload) != "question" || p.QoS != 1 || p.Retain {

@@ -70,7 +70,8 @@ func brokerOn(t *testing.T, j Journal) *Broker {
 func keptSession(b *Broker, id string) *session {
 	principal := &protocol.Principal{ID: "user:"}
 	s, _ := b.sessionFor(id, principal)
-	s.client = &Client{ID: id, Principal: principal, Version: 5}
+	s.client = NewClient(id, principal)
+	s.client.Version = 5
 	s.expiry = forever
 	return s
 }

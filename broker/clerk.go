@@ -167,6 +167,8 @@ func (b *Broker) patrol(t *turn) {
 			if blocked && t.now-since > int64(limits.WriteTimeout) {
 				t.leave(c, "write timeout")
 				c.abort()
+			} else if e := c.client.Principal().Expires; !e.IsZero() && t.now >= e.UnixNano() {
+				t.stop(c, packet.NotAuthorized, "the credential has expired", "credential expired")
 			} else if c.keepAlive > 0 && t.now-c.lastRead.Load() > int64(c.keepAlive)*3/2 { // [MQTT-3.1.2-22]
 				t.stop(c, packet.KeepAliveTimeout, "", "keep alive timeout")
 			}

@@ -113,16 +113,17 @@ func readWill(w *packet.Will, from string) (*will, error) {
 func (b *Broker) authenticate(c *conn, q *request) {
 	t := b.getTurn()
 	defer b.putTurn(t)
-	if q.method != "" {
-		c.ex = &authentication{method: q.method, request: q}
-		b.exchange(t, c, q.authData)
-		return
-	}
 	select { // only so many at a time
 	case b.authenticating <- struct{}{}:
 		defer func() { <-b.authenticating }()
 	case <-b.closing:
+		t.begin()
 		t.refuse(c, &packet.Error{Reason: packet.ServerShuttingDown})
+		return
+	}
+	if q.method != "" {
+		c.ex = &authentication{method: q.method, request: q}
+		b.exchange(t, c, q.authData)
 		return
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
@@ -148,6 +149,8 @@ func refusal(err error) *packet.Error {
 		return &packet.Error{Reason: packet.BadUserNameOrPassword}
 	case code[0] == '2':
 		return &packet.Error{Reason: packet.NotAuthorized}
+	case code == protocol.RateLimited:
+		return &packet.Error{Reason: packet.ConnectionRateExceeded}
 	}
 	return &packet.Error{Reason: packet.ServerUnavailable}
 }
@@ -193,9 +196,8 @@ func (t *turn) refuse(c *conn, why *packet.Error) {
 // enter attaches the connection to its session, new or kept, and answers
 // CONNECT. Presence is told before.
 func (t *turn) enter(c *conn, q *request, principal *protocol.Principal, authData []byte) {
-	client := &Client{
-		ID: q.shown.ClientID, Principal: principal, Remote: c.remote, Listener: c.door.name, Version: c.version,
-	}
+	client := NewClient(q.shown.ClientID, principal)
+	client.Remote, client.Listener, client.Version = c.remote, c.door.name, c.version
 	if relay := t.b.options.Relay; relay != nil {
 		relay.Claim(client.ID)
 	}
@@ -221,9 +223,10 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 		s.mu.Unlock()
 		return false
 	}
-	if s.principal.ID != client.Principal.ID {
+	if who := client.Principal(); !s.principal.Same(who) {
+		owner := s.principal.ID
 		s.mu.Unlock()
-		t.b.log.Info("takeover refused", "client", s.id, "owner", s.principal.ID, "principal", client.Principal.ID)
+		t.b.log.Info("takeover refused", "client", s.id, "owner", owner, "principal", who.ID)
 		t.refuse(c, &packet.Error{Reason: packet.NotAuthorized, Text: "client id belongs to another principal"})
 		return true
 	}
@@ -251,14 +254,14 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 // attach makes the connection the session's. session.claim is held.
 func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Client, authData []byte) {
 	s.mu.Lock()
-	filters := make([]string, 0, len(s.subs))
-	for f := range s.subs {
-		filters = append(filters, f)
-	}
+	filters := s.filters()
 	s.mu.Unlock()
 	s.events.push(func(p Presence) { p.Connected(client) })
+	s.events.told() // rights may ask who is connected
 	for _, f := range filters {
-		s.events.push(func(p Presence) { p.Subscribed(client, f) })
+		if t.stillMay(s, client, f) {
+			s.events.push(func(p Presence) { p.Subscribed(client, f) })
+		}
 	}
 	s.events.told()
 
@@ -274,7 +277,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 		t.touch(c)
 	}
 	c.mu.Unlock()
-	s.client, s.principal = client, client.Principal
+	s.client, s.principal = client, client.Principal()
 	s.will, s.expiry, s.expires = q.will, q.expiry, 0 // [MQTT-3.1.3-9]
 	s.credit = c.recvMax
 	s.window.rewind()

@@ -31,6 +31,9 @@ type Options struct {
 	Relay Relay
 	// Enhanced offers authentication methods of MQTT 5 by name; optional.
 	Enhanced map[string]Method
+	// Renewed is told of a client that has authenticated again, once its new
+	// principal counts; optional. It must not block.
+	Renewed func(*Client)
 	// Registerer receives the broker's metrics; optional.
 	Registerer prometheus.Registerer
 	// SysInterval is how often $SYS topics are published; 0 means 10 s, less never.

@@ -69,7 +69,8 @@ func (r *restorer) session(id string, value []byte) error {
 		return fmt.Errorf("session %q: %w", id, errRecord)
 	}
 	s := r.b.newSession(id, v.Principal)
-	s.client = &Client{ID: id, Principal: v.Principal, Listener: v.Listener, Version: v.Version}
+	s.client = NewClient(id, v.Principal)
+	s.client.Listener, s.client.Version = v.Listener, v.Version
 	s.expiry, s.expires = v.Expiry, v.Expires
 	s.record = sessionRecord{serial: v.Serial, known: true}
 	s.subs = make(map[string]*subscription, len(v.Subs))

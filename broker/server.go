@@ -141,6 +141,28 @@ func (b *Broker) Disconnect(clientID string, reason byte, text string) bool {
 	return true
 }
 
+// End ends the connection of one client, unless another has its id by now. It
+// reports whether it was connected.
+func (b *Broker) End(client *Client, reason byte, text string) bool {
+	s := b.session(client.ID)
+	if s == nil {
+		return false
+	}
+	t := b.getTurn().begin()
+	defer b.putTurn(t)
+	s.mu.Lock()
+	c := s.conn.Load()
+	if c == nil || c.client != client {
+		s.mu.Unlock()
+		return false
+	}
+	t.detachLocked(s, text)
+	s.mu.Unlock()
+	b.stats.disconnected(packet.Reason(reason))
+	c.end(packet.Reason(reason), text, t.now)
+	return true
+}
+
 // Clients yields the connected clients.
 func (b *Broker) Clients() iter.Seq[*Client] {
 	return func(yield func(*Client) bool) {

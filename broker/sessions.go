@@ -15,6 +15,8 @@ type SessionInfo struct {
 	ClientID      string
 	Principal     string
 	Space         protocol.SpaceID // of the principal
+	Method        string           // how it authenticated last
+	Credential    string           // with what: the id of a key, a certificate or a token
 	Connected     bool
 	Remote        string // while connected
 	Listener      string
@@ -80,7 +82,8 @@ func (s *session) info() SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := SessionInfo{
-		ClientID: s.id, Principal: s.principal.ID, Space: s.principal.Space, Expiry: time.Duration(seconds(s.expiry)),
+		ClientID: s.id, Principal: s.principal.ID, Space: s.principal.Space,
+		Method: s.principal.Method, Credential: s.principal.Credential, Expiry: time.Duration(seconds(s.expiry)),
 		Inflight: s.window.used, Queued: s.queue.len(), QueuedBytes: s.queue.bytes,
 	}
 	if s.client != nil {

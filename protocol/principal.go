@@ -58,6 +58,18 @@ type Principal struct {
 	CertSerial Serial
 }
 
+// Same reports whether both are one party, whatever they showed this time.
+func (p *Principal) Same(other *Principal) bool {
+	return p.ID == other.ID && p.Kind == other.Kind && home(p.Space) == home(other.Space)
+}
+
+func home(space SpaceID) SpaceID {
+	if space == "" {
+		return DefaultSpace
+	}
+	return space
+}
+
 // HasRole reports whether the principal was given the role.
 func (p *Principal) HasRole(role string) bool {
 	return slices.Contains(p.Roles, role)

@@ -93,7 +93,7 @@ const (
 // enroll registers an agent with a skill, on a connection that listens.
 func (w *wireless) enroll(b *testing.B, device *broker.Client) {
 	b.Helper()
-	w.registry.Connected(device, device.ID, device.Principal)
+	w.registry.Connected(device, device.ID, device.Principal())
 	w.registry.Subscribed(device, deviceTopic)
 	for i, text := range []string{
 		`"agent.register","params":{"agent_id":"lamp-1","type":"end_agent"}`,
@@ -158,7 +158,7 @@ func BenchmarkInvoke(b *testing.B) {
 		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) {
 			w := newWireless(b)
 			who := &protocol.Principal{Kind: protocol.KindOperator, ID: "anna", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleAdministrator}}
-			device := &broker.Client{ID: "lamp-1", Principal: who}
+			device := broker.NewClient("lamp-1", who)
 			w.enroll(b, device)
 
 			published := make(chan broker.Message, 4*window)
@@ -166,7 +166,7 @@ func BenchmarkInvoke(b *testing.B) {
 				published <- m
 				return 1, nil
 			}
-			call := newBenchCall(&broker.Client{ID: "caller", Principal: who})
+			call := newBenchCall(broker.NewClient("caller", who))
 			answer := []byte(`{"version":"0.6.3","id":"00000000-0000-0000-0000-000000000000","timestamp":1737000000000,"type":"response",` +
 				`"status":"success","result":{"on":true,"note":"` + strings.Repeat("y", 200) + `"},"error":null,"metadata":{"sender_id":"lamp-1","warnings":[]}}`)
 			at := bytes.Index(answer, []byte("00000000-"))

@@ -50,23 +50,23 @@ func (m *mqttSide) owner(clientID string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return c.(*broker.Client).Principal.ID, true
+	return c.(*broker.Client).Principal().ID, true
 }
 
 // MayPublish implements [broker.Permissions].
 func (m *mqttSide) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
-	return broker.Verdict(m.rights.MayPublish(c.Principal, topic, retain))
+	return broker.Verdict(m.rights.MayPublish(c.Principal(), topic, retain))
 }
 
 // MaySubscribe implements [broker.Permissions].
 func (m *mqttSide) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
-	return broker.Verdict(m.rights.MaySubscribe(c.Principal, filter))
+	return broker.Verdict(m.rights.MaySubscribe(c.Principal(), filter))
 }
 
 // Connected implements [broker.Presence].
 func (m *mqttSide) Connected(c *broker.Client) {
 	m.clients.Store(c.ID, c)
-	m.registry.Connected(c, c.ID, c.Principal)
+	m.registry.Connected(c, c.ID, c.Principal())
 }
 
 // Disconnected implements [broker.Presence].
@@ -93,7 +93,7 @@ func (m *mqttSide) request(p *broker.Publication) { m.door.Request(p) }
 
 // response takes what an agent answers.
 func (m *mqttSide) response(p *broker.Publication) {
-	m.registry.Answer(p.Topic, p.Client.Principal, p.Payload, p.CorrelationData)
+	m.registry.Answer(p.Topic, p.Client.Principal(), p.Payload, p.CorrelationData)
 }
 
 // disconnect ends a connection whose agent was taken over by another client.

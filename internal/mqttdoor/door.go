@@ -46,7 +46,7 @@ func New(o Options) *Door { return &Door{o} }
 // Request takes one publication on the request topic. It does not block: the
 // answer is published when there is one.
 func (d *Door) Request(p *broker.Publication) {
-	refused := p.ResponseTopic != "" && !d.MayRespond(p.Client.Principal, p.ResponseTopic)
+	refused := p.ResponseTopic != "" && !d.MayRespond(p.Client.Principal(), p.ResponseTopic)
 	to := address{
 		topic:       strings.Clone(p.ResponseTopic),
 		qos:         p.QoS,
@@ -63,11 +63,12 @@ func (d *Door) Request(p *broker.Publication) {
 		return
 	}
 	d.Router.Submit(commands.Inbound{
-		Principal:   p.Client.Principal,
+		Principal:   p.Client.Principal(),
 		Body:        p.Payload,
 		Expiry:      p.Expiry,
 		Door:        "mqtt",
 		Client:      p.Client.ID,
+		Address:     p.Client.Address(),
 		Traceparent: strings.Clone(p.Property("traceparent")),
 		Emit:        func(e *protocol.Event) { d.send(to, e.Append(nil), e.Metadata.TraceID) },
 	}, func(r *protocol.Response) {

@@ -1,0 +1,64 @@
+package broker
+
+import (
+	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// renew gives a connected client a new principal, which is the same party with
+// a newer credential. What it has subscribed to and no longer may hear, it
+// hears no more.
+func (t *turn) renew(c *conn, who *protocol.Principal) {
+	client, s := c.client, c.session
+	client.principal.Store(who)
+	s.mu.Lock()
+	if s.conn.Load() == c {
+		s.principal = who
+		t.b.recordSession(t, s)
+	}
+	filters := s.filters()
+	s.mu.Unlock()
+	for _, f := range filters {
+		if !t.stillMay(s, client, f) {
+			s.events.push(func(p Presence) { p.Unsubscribed(client, f) })
+		}
+	}
+	t.tell = append(t.tell, s)
+	t.b.log.Debug("client renewed its credential", "client", client.ID, "expires", who.Expires)
+	if told := t.b.options.Renewed; told != nil {
+		told(client)
+	}
+}
+
+// stillMay reports whether the client may hear what the session subscribed
+// to. If not, it ends the subscription.
+func (t *turn) stillMay(s *session, client *Client, filter string) bool {
+	judged := filter
+	if _, inner, shared := topic.Shared(filter); shared {
+		judged = inner
+	}
+	v := t.b.options.Permissions.MaySubscribe(client, judged)
+	if v.Allowed() {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sub := s.subs[filter]; sub != nil && !s.ended {
+		delete(s.subs, filter)
+		t.b.index.remove(sub)
+		if s.client != nil {
+			t.b.recordSession(t, s)
+		}
+	}
+	t.b.log.Info("subscription ended", "client", client.ID, "filter", filter, "reason", v.Text)
+	return false
+}
+
+// filters are what the session subscribed to; its mu is held.
+func (s *session) filters() []string {
+	all := make([]string, 0, len(s.subs))
+	for f := range s.subs {
+		all = append(all, f)
+	}
+	return all
+}
