@@ -21,6 +21,7 @@ var rooms = map[string][]string{
 	"task":                {"protocol", "commands"},
 	"cap":                 {"protocol", "commands", "cap"},
 	"security":            {"protocol", "commands"},
+	"llm":                 {"protocol", "commands", "llm"},
 	"session":             {"protocol", "commands"},
 	"broker":              {"protocol", "broker"},
 	"client":              {"protocol", "client"},

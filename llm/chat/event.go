@@ -1,0 +1,63 @@
+package chat
+
+// EventType says what an [Event] tells.
+type EventType string
+
+// The events of an answer, in the order in which they may come: any number of
+// deltas, calls and segments, then one finish.
+const (
+	TextDelta      EventType = "text_delta"
+	ReasoningDelta EventType = "reasoning_delta"
+	ToolCallStart  EventType = "tool_call_start"
+	ToolCallDelta  EventType = "tool_call_delta" // a piece of the arguments' text
+	ToolCallEnd    EventType = "tool_call_end"   // with the whole call
+	SegmentWhole   EventType = "segment"         // what does not come in pieces: media, opaque parts
+	Finished       EventType = "finish"
+)
+
+// An Event is a step of an answer.
+type Event struct {
+	Type EventType `json:"type"`
+
+	// Index is which segment of the answer it is about. Segments are numbered
+	// by their place in the answer; deltas of parallel calls may interleave.
+	Index int `json:"index"`
+
+	Text    string    `json:"text,omitempty"`    // of deltas
+	Call    *ToolCall `json:"call,omitempty"`    // id and name at the start, whole at the end
+	Segment *Segment  `json:"segment,omitempty"` // whole
+	Opaque  *Opaque   `json:"opaque,omitempty"`  // belongs to the segment of the index
+	Finish  *Finish   `json:"finish,omitempty"`
+}
+
+// FinishReason says why an answer ended.
+type FinishReason string
+
+// Why answers end.
+const (
+	EndTurn   FinishReason = "end_turn"
+	ToolUse   FinishReason = "tool_use"
+	MaxTokens FinishReason = "max_tokens"
+	Refused   FinishReason = "refused"
+	Broken    FinishReason = "error"
+)
+
+// A Finish is the last event of an answer.
+type Finish struct {
+	Reason FinishReason `json:"reason"`
+	Detail string       `json:"detail,omitempty"` // of a refusal or an error
+	Model  string       `json:"model,omitempty"`  // that answered, as the provider says
+	Usage  Usage        `json:"usage"`
+}
+
+// Usage counts tokens. Input includes what was read from a cache.
+type Usage struct {
+	Input      int `json:"input_tokens"`
+	Output     int `json:"output_tokens"` // reasoning included
+	Cached     int `json:"cached_tokens,omitempty"`
+	CacheWrite int `json:"cache_write_tokens,omitempty"`
+	Reasoning  int `json:"reasoning_tokens,omitempty"`
+}
+
+// Total is what a query used.
+func (u Usage) Total() int { return u.Input + u.Output }

@@ -1,0 +1,124 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// An Answer is what a model said, whole.
+type Answer struct {
+	Segments []Segment
+	Finish   Finish
+}
+
+// Text is all text of the answer, in order.
+func (a *Answer) Text() string {
+	var text string
+	for _, s := range a.Segments {
+		if s.Type == Text {
+			text += s.Text
+		}
+	}
+	return text
+}
+
+// Calls are the tool calls of the answer, in order.
+func (a *Answer) Calls() []*ToolCall {
+	var calls []*ToolCall
+	for _, s := range a.Segments {
+		if s.Type == Call {
+			calls = append(calls, s.ToolCall)
+		}
+	}
+	return calls
+}
+
+// Message is the answer as the next request repeats it.
+func (a *Answer) Message() Message { return Message{Role: Assistant, Segments: a.Segments} }
+
+// Collect asks for an answer and returns it whole.
+func Collect(ctx context.Context, p Provider, r *Request) (*Answer, error) {
+	var f Folder
+	if err := p.Stream(ctx, r, f.Add); err != nil {
+		return nil, err
+	}
+	return f.Answer()
+}
+
+// maxSegments bounds what one answer may be made of.
+const maxSegments = 4096
+
+// A Folder makes an answer of its events. The zero value is ready.
+type Folder struct {
+	segments []*Segment
+	finish   *Finish
+}
+
+// Add takes the next event.
+func (f *Folder) Add(e Event) error {
+	if f.finish != nil {
+		return errors.New("an event after the finish")
+	}
+	if e.Type == Finished {
+		if e.Finish == nil {
+			return errors.New("a finish without a reason")
+		}
+		f.finish = e.Finish
+		return nil
+	}
+	s, err := f.at(e.Index)
+	if err != nil {
+		return err
+	}
+	switch e.Type {
+	case TextDelta:
+		s.Type = Text
+		s.Text += e.Text
+	case ReasoningDelta:
+		s.Type = Reasoning
+		s.Text += e.Text
+	case ToolCallStart, ToolCallDelta:
+		s.Type = Call
+	case ToolCallEnd:
+		s.Type, s.ToolCall = Call, e.Call
+	case SegmentWhole:
+		if e.Segment != nil {
+			*s = *e.Segment
+		}
+	default:
+		return fmt.Errorf("an unknown event %q", e.Type)
+	}
+	if e.Opaque != nil {
+		s.Opaque = e.Opaque
+	}
+	return nil
+}
+
+func (f *Folder) at(index int) (*Segment, error) {
+	if index < 0 || index >= maxSegments {
+		return nil, fmt.Errorf("segment %d of an answer that may have %d", index, maxSegments)
+	}
+	for len(f.segments) <= index {
+		f.segments = append(f.segments, &Segment{})
+	}
+	return f.segments[index], nil
+}
+
+// Answer is the whole answer, or what was missing to it.
+func (f *Folder) Answer() (*Answer, error) {
+	if f.finish == nil {
+		return nil, &Error{Kind: CutOff, Message: "the answer ended before it was finished"}
+	}
+	a := &Answer{Finish: *f.finish}
+	for _, s := range f.segments {
+		switch {
+		case s.Type == "":
+		case s.Type == Call && s.ToolCall == nil:
+			return nil, &Error{Kind: BadResponse, Message: "a tool call has no end"}
+		default:
+			a.Segments = append(a.Segments, *s)
+		}
+	}
+	return a, nil
+}
