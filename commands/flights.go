@@ -3,6 +3,8 @@ package commands
 import (
 	"context"
 	"sync"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // flights are the calls that were taken and are not done: a call is done when
@@ -112,6 +114,18 @@ func (f *flights) close(ctx context.Context) (left []*Call) {
 		left = append(left, c)
 	}
 	return left
+}
+
+// matching lists the calls of the principals that match.
+func (f *flights) matching(match func(*protocol.Principal) bool) (list []*Call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := f.first; c != nil; c = c.behind {
+		if match(c.Principal) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 func (f *flights) len() int {
