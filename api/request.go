@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +59,12 @@ func (a *API) accept(r *http.Request) (who *protocol.Principal, done func(), no 
 	default:
 		return nil, nil, refuse(protocol.BusyFor(time.Second, "too many HTTP requests are under way"))
 	}
+}
+
+// address is where a request came from.
+func address(r *http.Request) netip.Addr {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero Addr says that it is not known
+	return from.Addr().Unmap()
 }
 
 // isJSON wants the JSON media type said out loud: pages of other origins can

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ const (
 type socket struct {
 	api       *API
 	principal *protocol.Principal
+	address   netip.Addr // of the peer
 	out       *outbox
 	ctx       context.Context // ends with the connection
 	cancel    context.CancelFunc
@@ -56,7 +58,7 @@ func (a *API) serveSocket(w http.ResponseWriter, r *http.Request) {
 		writeErrorStatus(w, no.status, no.err)
 		return
 	}
-	s := &socket{api: a, principal: who, out: newOutbox(socketMessages, socketBytes)}
+	s := &socket{api: a, principal: who, address: address(r), out: newOutbox(socketMessages, socketBytes)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
 	defer s.cancel()
 	if err := a.admit(s); err != nil {
@@ -159,7 +161,7 @@ func (s *socket) submit(message []byte) {
 		s.refuse(message, protocol.BusyFor(100*time.Millisecond, "too many requests are under way on this connection"))
 	default:
 		s.api.Router.Submit(commands.Inbound{
-			Principal: s.principal, Body: message, Door: "ws", Emit: s.emit,
+			Principal: s.principal, Body: message, Door: "ws", Address: s.address, Emit: s.emit,
 		}, s.reply)
 	}
 }

@@ -87,6 +87,10 @@ func (g *gate) leave(remote net.Addr) {
 	}
 }
 
+// Address is the network address the client connected from, the zero Addr if
+// it has none.
+func (c *Client) Address() netip.Addr { return address(c.Remote) }
+
 func address(remote net.Addr) netip.Addr {
 	if remote == nil {
 		return netip.Addr{}

@@ -72,6 +72,7 @@ func (r *Router) conclude(c *Call, out outcome) {
 	}
 	c.own.end(context.Canceled) // nothing of the call is left to run
 	r.settle(c, out, now)
+	out.repeat = true
 	for _, waiting := range joined {
 		r.settle(waiting, out, now)
 	}
@@ -81,7 +82,9 @@ func (r *Router) settle(c *Call, out outcome, now time.Time) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	r.reply(c, out, now)
+	if !r.reply(c, out, now) {
+		r.audit(c, out, auditLate)
+	}
 	r.flights.leave(c)
 }
 
@@ -94,10 +97,10 @@ func invitesRepeat(err *protocol.Error) bool {
 // answer replies to one call before or beside its way through the pipeline.
 func (r *Router) answer(c *Call, out outcome) { r.reply(c, out, r.opts.Now()) }
 
-// reply replies to one call, once.
-func (r *Router) reply(c *Call, out outcome, now time.Time) {
+// reply replies to one call, once, and reports whether this was it.
+func (r *Router) reply(c *Call, out outcome, now time.Time) bool {
 	if c.answered.Swap(true) {
-		return
+		return false
 	}
 	resp := c.request.Answer(r.opts.BridgeID, now)
 	resp.Result, resp.Err = out.result, out.err
@@ -108,7 +111,9 @@ func (r *Router) reply(c *Call, out outcome, now time.Time) {
 	r.metrics.answered(c, out.err, took)
 	r.endSpan(c, out.err)
 	r.log(c, out.err, took)
+	r.audit(c, out, auditAnswer)
 	c.reply(resp)
+	return true
 }
 
 // seen lets the error handler of the extensions see an error before the

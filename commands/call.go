@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ type Call struct {
 	Deadline  time.Time
 	Door      string          // by which it came in: mqtt, http, ws
 	Client    string          // id of the MQTT client it came from, "" by other doors
+	Address   netip.Addr      // it came from, zero if not known
 	Extension json.RawMessage // vendor data of the request, nil without any
 
 	// Fixed before the call can be answered.
@@ -58,6 +60,8 @@ type Call struct {
 	parked   int32 // goroutines in Park
 	warnings []string
 	onEvent  func(event string, data any) // takes events instead of the caller
+	target   Resource                     // what it is about, once known; for audit
+	executed bool                         // the handler was reached; for audit
 }
 
 // Emit sends an event to a caller that asked for events, and to those who
@@ -196,6 +200,7 @@ func (c *Call) child(ctx context.Context, command string, params json.RawMessage
 		Deadline:  c.Deadline,
 		Door:      c.Door,
 		Client:    c.Client,
+		Address:   c.Address,
 		Extension: c.Extension,
 		router:    c.router,
 		request:   &protocol.Request{ID: id, Command: command, Params: params, Metadata: protocol.Metadata{TraceID: c.TraceID}},
@@ -209,7 +214,7 @@ func (c *Call) child(ctx context.Context, command string, params json.RawMessage
 // detached is the call as a task runs it, after the caller was answered.
 func (c *Call) detached() *Call {
 	d := c.child(context.Background(), c.Command, c.request.Params, c.RequestID)
-	d.command, d.onEvent = c.command, nil
+	d.command, d.onEvent, d.target = c.command, nil, c.target
 	return d
 }
 

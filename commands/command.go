@@ -18,6 +18,7 @@ type Command struct {
 	resultSchema json.RawMessage
 	params       []schema.Field
 	results      []schema.Field
+	loggable     []string // parameters that audit may show
 	decode       func(params json.RawMessage) (run invocation, async bool, err error)
 	err          error // what is wrong with the types
 }
@@ -46,6 +47,10 @@ func New[P, R any](spec Spec, handler Handler[P, R]) Command {
 	if err != nil {
 		return Command{Spec: spec, err: err}
 	}
+	shown, err := loggable(reflect.TypeFor[P]())
+	if err != nil {
+		return Command{Spec: spec, err: err}
+	}
 	form := &form[P, R]{handler: handler, params: params, result: result}
 	return Command{
 		Spec:         spec,
@@ -53,6 +58,7 @@ func New[P, R any](spec Spec, handler Handler[P, R]) Command {
 		resultSchema: result.JSON(),
 		params:       params.Fields(),
 		results:      result.Fields(),
+		loggable:     shown,
 		decode:       form.fill,
 	}
 }

@@ -17,6 +17,7 @@
 //	pattern:"^[a-z]+$"     a regular expression (RE2) strings must match
 //	default:"…"            taken when the field is absent, as JSON or as a bare string
 //	type:"object"          on a json.RawMessage: only a JSON object will do
+//	audit:"yes"            may stand in the audit log as it is; identifiers may anyway, unless "no"
 //	short:"true"           on a string field of a nested struct: the struct may be given as this plain string
 //
 // Identifier types carry their own limits ([protocol.Identifier]). A struct

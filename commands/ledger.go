@@ -60,6 +60,7 @@ type outcome struct {
 	result   []byte // raw JSON; with an error, what was done before it
 	err      *protocol.Error
 	warnings []string
+	repeat   bool // of another call than the one that is answered; for audit
 }
 
 // A verdict says what to do with a request.

@@ -14,7 +14,7 @@ import (
 // deadline may answer a call at any moment. On an error the call is good
 // enough to be answered.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
-	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, router: r, arrived: r.opts.Now(), reply: reply}
+	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Address: in.Address, router: r, arrived: r.opts.Now(), reply: reply}
 	c.ctx = &c.own
 	c.own.parent = r.traceContext(in.Traceparent)
 	defer func() {
@@ -132,7 +132,11 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 	if err != nil {
 		return refused(err), true
 	}
-	if err := r.authorize(c, run.target()); err != nil {
+	on := run.target()
+	if err := r.admit(c, on); err != nil {
+		return refused(err), true
+	}
+	if err := r.authorize(c, on); err != nil {
 		return refused(err), true
 	}
 	answer, mine, settled := r.deduplicate(c)
@@ -216,6 +220,7 @@ func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 	case join:
 		return outcome{}, false, false
 	case replay:
+		answer.repeat = true
 		return answer, false, true
 	case conflict:
 		return refused(protocol.Errorf(protocol.IDReused, "the id was used for another request")), false, true
@@ -252,6 +257,7 @@ func (r *Router) execute(ctx context.Context, c *Call, run invocation) (out outc
 			out = outcome{err: panicked(p)}
 		}
 	}()
+	r.started(c)
 	result, err := within(ctx, r.opts.Extensions.Processors, c, run)
 	return outcome{result: result, err: asError(err), warnings: c.warned()}
 }
@@ -271,6 +277,7 @@ func (r *Router) background(c *Call, run invocation) outcome {
 		return refused(protocol.InvalidParam("async", "is not available here"))
 	}
 	d := c.detached()
+	r.started(c)
 	var id protocol.TaskID
 	err := c.Park(c.ctx, func(ctx context.Context) (err error) {
 		id, err = r.opts.Tasks.Start(ctx, d, func(ctx context.Context) (json.RawMessage, error) {
@@ -292,7 +299,9 @@ func (r *Router) runDetached(ctx context.Context, d *Call, run invocation) (json
 	d.grant()
 	defer d.yield()
 	out := r.execute(ctx, d, run)
-	if err := r.seen(d, out.err); err != nil { // not a nil *Error in an error
+	out.err = r.seen(d, out.err)
+	r.audit(d, out, auditAsync)
+	if err := out.err; err != nil { // not a nil *Error in an error
 		return out.result, err
 	}
 	return out.result, nil

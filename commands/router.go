@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 // RouterOptions configure a [Router]. Zero fields mean the defaults.
 type RouterOptions struct {
 	Authorizer Authorizer // nil refuses everything
+	Auditor    Auditor    // nil records nothing
 	Claims     Claims     // nil keeps claims no longer than the process lives
 	Tasks      Tasks      // nil refuses params.async
 	Extensions Extensions
@@ -67,6 +69,7 @@ type Inbound struct {
 	Expiry      time.Duration         // MQTT message expiry, 0 means none
 	Door        string                // mqtt, http, ws
 	Client      string                // id of the MQTT client it came from, "" by other doors
+	Address     netip.Addr            // it came from, zero if not known
 	Traceparent string                // W3C trace context, "" without one
 	Emit        func(*protocol.Event) // takes the events of a call that asked for them; must not block
 }

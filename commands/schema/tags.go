@@ -13,7 +13,7 @@ import (
 // others. Anything else is a slip of the pen.
 var (
 	known     = []string{"json", "doc", "len", "each", "range", "enum", "pattern", "default", "type", "short"}
-	tolerated = []string{"yaml"}
+	tolerated = []string{"audit", "yaml"}
 )
 
 // tags are the limits written on a field. Whatever understands one takes it;

@@ -1,0 +1,141 @@
+package commands
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An Auditor is told how calls ended. Its methods are called on the path of
+// every call: they must be quick and must not block.
+type Auditor interface {
+	// Wants reports whether calls that end so are recorded. Code is "" for
+	// success, effect [Read] for what is no command.
+	Wants(effect Effect, code protocol.Code) bool
+	// Admit says whether a call that changes something can be recorded when
+	// it is done. If not, it is not run and the caller gets the error.
+	Admit() error
+	// Audit records a call that ended. It must not keep a.Params.
+	Audit(a Audited)
+}
+
+// An Audited call is what an [Auditor] is told about it. A call whose time ran
+// out while its handler was at work is told twice: when the caller was
+// answered, and, as Late, when the handler was done.
+type Audited struct {
+	At        time.Time
+	Principal *protocol.Principal // nil if there is none
+	SenderID  string
+	RequestID string
+	TraceID   string
+	Door      string
+	Address   netip.Addr // the zero Addr if not known
+	Command   string     // "" if the request was not understood
+	Action    string     // what policy decided on
+	Effect    Effect
+	Resource  Resource        // zero unless the parameters were understood
+	Params    json.RawMessage // valid JSON, or empty
+	Loggable  []string        // names of the parameters that may be recorded as they are
+	Err       *protocol.Error // nil for success
+	Executed  bool            // the handler ran, so that Err, if any, is the handler's
+	Async     bool            // the outcome is that of a task, told after its start was
+	Late      bool
+}
+
+// What an audited outcome is.
+const (
+	auditAnswer = iota // of a call, as it is answered
+	auditAsync         // of a task
+	auditLate          // of a call that was answered before
+)
+
+// audit tells the auditor, if any, how a call ended.
+func (r *Router) audit(c *Call, out outcome, what int) {
+	auditor := r.opts.Auditor
+	if auditor == nil || out.repeat {
+		return // the answer to a repeat: nothing happened again
+	}
+	effect, code := Read, protocol.Code("")
+	if c.command != nil {
+		effect = c.command.Effect
+	}
+	if out.err != nil {
+		code = out.err.Code
+	}
+	if !auditor.Wants(effect, code) {
+		return
+	}
+	a := Audited{
+		At: r.opts.Now(), Principal: c.Principal, SenderID: c.SenderID, RequestID: c.RequestID, TraceID: c.TraceID,
+		Door: c.Door, Address: c.Address, Command: c.Command, Effect: effect, Params: c.request.Params,
+		Err: out.err, Async: what == auditAsync, Late: what == auditLate,
+	}
+	if c.command != nil {
+		a.Action, a.Loggable = c.command.Action, c.command.loggable
+	}
+	c.mu.Lock()
+	a.Resource, a.Executed = c.target, c.executed
+	c.mu.Unlock()
+	if a.Late && !a.Executed {
+		return // it never came to its turn
+	}
+	auditor.Audit(a)
+}
+
+// admit notes what a call is about, and refuses what could not be recorded.
+func (r *Router) admit(c *Call, on Resource) error {
+	if r.opts.Auditor == nil {
+		return nil
+	}
+	c.mu.Lock()
+	c.target = on
+	c.mu.Unlock()
+	if c.command.Effect == Read {
+		return nil
+	}
+	return r.opts.Auditor.Admit()
+}
+
+// started notes that the handler is about to run.
+func (r *Router) started(c *Call) {
+	if r.opts.Auditor == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.executed = true
+}
+
+// loggable lists the parameters of a struct that audit may show as they are:
+// identifiers, without which nobody could read an audit log, and those with
+// the tag audit:"yes". The tag audit:"no" hides an identifier.
+func loggable(params reflect.Type) (names []string, err error) {
+	if params.Kind() != reflect.Struct {
+		return nil, nil
+	}
+	for _, f := range reflect.VisibleFields(params) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || f.Anonymous || name == "" || name == "-" {
+			continue
+		}
+		switch tag := f.Tag.Get("audit"); {
+		case tag == "yes", tag == "" && identifies(f.Type):
+			names = append(names, name)
+		case tag != "" && tag != "no":
+			return nil, fmt.Errorf("%s: tag audit must be yes or no", name)
+		}
+	}
+	return names, nil
+}
+
+func identifies(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Implements(reflect.TypeFor[protocol.Identifier]()) || t == reflect.TypeFor[protocol.Serial]()
+}

@@ -1,0 +1,86 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// OK is the result of what succeeded. Any other is an error code.
+const OK = "ok"
+
+// Events that are not commands. Parts of the bridge may name others, as
+// subject.what-happened.
+const (
+	LoginFailed         = "login.failed"
+	SessionDisconnected = "session.disconnected" // by the bridge, for a reason of security
+	CertificateIssued   = "certificate.issued"
+	CertificateRevoked  = "certificate.revoked"
+	CertificateExpired  = "certificate.expired"
+	KeyCreated          = "key.created"
+	KeyRevoked          = "key.revoked"
+	KeyRotated          = "key.rotated"
+	PolicyChanged       = "policy.changed"
+	SceneSuspended      = "scene.suspended"
+)
+
+// An Entry is one thing that was decided or changed. Secrets and payloads
+// have no place in it.
+type Entry struct {
+	Seq   uint64    `json:"seq" doc:"place in the chain, from 1"`
+	Time  time.Time `json:"time" doc:"when it was recorded as done"`
+	Event string    `json:"event" doc:"what happened: a command's name, or such as login.failed"`
+	Code  string    `json:"code" doc:"ok, or the error code"`
+
+	// Security marks what operators are told at once.
+	Security bool `json:"security,omitempty" doc:"told to operators as an event of the family security"`
+
+	Principal  string           `json:"principal,omitempty" doc:"who did it"`
+	Kind       protocol.Kind    `json:"kind,omitempty" doc:"operator, agent, skill or bridge"`
+	Space      protocol.SpaceID `json:"space_id,omitempty" doc:"of the principal"`
+	Credential string           `json:"credential,omitempty" doc:"id of the credential that was shown"`
+	Method     string           `json:"method,omitempty" doc:"how the principal authenticated"`
+	CertSerial protocol.Serial  `json:"cert_sn,omitempty" doc:"certificate whose key the principal has proved to hold"`
+	ActsFor    string           `json:"acts_for,omitempty" doc:"for whom, if not for itself"`
+
+	Action   string          `json:"action,omitempty" doc:"what policy decided on"`
+	Resource string          `json:"resource,omitempty" doc:"on what, as type/id"`
+	Params   json.RawMessage `json:"params,omitempty" doc:"parameters that may be shown"`
+	Digest   string          `json:"params_digest,omitempty" doc:"keyed hash of all parameters"`
+
+	Reason    string     `json:"reason,omitempty" doc:"why, in words"`
+	RequestID string     `json:"request_id,omitempty" doc:"id of the request"`
+	TraceID   string     `json:"trace_id,omitempty" doc:"trace of the request"`
+	Door      string     `json:"door,omitempty" doc:"by which it came in: mqtt, http, ws"`
+	Address   netip.Addr `json:"address,omitzero" doc:"network address it came from"`
+
+	Async bool `json:"async,omitempty" doc:"how a task ended whose start was recorded before"`
+	Late  bool `json:"late,omitempty" doc:"how a call ended whose caller had been told that its time was over"`
+
+	Details map[string]string `json:"details,omitempty" doc:"more, by name"`
+}
+
+// By names who did what the entry is about.
+func (e Entry) By(who *protocol.Principal) Entry {
+	if who == nil {
+		return e
+	}
+	e.Principal, e.Kind, e.Space = who.ID, who.Kind, who.Space
+	e.Credential, e.Method, e.CertSerial = who.Credential, who.Method, who.CertSerial
+	return e
+}
+
+// A Recorder takes entries. Record fills in the time if it is missing; it does
+// not wait for the entry to be stored.
+type Recorder interface {
+	Record(ctx context.Context, e Entry)
+}
+
+// Discard is the [Recorder] that forgets everything, for tests and tools.
+type Discard struct{}
+
+// Record does nothing.
+func (Discard) Record(context.Context, Entry) {}
