@@ -23,6 +23,7 @@ var rooms = map[string][]string{
 	"security":            {"protocol", "commands"},
 	"llm":                 {"protocol", "commands", "llm"},
 	"session":             {"protocol", "commands"},
+	"vfs":                 {"protocol", "commands", "vfs"},
 	"broker":              {"protocol", "broker"},
 	"client":              {"protocol", "client"},
 	"agent":               {"protocol", "client", "agent"},

@@ -1,0 +1,183 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"io"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A File is one version of a file.
+type File struct {
+	ID    string // names the file through all its versions, also after it was deleted and put again
+	Group string
+	Path  string // relative, with slashes, as [CleanPath] allows
+	// Version rises with every change of the file, its deletion included. Of
+	// two versions in one space the later is the higher, so a version also
+	// names a point in time (see [Snapshots]).
+	Version     uint64
+	Size        int64 // bytes
+	SHA256      Sum
+	Modified    time.Time // when the version was made, by the clock of the VFS
+	Deleted     bool      // the version says that the file is gone; it has no content
+	ContentType string    // as the writer said, "" if it did not
+}
+
+// A Sum is the SHA-256 of a file's content, in text lower-case hexadecimal.
+type Sum [32]byte
+
+// String is the sum in lower-case hexadecimal.
+func (s Sum) String() string { return hex.EncodeToString(s[:]) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s Sum) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:]), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *Sum) UnmarshalText(text []byte) error {
+	parsed, err := ParseSum(string(text))
+	if err == nil {
+		*s = parsed
+	}
+	return err
+}
+
+// ParseSum reads a SHA-256 of 64 hexadecimal digits, any case.
+func ParseSum(text string) (Sum, error) {
+	var s Sum
+	if len(text) != hex.EncodedLen(len(s)) {
+		return s, protocol.InvalidParam("checksum", "must be a SHA-256 of 64 hexadecimal digits")
+	}
+	if _, err := hex.Decode(s[:], []byte(text)); err != nil {
+		return Sum{}, protocol.InvalidParam("checksum", "must be a SHA-256 of 64 hexadecimal digits")
+	}
+	return s, nil
+}
+
+// PutOptions say what a writer knows of the content it sends.
+type PutOptions struct {
+	// IfVersion is the version the file must have, 0 for a file that must not
+	// be there; else 3003. Nil replaces whatever is there.
+	IfVersion *uint64
+	// Size is the number of bytes to come, -1 if it is not known. Fewer or
+	// more are refused with 4002.
+	Size int64
+	// SHA256 is the checksum the content must have, else 4002.
+	SHA256 *Sum
+	// ContentType is kept with the file, at most [MaxContentType] bytes of
+	// visible ASCII.
+	ContentType string
+}
+
+// MaxContentType bounds a content type, in bytes.
+const MaxContentType = 255
+
+// Files are the files of all groups of one space. All methods may be called at
+// the same time by many goroutines.
+//
+// Errors are of the protocol: 4001 when the VFS cannot be reached or does not
+// answer in time (whether a change happened is then unknown), 4003 for a file
+// that is not there, 4005 when there is no room, 3003 for another version than
+// expected, 3002 for a path that another file is in the way of (details.twin
+// names it, see [CleanPath]), 1001 for a group or path that cannot be, 1004
+// for a file that is too large, 4002 for content that is not what was
+// announced or broke off, 4004 for what the VFS does not permit.
+type Files interface {
+	// Stat describes the current version of a file. A deleted file is not
+	// there.
+	Stat(ctx context.Context, group, path string) (File, error)
+
+	// Open opens a version of a file to read, 0 for the current one. Reading
+	// fails with 4001 when the content cannot be had, and with 4002 if it is
+	// damaged. The reader is for one goroutine and is to be closed; its reads
+	// end with ctx.
+	Open(ctx context.Context, group, path string, version uint64) (io.ReadSeekCloser, File, error)
+
+	// Put makes what r holds the file's new version, and returns when that is
+	// durable. Until then, and if anything fails, everybody sees the version
+	// before. Content that is there already makes no new version.
+	Put(ctx context.Context, group, path string, r io.Reader, o PutOptions) (File, error)
+
+	// Delete makes a version that says the file is gone, and returns it. It is
+	// listed for a while to those who ask for deleted files, then forgotten.
+	// IfVersion 0 is any version.
+	Delete(ctx context.Context, group, path string, ifVersion uint64) (File, error)
+
+	// List lists the files whose path begins with prefix, by path in the order
+	// of bytes, at most limit of them (0 is [DefaultLimit]); next is where to
+	// go on, "" at the end. A file that changes meanwhile may be listed as it
+	// was or as it is; one that stays is never left out. With deleted, files
+	// that were deleted are listed too.
+	List(ctx context.Context, group, prefix, cursor string, limit int, deleted bool) (files []File, next string, err error)
+}
+
+// The bounds of a list.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+// A Content is one file of a [Batcher]'s batch.
+type Content struct {
+	Path string
+	Data []byte
+	PutOptions
+}
+
+// A Result is what became of one file of a batch: exactly one of both.
+type Result struct {
+	File File
+	Err  error
+}
+
+// A Batcher is implemented by [Files] to which many small files are written
+// quicker at once. The results are in the order of the batch; each file stands
+// for itself, as if it had been put alone. The error says that nothing at all
+// was done.
+type Batcher interface {
+	PutBatch(ctx context.Context, group string, batch []Content) ([]Result, error)
+}
+
+// Limits of a batch.
+const (
+	MaxBatchFiles = 500
+	MaxBatchBytes = 8 << 20
+)
+
+// Snapshots is implemented by [Files] that can show a group as it was.
+type Snapshots interface {
+	// Snapshot names this moment: every change that was acknowledged before
+	// belongs to it, no change that begins later does.
+	Snapshot(ctx context.Context, group string) (snapshot uint64, err error)
+
+	// ListAt lists the files as they were at a snapshot, as List does; Open
+	// reads them by their version. It fails with 4003 if versions that belong
+	// to the snapshot are kept no more.
+	ListAt(ctx context.Context, group, prefix string, snapshot uint64, cursor string, limit int) (files []File, next string, err error)
+}
+
+// Usage is how much room there is, in bytes.
+type Usage struct {
+	Used  int64
+	Total int64 // 0 if nothing bounds it
+}
+
+// A Meter is implemented by [Files] that know how much room there is.
+type Meter interface {
+	// Usage also tells whether the VFS can be reached: 4001 if not.
+	Usage(ctx context.Context) (Usage, error)
+}
+
+// PutAll writes a batch, at once if files can.
+func PutAll(ctx context.Context, files Files, group string, batch []Content) ([]Result, error) {
+	if b, ok := files.(Batcher); ok {
+		return b.PutBatch(ctx, group, batch)
+	}
+	results := make([]Result, len(batch))
+	for i := range batch {
+		results[i].File, results[i].Err = files.Put(ctx, group, batch[i].Path, bytes.NewReader(batch[i].Data), batch[i].PutOptions)
+	}
+	return results, nil
+}
