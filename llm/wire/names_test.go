@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestNamesFitTheWireAndComeBack(t *testing.T) {
+	long := strings.Repeat("a", 80)
+	n := NewNames(Charset{Max: 64}, "fs.read", "fs_write", "a.b", "a_b", "a-b", "a/b", long+"1", long+"2", "größe")
+	for name, want := range map[string]string{"fs.read": "fs_read", "fs_write": "fs_write", "a_b": "a_b", "a-b": "a-b", "unknown.tool": "unknown.tool"} {
+		if got := n.Encode(name); got != want {
+			t.Errorf("%s is %s on the wire", name, got)
+		}
+	}
+	marked := n.Encode("a.b")
+	if trap := NewNames(Charset{Max: 64}, "a.b", "a_b", marked); trap.Encode(marked) != marked || trap.Encode("a.b") == marked {
+		t.Error("a tool takes the calls of another by its name")
+	}
+	if got := n.Decode("invented"); got != "invented" {
+		t.Errorf("a stranger became %s", got)
+	}
+	if n := NewNames(Charset{Extra: ".:", Max: 64}, "fs.read"); n.Encode("fs.read") != "fs.read" {
+		t.Error("a wire that allows dots gets none")
+	}
+}
+
+func TestNamesAreReversibleWhateverTheyAre(t *testing.T) {
+	legal := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfDistinct(rapid.OneOf(rapid.StringMatching(`[ab][._/-][ab]`), rapid.StringN(1, 90, 200)), rapid.ID[string]).Draw(t, "names")
+		n := NewNames(Charset{Max: 64}, names...)
+		shuffled := rapid.Permutation(names).Draw(t, "shuffled")
+		m := NewNames(Charset{Max: 64}, shuffled...)
+		seen := map[string]bool{}
+		for _, name := range names {
+			fit := n.Encode(name)
+			switch {
+			case !legal.MatchString(fit):
+				t.Fatalf("%q is %q on the wire", name, fit)
+			case seen[fit]:
+				t.Fatalf("%q is the name of two", fit)
+			case n.Decode(fit) != name:
+				t.Fatalf("%q came back as %q", name, n.Decode(fit))
+			case m.Encode(name) != fit:
+				t.Fatalf("the order of %v matters", names)
+			}
+			seen[fit] = true
+		}
+	})
+}
