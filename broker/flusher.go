@@ -1,6 +1,9 @@
 package broker
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // A flusher writes what was published from within the process, so that many
 // messages of many goroutines leave with few system calls. Readers help it at
@@ -8,6 +11,8 @@ import "sync"
 type flusher struct {
 	b    *Broker
 	wake chan struct{}
+
+	helpers atomic.Int32 // readers in a turn, at the end of which they help
 
 	mu    sync.Mutex
 	conns []*conn
@@ -26,11 +31,32 @@ func (f *flusher) take(t *turn) {
 	f.mu.Unlock()
 	clear(t.dirty)
 	t.dirty = t.dirty[:0]
-	if first {
-		select {
-		case f.wake <- struct{}{}:
-		default:
-		}
+	if first && f.helpers.Load() == 0 {
+		f.alert()
+	}
+}
+
+func (f *flusher) alert() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// enter says that a turn begins that will help at its end.
+func (f *flusher) enter() { f.helpers.Add(1) }
+
+// leave ends such a turn. What came too late for its help, and relied on it,
+// is for the flusher.
+func (f *flusher) leave() {
+	if f.helpers.Add(-1) > 0 {
+		return
+	}
+	f.mu.Lock()
+	late := len(f.conns) > 0
+	f.mu.Unlock()
+	if late {
+		f.alert()
 	}
 }
 

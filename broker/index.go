@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/aibridge/aibridge/broker/topic"
 )
@@ -227,14 +229,19 @@ func (x *index) match(name string) *route {
 // route returns who gets the messages of a topic, from the turn's cache while
 // no subscription changes.
 func (t *turn) route(name []byte) *route {
+	return t.routeOf(unsafe.String(unsafe.SliceData(name), len(name)))
+}
+
+// routeOf is route for a name that is a string. It does not keep it.
+func (t *turn) routeOf(name string) *route {
 	if epoch := t.b.index.epoch.Load(); epoch != t.epoch {
 		clear(t.routes)
 		t.epoch = epoch
 	}
-	if r := t.routes[string(name)]; r != nil {
+	if r := t.routes[name]; r != nil {
 		return r
 	}
-	r := t.b.index.match(string(name))
+	r := t.b.index.match(strings.Clone(name))
 	if len(t.routes) >= mostRoutes {
 		clear(t.routes)
 	}

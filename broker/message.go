@@ -1,9 +1,9 @@
 package broker
 
 import (
-	"bytes"
 	"encoding/binary"
 	"time"
+	"unsafe"
 
 	"github.com/aibridge/aibridge/broker/packet"
 )
@@ -123,30 +123,34 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 	return append(dst, m.payload...)
 }
 
-// fromMessage encodes what the bridge itself publishes.
-func fromMessage(in *Message, now int64) *message {
-	m := &message{topic: in.Topic, payload: bytes.Clone(in.Payload), qos: in.QoS, retain: in.Retain, only: in.Recipient}
+// loadOwn makes what the bridge itself publishes the turn's message.
+func (t *turn) loadOwn(in *Message) {
+	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, only: in.Recipient})
+	m, p := &t.msg, &t.props
 	if in.Expiry > 0 {
-		m.expires = now + int64(in.Expiry)
+		m.expires = t.now + int64(in.Expiry)
 	}
-	var p packet.Properties
+	p.Reset()
 	if in.ContentType != "" {
-		p.SetBytes(packet.ContentType, []byte(in.ContentType))
+		p.SetBytes(packet.ContentType, bytesOf(in.ContentType))
 	}
 	if in.ResponseTopic != "" {
-		p.SetBytes(packet.ResponseTopic, []byte(in.ResponseTopic))
+		p.SetBytes(packet.ResponseTopic, bytesOf(in.ResponseTopic))
 	}
 	if in.CorrelationData != nil {
 		p.SetBytes(packet.CorrelationData, in.CorrelationData)
 	}
 	for _, u := range in.UserProperties {
-		p.AddUser([]byte(u.Key), []byte(u.Value))
+		p.AddUser(bytesOf(u.Key), bytesOf(u.Value))
 	}
 	if !p.Empty() {
-		m.props = p.Append(nil)
+		t.propBytes = p.Append(t.propBytes[:0])
+		m.props = t.propBytes
 	}
-	return m
 }
+
+// bytesOf is the bytes of a string, which are only read.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // fill sets out from a message; p is scratch space.
 func (m *message) fill(out *Message, p *packet.Properties, now int64) {

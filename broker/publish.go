@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"strings"
 	"time"
 	"unsafe"
 
@@ -39,10 +38,13 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 // publishLoaded shows the turn's message to the handlers, keeps it if it is
 // to be retained, and routes it.
 func (t *turn) publishLoaded(client *Client, r *route) packet.Reason {
-	for _, fn := range r.handlers {
+	if len(r.handlers) > 0 {
 		t.publication.Client = client
 		t.msg.fill(&t.publication.Message, &t.props, t.now)
-		fn(&t.publication)
+		for _, fn := range r.handlers {
+			fn(&t.publication)
+		}
+		t.handled = true
 	}
 	if t.msg.retain && !t.retain() {
 		return packet.QuotaExceeded
@@ -226,12 +228,11 @@ func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
 	t.answer(c, owedAck{typ: typ, id: p.PacketID, reason: reason})
 }
 
-// publishOwn routes a message that does not come from a client.
-func (t *turn) publishOwn(m *message) (receivers int) {
-	t.use(m)
-	t.msg.topic = strings.Clone(m.topic)
-	r := t.route([]byte(m.topic))
-	if m.retain {
+// publishOwn routes the turn's message, which does not come from a client.
+func (t *turn) publishOwn() (receivers int) {
+	r := t.routeOf(t.msg.topic)
+	t.msg.topic = r.topic
+	if t.msg.retain {
 		t.retain()
 	}
 	receivers = t.deliver(r)

@@ -264,6 +264,8 @@ func (r *reader) turn(n int) {
 		}
 	}
 	r.mu.Unlock()
+	r.b.flusher.enter()
+	defer r.b.flusher.leave()
 	r.t.begin()
 	for _, e := range r.ready {
 		if e.mask&unix.EPOLLOUT != 0 {
@@ -279,6 +281,7 @@ func (r *reader) turn(n int) {
 
 // end ends the turn: after it nothing refers to the buffer.
 func (r *reader) end() {
+	r.t.settle()
 	r.b.flusher.help(r.t)
 	r.t.end()
 	r.used = 0

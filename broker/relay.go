@@ -31,12 +31,13 @@ func (t *turn) relay(r Relay) {
 func (b *Broker) Relayed(m Message) (receivers int) {
 	t := b.getTurn().begin()
 	t.own = true
-	own := fromMessage(&m, t.now)
-	t.use(own)
-	if own.retain {
+	t.loadOwn(&m)
+	r := t.routeOf(m.Topic)
+	t.msg.topic = r.topic
+	if m.Retain {
 		t.retain()
 	}
-	receivers = t.deliver(t.route([]byte(own.topic)))
+	receivers = t.deliver(r)
 	b.flusher.take(t)
 	b.putTurn(t)
 	return receivers

@@ -36,6 +36,8 @@ type Broker struct {
 
 	authenticating chan struct{}
 	connected      atomic.Int64
+	stopped        atomic.Bool // closed, for those who do not hold mu
+	afterHandlers  []func()
 
 	mu        sync.Mutex
 	closed    bool
@@ -94,6 +96,13 @@ func New(options Options) (*Broker, error) {
 // block. What the bridge publishes itself is not seen.
 func (b *Broker) Handle(filter string, fn func(*Publication)) { b.index.handle(filter, fn) }
 
+// AfterHandlers has fn called when the handlers have seen what has come for
+// them for now: at the end of every turn of a reader that called any, before
+// what was published in it is written. So handlers may put off what is cheaper
+// done for many publications at once. Call it before [Broker.Serve]. The
+// function must not block.
+func (b *Broker) AfterHandlers(fn func()) { b.afterHandlers = append(b.afterHandlers, fn) }
+
 // Publish sends a message from the bridge to its subscribers, without
 // permission check. Receivers counts the connected sessions it was written
 // to or queued for. The message is copied.
@@ -104,12 +113,13 @@ func (b *Broker) Publish(m Message) (receivers int, err error) {
 	if m.QoS > 2 {
 		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid QoS %d", m.QoS)
 	}
-	if b.isClosed() {
+	if b.stopped.Load() {
 		return 0, errClosed
 	}
 	t := b.getTurn().begin()
 	t.own = true // written by the flusher, later
-	receivers = t.publishOwn(fromMessage(&m, t.now))
+	t.loadOwn(&m)
+	receivers = t.publishOwn()
 	b.flusher.take(t)
 	b.putTurn(t)
 	return receivers, nil
@@ -225,6 +235,7 @@ func (b *Broker) shut() bool {
 		return false
 	}
 	b.closed = true
+	b.stopped.Store(true)
 	for l := range b.listeners {
 		_ = l.Close()
 	}

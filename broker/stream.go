@@ -118,10 +118,14 @@ func (s *stream) turn(buf []byte, have int) int {
 	c := s.c
 	rest := buf[:have]
 	for {
+		c.b.flusher.enter()
 		t := c.b.getTurn().begin()
 		c.heard(t.now, have)
 		rest = t.consume(c, rest)
+		t.settle()
+		c.b.flusher.help(t)
 		c.b.putTurn(t)
+		c.b.flusher.leave()
 		if c.job == nil {
 			return copy(buf, rest)
 		}

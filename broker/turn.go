@@ -16,6 +16,8 @@ type turn struct {
 	tell  []*session // whose presence events are to be told
 	own   bool       // outboxes must not refer to the turn's buffers
 
+	handled bool // handlers were called, and not told that this was all
+
 	routes map[string]*route
 	epoch  uint64
 
@@ -71,8 +73,19 @@ func (t *turn) touch(c *conn) {
 	}
 }
 
+// settle tells the handlers that this was all for now.
+func (t *turn) settle() {
+	for t.handled {
+		t.handled = false
+		for _, fn := range t.b.afterHandlers {
+			fn()
+		}
+	}
+}
+
 // end writes what the turn produced.
 func (t *turn) end() {
+	t.settle()
 	t.b.commit(t)
 	for i := 0; i < len(t.dirty); i++ { // grows while sessions catch up
 		t.flush(t.dirty[i])

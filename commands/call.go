@@ -47,6 +47,11 @@ type Call struct {
 	joins   *entry // the same of one that waits for another; guarded by the ledger
 	untried bool   // the handler was not reached, so that a repeat may run it
 
+	run      unhurried   // of a call that nobody waits for
+	inline   bool        // is run by who has submitted it
+	batched  bool        // who will flush the claims
+	finished atomic.Bool // by its handler
+
 	flying         bool  // is in flight; guarded by flights
 	before, behind *Call // neighbours there
 

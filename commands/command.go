@@ -19,6 +19,7 @@ type Command struct {
 	params       []schema.Field
 	results      []schema.Field
 	loggable     []string // parameters that audit may show
+	async        bool     // its handler does not wait
 	decode       func(params json.RawMessage) (run invocation, async bool, err error)
 	err          error // what is wrong with the types
 }
@@ -35,6 +36,10 @@ type invocation interface {
 // parameters, see the package documentation; R is the result, which becomes a
 // JSON object. What is wrong with a declaration is reported by [NewSet].
 func New[P, R any](spec Spec, handler Handler[P, R]) Command {
+	return declare(spec, &form[P, R]{handler: handler})
+}
+
+func declare[P, R any](spec Spec, form *form[P, R]) Command {
 	var flag *schema.Flag
 	if spec.Async {
 		flag = &schema.Flag{Name: "async", Doc: "answer at once with a task_id; see task.get"}
@@ -51,7 +56,7 @@ func New[P, R any](spec Spec, handler Handler[P, R]) Command {
 	if err != nil {
 		return Command{Spec: spec, err: err}
 	}
-	form := &form[P, R]{handler: handler, params: params, result: result}
+	form.params, form.result = params, result
 	return Command{
 		Spec:         spec,
 		paramsSchema: params.JSON(),
@@ -59,6 +64,7 @@ func New[P, R any](spec Spec, handler Handler[P, R]) Command {
 		params:       params.Fields(),
 		results:      result.Fields(),
 		loggable:     shown,
+		async:        form.start != nil,
 		decode:       form.fill,
 	}
 }
@@ -92,17 +98,21 @@ func (c *Command) CheckParams(params json.RawMessage) error {
 
 // A form is what the calls of one command share.
 type form[P, R any] struct {
-	handler Handler[P, R]
+	handler Handler[P, R] // this
+	start   Starter[P, R] // or that
 	params  *schema.Codec
 	result  *schema.Codec
 }
 
 func (f *form[P, R]) fill(params json.RawMessage) (run invocation, async bool, err error) {
-	filled := &filled[P, R]{form: f}
-	if async, err = f.params.Decode(params, &filled.params); err != nil {
-		return nil, false, err
+	if f.start != nil {
+		s := &started[P, R]{filled: filled[P, R]{form: f}}
+		async, err = f.params.Decode(params, &s.params)
+		return s, async, err
 	}
-	return filled, async, nil
+	filled := &filled[P, R]{form: f}
+	async, err = f.params.Decode(params, &filled.params)
+	return filled, async, err
 }
 
 // A filled form is an invocation.
@@ -119,13 +129,7 @@ func (f *filled[P, R]) target() Resource {
 }
 
 func (f *filled[P, R]) run(ctx context.Context, call *Call) (json.RawMessage, error) {
-	result, err := f.handler(ctx, call, f.params)
-	if err != nil && reflect.ValueOf(&result).Elem().IsZero() {
-		return nil, err
-	}
-	written, failed := f.result.Encode(&result)
-	if failed != nil {
-		return nil, protocol.Wrap(protocol.Internal, failed, "the result cannot be written as JSON")
-	}
-	return written, err
+	return f.written(f.handler(ctx, call, f.params))
 }
+
+func isZero[R any](result *R) bool { return reflect.ValueOf(result).Elem().IsZero() }

@@ -132,6 +132,11 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 	if err != nil {
 		return refused(err), true
 	}
+	if async && c.inline { // beginning a task takes its time
+		c.inline = false
+		r.slots.start(c.Priority, c)
+		return outcome{}, false
+	}
 	on := run.target()
 	if err := r.admit(c, on); err != nil {
 		return refused(err), true
@@ -142,6 +147,14 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 	answer, mine, settled := r.deduplicate(c)
 	if !mine {
 		return answer, settled
+	}
+	if run, ok := run.(unhurried); ok && !async && r.goesOn(c) {
+		r.goOn(c, run)
+		return outcome{}, false
+	}
+	if err := r.claim(c); err != nil {
+		c.untried = true
+		return refused(err), true
 	}
 	if async {
 		return r.background(c, run), true
@@ -227,27 +240,25 @@ func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 	case unknown:
 		return refused(protocol.Errorf(protocol.OutcomeUnknown, "the request was taken up before; what became of it is not known")), false, true
 	}
-	err := r.claim(c)
-	if err == nil {
-		err = c.ctx.Err() // nothing is executed late
-	}
-	if err != nil {
-		c.untried = true
-		return refused(err), false, true
-	}
 	return outcome{}, true, true
 }
 
 // claim makes sure that a request that acts on the world is remembered even
-// by the next process.
+// by the next process. It fails when the call's time is over: nothing is
+// executed late.
 func (r *Router) claim(c *Call) error {
-	if c.command.Effect != Act || r.opts.Claims == nil {
-		return nil
+	if c.command.Effect == Act && r.opts.Claims != nil {
+		if err := r.waitForClaim(c); err != nil {
+			return err
+		}
 	}
-	claim := Claim{Principal: c.Principal.ID, RequestID: c.RequestID, Hash: claimHash(c.Command, c.request.Params), Expires: c.keep}
+	return c.ctx.Err()
+}
+
+func (r *Router) waitForClaim(c *Call) error {
 	c.park()
 	defer c.unpark(c.ctx)
-	return r.opts.Claims.Claim(c.ctx, claim)
+	return r.opts.Claims.Claim(c.ctx, c.claim())
 }
 
 // execute runs the handler inside the message processors.

@@ -72,6 +72,7 @@ type Inbound struct {
 	Address     netip.Addr            // it came from, zero if not known
 	Traceparent string                // W3C trace context, "" without one
 	Emit        func(*protocol.Event) // takes the events of a call that asked for them; must not block
+	Batched     bool                  // more may follow at once, and then Flush is called
 }
 
 // A Router is the one way in for every command: decode → version → deadline
@@ -85,6 +86,8 @@ type Router struct {
 	flights *flights
 	metrics *metrics
 	agents  *namespaces
+
+	queue ClaimQueue // opts.Claims, if it is one
 
 	idle    chan *Call // hands calls to goroutines that rest
 	resting atomic.Int32
@@ -108,6 +111,7 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 	r.metrics = newMetrics(r)
 	r.agents = newNamespaces(r)
 	if opts.Claims != nil {
+		r.queue, _ = opts.Claims.(ClaimQueue)
 		now := opts.Now()
 		for c := range opts.Claims.Pending {
 			r.ledger.remember(c, now)
@@ -136,7 +140,12 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 		return c
 	}
 	c.timer = time.AfterFunc(c.Deadline.Sub(c.arrived), c.expire)
-	r.slots.start(c.Priority, c)
+	if c.inline = r.goesOn(c); c.inline {
+		c.batched = in.Batched
+		r.process(c)
+	} else {
+		r.slots.start(c.Priority, c)
+	}
 	return c
 }
 

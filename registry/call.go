@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -16,52 +18,15 @@ type reply struct {
 	data  json.RawMessage
 }
 
-// callSkill has one of a skill's agents, or one of its HTTP endpoints, run a
-// capability. DESIGN.md has the table of what may be tried again.
-func (s *Service) callSkill(ctx context.Context, skill *SkillRecord, capability *Capability, r request) (reply, error) {
-	var last *failure
-	for tried := map[protocol.AgentID]bool{}; ; {
-		agents := s.reachable(skill, tried)
-		if len(agents) == 0 {
-			break
-		}
-		if last != nil {
-			s.metrics.retries.Inc()
-		}
-		response, agent, f := s.ask(ctx, agents, r)
-		if f == nil {
-			f = s.checkResult(agent.target(), capability, response.Result)
-		}
-		if f == nil {
-			return reply{agent.ID, response.Result}, nil
-		}
-		if !f.mayRepeat(capability.Idempotent) {
-			return reply{}, f.err
-		}
-		tried[agent.ID], last = true, f
-	}
-	if last != nil {
-		return reply{}, last.err
-	}
-	if endpoints := skill.overHTTP(); len(endpoints) > 0 && s.onlyHTTP(skill) {
-		return s.callOverHTTP(ctx, capability, endpoints, r)
-	}
-	return reply{}, offline(skill)
-}
-
-// reachable lists the agents of a skill that are online and listen, but for
+// reachable appends the agents of a skill that are online and listen, but for
 // those tried before.
-func (s *Service) reachable(skill *SkillRecord, tried map[protocol.AgentID]bool) []*Agent {
-	var agents []*Agent
-	for _, p := range skill.Providers {
-		if tried[p.AgentID] {
+func (s *Service) reachable(agents []*Agent, skill *SkillRecord, tried []protocol.AgentID) []*Agent {
+	for i := range skill.Providers {
+		id := skill.Providers[i].AgentID
+		if slices.Contains(tried, id) {
 			continue
 		}
-		a, _, ok := s.opts.Agents.Get(tableKey(skill.Space, p.AgentID))
-		if !ok {
-			continue
-		}
-		if seen := s.board.see(a.key()); seen.online && seen.listening {
+		if a := s.board.reachable(agentKey{skill.Space, id}); a != nil {
 			agents = append(agents, a)
 		}
 	}
@@ -135,18 +100,28 @@ func (s *Service) checkResult(t target, capability *Capability, result json.RawM
 	return nil
 }
 
-// Forward sends a command to one agent of the caller's space, as it is. It
-// implements [commands.Forwarder].
-func (s *Service) Forward(ctx context.Context, call *commands.Call, agent protocol.AgentID, command string, params json.RawMessage) (json.RawMessage, error) {
+// Forward sends a command to one agent of the caller's space, as it is, and
+// waits for the answer. It implements [commands.Forwarder].
+func (s *Service) Forward(ctx context.Context, call *commands.Call, agent protocol.AgentID, command string, params json.RawMessage) (result json.RawMessage, err error) {
 	a, _, ok := s.opts.Agents.Get(tableKey(spaceOf(call.Principal), agent))
 	if !ok {
 		return nil, notFound("agent", agent)
 	}
-	response, _, f := s.ask(ctx, []*Agent{a}, request{command: command, params: params, call: call})
-	if f != nil {
-		return nil, f.err
-	}
-	return response.Result, nil
+	answered := make(chan struct{})
+	closed := sync.OnceFunc(func() { close(answered) })
+	s.ask(ctx, []*Agent{a}, request{command: command, params: params, call: call}, func(response *protocol.Response, _ *Agent, f *failure) {
+		if f != nil {
+			err = f.err
+		} else {
+			result = bytes.Clone(response.Result)
+		}
+		closed()
+	})
+	_ = call.Park(ctx, func(context.Context) error {
+		<-answered
+		return nil
+	})
+	return result, err
 }
 
 var _ commands.Forwarder = (*Service)(nil)

@@ -25,13 +25,15 @@ type load struct {
 type exchange struct {
 	id      string
 	agent   *Agent
-	ended   chan outcome // gets exactly one, has room for it
 	onEvent func(name string, data []byte)
 	done    atomic.Bool // no event is passed on any more
 
-	// standing, if not nil, is told the outcome instead of ended. Then the
-	// exchange stays open when the agent goes: it is told that as well.
-	standing func(outcome)
+	// ended is told the outcome, once, on the goroutine that ends the
+	// exchange. What it is told is good only until it returns.
+	ended func(outcome)
+	// A standing exchange stays open when the agent goes: ended is told that as
+	// well, with the agent's exchanges locked.
+	standing bool
 
 	before, behind *exchange // of the same agent
 }
@@ -55,13 +57,6 @@ const (
 
 func newExchanges() *exchanges {
 	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[agentKey]load)}
-}
-
-// begin opens an exchange with the least busy of some agents.
-func (x *exchanges) begin(id string, agents []*Agent, onEvent func(string, []byte)) *exchange {
-	e := &exchange{id: id, ended: make(chan outcome, 1), onEvent: onEvent}
-	x.enter(e, agents)
-	return e
 }
 
 // enter takes an exchange up with the least busy of some agents.
@@ -137,31 +132,46 @@ func (x *exchanges) end(e *exchange, o outcome) bool {
 	return open
 }
 
+// withdraw takes an exchange out that nobody is to hear of. It reports whether
+// it was still open.
+func (x *exchanges) withdraw(e *exchange) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e.done.Store(true)
+	return x.remove(e)
+}
+
 // conclude tells how an exchange ended.
 func (e *exchange) conclude(o outcome) {
 	e.done.Store(true)
-	if e.standing != nil {
-		e.standing(o)
-		return
-	}
-	e.ended <- o
+	e.ended(o)
 }
 
 // endAll ends every exchange with an agent, but for those that outlive its
-// being away: these are told.
+// being away: these are told. The others hear of it on a goroutine of their
+// own, since the caller holds locks.
 func (x *exchanges) endAll(key agentKey, o outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	var ended []*exchange
 	for e := x.byAgent[key].first; e != nil; {
 		behind := e.behind
-		if e.standing != nil {
-			e.standing(o)
+		if e.standing {
+			e.ended(o)
 		} else {
 			x.remove(e)
-			e.conclude(o)
+			ended = append(ended, e)
 		}
 		e = behind
 	}
+	if len(ended) == 0 {
+		return
+	}
+	go func() {
+		for _, e := range ended {
+			e.conclude(o)
+		}
+	}()
 }
 
 // open is how many exchanges there are.

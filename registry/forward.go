@@ -3,6 +3,8 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -16,45 +18,81 @@ type request struct {
 	call    *commands.Call
 }
 
-// ask sends a request to the least busy of some agents and waits for the
-// answer. It tells which agent that was.
-func (s *Service) ask(ctx context.Context, agents []*Agent, r request) (*protocol.Response, *Agent, *failure) {
-	e := s.exchanges.begin(s.newID(), agents, func(name string, data []byte) {
-		r.call.Emit(name, json.RawMessage(data))
-	})
-	defer s.exchanges.end(e, outcome{kind: abandoned})
-
-	ctx, end := s.startSpan(ctx, "agent request", "aibridge.agent", string(e.agent.ID), e.id)
-	defer end()
-
-	if f := s.send(ctx, e, r); f != nil {
-		return nil, e.agent, f
-	}
-	o, err := s.wait(ctx, e, r)
-	if err != nil {
-		return nil, e.agent, e.agent.target().gaveUp(err)
-	}
-	response, f := o.judge(e.agent.target())
-	return response, e.agent, f
+// An asking is a request that an agent has, and who is to hear the answer.
+type asking struct {
+	request
+	exchange
+	service *Service
+	ctx     context.Context
+	then    answerFunc
+	stop    func() bool // following the context
+	end     func()      // the span
 }
 
-// wait waits for the end of an exchange without holding a worker. When ctx
-// ends first, the agent is told to stop.
-func (s *Service) wait(ctx context.Context, e *exchange, r request) (o outcome, err error) {
-	err = r.call.Park(ctx, func(ctx context.Context) error {
-		select {
-		case o = <-e.ended:
-			return nil
-		case <-ctx.Done():
-			if !s.exchanges.end(e, outcome{kind: abandoned}) {
-				o = <-e.ended // it ended at the same time
-				return nil
-			}
-			s.cancel(ctx, e, r, protocol.CodeOf(context.Cause(ctx)).String())
-			return context.Cause(ctx)
+// An answerFunc takes what became of a request to an agent. The response is
+// good only until it returns. If it panics it is called again.
+type answerFunc func(response *protocol.Response, agent *Agent, f *failure)
+
+// ask sends a request to the least busy of some agents and hands what becomes
+// of it to then, possibly before it returns. When ctx ends first, the agent is
+// told to stop.
+func (s *Service) ask(ctx context.Context, agents []*Agent, r request, then answerFunc) {
+	a := &asking{request: r, service: s, ctx: ctx, then: then, end: func() {}}
+	a.id, a.ended, a.onEvent = s.newID(), a.hear, a.event
+	var name func(whom string)
+	if s.opts.Tracer != nil {
+		a.ctx, name, a.end = s.spanOf(ctx, "agent request", "aibridge.agent", a.id)
+	}
+	a.stop = afterFunc(ctx, a.giveUp)
+	s.exchanges.enter(&a.exchange, agents)
+	if name != nil {
+		name(string(a.agent.ID))
+	}
+	if f := s.send(a.ctx, &a.exchange, r); f != nil {
+		if s.exchanges.withdraw(&a.exchange) {
+			a.settle(nil, f)
 		}
-	})
-	return o, err
+	} else if ctx.Err() != nil { // perhaps since before the exchange was open
+		a.giveUp()
+	}
+}
+
+// afterFunc is [context.AfterFunc], cheaper for contexts that have their own.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if own, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
+		return own.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
+}
+
+// event passes on what the agent says before it answers.
+func (a *asking) event(name string, data []byte) { a.call.Emit(name, json.RawMessage(data)) }
+
+// giveUp ends the request because its context has ended.
+func (a *asking) giveUp() { a.service.exchanges.end(&a.exchange, outcome{kind: abandoned}) }
+
+// hear takes the end of the exchange. Who brings it is not to be hurt by what
+// comes of it.
+func (a *asking) hear(o outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			cause := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			a.then(nil, a.agent, &failure{err: protocol.Wrap(protocol.Internal, cause, protocol.Internal.String())})
+		}
+	}()
+	if o.kind == abandoned {
+		cause := context.Cause(a.ctx)
+		a.service.cancel(a.ctx, &a.exchange, a.request, protocol.CodeOf(cause).String())
+		a.settle(nil, a.agent.target().gaveUp(cause))
+		return
+	}
+	a.settle(o.judge(a.agent.target()))
+}
+
+func (a *asking) settle(response *protocol.Response, f *failure) {
+	a.stop()
+	a.end()
+	a.then(response, a.agent, f)
 }
 
 // send publishes the request envelope (PROTOCOL §8).
@@ -63,7 +101,7 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	if left <= 0 {
 		return e.agent.target().gaveUp(context.DeadlineExceeded)
 	}
-	if seen := s.board.see(e.agent.key()); !seen.online || !seen.listening {
+	if s.board.reachable(e.agent.key()) == nil {
 		return e.agent.target().unreachable()
 	}
 	envelope := s.envelope(e.id, r.command, r.params, r.call)

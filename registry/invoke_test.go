@@ -415,13 +415,16 @@ func TestLoadGoesToTheLeastBusyAgent(t *testing.T) {
 		for i := range agents {
 			agents[i] = &Agent{ID: protocol.AgentID(fmt.Sprint(i)), Space: "default"}
 		}
-		open := map[*Agent][]*exchange{}
+		open, ends := map[*Agent][]*exchange{}, map[*exchange]chan outcome{}
 		id := 0
 		t.Repeat(map[string]func(*rapid.T){
 			"begin": func(t *rapid.T) {
 				some := rapid.SliceOfNDistinct(rapid.SampledFrom(agents), 1, len(agents), rapid.ID).Draw(t, "providers")
 				id++
-				e := x.begin(fmt.Sprint(id), some, nil)
+				heard := make(chan outcome, 1)
+				e := &exchange{id: fmt.Sprint(id), ended: func(o outcome) { heard <- o }}
+				x.enter(e, some)
+				ends[e] = heard
 				if !slices.Contains(some, e.agent) {
 					t.Fatalf("%s is none of the providers", e.agent.ID)
 				}
@@ -447,7 +450,7 @@ func TestLoadGoesToTheLeastBusyAgent(t *testing.T) {
 				a := rapid.SampledFrom(agents).Draw(t, "agent")
 				x.endAll(a.key(), outcome{kind: gone})
 				for _, e := range open[a] {
-					if o := <-e.ended; o.kind != gone {
+					if o := <-ends[e]; o.kind != gone {
 						t.Fatalf("ended as %v", o.kind)
 					}
 				}

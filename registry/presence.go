@@ -205,6 +205,21 @@ func (b *board) see(key agentKey) sighting {
 	return s
 }
 
+// reachable returns the agent with the key if it is online and listens, else
+// nil.
+func (b *board) reachable(key agentKey) *Agent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.agents[key]; p != nil && p.online {
+		for i := range p.links {
+			if p.links[i].listening {
+				return p.agent
+			}
+		}
+	}
+	return nil
+}
+
 // isOnline is see for those who want to know no more.
 func (b *board) isOnline(key agentKey) bool {
 	b.mu.Lock()

@@ -146,7 +146,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(skillRegister, s.RegisterSkill),
 		commands.New(skillUnregister, s.UnregisterSkill),
 		commands.New(skillDiscover, s.DiscoverSkills),
-		commands.New(skillInvoke, s.InvokeSkill),
+		commands.NewAsync(skillInvoke, s.startInvoke),
 		commands.New(resourceRegister, s.RegisterResource),
 		commands.New(resourceRemove, s.RemoveResource),
 		commands.New(resourceList, s.ListResources),

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -55,33 +56,49 @@ func (p *InvokeSkillParams) forwarded() json.RawMessage {
 	return append(b, '}')
 }
 
-// InvokeSkill calls a capability of a skill and waits for the answer.
-func (s *Service) InvokeSkill(ctx context.Context, call *commands.Call, p InvokeSkillParams) (InvokeSkillResult, error) {
+// startInvoke calls a capability of a skill and hands over the answer when
+// there is one. Data in it is good only until done returns.
+func (s *Service) startInvoke(ctx context.Context, call *commands.Call, p InvokeSkillParams, done func(InvokeSkillResult, error)) {
+	v, err := s.invocation(call, &p)
+	if err != nil {
+		done(InvokeSkillResult{}, err)
+		return
+	}
+	v.ctx, v.done = ctx, done
+	v.advance()
+}
+
+// invocation checks what is asked for.
+func (s *Service) invocation(call *commands.Call, p *InvokeSkillParams) (*invocation, error) {
 	skill, err := s.skill(call, p.Space, p.SkillID)
 	if err != nil {
-		return InvokeSkillResult{}, err
+		return nil, err
 	}
 	capability, ok := skill.capability(p.CapabilityID)
 	if !ok {
-		return InvokeSkillResult{}, protocol.Errorf(protocol.NotFound, "skill %q has no capability %q", p.SkillID, p.CapabilityID).
+		return nil, protocol.Errorf(protocol.NotFound, "skill %q has no capability %q", p.SkillID, p.CapabilityID).
 			With("skill_id", string(p.SkillID)).With("capability_id", string(p.CapabilityID))
 	}
 	if len(p.Params) == 0 {
 		p.Params = json.RawMessage("{}")
 	}
 	if err := s.checkParams(capability, p.Params); err != nil {
-		return InvokeSkillResult{}, err
+		return nil, err
 	}
-	began := time.Now()
-	answer, err := s.callSkill(ctx, skill, capability, request{command: skillInvoke.Name, params: p.forwarded(), call: call})
-	if err != nil {
-		return InvokeSkillResult{}, err
-	}
-	return InvokeSkillResult{
-		SkillID:       p.SkillID,
-		CapabilityID:  p.CapabilityID,
-		AgentID:       answer.agent,
-		Data:          answer.data,
-		ExecutionTime: milliseconds(time.Since(began)),
+	return &invocation{
+		request: request{command: skillInvoke.Name, params: p.forwarded(), call: call},
+		service: s, skill: skill, capability: capability, began: time.Now(),
 	}, nil
+}
+
+// InvokeSkill is startInvoke for who waits.
+func (s *Service) InvokeSkill(ctx context.Context, call *commands.Call, p InvokeSkillParams) (result InvokeSkillResult, err error) {
+	ended := make(chan struct{})
+	s.startInvoke(ctx, call, p, func(r InvokeSkillResult, e error) {
+		r.Data = bytes.Clone(r.Data)
+		result, err = r, e
+		close(ended)
+	})
+	<-ended
+	return result, err
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -64,7 +65,7 @@ func (s *Service) ChooseAgent(space protocol.SpaceID, skill protocol.SkillID) (a
 	if !ok {
 		return "", false
 	}
-	agents := s.reachable(r, nil)
+	agents := s.reachable(nil, r, nil)
 	if len(agents) == 0 {
 		return "", len(r.overHTTP()) > 0 && s.onlyHTTP(r)
 	}
@@ -125,7 +126,7 @@ func (s *Service) Recall(c *StandingCall) error {
 		return err
 	}
 	var undelivered atomic.Bool
-	question := &exchange{id: s.newID(), standing: func(o outcome) {
+	question := &exchange{id: s.newID(), standing: true, ended: func(o outcome) {
 		if !undelivered.Load() {
 			s.recalled(c, o)
 		}
@@ -222,7 +223,7 @@ func (s *Service) stand(c *StandingCall) (*exchange, error) {
 	if !ok {
 		return nil, protocol.Errorf(protocol.AgentOffline, "agent %q is not registered any more", c.Agent).With("agent_id", string(c.Agent))
 	}
-	e := &exchange{id: c.ID, standing: func(o outcome) { s.heard(c, a, o) }, onEvent: func(name string, data []byte) {
+	e := &exchange{id: c.ID, standing: true, ended: func(o outcome) { s.heard(c, a, o) }, onEvent: func(name string, data []byte) {
 		if name == taskAccepted {
 			c.Listener.Took()
 		} else {
@@ -252,7 +253,7 @@ func (s *Service) heard(c *StandingCall, a *Agent, o outcome) {
 		c.Listener.Refused(f.err)
 		return
 	}
-	c.Listener.Answered(response.Result)
+	c.Listener.Answered(bytes.Clone(response.Result))
 }
 
 // checkStanding checks a result against the capability's schema, if the skill

@@ -196,6 +196,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 	mqtt.broker = a.broker
 	a.broker.Handle(mqtt.topics.BridgeRequest(), mqtt.request)
 	a.broker.Handle(mqtt.topics.AgentResponse("+"), mqtt.response)
+	a.broker.AfterHandlers(mqtt.handled)
 	a.life.add("broker", a.broker.Close)
 	return nil
 }

@@ -91,6 +91,9 @@ func (m *mqttSide) Unsubscribed(c *broker.Client, filter string) {
 // request takes a command.
 func (m *mqttSide) request(p *broker.Publication) { m.door.Request(p) }
 
+// handled is told when what has come for the handlers was shown to them.
+func (m *mqttSide) handled() { m.door.Flush() }
+
 // response takes what an agent answers.
 func (m *mqttSide) response(p *broker.Publication) {
 	m.registry.Answer(p.Topic, p.Client.Principal(), p.Payload, p.CorrelationData)

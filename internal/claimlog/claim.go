@@ -17,6 +17,8 @@ type batch struct {
 	claims  int
 	until   time.Time  // when the last of them has expired, by the monotonic clock
 	waiting *followers // nil if nobody does
+	told    []func(error)
+	flushed bool // those who are told wait for it to be written
 }
 
 // Followers wait until the batch their claims are in is written.
@@ -89,38 +91,60 @@ func (b *batch) follow() *followers {
 	return b.waiting
 }
 
-func (b *batch) reset() { *b = batch{records: b.records[:0]} }
+func (b *batch) reset() {
+	clear(b.told)
+	*b = batch{records: b.records[:0], told: b.told[:0]}
+}
 
 // lead writes the batch that has gathered. It is called with l.mu locked, by
 // who has set l.writing or was given the turn, and unlocks it.
 func (l *Log) lead() error {
 	b, f := l.gathering, l.gathering.waiting
-	l.gathering, l.spare = l.spare, nil
+	if l.gathering, l.spare = l.spare, nil; l.gathering == nil {
+		l.gathering = &batch{}
+	}
 	l.mu.Unlock()
 
 	err := l.write(b)
 
 	l.mu.Lock()
-	b.reset()
-	l.spare = b
 	l.passOn()
 	l.mu.Unlock()
 	if f != nil {
 		f.err = err
 		close(f.turn)
 	}
+	for _, done := range b.told {
+		done(err)
+	}
+	l.calls.Add(-len(b.told))
+	b.reset()
+	l.mu.Lock()
+	l.spare = b
+	l.mu.Unlock()
 	return err
 }
 
 // passOn lets one of those who gathered meanwhile write for them.
 func (l *Log) passOn() {
-	f := l.gathering.waiting
-	if f != nil && f.count > 0 {
+	b := l.gathering
+	switch f := b.waiting; {
+	case f != nil && f.count > 0:
 		f.turn <- struct{}{} // has room for the one value it ever gets
-		return
+	case b.flushed:
+		go l.leadAlone()
+	case len(b.told) > 0:
+		l.writing = false
+	default:
+		b.reset() // who gave up waiting gave up the claim
+		l.writing = false
 	}
-	l.gathering.reset() // who gave up waiting gave up the claim
-	l.writing = false
+}
+
+// leadAlone writes for those who do not wait.
+func (l *Log) leadAlone() {
+	l.mu.Lock()
+	_ = l.lead() // they are told
 }
 
 // follow waits until the batch of the followers is written, or writes it if it

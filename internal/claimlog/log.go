@@ -142,6 +142,7 @@ func (l *Log) Close() error {
 	if again {
 		return nil
 	}
+	l.Flush()
 	l.calls.Wait()
 	close(l.stopTidy)
 	l.tidying.Wait()

@@ -17,6 +17,7 @@ import (
 // A Router runs commands. Submit must not block and must not keep Body.
 type Router interface {
 	Submit(in commands.Inbound, reply func(*protocol.Response))
+	Flush()
 }
 
 // A Publisher sends messages of the bridge's own.
@@ -71,10 +72,16 @@ func (d *Door) Request(p *broker.Publication) {
 		Address:     p.Client.Address(),
 		Traceparent: strings.Clone(p.Property("traceparent")),
 		Emit:        func(e *protocol.Event) { d.send(to, e.Append(nil), e.Metadata.TraceID) },
+		Batched:     true,
 	}, func(r *protocol.Response) {
 		d.send(to, r.Append(nil), r.Metadata.TraceID)
 	})
 }
+
+// Flush lets the commands go on that came since it was called last. It is for
+// [broker.Broker.AfterHandlers]: what they have to write to disk is written
+// together.
+func (d *Door) Flush() { d.Router.Flush() }
 
 // An address is where the answer to a request goes. It outlives the
 // publication it was made from.

@@ -1,0 +1,152 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Starter begins a command whose result comes from elsewhere, such as the
+// answer of a device, and returns. It hands what a [Handler] would return to
+// done, once, on whatever goroutine learns it, and possibly before it returns;
+// once ctx has ended it does so soon.
+//
+// A call of such a command keeps no goroutine and no worker slot while it
+// waits. It is run where it is when it can go on: on the goroutine that has
+// brought the request, which for MQTT is one that reads the connections of
+// thousands, and on the one that has made its claim durable. So a Starter must
+// not block.
+type Starter[P, R any] func(ctx context.Context, call *Call, params P, done func(R, error))
+
+// NewAsync declares a command like [New], with a handler that does not wait.
+func NewAsync[P, R any](spec Spec, start Starter[P, R]) Command {
+	return declare(spec, &form[P, R]{start: start})
+}
+
+// An unhurried invocation need not be waited for.
+type unhurried interface {
+	invocation
+	begin(ctx context.Context, call *Call, done func(result json.RawMessage, err error))
+}
+
+// A started form is an invocation of a command that was declared with
+// [NewAsync].
+type started[P, R any] struct {
+	filled[P, R]
+	done func(json.RawMessage, error)
+}
+
+func (s *started[P, R]) begin(ctx context.Context, call *Call, done func(json.RawMessage, error)) {
+	s.done = done
+	s.form.start(ctx, call, s.params, s.ended)
+}
+
+// ended is what the handler calls.
+func (s *started[P, R]) ended(result R, err error) { s.done(s.written(result, err)) }
+
+// run is begin for who waits: a task, and what stands in message processors.
+func (s *started[P, R]) run(ctx context.Context, call *Call) (result json.RawMessage, err error) {
+	ended := make(chan struct{})
+	var once atomic.Bool
+	s.begin(ctx, call, func(r json.RawMessage, e error) {
+		if !once.Swap(true) {
+			result, err = r, e
+			close(ended)
+		}
+	})
+	_ = call.Park(ctx, func(context.Context) error {
+		<-ended
+		return nil
+	})
+	return result, err
+}
+
+// A ClaimQueue is [Claims] that can be made without waiting. Claims that are
+// enqueued one after the other are written together.
+type ClaimQueue interface {
+	Claims
+	// Enqueue takes a claim and calls done, once and on any goroutine, when it
+	// is durable or when it has failed; not before Flush is called.
+	Enqueue(c Claim, done func(error))
+	// Flush has what was enqueued made durable. It does not wait for a disk.
+	Flush()
+}
+
+// Flush lets calls go on that were submitted as [Inbound.Batched]. It does not
+// block.
+func (r *Router) Flush() {
+	if r.queue != nil {
+		r.queue.Flush()
+	}
+}
+
+// goesOn reports whether a call can be run on the goroutine that brings it,
+// because nothing on its way waits.
+func (r *Router) goesOn(c *Call) bool {
+	x := &r.opts.Extensions
+	return c.command.async && len(x.Permissions) == 0 && len(x.Processors) == 0 &&
+		(r.queue != nil || r.opts.Claims == nil || c.command.Effect != Act)
+}
+
+// goOn claims a call, if need be, and begins to run it, without waiting for
+// either.
+func (r *Router) goOn(c *Call, run unhurried) {
+	c.run = run
+	if c.command.Effect != Act || r.opts.Claims == nil {
+		c.claimed(nil)
+		return
+	}
+	r.queue.Enqueue(c.claim(), c.claimed)
+	if !c.batched {
+		r.queue.Flush()
+	}
+}
+
+// claimed begins to run a call once its claim is durable.
+func (c *Call) claimed(err error) {
+	if err == nil {
+		err = c.ctx.Err() // nothing is executed late
+	}
+	if err != nil {
+		c.untried = true
+		c.router.conclude(c, refused(err))
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.finish(nil, panicked(p))
+		}
+	}()
+	c.router.started(c)
+	c.run.begin(c.ctx, c, c.finish)
+}
+
+// finish ends a call with what its handler says. Only the first word counts.
+func (c *Call) finish(result json.RawMessage, err error) {
+	if c.finished.Swap(true) {
+		return
+	}
+	c.router.conclude(c, outcome{result: result, err: asError(err), warnings: c.warned()})
+}
+
+// claim is what makes sure that the call is remembered.
+func (c *Call) claim() Claim {
+	return Claim{
+		Principal: c.Principal.ID, RequestID: c.RequestID,
+		Hash: claimHash(c.Command, c.request.Params), Expires: c.keep,
+	}
+}
+
+// written makes JSON of what a handler returned.
+func (f *form[P, R]) written(result R, err error) (json.RawMessage, error) {
+	if err != nil && isZero(&result) {
+		return nil, err
+	}
+	written, failed := f.result.Encode(&result)
+	if failed != nil {
+		return nil, protocol.Wrap(protocol.Internal, failed, "the result cannot be written as JSON")
+	}
+	return written, err
+}
