@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// keptFor is how long a decision is kept at most (source: ten minutes). It is
+// dropped before, the moment anything changes that it may depend on.
+const keptFor = 10 * time.Minute
+
+// Bounds of the cache, in decisions.
+const (
+	shards       = 16
+	mostPerShard = 4096
+)
+
+// A key is everything a decision can depend on. What no policy looks at is
+// left out, so that a decision serves many calls.
+type key struct {
+	subject *subject
+	action  string
+	family  string
+	id      string
+	space   protocol.SpaceID
+	door    string
+	sender  string
+	address netip.Addr
+}
+
+// A kept decision holds while nothing has changed.
+type kept struct {
+	allowed bool
+	epoch   uint64 // of policies
+	facts   uint64 // of what is registered; 0 if that does not matter
+	until   int64  // Unix nanoseconds
+}
+
+// A cache keeps decisions. When a part is full it is emptied: whoever is there
+// comes back at once.
+type cache struct {
+	seed  maphash.Seed
+	parts [shards]shard
+}
+
+type shard struct {
+	mu        sync.RWMutex
+	subjects  map[uint64][]*subject
+	decisions map[key]kept
+}
+
+func newCache() *cache {
+	c := &cache{seed: maphash.MakeSeed()}
+	for i := range c.parts {
+		c.parts[i].clear()
+	}
+	return c
+}
+
+func (p *shard) clear() {
+	p.subjects = make(map[uint64][]*subject)
+	p.decisions = make(map[key]kept)
+}
+
+// subject returns the subject of a principal and the part that keeps its
+// decisions.
+func (c *cache) subject(who *protocol.Principal) (*subject, *shard) {
+	h := hashOf(c.seed, who)
+	p := &c.parts[h%shards]
+	p.mu.RLock()
+	for _, s := range p.subjects[h] {
+		if s.is(who) {
+			p.mu.RUnlock()
+			return s, p
+		}
+	}
+	p.mu.RUnlock()
+	s := newSubject(who)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.subjects) >= mostPerShard || len(p.subjects[h]) >= 16 {
+		p.clear()
+	}
+	p.subjects[h] = append(p.subjects[h], s)
+	return s, p
+}
+
+func (p *shard) get(k *key) (kept, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	d, ok := p.decisions[*k]
+	return d, ok
+}
+
+func (p *shard) put(k *key, d kept) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.decisions) >= mostPerShard {
+		p.clear()
+	}
+	p.decisions[*k] = d
+}

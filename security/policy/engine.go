@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Options configure an [Engine].
+type Options struct {
+	Actions    *commands.Set // what policies may speak of
+	Entities   Entities      // nil knows nothing of resources
+	Notify     func(Event)   // is told what happens to policies; nil for nobody. It must not block
+	Log        *slog.Logger
+	Now        func() time.Time
+	Registerer prometheus.Registerer
+}
+
+// An Event is something that happened to the policies, for operators.
+type Event struct {
+	Name   string // policy.changed, policy.removed, policy.broken
+	Policy string // the name of its text
+	From   Kind
+	Reason string // what is wrong with a broken one
+}
+
+// An Engine decides. It is made with the policies that come with the bridge.
+type Engine struct {
+	opts      Options
+	words     *vocabulary
+	validator *validate.Validator
+	cache     *cache
+	metrics   *metrics
+
+	program atomic.Pointer[program]
+	epoch   atomic.Uint64
+	facts   atomic.Uint64
+
+	mu      sync.Mutex
+	texts   map[Source]*loaded
+	changed []func()
+}
+
+// New makes an engine.
+func New(o Options) (*Engine, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Notify == nil {
+		o.Notify = func(Event) {}
+	}
+	e := &Engine{opts: o, words: newVocabulary(o.Actions), cache: newCache(), texts: make(map[Source]*loaded)}
+	e.facts.Store(1)
+	var err error
+	if e.validator, err = e.words.validator(); err != nil {
+		return nil, err
+	}
+	if err := e.loadShipped(); err != nil {
+		return nil, err
+	}
+	e.metrics, err = newMetrics(o.Registerer, e)
+	return e, err
+}
+
+// A Decision is the answer to a [Query].
+type Decision struct {
+	Allowed bool
+	// Passing is whether the answer may be another one the next moment, with
+	// nothing changed: a policy looked at the time.
+	Passing bool
+}
+
+// Decide says whether policies allow something. It neither checks the scopes
+// of a credential nor the walls between spaces: see package security.
+func (e *Engine) Decide(q *Query) Decision {
+	epoch, facts := e.epoch.Load(), e.facts.Load()
+	program := e.program.Load()
+	about := program.about(q.Action)
+	subject, part := e.cache.subject(q.Who)
+	space := q.Space
+	if space == "" {
+		space = spaceOf(q.Who)
+	}
+	now := e.opts.Now()
+	passing := about.reads&readsTime != 0
+	keep := !passing && q.Facts == nil
+	k := key{subject: subject, action: q.Action, family: q.Type, id: q.ID, space: space}
+	if about.reads&readsContext != 0 {
+		k.narrow(q, about.reads)
+	}
+	if keep {
+		if d, ok := part.get(&k); ok && d.epoch == epoch && (d.facts == 0 || d.facts == facts) && now.UnixNano() < d.until {
+			e.metrics.hits.Add(1)
+			return Decision{Allowed: d.allowed}
+		}
+	}
+	v := program.judge(about, &world{
+		subject: subject, query: q, space: space, resource: resourceUID(q, space), entities: e.opts.Entities,
+	}, now)
+	e.judged(q, &v)
+	if keep {
+		d := kept{allowed: v.allowed, epoch: epoch, until: now.Add(keptFor).UnixNano()}
+		if about.reads&readsFacts != 0 {
+			d.facts = facts
+		}
+		part.put(&k, d)
+	}
+	return Decision{Allowed: v.allowed, Passing: passing}
+}
+
+// narrow makes a key for calls that agree in what policies look at.
+func (k *key) narrow(q *Query, r reads) {
+	if r&readsDoor != 0 {
+		k.door = q.Door
+	}
+	if r&readsSender != 0 {
+		k.sender = q.SenderID
+	}
+	if r&readsAddress != 0 {
+		k.address = q.Address
+	}
+}
+
+// judged counts, and complains about policies that fail.
+func (e *Engine) judged(q *Query, v *verdict) {
+	e.metrics.evaluated.Add(1)
+	for _, failed := range v.errors {
+		e.metrics.failures.Inc()
+		e.opts.Log.Warn("a policy failed", "policy", string(failed.PolicyID), "action", q.Action, "error", failed.Message)
+	}
+}
+
+// Epoch moves whenever a decision may have become another one.
+func (e *Engine) Epoch() uint64 { return e.epoch.Load() + e.facts.Load() }
+
+// Forget drops every decision, because a certificate or a role changed.
+func (e *Engine) Forget() { e.moved(&e.epoch) }
+
+// FactsChanged drops the decisions that depend on who owns what and who
+// belongs where. It is cheap and does not block.
+func (e *Engine) FactsChanged() { e.facts.Add(1) }
+
+// OnChange calls f after every change of the policies. It must not block.
+func (e *Engine) OnChange(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed = append(e.changed, f)
+}
+
+func (e *Engine) moved(epoch *atomic.Uint64) {
+	epoch.Add(1)
+	e.mu.Lock()
+	told := e.changed
+	e.mu.Unlock()
+	for _, f := range told {
+		f()
+	}
+}
+
+// lookAgain is how often decisions that last, such as subscriptions, are made
+// again if a policy looks at the time.
+const lookAgain = 30 * time.Second
+
+// Run has lasting decisions made again while policies look at the time, until
+// ctx ends.
+func (e *Engine) Run(ctx context.Context) error {
+	ticker := time.NewTicker(lookAgain)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			if p := e.program.Load(); p.about(Subscribe).reads&readsTime != 0 {
+				e.moved(&e.facts)
+			}
+		}
+	}
+}
+
+// Home is the space a query without one is about.
+func Home(who *protocol.Principal) protocol.SpaceID { return spaceOf(who) }

@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/types"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+)
+
+// A program is all policies as they are at one time. It does not change, but
+// for what it remembers about actions.
+type program struct {
+	words *vocabulary
+	rules []*rule // by id
+	byID  map[string]*rule
+
+	slices sync.Map // action → *slice
+}
+
+func newProgram(words *vocabulary, rules []*rule) *program {
+	p := &program{words: words, rules: rules, byID: make(map[string]*rule, len(rules))}
+	byID(p.rules)
+	for _, r := range rules {
+		p.byID[r.id] = r
+	}
+	return p
+}
+
+// A slice is the policies that can have a say about one action.
+type slice struct {
+	rules   []*rule
+	shipped []*rule // of these
+	reads   reads
+	action  types.Entity
+}
+
+// A list is rules as Cedar takes them.
+type list []*rule
+
+// All implements [cedar.PolicyIterator].
+func (l list) All() iter.Seq2[types.PolicyID, *cedar.Policy] {
+	return func(yield func(types.PolicyID, *cedar.Policy) bool) {
+		for _, r := range l {
+			if !yield(types.PolicyID(r.id), r.policy) {
+				return
+			}
+		}
+	}
+}
+
+// about returns the policies that can have a say about an action.
+func (p *program) about(action string) *slice {
+	if s, ok := p.slices.Load(action); ok {
+		return s.(*slice)
+	}
+	groups := p.words.groupsOf(action)
+	s := &slice{action: types.Entity{UID: actionUID(action)}}
+	parents := make([]cedar.EntityUID, len(groups))
+	for i, g := range groups {
+		parents[i] = actionUID(g)
+	}
+	s.action.Parents = cedar.NewEntityUIDSet(parents...)
+	for _, r := range p.rules {
+		if !concerns(r.policy, action, groups) {
+			continue
+		}
+		s.rules = append(s.rules, r)
+		s.reads |= r.reads
+		if r.builtin {
+			s.shipped = append(s.shipped, r)
+		}
+	}
+	if _, known := p.words.actions[action]; known { // of others there may be any number
+		p.slices.Store(action, s)
+	}
+	return s
+}
+
+// concerns reports whether the scope of a policy covers an action.
+func concerns(p *cedar.Policy, action string, groups []string) bool {
+	covers := func(uid cedar.EntityUID) bool {
+		if uid.Type != typeAction {
+			return false
+		}
+		if string(uid.ID) == action {
+			return true
+		}
+		for _, g := range groups {
+			if string(uid.ID) == g {
+				return true
+			}
+		}
+		return false
+	}
+	switch scope := (*ast.Policy)(p.AST()).Action.(type) {
+	case ast.ScopeTypeEq:
+		return scope.Entity == actionUID(action)
+	case ast.ScopeTypeIn:
+		return covers(scope.Entity)
+	case ast.ScopeTypeInSet:
+		for _, uid := range scope.Entities {
+			if covers(uid) {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// A verdict is what policies say, and which of them.
+type verdict struct {
+	allowed bool
+	reasons []types.DiagnosticReason
+	errors  []types.DiagnosticError
+}
+
+// judge evaluates the policies of a slice. A policy that fails counts for
+// nothing if it would permit, and for what it says if it would forbid.
+func (p *program) judge(s *slice, w *world, now time.Time) verdict {
+	w.action = s.action
+	request := cedar.Request{Principal: w.subject.uid, Action: s.action.UID, Resource: w.resource}
+	if s.reads&(readsContext|readsCredential) != 0 {
+		request.Context = w.context(now)
+	}
+	rules := s.rules
+	if w.subject.mighty && familyOf(w.query.Action) == "policy" {
+		rules = s.shipped // nobody locks the administrators out
+	}
+	decision, diagnostic := cedar.Authorize(list(rules), w, request)
+	v := verdict{allowed: bool(decision), reasons: diagnostic.Reasons, errors: diagnostic.Errors}
+	for _, failed := range v.errors {
+		if r := p.byID[string(failed.PolicyID)]; r != nil && r.policy.Effect() == cedar.Forbid {
+			v.allowed = false
+			v.reasons = append(v.reasons, types.DiagnosticReason{PolicyID: failed.PolicyID, Position: failed.Position})
+		}
+	}
+	return v
+}

@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+)
+
+// reads says which things that change from call to call a policy looks at: a
+// decision may be kept for calls that agree in those.
+type reads uint16
+
+const (
+	readsTime reads = 1 << iota
+	readsDoor
+	readsSender
+	readsAddress
+	readsFacts      // what the registry knows of the resource
+	readsCredential // method and certificate, which are the principal's own and do not change
+
+	readsContext = readsTime | readsDoor | readsSender | readsAddress
+	readsAll     = readsContext | readsFacts | readsCredential
+)
+
+// ofContext are the parts of the context.
+var ofContext = map[cedar.String]reads{
+	"time": readsTime, "door": readsDoor, "sender_id": readsSender, "address": readsAddress,
+	"method": readsCredential, "certificate": readsCredential,
+}
+
+// ofThing are the parts of a resource.
+var ofThing = map[cedar.String]reads{
+	"id": 0, "space": 0, "kind": 0, "own": 0,
+	"owner": readsFacts, "cap": readsFacts, "group": readsFacts, "scene": readsFacts, "skill": readsFacts, "agents": readsFacts,
+}
+
+// readsOf finds out what a policy looks at. What it cannot make out it takes
+// for everything.
+func readsOf(p *cedar.Policy) (found reads) {
+	inspect(p, func(n ast.IsNode) bool {
+		switch n := n.(type) {
+		case ast.NodeTypeAccess:
+			if r, ok := part(n.Arg, n.Value); ok {
+				found |= r
+				return false
+			}
+			found |= readsAll
+		case ast.NodeTypeHas:
+			if r, ok := part(n.Arg, n.Value); ok {
+				found |= r
+				return false
+			}
+			found |= readsAll
+		case ast.NodeTypeVariable:
+			if n.Name == "context" {
+				found |= readsContext | readsCredential
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// part is what reading one name of a variable means.
+func part(of ast.IsNode, name cedar.String) (r reads, ok bool) {
+	v, ok := of.(ast.NodeTypeVariable)
+	if !ok {
+		return 0, false
+	}
+	switch v.Name {
+	case "context":
+		r, ok = ofContext[name]
+	case "resource", "principal":
+		r, ok = ofThing[name]
+	default:
+		return 0, false
+	}
+	return r, ok
+}

@@ -1,0 +1,132 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/schema"
+	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
+)
+
+// shapes begin the schema with how somebody asks. Names that may be missing end in "?"; ask with "has" before.
+const shapes = `// How somebody asks.
+type Circumstances = {
+  time: datetime,
+  door: String,              // mqtt, http, ws
+  method: String,            // anonymous, apikey, jwt, certificate
+  sender_id: String,
+  address?: ipaddr,          // unknown for what the bridge does on its own
+  certificate?: String       // serial of the certificate whose key the principal holds
+};
+
+entity Role;
+`
+
+// thing is what is known of agents, skills, operators and whatever is acted
+// on. Lists act on the space.
+const thing = `{
+  id: String,                // as in commands
+  space: String,
+  owner?: String,            // id of the principal that registered or declared it
+  cap?: String,              // the Cap that a group, scene, channel or file belongs to
+  group?: String,
+  scene?: String,            // scene type
+  skill?: String,            // the skill that a Cap belongs to
+  agents?: Set<String>,      // that provide a skill
+  kind?: String,             // of a topic: request, response, card, channel, scene, task, events, file, outside, other
+  own?: Bool                 // of a topic: it is the principal's by PROTOCOL §2, as its agent's, or by membership
+}`
+
+// schemaText writes the schema in Cedar's own language.
+func (v *vocabulary) schemaText() string {
+	var b strings.Builder
+	b.WriteString(shapes)
+	resources := v.resources()
+	types := slices.Clone(resources)
+	for _, p := range principals {
+		if !slices.Contains(types, p) {
+			types = append(types, p)
+		}
+	}
+	slices.Sort(types)
+	for _, t := range types {
+		switch {
+		case t == typeSpace:
+			fmt.Fprintf(&b, "entity Space = %s;\n", thing)
+		case slices.Contains(principals, t):
+			fmt.Fprintf(&b, "entity %s in [Role, Space] = %s tags String;\n", t, thing)
+		default:
+			fmt.Fprintf(&b, "entity %s in [Space] = %s;\n", t, thing)
+		}
+	}
+	for _, g := range v.groups {
+		fmt.Fprintf(&b, "action %q;\n", g)
+	}
+	for _, action := range v.names() {
+		groups, ok := v.actions[action]
+		if !ok {
+			continue
+		}
+		quoted := make([]string, len(groups))
+		for i, g := range groups {
+			quoted[i] = fmt.Sprintf("%q", g)
+		}
+		in := ""
+		if len(quoted) > 0 {
+			in = " in [" + strings.Join(quoted, ", ") + "]"
+		}
+		fmt.Fprintf(&b, "action %q%s appliesTo {principal: [%s], resource: [%s], context: Circumstances};\n",
+			action, in, join(principals), join(v.targets(action)))
+	}
+	return b.String()
+}
+
+// targets are the types that an action can be about. Few besides the family's
+// own: the validator looks at every combination.
+func (v *vocabulary) targets(action string) []cedar.EntityType {
+	switch action {
+	case ActFor:
+		return []cedar.EntityType{typeSender}
+	case Publish, Subscribe:
+		return []cedar.EntityType{typeTopic}
+	}
+	types := []cedar.EntityType{typeOf(familyOf(action)), typeSpace, typeBridge}
+	switch familyOf(action) {
+	case "command":
+		types = append(types, typeAgent)
+	case "cert":
+		types = append(types, typeSkill)
+	case "scene":
+		types = append(types, "Cap", typeSkill)
+	case "vfs":
+		types = append(types, "Cap", "Group")
+	case "cap":
+		types = append(types, "Vfs")
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+func join(types []cedar.EntityType) string {
+	texts := make([]string, len(types))
+	for i, t := range types {
+		texts[i] = string(t)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// validator makes what checks policies against the schema.
+func (v *vocabulary) validator() (*validate.Validator, error) {
+	var s schema.Schema
+	s.SetFilename("schema")
+	if err := s.UnmarshalCedar([]byte(v.schemaText())); err != nil {
+		return nil, fmt.Errorf("schema of policies: %w", err)
+	}
+	resolved, err := s.Resolve()
+	if err != nil {
+		return nil, fmt.Errorf("schema of policies: %w", err)
+	}
+	return validate.New(resolved), nil
+}

@@ -1,0 +1,206 @@
+package policy
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+//go:embed shipped/*.cedar
+var shipped embed.FS
+
+// A Kind says where a text of policies comes from.
+type Kind string
+
+// The kinds of sources.
+const (
+	Shipped Kind = "shipped" // comes with the bridge
+	File    Kind = "file"    // is in security.policies
+	Stored  Kind = "stored"  // was put by policy.put
+)
+
+// A Source names a text of policies.
+type Source struct {
+	Kind Kind
+	Name string
+}
+
+// prefix begins the ids of a source's rules. It keeps sources apart; what was
+// put has plain names.
+func (s Source) prefix() string {
+	if s.Kind == File {
+		return "file:" + s.Name
+	}
+	return s.Name
+}
+
+// loaded is a text as it is in force.
+type loaded struct {
+	text    string
+	rules   []*rule
+	broken  string // what is wrong with a newer text, "" for nothing
+	updated time.Time
+	by      string
+}
+
+// mostRules bounds all policies together.
+const mostRules = 2000
+
+func (e *Engine) loadShipped() error {
+	names, err := fs.Glob(shipped, "shipped/*.cedar")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := shipped.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		from := Source{Shipped, strings.TrimSuffix(strings.TrimPrefix(name, "shipped/"), ".cedar")}
+		rules, err := parse(from.prefix(), string(text), from)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, r := range rules {
+			r.builtin = true
+		}
+		e.texts[from] = &loaded{text: string(text), rules: rules}
+	}
+	e.rebuild()
+	return nil
+}
+
+// rebuild puts what is loaded in force.
+func (e *Engine) rebuild() {
+	var rules []*rule
+	for _, l := range e.texts {
+		rules = append(rules, l.rules...)
+	}
+	e.program.Store(newProgram(e.words, rules))
+}
+
+// set puts a text in force in place of an older one. One that cannot be read
+// changes nothing: the older stays.
+func (e *Engine) set(from Source, text, by string, at time.Time) error {
+	rules, err := parse(from.prefix(), text, from)
+	if err == nil {
+		err = e.known(rules)
+	}
+	e.mu.Lock()
+	if err == nil && e.count()-len(e.rulesOf(from))+len(rules) > mostRules {
+		err = fmt.Errorf("there are more than %d policies", mostRules)
+	}
+	if err != nil {
+		old := e.texts[from]
+		if old == nil {
+			old = &loaded{text: text, updated: at, by: by}
+			e.texts[from] = old
+		}
+		old.broken = err.Error()
+		e.mu.Unlock()
+		e.metrics.reloads.WithLabelValues("broken").Inc()
+		e.opts.Log.Error("a policy is broken, what was in force stays", "policy", from.Name, "from", from.Kind, "error", err)
+		e.opts.Notify(Event{Name: "policy.broken", Policy: from.Name, From: from.Kind, Reason: err.Error()})
+		return err
+	}
+	if old := e.texts[from]; old != nil && old.text == text && old.broken == "" {
+		e.mu.Unlock()
+		return nil
+	}
+	e.texts[from] = &loaded{text: text, rules: rules, updated: at, by: by}
+	e.rebuild()
+	e.mu.Unlock()
+	e.metrics.reloads.WithLabelValues("ok").Inc()
+	e.opts.Log.Info("policy loaded", "policy", from.Name, "from", from.Kind, "policies", len(rules))
+	e.moved(&e.epoch)
+	e.opts.Notify(Event{Name: "policy.changed", Policy: from.Name, From: from.Kind})
+	return nil
+}
+
+// remove takes a text out of force.
+func (e *Engine) remove(from Source) {
+	e.mu.Lock()
+	if e.texts[from] == nil {
+		e.mu.Unlock()
+		return
+	}
+	delete(e.texts, from)
+	e.rebuild()
+	e.mu.Unlock()
+	e.opts.Log.Info("policy removed", "policy", from.Name, "from", from.Kind)
+	e.moved(&e.epoch)
+	e.opts.Notify(Event{Name: "policy.removed", Policy: from.Name, From: from.Kind})
+}
+
+func (e *Engine) count() (n int) {
+	for _, l := range e.texts {
+		n += len(l.rules)
+	}
+	return n
+}
+
+func (e *Engine) rulesOf(from Source) []*rule {
+	if l := e.texts[from]; l != nil {
+		return l.rules
+	}
+	return nil
+}
+
+func (e *Engine) broken() (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range e.texts {
+		if l.broken != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Check says what is wrong with a text of policies: that it cannot be read, or
+// that it speaks of what there is not. Warnings are about what may be all
+// right.
+func (e *Engine) Check(text string) (ids, warnings []string, err error) {
+	rules, err := parse("policy", text, Source{Stored, "policy"})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.known(rules); err != nil {
+		return nil, nil, err
+	}
+	for _, r := range rules {
+		ids = append(ids, r.id)
+		warnings = append(warnings, e.doubts(r)...)
+	}
+	slices.Sort(warnings)
+	return ids, slices.Compact(warnings), nil
+}
+
+// known checks rules against the schema.
+func (e *Engine) known(rules []*rule) error {
+	var errs []error
+	for _, r := range rules {
+		if err := e.validate(r); err != nil {
+			errs = append(errs, err)
+		}
+		if len(errs) == 10 {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// invalid is the error for a text that is refused.
+func invalid(param string, err error) error {
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	if len(text) > 2000 {
+		text = text[:2000] + " …"
+	}
+	return protocol.InvalidParam(param, strings.ToValidUTF8(text, "?"))
+}

@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"github.com/aibridge/aibridge/commands"
+)
+
+// Actions of the bridge that are no commands.
+const (
+	ActFor    = "act_for"         // to speak for another sender
+	Publish   = "topic:publish"   // on a topic
+	Subscribe = "topic:subscribe" // to a topic, or to all that a filter covers
+)
+
+// Groups of actions besides one for every family, Action::"skill".
+const (
+	groupRead           = "read"           // actions that change nothing
+	groupWrite          = "write"          // that change the bridge's own state
+	groupAct            = "act"            // that make something happen outside
+	groupAdministration = "administration" // that decide who may do what
+	groupExtension      = "extension"      // of commands that agents have registered
+	groupTopic          = "topic"
+)
+
+// families are those of the protocol. The groups exist even if a bridge was
+// built without the commands.
+var families = []string{
+	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "policy", "resource",
+	"scene", "session", "skill", "task", groupTopic, "vfs",
+}
+
+// administered are the families that decide who may do what.
+var administered = []string{"audit", "key", "policy"}
+
+// certificates of one's own: the rest of the family is administration.
+var ownCertificates = []string{"cert:get", "cert:list", "cert:renew", "cert:request"}
+
+// A vocabulary is what policies can speak of.
+type vocabulary struct {
+	actions map[string][]string // groups by action
+	groups  []string            // sorted
+}
+
+// newVocabulary takes the actions of commands.
+func newVocabulary(set *commands.Set) *vocabulary {
+	v := &vocabulary{actions: map[string][]string{
+		ActFor:    nil,
+		Publish:   {groupTopic},
+		Subscribe: {groupTopic},
+	}}
+	groups := map[string]bool{
+		groupRead: true, groupWrite: true, groupAct: true, groupAdministration: true, groupExtension: true,
+	}
+	for _, f := range families {
+		groups[f] = true
+	}
+	for c := range set.All() {
+		v.actions[c.Action] = groupsOf(c.Action, c.Effect)
+		groups[familyOf(c.Action)] = true
+	}
+	v.groups = slices.Sorted(maps.Keys(groups))
+	return v
+}
+
+func familyOf(action string) string {
+	family, _, _ := strings.Cut(action, ":")
+	return family
+}
+
+func groupsOf(action string, effect commands.Effect) []string {
+	family := familyOf(action)
+	groups := []string{family, effect.String()}
+	if slices.Contains(administered, family) || family == "cert" && !slices.Contains(ownCertificates, action) {
+		groups = append(groups, groupAdministration)
+	}
+	return groups
+}
+
+// groupsOf is the groups of an action. What no command of the bridge does is
+// an agent's.
+func (v *vocabulary) groupsOf(action string) []string {
+	if groups, ok := v.actions[action]; ok {
+		return groups
+	}
+	return []string{familyOf(action), groupExtension}
+}
+
+// has reports whether an action or a group of actions is known.
+func (v *vocabulary) has(name string) bool {
+	_, ok := v.actions[name]
+	return ok || slices.Contains(v.groups, name)
+}
+
+// hasFamily reports whether actions of a family are the bridge's own, so that
+// one that is unknown is a mistake and not an agent's.
+func (v *vocabulary) hasFamily(name string) bool {
+	_, verb, _ := strings.Cut(name, ":")
+	return verb == "" || slices.Contains(v.groups, familyOf(name))
+}
+
+// names lists actions and groups.
+func (v *vocabulary) names() []string {
+	return append(slices.Sorted(maps.Keys(v.actions)), v.groups...)
+}
+
+// Entity types that are no families.
+const (
+	typeAction   cedar.EntityType = "Action"
+	typeRole     cedar.EntityType = "Role"
+	typeSpace    cedar.EntityType = "Space"
+	typeOperator cedar.EntityType = "Operator"
+	typeAgent    cedar.EntityType = "Agent"
+	typeSkill    cedar.EntityType = "Skill"
+	typeBridge   cedar.EntityType = "Bridge"
+	typeSender   cedar.EntityType = "Sender"
+	typeTopic    cedar.EntityType = "Topic"
+)
+
+// principals are the types of who acts.
+var principals = []cedar.EntityType{typeOperator, typeAgent, typeSkill, typeBridge}
+
+// typeOf is the type of a family's resources: the family with a capital.
+func typeOf(family string) cedar.EntityType {
+	switch family {
+	case "":
+		return typeBridge
+	case "skill": // on the message path
+		return typeSkill
+	case "agent":
+		return typeAgent
+	}
+	return cedar.EntityType(strings.ToUpper(family[:1]) + family[1:])
+}
+
+// resources are the types of what is acted on.
+func (v *vocabulary) resources() []cedar.EntityType {
+	types := map[cedar.EntityType]bool{typeSpace: true, typeBridge: true, typeSender: true, "Extension": true}
+	for action := range v.actions {
+		types[typeOf(familyOf(action))] = true
+	}
+	for _, f := range families {
+		types[typeOf(f)] = true
+	}
+	delete(types, "Act_for")
+	return slices.Sorted(maps.Keys(types))
+}
+
+func actionUID(name string) cedar.EntityUID {
+	return cedar.EntityUID{Type: typeAction, ID: cedar.String(name)}
+}
