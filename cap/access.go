@@ -24,10 +24,9 @@ func spaceOf(who *protocol.Principal) protocol.SpaceID {
 	return who.Space
 }
 
-// privileged reports whether a principal may change what is not its own.
-func privileged(who *protocol.Principal) bool {
-	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
-}
+// privileged reports whether a principal may change what is not its own, in
+// its space.
+func privileged(who *protocol.Principal) bool { return who.Manages(spaceOf(who)) }
 
 // is reports whether a principal is a skill.
 func is(who *protocol.Principal, skill protocol.SkillID) bool {

@@ -211,7 +211,11 @@ func (r *Router) authorize(c *Call, on Resource) error {
 			return err
 		}
 	}
-	if err := a.Authorize(c.ctx, c.Principal, c.command.Action, on); err != nil {
+	if r.judge != nil {
+		if err := r.judge.AuthorizeCall(c, c.command.Action, on); err != nil {
+			return err
+		}
+	} else if err := a.Authorize(c.ctx, c.Principal, c.command.Action, on); err != nil {
 		return err
 	}
 	for _, p := range r.opts.Extensions.Permissions {

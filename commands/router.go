@@ -86,6 +86,7 @@ type Router struct {
 	flights *flights
 	metrics *metrics
 	agents  *namespaces
+	judge   CallAuthorizer // the authorizer, if it is one
 
 	queue ClaimQueue // opts.Claims, if it is one
 
@@ -108,6 +109,7 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 		idle:    make(chan *Call),
 		closed:  make(chan struct{}),
 	}
+	r.judge, _ = opts.Authorizer.(CallAuthorizer)
 	r.metrics = newMetrics(r)
 	r.agents = newNamespaces(r)
 	if opts.Claims != nil {

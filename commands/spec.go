@@ -87,3 +87,11 @@ type Authorizer interface {
 	Authorize(ctx context.Context, who *protocol.Principal, action string, on Resource) error
 	ActFor(ctx context.Context, who *protocol.Principal, senderID string) error
 }
+
+// A CallAuthorizer is an [Authorizer] that decides with a view to how a call
+// came in: its door, its address, its sender. The router asks it by
+// AuthorizeCall.
+type CallAuthorizer interface {
+	Authorizer
+	AuthorizeCall(call *Call, action string, on Resource) error
+}

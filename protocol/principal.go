@@ -75,5 +75,20 @@ func (p *Principal) HasRole(role string) bool {
 	return slices.Contains(p.Roles, role)
 }
 
+// Home is the space the principal belongs to.
+func (p *Principal) Home() SpaceID { return home(p.Space) }
+
+// Unbounded reports whether the principal may do everything in every space:
+// an administrator, or anybody under --dev.
+func (p *Principal) Unbounded() bool {
+	return p.HasRole(RoleAdministrator) || p.HasRole(RoleAnonymous)
+}
+
+// Manages reports whether the principal may change what belongs to others in a
+// space, as far as policy lets it change anything: operators in their own.
+func (p *Principal) Manages(space SpaceID) bool {
+	return p.Unbounded() || p.HasRole(RoleOperator) && p.Home() == home(space)
+}
+
 // Administrator reports whether the principal may do everything.
 func (p *Principal) Administrator() bool { return p.HasRole(RoleAdministrator) }

@@ -32,9 +32,10 @@ func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 	return "", protocol.Errorf(protocol.NotFound, "there is no space %q", named).With("space_id", named)
 }
 
-// mayManage reports whether a principal may change what owner registered.
+// mayManage reports whether a principal may change what owner registered in a
+// space that the principal may see.
 func mayManage(who *protocol.Principal, owner string) bool {
-	return who.ID == owner || everywhere(who)
+	return who.ID == owner || everywhere(who) || who.HasRole(protocol.RoleOperator)
 }
 
 // notFound is the error for what is not in the space.

@@ -78,5 +78,5 @@ func (t *Task) end(result json.RawMessage, err error, now time.Time) *Task {
 // visibleTo reports whether somebody may see and cancel the task. To others
 // it does not exist.
 func (t *Task) visibleTo(who *protocol.Principal) bool {
-	return t.Principal == who.ID && t.Space == who.Space || who.HasRole(protocol.RoleAdministrator)
+	return t.Principal == who.ID && t.Space == who.Space || who.Manages(t.Space)
 }

@@ -1,0 +1,20 @@
+package cap
+
+import "github.com/aibridge/aibridge/protocol"
+
+// Facts tells who declared a Cap and which skill it belongs to, for those who
+// decide who may use it.
+func (s *Service) Facts(space protocol.SpaceID, id protocol.CapID) (owner string, skill protocol.SkillID, ok bool) {
+	c, _, ok := s.opts.Caps.Get(capKey(space, id))
+	if !ok {
+		return "", "", false
+	}
+	return c.Owner, c.Skill, true
+}
+
+// OnFactsChange calls f whenever a Cap or the members of a group changed. It
+// must not block.
+func (s *Service) OnFactsChange(f func()) {
+	s.opts.Caps.OnChange(func(string, *Cap, *Cap) { f() })
+	s.opts.Groups.OnChange(func(string, *Group, *Group) { f() })
+}

@@ -1,0 +1,48 @@
+package registry
+
+import "github.com/aibridge/aibridge/protocol"
+
+// Facts are what others may want to know of what is registered, to decide who
+// may use it.
+type Facts struct {
+	Owner  string             // id of the principal that registered it
+	Agents []protocol.AgentID // that provide a skill
+}
+
+// AgentFacts tells about an agent.
+func (s *Service) AgentFacts(space protocol.SpaceID, id protocol.AgentID) (Facts, bool) {
+	a, _, ok := s.opts.Agents.Get(tableKey(space, id))
+	if !ok {
+		return Facts{}, false
+	}
+	return Facts{Owner: a.Owner}, true
+}
+
+// SkillFacts tells about a skill.
+func (s *Service) SkillFacts(space protocol.SpaceID, id protocol.SkillID) (Facts, bool) {
+	r, _, ok := s.opts.Skills.Get(tableKey(space, id))
+	if !ok {
+		return Facts{}, false
+	}
+	f := Facts{Owner: r.Owner, Agents: make([]protocol.AgentID, len(r.Providers))}
+	for i, p := range r.Providers {
+		f.Agents[i] = p.AgentID
+	}
+	return f, true
+}
+
+// ResourceFacts tells about a resource.
+func (s *Service) ResourceFacts(space protocol.SpaceID, id protocol.ResourceID) (Facts, bool) {
+	r, _, ok := s.opts.Resources.Get(tableKey(space, id))
+	if !ok {
+		return Facts{}, false
+	}
+	return Facts{Owner: r.Owner}, true
+}
+
+// OnFactsChange calls f whenever facts may have changed. It must not block.
+func (s *Service) OnFactsChange(f func()) {
+	s.opts.Agents.OnChange(func(string, *Agent, *Agent) { f() })
+	s.opts.Skills.OnChange(func(string, *SkillRecord, *SkillRecord) { f() })
+	s.opts.Resources.OnChange(func(string, *ResourceRecord, *ResourceRecord) { f() })
+}
