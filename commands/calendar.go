@@ -10,51 +10,54 @@ import (
 // and put off again.
 const horizon = 1024
 
-// A calendar holds finished entries of the ledger by the second in which they
+// A calendar holds the records of the ledger by the second in which they
 // expire.
 type calendar struct {
-	days  [horizon]*entry // lists by second modulo horizon
-	swept int64           // every second up to this one is empty
+	days  [horizon]slot // lists by second modulo horizon
+	swept int64         // every second up to this one is empty
 }
 
-// add puts an entry on its day.
-func (c *calendar) add(e *entry, now time.Time) {
+// add puts a record on its day.
+func (c *calendar) add(t *recordTable, s slot, now time.Time) {
 	if c.swept == 0 {
 		c.swept = now.Unix()
 	}
-	day := e.expires.Unix() + 1 // not before it has expired
-	e.day = min(max(day, c.swept+1), c.swept+horizon-1)
-	first := &c.days[e.day%horizon]
-	if e.later = *first; e.later != nil {
-		e.later.sooner = e
+	r := t.at(s)
+	day := r.expires/1000 + 1 // not before it has expired
+	r.day = min(max(day, c.swept+1), c.swept+horizon-1)
+	first := &c.days[r.day%horizon]
+	r.sooner = noSlot
+	if r.later = *first; r.later != noSlot {
+		t.at(r.later).sooner = s
 	}
-	*first = e
+	*first = s
 }
 
-// remove takes an entry off its day.
-func (c *calendar) remove(e *entry) {
-	if e.sooner == nil {
-		c.days[e.day%horizon] = e.later
+// remove takes a record off its day.
+func (c *calendar) remove(t *recordTable, s slot) {
+	r := t.at(s)
+	if r.sooner == noSlot {
+		c.days[r.day%horizon] = r.later
 	} else {
-		e.sooner.later = e.later
+		t.at(r.sooner).later = r.later
 	}
-	if e.later != nil {
-		e.later.sooner = e.sooner
+	if r.later != noSlot {
+		t.at(r.later).sooner = r.sooner
 	}
-	e.sooner, e.later = nil, nil
+	r.sooner, r.later = noSlot, noSlot
 }
 
-// due yields the entries whose day has come. Each must be removed.
-func (c *calendar) due(now time.Time) iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
+// due yields the records whose day has come. Each must be removed.
+func (c *calendar) due(t *recordTable, now time.Time) iter.Seq[slot] {
+	return func(yield func(slot) bool) {
 		today := now.Unix()
 		if c.swept == 0 || today-c.swept > horizon {
 			c.swept = today - horizon
 		}
 		for c.swept < today {
 			c.swept++
-			for e := c.days[c.swept%horizon]; e != nil; e = c.days[c.swept%horizon] {
-				if !yield(e) {
+			for s := c.days[c.swept%horizon]; s != noSlot; s = c.days[c.swept%horizon] {
+				if !yield(s) {
 					return
 				}
 			}
@@ -62,12 +65,12 @@ func (c *calendar) due(now time.Time) iter.Seq[*entry] {
 	}
 }
 
-// soonest is an entry of the earliest day that has one, nil if none has.
-func (c *calendar) soonest() *entry {
+// soonest is a record of the earliest day that has one, noSlot if none has.
+func (c *calendar) soonest() slot {
 	for day := c.swept + 1; day < c.swept+horizon; day++ {
-		if e := c.days[day%horizon]; e != nil {
-			return e
+		if s := c.days[day%horizon]; s != noSlot {
+			return s
 		}
 	}
-	return nil
+	return noSlot
 }

@@ -43,7 +43,8 @@ type Call struct {
 	reply   func(*protocol.Response)
 	listen  func(*protocol.Event) // nil: wants no events
 
-	entry   *entry // in the ledger, of a call that executes its request
+	taken   entry
+	entry   *entry // taken, of a call that executes its request
 	joins   *entry // the same of one that waits for another; guarded by the ledger
 	untried bool   // the handler was not reached, so that a repeat may run it
 

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"crypto/sha256"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -13,47 +14,43 @@ import (
 // at most once (PROTOCOL §1). Running ones are held as long as they run;
 // finished ones until they expire, within bounds of number and memory.
 //
-// When memory is short, the oldest answers are dropped first. The entry of a
+// When memory is short, the oldest answers are dropped first. The record of a
 // request that changed something stays: a repeat then gets 4012. Only when
-// even the number of entries is too large, those that would expire soonest are
+// even the number of records is too large, those that would expire soonest are
 // forgotten altogether.
+//
+// There may be half a million finished requests, none of which is likely to be
+// asked for again. So they are kept where the garbage collector has nothing to
+// look at: records without pointers, which are found by a hash of 128 bits and
+// name each other by number, and answers as bytes, one after the other.
 type ledger struct {
+	seeds [2]maphash.Seed
+
 	mu      sync.Mutex
-	entries map[entryKey]*entry
+	running map[entryKey]*entry
+	found   map[entryKey]slot // of finished ones
+	records recordTable
+	claimed map[entryKey][sha256.Size]byte // of those an earlier process took up
 	expiry  calendar
-	answers answerList
+	answers answerLog
 
 	maxEntries int
 	maxBytes   int
 }
 
-type entryKey struct{ principal, request string }
+// An entryKey stands for a principal and the id of a request of its own. Two
+// of them coming out the same is as likely as guessing a UUID.
+type entryKey struct{ a, b uint64 }
 
-// An entry is one request that was taken up.
+// An entry is one request that is running.
 type entry struct {
 	key     entryKey
-	hash    uint64             // fingerprint of the request
-	claimed *[sha256.Size]byte // instead of it, of a request that an earlier process took up
+	hash    uint64 // fingerprint of the request
 	effect  Effect
-	state   entryState
 	expires time.Time
-	owner   *Call   // who runs it; nil when finished
+	owner   *Call   // who runs it
 	joined  []*Call // who wait for the same answer
-	answer  outcome // when finished and kept
-
-	day           int64  // in the calendar
-	sooner, later *entry // neighbours on that day
-	older, newer  *entry // neighbours in the list of answers
-	size          int    // of the answer; 0 when it is not in the list
 }
-
-type entryState uint8
-
-const (
-	running  entryState = iota
-	finished            // with an answer
-	lost                // finished or interrupted, and nobody knows the answer
-)
 
 // An outcome is how a call ended.
 type outcome struct {
@@ -75,59 +72,95 @@ const (
 )
 
 func newLedger(maxEntries, maxBytes int) *ledger {
-	return &ledger{entries: make(map[entryKey]*entry), maxEntries: maxEntries, maxBytes: maxBytes}
+	l := &ledger{
+		seeds:      [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		running:    make(map[entryKey]*entry),
+		found:      make(map[entryKey]slot),
+		claimed:    make(map[entryKey][sha256.Size]byte),
+		maxEntries: maxEntries,
+		maxBytes:   maxBytes,
+	}
+	l.answers.size = maxBytes / 64
+	return l
+}
+
+func (l *ledger) key(principal, request string) entryKey {
+	return entryKey{
+		mix(maphash.String(l.seeds[0], principal), maphash.String(l.seeds[0], request)),
+		mix(maphash.String(l.seeds[1], principal), maphash.String(l.seeds[1], request)),
+	}
 }
 
 // begin takes a call up, or says what became of the same request. Whatever
 // the verdict, a request that was seen is remembered as long as the call says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
-	key := entryKey{c.Principal.ID, c.RequestID}
+	key := l.key(c.Principal.ID, c.RequestID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(c.arrived)
-	e, ok := l.entries[key]
-	if ok && !e.is(c, hash) {
-		return conflict, nil, outcome{}
-	}
-	if !ok {
-		e = &entry{key: key, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
-		l.entries[key] = e
-		return execute, e, outcome{}
-	}
-	if c.keep.After(e.expires) {
-		e.expires = c.keep // the calendar finds out when its day comes
-	}
-	switch e.state {
-	case running:
+	if e := l.running[key]; e != nil {
+		if e.hash != hash {
+			return conflict, nil, outcome{}
+		}
+		if c.keep.After(e.expires) {
+			e.expires = c.keep
+		}
 		e.joined = append(e.joined, c)
 		c.joins = e
 		return join, e, outcome{}
-	case finished:
-		return replay, nil, e.answer
-	case lost:
 	}
-	return unknown, nil, outcome{}
+	if s, ok := l.found[key]; ok {
+		return l.again(c, l.records.at(s), hash)
+	}
+	e := &c.taken
+	*e = entry{key: key, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
+	l.running[key] = e
+	return execute, e, outcome{}
 }
 
-// is reports whether the entry is about the request of a call.
-func (e *entry) is(c *Call, hash uint64) bool {
-	if e.claimed != nil {
-		return *e.claimed == claimHash(c.Command, c.request.Params)
+// again says what became of a request that is finished.
+func (l *ledger) again(c *Call, r *record, hash uint64) (verdict, *entry, outcome) {
+	same := r.hash == hash
+	if r.state == claimed {
+		same = l.claimed[r.key] == claimHash(c.Command, c.request.Params)
 	}
-	return e.hash == hash
+	if !same {
+		return conflict, nil, outcome{}
+	}
+	r.expires = max(r.expires, c.keep.UnixMilli()) // the calendar finds out when its day comes
+	if r.state == answered {
+		if out, ok := l.answers.read(r.answer); ok {
+			return replay, nil, out
+		}
+	}
+	return unknown, nil, outcome{}
 }
 
 // finish keeps the answer of an entry and returns the calls that joined it.
 func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.running, e.key)
 	joined, e.joined, e.owner = e.joined, nil, nil
-	e.state, e.answer = finished, answer
-	e.size = answer.size()
-	l.answers.push(e)
-	l.expiry.add(e, now)
+	s := l.enter(record{key: e.key, hash: e.hash, expires: e.expires.UnixMilli(), effect: e.effect, state: lost}, now)
+	r := l.records.at(s)
+	r.answer = l.answers.write(s, answer, l.maxBytes)
+	if r.answer != noAnswer {
+		r.state = answered
+	} else if r.effect == Read {
+		l.remove(s)
+	}
 	l.shrink()
 	return joined
+}
+
+// enter adds the record of a finished request.
+func (l *ledger) enter(r record, now time.Time) slot {
+	s := l.records.take()
+	*l.records.at(s) = r
+	l.found[r.key] = s
+	l.expiry.add(&l.records, s, now)
+	return s
 }
 
 // forget removes an entry that was not executed after all and returns the
@@ -135,7 +168,7 @@ func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call
 func (l *ledger) forget(e *entry) (joined []*Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.entries, e.key)
+	delete(l.running, e.key)
 	joined, e.joined, e.owner = e.joined, nil, nil
 	return joined
 }
@@ -160,13 +193,12 @@ func (l *ledger) withdraw(c *Call) bool {
 func (l *ledger) remember(c Claim, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := entryKey{c.Principal, c.RequestID}
-	if _, ok := l.entries[key]; ok || !c.Expires.After(now) {
+	key := l.key(c.Principal, c.RequestID)
+	if _, ok := l.found[key]; ok || !c.Expires.After(now) {
 		return
 	}
-	e := &entry{key: key, claimed: &c.Hash, effect: Act, state: lost, expires: c.Expires}
-	l.entries[key] = e
-	l.expiry.add(e, now)
+	l.claimed[key] = c.Hash
+	l.enter(record{key: key, effect: Act, state: claimed, expires: c.Expires.UnixMilli(), answer: noAnswer}, now)
 }
 
 // listeners are the calls that follow a running entry.
@@ -178,94 +210,64 @@ func (l *ledger) listeners(e *entry) []*Call {
 
 // sweep removes what has expired.
 func (l *ledger) sweep(now time.Time) {
-	for e := range l.expiry.due(now) {
-		if e.expires.After(now) { // a repeat has prolonged it
-			l.expiry.remove(e)
-			l.expiry.add(e, now)
+	for s := range l.expiry.due(&l.records, now) {
+		if l.records.at(s).expires > now.UnixMilli() { // a repeat has prolonged it
+			l.expiry.remove(&l.records, s)
+			l.expiry.add(&l.records, s, now)
 			continue
 		}
-		l.remove(e)
+		l.remove(s)
 	}
 }
 
-// remove forgets an entry that is not running.
-func (l *ledger) remove(e *entry) {
-	l.answers.drop(e)
-	l.expiry.remove(e)
-	delete(l.entries, e.key)
+// remove forgets a finished request.
+func (l *ledger) remove(s slot) {
+	r := l.records.at(s)
+	l.answers.drop(r.answer)
+	l.expiry.remove(&l.records, s)
+	delete(l.found, r.key)
+	if r.state == claimed {
+		delete(l.claimed, r.key)
+	}
+	l.records.release(s)
 }
 
 // shrink keeps the ledger within its bounds.
 func (l *ledger) shrink() {
-	for l.answers.bytes > l.maxBytes && l.answers.oldest != nil {
-		e := l.answers.oldest
-		if e.effect == Read { // reading again changes nothing
-			l.remove(e)
-			continue
+	for l.answers.bytes > l.maxBytes {
+		page := l.answers.first
+		for s, at := range l.answers.oldest() {
+			if l.records.at(s).answer == at {
+				l.lose(s)
+			}
 		}
-		l.answers.drop(e)
-		e.state = lost
+		if l.answers.first == page { // or it went with the last of its answers
+			l.answers.cut()
+		}
 	}
-	for len(l.entries) > l.maxEntries {
-		e := l.expiry.soonest()
-		if e == nil {
+	for len(l.running)+len(l.found) > l.maxEntries {
+		s := l.expiry.soonest()
+		if s == noSlot {
 			return // all are running, and their number is bounded elsewhere
 		}
-		l.remove(e)
+		l.remove(s)
 	}
 }
 
-func (o outcome) size() int {
-	const overhead = 128
-	n := overhead + len(o.result)
-	for _, w := range o.warnings {
-		n += len(w)
-	}
-	if o.err != nil {
-		n += len(o.err.Message) + 64*len(o.err.Details)
-	}
-	return n
-}
-
-// An answerList is the entries with an answer, oldest first.
-type answerList struct {
-	oldest, newest *entry
-	bytes          int
-}
-
-func (a *answerList) push(e *entry) {
-	a.bytes += e.size
-	e.older, e.newer = a.newest, nil
-	if a.newest == nil {
-		a.oldest = e
-	} else {
-		a.newest.newer = e
-	}
-	a.newest = e
-}
-
-// drop removes an entry and its answer.
-func (a *answerList) drop(e *entry) {
-	if e.size == 0 {
+// lose forgets the answer to a request.
+func (l *ledger) lose(s slot) {
+	r := l.records.at(s)
+	if r.effect == Read { // reading again changes nothing
+		l.remove(s)
 		return
 	}
-	if e.older == nil {
-		a.oldest = e.newer
-	} else {
-		e.older.newer = e.newer
-	}
-	if e.newer == nil {
-		a.newest = e.older
-	} else {
-		e.newer.older = e.older
-	}
-	a.bytes -= e.size
-	e.older, e.newer, e.size, e.answer = nil, nil, 0, outcome{}
+	l.answers.drop(r.answer)
+	r.answer, r.state = noAnswer, lost
 }
 
-// usage is the number of entries and the size of the answers in bytes.
+// usage is the number of requests and the size of the answers in bytes.
 func (l *ledger) usage() (entries, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.entries), l.answers.bytes
+	return len(l.running) + len(l.found), l.answers.bytes
 }

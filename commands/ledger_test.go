@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,39 +106,73 @@ func TestTheLedgerKeepsItsBooks(t *testing.T) {
 }
 
 func checkBooks(t *rapid.T, l *ledger, open []*entry) {
-	bytes, answers := 0, 0
-	for e := l.answers.oldest; e != nil; e = e.newer {
-		bytes += e.size
-		answers++
-		if e.state != finished {
-			t.Fatalf("%v has an answer in state %d", e.key, e.state)
+	live := map[int64]int{}
+	for key, s := range l.found {
+		r := l.records.at(s)
+		if r.key != key {
+			t.Fatalf("slot %d has the record of another request", s)
+		}
+		if (r.state == answered) != (r.answer != noAnswer) {
+			t.Fatalf("slot %d is in state %d with the answer %v", s, r.state, r.answer)
+		}
+		if r.answer != noAnswer {
+			live[r.answer.page]++
+			if owner, _, _, _ := l.answers.pages[r.answer.page-l.answers.first].cut(int(r.answer.offset)); owner != s {
+				t.Fatalf("slot %d has the answer of slot %d", s, owner)
+			}
+		}
+	}
+	bytes := 0
+	for i, p := range l.answers.pages {
+		bytes += cap(p.data)
+		if n := live[l.answers.first+int64(i)]; n != p.live || n == 0 && i == 0 && len(l.answers.pages) > 1 {
+			t.Fatalf("page %d has %d answers, the books say %d", i, n, p.live)
 		}
 	}
 	if bytes != l.answers.bytes || bytes > l.maxBytes {
 		t.Fatalf("answers have %d bytes, the books say %d of %d", bytes, l.answers.bytes, l.maxBytes)
 	}
-	dated := map[*entry]bool{}
-	for _, e := range l.expiry.days {
-		for ; e != nil; e = e.later {
-			if dated[e] || e.state == running {
-				t.Fatalf("%v is in the calendar twice or while it runs", e.key)
+	dated := map[slot]bool{}
+	for _, s := range l.expiry.days {
+		for ; s != noSlot; s = l.records.at(s).later {
+			if dated[s] || l.found[l.records.at(s).key] != s {
+				t.Fatalf("slot %d is in the calendar twice, or forgotten", s)
 			}
-			dated[e] = true
-			if l.entries[e.key] != e {
-				t.Fatalf("%v is in the calendar, though forgotten", e.key)
-			}
+			dated[s] = true
 		}
 	}
-	closed := 0
-	for _, e := range l.entries {
-		if e.state != running {
-			closed++
-			if !dated[e] {
-				t.Fatalf("%v will never expire", e.key)
-			}
-		}
+	if len(dated) != len(l.found) {
+		t.Fatalf("%d records, and %d will expire", len(l.found), len(dated))
 	}
-	if len(l.entries) > l.maxEntries+len(open) {
-		t.Fatalf("%d entries, %d of them open, bound %d", len(l.entries), len(open), l.maxEntries)
+	free := 0
+	for s := l.records.free; s != noSlot; s = l.records.at(s).later {
+		free++
+	}
+	if free+len(l.found) != int(l.records.used) {
+		t.Fatalf("%d slots are free and %d in use, of %d", free, len(l.found), l.records.used)
+	}
+	if len(l.running) != len(open) || len(l.running)+len(l.found) > l.maxEntries+len(open) {
+		t.Fatalf("%d requests and %d running, %d of them open, bound %d", len(l.found), len(l.running), len(open), l.maxEntries)
+	}
+}
+
+func TestAnswersOfEveryKindAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	l := newLedger(100, 1<<20)
+	for i, want := range []outcome{
+		{result: []byte(`{"a":1}`)},
+		{},
+		{result: []byte(`{"part":true}`), err: protocol.InvalidParam("a.b", "is \"odd\""), warnings: []string{"one", "two"}},
+		{err: protocol.Errorf(protocol.AgentOffline, "gone").With("n", int64(7)).With("list", []any{"x", int64(1)})},
+		{result: []byte(strings.Repeat("x", 1<<18)), warnings: []string{"large"}},
+	} {
+		c := request(fmt.Sprint(i), Write, epoch, time.Minute)
+		_, e, _ := l.begin(c, 1)
+		l.finish(e, want, epoch)
+		v, _, got := l.begin(request(fmt.Sprint(i), Write, epoch, time.Minute), 1)
+		if v != replay || string(got.result) != string(want.result) || !slices.Equal(got.warnings, want.warnings) ||
+			(got.err == nil) != (want.err == nil) || want.err != nil && string(got.err.Append(nil)) != string(want.err.Append(nil)) {
+			t.Errorf("%d: read %v %+v", i, v, got)
+		}
 	}
 }

@@ -1,0 +1,59 @@
+package commands
+
+// A record is one request that is finished. It has no pointers, see [ledger].
+type record struct {
+	key     entryKey
+	hash    uint64 // fingerprint of the request
+	expires int64  // Unix milliseconds
+	day     int64  // in the calendar
+	answer  answerAt
+
+	sooner, later slot // neighbours on that day
+	effect        Effect
+	state         recordState
+}
+
+type recordState uint8
+
+const (
+	answered recordState = iota
+	lost                 // nobody knows the answer any more
+	claimed              // an earlier process took it up, and nobody knows what became of it
+)
+
+// A slot is the number of a record in its table. The first is 1.
+type slot int32
+
+const noSlot slot = 0
+
+// A recordTable keeps records in blocks, so that it neither moves them nor
+// needs much memory at once as it grows.
+type recordTable struct {
+	blocks []*[recordBlock]record
+	used   slot // slots that were ever taken
+	free   slot // the first of those released, linked by later
+}
+
+const recordBlock = 1024
+
+func (t *recordTable) at(s slot) *record {
+	i := uint32(s - 1)
+	return &t.blocks[i/recordBlock][i%recordBlock]
+}
+
+func (t *recordTable) take() slot {
+	if s := t.free; s != noSlot {
+		t.free = t.at(s).later
+		return s
+	}
+	if int(t.used) == len(t.blocks)*recordBlock {
+		t.blocks = append(t.blocks, new([recordBlock]record))
+	}
+	t.used++
+	return t.used
+}
+
+func (t *recordTable) release(s slot) {
+	*t.at(s) = record{later: t.free, answer: noAnswer}
+	t.free = s
+}
