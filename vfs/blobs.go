@@ -1,0 +1,36 @@
+package vfs
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Blobs keep contents, each under a key that the blobs choose. A blob never
+// changes, and is there as a whole or not at all.
+//
+// Errors are of the protocol where they are made to be told: 4005 when the
+// disk is full, 4001 when the blobs cannot be reached, 4003 for a key that
+// holds nothing.
+type Blobs interface {
+	// New begins a blob. Nobody sees it before it is committed.
+	New(ctx context.Context) (Blob, error)
+	// Open opens a blob to read.
+	Open(ctx context.Context, key string) (io.ReadSeekCloser, error)
+	// Remove removes a blob; one that is not there is no error.
+	Remove(ctx context.Context, key string) error
+	// All yields every blob.
+	All(ctx context.Context, yield func(key string, modified time.Time) bool) error
+	// Room is how many bytes could be written, -1 if nobody knows.
+	Room() int64
+}
+
+// A Blob is one being written. It ends with Commit or with Abort, after which
+// Abort does nothing.
+type Blob interface {
+	io.Writer
+	// Commit returns when the blob is durable. Its content has the given sum.
+	// Committing what is there already is no error.
+	Commit(sum Sum) (key string, err error)
+	Abort()
+}

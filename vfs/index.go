@@ -1,0 +1,240 @@
+package vfs
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An index knows every file and every content. It follows the table of
+// records, and knows what is being written.
+type index struct {
+	mu      sync.Mutex
+	settled *sync.Cond // something in flight came to its end
+
+	shelves map[shelfKey]*shelf
+	byID    map[string]*Record
+	last    uint64 // highest version so far, of any file
+
+	contents map[Sum]*content
+	blobs    map[string]*blobUse
+}
+
+type shelfKey struct {
+	space protocol.SpaceID
+	group string
+}
+
+// A shelf is one group of files.
+type shelf struct {
+	files map[string]*Record // by path, deleted ones too
+	live  int
+	order order
+	names names // of files that are there or about to be
+
+	used     int64               // bytes of all kept versions
+	pending  int64               // bytes about to be added
+	inFlight map[uint64]struct{} // versions that are being written
+	writers  map[string]int      // by path
+}
+
+// A content is where to find bytes with a known sum.
+type content struct {
+	blob   string
+	offset int64
+	refs   int
+}
+
+// A blobUse says who needs a blob.
+type blobUse struct {
+	refs  int // versions that have their content here
+	pins  int // writers that rely on it
+	size  int64
+	idle  time.Time // since when nobody needs it
+	dying bool      // is being removed
+}
+
+func newIndex() *index {
+	x := &index{
+		shelves:  make(map[shelfKey]*shelf),
+		byID:     make(map[string]*Record),
+		contents: make(map[Sum]*content),
+		blobs:    make(map[string]*blobUse),
+	}
+	x.settled = sync.NewCond(&x.mu)
+	return x
+}
+
+// shelf finds a group, or makes room for it.
+func (x *index) shelf(space protocol.SpaceID, group string) *shelf {
+	key := shelfKey{space, group}
+	s := x.shelves[key]
+	if s == nil {
+		s = &shelf{files: make(map[string]*Record), inFlight: make(map[uint64]struct{}), writers: make(map[string]int)}
+		x.shelves[key] = s
+	}
+	return s
+}
+
+// changed follows the table.
+func (x *index) changed(_ string, old, new *Record) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := time.Now()
+	if new != nil {
+		x.refer(new, old, now)
+	}
+	if old != nil {
+		x.release(old, new, now)
+	}
+	either := new
+	if either == nil {
+		either = old
+	}
+	s := x.shelf(either.Space, either.Group)
+	s.used += new.bytes() - old.bytes()
+	if old != nil && old.live() {
+		s.live--
+	}
+	if new == nil {
+		delete(s.files, old.Path)
+		delete(x.byID, old.ID)
+		s.order.remove()
+		s.forget(old.Path)
+		x.tidy(old.Space, old.Group, s)
+		return
+	}
+	if s.files[new.Path] == nil {
+		s.order.add(new.Path)
+	}
+	s.files[new.Path] = new
+	x.byID[new.ID] = new
+	x.last = max(x.last, new.current().Number)
+	if new.live() {
+		s.live++
+		s.names.add(new.Path)
+	} else {
+		s.forget(new.Path)
+	}
+}
+
+// tidy forgets a group of which nothing is left.
+func (x *index) tidy(space protocol.SpaceID, group string, s *shelf) {
+	if len(s.files) == 0 && len(s.writers) == 0 && len(s.inFlight) == 0 {
+		delete(x.shelves, shelfKey{space, group})
+	}
+}
+
+// forget gives a name back that no file and no writer has any more.
+func (s *shelf) forget(path string) {
+	if r := s.files[path]; s.writers[path] == 0 && (r == nil || !r.live()) {
+		s.names.remove(path)
+	}
+}
+
+// refer counts the contents of versions that are new in a record.
+func (x *index) refer(new, old *Record, now time.Time) {
+	for i := range new.Versions {
+		v := &new.Versions[i]
+		if v.Blob == "" || old != nil && old.at(v.Number) != nil {
+			continue
+		}
+		x.use(v.Blob, now).refs++
+		x.blobs[v.Blob].size += v.Size
+		c := x.contents[v.SHA256]
+		if c == nil {
+			c = &content{blob: v.Blob, offset: v.Offset}
+			x.contents[v.SHA256] = c
+		}
+		if c.blob == v.Blob && c.offset == v.Offset {
+			c.refs++
+		}
+	}
+}
+
+// release counts the contents of versions that a record has no more.
+func (x *index) release(old, new *Record, now time.Time) {
+	for i := range old.Versions {
+		v := &old.Versions[i]
+		if v.Blob == "" || new != nil && new.at(v.Number) != nil {
+			continue
+		}
+		b := x.use(v.Blob, now)
+		b.size -= v.Size
+		if b.refs--; b.refs == 0 {
+			b.idle = now
+		}
+		if c := x.contents[v.SHA256]; c != nil && c.blob == v.Blob && c.offset == v.Offset {
+			if c.refs--; c.refs == 0 {
+				delete(x.contents, v.SHA256)
+			}
+		}
+	}
+}
+
+func (x *index) use(blob string, now time.Time) *blobUse {
+	b := x.blobs[blob]
+	if b == nil {
+		b = &blobUse{idle: now}
+		x.blobs[blob] = b
+	}
+	return b
+}
+
+// pin keeps a blob from being collected until unpin. It waits if the blob is
+// just being removed. The index must be locked.
+func (x *index) pin(blob string) {
+	for {
+		b := x.use(blob, time.Now())
+		if !b.dying {
+			b.pins++
+			return
+		}
+		x.settled.Wait()
+	}
+}
+
+// pinTimes pins a blob n times, or unpins it.
+func (x *index) pinTimes(blob string, n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for ; n > 0; n-- {
+		x.pin(blob)
+	}
+	for ; n < 0; n++ {
+		x.unpin(blob)
+	}
+}
+
+// unpin ends a pin. The index must be locked.
+func (x *index) unpin(blob string) {
+	if b := x.blobs[blob]; b != nil {
+		if b.pins--; b.pins == 0 && b.refs == 0 {
+			b.idle = time.Now()
+		}
+	}
+}
+
+// number is the number of the next version: microseconds since 1970, or one
+// more than the last if the clock does not move on.
+func (x *index) number(now time.Time) uint64 {
+	x.last = max(x.last+1, uint64(max(0, now.UnixMicro())))
+	return x.last
+}
+
+// groups lists the groups of a space.
+func (x *index) groups(space protocol.SpaceID) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var names []string
+	for key := range maps.Keys(x.shelves) {
+		if key.space == space {
+			names = append(names, key.group)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

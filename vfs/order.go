@@ -1,0 +1,66 @@
+package vfs
+
+import (
+	"slices"
+	"strings"
+)
+
+// An order keeps strings sorted. Adding is cheap; what was added is sorted in
+// when the order is next asked for.
+type order struct {
+	sorted []string
+	added  []string
+	gone   int // of those in sorted or added, how many are not wanted any more
+}
+
+func (o *order) add(s string) { o.added = append(o.added, s) }
+
+// remove only counts: who walks the order skips what is gone.
+func (o *order) remove() { o.gone++ }
+
+// settle sorts in what was added and, when much is gone, drops what there does
+// not know.
+func (o *order) settle(there func(string) bool) {
+	if len(o.added) > 0 {
+		slices.Sort(o.added)
+		o.sorted = merge(o.sorted, o.added)
+		o.added = nil
+	}
+	if o.gone > 1000 && o.gone > len(o.sorted)/2 {
+		o.sorted = slices.DeleteFunc(o.sorted, func(s string) bool { return !there(s) })
+		o.gone = 0
+	}
+}
+
+// merge merges two sorted lists, without repeats.
+func merge(a, b []string) []string {
+	if len(a) == 0 {
+		return slices.Compact(b)
+	}
+	out := make([]string, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0] <= b[0] {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return slices.Compact(append(append(out, a...), b...))
+}
+
+// from yields what begins with a prefix and comes after a cursor, in order.
+func (o *order) from(prefix, cursor string, yield func(string) bool) {
+	start := prefix
+	if cursor > start {
+		start = cursor
+	}
+	i, found := slices.BinarySearch(o.sorted, start)
+	if found && cursor == start {
+		i++
+	}
+	for _, s := range o.sorted[i:] {
+		if !strings.HasPrefix(s, prefix) || !yield(s) {
+			return
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// open opens the content of a version.
+func (s *Store) open(ctx context.Context, r *Record, v *Version) (io.ReadSeekCloser, error) {
+	if v.Blob == "" {
+		return emptyReader{bytes.NewReader(nil)}, nil
+	}
+	blob, err := s.opts.Blobs.Open(ctx, v.Blob)
+	if err != nil {
+		return nil, lost(r.Path, err)
+	}
+	if v.Offset > 0 {
+		if _, err := blob.Seek(v.Offset, io.SeekStart); err != nil {
+			return nil, errors.Join(lost(r.Path, err), blob.Close())
+		}
+	}
+	return &reader{ctx: ctx, blob: blob, path: r.Path, version: v, hash: sha256.New()}, nil
+}
+
+type emptyReader struct{ *bytes.Reader }
+
+func (emptyReader) Close() error { return nil }
+
+// lost is the error for a content that should be there and is not.
+func lost(path string, err error) error {
+	if protocol.CodeOf(err) == protocol.FileNotFound {
+		return protocol.Wrap(protocol.SyncFailed, err, "the content is lost").With("path", path)
+	}
+	return err
+}
+
+// A reader reads the content of one version. Who reads all of it from the
+// beginning learns at the end if it is damaged.
+type reader struct {
+	ctx     context.Context
+	blob    io.ReadSeekCloser
+	path    string
+	version *Version
+	offset  int64     // in the content
+	hash    hash.Hash // of what was read, nil once the reader has jumped
+}
+
+// Read implements [io.Reader].
+func (r *reader) Read(p []byte) (int, error) {
+	left := r.version.Size - r.offset
+	if left <= 0 {
+		return 0, r.verdict()
+	}
+	if err := ended(r.ctx); err != nil {
+		return 0, err
+	}
+	n, err := r.blob.Read(p[:min(int64(len(p)), left)])
+	r.offset += int64(n)
+	if r.hash != nil {
+		r.hash.Write(p[:n])
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		err = nil
+		if n == 0 {
+			err = BadContent(r.path, "is shorter than it was")
+		}
+	case err != nil && protocol.CodeOf(err) == protocol.Internal:
+		err = protocol.Wrap(protocol.VFSUnavailable, err, "the content cannot be read")
+	}
+	return n, err
+}
+
+// verdict is how the content ends.
+func (r *reader) verdict() error {
+	if r.hash != nil && r.offset == r.version.Size && Sum(r.hash.Sum(nil)) != r.version.SHA256 {
+		return BadContent(r.path, "is damaged")
+	}
+	return io.EOF
+}
+
+// Seek implements [io.Seeker].
+func (r *reader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.offset
+	case io.SeekEnd:
+		offset += r.version.Size
+	}
+	if offset < 0 {
+		return 0, errors.New("vfs: seek before the beginning")
+	}
+	if offset == r.offset {
+		return offset, nil
+	}
+	if _, err := r.blob.Seek(r.version.Offset+min(offset, r.version.Size), io.SeekStart); err != nil {
+		return 0, err
+	}
+	r.offset, r.hash = offset, nil
+	if offset == 0 {
+		r.hash = sha256.New()
+	}
+	return offset, nil
+}
+
+// Close implements [io.Closer].
+func (r *reader) Close() error { return r.blob.Close() }

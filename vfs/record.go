@@ -1,0 +1,127 @@
+package vfs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Table keeps records durably. Values are immutable once stored. Writes
+// return when they are durable and every read sees them.
+type Table[T any] interface {
+	// Get looks a record up. It does not block.
+	Get(key string) (value *T, revision uint64, ok bool)
+	// All yields every record, in no particular order.
+	All() iter.Seq2[string, *T]
+	// Create adds a record, 3002 if the key is there.
+	Create(ctx context.Context, key string, v *T) (revision uint64, err error)
+	// Update replaces the record with the expected revision, 3003 if it has
+	// another.
+	Update(ctx context.Context, key string, v *T, expect uint64) (revision uint64, err error)
+	// Delete removes a record, 3003 if it has another revision than expected,
+	// 3001 if it is gone.
+	Delete(ctx context.Context, key string, expect uint64) error
+	// OnChange calls fn for every change, in order, after reads see it; old
+	// is nil for what is new and new is nil for what is gone. It is called
+	// for everything there is while the table is loaded. It must not block.
+	OnChange(fn func(key string, old, new *T))
+}
+
+// A Change puts a record in place of the one with the given revision, 0 for a
+// key that holds nothing.
+type Change struct {
+	Key      string
+	Record   *Record
+	Revision uint64
+}
+
+// A Record is what is kept about a file: its versions, and where their
+// contents are.
+type Record struct {
+	Space    protocol.SpaceID `json:"space"`
+	Group    string           `json:"group"`
+	Path     string           `json:"path"`
+	ID       string           `json:"id"`
+	First    uint64           `json:"first"`    // version
+	Versions []Version        `json:"versions"` // that are kept, oldest first, at least one
+}
+
+// A Version is one version in a record.
+type Version struct {
+	Number   uint64 `json:"n"`
+	Size     int64  `json:"size,omitempty"`
+	SHA256   Sum    `json:"sha256,omitzero"`
+	Modified int64  `json:"at"` // Unix ms
+	Deleted  bool   `json:"deleted,omitempty"`
+	Type     string `json:"type,omitempty"`
+	// Blob is the key of the blob that has the content, which begins at
+	// Offset: small contents share a blob. Empty content has none.
+	Blob   string `json:"blob,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+}
+
+// recordKey is the key of a file's record. Paths are longer than keys may be.
+func recordKey(space protocol.SpaceID, group, path string) string {
+	sum := sha256.Sum256([]byte(group + "\x00" + path))
+	return string(space) + "/" + hex.EncodeToString(sum[:20])
+}
+
+func (r *Record) key() string { return recordKey(r.Space, r.Group, r.Path) }
+
+// current is the newest version.
+func (r *Record) current() *Version { return &r.Versions[len(r.Versions)-1] }
+
+// live reports whether the file is there.
+func (r *Record) live() bool { return !r.current().Deleted }
+
+// at is the kept version with a number, nil if there is none.
+func (r *Record) at(number uint64) *Version {
+	for i := range r.Versions {
+		if r.Versions[i].Number == number {
+			return &r.Versions[i]
+		}
+	}
+	return nil
+}
+
+// asOf is the version that was current at a snapshot, nil if there was none;
+// ok is false if it is kept no more.
+func (r *Record) asOf(snapshot uint64) (v *Version, ok bool) {
+	for i := len(r.Versions) - 1; i >= 0; i-- {
+		if r.Versions[i].Number <= snapshot {
+			return &r.Versions[i], true
+		}
+	}
+	return nil, r.First > snapshot
+}
+
+// bytes is what all kept versions hold together.
+func (r *Record) bytes() (n int64) {
+	if r == nil {
+		return 0
+	}
+	for i := range r.Versions {
+		n += r.Versions[i].Size
+	}
+	return n
+}
+
+// file describes a version.
+func (r *Record) file(v *Version) File {
+	return File{
+		ID: r.ID, Group: r.Group, Path: r.Path, Version: v.Number, Size: v.Size, SHA256: v.SHA256,
+		Modified: time.UnixMilli(v.Modified).UTC(), Deleted: v.Deleted, ContentType: v.Type,
+	}
+}
+
+// with is the record with one more version and no more than keep of them.
+func (r *Record) with(v Version, keep int) *Record {
+	next := *r
+	first := max(0, len(r.Versions)+1-keep)
+	next.Versions = append(append(make([]Version, 0, len(r.Versions)+1-first), r.Versions[first:]...), v)
+	return &next
+}
