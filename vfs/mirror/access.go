@@ -1,0 +1,155 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
+)
+
+// Write stores a file at both ends. When it returns without an error, the file
+// is durable here and will get to the VFS, in the order of writes; whether it
+// is there already, the status says. It waits for the VFS only as long as
+// Options.Patience.
+func (e *Engine) Write(ctx context.Context, path string, content io.Reader) (FileStatus, error) {
+	if reason := tree.CheckPath(path); reason != "" {
+		return FileStatus{}, protocol.InvalidParam("path", reason)
+	}
+	if err := e.writeHere(path, content); err != nil {
+		return FileStatus{}, localError(err)
+	}
+	return e.ordered(ctx, path)
+}
+
+// Remove removes a file at both ends, as Write writes it. No file is 4003.
+func (e *Engine) Remove(ctx context.Context, path string) (FileStatus, error) {
+	if reason := tree.CheckPath(path); reason != "" {
+		return FileStatus{}, protocol.InvalidParam("path", reason)
+	}
+	unlock := e.locks.lock(path)
+	stamp, err := e.folder.Stat(path)
+	if err == nil && stamp.Absent() {
+		err = errNoFile(path)
+	}
+	if err == nil {
+		err = e.folder.Remove(path, stamp)
+	}
+	unlock()
+	if err != nil {
+		return FileStatus{}, localError(err)
+	}
+	return e.ordered(ctx, path)
+}
+
+// Read opens a file. While the VFS can be reached, it is the VFS's latest.
+func (e *Engine) Read(ctx context.Context, path string) (*os.File, FileStatus, error) {
+	if reason := tree.CheckPath(path); reason != "" {
+		return nil, FileStatus{}, protocol.InvalidParam("path", reason)
+	}
+	if circuit, _ := e.o.Link.Circuit(); circuit == CircuitClosed {
+		patient, cancel := context.WithTimeout(ctx, e.o.Patience)
+		_ = e.SyncPath(patient, path) // what is here will do
+		cancel()
+	}
+	file, _, err := e.folder.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errNoFile(path)
+	}
+	if err != nil {
+		return nil, FileStatus{}, localError(err)
+	}
+	status, ok := e.File(path)
+	if !ok {
+		status = FileStatus{Path: path, Standing: Pending}
+	}
+	return file, status, nil
+}
+
+// writeHere puts a file into the folder, whatever is there.
+func (e *Engine) writeHere(path string, content io.Reader) error {
+	fresh, err := e.folder.Create()
+	if err != nil {
+		return err
+	}
+	defer fresh.Discard()
+	if _, err := fresh.ReadFrom(content); err != nil {
+		return err
+	}
+	defer e.locks.lock(path)()
+	for range maxTurns {
+		var stamp tree.Stamp
+		if stamp, err = e.folder.Stat(path); err != nil {
+			return err
+		}
+		if _, err = fresh.Replace(path, stamp); !errors.Is(err, tree.ErrChanged) {
+			return err
+		}
+	}
+	return err
+}
+
+// ordered notes durably that a path is to be sent, and sends it if it can.
+func (e *Engine) ordered(ctx context.Context, path string) (FileStatus, error) {
+	e.work.add(path)
+	if _, err := e.state.enqueue(path); err != nil {
+		return FileStatus{}, localError(err)
+	}
+	patient, cancel := context.WithTimeout(ctx, e.o.Patience)
+	defer cancel()
+	if e.replay(patient) != nil {
+		e.Wake()
+	}
+	status, ok := e.File(path)
+	if !ok { // removed at both ends
+		status = FileStatus{Path: path, Standing: Synced}
+	}
+	return status, nil
+}
+
+// replay sends what was written here, in the order in which it was written.
+// It ends early if the VFS is not there.
+func (e *Engine) replay(ctx context.Context) error {
+	select {
+	case e.sender <- struct{}{}:
+		defer func() { <-e.sender }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for _, o := range e.state.waiting() {
+		if e.work.held(o.path, e.o.Now()) {
+			continue
+		}
+		err := e.report(ctx, o.path, e.settle(ctx, o.path, hint{}))
+		switch {
+		case err == nil:
+			if err := e.state.sent(o); err != nil {
+				return err
+			}
+		case unavailable(err) || ctx.Err() != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func errNoFile(path string) error {
+	return protocol.Errorf(protocol.FileNotFound, "there is no file %q", path).With("path", path)
+}
+
+// localError gives failures of the folder a code.
+func localError(err error) error {
+	var bad tree.BadPathError
+	switch {
+	case errors.As(err, &bad):
+		return protocol.InvalidParam("path", bad.Reason)
+	case errors.Is(err, tree.ErrNotRegular):
+		return protocol.Errorf(protocol.InvalidState, "what stands there is not a regular file")
+	case noSpace(err):
+		return protocol.Wrap(protocol.NoSpace, err, "no space left in the folder")
+	}
+	return err
+}

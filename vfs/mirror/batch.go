@@ -1,0 +1,175 @@
+package mirror
+
+import (
+	"context"
+	"sync"
+)
+
+// What is sent at once at most.
+const (
+	batchFiles = 256
+	batchBytes = 4 << 20
+	batchOne   = 32 << 10 // larger files travel alone
+)
+
+// A batcher gathers small files that are new here and sends them together.
+type batcher struct {
+	e      *Engine
+	ctx    context.Context
+	remote BatchPutter
+
+	mu      sync.Mutex
+	waiting []batched
+	bytes   int64
+	failed  error
+	sending sync.WaitGroup
+	slots   chan struct{}
+}
+
+// A batched file is locked until it is sent.
+type batched struct {
+	small  Small
+	print  *fingerprint
+	unlock func()
+}
+
+// batchesAtOnce bounds the batches under way.
+const batchesAtOnce = 2
+
+func (e *Engine) newBatcher(ctx context.Context) *batcher {
+	remote, _ := e.o.Remote.(BatchPutter)
+	return &batcher{e: e, ctx: ctx, remote: remote, slots: make(chan struct{}, batchesAtOnce)}
+}
+
+// take takes over a path if it is a small file to be sent. Whatever is not as
+// expected is left to [Engine.settle].
+func (b *batcher) take(path string, h hint) bool {
+	if b.remote == nil {
+		return false
+	}
+	unlock := b.e.locks.lock(path)
+	item, ok := b.prepare(path, h)
+	if !ok {
+		unlock()
+		return false
+	}
+	item.unlock = unlock
+	b.mu.Lock()
+	b.waiting = append(b.waiting, item)
+	b.bytes += int64(len(item.small.Content))
+	full := len(b.waiting) >= batchFiles || b.bytes >= batchBytes
+	b.mu.Unlock()
+	if full {
+		b.flushSome()
+	}
+	return true
+}
+
+func (b *batcher) prepare(path string, h hint) (batched, bool) {
+	known := b.e.state.get(path)
+	if !known.known && !h.seen {
+		return batched{}, false
+	}
+	stamp, err := b.e.folder.Stat(path)
+	if err != nil || stamp.Absent() || stamp.Size > batchOne {
+		return batched{}, false
+	}
+	r, err := b.e.remoteOf(b.ctx, path, known, h)
+	if err != nil {
+		return batched{}, false
+	}
+	l := look{stamp: stamp, local: local{there: true, size: stamp.Size}}
+	small, print, err := b.e.readSmall(path, l, r)
+	if err != nil {
+		return batched{}, false
+	}
+	l.sum, l.summed = print.sum, true
+	if decide(known.base, l.local, r) != push || !known.holds() && b.e.state.twin(path) != nil {
+		return batched{}, false
+	}
+	return batched{small: small, print: print}, true
+}
+
+// flush sends what is left and waits for everything.
+func (b *batcher) flush() {
+	b.flushSome()
+	b.sending.Wait()
+}
+
+func (b *batcher) flushSome() {
+	b.mu.Lock()
+	list := b.waiting
+	b.waiting, b.bytes = nil, 0
+	b.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	b.slots <- struct{}{}
+	b.sending.Go(func() {
+		defer func() { <-b.slots }()
+		b.send(list)
+	})
+}
+
+func (b *batcher) err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
+}
+
+// send sends a batch. Files that the VFS refuses are settled one by one: it
+// has something else there than was thought, or something is wrong with them.
+func (b *batcher) send(list []batched) {
+	files, errs, err := b.put(list)
+	again := make([]string, 0, len(list))
+	for i, item := range list {
+		path := item.small.Path
+		switch {
+		case unavailable(err) || b.ctx.Err() != nil:
+			b.e.work.add(path)
+		case err != nil || errs[i] != nil:
+			again = append(again, path)
+		default:
+			b.e.count(uploads, item.small.Size)
+			_ = b.e.report(b.ctx, path, b.e.stored(path, item.print, files[i])) // is in the status
+		}
+		item.unlock()
+	}
+	if !unavailable(err) {
+		err = nil // the files will tell
+	}
+	for _, path := range again {
+		if e := b.e.report(b.ctx, path, b.e.settle(b.ctx, path, hint{})); unavailable(e) {
+			err = e
+			break
+		}
+	}
+	if err != nil {
+		b.mu.Lock()
+		b.failed = err
+		b.mu.Unlock()
+	}
+}
+
+func (b *batcher) put(list []batched) (files []File, errs []error, err error) {
+	smalls := make([]Small, len(list))
+	for i := range list {
+		smalls[i] = list[i].small
+	}
+	err = b.e.o.Link.transfer(b.ctx, func(ctx context.Context) (err error) {
+		files, errs, err = b.remote.PutBatch(ctx, smalls)
+		if err != nil {
+			return err
+		}
+		if len(files) != len(list) || len(errs) != len(list) {
+			return errWrongContent("a batch")
+		}
+		for i := range list {
+			if errs[i] == nil && (files[i].SHA256 != list[i].print.sum || sane(files[i], smalls[i].Path) != nil) {
+				return errWrongContent(smalls[i].Path)
+			}
+		}
+		return nil
+	})
+	return files, errs, err
+}

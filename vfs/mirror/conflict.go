@@ -1,0 +1,119 @@
+package mirror
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
+)
+
+// resolve lets one side of a conflict win. The copy of the other is safe
+// before anything happens to it.
+func (e *Engine) resolve(ctx context.Context, path string, known entry, l look, r remote) error {
+	if l.there && !l.summed {
+		if _, err := e.read(ctx, path, known); err != nil {
+			return err
+		}
+		return tree.ErrChanged // now it can be judged
+	}
+	rule := e.ruleOf(path)
+	loser := Loser{Path: path, Rule: rule, At: e.o.Now().UnixMilli()}
+	if rule.localWins(l.local, r) {
+		loser.SHA256, loser.Size, loser.Version, loser.Deleted = r.SHA256, r.Size, r.Version, !r.there
+		return e.won(loser, e.overrule(ctx, path, known, l, r))
+	}
+	loser.SHA256, loser.Size, loser.Deleted = l.sum, l.size, !l.there
+	if l.there {
+		var err error
+		if loser.Kept, err = e.keep(ctx, path, rule, l); err != nil {
+			return err
+		}
+		if err := e.state.lost(loser); err != nil {
+			return err
+		}
+	}
+	if r.there {
+		return e.won(loser, e.pull(ctx, path, l, r))
+	}
+	return e.won(loser, e.deleteHere(path, l, r))
+}
+
+func (e *Engine) ruleOf(path string) Rule {
+	if rule := e.o.RuleOf(path); rule != "" {
+		return rule
+	}
+	return e.o.Rule
+}
+
+// overrule makes the VFS have what is here. What it had stays there as a
+// version.
+func (e *Engine) overrule(ctx context.Context, path string, known entry, l look, r remote) error {
+	if l.there {
+		return e.push(ctx, path, known, l, r)
+	}
+	return e.deleteThere(ctx, path, r)
+}
+
+// won reports a conflict that is over.
+func (e *Engine) won(loser Loser, err error) error {
+	if err != nil {
+		return err
+	}
+	if loser.Kept == "" {
+		err = e.state.lost(loser)
+	}
+	e.count(conflicts, 0)
+	e.o.Log.Warn("file changed at both ends", "path", loser.Path, "rule", loser.Rule, "kept", loser.Kept != "" || loser.Version > 0)
+	e.o.OnConflict(loser)
+	return err
+}
+
+// keep makes a copy of the file here that is about to lose: beside it if both
+// are to be kept, else among the versions.
+func (e *Engine) keep(ctx context.Context, path string, rule Rule, l look) (string, error) {
+	file, stamp, err := e.folder.Open(path)
+	if err != nil {
+		return "", tree.ErrChanged
+	}
+	defer file.Close()
+	if stamp != l.stamp {
+		return "", tree.ErrChanged
+	}
+	source := &steady{ctx: ctx, file: file, before: stamp}
+	sum := hex.EncodeToString(l.sum[:])
+	if rule != KeepBoth {
+		return e.folder.Keep(source, sum)
+	}
+	name := tree.ConflictName(path, e.o.Origin, sum)
+	there, err := e.folder.Stat(name)
+	if err != nil || !there.Absent() {
+		return name, err // kept before, by an attempt that did not come to an end
+	}
+	copied, err := e.folder.Create()
+	if err != nil {
+		return "", err
+	}
+	defer copied.Discard()
+	if _, err := copied.ReadFrom(source); err != nil {
+		return "", err
+	}
+	if _, err := copied.Replace(name, tree.Stamp{}); err != nil {
+		return "", err
+	}
+	e.work.add(name)
+	e.Wake()
+	return name, nil
+}
+
+// Losers lists the copies that lost conflicts, latest last.
+func (e *Engine) Losers() []Loser {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	return append([]Loser(nil), e.state.losers...)
+}
+
+// errWrongContent is a file that is not what the VFS says it is.
+func errWrongContent(path string) error {
+	return protocol.Errorf(protocol.SyncFailed, "the VFS sends something else than %q", path).With("path", path)
+}

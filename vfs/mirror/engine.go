@@ -1,0 +1,190 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
+)
+
+// Options configure an [Engine]. Dir, Remote and Link are needed; zero values
+// of the others are the defaults.
+type Options struct {
+	Dir    string // the folder, made if it is not there
+	Remote Remote
+	Link   *Link // the way to Remote
+
+	Rule     Rule                   // who wins a conflict; remote_wins
+	RuleOf   func(path string) Rule // for single paths; "" is Rule
+	Origin   string                 // names this end in the names of conflicting copies
+	Interval time.Duration          // between two looks at everything; 1 minute
+	RealTime bool                   // changes are also carried over as they happen
+	Poll     time.Duration          // how often the VFS is asked for changes in real time; 1 second
+	Patience time.Duration          // how long a write waits for the VFS; 2 seconds
+	Workers  int                    // files transferred at once; 8
+
+	TombstoneLife time.Duration // how long deletions are remembered; 30 days
+	OnConflict    func(Loser)   // told after a conflict was resolved; must not block
+	OnRound       func(Status)  // told after every round that did something; must not block
+	Metrics       *Metrics
+	Log           *slog.Logger
+	Now           func() time.Time
+}
+
+func (o *Options) setDefaults() error {
+	if o.Dir == "" || o.Remote == nil || o.Link == nil {
+		return errors.New("a mirror needs a folder, a VFS and a link to it")
+	}
+	if o.Rule == "" {
+		o.Rule = RemoteWins
+	}
+	for _, d := range []struct {
+		value    *time.Duration
+		fallback time.Duration
+	}{
+		{&o.Interval, time.Minute}, {&o.Poll, time.Second},
+		{&o.Patience, 2 * time.Second}, {&o.TombstoneLife, 30 * 24 * time.Hour},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.fallback
+		}
+	}
+	if o.Workers <= 0 {
+		o.Workers = 8
+	}
+	if o.RuleOf == nil {
+		o.RuleOf = func(string) Rule { return "" }
+	}
+	if o.OnConflict == nil {
+		o.OnConflict = func(Loser) {}
+	}
+	if o.OnRound == nil {
+		o.OnRound = func(Status) {}
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o.Rule.Check()
+}
+
+// An Engine mirrors one folder. Its methods may be called by many goroutines.
+type Engine struct {
+	o      Options
+	folder *tree.Folder
+	lock   *os.File
+	state  *state
+	locks  pathLocks
+	work   *backlog
+	forget func() // of the link
+
+	mu       sync.Mutex
+	clock    clock
+	everSeen bool     // the VFS's files were listed once since the start
+	revision string   // of the VFS when they were listed last
+	scanned  bool     // the folder was scanned once since the start
+	dirs     []string // found by that
+	rounds   int      // under way
+	moved    int      // transfers since the last report
+
+	turn   sync.Mutex    // one round at a time
+	sender chan struct{} // holds one token: who sends orders
+	wake   chan struct{}
+}
+
+// Open opens the mirror of a folder. Nobody else may have it open.
+func Open(o Options) (*Engine, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	folder, err := tree.Open(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{o: o, folder: folder, work: newBacklog(), wake: make(chan struct{}, 1), sender: make(chan struct{}, 1)}
+	if e.lock, err = lockFolder(folder.Root()); err == nil {
+		err = folder.Tidy()
+	}
+	if err == nil {
+		e.state, err = openState(folder.Root(), o.Log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.release())
+	}
+	e.clock = clock{last: e.state.meta.clock, wall: o.Now}
+	for _, order := range e.state.waiting() {
+		e.work.add(order.path)
+	}
+	e.forget = o.Link.OnReturn(func() {
+		e.work.hasten(o.Now())
+		e.mu.Lock()
+		e.revision = ""
+		e.mu.Unlock()
+		e.Wake()
+	})
+	return e, nil
+}
+
+// Wake has [Engine.Run] look whether there is something to do.
+func (e *Engine) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Dir is the folder that is mirrored.
+func (e *Engine) Dir() string { return e.folder.Dir() }
+
+// Close waits for the round under way and lets go of the folder.
+func (e *Engine) Close() error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	e.forget()
+	return errors.Join(e.state.close(), e.release())
+}
+
+func (e *Engine) release() error {
+	err := e.folder.Close()
+	if e.lock != nil {
+		err = errors.Join(err, e.lock.Close())
+	}
+	return err
+}
+
+// now is the mirror's time: see [clock].
+func (e *Engine) now() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.clock.now()
+}
+
+func (e *Engine) observe(t time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.clock.observe(t.UnixNano())
+}
+
+// stat asks the VFS what it has at a path.
+func (e *Engine) stat(ctx context.Context, path string) (r remote, err error) {
+	err = e.o.Link.ask(ctx, func(ctx context.Context) error {
+		f, err := e.o.Remote.Stat(ctx, path)
+		if err == nil {
+			r, err = remoteOf(f), sane(f, path)
+		}
+		return err
+	})
+	if stale(err) {
+		return remote{File: File{Path: path}}, nil
+	}
+	return r, err
+}

@@ -1,0 +1,127 @@
+package mirror
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
+)
+
+// A Place is a folder in a group of a VFS. It is a [Remote].
+type Place struct {
+	files  vfs.Files
+	group  string
+	prefix string // ends in a slash, or is ""
+}
+
+// NewPlace is the folder of that name in a group; "" is the group itself.
+func NewPlace(files vfs.Files, group, folder string) *Place {
+	if folder != "" {
+		folder += "/"
+	}
+	return &Place{files, group, folder}
+}
+
+func (p *Place) file(f vfs.File) File {
+	path, inside := strings.CutPrefix(f.Path, p.prefix)
+	if !inside {
+		path = "" // is refused as an answer to something else
+	}
+	return File{Path: path, Version: f.Version, Size: f.Size, SHA256: Sum(f.SHA256), Modified: f.Modified, Deleted: f.Deleted}
+}
+
+// Stat implements [Remote].
+func (p *Place) Stat(ctx context.Context, path string) (File, error) {
+	f, err := p.files.Stat(ctx, p.group, p.prefix+path)
+	if protocol.CodeOf(err) != protocol.FileNotFound {
+		return p.file(f), err
+	}
+	// The tombstone, if there is one, is the first of those that begin so.
+	list, _, listErr := p.files.List(ctx, p.group, p.prefix+path, "", 1, true)
+	if listErr != nil {
+		return File{}, listErr
+	}
+	if len(list) > 0 && list[0].Path == p.prefix+path && list[0].Deleted {
+		return p.file(list[0]), nil
+	}
+	return File{}, err
+}
+
+// Open implements [Remote].
+func (p *Place) Open(ctx context.Context, path string, version uint64) (io.ReadSeekCloser, File, error) {
+	r, f, err := p.files.Open(ctx, p.group, p.prefix+path, version)
+	if err != nil {
+		return nil, File{}, err
+	}
+	return r, p.file(f), nil
+}
+
+// Put implements [Remote].
+func (p *Place) Put(ctx context.Context, path string, body io.Reader, o PutOptions) (File, error) {
+	f, err := p.files.Put(ctx, p.group, p.prefix+path, body, putOptions(o))
+	return p.file(f), err
+}
+
+func putOptions(o PutOptions) vfs.PutOptions {
+	version := o.IfVersion
+	options := vfs.PutOptions{IfVersion: &version, Size: o.Size}
+	if o.SHA256 != nil {
+		sum := vfs.Sum(*o.SHA256)
+		options.SHA256 = &sum
+	}
+	return options
+}
+
+// PutBatch implements [BatchPutter].
+func (p *Place) PutBatch(ctx context.Context, list []Small) (files []File, errs []error, err error) {
+	batch := make([]vfs.Content, len(list))
+	for i, small := range list {
+		batch[i] = vfs.Content{Path: p.prefix + small.Path, Data: small.Content, PutOptions: putOptions(small.PutOptions)}
+	}
+	results, err := vfs.PutAll(ctx, p.files, p.group, batch)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, errs = make([]File, len(results)), make([]error, len(results))
+	for i, r := range results {
+		files[i], errs[i] = p.file(r.File), r.Err
+	}
+	return files, errs, nil
+}
+
+// Delete implements [Remote].
+func (p *Place) Delete(ctx context.Context, path string, ifVersion uint64) (File, error) {
+	f, err := p.files.Delete(ctx, p.group, p.prefix+path, ifVersion)
+	return p.file(f), err
+}
+
+// List implements [Remote].
+func (p *Place) List(ctx context.Context, cursor string, limit int) ([]File, string, error) {
+	list, next, err := p.files.List(ctx, p.group, p.prefix, cursor, min(limit, vfs.MaxLimit), true)
+	files := make([]File, len(list))
+	for i, f := range list {
+		files[i] = p.file(f)
+	}
+	return files, next, err
+}
+
+// Revision implements [Reviser].
+func (p *Place) Revision(ctx context.Context) (string, error) {
+	s, ok := p.files.(vfs.Snapshots)
+	if !ok {
+		return "", nil
+	}
+	moment, err := s.Snapshot(ctx, p.group)
+	return strconv.FormatUint(moment, 10), err
+}
+
+// Instance implements [Instancer].
+func (p *Place) Instance(ctx context.Context) (string, error) {
+	if i, ok := p.files.(Instancer); ok {
+		return i.Instance(ctx)
+	}
+	return "", nil
+}

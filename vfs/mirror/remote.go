@@ -1,0 +1,117 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Sum is the SHA-256 of a file.
+type Sum = [sha256.Size]byte
+
+// A File is a version of a file in the VFS, or a tombstone.
+type File struct {
+	Path     string // relative to the place that is mirrored
+	Version  uint64 // grows with every change of the path; a deletion is one
+	Size     int64
+	SHA256   Sum
+	Modified time.Time // by the clock of the VFS
+	Deleted  bool      // a tombstone: the file was deleted
+}
+
+// PutOptions say what is put.
+type PutOptions struct {
+	// IfVersion is the version the path must have; 0 asks that there is no
+	// file. Else it is 3003.
+	IfVersion uint64
+	Size      int64 // -1 if not known before
+	SHA256    *Sum  // what must arrive; nil if not known before
+}
+
+// A Remote is a place in a VFS: one folder of one group.
+//
+// Errors are of package protocol: 4003 for no file, 3003 for another version
+// than expected, 4004 and 4005 for what may not or cannot be stored. Any
+// other counts as the VFS not being there.
+type Remote interface {
+	// Stat looks a path up. A tombstone is no error.
+	Stat(ctx context.Context, path string) (File, error)
+	// Open reads a version; 0 is the latest.
+	Open(ctx context.Context, path string, version uint64) (io.ReadSeekCloser, File, error)
+	// Put stores a file and returns when it is durable.
+	Put(ctx context.Context, path string, body io.Reader, o PutOptions) (File, error)
+	// Delete leaves a tombstone if the path has the version, else 3003.
+	Delete(ctx context.Context, path string, ifVersion uint64) (File, error)
+	// List returns files and tombstones in pages; the cursor of the first
+	// page and after the last is "".
+	List(ctx context.Context, cursor string, limit int) (files []File, next string, err error)
+}
+
+// A Small is a whole file on its way to the VFS.
+type Small struct {
+	Path    string
+	Content []byte
+	PutOptions
+}
+
+// A BatchPutter is a [Remote] that stores many small files at once. Each is
+// stored or not for itself: errs has an error or nil for each.
+type BatchPutter interface {
+	PutBatch(ctx context.Context, list []Small) (files []File, errs []error, err error)
+}
+
+// An Instancer is a [Remote] that can tell itself from one that has lost
+// everything and begun anew. The text is stable as long as versions are, ""
+// if it cannot tell.
+type Instancer interface {
+	Instance(ctx context.Context) (string, error)
+}
+
+// A Reviser is a [Remote] that tells cheaply whether anything has changed: by
+// a text that is another one after every change.
+type Reviser interface {
+	Revision(ctx context.Context) (string, error)
+}
+
+// A Chunker is a [Remote] that knows large files by the hashes of chunks of a
+// fixed size, so that only those that differ travel.
+type Chunker interface {
+	// Chunks lists the chunks of a version.
+	Chunks(ctx context.Context, path string, version uint64) (size int64, sums []Sum, err error)
+	// ChunkSize is the size of the chunks of files put from now on.
+	ChunkSize() int64
+	// PutChunks stores a file made of chunks. read fetches the chunks that
+	// the VFS does not have yet.
+	PutChunks(ctx context.Context, path string, sums []Sum, o PutOptions, read func(i int) ([]byte, error)) (File, error)
+}
+
+// refusal is why one file cannot be stored or read, while the VFS as such
+// works.
+func refusal(err error) bool {
+	switch protocol.CodeOf(err) {
+	case protocol.RevisionConflict, protocol.AlreadyExists, protocol.FileNotFound, protocol.NotFound,
+		protocol.VFSPermission, protocol.PermissionDenied, protocol.NoSpace, protocol.SyncFailed,
+		protocol.InvalidParameter, protocol.PayloadTooLarge, protocol.LimitReached, protocol.InvalidState:
+		return true
+	}
+	return false
+}
+
+// unavailable reports whether an error says that the VFS is not there.
+func unavailable(err error) bool {
+	var fault *linkError
+	return errors.As(err, &fault)
+}
+
+// stale reports whether the VFS has another version than was thought.
+func stale(err error) bool {
+	switch protocol.CodeOf(err) {
+	case protocol.RevisionConflict, protocol.FileNotFound, protocol.NotFound:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,126 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
+)
+
+// maxTurns bounds how often a path is looked at again because it changed at
+// one end in the meantime.
+const maxTurns = 5
+
+// A hint is what the VFS was seen to have, and when.
+type hint struct {
+	remote
+	moment uint64 // of the state; what was noted later is newer
+	seen   bool
+}
+
+// settle makes both ends the same at one path. Without a hint the VFS is
+// thought to have what was agreed on: it says so if not.
+func (e *Engine) settle(ctx context.Context, path string, h hint) error {
+	defer e.locks.lock(path)()
+	return e.settleLocked(ctx, path, h)
+}
+
+func (e *Engine) settleLocked(ctx context.Context, path string, h hint) error {
+	known := e.state.get(path)
+	r, err := e.remoteOf(ctx, path, known, h)
+	if err != nil {
+		return err
+	}
+	for range maxTurns {
+		var l look
+		if l, err = e.look(ctx, path, known, r); err != nil {
+			return err
+		}
+		act := decide(known.base, l.local, r)
+		err = e.act(ctx, path, act, known, l, r)
+		switch {
+		case stale(err):
+			if r, err = e.stat(ctx, path); err != nil {
+				return err
+			}
+		case errors.Is(err, tree.ErrChanged):
+		default:
+			return err
+		}
+		known = e.state.get(path)
+	}
+	return fmt.Errorf("%w: it changes all the time", errUnsteady)
+}
+
+// remoteOf is what the VFS has, as far as is known without asking.
+func (e *Engine) remoteOf(ctx context.Context, path string, known entry, h hint) (remote, error) {
+	if h.seen && known.touched <= h.moment {
+		return h.remote, nil
+	}
+	if !known.known || known.version == 0 {
+		return e.stat(ctx, path)
+	}
+	return remote{there: known.holds(), tombstone: known.deleted,
+		File: File{Path: path, Version: known.version, Size: known.size, SHA256: known.sum}}, nil
+}
+
+// act carries out a decision. It returns tree.ErrChanged or a stale error if
+// one end is not any more as it was when the decision was made.
+func (e *Engine) act(ctx context.Context, path string, a action, known entry, l look, r remote) error {
+	switch a {
+	case nothing:
+		return nil
+	case agree:
+		return e.agree(path, l, r)
+	case forget:
+		return e.state.remove(path)
+	case push:
+		return e.push(ctx, path, known, l, r)
+	case pull:
+		return e.pull(ctx, path, l, r)
+	case deleteThere:
+		return e.deleteThere(ctx, path, r)
+	case deleteHere:
+		return e.deleteHere(path, l, r)
+	case collide:
+		return e.resolve(ctx, path, known, l, r)
+	}
+	return fmt.Errorf("no such action: %d", a)
+}
+
+// agree notes that both ends have the same.
+func (e *Engine) agree(path string, l look, r remote) error {
+	e.observe(r.Modified)
+	b := base{known: true, deleted: !r.there, version: r.Version, size: r.Size, sum: r.SHA256, at: e.now()}
+	if b.deleted {
+		b.sum, b.size = Sum{}, 0
+	}
+	return e.state.set(path, entry{base: b, print: l.print})
+}
+
+// deleteThere carries a deletion over to the VFS.
+func (e *Engine) deleteThere(ctx context.Context, path string, r remote) error {
+	var gone File
+	err := e.o.Link.ask(ctx, func(ctx context.Context) (err error) {
+		if gone, err = e.o.Remote.Delete(ctx, path, r.Version); err == nil {
+			err = sane(gone, path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	e.count(deletions, 0)
+	gone.Deleted = true
+	return e.agree(path, look{}, remoteOf(gone))
+}
+
+// deleteHere carries a deletion over to the folder.
+func (e *Engine) deleteHere(path string, l look, r remote) error {
+	if err := e.folder.Remove(path, l.stamp); err != nil {
+		return err
+	}
+	e.count(deletions, 0)
+	return e.agree(path, look{}, r)
+}

@@ -1,0 +1,312 @@
+package mirror
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aibridge/aibridge/vfs"
+	"github.com/aibridge/aibridge/vfs/mirror/journal"
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
+)
+
+// journalName is where the journal is in the folder.
+const journalName = tree.Private + "/journal"
+
+// maxLosers bounds how many conflicts are remembered; their copies stay.
+const maxLosers = 10000
+
+// A state is what a mirror knows, in memory and in its journal.
+type state struct {
+	log *journal.Log
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	names   vfs.Twins // paths of entries that hold a file
+	losers  []Loser
+	orders  map[string]order // by path
+	meta    meta
+	moment  uint64 // counts notes
+	lines   int    // records in the journal
+}
+
+// openState reads the journal. A damaged one is read as far as it is good.
+func openState(root *os.Root, log *slog.Logger) (*state, error) {
+	s := &state{entries: make(map[string]*entry), orders: make(map[string]order)}
+	l, cut, err := journal.Open(root, journalName, s.replay)
+	if err != nil {
+		return nil, err
+	}
+	if cut > 0 {
+		log.Warn("the end of the journal was not whole; what it said is found out again", "bytes", cut)
+	}
+	s.log = l
+	for path, e := range s.entries {
+		if e.holds() {
+			s.names.Add(path)
+		}
+	}
+	return s, nil
+}
+
+// replay takes over one record. What makes no sense although its checksum is
+// right was written by another version: that is an error.
+func (s *state) replay(record []byte) error {
+	s.lines++
+	d := decoder{data: record}
+	switch kind := d.byte(); kind {
+	case recordEntry:
+		if path, e := d.entry(); d.err == nil {
+			s.entries[path] = &e
+		}
+	case recordForget:
+		delete(s.entries, d.text())
+	case recordMeta:
+		if m := d.meta(); d.err == nil {
+			s.meta = m
+		}
+	case recordLoser:
+		if l := d.loser(); d.err == nil {
+			s.addLoser(l)
+		}
+	case recordOrder:
+		if o := d.order(); d.err == nil {
+			s.addOrder(o)
+		}
+	case recordSent:
+		if o := d.order(); d.err == nil {
+			s.dropOrder(o)
+		}
+	default:
+		return fmt.Errorf("%w: kind %q", errBadRecord, kind)
+	}
+	return d.err
+}
+
+func (s *state) addLoser(l Loser) {
+	s.losers = slices.DeleteFunc(s.losers, func(old Loser) bool {
+		return old.Path == l.Path && old.SHA256 == l.SHA256 && old.Version == l.Version
+	})
+	s.losers = append(s.losers, l)
+	if excess := len(s.losers) - maxLosers; excess > 0 {
+		s.losers = slices.Delete(s.losers, 0, excess)
+	}
+}
+
+func (s *state) addOrder(o order) {
+	s.orders[o.path] = o // a path written again takes its turn again
+	s.meta.sequence = max(s.meta.sequence, o.sequence)
+}
+
+func (s *state) dropOrder(o order) {
+	if s.orders[o.path] == o {
+		delete(s.orders, o.path)
+	}
+}
+
+// get returns a copy of what is known of a path.
+func (s *state) get(path string) entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[path]; e != nil {
+		return *e
+	}
+	return entry{}
+}
+
+// set notes what is known of a path now.
+func (s *state) set(path string, e entry) error {
+	s.mu.Lock()
+	s.put(path, e)
+	s.mu.Unlock()
+	return s.append(appendEntry(nil, path, &e), false)
+}
+
+// setPrint notes what a file here looks like, for what is known of the path.
+func (s *state) setPrint(path string, e entry) error {
+	s.mu.Lock()
+	if held := s.entries[path]; held != nil {
+		e.touched = held.touched // nothing new about the VFS
+	}
+	s.entries[path] = &e
+	s.mu.Unlock()
+	return s.append(appendEntry(nil, path, &e), false)
+}
+
+func (s *state) put(path string, e entry) {
+	s.moment++
+	e.touched = s.moment
+	if e.holds() {
+		s.names.Add(path)
+	} else {
+		s.names.Remove(path)
+	}
+	s.entries[path] = &e
+	s.meta.clock = max(s.meta.clock, e.at)
+}
+
+// remove forgets a path.
+func (s *state) remove(path string) error {
+	s.mu.Lock()
+	delete(s.entries, path)
+	s.names.Remove(path)
+	s.moment++
+	s.mu.Unlock()
+	return s.append(appendText([]byte{recordForget}, path), false)
+}
+
+// twin says what is in the way of a path that is not known yet.
+func (s *state) twin(path string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names.Check(path)
+}
+
+// lost notes a copy that lost a conflict, durably.
+func (s *state) lost(l Loser) error {
+	s.mu.Lock()
+	s.addLoser(l)
+	s.mu.Unlock()
+	return s.append(appendLoser(nil, l), true)
+}
+
+// enqueue notes durably that a path is to be sent, after all others so far.
+func (s *state) enqueue(path string) (order, error) {
+	s.mu.Lock()
+	s.meta.sequence++
+	o := order{s.meta.sequence, path}
+	s.addOrder(o)
+	s.mu.Unlock()
+	return o, s.append(appendOrder(nil, recordOrder, o), true)
+}
+
+// sent notes that an order was carried out.
+func (s *state) sent(o order) error {
+	s.mu.Lock()
+	s.dropOrder(o)
+	s.mu.Unlock()
+	return s.append(appendOrder(nil, recordSent, o), false)
+}
+
+// waiting lists the orders, oldest first.
+func (s *state) waiting() []order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.orders), func(a, b order) int { return cmp.Compare(a.sequence, b.sequence) })
+}
+
+// update changes what is known of the mirror as a whole.
+func (s *state) update(change func(*meta)) error {
+	s.mu.Lock()
+	change(&s.meta)
+	m := s.meta
+	s.mu.Unlock()
+	return s.append(appendMeta(nil, m), false)
+}
+
+// now is the moment before everything noted from now on.
+func (s *state) now() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moment
+}
+
+// append writes one record.
+func (s *state) append(record []byte, durable bool) error {
+	s.mu.Lock()
+	s.lines++
+	s.mu.Unlock()
+	return s.log.Append(journal.Append(nil, record), durable)
+}
+
+// distrust forgets the versions agreed on, because the VFS is another one, but
+// not the contents.
+func (s *state) distrust() error {
+	s.mu.Lock()
+	s.moment++
+	for path, e := range s.entries {
+		if e.deleted {
+			delete(s.entries, path)
+			continue
+		}
+		again := *e
+		again.version, again.touched = 0, s.moment
+		s.entries[path] = &again
+	}
+	s.mu.Unlock()
+	return s.compact()
+}
+
+// Compaction is worth it when most of the journal is history.
+const (
+	compactFrom  = 4096 // records
+	compactRatio = 3
+)
+
+// tidy compacts the journal if that is worth it.
+func (s *state) tidy() error {
+	s.mu.Lock()
+	live := len(s.entries) + len(s.losers) + len(s.orders) + 1
+	worth := s.lines > compactFrom && s.lines > compactRatio*live
+	s.mu.Unlock()
+	if !worth {
+		return nil
+	}
+	return s.compact()
+}
+
+// compact writes the journal anew.
+func (s *state) compact() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = 0
+	return s.log.Rewrite(func(emit func([]byte) error) error {
+		var buf []byte
+		write := func(record []byte) error {
+			s.lines++
+			return emit(record)
+		}
+		if err := write(appendMeta(nil, s.meta)); err != nil {
+			return err
+		}
+		for path, e := range s.entries {
+			buf = appendEntry(buf[:0], path, e)
+			if err := write(buf); err != nil {
+				return err
+			}
+		}
+		for _, l := range s.losers {
+			if err := write(appendLoser(nil, l)); err != nil {
+				return err
+			}
+		}
+		for _, o := range s.orders {
+			if err := write(appendOrder(nil, recordOrder, o)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// below lists the files that both ends agreed on at a path and below it.
+func (s *state) below(path string) (list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, e := range s.entries {
+		if e.holds() && (at == path || strings.HasPrefix(at, path+"/")) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// sync makes durable what was noted.
+func (s *state) sync() error { return s.log.Append(nil, true) }
+
+func (s *state) close() error { return s.log.Close() }

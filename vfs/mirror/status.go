@@ -1,0 +1,156 @@
+package mirror
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Standing is where a file or a whole mirror stands.
+type Standing string
+
+// The standings (PROTOCOL §4).
+const (
+	Synced     Standing = "synced"
+	Pending    Standing = "pending"
+	Syncing    Standing = "syncing"
+	Conflicted Standing = "conflict" // resolved; the copy that lost is kept
+	Failed     Standing = "failed"   // is tried again, or cannot be mirrored
+)
+
+// A Status is where a mirror stands.
+type Status struct {
+	Standing  Standing
+	Pending   int   // files to be looked at or transferred
+	Failed    int   // of them, or besides, those that failed or are not mirrored at all
+	Conflicts int   // copies kept of resolved conflicts
+	LastSync  int64 // Unix milliseconds; 0 for never
+	Syncs     int64 // rounds over everything that succeeded
+	Circuit   Circuit
+	Trouble   string // why the circuit is open
+}
+
+// Status tells where the mirror stands.
+func (e *Engine) Status() Status {
+	circuit, why := e.o.Link.Circuit()
+	e.mu.Lock()
+	busy, fresh := e.rounds > 0, !e.everSeen || !e.scanned
+	e.mu.Unlock()
+	s := Status{Circuit: circuit, Trouble: publicText(why)}
+	e.state.mu.Lock()
+	s.LastSync, s.Syncs, s.Conflicts = e.state.meta.lastSync, e.state.meta.syncs, len(e.state.losers)
+	orders := len(e.state.orders)
+	e.state.mu.Unlock()
+	pending, failed, refused := e.work.counts()
+	s.Pending, s.Failed = max(pending, orders), failed+refused
+	switch {
+	case s.Pending > failed && busy && circuit == CircuitClosed:
+		s.Standing = Syncing
+	case s.Pending > failed, fresh:
+		s.Standing = Pending
+	case failed > 0:
+		s.Standing = Failed
+	default:
+		s.Standing = Synced
+	}
+	return s
+}
+
+// publicText is what callers may learn of an error.
+func publicText(err error) string {
+	if err == nil {
+		return ""
+	}
+	if errors.Is(err, errTooSlow) || errors.Is(err, errCircuitOpen) {
+		return err.Error()
+	}
+	return protocol.AsError(err).Message
+}
+
+// A FileStatus is where one file stands.
+type FileStatus struct {
+	Path     string
+	Standing Standing
+	SHA256   Sum   // agreed on last; zero if there is none
+	Size     int64 // of that
+	Version  uint64
+	Reason   string // why it failed or is refused
+	Kept     string // where the copy is that lost a conflict
+}
+
+// Files lists files by path, from after the cursor on, at most limit of them.
+func (e *Engine) Files(cursor string, limit int) (list []FileStatus, next string) {
+	all := e.fileMap()
+	paths := make([]string, 0, len(all))
+	for path := range all {
+		if path > cursor {
+			paths = append(paths, path)
+		}
+	}
+	slices.SortFunc(paths, cmp.Compare[string])
+	if len(paths) > limit {
+		paths = paths[:limit]
+		next = paths[limit-1]
+	}
+	list = make([]FileStatus, len(paths))
+	for i, path := range paths {
+		list[i] = all[path]
+	}
+	return list, next
+}
+
+// File tells where one file stands.
+func (e *Engine) File(path string) (FileStatus, bool) {
+	f, ok := e.fileMap()[path]
+	return f, ok
+}
+
+func (e *Engine) fileMap() map[string]FileStatus {
+	all := make(map[string]FileStatus)
+	e.state.mu.Lock()
+	for path, known := range e.state.entries {
+		if known.holds() {
+			all[path] = FileStatus{Path: path, Standing: Synced, SHA256: known.sum, Size: known.size, Version: known.version}
+		}
+	}
+	for _, l := range e.state.losers {
+		f := all[l.Path]
+		f.Path, f.Standing, f.Kept = l.Path, Conflicted, l.Kept
+		all[l.Path] = f
+	}
+	change := func(path string, standing Standing, reason string) {
+		f := all[path]
+		f.Path, f.Standing, f.Reason = path, standing, reason
+		all[path] = f
+	}
+	for path := range e.state.orders {
+		change(path, Pending, "")
+	}
+	e.state.mu.Unlock()
+
+	e.work.mu.Lock()
+	defer e.work.mu.Unlock()
+	for path := range e.work.dirty {
+		change(path, Pending, "")
+	}
+	for path, f := range e.work.failed {
+		change(path, Failed, publicText(f.err))
+	}
+	for path, reason := range e.work.refused {
+		change(path, Failed, reason)
+	}
+	return all
+}
+
+func (b *backlog) counts() (pending, failed, refused int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.dirty), len(b.failed), len(b.refused)
+}
+
+func (b *backlog) size() int {
+	pending, _, _ := b.counts()
+	return pending
+}

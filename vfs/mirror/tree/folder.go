@@ -1,0 +1,426 @@
+package tree
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// What a [Folder] returns besides errors of the file system.
+var (
+	// ErrNotRegular reports a link, a folder, a device or the like where a file was
+	// expected.
+	ErrNotRegular = errors.New("is not a regular file")
+	// ErrChanged reports that a file is not any more as it was when the caller
+	// looked.
+	ErrChanged = errors.New("has changed meanwhile")
+)
+
+// A BadPathError refuses a path.
+type BadPathError struct{ Reason string }
+
+func (e BadPathError) Error() string { return "path " + e.Reason }
+
+const (
+	unfinished = Private + "/tmp"
+	fileMode   = 0o644
+	folderMode = 0o755
+)
+
+// A Stamp tells states of a file apart without reading it. The zero Stamp
+// stands for no file.
+type Stamp struct {
+	Size    int64
+	ModTime int64 // Unix nanoseconds
+	Change  int64 // time of the last change of content or name, Unix nanoseconds; 0 where unknown
+	Inode   uint64
+}
+
+// Absent reports that there was no file.
+func (s Stamp) Absent() bool { return s == Stamp{} }
+
+// A Folder is the local end of a mirror. Its methods may be called by many
+// goroutines; about who changes the same path when, the callers agree.
+type Folder struct {
+	dir  string
+	root *os.Root
+	dirs dirSyncer
+}
+
+// Open opens a folder, which is made if it is not there.
+func Open(dir string) (*Folder, error) {
+	if err := os.MkdirAll(dir, folderMode); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{dir: dir, root: root}
+	f.dirs.sync = f.syncDir
+	if err := f.prepare(); err != nil {
+		_ = root.Close() // the first error counts
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Folder) prepare() error {
+	if info, err := f.root.Lstat(Private); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s %w", Private, errors.New("is not a folder"))
+	}
+	return f.root.MkdirAll(unfinished, 0o700)
+}
+
+// Tidy throws away what an earlier run left unfinished. Nobody else may use
+// the folder.
+func (f *Folder) Tidy() error {
+	if err := f.root.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	return f.root.Mkdir(unfinished, 0o700)
+}
+
+// Dir is where the folder is.
+func (f *Folder) Dir() string { return f.dir }
+
+// Root gives access to the folder's files, the private ones too.
+func (f *Folder) Root() *os.Root { return f.root }
+
+// Close lets go of the folder.
+func (f *Folder) Close() error { return f.root.Close() }
+
+// Stat returns the stamp of a file, the zero Stamp if there is none (a folder is
+// none), and ErrNotRegular for links, devices and the like.
+func (f *Folder) Stat(name string) (Stamp, error) {
+	if reason := CheckPath(name); reason != "" {
+		return Stamp{}, BadPathError{reason}
+	}
+	if err := f.plainParents(name); err != nil {
+		return Stamp{}, absentIfNone(err)
+	}
+	info, err := f.root.Lstat(name)
+	if err != nil {
+		return Stamp{}, absentIfNone(err)
+	}
+	if info.IsDir() {
+		return Stamp{}, nil
+	}
+	return stampOf(info)
+}
+
+func absentIfNone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func stampOf(info fs.FileInfo) (Stamp, error) {
+	if !info.Mode().IsRegular() {
+		return Stamp{}, ErrNotRegular
+	}
+	s := Stamp{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
+	s.Inode, s.Change = identity(info)
+	return s, nil
+}
+
+// errInTheWay says that there cannot be such a file, and why.
+var errInTheWay = fmt.Errorf("a file stands where a folder is needed: %w", fs.ErrNotExist)
+
+// plainParents refuses paths through anything but real folders.
+func (f *Folder) plainParents(name string) error {
+	for i := range len(name) {
+		if name[i] != '/' {
+			continue
+		}
+		info, err := f.root.Lstat(name[:i])
+		if err != nil {
+			return err
+		}
+		if info.Mode().IsRegular() {
+			return errInTheWay
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("folder of the file: %w", ErrNotRegular)
+		}
+	}
+	return nil
+}
+
+// Open opens a file for reading and returns its stamp. No file is
+// fs.ErrNotExist.
+func (f *Folder) Open(name string) (*os.File, Stamp, error) {
+	if reason := CheckPath(name); reason != "" {
+		return nil, Stamp{}, BadPathError{reason}
+	}
+	if err := f.plainParents(name); err != nil {
+		return nil, Stamp{}, err
+	}
+	file, err := f.root.OpenFile(name, os.O_RDONLY|noFollow|nonBlock, 0)
+	if err != nil {
+		return nil, Stamp{}, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		var s Stamp
+		if s, err = stampOf(info); err == nil {
+			return file, s, nil
+		}
+	}
+	_ = file.Close() // the first error counts
+	return nil, Stamp{}, err
+}
+
+// An Unfinished is a file being written, which nobody sees.
+type Unfinished struct {
+	folder *Folder
+	file   *os.File
+	name   string // inside the private folder
+}
+
+// Create begins a file. It gets its place by [Unfinished.Replace]; the caller
+// ends with [Unfinished.Discard] in any case.
+func (f *Folder) Create() (*Unfinished, error) {
+	name := unfinished + "/" + randomName()
+	file, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	return &Unfinished{folder: f, file: file, name: name}, nil
+}
+
+func randomName() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Write implements [io.Writer].
+func (u *Unfinished) Write(p []byte) (int, error) { return u.file.Write(p) }
+
+// File is the file itself, for those who write at places or ahead.
+func (u *Unfinished) File() *os.File { return u.file }
+
+// Discard throws away what did not get a place.
+func (u *Unfinished) Discard() {
+	if u.file == nil {
+		return
+	}
+	_ = u.file.Close()               // nobody wants it
+	_ = u.folder.root.Remove(u.name) // the next start tries again
+	u.file = nil
+}
+
+// Replace syncs the file and gives it the place of the file whose stamp was
+// seen, or of none. If another stands there, it is ErrChanged, and that one
+// stays. It returns when all is durable.
+func (u *Unfinished) Replace(name string, seen Stamp) (Stamp, error) {
+	f := u.folder
+	if reason := CheckPath(name); reason != "" {
+		return Stamp{}, BadPathError{reason}
+	}
+	if err := u.file.Sync(); err != nil {
+		return Stamp{}, err
+	}
+	made, err := f.makeParents(name)
+	if err != nil {
+		return Stamp{}, err
+	}
+	if err := f.swapIn(u.name, name, seen); err != nil {
+		return Stamp{}, err
+	}
+	info, err := u.file.Stat() // after the move, which changes Change
+	if err != nil {
+		return Stamp{}, err
+	}
+	if err := u.file.Close(); err != nil {
+		return Stamp{}, err
+	}
+	u.file = nil
+	stamp, err := stampOf(info)
+	if err != nil {
+		return Stamp{}, err
+	}
+	return stamp, f.dirs.wait(append(made, path.Dir(name))...)
+}
+
+// makeParents makes the folders above a file and lists those in which a new
+// one stands.
+func (f *Folder) makeParents(name string) (made []string, err error) {
+	err = f.plainParents(name)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for i := range len(name) {
+		if name[i] != '/' {
+			continue
+		}
+		switch err := f.root.Mkdir(name[:i], folderMode); {
+		case err == nil:
+			made = append(made, path.Dir(name[:i]))
+		case !errors.Is(err, fs.ErrExist):
+			return nil, err
+		}
+	}
+	return made, f.plainParents(name)
+}
+
+// Remove removes the file whose stamp was seen, and the folders that are empty
+// then. If another stands there, it is ErrChanged, and that one stays.
+func (f *Folder) Remove(name string, seen Stamp) error {
+	if reason := CheckPath(name); reason != "" {
+		return BadPathError{reason}
+	}
+	if err := f.plainParents(name); err != nil {
+		return absentIfNone(err)
+	}
+	if err := f.swapOut(name, seen); err != nil {
+		return err
+	}
+	if err := f.dirs.wait(path.Dir(name)); err != nil {
+		return err
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if f.root.Remove(dir) != nil { // not empty, most likely
+			break
+		}
+	}
+	return nil
+}
+
+// takeAway moves the file at name among the unfinished ones, to look at it in
+// peace.
+func (f *Folder) takeAway(name string) (aside string, s Stamp, err error) {
+	aside = unfinished + "/" + randomName()
+	if err := f.root.Rename(name, aside); err != nil {
+		return "", Stamp{}, err
+	}
+	info, err := f.root.Lstat(aside)
+	if err != nil {
+		return "", Stamp{}, err
+	}
+	s, err = stampOf(info)
+	if err != nil {
+		_ = f.putBack(aside, name) // the caller learns the first error
+	}
+	return aside, s, err
+}
+
+// putBack undoes takeAway, but for the sake of nobody's newer file.
+func (f *Folder) putBack(aside, name string) error {
+	if err := f.root.Link(aside, name); err != nil {
+		return err
+	}
+	return f.root.Remove(aside)
+}
+
+// swapOut removes a file if it is the one that was seen.
+func (f *Folder) swapOut(name string, seen Stamp) error {
+	if err := f.unchanged(name, seen); err != nil || seen.Absent() {
+		return err
+	}
+	aside, found, err := f.takeAway(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrChanged
+	}
+	if err != nil {
+		return err
+	}
+	if !sameFile(found, seen) {
+		return errors.Join(ErrChanged, f.putBack(aside, name))
+	}
+	return f.root.Remove(aside)
+}
+
+// unchanged looks before anything is moved, so that of the moment in which a
+// change could come in between next to nothing is left.
+func (f *Folder) unchanged(name string, seen Stamp) error {
+	info, err := f.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if seen.Absent() {
+			return nil
+		}
+		return ErrChanged
+	}
+	if err != nil {
+		return err
+	}
+	found, err := stampOf(info)
+	if err != nil {
+		return err
+	}
+	if !sameFile(found, seen) {
+		return ErrChanged
+	}
+	return nil
+}
+
+// sameFile compares stamps of which one was taken before a move, which
+// touches the time of change.
+func sameFile(a, b Stamp) bool {
+	a.Change, b.Change = 0, 0
+	return a == b
+}
+
+// syncDir makes durable which files a folder holds.
+func (f *Folder) syncDir(name string) error {
+	dir, err := f.root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // removed since; that is durable with the folder above
+	}
+	if err != nil {
+		return err
+	}
+	err = syncFolder(dir)
+	return errors.Join(err, dir.Close())
+}
+
+// Keep stores a copy that lost a conflict under its checksum and returns where
+// it is, inside the tree. Kept twice, it is the same.
+func (f *Folder) Keep(r io.Reader, checksum string) (string, error) {
+	const kept = Private + "/versions"
+	name := kept + "/" + checksum
+	if strings.ContainsAny(checksum, "/\\.") || checksum == "" {
+		return "", BadPathError{"is no checksum"}
+	}
+	if err := f.root.MkdirAll(kept, 0o700); err != nil {
+		return "", err
+	}
+	if info, err := f.root.Lstat(name); err == nil && info.Mode().IsRegular() {
+		return name, nil
+	}
+	u, err := f.Create()
+	if err != nil {
+		return "", err
+	}
+	defer u.Discard()
+	if _, err := io.Copy(u, r); err != nil {
+		return "", err
+	}
+	if err := u.file.Sync(); err != nil {
+		return "", err
+	}
+	if err := f.root.Rename(u.name, name); err != nil {
+		return "", err
+	}
+	return name, f.dirs.wait(kept, Private)
+}
+
+// StampOf returns the stamp of an open file.
+func StampOf(file interface{ Stat() (fs.FileInfo, error) }) (Stamp, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return Stamp{}, err
+	}
+	return stampOf(info)
+}
+
+// ReadFrom implements [io.ReaderFrom].
+func (u *Unfinished) ReadFrom(r io.Reader) (int64, error) { return u.file.ReadFrom(r) }

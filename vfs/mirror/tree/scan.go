@@ -1,0 +1,132 @@
+package tree
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/aibridge/aibridge/vfs"
+)
+
+// A Scan is what was found in a tree.
+type Scan struct {
+	// Files holds every regular file with a good name.
+	Files map[string]Stamp
+	// Dirs are the folders, "." among them.
+	Dirs []string
+	// Refused says of everything else why it is not mirrored.
+	Refused map[string]string
+	// Unread are folders that could not be read: nothing is known about what
+	// is below.
+	Unread []string
+}
+
+// Covers reports whether the scan knows if there is a mirrored file at path: it
+// is not below what could not be read or was refused.
+func (s *Scan) Covers(path string) bool {
+	for _, dir := range s.Unread {
+		if dir == "." || dir == path || strings.HasPrefix(path, dir+"/") {
+			return false
+		}
+	}
+	if len(s.Refused) == 0 {
+		return true
+	}
+	for i := range len(path) {
+		if path[i] == '/' && s.Refused[path[:i]] != "" {
+			return false
+		}
+	}
+	return s.Refused[path] == ""
+}
+
+// maxDepth bounds how deep folders are followed.
+const maxDepth = vfs.MaxPath / 2
+
+// Scan looks at everything below a folder of the tree, "." for all. room says
+// how many files are expected.
+func (f *Folder) Scan(below string, room int) *Scan {
+	s := &Scan{Files: make(map[string]Stamp, room), Refused: make(map[string]string)}
+	if below != "." {
+		if CheckPath(below) != "" || f.plainParents(below+"/") != nil {
+			return s
+		}
+	}
+	f.scanDir(s, below, 0)
+	return s
+}
+
+func (f *Folder) scanDir(s *Scan, dir string, depth int) {
+	entries, lstat, done, err := f.readDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil || depth > maxDepth {
+		s.Unread = append(s.Unread, dir)
+		return
+	}
+	defer done()
+	s.Dirs = append(s.Dirs, dir)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	prefix := dir + "/"
+	if dir == "." {
+		prefix = ""
+	}
+	twins := make(map[string]string, len(entries))
+	for _, e := range entries {
+		name := e.Name()
+		at := prefix + name
+		if at == Private {
+			continue
+		}
+		if reason := admit(at, name, twins); reason != "" {
+			s.Refused[at] = reason
+			continue
+		}
+		if e.IsDir() {
+			f.scanDir(s, at, depth+1)
+			continue
+		}
+		if !e.Type().IsRegular() {
+			s.Refused[at] = ErrNotRegular.Error()
+			continue
+		}
+		stamp, err := lstat(name)
+		switch {
+		case err == nil:
+			s.Files[at] = stamp
+		case errors.Is(err, ErrNotRegular):
+			s.Refused[at] = err.Error()
+		case !errors.Is(err, fs.ErrNotExist):
+			s.Unread = append(s.Unread, at)
+		}
+	}
+}
+
+// admit says why a name in a folder is refused.
+func admit(at, name string, twins map[string]string) string {
+	if reason := checkFound(at, name); reason != "" {
+		return reason
+	}
+	key := Fold(name)
+	if twin, ok := twins[key]; ok {
+		return "differs from " + twin + " only in case or in the form of characters"
+	}
+	twins[key] = name
+	return ""
+}
+
+// checkFound is CheckPath for a path whose folders have been judged already.
+func checkFound(at, name string) string {
+	if len(at) > vfs.MaxPath || len(at) == len(name) {
+		return CheckPath(at)
+	}
+	return CheckPath(name)
+}
+
+// openDir opens a folder for reading, never a link to one.
+func (f *Folder) openDir(dir string) (*os.File, error) {
+	return f.root.OpenFile(dir, os.O_RDONLY|noFollow|nonBlock, 0)
+}
