@@ -1,0 +1,18 @@
+// Package pki is the bridge's certificate authorities and what they issue.
+//
+// There is one root, under it an intermediate authority for everyone who may
+// grant certificates — operator, appstore, enterprise — and one for the
+// bridge's own server certificate. A certificate is a capability: its scope
+// says who holds it, for which skill, roles and scene types, and it can be
+// taken away while it is in use. [Service] answers for all of them:
+//
+//   - [Service.VerifyPeer], [Service.Identify]: who is at the other end
+//   - [Service.Authorize]: may the caller use this serial for that (PROTOCOL §5)
+//   - [Service.Valid]: does a serial still count; a map lookup
+//   - [Service.OnEnd]: who wants to know at once that one does not any more
+//
+// A certificate counts only if the bridge knows it, byte for byte: what is not
+// in the table was not issued, whatever its signature says. All bridges on one
+// NATS share the table, so a revocation that one of them writes is every
+// other's within the time a message takes.
+package pki

@@ -1,0 +1,100 @@
+package pki
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// maxEnrolment bounds the body of an enrolment, in bytes.
+const maxEnrolment = 32 << 10
+
+// Handler serves what may be known to everybody — the root certificate at
+// /pki/ca.pem, the revocation list of an authority at /pki/{authority}.crl —
+// and lets devices with nothing but a claim token enrol themselves by POST to
+// /pki/enroll.
+func (s *Service) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /pki/ca.pem", s.serveRoot)
+	mux.HandleFunc("GET /pki/{list}", s.serveList)
+	mux.HandleFunc("POST /pki/enroll", s.serveEnrolment)
+	return mux
+}
+
+func (s *Service) serveRoot(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/x-pem-file")
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	_, _ = w.Write(s.Root())
+}
+
+func (s *Service) serveList(w http.ResponseWriter, r *http.Request) {
+	name, ok := strings.CutSuffix(r.PathValue("list"), ".crl")
+	if _, known := s.cas.grants[Authority(name)]; !ok || !known {
+		writeError(w, protocol.Errorf(protocol.NotFound, "there is no such list"))
+		return
+	}
+	der, at, err := s.lists.get(Authority(name))
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/pkix-crl")
+	w.Header().Set("Cache-Control", "public, max-age=60")
+	w.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
+	w.Header().Set("Content-Length", fmt.Sprint(len(der)))
+	_, _ = w.Write(der)
+}
+
+// serveEnrolment takes {"token":…,"csr":…} and answers like cert.request.
+func (s *Service) serveEnrolment(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.enrol <- struct{}{}:
+		defer func() { <-s.enrol }()
+	default:
+		writeError(w, protocol.BusyFor(time.Second, "too many devices enrol at the same moment"))
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Second)) // not every writer can
+	var p struct {
+		Token string `json:"token"`
+		CSR   string `json:"csr"`
+	}
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEnrolment))
+	body.DisallowUnknownFields()
+	if err := body.Decode(&p); err != nil || body.More() {
+		writeError(w, protocol.Errorf(protocol.MalformedEnvelope, "the body must be an object with token and csr"))
+		return
+	}
+	if _, _, err := s.token(p.Token); err != nil { // before anything costs
+		s.opts.Record(r.Context(), Record{Action: "cert:enroll", Outcome: string(protocol.CodeOf(err))})
+		writeError(w, err)
+		return
+	}
+	csr, err := parseCSR(p.CSR)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	result, err := s.claim(r.Context(), p.Token, csr)
+	if err != nil {
+		s.opts.Record(r.Context(), Record{Action: "cert:enroll", Outcome: string(protocol.CodeOf(err))})
+		writeError(w, err)
+		return
+	}
+	s.opts.Record(r.Context(), Record{Action: "cert:enroll", Serial: result.Serial, Outcome: "ok"})
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(result)
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	e := protocol.AsError(err)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(e.Code.HTTPStatus())
+	_, _ = w.Write(fmt.Appendf(nil, `{"error":%s}`+"\n", e.Append(nil)))
+}

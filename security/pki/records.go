@@ -1,0 +1,132 @@
+package pki
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Table keeps records of one kind durably. Values are immutable once
+// stored. Writes return when they are durable and every read sees them.
+type Table[T any] interface {
+	// Get looks a record up. It does not block.
+	Get(key string) (value *T, revision uint64, ok bool)
+	// All yields every record, in no particular order.
+	All() iter.Seq2[string, *T]
+	Len() int
+	// Create adds a record, 3002 if the key is there.
+	Create(ctx context.Context, key string, v *T) (revision uint64, err error)
+	// Update replaces the record with the expected revision, 3003 if it has
+	// another.
+	Update(ctx context.Context, key string, v *T, expect uint64) (revision uint64, err error)
+	// Delete removes the record with the expected revision, any if that is 0.
+	Delete(ctx context.Context, key string, expect uint64) error
+	// OnChange calls fn for every change, in order, after reads see it; old
+	// is nil for what is new and new is nil for what is gone. What is there
+	// already is told first. fn must not block.
+	OnChange(fn func(key string, old, new *T))
+}
+
+// An Authority is one of those that grant certificates.
+type Authority string
+
+// The three authorities of the protocol (PROTOCOL §5).
+const (
+	Operator   Authority = "operator"
+	AppStore   Authority = "appstore"
+	Enterprise Authority = "enterprise"
+)
+
+// Authorities lists them.
+func Authorities() []Authority { return []Authority{Operator, AppStore, Enterprise} }
+
+// A Certificate is one that was issued, by its serial, whatever became of it.
+type Certificate struct {
+	Serial    protocol.Serial `json:"serial"`
+	Authority Authority       `json:"authority"`
+	DER       []byte          `json:"der"`
+	IssuedAt  time.Time       `json:"issued_at"`
+	IssuedBy  string          `json:"issued_by"`         // id of the principal
+	Request   string          `json:"request,omitempty"` // it was issued for
+	Renews    protocol.Serial `json:"renews,omitempty"`  // the certificate before it
+	Revoked   *Revocation     `json:"revoked,omitempty"`
+}
+
+// A Revocation says when, why and by whom a certificate was taken back.
+type Revocation struct {
+	At     time.Time `json:"at"`
+	Code   int       `json:"code"` // reason code of RFC 5280, as in CRLs
+	Reason string    `json:"reason"`
+	By     string    `json:"by"` // id of the principal
+}
+
+// A Request is an application for a certificate.
+type Request struct {
+	ID        string       `json:"id"`
+	Authority Authority    `json:"authority"`
+	State     RequestState `json:"state"`
+	Scope     Scope        `json:"scope"`
+	Validity  int          `json:"validity"` // seconds
+	CSR       []byte       `json:"csr"`      // DER
+	By        string       `json:"by"`       // id of the principal that asks
+	At        time.Time    `json:"at"`
+
+	DecidedBy string          `json:"decided_by,omitempty"`
+	DecidedAt time.Time       `json:"decided_at,omitzero"`
+	Reason    string          `json:"reason,omitempty"` // of the decision
+	Serial    protocol.Serial `json:"serial,omitempty"` // once issued
+}
+
+func (r *Request) key() string { return requestKey(r.Scope.Space, r.ID) }
+
+func requestKey(space protocol.SpaceID, id string) string { return string(space) + "/" + id }
+
+// A RequestState is how far a request has come.
+type RequestState string
+
+// The states of a request.
+const (
+	Pending  RequestState = "pending"
+	Approved RequestState = "approved"
+	Rejected RequestState = "rejected"
+	Issued   RequestState = "issued"
+)
+
+// A Token lets a device that has nothing else claim one certificate of a scope
+// that was fixed beforehand. What is stored recognises it and is of no use to
+// anybody.
+type Token struct {
+	ID        string          `json:"id"`
+	Hash      [32]byte        `json:"hash"` // SHA-256 of the secret, 256 random bits
+	Authority Authority       `json:"authority"`
+	Scope     Scope           `json:"scope"`
+	Validity  int             `json:"validity"` // of the certificate, seconds
+	Expires   time.Time       `json:"expires"`
+	By        string          `json:"by"`
+	Serial    protocol.Serial `json:"serial,omitempty"` // once claimed
+}
+
+// A Claimed is what a certificate is issued for, once: a request or a token,
+// as it stands afterwards. Neither may have changed since it had the revision.
+type Claimed struct {
+	Request  *Request
+	Token    *Token
+	Revision uint64
+}
+
+// A Hierarchy is the authorities' certificates and sealed keys, made together
+// at the first start.
+type Hierarchy struct {
+	Created time.Time `json:"created"`
+	CAs     []CA      `json:"cas"`
+}
+
+// A CA is one authority. The root and the one for server certificates are
+// among them.
+type CA struct {
+	Name string     `json:"name"`
+	DER  []byte     `json:"der"`
+	Key  *SealedKey `json:"key,omitempty"` // nil when it is held elsewhere
+}

@@ -1,0 +1,184 @@
+package pki
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// CAFile is the file in the data folder with the root certificate, for clients
+// to trust.
+const CAFile = "ca.pem"
+
+// Options configure a [Service]. The tables, Issue and Dir are needed; other
+// zero fields mean the defaults.
+type Options struct {
+	Authorities  Table[Hierarchy]
+	Certificates Table[Certificate]
+	Requests     Table[Request]
+	Tokens       Table[Token]
+	// Issue creates a certificate and, in the same change, stores what it was
+	// issued for. It fails with 3002 if the serial is taken and with 3003 if
+	// what it was issued for has changed.
+	Issue func(ctx context.Context, c *Certificate, f Claimed) error
+
+	Dir        string                   // for the key file and CAFile
+	Passphrase []byte                   // seals the authorities' keys; without one the key file does
+	KeyType    KeyType                  // of the authorities' keys when they are made, default ECDSA
+	Signers    map[string]crypto.Signer // keys held elsewhere, by authority: root, server, operator, appstore, enterprise
+
+	BridgeID string   // what proofs of possession are addressed to, default "aibridge"
+	Names    []string // host names and addresses of the server certificate, besides loopback's
+	// PublicURL is where clients find the bridge's HTTP. With it certificates
+	// say where their revocation list is.
+	PublicURL string
+
+	// Publish tells an event of family security, "cert.revoked". It must not
+	// block. Nil tells nobody.
+	Publish func(name string, data any)
+	// Record notes what happens outside of commands; nil notes nothing.
+	Record func(ctx context.Context, e Record)
+
+	Log        *slog.Logger
+	Now        func() time.Time
+	Registerer prometheus.Registerer // nil keeps the metrics to itself
+}
+
+// A Record is something that happened by itself or before anybody was
+// authenticated, for the audit.
+type Record struct {
+	Action  string // cert:expired
+	Serial  protocol.Serial
+	Space   protocol.SpaceID
+	ID      string // of the holder
+	Outcome string // "ok" or a code of the protocol
+	Text    string
+}
+
+func (o *Options) setDefaults() error {
+	if o.Authorities == nil || o.Certificates == nil || o.Requests == nil || o.Tokens == nil || o.Issue == nil || o.Dir == "" {
+		return errors.New("pki: tables, Issue and Dir are needed")
+	}
+	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
+	o.KeyType = cmp.Or(o.KeyType, ECDSA)
+	if o.Publish == nil {
+		o.Publish = func(string, any) {}
+	}
+	if o.Record == nil {
+		o.Record = func(context.Context, Record) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return nil
+}
+
+// A Service is the authorities of a bridge. Its methods may be called at the
+// same time by many goroutines.
+type Service struct {
+	opts   Options
+	cas    *hierarchy
+	pool   *x509.CertPool // what client certificates chain to
+	index  *index
+	watch  *watch
+	proofs *proofs
+	server *serverCertificate
+	lists  *lists
+	enrol  chan struct{} // holds a token for every enrolment under way
+
+	mu    sync.RWMutex
+	onEnd []func(Ended)
+}
+
+// enrolments is how many devices may enrol themselves at the same moment.
+const enrolments = 16
+
+// Open opens the authorities, and makes them if there are none yet. The tables
+// must be loaded. [Service.Run] comes after it.
+func Open(ctx context.Context, o Options) (*Service, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	cas, err := openHierarchy(ctx, &o)
+	if err != nil {
+		return nil, fmt.Errorf("open the certificate authorities: %w", err)
+	}
+	s := &Service{
+		opts:   o,
+		cas:    cas,
+		pool:   x509.NewCertPool(),
+		index:  newIndex(),
+		watch:  newWatch(),
+		proofs: newProofs(o.Now()),
+		enrol:  make(chan struct{}, enrolments),
+	}
+	s.server, s.lists = newServerCertificate(s), newLists(s)
+	for _, i := range cas.grants {
+		s.pool.AddCert(i.cert)
+	}
+	o.Certificates.OnChange(s.changed)
+	s.watch.begin()
+	if err := writeFile(filepath.Join(o.Dir, CAFile), s.Root(), 0o644); err != nil {
+		return nil, fmt.Errorf("write %s: %w", CAFile, err)
+	}
+	return s, s.registerMetrics(o.Registerer)
+}
+
+// Commands are the commands of the package.
+func (s *Service) Commands() []commands.Command {
+	return []commands.Command{
+		commands.New(certRequest, s.Request),
+		commands.New(certApprove, s.Approve),
+		commands.New(certReject, s.Reject),
+		commands.New(certIssue, s.Issue),
+		commands.New(certRenew, s.Renew),
+		commands.New(certRevoke, s.Revoke),
+		commands.New(certList, s.List),
+		commands.New(certGet, s.Get),
+		commands.New(certTokenCreate, s.CreateToken),
+	}
+}
+
+// Root is the root certificate in PEM, which clients trust.
+func (s *Service) Root() []byte { return encodePEM(s.cas.root.cert.Raw) }
+
+// Pool holds the authorities that client certificates must chain to. The root
+// is not among them: what it signs for the bridge's own use is nobody's
+// identity.
+func (s *Service) Pool() *x509.CertPool { return s.pool }
+
+// ServerCertificate is the bridge's own, for loopback names and those that are
+// configured; it fits [tls.Config.GetCertificate]. It is made when first asked
+// for and again before it ends.
+func (s *Service) ServerCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return s.server.get(s.opts.Now())
+}
+
+// OnEnd has f called for every certificate that is revoked or expires from now
+// on, within a second and one after the other. f should not take long.
+func (s *Service) OnEnd(f func(Ended)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onEnd = append(s.onEnd, f)
+}
+
+func encodePEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}

@@ -1,0 +1,121 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// VerifyPeer refuses a TLS peer whose certificate does not count (any more).
+// It fits [tls.Config.VerifyConnection], which is asked for resumed sessions
+// too: a ticket is no way around a revocation. A peer without a certificate is
+// somebody else's to judge.
+func (s *Service) VerifyPeer(cs tls.ConnectionState) error {
+	if len(cs.PeerCertificates) == 0 {
+		return nil
+	}
+	leaf := cs.PeerCertificates[0]
+	e, err := s.known(leaf)
+	if err != nil {
+		return err
+	}
+	if len(cs.VerifiedChains) > 0 {
+		return nil
+	}
+	// The listener left the chain to us. What is known was signed by one of
+	// the authorities; the rest is whether it is what it is used for.
+	_, err = leaf.Verify(x509.VerifyOptions{
+		Roots:       s.pool,
+		CurrentTime: s.opts.Now(),
+		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return protocol.Wrap(protocol.CertificateUnknown, err, "certificate "+string(e.Serial)+" is not for clients")
+	}
+	return nil
+}
+
+// Identify is the principal that a verified client certificate stands for:
+// 2005 if the authorities have not issued it, 2006 and 2007 if it has ended.
+// The principal is shared and must not be changed.
+func (s *Service) Identify(cert *x509.Certificate) (*protocol.Principal, error) {
+	e, err := s.known(cert)
+	if err != nil {
+		return nil, err
+	}
+	return e.principal, nil
+}
+
+// known finds a certificate that counts, by its very bytes: somebody else's
+// with one of our serials or names is not it.
+func (s *Service) known(cert *x509.Certificate) (*entry, error) {
+	serial, ok := serialOf(cert.SerialNumber)
+	if !ok {
+		return nil, unknown()
+	}
+	e := s.index.find(serial)
+	if e == nil || !bytes.Equal(e.DER, cert.Raw) {
+		return nil, unknown()
+	}
+	if err := e.valid(s.opts.Now()); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Valid reports why a serial does not count: 2005 if it is unknown, 2006 if it
+// has expired, 2007 if it was revoked. It looks into memory only, so it may be
+// asked for every message.
+func (s *Service) Valid(serial protocol.Serial) error {
+	e := s.index.find(serial)
+	if e == nil {
+		return unknown()
+	}
+	return e.valid(s.opts.Now())
+}
+
+// ByThumbprint is the certificate with a SHA-256 fingerprint, as tokens name
+// the one they are bound to, if it counts.
+func (s *Service) ByThumbprint(sha256 [32]byte) (*x509.Certificate, bool) {
+	e := s.index.findThumb(sha256)
+	if e == nil || e.valid(s.opts.Now()) != nil {
+		return nil, false
+	}
+	return e.leaf(), true
+}
+
+// Successor is a valid certificate that was renewed from one, "" if there is
+// none: the same holder is still good for the same things.
+func (s *Service) Successor(serial protocol.Serial) protocol.Serial {
+	now := s.opts.Now()
+	for _, e := range s.index.renewedFrom(serial) {
+		if e.valid(now) == nil {
+			return e.Serial
+		}
+	}
+	return ""
+}
+
+// valid says why a certificate does not count at a time. The nil of an
+// interface is what callers get when it does.
+func (e *entry) valid(now time.Time) error {
+	switch {
+	case e.Revoked != nil:
+		return protocol.Errorf(protocol.CertificateRevoked, "certificate %s was revoked: %s", e.Serial, e.Revoked.Reason).
+			With("serial", string(e.Serial)).With("reason", e.Revoked.Reason)
+	case now.After(e.notAfter):
+		return protocol.Errorf(protocol.CertificateExpired, "certificate %s has expired", e.Serial).
+			With("serial", string(e.Serial)).With("expired_at", e.notAfter.UnixMilli())
+	case now.Before(e.notBefore):
+		return protocol.Errorf(protocol.CertificateExpired, "certificate %s is not valid yet", e.Serial).
+			With("serial", string(e.Serial)).With("valid_from", e.notBefore.UnixMilli())
+	}
+	return nil
+}
+
+func unknown() error {
+	return protocol.Errorf(protocol.CertificateUnknown, "none of the bridge's authorities has issued this certificate")
+}

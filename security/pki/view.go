@@ -1,0 +1,99 @@
+package pki
+
+import (
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A View is a certificate as callers see it.
+type View struct {
+	Serial    protocol.Serial      `json:"serial"`
+	Status    Status               `json:"status" doc:"valid, expired, revoked or not yet valid"`
+	Authority Authority            `json:"authority"`
+	Kind      protocol.Kind        `json:"kind" doc:"of the holder"`
+	Principal string               `json:"principal" doc:"id of the holder"`
+	Space     protocol.SpaceID     `json:"space_id"`
+	Skill     protocol.SkillID     `json:"skill_id,omitempty"`
+	Roles     []string             `json:"roles,omitempty"`
+	Scenes    []protocol.SceneType `json:"scene_types,omitempty"`
+	Purpose   string               `json:"purpose,omitempty"`
+	ValidFrom int64                `json:"valid_from" doc:"Unix milliseconds"`
+	ExpiresAt int64                `json:"expires_at" doc:"Unix milliseconds"`
+	IssuedBy  string               `json:"issued_by"`
+	RequestID string               `json:"request_id,omitempty"`
+	Renews    protocol.Serial      `json:"renews,omitempty" doc:"the certificate before it"`
+	RevokedAt int64                `json:"revoked_at,omitempty" doc:"Unix milliseconds"`
+	RevokedBy string               `json:"revoked_by,omitempty"`
+	Reason    string               `json:"reason,omitempty" doc:"of the revocation"`
+}
+
+// A RequestView is a request as callers see it.
+type RequestView struct {
+	RequestID string               `json:"request_id"`
+	Status    RequestState         `json:"status" doc:"pending, approved, rejected or issued"`
+	Authority Authority            `json:"authority"`
+	Kind      protocol.Kind        `json:"kind" doc:"of the holder to be"`
+	Principal string               `json:"principal" doc:"id of the holder to be"`
+	Space     protocol.SpaceID     `json:"space_id"`
+	Skill     protocol.SkillID     `json:"skill_id,omitempty"`
+	Roles     []string             `json:"roles,omitempty"`
+	Scenes    []protocol.SceneType `json:"scene_types,omitempty"`
+	Purpose   string               `json:"purpose,omitempty"`
+	By        string               `json:"requested_by"`
+	At        int64                `json:"requested_at" doc:"Unix milliseconds"`
+	DecidedBy string               `json:"decided_by,omitempty"`
+	DecidedAt int64                `json:"decided_at,omitempty" doc:"Unix milliseconds"`
+	Reason    string               `json:"reason,omitempty" doc:"of the decision"`
+	Serial    protocol.Serial      `json:"serial,omitempty" doc:"once issued"`
+}
+
+// A Status is how a certificate stands.
+type Status string
+
+// The statuses of a certificate.
+const (
+	StatusValid    Status = "valid"
+	StatusExpired  Status = "expired"
+	StatusRevoked  Status = "revoked"
+	StatusNotValid Status = "not_yet_valid"
+)
+
+func (e *entry) status(now time.Time) Status {
+	switch {
+	case e.Revoked != nil:
+		return StatusRevoked
+	case now.After(e.notAfter):
+		return StatusExpired
+	case now.Before(e.notBefore):
+		return StatusNotValid
+	}
+	return StatusValid
+}
+
+// lifetime is how long a certificate lasts from when it was issued.
+func (e *entry) lifetime() time.Duration { return e.notAfter.Sub(e.notBefore) - backdate }
+
+func (e *entry) view(now time.Time) View {
+	v := View{
+		Serial: e.Serial, Status: e.status(now), Authority: e.Authority, Kind: e.scope.Kind, Principal: e.scope.ID,
+		Space: e.scope.Space, Skill: e.scope.Skill, Roles: e.scope.Roles, Scenes: e.scope.Scenes, Purpose: e.scope.Purpose,
+		ValidFrom: e.notBefore.UnixMilli(), ExpiresAt: e.notAfter.UnixMilli(), IssuedBy: e.IssuedBy, RequestID: e.Request, Renews: e.Renews,
+	}
+	if r := e.Revoked; r != nil {
+		v.RevokedAt, v.RevokedBy, v.Reason = r.At.UnixMilli(), r.By, r.Reason
+	}
+	return v
+}
+
+func (r *Request) view() RequestView {
+	v := RequestView{
+		RequestID: r.ID, Status: r.State, Authority: r.Authority, Kind: r.Scope.Kind, Principal: r.Scope.ID,
+		Space: r.Scope.Space, Skill: r.Scope.Skill, Roles: r.Scope.Roles, Scenes: r.Scope.Scenes, Purpose: r.Scope.Purpose,
+		By: r.By, At: r.At.UnixMilli(), DecidedBy: r.DecidedBy, Reason: r.Reason, Serial: r.Serial,
+	}
+	if !r.DecidedAt.IsZero() {
+		v.DecidedAt = r.DecidedAt.UnixMilli()
+	}
+	return v
+}
