@@ -85,3 +85,11 @@ func (c Charset) marked(name string) string {
 	fit := c.fit(name)
 	return fit[:min(len(fit), c.Max-len(mark))] + mark
 }
+
+// Fit replaces what is not allowed, without regard to other names.
+func (c Charset) Fit(name string) string {
+	if fit := c.fit(name); len(name) <= c.Max {
+		return fit
+	}
+	return c.marked(name)
+}

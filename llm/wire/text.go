@@ -143,3 +143,6 @@ func clean(text []byte) string {
 	}
 	return string(out)
 }
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (t Text) MarshalJSON() ([]byte, error) { return Marshal(clean(t)) }

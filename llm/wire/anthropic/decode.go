@@ -1,0 +1,295 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/sse"
+	"github.com/aibridge/aibridge/llm/wire"
+)
+
+type event struct {
+	Type         string          `json:"type"`
+	Index        int             `json:"index"`
+	Message      *answer         `json:"message"`
+	ContentBlock json.RawMessage `json:"content_block"`
+	Delta        delta           `json:"delta"`
+	Usage        *usage          `json:"usage"`
+}
+
+type answer struct {
+	Type        string            `json:"type"`
+	Model       string            `json:"model"`
+	Content     []json.RawMessage `json:"content"`
+	StopReason  string            `json:"stop_reason"`
+	StopDetails stopDetails       `json:"stop_details"`
+	Usage       *usage            `json:"usage"`
+}
+
+type stopDetails struct {
+	Explanation string `json:"explanation"`
+}
+
+type delta struct {
+	Type        string      `json:"type"`
+	Text        wire.Text   `json:"text"`
+	PartialJSON wire.Text   `json:"partial_json"`
+	Thinking    wire.Text   `json:"thinking"`
+	Signature   string      `json:"signature"`
+	StopReason  string      `json:"stop_reason"`
+	StopDetails stopDetails `json:"stop_details"`
+}
+
+type usage struct {
+	Input      *int `json:"input_tokens"`
+	Output     *int `json:"output_tokens"`
+	CacheRead  *int `json:"cache_read_input_tokens"`
+	CacheWrite *int `json:"cache_creation_input_tokens"`
+}
+
+// A contentBlock is what a block begins with, or is.
+type contentBlock struct {
+	Type     string          `json:"type"`
+	Text     wire.Text       `json:"text"`
+	Thinking wire.Text       `json:"thinking"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Input    json.RawMessage `json:"input"`
+	Sign     string          `json:"signature"`
+}
+
+// A block that is open.
+type block struct {
+	kind      string
+	raw       json.RawMessage
+	call      *wire.Call
+	thinking  strings.Builder
+	pieces    wire.Joiner
+	signature string
+	input     strings.Builder // of a block of the server's own tools
+}
+
+type decoder struct {
+	client *wire.Client
+	names  *wire.Names
+	out    *wire.Stream
+	blocks map[int]*block
+	finish chat.Finish
+	usage  usage
+	ended  bool
+}
+
+func (d *decoder) event(e sse.Event) error {
+	var ev event
+	if err := json.Unmarshal(e.Data, &ev); err != nil {
+		return bad("an event that is not JSON", err)
+	}
+	switch ev.Type {
+	case "message_start":
+		if ev.Message != nil {
+			d.finish.Model = ev.Message.Model
+			d.count(ev.Message.Usage)
+		}
+	case "content_block_start":
+		return d.begin(ev.Index, ev.ContentBlock)
+	case "content_block_delta":
+		return d.delta(ev.Index, ev.Delta)
+	case "content_block_stop":
+		return d.stop(ev.Index)
+	case "message_delta":
+		d.count(ev.Usage)
+		if ev.Delta.StopReason != "" {
+			d.reason(ev.Delta.StopReason, ev.Delta.StopDetails)
+		}
+	case "message_stop":
+		d.ended = true
+		return wire.Done
+	case "error":
+		return d.client.Failure(e.Data)
+	}
+	return nil // pings, and what is to come
+}
+
+// whole reads an answer that came in one piece.
+func (d *decoder) whole(data []byte) error {
+	var a answer
+	if err := json.Unmarshal(data, &a); err != nil {
+		return bad("an answer that is not JSON", err)
+	}
+	if a.Type == "error" {
+		return d.client.Failure(data)
+	}
+	d.finish.Model = a.Model
+	d.count(a.Usage)
+	for i, raw := range a.Content {
+		if err := d.begin(i, raw); err != nil {
+			return err
+		}
+		if err := d.stop(i); err != nil {
+			return err
+		}
+	}
+	d.reason(a.StopReason, a.StopDetails)
+	d.ended = true
+	return nil
+}
+
+func bad(what string, cause error) error {
+	return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent " + what, Cause: cause}
+}
+
+// maxBlocks bounds how many blocks may be open at once.
+const maxBlocks = 256
+
+func (d *decoder) begin(index int, raw json.RawMessage) (err error) {
+	var c contentBlock
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return bad("a content block that is not JSON", err)
+	}
+	if len(d.blocks) >= maxBlocks || d.blocks[index] != nil {
+		return bad("too many blocks at once", nil)
+	}
+	b := &block{kind: c.Type, raw: raw}
+	d.blocks[index] = b
+	if err := d.out.Break(); err != nil {
+		return err
+	}
+	switch c.Type {
+	case "text":
+		return d.out.Text(c.Text)
+	case "thinking":
+		b.signature = c.Sign
+		return d.think(b, c.Thinking)
+	case "tool_use":
+		if b.call, err = d.out.Call(c.ID, d.names.Decode(c.Name)); err != nil {
+			return err
+		}
+		if len(c.Input) > 0 && string(c.Input) != "{}" && string(c.Input) != "null" { // whole, or a service that does not stream it
+			return b.call.Arguments(wire.Text(c.Input))
+		}
+	}
+	return nil
+}
+
+func (d *decoder) think(b *block, piece wire.Text) error {
+	b.thinking.WriteString(b.pieces.Add(piece))
+	return d.out.Reasoning(piece)
+}
+
+func (d *decoder) delta(index int, c delta) error {
+	b := d.blocks[index]
+	if b == nil {
+		return bad("a piece of a block that is not open", nil)
+	}
+	switch c.Type {
+	case "text_delta":
+		return d.out.Text(c.Text)
+	case "thinking_delta":
+		return d.think(b, c.Thinking)
+	case "signature_delta":
+		b.signature += c.Signature
+	case "input_json_delta":
+		if b.call != nil {
+			return b.call.Arguments(c.PartialJSON)
+		}
+		b.input.Write(c.PartialJSON)
+	}
+	return nil
+}
+
+func (d *decoder) stop(index int) error {
+	b := d.blocks[index]
+	if b == nil {
+		return bad("the end of a block that is not open", nil)
+	}
+	delete(d.blocks, index)
+	switch b.kind {
+	case "text":
+		return d.out.Break()
+	case "tool_use":
+		return b.call.Close(nil)
+	case "thinking":
+		b.thinking.WriteString(b.pieces.End())
+		raw, err := wire.Marshal(thinkingBlock{Type: "thinking", Thinking: b.thinking.String(), Signature: b.signature})
+		if err != nil {
+			return err
+		}
+		return d.out.Mark(chat.Reasoning, &chat.Opaque{Origin: Origin, Data: raw})
+	}
+	raw, err := b.verbatim()
+	if err != nil {
+		return err
+	}
+	return d.out.Segment(chat.Segment{Type: chat.Reasoning, Opaque: &chat.Opaque{Origin: Origin, Data: raw}})
+}
+
+type thinkingBlock struct {
+	Type      string `json:"type"`
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
+}
+
+// verbatim is a block that nobody here understands: redacted thinking, the
+// server's own tools and what they found.
+func (b *block) verbatim() (json.RawMessage, error) {
+	if b.input.Len() == 0 {
+		return b.raw, nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(b.raw, &fields); err != nil || !json.Valid([]byte(b.input.String())) {
+		return nil, bad("a block whose input is not JSON", err)
+	}
+	fields["input"] = json.RawMessage(b.input.String())
+	return wire.Marshal(fields)
+}
+
+// count takes the counts that an event has; later ones replace earlier ones.
+func (d *decoder) count(u *usage) {
+	if u == nil {
+		return
+	}
+	for _, c := range []struct{ to, from **int }{
+		{&d.usage.Input, &u.Input}, {&d.usage.Output, &u.Output},
+		{&d.usage.CacheRead, &u.CacheRead}, {&d.usage.CacheWrite, &u.CacheWrite},
+	} {
+		if *c.from != nil {
+			*c.to = *c.from
+		}
+	}
+}
+
+func (d *decoder) reason(reason string, details stopDetails) {
+	switch reason {
+	case "end_turn", "stop_sequence", "pause_turn":
+		d.finish.Reason = chat.EndTurn
+	case "tool_use":
+		d.finish.Reason = chat.ToolUse
+	case "max_tokens", "model_context_window_exceeded":
+		d.finish.Reason = chat.MaxTokens
+	case "refusal":
+		d.finish.Reason, d.finish.Detail = chat.Refused, details.Explanation
+	default:
+		d.finish.Reason, d.finish.Detail = chat.Broken, "the provider ended with "+reason
+	}
+}
+
+func (d *decoder) end() error {
+	if d.finish.Reason == "" || !d.ended || len(d.blocks) > 0 {
+		return chat.Errorf(chat.CutOff, "the answer ended before it was finished")
+	}
+	value := func(p *int) int {
+		if p == nil {
+			return 0
+		}
+		return *p
+	}
+	u := d.usage
+	d.finish.Usage = chat.Usage{
+		Input:      value(u.Input) + value(u.CacheRead) + value(u.CacheWrite),
+		Output:     value(u.Output),
+		Cached:     value(u.CacheRead),
+		CacheWrite: value(u.CacheWrite),
+	}
+	return d.out.Finish(d.finish)
+}

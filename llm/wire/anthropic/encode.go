@@ -1,0 +1,286 @@
+package anthropic
+
+import (
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
+)
+
+type request struct {
+	Model         string        `json:"model"`
+	MaxTokens     int           `json:"max_tokens"`
+	System        []any         `json:"system,omitempty"`
+	Tools         []tool        `json:"tools,omitempty"`
+	ToolChoice    *toolChoice   `json:"tool_choice,omitempty"`
+	Messages      []message     `json:"messages"`
+	Temperature   *float64      `json:"temperature,omitempty"`
+	TopP          *float64      `json:"top_p,omitempty"`
+	StopSequences []string      `json:"stop_sequences,omitempty"`
+	Thinking      *thinking     `json:"thinking,omitempty"`
+	OutputConfig  *outputConfig `json:"output_config,omitempty"`
+	Stream        bool          `json:"stream"`
+}
+
+type cacheControl struct {
+	Type string `json:"type"`
+}
+
+var ephemeral = &cacheControl{Type: "ephemeral"}
+
+type tool struct {
+	Name         string          `json:"name"`
+	Description  string          `json:"description,omitempty"`
+	InputSchema  json.RawMessage `json:"input_schema"`
+	Strict       bool            `json:"strict,omitempty"`
+	CacheControl *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type toolChoice struct {
+	Type                   string `json:"type"`
+	Name                   string `json:"name,omitempty"`
+	DisableParallelToolUse bool   `json:"disable_parallel_tool_use,omitempty"`
+}
+
+type thinking struct {
+	Type         string `json:"type"`
+	BudgetTokens int    `json:"budget_tokens,omitempty"`
+}
+
+type outputConfig struct {
+	Effort string  `json:"effort,omitempty"`
+	Format *format `json:"format,omitempty"`
+}
+
+type format struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+type message struct {
+	Role    chat.Role `json:"role"`
+	Content []any     `json:"content"`
+}
+
+type textBlock struct {
+	Type         string        `json:"type"`
+	Text         string        `json:"text"`
+	CacheControl *cacheControl `json:"cache_control,omitempty"`
+}
+
+type mediaBlock struct {
+	Type   string `json:"type"`
+	Source source `json:"source"`
+}
+
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type,omitempty"`
+	Data      string `json:"data,omitempty"`
+	URL       string `json:"url,omitempty"`
+}
+
+type toolUse struct {
+	Type  string          `json:"type"`
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+}
+
+type toolResult struct {
+	Type      string `json:"type"`
+	ToolUseID string `json:"tool_use_id"`
+	Content   []any  `json:"content,omitempty"`
+	IsError   bool   `json:"is_error,omitempty"`
+}
+
+func (p *Provider) encode(r *chat.Request, names *wire.Names) ([]byte, error) {
+	o := r.Options
+	q := request{
+		Model:         r.Model,
+		MaxTokens:     o.MaxTokens,
+		ToolChoice:    choice(o, names, len(r.Tools) > 0),
+		Temperature:   o.Temperature,
+		TopP:          o.TopP,
+		StopSequences: o.Stop,
+		Stream:        true,
+	}
+	if q.MaxTokens == 0 {
+		q.MaxTokens = defaultMaxTokens
+	}
+	if len(o.Format) > 0 {
+		q.OutputConfig = &outputConfig{Format: &format{Type: "json_schema", Schema: o.Format}}
+	}
+	p.think(&q, o.ReasoningEffort)
+	for _, t := range r.Tools {
+		schema := t.Parameters
+		if len(schema) == 0 {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		q.Tools = append(q.Tools, tool{Name: names.Encode(t.Name), Description: t.Description, InputSchema: schema, Strict: t.Strict})
+	}
+	var err error
+	if q.System, q.Messages, err = messages(r.Messages, names); err != nil {
+		return nil, err
+	}
+	if !p.Dialect.NoCache {
+		cache(&q)
+	}
+	return wire.Marshal(q)
+}
+
+// cache marks the end of what stays the same from request to request: the
+// tools, and the system prompt behind them.
+func cache(q *request) {
+	if n := len(q.Tools); n > 0 {
+		q.Tools[n-1].CacheControl = ephemeral
+	}
+	if n := len(q.System); n > 0 {
+		if block, ok := q.System[n-1].(textBlock); ok {
+			block.CacheControl = ephemeral
+			q.System[n-1] = block
+		}
+	}
+}
+
+// budgets are what an effort may cost, in tokens.
+var budgets = map[string]int{"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576}
+
+// think asks for reasoning. The API then allows neither temperature nor a
+// forced tool, and with a budget a limit above it.
+func (p *Provider) think(q *request, effort string) {
+	switch {
+	case effort == "":
+		return
+	case effort == "none":
+		q.Thinking = &thinking{Type: "disabled"}
+		return
+	case p.Dialect.ThinkingBudget:
+		q.Thinking = &thinking{Type: "enabled", BudgetTokens: budgets[effort]}
+		if q.Thinking.BudgetTokens == 0 {
+			q.Thinking.BudgetTokens = budgets["medium"]
+		}
+		q.MaxTokens += q.Thinking.BudgetTokens
+	default:
+		q.Thinking = &thinking{Type: "adaptive"}
+		if q.OutputConfig == nil {
+			q.OutputConfig = &outputConfig{}
+		}
+		if q.OutputConfig.Effort = effort; effort == "minimal" {
+			q.OutputConfig.Effort = "low"
+		}
+	}
+	q.Temperature, q.TopP = nil, nil
+	if q.ToolChoice != nil && (q.ToolChoice.Type == "any" || q.ToolChoice.Type == "tool") {
+		q.ToolChoice = &toolChoice{Type: "auto", DisableParallelToolUse: q.ToolChoice.DisableParallelToolUse}
+	}
+}
+
+func choice(o chat.Options, names *wire.Names, tools bool) *toolChoice {
+	if !tools {
+		return nil
+	}
+	serial := o.ParallelToolCalls != nil && !*o.ParallelToolCalls
+	switch o.ToolChoice.Mode {
+	case "none":
+		return &toolChoice{Type: "none"}
+	case "required":
+		return &toolChoice{Type: "any", DisableParallelToolUse: serial}
+	case "tool":
+		return &toolChoice{Type: "tool", Name: names.Encode(o.ToolChoice.Name), DisableParallelToolUse: serial}
+	}
+	if serial || o.ToolChoice.Mode == "auto" {
+		return &toolChoice{Type: "auto", DisableParallelToolUse: serial}
+	}
+	return nil
+}
+
+// messages translates a conversation: system texts go to the front, what one
+// side says in several messages becomes one, and the results of a round of
+// calls stand together before anything else the user says.
+func messages(list []chat.Message, names *wire.Names) (system []any, out []message, err error) {
+	say := func(role chat.Role, blocks []any) {
+		switch n := len(out); {
+		case len(blocks) == 0:
+		case n > 0 && out[n-1].Role == role:
+			out[n-1].Content = append(out[n-1].Content, blocks...)
+		default:
+			out = append(out, message{Role: role, Content: blocks})
+		}
+	}
+	for i, m := range list {
+		switch m.Role {
+		case chat.System:
+			if text := wire.TextOf(m); text != "" {
+				system = append(system, textBlock{Type: "text", Text: text})
+			}
+		case chat.User:
+			blocks, err := said(m)
+			if err != nil {
+				return nil, nil, err
+			}
+			say(chat.User, blocks)
+		case chat.Assistant:
+			say(chat.Assistant, answered(m, names))
+		case chat.ToolRole:
+			blocks, err := said(m)
+			if err != nil {
+				return nil, nil, err
+			}
+			say(chat.User, []any{toolResult{Type: "tool_result", ToolUseID: toolID(m.ToolCallID), Content: blocks, IsError: m.Failed}})
+		default:
+			return nil, nil, wire.Unsupported("message %d has the role %q", i, m.Role)
+		}
+	}
+	return system, out, nil
+}
+
+// said translates what a user or a tool says. Empty texts are left out: the
+// API refuses them.
+func said(m chat.Message) (blocks []any, err error) {
+	for _, s := range m.Segments {
+		switch s.Type {
+		case chat.Text:
+			if s.Text != "" {
+				blocks = append(blocks, textBlock{Type: "text", Text: s.Text})
+			}
+		case chat.UI:
+			blocks = append(blocks, textBlock{Type: "text", Text: string(s.UI)})
+		case chat.Image:
+			blocks = append(blocks, mediaBlock{Type: "image", Source: sourceOf(s)})
+		case chat.Audio, chat.Video:
+			return nil, wire.Unsupported("this provider takes no %s", s.Type)
+		}
+	}
+	return blocks, nil
+}
+
+func sourceOf(s chat.Segment) source {
+	if wire.IsURL(s.Data) {
+		return source{Type: "url", URL: s.Data}
+	}
+	return source{Type: "base64", MediaType: s.MIMEType, Data: s.Data}
+}
+
+// answered translates what the model said. Its own blocks go back verbatim;
+// reasoning from elsewhere stays out, for it has no signature.
+func answered(m chat.Message, names *wire.Names) (blocks []any) {
+	for _, s := range m.Segments {
+		switch {
+		case s.Opaque != nil && s.Opaque.Origin == Origin && len(s.Opaque.Data) > 0:
+			blocks = append(blocks, s.Opaque.Data)
+		case s.Type == chat.Text && s.Text != "":
+			blocks = append(blocks, textBlock{Type: "text", Text: s.Text})
+		case s.Type == chat.Call:
+			blocks = append(blocks, toolUse{
+				Type: "tool_use", ID: toolID(s.ToolCall.ID), Name: names.Encode(s.ToolCall.Name), Input: wire.ArgumentsObject(s.ToolCall),
+			})
+		}
+	}
+	return blocks
+}
+
+// toolID is an id as the API allows it, from whichever provider it came.
+func toolID(id string) string { return idRule.Fit(id) }
+
+var idRule = wire.Charset{Max: 64}

@@ -1,0 +1,85 @@
+// Package anthropic speaks Anthropic's Messages.
+package anthropic
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
+)
+
+// Origin marks the blocks that go back to this wire as they came.
+const Origin = "anthropic"
+
+// Version is the version of the API that is spoken.
+const Version = "2023-06-01"
+
+// defaultMaxTokens is the limit when the request has none: the API wants one.
+const defaultMaxTokens = 8192
+
+// names are what Messages allows tools to be called.
+var names = wire.Charset{Max: 128}
+
+// A Dialect says what the models of a service can do.
+type Dialect struct {
+	// ThinkingBudget has reasoning asked for by a number of tokens, as models
+	// before adaptive thinking want it.
+	ThinkingBudget bool `yaml:"thinking_budget"`
+	// NoCache leaves out the marks that have tools and system prompts cached.
+	NoCache bool `yaml:"no_cache"`
+}
+
+// A Provider is one service. It implements [chat.Provider].
+type Provider struct {
+	Client  *wire.Client
+	Dialect Dialect
+}
+
+var _ chat.Provider = (*Provider)(nil)
+
+// Stream implements [chat.Provider].
+func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
+	tools := wire.NamesOf(names, r)
+	body, err := p.encode(r, tools)
+	if err != nil {
+		return err
+	}
+	d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit), blocks: make(map[int]*block)}
+	if err := p.Client.Post(ctx, "/v1/messages", body, d.event, d.whole); err != nil {
+		return err
+	}
+	return d.end()
+}
+
+// maxPages bounds the list of models, 1000 to a page.
+const maxPages = 10
+
+// Models implements [chat.Provider].
+func (p *Provider) Models(ctx context.Context) (models []chat.Model, err error) {
+	after := ""
+	for range maxPages {
+		var page struct {
+			Data []struct {
+				ID   string `json:"id"`
+				Name string `json:"display_name"`
+			} `json:"data"`
+			HasMore bool   `json:"has_more"`
+			LastID  string `json:"last_id"`
+		}
+		query := url.Values{"limit": {"1000"}}
+		if after != "" {
+			query.Set("after_id", after)
+		}
+		if err := p.Client.Get(ctx, "/v1/models?"+query.Encode(), &page); err != nil {
+			return nil, err
+		}
+		for _, m := range page.Data {
+			models = append(models, chat.Model{ID: m.ID, Name: m.Name})
+		}
+		if after = page.LastID; !page.HasMore || after == "" {
+			break
+		}
+	}
+	return models, nil
+}

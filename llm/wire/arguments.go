@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/aibridge/aibridge/llm/chat"
+)
+
+// NewCall makes a call of what a model wrote. Arguments that are no JSON
+// object stay in Raw, for whoever runs tools to say so; none at all are an
+// empty object.
+func NewCall(id, name, arguments string) *chat.ToolCall {
+	c := &chat.ToolCall{ID: id, Name: name}
+	trimmed := bytes.TrimSpace([]byte(arguments))
+	switch {
+	case len(trimmed) == 0:
+		c.Args = json.RawMessage("{}")
+	case trimmed[0] == '{' && json.Valid(trimmed):
+		c.Args = json.RawMessage(trimmed)
+	default:
+		c.Raw = arguments
+	}
+	return c
+}
+
+// Arguments is the text of a call's arguments as a provider gets them back.
+func Arguments(c *chat.ToolCall) string { return string(ArgumentsObject(c)) }
+
+// ArgumentsObject is the same for wires that carry an object. What the model
+// wrote and is none is wrapped: it sees what it wrote, and a service that
+// reads the history is not broken by it.
+func ArgumentsObject(c *chat.ToolCall) json.RawMessage {
+	if len(c.Args) > 0 {
+		return c.Args
+	}
+	if c.Raw == "" {
+		return json.RawMessage("{}")
+	}
+	wrapped, _ := json.Marshal(map[string]string{"_raw": c.Raw})
+	return wrapped
+}
+
+// An IDs keeps the ids of one answer's calls apart. The zero value is ready.
+type IDs struct{ seen map[string]bool }
+
+// Unique returns the id, or a new one if there is none or it was used.
+func (s *IDs) Unique(id string) string {
+	if s.seen == nil {
+		s.seen = make(map[string]bool)
+	}
+	if id == "" || s.seen[id] {
+		id = uuid.NewString()
+	}
+	s.seen[id] = true
+	return id
+}

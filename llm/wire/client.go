@@ -1,0 +1,358 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/sse"
+)
+
+// What one answer of a provider may cost.
+const (
+	maxEvent = 16 << 20 // bytes of one event: images come whole
+	maxBody  = 64 << 20 // of an answer that is no stream
+	maxError = 64 << 10 // of what an error says, the rest is not read
+	maxTold  = 500      // of that, what callers are told
+)
+
+// A Client speaks HTTP to one service.
+type Client struct {
+	HTTP    *http.Client
+	BaseURL string      // without a slash at its end
+	Header  http.Header // of every request, credentials included
+	Secrets []string    // never repeated in an error
+	Idle    time.Duration
+	Now     func() time.Time
+}
+
+// Post sends body and hands what comes back to events, one call for each
+// event of a stream, or to whole if the service answers in one piece.
+func (c *Client) Post(ctx context.Context, path string, body []byte, events func(sse.Event) error, whole func([]byte) error) error {
+	ctx, watch := c.watch(ctx)
+	defer watch.stop()
+	resp, err := c.do(ctx, http.MethodPost, path, body)
+	if err != nil {
+		return c.broken(ctx, err)
+	}
+	defer drain(resp.Body)
+	if resp.StatusCode/100 != 2 {
+		return c.refusal(resp)
+	}
+	in := watch.reader(resp.Body)
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
+	case "text/html":
+		return &chat.Error{Kind: chat.BadResponse, Status: resp.StatusCode, Message: "a web page answered instead of the provider"}
+	case "application/json":
+		data, err := readAll(in, maxBody)
+		if err != nil {
+			return c.broken(ctx, err)
+		}
+		return whole(data)
+	}
+	r := sse.NewReader(in, maxEvent)
+	for {
+		e, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, sse.ErrTooLong):
+			return &chat.Error{Kind: chat.BadResponse, Message: "an event is too large"}
+		case err != nil:
+			return c.broken(ctx, err)
+		}
+		if err := events(e); err != nil {
+			if errors.Is(err, Done) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// Done ends the reading of a stream that has said all it has to say.
+var Done = errors.New("done") //nolint:errname,staticcheck // it is no failure, like fs.SkipAll
+
+// Get reads a JSON document.
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	ctx, watch := c.watch(ctx)
+	defer watch.stop()
+	resp, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return c.broken(ctx, err)
+	}
+	defer drain(resp.Body)
+	if resp.StatusCode/100 != 2 {
+		return c.refusal(resp)
+	}
+	data, err := readAll(watch.reader(resp.Body), maxBody)
+	if err != nil {
+		return c.broken(ctx, err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return &chat.Error{Kind: chat.BadResponse, Message: "the answer is not the JSON it should be", Cause: err}
+	}
+	return nil
+}
+
+func (c *Client) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.BaseURL+path, reader)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range c.Header {
+		req.Header[name] = values
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "text/event-stream, application/json")
+	}
+	return c.HTTP.Do(req) //nolint:bodyclose // callers do
+}
+
+// drain lets the connection be used again, if little is left to read.
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, 4<<10)
+	_ = body.Close()
+}
+
+var errTooMuch = errors.New("the answer is too large")
+
+func readAll(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = errTooMuch
+	}
+	return data, err
+}
+
+var errIdle = errors.New("the provider says nothing any more")
+
+// A watchdog ends an exchange in which nothing comes for too long.
+type watchdog struct {
+	timer *time.Timer
+	idle  time.Duration
+	end   context.CancelCauseFunc
+}
+
+func (c *Client) watch(ctx context.Context) (context.Context, *watchdog) {
+	ctx, end := context.WithCancelCause(ctx)
+	w := &watchdog{idle: c.Idle, end: end}
+	if w.idle > 0 {
+		w.timer = time.AfterFunc(w.idle, func() { end(errIdle) })
+	}
+	return ctx, w
+}
+
+func (w *watchdog) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.end(nil)
+}
+
+func (w *watchdog) reader(r io.Reader) io.Reader {
+	if w.timer == nil {
+		return r
+	}
+	return watchedReader{r, w}
+}
+
+type watchedReader struct {
+	r io.Reader
+	w *watchdog
+}
+
+func (r watchedReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if n > 0 {
+		r.w.timer.Reset(r.w.idle)
+	}
+	return n, err
+}
+
+// broken says what an exchange that broke off means.
+func (c *Client) broken(ctx context.Context, err error) error {
+	var timeout net.Error
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errIdle):
+		return &chat.Error{Kind: chat.TimedOut, Message: errIdle.Error(), Cause: err}
+	case errors.Is(cause, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return &chat.Error{Kind: chat.TimedOut, Message: "the provider did not answer in time", Cause: err}
+	case cause != nil:
+		return cause
+	case errors.Is(err, errTooMuch):
+		return &chat.Error{Kind: chat.BadResponse, Message: errTooMuch.Error()}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &chat.Error{Kind: chat.CutOff, Message: "the connection to the provider broke off", Cause: err}
+	}
+	return &chat.Error{Kind: chat.Unavailable, Message: "the provider cannot be reached", Cause: err}
+}
+
+// refusal reads why a service refused.
+func (c *Client) refusal(resp *http.Response) error {
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	told := toldBy(data)
+	e := &chat.Error{
+		Status:     resp.StatusCode,
+		Kind:       kindOf(resp.StatusCode, told.code),
+		RetryAfter: retryAfter(resp.Header, c.now()),
+		Message:    c.tell(told.message),
+	}
+	if e.Message == "" {
+		e.Message = strings.ToLower(http.StatusText(resp.StatusCode))
+	}
+	return e
+}
+
+// Failure is an error that a service tells inside an answer or a stream.
+func (c *Client) Failure(raw json.RawMessage) *chat.Error {
+	told := toldBy(raw)
+	status, _ := strconv.Atoi(told.code)
+	kind := kindOf(status, told.code)
+	if kind == chat.BadRequest && status == 0 {
+		kind = chat.Unavailable // it has taken the request and failed at it
+	}
+	return &chat.Error{Kind: kind, Status: status, Message: c.tell(told.message)}
+}
+
+// what an error says, in the shapes that services have for it.
+type told struct{ code, message string }
+
+func toldBy(data []byte) told {
+	var body struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  any             `json:"detail"`
+		Code    any             `json:"code"`
+		Type    string          `json:"type"`
+		Status  string          `json:"status"`
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(data, &list) == nil && len(list) > 0 { // as Gemini has it
+		return toldBy(list[0])
+	}
+	if json.Unmarshal(data, &body) != nil {
+		var text string
+		if json.Unmarshal(data, &text) == nil {
+			return told{message: text}
+		}
+		return told{}
+	}
+	if len(body.Error) > 0 && string(body.Error) != "null" {
+		return toldBy(body.Error)
+	}
+	t := told{message: body.Message}
+	if detail, ok := body.Detail.(string); ok && t.message == "" {
+		t.message = detail
+	}
+	switch code := body.Code.(type) {
+	case string:
+		t.code = code
+	case float64:
+		t.code = strconv.Itoa(int(code))
+	}
+	if t.code == "" {
+		t.code = body.Type
+	}
+	if body.Status != "" && (t.code == "" || t.code[0] >= '0' && t.code[0] <= '9') && body.Status == "RESOURCE_EXHAUSTED" {
+		t.code = "429"
+	}
+	return t
+}
+
+// kindOf says what a status means, or what a code means that tells more.
+func kindOf(status int, code string) chat.ErrorKind {
+	switch code {
+	case "context_length_exceeded", "string_above_max_length":
+		return chat.ContextTooLong
+	case "model_not_found", "not_found_error":
+		return chat.UnknownModel
+	case "authentication_error", "permission_error", "invalid_api_key", "billing_error":
+		return chat.AuthFailed
+	case "rate_limit_error", "rate_limit_exceeded", "insufficient_quota":
+		return chat.RateLimited
+	case "overloaded_error", "server_is_overloaded", "slow_down":
+		return chat.Overloaded
+	case "api_error", "server_error", "internal_error":
+		return chat.Unavailable
+	case "timeout_error":
+		return chat.TimedOut
+	}
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
+		return chat.AuthFailed
+	case status == http.StatusNotFound:
+		return chat.UnknownModel
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+		return chat.TimedOut
+	case status == http.StatusRequestEntityTooLarge:
+		return chat.ContextTooLong
+	case status == http.StatusTooManyRequests:
+		return chat.RateLimited
+	case status == http.StatusServiceUnavailable, status == 529:
+		return chat.Overloaded
+	case status >= 500:
+		return chat.Unavailable
+	}
+	return chat.BadRequest
+}
+
+// tell shortens a message and takes out what must not be told.
+func (c *Client) tell(message string) string {
+	for _, secret := range c.Secrets {
+		if len(secret) >= 4 {
+			message = strings.ReplaceAll(message, secret, "***")
+		}
+	}
+	message = strings.ToValidUTF8(strings.TrimSpace(message), "\ufffd")
+	if len(message) > maxTold {
+		message = strings.ToValidUTF8(message[:maxTold], "") + "…"
+	}
+	return message
+}
+
+func (c *Client) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}
+
+// longestRetry bounds what a service may ask for.
+const longestRetry = time.Hour
+
+// retryAfter is how long a service wants to be left alone.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
+		return seconds(ms / 1000)
+	}
+	if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil {
+		return seconds(s)
+	}
+	if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		return seconds(at.Sub(now).Seconds())
+	}
+	return 0
+}
+
+func seconds(s float64) time.Duration {
+	if !(s > 0) { // nor a number at all
+		return 0
+	}
+	return time.Duration(min(s, longestRetry.Seconds()) * float64(time.Second))
+}

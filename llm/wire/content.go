@@ -1,0 +1,86 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/chat"
+)
+
+// Marshal encodes a request. Text stays as it is, without the escapes that
+// HTML would need.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, &chat.Error{Kind: chat.BadRequest, Message: "the request cannot be written as JSON", Cause: err}
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Unsupported says what a wire has no place for.
+func Unsupported(format string, args ...any) error {
+	return chat.Errorf(chat.BadRequest, format, args...)
+}
+
+// NamesOf makes the names of all tools of a request fit: those it offers and
+// those its history calls.
+func NamesOf(allowed Charset, r *chat.Request) *Names {
+	var list []string
+	for _, t := range r.Tools {
+		list = append(list, t.Name)
+	}
+	for _, m := range r.Messages {
+		if m.ToolName != "" {
+			list = append(list, m.ToolName)
+		}
+		for _, s := range m.Segments {
+			if s.ToolCall != nil {
+				list = append(list, s.ToolCall.Name)
+			}
+		}
+	}
+	return NewNames(allowed, list...)
+}
+
+// TextOf is all a message says in text. Components to render are text to a
+// model.
+func TextOf(m chat.Message) string {
+	var b strings.Builder
+	for _, s := range m.Segments {
+		switch s.Type {
+		case chat.Text:
+			b.WriteString(s.Text)
+		case chat.UI:
+			b.Write(s.UI)
+		}
+	}
+	return b.String()
+}
+
+// IsURL reports whether a segment's data is a URL and not base64.
+func IsURL(data string) bool {
+	return strings.HasPrefix(data, "https://") || strings.HasPrefix(data, "http://") || strings.HasPrefix(data, "gs://")
+}
+
+// DataURL is a segment's data as a URL.
+func DataURL(s chat.Segment) string {
+	if IsURL(s.Data) || strings.HasPrefix(s.Data, "data:") {
+		return s.Data
+	}
+	return "data:" + s.MIMEType + ";base64," + s.Data
+}
+
+// AudioFormat is what OpenAI calls a kind of audio.
+func AudioFormat(mime string) string {
+	switch _, format, _ := strings.Cut(mime, "/"); format {
+	case "mpeg":
+		return "mp3"
+	case "x-wav", "wave", "vnd.wave":
+		return "wav"
+	default:
+		return format
+	}
+}

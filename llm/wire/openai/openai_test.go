@@ -1,0 +1,119 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
+	"github.com/aibridge/aibridge/llm/wire/wiretest"
+)
+
+func ask(t testing.TB, dialect Dialect, r *chat.Request, replies ...wiretest.Reply) (string, *wiretest.Server) {
+	t.Helper()
+	s := wiretest.New(t, replies...)
+	p := &Provider{Client: s.Client(), Dialect: dialect}
+	var rec wiretest.Recorder
+	err := p.Stream(context.Background(), r, rec.Emit)
+	return wiretest.Tell(rec.Events, err), s
+}
+
+func hello() *chat.Request {
+	return &chat.Request{Model: "m", Messages: []chat.Message{chat.TextMessage(chat.User, "hello")}, Tools: wiretest.Tools()}
+}
+
+func TestAWholeConversationOnTheWire(t *testing.T) {
+	for name, dialect := range map[string]Dialect{
+		"plain":    {},
+		"newer":    {MaxCompletionTokens: true},
+		"deepseek": {ReplayReasoning: true, JSONObject: true, NoStrict: true, NoStreamUsage: true, NoParallel: true},
+	} {
+		_, s := ask(t, dialect, wiretest.Everything(chat.Opaque{Origin: Origin}), wiretest.Stream(`{"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`, "[DONE]"))
+		r := s.Requests()[0]
+		if r.Path != "/chat/completions" {
+			t.Errorf("asked at %s", r.Path)
+		}
+		wiretest.Golden(t, "request-"+name+".json", wiretest.Indent(r.Body))
+	}
+}
+
+func TestReasoningGoesBackOnlyOnceATurnHadCalls(t *testing.T) {
+	r := hello()
+	r.Messages = append(r.Messages, chat.TextMessage(chat.Assistant, "hi"), chat.TextMessage(chat.User, "and?"))
+	_, s := ask(t, Dialect{ReplayReasoning: true}, r, wiretest.Stream("[DONE]"))
+	if body := string(s.Requests()[0].Body); strings.Contains(body, "reasoning_content") {
+		t.Errorf("asked %s", body)
+	}
+}
+
+func TestAnswersAreRead(t *testing.T) {
+	done := "[DONE]"
+	finish := func(reason string) string { return `{"choices":[{"delta":{},"finish_reason":"` + reason + `"}]}` }
+	call := func(fields string) string {
+		return `{"choices":[{"index":0,"delta":{"tool_calls":[{` + fields + `}]}}]}`
+	}
+	wiretest.Everyone(t, provider, hello(), map[string]wiretest.Reply{
+		"text": wiretest.Stream(`{"model":"gpt-x","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`,
+			`{"choices":[{"index":0,"delta":{"content":"Hel"}}]}`, `{"choices":[{"index":0,"delta":{"content":"lo"}}]}`, finish("stop"),
+			`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":1}}}`, done),
+		"reasoning, then text": wiretest.Stream(`{"choices":[{"delta":{"reasoning_content":"hm"}}]}`, `{"choices":[{"delta":{"reasoning":"m"}}]}`,
+			`{"choices":[{"delta":{"content":"yes"}}]}`, finish("stop"), done),
+		"parallel calls, interleaved": wiretest.Stream(
+			call(`"index":0,"id":"a","type":"function","function":{"name":"fs_read","arguments":""}`),
+			call(`"index":1,"id":"b","type":"function","function":{"name":"thermostat_read","arguments":"{\"ro"}`),
+			call(`"index":0,"function":{"arguments":"{\"path\":"}`), call(`"index":1,"function":{"arguments":"om\":\"x\"}"}`),
+			call(`"index":0,"function":{"arguments":"\"a\"}"}`), finish("tool_calls"), done),
+		"calls without index": wiretest.Stream(
+			call(`"id":"a","function":{"name":"fs_read","arguments":"{}"}`), call(`"id":"b","function":{"name":"fs_read","arguments":"{\"path\":\"b\"}"}`), finish("stop"), done),
+		"calls without ids": wiretest.Stream(
+			call(`"index":0,"function":{"name":"fs_read","arguments":"{}"}`), call(`"index":1,"function":{"name":"fs_read","arguments":"{}"}`), finish("tool_calls"), done),
+		"duplicate ids": wiretest.Stream(
+			call(`"index":0,"id":"a","function":{"name":"fs_read","arguments":"{}"}`), call(`"index":1,"id":"a","function":{"name":"fs_read","arguments":"{}"}`), finish("tool_calls"), done),
+		"one index for all": wiretest.Stream(
+			call(`"index":0,"id":"a","function":{"name":"fs_read","arguments":"{}"}`), call(`"index":0,"id":"b","function":{"name":"fs_read","arguments":"{}"}`), finish("tool_calls"), done),
+		"arguments that are no JSON":   wiretest.Stream(call(`"index":0,"id":"a","function":{"name":"fs_read","arguments":"{\"path\": tru"}`), finish("tool_calls"), done),
+		"arguments that are an object": wiretest.Stream(call(`"index":0,"id":"a","function":{"name":"fs_read","arguments":{"path":"x"}}`), finish("tool_calls"), done),
+		"an unknown tool":              wiretest.Stream(call(`"index":0,"id":"a","function":{"name":"what_ever","arguments":"[]"}`), finish("tool_calls"), done),
+		"split characters":             wiretest.Stream("{\"choices\":[{\"delta\":{\"content\":\"\xf0\x9f\"}}]}", "{\"choices\":[{\"delta\":{\"content\":\"\x98\x80\"}}]}", `{"choices":[{"delta":{"content":"\ud83d"}}]}`, `{"choices":[{"delta":{"content":"\ude00!"}}]}`, finish("stop"), done),
+		"a refusal":                    wiretest.Stream(`{"choices":[{"delta":{"refusal":"I "}}]}`, `{"choices":[{"delta":{"refusal":"won't"}}]}`, finish("stop"), done),
+		"a filter":                     wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, finish("content_filter"), done),
+		"too long":                     wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, finish("length"), done),
+		"an unknown end":               wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, finish("dunno"), done),
+		"no reason, but done":          wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, done),
+		"a reason, but not done":       wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, finish("stop")),
+		"nothing at all":               wiretest.Stream(done),
+		"cut between events":           wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`),
+		"cut within an event":          {Pieces: []string{"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", "data: {\"choi"}, Cut: true},
+		"not JSON":                     wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":`),
+		"an error in the stream":       wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, `{"error":{"message":"server had a problem","type":"server_error"}}`),
+		"in one piece":                 wiretest.JSON(200, `{"model":"m1","choices":[{"message":{"role":"assistant","content":"hi","tool_calls":[{"id":"a","type":"function","function":{"name":"fs_read","arguments":"{\"path\":\"x\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`),
+		"401":                          wiretest.JSON(401, `{"error":{"message":"Incorrect API key provided: sk-secret-key","type":"invalid_request_error","code":"invalid_api_key"}}`),
+		"404":                          wiretest.JSON(404, `{"error":{"message":"model 'm' not found","code":"model_not_found"}}`),
+		"429 with Retry-After":         {Status: 429, Header: map[string]string{"Retry-After": "7", "Content-Type": "application/json"}, Pieces: []string{`{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`}},
+		"429 with a strange one":       {Status: 429, Header: map[string]string{"Retry-After": "1e300"}, Pieces: []string{`slow`}},
+		"400, too long":                wiretest.JSON(400, `{"error":{"message":"maximum context length","code":"context_length_exceeded"}}`),
+		"500 in HTML":                  {Status: 500, Header: map[string]string{"Content-Type": "text/html"}, Pieces: []string{"<html>oops</html>"}},
+		"503":                          wiretest.JSON(503, `{"detail":"loading"}`),
+		"200 in HTML":                  {Header: map[string]string{"Content-Type": "text/html"}, Pieces: []string{"<html>hello</html>"}},
+		"events of the other choices":  wiretest.Stream(`{"choices":[{"index":1,"delta":{"content":"x"}},{"index":0,"delta":{"content":"a"}}]}`, finish("stop"), done),
+	})
+}
+
+func provider(c *wire.Client) chat.Provider { return &Provider{Client: c} }
+
+func TestModelsAreListed(t *testing.T) {
+	s := wiretest.New(t, wiretest.JSON(200, `{"object":"list","data":[{"id":"a"},{"id":"b","name":"B"}]}`))
+	models, err := (&Provider{Client: s.Client()}).Models(t.Context())
+	if raw, _ := json.Marshal(models); err != nil || string(raw) != `[{"ID":"a","Name":"","Version":""},{"ID":"b","Name":"B","Version":""}]` {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\",\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+	f.Add([]byte(`{"error":{"message":"m","code":429}}`))
+	f.Add([]byte(`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"}],"usage":null,"data":[{"id":"a"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) { wiretest.Fuzz(t, provider, hello(), data) })
+}

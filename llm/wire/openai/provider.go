@@ -1,0 +1,74 @@
+package openai
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
+)
+
+// Origin marks the reasoning that came over this wire.
+const Origin = "openai-chat"
+
+// A Dialect says in what a service differs from others on this wire.
+type Dialect struct {
+	// MaxCompletionTokens names the limit max_completion_tokens, as OpenAI's
+	// newer models want it, instead of max_tokens.
+	MaxCompletionTokens bool `yaml:"max_completion_tokens"`
+	// NoStreamUsage leaves out stream_options, which some services refuse.
+	NoStreamUsage bool `yaml:"no_stream_usage"`
+	// ReplayReasoning sends reasoning_content back, empty if there is none,
+	// with all of the assistant's messages once it called a tool. DeepSeek
+	// refuses the request otherwise.
+	ReplayReasoning bool `yaml:"replay_reasoning"`
+	// NoStrict leaves out strict for tools and formats.
+	NoStrict bool `yaml:"no_strict"`
+	// NoParallel leaves out parallel_tool_calls.
+	NoParallel bool `yaml:"no_parallel"`
+	// JSONObject asks for any JSON object where a schema was given, for
+	// services without json_schema.
+	JSONObject bool `yaml:"json_object"`
+}
+
+// names are what Chat Completions allows tools to be called.
+var names = wire.Charset{Max: 64}
+
+// A Provider is one service. It implements [chat.Provider].
+type Provider struct {
+	Client  *wire.Client
+	Dialect Dialect
+}
+
+var _ chat.Provider = (*Provider)(nil)
+
+// Stream implements [chat.Provider].
+func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
+	tools := wire.NamesOf(names, r)
+	body, err := p.encode(r, tools)
+	if err != nil {
+		return err
+	}
+	d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit)}
+	if err := p.Client.Post(ctx, "/chat/completions", body, d.event, d.whole); err != nil {
+		return err
+	}
+	return d.end()
+}
+
+// Models implements [chat.Provider].
+func (p *Provider) Models(ctx context.Context) ([]chat.Model, error) {
+	var list struct {
+		Data []struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		} `json:"data"`
+	}
+	if err := p.Client.Get(ctx, "/models", &list); err != nil {
+		return nil, err
+	}
+	models := make([]chat.Model, 0, len(list.Data))
+	for _, m := range list.Data {
+		models = append(models, chat.Model{ID: m.ID, Name: m.Name})
+	}
+	return models, nil
+}

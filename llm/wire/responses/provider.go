@@ -1,0 +1,50 @@
+// Package responses speaks OpenAI's Responses, without state at the provider:
+// nothing is stored there, and reasoning comes and goes back encrypted.
+package responses
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
+	"github.com/aibridge/aibridge/llm/wire/openai"
+)
+
+// Origin marks the items that go back to this wire as they came.
+const Origin = "openai-responses"
+
+// names are what Responses allows tools to be called.
+var names = wire.Charset{Max: 64}
+
+// A Dialect says what the models of a service can do.
+type Dialect struct {
+	// NoReasoning leaves out what only models that reason understand.
+	NoReasoning bool `yaml:"no_reasoning"`
+}
+
+// A Provider is one service. It implements [chat.Provider].
+type Provider struct {
+	Client  *wire.Client
+	Dialect Dialect
+}
+
+var _ chat.Provider = (*Provider)(nil)
+
+// Stream implements [chat.Provider].
+func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
+	tools := wire.NamesOf(names, r)
+	body, err := p.encode(r, tools)
+	if err != nil {
+		return err
+	}
+	d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit), items: make(map[int]*item)}
+	if err := p.Client.Post(ctx, "/responses", body, d.event, d.whole); err != nil {
+		return err
+	}
+	return d.end()
+}
+
+// Models implements [chat.Provider].
+func (p *Provider) Models(ctx context.Context) ([]chat.Model, error) {
+	return (&openai.Provider{Client: p.Client}).Models(ctx)
+}

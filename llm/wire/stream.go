@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/chat"
+)
+
+// maxAnswer bounds the text and arguments of one answer, in bytes.
+const maxAnswer = 64 << 20
+
+// A Stream turns what a service sends into events. It numbers segments, keeps
+// text that belongs together in one, and never emits half a character.
+type Stream struct {
+	emit func(chat.Event) error
+	ids  IDs
+	size int
+	next int // index of the next segment
+
+	open   chat.Kind // text or reasoning, "" if neither is open
+	at     int       // its index
+	pieces Joiner
+	calls  int
+}
+
+// NewStream makes a stream that emits to emit.
+func NewStream(emit func(chat.Event) error) *Stream { return &Stream{emit: emit} }
+
+// Text adds a piece of text.
+func (s *Stream) Text(piece Text) error { return s.say(chat.Text, chat.TextDelta, piece) }
+
+// Reasoning adds a piece of readable reasoning. Whoever wants it back gives
+// its mark with [Stream.Mark].
+func (s *Stream) Reasoning(piece Text) error {
+	return s.say(chat.Reasoning, chat.ReasoningDelta, piece)
+}
+
+func (s *Stream) say(kind chat.Kind, event chat.EventType, piece Text) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	if err := s.grow(len(piece)); err != nil {
+		return err
+	}
+	if err := s.begin(kind); err != nil {
+		return err
+	}
+	text := s.pieces.Add(piece)
+	if text == "" {
+		return nil
+	}
+	return s.emit(chat.Event{Type: event, Index: s.at, Text: text})
+}
+
+func (s *Stream) begin(kind chat.Kind) error {
+	if s.open == kind {
+		return nil
+	}
+	if err := s.Break(); err != nil {
+		return err
+	}
+	s.open, s.at = kind, s.take()
+	return nil
+}
+
+func (s *Stream) take() int {
+	s.next++
+	return s.next - 1
+}
+
+func (s *Stream) grow(n int) error {
+	if s.size += n; s.size > maxAnswer {
+		return chat.Errorf(chat.BadResponse, "the answer is too large")
+	}
+	return nil
+}
+
+// Break ends the open segment, so that what follows begins another.
+func (s *Stream) Break() error {
+	kind := s.open
+	s.open = ""
+	rest := s.pieces.End()
+	if kind == "" || rest == "" {
+		return nil
+	}
+	return s.emit(chat.Event{Type: deltaOf(kind), Index: s.at, Text: rest})
+}
+
+func deltaOf(kind chat.Kind) chat.EventType {
+	if kind == chat.Reasoning {
+		return chat.ReasoningDelta
+	}
+	return chat.TextDelta
+}
+
+// Mark gives the open segment, of that kind, or a new and empty one what its
+// provider wants back with it, and ends it.
+func (s *Stream) Mark(kind chat.Kind, opaque *chat.Opaque) error {
+	if err := s.begin(kind); err != nil {
+		return err
+	}
+	at := s.at
+	if err := s.Break(); err != nil {
+		return err
+	}
+	return s.emit(chat.Event{Type: deltaOf(kind), Index: at, Opaque: opaque})
+}
+
+// Segment adds what came whole.
+func (s *Stream) Segment(segment chat.Segment) error {
+	if err := s.grow(len(segment.Data) + len(segment.Text)); err != nil {
+		return err
+	}
+	if err := s.Break(); err != nil {
+		return err
+	}
+	return s.emit(chat.Event{Type: chat.SegmentWhole, Index: s.take(), Segment: &segment})
+}
+
+// Empty reports whether nothing was said yet.
+func (s *Stream) Empty() bool { return s.next == 0 }
+
+// Call begins a tool call. Several may be open at once.
+func (s *Stream) Call(id, name string) (*Call, error) {
+	if err := s.Break(); err != nil {
+		return nil, err
+	}
+	s.calls++
+	c := &Call{stream: s, index: s.take(), id: s.ids.Unique(id), name: name}
+	return c, s.emit(chat.Event{Type: chat.ToolCallStart, Index: c.index, Call: &chat.ToolCall{ID: c.id, Name: c.name}})
+}
+
+// Finish ends the answer. A model that calls tools waits for them, whatever
+// the service calls that.
+func (s *Stream) Finish(f chat.Finish) error {
+	if err := s.Break(); err != nil {
+		return err
+	}
+	if f.Reason == chat.EndTurn && s.calls > 0 {
+		f.Reason = chat.ToolUse
+	}
+	return s.emit(chat.Event{Type: chat.Finished, Index: s.next, Finish: &f})
+}
+
+// A Call is a tool call that is being written.
+type Call struct {
+	stream   *Stream
+	index    int
+	id, name string
+	pieces   Joiner
+	text     strings.Builder
+	closed   bool
+}
+
+// ID is the call's id.
+func (c *Call) ID() string { return c.id }
+
+// Empty reports whether no arguments came yet.
+func (c *Call) Empty() bool { return c.text.Len() == 0 }
+
+// Arguments adds a piece of the arguments' text.
+func (c *Call) Arguments(piece Text) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	if err := c.stream.grow(len(piece)); err != nil {
+		return err
+	}
+	return c.tell(c.pieces.Add(piece))
+}
+
+func (c *Call) tell(text string) error {
+	if text == "" {
+		return nil
+	}
+	c.text.WriteString(text)
+	return c.stream.emit(chat.Event{Type: chat.ToolCallDelta, Index: c.index, Text: text})
+}
+
+// Close ends the call, once.
+func (c *Call) Close(opaque *chat.Opaque) error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	if err := c.tell(c.pieces.End()); err != nil {
+		return err
+	}
+	return c.stream.emit(chat.Event{Type: chat.ToolCallEnd, Index: c.index, Call: NewCall(c.id, c.name, c.text.String()), Opaque: opaque})
+}
