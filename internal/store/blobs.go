@@ -1,0 +1,213 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
+)
+
+// Blobs keep contents of files in an object bucket of NATS, where all bridges
+// that share the NATS see them, and `nats object` too. An object is named
+// anew each time and never changes, so that none is removed by one bridge
+// while another puts the same content; NATS keeps its SHA-256.
+type Blobs struct {
+	bucket jetstream.ObjectStore
+}
+
+// OpenBlobs makes the bucket if it is not there.
+func (s *Store) OpenBlobs(ctx context.Context) (*Blobs, error) {
+	js, err := jetstream.New(s.state.conn)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	bucket, err := js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket:      s.options.Prefix + "-files",
+		Description: "AI Bridge: contents of files",
+		Storage:     jetstream.FileStorage,
+		Replicas:    s.options.Replicas,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store: make the bucket of blobs: %w", err)
+	}
+	return &Blobs{bucket}, nil
+}
+
+// New implements [vfs.Blobs].
+func (b *Blobs) New(ctx context.Context) (vfs.Blob, error) {
+	r, w := io.Pipe()
+	o := &object{PipeWriter: w, name: nuid.Next(), done: make(chan error, 1)}
+	meta := jetstream.ObjectMeta{Name: o.name}
+	go func() {
+		_, err := b.bucket.Put(ctx, meta, r)
+		r.CloseWithError(err) // nobody reads any more
+		o.done <- err
+	}()
+	return o, nil
+}
+
+// An object is a blob being written.
+type object struct {
+	*io.PipeWriter
+	name  string
+	done  chan error // has what became of it, once the pipe is closed
+	ended bool
+}
+
+var errAborted = errors.New("aborted")
+
+// Write implements [io.Writer].
+func (o *object) Write(p []byte) (int, error) {
+	n, err := o.PipeWriter.Write(p)
+	return n, explainBlob(err)
+}
+
+// Commit implements [vfs.Blob]. NATS shows an object once its last chunk is
+// stored.
+func (o *object) Commit(vfs.Sum) (string, error) {
+	o.ended = true
+	_ = o.PipeWriter.Close()
+	return o.name, explainBlob(<-o.done)
+}
+
+// Abort implements [vfs.Blob]. The chunks that are there are purged.
+func (o *object) Abort() {
+	if !o.ended {
+		o.ended = true
+		_ = o.CloseWithError(errAborted)
+		<-o.done
+	}
+}
+
+// Open implements [vfs.Blobs].
+func (b *Blobs) Open(ctx context.Context, key string) (io.ReadSeekCloser, error) {
+	info, err := b.bucket.GetInfo(ctx, key)
+	if err != nil {
+		return nil, explainBlob(err)
+	}
+	return &objectReader{ctx: ctx, bucket: b.bucket, name: key, size: int64(info.Size)}, nil
+}
+
+// An objectReader reads an object from anywhere. NATS hands out objects from
+// their beginning, so a jump back begins anew and a jump ahead reads what is
+// in between.
+type objectReader struct {
+	ctx    context.Context
+	bucket jetstream.ObjectStore
+	name   string
+	size   int64
+	want   int64 // where the next read is to be
+	at     int64 // where current is
+	now    jetstream.ObjectResult
+}
+
+// Read implements [io.Reader].
+func (r *objectReader) Read(p []byte) (int, error) {
+	if r.want >= r.size {
+		return 0, io.EOF
+	}
+	if err := r.move(); err != nil {
+		return 0, explainBlob(err)
+	}
+	n, err := r.now.Read(p)
+	r.at += int64(n)
+	r.want = r.at
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = explainBlob(err)
+	}
+	return n, err
+}
+
+// move brings the object to where the next read is to be.
+func (r *objectReader) move() (err error) {
+	if r.now != nil && r.want < r.at {
+		_ = r.now.Close()
+		r.now, r.at = nil, 0
+	}
+	if r.now == nil {
+		if r.now, err = r.bucket.Get(r.ctx, r.name); err != nil {
+			return err
+		}
+	}
+	if r.want > r.at {
+		var n int64
+		n, err = io.CopyN(io.Discard, r.now, r.want-r.at)
+		r.at += n
+	}
+	return err
+}
+
+// Seek implements [io.Seeker].
+func (r *objectReader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.want
+	case io.SeekEnd:
+		offset += r.size
+	}
+	if offset < 0 {
+		return 0, errors.New("store: seek before the beginning")
+	}
+	r.want = offset
+	return offset, nil
+}
+
+// Close implements [io.Closer].
+func (r *objectReader) Close() error {
+	if r.now == nil {
+		return nil
+	}
+	return r.now.Close()
+}
+
+// Remove implements [vfs.Blobs].
+func (b *Blobs) Remove(ctx context.Context, key string) error {
+	if err := b.bucket.Delete(ctx, key); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		return explainBlob(err)
+	}
+	return nil
+}
+
+// All implements [vfs.Blobs].
+func (b *Blobs) All(ctx context.Context, yield func(key string, modified time.Time) bool) error {
+	list, err := b.bucket.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
+	}
+	if err != nil {
+		return explainBlob(err)
+	}
+	for _, o := range list {
+		if !yield(o.Name, o.ModTime) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Room implements [vfs.Blobs]: NATS does not tell.
+func (b *Blobs) Room() int64 { return -1 }
+
+// jsNoRoom are the codes of JetStream for a stream, an account or a disk that
+// is full.
+var jsNoRoom = map[jetstream.ErrorCode]bool{10023: true, 10047: true, 10077: true}
+
+func explainBlob(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+		return err
+	case errors.Is(err, jetstream.ErrObjectNotFound):
+		return protocol.Wrap(protocol.FileNotFound, err, "the content is lost")
+	case errors.As(err, &api) && jsNoRoom[api.ErrorCode]:
+		return protocol.Wrap(protocol.NoSpace, err, "no space left in the store")
+	}
+	return protocol.Wrap(protocol.VFSUnavailable, err, "the store of files does not answer")
+}
