@@ -116,6 +116,8 @@ type streamInfo struct {
 	Created time.Time              `json:"created"`
 	State   struct {
 		Messages  uint64 `json:"messages"`
+		Bytes     uint64 `json:"bytes"`
+		FirstSeq  uint64 `json:"first_seq"`
 		LastSeq   uint64 `json:"last_seq"`
 		Consumers int    `json:"consumer_count"`
 		// Lost is what the server dropped because it could not read it.

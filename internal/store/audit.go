@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// An AuditLog keeps the groups of one bridge's audit trail in a stream of its
+// own, on the state connection: what it has acknowledged survives a power cut.
+// The stream takes nothing back: NATS refuses to delete single messages.
+//
+// Bridges that share a NATS have a stream each, by their ids; that two bridges
+// write to the same is found out and fails with 5001.
+type AuditLog struct {
+	log recordLog
+}
+
+// AuditBounds are the positions of the first and the last group, none if Last
+// is less than First, and the room the groups take on disk.
+type AuditBounds struct{ First, Last, Bytes uint64 }
+
+// OpenAuditLog makes the stream of a bridge's audit trail if it is missing.
+func (s *Store) OpenAuditLog(ctx context.Context, bridge string) (*AuditLog, error) {
+	if !prefixRule.MatchString(bridge) {
+		bridge = hex.EncodeToString([]byte(bridge))
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
+	defer cancel()
+	name, subject := s.options.Prefix+"-audit-"+bridge, s.options.Prefix+".audit."+bridge
+	err := makeStream(ctx, s.state.conn, jetstream.StreamConfig{
+		Name:        name,
+		Description: "AI Bridge: what was decided and changed",
+		Subjects:    []string{subject},
+		Discard:     jetstream.DiscardNew,
+		Storage:     jetstream.FileStorage,
+		Replicas:    s.options.Replicas,
+		DenyDelete:  true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := &AuditLog{newRecordLog(s, name, subject)}
+	a.log.link = s.state
+	info, err := inspect(ctx, s.state, name)
+	if err != nil {
+		return nil, err
+	}
+	a.log.last = info.State.LastSeq
+	return a, nil
+}
+
+// Append stores a group. After an error the same group may be appended again,
+// and is not stored twice. One goroutine appends at a time.
+func (a *AuditLog) Append(ctx context.Context, group []byte) error {
+	_, err := a.log.append(ctx, group)
+	return err
+}
+
+// Bounds says what is there.
+func (a *AuditLog) Bounds(ctx context.Context) (AuditBounds, error) {
+	info, err := inspect(ctx, a.log.link, a.log.stream)
+	if err != nil {
+		return AuditBounds{}, unavailable(err)
+	}
+	return AuditBounds{First: info.State.FirstSeq, Last: info.State.LastSeq, Bytes: info.State.Bytes}, nil
+}
+
+// Get returns the group at a position, nil if there is none.
+func (a *AuditLog) Get(ctx context.Context, position uint64) ([]byte, error) {
+	var got struct {
+		Error   *apiError      `json:"error"`
+		Message *storedMessage `json:"message"`
+	}
+	query := map[string]uint64{"seq": position}
+	if err := ask(ctx, a.log.link, "STREAM.MSG.GET."+a.log.stream, query, &got); err != nil {
+		return nil, unavailable(err)
+	}
+	switch {
+	case got.Error == nil && got.Message != nil:
+		return groupOf(got.Message.Data), nil
+	case got.Error == nil || got.Error.Code == http.StatusNotFound:
+		return nil, nil
+	}
+	return nil, unavailable(got.Error)
+}
+
+// Read calls f for every group, the oldest first. What is missing in between
+// is passed over: to notice that is what the trail itself is made for.
+func (a *AuditLog) Read(ctx context.Context, f func(position uint64, group []byte) error) error {
+	return readStream(ctx, a.log.link, a.log.stream, func(m message) error { return f(m.seq, groupOf(m.Data)) })
+}
+
+// groupOf is a group without what its log put before it.
+func groupOf(data []byte) []byte {
+	if len(data) < partHead || data[0] != partWhole {
+		return nil
+	}
+	return data[partHead:]
+}
+
+// Trim forgets the groups before a position.
+func (a *AuditLog) Trim(ctx context.Context, before uint64) error { return a.log.trim(ctx, before) }

@@ -1,0 +1,99 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Wants implements [commands.Auditor].
+func (t *Trail) Wants(effect commands.Effect, code protocol.Code) bool {
+	switch {
+	case t.o.Level == Off:
+		return false
+	case t.o.Level == All:
+		return true
+	case effect == commands.Read:
+		return refusal(code)
+	}
+	// What found no room was neither decided nor done; a flood of it must not
+	// become a flood here.
+	return code != protocol.Busy && code != protocol.RateLimited && code != protocol.ShuttingDown
+}
+
+// refusal reports whether a code says that somebody may not.
+func refusal(code protocol.Code) bool { return len(code) == 4 && code[0] == '2' }
+
+// Admit implements [commands.Auditor]: what could not be recorded is not run.
+func (t *Trail) Admit() error {
+	if t.waiting.Load() <= admitBytes || t.o.Level == Off {
+		return nil
+	}
+	if t.failing.Load() {
+		return protocol.Errorf(protocol.StoreUnavailable, "the audit trail cannot be stored")
+	}
+	return protocol.BusyFor(time.Second, "the audit trail is behind")
+}
+
+// Audit implements [commands.Auditor].
+func (t *Trail) Audit(a commands.Audited) {
+	s, ok := t.scratch.Get().(*scratch)
+	if !ok {
+		s = new(scratch)
+	}
+	defer t.scratch.Put(s)
+	l := line{
+		Entry: Entry{
+			Time: a.At, Event: a.Command, Code: OK, Action: a.Action, RequestID: a.RequestID, TraceID: a.TraceID,
+			Door: a.Door, Address: a.Address, Async: a.Async, Late: a.Late,
+		}.By(a.Principal),
+		on: [2]string{a.Resource.Type, a.Resource.ID},
+	}
+	if a.SenderID != l.Principal {
+		l.ActsFor = a.SenderID
+	}
+	if a.Err != nil {
+		l.Code, l.Reason = string(a.Err.Code), reason(&a)
+	}
+	l.Security = a.Err != nil && refusal(a.Err.Code) || a.Err == nil && guarded(a.Command, a.Effect)
+	var digest [digestSize]byte
+	if len(a.Params) > len("{}") {
+		s.params = appendShown(s.params[:0], a.Params, a.Loggable)
+		l.Params = s.params
+		digest = t.o.Key.digest(a.Params)
+		l.digest = digest[:]
+	}
+	s.entry = l.append(s.entry[:0])
+	ran := a.Executed || a.Err == nil
+	t.enqueue(s.entry, a.At, l.Security, ran && a.Effect == commands.Write, ran && a.Effect != commands.Read)
+}
+
+// guarded reports whether operators are told of a change by the command.
+func guarded(command string, effect commands.Effect) bool {
+	if effect == commands.Read {
+		return false
+	}
+	for i := range len(command) {
+		if command[i] == '.' {
+			switch command[:i] {
+			case "key", "cert", "policy", "session":
+				return true
+			}
+			return false
+		}
+	}
+	return false
+}
+
+// reason says why a call failed without repeating what it was given: a text
+// that a handler made, or that is about a parameter, may hold some of it.
+func reason(a *commands.Audited) string {
+	if refusal(a.Err.Code) && !a.Executed {
+		return a.Err.Message
+	}
+	if param, ok := a.Err.Details["param_name"].(string); ok && !a.Executed {
+		return a.Err.Code.String() + ": " + param
+	}
+	return a.Err.Code.String()
+}

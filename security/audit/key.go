@@ -1,0 +1,98 @@
+package audit
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"sync"
+)
+
+// KeySize is the size of the secret behind a [Key], in bytes.
+const KeySize = 32
+
+// A Key seals what is recorded, and hides parameters. Who has it can forge the
+// record; it belongs where the record is not.
+type Key struct {
+	chain  chainID
+	secret []byte
+	params sync.Pool // of hash.Hash
+}
+
+// NewKey makes a key out of a secret of [KeySize] random bytes.
+func NewKey(secret []byte) (*Key, error) {
+	if len(secret) != KeySize {
+		return nil, fmt.Errorf("audit: the key has %d bytes instead of %d", len(secret), KeySize)
+	}
+	k := &Key{secret: derive(secret, "seals")}
+	k.chain = chainID(derive(secret, "chain"))
+	hiding := derive(secret, "parameters")
+	k.params.New = func() any { return hmac.New(sha256.New, hiding) }
+	return k, nil
+}
+
+func derive(secret []byte, purpose string) []byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte("aibridge audit " + purpose))
+	return h.Sum(nil)
+}
+
+// mac authenticates parts under a domain.
+func (k *Key) mac(domain string, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, k.secret)
+	h.Write([]byte(domain))
+	for _, p := range parts {
+		h.Write(p)
+	}
+	return h.Sum(nil)
+}
+
+// digestSize is what is kept of the digest of parameters.
+const digestSize = 16
+
+// digest is a keyed hash of parameters: without the key, guessing them and
+// hashing the guesses leads nowhere.
+func (k *Key) digest(params []byte) (d [digestSize]byte) {
+	h, ok := k.params.Get().(hash.Hash)
+	if !ok {
+		return d
+	}
+	defer k.params.Put(h)
+	h.Reset()
+	h.Write(params)
+	var sum [sha256.Size]byte
+	copy(d[:], h.Sum(sum[:0]))
+	return d
+}
+
+// A headNote is a head as it is kept outside the log.
+type headNote struct {
+	Chain string `json:"chain"`
+	Head  string `json:"head"`
+	MAC   []byte `json:"mac"`
+}
+
+// note writes a head down so that nobody without the key can change it.
+func (k *Key) note(h Head) []byte {
+	text := h.String()
+	data, _ := json.Marshal(headNote{k.chain.String(), text, k.mac(headDomain, []byte(text))}) // strings and bytes never fail
+	return append(data, '\n')
+}
+
+// readNote reads a head that was noted. It is the zero Head if the note is of
+// another chain.
+func (k *Key) readNote(data []byte) (Head, error) {
+	var n headNote
+	if err := json.Unmarshal(data, &n); err != nil {
+		return Head{}, fmt.Errorf("the noted head is not readable: %w", err)
+	}
+	if n.Chain != k.chain.String() {
+		return Head{}, nil
+	}
+	if !hmac.Equal(n.MAC, k.mac(headDomain, []byte(n.Head))) {
+		return Head{}, errors.New("the noted head was changed")
+	}
+	return ParseHead(n.Head)
+}

@@ -1,0 +1,55 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	entries prometheus.Counter
+	lost    prometheus.Counter
+	writes  *prometheus.HistogramVec
+	all     []prometheus.Collector
+}
+
+func newMetrics(t *Trail, r prometheus.Registerer) *metrics {
+	m := &metrics{
+		entries: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_audit_entries_total", Help: "Entries of the audit trail that were stored.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_audit_unrecorded_total",
+			Help: "Entries that were not recorded because too many waited; the trail has an entry audit.gap for them.",
+		}),
+		writes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "aibridge_audit_write_seconds", Help: "Time to store a group of entries.",
+			Buckets: prometheus.ExponentialBuckets(100e-6, 2, 16),
+		}, []string{"outcome"}),
+	}
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aibridge_audit_waiting_bytes", Help: "Entries that wait to be stored, in bytes.",
+	}, func() float64 { return float64(t.waiting.Load()) })
+	m.all = []prometheus.Collector{m.entries, m.lost, m.writes, waiting}
+	if r != nil {
+		r.MustRegister(m.all...)
+	}
+	return m
+}
+
+func (m *metrics) unregister(r prometheus.Registerer) {
+	if r == nil {
+		return
+	}
+	for _, c := range m.all {
+		r.Unregister(c)
+	}
+}
+
+func (m *metrics) wrote(began time.Time, err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.writes.WithLabelValues(outcome).Observe(time.Since(began).Seconds())
+}

@@ -1,0 +1,330 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Level says which calls are recorded. Events that parts of the bridge
+// record themselves always are, unless the level is [Off].
+type Level string
+
+// The levels.
+const (
+	Off     Level = "off"
+	Changes Level = "changes" // what changes or acts, and what is refused for reasons of security
+	All     Level = "all"     // reads too
+)
+
+// Options configure a [Trail]. Log and Key are required.
+type Options struct {
+	Log      Log
+	Key      *Key
+	HeadFile string // where the head of the chain is noted, "" for nowhere
+	BridgeID string
+	Level    Level         // default Changes
+	KeepFor  time.Duration // age at which entries are forgotten, 0 for never
+	KeepSize uint64        // bytes over which the oldest are, 0 for any
+	Publish  func(Entry)   // tells operators of entries of security; must not block
+	Logger   *slog.Logger
+	// Registerer receives the metrics; optional.
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+}
+
+// Bounds of what waits to be stored.
+const (
+	admitBytes = 8 << 20  // beyond which nothing new is begun and refusals are counted only
+	hardBytes  = 64 << 20 // beyond which nothing is taken: more than all calls in flight can come to
+	groupBytes = 512 << 10
+	maxEntry   = 16 << 10 // that any entry stays below, by the bounds of its parts
+)
+
+// How long entries wait for others to be stored with.
+const (
+	linger       = 100 * time.Millisecond
+	lingerUrgent = 5 * time.Millisecond // for changes of state and events
+)
+
+// A Trail is the audit trail of one bridge. It is a [commands.Auditor] and a
+// [Recorder]; its methods may be called from several goroutines.
+type Trail struct {
+	o       Options
+	metrics *metrics
+	crier   crier
+	scratch sync.Pool // of *scratch
+
+	hurry  chan struct{} // holds a token when what waits should be stored soon
+	begin  chan struct{} // the same when something waits at all
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	waiting atomic.Int64 // bytes that were taken and are not stored
+	failing atomic.Bool  // the log does not take groups at the moment
+
+	mu       sync.Mutex
+	pending  batch
+	gap      gap
+	taken    uint64        // entries
+	stored   uint64        // of them
+	progress chan struct{} // closed when stored grows
+	closed   bool
+
+	head   Head // of what is stored; the writer's
+	noted  Head // in the file
+	spare  batch
+	logged time.Time // when a failure was, last
+}
+
+// A batch is entries as JSON, one after the other.
+type batch struct {
+	data []byte
+	ends []int
+	at   []time.Time
+	told []bool // entries of security
+}
+
+func (b *batch) reset() { b.data, b.ends, b.at, b.told = b.data[:0], b.ends[:0], b.at[:0], b.told[:0] }
+
+func (b *batch) entry(i int) []byte {
+	from := 0
+	if i > 0 {
+		from = b.ends[i-1]
+	}
+	return b.data[from:b.ends[i]]
+}
+
+// A gap is what was not recorded because too much waited.
+type gap struct {
+	entries  uint64
+	from, to time.Time
+}
+
+type scratch struct{ entry, params []byte }
+
+// Open continues the trail that a log holds, and begins to write. It fails if
+// the log cannot be read, but not if something is missing: that is recorded,
+// and found by [Trail.Verify].
+func Open(ctx context.Context, o Options) (*Trail, error) {
+	if o.Log == nil || o.Key == nil {
+		return nil, errors.New("audit: a log and a key are required")
+	}
+	o.Level = cmp.Or(o.Level, Changes)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	t := &Trail{
+		o:        o,
+		hurry:    make(chan struct{}, 1),
+		begin:    make(chan struct{}, 1),
+		done:     make(chan struct{}),
+		progress: make(chan struct{}),
+	}
+	t.crier.publish = o.Publish
+	t.scratch.New = func() any { return new(scratch) }
+	t.metrics = newMetrics(t, o.Registerer)
+	if err := t.resume(ctx); err != nil {
+		return nil, err
+	}
+	run, cancel := context.WithCancel(context.Background())
+	t.cancel = cancel
+	go t.write(run)
+	return t, nil
+}
+
+// Head is the end of what is stored.
+func (t *Trail) Head() Head {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.head
+}
+
+// resume finds the head to go on from.
+func (t *Trail) resume(ctx context.Context) error {
+	noted, err := t.readNote()
+	if err != nil {
+		t.o.Logger.Error("audit: the note of where the trail ended cannot be used", "error", err)
+	}
+	last, err := t.lastGroup(ctx)
+	if err != nil {
+		return fmt.Errorf("audit: read the end of the trail: %w", err)
+	}
+	if last != nil && last.chain == t.o.Key.chain {
+		t.head = last.head()
+	}
+	if noted.Seq > t.head.Seq {
+		// The chain goes on where it had been, so that what is missing leaves
+		// a hole that every later verification finds.
+		lost := Entry{Event: "audit.lost", Code: string(protocol.Internal), Security: true,
+			Reason:  "entries that were stored are not there any more",
+			Details: map[string]string{"from": number(t.head.Seq + 1), "to": number(noted.Seq)}}
+		t.o.Logger.Error("audit: the end of the trail is missing", "from", t.head.Seq+1, "to", noted.Seq)
+		t.head = noted
+		t.Record(ctx, lost)
+	}
+	t.noted = t.head
+	t.Record(ctx, Entry{Event: "audit.started", Code: OK, Details: map[string]string{"bridge": t.o.BridgeID, "level": string(t.o.Level)}})
+	return nil
+}
+
+// lastGroup is the last group that can be read, nil if there is none.
+func (t *Trail) lastGroup(ctx context.Context) (*group, error) {
+	bounds, err := t.o.Log.Bounds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for at := bounds.Last; at >= bounds.First && at > 0; at-- {
+		data, err := t.o.Log.Get(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		if g, err := decodeGroup(data); err == nil {
+			return g, nil
+		}
+	}
+	return nil, nil
+}
+
+func (t *Trail) readNote() (Head, error) {
+	if t.o.HeadFile == "" {
+		return Head{}, nil
+	}
+	data, err := os.ReadFile(t.o.HeadFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return Head{}, nil
+	}
+	if err != nil {
+		return Head{}, err
+	}
+	return t.o.Key.readNote(data)
+}
+
+// Record implements [Recorder].
+func (t *Trail) Record(_ context.Context, e Entry) {
+	if t.o.Level == Off {
+		return
+	}
+	if e.Time.IsZero() {
+		e.Time = t.o.Now()
+	}
+	if e.Principal == "" && e.Kind == "" {
+		e.Kind = protocol.KindBridge
+	}
+	t.put(&line{Entry: e}, true, e.Code == OK || e.Security && e.Event != LoginFailed)
+}
+
+// put takes an entry. Who must be recorded is, even when too much waits.
+func (t *Trail) put(l *line, urgent, must bool) {
+	s, ok := t.scratch.Get().(*scratch)
+	if !ok {
+		s = new(scratch)
+	}
+	defer t.scratch.Put(s)
+	s.entry = l.append(s.entry[:0])
+	t.enqueue(s.entry, l.Time, l.Security, urgent, must)
+}
+
+func (t *Trail) enqueue(entry []byte, at time.Time, told, urgent, must bool) {
+	limit := int64(admitBytes)
+	if must {
+		limit = hardBytes
+	}
+	t.mu.Lock()
+	if t.waiting.Load() > limit || t.closed || len(entry) > maxEntry {
+		t.gap.add(at)
+		t.mu.Unlock()
+		t.metrics.lost.Inc()
+		return
+	}
+	first := len(t.pending.ends) == 0
+	t.pending.data = append(t.pending.data, entry...)
+	t.pending.ends = append(t.pending.ends, len(t.pending.data))
+	t.pending.at = append(t.pending.at, at)
+	t.pending.told = append(t.pending.told, told)
+	t.taken++
+	big := len(t.pending.data) >= groupBytes/2
+	t.mu.Unlock()
+	t.waiting.Add(int64(len(entry)))
+	if first {
+		signal(t.begin)
+	}
+	if urgent || big {
+		signal(t.hurry)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (g *gap) add(at time.Time) {
+	if g.entries == 0 {
+		g.from = at
+	}
+	g.entries++
+	g.to = at
+}
+
+// Flush returns when everything that was recorded before is stored.
+func (t *Trail) Flush(ctx context.Context) error {
+	t.mu.Lock()
+	want := t.taken
+	t.mu.Unlock()
+	for {
+		t.mu.Lock()
+		stored, progress := t.stored, t.progress
+		t.mu.Unlock()
+		if stored >= want {
+			return nil
+		}
+		signal(t.hurry)
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the audit trail is not stored in time")
+		}
+	}
+}
+
+// Close stores what waits and stops. Nothing is recorded afterwards. What ctx
+// leaves no time for is lost, and said so.
+func (t *Trail) Close(ctx context.Context) error {
+	t.Record(ctx, Entry{Event: "audit.stopped", Code: OK})
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	err := t.Flush(ctx)
+	t.cancel()
+	<-t.done
+	t.mu.Lock()
+	lost := t.taken - t.stored
+	t.mu.Unlock()
+	t.metrics.unregister(t.o.Registerer)
+	if err != nil {
+		return fmt.Errorf("%d entries of the audit trail are not stored: %w", lost, err)
+	}
+	return nil
+}
+
+var (
+	_ commands.Auditor = (*Trail)(nil)
+	_ Recorder         = (*Trail)(nil)
+)

@@ -1,0 +1,208 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// A Report says whether a trail is whole.
+type Report struct {
+	OK         bool      `json:"ok" doc:"nothing is wrong"`
+	Chain      string    `json:"chain" doc:"which chain this bridge writes"`
+	Entries    uint64    `json:"entries" doc:"entries that are there"`
+	First      uint64    `json:"first" doc:"sequence of the first; what came before was forgotten by retention"`
+	Last       uint64    `json:"last" doc:"sequence of the last"`
+	Head       string    `json:"head" doc:"end of the chain as SEQ:HASH, to be noted elsewhere and given to a later verification"`
+	Unverified uint64    `json:"unverified" doc:"entries of chains whose key is not here"`
+	Problems   []Problem `json:"problems" doc:"what is wrong, the first 100"`
+}
+
+// A Problem is something that is wrong with a trail, and where.
+type Problem struct {
+	Kind     string `json:"kind" doc:"changed, missing, truncated, reordered, repeated, forged, unlinked, unreadable"`
+	From     uint64 `json:"from" doc:"sequence of the first entry that is affected"`
+	To       uint64 `json:"to" doc:"sequence of the last"`
+	Position uint64 `json:"position,omitempty" doc:"where in the stream"`
+	Text     string `json:"text" doc:"the same in words"`
+}
+
+// Kinds of problems.
+const (
+	problemChanged    = "changed"    // an entry is not what was stored
+	problemMissing    = "missing"    // entries are not there any more
+	problemTruncated  = "truncated"  // the same, at the end
+	problemReordered  = "reordered"  // entries stand where they do not belong
+	problemRepeated   = "repeated"   // entries are there twice
+	problemForged     = "forged"     // a group was not written with the key
+	problemUnlinked   = "unlinked"   // entries do not follow those before them
+	problemUnreadable = "unreadable" // a group is no group
+)
+
+const maxProblems = 100
+
+// Verify looks at every entry of a log. The heads are ends of the chain that
+// were noted elsewhere earlier; zero ones are passed over.
+func Verify(ctx context.Context, log Log, key *Key, heads ...Head) (Report, error) {
+	v := verifier{key: key, heads: heads}
+	v.report.Chain = key.chain.String()
+	if err := log.Read(ctx, func(position uint64, data []byte) error {
+		v.group(position, data)
+		return ctx.Err()
+	}); err != nil {
+		return Report{}, fmt.Errorf("audit: read the trail: %w", err)
+	}
+	return v.end(), nil
+}
+
+// Verify looks at every entry that was recorded before.
+func (t *Trail) Verify(ctx context.Context, heads ...Head) (Report, error) {
+	if err := t.Flush(ctx); err != nil {
+		return Report{}, err
+	}
+	if noted, err := t.readNote(); err == nil {
+		heads = append(heads, noted)
+	}
+	return Verify(ctx, t.o.Log, t.o.Key, append(heads, t.Head())...)
+}
+
+// A verifier reads a chain from its first group to its last.
+type verifier struct {
+	key     *Key
+	heads   []Head
+	report  Report
+	begun   bool
+	head    Head   // of what was read
+	unsure  bool   // the head comes from a group that was not written with the key
+	trimmed uint64 // what retention forgot, by the trail's own words
+	missing []span
+}
+
+// A span of sequences, both included.
+type span struct{ from, to uint64 }
+
+func (v *verifier) group(position uint64, data []byte) {
+	g, err := decodeGroup(data)
+	if err != nil {
+		v.problem(problemUnreadable, span{v.head.Seq + 1, v.head.Seq + 1}, position, "position %d, after entry %d: %v", position, v.head.Seq, err)
+		return
+	}
+	entries := span{g.first, g.last()}
+	if g.chain != v.key.chain {
+		v.report.Unverified += uint64(len(g.entries))
+		return
+	}
+	v.report.Entries += uint64(len(g.entries))
+	sealed := g.sealed(v.key)
+	changed := v.entries(g, position)
+	if !sealed && !changed {
+		v.problem(problemForged, entries, position, "entries %d to %d were not written by this bridge, or their group was changed", entries.from, entries.to)
+	}
+	v.place(g, entries, position, sealed)
+}
+
+// entries checks the entries of a group one by one and reports whether one was
+// found changed.
+func (v *verifier) entries(g *group, position uint64) (changed bool) {
+	at := Head{g.first - 1, g.previous}
+	for _, s := range g.entries {
+		at = at.follow(v.key.chain, s.json)
+		if at.Hash != s.hash {
+			v.problem(problemChanged, span{at.Seq, at.Seq}, position, "entry %d is not what was recorded", at.Seq)
+			changed = true
+			at.Hash = s.hash
+		}
+		for _, h := range v.heads {
+			if h.Seq == at.Seq && h.Hash != at.Hash {
+				v.problem(problemChanged, span{at.Seq, at.Seq}, position, "entry %d, or one before it, is not what it was when its hash was noted", at.Seq)
+			}
+		}
+		if e, err := decode(s, at.Seq); err == nil && e.Event == trimmed {
+			if n, err := strconv.ParseUint(e.Details["through"], 10, 64); err == nil {
+				v.trimmed = max(v.trimmed, n)
+			}
+		}
+	}
+	return changed
+}
+
+// place checks that a group stands where it belongs.
+func (v *verifier) place(g *group, entries span, position uint64, sealed bool) {
+	next := v.head.Seq + 1
+	switch {
+	case !v.begun:
+		v.begun = true
+		v.report.First = g.first
+		if g.first > 1 {
+			v.missing = append(v.missing, span{1, g.first - 1})
+		}
+	case g.first == next:
+		if sealed && !v.unsure && g.previous != v.head.Hash {
+			v.problem(problemUnlinked, entries, position, "entry %d does not follow entry %d as it stands there", g.first, v.head.Seq)
+		}
+	case g.first > next:
+		v.missing = append(v.missing, span{next, g.first - 1})
+	case v.unsure && sealed: // what was forged took its place
+	case v.fills(entries):
+		v.report.First = min(v.report.First, g.first)
+		v.problem(problemReordered, entries, position, "entries %d to %d stand after entry %d", entries.from, entries.to, v.head.Seq)
+		return // those behind it go on from where it was put in
+	default:
+		v.problem(problemRepeated, entries, position, "entries %d to %d are there twice, or were put in", entries.from, entries.to)
+		return
+	}
+	v.head, v.unsure = g.head(), !sealed
+}
+
+// fills takes entries out of what is missing, and reports whether they were.
+func (v *verifier) fills(found span) bool {
+	for i, m := range v.missing {
+		if found.from < m.from || found.to > m.to {
+			continue
+		}
+		var rest []span
+		if m.from < found.from {
+			rest = append(rest, span{m.from, found.from - 1})
+		}
+		if found.to < m.to {
+			rest = append(rest, span{found.to + 1, m.to})
+		}
+		v.missing = slices.Replace(v.missing, i, i+1, rest...)
+		return true
+	}
+	return false
+}
+
+// end says what only shows when everything was read.
+func (v *verifier) end() Report {
+	for _, m := range v.missing {
+		if m.from = max(m.from, v.trimmed+1); m.from <= m.to {
+			v.problem(problemMissing, m, 0, "entries %d to %d are missing", m.from, m.to)
+		}
+	}
+	var furthest uint64
+	for _, h := range v.heads {
+		furthest = max(furthest, h.Seq)
+	}
+	if furthest > v.head.Seq {
+		v.problem(problemTruncated, span{v.head.Seq + 1, furthest}, 0, "entries %d to %d are missing at the end", v.head.Seq+1, furthest)
+	}
+	v.report.Last = v.head.Seq
+	if v.begun {
+		v.report.Head = v.head.String()
+	}
+	v.report.OK = len(v.report.Problems) == 0
+	if v.report.Problems == nil {
+		v.report.Problems = []Problem{}
+	}
+	slices.SortStableFunc(v.report.Problems, func(a, b Problem) int { return cmp.Compare(a.From, b.From) })
+	return v.report
+}
+
+func (v *verifier) problem(kind string, where span, position uint64, format string, args ...any) {
+	if len(v.report.Problems) < maxProblems {
+		v.report.Problems = append(v.report.Problems, Problem{kind, where.from, where.to, position, fmt.Sprintf(format, args...)})
+	}
+}
