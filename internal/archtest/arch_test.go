@@ -20,6 +20,7 @@ var rooms = map[string][]string{
 	"registry":            {"protocol", "commands", "registry"},
 	"task":                {"protocol", "commands"},
 	"cap":                 {"protocol", "commands", "cap"},
+	"scene":               {"protocol", "commands", "scene"},
 	"security":            {"protocol", "commands", "security"},
 	"llm":                 {"protocol", "commands", "llm"},
 	"session":             {"protocol", "commands"},

@@ -1,0 +1,67 @@
+package scene
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Certificates knows certificates and who may use them.
+type Certificates interface {
+	// Authorize checks that a call may use a certificate for what is needed
+	// (PROTOCOL §5): who issued it, what it covers, that it is valid, and that
+	// the caller holds its key. A refusal has the code 2004 to 2009.
+	Authorize(ctx context.Context, call *commands.Call, need Need) (Grant, error)
+	// Check says why a certificate may not be used any more: 2005, 2006 or
+	// 2007.
+	Check(serial protocol.Serial) error
+}
+
+// A Need is what a certificate is to allow.
+type Need struct {
+	Serial    protocol.Serial // the one that is named, "" for the connection's own
+	Skill     protocol.SkillID
+	Role      string
+	SceneType protocol.SceneType
+	Space     protocol.SpaceID
+}
+
+// A Grant is a certificate that allows it.
+type Grant struct{ Serial protocol.Serial }
+
+// A claim is what a declaration says about a skill.
+type claim struct {
+	id
+	skill protocol.SkillID
+	role  string
+	owner bool   // it claims to own the scene
+	named string // serial of a certificate, "" for none
+}
+
+// certify checks the certificate of a claim, if one is shown or needed, and
+// returns its serial. Who holds the key of a skill's certificate speaks for the
+// skill; everybody else must be known to.
+func (s *Service) certify(ctx context.Context, call *commands.Call, c claim) (protocol.Serial, error) {
+	space := spaceOf(call.Principal)
+	needed := c.role == RouteRole || c.owner || s.opts.Strict
+	if c.named == "" && !needed {
+		if !s.speaksFor(call.Principal, space, c.skill) {
+			return "", notYours(c.skill)
+		}
+		return "", nil
+	}
+	need := Need{Skill: c.skill, Role: c.role, SceneType: c.scene, Space: space}
+	if c.named != "" {
+		serial, err := protocol.ParseSerial(c.named)
+		if err != nil {
+			return "", err
+		}
+		need.Serial = serial
+	}
+	grant, err := s.opts.Certificates.Authorize(ctx, call, need)
+	if err != nil {
+		return "", err
+	}
+	return grant.Serial, nil
+}

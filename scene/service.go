@@ -1,0 +1,146 @@
+package scene
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Options configure a [Service]. Everything before Retained is needed; other
+// zero values mean the defaults.
+type Options struct {
+	Scenes       Table[Scene]
+	Skills       Skills
+	Channels     Channels
+	Certificates Certificates
+	Publish      func(Message) error
+
+	// Retained yields the topics, covered by a filter, that a message is
+	// retained on.
+	Retained func(filter string) iter.Seq[string]
+	// MembershipLost is told when somebody may have lost the right to hear a
+	// scene. It must not block.
+	MembershipLost func(protocol.SceneType, protocol.CapID)
+
+	// Strict asks every declaring skill for a certificate, whatever its role.
+	Strict bool
+	// Patience is how long a RouteAgent that declared itself, or was in charge
+	// when the bridge stopped, counts as being there before its agent is
+	// online: three heartbeats, 90 s, by default.
+	Patience time.Duration
+
+	Topics   protocol.Topics
+	BridgeID string // sender_id of events, default "aibridge"
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+func (o *Options) setDefaults() {
+	if o.Retained == nil {
+		o.Retained = func(string) iter.Seq[string] { return func(func(string) bool) {} }
+	}
+	if o.MembershipLost == nil {
+		o.MembershipLost = func(protocol.SceneType, protocol.CapID) {}
+	}
+	if o.Patience == 0 {
+		o.Patience = 90 * time.Second
+	}
+	if o.Topics.Root() == "" {
+		o.Topics = protocol.NewTopics("")
+	}
+	if o.BridgeID == "" {
+		o.BridgeID = "aibridge"
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// A Service keeps scenes. Its methods may be called at the same time by many
+// goroutines.
+type Service struct {
+	opts   Options
+	index  *index
+	leases *leases
+	notes  *notes
+	crier  *crier
+}
+
+// New makes a service. It follows its table from then on, so it comes before
+// it is loaded; [Service.Run] comes after.
+func New(o Options) *Service {
+	o.setDefaults()
+	s := &Service{opts: o, index: newIndex(), leases: newLeases(), notes: newNotes(), crier: newCrier()}
+	o.Scenes.OnChange(s.sceneChanged)
+	return s
+}
+
+// Run tells how every scene stands, and then what changes, and follows agents,
+// Caps and certificates, until ctx ends. Events before Run are not told to
+// anybody.
+func (s *Service) Run(ctx context.Context) error {
+	s.begin()
+	var running sync.WaitGroup
+	running.Go(func() { s.cry(ctx) })
+	running.Go(func() { s.watch(ctx) })
+	running.Wait()
+	return nil
+}
+
+// begin gives those in charge time to come back, and has every scene told and
+// looked at.
+func (s *Service) begin() {
+	s.crier.begin()
+	until := s.opts.Now().Add(s.opts.Patience)
+	for key, scene := range s.opts.Scenes.All() {
+		if !scene.suspended() {
+			s.leases.grant(seat{key, scene.Acting}, lease{until: until})
+		}
+		_, revision, _ := s.opts.Scenes.Get(key)
+		s.tell(scene, stateEvent, Event{Reason: scene.Reason, Status: scene.status(), Acting: scene.Acting, Revision: revision})
+		s.notes.leave(func() { s.notes.scenes[key] = true })
+	}
+}
+
+// Commands are the commands of the package.
+func (s *Service) Commands() []commands.Command {
+	return []commands.Command{
+		commands.New(declare, s.Declare),
+		commands.New(declareCancel, s.Cancel),
+		commands.New(query, s.Query),
+		commands.New(join, s.Join),
+		commands.New(leave, s.Leave),
+	}
+}
+
+// MayHearScene reports whether somebody may hear the events of a scene: who
+// takes part in it by the identity it connected with, a skill or an agent that
+// serves one, and who declared a member.
+func (s *Service) MayHearScene(who *protocol.Principal, t protocol.SceneType, c protocol.CapID) bool {
+	space := spaceOf(who)
+	scene, _, ok := s.opts.Scenes.Get(sceneKey(space, t, c))
+	if !ok {
+		return false
+	}
+	if who.Kind == protocol.KindAgent {
+		for _, skill := range s.opts.Skills.ServedBy(space, protocol.AgentID(who.ID)) {
+			if scene.member(skill) >= 0 {
+				return true
+			}
+		}
+	}
+	for i := range scene.Members {
+		if m := &scene.Members[i]; m.Principal == who.ID || is(who, m.Skill) {
+			return true
+		}
+	}
+	return false
+}
