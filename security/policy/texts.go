@@ -43,6 +43,7 @@ func (s Source) prefix() string {
 // loaded is a text as it is in force.
 type loaded struct {
 	text    string
+	last    string // what was given last, which may be broken
 	rules   []*rule
 	broken  string // what is wrong with a newer text, "" for nothing
 	updated time.Time
@@ -70,7 +71,7 @@ func (e *Engine) loadShipped() error {
 		for _, r := range rules {
 			r.builtin = true
 		}
-		e.texts[from] = &loaded{text: string(text), rules: rules}
+		e.texts[from] = &loaded{text: string(text), last: string(text), rules: rules}
 	}
 	e.rebuild()
 	return nil
@@ -85,41 +86,60 @@ func (e *Engine) rebuild() {
 	e.program.Store(newProgram(e.words, rules))
 }
 
-// set puts a text in force in place of an older one. One that cannot be read
+// set puts a text in force in place of an older one. One that is broken
 // changes nothing: the older stays.
 func (e *Engine) set(from Source, text, by string, at time.Time) error {
 	rules, err := parse(from.prefix(), text, from)
 	if err == nil {
 		err = e.known(rules)
 	}
-	e.mu.Lock()
-	if err == nil && e.count()-len(e.rulesOf(from))+len(rules) > mostRules {
-		err = fmt.Errorf("there are more than %d policies", mostRules)
-	}
-	if err != nil {
-		old := e.texts[from]
-		if old == nil {
-			old = &loaded{text: text, updated: at, by: by}
-			e.texts[from] = old
+	return e.install(from, &loaded{text: text, last: text, rules: rules, updated: at, by: by}, err)
+}
+
+// follow puts a text in force that was found good when it was stored. Should
+// it now speak of what there no longer is, it stays in force as it is: it may
+// forbid something.
+func (e *Engine) follow(from Source, text, by string, at time.Time) {
+	rules, err := parse(from.prefix(), text, from)
+	if err == nil {
+		if doubt := e.known(rules); doubt != nil {
+			e.opts.Log.Warn("a policy speaks of what there is not", "policy", from.Name, "error", doubt)
 		}
-		old.broken = err.Error()
-		e.mu.Unlock()
-		e.metrics.reloads.WithLabelValues("broken").Inc()
-		e.opts.Log.Error("a policy is broken, what was in force stays", "policy", from.Name, "from", from.Kind, "error", err)
-		e.opts.Notify(Event{Name: "policy.broken", Policy: from.Name, From: from.Kind, Reason: err.Error()})
-		return err
 	}
-	if old := e.texts[from]; old != nil && old.text == text && old.broken == "" {
-		e.mu.Unlock()
-		return nil
+	_ = e.install(from, &loaded{text: text, last: text, rules: rules, updated: at, by: by}, err)
+}
+
+// install puts a text in force unless something is wrong with it, and tells.
+func (e *Engine) install(from Source, l *loaded, wrong error) error {
+	e.mu.Lock()
+	old := e.texts[from]
+	if wrong == nil && e.count()-len(e.rulesOf(from))+len(l.rules) > mostRules {
+		wrong = fmt.Errorf("there are more than %d policies", mostRules)
 	}
-	e.texts[from] = &loaded{text: text, rules: rules, updated: at, by: by}
-	e.rebuild()
+	switch {
+	case wrong != nil && old == nil:
+		e.texts[from] = &loaded{text: l.text, last: l.text, updated: l.updated, by: l.by, broken: wrong.Error()}
+	case wrong != nil:
+		stays := *old
+		stays.last, stays.broken = l.text, wrong.Error()
+		e.texts[from] = &stays
+	default:
+		e.texts[from] = l
+		e.rebuild()
+	}
 	e.mu.Unlock()
+	if wrong != nil {
+		e.metrics.reloads.WithLabelValues("broken").Inc()
+		e.opts.Log.Error("a policy is broken, what was in force stays", "policy", from.Name, "from", from.Kind, "error", wrong)
+		e.opts.Notify(Event{Name: "policy.broken", Policy: from.Name, From: from.Kind, Reason: wrong.Error()})
+		return wrong
+	}
 	e.metrics.reloads.WithLabelValues("ok").Inc()
-	e.opts.Log.Info("policy loaded", "policy", from.Name, "from", from.Kind, "policies", len(rules))
 	e.moved(&e.epoch)
-	e.opts.Notify(Event{Name: "policy.changed", Policy: from.Name, From: from.Kind})
+	if old == nil || old.text != l.text {
+		e.opts.Log.Info("policy loaded", "policy", from.Name, "from", from.Kind, "policies", len(l.rules))
+		e.opts.Notify(Event{Name: "policy.changed", Policy: from.Name, From: from.Kind})
+	}
 	return nil
 }
 

@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var policyPut = commands.Spec{
+	Name:    "policy.put",
+	Summary: "Put policies in force, or replace those of the same name.",
+	Effect:  commands.Write,
+	Action:  "policy:put",
+	Errors:  []protocol.Code{protocol.LimitReached, protocol.RevisionConflict},
+	Example: `{"name":"doors","policy":"forbid (principal, action == Action::\"skill:invoke\", resource == Skill::\"front-door\") unless { principal in Role::\"operator\" };"}`,
+}
+
+// PutParams are the params of policy.put.
+type PutParams struct {
+	Name     string `json:"name" len:"1-64" pattern:"^[a-z0-9][a-z0-9._-]*$" doc:"what the text is called; its policies are called name/@id"`
+	Policy   string `json:"policy" len:"1-65536" doc:"policies in Cedar"`
+	Revision uint64 `json:"revision,omitempty" doc:"of the text to be replaced, if it must be this one"`
+}
+
+// Target implements [commands.Targeter].
+func (p PutParams) Target() commands.Resource { return target(p.Name) }
+
+// PutResult is the result of policy.put.
+type PutResult struct {
+	Name     string   `json:"name"`
+	Policies []string `json:"policies" doc:"ids of the policies"`
+	Revision uint64   `json:"revision"`
+}
+
+// Put stores a text and puts it in force. One that is broken changes nothing.
+func (s *Service) Put(ctx context.Context, call *commands.Call, p PutParams) (PutResult, error) {
+	if err := s.Engine.checkName(p.Name); err != nil {
+		return PutResult{}, err
+	}
+	_, warnings, err := s.Engine.Check(p.Policy)
+	if err != nil {
+		return PutResult{}, invalid("policy", err)
+	}
+	rules, err := parse(p.Name, p.Policy, Source{Stored, p.Name})
+	if err != nil {
+		return PutResult{}, invalid("policy", err)
+	}
+	if err := s.Engine.roomFor(Source{Stored, p.Name}, len(rules)); err != nil {
+		return PutResult{}, err
+	}
+	revision, err := s.store(ctx, call, p)
+	if err != nil {
+		return PutResult{}, err
+	}
+	for _, w := range warnings {
+		call.Warn("%s", w)
+	}
+	result := PutResult{Name: p.Name, Revision: revision}
+	for _, r := range rules {
+		result.Policies = append(result.Policies, r.id)
+	}
+	return result, nil
+}
+
+func (s *Service) store(ctx context.Context, call *commands.Call, p PutParams) (revision uint64, err error) {
+	record := &Record{Name: p.Name, Text: p.Policy, By: call.Principal.ID, At: s.Engine.opts.Now().UTC()}
+	for range 8 { // others may put it too
+		_, held, there := s.Records.Get(p.Name)
+		switch {
+		case p.Revision != 0 && p.Revision != held:
+			return 0, protocol.Errorf(protocol.RevisionConflict, "policy %q has revision %d", p.Name, held).
+				With("expected", p.Revision).With("revision", held)
+		case there:
+			revision, err = s.Records.Update(ctx, p.Name, record, held)
+		default:
+			revision, err = s.Records.Create(ctx, p.Name, record)
+		}
+		if code := protocol.CodeOf(err); code != protocol.RevisionConflict && code != protocol.AlreadyExists {
+			return revision, err
+		}
+	}
+	return 0, err
+}
+
+// roomFor refuses what would be more policies than are taken.
+func (e *Engine) roomFor(from Source, n int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	texts := 0
+	for other := range e.texts {
+		if other.Kind == Stored && other != from {
+			texts++
+		}
+	}
+	if texts >= mostRecords || e.count()-len(e.rulesOf(from))+n > mostRules {
+		return protocol.Errorf(protocol.LimitReached, "there are too many policies").With("limit", mostRules)
+	}
+	return nil
+}
