@@ -79,9 +79,7 @@ func (r *Router) conclude(c *Call, out outcome) {
 }
 
 func (r *Router) settle(c *Call, out outcome, now time.Time) {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
+	r.alarm.clear(c)
 	if !r.reply(c, out, now) {
 		r.audit(c, out, auditLate)
 	}
@@ -102,7 +100,8 @@ func (r *Router) reply(c *Call, out outcome, now time.Time) bool {
 	if c.answered.Swap(true) {
 		return false
 	}
-	resp := c.request.Answer(r.opts.BridgeID, now)
+	resp := &c.own.response
+	*resp = c.request.AnswerAt(r.opts.BridgeID, now)
 	resp.Result, resp.Err = out.result, out.err
 	if len(c.notices)+len(out.warnings) > 0 {
 		resp.Metadata.Warnings = slices.Concat(resp.Metadata.Warnings, c.notices, out.warnings)

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"sync/atomic"
@@ -25,7 +26,8 @@ func NewAsync[P, R any](spec Spec, start Starter[P, R]) Command {
 	return declare(spec, &form[P, R]{start: start})
 }
 
-// An unhurried invocation need not be waited for.
+// An unhurried invocation need not be waited for. The result is good until
+// done returns.
 type unhurried interface {
 	invocation
 	begin(ctx context.Context, call *Call, done func(result json.RawMessage, err error))
@@ -44,7 +46,18 @@ func (s *started[P, R]) begin(ctx context.Context, call *Call, done func(json.Ra
 }
 
 // ended is what the handler calls.
-func (s *started[P, R]) ended(result R, err error) { s.done(s.written(result, err)) }
+func (s *started[P, R]) ended(result R, err error) {
+	if err != nil {
+		s.done(s.written(result, err))
+		return
+	}
+	s.result.EncodeFor(&result, func(written json.RawMessage, err error) {
+		if err != nil {
+			err = unwritable(err)
+		}
+		s.done(written, err)
+	})
+}
 
 // run is begin for who waits: a task, and what stands in message processors.
 func (s *started[P, R]) run(ctx context.Context, call *Call) (result json.RawMessage, err error) {
@@ -52,7 +65,7 @@ func (s *started[P, R]) run(ctx context.Context, call *Call) (result json.RawMes
 	var once atomic.Bool
 	s.begin(ctx, call, func(r json.RawMessage, e error) {
 		if !once.Swap(true) {
-			result, err = r, e
+			result, err = bytes.Clone(r), e
 			close(ended)
 		}
 	})
@@ -146,7 +159,11 @@ func (f *form[P, R]) written(result R, err error) (json.RawMessage, error) {
 	}
 	written, failed := f.result.Encode(&result)
 	if failed != nil {
-		return nil, protocol.Wrap(protocol.Internal, failed, "the result cannot be written as JSON")
+		return nil, unwritable(failed)
 	}
 	return written, err
+}
+
+func unwritable(cause error) error {
+	return protocol.Wrap(protocol.Internal, cause, "the result cannot be written as JSON")
 }

@@ -32,12 +32,15 @@ type Call struct {
 	// Fixed before the call can be answered.
 	router  *Router
 	request *protocol.Request
+	own     struct { // what most calls need once
+		callContext
+		request  protocol.Request
+		response protocol.Response
+	}
 	command *Command // nil if there is none of that name
 	arrived time.Time
 	keep    time.Time       // until when the answer is of use to a repeat
-	ctx     context.Context // what the handler gets
-	own     callContext     // ctx of a call that came in by Submit
-	timer   *time.Timer     // fires at the deadline
+	ctx     context.Context // what the handler gets; own of a call that came in by Submit
 	span    trace.Span      // nil when nothing is traced
 	notices []string        // about the form of the request, for this answer only
 	reply   func(*protocol.Response)
@@ -52,6 +55,10 @@ type Call struct {
 	inline   bool        // is run by who has submitted it
 	batched  bool        // who will flush the claims
 	finished atomic.Bool // by its handler
+
+	list           *alarmList // that will expire it; guarded by the alarm, as the next three
+	due            time.Time
+	earlier, later *Call // neighbours there
 
 	flying         bool  // is in flight; guarded by flights
 	before, behind *Call // neighbours there

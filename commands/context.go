@@ -16,11 +16,16 @@ type callContext struct {
 
 	mu    sync.Mutex
 	err   error
-	done  chan struct{}       // made when asked for
-	after map[*after]struct{} // to be called at the end
+	done  chan struct{} // made when asked for
+	after *after        // to be called at the end
 }
 
-type after struct{ call func() }
+// An after is a function to be called at the end of a context.
+type after struct {
+	of         *callContext
+	call       func() // nil once it was called or is not to be
+	prev, next *after
+}
 
 func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
@@ -53,18 +58,30 @@ func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 		go f()
 		return func() bool { return false }
 	}
-	a := &after{f}
-	if c.after == nil {
-		c.after = make(map[*after]struct{})
+	a := &after{of: c, call: f, next: c.after}
+	if a.next != nil {
+		a.next.prev = a
 	}
-	c.after[a] = struct{}{}
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, waiting := c.after[a]
-		delete(c.after, a)
-		return waiting
+	c.after = a
+	return a.stop
+}
+
+func (a *after) stop() bool {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	if a.call == nil {
+		return false
 	}
+	a.call = nil
+	if a.prev == nil {
+		a.of.after = a.next
+	} else {
+		a.prev.next = a.next
+	}
+	if a.next != nil {
+		a.next.prev = a.prev
+	}
+	return true
 }
 
 // end ends the context, once.
@@ -78,8 +95,9 @@ func (c *callContext) end(err error) {
 	if c.done != nil {
 		close(c.done)
 	}
-	for a := range c.after {
+	for a := c.after; a != nil; a = a.next {
 		go a.call()
+		a.call = nil
 	}
 	c.after = nil
 }

@@ -15,7 +15,7 @@ import (
 // enough to be answered.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
 	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Address: in.Address, router: r, arrived: r.opts.Now(), reply: reply}
-	c.ctx = &c.own
+	c.ctx = &c.own.callContext
 	c.own.parent = r.traceContext(in.Traceparent)
 	defer func() {
 		if p := recover(); p != nil {
@@ -25,7 +25,7 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 			c.request = &protocol.Request{}
 		}
 	}()
-	req, err := r.parse(in)
+	req, err := r.parse(in, &c.own.request)
 	c.request = req
 	c.Command, c.RequestID = req.Command, req.ID
 	c.SenderID, c.TraceID = req.Metadata.SenderID, req.Metadata.TraceID
@@ -48,7 +48,8 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 	return c, r.find(c)
 }
 
-func (r *Router) parse(in Inbound) (*protocol.Request, error) {
+// parse reads a request, into own unless an extension does.
+func (r *Router) parse(in Inbound, own *protocol.Request) (*protocol.Request, error) {
 	for _, p := range r.opts.Extensions.Parsers {
 		req, err := p.Parse(in.Body, in.Door)
 		switch {
@@ -60,7 +61,7 @@ func (r *Router) parse(in Inbound) (*protocol.Request, error) {
 			return &protocol.Request{}, err
 		}
 	}
-	return protocol.DecodeRequest(in.Body, r.opts.Limits)
+	return own, own.Decode(in.Body, r.opts.Limits)
 }
 
 // complete gives a request that a parser made what the pipeline relies on.

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -84,6 +85,7 @@ type Router struct {
 	ledger  *ledger
 	slots   *scheduler
 	flights *flights
+	alarm   *alarm
 	metrics *metrics
 	agents  *namespaces
 	judge   CallAuthorizer // the authorizer, if it is one
@@ -106,6 +108,7 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 		ledger:  newLedger(opts.MaxRemembered, opts.MaxAnswers),
 		slots:   newScheduler(opts.Workers),
 		flights: newFlights(opts.MaxInFlight),
+		alarm:   newAlarm(),
 		idle:    make(chan *Call),
 		closed:  make(chan struct{}),
 	}
@@ -127,8 +130,9 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 func (r *Router) Set() *Set { return r.set }
 
 // Submit takes a request and answers it by reply, which is called exactly
-// once, possibly before Submit returns, and must not block. Submit itself
-// does not block, and it does not keep in.Body.
+// once, possibly before Submit returns, and must not block; the response is
+// good until it returns. Submit itself does not block, and it does not keep
+// in.Body.
 func (r *Router) Submit(in Inbound, reply func(*protocol.Response)) { r.submit(in, reply) }
 
 func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
@@ -141,7 +145,7 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 		r.answer(c, outcome{err: r.seen(c, asError(err))})
 		return c
 	}
-	c.timer = time.AfterFunc(c.Deadline.Sub(c.arrived), c.expire)
+	r.alarm.set(c, c.Deadline.Sub(c.arrived))
 	if c.inline = r.goesOn(c); c.inline {
 		c.batched = in.Batched
 		r.process(c)
@@ -181,7 +185,7 @@ func (r *Router) retryAfter() time.Duration {
 // are answered and a repeat gets its answer.
 func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 	answered := make(chan *protocol.Response, 1)
-	c := r.submit(in, func(resp *protocol.Response) { answered <- resp })
+	c := r.submit(in, func(resp *protocol.Response) { answered <- kept(resp) })
 	select {
 	case resp := <-answered:
 		return resp
@@ -189,6 +193,12 @@ func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 	}
 	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())
 	resp.Err = protocol.AsError(ctx.Err())
+	return resp
+}
+
+// kept is a response that is good for longer than that to a submitted request.
+func kept(resp *protocol.Response) *protocol.Response {
+	resp.Result = bytes.Clone(resp.Result)
 	return resp
 }
 
@@ -207,7 +217,7 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 	}
 	answered := make(chan *protocol.Response, 1)
 	c := parent.child(ctx, name, params, id)
-	c.reply = func(resp *protocol.Response) { answered <- resp }
+	c.reply = func(resp *protocol.Response) { answered <- kept(resp) }
 	if err := r.find(c); err != nil {
 		return nil, r.seen(c, asError(err))
 	}
@@ -247,6 +257,7 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 func (r *Router) Close(ctx context.Context) error {
 	left := r.flights.close(ctx)
 	r.closing.Do(func() { close(r.closed) })
+	defer r.alarm.stop()
 	for _, c := range left {
 		c.own.end(context.Canceled)
 		r.answer(c, outcome{err: r.seen(c, shuttingDown())})

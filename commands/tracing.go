@@ -36,12 +36,12 @@ func (r *Router) startSpan(c *Call) {
 		attribute.String("aibridge.door", c.Door),
 	)
 	parent := c.ctx
-	if c.ctx == &c.own {
+	if c.ctx == &c.own.callContext {
 		parent = c.own.parent
 	}
 	ctx, span := r.opts.Tracer.Start(parent, name, attributes, trace.WithSpanKind(trace.SpanKindServer))
 	c.span = span
-	if c.ctx == &c.own {
+	if c.ctx == &c.own.callContext {
 		c.own.parent = ctx // its deadline stays that of the call
 	} else {
 		c.ctx = ctx

@@ -8,13 +8,19 @@ import "math"
 // protocol and 1004 for too many bytes. Even then the request is not nil: it
 // holds what could be read of its id and trace, so that it can be answered.
 func DecodeRequest(data []byte, limits Limits) (*Request, error) {
+	r := new(Request)
+	return r, r.Decode(data, limits)
+}
+
+// Decode is [DecodeRequest] into a request that is there already.
+func (r *Request) Decode(data []byte, limits Limits) error {
 	e := envelope{scanner: scanner{data: data}}
 	e.scan(limits)
-	r := e.request()
+	e.request(r)
 	if e.err != nil {
-		return r, e.err
+		return e.err
 	}
-	return r, nil
+	return nil
 }
 
 // DecodeResponse reads a response of anybody, leniently (PROTOCOL §1): a
@@ -47,16 +53,26 @@ func DecodeEvent(data []byte, limits Limits) (*Event, error) {
 // DecodeMessage reads an envelope of whatever type it says it is, or looks
 // like when it says nothing. Each type is read as by its own function.
 func DecodeMessage(data []byte, limits Limits) (Message, error) {
-	e := envelope{scanner: scanner{data: data}}
+	return decodeMessage(data, limits, false)
+}
+
+// ViewMessage is [DecodeMessage] for those who are done with the message
+// before the data changes: results and data of events alias it.
+func ViewMessage(data []byte, limits Limits) (Message, error) {
+	return decodeMessage(data, limits, true)
+}
+
+func decodeMessage(data []byte, limits Limits, view bool) (m Message, err error) {
+	e := envelope{scanner: scanner{data: data}, view: view}
 	e.scan(limits)
-	var m Message
 	switch e.sniff() {
 	case formResponse:
 		m.Response = e.response()
 	case formEvent:
 		m.Event = e.event()
 	default:
-		m.Request = e.request()
+		m.Request = new(Request)
+		e.request(m.Request)
 	}
 	if e.err != nil {
 		return m, e.err
@@ -103,8 +119,9 @@ func tooLarge(size, limit int) *Error {
 // response or an event. It keeps the first thing that is wrong with it.
 type envelope struct {
 	scanner
-	err *Error
-	old []string // old forms met
+	err  *Error
+	old  []string // old forms met
+	view bool     // bodies of replies need not be copied
 }
 
 // scan finds the fields. What it has found stays found when it fails.

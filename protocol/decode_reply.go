@@ -119,6 +119,9 @@ func (e *envelope) body(f field) []byte {
 	if !e.has(f) {
 		return []byte("{}")
 	}
+	if e.view {
+		return e.raw(f)
+	}
 	return bytes.Clone(e.raw(f))
 }
 

@@ -3,8 +3,8 @@ package protocol
 import "time"
 
 // request reads the fields as a request, strictly.
-func (e *envelope) request() *Request {
-	r := &Request{Metadata: Metadata{Timeout: DefaultTimeout}}
+func (e *envelope) request(r *Request) {
+	*r = Request{Metadata: Metadata{Timeout: DefaultTimeout}}
 	var old bool
 	r.Version, old = e.version()
 
@@ -20,7 +20,6 @@ func (e *envelope) request() *Request {
 	if e.err == nil { // what is not understood is not an old form either
 		r.Deprecations = e.old
 	}
-	return r
 }
 
 // envelopeType checks the type. Old envelopes may leave it out.

@@ -109,7 +109,13 @@ type Message struct {
 // Answer begins the successful response to a request: its id and trace, the
 // old forms it used as warnings, sent by sender at a time.
 func (r *Request) Answer(sender string, at time.Time) *Response {
-	return &Response{
+	answer := r.AnswerAt(sender, at)
+	return &answer
+}
+
+// AnswerAt is [Request.Answer] for who has a place for the response.
+func (r *Request) AnswerAt(sender string, at time.Time) Response {
+	return Response{
 		Version:   Version,
 		ID:        r.ID,
 		Timestamp: at.UnixMilli(),

@@ -83,18 +83,24 @@ func (c *Codec) Decode(data []byte, into any) (flag bool, err error) {
 
 // Encode writes the value that from points to as JSON. Raw JSON in it is
 // copied unchecked.
-func (c *Codec) Encode(from any) (json.RawMessage, error) {
+func (c *Codec) Encode(from any) (exact json.RawMessage, err error) {
+	c.EncodeFor(from, func(written json.RawMessage, failed error) { exact, err = bytes.Clone(written), failed })
+	return exact, err
+}
+
+// EncodeFor is Encode for who needs what is written only until use returns.
+func (c *Codec) EncodeFor(from any, use func(json.RawMessage, error)) {
 	buffer := buffers.Get().(*[]byte)
 	written, err := c.root.encode((*buffer)[:0], reflect.ValueOf(from).Elem())
 	if err != nil {
-		return nil, err
+		use(nil, err)
+		return
 	}
-	exact := bytes.Clone(written)
+	use(written, nil)
 	if cap(written) <= maxBuffer {
 		*buffer = written
 		buffers.Put(buffer)
 	}
-	return exact, nil
 }
 
 // What every call needs for a moment is reused.
