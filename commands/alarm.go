@@ -1,0 +1,111 @@
+package commands
+
+import (
+	"sync"
+	"time"
+)
+
+// An alarm expires calls whose deadline has come. Nearly all calls end long
+// before, and most have one of a few timeouts. Those with the same timeout
+// reach it in the order they came: so they make a list, and a list needs one
+// timer, for its first call, that need not be touched when calls come or go.
+type alarm struct {
+	mu    sync.Mutex
+	lists map[time.Duration]*alarmList
+}
+
+type alarmList struct {
+	alarm       *alarm
+	timeout     time.Duration
+	first, last *Call
+	timer       *time.Timer // nil while nothing is to be looked at
+}
+
+// mostLists is how many lists there are before empty ones are removed.
+const mostLists = 64
+
+func newAlarm() *alarm { return &alarm{lists: make(map[time.Duration]*alarmList)} }
+
+// set has a call expire after a time.
+func (a *alarm) set(c *Call, timeout time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.lists[timeout]
+	if l == nil {
+		l = &alarmList{alarm: a, timeout: timeout}
+		a.lists[timeout] = l
+	}
+	c.list, c.due = l, c.arrived.Add(timeout)
+	if c.earlier = l.last; c.earlier == nil {
+		l.first = c
+	} else {
+		c.earlier.later = c
+	}
+	l.last = c
+	if l.timer == nil {
+		l.timer = time.AfterFunc(timeout, l.ring)
+	}
+}
+
+// clear lets a call be.
+func (a *alarm) clear(c *Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.list != nil {
+		a.remove(c)
+	}
+}
+
+func (a *alarm) remove(c *Call) {
+	l := c.list
+	if c.earlier == nil {
+		l.first = c.later
+	} else {
+		c.earlier.later = c.later
+	}
+	if c.later == nil {
+		l.last = c.earlier
+	} else {
+		c.later.earlier = c.earlier
+	}
+	c.list, c.earlier, c.later = nil, nil, nil
+	if l.first == nil && len(a.lists) > mostLists {
+		a.drop(l)
+	}
+}
+
+func (a *alarm) drop(l *alarmList) {
+	delete(a.lists, l.timeout)
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// ring expires the calls of a list that are due.
+func (l *alarmList) ring() {
+	a := l.alarm
+	var due []*Call
+	a.mu.Lock()
+	l.timer = nil
+	for c := l.first; c != nil; c = l.first {
+		if left := c.due.Sub(c.router.opts.Now()); left > 0 {
+			l.timer = time.AfterFunc(left, l.ring)
+			break
+		}
+		a.remove(c)
+		due = append(due, c)
+	}
+	a.mu.Unlock()
+	for _, c := range due {
+		c.expire()
+	}
+}
+
+// stop ends all timers.
+func (a *alarm) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.lists {
+		a.drop(l)
+	}
+}
