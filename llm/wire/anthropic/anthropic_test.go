@@ -1,0 +1,132 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
+	"github.com/aibridge/aibridge/llm/wire/wiretest"
+)
+
+func provider(c *wire.Client) chat.Provider { return &Provider{Client: c} }
+
+func hello() *chat.Request {
+	return &chat.Request{Model: "m", Messages: []chat.Message{chat.TextMessage(chat.User, "hello")}, Tools: wiretest.Tools()}
+}
+
+// events is a stream as the API names its events.
+func events(data ...string) wiretest.Reply {
+	var r wiretest.Reply
+	for _, d := range data {
+		var e struct{ Type string }
+		_ = json.Unmarshal([]byte(d), &e)
+		r.Pieces = append(r.Pieces, "event: "+e.Type+"\ndata: "+d+"\n\n")
+	}
+	return r
+}
+
+const (
+	start = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[],"stop_reason":null,"usage":{"input_tokens":5,"cache_read_input_tokens":100,"cache_creation_input_tokens":20,"output_tokens":1}}}`
+	stop  = `{"type":"message_stop"}`
+)
+
+func reason(r string) string {
+	return `{"type":"message_delta","delta":{"stop_reason":"` + r + `","stop_sequence":null},"usage":{"output_tokens":9}}`
+}
+
+func TestAWholeConversationOnTheWire(t *testing.T) {
+	own := chat.Opaque{Origin: Origin, Data: json.RawMessage(`{"type":"thinking","thinking":"Two rooms.","signature":"c2ln"}`)}
+	everything := wiretest.Everything(own)
+	effort := wiretest.Everything(own)
+	effort.Options.ReasoningEffort = "high"
+	for name, test := range map[string]struct {
+		dialect Dialect
+		request *chat.Request
+	}{
+		"plain":    {Dialect{}, everything},
+		"thinking": {Dialect{}, effort},
+		"budget":   {Dialect{ThinkingBudget: true, NoCache: true}, effort},
+	} {
+		s := wiretest.New(t, events(start, reason("end_turn"), stop))
+		var rec wiretest.Recorder
+		if err := (&Provider{Client: s.Client(), Dialect: test.dialect}).Stream(context.Background(), test.request, rec.Emit); err != nil {
+			t.Fatal(err)
+		}
+		if path := s.Requests()[0].Path; path != "/v1/messages" {
+			t.Errorf("asked at %s", path)
+		}
+		wiretest.Golden(t, "request-"+name+".json", wiretest.Indent(s.Requests()[0].Body))
+	}
+}
+
+func TestAnswersAreRead(t *testing.T) {
+	begin := func(index, block string) string {
+		return `{"type":"content_block_start","index":` + index + `,"content_block":` + block + `}`
+	}
+	delta := func(index, delta string) string {
+		return `{"type":"content_block_delta","index":` + index + `,"delta":` + delta + `}`
+	}
+	end := func(index string) string { return `{"type":"content_block_stop","index":` + index + `}` }
+	text := func(index, s string) string { return delta(index, `{"type":"text_delta","text":"`+s+`"}`) }
+	wiretest.Everyone(t, provider, hello(), map[string]wiretest.Reply{
+		"text": events(start, begin("0", `{"type":"text","text":""}`), `{"type":"ping"}`, text("0", "Hel"), text("0", "lo"), end("0"), reason("end_turn"), stop),
+		"two texts": events(start, begin("0", `{"type":"text","text":""}`), text("0", "a"), end("0"),
+			begin("1", `{"type":"text","text":""}`), text("1", "b"), end("1"), reason("stop_sequence"), stop),
+		"thinking, text and calls": events(start,
+			begin("0", `{"type":"thinking","thinking":"","signature":""}`), delta("0", `{"type":"thinking_delta","thinking":"h"}`),
+			delta("0", `{"type":"thinking_delta","thinking":"m"}`), delta("0", `{"type":"signature_delta","signature":"c2lnbmF0dXJl"}`), end("0"),
+			begin("1", `{"type":"redacted_thinking","data":"ZW5jcnlwdGVk"}`), end("1"),
+			begin("2", `{"type":"text","text":""}`), text("2", "I look."), end("2"),
+			begin("3", `{"type":"tool_use","id":"toolu_1","name":"fs_read","input":{}}`), delta("3", `{"type":"input_json_delta","partial_json":""}`),
+			delta("3", `{"type":"input_json_delta","partial_json":"{\"path\":"}`), delta("3", `{"type":"input_json_delta","partial_json":" \"a\"}"}`), end("3"),
+			begin("4", `{"type":"tool_use","id":"toolu_2","name":"thermostat_read","input":{}}`), end("4"),
+			reason("tool_use"), stop),
+		"a tool of the server": events(start,
+			begin("0", `{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}`), delta("0", `{"type":"input_json_delta","partial_json":"{\"query\":\"x\"}"}`), end("0"),
+			begin("1", `{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","encrypted_content":"abc"}]}`), end("1"),
+			begin("2", `{"type":"text","text":""}`), text("2", "Found."), end("2"), reason("end_turn"), stop),
+		"split characters":   events(start, begin("0", `{"type":"text","text":""}`), text("0", "\xf0\x9f"), text("0", "\x98\x80"), text("0", `\ud83d`), text("0", `\ude00`), end("0"), reason("end_turn"), stop),
+		"broken arguments":   events(start, begin("0", `{"type":"tool_use","id":"t","name":"fs_read","input":{}}`), delta("0", `{"type":"input_json_delta","partial_json":"{\"pa"}`), end("0"), reason("max_tokens"), stop),
+		"a refusal":          events(start, `{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","explanation":"no"}},"usage":{"output_tokens":0}}`, stop),
+		"a pause":            events(start, reason("pause_turn"), stop),
+		"an unknown end":     events(start, reason("dunno"), stop),
+		"overloaded":         events(start, begin("0", `{"type":"text","text":""}`), text("0", "a"), `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
+		"cut":                events(start, begin("0", `{"type":"text","text":""}`), text("0", "a")),
+		"cut in a call":      events(start, begin("0", `{"type":"tool_use","id":"t","name":"fs_read","input":{}}`), reason("tool_use"), stop),
+		"cut before the end": events(start, reason("end_turn")),
+		"a delta of nothing": events(start, text("7", "a")),
+		"not JSON":           events(start, `{"type":`),
+		"in one piece":       wiretest.JSON(200, `{"id":"m","type":"message","model":"claude-x","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"hi"},{"type":"tool_use","id":"t","name":"fs_read","input":{"path":"x"}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":4}}`),
+		"401":                wiretest.JSON(401, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key sk-secret-key"}}`),
+		"404":                wiretest.JSON(404, `{"type":"error","error":{"type":"not_found_error","message":"model: m"}}`),
+		"413":                wiretest.JSON(413, `{"type":"error","error":{"type":"request_too_large","message":"too large"}}`),
+		"429":                {Status: 429, Header: map[string]string{"Retry-After": "12", "Content-Type": "application/json"}, Pieces: []string{`{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}`}},
+		"529":                wiretest.JSON(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
+	})
+}
+
+func TestModelsAreListedPageByPage(t *testing.T) {
+	s := wiretest.New(t,
+		wiretest.JSON(200, `{"data":[{"id":"a","display_name":"A"}],"has_more":true,"last_id":"a"}`),
+		wiretest.JSON(200, `{"data":[{"id":"b","display_name":"B"}],"has_more":false,"last_id":"b"}`))
+	models, err := (&Provider{Client: s.Client()}).Models(t.Context())
+	if err != nil || len(models) != 2 || models[1].Name != "B" || s.Requests()[1].Path != "/v1/models?after_id=a&limit=1000" {
+		t.Errorf("got %v, %v", models, err)
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, r := range []wiretest.Reply{
+		events(start, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"fs_read","input":{}}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}`, `{"type":"content_block_stop","index":0}`, reason("tool_use"), stop),
+		wiretest.JSON(200, `{"type":"message","content":[{"type":"thinking","thinking":"hm","signature":"s"}],"stop_reason":"end_turn","usage":{}}`),
+	} {
+		var all []byte
+		for _, p := range r.Pieces {
+			all = append(all, p...)
+		}
+		f.Add(all)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { wiretest.Fuzz(t, provider, hello(), data) })
+}
