@@ -13,9 +13,10 @@ type Certificates interface {
 	// (PROTOCOL §5): who issued it, what it covers, that it is valid, and that
 	// the caller holds its key. A refusal has the code 2004 to 2009.
 	Authorize(ctx context.Context, call *commands.Call, need Need) (Grant, error)
-	// Check says why a certificate may not be used any more: 2005, 2006 or
-	// 2007.
-	Check(serial protocol.Serial) error
+	// Current is the certificate that counts for one that was authorized:
+	// itself, or what it was renewed to once it has expired. Without any it
+	// says why: 2005, 2006 or 2007.
+	Current(serial protocol.Serial) (protocol.Serial, error)
 }
 
 // A Need is what a certificate is to allow.

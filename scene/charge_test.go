@@ -68,6 +68,19 @@ func TestACertificateThatEndsSuspendsUntilThereIsAnother(t *testing.T) {
 	}
 }
 
+func TestARenewedCertificateTakesThePlaceOfTheOld(t *testing.T) {
+	w := newWorld(t)
+	w.must(router, "scene.declare", declareRouter)
+	w.around.mu.Lock()
+	w.around.certs[routerCert].renewed = newCert
+	w.around.mu.Unlock()
+	w.end(routerCert, protocol.CertificateExpired)
+	w.told("HOME/home scene.updated")
+	w.becomes("HOME", "active router: router agent_route online")
+	w.end(newCert, protocol.CertificateRevoked)
+	w.becomes("HOME", "suspended router ("+reasonRevoked+"): router agent_route suspended")
+}
+
 func TestARevokedBackupDoesNotTakeOver(t *testing.T) {
 	w := newWorld(t)
 	w.full()

@@ -158,15 +158,14 @@ func (s *Service) reviewed(old *Scene) (*Scene, error) {
 	}
 	scene := old
 	for i := range old.Members {
-		m := &old.Members[i]
-		barred := s.barred(old, m)
-		if barred == m.Barred {
+		m := s.judged(old, old.Members[i])
+		if m == old.Members[i] {
 			continue
 		}
 		if scene == old {
 			scene = old.clone()
 		}
-		scene.Members[i].Barred = barred
+		scene.Members[i] = m
 	}
 	if scene != old {
 		scene.Members = slices.DeleteFunc(scene.Members, func(m Member) bool { return m.Barred == reasonOffCap && !m.routes() })
@@ -175,26 +174,25 @@ func (s *Service) reviewed(old *Scene) (*Scene, error) {
 	return s.settled(scene), nil
 }
 
-// barred says what bars a member. What did before does so until it declares
-// itself anew.
-func (s *Service) barred(scene *Scene, m *Member) string {
-	if m.Barred != "" {
-		return m.Barred
+// judged is a member with what bars it by now. What did before does so until
+// it declares itself anew.
+func (s *Service) judged(scene *Scene, m Member) Member {
+	switch {
+	case m.Barred != "":
+	case !s.opts.Channels.Belongs(scene.Space, scene.Cap, m.Skill):
+		m.Barred = reasonOffCap
+	case m.Serial != "":
+		current, err := s.opts.Certificates.Current(m.Serial)
+		switch protocol.CodeOf(err) {
+		case "":
+			m.Serial = current
+		case protocol.CertificateExpired:
+			m.Barred = reasonExpired
+		case protocol.CertificateRevoked:
+			m.Barred = reasonRevoked
+		default:
+			m.Barred = reasonUnknown
+		}
 	}
-	if !s.opts.Channels.Belongs(scene.Space, scene.Cap, m.Skill) {
-		return reasonOffCap
-	}
-	if m.Serial == "" {
-		return ""
-	}
-	switch err := s.opts.Certificates.Check(m.Serial); protocol.CodeOf(err) {
-	case "":
-		return ""
-	case protocol.CertificateExpired:
-		return reasonExpired
-	case protocol.CertificateRevoked:
-		return reasonRevoked
-	default:
-		return reasonUnknown
-	}
+	return m
 }

@@ -133,11 +133,12 @@ type surroundings struct {
 
 // A certificate is one as a certificate authority knows it.
 type certificate struct {
-	skill  protocol.SkillID
-	roles  []string
-	scenes []protocol.SceneType
-	holder string // id of the principal that has the key
-	ended  protocol.Code
+	skill   protocol.SkillID
+	roles   []string
+	scenes  []protocol.SceneType
+	holder  string // id of the principal that has the key
+	ended   protocol.Code
+	renewed protocol.Serial
 }
 
 func newSurroundings() *surroundings {
@@ -239,16 +240,18 @@ func (a *surroundings) Authorize(_ context.Context, call *commands.Call, need Ne
 	return Grant{Serial: serial}, nil
 }
 
-func (a *surroundings) Check(serial protocol.Serial) error {
+func (a *surroundings) Current(serial protocol.Serial) (protocol.Serial, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch c := a.certs[serial]; {
 	case c == nil:
-		return protocol.Errorf(protocol.CertificateUnknown, "unknown")
+		return "", protocol.Errorf(protocol.CertificateUnknown, "unknown")
+	case c.ended == protocol.CertificateExpired && c.renewed != "":
+		return c.renewed, nil
 	case c.ended != "":
-		return protocol.Errorf(c.ended, "ended")
+		return "", protocol.Errorf(c.ended, "ended")
 	}
-	return nil
+	return serial, nil
 }
 
 // A world is a service with everything around it replaced.
