@@ -28,6 +28,9 @@ type Agent struct {
 	// ClientID is the MQTT client that registered the agent, "" if it was
 	// registered in another way.
 	ClientID string `json:"client_id,omitempty"`
+	// CertSerial is the certificate whose key the principal had proved to hold
+	// when it registered the agent, "" if it came in another way.
+	CertSerial protocol.Serial `json:"cert_sn,omitempty"`
 
 	RegisteredAt int64 `json:"registered_at"` // Unix milliseconds
 	UpdatedAt    int64 `json:"updated_at"`    // Unix milliseconds
@@ -40,6 +43,9 @@ type Status string
 const (
 	Online  Status = "online"
 	Offline Status = "offline"
+	// Suspended is offline because the certificate it was registered with has
+	// ended. Registering it anew, with a certificate that counts, ends that.
+	Suspended Status = "suspended"
 )
 
 func statusOf(online bool) Status {

@@ -70,7 +70,7 @@ func (s *Service) viewAgent(a *Agent) AgentView {
 		Name:          a.Name,
 		Endpoints:     a.Endpoints,
 		Owner:         a.Owner,
-		Status:        statusOf(seen.online),
+		Status:        seen.status(),
 		Since:         unixMilli(seen.since),
 		LastHeartbeat: unixMilli(seen.lastBeat),
 		RegisteredAt:  a.RegisteredAt,

@@ -99,7 +99,7 @@ func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p Register
 	now := time.Now().UnixMilli()
 	a := &Agent{
 		ID: p.AgentID, Space: space, Type: p.Type, Name: p.Name, Endpoints: p.Endpoints,
-		Owner: call.Principal.ID, ClientID: clientOf(call), RegisteredAt: now, UpdatedAt: now,
+		Owner: call.Principal.ID, ClientID: clientOf(call), CertSerial: call.Principal.CertSerial, RegisteredAt: now, UpdatedAt: now,
 	}
 	if old == nil {
 		return a, nil
@@ -108,7 +108,7 @@ func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p Register
 		return nil, protocol.Errorf(protocol.AlreadyExists, "agent %q was registered by somebody else", p.AgentID).
 			With("agent_id", string(p.AgentID))
 	}
-	if old.Type == a.Type && old.Name == a.Name && old.ClientID == a.ClientID && slices.Equal(old.Endpoints, a.Endpoints) {
+	if old.Type == a.Type && old.Name == a.Name && old.ClientID == a.ClientID && old.CertSerial == a.CertSerial && slices.Equal(old.Endpoints, a.Endpoints) {
 		return old, nil
 	}
 	a.RegisteredAt = old.RegisteredAt

@@ -14,7 +14,7 @@ func (s *Service) Answer(topic string, who *protocol.Principal, payload, correla
 	if !ok || leaf != "response" {
 		return
 	}
-	message, err := protocol.DecodeMessage(payload, s.opts.Limits)
+	message, err := protocol.ViewMessage(payload, s.opts.Limits)
 	e := s.exchanges.find(idOf(message))
 	if e == nil {
 		e = s.exchanges.find(string(correlation))
@@ -91,6 +91,9 @@ func (o outcome) judge(t target) (*protocol.Response, *failure) {
 	case rejected:
 		return nil, t.rejected(o.reason)
 	default:
+		if o.err != nil {
+			return nil, t.banned(o.err)
+		}
 		return nil, t.gone(o.reason)
 	}
 }

@@ -68,13 +68,18 @@ func newCard(a *Agent, seen sighting, skills []*SkillRecord) *Card {
 	return c
 }
 
-// renderCard is the card of an agent as it is now, nil if there is none.
+// renderCard is the card of an agent as it is now, nil if there is none or it
+// is withdrawn.
 func (s *Service) renderCard(key agentKey) []byte {
 	a, _, ok := s.opts.Agents.Get(tableKey(key.space, key.id))
 	if !ok {
 		return nil
 	}
-	card, err := json.Marshal(newCard(a, s.board.see(key), s.index.skillsOf(key)))
+	seen := s.board.see(key)
+	if seen.suspended {
+		return nil
+	}
+	card, err := json.Marshal(newCard(a, seen, s.index.skillsOf(key)))
 	if err != nil { // a Card holds nothing that cannot be marshalled
 		s.log.Error("card not rendered", "agent", key.id, "error", err)
 	}

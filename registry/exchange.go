@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -43,6 +45,7 @@ type outcome struct {
 	kind     outcomeKind
 	response *protocol.Response // of answered
 	reason   string             // of garbled and rejected
+	err      *protocol.Error    // of gone, if it was made to go
 }
 
 type outcomeKind uint8
@@ -57,6 +60,18 @@ const (
 
 func newExchanges() *exchanges {
 	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[agentKey]load)}
+}
+
+// newIDs returns a maker of ids for exchanges: a random part of its own and a
+// number. Nobody else may use one, hence nobody has to be unable to guess it.
+func newIDs() func() string {
+	prefix := strings.ReplaceAll(protocol.NewID(), "-", "")[:20]
+	var last atomic.Uint64
+	return func() string {
+		var room [40]byte
+		id := append(append(room[:0], prefix...), '-')
+		return string(strconv.AppendUint(id, last.Add(1), 10))
+	}
 }
 
 // enter takes an exchange up with the least busy of some agents.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -60,6 +61,12 @@ func (t target) gone(reason string) *failure {
 	f := t.fail(protocol.OutcomeUnknown, ifIdempotent, "went away before it answered: %s", reason)
 	f.err = f.err.With("reason", reason)
 	return f
+}
+
+// banned is the failure for what was made to go with the request.
+func (t target) banned(given *protocol.Error) *failure {
+	err := &protocol.Error{Code: given.Code, Message: given.Message, Details: maps.Clone(given.Details)}
+	return &failure{t.mark(err), ifIdempotent}
 }
 
 // nonsense is the failure for an answer that is none. What was asked may have

@@ -15,7 +15,8 @@ import (
 // of the same principal and either subscribes to the agent's request topic or
 // registered the agent. An agent that sends heartbeats over its connection is
 // held to them: when three are missed it is offline although the connection
-// stands. With the last connection of an agent ends its lease too.
+// stands. With the last connection of an agent ends its lease too. An agent
+// whose certificate has ended is suspended, and offline whatever stands.
 //
 // A filter counts as a subscription to a request topic only if it names the
 // agent: an operator who watches everything is nobody's agent.
@@ -23,6 +24,10 @@ type board struct {
 	topics  protocol.Topics
 	lease   time.Duration
 	changed func(a *Agent, online bool, reason string) // must neither block nor call the board
+
+	// certified says why the certificate an agent was registered with does not
+	// count any more.
+	certified func(a *Agent) error
 
 	mu           sync.Mutex
 	agents       map[agentKey]*presence
@@ -47,6 +52,7 @@ type presence struct {
 	online    bool
 	since     time.Time // when online last changed, zero before that
 	scheduled bool      // in the wheel
+	suspended bool      // the certificate it was registered with has ended
 }
 
 // A link is a connection that belongs to an agent.
@@ -63,6 +69,7 @@ func newBoard(topics protocol.Topics, heartbeat time.Duration, changed func(*Age
 		topics:       topics,
 		lease:        missedHeartbeats * heartbeat,
 		changed:      changed,
+		certified:    func(*Agent) error { return nil },
 		agents:       make(map[agentKey]*presence),
 		byID:         make(map[protocol.AgentID][]*presence),
 		registeredBy: make(map[string][]*presence),
@@ -96,7 +103,7 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	} else if p.agent.ClientID != "" {
 		take(b.registeredBy, p.agent.ClientID, p)
 	}
-	p.agent = new
+	p.agent, p.suspended = new, b.certified(new) != nil
 	if new.ClientID != "" {
 		b.registeredBy[new.ClientID] = append(b.registeredBy[new.ClientID], p)
 	}
@@ -164,6 +171,7 @@ func (b *board) judge(p *presence, reason string) {
 	if len(p.links) > 0 {
 		online = online || p.heldBy == nil
 	}
+	online = online && !p.suspended
 	if online == p.online {
 		return
 	}
@@ -179,6 +187,7 @@ func (b *board) judge(p *presence, reason string) {
 // A sighting is what the board can say about an agent.
 type sighting struct {
 	online    bool
+	suspended bool // the certificate it was registered with has ended
 	listening bool // a connection that belongs to it subscribes to its request topic
 	onMQTT    bool // it has connections, or was registered over one
 	since     time.Time
@@ -194,10 +203,11 @@ func (b *board) see(key agentKey) sighting {
 		return sighting{}
 	}
 	s := sighting{
-		online:   p.online,
-		onMQTT:   len(p.links) > 0 || p.agent.ClientID != "",
-		since:    p.since,
-		lastBeat: p.lastBeat,
+		online:    p.online,
+		suspended: p.suspended,
+		onMQTT:    len(p.links) > 0 || p.agent.ClientID != "",
+		since:     p.since,
+		lastBeat:  p.lastBeat,
 	}
 	for _, l := range p.links {
 		s.listening = s.listening || l.listening

@@ -29,6 +29,9 @@ type Options struct {
 	// AllowPrivate lets skills be called over HTTP at loopback and private
 	// addresses. Link-local addresses and cloud metadata stay out of reach.
 	AllowPrivate bool
+	// Certified says why a certificate does not count any more. Agents that
+	// were registered with one are suspended when it ends. Nil lets all count.
+	Certified func(protocol.Serial) error
 	// Disconnect ends an MQTT connection, named as in [Service.Connected],
 	// whose agent was registered again by another client of the same
 	// principal. It must not block. Nil leaves such connections alone.
@@ -88,9 +91,10 @@ func New(o Options) (*Service, error) {
 		schemas:   schema.NewCache(compiledSchemas),
 		web:       newWeb(o.AllowPrivate, o.Limits),
 		posts:     newPosts(),
-		newID:     protocol.NewID,
+		newID:     newIDs(),
 	}
 	s.board = newBoard(o.Topics, o.Heartbeat, s.presenceChanged)
+	s.board.certified = s.certified
 	var err error
 	if s.metrics, err = newMetrics(o.Registerer, s); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
@@ -109,6 +113,7 @@ func New(o Options) (*Service, error) {
 // Run publishes every agent's card, and then what changes, and watches
 // leases, until ctx ends. Events before Run are not told to anybody.
 func (s *Service) Run(ctx context.Context) error {
+	s.suspendEnded()
 	s.announcer.begin()
 	for a := range s.index.allAgents() {
 		s.announcer.card(a.key())

@@ -1,0 +1,64 @@
+package registry
+
+import (
+	"slices"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// CertificateEnded suspends the agents that were registered with a certificate
+// which does not count any more: what they were asked fails with err, their
+// cards are withdrawn, and nothing reaches them until they are registered
+// anew. It returns their ids.
+func (s *Service) CertificateEnded(serial protocol.Serial, err *protocol.Error) (suspended []protocol.AgentID) {
+	for a := range s.index.allAgents() {
+		if a.CertSerial != serial || s.certified(a) == nil {
+			continue
+		}
+		s.exchanges.endAll(a.key(), outcome{kind: gone, reason: err.Message, err: err})
+		s.board.suspend(a.key(), err.Message)
+		s.announcer.card(a.key())
+		suspended = append(suspended, a.ID)
+	}
+	slices.Sort(suspended)
+	return suspended
+}
+
+// certified says why the certificate that an agent was registered with does
+// not count any more.
+func (s *Service) certified(a *Agent) error {
+	if a.CertSerial == "" || s.opts.Certified == nil {
+		return nil
+	}
+	return s.opts.Certified(a.CertSerial)
+}
+
+// suspendEnded suspends the agents whose certificates ended while the bridge
+// was down.
+func (s *Service) suspendEnded() {
+	for a := range s.index.allAgents() {
+		if err := s.certified(a); err != nil {
+			s.board.suspend(a.key(), protocol.AsError(err).Message)
+		}
+	}
+}
+
+// suspend takes an agent offline until it is registered anew.
+func (b *board) suspend(key agentKey, reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.agents[key]
+	if p == nil || b.certified(p.agent) == nil { // registered anew meanwhile
+		return
+	}
+	p.suspended = true
+	b.judge(p, reason)
+}
+
+// status is the status for those who look at an agent.
+func (s sighting) status() Status {
+	if s.suspended {
+		return Suspended
+	}
+	return statusOf(s.online)
+}
