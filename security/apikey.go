@@ -29,18 +29,32 @@ const (
 // enough to use it.
 type Key struct {
 	ID        string           `json:"id"`
-	Principal string           `json:"principal"` // id of the principal it stands for
+	Name      string           `json:"name,omitempty"` // for people
+	Principal string           `json:"principal"`      // id of the principal it stands for
 	Kind      protocol.Kind    `json:"kind"`
 	Space     protocol.SpaceID `json:"space"`
 	Roles     []string         `json:"roles"`
-	MAC       []byte           `json:"mac"`    // HMAC-SHA-256 of id and secret under the pepper
-	Pepper    []byte           `json:"pepper"` // tells which pepper, and nothing about it
+	Scopes    []string         `json:"scopes,omitempty"` // actions it is limited to; none limits nothing
+	MAC       []byte           `json:"mac"`              // HMAC-SHA-256 of id and secret under the pepper
+	Pepper    []byte           `json:"pepper"`           // tells which pepper, and nothing about it
 	Created   time.Time        `json:"created"`
+	CreatedBy string           `json:"created_by,omitempty"` // id of the principal that made it
+	Expires   time.Time        `json:"expires,omitzero"`
+	Revoked   time.Time        `json:"revoked,omitzero"`
+	Reason    string           `json:"reason,omitempty"` // why it was revoked
 }
 
 // principal is who shows the key.
 func (k *Key) principal() *protocol.Principal {
-	return &protocol.Principal{Kind: k.Kind, ID: k.Principal, Space: k.Space, Roles: k.Roles, Credential: k.ID}
+	return &protocol.Principal{
+		Kind: k.Kind, ID: k.Principal, Space: k.Space, Roles: k.Roles, Scopes: k.Scopes,
+		Credential: k.ID, Method: protocol.MethodAPIKey, Expires: k.Expires,
+	}
+}
+
+// live reports whether the key opens anything at a time.
+func (k *Key) live(now time.Time) bool {
+	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
 // newKey makes up an API key. The text is shown to its owner and forgotten.

@@ -2,57 +2,231 @@ package security
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"errors"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/token"
 )
 
-// UserAPIKey is the MQTT user name of those who show an API key as password.
-const UserAPIKey = "apikey"
+// MQTT user names that say what the password is.
+const (
+	UserAPIKey = "apikey"
+	UserToken  = "jwt"
+)
+
+// maxSecret bounds what is looked at of a credential, in bytes.
+const maxSecret = 16 << 10
+
+// Certificates says whom client certificates stand for.
+type Certificates interface {
+	// Identify yields the principal of a verified client certificate, with
+	// CertSerial set and Expires as the certificate's. 2002, 2005, 2006 or 2007
+	// if it is not good.
+	Identify(cert *x509.Certificate) (*protocol.Principal, error)
+}
+
+// Tokens verifies tokens.
+type Tokens interface {
+	Verify(ctx context.Context, raw string) (*token.Token, error)
+}
+
+// AuthenticatorOptions configure an [Authenticator]. All but Keys may be left
+// out.
+type AuthenticatorOptions struct {
+	Keys         *Keyring
+	Tokens       Tokens
+	Certificates Certificates
+	// Dev makes whoever shows nothing the one anonymous principal that may do
+	// everything.
+	Dev bool
+	// Settled is told of every attempt, and must not block.
+	Settled func(context.Context, Attempt)
+	Log     *slog.Logger
+}
+
+// An Attempt to authenticate was settled.
+type Attempt struct {
+	At     time.Time
+	From   netip.Addr
+	Door   string
+	Client string              // MQTT client id, "" for others
+	Who    *protocol.Principal // nil when Err is not
+	Err    error
+}
 
 // An Authenticator yields the principal behind what somebody showed. Whatever
-// is wrong, the answer is the same: it never tells which part.
+// is wrong with a credential, the answer is the same: it never tells which
+// part.
 type Authenticator struct {
-	ring      *Keyring
+	options   AuthenticatorOptions
 	throttle  *throttle
 	anonymous *protocol.Principal // nil: nobody gets in without a credential
 }
 
-// NewAuthenticator recognises the keys of the ring. With dev, whoever shows
-// nothing is the one anonymous principal that may do everything.
-func NewAuthenticator(ring *Keyring, dev bool) *Authenticator {
-	a := &Authenticator{ring: ring, throttle: newThrottle(time.Now)}
-	if dev {
+// NewAuthenticator makes one for all doors.
+func NewAuthenticator(o AuthenticatorOptions) *Authenticator {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &Authenticator{options: o, throttle: newThrottle(time.Now)}
+	if o.Dev {
 		a.anonymous = &protocol.Principal{
-			Kind:  protocol.KindOperator,
-			ID:    "anonymous",
-			Space: protocol.DefaultSpace,
-			Roles: []string{protocol.RoleAnonymous},
+			Kind:   protocol.KindOperator,
+			ID:     "anonymous",
+			Space:  protocol.DefaultSpace,
+			Roles:  []string{protocol.RoleAnonymous},
+			Method: protocol.MethodAnonymous,
 		}
 	}
 	return a
 }
 
-// Key authenticates somebody at an address by the API key they showed, "" for
-// none. A failure is answered late, later each time, and once an address has
-// failed too often it is told to wait (4009).
+// Shown is what somebody showed, by whatever door.
+type Shown struct {
+	Certificate *x509.Certificate // whose key the TLS handshake proved; nil without one
+	Secret      string            // an API key or a token, "" for none
+	Kind        SecretKind        // what the secret was said to be
+	Door        string            // by which they came: mqtt, http, ws
+	Client      string            // MQTT client id, "" for others
+	From        netip.Addr
+}
+
+// A SecretKind says what a secret is.
+type SecretKind uint8
+
+// Kinds of secrets.
+const (
+	AnySecret SecretKind = iota // to be told from its form
+	KeySecret
+	TokenSecret
+	NoSecret // none the bridge knows, which is not the same as showing nothing
+)
+
+// errConflict is shown two credentials of two parties.
+var errConflict = errors.New("the credentials are those of two parties")
+
+// Authenticate finds out who shows something. Two credentials, a certificate
+// and a secret, must be those of one party, unless the secret is a token that
+// is bound to the certificate.
 //
-// The right key is always let in: 256 random bits are not found by trying, and
-// one device with an old key must not lock out everybody behind its address.
-func (a *Authenticator) Key(ctx context.Context, key string, from netip.Addr) (*protocol.Principal, error) {
-	if key == "" {
-		if a.anonymous != nil {
-			return a.anonymous, nil
-		}
-		return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
+// A failure is answered late, later each time, and who has failed too often is
+// told to wait (4009). The right credential is always let in: it is not found
+// by trying, and one device with an old key must not lock out everybody behind
+// its address, nor a stranger the device whose name it uses.
+func (a *Authenticator) Authenticate(ctx context.Context, s Shown) (*protocol.Principal, error) {
+	who, err := a.identify(ctx, s)
+	if err != nil {
+		err = a.refuse(ctx, s, err)
+		who = nil
 	}
-	if who, ok := a.ring.Recognise(key); ok {
+	if a.options.Settled != nil {
+		a.options.Settled(context.WithoutCancel(ctx), Attempt{time.Now(), s.From, s.Door, s.Client, who, err})
+	}
+	return who, err
+}
+
+// identify finds out who it is. Errors that are not the protocol's say that a
+// credential is not valid.
+func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Principal, error) {
+	var holder *protocol.Principal // of the certificate
+	if s.Certificate != nil {
+		if a.options.Certificates == nil {
+			return nil, protocol.Errorf(protocol.CredentialInvalid, "certificates are not accepted")
+		}
+		var err error
+		if holder, err = a.options.Certificates.Identify(s.Certificate); err != nil {
+			return nil, err
+		}
+	}
+	switch kind := s.kind(); {
+	case kind == KeySecret:
+		who, ok := a.options.Keys.Recognise(s.Secret)
+		if !ok {
+			return nil, errors.New("no such key")
+		}
+		return join(who, holder)
+	case kind == TokenSecret && a.options.Tokens != nil:
+		t, err := a.options.Tokens.Verify(ctx, s.Secret)
+		if err != nil {
+			return nil, err
+		}
+		return bind(t, s.Certificate, holder)
+	case s.Secret != "" || kind == NoSecret:
+		return nil, errors.New("not a credential")
+	case holder != nil:
+		return holder, nil
+	case a.anonymous != nil && kind == AnySecret:
+		return a.anonymous, nil
+	}
+	return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
+}
+
+// kind tells what the secret is.
+func (s *Shown) kind() SecretKind {
+	switch {
+	case s.Secret == "" || s.Kind == NoSecret:
+		return s.Kind
+	case len(s.Secret) > maxSecret:
+		return NoSecret
+	case s.Kind == AnySecret && strings.HasPrefix(s.Secret, keyPrefix):
+		return KeySecret
+	case s.Kind == AnySecret && token.Looks(s.Secret):
+		return TokenSecret
+	case s.Kind == AnySecret:
+		return NoSecret
+	}
+	return s.Kind
+}
+
+// join is who shows a secret, and perhaps a certificate of its own.
+func join(who, holder *protocol.Principal) (*protocol.Principal, error) {
+	if holder == nil {
 		return who, nil
 	}
-	delay, wait := a.throttle.failed(from)
+	if !who.Same(holder) {
+		return nil, errConflict
+	}
+	return proven(who, holder), nil
+}
+
+// bind is who shows a token, and perhaps a certificate.
+func bind(t *token.Token, cert *x509.Certificate, holder *protocol.Principal) (*protocol.Principal, error) {
+	if !t.Bound {
+		return join(t.Principal, holder)
+	}
+	if cert == nil || sha256.Sum256(cert.Raw) != t.Thumbprint {
+		return nil, protocol.Errorf(protocol.ProofFailed, "the token is bound to a certificate that this connection does not hold")
+	}
+	return proven(t.Principal, holder), nil
+}
+
+// proven is who, having proved to hold the holder's certificate.
+func proven(who, holder *protocol.Principal) *protocol.Principal {
+	both := *who
+	both.CertSerial = holder.CertSerial
+	if both.Expires.IsZero() || !holder.Expires.IsZero() && holder.Expires.Before(both.Expires) {
+		both.Expires = holder.Expires
+	}
+	return &both
+}
+
+// refuse makes of what was wrong what the other side is told, and takes its
+// time for it.
+func (a *Authenticator) refuse(ctx context.Context, s Shown, why error) error {
+	var known *protocol.Error
+	if errors.As(why, &known) && known.Code != protocol.CredentialInvalid && known.Code != protocol.ProofFailed {
+		return known // needs no guessing: there was nothing shown, or the certificate is not good any more
+	}
+	a.options.Log.DebugContext(ctx, "credential refused", "door", s.Door, "client", s.Client, "remote", s.From, "reason", why)
+	delay, wait := a.throttle.failed(s.From, s.names()...)
 	if wait > 0 {
-		return nil, protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
+		return protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
 	}
 	pause := time.NewTimer(delay)
 	defer pause.Stop()
@@ -60,22 +234,20 @@ func (a *Authenticator) Key(ctx context.Context, key string, from netip.Addr) (*
 	case <-pause.C:
 	case <-ctx.Done():
 	}
-	return nil, protocol.Errorf(protocol.CredentialInvalid, "the credential is not valid")
+	if known != nil {
+		return known
+	}
+	return protocol.Errorf(protocol.CredentialInvalid, "the credential is not valid")
 }
 
-// Password authenticates what an MQTT client showed on CONNECT.
-func (a *Authenticator) Password(ctx context.Context, user string, password []byte, from netip.Addr) (*protocol.Principal, error) {
-	switch user {
-	case UserAPIKey:
-		if len(password) == 0 {
-			return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
-		}
-		return a.Key(ctx, string(password), from)
-	case "":
-		return a.Key(ctx, "", from)
+// names are those that somebody fails under.
+func (s *Shown) names() []string {
+	var names []string
+	if s.Client != "" {
+		names = append(names, "client "+s.Client)
 	}
-	if a.anonymous != nil { // under --dev devices may keep the user name they have
-		return a.anonymous, nil
+	if id, _, ok := parseKey(s.Secret); ok {
+		names = append(names, "key "+id)
 	}
-	return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
+	return names
 }

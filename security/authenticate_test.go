@@ -13,6 +13,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
+func authenticator(ring *Keyring, dev bool) *Authenticator {
+	return NewAuthenticator(AuthenticatorOptions{Keys: ring, Dev: dev})
+}
+
 func TestCredentialsOverHTTP(t *testing.T) {
 	dir, keys := t.TempDir(), memoryKeys{}
 	ring := openRing(t, dir, keys)
@@ -35,7 +39,7 @@ func TestCredentialsOverHTTP(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set(test.header, test.value)
-			_, err := NewAuthenticator(ring, false).Request(r)
+			_, err := authenticator(ring, false).Request(r)
 			if got := protocol.CodeOf(err); got != test.want {
 				t.Errorf("%s: got %q, want %q", name, got, test.want)
 			}
@@ -45,11 +49,11 @@ func TestCredentialsOverHTTP(t *testing.T) {
 
 func TestAnonymousAccessNeedsDev(t *testing.T) {
 	ring := openRing(t, t.TempDir(), memoryKeys{})
-	for _, user := range []string{"", "sensor"} {
-		if _, err := NewAuthenticator(ring, false).Password(t.Context(), user, []byte("x"), netip.Addr{}); protocol.CodeOf(err) != protocol.NotAuthenticated {
+	for user, password := range map[string]string{"": "", "sensor": ""} {
+		if _, err := authenticator(ring, false).Password(t.Context(), Shown{}, user, []byte(password)); protocol.CodeOf(err) != protocol.NotAuthenticated {
 			t.Errorf("user %q: %v", user, err)
 		}
-		who, err := NewAuthenticator(ring, true).Password(t.Context(), user, []byte("x"), netip.Addr{})
+		who, err := authenticator(ring, true).Password(t.Context(), Shown{}, user, []byte(password))
 		if err != nil || who.ID != "anonymous" {
 			t.Errorf("user %q under dev: %v, %v", user, who, err)
 		}
@@ -58,8 +62,8 @@ func TestAnonymousAccessNeedsDev(t *testing.T) {
 
 func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), true)
-		if _, err := a.Password(t.Context(), UserAPIKey, []byte("abk_x.y"), netip.Addr{}); protocol.CodeOf(err) != protocol.CredentialInvalid {
+		a := authenticator(openRing(t, t.TempDir(), memoryKeys{}), true)
+		if _, err := a.Password(t.Context(), Shown{}, UserAPIKey, []byte("abk_x.y")); protocol.CodeOf(err) != protocol.CredentialInvalid {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -67,11 +71,11 @@ func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
 
 func TestFailuresAreDelayedAndThenLimitedPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		a := authenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
 		attacker, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 		try := func(from netip.Addr) (protocol.Code, time.Duration) {
 			start := time.Now()
-			_, err := a.Key(t.Context(), "abk_wrong", from)
+			_, err := a.Authenticate(t.Context(), Shown{Secret: "abk_wrong", From: from})
 			return protocol.CodeOf(err), time.Since(start)
 		}
 		var before time.Duration
@@ -97,11 +101,11 @@ func TestFailuresAreDelayedAndThenLimitedPerAddress(t *testing.T) {
 
 func TestAttemptsAtOnceAreLimitedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		a := authenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
 		var answered atomic.Int32
 		for range 1000 {
 			go func() {
-				if _, err := a.Key(t.Context(), "abk_wrong", netip.MustParseAddr("192.0.2.1")); protocol.CodeOf(err) == protocol.CredentialInvalid {
+				if _, err := a.Authenticate(t.Context(), Shown{Secret: "abk_wrong", From: netip.MustParseAddr("192.0.2.1")}); protocol.CodeOf(err) == protocol.CredentialInvalid {
 					answered.Add(1)
 				}
 			}()
@@ -121,12 +125,12 @@ func TestTheRightKeyIsLetInFromAnAddressThatFailed(t *testing.T) {
 		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		a := NewAuthenticator(ring, false)
+		a := authenticator(ring, false)
 		home := netip.MustParseAddr("192.0.2.1")
 		for range 2 * freeFailures {
-			_, _ = a.Key(t.Context(), "abk_of_an_old_device", home)
+			_, _ = a.Authenticate(t.Context(), Shown{Secret: "abk_of_an_old_device", From: home})
 		}
-		if _, err := a.Key(t.Context(), adminKey(t, dir), home); err != nil {
+		if _, err := a.Authenticate(t.Context(), Shown{Secret: adminKey(t, dir), From: home}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -134,11 +138,11 @@ func TestTheRightKeyIsLetInFromAnAddressThatFailed(t *testing.T) {
 
 func TestAFailureDoesNotOutliveItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAuthenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		a := authenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		start := time.Now()
-		if _, err := a.Key(ctx, "abk_wrong", netip.Addr{}); protocol.CodeOf(err) != protocol.CredentialInvalid || time.Since(start) != 0 {
+		if _, err := a.Authenticate(ctx, Shown{Secret: "abk_wrong", From: netip.Addr{}}); protocol.CodeOf(err) != protocol.CredentialInvalid || time.Since(start) != 0 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
@@ -156,7 +160,7 @@ func TestRefusalsDoNotTellWhichPartWasWrong(t *testing.T) {
 		_, other, _ := newKey()
 		var texts []string
 		for i, key := range []string{unknown, "abk_" + id + "." + other, "garbage"} {
-			_, err := NewAuthenticator(ring, false).Key(t.Context(), key, netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}))
+			_, err := authenticator(ring, false).Authenticate(t.Context(), Shown{Secret: key, From: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})})
 			texts = append(texts, err.Error())
 		}
 		if len(slices.Compact(texts)) != 1 {

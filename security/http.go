@@ -1,6 +1,8 @@
 package security
 
 import (
+	"crypto/x509"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -8,17 +10,69 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Request authenticates an HTTP request by its API key, shown as
-// "Authorization: Bearer KEY" or "X-API-Key: KEY".
+// Request authenticates an HTTP request by its client certificate, and by an
+// API key or a token in "Authorization: Bearer …" or a key in "X-API-Key: …".
+// What is there twice must be the same.
 func (a *Authenticator) Request(r *http.Request) (*protocol.Principal, error) {
-	key := r.Header.Get("X-API-Key")
-	if authorization := r.Header.Get("Authorization"); key == "" && authorization != "" {
-		scheme, token, _ := strings.Cut(authorization, " ")
-		if !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return nil, protocol.Errorf(protocol.CredentialInvalid, "the credential is not valid")
-		}
-		key = strings.TrimSpace(token)
-	}
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return a.Key(r.Context(), key, from.Addr())
+	s := Shown{Door: "http", From: from.Addr(), Certificate: peer(r)}
+	secret, err := secretOf(r.Header)
+	if s.Secret = secret; err != nil {
+		s.Kind = NoSecret
+	}
+	return a.Authenticate(r.Context(), s)
+}
+
+// peer is the certificate that the client showed and the handshake verified.
+func peer(r *http.Request) *x509.Certificate {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return nil
+	}
+	return r.TLS.PeerCertificates[0]
+}
+
+var errHeader = errors.New("the credential is not shown as it should be")
+
+// secretOf is the API key or the token in the headers, "" for none. Nothing
+// here is forgiven: what two readers could understand differently, one of them
+// understands wrongly.
+func secretOf(h http.Header) (string, error) {
+	keys, authorizations := h.Values("X-Api-Key"), h.Values("Authorization")
+	if len(keys) > 1 || len(authorizations) > 1 {
+		return "", errHeader
+	}
+	var key, bearer string
+	if len(keys) == 1 {
+		key = keys[0]
+		if !strings.HasPrefix(key, keyPrefix) {
+			return "", errHeader
+		}
+	}
+	if len(authorizations) == 1 {
+		scheme, credential, _ := strings.Cut(authorizations[0], " ")
+		bearer = strings.TrimLeft(credential, " ") // RFC 9110 allows more than one
+		if !strings.EqualFold(scheme, "Bearer") || bearer == "" {
+			return "", errHeader
+		}
+	}
+	if key != "" && bearer != "" && key != bearer {
+		return "", errHeader
+	}
+	secret := key + bearer
+	if key == bearer {
+		secret = key
+	}
+	if len(secret) > maxSecret || strings.ContainsFunc(secret, func(c rune) bool { return !tokenCharacter(c) }) {
+		return "", errHeader
+	}
+	return secret, nil
+}
+
+// tokenCharacter reports whether a character belongs to a b64token of RFC 6750.
+func tokenCharacter(c rune) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return strings.ContainsRune("-._~+/=", c)
 }

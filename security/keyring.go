@@ -25,11 +25,16 @@ const AdminKeyFile = "admin.key"
 
 const pepperFile = "pepper"
 
+// administratorID is the principal of the key made at the first start.
+const administratorID = "administrator"
+
 // Keys is where keys are kept.
 type Keys interface {
 	Get(id string) (key *Key, revision uint64, ok bool)
 	All() iter.Seq2[string, *Key]
 	Put(ctx context.Context, id string, key *Key) (revision uint64, err error)
+	Update(ctx context.Context, id string, key *Key, expect uint64) (revision uint64, err error)
+	Delete(ctx context.Context, id string, expect uint64) error
 }
 
 // A Keyring recognises API keys.
@@ -38,6 +43,8 @@ type Keyring struct {
 	pepper []byte
 	id     []byte // of the pepper
 	decoy  []byte // compared with when the id is unknown, so that both take as long
+	now    func() time.Time
+	used   func(id string) // is told of keys that were recognised; nil tells nobody
 }
 
 // OpenKeyring opens the keyring of the bridge whose data folder is dir. The
@@ -54,21 +61,25 @@ func OpenKeyring(dir string, keys Keys) (*Keyring, error) {
 	if len(pepper) != pepperBytes {
 		return nil, fmt.Errorf("the pepper has %d bytes instead of %d: keys cannot be recognised", len(pepper), pepperBytes)
 	}
-	return &Keyring{keys: keys, pepper: pepper, id: mac(pepper, "", "")[:pepperIDBytes], decoy: mac(pepper, "", "decoy")}, nil
+	return &Keyring{keys: keys, pepper: pepper, id: mac(pepper, "", "")[:pepperIDBytes], decoy: mac(pepper, "", "decoy"), now: time.Now}, nil
 }
 
 // EnsureAdministrator makes the administrator's key if there is none yet and
 // reports whether it did. A key that was made under another pepper, as in a
-// store that was restored without its pepper, opens nothing and does not count.
+// store that was restored without its pepper, opens nothing and does not count,
+// nor does one that was revoked or has expired.
 // The file is written first: a crash in between leaves a key that the next
 // start puts on the ring.
 func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.Time) (made bool, err error) {
 	for _, key := range r.keys.All() {
-		if key.principal().HasRole(protocol.RoleAdministrator) && bytes.Equal(key.Pepper, r.id) {
+		if key.principal().Administrator() && bytes.Equal(key.Pepper, r.id) && key.live(now) {
 			return false, nil
 		}
 	}
 	path := filepath.Join(dir, AdminKeyFile)
+	if err := r.discardDead(path, now); err != nil {
+		return false, err
+	}
 	text, err := readOrMake(path, func() []byte {
 		_, _, text := newKey()
 		return []byte(text + "\n")
@@ -82,7 +93,7 @@ func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.
 	}
 	_, err = r.keys.Put(ctx, id, &Key{
 		ID:        id,
-		Principal: "administrator",
+		Principal: administratorID,
 		Kind:      protocol.KindOperator,
 		Space:     protocol.DefaultSpace,
 		Roles:     []string{protocol.RoleAdministrator},
@@ -91,6 +102,23 @@ func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.
 		Created:   now.UTC(),
 	})
 	return err == nil, err
+}
+
+// discardDead removes the file of a key that was revoked or has expired, so
+// that no start brings it back to life.
+func (r *Keyring) discardDead(path string, now time.Time) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	id, _, _ := parseKey(strings.TrimSpace(string(text)))
+	if key, _, ok := r.keys.Get(id); ok && !key.live(now) {
+		return os.Remove(path)
+	}
+	return nil
 }
 
 // Recognise returns the principal an API key stands for.
@@ -105,10 +133,19 @@ func (r *Keyring) Recognise(text string) (*protocol.Principal, bool) {
 		_ = hmac.Equal(shown, r.decoy)
 		return nil, false
 	}
-	if !hmac.Equal(shown, key.MAC) {
+	if !hmac.Equal(shown, key.MAC) || !key.live(r.now()) {
 		return nil, false
 	}
+	if r.used != nil {
+		r.used(id)
+	}
 	return key.principal(), true
+}
+
+// Live reports whether the key with an id may still be used.
+func (r *Keyring) Live(id string) bool {
+	key, _, ok := r.keys.Get(id)
+	return ok && key.live(r.now())
 }
 
 // readOrMake reads a file, or makes it with what content returns. The file is

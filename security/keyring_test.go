@@ -22,6 +22,11 @@ func (m memoryKeys) Put(_ context.Context, id string, k *Key) (uint64, error) {
 	return 1, nil
 }
 
+func (m memoryKeys) Update(ctx context.Context, id string, k *Key, _ uint64) (uint64, error) {
+	return m.Put(ctx, id, k)
+}
+func (m memoryKeys) Delete(_ context.Context, id string, _ uint64) error { delete(m, id); return nil }
+
 func openRing(t *testing.T, dir string, keys Keys) *Keyring {
 	t.Helper()
 	ring, err := OpenKeyring(dir, keys)

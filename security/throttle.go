@@ -1,6 +1,7 @@
 package security
 
 import (
+	"crypto/sha256"
 	"net/netip"
 	"sync"
 	"time"
@@ -8,21 +9,52 @@ import (
 
 // How failed attempts are slowed down.
 const (
-	firstDelay    = 100 * time.Millisecond // of the answer to a failure, doubled each time
-	longestDelay  = 2 * time.Second
-	freeFailures  = 10               // that are answered, before an address is told to wait
+	firstDelay    = 50 * time.Millisecond // of the answer to a failure, doubled each time
+	longestDelay  = time.Second
+	freeFailures  = 30               // that are answered, before an offender is told to wait
 	waitFor       = 30 * time.Second // after the last failure that was answered
-	maxRemembered = 10_000           // addresses
-	sampled       = 16               // addresses looked at to forget one
+	maxRemembered = 10_000           // addresses, and as many names
+	sampled       = 16               // offenders looked at to forget one
 )
 
-// A throttle remembers which addresses keep failing. Its memory is bounded:
-// when it is full, one that failed long ago is forgotten.
+// A throttle slows down those who keep failing: by the address they come from
+// and by the names they fail under, so that neither many names from one
+// address nor many addresses for one name get further. It only ever judges
+// failures: who shows the right credential never meets it.
 type throttle struct {
+	addresses failures[netip.Addr]
+	names     failures[nameHash]
+}
+
+// A nameHash stands for a name that a stranger made up, however long.
+type nameHash [16]byte
+
+func newThrottle(now func() time.Time) *throttle {
+	return &throttle{failures[netip.Addr]{now: now}, failures[nameHash]{now: now}}
+}
+
+// failed notes a failure from an address, under names such as a client id and
+// the id of a key. It returns how long its answer should take, or how long the
+// offender has to wait. An address that has to wait does no harm to names.
+func (t *throttle) failed(from netip.Addr, names ...string) (delay, wait time.Duration) {
+	if delay, wait = t.addresses.failed(prefix(from)); wait > 0 {
+		return 0, wait
+	}
+	for _, name := range names {
+		sum := sha256.Sum256([]byte(name))
+		d, w := t.names.failed(nameHash(sum[:16]))
+		delay, wait = max(delay, d), max(wait, w)
+	}
+	return delay, wait
+}
+
+// failures remembers which of one kind keep failing. Its memory is bounded:
+// when it is full, one that failed long ago is forgotten.
+type failures[K comparable] struct {
 	now func() time.Time
 
 	mu        sync.Mutex
-	offenders map[netip.Addr]*offender
+	offenders map[K]*offender
 }
 
 type offender struct {
@@ -30,22 +62,16 @@ type offender struct {
 	last     time.Time // failure that was answered
 }
 
-func newThrottle(now func() time.Time) *throttle {
-	return &throttle{now: now, offenders: make(map[netip.Addr]*offender)}
-}
-
-// failed notes a failure. It returns how long its answer should take, or, for
-// an address that has failed too often, how long that has to wait.
-func (t *throttle) failed(from netip.Addr) (delay, wait time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now, key := t.now(), prefix(from)
-	o := t.offenders[key]
+func (f *failures[K]) failed(key K) (delay, wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	o := f.offenders[key]
 	switch {
 	case o == nil:
-		t.makeRoom(now)
+		f.makeRoom(now)
 		o = &offender{}
-		t.offenders[key] = o
+		f.offenders[key] = o
 	case now.Sub(o.last) >= waitFor:
 		o.failures = 0
 	case o.failures >= freeFailures:
@@ -56,28 +82,31 @@ func (t *throttle) failed(from netip.Addr) (delay, wait time.Duration) {
 	return min(firstDelay<<(o.failures-1), longestDelay), 0
 }
 
-// makeRoom forgets, when the memory is full, those of a few addresses picked
+// makeRoom forgets, when the memory is full, those of a few offenders picked
 // at random that need not be remembered, at least the oldest. So it takes as
-// long however many addresses there are.
-func (t *throttle) makeRoom(now time.Time) {
-	if len(t.offenders) < maxRemembered {
+// long however many there are.
+func (f *failures[K]) makeRoom(now time.Time) {
+	if f.offenders == nil {
+		f.offenders = make(map[K]*offender)
+	}
+	if len(f.offenders) < maxRemembered {
 		return
 	}
-	var oldest netip.Addr
+	var oldest K
 	var at time.Time
 	looked := 0
-	for addr, o := range t.offenders { // in random order
+	for key, o := range f.offenders { // in random order
 		if now.Sub(o.last) >= waitFor {
-			delete(t.offenders, addr)
+			delete(f.offenders, key)
 		} else if at.IsZero() || o.last.Before(at) {
-			oldest, at = addr, o.last
+			oldest, at = key, o.last
 		}
 		if looked++; looked == sampled {
 			break
 		}
 	}
-	if len(t.offenders) >= maxRemembered {
-		delete(t.offenders, oldest)
+	if len(f.offenders) >= maxRemembered {
+		delete(f.offenders, oldest)
 	}
 }
 

@@ -25,6 +25,8 @@ type Info struct {
 	ClientID      string
 	Principal     string           // id of the owner
 	Space         protocol.SpaceID // of the owner; "" is the default space
+	Method        string           // how the owner authenticated last
+	Credential    string           // id of what it showed then
 	Connected     bool
 	Remote        string        // address of the client, while connected
 	Listener      string        // by which it came, last
@@ -67,6 +69,8 @@ type View struct {
 	ClientID      string           `json:"client_id"`
 	Principal     string           `json:"principal" doc:"who the session belongs to"`
 	Space         protocol.SpaceID `json:"space_id"`
+	Method        string           `json:"method,omitempty" doc:"how the client authenticated last: apikey, jwt, certificate or anonymous"`
+	Credential    string           `json:"credential,omitempty" doc:"id of the key, token or certificate it showed then"`
 	State         State            `json:"state" doc:"connected, or kept for a client that is away"`
 	Protocol      string           `json:"protocol" doc:"version of MQTT, 5.0, 3.1.1 or 3.1"`
 	Listener      string           `json:"listener,omitempty" doc:"the door by which the client came in"`
@@ -97,7 +101,7 @@ func (i *Info) space() protocol.SpaceID { return spaceOr(i.Space) }
 
 func (i *Info) view() View {
 	v := View{
-		ClientID: i.ClientID, Principal: i.Principal, Space: i.space(), State: i.state(),
+		ClientID: i.ClientID, Principal: i.Principal, Space: i.space(), Method: i.Method, Credential: i.Credential, State: i.state(),
 		Protocol: protocolName(i.Version), Listener: i.Listener, Remote: i.Remote,
 		Subscriptions: i.Subscriptions, Inflight: i.Inflight, Queued: i.Queued,
 	}

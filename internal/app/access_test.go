@@ -42,7 +42,8 @@ func TestWithoutDevNobodyGetsInWithoutAKey(t *testing.T) {
 		"nothing shown":       func(*paho.Connect) {},
 		"a wrong key":         withPassword("apikey", key[:len(key)-1]+"x"),
 		"the key as the user": withPassword(key, ""),
-		"another user name":   withPassword("admin", key),
+		"a user name alone":   withPassword("admin", ""),
+		"a password":          withPassword("admin", "admin"),
 	} {
 		if _, err := n.TryConnect(t, "intruder", change); err == nil {
 			t.Errorf("%s: let in over MQTT", name)

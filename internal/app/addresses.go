@@ -11,9 +11,10 @@ const addressesFile = "addresses.json"
 
 // Addresses are what a bridge listens on, as host:port.
 type Addresses struct {
-	MQTT string `json:"mqtt"`
-	HTTP string `json:"http"`
-	WS   string `json:"ws"`
+	MQTT  string `json:"mqtt,omitempty"`  // none when it is off
+	MQTTS string `json:"mqtts,omitempty"` // over TLS, none when it is off
+	HTTP  string `json:"http"`            // with TLS and without
+	WS    string `json:"ws"`              // the same
 }
 
 // ReadAddresses reads what the bridge that uses the folder listens on.

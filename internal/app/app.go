@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,7 +39,10 @@ type App struct {
 	life    lifecycle
 	ready   atomic.Bool
 
+	authorities   authorities // nil without any
+	mqttTLS       *tls.Config // nil without a certificate to show
 	authenticator *security.Authenticator
+	keys          *security.KeyService
 	rights        *security.TopicRights
 	extensions    commands.Extensions
 	commands      []commands.Command
@@ -46,6 +50,7 @@ type App struct {
 	store  *store.Store
 	claims commands.Claims
 	broker *broker.Broker
+	mqtt   *mqttSide
 	router *commands.Router
 	api    *api.API
 
@@ -96,7 +101,7 @@ func (a *App) Addresses() Addresses { return a.addresses }
 // Run serves until ctx ends and returns when everything is stopped: first the
 // listeners, then what is in flight, then the state.
 func (a *App) Run(ctx context.Context) error {
-	a.log.Info("listening", "mqtt", a.addresses.MQTT, "http", a.addresses.HTTP, "ws", a.addresses.WS,
+	a.log.Info("listening", "mqtt", a.addresses.MQTT, "mqtts", a.addresses.MQTTS, "http", a.addresses.HTTP, "ws", a.addresses.WS,
 		"version", a.version, "data", a.config.Data)
 	if a.config.Dev {
 		a.log.Warn("everybody on this machine may do everything (--dev)")
@@ -105,10 +110,18 @@ func (a *App) Run(ctx context.Context) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
-	group.Go(func() error { return a.broker.Serve(serving, "mqtt", a.listeners["mqtt"]) })
-	a.serveHTTP(group, serving, "http", a.api)
-	a.serveHTTP(group, serving, "ws", a.webSockets())
-	if err := a.addresses.write(a.config.Data); err != nil {
+	if l := a.listeners["mqtt"]; l != nil {
+		group.Go(func() error { return a.broker.Serve(serving, "mqtt", l) })
+	}
+	if l := a.listeners["mqtts"]; l != nil {
+		group.Go(func() error { return a.broker.Serve(serving, "mqtts", tls.NewListener(l, a.mqttTLS)) })
+	}
+	err := errors.Join(
+		a.serveHTTP(group, serving, "http", a.api, "h2", "http/1.1"),
+		a.serveHTTP(group, serving, "ws", a.webSockets(), "http/1.1"),
+		a.addresses.write(a.config.Data),
+	)
+	if err != nil {
 		cancel()
 		return errors.Join(err, group.Wait())
 	}
@@ -118,7 +131,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.ready.Store(false)
 	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
-	err := errors.Join(a.life.stop(stopCtx), group.Wait())
+	err = errors.Join(a.life.stop(stopCtx), group.Wait())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // that is how it was asked to end
 	}
@@ -126,17 +139,23 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// serveHTTP serves one HTTP listener until the bridge stops.
-func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string, handler http.Handler) {
+// serveHTTP serves one HTTP listener until the bridge stops. Over TLS it offers
+// the protocols.
+func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string, handler http.Handler, protocols ...string) error {
+	listener, err := a.secured(name, protocols...)
+	if err != nil {
+		return err
+	}
 	server := api.NewServer(handler, a.log)
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	a.life.add(name+" listener", server.Shutdown)
 	group.Go(func() error {
-		if err := server.Serve(a.listeners[name]); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
 	})
+	return nil
 }
 
 // webSockets is what the WebSocket listener serves.
@@ -163,11 +182,13 @@ func (a *App) listen(ctx context.Context) error {
 			return nil
 		})
 	}
-	a.addresses = Addresses{
-		MQTT: a.listeners["mqtt"].Addr().String(),
-		HTTP: a.listeners["http"].Addr().String(),
-		WS:   a.listeners["ws"].Addr().String(),
+	address := func(name string) string {
+		if l := a.listeners[name]; l != nil {
+			return l.Addr().String()
+		}
+		return ""
 	}
+	a.addresses = Addresses{MQTT: address("mqtt"), MQTTS: address("mqtts"), HTTP: address("http"), WS: address("ws")}
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aibridge/aibridge/api"
 	"github.com/aibridge/aibridge/broker"
@@ -43,7 +42,9 @@ func (a *App) build(ctx context.Context) error {
 
 	topics := protocol.NewTopics(a.config.Root)
 	mqtt := &mqttSide{topics: topics, log: a.log}
+	a.mqtt = mqtt
 	keys := store.NewTable[security.Key](a.store, "key")
+	uses := store.NewTable[security.KeyUse](a.store, "keyuse")
 	namespaces := store.NewTable[commands.Namespace](a.store, "namespace")
 	skills := store.NewTable[registry.SkillRecord](a.store, "skill")
 	agents, err := registry.New(registry.Options{
@@ -77,11 +78,12 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.store.Load(ctx); err != nil {
 		return err
 	}
-	if err := a.openSecurity(ctx, keys, mqtt, channels); err != nil {
+	if err := a.openIdentity(ctx, keys, uses, mqtt); err != nil {
 		return err
 	}
+	a.rights = security.NewTopicRights(topics, mqtt.owner, channels)
 
-	set, err := commands.NewSet(append(gather(agents, channels, tasks, session.New(mqtt)), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, tasks, session.New(mqtt), a.keys), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,11 @@ func (a *App) build(ctx context.Context) error {
 		MayRespond: a.rights.MayRespond,
 		Log:        a.log,
 	})
-	return a.openAPI(set)
+	if err := a.openAPI(set); err != nil {
+		return err
+	}
+	a.endRevoked(keys)
+	return a.openTLS(ctx)
 }
 
 func (a *App) openState(ctx context.Context) error {
@@ -155,25 +161,6 @@ func (a *App) openClaims() error {
 	return nil
 }
 
-func (a *App) openSecurity(ctx context.Context, keys security.Keys, mqtt *mqttSide, channels security.Members) error {
-	ring, err := security.OpenKeyring(a.config.Data, keys)
-	if err != nil {
-		return err
-	}
-	if !a.config.Dev {
-		made, err := ring.EnsureAdministrator(ctx, a.config.Data, time.Now())
-		if err != nil {
-			return err
-		}
-		if made {
-			a.log.Info("made the administrator's key", "file", AdminKeyFile)
-		}
-	}
-	a.authenticator = security.NewAuthenticator(ring, a.config.Dev)
-	a.rights = security.NewTopicRights(mqtt.topics, mqtt.owner, channels)
-	return nil
-}
-
 func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 	journal, err := a.store.OpenJournal(ctx)
 	if err != nil {
@@ -182,6 +169,8 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 	mqtt.authenticator, mqtt.rights = a.authenticator, a.rights
 	a.broker, err = broker.New(broker.Options{
 		Authenticate: mqtt.authenticate,
+		Enhanced:     mqtt.enhanced(),
+		Renewed:      mqtt.recheck,
 		Permissions:  mqtt,
 		Presence:     mqtt,
 		Log:          a.log,
@@ -239,19 +228,25 @@ func (a *App) readiness(context.Context) error {
 	return a.store.Check()
 }
 
+// A family is a service with commands.
+type family interface{ Commands() []commands.Command }
+
 // gather lists every command of the bridge.
-func gather(agents *registry.Service, channels *cap.Service, tasks *task.Service, sessions *session.Service) []commands.Command {
+func gather(families ...family) []commands.Command {
 	all := commands.Builtin()
-	all = append(all, agents.Commands()...)
-	all = append(all, channels.Commands()...)
-	all = append(all, tasks.Commands()...)
-	return append(all, sessions.Commands()...)
+	for _, f := range families {
+		all = append(all, f.Commands()...)
+	}
+	return all
 }
 
 // Commands are the commands that this version understands, for descriptions
 // and help: they cannot be run.
 func Commands() *commands.Set {
-	set, err := commands.NewSet(gather(new(registry.Service), new(cap.Service), new(task.Service), new(session.Service))...)
+	set, err := commands.NewSet(gather(
+		new(registry.Service), new(cap.Service), new(task.Service), new(session.Service),
+		new(security.KeyService),
+	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them
 	}

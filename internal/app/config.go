@@ -27,7 +27,8 @@ type Config struct {
 	Dev        bool     `yaml:"dev" doc:"let everybody in; loopback only"`
 	ID         string   `yaml:"id" doc:"name of this bridge, the sender_id of its answers"`
 	Root       string   `yaml:"root" doc:"first level of every topic"`
-	MQTT       string   `yaml:"mqtt" doc:"address for MQTT over TCP"`
+	MQTT       string   `yaml:"mqtt" doc:"address for MQTT over TCP; off for none"`
+	MQTTS      string   `yaml:"mqtts" doc:"address for MQTT over TLS; beside mqtt by default, port 8883 for 1883 and else one the system chooses; off for none"`
 	HTTP       string   `yaml:"http" doc:"address for the HTTP API, health and metrics"`
 	WS         string   `yaml:"ws" doc:"address for WebSocket: MQTT at /mqtt, envelopes at /ws"`
 	Hosts      []string `yaml:"hosts" doc:"host names that HTTP clients may use, besides loopback's"`
@@ -38,6 +39,8 @@ type Config struct {
 	NATS      NATS      `yaml:"nats"`
 	Log       Log       `yaml:"log"`
 	Limits    Limits    `yaml:"limits"`
+	TLS       TLS       `yaml:"tls"`
+	Tokens    Tokens    `yaml:"tokens"`
 	Skills    Skills    `yaml:"skills"`
 	Telemetry Telemetry `yaml:"telemetry"`
 }
@@ -139,6 +142,9 @@ func (c *Config) Check() error {
 	if c.Data == "" {
 		fail("data: a folder is needed")
 	}
+	if err := c.checkTLS(); err != nil {
+		errs = append(errs, err)
+	}
 	oneOf := func(name, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
 			fail("%s: %q is none of %q", name, value, allowed)
@@ -172,7 +178,8 @@ var rootRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 type listenerConfig struct{ name, address string }
 
 func (c *Config) listeners() []listenerConfig {
-	return []listenerConfig{{"mqtt", c.MQTT}, {"http", c.HTTP}, {"ws", c.WS}}
+	all := []listenerConfig{{"mqtt", c.MQTT}, {"mqtts", c.mqttsAddress()}, {"http", c.HTTP}, {"ws", c.WS}}
+	return slices.DeleteFunc(all, func(l listenerConfig) bool { return l.address == off && (l.name == "mqtt" || l.name == "mqtts") })
 }
 
 func loopback(host string) bool {

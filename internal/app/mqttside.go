@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -24,13 +23,10 @@ type mqttSide struct {
 	registry      *registry.Service
 	authenticator *security.Authenticator
 	rights        *security.TopicRights
+	revoked       func(*protocol.Principal) (text string, revoked bool) // while it is connected
 
 	clients  sync.Map // of *broker.Client by client id, while connected
 	channels channelSubscriptions
-}
-
-func (m *mqttSide) authenticate(ctx context.Context, shown broker.Credentials) (*protocol.Principal, error) {
-	return m.authenticator.Password(ctx, shown.Username, shown.Password, addressOf(shown.Remote))
 }
 
 func addressOf(a net.Addr) netip.Addr {
@@ -66,6 +62,7 @@ func (m *mqttSide) MaySubscribe(c *broker.Client, filter string) broker.Verdict 
 // Connected implements [broker.Presence].
 func (m *mqttSide) Connected(c *broker.Client) {
 	m.clients.Store(c.ID, c)
+	m.recheck(c)
 	m.registry.Connected(c, c.ID, c.Principal())
 }
 

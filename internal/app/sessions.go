@@ -29,7 +29,7 @@ func (m *mqttSide) Kick(clientID string, forget bool) bool { return m.broker.Kic
 
 func sessionInfo(b broker.SessionInfo) session.Info {
 	info := session.Info{
-		ClientID: b.ClientID, Principal: b.Principal, Space: b.Space, Connected: b.Connected, Remote: b.Remote,
+		ClientID: b.ClientID, Principal: b.Principal, Space: b.Space, Method: b.Method, Credential: b.Credential, Connected: b.Connected, Remote: b.Remote,
 		Listener: b.Listener, Version: b.Version, Expiry: b.Expiry, Expires: b.Expires,
 		Subscriptions: len(b.Subscriptions), Inflight: b.Inflight, Queued: b.Queued, QueuedBytes: b.QueuedBytes,
 		Outbox: b.Outbox, Will: b.Will,

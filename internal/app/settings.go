@@ -28,6 +28,9 @@ func settings(c *Config) []setting {
 				walk(v.Field(i), name)
 				continue
 			}
+			if field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Struct {
+				continue // too much for a flag: in the file only
+			}
 			joined := strings.ReplaceAll(strings.Join(name, "-"), "_", "-")
 			all = append(all, setting{
 				flag:  joined,

@@ -1,0 +1,231 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/token"
+)
+
+// TLS says how the bridge proves who it is.
+type TLS struct {
+	Cert string `yaml:"cert" doc:"PEM file with a server certificate and its chain, instead of one of the bridge's own authority"`
+	Key  string `yaml:"key" doc:"PEM file with the server certificate's key"`
+	Only bool   `yaml:"only" doc:"answer HTTP and WebSocket over TLS only; otherwise the same ports take both"`
+}
+
+// Tokens says whose tokens are accepted. Issuers are set in the file only.
+type Tokens struct {
+	Issuers []token.Issuer `yaml:"issuers"`
+}
+
+// off is the address of a listener that is not wanted.
+const off = "off"
+
+// mqttsAddress is where MQTT over TLS is served, off for nowhere: what is
+// configured, or beside MQTT.
+func (c *Config) mqttsAddress() string {
+	if c.MQTTS != "" {
+		return c.MQTTS
+	}
+	host, port, err := net.SplitHostPort(c.MQTT)
+	switch {
+	case c.MQTT == off:
+		return "127.0.0.1:8883"
+	case err != nil:
+		return off // the address of MQTT is wrong, which is said elsewhere
+	case port == "1883":
+		return net.JoinHostPort(host, "8883")
+	}
+	return net.JoinHostPort(host, "0")
+}
+
+// checkTLS says what is wrong with the settings of TLS.
+func (c *Config) checkTLS() error {
+	switch {
+	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
+		return errors.New("tls: cert and key go together")
+	case c.MQTT == off && c.mqttsAddress() == off:
+		return errors.New("mqtt and mqtts: one of them must be on")
+	}
+	return nil
+}
+
+// authorities are those of the bridge's own that issue certificates.
+type authorities interface {
+	security.Certificates
+	token.Certificates
+	// Pool has the roots that client certificates must chain to.
+	Pool() *x509.CertPool
+	// ServerCertificate is the bridge's own.
+	ServerCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// VerifyPeer refuses client certificates that are not good any more.
+	VerifyPeer(tls.ConnectionState) error
+}
+
+// openIdentity readies everything that says who somebody is. The authorities
+// are open, if there are any.
+func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key], uses *store.Table[security.KeyUse], mqtt *mqttSide) error {
+	ring, err := security.OpenKeyring(a.config.Data, keys)
+	if err != nil {
+		return err
+	}
+	if !a.config.Dev {
+		made, err := ring.EnsureAdministrator(ctx, a.config.Data, time.Now())
+		if err != nil {
+			return err
+		}
+		if made {
+			a.log.Info("made the administrator's key", "file", AdminKeyFile)
+		}
+	}
+	verifying := token.Options{BridgeID: a.config.ID, Issuers: a.config.Tokens.Issuers, Log: a.log}
+	authenticating := security.AuthenticatorOptions{Keys: ring, Dev: a.config.Dev, Log: a.log}
+	if a.authorities != nil {
+		verifying.Certificates, authenticating.Certificates = a.authorities, a.authorities
+	}
+	verifier, err := token.New(verifying)
+	if err != nil {
+		return fmt.Errorf("tokens: %w", err)
+	}
+	authenticating.Tokens = verifier
+	a.run("tokens", verifier.Run)
+	a.authenticator = security.NewAuthenticator(authenticating)
+	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, Log: a.log})
+	a.run("keys", a.keys.Run)
+	mqtt.revoked = func(who *protocol.Principal) (text string, revoked bool) {
+		return keyRevokedText, who.Method == protocol.MethodAPIKey && !ring.Live(who.Credential)
+	}
+	return nil
+}
+
+const keyRevokedText = "the API key was revoked"
+
+// endRevoked disconnects who came in with a key that is revoked from now on,
+// on whichever node that was.
+func (a *App) endRevoked(keys *store.Table[security.Key]) {
+	keys.OnChange(func(id string, old, new *security.Key) {
+		if old == nil || !old.Revoked.IsZero() || new != nil && new.Revoked.IsZero() {
+			return
+		}
+		go a.disconnect(func(who *protocol.Principal) bool {
+			return who.Method == protocol.MethodAPIKey && who.Credential == id
+		}, reasonAdministrative, keyRevokedText)
+	})
+}
+
+// Reasons to disconnect an MQTT client (MQTT 5 §3.14.2.1).
+const (
+	reasonNotAuthorized  = 0x87
+	reasonAdministrative = 0x98
+)
+
+// disconnect ends the connections, by whatever door, of principals that match,
+// and returns how many there were. reason is told to MQTT clients, text to
+// all.
+func (a *App) disconnect(match func(*protocol.Principal) bool, reason byte, text string) int {
+	n := a.mqtt.disconnectWhere(match, reason, text)
+	return n + a.api.Disconnect(match, text)
+}
+
+// disconnectWhere ends the connections of principals that match.
+func (m *mqttSide) disconnectWhere(match func(*protocol.Principal) bool, reason byte, text string) int {
+	n := 0
+	for _, c := range m.clients.Range {
+		if client := c.(*broker.Client); match(client.Principal()) {
+			n++
+			m.end(client, reason, text, endAttempts)
+		}
+	}
+	return n
+}
+
+// A client that is being let in is known here before the broker can end it.
+const (
+	endAttempts = 100
+	endPause    = 10 * time.Millisecond
+)
+
+// end ends the connection of a client, if need be when it is complete.
+func (m *mqttSide) end(c *broker.Client, reason byte, text string, attempts int) {
+	if m.broker.End(c, reason, text) || attempts == 0 {
+		return
+	}
+	if current, ok := m.clients.Load(c.ID); ok && current == c {
+		time.AfterFunc(endPause, func() { m.end(c, reason, text, attempts-1) })
+	}
+}
+
+// recheck ends a client whose credential was revoked while it was being let
+// in, or renewed.
+func (m *mqttSide) recheck(c *broker.Client) {
+	if m.revoked == nil {
+		return
+	}
+	if text, revoked := m.revoked(c.Principal()); revoked {
+		go m.end(c, reasonAdministrative, text, endAttempts)
+	}
+}
+
+// shown is what an MQTT client shows, but for a secret.
+func shown(c broker.Credentials) security.Shown {
+	return security.Shown{Certificate: c.Peer, Door: "mqtt", Client: c.ClientID, From: addressOf(c.Remote)}
+}
+
+// authenticate lets a client in by its certificate, user name and password.
+func (m *mqttSide) authenticate(ctx context.Context, c broker.Credentials) (*protocol.Principal, error) {
+	return m.authenticator.Password(ctx, shown(c), c.Username, c.Password)
+}
+
+// enhanced are the methods of enhanced authentication.
+func (m *mqttSide) enhanced() map[string]broker.Method {
+	return map[string]broker.Method{
+		security.MethodToken: secretMethod{m, security.TokenSecret},
+		security.MethodKey:   secretMethod{m, security.KeySecret},
+	}
+}
+
+// A secretMethod has the client show a token or a key as authentication data:
+// on CONNECT, or when it is asked, and again with AUTH to renew what it is.
+type secretMethod struct {
+	side *mqttSide
+	kind security.SecretKind
+}
+
+// Start implements [broker.Method].
+func (s secretMethod) Start(_ context.Context, c broker.Credentials) (broker.Exchange, error) {
+	return &secretExchange{secretMethod: s, client: c}, nil
+}
+
+type secretExchange struct {
+	secretMethod
+	client broker.Credentials
+	asked  bool
+}
+
+// Next implements [broker.Exchange].
+func (e *secretExchange) Next(ctx context.Context, data []byte) ([]byte, *broker.Identity, error) {
+	if len(data) == 0 && !e.asked {
+		e.asked = true
+		return nil, nil, nil
+	}
+	s := shown(e.client)
+	s.Secret, s.Kind = string(data), e.kind
+	if len(data) == 0 || len(e.client.Password) > 0 { // two secrets say two things
+		s.Secret, s.Kind = "", security.NoSecret
+	}
+	who, err := e.side.authenticator.Authenticate(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return nil, &broker.Identity{Principal: who}, nil
+}
