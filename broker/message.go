@@ -152,22 +152,43 @@ func (t *turn) loadOwn(in *Message) {
 // bytesOf is the bytes of a string, which are only read.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// fill sets out from a message; p is scratch space.
-func (m *message) fill(out *Message, p *packet.Properties, now int64) {
+// show sets out from the turn's message.
+func (t *turn) show(out *Message) {
+	m, p := &t.msg, &t.props
 	*out = Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, UserProperties: out.UserProperties[:0]}
-	if seconds, _ := m.left(now); seconds > 0 {
+	if seconds, _ := m.left(t.now); seconds > 0 {
 		out.Expiry = time.Duration(seconds) * time.Second
 	}
 	if len(m.props) == 0 {
 		return
 	}
 	_ = p.DecodeProperties(m.props) // was checked when it came in
-	out.ContentType = string(p.Bytes(packet.ContentType))
-	out.ResponseTopic = string(p.Bytes(packet.ResponseTopic))
+	out.ContentType = t.intern(p.Bytes(packet.ContentType))
+	out.ResponseTopic = t.intern(p.Bytes(packet.ResponseTopic))
 	out.CorrelationData = p.Bytes(packet.CorrelationData)
 	if p.Has(packet.User) {
 		for _, u := range p.User {
-			out.UserProperties = append(out.UserProperties, UserProperty{Key: string(u.Key), Value: string(u.Value)})
+			out.UserProperties = append(out.UserProperties, UserProperty{Key: t.intern(u.Key), Value: string(u.Value)})
 		}
 	}
+}
+
+// intern makes a string of what is likely to come again.
+func (t *turn) intern(b []byte) string {
+	const longest, most = 256, 4096
+	if len(b) == 0 {
+		return ""
+	}
+	if s, ok := t.strings[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if len(s) > longest {
+		return s
+	}
+	if t.strings == nil || len(t.strings) >= most {
+		t.strings = make(map[string]string)
+	}
+	t.strings[s] = s
+	return s
 }

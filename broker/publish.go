@@ -40,7 +40,7 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 func (t *turn) publishLoaded(client *Client, r *route) packet.Reason {
 	if len(r.handlers) > 0 {
 		t.publication.Client = client
-		t.msg.fill(&t.publication.Message, &t.props, t.now)
+		t.show(&t.publication.Message)
 		for _, fn := range r.handlers {
 			fn(&t.publication)
 		}

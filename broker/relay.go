@@ -18,7 +18,7 @@ type Relay interface {
 // relay offers the turn's message to the other nodes.
 func (t *turn) relay(r Relay) {
 	var m Message
-	t.msg.fill(&m, &t.props, t.now)
+	t.show(&m)
 	r.Publish(&m)
 	if m.Retain {
 		r.Retained(&m)

@@ -37,7 +37,8 @@ type turn struct {
 	props       packet.Properties
 	propBytes   []byte
 	publication Publication
-	acks        []byte // acknowledgements for the connection being read
+	strings     map[string]string // that handlers are likely to be shown again
+	acks        []byte            // acknowledgements for the connection being read
 
 	recorded uint64 // position of the newest record of this turn, 0 none
 	packetAt uint64 // and of the packet in hand

@@ -1,10 +1,12 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -66,7 +68,9 @@ func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 }
 
 // event passes on what the agent says before it answers.
-func (a *asking) event(name string, data []byte) { a.call.Emit(name, json.RawMessage(data)) }
+func (a *asking) event(name string, data []byte) {
+	a.call.Emit(name, json.RawMessage(bytes.Clone(data)))
+}
 
 // giveUp ends the request because its context has ended.
 func (a *asking) giveUp() { a.service.exchanges.end(&a.exchange, outcome{kind: abandoned}) }
@@ -135,23 +139,42 @@ func (s *Service) envelope(id, command string, params []byte, call *commands.Cal
 	}
 }
 
+// A letter is what it takes to write a request to an agent. Letters are used
+// again.
+type letter struct {
+	envelope, correlation []byte
+	properties            [][2]string
+}
+
+var letters = sync.Pool{New: func() any { return new(letter) }}
+
+// maxLetter is the largest letter that is kept for reuse, in bytes.
+const maxLetter = 64 << 10
+
 func (s *Service) publishTo(ctx context.Context, e *exchange, envelope *protocol.Request, expiry time.Duration) (int, error) {
-	properties := append(make([][2]string, 0, 3), [2]string{"version", protocol.Version})
+	l := letters.Get().(*letter)
+	l.properties = append(l.properties[:0], [2]string{"version", protocol.Version})
 	if trace := envelope.Metadata.TraceID; trace != "" {
-		properties = append(properties, [2]string{"trace_id", trace})
+		l.properties = append(l.properties, [2]string{"trace_id", trace})
 	}
 	if parent := traceparent(ctx); parent != "" {
-		properties = append(properties, [2]string{"traceparent", parent})
+		l.properties = append(l.properties, [2]string{"traceparent", parent})
 	}
-	return s.opts.Publisher.Publish(s.opts.Topics.AgentRequest(e.agent.ID), envelope.Append(nil), PublishOptions{
+	l.envelope = envelope.Append(l.envelope[:0])
+	l.correlation = append(l.correlation[:0], e.id...)
+	receivers, err := s.opts.Publisher.Publish(s.opts.Topics.AgentRequest(e.agent.ID), l.envelope, PublishOptions{
 		QoS:             1,
 		Recipient:       e.agent.Owner,
 		Expiry:          expiry,
 		ContentType:     jsonType,
 		ResponseTopic:   s.opts.Topics.AgentResponse(e.agent.ID),
-		CorrelationData: []byte(e.id),
-		UserProperties:  properties,
+		CorrelationData: l.correlation,
+		UserProperties:  l.properties,
 	})
+	if cap(l.envelope) <= maxLetter {
+		letters.Put(l)
+	}
+	return receivers, err
 }
 
 // cancel asks an agent to stop working on an exchange. The agent need not

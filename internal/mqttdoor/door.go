@@ -4,9 +4,8 @@
 package mqttdoor
 
 import (
-	"bytes"
 	"log/slog"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
@@ -20,7 +19,7 @@ type Router interface {
 	Flush()
 }
 
-// A Publisher sends messages of the bridge's own.
+// A Publisher sends messages of the bridge's own. It keeps nothing of them.
 type Publisher interface {
 	Publish(m broker.Message) (receivers int, err error)
 }
@@ -47,11 +46,11 @@ func New(o Options) *Door { return &Door{o} }
 // Request takes one publication on the request topic. It does not block: the
 // answer is published when there is one.
 func (d *Door) Request(p *broker.Publication) {
-	refused := p.ResponseTopic != "" && !d.MayRespond(p.Client.Principal(), p.ResponseTopic)
-	to := address{
-		topic:       strings.Clone(p.ResponseTopic),
-		qos:         p.QoS,
-		correlation: bytes.Clone(p.CorrelationData),
+	who := p.Client.Principal()
+	refused := p.ResponseTopic != "" && !d.MayRespond(who, p.ResponseTopic)
+	to := &asker{door: d, topic: p.ResponseTopic, qos: p.QoS}
+	if n := len(p.CorrelationData); n > 0 {
+		to.correlation = append(to.room[:0], p.CorrelationData...)
 	}
 	if p.Expiry > 0 {
 		to.expires = time.Now().Add(p.Expiry)
@@ -64,18 +63,16 @@ func (d *Door) Request(p *broker.Publication) {
 		return
 	}
 	d.Router.Submit(commands.Inbound{
-		Principal:   p.Client.Principal(),
+		Principal:   who,
 		Body:        p.Payload,
 		Expiry:      p.Expiry,
 		Door:        "mqtt",
 		Client:      p.Client.ID,
 		Address:     p.Client.Address(),
-		Traceparent: strings.Clone(p.Property("traceparent")),
-		Emit:        func(e *protocol.Event) { d.send(to, e.Append(nil), e.Metadata.TraceID) },
+		Traceparent: p.Property("traceparent"),
+		Emit:        to.emit,
 		Batched:     true,
-	}, func(r *protocol.Response) {
-		d.send(to, r.Append(nil), r.Metadata.TraceID)
-	})
+	}, to.reply)
 }
 
 // Flush lets the commands go on that came since it was called last. It is for
@@ -83,18 +80,70 @@ func (d *Door) Request(p *broker.Publication) {
 // together.
 func (d *Door) Flush() { d.Router.Flush() }
 
-// An address is where the answer to a request goes. It outlives the
-// publication it was made from.
-type address struct {
+// An asker is where the answer to a request goes. It outlives the publication
+// it was made from.
+type asker struct {
+	door        *Door
 	topic       string
 	qos         byte
 	correlation []byte
 	expires     time.Time // zero when the request had no Message Expiry
+
+	room [24]byte // for the Correlation Data of most
+}
+
+func (a *asker) reply(r *protocol.Response) {
+	l := letters.Get().(*letter)
+	l.payload = r.Append(l.payload[:0])
+	a.send(l, r.Metadata.TraceID)
+}
+
+func (a *asker) emit(e *protocol.Event) {
+	l := letters.Get().(*letter)
+	l.payload = e.Append(l.payload[:0])
+	a.send(l, e.Metadata.TraceID)
+}
+
+// A letter is what it takes to write an answer. Letters are used again.
+type letter struct {
+	payload    []byte
+	properties []broker.UserProperty
+}
+
+var letters = sync.Pool{New: func() any { return new(letter) }}
+
+// maxLetter is the largest letter that is kept for reuse, in bytes.
+const maxLetter = 64 << 10
+
+// send publishes a letter.
+func (a *asker) send(l *letter, traceID string) {
+	l.properties = append(l.properties[:0], broker.UserProperty{Key: "version", Value: protocol.Version})
+	if traceID != "" {
+		l.properties = append(l.properties, broker.UserProperty{Key: "trace_id", Value: traceID})
+	}
+	m := broker.Message{
+		Topic:           a.topic,
+		Payload:         l.payload,
+		QoS:             a.qos,
+		ContentType:     "application/json",
+		CorrelationData: a.correlation,
+		UserProperties:  l.properties,
+	}
+	if !a.expires.IsZero() {
+		// At the deadline itself the router answers 4007, which deserves to arrive.
+		m.Expiry = max(time.Until(a.expires), time.Second)
+	}
+	if _, err := a.door.Publisher.Publish(m); err != nil {
+		a.door.Log.Warn("answer not published", "topic", a.topic, "error", err)
+	}
+	if cap(l.payload) <= maxLetter {
+		letters.Put(l)
+	}
 }
 
 // refuse tells the requester, on its own response topic, that the Response
 // Topic it asked for is not its to name. The command is not run.
-func (d *Door) refuse(to address, p *broker.Publication) {
+func (d *Door) refuse(to *asker, p *broker.Publication) {
 	response := protocol.Response{
 		Version:   protocol.Version,
 		Timestamp: time.Now().UnixMilli(),
@@ -106,27 +155,5 @@ func (d *Door) refuse(to address, p *broker.Publication) {
 	if request, _ := protocol.DecodeRequest(p.Payload, d.Limits); request != nil {
 		response.ID, response.Metadata.TraceID = request.ID, request.Metadata.TraceID
 	}
-	d.send(to, response.Append(nil), response.Metadata.TraceID)
-}
-
-func (d *Door) send(to address, payload []byte, traceID string) {
-	properties := append(make([]broker.UserProperty, 0, 2), broker.UserProperty{Key: "version", Value: protocol.Version})
-	if traceID != "" {
-		properties = append(properties, broker.UserProperty{Key: "trace_id", Value: traceID})
-	}
-	m := broker.Message{
-		Topic:           to.topic,
-		Payload:         payload,
-		QoS:             to.qos,
-		ContentType:     "application/json",
-		CorrelationData: to.correlation,
-		UserProperties:  properties,
-	}
-	if !to.expires.IsZero() {
-		// At the deadline itself the router answers 4007, which deserves to arrive.
-		m.Expiry = max(time.Until(to.expires), time.Second)
-	}
-	if _, err := d.Publisher.Publish(m); err != nil {
-		d.Log.Warn("answer not published", "topic", to.topic, "error", err)
-	}
+	to.reply(&response)
 }
