@@ -49,6 +49,7 @@ type App struct {
 
 	store  *store.Store
 	claims commands.Claims
+	audit  *auditSide
 	broker *broker.Broker
 	mqtt   *mqttSide
 	router *commands.Router

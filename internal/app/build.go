@@ -16,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/schema"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/session"
 	"github.com/aibridge/aibridge/task"
 )
@@ -37,6 +38,9 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	if err := a.openState(ctx); err != nil {
+		return err
+	}
+	if err := a.openAudit(ctx); err != nil {
 		return err
 	}
 
@@ -83,7 +87,7 @@ func (a *App) build(ctx context.Context) error {
 	}
 	a.rights = security.NewTopicRights(topics, mqtt.owner, channels)
 
-	set, err := commands.NewSet(append(gather(agents, channels, tasks, session.New(mqtt), a.keys), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, tasks, session.New(mqtt), a.keys, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -106,6 +110,7 @@ func (a *App) build(ctx context.Context) error {
 		Forwarder:   agents,
 		Namespaces:  namespaces,
 		Schemas:     compileSchema,
+		Auditor:     a.auditor(),
 		BridgeID:    a.config.ID,
 		Workers:     a.config.Limits.Workers,
 		MaxInFlight: a.config.Limits.InFlight,
@@ -183,6 +188,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 		return err
 	}
 	mqtt.broker = a.broker
+	a.audit.broker.Store(a.broker)
 	a.broker.Handle(mqtt.topics.BridgeRequest(), mqtt.request)
 	a.broker.Handle(mqtt.topics.AgentResponse("+"), mqtt.response)
 	a.broker.AfterHandlers(mqtt.handled)
@@ -246,6 +252,7 @@ func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(task.Service), new(session.Service),
 		new(security.KeyService),
+		new(audit.Trail),
 	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them

@@ -43,6 +43,7 @@ type Config struct {
 	Tokens    Tokens    `yaml:"tokens"`
 	Skills    Skills    `yaml:"skills"`
 	Telemetry Telemetry `yaml:"telemetry"`
+	Audit     Audit     `yaml:"audit"`
 }
 
 // NATS says where the state lives when not in the embedded server.
@@ -89,6 +90,7 @@ func DefaultConfig() Config {
 		NATS:   NATS{Replicas: 1},
 		Log:    Log{Level: "info", Format: "text"},
 		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
+		Audit:  defaultAudit(),
 	}
 }
 
@@ -139,6 +141,7 @@ func (c *Config) Check() error {
 			fail("%s: %s is not loopback, and with dev everybody would be let in", l.name, l.address)
 		}
 	}
+	c.Audit.check(fail)
 	if c.Data == "" {
 		fail("data: a folder is needed")
 	}

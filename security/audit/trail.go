@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,7 +155,7 @@ func (t *Trail) Head() Head {
 
 // resume finds the head to go on from.
 func (t *Trail) resume(ctx context.Context) error {
-	noted, err := t.readNote()
+	noted, err := readNote(t.o.Key, t.o.HeadFile)
 	if err != nil {
 		t.o.Logger.Error("audit: the note of where the trail ended cannot be used", "error", err)
 	}
@@ -198,20 +197,6 @@ func (t *Trail) lastGroup(ctx context.Context) (*group, error) {
 		}
 	}
 	return nil, nil
-}
-
-func (t *Trail) readNote() (Head, error) {
-	if t.o.HeadFile == "" {
-		return Head{}, nil
-	}
-	data, err := os.ReadFile(t.o.HeadFile)
-	if errors.Is(err, os.ErrNotExist) {
-		return Head{}, nil
-	}
-	if err != nil {
-		return Head{}, err
-	}
-	return t.o.Key.readNote(data)
 }
 
 // Record implements [Recorder].

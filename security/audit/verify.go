@@ -3,7 +3,10 @@ package audit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 )
@@ -62,10 +65,34 @@ func (t *Trail) Verify(ctx context.Context, heads ...Head) (Report, error) {
 	if err := t.Flush(ctx); err != nil {
 		return Report{}, err
 	}
-	if noted, err := t.readNote(); err == nil {
-		heads = append(heads, noted)
+	return VerifyLog(ctx, t.o.Log, t.o.Key, t.o.HeadFile, append(heads, t.Head())...)
+}
+
+// VerifyLog is [Verify] with the head that was noted in a file, if there is
+// one.
+func VerifyLog(ctx context.Context, log Log, key *Key, headFile string, heads ...Head) (Report, error) {
+	noted, bad := readNote(key, headFile)
+	report, err := Verify(ctx, log, key, append(heads, noted)...)
+	if err == nil && bad != nil {
+		report.OK = false
+		report.Problems = append(report.Problems, Problem{Kind: problemChanged, Text: bad.Error()})
 	}
-	return Verify(ctx, t.o.Log, t.o.Key, append(heads, t.Head())...)
+	return report, err
+}
+
+// readNote reads the head that is noted in a file, zero without one.
+func readNote(key *Key, file string) (Head, error) {
+	if file == "" {
+		return Head{}, nil
+	}
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Head{}, nil
+	}
+	if err != nil {
+		return Head{}, err
+	}
+	return key.readNote(data)
 }
 
 // A verifier reads a chain from its first group to its last.

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -483,5 +485,27 @@ func TestEntriesAreValidJSONWithinBounds(t *testing.T) {
 	}
 	if len(e.Reason) > 3*maxText {
 		t.Errorf("a reason of %d bytes", len(e.Reason))
+	}
+}
+
+func TestATamperedNoteIsFound(t *testing.T) {
+	log := &memoryLog{}
+	file := filepath.Join(t.TempDir(), "head")
+	trail := openTrail(t, log, func(o *Options) { o.HeadFile = file })
+	shut(t, trail)
+	note, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, changed := range map[string]string{
+		"nothing": string(note), "sequence": strings.Replace(string(note), `"head":"`, `"head":"9`, 1), "nonsense": "{",
+	} {
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := VerifyLog(t.Context(), log, testKey(t, 1), file)
+		if err != nil || r.OK != (name == "nothing") {
+			t.Errorf("%s was changed: %+v, %v", name, r, err)
+		}
 	}
 }

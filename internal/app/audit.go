@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/keyfile"
+)
+
+// Audit says what is recorded and for how long.
+type Audit struct {
+	Level    string `yaml:"level" doc:"what is recorded: off, changes (and refusals), all (reads too)"`
+	KeepDays int    `yaml:"keep_days" doc:"days after which entries are forgotten; 0 never"`
+	KeepMiB  int    `yaml:"keep_mib" doc:"size of the trail in MiB above which the oldest entries are forgotten; 0 any"`
+}
+
+// defaultAudit is what a bridge records that was told nothing.
+func defaultAudit() Audit { return Audit{Level: string(audit.Changes), KeepDays: 400, KeepMiB: 4096} }
+
+func (c Audit) check(fail func(format string, args ...any)) {
+	switch audit.Level(c.Level) {
+	case audit.Off, audit.Changes, audit.All:
+	default:
+		fail("audit.level: %q is not off, changes or all", c.Level)
+	}
+	if c.KeepDays < 0 || c.KeepMiB < 0 {
+		fail("audit: keep_days and keep_mib must not be negative")
+	}
+}
+
+// Files of the audit trail in the data folder. The key belongs where the
+// record is not: whoever has both can forge it.
+const (
+	auditKeyFile  = "audit.key"
+	auditHeadFile = "audit.head"
+)
+
+// An auditSide is the audit trail and its way to the operators.
+type auditSide struct {
+	*audit.Trail
+	broker atomic.Pointer[broker.Broker] // nil until there is one
+}
+
+// openAudit opens the audit trail. It is stopped after everything that
+// records, and before the store.
+func (a *App) openAudit(ctx context.Context) error {
+	a.audit = new(auditSide)
+	secret, err := keyfile.Secret(filepath.Join(a.config.Data, auditKeyFile), audit.KeySize)
+	if err != nil {
+		return fmt.Errorf("key of the audit trail: %w", err)
+	}
+	options, err := auditOptions(ctx, a.store, a.config, secret)
+	if err != nil {
+		return err
+	}
+	topics := protocol.NewTopics(a.config.Root)
+	options.Publish = func(e audit.Entry) { a.publishSecurity(topics.Event("security"), e) }
+	options.Logger, options.Registerer = a.log, a.metrics
+	a.audit.Trail, err = audit.Open(ctx, options)
+	if err != nil {
+		return err
+	}
+	a.life.add("audit", a.audit.Close)
+	return nil
+}
+
+func auditOptions(ctx context.Context, s *store.Store, config Config, secret []byte) (audit.Options, error) {
+	key, err := audit.NewKey(secret)
+	if err != nil {
+		return audit.Options{}, err
+	}
+	log, err := s.OpenAuditLog(ctx, config.ID)
+	if err != nil {
+		return audit.Options{}, err
+	}
+	return audit.Options{
+		Log:      auditLog{log},
+		Key:      key,
+		HeadFile: filepath.Join(config.Data, auditHeadFile),
+		BridgeID: config.ID,
+		Level:    audit.Level(config.Audit.Level),
+		KeepFor:  time.Duration(config.Audit.KeepDays) * 24 * time.Hour,
+		KeepSize: uint64(config.Audit.KeepMiB) << 20,
+	}, nil
+}
+
+// auditor is what the router tells of calls; nil if nothing is recorded, which
+// costs calls nothing.
+func (a *App) auditor() commands.Auditor {
+	if a.config.Audit.Level == string(audit.Off) {
+		return nil
+	}
+	return a.audit
+}
+
+// publishSecurity tells operators of an entry, on the topic of security
+// events.
+func (a *App) publishSecurity(topic string, e audit.Entry) {
+	mqtt := a.audit.broker.Load()
+	if mqtt == nil { // starting
+		return
+	}
+	e.Digest = ""
+	data, err := json.Marshal(e)
+	if err != nil {
+		a.log.Warn("an event of security cannot be written as JSON", "event", e.Event, "error", err)
+		return
+	}
+	event := protocol.Event{
+		Version: protocol.Version, ID: protocol.NewID(), Timestamp: e.Time.UnixMilli(), Name: e.Event, Seq: e.Seq, Data: data,
+		Metadata: protocol.Metadata{SenderID: a.config.ID, TraceID: e.TraceID},
+	}
+	if _, err := mqtt.Publish(broker.Message{Topic: topic, Payload: event.Append(nil), ContentType: "application/json"}); err != nil {
+		a.log.Warn("an event of security is not published", "event", e.Event, "error", err)
+	}
+}
+
+// auditLog is the store's log as package audit wants it.
+type auditLog struct{ *store.AuditLog }
+
+// Bounds implements [audit.Log].
+func (l auditLog) Bounds(ctx context.Context) (audit.Bounds, error) {
+	b, err := l.AuditLog.Bounds(ctx)
+	return audit.Bounds(b), err
+}
+
+// VerifyAudit checks the audit trail in the data folder of a bridge that is
+// not running. Heads are what earlier verifications ended with.
+func VerifyAudit(ctx context.Context, config Config, heads ...audit.Head) (report audit.Report, err error) {
+	secret, err := keyfile.Secret(filepath.Join(config.Data, auditKeyFile), audit.KeySize)
+	if err != nil {
+		return report, fmt.Errorf("key of the audit trail: %w", err)
+	}
+	err = withStore(ctx, config, func(s *store.Store) error {
+		options, err := auditOptions(ctx, s, config, secret)
+		if err != nil {
+			return err
+		}
+		report, err = audit.VerifyLog(ctx, options.Log, options.Key, options.HeadFile, heads...)
+		return err
+	})
+	return report, err
+}

@@ -1,0 +1,144 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/natsd"
+	"github.com/aibridge/aibridge/security/audit"
+)
+
+// audited asks for the trail's entries.
+func audited(t *testing.T, c *bridgetest.Raw, params string) (found audit.QueryResult) {
+	t.Helper()
+	if err := json.Unmarshal(must(t, c, "audit.query", params), &found); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestWhatIsDoneStandsInTheAuditTrailWithoutItsSecrets(t *testing.T) {
+	n := bridgetest.Start(t)
+	device := n.Device(t, "lamps", "lamp", `["switch"]`)
+	c := n.Caller(t, "caller")
+	answered := make(chan error, 1)
+	go func() {
+		invocation := device.Invocation(t)
+		device.Reply(t, "lamps", invocation, map[string]bool{"on": true})
+		answered <- nil
+	}()
+	must(t, c, "skill.invoke", `{"skill_id":"lamp","capability_id":"switch","params":{"pin":"4711"}}`)
+	<-answered
+	must(t, c, "agent.list", `{}`)
+	if r := c.Ask(t, bridgetest.Request("x", "cap.declare", `{"cap_id":"c","cap_name":"c","skill_id":"lamp","secret":"4711"}`)); r.Err == nil {
+		t.Fatal("an unknown parameter was taken")
+	}
+
+	found := audited(t, c, `{"event":"skill.invoke"}`)
+	if len(found.Entries) != 1 {
+		t.Fatalf("found %+v", found.Entries)
+	}
+	e := found.Entries[0]
+	if e.Code != audit.OK || e.Principal == "" || e.Door != "mqtt" || !e.Address.IsLoopback() || e.Resource != "skill/lamp" ||
+		e.Action != "skill:invoke" || e.Digest == "" || e.Seq == 0 || string(e.Params) != `{"skill_id":"lamp","capability_id":"switch"}` {
+		t.Errorf("recorded %+v", e)
+	}
+	if e := audited(t, c, `{"code":"1001"}`).Entries; len(e) != 1 || e[0].Event != "cap.declare" {
+		t.Errorf("a failed change is recorded as %+v", e)
+	}
+	if e := audited(t, c, `{"event":"agent.list"}`).Entries; len(e) != 0 {
+		t.Errorf("a read is recorded as %+v", e)
+	}
+	all, _ := json.Marshal(audited(t, c, `{}`))
+	if strings.Contains(string(all), "4711") {
+		t.Errorf("a secret is in the trail: %s", all)
+	}
+}
+
+func TestOperatorsHearOfSecurityEvents(t *testing.T) {
+	n := bridgetest.Start(t)
+	operator := n.Connect(t, "operator")
+	operator.Listen(t, "aibridge/event/security")
+	c := n.Caller(t, "caller")
+	n.Connect(t, "victim")
+	must(t, c, "session.kick", `{"client_id":"victim"}`)
+	m := operator.Next(t)
+	var event struct {
+		Event string      `json:"event"`
+		Data  audit.Entry `json:"data"`
+	}
+	if err := json.Unmarshal(m.Payload, &event); err != nil || m.Topic != "aibridge/event/security" {
+		t.Fatalf("%v: %s", err, m.Payload)
+	}
+	if event.Event != "session.kick" || event.Data.Code != audit.OK || event.Data.Seq == 0 || event.Data.Principal == "" {
+		t.Errorf("heard %s", m.Payload)
+	}
+}
+
+func TestTheAuditTrailOutlivesRestartsAndNoticesWhatIsMissing(t *testing.T) {
+	n := bridgetest.Start(t)
+	for _, agent := range []string{"a1", "a2"} {
+		must(t, n.Caller(t, "c-"+agent), "agent.register", `{"agent_id":"`+agent+`","type":"end_agent"}`)
+		n.Restart(t)
+	}
+	var report audit.Report
+	if err := json.Unmarshal(must(t, n.Caller(t, "caller"), "audit.verify", `{}`), &report); err != nil || !report.OK || report.Entries < 6 {
+		t.Fatalf("%v: %+v", err, report)
+	}
+	head, err := audit.ParseHead(report.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Stop(t)
+	if report, err = app.VerifyAudit(context.Background(), n.Config, head); err != nil || !report.OK {
+		t.Fatalf("%v: %+v", err, report)
+	}
+
+	cutOff(t, n.Config.Data, 3)
+	report, err = app.VerifyAudit(context.Background(), n.Config)
+	if err != nil || report.OK || len(report.Problems) != 1 || report.Problems[0].Kind != "missing" || report.Problems[0].From != 1 {
+		t.Errorf("%v: %+v", err, report)
+	}
+}
+
+// cutOff purges the audit stream up to a position, behind the bridge's back.
+func cutOff(t *testing.T, data string, before uint64) {
+	t.Helper()
+	nats, err := natsd.Start(natsd.Options{Dir: filepath.Join(data, "nats")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nats.Close()
+	js, err := jetstream.New(nats.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "aibridge-audit-aibridge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAuditCanBeTurnedOff(t *testing.T) {
+	n := bridgetest.Start(t, func(c *app.Config) { c.Audit.Level = "off" })
+	c := n.Caller(t, "caller")
+	must(t, c, "agent.register", `{"agent_id":"a1","type":"end_agent"}`)
+	if e := audited(t, c, `{}`).Entries; len(e) != 0 {
+		t.Errorf("recorded %+v", e)
+	}
+	config := n.Config
+	config.Audit.Level = "everything"
+	if err := config.Check(); err == nil || !strings.Contains(err.Error(), "audit.level") {
+		t.Errorf("%v", err)
+	}
+}

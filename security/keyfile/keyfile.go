@@ -1,0 +1,71 @@
+// Package keyfile keeps secrets in files that only their owner can read.
+package keyfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// Secret reads a secret of size bytes from a file, or makes one of random
+// bytes if there is no such file.
+func Secret(path string, size int) ([]byte, error) {
+	secret, err := ReadOrMake(path, func() []byte {
+		random := make([]byte, size)
+		_, _ = rand.Read(random) // never fails
+		return random
+	})
+	if err == nil && len(secret) != size {
+		return nil, fmt.Errorf("%s has %d bytes instead of %d", filepath.Base(path), len(secret), size)
+	}
+	return secret, err
+}
+
+// ReadOrMake reads a file, or makes it with what content returns.
+func ReadOrMake(path string, content func() []byte) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	data = content()
+	return data, Write(path, data)
+}
+
+// Write replaces a file, or makes it. When it returns, the file is there whole
+// and lasts; until then, what was there before does. Only its owner can read
+// it.
+func Write(path string, data []byte) error {
+	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(part.Name())
+	_, err = part.Write(data)
+	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(part.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes a new name in a folder last. On systems that cannot sync a
+// folder the name lasts as well as it does there.
+func syncFolder(dir string) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	err = folder.Sync()
+	if runtime.GOOS == "windows" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		return nil
+	}
+	return err
+}
