@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // An Answer is what a model said, whole.
@@ -14,13 +15,13 @@ type Answer struct {
 
 // Text is all text of the answer, in order.
 func (a *Answer) Text() string {
-	var text string
+	var text strings.Builder
 	for _, s := range a.Segments {
 		if s.Type == Text {
-			text += s.Text
+			text.WriteString(s.Text)
 		}
 	}
-	return text
+	return text.String()
 }
 
 // Calls are the tool calls of the answer, in order.
@@ -51,8 +52,14 @@ const maxSegments = 4096
 
 // A Folder makes an answer of its events. The zero value is ready.
 type Folder struct {
-	segments []*Segment
+	segments []*piece
 	finish   *Finish
+}
+
+// A piece is a segment that grows.
+type piece struct {
+	Segment
+	text strings.Builder
 }
 
 // Add takes the next event.
@@ -74,17 +81,17 @@ func (f *Folder) Add(e Event) error {
 	switch e.Type {
 	case TextDelta:
 		s.Type = Text
-		s.Text += e.Text
+		s.text.WriteString(e.Text)
 	case ReasoningDelta:
 		s.Type = Reasoning
-		s.Text += e.Text
+		s.text.WriteString(e.Text)
 	case ToolCallStart, ToolCallDelta:
 		s.Type = Call
 	case ToolCallEnd:
 		s.Type, s.ToolCall = Call, e.Call
 	case SegmentWhole:
 		if e.Segment != nil {
-			*s = *e.Segment
+			s.Segment = *e.Segment
 		}
 	default:
 		return fmt.Errorf("an unknown event %q", e.Type)
@@ -95,12 +102,12 @@ func (f *Folder) Add(e Event) error {
 	return nil
 }
 
-func (f *Folder) at(index int) (*Segment, error) {
+func (f *Folder) at(index int) (*piece, error) {
 	if index < 0 || index >= maxSegments {
 		return nil, fmt.Errorf("segment %d of an answer that may have %d", index, maxSegments)
 	}
 	for len(f.segments) <= index {
-		f.segments = append(f.segments, &Segment{})
+		f.segments = append(f.segments, &piece{})
 	}
 	return f.segments[index], nil
 }
@@ -117,7 +124,9 @@ func (f *Folder) Answer() (*Answer, error) {
 		case s.Type == Call && s.ToolCall == nil:
 			return nil, &Error{Kind: BadResponse, Message: "a tool call has no end"}
 		default:
-			a.Segments = append(a.Segments, *s)
+			s.Text += s.text.String()
+			s.text.Reset()
+			a.Segments = append(a.Segments, s.Segment)
 		}
 	}
 	return a, nil

@@ -210,7 +210,7 @@ func (c *Client) refusal(resp *http.Response) error {
 	e := &chat.Error{
 		Status:     resp.StatusCode,
 		Kind:       kindOf(resp.StatusCode, told.code),
-		RetryAfter: retryAfter(resp.Header, c.now()),
+		RetryAfter: max(retryAfter(resp.Header, c.now()), told.retryAfter),
 		Message:    c.tell(told.message),
 	}
 	if e.Message == "" {
@@ -227,11 +227,14 @@ func (c *Client) Failure(raw json.RawMessage) *chat.Error {
 	if kind == chat.BadRequest && status == 0 {
 		kind = chat.Unavailable // it has taken the request and failed at it
 	}
-	return &chat.Error{Kind: kind, Status: status, Message: c.tell(told.message)}
+	return &chat.Error{Kind: kind, Status: status, RetryAfter: told.retryAfter, Message: c.tell(told.message)}
 }
 
 // what an error says, in the shapes that services have for it.
-type told struct{ code, message string }
+type told struct {
+	code, message string
+	retryAfter    time.Duration
+}
 
 func toldBy(data []byte) told {
 	var body struct {
@@ -241,6 +244,7 @@ func toldBy(data []byte) told {
 		Code    any             `json:"code"`
 		Type    string          `json:"type"`
 		Status  string          `json:"status"`
+		Details []detail        `json:"details"`
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) == nil && len(list) > 0 { // as Gemini has it
@@ -269,10 +273,20 @@ func toldBy(data []byte) told {
 	if t.code == "" {
 		t.code = body.Type
 	}
-	if body.Status != "" && (t.code == "" || t.code[0] >= '0' && t.code[0] <= '9') && body.Status == "RESOURCE_EXHAUSTED" {
-		t.code = "429"
+	for _, d := range body.Details { // as Google has it
+		if d.Reason == "API_KEY_INVALID" {
+			t.code = "invalid_api_key"
+		}
+		if wait, err := time.ParseDuration(d.RetryDelay); err == nil {
+			t.retryAfter = seconds(wait.Seconds())
+		}
 	}
 	return t
+}
+
+type detail struct {
+	Reason     string `json:"reason"`
+	RetryDelay string `json:"retryDelay"`
 }
 
 // kindOf says what a status means, or what a code means that tells more.

@@ -102,7 +102,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"not JSON":            wiretest.Stream(`{"candi`),
 		"an error in between": wiretest.Stream(parts(`{"text":"a"}`), `{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}`),
 		"in one piece":        wiretest.JSON(200, `[`+parts(`{"text":"a"}`)+`,`+parts(`{"text":"b"}`, finish("STOP"))+`]`),
-		"400":                 wiretest.JSON(400, `{"error":{"code":400,"message":"API key not valid: sk-secret-key","status":"INVALID_ARGUMENT"}}`),
+		"400":                 wiretest.JSON(400, `{"error":{"code":400,"message":"API key not valid: sk-secret-key","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`),
 		"404":                 wiretest.JSON(404, `{"error":{"code":404,"message":"models/m is not found","status":"NOT_FOUND"}}`),
 		"429":                 wiretest.JSON(429, `[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"31s"}]}}]`),
 		"503":                 wiretest.JSON(503, `{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}`),
