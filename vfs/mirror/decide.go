@@ -60,7 +60,7 @@ func (a action) String() string { return actions[a] }
 // older version than was agreed on, has lost it: no deletion follows from
 // that.
 func decide(b base, l local, r remote) action {
-	lost := b.known && r.Version < b.version
+	lost := b.known && (r.Version < b.version || contradicts(b, r.File))
 	switch {
 	case !l.there && !r.there:
 		return decideGone(b, r)
@@ -83,6 +83,12 @@ func decide(b base, l local, r remote) action {
 		return collide
 	}
 	return decideMissingHere(b, r, lost)
+}
+
+// contradicts reports that the VFS has another content under the version that
+// was agreed on: it has begun anew.
+func contradicts(b base, f File) bool {
+	return b.holds() && f.Version == b.version && !f.Deleted && f.SHA256 != b.sum
 }
 
 // decideGone is for what neither end has.

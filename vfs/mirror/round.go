@@ -59,7 +59,9 @@ func (e *Engine) round(ctx context.Context, s scope) error {
 		if listed, err = e.list(ctx); err != nil {
 			return err
 		}
-		e.compare(listed)
+		if err := e.compare(listed); err != nil {
+			return err
+		}
 	}
 	due, _ := e.work.due(e.o.Now())
 	err := e.carryOut(ctx, due, listed)
@@ -263,7 +265,13 @@ func (e *Engine) checkInstance(ctx context.Context) error {
 }
 
 // compare notes what has changed in the VFS since both ends agreed.
-func (e *Engine) compare(l *listing) {
+func (e *Engine) compare(l *listing) error {
+	if e.hasLost(l) {
+		e.o.Log.Warn("the VFS has lost files: what is here is compared with it anew")
+		if err := e.state.distrust(); err != nil {
+			return err
+		}
+	}
 	var dirty []string
 	e.state.mu.Lock()
 	for path, f := range l.files {
@@ -273,7 +281,7 @@ func (e *Engine) compare(l *listing) {
 			if !f.Deleted {
 				dirty = append(dirty, path)
 			}
-		case known.version != f.Version || known.deleted != f.Deleted:
+		case known.version != f.Version || known.deleted != f.Deleted || contradicts(known.base, f):
 			dirty = append(dirty, path)
 		}
 	}
@@ -286,6 +294,23 @@ func (e *Engine) compare(l *listing) {
 	for _, path := range dirty {
 		e.work.add(path)
 	}
+	return nil
+}
+
+// hasLost reports whether the VFS lists less than was agreed on. Then its other
+// versions may not mean either what they meant.
+func (e *Engine) hasLost(l *listing) bool {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	for path, known := range e.state.entries {
+		if !known.holds() || known.version == 0 || known.touched > l.moment {
+			continue
+		}
+		if f := l.files[path]; f.Version < known.version || contradicts(known.base, f) {
+			return true
+		}
+	}
+	return false
 }
 
 // carryOut settles paths, several at once, and ends early only if the VFS is

@@ -228,14 +228,13 @@ func (s *state) append(record []byte, durable bool) error {
 // not the contents.
 func (s *state) distrust() error {
 	s.mu.Lock()
-	s.moment++
 	for path, e := range s.entries {
 		if e.deleted {
 			delete(s.entries, path)
 			continue
 		}
 		again := *e
-		again.version, again.touched = 0, s.moment
+		again.version = 0
 		s.entries[path] = &again
 	}
 	s.mu.Unlock()

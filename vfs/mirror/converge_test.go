@@ -1,0 +1,481 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
+)
+
+// TestBothEndsConvergeAndNothingIsLost edits files on two devices and in the
+// VFS at random, while the VFS fails in every way it can, engines are killed,
+// journals lose their end and clocks jump. In the end everybody must have the
+// same files, and every content that nobody replaced or deleted knowing it
+// must be there, or be kept as the loser of a conflict that was reported.
+//
+// AIBRIDGE_CONVERGE=10m runs it that long, with seeds that are printed.
+func TestBothEndsConvergeAndNothingIsLost(t *testing.T) {
+	duration, err := time.ParseDuration(os.Getenv("AIBRIDGE_CONVERGE"))
+	if err != nil {
+		rapid.Check(t, converge)
+		return
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seeds from %d", seed)
+	runs := 0
+	for deadline := time.Now().Add(duration); time.Now().Before(deadline) && !t.Failed(); runs++ {
+		rapid.MakeCheck(converge)(t) // draws its own seed, and prints it when it fails
+	}
+	t.Logf("%d times %d runs", runs, 100)
+}
+
+func FuzzBothEndsConverge(f *testing.F) { f.Fuzz(rapid.MakeFuzz(converge)) }
+
+// A story is one run of the test above.
+type story struct {
+	t       *rapid.T
+	vfs     *fake
+	rule    Rule
+	devices []*device
+	now     time.Time
+	dice    *rand.Rand // for what goes wrong inside calls
+
+	mu     sync.Mutex
+	mode   string
+	tokens int
+	live   map[string]bool // contents that nobody replaced knowing them
+	lossy  bool            // a conflict may have gone unnoticed: the VFS's versions still have both contents
+	inside bool            // an edit is being made inside a call
+}
+
+type device struct {
+	name   string
+	dir    string
+	link   *Link
+	engine *Engine
+}
+
+var (
+	storyPaths = []string{"a", "b", "d/x", "d/y", "e/f/g"}
+	storyModes = []string{"good", "down", "flaky", "slow to answer", "hanging", "garbage"}
+)
+
+func converge(t *rapid.T) {
+	began := time.Now()
+	defer func() {
+		if took := time.Since(began); took > 5*time.Second {
+			fmt.Println("slow", took)
+		}
+	}()
+	s := &story{t: t, vfs: newFake(), now: time.Unix(1_800_000_000, 0), live: make(map[string]bool), mode: "good",
+		rule: rapid.SampledFrom([]Rule{RemoteWins, LocalWins, LatestWins, KeepBoth}).Draw(t, "rule"),
+		dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 0))}
+	s.vfs.now = s.clock
+	s.vfs.fault, s.vfs.garbage = s.fault, s.garbage
+	for _, name := range []string{"one", "two"} {
+		dir, err := os.MkdirTemp("", "converge")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		d := &device{name: name, dir: dir}
+		s.devices = append(s.devices, d)
+		s.open(d)
+		defer func() { _ = d.engine.Close() }()
+	}
+	for range rapid.IntRange(5, 60).Draw(t, "steps") {
+		s.step()
+	}
+	s.settle()
+	s.check()
+}
+
+func (s *story) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *story) open(d *device) {
+	d.link = NewLink(func(ctx context.Context) error {
+		_, err := s.vfs.Instance(ctx)
+		return err
+	}, LinkOptions{Timeout: 2 * time.Millisecond})
+	engine, err := Open(Options{
+		Dir: d.dir, Remote: s.vfs, Link: d.link, Rule: s.rule, Origin: d.name, Workers: 2,
+		Patience: 5 * time.Millisecond, Now: s.clock, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		s.t.Fatalf("open %s: %v", d.name, err)
+	}
+	d.engine = engine
+}
+
+// step lets something happen.
+func (s *story) step() {
+	t := s.t
+	d := rapid.SampledFrom(s.devices).Draw(t, "device")
+	path := rapid.SampledFrom(storyPaths).Draw(t, "path")
+	switch rapid.SampledFrom([]string{
+		"sync", "sync", "sync", "write", "write", "remove", "engine write", "engine remove",
+		"write there", "remove there", "mode", "good again", "crash", "wipe", "clock", "time passes",
+	}).Draw(t, "step") {
+	case "sync":
+		_ = d.link.Probe(t.Context())
+		_ = d.engine.Sync(t.Context())
+	case "write":
+		s.write(d, path)
+	case "remove":
+		s.remove(d, path)
+	case "engine write":
+		s.engineWrite(d, path)
+	case "engine remove":
+		before, _ := s.visible(d, path)
+		if _, err := d.engine.Remove(t.Context(), path); err == nil {
+			s.replaced(before)
+		}
+	case "write there":
+		s.writeThere(path)
+	case "remove there":
+		if before, there := s.vfs.content(path); there {
+			s.replaced(before)
+			s.vfs.remove(path)
+		}
+	case "mode":
+		s.setMode(rapid.SampledFrom(storyModes).Draw(t, "mode"))
+	case "good again":
+		s.setMode("good")
+	case "crash":
+		s.crash(d, rapid.IntRange(0, 300).Draw(t, "lost bytes"))
+	case "wipe":
+		s.wipe(rapid.Bool().Draw(t, "tells"))
+	case "clock":
+		s.advance(time.Duration(rapid.Int64Range(-int64(time.Hour), int64(time.Hour)).Draw(t, "jump")))
+	case "time passes":
+		s.advance(10 * time.Minute)
+	}
+}
+
+func (s *story) advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+func (s *story) setMode(mode string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode = mode
+}
+
+// roll throws the dice.
+func (s *story) roll(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dice.IntN(n) == 0
+}
+
+// fault is what goes wrong with a call. Now and then somebody edits a file in
+// the middle of one.
+func (s *story) fault(call string, after bool) error {
+	s.mu.Lock()
+	mode := s.mode
+	edit := !s.inside && s.dice.IntN(12) == 0
+	var at int
+	if edit {
+		s.inside, at = true, s.dice.IntN(len(s.devices)*len(storyPaths)*2)
+	}
+	s.mu.Unlock()
+	if edit {
+		d, path := s.devices[at%len(s.devices)], storyPaths[at/2%len(storyPaths)]
+		if at >= len(s.devices)*len(storyPaths) {
+			s.write(d, path)
+		} else {
+			s.remove(d, path)
+		}
+		s.mu.Lock()
+		s.inside = false
+		s.mu.Unlock()
+	}
+	switch mode {
+	case "down":
+		return errDown
+	case "flaky":
+		if s.roll(5) {
+			return errDown
+		}
+	case "slow to answer": // everything happens, but the answer gets lost
+		if after {
+			return errDown
+		}
+	case "hanging":
+		if s.roll(3) {
+			for _, d := range s.devices {
+				d.link.open(errTooSlow) // as a check beside it would find
+			}
+			return errHang
+		}
+	}
+	return nil
+}
+
+func (s *story) garbage(string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mode == "garbage" && s.dice.IntN(3) == 0
+}
+
+func (s *story) token() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens++
+	token := fmt.Sprintf("content %d %s", s.tokens, strings.Repeat("x", s.dice.IntN(3)))
+	if s.dice.IntN(8) == 0 {
+		token += strings.Repeat("large", smallFile/5+1)
+	}
+	s.live[token] = true
+	return token
+}
+
+// replaced notes that somebody replaced or deleted a content on purpose.
+func (s *story) replaced(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, token)
+}
+
+func (s *story) visible(d *device, path string) (string, bool) {
+	data, err := os.ReadFile(filepath.Join(d.dir, path))
+	return string(data), err == nil
+}
+
+// write is what a program on the device does: it moves a new file over the
+// old one, which it keeps an eye on.
+func (s *story) write(d *device, path string) {
+	token := s.token()
+	at := filepath.Join(d.dir, path)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	side := at + ".side"
+	side = filepath.Join(d.dir, tree.Private, filepath.Base(side))
+	if err := os.WriteFile(side, []byte(token), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	unlock := d.engine.locks.lock("user " + path)
+	defer unlock()
+	before, _ := s.visible(d, path)
+	if err := os.Rename(side, at); err != nil {
+		s.replaced(token) // the folder has just gone
+		return
+	}
+	s.replaced(before)
+}
+
+func (s *story) remove(d *device, path string) {
+	before, there := s.visible(d, path)
+	if there && os.Remove(filepath.Join(d.dir, path)) == nil {
+		s.replaced(before)
+	}
+}
+
+func (s *story) engineWrite(d *device, path string) {
+	token := s.token()
+	before, _ := s.visible(d, path)
+	if _, err := d.engine.Write(s.t.Context(), path, strings.NewReader(token)); err != nil {
+		s.replaced(token) // was not acknowledged
+		return
+	}
+	s.replaced(before)
+}
+
+func (s *story) writeThere(path string) {
+	token := s.token()
+	before, _ := s.vfs.content(path)
+	s.vfs.set(path, token)
+	s.replaced(before)
+}
+
+// crash kills an engine. The end of its journal may be lost with the power.
+func (s *story) crash(d *device, lost int) {
+	if err := d.engine.Close(); err != nil {
+		s.t.Fatalf("close: %v", err)
+	}
+	name := filepath.Join(d.dir, journalName)
+	if info, err := os.Stat(name); err == nil && lost < 200 {
+		if err := os.Truncate(name, max(info.Size()-int64(lost), 0)); err != nil {
+			s.t.Fatal(err)
+		}
+		s.lossy = true
+	}
+	s.open(d)
+}
+
+// wipe has the VFS lose everything. What only the VFS had is lost. If it does
+// not tell, its new versions may look like successors of the old ones, so that
+// nobody can know that what it had before is worth keeping.
+func (s *story) wipe(tells bool) {
+	var kept []string
+	for _, d := range s.devices {
+		for _, content := range s.below(d.dir) {
+			kept = append(kept, content)
+		}
+	}
+	s.vfs.mu.Lock()
+	var had []string
+	for _, versions := range s.vfs.files {
+		for _, v := range versions {
+			had = append(had, string(v.content))
+		}
+	}
+	instance := s.vfs.instance
+	s.vfs.mu.Unlock()
+	s.mu.Lock()
+	s.lossy = s.lossy || !tells
+	for token := range s.live {
+		if !slices.Contains(kept, token) || !tells && slices.Contains(had, token) {
+			delete(s.live, token)
+		}
+	}
+	s.mu.Unlock()
+	if tells {
+		instance += "'"
+	}
+	s.vfs.wipe(instance)
+}
+
+// below is every content in a folder, kept ones too.
+func (s *story) below(dir string) map[string]string {
+	m := make(map[string]string)
+	_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && e.Name() != "journal" && e.Name() != "lock" {
+			data, _ := os.ReadFile(path)
+			m[path] = string(data)
+		}
+		return nil
+	})
+	return m
+}
+
+// settle gives everybody the time to come to rest.
+func (s *story) settle() {
+	s.setMode("good")
+	s.mu.Lock()
+	s.inside = true // no more edits
+	s.mu.Unlock()
+	for range 12 {
+		s.advance(10 * time.Minute)
+		calm := true
+		for _, d := range s.devices {
+			if err := d.link.Probe(s.t.Context()); err != nil {
+				s.t.Fatalf("probe: %v", err)
+			}
+			if err := d.engine.Sync(s.t.Context()); err != nil {
+				s.t.Fatalf("sync of %s: %v", d.name, err)
+			}
+			calm = calm && d.engine.Status().Standing == Synced
+		}
+		if calm && s.equal() {
+			return
+		}
+	}
+}
+
+func (s *story) equal() bool {
+	there := s.vfs.all()
+	for _, d := range s.devices {
+		here := s.tree(d)
+		if len(here) != len(there) {
+			return false
+		}
+		for path, content := range here {
+			if there[path] != content {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// tree is what a device's folder holds.
+func (s *story) tree(d *device) map[string]string {
+	m := make(map[string]string)
+	for path, content := range s.below(d.dir) {
+		rel, _ := filepath.Rel(d.dir, path)
+		if rel = filepath.ToSlash(rel); !strings.HasPrefix(rel, tree.Private) {
+			m[rel] = content
+		}
+	}
+	return m
+}
+
+func (s *story) check() {
+	if !s.equal() {
+		s.t.Fatalf("no agreement:\nVFS %v\none %v %+v\ntwo %v %+v", short(s.vfs.all()),
+			short(s.tree(s.devices[0])), s.devices[0].engine.Status(), short(s.tree(s.devices[1])), s.devices[1].engine.Status())
+	}
+	found := make(map[string]bool)
+	reported := make(map[string]bool)
+	for _, d := range s.devices {
+		for _, content := range s.below(d.dir) {
+			found[content] = true
+		}
+		for _, l := range d.engine.Losers() {
+			reported[hex.EncodeToString(l.SHA256[:])] = true
+			reported[fmt.Sprintf("%s@%d", l.Path, l.Version)] = true // garbled, perhaps, but there
+		}
+		if st := d.engine.Status(); st.Standing != Synced {
+			files, _ := d.engine.Files("", 100)
+			s.t.Fatalf("%s is %+v: %+v", d.name, st, files)
+		}
+	}
+	for path, versions := range s.vfs.files {
+		for _, v := range versions {
+			sum := sha256.Sum256(v.content)
+			if s.lossy || reported[hex.EncodeToString(sum[:])] || reported[fmt.Sprintf("%s@%d", path, v.Version)] {
+				found[string(v.content)] = true
+			}
+		}
+	}
+	for token := range s.live {
+		if !found[token] {
+			s.t.Fatalf("%.20q is lost; VFS %v, versions %v, losers %v", token, short(s.vfs.all()), s.history(), reported)
+		}
+	}
+}
+
+// history is every version, for people.
+func (s *story) history() []string {
+	var list []string
+	for path, versions := range s.vfs.files {
+		for _, v := range versions {
+			list = append(list, fmt.Sprintf("%s@%d %.12q %t", path, v.Version, v.content, v.Deleted))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (d *device) String() string { return d.name }
+
+func (d *device) GoString() string { return d.name }
+
+func short(m map[string]string) map[string]string {
+	for path, content := range m {
+		m[path] = content[:min(len(content), 14)]
+	}
+	return m
+}
