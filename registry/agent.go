@@ -31,6 +31,9 @@ type Agent struct {
 	// CertSerial is the certificate whose key the principal had proved to hold
 	// when it registered the agent, "" if it came in another way.
 	CertSerial protocol.Serial `json:"cert_sn,omitempty"`
+	// Routes is the skill that the certificate makes a route agent's, "" for
+	// agents of other types.
+	Routes protocol.SkillID `json:"routes,omitempty"`
 
 	RegisteredAt int64 `json:"registered_at"` // Unix milliseconds
 	UpdatedAt    int64 `json:"updated_at"`    // Unix milliseconds

@@ -19,7 +19,7 @@ var agentList = commands.Spec{
 // ListAgentsParams are the params of agent.list.
 type ListAgentsParams struct {
 	Space  protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
-	Type   AgentType        `json:"type,omitempty" enum:"mcp_agent,route_agent,end_agent" doc:"only agents of this type; route agents are listed while they are online, unless status says otherwise"`
+	Type   AgentType        `json:"type,omitempty" enum:"mcp_agent,route_agent,end_agent" doc:"only agents of this type; route agents are listed while they are authorised and online, unless status says otherwise"`
 	Status Status           `json:"status,omitempty" enum:"online,offline" doc:"only agents that are, or are not, there"`
 	page
 }
@@ -49,8 +49,8 @@ func (s *Service) ListAgents(_ context.Context, call *commands.Call, p ListAgent
 	q := query[*Agent]{limit: p.size(), after: p.Cursor}
 	if p.Type != "" || status != "" {
 		q.match = func(a *Agent) bool {
-			return (p.Type == "" || a.Type == p.Type) &&
-				(status == "" || s.board.isOnline(a.key()) == (status == Online))
+			there := status == "" || s.board.isOnline(a.key()) && (p.Type != RouteAgent || a.authorized())
+			return (p.Type == "" || a.Type == p.Type) && (status == "" || there == (status == Online))
 		}
 	}
 	found := s.index.agents(space, q)

@@ -15,7 +15,10 @@ var agentRegister = commands.Spec{
 	Summary: "Introduce an agent, or register it anew.",
 	Effect:  commands.Write,
 	Action:  "agent:register",
-	Errors:  []protocol.Code{protocol.AlreadyExists, protocol.NotFound, protocol.LimitReached},
+	Errors: []protocol.Code{
+		protocol.CertificateRequired, protocol.CertificateUnknown, protocol.CertificateExpired, protocol.CertificateRevoked,
+		protocol.OutsideScope, protocol.ProofFailed, protocol.AlreadyExists, protocol.NotFound, protocol.LimitReached,
+	},
 	Example: `{"agent_id":"lamp-1","type":"end_agent","name":"Lamp in the hall","endpoints":["mqtt://192.168.1.20:1883"]}`,
 }
 
@@ -27,6 +30,7 @@ type RegisterAgentParams struct {
 	Name      string           `json:"name,omitempty" len:"1-128" doc:"for people"`
 	Skills    []Skill          `json:"skills,omitempty" len:"1-100" doc:"skills it provides, registered along with it"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
+	CertSN    string           `json:"cert_sn,omitempty" doc:"of a route agent, serial of the certificate that authorises it, 16 hexadecimal digits; that of the connection when absent"`
 }
 
 // Target implements [commands.Targeter].
@@ -48,7 +52,8 @@ type RegisterAgentResult struct {
 }
 
 // RegisterAgent registers an agent. The principal that registered it may do
-// so again, which replaces what was there; anybody else gets 3002.
+// so again, which replaces what was there; anybody else gets 3002. A route
+// agent takes a certificate.
 func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p RegisterAgentParams) (RegisterAgentResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {
@@ -59,10 +64,14 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 			return RegisterAgentResult{}, within("skills", i, err)
 		}
 	}
+	route, err := s.authorizeRoute(ctx, call, space, p)
+	if err != nil {
+		return RegisterAgentResult{}, err
+	}
 	key := agentKey{space, p.AgentID}
 	replaced := s.board.replaced(key, clientOf(call))
 	agent, _, err := change(ctx, s.opts.Agents, tableKey(space, p.AgentID), func(old *Agent) (*Agent, error) {
-		return renewed(old, call, space, p)
+		return renewed(old, call, space, p, route)
 	})
 	if err != nil {
 		return RegisterAgentResult{}, err
@@ -95,11 +104,14 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 
 // renewed is what an agent becomes by a registration, the old record itself
 // if that changes nothing.
-func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p RegisterAgentParams) (*Agent, error) {
+func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p RegisterAgentParams, route RouteGrant) (*Agent, error) {
 	now := time.Now().UnixMilli()
 	a := &Agent{
 		ID: p.AgentID, Space: space, Type: p.Type, Name: p.Name, Endpoints: p.Endpoints,
 		Owner: call.Principal.ID, ClientID: clientOf(call), CertSerial: call.Principal.CertSerial, RegisteredAt: now, UpdatedAt: now,
+	}
+	if route.Serial != "" {
+		a.CertSerial, a.Routes = route.Serial, route.Skill
 	}
 	if old == nil {
 		return a, nil
@@ -108,7 +120,7 @@ func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p Register
 		return nil, protocol.Errorf(protocol.AlreadyExists, "agent %q was registered by somebody else", p.AgentID).
 			With("agent_id", string(p.AgentID))
 	}
-	if old.Type == a.Type && old.Name == a.Name && old.ClientID == a.ClientID && old.CertSerial == a.CertSerial && slices.Equal(old.Endpoints, a.Endpoints) {
+	if old.Type == a.Type && old.Name == a.Name && old.ClientID == a.ClientID && old.CertSerial == a.CertSerial && old.Routes == a.Routes && slices.Equal(old.Endpoints, a.Endpoints) {
 		return old, nil
 	}
 	a.RegisteredAt = old.RegisteredAt

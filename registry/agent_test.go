@@ -238,14 +238,19 @@ func TestAgentsAreListedPageByPage(t *testing.T) {
 func TestRouteAgentsAreListedWhileTheyAreThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.do(alice, "agent.register", `{"agent_id":"here","type":"route_agent"}`, nil)
-	w.must(w.ask(question{who: alice, command: "agent.register", client: "gone", params: `{"agent_id":"away","type":"route_agent"}`}), nil)
+	w.do(alice, "agent.register", `{"agent_id":"here","type":"route_agent","cert_sn":"1111111111111111"}`, nil)
+	w.must(w.ask(question{who: alice, command: "agent.register", client: "gone", params: `{"agent_id":"away","type":"route_agent","cert_sn":"1111111111111111"}`}), nil)
+	old := &Agent{ID: "unauthorised", Space: protocol.DefaultSpace, Type: RouteAgent, Owner: "alice"} // from before certificates
+	if _, err := w.agents.Create(t.Context(), "default/unauthorised", old); err != nil {
+		t.Fatal(err)
+	}
+	w.do(alice, "agent.heartbeat", `{"agent_id":"unauthorised"}`, nil)
 	w.do(alice, "agent.register", `{"agent_id":"other","type":"end_agent"}`, nil)
 	for params, want := range map[string]int{
-		`{}`:                     3,
+		`{}`:                     4,
 		`{"type":"route_agent"}`: 1,
-		`{"type":"route_agent","status":"offline"}`: 1,
-		`{"status":"online"}`:                       2,
+		`{"type":"route_agent","status":"offline"}`: 2,
+		`{"status":"online"}`:                       3,
 		`{"status":"offline","type":"end_agent"}`:   0,
 	} {
 		var got ListAgentsResult

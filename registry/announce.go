@@ -165,6 +165,14 @@ func (s *Service) agentRemoved(_ string, old, new *Agent) {
 	}
 }
 
+// agentTold tells those who follow agents, when everybody here knows.
+func (s *Service) agentTold(_ string, old, new *Agent) {
+	if new == nil {
+		new = old
+	}
+	s.opts.AgentChanged(new.Space, new.ID)
+}
+
 // skillAnnounced follows the table of skills.
 func (s *Service) skillAnnounced(_ string, old, new *SkillRecord) {
 	for _, r := range []*SkillRecord{old, new} {

@@ -29,6 +29,11 @@ type Options struct {
 	// AllowPrivate lets skills be called over HTTP at loopback and private
 	// addresses. Link-local addresses and cloud metadata stay out of reach.
 	AllowPrivate bool
+	// Routes says who may be a route agent. Without it nobody may.
+	Routes RouteAuthorizer
+	// AgentChanged is told when an agent was registered or unregistered, or
+	// went online or offline. It must not block. Nil tells nobody.
+	AgentChanged func(space protocol.SpaceID, agent protocol.AgentID)
 	// Certified says why a certificate does not count any more. Agents that
 	// were registered with one are suspended when it ends. Nil lets all count.
 	Certified func(protocol.Serial) error
@@ -51,6 +56,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = 30 * time.Second
+	}
+	if o.AgentChanged == nil {
+		o.AgentChanged = func(protocol.SpaceID, protocol.AgentID) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -103,6 +111,7 @@ func New(o Options) (*Service, error) {
 	o.Agents.OnChange(s.agentAnnounced)
 	o.Agents.OnChange(s.board.agentChanged)
 	o.Agents.OnChange(s.agentRemoved)
+	o.Agents.OnChange(s.agentTold)
 	o.Skills.OnChange(s.index.skillChanged)
 	o.Skills.OnChange(s.skillAnnounced)
 	o.Resources.OnChange(s.index.resourceChanged)
@@ -178,6 +187,7 @@ func (s *Service) Unsubscribed(conn any, filter string) { s.board.unsubscribed(c
 // presenceChanged is called by the board, which is locked.
 func (s *Service) presenceChanged(a *Agent, online bool, reason string) {
 	s.metrics.transition(online)
+	s.opts.AgentChanged(a.Space, a.ID)
 	s.announcer.card(a.key())
 	name := "agent.offline"
 	if online {

@@ -20,7 +20,7 @@ var skillDiscover = commands.Spec{
 // DiscoverSkillsParams are the params of skill.discover.
 type DiscoverSkillsParams struct {
 	Space      protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
-	Capability string           `json:"capability,omitempty" len:"1-128" doc:"id of a capability; route finds the route agents that are online"`
+	Capability string           `json:"capability,omitempty" len:"1-128" doc:"id of a capability; route finds the skills of route agents that are authorised and online"`
 	Text       string           `json:"text,omitempty" len:"1-128" doc:"words in ids, names and descriptions, whatever their case"`
 	page
 }
@@ -90,17 +90,6 @@ func (s *Service) matcher(capability protocol.CapabilityID, text string) func(*S
 		}
 		return true
 	}
-}
-
-// routes reports whether a skill is provided by a route agent that is online.
-func (s *Service) routes(r *SkillRecord) bool {
-	for _, p := range r.Providers {
-		a, _, ok := s.opts.Agents.Get(tableKey(r.Space, p.AgentID))
-		if ok && a.Type == RouteAgent && s.board.isOnline(a.key()) {
-			return true
-		}
-	}
-	return false
 }
 
 // mentions reports whether a word, in lower case, is in what a skill says

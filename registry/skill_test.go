@@ -194,8 +194,8 @@ func TestSkillsAreDiscovered(t *testing.T) {
 	w := newWorld(t)
 	w.connect("here", alice, echo).register()
 	w.must(w.ask(question{who: alice, command: "agent.register", client: "nobody", params: `{"agent_id":"away","type":"end_agent"}`}), nil)
-	w.do(alice, "agent.register", `{"agent_id":"router","type":"route_agent"}`, nil)
-	w.must(w.ask(question{who: alice, command: "agent.register", client: "nobody", params: `{"agent_id":"lost","type":"route_agent"}`}), nil)
+	w.do(alice, "agent.register", `{"agent_id":"router","type":"route_agent","cert_sn":"1111111111111111"}`, nil)
+	w.must(w.ask(question{who: alice, command: "agent.register", client: "nobody", params: `{"agent_id":"lost","type":"route_agent","cert_sn":"2222222222222222"}`}), nil)
 	for agent, skill := range map[string]string{
 		"here":   `{"skill_id":"kitchen","name":"Kitchen Light","description":"Über dem Herd","capabilities":["on","off"]}`,
 		"away":   `{"skill_id":"hall","name":"Hall","description":"light in the hall","capabilities":["on",{"capability_id":"dim","description":"softly, softly"}]}`,
@@ -204,10 +204,11 @@ func TestSkillsAreDiscovered(t *testing.T) {
 	} {
 		w.do(alice, "skill.register", fmt.Sprintf(`{"agent_id":%q,"skill":%s}`, agent, skill), nil)
 	}
+	w.do(alice, "skill.register", `{"agent_id":"router","skill":{"skill_id":"another","name":"Of no certificate","capabilities":["route"]}}`, nil)
 	w.do(alice, "skill.register", `{"agent_id":"here","skill":{"skill_id":"fake","name":"Fake","capabilities":["route"]}}`, nil)
 	w.do(alice, "skill.register", `{"skill":{"skill_id":"web","name":"Web","endpoints":["https://a.example/skill"],"capabilities":["fetch"]}}`, nil)
 	for params, want := range map[string]string{
-		`{}`:                                  "[dispatch dispatch2 fake hall kitchen web]",
+		`{}`:                                  "[another dispatch dispatch2 fake hall kitchen web]",
 		`{"capability":"on"}`:                 "[dispatch hall kitchen]",
 		`{"capability":"ON"}`:                 "[]",
 		`{"capability":"route"}`:              "[dispatch]",

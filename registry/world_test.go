@@ -234,7 +234,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		agents: newMemory[Agent](), skills: newMemory[SkillRecord](), resources: newMemory[ResourceRecord](),
 		mqtt: &fakeMQTT{retained: make(map[string][]byte), devices: make(map[string][]*device)},
 	}
-	o := Options{Agents: w.agents, Skills: w.skills, Resources: w.resources, Publisher: w.mqtt}
+	o := Options{Agents: w.agents, Skills: w.skills, Resources: w.resources, Publisher: w.mqtt, Routes: routeCerts{}}
 	for _, f := range change {
 		f(&o)
 	}
