@@ -115,6 +115,25 @@ func (s *Service) publishValue(ref dataRef) {
 	s.publish(m)
 }
 
+// withdrawLeftovers removes retained values of data that is gone: a bridge that
+// died after it removed the data did not come to it. What is set meanwhile is
+// published after this.
+func (s *Service) withdrawLeftovers() {
+	var retained []string
+	for topic := range s.opts.Retained(s.opts.Topics.CapData("+", "+", "+")) {
+		retained = append(retained, topic)
+	}
+	known := make(map[string]bool, len(retained))
+	for _, d := range s.opts.Data.All() {
+		known[s.opts.Topics.CapData(d.Cap, d.Group, d.Key)] = true
+	}
+	for _, topic := range retained {
+		if !known[topic] {
+			s.publish(Message{Topic: topic, Retain: true})
+		}
+	}
+}
+
 func (s *Service) publishEvent(e announcement) {
 	s.crier.seq++
 	event := protocol.Event{

@@ -2,6 +2,7 @@ package cap
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -20,7 +21,10 @@ type Options struct {
 	// 3001 if one is gone.
 	RemoveAll func(ctx context.Context, list []Removal) error
 	Publish   func(Message) error
-	Skills    Skills
+	// Retained yields the topics, covered by a filter, that a message is
+	// retained on.
+	Retained func(filter string) iter.Seq[string]
+	Skills   Skills
 	// Dispatcher carries out group.dispatch, and MayInvoke says why somebody
 	// may not invoke a skill.
 	Dispatcher Dispatcher
@@ -41,6 +45,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.BridgeID == "" {
 		o.BridgeID = "aibridge"
+	}
+	if o.Retained == nil {
+		o.Retained = func(string) iter.Seq[string] { return func(func(string) bool) {} }
 	}
 	if o.MembershipLost == nil {
 		o.MembershipLost = func(protocol.CapID) {}
@@ -76,10 +83,12 @@ func New(o Options) *Service {
 	return s
 }
 
-// Run publishes the last value of all data, and then what changes, until ctx
-// ends. Changes before Run are not told to anybody.
+// Run withdraws what is retained of data that is gone, publishes the last value
+// of all data, and then what changes, until ctx ends. Changes before Run are
+// not told to anybody.
 func (s *Service) Run(ctx context.Context) error {
 	s.crier.begin()
+	s.withdrawLeftovers()
 	for _, d := range s.opts.Data.All() {
 		s.crier.value(d.ref())
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cap"
@@ -25,6 +26,7 @@ func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.Ski
 		Data:           tables.data,
 		RemoveAll:      tables.removeAll,
 		Publish:        mqtt.publishCap,
+		Retained:       mqtt.retained,
 		Skills:         agents,
 		Dispatcher:     groups,
 		MayInvoke:      mayInvoke,
@@ -76,6 +78,9 @@ func (m *mqttSide) publishCap(about cap.Message) error {
 	_, err := m.broker.Publish(message)
 	return err
 }
+
+// retained yields the topics that a message is retained on.
+func (m *mqttSide) retained(filter string) iter.Seq[string] { return m.broker.Retained(filter) }
 
 // capOf is the Cap that a filter names, if it is one on a Cap's topics.
 func (m *mqttSide) capOf(filter string) (protocol.CapID, bool) {
