@@ -22,6 +22,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/pki"
 )
 
 // AdminKeyFile is the file in the data folder with the administrator's key.
@@ -39,6 +40,7 @@ type App struct {
 	life    lifecycle
 	ready   atomic.Bool
 
+	pki           *pki.Service
 	authorities   authorities // nil without any
 	mqttTLS       *tls.Config // nil without a certificate to show
 	authenticator *security.Authenticator
@@ -118,7 +120,7 @@ func (a *App) Run(ctx context.Context) error {
 		group.Go(func() error { return a.broker.Serve(serving, "mqtts", tls.NewListener(l, a.mqttTLS)) })
 	}
 	err := errors.Join(
-		a.serveHTTP(group, serving, "http", a.api, "h2", "http/1.1"),
+		a.serveHTTP(group, serving, "http", a.withPKI(a.api), "h2", "http/1.1"),
 		a.serveHTTP(group, serving, "ws", a.webSockets(), "http/1.1"),
 		a.addresses.write(a.config.Data),
 	)

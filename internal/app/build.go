@@ -17,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/registry/schema"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/session"
 	"github.com/aibridge/aibridge/task"
 )
@@ -60,6 +61,7 @@ func (a *App) build(ctx context.Context) error {
 		BridgeID:     a.config.ID,
 		Limits:       a.limits(),
 		AllowPrivate: a.config.Skills.AllowPrivate,
+		Certified:    a.certificateCounts,
 		Disconnect:   mqtt.disconnect,
 		Log:          a.log,
 		Tracer:       tracer,
@@ -79,15 +81,20 @@ func (a *App) build(ctx context.Context) error {
 		Log:        a.log,
 		Registerer: a.metrics,
 	})
+	certificates := newPKITables(a.store)
 	if err := a.store.Load(ctx); err != nil {
+		return err
+	}
+	if err := a.openPKI(ctx, certificates, mqtt); err != nil {
 		return err
 	}
 	if err := a.openIdentity(ctx, keys, uses, mqtt); err != nil {
 		return err
 	}
+	a.recheckCertificates()
 	a.rights = security.NewTopicRights(topics, mqtt.owner, channels)
 
-	set, err := commands.NewSet(append(gather(agents, channels, tasks, session.New(mqtt), a.keys, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, tasks, session.New(mqtt), a.keys, a.pki, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -133,6 +140,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.endRevoked(keys)
+	a.runPKI(agents)
 	return a.openTLS(ctx)
 }
 
@@ -251,7 +259,7 @@ func gather(families ...family) []commands.Command {
 func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(task.Service), new(session.Service),
-		new(security.KeyService),
+		new(security.KeyService), new(pki.Service),
 		new(audit.Trail),
 	)...)
 	if err != nil {

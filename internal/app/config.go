@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/pki"
 )
 
 // Config is everything a bridge can be told. A setting's flag is its path
@@ -40,6 +41,7 @@ type Config struct {
 	Log       Log       `yaml:"log"`
 	Limits    Limits    `yaml:"limits"`
 	TLS       TLS       `yaml:"tls"`
+	PKI       PKI       `yaml:"pki"`
 	Tokens    Tokens    `yaml:"tokens"`
 	Skills    Skills    `yaml:"skills"`
 	Telemetry Telemetry `yaml:"telemetry"`
@@ -87,6 +89,7 @@ func DefaultConfig() Config {
 		HTTP:   "127.0.0.1:9010",
 		WS:     "127.0.0.1:9011",
 		Sync:   "default",
+		PKI:    PKI{KeyType: string(pki.ECDSA)},
 		NATS:   NATS{Replicas: 1},
 		Log:    Log{Level: "info", Format: "text"},
 		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
@@ -145,7 +148,7 @@ func (c *Config) Check() error {
 	if c.Data == "" {
 		fail("data: a folder is needed")
 	}
-	if err := c.checkTLS(); err != nil {
+	if err := errors.Join(c.checkTLS(), c.checkPKI()); err != nil {
 		errs = append(errs, err)
 	}
 	oneOf := func(name, value string, allowed ...string) {

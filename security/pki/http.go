@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit"
 )
 
 // maxEnrolment bounds the body of an enrolment, in bytes.
@@ -70,7 +72,7 @@ func (s *Service) serveEnrolment(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, _, err := s.token(p.Token); err != nil { // before anything costs
-		s.opts.Record(r.Context(), Record{Action: "cert:enroll", Outcome: string(protocol.CodeOf(err))})
+		s.noteEnrolment(r, "", err)
 		writeError(w, err)
 		return
 	}
@@ -81,14 +83,25 @@ func (s *Service) serveEnrolment(w http.ResponseWriter, r *http.Request) {
 	}
 	result, err := s.claim(r.Context(), p.Token, csr)
 	if err != nil {
-		s.opts.Record(r.Context(), Record{Action: "cert:enroll", Outcome: string(protocol.CodeOf(err))})
+		s.noteEnrolment(r, "", err)
 		writeError(w, err)
 		return
 	}
-	s.opts.Record(r.Context(), Record{Action: "cert:enroll", Serial: result.Serial, Outcome: "ok"})
+	s.noteEnrolment(r, result.Serial, nil)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(result)
+}
+
+// noteEnrolment records how an enrolment ended: nobody was authenticated but
+// by the token.
+func (s *Service) noteEnrolment(r *http.Request, serial protocol.Serial, err error) {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	e := audit.Entry{Event: audit.CertificateIssued, Code: audit.OK, Method: "token", Door: "http", Address: from.Addr(), Resource: "certificate/" + string(serial)}
+	if err != nil {
+		e.Event, e.Code, e.Resource, e.Reason = audit.LoginFailed, string(protocol.CodeOf(err)), "", "enrolment refused"
+	}
+	s.opts.Audit.Record(r.Context(), e)
 }
 
 func writeError(w http.ResponseWriter, err error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit"
 )
 
 // CAFile is the file in the data folder with the root certificate, for clients
@@ -50,23 +50,11 @@ type Options struct {
 	// Publish tells an event of family security, "cert.revoked". It must not
 	// block. Nil tells nobody.
 	Publish func(name string, data any)
-	// Record notes what happens outside of commands; nil notes nothing.
-	Record func(ctx context.Context, e Record)
+	Audit   audit.Recorder // of what happens outside of commands; nil records nothing
 
 	Log        *slog.Logger
 	Now        func() time.Time
 	Registerer prometheus.Registerer // nil keeps the metrics to itself
-}
-
-// A Record is something that happened by itself or before anybody was
-// authenticated, for the audit.
-type Record struct {
-	Action  string // cert:expired
-	Serial  protocol.Serial
-	Space   protocol.SpaceID
-	ID      string // of the holder
-	Outcome string // "ok" or a code of the protocol
-	Text    string
 }
 
 func (o *Options) setDefaults() error {
@@ -78,8 +66,8 @@ func (o *Options) setDefaults() error {
 	if o.Publish == nil {
 		o.Publish = func(string, any) {}
 	}
-	if o.Record == nil {
-		o.Record = func(context.Context, Record) {}
+	if o.Audit == nil {
+		o.Audit = audit.Discard{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit"
 )
 
 // An Ended is a certificate that does not count any more.
@@ -211,7 +212,14 @@ func (s *Service) ended(ctx context.Context, e *entry, reason EndReason, text st
 		f(ended)
 	}
 	s.opts.Publish("cert."+string(reason), endedEvent{e.event(), text, ended.Successor})
-	s.opts.Record(ctx, Record{Action: "cert:" + string(reason), Serial: e.Serial, Space: e.scope.Space, ID: e.scope.ID, Outcome: "ok", Text: text})
+	event := audit.CertificateRevoked
+	if reason == Expired {
+		event = audit.CertificateExpired
+	}
+	s.opts.Audit.Record(ctx, audit.Entry{
+		Event: event, Code: audit.OK, Resource: "certificate/" + string(e.Serial), Space: e.scope.Space, Reason: text,
+		Details: map[string]string{"principal": e.scope.ID, "authority": string(e.Authority)},
+	})
 }
 
 // What the events of certificates tell.

@@ -1,0 +1,231 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/pki"
+)
+
+// CAFile is the file in the data folder with the root certificate.
+const CAFile = pki.CAFile
+
+// passphraseVariable may hold the passphrase of the authorities' keys. It is
+// no setting: settings are printed.
+const passphraseVariable = "AIBRIDGE_PKI_PASSPHRASE"
+
+// PKI says how the bridge's certificate authorities work.
+type PKI struct {
+	KeyType        string   `yaml:"key_type" doc:"keys of the certificate authorities when they are made: ecdsa or ed25519"`
+	PassphraseFile string   `yaml:"passphrase_file" doc:"file with the passphrase that seals the authorities' keys; otherwise AIBRIDGE_PKI_PASSPHRASE, then a key file in the data folder"`
+	Names          []string `yaml:"names" doc:"host names and addresses of the bridge's own server certificate, besides loopback's and hosts"`
+	PublicURL      string   `yaml:"public_url" doc:"where clients find the HTTP API; with it certificates say where their revocation list is"`
+}
+
+func (c *Config) checkPKI() error {
+	var errs []error
+	switch pki.KeyType(c.PKI.KeyType) {
+	case pki.ECDSA, pki.Ed25519, "":
+	default:
+		errs = append(errs, fmt.Errorf("pki.key_type: %q is neither ecdsa nor ed25519", c.PKI.KeyType))
+	}
+	if u, err := url.Parse(c.PKI.PublicURL); c.PKI.PublicURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		errs = append(errs, fmt.Errorf("pki.public_url: %q is no http or https URL", c.PKI.PublicURL))
+	}
+	return errors.Join(errs...)
+}
+
+// passphrase is what seals the authorities' keys, nil for a key file.
+func (c *Config) passphrase() ([]byte, error) {
+	if c.PKI.PassphraseFile == "" {
+		return []byte(os.Getenv(passphraseVariable)), nil
+	}
+	data, err := os.ReadFile(c.PKI.PassphraseFile)
+	if err != nil {
+		return nil, fmt.Errorf("pki.passphrase_file: %w", err)
+	}
+	if data = bytes.TrimRight(data, "\r\n"); len(data) == 0 {
+		return nil, errors.New("pki.passphrase_file: the file is empty")
+	}
+	return data, nil
+}
+
+// pkiTables are the tables of package pki.
+type pkiTables struct {
+	store        *store.Store
+	authorities  *store.Table[pki.Hierarchy]
+	certificates *store.Table[pki.Certificate]
+	requests     *store.Table[pki.Request]
+	tokens       *store.Table[pki.Token]
+}
+
+func newPKITables(s *store.Store) *pkiTables {
+	return &pkiTables{
+		store:        s,
+		authorities:  store.NewTable[pki.Hierarchy](s, "cert-authority"),
+		certificates: store.NewTable[pki.Certificate](s, "cert"),
+		requests:     store.NewTable[pki.Request](s, "cert-request"),
+		tokens:       store.NewTable[pki.Token](s, "cert-token"),
+	}
+}
+
+// issue stores a certificate and what it is issued for in one atomic change.
+func (t *pkiTables) issue(ctx context.Context, c *pki.Certificate, f pki.Claimed) error {
+	create := t.certificates.CreateOp(string(c.Serial), c)
+	switch {
+	case f.Request != nil:
+		key := string(f.Request.Scope.Space) + "/" + f.Request.ID
+		return t.store.Atomic(ctx, create, t.requests.PutOp(key, f.Request, f.Revision))
+	case f.Token != nil:
+		return t.store.Atomic(ctx, create, t.tokens.PutOp(f.Token.ID, f.Token, f.Revision))
+	}
+	return t.store.Atomic(ctx, create)
+}
+
+// openPKI opens the certificate authorities. The store is loaded.
+func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) error {
+	passphrase, err := a.config.passphrase()
+	if err != nil {
+		return err
+	}
+	a.pki, err = pki.Open(ctx, pki.Options{
+		Authorities:  tables.authorities,
+		Certificates: tables.certificates,
+		Requests:     tables.requests,
+		Tokens:       tables.tokens,
+		Issue:        tables.issue,
+		Dir:          a.config.Data,
+		Passphrase:   passphrase,
+		KeyType:      pki.KeyType(a.config.PKI.KeyType),
+		BridgeID:     a.config.ID,
+		Names:        append(a.config.Hosts[:len(a.config.Hosts):len(a.config.Hosts)], a.config.PKI.Names...),
+		PublicURL:    a.config.PKI.PublicURL,
+		Publish:      mqtt.publishSecurityEvent(a.config.ID),
+		Audit:        a.audit,
+		Log:          a.log,
+		Registerer:   a.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	a.authorities = a.pki
+	a.extensions.Permissions = append(a.extensions.Permissions, certificatesCount{a.pki})
+	return nil
+}
+
+// certificateCounts says why the certificate an agent was registered with does
+// not count any more.
+func (a *App) certificateCounts(serial protocol.Serial) error {
+	if a.pki == nil { // still being loaded, and looked at again afterwards
+		return nil
+	}
+	return a.pki.Stands(serial)
+}
+
+// certificatesCount refuses calls of those whose certificate has ended in the
+// moment before their connection does.
+type certificatesCount struct{ pki *pki.Service }
+
+// Check implements [commands.PermissionCheck].
+func (c certificatesCount) Check(_ context.Context, call *commands.Call, _ string, _ commands.Resource) error {
+	if call.Principal.CertSerial == "" {
+		return nil
+	}
+	return c.pki.Valid(call.Principal.CertSerial)
+}
+
+// recheckCertificates has clients looked at once more when they are let in: a
+// certificate may end after it was looked at and before the connection can be
+// ended.
+func (a *App) recheckCertificates() {
+	before := a.mqtt.revoked
+	a.mqtt.revoked = func(who *protocol.Principal) (text string, revoked bool) {
+		if who.CertSerial != "" {
+			if err := a.pki.Valid(who.CertSerial); err != nil {
+				return protocol.AsError(err).Message, true
+			}
+		}
+		return before(who)
+	}
+}
+
+// runPKI has the end of a certificate bite: everything else runs already.
+func (a *App) runPKI(agents *registry.Service) {
+	a.pki.OnEnd(func(e pki.Ended) { a.certificateEnded(agents, e) })
+	a.run("certificates", a.pki.Run)
+}
+
+// certificateEnded ends everything that stood on a certificate: the work of
+// its holder's agents, its calls, and its connections by whatever door.
+func (a *App) certificateEnded(agents *registry.Service, e pki.Ended) {
+	reason := byte(reasonAdministrative)
+	if e.Reason == pki.Expired {
+		reason = reasonNotAuthorized
+	}
+	holds := func(who *protocol.Principal) bool { return who.CertSerial == e.Serial }
+	suspended := agents.CertificateEnded(e.Serial, e.Err()) // before presence says that they merely went
+	failed := a.router.Fail(holds, e.Err())
+	ended := a.disconnect(holds, reason, e.Text)
+	failed += a.router.Fail(holds, e.Err()) // what came in meanwhile
+	if ended > 0 {
+		a.audit.Record(context.Background(), audit.Entry{
+			Event: audit.SessionDisconnected, Code: audit.OK, Principal: e.Principal, Kind: e.Kind, Space: e.Space,
+			CertSerial: e.Serial, Reason: e.Text, Details: map[string]string{"connections": fmt.Sprint(ended)},
+		})
+	}
+	a.log.Info("ended what stood on a certificate", "serial", e.Serial, "reason", e.Reason,
+		"agents", suspended, "calls", failed, "connections", ended)
+}
+
+// withPKI serves what package pki has for everybody in front of the API. What
+// can be read there is public under whatever name; only what changes something
+// is guarded against pages of other sites.
+func (a *App) withPKI(next http.Handler) http.Handler {
+	public := a.pki.Handler()
+	guarded := a.api.Guard().Wrap(public)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasPrefix(r.URL.Path, "/pki/"):
+			next.ServeHTTP(w, r)
+		case r.Method == http.MethodGet || r.Method == http.MethodHead:
+			public.ServeHTTP(w, r)
+		default:
+			guarded.ServeHTTP(w, r)
+		}
+	})
+}
+
+// publishSecurityEvent tells operators of what happens to certificates.
+func (m *mqttSide) publishSecurityEvent(bridgeID string) func(name string, data any) {
+	var seq atomic.Uint64
+	return func(name string, data any) {
+		raw, err := json.Marshal(data)
+		if err != nil || m.broker == nil {
+			return
+		}
+		e := protocol.Event{
+			Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Name: name,
+			Seq: seq.Add(1), Data: raw, Metadata: protocol.Metadata{SenderID: bridgeID},
+		}
+		if _, err := m.broker.Publish(broker.Message{
+			Topic: m.topics.Event("security"), Payload: e.Append(nil), ContentType: "application/json",
+		}); err != nil {
+			m.log.Warn("an event of certificates is not published", "event", name, "error", err)
+		}
+	}
+}
