@@ -20,8 +20,8 @@ type InvokeOptions struct {
 	// first.
 	Bare []Peer
 
-	Callers int   // clients that call, of the one agent; default 1
-	Windows []int // calls each has open at a time, default 1 and 16
+	Callers []int // clients that call the one agent, each a scenario; default 50 and 1
+	Windows []int // calls each of them has open at a time, default 1 and 16
 	Payload int   // bytes of requests, and about those of answers; default 512
 
 	Rounds           int           // default 3
@@ -36,7 +36,9 @@ func (o *InvokeOptions) setDefaults() error {
 	if len(o.Bridge) == 0 {
 		return errors.New("bench: no command that runs a bridge")
 	}
-	o.Callers = cmp.Or(o.Callers, 1)
+	if len(o.Callers) == 0 {
+		o.Callers = []int{50, 1}
+	}
 	o.Payload = cmp.Or(o.Payload, 512)
 	if len(o.Windows) == 0 {
 		o.Windows = []int{1, 16}
@@ -76,11 +78,17 @@ func (o *InvokeOptions) options() Options {
 		Peers: o.peers(), Rounds: o.Rounds, Warmup: o.Warmup, Duration: o.Duration,
 		Patience: o.Patience, Messages: o.Messages, Quiet: o.Quiet, Progress: o.Progress,
 	}
-	for _, w := range o.Windows {
-		out.Scenarios = append(out.Scenarios, Scenario{
-			Name: fmt.Sprintf("skill.invoke, window %d", w), Shape: Ask,
-			Publishers: o.Callers, QoS: 1, Payload: o.Payload, Window: w,
-		})
+	for _, n := range o.Callers {
+		callers := fmt.Sprintf("%d callers", n)
+		if n == 1 {
+			callers = "one caller"
+		}
+		for _, w := range o.Windows {
+			out.Scenarios = append(out.Scenarios, Scenario{
+				Name: fmt.Sprintf("skill.invoke, %s, window %d", callers, w), Shape: Ask,
+				Publishers: n, QoS: 1, Payload: o.Payload, Window: w,
+			})
+		}
 	}
 	return out
 }

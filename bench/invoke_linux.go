@@ -63,13 +63,13 @@ func enroll(ctx context.Context, address string) error {
 func (r *rig) connectInvoke() error {
 	topics := protocol.NewTopics("")
 	s := r.scenario
-	agent := &agent{load: r.load, topic: topics.AgentResponse(benchAgent), size: s.Payload}
+	agent := &agent{load: r.load, topic: topics.AgentResponse(benchAgent), size: s.Payload, start: r.hearing.start}
 	if _, err := r.dialAs(r.hearing, benchAgent, topics.AgentRequest(benchAgent), agent); err != nil {
 		return err
 	}
 	for i := range s.Publishers {
 		id := "bench-caller-" + strconv.Itoa(i)
-		role := newCaller(r.load, s, topics, id, &r.latency)
+		role := newCaller(r.load, s, topics, id, r.asking.start, &r.latency)
 		c, err := r.dialAs(r.asking, id, topics.ClientResponse(id), role)
 		if err != nil {
 			return err
@@ -82,12 +82,14 @@ func (r *rig) connectInvoke() error {
 // A call is a request envelope with the few things in it that change.
 type call struct {
 	atNumber, atSent, atTimestamp, atParam int
+
+	start time.Time // what the time of sending counts from
 }
 
 // newCaller is a requester that invokes the skill. The id of a request is its
 // number and the time of sending.
-func newCaller(l *load, s Scenario, topics protocol.Topics, clientID string, h *histogram) *requester {
-	var k call
+func newCaller(l *load, s Scenario, topics protocol.Topics, clientID string, start time.Time, h *histogram) *requester {
+	k := call{start: start}
 	const hex16, millis = "0000000000000000", "0000000000000"
 	b := []byte(`{"version":"` + protocol.Version + `","id":"`)
 	k.atNumber, b = len(b), append(b, hex16...)
@@ -115,17 +117,17 @@ func (k call) write(payload []byte, number uint64, now int64) {
 	putHex(payload[k.atNumber:], number)
 	putHex(payload[k.atSent:], uint64(now))
 	putHex(payload[k.atParam:], number)
-	var millis [20]byte // thirteen digits, until the year 2286
-	copy(payload[k.atTimestamp:], strconv.AppendInt(millis[:0], time.Now().UnixMilli(), 10))
+	putMillis(payload[k.atTimestamp:], k.start.UnixMilli()+now/int64(time.Millisecond))
 }
 
 // readAnswer finds the number and the time of sending in a response envelope.
 // Anything but a success with the very data that was sent is not believed,
 // and the first of it kept.
 func readAnswer(l *load, answer []byte) (number uint64, sent int64, ok bool) {
-	id, ok1 := textAfter(answer, `"id":"`)
-	n, ok2 := textAfter(answer, `"data":{"n":"`)
-	if ok1 && ok2 && len(id) == 32 && bytes.Contains(answer, []byte(`"status":"success"`)) && bytes.Equal(id[:16], n) {
+	id, rest, ok1 := textFrom(answer, `"id":"`)
+	_, rest, ok2 := bytes.Cut(rest, []byte(`"status":"success"`))
+	n, _, ok3 := textFrom(rest, `"data":{"n":"`)
+	if ok1 && ok2 && ok3 && len(id) == 32 && bytes.Equal(id[:16], n) {
 		number, ok1 = getHex(id)
 		at, ok2 := getHex(id[16:])
 		return number, int64(at), ok1 && ok2
@@ -135,25 +137,20 @@ func readAnswer(l *load, answer []byte) (number uint64, sent int64, ok bool) {
 	return 0, 0, false
 }
 
-// textAfter is the text from behind the first occurrence of a key to the next
-// quote.
-func textAfter(b []byte, key string) (text []byte, ok bool) {
-	_, rest, ok := bytes.Cut(b, []byte(key))
-	if !ok {
-		return nil, false
-	}
-	text, _, ok = bytes.Cut(rest, []byte{'"'})
-	return text, ok
-}
-
 // An agent answers invocations with the number it was given and some text.
 type agent struct {
 	load  *load
 	topic string
-	size  int // of an answer
-	reply []byte
+	size  int       // of an answer
+	start time.Time // what the loop counts from
+	t     template  // of an answer
+	at    answerPlaces
+	id    int // length of the ids that it is for
 	replier
 }
+
+// answerPlaces are where in an answer is what changes.
+type answerPlaces struct{ id, millis, number int }
 
 func (a *agent) packet(c *conn, first byte, body []byte) {
 	if first == packetPuback {
@@ -166,36 +163,61 @@ func (a *agent) packet(c *conn, first byte, body []byte) {
 		return
 	}
 	acknowledge(c, p)
-	id, ok1 := textAfter(p.payload, `"id":"`)
-	n, ok2 := textAfter(p.payload, `"n":"`)
-	if !ok1 || !ok2 || !bytes.Contains(p.payload, []byte(`"command":"skill.invoke"`)) {
+	// The command stands before the params, so that little is searched.
+	id, rest, ok1 := textFrom(p.payload, `"id":"`)
+	_, rest, ok2 := bytes.Cut(rest, []byte(`"command":"skill.invoke"`))
+	n, _, ok3 := textFrom(rest, `"n":"`)
+	if !ok1 || !ok2 || !ok3 || len(n) != 16 {
 		text := "the agent was asked " + string(p.payload[:min(len(p.payload), 400)])
 		a.load.complaint.CompareAndSwap(nil, &text)
 		return
 	}
-	a.publish(c, a.answer(c.nextID(), id, n))
+	a.publish(c, a.answer(c, id, n))
 }
 
 // answer is the PUBLISH of a response envelope, good until the next one.
-func (a *agent) answer(packetID uint16, id, n []byte) []byte {
-	b := appendText(append(a.reply[:0], 0, 0, 0, 0), a.topic) // room for the header
-	b = binary.BigEndian.AppendUint16(b, packetID)
-	b = append(b, 0) // no properties
-	start := len(b)
-	b = append(b, `{"version":"`+protocol.Version+`","id":"`...)
-	b = append(b, id...)
+func (a *agent) answer(c *conn, id, n []byte) []byte {
+	if a.id != len(id) {
+		a.prepare(len(id))
+	}
+	payload := a.t.packet[a.t.payload:]
+	copy(payload[a.at.id:], id)
+	copy(payload[a.at.number:], n)
+	putMillis(payload[a.at.millis:], a.start.UnixMilli()+c.loop.now/int64(time.Millisecond))
+	a.t.setID(c.nextID())
+	return a.t.packet
+}
+
+// prepare makes the template of answers to ids of a length.
+func (a *agent) prepare(length int) {
+	a.id = length
+	b := []byte(`{"version":"` + protocol.Version + `","id":"`)
+	a.at.id, b = len(b), append(b, make([]byte, length)...)
 	b = append(b, `","timestamp":`...)
-	b = strconv.AppendInt(b, time.Now().UnixMilli(), 10)
+	a.at.millis, b = len(b), append(b, "0000000000000"...)
 	b = append(b, `,"type":"response","status":"success","result":{"n":"`...)
-	b = append(b, n...)
+	a.at.number, b = len(b), append(b, "0000000000000000"...)
 	b = append(b, `","text":"`...)
 	const tail = `"},"error":null,"metadata":{"sender_id":"` + benchAgent + `"}}`
-	for len(b)-start < a.size-len(tail) {
-		b = append(b, 'x')
+	b = append(b, bytes.Repeat([]byte("x"), max(a.size-len(b)-len(tail), 0))...)
+	a.t = publishTemplate(version5, a.topic, 1, nil, append(b, tail...))
+}
+
+// textFrom is the text from behind the first occurrence of a key to the next
+// quote, and what follows that.
+func textFrom(b []byte, key string) (text, rest []byte, ok bool) {
+	_, b, ok = bytes.Cut(b, []byte(key))
+	if !ok {
+		return nil, nil, false
 	}
-	b = append(b, tail...)
-	a.reply = b
-	// The length takes one to three bytes, so the header begins where it fits.
-	header := appendVarint([]byte{packetPublish | 1<<1}, len(b)-4)
-	return b[4-len(header):][:copy(b[4-len(header):], header)+len(b)-4]
+	return bytes.Cut(b, []byte{'"'})
+}
+
+// putMillis writes a time in Unix milliseconds, which has thirteen digits
+// until the year 2286.
+func putMillis(b []byte, millis int64) {
+	for i := 12; i >= 0; i-- {
+		b[i] = byte('0' + millis%10)
+		millis /= 10
+	}
 }

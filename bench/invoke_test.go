@@ -42,7 +42,7 @@ func TestRefusedInvocationsAreReported(t *testing.T) {
 
 func TestCallerSendsRequestEnvelopes(t *testing.T) {
 	t.Parallel()
-	r := newCaller(&load{}, Scenario{QoS: 1, Payload: 512, Window: 1}, protocol.NewTopics(""), "caller", &histogram{})
+	r := newCaller(&load{}, Scenario{QoS: 1, Payload: 512, Window: 1}, protocol.NewTopics(""), "caller", time.Now(), &histogram{})
 	payload := r.t.packet[r.t.payload:]
 	r.write(payload, 7, 1234)
 	req, err := protocol.DecodeRequest(payload, protocol.Limits{})
@@ -62,7 +62,7 @@ func TestAgentAnswersWithResponseEnvelopes(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 100, 512, 20_000} { // lengths of one, two and three bytes
 		a := &agent{load: &load{}, topic: "t", size: size}
-		packet := a.answer(0x0102, []byte("some-id"), []byte("00000000000000ff"))
+		packet := a.answer(&conn{loop: &loop{}, lastID: 0x0101}, []byte("some-id"), []byte("00000000000000ff"))
 		length, n := readVarint(packet[1:])
 		if n <= 0 || len(packet) != 1+n+length {
 			t.Fatalf("size %d: a length of %d in %d bytes", size, length, len(packet))

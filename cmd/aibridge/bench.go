@@ -88,7 +88,7 @@ func benchInvokeCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&peers, "peers", []string{"mosquitto", bench.KindMochi}, "brokers for bare request and reply, the one to compare with first")
 	cmd.Flags().BoolVar(&o.SyncAlways, "sync-always", true, "measure the bridge with --sync always too")
 	cmd.Flags().IntSliceVar(&o.Windows, "windows", []int{1, 16}, "calls open at a time")
-	cmd.Flags().IntVar(&o.Callers, "callers", 1, "clients that call the one agent")
+	cmd.Flags().IntSliceVar(&o.Callers, "callers", []int{50, 1}, "clients that call the one agent")
 	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
 	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
 	cmd.Flags().Float64Var(&o.Quiet, "quiet", 0, "wait until others keep less than this many processors busy, and repeat runs they disturbed")
