@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -134,9 +135,15 @@ func (l auditLog) Bounds(ctx context.Context) (audit.Bounds, error) {
 }
 
 // VerifyAudit checks the audit trail in the data folder of a bridge that is
-// not running. Heads are what earlier verifications ended with.
-func VerifyAudit(ctx context.Context, config Config, heads ...audit.Head) (report audit.Report, err error) {
-	secret, err := keyfile.Secret(filepath.Join(config.Data, auditKeyFile), audit.KeySize)
+// not running. Head is what an earlier verification ended with, "" for nothing.
+func VerifyAudit(ctx context.Context, config Config, head string) (report audit.Report, err error) {
+	var noted audit.Head
+	if head != "" {
+		if noted, err = audit.ParseHead(head); err != nil {
+			return report, err
+		}
+	}
+	secret, err := os.ReadFile(filepath.Join(config.Data, auditKeyFile))
 	if err != nil {
 		return report, fmt.Errorf("key of the audit trail: %w", err)
 	}
@@ -145,7 +152,7 @@ func VerifyAudit(ctx context.Context, config Config, heads ...audit.Head) (repor
 		if err != nil {
 			return err
 		}
-		report, err = audit.VerifyLog(ctx, options.Log, options.Key, options.HeadFile, heads...)
+		report, err = audit.VerifyLog(ctx, options.Log, options.Key, options.HeadFile, noted)
 		return err
 	})
 	return report, err

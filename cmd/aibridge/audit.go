@@ -1,0 +1,369 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/app"
+)
+
+func auditCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "audit", Short: "See who did what on a bridge, and check that the record is whole"}
+	cmd.AddCommand(auditTailCommand(), auditQueryCommand(), auditVerifyCommand())
+	return cmd
+}
+
+// auditPage is how many entries are asked for at a time, the most there can be
+// in an answer.
+const auditPage = 1000
+
+// tailPause is how long a tail waits for more.
+const tailPause = time.Second
+
+// An auditFilter is the flags that choose entries.
+type auditFilter struct {
+	since, until                     string
+	principal, event, code, resource string
+	security                         bool
+}
+
+func (f *auditFilter) addFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.principal, "principal", "", "only what this principal did")
+	fs.StringVar(&f.event, "event", "", "only this command or event; skill.* for all that begin so")
+	fs.StringVar(&f.code, "code", "", "only with this result: ok, an error code, or failed for any")
+	fs.StringVar(&f.resource, "resource", "", "only about this resource, type/id; skill/* for all that begin so")
+	fs.BoolVar(&f.security, "security", false, "only what operators are told of as security events")
+}
+
+func (f *auditFilter) params(now time.Time) (map[string]any, error) {
+	params := map[string]any{}
+	optional(params, "principal", f.principal)
+	optional(params, "event", f.event)
+	optional(params, "code", f.code)
+	optional(params, "resource", f.resource)
+	if f.security {
+		params["security"] = true
+	}
+	for name, text := range map[string]string{"since": f.since, "until": f.until} {
+		if text == "" {
+			continue
+		}
+		at, err := pointInTime(text, now)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
+		}
+		params[name] = at
+	}
+	return params, nil
+}
+
+// pointInTime reads a time, or a duration before now.
+func pointInTime(text string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is neither a time (%s) nor how long ago (90m)", text, time.RFC3339)
+}
+
+// auditEntries is what audit.query answers.
+type auditEntries struct {
+	Entries []json.RawMessage `json:"entries"`
+	Last    uint64            `json:"last"`
+	Next    string            `json:"next_cursor"`
+}
+
+func askAudit(ctx context.Context, c *client.Client, params map[string]any) (auditEntries, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return client.Call[auditEntries](ctx, c, "audit.query", params)
+}
+
+func auditQueryCommand() *cobra.Command {
+	var target target
+	var filter auditFilter
+	var most int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "query",
+		Short: "Show entries of the audit trail, the latest first",
+		Example: `  aibridge audit query --code failed --since 1h
+  aibridge audit query --principal alice --event 'skill.*' --limit 0`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			params, err := filter.params(time.Now())
+			if err != nil {
+				return err
+			}
+			c, err := target.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for shown := 0; ; {
+				params["limit"] = auditPage
+				if most > 0 {
+					params["limit"] = min(most-shown, auditPage)
+				}
+				page, err := askAudit(cmd.Context(), c, params)
+				if err != nil {
+					return err
+				}
+				if err := writeEntries(cmd.OutOrStdout(), page.Entries, asJSON); err != nil {
+					return err
+				}
+				shown += len(page.Entries)
+				if params["cursor"] = page.Next; page.Next == "" || most > 0 && shown >= most {
+					return nil
+				}
+			}
+		},
+	}
+	target.addFlags(cmd.Flags())
+	filter.addFlags(cmd)
+	cmd.Flags().StringVar(&filter.since, "since", "", "not before this time, or this long ago")
+	cmd.Flags().StringVar(&filter.until, "until", "", "before this time, or this long ago")
+	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most, 0 for all")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+func auditTailCommand() *cobra.Command {
+	var target target
+	var filter auditFilter
+	var most int
+	var follow, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Show the latest entries of the audit trail, and with -f those to come",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			params, err := filter.params(time.Now())
+			if err != nil {
+				return err
+			}
+			c, err := target.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			params["limit"] = min(max(most, 1), auditPage)
+			page, err := askAudit(cmd.Context(), c, params)
+			if err != nil {
+				return err
+			}
+			for i := range len(page.Entries) / 2 { // the latest comes last here
+				j := len(page.Entries) - 1 - i
+				page.Entries[i], page.Entries[j] = page.Entries[j], page.Entries[i]
+			}
+			if err := writeEntries(cmd.OutOrStdout(), page.Entries, asJSON); err != nil || !follow {
+				return err
+			}
+			return followAudit(cmd.Context(), c, cmd.OutOrStdout(), params, page.Last, asJSON)
+		},
+	}
+	target.addFlags(cmd.Flags())
+	filter.addFlags(cmd)
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	cmd.Flags().IntVarP(&most, "lines", "n", 10, "how many entries to begin with")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+// followAudit shows what comes after an entry until ctx ends.
+func followAudit(ctx context.Context, c *client.Client, w io.Writer, params map[string]any, after uint64, asJSON bool) error {
+	params["limit"] = auditPage
+	for {
+		params["after"] = after
+		page, err := askAudit(ctx, c, params)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := writeEntries(w, page.Entries, asJSON); err != nil {
+			return err
+		}
+		if page.Next != "" {
+			params["cursor"] = page.Next
+			continue
+		}
+		delete(params, "cursor")
+		after = max(after, page.Last)
+		select {
+		case <-time.After(tailPause):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// writeEntries shows entries, one a line.
+func writeEntries(w io.Writer, entries []json.RawMessage, asJSON bool) error {
+	for _, raw := range entries {
+		line := string(raw)
+		if !asJSON {
+			var e auditEntry
+			if err := json.Unmarshal(raw, &e); err != nil {
+				return err
+			}
+			line = e.String()
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An auditEntry is what of an entry is shown to people.
+type auditEntry struct {
+	Seq       uint64            `json:"seq"`
+	Time      time.Time         `json:"time"`
+	Event     string            `json:"event"`
+	Code      string            `json:"code"`
+	Principal string            `json:"principal"`
+	Kind      string            `json:"kind"`
+	ActsFor   string            `json:"acts_for"`
+	Resource  string            `json:"resource"`
+	Params    json.RawMessage   `json:"params"`
+	Reason    string            `json:"reason"`
+	Door      string            `json:"door"`
+	Address   string            `json:"address"`
+	Async     bool              `json:"async"`
+	Late      bool              `json:"late"`
+	Details   map[string]string `json:"details"`
+}
+
+// String is the entry in one line: when, what, its result, on what, who, from
+// where, why.
+func (e auditEntry) String() string {
+	who := e.Principal
+	if who == "" {
+		who = e.Kind
+	}
+	if e.ActsFor != "" {
+		who += " for " + e.ActsFor
+	}
+	parts := []string{fmt.Sprintf("%-7d %s  %-4s", e.Seq, e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Code), e.Event}
+	add := func(text string) {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	add(e.Resource)
+	add("by " + who)
+	add(strings.TrimSpace(e.Door + " " + e.Address))
+	if e.Reason != "" {
+		add("(" + e.Reason + ")")
+	}
+	add(string(e.Params))
+	if len(e.Details) > 0 {
+		details, _ := json.Marshal(e.Details) // a map of strings never fails
+		add(string(details))
+	}
+	if e.Async {
+		add("[task]")
+	}
+	if e.Late {
+		add("[late]")
+	}
+	for i := range parts {
+		parts[i] = cell(parts[i])
+	}
+	return strings.Join(parts, "  ")
+}
+
+// errAuditBroken is how a verification fails that found something.
+var errAuditBroken = errors.New("the audit trail is not whole")
+
+func auditVerifyCommand() *cobra.Command {
+	var target target
+	var head string
+	var offline, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check every entry of the audit trail, and say what was changed or is missing",
+		Long: `Check the hashes and seals of every entry of the audit trail. The result ends
+with the head of the chain: note it elsewhere and give it to a later
+verification with --head, which then also finds what somebody with the bridge's
+own key has rewritten.
+
+With --offline the data folder of a stopped bridge is checked; AIBRIDGE_CONFIG
+names its configuration if it has one.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			result, err := verifyAudit(cmd.Context(), &target, head, offline)
+			if err != nil {
+				return err
+			}
+			var report struct {
+				OK bool `json:"ok"`
+			}
+			if err := json.Unmarshal(result, &report); err != nil {
+				return err
+			}
+			show := writeTable
+			if asJSON {
+				show = writeJSON
+			}
+			if err := show(cmd.OutOrStdout(), result); err != nil {
+				return err
+			}
+			if !report.OK {
+				return errAuditBroken
+			}
+			return nil
+		},
+	}
+	target.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&head, "head", "", "head that an earlier verification ended with, SEQ:HASH")
+	cmd.Flags().BoolVar(&offline, "offline", false, "check the data folder of a bridge that is not running")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "show the result as JSON")
+	return cmd
+}
+
+func verifyAudit(ctx context.Context, target *target, head string, offline bool) (json.RawMessage, error) {
+	if offline {
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		app.AddStateFlags(fs)
+		if err := fs.Set("data", target.folder()); err != nil {
+			return nil, err
+		}
+		config, err := app.LoadConfig(fs)
+		if err != nil {
+			return nil, err
+		}
+		report, err := app.VerifyAudit(ctx, config, head)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(report)
+	}
+	c, err := target.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	params := map[string]any{}
+	optional(params, "head", head)
+	const patience = 10 * time.Minute // a trail may be long
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return client.Call[json.RawMessage](ctx, c, "audit.verify", params, client.WithTimeout(patience))
+}
