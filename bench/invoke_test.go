@@ -61,7 +61,7 @@ func TestCallerSendsRequestEnvelopes(t *testing.T) {
 func TestAgentAnswersWithResponseEnvelopes(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 100, 512, 20_000} { // lengths of one, two and three bytes
-		a := &agent{load: &load{}, topic: "t", size: size}
+		a := &agent{load: &load{}, topic: "t", size: size, start: time.Now()}
 		packet := a.answer(&conn{loop: &loop{}, lastID: 0x0101}, []byte("some-id"), []byte("00000000000000ff"))
 		length, n := readVarint(packet[1:])
 		if n <= 0 || len(packet) != 1+n+length {
