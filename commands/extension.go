@@ -26,8 +26,9 @@ type Parser interface {
 	Parse(body []byte, door string) (*protocol.Request, error)
 }
 
-// A PermissionCheck is asked after the [Authorizer] has agreed. Its refusal is
-// a *protocol.Error with a 2xxx code.
+// A PermissionCheck is asked after the [Authorizer] has agreed, on the message
+// path too: it must not block. Its refusal is a *protocol.Error with a 2xxx
+// code.
 type PermissionCheck interface {
 	Check(ctx context.Context, call *Call, action string, on Resource) error
 }

@@ -57,6 +57,7 @@ type Spec struct {
 	Effect  Effect
 	Action  string          // what policy decides on, family:verb
 	Async   bool            // takes params.async: answers at once with a task_id
+	Streams bool            // takes params.stream: sends events as if metadata.events asked for them
 	Errors  []protocol.Code // besides those any command may answer with
 	Example string          // params as JSON, valid against the schema
 }
@@ -82,7 +83,8 @@ type Resource struct {
 type Targeter interface{ Target() Resource }
 
 // An Authorizer decides whether a principal may run a command and for whom it
-// may speak. A refusal is a *protocol.Error with a 2xxx code.
+// may speak. It is asked on the message path and must not block. A refusal is
+// a *protocol.Error with a 2xxx code.
 type Authorizer interface {
 	Authorize(ctx context.Context, who *protocol.Principal, action string, on Resource) error
 	ActFor(ctx context.Context, who *protocol.Principal, senderID string) error
