@@ -33,6 +33,10 @@ type Options struct {
 	// one that is not of the protocol becomes a 2001.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
 
+	// Revoked says of a principal that was authenticated whether its
+	// credential was revoked since, and what it is told then. Optional.
+	Revoked func(*protocol.Principal) (text string, revoked bool)
+
 	// Ready says why the node can't serve yet, or nil. Optional.
 	Ready func(context.Context) error
 

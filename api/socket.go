@@ -66,6 +66,7 @@ func (a *API) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.dismiss(s)
+	defer s.endWithCredential()()
 	// The guard has judged Host and Origin.
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
@@ -80,6 +81,23 @@ func (a *API) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s.read(conn)
 	s.cancel()
 	others.Wait()
+}
+
+// endWithCredential has the connection closed when the credential expires, and
+// at once if it was revoked since it was shown. stop forgets about it.
+func (s *socket) endWithCredential() (stop func()) {
+	if revoked := s.api.Revoked; revoked != nil {
+		if text, yes := revoked(s.principal); yes {
+			s.end(websocket.StatusPolicyViolation, text)
+		}
+	}
+	if s.principal.Expires.IsZero() {
+		return func() {}
+	}
+	timer := time.AfterFunc(time.Until(s.principal.Expires), func() {
+		s.end(websocket.StatusPolicyViolation, "the credential has expired")
+	})
+	return func() { timer.Stop() }
 }
 
 // admit counts the socket in, or says why there is no room for it.
@@ -150,6 +168,10 @@ func (s *socket) receive(conn *websocket.Conn, message io.Reader, buf *bytes.Buf
 func (s *socket) submit(message []byte) {
 	s.mu.Lock()
 	draining, full := s.draining, s.inFlight >= s.api.MaxInFlight
+	if s.verdict != nil { // what comes while it closes is nobody's any more
+		s.mu.Unlock()
+		return
+	}
 	if !draining && !full {
 		s.inFlight++
 	}

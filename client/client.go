@@ -33,10 +33,11 @@ type Client struct {
 	subscriptions *subscriptions
 	server        *server // nil without an agent
 
-	mu      sync.Mutex
-	link    *link         // the current connection, nil without one
-	changed chan struct{} // closed when link changes
-	refusal error         // why the last attempt to connect failed
+	mu           sync.Mutex
+	link         *link         // the current connection, nil without one
+	changed      chan struct{} // closed when link changes
+	refusal      error         // why the last attempt to connect failed
+	tokenExpires time.Time     // of the token shown last; zero without one
 }
 
 // errClosed is why nothing works after Close.

@@ -3,9 +3,11 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/url"
 	"time"
 
@@ -60,6 +62,10 @@ func (c *Client) connect(server *url.URL) error {
 			OnServerDisconnect: c.dismissed,
 		},
 	}
+	if c.options.token != nil {
+		config.ConnectPacketBuilder = c.showToken
+		config.AuthHandler = tokenHandler{}
+	}
 	var err error
 	c.mqtt, err = autopaho.NewConnection(c.ctx, config)
 	return err
@@ -71,6 +77,9 @@ func (c *Client) connected(m *autopaho.ConnectionManager) {
 	l.ctx, l.cancel = context.WithCancel(c.ctx)
 	c.setLink(l)
 	c.spawn(func() { c.establish(m, l) })
+	if c.options.token != nil {
+		c.spawn(func() { c.renewToken(m, l) })
+	}
 }
 
 func (c *Client) disconnected() {
@@ -109,7 +118,7 @@ func (c *Client) refused(err error) {
 func connectError(err error) (refusal *protocol.Error, final bool) {
 	var denied *autopaho.ConnackError
 	if !errors.As(err, &denied) {
-		return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge cannot be reached: "+err.Error()), false
+		return unreachable(err)
 	}
 	code := map[byte]protocol.Code{
 		0x85: protocol.InvalidParameter,
@@ -120,7 +129,7 @@ func connectError(err error) (refusal *protocol.Error, final bool) {
 	}[denied.ReasonCode]
 	text := cmp.Or(denied.Reason, map[byte]string{
 		0x85: "the client id is not valid",
-		0x86: "the API key is missing or not valid",
+		0x86: "the credential is missing or not valid",
 		0x87: "not allowed, or the client id is somebody else's",
 		0x89: "it is busy",
 		0x8A: "this client is banned",
@@ -129,6 +138,18 @@ func connectError(err error) (refusal *protocol.Error, final bool) {
 		return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge refuses connections: "+text), false
 	}
 	return protocol.Wrap(code, err, "the bridge refuses the connection: "+text), true
+}
+
+// unreachable is an attempt that did not get as far as an answer. Certificates
+// do not get better by trying again.
+func unreachable(err error) (refusal *protocol.Error, final bool) {
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge's certificate is not trusted: "+untrusted.Err.Error()), true
+	}
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" { // a TLS alert
+		return protocol.Wrap(protocol.CredentialInvalid, err, "the bridge does not accept the certificate: "+alert.Err.Error()), true
+	}
+	return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge cannot be reached: "+err.Error()), false
 }
 
 // dismissed ends the client if another one took its id over: to reconnect

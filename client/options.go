@@ -21,6 +21,7 @@ type options struct {
 	root        string
 	username    string
 	password    []byte
+	token       TokenSource
 	tls         *tls.Config
 	keepAlive   time.Duration
 	agent       *Agent

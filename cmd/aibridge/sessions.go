@@ -79,7 +79,7 @@ type sessions struct {
 
 func (s *sessions) addFlags(cmd *cobra.Command) {
 	s.target.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&s.space, "space", "", "space of the sessions' owners; your own by default")
+	cmd.Flags().StringVar(&s.space, "space", "", "space to look at; your own by default")
 	cmd.Flags().BoolVar(&s.asJSON, "json", false, "show the result as JSON")
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,15 +18,26 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 )
 
-// A target is the bridge that a command talks to, and the key it shows there.
+// A target is the bridge that a command talks to, and what it shows there.
 type target struct {
-	url, data, keyFile string
+	url, data, ca    string
+	cert, certKey    string
+	keyFile          string
+	token, tokenFile string
+	oldKeyFile       string // --key-file, the old name of --api-key-file
 }
 
 func (t *target) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&t.url, "url", os.Getenv("AIBRIDGE_URL"), "MQTT address of the bridge, mqtt://host:port (AIBRIDGE_URL)")
-	fs.StringVar(&t.data, "data", "", "data folder of a bridge on this machine, to find its addresses and key in (AIBRIDGE_DATA)")
-	fs.StringVar(&t.keyFile, "key-file", "", "file with the API key to show (otherwise AIBRIDGE_API_KEY, then DATA/"+app.AdminKeyFile+")")
+	fs.StringVar(&t.url, "url", os.Getenv("AIBRIDGE_URL"), "address of the bridge: mqtt://host:port, mqtts://, ws:// or wss:// (AIBRIDGE_URL)")
+	fs.StringVar(&t.data, "data", "", "data folder of a bridge on this machine, to find its addresses, key and CA in (AIBRIDGE_DATA)")
+	fs.StringVar(&t.ca, "ca", os.Getenv("AIBRIDGE_CA"), "PEM file with the roots that the bridge's certificate must chain to (AIBRIDGE_CA; otherwise the system's, and DATA/"+app.CAFile+")")
+	fs.StringVar(&t.cert, "cert", os.Getenv("AIBRIDGE_CERT"), "PEM file with the client certificate to show (AIBRIDGE_CERT)")
+	fs.StringVar(&t.certKey, "key", os.Getenv("AIBRIDGE_KEY"), "PEM file with the key of the client certificate (AIBRIDGE_KEY)")
+	fs.StringVar(&t.token, "token", "", "JSON Web Token to show; others on this machine may see it, unlike --token-file (AIBRIDGE_TOKEN)")
+	fs.StringVar(&t.tokenFile, "token-file", "", "file with the token to show, read again before it expires")
+	fs.StringVar(&t.keyFile, "api-key-file", "", "file with the API key to show (otherwise AIBRIDGE_API_KEY, then DATA/"+app.AdminKeyFile+")")
+	fs.StringVar(&t.oldKeyFile, "key-file", "", "the same")
+	_ = fs.MarkHidden("key-file")
 }
 
 func (t *target) folder() string {
@@ -43,41 +56,124 @@ func (t *target) addresses() app.Addresses {
 		return a
 	}
 	c := app.DefaultConfig()
-	return app.Addresses{MQTT: c.MQTT, HTTP: c.HTTP, WS: c.WS}
+	return app.Addresses{MQTT: c.MQTT, MQTTS: "127.0.0.1:8883", HTTP: c.HTTP, WS: c.WS}
 }
 
+// mqttURL is where the bridge is. Who shows a certificate needs TLS for it.
 func (t *target) mqttURL() string {
 	if t.url != "" {
 		return t.url
 	}
-	return "mqtt://" + t.addresses().MQTT
+	a := t.addresses()
+	if a.MQTTS != "" && (a.MQTT == "" || t.cert != "") {
+		return "mqtts://" + a.MQTTS
+	}
+	return "mqtt://" + a.MQTT
 }
 
-// key is the API key to show, "" for none.
-func (t *target) key() (string, error) {
-	path := t.keyFile
-	if path == "" {
-		if key := os.Getenv("AIBRIDGE_API_KEY"); key != "" {
-			return key, nil
+// credential is what to show besides a certificate: what a flag names, else
+// what a variable holds, else the administrator's key of a bridge on this
+// machine.
+func (t *target) credential() (client.Option, error) {
+	if t.keyFile == "" {
+		t.keyFile = t.oldKeyFile
+	}
+	given := 0
+	for _, flag := range []string{t.token, t.tokenFile, t.keyFile} {
+		if flag != "" {
+			given++
 		}
-		path = filepath.Join(t.folder(), app.AdminKeyFile)
 	}
+	switch {
+	case given > 1:
+		return nil, usageError{errors.New("only one of --token, --token-file and --api-key-file can be shown")}
+	case t.token != "":
+		return client.WithToken(client.StaticToken(t.token)), nil
+	case t.tokenFile != "":
+		if _, err := readSecret(t.tokenFile); err != nil {
+			return nil, err
+		}
+		return client.WithToken(func(context.Context) (string, error) { return readSecret(t.tokenFile) }), nil
+	case t.keyFile != "":
+		key, err := readSecret(t.keyFile)
+		return client.WithAPIKey(key), err
+	case os.Getenv("AIBRIDGE_TOKEN") != "":
+		return client.WithToken(client.StaticToken(os.Getenv("AIBRIDGE_TOKEN"))), nil
+	case os.Getenv("AIBRIDGE_API_KEY") != "":
+		return client.WithAPIKey(os.Getenv("AIBRIDGE_API_KEY")), nil
+	case t.cert != "":
+		return nil, nil
+	}
+	key, err := readSecret(filepath.Join(t.folder(), app.AdminKeyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // a bridge under --dev asks for none
+	}
+	return client.WithAPIKey(key), err
+}
+
+func readSecret(path string) (string, error) {
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && t.keyFile == "" {
-		return "", nil // a bridge under --dev asks for none
-	}
 	return strings.TrimSpace(string(data)), err
+}
+
+// tlsConfig is how to speak TLS.
+func (t *target) tlsConfig() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	switch {
+	case t.ca != "":
+		roots, err := addRoots(x509.NewCertPool(), t.ca)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = roots
+	default:
+		system, err := x509.SystemCertPool()
+		if err != nil {
+			system = x509.NewCertPool()
+		}
+		roots, err := addRoots(system, filepath.Join(t.folder(), app.CAFile))
+		if err == nil { // there need not be a bridge on this machine
+			config.RootCAs = roots
+		}
+	}
+	switch {
+	case (t.cert == "") != (t.certKey == ""):
+		return nil, usageError{errors.New("--cert and --key go together")}
+	case t.cert != "":
+		pair, err := tls.LoadX509KeyPair(t.cert, t.certKey)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+func addRoots(pool *x509.CertPool, path string) (*x509.CertPool, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("%s holds no certificate", path)
+	}
+	return pool, nil
 }
 
 // dial connects, giving up after a few seconds: a person is waiting.
 func (t *target) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
-	key, err := t.key()
+	credential, err := t.credential()
 	if err != nil {
 		return nil, err
 	}
-	if key != "" {
-		opts = append(opts, client.WithAPIKey(key))
+	if credential != nil {
+		opts = append(opts, credential)
 	}
+	config, err := t.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, client.WithTLS(config))
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c, err := client.Dial(ctx, t.mqttURL(), opts...)
