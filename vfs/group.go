@@ -3,6 +3,7 @@ package vfs
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,4 +60,10 @@ func MirrorFolder(id protocol.CapID) string {
 		return fmt.Sprintf("%%%%%x", sha256.Sum256([]byte(name)))
 	}
 	return b.String()
+}
+
+// unescape is the reverse of the %XX of [MirrorFolder].
+func unescape(folder string) (string, bool) {
+	id, err := url.PathUnescape(folder)
+	return id, err == nil
 }

@@ -1,0 +1,153 @@
+package vfs
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Group is a group of files as far as it has an owner.
+type Group struct {
+	Space protocol.SpaceID `json:"space"`
+	Name  string           `json:"name"`
+	Owner string           `json:"owner"` // id of the principal that wrote the first file
+	Since int64            `json:"since"` // Unix ms
+}
+
+func groupKey(space protocol.SpaceID, name string) string { return string(space) + "/" + name }
+
+// spaceOf is the space a principal is at home in: the one its files are in.
+func spaceOf(who *protocol.Principal) protocol.SpaceID {
+	if who.Space == "" {
+		return protocol.DefaultSpace
+	}
+	return who.Space
+}
+
+// privileged reports whether a principal may use what is not its own.
+func privileged(who *protocol.Principal) bool {
+	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
+}
+
+// capGroup takes apart the name of the files of a Cap's group, CAP:GROUP.
+func capGroup(name string) (id protocol.CapID, group protocol.GroupID, ok bool) {
+	before, after, ok := strings.Cut(name, ":")
+	return protocol.CapID(before), protocol.GroupID(after), ok && before != "" && after != ""
+}
+
+// MayUseFiles reports whether a principal may read or write the files of a
+// group. It is asked on the message path.
+//
+//   - The files of a Cap's group (CAP:GROUP) are for those who take part in it.
+//   - The mirror ("cap") is read by those who take part in the Cap whose folder
+//     it is; nobody but the bridge writes there.
+//   - Any other group belongs to the principal that wrote its first file, and
+//     is shared with those who take part in a group of the same name in a Cap
+//     of that principal. A group that nobody has written to is free.
+func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool) bool {
+	if group == MirrorGroup {
+		return !write // folder by folder
+	}
+	if privileged(who) {
+		return true
+	}
+	if id, inner, ok := capGroup(group); ok {
+		return s.opts.Members.MayUseGroup(who, id, inner, write)
+	}
+	g, _, ok := s.opts.Groups.Get(groupKey(spaceOf(who), group))
+	if !ok {
+		return true
+	}
+	return g.Owner == who.ID || s.opts.Members.SharesGroup(who, g.Owner, protocol.GroupID(group), write)
+}
+
+// admit refuses with 4004 who may not use a group. The first to write to a
+// group becomes its owner.
+func (s *Service) admit(ctx context.Context, who *protocol.Principal, group string, write bool) error {
+	if write && !privileged(who) && s.ownable(who, group) {
+		err := s.claim(ctx, who, group)
+		if err != nil && protocol.CodeOf(err) != protocol.AlreadyExists {
+			return err
+		}
+	}
+	if s.MayUseFiles(who, group, write) {
+		return nil
+	}
+	verb := "read"
+	if write {
+		verb = "write"
+	}
+	return protocol.Errorf(protocol.VFSPermission, "you may not %s files of group %q", verb, group).With("group_name", group)
+}
+
+// ownable reports whether a group is free.
+func (s *Service) ownable(who *protocol.Principal, group string) bool {
+	if _, _, ok := capGroup(group); ok || group == MirrorGroup {
+		return false
+	}
+	_, _, there := s.opts.Groups.Get(groupKey(spaceOf(who), group))
+	return !there
+}
+
+func (s *Service) claim(ctx context.Context, who *protocol.Principal, group string) error {
+	space := spaceOf(who)
+	_, err := s.opts.Groups.Create(ctx, groupKey(space, group),
+		&Group{Space: space, Name: group, Owner: who.ID, Since: s.opts.Now().UnixMilli()})
+	return err
+}
+
+// A mirrorReader shows a principal the folders of the Caps it takes part in.
+type mirrorReader struct {
+	Files
+	service *Service
+	who     *protocol.Principal
+}
+
+// may refuses a path in a folder that is not the principal's to see, as one
+// that is not there.
+func (m *mirrorReader) may(path string) error {
+	folder, _, ok := strings.Cut(path, "/")
+	if !ok || !m.service.opts.Members.MayUseChannel(m.who, capOfFolder(folder), false) {
+		return NoFile(MirrorGroup, path)
+	}
+	return nil
+}
+
+// capOfFolder is the Cap whose folder has a name, "" if it cannot be told.
+func capOfFolder(folder string) protocol.CapID {
+	if !strings.Contains(folder, "%") {
+		return protocol.CapID(folder)
+	}
+	id, ok := unescape(folder)
+	if !ok || MirrorFolder(protocol.CapID(id)) != folder {
+		return ""
+	}
+	return protocol.CapID(id)
+}
+
+// Stat implements [Files].
+func (m *mirrorReader) Stat(ctx context.Context, group, path string) (File, error) {
+	if err := m.may(path); err != nil {
+		return File{}, err
+	}
+	return m.Files.Stat(ctx, group, path)
+}
+
+// Open implements [Files].
+func (m *mirrorReader) Open(ctx context.Context, group, path string, version uint64) (io.ReadSeekCloser, File, error) {
+	if err := m.may(path); err != nil {
+		return nil, File{}, err
+	}
+	return m.Files.Open(ctx, group, path, version)
+}
+
+// List implements [Files]. The prefix must begin with a folder.
+func (m *mirrorReader) List(ctx context.Context, group, prefix, cursor string, limit int, deleted bool) ([]File, string, error) {
+	if m.may(prefix) != nil {
+		return nil, "", protocol.Errorf(protocol.VFSPermission, "list the folder of a Cap that you take part in, as path CAP_ID").
+			With("group_name", group)
+	}
+	return m.Files.List(ctx, group, prefix, cursor, limit, deleted)
+}

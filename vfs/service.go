@@ -1,0 +1,134 @@
+package vfs
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Options configure a [Service]. Store, Groups and Remotes are needed.
+type Options struct {
+	Store   *Store
+	Groups  Table[Group]
+	Remotes Table[Remote]
+	// Members knows who takes part in which group of a Cap; nil for nobody.
+	Members Members
+	// Dial makes the client of a remote VFS, nil if there can be none. The
+	// credential is the one that was registered with it.
+	Dial func(r Remote, credential string) (Files, error)
+	// Sealer keeps credentials at rest; without one none can be registered.
+	Sealer Sealer
+
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// A Sealer encrypts what is kept, bound to what it is for.
+type Sealer interface {
+	Seal(plain []byte, purpose string) ([]byte, error)
+	Open(sealed []byte, purpose string) ([]byte, error)
+}
+
+// Members knows who takes part in the groups of Caps. It is asked on the
+// message path and must be fast.
+type Members interface {
+	// MayUseChannel reports whether a principal takes part in a Cap.
+	MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool
+	// MayUseGroup reports whether a principal takes part in a group of a Cap,
+	// to read what belongs to it or to write it.
+	MayUseGroup(who *protocol.Principal, id protocol.CapID, group protocol.GroupID, write bool) bool
+	// SharesGroup reports the same for a group of that name in any Cap of an
+	// owner.
+	SharesGroup(who *protocol.Principal, owner string, group protocol.GroupID, write bool) bool
+}
+
+// nobody takes part in anything.
+type nobody struct{}
+
+func (nobody) MayUseChannel(*protocol.Principal, protocol.CapID, bool) bool { return false }
+func (nobody) MayUseGroup(*protocol.Principal, protocol.CapID, protocol.GroupID, bool) bool {
+	return false
+}
+func (nobody) SharesGroup(*protocol.Principal, string, protocol.GroupID, bool) bool { return false }
+
+// A Service lets principals at files: at their own and their groups', wherever
+// those are.
+type Service struct {
+	opts Options
+
+	mu      sync.Mutex
+	clients map[string]client // by key of the remote
+}
+
+// A client is the client of a remote VFS as it was registered.
+type client struct {
+	of    *Remote
+	files Files
+}
+
+// New makes a service. It follows its tables from then on, so it comes before
+// they are loaded.
+func New(o Options) *Service {
+	if o.Members == nil {
+		o.Members = nobody{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{opts: o, clients: make(map[string]client)}
+}
+
+// Commands are the commands of the package.
+func (s *Service) Commands() []commands.Command {
+	return []commands.Command{
+		commands.New(syncAll, s.Sync),
+		commands.New(syncTo, s.SyncTo),
+		commands.New(syncFrom, s.SyncFrom),
+		commands.New(list, s.List),
+		commands.New(remove, s.Delete),
+		commands.New(register, s.Register),
+		commands.New(unregister, s.Unregister),
+		commands.New(status, s.Status),
+		commands.New(health, s.Health),
+	}
+}
+
+// Mirror are the files that the mirror of a space's Caps goes to: the VFS that
+// was registered for it, or the bridge's own store.
+func (s *Service) Mirror(space protocol.SpaceID) Files {
+	return mirror{s, space}
+}
+
+// A mirror looks up where the mirror goes each time: it may be registered
+// elsewhere meanwhile.
+type mirror struct {
+	service *Service
+	space   protocol.SpaceID
+}
+
+// For returns the files of a group that a principal may read, or write.
+func (s *Service) For(ctx context.Context, who *protocol.Principal, group string, write bool) (Files, error) {
+	if err := CheckGroup(group); err != nil {
+		return nil, err
+	}
+	if err := s.admit(ctx, who, group, write); err != nil {
+		return nil, err
+	}
+	files, err := s.where(spaceOf(who), group)
+	if err == nil && group == MirrorGroup && !privileged(who) {
+		files = &mirrorReader{files, s, who}
+	}
+	return files, err
+}
+
+// Usage is how much room the bridge's own VFS has for a principal's space.
+func (s *Service) Usage(ctx context.Context, who *protocol.Principal) (Usage, error) {
+	return measure(ctx, s.opts.Store.Space(spaceOf(who)))
+}

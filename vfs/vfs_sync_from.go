@@ -1,0 +1,81 @@
+package vfs
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"unicode/utf8"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var syncFrom = commands.Spec{
+	Name:    "vfs.sync.from",
+	Summary: "Read small files of a group.",
+	Effect:  commands.Read,
+	Action:  "vfs:read",
+	Errors:  []protocol.Code{protocol.VFSUnavailable, protocol.SyncFailed, protocol.VFSPermission},
+	Example: `{"group_name":"skill-a-group","files":["test-data-1.json","test-data-2.txt"]}`,
+}
+
+// SyncFromParams are the params of vfs.sync.from.
+type SyncFromParams struct {
+	Group protocol.GroupName `json:"group_name" doc:"the group of files"`
+	Files []string           `json:"files" len:"1-500" each:"1-1024" doc:"the paths of the files"`
+}
+
+// Target implements [commands.Targeter].
+func (p SyncFromParams) Target() commands.Resource { return groupResource(p.Group) }
+
+// maxAnswer is how many bytes of files an answer holds: with base64, what fits
+// into an MQTT packet of the default size.
+const maxAnswer = 700 << 10
+
+// SyncFrom reads files of a group that the caller may read. Those that cannot
+// be read do not keep the others from it; what does not fit into the answer
+// any more is too_large.
+func (s *Service) SyncFrom(ctx context.Context, call *commands.Call, p SyncFromParams) (SyncResult, error) {
+	files, err := s.For(ctx, call.Principal, string(p.Group), false)
+	if err != nil {
+		return SyncResult{}, err
+	}
+	result := SyncResult{Group: p.Group, Files: make([]SyncedFile, len(p.Files))}
+	room := int64(maxAnswer)
+	for i, path := range p.Files {
+		if result.Files[i], err = readSmall(ctx, files, string(p.Group), path, &room); err != nil {
+			if code := protocol.CodeOf(err); code == protocol.VFSUnavailable {
+				return SyncResult{}, err
+			}
+			result.Files[i] = failedFile(path, err)
+		}
+	}
+	return result, nil
+}
+
+func readSmall(ctx context.Context, files Files, group, path string, room *int64) (SyncedFile, error) {
+	r, f, err := files.Open(ctx, group, path, 0)
+	if err != nil {
+		return SyncedFile{}, err
+	}
+	defer r.Close()
+	if f.Size > *room {
+		return syncedFile(TooLarge, f), nil
+	}
+	data := make([]byte, f.Size)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return SyncedFile{}, err
+	}
+	if _, err := io.ReadFull(r, make([]byte, 1)); err != io.EOF { // the end tells of damage
+		return SyncedFile{}, err
+	}
+	*room -= f.Size
+	s := syncedFile(Synced, f)
+	text := string(data)
+	if s.Encoding = "utf-8"; !utf8.Valid(data) {
+		s.Encoding, text = "base64", base64.StdEncoding.EncodeToString(data)
+		*room -= f.Size / 3
+	}
+	s.Content = &text
+	return s, nil
+}

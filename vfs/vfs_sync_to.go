@@ -1,0 +1,150 @@
+package vfs
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var syncTo = commands.Spec{
+	Name:    "vfs.sync.to",
+	Summary: "Write small files of a group.",
+	Effect:  commands.Write,
+	Action:  "vfs:write",
+	Errors:  []protocol.Code{protocol.VFSUnavailable, protocol.SyncFailed, protocol.VFSPermission, protocol.NoSpace},
+	Example: `{"group_name":"skill-a-group","files":[{"path":"test-data-1.json","content":"{\"name\":\"Skill A\"}"},{"path":"test-data-2.txt","content":"Sample text file"}]}`,
+}
+
+// SyncToParams are the params of vfs.sync.to.
+type SyncToParams struct {
+	Group protocol.GroupName `json:"group_name" doc:"the group of files"`
+	Files []SyncToFile       `json:"files" len:"1-500" doc:"the files; each stands for itself"`
+}
+
+// A SyncToFile is a file to write.
+type SyncToFile struct {
+	Path        string  `json:"path" len:"1-1024" doc:"relative, with slashes"`
+	Content     string  `json:"content" doc:"all of the file"`
+	Encoding    string  `json:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8" doc:"how content holds the file"`
+	Checksum    string  `json:"checksum,omitempty" len:"64-64" doc:"the SHA-256 the file must have, hexadecimal"`
+	Version     *uint64 `json:"version,omitempty" doc:"the version the file must have, 0 for one that must not be there, else it is refused with 3003"`
+	ContentType string  `json:"content_type,omitempty" len:"1-255" doc:"kept with the file"`
+}
+
+// Target implements [commands.Targeter].
+func (p SyncToParams) Target() commands.Resource { return groupResource(p.Group) }
+
+// SyncResult is the result of the commands that sync files.
+type SyncResult struct {
+	Group protocol.GroupName `json:"group_name"`
+	Files []SyncedFile       `json:"files" doc:"in the order of the request"`
+	Next  string             `json:"next_cursor,omitempty" doc:"where the next page begins"`
+}
+
+// A SyncedFile says what became of a file.
+type SyncedFile struct {
+	Path     string          `json:"path"`
+	Status   SyncStatus      `json:"status" enum:"synced,upload,download,deleted,conflict,not_found,too_large,failed"`
+	Checksum string          `json:"checksum,omitempty" doc:"SHA-256 of what the VFS has, hexadecimal"`
+	ID       string          `json:"file_id,omitempty"`
+	Version  uint64          `json:"version,omitempty"`
+	Size     *int64          `json:"size,omitempty" doc:"bytes"`
+	Content  *string         `json:"content,omitempty"`
+	Encoding string          `json:"encoding,omitempty" enum:"utf-8,base64" doc:"how content holds the file"`
+	Error    *SyncedFileFail `json:"error,omitempty" doc:"why it failed"`
+}
+
+// A SyncedFileFail is why a file was not synced.
+type SyncedFileFail struct {
+	Code    protocol.Code `json:"code"`
+	Message string        `json:"message"`
+}
+
+// A SyncStatus is what became of a file, or is to become of it.
+type SyncStatus string
+
+// The statuses.
+const (
+	Synced   SyncStatus = "synced"    // both sides have the same
+	Upload   SyncStatus = "upload"    // the caller has what the VFS has not
+	Download SyncStatus = "download"  // the VFS has what the caller has not
+	Gone     SyncStatus = "deleted"   // the file was deleted from the VFS
+	Conflict SyncStatus = "conflict"  // both have changed it
+	Missing  SyncStatus = "not_found" // the VFS has no such file
+	TooLarge SyncStatus = "too_large" // for an answer; GET /vfs/download has it
+	Failed   SyncStatus = "failed"
+)
+
+func syncedFile(status SyncStatus, f File) SyncedFile {
+	s := SyncedFile{Path: f.Path, Status: status, ID: f.ID, Version: f.Version}
+	if !f.Deleted {
+		s.Checksum, s.Size = f.SHA256.String(), &f.Size
+	}
+	return s
+}
+
+// failedFile says why a file was not synced, without what is not the caller's.
+func failedFile(path string, err error) SyncedFile {
+	e := protocol.AsError(err)
+	status := Failed
+	switch e.Code {
+	case protocol.FileNotFound:
+		status = Missing
+	case protocol.RevisionConflict:
+		status = Conflict
+	}
+	return SyncedFile{Path: path, Status: status, Error: &SyncedFileFail{e.Code, e.Message}}
+}
+
+// SyncTo writes files of a group that the caller may write to. Those that
+// cannot be written do not keep the others from it.
+func (s *Service) SyncTo(ctx context.Context, call *commands.Call, p SyncToParams) (SyncResult, error) {
+	files, err := s.For(ctx, call.Principal, string(p.Group), true)
+	if err != nil {
+		return SyncResult{}, err
+	}
+	result := SyncResult{Group: p.Group, Files: make([]SyncedFile, len(p.Files))}
+	batch := make([]Content, 0, len(p.Files))
+	index := make([]int, 0, len(p.Files))
+	for i := range p.Files {
+		c, err := p.Files[i].decode()
+		if err != nil {
+			result.Files[i] = failedFile(p.Files[i].Path, err)
+			continue
+		}
+		batch, index = append(batch, c), append(index, i)
+	}
+	results, err := PutAll(ctx, files, string(p.Group), batch)
+	if err != nil {
+		return SyncResult{}, err
+	}
+	for n, r := range results {
+		if r.Err != nil {
+			result.Files[index[n]] = failedFile(batch[n].Path, r.Err)
+		} else {
+			result.Files[index[n]] = syncedFile(Synced, r.File)
+		}
+	}
+	return result, nil
+}
+
+func (f *SyncToFile) decode() (Content, error) {
+	c := Content{Path: f.Path, Data: []byte(f.Content), PutOptions: PutOptions{Size: -1, IfVersion: f.Version, ContentType: f.ContentType}}
+	if f.Encoding == "base64" {
+		data, err := base64.StdEncoding.DecodeString(f.Content)
+		if err != nil {
+			return c, protocol.InvalidParam("content", "is not standard base64")
+		}
+		c.Data = data
+	}
+	if f.Checksum != "" {
+		sum, err := ParseSum(f.Checksum)
+		if err != nil {
+			return c, err
+		}
+		c.SHA256 = &sum
+	}
+	return c, nil
+}

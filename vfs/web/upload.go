@@ -1,0 +1,259 @@
+package web
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
+)
+
+// An incoming file is what an upload says about it.
+type incoming struct {
+	group, path, size, checksum, contentType string
+}
+
+// UploadResult is the answer to an upload.
+type UploadResult struct {
+	Success bool `json:"success"`
+	vfs.FileView
+	Group string `json:"group_name"`
+}
+
+// upload takes a file: as a form with group_name, path and file (source
+// §3.1.1), or as the bare body with group_name and path in the URL.
+func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
+	done, err := h.transfer()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return protocol.InvalidParam("Content-Encoding", "files are taken as they are")
+	}
+	var in incoming
+	if err := queries(r, map[string]*string{"group_name": &in.group, "path": &in.path, "size": &in.size, "checksum": &in.checksum}); err != nil {
+		return err
+	}
+	body := h.pace(w).body(http.MaxBytesReader(w, r.Body, h.MaxFile+roomForForm))
+	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var f vfs.File
+	if err == nil && media == "multipart/form-data" && r.Method == http.MethodPost {
+		f, err = h.uploadForm(r, who, &in, multipart.NewReader(body, params["boundary"]))
+	} else {
+		if in.size == "" && r.ContentLength >= 0 {
+			in.size = strconv.FormatInt(r.ContentLength, 10)
+		}
+		in.contentType = r.Header.Get("Content-Type")
+		f, err = h.store(r, who, &in, body)
+	}
+	if err != nil {
+		w.Header().Set("Connection", "close") // what is left of the body is not read
+		return tooLong(err, h.MaxFile)
+	}
+	body.end()
+	w.Header().Set("Etag", etag(f))
+	return succeed(w, http.StatusOK, UploadResult{true, f.View(), f.Group})
+}
+
+// roomForForm is what a form may have beside the file.
+const roomForForm = 64 << 10
+
+func tooLong(err error, limit int64) error {
+	var over *http.MaxBytesError
+	if errors.As(err, &over) {
+		return protocol.Errorf(protocol.PayloadTooLarge, "a file may have %d bytes", limit).With("limit", limit)
+	}
+	return err
+}
+
+// uploadForm reads a form part by part. The file goes straight to where it
+// belongs if its name came before it, as it should.
+func (h *Handler) uploadForm(r *http.Request, who *protocol.Principal, in *incoming, form *multipart.Reader) (f vfs.File, err error) {
+	var (
+		spooled *os.File
+		stored  bool
+	)
+	defer func() {
+		if spooled != nil {
+			_ = spooled.Close()
+			_ = os.Remove(spooled.Name())
+		}
+	}()
+	for range 16 {
+		part, err := form.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return h.endOfForm(r, who, in, f, stored, spooled)
+		}
+		if err != nil {
+			return vfs.File{}, broken(err)
+		}
+		switch {
+		case part.FormName() != "file":
+			err = in.field(part, stored)
+		case stored || spooled != nil:
+			err = protocol.InvalidParam("file", "is there twice")
+		case in.group == "" || in.path == "":
+			in.contentType = part.Header.Get("Content-Type")
+			spooled, err = h.spool(part)
+		default:
+			in.contentType = part.Header.Get("Content-Type")
+			stored = true
+			f, err = h.store(r, who, in, part)
+		}
+		if err != nil {
+			return vfs.File{}, err
+		}
+	}
+	return vfs.File{}, protocol.InvalidParam("file", "the form has too many parts")
+}
+
+func (h *Handler) endOfForm(r *http.Request, who *protocol.Principal, in *incoming, f vfs.File, stored bool, spooled *os.File) (vfs.File, error) {
+	switch {
+	case stored:
+		return f, nil
+	case spooled == nil:
+		return vfs.File{}, protocol.InvalidParam("file", "is missing")
+	}
+	if _, err := spooled.Seek(0, io.SeekStart); err != nil {
+		return vfs.File{}, err
+	}
+	return h.store(r, who, in, spooled)
+}
+
+// field takes one of the small parts of a form.
+func (in *incoming) field(part *multipart.Part, stored bool) error {
+	text, err := io.ReadAll(io.LimitReader(part, 4097))
+	if err != nil {
+		return broken(err)
+	}
+	var into *string
+	switch name := part.FormName(); name {
+	case "group_name":
+		into = &in.group
+	case "path":
+		into = &in.path
+	case "size":
+		into = &in.size
+	case "checksum":
+		into = &in.checksum
+	default:
+		return protocol.InvalidParam(trimmed(name), "is no part of an upload: group_name, path, size, checksum, file")
+	}
+	switch {
+	case len(text) > 4096:
+		return protocol.InvalidParam(part.FormName(), "is too long")
+	case *into != "" && *into != string(text):
+		return protocol.InvalidParam(part.FormName(), "is there twice")
+	case stored && *into == "":
+		return protocol.InvalidParam(part.FormName(), "must come before the file")
+	}
+	*into = string(text)
+	return nil
+}
+
+func trimmed(name string) string {
+	if name = strings.ToValidUTF8(name, ""); len(name) > 64 {
+		return name[:64]
+	}
+	return name
+}
+
+// spool keeps a file whose name is still to come.
+func (h *Handler) spool(part io.Reader) (*os.File, error) {
+	f, err := os.CreateTemp(h.Spool, "upload-*")
+	if err != nil {
+		return nil, protocol.Wrap(protocol.VFSUnavailable, err, "the file cannot be kept until its name is known: send group_name and path first")
+	}
+	if _, err := io.Copy(f, part); err != nil {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+		return nil, broken(err)
+	}
+	return f, nil
+}
+
+// store puts the file.
+func (h *Handler) store(r *http.Request, who *protocol.Principal, in *incoming, content io.Reader) (vfs.File, error) {
+	o, err := in.options(r.Header)
+	if err != nil {
+		return vfs.File{}, err
+	}
+	if _, err := vfs.CleanPath(in.path); err != nil {
+		return vfs.File{}, err
+	}
+	files, err := h.enter(r.Context(), who, "vfs:write", in.group)
+	if err != nil {
+		return vfs.File{}, err
+	}
+	f, err := files.Put(r.Context(), in.group, in.path, content, o)
+	if known := new(protocol.Error); o.IfVersion != nil && errors.As(err, &known) && known.Code == protocol.RevisionConflict {
+		return vfs.File{}, preconditionError{known}
+	}
+	return f, err
+}
+
+func (in *incoming) options(header http.Header) (vfs.PutOptions, error) {
+	o := vfs.PutOptions{Size: -1}
+	if media, _, err := mime.ParseMediaType(in.contentType); err == nil && media != "application/octet-stream" {
+		o.ContentType = in.contentType
+	}
+	var err error
+	if o.IfVersion, err = ifVersion(header); err != nil {
+		return o, err
+	}
+	if in.size != "" {
+		if o.Size, err = strconv.ParseInt(in.size, 10, 64); err != nil || o.Size < 0 {
+			return o, protocol.InvalidParam("size", "must be a number of bytes")
+		}
+	}
+	o.SHA256, err = announcedSum(in.checksum, header)
+	return o, err
+}
+
+// announcedSum is the checksum of the file: a parameter, or one of the headers
+// X-Checksum-SHA256 (hexadecimal) and Repr-Digest (RFC 9530).
+func announcedSum(text string, h http.Header) (*vfs.Sum, error) {
+	if text == "" {
+		text = h.Get("X-Checksum-Sha256")
+	}
+	if text != "" {
+		sum, err := vfs.ParseSum(text)
+		return &sum, err
+	}
+	for digest := range strings.SplitSeq(h.Get("Repr-Digest"), ",") {
+		value, ok := strings.CutPrefix(strings.TrimSpace(digest), "sha-256=:")
+		if !ok {
+			continue
+		}
+		raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(value, ":"))
+		if err != nil || len(raw) != len(vfs.Sum{}) {
+			return nil, protocol.InvalidParam("Repr-Digest", "has no SHA-256")
+		}
+		sum := vfs.Sum(raw)
+		return &sum, nil
+	}
+	return nil, nil
+}
+
+func base64Sum(sum vfs.Sum) string { return base64.StdEncoding.EncodeToString(sum[:]) }
+
+// broken is the error for a body that cannot be read.
+func broken(err error) error {
+	if known := new(protocol.Error); errors.As(err, &known) {
+		return err
+	}
+	var over *http.MaxBytesError
+	if errors.As(err, &over) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return protocol.Wrap(protocol.SyncFailed, err, "the upload broke off, or is no form")
+}
