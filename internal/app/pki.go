@@ -229,3 +229,13 @@ func (m *mqttSide) publishSecurityEvent(bridgeID string) func(name string, data 
 		}
 	}
 }
+
+// DescribeCertificate says as JSON what a certificate in PEM says about
+// itself.
+func DescribeCertificate(text []byte) (json.RawMessage, error) {
+	described, err := pki.Describe(text)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(described)
+}

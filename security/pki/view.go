@@ -18,7 +18,7 @@ type View struct {
 	Roles     []string             `json:"roles,omitempty"`
 	Scenes    []protocol.SceneType `json:"scene_types,omitempty"`
 	Purpose   string               `json:"purpose,omitempty"`
-	ValidFrom int64                `json:"valid_from" doc:"Unix milliseconds"`
+	IssuedAt  int64                `json:"issued_at" doc:"Unix milliseconds"`
 	ExpiresAt int64                `json:"expires_at" doc:"Unix milliseconds"`
 	IssuedBy  string               `json:"issued_by"`
 	RequestID string               `json:"request_id,omitempty"`
@@ -78,7 +78,7 @@ func (e *entry) view(now time.Time) View {
 	v := View{
 		Serial: e.Serial, Status: e.status(now), Authority: e.Authority, Kind: e.scope.Kind, Principal: e.scope.ID,
 		Space: e.scope.Space, Skill: e.scope.Skill, Roles: e.scope.Roles, Scenes: e.scope.Scenes, Purpose: e.scope.Purpose,
-		ValidFrom: e.notBefore.UnixMilli(), ExpiresAt: e.notAfter.UnixMilli(), IssuedBy: e.IssuedBy, RequestID: e.Request, Renews: e.Renews,
+		IssuedAt: e.Certificate.IssuedAt.UnixMilli(), ExpiresAt: e.notAfter.UnixMilli(), IssuedBy: e.IssuedBy, RequestID: e.Request, Renews: e.Renews,
 	}
 	if r := e.Revoked; r != nil {
 		v.RevokedAt, v.RevokedBy, v.Reason = r.At.UnixMilli(), r.By, r.Reason
