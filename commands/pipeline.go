@@ -45,7 +45,22 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 	if err := c.schedule(in); err != nil {
 		return c, err
 	}
-	return c, r.find(c)
+	if err := r.find(c); err != nil {
+		return c, err
+	}
+	if c.command.Streams && asksToStream(req.Params) {
+		c.listen = in.Emit
+	}
+	return c, nil
+}
+
+// asksToStream reports whether params ask for events, as metadata.events does.
+// What else is wrong with them is found later.
+func asksToStream(params []byte) bool {
+	var p struct {
+		Stream bool `json:"stream"`
+	}
+	return json.Unmarshal(params, &p) == nil && p.Stream
 }
 
 // parse reads a request, into own unless an extension does.

@@ -1,0 +1,306 @@
+package llm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A question is one query on its way.
+type question struct {
+	who     *protocol.Principal
+	model   string // as the caller names it
+	request *chat.Request
+	emit    func(chat.Event) // nil: nobody listens to the stream
+}
+
+// An outcome is what became of a question.
+type outcome struct {
+	answer   *chat.Answer
+	model    string // as callers name it
+	provider string
+	cost     float64
+	took     time.Duration
+	from     string // provider, cache or flight
+}
+
+// ask answers a question, from the cache if the same was asked before.
+func (s *Service) ask(ctx context.Context, q question) (*outcome, error) {
+	cat := s.catalog.Load()
+	if cat == nil || len(cat.models) == 0 {
+		return nil, protocol.Errorf(protocol.LLMUnavailable, "no language model is configured").With("reason", "unconfigured")
+	}
+	s.active.Add(1)
+	defer s.active.Add(-1)
+	m := cat.find(q.model, string(q.who.Space))
+	if m == nil {
+		return nil, protocol.InvalidParam("options.model", fmt.Sprintf("there is no model %.100q; llm.models lists them", q.model))
+	}
+	m, err := s.degrade(cat, m, &q)
+	if err != nil {
+		return nil, err
+	}
+	if m.MaxTokens > 0 && (q.request.Options.MaxTokens == 0 || q.request.Options.MaxTokens > m.MaxTokens) {
+		q.request.Options.MaxTokens = m.MaxTokens
+	}
+	var taken int
+	if q.request.Messages, taken = redact(cat.redactors, string(q.who.Space), q.request.Messages); taken > 0 {
+		s.metrics.redacted.Add(float64(taken))
+	}
+	if !deterministic(q.request) {
+		return s.pay(ctx, cat, m, q)
+	}
+	owner := q.who.ID
+	if cat.config.Cache.Shared {
+		owner = ""
+	}
+	key := keyOf(string(q.who.Space), owner, m.Name, q.request)
+	if o := s.cache.get(key); o != nil {
+		s.metrics.cacheHits.Inc()
+		return s.repeat(o, "cache", q), nil
+	}
+	o, joined, err := s.flights.do(ctx, key, func() (*outcome, error) {
+		o, err := s.pay(ctx, cat, m, q)
+		if err == nil && cat.config.Cache.TTL > 0 && whole(o.answer) {
+			s.cache.put(key, o, cat.config.Cache)
+		}
+		return o, err
+	})
+	if joined && err == nil {
+		s.metrics.joined.Inc()
+		return s.repeat(o, "flight", q), nil
+	}
+	return o, err
+}
+
+// deterministic reports whether the same question has the same answer, as far
+// as models go.
+func deterministic(r *chat.Request) bool {
+	return r.Options.Temperature != nil && *r.Options.Temperature == 0
+}
+
+// whole reports whether an answer is worth keeping.
+func whole(a *chat.Answer) bool {
+	return a.Finish.Reason == chat.EndTurn || a.Finish.Reason == chat.ToolUse
+}
+
+// repeat tells an answer once more.
+func (s *Service) repeat(o *outcome, from string, q question) *outcome {
+	again := *o
+	again.from, again.cost, again.took = from, 0, 0
+	if q.emit != nil {
+		for i, segment := range o.answer.Segments {
+			switch segment.Type {
+			case chat.Text:
+				q.emit(chat.Event{Type: chat.TextDelta, Index: i, Text: segment.Text})
+			case chat.Call:
+				q.emit(chat.Event{Type: chat.ToolCallEnd, Index: i, Call: segment.ToolCall})
+			default:
+				q.emit(chat.Event{Type: chat.SegmentWhole, Index: i, Segment: &segment})
+			}
+		}
+		q.emit(chat.Event{Type: chat.Finished, Index: len(o.answer.Segments), Finish: &o.answer.Finish})
+	}
+	return &again
+}
+
+// degrade lowers what is promised under load, by the rule with the highest
+// threshold that is passed.
+func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
+	var rule *Degradation
+	active := int(s.active.Load())
+	for i, d := range cat.config.Degrade {
+		if active > d.Above && (rule == nil || d.Above > rule.Above) {
+			rule = &cat.config.Degrade[i]
+		}
+	}
+	if rule == nil {
+		return m, nil
+	}
+	s.metrics.degraded.Inc()
+	if rule.Refuse {
+		return nil, protocol.BusyFor(time.Second, "too many queries to language models")
+	}
+	if smaller := cat.find(rule.Model, string(q.who.Space)); rule.Model != "" && smaller != nil {
+		m = smaller
+	}
+	if rule.MaxTokens > 0 && (q.request.Options.MaxTokens == 0 || q.request.Options.MaxTokens > rule.MaxTokens) {
+		q.request.Options.MaxTokens = rule.MaxTokens
+	}
+	return m, nil
+}
+
+// pay asks within the budgets.
+func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (*outcome, error) {
+	held, err := s.budgets.reserve(q.who, estimate(q.request))
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.route(ctx, m, q)
+	if o == nil {
+		held.settle(chat.Usage{}, 0)
+		return nil, err
+	}
+	held.settle(o.answer.Finish.Usage, o.cost)
+	return o, err
+}
+
+// bytesPerToken is what a token of text takes, roughly.
+const bytesPerToken = 4
+
+// estimate is about how many tokens a request will use.
+func estimate(r *chat.Request) int64 {
+	n := 0
+	for _, m := range r.Messages {
+		for _, s := range m.Segments {
+			n += len(s.Text)
+		}
+	}
+	for _, t := range r.Tools {
+		n += len(t.Description) + len(t.Parameters)
+	}
+	return int64(n/bytesPerToken + r.Options.MaxTokens)
+}
+
+// route tries the targets of a model until one answers. Once a listener has
+// heard the first word, nobody else is tried: an answer has one author.
+func (s *Service) route(ctx context.Context, m *model, q question) (*outcome, error) {
+	var last *chat.Error
+	soonest := time.Duration(-1)
+	tried := 0
+	for _, t := range m.order() {
+		if ok, wait := t.provider.breaker.admit(); !ok {
+			if soonest < 0 || wait < soonest {
+				soonest = wait
+			}
+			continue
+		}
+		if tried++; tried > 1 {
+			s.metrics.failovers.WithLabelValues(m.Name).Inc()
+		}
+		o, began, err := s.try(ctx, m, t, q)
+		if err == nil {
+			return o, nil
+		}
+		failure := asFailure(err)
+		if failure == nil {
+			return o, err
+		}
+		last = failure
+		if began && q.emit != nil || !elsewhere(failure.Kind) {
+			return o, tellFailure(failure, 0)
+		}
+		if failure.RetryAfter > 0 && (soonest < 0 || failure.RetryAfter < soonest) {
+			soonest = failure.RetryAfter
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if last == nil {
+		last = chat.Errorf(chat.Unavailable, "no provider of the model is available")
+	}
+	return nil, tellFailure(last, max(soonest, 0))
+}
+
+// elsewhere reports whether another provider may do better.
+func elsewhere(k chat.ErrorKind) bool { return k != chat.BadRequest }
+
+// try asks one target.
+func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *outcome, began bool, err error) {
+	p := t.provider
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	default:
+		p.breaker.abandoned()
+		return nil, false, chat.Errorf(chat.Overloaded, "too many queries at once")
+	}
+	p.active.Add(1)
+	defer p.active.Add(-1)
+	p.used.Store(s.opts.Now().UnixNano())
+	r := *q.request
+	r.Model = t.Model
+	ctx, span := s.startSpan(ctx, m, t, &r)
+	began, start := false, s.opts.Now()
+	var first time.Duration
+	var fold chat.Folder
+	err = p.Stream(ctx, &r, func(e chat.Event) error {
+		if !began {
+			began, first = true, s.opts.Now().Sub(start)
+		}
+		if err := fold.Add(e); err != nil {
+			return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent an answer in disorder", Cause: err}
+		}
+		if q.emit != nil {
+			q.emit(e)
+		}
+		return nil
+	})
+	var a *chat.Answer
+	if err == nil {
+		a, err = fold.Answer()
+	}
+	if err != nil && ctx.Err() != nil && asFailure(err) == nil {
+		err = context.Cause(ctx)
+	}
+	took := s.opts.Now().Sub(start)
+	s.verdict(p, err)
+	s.metrics.asked(m, t, q.who, a, err, first, took)
+	endSpan(span, a, err)
+	if err != nil {
+		return nil, began, err
+	}
+	o = &outcome{answer: a, model: m.Name, provider: p.config.Name, cost: t.Price.cost(a.Finish.Usage), took: took, from: "provider"}
+	s.metrics.spent(m, q.who, o.cost)
+	s.opts.Log.Debug("a language model answered", "model", m.Name, "provider", p.config.Name, "query", digest(q.request), "tokens", a.Finish.Usage.Total(), "took", took)
+	return o, true, nil
+}
+
+// digest stands for a query in logs.
+func digest(r *chat.Request) string {
+	h := sha256.New()
+	for _, m := range r.Messages {
+		for _, s := range m.Segments {
+			_, _ = h.Write([]byte(s.Text))
+			_, _ = h.Write([]byte{0})
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// asFailure is the provider's failure in an error, nil if it has none.
+func asFailure(err error) *chat.Error {
+	e, _ := errors.AsType[*chat.Error](err)
+	return e
+}
+
+// tellFailure says in the codes of the bridge what a provider's failure means
+// to the caller.
+func tellFailure(e *chat.Error, wait time.Duration) error {
+	if wait == 0 {
+		wait = e.RetryAfter
+	}
+	code := protocol.LLMUnavailable
+	switch e.Kind {
+	case chat.BadRequest, chat.ContextTooLong, chat.UnknownModel, chat.AuthFailed:
+		code = protocol.LLMRefused
+	case chat.TimedOut:
+		code = protocol.TimedOut
+	}
+	message := e.Message
+	if e.Kind == chat.AuthFailed { // what the service says about keys is for the operator, in the log
+		message = "the provider refuses the bridge's credential"
+	}
+	err := protocol.Errorf(code, "%s", message).With("reason", string(e.Kind))
+	if code == protocol.LLMUnavailable {
+		err = err.With("retry_after_ms", max(wait, time.Second).Milliseconds())
+	}
+	return err
+}

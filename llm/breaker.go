@@ -1,0 +1,99 @@
+package llm
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+)
+
+// How a breaker behaves.
+const (
+	openAfter   = 3                // failures in a row
+	firstPause  = time.Second      // doubled each time, with jitter
+	longestWait = 2 * time.Minute  // between two tries
+	authPause   = 30 * time.Second // a wrong key does not get right by waiting, but may be replaced
+)
+
+// A breaker keeps requests from a target that fails. After its pause one
+// request is let through to see.
+type breaker struct {
+	now func() time.Time
+
+	mu       sync.Mutex
+	failures int
+	until    time.Time // it is open until then
+	probing  bool      // one is on its way to see
+	last     chat.ErrorKind
+}
+
+// admit reports whether a request may go, and if not, how long it would have
+// to wait.
+func (b *breaker) admit() (ok bool, wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until.IsZero() {
+		return true, 0
+	}
+	if wait := b.until.Sub(b.now()); wait > 0 {
+		return false, wait
+	}
+	if b.probing {
+		return false, firstPause
+	}
+	b.probing = true
+	return true, 0
+}
+
+// succeeded closes the breaker.
+func (b *breaker) succeeded() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures, b.until, b.probing, b.last = 0, time.Time{}, false, ""
+}
+
+// abandoned notes that a request ended without telling anything about its
+// target, as when the caller went away.
+func (b *breaker) abandoned() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+}
+
+// failed notes a failure of the target's. What a service asks for is honoured
+// at once, and for as long.
+func (b *breaker) failed(e *chat.Error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+	b.last = e.Kind
+	b.failures++
+	pause := time.Duration(0)
+	switch {
+	case e.RetryAfter > 0:
+		pause = e.RetryAfter
+	case e.Kind == chat.AuthFailed:
+		pause = authPause
+	case e.Kind == chat.RateLimited, b.failures >= openAfter, !b.until.IsZero():
+		pause = firstPause << min(max(b.failures-openAfter, 0), 10)
+		pause = min(pause, longestWait)
+		pause = pause/2 + rand.N(pause/2+1)
+	}
+	if pause > 0 {
+		b.until = b.now().Add(pause)
+	}
+}
+
+// state is closed, open or half-open, and why.
+func (b *breaker) state() (state string, last chat.ErrorKind, wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.until.IsZero():
+		return "closed", b.last, 0
+	case b.now().Before(b.until):
+		return "open", b.last, b.until.Sub(b.now())
+	}
+	return "half-open", b.last, 0
+}

@@ -1,0 +1,121 @@
+package llm
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+)
+
+// A cacheKey names a query and those who may see its answer.
+type cacheKey struct {
+	space string
+	sum   [32]byte
+}
+
+// keyOf is the key of a query of a principal, "" for all of the space.
+func keyOf(space, principal, model string, r *chat.Request) cacheKey {
+	raw, err := json.Marshal(struct {
+		Principal, Model string
+		Request          *chat.Request
+	}{principal, model, r})
+	if err != nil { // a schema that is no JSON was refused before
+		return cacheKey{}
+	}
+	return cacheKey{space, sha256.Sum256(raw)}
+}
+
+const defaultCacheBytes = 16 << 20
+
+// An answerCache keeps answers of deterministic queries, a bounded number of
+// bytes for each space, those used last.
+type answerCache struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	spaces map[string]*shelf
+}
+
+type shelf struct {
+	bytes int
+	byKey map[cacheKey]*list.Element
+	used  list.List // of *kept, the last used in front
+}
+
+type kept struct {
+	key     cacheKey
+	outcome *outcome
+	bytes   int
+	until   time.Time
+}
+
+func newAnswerCache(now func() time.Time) *answerCache {
+	return &answerCache{now: now, spaces: make(map[string]*shelf)}
+}
+
+func (c *answerCache) get(key cacheKey) *outcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.spaces[key.space]
+	if s == nil || s.byKey[key] == nil {
+		return nil
+	}
+	e := s.byKey[key]
+	k := e.Value.(*kept)
+	if !c.now().Before(k.until) {
+		s.remove(e)
+		return nil
+	}
+	s.used.MoveToFront(e)
+	return k.outcome
+}
+
+func (c *answerCache) put(key cacheKey, o *outcome, config CacheConfig) {
+	limit := config.Bytes
+	if limit == 0 {
+		limit = defaultCacheBytes
+	}
+	size := 256
+	for _, s := range o.answer.Segments {
+		size += len(s.Text) + len(s.Data) + len(s.UI) + 64
+		if s.ToolCall != nil {
+			size += len(s.ToolCall.Args) + len(s.ToolCall.Raw)
+		}
+		if s.Opaque != nil {
+			size += len(s.Opaque.Data)
+		}
+	}
+	if size > limit/4 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.spaces[key.space]
+	if s == nil {
+		s = &shelf{byKey: make(map[cacheKey]*list.Element)}
+		c.spaces[key.space] = s
+	}
+	if e := s.byKey[key]; e != nil {
+		s.remove(e)
+	}
+	s.byKey[key] = s.used.PushFront(&kept{key, o, size, c.now().Add(config.TTL)})
+	for s.bytes += size; s.bytes > limit; {
+		s.remove(s.used.Back())
+	}
+}
+
+func (s *shelf) remove(e *list.Element) {
+	k := s.used.Remove(e).(*kept)
+	delete(s.byKey, k.key)
+	s.bytes -= k.bytes
+}
+
+// clear forgets everything, as when the configuration has changed.
+func (c *answerCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.spaces)
+}

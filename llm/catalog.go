@@ -1,0 +1,212 @@
+package llm
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
+	"github.com/aibridge/aibridge/llm/wire/anthropic"
+	"github.com/aibridge/aibridge/llm/wire/gemini"
+	"github.com/aibridge/aibridge/llm/wire/openai"
+	"github.com/aibridge/aibridge/llm/wire/responses"
+)
+
+// A catalog is a configuration put to work. It does not change: a new
+// configuration makes a new one, while queries under way keep theirs.
+type catalog struct {
+	revision  uint64
+	config    Config
+	providers []*provider
+	models    []*model
+	byName    map[string]*model // aliases too
+	redactors []redactor
+}
+
+// A provider is a service and how it fares.
+type provider struct {
+	config ProviderConfig
+	chat.Provider
+	breaker breaker
+	slots   chan struct{} // of requests at once
+	used    atomic.Int64  // unix ns of the last request
+	active  atomic.Int64
+}
+
+// A model is what callers name.
+type model struct {
+	ModelConfig
+	targets []target // by priority
+}
+
+// A target is one way to a model.
+type target struct {
+	Route
+	provider *provider
+}
+
+const (
+	defaultConcurrency = 256
+	defaultIdle        = 2 * time.Minute
+)
+
+// newCatalog puts a configuration to work. Providers that stay as they were
+// keep their state.
+func newCatalog(c Config, revision uint64, transport http.RoundTripper, now func() time.Time, before *catalog) (*catalog, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	cat := &catalog{revision: revision, config: c, byName: make(map[string]*model)}
+	byName := make(map[string]*provider)
+	for _, pc := range c.Providers {
+		p, err := newProvider(pc, transport, now)
+		if err != nil {
+			return nil, err
+		}
+		if before != nil {
+			p.inherit(before)
+		}
+		byName[pc.Name] = p
+		cat.providers = append(cat.providers, p)
+	}
+	for _, mc := range c.Models {
+		m := &model{ModelConfig: mc}
+		for _, r := range mc.Routes {
+			if r.Model == "" {
+				r.Model = mc.Name
+			}
+			r.Weight = max(r.Weight, 1)
+			m.targets = append(m.targets, target{r, byName[r.Provider]})
+		}
+		slices.SortStableFunc(m.targets, func(a, b target) int { return a.Priority - b.Priority })
+		cat.models = append(cat.models, m)
+		for _, name := range append([]string{mc.Name}, mc.Aliases...) {
+			cat.byName[name] = m
+		}
+	}
+	for _, r := range c.Redact {
+		list, err := r.compile()
+		if err != nil {
+			return nil, err
+		}
+		cat.redactors = append(cat.redactors, list...)
+	}
+	return cat, nil
+}
+
+func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.Time) (*provider, error) {
+	key, err := c.key()
+	if err != nil {
+		return nil, err
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = defaultConcurrency
+	}
+	if c.Idle == 0 {
+		c.Idle = defaultIdle
+	}
+	client := &wire.Client{
+		HTTP:    &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		BaseURL: strings.TrimRight(c.BaseURL, "/"),
+		Header:  http.Header{"User-Agent": {"aibridge"}},
+		Idle:    c.Idle,
+		Now:     now,
+	}
+	for name, value := range c.Header {
+		client.Header.Set(name, value)
+		client.Secrets = append(client.Secrets, value)
+	}
+	p := &provider{config: c, slots: make(chan struct{}, c.Concurrency)}
+	p.breaker.now = now
+	bearer := ""
+	switch c.Wire {
+	case "openai":
+		bearer, p.Provider = "Authorization", &openai.Provider{Client: client, Dialect: c.Dialect.OpenAI}
+	case "responses":
+		bearer, p.Provider = "Authorization", &responses.Provider{Client: client, Dialect: c.Dialect.Responses}
+	case "anthropic":
+		client.Header.Set("Anthropic-Version", anthropic.Version)
+		bearer, p.Provider = "X-Api-Key", &anthropic.Provider{Client: client, Dialect: c.Dialect.Anthropic}
+	case "gemini":
+		bearer, p.Provider = "X-Goog-Api-Key", &gemini.Provider{Client: client, Dialect: c.Dialect.Gemini}
+	default:
+		return nil, fmt.Errorf("provider %s: the wire %q is not known", c.Name, c.Wire)
+	}
+	if key != "" {
+		client.Secrets = append(client.Secrets, key)
+		if bearer == "Authorization" {
+			client.Header.Set(bearer, "Bearer "+key)
+		} else {
+			client.Header.Set(bearer, key)
+		}
+	}
+	return p, nil
+}
+
+// inherit takes over how the same service fared under an earlier
+// configuration.
+func (p *provider) inherit(before *catalog) {
+	for _, old := range before.providers {
+		if old.config.Name == p.config.Name && old.config.BaseURL == p.config.BaseURL && old.config.KeyEnv == p.config.KeyEnv && old.config.KeyFile == p.config.KeyFile {
+			old.breaker.mu.Lock()
+			p.breaker.failures, p.breaker.until, p.breaker.last = old.breaker.failures, old.breaker.until, old.breaker.last
+			old.breaker.mu.Unlock()
+			p.used.Store(old.used.Load())
+		}
+	}
+}
+
+// find returns the model of a name, "" for the default, that a space may use.
+func (c *catalog) find(name, space string) *model {
+	if name == "" {
+		name = c.config.Default
+	}
+	m := c.byName[name]
+	if m == nil && name == "" {
+		for _, candidate := range c.models {
+			if candidate.allows(space) {
+				return candidate
+			}
+		}
+		return nil
+	}
+	if m == nil || !m.allows(space) {
+		return nil
+	}
+	return m
+}
+
+func (m *model) allows(space string) bool {
+	return len(m.Spaces) == 0 || slices.Contains(m.Spaces, space)
+}
+
+// order is in which order the targets of a model are tried: by priority, and
+// among equals at random by weight, those with a free slot first.
+func (m *model) order() []target {
+	type drawn struct {
+		target
+		lot float64
+	}
+	list := make([]drawn, len(m.targets))
+	for i, t := range m.targets {
+		list[i] = drawn{t, rand.ExpFloat64() / float64(t.Weight)} // the least of such lots falls to each in proportion to its weight
+		if len(t.provider.slots) == cap(t.provider.slots) {
+			list[i].lot = math.Inf(1)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b drawn) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.lot, b.lot))
+	})
+	order := make([]target, len(list))
+	for i, d := range list {
+		order[i] = d.target
+	}
+	return order
+}

@@ -1,0 +1,211 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/wire/anthropic"
+	"github.com/aibridge/aibridge/llm/wire/gemini"
+	"github.com/aibridge/aibridge/llm/wire/openai"
+	"github.com/aibridge/aibridge/llm/wire/responses"
+)
+
+// Config says which models there are and what they may cost. Durations are
+// written as in 30s.
+type Config struct {
+	Providers []ProviderConfig `yaml:"providers"`
+	Models    []ModelConfig    `yaml:"models"`
+	Default   string           `yaml:"default"` // model of those who name none; the first by default
+	Budgets   []Budget         `yaml:"budgets"`
+	Cache     CacheConfig      `yaml:"cache"`
+	Redact    []Redaction      `yaml:"redact"`
+	Degrade   []Degradation    `yaml:"degrade"`
+	Probe     time.Duration    `yaml:"probe"` // between two looks at a provider that was used by nobody; 0 is 30s, negative never
+}
+
+// ProviderConfig is one service that runs models.
+type ProviderConfig struct {
+	Name    string `yaml:"name"`
+	Wire    string `yaml:"wire"`     // openai, responses, anthropic or gemini
+	BaseURL string `yaml:"base_url"` // https, or http to loopback and private addresses
+	// The key: the name of an environment variable or of a file. Keys are
+	// never in the configuration itself.
+	KeyEnv  string            `yaml:"key_env"`
+	KeyFile string            `yaml:"key_file"`
+	Header  map[string]string `yaml:"header"` // of every request, besides the key
+	Dialect Dialect           `yaml:"dialect"`
+
+	Concurrency int           `yaml:"concurrency"` // requests at once; 0 is 256
+	Idle        time.Duration `yaml:"idle"`        // silence after which an answer is given up; 0 is 2m
+}
+
+// Dialect says in what a service differs from others on its wire. Those of
+// other wires mean nothing.
+type Dialect struct {
+	OpenAI    openai.Dialect    `yaml:"openai"`
+	Responses responses.Dialect `yaml:"responses"`
+	Anthropic anthropic.Dialect `yaml:"anthropic"`
+	Gemini    gemini.Dialect    `yaml:"gemini"`
+}
+
+// ModelConfig is a model as callers name it, and where it runs.
+type ModelConfig struct {
+	Name      string   `yaml:"name"`
+	Aliases   []string `yaml:"aliases"`
+	Version   string   `yaml:"version"`
+	Routes    []Route  `yaml:"routes"`
+	Spaces    []string `yaml:"spaces"`     // that may use it; all by default
+	MaxTokens int      `yaml:"max_tokens"` // longest answer, whatever the caller asks for
+}
+
+// A Route is one way to a model. Those of the lowest priority are tried first;
+// among them the load is shared by weight.
+type Route struct {
+	Provider string `yaml:"provider"`
+	Model    string `yaml:"model"` // as the provider names it; the model's own name by default
+	Priority int    `yaml:"priority"`
+	Weight   int    `yaml:"weight"` // 0 is 1
+	Price    Price  `yaml:"price"`
+}
+
+// Price is what a million tokens cost, in whatever currency budgets are kept.
+type Price struct {
+	Input      float64 `yaml:"input"`
+	Output     float64 `yaml:"output"`
+	Cached     float64 `yaml:"cached"`
+	CacheWrite float64 `yaml:"cache_write"`
+}
+
+// CacheConfig says which answers are kept for those who ask the same again.
+type CacheConfig struct {
+	TTL    time.Duration `yaml:"ttl"`    // 0 keeps none
+	Bytes  int           `yaml:"bytes"`  // of each space; 0 is 16 MiB
+	Shared bool          `yaml:"shared"` // across the principals of a space
+}
+
+// Degradation lowers what is promised once many queries run at once.
+type Degradation struct {
+	Above     int    `yaml:"above"`      // queries at once
+	Model     string `yaml:"model"`      // answers instead
+	MaxTokens int    `yaml:"max_tokens"` // longest answer
+	Refuse    bool   `yaml:"refuse"`     // with 4008
+}
+
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)
+
+// Check says all that is wrong with a configuration.
+func (c *Config) Check() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	providers := make(map[string]bool)
+	for i, p := range c.Providers {
+		at := fmt.Sprintf("providers[%d]", i)
+		if !nameRule.MatchString(p.Name) || providers[p.Name] {
+			fail("%s.name: %q is no name, or the second of that name", at, p.Name)
+		}
+		providers[p.Name] = true
+		if !slices.Contains(wires, p.Wire) {
+			fail("%s.wire: %q is none of %q", at, p.Wire, wires)
+		}
+		if reason := checkURL(p.BaseURL); reason != "" {
+			fail("%s.base_url: %s", at, reason)
+		}
+		if p.KeyEnv != "" && p.KeyFile != "" {
+			fail("%s: key_env and key_file exclude each other", at)
+		}
+		if p.Concurrency < 0 {
+			fail("%s.concurrency: must not be negative", at)
+		}
+	}
+	names := make(map[string]bool)
+	for i, m := range c.Models {
+		at := fmt.Sprintf("models[%d]", i)
+		for _, name := range append([]string{m.Name}, m.Aliases...) {
+			if !nameRule.MatchString(name) || names[name] {
+				fail("%s: %q is no name, or the second of that name", at, name)
+			}
+			names[name] = true
+		}
+		if len(m.Routes) == 0 {
+			fail("%s.routes: at least one is needed", at)
+		}
+		for j, r := range m.Routes {
+			if !providers[r.Provider] {
+				fail("%s.routes[%d].provider: there is no provider %q", at, j, r.Provider)
+			}
+			if r.Weight < 0 {
+				fail("%s.routes[%d].weight: must not be negative", at, j)
+			}
+		}
+	}
+	if c.Default != "" && !names[c.Default] {
+		fail("default: there is no model %q", c.Default)
+	}
+	for i, b := range c.Budgets {
+		if err := b.check(); err != nil {
+			fail("budgets[%d]: %w", i, err)
+		}
+	}
+	for i, r := range c.Redact {
+		if _, err := r.compile(); err != nil {
+			fail("redact[%d]: %w", i, err)
+		}
+	}
+	for i, d := range c.Degrade {
+		if d.Model != "" && !names[d.Model] {
+			fail("degrade[%d].model: there is no model %q", i, d.Model)
+		}
+		if d.Above < 1 {
+			fail("degrade[%d].above: must be positive", i)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var wires = []string{"openai", "responses", "anthropic", "gemini"}
+
+func checkURL(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "":
+		return fmt.Sprintf("%q is not a URL", text)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "must begin with https://, or with http:// for a service on this machine or network"
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "may have neither a user nor a query"
+	}
+	return ""
+}
+
+// key reads the key of a provider.
+func (p *ProviderConfig) key() (string, error) {
+	switch {
+	case p.KeyEnv != "":
+		key := os.Getenv(p.KeyEnv)
+		if key == "" {
+			return "", fmt.Errorf("provider %s: the environment variable %s is empty", p.Name, p.KeyEnv)
+		}
+		return key, nil
+	case p.KeyFile != "":
+		data, err := os.ReadFile(p.KeyFile)
+		if err != nil {
+			return "", fmt.Errorf("provider %s: %w", p.Name, err)
+		}
+		return strings.TrimSpace(string(data)), nil
+	}
+	return "", nil
+}
+
+// Simple is the configuration of one model at one OpenAI-compatible service.
+func Simple(baseURL, model, keyEnv string) Config {
+	return Config{
+		Providers: []ProviderConfig{{Name: "default", Wire: "openai", BaseURL: baseURL, KeyEnv: keyEnv}},
+		Models:    []ModelConfig{{Name: model, Routes: []Route{{Provider: "default"}}}},
+	}
+}

@@ -1,0 +1,59 @@
+package llm
+
+import (
+	"context"
+	"sync"
+)
+
+// flights joins identical queries that run at the same time.
+type flights struct {
+	mu   sync.Mutex
+	open map[cacheKey]*flight
+}
+
+// A flight is a query that others wait for too.
+type flight struct {
+	done    chan struct{}
+	outcome *outcome
+	err     error
+}
+
+// do runs ask once for all who come with the same key while it runs. Who
+// joins gets the answer of the first, unless that failed because the first
+// went away: then it asks itself.
+func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*outcome, error)) (o *outcome, joined bool, err error) {
+	for {
+		f.mu.Lock()
+		other := f.open[key]
+		if other == nil {
+			break
+		}
+		f.mu.Unlock()
+		select {
+		case <-other.done:
+		case <-ctx.Done():
+			return nil, true, context.Cause(ctx)
+		}
+		if other.err == nil {
+			return other.outcome, true, nil
+		}
+		if asFailure(other.err) != nil {
+			return nil, true, other.err
+		}
+	}
+	if f.open == nil {
+		f.open = make(map[cacheKey]*flight)
+	}
+	mine := &flight{done: make(chan struct{})}
+	f.open[key] = mine
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.open, key)
+		f.mu.Unlock()
+		close(mine.done)
+	}()
+	mine.err = context.Canceled // should ask panic, those who wait ask themselves
+	mine.outcome, mine.err = ask()
+	return mine.outcome, false, mine.err
+}

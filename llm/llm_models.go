@@ -1,0 +1,75 @@
+package llm
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+)
+
+var models = commands.Spec{
+	Name:    "llm.models",
+	Summary: "List the language models that may be asked.",
+	Effect:  commands.Read,
+	Action:  "llm:models",
+	Example: `{}`,
+}
+
+// ModelsParams are the params of llm.models: none.
+type ModelsParams struct{}
+
+// ModelsResult is the result of llm.models.
+type ModelsResult struct {
+	Models []ModelView `json:"models" doc:"in the order of the configuration"`
+}
+
+// ModelView is a model as callers see it.
+type ModelView struct {
+	ID        string   `json:"id" doc:"what options.model names"`
+	Name      string   `json:"name" doc:"name of the model at its first provider"`
+	Version   string   `json:"version" doc:"as configured"`
+	Status    string   `json:"status" enum:"available,degraded,unavailable" doc:"degraded if some of its providers fail, unavailable if all do"`
+	Aliases   []string `json:"aliases" doc:"other names for options.model"`
+	Default   bool     `json:"default" doc:"whether it answers those who name none"`
+	MaxTokens int      `json:"max_tokens,omitempty" doc:"longest answer"`
+}
+
+// Models lists the models that the caller's space may use.
+func (s *Service) Models(_ context.Context, call *commands.Call, _ ModelsParams) (ModelsResult, error) {
+	r := ModelsResult{Models: []ModelView{}}
+	cat := s.catalog.Load()
+	if cat == nil {
+		return r, nil
+	}
+	space := string(call.Principal.Space)
+	chosen := cat.find("", space)
+	for _, m := range cat.models {
+		if !m.allows(space) {
+			continue
+		}
+		aliases := m.Aliases
+		if aliases == nil {
+			aliases = []string{}
+		}
+		r.Models = append(r.Models, ModelView{
+			ID: m.Name, Name: m.targets[0].Model, Version: m.Version, Status: m.status(),
+			Aliases: aliases, Default: m == chosen, MaxTokens: m.MaxTokens,
+		})
+	}
+	return r, nil
+}
+
+func (m *model) status() string {
+	broken := 0
+	for _, t := range m.targets {
+		if state, _, _ := t.provider.breaker.state(); state == "open" {
+			broken++
+		}
+	}
+	switch broken {
+	case 0:
+		return "available"
+	case len(m.targets):
+		return "unavailable"
+	}
+	return "degraded"
+}

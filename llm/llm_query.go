@@ -1,0 +1,52 @@
+package llm
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var query = commands.Spec{
+	Name:    "llm.query",
+	Summary: "Ask the default language model.",
+	Effect:  commands.Write,
+	Action:  "llm:query",
+	Async:   true,
+	Streams: true,
+	Errors:  []protocol.Code{protocol.LLMUnavailable, protocol.LLMRefused, protocol.BudgetSpent, protocol.TimedOut, protocol.Busy},
+	Example: `{"skill_id":"heating","query":"Is 26 degrees too warm for a bedroom?"}`,
+}
+
+// QueryParams are the params of llm.query.
+type QueryParams struct {
+	Skill      protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf is asked: the caller's, or one it may act for"`
+	Query      string           `json:"query" len:"1-1000000" doc:"what is asked"`
+	Parameters *Parameters      `json:"parameters,omitempty" doc:"what the question is about"`
+	Stream     bool             `json:"stream,omitempty" doc:"send llm.delta events while the answer is written"`
+}
+
+// Target implements [commands.Targeter].
+func (p QueryParams) Target() commands.Resource {
+	return commands.Resource{Type: "llm", ID: "default"}
+}
+
+// QueryResult is the result of llm.query and llm.advanced-query.
+type QueryResult struct {
+	Result        string         `json:"result" doc:"the text of the answer"`
+	TokensUsed    int            `json:"tokens_used" doc:"tokens of question and answer"`
+	Model         string         `json:"model" doc:"name of the model that answered"`
+	ExecutionTime float64        `json:"execution_time" doc:"milliseconds the model took; 0 from the cache"`
+	FinishReason  string         `json:"finish_reason" enum:"end_turn,tool_use,max_tokens,refused,error" doc:"why the answer ended"`
+	FinishDetail  string         `json:"finish_detail,omitempty" doc:"what the provider says about it"`
+	Segments      []chat.Segment `json:"segments" doc:"the answer in order: text, reasoning, media, tool calls"`
+	Usage         chat.Usage     `json:"usage" doc:"tokens by kind"`
+	Cost          float64        `json:"cost,omitempty" doc:"in the currency of the configured prices"`
+	From          string         `json:"from" enum:"provider,cache,flight" doc:"provider; cache, or flight for an identical query that ran at the same time"`
+}
+
+// Query asks the default model.
+func (s *Service) Query(ctx context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
+	return s.AdvancedQuery(ctx, call, AdvancedQueryParams{QueryParams: p})
+}

@@ -1,0 +1,72 @@
+package llm
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+)
+
+var status = commands.Spec{
+	Name:    "llm.status",
+	Summary: "Say how the language models fare.",
+	Effect:  commands.Read,
+	Action:  "llm:status",
+	Example: `{}`,
+}
+
+// StatusParams are the params of llm.status: none.
+type StatusParams struct{}
+
+// StatusResult is the result of llm.status.
+type StatusResult struct {
+	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured" doc:"available; degraded if some provider fails; unavailable if all do; unconfigured without any"`
+	Uptime         float64          `json:"uptime" doc:"seconds since the service started"`
+	ActiveRequests int64            `json:"active_requests" doc:"queries under way"`
+	Revision       uint64           `json:"revision" doc:"of the configuration"`
+	Providers      []ProviderStatus `json:"providers" doc:"in the order of the configuration"`
+}
+
+// ProviderStatus is how one provider fares.
+type ProviderStatus struct {
+	Name           string `json:"name" doc:"name of the provider"`
+	Wire           string `json:"wire" doc:"what it speaks: openai, responses, anthropic or gemini"`
+	Breaker        string `json:"breaker" enum:"closed,open,half-open" doc:"closed when it is used; open when it is left alone; half-open when the next request will tell"`
+	LastError      string `json:"last_error,omitempty" doc:"kind of the failure that counts"`
+	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"how long it is left alone, in milliseconds"`
+	ActiveRequests int64  `json:"active_requests" doc:"requests under way"`
+}
+
+// Status tells how the models fare.
+func (s *Service) Status(context.Context, *commands.Call, StatusParams) (StatusResult, error) {
+	r := StatusResult{
+		Status:         "unconfigured",
+		Uptime:         s.opts.Now().Sub(s.started).Seconds(),
+		ActiveRequests: s.active.Load(),
+		Providers:      []ProviderStatus{},
+	}
+	cat := s.catalog.Load()
+	if cat == nil || len(cat.models) == 0 {
+		return r, nil
+	}
+	r.Revision = cat.revision
+	broken := 0
+	for _, p := range cat.providers {
+		state, last, wait := p.breaker.state()
+		if state == "open" {
+			broken++
+		}
+		r.Providers = append(r.Providers, ProviderStatus{
+			Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last),
+			RetryAfter: wait.Milliseconds(), ActiveRequests: p.active.Load(),
+		})
+	}
+	switch broken {
+	case 0:
+		r.Status = "available"
+	case len(cat.providers):
+		r.Status = "unavailable"
+	default:
+		r.Status = "degraded"
+	}
+	return r, nil
+}

@@ -1,0 +1,81 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Parameters are what a question is about. Of its fields, system, messages
+// and segments have a meaning; all others are told to the model as they are.
+type Parameters struct {
+	System   string
+	Messages []chat.Message // that came before
+	Segments []chat.Segment // that belong to the question besides its text
+	Context  map[string]json.RawMessage
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *Parameters) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, &p.Context); err != nil {
+		return err
+	}
+	for name, into := range map[string]any{"system": &p.System, "messages": &p.Messages, "segments": &p.Segments} {
+		raw, ok := p.Context[name]
+		if !ok {
+			continue
+		}
+		delete(p.Context, name)
+		if err := json.Unmarshal(raw, into); err != nil {
+			return errors.New(name + " cannot be read: " + err.Error())
+		}
+	}
+	return nil
+}
+
+// JSONSchema describes the parameters.
+func (Parameters) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","properties":{` +
+		`"system":{"type":"string","description":"what the model is told before everything else"},` +
+		`"messages":{"type":"array","description":"the conversation so far: {role, segments} or {role, content, toolCalls}","items":{"type":"object"}},` +
+		`"segments":{"type":"array","description":"images and other media of the question: {type, data, mimeType}","items":{"type":"object"}}},` +
+		`"additionalProperties":true}`)
+}
+
+// maxMessages bounds what one query may bring along.
+const maxMessages = 10_000
+
+// messages is the conversation that a query continues.
+func (p *QueryParams) messages() ([]chat.Message, error) {
+	question := chat.TextMessage(chat.User, p.Query)
+	if p.Parameters == nil {
+		return []chat.Message{question}, nil
+	}
+	var list []chat.Message
+	if p.Parameters.System != "" {
+		list = append(list, chat.TextMessage(chat.System, p.Parameters.System))
+	}
+	first := len(list)
+	list = append(list, p.Parameters.Messages...)
+	question.Segments = append(question.Segments, p.Parameters.Segments...)
+	if len(p.Parameters.Context) > 0 {
+		raw, err := json.Marshal(p.Parameters.Context) // sorted, so that the same question stays the same
+		if err != nil {
+			return nil, protocol.InvalidParam("parameters", "is not JSON")
+		}
+		question.Segments = append(question.Segments, chat.Segment{Type: chat.Text, Text: "\n\nParameters:\n" + string(raw)})
+	}
+	list = append(list, question)
+	if len(list) > maxMessages {
+		return nil, protocol.InvalidParam("parameters.messages", "are too many")
+	}
+	if err := chat.Complete(list[first:]); err != nil {
+		fault, _ := errors.AsType[*chat.Fault](err)
+		path := strings.Replace(fault.Path, "messages", "parameters.messages", 1)
+		return nil, protocol.InvalidParam(path, fault.Reason)
+	}
+	return list, nil
+}
