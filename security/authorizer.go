@@ -5,38 +5,86 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/policy"
 )
 
-// Authorizer decides about commands: administrators, and under --dev
-// everybody, may run all of them for anyone; nobody else may run any.
-type Authorizer struct{}
-
-var _ commands.Authorizer = Authorizer{}
-
-// Authorize reports whether the principal may run a command.
-func (Authorizer) Authorize(_ context.Context, who *protocol.Principal, action string, _ commands.Resource) error {
-	if privileged(who) {
-		return nil
-	}
-	return protocol.Errorf(protocol.PermissionDenied, "not allowed").With("action", action)
+// A Decider is what policies say, see [policy.Engine].
+type Decider interface {
+	Decide(q *policy.Query) policy.Decision
 }
 
-// ActFor reports whether the principal may speak for a sender.
-func (Authorizer) ActFor(_ context.Context, who *protocol.Principal, senderID string) error {
-	if mayActFor(who, senderID) {
+// An Authorizer decides about commands, in this order: what the credential is
+// limited to, the walls between spaces, policy. Without policies it lets only
+// those who may do everything.
+type Authorizer struct{ policies Decider }
+
+var _ commands.CallAuthorizer = Authorizer{}
+
+// NewAuthorizer makes an authorizer.
+func NewAuthorizer(policies Decider) Authorizer { return Authorizer{policies} }
+
+// AuthorizeCall decides about a call that came in.
+func (a Authorizer) AuthorizeCall(call *commands.Call, action string, on commands.Resource) error {
+	return a.decide(&policy.Query{
+		Who: call.Principal, Action: action, Type: on.Type, ID: on.ID, Space: on.Space,
+		Door: call.Door, SenderID: call.SenderID, Address: call.Address,
+	})
+}
+
+// Authorize decides without a view to how the principal asks.
+func (a Authorizer) Authorize(_ context.Context, who *protocol.Principal, action string, on commands.Resource) error {
+	return a.decide(&policy.Query{Who: who, Action: action, Type: on.Type, ID: on.ID, Space: on.Space})
+}
+
+// decide keeps to the order: who is limited to some actions learns nothing of
+// spaces, and what is in another space does not exist, whatever policy says
+// (PROTOCOL §9).
+func (a Authorizer) decide(q *policy.Query) error {
+	if !ScopeAllows(q.Who, q.Action) {
+		return protocol.Errorf(protocol.PermissionDenied, "the credential is not for this").
+			With("action", q.Action).With("reason", "it is limited to other actions")
+	}
+	if q.Space != "" && q.Space != q.Who.Home() && !q.Who.Unbounded() {
+		return foreign(q)
+	}
+	if !a.allows(q) {
+		return protocol.Errorf(protocol.PermissionDenied, "not allowed").With("action", q.Action)
+	}
+	return nil
+}
+
+// foreign answers as if there were nothing behind the wall.
+func foreign(q *policy.Query) error {
+	if q.Type == "" || q.ID == "" {
+		return protocol.Errorf(protocol.NotFound, "there is no space %q", q.Space).With("space_id", q.Space)
+	}
+	return protocol.Errorf(protocol.NotFound, "there is no %s %q", q.Type, q.ID).With(q.Type+"_id", q.ID)
+}
+
+// ActFor reports whether the principal may speak for a sender: itself, or whom
+// policy lets it.
+func (a Authorizer) ActFor(_ context.Context, who *protocol.Principal, senderID string) error {
+	if a.mayActFor(who, senderID) {
 		return nil
 	}
 	return protocol.Errorf(protocol.PermissionDenied, "sender_id is not yours").
 		With("param_name", "metadata.sender_id").
-		With("reason", "must equal the authenticated identity")
+		With("reason", "must equal the authenticated identity, or be an agent or skill that it registered")
+}
+
+func (a Authorizer) mayActFor(who *protocol.Principal, id string) bool {
+	return who.ID == id || a.allows(&policy.Query{Who: who, Action: policy.ActFor, Type: "sender", ID: id})
+}
+
+func (a Authorizer) allows(q *policy.Query) bool {
+	if a.policies == nil {
+		return q.Who.Unbounded()
+	}
+	return a.policies.Decide(q).Allowed
 }
 
 // privileged are those who may do everything.
-func privileged(who *protocol.Principal) bool {
-	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
-}
+func privileged(who *protocol.Principal) bool { return who.Unbounded() }
 
-// mayActFor reports whether somebody may speak in another's name.
-func mayActFor(who *protocol.Principal, id string) bool {
-	return who.ID == id || privileged(who)
-}
+// mayActFor reports whether somebody may speak in another's name on topics.
+func mayActFor(who *protocol.Principal, id string) bool { return who.ID == id || who.Unbounded() }

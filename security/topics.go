@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/policy"
 )
 
 // notAuthorized is MQTT 5's reason code for what a client may not do.
@@ -18,75 +19,149 @@ type Ruling struct {
 
 func refused(text string) Ruling { return Ruling{notAuthorized, text} }
 
-// TopicRights are the rights of PROTOCOL §2 on the bridge's topics. Only the
-// bridge publishes cards, events, tasks, channel data and anything under
-// client/, whoever else asks; an agent publishes to its own response topic and
-// subscribes to its own request topic.
+// TopicRights are the rights of PROTOCOL §2 on the bridge's topics.
 //
-// On the channel of a Cap members speak and listen, and on its data and events
-// they listen.
+// Some hold whoever asks: only the bridge publishes cards, events, tasks,
+// channel data and anything under client/, and requests and responses are not
+// retained. Beyond that it is made out what a topic is and whether it is the
+// principal's own - its agent's, its client's, its channel by membership - and
+// policy decides (docs/policy.md).
 type TopicRights struct {
-	topics protocol.Topics
-	// owner says whose the client id is, if such a client is connected or has
-	// a session.
-	owner   func(clientID string) (principalID string, ok bool)
-	members Members
+	TopicOptions
 }
 
-// Members knows who may use the channel of a Cap, to send on it or to listen.
-// It is asked on the message path and must be fast.
-type Members interface {
+// TopicOptions configure [TopicRights]. Topics and Policies are needed.
+type TopicOptions struct {
+	Topics   protocol.Topics
+	Policies Policies
+	// Owner is the principal whose client uses an id, if such a client is
+	// connected or has a session.
+	Owner func(clientID string) (who *protocol.Principal, ok bool)
+	// Standing is what somebody has to do with agents, Caps, scenes, tasks and
+	// files. Without it nobody has.
+	Standing Standing
+}
+
+// Policies decide. The epoch moves whenever a decision may have become another
+// one, also because somebody's standing changed.
+type Policies interface {
+	Decider
+	Epoch() uint64
+}
+
+// Standing says what somebody has to do with things. It is asked on the
+// message path and must be fast.
+type Standing interface {
+	// OwnsAgent reports whether somebody registered an agent.
+	OwnsAgent(who *protocol.Principal, id protocol.AgentID) bool
+	// MayUseChannel reports whether somebody may send on the channel of a Cap,
+	// or listen to it.
 	MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool
+	MayHearScene(who *protocol.Principal, scene protocol.SceneType, id protocol.CapID) bool
+	MayFollowTask(who *protocol.Principal, id protocol.TaskID) bool
+	MayUseFiles(who *protocol.Principal, group string, write bool) bool
 }
 
-// NewTopicRights makes the rights for the topics under one root. Without
-// members only those who may do everything use channels.
-func NewTopicRights(topics protocol.Topics, owner func(clientID string) (principalID string, ok bool), members Members) *TopicRights {
-	return &TopicRights{topics: topics, owner: owner, members: members}
+// NewTopicRights makes the rights for the topics under one root.
+func NewTopicRights(o TopicOptions) *TopicRights {
+	if o.Standing == nil {
+		o.Standing = noStanding{}
+	}
+	if o.Owner == nil {
+		o.Owner = func(string) (*protocol.Principal, bool) { return nil, false }
+	}
+	return &TopicRights{o}
 }
+
+// A place is what a topic, or all that a filter covers, is to somebody.
+type place struct {
+	kind kind
+	cap  string
+	own  bool
+}
+
+// A kind is the kind of a topic, resource.kind in policies.
+type kind string
+
+const (
+	requests  kind = "request"  // of an agent, or of the bridge
+	responses kind = "response" // of an agent
+	answers   kind = "answer"   // of the bridge, under client/
+	cards     kind = "card"
+	channels  kind = "channel"
+	scenes    kind = "scene"
+	tasks     kind = "task"
+	events    kind = "events"
+	files     kind = "file"
+	outside   kind = "outside" // not under the root
+	other     kind = "other"   // under the root, or reaching over several kinds
+)
+
+const onlyTheBridge = "only the bridge publishes here"
 
 // MayPublish decides about a client's publish.
 func (r *TopicRights) MayPublish(who *protocol.Principal, topic string, retain bool) Ruling {
-	rest, ours := r.topics.Under(topic)
+	ruling, _ := r.judgePublish(who, topic, retain)
+	return ruling
+}
+
+// judgePublish also tells whether the ruling is passing: it may be another one
+// the next moment.
+func (r *TopicRights) judgePublish(who *protocol.Principal, topic string, retain bool) (ruling Ruling, passing bool) {
+	p, wrong := r.publishing(who, topic, retain)
+	if wrong != "" {
+		return refused(wrong), false
+	}
+	if p.kind == requests { // the router answers by envelope
+		return Ruling{}, false
+	}
+	return r.decide(who, policy.Publish, topic, p)
+}
+
+// publishing makes out what a topic is to who publishes on it.
+func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain bool) (p place, wrong string) {
+	rest, ours := r.Topics.Under(topic)
 	if !ours {
 		if strings.HasPrefix(topic, "$") {
-			return refused("topics that begin with $ are the server's")
+			return p, "topics that begin with $ are the server's"
 		}
-		return Ruling{}
+		return place{kind: outside}, ""
 	}
 	family, rest, _ := strings.Cut(rest, "/")
 	switch family {
 	case "bridge":
-		if rest != "request" {
-			return refused("no such topic")
+		switch {
+		case rest != "request":
+			return p, "no such topic"
+		case retain:
+			return p, "a request may not be retained"
 		}
-		if retain {
-			return refused("a request may not be retained")
-		}
-		return Ruling{}
+		return place{kind: requests}, ""
 	case "agent":
 		id, leaf, _ := strings.Cut(rest, "/")
-		if leaf != "response" {
-			return refused("only the bridge publishes here")
+		switch {
+		case leaf != "response":
+			return p, onlyTheBridge
+		case retain:
+			return p, "a response may not be retained"
 		}
-		if retain {
-			return refused("a response may not be retained")
-		}
-		if !mayActFor(who, id) {
-			return refused("not your agent")
-		}
-		return Ruling{}
+		return place{kind: responses, own: r.isAgent(who, id)}, ""
 	case "cap":
 		id, leaf, _ := strings.Cut(rest, "/")
 		if leaf, _, _ = strings.Cut(leaf, "/"); leaf != "message" {
-			return refused("only the bridge publishes here")
+			return p, onlyTheBridge
 		}
-		if !r.mayUseChannel(who, id, true) {
-			return refused("not a member")
+		return place{kind: channels, cap: id, own: r.Standing.MayUseChannel(who, protocol.CapID(id), true)}, ""
+	case "vfs":
+		group, leaf, _ := strings.Cut(rest, "/")
+		if group == "" || leaf == "" {
+			return p, "no such topic"
 		}
-		return Ruling{}
+		// Who may read asks for chunks here; that it may not write is told by
+		// the command that begins a transfer.
+		return place{kind: files, own: r.Standing.MayUseFiles(who, group, false)}, ""
 	}
-	return refused("only the bridge publishes here")
+	return p, onlyTheBridge
 }
 
 // MaySubscribe decides about a client's subscription. $share/group/F is
@@ -95,36 +170,70 @@ func (r *TopicRights) MaySubscribe(who *protocol.Principal, filter string) Rulin
 	if shared, ok := strings.CutPrefix(filter, "$share/"); ok {
 		_, filter, _ = strings.Cut(shared, "/")
 	}
-	if privileged(who) {
-		return Ruling{}
-	}
-	rest, ours := r.topics.Under(filter)
+	ruling, _ := r.decide(who, policy.Subscribe, filter, r.subscribing(who, filter))
+	return ruling
+}
+
+// subscribing makes out what a filter covers to who subscribes to it. A filter
+// that reaches over several things is nobody's own, and one that reaches over
+// several kinds is none of them.
+func (r *TopicRights) subscribing(who *protocol.Principal, filter string) place {
+	rest, ours := r.Topics.Under(filter)
 	if !ours {
-		if first, _, _ := strings.Cut(filter, "/"); first == "#" || first == "+" || first == r.topics.Root() || strings.HasPrefix(first, "$") {
-			return refused("the filter reaches further than you may")
+		if first, _, _ := strings.Cut(filter, "/"); first == "#" || first == "+" || first == r.Topics.Root() || strings.HasPrefix(first, "$") {
+			return place{kind: other}
 		}
-		return Ruling{}
+		return place{kind: outside}
 	}
 	family, rest, _ := strings.Cut(rest, "/")
+	id, leaf, _ := strings.Cut(rest, "/")
+	one := id != "" && !wild(id)
 	switch family {
+	case "bridge":
+		return place{kind: requests}
 	case "agent":
-		if id, leaf, _ := strings.Cut(rest, "/"); leaf == "request" && mayActFor(who, id) {
-			return Ruling{}
-		}
+		return r.ofAgent(who, id, leaf, one)
 	case "client":
-		if id, ok := strings.CutSuffix(rest, "/response"); ok && !strings.ContainsAny(id, "+#") && r.owns(who, id) {
-			return Ruling{}
+		if leaf == "response" {
+			return place{kind: answers, own: one && r.owns(who, id)}
 		}
 	case "cap":
-		if id, leaf, ok := strings.Cut(rest, "/"); ok && channelLeaf(leaf) {
-			if r.mayUseChannel(who, id, false) {
-				return Ruling{}
+		if channelLeaf(leaf) {
+			if !one {
+				return place{kind: channels}
 			}
-			return refused("not a member")
+			return place{kind: channels, cap: id, own: r.Standing.MayUseChannel(who, protocol.CapID(id), false)}
 		}
+	case "scene":
+		if c, end, ok := strings.Cut(leaf, "/"); ok && end == "event" {
+			return place{kind: scenes, own: one && c != "" && !wild(c) && r.Standing.MayHearScene(who, protocol.SceneType(id), protocol.CapID(c))}
+		}
+	case "task":
+		if leaf == "event" {
+			return place{kind: tasks, own: one && r.Standing.MayFollowTask(who, protocol.TaskID(id))}
+		}
+	case "vfs":
+		return place{kind: files, own: one && r.Standing.MayUseFiles(who, id, false)}
+	case "event":
+		return place{kind: events}
 	}
-	return refused("not allowed")
+	return place{kind: other}
 }
+
+// ofAgent makes out what an agent's topic is.
+func (r *TopicRights) ofAgent(who *protocol.Principal, id, leaf string, one bool) place {
+	switch leaf {
+	case "request":
+		return place{kind: requests, own: one && r.isAgent(who, id)}
+	case "response":
+		return place{kind: responses} // which the agent says itself
+	case "card":
+		return place{kind: cards, own: one && r.isAgent(who, id)}
+	}
+	return place{kind: other}
+}
+
+func wild(level string) bool { return strings.ContainsAny(level, "+#") }
 
 // channelLeaf reports whether a filter, from behind the Cap's id, stays on
 // what members may hear.
@@ -139,12 +248,41 @@ func channelLeaf(leaf string) bool {
 	return false
 }
 
-// mayUseChannel asks for membership. A wildcard is no Cap.
-func (r *TopicRights) mayUseChannel(who *protocol.Principal, id string, send bool) bool {
-	if privileged(who) {
-		return true
+// limited reports whether a credential that is limited to some actions is not
+// for a place. The way of commands and their answers is open to it.
+func (p place) limited(who *protocol.Principal, action string) bool {
+	switch p.kind {
+	case requests, responses, answers:
+		return !p.own && !ScopeAllows(who, action)
 	}
-	return r.members != nil && !strings.ContainsAny(id, "+#") && r.members.MayUseChannel(who, protocol.CapID(id), send)
+	return !ScopeAllows(who, action)
+}
+
+// decide asks policy about a place.
+func (r *TopicRights) decide(who *protocol.Principal, action, topic string, p place) (ruling Ruling, passing bool) {
+	if p.limited(who, action) {
+		return refused("the credential is not for this"), false
+	}
+	d := r.Policies.Decide(&policy.Query{
+		Who: who, Action: action, Type: "topic", ID: topic, Door: "mqtt",
+		Facts: &policy.Facts{Kind: string(p.kind), Cap: p.cap, Own: p.own},
+	})
+	switch {
+	case d.Allowed:
+		return Ruling{}, d.Passing
+	case p.kind == channels && p.cap != "" && !p.own:
+		return refused("not a member"), d.Passing
+	case p.kind == responses && !p.own && action == policy.Publish:
+		return refused("not your agent"), d.Passing
+	case p.kind == other:
+		return refused("the filter reaches further than you may"), d.Passing
+	}
+	return refused("not allowed"), d.Passing
+}
+
+// isAgent reports whether somebody is an agent, or registered it.
+func (r *TopicRights) isAgent(who *protocol.Principal, id string) bool {
+	return who.ID == id || r.Standing.OwnsAgent(who, protocol.AgentID(id))
 }
 
 // MayRespond reports whether an answer to the principal may go to a topic: one
@@ -154,9 +292,9 @@ func (r *TopicRights) MayRespond(who *protocol.Principal, topic string) bool {
 	if topic == "" || strings.HasPrefix(topic, "$") || strings.ContainsAny(topic, "+#\x00") {
 		return false
 	}
-	rest, ours := r.topics.Under(topic)
+	rest, ours := r.Topics.Under(topic)
 	if !ours {
-		return topic != r.topics.Root()
+		return topic != r.Topics.Root() && r.MaySubscribe(who, topic).Reason == 0
 	}
 	rest, ok := strings.CutPrefix(rest, "client/")
 	if !ok {
@@ -169,9 +307,20 @@ func (r *TopicRights) MayRespond(who *protocol.Principal, topic string) bool {
 // owns reports whether a client id is the principal's. One that nobody uses
 // is free for those who may act for anyone.
 func (r *TopicRights) owns(who *protocol.Principal, clientID string) bool {
-	owner, known := r.owner(clientID)
+	owner, known := r.Owner(clientID)
 	if !known {
-		return privileged(who)
+		return who.Unbounded()
 	}
-	return owner == who.ID
+	return owner.Same(who)
 }
+
+// noStanding has nothing to do with anything.
+type noStanding struct{}
+
+func (noStanding) OwnsAgent(*protocol.Principal, protocol.AgentID) bool         { return false }
+func (noStanding) MayUseChannel(*protocol.Principal, protocol.CapID, bool) bool { return false }
+func (noStanding) MayHearScene(*protocol.Principal, protocol.SceneType, protocol.CapID) bool {
+	return false
+}
+func (noStanding) MayFollowTask(*protocol.Principal, protocol.TaskID) bool { return false }
+func (noStanding) MayUseFiles(*protocol.Principal, string, bool) bool      { return false }

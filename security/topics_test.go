@@ -3,7 +3,9 @@ package security
 import (
 	"testing"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/policy"
 )
 
 var (
@@ -12,23 +14,59 @@ var (
 	anonymous = &protocol.Principal{Kind: protocol.KindOperator, ID: "anonymous", Roles: []string{protocol.RoleAnonymous}}
 )
 
-func rights() *TopicRights {
-	owners := map[string]string{"lamp-client": "lamp", "other-client": "other", "anon-client": "anonymous"}
-	return NewTopicRights(protocol.NewTopics(""), func(id string) (string, bool) {
-		owner, ok := owners[id]
-		return owner, ok
-	}, channels{"lamp listens": false, "lamp speaks": true})
+var (
+	operator = &protocol.Principal{Kind: protocol.KindOperator, ID: "olga", Roles: []string{protocol.RoleOperator}}
+	observer = &protocol.Principal{Kind: protocol.KindOperator, ID: "otto", Roles: []string{protocol.RoleObserver}}
+)
+
+func policies(t testing.TB) *policy.Engine {
+	t.Helper()
+	set, err := commands.NewSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policy.New(policy.Options{Actions: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
 }
 
-// channels says of the device's Caps whether it may send on them.
-type channels map[protocol.CapID]bool
+func rights(t testing.TB) *TopicRights {
+	t.Helper()
+	owners := map[string]*protocol.Principal{"lamp-client": device, "other-client": {Kind: protocol.KindAgent, ID: "other"}, "anon-client": anonymous,
+		"lamp-elsewhere": {Kind: protocol.KindAgent, ID: "lamp", Space: "acme"}}
+	return NewTopicRights(TopicOptions{Topics: protocol.NewTopics(""), Policies: policies(t), Owner: func(id string) (*protocol.Principal, bool) {
+		owner, ok := owners[id]
+		return owner, ok
+	}, Standing: lampStanding{}})
+}
 
-func (c channels) MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool {
-	speaks, member := c[id]
-	return who == device && member && (speaks || !send)
+// lampStanding is what the device has to do with things.
+type lampStanding struct{}
+
+func (lampStanding) OwnsAgent(who *protocol.Principal, id protocol.AgentID) bool {
+	return who == device && id == "bulb"
+}
+
+func (lampStanding) MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool {
+	return who == device && (id == "lamp speaks" || id == "lamp listens" && !send)
+}
+
+func (lampStanding) MayHearScene(who *protocol.Principal, scene protocol.SceneType, id protocol.CapID) bool {
+	return who == device && scene == "HOME" && id == "climate"
+}
+
+func (lampStanding) MayFollowTask(who *protocol.Principal, id protocol.TaskID) bool {
+	return who == device && id == "mine"
+}
+
+func (lampStanding) MayUseFiles(who *protocol.Principal, group string, _ bool) bool {
+	return who == device && group == "pictures"
 }
 
 func TestWhoMayPublishWhere(t *testing.T) {
+	r := rights(t)
 	for _, test := range []struct {
 		topic                       string
 		retain                      bool
@@ -40,6 +78,9 @@ func TestWhoMayPublishWhere(t *testing.T) {
 		{"aibridge/agent/lamp/response", false, true, true, true},
 		{"aibridge/agent/lamp/response", true, false, false, false},
 		{"aibridge/agent/other/response", false, false, true, true},
+		{"aibridge/agent/bulb/response", false, true, true, true},
+		{"aibridge/vfs/pictures/x", false, true, true, true},
+		{"aibridge/vfs/secrets/x", false, false, true, true},
 		{"aibridge/agent/lamp/request", false, false, false, false},
 		{"aibridge/agent/lamp/card", true, false, false, false},
 		{"aibridge/agent/lamp", false, false, false, false},
@@ -62,7 +103,7 @@ func TestWhoMayPublishWhere(t *testing.T) {
 		{"$SYS/broker", false, false, false, false},
 	} {
 		for who, want := range map[*protocol.Principal]bool{device: test.byDevice, admin: test.byAdmin, anonymous: test.byAnyone} {
-			if got := rights().MayPublish(who, test.topic, test.retain); (got.Reason == 0) != want {
+			if got := r.MayPublish(who, test.topic, test.retain); (got.Reason == 0) != want {
 				t.Errorf("%s publishes to %s (retain %v): %+v, want allowed %v", who.ID, test.topic, test.retain, got, want)
 			}
 		}
@@ -70,6 +111,7 @@ func TestWhoMayPublishWhere(t *testing.T) {
 }
 
 func TestWhoMaySubscribeWhere(t *testing.T) {
+	r := rights(t)
 	for _, test := range []struct {
 		filter            string
 		byDevice, byAdmin bool
@@ -80,7 +122,22 @@ func TestWhoMaySubscribeWhere(t *testing.T) {
 		{"aibridge/agent/other/request", false, true},
 		{"aibridge/agent/+/request", false, true},
 		{"aibridge/agent/lamp/#", false, true},
-		{"aibridge/agent/lamp/card", false, true},
+		{"aibridge/agent/lamp/card", true, true},
+		{"aibridge/agent/other/card", false, true},
+		{"aibridge/agent/+/card", false, true},
+		{"aibridge/agent/bulb/request", true, true},
+		{"aibridge/client/lamp-elsewhere/response", false, true},
+		{"aibridge/scene/HOME/climate/event", true, true},
+		{"aibridge/scene/HOME/+/event", false, true},
+		{"aibridge/scene/OFFICE/climate/event", false, true},
+		{"aibridge/task/mine/event", true, true},
+		{"aibridge/task/theirs/event", false, true},
+		{"aibridge/task/+/event", false, true},
+		{"aibridge/vfs/pictures/#", true, true},
+		{"aibridge/vfs/+/x", false, true},
+		{"aibridge/vfs/secrets/x", false, true},
+		{"aibridge/event/agent", false, true},
+		{"aibridge/event/#", false, true},
 		{"aibridge/client/lamp-client/response", true, true},
 		{"aibridge/client/other-client/response", false, true},
 		{"aibridge/client/unused/response", false, true},
@@ -106,7 +163,7 @@ func TestWhoMaySubscribeWhere(t *testing.T) {
 		{"home/#", true, true},
 	} {
 		for who, want := range map[*protocol.Principal]bool{device: test.byDevice, admin: test.byAdmin, anonymous: test.byAdmin} {
-			if got := rights().MaySubscribe(who, test.filter); (got.Reason == 0) != want {
+			if got := r.MaySubscribe(who, test.filter); (got.Reason == 0) != want {
 				t.Errorf("%s subscribes to %s: %+v, want allowed %v", who.ID, test.filter, got, want)
 			}
 		}
@@ -114,6 +171,7 @@ func TestWhoMaySubscribeWhere(t *testing.T) {
 }
 
 func TestAnswersGoOnlyWhereTheRequesterMayListen(t *testing.T) {
+	r := rights(t)
 	for _, test := range []struct {
 		topic                string
 		forDevice, forAnyone bool
@@ -134,25 +192,128 @@ func TestAnswersGoOnlyWhereTheRequesterMayListen(t *testing.T) {
 		{"", false, false},
 	} {
 		for who, want := range map[*protocol.Principal]bool{device: test.forDevice, anonymous: test.forAnyone} {
-			if got := rights().MayRespond(who, test.topic); got != want {
+			if got := r.MayRespond(who, test.topic); got != want {
 				t.Errorf("answers to %s on %q: %v, want %v", who.ID, test.topic, got, want)
 			}
 		}
 	}
 }
 
-func TestTopicChecksDoNotAllocate(t *testing.T) {
-	r := rights()
+func TestRememberedRulingsCostNoMemory(t *testing.T) {
+	r := rights(t)
+	var m Memory
 	if n := testing.AllocsPerRun(100, func() {
-		r.MayPublish(device, "aibridge/agent/lamp/response", false)
-		r.MaySubscribe(device, "$share/g/aibridge/agent/lamp/request")
+		if r.MayPublishFrom(&m, device, "aibridge/agent/lamp/response", false).Reason != 0 || r.MayPublishFrom(&m, device, "aibridge/cap/lamp listens/message/x", false).Reason == 0 {
+			t.Fatal("wrong")
+		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
+func TestRememberedRulingsEndWithWhatTheyDependOn(t *testing.T) {
+	engine := policies(t)
+	may := true
+	r := NewTopicRights(TopicOptions{Topics: protocol.NewTopics(""), Policies: engine, Standing: member(func() bool { return may })})
+	var m Memory
+	const topic = "aibridge/cap/c/message/x"
+	if r.MayPublishFrom(&m, device, topic, false).Reason != 0 {
+		t.Fatal("a member is refused")
+	}
+	may = false
+	if r.MayPublishFrom(&m, device, topic, false).Reason != 0 {
+		t.Error("nothing was remembered: the test shows nothing")
+	}
+	engine.FactsChanged()
+	if r.MayPublishFrom(&m, device, topic, false).Reason == 0 {
+		t.Error("who is no member any more still speaks")
+	}
+	may = true
+	engine.FactsChanged()
+	other := *device
+	if r.MayPublishFrom(&m, &other, topic, true).Reason != 0 {
+		t.Error("another principal gets the ruling of the one before")
+	}
+}
+
+type member func() bool
+
+func (m member) MayUseChannel(*protocol.Principal, protocol.CapID, bool) bool { return m() }
+func (member) OwnsAgent(*protocol.Principal, protocol.AgentID) bool           { return false }
+func (member) MayHearScene(*protocol.Principal, protocol.SceneType, protocol.CapID) bool {
+	return false
+}
+func (member) MayFollowTask(*protocol.Principal, protocol.TaskID) bool { return false }
+func (member) MayUseFiles(*protocol.Principal, string, bool) bool      { return false }
+
+func TestWhatOperatorsAndObserversHear(t *testing.T) {
+	r := rights(t)
+	for filter, want := range map[string]struct{ operator, observer bool }{
+		"aibridge/agent/+/card":        {true, true},
+		"aibridge/event/#":             {true, true},
+		"aibridge/cap/+/message/#":     {true, true},
+		"aibridge/scene/HOME/+/event":  {true, true},
+		"aibridge/client/+/response":   {},
+		"aibridge/bridge/request":      {},
+		"aibridge/agent/+/request":     {},
+		"aibridge/agent/lamp/response": {},
+		"aibridge/task/+/event":        {},
+		"aibridge/vfs/+/#":             {},
+		"aibridge/#":                   {},
+		"#":                            {},
+	} {
+		if got := r.MaySubscribe(operator, filter).Reason == 0; got != want.operator {
+			t.Errorf("an operator on %s: %v", filter, got)
+		}
+		if got := r.MaySubscribe(observer, filter).Reason == 0; got != want.observer {
+			t.Errorf("an observer on %s: %v", filter, got)
+		}
+	}
+	if r.MayPublish(observer, "aibridge/cap/c/message/x", false).Reason == 0 {
+		t.Error("an observer speaks on a channel")
+	}
+	if r.MayPublish(operator, "aibridge/cap/c/message/x", false).Reason != 0 {
+		t.Error("an operator does not")
+	}
+}
+
+func TestCredentialsForSomeActionsStayOnTheirTopics(t *testing.T) {
+	r := rights(t)
+	limited := *device
+	limited.Scopes = []string{"skill:invoke"}
+	for filter, want := range map[string]bool{
+		"aibridge/agent/lamp/request":          true,
+		"aibridge/client/lamp-client/response": true,
+		"home/kitchen":                         false,
+		"aibridge/cap/lamp speaks/message/#":   false,
+	} {
+		if got := r.MaySubscribe(&limited, filter).Reason == 0; got != want {
+			t.Errorf("%s: %v", filter, got)
+		}
+	}
+	if r.MayPublish(&limited, "aibridge/bridge/request", false).Reason != 0 || r.MayPublish(&limited, "home/kitchen", false).Reason == 0 {
+		t.Error("publishes go by other rules")
+	}
+	limited.Scopes = []string{"topic:*"}
+	if r.MaySubscribe(&limited, "home/kitchen").Reason != 0 {
+		t.Error("a credential for topics is not for topics")
+	}
+}
+
 func BenchmarkMayPublish(b *testing.B) {
-	r := rights()
+	r := rights(b)
+	var m Memory
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.MayPublishFrom(&m, device, "aibridge/agent/lamp/response", false).Reason != 0 {
+			b.Fatal("refused")
+		}
+	}
+}
+
+func BenchmarkMayPublishAnew(b *testing.B) {
+	r := rights(b)
+	b.ReportAllocs()
 	for b.Loop() {
 		if r.MayPublish(device, "aibridge/agent/lamp/response", false).Reason != 0 {
 			b.Fatal("refused")
@@ -161,7 +322,7 @@ func BenchmarkMayPublish(b *testing.B) {
 }
 
 func BenchmarkMaySubscribe(b *testing.B) {
-	r := rights()
+	r := rights(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if r.MaySubscribe(device, "$share/g/aibridge/agent/lamp/request").Reason != 0 {
@@ -171,7 +332,7 @@ func BenchmarkMaySubscribe(b *testing.B) {
 }
 
 func BenchmarkMayRespond(b *testing.B) {
-	r := rights()
+	r := rights(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if !r.MayRespond(device, "aibridge/client/lamp-client/response") {
@@ -194,8 +355,9 @@ func FuzzSubscription(f *testing.F) {
 	}, closed...) {
 		f.Add(filter)
 	}
+	r := rights(f)
 	f.Fuzz(func(t *testing.T, filter string) {
-		if protocol.CheckFilter(filter) != "" || rights().MaySubscribe(device, filter).Reason != 0 {
+		if protocol.CheckFilter(filter) != "" || r.MaySubscribe(device, filter).Reason != 0 {
 			return
 		}
 		if _, inner, shared := protocol.SplitShare(filter); shared {
@@ -214,12 +376,13 @@ func FuzzPublish(f *testing.F) {
 		f.Add(topic, false)
 		f.Add(topic, true)
 	}
+	r := rights(f)
 	f.Fuzz(func(t *testing.T, topic string, retain bool) {
 		if protocol.CheckTopic(topic) != "" {
 			return
 		}
 		for _, who := range []*protocol.Principal{device, admin, anonymous} {
-			if rights().MayPublish(who, topic, retain).Reason != 0 {
+			if r.MayPublish(who, topic, retain).Reason != 0 {
 				continue
 			}
 			// What only the bridge says is said by nobody else, whoever they are.

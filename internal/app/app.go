@@ -21,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/pki"
 )
@@ -41,11 +42,14 @@ type App struct {
 	ready   atomic.Bool
 
 	pki           *pki.Service
+	scenes        *scene.Service
 	authorities   authorities // nil without any
 	mqttTLS       *tls.Config // nil without a certificate to show
 	authenticator *security.Authenticator
 	keys          *security.KeyService
 	rights        *security.TopicRights
+	authorizer    security.Authorizer
+	policy        policySide
 	extensions    commands.Extensions
 	commands      []commands.Command
 

@@ -15,9 +15,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/schema"
+	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/security/pki"
+	"github.com/aibridge/aibridge/security/policy"
 	"github.com/aibridge/aibridge/session"
 	"github.com/aibridge/aibridge/task"
 )
@@ -46,7 +48,7 @@ func (a *App) build(ctx context.Context) error {
 	}
 
 	topics := protocol.NewTopics(a.config.Root)
-	mqtt := &mqttSide{topics: topics, log: a.log}
+	mqtt := &mqttSide{topics: topics, log: a.log, reviews: make(chan struct{}, 1)}
 	a.mqtt = mqtt
 	keys := store.NewTable[security.Key](a.store, "key")
 	uses := store.NewTable[security.KeyUse](a.store, "keyuse")
@@ -62,6 +64,8 @@ func (a *App) build(ctx context.Context) error {
 		Limits:       a.limits(),
 		AllowPrivate: a.config.Skills.AllowPrivate,
 		Certified:    a.certificateCounts,
+		Routes:       sceneCertificates{a},
+		AgentChanged: a.agentChanged,
 		Disconnect:   mqtt.disconnect,
 		Log:          a.log,
 		Tracer:       tracer,
@@ -73,6 +77,7 @@ func (a *App) build(ctx context.Context) error {
 	mqtt.registry = agents
 	groups := a.newDispatcher(agents, mqtt)
 	channels := a.newCaps(agents, skills, groups, mqtt)
+	a.scenes = a.newScenes(agents, channels, mqtt)
 	tasks := task.New(task.Options{
 		Tasks:      store.NewTable[task.Task](a.store, "task"),
 		Groups:     groupTasks{groups},
@@ -82,6 +87,10 @@ func (a *App) build(ctx context.Context) error {
 		Registerer: a.metrics,
 	})
 	certificates := newPKITables(a.store)
+	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes}
+	if err := a.openPolicies(known, keys); err != nil {
+		return err
+	}
 	if err := a.store.Load(ctx); err != nil {
 		return err
 	}
@@ -92,9 +101,11 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.recheckCertificates()
-	a.rights = security.NewTopicRights(topics, mqtt.owner, channels)
+	if err := a.openRights(mqtt); err != nil {
+		return err
+	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, tasks, session.New(mqtt), a.keys, a.pki, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -110,7 +121,7 @@ func (a *App) build(ctx context.Context) error {
 	groups.Recover()
 	a.life.add("groups", groups.Close)
 	a.router = commands.NewRouter(set, commands.RouterOptions{
-		Authorizer:  security.Authorizer{},
+		Authorizer:  a.authorizer,
 		Claims:      a.claims,
 		Tasks:       tasks,
 		Extensions:  a.extensions,
@@ -141,6 +152,7 @@ func (a *App) build(ctx context.Context) error {
 	}
 	a.endRevoked(keys)
 	a.runPKI(agents)
+	a.runScenes()
 	return a.openTLS(ctx)
 }
 
@@ -179,7 +191,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 	if err != nil {
 		return err
 	}
-	mqtt.authenticator, mqtt.rights = a.authenticator, a.rights
+	mqtt.authenticator = a.authenticator
 	a.broker, err = broker.New(broker.Options{
 		Authenticate: mqtt.authenticate,
 		Enhanced:     mqtt.enhanced(),
@@ -220,6 +232,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		Router:         a.router,
 		Set:            set,
 		Authenticate:   a.authenticator.Request,
+		Revoked:        func(who *protocol.Principal) (string, bool) { return a.mqtt.revoked(who) },
 		Ready:          a.readiness,
 		Metrics:        a.metrics,
 		AllowedHosts:   a.config.Hosts,
@@ -258,8 +271,8 @@ func gather(families ...family) []commands.Command {
 // and help: they cannot be run.
 func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
-		new(registry.Service), new(cap.Service), new(task.Service), new(session.Service),
-		new(security.KeyService), new(pki.Service),
+		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
+		new(security.KeyService), new(policy.Service), new(pki.Service),
 		new(audit.Trail),
 	)...)
 	if err != nil {

@@ -21,23 +21,27 @@ func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.Ski
 		data:   store.NewTable[cap.Datum](a.store, "data"),
 	}
 	channels := cap.New(cap.Options{
-		Caps:           tables.caps,
-		Groups:         tables.groups,
-		Data:           tables.data,
-		RemoveAll:      tables.removeAll,
-		Publish:        mqtt.publishCap,
-		Retained:       mqtt.retained,
-		Skills:         agents,
-		Dispatcher:     groups,
-		MayInvoke:      mayInvoke,
-		MembershipLost: mqtt.review,
-		Topics:         mqtt.topics,
-		BridgeID:       a.config.ID,
-		Log:            a.log,
+		Caps:       tables.caps,
+		Groups:     tables.groups,
+		Data:       tables.data,
+		RemoveAll:  tables.removeAll,
+		Publish:    mqtt.publishCap,
+		Retained:   mqtt.retained,
+		Skills:     agents,
+		Dispatcher: groups,
+		MayInvoke:  a.mayInvoke,
+		MembershipLost: func(space protocol.SpaceID, id protocol.CapID) {
+			mqtt.review(capChannel(id))
+			a.scenes.CapChanged(space, id)
+		},
+		Topics:   mqtt.topics,
+		BridgeID: a.config.ID,
+		Log:      a.log,
 	})
 	skills.OnChange(func(_ string, old, _ *registry.SkillRecord) {
 		if old != nil { // a new one was nobody's before
 			channels.SkillChanged(old.Space, old.ID)
+			a.scenes.SkillChanged(old.Space, old.ID)
 		}
 	})
 	return channels

@@ -13,10 +13,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/policy"
 )
 
 // guests may use the channel of every Cap, as long as they are in.
 type guests struct {
+	security.Standing
 	in atomic.Pointer[map[string]bool]
 }
 
@@ -29,9 +31,12 @@ func (g *guests) MayUseChannel(who *protocol.Principal, _ protocol.CapID, _ bool
 func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	members := new(guests)
 	members.in.Store(&map[string]bool{"in": true, "out": true})
-	side := &mqttSide{topics: protocol.NewTopics("")}
-	side.rights = security.NewTopicRights(side.topics, side.owner, members)
-	var err error
+	engine, err := policy.New(policy.Options{Actions: Commands()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	side := &mqttSide{topics: protocol.NewTopics(""), factsChanged: engine.FactsChanged, revoked: func(*protocol.Principal) (string, bool) { return "", false }}
+	side.rights = security.NewTopicRights(security.TopicOptions{Topics: side.topics, Policies: engine, Owner: side.owner, Standing: members})
 	if side.registry, err = registry.New(registry.Options{
 		Agents: noTable[registry.Agent]{}, Skills: noTable[registry.SkillRecord]{}, Resources: noTable[registry.ResourceRecord]{}, Publisher: side,
 	}); err != nil {
@@ -68,7 +73,7 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	out.expect(t)
 
 	members.in.Store(&map[string]bool{"in": true})
-	side.review("home")
+	side.review(capChannel("home"))
 	out.ended(t, side)
 	in.publish(t, "aibridge/cap/home/message/b")
 	in.expect(t)
@@ -140,7 +145,7 @@ func (m *member) expect(t *testing.T) {
 func (m *member) ended(t *testing.T, side *mqttSide) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
-	for len(side.channels.to("home")) != 1 {
+	for len(side.live.about("cap/home")) != 1 {
 		if time.Now().After(deadline) {
 			t.Fatal("the subscription does not end")
 		}

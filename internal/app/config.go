@@ -46,6 +46,7 @@ type Config struct {
 	Skills    Skills    `yaml:"skills"`
 	Telemetry Telemetry `yaml:"telemetry"`
 	Audit     Audit     `yaml:"audit"`
+	Security  Security  `yaml:"security"`
 }
 
 // NATS says where the state lives when not in the embedded server.

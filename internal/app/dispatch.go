@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/cap/dispatch"
-	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
-	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/task"
 )
 
@@ -25,11 +23,6 @@ func (a *App) newDispatcher(agents *registry.Service, mqtt *mqttSide) *dispatch.
 		BridgeID:   a.config.ID,
 		Log:        a.log,
 	})
-}
-
-// mayInvoke says why somebody may not invoke a skill.
-func mayInvoke(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, skill protocol.SkillID) error {
-	return security.Authorizer{}.Authorize(ctx, who, "skill:invoke", commands.Resource{Type: "skill", ID: string(skill), Space: space})
 }
 
 // An asker has the registry invoke skills for dispatches.

@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/policy"
 )
 
 // A wireless bridge is all of it but the MQTT server: what it publishes goes
@@ -73,16 +74,24 @@ func newWireless(b *testing.B) *wireless {
 	if err != nil {
 		b.Fatal(err)
 	}
+	policies, err := policy.New(policy.Options{Actions: set})
+	if err != nil {
+		b.Fatal(err)
+	}
+	owner := func(string) (*protocol.Principal, bool) { return anna, true }
 	router := commands.NewRouter(set, commands.RouterOptions{
-		Authorizer: security.Authorizer{}, Claims: claims, MaxRemembered: 1 << 14,
+		Authorizer: security.NewAuthorizer(policies), Claims: claims, MaxRemembered: 1 << 14,
 	})
 	b.Cleanup(func() { _ = router.Close(b.Context()) })
 	w.door = mqttdoor.New(mqttdoor.Options{
 		Router: router, Publisher: w, Topics: topics, BridgeID: "bridge",
-		MayRespond: security.NewTopicRights(topics, func(string) (string, bool) { return "anna", true }, nil).MayRespond, Log: log,
+		MayRespond: security.NewTopicRights(security.TopicOptions{Topics: topics, Policies: policies, Owner: owner}).MayRespond, Log: log,
 	})
 	return w
 }
+
+// anna calls.
+var anna = &protocol.Principal{Kind: protocol.KindOperator, ID: "anna", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleAdministrator}}
 
 const (
 	callerTopic = "aibridge/client/caller/response"
@@ -157,7 +166,7 @@ func BenchmarkInvoke(b *testing.B) {
 	for _, window := range []int{1, 16} {
 		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) {
 			w := newWireless(b)
-			who := &protocol.Principal{Kind: protocol.KindOperator, ID: "anna", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleAdministrator}}
+			who := anna
 			device := broker.NewClient("lamp-1", who)
 			w.enroll(b, device)
 

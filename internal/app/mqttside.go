@@ -25,8 +25,11 @@ type mqttSide struct {
 	rights        *security.TopicRights
 	revoked       func(*protocol.Principal) (text string, revoked bool) // while it is connected
 
-	clients  sync.Map // of *broker.Client by client id, while connected
-	channels channelSubscriptions
+	clients      sync.Map // of *broker.Client by client id, while connected
+	memories     sync.Map // of *security.Memory by *broker.Client, while connected
+	live         liveSubscriptions
+	reviews      chan struct{} // asks for a review of all of them
+	factsChanged func()
 }
 
 func addressOf(a net.Addr) netip.Addr {
@@ -41,17 +44,20 @@ func addressOf(a net.Addr) netip.Addr {
 }
 
 // owner is the principal whose client uses an id right now.
-func (m *mqttSide) owner(clientID string) (string, bool) {
+func (m *mqttSide) owner(clientID string) (*protocol.Principal, bool) {
 	c, ok := m.clients.Load(clientID)
 	if !ok {
-		return "", false
+		return nil, false
 	}
-	return c.(*broker.Client).Principal().ID, true
+	return c.(*broker.Client).Principal(), true
 }
 
 // MayPublish implements [broker.Permissions].
 func (m *mqttSide) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
-	return broker.Verdict(m.rights.MayPublish(c.Principal(), topic, retain))
+	if memory, ok := m.memories.Load(c); ok {
+		return broker.Verdict(m.rights.MayPublishFrom(memory.(*security.Memory), c.Principal(), topic, retain))
+	}
+	return broker.Verdict(m.rights.MayPublish(c.Principal(), topic, retain)) // a will
 }
 
 // MaySubscribe implements [broker.Permissions].
@@ -62,6 +68,7 @@ func (m *mqttSide) MaySubscribe(c *broker.Client, filter string) broker.Verdict 
 // Connected implements [broker.Presence].
 func (m *mqttSide) Connected(c *broker.Client) {
 	m.clients.Store(c.ID, c)
+	m.memories.Store(c, new(security.Memory))
 	m.recheck(c)
 	m.registry.Connected(c, c.ID, c.Principal())
 }
@@ -69,7 +76,8 @@ func (m *mqttSide) Connected(c *broker.Client) {
 // Disconnected implements [broker.Presence].
 func (m *mqttSide) Disconnected(c *broker.Client, reason string) {
 	m.clients.CompareAndDelete(c.ID, c)
-	m.channels.drop(c)
+	m.memories.Delete(c)
+	m.live.drop(c)
 	m.registry.Disconnected(c, reason)
 }
 
@@ -82,7 +90,7 @@ func (m *mqttSide) Subscribed(c *broker.Client, filter string) {
 // Unsubscribed implements [broker.Presence].
 func (m *mqttSide) Unsubscribed(c *broker.Client, filter string) {
 	m.registry.Unsubscribed(c, filter)
-	m.channels.remove(c, filter)
+	m.left(c, filter)
 }
 
 // request takes a command.

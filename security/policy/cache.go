@@ -3,6 +3,7 @@ package policy
 import (
 	"hash/maphash"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,9 @@ type key struct {
 	door    string
 	sender  string
 	address netip.Addr
+	cap     string // of a topic, as kind and own
+	kind    string
+	own     bool
 }
 
 // A kept decision holds while nothing has changed.
@@ -96,7 +100,10 @@ func (p *shard) get(k *key) (kept, bool) {
 	return d, ok
 }
 
+// put keeps a decision. The key's texts may lie in a buffer of the caller.
 func (p *shard) put(k *key, d kept) {
+	k.action, k.id, k.sender, k.cap = strings.Clone(k.action), strings.Clone(k.id), strings.Clone(k.sender), strings.Clone(k.cap)
+	k.family, k.space = strings.Clone(k.family), protocol.SpaceID(strings.Clone(string(k.space)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.decisions) >= mostPerShard {

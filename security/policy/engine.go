@@ -94,11 +94,11 @@ func (e *Engine) Decide(q *Query) Decision {
 	}
 	now := e.opts.Now()
 	passing := about.reads&readsTime != 0
-	keep := !passing && q.Facts == nil
 	k := key{subject: subject, action: q.Action, family: q.Type, id: q.ID, space: space}
 	if about.reads&readsContext != 0 {
 		k.narrow(q, about.reads)
 	}
+	keep := !passing && k.given(q.Facts)
 	if keep {
 		if d, ok := part.get(&k); ok && d.epoch == epoch && (d.facts == 0 || d.facts == facts) && now.UnixNano() < d.until {
 			e.metrics.hits.Add(1)
@@ -117,6 +117,16 @@ func (e *Engine) Decide(q *Query) Decision {
 		part.put(&k, d)
 	}
 	return Decision{Allowed: v.allowed, Passing: passing}
+}
+
+// given takes up what the caller knows of a topic. Of others it may know what
+// cannot be part of a key.
+func (k *key) given(f *Facts) bool {
+	if f == nil {
+		return true
+	}
+	k.cap, k.kind, k.own = f.Cap, f.Kind, f.Own
+	return f.Kind != "" && f.Agents == nil && f.Owner == "" && f.Group == "" && f.Scene == "" && f.Skill == ""
 }
 
 // narrow makes a key for calls that agree in what policies look at.

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"iter"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cedar-policy/cedar-go"
@@ -17,8 +19,13 @@ type program struct {
 	rules []*rule // by id
 	byID  map[string]*rule
 
-	slices sync.Map // action → *slice
+	slices  sync.Map     // action → *slice
+	foreign atomic.Int32 // of these, how many are of actions that agents brought
 }
+
+// mostForeign bounds the actions of agents that are remembered: there may be
+// any number.
+const mostForeign = 1024
 
 func newProgram(words *vocabulary, rules []*rule) *program {
 	p := &program{words: words, rules: rules, byID: make(map[string]*rule, len(rules))}
@@ -57,7 +64,7 @@ func (p *program) about(action string) *slice {
 		return s.(*slice)
 	}
 	groups := p.words.groupsOf(action)
-	s := &slice{action: types.Entity{UID: actionUID(action)}}
+	s := &slice{action: types.Entity{UID: actionUID(strings.Clone(action))}}
 	parents := make([]cedar.EntityUID, len(groups))
 	for i, g := range groups {
 		parents[i] = actionUID(g)
@@ -73,8 +80,8 @@ func (p *program) about(action string) *slice {
 			s.shipped = append(s.shipped, r)
 		}
 	}
-	if _, known := p.words.actions[action]; known { // of others there may be any number
-		p.slices.Store(action, s)
+	if _, known := p.words.actions[action]; known || p.foreign.Add(1) <= mostForeign {
+		p.slices.Store(strings.Clone(action), s)
 	}
 	return s
 }
