@@ -119,7 +119,14 @@ func (e *Engine) replay(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for _, o := range e.state.waiting() {
+	waiting := e.state.waiting()
+	if len(waiting) == 0 {
+		return nil
+	}
+	if err := e.checkInstance(ctx); err != nil {
+		return err
+	}
+	for _, o := range waiting {
 		if e.work.held(o.path, e.o.Now()) {
 			continue
 		}

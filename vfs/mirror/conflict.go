@@ -21,7 +21,13 @@ func (e *Engine) resolve(ctx context.Context, path string, known entry, l look, 
 	loser := Loser{Path: path, Rule: rule, At: e.o.Now().UnixMilli()}
 	if rule.localWins(l.local, r) {
 		loser.SHA256, loser.Size, loser.Version, loser.Deleted = r.SHA256, r.Size, r.Version, !r.there
-		return e.won(loser, e.overrule(ctx, path, known, l, r))
+		if err := e.lose(loser); err != nil {
+			return err
+		}
+		if l.there {
+			return e.push(ctx, path, known, l, r)
+		}
+		return e.deleteThere(ctx, path, r)
 	}
 	loser.SHA256, loser.Size, loser.Deleted = l.sum, l.size, !l.there
 	if l.there {
@@ -29,14 +35,14 @@ func (e *Engine) resolve(ctx context.Context, path string, known entry, l look, 
 		if loser.Kept, err = e.keep(ctx, path, rule, l); err != nil {
 			return err
 		}
-		if err := e.state.lost(loser); err != nil {
-			return err
-		}
+	}
+	if err := e.lose(loser); err != nil {
+		return err
 	}
 	if r.there {
-		return e.won(loser, e.pull(ctx, path, l, r))
+		return e.pull(ctx, path, l, r)
 	}
-	return e.won(loser, e.deleteHere(path, l, r))
+	return e.deleteHere(path, l, r)
 }
 
 func (e *Engine) ruleOf(path string) Rule {
@@ -46,27 +52,18 @@ func (e *Engine) ruleOf(path string) Rule {
 	return e.o.Rule
 }
 
-// overrule makes the VFS have what is here. What it had stays there as a
-// version.
-func (e *Engine) overrule(ctx context.Context, path string, known entry, l look, r remote) error {
-	if l.there {
-		return e.push(ctx, path, known, l, r)
-	}
-	return e.deleteThere(ctx, path, r)
-}
-
-// won reports a conflict that is over.
-func (e *Engine) won(loser Loser, err error) error {
-	if err != nil {
+// lose notes which copy loses before anything happens to it: whether what
+// happens then succeeds may never be learned. A copy that lost to one attempt
+// is reported once.
+func (e *Engine) lose(l Loser) error {
+	fresh, err := e.state.lost(l)
+	if err != nil || !fresh {
 		return err
 	}
-	if loser.Kept == "" {
-		err = e.state.lost(loser)
-	}
 	e.count(conflicts, 0)
-	e.o.Log.Warn("file changed at both ends", "path", loser.Path, "rule", loser.Rule, "kept", loser.Kept != "" || loser.Version > 0)
-	e.o.OnConflict(loser)
-	return err
+	e.o.Log.Warn("file changed at both ends", "path", l.Path, "rule", l.Rule)
+	e.o.OnConflict(l)
+	return nil
 }
 
 // keep makes a copy of the file here that is about to lose: beside it if both

@@ -74,12 +74,6 @@ var (
 )
 
 func converge(t *rapid.T) {
-	began := time.Now()
-	defer func() {
-		if took := time.Since(began); took > 5*time.Second {
-			fmt.Println("slow", took)
-		}
-	}()
 	s := &story{t: t, vfs: newFake(), now: time.Unix(1_800_000_000, 0), live: make(map[string]bool), mode: "good",
 		rule: rapid.SampledFrom([]Rule{RemoteWins, LocalWins, LatestWins, KeepBoth}).Draw(t, "rule"),
 		dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 0))}
@@ -262,34 +256,40 @@ func (s *story) visible(d *device, path string) (string, bool) {
 	return string(data), err == nil
 }
 
-// write is what a program on the device does: it moves a new file over the
-// old one, which it keeps an eye on.
+// write is what a program on the device does: it takes the old file away and
+// moves a new one to its place. So it knows for sure what it replaces, whatever
+// the engine does at the same time.
 func (s *story) write(d *device, path string) {
 	token := s.token()
-	at := filepath.Join(d.dir, path)
-	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	side := at + ".side"
-	side = filepath.Join(d.dir, tree.Private, filepath.Base(side))
+	side := filepath.Join(d.dir, tree.Private, "side "+strings.Fields(token)[1])
 	if err := os.WriteFile(side, []byte(token), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
-	unlock := d.engine.locks.lock("user " + path)
-	defer unlock()
-	before, _ := s.visible(d, path)
-	if err := os.Rename(side, at); err != nil {
-		s.replaced(token) // the folder has just gone
-		return
+	defer os.Remove(side)
+	at := filepath.Join(d.dir, path)
+	for range 100 {
+		s.remove(d, path)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			s.t.Fatal(err)
+		}
+		if os.Link(side, at) == nil {
+			return
+		}
 	}
-	s.replaced(before)
+	s.replaced(token)
 }
 
 func (s *story) remove(d *device, path string) {
-	before, there := s.visible(d, path)
-	if there && os.Remove(filepath.Join(d.dir, path)) == nil {
-		s.replaced(before)
+	side := filepath.Join(d.dir, tree.Private, "aside "+strings.ReplaceAll(path, "/", "-"))
+	if os.Rename(filepath.Join(d.dir, path), side) != nil {
+		return
 	}
+	data, err := os.ReadFile(side)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.replaced(string(data))
+	_ = os.Remove(side)
 }
 
 func (s *story) engineWrite(d *device, path string) {

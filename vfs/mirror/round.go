@@ -24,17 +24,26 @@ func (e *Engine) Sync(ctx context.Context) error {
 	return e.round(ctx, scope{folder: true, remote: true})
 }
 
+// SyncChanges carries over what was noted with [Engine.Touch], what failed
+// before and is due again, and what waits for the VFS.
+func (e *Engine) SyncChanges(ctx context.Context) error { return e.round(ctx, scope{}) }
+
 // SyncPath makes both ends the same at one path.
 func (e *Engine) SyncPath(ctx context.Context, path string) error {
 	if reason := tree.CheckPath(path); reason != "" {
 		return protocol.InvalidParam("path", reason)
 	}
+	if err := e.checkInstance(ctx); err != nil {
+		e.work.add(path)
+		return err
+	}
+	moment := e.state.now()
 	r, err := e.stat(ctx, path)
 	if err != nil {
 		e.work.add(path)
 		return err
 	}
-	return e.report(ctx, path, e.settle(ctx, path, hint{remote: r, moment: e.state.now(), seen: true}))
+	return e.report(ctx, path, e.settle(ctx, path, hint{remote: r, moment: moment, seen: true}))
 }
 
 // round does one round of work.
@@ -50,10 +59,10 @@ func (e *Engine) round(ctx context.Context, s scope) error {
 	if s.folder {
 		scanErr = e.scan(ctx)
 	}
-	if err := e.replay(ctx); err != nil {
-		return err
-	}
 	var listed *listing
+	if err := e.checkInstance(ctx); err != nil {
+		return errors.Join(err, scanErr)
+	}
 	if s.remote {
 		var err error
 		if listed, err = e.list(ctx); err != nil {
@@ -62,6 +71,9 @@ func (e *Engine) round(ctx context.Context, s scope) error {
 		if err := e.compare(listed); err != nil {
 			return err
 		}
+	}
+	if err := e.replay(ctx); err != nil {
+		return err
 	}
 	due, _ := e.work.due(e.o.Now())
 	err := e.carryOut(ctx, due, listed)
@@ -178,9 +190,6 @@ const pageSize = 1000
 func (e *Engine) list(ctx context.Context) (*listing, error) {
 	revision, err := e.remoteRevision(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if err := e.checkInstance(ctx); err != nil {
 		return nil, err
 	}
 	l := &listing{files: make(map[string]File), moment: e.state.now()}

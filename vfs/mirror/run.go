@@ -77,7 +77,7 @@ func (e *Engine) turnOnce(ctx context.Context, w *watcher, next *schedule) {
 	due := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	if due(next.quiet) {
 		for _, path := range w.changed() {
-			for _, dir := range e.touched(path) {
+			for _, dir := range e.Touch(path) {
 				if w.add(dir) {
 					w.paths[dir] = true
 				}
@@ -146,9 +146,9 @@ func (e *Engine) remoteChanged(ctx context.Context) bool {
 	return err == nil && (revision == "" || revision != e.revision)
 }
 
-// touched notes that something at a path in the folder has changed, be it a
-// file or a folder, and returns the folders found there.
-func (e *Engine) touched(path string) (dirs []string) {
+// Touch notes that something at a path in the folder has changed, be it a file
+// or a folder, and returns the folders found there.
+func (e *Engine) Touch(path string) (dirs []string) {
 	stamp, err := e.folder.Stat(path)
 	switch {
 	case errors.Is(err, tree.ErrNotRegular):
@@ -173,4 +173,22 @@ func (e *Engine) touched(path string) (dirs []string) {
 		}
 	}
 	return found.Dirs
+}
+
+// Dirs are the folders that the last look at everything found.
+func (e *Engine) Dirs() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.dirs
+}
+
+// Due is when something that failed is to be tried again, zero if nothing is.
+// Whatever else is to be done is due now.
+func (e *Engine) Due() time.Time {
+	now := e.o.Now()
+	paths, again := e.work.due(now)
+	if len(paths) > 0 || e.urgent() && again.IsZero() {
+		return now
+	}
+	return again
 }

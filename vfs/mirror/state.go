@@ -88,14 +88,18 @@ func (s *state) replay(record []byte) error {
 	return d.err
 }
 
-func (s *state) addLoser(l Loser) {
-	s.losers = slices.DeleteFunc(s.losers, func(old Loser) bool {
-		return old.Path == l.Path && old.SHA256 == l.SHA256 && old.Version == l.Version
-	})
+// addLoser reports whether the copy had not lost before.
+func (s *state) addLoser(l Loser) bool {
+	for i := range s.losers {
+		if old := &s.losers[i]; old.Path == l.Path && old.SHA256 == l.SHA256 && old.Version == l.Version && old.Deleted == l.Deleted {
+			return false
+		}
+	}
 	s.losers = append(s.losers, l)
 	if excess := len(s.losers) - maxLosers; excess > 0 {
 		s.losers = slices.Delete(s.losers, 0, excess)
 	}
+	return true
 }
 
 func (s *state) addOrder(o order) {
@@ -167,12 +171,15 @@ func (s *state) twin(path string) error {
 	return s.names.Check(path)
 }
 
-// lost notes a copy that lost a conflict, durably.
-func (s *state) lost(l Loser) error {
+// lost notes durably a copy that loses a conflict, unless that is known.
+func (s *state) lost(l Loser) (fresh bool, err error) {
 	s.mu.Lock()
-	s.addLoser(l)
+	fresh = s.addLoser(l)
 	s.mu.Unlock()
-	return s.append(appendLoser(nil, l), true)
+	if !fresh {
+		return false, nil
+	}
+	return true, s.append(appendLoser(nil, l), true)
 }
 
 // enqueue notes durably that a path is to be sent, after all others so far.
