@@ -23,6 +23,18 @@ func (s *Service) MayUseChannel(who *protocol.Principal, id protocol.CapID, send
 // who were members by it may not be any more. It does not block.
 func (s *Service) SkillChanged(space protocol.SpaceID, skill protocol.SkillID) {
 	for _, id := range s.index.capsOf(space, skill) {
-		s.opts.MembershipLost(id)
+		s.opts.MembershipLost(space, id)
 	}
+}
+
+// Lookup finds a Cap. It must not be changed.
+func (s *Service) Lookup(space protocol.SpaceID, id protocol.CapID) (*Cap, bool) {
+	c, _, ok := s.opts.Caps.Get(capKey(space, id))
+	return c, ok
+}
+
+// Belongs reports whether a skill is a Cap's own or a member of one of its
+// groups.
+func (s *Service) Belongs(space protocol.SpaceID, id protocol.CapID, skill protocol.SkillID) bool {
+	return s.index.stands(space, id, "", []protocol.SkillID{skill}).member
 }

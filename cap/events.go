@@ -37,7 +37,7 @@ func (s *Service) capChanged(_ string, old, new *Cap) {
 	switch {
 	case new == nil && old != nil:
 		s.crier.event(old.ID, "cap.removed", capEvent{Cap: old.ID})
-		s.opts.MembershipLost(old.ID)
+		s.opts.MembershipLost(old.Space, old.ID)
 	case old == nil:
 		s.crier.event(new.ID, "cap.declared", capEvent{new.ID, new.Status})
 	default:
@@ -58,7 +58,7 @@ func (s *Service) groupChanged(_ string, old, new *Group) {
 	lost := s.membersDiffer(before, after)
 	s.linksDiffer(before, after)
 	if lost {
-		s.opts.MembershipLost(before.Cap)
+		s.opts.MembershipLost(before.Space, before.Cap)
 	}
 }
 

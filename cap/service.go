@@ -31,7 +31,7 @@ type Options struct {
 	MayInvoke  func(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, skill protocol.SkillID) error
 	// MembershipLost is told when somebody may have lost access to the
 	// channel of a Cap. It must not block.
-	MembershipLost func(protocol.CapID)
+	MembershipLost func(protocol.SpaceID, protocol.CapID)
 
 	Topics   protocol.Topics
 	BridgeID string // sender_id of events, default "aibridge"
@@ -50,7 +50,7 @@ func (o *Options) setDefaults() {
 		o.Retained = func(string) iter.Seq[string] { return func(func(string) bool) {} }
 	}
 	if o.MembershipLost == nil {
-		o.MembershipLost = func(protocol.CapID) {}
+		o.MembershipLost = func(protocol.SpaceID, protocol.CapID) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

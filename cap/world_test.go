@@ -178,7 +178,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w.Service = New(Options{
 		Caps: w.caps, Groups: w.groups, Data: w.data, RemoveAll: w.removeAll, Publish: w.publish, Skills: w.directory,
-		MembershipLost: func(id protocol.CapID) { w.lost = append(w.lost, id) },
+		MembershipLost: func(_ protocol.SpaceID, id protocol.CapID) { w.lost = append(w.lost, id) },
 	})
 	set, err := commands.NewSet(w.Commands()...)
 	if err != nil {
