@@ -28,7 +28,7 @@ func scopeCovers(scope, action string) bool {
 		return true
 	}
 	family, ok := strings.CutSuffix(scope, ":*")
-	return ok && len(action) > len(family) && action[:len(family)] == family && action[len(family)] == ':'
+	return ok && len(action) > len(family)+1 && action[:len(family)] == family && action[len(family)] == ':'
 }
 
 // scopeForm says what is wrong with a scope, "" if it is one.

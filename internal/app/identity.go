@@ -89,7 +89,9 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 		}
 	}
 	verifying := token.Options{BridgeID: a.config.ID, Issuers: a.config.Tokens.Issuers, Log: a.log}
-	authenticating := security.AuthenticatorOptions{Keys: ring, Dev: a.config.Dev, Log: a.log}
+	authenticating := security.AuthenticatorOptions{
+		Keys: ring, Dev: a.config.Dev, Settled: newLoginRecord(a.audit).settled, Log: a.log,
+	}
 	if a.authorities != nil {
 		verifying.Certificates, authenticating.Certificates = a.authorities, a.authorities
 	}
@@ -100,7 +102,7 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 	authenticating.Tokens = verifier
 	a.run("tokens", verifier.Run)
 	a.authenticator = security.NewAuthenticator(authenticating)
-	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, Log: a.log})
+	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, Changed: recordKey(a.audit), Log: a.log})
 	a.run("keys", a.keys.Run)
 	mqtt.revoked = func(who *protocol.Principal) (text string, revoked bool) {
 		return keyRevokedText, who.Method == protocol.MethodAPIKey && !ring.Live(who.Credential)
