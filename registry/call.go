@@ -78,6 +78,11 @@ func offline(skill *SkillRecord) error {
 // checkParams checks the parameters of a call against the capability's
 // schema.
 func (s *Service) checkParams(capability *Capability, params json.RawMessage) error {
+	if capability.Sealed != "" {
+		if done, err := capability.checkSealed(params); done || err != nil {
+			return err
+		}
+	}
 	compiled, err := s.schemas.Get(capability.ParamsSchema)
 	if err != nil { // it was compiled when the skill was registered
 		return protocol.Wrap(protocol.Internal, err, "the schema of the capability's params cannot be used")
@@ -90,6 +95,9 @@ func (s *Service) checkParams(capability *Capability, params json.RawMessage) er
 
 // checkResult checks an answer against the capability's schema.
 func (s *Service) checkResult(t target, capability *Capability, result json.RawMessage) *failure {
+	if capability.Sealed != "" && protocol.IsSealed(result) {
+		return t.checkSealed(result)
+	}
 	compiled, err := s.schemas.Get(capability.ResultSchema)
 	if err != nil {
 		return &failure{err: protocol.Wrap(protocol.Internal, err, "the schema of the capability's result cannot be used")}

@@ -33,6 +33,8 @@ type CardSkill struct {
 	Name         string                  `json:"name"`
 	Version      string                  `json:"version"`
 	Capabilities []protocol.CapabilityID `json:"capabilities"`
+
+	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty"` // without their chains
 }
 
 // maxCardSkills bounds the size of a card.
@@ -56,7 +58,7 @@ func newCard(a *Agent, seen sighting, skills []*SkillRecord) *Card {
 		c.Since = seen.since.UnixMilli()
 	}
 	for _, r := range skills[:min(len(skills), maxCardSkills)] {
-		s := CardSkill{ID: r.ID, Name: r.Name, Version: r.Version}
+		s := CardSkill{ID: r.ID, Name: r.Name, Version: r.Version, EncryptionKeys: withoutChains(r.EncryptionKeys)}
 		for i := range r.Capabilities {
 			s.Capabilities = append(s.Capabilities, r.Capabilities[i].ID)
 		}

@@ -32,6 +32,8 @@ type Skill struct {
 	Type         SkillType        `json:"type,omitempty" enum:"system,custom" default:"custom" doc:"whether it is part of the installation"`
 	Endpoints    []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs it is reached at; an http(s) one is called when no agent serves the skill over MQTT"`
 	Capabilities []Capability     `json:"capabilities" len:"1-100" doc:"what it can do"`
+
+	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty" len:"1-2" doc:"keys that params may be sealed to, the one to use first; two while one replaces the other"`
 }
 
 // A Capability is one thing a skill can do. On the wire it may be its id
@@ -44,6 +46,7 @@ type Capability struct {
 	ResultSchema schema.Source         `json:"result_schema,omitzero" doc:"JSON Schema of its result"`
 	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated"`
 	Risk         string                `json:"risk,omitempty" len:"1-32" doc:"what can go wrong, for policies: low, medium, high"`
+	Sealed       Sealing               `json:"sealed,omitempty" enum:"optional,required" doc:"whether params may or must be sealed from client to client; the bridge then cannot check them"`
 }
 
 // Validate checks what the tags of the fields cannot say.
@@ -58,8 +61,11 @@ func (s *Skill) Validate() error {
 			return protocol.InvalidParam(fmt.Sprintf("capabilities[%d].capability_id", i), fmt.Sprintf("%q is there twice", c.ID))
 		}
 		seen[c.ID] = true
+		if c.Sealed != "" && len(s.EncryptionKeys) == 0 {
+			return protocol.InvalidParam(fmt.Sprintf("capabilities[%d].sealed", i), "needs encryption_keys that params can be sealed to")
+		}
 	}
-	return nil
+	return checkKeys(s.EncryptionKeys)
 }
 
 // capability finds one of the skill's capabilities.
@@ -85,7 +91,7 @@ func (s *Skill) overHTTP() []string {
 
 // sameContract reports whether two descriptions promise callers the same.
 func (s *Skill) sameContract(o *Skill) bool {
-	return s.Version == o.Version && slices.Equal(s.Capabilities, o.Capabilities)
+	return s.Version == o.Version && slices.Equal(s.Capabilities, o.Capabilities) && sameKeys(s.EncryptionKeys, o.EncryptionKeys)
 }
 
 // same reports whether two descriptions are equal.
@@ -135,7 +141,7 @@ func (CapabilityView) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"anyOf":[{"type":"string"},{"type":"object","required":["capability_id"],"properties":{` +
 		`"capability_id":{"type":"string"},"name":{"type":"string"},"description":{"type":"string"},` +
 		`"params_schema":{"type":["object","boolean"]},"result_schema":{"type":["object","boolean"]},` +
-		`"idempotent":{"type":"boolean"},"risk":{"type":"string"}}}]}`)
+		`"idempotent":{"type":"boolean"},"risk":{"type":"string"},"sealed":{"type":"string"}}}]}`)
 }
 
 // checkEndpoints checks that every endpoint is an absolute URL without

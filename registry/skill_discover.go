@@ -50,6 +50,8 @@ type SkillView struct {
 	AgentID      protocol.AgentID   `json:"agent_id,omitempty"` // one of its agents, an online one if there is any
 	AgentIDs     []protocol.AgentID `json:"agent_ids"`
 	Space        protocol.SpaceID   `json:"space_id"`
+
+	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty"`
 }
 
 // DiscoverSkills lists the skills of a space by id.
@@ -118,6 +120,8 @@ func (s *Service) viewSkill(r *SkillRecord) SkillView {
 		Status:      statusOf(s.isOnline(r)),
 		AgentIDs:    make([]protocol.AgentID, len(r.Providers)),
 		Space:       r.Space,
+
+		EncryptionKeys: r.EncryptionKeys,
 	}
 	if v.Endpoints == nil {
 		v.Endpoints = []string{}
