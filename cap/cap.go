@@ -30,6 +30,8 @@ type Info struct {
 	LinksFile   string               `json:"links_file_path,omitempty" len:"1-256" doc:"file of links in the Cap's own area"`
 	Sync        bool                 `json:"sync_enabled" default:"true" doc:"whether it is mirrored to files"`
 	SyncEvery   int                  `json:"sync_interval,omitempty" range:"1-3600" default:"60" doc:"seconds between two mirrorings"`
+	SyncType    string               `json:"sync_type,omitempty" enum:"REAL_TIME,SCHEDULED" default:"REAL_TIME" doc:"whether files are mirrored as they change, or only in every interval"`
+	Conflict    string               `json:"sync_conflict,omitempty" enum:"remote_wins,local_wins,latest_wins,keep_both" default:"remote_wins" doc:"who wins when a file was changed here and in the VFS"`
 }
 
 // bidirectional is the link type that gives links both directions.
@@ -68,8 +70,9 @@ func (i *Info) equal(o *Info) bool {
 }
 
 // infoKey is an Info without its list, which can be compared.
-func infoKey(i Info) [11]any {
-	return [11]any{i.Name, i.Description, i.Type, i.MaxMembers, i.Storage, i.LinkType, i.DiskPath, i.GroupFile, i.LinksFile, i.Sync, i.SyncEvery}
+func infoKey(i Info) [13]any {
+	return [13]any{i.Name, i.Description, i.Type, i.MaxMembers, i.Storage, i.LinkType, i.DiskPath, i.GroupFile, i.LinksFile,
+		i.Sync, i.SyncEvery, i.SyncType, i.Conflict}
 }
 
 // A Cap is a declared Cap, as stored. It is immutable.

@@ -42,6 +42,8 @@ type Changes struct {
 	LinksFile   *string               `json:"links_file_path,omitempty" len:"1-256" doc:"file of links in the Cap's own area"`
 	Sync        *bool                 `json:"sync_enabled,omitempty" doc:"whether it is mirrored to files"`
 	SyncEvery   *int                  `json:"sync_interval,omitempty" range:"1-3600" doc:"seconds between two mirrorings"`
+	SyncType    *string               `json:"sync_type,omitempty" enum:"REAL_TIME,SCHEDULED" doc:"whether files are mirrored as they change, or only in every interval"`
+	Conflict    *string               `json:"sync_conflict,omitempty" enum:"remote_wins,local_wins,latest_wins,keep_both" doc:"who wins when a file was changed here and in the VFS"`
 	Status      *Status               `json:"status,omitempty" enum:"active,inactive" doc:"of an inactive Cap nothing but this can be used"`
 }
 
@@ -62,6 +64,8 @@ func (c *Changes) apply(to *Cap) []string {
 	set(&names, "links_file_path", &to.LinksFile, c.LinksFile)
 	set(&names, "sync_enabled", &to.Sync, c.Sync)
 	set(&names, "sync_interval", &to.SyncEvery, c.SyncEvery)
+	set(&names, "sync_type", &to.SyncType, c.SyncType)
+	set(&names, "sync_conflict", &to.Conflict, c.Conflict)
 	set(&names, "status", &to.Status, c.Status)
 	return names
 }
