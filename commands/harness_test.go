@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,8 +62,15 @@ func (n *node) call(id, command, params string, metadata ...string) *protocol.Re
 // submit sends a request and returns where the answer will be.
 func (n *node) submit(id, command, params string, metadata ...string) <-chan *protocol.Response {
 	answer := make(chan *protocol.Response, 2) // a second one would be a mistake worth seeing
-	n.Submit(n.inbound(envelope(id, command, params, metadata...)), func(r *protocol.Response) { answer <- r })
+	n.Submit(n.inbound(envelope(id, command, params, metadata...)), func(r *protocol.Response) { answer <- lasting(r) })
 	return answer
+}
+
+// lasting is a response that is good for longer than Submit says.
+func lasting(r *protocol.Response) *protocol.Response {
+	copied := *r
+	copied.Result = bytes.Clone(r.Result)
+	return &copied
 }
 
 // said is the code of an answer, or its result.
