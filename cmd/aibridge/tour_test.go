@@ -127,8 +127,12 @@ func startShell(t *testing.T, b *binary) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, securePort, err := net.SplitHostPort(b.addresses.MQTTS)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tool := range []string{"mosquitto_pub", "mosquitto_sub", "mosquitto_rr"} {
-		fmt.Fprintf(in, "%s() { command %s -p %s \"$@\"; }\n", tool, tool, port)
+		fmt.Fprintf(in, "%s() { command %s -p %s \"${@//8883/%s}\"; }\n", tool, tool, port, securePort)
 	}
 	fmt.Fprintf(in, "curl() { command curl \"${@//127.0.0.1:9010/%s}\"; }\n", b.addresses.HTTP)
 	return &shell{in: in, out: bufio.NewReader(out), dir: dir}
