@@ -46,6 +46,10 @@ type Options struct {
 	// wants a principal, as the commands do.
 	PublicMetrics bool
 
+	// Mounts are what else is served, by path: "/vfs/" is everything below it.
+	// It stands behind the guard and authenticates by itself.
+	Mounts map[string]http.Handler
+
 	// AllowedHosts and AllowedOrigins go to [NewGuard].
 	AllowedHosts   []string
 	AllowedOrigins []string
@@ -131,6 +135,9 @@ func New(o Options) (*API, error) {
 // Guard is the guard in front of this API, for what else is served beside it.
 func (a *API) Guard() *Guard { return a.guard }
 
+// Envelopes serves request envelopes whatever the path.
+func (a *API) Envelopes() http.Handler { return methods{post: a.postEnvelope} }
+
 // ServeHTTP serves everything: commands, /ws, the documents, health and
 // metrics.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
@@ -155,6 +162,9 @@ func (a *API) routes() (http.Handler, error) {
 	mux.Handle("/ws", methods{get: a.serveSocket})
 	mux.Handle("/api/v1/commands", methods{get: docs.serveList, post: a.postEnvelope})
 	mux.Handle("/api/v1/commands/{command}", methods{post: a.postCommand})
+	for path, handler := range a.Mounts {
+		mux.Handle(path, handler)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, protocol.Errorf(protocol.NotFound, "there is nothing at this path").With("path", r.URL.Path))
 	})

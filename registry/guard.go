@@ -106,3 +106,10 @@ type blockedError struct{ address, reason string }
 func (e *blockedError) Error() string {
 	return fmt.Sprintf("the bridge does not call %s: %s", e.address, e.reason)
 }
+
+// DialControl is what a net.Dialer asks before it connects on behalf of
+// somebody else: cloud metadata and addresses that are nobody's are refused,
+// and, unless they are allowed, loopback and private ones.
+func DialControl(allowPrivate bool) func(network, address string, c syscall.RawConn) error {
+	return guard{allowPrivate}.control
+}

@@ -2,12 +2,10 @@ package vfs_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,123 +24,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A memory is a table in memory that tells of changes in order.
-type memory[T any] struct {
-	turn     sync.Mutex // one change at a time
-	mu       sync.Mutex
-	rows     map[string]row[T]
-	revision uint64
-	onChange []func(string, *T, *T)
-}
-
-type row[T any] struct {
-	value    *T
-	revision uint64
-}
-
-func newMemory[T any]() *memory[T] { return &memory[T]{rows: make(map[string]row[T])} }
-
-func (m *memory[T]) Get(key string) (*T, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.rows[key]
-	return r.value, r.revision, ok
-}
-
-func (m *memory[T]) All() iter.Seq2[string, *T] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	rows := maps.Clone(m.rows)
-	return func(yield func(string, *T) bool) {
-		for key, r := range rows {
-			if !yield(key, r.value) {
-				return
-			}
-		}
-	}
-}
-
-func (m *memory[T]) OnChange(fn func(string, *T, *T)) {
-	for key, v := range m.All() {
-		fn(key, nil, v)
-	}
-	m.onChange = append(m.onChange, fn)
-}
-
-func (m *memory[T]) Create(ctx context.Context, key string, v *T) (uint64, error) {
-	return m.write(ctx, key, v, 0, protocol.AlreadyExists)
-}
-
-func (m *memory[T]) Put(ctx context.Context, key string, v *T) (uint64, error) {
-	m.turn.Lock()
-	_, revision, _ := m.Get(key)
-	m.turn.Unlock()
-	return m.write(ctx, key, v, revision, protocol.RevisionConflict)
-}
-
-func (m *memory[T]) Update(ctx context.Context, key string, v *T, expect uint64) (uint64, error) {
-	return m.write(ctx, key, v, expect, protocol.RevisionConflict)
-}
-
-func (m *memory[T]) Delete(ctx context.Context, key string, expect uint64) error {
-	_, err := m.write(ctx, key, nil, expect, protocol.RevisionConflict)
-	return err
-}
-
-func (m *memory[T]) write(ctx context.Context, key string, v *T, expect uint64, code protocol.Code) (uint64, error) {
-	if ctx.Err() != nil {
-		return 0, protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "too late")
-	}
-	m.turn.Lock()
-	defer m.turn.Unlock()
-	m.mu.Lock()
-	old := m.rows[key]
-	if old.revision != expect {
-		m.mu.Unlock()
-		return 0, protocol.Errorf(code, "%s has revision %d", key, old.revision)
-	}
-	m.revision++
-	revision := m.revision
-	if v == nil {
-		delete(m.rows, key)
-	} else {
-		m.rows[key] = row[T]{v, revision}
-	}
-	m.mu.Unlock()
-	for _, fn := range m.onChange {
-		fn(key, old.value, v)
-	}
-	return revision, nil
-}
-
-// atomic makes changes one after the other: none fails in between here.
-func atomic(m *memory[vfs.Record]) func(context.Context, []vfs.Change) error {
-	return func(ctx context.Context, changes []vfs.Change) error {
-		for _, c := range changes {
-			if _, revision, _ := m.Get(c.Key); revision != c.Revision {
-				return protocol.Errorf(protocol.RevisionConflict, "%s has changed", c.Key)
-			}
-		}
-		for _, c := range changes {
-			if _, err := m.Update(ctx, c.Key, c.Record, c.Revision); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
 // A world is a store on a disk.
 type world struct {
 	*vfs.Store
 	t       testing.TB
 	dir     string
-	records *memory[vfs.Record]
+	records *vfstest.Table[vfs.Record]
 	files   *vfs.Space
 }
 
 func open(t testing.TB, change ...func(*vfs.StoreOptions)) *world {
-	w := &world{t: t, dir: t.TempDir(), records: newMemory[vfs.Record]()}
+	w := &world{t: t, dir: t.TempDir(), records: vfstest.NewTable[vfs.Record]()}
 	w.start(change...)
 	return w
 }
@@ -155,8 +47,8 @@ func (w *world) start(change ...func(*vfs.StoreOptions)) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { blobs.Close() })
-	w.records.onChange = nil
-	o := vfs.StoreOptions{Records: w.records, Blobs: blobs, Atomic: atomic(w.records), Quota: 1 << 30}
+	w.records.Forget()
+	o := vfs.StoreOptions{Records: w.records, Blobs: blobs, Atomic: vfstest.Atomic(w.records), Quota: 1 << 30}
 	for _, f := range change {
 		f(&o)
 	}
@@ -206,7 +98,7 @@ func TestTheStoreKeepsThePromises(t *testing.T) {
 
 func TestTheStoreWithoutAtomicChangesKeepsThePromises(t *testing.T) {
 	vfstest.Run(t, func(t *testing.T) vfs.Files {
-		return open(t, func(o *vfs.StoreOptions) { o.Atomic = nil }).files
+		return open(t, func(o *vfs.StoreOptions) { o.Atomic, o.Blobs = nil, vfstest.NewBlobs() }).files
 	})
 }
 
@@ -415,7 +307,7 @@ func TestOrphansOfACrashAreCollected(t *testing.T) {
 	key := ""
 	for key = range w.records.All() {
 	}
-	delete(w.records.rows, key) // the crash came before the record
+	w.records.Lose(key) // the crash came before the record
 	w.start(grace)
 	w.Tidy(t.Context())
 	if n := w.blobs(); n != 0 {
@@ -441,7 +333,7 @@ func TestAClockThatGoesBackMakesNoLowerVersions(t *testing.T) {
 // file that is there can always be read.
 func TestNoContentIsLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{t: t, dir: t.TempDir(), records: newMemory[vfs.Record]()}
+		w := &world{t: t, dir: t.TempDir(), records: vfstest.NewTable[vfs.Record]()}
 		options := func(o *vfs.StoreOptions) {
 			o.Grace, o.Remember, o.Versions, o.Quota = time.Nanosecond, time.Nanosecond, 2, 400_000
 		}

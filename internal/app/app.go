@@ -50,6 +50,7 @@ type App struct {
 	rights        *security.TopicRights
 	authorizer    security.Authorizer
 	policy        policySide
+	files         fileParts
 	extensions    commands.Extensions
 	commands      []commands.Command
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/aibridge/aibridge/api"
 	"github.com/aibridge/aibridge/broker"
@@ -22,6 +23,7 @@ import (
 	"github.com/aibridge/aibridge/security/policy"
 	"github.com/aibridge/aibridge/session"
 	"github.com/aibridge/aibridge/task"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // roomAroundPayload is what an MQTT packet may have beyond the envelope: the
@@ -86,8 +88,11 @@ func (a *App) build(ctx context.Context) error {
 		Log:        a.log,
 		Registerer: a.metrics,
 	})
+	if err := a.newFiles(ctx, channels); err != nil {
+		return err
+	}
 	certificates := newPKITables(a.store)
-	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes}
+	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service}
 	if err := a.openPolicies(known, keys); err != nil {
 		return err
 	}
@@ -105,7 +110,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -114,6 +119,7 @@ func (a *App) build(ctx context.Context) error {
 	}
 	a.run("registry", agents.Run)
 	a.run("caps", channels.Run)
+	a.run("files", a.files.store.Run)
 	if err := tasks.Recover(ctx); err != nil {
 		return err
 	}
@@ -228,6 +234,9 @@ func (a *App) run(name string, part func(context.Context) error) {
 }
 
 func (a *App) openAPI(set *commands.Set) (err error) {
+	if err := a.openFileDoors(); err != nil {
+		return err
+	}
 	a.api, err = api.New(api.Options{
 		Router:         a.router,
 		Set:            set,
@@ -239,6 +248,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		AllowedOrigins: a.config.Origins,
 		Limits:         a.limits(),
 		BridgeID:       a.config.ID,
+		Mounts:         map[string]http.Handler{"/vfs/": a.files.web},
 		Log:            a.log,
 	})
 	if err != nil {
@@ -273,7 +283,7 @@ func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
 		new(security.KeyService), new(policy.Service), new(pki.Service),
-		new(audit.Trail),
+		new(vfs.Service), new(audit.Trail),
 	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them

@@ -45,6 +45,7 @@ type Config struct {
 	Tokens    Tokens    `yaml:"tokens"`
 	Skills    Skills    `yaml:"skills"`
 	Telemetry Telemetry `yaml:"telemetry"`
+	VFS       VFS       `yaml:"vfs"`
 	Audit     Audit     `yaml:"audit"`
 	Security  Security  `yaml:"security"`
 }
@@ -94,6 +95,7 @@ func DefaultConfig() Config {
 		NATS:   NATS{Replicas: 1},
 		Log:    Log{Level: "info", Format: "text"},
 		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
+		VFS:    defaultVFS(),
 		Audit:  defaultAudit(),
 	}
 }
@@ -176,6 +178,7 @@ func (c *Config) Check() error {
 	within("limits.in_flight", c.Limits.InFlight, 1, 1<<20)
 	within("limits.workers", c.Limits.Workers, 0, 1<<16)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
+	c.VFS.check(fail)
 	return errors.Join(errs...)
 }
 

@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -158,5 +160,75 @@ func localError(err error) error {
 	case noSpace(err):
 		return protocol.Wrap(protocol.NoSpace, err, "no space left in the folder")
 	}
+	return err
+}
+
+// Holds reports whether both ends agree on a file and it has the content.
+func (e *Engine) Holds(path string, content []byte) bool {
+	known := e.state.get(path)
+	if !known.holds() || known.sum != sha256.Sum256(content) {
+		return false
+	}
+	stamp, err := e.folder.Stat(path)
+	return err == nil && known.print.covers(stamp)
+}
+
+// SyncNow makes both ends the same at one path, waiting for the VFS only as
+// long as Options.Patience, and tells where the file stands then. A file that
+// neither end has is 4003.
+func (e *Engine) SyncNow(ctx context.Context, path string) (FileStatus, error) {
+	patient, cancel := context.WithTimeout(ctx, e.o.Patience)
+	defer cancel()
+	err := e.SyncPath(patient, path)
+	if err != nil && !unavailable(err) && patient.Err() == nil {
+		if status, ok := e.File(path); ok && status.Standing == Failed {
+			return status, nil
+		}
+		return FileStatus{}, localError(err)
+	}
+	status, ok := e.File(path)
+	if !ok {
+		return FileStatus{}, errNoFile(path)
+	}
+	return status, nil
+}
+
+// Checksum is the checksum of a file in the folder.
+func (e *Engine) Checksum(ctx context.Context, path string) (Sum, error) {
+	known := e.state.get(path)
+	stamp, err := e.folder.Stat(path)
+	if err == nil && known.print.covers(stamp) {
+		return known.print.sum, nil
+	}
+	if err != nil {
+		return Sum{}, err
+	}
+	defer e.locks.lock(path)()
+	l, err := e.read(ctx, path, e.state.get(path))
+	if err == nil && !l.there {
+		err = errNoFile(path)
+	}
+	return l.sum, err
+}
+
+// KeepVersion keeps a copy of the file in the folder, if there is one, as that
+// of a loser: somebody is about to replace it on purpose.
+func (e *Engine) KeepVersion(ctx context.Context, path string) error {
+	sum, err := e.Checksum(ctx, path)
+	if protocol.CodeOf(err) == protocol.FileNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	file, stamp, err := e.folder.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = e.folder.Keep(&steady{ctx: ctx, file: file, before: stamp}, hex.EncodeToString(sum[:]))
 	return err
 }

@@ -111,6 +111,7 @@ func describe(h http.Header, f vfs.File) {
 	h.Set("Etag", etag(f))
 	h.Set("Last-Modified", f.Modified.UTC().Format(http.TimeFormat))
 	h.Set("X-File-Id", f.ID)
+	h.Set("X-File-Path", url.PathEscape(f.Path))
 	h.Set("X-File-Version", strconv.FormatUint(f.Version, 10))
 	h.Set("X-Checksum-Sha256", f.SHA256.String())
 	h.Set("Repr-Digest", "sha-256=:"+base64Sum(f.SHA256)+":")

@@ -203,8 +203,8 @@ func (h *Handler) store(r *http.Request, who *protocol.Principal, in *incoming, 
 
 func (in *incoming) options(header http.Header) (vfs.PutOptions, error) {
 	o := vfs.PutOptions{Size: -1}
-	if media, _, err := mime.ParseMediaType(in.contentType); err == nil && media != "application/octet-stream" {
-		o.ContentType = in.contentType
+	if t := safeType(in.contentType); t != "application/octet-stream" && len(t) <= vfs.MaxContentType {
+		o.ContentType = t
 	}
 	var err error
 	if o.IfVersion, err = ifVersion(header); err != nil {

@@ -1,0 +1,171 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/vfs"
+	"github.com/aibridge/aibridge/vfs/folder"
+	"github.com/aibridge/aibridge/vfs/remote"
+	"github.com/aibridge/aibridge/vfs/web"
+)
+
+// VFS says where files are kept, and how many.
+type VFS struct {
+	Store    string `yaml:"store" doc:"where contents of files are kept: folder, nats, or auto, which is nats if that is external and else folder"`
+	Dir      string `yaml:"dir" doc:"folder for contents of files; vfs in the data folder when empty"`
+	MaxFile  int    `yaml:"max_file" doc:"largest file, in bytes"`
+	Quota    int    `yaml:"quota" doc:"what all kept versions of a group's files may take together, in bytes"`
+	Versions int    `yaml:"versions" doc:"versions kept of a file"`
+	Remember int    `yaml:"remember" doc:"days for which a deleted file is remembered"`
+	Private  bool   `yaml:"allow_private" doc:"call registered VFSs at loopback and private addresses"`
+}
+
+func defaultVFS() VFS {
+	return VFS{Store: "auto", MaxFile: 4 << 30, Quota: 16 << 30, Versions: 10, Remember: 30}
+}
+
+// check says what is wrong with the settings.
+func (v *VFS) check(fail func(format string, args ...any)) {
+	switch v.Store {
+	case "auto", "folder", "nats":
+	default:
+		fail("vfs.store: %q is none of auto, folder and nats", v.Store)
+	}
+	for _, s := range []struct {
+		name  string
+		value int
+		high  int
+	}{
+		{"max_file", v.MaxFile, 1 << 50}, {"quota", v.Quota, 1 << 60}, {"versions", v.Versions, 1000}, {"remember", v.Remember, 36500},
+	} {
+		if s.value < 1 || s.value > s.high {
+			fail("vfs.%s: %d is not within 1 and %d", s.name, s.value, s.high)
+		}
+	}
+}
+
+// fileParts are what serves files.
+type fileParts struct {
+	*vfs.Service
+	store *vfs.Store
+	dir   string // of what is only there for a while
+	web   *web.Handler
+}
+
+// newFiles makes the part that keeps files. Its tables are loaded afterwards.
+func (a *App) newFiles(ctx context.Context, members vfs.Members) error {
+	o := &a.config.VFS
+	dir := o.Dir
+	if dir == "" {
+		dir = filepath.Join(a.config.Data, "vfs")
+	}
+	blobs, err := a.openBlobs(ctx, dir)
+	if err != nil {
+		return err
+	}
+	records := store.NewTable[vfs.Record](a.store, "vfsfile")
+	a.files.store = vfs.NewStore(vfs.StoreOptions{
+		Records:    records,
+		Blobs:      blobs,
+		Atomic:     atomicFiles(a.store, records),
+		MaxFile:    int64(o.MaxFile),
+		Quota:      int64(o.Quota),
+		Versions:   o.Versions,
+		Remember:   time.Duration(o.Remember) * 24 * time.Hour,
+		Log:        a.log,
+		Registerer: a.metrics,
+	})
+	sealer, err := openFileSealer(a.config.Data)
+	if err != nil {
+		return err
+	}
+	a.files.Service = vfs.New(vfs.Options{
+		Store:   a.files.store,
+		Groups:  store.NewTable[vfs.Group](a.store, "vfsgroup"),
+		Remotes: store.NewTable[vfs.Remote](a.store, "vfsremote"),
+		Members: members,
+		Dial:    a.dialVFS,
+		Sealer:  sealer,
+		Log:     a.log,
+	})
+	a.life.add("remote files", a.files.Close)
+	a.files.dir, err = temporary(filepath.Join(dir, "incoming"))
+	return err
+}
+
+// temporary makes an empty folder.
+func temporary(dir string) (string, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("folder for uploads: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("folder for uploads: %w", err)
+	}
+	return dir, nil
+}
+
+// openBlobs chooses where contents of files are. A bridge that has its state to
+// itself keeps them in a folder, which is as quick as the disk; several on an
+// external NATS share its object bucket (docs/decisions).
+func (a *App) openBlobs(ctx context.Context, dir string) (vfs.Blobs, error) {
+	kind := a.config.VFS.Store
+	if kind == "nats" || kind == "auto" && a.config.NATS.URL != "" {
+		return a.store.OpenBlobs(ctx)
+	}
+	blobs, err := folder.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	a.life.add("contents of files", func(context.Context) error { return blobs.Close() })
+	return blobs, nil
+}
+
+// atomicFiles makes changes of several records in one.
+func atomicFiles(s *store.Store, records *store.Table[vfs.Record]) func(context.Context, []vfs.Change) error {
+	return func(ctx context.Context, changes []vfs.Change) error {
+		ops := make([]store.Op, len(changes))
+		for i, c := range changes {
+			if c.Revision == 0 {
+				ops[i] = records.CreateOp(c.Key, c.Record)
+			} else {
+				ops[i] = records.PutOp(c.Key, c.Record, c.Revision)
+			}
+		}
+		return s.Atomic(ctx, ops...)
+	}
+}
+
+// openFileDoors lets clients at files, over HTTP.
+func (a *App) openFileDoors() (err error) {
+	a.files.web, err = web.New(web.Options{
+		Service:      a.files.Service,
+		Authenticate: a.authenticator.Request,
+		Authorize: func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error {
+			return a.authorizer.Authorize(ctx, who, action, on)
+		},
+		Sync:    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.api.Envelopes().ServeHTTP(w, r) }),
+		Spool:   a.files.dir,
+		MaxFile: int64(a.config.VFS.MaxFile),
+		Log:     a.log,
+	})
+	return err
+}
+
+// dialVFS makes the client of a remote VFS.
+func (a *App) dialVFS(r vfs.Remote, credential string) (vfs.Files, error) {
+	return remote.New(remote.Options{
+		URL:        r.URL,
+		Credential: credential,
+		Inside:     r.Inside,
+		Control:    registry.DialControl(a.config.VFS.Private || a.config.Skills.AllowPrivate),
+	})
+}

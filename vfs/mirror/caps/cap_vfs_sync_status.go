@@ -1,0 +1,90 @@
+package caps
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs/mirror"
+)
+
+var statusSpec = commands.Spec{
+	Name:    "cap.vfs.sync.status",
+	Summary: "Show where the mirror of a Cap stands, and its files.",
+	Effect:  commands.Read,
+	Action:  "cap:vfs.sync.status",
+	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.SyncFailed},
+	Example: `{"cap_id":"climate","limit":20}`,
+}
+
+// StatusParams are the params of cap.vfs.sync.status.
+type StatusParams struct {
+	Cap    protocol.CapID `json:"cap_id" doc:"the Cap"`
+	Limit  int            `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many files to return at most"`
+	Cursor string         `json:"cursor,omitempty" len:"1-1024" doc:"next_cursor of the page before"`
+}
+
+// Target implements [commands.Targeter].
+func (p StatusParams) Target() commands.Resource {
+	return commands.Resource{Type: "cap", ID: string(p.Cap)}
+}
+
+// StatusResult is the result of cap.vfs.sync.status.
+type StatusResult struct {
+	Cap        protocol.CapID `json:"cap_id"`
+	Status     string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"of the Cap as a whole; resolved conflicts are in files"`
+	Pending    int            `json:"pending" doc:"files still to be looked at or transferred"`
+	Failed     int            `json:"failed" doc:"files that failed and will be tried again, or cannot be mirrored"`
+	Conflicts  int            `json:"conflicts" doc:"copies that lost a conflict and are kept"`
+	LastSync   int64          `json:"last_sync_time" doc:"when everything was last compared, Unix milliseconds; 0 for never"`
+	Count      int64          `json:"sync_count" doc:"how often that was"`
+	Circuit    string         `json:"circuit" enum:"closed,half_open,open" doc:"closed while the VFS is there"`
+	Trouble    string         `json:"trouble,omitempty" doc:"why the circuit is open"`
+	Files      []FileView     `json:"files" doc:"by path"`
+	NextCursor string         `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+}
+
+// A FileView is a file as callers see it.
+type FileView struct {
+	Path     string `json:"vfs_path"`
+	Status   string `json:"sync_status" enum:"synced,pending,syncing,conflict,failed"`
+	Checksum string `json:"checksum,omitempty" doc:"SHA-256 of what both ends agreed on last"`
+	Size     int64  `json:"size" doc:"of that, in bytes"`
+	Version  uint64 `json:"version,omitempty" doc:"of that, in the VFS"`
+	Reason   string `json:"reason,omitempty" doc:"why it failed"`
+	Kept     string `json:"kept,omitempty" doc:"where the copy is that lost a conflict, in the Cap's folder"`
+}
+
+// Status shows where a mirror stands to those who take part in the Cap.
+func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParams) (StatusResult, error) {
+	m, engine, err := s.find(ctx, call, p.Cap, false)
+	if err != nil {
+		return StatusResult{}, err
+	}
+	st := engine.Status()
+	result := StatusResult{Cap: p.Cap, Status: string(st.Standing), Pending: st.Pending, Failed: st.Failed, Conflicts: st.Conflicts,
+		LastSync: st.LastSync, Count: st.Syncs, Circuit: string(st.Circuit), Trouble: st.Trouble, Files: []FileView{}}
+	limit := p.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	prefix := m.path("")
+	list, next := engine.Files(strings.TrimPrefix(p.Cursor, prefix), limit)
+	if next != "" {
+		result.NextCursor = prefix + next
+	}
+	for _, f := range list {
+		result.Files = append(result.Files, m.view(f))
+	}
+	return result, nil
+}
+
+func (m *capMirror) view(f mirror.FileStatus) FileView {
+	v := FileView{Path: m.path(f.Path), Status: string(f.Standing), Size: f.Size, Version: f.Version, Reason: f.Reason, Kept: f.Kept}
+	if f.SHA256 != (mirror.Sum{}) {
+		v.Checksum = hex.EncodeToString(f.SHA256[:])
+	}
+	return v
+}
