@@ -42,6 +42,9 @@ func (c *Client) call(ctx context.Context, command string, params any, opts []Ca
 	for _, set := range opts {
 		set(&o)
 	}
+	if o.seal != nil {
+		return c.sealedCall(ctx, command, params, &o)
+	}
 	request, err := c.request(ctx, command, params, &o)
 	if err != nil {
 		return nil, err

@@ -81,7 +81,12 @@ func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = conf
 
 // WithAgent makes the client an agent, which it must be to serve skills. The
 // agent is registered with its first skill.
-func WithAgent(a Agent) Option { return func(o *options) { o.agent = &a } }
+func WithAgent(a Agent) Option {
+	return func(o *options) {
+		own := a // the option may serve several clients
+		o.agent = &own
+	}
+}
 
 // WithConcurrency sets how many skill invocations run at a time, 16 by
 // default, and how many more may wait, four times as many by default; others
@@ -120,6 +125,7 @@ type callOptions struct {
 	onEvent     func(*protocol.Event)
 	once        bool
 	fresh       bool
+	seal        *SealOptions
 }
 
 // WithTimeout sets how long the bridge may take, [protocol.DefaultTimeout] by

@@ -224,7 +224,11 @@ func (s *server) registerAgent(ctx context.Context) error {
 }
 
 func (s *server) registerSkill(ctx context.Context, served *ServedSkill) error {
-	_, err := Call[struct{}](ctx, s.client, "skill.register", s.about(map[string]any{"skill": served.skill.params()}))
+	skill, err := served.skill.params()
+	if err != nil {
+		return err
+	}
+	_, err = Call[struct{}](ctx, s.client, "skill.register", s.about(map[string]any{"skill": skill}))
 	return err
 }
 
@@ -298,7 +302,7 @@ func (s *server) invoke(request *protocol.Request, m *Message) {
 	}
 	for i := range served.skill.Capabilities {
 		if c := &served.skill.Capabilities[i]; c.ID == in.CapabilityID {
-			s.jobs.start(in, m, c.Handler)
+			s.jobs.start(in, m, served.skill.handler(c))
 			return
 		}
 	}

@@ -37,6 +37,7 @@ type Skill struct {
 	Type         string   // system or custom; the bridge takes custom for none
 	Endpoints    []string // URLs, if it is reached in other ways too
 	Capabilities []Capability
+	Sealing      *Sealing // keys to open sealed params with, if any are taken
 }
 
 // A Capability is one thing a skill can do.
@@ -48,6 +49,7 @@ type Capability struct {
 	ResultSchema json.RawMessage // JSON Schema that the bridge checks results against
 	Idempotent   bool            // running it twice is as good as once
 	Risk         string          // low, medium or high, for policies
+	Sealed       string          // SealedOptional or SealedRequired, if it takes sealed params
 	Handler      Handler
 }
 
@@ -130,7 +132,7 @@ func (s *Skill) check() error {
 		}
 		seen[c.ID] = true
 	}
-	return nil
+	return s.prepareSealing()
 }
 
 // skillParams is a skill as skill.register takes it.
@@ -142,6 +144,7 @@ type skillParams struct {
 	Type         string             `json:"type,omitempty"`
 	Endpoints    []string           `json:"endpoints,omitempty"`
 	Capabilities []capabilityParams `json:"capabilities"`
+	Keys         []encryptionKey    `json:"encryption_keys,omitempty"`
 }
 
 type capabilityParams struct {
@@ -152,9 +155,10 @@ type capabilityParams struct {
 	ResultSchema json.RawMessage       `json:"result_schema,omitempty"`
 	Idempotent   bool                  `json:"idempotent,omitempty"`
 	Risk         string                `json:"risk,omitempty"`
+	Sealed       string                `json:"sealed,omitempty"`
 }
 
-func (s *Skill) params() skillParams {
+func (s *Skill) params() (skillParams, error) {
 	p := skillParams{
 		ID: s.ID, Name: s.Name, Description: s.Description,
 		Version: s.Version, Type: s.Type, Endpoints: s.Endpoints,
@@ -166,8 +170,10 @@ func (s *Skill) params() skillParams {
 		p.Capabilities = append(p.Capabilities, capabilityParams{
 			ID: c.ID, Name: c.Name, Description: c.Description,
 			ParamsSchema: c.ParamsSchema, ResultSchema: c.ResultSchema,
-			Idempotent: c.Idempotent, Risk: c.Risk,
+			Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed,
 		})
 	}
-	return p
+	var err error
+	p.Keys, err = s.published()
+	return p, err
 }
