@@ -17,6 +17,7 @@ import (
 func callCommand() *cobra.Command {
 	var (
 		target  target
+		seal    seal
 		asJSON  bool
 		events  bool
 		timeout time.Duration
@@ -48,7 +49,11 @@ func callCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			opts := []client.CallOption{client.WithTimeout(timeout)}
+			opts, err := seal.options()
+			if err != nil {
+				return err
+			}
+			opts = append(opts, client.WithTimeout(timeout))
 			if events {
 				opts = append(opts, client.OnEvent(func(e *protocol.Event) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", e.Name, e.Data)
@@ -67,6 +72,7 @@ func callCommand() *cobra.Command {
 		},
 	}
 	target.addFlags(cmd.Flags())
+	seal.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "show the result as JSON")
 	cmd.Flags().BoolVar(&events, "events", false, "show progress on standard error while the command runs")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long the bridge may take")
