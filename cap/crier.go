@@ -134,6 +134,10 @@ func (s *Service) withdrawLeftovers() {
 	}
 }
 
+// Announce tells an event of a Cap, in turn with those of this package. It does
+// not block. Data is rendered as JSON.
+func (s *Service) Announce(id protocol.CapID, name string, data any) { s.crier.event(id, name, data) }
+
 func (s *Service) publishEvent(e announcement) {
 	s.crier.seq++
 	event := protocol.Event{

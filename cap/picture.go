@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -276,4 +277,19 @@ func (s *Service) May(who *protocol.Principal, id protocol.CapID) (exists, read,
 	}
 	write = owns(who, c) || s.speaksFor(who, c.Space, c.Skill)
 	return true, write || s.MayUseChannel(who, id, false), write
+}
+
+// Owns reports whether a principal may change a Cap: it declared it, it is the
+// skill the Cap belongs to, or it may change everything.
+func Owns(who *protocol.Principal, c *Cap) bool { return owns(who, c) }
+
+// All yields every Cap of every space, in no particular order.
+func (s *Service) All() iter.Seq[*Cap] {
+	return func(yield func(*Cap) bool) {
+		for _, c := range s.opts.Caps.All() {
+			if !yield(c) {
+				return
+			}
+		}
+	}
 }

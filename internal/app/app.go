@@ -24,6 +24,7 @@ import (
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/pki"
+	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
 
 // AdminKeyFile is the file in the data folder with the administrator's key.
@@ -51,6 +52,7 @@ type App struct {
 	authorizer    security.Authorizer
 	policy        policySide
 	files         fileParts
+	mirror        *caps.Service
 	extensions    commands.Extensions
 	commands      []commands.Command
 

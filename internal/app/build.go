@@ -24,6 +24,7 @@ import (
 	"github.com/aibridge/aibridge/session"
 	"github.com/aibridge/aibridge/task"
 	"github.com/aibridge/aibridge/vfs"
+	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
 
 // roomAroundPayload is what an MQTT packet may have beyond the envelope: the
@@ -91,6 +92,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.newFiles(ctx, channels); err != nil {
 		return err
 	}
+	a.newMirror(channels)
 	certificates := newPKITables(a.store)
 	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service}
 	if err := a.openPolicies(known, keys); err != nil {
@@ -110,7 +112,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -120,6 +122,7 @@ func (a *App) build(ctx context.Context) error {
 	a.run("registry", agents.Run)
 	a.run("caps", channels.Run)
 	a.run("files", a.files.store.Run)
+	a.runMirror(channels)
 	if err := tasks.Recover(ctx); err != nil {
 		return err
 	}
@@ -283,7 +286,7 @@ func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
 		new(security.KeyService), new(policy.Service), new(pki.Service),
-		new(vfs.Service), new(audit.Trail),
+		new(vfs.Service), new(caps.Service), new(audit.Trail),
 	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them

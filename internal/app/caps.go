@@ -38,6 +38,7 @@ func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.Ski
 		BridgeID: a.config.ID,
 		Log:      a.log,
 	})
+	a.followCaps(tables)
 	skills.OnChange(func(_ string, old, _ *registry.SkillRecord) {
 		if old != nil { // a new one was nobody's before
 			channels.SkillChanged(old.Space, old.ID)

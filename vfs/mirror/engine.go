@@ -91,6 +91,7 @@ type Engine struct {
 	clock    clock
 	everSeen bool     // the VFS's files were listed once since the start
 	revision string   // of the VFS when they were listed last
+	returned bool     // the VFS was away since then
 	scanned  bool     // the folder was scanned once since the start
 	dirs     []string // found by that
 	rounds   int      // under way
@@ -127,7 +128,7 @@ func Open(o Options) (*Engine, error) {
 	e.forget = o.Link.OnReturn(func() {
 		e.work.hasten(o.Now())
 		e.mu.Lock()
-		e.revision = ""
+		e.returned = true
 		e.mu.Unlock()
 		e.Wake()
 	})

@@ -3,7 +3,6 @@ package mirror
 import (
 	"context"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -110,12 +109,10 @@ func (p *Place) List(ctx context.Context, cursor string, limit int) ([]File, str
 
 // Revision implements [Reviser].
 func (p *Place) Revision(ctx context.Context) (string, error) {
-	s, ok := p.files.(vfs.Snapshots)
-	if !ok {
-		return "", nil
+	if r, ok := p.files.(Reviser); ok {
+		return r.Revision(ctx)
 	}
-	moment, err := s.Snapshot(ctx, p.group)
-	return strconv.FormatUint(moment, 10), err
+	return "", nil
 }
 
 // Instance implements [Instancer].

@@ -222,7 +222,7 @@ func (e *Engine) list(ctx context.Context) (*listing, error) {
 		e.work.refuse(path, reason)
 	}
 	e.mu.Lock()
-	e.everSeen, e.revision = true, revision
+	e.everSeen, e.returned, e.revision = true, false, revision
 	e.mu.Unlock()
 	return l, nil
 }

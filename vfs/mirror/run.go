@@ -120,7 +120,7 @@ func (e *Engine) turnOnce(ctx context.Context, w *watcher, next *schedule) {
 func (e *Engine) unseen() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.revision == ""
+	return e.returned
 }
 
 // urgent reports whether writes through the engine wait to be sent: they do
