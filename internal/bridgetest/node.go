@@ -4,8 +4,12 @@ package bridgetest
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -74,12 +78,26 @@ func (n *Node) Stop(t testing.TB) {
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
 	n.Stop(t)
-	n.Config.MQTT, n.Config.HTTP, n.Config.WS = n.MQTT, n.HTTP, n.WS
+	n.Config.MQTT, n.Config.MQTTS, n.Config.HTTP, n.Config.WS = n.MQTT, n.MQTTS, n.HTTP, n.WS
 	n.start(t)
 }
 
 // MQTTURL is where clients connect.
 func (n *Node) MQTTURL() string { return "mqtt://" + n.MQTT }
+
+// TLS trusts the bridge, and shows it certificates.
+func (n *Node) TLS(t testing.TB, shown ...tls.Certificate) *tls.Config {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.Config.Data, app.CAFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(data) {
+		t.Fatalf("%s holds no certificate", app.CAFile)
+	}
+	return &tls.Config{RootCAs: roots, Certificates: shown, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
+}
 
 // HTTPURL is a path on the HTTP door.
 func (n *Node) HTTPURL(path string) string { return "http://" + n.HTTP + path }

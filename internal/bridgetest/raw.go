@@ -2,6 +2,7 @@ package bridgetest
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -19,8 +20,17 @@ type Raw struct {
 	*paho.Client
 	ID       string
 	Received chan *paho.Publish // what arrives on subscribed topics
-	conn     net.Conn
+	Connack  *paho.Connack      // how the bridge answered CONNECT, nil if it did not
+	// Dismissed has the DISCONNECT of the bridge, if it sends one.
+	Dismissed chan *paho.Disconnect
+	conn      net.Conn
 }
+
+// silent has nothing to say beyond what CONNECT and AUTH of the test say.
+type silent struct{}
+
+func (silent) Authenticate(a *paho.Auth) *paho.Auth { return a }
+func (silent) Authenticated()                       {}
 
 // Connect opens a plain MQTT 5 connection, until the test ends. change may
 // add to the CONNECT packet.
@@ -40,9 +50,26 @@ func (n *Node) TryConnect(t testing.TB, id string, change ...func(*paho.Connect)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Raw{ID: id, Received: make(chan *paho.Publish, 1024), conn: conn}
+	return connect(t, conn, id, change...)
+}
+
+// TryConnectTLS is [Node.TryConnect] over TLS.
+func (n *Node) TryConnectTLS(t testing.TB, config *tls.Config, id string, change ...func(*paho.Connect)) (*Raw, error) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", n.MQTTS, config)
+	if err != nil {
+		return nil, err
+	}
+	return connect(t, conn, id, change...)
+}
+
+func connect(t testing.TB, conn net.Conn, id string, change ...func(*paho.Connect)) (*Raw, error) {
+	t.Helper()
+	r := &Raw{ID: id, Received: make(chan *paho.Publish, 1024), Dismissed: make(chan *paho.Disconnect, 1), conn: conn}
 	r.Client = paho.NewClient(paho.ClientConfig{
-		Conn: conn,
+		Conn:               conn,
+		OnServerDisconnect: func(d *paho.Disconnect) { r.Dismissed <- d },
+		AuthHandler:        silent{},
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
 			r.Received <- p.Packet
 			return true, nil
@@ -55,7 +82,8 @@ func (n *Node) TryConnect(t testing.TB, id string, change ...func(*paho.Connect)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_, err = r.Client.Connect(ctx, packet)
+	answer, err := r.Client.Connect(ctx, packet)
+	r.Connack = answer
 	return r, err
 }
 
@@ -132,9 +160,9 @@ func Request(id, command, params string) string {
 
 // Device connects a plain MQTT client, registers it as an agent with one skill
 // and listens for its requests. capabilities is a JSON list.
-func (n *Node) Device(t testing.TB, agent, skill, capabilities string) *Raw {
+func (n *Node) Device(t testing.TB, agent, skill, capabilities string, change ...func(*paho.Connect)) *Raw {
 	t.Helper()
-	r := n.Caller(t, agent)
+	r := n.Caller(t, agent, change...)
 	for _, envelope := range []string{
 		Request("register-"+agent, "agent.register", fmt.Sprintf(`{"agent_id":%q,"type":"end_agent"}`, agent)),
 		Request("skill-"+agent, "skill.register", fmt.Sprintf(
