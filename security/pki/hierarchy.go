@@ -72,7 +72,7 @@ func newKey(kind KeyType) (crypto.Signer, error) {
 // several bridges that start for the first time together one is quicker, and
 // the others take what it made.
 func openHierarchy(ctx context.Context, o *Options) (*hierarchy, error) {
-	seal := newSealer(o.Dir, o.Passphrase)
+	seal := newSealer(o)
 	stored, revision, ok := o.Authorities.Get(hierarchyKey)
 	if !ok {
 		made, err := makeHierarchy(o, seal)

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
@@ -54,6 +55,7 @@ var errOtherKey = errors.New("the passphrase or key file is not the one the auth
 type sealer struct {
 	dir        string
 	passphrase []byte
+	logN       int // of what is sealed
 
 	mu      sync.Mutex
 	file    []byte            // once read
@@ -61,8 +63,8 @@ type sealer struct {
 	salt    []byte            // of what is sealed by this process
 }
 
-func newSealer(dir string, passphrase []byte) *sealer {
-	return &sealer{dir: dir, passphrase: passphrase, derived: make(map[string][]byte)}
+func newSealer(o *Options) *sealer {
+	return &sealer{dir: o.Dir, passphrase: o.Passphrase, logN: cmp.Or(o.scryptLogN, scryptLogN), derived: make(map[string][]byte)}
 }
 
 // method is how keys are to be sealed.
@@ -91,7 +93,7 @@ func (s *sealer) seal(name string, key crypto.Signer) (*SealedKey, error) {
 		}
 		k.Salt = s.salt
 		s.mu.Unlock()
-		k.LogN, k.R, k.P = scryptLogN, scryptR, scryptP
+		k.LogN, k.R, k.P = s.logN, scryptR, scryptP
 	} else if err := s.makeFile(); err != nil {
 		return nil, err
 	}

@@ -55,6 +55,8 @@ type Options struct {
 	Log        *slog.Logger
 	Now        func() time.Time
 	Registerer prometheus.Registerer // nil keeps the metrics to itself
+
+	scryptLogN int // tests make it small
 }
 
 func (o *Options) setDefaults() error {

@@ -144,19 +144,22 @@ func TestAShortLivedCertificateIsNotWarnedAboutAtOnce(t *testing.T) {
 }
 
 func TestOldRecordsAreForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world, passes func(time.Duration)) {
-		h := w.hold(object{"validity_seconds": 3600})
-		long := w.hold(object{"validity_seconds": 500 * 86400})
-		must[Result](w, dana, "cert.request", lighting(csrOf(t, ecdsaKey(t))))
-		must[TokenResult](w, root, "cert.token.create", object{"authority": "operator", "skill_id": "x"})
-		passes(keepExpired + day)
-		if w.state.certificates.Len() != 1 || w.Valid(long.serial) != nil || protocol.CodeOf(w.Valid(h.serial)) != protocol.CertificateUnknown {
-			t.Errorf("%d certificates left", w.state.certificates.Len())
-		}
-		if w.state.requests.Len() != 0 || w.state.tokens.Len() != 0 {
-			t.Error("requests or tokens are kept for ever")
-		}
-	})
+	w := newWorld(t)
+	h := w.hold(object{"validity_seconds": 3600})
+	long := w.hold(object{"validity_seconds": 500 * 86400})
+	must[Result](w, dana, "cert.request", lighting(csrOf(t, ecdsaKey(t))))
+	must[TokenResult](w, root, "cert.token.create", object{"authority": "operator", "skill_id": "x"})
+	w.tidy(t.Context(), time.Now().Add(keepExpired))
+	if w.state.certificates.Len() != 2 {
+		t.Error("a certificate was forgotten too early")
+	}
+	w.tidy(t.Context(), time.Now().Add(keepExpired+day))
+	if w.state.certificates.Len() != 1 || w.Valid(long.serial) != nil || protocol.CodeOf(w.Valid(h.serial)) != protocol.CertificateUnknown {
+		t.Errorf("%d certificates left", w.state.certificates.Len())
+	}
+	if w.state.requests.Len() != 0 || w.state.tokens.Len() != 0 {
+		t.Error("requests or tokens are kept for ever")
+	}
 }
 
 func TestMetricsCountCertificates(t *testing.T) {

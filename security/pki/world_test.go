@@ -203,7 +203,7 @@ func (w *world) open(change ...func(*Options)) {
 	w.t.Helper()
 	o := Options{
 		Authorities: w.state.authorities, Certificates: w.state.certificates, Requests: w.state.requests, Tokens: w.state.tokens,
-		Issue: w.state.issue, Dir: w.t.TempDir(), Log: slog.New(slog.DiscardHandler),
+		Issue: w.state.issue, Dir: w.t.TempDir(), Log: slog.New(slog.DiscardHandler), scryptLogN: 4,
 		Publish: func(name string, _ any) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
