@@ -57,7 +57,11 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 	}
 	if err != nil {
 		w.Header().Set("Connection", "close") // what is left of the body is not read
-		return tooLong(err, h.MaxFile)
+		var over *http.MaxBytesError
+		if errors.As(err, &over) {
+			return h.tooLarge()
+		}
+		return err
 	}
 	body.end()
 	w.Header().Set("Etag", etag(f))
@@ -67,21 +71,32 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 // roomForForm is what a form may have beside the file.
 const roomForForm = 64 << 10
 
-func tooLong(err error, limit int64) error {
-	var over *http.MaxBytesError
-	if errors.As(err, &over) {
-		return protocol.Errorf(protocol.PayloadTooLarge, "a file may have %d bytes", limit).With("limit", limit)
+func (h *Handler) tooLarge() error {
+	return protocol.Errorf(protocol.PayloadTooLarge, "a file may have %d bytes", h.MaxFile).With("limit", h.MaxFile)
+}
+
+// bound makes a reader fail that goes on for too long.
+func (h *Handler) bound(r io.Reader) io.Reader { return &bounded{r, h.MaxFile, h} }
+
+type bounded struct {
+	io.Reader
+	left    int64
+	handler *Handler
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, b.handler.tooLarge()
 	}
-	return err
+	return n, err
 }
 
 // uploadForm reads a form part by part. The file goes straight to where it
 // belongs if its name came before it, as it should.
-func (h *Handler) uploadForm(r *http.Request, who *protocol.Principal, in *incoming, form *multipart.Reader) (f vfs.File, err error) {
-	var (
-		spooled *os.File
-		stored  bool
-	)
+func (h *Handler) uploadForm(r *http.Request, who *protocol.Principal, in *incoming, form *multipart.Reader) (vfs.File, error) {
+	var spooled *os.File
 	defer func() {
 		if spooled != nil {
 			_ = spooled.Close()
@@ -91,23 +106,22 @@ func (h *Handler) uploadForm(r *http.Request, who *protocol.Principal, in *incom
 	for range 16 {
 		part, err := form.NextRawPart()
 		if errors.Is(err, io.EOF) {
-			return h.endOfForm(r, who, in, f, stored, spooled)
+			return h.endOfForm(r, who, in, spooled)
 		}
 		if err != nil {
 			return vfs.File{}, broken(err)
 		}
 		switch {
 		case part.FormName() != "file":
-			err = in.field(part, stored)
-		case stored || spooled != nil:
+			err = in.field(part)
+		case spooled != nil:
 			err = protocol.InvalidParam("file", "is there twice")
 		case in.group == "" || in.path == "":
 			in.contentType = part.Header.Get("Content-Type")
 			spooled, err = h.spool(part)
 		default:
 			in.contentType = part.Header.Get("Content-Type")
-			stored = true
-			f, err = h.store(r, who, in, part)
+			return h.store(r, who, in, &lastPart{part, form})
 		}
 		if err != nil {
 			return vfs.File{}, err
@@ -116,11 +130,32 @@ func (h *Handler) uploadForm(r *http.Request, who *protocol.Principal, in *incom
 	return vfs.File{}, protocol.InvalidParam("file", "the form has too many parts")
 }
 
-func (h *Handler) endOfForm(r *http.Request, who *protocol.Principal, in *incoming, f vfs.File, stored bool, spooled *os.File) (vfs.File, error) {
-	switch {
-	case stored:
-		return f, nil
-	case spooled == nil:
+// A lastPart is the file of a form, after which nothing may come. It does not
+// come to its end before that is known, so nothing is stored of a form that is
+// refused.
+type lastPart struct {
+	*multipart.Part
+	form *multipart.Reader
+}
+
+// Read implements [io.Reader].
+func (p *lastPart) Read(b []byte) (int, error) {
+	n, err := p.Part.Read(b)
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	switch next, err := p.form.NextRawPart(); {
+	case err == nil:
+		return n, protocol.InvalidParam(trimmed(next.FormName()), "comes after the file, which must be the last part if group_name and path come before it")
+	case !errors.Is(err, io.EOF):
+		return n, broken(err)
+	}
+	return n, io.EOF
+}
+
+// endOfForm stores a file that came before its name.
+func (h *Handler) endOfForm(r *http.Request, who *protocol.Principal, in *incoming, spooled *os.File) (vfs.File, error) {
+	if spooled == nil {
 		return vfs.File{}, protocol.InvalidParam("file", "is missing")
 	}
 	if _, err := spooled.Seek(0, io.SeekStart); err != nil {
@@ -130,7 +165,7 @@ func (h *Handler) endOfForm(r *http.Request, who *protocol.Principal, in *incomi
 }
 
 // field takes one of the small parts of a form.
-func (in *incoming) field(part *multipart.Part, stored bool) error {
+func (in *incoming) field(part *multipart.Part) error {
 	text, err := io.ReadAll(io.LimitReader(part, 4097))
 	if err != nil {
 		return broken(err)
@@ -153,8 +188,6 @@ func (in *incoming) field(part *multipart.Part, stored bool) error {
 		return protocol.InvalidParam(part.FormName(), "is too long")
 	case *into != "" && *into != string(text):
 		return protocol.InvalidParam(part.FormName(), "is there twice")
-	case stored && *into == "":
-		return protocol.InvalidParam(part.FormName(), "must come before the file")
 	}
 	*into = string(text)
 	return nil
@@ -173,7 +206,7 @@ func (h *Handler) spool(part io.Reader) (*os.File, error) {
 	if err != nil {
 		return nil, protocol.Wrap(protocol.VFSUnavailable, err, "the file cannot be kept until its name is known: send group_name and path first")
 	}
-	if _, err := io.Copy(f, part); err != nil {
+	if _, err := io.Copy(f, h.bound(part)); err != nil {
 		_ = f.Close()
 		_ = os.Remove(f.Name())
 		return nil, broken(err)
@@ -194,7 +227,10 @@ func (h *Handler) store(r *http.Request, who *protocol.Principal, in *incoming, 
 	if err != nil {
 		return vfs.File{}, err
 	}
-	f, err := files.Put(r.Context(), in.group, in.path, content, o)
+	if o.Size > h.MaxFile {
+		return vfs.File{}, h.tooLarge()
+	}
+	f, err := files.Put(r.Context(), in.group, in.path, h.bound(content), o)
 	if known := new(protocol.Error); o.IfVersion != nil && errors.As(err, &known) && known.Code == protocol.RevisionConflict {
 		return vfs.File{}, preconditionError{known}
 	}
