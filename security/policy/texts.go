@@ -224,3 +224,23 @@ func invalid(param string, err error) error {
 	}
 	return protocol.InvalidParam(param, strings.ToValidUTF8(text, "?"))
 }
+
+// CheckShipped says what is wrong with the policies that come with the bridge,
+// for the test of those who put the commands together. Policies about families
+// of which the bridge was built without any command are left out.
+func (e *Engine) CheckShipped() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for from, l := range e.texts {
+		if from.Kind != Shipped {
+			continue
+		}
+		for _, r := range l.rules {
+			if !slices.ContainsFunc(actionsOf(r.policy), e.words.idle) {
+				errs = append(errs, e.validate(r))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -103,6 +103,20 @@ func (v *vocabulary) hasFamily(name string) bool {
 	return verb == "" || slices.Contains(v.groups, familyOf(name))
 }
 
+// idle reports whether an action or group is of a family without commands.
+func (v *vocabulary) idle(name string) bool {
+	family := familyOf(name)
+	if !slices.Contains(families, family) {
+		return false
+	}
+	for action := range v.actions {
+		if familyOf(action) == family {
+			return false
+		}
+	}
+	return true
+}
+
 // names lists actions and groups.
 func (v *vocabulary) names() []string {
 	return append(slices.Sorted(maps.Keys(v.actions)), v.groups...)

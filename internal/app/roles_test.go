@@ -1,0 +1,102 @@
+package app_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/policy"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const rolesFile = "testdata/roles.golden"
+
+// everyRole is somebody of each role, called me.
+var everyRole = []struct {
+	kind protocol.Kind
+	role string
+}{
+	{protocol.KindOperator, protocol.RoleAdministrator},
+	{protocol.KindOperator, protocol.RoleOperator},
+	{protocol.KindAgent, protocol.RoleRouteAgent},
+	{protocol.KindAgent, protocol.RoleEndAgent},
+	{protocol.KindSkill, protocol.RoleSkill},
+	{protocol.KindOperator, protocol.RoleObserver},
+	{protocol.KindOperator, "none"},
+}
+
+// TestWhatEachRoleMayDo holds the policies that come with the bridge to a
+// table of every command. Whoever adds a command decides who may run it, here:
+//
+//	go test ./internal/app -run TestWhatEachRoleMayDo -update
+func TestWhatEachRoleMayDo(t *testing.T) {
+	set := app.Commands()
+	engine, err := policy.New(policy.Options{Actions: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	actions := []string{policy.ActFor}
+	for c := range set.All() {
+		actions = append(actions, c.Action)
+	}
+	slices.Sort(actions)
+	var got bytes.Buffer
+	w := tabwriter.NewWriter(&got, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "action")
+	for _, r := range everyRole {
+		fmt.Fprint(w, "\t", r.role)
+	}
+	fmt.Fprintln(w)
+	for _, action := range slices.Compact(actions) {
+		fmt.Fprint(w, action)
+		family, _, _ := strings.Cut(action, ":")
+		for _, r := range everyRole {
+			who := &protocol.Principal{Kind: r.kind, ID: "me", Roles: []string{r.role}}
+			may := func(id string) bool {
+				return engine.Decide(&policy.Query{Who: who, Action: action, Type: family, ID: id}).Allowed
+			}
+			word := "-"
+			switch {
+			case may("other"):
+				word = "yes"
+			case may("me"):
+				word = "own"
+			}
+			fmt.Fprint(w, "\t", word)
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush()
+	if *update {
+		if err := os.WriteFile(rolesFile, got.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(rolesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("who may do what has changed; if that is meant, run with -update\n%s", got.String())
+	}
+}
+
+// TestShippedPoliciesSpeakOfWhatThereIs has the validator look at the policies
+// of the bridge with all of its commands.
+func TestShippedPoliciesSpeakOfWhatThereIs(t *testing.T) {
+	engine, err := policy.New(policy.Options{Actions: app.Commands()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.CheckShipped(); err != nil {
+		t.Error(err)
+	}
+}
