@@ -20,13 +20,20 @@ func healthCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			base := url
 			if base == "" {
-				base = "http://" + target.addresses().HTTP
+				a := target.addresses()
+				if base = "http://" + a.HTTP; a.TLSOnly {
+					base = "https://" + a.HTTP
+				}
+			}
+			config, err := target.tlsConfig()
+			if err != nil {
+				return err
 			}
 			request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, base+"/readyz", nil)
 			if err != nil {
 				return usageError{err}
 			}
-			client := http.Client{Timeout: 5 * time.Second}
+			client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 			response, err := client.Do(request)
 			if err != nil {
 				return err
@@ -43,7 +50,8 @@ func healthCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&target.data, "data", "", "data folder of a bridge on this machine, to find its addresses in")
+	cmd.Flags().StringVar(&target.data, "data", "", "data folder of a bridge on this machine, to find its addresses and CA in")
+	cmd.Flags().StringVar(&target.ca, "ca", "", "PEM file with the roots that the bridge's certificate must chain to")
 	cmd.Flags().StringVar(&url, "url", "", "base URL of the bridge's HTTP door")
 	return cmd
 }

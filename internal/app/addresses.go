@@ -15,6 +15,8 @@ type Addresses struct {
 	MQTTS string `json:"mqtts,omitempty"` // over TLS, none when it is off
 	HTTP  string `json:"http"`            // with TLS and without
 	WS    string `json:"ws"`              // the same
+
+	TLSOnly bool `json:"tls_only,omitempty"` // HTTP and WS are served over TLS only
 }
 
 // ReadAddresses reads what the bridge that uses the folder listens on.

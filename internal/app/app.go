@@ -198,7 +198,7 @@ func (a *App) listen(ctx context.Context) error {
 		}
 		return ""
 	}
-	a.addresses = Addresses{MQTT: address("mqtt"), MQTTS: address("mqtts"), HTTP: address("http"), WS: address("ws")}
+	a.addresses = Addresses{MQTT: address("mqtt"), MQTTS: address("mqtts"), HTTP: address("http"), WS: address("ws"), TLSOnly: a.config.TLS.Only}
 	return nil
 }
 

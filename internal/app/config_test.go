@@ -51,7 +51,7 @@ func TestLaterSourcesWin(t *testing.T) {
 func TestBadConfigurationIsRefusedByName(t *testing.T) {
 	dir := t.TempDir()
 	file := func(text string) string {
-		path := filepath.Join(dir, "bad.yaml")
+		path := filepath.Join(t.TempDir(), "bad.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -64,6 +64,11 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"dev on every address":     {[]string{"--dev", "--mqtt", ":1883"}, "mqtt: :1883 is not loopback"},
 		"dev on a public address":  {[]string{"--dev", "--http", "192.0.2.1:9010"}, "http: 192.0.2.1:9010 is not loopback"},
 		"dev on a host name":       {[]string{"--dev", "--ws", "example.org:9011"}, "ws: example.org:9011 is not loopback"},
+		"dev over TLS beyond":      {[]string{"--dev", "--mqtts", "0.0.0.0:8883"}, "mqtts: 0.0.0.0:8883 is not loopback"},
+		"neither MQTT nor MQTTS":   {[]string{"--mqtt", "off", "--mqtts", "off"}, "one of them must be on"},
+		"HTTP off":                 {[]string{"--http", "off"}, "is not host:port"},
+		"a certificate, no key":    {[]string{"--tls-cert", "cert.pem"}, "cert and key go together"},
+		"an issuer misspelt":       {[]string{"--config", file("tokens: {issuers: [{isuer: x}]}\n")}, "there is no setting isuer"},
 		"no port":                  {[]string{"--mqtt", "127.0.0.1"}, "is not host:port"},
 		"unknown log level":        {[]string{"--log-level", "loud"}, "log.level"},
 		"unknown sync":             {[]string{"--sync", "sometimes"}, "sync"},
@@ -79,6 +84,25 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestMQTTOverTLSIsBesideMQTTUnlessItIsElsewhere(t *testing.T) {
+	for _, test := range []struct{ mqtt, mqtts, want string }{
+		{"127.0.0.1:1883", "", "127.0.0.1:8883"},
+		{"[::1]:1883", "", "[::1]:8883"},
+		{":1883", "", ":8883"},
+		{"127.0.0.1:0", "", "127.0.0.1:0"},
+		{"127.0.0.1:2883", "", "127.0.0.1:0"},
+		{"off", "", "127.0.0.1:8883"},
+		{"127.0.0.1:1883", "off", "off"},
+		{"127.0.0.1:1883", "0.0.0.0:9883", "0.0.0.0:9883"},
+	} {
+		c := DefaultConfig()
+		c.MQTT, c.MQTTS = test.mqtt, test.mqtts
+		if got := c.mqttsAddress(); got != test.want {
+			t.Errorf("%s and %q: %s, want %s", test.mqtt, test.mqtts, got, test.want)
+		}
 	}
 }
 

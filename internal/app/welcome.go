@@ -18,7 +18,7 @@ func WriteWelcome(w io.Writer, a Addresses) {
 	_, _ = fmt.Fprintf(w, `
 AI Bridge is running. Everybody on this machine may use it (--dev).
 
-  MQTT        mqtt://%[1]s
+  MQTT        mqtt://%[1]s   mqtts://%[6]s
   HTTP API    http://%[2]s/        commands, OpenAPI, /healthz, /metrics
   WebSocket   ws://%[3]s/mqtt (MQTT)   ws://%[3]s/ws (envelopes)
 
@@ -31,5 +31,5 @@ Try, in another terminal:
 
 The README's tour goes on from here. Ctrl-C stops the bridge.
 
-`, a.MQTT, a.HTTP, a.WS, mosquitto, url)
+`, a.MQTT, a.HTTP, a.WS, mosquitto, url, a.MQTTS)
 }
