@@ -42,13 +42,13 @@ func capGroup(name string) (id protocol.CapID, group protocol.GroupID, ok bool) 
 //
 //   - The files of a Cap's group (CAP:GROUP) are for those who take part in it.
 //   - The mirror ("cap") is read by those who take part in the Cap whose folder
-//     it is; nobody but the bridge writes there.
+//     it is, and they write below its disk; the rest the bridge writes.
 //   - Any other group belongs to the principal that wrote its first file, and
 //     is shared with those who take part in a group of the same name in a Cap
 //     of that principal. A group that nobody has written to is free.
 func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool) bool {
 	if group == MirrorGroup {
-		return !write // folder by folder
+		return true // folder by folder
 	}
 	if privileged(who) {
 		return true
@@ -98,7 +98,8 @@ func (s *Service) claim(ctx context.Context, who *protocol.Principal, group stri
 	return err
 }
 
-// A mirrorReader shows a principal the folders of the Caps it takes part in.
+// A mirrorReader shows a principal the folders of the Caps it takes part in,
+// and lets it write below their disks.
 type mirrorReader struct {
 	Files
 	service *Service
@@ -108,11 +109,57 @@ type mirrorReader struct {
 // may refuses a path in a folder that is not the principal's to see, as one
 // that is not there.
 func (m *mirrorReader) may(path string) error {
+	if privileged(m.who) {
+		return nil
+	}
 	folder, _, ok := strings.Cut(path, "/")
 	if !ok || !m.service.opts.Members.MayUseChannel(m.who, capOfFolder(folder), false) {
 		return NoFile(MirrorGroup, path)
 	}
 	return nil
+}
+
+// mayWrite refuses a path that is not on the disk of a Cap on which the
+// principal may write.
+func (m *mirrorReader) mayWrite(path string) error {
+	folder, rest, _ := strings.Cut(path, "/")
+	if !strings.HasPrefix(rest, mirrorDisk+"/") {
+		return protocol.Errorf(protocol.VFSPermission, "in the mirror only files below CAP_ID/%s can be written", mirrorDisk).
+			With("group_name", MirrorGroup)
+	}
+	if !privileged(m.who) && !m.service.opts.Members.MayUseChannel(m.who, capOfFolder(folder), true) {
+		return protocol.Errorf(protocol.VFSPermission, "you may not write files of this Cap").With("group_name", MirrorGroup)
+	}
+	return nil
+}
+
+// mirrorDisk is the folder in a Cap's folder whose files are not the bridge's.
+const mirrorDisk = "disk"
+
+// Put implements [Files].
+func (m *mirrorReader) Put(ctx context.Context, group, path string, r io.Reader, o PutOptions) (File, error) {
+	if err := m.mayWrite(path); err != nil {
+		return File{}, err
+	}
+	return m.Files.Put(ctx, group, path, r, o)
+}
+
+// PutBatch implements [Batcher].
+func (m *mirrorReader) PutBatch(ctx context.Context, group string, batch []Content) ([]Result, error) {
+	for i := range batch {
+		if err := m.mayWrite(batch[i].Path); err != nil {
+			return nil, err
+		}
+	}
+	return PutAll(ctx, m.Files, group, batch)
+}
+
+// Delete implements [Files].
+func (m *mirrorReader) Delete(ctx context.Context, group, path string, ifVersion uint64) (File, error) {
+	if err := m.mayWrite(path); err != nil {
+		return File{}, err
+	}
+	return m.Files.Delete(ctx, group, path, ifVersion)
 }
 
 // capOfFolder is the Cap whose folder has a name, "" if it cannot be told.

@@ -122,7 +122,7 @@ func (s *Service) For(ctx context.Context, who *protocol.Principal, group string
 		return nil, err
 	}
 	files, err := s.where(spaceOf(who), group)
-	if err == nil && group == MirrorGroup && !privileged(who) {
+	if err == nil && group == MirrorGroup && (write || !privileged(who)) {
 		files = &mirrorReader{files, s, who}
 	}
 	return files, err
