@@ -52,14 +52,16 @@ type cache struct {
 }
 
 type shard struct {
+	most      int
 	mu        sync.RWMutex
 	subjects  map[uint64][]*subject
 	decisions map[key]kept
 }
 
-func newCache() *cache {
+func newCache(most int) *cache {
 	c := &cache{seed: maphash.MakeSeed()}
 	for i := range c.parts {
+		c.parts[i].most = most
 		c.parts[i].clear()
 	}
 	return c
@@ -86,7 +88,7 @@ func (c *cache) subject(who *protocol.Principal) (*subject, *shard) {
 	s := newSubject(who)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.subjects) >= mostPerShard || len(p.subjects[h]) >= 16 {
+	if len(p.subjects) >= p.most || len(p.subjects[h]) >= 16 {
 		p.clear()
 	}
 	p.subjects[h] = append(p.subjects[h], s)
@@ -106,7 +108,7 @@ func (p *shard) put(k *key, d kept) {
 	k.family, k.space = strings.Clone(k.family), protocol.SpaceID(strings.Clone(string(k.space)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.decisions) >= mostPerShard {
+	if len(p.decisions) >= p.most {
 		p.clear()
 	}
 	p.decisions[*k] = d

@@ -60,7 +60,7 @@ func New(o Options) (*Engine, error) {
 	if o.Notify == nil {
 		o.Notify = func(Event) {}
 	}
-	e := &Engine{opts: o, words: newVocabulary(o.Actions), cache: newCache(), texts: make(map[Source]*loaded)}
+	e := &Engine{opts: o, words: newVocabulary(o.Actions), cache: newCache(mostPerShard), texts: make(map[Source]*loaded)}
 	e.facts.Store(1)
 	var err error
 	if e.validator, err = e.words.validator(); err != nil {

@@ -222,15 +222,17 @@ func TestAFailingForbidForbids(t *testing.T) {
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
+	const most = 16
 	e := newEngine(t)
-	for i := range 3 * shards * mostPerShard {
+	e.cache = newCache(most)
+	for i := range 3 * shards * most {
 		allowed(e, lamp, "skill:invoke", "skill", fmt.Sprint(i))
 	}
-	for i := range 3 * mostPerShard {
+	for i := range 3 * shards * most {
 		allowed(e, someone(protocol.KindAgent, fmt.Sprint("a", i)), "skill:discover", "skill", "")
 	}
 	for i := range e.cache.parts {
-		if p := &e.cache.parts[i]; len(p.decisions) > mostPerShard || len(p.subjects) > mostPerShard {
+		if p := &e.cache.parts[i]; len(p.decisions) > most || len(p.subjects) > most {
 			t.Errorf("%d decisions, %d subjects", len(p.decisions), len(p.subjects))
 		}
 	}
