@@ -127,7 +127,9 @@ func (t *turn) stop(c *conn, reason packet.Reason, text, why string) {
 
 // leave detaches the session from the connection, if it still is attached.
 func (t *turn) leave(c *conn, why string) {
+	c.mu.Lock() // whoever ends connections may come while one is being made
 	s := c.session
+	c.mu.Unlock()
 	if s == nil {
 		return
 	}
