@@ -66,6 +66,8 @@ func TestAnIDBelongsToOneBodyOfOnePrincipal(t *testing.T) {
 		wantSaid(t, n.call("1", "test.hello", `{"text":"x"}`), "1005")
 		other := &node{n.Router, &protocol.Principal{ID: "bob", Space: protocol.DefaultSpace}}
 		wantSaid(t, other.call("1", "test.count", `{"text":"y"}`), `{"text":"y2"}`)
+		namesake := &node{n.Router, &protocol.Principal{ID: n.who.ID, Space: "elsewhere"}}
+		wantSaid(t, namesake.call("1", "test.count", `{"text":"x"}`), `{"text":"x3"}`)
 	})
 }
 

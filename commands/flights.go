@@ -52,11 +52,11 @@ func (f *flights) enter(c *Call) admission {
 		return closing
 	case f.count >= room:
 		return full
-	case f.of[c.Principal.ID] >= f.most-f.most/2:
+	case f.of[c.Principal.Key()] >= f.most-f.most/2:
 		return greedy
 	}
 	f.count++
-	f.of[c.Principal.ID]++
+	f.of[c.Principal.Key()]++
 	c.flying = true
 	c.behind = f.first
 	if f.first != nil {
@@ -84,8 +84,8 @@ func (f *flights) leave(c *Call) {
 	}
 	c.before, c.behind = nil, nil
 	f.count--
-	if f.of[c.Principal.ID]--; f.of[c.Principal.ID] == 0 {
-		delete(f.of, c.Principal.ID)
+	if f.of[c.Principal.Key()]--; f.of[c.Principal.Key()] == 0 {
+		delete(f.of, c.Principal.Key())
 	}
 	if f.closed && f.count == 0 {
 		close(f.empty)

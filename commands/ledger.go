@@ -94,7 +94,7 @@ func (l *ledger) key(principal, request string) entryKey {
 // begin takes a call up, or says what became of the same request. Whatever
 // the verdict, a request that was seen is remembered as long as the call says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
-	key := l.key(c.Principal.ID, c.RequestID)
+	key := l.key(c.Principal.Key(), c.RequestID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(c.arrived)

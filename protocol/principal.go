@@ -75,6 +75,15 @@ func (p *Principal) HasRole(role string) bool {
 	return slices.Contains(p.Roles, role)
 }
 
+// Key tells the principal from those of other spaces, where the same id may be
+// somebody else's: its id, behind its space if that is not the default one.
+func (p *Principal) Key() string {
+	if home(p.Space) == DefaultSpace {
+		return p.ID
+	}
+	return string(p.Space) + "/" + p.ID // no id has a slash
+}
+
 // Home is the space the principal belongs to.
 func (p *Principal) Home() SpaceID { return home(p.Space) }
 
