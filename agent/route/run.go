@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aibridge/aibridge/client"
@@ -17,27 +18,34 @@ const Capability protocol.CapabilityID = "route"
 
 // Options configure [Run].
 type Options struct {
-	Client *client.Client   // dialled with client.WithAgent as a route agent; Run does not close it
-	Skill  protocol.SkillID // that callers invoke, also the member's id in groups it may be in
+	// Client is dialled with client.WithAgent as a route agent, and with a
+	// certificate that authorises it; Run does not close it.
+	Client *client.Client
+	Skill  protocol.SkillID // that callers invoke, also the member's id in scene and groups
 	Scene  protocol.SceneType
+	Owner  bool             // declare to own the scene, also where another's certificate has ended
 	Cap    protocol.CapID   // the channel of the scene
 	Group  protocol.GroupID // asked when the caller names no other
 	Log    *slog.Logger     // slog.Default
+
+	stage *stage
 }
 
-// Run serves the route skill until ctx ends, or the client does, which is an
-// error.
+// Run serves the route skill and takes part in the scene until ctx ends. That
+// the client ends or the scene is an error. The declaration stays: without its
+// RouteAgent the scene is suspended, or led by a backup, until it is back.
 func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	o.stage = newStage()
 	served, err := o.Client.ServeSkill(ctx, client.Skill{
 		ID:          o.Skill,
 		Name:        string(o.Skill),
 		Description: fmt.Sprintf("Routes commands to the members of scene %s", o.Scene),
 		Capabilities: []client.Capability{{
 			ID:           Capability,
-			Description:  "Have the members of a group do something and return what they answered",
+			Description:  "Have those who take part in the scene do something and return what they answered",
 			ParamsSchema: json.RawMessage(paramsSchema),
 			Handler:      func(ctx context.Context, in *client.Invocation) (any, error) { return o.route(ctx, in) },
 		}},
@@ -45,25 +53,50 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	o.Log.Info("routing", "scene", o.Scene, "skill", o.Skill, "cap", o.Cap, "group", o.Group)
+	following, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	var part error
+	go func() {
+		defer close(ended)
+		part = o.takePart(following)
+	}()
 	select {
 	case <-ctx.Done():
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		return served.Withdraw(leaving)
+	case <-ended:
 	case <-o.Client.Done():
-		if err := o.Client.Err(); err != nil {
-			return fmt.Errorf("the connection to the bridge ended: %w", err)
+		if err = o.Client.Err(); err != nil {
+			err = fmt.Errorf("the connection to the bridge ended: %w", err)
+		} else {
+			err = errors.New("the client was closed")
 		}
-		return errors.New("the client was closed")
 	}
+	stop()
+	<-ended
+	if err != nil {
+		return err
+	}
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(part, served.Withdraw(leaving))
+}
+
+// takePart declares the skill and follows the scene until ctx ends.
+func (o *Options) takePart(ctx context.Context) error {
+	err := o.declare(ctx)
+	if err == nil {
+		err = o.follow(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 const paramsSchema = `{"type":"object","required":["capability_id"],"additionalProperties":false,"properties":{
 "capability_id":{"type":"string","description":"what every member is to do"},
 "params":{"type":"object","description":"its parameters"},
 "group_id":{"type":"string","description":"another group of the channel"},
-"target":{"type":"object","description":"which members, as in group.dispatch"},
+"target":{"type":"object","description":"which of those who take part in the scene, as in group.dispatch"},
 "completion":{"description":"when it is enough, as in group.dispatch"},
 "deadline_ms":{"type":"integer","minimum":1,"description":"milliseconds; the time of the call when absent"}}}`
 
@@ -95,7 +128,7 @@ func (o *Options) route(ctx context.Context, in *client.Invocation) (*Summary, e
 		return nil, protocol.InvalidParam("params", err.Error())
 	}
 	r.Cap, r.Deadline = o.Cap, max(r.Deadline, 1)
-	online, err := o.online(ctx, r.Group)
+	online, err := o.choose(ctx, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -118,19 +151,57 @@ func (o *Options) route(ctx context.Context, in *client.Invocation) (*Summary, e
 // answerTime is what is left of a call's time for gathering the answers.
 const answerTime = 500 * time.Millisecond
 
-// online counts the members of a group that are there.
-func (o *Options) online(ctx context.Context, group protocol.GroupID) (n int, err error) {
-	g, err := client.Call[struct {
-		Members []struct {
-			Status string `json:"status"`
-		} `json:"members"`
-	}](ctx, o.Client, "group.query", map[string]any{"cap_id": o.Cap, "group_id": group})
-	for _, m := range g.Members {
-		if m.Status == "online" {
-			n++
+// choose narrows a request to members of the group that take part in the
+// scene, and counts those who are there.
+func (o *Options) choose(ctx context.Context, r *request) (online int, err error) {
+	players, err := o.stage.players(o.Skill)
+	if err != nil {
+		return 0, err
+	}
+	target := map[string]json.RawMessage{}
+	var wanted []protocol.SkillID
+	if len(r.Target) > 0 {
+		if err := json.Unmarshal(r.Target, &target); err != nil {
+			return 0, protocol.InvalidParam("params.target", err.Error())
 		}
 	}
-	return n, err
+	if named := target["skill_ids"]; named != nil {
+		if err := json.Unmarshal(named, &wanted); err != nil {
+			return 0, protocol.InvalidParam("params.target.skill_ids", err.Error())
+		}
+	}
+	g, err := client.Call[struct {
+		Members []struct {
+			Skill  protocol.SkillID `json:"skill_id"`
+			Status string           `json:"status"`
+		} `json:"members"`
+	}](ctx, o.Client, "group.query", map[string]any{"cap_id": o.Cap, "group_id": r.Group})
+	if err != nil {
+		return 0, err
+	}
+	var chosen []protocol.SkillID
+	for _, m := range g.Members {
+		if players[m.Skill] && (wanted == nil || slices.Contains(wanted, m.Skill)) {
+			chosen = append(chosen, m.Skill)
+			if m.Status == "online" {
+				online++
+			}
+		}
+	}
+	for _, skill := range wanted {
+		if !slices.Contains(chosen, skill) {
+			return 0, protocol.Errorf(protocol.NotFound, "skill %q takes no part in scene %q with group %q", skill, o.Scene, r.Group).With("skill_id", string(skill))
+		}
+	}
+	if len(chosen) == 0 {
+		return 0, protocol.Errorf(protocol.NotFound, "nobody in group %q takes part in scene %q", r.Group, o.Scene).
+			With("group_id", string(r.Group)).With("scene_type", string(o.Scene))
+	}
+	if target["skill_ids"], err = json.Marshal(chosen); err != nil {
+		return 0, err
+	}
+	r.Target, err = json.Marshal(target)
+	return online, err
 }
 
 // The pace at which the task is looked at.
