@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/aibridge/aibridge/agent/end"
 	"github.com/aibridge/aibridge/agent/script"
@@ -22,6 +23,7 @@ func agentCommand() *cobra.Command {
 
 func agentEndCommand() *cobra.Command {
 	var target target
+	var files syncedFolder
 	var id, name, skills string
 	var concurrency int
 	var passEnv []string
@@ -31,13 +33,20 @@ func agentEndCommand() *cobra.Command {
 		Long: `Serve every folder below --skills that holds a skill.yaml. A capability is an
 executable scripts/NAME or scripts/NAME.sh that reads its parameters as JSON
 from standard input and prints its result as JSON. Changes are picked up while
-the agent runs. docs/skills.md says more.`,
+the agent runs. docs/skills.md says more.
+
+With --cap and --dir a folder is kept the same as the disk of a Cap, over HTTP;
+docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if id == "" {
 				id = defaultAgentID()
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)).With("agent", id)
+			kept, err := files.open(&target, id, skills, log)
+			if err != nil {
+				return err
+			}
 			c, err := target.dial(cmd.Context(),
 				client.WithAgent(client.Agent{ID: protocol.AgentID(id), Name: name}),
 				client.WithConcurrency(concurrency, 4*concurrency),
@@ -47,16 +56,22 @@ the agent runs. docs/skills.md says more.`,
 			}
 			defer c.Close()
 			fmt.Fprintf(cmd.ErrOrStderr(), "agent %s serves %s at %s\n", id, skills, target.mqttURL())
-			return end.Run(cmd.Context(), end.Options{
-				Client:    c,
-				AgentID:   protocol.AgentID(id),
-				SkillsDir: skills,
-				Scripts:   script.Options{Concurrent: concurrency, Waiting: 4 * concurrency, PassEnv: passEnv},
-				Log:       log,
+			group, ctx := errgroup.WithContext(cmd.Context())
+			group.Go(func() error { return kept.run(ctx) })
+			group.Go(func() error {
+				return end.Run(ctx, end.Options{
+					Client:    c,
+					AgentID:   protocol.AgentID(id),
+					SkillsDir: skills,
+					Scripts:   script.Options{Concurrent: concurrency, Waiting: 4 * concurrency, PassEnv: passEnv},
+					Log:       log,
+				})
 			})
+			return group.Wait()
 		},
 	}
 	target.addFlags(cmd.Flags())
+	files.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&id, "id", "", "id of the agent; made from the host's name by default")
 	cmd.Flags().StringVar(&name, "name", "", "name of the agent, for people")
 	cmd.Flags().StringVar(&skills, "skills", "skills", "folder with a folder for each skill")

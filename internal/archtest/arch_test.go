@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"broker":              {"protocol", "broker"},
 	"client":              {"protocol", "client"},
 	"agent":               {"protocol", "client", "agent"},
+	"agent/folder":        {"protocol", "vfs"},
 	"api":                 {"protocol", "commands", "api"},
 	"bench":               {"protocol", "client", "broker", "bench"},
 	"internal/natsd":      {},
@@ -37,7 +38,7 @@ var rooms = map[string][]string{
 	"internal/app":        {"*"},
 	"internal/bridgetest": {"*"},
 	"internal/archtest":   {},
-	"cmd":                 {"protocol", "commands", "client", "agent", "bench", "internal/app"},
+	"cmd":                 {"protocol", "commands", "client", "agent", "bench", "vfs/mirror", "vfs/remote", "internal/app"},
 	"examples":            {"protocol", "client"},
 }
 

@@ -8,6 +8,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -30,6 +31,7 @@ type Options struct {
 	// Inside is the group over there that everything goes into, each group
 	// here in a folder of its own; "" for the same groups there as here.
 	Inside string
+	TLS    *tls.Config // nil for the system's roots
 	// Control is asked before a connection is made, see net.Dialer.
 	Control func(network, address string, c syscall.RawConn) error
 	// Patience is how long an answer, or the next piece of one, may take;
@@ -64,6 +66,7 @@ func New(o Options) (*Client, error) {
 	transport := &http.Transport{
 		Proxy:                  nil,
 		DialContext:            dialer.DialContext,
+		TLSClientConfig:        o.TLS,
 		TLSHandshakeTimeout:    min(5*time.Second, o.Patience),
 		ResponseHeaderTimeout:  o.Patience,
 		MaxIdleConnsPerHost:    8,

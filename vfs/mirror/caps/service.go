@@ -61,6 +61,10 @@ var documents = []string{"cap.json", "group.json", "links.json"}
 // Disk is the folder of a Cap whose files are its own.
 const Disk = "disk"
 
+// pollEvery is how often a Cap that is mirrored in real time asks the VFS for
+// what others wrote there.
+const pollEvery = 2 * time.Second
+
 // Bounds of what is mirrored at once.
 const (
 	maxMirrors  = 2000 // Caps
@@ -250,7 +254,7 @@ func (s *Service) open(m *capMirror, link *mirror.Link) (*mirror.Engine, error) 
 		RuleOf:   ruleOf,
 		Origin:   s.o.Origin,
 		Interval: m.settings.Interval,
-		Poll:     m.settings.Interval, // nobody but the bridge writes to the mirror, as a rule
+		Poll:     min(m.settings.Interval, pollEvery),
 		RealTime: m.settings.RealTime && s.watch(),
 		Workers:  2,
 		Metrics:  s.o.Metrics,
