@@ -13,8 +13,11 @@ type InvokeOptions struct {
 	// Bridge is the command that runs a bridge, without flags: the path of
 	// aibridge, "serve". It is given --dev, an address and a folder.
 	Bridge []string
-	// SyncAlways measures the bridge a second time with --sync always, which
-	// makes claims survive a power cut.
+	// AuditOff measures the bridge once more without its audit trail, which
+	// records every call.
+	AuditOff bool
+	// SyncAlways measures it once more with --sync always, which makes claims
+	// survive a power cut.
 	SyncAlways bool
 	// Bare are the brokers for bare request and reply. Ratios refer to the
 	// first.
@@ -66,6 +69,9 @@ func (o *InvokeOptions) peers() []Peer {
 		}}
 	}
 	peers = append(peers, bridge("aibridge"))
+	if o.AuditOff {
+		peers = append(peers, bridge("aibridge, audit off", "--audit-level", "off"))
+	}
 	if o.SyncAlways {
 		peers = append(peers, bridge("aibridge, sync always", "--sync", "always"))
 	}

@@ -297,3 +297,35 @@ func (s *slowTasks) Start(_ context.Context, _ *commands.Call, run func(context.
 	}()
 	return "t1", nil
 }
+
+// A tiredWitness has no room for a while.
+type tiredWitness struct {
+	witness
+	until time.Time
+}
+
+func (w *tiredWitness) Admit() error {
+	if time.Now().Before(w.until) {
+		return protocol.BusyFor(time.Second, "behind")
+	}
+	return nil
+}
+
+func TestCallsWaitForTheRoomToBeRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &device{}
+		n := newNode(t, commands.RouterOptions{Auditor: &tiredWitness{until: time.Now().Add(5 * time.Second)}}, d.command(false))
+		wantSaid(t, n.call("hasty", "test.ask", `{}`, `"timeout":2000`), "4007")
+		patient := n.submit("patient", "test.ask", `{}`, `"timeout":9000`)
+		synctest.Wait()
+		if len(d.asked()) != 0 {
+			t.Fatal("began what could not be recorded")
+		}
+		time.Sleep(4 * time.Second)
+		if len(d.asked()) != 1 {
+			t.Fatalf("%d have begun, one has time left", len(d.asked()))
+		}
+		d.asked()[0].done(text{"at last"}, nil)
+		wantSaid(t, <-patient, `{"text":"at last"}`)
+	})
+}

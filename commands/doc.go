@@ -27,4 +27,15 @@
 // and types that implement encoding.TextUnmarshaler, or json.Unmarshaler
 // together with JSONSchema() json.RawMessage. Null is not a value: an
 // optional field is left out.
+//
+// # Handlers that wait, and those that do not
+//
+// A handler of [New] may block; it runs on a goroutine and in a worker slot of
+// its own. A command whose result comes from elsewhere is better declared with
+// [NewAsync]: its handler sends a question and returns, and whoever brings the
+// answer ends the call. Such calls are run to completion where they are, by
+// the goroutine that has read the request and by the one that has read the
+// answer, and a hundred thousand of them that wait cost memory only. They do
+// not queue for slots, so priorities decide about them only when the room for
+// calls in flight runs short.
 package commands

@@ -155,6 +155,10 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 	}
 	on := run.target()
 	if err := r.admit(c, on); err != nil {
+		if c.inline && protocol.CodeOf(err) == protocol.Busy {
+			r.postpone(c)
+			return outcome{}, false
+		}
 		return refused(err), true
 	}
 	if err := r.authorize(c, on); err != nil {

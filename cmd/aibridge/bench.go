@@ -86,6 +86,7 @@ func benchInvokeCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&peers, "peers", []string{"mosquitto", bench.KindMochi}, "brokers for bare request and reply, the one to compare with first")
+	cmd.Flags().BoolVar(&o.AuditOff, "audit-off", true, "measure the bridge without its audit trail too")
 	cmd.Flags().BoolVar(&o.SyncAlways, "sync-always", true, "measure the bridge with --sync always too")
 	cmd.Flags().IntSliceVar(&o.Windows, "windows", []int{1, 16}, "calls open at a time")
 	cmd.Flags().IntSliceVar(&o.Callers, "callers", []int{50, 1}, "clients that call the one agent")
