@@ -154,11 +154,17 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		return place{kind: channels, cap: id, own: r.Standing.MayUseChannel(who, protocol.CapID(id), true)}, ""
 	case "vfs":
 		group, leaf, _ := strings.Cut(rest, "/")
-		if group == "" || leaf == "" {
+		verb, transfer, _ := strings.Cut(leaf, "/")
+		switch {
+		case group == "" || transfer == "":
 			return p, "no such topic"
+		case verb != "put" && verb != "get":
+			return p, onlyTheBridge
+		case retain:
+			return p, "a transfer may not be retained"
 		}
-		// Who may read asks for chunks here; that it may not write is told by
-		// the command that begins a transfer.
+		// Who may read asks for chunks here; that it may not write is told when
+		// it begins a transfer.
 		return place{kind: files, own: r.Standing.MayUseFiles(who, group, false)}, ""
 	}
 	return p, onlyTheBridge
@@ -213,7 +219,10 @@ func (r *TopicRights) subscribing(who *protocol.Principal, filter string) place 
 			return place{kind: tasks, own: one && r.Standing.MayFollowTask(who, protocol.TaskID(id))}
 		}
 	case "vfs":
-		return place{kind: files, own: one && r.Standing.MayUseFiles(who, id, false)}
+		// What clients ask the bridge is for the bridge alone.
+		verb, _, _ := strings.Cut(leaf, "/")
+		heard := verb == "status" || verb == "data"
+		return place{kind: files, own: one && heard && r.Standing.MayUseFiles(who, id, false)}
 	case "event":
 		return place{kind: events}
 	}

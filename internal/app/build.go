@@ -122,6 +122,7 @@ func (a *App) build(ctx context.Context) error {
 	a.run("registry", agents.Run)
 	a.run("caps", channels.Run)
 	a.run("files", a.files.store.Run)
+	a.openFileTopics()
 	a.runMirror(channels)
 	if err := tasks.Recover(ctx); err != nil {
 		return err

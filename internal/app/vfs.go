@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
@@ -15,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/folder"
 	"github.com/aibridge/aibridge/vfs/remote"
+	"github.com/aibridge/aibridge/vfs/transfer"
 	"github.com/aibridge/aibridge/vfs/web"
 )
 
@@ -59,6 +61,7 @@ type fileParts struct {
 	store *vfs.Store
 	dir   string // of what is only there for a while
 	web   *web.Handler
+	chunk *transfer.Door
 }
 
 // newFiles makes the part that keeps files. Its tables are loaded afterwards.
@@ -142,6 +145,38 @@ func atomicFiles(s *store.Store, records *store.Table[vfs.Record]) func(context.
 		}
 		return s.Atomic(ctx, ops...)
 	}
+}
+
+// openFileTopics lets clients at files, chunk by chunk over MQTT.
+func (a *App) openFileTopics() {
+	a.files.chunk = transfer.New(transfer.Options{
+		Files: a.files.For,
+		Authorize: func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error {
+			return a.authorizer.Authorize(ctx, who, action, on)
+		},
+		Publish:  a.publishFile,
+		Topics:   a.mqtt.topics,
+		Dir:      a.files.dir,
+		MaxFile:  int64(a.config.VFS.MaxFile),
+		MaxChunk: min(256<<10, a.config.Limits.Payload),
+		Log:      a.log,
+	})
+	take := func(p *broker.Publication) {
+		a.files.chunk.Take(&transfer.Publication{Principal: p.Client.Principal(), Topic: p.Topic, Payload: p.Payload})
+	}
+	a.broker.Handle(a.mqtt.topics.VFS("+", "put/#"), take)
+	a.broker.Handle(a.mqtt.topics.VFS("+", "get/#"), take)
+	a.run("chunks of files", a.files.chunk.Run)
+}
+
+// publishFile publishes something about a transfer.
+func (a *App) publishFile(about transfer.Message) error {
+	m := broker.Message{Topic: about.Topic, Payload: about.Payload, Recipient: about.Recipient, QoS: 1}
+	if about.JSON {
+		m.ContentType = "application/json"
+	}
+	_, err := a.broker.Publish(m)
+	return err
 }
 
 // openFileDoors lets clients at files, over HTTP.
