@@ -12,33 +12,58 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A question is one query on its way.
+// A Question is what one turn of a conversation asks.
+type Question struct {
+	Principal *protocol.Principal // pays, and is told only what its space may know
+	Space     protocol.SpaceID    // "" is the principal's own
+	Skill     protocol.SkillID    // on whose behalf; whoever asks has checked that it may
+	Model     string              // name or alias, "" for the default
+	Request   chat.Request        // its model is of no account: the route says which
+}
+
+// An Outcome is what became of a question. It may be shared: it must not be
+// changed.
+type Outcome struct {
+	Answer   *chat.Answer
+	Usage    chat.Usage
+	Model    string // as callers name it
+	Provider string
+	Cost     float64 // in the currency of the prices; 0 when it was not asked anew
+	Took     time.Duration
+	From     string // provider, cache or flight
+}
+
+// question is a question on its way.
 type question struct {
 	who     *protocol.Principal
-	model   string // as the caller names it
+	space   string
+	model   string
 	request *chat.Request
-	emit    func(chat.Event) // nil: nobody listens to the stream
+	emit    func(chat.Event) error // nil: nobody listens to the stream
 }
 
-// An outcome is what became of a question.
-type outcome struct {
-	answer   *chat.Answer
-	model    string // as callers name it
-	provider string
-	cost     float64
-	took     time.Duration
-	from     string // provider, cache or flight
+// Ask asks a model for one answer, from the cache if the same was asked
+// before. Emit, unless nil, gets the events of the answer as they come; what
+// it returns ends the answer. With emit nil a provider that breaks off in the
+// middle is replaced by another; a listener that has heard the first word
+// hears of the failure instead. Errors are of the protocol, or ctx's.
+func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) error) (*Outcome, error) {
+	space := q.Space
+	if space == "" {
+		space = q.Principal.Space
+	}
+	request := q.Request // what follows bounds and redacts it
+	return s.ask(ctx, question{who: q.Principal, space: string(space), model: q.Model, request: &request, emit: emit})
 }
 
-// ask answers a question, from the cache if the same was asked before.
-func (s *Service) ask(ctx context.Context, q question) (*outcome, error) {
+func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
 	cat := s.catalog.Load()
 	if cat == nil || len(cat.models) == 0 {
 		return nil, protocol.Errorf(protocol.LLMUnavailable, "no language model is configured").With("reason", "unconfigured")
 	}
 	s.active.Add(1)
 	defer s.active.Add(-1)
-	m := cat.find(q.model, string(q.who.Space))
+	m := cat.find(q.model, q.space)
 	if m == nil {
 		return nil, protocol.InvalidParam("options.model", fmt.Sprintf("there is no model %.100q; llm.models lists them", q.model))
 	}
@@ -50,7 +75,7 @@ func (s *Service) ask(ctx context.Context, q question) (*outcome, error) {
 		q.request.Options.MaxTokens = m.MaxTokens
 	}
 	var taken int
-	if q.request.Messages, taken = redact(cat.redactors, string(q.who.Space), q.request.Messages); taken > 0 {
+	if q.request.Messages, taken = redact(cat.redactors, q.space, q.request.Messages); taken > 0 {
 		s.metrics.redacted.Add(float64(taken))
 	}
 	if !deterministic(q.request) {
@@ -60,21 +85,21 @@ func (s *Service) ask(ctx context.Context, q question) (*outcome, error) {
 	if cat.config.Cache.Shared {
 		owner = ""
 	}
-	key := keyOf(string(q.who.Space), owner, m.Name, q.request)
+	key := keyOf(q.space, owner, m.Name, q.request)
 	if o := s.cache.get(key); o != nil {
 		s.metrics.cacheHits.Inc()
-		return s.repeat(o, "cache", q), nil
+		return s.repeat(o, "cache", q)
 	}
-	o, joined, err := s.flights.do(ctx, key, func() (*outcome, error) {
+	o, joined, err := s.flights.do(ctx, key, func() (*Outcome, error) {
 		o, err := s.pay(ctx, cat, m, q)
-		if err == nil && cat.config.Cache.TTL > 0 && whole(o.answer) {
+		if err == nil && cat.config.Cache.TTL > 0 && whole(o.Answer) {
 			s.cache.put(key, o, cat.config.Cache)
 		}
 		return o, err
 	})
 	if joined && err == nil {
 		s.metrics.joined.Inc()
-		return s.repeat(o, "flight", q), nil
+		return s.repeat(o, "flight", q)
 	}
 	return o, err
 }
@@ -91,23 +116,31 @@ func whole(a *chat.Answer) bool {
 }
 
 // repeat tells an answer once more.
-func (s *Service) repeat(o *outcome, from string, q question) *outcome {
+func (s *Service) repeat(o *Outcome, from string, q question) (*Outcome, error) {
 	again := *o
-	again.from, again.cost, again.took = from, 0, 0
-	if q.emit != nil {
-		for i, segment := range o.answer.Segments {
-			switch segment.Type {
-			case chat.Text:
-				q.emit(chat.Event{Type: chat.TextDelta, Index: i, Text: segment.Text})
-			case chat.Call:
-				q.emit(chat.Event{Type: chat.ToolCallEnd, Index: i, Call: segment.ToolCall})
-			default:
-				q.emit(chat.Event{Type: chat.SegmentWhole, Index: i, Segment: &segment})
-			}
-		}
-		q.emit(chat.Event{Type: chat.Finished, Index: len(o.answer.Segments), Finish: &o.answer.Finish})
+	again.From, again.Cost, again.Took = from, 0, 0
+	if q.emit == nil {
+		return &again, nil
 	}
-	return &again
+	for i, segment := range o.Answer.Segments {
+		if err := q.emit(eventOf(i, &segment)); err != nil {
+			return nil, err
+		}
+	}
+	return &again, q.emit(chat.Event{Type: chat.Finished, Index: len(o.Answer.Segments), Finish: &o.Answer.Finish})
+}
+
+// eventOf tells a segment in one event.
+func eventOf(index int, s *chat.Segment) chat.Event {
+	switch s.Type {
+	case chat.Text:
+		return chat.Event{Type: chat.TextDelta, Index: index, Text: s.Text, Opaque: s.Opaque}
+	case chat.Reasoning:
+		return chat.Event{Type: chat.ReasoningDelta, Index: index, Text: s.Text, Opaque: s.Opaque}
+	case chat.Call:
+		return chat.Event{Type: chat.ToolCallEnd, Index: index, Call: s.ToolCall, Opaque: s.Opaque}
+	}
+	return chat.Event{Type: chat.SegmentWhole, Index: index, Segment: s}
 }
 
 // degrade lowers what is promised under load, by the rule with the highest
@@ -127,7 +160,7 @@ func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
 	if rule.Refuse {
 		return nil, protocol.BusyFor(time.Second, "too many queries to language models")
 	}
-	if smaller := cat.find(rule.Model, string(q.who.Space)); rule.Model != "" && smaller != nil {
+	if smaller := cat.find(rule.Model, q.space); rule.Model != "" && smaller != nil {
 		m = smaller
 	}
 	if rule.MaxTokens > 0 && (q.request.Options.MaxTokens == 0 || q.request.Options.MaxTokens > rule.MaxTokens) {
@@ -137,7 +170,7 @@ func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
 }
 
 // pay asks within the budgets.
-func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (*outcome, error) {
+func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (*Outcome, error) {
 	held, err := s.budgets.reserve(q.who, estimate(q.request))
 	if err != nil {
 		return nil, err
@@ -147,7 +180,7 @@ func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (
 		held.settle(chat.Usage{}, 0)
 		return nil, err
 	}
-	held.settle(o.answer.Finish.Usage, o.cost)
+	held.settle(o.Answer.Finish.Usage, o.Cost)
 	return o, err
 }
 
@@ -170,7 +203,7 @@ func estimate(r *chat.Request) int64 {
 
 // route tries the targets of a model until one answers. Once a listener has
 // heard the first word, nobody else is tried: an answer has one author.
-func (s *Service) route(ctx context.Context, m *model, q question) (*outcome, error) {
+func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, error) {
 	var last *chat.Error
 	soonest := time.Duration(-1)
 	tried := 0
@@ -213,7 +246,7 @@ func (s *Service) route(ctx context.Context, m *model, q question) (*outcome, er
 func elsewhere(k chat.ErrorKind) bool { return k != chat.BadRequest }
 
 // try asks one target.
-func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *outcome, began bool, err error) {
+func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *Outcome, began bool, err error) {
 	p := t.provider
 	select {
 	case p.slots <- struct{}{}:
@@ -239,7 +272,7 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *o
 			return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent an answer in disorder", Cause: err}
 		}
 		if q.emit != nil {
-			q.emit(e)
+			return q.emit(e)
 		}
 		return nil
 	})
@@ -257,8 +290,11 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *o
 	if err != nil {
 		return nil, began, err
 	}
-	o = &outcome{answer: a, model: m.Name, provider: p.config.Name, cost: t.Price.cost(a.Finish.Usage), took: took, from: "provider"}
-	s.metrics.spent(m, q.who, o.cost)
+	o = &Outcome{
+		Answer: a, Usage: a.Finish.Usage, Model: m.Name, Provider: p.config.Name,
+		Cost: t.Price.cost(a.Finish.Usage), Took: took, From: "provider",
+	}
+	s.metrics.spent(m, q.who, o.Cost)
 	s.opts.Log.Debug("a language model answered", "model", m.Name, "provider", p.config.Name, "query", digest(q.request), "tokens", a.Finish.Usage.Total(), "took", took)
 	return o, true, nil
 }

@@ -47,7 +47,7 @@ type shelf struct {
 
 type kept struct {
 	key     cacheKey
-	outcome *outcome
+	outcome *Outcome
 	bytes   int
 	until   time.Time
 }
@@ -56,7 +56,7 @@ func newAnswerCache(now func() time.Time) *answerCache {
 	return &answerCache{now: now, spaces: make(map[string]*shelf)}
 }
 
-func (c *answerCache) get(key cacheKey) *outcome {
+func (c *answerCache) get(key cacheKey) *Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.spaces[key.space]
@@ -73,13 +73,13 @@ func (c *answerCache) get(key cacheKey) *outcome {
 	return k.outcome
 }
 
-func (c *answerCache) put(key cacheKey, o *outcome, config CacheConfig) {
+func (c *answerCache) put(key cacheKey, o *Outcome, config CacheConfig) {
 	limit := config.Bytes
 	if limit == 0 {
 		limit = defaultCacheBytes
 	}
 	size := 256
-	for _, s := range o.answer.Segments {
+	for _, s := range o.Answer.Segments {
 		size += len(s.Text) + len(s.Data) + len(s.UI) + 64
 		if s.ToolCall != nil {
 			size += len(s.ToolCall.Args) + len(s.ToolCall.Raw)

@@ -14,14 +14,14 @@ type flights struct {
 // A flight is a query that others wait for too.
 type flight struct {
 	done    chan struct{}
-	outcome *outcome
+	outcome *Outcome
 	err     error
 }
 
 // do runs ask once for all who come with the same key while it runs. Who
 // joins gets the answer of the first, unless that failed because the first
 // went away: then it asks itself.
-func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*outcome, error)) (o *outcome, joined bool, err error) {
+func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Outcome, error)) (o *Outcome, joined bool, err error) {
 	for {
 		f.mu.Lock()
 		other := f.open[key]

@@ -61,26 +61,22 @@ func (s *Service) AdvancedQuery(ctx context.Context, call *commands.Call, p Adva
 	if err != nil {
 		return QueryResult{}, err
 	}
-	o := p.Options
-	q := question{
-		who:   call.Principal,
-		model: o.Model,
-		request: &chat.Request{Messages: messages, Options: chat.Options{
-			Temperature:     o.Temperature,
-			TopP:            o.TopP,
-			MaxTokens:       o.MaxTokens,
-			Stop:            o.Stop,
-			Seed:            o.Seed,
-			ReasoningEffort: o.ReasoningEffort,
-			Format:          o.Format,
-		}},
+	q := Question{
+		Principal: call.Principal,
+		Skill:     p.Skill,
+		Model:     p.Options.Model,
+		Request:   chat.Request{Messages: messages, Options: p.Options.chat()},
 	}
+	var emit func(chat.Event) error
 	if p.Stream {
-		q.emit = func(e chat.Event) { call.Emit("llm.delta", e) }
+		emit = func(e chat.Event) error {
+			call.Emit("llm.delta", e)
+			return nil
+		}
 	}
-	var got *outcome
+	var got *Outcome
 	err = call.Park(ctx, func(ctx context.Context) (err error) {
-		got, err = s.ask(ctx, q)
+		got, err = s.answer(ctx, call, q, p, emit)
 		return err
 	})
 	switch {
@@ -92,24 +88,48 @@ func (s *Service) AdvancedQuery(ctx context.Context, call *commands.Call, p Adva
 	return got.result(), nil
 }
 
+// answer asks the model, or lets it use tools if the caller has named some.
+func (s *Service) answer(ctx context.Context, call *commands.Call, q Question, p AdvancedQueryParams, emit func(chat.Event) error) (*Outcome, error) {
+	if len(p.Tools) == 0 {
+		return s.Ask(ctx, q, emit)
+	}
+	if s.opts.Loop == nil {
+		return nil, protocol.Errorf(protocol.LLMUnavailable, "models cannot use tools here").With("param_name", "tools").With("reason", "no_tools")
+	}
+	return s.opts.Loop.Run(ctx, call, LoopQuestion{Question: q, Tools: p.Tools, MaxRounds: p.MaxToolRounds}, emit)
+}
+
+// chat are the options as adapters read them.
+func (o *QueryOptions) chat() chat.Options {
+	return chat.Options{
+		Temperature:     o.Temperature,
+		TopP:            o.TopP,
+		MaxTokens:       o.MaxTokens,
+		Stop:            o.Stop,
+		Seed:            o.Seed,
+		ReasoningEffort: o.ReasoningEffort,
+		Format:          o.Format,
+	}
+}
+
 // errTooSlow is how a query ends whose time is over.
 var errTooSlow = context.DeadlineExceeded
 
-func (o *outcome) result() QueryResult {
-	segments := o.answer.Segments
+func (o *Outcome) result() QueryResult {
+	segments := o.Answer.Segments
 	if segments == nil {
 		segments = []chat.Segment{}
 	}
 	return QueryResult{
-		Result:        o.answer.Text(),
-		TokensUsed:    o.answer.Finish.Usage.Total(),
-		Model:         o.model,
-		ExecutionTime: float64(o.took) / float64(time.Millisecond),
-		FinishReason:  string(o.answer.Finish.Reason),
-		FinishDetail:  o.answer.Finish.Detail,
+		Result:        o.Answer.Text(),
+		TokensUsed:    o.Usage.Total(),
+		Model:         o.Model,
+		ExecutionTime: float64(o.Took) / float64(time.Millisecond),
+		FinishReason:  string(o.Answer.Finish.Reason),
+		FinishDetail:  o.Answer.Finish.Detail,
 		Segments:      segments,
-		Usage:         o.answer.Finish.Usage,
-		Cost:          o.cost,
-		From:          o.from,
+		Usage:         o.Usage,
+		Cost:          o.Cost,
+		From:          o.From,
 	}
 }

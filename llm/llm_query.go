@@ -25,6 +25,9 @@ type QueryParams struct {
 	Query      string           `json:"query" len:"1-1000000" doc:"what is asked"`
 	Parameters *Parameters      `json:"parameters,omitempty" doc:"what the question is about"`
 	Stream     bool             `json:"stream,omitempty" doc:"send llm.delta events while the answer is written"`
+	Tools      []string         `json:"tools,omitempty" len:"0-64" doc:"patterns of tools that the model may use, such as thermostat.*; none by default"`
+
+	MaxToolRounds int `json:"max_tool_rounds,omitempty" range:"1-100" doc:"how often it may use them before it must answer"`
 }
 
 // Target implements [commands.Targeter].

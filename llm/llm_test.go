@@ -332,8 +332,8 @@ func TestQueriesThatRunAtTheSameTimeAreAskedOnce(t *testing.T) {
 func TestAnswersOfTheCacheAreBounded(t *testing.T) {
 	c := newAnswerCache(time.Now)
 	config := CacheConfig{TTL: time.Hour, Bytes: 10_000}
-	answer := func(n int) *outcome {
-		return &outcome{answer: &chat.Answer{Segments: []chat.Segment{{Type: chat.Text, Text: strings.Repeat("x", n)}}}}
+	answer := func(n int) *Outcome {
+		return &Outcome{Answer: &chat.Answer{Segments: []chat.Segment{{Type: chat.Text, Text: strings.Repeat("x", n)}}}}
 	}
 	key := func(i int) cacheKey { return cacheKey{"s", [32]byte{byte(i)}} }
 	for i := range 50 {
@@ -513,7 +513,7 @@ func TestACallerWhoGoesAwayEndsTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.Service.ask(ctx, question{who: alice, request: &chat.Request{Messages: []chat.Message{chat.TextMessage(chat.User, "a")}}})
+		_, err := h.Ask(ctx, Question{Principal: alice, Request: chat.Request{Messages: []chat.Message{chat.TextMessage(chat.User, "a")}}}, nil)
 		done <- err
 	}()
 	cancel()

@@ -20,6 +20,7 @@ import (
 type Options struct {
 	// MayActFor says why a caller may not ask on behalf of a skill.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
+	Loop      Loop       // nil refuses queries with tools
 	Spent     SpentTable // nil forgets what was spent at the end of the process
 
 	Transport  http.RoundTripper
