@@ -1,0 +1,177 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Kind is the type of a parameter's value, or of each of its values.
+type Kind string
+
+// The kinds of values.
+const (
+	String              Kind = "String"
+	Boolean             Kind = "Boolean"
+	Integer             Kind = "Integer" // of 64 bits
+	Number              Kind = "Number"
+	JSONObject          Kind = "JsonObject"
+	JSONArray           Kind = "JsonArray"
+	Timestamp           Kind = "Timestamp" // ISO 8601
+	URI                 Kind = "Uri"
+	EnumToken           Kind = "EnumToken"           // one of Enum
+	AttachmentReference Kind = "AttachmentReference" // id of an attachment, a string
+)
+
+// Cardinality is the shape of a parameter: how many values it has. Whether it
+// must be there at all is said by Required alone.
+type Cardinality string
+
+// The cardinalities.
+const (
+	Single   Cardinality = "Single"
+	Optional Cardinality = "Optional" // a single value, or null
+	List     Cardinality = "List"     // an array of values
+	Map      Cardinality = "Map"      // an object of values
+)
+
+// A Parameter is one that a tool takes.
+type Parameter struct {
+	Name          string          `json:"name"`
+	Description   string          `json:"description,omitempty"`
+	Kind          Kind            `json:"kind"`
+	Cardinality   Cardinality     `json:"cardinality,omitempty"` // Single if empty
+	Required      bool            `json:"required,omitempty"`
+	Enum          []string        `json:"enum,omitempty"` // the values allowed, of String, EnumToken and Integer
+	CaseSensitive bool            `json:"case_sensitive,omitempty"`
+	Example       json.RawMessage `json:"example,omitempty"`
+}
+
+// What Declaration.Risk says.
+const (
+	RiskAsk  = "ask"  // a person has to agree to every call
+	RiskDeny = "deny" // nobody may call it through a model
+)
+
+// DefaultTimeout is how long a call of a tool may take that says nothing.
+const DefaultTimeout = 120 * time.Second
+
+// A Declaration is what is known of a tool before it is called.
+type Declaration struct {
+	Name        string `json:"name"` // dotted, such as thermostat.set
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+
+	// What it takes, one of both: declared here, or a JSON Schema of an object
+	// that came with a skill or a server. Neither means nothing at all.
+	Parameters []Parameter     `json:"parameters,omitempty"`
+	Schema     json.RawMessage `json:"schema,omitempty"`
+
+	Output     json.RawMessage `json:"output,omitempty"` // JSON Schema of the result, nil if unknown
+	Effect     commands.Effect `json:"effect"`           // tools that only Read may run side by side
+	Risk       string          `json:"risk,omitempty"`   // "", RiskAsk, RiskDeny; policy may be stricter
+	Idempotent bool            `json:"idempotent,omitempty"`
+	Strict     bool            `json:"strict,omitempty"`    // arguments of another type are refused, not coerced
+	Forgiving  bool            `json:"forgiving,omitempty"` // it runs without optional arguments that cannot be read, see Execution.Faults
+	Pinned     bool            `json:"pinned,omitempty"`    // it is offered always, not only when relevant
+	Untrusted  bool            `json:"untrusted,omitempty"` // its texts come from a skill or a server: they are bounded and marked as data
+	Source     string          `json:"source,omitempty"`    // skill, group, command, mcp:{server}, fs, skill.read
+	Timeout    time.Duration   `json:"timeout,omitempty"`   // of a call, 0 for DefaultTimeout
+}
+
+// A Tool is a declaration and what it stands for. Use it by pointer; it must
+// not change once it was handed out.
+type Tool struct {
+	Declaration
+	// Run does one call. It gets checked arguments and a context that ends
+	// with the call's time. An error reaches the model by its message if it is
+	// a *protocol.Error, any other only as an internal one.
+	Run func(ctx context.Context, x *Execution) (Output, error)
+
+	prepared atomic.Pointer[prepared]
+}
+
+// An Environment is for whom and in the course of what tools are called.
+type Environment struct {
+	Principal   *protocol.Principal
+	Space       protocol.SpaceID
+	Skill       protocol.SkillID // that asked for it, "" if none did
+	Session     string
+	TraceID     string
+	Task        string
+	Traceparent string // W3C trace context
+	Depth       int    // how many calls of tools this one is within
+}
+
+// An Execution is one call of a tool.
+type Execution struct {
+	Environment
+	CallID string
+	Name   string
+
+	Raw           []byte         // the arguments to the byte as the model wrote them; they need not be JSON
+	Arguments     map[string]any // what was made of them: string, bool, int64, float64, map[string]any, []any, nil
+	ArgumentsJSON json.RawMessage
+
+	Warnings []string // what was changed, in the words of docs/tools.md
+	Faults   []Fault  // optional arguments that could not be read, of a Forgiving tool
+}
+
+// A Fault is an argument that cannot be read.
+type Fault struct {
+	Parameter string // "" for the arguments as a whole
+	Reason    string
+	Required  bool
+}
+
+// An Output is what a tool gives back: a JSON value, or text, and media
+// beside it.
+type Output struct {
+	Content  json.RawMessage
+	Text     string
+	Segments []chat.Segment
+	IsError  bool // the tool itself says that it failed
+}
+
+// Status says what became of a call.
+type Status string
+
+// The statuses.
+const (
+	Success Status = "Success"
+	Failed  Status = "Failed"
+	Skipped Status = "Skipped" // it was not begun, or cancelled
+)
+
+// A Result is what became of a call. Every call has one.
+type Result struct {
+	CallID  string
+	Name    string
+	Status  Status
+	Text    string // what the model reads
+	Output  Output // of the tool, as it gave it
+	Warning string // what was changed in the arguments, joined by "; "
+	Elapsed time.Duration
+	Err     error // a *protocol.Error; nil with Success
+	Fatal   bool  // no other call can succeed either: the turn should end
+}
+
+// A Source knows tools.
+type Source interface {
+	// Tools lists what the environment's principal may call, and nothing
+	// else. The same tool should be the same pointer each time, as long as it
+	// has not changed.
+	Tools(ctx context.Context, env Environment) ([]*Tool, error)
+	// Revision changes whenever the answer of Tools may have changed for
+	// anybody; "" is never the same as before.
+	Revision() string
+}
+
+// A Gate lets a call pass or not: it waits for an approval where one is
+// needed. Its error becomes the call's result.
+type Gate func(ctx context.Context, t *Tool, x *Execution) error
