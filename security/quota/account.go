@@ -1,0 +1,57 @@
+package quota
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// window is how much of a rate may be used at once, in time.
+const window = int64(time.Second)
+
+// A bucket holds a rate by the time at which all that was taken is paid for
+// (the generic cell rate algorithm): one word, no lock.
+type bucket struct{ paid atomic.Int64 } // nanoseconds on the keeper's clock
+
+// take takes n if there is something left, however much n is: what is above
+// is paid for by waiting longer. Otherwise it returns how long to wait.
+func (b *bucket) take(now int64, n, rate int) (wait time.Duration, ok bool) {
+	if rate <= 0 {
+		return 0, true
+	}
+	cost, one := costOf(n, rate), costOf(1, rate)
+	for {
+		paid := b.paid.Load()
+		from := max(paid, now)
+		if early := from - now + one - window; early > 0 {
+			return time.Duration(early), false
+		}
+		if b.paid.CompareAndSwap(paid, from+cost) {
+			return 0, true
+		}
+	}
+}
+
+// giveBack undoes a take.
+func (b *bucket) giveBack(n, rate int) {
+	if rate > 0 {
+		b.paid.Add(-costOf(n, rate))
+	}
+}
+
+// longest bounds what one message can cost: nobody waits for longer.
+const longest = int64(10 * time.Minute)
+
+func costOf(n, rate int) int64 {
+	return min(int64(float64(n)/float64(rate)*float64(time.Second)), longest)
+}
+
+// An account is what one party has taken.
+type account struct {
+	requests, messages, bytes bucket
+	connections               int64 // under the shard's lock
+}
+
+// idle reports whether nothing would change if the account were forgotten.
+func (a *account) idle(now int64) bool {
+	return a.connections == 0 && a.requests.paid.Load() <= now && a.messages.paid.Load() <= now && a.bytes.paid.Load() <= now
+}

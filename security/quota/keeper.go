@@ -1,0 +1,305 @@
+package quota
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Options configure a [Keeper].
+type Options struct {
+	Principal  Limits // of each principal
+	Privileged Limits // of each principal that may do everything, instead
+	Space      Limits // of all principals of a space together, administrators apart
+	Now        func() time.Time
+	Registerer prometheus.Registerer // nil keeps the metrics to itself
+}
+
+// A Keeper keeps count of what everybody takes. It is safe for use by several
+// goroutines, and asking it allocates nothing.
+type Keeper struct {
+	options Options
+	start   time.Time
+	seed    maphash.Seed
+	shards  [shards]shard
+	metrics *metrics
+}
+
+const (
+	shards   = 32   // a power of two
+	perShard = 4096 // accounts above which idle ones are looked for
+)
+
+type shard struct {
+	mu      sync.RWMutex
+	of      map[party]*account
+	cleaned int // accounts after the last time that idle ones were forgotten
+}
+
+// A party is a principal, or a space by an empty id.
+type party struct {
+	space protocol.SpaceID
+	kind  protocol.Kind
+	id    string
+}
+
+func partyOf(who *protocol.Principal) party { return party{who.Home(), who.Kind, who.ID} }
+
+// New makes a keeper.
+func New(o Options) (*Keeper, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	k := &Keeper{options: o, start: o.Now(), seed: maphash.MakeSeed()}
+	for i := range k.shards {
+		k.shards[i].of = make(map[party]*account)
+	}
+	k.metrics = newMetrics(k)
+	if o.Registerer != nil {
+		for _, c := range k.metrics.collectors() {
+			if err := o.Registerer.Register(c); err != nil {
+				return nil, fmt.Errorf("quota: %w", err)
+			}
+		}
+	}
+	return k, nil
+}
+
+// None reports whether nobody is limited, so that nobody need be asked about.
+func (k *Keeper) None() bool {
+	return k.options.Principal.none() && k.options.Privileged.none() && k.options.Space.none()
+}
+
+// limits are those of a principal and of its space.
+func (k *Keeper) limits(who *protocol.Principal) (own, space Limits) {
+	if unlimited(who) {
+		return Limits{}, Limits{}
+	}
+	own, space = k.options.Principal, k.options.Space
+	if who.Unbounded() {
+		own = k.options.Privileged
+	}
+	if who.Administrator() { // who is there for all spaces takes nothing from one
+		space = Limits{}
+	}
+	return own, space
+}
+
+// Admit takes one command of a size in bytes into account, or refuses it:
+// 4009.
+func (k *Keeper) Admit(who *protocol.Principal, size int) *protocol.Error {
+	r := k.take(who, requests, size)
+	if r.limit == "" {
+		return nil
+	}
+	return r.error()
+}
+
+// Message takes one message of a size in bytes into account. What it answers
+// when it does not is for the client, "" otherwise.
+func (k *Keeper) Message(who *protocol.Principal, size int) (refused string) {
+	r := k.take(who, messages, size)
+	if r.limit == "" {
+		return ""
+	}
+	return fmt.Sprintf("too many %s, again in %d ms", r.limit, milliseconds(r.wait))
+}
+
+// A refusal names the limit that was reached, "" for none.
+type refusal struct {
+	limit kind
+	whose string
+	most  int
+	wait  time.Duration
+}
+
+func (r refusal) error() *protocol.Error {
+	return protocol.Errorf(protocol.RateLimited, "too many %s", r.limit).
+		With("retry_after_ms", milliseconds(r.wait)).
+		With("limit", string(r.limit)).With("most", r.most).With("of", r.whose)
+}
+
+// milliseconds rounds up: who comes back then does not come too early.
+func milliseconds(d time.Duration) int64 {
+	return max(1, (d + time.Millisecond - 1).Milliseconds())
+}
+
+// take takes one of a kind, and its bytes, from the principal and its space,
+// or nothing from either.
+func (k *Keeper) take(who *protocol.Principal, what kind, size int) refusal {
+	own, space := k.limits(who)
+	if own.none() && space.none() {
+		return refusal{}
+	}
+	now := k.now()
+	mine := k.account(partyOf(who), now)
+	if r := mine.take(now, own, what, size); r.limit != "" {
+		return k.refused(r, ofPrincipal)
+	}
+	if space.none() {
+		return refusal{}
+	}
+	if r := k.account(party{space: who.Home()}, now).take(now, space, what, size); r.limit != "" {
+		mine.giveBack(own, what, size)
+		return k.refused(r, ofSpace)
+	}
+	return refusal{}
+}
+
+func (k *Keeper) refused(r refusal, whose string) refusal {
+	r.whose = whose
+	k.metrics.refused(r.limit, whose)
+	return r
+}
+
+func (a *account) take(now int64, l Limits, what kind, size int) refusal {
+	b, rate := &a.requests, l.Requests
+	if what == messages {
+		b, rate = &a.messages, l.Messages
+	}
+	if wait, ok := b.take(now, 1, rate); !ok {
+		return refusal{limit: what, most: rate, wait: wait}
+	}
+	if wait, ok := a.bytes.take(now, size, l.Bytes); !ok {
+		b.giveBack(1, rate)
+		return refusal{limit: bytes, most: l.Bytes, wait: wait}
+	}
+	return refusal{}
+}
+
+func (a *account) giveBack(l Limits, what kind, size int) {
+	if what == messages {
+		a.messages.giveBack(1, l.Messages)
+	} else {
+		a.requests.giveBack(1, l.Requests)
+	}
+	a.bytes.giveBack(size, l.Bytes)
+}
+
+// retryConnection is when somebody with too many connections should try again.
+const retryConnection = time.Second
+
+// MayConnect says whether a principal may have one more connection: 4009 if
+// not. It counts nothing.
+func (k *Keeper) MayConnect(who *protocol.Principal) *protocol.Error {
+	return k.connections(who, 0, func(n, most int64) bool { return n < most })
+}
+
+// Connect counts a connection, which is there already, and reports whether it
+// is one too many: 4009. Disconnect must follow in either case, with the same
+// principal.
+func (k *Keeper) Connect(who *protocol.Principal) *protocol.Error {
+	return k.connections(who, 1, func(n, most int64) bool { return n <= most })
+}
+
+// Disconnect is told that a connection which was counted is gone.
+func (k *Keeper) Disconnect(who *protocol.Principal) {
+	_ = k.connections(who, -1, func(int64, int64) bool { return true })
+}
+
+// connections adds to the connections of a principal and of its space, and
+// judges what they are then.
+func (k *Keeper) connections(who *protocol.Principal, more int64, within func(n, most int64) bool) *protocol.Error {
+	if unlimited(who) {
+		return nil
+	}
+	own, space := k.limits(who)
+	var first refusal
+	count := func(p party, most int, whose string) {
+		n := k.shard(p).connections(p, more)
+		if most > 0 && first.limit == "" && !within(n, int64(most)) {
+			first = k.refused(refusal{limit: connections, most: most, wait: retryConnection}, whose)
+		}
+	}
+	count(partyOf(who), own.Connections, ofPrincipal)
+	if !who.Administrator() {
+		count(party{space: who.Home()}, space.Connections, ofSpace)
+	}
+	if first.limit == "" {
+		return nil
+	}
+	return first.error()
+}
+
+// connections adds to a party's connections and returns what they are then.
+// The lock keeps the account from being forgotten meanwhile.
+func (s *shard) connections(p party, more int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.of[p]
+	if a == nil {
+		if more == 0 {
+			return 0
+		}
+		a = new(account)
+		s.of[p] = a
+	}
+	a.connections += more
+	return a.connections
+}
+
+// Retained is how many messages may be kept for a principal and for its
+// space; 0 is any number.
+func (k *Keeper) Retained(who *protocol.Principal) (own, space int) {
+	mine, all := k.limits(who)
+	return mine.Retained, all.Retained
+}
+
+// RetainedRefused counts that a message was not kept.
+func (k *Keeper) RetainedRefused(space bool) {
+	whose := ofPrincipal
+	if space {
+		whose = ofSpace
+	}
+	k.metrics.refused(retained, whose)
+}
+
+func (k *Keeper) now() int64 { return int64(k.options.Now().Sub(k.start)) }
+
+func (k *Keeper) shard(p party) *shard { return &k.shards[maphash.Comparable(k.seed, p)%shards] }
+
+// account finds the account of a party, or opens it.
+func (k *Keeper) account(p party, now int64) *account {
+	s := k.shard(p)
+	s.mu.RLock()
+	a := s.of[p]
+	s.mu.RUnlock()
+	if a != nil {
+		return a
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a = s.of[p]; a != nil {
+		return a
+	}
+	if len(s.of) >= max(perShard, 2*s.cleaned) {
+		s.forget(now)
+	}
+	a = new(account)
+	s.of[p] = a
+	return a
+}
+
+// forget drops the accounts that nothing is known of but their names.
+func (s *shard) forget(now int64) {
+	for p, a := range s.of {
+		if a.idle(now) {
+			delete(s.of, p)
+		}
+	}
+	s.cleaned = len(s.of)
+}
+
+func (k *Keeper) accounts() (n int) {
+	for i := range k.shards {
+		k.shards[i].mu.RLock()
+		n += len(k.shards[i].of)
+		k.shards[i].mu.RUnlock()
+	}
+	return n
+}

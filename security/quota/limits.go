@@ -1,0 +1,36 @@
+package quota
+
+import "github.com/aibridge/aibridge/protocol"
+
+// Limits are what one party may take; 0 is any number. Rates allow for one
+// second's worth at once.
+type Limits struct {
+	Requests    int // commands a second, those of batches one by one
+	Messages    int // MQTT messages a second that are no commands
+	Bytes       int // of commands and messages a second
+	Connections int // at a time, MQTT and WebSocket
+	Retained    int // messages kept for it at a time
+}
+
+// none reports whether nothing is limited.
+func (l Limits) none() bool { return l == Limits{} }
+
+// A kind is what is limited, as metrics and details call it.
+type kind string
+
+const (
+	requests    kind = "requests"
+	messages    kind = "messages"
+	bytes       kind = "bytes"
+	connections kind = "connections"
+	retained    kind = "retained"
+)
+
+// Whose limit it is, as metrics and details call it.
+const (
+	ofPrincipal = "principal"
+	ofSpace     = "space"
+)
+
+// unlimited are the bridge itself and its like.
+func unlimited(who *protocol.Principal) bool { return who == nil || who.Kind == protocol.KindBridge }
