@@ -27,6 +27,14 @@ type Claims interface {
 	Pending(yield func(Claim) bool)
 }
 
+// A Limiter bounds the commands of callers, those of batches one by one. It is
+// asked about every request, wrong ones included, and must be fast.
+type Limiter interface {
+	// Admit takes a request of a size in bytes into account, or refuses it:
+	// 4009 with retry_after_ms.
+	Admit(who *protocol.Principal, size int) *protocol.Error
+}
+
 // Tasks runs calls that asked for params.async.
 type Tasks interface {
 	// Start takes over a call: it runs run in the background, with a context

@@ -22,6 +22,7 @@ import (
 type RouterOptions struct {
 	Authorizer Authorizer // nil refuses everything
 	Auditor    Auditor    // nil records nothing
+	Limiter    Limiter    // nil lets everybody run as many commands as there is room for
 	Claims     Claims     // nil keeps claims no longer than the process lives
 	Tasks      Tasks      // nil refuses params.async
 	Extensions Extensions
@@ -138,6 +139,9 @@ func (r *Router) Submit(in Inbound, reply func(*protocol.Response)) { r.submit(i
 func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 	c, err := r.take(in, reply)
 	r.startSpan(c)
+	if limited := r.limit(in.Principal, len(in.Body)); limited != nil {
+		err = limited
+	}
 	if err == nil {
 		err = r.enter(c)
 	}
@@ -218,6 +222,9 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 	answered := make(chan *protocol.Response, 1)
 	c := parent.child(ctx, name, params, id)
 	c.reply = func(resp *protocol.Response) { answered <- kept(resp) }
+	if err := r.limit(c.Principal, len(params)); err != nil {
+		return nil, r.seen(c, err)
+	}
 	if err := r.find(c); err != nil {
 		return nil, r.seen(c, asError(err))
 	}
