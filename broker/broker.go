@@ -16,9 +16,14 @@ type Message struct {
 	QoS     byte
 	Retain  bool
 
-	// Recipient is the id of the principal whose clients alone may get a
-	// message of the bridge's own, "" for whoever has subscribed.
-	Recipient string
+	// Recipients are the ids of the principals whose clients alone may get a
+	// message of the bridge's own; none for whoever has subscribed.
+	Recipients [2]string
+
+	// Space is the space that a message stays in: only clients of its
+	// principals hear it, and those who may do everything. "" is any space.
+	// What a client publishes stays in the space of its principal.
+	Space protocol.SpaceID
 
 	// The rest are MQTT 5 properties; zero values are left out on the wire
 	// and 3.1.1 clients never see them.

@@ -138,6 +138,7 @@ func (t *turn) publishWill(client *Client, w *will) {
 		return
 	}
 	m := *w.msg
+	m.space = client.Principal().Home()
 	if w.life > 0 {
 		m.expires = t.now + seconds(w.life)
 	}

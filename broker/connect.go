@@ -277,7 +277,8 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 		t.touch(c)
 	}
 	c.mu.Unlock()
-	s.client, s.principal = client, client.Principal()
+	s.client = client
+	s.is(client.Principal())
 	s.will, s.expiry, s.expires = q.will, q.expiry, 0 // [MQTT-3.1.3-9]
 	s.credit = c.recvMax
 	s.window.rewind()

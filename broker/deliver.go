@@ -22,7 +22,7 @@ func (t *turn) deliver(r *route) (receivers int) {
 
 func (t *turn) deliverTo(tg *target) bool {
 	m := &t.msg
-	if m.only != "" && tg.s.owner != m.only {
+	if !tg.s.hears(m) {
 		return false
 	}
 	qos, retainAs, ids := tg.qos, tg.retainAs, tg.ids

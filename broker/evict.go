@@ -1,8 +1,14 @@
 package broker
 
-// DropSubscription ends one subscription of a session, connected or kept, as
-// if its client had unsubscribed: the rest of the session stays. What was
-// queued by then is still delivered. It reports whether there was one.
+import (
+	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// DropSubscription ends one subscription of a session, connected or kept,
+// because its client lost the right to it: the rest of the session stays.
+// What is queued by it alone is not delivered any more. It reports whether
+// there was one.
 func (b *Broker) DropSubscription(clientID, filter string) bool {
 	s := b.session(clientID)
 	if s == nil {
@@ -12,12 +18,9 @@ func (b *Broker) DropSubscription(clientID, filter string) bool {
 	defer b.putTurn(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := s.subs[filter]
-	if sub == nil || s.ended {
+	if !t.revoke(s, filter) {
 		return false
 	}
-	delete(s.subs, filter)
-	b.index.remove(sub)
 	b.recordSession(t, s)
 	if c := s.conn.Load(); c != nil {
 		client := c.client
@@ -25,4 +28,83 @@ func (b *Broker) DropSubscription(clientID, filter string) bool {
 		t.tell = append(t.tell, s)
 	}
 	return true
+}
+
+// revoke takes a subscription from a session, whose mu is held, and with it
+// what waits in its queues because of that subscription. What the client was
+// sent already stays until it acknowledges.
+func (t *turn) revoke(s *session, filter string) bool {
+	sub := s.subs[filter]
+	if sub == nil || s.ended {
+		return false
+	}
+	delete(s.subs, filter)
+	t.b.index.remove(sub)
+	lost := func(p *pending) bool { return s.lost(p, sub) }
+	t.takeBack(s, &s.queue, lost)
+	t.takeBack(s, &s.zeros, lost)
+	for id := s.window.first; id != 0; {
+		slot := &s.window.slots[id-1]
+		next := slot.next
+		if !slot.sent && !slot.dup && slot.state != awaitPubcomp && lost(&slot.pending) {
+			t.giveUp(s, &slot.pending)
+			s.window.remove(id)
+			if s.window.used == 0 {
+				break
+			}
+		}
+		id = next
+	}
+	return true
+}
+
+// lost reports whether a session gets a message by a subscription that it lost
+// and by none that it has.
+func (s *session) lost(p *pending, by *subscription) bool {
+	if p.msg == nil {
+		return false
+	}
+	if p.group != nil {
+		return p.group == by.group
+	}
+	if by.group != nil || !covers(by.filter, p.msg.topic) {
+		return false
+	}
+	for filter, sub := range s.subs {
+		if sub.group == nil && covers(filter, p.msg.topic) {
+			return false
+		}
+	}
+	return true
+}
+
+func covers(filter, name string) bool {
+	if _, inner, shared := topic.Shared(filter); shared {
+		filter = inner
+	}
+	return protocol.Match(filter, name)
+}
+
+// takeBack empties a queue of what is lost.
+func (t *turn) takeBack(s *session, q *fifo, lost func(*pending) bool) {
+	var left fifo
+	for i := q.from; i < len(q.items); i++ {
+		p := &q.items[i]
+		if lost(p) {
+			t.giveUp(s, p)
+			continue
+		}
+		left.push(*p)
+	}
+	*q = left
+}
+
+// giveUp is done with a message that is not delivered. One of a shared
+// subscription goes to another member.
+func (t *turn) giveUp(s *session, p *pending) {
+	t.count.dropped++
+	if p.group != nil {
+		t.b.clerk.redeliver(*p)
+	}
+	t.b.recordDone(t, s, p.msg)
 }

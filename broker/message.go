@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A message is an application message inside the broker. One made for a turn
@@ -16,9 +17,10 @@ type message struct {
 	props   []byte // encoded, without message expiry, topic alias and subscription identifiers
 	qos     byte
 	retain  bool
-	expires int64  // nanoseconds since 1970, 0 never
-	from    string // id of the client that published it, "" for the bridge
-	only    string // id of the principal whose clients alone get it, "" for anybody
+	expires int64            // nanoseconds since 1970, 0 never
+	from    string           // id of the client that published it, "" for the bridge
+	only    [2]string        // ids of the principals whose clients alone get it, all "" for anybody
+	space   protocol.SpaceID // that it stays in, "" for any
 
 	id     uint64 // in the journal, 0 while it is not there
 	logged uint64 // generation of the journal's log that has it
@@ -125,7 +127,7 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 
 // loadOwn makes what the bridge itself publishes the turn's message.
 func (t *turn) loadOwn(in *Message) {
-	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, only: in.Recipient})
+	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, only: in.Recipients, space: in.Space})
 	m, p := &t.msg, &t.props
 	if in.Expiry > 0 {
 		m.expires = t.now + int64(in.Expiry)
@@ -155,7 +157,7 @@ func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)
 // show sets out from the turn's message.
 func (t *turn) show(out *Message) {
 	m, p := &t.msg, &t.props
-	*out = Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, UserProperties: out.UserProperties[:0]}
+	*out = Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, Space: m.space, UserProperties: out.UserProperties[:0]}
 	if seconds, _ := m.left(t.now); seconds > 0 {
 		out.Expiry = time.Duration(seconds) * time.Second
 	}

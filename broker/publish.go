@@ -108,7 +108,7 @@ func (c *conn) aliased(p *packet.Publish) ([]byte, error) {
 // load makes the publish in t.pub the turn's message.
 func (t *turn) load(c *conn, name string, whole []byte) {
 	p, m := &t.pub, &t.msg
-	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID}
+	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, space: c.client.Principal().Home()}
 	t.kept, t.frames, t.raw = nil, [4][]byte{}, nil
 	if p.QoS == 0 {
 		t.raw = whole

@@ -344,7 +344,7 @@ func TestAMessageForOnePrincipalReachesOnlyItsClients(t *testing.T) {
 			p.subscribe("agent/lamp/request", 1)
 			p.subscribe("$share/g/agent/lamp/request", 0)
 		}
-		receivers, err := n.Publish(Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1, Recipient: "user:lamp"})
+		receivers, err := n.Publish(Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1, Recipients: [2]string{"user:lamp"}})
 		if err != nil || receivers != 2 {
 			t.Errorf("%d receivers, %v", receivers, err)
 		}

@@ -223,14 +223,24 @@ func flags(qos byte, retain bool) byte {
 
 // appendMessage encodes a message.
 func appendMessage(dst []byte, m *message) []byte {
-	dst = append(dst, flags(m.qos, m.retain))
-	dst = binary.AppendVarint(dst, m.expires)
+	f := flags(m.qos, m.retain)
+	if m.space != "" {
+		f |= hasSpace
+	}
+	dst = binary.AppendVarint(append(dst, f), m.expires)
 	for _, part := range [][]byte{[]byte(m.topic), []byte(m.from), m.props} {
 		dst = binary.AppendUvarint(dst, uint64(len(part)))
 		dst = append(dst, part...)
 	}
+	if m.space != "" {
+		dst = binary.AppendUvarint(dst, uint64(len(m.space)))
+		dst = append(dst, m.space...)
+	}
 	return append(dst, m.payload...)
 }
+
+// hasSpace marks a message that stays in a space.
+const hasSpace = 8
 
 var errRecord = errors.New("broker: journal record is damaged")
 
@@ -241,6 +251,9 @@ func parseMessage(b []byte) (*message, error) {
 	m := &message{qos: f & 3, retain: f&4 != 0, expires: r.varint()}
 	m.topic, m.from = string(r.bytes()), string(r.bytes())
 	m.props = slices.Clone(r.bytes())
+	if f&hasSpace != 0 {
+		m.space = protocol.SpaceID(r.bytes())
+	}
 	m.payload = slices.Clone(r.b)
 	if r.bad {
 		return nil, errRecord

@@ -13,7 +13,7 @@ func (t *turn) renew(c *conn, who *protocol.Principal) {
 	client.principal.Store(who)
 	s.mu.Lock()
 	if s.conn.Load() == c {
-		s.principal = who
+		s.is(who)
 		t.b.recordSession(t, s)
 	}
 	filters := s.filters()
@@ -43,12 +43,8 @@ func (t *turn) stillMay(s *session, client *Client, filter string) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sub := s.subs[filter]; sub != nil && !s.ended {
-		delete(s.subs, filter)
-		t.b.index.remove(sub)
-		if s.client != nil {
-			t.b.recordSession(t, s)
-		}
+	if t.revoke(s, filter) && s.client != nil {
+		t.b.recordSession(t, s)
 	}
 	t.b.log.Info("subscription ended", "client", client.ID, "filter", filter, "reason", v.Text)
 	return false

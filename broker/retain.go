@@ -17,7 +17,7 @@ type retained struct {
 
 // set keeps m as the topic's message, or removes what is kept when m has no
 // payload [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7]. It returns false when
-// there is no room.
+// there is no room, or another space keeps a message on the topic.
 func (r *retained) set(m *message, most int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -25,6 +25,9 @@ func (r *retained) set(m *message, most int) bool {
 	before := 0
 	if old != nil {
 		before = old.size()
+		if old.space != m.space && old.space != "" && m.space != "" {
+			return false // another space keeps a message there
+		}
 	}
 	if len(m.payload) == 0 {
 		if old != nil {
@@ -124,7 +127,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	}
 	for _, m := range found {
 		p := pending{msg: m, ids: ids, qos: min(m.qos, sub.qos), retain: true}
-		if sub.noLocal && m.from == s.id {
+		if sub.noLocal && m.from == s.id || !s.hears(m) {
 			continue
 		}
 		if p.qos > 0 && s.keeps() && t.b.journal != nil {

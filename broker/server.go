@@ -249,7 +249,8 @@ func (b *Broker) isClosed() bool {
 }
 
 func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
-	s := &session{id: id, owner: principal.ID, principal: principal}
+	s := &session{id: id, owner: principal.ID, space: principal.Home()}
+	s.is(principal)
 	s.events.presence = b.options.Presence
 	return s
 }

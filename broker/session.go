@@ -17,13 +17,15 @@ const forever = math.MaxUint32
 // it asked for that.
 type session struct {
 	id     string
-	owner  string // id of the principal, which stays the same
+	owner  string           // id of the principal, which stays the same
+	space  protocol.SpaceID // of the principal, which stays the same
 	events teller
 	claim  sync.Mutex // held while a client connects to the session
 
 	conn   atomic.Pointer[conn] // changed with mu held
 	behind atomic.Bool          // the queues or the window have something to send
 	late   atomic.Bool          // zeros is not empty
+	every  atomic.Bool          // the principal hears what is in any space
 
 	mu         sync.Mutex
 	ended      bool
@@ -59,6 +61,21 @@ type pending struct {
 	qos    byte
 	retain bool
 	ready  uint64 // journal position that must be reached before it is sent
+}
+
+// hears reports whether a message may reach the session: what is said in one
+// space is not heard in another, whatever the topics are called.
+func (s *session) hears(m *message) bool {
+	if m.only != [2]string{} && (s.owner == "" || s.owner != m.only[0] && s.owner != m.only[1]) {
+		return false
+	}
+	return m.space == s.space || m.space == "" || s.every.Load()
+}
+
+// is notes who the session's principal is by now; its mu is held.
+func (s *session) is(who *protocol.Principal) {
+	s.principal = who
+	s.every.Store(who.Unbounded())
 }
 
 // keeps reports whether the session outlives its connection.

@@ -12,7 +12,7 @@ func (t *turn) deliverShared(g *group, members []*subscription) bool {
 	for i := range members {
 		m := members[(start+i)%len(members)]
 		switch {
-		case t.msg.only != "" && m.session.owner != t.msg.only:
+		case !m.session.hears(&t.msg):
 		case m.session.conn.Load() == nil:
 			if third == nil {
 				third = m

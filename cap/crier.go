@@ -24,9 +24,10 @@ type crier struct {
 
 // An announcement is an event on its way to a Cap's event topic.
 type announcement struct {
-	cap  protocol.CapID
-	name string
-	data any
+	space protocol.SpaceID
+	cap   protocol.CapID
+	name  string
+	data  any
 }
 
 // maxAnnouncements bounds the events that wait; more are dropped and counted.
@@ -42,12 +43,12 @@ func (c *crier) begin() {
 	c.mu.Unlock()
 }
 
-func (c *crier) event(id protocol.CapID, name string, data any) {
+func (c *crier) event(space protocol.SpaceID, id protocol.CapID, name string, data any) {
 	c.mu.Lock()
 	switch {
 	case !c.begun:
 	case len(c.events) < maxAnnouncements:
-		c.events = append(c.events, announcement{id, name, data})
+		c.events = append(c.events, announcement{space, id, name, data})
 	default:
 		c.lost++
 	}
@@ -108,7 +109,7 @@ func (s *Service) flush() {
 
 // publishValue retains a value on its topic, or nothing if it is gone.
 func (s *Service) publishValue(ref dataRef) {
-	m := Message{Topic: s.opts.Topics.CapData(ref.cap, ref.group, ref.key), Retain: true}
+	m := Message{Topic: s.opts.Topics.CapData(ref.cap, ref.group, ref.key), Space: ref.space, Retain: true}
 	if d, revision, ok := s.opts.Data.Get(ref.tableKey()); ok {
 		m.Payload = marshal(d.view(revision))
 	}
@@ -136,7 +137,9 @@ func (s *Service) withdrawLeftovers() {
 
 // Announce tells an event of a Cap, in turn with those of this package. It does
 // not block. Data is rendered as JSON.
-func (s *Service) Announce(id protocol.CapID, name string, data any) { s.crier.event(id, name, data) }
+func (s *Service) Announce(space protocol.SpaceID, id protocol.CapID, name string, data any) {
+	s.crier.event(space, id, name, data)
+}
 
 func (s *Service) publishEvent(e announcement) {
 	s.crier.seq++
@@ -149,7 +152,7 @@ func (s *Service) publishEvent(e announcement) {
 		Data:      marshal(e.data),
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
-	s.publish(Message{Topic: s.opts.Topics.CapEvent(e.cap), Payload: event.Append(nil)})
+	s.publish(Message{Topic: s.opts.Topics.CapEvent(e.cap), Space: e.space, Payload: event.Append(nil)})
 }
 
 func (s *Service) publish(m Message) {

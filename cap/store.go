@@ -50,7 +50,8 @@ const maxRemovals = 1000
 // A Message is what the bridge publishes about Caps, with QoS 1.
 type Message struct {
 	Topic   string
-	Payload []byte // JSON; nothing removes what is retained
+	Space   protocol.SpaceID // that it stays in: topics do not name it; "" is any
+	Payload []byte           // JSON; nothing removes what is retained
 	Retain  bool
 }
 

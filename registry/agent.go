@@ -75,6 +75,9 @@ func (a *Agent) belongsTo(who *protocol.Principal) bool {
 	return who.Kind == protocol.KindAgent && who.ID == string(a.ID) && spaceOf(who) == a.Space
 }
 
+// parties are the ids of the principals that may make the agent's connections.
+func (a *Agent) parties() [2]string { return [2]string{a.Owner, string(a.ID)} }
+
 // tableKey is the key of everything that is stored: ids have no slash.
 func tableKey[ID ~string](space protocol.SpaceID, id ID) string {
 	return string(space) + "/" + string(id)

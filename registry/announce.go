@@ -121,6 +121,9 @@ func (s *Service) publishEvent(e announcement) {
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
 	o := PublishOptions{ContentType: jsonType}
+	if about, ok := e.data.(interface{ space() protocol.SpaceID }); ok {
+		o.Space = about.space()
+	}
 	if _, err := s.opts.Publisher.Publish(s.opts.Topics.Event(e.family), event.Append(nil), o); err != nil {
 		s.log.Warn("event not published", "event", e.name, "error", err)
 	}
@@ -144,6 +147,10 @@ type (
 		Space      protocol.SpaceID    `json:"space_id"`
 	}
 )
+
+func (e agentEvent) space() protocol.SpaceID    { return e.Space }
+func (e skillEvent) space() protocol.SpaceID    { return e.Space }
+func (e resourceEvent) space() protocol.SpaceID { return e.Space }
 
 // agentAnnounced follows the table of agents.
 func (s *Service) agentAnnounced(_ string, old, new *Agent) {

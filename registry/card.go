@@ -91,7 +91,7 @@ func (s *Service) renderCard(key agentKey) []byte {
 // publishCard publishes the card of an agent. Without an agent it removes
 // what is retained.
 func (s *Service) publishCard(key agentKey, card []byte) {
-	o := PublishOptions{QoS: 1, Retain: true}
+	o := PublishOptions{QoS: 1, Retain: true, Space: key.space}
 	if len(card) > 0 {
 		o.ContentType = jsonType
 	}

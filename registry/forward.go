@@ -164,7 +164,8 @@ func (s *Service) publishTo(ctx context.Context, e *exchange, envelope *protocol
 	l.correlation = append(l.correlation[:0], e.id...)
 	receivers, err := s.opts.Publisher.Publish(s.opts.Topics.AgentRequest(e.agent.ID), l.envelope, PublishOptions{
 		QoS:             1,
-		Recipient:       e.agent.Owner,
+		Recipients:      e.agent.parties(),
+		Space:           e.agent.Space,
 		Expiry:          expiry,
 		ContentType:     jsonType,
 		ResponseTopic:   s.opts.Topics.AgentResponse(e.agent.ID),

@@ -40,10 +40,12 @@ type Publisher interface {
 type PublishOptions struct {
 	QoS    byte
 	Retain bool
-	// Recipient is the id of the principal whose clients alone may get the
-	// message, "" for anyone who may subscribe: agent ids are unique in their
-	// space only, topics are not.
-	Recipient string
+	// Recipients are the ids of the principals whose clients alone may get the
+	// message, none for anyone who may subscribe.
+	Recipients [2]string
+	// Space is the space that the message stays in, "" for any: agent ids are
+	// unique in their space only, topics are not.
+	Space protocol.SpaceID
 
 	Expiry          time.Duration // 0: none
 	ContentType     string

@@ -21,6 +21,7 @@ type crier struct {
 
 // An announcement is an event on its way to a scene's topic.
 type announcement struct {
+	space protocol.SpaceID
 	scene id
 	name  string
 	data  Event
@@ -39,12 +40,12 @@ func (c *crier) begin() {
 	c.mu.Unlock()
 }
 
-func (c *crier) event(scene id, name string, data Event) {
+func (c *crier) event(space protocol.SpaceID, scene id, name string, data Event) {
 	c.mu.Lock()
 	switch {
 	case !c.begun:
 	case len(c.events) < maxAnnouncements:
-		c.events = append(c.events, announcement{scene, name, data})
+		c.events = append(c.events, announcement{space, scene, name, data})
 	default:
 		c.lost++
 	}
@@ -103,9 +104,9 @@ func (s *Service) publishEvent(e announcement) {
 	}
 	topic := s.opts.Topics.SceneEvent(e.scene.scene, e.scene.cap)
 	ended := e.name == cancelledEvent
-	s.publish(Message{Topic: topic, Payload: event.Append(nil), Retain: !ended})
+	s.publish(Message{Topic: topic, Space: e.space, Payload: event.Append(nil), Retain: !ended})
 	if ended {
-		s.publish(Message{Topic: topic, Retain: true})
+		s.publish(Message{Topic: topic, Space: e.space, Retain: true})
 	}
 }
 

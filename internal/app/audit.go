@@ -120,9 +120,24 @@ func (a *App) publishSecurity(topic string, e audit.Entry) {
 		Version: protocol.Version, ID: protocol.NewID(), Timestamp: e.Time.UnixMilli(), Name: e.Event, Seq: e.Seq, Data: data,
 		Metadata: protocol.Metadata{SenderID: a.config.ID, TraceID: e.TraceID},
 	}
-	if _, err := mqtt.Publish(broker.Message{Topic: topic, Payload: event.Append(nil), ContentType: "application/json"}); err != nil {
+	if _, err := mqtt.Publish(broker.Message{Topic: topic, Space: spaceOfEvent(e), Payload: event.Append(nil), ContentType: "application/json"}); err != nil {
 		a.log.Warn("an event of security is not published", "event", e.Event, "error", err)
 	}
+}
+
+// nowhere is a space that nobody is in: what happens there is for those who
+// hear what is in any.
+const nowhere protocol.SpaceID = "*"
+
+// spaceOfEvent is the space whose operators are told of an entry.
+func spaceOfEvent(e audit.Entry) protocol.SpaceID {
+	switch {
+	case e.Principal == "":
+		return nowhere
+	case e.Space == "":
+		return protocol.DefaultSpace
+	}
+	return e.Space
 }
 
 // auditLog is the store's log as package audit wants it.

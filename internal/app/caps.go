@@ -76,7 +76,7 @@ func (t *capTables) removeAll(ctx context.Context, list []cap.Removal) error {
 
 // publishCap publishes what the bridge has to say about a Cap.
 func (m *mqttSide) publishCap(about cap.Message) error {
-	message := broker.Message{Topic: about.Topic, Payload: about.Payload, Retain: about.Retain, QoS: 1}
+	message := broker.Message{Topic: about.Topic, Space: about.Space, Payload: about.Payload, Retain: about.Retain, QoS: 1}
 	if len(about.Payload) > 0 {
 		message.ContentType = "application/json"
 	}

@@ -595,3 +595,17 @@ func TestABridgeShowsTheCertificateItIsGiven(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAnAgentMayBeRegisteredByOneAndConnectAsItself(t *testing.T) {
+	t.Parallel()
+	n, admin, _ := guarded(t)
+	must(t, admin, "agent.register", `{"agent_id":"lamp","type":"end_agent"}`)
+	must(t, admin, "skill.register", `{"agent_id":"lamp","skill":{"skill_id":"light","name":"l","description":"d","version":"1.0.0","type":"custom","capabilities":["switch"]}}`)
+	lamp := n.Connect(t, "device-7", withPassword("jwt", hs(t, "lamp")))
+	lamp.Listen(t, "aibridge/agent/lamp/request")
+	admin.Send(t, "aibridge/bridge/request", bridgetest.Request("call", "skill.invoke", `{"skill_id":"light","capability_id":"switch"}`))
+	lamp.Reply(t, "lamp", lamp.Invocation(t), map[string]bool{"on": true})
+	if answer := admin.Answer(t); answer.Err != nil {
+		t.Error(answer.Err)
+	}
+}

@@ -171,7 +171,7 @@ func (a *App) openFileTopics() {
 
 // publishFile publishes something about a transfer.
 func (a *App) publishFile(about transfer.Message) error {
-	m := broker.Message{Topic: about.Topic, Payload: about.Payload, Recipient: about.Recipient, QoS: 1}
+	m := broker.Message{Topic: about.Topic, Payload: about.Payload, Recipients: [2]string{about.Recipient}, QoS: 1}
 	if about.JSON {
 		m.ContentType = "application/json"
 	}
@@ -183,7 +183,7 @@ func (a *App) publishFile(about transfer.Message) error {
 func (a *App) openFileDoors() (err error) {
 	a.files.web, err = web.New(web.Options{
 		Service:      a.files.Service,
-		Authenticate: a.authenticator.Request,
+		Authenticate: a.authenticateForFiles,
 		Authorize: func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error {
 			return a.authorizer.Authorize(ctx, who, action, on)
 		},

@@ -3,7 +3,7 @@ package pki
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
+	"encoding/hex"
 	"math/big"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -16,7 +16,7 @@ func newSerial() protocol.Serial {
 	for b[0] < 0x10 {
 		_, _ = rand.Read(b[:]) // never fails
 	}
-	return protocol.Serial(fmt.Sprintf("%x", b))
+	return protocol.Serial(hex.EncodeToString(b[:]))
 }
 
 // number is a serial as it stands in a certificate.
@@ -33,5 +33,5 @@ func serialOf(n *big.Int) (protocol.Serial, bool) {
 	}
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n.Uint64())
-	return protocol.Serial(fmt.Sprintf("%x", b)), true
+	return protocol.Serial(hex.EncodeToString(b[:])), true
 }

@@ -216,7 +216,7 @@ func (r *recovery) carryOut(ctx context.Context) error {
 			return err
 		}
 	}
-	r.s.o.Publish(r.id, "cap.vfs.recovered", struct {
+	r.s.o.Publish(r.space, r.id, "cap.vfs.recovered", struct {
 		Cap   protocol.CapID `json:"cap_id"`
 		Files int            `json:"files"`
 	}{r.id, len(r.changes)})

@@ -49,7 +49,7 @@ type Options struct {
 	// Files are the VFS of a space.
 	Files func(protocol.SpaceID) vfs.Files
 	// Publish tells the members of a Cap something, as an event.
-	Publish func(id protocol.CapID, event string, data any)
+	Publish func(space protocol.SpaceID, id protocol.CapID, event string, data any)
 	Metrics *mirror.Metrics
 	Origin  string // names the bridge in the names of copies that lost a conflict
 	Log     *slog.Logger
@@ -112,7 +112,7 @@ func New(o Options) *Service {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Publish == nil {
-		o.Publish = func(protocol.CapID, string, any) {}
+		o.Publish = func(protocol.SpaceID, protocol.CapID, string, any) {}
 	}
 	if o.Metrics == nil {
 		o.Metrics = mirror.NewMetrics(nil)
@@ -260,10 +260,10 @@ func (s *Service) open(m *capMirror, link *mirror.Link) (*mirror.Engine, error) 
 		Metrics:  s.o.Metrics,
 		Log:      s.o.Log.With("cap", string(m.id)),
 		OnConflict: func(l mirror.Loser) {
-			s.o.Publish(m.id, "cap.vfs.conflict", conflictEvent{m.id, m.path(l.Path), string(l.Rule), l.Version, l.Kept})
+			s.o.Publish(m.space, m.id, "cap.vfs.conflict", conflictEvent{m.id, m.path(l.Path), string(l.Rule), l.Version, l.Kept})
 		},
 		OnRound: func(st mirror.Status) {
-			s.o.Publish(m.id, "cap.vfs.synced", syncedEvent{m.id, string(st.Standing), st.Pending, st.LastSync})
+			s.o.Publish(m.space, m.id, "cap.vfs.synced", syncedEvent{m.id, string(st.Standing), st.Pending, st.LastSync})
 		},
 	})
 }
