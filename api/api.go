@@ -37,6 +37,10 @@ type Options struct {
 	// credential was revoked since, and what it is told then. Optional.
 	Revoked func(*protocol.Principal) (text string, revoked bool)
 
+	// Enter is asked about every /ws connection: its error refuses it, else
+	// leave is called when it has ended. Optional.
+	Enter func(*protocol.Principal) (leave func(), err *protocol.Error)
+
 	// Ready says why the node can't serve yet, or nil. Optional.
 	Ready func(context.Context) error
 

@@ -66,6 +66,14 @@ func (a *API) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.dismiss(s)
+	if a.Enter != nil {
+		leave, err := a.Enter(who)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		defer leave()
+	}
 	defer s.endWithCredential()()
 	// The guard has judged Host and Origin.
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})

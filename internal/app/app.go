@@ -24,6 +24,7 @@ import (
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/pki"
+	"github.com/aibridge/aibridge/security/quota"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
 
@@ -51,6 +52,7 @@ type App struct {
 	rights        *security.TopicRights
 	authorizer    security.Authorizer
 	policy        policySide
+	quotas        *quota.Keeper
 	files         fileParts
 	mirror        *caps.Service
 	extensions    commands.Extensions

@@ -50,6 +50,9 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
+	if err := a.openQuotas(); err != nil {
+		return err
+	}
 	topics := protocol.NewTopics(a.config.Root)
 	mqtt := &mqttSide{topics: topics, log: a.log, reviews: make(chan struct{}, 1)}
 	a.mqtt = mqtt
@@ -139,6 +142,7 @@ func (a *App) build(ctx context.Context) error {
 		Namespaces:  namespaces,
 		Schemas:     compileSchema,
 		Auditor:     a.auditor(),
+		Limiter:     a.limiter(),
 		BridgeID:    a.config.ID,
 		Workers:     a.config.Limits.Workers,
 		MaxInFlight: a.config.Limits.InFlight,
@@ -246,6 +250,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		Set:            set,
 		Authenticate:   a.authenticator.Request,
 		Revoked:        func(who *protocol.Principal) (string, bool) { return a.mqtt.revoked(who) },
+		Enter:          a.enterSocket,
 		Ready:          a.readiness,
 		Metrics:        a.metrics,
 		AllowedHosts:   a.config.Hosts,

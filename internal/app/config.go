@@ -48,6 +48,7 @@ type Config struct {
 	VFS       VFS       `yaml:"vfs"`
 	Audit     Audit     `yaml:"audit"`
 	Security  Security  `yaml:"security"`
+	Quotas    Quotas    `yaml:"quotas"`
 }
 
 // NATS says where the state lives when not in the embedded server.
@@ -148,6 +149,7 @@ func (c *Config) Check() error {
 		}
 	}
 	c.Audit.check(fail)
+	c.Quotas.check(fail)
 	if c.Data == "" {
 		fail("data: a folder is needed")
 	}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/quota"
+)
+
+// Quotas bound what principals and spaces take (docs/security.md).
+type Quotas struct {
+	Principal Quota `yaml:"principal"`
+	Space     Quota `yaml:"space"`
+}
+
+// A Quota bounds what one party takes. What is not set has its default, which
+// is for who may do everything, and under dev, no limit.
+type Quota struct {
+	Requests    int `yaml:"requests" doc:"commands a second; -1 any number, 0 the default (2000 for a principal)"`
+	Messages    int `yaml:"messages" doc:"MQTT messages a second that are no commands; -1 any number, 0 the default (20000 for a principal)"`
+	Bytes       int `yaml:"bytes" doc:"bytes of commands and messages a second; -1 any number, 0 the default (64 MiB for a principal)"`
+	Connections int `yaml:"connections" doc:"MQTT and WebSocket connections at a time; -1 any number, 0 the default (1000 for a principal)"`
+	Retained    int `yaml:"retained" doc:"retained messages; -1 any number, 0 the default (10000 for a principal)"`
+}
+
+// defaultQuota is what a principal may take that nothing was said about: far
+// more than devices and people do, and less than would stop a small machine.
+// Spaces have no default.
+var defaultQuota = Quota{Requests: 2000, Messages: 20_000, Bytes: 64 << 20, Connections: 1000, Retained: 10_000}
+
+// maxQuota bounds what can be set; above it, say -1.
+const maxQuota = 1 << 30
+
+func (c *Quotas) check(fail func(format string, args ...any)) {
+	for whose, q := range map[string]*Quota{"principal": &c.Principal, "space": &c.Space} {
+		for name, n := range map[string]int{
+			"requests": q.Requests, "messages": q.Messages, "bytes": q.Bytes, "connections": q.Connections, "retained": q.Retained,
+		} {
+			if n < -1 || n > maxQuota {
+				fail("quotas.%s.%s: %d is not within -1 and %d", whose, name, n, maxQuota)
+			}
+		}
+	}
+}
+
+// limits are the quota with defaults for what is not set.
+func (q Quota) limits(defaults Quota) quota.Limits {
+	of := func(set, otherwise int) int {
+		switch {
+		case set == 0:
+			return otherwise
+		case set < 0:
+			return 0
+		}
+		return set
+	}
+	return quota.Limits{
+		Requests:    of(q.Requests, defaults.Requests),
+		Messages:    of(q.Messages, defaults.Messages),
+		Bytes:       of(q.Bytes, defaults.Bytes),
+		Connections: of(q.Connections, defaults.Connections),
+		Retained:    of(q.Retained, defaults.Retained),
+	}
+}
+
+// openQuotas makes what keeps count of what everybody takes.
+func (a *App) openQuotas() (err error) {
+	c := a.config.Quotas
+	a.quotas, err = quota.New(quota.Options{
+		Principal:  c.Principal.limits(defaultQuota),
+		Privileged: c.Principal.limits(Quota{}),
+		Space:      c.Space.limits(Quota{}),
+		Registerer: a.metrics,
+	})
+	if err != nil {
+		return fmt.Errorf("quotas: %w", err)
+	}
+	return nil
+}
+
+// authenticateForFiles is who asks for files, which counts as a command.
+func (a *App) authenticateForFiles(r *http.Request) (*protocol.Principal, error) {
+	who, err := a.authenticator.Request(r)
+	if err != nil {
+		return nil, err
+	}
+	if limited := a.quotas.Admit(who, 0); limited != nil {
+		return nil, limited
+	}
+	return who, nil
+}
+
+// limiter is what the router asks; nil if nobody is limited, which costs calls
+// nothing.
+func (a *App) limiter() commands.Limiter {
+	if a.quotas.None() {
+		return nil
+	}
+	return a.quotas
+}
+
+// enterSocket counts a connection of the API's.
+func (a *App) enterSocket(who *protocol.Principal) (leave func(), err *protocol.Error) {
+	leave = func() { a.quotas.Disconnect(who) }
+	if err := a.quotas.Connect(who); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}

@@ -1,0 +1,121 @@
+package app_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// metric reads one series from /metrics.
+func (h *house) metric(series string) float64 {
+	h.t.Helper()
+	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.HTTPURL("/metrics"), nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	request.Header.Set("X-Api-Key", h.admin)
+	response, err := bridgetest.HTTPClient(h.t).Do(request)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	h.t.Fatalf("there is no %s in /metrics", series)
+	return 0
+}
+
+func TestWhoAsksTooOftenIsToldWhenToComeBackByEveryDoor(t *testing.T) {
+	h := newHouse(t, func(c *app.Config) { c.Quotas.Principal.Requests = 3 })
+	lamp, fan := h.key(protocol.KindAgent, "lamp", "end_agent"), h.key(protocol.KindAgent, "fan", "end_agent")
+	var refused string
+	n := 0
+	for range 20 { // one second's worth, and what became free meanwhile on a slow machine
+		code, body := h.run(lamp, "agent.list", `{}`)
+		if code == "" {
+			n++
+			continue
+		}
+		if code != protocol.RateLimited {
+			t.Fatalf("answered %s", body)
+		}
+		refused = body
+	}
+	if n < 3 || refused == "" {
+		t.Fatalf("%d passed, refused was %q", n, refused)
+	}
+	var answer struct {
+		Error struct {
+			Details struct {
+				RetryAfter int    `json:"retry_after_ms"`
+				Limit      string `json:"limit"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(refused), &answer); err != nil || answer.Error.Details.RetryAfter < 1 || answer.Error.Details.RetryAfter > 1000 || answer.Error.Details.Limit != "requests" {
+		t.Errorf("refused with %s", refused)
+	}
+	// The same principal's other doors are the same account; others have theirs.
+	device := h.connect("lamp", lamp)
+	limited := false
+	for range 20 {
+		if answer := h.ask(device, "agent.list", `{}`); answer.Err != nil && answer.Err.Code == protocol.RateLimited {
+			limited = true
+		}
+	}
+	if !limited {
+		t.Error("the device was never refused over MQTT")
+	}
+	if code, body := h.run(fan, "agent.list", `{}`); code != "" {
+		t.Errorf("another device: %s", body)
+	}
+	if got := h.metric(`aibridge_quota_refusals_total{limit="requests",of="principal"}`); got < 2 {
+		t.Errorf("metrics count %v refusals", got)
+	}
+}
+
+func TestNobodyHasMoreConnectionsThanItMay(t *testing.T) {
+	h := newHouse(t, func(c *app.Config) { c.Quotas.Principal.Connections = 2 })
+	key := h.key(protocol.KindAgent, "lamp", "end_agent")
+	dial := func() (*websocket.Conn, int) {
+		conn, response, err := websocket.Dial(t.Context(), "ws://"+h.WS+"/ws", &websocket.DialOptions{
+			HTTPClient: bridgetest.HTTPClient(t), HTTPHeader: http.Header{"X-Api-Key": {key}},
+		})
+		if err != nil && response == nil {
+			t.Fatal(err)
+		}
+		if conn != nil {
+			t.Cleanup(func() { _ = conn.CloseNow() })
+		}
+		return conn, response.StatusCode
+	}
+	first, _ := dial()
+	if _, status := dial(); first == nil || status != http.StatusSwitchingProtocols {
+		t.Fatalf("the second connection: %d", status)
+	}
+	if _, status := dial(); status != http.StatusTooManyRequests {
+		t.Errorf("the third connection: %d, want 429", status)
+	}
+	_ = first.CloseNow()
+	bridgetest.Eventually(t, "a connection after one ended", func() bool { _, status := dial(); return status == http.StatusSwitchingProtocols })
+}
