@@ -85,6 +85,16 @@ func (b *breaker) failed(e *chat.Error) {
 	}
 }
 
+// inherit takes over what another breaker knows of the same target. A key that
+// was refused is tried anew: it may be another one.
+func (b *breaker) inherit(old *breaker) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	if old.last != chat.AuthFailed {
+		b.failures, b.until, b.last = old.failures, old.until, old.last
+	}
+}
+
 // state is closed, open or half-open, and why.
 func (b *breaker) state() (state string, last chat.ErrorKind, wait time.Duration) {
 	b.mu.Lock()

@@ -155,9 +155,7 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 func (p *provider) inherit(before *catalog) {
 	for _, old := range before.providers {
 		if old.config.Name == p.config.Name && old.config.BaseURL == p.config.BaseURL && old.config.KeyEnv == p.config.KeyEnv && old.config.KeyFile == p.config.KeyFile {
-			old.breaker.mu.Lock()
-			p.breaker.failures, p.breaker.until, p.breaker.last = old.breaker.failures, old.breaker.until, old.breaker.last
-			old.breaker.mu.Unlock()
+			p.breaker.inherit(&old.breaker)
 			p.used.Store(old.used.Load())
 		}
 	}

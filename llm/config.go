@@ -3,6 +3,7 @@ package llm
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
@@ -19,6 +20,10 @@ import (
 // Config says which models there are and what they may cost. Durations are
 // written as in 30s.
 type Config struct {
+	// Revision numbers configurations; 0 counts on from the one before. It is
+	// for who keeps them.
+	Revision uint64 `yaml:"-"`
+
 	Providers []ProviderConfig `yaml:"providers"`
 	Models    []ModelConfig    `yaml:"models"`
 	Default   string           `yaml:"default"` // model of those who name none; the first by default
@@ -177,10 +182,26 @@ func checkURL(text string) string {
 		return fmt.Sprintf("%q is not a URL", text)
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "must begin with https://, or with http:// for a service on this machine or network"
+	case u.Scheme == "http" && !nearby(u.Hostname()):
+		return fmt.Sprintf("must begin with https://, for %s is not on this machine or network", u.Hostname())
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return "may have neither a user nor a query"
 	}
 	return ""
+}
+
+// nearby reports whether a host is one of the own network, so far as its name
+// tells: prompts and keys do not cross the internet in the clear.
+func nearby(host string) bool {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		addr = addr.Unmap()
+		return addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()
+	}
+	_, domain, dotted := strings.Cut(strings.TrimSuffix(host, "."), ".")
+	if i := strings.LastIndexByte(domain, '.'); i >= 0 {
+		domain = domain[i+1:]
+	}
+	return !dotted || slices.Contains([]string{"local", "localhost", "internal", "lan", "home", "arpa", "svc", "test"}, domain)
 }
 
 // key reads the key of a provider.

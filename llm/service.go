@@ -23,6 +23,10 @@ type Options struct {
 	Loop      Loop       // nil refuses queries with tools
 	Spent     SpentTable // nil forgets what was spent at the end of the process
 
+	// Configured is told of every configuration that was put to work or
+	// refused. Optional; it must not configure.
+	Configured func(Configured)
+
 	Transport  http.RoundTripper
 	Log        *slog.Logger
 	Tracer     trace.Tracer // nil traces nothing
@@ -43,6 +47,13 @@ type Service struct {
 	active  atomic.Int64
 
 	configuring sync.Mutex
+	restored    sync.Once
+}
+
+// Configured is what became of a configuration.
+type Configured struct {
+	Revision uint64 // 0 if it was refused
+	Err      error  // why
 }
 
 // New makes a service that knows no provider yet.
@@ -85,19 +96,29 @@ func (s *Service) Configure(c Config) (revision uint64, err error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
 	before := s.catalog.Load()
-	revision = 1
-	if before != nil {
-		revision = before.revision + 1
+	if revision = c.Revision; revision == 0 {
+		revision = 1
+		if before != nil {
+			revision = before.revision + 1
+		}
 	}
 	next, err := newCatalog(c, revision, s.opts.Transport, s.opts.Now, before)
 	if err != nil {
 		return 0, err
 	}
+	s.restored.Do(s.budgets.load)
 	s.budgets.configure(c.Budgets)
 	s.catalog.Store(next)
 	s.cache.clear()
 	s.opts.Log.Info("language models are configured", "revision", revision, "providers", len(c.Providers), "models", len(c.Models))
+	s.notify(Configured{Revision: revision})
 	return revision, nil
+}
+
+func (s *Service) notify(c Configured) {
+	if s.opts.Configured != nil {
+		s.opts.Configured(c)
+	}
 }
 
 const (
@@ -109,7 +130,6 @@ const (
 // Run stores what was spent and looks after providers that nobody uses until
 // ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	s.budgets.load()
 	store := time.NewTicker(storePace)
 	defer store.Stop()
 	probe := time.NewTicker(time.Second)

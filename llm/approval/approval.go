@@ -1,0 +1,121 @@
+package approval
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// State says how far an approval has come.
+type State string
+
+// The states. All but Pending and Approved are final.
+const (
+	Pending   State = "pending"
+	Approved  State = "approved"  // and not run yet
+	Used      State = "used"      // approved, and the call was let through, once
+	Denied    State = "denied"    // by somebody
+	Expired   State = "expired"   // nobody decided in time
+	Withdrawn State = "withdrawn" // the call ended first, or is no longer what was shown
+)
+
+func (s State) over() bool { return s != Pending && s != Approved }
+
+// An Approval is the question whether one call of a tool may run, and what
+// became of it.
+type Approval struct {
+	ID      string           `json:"approval_id" doc:"id of the approval"`
+	State   State            `json:"state" enum:"pending,approved,used,denied,expired,withdrawn" doc:"pending; approved but not run yet; used: let through once; denied; expired: nobody decided in time; withdrawn: the call ended first"`
+	Space   protocol.SpaceID `json:"space_id" doc:"where it happens; approvers are of this space"`
+	Tool    string           `json:"tool" doc:"what the model wants to run"`
+	Title   string           `json:"title,omitempty" doc:"of the tool, in the words of who declared it"`
+	Source  string           `json:"source,omitempty" doc:"where the tool comes from: skill, group, command, mcp:SERVER"`
+	Args    json.RawMessage  `json:"arguments" doc:"with what, as it would be run"`
+	Roster  []string         `json:"roster,omitempty" doc:"the skills it would reach, of a group"`
+	Why     string           `json:"why" doc:"why somebody has to agree"`
+	Hash    string           `json:"hash" doc:"SHA-256 of tool, arguments and roster"`
+	Nonce   string           `json:"nonce,omitempty" doc:"to be given to approval.decide; it stands for exactly what is shown here"`
+	AskedAt int64            `json:"asked_at" doc:"Unix ms"`
+	Expires int64            `json:"expires_at" doc:"Unix ms; undecided by then, the call is denied"`
+
+	Requester string           `json:"requester" doc:"for whom the model wants it"`
+	Kind      protocol.Kind    `json:"requester_kind,omitempty" doc:"operator, agent, skill or bridge"`
+	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"the skill that asked the model"`
+	Session   string           `json:"session_id,omitempty" doc:"conversation it is part of"`
+	Task      string           `json:"task_id,omitempty" doc:"task it is part of"`
+	TraceID   string           `json:"trace_id,omitempty" doc:"trace it is part of"`
+
+	DecidedBy string `json:"decided_by,omitempty" doc:"who decided"`
+	DecidedAt int64  `json:"decided_at,omitempty" doc:"Unix ms"`
+	Reason    string `json:"reason,omitempty" doc:"why it was decided or ended so"`
+}
+
+// A Record is an approval as it is stored.
+type Record struct {
+	Approval
+	Home protocol.SpaceID `json:"home"` // of the requester
+	Salt []byte           `json:"salt"` // of the nonce
+}
+
+// nonceOf is what stands for the hash of what is shown. Without the salt
+// nobody can make one up, and a salt serves one approval.
+func nonceOf(salt []byte, hash string) string {
+	sum := sha256.New()
+	_, _ = sum.Write(salt)
+	_, _ = sum.Write([]byte(hash))
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:18])
+}
+
+func newSalt() []byte {
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // it never fails
+	return salt
+}
+
+func (r *Record) answers(nonce string) bool {
+	return subtle.ConstantTimeCompare([]byte(nonceOf(r.Salt, r.Hash)), []byte(nonce)) == 1
+}
+
+// view is the approval as others see it. The nonce of what is over is of no
+// use to anybody.
+func (r *Record) view() Approval {
+	v := r.Approval
+	v.Nonce = ""
+	if r.State == Pending {
+		v.Nonce = nonceOf(r.Salt, r.Hash)
+	}
+	return v
+}
+
+// requestedBy reports whether somebody is who the call is for.
+func (r *Record) requestedBy(who *protocol.Principal) bool {
+	return who.Same(&protocol.Principal{Kind: r.Kind, ID: r.Requester, Space: r.Home})
+}
+
+// hashOf is the hash of what is to be approved.
+func hashOf(declaration [32]byte, tool string, arguments []byte, roster []string) string {
+	sum := sha256.New()
+	part := func(data []byte) {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(data)))
+		_, _ = sum.Write(size[:])
+		_, _ = sum.Write(data)
+	}
+	part([]byte(tool))
+	part(declaration[:])
+	part(arguments)
+	for _, member := range slices.Sorted(slices.Values(roster)) {
+		part([]byte(member))
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+func ms(t time.Time) int64 { return t.UnixMilli() }

@@ -1,0 +1,89 @@
+package approval
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var approvalDecide = commands.Spec{
+	Name:    "approval.decide",
+	Summary: "Approve or deny a call of a tool that waits for it.",
+	Effect:  commands.Write,
+	Action:  "approval:decide",
+	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.PermissionDenied},
+	Example: `{"approval_id":"01980a3e-9f6b-7c54-8b1e-3f2d6a7c9e10","nonce":"Zm9vYmFyYmF6cXV4Zm9vYmFy","decision":"deny","reason":"Nobody is home."}`,
+}
+
+// DecideParams are the params of approval.decide.
+type DecideParams struct {
+	ID       string `json:"approval_id" len:"1-64" audit:"yes" doc:"id of the approval"`
+	Nonce    string `json:"nonce" len:"1-64" doc:"of the approval, as it was shown: it stands for tool, arguments and roster"`
+	Decision string `json:"decision" enum:"approve,deny" audit:"yes" doc:"what to do"`
+	Reason   string `json:"reason,omitempty" len:"0-500" audit:"yes" doc:"why; the model reads it when the call is denied"`
+}
+
+// Target implements [commands.Targeter].
+func (p DecideParams) Target() commands.Resource {
+	return commands.Resource{Type: "approval", ID: p.ID}
+}
+
+// DecideResult is the result of approval.decide.
+type DecideResult struct {
+	ID    string `json:"approval_id"`
+	State State  `json:"state" doc:"approved or denied"`
+}
+
+// Decide decides, once.
+func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParams) (DecideResult, error) {
+	for {
+		r, revision, ok := s.opts.Approvals.Get(p.ID)
+		if !ok || !s.visible(call.Principal, r) {
+			return DecideResult{}, unknown(p.ID)
+		}
+		if err := s.mayDecide(call.Principal, r); err != nil {
+			return DecideResult{}, err
+		}
+		switch {
+		case r.State != Pending:
+			return DecideResult{}, protocol.Errorf(protocol.InvalidState, "the approval is %s already", r.State).With("state", string(r.State))
+		case ms(s.opts.Now()) >= r.Expires:
+			return DecideResult{}, protocol.Errorf(protocol.InvalidState, "the time to decide is over").With("state", string(Expired))
+		case !r.answers(p.Nonce):
+			return DecideResult{}, protocol.InvalidParam("nonce", "is not that of this approval")
+		}
+		next := *r
+		next.State = Denied
+		if p.Decision == "approve" {
+			next.State = Approved
+		}
+		next.DecidedBy, next.DecidedAt, next.Reason = call.Principal.ID, ms(s.opts.Now()), p.Reason
+		_, err := s.opts.Approvals.Update(ctx, p.ID, &next, revision)
+		if protocol.CodeOf(err) == protocol.RevisionConflict {
+			continue // it was decided, or has ended, at this very moment
+		}
+		if err != nil {
+			return DecideResult{}, err
+		}
+		s.tell("approval."+string(next.State), &next, call.Principal)
+		return DecideResult{ID: p.ID, State: next.State}, nil
+	}
+}
+
+// mayDecide says why somebody may not decide. Who the model works for is the
+// last to be asked whether it may.
+func (s *Service) mayDecide(who *protocol.Principal, r *Record) error {
+	switch {
+	case !s.opts.MayDecide(who, r.Space):
+		return protocol.Errorf(protocol.PermissionDenied, "not allowed").With("action", approvalDecide.Action)
+	case r.requestedBy(who) && !s.opts.MayDecideOwn(who):
+		return protocol.Errorf(protocol.PermissionDenied, "nobody approves what is done for itself").
+			With("action", "approval:decide_own").With("reason", "the requester is not the approver")
+	}
+	return nil
+}
+
+func unknown(id string) error {
+	return protocol.Errorf(protocol.NotFound, "no approval %q", id).With("approval_id", id)
+}

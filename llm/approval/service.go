@@ -1,0 +1,172 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Table keeps approvals durably, by id.
+type Table interface {
+	Get(id string) (r *Record, revision uint64, ok bool)
+	All() iter.Seq2[string, *Record]
+	Create(ctx context.Context, id string, r *Record) (revision uint64, err error)
+	Update(ctx context.Context, id string, r *Record, expect uint64) (revision uint64, err error)
+	Delete(ctx context.Context, id string, expect uint64) error
+	OnChange(fn func(id string, old, new *Record))
+}
+
+// Options configure a [Service]. Zero fields mean the defaults.
+type Options struct {
+	Approvals Table
+	Policy    Policy // nil wants nothing besides what tools declare
+	// Inspect says what else a call reaches, such as the members of a group.
+	// An error denies the call. Nil: nothing.
+	Inspect func(ctx context.Context, t *tools.Tool, x *tools.Execution) (About, error)
+	// MayDecide reports whether somebody may decide on an approval, and
+	// MayDecideOwn whether even on one of its own. Nil: nobody.
+	MayDecide    func(who *protocol.Principal, space protocol.SpaceID) bool
+	MayDecideOwn func(who *protocol.Principal) bool
+	// Publish tells approvers of a space; it must not block for long.
+	Publish func(space protocol.SpaceID, e *protocol.Event)
+	Record  func(Event) // tells the audit trail; it must not block
+
+	AskAbout []string      // risks besides ask and high that somebody is asked about, in lower case
+	Wait     time.Duration // for a decision, default and within what is left of the call: 120 s
+	MaxArgs  int           // bytes of arguments that people can be expected to judge, default 64 KiB
+	MaxOpen  int           // approvals that wait, of a space; default 1000
+	MaxOwn   int           // of these, of one requester; default 50
+	Keep     time.Duration // how long those that are over can be looked at, default 7 days
+	MaxKept  int           // of these, default 10 000
+
+	Webhooks  []Webhook
+	Transport http.RoundTripper // of webhooks
+
+	BridgeID   string
+	Log        *slog.Logger
+	Now        func() time.Time
+	Registerer prometheus.Registerer
+}
+
+// An Event is something that happened to an approval, for the audit trail.
+type Event struct {
+	Name string // approval.requested, approval.used and so on
+	Approval
+	By *protocol.Principal // nil: the bridge
+}
+
+// A Service keeps approvals. Its methods may be called at the same time by
+// many goroutines.
+type Service struct {
+	opts    Options
+	hooks   *courier
+	metrics *metrics
+
+	mu      sync.Mutex
+	waiting map[string]chan struct{} // told when the approval of that id has changed
+	seq     uint64                   // of events
+}
+
+// New makes a service. It follows the table, so it comes before that is
+// loaded.
+func New(o Options) *Service {
+	o.Wait = cmp.Or(o.Wait, tools.DefaultTimeout)
+	o.MaxArgs = cmp.Or(o.MaxArgs, 64<<10)
+	o.MaxOpen = cmp.Or(o.MaxOpen, 1000)
+	o.MaxOwn = cmp.Or(o.MaxOwn, 50)
+	o.Keep = cmp.Or(o.Keep, 7*24*time.Hour)
+	o.MaxKept = cmp.Or(o.MaxKept, 10_000)
+	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Publish == nil {
+		o.Publish = func(protocol.SpaceID, *protocol.Event) {}
+	}
+	if o.Record == nil {
+		o.Record = func(Event) {}
+	}
+	if o.MayDecide == nil {
+		o.MayDecide = func(*protocol.Principal, protocol.SpaceID) bool { return false }
+	}
+	if o.MayDecideOwn == nil {
+		o.MayDecideOwn = func(*protocol.Principal) bool { return false }
+	}
+	s := &Service{opts: o, hooks: newCourier(o), waiting: make(map[string]chan struct{})}
+	s.metrics = newMetrics(o.Registerer, s)
+	o.Approvals.OnChange(s.changed)
+	return s
+}
+
+// changed wakes who waits for an approval.
+func (s *Service) changed(id string, _, _ *Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ch := s.waiting[id]; ch != nil {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Recover ends the approvals that calls of an earlier process waited for: they
+// are gone, and what nobody waits for can no longer be approved. It is for a
+// bridge that has its state to itself.
+func (s *Service) Recover(ctx context.Context) error {
+	for id, r := range s.opts.Approvals.All() {
+		if r.State.over() {
+			continue
+		}
+		_, revision, ok := s.opts.Approvals.Get(id)
+		if !ok {
+			continue
+		}
+		if _, err := s.end(ctx, r, revision, Withdrawn, "the bridge stopped while the call was waiting"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepPace is how often old approvals are looked for.
+const sweepPace = 10 * time.Minute
+
+// Run delivers webhooks and forgets old approvals until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	var hooks sync.WaitGroup
+	hooks.Go(func() { s.hooks.run(ctx) })
+	defer hooks.Wait()
+	tick := time.NewTicker(sweepPace)
+	defer tick.Stop()
+	for {
+		s.sweep(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Commands are the commands of the family.
+func (s *Service) Commands() []commands.Command {
+	return []commands.Command{
+		commands.New(approvalList, s.List),
+		commands.New(approvalGet, s.Get),
+		commands.New(approvalDecide, s.Decide),
+	}
+}

@@ -1,0 +1,37 @@
+package approval
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// graceForWaiters is how long after its end an approval without a decision is
+// left to who waits for it.
+const graceForWaiters = 60_000 // ms
+
+// sweep ends what nobody waits for any more, and forgets what is over for
+// long, or too much of it.
+func (s *Service) sweep(ctx context.Context) {
+	now := ms(s.opts.Now())
+	var over []*Record
+	for _, r := range s.opts.Approvals.All() {
+		switch {
+		case !r.State.over() && now > r.Expires+graceForWaiters:
+			if _, revision, ok := s.opts.Approvals.Get(r.ID); ok {
+				_, _ = s.end(ctx, r, revision, Expired, "nobody waits for it any more")
+			}
+		case r.State.over():
+			over = append(over, r)
+		}
+	}
+	slices.SortFunc(over, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) }) // ids grow with time
+	for i, r := range over {
+		if i < s.opts.MaxKept && now-r.AskedAt < s.opts.Keep.Milliseconds() {
+			continue
+		}
+		if err := s.opts.Approvals.Delete(ctx, r.ID, 0); err != nil && ctx.Err() == nil {
+			s.opts.Log.Warn("an old approval is not forgotten", "approval", r.ID, "error", err)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package approval
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// newID makes ids that grow with time.
+func newID() string {
+	id, err := uuid.NewV7()
+	if err != nil { // no randomness: it never comes to that
+		return protocol.NewID()
+	}
+	return id.String()
+}
+
+// Of what is left of a call, a fifth, but at most five seconds, is kept for the
+// call itself and its answer.
+const (
+	reserveShare = 5
+	maxReserve   = 5 * time.Second
+)
+
+// patience is until when a decision is of use.
+func (s *Service) patience(ctx context.Context, now time.Time) time.Time {
+	end := now.Add(s.opts.Wait)
+	if deadline, ok := ctx.Deadline(); ok {
+		left := deadline.Sub(now)
+		if usable := now.Add(left - min(left/reserveShare, maxReserve)); usable.Before(end) {
+			end = usable
+		}
+	}
+	return end
+}
+
+// writing is how long the state of an approval may take to be stored.
+const writing = 5 * time.Second
+
+// await asks and waits. It returns nil once, and only if the approval was given
+// for exactly this call and nobody else can use it.
+func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) error {
+	now := s.opts.Now()
+	until := s.patience(ctx, now)
+	r.AskedAt, r.Expires = ms(now), ms(until)
+	changed, err := s.open(r)
+	if err != nil {
+		return err
+	}
+	defer s.leave(r.ID)
+	revision, err := s.opts.Approvals.Create(ctx, r.ID, r)
+	if err != nil {
+		s.opts.Log.Warn("a call is denied, as the question about it could not be stored", "tool", r.Tool, "error", err)
+		return protocol.Errorf(protocol.PermissionDenied, "somebody would have to agree to the call, and could not be asked").With("reason", "fault")
+	}
+	s.tell("approval.requested", r, nil)
+	timer := time.NewTimer(until.Sub(now))
+	defer timer.Stop()
+	for {
+		var gaveUp State
+		select {
+		case <-changed:
+		case <-timer.C:
+			gaveUp = Expired
+		case <-ctx.Done():
+			gaveUp = Withdrawn
+		}
+		done, err := s.settle(ctx, r, revision, gaveUp, unchanged)
+		if done {
+			return err
+		}
+	}
+}
+
+// settle looks at what has become of an approval that is waited for. With
+// gaveUp it ends it. It reports false if there is still something to wait for.
+func (s *Service) settle(ctx context.Context, asked *Record, revision uint64, gaveUp State, unchanged func() error) (done bool, err error) {
+	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
+	defer cancel()
+	r, current, ok := s.opts.Approvals.Get(asked.ID)
+	if !ok {
+		r, current = asked, revision
+	}
+	switch {
+	case r.State == Approved && gaveUp != Withdrawn:
+		return true, s.use(write, r, current, unchanged)
+	case r.State == Approved:
+		_, _ = s.end(write, r, current, Withdrawn, "the call ended before it could be run")
+		return true, context.Cause(ctx)
+	case r.State == Denied:
+		return true, denied(r)
+	case r.State.over():
+		return true, protocol.Errorf(protocol.PermissionDenied, "the question whether the call may run was withdrawn").
+			With("approval_id", r.ID).With("reason", string(r.State))
+	case gaveUp == "":
+		return false, nil
+	}
+	why := "nobody decided in time"
+	if gaveUp == Withdrawn {
+		why = "the call ended first"
+	}
+	if _, err := s.end(write, r, current, gaveUp, why); protocol.CodeOf(err) == protocol.RevisionConflict {
+		return s.settle(ctx, asked, revision, gaveUp, unchanged) // somebody decided at this very moment
+	}
+	if gaveUp == Withdrawn {
+		return true, context.Cause(ctx)
+	}
+	return true, protocol.Errorf(protocol.PermissionDenied, "nobody approved the call within %s, so it was not made", patience(r)).
+		With("approval_id", r.ID).With("reason", "expired")
+}
+
+func patience(r *Record) time.Duration {
+	return (time.Duration(r.Expires-r.AskedAt) * time.Millisecond).Round(100 * time.Millisecond)
+}
+
+// denied is what the model reads when somebody refuses.
+func denied(r *Record) error {
+	err := protocol.Errorf(protocol.PermissionDenied, "%s denied the call", r.DecidedBy)
+	if r.Reason != "" {
+		err = protocol.Errorf(protocol.PermissionDenied, "%s denied the call: %s", r.DecidedBy, r.Reason)
+	}
+	return err.With("approval_id", r.ID).With("reason", "denied").With("decided_by", r.DecidedBy)
+}
+
+// use takes an approval that was given. Whoever takes it is the only one.
+func (s *Service) use(ctx context.Context, r *Record, revision uint64, unchanged func() error) error {
+	if err := unchanged(); err != nil {
+		_, _ = s.end(ctx, r, revision, Withdrawn, protocol.AsError(err).Message)
+		return protocol.AsError(err).With("approval_id", r.ID)
+	}
+	if _, err := s.end(ctx, r, revision, Used, r.Reason); err != nil {
+		s.opts.Log.Warn("an approved call is denied, as it could not be noted as made", "approval", r.ID, "error", err)
+		return protocol.Errorf(protocol.PermissionDenied, "the call was approved, and could not be noted as made").
+			With("approval_id", r.ID).With("reason", "fault")
+	}
+	return nil
+}
+
+// end stores the last state of an approval and tells of it.
+func (s *Service) end(ctx context.Context, r *Record, revision uint64, state State, reason string) (uint64, error) {
+	next := *r
+	next.State, next.Reason = state, reason
+	revision, err := s.opts.Approvals.Update(ctx, r.ID, &next, revision)
+	if err != nil {
+		return 0, err
+	}
+	s.tell("approval."+string(state), &next, nil)
+	return revision, nil
+}
+
+// open notes that an approval is waited for, if there is room.
+func (s *Service) open(r *Record) (changed <-chan struct{}, err error) {
+	own, all := 0, 0
+	for _, other := range s.opts.Approvals.All() {
+		if other.State != Pending || other.Space != r.Space {
+			continue
+		}
+		if all++; other.Requester == r.Requester && other.Home == r.Home {
+			own++
+		}
+	}
+	if own >= s.opts.MaxOwn || all >= s.opts.MaxOpen {
+		return nil, protocol.BusyFor(5*time.Second, "too many calls wait for an approval already")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := make(chan struct{}, 1)
+	s.waiting[r.ID] = ch
+	return ch, nil
+}
+
+func (s *Service) leave(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, id)
+}
+
+func (s *Service) waiters() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}

@@ -1,0 +1,159 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Webhook is told what happens to approvals, by POST of the event.
+type Webhook struct {
+	URL    string
+	Secret []byte             // signs what is sent, see [Sign]
+	Spaces []protocol.SpaceID // whose approvals; all by default
+}
+
+// SignatureHeader carries the signature of a webhook's body.
+const SignatureHeader = "Aibridge-Signature"
+
+// Sign is the signature of a body that is sent at a time: t=UNIX,v1=HEX, where
+// HEX is HMAC-SHA256 of "UNIX.BODY" under the secret.
+func Sign(secret, body []byte, at time.Time) string {
+	unix := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, secret)
+	_, _ = io.WriteString(mac, unix+".")
+	_, _ = mac.Write(body)
+	return "t=" + unix + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// Deliveries wait in a queue of bounded length, are made by few at once, and
+// tried a few times.
+const (
+	maxDeliveries = 1024
+	couriers      = 4
+	attempts      = 4
+	firstPause    = time.Second
+	postTimeout   = 5 * time.Second
+)
+
+// A courier delivers to webhooks.
+type courier struct {
+	hooks  []Webhook
+	client *http.Client
+	log    *slog.Logger
+	now    func() time.Time
+	queue  chan delivery
+}
+
+type delivery struct {
+	hook Webhook
+	id   string
+	name string
+	body []byte
+}
+
+func newCourier(o Options) *courier {
+	return &courier{
+		hooks: o.Webhooks, log: o.Log, now: o.Now, queue: make(chan delivery, maxDeliveries),
+		client: &http.Client{
+			Transport:     o.Transport,
+			Timeout:       postTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// send has the webhooks of a space told of an event. It does not wait.
+func (c *courier) send(space protocol.SpaceID, e *protocol.Event) {
+	var body []byte
+	for _, hook := range c.hooks {
+		if len(hook.Spaces) > 0 && !slices.Contains(hook.Spaces, space) {
+			continue
+		}
+		if body == nil {
+			body = e.Append(nil)
+		}
+		select {
+		case c.queue <- delivery{hook, e.ID + "-" + strconv.FormatUint(e.Seq, 10), e.Name, body}:
+		default:
+			c.log.Warn("a webhook is not told, too much waits already", "event", e.Name)
+		}
+	}
+}
+
+// run delivers until ctx ends.
+func (c *courier) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for range couriers {
+		all.Go(func() {
+			for {
+				select {
+				case d := <-c.queue:
+					c.deliver(ctx, d)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	c.client.CloseIdleConnections()
+}
+
+// deliver tries a few times, twice as far apart each time.
+func (c *courier) deliver(ctx context.Context, d delivery) {
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		again, err := c.post(ctx, d)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if !again || attempt == attempts {
+			c.log.Warn("a webhook could not be told", "event", d.name, "attempts", attempt, "error", err)
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause *= 2
+	}
+}
+
+// post tells a webhook once. It reports whether another attempt may do better.
+func (c *courier) post(ctx context.Context, d delivery) (again bool, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.URL, bytes.NewReader(d.body))
+	if err != nil {
+		return false, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "aibridge")
+	r.Header.Set("Aibridge-Event", d.name)
+	r.Header.Set("Aibridge-Delivery", d.id) // the same for every attempt
+	r.Header.Set(SignatureHeader, Sign(d.hook.Secret, d.body, c.now()))
+	answer, err := c.client.Do(r)
+	if err != nil {
+		return true, err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
+	_ = answer.Body.Close()
+	if answer.StatusCode/100 == 2 {
+		return false, nil
+	}
+	return answer.StatusCode/100 == 5 || answer.StatusCode == http.StatusTooManyRequests, fmt.Errorf("HTTP %d", answer.StatusCode)
+}

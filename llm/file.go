@@ -1,0 +1,140 @@
+package llm
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// A File keeps a service configured as a file says, and as the files with its
+// providers' keys do. Every configuration is kept with its revision.
+type File struct {
+	service *Service
+	path    string
+	history history
+	log     *slog.Logger
+
+	seen   [sha256.Size]byte // of what is at work
+	failed string            // why it was not put to work, which was said
+}
+
+const (
+	settleFor  = 200 * time.Millisecond // after a change, for who writes a file in pieces
+	lookAnyway = 30 * time.Second       // for file systems that tell of no changes
+)
+
+// OpenFile puts the configuration in a file to work; revisions are kept in
+// the folder of the history. At the start there is no older configuration
+// that could stay, so that one that is wrong is an error.
+func OpenFile(s *Service, path, historyDir string) (*File, error) {
+	f := &File{service: s, path: path, history: history{historyDir}, log: s.opts.Log}
+	if err := f.load(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Run follows changes of the file until ctx ends.
+func (f *File) Run(ctx context.Context) error {
+	var changed chan fsnotify.Event
+	if watcher, err := fsnotify.NewWatcher(); err != nil {
+		f.log.Warn("the configuration of models is looked at from time to time only", "error", err)
+	} else {
+		defer func() { _ = watcher.Close() }()
+		if err := watcher.Add(filepath.Dir(f.path)); err != nil { // the file is often replaced by another
+			f.log.Warn("the configuration of models is looked at from time to time only", "error", err)
+		}
+		changed = watcher.Events
+	}
+	anyway := time.NewTicker(lookAnyway)
+	defer anyway.Stop()
+	settled := time.NewTimer(0) // what changed before we watched
+	defer settled.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case _, ok := <-changed:
+			if !ok {
+				changed = nil
+				continue
+			}
+			settled.Reset(settleFor)
+		case <-settled.C:
+			f.Reload()
+		case <-anyway.C:
+			f.Reload()
+		}
+	}
+}
+
+// Reload puts what the file says now to work. What is wrong with it is
+// logged, and changes nothing.
+func (f *File) Reload() {
+	err := f.load()
+	switch {
+	case err == nil:
+		f.failed = ""
+	case f.failed != err.Error():
+		f.failed = err.Error()
+		f.log.Error("the configuration of models is wrong, the one before stays", "error", err)
+		f.service.notify(Configured{Err: err})
+	}
+}
+
+// load reads the file, and puts it to work if it has changed.
+func (f *File) load() error {
+	text, err := readFile(f.path)
+	if err != nil {
+		return fmt.Errorf("llm.file: %w", err)
+	}
+	sum := sha256.New()
+	_, _ = sum.Write(text)
+	config, err := ParseConfig(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	for _, p := range config.Providers {
+		if p.KeyFile != "" {
+			key, _ := readFile(p.KeyFile) // what is wrong with it is said when it is used
+			_, _ = fmt.Fprintf(sum, "\x00%x", sha256.Sum256(key))
+		}
+	}
+	now := [sha256.Size]byte(sum.Sum(nil))
+	if now == f.seen {
+		return nil
+	}
+	if err := f.apply(config, text); err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	f.seen = now
+	return nil
+}
+
+func (f *File) apply(c Config, text []byte) (err error) {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if c.Revision, err = f.history.revision(text); err != nil {
+		return fmt.Errorf("history of configurations: %w", err)
+	}
+	_, err = f.service.Configure(c)
+	return err
+}
+
+// readFile reads no more than a configuration may have, and a byte to tell.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, maxConfig+1))
+}

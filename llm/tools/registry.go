@@ -1,0 +1,60 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A Registry is a [Source] of tools that are registered one by one and are
+// there for everybody. The zero value is ready; it is safe for use by many
+// goroutines.
+type Registry struct {
+	mu       sync.RWMutex
+	list     []*Tool
+	names    map[string]string // as registered, by lower case
+	revision int
+}
+
+// Register adds a tool. It is refused if its declaration is wrong or another
+// has its name, whatever the case of the letters. Warnings say what is odd
+// about the declaration.
+func (r *Registry) Register(t *Tool) (warnings []string, err error) {
+	p := t.prepare()
+	if p.err != nil {
+		return nil, p.err
+	}
+	if t.Run == nil {
+		return nil, fmt.Errorf("tool %q does nothing", t.Name)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := strings.ToLower(t.Name)
+	if other, taken := r.names[key]; taken {
+		return nil, fmt.Errorf("tool %q is there already, as %q", t.Name, other)
+	}
+	if r.names == nil {
+		r.names = make(map[string]string)
+	}
+	r.names[key] = t.Name
+	r.list = append(slices.Clip(r.list), t)
+	r.revision++
+	return p.warnings, nil
+}
+
+// Tools implements [Source].
+func (r *Registry) Tools(context.Context, Environment) ([]*Tool, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.list, nil
+}
+
+// Revision implements [Source].
+func (r *Registry) Revision() string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return strconv.Itoa(r.revision)
+}

@@ -1,0 +1,95 @@
+package tools
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aibridge/aibridge/commands/schema"
+	"github.com/aibridge/aibridge/llm/chat"
+)
+
+// A Toolbox is the tools that were selected for somebody. It is immutable.
+type Toolbox struct {
+	tools    []*Tool // by name
+	byName   map[string]*Tool
+	warnings []string
+
+	revision func() string
+	once     sync.Once
+	index    *index
+	indexed  sync.Once
+}
+
+func (b *Toolbox) warn(format string, args ...any) {
+	b.warnings = append(b.warnings, fmt.Sprintf(format, args...))
+}
+
+// Tools lists the tools by name. The list must not be changed.
+func (b *Toolbox) Tools() []*Tool { return b.tools }
+
+// Warnings say which tools were left out, and why.
+func (b *Toolbox) Warnings() []string { return b.warnings }
+
+// Revision is the same for the same declarations, whoever they were selected
+// for, so that what was made of them may be kept.
+func (b *Toolbox) Revision() string {
+	b.once.Do(func() {
+		sum := sha256.New()
+		for _, t := range b.tools {
+			h := t.Hash()
+			sum.Write(h[:])
+		}
+		text := hex.EncodeToString(sum.Sum(nil)[:16])
+		b.revision = func() string { return text }
+	})
+	return b.revision()
+}
+
+// Find returns the tool with the name. The case of its letters does not
+// matter: no two differ in nothing else.
+func (b *Toolbox) Find(name string) (*Tool, bool) {
+	t, ok := b.byName[strings.ToLower(name)]
+	return t, ok
+}
+
+// ChatTools are the tools as a model is offered them, in the order of their
+// names, so that a provider's prompt cache keeps.
+func (b *Toolbox) ChatTools() []chat.Tool { return ChatTools(b.tools) }
+
+// ChatTools are some tools as a model is offered them.
+func ChatTools(list []*Tool) []chat.Tool {
+	offered := make([]chat.Tool, len(list))
+	for i, t := range list {
+		offered[i] = t.prepare().offer
+	}
+	return offered
+}
+
+// maxNearest is how many names a misspelt one is answered with.
+const maxNearest = 3
+
+// Nearest are the names of tools that a misspelt one may have meant, the
+// likeliest first.
+func (b *Toolbox) Nearest(name string) []string {
+	var near []string
+	if meant, ok := schema.Nearest(name, b.lowerNames()); ok {
+		near = append(near, b.byName[meant].Name)
+	}
+	for _, t := range b.Relevant(name, maxNearest+1) {
+		if len(near) < maxNearest && !slices.Contains(near, t.Name) && sharesWord(name, t.Name) {
+			near = append(near, t.Name)
+		}
+	}
+	return near
+}
+
+// lowerNames yields the names in lower case, in a fixed order.
+func (b *Toolbox) lowerNames() iter.Seq[string] {
+	return slices.Values(slices.Sorted(maps.Keys(b.byName)))
+}
