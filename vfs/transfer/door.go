@@ -76,7 +76,8 @@ type Message struct {
 	Topic     string
 	Payload   []byte
 	JSON      bool
-	Recipient string // id of the principal
+	Recipient string           // id of the principal
+	Space     protocol.SpaceID // that the principal is at home in: ids are unique in a space only
 }
 
 // A Publication is what a client published about a transfer. It is valid only

@@ -52,6 +52,7 @@ func (d *Door) tell(j job, s Status) {
 			Payload:   payload,
 			JSON:      true,
 			Recipient: j.key.principal,
+			Space:     j.key.space,
 		})
 	}
 	if err != nil {

@@ -107,8 +107,8 @@ func (w *world) last() Status {
 			if err := json.Unmarshal(m.Payload, &s); err != nil {
 				w.t.Fatal(err)
 			}
-			if m.Topic != "aibridge/vfs/g/status/"+s.ID || m.Recipient == "" {
-				w.t.Fatalf("told on %s to %q", m.Topic, m.Recipient)
+			if m.Topic != "aibridge/vfs/g/status/"+s.ID || m.Recipient == "" || m.Space == "" {
+				w.t.Fatalf("told on %s to %q of %q", m.Topic, m.Recipient, m.Space)
 			}
 			return s
 		}
@@ -341,6 +341,19 @@ func TestUploadsAreBounded(t *testing.T) {
 	}
 }
 
+// Uploads that are over are remembered for a while, but are in nobody's way.
+func TestOneUploadAfterTheOtherIsNotTooMany(t *testing.T) {
+	w := open(t, func(o *Options) { o.PerPrincipal = 2 })
+	for i := range 5 {
+		id := fmt.Sprintf("g/put/t%d/", i)
+		w.send(alice, id+"init", Init{Path: fmt.Sprint("f", i), Size: 1})
+		w.want("begin", Receiving, "")
+		w.send(alice, id+"chunk/0", []byte("x"))
+		w.send(alice, id+"finish", nil)
+		w.want("end", Done, "")
+	}
+}
+
 func TestWhatCannotBeTakenNowIsTurnedAway(t *testing.T) {
 	w := open(t)
 	chunk := &Publication{Principal: alice, Topic: "aibridge/vfs/g/put/t1/chunk/0", Payload: make([]byte, 256<<10)}
@@ -371,7 +384,7 @@ func TestFilesAreDownloadedInChunks(t *testing.T) {
 		}
 		version = first.File.Version
 		for i, m := range w.told[1 : len(w.told)-1] {
-			if want := fmt.Sprintf("aibridge/vfs/g/data/t1/%d/%08x", from+i, crc32.ChecksumIEEE(m.Payload)); m.Topic != want || m.Recipient != "alice" {
+			if want := fmt.Sprintf("aibridge/vfs/g/data/t1/%d/%08x", from+i, crc32.ChecksumIEEE(m.Payload)); m.Topic != want || m.Recipient != "alice" || m.Space != protocol.DefaultSpace {
 				t.Fatalf("chunk on %s to %s, want %s", m.Topic, m.Recipient, want)
 			}
 			got = append(got, m.Payload...)

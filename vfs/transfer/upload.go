@@ -107,7 +107,7 @@ func (d *Door) check(init *Init) error {
 
 // open makes room for an upload. The door is locked.
 func (d *Door) open(k key, init Init) (*upload, error) {
-	if len(d.uploads) >= d.opts.Uploads {
+	if len(d.uploads) >= d.opts.Uploads || d.mine[k.principal] >= d.opts.PerPrincipal {
 		d.forgetDone()
 	}
 	switch {

@@ -1,0 +1,201 @@
+package app_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs/transfer"
+)
+
+// nextStatus is the next thing a client hears about a transfer that is not a
+// chunk; chunks are gathered.
+func nextStatus(t *testing.T, r *bridgetest.Raw, chunks map[string][]byte) transfer.Status {
+	t.Helper()
+	for {
+		p := r.Next(t)
+		parts := strings.Split(p.Topic, "/")
+		if parts[3] == "data" {
+			if want := fmt.Sprintf("%08x", crc32.ChecksumIEEE(p.Payload)); parts[6] != want {
+				t.Fatalf("a chunk on %s has the checksum %s", p.Topic, want)
+			}
+			chunks[parts[5]] = p.Payload
+			continue
+		}
+		var s transfer.Status
+		if err := json.Unmarshal(p.Payload, &s); err != nil {
+			t.Fatalf("%s: %v", p.Payload, err)
+		}
+		return s
+	}
+}
+
+// fetch gets a file over HTTP, from wherever in it.
+func fetch(t *testing.T, n *bridgetest.Node, query string, header ...string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.HTTPURL("/vfs/download?"+query), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := bridgetest.HTTPClient(t).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestAFileThatCameInChunksIsFetchedOverHTTPAndInChunks(t *testing.T) {
+	h := newHouse(t)
+	key := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent)
+	camera := h.connect("camera-client", key)
+	camera.Listen(t, "aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#")
+
+	picture := bytes.Repeat([]byte("0123456789abcdef"), 1000)
+	sum := sha256.Sum256(picture)
+	const chunk = 4096
+	send := func(what string, payload []byte) {
+		t.Helper()
+		camera.Send(t, "aibridge/vfs/pictures/put/up/"+what, string(payload))
+	}
+	send("init", fmt.Appendf(nil, `{"path":"hall/1.jpg","size":%d,"checksum":%q,"chunk_size":%d}`, len(picture), hex.EncodeToString(sum[:]), chunk))
+	if s := nextStatus(t, camera, nil); s.State != transfer.Receiving || s.Chunks != 4 {
+		t.Fatalf("%+v %v", s, s.Error)
+	}
+	for _, i := range []int{3, 0, 2} {
+		send(fmt.Sprintf("chunk/%d", i), picture[i*chunk:min((i+1)*chunk, len(picture))])
+	}
+	send("finish", nil)
+	if s := nextStatus(t, camera, nil); s.State != transfer.Receiving || s.Error == nil || len(s.Missing) != 1 || s.Missing[0] != [2]int{1, 1} {
+		t.Fatalf("a chunk is missing, told is %+v %v", s, s.Error)
+	}
+	// The connection breaks; the same device goes on where it was.
+	camera.Drop()
+	camera = h.connect("camera-client", key)
+	camera.Listen(t, "aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#")
+	send("chunk/1", picture[chunk:2*chunk])
+	send("finish", nil)
+	s := nextStatus(t, camera, nil)
+	for s.State == transfer.Storing {
+		s = nextStatus(t, camera, nil)
+	}
+	if s.State != transfer.Done || s.File.Checksum != hex.EncodeToString(sum[:]) {
+		t.Fatalf("%+v %v", s, s.Error)
+	}
+
+	status, body := fetch(t, h.Node, "group_name=pictures&path=hall/1.jpg", "X-API-Key", key)
+	if status != http.StatusOK || body != string(picture) {
+		t.Fatalf("over HTTP: %d, %d bytes", status, len(body))
+	}
+	if status, body = fetch(t, h.Node, "group_name=pictures&path=hall/1.jpg", "X-API-Key", key, "Range", "bytes=10-15"); status != http.StatusPartialContent || body != "abcdef" {
+		t.Fatalf("a range over HTTP: %d %q", status, body)
+	}
+	chunks := make(map[string][]byte)
+	camera.Send(t, "aibridge/vfs/pictures/get/down", `{"path":"hall/1.jpg","chunk_size":4096}`)
+	if s := nextStatus(t, camera, chunks); s.State != transfer.Sending || s.File.Checksum != hex.EncodeToString(sum[:]) {
+		t.Fatalf("%+v %v", s, s.Error)
+	}
+	if s := nextStatus(t, camera, chunks); s.State != transfer.Sent || s.Next != nil {
+		t.Fatalf("%+v %v", s, s.Error)
+	}
+	var got []byte
+	for i := range 4 {
+		got = append(got, chunks[fmt.Sprint(i)]...)
+	}
+	if !bytes.Equal(got, picture) {
+		t.Fatalf("%d bytes came in %d chunks", len(got), len(chunks))
+	}
+}
+
+// Who has nothing to do with a group of files neither reads, nor writes, nor
+// overhears it, over MQTT or HTTP. A principal of the same name in another
+// space is somebody else.
+func TestFilesOfOthersAreOutOfReach(t *testing.T) {
+	h := newHouse(t)
+	owner := h.connect("owner-client", h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent))
+	owner.Listen(t, "aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#")
+	namesakeKey := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent, `,"space_id":"elsewhere"`)
+	namesake := h.connect("namesake-client", namesakeKey)
+	namesake.Listen(t, "aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#")
+	strangerKey := h.key(protocol.KindAgent, "stranger", protocol.RoleEndAgent)
+	stranger := h.connect("stranger-client", strangerKey)
+
+	owner.Send(t, "aibridge/vfs/pictures/put/up/init", `{"path":"f","size":6}`)
+	owner.Send(t, "aibridge/vfs/pictures/put/up/chunk/0", "secret")
+	owner.Send(t, "aibridge/vfs/pictures/put/up/finish", "")
+	for state := transfer.Receiving; state != transfer.Done; {
+		s := nextStatus(t, owner, nil)
+		if s.Error != nil {
+			t.Fatal(s.Error)
+		}
+		state = s.State
+	}
+	owner.Send(t, "aibridge/vfs/pictures/get/down", `{"path":"f"}`)
+	for state := transfer.Sending; state != transfer.Sent; {
+		state = nextStatus(t, owner, make(map[string][]byte)).State
+	}
+
+	for _, filter := range []string{"aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#", "aibridge/vfs/pictures/put/#", "aibridge/vfs/#", "$share/g/aibridge/vfs/pictures/data/#"} {
+		if code := subscribe(t, stranger, filter); code < 0x80 {
+			t.Errorf("a stranger may listen to %s", filter)
+		}
+	}
+	if status, body := fetch(t, h.Node, "group_name=pictures&path=f", "X-API-Key", strangerKey); status != http.StatusForbidden || strings.Contains(body, "secret") {
+		t.Errorf("a stranger's download: %d %s", status, body)
+	}
+	if status, body := fetch(t, h.Node, "group_name=pictures&path=f", "X-API-Key", namesakeKey); status != http.StatusNotFound {
+		t.Errorf("the namesake's download: %d %s", status, body)
+	}
+	if status, body := fetch(t, h.Node, "group_name=pictures&path=f"); status != http.StatusUnauthorized {
+		t.Errorf("nobody's download: %d %s", status, body)
+	}
+	if status, body := upload(t, h.Node, strangerKey, "pictures", "g", "mine now"); status != http.StatusForbidden {
+		t.Errorf("a stranger's upload: %d %s", status, body)
+	}
+	// What the namesake asks for is its own, and all that it has heard.
+	namesake.Send(t, "aibridge/vfs/pictures/get/mine", `{"path":"f"}`)
+	if s := nextStatus(t, namesake, nil); s.ID != "mine" || s.Error == nil || s.Error.Code != protocol.FileNotFound {
+		t.Errorf("the namesake heard %+v %v", s, s.Error)
+	}
+}
+
+// upload sends a form, as the source's §3.1.1 has it.
+func upload(t *testing.T, n *bridgetest.Node, key, group, path, content string) (int, string) {
+	t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for name, value := range map[string]string{"group_name": group, "path": path} {
+		if err := form.WriteField(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part, err := form.CreateFormFile("file", "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := part.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := form.Close(); err != nil {
+		t.Fatal(err)
+	}
+	status, answer := post(t, n.HTTPURL("/vfs/upload"), body.String(), "X-API-Key", key, "Content-Type", form.FormDataContentType())
+	return status, string(answer)
+}
