@@ -20,6 +20,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
@@ -55,6 +56,7 @@ type App struct {
 	quotas        *quota.Keeper
 	files         fileParts
 	mirror        *caps.Service
+	llm           *llm.Service
 	extensions    commands.Extensions
 	commands      []commands.Command
 

@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/mqttdoor"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/schema"
@@ -96,6 +97,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.newMirror(channels)
+	a.newLLM(tracer)
 	certificates := newPKITables(a.store)
 	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service}
 	if err := a.openPolicies(known, keys); err != nil {
@@ -115,7 +117,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.llm, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -127,6 +129,9 @@ func (a *App) build(ctx context.Context) error {
 	a.run("files", a.files.store.Run)
 	a.openFileTopics()
 	a.runMirror(channels)
+	if err := a.openLLM(); err != nil {
+		return err
+	}
 	if err := tasks.Recover(ctx); err != nil {
 		return err
 	}
@@ -292,7 +297,7 @@ func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
 		new(security.KeyService), new(policy.Service), new(pki.Service),
-		new(vfs.Service), new(caps.Service), new(audit.Trail),
+		new(vfs.Service), new(caps.Service), new(llm.Service), new(audit.Trail),
 	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them

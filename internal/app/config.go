@@ -48,6 +48,7 @@ type Config struct {
 	VFS       VFS       `yaml:"vfs"`
 	Audit     Audit     `yaml:"audit"`
 	Security  Security  `yaml:"security"`
+	LLM       LLM       `yaml:"llm"`
 	Quotas    Quotas    `yaml:"quotas"`
 }
 
@@ -181,6 +182,7 @@ func (c *Config) Check() error {
 	within("limits.workers", c.Limits.Workers, 0, 1<<16)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.VFS.check(fail)
+	c.LLM.check(fail)
 	return errors.Join(errs...)
 }
 
