@@ -37,6 +37,8 @@ type DecideResult struct {
 
 // Decide decides, once.
 func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParams) (DecideResult, error) {
+	s.deciding.Lock()
+	defer s.deciding.Unlock()
 	for {
 		r, revision, ok := s.opts.Approvals.Get(p.ID)
 		if !ok || !s.visible(call.Principal, r) {

@@ -72,6 +72,8 @@ type Service struct {
 	hooks   *courier
 	metrics *metrics
 
+	deciding sync.Mutex // keeps the steps of approvals, and what is told of them, in order
+
 	mu      sync.Mutex
 	waiting map[string]chan struct{} // told when the approval of that id has changed
 	seq     uint64                   // of events

@@ -78,6 +78,8 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 // settle looks at what has become of an approval that is waited for. With
 // gaveUp it ends it. It reports false if there is still something to wait for.
 func (s *Service) settle(ctx context.Context, asked *Record, revision uint64, gaveUp State, unchanged func() error) (done bool, err error) {
+	s.deciding.Lock() // who decides has told of it when it is used
+	defer s.deciding.Unlock()
 	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
 	r, current, ok := s.opts.Approvals.Get(asked.ID)
@@ -102,8 +104,8 @@ func (s *Service) settle(ctx context.Context, asked *Record, revision uint64, ga
 	if gaveUp == Withdrawn {
 		why = "the call ended first"
 	}
-	if _, err := s.end(write, r, current, gaveUp, why); protocol.CodeOf(err) == protocol.RevisionConflict {
-		return s.settle(ctx, asked, revision, gaveUp, unchanged) // somebody decided at this very moment
+	if _, err := s.end(write, r, current, gaveUp, why); err != nil { // another bridge decided at this very moment, or nothing can be stored
+		s.opts.Log.Warn("the end of an approval is not stored", "approval", r.ID, "error", err)
 	}
 	if gaveUp == Withdrawn {
 		return true, context.Cause(ctx)

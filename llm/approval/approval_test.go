@@ -1,0 +1,591 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// table is a Table in memory.
+type table struct {
+	mu       sync.Mutex
+	records  map[string]*Record
+	revision map[string]uint64
+	last     uint64
+	tell     []func(string, *Record, *Record)
+	broken   error // of all writes
+}
+
+func newTable() *table {
+	return &table{records: map[string]*Record{}, revision: map[string]uint64{}}
+}
+
+func (t *table) Get(id string) (*Record, uint64, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, ok := t.records[id]
+	return r, t.revision[id], ok
+}
+
+func (t *table) All() iter.Seq2[string, *Record] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.All(maps.Clone(t.records))
+}
+
+func (t *table) write(id string, r *Record, allowed func(there bool, revision uint64) error) (uint64, error) {
+	t.mu.Lock()
+	old, there := t.records[id]
+	err := t.broken
+	if err == nil {
+		err = allowed(there, t.revision[id])
+	}
+	if err != nil {
+		t.mu.Unlock()
+		return 0, err
+	}
+	t.last++
+	revision := t.last
+	if r == nil {
+		delete(t.records, id)
+	} else {
+		t.records[id], t.revision[id] = r, revision
+	}
+	tell := t.tell
+	t.mu.Unlock()
+	for _, f := range tell {
+		f(id, old, r)
+	}
+	return revision, nil
+}
+
+func (t *table) Create(_ context.Context, id string, r *Record) (uint64, error) {
+	return t.write(id, r, func(there bool, _ uint64) error {
+		if there {
+			return protocol.Errorf(protocol.AlreadyExists, "there")
+		}
+		return nil
+	})
+}
+
+func (t *table) Update(_ context.Context, id string, r *Record, expect uint64) (uint64, error) {
+	return t.write(id, r, func(there bool, revision uint64) error {
+		if !there || revision != expect {
+			return protocol.Errorf(protocol.RevisionConflict, "changed")
+		}
+		return nil
+	})
+}
+
+func (t *table) Delete(_ context.Context, id string, _ uint64) error {
+	_, err := t.write(id, nil, func(bool, uint64) error { return nil })
+	return err
+}
+
+func (t *table) OnChange(f func(string, *Record, *Record)) { t.tell = append(t.tell, f) }
+
+var (
+	alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
+	bob   = &protocol.Principal{Kind: protocol.KindOperator, ID: "bob", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
+	bot   = &protocol.Principal{Kind: protocol.KindAgent, ID: "bot", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleRouteAgent}}
+	eve   = &protocol.Principal{Kind: protocol.KindOperator, ID: "eve", Space: "elsewhere", Roles: []string{protocol.RoleOperator}}
+)
+
+// desk is a service and what it tells.
+type desk struct {
+	*Service
+	table  *table
+	events chan *protocol.Event // as approvers hear them
+	audit  chan string
+}
+
+func newDesk(t testing.TB, change ...func(*Options)) *desk {
+	t.Helper()
+	d := &desk{table: newTable(), events: make(chan *protocol.Event, 64), audit: make(chan string, 64)}
+	o := Options{
+		Approvals: d.table,
+		MayDecide: func(who *protocol.Principal, space protocol.SpaceID) bool { return who.Manages(space) },
+		Publish:   func(_ protocol.SpaceID, e *protocol.Event) { d.events <- e },
+		Record:    func(e Event) { d.audit <- e.Name },
+		AskAbout:  []string{"medium"},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	d.Service = New(o)
+	return d
+}
+
+// asked is the next approval that approvers are asked for.
+func (d *desk) asked(t testing.TB) Approval {
+	t.Helper()
+	for {
+		e := <-d.events
+		if e.Name != "approval.requested" {
+			continue
+		}
+		var a Approval
+		if err := json.Unmarshal(e.Data, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+}
+
+func (d *desk) decide(who *protocol.Principal, a Approval, decision, reason string) error {
+	_, err := d.Decide(context.Background(), &commands.Call{Principal: who}, DecideParams{ID: a.ID, Nonce: a.Nonce, Decision: decision, Reason: reason})
+	return err
+}
+
+func (d *desk) state(id string) State {
+	r, _, _ := d.table.Get(id)
+	return r.State
+}
+
+var oven = &tools.Tool{Declaration: tools.Declaration{Name: "oven.heat", Risk: "high", Source: "skill"}}
+
+func heat(who *protocol.Principal) *tools.Execution {
+	return &tools.Execution{Environment: tools.Environment{Principal: who, TraceID: "t-1"}, CallID: "c", Name: "oven.heat", ArgumentsJSON: json.RawMessage(`{"celsius":220}`)}
+}
+
+// gate runs the gate on its own.
+func (d *desk) gate(ctx context.Context, t *tools.Tool, x *tools.Execution) <-chan error {
+	passed := make(chan error, 1)
+	go func() { passed <- d.Gate(ctx, t, x) }()
+	return passed
+}
+
+func reason(err error) any {
+	if e, ok := errors.AsType[*protocol.Error](err); ok {
+		return e.Details["reason"]
+	}
+	return err
+}
+
+func TestRiskDecidesWhatHappens(t *testing.T) {
+	d := newDesk(t)
+	for risk, want := range map[string]Ruling{
+		"": Run, "low": Run, "medium": Ask, "high": Ask, "HIGH": Ask, "ask": Ask, "deny": Deny, "nobody knows": Ask, "none": Run,
+	} {
+		got, _ := d.judge(t.Context(), &tools.Tool{Declaration: tools.Declaration{Risk: risk}}, heat(bot), About{})
+		if got != want {
+			t.Errorf("%q: %s, want %s", risk, got, want)
+		}
+		if got, _ = d.judge(t.Context(), &tools.Tool{}, heat(bot), About{Risks: []string{"", risk}}); got != want {
+			t.Errorf("%q of a member: %s, want %s", risk, got, want)
+		}
+	}
+}
+
+// rules are a Policy.
+type rules struct{ run, unattended bool }
+
+func (r rules) MayRun(context.Context, *tools.Execution) bool     { return r.run }
+func (r rules) Unattended(context.Context, *tools.Execution) bool { return r.unattended }
+
+func TestPolicyMayOnlyBeStricter(t *testing.T) {
+	for _, test := range []struct {
+		rules rules
+		risk  string
+		want  Ruling
+	}{
+		{rules{true, true}, "", Run}, {rules{true, false}, "", Ask}, {rules{false, true}, "", Deny}, {rules{false, false}, "high", Deny},
+		{rules{true, true}, "high", Ask}, {rules{true, true}, "deny", Deny}, {rules{true, false}, "deny", Deny},
+	} {
+		d := newDesk(t, func(o *Options) { o.Policy = test.rules })
+		if got, why := d.judge(t.Context(), &tools.Tool{Declaration: tools.Declaration{Risk: test.risk}}, heat(bot), About{}); got != test.want || got != Run && why == "" {
+			t.Errorf("%+v: %s because %q", test, got, why)
+		}
+	}
+}
+
+func TestACallWaitsUntilSomebodyAgrees(t *testing.T) {
+	d := newDesk(t)
+	passed := d.gate(t.Context(), oven, heat(bot))
+	a := d.asked(t)
+	if a.State != Pending || a.Tool != "oven.heat" || string(a.Args) != `{"celsius":220}` || a.Requester != "bot" || a.Nonce == "" || a.Hash == "" || a.TraceID != "t-1" || a.Why == "" {
+		t.Errorf("asked %+v", a)
+	}
+	select {
+	case err := <-passed:
+		t.Fatalf("it did not wait: %v", err)
+	default:
+	}
+	if err := d.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-passed; err != nil {
+		t.Fatal(err)
+	}
+	r, _, _ := d.table.Get(a.ID)
+	if r.State != Used || r.DecidedBy != "alice" {
+		t.Errorf("it is %+v", r.Approval)
+	}
+	if err := d.decide(bob, a, "approve", ""); protocol.CodeOf(err) != protocol.InvalidState {
+		t.Errorf("decided twice: %v", err)
+	}
+	close(d.audit)
+	if got := slices.Collect(chanSeq(d.audit)); !slices.Equal(got, []string{"approval.requested", "approval.approved", "approval.used"}) {
+		t.Errorf("audited %v", got)
+	}
+}
+
+func chanSeq[T any](ch chan T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for v := range ch {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+func TestARefusalIsToldWithItsReason(t *testing.T) {
+	d := newDesk(t)
+	passed := d.gate(t.Context(), oven, heat(bot))
+	a := d.asked(t)
+	if err := d.decide(alice, a, "deny", "nobody is home"); err != nil {
+		t.Fatal(err)
+	}
+	err := <-passed
+	if protocol.CodeOf(err) != protocol.PermissionDenied || !strings.Contains(err.Error(), "alice denied the call: nobody is home") || reason(err) != "denied" {
+		t.Errorf("got %v", err)
+	}
+	if got := d.state(a.ID); got != Denied {
+		t.Errorf("it is %s", got)
+	}
+}
+
+func TestSilenceDeniesWithinWhatIsLeftOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		for _, test := range []struct{ left, waits time.Duration }{{0, 120 * time.Second}, {10 * time.Second, 8 * time.Second}, {100 * time.Second, 95 * time.Second}} {
+			ctx, cancel := t.Context(), func() {}
+			if test.left > 0 {
+				ctx, cancel = context.WithTimeout(ctx, test.left)
+			}
+			start := time.Now()
+			err := d.Gate(ctx, oven, heat(bot))
+			if waited := time.Since(start); waited != test.waits || reason(err) != "expired" || !strings.Contains(err.Error(), fmt.Sprint(test.waits)) {
+				t.Errorf("with %s left it waited %s: %v", test.left, waited, err)
+			}
+			a := d.asked(t)
+			if d.state(a.ID) != Expired {
+				t.Errorf("it is %s", d.state(a.ID))
+			}
+			if err := d.decide(alice, a, "approve", ""); protocol.CodeOf(err) != protocol.InvalidState {
+				t.Errorf("decided too late: %v", err)
+			}
+			cancel()
+		}
+	})
+}
+
+func TestACallThatEndsTakesItsQuestionBack(t *testing.T) {
+	d := newDesk(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	passed := d.gate(ctx, oven, heat(bot))
+	a := d.asked(t)
+	cancel()
+	if err := <-passed; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if d.state(a.ID) != Withdrawn {
+		t.Errorf("it is %s", d.state(a.ID))
+	}
+}
+
+func TestWhoMayDecide(t *testing.T) {
+	d := newDesk(t)
+	passed := d.gate(t.Context(), oven, heat(alice))
+	a := d.asked(t)
+	forged := a
+	forged.Nonce = nonceOf(newSalt(), a.Hash)
+	observer := &protocol.Principal{ID: "o", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleObserver}}
+	for name, test := range map[string]struct {
+		who  *protocol.Principal
+		a    Approval
+		code protocol.Code
+	}{
+		"the requester":            {alice, a, protocol.PermissionDenied},
+		"an observer":              {observer, a, protocol.PermissionDenied},
+		"somebody of another role": {bot, a, protocol.NotFound},
+		"another space":            {eve, a, protocol.NotFound},
+		"a wrong nonce":            {bob, forged, protocol.InvalidParameter},
+		"no such thing":            {bob, Approval{ID: "x"}, protocol.NotFound},
+	} {
+		if err := d.decide(test.who, test.a, "approve", ""); protocol.CodeOf(err) != test.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := d.decide(bob, a, "approve", ""); err != nil {
+		t.Error(err)
+	}
+	if err := <-passed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPolicyMayLetTheRequesterApprove(t *testing.T) {
+	d := newDesk(t, func(o *Options) { o.MayDecideOwn = func(who *protocol.Principal) bool { return who.ID == "alice" } })
+	passed := d.gate(t.Context(), oven, heat(alice))
+	if err := d.decide(alice, d.asked(t), "approve", ""); err != nil {
+		t.Error(err)
+	}
+	if err := <-passed; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOneApprovalIsForOneExecution has many decide about the same call, and
+// the same call made many times.
+func TestOneApprovalIsForOneExecution(t *testing.T) {
+	d := newDesk(t)
+	const calls = 8
+	var passed []<-chan error
+	for range calls {
+		passed = append(passed, d.gate(t.Context(), oven, heat(bot)))
+	}
+	first := d.asked(t)
+	won := make(chan error, 16)
+	for i := range cap(won) {
+		go func() {
+			won <- d.decide([]*protocol.Principal{alice, bob}[i%2], first, []string{"approve", "approve", "deny"}[i%3], "")
+		}()
+	}
+	decided := 0
+	for range cap(won) {
+		if err := <-won; err == nil {
+			decided++
+		} else if protocol.CodeOf(err) != protocol.InvalidState {
+			t.Error(err)
+		}
+	}
+	if decided != 1 {
+		t.Errorf("decided %d times", decided)
+	}
+	nonces := map[string]bool{first.Nonce: true}
+	for range calls - 1 {
+		a := d.asked(t)
+		if nonces[a.Nonce] {
+			t.Error("a nonce serves twice")
+		}
+		nonces[a.Nonce] = true
+		if err := d.decide(alice, Approval{ID: a.ID, Nonce: first.Nonce}, "approve", ""); protocol.CodeOf(err) != protocol.InvalidParameter {
+			t.Errorf("the nonce of another call: %v", err)
+		}
+		if err := d.decide(alice, a, "deny", ""); err != nil {
+			t.Error(err)
+		}
+	}
+	let := 0
+	for _, p := range passed {
+		if <-p == nil {
+			let++
+		}
+	}
+	if want := map[State]int{Denied: 0, Used: 1}[d.state(first.ID)]; let != want {
+		t.Errorf("%d calls were let through, and the approval is %s", let, d.state(first.ID))
+	}
+}
+
+func TestAGroupThatChangesIsNotWhatWasApproved(t *testing.T) {
+	var mu sync.Mutex
+	about := About{Roster: []string{"hall", "attic"}, Risks: []string{"high"}}
+	d := newDesk(t, func(o *Options) {
+		o.Inspect = func(context.Context, *tools.Tool, *tools.Execution) (About, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return about, nil
+		}
+	})
+	for _, test := range []struct {
+		roster []string
+		want   any
+	}{{[]string{"attic", "hall"}, error(nil)}, {[]string{"hall", "attic", "oven"}, "changed"}, {[]string{"hall"}, "changed"}} {
+		mu.Lock()
+		about.Roster = []string{"hall", "attic"}
+		mu.Unlock()
+		passed := d.gate(t.Context(), &tools.Tool{}, heat(bot))
+		a := d.asked(t)
+		if !slices.Equal(a.Roster, []string{"hall", "attic"}) {
+			t.Errorf("shown %v", a.Roster)
+		}
+		mu.Lock()
+		about.Roster = test.roster
+		mu.Unlock()
+		if err := d.decide(alice, a, "approve", ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-passed; reason(err) != test.want {
+			t.Errorf("%v: got %v", test.roster, err)
+		}
+	}
+}
+
+func TestFaultsDeny(t *testing.T) {
+	d := newDesk(t)
+	d.table.broken = errors.New("disk full")
+	if err := d.Gate(t.Context(), oven, heat(bot)); reason(err) != "fault" {
+		t.Errorf("not stored: %v", err)
+	}
+	d.table.broken = nil
+	long := heat(bot)
+	long.ArgumentsJSON = json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
+	if err := d.Gate(t.Context(), oven, long); reason(err) != "too_long" {
+		t.Errorf("too long: %v", err)
+	}
+	passed := d.gate(t.Context(), oven, heat(bot))
+	a := d.asked(t)
+	if err := d.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-passed; err != nil {
+		t.Error(err)
+	}
+	blind := newDesk(t, func(o *Options) {
+		o.Inspect = func(context.Context, *tools.Tool, *tools.Execution) (About, error) {
+			return About{}, protocol.Errorf(protocol.NotFound, "no group")
+		}
+	})
+	if err := blind.Gate(t.Context(), &tools.Tool{}, heat(bot)); protocol.CodeOf(err) != protocol.NotFound {
+		t.Errorf("not judged: %v", err)
+	}
+}
+
+func TestAnApprovalThatCannotBeNotedAsUsedIsNotUsed(t *testing.T) {
+	d := newDesk(t, func(o *Options) {
+		o.Approvals.OnChange(func(_ string, _, r *Record) {
+			if r != nil && r.State == Approved {
+				o.Approvals.(*table).mu.Lock()
+				o.Approvals.(*table).broken = errors.New("disk full")
+				o.Approvals.(*table).mu.Unlock()
+			}
+		})
+	})
+	passed := d.gate(t.Context(), oven, heat(bot))
+	if err := d.decide(alice, d.asked(t), "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-passed; reason(err) != "fault" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnEarlierProcessLeavesNothingToApprove(t *testing.T) {
+	d := newDesk(t)
+	r, err := d.draft(oven, heat(bot), About{}, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Expires = ms(time.Now().Add(time.Hour))
+	if _, err := d.table.Create(t.Context(), r.ID, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.decide(alice, Approval{ID: r.ID, Nonce: nonceOf(r.Salt, r.Hash)}, "approve", ""); protocol.CodeOf(err) != protocol.InvalidState {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWaitingCallsAreBounded(t *testing.T) {
+	d := newDesk(t, func(o *Options) { o.MaxOwn, o.MaxOpen = 2, 3 })
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := []<-chan error{d.gate(ctx, oven, heat(bot))}
+	d.asked(t)
+	waiting = append(waiting, d.gate(ctx, oven, heat(bot)))
+	d.asked(t)
+	if err := d.Gate(ctx, oven, heat(bot)); protocol.CodeOf(err) != protocol.Busy {
+		t.Errorf("one too many of its own: %v", err)
+	}
+	waiting = append(waiting, d.gate(ctx, oven, heat(alice)))
+	d.asked(t)
+	if err := d.Gate(ctx, oven, heat(bob)); protocol.CodeOf(err) != protocol.Busy {
+		t.Errorf("one too many: %v", err)
+	}
+	cancel()
+	for _, w := range waiting {
+		<-w
+	}
+}
+
+func TestOldApprovalsAreForgotten(t *testing.T) {
+	now := time.Now()
+	d := newDesk(t, func(o *Options) { o.Now, o.MaxKept = func() time.Time { return now }, 2 })
+	put := func(state State, age time.Duration) string {
+		r, err := d.draft(oven, heat(bot), About{}, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.State, r.AskedAt = state, ms(now.Add(-age))
+		r.Expires = r.AskedAt + 1000
+		if _, err := d.table.Create(t.Context(), r.ID, r); err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
+	}
+	old, lost, tooMany := put(Used, 8*24*time.Hour), put(Pending, time.Hour), put(Denied, time.Hour)
+	waits, recent, newest := put(Pending, time.Second), put(Used, time.Hour), put(Denied, time.Minute)
+	d.sweep(t.Context())
+	for id, want := range map[string]State{old: "", tooMany: "", lost: Expired, waits: Pending, recent: Used, newest: Denied} {
+		r, _, ok := d.table.Get(id)
+		if ok != (want != "") || ok && r.State != want {
+			t.Errorf("%s: %v %v, want %q", id, ok, r, want)
+		}
+	}
+}
+
+func TestApprovalsAreListedForThoseConcerned(t *testing.T) {
+	d := newDesk(t)
+	var waiting []<-chan error
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, who := range []*protocol.Principal{bot, bot, alice} {
+		waiting = append(waiting, d.gate(ctx, oven, heat(who)))
+		d.asked(t)
+	}
+	for who, want := range map[*protocol.Principal]int{alice: 3, bob: 3, bot: 2, eve: 0} {
+		page, err := d.List(ctx, &commands.Call{Principal: who}, ListParams{State: Pending, Limit: 2})
+		if err != nil || page.Total != want || len(page.Approvals) != min(want, 2) || (page.NextCursor != "") != (want > 2) {
+			t.Errorf("%s sees %+v, %v", who.ID, page, err)
+		}
+		if page.NextCursor != "" {
+			rest, _ := d.List(ctx, &commands.Call{Principal: who}, ListParams{Cursor: page.NextCursor})
+			if len(rest.Approvals) != 1 || rest.Approvals[0].Requester != "bot" {
+				t.Errorf("the second page is %+v", rest)
+			}
+		}
+	}
+	cancel()
+	for _, w := range waiting {
+		<-w
+	}
+	page, _ := d.List(t.Context(), &commands.Call{Principal: alice}, ListParams{})
+	if page.Approvals[0].Nonce != "" || page.Approvals[0].State != Withdrawn {
+		t.Errorf("a nonce of what is over: %+v", page.Approvals[0])
+	}
+	if got, err := d.Service.Get(t.Context(), &commands.Call{Principal: alice}, GetParams{ID: page.Approvals[0].ID}); err != nil || got.ID != page.Approvals[0].ID {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := d.Service.Get(t.Context(), &commands.Call{Principal: eve}, GetParams{ID: page.Approvals[0].ID}); protocol.CodeOf(err) != protocol.NotFound {
+		t.Errorf("another space: %v", err)
+	}
+}
