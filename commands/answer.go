@@ -64,7 +64,7 @@ func (r *Router) conclude(c *Call, out outcome) {
 	now := r.opts.Now()
 	var joined []*Call
 	if c.entry != nil {
-		if c.untried || invitesRepeat(out.err) {
+		if c.untried || invitesRepeat(out.err) || c.abandoned.Load() && out.err != nil {
 			joined = r.ledger.forget(c.entry)
 		} else {
 			joined = r.ledger.finish(c.entry, out, now)
@@ -99,6 +99,9 @@ func (r *Router) answer(c *Call, out outcome) { r.reply(c, out, r.opts.Now()) }
 func (r *Router) reply(c *Call, out outcome, now time.Time) bool {
 	if c.answered.Swap(true) {
 		return false
+	}
+	if c.unwatch != nil {
+		c.unwatch()
 	}
 	resp := &c.own.response
 	*resp = c.request.AnswerAt(r.opts.BridgeID, now)

@@ -63,6 +63,9 @@ type Call struct {
 	flying         bool  // is in flight; guarded by flights
 	before, behind *Call // neighbours there
 
+	unwatch   func() bool // of the audience; fixed before the call can be answered
+	abandoned atomic.Bool // by its audience
+
 	answered atomic.Bool
 	children atomic.Uint32 // ids given to calls on behalf of this one
 	seq      atomic.Uint64 // of events

@@ -74,6 +74,7 @@ type Inbound struct {
 	Address     netip.Addr            // it came from, zero if not known
 	Traceparent string                // W3C trace context, "" without one
 	Emit        func(*protocol.Event) // takes the events of a call that asked for them; must not block
+	Audience    Audience              // who waits for the answer, nil if that is not known
 	Batched     bool                  // more may follow at once, and then Flush is called
 }
 
@@ -139,6 +140,7 @@ func (r *Router) Submit(in Inbound, reply func(*protocol.Response)) { r.submit(i
 func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 	c, err := r.take(in, reply)
 	r.startSpan(c)
+	r.watch(c, in.Audience)
 	if limited := r.limit(in.Principal, len(in.Body)); limited != nil {
 		err = limited
 	}
@@ -186,7 +188,7 @@ func (r *Router) retryAfter() time.Duration {
 
 // Handle is Submit for callers that wait. When ctx ends it returns at once
 // with an error response; the call goes on, so that others who asked the same
-// are answered and a repeat gets its answer.
+// are answered and a repeat gets its answer, unless it is one to be abandoned.
 func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 	answered := make(chan *protocol.Response, 1)
 	c := r.submit(in, func(resp *protocol.Response) { answered <- kept(resp) })
@@ -194,6 +196,9 @@ func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 	case resp := <-answered:
 		return resp
 	case <-ctx.Done():
+	}
+	if c.command != nil && c.command.Abandonable {
+		r.abandon(c)
 	}
 	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())
 	resp.Err = protocol.AsError(ctx.Err())

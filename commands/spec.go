@@ -60,6 +60,10 @@ type Spec struct {
 	Streams bool            // takes params.stream: sends events as if metadata.events asked for them
 	Errors  []protocol.Code // besides those any command may answer with
 	Example string          // params as JSON, valid against the schema
+
+	// Abandonable is for what costs too much to be finished for nobody: it
+	// ends when whoever waits for the answer goes away.
+	Abandonable bool
 }
 
 // A Handler runs a command. Errors built with [protocol.Errorf] reach the

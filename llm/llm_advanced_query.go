@@ -18,6 +18,9 @@ var advancedQuery = commands.Spec{
 	Action:  "llm:query",
 	Async:   true,
 	Streams: true,
+
+	Abandonable: true,
+
 	Errors:  query.Errors,
 	Example: `{"skill_id":"heating","query":"Is 26 degrees too warm?","options":{"model":"small","temperature":0,"max_tokens":200}}`,
 }

@@ -15,6 +15,9 @@ var query = commands.Spec{
 	Action:  "llm:query",
 	Async:   true,
 	Streams: true,
+
+	Abandonable: true,
+
 	Errors:  []protocol.Code{protocol.LLMUnavailable, protocol.LLMRefused, protocol.BudgetSpent, protocol.TimedOut, protocol.Busy},
 	Example: `{"skill_id":"heating","query":"Is 26 degrees too warm for a bedroom?"}`,
 }

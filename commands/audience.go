@@ -1,0 +1,38 @@
+package commands
+
+import "context"
+
+// An Audience is who waits for the answer to a request.
+type Audience interface {
+	// Gone returns a context that ends when nobody waits any more, or nil if
+	// that will not be known. It is asked for [Spec.Abandonable] commands only.
+	Gone() context.Context
+}
+
+// watch has a call end when its audience is gone, if its command is such.
+func (r *Router) watch(c *Call, who Audience) {
+	if who == nil || c.command == nil || !c.command.Abandonable {
+		return
+	}
+	if gone := who.Gone(); gone != nil {
+		c.unwatch = context.AfterFunc(gone, func() { r.abandon(c) })
+	}
+}
+
+// abandon ends a call that nobody waits for, unless somebody who asked the
+// same does. A repeat of the request is run anew.
+func (r *Router) abandon(c *Call) {
+	if c.answered.Load() || r.ledger.joined(c) {
+		return
+	}
+	c.abandoned.Store(true)
+	c.own.end(context.Canceled)
+}
+
+// joined reports whether others wait for the answer of a call.
+func (l *ledger) joined(c *Call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.running[l.key(c.Principal.Key(), c.RequestID)]
+	return e != nil && e.owner == c && len(e.joined) > 0
+}

@@ -1,0 +1,123 @@
+package commands_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// audience is who waits, until it is cancelled.
+type audience struct{ ctx context.Context }
+
+func (a audience) Gone() context.Context { return a.ctx }
+
+// thinking is a command that takes until it is told to end, and costs much.
+// What ends it is sent to ended.
+func thinking(started chan<- struct{}, finish <-chan string, ended chan<- error, abandonable bool) commands.Command {
+	return commands.New(commands.Spec{Name: "test.think", Summary: "Think.", Effect: commands.Write, Action: "test:think", Abandonable: abandonable},
+		func(ctx context.Context, call *commands.Call, _ text) (out text, err error) {
+			started <- struct{}{}
+			err = call.Park(ctx, func(ctx context.Context) error {
+				select {
+				case out.Text = <-finish:
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			})
+			ended <- err
+			return out, err
+		})
+}
+
+func TestWhatNobodyWaitsForEndsIfItCostsMuch(t *testing.T) {
+	for name, test := range map[string]struct {
+		abandonable bool
+		ask         func(n *node, gone context.Context) // returns when it is answered, or when gone has ended
+	}{
+		"a submitted one": {true, func(n *node, gone context.Context) {
+			in := n.inbound(envelope("1", "test.think", `{}`))
+			in.Audience = audience{gone}
+			answered := make(chan struct{})
+			n.Submit(in, func(*protocol.Response) { close(answered) })
+			<-answered
+		}},
+		"one that is waited for": {true, func(n *node, gone context.Context) {
+			n.Handle(gone, n.inbound(envelope("1", "test.think", `{}`)))
+		}},
+		"a cheap one": {false, func(n *node, gone context.Context) {
+			n.Handle(gone, n.inbound(envelope("1", "test.think", `{}`)))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			started, finish, ended := make(chan struct{}, 2), make(chan string, 1), make(chan error, 2)
+			n := newNode(t, commands.RouterOptions{}, thinking(started, finish, ended, test.abandonable))
+			gone, leave := context.WithCancel(context.Background())
+			defer leave()
+			returned := make(chan struct{})
+			go func() {
+				defer close(returned)
+				test.ask(n, gone)
+			}()
+			<-started
+			leave()
+			if !test.abandonable {
+				<-returned
+				finish <- "done"
+				if err := <-ended; err != nil {
+					t.Errorf("it ended with %v", err)
+				}
+				wantSaid(t, n.call("1", "test.think", `{}`), `{"text":"done"}`)
+				return
+			}
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("it ended with %v", err)
+			}
+			<-returned
+			finish <- "again"
+			for { // until the first one is out of the books
+				r := n.call("1", "test.think", `{}`)
+				if r.Err != nil && r.Err.Code == protocol.Cancelled {
+					continue
+				}
+				wantSaid(t, r, `{"text":"again"}`)
+				break
+			}
+		})
+	}
+}
+
+func TestWhatSomebodyElseWaitsForGoesOn(t *testing.T) {
+	started, finish, ended := make(chan struct{}, 1), make(chan string, 1), make(chan error, 1)
+	n := newNode(t, commands.RouterOptions{}, thinking(started, finish, ended, true))
+	gone, leave := context.WithCancel(context.Background())
+	in := n.inbound(envelope("1", "test.think", `{}`))
+	in.Audience = audience{gone}
+	n.Submit(in, func(*protocol.Response) {})
+	<-started
+	repeated := n.submit("1", "test.think", `{}`)
+	for !n.Joined("1") {
+		runtime.Gosched()
+	}
+	leave()
+	finish <- "done"
+	wantSaid(t, <-repeated, `{"text":"done"}`)
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestAnAudienceThatIsNotKnownIsNotWatched(t *testing.T) {
+	started, finish, ended := make(chan struct{}, 1), make(chan string, 1), make(chan error, 1)
+	n := newNode(t, commands.RouterOptions{}, thinking(started, finish, ended, true))
+	in := n.inbound(envelope("1", "test.think", `{}`))
+	in.Audience = audience{}
+	answer := make(chan *protocol.Response, 1)
+	n.Submit(in, func(r *protocol.Response) { answer <- lasting(r) })
+	<-started
+	finish <- "done"
+	wantSaid(t, <-answer, `{"text":"done"}`)
+}
