@@ -191,7 +191,7 @@ func (s *socket) submit(message []byte) {
 		s.refuse(message, protocol.BusyFor(100*time.Millisecond, "too many requests are under way on this connection"))
 	default:
 		s.api.Router.Submit(commands.Inbound{
-			Principal: s.principal, Body: message, Door: "ws", Address: s.address, Emit: s.emit,
+			Principal: s.principal, Body: message, Door: "ws", Address: s.address, Emit: s.emit, Audience: s,
 		}, s.reply)
 	}
 }
@@ -203,6 +203,9 @@ func (s *socket) refuse(message []byte, why *protocol.Error) {
 	resp.Err = why
 	s.send(resp)
 }
+
+// Gone implements [commands.Audience].
+func (s *socket) Gone() context.Context { return s.ctx }
 
 func (s *socket) emit(e *protocol.Event) { s.out.put(e.Append(nil)) }
 

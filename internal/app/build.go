@@ -164,6 +164,7 @@ func (a *App) build(ctx context.Context) error {
 		BridgeID:   a.config.ID,
 		Limits:     a.limits(),
 		MayRespond: a.rights.MayRespond,
+		Gone:       mqtt.gone,
 		Log:        a.log,
 	})
 	if err := a.openAPI(set); err != nil {

@@ -28,6 +28,7 @@ type mqttSide struct {
 	clients      sync.Map // of *broker.Client by client id, while connected
 	memories     sync.Map // of *security.Memory by *broker.Client, while connected
 	live         liveSubscriptions
+	leaving      departures
 	reviews      chan struct{} // asks for a review of all of them
 	factsChanged func()
 }
@@ -78,6 +79,7 @@ func (m *mqttSide) Disconnected(c *broker.Client, reason string) {
 	m.clients.CompareAndDelete(c.ID, c)
 	m.memories.Delete(c)
 	m.live.drop(c)
+	m.leaves(c.ID)
 	m.registry.Disconnected(c, reason)
 }
 

@@ -4,6 +4,7 @@
 package mqttdoor
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -34,7 +35,10 @@ type Options struct {
 	// MayRespond reports whether answers to the principal may go to a topic
 	// (PROTOCOL §2): the bridge is nobody's deputy.
 	MayRespond func(who *protocol.Principal, topic string) bool
-	Log        *slog.Logger
+	// Gone returns a context that ends when no answer to a client on a topic
+	// is of use any more, nil if that will not be known. Optional.
+	Gone func(clientID, topic string) context.Context
+	Log  *slog.Logger
 }
 
 // A Door takes commands from MQTT clients.
@@ -48,7 +52,7 @@ func New(o Options) *Door { return &Door{o} }
 func (d *Door) Request(p *broker.Publication) {
 	who := p.Client.Principal()
 	refused := p.ResponseTopic != "" && !d.MayRespond(who, p.ResponseTopic)
-	to := &asker{door: d, topic: p.ResponseTopic, qos: p.QoS}
+	to := &asker{door: d, client: p.Client.ID, topic: p.ResponseTopic, qos: p.QoS}
 	if n := len(p.CorrelationData); n > 0 {
 		to.correlation = append(to.room[:0], p.CorrelationData...)
 	}
@@ -71,6 +75,7 @@ func (d *Door) Request(p *broker.Publication) {
 		Address:     p.Client.Address(),
 		Traceparent: p.Property("traceparent"),
 		Emit:        to.emit,
+		Audience:    to,
 		Batched:     true,
 	}, to.reply)
 }
@@ -84,6 +89,7 @@ func (d *Door) Flush() { d.Router.Flush() }
 // it was made from.
 type asker struct {
 	door        *Door
+	client      string // that asks
 	topic       string
 	qos         byte
 	correlation []byte
@@ -96,6 +102,14 @@ func (a *asker) reply(r *protocol.Response) {
 	l := letters.Get().(*letter)
 	l.payload = r.Append(l.payload[:0])
 	a.send(l, r.Metadata.TraceID)
+}
+
+// Gone implements [commands.Audience].
+func (a *asker) Gone() context.Context {
+	if a.door.Options.Gone == nil {
+		return nil
+	}
+	return a.door.Options.Gone(a.client, a.topic)
 }
 
 func (a *asker) emit(e *protocol.Event) {
