@@ -20,10 +20,10 @@ type Toolbox struct {
 	byName   map[string]*Tool
 	warnings []string
 
-	revision func() string
-	once     sync.Once
-	index    *index
+	hashed   sync.Once
+	revision string
 	indexed  sync.Once
+	index    *index
 }
 
 func (b *Toolbox) warn(format string, args ...any) {
@@ -39,16 +39,15 @@ func (b *Toolbox) Warnings() []string { return b.warnings }
 // Revision is the same for the same declarations, whoever they were selected
 // for, so that what was made of them may be kept.
 func (b *Toolbox) Revision() string {
-	b.once.Do(func() {
+	b.hashed.Do(func() {
 		sum := sha256.New()
 		for _, t := range b.tools {
 			h := t.Hash()
 			sum.Write(h[:])
 		}
-		text := hex.EncodeToString(sum.Sum(nil)[:16])
-		b.revision = func() string { return text }
+		b.revision = hex.EncodeToString(sum.Sum(nil)[:16])
 	})
-	return b.revision()
+	return b.revision
 }
 
 // Find returns the tool with the name. The case of its letters does not

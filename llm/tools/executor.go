@@ -1,0 +1,269 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An Executor runs the calls of a model. Zero fields mean the defaults. It is
+// safe for use by many goroutines and must not be copied while it is used.
+type Executor struct {
+	Gate     Gate          // nil refuses whatever has RiskAsk
+	Parallel int           // tools that only read, run at once; default 8
+	Timeout  time.Duration // of a call whose tool says nothing; default DefaultTimeout
+	Attempts int           // to run a call that failed in passing; default 3
+	Backoff  time.Duration // before the second attempt, doubled for each further one; default 250 ms
+	MaxText  int           // bytes of a result that the model reads; default 64 KiB
+	MaxDepth int           // calls within calls; default 4
+	Log      *slog.Logger  // nil for none
+}
+
+// grace is how long a tool may take to notice that its time is over. It may
+// know better than its caller what became of the call.
+const grace = time.Second
+
+// Execute runs the calls of one turn and returns what became of each, in the
+// order of the calls. Tools that only read run side by side, others alone and
+// in the order of the calls. It never fails: whatever goes wrong is a result
+// that the model can read. When ctx ends, what was not run is Skipped.
+func (e *Executor) Execute(ctx context.Context, box *Toolbox, env Environment, calls []*chat.ToolCall) []Result {
+	results := make([]Result, len(calls))
+	t := turn{e: e, box: box, env: env}
+	for i := 0; i < len(calls); {
+		n := t.together(calls[i:])
+		t.run(ctx, calls[i:i+n], results[i:i+n])
+		i += n
+	}
+	return results
+}
+
+// A turn is one round of calls.
+type turn struct {
+	e     *Executor
+	box   *Toolbox
+	env   Environment
+	mu    sync.Mutex
+	fatal bool // no further call can succeed
+}
+
+// together is how many calls, from the first on, may run side by side.
+func (t *turn) together(calls []*chat.ToolCall) int {
+	for i, c := range calls {
+		if tool, ok := t.box.Find(c.Name); ok && tool.Effect != commands.Read {
+			return max(i, 1)
+		}
+	}
+	return len(calls)
+}
+
+// run runs calls side by side.
+func (t *turn) run(ctx context.Context, calls []*chat.ToolCall, results []Result) {
+	if len(calls) == 1 {
+		results[0] = t.one(ctx, calls[0])
+		return
+	}
+	parallel := t.e.Parallel
+	if parallel <= 0 {
+		parallel = 8
+	}
+	var running sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i := range calls {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			results[i] = t.one(ctx, calls[i])
+		})
+	}
+	running.Wait()
+}
+
+// one takes one call to its result.
+func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
+	began := time.Now()
+	r := Result{CallID: c.ID, Name: c.Name}
+	t.mu.Lock()
+	fatal := t.fatal
+	t.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		r.skip("the turn was cancelled before it")
+	case fatal:
+		r.skip("an earlier call showed that none can succeed now")
+	default:
+		t.attempt(ctx, c, &r)
+	}
+	r.Elapsed = time.Since(began)
+	if r.Fatal {
+		t.mu.Lock()
+		t.fatal = true
+		t.mu.Unlock()
+	}
+	return r
+}
+
+func (r *Result) skip(reason string) {
+	r.Status = Skipped
+	r.Err = protocol.Errorf(protocol.Cancelled, "not run: %s", reason)
+	r.Text = "Error: not run: " + reason + "."
+}
+
+// attempt finds the tool, reads the arguments, asks whether it may be run, and
+// runs it.
+func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
+	tool, ok := t.box.Find(c.Name)
+	if !ok {
+		t.notFound(c, r)
+		return
+	}
+	x := &Execution{Environment: t.env, CallID: c.ID, Name: tool.Name, Raw: rawOf(c)}
+	x.Depth++
+	parsed := Parse(tool, x.Raw)
+	r.Warning = parsed.Warning()
+	if parsed.Refused(tool.Forgiving) {
+		r.invalid(tool, x, &parsed)
+		return
+	}
+	x.Arguments, x.ArgumentsJSON = parsed.Arguments, parsed.JSON
+	x.Warnings, x.Faults = parsed.texts(), parsed.Faults
+
+	timeout := tool.Timeout
+	if timeout <= 0 {
+		timeout = t.e.Timeout
+	}
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	inner, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := t.e.admit(inner, tool, x); err != nil {
+		t.e.fail(ctx, r, inTime(inner, err, timeout))
+		return
+	}
+	out, err := t.e.insist(inner, tool, x)
+	if err != nil {
+		r.Output = out
+		t.e.fail(ctx, r, inTime(inner, err, timeout))
+		return
+	}
+	t.e.finish(r, out)
+}
+
+// rawOf are the arguments as the model wrote them.
+func rawOf(c *chat.ToolCall) []byte {
+	if c.Raw != "" {
+		return []byte(c.Raw)
+	}
+	return c.Args
+}
+
+// admit says why a call may not be run.
+func (e *Executor) admit(ctx context.Context, tool *Tool, x *Execution) (err error) {
+	most := e.MaxDepth
+	if most <= 0 {
+		most = 4
+	}
+	switch {
+	case x.Depth > most:
+		return protocol.Errorf(protocol.LimitReached, "calls of tools are nested more than %d deep", most).With("call_depth", x.Depth)
+	case tool.Risk == RiskDeny:
+		return protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model", tool.Name)
+	case e.Gate == nil && tool.Risk == RiskAsk:
+		return protocol.Errorf(protocol.PermissionDenied, "the tool %q needs an approval, and nobody can be asked here", tool.Name)
+	case e.Gate == nil:
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil { // a fault denies
+			err = e.panicked(x, p)
+		}
+	}()
+	return e.Gate(ctx, tool, x)
+}
+
+// insist runs a call, again if it failed in passing and may be repeated.
+func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution) (out Output, err error) {
+	attempts, pause := e.Attempts, e.Backoff
+	if attempts <= 0 {
+		attempts = 3
+	}
+	if pause <= 0 {
+		pause = 250 * time.Millisecond
+	}
+	for n := 1; ; n++ {
+		out, err = e.run(ctx, tool, x)
+		if err == nil || n == attempts || !mayRepeat(tool, err) {
+			return out, err
+		}
+		wait := pause
+		if e := new(protocol.Error); errors.As(err, &e) {
+			wait = max(wait, e.RetryAfter())
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+			return out, err // which says more than that the time was over
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return out, err
+		}
+		pause *= 2
+	}
+}
+
+// run runs a call once and waits for it no longer than ctx, and a little.
+func (e *Executor) run(ctx context.Context, tool *Tool, x *Execution) (Output, error) {
+	type ended struct {
+		out Output
+		err error
+	}
+	done := make(chan ended, 1)
+	go func() {
+		var end ended
+		defer func() {
+			if p := recover(); p != nil {
+				end = ended{err: e.panicked(x, p)}
+			}
+			done <- end
+		}()
+		end.out, end.err = tool.Run(ctx, x)
+	}()
+	select {
+	case end := <-done:
+		return end.out, end.err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	select {
+	case end := <-done:
+		return end.out, end.err
+	case <-late.C:
+		return Output{}, ctx.Err()
+	}
+}
+
+// panicked is the error of a panic. What it was is for the log alone.
+func (e *Executor) panicked(x *Execution, value any) error {
+	if e.Log != nil {
+		e.Log.Error("a tool panicked", "tool", x.Name, "trace_id", x.TraceID, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+	}
+	return protocol.Errorf(protocol.Internal, "the tool is broken")
+}
+
+// inTime is the error of a call, which may have run out of time.
+func inTime(ctx context.Context, err error, timeout time.Duration) error {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return protocol.Errorf(protocol.TimedOut, "timed out after %v; whether it has taken effect is not known", timeout)
+	}
+	return err
+}

@@ -1,0 +1,291 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// JSONSchema is the schema (2020-12) of the arguments: always that of an
+// object, and of one without further members if the tool declares its own
+// parameters. The texts of one that came from elsewhere are bounded.
+func (d *Declaration) JSONSchema() json.RawMessage {
+	doc := d.schema()
+	if doc == nil {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return marshal(doc)
+}
+
+// schema is the schema as a document, nil if it is none.
+func (d *Declaration) schema() map[string]any {
+	if len(d.Schema) == 0 {
+		return declaredSchema(d.Parameters)
+	}
+	var doc any
+	dec := json.NewDecoder(bytes.NewReader(d.Schema))
+	dec.UseNumber()
+	if dec.Decode(&doc) != nil {
+		return nil
+	}
+	if d.Untrusted {
+		doc = tameSchema(doc, false)
+	}
+	object, ok := doc.(map[string]any)
+	if !ok {
+		return nil
+	}
+	delete(object, "$schema")
+	if _, ok := object["type"]; !ok {
+		object["type"] = "object"
+	}
+	if _, ok := object["properties"]; !ok {
+		object["properties"] = map[string]any{} // some providers insist
+	}
+	return object
+}
+
+func declaredSchema(list []Parameter) map[string]any {
+	properties := make(map[string]any, len(list))
+	required := []any{}
+	for i := range list {
+		p := &list[i]
+		properties[p.Name] = p.schema()
+		if p.Required {
+			required = append(required, p.Name)
+		}
+	}
+	doc := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		doc["required"] = required
+	}
+	return doc
+}
+
+// schema is that of one parameter.
+func (p *Parameter) schema() map[string]any {
+	s := p.valueSchema()
+	switch p.Cardinality {
+	case Optional:
+		if p.Required { // must be there, as null at least
+			orNull(s)
+		}
+	case List:
+		s = map[string]any{"type": "array", "items": s}
+	case Map:
+		s = map[string]any{"type": "object", "additionalProperties": s}
+	}
+	if p.Description != "" {
+		s["description"] = p.Description
+	}
+	if len(p.Example) > 0 {
+		s["examples"] = []any{p.Example}
+	}
+	return s
+}
+
+// valueSchema is that of one of its values.
+func (p *Parameter) valueSchema() map[string]any {
+	s := map[string]any{"type": "string"}
+	switch p.Kind {
+	case Boolean:
+		s["type"] = "boolean"
+	case Integer:
+		s["type"] = "integer"
+	case Number:
+		s["type"] = "number"
+	case JSONObject:
+		s["type"] = "object"
+	case JSONArray:
+		s["type"] = "array"
+		s["items"] = map[string]any{}
+	case Timestamp:
+		s["format"] = "date-time"
+	case URI:
+		s["format"] = "uri"
+	}
+	if len(p.Enum) == 0 {
+		return s
+	}
+	values := make([]any, len(p.Enum))
+	for i, v := range p.Enum {
+		values[i] = v
+		if p.Kind == Integer {
+			values[i] = json.Number(v)
+		}
+	}
+	s["enum"] = values
+	return s
+}
+
+// marshal writes a document that was made here or decoded.
+func marshal(doc any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(doc); err != nil {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// Markdown describes the tool for people and for prompts.
+func (d *Declaration) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### `%s`\n", d.Name)
+	if told := d.Told(); told != "" {
+		fmt.Fprintf(&b, "\n%s\n", told)
+	}
+	marks := []string{d.Effect.String()}
+	if d.Idempotent {
+		marks = append(marks, "idempotent")
+	}
+	if d.Risk != "" {
+		marks = append(marks, "risk: "+d.Risk)
+	}
+	if d.Strict {
+		marks = append(marks, "strict")
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.Join(marks, ", "))
+	if len(d.Schema) > 0 {
+		fmt.Fprintf(&b, "\n```json\n%s\n```\n", d.JSONSchema())
+		return b.String()
+	}
+	if len(d.Parameters) == 0 {
+		return b.String()
+	}
+	b.WriteString("\n| parameter | type | required | |\n|---|---|---|---|\n")
+	for i := range d.Parameters {
+		p := &d.Parameters[i]
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", p.Name, p.typeText(), map[bool]string{true: "yes", false: "no"}[p.Required], cell(p.text()))
+	}
+	return b.String()
+}
+
+func (p *Parameter) typeText() string {
+	switch p.Cardinality {
+	case List:
+		return "List of " + string(p.Kind)
+	case Map:
+		return "Map of " + string(p.Kind)
+	case Optional:
+		return string(p.Kind) + " or null"
+	}
+	return string(p.Kind)
+}
+
+// text is all there is to say about a parameter.
+func (p *Parameter) text() string {
+	parts := []string{}
+	if p.Description != "" {
+		parts = append(parts, p.Description)
+	}
+	if len(p.Enum) > 0 {
+		parts = append(parts, "one of `"+strings.Join(p.Enum, "`, `")+"`")
+	}
+	if len(p.Example) > 0 {
+		parts = append(parts, "such as `"+string(p.Example)+"`")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// cell makes a text fit a cell of a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", "").Replace(text)
+}
+
+// StrictSchema is the schema in the strict variant that some providers hold
+// their models to: every member is required, those that need not be there may
+// be null instead, and there are no others. It reports false if the arguments
+// cannot be described like that.
+func (d *Declaration) StrictSchema() (json.RawMessage, bool) {
+	doc := d.schema()
+	if doc == nil || !strict(doc, 0) {
+		return nil, false
+	}
+	return marshal(doc), true
+}
+
+// strictWords are the keywords that the strict variant knows.
+var strictWords = []string{
+	"type", "properties", "required", "additionalProperties", "items", "enum", "const", "description", "title",
+	"pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems",
+}
+
+// droppedWords say nothing that must hold.
+var droppedWords = []string{"examples", "default", "$comment", "deprecated", "readOnly", "writeOnly"}
+
+// strict makes a schema strict, if it can be.
+func strict(s map[string]any, depth int) bool {
+	for word := range s {
+		switch {
+		case slices.Contains(droppedWords, word):
+			delete(s, word)
+		case !slices.Contains(strictWords, word):
+			return false
+		}
+	}
+	if depth > maxSchemaDepth {
+		return false
+	}
+	if items, ok := s["items"]; ok {
+		inner, ok := items.(map[string]any)
+		if !ok || len(inner) == 0 || !strict(inner, depth+1) {
+			return false
+		}
+	}
+	if s["type"] != "object" {
+		return s["type"] != nil && (s["type"] != "array" || s["items"] != nil)
+	}
+	return strictObject(s, depth)
+}
+
+func strictObject(s map[string]any, depth int) bool {
+	properties, ok := s["properties"].(map[string]any)
+	if !ok || s["additionalProperties"] != nil && s["additionalProperties"] != false {
+		return false
+	}
+	if s["additionalProperties"] == nil && (depth > 0 || len(properties) == 0) {
+		return false // may have others, and means it
+	}
+	required, _ := s["required"].([]any)
+	all := []any{}
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		property, ok := properties[name].(map[string]any)
+		if !ok || !strict(property, depth+1) {
+			return false
+		}
+		if !slices.Contains(required, any(name)) && !orNull(property) {
+			return false
+		}
+		all = append(all, name)
+	}
+	s["required"], s["additionalProperties"] = all, false
+	return true
+}
+
+// orNull lets a value be null too.
+func orNull(s map[string]any) bool {
+	if _, ok := s["const"]; ok {
+		return false
+	}
+	switch t := s["type"].(type) {
+	case string:
+		if t != "null" {
+			s["type"] = []any{t, "null"}
+		}
+	case []any:
+		if !slices.Contains(t, any("null")) {
+			s["type"] = append(slices.Clone(t), "null")
+		}
+	default:
+		return false
+	}
+	if enum, ok := s["enum"].([]any); ok && !slices.Contains(enum, nil) {
+		s["enum"] = append(slices.Clone(enum), nil)
+	}
+	return true
+}

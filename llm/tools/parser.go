@@ -1,0 +1,332 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A parser reads arguments in one pass: it checks that they are JSON, but for
+// comments and commas too many, brings values to what a tool declares, and
+// writes them down again as JSON proper.
+//
+// Methods that return false have noted in wrong that the text is no JSON, and
+// nothing more is to be read. A value that is JSON but not what it should be
+// is noted in fault, and reading goes on.
+type parser struct {
+	Parsed
+	data   []byte
+	pos    int
+	depth  int
+	out    []byte // what was read, as JSON
+	result map[string]any
+
+	at    string // the parameter being read
+	fault string // what is wrong with it
+	wrong string // that the text is no JSON, and where
+
+	strict bool
+	twice  bool // a parameter was
+	top    bool
+}
+
+func (p *parser) note(text string) {
+	p.Warnings = append(p.Warnings, Warning{Parameter: p.at, Text: text})
+}
+
+// misfit notes what is wrong with the parameter, the first thing only.
+func (p *parser) misfit(format string, args ...any) {
+	if p.fault == "" {
+		p.fault = p.at + ": " + fmt.Sprintf(format, args...)
+	}
+}
+
+// unexpected notes that the text is no JSON here, if nothing was noted.
+func (p *parser) unexpected() bool {
+	switch {
+	case p.wrong != "":
+	case p.pos >= len(p.data):
+		p.wrong = fmt.Sprintf("unexpected end at offset %d", len(p.data))
+	default:
+		r, _ := utf8.DecodeRune(p.data[p.pos:])
+		p.wrong = fmt.Sprintf("unexpected %q at offset %d", r, p.pos)
+	}
+	return false
+}
+
+// peek is the next byte, NUL at the end; NUL is never right either.
+func (p *parser) peek() byte {
+	if p.pos < len(p.data) {
+		return p.data[p.pos]
+	}
+	return 0
+}
+
+// space skips white space and comments.
+func (p *parser) space() bool {
+	for p.pos < len(p.data) {
+		switch p.data[p.pos] {
+		case ' ', '\t', '\r', '\n':
+			p.pos++
+		case '/':
+			if !p.comment() {
+				return false
+			}
+		default:
+			return true
+		}
+	}
+	return true
+}
+
+func (p *parser) comment() bool {
+	rest := p.data[p.pos:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("//")):
+		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
+			p.pos += end + 1
+		} else {
+			p.pos = len(p.data)
+		}
+		return true
+	case bytes.HasPrefix(rest, []byte("/*")):
+		end := bytes.Index(rest[2:], []byte("*/"))
+		if end < 0 {
+			p.pos = len(p.data)
+			return p.unexpected()
+		}
+		p.pos += 2 + end + 2
+		return true
+	}
+	return p.unexpected()
+}
+
+// atEnd reports whether nothing follows.
+func (p *parser) atEnd() bool { return p.space() && p.pos == len(p.data) }
+
+// word reports whether a literal is next. It does not consume it.
+func (p *parser) word(literal string) bool {
+	end := p.pos + len(literal)
+	return end <= len(p.data) && string(p.data[p.pos:end]) == literal
+}
+
+// enter goes one level deeper.
+func (p *parser) enter() bool {
+	if p.depth++; p.depth > maxDepth {
+		p.wrong = fmt.Sprintf("nested more than %d levels deep", maxDepth)
+		return false
+	}
+	p.pos++ // the bracket
+	return true
+}
+
+// object reads an object whose members are read by read, from the beginning
+// of their values.
+func (p *parser) object(read func(name string) bool) bool {
+	if !p.enter() {
+		return false
+	}
+	for {
+		if !p.space() {
+			return false
+		}
+		if p.peek() == '}' {
+			p.pos++
+			p.depth--
+			return true
+		}
+		name, ok := p.stringToken()
+		if !ok || !p.space() {
+			return false
+		}
+		if p.peek() != ':' {
+			return p.unexpected()
+		}
+		p.pos++
+		if !p.space() || !read(name) || !p.comma('}') {
+			return false
+		}
+	}
+}
+
+// array reads an array whose elements are read by read.
+func (p *parser) array(read func() bool) bool {
+	if !p.enter() {
+		return false
+	}
+	for {
+		if !p.space() {
+			return false
+		}
+		if p.peek() == ']' {
+			p.pos++
+			p.depth--
+			return true
+		}
+		if !read() || !p.comma(']') {
+			return false
+		}
+	}
+}
+
+// comma consumes a comma. There need not be one before the end.
+func (p *parser) comma(end byte) bool {
+	if !p.space() {
+		return false
+	}
+	switch p.peek() {
+	case ',':
+		p.pos++
+		return true
+	case end:
+		return true
+	}
+	return p.unexpected()
+}
+
+// skip reads any value and forgets it.
+func (p *parser) skip() bool {
+	switch c := p.peek(); c {
+	case '{':
+		return p.object(func(string) bool { return p.skip() })
+	case '[':
+		return p.array(p.skip)
+	case '"':
+		_, ok := p.stringToken()
+		return ok
+	default:
+		_, ok := p.literal()
+		return ok
+	}
+}
+
+// literal reads a number, true, false or null.
+func (p *parser) literal() (text []byte, ok bool) {
+	for _, word := range [...]string{"true", "false", "null"} {
+		if p.word(word) {
+			start := p.pos
+			p.pos += len(word)
+			return p.data[start:p.pos], true
+		}
+	}
+	end := p.pos + numberLength(p.data[p.pos:])
+	if end == p.pos {
+		return nil, p.unexpected()
+	}
+	text, p.pos = p.data[p.pos:end], end
+	return text, true
+}
+
+// numberLength is how many bytes of a text are a JSON number.
+func numberLength(text []byte) int {
+	digits := func(i int) int {
+		for i < len(text) && '0' <= text[i] && text[i] <= '9' {
+			i++
+		}
+		return i
+	}
+	i := 0
+	if i < len(text) && text[i] == '-' {
+		i++
+	}
+	whole := digits(i)
+	if whole == i || text[i] == '0' && whole > i+1 {
+		return 0
+	}
+	i = whole
+	if i < len(text) && text[i] == '.' {
+		end := digits(i + 1)
+		if end == i+1 {
+			return 0
+		}
+		i = end
+	}
+	if i < len(text) && (text[i] == 'e' || text[i] == 'E') {
+		j := i + 1
+		if j < len(text) && (text[j] == '+' || text[j] == '-') {
+			j++
+		}
+		end := digits(j)
+		if end == j {
+			return 0
+		}
+		i = end
+	}
+	return i
+}
+
+// stringToken reads a string.
+func (p *parser) stringToken() (text string, ok bool) {
+	if p.peek() != '"' {
+		return "", p.unexpected()
+	}
+	start := p.pos + 1
+	plain := true
+	for i := start; i < len(p.data); i++ {
+		switch c := p.data[i]; {
+		case c == '"':
+			p.pos = i + 1
+			if plain {
+				return string(p.data[start:i]), true
+			}
+			return p.unquote(start, i)
+		case c == '\\':
+			plain = false
+			i++
+		case c < 0x20, c >= utf8.RuneSelf:
+			plain = false
+		}
+	}
+	p.pos = len(p.data)
+	return "", p.unexpected()
+}
+
+// unquote decodes what is between quotes and is not plain ASCII.
+func (p *parser) unquote(start, end int) (text string, ok bool) {
+	inner := p.data[start:end]
+	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) && !bytes.ContainsFunc(inner, isControl) {
+		return string(inner), true
+	}
+	quoted := make([]byte, 0, len(inner)+2)
+	quoted = append(quoted, '"')
+	odd := false
+	for _, c := range inner {
+		if c < 0x20 {
+			odd = true
+			quoted = fmt.Appendf(quoted, `\u%04x`, c)
+			continue
+		}
+		quoted = append(quoted, c)
+	}
+	quoted = append(quoted, '"')
+	if err := json.Unmarshal(quoted, &text); err != nil {
+		p.wrong = fmt.Sprintf("bad escape in the string at offset %d", start-1)
+		return "", false
+	}
+	if odd {
+		p.note(noteControl)
+	}
+	return text, true
+}
+
+func isControl(r rune) bool { return r < 0x20 }
+
+// key writes the name of a member.
+func (p *parser) key(name string) {
+	p.separate()
+	p.out = append(protocol.AppendString(p.out, name), ':')
+}
+
+// separate writes a comma unless it is the first of its object or array.
+func (p *parser) separate() {
+	if last := p.out[len(p.out)-1]; last != '{' && last != '[' {
+		p.out = append(p.out, ',')
+	}
+}
+
+// finite reports whether a number can be written as JSON.
+func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
