@@ -46,23 +46,9 @@ func (f *syncedFolder) open(t *target, origin, skills string, log *slog.Logger) 
 	if err := rule.Check(); err != nil {
 		return nil, usageError{err}
 	}
-	credential, err := t.bearer()
-	if err != nil {
+	var err error
+	if f.files, err = t.files(f.url); err != nil {
 		return nil, err
-	}
-	config, err := t.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	url := f.url
-	if url == "" {
-		a := t.addresses()
-		if url = "http://" + a.HTTP; a.TLSOnly {
-			url = "https://" + a.HTTP
-		}
-	}
-	if f.files, err = remote.New(remote.Options{URL: url + "/vfs", Credential: credential, TLS: config}); err != nil {
-		return nil, usageError{err}
 	}
 	f.folder, err = folder.Open(folder.Options{
 		Dir: f.dir, Cap: protocol.CapID(f.cap), Files: f.files, Apart: []string{skills}, Rule: rule, Origin: origin, Log: log,

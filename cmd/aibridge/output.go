@@ -151,7 +151,7 @@ func field(name string, value any) string {
 }
 
 func moment(name string) bool {
-	return strings.HasSuffix(name, "_at") || name == "since" || name == "last_heartbeat"
+	return strings.HasSuffix(name, "_at") || name == "since" || name == "modified" || name == "last_heartbeat" || name == "last_sync_time"
 }
 
 // cell shows a value in one line.

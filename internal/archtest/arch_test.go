@@ -31,6 +31,7 @@ var rooms = map[string][]string{
 	"agent/folder":        {"protocol", "vfs"},
 	"api":                 {"protocol", "commands", "api"},
 	"bench":               {"protocol", "client", "broker", "bench"},
+	"mcp":                 {"protocol", "commands", "llm/tools", "llm/chat", "llm/wire", "mcp"},
 	"internal/natsd":      {},
 	"internal/store":      {"protocol", "commands", "broker", "registry", "task", "vfs"},
 	"internal/claimlog":   {"protocol", "commands"},
@@ -38,7 +39,7 @@ var rooms = map[string][]string{
 	"internal/app":        {"*"},
 	"internal/bridgetest": {"*"},
 	"internal/archtest":   {},
-	"cmd":                 {"protocol", "commands", "client", "agent", "bench", "vfs/mirror", "vfs/remote", "internal/app"},
+	"cmd":                 {"protocol", "commands", "client", "agent", "bench", "vfs", "vfs/mirror", "vfs/remote", "internal/app"},
 	"examples":            {"protocol", "client"},
 }
 
