@@ -39,6 +39,7 @@ const (
 	MaxTurns     Code = "ENGINE_MAX_TURNS_EXCEEDED"
 	LoopDetected Code = "ENGINE_LOOP_DETECTED"
 	Aborted      Code = "ENGINE_ABORTED"
+	Interrupted  Code = "ENGINE_INTERRUPTED" // it may not go on without its user
 
 	LLMAuthFailed  Code = "LLM_AUTH_FAILED"
 	LLMTimeout     Code = "LLM_TIMEOUT"
@@ -148,6 +149,7 @@ var wire = map[Code]protocol.Code{
 	MaxTurns:       protocol.LimitReached,
 	LoopDetected:   protocol.InvalidState,
 	Aborted:        protocol.Cancelled,
+	Interrupted:    protocol.InvalidState,
 	LLMAuthFailed:  protocol.LLMRefused,
 	LLMTimeout:     protocol.TimedOut,
 	LLMRateLimited: protocol.RateLimited,
