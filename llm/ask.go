@@ -31,6 +31,8 @@ type Outcome struct {
 	Cost     float64 // in the currency of the prices; 0 when it was not asked anew
 	Took     time.Duration
 	From     string // provider, cache or flight
+
+	Tools *ToolUse // what became of the tools; nil if it could use none
 }
 
 // question is a question on its way.

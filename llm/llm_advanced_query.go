@@ -133,6 +133,7 @@ func (o *Outcome) result() QueryResult {
 		Segments:      segments,
 		Usage:         o.Usage,
 		Cost:          o.Cost,
+		Tools:         o.Tools,
 		From:          o.From,
 	}
 }
