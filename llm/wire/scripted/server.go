@@ -1,0 +1,139 @@
+// Package scripted is a provider that says what a test wrote down: bytes on a
+// real socket, whatever they are.
+package scripted
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/wire"
+)
+
+// A Reply is what the server answers once.
+type Reply struct {
+	Status int // 200 if 0
+	Header map[string]string
+	// Pieces are written and flushed one by one. Content-Type is
+	// text/event-stream unless the header says otherwise.
+	Pieces []string
+	Cut    bool          // break the connection off afterwards
+	Hang   time.Duration // before the first piece, or until the client goes
+	Hold   bool          // after the last piece, until the client goes
+}
+
+// Stream is a reply with one event per line of data.
+func Stream(data ...string) Reply {
+	var r Reply
+	for _, d := range data {
+		r.Pieces = append(r.Pieces, "data: "+d+"\n\n")
+	}
+	return r
+}
+
+// JSON is a reply in one piece.
+func JSON(status int, body string) Reply {
+	return Reply{Status: status, Header: map[string]string{"Content-Type": "application/json"}, Pieces: []string{body}}
+}
+
+// A Request is what the server was asked.
+type Request struct {
+	Method, Path string
+	Header       http.Header
+	Body         []byte
+}
+
+// A Server plays replies in turn, the last one again and again.
+type Server struct {
+	URL    string
+	Before func() // each answer; optional, set before the first request
+
+	mu       sync.Mutex
+	replies  []Reply
+	requests []Request
+	gone     int
+}
+
+// New starts a server that ends with the test.
+func New(t testing.TB, replies ...Reply) *Server {
+	t.Helper()
+	s := &Server{replies: replies}
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+	})
+	s.URL = h.URL
+	return s
+}
+
+// Client is a client of the server.
+func (s *Server) Client() *wire.Client {
+	return &wire.Client{HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, BaseURL: s.URL, Header: http.Header{}}
+}
+
+// Requests are those that came so far.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.requests...)
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone++
+}
+
+// Gone is how many clients went away before they were answered.
+func (s *Server) Gone() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.requests = append(s.requests, Request{r.Method, r.URL.RequestURI(), r.Header, body})
+	reply := s.replies[0]
+	if len(s.replies) > 1 {
+		s.replies = s.replies[1:]
+	}
+	s.mu.Unlock()
+	if s.Before != nil {
+		s.Before()
+	}
+	if reply.Hang > 0 {
+		timer := time.NewTimer(reply.Hang)
+		defer timer.Stop()
+		select {
+		case <-r.Context().Done():
+			s.leave()
+			return
+		case <-timer.C:
+		}
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for k, v := range reply.Header {
+		w.Header().Set(k, v)
+	}
+	if reply.Status != 0 {
+		w.WriteHeader(reply.Status)
+	}
+	for _, p := range reply.Pieces {
+		_, _ = io.WriteString(w, p)
+		w.(http.Flusher).Flush()
+	}
+	if reply.Hold {
+		<-r.Context().Done()
+		s.leave()
+	}
+	if reply.Cut {
+		panic(http.ErrAbortHandler)
+	}
+}
