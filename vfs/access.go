@@ -124,7 +124,7 @@ func (m *mirrorReader) may(path string) error {
 func (m *mirrorReader) mayWrite(path string) error {
 	folder, rest, _ := strings.Cut(path, "/")
 	if !strings.HasPrefix(rest, mirrorDisk+"/") {
-		return protocol.Errorf(protocol.VFSPermission, "in the mirror only files below CAP_ID/%s can be written", mirrorDisk).
+		return protocol.Errorf(protocol.VFSPermission, "in the mirror only files below CAP_ID/%s can be written; another bridge's mirror needs a remote_group of its own", mirrorDisk).
 			With("group_name", MirrorGroup)
 	}
 	if !privileged(m.who) && !m.service.opts.Members.MayUseChannel(m.who, capOfFolder(folder), true) {
