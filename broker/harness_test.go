@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 	"go.uber.org/goleak"
 
@@ -199,7 +200,7 @@ func (n *node) dialOver(c net.Conn, clientID string, change ...func(*paho.Connec
 		lost:     make(chan error, 10),
 	}
 	p.Client = paho.NewClient(paho.ClientConfig{
-		Conn: c,
+		Conn: packets.NewThreadSafeConn(c), // packets of paho leave in several writes
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(r paho.PublishReceived) (bool, error) {
 			p.messages <- r.Packet
 			return true, nil

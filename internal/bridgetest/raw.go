@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -67,7 +68,7 @@ func connect(t testing.TB, conn net.Conn, id string, change ...func(*paho.Connec
 	t.Helper()
 	r := &Raw{ID: id, Received: make(chan *paho.Publish, 1024), Dismissed: make(chan *paho.Disconnect, 1), conn: conn}
 	r.Client = paho.NewClient(paho.ClientConfig{
-		Conn:               conn,
+		Conn:               packets.NewThreadSafeConn(conn), // packets of paho leave in several writes
 		OnServerDisconnect: func(d *paho.Disconnect) { r.Dismissed <- d },
 		AuthHandler:        silent{},
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
