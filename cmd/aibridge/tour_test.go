@@ -66,7 +66,9 @@ func TestTheTourInTheReadmeWorksAsWritten(t *testing.T) {
 	}
 	bridge := startBinary(t, t.TempDir(), "--dev")
 	shell := startShell(t, bridge)
+	far := freeAddress(t)
 	for i, step := range tour(t, string(readme)) {
+		step.script = strings.ReplaceAll(step.script, "127.0.0.1:9012", far)
 		// What runs in the background needs a moment; a person would just type
 		// the line again. Raw requests are sent once: their ids are fixed.
 		deadline := time.Now().Add(15 * time.Second)
@@ -81,6 +83,17 @@ func TestTheTourInTheReadmeWorksAsWritten(t *testing.T) {
 			time.Sleep(50 * time.Millisecond) // the pace of the poll
 		}
 	}
+}
+
+// freeAddress is an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 type shell struct {
