@@ -1,0 +1,26 @@
+package pack
+
+import (
+	"slices"
+	"strings"
+)
+
+// Effective is the node that a currentNodeId means: the entry if it is blank.
+func (g *Graph) Effective(current string) string {
+	if id := strings.TrimSpace(current); id != "" {
+		return id
+	}
+	return g.EntryNodeID
+}
+
+// Done reports whether a workflow has come to its end: an end node is
+// completed, or variables.workflowStatus says complete.
+func (s State) Done(g *Graph) bool {
+	if status, ok := s.Variables["workflowStatus"].(string); ok && status == "complete" {
+		return true
+	}
+	return slices.ContainsFunc(s.StepsCompleted, func(id string) bool {
+		n := g.Node(id)
+		return n != nil && n.Type == End
+	})
+}
