@@ -166,13 +166,13 @@ func serverSent(t *testing.T, url, body string) func(yield func(name string, dat
 }
 
 func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
-	for name, leave := range map[string]func(t *testing.T, n *bridgetest.Node){
-		"the HTTP request is closed": func(t *testing.T, n *bridgetest.Node) {
+	for name, leave := range map[string]func(t *testing.T, n *bridgetest.Node, s *scripted.Server){
+		"the HTTP request is closed": func(t *testing.T, n *bridgetest.Node, _ *scripted.Server) {
 			for range serverSent(t, n.HTTPURL("/api/v1/commands/llm.query"), streaming) {
 				break
 			}
 		},
-		"the HTTP request is closed, without a stream": func(t *testing.T, n *bridgetest.Node) {
+		"the HTTP request is closed, without a stream": func(t *testing.T, n *bridgetest.Node, s *scripted.Server) {
 			ctx, cancel := context.WithCancel(t.Context())
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.HTTPURL("/api/v1/commands/llm.query"), strings.NewReader(question))
 			if err != nil {
@@ -180,7 +180,7 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			}
 			request.Header.Set("Content-Type", "application/json")
 			go func() {
-				bridgetest.Eventually(t, "the model is asked", func() bool { return active(t, n) == 1 })
+				bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) == 1 })
 				cancel()
 			}()
 			if response, err := bridgetest.HTTPClient(t).Do(request); err == nil {
@@ -188,13 +188,13 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 				t.Error("it is answered")
 			}
 		},
-		"the MQTT session ends": func(t *testing.T, n *bridgetest.Node) {
+		"the MQTT session ends": func(t *testing.T, n *bridgetest.Node, _ *scripted.Server) {
 			c := n.Caller(t, "asker")
 			c.Send(t, "aibridge/bridge/request", bridgetest.Request("1", "llm.query", streaming))
 			c.Next(t)
 			c.Drop()
 		},
-		"the WebSocket is closed": func(t *testing.T, n *bridgetest.Node) {
+		"the WebSocket is closed": func(t *testing.T, n *bridgetest.Node, _ *scripted.Server) {
 			c, _, err := websocket.Dial(t.Context(), "ws://"+n.WS+"/ws", &websocket.DialOptions{HTTPClient: bridgetest.HTTPClient(t)})
 			if err != nil {
 				t.Fatal(err)
@@ -207,7 +207,7 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			}
 			_ = c.CloseNow()
 		},
-		"its task is cancelled": func(t *testing.T, n *bridgetest.Node) {
+		"its task is cancelled": func(t *testing.T, n *bridgetest.Node, s *scripted.Server) {
 			c := n.Caller(t, "asker")
 			var task struct {
 				ID string `json:"task_id"`
@@ -215,14 +215,14 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			if err := json.Unmarshal(resultOf(t, c.Ask(t, bridgetest.Request("1", "llm.query", `{"query":"a","async":true}`))), &task); err != nil {
 				t.Fatal(err)
 			}
-			bridgetest.Eventually(t, "the model is asked", func() bool { return active(t, n) == 1 })
+			bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) == 1 })
 			resultOf(t, c.Ask(t, bridgetest.Request("2", "task.cancel", fmt.Sprintf(`{"task_id":%q}`, task.ID))))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scripted.New(t, never())
 			n := bridgetest.Start(t, withModel(s))
-			leave(t, n)
+			leave(t, n, s)
 			bridgetest.Eventually(t, "the provider is told", func() bool { return s.Gone() == 1 })
 			bridgetest.Eventually(t, "the bridge knows", func() bool { return active(t, n) == 0 })
 		})
