@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"slices"
 
@@ -62,7 +61,7 @@ func (s *Service) draft(t *tools.Tool, x *tools.Execution, about About, why stri
 		Approval: Approval{
 			ID: newID(), State: Pending, Space: spaceOf(x), Tool: t.Name, Title: t.Title, Source: t.Source,
 			Args: arguments, Roster: about.Roster, Why: why,
-			Hash:      hashOf(digest(t), t.Name, arguments, about.Roster),
+			Hash:      hashOf(t.Hash(), t.Name, arguments, about.Roster),
 			Requester: x.Principal.ID, Kind: x.Principal.Kind, Skill: x.Skill,
 			Session: x.Session, Task: x.Task, TraceID: x.TraceID,
 		},
@@ -79,20 +78,10 @@ func (s *Service) unchanged(ctx context.Context, r *Record, t *tools.Tool, x *to
 	if ruling, why := s.judge(ctx, t, x, about); ruling == Deny {
 		return protocol.Errorf(protocol.PermissionDenied, "models may not call %s any more: %s", t.Name, why).With("reason", "denied")
 	}
-	if hashOf(digest(t), t.Name, r.Args, about.Roster) != r.Hash {
+	if hashOf(t.Hash(), t.Name, r.Args, about.Roster) != r.Hash {
 		return protocol.Errorf(protocol.PermissionDenied, "the call reaches others than those that were shown to who approved it").With("reason", "changed")
 	}
 	return nil
-}
-
-// digest stands for what a tool says of itself: a skill that changes its words
-// asks for another approval.
-func digest(t *tools.Tool) [32]byte {
-	said, err := json.Marshal(t.Declaration)
-	if err != nil { // an example that is no JSON
-		said = []byte(t.Name + "\x00" + t.Description + "\x00" + string(t.Schema))
-	}
-	return sha256.Sum256(said)
 }
 
 func spaceOf(x *tools.Execution) protocol.SpaceID {

@@ -1,0 +1,77 @@
+package loop
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/aibridge/aibridge/llm/tools"
+)
+
+// Health is how the calls of a conversation went. It outlives an answer: what
+// is locked stays so until somebody resets it.
+type Health struct {
+	Recent []bool `json:"recent,omitempty"` // of the last calls, the latest last: whether they failed
+	Locked string `json:"locked,omitempty"` // why no tool may be called any more, "" if they may
+}
+
+// maxRecent bounds what is remembered, whatever the window.
+const maxRecent = 1000
+
+// note takes the outcome of a call, and locks the conversation if too many of
+// the last ones failed.
+func (h *Health) note(failed bool, l Limits) {
+	window := min(l.Window, maxRecent)
+	h.Recent = append(h.Recent, failed)
+	if more := len(h.Recent) - window; more > 0 {
+		h.Recent = append(h.Recent[:0], h.Recent[more:]...)
+	}
+	if len(h.Recent) < window || h.Locked != "" {
+		return
+	}
+	failures := 0
+	for _, f := range h.Recent {
+		if f {
+			failures++
+		}
+	}
+	if failures*100 >= l.Errors*window {
+		h.Locked = fmt.Sprintf("%d of the last %d calls of tools failed", failures, window)
+	}
+}
+
+// A watch looks at the calls of one answer.
+type watch struct {
+	limits Limits
+	health *Health
+	row    int // failures since the last success
+	failed map[[sha256.Size]byte]int
+}
+
+func newWatch(l Limits, h *Health) *watch {
+	return &watch{limits: l, health: h, failed: make(map[[sha256.Size]byte]int)}
+}
+
+// see takes the result of a call. It returns a warning for the model if the
+// same call has failed too often.
+func (w *watch) see(r *tools.Result, arguments []byte) (warning string) {
+	if r.Status == tools.Skipped {
+		return ""
+	}
+	failed := r.Status == tools.Failed
+	w.health.note(failed, w.limits)
+	key := sha256.Sum256(append([]byte(r.Name+"\x00"), arguments...))
+	if !failed {
+		w.row = 0
+		delete(w.failed, key)
+		return ""
+	}
+	w.row++
+	w.failed[key]++
+	if n := w.failed[key]; n%w.limits.Repeats == 0 {
+		return fmt.Sprintf("The call of %s with the same arguments has failed %d times. Do not repeat it: change the arguments, use another tool, or go on without it.", r.Name, n)
+	}
+	return ""
+}
+
+// exhausted reports whether the user has to say how to go on.
+func (w *watch) exhausted() bool { return w.row >= w.limits.Failures }

@@ -1,0 +1,48 @@
+package loop
+
+import (
+	"cmp"
+	"time"
+)
+
+// Limits bound what a model may do in one answer. Zero fields mean the
+// defaults, negative ones no limit.
+type Limits struct {
+	Rounds int           // of tools, after which the model has to answer; 10
+	Calls  int           // of tools; 50
+	Tokens int           // of all questions and answers; none by default
+	Time   time.Duration // for all of it; 5 minutes
+
+	Repeats  int // identical calls that fail until the model is warned; 3
+	Failures int // in a row until the user is to be asked; 5
+
+	// Of the last Window calls (10), Errors in a hundred (80) may not fail:
+	// then the conversation is locked until it is reset.
+	Window int
+	Errors int
+
+	Offered int // tools that a model is offered, chosen by relevance if there are more; 64
+	Depth   int // loops within loops, by their trace; 8
+}
+
+// unbounded is more than anything counts to.
+const unbounded = 1 << 30
+
+func (l Limits) withDefaults() Limits {
+	set := func(field *int, value int) {
+		if *field = cmp.Or(*field, value); *field < 0 {
+			*field = unbounded
+		}
+	}
+	set(&l.Rounds, 10)
+	set(&l.Calls, 50)
+	set(&l.Tokens, -1)
+	set(&l.Repeats, 3)
+	set(&l.Failures, 5)
+	set(&l.Window, 10)
+	set(&l.Errors, 80)
+	set(&l.Offered, 64)
+	set(&l.Depth, 8)
+	l.Time = cmp.Or(l.Time, 5*time.Minute)
+	return l
+}

@@ -1,0 +1,100 @@
+package loop
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// message is what the model is told of a result.
+func message(r *tools.Result) chat.Message {
+	m := chat.Message{Role: chat.ToolRole, ToolCallID: r.CallID, ToolName: r.Name, Failed: r.Status != tools.Success}
+	m.Segments = append(m.Segments, chat.Segment{Type: chat.Text, Text: r.Text})
+	for _, s := range r.Output.Segments {
+		if s.Type == chat.Image || s.Type == chat.Audio || s.Type == chat.Video {
+			m.Segments = append(m.Segments, s)
+		}
+	}
+	return m
+}
+
+// maxReported bounds the text of a result in a report: the model has read all
+// of it, people look for what went wrong.
+const maxReported = 2000
+
+func report(r *tools.Result) llm.ToolReport {
+	told := llm.ToolReport{
+		CallID: r.CallID, Name: r.Name, Status: string(r.Status), Text: shortened(r.Text), Warning: r.Warning,
+		ElapsedMS: float64(r.Elapsed.Microseconds()) / 1000,
+	}
+	if r.Err != nil {
+		told.Code = protocol.CodeOf(r.Err)
+	}
+	return told
+}
+
+func shortened(text string) string {
+	if runes := []rune(text); len(runes) > maxReported {
+		return string(runes[:maxReported-1]) + "…"
+	}
+	return text
+}
+
+func joined(list []string) string { return strings.Join(list, "\n") }
+
+func compactJSON(into *bytes.Buffer, raw json.RawMessage) error { return json.Compact(into, raw) }
+
+func plus(a, b chat.Usage) chat.Usage {
+	a.Input += b.Input
+	a.Output += b.Output
+	a.Cached += b.Cached
+	a.CacheWrite += b.CacheWrite
+	a.Reasoning += b.Reasoning
+	return a
+}
+
+type metrics struct {
+	turns  *prometheus.CounterVec
+	rounds prometheus.Histogram
+	calls  *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		turns: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aibridge_llm_loops_total", Help: "Answers of models that may use tools, by why they ended: done, a limit, error.",
+		}, []string{"stop"}),
+		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "aibridge_llm_loop_rounds", Help: "How often a model was asked for one such answer.", Buckets: []float64{1, 2, 3, 5, 8, 10, 20, 50},
+		}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aibridge_llm_tool_calls_total", Help: "Calls of tools by models, by what became of them.",
+		}, []string{"status"}),
+	}
+	if r != nil {
+		r.MustRegister(m.turns, m.rounds, m.calls)
+	}
+	return m
+}
+
+func (m *metrics) done(use llm.ToolUse, err error) {
+	stop := use.Stop
+	switch {
+	case err != nil:
+		stop = "error"
+	case stop == "":
+		stop = "done"
+	}
+	m.turns.WithLabelValues(stop).Inc()
+	m.rounds.Observe(float64(use.Rounds))
+	for _, c := range use.Calls {
+		m.calls.WithLabelValues(c.Status).Inc()
+	}
+}

@@ -1,0 +1,307 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A run is one turn on its way.
+type run struct {
+	*Runner
+	Conversation
+	env    tools.Environment
+	box    *tools.Toolbox
+	limits Limits
+	watch  *watch
+	stream stream
+
+	ids   map[string]bool // of calls, in the whole conversation
+	usage chat.Usage
+	cost  float64
+	took  time.Duration
+	use   llm.ToolUse
+	last  *llm.Outcome
+	turn  *Turn
+}
+
+// all runs rounds until there is an answer.
+func (u *run) all(ctx context.Context) error {
+	ctx, cancel := u.limited(ctx)
+	defer cancel()
+	u.use.Notices = append(u.use.Notices, u.box.Warnings()...)
+	request := u.Request
+	request.Messages = slices.Clip(request.Messages)
+	request.Tools = u.offer()
+	u.ids = idsOf(request.Messages)
+	for {
+		last := u.use.Stop != ""
+		if last {
+			request.Options.ToolChoice = chat.ToolChoice{Mode: "none"}
+		}
+		calls, err := u.ask(ctx, &request)
+		if err != nil {
+			return u.failed(ctx, err)
+		}
+		if len(calls) == 0 {
+			return u.finish()
+		}
+		added, notice := u.answer(ctx, calls, last)
+		request.Messages = append(request.Messages, u.turn.Messages[len(u.turn.Messages)-added-1:]...)
+		if notice != "" {
+			request.Messages = append(request.Messages, u.add(chat.TextMessage(chat.User, notice)))
+		}
+		switch {
+		case ctx.Err() != nil:
+			return u.failed(ctx, context.Cause(ctx))
+		case last, u.over():
+			return u.finish()
+		}
+	}
+}
+
+// errTime is why a context of a run ends for its own limit.
+var errTime = protocol.Errorf(protocol.TimedOut, "the time for the answer is over")
+
+// margin is what is kept of a call's time to tell what came of it.
+const margin = 200 * time.Millisecond
+
+// limited bounds the time, so that what was done by then can still be told.
+func (u *run) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	var until time.Time
+	if u.limits.Time > 0 {
+		until = time.Now().Add(u.limits.Time)
+	}
+	if deadline, ok := ctx.Deadline(); ok && (until.IsZero() || deadline.Add(-margin).Before(until)) {
+		until = deadline.Add(-margin)
+	}
+	if until.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadlineCause(ctx, until, errTime)
+}
+
+// offer is what the model is offered: all tools of the box, or those that have
+// most to do with what the user says.
+func (u *run) offer() []chat.Tool {
+	list := u.box.Tools()
+	if len(list) <= u.limits.Offered {
+		return u.box.ChatTools()
+	}
+	u.use.Notices = append(u.use.Notices, fmt.Sprintf("of %d tools the model was offered the %d most relevant", len(list), u.limits.Offered))
+	return tools.ChatTools(u.box.Relevant(wanted(u.Request.Messages), u.limits.Offered))
+}
+
+// wanted is what the user said last.
+func wanted(messages []chat.Message) string {
+	for _, m := range slices.Backward(messages) {
+		if m.Role == chat.User {
+			a := chat.Answer{Segments: m.Segments}
+			return a.Text()
+		}
+	}
+	return ""
+}
+
+// ask has the model answer once.
+func (u *run) ask(ctx context.Context, request *chat.Request) ([]*chat.ToolCall, error) {
+	q := u.Question
+	q.Request = *request
+	got, err := u.opts.Model.Ask(ctx, q, u.stream.round())
+	if err != nil {
+		return nil, err
+	}
+	u.use.Rounds++
+	u.usage, u.cost, u.took, u.last = plus(u.usage, got.Usage), u.cost+got.Cost, u.took+got.Took, got
+	segments, calls := u.own(got.Answer)
+	if len(segments) > 0 {
+		u.add(chat.Message{Role: chat.Assistant, Segments: segments})
+	}
+	return calls, nil
+}
+
+func (u *run) add(m chat.Message) chat.Message {
+	u.turn.Messages = append(u.turn.Messages, m)
+	return m
+}
+
+// own returns the segments of an answer with ids of calls that are unique in
+// the conversation: some providers count anew in each answer, and an answer
+// from the cache says again what it has said before.
+func (u *run) own(a *chat.Answer) (segments []chat.Segment, calls []*chat.ToolCall) {
+	segments = slices.Clone(a.Segments)
+	for i := range segments {
+		if segments[i].Type != chat.Call {
+			continue
+		}
+		call := *segments[i].ToolCall
+		if call.ID == "" || u.ids[call.ID] {
+			call.ID = protocol.NewID()
+		}
+		u.ids[call.ID] = true
+		segments[i].ToolCall = &call
+		calls = append(calls, &call)
+	}
+	return segments, calls
+}
+
+func idsOf(messages []chat.Message) map[string]bool {
+	ids := make(map[string]bool)
+	for _, m := range messages {
+		for _, s := range m.Segments {
+			if s.Type == chat.Call && s.ToolCall != nil {
+				ids[s.ToolCall.ID] = true
+			}
+		}
+	}
+	return ids
+}
+
+// answer runs the calls of an answer and adds a tool message for each, and
+// what the loop has to say to the model.
+func (u *run) answer(ctx context.Context, calls []*chat.ToolCall, last bool) (added int, notice string) {
+	run, why := len(calls), ""
+	switch left := u.limits.Calls - len(u.use.Calls); {
+	case last:
+		run, why = 0, "no tool may be called any more"
+	case u.usage.Total() >= u.limits.Tokens:
+		run, why = 0, fmt.Sprintf("the limit of %d tokens is reached", u.limits.Tokens)
+		u.stop("tokens")
+	case left < len(calls):
+		run, why = max(left, 0), fmt.Sprintf("the limit of %d calls is reached", u.limits.Calls)
+		u.stop("calls")
+	}
+	results := u.execute(ctx, calls[:run])
+	for _, c := range calls[run:] {
+		results = append(results, skipped(c, why))
+	}
+	var warnings []string
+	for i := range results {
+		r := &results[i]
+		u.add(message(r))
+		u.use.Add(report(r))
+		if w := u.watch.see(r, argumentsOf(calls[i])); w != "" {
+			warnings = append(warnings, w)
+		}
+		if r.Fatal {
+			u.stop("fatal")
+			u.use.Detail = r.Text
+		}
+		if u.Tell != nil {
+			u.Tell("llm.tool_result", report(r))
+		}
+	}
+	return len(results), u.notice(warnings)
+}
+
+// execute runs calls, however many.
+func (u *run) execute(ctx context.Context, calls []*chat.ToolCall) []tools.Result {
+	if len(calls) == 0 {
+		return nil
+	}
+	if u.Tell != nil {
+		for _, c := range calls {
+			u.Tell("llm.tool_call", c)
+		}
+	}
+	u.within(u.env, 1)
+	defer u.within(u.env, -1)
+	results := u.opts.Executor.Execute(ctx, u.box, u.env, calls)
+	for len(results) < len(calls) { // it has one for each
+		results = append(results, skipped(calls[len(results)], "it has no result"))
+	}
+	return results[:len(calls)]
+}
+
+func argumentsOf(c *chat.ToolCall) []byte {
+	if c.Raw != "" {
+		return []byte(c.Raw)
+	}
+	var compact bytes.Buffer
+	if err := compactJSON(&compact, c.Args); err != nil {
+		return c.Args
+	}
+	return compact.Bytes()
+}
+
+func skipped(c *chat.ToolCall, why string) tools.Result {
+	return tools.Result{CallID: c.ID, Name: c.Name, Status: tools.Skipped, Text: "Skipped: " + why + "."}
+}
+
+// stop notes why the loop ends, if it does not end already.
+func (u *run) stop(why string) {
+	if u.use.Stop == "" {
+		u.use.Stop = why
+	}
+}
+
+// notice is what the loop says to the model behind the results: warnings, and
+// that it has to come to an end.
+func (u *run) notice(warnings []string) string {
+	if locked := u.Health.Locked; locked != "" {
+		u.use.Stop, u.use.Detail = "halted", locked
+		return ""
+	}
+	switch {
+	case u.use.Stop == "" && u.watch.exhausted():
+		u.stop("ask_user")
+		warnings = append(warnings, fmt.Sprintf("%d calls of tools have failed in a row. Call no tool now: tell the user what you tried and why it failed, and ask how to go on.", u.watch.row))
+	case u.use.Stop == "calls":
+		warnings = append(warnings, "No tool may be called any more. Answer with what you know.")
+	case u.use.Stop == "" && u.use.Rounds >= u.limits.Rounds:
+		u.stop("rounds")
+		warnings = append(warnings, fmt.Sprintf("The limit of %d rounds of tools is reached. No tool may be called any more: answer with what you know.", u.limits.Rounds))
+	}
+	u.use.Notices = append(u.use.Notices, warnings...)
+	return joined(warnings)
+}
+
+// over reports whether the model is not to be asked again.
+func (u *run) over() bool {
+	switch u.use.Stop {
+	case "halted", "tokens", "fatal":
+		return true
+	}
+	return false
+}
+
+// failed ends a run that cannot go on. When its own time is over, what was
+// done is told.
+func (u *run) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil && context.Cause(ctx) == error(errTime) {
+		u.use.Stop = "time"
+		if u.last != nil {
+			return u.finish()
+		}
+		return errTime
+	}
+	return err
+}
+
+// finish makes the outcome of the last answer.
+func (u *run) finish() error {
+	o := *u.last
+	answer := *o.Answer
+	if u.over() || u.use.Stop == "time" {
+		answer.Finish.Detail = u.use.Detail
+		if answer.Finish.Detail == "" {
+			answer.Finish.Detail = "stopped by the limit: " + u.use.Stop
+		}
+	}
+	if u.use.Stop == "halted" {
+		answer.Finish.Reason = chat.Broken
+	}
+	answer.Finish.Usage = u.usage
+	o.Answer, o.Usage, o.Cost, o.Took = &answer, u.usage, u.cost, u.took
+	use := u.use
+	o.Tools = &use
+	u.turn.Outcome = &o
+	return u.stream.finish(answer.Finish)
+}

@@ -1,0 +1,175 @@
+package loop
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An Asker asks language models, see [llm.Service.Ask].
+type Asker interface {
+	Ask(ctx context.Context, q llm.Question, emit func(chat.Event) error) (*llm.Outcome, error)
+}
+
+// A Selector knows tools, see [tools.Catalogue].
+type Selector interface {
+	Select(ctx context.Context, env tools.Environment, patterns []string) (*tools.Toolbox, error)
+}
+
+// An Executor runs calls of tools, see [tools.Executor]. It returns a result
+// for each, in their order, whatever happens.
+type Executor interface {
+	Execute(ctx context.Context, box *tools.Toolbox, env tools.Environment, calls []*chat.ToolCall) []tools.Result
+}
+
+// Options configure a [Runner].
+type Options struct {
+	Model    Asker
+	Tools    Selector
+	Executor Executor
+	Limits   Limits
+
+	Log        *slog.Logger
+	Now        func() time.Time
+	Registerer prometheus.Registerer
+}
+
+// A Runner runs loops. It is safe for use by many goroutines.
+type Runner struct {
+	opts    Options
+	limits  Limits
+	metrics *metrics
+
+	mu   sync.Mutex
+	open map[string]int // loops that run tools right now, by space and trace
+}
+
+var _ llm.Loop = (*Runner)(nil)
+
+// New makes a runner.
+func New(o Options) *Runner {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Runner{opts: o, limits: o.Limits.withDefaults(), metrics: newMetrics(o.Registerer), open: make(map[string]int)}
+}
+
+// Limits are what the runner keeps to.
+func (r *Runner) Limits() Limits { return r.limits }
+
+// A Conversation is what a model is to go on with, using tools.
+type Conversation struct {
+	llm.Question          // its messages end with what the user says
+	Tools        []string // patterns of names
+	MaxRounds    int      // instead of the limit, if it is lower; 0 the limit
+	Session      string
+	TraceID      string
+	Task         string
+	Health       *Health // of the conversation; nil for one that has just begun
+
+	// Tell is told of the calls while they are run, "llm.tool_call" and
+	// "llm.tool_result". Nil tells nobody.
+	Tell func(event string, data any)
+}
+
+// A Turn is what came of it.
+type Turn struct {
+	*llm.Outcome
+	// Messages are what is to be added to the conversation: answers of the
+	// model and, right behind each, the results of its calls. They are whole,
+	// even if the turn ended in an error.
+	Messages []chat.Message
+}
+
+// Run implements [llm.Loop].
+func (r *Runner) Run(ctx context.Context, call *commands.Call, q llm.LoopQuestion, emit func(chat.Event) error) (*llm.Outcome, error) {
+	turn, err := r.Converse(ctx, Conversation{
+		Question: q.Question, Tools: q.Tools, MaxRounds: q.MaxRounds, TraceID: call.TraceID, Tell: call.Emit,
+	}, emit)
+	if err != nil {
+		return nil, err
+	}
+	return turn.Outcome, nil
+}
+
+// Converse has the model answer, with as many calls of tools as it needs and
+// the limits allow. Emit, unless nil, gets the events of all answers as if they
+// were one. With an error, too, the turn has the messages so far.
+func (r *Runner) Converse(ctx context.Context, c Conversation, emit func(chat.Event) error) (*Turn, error) {
+	if c.Health == nil {
+		c.Health = new(Health)
+	}
+	if c.Health.Locked != "" {
+		return new(Turn), protocol.Errorf(protocol.InvalidState, "the conversation is locked until it is reset: %s", c.Health.Locked).With("reason", "locked")
+	}
+	if c.TraceID == "" {
+		c.TraceID = protocol.NewID()
+	}
+	env := tools.Environment{
+		Principal: c.Principal, Space: c.Space, Skill: c.Skill, Session: c.Session, TraceID: c.TraceID, Task: c.Task, Traceparent: traceparent(ctx),
+	}
+	depth, err := r.descend(env)
+	if err != nil {
+		return new(Turn), err
+	}
+	env.Depth = depth
+	box, err := r.opts.Tools.Select(ctx, env, c.Tools)
+	if err != nil {
+		return new(Turn), err
+	}
+	run := &run{Runner: r, Conversation: c, env: env, box: box, limits: r.limits, turn: &Turn{}, use: llm.ToolUse{Calls: []llm.ToolReport{}}, stream: stream{emit: emit}}
+	if c.MaxRounds > 0 {
+		run.limits.Rounds = min(run.limits.Rounds, c.MaxRounds)
+	}
+	run.watch = newWatch(run.limits, c.Health)
+	err = run.all(ctx)
+	r.metrics.done(run.use, err)
+	return run.turn, err
+}
+
+// descend says within how many loops of the same trace a new one is: those
+// that wait for tools which may have asked for it.
+func (r *Runner) descend(env tools.Environment) (depth int, err error) {
+	r.mu.Lock()
+	depth = r.open[trace(env)]
+	r.mu.Unlock()
+	if depth >= r.limits.Depth {
+		return 0, protocol.Errorf(protocol.LimitReached, "models have called each other %d times in one trace", depth).
+			With("limit", r.limits.Depth).With("reason", "call_depth")
+	}
+	return depth, nil
+}
+
+// within counts a loop whose tools run.
+func (r *Runner) within(env tools.Environment, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := trace(env)
+	if r.open[key] += n; r.open[key] == 0 {
+		delete(r.open, key)
+	}
+}
+
+func trace(env tools.Environment) string {
+	return string(env.Principal.Home()) + "/" + env.TraceID
+}
+
+// traceparent is the W3C trace context of a context, "" if nothing is traced.
+func traceparent(ctx context.Context) string {
+	carrier := make(propagation.MapCarrier)
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
