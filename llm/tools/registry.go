@@ -58,3 +58,15 @@ func (r *Registry) Revision() string {
 	defer r.mu.RUnlock()
 	return strconv.Itoa(r.revision)
 }
+
+// Fixed is a source of tools that are always there, for everybody. It fails
+// as [Registry.Register] does.
+func Fixed(list ...*Tool) (Source, error) {
+	r := new(Registry)
+	for _, t := range list {
+		if _, err := r.Register(t); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}

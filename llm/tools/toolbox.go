@@ -3,7 +3,6 @@ package tools
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -24,10 +23,6 @@ type Toolbox struct {
 	revision string
 	indexed  sync.Once
 	index    *index
-}
-
-func (b *Toolbox) warn(format string, args ...any) {
-	b.warnings = append(b.warnings, fmt.Sprintf(format, args...))
 }
 
 // Tools lists the tools by name. The list must not be changed.

@@ -1,0 +1,126 @@
+package tools
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aibridge/aibridge/commands/schema"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A selection is what a toolbox is made of.
+type selection struct {
+	found    []*Tool // by all sources, in their order
+	failures []string
+	patterns []string
+	box      *Toolbox
+}
+
+// maxBoxes is how many toolboxes a catalogue keeps: those that are asked for
+// again have what was derived from them already.
+const maxBoxes = 32
+
+func (s *selection) same(o *selection) bool {
+	return slices.Equal(s.found, o.found) && slices.Equal(s.patterns, o.patterns) && slices.Equal(s.failures, o.failures)
+}
+
+// again returns the toolbox of an earlier selection of the same.
+func (c *Catalogue) again(s *selection) (*Toolbox, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.boxes, s.same)
+	if i < 0 {
+		return nil, false
+	}
+	found := c.boxes[i]
+	copy(c.boxes[1:i+1], c.boxes[:i])
+	c.boxes[0] = found
+	return found.box, true
+}
+
+func (c *Catalogue) keep(s *selection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.boxes = slices.Insert(c.boxes, 0, s)
+	if len(c.boxes) > maxBoxes {
+		c.boxes[maxBoxes] = nil
+		c.boxes = c.boxes[:maxBoxes]
+	}
+}
+
+// open makes the toolbox.
+func (s *selection) open() (*Toolbox, error) {
+	b := &Toolbox{byName: make(map[string]*Tool, len(s.found)), warnings: slices.Clone(s.failures)}
+	all := make([]*Tool, 0, len(s.found))
+	for _, t := range s.found {
+		if b.take(t) {
+			all = append(all, t)
+		}
+	}
+	if err := b.choose(all, s.patterns); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// take enters a tool unless something is wrong with it.
+func (b *Toolbox) take(t *Tool) bool {
+	if err := t.prepare().err; err != nil {
+		b.warn("%s", err)
+		return false
+	}
+	key := strings.ToLower(t.Name)
+	if other, taken := b.byName[key]; taken {
+		b.warn("tool %q of %s is left out: the name is that of %q of %s", t.Name, t.Source, other.Name, other.Source)
+		return false
+	}
+	b.byName[key] = t
+	return true
+}
+
+// choose keeps of all tools those that the patterns mean.
+func (b *Toolbox) choose(all []*Tool, patterns []string) error {
+	meant := make(map[*Tool]bool, len(all))
+	for _, pattern := range patterns {
+		if !strings.Contains(pattern, "*") {
+			t, ok := b.Find(pattern)
+			if !ok {
+				return b.missing(pattern)
+			}
+			meant[t] = true
+			continue
+		}
+		fits := false
+		for _, t := range all {
+			if matches(pattern, t.Name) {
+				meant[t], fits = true, true
+			}
+		}
+		if !fits {
+			b.warn("no tool fits %q", pattern)
+		}
+	}
+	for _, t := range all {
+		if meant[t] {
+			b.tools = append(b.tools, t)
+		} else {
+			delete(b.byName, strings.ToLower(t.Name))
+		}
+	}
+	slices.SortFunc(b.tools, func(x, y *Tool) int { return cmp.Compare(x.Name, y.Name) })
+	return nil
+}
+
+func (b *Toolbox) missing(name string) error {
+	err := protocol.Errorf(protocol.NotFound, "there is no tool %.100q", name).With("param_name", "tools")
+	if near, ok := schema.Nearest(name, b.lowerNames()); ok {
+		err = err.With("did_you_mean", b.byName[near].Name)
+	}
+	return err
+}
+
+func (b *Toolbox) warn(format string, args ...any) {
+	b.warnings = append(b.warnings, fmt.Sprintf(format, args...))
+}
