@@ -137,6 +137,10 @@ func (t *turn) publishWill(client *Client, w *will) {
 		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
 		return
 	}
+	if v := t.admits(client, w.msg.topic, w.msg.payload); !v.Allowed() {
+		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
+		return
+	}
 	m := *w.msg
 	m.space = client.Principal().Home()
 	if w.life > 0 {

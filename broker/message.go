@@ -21,6 +21,7 @@ type message struct {
 	from    string           // id of the client that published it, "" for the bridge
 	only    [2]string        // ids of the principals whose clients alone get it, all "" for anybody
 	space   protocol.SpaceID // that it stays in, "" for any
+	owner   string           // key of the principal that had it retained, "" for the bridge and what is not retained
 
 	id     uint64 // in the journal, 0 while it is not there
 	logged uint64 // generation of the journal's log that has it

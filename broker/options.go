@@ -20,6 +20,7 @@ type Options struct {
 	Authenticate func(ctx context.Context, shown Credentials) (*protocol.Principal, error)
 	Permissions  Permissions
 	Presence     Presence // optional
+	Quota        Quota    // optional
 	Log          *slog.Logger
 	MaxPacket    int // bytes, default 1 MiB and some room for the topic and properties
 	Limits       Limits

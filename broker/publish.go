@@ -29,6 +29,10 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 		t.refusePublish(c, p, v)
 		return nil
 	}
+	if v := t.admits(c.client, r.topic, p.Payload); !v.Allowed() {
+		t.refusePublish(c, p, v)
+		return nil
+	}
 	t.load(c, r.topic, whole)
 	reason := t.publishLoaded(c.client, r)
 	t.acceptPublish(c, p, reason)
@@ -46,8 +50,12 @@ func (t *turn) publishLoaded(client *Client, r *route) packet.Reason {
 		}
 		t.handled = true
 	}
-	if t.msg.retain && !t.retain() {
-		return packet.QuotaExceeded
+	if t.msg.retain {
+		who := client.Principal()
+		t.msg.owner = who.Key()
+		if !t.retainFor(who) {
+			return packet.QuotaExceeded
+		}
 	}
 	t.deliver(r)
 	if relay := t.b.options.Relay; relay != nil {
@@ -233,7 +241,7 @@ func (t *turn) publishOwn() (receivers int) {
 	r := t.routeOf(t.msg.topic)
 	t.msg.topic = r.topic
 	if t.msg.retain {
-		t.retain()
+		t.retain(retainLimits{bytes: t.b.options.Limits.RetainedBytes})
 	}
 	receivers = t.deliver(r)
 	if relay := t.b.options.Relay; relay != nil {

@@ -227,6 +227,9 @@ func appendMessage(dst []byte, m *message) []byte {
 	if m.space != "" {
 		f |= hasSpace
 	}
+	if m.owner != "" {
+		f |= hasOwner
+	}
 	dst = binary.AppendVarint(append(dst, f), m.expires)
 	for _, part := range [][]byte{[]byte(m.topic), []byte(m.from), m.props} {
 		dst = binary.AppendUvarint(dst, uint64(len(part)))
@@ -236,11 +239,18 @@ func appendMessage(dst []byte, m *message) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(m.space)))
 		dst = append(dst, m.space...)
 	}
+	if m.owner != "" {
+		dst = binary.AppendUvarint(dst, uint64(len(m.owner)))
+		dst = append(dst, m.owner...)
+	}
 	return append(dst, m.payload...)
 }
 
-// hasSpace marks a message that stays in a space.
-const hasSpace = 8
+// Marks of messages that stay in a space, and that somebody had retained.
+const (
+	hasSpace = 8
+	hasOwner = 16
+)
 
 var errRecord = errors.New("broker: journal record is damaged")
 
@@ -253,6 +263,9 @@ func parseMessage(b []byte) (*message, error) {
 	m.props = slices.Clone(r.bytes())
 	if f&hasSpace != 0 {
 		m.space = protocol.SpaceID(r.bytes())
+	}
+	if f&hasOwner != 0 {
+		m.owner = string(r.bytes())
 	}
 	m.payload = slices.Clone(r.b)
 	if r.bad {

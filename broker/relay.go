@@ -35,7 +35,7 @@ func (b *Broker) Relayed(m Message) (receivers int) {
 	r := t.routeOf(m.Topic)
 	t.msg.topic = r.topic
 	if m.Retain {
-		t.retain()
+		t.retain(retainLimits{bytes: b.options.Limits.RetainedBytes})
 	}
 	receivers = t.deliver(r)
 	b.flusher.take(t)

@@ -53,7 +53,7 @@ func (r *restorer) keyed(key string, value []byte) error {
 		if err != nil {
 			return fmt.Errorf("retained message %q: %w", key[len(keyRetained):], err)
 		}
-		r.b.retained.set(m, r.b.options.Limits.RetainedBytes)
+		r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes})
 	case strings.HasPrefix(key, keySession):
 		return r.session(key[len(keySession):], value)
 	}

@@ -5,20 +5,36 @@ import (
 	"sync"
 
 	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A retained store keeps the last retained message of each topic.
 type retained struct {
-	mu    sync.RWMutex
-	exact map[string]*message
-	tree  topic.Names[*message]
-	bytes int
+	mu     sync.RWMutex
+	exact  map[string]*message
+	tree   topic.Names[*message]
+	bytes  int
+	owners map[string]int           // messages by owner
+	spaces map[protocol.SpaceID]int // messages with an owner by space
 }
 
+// retainLimits are what may be retained, in bytes of all and in messages of the
+// owner and of its space; 0 messages are any number.
+type retainLimits struct{ bytes, own, space int }
+
+// A keeping is what became of a message that was to be retained.
+type keeping byte
+
+const (
+	stays     keeping = iota
+	noRoom            // in bytes, or another space keeps a message on the topic
+	ownFull           // the owner has as many as it may
+	spaceFull         // the owner's space has
+)
+
 // set keeps m as the topic's message, or removes what is kept when m has no
-// payload [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7]. It returns false when
-// there is no room, or another space keeps a message on the topic.
-func (r *retained) set(m *message, most int) bool {
+// payload [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7].
+func (r *retained) set(m *message, most retainLimits) keeping {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.exact[m.topic]
@@ -26,27 +42,56 @@ func (r *retained) set(m *message, most int) bool {
 	if old != nil {
 		before = old.size()
 		if old.space != m.space && old.space != "" && m.space != "" {
-			return false // another space keeps a message there
+			return noRoom // another space keeps a message there
 		}
 	}
 	if len(m.payload) == 0 {
 		if old != nil {
-			r.bytes -= before
+			r.uncount(old)
 			delete(r.exact, m.topic)
 			r.tree.Delete(m.topic)
 		}
-		return true
+		return stays
 	}
-	if r.bytes-before+m.size() > most {
-		return false
+	if r.bytes-before+m.size() > most.bytes {
+		return noRoom
 	}
-	r.bytes += m.size() - before
+	switch {
+	case m.owner == "" || old != nil && old.owner == m.owner: // no more than before
+	case most.own > 0 && r.owners[m.owner] >= most.own:
+		return ownFull
+	case (old == nil || old.owner == "") && most.space > 0 && r.spaces[m.space] >= most.space:
+		return spaceFull
+	}
+	if old != nil {
+		r.uncount(old)
+	}
 	if r.exact == nil {
 		r.exact = make(map[string]*message)
+		r.owners, r.spaces = make(map[string]int), make(map[protocol.SpaceID]int)
 	}
+	r.bytes += m.size()
 	r.exact[m.topic] = m
 	r.tree.Set(m.topic, m)
-	return true
+	if m.owner != "" {
+		r.owners[m.owner]++
+		r.spaces[m.space]++
+	}
+	return stays
+}
+
+// uncount counts a message no longer.
+func (r *retained) uncount(m *message) {
+	r.bytes -= m.size()
+	if m.owner == "" {
+		return
+	}
+	if r.owners[m.owner]--; r.owners[m.owner] <= 0 {
+		delete(r.owners, m.owner)
+	}
+	if r.spaces[m.space]--; r.spaces[m.space] <= 0 {
+		delete(r.spaces, m.space)
+	}
 }
 
 // covered lists the messages a filter covers whose time is not over.
@@ -82,7 +127,7 @@ func (r *retained) expired(now int64) (topics []string) {
 	defer r.mu.Unlock()
 	for name, m := range r.exact {
 		if _, ok := m.left(now); !ok {
-			r.bytes -= m.size()
+			r.uncount(m)
 			delete(r.exact, name)
 			r.tree.Delete(name)
 			topics = append(topics, name)
@@ -92,15 +137,15 @@ func (r *retained) expired(now int64) (topics []string) {
 }
 
 // retain keeps or removes the turn's message as the retained one.
-func (t *turn) retain() bool {
+func (t *turn) retain(most retainLimits) keeping {
 	m := t.keep()
-	kept := *m
-	kept.topic = strings.Clone(m.topic)
-	if !t.b.retained.set(&kept, t.b.options.Limits.RetainedBytes) {
-		return false
+	own := *m
+	own.topic = strings.Clone(m.topic)
+	how := t.b.retained.set(&own, most)
+	if how == stays {
+		t.b.recordRetained(t, &own)
 	}
-	t.b.recordRetained(t, &kept)
-	return true
+	return how
 }
 
 // sendRetained queues the retained messages a new subscription asks for
