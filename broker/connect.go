@@ -149,6 +149,8 @@ func refusal(err error) *packet.Error {
 		return &packet.Error{Reason: packet.BadUserNameOrPassword}
 	case code[0] == '2':
 		return &packet.Error{Reason: packet.NotAuthorized}
+	case code == protocol.RateLimited && protocol.AsError(err).Details["limit"] != nil: // of what one may have, not of how often one may try
+		return &packet.Error{Reason: packet.QuotaExceeded}
 	case code == protocol.RateLimited:
 		return &packet.Error{Reason: packet.ConnectionRateExceeded}
 	}

@@ -55,7 +55,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	topics := protocol.NewTopics(a.config.Root)
-	mqtt := &mqttSide{topics: topics, log: a.log, reviews: make(chan struct{}, 1)}
+	mqtt := &mqttSide{topics: topics, requests: topics.BridgeRequest(), quotas: a.quotas, log: a.log, reviews: make(chan struct{}, 1)}
 	a.mqtt = mqtt
 	keys := store.NewTable[security.Key](a.store, "key")
 	uses := store.NewTable[security.KeyUse](a.store, "keyuse")
@@ -218,6 +218,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 		Renewed:      mqtt.recheck,
 		Permissions:  mqtt,
 		Presence:     mqtt,
+		Quota:        mqtt.quota(),
 		Log:          a.log,
 		MaxPacket:    a.config.Limits.Payload + roomAroundPayload,
 		Journal:      journal,

@@ -185,7 +185,11 @@ func shown(c broker.Credentials) security.Shown {
 
 // authenticate lets a client in by its certificate, user name and password.
 func (m *mqttSide) authenticate(ctx context.Context, c broker.Credentials) (*protocol.Principal, error) {
-	return m.authenticator.Password(ctx, shown(c), c.Username, c.Password)
+	who, err := m.authenticator.Password(ctx, shown(c), c.Username, c.Password)
+	if err != nil {
+		return nil, err
+	}
+	return who, m.room(c.ClientID, who)
 }
 
 // enhanced are the methods of enhanced authentication.
@@ -229,5 +233,5 @@ func (e *secretExchange) Next(ctx context.Context, data []byte) ([]byte, *broker
 	if err != nil {
 		return nil, nil, err
 	}
-	return nil, &broker.Identity{Principal: who}, nil
+	return nil, &broker.Identity{Principal: who}, e.side.room(s.Client, who)
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/quota"
 )
 
 // An mqttSide is what stands between the broker, which knows nothing of
 // agents, and the parts that know nothing of MQTT. It only translates.
 type mqttSide struct {
 	topics        protocol.Topics
+	requests      string // the topic of commands
 	log           *slog.Logger
 	broker        *broker.Broker
 	door          *mqttdoor.Door
@@ -26,7 +28,8 @@ type mqttSide struct {
 	revoked       func(*protocol.Principal) (text string, revoked bool) // while it is connected
 
 	clients      sync.Map // of *broker.Client by client id, while connected
-	memories     sync.Map // of *security.Memory by *broker.Client, while connected
+	quotas       *quota.Keeper
+	memories     sync.Map // of *presence by *broker.Client, while connected
 	live         liveSubscriptions
 	leaving      departures
 	reviews      chan struct{} // asks for a review of all of them
@@ -56,7 +59,7 @@ func (m *mqttSide) owner(clientID string) (*protocol.Principal, bool) {
 // MayPublish implements [broker.Permissions].
 func (m *mqttSide) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
 	if memory, ok := m.memories.Load(c); ok {
-		return broker.Verdict(m.rights.MayPublishFrom(memory.(*security.Memory), c.Principal(), topic, retain))
+		return broker.Verdict(m.rights.MayPublishFrom(&memory.(*presence).memory, c.Principal(), topic, retain))
 	}
 	return broker.Verdict(m.rights.MayPublish(c.Principal(), topic, retain)) // a will
 }
@@ -69,7 +72,7 @@ func (m *mqttSide) MaySubscribe(c *broker.Client, filter string) broker.Verdict 
 // Connected implements [broker.Presence].
 func (m *mqttSide) Connected(c *broker.Client) {
 	m.clients.Store(c.ID, c)
-	m.memories.Store(c, new(security.Memory))
+	m.entered(c)
 	m.recheck(c)
 	m.registry.Connected(c, c.ID, c.Principal())
 }
@@ -77,7 +80,7 @@ func (m *mqttSide) Connected(c *broker.Client) {
 // Disconnected implements [broker.Presence].
 func (m *mqttSide) Disconnected(c *broker.Client, reason string) {
 	m.clients.CompareAndDelete(c.ID, c)
-	m.memories.Delete(c)
+	m.parted(c)
 	m.live.drop(c)
 	m.leaves(c.ID)
 	m.registry.Disconnected(c, reason)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
@@ -118,4 +119,61 @@ func TestNobodyHasMoreConnectionsThanItMay(t *testing.T) {
 	}
 	_ = first.CloseNow()
 	bridgetest.Eventually(t, "a connection after one ended", func() bool { _, status := dial(); return status == http.StatusSwitchingProtocols })
+}
+
+func TestMQTTClientsKeepToTheirQuotas(t *testing.T) {
+	h := newHouse(t, func(c *app.Config) {
+		c.Quotas.Principal = app.Quota{Messages: 5, Connections: 2, Retained: 1}
+		c.Quotas.Space.Retained = 2
+	})
+	lamp, fan := h.key(protocol.KindAgent, "lamp", "end_agent"), h.key(protocol.KindAgent, "fan", "end_agent")
+	const quotaExceeded = 0x97
+	first, second := h.connect("lamp-1", lamp), h.connect("lamp-2", lamp)
+
+	third, err := h.TryConnect(t, "lamp-3", withPassword("apikey", lamp))
+	if err == nil || third.Connack == nil || third.Connack.ReasonCode != quotaExceeded {
+		t.Errorf("a third connection: %v, %+v, want quota exceeded", err, third.Connack)
+	}
+	second = h.connect("lamp-2", lamp) // in place of the one it had
+	publish := func(r *bridgetest.Raw, topic string, retain bool) byte {
+		ack, err := r.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: 1, Retain: retain, Payload: []byte("x")})
+		if ack == nil {
+			t.Fatalf("publish to %s: %v", topic, err)
+		}
+		return ack.ReasonCode
+	}
+	refused := 0
+	for range 30 {
+		if publish(first, "news", false) == quotaExceeded {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("none of thirty messages at once was refused")
+	}
+	if code := publish(h.connect("fan", fan), "kept/fan", true); code == quotaExceeded {
+		t.Error("another principal's message was refused")
+	}
+	bridgetest.Eventually(t, "a message is retained once messages may be sent again", func() bool {
+		return publish(second, "kept/1", true) != quotaExceeded
+	})
+	count := func(whose string) float64 {
+		return h.metric(`aibridge_quota_refusals_total{limit="retained",of="` + whose + `"}`)
+	}
+	bridgetest.Eventually(t, "one retained message more is refused", func() bool {
+		return publish(second, "kept/2", true) == quotaExceeded && count("principal") > 0
+	})
+	bridgetest.Eventually(t, "one retained message more than the space may have is refused", func() bool {
+		key := h.key(protocol.KindAgent, "bell", "end_agent")
+		bell, err := h.TryConnect(t, "bell", withPassword("apikey", key))
+		return err == nil && publish(bell, "kept/3", true) == quotaExceeded && count("space") > 0
+	})
+	for series, what := range map[string]string{
+		`aibridge_quota_refusals_total{limit="connections",of="principal"}`: "connections",
+		`aibridge_quota_refusals_total{limit="messages",of="principal"}`:    "messages",
+	} {
+		if h.metric(series) == 0 {
+			t.Errorf("no refusals of %s are counted", what)
+		}
+	}
 }

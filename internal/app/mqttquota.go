@@ -1,0 +1,76 @@
+package app
+
+import (
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security"
+)
+
+// A presence is what is kept of a client while it is connected.
+type presence struct {
+	memory security.Memory
+	as     *protocol.Principal // whose connection it counts as, until it ends
+}
+
+// reasonQuota is quota exceeded (MQTT 5 §3.14.2.1).
+const reasonQuota = 0x97
+
+// room says whether a principal may have a connection for a client id: for one
+// that it has, which the new connection takes the place of, it may.
+func (m *mqttSide) room(clientID string, who *protocol.Principal) error {
+	if owner, ok := m.owner(clientID); ok && owner.Same(who) {
+		return nil
+	}
+	if err := m.quotas.MayConnect(who); err != nil {
+		return err
+	}
+	return nil
+}
+
+// entered counts a connection. One too many, of several that came at once, is
+// ended.
+func (m *mqttSide) entered(c *broker.Client) {
+	p := &presence{as: c.Principal()}
+	m.memories.Store(c, p)
+	if err := m.quotas.Connect(p.as); err != nil {
+		go m.end(c, reasonQuota, err.Message, endAttempts)
+	}
+}
+
+// parted counts a connection no longer.
+func (m *mqttSide) parted(c *broker.Client) {
+	if p, ok := m.memories.LoadAndDelete(c); ok {
+		m.quotas.Disconnect(p.(*presence).as)
+	}
+}
+
+// quota is what the broker asks; nil if nobody is limited.
+func (m *mqttSide) quota() broker.Quota {
+	if m.quotas.None() {
+		return nil
+	}
+	return mqttQuota{m}
+}
+
+// An mqttQuota tells the broker what clients may take.
+type mqttQuota struct{ side *mqttSide }
+
+// Publish implements [broker.Quota]. Commands are the router's to count, which
+// answers them.
+func (q mqttQuota) Publish(c *broker.Client, topic string, size int) broker.Verdict {
+	if topic == q.side.requests {
+		return broker.Verdict{}
+	}
+	if text := q.side.quotas.Message(c.Principal(), size); text != "" {
+		return broker.Verdict{Reason: reasonQuota, Text: text}
+	}
+	return broker.Verdict{}
+}
+
+// Retained implements [broker.Quota].
+func (q mqttQuota) Retained(who *protocol.Principal) (own, space int) {
+	return q.side.quotas.Retained(who)
+}
+
+// RetainedRefused implements [broker.Quota].
+func (q mqttQuota) RetainedRefused(space bool) { q.side.quotas.RetainedRefused(space) }
