@@ -1,0 +1,114 @@
+package door
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// features answers what depends on who asks, in place of the SDK's server,
+// which would offer the same to everybody.
+func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				d.opts.Log.ErrorContext(ctx, "an MCP request panicked", "method", method, "panic", fault, "stack", string(debug.Stack()))
+				result, err = nil, wireError(protocol.Errorf(protocol.Internal, "internal error"))
+			}
+		}()
+		answer := d.feature(req)
+		if answer == nil {
+			return next(ctx, method, req)
+		}
+		who := caller(ctx, req.GetExtra())
+		if who == nil {
+			return nil, wireError(protocol.Errorf(protocol.NotAuthenticated, "who is asking is not known"))
+		}
+		ctx, done := carried(ctx)
+		defer done()
+		result, err = answer(ctx, environment(who, req))
+		if err != nil {
+			return nil, wireError(err)
+		}
+		return result, nil
+	}
+}
+
+// An answer is what a request gets, for whom it is.
+type answer func(context.Context, tools.Environment) (sdk.Result, error)
+
+// feature is how a request is answered, nil for what the SDK answers itself.
+func (d *Door) feature(req sdk.Request) answer {
+	switch r := req.(type) {
+	case *sdk.ListToolsRequest:
+		return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.listTools(ctx, env, r) }
+	case *sdk.CallToolRequest:
+		return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.callTool(ctx, env, r) }
+	case *sdk.ListResourcesRequest:
+		if d.opts.Resources != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+				return d.listResources(ctx, env, r)
+			}
+		}
+	case *sdk.ListResourceTemplatesRequest:
+		if d.opts.Resources != nil {
+			return func(context.Context, tools.Environment) (sdk.Result, error) { return d.listTemplates(), nil }
+		}
+	case *sdk.ReadResourceRequest:
+		if d.opts.Resources != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+				return d.readResource(ctx, env, r)
+			}
+		}
+	case *sdk.ListPromptsRequest:
+		if d.opts.Prompts != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+				return d.listPrompts(ctx, env, r)
+			}
+		}
+	case *sdk.GetPromptRequest:
+		if d.opts.Prompts != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.getPrompt(ctx, env, r) }
+		}
+	}
+	return nil
+}
+
+// caller is who sends a request: the principal of this very HTTP request, or
+// whom a message came from by another way.
+func caller(ctx context.Context, extra *sdk.RequestExtra) *protocol.Principal {
+	if extra != nil && extra.TokenInfo != nil {
+		who, _ := extra.TokenInfo.Extra[principalExtra].(*protocol.Principal)
+		return who
+	}
+	return principalOf(ctx)
+}
+
+// environment is for whom, and in the course of what, a request is answered.
+func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
+	env := tools.Environment{Principal: who, Space: who.Home()}
+	if session := req.GetSession(); session != nil {
+		env.Session = session.ID()
+	}
+	header := http.Header{}
+	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
+		header = extra.Header
+	}
+	env.TraceID = bounded(header.Get("X-Trace-Id"), protocol.MaxTraceLength)
+	env.Traceparent = header.Get("Traceparent")
+	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() { // lists may come without any
+		if parent, ok := params.GetMeta()["traceparent"].(string); ok { // SEP-414
+			env.Traceparent = parent
+		}
+	}
+	if len(env.Traceparent) > 55 {
+		env.Traceparent = ""
+	}
+	return env
+}

@@ -1,0 +1,250 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// maxDescription bounds what a client is told about a tool, in bytes.
+const maxDescription = 8 << 10
+
+func (d *Door) listTools(ctx context.Context, env tools.Environment, r *sdk.ListToolsRequest) (*sdk.ListToolsResult, error) {
+	box, err := d.opts.Tools.Select(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	d.guests.of(env.Principal).listed(box.Revision())
+	cursor := ""
+	if r.Params != nil {
+		cursor = r.Params.Cursor
+	}
+	some, next, err := page(box.Tools(), func(t *tools.Tool) string { return t.Name }, cursor, d.opts.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	names := namesOf(box)
+	result := &sdk.ListToolsResult{Tools: make([]*sdk.Tool, 0, len(some)), NextCursor: next}
+	result.CacheScope = "private"
+	for _, t := range some {
+		if t.Risk != tools.RiskDeny {
+			result.Tools = append(result.Tools, describe(t, names.Encode(t.Name)))
+		}
+	}
+	return result, nil
+}
+
+// describe is a tool as clients see it.
+func describe(t *tools.Tool, name string) *sdk.Tool {
+	described := &sdk.Tool{
+		Name:        name,
+		Title:       t.Title,
+		Description: bounded(t.Told(), maxDescription),
+		InputSchema: objectSchema(t.JSONSchema()),
+		Annotations: hints(t),
+		Meta:        sdk.Meta{"aibridge/source": t.Source},
+	}
+	if schema := objectSchema(t.Output); len(t.Output) > 0 && describesObject(t.Output) {
+		described.OutputSchema = schema
+	}
+	if name != t.Name {
+		described.Meta["aibridge/name"] = t.Name
+	}
+	if t.Risk != "" {
+		described.Meta["aibridge/risk"] = t.Risk
+	}
+	if t.Untrusted {
+		described.Meta["aibridge/untrusted"] = true
+	}
+	return described
+}
+
+// hints says what a tool does to the world. What changes something, and was
+// not declared to be harmless to repeat, is presumed to be destructive.
+func hints(t *tools.Tool) *sdk.ToolAnnotations {
+	reads := t.Effect == commands.Read
+	destructive := !reads && (t.Risk != "" || !t.Idempotent)
+	open := t.Source != "command" && t.Source != "skill.read"
+	return &sdk.ToolAnnotations{
+		Title:           t.Title,
+		ReadOnlyHint:    reads,
+		IdempotentHint:  reads || t.Idempotent,
+		DestructiveHint: &destructive,
+		OpenWorldHint:   &open,
+	}
+}
+
+// anyObject is the schema of tools that say nothing of what they take.
+var anyObject = rawSchema(`{"type":"object"}`)
+
+// objectSchema is a schema that clients accept: it describes an object, and
+// asks for no argument in a header of HTTP.
+func objectSchema(schema json.RawMessage) rawSchema {
+	if !describesObject(schema) {
+		return anyObject
+	}
+	if bytes.Contains(schema, []byte(headerKeyword)) {
+		return withoutHeaders(schema)
+	}
+	return schema
+}
+
+func describesObject(schema json.RawMessage) bool {
+	var root struct {
+		Type any `json:"type"`
+	}
+	return json.Unmarshal(schema, &root) == nil && root.Type == "object"
+}
+
+// headerKeyword asks clients to repeat an argument in a header, for proxies to
+// read. Who describes a device has no say in that.
+const headerKeyword = "x-mcp-header"
+
+func withoutHeaders(schema json.RawMessage) rawSchema {
+	var tree any
+	if json.Unmarshal(schema, &tree) != nil {
+		return anyObject
+	}
+	stripHeaders(tree)
+	stripped, err := json.Marshal(tree)
+	if err != nil {
+		return anyObject
+	}
+	return stripped
+}
+
+func stripHeaders(tree any) {
+	switch t := tree.(type) {
+	case map[string]any:
+		delete(t, headerKeyword)
+		for _, inner := range t {
+			stripHeaders(inner)
+		}
+	case []any:
+		for _, inner := range t {
+			stripHeaders(inner)
+		}
+	}
+}
+
+func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	box, err := d.opts.Tools.Select(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	tool, ok := find(box, r.Params.Name)
+	if !ok {
+		return nil, unknownTool(box, r.Params.Name)
+	}
+	if token := r.Params.GetProgressToken(); token != nil {
+		ctx = tools.WithProgress(ctx, (&progress{session: r.Session, token: token, ctx: ctx}).report)
+	}
+	result := box.Execute(ctx, env, toolCall(tool.Name, r.Params.Arguments))
+	if result.Warning != "" {
+		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: tool.Name, Data: result.Warning}) // for who asked for it
+	}
+	return resultOf(tool, &result), nil
+}
+
+// unknownTool says that there is no such tool, and which there are.
+func unknownTool(box Box, name string) error {
+	data, err := json.Marshal(map[string]any{"nearest": box.Nearest(name)})
+	if err != nil {
+		data = nil
+	}
+	return &jsonrpc.Error{
+		Code:    jsonrpc.CodeInvalidParams,
+		Message: "Unknown tool: " + strconv.Quote(bounded(name, 128)),
+		Data:    data,
+	}
+}
+
+// toolCall is a call with the arguments as they came.
+func toolCall(name string, arguments json.RawMessage) *chat.ToolCall {
+	call := &chat.ToolCall{ID: protocol.NewID(), Name: name, Args: arguments}
+	switch trimmed := bytes.TrimSpace(arguments); {
+	case len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null")):
+		call.Args = json.RawMessage("{}")
+	case trimmed[0] != '{':
+		call.Args, call.Raw = nil, string(arguments)
+	}
+	return call
+}
+
+// resultOf is what became of a call, for clients. A failure is a result, so
+// that the model reads it.
+func resultOf(tool *tools.Tool, r *tools.Result) *sdk.CallToolResult {
+	result := &sdk.CallToolResult{IsError: r.Status != tools.Success || r.Output.IsError}
+	if r.Text != "" || len(r.Output.Segments) == 0 {
+		result.Content = append(result.Content, &sdk.TextContent{Text: r.Text})
+	}
+	for i := range r.Output.Segments {
+		result.Content = append(result.Content, media(&r.Output.Segments[i]))
+	}
+	if content := bytes.TrimSpace(r.Output.Content); !result.IsError && len(content) > 0 && content[0] == '{' {
+		result.StructuredContent = json.RawMessage(content)
+	}
+	meta := sdk.Meta{}
+	if r.Warning != "" {
+		meta["aibridge/warning"] = r.Warning
+	}
+	if r.Err != nil {
+		known := protocol.AsError(r.Err)
+		meta["aibridge/error"] = map[string]any{"code": known.Code, "details": known.Details}
+	}
+	if tool.Untrusted {
+		meta["aibridge/untrusted"] = true
+	}
+	if len(meta) > 0 {
+		result.Meta = meta
+	}
+	return result
+}
+
+// media is a piece of content that is no text.
+func media(s *chat.Segment) sdk.Content {
+	data, err := base64.StdEncoding.DecodeString(s.Data)
+	switch {
+	case s.Type == chat.Text || s.Type == chat.Reasoning:
+		return &sdk.TextContent{Text: s.Text}
+	case s.Type == chat.UI:
+		return &sdk.TextContent{Text: string(s.UI)}
+	case err != nil: // a URL
+		return &sdk.ResourceLink{URI: s.Data, Name: string(s.Type), MIMEType: s.MIMEType}
+	case s.Type == chat.Image:
+		return &sdk.ImageContent{Data: data, MIMEType: s.MIMEType}
+	case s.Type == chat.Audio:
+		return &sdk.AudioContent{Data: data, MIMEType: s.MIMEType}
+	}
+	return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "aibridge://media/" + string(s.Type), MIMEType: s.MIMEType, Blob: data}}
+}
+
+// A progress tells a client how far its call is.
+type progress struct {
+	session *sdk.ServerSession
+	token   any
+	ctx     context.Context // of the request that asked
+	last    float64
+}
+
+// report is called for one call at a time.
+func (p *progress) report(step tools.Progress) {
+	done, total := step.Percent, 100.0
+	if done <= p.last { // it must grow with every step
+		done = p.last + 0.001
+	}
+	p.last = done
+	_ = p.session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{
+		ProgressToken: p.token, Progress: done, Total: total, Message: bounded(step.Message, 1024),
+	}) // the client may be gone: nobody is left to tell
+}
