@@ -23,9 +23,13 @@ type Executor struct {
 	Attempts int           // to run a call that failed in passing; default 3
 	Backoff  time.Duration // before the second attempt, doubled for each further one; default 250 ms
 	MaxText  int           // bytes of a result that the model reads; default 64 KiB
-	MaxDepth int           // calls within calls; default 4
+	MaxDepth int           // calls within calls; default MaxDepth
 	Log      *slog.Logger  // nil for none
 }
+
+// MaxDepth is how deep calls of tools may be nested if nobody says otherwise:
+// a model that calls a skill that asks a model that calls a skill is two deep.
+const MaxDepth = 4
 
 // grace is how long a tool may take to notice that its time is over. It may
 // know better than its caller what became of the call.
@@ -170,24 +174,41 @@ func rawOf(c *chat.ToolCall) []byte {
 func (e *Executor) admit(ctx context.Context, tool *Tool, x *Execution) (err error) {
 	most := e.MaxDepth
 	if most <= 0 {
-		most = 4
+		most = MaxDepth
 	}
-	switch {
-	case x.Depth > most:
+	if x.Depth > most {
 		return protocol.Errorf(protocol.LimitReached, "calls of tools are nested more than %d deep", most).With("call_depth", x.Depth)
-	case tool.Risk == RiskDeny:
-		return protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model", tool.Name)
-	case e.Gate == nil && tool.Risk == RiskAsk:
-		return protocol.Errorf(protocol.PermissionDenied, "the tool %q needs an approval, and nobody can be asked here", tool.Name)
-	case e.Gate == nil:
-		return nil
 	}
 	defer func() {
 		if p := recover(); p != nil { // a fault denies
 			err = e.panicked(x, p)
 		}
 	}()
-	return e.Gate(ctx, tool, x)
+	x.Risk = tool.Risk
+	if tool.Resolve != nil {
+		if err := tool.Resolve(ctx, x); err != nil {
+			return err
+		}
+	}
+	switch {
+	case x.Risk == RiskDeny:
+		return protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model", tool.Name)
+	case e.Gate != nil:
+		return e.Gate(ctx, tool.withRisk(x.Risk), x)
+	case x.Risk == RiskAsk:
+		return protocol.Errorf(protocol.PermissionDenied, "the tool %q needs an approval, and nobody can be asked here", tool.Name)
+	}
+	return nil
+}
+
+// withRisk is the tool for one call, whose risk may be more than is declared.
+func (t *Tool) withRisk(risk string) *Tool {
+	if risk == t.Risk {
+		return t
+	}
+	one := &Tool{Declaration: t.Declaration, Run: t.Run, Resolve: t.Resolve}
+	one.Risk = risk
+	return one
 }
 
 // insist runs a call, again if it failed in passing and may be repeated.

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,30 @@ const (
 	RiskDeny = "deny" // nobody may call it through a model
 )
 
+// RiskOf is what the risk means that a capability declares in its own words.
+// Nobody is asked about what is said to be low or medium; what is high, or a
+// word that nobody has heard of, needs an approval.
+func RiskOf(declared string) string {
+	switch strings.ToLower(declared) {
+	case "", "none", "low", "medium":
+		return ""
+	case RiskDeny, "forbidden":
+		return RiskDeny
+	}
+	return RiskAsk
+}
+
+// Stricter is the stricter of two risks.
+func Stricter(a, b string) string {
+	if a == RiskDeny || b == RiskDeny {
+		return RiskDeny
+	}
+	if a == RiskAsk || b == RiskAsk {
+		return RiskAsk
+	}
+	return ""
+}
+
 // DefaultTimeout is how long a call of a tool may take that says nothing.
 const DefaultTimeout = 120 * time.Second
 
@@ -92,6 +117,11 @@ type Tool struct {
 	// with the call's time. An error reaches the model by its message if it is
 	// a *protocol.Error, any other only as an internal one.
 	Run func(ctx context.Context, x *Execution) (Output, error)
+	// Resolve, if there is one, completes a call before it is judged: it says
+	// whom it reaches and what these say of the risk, and fixes in the
+	// arguments what would otherwise be decided only when it is run. An error
+	// is the call's result.
+	Resolve func(ctx context.Context, x *Execution) error
 
 	prepared atomic.Pointer[prepared]
 }
@@ -120,6 +150,10 @@ type Execution struct {
 
 	Warnings []string // what was changed, in the words of docs/tools.md
 	Faults   []Fault  // optional arguments that could not be read, of a Forgiving tool
+
+	Roster []string // the skills it reaches, if it reaches several
+	Risk   string   // the strictest of what these and the tool declare: "", RiskAsk, RiskDeny
+	Risks  []string // what the capabilities of the roster declare, in their own words
 }
 
 // A Fault is an argument that cannot be read.

@@ -1,0 +1,27 @@
+package dispatch
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Wait returns when a dispatch has ended. It fails with 3001 for one that there
+// is not, and with what ended ctx before.
+func (e *Engine) Wait(ctx context.Context, id protocol.TaskID) error {
+	r := e.find(id)
+	if r == nil {
+		if _, known := e.Get(id); !known {
+			return protocol.Errorf(protocol.NotFound, "there is no task %q", string(id)).With("task_id", string(id))
+		}
+		return nil // it has ended, and nobody is waited for any more
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-r.gone.Done():
+		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,57 @@
+// Package bridge makes tools of what a bridge has: the capabilities of skills,
+// the dispatch to groups, the documents of skills, and commands that an
+// operator has allowed.
+//
+// None of them can do more than who they are called for: all go by commands,
+// as the principal of their environment.
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Invoke runs a command of the bridge as the environment's principal. It
+// returns when the command has ended, or soon after ctx.
+type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
+
+// May says why somebody may not run commands of an action, for lists: whether
+// it really may is decided when it does.
+type May func(ctx context.Context, who *protocol.Principal, action string) error
+
+// MayInvoke says why somebody may not invoke a skill.
+type MayInvoke func(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, skill protocol.SkillID) error
+
+// spaceOf is the space in which an environment looks, "" if its principal sees
+// nothing there.
+func spaceOf(env tools.Environment) protocol.SpaceID {
+	home := env.Principal.Home()
+	if env.Space == "" || env.Space == home {
+		return home
+	}
+	if env.Principal.Unbounded() {
+		return env.Space
+	}
+	return ""
+}
+
+// elsewhere is the space as commands have to name it, "" for the principal's
+// own.
+func elsewhere(env tools.Environment) protocol.SpaceID {
+	if env.Space == env.Principal.Home() {
+		return ""
+	}
+	return env.Space
+}
+
+// write makes JSON of params made here.
+func write(params any) (json.RawMessage, error) {
+	text, err := json.Marshal(params)
+	if err != nil {
+		return nil, protocol.Wrap(protocol.Internal, err, "the call cannot be written as JSON")
+	}
+	return text, nil
+}

@@ -1,0 +1,306 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Wait returns when a task has ended, or soon after ctx.
+type Wait func(ctx context.Context, task protocol.TaskID) error
+
+// groups is the tool that has the members of a group do something: one for all
+// groups, with a selector of who is meant, and not one for each device.
+type groups struct {
+	skills *Skills
+	invoke Invoke
+	wait   Wait
+	may    May
+	tool   *tools.Tool
+}
+
+const dispatchAction = "group:dispatch"
+
+// NewGroups makes the source of the tool group.dispatch. Skills tell it what
+// the members of a group can do.
+func NewGroups(skills *Skills, invoke Invoke, wait Wait, may May) tools.Source {
+	g := &groups{skills: skills, invoke: invoke, wait: wait, may: may}
+	g.tool = &tools.Tool{
+		Declaration: tools.Declaration{
+			Name:  "group.dispatch",
+			Title: "Have the members of a group do something",
+			Description: "Calls one capability of several skills at once: of the members of a group, or of those among them that the selectors role, " +
+				"skill_ids, attributes and online_only mean. Returns what became of each member.",
+			Parameters: []tools.Parameter{
+				{Name: "cap_id", Description: "the Cap the group belongs to", Kind: tools.String, Required: true},
+				{Name: "group_id", Description: "the group", Kind: tools.String, Required: true},
+				{Name: "capability_id", Description: "what every member is to do", Kind: tools.String, Required: true},
+				{Name: "params", Description: "the params of the capability, the same for all", Kind: tools.JSONObject, Cardinality: tools.Optional},
+				{Name: "role", Description: "only members in this role", Kind: tools.String, Cardinality: tools.Optional},
+				{Name: "skill_ids", Description: "only these members", Kind: tools.String, Cardinality: tools.List},
+				{Name: "attributes", Description: "only members with all of these attributes", Kind: tools.String, Cardinality: tools.Map},
+				{Name: "online_only", Description: "only members that are there now; others are waited for", Kind: tools.Boolean, Cardinality: tools.Optional},
+				{Name: "enough", Description: "how many must have done it; all who are meant if left out", Kind: tools.Integer, Cardinality: tools.Optional},
+			},
+			Effect: commands.Act,
+			Source: "group",
+		},
+		Run:     g.run,
+		Resolve: g.resolve,
+	}
+	return g
+}
+
+var _ tools.Finder = (*groups)(nil)
+
+// Revision implements [tools.Source].
+func (*groups) Revision() string { return "1" }
+
+// Tools implements [tools.Source].
+func (g *groups) Tools(ctx context.Context, env tools.Environment) ([]*tools.Tool, error) {
+	if g.may(ctx, env.Principal, dispatchAction) != nil {
+		return nil, nil
+	}
+	return []*tools.Tool{g.tool}, nil
+}
+
+// Find implements [tools.Finder].
+func (g *groups) Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool) {
+	return g.tool, name == g.tool.Name && g.may(ctx, env.Principal, dispatchAction) == nil
+}
+
+// A selection is what a model asked for.
+type selection struct {
+	Cap        protocol.CapID        `json:"cap_id"`
+	Group      protocol.GroupID      `json:"group_id"`
+	Capability protocol.CapabilityID `json:"capability_id"`
+	Params     json.RawMessage       `json:"params,omitempty"`
+	Role       string                `json:"role,omitempty"`
+	Skills     []protocol.SkillID    `json:"skill_ids,omitempty"`
+	Attributes map[string]string     `json:"attributes,omitempty"`
+	Online     *bool                 `json:"online_only,omitempty"`
+	Enough     int                   `json:"enough,omitempty"`
+}
+
+// A groupMember is one as group.query shows it.
+type groupMember struct {
+	Skill      protocol.SkillID  `json:"skill_id"`
+	Role       string            `json:"role"`
+	Attributes map[string]string `json:"attributes"`
+	Status     string            `json:"status"`
+}
+
+// resolve finds out whom a call means and what they say of the risk, and has
+// the call mean just these: whoever joins the group later was not agreed to.
+func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
+	var s selection
+	if err := json.Unmarshal(x.ArgumentsJSON, &s); err != nil {
+		return protocol.InvalidParam("arguments", "cannot be read")
+	}
+	query, err := write(map[string]any{"cap_id": s.Cap, "group_id": s.Group})
+	if err != nil {
+		return err
+	}
+	answer, err := g.invoke(ctx, x.Environment, "group.query", query)
+	if err != nil {
+		return err
+	}
+	var group struct {
+		Members []groupMember `json:"members"`
+	}
+	if err := json.Unmarshal(answer, &group); err != nil {
+		return protocol.Wrap(protocol.Internal, err, "the group cannot be read")
+	}
+	chosen, err := s.choose(group.Members)
+	if err != nil {
+		return err
+	}
+	x.Roster, x.Risks = nil, nil
+	for _, skill := range chosen {
+		x.Roster = append(x.Roster, string(skill))
+		if risk := g.riskOf(ctx, x.Environment, skill, s.Capability); !slices.Contains(x.Risks, risk) {
+			x.Risks = append(x.Risks, risk)
+			x.Risk = tools.Stricter(x.Risk, tools.RiskOf(risk))
+		}
+	}
+	return fix(x, chosen)
+}
+
+// choose lists the members that are meant, by name.
+func (s *selection) choose(members []groupMember) ([]protocol.SkillID, error) {
+	var chosen []protocol.SkillID
+	known := make(map[protocol.SkillID]bool, len(members))
+	for _, m := range members {
+		known[m.Skill] = true
+		if (s.Role == "" || m.Role == s.Role) && (len(s.Skills) == 0 || slices.Contains(s.Skills, m.Skill)) &&
+			has(m.Attributes, s.Attributes) && (s.Online == nil || !*s.Online || m.Status == "online") {
+			chosen = append(chosen, m.Skill)
+		}
+	}
+	for _, skill := range s.Skills {
+		if !known[skill] {
+			names := slices.Sorted(maps.Keys(known))
+			return nil, protocol.Errorf(protocol.NotFound, "skill %q is not a member of group %q, whose members are %q", string(skill), string(s.Group), names[:min(len(names), 20)])
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, protocol.Errorf(protocol.NotFound, "nobody in group %q is meant: it has %d members", string(s.Group), len(members))
+	}
+	slices.Sort(chosen)
+	return chosen, nil
+}
+
+// has reports whether all of the wanted attributes are there.
+func has(attributes, wanted map[string]string) bool {
+	for name, value := range wanted {
+		if found, ok := attributes[name]; !ok || found != value {
+			return false
+		}
+	}
+	return true
+}
+
+// riskOf is what a member says of the risk. One that cannot be asked says
+// nothing: it will fail or be denied by itself.
+func (g *groups) riskOf(ctx context.Context, env tools.Environment, id protocol.SkillID, capability protocol.CapabilityID) string {
+	skill, err := g.skills.Skill(ctx, env, id)
+	if err != nil {
+		return ""
+	}
+	for i := range skill.Capabilities {
+		if skill.Capabilities[i].ID == capability {
+			return skill.Capabilities[i].Risk
+		}
+	}
+	return ""
+}
+
+// fix has the arguments name who was chosen.
+func fix(x *tools.Execution, chosen []protocol.SkillID) error {
+	arguments := maps.Clone(x.Arguments)
+	for _, selector := range []string{"role", "attributes", "online_only"} {
+		delete(arguments, selector)
+	}
+	names := make([]any, len(chosen))
+	for i, skill := range chosen {
+		names[i] = string(skill)
+	}
+	arguments["skill_ids"] = names
+	text, err := write(arguments)
+	if err != nil {
+		return err
+	}
+	x.Arguments, x.ArgumentsJSON = arguments, text
+	return nil
+}
+
+// spare is how much of a call's time is kept for gathering the answers.
+const spare = 500 * time.Millisecond
+
+// run dispatches, waits for the task, and tells what became of each member.
+func (g *groups) run(ctx context.Context, x *tools.Execution) (tools.Output, error) {
+	var s selection
+	if err := json.Unmarshal(x.ArgumentsJSON, &s); err != nil {
+		return tools.Output{}, protocol.InvalidParam("arguments", "cannot be read")
+	}
+	left := tools.DefaultTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		left = time.Until(deadline)
+	}
+	order := map[string]any{
+		"cap_id": s.Cap, "group_id": s.Group, "capability_id": s.Capability,
+		"target": map[string]any{"skill_ids": s.Skills}, "deadline_ms": max((left - spare).Milliseconds(), 1),
+	}
+	if len(s.Params) > 0 {
+		order["params"] = s.Params
+	}
+	if s.Enough > 0 {
+		order["completion"] = map[string]any{"policy": "quorum", "n": s.Enough}
+	}
+	params, err := write(order)
+	if err != nil {
+		return tools.Output{}, err
+	}
+	answer, err := g.invoke(ctx, x.Environment, "group.dispatch", params)
+	if err != nil {
+		return tools.Output{}, err
+	}
+	var begun struct {
+		Task protocol.TaskID `json:"task_id"`
+	}
+	if err := json.Unmarshal(answer, &begun); err != nil {
+		return tools.Output{}, protocol.Wrap(protocol.Internal, err, "the dispatch cannot be read")
+	}
+	return g.gather(ctx, x.Environment, begun.Task)
+}
+
+// A dispatched task, as task.get shows it.
+type dispatched struct {
+	Task  protocol.TaskID `json:"task_id"`
+	State string          `json:"state"`
+	Group struct {
+		Counts  map[string]int `json:"counts"`
+		Members []struct {
+			Skill   protocol.SkillID `json:"skill_id"`
+			Role    string           `json:"role"`
+			State   string           `json:"state"`
+			Data    json.RawMessage  `json:"data"`
+			Dropped bool             `json:"data_dropped"`
+			Error   *struct {
+				Code    protocol.Code `json:"code"`
+				Message string        `json:"message"`
+			} `json:"error"`
+		} `json:"members"`
+	} `json:"group"`
+}
+
+// A memberResult is what a model reads of one member.
+type memberResult struct {
+	Skill protocol.SkillID `json:"skill_id"`
+	Role  string           `json:"role,omitempty"`
+	State string           `json:"state"`
+	Data  json.RawMessage  `json:"data,omitempty"`
+	Error string           `json:"error,omitempty"`
+}
+
+// gather waits for a dispatch and tells what became of each member. When
+// nobody waits any more, the dispatch is called off.
+func (g *groups) gather(ctx context.Context, env tools.Environment, task protocol.TaskID) (tools.Output, error) {
+	named, err := write(map[string]any{"task_id": task})
+	if err != nil {
+		return tools.Output{}, err
+	}
+	if err := g.wait(ctx, task); err != nil {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), spare)
+		defer cancel()
+		_, _ = g.invoke(last, env, "task.cancel", named) // which may have ended by now
+		return tools.Output{}, err
+	}
+	answer, err := g.invoke(ctx, env, "task.get", named)
+	if err != nil {
+		return tools.Output{}, err
+	}
+	var d dispatched
+	if err := json.Unmarshal(answer, &d); err != nil {
+		return tools.Output{}, protocol.Wrap(protocol.Internal, err, "the task cannot be read")
+	}
+	members := make([]memberResult, len(d.Group.Members))
+	for i, m := range d.Group.Members {
+		members[i] = memberResult{Skill: m.Skill, Role: m.Role, State: m.State, Data: m.Data}
+		switch {
+		case m.Error != nil:
+			members[i].Error = fmt.Sprintf("%s (code %s)", m.Error.Message, m.Error.Code)
+		case m.Dropped:
+			members[i].Error = "its answer was too long to be kept"
+		}
+	}
+	content, err := write(map[string]any{"task_id": d.Task, "state": d.State, "counts": d.Group.Counts, "members": members})
+	return tools.Output{Content: content, IsError: d.State == "failed"}, err
+}

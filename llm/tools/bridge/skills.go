@@ -1,0 +1,275 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Skill is what is known of one that is registered.
+type Skill struct {
+	Space        protocol.SpaceID
+	ID           protocol.SkillID
+	Name         string
+	Description  string
+	RegisteredAt int64 // Unix milliseconds
+	Capabilities []Capability
+}
+
+// A Capability is one thing that a skill can do.
+type Capability struct {
+	ID           protocol.CapabilityID
+	Name         string
+	Description  string
+	ParamsSchema json.RawMessage // nil: any params
+	ResultSchema json.RawMessage
+	Idempotent   bool
+	Risk         string // in the skill's own words
+	Sealed       bool   // params must be sealed from client to client, which the bridge cannot do
+}
+
+// reserved is how the capabilities begin that agents add to skills, to be read
+// by skill.read.
+const reserved = "skill."
+
+// document is the capability that reads the documents of a skill.
+const document protocol.CapabilityID = reserved + "document"
+
+// maxListed is how many skills of a space are made tools of, the oldest first.
+const maxListed = 10_000
+
+// Skills are a source of tools: one for each capability of each skill, by the
+// name skill.capability. Those who may not invoke a skill do not see its tools.
+type Skills struct {
+	invoke Invoke
+	may    MayInvoke
+
+	mu       sync.RWMutex
+	spaces   map[protocol.SpaceID]*shelf
+	revision atomic.Uint64
+}
+
+// A shelf is the skills of one space.
+type shelf struct {
+	byID    map[protocol.SkillID]*entry
+	ordered []*entry // the oldest first; nil when it has to be made
+}
+
+// An entry is a skill and its tools.
+type entry struct {
+	describe func() Skill
+	id       protocol.SkillID
+	since    int64
+	made     atomic.Pointer[described] // once somebody has looked
+}
+
+type described struct {
+	skill Skill
+	tools []*tools.Tool
+}
+
+var _ tools.Finder = (*Skills)(nil)
+
+// NewSkills makes the source. [Skills.Changed] tells it what there is.
+func NewSkills(invoke Invoke, may MayInvoke) *Skills {
+	return &Skills{invoke: invoke, may: may, spaces: make(map[protocol.SpaceID]*shelf)}
+}
+
+// Changed notes a skill that is new or has changed, or is gone if describe is
+// nil. It is described only when somebody wants to know.
+func (s *Skills) Changed(space protocol.SpaceID, id protocol.SkillID, since int64, describe func() Skill) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := s.spaces[space]
+	if on == nil {
+		on = &shelf{byID: make(map[protocol.SkillID]*entry)}
+		s.spaces[space] = on
+	}
+	old := on.byID[id]
+	if describe == nil {
+		if old != nil {
+			delete(on.byID, id)
+			on.ordered = nil
+			s.revision.Add(1)
+		}
+		if len(on.byID) == 0 {
+			delete(s.spaces, space)
+		}
+		return
+	}
+	if old != nil && old.since == since && old.isStill(describe) {
+		return
+	}
+	on.byID[id] = &entry{describe: describe, id: id, since: since}
+	on.ordered = nil
+	s.revision.Add(1)
+}
+
+// isStill reports whether a skill that somebody has looked at already has not
+// changed in what matters here.
+func (e *entry) isStill(describe func() Skill) bool {
+	made := e.made.Load()
+	return made != nil && reflect.DeepEqual(made.skill, describe())
+}
+
+// Revision implements [tools.Source].
+func (s *Skills) Revision() string { return strconv.FormatUint(s.revision.Load(), 10) }
+
+// Tools implements [tools.Source].
+func (s *Skills) Tools(ctx context.Context, env tools.Environment) ([]*tools.Tool, error) {
+	var list []*tools.Tool
+	for _, e := range s.entries(spaceOf(env)) {
+		if s.may(ctx, env.Principal, spaceOf(env), e.id) == nil {
+			list = append(list, s.made(e).tools...)
+		}
+	}
+	return list, ctx.Err()
+}
+
+// Find implements [tools.Finder].
+func (s *Skills) Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool) {
+	space := spaceOf(env)
+	for at := strings.IndexByte(name, '.'); at >= 0; {
+		if e := s.entry(space, protocol.SkillID(name[:at])); e != nil {
+			for _, t := range s.made(e).tools {
+				if t.Name == name {
+					return t, s.may(ctx, env.Principal, space, e.id) == nil
+				}
+			}
+		}
+		next := strings.IndexByte(name[at+1:], '.')
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return nil, false
+}
+
+// Skill describes a skill, to those who may invoke it.
+func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.SkillID) (*Skill, error) {
+	space := spaceOf(env)
+	e := s.entry(space, id)
+	if e == nil {
+		return nil, protocol.Errorf(protocol.NotFound, "there is no skill %q", string(id)).With("skill_id", string(id))
+	}
+	if err := s.may(ctx, env.Principal, space, id); err != nil {
+		return nil, err
+	}
+	return &s.made(e).skill, nil
+}
+
+func (s *Skills) entry(space protocol.SpaceID, id protocol.SkillID) *entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if on := s.spaces[space]; on != nil {
+		return on.byID[id]
+	}
+	return nil
+}
+
+// entries lists the skills of a space, the oldest first: who takes a name that
+// is taken but for its case does not get it.
+func (s *Skills) entries(space protocol.SpaceID) []*entry {
+	s.mu.RLock()
+	on := s.spaces[space]
+	var ordered []*entry
+	if on != nil {
+		ordered = on.ordered
+	}
+	s.mu.RUnlock()
+	if on == nil || ordered != nil {
+		return ordered
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if on.ordered == nil {
+		for _, e := range on.byID {
+			on.ordered = append(on.ordered, e)
+		}
+		slices.SortFunc(on.ordered, func(a, b *entry) int {
+			return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id))
+		})
+		on.ordered = on.ordered[:min(len(on.ordered), maxListed)]
+	}
+	return on.ordered
+}
+
+// made describes a skill and makes its tools, once.
+func (s *Skills) made(e *entry) *described {
+	if d := e.made.Load(); d != nil {
+		return d
+	}
+	d := &described{skill: e.describe()}
+	for i := range d.skill.Capabilities {
+		c := &d.skill.Capabilities[i]
+		if !c.Sealed && !strings.HasPrefix(string(c.ID), reserved) {
+			d.tools = append(d.tools, s.tool(&d.skill, c))
+		}
+	}
+	e.made.CompareAndSwap(nil, d)
+	return e.made.Load()
+}
+
+func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
+	text := c.Description
+	if text == "" {
+		text = cmp.Or(skill.Description, skill.Name)
+	}
+	schema := c.ParamsSchema
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	return &tools.Tool{
+		Declaration: tools.Declaration{
+			Name:        string(skill.ID) + "." + string(c.ID),
+			Title:       c.Name,
+			Description: text,
+			Schema:      schema,
+			Output:      c.ResultSchema,
+			Effect:      commands.Act,
+			Risk:        tools.RiskOf(c.Risk),
+			Idempotent:  c.Idempotent,
+			Untrusted:   true,
+			Source:      "skill",
+		},
+		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
+			data, err := s.call(ctx, x.Environment, skill.ID, c.ID, x.ArgumentsJSON)
+			return tools.Output{Content: data}, err
+		},
+	}
+}
+
+// call invokes a capability and returns its data.
+func (s *Skills) call(ctx context.Context, env tools.Environment, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) (json.RawMessage, error) {
+	command, err := write(struct {
+		Skill      protocol.SkillID      `json:"skill_id"`
+		Capability protocol.CapabilityID `json:"capability_id"`
+		Params     json.RawMessage       `json:"params"`
+		Space      protocol.SpaceID      `json:"space_id,omitempty"`
+	}{skill, capability, params, elsewhere(env)})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.invoke(ctx, env, "skill.invoke", command)
+	if err != nil {
+		return nil, err
+	}
+	var result struct {
+		Data json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(answer, &result); err != nil {
+		return nil, protocol.Wrap(protocol.Internal, err, "the answer of the skill cannot be read")
+	}
+	return result.Data, nil
+}
