@@ -1,0 +1,89 @@
+package protocol
+
+// A SouthboundCode is an error code of the southbound dialect. Its numbers are
+// those of other things in the bridge dialect: never mix them.
+type SouthboundCode string
+
+// The codes of the southbound dialect (source §17.3.3). The set is closed.
+const (
+	SouthboundParameter   SouthboundCode = "1000"
+	SouthboundAuth        SouthboundCode = "1001"
+	SouthboundPermission  SouthboundCode = "1002"
+	SouthboundNotFound    SouthboundCode = "1003"
+	SouthboundTimeout     SouthboundCode = "1004"
+	SouthboundNetwork     SouthboundCode = "1005"
+	SouthboundBusy        SouthboundCode = "1006"
+	SouthboundInternal    SouthboundCode = "1007"
+	SouthboundFormat      SouthboundCode = "1008"
+	SouthboundUnavailable SouthboundCode = "1009"
+)
+
+// Retried reports whether what failed with the code is tried again, with
+// exponential backoff; the others are told at once.
+func (c SouthboundCode) Retried() bool {
+	switch c {
+	case SouthboundTimeout, SouthboundNetwork, SouthboundBusy, SouthboundInternal, SouthboundUnavailable:
+		return true
+	}
+	return false
+}
+
+// SouthboundCodeOf is what an error of the bridge is called in the southbound
+// dialect.
+func SouthboundCodeOf(e *Error) SouthboundCode {
+	if code, ok := southboundCodes[e.Code]; ok {
+		if reason, _ := e.Details["reason"].(string); e.Code == LLMRefused && (reason == "bad_request" || reason == "context_length") {
+			return SouthboundParameter // the caller's doing
+		}
+		return code
+	}
+	return SouthboundInternal
+}
+
+// southboundCodes is never changed.
+var southboundCodes = map[Code]SouthboundCode{
+	MalformedEnvelope:  SouthboundFormat,
+	InvalidParameter:   SouthboundParameter,
+	UnknownCommand:     SouthboundParameter,
+	UnsupportedVersion: SouthboundFormat,
+	PayloadTooLarge:    SouthboundFormat,
+	IDReused:           SouthboundParameter,
+	RequestExpired:     SouthboundParameter,
+	BatchInvalid:       SouthboundParameter,
+
+	NotAuthenticated:    SouthboundAuth,
+	CredentialInvalid:   SouthboundAuth,
+	PermissionDenied:    SouthboundPermission,
+	CertificateRequired: SouthboundAuth,
+	CertificateUnknown:  SouthboundAuth,
+	CertificateExpired:  SouthboundAuth,
+	CertificateRevoked:  SouthboundAuth,
+	OutsideScope:        SouthboundPermission,
+	ProofFailed:         SouthboundAuth,
+
+	NotFound:         SouthboundNotFound,
+	AlreadyExists:    SouthboundParameter,
+	RevisionConflict: SouthboundParameter,
+	LimitReached:     SouthboundPermission,
+	AgentOffline:     SouthboundNetwork,
+	InvalidState:     SouthboundParameter,
+
+	VFSUnavailable:    SouthboundNetwork,
+	SyncFailed:        SouthboundParameter,
+	FileNotFound:      SouthboundNotFound,
+	VFSPermission:     SouthboundPermission,
+	NoSpace:           SouthboundPermission,
+	TargetUnavailable: SouthboundNetwork,
+	TimedOut:          SouthboundTimeout,
+	Busy:              SouthboundBusy,
+	RateLimited:       SouthboundBusy,
+	LLMUnavailable:    SouthboundUnavailable,
+	LLMRefused:        SouthboundUnavailable,
+	OutcomeUnknown:    SouthboundInternal,
+	Cancelled:         SouthboundInternal,
+	BudgetSpent:       SouthboundPermission,
+
+	Internal:         SouthboundInternal,
+	StoreUnavailable: SouthboundInternal,
+	ShuttingDown:     SouthboundUnavailable,
+}
