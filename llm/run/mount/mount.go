@@ -9,6 +9,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"strconv"
+
+	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
 // A Sum is the SHA-256 of a file's content, in text lower-case hexadecimal.
@@ -23,8 +26,20 @@ func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 // An Info describes a file or a folder.
 type Info struct {
 	Path string // below its mount, with slashes, "" for the mount itself
-	Size int64  // bytes of a file
+	Size int64  // bytes of a file; lists do not tell
 	Dir  bool
+}
+
+// An Entry is a file that a walk came upon.
+type Entry struct {
+	Path string
+	read func(ctx context.Context, buf []byte, limit int) ([]byte, error)
+}
+
+// Read reads the file into buf, or what replaces it when that is too small, at
+// most limit bytes.
+func (e Entry) Read(ctx context.Context, buf []byte, limit int) ([]byte, error) {
+	return e.read(ctx, buf, limit)
 }
 
 // FS are the files of one mount. Paths are as [Mounts.Resolve] gives them:
@@ -32,7 +47,9 @@ type Info struct {
 // the same time. Errors are of package fault: ENOENT for what is not there,
 // E_SANDBOX_VIOLATION for what leads out or is no plain file.
 //
-// Links, devices and names that no path can have are never listed.
+// Links, devices and names that no path can have are never listed. A link is
+// followed when it is read through, as long as it stays in the mount; it is
+// never written to.
 type FS interface {
 	// Stat describes a file or folder.
 	Stat(ctx context.Context, path string) (Info, error)
@@ -44,10 +61,10 @@ type FS interface {
 	// bytes, until yield says no.
 	List(ctx context.Context, dir string, yield func(Info) bool) error
 
-	// Walk yields all files below a folder, or the file itself, in the order
-	// of bytes of each folder's names, until yield says no. Enter is asked
-	// about every folder on the way; nil enters all.
-	Walk(ctx context.Context, dir string, enter func(path string) bool, yield func(Info) bool) error
+	// Walk yields all files below a folder, or the file itself, always in the
+	// same order, until yield says no. Enter is asked about the folders on the
+	// way. What vanishes meanwhile is left out.
+	Walk(ctx context.Context, dir string, enter func(path string) bool, yield func(Entry) bool) error
 
 	// Write makes data the content of a file, and its folders, at once: others
 	// see the content before or this one, and so does a reader after a crash.
@@ -62,4 +79,48 @@ type FS interface {
 type WriteOptions struct {
 	Match  *Sum // the content before
 	Absent bool // no file must be there
+}
+
+// check compares what is there, if it is, with what must be.
+func (o WriteOptions) check(path string, present bool, sum Sum) error {
+	switch {
+	case o.Absent && present:
+		return fault.Errorf(fault.PreconditionFailed, "%s is there already", path).With("sha256", sum.String())
+	case o.Match != nil && !present:
+		return fault.Errorf(fault.PreconditionFailed, "%s is not there", path)
+	case o.Match != nil && *o.Match != sum:
+		return fault.Errorf(fault.PreconditionFailed, "%s has changed", path).With("sha256", sum.String())
+	}
+	return nil
+}
+
+// MaxFolder bounds how many names of one folder, and how many files of one
+// group, are looked at.
+const MaxFolder = 100_000
+
+func notFound(path string) error {
+	return fault.Errorf(fault.NotFound, "there is no %s", nameOf(path)).With("path", path)
+}
+
+func isFolder(path string) error {
+	return fault.Errorf(fault.NotFound, "%s is a folder, not a file", nameOf(path)).With("path", path)
+}
+
+func nameOf(path string) string {
+	if path == "" {
+		return "such folder"
+	}
+	return strconv.Quote(path)
+}
+
+func tooManyNames() error {
+	return fault.Errorf(fault.ReadLimit, "the folder holds more than %d names", MaxFolder)
+}
+
+// SumReader reads to the end, and gives the sum and the number of bytes.
+func SumReader(r io.Reader) (sum Sum, n int64, err error) {
+	h := sha256.New()
+	n, err = io.Copy(h, r)
+	h.Sum(sum[:0])
+	return sum, n, err
 }
