@@ -24,6 +24,9 @@ func (t Topics) Root() string { return t.root }
 // BridgeRequest takes every command of every client.
 func (t Topics) BridgeRequest() string { return t.root + "/bridge/request" }
 
+// BridgeMCP takes one message of the Model Context Protocol at a time.
+func (t Topics) BridgeMCP() string { return t.root + "/bridge/mcp" }
+
 // ClientResponse carries answers to requests that name no Response Topic.
 func (t Topics) ClientResponse(id string) string { return t.root + "/client/" + id + "/response" }
 

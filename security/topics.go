@@ -131,7 +131,7 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 	switch family {
 	case "bridge":
 		switch {
-		case rest != "request":
+		case rest != "request" && rest != "mcp":
 			return p, "no such topic"
 		case retain:
 			return p, "a request may not be retained"

@@ -3,6 +3,7 @@ package door
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -30,8 +31,11 @@ const (
 // dates and compare as text.
 const firstStateless = "2026-07-28"
 
-// readTimeout is how long a body may take to arrive.
-const readTimeout = 30 * time.Second
+// How long a body may take to arrive, and a piece of an answer to leave.
+const (
+	readTimeout  = 30 * time.Second
+	writeTimeout = 30 * time.Second
+)
 
 // handlers are the SDK's, for versions with and without sessions. They find the
 // principal in the context as the SDK has it from a bearer token, whatever it
@@ -85,6 +89,8 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Header.Set("Authorization", "Bearer -") // the secret goes no further
 	r.Header.Del("X-Api-Key")
 
+	plainName(r.Header)
+
 	sessionless := r.Header.Get(versionHeader) >= firstStateless
 	answer := &writer{ResponseWriter: w}
 	if r.Method == http.MethodPost {
@@ -105,6 +111,19 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.stateful.ServeHTTP(answer, r)
+}
+
+// nameHeader repeats what is called or read, in base64 if it has characters
+// that headers have not.
+const nameHeader = "Mcp-Name"
+
+// plainName decodes the name in the header, which the SDK compares as it is.
+func plainName(h http.Header) {
+	text, encoded := strings.CutPrefix(h.Get(nameHeader), "=?base64?")
+	text, whole := strings.CutSuffix(text, "?=")
+	if name, err := base64.StdEncoding.DecodeString(text); encoded && whole && err == nil {
+		h.Set(nameHeader, string(name))
+	}
 }
 
 // refuse answers somebody who is not let in.
@@ -227,6 +246,7 @@ func (w *writer) WriteHeader(status int) {
 
 // Write implements [http.ResponseWriter].
 func (w *writer) Write(p []byte) (int, error) {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout)) // for a reader that stands still
 	if !w.refused {
 		return w.ResponseWriter.Write(p)
 	}

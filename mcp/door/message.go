@@ -58,6 +58,13 @@ func (d *Door) Take(ctx context.Context, m Message) {
 	}
 }
 
+// Refuse answers a message, if it is a call, with an error of the bridge's.
+func (d *Door) Refuse(m Message, err *protocol.Error) {
+	if id := peek(m.Body).id; id.IsValid() {
+		m.refuse(id, err)
+	}
+}
+
 func (m *Message) refuse(id jsonrpc.ID, err *protocol.Error) {
 	m.Reply(rpcError(id, rpcCode(err), err.Message, errorData(err)))
 }
