@@ -45,7 +45,7 @@ type Capability struct {
 	ParamsSchema schema.Source         `json:"params_schema,omitzero" doc:"JSON Schema of its params"`
 	ResultSchema schema.Source         `json:"result_schema,omitzero" doc:"JSON Schema of its result"`
 	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated"`
-	Risk         string                `json:"risk,omitempty" len:"1-32" doc:"what can go wrong, for policies: low, medium, high"`
+	Risk         string                `json:"risk,omitempty" len:"1-32" doc:"what can go wrong: low, medium, high; with high or ask a model needs an approval, with deny it may not at all"`
 	Sealed       Sealing               `json:"sealed,omitempty" enum:"optional,required" doc:"whether params may or must be sealed from client to client; the bridge then cannot check them"`
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
@@ -56,7 +57,9 @@ type App struct {
 	quotas        *quota.Keeper
 	files         fileParts
 	mirror        *caps.Service
+	mcp           mcpSide
 	llm           *llm.Service
+	approvals     *approval.Service
 	extensions    commands.Extensions
 	commands      []commands.Command
 

@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/internal/mqttdoor"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/schema"
@@ -98,6 +99,9 @@ func (a *App) build(ctx context.Context) error {
 	}
 	a.newMirror(channels)
 	a.newLLM(tracer)
+	if err := a.newApprovals(mqtt, reach{channels, agents}); err != nil {
+		return err
+	}
 	certificates := newPKITables(a.store)
 	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service}
 	if err := a.openPolicies(known, keys); err != nil {
@@ -117,7 +121,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.llm, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.llm, a.approvals, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -130,6 +134,9 @@ func (a *App) build(ctx context.Context) error {
 	a.openFileTopics()
 	a.runMirror(channels)
 	if err := a.openLLM(); err != nil {
+		return err
+	}
+	if err := a.runApprovals(ctx); err != nil {
 		return err
 	}
 	if err := tasks.Recover(ctx); err != nil {
@@ -252,6 +259,8 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 	if err := a.openFileDoors(); err != nil {
 		return err
 	}
+	mounts := map[string]http.Handler{"/vfs/": a.files.web}
+	a.openMCP(mounts)
 	a.api, err = api.New(api.Options{
 		Router:         a.router,
 		Set:            set,
@@ -264,7 +273,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		AllowedOrigins: a.config.Origins,
 		Limits:         a.limits(),
 		BridgeID:       a.config.ID,
-		Mounts:         map[string]http.Handler{"/vfs/": a.files.web},
+		Mounts:         mounts,
 		Log:            a.log,
 	})
 	if err != nil {
@@ -299,7 +308,7 @@ func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
 		new(security.KeyService), new(policy.Service), new(pki.Service),
-		new(vfs.Service), new(caps.Service), new(llm.Service), new(audit.Trail),
+		new(vfs.Service), new(caps.Service), new(llm.Service), new(approval.Service), new(audit.Trail),
 	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them

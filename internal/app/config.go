@@ -48,6 +48,8 @@ type Config struct {
 	VFS       VFS       `yaml:"vfs"`
 	Audit     Audit     `yaml:"audit"`
 	Security  Security  `yaml:"security"`
+	MCP       MCP       `yaml:"mcp"`
+	Approvals Approvals `yaml:"approvals"`
 	LLM       LLM       `yaml:"llm"`
 	Quotas    Quotas    `yaml:"quotas"`
 }
@@ -99,6 +101,8 @@ func DefaultConfig() Config {
 		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
 		VFS:    defaultVFS(),
 		Audit:  defaultAudit(),
+
+		Approvals: defaultApprovals(),
 	}
 }
 
@@ -150,6 +154,7 @@ func (c *Config) Check() error {
 		}
 	}
 	c.Audit.check(fail)
+	c.Approvals.check(fail)
 	c.Quotas.check(fail)
 	if c.Data == "" {
 		fail("data: a folder is needed")

@@ -15,6 +15,10 @@ const (
 	ActFor    = "act_for"         // to speak for another sender
 	Publish   = "topic:publish"   // on a topic
 	Subscribe = "topic:subscribe" // to a topic, or to all that a filter covers
+
+	RunTool    = "tool:run"            // a model has a tool run
+	Unattended = "tool:unattended"     // without anybody being asked
+	DecideOwn  = "approval:decide_own" // on what a model wants to do for oneself
 )
 
 // Groups of actions besides one for every family, Action::"skill".
@@ -31,7 +35,7 @@ const (
 // built without the commands.
 var families = []string{
 	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "policy", "resource",
-	"scene", "session", "skill", "task", groupTopic, "vfs",
+	"scene", "session", "skill", "task", "tool", groupTopic, "vfs",
 }
 
 // administered are the families that decide who may do what.
@@ -52,6 +56,10 @@ func newVocabulary(set *commands.Set) *vocabulary {
 		ActFor:    nil,
 		Publish:   {groupTopic},
 		Subscribe: {groupTopic},
+
+		RunTool:    {"tool"},
+		Unattended: {"tool"},
+		DecideOwn:  {"approval"},
 	}}
 	groups := map[string]bool{
 		groupRead: true, groupWrite: true, groupAct: true, groupAdministration: true, groupExtension: true,

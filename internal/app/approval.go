@@ -1,0 +1,278 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cap"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/policy"
+)
+
+// Approvals says what models may not do without somebody agreeing, and how
+// people are asked.
+type Approvals struct {
+	AskAbout     []string          `yaml:"ask_about" doc:"risks of capabilities that somebody must agree to before a model may use them, besides high and ask"`
+	WaitSeconds  int               `yaml:"wait_seconds" doc:"how long a call waits for a decision, within its own time"`
+	AllowPrivate bool              `yaml:"allow_private" doc:"tell webhooks at loopback and private addresses"`
+	Webhooks     []ApprovalWebhook `yaml:"webhooks" doc:"told of approvals by POST"`
+}
+
+// ApprovalWebhook is somebody who is told of approvals.
+type ApprovalWebhook struct {
+	URL        string   `yaml:"url"`
+	SecretEnv  string   `yaml:"secret_env"`  // environment variable with what signs the bodies
+	SecretFile string   `yaml:"secret_file"` // or a file with it
+	Spaces     []string `yaml:"spaces"`      // all by default
+}
+
+func defaultApprovals() Approvals { return Approvals{WaitSeconds: 120} }
+
+func (c *Approvals) check(fail func(format string, args ...any)) {
+	if c.WaitSeconds < 1 || c.WaitSeconds > 600 {
+		fail("approvals.wait_seconds: %d is not within 1 and 600", c.WaitSeconds)
+	}
+	for i, w := range c.Webhooks {
+		u, err := url.Parse(w.URL)
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+			fail("approvals.webhooks[%d].url: is no http(s) URL", i)
+		case u.User != nil:
+			fail("approvals.webhooks[%d].url: may not hold a password", i)
+		case (w.SecretEnv == "") == (w.SecretFile == ""):
+			fail("approvals.webhooks[%d]: one of secret_env and secret_file is needed", i)
+		}
+	}
+}
+
+// minSecret is the shortest secret of a webhook, in bytes.
+const minSecret = 16
+
+func (w *ApprovalWebhook) open() (approval.Webhook, error) {
+	secret := os.Getenv(w.SecretEnv)
+	if w.SecretFile != "" {
+		data, err := os.ReadFile(w.SecretFile)
+		if err != nil {
+			return approval.Webhook{}, err
+		}
+		secret = strings.TrimSpace(string(data))
+	}
+	if len(secret) < minSecret {
+		return approval.Webhook{}, fmt.Errorf("the secret of a webhook must have at least %d bytes", minSecret)
+	}
+	hook := approval.Webhook{URL: w.URL, Secret: []byte(secret)}
+	for _, s := range w.Spaces {
+		hook.Spaces = append(hook.Spaces, protocol.SpaceID(s))
+	}
+	return hook, nil
+}
+
+// newApprovals makes the part that has people agree to what models do. Its
+// table is loaded afterwards.
+func (a *App) newApprovals(mqtt *mqttSide, reach reach) error {
+	c := &a.config.Approvals
+	options := approval.Options{
+		Approvals:    store.NewTable[approval.Record](a.store, "approval"),
+		Policy:       toolPolicy{a},
+		Inspect:      reach.inspect,
+		MayDecide:    a.mayDecide,
+		MayDecideOwn: a.mayDecideOwn,
+		Publish:      mqtt.publishApproval,
+		Record:       a.recordApproval,
+		Wait:         time.Duration(c.WaitSeconds) * time.Second,
+		BridgeID:     a.config.ID,
+		Log:          a.log,
+		Registerer:   a.metrics,
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, Control: registry.DialControl(c.AllowPrivate)}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second,
+		},
+	}
+	for _, risk := range c.AskAbout {
+		options.AskAbout = append(options.AskAbout, strings.ToLower(risk))
+	}
+	for i := range c.Webhooks {
+		hook, err := c.Webhooks[i].open()
+		if err != nil {
+			return fmt.Errorf("approvals.webhooks[%d]: %w", i, err)
+		}
+		options.Webhooks = append(options.Webhooks, hook)
+	}
+	a.approvals = approval.New(options)
+	return nil
+}
+
+// runApprovals ends what an earlier process left behind and begins to tell.
+func (a *App) runApprovals(ctx context.Context) error {
+	if a.config.NATS.URL == "" { // nobody else waits for any of them
+		if err := a.approvals.Recover(ctx); err != nil {
+			return err
+		}
+	}
+	a.run("approvals", a.approvals.Run)
+	return nil
+}
+
+// toolPolicy asks the policies about tools.
+type toolPolicy struct{ app *App }
+
+func (p toolPolicy) allows(action string, x *tools.Execution) bool {
+	return p.app.policy.engine.Decide(&policy.Query{Who: x.Principal, Action: action, Type: "tool", ID: x.Name, Space: x.Space}).Allowed
+}
+
+// MayRun implements [approval.Policy].
+func (p toolPolicy) MayRun(_ context.Context, x *tools.Execution) bool {
+	return p.allows(policy.RunTool, x)
+}
+
+// Unattended implements [approval.Policy].
+func (p toolPolicy) Unattended(_ context.Context, x *tools.Execution) bool {
+	return p.allows(policy.Unattended, x)
+}
+
+func (a *App) mayDecide(who *protocol.Principal, space protocol.SpaceID) bool {
+	return (space == who.Home() || who.Unbounded()) &&
+		a.policy.engine.Decide(&policy.Query{Who: who, Action: "approval:decide", Type: "approval", Space: space}).Allowed
+}
+
+func (a *App) mayDecideOwn(who *protocol.Principal) bool {
+	return a.policy.engine.Decide(&policy.Query{Who: who, Action: policy.DecideOwn, Type: "approval", Space: who.Space}).Allowed
+}
+
+// publishApproval tells those who may hear it of an approval.
+func (m *mqttSide) publishApproval(space protocol.SpaceID, e *protocol.Event) {
+	if m.broker == nil { // starting
+		return
+	}
+	if _, err := m.broker.Publish(broker.Message{
+		Topic: m.topics.Event("approval"), Space: space, Payload: e.Append(nil), QoS: 1, ContentType: "application/json",
+	}); err != nil {
+		m.log.Warn("an event of an approval is not published", "event", e.Name, "error", err)
+	}
+}
+
+// recordApproval notes in the audit trail what happened to an approval.
+func (a *App) recordApproval(e approval.Event) {
+	entry := audit.Entry{
+		Event: e.Name, Code: audit.OK, Security: e.Name == "approval.requested", Resource: "tool/" + e.Tool,
+		Space: e.Space, ActsFor: e.Requester, Reason: e.Why, TraceID: e.TraceID,
+		Details: map[string]string{"approval_id": e.ID, "hash": e.Hash},
+	}
+	if e.By == nil {
+		entry.Principal, entry.Kind = e.Requester, e.Kind
+	}
+	if e.Reason != "" {
+		entry.Reason = e.Reason
+	}
+	if e.DecidedBy != "" {
+		entry.Details["decided_by"] = e.DecidedBy
+	}
+	switch e.State {
+	case approval.Denied, approval.Expired, approval.Withdrawn:
+		entry.Code = string(protocol.PermissionDenied)
+	case approval.Pending, approval.Approved, approval.Used:
+	}
+	a.audit.Record(context.Background(), entry.By(e.By))
+}
+
+// A reach finds out what a call of a tool would reach: the members of a group,
+// and the risks of the capabilities behind commands.
+type reach struct {
+	caps   *cap.Service
+	skills *registry.Service
+}
+
+// maxReach bounds the commands in a batch that are looked at; a longer one is
+// refused by the command itself.
+const maxReach = 100
+
+// inspect looks at a call. Tools of skills declare their risk themselves.
+func (r reach) inspect(_ context.Context, t *tools.Tool, x *tools.Execution) (approval.About, error) {
+	command := ""
+	switch t.Source {
+	case "group":
+		command = "group.dispatch"
+	case "command":
+		command = t.Name
+	}
+	var about approval.About
+	err := r.command(&about, spaceOfTool(x), command, x.ArgumentsJSON)
+	slices.Sort(about.Roster)
+	about.Roster = slices.Compact(about.Roster)
+	return about, err
+}
+
+func spaceOfTool(x *tools.Execution) protocol.SpaceID {
+	if x.Space != "" {
+		return x.Space
+	}
+	return x.Principal.Home()
+}
+
+// command adds what a command would reach.
+func (r reach) command(about *approval.About, space protocol.SpaceID, name string, params json.RawMessage) error {
+	switch name {
+	case "skill.invoke", "skill.call":
+		var p registry.InvokeSkillParams
+		if json.Unmarshal(params, &p) != nil {
+			return unread(about)
+		}
+		if p.Space != "" {
+			space = p.Space
+		}
+		about.Risks = append(about.Risks, r.skills.Risk(space, p.SkillID, p.CapabilityID))
+	case "group.dispatch":
+		var p cap.DispatchParams
+		if json.Unmarshal(params, &p) != nil {
+			return unread(about)
+		}
+		roster, err := r.caps.Roster(space, p.Cap, p.Group, p.To)
+		if err != nil {
+			return err
+		}
+		for _, skill := range roster {
+			about.Roster = append(about.Roster, string(skill))
+			about.Risks = append(about.Risks, r.skills.Risk(space, skill, p.Capability))
+		}
+	case "batch.execute":
+		var p struct {
+			Commands []struct {
+				Command string          `json:"command"`
+				Params  json.RawMessage `json:"params"`
+			} `json:"commands"`
+		}
+		if json.Unmarshal(params, &p) != nil || len(p.Commands) > maxReach {
+			return unread(about)
+		}
+		for _, c := range p.Commands {
+			if c.Command == "batch.execute" {
+				continue // there is no nesting
+			}
+			if err := r.command(about, space, c.Command, c.Params); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unread notes that it is not known what a command would reach: somebody is
+// asked.
+func unread(about *approval.About) error {
+	about.Risks = append(about.Risks, "not known")
+	return nil
+}
