@@ -136,6 +136,9 @@ const (
 // all.
 func (a *App) disconnect(match func(*protocol.Principal) bool, reason byte, text string) int {
 	n := a.mqtt.disconnectWhere(match, reason, text)
+	if a.mcp.door != nil {
+		n += a.mcp.door.Disconnect(match)
+	}
 	return n + a.api.Disconnect(match, text)
 }
 

@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/mcp/door"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// documentCapability is the capability by which agents show the SKILL.md of a
+// skill.
+const documentCapability = "skill.document"
+
+// maxPrompts bounds how many there are.
+const maxPrompts = 5000
+
+// mcpPrompts are the skills with a SKILL.md: their names and descriptions in
+// the list, and the whole text to who asks for one.
+type mcpPrompts struct{ app *App }
+
+// A documented is what is to be known of a skill.
+type documented struct {
+	ID           string            `json:"skill_id"`
+	Name         string            `json:"name"`
+	Description  string            `json:"description"`
+	Capabilities []json.RawMessage `json:"capabilities"`
+}
+
+// has reports whether the skill has a SKILL.md.
+func (d *documented) has() bool {
+	return slices.ContainsFunc(d.Capabilities, func(text json.RawMessage) bool {
+		var full struct {
+			ID string `json:"capability_id"`
+		}
+		var id string
+		return json.Unmarshal(text, &id) == nil && id == documentCapability || json.Unmarshal(text, &full) == nil && full.ID == documentCapability
+	})
+}
+
+func (d *documented) prompt() door.Prompt {
+	return door.Prompt{Name: d.ID, Title: d.Name, Description: d.Description}
+}
+
+// List implements [door.Prompts].
+func (m mcpPrompts) List(ctx context.Context, env tools.Environment) ([]door.Prompt, error) {
+	var prompts []door.Prompt
+	for cursor := ""; len(prompts) < maxPrompts; {
+		params := map[string]any{"limit": 1000, "capability": documentCapability}
+		if cursor != "" {
+			params["cursor"] = cursor
+		}
+		var page struct {
+			Skills []documented `json:"skills"`
+			Next   string       `json:"next_cursor"`
+		}
+		err := m.app.ask(ctx, env, "skill.discover", params, &page)
+		if protocol.CodeOf(err) == protocol.PermissionDenied { // then there are none to see
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Skills {
+			if page.Skills[i].has() {
+				prompts = append(prompts, page.Skills[i].prompt())
+			}
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	slices.SortFunc(prompts, func(x, y door.Prompt) int { return strings.Compare(x.Name, y.Name) })
+	return prompts, nil
+}
+
+// Text implements [door.Prompts].
+func (m mcpPrompts) Text(ctx context.Context, env tools.Environment, name string) (door.Prompt, string, error) {
+	var answer struct {
+		Data struct {
+			Text string `json:"text"`
+		} `json:"data"`
+	}
+	err := m.app.ask(ctx, env, "skill.invoke", map[string]any{"skill_id": name, "capability_id": documentCapability}, &answer)
+	if err != nil {
+		return door.Prompt{}, "", err
+	}
+	return door.Prompt{Name: name, Description: "How to use the skill " + name}, answer.Data.Text, nil
+}

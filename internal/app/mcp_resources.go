@@ -1,0 +1,270 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/mcp/door"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/vfs"
+)
+
+// URIs of resources.
+const (
+	commandsURI = "aibridge:///docs/commands"
+	toolsURI    = "aibridge:///docs/tools"
+	agentsURI   = "aibridge:///agents/"
+	filesURI    = "vfs:///"
+)
+
+// maxResource bounds what is read of a file for a model, in bytes.
+const maxResource = 4 << 20
+
+// mcpResources are files, agents and documentation, to who may read them.
+type mcpResources struct{ app *App }
+
+// Templates implements [door.Resources].
+func (mcpResources) Templates() []door.Template {
+	return []door.Template{
+		{URI: agentsURI + "{agent_id}", Name: "agent", Description: "An agent: whether it is online, and its skills", MIMEType: "application/json"},
+		{URI: filesURI + "{group_name}/{+path}", Name: "file", Description: "A file of the VFS"},
+	}
+}
+
+// List implements [door.Resources]: documentation, then agents, then the files
+// of every group. A cursor says where in which of them a page ends.
+func (m mcpResources) List(ctx context.Context, env tools.Environment, cursor string, limit int) ([]door.Resource, string, error) {
+	at, err := readPlace(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	var all []door.Resource
+	for {
+		some, next, err := m.part(ctx, env, at, limit-len(all))
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, some...)
+		switch {
+		case next == (place{}):
+			return all, "", nil
+		case len(all) >= limit:
+			return all, next.cursor(), nil
+		}
+		at = next
+	}
+}
+
+// A place is where a page of resources begins.
+type place struct {
+	Part   string `json:"p,omitempty"` // "" for documentation, agents, or files
+	Group  string `json:"g,omitempty"` // of files
+	Cursor string `json:"c,omitempty"` // of the list within
+}
+
+func (p place) cursor() string {
+	text, _ := json.Marshal(p) // three texts
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func readPlace(cursor string) (p place, err error) {
+	if cursor == "" {
+		return p, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || json.Unmarshal(text, &p) != nil || p.Part != "agents" && p.Part != "files" {
+		return p, protocol.InvalidParam("cursor", "is not one that was given out here")
+	}
+	return p, nil
+}
+
+// part lists some of one part, and says where to go on; the zero place is the
+// end.
+func (m mcpResources) part(ctx context.Context, env tools.Environment, at place, limit int) ([]door.Resource, place, error) {
+	switch at.Part {
+	case "agents":
+		return m.agents(ctx, env, at, limit)
+	case "files":
+		return m.files(ctx, env, at, limit)
+	}
+	return []door.Resource{
+		{URI: commandsURI, Name: "commands", Title: "Commands", Description: "Every command of the bridge, with parameters, result and errors", MIMEType: "text/markdown"},
+		{URI: toolsURI, Name: "tools", Title: "Tools", Description: "Every tool that you may call", MIMEType: "text/markdown"},
+	}, place{Part: "agents"}, nil
+}
+
+func (m mcpResources) agents(ctx context.Context, env tools.Environment, at place, limit int) ([]door.Resource, place, error) {
+	var list struct {
+		Agents []registry.AgentView `json:"agents"`
+		Next   string               `json:"next_cursor"`
+	}
+	params := map[string]any{"limit": min(max(limit, 1), 1000)}
+	if at.Cursor != "" {
+		params["cursor"] = at.Cursor
+	}
+	err := m.app.ask(ctx, env, "agent.list", params, &list)
+	if protocol.CodeOf(err) == protocol.PermissionDenied { // then there are none to see
+		return nil, place{Part: "files"}, nil
+	}
+	if err != nil {
+		return nil, place{}, err
+	}
+	some := make([]door.Resource, 0, len(list.Agents))
+	for _, agent := range list.Agents {
+		some = append(some, door.Resource{
+			URI: agentsURI + url.PathEscape(string(agent.AgentID)), Name: string(agent.AgentID), Title: agent.Name,
+			Description: fmt.Sprintf("%s, %s", agent.Type, agent.Status), MIMEType: "application/json",
+		})
+	}
+	if list.Next != "" {
+		return some, place{Part: "agents", Cursor: list.Next}, nil
+	}
+	return some, place{Part: "files"}, nil
+}
+
+// files lists the files of a group, or says which group comes next.
+func (m mcpResources) files(ctx context.Context, env tools.Environment, at place, limit int) ([]door.Resource, place, error) {
+	groups := m.app.files.GroupsFor(env.Principal)
+	i, _ := slices.BinarySearch(groups, at.Group)
+	if at.Group == "" {
+		i = 0
+	}
+	if i == len(groups) {
+		return nil, place{}, nil
+	}
+	group := groups[i]
+	if group != at.Group {
+		at.Cursor = "" // the group is gone
+	}
+	next := place{}
+	if i+1 < len(groups) {
+		next = place{Part: "files", Group: groups[i+1]}
+	}
+	params := map[string]any{"group_name": group, "limit": min(max(limit, 1), 1000)}
+	if at.Cursor != "" {
+		params["cursor"] = at.Cursor
+	}
+	var list struct {
+		Files []vfs.FileView `json:"files"`
+		Next  string         `json:"next_cursor"`
+	}
+	err := m.app.ask(ctx, env, "vfs.list", params, &list)
+	switch protocol.CodeOf(err) {
+	case protocol.PermissionDenied, protocol.VFSPermission, protocol.VFSUnavailable, protocol.FileNotFound:
+		return nil, next, nil
+	}
+	if err != nil {
+		return nil, place{}, err
+	}
+	some := make([]door.Resource, 0, len(list.Files))
+	for _, f := range list.Files {
+		some = append(some, door.Resource{URI: fileURI(group, f.Path), Name: group + "/" + f.Path, MIMEType: f.ContentType, Size: f.Size})
+	}
+	if list.Next != "" {
+		next = place{Part: "files", Group: group, Cursor: list.Next}
+	}
+	return some, next, nil
+}
+
+func fileURI(group, path string) string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return filesURI + url.PathEscape(group) + "/" + strings.Join(parts, "/")
+}
+
+// Read implements [door.Resources].
+func (m mcpResources) Read(ctx context.Context, env tools.Environment, uri string) (door.Content, error) {
+	switch {
+	case uri == commandsURI:
+		var text bytes.Buffer
+		err := commands.WriteMarkdown(&text, m.app.router.Set())
+		return door.Content{MIMEType: "text/markdown", Data: text.Bytes(), Text: true}, err
+	case uri == toolsURI:
+		return m.toolsText(ctx, env)
+	case strings.HasPrefix(uri, agentsURI):
+		return m.agent(ctx, env, uri)
+	case strings.HasPrefix(uri, filesURI):
+		return m.file(ctx, env, uri)
+	}
+	return door.Content{}, protocol.Errorf(protocol.NotFound, "there is no such resource")
+}
+
+func (m mcpResources) toolsText(ctx context.Context, env tools.Environment) (door.Content, error) {
+	box, err := m.app.mcp.catalogue.Select(ctx, env, []string{"*"})
+	if err != nil {
+		return door.Content{}, err
+	}
+	var text bytes.Buffer
+	text.WriteString("# Tools\n")
+	for _, t := range box.Tools() {
+		fmt.Fprintf(&text, "\n%s", t.Markdown())
+	}
+	return door.Content{MIMEType: "text/markdown", Data: text.Bytes(), Text: true}, nil
+}
+
+func (m mcpResources) agent(ctx context.Context, env tools.Environment, uri string) (door.Content, error) {
+	id, err := url.PathUnescape(strings.TrimPrefix(uri, agentsURI))
+	if err != nil {
+		return door.Content{}, protocol.Errorf(protocol.NotFound, "there is no such resource")
+	}
+	var agent json.RawMessage
+	if err := m.app.ask(ctx, env, "agent.get", map[string]any{"agent_id": id}, &agent); err != nil {
+		return door.Content{}, err
+	}
+	return door.Content{MIMEType: "application/json", Data: agent, Text: true}, nil
+}
+
+func (m mcpResources) file(ctx context.Context, env tools.Environment, uri string) (door.Content, error) {
+	group, path, err := fileOf(uri)
+	if err != nil {
+		return door.Content{}, err
+	}
+	who := env.Principal
+	if err := m.app.authorizer.Authorize(ctx, who, "vfs:read", commands.Resource{Type: "vfs", ID: group, Space: who.Space}); err != nil {
+		return door.Content{}, err
+	}
+	files, err := m.app.files.For(ctx, who, group, false)
+	if err != nil {
+		return door.Content{}, err
+	}
+	content, file, err := files.Open(ctx, group, path, 0)
+	if err != nil {
+		return door.Content{}, err
+	}
+	defer content.Close() //nolint:errcheck // it was only read
+	if file.Size > maxResource {
+		return door.Content{}, protocol.Errorf(protocol.PayloadTooLarge, "files of up to %d bytes can be read here; GET /vfs/download has larger ones", maxResource).
+			With("limit", maxResource)
+	}
+	data, err := io.ReadAll(io.LimitReader(content, maxResource))
+	if err != nil {
+		return door.Content{}, err
+	}
+	return door.Content{MIMEType: file.ContentType, Data: data, Text: utf8.Valid(data) && !bytes.ContainsRune(data, 0)}, nil
+}
+
+// fileOf takes the URI of a file apart.
+func fileOf(uri string) (group, path string, err error) {
+	rawGroup, rawPath, ok := strings.Cut(strings.TrimPrefix(uri, filesURI), "/")
+	group, err = url.PathUnescape(rawGroup)
+	if err == nil {
+		path, err = url.PathUnescape(rawPath)
+	}
+	if !ok || err != nil || group == "" || path == "" {
+		return "", "", protocol.Errorf(protocol.FileNotFound, "there is no such file")
+	}
+	return group, path, nil
+}
