@@ -39,7 +39,7 @@ var rooms = map[string][]string{
 	"internal/app":        {"*"},
 	"internal/bridgetest": {"*"},
 	"internal/archtest":   {},
-	"cmd":                 {"protocol", "commands", "client", "agent", "bench", "vfs", "vfs/mirror", "vfs/remote", "internal/app"},
+	"cmd":                 {"protocol", "commands", "client", "agent", "bench", "vfs", "vfs/mirror", "vfs/remote", "mcp/stdio", "internal/app"},
 	"examples":            {"protocol", "client"},
 }
 
