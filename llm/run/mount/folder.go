@@ -28,18 +28,19 @@ type Folder struct {
 	locks [64]sync.Mutex // of writers, by path
 }
 
-// OpenFolder opens a folder that is there. A private one's new files are for
-// the owner alone.
-func OpenFolder(dir string, private bool) (*Folder, error) {
+// OpenFolder opens a folder that is there.
+func OpenFolder(dir string) (*Folder, error) { return open(dir, 0o644, 0o755) }
+
+// OpenPrivateFolder is OpenFolder for one whose new files are for their owner
+// alone.
+func OpenPrivateFolder(dir string) (*Folder, error) { return open(dir, 0o600, 0o700) }
+
+func open(dir string, fileMode, dirMode fs.FileMode) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fault.Wrap(fault.NotFound, err, "the folder cannot be opened")
 	}
-	f := &Folder{root: root, fileMode: 0o644, dirMode: 0o755, seed: maphash.MakeSeed()}
-	if private {
-		f.fileMode, f.dirMode = 0o600, 0o700
-	}
-	return f, nil
+	return &Folder{root: root, fileMode: fileMode, dirMode: dirMode, seed: maphash.MakeSeed()}, nil
 }
 
 // Close gives the folder back.

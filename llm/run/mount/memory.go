@@ -17,9 +17,9 @@ type memory struct {
 	paths []string // sorted
 }
 
-// NewMemory gives files, by their clean paths, that nobody can write. The
+// Memory gives files, by their clean paths, that nobody can write. The
 // contents must not be changed any more.
-func NewMemory(files map[string][]byte) FS {
+func Memory(files map[string][]byte) FS {
 	return &memory{files: files, paths: slices.Sorted(maps.Keys(files))}
 }
 

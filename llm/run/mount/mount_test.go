@@ -18,7 +18,7 @@ import (
 )
 
 func TestPathsThatAreNoneAreViolations(t *testing.T) {
-	m := Mounts{Project: NewMemory(nil), Pkg: NewMemory(nil)}
+	m := Mounts{Project: Memory(nil), Pkg: Memory(nil)}
 	for _, path := range []string{
 		"", "/", "/etc/passwd", "etc/passwd", "./a", "../a", "C:\\x", "C:/x", "\\\\host\\share", "~/x", "file:///etc/passwd",
 		"@", "@/", "@other/a", "@Project/a", "@project\\a", "project/a", "@@project/a", "@state/workflow.md", "%40project/a",
@@ -53,7 +53,7 @@ func TestPathsThatAreNoneAreViolations(t *testing.T) {
 func FuzzResolve(f *testing.F) {
 	f.Add("@project/a/../b")
 	f.Add("@state//./x")
-	m := Mounts{Project: NewMemory(nil), Pkg: NewMemory(nil), State: NewMemory(nil)}
+	m := Mounts{Project: Memory(nil), Pkg: Memory(nil), State: Memory(nil)}
 	f.Fuzz(func(t *testing.T, path string) {
 		p, err := m.Resolve(path)
 		if err != nil {
@@ -152,12 +152,12 @@ func backends(t *testing.T) map[string]FS {
 		}
 		g.files["runs/1/"+name], g.version["runs/1/"+name] = text, 7
 	}
-	folder, err := OpenFolder(dir, false)
+	folder, err := OpenFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = folder.Close() })
-	return map[string]FS{"memory": NewMemory(files), "group": NewGroup(g, "runs/1"), "folder": folder}
+	return map[string]FS{"memory": Memory(files), "group": NewGroup(g, "runs/1"), "folder": folder}
 }
 
 func read(t *testing.T, f FS, path string) (string, error) {
@@ -330,7 +330,7 @@ func TestAFolderIsNeverLeft(t *testing.T) {
 	if err == nil {
 		defer socket.Close()
 	}
-	f, err := OpenFolder(dir, true)
+	f, err := OpenPrivateFolder(dir)
 	must(err)
 	defer f.Close()
 	for _, path := range []string{"abs", "rel", "dir/secret", "loop", "socket"} {
@@ -374,7 +374,7 @@ func TestAFolderIsNeverLeft(t *testing.T) {
 
 func TestWritesLeaveNothingBehindAndKeepModes(t *testing.T) {
 	dir := t.TempDir()
-	f, err := OpenFolder(dir, true)
+	f, err := OpenPrivateFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
