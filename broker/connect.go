@@ -282,7 +282,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	s.client = client
 	s.is(client.Principal())
 	s.will, s.expiry, s.expires = q.will, q.expiry, 0 // [MQTT-3.1.3-9]
-	s.credit = c.recvMax
+	s.credit, s.full = c.recvMax, false
 	s.window.rewind()
 	s.conn.Store(c)
 	t.b.connected.Add(1)

@@ -209,6 +209,10 @@ func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 	if s.queue.len() >= l.QueueMessages || s.queue.bytes+p.msg.size() > l.QueueBytes && s.queue.len() > 0 {
 		t.count.dropped++
 		t.b.recordDone(t, s, p.msg)
+		if !s.full {
+			s.full = true
+			t.b.log.Warn("what comes for a session is dropped until its client takes what waits", "client", s.id, "messages", s.queue.len(), "bytes", s.queue.bytes)
+		}
 		if c != nil {
 			const text = "too many messages are waiting for the client"
 			t.detachLocked(s, text)

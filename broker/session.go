@@ -37,6 +37,7 @@ type session struct {
 	window     window
 	credit     int                 // publishes the client may still be sent unacknowledged
 	queue      fifo                // QoS 1 and 2
+	full       bool                // the queue is, and that was said
 	zeros      fifo                // QoS 0: retained messages and what came after them
 	inbound    map[uint16]struct{} // QoS 2 identifiers between PUBLISH and PUBREL
 	will       *will
