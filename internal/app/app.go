@@ -59,6 +59,7 @@ type App struct {
 	mirror        *caps.Service
 	mcp           mcpSide
 	llm           *llm.Service
+	tools         toolSide
 	approvals     *approval.Service
 	extensions    commands.Extensions
 	commands      []commands.Command

@@ -102,6 +102,9 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.newApprovals(mqtt, reach{channels, agents}); err != nil {
 		return err
 	}
+	if err := a.newTools(skills, groups); err != nil {
+		return err
+	}
 	certificates := newPKITables(a.store)
 	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service}
 	if err := a.openPolicies(known, keys); err != nil {
@@ -172,6 +175,7 @@ func (a *App) build(ctx context.Context) error {
 		Limits:     a.limits(),
 		MayRespond: a.rights.MayRespond,
 		Gone:       mqtt.gone,
+		Southbound: a.southbound(),
 		Log:        a.log,
 	})
 	if err := a.openAPI(set); err != nil {
@@ -273,6 +277,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		AllowedOrigins: a.config.Origins,
 		Limits:         a.limits(),
 		BridgeID:       a.config.ID,
+		Southbound:     a.southbound(),
 		Mounts:         mounts,
 		Log:            a.log,
 	})

@@ -51,6 +51,7 @@ type Config struct {
 	MCP       MCP       `yaml:"mcp"`
 	Approvals Approvals `yaml:"approvals"`
 	LLM       LLM       `yaml:"llm"`
+	Tools     Tools     `yaml:"tools"`
 	Quotas    Quotas    `yaml:"quotas"`
 }
 
@@ -101,8 +102,10 @@ func DefaultConfig() Config {
 		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
 		VFS:    defaultVFS(),
 		Audit:  defaultAudit(),
+		LLM:    defaultLLM(),
 
 		Approvals: defaultApprovals(),
+		Tools:     defaultTools(),
 	}
 }
 
@@ -155,6 +158,7 @@ func (c *Config) Check() error {
 	}
 	c.Audit.check(fail)
 	c.Approvals.check(fail)
+	c.Tools.check(fail)
 	c.Quotas.check(fail)
 	if c.Data == "" {
 		fail("data: a folder is needed")

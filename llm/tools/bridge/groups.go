@@ -28,6 +28,24 @@ type groups struct {
 
 const dispatchAction = "group:dispatch"
 
+// dispatchSchema are the params of the command group.dispatch but for the
+// deadline, which is that of the call.
+var dispatchSchema = json.RawMessage(`{
+"type":"object","required":["cap_id","group_id","capability_id"],"additionalProperties":false,
+"properties":{
+"cap_id":{"type":"string","description":"the Cap the group belongs to"},
+"group_id":{"type":"string","description":"the group"},
+"capability_id":{"type":"string","description":"what every member is to do"},
+"params":{"type":"object","description":"the params of the capability, the same for all"},
+"target":{"type":"object","additionalProperties":false,"description":"who of the group is meant: whoever fits all that is given; everybody if it is left out","properties":{
+"role":{"type":"string","description":"only members in this role"},
+"skill_ids":{"type":"array","items":{"type":"string"},"description":"only these members"},
+"attributes":{"type":"object","additionalProperties":{"type":"string"},"description":"only members with all of these attributes"},
+"online_only":{"type":"boolean","description":"only members that are there now; others are waited for"}}},
+"completion":{"type":"object","additionalProperties":false,"description":"when it is done; when all are if it is left out","properties":{
+"policy":{"type":"string","enum":["all","quorum","first","deadline"],"description":"all: all have done it; quorum: n have, the others go on; first: n have, the others are cancelled; deadline: whoever has done it in time"},
+"n":{"type":"integer","description":"how many, for quorum and first"}}}}}`)
+
 // NewGroups makes the source of the tool group.dispatch. Skills tell it what
 // the members of a group can do.
 func NewGroups(skills *Skills, invoke Invoke, wait Wait, may May) tools.Source {
@@ -36,19 +54,9 @@ func NewGroups(skills *Skills, invoke Invoke, wait Wait, may May) tools.Source {
 		Declaration: tools.Declaration{
 			Name:  "group.dispatch",
 			Title: "Have the members of a group do something",
-			Description: "Calls one capability of several skills at once: of the members of a group, or of those among them that the selectors role, " +
-				"skill_ids, attributes and online_only mean. Returns what became of each member.",
-			Parameters: []tools.Parameter{
-				{Name: "cap_id", Description: "the Cap the group belongs to", Kind: tools.String, Required: true},
-				{Name: "group_id", Description: "the group", Kind: tools.String, Required: true},
-				{Name: "capability_id", Description: "what every member is to do", Kind: tools.String, Required: true},
-				{Name: "params", Description: "the params of the capability, the same for all", Kind: tools.JSONObject, Cardinality: tools.Optional},
-				{Name: "role", Description: "only members in this role", Kind: tools.String, Cardinality: tools.Optional},
-				{Name: "skill_ids", Description: "only these members", Kind: tools.String, Cardinality: tools.List},
-				{Name: "attributes", Description: "only members with all of these attributes", Kind: tools.String, Cardinality: tools.Map},
-				{Name: "online_only", Description: "only members that are there now; others are waited for", Kind: tools.Boolean, Cardinality: tools.Optional},
-				{Name: "enough", Description: "how many must have done it; all who are meant if left out", Kind: tools.Integer, Cardinality: tools.Optional},
-			},
+			Description: "Calls one capability of several skills at once: of all members of a group, or of those that target selects. " +
+				"Returns what became of each member.",
+			Schema: dispatchSchema,
 			Effect: commands.Act,
 			Source: "group",
 		},
@@ -81,12 +89,17 @@ type selection struct {
 	Cap        protocol.CapID        `json:"cap_id"`
 	Group      protocol.GroupID      `json:"group_id"`
 	Capability protocol.CapabilityID `json:"capability_id"`
-	Params     json.RawMessage       `json:"params,omitempty"`
-	Role       string                `json:"role,omitempty"`
-	Skills     []protocol.SkillID    `json:"skill_ids,omitempty"`
-	Attributes map[string]string     `json:"attributes,omitempty"`
-	Online     *bool                 `json:"online_only,omitempty"`
-	Enough     int                   `json:"enough,omitempty"`
+	Params     json.RawMessage       `json:"params"`
+	Target     target                `json:"target"`
+	Completion json.RawMessage       `json:"completion"`
+}
+
+// A target selects members. Whoever fits all that is given is chosen.
+type target struct {
+	Role       string             `json:"role"`
+	Skills     []protocol.SkillID `json:"skill_ids"`
+	Attributes map[string]string  `json:"attributes"`
+	Online     bool               `json:"online_only"`
 }
 
 // A groupMember is one as group.query shows it.
@@ -118,7 +131,7 @@ func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
 	if err := json.Unmarshal(answer, &group); err != nil {
 		return protocol.Wrap(protocol.Internal, err, "the group cannot be read")
 	}
-	chosen, err := s.choose(group.Members)
+	chosen, err := s.Target.choose(group.Members)
 	if err != nil {
 		return err
 	}
@@ -133,25 +146,29 @@ func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
 	return fix(x, chosen)
 }
 
+// maxNamed is how many members an error names.
+const maxNamed = 20
+
 // choose lists the members that are meant, by name.
-func (s *selection) choose(members []groupMember) ([]protocol.SkillID, error) {
+func (t *target) choose(members []groupMember) ([]protocol.SkillID, error) {
 	var chosen []protocol.SkillID
 	known := make(map[protocol.SkillID]bool, len(members))
 	for _, m := range members {
 		known[m.Skill] = true
-		if (s.Role == "" || m.Role == s.Role) && (len(s.Skills) == 0 || slices.Contains(s.Skills, m.Skill)) &&
-			has(m.Attributes, s.Attributes) && (s.Online == nil || !*s.Online || m.Status == "online") {
+		if (t.Role == "" || m.Role == t.Role) && (len(t.Skills) == 0 || slices.Contains(t.Skills, m.Skill)) &&
+			has(m.Attributes, t.Attributes) && (!t.Online || m.Status == "online") {
 			chosen = append(chosen, m.Skill)
 		}
 	}
-	for _, skill := range s.Skills {
+	names := slices.Sorted(maps.Keys(known))
+	some := names[:min(len(names), maxNamed)]
+	for _, skill := range t.Skills {
 		if !known[skill] {
-			names := slices.Sorted(maps.Keys(known))
-			return nil, protocol.Errorf(protocol.NotFound, "skill %q is not a member of group %q, whose members are %q", string(skill), string(s.Group), names[:min(len(names), 20)])
+			return nil, protocol.Errorf(protocol.NotFound, "skill %q is not a member of the group; these are: %q", string(skill), some)
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, protocol.Errorf(protocol.NotFound, "nobody in group %q is meant: it has %d members", string(s.Group), len(members))
+		return nil, protocol.Errorf(protocol.NotFound, "target means nobody of the group; its members are: %q", some)
 	}
 	slices.Sort(chosen)
 	return chosen, nil
@@ -185,14 +202,11 @@ func (g *groups) riskOf(ctx context.Context, env tools.Environment, id protocol.
 // fix has the arguments name who was chosen.
 func fix(x *tools.Execution, chosen []protocol.SkillID) error {
 	arguments := maps.Clone(x.Arguments)
-	for _, selector := range []string{"role", "attributes", "online_only"} {
-		delete(arguments, selector)
-	}
 	names := make([]any, len(chosen))
 	for i, skill := range chosen {
 		names[i] = string(skill)
 	}
-	arguments["skill_ids"] = names
+	arguments["target"] = map[string]any{"skill_ids": names}
 	text, err := write(arguments)
 	if err != nil {
 		return err
@@ -216,13 +230,13 @@ func (g *groups) run(ctx context.Context, x *tools.Execution) (tools.Output, err
 	}
 	order := map[string]any{
 		"cap_id": s.Cap, "group_id": s.Group, "capability_id": s.Capability,
-		"target": map[string]any{"skill_ids": s.Skills}, "deadline_ms": max((left - spare).Milliseconds(), 1),
+		"target": map[string]any{"skill_ids": s.Target.Skills}, "deadline_ms": max((left - spare).Milliseconds(), 1),
 	}
 	if len(s.Params) > 0 {
 		order["params"] = s.Params
 	}
-	if s.Enough > 0 {
-		order["completion"] = map[string]any{"policy": "quorum", "n": s.Enough}
+	if len(s.Completion) > 0 {
+		order["completion"] = s.Completion
 	}
 	params, err := write(order)
 	if err != nil {

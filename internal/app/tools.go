@@ -1,0 +1,133 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/llm/tools/bridge"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+)
+
+// Tools says what models may call, besides the skills that whoever asks them
+// may invoke.
+type Tools struct {
+	Commands []string `yaml:"commands" doc:"commands of the bridge that models may run for those who may; none of cert, key, policy, audit or approval"`
+}
+
+// defaultTools are commands that only read, and that a model needs to find its
+// way.
+func defaultTools() Tools {
+	return Tools{Commands: []string{
+		"agent.list", "cap.query", "group.data.get", "group.query", "resource.get", "resource.list", "scene.query", "skill.discover", "task.get",
+	}}
+}
+
+// check says what is wrong with the settings.
+func (t *Tools) check(fail func(format string, args ...any)) {
+	if err := bridge.CheckAllowed(Commands(), t.Commands); err != nil {
+		fail("tools.commands: %w", err)
+	}
+}
+
+// toolSide is what models may call, and what runs it.
+type toolSide struct {
+	catalogue *tools.Catalogue
+	executor  *tools.Executor
+}
+
+// newTools makes the catalogue of what models may call. Others' tools stand
+// behind the bridge's own and before those of skills, which anybody who may
+// register a skill can name.
+func (a *App) newTools(skills *store.Table[registry.SkillRecord], groups *dispatch.Engine, others ...tools.Source) error {
+	known := bridge.NewSkills(a.invokeForTool, a.mayInvoke)
+	skills.OnChange(func(_ string, old, now *registry.SkillRecord) { noteSkill(known, old, now) })
+	allowed, err := bridge.NewCommands(Commands(), a.config.Tools.Commands, a.invokeForTool, a.mayRun)
+	if err != nil {
+		return err
+	}
+	sources := []tools.Source{
+		bridge.NewDocuments(known), bridge.NewGroups(known, a.invokeForTool, groups.Wait, a.mayRun), allowed,
+	}
+	a.tools.catalogue = tools.New(append(append(sources, others...), known)...)
+	a.tools.executor = &tools.Executor{Gate: a.approvals.Gate, Log: a.log}
+	return nil
+}
+
+// Tools are what models may call.
+func (a *App) Tools() *tools.Catalogue { return a.tools.catalogue }
+
+// noteSkill tells the source of tools that a skill has changed.
+func noteSkill(known *bridge.Skills, old, now *registry.SkillRecord) {
+	if now == nil {
+		known.Changed(homeOf(old), old.ID, old.RegisteredAt, nil)
+		return
+	}
+	known.Changed(homeOf(now), now.ID, now.RegisteredAt, func() bridge.Skill { return describeSkill(now) })
+}
+
+func homeOf(r *registry.SkillRecord) protocol.SpaceID { return cmp.Or(r.Space, protocol.DefaultSpace) }
+
+func describeSkill(r *registry.SkillRecord) bridge.Skill {
+	s := bridge.Skill{
+		Space: homeOf(r), ID: r.ID, Name: r.Name, Description: r.Description, RegisteredAt: r.RegisteredAt,
+		Capabilities: make([]bridge.Capability, len(r.Capabilities)),
+	}
+	for i := range r.Capabilities {
+		c := &r.Capabilities[i]
+		s.Capabilities[i] = bridge.Capability{
+			ID: c.ID, Name: c.Name, Description: c.Description,
+			ParamsSchema: json.RawMessage(c.ParamsSchema.String()), ResultSchema: json.RawMessage(c.ResultSchema.String()),
+			Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed == registry.SealedRequired,
+		}
+	}
+	return s
+}
+
+// mayRun says why somebody may not run commands of an action.
+func (a *App) mayRun(ctx context.Context, who *protocol.Principal, action string) error {
+	return a.authorizer.Authorize(ctx, who, action, commands.Resource{Space: who.Home()})
+}
+
+// toolDoor is the door by which the calls of models come in.
+const toolDoor = "tool"
+
+// invokeForTool runs a command as the principal of an environment: with all
+// that happens to anybody's, and within what is left of the call of the tool.
+func (a *App) invokeForTool(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error) {
+	timeout := tools.DefaultTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline)
+	}
+	request := protocol.Request{
+		Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
+		Metadata: protocol.Metadata{
+			Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.WantsProgress(ctx),
+		},
+	}
+	answer := a.router.Handle(ctx, commands.Inbound{
+		Principal: env.Principal, Body: request.Append(nil), Door: toolDoor, Traceparent: env.Traceparent,
+		Emit: func(e *protocol.Event) { tellProgress(ctx, e) },
+	})
+	if answer.Err != nil {
+		return answer.Result, answer.Err
+	}
+	return answer.Result, nil
+}
+
+// tellProgress passes on how far a device says it is.
+func tellProgress(ctx context.Context, e *protocol.Event) {
+	var p struct {
+		Percent float64 `json:"percent"`
+		Message string  `json:"message"`
+	}
+	if e.Name == "task.progress" && json.Unmarshal(e.Data, &p) == nil {
+		tools.TellProgress(ctx, tools.Progress{Percent: p.Percent, Message: p.Message})
+	}
+}
