@@ -1,6 +1,10 @@
 package run
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/aibridge/aibridge/llm/run/fault"
+)
 
 // Phase is how far a run has come.
 type Phase string
@@ -33,36 +37,16 @@ const (
 	IntentResume   Intent = "resume"
 )
 
-// StopCode says why a run stopped, if not because it was done or has a
-// question.
-type StopCode string
-
-// Why runs stop. docs/workflows.md maps them to the codes of the bridge.
-const (
-	MaxTurnsExceeded StopCode = "ENGINE_MAX_TURNS_EXCEEDED"
-	LoopDetected     StopCode = "ENGINE_LOOP_DETECTED"
-	Aborted          StopCode = "ENGINE_ABORTED"
-	StateInvalid     StopCode = "ENGINE_STATE_INVALID" // @state/workflow.md cannot be read any more
-	Interrupted      StopCode = "ENGINE_INTERRUPTED"   // the bridge stopped, and whoever started the run may not go on by itself
-	EngineInternal   StopCode = "ENGINE_INTERNAL"
-
-	LLMAuthFailed  StopCode = "LLM_AUTH_FAILED"
-	LLMTimeout     StopCode = "LLM_TIMEOUT"
-	LLMRateLimited StopCode = "LLM_RATE_LIMITED"
-	LLMHTTPError   StopCode = "LLM_HTTP_ERROR"
-	LLMBadResponse StopCode = "LLM_BAD_RESPONSE"
-)
-
 // A Stop is how a run came to rest.
 type Stop struct {
 	Phase     Phase
-	Code      StopCode
+	Code      fault.Code // why, if not because it was done or has a question
 	Reason    string     // in words, "" if there is nothing to say
 	Message   string     // what the model said last
 	Questions []Question // it has asked the user
 }
 
-func stopped(phase Phase, code StopCode, format string, args ...any) Stop {
+func stopped(phase Phase, code fault.Code, format string, args ...any) Stop {
 	return Stop{Phase: phase, Code: code, Reason: fmt.Sprintf(format, args...)}
 }
 

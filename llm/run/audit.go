@@ -1,0 +1,76 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/run/mount"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An auditLine is what a run's log says of a call: sizes and hashes, and no
+// contents. Refused calls are there too.
+type auditLine struct {
+	At           time.Time  `json:"at"`
+	Turn         string     `json:"turn"`
+	CallID       string     `json:"callId"`
+	Tool         string     `json:"tool"`
+	Node         string     `json:"nodeId,omitempty"`
+	OK           bool       `json:"ok"`
+	Code         fault.Code `json:"code,omitempty"`
+	ArgsBytes    int        `json:"argsBytes"`
+	ArgsSHA256   string     `json:"argsSha256"`
+	ResultBytes  int        `json:"resultBytes"`
+	ResultSHA256 string     `json:"resultSha256"`
+	DurationMS   float64    `json:"durationMs"`
+	Replayed     bool       `json:"replayed,omitempty"`
+}
+
+// An Audited call is what the bridge's audit is told of a call of a tool.
+type Audited struct {
+	At        time.Time
+	Principal *protocol.Principal
+	Run       string
+	Turn      string
+	Node      string
+	Tool      string
+	Code      protocol.Code // "" for success
+	Fault     fault.Code
+	Args      string // SHA-256 of the arguments
+	Result    string // SHA-256 of the result
+	Replayed  bool
+	TraceID   string
+}
+
+// logFile is the run's log, below @state. Models read it and do not write it.
+const logFile = "logs/execution.jsonl"
+
+// recorder writes what becomes of a run's calls.
+func (s *Service) recorder(ctx context.Context, state mount.FS, who *protocol.Principal, run, trace string) func(auditLine) error {
+	return func(l auditLine) error {
+		raw, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		if s.opts.Audit != nil {
+			s.opts.Audit(Audited{
+				At: l.At, Principal: who, Run: run, Turn: l.Turn, Node: l.Node, Tool: l.Tool, Code: wireCode(l.Code), Fault: l.Code,
+				Args: l.ArgsSHA256, Result: l.ResultSHA256, Replayed: l.Replayed, TraceID: trace,
+			})
+		}
+		return state.Append(context.WithoutCancel(ctx), logFile, append(raw, '\n'))
+	}
+}
+
+// wireCode is what a code is called on the wire of the bridge.
+func wireCode(code fault.Code) protocol.Code {
+	if code == "" {
+		return ""
+	}
+	if wire, ok := fault.Codes()[code]; ok {
+		return wire
+	}
+	return protocol.Internal
+}

@@ -1,0 +1,157 @@
+package run
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/run/fault"
+)
+
+// An entry is one line of a run's diary: exactly one of its fields.
+type entry struct {
+	Turn   *turnEntry   `json:"turn,omitempty"`
+	Tools  *toolsEntry  `json:"tools,omitempty"`
+	Effect *effectEntry `json:"effect,omitempty"`
+	Enter  *enterEntry  `json:"enter,omitempty"`
+	Rest   *restEntry   `json:"rest,omitempty"`
+}
+
+// A requestEntry is what a request says that the one before did not.
+type requestEntry struct {
+	System []chat.Message `json:"system,omitempty"` // nil: as before
+	Anew   bool           `json:"anew,omitempty"`   // Added is all of it
+	Added  []chat.Message `json:"added,omitempty"`
+}
+
+// A turnEntry is what the model was asked and has answered. It is written
+// before anything is done about it.
+type turnEntry struct {
+	N         int               `json:"n"`
+	At        time.Time         `json:"at"`
+	Node      string            `json:"node,omitempty"`
+	Before    Phase             `json:"before"`
+	Request   requestEntry      `json:"request"`
+	Tools     []chat.Tool       `json:"tools,omitempty"`
+	SameTools bool              `json:"same_tools,omitempty"` // as the turn before
+	Assistant *chat.Message     `json:"assistant,omitempty"`  // nil: no answer
+	Failure   fault.Code        `json:"failure,omitempty"`
+	Model     string            `json:"model,omitempty"`
+	Finish    chat.FinishReason `json:"finish,omitempty"`
+	Usage     chat.Usage        `json:"usage,omitzero"`
+	Took      time.Duration     `json:"took,omitempty"`
+}
+
+// A toolsEntry is what came of a turn.
+type toolsEntry struct {
+	N        int            `json:"n"`
+	Runs     []ToolRun      `json:"runs,omitempty"`
+	Messages []chat.Message `json:"messages,omitempty"`
+	After    Phase          `json:"after"`
+	Stop     fault.Code     `json:"stop,omitempty"`
+}
+
+// An enterEntry says that a run is in another node than before.
+type enterEntry struct {
+	Node string `json:"node"`
+}
+
+// A restEntry says that a run came to rest: nothing before it is open.
+type restEntry struct {
+	At        time.Time  `json:"at"`
+	Phase     Phase      `json:"phase"`
+	Code      fault.Code `json:"code,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Message   string     `json:"message,omitempty"`
+	Questions []Question `json:"questions,omitempty"`
+}
+
+func (r *restEntry) stop() Stop {
+	return Stop{Phase: r.Phase, Code: r.Code, Reason: r.Reason, Message: r.Message, Questions: r.Questions}
+}
+
+// story tells a diary's turns. It reads entries in their order.
+type story struct {
+	turns  []*toldTurn
+	system []chat.Message
+	talk   []chat.Message
+	tools  []chat.Tool
+	rest   *restEntry // of the last entry, nil if the run is not at rest
+}
+
+// A toldTurn is a turn as the diary has it.
+type toldTurn struct {
+	*turnEntry
+	after    *toolsEntry // nil: the bridge stopped before
+	messages []chat.Message
+	tools    []chat.Tool
+}
+
+func (s *story) read(e *entry) {
+	s.rest = e.Rest
+	switch {
+	case e.Turn != nil:
+		t := e.Turn
+		if t.Request.System != nil {
+			s.system = t.Request.System
+		}
+		if t.Request.Anew {
+			s.talk = nil
+		}
+		s.talk = append(slices.Clip(s.talk), t.Request.Added...)
+		if !t.SameTools {
+			s.tools = t.Tools
+		}
+		s.turns = append(s.turns, &toldTurn{turnEntry: t, messages: slices.Concat(s.system, s.talk), tools: s.tools})
+		if t.Assistant != nil {
+			s.talk = append(slices.Clip(s.talk), *t.Assistant)
+		}
+	case e.Tools != nil && len(s.turns) > 0:
+		last := s.turns[len(s.turns)-1]
+		if last.N == e.Tools.N {
+			last.after = e.Tools
+			s.talk = append(slices.Clip(s.talk), e.Tools.Messages...)
+		}
+	}
+}
+
+// conversation is what was said so far, without an answer whose calls were
+// not brought to an end.
+func (s *story) conversation() []chat.Message {
+	if n := len(s.turns); n > 0 && s.turns[n-1].Assistant != nil && s.turns[n-1].after == nil {
+		return s.talk[:len(s.talk)-1]
+	}
+	return s.talk
+}
+
+// turn is a turn as callers see it.
+func (t *toldTurn) turn() Turn {
+	turn := Turn{
+		ID: turnID(t.N), At: t.At, Node: t.Node, PhaseBefore: t.Before,
+		Request: TurnRequest{Messages: make([]json.RawMessage, len(t.messages)), Tools: make([]json.RawMessage, len(t.tools))},
+		Response: TurnResponse{
+			Assistant: json.RawMessage("null"), Segments: []chat.Segment{}, Model: t.Model,
+			FinishReason: string(t.Finish), Usage: t.Usage, DurationMS: milliseconds(t.Took),
+		},
+	}
+	for i := range t.messages {
+		turn.Request.Messages[i] = asOpenAI(&t.messages[i])
+	}
+	for i := range t.tools {
+		turn.Request.Tools[i] = toolAsOpenAI(&t.tools[i])
+	}
+	if t.Assistant != nil {
+		turn.Response.Assistant, turn.Response.Segments = asOpenAI(t.Assistant), t.Assistant.Segments
+	}
+	switch {
+	case t.after != nil:
+		turn.ToolRuns = t.after.Runs
+		turn.UIAfter = &UIAfter{Phase: t.after.After, StopReason: t.after.Stop}
+	case t.Failure != "":
+		turn.UIAfter = &UIAfter{Phase: Failed, StopReason: t.Failure}
+	}
+	return turn
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

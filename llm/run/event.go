@@ -1,0 +1,90 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/run/fault"
+)
+
+// What a run tells on its way. Each event is about a message with an id that
+// stays: C03 is what the model says in its third turn, C03.1 the first call
+// of it, and an event with the same id replaces what was told before, but for
+// a delta, which adds to it.
+const (
+	eventPhase   = "run.phase"
+	eventNode    = "run.node"
+	eventTurn    = "run.turn"
+	eventDelta   = "run.delta"
+	eventMessage = "run.message"
+	eventTool    = "run.tool"
+)
+
+type phaseEvent struct {
+	Phase     Phase      `json:"phase"`
+	Code      fault.Code `json:"stop_reason,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Message   string     `json:"message,omitempty"`
+	Questions []Question `json:"questions,omitempty"`
+}
+
+type nodeEvent struct {
+	Node  string `json:"node_id"`
+	Type  string `json:"type"`
+	Title string `json:"title,omitempty"`
+	Agent string `json:"agent_id,omitempty"`
+}
+
+type turnEvent struct {
+	Message string `json:"message_id"`
+	Node    string `json:"node_id,omitempty"`
+}
+
+type deltaEvent struct {
+	Message string `json:"message_id"`
+	Text    string `json:"text"`
+}
+
+type messageEvent struct {
+	Message string    `json:"message_id"`
+	Role    chat.Role `json:"role"`
+	Text    string    `json:"text"`
+	Final   bool      `json:"final,omitempty"`
+}
+
+type toolEvent struct {
+	Message  string     `json:"message_id"`
+	CallID   string     `json:"tool_call_id"`
+	Tool     string     `json:"tool"`
+	About    string     `json:"about,omitempty"`
+	State    string     `json:"state"` // started, ok or failed
+	Code     fault.Code `json:"code,omitempty"`
+	Replayed bool       `json:"replayed,omitempty"`
+	Duration float64    `json:"duration_ms,omitempty"`
+}
+
+func toolBegan(turn string, i int, c *chat.ToolCall) toolEvent {
+	return toolEvent{Message: fmt.Sprintf("%s.%d", turn, i+1), CallID: c.ID, Tool: c.Name, About: about(string(argsJSON(c))), State: "started"}
+}
+
+func toolEnded(turn string, i int, h *handled) toolEvent {
+	e := toolEvent{
+		Message: fmt.Sprintf("%s.%d", turn, i+1), CallID: h.ToolCallID, Tool: h.ToolName, About: about(string(h.Args)),
+		State: "ok", Code: h.code, Replayed: h.Replayed, Duration: h.DurationMS,
+	}
+	if h.code != "" {
+		e.State = "failed"
+	}
+	return e
+}
+
+// maxAbout is how much of a call's arguments an event shows, in bytes.
+const maxAbout = 120
+
+func about(args string) string {
+	if len(args) > maxAbout {
+		args = strings.ToValidUTF8(args[:maxAbout], "") + "…"
+	}
+	return args
+}

@@ -1,0 +1,154 @@
+package run
+
+import (
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/run/mount"
+	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A PackageRecord is what is known of a package without reading it.
+type PackageRecord struct {
+	Space       protocol.SpaceID `json:"space_id"`
+	Name        string           `json:"name"`
+	Version     string           `json:"version"`
+	SHA256      string           `json:"sha256"`
+	Bytes       int              `json:"bytes"`
+	Description string           `json:"description,omitempty"`
+	Author      string           `json:"author,omitempty"`
+	Workflows   []PackagedFlow   `json:"workflows"`
+	Agents      []PackagedAgent  `json:"agents"`
+	Warnings    []string         `json:"warnings,omitempty"`
+	By          string           `json:"imported_by"`
+	At          time.Time        `json:"imported_at"`
+}
+
+// A PackagedFlow is a workflow of a package.
+type PackagedFlow struct {
+	ID          string `json:"workflow_id" doc:"id, or the path of its workflow.md"`
+	Name        string `json:"name,omitempty" doc:"name for people"`
+	Description string `json:"description,omitempty" doc:"what it is for"`
+	Steps       int    `json:"steps" doc:"nodes of its graph"`
+}
+
+// A PackagedAgent is an agent of a package.
+type PackagedAgent struct {
+	ID    string `json:"agent_id" doc:"id"`
+	Name  string `json:"name" doc:"name for people"`
+	Title string `json:"title" doc:"what it is"`
+	Icon  string `json:"icon,omitempty" doc:"a sign for it"`
+}
+
+// recordOf describes a package.
+func recordOf(p *pack.Package) *PackageRecord {
+	r := &PackageRecord{
+		Name: p.Manifest.Name, Version: p.Manifest.Version, SHA256: hex.EncodeToString(p.SHA256[:]),
+		Description: p.Manifest.Description, Author: p.Manifest.Author, Warnings: p.Warnings,
+		Workflows: []PackagedFlow{}, Agents: []PackagedAgent{},
+	}
+	for _, w := range p.Workflows {
+		r.Workflows = append(r.Workflows, PackagedFlow{ID: w.ID, Name: w.DisplayName, Description: w.Description, Steps: len(w.Graph.Nodes)})
+	}
+	for i := range p.Agents {
+		a := &p.Agents[i]
+		r.Agents = append(r.Agents, PackagedAgent{ID: a.ID, Name: a.Metadata.Name, Title: a.Metadata.Title, Icon: a.Metadata.Icon})
+	}
+	return r
+}
+
+// A library keeps the zips of packages by their SHA-256, and those read that
+// are in use.
+type library struct {
+	dir    string
+	limits pack.Limits
+
+	mu     sync.Mutex
+	loaded map[string]*volume
+	order  []string // of loaded, the latest last
+}
+
+// A volume is a package that was read, and its files as a mount.
+type volume struct {
+	*pack.Package
+	files mount.FS
+}
+
+// maxLoaded is how many packages are kept read. Runs keep theirs anyway.
+const maxLoaded = 16
+
+func (l *library) path(sum string) string { return filepath.Join(l.dir, sum+".zip") }
+
+// add stores a package that was read from a zip. It lasts when it returns.
+func (l *library) add(p *pack.Package, zip []byte) error {
+	sum := hex.EncodeToString(p.SHA256[:])
+	if _, err := os.Stat(l.path(sum)); err == nil {
+		l.keep(sum, p)
+		return nil
+	}
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	part, err := os.CreateTemp(l.dir, "*.part")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(part.Name())
+	_, err = part.Write(zip)
+	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(part.Name(), l.path(sum)); err != nil {
+		return err
+	}
+	l.keep(sum, p)
+	return nil
+}
+
+// load reads a package that was added.
+func (l *library) load(sum string) (*volume, error) {
+	l.mu.Lock()
+	v := l.loaded[sum]
+	l.mu.Unlock()
+	if v != nil {
+		return v, nil
+	}
+	zip, err := os.ReadFile(l.path(sum))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, protocol.Errorf(protocol.NotFound, "the package is not on this node any more; import it again").With("sha256", sum)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := pack.Read(zip, l.limits)
+	if err != nil {
+		return nil, err
+	}
+	if hex.EncodeToString(p.SHA256[:]) != sum {
+		return nil, protocol.Errorf(protocol.InvalidState, "the package was damaged on disk; import it again").With("sha256", sum)
+	}
+	return l.keep(sum, p), nil
+}
+
+// keep keeps a package at hand, and returns the one that is kept.
+func (l *library) keep(sum string, p *pack.Package) *volume {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other := l.loaded[sum]; other != nil {
+		return other
+	}
+	v := &volume{p, mount.Memory(p.Files())}
+	l.loaded[sum] = v
+	l.order = append(l.order, sum)
+	if len(l.order) > maxLoaded {
+		delete(l.loaded, l.order[0])
+		l.order = l.order[1:]
+	}
+	return v
+}

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var continueRun = commands.Spec{
+	Name:    "llm.run.continue",
+	Summary: "Answer a run that waits, or have one go on that failed.",
+	Effect:  commands.Act,
+	Action:  "llm:run",
+	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.PermissionDenied, protocol.VFSPermission, protocol.Busy},
+	Example: `{"run_id":"01989d3c-7a4e-7c11-9b52-2f6d1e0a4b7c","input":"Yes, 21 degrees."}`,
+}
+
+// ContinueParams are the params of llm.run.continue.
+type ContinueParams struct {
+	Run   string  `json:"run_id" len:"1-64" audit:"yes" doc:"the run"`
+	Input *string `json:"input,omitempty" len:"0-1000000" doc:"what the user says; without it the run takes up where it was"`
+}
+
+// Target implements [commands.Targeter].
+func (p ContinueParams) Target() commands.Resource {
+	return commands.Resource{Type: "llm", ID: "run"}
+}
+
+// Continue has a run go on, with the rights of who says so.
+func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueParams) (RunResult, error) {
+	found, err := s.mine(call.Principal, p.Run)
+	if err != nil {
+		return RunResult{}, err
+	}
+	r := *found
+	r.Owner = ownerOf(call.Principal)
+	l, err := s.reserve(&r)
+	if err != nil {
+		return RunResult{}, err
+	}
+	// Whoever had it before has stored what became of it.
+	if now, _, ok := s.opts.Runs.Get(p.Run); ok {
+		r = *now
+		r.Owner = ownerOf(call.Principal)
+	}
+	if r.Phase == Completed {
+		s.release(l)
+		return RunResult{}, protocol.Errorf(protocol.InvalidState, "the run is completed").With("run_id", p.Run).With("phase", string(Completed))
+	}
+	o, err := s.open(ctx, &r)
+	if err != nil {
+		s.release(l)
+		return RunResult{}, told(err)
+	}
+	intent, talk := IntentContinue, o.story.conversation()
+	if r.Phase != WaitingUser || p.Input == nil {
+		intent, talk = IntentResume, s.remembered(&r, &o.story)
+	}
+	return s.begin(ctx, l, o, intent, p.Input, talk)
+}

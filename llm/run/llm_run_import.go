@@ -1,0 +1,165 @@
+package run
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var importPackage = commands.Spec{
+	Name:    "llm.run.import",
+	Summary: "Check a workflow package and keep it for runs.",
+	Effect:  commands.Write,
+	Action:  "llm:import",
+	Async:   true,
+	Errors:  []protocol.Code{protocol.AlreadyExists, protocol.LimitReached, protocol.FileNotFound, protocol.VFSPermission, protocol.VFSUnavailable},
+	Example: `{"group_name":"workflows","path":"climate-check-1.0.0.zip"}`,
+}
+
+// ImportParams are the params of llm.run.import.
+type ImportParams struct {
+	Group   protocol.GroupName `json:"group_name,omitempty" doc:"group of files that the zip is in, however it came there; with path"`
+	Path    string             `json:"path,omitempty" len:"1-1024" audit:"yes" doc:"the zip's path there"`
+	Content string             `json:"content,omitempty" doc:"the zip itself in base64, instead"`
+	Replace bool               `json:"replace,omitempty" doc:"take the place of another package of that name and version; runs of the other go on with it"`
+}
+
+// Target implements [commands.Targeter].
+func (p ImportParams) Target() commands.Resource {
+	return commands.Resource{Type: "llm", ID: "packages"}
+}
+
+// PackageResult is a package as callers see it.
+type PackageResult struct {
+	Name        string          `json:"name" doc:"name of the package"`
+	Version     string          `json:"version" doc:"its version"`
+	SHA256      string          `json:"sha256" doc:"of the zip, hexadecimal"`
+	Bytes       int             `json:"bytes" doc:"of the zip"`
+	Description string          `json:"description,omitempty" doc:"what it is for"`
+	Author      string          `json:"author,omitempty" doc:"who made it, as it says"`
+	Workflows   []PackagedFlow  `json:"workflows" doc:"its workflows; the first is the one to start with"`
+	Agents      []PackagedAgent `json:"agents" doc:"its agents"`
+	Warnings    []string        `json:"warnings,omitempty" doc:"what is odd about it, but harms nothing"`
+	By          string          `json:"imported_by" doc:"who imported it"`
+	At          int64           `json:"imported_at" doc:"when, Unix milliseconds"`
+}
+
+func (r *PackageRecord) result() PackageResult {
+	return PackageResult{
+		Name: r.Name, Version: r.Version, SHA256: r.SHA256, Bytes: r.Bytes, Description: r.Description, Author: r.Author,
+		Workflows: r.Workflows, Agents: r.Agents, Warnings: r.Warnings, By: r.By, At: r.At.UnixMilli(),
+	}
+}
+
+func packageKey(space protocol.SpaceID, name, version string) string {
+	return string(space) + "/" + name + "@" + version
+}
+
+// Import checks a package and keeps it.
+func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParams) (PackageResult, error) {
+	zip, err := s.zip(ctx, call, &p)
+	if err != nil {
+		return PackageResult{}, err
+	}
+	read, err := pack.Read(zip, s.opts.Limits)
+	if err != nil {
+		return PackageResult{}, told(err)
+	}
+	r := recordOf(read)
+	r.Space, r.Bytes, r.By, r.At = call.Principal.Home(), len(zip), call.Principal.ID, s.opts.Now().UTC()
+	key := packageKey(r.Space, r.Name, r.Version)
+	before, _, there := s.opts.Packages.Get(key)
+	switch {
+	case there && before.SHA256 != r.SHA256 && !p.Replace:
+		return PackageResult{}, protocol.Errorf(protocol.AlreadyExists,
+			"%s %s is there with other contents; give it another version, or say replace", r.Name, r.Version).
+			With("sha256", before.SHA256)
+	case !there && s.packagesOf(r.Space) >= s.opts.MaxPackage:
+		return PackageResult{}, protocol.Errorf(protocol.LimitReached, "the space has %d packages", s.opts.MaxPackage).With("limit", s.opts.MaxPackage)
+	}
+	if err := s.library.add(read, zip); err != nil {
+		return PackageResult{}, err
+	}
+	if there && before.SHA256 == r.SHA256 {
+		return before.result(), nil
+	}
+	if _, err := s.opts.Packages.Put(ctx, key, r); err != nil {
+		return PackageResult{}, err
+	}
+	return r.result(), nil
+}
+
+func (s *Service) packagesOf(space protocol.SpaceID) int {
+	n := 0
+	for _, r := range s.opts.Packages.All() {
+		if r.Space == space {
+			n++
+		}
+	}
+	return n
+}
+
+// defaultZip is the largest zip if the limits do not say.
+const defaultZip = 32 << 20
+
+// zip gets the zip from where it is.
+func (s *Service) zip(ctx context.Context, call *commands.Call, p *ImportParams) (zip []byte, err error) {
+	switch {
+	case p.Content != "" && (p.Group != "" || p.Path != ""):
+		return nil, protocol.InvalidParam("content", "and path exclude each other")
+	case p.Content != "":
+		zip, err := base64.StdEncoding.DecodeString(p.Content)
+		if err != nil {
+			return nil, protocol.InvalidParam("content", "must be base64")
+		}
+		return zip, nil
+	case p.Group == "" || p.Path == "":
+		return nil, protocol.InvalidParam("path", "and group_name are needed, or content")
+	case s.opts.Fetch == nil:
+		return nil, protocol.Errorf(protocol.VFSUnavailable, "there are no files here")
+	}
+	most := s.opts.Limits.Zip
+	if most == 0 {
+		most = defaultZip
+	}
+	err = call.Park(ctx, func(ctx context.Context) error {
+		zip, err = s.opts.Fetch(ctx, call.Principal, string(p.Group), p.Path, most)
+		return err
+	})
+	return zip, err
+}
+
+// told is an error as callers of commands get it.
+func told(err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Protocol()
+	}
+	return err
+}
+
+// packageNamed finds a package by its name, or name@version. Of several
+// versions the one that was imported last is meant.
+func (s *Service) packageNamed(space protocol.SpaceID, ref string) (*PackageRecord, error) {
+	if name, version, ok := strings.Cut(ref, "@"); ok {
+		if r, _, ok := s.opts.Packages.Get(packageKey(space, name, version)); ok {
+			return r, nil
+		}
+	}
+	var latest *PackageRecord
+	for _, r := range s.opts.Packages.All() {
+		if r.Space == space && r.Name == ref && (latest == nil || r.At.After(latest.At)) {
+			latest = r
+		}
+	}
+	if latest == nil {
+		return nil, protocol.Errorf(protocol.NotFound, "no package %.100q; llm.run.packages lists them", ref).With("param_name", "package")
+	}
+	return latest, nil
+}

@@ -1,0 +1,306 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/run/frontmatter"
+	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var start = commands.Spec{
+	Name:    "llm.run.start",
+	Summary: "Start a workflow, or a conversation with an agent or a model.",
+	Effect:  commands.Act,
+	Action:  "llm:run",
+	Errors:  []protocol.Code{protocol.NotFound, protocol.LimitReached, protocol.VFSPermission, protocol.PermissionDenied, protocol.Busy},
+	Example: `{"package":"climate-check","project":"home","variables":{"room":"bedroom"},"tools":["thermostat-go.*"]}`,
+}
+
+// StartParams are the params of llm.run.start.
+type StartParams struct {
+	Package   string             `json:"package,omitempty" len:"1-300" audit:"yes" doc:"name of a package, or name@version; needed but for a chat"`
+	Workflow  string             `json:"workflow,omitempty" len:"1-1024" audit:"yes" doc:"one of the package's workflows, the first by default"`
+	Mode      Mode               `json:"mode,omitempty" enum:"run,agent,chat" audit:"yes" doc:"run executes the workflow, agent talks to an agent of the package, chat to the model alone; run by default, chat without a package"`
+	Agent     string             `json:"agent,omitempty" len:"1-200" audit:"yes" doc:"one of the package's agents: who is talked to, or who acts in steps that name nobody; the first by default"`
+	Project   protocol.GroupName `json:"project,omitempty" doc:"group of files that is the run's @project"`
+	Input     *string            `json:"input,omitempty" len:"0-1000000" doc:"the user's first words"`
+	Variables map[string]any     `json:"variables,omitempty" doc:"variables to start the workflow with"`
+	Tools     []string           `json:"tools,omitempty" len:"0-100" audit:"yes" doc:"patterns of the bridge's tools that the run may use, such as thermostat.*; all that its starter may use by default, but for commands, which must be named"`
+	Autopilot bool               `json:"autopilot,omitempty" doc:"have the model decide what it can"`
+	Model     string             `json:"model,omitempty" len:"1-128" audit:"yes" doc:"name or alias of a language model"`
+	Skill     protocol.SkillID   `json:"skill_id,omitempty" doc:"the skill on whose behalf it runs: the caller's, or one it may act for"`
+	MaxTurns  int                `json:"max_turns,omitempty" range:"1-200" doc:"how often the model is asked without a word of the user; 20 by default"`
+	Stream    bool               `json:"deltas,omitempty" doc:"send run.delta events while answers are written"`
+}
+
+// Target implements [commands.Targeter].
+func (p StartParams) Target() commands.Resource {
+	return commands.Resource{Type: "llm", ID: "run"}
+}
+
+// RunResult is a run as callers see it.
+type RunResult struct {
+	ID        string     `json:"run_id" doc:"id of the run"`
+	Phase     Phase      `json:"phase" enum:"Running,WaitingUser,Completed,Failed" doc:"how far it has come"`
+	Mode      Mode       `json:"mode" enum:"run,agent,chat" doc:"what it is"`
+	Package   string     `json:"package,omitempty" doc:"the package, name@version"`
+	Workflow  string     `json:"workflow,omitempty" doc:"the workflow"`
+	Agent     string     `json:"agent,omitempty" doc:"the agent"`
+	Code      string     `json:"stop_reason,omitempty" doc:"why it stopped, if not because it was done or has a question: ENGINE_… or LLM_…"`
+	Reason    string     `json:"reason,omitempty" doc:"the same in words"`
+	Message   string     `json:"message,omitempty" doc:"what the model said last"`
+	Questions []Question `json:"questions,omitempty" doc:"what it asks the user"`
+	Turns     int        `json:"turns" doc:"how often the model was asked"`
+	Owner     string     `json:"principal" doc:"who started it"`
+	Started   int64      `json:"started_at" doc:"Unix milliseconds"`
+	Changed   int64      `json:"changed_at" doc:"when its phase changed, Unix milliseconds"`
+}
+
+func (s *Service) result(r *Record) RunResult {
+	said := s.said(r)
+	result := RunResult{
+		ID: r.ID, Phase: r.Phase, Mode: r.Mode, Workflow: r.Workflow, Agent: r.Agent, Code: string(r.Code), Reason: r.Reason,
+		Message: said.Message, Questions: said.Questions, Turns: r.Turns, Owner: r.Owner.ID,
+		Started: r.Started.UnixMilli(), Changed: r.Changed.UnixMilli(),
+	}
+	if r.Name != "" {
+		result.Package = r.Name + "@" + r.Version
+	}
+	return result
+}
+
+// Start starts a run and returns while it goes on.
+func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams) (RunResult, error) {
+	if p.Skill != "" && s.opts.MayActFor != nil {
+		if err := s.opts.MayActFor(ctx, call, string(p.Skill)); err != nil {
+			return RunResult{}, err
+		}
+	}
+	if err := s.roomFor(call.Principal); err != nil {
+		return RunResult{}, err
+	}
+	r, err := s.draft(call, &p)
+	if err != nil {
+		return RunResult{}, err
+	}
+	l, err := s.reserve(r)
+	if err != nil {
+		return RunResult{}, err
+	}
+	o, err := s.prepare(ctx, r, p.Variables)
+	if err != nil {
+		s.release(l)
+		_ = os.RemoveAll(s.folder(r.ID))
+		return RunResult{}, told(err)
+	}
+	return s.begin(ctx, l, o, IntentStart, p.Input, nil)
+}
+
+// roomFor refuses who keeps too many runs.
+func (s *Service) roomFor(who *protocol.Principal) error {
+	if s.opts.Runs.Len() < s.opts.MaxRuns/4 {
+		return nil
+	}
+	own := 0
+	for _, r := range s.opts.Runs.All() {
+		if r.Owner.ID == who.ID && r.Owner.Space == who.Home() {
+			own++
+		}
+	}
+	if own >= s.opts.MaxRuns/4 || s.opts.Runs.Len() >= s.opts.MaxRuns {
+		return protocol.Errorf(protocol.LimitReached, "too many runs are kept; those at rest go after a while").With("limit", s.opts.MaxRuns/4)
+	}
+	return nil
+}
+
+// draft is the record of a run that was asked for.
+func (s *Service) draft(call *commands.Call, p *StartParams) (*Record, error) {
+	id, err := uuid.NewV7() // grows with time, which is the order of llm.run.list
+	if err != nil {
+		return nil, err
+	}
+	now := s.opts.Now().UTC()
+	r := &Record{
+		ID: id.String(), Owner: ownerOf(call.Principal), Mode: p.Mode, Project: cmp.Or(string(p.Project), s.opts.DefaultProject),
+		Skill: p.Skill, Model: p.Model, Tools: p.Tools, Autopilot: p.Autopilot, Stream: p.Stream, MaxTurns: p.MaxTurns,
+		TraceID: call.TraceID, Phase: Running, Started: now, Changed: now,
+	}
+	if p.Package == "" {
+		if p.Mode != "" && p.Mode != ModeChat {
+			return nil, protocol.InvalidParam("package", "is needed")
+		}
+		r.Mode = ModeChat
+		return r, nil
+	}
+	about, err := s.packageNamed(call.Principal.Home(), p.Package)
+	if err != nil {
+		return nil, err
+	}
+	r.Package, r.Name, r.Version = about.SHA256, about.Name, about.Version
+	r.Mode = cmp.Or(p.Mode, ModeRun)
+	read, err := s.library.load(r.Package)
+	if err != nil {
+		return nil, told(err)
+	}
+	return r, s.cast(r, read.Package, p)
+}
+
+// cast says which workflow and which agent of a package a run is of.
+func (s *Service) cast(r *Record, read *pack.Package, p *StartParams) error {
+	switch {
+	case r.Mode == ModeRun:
+		w := read.Workflow(p.Workflow)
+		if w == nil {
+			return protocol.InvalidParam("workflow", "is none of the package's: "+strings.Join(workflowNames(read), ", "))
+		}
+		r.Workflow = cmp.Or(w.ID, w.WorkflowEntry.Workflow)
+	case p.Workflow != "":
+		return protocol.InvalidParam("workflow", "is for the mode run")
+	}
+	if r.Mode == ModeChat {
+		return nil
+	}
+	agent := p.Agent
+	if agent == "" && len(read.Agents) > 0 {
+		agent = read.Agents[0].ID
+	}
+	if agent != "" && read.Agent(agent) == nil {
+		return protocol.InvalidParam("agent", "is none of the package's")
+	}
+	r.Agent = agent
+	return nil
+}
+
+func workflowNames(p *pack.Package) []string {
+	names := make([]string, len(p.Workflows))
+	for i, w := range p.Workflows {
+		names[i] = cmp.Or(w.ID, w.WorkflowEntry.Workflow)
+	}
+	return names
+}
+
+// prepare makes the folder of a run and puts its workflow at its beginning.
+func (s *Service) prepare(ctx context.Context, r *Record, variables map[string]any) (*opened, error) {
+	if err := os.MkdirAll(s.stateFolder(r.ID), 0o700); err != nil {
+		return nil, err
+	}
+	o, err := s.open(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.atTheBeginning(ctx, o.workspace, variables); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// atTheBeginning writes the workflow.md that a workflow begins with.
+func (s *Service) atTheBeginning(ctx context.Context, w *workspace, variables map[string]any) error {
+	if w.workflow == nil {
+		return nil
+	}
+	text := w.workflow.Text
+	doc, err := frontmatter.Parse(text)
+	if err != nil {
+		return err
+	}
+	update := frontmatter.Update{UpdatedAt: &frontmatter.SetValue{Set: s.opts.Now().UTC().Format("2006-01-02T15:04:05Z")}}
+	if len(variables) > 0 {
+		update.Variables = &frontmatter.SetMap{Set: variables}
+	}
+	if text, err = doc.Apply(update); err != nil {
+		return err
+	}
+	if _, err := positionIn(w.workflow.Graph, text); err != nil {
+		return err
+	}
+	return writeState(ctx, w.mounts.State, text)
+}
+
+// begin has a run go on with what its user says. To an agent, that may be an
+// item of its menu.
+func (s *Service) begin(ctx context.Context, l *live, o *opened, intent Intent, input *string, talk []chat.Message) (RunResult, error) {
+	r := l.now()
+	w := word{intent: intent, input: input, talk: talk}
+	if r.Mode == ModeAgent || r.Mode == ModeChat {
+		answer, err := s.receive(ctx, l, o, &w)
+		if err != nil {
+			o.close()
+			s.release(l)
+			return RunResult{}, told(err)
+		}
+		if answer != nil {
+			o.close()
+			s.settle(l, *answer, len(o.story.turns))
+			return s.result(l.now()), nil
+		}
+	}
+	if err := s.launch(ctx, l, o, w); err != nil {
+		return RunResult{}, err
+	}
+	return s.result(l.now()), nil
+}
+
+// receive finds out what a word to an agent means. It returns the answer to
+// what needs no model, or changes the word to what the model is to be told.
+func (s *Service) receive(ctx context.Context, l *live, o *opened, w *word) (*Stop, error) {
+	a := o.workspace.active
+	if w.input == nil {
+		if a == nil {
+			return &Stop{Phase: WaitingUser}, nil
+		}
+		return &Stop{Phase: WaitingUser, Message: menuText(a, nil)}, nil
+	}
+	if a == nil || l.now().Mode == ModeChat || len(a.Menu) == 0 {
+		return nil, nil
+	}
+	to := route(a, *w.input)
+	switch {
+	case to.menu:
+		return &Stop{Phase: WaitingUser, Message: menuText(a, nil)}, nil
+	case to.offers != nil:
+		return &Stop{Phase: WaitingUser, Message: menuText(a, to.offers)}, nil
+	case to.item == nil:
+		return nil, nil
+	case to.item.Workflow != "":
+		return s.enterWorkflow(ctx, l, o, w, to.item)
+	}
+	said := order(a, to.item)
+	w.input = &said
+	return nil, nil
+}
+
+// enterWorkflow makes of a conversation with an agent the run of a workflow
+// that its menu has.
+func (s *Service) enterWorkflow(ctx context.Context, l *live, o *opened, w *word, item *pack.MenuItem) (*Stop, error) {
+	flow := workflowOf(o.workspace.pkg, item)
+	if flow == nil {
+		return &Stop{Phase: WaitingUser, Message: "The package does not have the workflow of this item."}, nil
+	}
+	r := *l.now()
+	r.Mode, r.Workflow = ModeRun, cmp.Or(flow.ID, flow.WorkflowEntry.Workflow)
+	o.workspace.mode, o.workspace.workflow = ModeRun, flow
+	if err := s.atTheBeginning(ctx, o.workspace, nil); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.record = &r
+	l.mu.Unlock()
+	w.intent, w.input, w.talk = IntentStart, nil, nil
+	return nil, nil
+}
+
+// sortedByAge sorts runs, the latest first.
+func sortedByAge(all []*Record) {
+	slices.SortFunc(all, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) })
+}

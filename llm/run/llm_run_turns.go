@@ -1,0 +1,82 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var turns = commands.Spec{
+	Name:    "llm.run.turns",
+	Summary: "Show what a run's model was asked, what it answered, and what its calls came to.",
+	Effect:  commands.Read,
+	Action:  "llm:read",
+	Errors:  []protocol.Code{protocol.NotFound},
+	Example: `{"run_id":"01989d3c-7a4e-7c11-9b52-2f6d1e0a4b7c","after":3}`,
+}
+
+// TurnsParams are the params of llm.run.turns.
+type TurnsParams struct {
+	Run   string `json:"run_id" len:"1-64" doc:"the run"`
+	After int    `json:"after,omitempty" range:"0-1000000" doc:"only turns after this one; next_after of the page before"`
+	Limit int    `json:"limit,omitempty" range:"1-1000" default:"20" doc:"how many at most; fewer if they are long"`
+}
+
+// Target implements [commands.Targeter].
+func (p TurnsParams) Target() commands.Resource { return commands.Resource{Type: "llm", ID: "run"} }
+
+// TurnsResult is one page of turns.
+type TurnsResult struct {
+	Turns     []Turn `json:"turns" doc:"in their order"`
+	Total     int    `json:"total" doc:"how many there are on all pages"`
+	NextAfter int    `json:"next_after,omitempty" doc:"where the next page begins; absent on the last"`
+}
+
+// maxPage bounds a page of turns, in bytes, as far as one turn allows.
+const maxPage = 512 << 10
+
+// Turns shows the turns of a run.
+func (s *Service) Turns(_ context.Context, call *commands.Call, p TurnsParams) (TurnsResult, error) {
+	r, _, err := s.lookup(call.Principal, p.Run)
+	if err != nil {
+		return TurnsResult{}, err
+	}
+	var all story
+	if err := readDiary(filepath.Join(s.folder(r.ID), "diary"), "run/"+r.ID, s.opts.Sealer, all.read); err != nil {
+		return TurnsResult{}, told(err)
+	}
+	result := TurnsResult{Turns: []Turn{}, Total: len(all.turns)}
+	size := 0
+	for i, t := range all.turns {
+		if i < p.After {
+			continue
+		}
+		turn := t.turn()
+		n := turn.size()
+		if len(result.Turns) == cmp.Or(p.Limit, 20) || len(result.Turns) > 0 && size+n > maxPage {
+			result.NextAfter = i
+			break
+		}
+		size += n
+		result.Turns = append(result.Turns, turn)
+	}
+	return result, nil
+}
+
+// size is about how many bytes a turn takes.
+func (t *Turn) size() int {
+	n := len(t.Response.Assistant)
+	for _, m := range t.Request.Messages {
+		n += len(m)
+	}
+	for _, m := range t.Request.Tools {
+		n += len(m)
+	}
+	for _, r := range t.ToolRuns {
+		n += len(r.Args) + len(r.Result)
+	}
+	return n
+}

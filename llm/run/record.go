@@ -1,0 +1,135 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Table keeps values that survive a restart, by key. Values are shared and
+// must not be changed.
+type Table[T any] interface {
+	Get(key string) (value *T, revision uint64, ok bool)
+	All() iter.Seq2[string, *T]
+	Len() int
+	Create(ctx context.Context, key string, value *T) (revision uint64, err error)                // 3002 if there
+	Put(ctx context.Context, key string, value *T) (revision uint64, err error)                   // whatever is there
+	Update(ctx context.Context, key string, value *T, expect uint64) (revision uint64, err error) // 3003
+	Delete(ctx context.Context, key string, expect uint64) error                                  // 3001; 0 is any revision
+}
+
+// A Record is what is known of a run besides its files.
+type Record struct {
+	ID        string           `json:"id"`
+	Owner     Owner            `json:"owner"`
+	Mode      Mode             `json:"mode"`
+	Package   string           `json:"package,omitempty"` // SHA-256 of its zip
+	Name      string           `json:"name,omitempty"`    // of the package
+	Version   string           `json:"version,omitempty"`
+	Workflow  string           `json:"workflow,omitempty"`
+	Agent     string           `json:"agent,omitempty"`
+	Project   string           `json:"project,omitempty"` // where @project is
+	Skill     protocol.SkillID `json:"skill,omitempty"`
+	Model     string           `json:"model,omitempty"`
+	Tools     []string         `json:"tools,omitempty"` // nil: as the system says
+	Autopilot bool             `json:"autopilot,omitempty"`
+	Stream    bool             `json:"stream,omitempty"`
+	MaxTurns  int              `json:"max_turns,omitempty"`
+	TraceID   string           `json:"trace_id,omitempty"`
+
+	Phase   Phase      `json:"phase"`
+	Code    fault.Code `json:"code,omitempty"`
+	Reason  string     `json:"reason,omitempty"`
+	Last    []byte     `json:"last,omitempty"` // sealed: what the model said and asked last
+	Turns   int        `json:"turns"`
+	Seq     uint64     `json:"seq,omitempty"` // of the last event
+	Started time.Time  `json:"started"`
+	Changed time.Time  `json:"changed"` // of the phase
+}
+
+// An Owner is who started a run, as authenticated then.
+type Owner struct {
+	Kind       protocol.Kind     `json:"kind"`
+	ID         string            `json:"id"`
+	Space      protocol.SpaceID  `json:"space"`
+	Roles      []string          `json:"roles,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Credential string            `json:"credential,omitempty"`
+	Method     string            `json:"method,omitempty"`
+	Scopes     []string          `json:"scopes,omitempty"`
+	Expires    time.Time         `json:"expires,omitzero"`
+	CertSerial protocol.Serial   `json:"cert_sn,omitempty"`
+}
+
+func ownerOf(p *protocol.Principal) Owner {
+	return Owner{
+		Kind: p.Kind, ID: p.ID, Space: p.Home(), Roles: p.Roles, Attributes: p.Attributes, Credential: p.Credential,
+		Method: p.Method, Scopes: p.Scopes, Expires: p.Expires, CertSerial: p.CertSerial,
+	}
+}
+
+func (o *Owner) principal() *protocol.Principal {
+	return &protocol.Principal{
+		Kind: o.Kind, ID: o.ID, Space: o.Space, Roles: o.Roles, Attributes: o.Attributes, Credential: o.Credential,
+		Method: o.Method, Scopes: o.Scopes, Expires: o.Expires, CertSerial: o.CertSerial,
+	}
+}
+
+// visibleTo reports whether somebody may see a run and go on with it. For
+// others it does not exist.
+func (r *Record) visibleTo(who *protocol.Principal) bool {
+	return r.Owner.ID == who.ID && r.Owner.Kind == who.Kind && r.Owner.Space == who.Home() || who.Manages(r.Owner.Space)
+}
+
+// MayFollow reports whether a principal may listen to the events of a run.
+func (s *Service) MayFollow(who *protocol.Principal, id protocol.TaskID) bool {
+	r, _, ok := s.opts.Runs.Get(string(id))
+	return ok && r.visibleTo(who)
+}
+
+// last is what the model said and asked last.
+type last struct {
+	Message   string     `json:"message,omitempty"`
+	Questions []Question `json:"questions,omitempty"`
+}
+
+// maxLast bounds what is kept of it, in bytes.
+const maxLast = 128 << 10
+
+func lastPurpose(id string) string { return "run/" + id + "/last" }
+
+// seal keeps what a run said last.
+func (s *Service) seal(id string, l last) []byte {
+	if len(l.Message) > maxLast/2 {
+		l.Message = strings.ToValidUTF8(l.Message[:maxLast/2], "") + "…"
+	}
+	raw, err := json.Marshal(l)
+	if err != nil || len(raw) > maxLast {
+		return nil
+	}
+	sealed, err := s.opts.Sealer.Seal(raw, lastPurpose(id))
+	if err != nil {
+		return nil
+	}
+	return sealed
+}
+
+// said is what a run said last.
+func (s *Service) said(r *Record) (l last) {
+	if len(r.Last) == 0 {
+		return last{}
+	}
+	raw, err := s.opts.Sealer.Open(r.Last, lastPurpose(r.ID))
+	if err == nil {
+		err = json.Unmarshal(raw, &l)
+	}
+	if err != nil {
+		s.opts.Log.Warn("what a run said last cannot be read", "run", r.ID, "error", err)
+	}
+	return l
+}

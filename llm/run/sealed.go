@@ -1,0 +1,179 @@
+package run
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/run/fault"
+)
+
+// A Sealer encrypts what is kept, bound to what it is for.
+type Sealer interface {
+	Seal(plain []byte, purpose string) ([]byte, error)
+	Open(sealed []byte, purpose string) ([]byte, error)
+}
+
+// A sealedDiary is a file of sealed entries: the length of each in four bytes,
+// and the entry, bound to the run and its place in the file. It is only ever
+// added to. What a crash has left half written at its end is cut off.
+type sealedDiary struct {
+	path    string
+	purpose string
+	sealer  Sealer
+
+	mu    sync.Mutex
+	n     int   // entries in the file
+	size  int64 // bytes of them
+	tools []chat.Tool
+}
+
+// maxEntry bounds an entry, in bytes.
+const maxEntry = 64 << 20
+
+// errDiary is what runs fail with whose diary cannot be read or written.
+func errDiary(cause error) error {
+	return fault.Wrap(fault.Internal, cause, "the record of the run cannot be kept")
+}
+
+// openDiary reads a diary, entry by entry, to go on with it.
+func openDiary(path, purpose string, sealer Sealer, read func(*entry)) (*sealedDiary, error) {
+	d := &sealedDiary{path: path, purpose: purpose, sealer: sealer}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, nil
+	}
+	if err != nil {
+		return nil, errDiary(err)
+	}
+	defer file.Close()
+	if err := d.read(bufio.NewReader(file), read); err != nil {
+		return nil, err
+	}
+	if err := file.Truncate(d.size); err != nil {
+		return nil, errDiary(err)
+	}
+	return d, nil
+}
+
+// readDiary reads a diary that somebody may be writing.
+func readDiary(path, purpose string, sealer Sealer, read func(*entry)) error {
+	d := &sealedDiary{purpose: purpose, sealer: sealer}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return errDiary(err)
+	}
+	defer file.Close()
+	return d.read(bufio.NewReader(file), read)
+}
+
+// read reads all that is whole.
+func (d *sealedDiary) read(r io.Reader, read func(*entry)) error {
+	for {
+		e, n, err := d.next(r)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return errDiary(err)
+		}
+		d.n++
+		d.size += n
+		read(e)
+	}
+}
+
+// next reads the entry after those that were read.
+func (d *sealedDiary) next(r io.Reader) (*entry, int64, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, 0, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxEntry {
+		return nil, 0, fmt.Errorf("an entry of %d bytes", n)
+	}
+	sealed, err := io.ReadAll(io.LimitReader(r, int64(n))) // no more is taken for it than is there
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(sealed) < int(n) {
+		return nil, 0, io.ErrUnexpectedEOF
+	}
+	plain, err := d.sealer.Open(sealed, d.place())
+	if err != nil {
+		return nil, 0, err
+	}
+	e := new(entry)
+	if err := json.Unmarshal(plain, e); err != nil {
+		return nil, 0, err
+	}
+	return e, int64(len(head)) + int64(n), nil
+}
+
+// place is what the next entry is bound to.
+func (d *sealedDiary) place() string { return fmt.Sprintf("%s/%d", d.purpose, d.n) }
+
+// add writes an entry. Lasting ones are on disk when it returns, others only
+// out of this process.
+func (d *sealedDiary) add(e *entry, lasting bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	plain, err := json.Marshal(e)
+	if err != nil {
+		return errDiary(err)
+	}
+	sealed, err := d.sealer.Seal(plain, d.place())
+	if err != nil {
+		return errDiary(err)
+	}
+	if len(sealed) > maxEntry {
+		return fault.Errorf(fault.WriteLimit, "a turn is too large to be kept")
+	}
+	record := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(sealed)), uint32(len(sealed)))
+	record = append(record, sealed...)
+	file, err := os.OpenFile(d.path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return errDiary(err)
+	}
+	_, err = file.WriteAt(record, d.size) // over what a failed write has left
+	if err == nil && lasting {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errDiary(err)
+	}
+	d.n++
+	d.size += int64(len(record))
+	return nil
+}
+
+// asked implements [diary].
+func (d *sealedDiary) asked(t *turnEntry) error {
+	offered := t.Tools
+	if d.tools != nil && slices.EqualFunc(d.tools, offered, sameTool) {
+		t.Tools, t.SameTools = nil, true
+	}
+	d.tools = offered
+	return d.add(&entry{Turn: t}, false)
+}
+
+// sameTool reports whether two tools are one. Those of one toolbox share their
+// schemas.
+func sameTool(a, b chat.Tool) bool {
+	return a.Name == b.Name && a.Description == b.Description && string(a.Parameters) == string(b.Parameters)
+}
+
+// did implements [diary].
+func (d *sealedDiary) did(t *toolsEntry) error { return d.add(&entry{Tools: t}, false) }

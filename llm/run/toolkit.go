@@ -1,0 +1,322 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/tools"
+)
+
+// An Executor runs calls of tools. *tools.Executor is one.
+type Executor interface {
+	Execute(ctx context.Context, box *tools.Toolbox, env tools.Environment, calls []*chat.ToolCall) []tools.Result
+}
+
+// A Catalogue is the tools of the bridge. *tools.Catalogue is one.
+type Catalogue interface {
+	Select(ctx context.Context, env tools.Environment, patterns []string) (*tools.Toolbox, error)
+	Revision() string
+}
+
+// A toolkit is what one run can do: the tools of its own and, as far as policy
+// goes, those of the bridge. It implements [hands].
+type toolkit struct {
+	executor  Executor
+	bridge    Catalogue // nil: none
+	own       func(Policy) []*tools.Tool
+	env       tools.Environment
+	where     func(ctx context.Context) string // node the run is in, "" without a workflow
+	effects   *effects
+	diary     *sealedDiary
+	record    func(auditLine) error
+	questions map[string]Question // by call
+
+	mine   map[string]*tools.Catalogue // by policy
+	policy Policy
+	latest struct { // what was offered last
+		box      *tools.Toolbox
+		revision string
+		policy   string
+	}
+}
+
+// Tools implements [tools.Source]: those of the bridge that the policy allows.
+func (k *toolkit) Tools(ctx context.Context, env tools.Environment) ([]*tools.Tool, error) {
+	if k.bridge == nil {
+		return nil, nil
+	}
+	box, err := k.bridge.Select(ctx, env, []string{"*"})
+	if err != nil {
+		return nil, err
+	}
+	allowed := make([]*tools.Tool, 0, len(box.Tools()))
+	for _, t := range box.Tools() {
+		if t.Source != sourceFS && t.Source != sourceUI && k.policy.Allows(&t.Declaration) {
+			allowed = append(allowed, t)
+		}
+	}
+	return allowed, nil
+}
+
+// Revision implements [tools.Source].
+func (k *toolkit) Revision() string {
+	if k.bridge == nil {
+		return "none"
+	}
+	return k.bridge.Revision()
+}
+
+// offer implements [hands].
+func (k *toolkit) offer(ctx context.Context, policy Policy) (*tools.Toolbox, error) {
+	key, err := json.Marshal(policy)
+	if err != nil {
+		return nil, err
+	}
+	k.policy = policy
+	revision := k.Revision()
+	if k.latest.box != nil && revision != "" && k.latest.revision == revision && k.latest.policy == string(key) {
+		return k.latest.box, nil
+	}
+	catalogue := k.mine[string(key)]
+	if catalogue == nil {
+		if catalogue, err = k.catalogue(policy); err != nil {
+			return nil, err
+		}
+		if k.mine == nil {
+			k.mine = make(map[string]*tools.Catalogue)
+		}
+		k.mine[string(key)] = catalogue
+	}
+	box, err := catalogue.Select(ctx, k.env, []string{"*"})
+	if err != nil {
+		return nil, err
+	}
+	k.latest.box, k.latest.revision, k.latest.policy = box, revision, string(key)
+	return box, nil
+}
+
+// catalogue are the tools of the run's own under a policy, before those of the
+// bridge: no skill can take their names.
+func (k *toolkit) catalogue(policy Policy) (*tools.Catalogue, error) {
+	var own []*tools.Tool
+	for _, t := range append(k.own(policy), k.askUser()) {
+		if policy.Allows(&t.Declaration) {
+			own = append(own, t)
+		}
+	}
+	fixed, err := tools.Fixed(own...)
+	if err != nil {
+		return nil, err
+	}
+	return tools.New(fixed, k), nil
+}
+
+// execute implements [hands]. Calls that only read run side by side, others
+// alone and in their order.
+func (k *toolkit) execute(ctx context.Context, box *tools.Toolbox, turn string, calls []*chat.ToolCall, began func(int), done func(int, *handled)) []handled {
+	k.questions = make(map[string]Question)
+	all := make([]handled, len(calls))
+	for i := 0; i < len(calls); {
+		n := 0
+		for i+n < len(calls) && reads(box, calls[i+n]) {
+			began(i + n)
+			n++
+		}
+		if n > 0 {
+			for j, r := range k.executor.Execute(ctx, box, k.env, calls[i:i+n]) {
+				all[i+j] = k.handled(box, calls[i+j], &r)
+			}
+		} else {
+			began(i)
+			all[i] = k.one(ctx, box, calls[i])
+			n = 1
+		}
+		node := k.where(ctx)
+		for j := i; j < i+n; j++ {
+			k.note(turn, node, &all[j])
+			done(j, &all[j])
+		}
+		i += n
+	}
+	return all
+}
+
+// reads reports whether a call can be run beside others.
+func reads(box *tools.Toolbox, c *chat.ToolCall) bool {
+	t, ok := box.Find(c.Name)
+	return ok && t.Effect == commands.Read && c.Args != nil
+}
+
+// one runs one call that may change something, or refuses it.
+func (k *toolkit) one(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall) handled {
+	t, ok := box.Find(c.Name)
+	switch {
+	case !ok:
+		f := fault.Errorf(fault.NotAvailable, "there is no tool %.100q for this run", c.Name)
+		if near := box.Nearest(c.Name); len(near) > 0 {
+			f = f.With("didYouMean", near)
+		}
+		return refused(c, f)
+	case c.Args == nil:
+		return refused(c, fault.Errorf(fault.ArgsInvalidJSON, "the arguments of %s are no JSON object", t.Name))
+	case t.Source == sourceFS, t.Source == sourceUI: // done twice, they are done once
+		return k.run(ctx, box, c, c)
+	}
+	return k.effect(ctx, box, t, c)
+}
+
+func (k *toolkit) run(ctx context.Context, box *tools.Toolbox, c, as *chat.ToolCall) handled {
+	r := k.executor.Execute(ctx, box, k.env, []*chat.ToolCall{as})[0]
+	return k.handled(box, c, &r)
+}
+
+// effect runs a call that changes the world, once.
+func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool, c *chat.ToolCall) handled {
+	if node := k.where(ctx); k.effects.enter(node) {
+		if err := k.diary.add(&entry{Enter: &enterEntry{Node: node}}, false); err != nil {
+			return refused(c, fault.As(err))
+		}
+	}
+	key, before := k.effects.key(t.Name, c.Args)
+	switch {
+	case before != nil && before.Done:
+		return replayed(c, before)
+	case before != nil && !t.Idempotent:
+		return refused(c, fault.Errorf(fault.OutcomeUnknown,
+			"the same call was begun before the bridge stopped, and whether it was done cannot be known; look before you repeat it").With("key", key))
+	}
+	if err := k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name}}, true); err != nil {
+		return refused(c, fault.As(err))
+	}
+	as := *c
+	as.ID = key // which the bridge takes for the request's id
+	h := k.run(ctx, box, c, &as)
+	if ctx.Err() != nil && h.code != "" {
+		return h // what became of it is not known
+	}
+	if err := k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name, Done: true, Code: h.code, Message: &h.message}}, false); err != nil {
+		return refused(c, fault.As(err))
+	}
+	return h
+}
+
+// A toolResult is what a model reads of a tool that is not of the run's own.
+type toolResult struct {
+	OK       bool            `json:"ok"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Error    *fault.Error    `json:"error,omitempty"`
+	Warning  string          `json:"warning,omitempty"`
+	Replayed bool            `json:"replayed,omitempty"` // done before the bridge stopped, and not again
+}
+
+func (r *toolResult) JSON() json.RawMessage {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		raw, _ = json.Marshal(toolResult{Error: fault.Errorf(fault.Internal, "the result cannot be written")})
+	}
+	return raw
+}
+
+// answerTo is the message that answers a call.
+func answerTo(c *chat.ToolCall, result json.RawMessage, failed bool, media []chat.Segment) chat.Message {
+	return chat.Message{
+		Role: chat.ToolRole, ToolCallID: c.ID, ToolName: c.Name, Failed: failed,
+		Segments: append([]chat.Segment{{Type: chat.Text, Text: string(result)}}, media...),
+	}
+}
+
+// refused is a call that was not run.
+func refused(c *chat.ToolCall, f *fault.Error) handled {
+	result := (&toolResult{Error: f}).JSON()
+	return handled{
+		ToolRun: ToolRun{ToolCallID: c.ID, ToolName: c.Name, Args: argsJSON(c), Result: result},
+		message: answerTo(c, result, true, nil), code: f.Code,
+	}
+}
+
+// replayed is a call that was run before the bridge stopped.
+func replayed(c *chat.ToolCall, before *effectEntry) handled {
+	m := *before.Message
+	m.ToolCallID = c.ID
+	var was toolResult
+	text := json.RawMessage(m.Segments[0].Text)
+	if json.Unmarshal(text, &was) == nil {
+		was.Replayed = true
+		text = was.JSON()
+		m.Segments = append([]chat.Segment{{Type: chat.Text, Text: string(text)}}, m.Segments[1:]...)
+	}
+	return handled{
+		ToolRun: ToolRun{ToolCallID: c.ID, ToolName: c.Name, Args: argsJSON(c), Result: text, Replayed: true},
+		message: m, code: before.Code,
+	}
+}
+
+// handled says what became of a call.
+func (k *toolkit) handled(box *tools.Toolbox, c *chat.ToolCall, r *tools.Result) handled {
+	h := handled{ToolRun: ToolRun{
+		ToolCallID: c.ID, ToolName: c.Name, Args: argsJSON(c), DurationMS: milliseconds(r.Elapsed), Warning: r.Warning,
+	}}
+	t, _ := box.Find(c.Name)
+	switch {
+	case t != nil && (t.Source == sourceFS || t.Source == sourceUI) && len(r.Output.Content) > 0:
+		h.Result = r.Output.Content // in its own words
+		h.code = codeIn(h.Result)
+	case r.Status == tools.Success:
+		h.Result = (&toolResult{OK: true, Result: valueOf(r), Warning: r.Warning}).JSON()
+	default:
+		f := toolFault(r)
+		h.Result, h.code = (&toolResult{Error: f, Warning: r.Warning}).JSON(), f.Code
+	}
+	h.fatal = r.Fatal
+	h.message = answerTo(c, h.Result, h.code != "", r.Output.Segments)
+	if q, ok := k.questions[c.ID]; ok {
+		h.question = &q
+	}
+	return h
+}
+
+// valueOf is what a tool gave back, as JSON.
+func valueOf(r *tools.Result) json.RawMessage {
+	if json.Valid([]byte(r.Text)) {
+		return json.RawMessage(r.Text)
+	}
+	raw, _ := json.Marshal(r.Text)
+	return raw
+}
+
+// codeIn is the code in a result of the run's own tools, "" for success.
+func codeIn(result json.RawMessage) fault.Code {
+	var r struct {
+		OK    bool `json:"ok"`
+		Error struct {
+			Code fault.Code `json:"code"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(result, &r) != nil {
+		return fault.Internal
+	}
+	if !r.OK && r.Error.Code == "" {
+		return fault.Internal
+	}
+	return r.Error.Code
+}
+
+// note writes a call into the run's log and the bridge's audit.
+func (k *toolkit) note(turn, node string, h *handled) {
+	args, result := sha256.Sum256(h.Args), sha256.Sum256(h.Result)
+	err := k.record(auditLine{
+		At: time.Now().UTC(), Turn: turn, CallID: h.ToolCallID, Tool: h.ToolName, Node: node, OK: h.code == "", Code: h.code,
+		ArgsBytes: len(h.Args), ArgsSHA256: hex.EncodeToString(args[:]),
+		ResultBytes: len(h.Result), ResultSHA256: hex.EncodeToString(result[:]),
+		DurationMS: h.DurationMS, Replayed: h.Replayed,
+	})
+	if err != nil {
+		h.lost = err
+	}
+}

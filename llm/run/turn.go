@@ -1,0 +1,134 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/run/fault"
+)
+
+// A Turn is one question to the model and what came of it.
+type Turn struct {
+	ID          string       `json:"id" doc:"C01, C02 and so on"`
+	At          time.Time    `json:"at" doc:"when the model was asked"`
+	Node        string       `json:"nodeId,omitempty" doc:"step the run was in"`
+	PhaseBefore Phase        `json:"phaseBefore" enum:"Running,WaitingUser,Completed,Failed" doc:"phase before the turn"`
+	Request     TurnRequest  `json:"request" doc:"what the model was asked"`
+	Response    TurnResponse `json:"response" doc:"what it answered"`
+	ToolRuns    []ToolRun    `json:"toolRuns,omitempty" doc:"the calls of the answer, in their order; missing if the bridge stopped before they were done"`
+	UIAfter     *UIAfter     `json:"uiAfter,omitempty" doc:"how the run was after the turn"`
+}
+
+// A TurnRequest is what a model was asked, in the words of OpenAI's protocol.
+type TurnRequest struct {
+	Messages []json.RawMessage `json:"messages" doc:"system, user, assistant and tool messages"`
+	Tools    []json.RawMessage `json:"tools" doc:"the tools it was offered"`
+}
+
+// A TurnResponse is what a model answered.
+type TurnResponse struct {
+	Assistant    json.RawMessage `json:"assistant" doc:"the assistant message"`
+	Segments     []chat.Segment  `json:"segments" doc:"the same with all that the provider sent: reasoning, media, opaque fields"`
+	Model        string          `json:"model,omitempty" doc:"name of the model"`
+	FinishReason string          `json:"finishReason,omitempty" doc:"why the answer ended"`
+	Usage        chat.Usage      `json:"usage" doc:"tokens by kind"`
+	DurationMS   float64         `json:"durationMs" doc:"milliseconds the model took"`
+}
+
+// A ToolRun is one call of a tool and what came of it.
+type ToolRun struct {
+	ToolCallID string          `json:"toolCallId" doc:"id of the call"`
+	ToolName   string          `json:"toolName" doc:"the tool"`
+	Args       json.RawMessage `json:"args" doc:"its arguments; a text if they were no JSON"`
+	Result     json.RawMessage `json:"result" doc:"what the model read"`
+	DurationMS float64         `json:"durationMs" doc:"milliseconds it took"`
+	Replayed   bool            `json:"replayed,omitempty" doc:"it was done before a crash and not repeated: the result is that of then"`
+	Warning    string          `json:"warning,omitempty" doc:"what was changed in the arguments"`
+}
+
+// UIAfter is how a run was after a turn.
+type UIAfter struct {
+	Phase      Phase      `json:"phase" enum:"Running,WaitingUser,Completed,Failed" doc:"phase of the run"`
+	StopReason fault.Code `json:"stopReason,omitempty" doc:"why it stopped, if not because it was done or has a question"`
+}
+
+func turnID(n int) string { return fmt.Sprintf("C%02d", n) }
+
+// openAIMessage is a message in the words of OpenAI's protocol.
+type openAIMessage struct {
+	Role       chat.Role        `json:"role"`
+	Content    *string          `json:"content"`
+	ToolCalls  []openAIToolCall `json:"tool_calls,omitempty"`
+	ToolCallID string           `json:"tool_call_id,omitempty"`
+}
+
+type openAIToolCall struct {
+	ID       string         `json:"id"`
+	Type     string         `json:"type"`
+	Function openAIFunction `json:"function"`
+}
+
+type openAIFunction struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Arguments   *string         `json:"arguments,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+// asOpenAI writes a message in the words of OpenAI's protocol.
+func asOpenAI(m *chat.Message) json.RawMessage {
+	o := openAIMessage{Role: m.Role, ToolCallID: m.ToolCallID}
+	var text strings.Builder
+	spoke := false
+	for _, s := range m.Segments {
+		switch s.Type {
+		case chat.Text:
+			text.WriteString(s.Text)
+			spoke = true
+		case chat.Call:
+			arguments := argumentsOf(s.ToolCall)
+			o.ToolCalls = append(o.ToolCalls, openAIToolCall{s.ToolCall.ID, "function", openAIFunction{Name: s.ToolCall.Name, Arguments: &arguments}})
+		}
+	}
+	if spoke || m.Role != chat.Assistant {
+		content := text.String()
+		o.Content = &content
+	}
+	raw, _ := json.Marshal(o) // texts and valid JSON alone
+	return raw
+}
+
+// toolAsOpenAI writes a tool in the words of OpenAI's protocol.
+func toolAsOpenAI(t *chat.Tool) json.RawMessage {
+	raw, err := json.Marshal(struct {
+		Type     string         `json:"type"`
+		Function openAIFunction `json:"function"`
+	}{"function", openAIFunction{Name: t.Name, Description: t.Description, Parameters: t.Parameters}})
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+// argumentsOf are the arguments of a call as the model wrote them.
+func argumentsOf(c *chat.ToolCall) string {
+	if c.Raw != "" {
+		return c.Raw
+	}
+	if len(c.Args) == 0 {
+		return "{}"
+	}
+	return string(c.Args)
+}
+
+// argsJSON are the arguments as JSON, whatever the model wrote.
+func argsJSON(c *chat.ToolCall) json.RawMessage {
+	if len(c.Args) > 0 {
+		return c.Args
+	}
+	raw, _ := json.Marshal(c.Raw)
+	return raw
+}

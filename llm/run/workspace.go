@@ -1,0 +1,137 @@
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"sync"
+
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/run/mount"
+	"github.com/aibridge/aibridge/llm/run/pack"
+)
+
+// A workspace is what a run works on: a package, one of its workflows or
+// agents, and the mounts. It implements [place].
+type workspace struct {
+	mode     Mode
+	pkg      *pack.Package  // nil in a chat
+	workflow *pack.Workflow // of mode run
+	active   *pack.Agent    // who acts where a node names nobody
+	mounts   mount.Mounts
+	system   Policy
+	close    func() error
+
+	mu     sync.Mutex
+	text   []byte // of workflow.md as it was read last
+	latest *Position
+}
+
+// maxState bounds workflow.md, in bytes.
+const maxState = 1 << 20
+
+// readState reads workflow.md.
+func readState(ctx context.Context, state mount.FS) ([]byte, error) {
+	file, _, err := state.Open(ctx, "workflow.md")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxState+1))
+	if err == nil && len(text) > maxState {
+		err = fault.Errorf(fault.ReadLimit, "%s has more than %d bytes", statePath, maxState)
+	}
+	return text, err
+}
+
+// writeState makes a text the run's workflow.md.
+func writeState(ctx context.Context, state mount.FS, text []byte) error {
+	return state.Write(ctx, "workflow.md", text, mount.WriteOptions{})
+}
+
+// position implements [place].
+func (w *workspace) position(ctx context.Context) (*Position, error) {
+	if w.workflow == nil {
+		return nil, nil
+	}
+	text, err := readState(ctx, w.mounts.State)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.latest != nil && bytes.Equal(text, w.text) {
+		return w.latest, nil
+	}
+	at, err := positionIn(w.workflow.Graph, text)
+	if err != nil {
+		return nil, err
+	}
+	w.text, w.latest = text, at
+	return at, nil
+}
+
+// positionIn says where a workflow.md is in a graph.
+func positionIn(g *pack.Graph, text []byte) (*Position, error) {
+	state, err := pack.ReadState(text)
+	if err != nil {
+		return nil, err
+	}
+	id := g.Effective(state.CurrentNodeID)
+	node := g.Node(id)
+	if node == nil {
+		return nil, fault.Errorf(fault.SchemaValidation, "%s says that the run is in %.100q, and there is no such node", statePath, id)
+	}
+	return &Position{Node: node, Next: g.Next(id), State: state, Completed: state.Done(g)}, nil
+}
+
+// node is where the run is, "" without a workflow or if nobody can tell.
+func (w *workspace) node(ctx context.Context) string {
+	at, err := w.position(ctx)
+	if err != nil || at == nil {
+		return ""
+	}
+	return at.Node.ID
+}
+
+// agent implements [place].
+func (w *workspace) agent(at *Position) (*pack.Agent, Policy) {
+	if w.mode == ModeChat {
+		return nil, w.system
+	}
+	agent := w.active
+	if at != nil && at.Node.AgentID != "" {
+		agent = cmp.Or(w.pkg.Agent(at.Node.AgentID), agent)
+	}
+	if agent == nil {
+		return nil, w.system
+	}
+	return agent, w.system.And(agentPolicy(agent.Tools))
+}
+
+// agentPolicy is what an agent says of tools. It says nothing of those of the
+// bridge.
+func agentPolicy(t pack.ToolPolicy) Policy {
+	p := Policy{FS: FSPolicy{Enabled: true}, MCP: MCPPolicy{AllowedServers: []string{}}, Tools: []string{"*"}}
+	if t.FS != nil {
+		if t.FS.Enabled != nil {
+			p.FS.Enabled = *t.FS.Enabled
+		}
+		if t.FS.MaxReadBytes != nil {
+			p.FS.MaxReadBytes = *t.FS.MaxReadBytes
+		}
+		if t.FS.MaxWriteBytes != nil {
+			p.FS.MaxWriteBytes = *t.FS.MaxWriteBytes
+		}
+	}
+	if t.MCP != nil {
+		if t.MCP.Enabled != nil {
+			p.MCP.Enabled = *t.MCP.Enabled
+		}
+		if t.MCP.AllowedServers != nil {
+			p.MCP.AllowedServers = *t.MCP.AllowedServers
+		}
+	}
+	return p
+}
