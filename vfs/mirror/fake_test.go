@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // A fake is a VFS in memory that can be made to fail in every way.
@@ -24,7 +26,10 @@ type fake struct {
 	instance string
 	now      func() time.Time
 	calls    map[string]int
-	sent     int64 // bytes that were put
+	sent     int64        // bytes that were put
+	read     atomic.Int64 // bytes of contents that were read
+	refuse   error        // what deltas get, nil for their work done
+	lie      func([]Sum) []Sum
 
 	// fault is asked before and after every call what is to go wrong.
 	fault func(call string, after bool) error
@@ -138,7 +143,9 @@ func (c *contents) Read(p []byte) (int, error) {
 	if err := wait(c.ctx, c.fake.goWrong("read", false)); err != nil {
 		return 0, err
 	}
-	return c.Reader.Read(p[:min(len(p), 1<<20)])
+	n, err := c.Reader.Read(p[:min(len(p), 1<<20)])
+	c.fake.read.Add(int64(n))
+	return n, err
 }
 
 func (c *contents) Close() error { return nil }
@@ -289,3 +296,67 @@ func (f *fake) count(call string) int {
 }
 
 func (f *fake) String() string { return fmt.Sprint(f.all()) }
+
+func (f *fake) ChunkSize() int { return 4 << 10 }
+
+func (f *fake) Chunks(ctx context.Context, path string, number uint64) (sums []Sum, err error) {
+	err = f.call(ctx, "chunks", func() error {
+		v, ok := f.at(path, number)
+		if !ok {
+			return protocol.Errorf(protocol.FileNotFound, "no such version")
+		}
+		h := vfs.ChunkHasher{Size: f.ChunkSize()}
+		_, _ = h.Write(v.content)
+		for _, sum := range h.Sums() {
+			if f.garbage != nil && f.garbage("chunks") {
+				sum[0]++
+			}
+			sums = append(sums, Sum(sum))
+		}
+		if f.lie != nil {
+			sums = f.lie(sums)
+		}
+		return nil
+	})
+	return sums, err
+}
+
+func (f *fake) PutDelta(ctx context.Context, path string, delta vfs.Delta, changed io.Reader, o PutOptions) (file File, err error) {
+	changes, err := io.ReadAll(changed)
+	if err != nil {
+		return File{}, err
+	}
+	err = f.call(ctx, "delta", func() (err error) {
+		if f.refuse != nil {
+			return f.refuse
+		}
+		v, ok := f.at(path, delta.Base)
+		if !ok {
+			return protocol.Errorf(protocol.FileNotFound, "no such version")
+		}
+		whole, err := vfs.Changed(bytes.NewReader(v.content), v.Size, int64(f.ChunkSize()), delta.Keep, bytes.NewReader(changes), o.Size)
+		if err != nil {
+			return err
+		}
+		content, err := io.ReadAll(whole)
+		if err != nil {
+			return err
+		}
+		file, err = f.put(path, content, o)
+		if err == nil {
+			f.sent += int64(len(changes) - len(content)) // the rest was here
+		}
+		file = f.spoil("put", file)
+		return err
+	})
+	return file, err
+}
+
+func (f *fake) at(path string, number uint64) (version, bool) {
+	for _, v := range f.files[path] {
+		if v.Version == number && !v.Deleted {
+			return v, true
+		}
+	}
+	return version{}, false
+}

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -89,6 +90,33 @@ func (p *Place) PutBatch(ctx context.Context, list []Small) (files []File, errs 
 		files[i], errs[i] = p.file(r.File), r.Err
 	}
 	return files, errs, nil
+}
+
+// ChunkSize implements [Chunker].
+func (p *Place) ChunkSize() int { return vfs.ChunkSize }
+
+// Chunks implements [Chunker].
+func (p *Place) Chunks(ctx context.Context, path string, version uint64) ([]Sum, error) {
+	files, ok := p.files.(vfs.Chunked)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	found, err := files.Chunks(ctx, p.group, p.prefix+path, version)
+	sums := make([]Sum, len(found))
+	for i, sum := range found {
+		sums[i] = Sum(sum)
+	}
+	return sums, err
+}
+
+// PutDelta implements [Chunker].
+func (p *Place) PutDelta(ctx context.Context, path string, delta vfs.Delta, changed io.Reader, o PutOptions) (File, error) {
+	files, ok := p.files.(vfs.Chunked)
+	if !ok {
+		return File{}, errors.ErrUnsupported
+	}
+	f, err := files.PutDelta(ctx, p.group, p.prefix+path, delta, changed, putOptions(o))
+	return p.file(f), err
 }
 
 // Delete implements [Remote].

@@ -21,7 +21,11 @@ func (e *Engine) pull(ctx context.Context, path string, l look, r remote) error 
 	}
 	defer fresh.Discard()
 	began := e.o.Now().UnixNano()
-	f, err := e.fetch(ctx, path, r.Version, fresh)
+	f, travelled, err := e.fetchDelta(ctx, path, l, r, fresh)
+	if f.Version == 0 && err == nil {
+		f, err = e.fetch(ctx, path, r.Version, fresh)
+		travelled = f.Size
+	}
 	if err != nil {
 		return err
 	}
@@ -29,7 +33,7 @@ func (e *Engine) pull(ctx context.Context, path string, l look, r remote) error 
 	if err != nil {
 		return err
 	}
-	e.count(downloads, f.Size)
+	e.count(downloads, travelled)
 	return e.stored(path, &fingerprint{taken: true, stamp: stamp, sum: f.SHA256, read: began}, f)
 }
 

@@ -28,6 +28,9 @@ func (e *Engine) push(ctx context.Context, path string, known entry, l look, r r
 		}
 		return e.send(ctx, path, print, r, bytes.NewReader(small.Content), small.PutOptions)
 	}
+	if done, err := e.pushDelta(ctx, path, l, r); done || err != nil {
+		return err
+	}
 	began := e.o.Now().UnixNano()
 	file, stamp, err := e.folder.Open(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && stamp != l.stamp {

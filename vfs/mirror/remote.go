@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // A Sum is the SHA-256 of a file.
@@ -77,16 +78,17 @@ type Reviser interface {
 	Revision(ctx context.Context) (string, error)
 }
 
-// A Chunker is a [Remote] that knows large files by the hashes of chunks of a
-// fixed size, so that only those that differ travel.
+// A Chunker is a [Remote] that knows large files by the sums of chunks of a
+// fixed size, so that only changed ones travel. The error is
+// [errors.ErrUnsupported] if it cannot do that after all.
 type Chunker interface {
-	// Chunks lists the chunks of a version.
-	Chunks(ctx context.Context, path string, version uint64) (size int64, sums []Sum, err error)
-	// ChunkSize is the size of the chunks of files put from now on.
-	ChunkSize() int64
-	// PutChunks stores a file made of chunks. read fetches the chunks that
-	// the VFS does not have yet.
-	PutChunks(ctx context.Context, path string, sums []Sum, o PutOptions, read func(i int) ([]byte, error)) (File, error)
+	// ChunkSize is the size of the chunks, in bytes.
+	ChunkSize() int
+	// Chunks returns the sums of the chunks of a version.
+	Chunks(ctx context.Context, path string, version uint64) ([]Sum, error)
+	// PutDelta stores a file made of chunks of a version and of changed ones.
+	// Size and SHA256 of the whole are given.
+	PutDelta(ctx context.Context, path string, delta vfs.Delta, changed io.Reader, o PutOptions) (File, error)
 }
 
 // refusal is why one file cannot be stored or read, while the VFS as such

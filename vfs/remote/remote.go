@@ -40,7 +40,7 @@ type Options struct {
 }
 
 // A Client are the files of a remote VFS. It implements [vfs.Files],
-// [vfs.Batcher], [vfs.Snapshots], [vfs.Finder] and [vfs.Meter].
+// [vfs.Batcher], [vfs.Chunked], [vfs.Snapshots], [vfs.Finder] and [vfs.Meter].
 type Client struct {
 	Options
 	base      *url.URL

@@ -129,6 +129,11 @@ func everything(ctx context.Context, c *Client) map[string]error {
 	_, errs["snapshot"] = c.Snapshot(ctx, "g")
 	_, errs["usage"] = c.Usage(ctx)
 	_, errs["id"] = c.ByID(ctx, "g", "f")
+	if _, err := c.Chunks(ctx, "g", "f", 1); !errors.Is(err, errors.ErrUnsupported) { // which says that it is to be done otherwise
+		errs["chunks"] = err
+	}
+	_, errs["delta"] = c.PutDelta(ctx, "g", "f", vfs.Delta{Base: 1, Keep: []vfs.Run{{First: 0, Last: 0}}}, strings.NewReader("content"),
+		vfs.PutOptions{Size: 7, SHA256: new(vfs.Sum)})
 	results, err := c.PutBatch(ctx, "g", []vfs.Content{{Path: "f", Data: []byte("x"), PutOptions: vfs.PutOptions{Size: 1}}})
 	if errs["batch"] = err; err == nil {
 		errs["batch"] = results[0].Err
@@ -166,7 +171,7 @@ func TestGarbageIsNoVFS(t *testing.T) {
 		t.Run(strings.ReplaceAll(what, " ", "_"), func(t *testing.T) {
 			server := httptest.NewServer(handler)
 			t.Cleanup(server.Close) // after the client
-			c := dial(t, Options{URL: server.URL})
+			c := dial(t, Options{URL: server.URL, Patience: 300 * time.Millisecond})
 			for asked, err := range everything(t.Context(), c) {
 				if got := protocol.CodeOf(err); got != protocol.VFSUnavailable && got != protocol.SyncFailed {
 					t.Errorf("%s: %v", asked, err)

@@ -23,17 +23,23 @@ func (c *Client) Put(ctx context.Context, group, path string, r io.Reader, o vfs
 	if err := check(group, path); err != nil {
 		return vfs.File{}, err
 	}
+	return c.put(ctx, group, path, r, o, url.Values{})
+}
+
+// put sends an upload, with what the query says beside the usual.
+func (c *Client) put(ctx context.Context, group, path string, r io.Reader, o vfs.PutOptions, query url.Values) (vfs.File, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, p := c.there(group, path)
-	query := url.Values{"group_name": {g}, "path": {p}}
+	query.Set("group_name", g)
+	query.Set("path", p)
 	if o.Size >= 0 {
 		query.Set("size", strconv.FormatInt(o.Size, 10))
 	}
 	if o.SHA256 != nil {
 		query.Set("checksum", o.SHA256.String())
 	}
-	body := &sent{r: r, cancel: cancel, patience: c.Patience, left: o.Size}
+	body := &sent{r: r, cancel: cancel, patience: c.Patience}
 	request, err := c.request(ctx, http.MethodPut, "upload", query, body)
 	if err != nil {
 		return vfs.File{}, err
@@ -84,7 +90,6 @@ type sent struct {
 	r        io.Reader
 	cancel   context.CancelFunc
 	patience time.Duration
-	left     int64 // announced bytes to go, less than 0 if unknown
 
 	mu    sync.Mutex
 	late  *time.Timer

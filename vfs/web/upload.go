@@ -19,6 +19,7 @@ import (
 // An incoming file is what an upload says about it.
 type incoming struct {
 	group, path, size, checksum, contentType string
+	base, keep                               string // of a delta
 }
 
 // UploadResult is the answer to an upload.
@@ -29,7 +30,8 @@ type UploadResult struct {
 }
 
 // upload takes a file: as a form with group_name, path and file (source
-// §3.1.1), or as the bare body with group_name and path in the URL.
+// §3.1.1), or as the bare body with group_name and path in the URL. A bare body
+// with base and keep holds only chunks that changed.
 func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
 	done, err := h.transfer()
 	if err != nil {
@@ -40,7 +42,8 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 		return protocol.InvalidParam("Content-Encoding", "files are taken as they are")
 	}
 	var in incoming
-	if err := queries(r, map[string]*string{"group_name": &in.group, "path": &in.path, "size": &in.size, "checksum": &in.checksum}); err != nil {
+	if err := queries(r, map[string]*string{"group_name": &in.group, "path": &in.path, "size": &in.size, "checksum": &in.checksum,
+		"base": &in.base, "keep": &in.keep}); err != nil {
 		return err
 	}
 	body := h.pace(w).body(http.MaxBytesReader(w, r.Body, h.MaxFile+roomForForm))
@@ -49,7 +52,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 	if err == nil && media == "multipart/form-data" && r.Method == http.MethodPost {
 		f, err = h.uploadForm(r, who, &in, multipart.NewReader(body, params["boundary"]))
 	} else {
-		if in.size == "" && r.ContentLength >= 0 {
+		if in.size == "" && in.base == "" && r.ContentLength >= 0 {
 			in.size = strconv.FormatInt(r.ContentLength, 10)
 		}
 		in.contentType = r.Header.Get("Content-Type")
@@ -230,11 +233,31 @@ func (h *Handler) store(r *http.Request, who *protocol.Principal, in *incoming, 
 	if o.Size > h.MaxFile {
 		return vfs.File{}, h.tooLarge()
 	}
-	f, err := files.Put(r.Context(), in.group, in.path, h.bound(content), o)
+	f, err := h.put(r.Context(), who, files, in, h.bound(content), o)
 	if known := new(protocol.Error); o.IfVersion != nil && errors.As(err, &known) && known.Code == protocol.RevisionConflict {
 		return vfs.File{}, preconditionError{known}
 	}
 	return f, err
+}
+
+// put puts a file, or makes it of chunks that changed and of those of a version
+// that the writer may read.
+func (h *Handler) put(ctx context.Context, who *protocol.Principal, files vfs.Files, in *incoming, content io.Reader, o vfs.PutOptions) (vfs.File, error) {
+	if in.base == "" && in.keep == "" {
+		return files.Put(ctx, in.group, in.path, content, o)
+	}
+	delta := vfs.Delta{}
+	var err error
+	if delta.Base, err = strconv.ParseUint(in.base, 10, 64); err != nil || delta.Base == 0 {
+		return vfs.File{}, protocol.InvalidParam("base", "must be a version of the file")
+	}
+	if delta.Keep, err = vfs.ParseRuns(in.keep); err != nil {
+		return vfs.File{}, err
+	}
+	if _, err := h.enter(ctx, who, "vfs:read", in.group); err != nil {
+		return vfs.File{}, err
+	}
+	return vfs.PutChanged(ctx, files, in.group, in.path, delta, content, o)
 }
 
 func (in *incoming) options(header http.Header) (vfs.PutOptions, error) {

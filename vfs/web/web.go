@@ -68,6 +68,7 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{Options: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.Transfers)}
 	h.handle("/vfs/upload", h.upload, http.MethodPost, http.MethodPut)
 	h.handle("/vfs/download", h.download, http.MethodGet, http.MethodHead)
+	h.handle("/vfs/chunks", h.chunks, http.MethodGet)
 	h.handle("/vfs/list", h.list, http.MethodGet, http.MethodHead)
 	h.handle("/vfs/delete", h.delete, http.MethodDelete)
 	h.handle("/vfs/health", h.health, http.MethodGet, http.MethodHead)
