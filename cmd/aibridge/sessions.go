@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,12 +76,29 @@ type sessions struct {
 	target target
 	space  string
 	asJSON bool
+	show   func(io.Writer, json.RawMessage) error // how the result is shown to people; as a table by default
 }
 
 func (s *sessions) addFlags(cmd *cobra.Command) {
-	s.target.addFlags(cmd.Flags())
+	s.addTarget(cmd)
 	cmd.Flags().StringVar(&s.space, "space", "", "space to look at; your own by default")
+}
+
+// addTarget adds the flags without those of a space.
+func (s *sessions) addTarget(cmd *cobra.Command) {
+	s.target.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&s.asJSON, "json", false, "show the result as JSON")
+}
+
+// writer is what shows the result.
+func (s *sessions) writer() func(io.Writer, json.RawMessage) error {
+	switch {
+	case s.asJSON:
+		return writeJSON
+	case s.show != nil:
+		return s.show
+	}
+	return writeTable
 }
 
 // A caller runs a command on the bridge.
@@ -103,10 +121,7 @@ func (s *sessions) run(cmd *cobra.Command, params map[string]any, ask func(conte
 	if err != nil {
 		return err
 	}
-	if s.asJSON {
-		return writeJSON(cmd.OutOrStdout(), result)
-	}
-	return writeTable(cmd.OutOrStdout(), result)
+	return s.writer()(cmd.OutOrStdout(), result)
 }
 
 // optional sets a parameter unless it is empty.
