@@ -46,7 +46,7 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 	if a.config.MCP.Off {
 		return
 	}
-	a.mcp.catalogue, a.mcp.executor = tools.New(), &tools.Executor{Log: a.log}
+	a.mcp.catalogue, a.mcp.executor = a.tools.catalogue, a.tools.executor
 	a.mcp.door = door.New(door.Options{
 		Tools:        mcpTools{a},
 		Resources:    mcpResources{a},
