@@ -1,9 +1,12 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +111,16 @@ func TestTheAuditTrailOutlivesRestartsAndNoticesWhatIsMissing(t *testing.T) {
 // cutOff purges the audit stream up to a position, behind the bridge's back.
 func cutOff(t *testing.T, data string, before uint64) {
 	t.Helper()
+	behindItsBack(t, data, func(_ jetstream.JetStream, stream jetstream.Stream) {
+		if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(before)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// behindItsBack does something to the audit stream of a bridge that is stopped.
+func behindItsBack(t *testing.T, data string, do func(jetstream.JetStream, jetstream.Stream)) {
+	t.Helper()
 	nats, err := natsd.Start(natsd.Options{Dir: filepath.Join(data, "nats")})
 	if err != nil {
 		t.Fatal(err)
@@ -121,9 +134,69 @@ func cutOff(t *testing.T, data string, before uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(before)); err != nil {
-		t.Fatal(err)
+	do(js, stream)
+}
+
+func TestTamperingWithTheStoredAuditTrailIsFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		tamper func(groups [][]byte) [][]byte
+		want   string
+	}{
+		"one is taken out":  {func(g [][]byte) [][]byte { return slices.Delete(g, 2, 3) }, "missing"},
+		"two change places": {func(g [][]byte) [][]byte { g[2], g[3] = g[3], g[2]; return g }, "reordered"},
+		"one is changed": {func(g [][]byte) [][]byte {
+			for i := range g {
+				g[i] = bytes.ReplaceAll(g[i], []byte("tamper-2"), []byte("nobody-0"))
+			}
+			return g
+		}, "changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := bridgetest.Start(t)
+			caller := n.Caller(t, "caller")
+			for i := range 5 { // each is stored in a group of its own
+				must(t, caller, "agent.register", fmt.Sprintf(`{"agent_id":"tamper-%d","type":"end_agent"}`, i))
+				var report audit.Report // of what is stored by then: everything
+				if err := json.Unmarshal(must(t, caller, "audit.verify", `{}`), &report); err != nil || !report.OK {
+					t.Fatalf("%v: %+v", err, report)
+				}
+			}
+			n.Stop(t)
+			rewrite(t, n.Config.Data, c.tamper)
+			report, err := app.VerifyAudit(context.Background(), n.Config, "")
+			if err != nil || report.OK || len(report.Problems) == 0 || string(report.Problems[0].Kind) != c.want {
+				t.Errorf("%v: found %+v, want %s", err, report.Problems, c.want)
+			}
+		})
 	}
+}
+
+// rewrite puts other groups in the place of those that are stored.
+func rewrite(t *testing.T, data string, change func([][]byte) [][]byte) {
+	t.Helper()
+	behindItsBack(t, data, func(js jetstream.JetStream, stream jetstream.Stream) {
+		info, err := stream.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var groups [][]byte
+		subject := ""
+		for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
+			m, err := stream.GetMsg(t.Context(), seq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			subject, groups = m.Subject, append(groups, m.Data)
+		}
+		if err := stream.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range change(groups) {
+			if _, err := js.Publish(t.Context(), subject, g); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 func TestAuditCanBeTurnedOff(t *testing.T) {
