@@ -50,6 +50,10 @@ type Options struct {
 	// wants a principal, as the commands do.
 	PublicMetrics bool
 
+	// Southbound answers what comes to the paths of the LLM protocol in the
+	// southbound dialect. Optional; without it they take bare params only.
+	Southbound Southbound
+
 	// Mounts are what else is served, by path: "/vfs/" is everything below it.
 	// It stands behind the guard and authenticates by itself.
 	Mounts map[string]http.Handler
@@ -166,6 +170,9 @@ func (a *API) routes() (http.Handler, error) {
 	mux.Handle("/ws", methods{get: a.serveSocket})
 	mux.Handle("/api/v1/commands", methods{get: docs.serveList, post: a.postEnvelope})
 	mux.Handle("/api/v1/commands/{command}", methods{post: a.postCommand})
+	for path, handler := range a.llmRoutes() {
+		mux.Handle(path, handler)
+	}
 	for path, handler := range a.Mounts {
 		mux.Handle(path, handler)
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 
 	"github.com/aibridge/aibridge/commands"
@@ -25,7 +26,7 @@ func (a *API) postEnvelope(w http.ResponseWriter, r *http.Request) {
 	defer a.release(buf)
 	in := inbound(r, who, buf.Bytes())
 	if wantsEvents(r) {
-		a.stream(w, r, in)
+		a.stream(w, r, in, a.handle)
 		return
 	}
 	resp := a.Router.Handle(r.Context(), in)
@@ -53,16 +54,28 @@ func (a *API) postCommand(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.release(buf)
-	if req.Params, err = a.params(buf.Bytes()); err != nil {
+	a.run(w, r, who, req, buf.Bytes())
+}
+
+// run runs a command with the params in a body, and answers with its bare
+// result or error, or with a stream.
+func (a *API) run(w http.ResponseWriter, r *http.Request, who *protocol.Principal, req *protocol.Request, body []byte) {
+	var err *protocol.Error
+	if req.Params, err = a.params(body); err != nil {
 		writeError(w, err)
 		return
 	}
 	in := inbound(r, who, req.Append(nil))
-	if wantsEvents(r) {
-		a.stream(w, r, in)
+	if a.streams(r, req.Command, req.Params) {
+		a.stream(w, r, in, a.handle)
 		return
 	}
 	writeResult(w, a.Router.Handle(r.Context(), in))
+}
+
+// handle runs a request envelope and returns the response envelope.
+func (a *API) handle(ctx context.Context, in commands.Inbound) []byte {
+	return a.Router.Handle(ctx, in).Append(nil)
 }
 
 // params checks that the body is one JSON object, so that it is no more than

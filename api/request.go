@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -253,4 +254,19 @@ func wantsEvents(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// takesAnything reports whether the client leaves the form of the answer to
+// the bridge.
+func takesAnything(r *http.Request) bool {
+	accepts := r.Header.Values("Accept")
+	return len(accepts) == 0 || strings.Contains(strings.Join(accepts, ","), "*/*")
+}
+
+// asksToStream reports whether params ask for the pieces of the answer.
+func asksToStream(params []byte) bool {
+	var p struct {
+		Stream bool `json:"stream"`
+	}
+	return json.Unmarshal(params, &p) == nil && p.Stream
 }

@@ -16,13 +16,13 @@ const (
 	streamKeepAlive = 15 * time.Second // a comment this often, for proxies in between
 )
 
-// stream runs a command and answers with server-sent events: those of the
+// stream runs a request and answers with server-sent events: those of the
 // command as they come, then one named "response" with the response envelope.
 // Each has the whole envelope as its data. The status is 200 as soon as it
 // begins; the outcome is in the response. A reader too slow for its events is
 // cut off rather than sent a stream with holes, and may ask again with the same
 // id for the stored answer.
-func (a *API) stream(w http.ResponseWriter, r *http.Request, in commands.Inbound) {
+func (a *API) stream(w http.ResponseWriter, r *http.Request, in commands.Inbound, run func(context.Context, commands.Inbound) []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // proxies that gather answers must not
@@ -38,8 +38,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, in commands.Inbound
 	defer cancel()
 	answered := make(chan []byte, 1)
 	go func() {
-		resp := a.Router.Handle(ctx, in)
-		answered <- appendServerSent(nil, "response", resp.Append(nil))
+		answered <- appendServerSent(nil, "response", run(ctx, in))
 	}()
 
 	keepAlive := time.NewTicker(streamKeepAlive)

@@ -99,7 +99,7 @@ func (a *App) build(ctx context.Context) error {
 	}
 	a.newMirror(channels)
 	a.newLLM(tracer)
-	if err := a.newApprovals(mqtt, reach{channels, agents}); err != nil {
+	if err := a.newApprovals(mqtt); err != nil {
 		return err
 	}
 	if err := a.newTools(skills, groups); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/southbound"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit"
 	"go.opentelemetry.io/otel/trace"
@@ -20,7 +21,10 @@ type LLM struct {
 	BaseURL string `yaml:"base_url" doc:"OpenAI-compatible service that runs the model, as http://127.0.0.1:11434/v1; its key is in AIBRIDGE_LLM_API_KEY"`
 	Model   string `yaml:"model" doc:"name of the model at that service"`
 	File    string `yaml:"file" doc:"YAML file with providers, models, budgets and more, instead; changes are followed"`
+	Agent   string `yaml:"agent" doc:"id of the mcpAgent, the agent that answers for the models"`
 }
+
+func defaultLLM() LLM { return LLM{Agent: "mcp-agent-1"} }
 
 // LLMKeyEnv is the environment variable with the key of the service at
 // llm.base_url.
@@ -32,6 +36,9 @@ const llmHistory = "llm"
 
 // check says what is wrong with the settings.
 func (l *LLM) check(fail func(format string, args ...any)) {
+	if reason := protocol.AgentID("").Rule().Check(l.Agent); reason != "" {
+		fail("llm.agent: %q %s", l.Agent, reason)
+	}
 	switch {
 	case (l.BaseURL == "") != (l.Model == ""):
 		fail("llm: base_url and model go together")
@@ -84,6 +91,16 @@ func (a *App) openLLM() error {
 		}
 	}
 	return nil
+}
+
+// southbound answers requests of the southbound dialect, in the name of the
+// mcpAgent.
+func (a *App) southbound() *southbound.Translator {
+	return southbound.New(southbound.Options{
+		Router: a.router,
+		Self:   protocol.Party{Component: "mcpAgent", ID: a.config.LLM.Agent},
+		Limits: a.limits(),
+	})
 }
 
 // mayAskFor says why a caller may not ask on behalf of a skill that is not

@@ -147,6 +147,12 @@ func serverSent(t *testing.T, url, body string) func(yield func(name string, dat
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "text/event-stream")
+	return serverSentBy(t, request)
+}
+
+// serverSentBy yields the events that come back.
+func serverSentBy(t *testing.T, request *http.Request) func(yield func(name string, data []byte) bool) {
+	t.Helper()
 	response, err := bridgetest.HTTPClient(t).Do(request)
 	if err != nil {
 		t.Fatal(err)

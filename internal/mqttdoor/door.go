@@ -20,6 +20,11 @@ type Router interface {
 	Flush()
 }
 
+// A Southbound answers requests of the southbound dialect, as a [Router] does.
+type Southbound interface {
+	Submit(in commands.Inbound, reply func(*protocol.SouthboundResponse))
+}
+
 // A Publisher sends messages of the bridge's own. It keeps nothing of them.
 type Publisher interface {
 	Publish(m broker.Message) (receivers int, err error)
@@ -27,11 +32,13 @@ type Publisher interface {
 
 // Options configure a [Door].
 type Options struct {
-	Router    Router
-	Publisher Publisher
-	Topics    protocol.Topics
-	BridgeID  string
-	Limits    protocol.Limits
+	Router Router
+	// Southbound takes requests of that dialect (PROTOCOL §6). Optional.
+	Southbound Southbound
+	Publisher  Publisher
+	Topics     protocol.Topics
+	BridgeID   string
+	Limits     protocol.Limits
 	// MayRespond reports whether answers to the principal may go to a topic
 	// (PROTOCOL §2): the bridge is nobody's deputy.
 	MayRespond func(who *protocol.Principal, topic string) bool
@@ -66,7 +73,7 @@ func (d *Door) Request(p *broker.Publication) {
 		d.refuse(to, p)
 		return
 	}
-	d.Router.Submit(commands.Inbound{
+	in := commands.Inbound{
 		Principal:   who,
 		Body:        p.Payload,
 		Expiry:      p.Expiry,
@@ -77,7 +84,12 @@ func (d *Door) Request(p *broker.Publication) {
 		Emit:        to.emit,
 		Audience:    to,
 		Batched:     true,
-	}, to.reply)
+	}
+	if d.Southbound != nil && protocol.IsSouthbound(p.Payload) {
+		d.Southbound.Submit(in, to.replySouthbound)
+		return
+	}
+	d.Router.Submit(in, to.reply)
 }
 
 // Flush lets the commands go on that came since it was called last. It is for
@@ -102,6 +114,12 @@ func (a *asker) reply(r *protocol.Response) {
 	l := letters.Get().(*letter)
 	l.payload = r.Append(l.payload[:0])
 	a.send(l, r.Metadata.TraceID)
+}
+
+func (a *asker) replySouthbound(r *protocol.SouthboundResponse) {
+	l := letters.Get().(*letter)
+	l.payload = r.Append(l.payload[:0])
+	a.send(l, r.TraceID)
 }
 
 // Gone implements [commands.Audience].

@@ -69,6 +69,14 @@ func (t *Translator) Handle(ctx context.Context, in commands.Inbound) *protocol.
 	}
 }
 
+// Refuse answers a request that is not run, whatever can be read of it.
+func (t *Translator) Refuse(body []byte, err *protocol.Error) *protocol.SouthboundResponse {
+	req, _ := protocol.DecodeSouthbound(body, t.opts.Limits)
+	answer := req.Answer(t.opts.Self, t.opts.Now())
+	answer.Err = err
+	return answer
+}
+
 type audience struct{ ctx context.Context }
 
 // Gone implements [commands.Audience].
@@ -80,6 +88,7 @@ func (a audience) Gone() context.Context { return a.ctx }
 func (t *Translator) Submit(in commands.Inbound, reply func(*protocol.SouthboundResponse)) {
 	req, err := protocol.DecodeSouthbound(in.Body, t.opts.Limits)
 	x := &exchange{Translator: t, in: in, req: req, reply: reply}
+	x.in.Body = nil // it is the caller's
 	if err == nil {
 		err = x.find()
 	}
