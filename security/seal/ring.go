@@ -1,0 +1,280 @@
+// Package seal encrypts what must not be read from a stolen disk or backup.
+// Data keys do it, of which there may be several: what is new is sealed with
+// the newest, and each opens what it has sealed, so that keys are rotated while
+// the bridge runs. The data keys themselves are kept sealed with a master key,
+// which is a file beside the data.
+package seal
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// MasterKeySize is the size of the master key, in bytes.
+const MasterKeySize = 32
+
+// Sealed values are a version, the id of the data key, a nonce, and the box of
+// AES-256-GCM, with version, id and purpose as additional data.
+const (
+	version   = 1
+	idSize    = 8
+	keySize   = 32
+	nonceSize = 12
+	overhead  = 1 + idSize + nonceSize
+)
+
+var (
+	// ErrUnknownKey says that the data key is not there: it was made by
+	// somebody else, or forgotten.
+	ErrUnknownKey = errors.New("seal: sealed with a key that is not known")
+	// ErrDamaged says that what is sealed was changed, is for another purpose,
+	// or is not sealed at all.
+	ErrDamaged = errors.New("seal: damaged, or sealed for another purpose")
+	// ErrOtherMaster says that data keys were sealed with another master key.
+	ErrOtherMaster = errors.New("seal: the master key is not the one that the data keys were sealed with")
+)
+
+// A DataKey is a data key at rest.
+type DataKey struct {
+	Created time.Time `json:"created"`
+	Box     []byte    `json:"box"` // the key, sealed with the master key: nonce, box
+}
+
+// Keys is where data keys are kept, by id.
+type Keys interface {
+	Get(id string) (key *DataKey, revision uint64, ok bool)
+	All() iter.Seq2[string, *DataKey]
+	Create(ctx context.Context, id string, key *DataKey) (revision uint64, err error)
+	Delete(ctx context.Context, id string, expect uint64) error
+}
+
+// A Ring seals and opens. It is safe for use by several goroutines, and so are
+// several rings on the same keys.
+type Ring struct {
+	keys   Keys
+	master cipher.AEAD
+	now    func() time.Time
+
+	mu   sync.Mutex
+	open map[string]cipher.AEAD // by id
+}
+
+// New makes a ring. The keys need not be loaded yet.
+func New(keys Keys, master []byte) (*Ring, error) {
+	if len(master) != MasterKeySize {
+		return nil, fmt.Errorf("seal: the master key has %d bytes instead of %d", len(master), MasterKeySize)
+	}
+	box, err := aead(master)
+	if err != nil {
+		return nil, err
+	}
+	return &Ring{keys: keys, master: box, now: time.Now, open: make(map[string]cipher.AEAD)}, nil
+}
+
+func aead(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// Check makes the first data key if there is none, and fails if those that are
+// there cannot be opened.
+func (r *Ring) Check(ctx context.Context) error {
+	ids := r.ids()
+	for _, id := range ids {
+		if _, err := r.box(id); err != nil {
+			return err
+		}
+	}
+	if len(ids) > 0 {
+		return nil
+	}
+	_, err := r.Rotate(ctx)
+	return err
+}
+
+// ids are those of the data keys, the newest first.
+func (r *Ring) ids() []string {
+	type dated struct {
+		id string
+		at time.Time
+	}
+	var all []dated
+	for id, k := range r.keys.All() {
+		all = append(all, dated{id, k.Created})
+	}
+	slices.SortFunc(all, func(a, b dated) int {
+		if c := b.at.Compare(a.at); c != 0 {
+			return c
+		}
+		return strings.Compare(b.id, a.id)
+	})
+	ids := make([]string, len(all))
+	for i, k := range all {
+		ids[i] = k.id
+	}
+	return ids
+}
+
+// newest is the id of the data key that seals.
+func (r *Ring) newest() (string, error) {
+	newest, at := "", time.Time{}
+	for id, k := range r.keys.All() {
+		if newest == "" || k.Created.After(at) || k.Created.Equal(at) && id > newest {
+			newest, at = id, k.Created
+		}
+	}
+	if newest == "" {
+		return "", ErrUnknownKey
+	}
+	return newest, nil
+}
+
+// Rotate makes a new data key, which seals from then on, on every bridge.
+func (r *Ring) Rotate(ctx context.Context) (id string, err error) {
+	random := make([]byte, idSize+keySize+nonceSize)
+	_, _ = rand.Read(random) // never fails
+	id = hex.EncodeToString(random[:idSize])
+	key, nonce := random[idSize:idSize+keySize], random[idSize+keySize:]
+	defer clear(key)
+	made := r.now().UTC()
+	if newest, err := r.newest(); err == nil { // clocks differ between bridges, and go back
+		if k, _, ok := r.keys.Get(newest); ok && !made.After(k.Created) {
+			made = k.Created.Add(time.Nanosecond)
+		}
+	}
+	box := r.master.Seal(slices.Clone(nonce), nonce, key, label(id))
+	_, err = r.keys.Create(ctx, id, &DataKey{Created: made, Box: box})
+	return id, err
+}
+
+func label(id string) []byte { return []byte("aibridge data key\x00" + id) }
+
+// box opens a data key.
+func (r *Ring) box(id string) (cipher.AEAD, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stored, _, ok := r.keys.Get(id)
+	if !ok {
+		delete(r.open, id)
+		return nil, ErrUnknownKey
+	}
+	if known := r.open[id]; known != nil {
+		return known, nil
+	}
+	if len(stored.Box) < nonceSize {
+		return nil, ErrDamaged
+	}
+	key, err := r.master.Open(nil, stored.Box[:nonceSize], stored.Box[nonceSize:], label(id))
+	if err != nil {
+		return nil, ErrOtherMaster
+	}
+	defer clear(key)
+	opened, err := aead(key)
+	if err != nil {
+		return nil, err
+	}
+	r.open[id] = opened
+	return opened, nil
+}
+
+// Seal encrypts something for a purpose, which must be told to open it.
+func (r *Ring) Seal(plain []byte, purpose string) ([]byte, error) {
+	id, err := r.newest()
+	if err != nil {
+		return nil, err
+	}
+	box, err := r.box(id)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != idSize {
+		return nil, ErrUnknownKey
+	}
+	out := make([]byte, overhead, overhead+len(plain)+box.Overhead())
+	out[0] = version
+	copy(out[1:], raw)
+	nonce := out[1+idSize : overhead]
+	_, _ = rand.Read(nonce) // never fails
+	return box.Seal(out, nonce, plain, additional(out, purpose)), nil
+}
+
+// additional is what the box is bound to.
+func additional(sealed []byte, purpose string) []byte {
+	return append(slices.Clone(sealed[:1+idSize]), purpose...)
+}
+
+// Open decrypts what was sealed for the purpose.
+func (r *Ring) Open(sealed []byte, purpose string) ([]byte, error) {
+	id, ok := KeyOf(sealed)
+	if !ok {
+		return nil, ErrDamaged
+	}
+	box, err := r.box(id)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := box.Open(nil, sealed[1+idSize:overhead], sealed[overhead:], additional(sealed, purpose))
+	if err != nil {
+		return nil, ErrDamaged
+	}
+	return plain, nil
+}
+
+// KeyOf is the id of the data key that something is sealed with.
+func KeyOf(sealed []byte) (id string, ok bool) {
+	if len(sealed) < overhead || sealed[0] != version {
+		return "", false
+	}
+	return hex.EncodeToString(sealed[1 : 1+idSize]), true
+}
+
+// Reseal seals anew what an older data key has sealed. It reports false, and
+// the same bytes, for what the newest key has sealed already.
+func (r *Ring) Reseal(sealed []byte, purpose string) (out []byte, changed bool, err error) {
+	newest, err := r.newest()
+	if err != nil {
+		return nil, false, err
+	}
+	if id, ok := KeyOf(sealed); ok && id == newest {
+		return sealed, false, nil
+	}
+	plain, err := r.Open(sealed, purpose)
+	if err != nil {
+		return nil, false, err
+	}
+	defer clear(plain)
+	out, err = r.Seal(plain, purpose)
+	return out, err == nil, err
+}
+
+// A View is a data key as operators see it.
+type View struct {
+	ID      string    `json:"key_id" doc:"id of the data key"`
+	Created time.Time `json:"created_at" doc:"when it was made"`
+	Seals   bool      `json:"seals" doc:"whether what is new is sealed with it; the others open only"`
+}
+
+// List lists the data keys, the newest first.
+func (r *Ring) List() []View {
+	var views []View
+	for i, id := range r.ids() {
+		if k, _, ok := r.keys.Get(id); ok {
+			views = append(views, View{ID: id, Created: k.Created, Seals: i == 0})
+		}
+	}
+	return views
+}
