@@ -22,6 +22,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
@@ -61,6 +62,7 @@ type App struct {
 	llm           *llm.Service
 	tools         toolSide
 	approvals     *approval.Service
+	loop          *loop.Runner
 	extensions    commands.Extensions
 	commands      []commands.Command
 

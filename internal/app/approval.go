@@ -2,18 +2,15 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
-	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -83,12 +80,11 @@ func (w *ApprovalWebhook) open() (approval.Webhook, error) {
 
 // newApprovals makes the part that has people agree to what models do. Its
 // table is loaded afterwards.
-func (a *App) newApprovals(mqtt *mqttSide, reach reach) error {
+func (a *App) newApprovals(mqtt *mqttSide) error {
 	c := &a.config.Approvals
 	options := approval.Options{
 		Approvals:    store.NewTable[approval.Record](a.store, "approval"),
 		Policy:       toolPolicy{a},
-		Inspect:      reach.inspect,
 		MayDecide:    a.mayDecide,
 		MayDecideOwn: a.mayDecideOwn,
 		Publish:      mqtt.publishApproval,
@@ -187,92 +183,4 @@ func (a *App) recordApproval(e approval.Event) {
 	case approval.Pending, approval.Approved, approval.Used:
 	}
 	a.audit.Record(context.Background(), entry.By(e.By))
-}
-
-// A reach finds out what a call of a tool would reach: the members of a group,
-// and the risks of the capabilities behind commands.
-type reach struct {
-	caps   *cap.Service
-	skills *registry.Service
-}
-
-// maxReach bounds the commands in a batch that are looked at; a longer one is
-// refused by the command itself.
-const maxReach = 100
-
-// inspect looks at a call. Tools of skills declare their risk themselves.
-func (r reach) inspect(_ context.Context, t *tools.Tool, x *tools.Execution) (approval.About, error) {
-	command := ""
-	switch t.Source {
-	case "group":
-		command = "group.dispatch"
-	case "command":
-		command = t.Name
-	}
-	var about approval.About
-	err := r.command(&about, spaceOfTool(x), command, x.ArgumentsJSON)
-	slices.Sort(about.Roster)
-	about.Roster = slices.Compact(about.Roster)
-	return about, err
-}
-
-func spaceOfTool(x *tools.Execution) protocol.SpaceID {
-	if x.Space != "" {
-		return x.Space
-	}
-	return x.Principal.Home()
-}
-
-// command adds what a command would reach.
-func (r reach) command(about *approval.About, space protocol.SpaceID, name string, params json.RawMessage) error {
-	switch name {
-	case "skill.invoke", "skill.call":
-		var p registry.InvokeSkillParams
-		if json.Unmarshal(params, &p) != nil {
-			return unread(about)
-		}
-		if p.Space != "" {
-			space = p.Space
-		}
-		about.Risks = append(about.Risks, r.skills.Risk(space, p.SkillID, p.CapabilityID))
-	case "group.dispatch":
-		var p cap.DispatchParams
-		if json.Unmarshal(params, &p) != nil {
-			return unread(about)
-		}
-		roster, err := r.caps.Roster(space, p.Cap, p.Group, p.To)
-		if err != nil {
-			return err
-		}
-		for _, skill := range roster {
-			about.Roster = append(about.Roster, string(skill))
-			about.Risks = append(about.Risks, r.skills.Risk(space, skill, p.Capability))
-		}
-	case "batch.execute":
-		var p struct {
-			Commands []struct {
-				Command string          `json:"command"`
-				Params  json.RawMessage `json:"params"`
-			} `json:"commands"`
-		}
-		if json.Unmarshal(params, &p) != nil || len(p.Commands) > maxReach {
-			return unread(about)
-		}
-		for _, c := range p.Commands {
-			if c.Command == "batch.execute" {
-				continue // there is no nesting
-			}
-			if err := r.command(about, space, c.Command, c.Params); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// unread notes that it is not known what a command would reach: somebody is
-// asked.
-func unread(about *approval.About) error {
-	about.Risks = append(about.Risks, "not known")
-	return nil
 }

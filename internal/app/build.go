@@ -105,6 +105,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.newTools(skills, groups); err != nil {
 		return err
 	}
+	a.newLoop()
 	certificates := newPKITables(a.store)
 	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service}
 	if err := a.openPolicies(known, keys); err != nil {

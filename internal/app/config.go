@@ -50,6 +50,7 @@ type Config struct {
 	Security  Security  `yaml:"security"`
 	MCP       MCP       `yaml:"mcp"`
 	Approvals Approvals `yaml:"approvals"`
+	ToolLoop  ToolLoop  `yaml:"tool_loop"`
 	LLM       LLM       `yaml:"llm"`
 	Tools     Tools     `yaml:"tools"`
 	Quotas    Quotas    `yaml:"quotas"`

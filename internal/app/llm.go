@@ -66,6 +66,7 @@ func (l *LLM) simple() llm.Config {
 func (a *App) newLLM(tracer trace.Tracer) {
 	a.llm = llm.New(llm.Options{
 		MayActFor:  a.mayAskFor,
+		Loop:       toolLoop{a},
 		Spent:      store.NewTable[llm.Spent](a.store, "llmspent"),
 		Configured: a.llmConfigured,
 		Log:        a.log,

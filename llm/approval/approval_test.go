@@ -184,11 +184,13 @@ func TestRiskDecidesWhatHappens(t *testing.T) {
 	for risk, want := range map[string]Ruling{
 		"": Run, "low": Run, "medium": Ask, "high": Ask, "HIGH": Ask, "ask": Ask, "deny": Deny, "nobody knows": Ask, "none": Run,
 	} {
-		got, _ := d.judge(t.Context(), &tools.Tool{Declaration: tools.Declaration{Risk: risk}}, heat(bot), About{})
+		got, _ := d.judge(t.Context(), &tools.Tool{Declaration: tools.Declaration{Risk: risk}}, heat(bot))
 		if got != want {
 			t.Errorf("%q: %s, want %s", risk, got, want)
 		}
-		if got, _ = d.judge(t.Context(), &tools.Tool{}, heat(bot), About{Risks: []string{"", risk}}); got != want {
+		group := heat(bot)
+		group.Risks = []string{"", risk}
+		if got, _ = d.judge(t.Context(), &tools.Tool{}, group); got != want {
 			t.Errorf("%q of a member: %s, want %s", risk, got, want)
 		}
 	}
@@ -210,7 +212,7 @@ func TestPolicyMayOnlyBeStricter(t *testing.T) {
 		{rules{true, true}, "high", Ask}, {rules{true, true}, "deny", Deny}, {rules{true, false}, "deny", Deny},
 	} {
 		d := newDesk(t, func(o *Options) { o.Policy = test.rules })
-		if got, why := d.judge(t.Context(), &tools.Tool{Declaration: tools.Declaration{Risk: test.risk}}, heat(bot), About{}); got != test.want || got != Run && why == "" {
+		if got, why := d.judge(t.Context(), &tools.Tool{Declaration: tools.Declaration{Risk: test.risk}}, heat(bot)); got != test.want || got != Run && why == "" {
 			t.Errorf("%+v: %s because %q", test, got, why)
 		}
 	}
@@ -406,37 +408,41 @@ func TestOneApprovalIsForOneExecution(t *testing.T) {
 	}
 }
 
-func TestAGroupThatChangesIsNotWhatWasApproved(t *testing.T) {
-	var mu sync.Mutex
-	about := About{Roster: []string{"hall", "attic"}, Risks: []string{"high"}}
-	d := newDesk(t, func(o *Options) {
-		o.Inspect = func(context.Context, *tools.Tool, *tools.Execution) (About, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			return about, nil
-		}
-	})
-	for _, test := range []struct {
-		roster []string
-		want   any
-	}{{[]string{"attic", "hall"}, error(nil)}, {[]string{"hall", "attic", "oven"}, "changed"}, {[]string{"hall"}, "changed"}} {
-		mu.Lock()
-		about.Roster = []string{"hall", "attic"}
-		mu.Unlock()
-		passed := d.gate(t.Context(), &tools.Tool{}, heat(bot))
+func TestWhatIsRunIsWhatWasApproved(t *testing.T) {
+	d := newDesk(t)
+	for want, change := range map[any]func(x *tools.Execution){
+		error(nil): func(x *tools.Execution) { x.Roster = []string{"attic", "hall"} },
+		"roster":   func(x *tools.Execution) { x.Roster = append(x.Roster, "oven") },
+		"argument": func(x *tools.Execution) { x.ArgumentsJSON = json.RawMessage(`{"celsius":300}`) },
+	} {
+		x := heat(bot)
+		x.Roster = []string{"hall", "attic"}
+		passed := d.gate(t.Context(), oven, x)
 		a := d.asked(t)
 		if !slices.Equal(a.Roster, []string{"hall", "attic"}) {
 			t.Errorf("shown %v", a.Roster)
 		}
-		mu.Lock()
-		about.Roster = test.roster
-		mu.Unlock()
+		change(x)
 		if err := d.decide(alice, a, "approve", ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-passed; reason(err) != test.want {
-			t.Errorf("%v: got %v", test.roster, err)
+		if err := <-passed; (err == nil) != (want == error(nil)) || err != nil && reason(err) != "changed" {
+			t.Errorf("%v: got %v", want, err)
 		}
+	}
+}
+
+func TestPolicyMayChangeItsMindMeanwhile(t *testing.T) {
+	p := &rules{true, true}
+	d := newDesk(t, func(o *Options) { o.Policy = p })
+	passed := d.gate(t.Context(), oven, heat(bot))
+	a := d.asked(t)
+	p.run = false
+	if err := d.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-passed; reason(err) != "denied" || d.state(a.ID) != Withdrawn {
+		t.Errorf("got %v, %s", err, d.state(a.ID))
 	}
 }
 
@@ -459,14 +465,6 @@ func TestFaultsDeny(t *testing.T) {
 	}
 	if err := <-passed; err != nil {
 		t.Error(err)
-	}
-	blind := newDesk(t, func(o *Options) {
-		o.Inspect = func(context.Context, *tools.Tool, *tools.Execution) (About, error) {
-			return About{}, protocol.Errorf(protocol.NotFound, "no group")
-		}
-	})
-	if err := blind.Gate(t.Context(), &tools.Tool{}, heat(bot)); protocol.CodeOf(err) != protocol.NotFound {
-		t.Errorf("not judged: %v", err)
 	}
 }
 
@@ -491,7 +489,7 @@ func TestAnApprovalThatCannotBeNotedAsUsedIsNotUsed(t *testing.T) {
 
 func TestAnEarlierProcessLeavesNothingToApprove(t *testing.T) {
 	d := newDesk(t)
-	r, err := d.draft(oven, heat(bot), About{}, "x")
+	r, err := d.draft(oven, heat(bot), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -532,7 +530,7 @@ func TestOldApprovalsAreForgotten(t *testing.T) {
 	now := time.Now()
 	d := newDesk(t, func(o *Options) { o.Now, o.MaxKept = func() time.Time { return now }, 2 })
 	put := func(state State, age time.Duration) string {
-		r, err := d.draft(oven, heat(bot), About{}, "x")
+		r, err := d.draft(oven, heat(bot), "x")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,13 +22,6 @@ const (
 // String is the ruling in lower case.
 func (r Ruling) String() string { return [...]string{"run", "ask", "deny"}[r] }
 
-// About is what a call reaches, as far as the tool's own declaration does not
-// say it.
-type About struct {
-	Roster []string // the skills of a group that it would reach
-	Risks  []string // that their capabilities declare
-}
-
 // A Policy says what the operator wants of tools, besides what they declare.
 type Policy interface {
 	// MayRun reports whether a model may have a tool run at all for somebody,
@@ -42,16 +35,18 @@ type Policy interface {
 var harmless = []string{"", "none", "low", "medium"}
 
 // judge says what is to happen with a call, and why. The strictest voice wins.
-func (s *Service) judge(ctx context.Context, t *tools.Tool, x *tools.Execution, about About) (Ruling, string) {
+func (s *Service) judge(ctx context.Context, t *tools.Tool, x *tools.Execution) (Ruling, string) {
 	ruling, why := Run, ""
 	stricter := func(r Ruling, reason string) {
 		if r > ruling {
 			ruling, why = r, reason
 		}
 	}
-	for _, risk := range append([]string{t.Risk}, about.Risks...) {
-		stricter(s.ofRisk(risk), fmt.Sprintf("the tool declares the risk %q", risk))
+	for _, risk := range x.Risks { // in the words of whom it reaches
+		stricter(s.ofRisk(risk), fmt.Sprintf("it declares the risk %q", risk))
 	}
+	stricter(s.ofRisk(t.Risk), fmt.Sprintf("it declares the risk %q", t.Risk))
+	stricter(s.ofRisk(x.Risk), fmt.Sprintf("it declares the risk %q", x.Risk))
 	if s.opts.Policy != nil {
 		if !s.opts.Policy.MayRun(ctx, x) {
 			stricter(Deny, "policy forbids it")

@@ -30,9 +30,6 @@ type Table interface {
 type Options struct {
 	Approvals Table
 	Policy    Policy // nil wants nothing besides what tools declare
-	// Inspect says what else a call reaches, such as the members of a group.
-	// An error denies the call. Nil: nothing.
-	Inspect func(ctx context.Context, t *tools.Tool, x *tools.Execution) (About, error)
 	// MayDecide reports whether somebody may decide on an approval, and
 	// MayDecideOwn whether even on one of its own. Nil: nobody.
 	MayDecide    func(who *protocol.Principal, space protocol.SpaceID) bool

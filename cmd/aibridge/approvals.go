@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func approvalsCommand() *cobra.Command {
+	cmd := approvalsListCommand()
+	cmd.Use, cmd.Short = "approvals", "See and decide what models want to do and somebody must agree to"
+	cmd.Long = `Show the calls of tools that wait for somebody to agree, decide about them, and
+see what became of others. Without a verb, list those that wait.`
+	cmd.AddCommand(approvalsListCommand(), approvalsShowCommand(), approvalsDecideCommand(), approvalsWatchCommand())
+	return cmd
+}
+
+func approvalsListCommand() *cobra.Command {
+	var s sessions
+	var state string
+	var all bool
+	var most int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the calls that wait, the latest first",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			params := map[string]any{"limit": most}
+			if !all {
+				params["state"] = state
+			}
+			s.show = writeApprovals
+			return s.run(cmd, params, simply("approval.list"))
+		},
+	}
+	s.addTarget(cmd)
+	cmd.Flags().StringVar(&state, "state", "pending", "pending, approved, used, denied, expired or withdrawn: only those in this state")
+	cmd.Flags().BoolVar(&all, "all", false, "those in any state")
+	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most, up to 1000")
+	return cmd
+}
+
+func approvalsShowCommand() *cobra.Command {
+	var s sessions
+	cmd := &cobra.Command{
+		Use:   "show APPROVAL_ID",
+		Short: "Show all about a call: tool, arguments, who it is for and whom it reaches",
+		Args:  exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.run(cmd, map[string]any{"approval_id": args[0]}, simply("approval.get"))
+		},
+	}
+	s.addTarget(cmd)
+	return cmd
+}
+
+func approvalsDecideCommand() *cobra.Command {
+	var s sessions
+	var reason, nonce string
+	cmd := &cobra.Command{
+		Use:   "decide APPROVAL_ID approve|deny",
+		Short: "Approve or deny a call",
+		Long: `Approve or deny a call of a tool. It shows what is decided, on standard error.
+With --nonce, from list or show, the decision holds for what was seen there.`,
+		Args: exactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			decision := args[1]
+			if decision != "approve" && decision != "deny" {
+				return usageError{fmt.Errorf("%q is neither approve nor deny", decision)}
+			}
+			return s.run(cmd, map[string]any{"approval_id": args[0], "decision": decision}, func(ctx context.Context, call caller, params map[string]any) (json.RawMessage, error) {
+				optional(params, "reason", reason)
+				seen, err := seenApproval(ctx, call, args[0])
+				if err != nil {
+					return nil, err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", decision, seen.line())
+				params["nonce"] = seen.Nonce
+				if nonce != "" {
+					params["nonce"] = nonce
+				}
+				return call(ctx, "approval.decide", params)
+			})
+		},
+	}
+	s.addTarget(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why; the model reads it when the call is denied")
+	cmd.Flags().StringVar(&nonce, "nonce", "", "of the call as it was seen")
+	return cmd
+}
+
+func seenApproval(ctx context.Context, call caller, id string) (approvalSeen, error) {
+	var seen approvalSeen
+	result, err := call(ctx, "approval.get", map[string]any{"approval_id": id})
+	if err != nil {
+		return seen, err
+	}
+	if err := json.Unmarshal(result, &seen); err != nil {
+		return seen, err
+	}
+	if seen.Nonce == "" {
+		return seen, protocol.Errorf(protocol.InvalidState, "the approval is %s already", seen.State).With("approval_id", id)
+	}
+	return seen, nil
+}
+
+func approvalsWatchCommand() *cobra.Command {
+	var t target
+	var asJSON bool
+	var root string
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Show calls as they begin to wait, and what becomes of them, until interrupted",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := t.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var mu sync.Mutex
+			topic := protocol.NewTopics(root).Event("approval")
+			if _, err := c.Subscribe(cmd.Context(), topic, func(_ context.Context, m client.Message) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err := writeApprovalEvent(cmd.OutOrStdout(), m.Payload, asJSON); err != nil {
+					fmt.Fprintln(cmd.ErrOrStderr(), "aibridge:", err)
+				}
+			}); err != nil {
+				return fmt.Errorf("subscribe %s: %w", topic, err)
+			}
+			<-cmd.Context().Done()
+			return nil
+		},
+	}
+	t.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one event a line, as JSON")
+	cmd.Flags().StringVar(&root, "root", protocol.DefaultRoot, "first level of the bridge's topics")
+	return cmd
+}
+
+// approvalSeen is of an approval what people decide by.
+type approvalSeen struct {
+	ID        string          `json:"approval_id"`
+	State     string          `json:"state"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	Roster    []string        `json:"roster"`
+	Requester string          `json:"requester"`
+	Why       string          `json:"why"`
+	Reason    string          `json:"reason"`
+	DecidedBy string          `json:"decided_by"`
+	Nonce     string          `json:"nonce"`
+	Expires   int64           `json:"expires_at"`
+}
+
+// line tells an approval in one line.
+func (a *approvalSeen) line() string {
+	text := fmt.Sprintf("%s %s for %s", a.Tool, a.Arguments, a.Requester)
+	if len(a.Roster) > 0 {
+		text += fmt.Sprintf(", reaching %v", a.Roster)
+	}
+	return cell(text)
+}
+
+// writeApprovals lists approvals for people; --json has the rest.
+func writeApprovals(w io.Writer, result json.RawMessage) error {
+	var page struct {
+		Approvals []approvalSeen `json:"approvals"`
+		Total     int            `json:"total"`
+	}
+	if err := json.Unmarshal(result, &page); err != nil {
+		return errors.Join(err, writeJSON(w, result))
+	}
+	if page.Total == 0 {
+		_, err := fmt.Fprintln(w, "none")
+		return err
+	}
+	for _, a := range page.Approvals {
+		fmt.Fprintf(w, "%s  %s  %s\n", cell(a.ID), cell(a.State), a.line())
+		switch {
+		case a.State == "pending":
+			fmt.Fprintf(w, "  because %s; until %s\n", cell(a.Why), time.UnixMilli(a.Expires).Format(time.TimeOnly))
+		case a.DecidedBy != "":
+			fmt.Fprintf(w, "  by %s %s\n", cell(a.DecidedBy), cell(a.Reason))
+		case a.Reason != "":
+			fmt.Fprintf(w, "  %s\n", cell(a.Reason))
+		}
+	}
+	return nil
+}
+
+func writeApprovalEvent(w io.Writer, payload []byte, asJSON bool) error {
+	event, err := protocol.DecodeEvent(payload, protocol.Limits{})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		_, err := fmt.Fprintf(w, "%s\n", event.Append(nil))
+		return err
+	}
+	var a approvalSeen
+	if err := json.Unmarshal(event.Data, &a); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s  %s  %s  %s\n", time.Now().Format(time.TimeOnly), cell(event.Name), cell(a.ID), a.line())
+	return err
+}

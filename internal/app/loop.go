@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/loop"
+)
+
+// ToolLoop bounds what a model may do with tools for one answer. Zero is the
+// default, less than zero no limit.
+type ToolLoop struct {
+	Rounds   int `yaml:"rounds" doc:"rounds of tools before a model has to answer; 0 is 10"`
+	Calls    int `yaml:"calls" doc:"calls of tools in one answer; 0 is 50"`
+	Tokens   int `yaml:"tokens" doc:"tokens of all questions and answers for one answer; 0 is no limit"`
+	Seconds  int `yaml:"seconds" doc:"time for one answer, within that of the request; 0 is 300"`
+	Repeats  int `yaml:"repeats" doc:"identical calls that fail before the model is warned; 0 is 3"`
+	Failures int `yaml:"failures" doc:"calls that fail in a row before the user is asked; 0 is 5"`
+	Window   int `yaml:"window" doc:"of how many calls the share of failures is watched; 0 is 10"`
+	Errors   int `yaml:"errors" doc:"percent of these that fail when a conversation is locked; 0 is 80"`
+	Offered  int `yaml:"offered" doc:"tools that a model is offered at most, the most relevant ones; 0 is 64"`
+}
+
+func (l *ToolLoop) limits() loop.Limits {
+	return loop.Limits{
+		Rounds: l.Rounds, Calls: l.Calls, Tokens: l.Tokens, Time: time.Duration(l.Seconds) * time.Second, Repeats: l.Repeats,
+		Failures: l.Failures, Window: l.Window, Errors: l.Errors, Offered: l.Offered,
+	}
+}
+
+// newLoop makes what lets models use tools.
+func (a *App) newLoop() {
+	a.loop = loop.New(loop.Options{
+		Model: a.llm, Tools: a.tools.catalogue, Executor: a.tools.executor, Limits: a.config.ToolLoop.limits(),
+		Log: a.log, Registerer: a.metrics,
+	})
+}
+
+// toolLoop is the loop for the models, which are made before the tools.
+type toolLoop struct{ app *App }
+
+var _ llm.Loop = toolLoop{}
+
+// Run implements [llm.Loop].
+func (l toolLoop) Run(ctx context.Context, call *commands.Call, q llm.LoopQuestion, emit func(chat.Event) error) (*llm.Outcome, error) {
+	return l.app.loop.Run(ctx, call, q, emit)
+}
