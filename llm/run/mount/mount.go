@@ -124,3 +124,12 @@ func SumReader(r io.Reader) (sum Sum, n int64, err error) {
 	h.Sum(sum[:0])
 	return sum, n, err
 }
+
+// ParseSum reads a sum of 64 hexadecimal digits.
+func ParseSum(text string) (sum Sum, ok bool) {
+	if len(text) != hex.EncodedLen(len(sum)) {
+		return sum, false
+	}
+	_, err := hex.Decode(sum[:], []byte(text))
+	return sum, err == nil
+}

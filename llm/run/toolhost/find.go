@@ -1,0 +1,155 @@
+package toolhost
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/run/mount"
+)
+
+// A finder finds lines.
+type finder struct {
+	text []byte         // a plain text, or
+	re   *regexp.Regexp // a regular expression
+	need []byte         // text without which the expression does not match
+}
+
+// maxPattern bounds a pattern, in bytes.
+const maxPattern = 1000
+
+// newFinder reads a pattern: /expression/flags, or a text.
+func newFinder(pattern string) (*finder, error) {
+	if len(pattern) > maxPattern {
+		return nil, fault.Errorf(fault.SchemaValidation, "the pattern has more than %d bytes", maxPattern)
+	}
+	expression, flags, ok := expressionOf(pattern)
+	if !ok {
+		return &finder{text: []byte(pattern)}, nil
+	}
+	if strings.Contains(flags, "i") {
+		expression = "(?i)" + expression
+	}
+	re, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, fault.Wrap(fault.SchemaValidation, err, "the regular expression is none: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	need, _ := re.LiteralPrefix()
+	return &finder{re: re, need: []byte(need)}, nil
+}
+
+// expressionOf takes a pattern apart that is written as an expression. Flags
+// that mean nothing for single lines are allowed.
+func expressionOf(pattern string) (expression, flags string, ok bool) {
+	end := strings.LastIndexByte(pattern, '/')
+	if end < 2 || pattern[0] != '/' || strings.Trim(pattern[end+1:], "gimsuy") != "" {
+		return "", "", false
+	}
+	return pattern[1:end], pattern[end+1:], true
+}
+
+// next finds the first line from at on, where a line begins, that matches:
+// text[from:to], and how many bytes into it the match begins.
+func (f *finder) next(text []byte, at int) (from, to, column int, ok bool) {
+	if f.re == nil {
+		i := bytes.Index(text[at:], f.text)
+		if i < 0 {
+			return 0, 0, 0, false
+		}
+		from = bytes.LastIndexByte(text[:at+i], '\n') + 1
+		return from, lineEnd(text, at+i), at + i - from, true
+	}
+	for from = at; from < len(text); from = to + 1 {
+		if len(f.need) > 0 {
+			i := bytes.Index(text[from:], f.need)
+			if i < 0 {
+				return 0, 0, 0, false
+			}
+			from = max(from, bytes.LastIndexByte(text[:from+i], '\n')+1)
+		}
+		to = lineEnd(text, from)
+		if where := f.re.FindIndex(bytes.TrimSuffix(text[from:to], []byte("\r"))); where != nil {
+			return from, to, where[0], true
+		}
+	}
+	return 0, 0, 0, false
+}
+
+// A glob says which files to search. * and ? stay within a name, ** is any
+// number of folders. Without a slash it is about the name alone.
+type glob struct {
+	root  string // the mount it names, "" for any
+	re    *regexp.Regexp
+	named bool // it is about names, not paths
+}
+
+// maxGlob bounds a glob, in bytes.
+const maxGlob = 300
+
+func newGlob(text string) (glob, error) {
+	g := glob{}
+	rest := strings.TrimPrefix(text, "./")
+	if strings.HasPrefix(text, "@") {
+		g.root, rest, _ = strings.Cut(text, "/")
+		if rest == "" {
+			rest = "**"
+		}
+	}
+	if rest == "" || len(text) > maxGlob {
+		return g, fault.Errorf(fault.SchemaValidation, "%.50q is no glob", text)
+	}
+	g.named = g.root == "" && !strings.Contains(rest, "/")
+	re, err := regexp.Compile(`\A` + globExpression(rest) + `\z`)
+	if err != nil {
+		return g, fault.Errorf(fault.SchemaValidation, "%.50q is no glob", text)
+	}
+	g.re = re
+	return g, nil
+}
+
+// globExpression is the regular expression of a glob.
+func globExpression(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case strings.HasPrefix(text[i:], "**/"):
+			b.WriteString(`(?:[^/]+/)*`)
+			i += 2
+		case strings.HasPrefix(text[i:], "**"):
+			b.WriteString(`.*`)
+			i++
+		case c == '*':
+			b.WriteString(`[^/]*`)
+		case c == '?':
+			b.WriteString(`[^/]`)
+		case c == '{':
+			b.WriteString(`(?:`)
+		case c == '}':
+			b.WriteString(`)`)
+		case c == ',' && strings.LastIndexByte(text[:i], '{') > strings.LastIndexByte(text[:i], '}'):
+			b.WriteString(`|`)
+		default:
+			b.WriteString(regexp.QuoteMeta(text[i : i+1]))
+		}
+	}
+	return b.String()
+}
+
+// mount is where to search when no path is given.
+func (g glob) mount() string {
+	if g.root == "" {
+		return "@project"
+	}
+	return g.root
+}
+
+func (g glob) matches(place mount.Place, file string) bool {
+	if g.root != "" && g.root != "@"+string(place.Mount) {
+		return false
+	}
+	if g.named {
+		file = file[strings.LastIndexByte(file, '/')+1:]
+	}
+	return g.re.MatchString(file)
+}

@@ -1,0 +1,164 @@
+package toolhost
+
+import (
+	"context"
+	"io"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/run/mount"
+	"github.com/aibridge/aibridge/llm/tools"
+)
+
+type writeArgs struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+	IfMatch string `json:"ifMatchSha256"`
+}
+
+// WriteResult is what fs.write gives back.
+type WriteResult struct {
+	OK           bool   `json:"ok"`
+	Path         string `json:"path"`
+	BytesWritten int    `json:"bytesWritten"`
+	SHA256After  string `json:"sha256After"`
+}
+
+func (b *bounded) writeTool() *tools.Tool {
+	return tool("fs.write", "Write a file",
+		"Write a whole text file, in @project/ or @state/. Folders are made as needed. Change the frontmatter of "+StatePath+" with fs.apply_patch.",
+		commands.Write, []tools.Parameter{
+			text("path", "File, beginning with @project/ or @state/.", true),
+			text("content", "The whole new content.", true),
+			text("ifMatchSha256", matchText, false),
+		}, b.writeFile)
+}
+
+func (b *bounded) writeFile(ctx context.Context, a writeArgs) (any, error) {
+	place, err := b.opts.Mounts.ResolveWritable(a.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.fits(place, []byte(a.Content)); err != nil {
+		return nil, err
+	}
+	change := func([]byte) ([]byte, error) { return []byte(a.Content), nil }
+	_, after, err := b.change(ctx, place, a.IfMatch, false, change)
+	if err != nil {
+		return nil, err
+	}
+	return WriteResult{OK: true, Path: place.String(), BytesWritten: len(a.Content), SHA256After: after.String()}, nil
+}
+
+// change makes a new content of a file out of the one before, which is nil if
+// there is none. Changes of one run are made one after the other; whoever else
+// comes in between is noticed. A refused change leaves the file untouched.
+func (b *bounded) change(ctx context.Context, place mount.Place, ifMatch string, must bool, make func(before []byte) ([]byte, error)) (before, after mount.Sum, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	match, err := sumOf(ifMatch)
+	if err != nil {
+		return before, after, err
+	}
+	guarded, err := b.guarded(place)
+	if err != nil {
+		return before, after, err
+	}
+	if !must && !guarded && b.opts.OnWrite == nil {
+		data, err := make(nil)
+		if err == nil {
+			err = b.store(ctx, place, nil, data, mount.WriteOptions{Match: match})
+		}
+		return before, mount.SumOf(data), err
+	}
+	old, present, err := b.contents(ctx, place)
+	if err != nil {
+		return before, after, err
+	}
+	if !present && must {
+		return before, after, fault.Errorf(fault.NotFound, "there is no %s", place).With("path", place.String())
+	}
+	before = mount.SumOf(old)
+	data, err := make(old)
+	if err != nil {
+		return before, after, err
+	}
+	after = mount.SumOf(data)
+	if match != nil && (!present || *match != before) {
+		return before, after, conflict(place, present, before, after)
+	}
+	if guarded {
+		if err := b.guard(old, present, data); err != nil {
+			return before, after, err
+		}
+	}
+	if present && before == after {
+		return before, after, nil // it is there already
+	}
+	o := mount.WriteOptions{Match: &before}
+	if !present {
+		o = mount.WriteOptions{Absent: true}
+	}
+	return before, after, b.store(ctx, place, old, data, o)
+}
+
+// conflict says that a file is not what its writer took it for.
+func conflict(place mount.Place, present bool, before, after mount.Sum) error {
+	if !present {
+		return fault.Errorf(fault.PreconditionFailed, "%s is not there", place).With("path", place.String())
+	}
+	e := fault.Errorf(fault.PreconditionFailed, "%s is not what ifMatchSha256 says; read it again", place).
+		With("path", place.String()).With("sha256", before.String())
+	if before == after {
+		e.Message = place.String() + " is not what ifMatchSha256 says; but it is already as this call would make it"
+		e = e.With("alreadyApplied", true)
+	}
+	return e
+}
+
+// store writes a file, if it is not too large and nobody objects.
+func (b *bounded) store(ctx context.Context, place mount.Place, before, after []byte, o mount.WriteOptions) error {
+	if err := b.fits(place, after); err != nil {
+		return err
+	}
+	if b.opts.OnWrite != nil {
+		if err := b.opts.OnWrite(ctx, place, before, after); err != nil {
+			return err
+		}
+	}
+	return place.Write(ctx, place.Path, after, o)
+}
+
+// fits refuses a content that is too large.
+func (b *bounded) fits(place mount.Place, after []byte) error {
+	if int64(len(after)) <= b.write {
+		return nil
+	}
+	return fault.Errorf(fault.WriteLimit, "%s would have %d bytes, and a call may write %d", place, len(after), b.write).
+		With("bytes", len(after)).With("limit", b.write)
+}
+
+// contents reads a file that is to be changed. It may be as large as what may
+// be written.
+func (b *bounded) contents(ctx context.Context, place mount.Place) (text []byte, present bool, err error) {
+	file, info, err := place.Open(ctx, place.Path)
+	if fault.CodeOf(err) == fault.NotFound {
+		if info, err := place.Stat(ctx, place.Path); err == nil && info.Dir {
+			return nil, false, fault.Errorf(fault.PreconditionFailed, "%s is a folder", place)
+		}
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer file.Close()
+	text, err = io.ReadAll(io.LimitReader(file, b.write+1))
+	if err != nil {
+		return nil, false, err
+	}
+	if int64(len(text)) > b.write {
+		return nil, false, fault.Errorf(fault.WriteLimit, "%s has %d bytes, and a call may write %d", place, info.Size, b.write).
+			With("bytes", info.Size).With("limit", b.write)
+	}
+	return text, true, nil
+}

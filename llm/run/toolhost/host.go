@@ -1,0 +1,145 @@
+// Package toolhost gives a model files: fs.read, fs.list, fs.search, fs.write
+// and fs.apply_patch, over the mounts of one run and nothing else.
+//
+// Every call ends in one of the results that the engine's protocol knows (its
+// §6): an object with ok, and with either what was asked for or an error with
+// a code. Writes to @state/workflow.md pass the guard, whichever tool makes
+// them. See docs/workflow-files.md.
+package toolhost
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/run/mount"
+	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/llm/tools"
+)
+
+// Source is what the tools of this package give as theirs.
+const Source = "fs"
+
+// StatePath is the file that says where a run is.
+const StatePath = "@state/workflow.md"
+
+// logsFolder is where the run's log is; models may read it.
+const logsFolder = "logs"
+
+// Options are what a host needs.
+type Options struct {
+	Mounts *mount.Mounts
+	// Graph is what the guard of workflow.md goes by; nil when there is no
+	// workflow, and so no guard.
+	Graph *pack.Graph
+	// OnWrite is asked about every write just before it is made, with the
+	// content before (nil for none) and after. Its error becomes the call's.
+	OnWrite func(ctx context.Context, place mount.Place, before, after []byte) error
+}
+
+// Limits bound one call; zero values are the defaults of the system.
+type Limits struct {
+	MaxReadBytes  int64 // that fs.read and fs.search return, 512 KiB
+	MaxWriteBytes int64 // that fs.write and fs.apply_patch leave in a file, 2 MiB
+}
+
+// The defaults of [Limits].
+const (
+	DefaultMaxRead  = 512 << 10
+	DefaultMaxWrite = 2 << 20
+)
+
+// A Host is the file tools of one run.
+type Host struct {
+	opts Options
+	mu   sync.Mutex // of writes: they are made one after the other
+}
+
+// New makes a host.
+func New(o Options) *Host { return &Host{opts: o} }
+
+// Tools are the file tools within limits, in a fixed order.
+func (h *Host) Tools(l Limits) []*tools.Tool {
+	b := &bounded{Host: h, read: cmp.Or(l.MaxReadBytes, DefaultMaxRead), write: cmp.Or(l.MaxWriteBytes, DefaultMaxWrite)}
+	return []*tools.Tool{b.readTool(), b.listTool(), b.searchTool(), b.writeTool(), b.patchTool()}
+}
+
+// bounded is a host with the limits of who calls it.
+type bounded struct {
+	*Host
+	read, write int64
+}
+
+// tool declares a tool whose arguments are an A, and whose result is what fn
+// returns or its error.
+func tool[A any](name, title, description string, effect commands.Effect, parameters []tools.Parameter, fn func(ctx context.Context, args A) (any, error)) *tools.Tool {
+	return &tools.Tool{
+		Declaration: tools.Declaration{
+			Name: name, Title: title, Description: description, Parameters: parameters,
+			Effect: effect, Idempotent: true, Pinned: true, Source: Source,
+		},
+		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
+			var args A
+			if err := json.Unmarshal(x.ArgumentsJSON, &args); err != nil {
+				return output(nil, fault.Wrap(fault.SchemaValidation, err, "the arguments cannot be read"))
+			}
+			result, err := fn(ctx, args)
+			if ctx.Err() != nil && err != nil {
+				return tools.Output{}, ctx.Err()
+			}
+			return output(result, err)
+		},
+	}
+}
+
+// refusal is the result of a call that failed.
+type refusal struct {
+	OK    bool         `json:"ok"`
+	Error *fault.Error `json:"error"`
+}
+
+// output is what a model reads of a call.
+func output(result any, err error) (tools.Output, error) {
+	if err != nil {
+		result = refusal{Error: fault.As(err)}
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // nobody puts it into a page as it is
+	if err := enc.Encode(result); err != nil {
+		return tools.Output{}, err
+	}
+	return tools.Output{Content: bytes.TrimRight(b.Bytes(), "\n"), IsError: err != nil}, nil
+}
+
+// Parameters that several tools have.
+var (
+	pathText     = "File, beginning with @project/, @pkg/ or @state/."
+	matchText    = "SHA-256 the file must have now, in hexadecimal, as fs.read says; else nothing is written."
+	exampleState = json.RawMessage(`"` + StatePath + `"`)
+)
+
+func text(name, description string, required bool) tools.Parameter {
+	return tools.Parameter{Name: name, Kind: tools.String, Description: description, Required: required, CaseSensitive: true}
+}
+
+func number(name, description string) tools.Parameter {
+	return tools.Parameter{Name: name, Kind: tools.Integer, Cardinality: tools.Optional, Description: description}
+}
+
+// sumOf reads an ifMatchSha256; "" is none. What is no sum matches nothing.
+func sumOf(text string) (*mount.Sum, error) {
+	if text == "" {
+		return nil, nil
+	}
+	sum, ok := mount.ParseSum(strings.TrimPrefix(strings.ToLower(text), "sha256:"))
+	if !ok {
+		return nil, fault.Errorf(fault.PreconditionFailed, "ifMatchSha256 is no SHA-256 of 64 hexadecimal digits, so no file can have it")
+	}
+	return &sum, nil
+}
