@@ -18,6 +18,8 @@ type index struct {
 	shelves map[shelfKey]*shelf
 	byID    map[string]*Record
 	last    uint64 // highest version so far, of any file
+	since   int64  // when the index was made, Unix nanoseconds
+	changes uint64 // of files since then
 
 	contents map[Sum]*content
 	blobs    map[string]*blobUse
@@ -39,6 +41,7 @@ type shelf struct {
 	pending  int64               // bytes about to be added
 	inFlight map[uint64]struct{} // versions that are being written
 	writers  map[string]int      // by path
+	changes  map[string]uint64   // the last one, by folder at the top, "" for all; see [Space.Revision]
 }
 
 // A content is where to find bytes with a known sum.
@@ -63,6 +66,7 @@ func newIndex() *index {
 		byID:     make(map[string]*Record),
 		contents: make(map[Sum]*content),
 		blobs:    make(map[string]*blobUse),
+		since:    time.Now().UnixNano(),
 	}
 	x.settled = sync.NewCond(&x.mu)
 	return x
@@ -73,7 +77,8 @@ func (x *index) shelf(space protocol.SpaceID, group string) *shelf {
 	key := shelfKey{space, group}
 	s := x.shelves[key]
 	if s == nil {
-		s = &shelf{files: make(map[string]*Record), inFlight: make(map[uint64]struct{}), writers: make(map[string]int)}
+		s = &shelf{files: make(map[string]*Record), inFlight: make(map[uint64]struct{}), writers: make(map[string]int),
+			changes: make(map[string]uint64)}
 		x.shelves[key] = s
 	}
 	return s
@@ -95,6 +100,7 @@ func (x *index) changed(_ string, old, new *Record) {
 		either = old
 	}
 	s := x.shelf(either.Space, either.Group)
+	x.count(s, either.Path)
 	s.used += new.bytes() - old.bytes()
 	if old != nil && old.live() {
 		s.live--

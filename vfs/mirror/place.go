@@ -137,8 +137,8 @@ func (p *Place) List(ctx context.Context, cursor string, limit int) ([]File, str
 
 // Revision implements [Reviser].
 func (p *Place) Revision(ctx context.Context) (string, error) {
-	if r, ok := p.files.(Reviser); ok {
-		return r.Revision(ctx)
+	if r, ok := p.files.(vfs.Reviser); ok {
+		return r.Revision(ctx, p.group, p.prefix)
 	}
 	return "", nil
 }

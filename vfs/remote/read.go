@@ -218,6 +218,7 @@ type listed struct {
 	Files    []vfs.FileView `json:"files"`
 	Next     string         `json:"next_cursor"`
 	Snapshot string         `json:"snapshot_id"`
+	Revision string         `json:"revision"`
 }
 
 // List implements [vfs.Files].
@@ -285,6 +286,26 @@ func (c *Client) page(group, cursor string, files []vfs.File, next string) ([]vf
 		return nil, "", strange("a list that goes round in circles")
 	}
 	return files, here, nil
+}
+
+// Revision implements [vfs.Reviser].
+func (c *Client) Revision(ctx context.Context, group, prefix string) (string, error) {
+	if err := vfs.CheckGroup(group); err != nil {
+		return "", err
+	}
+	g, p := c.there(group, prefix)
+	response, err := c.ask(ctx, http.MethodGet, "list", url.Values{"group_name": {g}, "prefix": {p}, "limit": {"1"}, "revision": {""}})
+	if err != nil {
+		return "", err
+	}
+	var answer listed
+	if err := c.decode(ctx, response, &answer); err != nil {
+		return "", err
+	}
+	if !answer.Success || len(answer.Revision) > 256 {
+		return "", strange("no list")
+	}
+	return answer.Revision, nil
 }
 
 // Snapshot implements [vfs.Snapshots].

@@ -40,7 +40,8 @@ type Options struct {
 }
 
 // A Client are the files of a remote VFS. It implements [vfs.Files],
-// [vfs.Batcher], [vfs.Chunked], [vfs.Snapshots], [vfs.Finder] and [vfs.Meter].
+// [vfs.Batcher], [vfs.Chunked], [vfs.Reviser], [vfs.Snapshots], [vfs.Finder] and
+// [vfs.Meter].
 type Client struct {
 	Options
 	base      *url.URL

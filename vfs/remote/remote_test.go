@@ -103,6 +103,37 @@ func TestFilesAreFoundByID(t *testing.T) {
 	}
 }
 
+func TestARevisionTellsOfChanges(t *testing.T) {
+	server := serve(t)
+	for _, inside := range []string{"", "site-1"} {
+		c := dial(t, Options{URL: server.URL + "/vfs", Credential: key, Inside: inside})
+		last := ""
+		changed := func(what string, want bool) {
+			t.Helper()
+			now, err := c.Revision(t.Context(), "g", "dir/")
+			if err != nil || (now != last) != want || now == "" {
+				t.Fatalf("%s: revision %q after %q, %v", what, now, last, err)
+			}
+			last = now
+		}
+		changed("at first", true)
+		changed("nothing", false)
+		if _, err := c.Put(t.Context(), "g", "dir/f", strings.NewReader("x"), vfs.PutOptions{Size: 1}); err != nil {
+			t.Fatal(err)
+		}
+		changed("a new file", true)
+		changed("nothing", false)
+		if _, err := c.Delete(t.Context(), "g", "dir/f", 0); err != nil {
+			t.Fatal(err)
+		}
+		changed("a deletion", true)
+		if _, err := c.Put(t.Context(), "g", "other/f", strings.NewReader("x"), vfs.PutOptions{Size: 1}); err != nil {
+			t.Fatal(err)
+		}
+		changed("another folder", inside != "") // one folder for each group, there
+	}
+}
+
 func TestAWrongCredentialIsNoPermission(t *testing.T) {
 	c := dial(t, Options{URL: serve(t).URL + "/vfs", Credential: "wrong"})
 	_, err := c.Stat(t.Context(), "g", "f")
@@ -126,6 +157,9 @@ func everything(ctx context.Context, c *Client) map[string]error {
 	_, errs["put"] = c.Put(ctx, "g", "f", strings.NewReader("content"), vfs.PutOptions{Size: 7})
 	_, errs["delete"] = c.Delete(ctx, "g", "f", 0)
 	_, _, errs["list"] = c.List(ctx, "g", "", "", 0, false)
+	if revision, err := c.Revision(ctx, "g", ""); revision != "" || err != nil { // "" says nothing
+		errs["revision"] = err
+	}
 	_, errs["snapshot"] = c.Snapshot(ctx, "g")
 	_, errs["usage"] = c.Usage(ctx)
 	_, errs["id"] = c.ByID(ctx, "g", "f")

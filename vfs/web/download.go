@@ -77,6 +77,7 @@ type ListResult struct {
 	Files    []vfs.FileView `json:"files"`
 	Next     string         `json:"next_cursor,omitempty"`
 	Snapshot string         `json:"snapshot_id,omitempty"`
+	Revision string         `json:"revision,omitempty"`
 }
 
 // list lists files: those of a folder, or, with prefix, those whose path
@@ -104,6 +105,11 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, who *protocol.Pri
 		return err
 	}
 	result := ListResult{Success: true, Group: group, Snapshot: snapshot, Files: []vfs.FileView{}}
+	if reviser, ok := files.(vfs.Reviser); ok && r.URL.Query().Has("revision") { // before the list, lest a change between both be missed
+		if result.Revision, err = reviser.Revision(r.Context(), group, prefix); err != nil {
+			return err
+		}
+	}
 	found, next, err := h.find(r.Context(), files, listing{group, path, prefix, cursor, int(n), deleted == "true", at})
 	if err != nil {
 		return err
