@@ -63,6 +63,9 @@ func (a *App) newTools(skills *store.Table[registry.SkillRecord], groups *dispat
 // Tools are what models may call.
 func (a *App) Tools() *tools.Catalogue { return a.tools.catalogue }
 
+// ToolExecutor runs what models call.
+func (a *App) ToolExecutor() *tools.Executor { return a.tools.executor }
+
 // noteSkill tells the source of tools that a skill has changed.
 func noteSkill(known *bridge.Skills, old, now *registry.SkillRecord) {
 	if now == nil {

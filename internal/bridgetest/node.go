@@ -21,6 +21,7 @@ import (
 type Node struct {
 	app.Addresses
 	Config app.Config
+	Bridge *app.App
 
 	stop func()
 	done chan error
@@ -51,7 +52,7 @@ func (n *Node) start(t testing.TB) {
 		cancel()
 		t.Fatalf("start the bridge: %v", err)
 	}
-	n.Addresses, n.stop, n.done = bridge.Addresses(), cancel, make(chan error, 1)
+	n.Bridge, n.Addresses, n.stop, n.done = bridge, bridge.Addresses(), cancel, make(chan error, 1)
 	go func() { n.done <- bridge.Run(ctx) }()
 }
 

@@ -97,7 +97,7 @@ func (e *Executor) fail(turn context.Context, r *Result, err error) {
 	if turn.Err() != nil && (shown.Code == protocol.Cancelled || shown.Code == protocol.TimedOut) {
 		r.Status = Skipped
 	}
-	r.Text = e.bounded(fmt.Sprintf("Error: %s (code %s)", strings.TrimSuffix(shown.Message, "."), shown.Code))
+	r.Text = e.bounded(fmt.Sprintf("Error: %s (code %s)", strings.TrimSuffix(shown.Message, "."), string(shown.Code)))
 	if len(r.Output.Content) > 0 {
 		r.Text = e.bounded(r.Text + "\nBefore it failed: " + string(r.Output.Content))
 	}

@@ -310,7 +310,7 @@ func (g *groups) gather(ctx context.Context, env tools.Environment, task protoco
 		members[i] = memberResult{Skill: m.Skill, Role: m.Role, State: m.State, Data: m.Data}
 		switch {
 		case m.Error != nil:
-			members[i].Error = fmt.Sprintf("%s (code %s)", m.Error.Message, m.Error.Code)
+			members[i].Error = fmt.Sprintf("%s (code %s)", m.Error.Message, string(m.Error.Code))
 		case m.Dropped:
 			members[i].Error = "its answer was too long to be kept"
 		}
