@@ -94,8 +94,8 @@ func (k *clerk) run(stop <-chan struct{}) {
 			k.b.patrol(t)
 			t.end()
 			if ticks++; ticks%40 == 0 {
-				for _, name := range k.b.retained.expired(t.now) {
-					k.b.recordRetained(t, &message{topic: name})
+				for _, m := range k.b.retained.expired(t.now) {
+					k.b.recordRetained(t, &message{topic: m.topic, space: m.space})
 				}
 				t.end()
 			}

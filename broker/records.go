@@ -123,7 +123,11 @@ func (b *Broker) recordRetained(t *turn, m *message) {
 	if len(m.payload) > 0 {
 		value = appendMessage(nil, m)
 	}
-	b.journal.put(t, keyRetained+m.topic, value)
+	key := keyRetained + m.topic
+	if m.space != "" {
+		key = keyRetained + string(m.space) + "\x00" + m.topic // NUL is in neither
+	}
+	b.journal.put(t, key, value)
 }
 
 // recordOwed stores that a session is owed p, under a packet identifier if it

@@ -8,14 +8,21 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A retained store keeps the last retained message of each topic.
+// A retained store keeps the last retained message of each topic in each space.
 type retained struct {
-	mu     sync.RWMutex
-	exact  map[string]*message
-	tree   topic.Names[*message]
+	mu      sync.RWMutex
+	shelves map[protocol.SpaceID]*shelf
+
+	count  int
 	bytes  int
 	owners map[string]int           // messages by owner
 	spaces map[protocol.SpaceID]int // messages with an owner by space
+}
+
+// A shelf has the retained messages of one space, or those that are for any.
+type shelf struct {
+	exact map[string]*message
+	tree  topic.Names[*message]
 }
 
 // retainLimits are what may be retained, in bytes of all and in messages of the
@@ -27,29 +34,27 @@ type keeping byte
 
 const (
 	stays     keeping = iota
-	noRoom            // in bytes, or another space keeps a message on the topic
+	noRoom            // in bytes
 	ownFull           // the owner has as many as it may
 	spaceFull         // the owner's space has
 )
 
-// set keeps m as the topic's message, or removes what is kept when m has no
+// set keeps m as the topic's message in its space, or removes what is kept when m has no
 // payload [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7].
 func (r *retained) set(m *message, most retainLimits) keeping {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.exact[m.topic]
+	on := r.shelves[m.space]
+	var old *message
 	before := 0
-	if old != nil {
-		before = old.size()
-		if old.space != m.space && old.space != "" && m.space != "" {
-			return noRoom // another space keeps a message there
+	if on != nil {
+		if old = on.exact[m.topic]; old != nil {
+			before = old.size()
 		}
 	}
 	if len(m.payload) == 0 {
 		if old != nil {
-			r.uncount(old)
-			delete(r.exact, m.topic)
-			r.tree.Delete(m.topic)
+			r.remove(on, old)
 		}
 		return stays
 	}
@@ -66,13 +71,18 @@ func (r *retained) set(m *message, most retainLimits) keeping {
 	if old != nil {
 		r.uncount(old)
 	}
-	if r.exact == nil {
-		r.exact = make(map[string]*message)
+	if r.shelves == nil {
+		r.shelves = make(map[protocol.SpaceID]*shelf)
 		r.owners, r.spaces = make(map[string]int), make(map[protocol.SpaceID]int)
 	}
+	if on == nil {
+		on = &shelf{exact: make(map[string]*message)}
+		r.shelves[m.space] = on
+	}
+	r.count++
 	r.bytes += m.size()
-	r.exact[m.topic] = m
-	r.tree.Set(m.topic, m)
+	on.exact[m.topic] = m
+	on.tree.Set(m.topic, m)
 	if m.owner != "" {
 		r.owners[m.owner]++
 		r.spaces[m.space]++
@@ -80,8 +90,19 @@ func (r *retained) set(m *message, most retainLimits) keeping {
 	return stays
 }
 
+// remove takes a message off its shelf, which goes with the last one.
+func (r *retained) remove(on *shelf, m *message) {
+	r.uncount(m)
+	delete(on.exact, m.topic)
+	on.tree.Delete(m.topic)
+	if len(on.exact) == 0 {
+		delete(r.shelves, m.space)
+	}
+}
+
 // uncount counts a message no longer.
 func (r *retained) uncount(m *message) {
+	r.count--
 	r.bytes -= m.size()
 	if m.owner == "" {
 		return
@@ -94,46 +115,69 @@ func (r *retained) uncount(m *message) {
 	}
 }
 
-// covered lists the messages a filter covers whose time is not over.
+// covered lists the messages of any space that a filter covers and whose time
+// is not over.
 func (r *retained) covered(filter string, now int64) (found []*message) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	for _, on := range r.shelves {
+		found = on.covered(found, filter, now)
+	}
+	return found
+}
+
+// heard lists those that a session may hear.
+func (r *retained) heard(s *session, filter string, now int64) []*message {
+	if s.every.Load() {
+		return r.covered(filter, now)
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var found []*message
+	if on := r.shelves[""]; on != nil {
+		found = on.covered(found, filter, now)
+	}
+	if on := r.shelves[s.space]; on != nil && s.space != "" {
+		found = on.covered(found, filter, now)
+	}
+	return found
+}
+
+func (on *shelf) covered(found []*message, filter string, now int64) []*message {
 	take := func(m *message) bool {
 		if _, ok := m.left(now); ok {
 			found = append(found, m)
 		}
 		return true
 	}
-	if !topic.HasWildcard(filter) {
-		if m := r.exact[filter]; m != nil {
-			take(m)
-		}
-		return found
+	if topic.HasWildcard(filter) {
+		on.tree.Covered(filter, take)
+	} else if m := on.exact[filter]; m != nil {
+		take(m)
 	}
-	r.tree.Covered(filter, take)
 	return found
 }
 
 func (r *retained) len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return len(r.exact)
+	return r.count
 }
 
 // expired removes messages whose time is over, so that they do not stay for
 // ever where nobody asks for them.
-func (r *retained) expired(now int64) (topics []string) {
+func (r *retained) expired(now int64) (gone []*message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, m := range r.exact {
-		if _, ok := m.left(now); !ok {
-			r.uncount(m)
-			delete(r.exact, name)
-			r.tree.Delete(name)
-			topics = append(topics, name)
+	for _, on := range r.shelves {
+		for _, m := range on.exact {
+			if _, ok := m.left(now); !ok {
+				r.remove(on, m)
+				gone = append(gone, m)
+			}
 		}
 	}
-	return topics
+	return gone
 }
 
 // retain keeps or removes the turn's message as the retained one.
@@ -156,7 +200,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	if sub.handling == 2 || sub.group != nil {
 		return
 	}
-	found := t.b.retained.covered(sub.filter, t.now)
+	found := t.b.retained.heard(sub.session, sub.filter, t.now)
 	if len(found) == 0 {
 		return
 	}

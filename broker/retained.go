@@ -3,15 +3,17 @@ package broker
 import (
 	"iter"
 	"time"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Retained yields the topics, covered by a filter, that a message is retained
-// on. It holds no lock while yielding.
-func (b *Broker) Retained(filter string) iter.Seq[string] {
+// on, each with the space it stays in. It holds no lock while yielding.
+func (b *Broker) Retained(filter string) iter.Seq2[string, protocol.SpaceID] {
 	found := b.retained.covered(filter, time.Now().UnixNano())
-	return func(yield func(string) bool) {
+	return func(yield func(string, protocol.SpaceID) bool) {
 		for _, m := range found {
-			if !yield(m.topic) {
+			if !yield(m.topic, m.space) {
 				return
 			}
 		}

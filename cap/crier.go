@@ -120,17 +120,21 @@ func (s *Service) publishValue(ref dataRef) {
 // died after it removed the data did not come to it. What is set meanwhile is
 // published after this.
 func (s *Service) withdrawLeftovers() {
-	var retained []string
-	for topic := range s.opts.Retained(s.opts.Topics.CapData("+", "+", "+")) {
-		retained = append(retained, topic)
+	type place struct {
+		topic string
+		space protocol.SpaceID
 	}
-	known := make(map[string]bool, len(retained))
+	var retained []place
+	for topic, space := range s.opts.Retained(s.opts.Topics.CapData("+", "+", "+")) {
+		retained = append(retained, place{topic, space})
+	}
+	known := make(map[place]bool, len(retained))
 	for _, d := range s.opts.Data.All() {
-		known[s.opts.Topics.CapData(d.Cap, d.Group, d.Key)] = true
+		known[place{s.opts.Topics.CapData(d.Cap, d.Group, d.Key), d.Space}] = true
 	}
-	for _, topic := range retained {
-		if !known[topic] {
-			s.publish(Message{Topic: topic, Retain: true})
+	for _, at := range retained {
+		if !known[at] {
+			s.publish(Message{Topic: at.topic, Space: at.space, Retain: true})
 		}
 	}
 }

@@ -23,7 +23,7 @@ type Options struct {
 	Publish   func(Message) error
 	// Retained yields the topics, covered by a filter, that a message is
 	// retained on.
-	Retained func(filter string) iter.Seq[string]
+	Retained func(filter string) iter.Seq2[string, protocol.SpaceID]
 	Skills   Skills
 	// Dispatcher carries out group.dispatch, and MayInvoke says why somebody
 	// may not invoke a skill.
@@ -47,7 +47,9 @@ func (o *Options) setDefaults() {
 		o.BridgeID = "aibridge"
 	}
 	if o.Retained == nil {
-		o.Retained = func(string) iter.Seq[string] { return func(func(string) bool) {} }
+		o.Retained = func(string) iter.Seq2[string, protocol.SpaceID] {
+			return func(func(string, protocol.SpaceID) bool) {}
+		}
 	}
 	if o.MembershipLost == nil {
 		o.MembershipLost = func(protocol.SpaceID, protocol.CapID) {}

@@ -114,17 +114,21 @@ func (s *Service) publishEvent(e announcement) {
 // that died when a scene had ended did not come to it. What is declared
 // meanwhile is told after this.
 func (s *Service) withdrawLeftovers() {
-	var retained []string
-	for topic := range s.opts.Retained(s.opts.Topics.SceneEvent("+", "+")) {
-		retained = append(retained, topic)
+	type place struct {
+		topic string
+		space protocol.SpaceID
 	}
-	known := make(map[string]bool, len(retained))
+	var retained []place
+	for topic, space := range s.opts.Retained(s.opts.Topics.SceneEvent("+", "+")) {
+		retained = append(retained, place{topic, space})
+	}
+	known := make(map[place]bool, len(retained))
 	for _, scene := range s.opts.Scenes.All() {
-		known[s.opts.Topics.SceneEvent(scene.Type, scene.Cap)] = true
+		known[place{s.opts.Topics.SceneEvent(scene.Type, scene.Cap), scene.Space}] = true
 	}
-	for _, topic := range retained {
-		if !known[topic] {
-			s.publish(Message{Topic: topic, Retain: true})
+	for _, at := range retained {
+		if !known[at] {
+			s.publish(Message{Topic: at.topic, Space: at.space, Retain: true})
 		}
 	}
 }

@@ -22,7 +22,7 @@ type Options struct {
 
 	// Retained yields the topics, covered by a filter, that a message is
 	// retained on.
-	Retained func(filter string) iter.Seq[string]
+	Retained func(filter string) iter.Seq2[string, protocol.SpaceID]
 	// MembershipLost is told when somebody may have lost the right to hear a
 	// scene. It must not block.
 	MembershipLost func(protocol.SceneType, protocol.CapID)
@@ -42,7 +42,9 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	if o.Retained == nil {
-		o.Retained = func(string) iter.Seq[string] { return func(func(string) bool) {} }
+		o.Retained = func(string) iter.Seq2[string, protocol.SpaceID] {
+			return func(func(string, protocol.SpaceID) bool) {}
+		}
 	}
 	if o.MembershipLost == nil {
 		o.MembershipLost = func(protocol.SceneType, protocol.CapID) {}

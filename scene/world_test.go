@@ -347,14 +347,14 @@ func (w *world) publish(m Message) error {
 	return nil
 }
 
-func (w *world) keptTopics(string) iter.Seq[string] {
+func (w *world) keptTopics(string) iter.Seq2[string, protocol.SpaceID] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var topics []string
+	topics := make(map[string]protocol.SpaceID, len(w.retained))
 	for topic := range w.retained {
-		topics = append(topics, "aibridge/scene/"+topic+"/event")
+		topics["aibridge/scene/"+topic+"/event"] = protocol.DefaultSpace
 	}
-	return slices.Values(topics)
+	return maps.All(topics)
 }
 
 func (w *world) kept(topic string) string {

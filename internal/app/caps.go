@@ -85,7 +85,9 @@ func (m *mqttSide) publishCap(about cap.Message) error {
 }
 
 // retained yields the topics that a message is retained on.
-func (m *mqttSide) retained(filter string) iter.Seq[string] { return m.broker.Retained(filter) }
+func (m *mqttSide) retained(filter string) iter.Seq2[string, protocol.SpaceID] {
+	return m.broker.Retained(filter)
+}
 
 // capOf is the Cap that a filter names, if it is one on a Cap's topics.
 func (m *mqttSide) capOf(filter string) (protocol.CapID, bool) {
