@@ -72,9 +72,12 @@ func TestNobodyHasMoreRetainedThanItMay(t *testing.T) {
 	retain(bob, "1", "", packet.Success)
 	retain(bob, "3", "", packet.Success)
 	retain(bob, "4", "", packet.Success)
-	if r := &n.retained; len(r.owners) != 0 || len(r.spaces) != 0 || r.bytes != 0 {
+	r := &n.retained
+	r.mu.Lock()
+	if len(r.owners) != 0 || len(r.spaces) != 0 || r.bytes != 0 {
 		t.Errorf("nothing is retained, and %v, %v, %d bytes are counted", r.owners, r.spaces, r.bytes)
 	}
+	r.mu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.refused) != 2 || q.refused[0] || !q.refused[1] {
