@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 var models = commands.Spec{
@@ -35,12 +36,17 @@ type ModelView struct {
 
 // Models lists the models that the caller's space may use.
 func (s *Service) Models(_ context.Context, call *commands.Call, _ ModelsParams) (ModelsResult, error) {
-	r := ModelsResult{Models: []ModelView{}}
+	return ModelsResult{Models: s.List(call.Principal.Space)}, nil
+}
+
+// List are the models that a space may use.
+func (s *Service) List(of protocol.SpaceID) []ModelView {
+	list := []ModelView{}
 	cat := s.catalog.Load()
 	if cat == nil {
-		return r, nil
+		return list
 	}
-	space := string(call.Principal.Space)
+	space := string(of)
 	chosen := cat.find("", space)
 	for _, m := range cat.models {
 		if !m.allows(space) {
@@ -50,12 +56,12 @@ func (s *Service) Models(_ context.Context, call *commands.Call, _ ModelsParams)
 		if aliases == nil {
 			aliases = []string{}
 		}
-		r.Models = append(r.Models, ModelView{
+		list = append(list, ModelView{
 			ID: m.Name, Name: m.targets[0].Model, Version: m.Version, Status: m.status(),
 			Aliases: aliases, Default: m == chosen, MaxTokens: m.MaxTokens,
 		})
 	}
-	return r, nil
+	return list
 }
 
 func (m *model) status() string {

@@ -23,6 +23,7 @@ type Card struct {
 	Skills       []CardSkill             `json:"skills"` // the first 100 by id
 	SkillCount   int                     `json:"skill_count"`
 	Capabilities []protocol.CapabilityID `json:"capabilities"` // of these skills, sorted
+	Models       []CardModel             `json:"models,omitempty"`
 
 	UpdatedAt int64 `json:"updated_at"` // Unix milliseconds
 }
@@ -81,7 +82,11 @@ func (s *Service) renderCard(key agentKey) []byte {
 	if seen.suspended {
 		return nil
 	}
-	card, err := json.Marshal(newCard(a, seen, s.index.skillsOf(key)))
+	shown := newCard(a, seen, s.index.skillsOf(key))
+	if s.opts.Models != nil {
+		shown.Models = s.opts.Models(key.space, key.id)
+	}
+	card, err := json.Marshal(shown)
 	if err != nil { // a Card holds nothing that cannot be marshalled
 		s.log.Error("card not rendered", "agent", key.id, "error", err)
 	}

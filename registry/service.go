@@ -34,6 +34,9 @@ type Options struct {
 	// AgentChanged is told when an agent was registered or unregistered, or
 	// went online or offline. It must not block. Nil tells nobody.
 	AgentChanged func(space protocol.SpaceID, agent protocol.AgentID)
+	// Models are the language models that an agent answers for, for its card.
+	// Nil knows of none.
+	Models func(space protocol.SpaceID, agent protocol.AgentID) []CardModel
 	// Certified says why a certificate does not count any more. Agents that
 	// were registered with one are suspended when it ends. Nil lets all count.
 	Certified func(protocol.Serial) error

@@ -60,6 +60,7 @@ type App struct {
 	mirror        *caps.Service
 	mcp           mcpSide
 	llm           *llm.Service
+	mcpAgent      *mcpAgent
 	tools         toolSide
 	approvals     *approval.Service
 	loop          *loop.Runner

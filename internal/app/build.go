@@ -58,6 +58,7 @@ func (a *App) build(ctx context.Context) error {
 	topics := protocol.NewTopics(a.config.Root)
 	mqtt := &mqttSide{topics: topics, requests: topics.BridgeRequest(), quotas: a.quotas, log: a.log, reviews: make(chan struct{}, 1)}
 	a.mqtt = mqtt
+	a.newMCPAgent()
 	keys := store.NewTable[security.Key](a.store, "key")
 	uses := store.NewTable[security.KeyUse](a.store, "keyuse")
 	namespaces := store.NewTable[commands.Namespace](a.store, "namespace")
@@ -74,6 +75,7 @@ func (a *App) build(ctx context.Context) error {
 		Certified:    a.certificateCounts,
 		Routes:       sceneCertificates{a},
 		AgentChanged: a.agentChanged,
+		Models:       a.mcpAgent.models,
 		Disconnect:   mqtt.disconnect,
 		Log:          a.log,
 		Tracer:       tracer,
@@ -184,6 +186,7 @@ func (a *App) build(ctx context.Context) error {
 	}
 	a.endRevoked(keys)
 	a.runPKI(agents)
+	a.runMCPAgent(agents)
 	a.runScenes()
 	return a.openTLS(ctx)
 }

@@ -73,6 +73,7 @@ func (a *App) newLLM(tracer trace.Tracer) {
 		Tracer:     tracer,
 		Registerer: a.metrics,
 	})
+	a.mcpAgent.llm = a.llm
 }
 
 // openLLM puts the configuration of models to work. Without one there are no
@@ -125,4 +126,5 @@ func (a *App) llmConfigured(c llm.Configured) {
 		entry.Event, entry.Code, entry.Reason, entry.Resource = "llm.refused", string(protocol.InvalidParameter), "the file is wrong; the log says why", ""
 	}
 	a.audit.Record(context.Background(), entry)
+	a.mcpAgent.changed()
 }

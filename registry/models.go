@@ -1,0 +1,17 @@
+package registry
+
+import "github.com/aibridge/aibridge/protocol"
+
+// A CardModel is a language model that an agent answers for.
+type CardModel struct {
+	ID      string   `json:"id"` // what queries name
+	Version string   `json:"version,omitempty"`
+	Aliases []string `json:"aliases,omitempty"`
+	Default bool     `json:"default,omitempty"` // answers those who name none
+}
+
+// CardChanged has the card of an agent published anew, because something on
+// it has changed that is not the registry's.
+func (s *Service) CardChanged(space protocol.SpaceID, agent protocol.AgentID) {
+	s.announcer.card(agentKey{space, agent})
+}
