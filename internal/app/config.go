@@ -158,6 +158,7 @@ func (c *Config) Check() error {
 		}
 	}
 	c.Audit.check(fail)
+	c.MCP.check(fail)
 	c.Approvals.check(fail)
 	c.Tools.check(fail)
 	c.Quotas.check(fail)

@@ -10,13 +10,15 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/mcp/door"
+	"github.com/aibridge/aibridge/mcp/servers"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // MCP says how the bridge takes part in the Model Context Protocol.
 type MCP struct {
-	Off bool   `yaml:"off" doc:"serve no MCP, neither at /mcp nor over MQTT"`
-	URL string `yaml:"url" doc:"address of /mcp as clients know it, for OAuth metadata; as they call it when empty"`
+	Off     bool             `yaml:"off" doc:"serve no MCP, neither at /mcp nor over MQTT"`
+	URL     string           `yaml:"url" doc:"address of /mcp as clients know it, for OAuth metadata; as they call it when empty"`
+	Servers []servers.Config `yaml:"servers" doc:"external MCP servers whose tools are offered; in the file only"`
 }
 
 // mcpPath is where MCP is served.
@@ -35,18 +37,19 @@ const instructions = `This is AI Bridge: it connects devices, skills and models.
 
 // mcpSide is what serves MCP.
 type mcpSide struct {
-	door      *door.Door
-	catalogue *tools.Catalogue
-	executor  *tools.Executor
-	gone      context.Context // ends with the bridge
+	door    *door.Door
+	servers *servers.Service
+	gone    context.Context // ends with the bridge
 }
 
-// openMCP serves MCP by the HTTP door, and over MQTT.
+// openMCP uses external servers, and serves MCP by the HTTP door and over MQTT.
 func (a *App) openMCP(mounts map[string]http.Handler) {
+	if len(a.config.MCP.Servers) > 0 {
+		a.run("MCP servers", a.mcp.servers.Run)
+	}
 	if a.config.MCP.Off {
 		return
 	}
-	a.mcp.catalogue, a.mcp.executor = a.tools.catalogue, a.tools.executor
 	a.mcp.door = door.New(door.Options{
 		Tools:        mcpTools{a},
 		Resources:    mcpResources{a},
@@ -72,8 +75,8 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 type mcpTools struct{ app *App }
 
 // Select implements [door.Tools].
-func (m mcpTools) Select(ctx context.Context, env tools.Environment) (door.Box, error) {
-	box, err := m.app.mcp.catalogue.Select(ctx, env, []string{"*"})
+func (m mcpTools) Select(ctx context.Context, env tools.Environment, patterns ...string) (door.Box, error) {
+	box, err := m.app.tools.catalogue.Select(ctx, env, patterns)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func (m mcpTools) Select(ctx context.Context, env tools.Environment) (door.Box, 
 }
 
 // Revision implements [door.Tools].
-func (m mcpTools) Revision() string { return m.app.mcp.catalogue.Revision() }
+func (m mcpTools) Revision() string { return m.app.tools.catalogue.Revision() }
 
 type mcpBox struct {
 	*tools.Toolbox
@@ -90,7 +93,7 @@ type mcpBox struct {
 
 // Execute implements [door.Box].
 func (b mcpBox) Execute(ctx context.Context, env tools.Environment, call *chat.ToolCall) tools.Result {
-	return b.app.mcp.executor.Execute(ctx, b.Toolbox, env, []*chat.ToolCall{call})[0]
+	return b.app.tools.executor.Execute(ctx, b.Toolbox, env, []*chat.ToolCall{call})[0]
 }
 
 // ask runs a command as the principal of an environment, and reads its result.

@@ -203,7 +203,7 @@ func (m mcpResources) Read(ctx context.Context, env tools.Environment, uri strin
 }
 
 func (m mcpResources) toolsText(ctx context.Context, env tools.Environment) (door.Content, error) {
-	box, err := m.app.mcp.catalogue.Select(ctx, env, []string{"*"})
+	box, err := m.app.tools.catalogue.Select(ctx, env, []string{"*"})
 	if err != nil {
 		return door.Content{}, err
 	}

@@ -27,8 +27,10 @@ type Box interface {
 
 // Tools are the catalogue.
 type Tools interface {
-	// Select yields the tools that the environment's principal may call.
-	Select(ctx context.Context, env tools.Environment) (Box, error)
+	// Select yields those of the tools whose names fit a pattern, "*" or a
+	// name, that the environment's principal may call. A name that there is no
+	// tool of is 3001.
+	Select(ctx context.Context, env tools.Environment, patterns ...string) (Box, error)
 	// Revision moves when what is offered to anybody may have changed. It is
 	// asked every second while somebody listens, and must be quick.
 	Revision() string

@@ -129,7 +129,7 @@ func (d *Door) compare(ctx context.Context, g *guest, changed bool) {
 	if known != "" && !changed {
 		return
 	}
-	box, err := d.opts.Tools.Select(ctx, tools.Environment{Principal: who, Space: who.Home()})
+	box, err := d.opts.Tools.Select(ctx, tools.Environment{Principal: who, Space: who.Home()}, everything)
 	if err != nil {
 		return // it is tried again, and listing tells why
 	}

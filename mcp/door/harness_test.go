@@ -67,8 +67,8 @@ type box struct {
 	executor *tools.Executor
 }
 
-func (c catalogue) Select(ctx context.Context, env tools.Environment) (door.Box, error) {
-	b, err := c.Catalogue.Select(ctx, env, []string{"*"})
+func (c catalogue) Select(ctx context.Context, env tools.Environment, patterns ...string) (door.Box, error) {
+	b, err := c.Catalogue.Select(ctx, env, patterns)
 	return box{b, c.Executor}, err
 }
 

@@ -1,9 +1,6 @@
 package door
 
-import (
-	"github.com/aibridge/aibridge/llm/tools"
-	"github.com/aibridge/aibridge/llm/wire"
-)
+import "github.com/aibridge/aibridge/llm/wire"
 
 // charset is what names of tools may consist of in MCP.
 var charset = wire.Charset{Extra: ".", Max: 128}
@@ -17,12 +14,4 @@ func namesOf(box Box) *wire.Names {
 		names[i] = t.Name
 	}
 	return wire.NewNames(charset, names...)
-}
-
-// find is the tool that a client calls, by its name or as that was listed.
-func find(box Box, name string) (*tools.Tool, bool) {
-	if tool, ok := box.Find(name); ok {
-		return tool, true
-	}
-	return box.Find(namesOf(box).Decode(name))
 }

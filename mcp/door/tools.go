@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,8 +20,11 @@ import (
 // maxDescription bounds what a client is told about a tool, in bytes.
 const maxDescription = 8 << 10
 
+// everything is the pattern of all names.
+const everything = "*"
+
 func (d *Door) listTools(ctx context.Context, env tools.Environment, r *sdk.ListToolsRequest) (*sdk.ListToolsResult, error) {
-	box, err := d.opts.Tools.Select(ctx, env)
+	box, err := d.opts.Tools.Select(ctx, env, everything)
 	if err != nil {
 		return nil, err
 	}
@@ -138,13 +142,9 @@ func stripHeaders(tree any) {
 }
 
 func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	box, err := d.opts.Tools.Select(ctx, env)
+	box, tool, err := d.find(ctx, env, r.Params.Name)
 	if err != nil {
 		return nil, err
-	}
-	tool, ok := find(box, r.Params.Name)
-	if !ok {
-		return nil, unknownTool(box, r.Params.Name)
 	}
 	if token := r.Params.GetProgressToken(); token != nil {
 		ctx = tools.WithProgress(ctx, (&progress{session: r.Session, token: token, ctx: ctx}).report)
@@ -154,6 +154,29 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: tool.Name, Data: result.Warning}) // for who asked for it
 	}
 	return resultOf(tool, &result), nil
+}
+
+// find is the tool that a client calls, by its name or as that was listed, in a
+// box.
+func (d *Door) find(ctx context.Context, env tools.Environment, name string) (Box, *tools.Tool, error) {
+	if !strings.Contains(name, everything) {
+		if box, err := d.opts.Tools.Select(ctx, env, name); err == nil {
+			if tool, ok := box.Find(name); ok {
+				return box, tool, nil
+			}
+		} else if protocol.CodeOf(err) != protocol.NotFound {
+			return nil, nil, err
+		}
+	}
+	box, err := d.opts.Tools.Select(ctx, env, everything)
+	if err != nil {
+		return nil, nil, err
+	}
+	tool, ok := box.Find(namesOf(box).Decode(name))
+	if !ok {
+		return nil, nil, unknownTool(box, name)
+	}
+	return box, tool, nil
 }
 
 // unknownTool says that there is no such tool, and which there are.

@@ -34,12 +34,15 @@ const (
 // families are those of the protocol. The groups exist even if a bridge was
 // built without the commands.
 var families = []string{
-	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "policy", "resource",
+	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "mcp", "policy", "resource",
 	"scene", "session", "skill", "task", "tool", groupTopic, "vfs",
 }
 
 // administered are the families that decide who may do what.
 var administered = []string{"audit", "key", "policy"}
+
+// approveServer lets models use the tools of a stranger.
+const approveServer = "mcp:server.approve"
 
 // certificates of one's own: the rest of the family is administration.
 var ownCertificates = []string{"cert:get", "cert:list", "cert:renew", "cert:request"}
@@ -83,7 +86,7 @@ func familyOf(action string) string {
 func groupsOf(action string, effect commands.Effect) []string {
 	family := familyOf(action)
 	groups := []string{family, effect.String()}
-	if slices.Contains(administered, family) || family == "cert" && !slices.Contains(ownCertificates, action) {
+	if slices.Contains(administered, family) || action == approveServer || family == "cert" && !slices.Contains(ownCertificates, action) {
 		groups = append(groups, groupAdministration)
 	}
 	return groups

@@ -1,0 +1,96 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A Config names one server. Exactly one of URL and Command says where it is.
+type Config struct {
+	Name    string            `yaml:"name" doc:"what it is called here: its tools are mcp.{name}.{tool}"`
+	URL     string            `yaml:"url" doc:"its streamable HTTP endpoint"`
+	Headers map[string]string `yaml:"headers" doc:"headers to send, each as env:NAME or file:PATH; the text before that is sent as it is, as in Bearer env:TOKEN"`
+	CA      string            `yaml:"ca" doc:"PEM file with the roots of its web server, instead of the system's"`
+	Command []string          `yaml:"command" doc:"program that serves MCP on stdin and stdout, and its arguments"`
+	Dir     string            `yaml:"dir" doc:"folder that the program runs in"`
+	Env     map[string]string `yaml:"env" doc:"environment of the program besides PATH, HOME and LANG; values may be env:NAME or file:PATH"`
+
+	Approve string        `yaml:"approve" doc:"first: tools are approved as they are when the server is first seen; each: every tool waits for mcp.server.approve; first by default"`
+	Trusted bool          `yaml:"trusted" doc:"believe what the server says of the effect of its tools: that they only read, or destroy"`
+	Risk    string        `yaml:"risk" doc:"ask: a person has to agree to every call of its tools"`
+	Tools   []string      `yaml:"tools" doc:"which of its tools are offered, by pattern; all by default"`
+	Timeout time.Duration `yaml:"timeout" doc:"how long a call may take; 60s by default"`
+}
+
+// Ways to approve tools.
+const (
+	ApproveFirst = "first"
+	ApproveEach  = "each"
+)
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// Check says what is wrong with it.
+func (c *Config) Check() error {
+	switch {
+	case !nameForm.MatchString(c.Name):
+		return fmt.Errorf("%q is no name: up to 32 lower-case letters, digits, - and _", c.Name)
+	case (c.URL == "") == (len(c.Command) == 0):
+		return errors.New("one of url and command is needed")
+	case len(c.Command) > 0 && (len(c.Headers) > 0 || c.CA != ""):
+		return errors.New("headers and ca belong to a url")
+	case c.URL != "" && (len(c.Env) > 0 || c.Dir != ""):
+		return errors.New("env and dir belong to a command")
+	case c.Approve != "" && c.Approve != ApproveFirst && c.Approve != ApproveEach:
+		return fmt.Errorf("approve: %q is neither %s nor %s", c.Approve, ApproveFirst, ApproveEach)
+	case c.Risk != "" && c.Risk != "ask":
+		return fmt.Errorf("risk: %q is not ask", c.Risk)
+	case c.Timeout < 0 || c.Timeout > 10*time.Minute:
+		return errors.New("timeout: must be between 0 and 10m")
+	}
+	if c.URL != "" {
+		u, err := url.Parse(c.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return errors.New("url: must be http or https, without a password")
+		}
+	}
+	for name, value := range c.Headers {
+		if !strings.Contains(value, "env:") && !strings.Contains(value, "file:") {
+			return fmt.Errorf("headers: %s must be env:NAME or file:PATH, so that no secret stands in the configuration", name)
+		}
+	}
+	return nil
+}
+
+func (c *Config) timeout() time.Duration {
+	if c.Timeout > 0 {
+		return c.Timeout
+	}
+	return time.Minute
+}
+
+// resolve is what a value means: what stands before env:NAME or file:PATH, and
+// then what the variable or the file holds.
+func resolve(value string) (string, error) {
+	if before, name, ok := strings.Cut(value, "env:"); ok {
+		text, set := os.LookupEnv(name)
+		if !set {
+			return "", fmt.Errorf("the variable %s is not set", name)
+		}
+		return before + text, nil
+	}
+	if before, path, ok := strings.Cut(value, "file:"); ok {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("the file %s cannot be read", filepath.Base(path))
+		}
+		return before + strings.TrimSpace(string(data)), nil
+	}
+	return value, nil
+}

@@ -1,0 +1,92 @@
+package servers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"path"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+)
+
+// prefix is how the names of all tools here begin.
+const prefix = "mcp."
+
+// How much is taken of what a server declares.
+const (
+	maxTools       = 512
+	maxDeclaration = 64 << 10 // bytes of JSON of one tool
+)
+
+// A declared tool is one as its server declares it.
+type declared struct {
+	*sdk.Tool
+	input, output json.RawMessage
+	hash          string // of all that it says, hexadecimal
+}
+
+// declare reads what a server says of a tool. What is too long is no tool.
+func declare(t *sdk.Tool) (*declared, bool) {
+	whole, err := json.Marshal(t) // objects are written in the order of their keys
+	if err != nil || len(whole) > maxDeclaration || t.Name == "" {
+		return nil, false
+	}
+	d := &declared{Tool: t}
+	if d.input, err = json.Marshal(t.InputSchema); err != nil {
+		return nil, false
+	}
+	if t.OutputSchema != nil {
+		if d.output, err = json.Marshal(t.OutputSchema); err != nil {
+			return nil, false
+		}
+	}
+	sum := sha256.Sum256(whole)
+	d.hash = hex.EncodeToString(sum[:])
+	return d, true
+}
+
+// wanted reports whether the operator wants a tool.
+func (c *Config) wanted(name string) bool {
+	for _, pattern := range c.Tools {
+		if ok, err := path.Match(pattern, name); ok && err == nil {
+			return true
+		}
+	}
+	return len(c.Tools) == 0
+}
+
+// tool is a declared tool as the catalogue has it. Without trust in the server
+// it may do anything.
+func (l *link) tool(d *declared) *tools.Tool {
+	t := &tools.Tool{
+		Declaration: tools.Declaration{
+			Name:        prefix + l.config.Name + "." + d.Name,
+			Title:       d.Title,
+			Description: d.Description,
+			Schema:      d.input,
+			Output:      d.output,
+			Effect:      commands.Act,
+			Risk:        l.config.Risk,
+			Untrusted:   true,
+			Source:      "mcp:" + l.config.Name,
+			Timeout:     l.config.timeout(),
+		},
+		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
+			return l.service.run(ctx, x, l.config.Name, d.Name)
+		},
+	}
+	if hints := d.Annotations; l.config.Trusted && hints != nil {
+		switch {
+		case hints.ReadOnlyHint:
+			t.Effect, t.Idempotent = commands.Read, true
+		case hints.DestructiveHint != nil && *hints.DestructiveHint:
+			t.Risk = tools.RiskAsk
+		}
+		t.Idempotent = t.Idempotent || hints.IdempotentHint
+	}
+	return t
+}

@@ -1,0 +1,291 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// How long things with a server may take, and how often they are done.
+const (
+	connectTimeout = 30 * time.Second
+	refreshEvery   = time.Minute // also finds out that a server is gone
+	longestPause   = time.Minute // between attempts to connect
+)
+
+// A State says whether a server is there.
+type State string
+
+// The states of servers.
+const (
+	Connecting State = "connecting"
+	Connected  State = "connected"
+	Down       State = "down"
+)
+
+// A link is the bridge's connection to one server.
+type link struct {
+	service *Service
+	config  *Config
+	again   chan struct{} // asks for the tools to be listed anew, or the server to be tried now
+
+	mu      sync.Mutex
+	session *sdk.ClientSession // nil while there is none
+	state   State
+	since   time.Time
+	problem string // why it is down, for operators
+	server  string // name and version it gives itself
+	known   []*declared
+	tools   []*tools.Tool                   // those that are approved
+	steps   map[string]func(tools.Progress) // of calls, by progress token
+}
+
+func newLink(s *Service, c *Config) *link {
+	return &link{
+		service: s, config: c, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
+		steps: make(map[string]func(tools.Progress)),
+	}
+}
+
+// run keeps in touch with the server until ctx ends.
+func (l *link) run(ctx context.Context) {
+	pause := l.service.opts.pause
+	for {
+		connected, err := l.visit(ctx)
+		if ctx.Err() != nil {
+			l.leave(nil)
+			return
+		}
+		if connected {
+			pause = l.service.opts.pause
+		}
+		l.leave(err)
+		l.service.opts.Log.Warn("an MCP server is down", "server", l.config.Name, "error", err, "retry", pause)
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-l.again:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// visit connects to the server, and stays until it is gone.
+func (l *link) visit(ctx context.Context) (connected bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	session, err := l.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer session.Close() //nolint:errcheck // it may be gone already
+	ended := make(chan error, 1)
+	go func() { ended <- session.Wait() }()
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for {
+		if err := l.refresh(ctx, session); err != nil {
+			return connected, err
+		}
+		if !connected {
+			connected = true
+			l.arrive(session)
+		}
+		select {
+		case <-ctx.Done():
+			return true, ctx.Err()
+		case err := <-ended:
+			return true, errors.Join(errors.New("the connection ended"), err)
+		case <-l.again:
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *link) connect(ctx context.Context) (*sdk.ClientSession, error) {
+	transport, err := l.transport(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "aibridge", Version: l.service.opts.Version}, &sdk.ClientOptions{
+		Capabilities:                &sdk.ClientCapabilities{}, // it is asked for nothing: neither models nor people nor folders
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.look() },
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.step(r.Params) },
+	})
+	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return client.Connect(connecting, transport, nil)
+}
+
+// look has the tools listed anew, or the server tried at once if it is down.
+func (l *link) look() {
+	select {
+	case l.again <- struct{}{}:
+	default:
+	}
+}
+
+// refresh lists the tools of the server.
+func (l *link) refresh(ctx context.Context, session *sdk.ClientSession) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	var known []*declared
+	names := make(map[string]bool)
+	for t, err := range session.Tools(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		d, ok := declare(t)
+		if !ok || names[strings.ToLower(t.Name)] || !l.config.wanted(t.Name) {
+			continue
+		}
+		if len(known) == maxTools {
+			l.service.opts.Log.Warn("an MCP server has more tools than are taken", "server", l.config.Name, "limit", maxTools)
+			break
+		}
+		names[strings.ToLower(t.Name)] = true
+		known = append(known, d)
+	}
+	slices.SortFunc(known, func(x, y *declared) int { return strings.Compare(x.Name, y.Name) })
+	l.mu.Lock()
+	l.known = known
+	l.mu.Unlock()
+	return l.first(ctx, known)
+}
+
+// first approves the tools of a server that is seen for the first time, if the
+// operator wants that.
+func (l *link) first(ctx context.Context, known []*declared) error {
+	_, _, seen := l.service.opts.Table.Get(l.config.Name)
+	if !seen && l.config.Approve != ApproveEach {
+		approved := &Approved{Tools: make(map[string]string, len(known)), At: l.service.opts.Now().UnixMilli()}
+		for _, d := range known {
+			approved.Tools[d.Name] = d.hash
+		}
+		if _, err := l.service.opts.Table.Put(ctx, l.config.Name, approved); err != nil {
+			return err
+		}
+	}
+	l.reconsider()
+	return nil
+}
+
+// reconsider makes tools of what the server declares, as far as it is
+// approved. Those that stay the same are the same.
+func (l *link) reconsider() {
+	approved, _, _ := l.service.opts.Table.Get(l.config.Name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var offered []*tools.Tool
+	for _, d := range l.known {
+		if approved == nil || approved.Tools[d.Name] != d.hash {
+			continue
+		}
+		made := l.tool(d)
+		for _, old := range l.tools {
+			if old.Name == made.Name && old.Hash() == made.Hash() {
+				made = old
+			}
+		}
+		offered = append(offered, made)
+	}
+	if !slices.Equal(offered, l.tools) {
+		l.tools = offered
+		l.service.changed()
+	}
+}
+
+// offered are the tools that can be called now.
+func (l *link) offered() []*tools.Tool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session == nil {
+		return nil
+	}
+	return l.tools
+}
+
+// arrive notes that the server is there.
+func (l *link) arrive(session *sdk.ClientSession) {
+	server := ""
+	if hello := session.InitializeResult(); hello != nil && hello.ServerInfo != nil {
+		server = hello.ServerInfo.Name + " " + hello.ServerInfo.Version
+	}
+	l.mu.Lock()
+	l.session, l.state, l.since, l.problem, l.server = session, Connected, l.service.opts.Now(), "", short(server, 128)
+	l.mu.Unlock()
+	l.service.changed()
+	l.service.opts.Log.Info("an MCP server is connected", "server", l.config.Name)
+}
+
+// leave notes that the server is gone.
+func (l *link) leave(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == Connected || l.state == Connecting {
+		l.since = l.service.opts.Now()
+	}
+	l.session, l.state, l.problem = nil, Down, ""
+	if why != nil {
+		l.problem = short(why.Error(), 512)
+	}
+	l.service.changed()
+}
+
+// current is the session, while there is one.
+func (l *link) current() (*sdk.ClientSession, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session == nil {
+		return nil, protocol.Errorf(protocol.TargetUnavailable, "the MCP server %q is not connected", l.config.Name).With("server", l.config.Name)
+	}
+	return l.session, nil
+}
+
+// step tells whoever made a call how far it is.
+func (l *link) step(p *sdk.ProgressNotificationParams) {
+	token, _ := p.ProgressToken.(string)
+	l.mu.Lock()
+	tell := l.steps[token]
+	l.mu.Unlock()
+	if tell == nil {
+		return
+	}
+	percent := 0.0
+	if p.Total > 0 {
+		percent = min(max(100*p.Progress/p.Total, 0), 100)
+	}
+	tell(tools.Progress{Percent: percent, Message: short(p.Message, 1024)})
+}
+
+// follow has a call's progress told, until stop is called.
+func (l *link) follow(token string, tell func(tools.Progress)) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.steps[token] = tell
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.steps, token)
+	}
+}
+
+// short is at most n bytes of a text.
+func short(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}

@@ -1,0 +1,153 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Table keeps what was approved, by server.
+type Table interface {
+	Get(key string) (value *Approved, revision uint64, ok bool)
+	All() iter.Seq2[string, *Approved]
+	Put(ctx context.Context, key string, value *Approved) (revision uint64, err error)
+	OnChange(fn func(key string, old, new *Approved))
+}
+
+// Approved is what was approved of a server's tools.
+type Approved struct {
+	Tools map[string]string `json:"tools"` // hash of the declaration by name
+	By    string            `json:"by"`    // who did it last, "" for the configuration
+	At    int64             `json:"at"`    // Unix milliseconds
+}
+
+// Invoke runs a command of the bridge as the environment's principal.
+type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
+
+// May says why somebody may not do what an action means to a server.
+type May func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
+
+// Options configure a [Service]. Table, Invoke and May are needed.
+type Options struct {
+	Servers []Config
+	Table   Table
+	Invoke  Invoke
+	May     May
+	Version string // of the bridge, which servers are told
+	Log     *slog.Logger
+	Now     func() time.Time
+
+	pause time.Duration // before the first attempt to reconnect
+}
+
+// A Service knows external servers. It is a source of tools.
+type Service struct {
+	opts     Options
+	links    map[string]*link
+	names    []string // of servers, in order
+	revision atomic.Uint64
+}
+
+var _ tools.Finder = (*Service)(nil)
+
+// New makes the service. The configurations were checked.
+func New(o Options) *Service {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.pause == 0 {
+		o.pause = time.Second
+	}
+	s := &Service{opts: o, links: make(map[string]*link)}
+	for i := range o.Servers {
+		c := &o.Servers[i]
+		s.links[c.Name] = newLink(s, c)
+		s.names = append(s.names, c.Name)
+	}
+	slices.Sort(s.names)
+	o.Table.OnChange(func(name string, _, _ *Approved) {
+		if l, ok := s.links[name]; ok {
+			l.reconsider()
+		}
+	})
+	return s
+}
+
+// Run keeps in touch with all servers until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	for _, l := range s.links {
+		running.Go(func() { l.run(ctx) })
+	}
+	running.Wait()
+	return nil
+}
+
+// Commands are the commands of the package.
+func (s *Service) Commands() []commands.Command {
+	return []commands.Command{
+		commands.New(serverList, s.List),
+		commands.New(serverApprove, s.Approve),
+		commands.New(toolCall, s.Call),
+	}
+}
+
+// Revision implements [tools.Source].
+func (s *Service) Revision() string { return strconv.FormatUint(s.revision.Load(), 10) }
+
+func (s *Service) changed() { s.revision.Add(1) }
+
+// Tools implements [tools.Source].
+func (s *Service) Tools(ctx context.Context, env tools.Environment) ([]*tools.Tool, error) {
+	var all []*tools.Tool
+	for _, name := range s.names {
+		if s.may(ctx, env, name) {
+			all = append(all, s.links[name].offered()...)
+		}
+	}
+	return all, ctx.Err()
+}
+
+// Find implements [tools.Finder].
+func (s *Service) Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool) {
+	rest, ours := strings.CutPrefix(name, prefix)
+	server, _, _ := strings.Cut(rest, ".")
+	l, known := s.links[server]
+	if !ours || !known {
+		return nil, false
+	}
+	for _, t := range l.offered() {
+		if t.Name == name {
+			return t, s.may(ctx, env, server)
+		}
+	}
+	return nil, false
+}
+
+func (s *Service) may(ctx context.Context, env tools.Environment, server string) bool {
+	return s.opts.May(ctx, env.Principal, toolCall.Action, resource(server)) == nil
+}
+
+// resource is a server as policy sees it.
+func resource(server string) commands.Resource { return commands.Resource{Type: "mcp", ID: server} }
+
+func (s *Service) link(name string) (*link, error) {
+	if l, ok := s.links[name]; ok {
+		return l, nil
+	}
+	return nil, protocol.Errorf(protocol.NotFound, "there is no MCP server %.64q", name).With("server", name)
+}
