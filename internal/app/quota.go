@@ -18,17 +18,17 @@ type Quotas struct {
 // A Quota bounds what one party takes. What is not set has its default, which
 // is for who may do everything, and under dev, no limit.
 type Quota struct {
-	Requests    int `yaml:"requests" doc:"commands a second; -1 any number, 0 the default (2000 for a principal)"`
-	Messages    int `yaml:"messages" doc:"MQTT messages a second that are no commands; -1 any number, 0 the default (20000 for a principal)"`
-	Bytes       int `yaml:"bytes" doc:"bytes of commands and messages a second; -1 any number, 0 the default (64 MiB for a principal)"`
-	Connections int `yaml:"connections" doc:"MQTT and WebSocket connections at a time; -1 any number, 0 the default (1000 for a principal)"`
-	Retained    int `yaml:"retained" doc:"retained messages; -1 any number, 0 the default (10000 for a principal)"`
+	Requests    int `yaml:"requests" doc:"commands a second; -1 any number, 0 the default (10000 for a principal)"`
+	Messages    int `yaml:"messages" doc:"MQTT messages a second that are no commands; -1 any number, 0 the default (100000 for a principal)"`
+	Bytes       int `yaml:"bytes" doc:"bytes of commands and messages a second; -1 any number, 0 the default (256 MiB for a principal)"`
+	Connections int `yaml:"connections" doc:"MQTT and WebSocket connections at a time; -1 any number, 0 the default (10000 for a principal)"`
+	Retained    int `yaml:"retained" doc:"retained messages; -1 any number, 0 the default (200000 for a principal)"`
 }
 
 // defaultQuota is what a principal may take that nothing was said about: far
 // more than devices and people do, and less than would stop a small machine.
 // Spaces have no default.
-var defaultQuota = Quota{Requests: 2000, Messages: 20_000, Bytes: 64 << 20, Connections: 1000, Retained: 10_000}
+var defaultQuota = Quota{Requests: 10_000, Messages: 100_000, Bytes: 256 << 20, Connections: 10_000, Retained: 200_000}
 
 // maxQuota bounds what can be set; above it, say -1.
 const maxQuota = 1 << 30
