@@ -1,9 +1,20 @@
 package run
 
 import (
-	"github.com/aibridge/aibridge/llm/run/mount"
+	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/llm/run/toolhost"
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// ownTools are the file tools of a run.
-func ownTools(mounts *mount.Mounts, w *workspace, p Policy) []*tools.Tool { return nil }
+// fileTools are the tools for a run's files under a policy, with the guard of
+// its workflow.md.
+func (w *workspace) fileTools() func(Policy) []*tools.Tool {
+	var graph *pack.Graph
+	if w.workflow != nil {
+		graph = w.workflow.Graph
+	}
+	host := toolhost.New(toolhost.Options{Mounts: &w.mounts, Graph: graph})
+	return func(p Policy) []*tools.Tool {
+		return host.Tools(toolhost.Limits{MaxReadBytes: p.FS.MaxReadBytes, MaxWriteBytes: p.FS.MaxWriteBytes})
+	}
+}

@@ -3,6 +3,7 @@ package run
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/base64"
 	"io/fs"
 	"os"
 	"testing"
@@ -51,3 +52,5 @@ func TestTheSampleIsAPackage(t *testing.T) {
 		t.Errorf("it is odd: %v", p.Warnings)
 	}
 }
+
+func base64Of(data []byte) string { return base64.StdEncoding.EncodeToString(data) }

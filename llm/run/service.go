@@ -93,6 +93,7 @@ type Service struct {
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
 	metrics *metrics
+	pausing func(ctx context.Context, d time.Duration) error
 
 	mu     sync.Mutex
 	closed bool
@@ -103,7 +104,7 @@ type Service struct {
 // New makes a service. Start it with [Service.Recover].
 func New(o Options) *Service {
 	o.setDefaults()
-	s := &Service{opts: o, live: make(map[string]*live), own: make(map[string]int)}
+	s := &Service{opts: o, live: make(map[string]*live), own: make(map[string]int), pausing: pause}
 	s.library = library{dir: filepath.Join(o.Dir, "packages"), limits: o.Limits, loaded: make(map[string]*volume)}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.metrics = newMetrics(o.Registerer, s)
@@ -296,7 +297,7 @@ func (s *Service) engine(l *live, o *opened) *engine {
 	env := tools.Environment{Principal: who, Space: r.Owner.Space, Skill: r.Skill, Session: r.ID, TraceID: r.TraceID, Task: r.ID}
 	kit := &toolkit{
 		executor: s.opts.Executor, bridge: s.opts.Catalogue, env: env, where: o.workspace.node,
-		own:     func(p Policy) []*tools.Tool { return ownTools(&o.workspace.mounts, o.workspace, p) },
+		own:     o.workspace.fileTools(),
 		effects: o.effects, diary: o.diary,
 		record: s.recorder(l.ctx, o.workspace.mounts.State, who, r.ID, r.TraceID),
 	}
@@ -308,7 +309,7 @@ func (s *Service) engine(l *live, o *opened) *engine {
 		maxTurns: cmp.Or(r.MaxTurns, s.opts.MaxTurns),
 		turns:    len(o.story.turns),
 		now:      s.opts.Now,
-		pause:    pause,
+		pause:    s.pausing,
 		checked:  func() error { return s.valid(who) },
 	}
 	e.question.Principal, e.question.Space, e.question.Skill, e.question.Model = who, r.Owner.Space, r.Skill, r.Model

@@ -1,0 +1,381 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// climate is how a good model executes the sample until it asks the user.
+func climate() []*chat.Answer {
+	return []*chat.Answer{
+		calls("fs.read", `{"path":"@pkg/steps/measure.md"}`),
+		calls("thermostat-go.read", `{}`),
+		calls(append([]string{"fs.write", `{"path":"@project/artifacts/climate/reading.md","content":"17.5, target 20\n"}`},
+			pair(patch(`{"stepsCompleted":{"append":["measure"]},"variables":{"set":{"celsius":17.5,"target":20}},"artifacts":{"append":["artifacts/climate/reading.md"]},"currentNodeId":{"set":"judge"}}`))...)...),
+		step("judge", "gather"), // which is no legal jump
+		calls(patch(`{"stepsCompleted":{"append":["judge"]},"decisionLog":{"append":[{"from":"judge","to":"adjust","label":"uncomfortable","reason":"17.5 is below 19"}]},"currentNodeId":{"set":"adjust"}}`)),
+		calls("ui.ask_user", `{"question":"How warm would you like it?","options":["20","21"]}`),
+	}
+}
+
+// afterwards is how it goes on with the answer.
+func afterwards() []*chat.Answer {
+	return []*chat.Answer{
+		calls("thermostat-go.set_target", `{"celsius":21}`),
+		calls(append([]string{"fs.write", `{"path":"@project/artifacts/climate/change.md","content":"target 21\n"}`}, pair(patch(`{"stepsCompleted":{"append":["adjust"]},"variables":{"set":{"target":21}},"currentNodeId":{"set":"gather"}}`))...)...),
+		step("gather", "report"),
+		calls(append([]string{"fs.write", `{"path":"@project/artifacts/climate/report.md","content":"# Report\n"}`}, pair(patch(`{"stepsCompleted":{"append":["report"]}}`))...)...),
+		says("It was 17.5 degrees, so I set the thermostat to 21."),
+	}
+}
+
+func pair(a, b string) []string { return []string{a, b} }
+
+func TestTheSampleIsExecutedToItsEnd(t *testing.T) {
+	w := imported(t, script(append(climate(), afterwards()...)...))
+	id := w.start(StartParams{Package: "climate-check", Project: "home", Variables: map[string]any{"room": "bedroom"}})
+	asked := w.rest(id)
+	if asked.Phase != WaitingUser || len(asked.Questions) != 1 || asked.Questions[0].Text != "How warm would you like it?" || asked.Node != "adjust" {
+		t.Fatalf("before the question: %+v", asked)
+	}
+	if asked.Variables["room"] != "bedroom" || asked.Variables["celsius"] != 17.5 {
+		t.Errorf("variables: %v", asked.Variables)
+	}
+	w.goOn(id, ptr("21 please"))
+	done := w.rest(id)
+	if done.Phase != Completed || done.Message != "It was 17.5 degrees, so I set the thermostat to 21." {
+		t.Fatalf("at the end: %+v", done)
+	}
+	if want := []string{"measure", "judge", "adjust", "gather", "report"}; !slices.Equal(done.Completed, want) {
+		t.Errorf("completed %v", done.Completed)
+	}
+	if !slices.Equal(w.device.sets, []string{`{"celsius":21}`}) {
+		t.Errorf("the thermostat was set to %v", w.device.sets)
+	}
+	if text, err := os.ReadFile(filepath.Join(w.projects, "home", "artifacts", "climate", "report.md")); err != nil || string(text) != "# Report\n" {
+		t.Errorf("the report: %q, %v", text, err)
+	}
+	turns := w.turns(id)
+	if len(turns) != 11 || turns[0].ID != "C01" || turns[10].UIAfter.Phase != Completed || turns[5].UIAfter.Phase != WaitingUser {
+		t.Errorf("%d turns", len(turns))
+	}
+	refused := turns[3].ToolRuns[0]
+	for _, part := range []string{`"code":"E_INVALID_TRANSITION"`, `"from":"judge"`, `"to":"gather"`, `"allowedNext":[{"to":"adjust"`} {
+		if !strings.Contains(string(refused.Result), part) {
+			t.Errorf("the illegal jump was answered with %s, without %s", refused.Result, part)
+		}
+	}
+	if !strings.Contains(string(turns[6].Request.Messages[len(turns[6].Request.Messages)-1]), `USER_INPUT\n- forNodeId: adjust\n21 please`) {
+		t.Errorf("after the answer the model reads %s", turns[6].Request.Messages)
+	}
+	w.checkAudit(t, id, turns)
+	golden(t, "climate.json", trace(turns))
+	if _, err := w.Continue(t.Context(), callOf(alice), ContinueParams{Run: id}); protocol.CodeOf(err) != protocol.InvalidState {
+		t.Errorf("a completed run goes on: %v", err)
+	}
+}
+
+// checkAudit holds the log of a run to its turns: one line for each call,
+// sizes and hashes and no contents.
+func (w *world) checkAudit(t *testing.T, id string, turns []Turn) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.stateFolder(id), "logs", "execution.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	n := 0
+	for _, turn := range turns {
+		for _, r := range turn.ToolRuns {
+			if n == len(lines) {
+				t.Fatalf("only %d lines of audit", n)
+			}
+			var l auditLine
+			if err := json.Unmarshal([]byte(lines[n]), &l); err != nil {
+				t.Fatal(err)
+			}
+			if l.CallID != r.ToolCallID || l.Turn != turn.ID || l.ArgsBytes != len(r.Args) || l.ResultBytes != len(r.Result) || l.OK == strings.Contains(string(r.Result), `"ok":false`) {
+				t.Errorf("line %d of the audit, %s, is not about %s", n, lines[n], r.ToolCallID)
+			}
+			n++
+		}
+	}
+	if n != len(lines) || n != len(w.audited) {
+		t.Errorf("%d calls, %d lines of audit, %d told to the bridge", n, len(lines), len(w.audited))
+	}
+	if strings.Contains(string(text), "17.5") {
+		t.Error("the audit has contents")
+	}
+}
+
+func TestPromptsAreAnchoredOnlyWhenSomethingChanges(t *testing.T) {
+	var requests []string
+	inner := script(append(climate(), afterwards()...)...)
+	w := imported(t, func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+		requests = append(requests, lastRequest(q))
+		return inner(ctx, q)
+	})
+	id := w.start(StartParams{Package: "climate-check", Project: "home", Autopilot: true})
+	w.rest(id)
+	w.goOn(id, ptr("21"))
+	w.rest(id)
+	for i, want := range []int{1, 1, 1, 2, 2, 3, 4, 4, 5, 6, 6} {
+		if got := strings.Count(requests[i], "RUN_DIRECTIVE"); got != want {
+			t.Errorf("request %d has %d directives, want %d", i+1, got, want)
+		}
+		if got := strings.Count(requests[i], "NODE_BRIEF\n"); got != want {
+			t.Errorf("request %d has %d briefs, want %d", i+1, got, want)
+		}
+	}
+	for _, part := range []string{
+		"[system] You are executed by AI Bridge", "Autopilot is on", "[system] TOOL_POLICY\n- fs: enabled (maxReadBytes=65536, maxWriteBytes=65536)\n- mcp: disabled",
+		"[system] PERSONA\n- agentId: caretaker", "  - Measure before you judge",
+		"[user] RUN_DIRECTIVE\n- runType: climate-check\n- intent: start\n- workflow: climate-check\n- state: @state/workflow.md\n- graph: @pkg/workflow.graph.json\n- artifactsRoot: @project/artifacts/\n- currentNodeId: measure\n- effectiveAgentId: caretaker\n- autopilot: true\n",
+		"[user] NODE_BRIEF\n- currentNodeId: measure\n- stepFile: @pkg/steps/measure.md\n- outputsMap:\n  - artifacts/climate/reading.md -> @project/artifacts/climate/reading.md\n- allowedNext:\n  - judge (label=measured, default)\n",
+		"[user] DATA\n- variables: {",
+	} {
+		if !strings.Contains(requests[0], part) {
+			t.Errorf("the first request does not have %q:\n%s", part, requests[0])
+		}
+	}
+	if !strings.Contains(requests[6], "- intent: continue\n") {
+		t.Error("the user's word is no reason to continue")
+	}
+}
+
+func TestARunThatWasKilledGoesOnWhereItsDocumentsSay(t *testing.T) {
+	stuck := make(chan struct{})
+	n := 0
+	first := climate()
+	w := imported(t, func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+		if n == 3 {
+			close(stuck)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		n++
+		return first[n-1], nil
+	})
+	id := w.start(StartParams{Package: "climate-check", Project: "home"})
+	<-stuck
+	var resumed string
+	rest := script(append(climate()[4:], afterwards()...)...)
+	w.restart(func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+		if resumed == "" {
+			resumed = lastRequest(q)
+		}
+		return rest(ctx, q)
+	})
+	if got := w.rest(id); got.Phase != WaitingUser || got.Node != "adjust" {
+		t.Fatalf("after the restart: %+v", got)
+	}
+	for _, part := range []string{"- intent: resume\n", "- currentNodeId: judge\n"} {
+		if !strings.Contains(resumed, part) {
+			t.Errorf("it was resumed without %q:\n%s", part, resumed)
+		}
+	}
+	if strings.Contains(resumed, "[assistant]") || strings.Contains(resumed, "[tool]") {
+		t.Errorf("it was resumed by what was said:\n%s", resumed)
+	}
+	w.restart(script(afterwards()...)) // while it waits
+	w.goOn(id, ptr("21"))
+	if got := w.rest(id); got.Phase != Completed {
+		t.Fatalf("at the end: %+v", got)
+	}
+	ids := map[string]bool{}
+	for _, turn := range w.turns(id) {
+		if ids[turn.ID] {
+			t.Errorf("two turns are %s", turn.ID)
+		}
+		ids[turn.ID] = true
+	}
+}
+
+func TestAnEffectOfBeforeACrashIsNotRepeated(t *testing.T) {
+	stuck := make(chan struct{})
+	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))
+	n := 0
+	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {
+		if n == len(before) {
+			close(stuck)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		n++
+		return before[n-1], nil
+	})
+	id := w.start(StartParams{Package: "climate-check", Project: "home"})
+	<-stuck
+	w.restart(script(calls("thermostat-go.set_target", `{ "celsius": 21 }`), calls("thermostat-go.set_target", `{"celsius":21}`), says("set")))
+	w.rest(id)
+	if len(w.device.sets) != 2 {
+		t.Errorf("the thermostat was set %d times: once before, not again, and once because it was asked for again", len(w.device.sets))
+	}
+	turns := w.turns(id)
+	replayed, again := turns[len(turns)-3].ToolRuns[0], turns[len(turns)-2].ToolRuns[0]
+	if !replayed.Replayed || !strings.Contains(string(replayed.Result), `"replayed":true`) || !strings.Contains(string(replayed.Result), `"target":21`) {
+		t.Errorf("the repeat was answered with %s", replayed.Result)
+	}
+	if again.Replayed {
+		t.Error("the third call is taken for a repeat")
+	}
+}
+
+func TestAnEffectWithoutARecordIsSaidToBeUnknown(t *testing.T) {
+	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))
+	w := imported(t, script(before...))
+	hold, begun := make(chan struct{}), make(chan struct{})
+	w.device.hold, w.device.begun = hold, begun
+	id := w.start(StartParams{Package: "climate-check", Project: "home"})
+	<-begun
+	time.AfterFunc(0, func() {
+		<-w.Service.ctx.Done() // the bridge stops while the device acts
+		close(hold)
+	})
+	w.restart(script(calls("thermostat-go.set_target", `{"celsius":21}`), says("I look")))
+	w.device.mu.Lock()
+	w.device.hold = nil
+	w.device.mu.Unlock()
+	w.rest(id)
+	turns := w.turns(id)
+	last := turns[len(turns)-2].ToolRuns[0]
+	if !strings.Contains(string(last.Result), string(fault.OutcomeUnknown)) || len(w.device.sets) != 1 {
+		t.Errorf("it was answered with %s, and the device was set %d times", last.Result, len(w.device.sets))
+	}
+}
+
+func TestRunsStopForAReason(t *testing.T) {
+	failing := func() *chat.Answer { return calls("fs.read", `{"path":"@project/none.md"}`) }
+	endless := make([]*chat.Answer, 30)
+	for i := range endless {
+		endless[i] = calls("fs.list", fmt.Sprintf(`{"path":"@pkg/","x":%d}`, i))
+	}
+	refuse := func(code protocol.Code, reason chat.ErrorKind) model {
+		return func(context.Context, llm.Question) (*chat.Answer, error) {
+			return nil, protocol.Errorf(code, "no").With("reason", string(reason)).With("retry_after_ms", 1)
+		}
+	}
+	for name, test := range map[string]struct {
+		model model
+		phase Phase
+		code  fault.Code
+	}{
+		"too many turns":            {script(endless...), Failed, fault.MaxTurns},
+		"the same failure":          {script(failing(), failing(), failing(), failing()), WaitingUser, fault.LoopDetected},
+		"three of them in one turn": {script(calls("fs.read", `{"path":"@x/"}`, "fs.read", `{"path": "@x/"}`, "fs.read", `{"path":"@x/"}`)), WaitingUser, fault.LoopDetected},
+		"a key that is refused":     {refuse(protocol.LLMRefused, chat.AuthFailed), Failed, fault.LLMAuthFailed},
+		"no answer in time":         {refuse(protocol.TimedOut, chat.TimedOut), Failed, fault.LLMTimeout},
+		"too many requests":         {refuse(protocol.LLMUnavailable, chat.RateLimited), Failed, fault.LLMRateLimited},
+		"a service that is broken":  {refuse(protocol.LLMUnavailable, chat.Unavailable), Failed, fault.LLMHTTPError},
+		"nonsense":                  {refuse(protocol.LLMUnavailable, chat.BadResponse), Failed, fault.LLMBadResponse},
+		"no model at all":           {refuse(protocol.LLMUnavailable, "unconfigured"), Failed, fault.LLMHTTPError},
+		"an empty answer":           {script(says("")), Failed, fault.LLMBadResponse},
+		"a panic":                   {func(context.Context, llm.Question) (*chat.Answer, error) { panic("x") }, Failed, fault.Internal},
+		"a word":                    {script(says("Hello")), WaitingUser, ""},
+		"a question":                {script(calls("ui.ask_user", `{"question":"?"}`)), WaitingUser, ""},
+		"the word complete":         {script(calls(patch(`{"variables":{"set":{"workflowStatus":"complete"}}}`)), says("done")), Completed, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := imported(t, test.model)
+			w.pausing = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+			got := w.rest(w.start(StartParams{Package: "climate-check", Project: "p"}))
+			if got.Phase != test.phase || got.Code != string(test.code) {
+				t.Errorf("%s with %s (%s), want %s with %s", got.Phase, got.Code, got.Reason, test.phase, test.code)
+			}
+		})
+	}
+}
+
+func TestCallsThatCannotBeMadeAreAnswered(t *testing.T) {
+	w := imported(t, script(
+		calls("fs.delete", `{}`, "fs.read", `{"path":`, "agent.list", `{}`, "mcp.files.read", `{}`,
+			"fs.write", `{"path":"@state/logs/execution.jsonl","content":""}`, "fs.write", `{"path":"@pkg/x","content":""}`, "thermostat-go.set_target", `{}`),
+		says("I see")))
+	id := w.start(StartParams{Package: "climate-check", Project: "p"})
+	w.rest(id)
+	turn := w.turns(id)[0]
+	for i, want := range []fault.Code{fault.NotAvailable, fault.ArgsInvalidJSON, fault.NotAvailable, fault.NotAvailable, fault.Sandbox, fault.Sandbox, fault.SchemaValidation} {
+		if got := turn.ToolRuns[i]; !strings.Contains(string(got.Result), `"code":"`+string(want)+`"`) {
+			t.Errorf("%s is answered with %s, want %s", got.ToolName, got.Result, want)
+		}
+	}
+	w.checkAudit(t, id, w.turns(id))
+	messages := w.turns(id)[1].Request.Messages
+	for i, m := range messages[len(messages)-7:] {
+		if !strings.Contains(string(m), fmt.Sprintf(`"tool_call_id":"call_1_%d"`, i+1)) {
+			t.Errorf("the answers are not in the order of the calls: %s", m)
+		}
+	}
+}
+
+func TestACancelledRunStopsAndCanGoOn(t *testing.T) {
+	began := make(chan struct{})
+	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {
+		close(began)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	id := w.start(StartParams{Package: "climate-check", Project: "p"})
+	<-began
+	got, err := w.Cancel(t.Context(), callOf(alice), CancelParams{Run: id})
+	if err != nil || got.Phase != Failed || got.Code != string(fault.Aborted) {
+		t.Fatalf("cancelled: %+v, %v", got, err)
+	}
+	w.restart(script(says("again")))
+	if got := w.rest(id); got.Phase != Failed {
+		t.Fatalf("a cancelled run goes on by itself: %+v", got)
+	}
+	w.goOn(id, nil)
+	if got := w.rest(id); got.Phase != WaitingUser || got.Message != "again" {
+		t.Errorf("continued: %+v", got)
+	}
+}
+
+func TestOthersDoNotSeeARun(t *testing.T) {
+	w := imported(t, script(says("hello")))
+	id := w.start(StartParams{Package: "climate-check", Project: "p"})
+	w.rest(id)
+	if _, err := w.Status(t.Context(), callOf(bob), StatusParams{Run: id}); protocol.CodeOf(err) != protocol.NotFound {
+		t.Errorf("bob: %v", err)
+	}
+	if got, _ := w.List(t.Context(), callOf(bob), ListParams{}); got.Total != 0 {
+		t.Errorf("bob's list: %+v", got)
+	}
+	operator := &protocol.Principal{Kind: protocol.KindOperator, ID: "olga", Roles: []string{protocol.RoleOperator}}
+	if _, err := w.Status(t.Context(), callOf(operator), StatusParams{Run: id}); err != nil {
+		t.Errorf("the operator: %v", err)
+	}
+	if _, err := w.Continue(t.Context(), callOf(operator), ContinueParams{Run: id, Input: ptr("x")}); protocol.CodeOf(err) != protocol.PermissionDenied {
+		t.Errorf("the operator goes on: %v", err)
+	}
+	if w.MayFollow(bob, protocol.TaskID(id)) || !w.MayFollow(alice, protocol.TaskID(id)) {
+		t.Error("the wrong ones may follow")
+	}
+}
+
+func TestARunEndsWithTheCredentialItWasStartedWith(t *testing.T) {
+	revoked := false
+	w := imported(t, func(context.Context, llm.Question) (*chat.Answer, error) {
+		revoked = true
+		return calls("fs.list", `{"path":"@pkg"}`), nil
+	}, func(o *Options) {
+		o.Revoked = func(*protocol.Principal) (string, bool) { return "", revoked }
+	})
+	got := w.rest(w.start(StartParams{Package: "climate-check", Project: "p"}))
+	if got.Phase != WaitingUser || got.Code != string(fault.Interrupted) || got.Turns != 1 {
+		t.Errorf("with a revoked key: %+v", got)
+	}
+}
