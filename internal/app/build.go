@@ -170,6 +170,7 @@ func (a *App) build(ctx context.Context) error {
 		Registerer:  a.metrics,
 	})
 	a.life.add("commands", a.router.Close)
+	a.life.add("waiting approvals", a.approvals.Close)
 	mqtt.door = mqttdoor.New(mqttdoor.Options{
 		Router:     a.router,
 		Publisher:  a.broker,

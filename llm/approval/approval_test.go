@@ -505,6 +505,18 @@ func TestAnEarlierProcessLeavesNothingToApprove(t *testing.T) {
 	}
 }
 
+func TestABridgeThatStopsLetsNobodyWait(t *testing.T) {
+	d := newDesk(t)
+	passed := d.gate(t.Context(), oven, heat(bot))
+	a := d.asked(t)
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-passed; protocol.CodeOf(err) != protocol.ShuttingDown || d.state(a.ID) != Withdrawn {
+		t.Errorf("got %v, %s", err, d.state(a.ID))
+	}
+}
+
 func TestWaitingCallsAreBounded(t *testing.T) {
 	d := newDesk(t, func(o *Options) { o.MaxOwn, o.MaxOpen = 2, 3 })
 	ctx, cancel := context.WithCancel(t.Context())

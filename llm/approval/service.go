@@ -71,6 +71,9 @@ type Service struct {
 
 	deciding sync.Mutex // keeps the steps of approvals, and what is told of them, in order
 
+	closing   chan struct{}
+	closeOnce sync.Once
+
 	mu      sync.Mutex
 	waiting map[string]chan struct{} // told when the approval of that id has changed
 	seq     uint64                   // of events
@@ -104,7 +107,7 @@ func New(o Options) *Service {
 	if o.MayDecideOwn == nil {
 		o.MayDecideOwn = func(*protocol.Principal) bool { return false }
 	}
-	s := &Service{opts: o, hooks: newCourier(o), waiting: make(map[string]chan struct{})}
+	s := &Service{opts: o, hooks: newCourier(o), waiting: make(map[string]chan struct{}), closing: make(chan struct{})}
 	s.metrics = newMetrics(o.Registerer, s)
 	o.Approvals.OnChange(s.changed)
 	return s
@@ -120,6 +123,13 @@ func (s *Service) changed(id string, _, _ *Record) {
 		default:
 		}
 	}
+}
+
+// Close ends what waits: the calls fail with 5002. It is for a bridge that
+// stops, before it waits for its commands to end.
+func (s *Service) Close(context.Context) error {
+	s.closeOnce.Do(func() { close(s.closing) })
+	return nil
 }
 
 // Recover ends the approvals that calls of an earlier process waited for: they

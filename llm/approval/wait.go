@@ -67,6 +67,12 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 			gaveUp = Expired
 		case <-ctx.Done():
 			gaveUp = Withdrawn
+		case <-s.closing:
+			cause := protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
+			ended, cancel := context.WithCancelCause(ctx)
+			cancel(cause)
+			_, err := s.settle(ended, r, revision, Withdrawn, unchanged)
+			return err
 		}
 		done, err := s.settle(ctx, r, revision, gaveUp, unchanged)
 		if done {

@@ -1,0 +1,306 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/wire/scripted"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// calls is a provider's answer that calls tools: name, arguments, name,
+// arguments and so on. Dots in names are not for this wire.
+func calls(pairs ...string) scripted.Reply {
+	var list []any
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, map[string]any{"id": fmt.Sprint("call_", i/2), "type": "function", "function": map[string]any{
+			"name": strings.ReplaceAll(pairs[i], ".", "_"), "arguments": pairs[i+1],
+		}})
+	}
+	body, _ := json.Marshal(map[string]any{
+		"model":   "m-1",
+		"choices": []any{map[string]any{"message": map[string]any{"role": "assistant", "tool_calls": list}, "finish_reason": "tool_calls"}},
+		"usage":   map[string]any{"prompt_tokens": 20, "completion_tokens": 10},
+	})
+	return scripted.JSON(200, string(body))
+}
+
+// toldAt are the messages that the model was shown in the n-th request.
+func toldAt(t testing.TB, s *scripted.Server, n int) string {
+	t.Helper()
+	all := s.Requests()
+	if len(all) <= n {
+		t.Fatalf("the model was asked %d times", len(all))
+	}
+	var asked struct {
+		Messages []struct {
+			Role    string `json:"role"`
+			Content any    `json:"content"`
+			ID      string `json:"tool_call_id"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(all[n].Body, &asked); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, m := range asked.Messages {
+		fmt.Fprintf(&b, "%s: %v\n", m.Role, m.Content)
+	}
+	return b.String()
+}
+
+// A thermostat is a device that keeps a temperature. It answers until the test
+// ends.
+type thermostat struct {
+	mu      sync.Mutex
+	celsius float64
+	traces  []string
+	sets    int
+}
+
+const climate = `[{"capability_id":"set","risk":"high","description":"Sets the temperature.","params_schema":{"type":"object","properties":{"celsius":{"type":"number"}},"required":["celsius"]}},{"capability_id":"read","idempotent":true,"description":"Reads the temperature."}]`
+
+func (d *thermostat) serve(t testing.TB, device *bridgetest.Raw, agent string) {
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case p := <-device.Received:
+				request, err := protocol.DecodeRequest(p.Payload, protocol.Limits{})
+				if err != nil {
+					continue
+				}
+				device.Reply(t, agent, request, d.do(request))
+			case <-stop:
+				return
+			}
+		}
+	})
+	t.Cleanup(func() { close(stop); done.Wait() })
+}
+
+func (d *thermostat) do(request *protocol.Request) any {
+	var p struct {
+		Capability string `json:"capability_id"`
+		Params     struct {
+			Celsius float64 `json:"celsius"`
+		} `json:"params"`
+	}
+	_ = json.Unmarshal(request.Params, &p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.traces = append(d.traces, request.Metadata.TraceID)
+	if p.Capability == "set" {
+		d.celsius, d.sets = p.Params.Celsius, d.sets+1
+	}
+	return map[string]float64{"celsius": d.celsius}
+}
+
+func (d *thermostat) state() (celsius float64, sets int, traces []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.celsius, d.sets, append([]string(nil), d.traces...)
+}
+
+// A flat is a bridge with two thermostats in a group, a model, somebody who
+// asks it and somebody who approves what it does.
+type flat struct {
+	*house
+	model         *scripted.Server
+	north, south  *thermostat
+	caller, guard *bridgetest.Raw
+}
+
+func newFlat(t *testing.T, script ...scripted.Reply) *flat {
+	t.Helper()
+	f := &flat{model: scripted.New(t, script...), north: &thermostat{celsius: 15}, south: &thermostat{celsius: 16}}
+	f.house = newHouse(t, withModel(f.model))
+	f.caller = f.connect("carol-pc", f.key(protocol.KindOperator, "carol", protocol.RoleOperator))
+	f.guard = f.connect("alice-phone", f.key(protocol.KindOperator, "alice", protocol.RoleOperator))
+	for name, d := range map[string]*thermostat{"north": f.north, "south": f.south} {
+		device := f.connect(name, f.key(protocol.KindAgent, name, protocol.RoleEndAgent))
+		for _, q := range []struct{ command, params string }{
+			{"agent.register", fmt.Sprintf(`{"agent_id":%q,"type":"end_agent"}`, name)},
+			{"skill.register", fmt.Sprintf(`{"agent_id":%q,"skill":{"skill_id":%q,"name":"Thermostat","description":"Of a room","version":"1.0.0","type":"custom","capabilities":%s}}`, name, name, climate)},
+		} {
+			if a := f.ask(device, q.command, q.params); a.Err != nil {
+				t.Fatalf("%s: %v", q.command, a.Err)
+			}
+		}
+		device.Listen(t, "aibridge/agent/"+name+"/request")
+		d.serve(t, device, name)
+	}
+	for _, q := range []struct{ command, params string }{
+		{"cap.declare", `{"cap_id":"home","cap_name":"Home","skill_id":"north"}`},
+		{"group.member.add", `{"cap_id":"home","group_id":"heat","skill_id":"north","role":"room"}`},
+		{"group.member.add", `{"cap_id":"home","group_id":"heat","skill_id":"south","role":"room"}`},
+	} {
+		if a := f.ask(f.caller, q.command, q.params); a.Err != nil {
+			t.Fatalf("%s: %v", q.command, a.Err)
+		}
+	}
+	f.guard.Listen(t, "aibridge/event/approval")
+	return f
+}
+
+// query has carol ask the model, in a trace.
+func (f *flat) query(params string) {
+	f.caller.Send(f.t, "aibridge/bridge/request", envelope("story", "llm.query", params, `{"timeout":60000,"trace_id":"trace-of-the-story"}`))
+}
+
+func (f *flat) answer() llm.QueryResult {
+	f.t.Helper()
+	a := f.caller.Answer(f.t)
+	if a.Err != nil {
+		f.t.Fatalf("the query: %v %v", a.Err, a.Err.Details)
+	}
+	var got llm.QueryResult
+	if err := json.Unmarshal(a.Result, &got); err != nil {
+		f.t.Fatal(err)
+	}
+	return got
+}
+
+// hears is the next event about an approval that alice hears.
+func (f *flat) hears(name string) approval.Approval {
+	f.t.Helper()
+	for {
+		p := f.guard.Next(f.t)
+		if p.Topic != "aibridge/event/approval" {
+			continue
+		}
+		event, err := protocol.DecodeEvent(p.Payload, protocol.Limits{})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if event.Name != name {
+			continue
+		}
+		var a approval.Approval
+		if err := json.Unmarshal(event.Data, &a); err != nil {
+			f.t.Fatal(err)
+		}
+		return a
+	}
+}
+
+// decide decides on alice's behalf.
+func (f *flat) decide(a approval.Approval, decision, reason string) {
+	f.t.Helper()
+	f.guard.Send(f.t, "aibridge/bridge/request", bridgetest.Request("decide-"+a.ID[:8], "approval.decide",
+		fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":%q,"reason":%q}`, a.ID, a.Nonce, decision, reason)))
+}
+
+const warmUp = `{"cap_id":"home","group_id":"heat","capability_id":"set","params":{"celsius":21}}`
+
+func TestAModelSetsTwoThermostatsThatSomebodyApprovedAndReadsThemBack(t *testing.T) {
+	f := newFlat(t,
+		calls("group.dispatch", warmUp),
+		calls("north.read", `{}`, "south.read", `{}`),
+		says("Both rooms are set to 21 degrees."))
+	f.query(`{"query":"Warm the flat up to 21 degrees.","tools":["group.dispatch","*.read"]}`)
+
+	a := f.hears("approval.requested")
+	if a.Tool != "group.dispatch" || a.Requester != "carol" || strings.Join(a.Roster, " ") != "north south" || !strings.Contains(string(a.Args), `"celsius":21`) || a.TraceID != "trace-of-the-story" {
+		t.Errorf("asked %+v", a)
+	}
+	if celsius, sets, _ := f.north.state(); celsius != 15 || sets != 0 {
+		t.Errorf("it is %v before anybody agreed", celsius)
+	}
+	own := f.ask(f.caller, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, a.ID, a.Nonce))
+	if own.Err == nil || own.Err.Code != protocol.PermissionDenied {
+		t.Errorf("carol approves her own: %v", own.Err)
+	}
+	f.decide(a, "approve", "")
+	got := f.answer()
+	if got.Result != "Both rooms are set to 21 degrees." || got.TokensUsed != 75 || got.Tools == nil || got.Tools.Rounds != 3 || got.Tools.Success != 3 || got.Tools.Stop != "" {
+		t.Errorf("got %+v, %+v", got, got.Tools)
+	}
+	for name, d := range map[string]*thermostat{"north": f.north, "south": f.south} {
+		celsius, sets, traces := d.state()
+		if celsius != 21 || sets != 1 || len(traces) != 2 || traces[0] != "trace-of-the-story" || traces[1] != "trace-of-the-story" {
+			t.Errorf("%s is at %v, set %d times, in %v", name, celsius, sets, traces)
+		}
+	}
+	told := toldAt(t, f.model, 2)
+	if !strings.Contains(told, `"skill_id":"north"`) || !strings.Contains(told, `"state":"ok"`) || strings.Count(told, `tool: {"celsius":21}`) != 2 {
+		t.Errorf("the model was told\n%s", told)
+	}
+	if used := f.hears("approval.used"); used.ID != a.ID || used.DecidedBy != "alice" {
+		t.Errorf("used %+v", used)
+	}
+	entries := f.must("audit.query", `{"limit":200}`)
+	for _, want := range []string{`"approval.requested"`, `"approval.approved"`, `"approval.used"`, `"group.dispatch"`} {
+		if !strings.Contains(entries, want) {
+			t.Errorf("%s is not in the audit trail", want)
+		}
+	}
+}
+
+func TestAModelReadsWhyItWasDenied(t *testing.T) {
+	f := newFlat(t, calls("north.set", `{"celsius":"30"}`), says("Alice does not want it that warm."))
+	f.query(`{"query":"Make the north room 30 degrees.","tools":["north.*"]}`)
+	a := f.hears("approval.requested")
+	if a.Tool != "north.set" || string(a.Args) != `{"celsius":30}` {
+		t.Errorf("asked %+v", a)
+	}
+	f.decide(a, "deny", "that is far too warm")
+	got := f.answer()
+	if got.Result != "Alice does not want it that warm." || got.Tools.Failed != 1 || got.Tools.Calls[0].Code != protocol.PermissionDenied {
+		t.Errorf("got %+v, %+v", got, got.Tools)
+	}
+	if told := toldAt(t, f.model, 1); !strings.Contains(told, "tool: Error: alice denied the call: that is far too warm") {
+		t.Errorf("the model was told\n%s", told)
+	}
+	if celsius, sets, _ := f.north.state(); celsius != 15 || sets != 0 {
+		t.Errorf("it is %v", celsius)
+	}
+}
+
+func TestNobodyIsAskedAboutDirectCalls(t *testing.T) {
+	f := newFlat(t, says("."))
+	a := f.ask(f.caller, "skill.invoke", `{"skill_id":"north","capability_id":"set","params":{"celsius":19}}`)
+	if celsius, _, _ := f.north.state(); a.Err != nil || celsius != 19 {
+		t.Errorf("it is %v, %v", celsius, a.Err)
+	}
+}
+
+func TestPolicyDecidesWhatModelsMayDo(t *testing.T) {
+	f := newFlat(t, calls("north.read", `{}`), says("I may not."), calls("north.read", `{}`), says("It is 15."))
+	f.must("policy.put", `{"name":"quiet","policy":"forbid (principal, action == Action::\"tool:run\", resource) when { resource.id like \"north.*\" };"}`)
+	f.query(`{"query":"How warm is it?","tools":["north.*"]}`)
+	if got := f.answer(); got.Tools.Failed != 1 || !strings.Contains(got.Tools.Calls[0].Text, "policy forbids it") {
+		t.Errorf("got %+v", got.Tools)
+	}
+	f.must("policy.put", `{"name":"quiet","policy":"forbid (principal, action == Action::\"tool:unattended\", resource) when { resource.id like \"north.*\" };"}`)
+	f.caller.Send(t, "aibridge/bridge/request", envelope("again", "llm.query", `{"query":"How warm is it now?","tools":["north.*"]}`, `{"timeout":60000}`))
+	a := f.hears("approval.requested")
+	f.decide(a, "approve", "")
+	if got := f.answer(); got.Tools.Success != 1 || got.Tools.Calls[0].Text != `{"celsius":15}` {
+		t.Errorf("got %+v", got.Tools)
+	}
+}
+
+func TestACallThatWaitsWhenTheBridgeStopsIsNotApprovedLater(t *testing.T) {
+	f := newFlat(t, calls("north.set", `{"celsius":30}`), says("."))
+	f.query(`{"query":"Warm!","tools":["north.*"]}`)
+	a := f.hears("approval.requested")
+	f.Restart(t)
+	code, body := f.run(f.admin, "approval.get", fmt.Sprintf(`{"approval_id":%q}`, a.ID))
+	if code != "" || !strings.Contains(body, `"withdrawn"`) {
+		t.Errorf("after a restart: %s %s", code, body)
+	}
+	if code, body := f.run(f.admin, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, a.ID, a.Nonce)); code != protocol.InvalidState {
+		t.Errorf("decided: %s %s", code, body)
+	}
+	if celsius, _, _ := f.north.state(); celsius != 15 {
+		t.Errorf("it is %v", celsius)
+	}
+}
