@@ -122,9 +122,9 @@ func (m *memory) Walk(ctx context.Context, dir string, enter func(string) bool, 
 		if f.skips(path) {
 			continue
 		}
-		read := func(_ context.Context, _ []byte, limit int) ([]byte, error) {
+		read := func(_ context.Context, buf []byte, limit int) ([]byte, error) {
 			text := m.files[path]
-			return text[:min(len(text), limit)], nil
+			return append(buf[:0], text[:min(len(text), limit)]...), nil
 		}
 		if !yield(Entry{Path: path, read: read}) {
 			return nil

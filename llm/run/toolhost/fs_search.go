@@ -189,9 +189,7 @@ func (s *search) walk(ctx context.Context, place mount.Place) error {
 		if err != nil {
 			return true // it has gone, or may not be read
 		}
-		if cap(text) > cap(s.buf) && place.Mount != mount.Pkg {
-			s.buf = text[:0]
-		}
+		s.buf = text[:0]
 		s.result.Stats.FilesScanned++
 		if len(text) == maxSearched {
 			s.result.Truncated = true
