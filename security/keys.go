@@ -45,6 +45,11 @@ type KeyOptions struct {
 	Uses     KeyUses
 	BridgeID string
 	Log      *slog.Logger
+	// DataKeys seal what is kept; without them there is nothing to rotate.
+	DataKeys DataKeys
+	// Reseal seals anew what older data keys have sealed, and says how much
+	// that was; optional.
+	Reseal func(context.Context) (int, error)
 	// Changed is told of keys made and revoked by command; optional.
 	Changed func(context.Context, KeyEvent)
 }
@@ -75,6 +80,7 @@ func (s *KeyService) Commands() []commands.Command {
 		commands.New(keyCreate, s.Create),
 		commands.New(keyList, s.List),
 		commands.New(keyRevoke, s.Revoke),
+		commands.New(keyRotate, s.Rotate),
 	}
 }
 

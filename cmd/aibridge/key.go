@@ -13,8 +13,8 @@ import (
 )
 
 func keyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Make, list and revoke API keys"}
-	cmd.AddCommand(keyCreateCommand(), keyListCommand(), keyRevokeCommand())
+	cmd := &cobra.Command{Use: "key", Short: "Make, list and revoke API keys, and rotate the data keys"}
+	cmd.AddCommand(keyCreateCommand(), keyListCommand(), keyRevokeCommand(), keyRotateCommand())
 	return cmd
 }
 
@@ -130,5 +130,22 @@ func keyRevokeCommand() *cobra.Command {
 	}
 	s.addFlags(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look later")
+	return cmd
+}
+
+func keyRotateCommand() *cobra.Command {
+	var s sessions
+	cmd := &cobra.Command{
+		Use:   "rotate",
+		Short: "Make a new data key, and seal anew what older ones have sealed",
+		Long: `Make a new data key. From then on the bridge seals with it what must not be
+read from its disk, such as credentials of remote VFSs, and seals anew what
+older keys have sealed. Nothing stops meanwhile, and older keys still open.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.run(cmd, map[string]any{}, simply("key.rotate"))
+		},
+	}
+	s.addTarget(cmd)
 	return cmd
 }

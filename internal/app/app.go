@@ -28,6 +28,7 @@ import (
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/quota"
+	"github.com/aibridge/aibridge/security/seal"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
 
@@ -56,6 +57,7 @@ type App struct {
 	authorizer    security.Authorizer
 	policy        policySide
 	quotas        *quota.Keeper
+	seals         *seal.Ring
 	files         fileParts
 	mirror        *caps.Service
 	mcp           mcpSide

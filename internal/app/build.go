@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/mcp/servers"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/schema"
@@ -96,6 +97,9 @@ func (a *App) build(ctx context.Context) error {
 		Log:        a.log,
 		Registerer: a.metrics,
 	})
+	if err := a.newSeals(); err != nil {
+		return err
+	}
 	if err := a.newFiles(ctx, channels); err != nil {
 		return err
 	}
@@ -104,7 +108,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.newApprovals(mqtt); err != nil {
 		return err
 	}
-	if err := a.newTools(skills, groups); err != nil {
+	if err := a.newTools(skills, groups, a.newMCPServers()); err != nil {
 		return err
 	}
 	a.newLoop()
@@ -114,6 +118,9 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	if err := a.store.Load(ctx); err != nil {
+		return err
+	}
+	if err := a.openSeals(ctx); err != nil {
 		return err
 	}
 	if err := a.openPKI(ctx, certificates, mqtt); err != nil {
@@ -127,7 +134,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.llm, a.approvals, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.mcp.servers, a.llm, a.approvals, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -318,7 +325,7 @@ func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
 		new(security.KeyService), new(policy.Service), new(pki.Service),
-		new(vfs.Service), new(caps.Service), new(llm.Service), new(approval.Service), new(audit.Trail),
+		new(vfs.Service), new(caps.Service), new(servers.Service), new(llm.Service), new(approval.Service), new(audit.Trail),
 	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them

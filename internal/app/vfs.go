@@ -87,17 +87,13 @@ func (a *App) newFiles(ctx context.Context, members vfs.Members) error {
 		Log:        a.log,
 		Registerer: a.metrics,
 	})
-	sealer, err := openFileSealer(a.config.Data)
-	if err != nil {
-		return err
-	}
 	a.files.Service = vfs.New(vfs.Options{
 		Store:   a.files.store,
 		Groups:  store.NewTable[vfs.Group](a.store, "vfsgroup"),
 		Remotes: store.NewTable[vfs.Remote](a.store, "vfsremote"),
 		Members: members,
 		Dial:    a.dialVFS,
-		Sealer:  sealer,
+		Sealer:  a.seals,
 		Log:     a.log,
 	})
 	a.life.add("remote files", a.files.Close)

@@ -55,7 +55,6 @@ type Keys interface {
 	Get(id string) (key *DataKey, revision uint64, ok bool)
 	All() iter.Seq2[string, *DataKey]
 	Create(ctx context.Context, id string, key *DataKey) (revision uint64, err error)
-	Delete(ctx context.Context, id string, expect uint64) error
 }
 
 // A Ring seals and opens. It is safe for use by several goroutines, and so are

@@ -37,13 +37,6 @@ func (s *shelf) Create(_ context.Context, id string, k *DataKey) (uint64, error)
 	return 1, nil
 }
 
-func (s *shelf) Delete(_ context.Context, id string, _ uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.keys, id)
-	return nil
-}
-
 func newRing(t testing.TB, keys *shelf, master byte) *Ring {
 	t.Helper()
 	r, err := New(keys, bytes.Repeat([]byte{master}, MasterKeySize))

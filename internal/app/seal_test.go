@@ -1,0 +1,111 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// rotation is the answer of key.rotate.
+type rotation struct {
+	KeyID    string `json:"key_id"`
+	Resealed int    `json:"resealed"`
+	Keys     []struct {
+		KeyID string `json:"key_id"`
+		Seals bool   `json:"seals"`
+	} `json:"keys"`
+}
+
+func (h *house) rotate() rotation {
+	h.t.Helper()
+	var r rotation
+	if err := json.Unmarshal([]byte(h.must("key.rotate", `{}`)), &r); err != nil || r.KeyID == "" {
+		h.t.Fatalf("%v: %+v", err, r)
+	}
+	return r
+}
+
+func TestDataKeysRotateUnderWhatTheySeal(t *testing.T) {
+	const credential = "secret-of-the-remote-vfs"
+	var mu sync.Mutex
+	shown := ""
+	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		shown = r.Header.Get("Authorization") + r.Header.Get("X-Api-Key")
+		mu.Unlock()
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(remote.Close)
+	h := newHouse(t, func(c *app.Config) { c.VFS.Private = true })
+	asked := func() bool {
+		mu.Lock()
+		shown = ""
+		mu.Unlock()
+		h.run(h.admin, "vfs.list", `{"group_name":"pictures"}`) // the remote knows nothing, which is all right
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Contains(shown, credential)
+	}
+	h.run(h.admin, "vfs.register", `{"vfs_id":"nas","vfs_url":"`+remote.URL+`","group_name":"pictures","credential":"`+credential+`"}`)
+	if !asked() {
+		t.Fatal("the remote VFS is not shown its credential")
+	}
+	first := h.rotate()
+	if first.Resealed != 1 || len(first.Keys) != 2 || first.Keys[0].KeyID != first.KeyID || !first.Keys[0].Seals {
+		t.Errorf("rotated: %+v", first)
+	}
+	if again := h.rotate(); again.Resealed != 1 || len(again.Keys) != 3 {
+		t.Errorf("rotated again: %+v", again)
+	}
+	if !asked() {
+		t.Error("after a rotation the remote VFS is not shown its credential")
+	}
+	h.Restart(t)
+	if !asked() {
+		t.Error("after a restart the remote VFS is not shown its credential")
+	}
+	operator := h.key(protocol.KindOperator, "anna", protocol.RoleOperator)
+	if code, body := h.run(operator, "key.rotate", `{}`); code != protocol.PermissionDenied {
+		t.Errorf("an operator rotates keys: %s", body)
+	}
+
+	h.Stop(t)
+	master, err := os.ReadFile(filepath.Join(h.Config.Data, app.SealKeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(h.Config.Data, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || d.Name() == app.SealKeyFile {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(data, []byte(credential)) || bytes.Contains(data, master) {
+			t.Errorf("%s has a secret in the open", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABridgeDoesNotStartWithAnotherMasterKey(t *testing.T) {
+	n := bridgetest.Start(t)
+	n.Stop(t)
+	if err := os.WriteFile(filepath.Join(n.Config.Data, app.SealKeyFile), bytes.Repeat([]byte{7}, 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := app.New(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), app.SealKeyFile) {
+		t.Errorf("started: %v", err)
+	}
+}

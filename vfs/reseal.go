@@ -1,0 +1,44 @@
+package vfs
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Resealer is a [Sealer] whose keys rotate.
+type Resealer interface {
+	// Reseal seals anew what an older key has sealed; changed is false for
+	// what the newest has.
+	Reseal(sealed []byte, purpose string) (out []byte, changed bool, err error)
+}
+
+// Reseal seals anew the credentials of remote VFSs that older keys have
+// sealed, and returns how many that were. One that changes meanwhile is sealed
+// with the newest key by that.
+func (s *Service) Reseal(ctx context.Context) (n int, err error) {
+	sealer, ok := s.opts.Sealer.(Resealer)
+	if !ok {
+		return 0, nil
+	}
+	for key := range s.opts.Remotes.All() {
+		r, revision, ok := s.opts.Remotes.Get(key)
+		if !ok || len(r.Credential) == 0 {
+			continue
+		}
+		sealed, changed, err := sealer.Reseal(r.Credential, sealPurpose(r))
+		if err != nil {
+			return n, protocol.Wrap(protocol.Internal, err, "the credential of a VFS cannot be read")
+		}
+		if !changed {
+			continue
+		}
+		anew := *r
+		anew.Credential = sealed
+		if _, err := s.opts.Remotes.Update(ctx, key, &anew, revision); err != nil && protocol.CodeOf(err) != protocol.RevisionConflict {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
