@@ -65,17 +65,10 @@ func (s *Service) List(of protocol.SpaceID) []ModelView {
 }
 
 func (m *model) status() string {
-	broken := 0
+	var all health
 	for _, t := range m.targets {
-		if state, _, _ := t.provider.breaker.state(); state == "open" {
-			broken++
-		}
+		state, _, _ := t.provider.breaker.state()
+		all.add(state)
 	}
-	switch broken {
-	case 0:
-		return "available"
-	case len(m.targets):
-		return "unavailable"
-	}
-	return "degraded"
+	return all.status()
 }

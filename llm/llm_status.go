@@ -49,24 +49,38 @@ func (s *Service) Status(context.Context, *commands.Call, StatusParams) (StatusR
 		return r, nil
 	}
 	r.Revision = cat.revision
-	broken := 0
+	var all health
 	for _, p := range cat.providers {
 		state, last, wait := p.breaker.state()
-		if state == "open" {
-			broken++
-		}
+		all.add(state)
 		r.Providers = append(r.Providers, ProviderStatus{
 			Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last),
 			RetryAfter: wait.Milliseconds(), ActiveRequests: p.active.Load(),
 		})
 	}
-	switch broken {
-	case 0:
-		r.Status = "available"
-	case len(cat.providers):
-		r.Status = "unavailable"
-	default:
-		r.Status = "degraded"
-	}
+	r.Status = all.status()
 	return r, nil
+}
+
+// health sums up how several providers fare.
+type health struct{ all, open, troubled int }
+
+func (h *health) add(state string) {
+	h.all++
+	if state == "open" {
+		h.open++
+	}
+	if state != "closed" {
+		h.troubled++
+	}
+}
+
+func (h *health) status() string {
+	switch {
+	case h.troubled == 0:
+		return "available"
+	case h.open == h.all:
+		return "unavailable"
+	}
+	return "degraded"
 }

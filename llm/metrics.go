@@ -92,7 +92,7 @@ type gauges Service
 
 var (
 	activeDesc   = prometheus.NewDesc("aibridge_llm_active", "Queries under way.", nil, nil)
-	breakerDesc  = prometheus.NewDesc("aibridge_llm_breaker_open", "Whether a provider is left alone because it fails: 1 or 0.", []string{"provider"}, nil)
+	breakerDesc  = prometheus.NewDesc("aibridge_llm_breaker_open", "Whether a provider is left alone because it fails, or has yet to show that it works again: 1 or 0.", []string{"provider"}, nil)
 	revisionDesc = prometheus.NewDesc("aibridge_llm_configuration_revision", "Revision of the configuration.", nil, nil)
 )
 
@@ -113,7 +113,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(revisionDesc, prometheus.GaugeValue, float64(cat.revision))
 	for _, p := range cat.providers {
 		open := 0.0
-		if state, _, _ := p.breaker.state(); state == "open" {
+		if state, _, _ := p.breaker.state(); state != "closed" {
 			open = 1
 		}
 		ch <- prometheus.MustNewConstMetric(breakerDesc, prometheus.GaugeValue, open, p.config.Name)

@@ -12,7 +12,8 @@ import (
 const maxArgumentFile = 64 << 20
 
 // parseArguments turns k=v words into parameters. A word @file is an object
-// read from a file ("@-" for standard input) that later words add to. Dots
+// read from a file ("@-" for standard input) that later words add to, and a word
+// {…} is such an object itself. Dots
 // lead into objects (params.celsius=25). A value is taken as the type that the
 // command's schema wants; where the schema is silent, as JSON if it is JSON
 // and as text otherwise.
@@ -25,9 +26,15 @@ func parseArguments(words []string, schema json.RawMessage, stdin io.Reader) (ma
 			}
 			continue
 		}
+		if strings.HasPrefix(word, "{") {
+			if err := json.Unmarshal([]byte(word), &params); err != nil {
+				return nil, usageError{fmt.Errorf("%.40q…: %w", word, err)}
+			}
+			continue
+		}
 		key, text, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
-			return nil, usageError{fmt.Errorf("%q is neither name=value nor @file", word)}
+			return nil, usageError{fmt.Errorf("%q is neither name=value nor {…} nor @file", word)}
 		}
 		path := strings.Split(key, ".")
 		if err := put(params, path, typed(text, typeAt(schema, path))); err != nil {

@@ -23,7 +23,7 @@ func callCommand() *cobra.Command {
 		timeout time.Duration
 	)
 	cmd := &cobra.Command{
-		Use:   "call COMMAND [name=value… | @file]",
+		Use:   "call COMMAND [name=value… | {…} | @file]",
 		Short: "Run a command on a bridge and show its result",
 		Example: `  aibridge call skill.discover
   aibridge call skill.invoke skill_id=thermostat capability_id=read

@@ -35,6 +35,7 @@ func TestWordsBecomeParameters(t *testing.T) {
 		"an equals sign in the value":    {[]string{"skill_id=a=b"}, `{"skill_id":"a=b"}`},
 		"a file, and words on top of it": {[]string{"@" + file, "params.b=2"}, `{"params":{"a":1,"b":2},"skill_id":"from-file"}`},
 		"standard input":                 {[]string{"@-"}, `{"from":"stdin"}`},
+		"JSON, and words on top of it":   {[]string{`{"params":{"a":1}}`, "params.b=2"}, `{"params":{"a":1,"b":2}}`},
 		"nothing":                        {nil, `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +49,7 @@ func TestWordsBecomeParameters(t *testing.T) {
 			}
 		})
 	}
-	for _, words := range [][]string{{"word"}, {"=x"}, {"a=1", "a.b=2"}, {"@" + file + ".missing"}} {
+	for _, words := range [][]string{{"word"}, {"=x"}, {`{"a":`}, {"a=1", "a.b=2"}, {"@" + file + ".missing"}} {
 		if _, err := parseArguments(words, schema, strings.NewReader("")); err == nil {
 			t.Errorf("%q are accepted", words)
 		}
