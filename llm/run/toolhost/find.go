@@ -3,7 +3,9 @@ package toolhost
 import (
 	"bytes"
 	"regexp"
+	"regexp/syntax"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/mount"
@@ -13,7 +15,13 @@ import (
 type finder struct {
 	text []byte         // a plain text, or
 	re   *regexp.Regexp // a regular expression
-	need []byte         // text without which the expression does not match
+	need literal        // without which the expression matches nothing
+}
+
+// A literal is a text that an expression needs.
+type literal struct {
+	text []byte
+	fold bool // in any case; the text is in lower case and ASCII
 }
 
 // maxPattern bounds a pattern, in bytes.
@@ -35,8 +43,74 @@ func newFinder(pattern string) (*finder, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.SchemaValidation, err, "the regular expression is none: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	need, _ := re.LiteralPrefix()
-	return &finder{re: re, need: []byte(need)}, nil
+	return &finder{re: re, need: needOf(expression)}, nil
+}
+
+// needOf finds the longest text that whatever an expression matches holds.
+func needOf(expression string) literal {
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return literal{}
+	}
+	return needed(tree.Simplify())
+}
+
+func needed(tree *syntax.Regexp) literal {
+	switch tree.Op {
+	case syntax.OpLiteral:
+		text := string(tree.Rune)
+		if tree.Flags&syntax.FoldCase == 0 {
+			return literal{text: []byte(text)}
+		}
+		text = strings.ToLower(text)
+		// Other letters fold to k and s, and beyond ASCII anything may.
+		if strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf || c == 'k' || c == 's' }) {
+			text = longest(strings.FieldsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf || c == 'k' || c == 's' }))
+		}
+		return literal{text: []byte(text), fold: true}
+	case syntax.OpCapture, syntax.OpPlus:
+		return needed(tree.Sub[0])
+	case syntax.OpRepeat:
+		if tree.Min > 0 {
+			return needed(tree.Sub[0])
+		}
+	case syntax.OpConcat:
+		var best literal
+		for _, sub := range tree.Sub {
+			if l := needed(sub); len(l.text) > len(best.text) {
+				best = l
+			}
+		}
+		return best
+	}
+	return literal{}
+}
+
+func longest(texts []string) string {
+	best := ""
+	for _, text := range texts {
+		if len(text) > len(best) {
+			best = text
+		}
+	}
+	return best
+}
+
+// possible reports whether a file may hold what is looked for. Scratch is for
+// its use.
+func (f *finder) possible(text []byte, scratch *[]byte) bool {
+	if !f.need.fold || len(f.need.text) == 0 {
+		return true
+	}
+	lower := (*scratch)[:0]
+	for _, c := range text {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower = append(lower, c)
+	}
+	*scratch = lower
+	return bytes.Contains(lower, f.need.text)
 }
 
 // expressionOf takes a pattern apart that is written as an expression. Flags
@@ -61,8 +135,8 @@ func (f *finder) next(text []byte, at int) (from, to, column int, ok bool) {
 		return from, lineEnd(text, at+i), at + i - from, true
 	}
 	for from = at; from < len(text); from = to + 1 {
-		if len(f.need) > 0 {
-			i := bytes.Index(text[from:], f.need)
+		if !f.need.fold && len(f.need.text) > 0 {
+			i := bytes.Index(text[from:], f.need.text)
 			if i < 0 {
 				return 0, 0, 0, false
 			}

@@ -133,7 +133,7 @@ type search struct {
 	before, after int
 	max           int
 	room          int64 // bytes of the result that are left
-	buf           []byte
+	buf, scratch  []byte
 	result        SearchResult
 	done          bool
 }
@@ -204,6 +204,9 @@ func (s *search) walk(ctx context.Context, place mount.Place) error {
 func (s *search) file(name string, text []byte) {
 	if bytes.IndexByte(text[:min(len(text), sniffed)], 0) >= 0 {
 		return // no text
+	}
+	if !s.finder.possible(text, &s.scratch) {
+		return
 	}
 	line, counted := 1, 0 // number of the line that begins at counted
 	for at := 0; at < len(text) && !s.done; {
