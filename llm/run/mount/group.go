@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Group is what a mount needs of a group of the VFS. Errors are of the
@@ -100,6 +101,12 @@ func (r *groupReader) Read(p []byte) (int, error) {
 // explain translates an error, without the names that only the group has.
 func (g *group) explain(err error) error {
 	e := *fault.As(err)
+	switch protocol.CodeOf(err) {
+	case protocol.InvalidParameter:
+		e.Code = fault.Sandbox // no path of the VFS
+	case protocol.AlreadyExists:
+		e.Code = fault.PreconditionFailed // some systems take it for another
+	}
 	e.Details = nil
 	if g.prefix != "" {
 		e.Message = strings.ReplaceAll(e.Message, g.prefix, "")
