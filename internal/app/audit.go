@@ -43,6 +43,8 @@ func (c Audit) check(fail func(format string, args ...any)) {
 const (
 	auditKeyFile  = "audit.key"
 	auditHeadFile = "audit.head"
+	// auditSpoolFiles are the entries that were taken and are not stored yet.
+	auditSpoolFiles = "audit.spool"
 )
 
 // An auditSide is the audit trail and its way to the operators.
@@ -87,6 +89,7 @@ func auditOptions(ctx context.Context, s *store.Store, config Config, secret []b
 		Log:      auditLog{log},
 		Key:      key,
 		HeadFile: filepath.Join(config.Data, auditHeadFile),
+		Spool:    filepath.Join(config.Data, auditSpoolFiles),
 		BridgeID: config.ID,
 		Level:    audit.Level(config.Audit.Level),
 		KeepFor:  time.Duration(config.Audit.KeepDays) * 24 * time.Hour,

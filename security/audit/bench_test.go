@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // BenchmarkAudit is what a recorded skill.invoke of 500 bytes costs all in
 // all, the writer's share included, but for the store's.
 func BenchmarkAudit(b *testing.B) {
-	trail := openTrail(b, discardLog{})
+	trail := openTrail(b, discardLog{}, func(o *Options) { o.Spool = filepath.Join(b.TempDir(), "spool") })
 	a := commands.Audited{
 		At: time.Now(), Principal: &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: "default", Credential: "0123456789abcdef", Method: "apikey"},
 		SenderID: "alice", RequestID: "3f0c0a4e-6a0e-4d4a-9d39-8d2f3f5c9a11", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Door: "mqtt",

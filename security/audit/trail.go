@@ -32,6 +32,7 @@ type Options struct {
 	Log      Log
 	Key      *Key
 	HeadFile string // where the head of the chain is noted, "" for nowhere
+	Spool    string // files that have what waits to be stored, by the beginning of their names; "" for none
 	BridgeID string
 	Level    Level         // default Changes
 	KeepFor  time.Duration // age at which entries are forgotten, 0 for never
@@ -75,6 +76,7 @@ type Trail struct {
 
 	mu       sync.Mutex
 	pending  batch
+	spool    *spool // nil without one
 	gap      gap
 	taken    uint64        // entries
 	stored   uint64        // of them
@@ -137,13 +139,32 @@ func Open(ctx context.Context, o Options) (*Trail, error) {
 	t.crier.publish = o.Publish
 	t.scratch.New = func() any { return new(scratch) }
 	t.metrics = newMetrics(t, o.Registerer)
-	if err := t.resume(ctx); err != nil {
+	if err := t.openSpool(ctx); err != nil {
 		return nil, err
+	}
+	if err := t.resume(ctx); err != nil {
+		return nil, errors.Join(err, t.spool.close())
 	}
 	run, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
 	go t.write(run)
 	return t, nil
+}
+
+// openSpool takes up what an earlier process has left.
+func (t *Trail) openSpool(ctx context.Context) error {
+	if t.o.Spool == "" || t.o.Level == Off {
+		return nil
+	}
+	files, left, err := openSpool(t.o.Spool)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	if err := t.recover(ctx, left); err != nil {
+		return errors.Join(err, files.close())
+	}
+	t.spool = files // what was recovered is in its files already
+	return nil
 }
 
 // Head is the end of what is stored.
@@ -237,6 +258,7 @@ func (t *Trail) enqueue(entry []byte, at time.Time, told, urgent, must bool) {
 		return
 	}
 	first := len(t.pending.ends) == 0
+	t.spool.add(entry)
 	t.pending.data = append(t.pending.data, entry...)
 	t.pending.ends = append(t.pending.ends, len(t.pending.data))
 	t.pending.at = append(t.pending.at, at)
@@ -303,6 +325,7 @@ func (t *Trail) Close(ctx context.Context) error {
 	lost := t.taken - t.stored
 	t.mu.Unlock()
 	t.metrics.unregister(t.o.Registerer)
+	err = errors.Join(err, t.spool.close())
 	if err != nil {
 		return fmt.Errorf("%d entries of the audit trail are not stored: %w", lost, err)
 	}

@@ -66,7 +66,11 @@ func (t *Trail) store(ctx context.Context) {
 	t.pending.reset()
 	missed := t.gap
 	t.gap = gap{}
+	spooled, failed := t.spool.turn()
 	t.mu.Unlock()
+	if failed != nil {
+		t.o.Logger.Error("audit: entries that wait are not safe from a crash", "error", failed)
+	}
 	if missed.entries > 0 {
 		t.addGap(&b, missed)
 	}
@@ -88,6 +92,11 @@ func (t *Trail) store(ctx context.Context) {
 		t.progressed(head, uint64(to-from), int64(size))
 		t.tell(&b, from, to, head)
 		from = to
+	}
+	if spooled != nil {
+		if err := spooled.Truncate(0); err != nil {
+			t.o.Logger.Error("audit: the spool is not emptied", "error", err)
+		}
 	}
 	if cap(b.data) <= admitBytes {
 		t.spare = b

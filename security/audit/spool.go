@@ -1,0 +1,145 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// A spool has in files what waits to be stored, so that a crash of the process
+// loses nothing that was done. Entries are written, not synced: a power cut may
+// lose the last of them, those of some milliseconds.
+//
+// There are two files, one for the batch that is gathered and one for the batch
+// that is being stored, which is emptied when that is done.
+type spool struct {
+	files [2]*os.File
+	to    int // the file that is written
+	line  []byte
+	fail  error // the first write that failed
+}
+
+// openSpool opens the files, PATH.0 and PATH.1, and returns what is in them.
+func openSpool(path string) (*spool, [][]byte, error) {
+	s := new(spool)
+	var left [][]byte
+	for i := range s.files {
+		name := fmt.Sprintf("%s.%d", path, i)
+		data, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, errors.Join(err, s.close())
+		}
+		if s.files[i], err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+			return nil, nil, errors.Join(err, s.close())
+		}
+		for line := range bytes.Lines(data) {
+			if entry, whole := bytes.CutSuffix(line, []byte("\n")); whole && len(entry) <= maxEntry {
+				left = append(left, entry)
+			}
+		}
+	}
+	return s, left, nil
+}
+
+// add writes one entry.
+func (s *spool) add(entry []byte) {
+	if s == nil {
+		return
+	}
+	s.line = append(append(s.line[:0], entry...), '\n')
+	if _, err := s.files[s.to].Write(s.line); err != nil && s.fail == nil {
+		s.fail = err
+	}
+}
+
+// turn begins the other file, which is empty by then, and returns the one that
+// was written.
+func (s *spool) turn() (written *os.File, failed error) {
+	if s == nil {
+		return nil, nil
+	}
+	written, failed = s.files[s.to], s.fail
+	s.to, s.fail = 1-s.to, nil
+	return written, failed
+}
+
+func (s *spool) close() (err error) {
+	if s == nil {
+		return nil
+	}
+	for _, f := range s.files {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}
+
+// recover takes up what an earlier process left in the spool, but for what it
+// had stored: both files may have been written and not emptied yet.
+func (t *Trail) recover(ctx context.Context, left [][]byte) error {
+	if len(left) == 0 {
+		return nil
+	}
+	type dated struct {
+		entry []byte
+		Entry
+	}
+	var all []dated
+	for _, entry := range left {
+		if e, err := decode(stored{json: entry}, 0); err == nil && !e.Time.IsZero() {
+			all = append(all, dated{entry, e})
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b dated) int { return a.Time.Compare(b.Time) })
+	known, err := t.recent(ctx, all[0].Time.Add(-recentMargin))
+	if err != nil {
+		return fmt.Errorf("audit: read the end of the trail: %w", err)
+	}
+	for _, d := range all {
+		if known[string(d.entry)] > 0 {
+			known[string(d.entry)]--
+			continue
+		}
+		t.enqueue(d.entry, d.Time, false, true, true)
+	}
+	return nil
+}
+
+// recentMargin is how much entries may be out of order.
+const recentMargin = time.Minute
+
+// recent is the entries of the groups since a time, and how often each is
+// there.
+func (t *Trail) recent(ctx context.Context, since time.Time) (map[string]int, error) {
+	known := make(map[string]int)
+	bounds, err := t.o.Log.Bounds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for at := bounds.Last; at >= bounds.First && at > 0; at-- {
+		data, err := t.o.Log.Get(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		g, err := decodeGroup(data)
+		if err != nil {
+			continue
+		}
+		if g.at.Before(since) {
+			break
+		}
+		for _, e := range g.entries {
+			known[string(e.json)]++
+		}
+	}
+	return known, nil
+}
