@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/sse"
@@ -80,8 +81,9 @@ type decoder struct {
 	names  *wire.Names
 	out    *wire.Stream
 
-	calls    []*openCall // in the order they began
-	thinking bool        // reasoning is open
+	calls    []*openCall  // in the order they began
+	reasons  *atomic.Bool // the service sends reasoning_content
+	thinking bool         // reasoning is open
 	refusal  wire.Joiner
 	refused  strings.Builder
 	finish   chat.Finish
@@ -134,7 +136,9 @@ func (d *decoder) choice(c choice) error {
 		said = *c.Message
 	}
 	reasoning := said.ReasoningContent
-	if len(reasoning) == 0 {
+	if len(reasoning) > 0 {
+		d.reasons.Store(true)
+	} else {
 		reasoning = said.Reasoning
 	}
 	if err := d.reasoning(reasoning); err != nil {

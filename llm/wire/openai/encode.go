@@ -157,7 +157,7 @@ func (p *Provider) format(o chat.Options) *responseFormat {
 // it comes behind the last tool message of its round, because nothing may
 // stand between a call and its result.
 func (p *Provider) messages(list []chat.Message, names *wire.Names) ([]message, error) {
-	replay := p.Dialect.ReplayReasoning && anyCalls(list)
+	replay := (p.Dialect.ReplayReasoning || p.reasons.Load()) && anyCalls(list)
 	out := make([]message, 0, len(list))
 	var media []part
 	for i, m := range list {

@@ -117,3 +117,33 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"}],"usage":null,"data":[{"id":"a"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) { wiretest.Fuzz(t, provider, hello(), data) })
 }
+
+func TestAServiceThatSendsReasoningGetsItBack(t *testing.T) {
+	s := wiretest.New(t,
+		wiretest.Stream(`{"choices":[{"delta":{"reasoning_content":"Look."}}]}`, `{"choices":[{"delta":{"content":"21","tool_calls":[{"index":0,"id":"c1","function":{"name":"fs_read","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`, "[DONE]"),
+		wiretest.Stream(`{"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`, "[DONE]"))
+	p := &Provider{Client: s.Client()}
+	r := &chat.Request{Model: "m", Messages: []chat.Message{chat.TextMessage(chat.User, "a")}, Tools: wiretest.Tools()}
+	a, err := chat.Collect(t.Context(), p, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Messages = append(r.Messages, chat.TextMessage(chat.Assistant, "before"), a.Message(),
+		chat.Message{Role: chat.ToolRole, ToolCallID: "c1", ToolName: "fs.read", Segments: []chat.Segment{{Type: chat.Text, Text: "x"}}})
+	if _, err := chat.Collect(t.Context(), p, r); err != nil {
+		t.Fatal(err)
+	}
+	var second struct {
+		Messages []struct {
+			Role      string
+			Reasoning *string `json:"reasoning_content"`
+		}
+	}
+	if err := json.Unmarshal(s.Requests()[1].Body, &second); err != nil {
+		t.Fatal(err)
+	}
+	m := second.Messages
+	if m[1].Reasoning == nil || *m[1].Reasoning != "" || m[2].Reasoning == nil || *m[2].Reasoning != "Look." || m[3].Reasoning != nil {
+		t.Errorf("got %s", s.Requests()[1].Body)
+	}
+}

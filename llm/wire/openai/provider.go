@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire"
@@ -19,7 +20,8 @@ type Dialect struct {
 	NoStreamUsage bool `yaml:"no_stream_usage"`
 	// ReplayReasoning sends reasoning_content back, empty if there is none,
 	// with all of the assistant's messages once it called a tool. DeepSeek
-	// refuses the request otherwise.
+	// refuses the request otherwise. A service that was heard to send such
+	// content gets it back without being told; this is for the first request.
 	ReplayReasoning bool `yaml:"replay_reasoning"`
 	// NoStrict leaves out strict for tools and formats.
 	NoStrict bool `yaml:"no_strict"`
@@ -37,6 +39,8 @@ var names = wire.Charset{Max: 64}
 type Provider struct {
 	Client  *wire.Client
 	Dialect Dialect
+
+	reasons atomic.Bool // it was heard to send reasoning_content
 }
 
 var _ chat.Provider = (*Provider)(nil)
@@ -48,7 +52,7 @@ func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.E
 	if err != nil {
 		return err
 	}
-	d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit)}
+	d := &decoder{client: p.Client, names: tools, reasons: &p.reasons, out: wire.NewStream(emit)}
 	if err := p.Client.Post(ctx, "/chat/completions", body, d.event, d.whole); err != nil {
 		return err
 	}
