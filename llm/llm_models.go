@@ -28,7 +28,7 @@ type ModelView struct {
 	ID        string   `json:"id" doc:"what options.model names"`
 	Name      string   `json:"name" doc:"name of the model at its first provider"`
 	Version   string   `json:"version" doc:"as configured"`
-	Status    string   `json:"status" enum:"available,degraded,unavailable" doc:"degraded if some of its providers fail, unavailable if all do"`
+	Status    string   `json:"status" enum:"available,degraded,unavailable" doc:"degraded if the last request to some of its providers failed, unavailable if all are left alone"`
 	Aliases   []string `json:"aliases" doc:"other names for options.model"`
 	Default   bool     `json:"default" doc:"whether it answers those who name none"`
 	MaxTokens int      `json:"max_tokens,omitempty" doc:"longest answer"`
@@ -67,8 +67,8 @@ func (s *Service) List(of protocol.SpaceID) []ModelView {
 func (m *model) status() string {
 	var all health
 	for _, t := range m.targets {
-		state, _, _ := t.provider.breaker.state()
-		all.add(state)
+		state, last, _ := t.provider.breaker.state()
+		all.add(state, last)
 	}
 	return all.status()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
 )
 
 var status = commands.Spec{
@@ -19,7 +20,7 @@ type StatusParams struct{}
 
 // StatusResult is the result of llm.status.
 type StatusResult struct {
-	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured" doc:"available; degraded if some provider fails; unavailable if all do; unconfigured without any"`
+	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured" doc:"available; degraded if the last request to some provider failed; unavailable if all are left alone; unconfigured without any"`
 	Uptime         float64          `json:"uptime" doc:"seconds since the service started"`
 	ActiveRequests int64            `json:"active_requests" doc:"queries under way"`
 	Revision       uint64           `json:"revision" doc:"of the configuration"`
@@ -31,7 +32,7 @@ type ProviderStatus struct {
 	Name           string `json:"name" doc:"name of the provider"`
 	Wire           string `json:"wire" doc:"what it speaks: openai, responses, anthropic or gemini"`
 	Breaker        string `json:"breaker" enum:"closed,open,half-open" doc:"closed when it is used; open when it is left alone; half-open when the next request will tell"`
-	LastError      string `json:"last_error,omitempty" doc:"kind of the failure that counts"`
+	LastError      string `json:"last_error,omitempty" doc:"how its last request failed"`
 	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"how long it is left alone, in milliseconds"`
 	ActiveRequests int64  `json:"active_requests" doc:"requests under way"`
 }
@@ -52,7 +53,7 @@ func (s *Service) Status(context.Context, *commands.Call, StatusParams) (StatusR
 	var all health
 	for _, p := range cat.providers {
 		state, last, wait := p.breaker.state()
-		all.add(state)
+		all.add(state, last)
 		r.Providers = append(r.Providers, ProviderStatus{
 			Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last),
 			RetryAfter: wait.Milliseconds(), ActiveRequests: p.active.Load(),
@@ -65,12 +66,12 @@ func (s *Service) Status(context.Context, *commands.Call, StatusParams) (StatusR
 // health sums up how several providers fare.
 type health struct{ all, open, troubled int }
 
-func (h *health) add(state string) {
+func (h *health) add(state string, last chat.ErrorKind) {
 	h.all++
 	if state == "open" {
 		h.open++
 	}
-	if state != "closed" {
+	if state != "closed" || last != "" {
 		h.troubled++
 	}
 }

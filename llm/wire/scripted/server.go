@@ -51,6 +51,7 @@ type Server struct {
 	URL    string
 	Before func() // each answer; optional, set before the first request
 
+	http     *httptest.Server
 	mu       sync.Mutex
 	replies  []Reply
 	requests []Request
@@ -61,13 +62,16 @@ type Server struct {
 func New(t testing.TB, replies ...Reply) *Server {
 	t.Helper()
 	s := &Server{replies: replies}
-	h := httptest.NewServer(s)
-	t.Cleanup(func() {
-		h.CloseClientConnections()
-		h.Close()
-	})
-	s.URL = h.URL
+	s.http = httptest.NewServer(s)
+	t.Cleanup(s.Stop)
+	s.URL = s.http.URL
 	return s
+}
+
+// Stop ends the server, and whatever it was saying. It may be stopped twice.
+func (s *Server) Stop() {
+	s.http.CloseClientConnections()
+	s.http.Close()
 }
 
 // Client is a client of the server.
