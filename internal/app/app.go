@@ -23,6 +23,7 @@ import (
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
@@ -66,6 +67,7 @@ type App struct {
 	tools         toolSide
 	approvals     *approval.Service
 	loop          *loop.Runner
+	runs          *run.Service
 	extensions    commands.Extensions
 	commands      []commands.Command
 

@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/mcp/servers"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -112,8 +113,9 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.newLoop()
+	a.newRuns(mqtt)
 	certificates := newPKITables(a.store)
-	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service}
+	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service, runs: a.runs}
 	if err := a.openPolicies(known, keys); err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.mcp.servers, a.llm, a.approvals, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.mcp.servers, a.llm, a.approvals, a.runs, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -196,6 +198,7 @@ func (a *App) build(ctx context.Context) error {
 	a.runPKI(agents)
 	a.runMCPAgent(agents)
 	a.runScenes()
+	a.startRuns(ctx)
 	return a.openTLS(ctx)
 }
 
@@ -325,7 +328,7 @@ func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
 		new(security.KeyService), new(policy.Service), new(pki.Service),
-		new(vfs.Service), new(caps.Service), new(servers.Service), new(llm.Service), new(approval.Service), new(audit.Trail),
+		new(vfs.Service), new(caps.Service), new(servers.Service), new(llm.Service), new(approval.Service), new(run.Service), new(audit.Trail),
 	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them

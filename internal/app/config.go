@@ -53,6 +53,7 @@ type Config struct {
 	ToolLoop  ToolLoop  `yaml:"tool_loop"`
 	LLM       LLM       `yaml:"llm"`
 	Tools     Tools     `yaml:"tools"`
+	Runs      Runs      `yaml:"runs"`
 	Quotas    Quotas    `yaml:"quotas"`
 }
 
@@ -107,6 +108,7 @@ func DefaultConfig() Config {
 
 		Approvals: defaultApprovals(),
 		Tools:     defaultTools(),
+		Runs:      defaultRuns(),
 	}
 }
 
@@ -194,6 +196,7 @@ func (c *Config) Check() error {
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.VFS.check(fail)
 	c.LLM.check(fail)
+	c.Runs.check(fail)
 	return errors.Join(errs...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
@@ -138,6 +139,7 @@ type entities struct {
 	registry *registry.Service
 	caps     *cap.Service
 	tasks    *task.Service
+	runs     *run.Service
 	scenes   interface { // nil without scenes
 		MayHearScene(*protocol.Principal, protocol.SceneType, protocol.CapID) bool
 	}
@@ -213,7 +215,7 @@ func (e *entities) MayHearScene(who *protocol.Principal, scene protocol.SceneTyp
 
 // MayFollowTask implements [security.Standing].
 func (e *entities) MayFollowTask(who *protocol.Principal, id protocol.TaskID) bool {
-	return e.tasks.MayFollow(who, id)
+	return e.tasks.MayFollow(who, id) || e.runs != nil && e.runs.MayFollow(who, id)
 }
 
 // MayUseFiles implements [security.Standing].

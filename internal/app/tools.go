@@ -109,7 +109,7 @@ func (a *App) invokeForTool(ctx context.Context, env tools.Environment, command 
 		timeout = time.Until(deadline)
 	}
 	request := protocol.Request{
-		Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
+		Version: protocol.Version, ID: a.toolRequestID(ctx, command), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
 		Metadata: protocol.Metadata{
 			Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.WantsProgress(ctx),
 		},
@@ -122,6 +122,17 @@ func (a *App) invokeForTool(ctx context.Context, env tools.Environment, command 
 		return answer.Result, answer.Err
 	}
 	return answer.Result, nil
+}
+
+// toolRequestID is the id of a request for a tool. What acts on the world has
+// that of the call, if it has one, so that it is never done twice for it.
+func (a *App) toolRequestID(ctx context.Context, command string) string {
+	if key := tools.KeyOf(ctx); key != "" {
+		if c, ok := a.router.Set().Find(command); ok && c.Effect == commands.Act {
+			return key
+		}
+	}
+	return protocol.NewID()
 }
 
 // tellProgress passes on how far a device says it is.

@@ -31,7 +31,7 @@ type StartParams struct {
 	Workflow  string             `json:"workflow,omitempty" len:"1-1024" audit:"yes" doc:"one of the package's workflows, the first by default"`
 	Mode      Mode               `json:"mode,omitempty" enum:"run,agent,chat" audit:"yes" doc:"run executes the workflow, agent talks to an agent of the package, chat to the model alone; run by default, chat without a package"`
 	Agent     string             `json:"agent,omitempty" len:"1-200" audit:"yes" doc:"one of the package's agents: who is talked to, or who acts in steps that name nobody; the first by default"`
-	Project   protocol.GroupName `json:"project,omitempty" doc:"group of files that is the run's @project"`
+	Project   protocol.GroupName `json:"project,omitempty" doc:"group of files, or a folder that the operator has given a name, that is the run's @project; a group of its own by default"`
 	Input     *string            `json:"input,omitempty" len:"0-1000000" doc:"the user's first words"`
 	Variables map[string]any     `json:"variables,omitempty" doc:"variables to start the workflow with"`
 	Tools     []string           `json:"tools,omitempty" len:"0-100" audit:"yes" doc:"patterns of the bridge's tools that the run may use, such as thermostat.*; all that its starter may use by default, but for commands, which must be named"`
@@ -55,6 +55,7 @@ type RunResult struct {
 	Package   string     `json:"package,omitempty" doc:"the package, name@version"`
 	Workflow  string     `json:"workflow,omitempty" doc:"the workflow"`
 	Agent     string     `json:"agent,omitempty" doc:"the agent"`
+	Project   string     `json:"project" doc:"where its @project is"`
 	Code      string     `json:"stop_reason,omitempty" doc:"why it stopped, if not because it was done or has a question: ENGINE_… or LLM_…"`
 	Reason    string     `json:"reason,omitempty" doc:"the same in words"`
 	Message   string     `json:"message,omitempty" doc:"what the model said last"`
@@ -68,7 +69,7 @@ type RunResult struct {
 func (s *Service) result(r *Record) RunResult {
 	said := s.said(r)
 	result := RunResult{
-		ID: r.ID, Phase: r.Phase, Mode: r.Mode, Workflow: r.Workflow, Agent: r.Agent, Code: string(r.Code), Reason: r.Reason,
+		ID: r.ID, Phase: r.Phase, Mode: r.Mode, Workflow: r.Workflow, Agent: r.Agent, Project: r.Project, Code: string(r.Code), Reason: r.Reason,
 		Message: said.Message, Questions: said.Questions, Turns: r.Turns, Owner: r.Owner.ID,
 		Started: r.Started.UnixMilli(), Changed: r.Changed.UnixMilli(),
 	}
@@ -130,7 +131,7 @@ func (s *Service) draft(call *commands.Call, p *StartParams) (*Record, error) {
 	}
 	now := s.opts.Now().UTC()
 	r := &Record{
-		ID: id.String(), Owner: ownerOf(call.Principal), Mode: p.Mode, Project: cmp.Or(string(p.Project), s.opts.DefaultProject),
+		ID: id.String(), Owner: ownerOf(call.Principal), Mode: p.Mode, Project: cmp.Or(string(p.Project), "run-"+id.String()),
 		Skill: p.Skill, Model: p.Model, Tools: p.Tools, Autopilot: p.Autopilot, Stream: p.Stream, MaxTurns: p.MaxTurns,
 		TraceID: call.TraceID, Phase: Running, Started: now, Changed: now,
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -34,10 +35,9 @@ type Options struct {
 	Dir       string // for packages, and for what belongs to each run
 	Sealer    Sealer
 
-	// Project is where a principal's @project is, by the name it gives;
-	// DefaultProject is the name if it gives none.
-	Project        func(ctx context.Context, who *protocol.Principal, name string) (mount.FS, error)
-	DefaultProject string
+	// Project is where a principal's @project is, by the name it gives. One
+	// that it gives no name is run-ID.
+	Project func(ctx context.Context, who *protocol.Principal, name string) (mount.FS, error)
 	// Fetch reads a file of the VFS, of so many bytes at most.
 	Fetch func(ctx context.Context, who *protocol.Principal, group, path string, most int64) ([]byte, error)
 	// MayActFor says why a caller may not speak for a skill.
@@ -210,8 +210,13 @@ type opened struct {
 }
 
 func (o *opened) close() {
-	if o.workspace != nil && o.workspace.close != nil {
-		_ = o.workspace.close() // only what was read is still open
+	if o.workspace == nil {
+		return
+	}
+	for _, m := range []mount.FS{o.workspace.mounts.State, o.workspace.mounts.Project} {
+		if c, ok := m.(io.Closer); ok {
+			_ = c.Close() // what was written is on disk already
+		}
 	}
 }
 
@@ -253,7 +258,7 @@ func (s *Service) workspace(ctx context.Context, r *Record) (*workspace, error) 
 	if err != nil {
 		return nil, err
 	}
-	w.mounts.State, w.close = state, state.Close
+	w.mounts.State = state
 	if s.opts.Project != nil && r.Project != "" {
 		if w.mounts.Project, err = s.opts.Project(ctx, r.Owner.principal(), r.Project); err != nil {
 			return w, err

@@ -166,13 +166,13 @@ func (k *toolkit) one(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall)
 	case c.Args == nil:
 		return refused(c, fault.Errorf(fault.ArgsInvalidJSON, "the arguments of %s are no JSON object", t.Name))
 	case t.Source == sourceFS, t.Source == sourceUI: // done twice, they are done once
-		return k.run(ctx, box, c, c)
+		return k.run(ctx, box, c)
 	}
 	return k.effect(ctx, box, t, c)
 }
 
-func (k *toolkit) run(ctx context.Context, box *tools.Toolbox, c, as *chat.ToolCall) handled {
-	r := k.executor.Execute(ctx, box, k.env, []*chat.ToolCall{as})[0]
+func (k *toolkit) run(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall) handled {
+	r := k.executor.Execute(ctx, box, k.env, []*chat.ToolCall{c})[0]
 	return k.handled(box, c, &r)
 }
 
@@ -194,9 +194,7 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 	if err := k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name}}, true); err != nil {
 		return refused(c, fault.As(err))
 	}
-	as := *c
-	as.ID = key // which the bridge takes for the request's id
-	h := k.run(ctx, box, c, &as)
+	h := k.run(tools.WithKey(ctx, key), box, c)
 	if ctx.Err() != nil && h.code != "" {
 		return h // what became of it is not known
 	}

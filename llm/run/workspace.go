@@ -21,7 +21,6 @@ type workspace struct {
 	active   *pack.Agent    // who acts where a node names nobody
 	mounts   mount.Mounts
 	system   Policy
-	close    func() error
 
 	mu     sync.Mutex
 	text   []byte // of workflow.md as it was read last

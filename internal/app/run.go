@@ -1,0 +1,153 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm/run"
+	"github.com/aibridge/aibridge/llm/run/mount"
+	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit"
+)
+
+// Runs says what workflows may do, and how long they are kept.
+type Runs struct {
+	Turns      int               `yaml:"turns" doc:"how often a workflow asks its model without a word of the user"`
+	FS         bool              `yaml:"fs" doc:"let workflows use files: the project, the package and their own"`
+	ReadBytes  int               `yaml:"read_bytes" doc:"most that one fs.read returns"`
+	WriteBytes int               `yaml:"write_bytes" doc:"most that one fs.write writes"`
+	Tools      []string          `yaml:"tools" doc:"patterns of the bridge's tools that workflows may use; * is all but commands, which must be named, as in task.get or agent.*"`
+	MCPServers []string          `yaml:"mcp_servers" doc:"MCP servers whose tools workflows may use; * is any"`
+	Running    int               `yaml:"running" doc:"workflows that run at once"`
+	KeepDays   int               `yaml:"keep_days" doc:"how long a run is kept that is at rest"`
+	Package    int               `yaml:"package_bytes" doc:"largest zip of a package"`
+	Folders    map[string]string `yaml:"folders" doc:"folders of this machine that operators may have as a project, by the name they give; others have groups of files"`
+}
+
+func defaultRuns() Runs {
+	return Runs{
+		Turns: run.DefaultMaxTurns, FS: true, ReadBytes: run.DefaultMaxRead, WriteBytes: run.DefaultMaxWrite,
+		Tools: []string{"*"}, MCPServers: []string{"*"}, Running: 4096, KeepDays: 30, Package: 32 << 20,
+	}
+}
+
+// check says what is wrong with the settings.
+func (r *Runs) check(fail func(format string, args ...any)) {
+	for _, s := range []struct {
+		name  string
+		value int
+		high  int
+	}{
+		{"turns", r.Turns, 1000}, {"read_bytes", r.ReadBytes, 64 << 20}, {"write_bytes", r.WriteBytes, 64 << 20},
+		{"running", r.Running, 1 << 20}, {"keep_days", r.KeepDays, 36500}, {"package_bytes", r.Package, 1 << 30},
+	} {
+		if s.value < 1 || s.value > s.high {
+			fail("runs.%s: %d is not within 1 and %d", s.name, s.value, s.high)
+		}
+	}
+	for name, dir := range r.Folders {
+		if reason := protocol.GroupName("").Rule().Check(name); reason != "" {
+			fail("runs.folders: the name %q %s", name, reason)
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			fail("runs.folders.%s: %s is no folder", name, dir)
+		}
+	}
+}
+
+// newRuns makes the part that executes workflows. Its tables are loaded
+// afterwards.
+func (a *App) newRuns(mqtt *mqttSide) {
+	c := &a.config.Runs
+	a.runs = run.New(run.Options{
+		Asker:     a.llm,
+		Executor:  a.tools.executor,
+		Catalogue: a.tools.catalogue,
+		Runs:      store.NewTable[run.Record](a.store, "run"),
+		Packages:  store.NewTable[run.PackageRecord](a.store, "runpackage"),
+		Dir:       filepath.Join(a.config.Data, "runs"),
+		Sealer:    a.seals,
+		Project:   a.project,
+		Fetch:     a.fetchFile,
+		MayActFor: a.mayAskFor,
+		Revoked:   func(who *protocol.Principal) (string, bool) { return a.mqtt.revoked(who) },
+		Publish:   mqtt.publishTaskEvent,
+		Audit:     a.recordRunCall,
+		Policy: run.Policy{
+			FS:    run.FSPolicy{Enabled: c.FS, MaxReadBytes: int64(c.ReadBytes), MaxWriteBytes: int64(c.WriteBytes)},
+			MCP:   run.MCPPolicy{Enabled: len(c.MCPServers) > 0, AllowedServers: c.MCPServers},
+			Tools: c.Tools,
+		},
+		Limits:     pack.Limits{Zip: int64(c.Package)},
+		MaxTurns:   c.Turns,
+		MaxRunning: c.Running,
+		Keep:       time.Duration(c.KeepDays) * 24 * time.Hour,
+		BridgeID:   a.config.ID,
+		Log:        a.log,
+		Registerer: a.metrics,
+	})
+}
+
+// startRuns has the workflows go on that an earlier process left running.
+func (a *App) startRuns(ctx context.Context) {
+	a.runs.Recover(ctx)
+	a.life.add("workflows", a.runs.Close)
+}
+
+// project is what a name means as a project: a folder that the configuration
+// has under it, for operators, or else a group of files that the principal may
+// write.
+func (a *App) project(ctx context.Context, who *protocol.Principal, name string) (mount.FS, error) {
+	if dir, ok := a.config.Runs.Folders[name]; ok {
+		if !who.Manages(protocol.DefaultSpace) {
+			return nil, protocol.Errorf(protocol.VFSPermission, "the project %q is for operators", name).With("param_name", "project")
+		}
+		return mount.OpenFolder(dir)
+	}
+	files, err := a.files.For(ctx, who, name, true)
+	if err != nil {
+		return nil, err
+	}
+	return mount.NewGroup(&vfsGroup{files: files, name: name}, ""), nil
+}
+
+// fetchFile reads a file of a group as a principal.
+func (a *App) fetchFile(ctx context.Context, who *protocol.Principal, group, path string, most int64) ([]byte, error) {
+	files, err := a.files.For(ctx, who, group, false)
+	if err != nil {
+		return nil, err
+	}
+	content, about, err := files.Open(ctx, group, path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	if about.Size > most {
+		return nil, protocol.Errorf(protocol.PayloadTooLarge, "the file has more than %d bytes", most).With("limit", most)
+	}
+	return io.ReadAll(io.LimitReader(content, most))
+}
+
+// recordRunCall records a call of a tool by a workflow.
+func (a *App) recordRunCall(c run.Audited) {
+	entry := audit.Entry{
+		Time: c.At, Event: "llm.run.call", Code: audit.OK, Action: "llm:run", Resource: "run/" + c.Run, TraceID: c.TraceID, Door: toolDoor,
+		Details: map[string]string{"turn": c.Turn, "tool": c.Tool, "args_sha256": c.Args, "result_sha256": c.Result},
+	}
+	if c.Code != "" {
+		entry.Code, entry.Reason = string(c.Code), string(c.Fault)
+	}
+	if c.Node != "" {
+		entry.Details["node"] = c.Node
+	}
+	if c.Replayed {
+		entry.Details["replayed"] = fmt.Sprint(c.Replayed)
+	}
+	a.audit.Record(context.Background(), entry.By(c.Principal))
+}
