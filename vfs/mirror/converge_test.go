@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,20 +28,26 @@ import (
 // same files, and every content that nobody replaced or deleted knowing it
 // must be there, or be kept as the loser of a conflict that was reported.
 //
-// AIBRIDGE_CONVERGE=10m runs it that long, with seeds that are printed.
+// AIBRIDGE_CONVERGE=10m runs it that long, with seeds that are printed; with
+// AIBRIDGE_SEED it begins at one of them.
 func TestBothEndsConvergeAndNothingIsLost(t *testing.T) {
 	duration, err := time.ParseDuration(os.Getenv("AIBRIDGE_CONVERGE"))
 	if err != nil {
 		rapid.Check(t, converge)
 		return
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seeds from %d", seed)
-	runs := 0
-	for deadline := time.Now().Add(duration); time.Now().Before(deadline) && !t.Failed(); runs++ {
-		rapid.MakeCheck(converge)(t) // draws its own seed, and prints it when it fails
+	seed, err := strconv.ParseUint(os.Getenv("AIBRIDGE_SEED"), 10, 64)
+	if err != nil {
+		seed = uint64(time.Now().Unix())
 	}
-	t.Logf("%d times %d runs", runs, 100)
+	first := seed
+	for deadline := time.Now().Add(duration); time.Now().Before(deadline) && !t.Failed(); seed++ {
+		if err := flag.Set("rapid.seed", strconv.FormatUint(seed, 10)); err != nil {
+			t.Fatal(err)
+		}
+		rapid.MakeCheck(converge)(t)
+	}
+	t.Logf("%d stories of each of the seeds %d to %d", 100, first, seed-1)
 }
 
 func FuzzBothEndsConverge(f *testing.F) { f.Fuzz(rapid.MakeFuzz(converge)) }

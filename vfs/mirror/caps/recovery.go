@@ -205,14 +205,17 @@ func (r *recovery) carryOut(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if m.err != nil {
-		return m.err
+	m.mu.Lock()
+	engine, err := m.engine, m.err
+	m.mu.Unlock()
+	if err != nil {
+		return err
 	}
 	for _, change := range r.changes {
 		if ruleOf(change.Path) != "" {
 			continue // is written from what the bridge knows
 		}
-		if err := r.put(ctx, m.engine, change); err != nil {
+		if err := r.put(ctx, engine, change); err != nil {
 			return err
 		}
 	}

@@ -78,6 +78,7 @@ type Service struct {
 
 	mu      sync.Mutex
 	mirrors map[ref]*capMirror
+	ending  map[ref]<-chan struct{} // mirrors that were stopped, until they have let go of their folder
 	links   map[protocol.SpaceID]*mirror.Link
 	running context.Context // nil before Run
 	parts   sync.WaitGroup
@@ -99,6 +100,7 @@ type capMirror struct {
 	stop     context.CancelFunc
 	done     chan struct{}
 	dirty    chan struct{} // what is known of the Cap has changed
+	watched  bool          // counts among those of the service, whose lock it has
 
 	mu     sync.Mutex
 	engine *mirror.Engine
@@ -117,7 +119,7 @@ func New(o Options) *Service {
 	if o.Metrics == nil {
 		o.Metrics = mirror.NewMetrics(nil)
 	}
-	return &Service{o: o, mirrors: make(map[ref]*capMirror), links: make(map[protocol.SpaceID]*mirror.Link),
+	return &Service{o: o, mirrors: make(map[ref]*capMirror), ending: make(map[ref]<-chan struct{}), links: make(map[protocol.SpaceID]*mirror.Link),
 		opening: make(chan struct{}, opensAtOnce)}
 }
 
@@ -160,13 +162,18 @@ func (s *Service) Changed(space protocol.SpaceID, id protocol.CapID) {
 	if m != nil && (!exists || !settings.Enabled || settings != m.settings) {
 		m.stop()
 		delete(s.mirrors, at)
-		s.begin(at, settings, exists && settings.Enabled, m.done)
-		return
+		s.ending[at] = m.done
+		m = nil
 	}
 	if m == nil {
-		s.begin(at, settings, exists && settings.Enabled, nil)
+		s.begin(at, settings, exists && settings.Enabled)
 		return
 	}
+	m.look()
+}
+
+// look has the bridge's own files of a Cap compared with what is known of it.
+func (m *capMirror) look() {
 	select {
 	case m.dirty <- struct{}{}:
 	default:
@@ -174,7 +181,7 @@ func (s *Service) Changed(space protocol.SpaceID, id protocol.CapID) {
 }
 
 // begin starts a mirror, after the one before has ended.
-func (s *Service) begin(at ref, settings Settings, wanted bool, before <-chan struct{}) {
+func (s *Service) begin(at ref, settings Settings, wanted bool) {
 	if !wanted {
 		return
 	}
@@ -186,15 +193,25 @@ func (s *Service) begin(at ref, settings Settings, wanted bool, before <-chan st
 	m := &capMirror{ref: at, settings: settings, stop: cancel,
 		done: make(chan struct{}), dirty: make(chan struct{}, 1), ready: make(chan struct{})}
 	s.mirrors[at] = m
-	link := s.link(at.space)
+	link, before := s.link(at.space), s.ending[at]
 	s.parts.Go(func() {
-		defer close(m.done)
+		defer s.ended(m)
 		defer cancel()
 		if before != nil {
 			<-before
 		}
 		s.live(ctx, m, link)
 	})
+}
+
+// ended lets the next mirror of the Cap begin.
+func (s *Service) ended(m *capMirror) {
+	close(m.done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending[m.ref] == m.done {
+		delete(s.ending, m.ref)
+	}
 }
 
 // link is the way to the VFS of a space, which is looked after from now on.
@@ -219,24 +236,43 @@ func (s *Service) link(space protocol.SpaceID) *mirror.Link {
 
 // live runs one mirror.
 func (s *Service) live(ctx context.Context, m *capMirror, link *mirror.Link) {
-	s.opening <- struct{}{}
-	engine, err := s.open(m, link)
-	<-s.opening
-	m.mu.Lock()
-	m.engine, m.err = engine, err
-	m.mu.Unlock()
-	close(m.ready)
-	if err != nil {
-		s.o.Log.Error("Cap cannot be mirrored", "cap", m.id, "error", err)
+	defer s.release(m)
+	engine := s.opened(ctx, m, link)
+	if engine == nil {
 		return
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { _ = engine.Run(ctx) }) // ends with ctx
 	s.describe(ctx, m, engine)
 	parts.Wait()
-	s.release(m)
 	if err := engine.Close(); err != nil {
 		s.o.Log.Warn("mirror of a Cap not closed in order", "cap", m.id, "error", err)
+	}
+}
+
+// opened opens the engine of a mirror, and tries again as long as that fails:
+// the folder may be on a disk that is still to come. It is nil if ctx ends
+// before.
+func (s *Service) opened(ctx context.Context, m *capMirror, link *mirror.Link) *mirror.Engine {
+	for attempt := 0; ; attempt++ {
+		s.opening <- struct{}{}
+		engine, err := s.open(m, link)
+		<-s.opening
+		m.mu.Lock()
+		m.engine, m.err = engine, err
+		m.mu.Unlock()
+		if attempt == 0 {
+			close(m.ready)
+		}
+		if err == nil {
+			return engine
+		}
+		s.o.Log.Error("Cap cannot be mirrored, will be tried again", "cap", m.id, "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(min(retry<<min(attempt, 10), reopen)):
+		}
 	}
 }
 
@@ -255,7 +291,7 @@ func (s *Service) open(m *capMirror, link *mirror.Link) (*mirror.Engine, error) 
 		Origin:   s.o.Origin,
 		Interval: m.settings.Interval,
 		Poll:     min(m.settings.Interval, pollEvery),
-		RealTime: m.settings.RealTime && s.watch(),
+		RealTime: m.settings.RealTime && s.watch(m),
 		Workers:  2,
 		Metrics:  s.o.Metrics,
 		Log:      s.o.Log.With("cap", string(m.id)),
@@ -263,6 +299,7 @@ func (s *Service) open(m *capMirror, link *mirror.Link) (*mirror.Engine, error) 
 			s.o.Publish(m.space, m.id, "cap.vfs.conflict", conflictEvent{m.id, m.path(l.Path), string(l.Rule), l.Version, l.Kept})
 		},
 		OnRound: func(st mirror.Status) {
+			m.look() // what came from the VFS may be other documents than the bridge's
 			s.o.Publish(m.space, m.id, "cap.vfs.synced", syncedEvent{m.id, string(st.Standing), st.Pending, st.LastSync})
 		},
 	})
@@ -278,30 +315,33 @@ func ruleOf(path string) mirror.Rule {
 	return ""
 }
 
-// watch reports whether one more folder may be watched.
-func (s *Service) watch() bool {
+// watch reports whether the folder of one more Cap may be watched.
+func (s *Service) watch(m *capMirror) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watched >= maxWatched {
-		return false
+	if !m.watched && s.watched < maxWatched {
+		m.watched = true
+		s.watched++
 	}
-	s.watched++
-	return true
+	return m.watched
 }
 
 func (s *Service) release(m *capMirror) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.settings.RealTime && s.watched > 0 {
+	if m.watched {
+		m.watched = false
 		s.watched--
 	}
 }
 
 // gather is how long changes of a Cap are gathered before its files are
-// written again, and retry until a failure is tried again.
+// written again, retry until a failure is tried again, and reopen the longest
+// until a folder that cannot be opened is tried again.
 const (
 	gather = 100 * time.Millisecond
 	retry  = 2 * time.Second
+	reopen = time.Minute
 )
 
 // describe writes a Cap's own files whenever they change, until ctx ends.
