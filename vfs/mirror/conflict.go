@@ -79,10 +79,10 @@ func (e *Engine) keep(ctx context.Context, path string, rule Rule, l look) (stri
 	}
 	source := &steady{ctx: ctx, file: file, before: stamp}
 	sum := hex.EncodeToString(l.sum[:])
-	if rule != KeepBoth {
+	name := tree.ConflictName(path, e.o.Origin, sum)
+	if rule != KeepBoth || tree.CheckPath(name) != "" { // a path may be too long to have anything added
 		return e.folder.Keep(source, sum)
 	}
-	name := tree.ConflictName(path, e.o.Origin, sum)
 	there, err := e.folder.Stat(name)
 	if err != nil || !there.Absent() {
 		return name, err // kept before, by an attempt that did not come to an end

@@ -166,6 +166,22 @@ func TestConflictsAreDecidedByTheRule(t *testing.T) {
 	}
 }
 
+// A path that has no room for a mark keeps its loser among the versions.
+func TestBothAreKeptOfAPathThatIsAsLongAsCanBe(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Rule = KeepBoth })
+	path := strings.Repeat("d/", 505) + "f"
+	w.write(path, "mine")
+	w.vfs.set(path, "theirs")
+	w.sync()
+	losers := w.engine.Losers()
+	if len(losers) != 1 || w.here()[path] != "theirs" {
+		t.Fatalf("%+v, %q", losers, w.here()[path])
+	}
+	if data, err := os.ReadFile(filepath.Join(w.dir, losers[0].Kept)); err != nil || string(data) != "mine" {
+		t.Fatalf("%q, %v", data, err)
+	}
+}
+
 func TestWritesGoOnWithoutTheVFSAndAreReplayedInOrder(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.txt", "a")
