@@ -15,7 +15,7 @@ type Resealer interface {
 
 // Reseal seals anew the credentials of remote VFSs that older keys have
 // sealed, and returns how many that were. One that changes meanwhile is sealed
-// with the newest key by that.
+// with the newest key by that, and one that cannot be read stays as it is.
 func (s *Service) Reseal(ctx context.Context) (n int, err error) {
 	sealer, ok := s.opts.Sealer.(Resealer)
 	if !ok {
@@ -28,7 +28,8 @@ func (s *Service) Reseal(ctx context.Context) (n int, err error) {
 		}
 		sealed, changed, err := sealer.Reseal(r.Credential, sealPurpose(r))
 		if err != nil {
-			return n, protocol.Wrap(protocol.Internal, err, "the credential of a VFS cannot be read")
+			s.opts.Log.WarnContext(ctx, "the credential of a VFS cannot be read", "vfs", r.ID, "space", r.Space, "error", err)
+			continue
 		}
 		if !changed {
 			continue

@@ -23,13 +23,13 @@ import (
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/loop"
+	chats "github.com/aibridge/aibridge/llm/session"
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/quota"
-	"github.com/aibridge/aibridge/security/seal"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
 
@@ -58,7 +58,7 @@ type App struct {
 	authorizer    security.Authorizer
 	policy        policySide
 	quotas        *quota.Keeper
-	seals         *seal.Ring
+	seals         sealSide
 	files         fileParts
 	mirror        *caps.Service
 	mcp           mcpSide
@@ -67,6 +67,7 @@ type App struct {
 	tools         toolSide
 	approvals     *approval.Service
 	loop          *loop.Runner
+	chats         *chats.Service
 	runs          *run.Service
 	extensions    commands.Extensions
 	commands      []commands.Command

@@ -102,7 +102,7 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 	authenticating.Tokens = verifier
 	a.run("tokens", verifier.Run)
 	a.authenticator = security.NewAuthenticator(authenticating)
-	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, DataKeys: a.seals, Reseal: a.files.Reseal, Changed: recordKey(a.audit), Log: a.log})
+	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, DataKeys: a.seals.Ring, Reseal: a.files.Reseal, Changed: recordKey(a.audit), Log: a.log})
 	a.run("keys", a.keys.Run)
 	mqtt.revoked = func(who *protocol.Principal) (text string, revoked bool) {
 		return keyRevokedText, who.Method == protocol.MethodAPIKey && !ring.Live(who.Credential)

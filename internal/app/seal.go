@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/aibridge/aibridge/internal/store"
@@ -14,20 +17,43 @@ import (
 // the data keys. Bridges that share their state share a copy of it.
 const SealKeyFile = "seal.key"
 
+// A sealSide is what seals data at rest.
+type sealSide struct {
+	*seal.Ring
+	fresh bool // the master key was made at this start
+}
+
 // newSeals makes what seals data at rest. Its table is loaded afterwards.
 func (a *App) newSeals() error {
-	master, err := keyfile.Secret(filepath.Join(a.config.Data, SealKeyFile), seal.MasterKeySize)
+	path := filepath.Join(a.config.Data, SealKeyFile)
+	_, err := os.Stat(path)
+	a.seals.fresh = errors.Is(err, fs.ErrNotExist)
+	master, err := keyfile.Secret(path, seal.MasterKeySize)
 	if err != nil {
 		return fmt.Errorf("master key of sealed data: %w", err)
 	}
-	a.seals, err = seal.New(store.NewTable[seal.DataKey](a.store, "datakey"), master)
+	a.seals.Ring, err = seal.New(store.NewTable[seal.DataKey](a.store, "datakey"), master)
 	return err
 }
 
-// openSeals sees to it that there is a data key, and that it can be opened.
+// openSeals sees to it that there is a data key that can be opened. Who has
+// restored a backup without the master key begins anew; a bridge that shares
+// its state with others must be given theirs.
 func (a *App) openSeals(ctx context.Context) error {
-	if err := a.seals.Check(ctx); err != nil {
+	lost, err := a.seals.Check(ctx)
+	if errors.Is(err, seal.ErrOtherMaster) && a.seals.fresh && a.config.NATS.URL == "" {
+		if _, err = a.seals.Rotate(ctx); err == nil {
+			lost, err = a.seals.Check(ctx)
+		}
+	}
+	if err != nil {
+		if a.seals.fresh { // so that the right one is not taken for it the next time
+			err = errors.Join(err, os.Remove(filepath.Join(a.config.Data, SealKeyFile)))
+		}
 		return fmt.Errorf("%w (%s in the data folder)", err, SealKeyFile)
+	}
+	if lost > 0 {
+		a.log.Warn("what was sealed with another master key cannot be read", "data_keys", lost, "file", SealKeyFile)
 	}
 	return nil
 }

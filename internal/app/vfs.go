@@ -93,7 +93,7 @@ func (a *App) newFiles(ctx context.Context, members vfs.Members) error {
 		Remotes: store.NewTable[vfs.Remote](a.store, "vfsremote"),
 		Members: members,
 		Dial:    a.dialVFS,
-		Sealer:  a.seals,
+		Sealer:  a.seals.Ring,
 		Log:     a.log,
 	})
 	a.life.add("remote files", a.files.Close)

@@ -88,20 +88,21 @@ func aead(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Check makes the first data key if there is none, and fails if those that are
-// there cannot be opened.
-func (r *Ring) Check(ctx context.Context) error {
+// Check makes the first data key if there is none, and fails if the newest
+// cannot be opened. It returns how many older ones cannot.
+func (r *Ring) Check(ctx context.Context) (lost int, err error) {
 	ids := r.ids()
-	for _, id := range ids {
-		if _, err := r.box(id); err != nil {
-			return err
+	for i, id := range ids {
+		if _, err := r.box(id); err != nil && i == 0 {
+			return 0, err
+		} else if err != nil {
+			lost++
 		}
 	}
-	if len(ids) > 0 {
-		return nil
+	if len(ids) == 0 {
+		_, err = r.Rotate(ctx)
 	}
-	_, err := r.Rotate(ctx)
-	return err
+	return lost, err
 }
 
 // ids are those of the data keys, the newest first.

@@ -50,7 +50,7 @@ func ready(t testing.TB) (*Ring, *shelf) {
 	t.Helper()
 	keys := &shelf{keys: make(map[string]*DataKey)}
 	r := newRing(t, keys, 1)
-	if err := r.Check(t.Context()); err != nil {
+	if _, err := r.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return r, keys
@@ -140,7 +140,7 @@ func TestWithoutTheMasterKeyNothingOpens(t *testing.T) {
 	r, keys := ready(t)
 	sealed := seal(t, r, "secret", "p")
 	thief := newRing(t, keys, 2)
-	if err := thief.Check(t.Context()); !errors.Is(err, ErrOtherMaster) {
+	if _, err := thief.Check(t.Context()); !errors.Is(err, ErrOtherMaster) {
 		t.Errorf("check: %v", err)
 	}
 	if _, err := thief.Open(sealed, "p"); !errors.Is(err, ErrOtherMaster) {
@@ -148,6 +148,16 @@ func TestWithoutTheMasterKeyNothingOpens(t *testing.T) {
 	}
 	if _, err := New(keys, []byte("short")); err == nil {
 		t.Error("a short master key is taken")
+	}
+	// Whoever has lost it begins anew; what was sealed before stays closed.
+	if _, err := thief.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := thief.Check(t.Context()); lost != 1 || err != nil {
+		t.Errorf("check after a new beginning: %d lost, %v", lost, err)
+	}
+	if plain, err := thief.Open(seal(t, thief, "new", "p"), "p"); err != nil || string(plain) != "new" {
+		t.Errorf("%q, %v", plain, err)
 	}
 }
 
