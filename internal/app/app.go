@@ -25,6 +25,7 @@ import (
 	"github.com/aibridge/aibridge/llm/loop"
 	chats "github.com/aibridge/aibridge/llm/session"
 	"github.com/aibridge/aibridge/llm/run"
+	chats "github.com/aibridge/aibridge/llm/session"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
@@ -67,6 +68,7 @@ type App struct {
 	tools         toolSide
 	approvals     *approval.Service
 	loop          *loop.Runner
+	chats         *chats.Service
 	chats         *chats.Service
 	runs          *run.Service
 	extensions    commands.Extensions

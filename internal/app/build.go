@@ -16,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/run"
+	chats "github.com/aibridge/aibridge/llm/session"
 	"github.com/aibridge/aibridge/mcp/servers"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -113,6 +114,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.newLoop()
+	a.newChats()
 	a.newRuns(mqtt)
 	certificates := newPKITables(a.store)
 	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service, runs: a.runs}
@@ -136,7 +138,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.mcp.servers, a.llm, a.approvals, a.runs, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.mcp.servers, a.llm, a.chats, a.approvals, a.runs, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -154,6 +156,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.runApprovals(ctx); err != nil {
 		return err
 	}
+	a.run("conversations", a.chats.Run)
 	if err := tasks.Recover(ctx); err != nil {
 		return err
 	}
@@ -328,7 +331,7 @@ func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
 		new(security.KeyService), new(policy.Service), new(pki.Service),
-		new(vfs.Service), new(caps.Service), new(servers.Service), new(llm.Service), new(approval.Service), new(run.Service), new(audit.Trail),
+		new(vfs.Service), new(caps.Service), new(servers.Service), new(llm.Service), new(chats.Service), new(approval.Service), new(run.Service), new(audit.Trail),
 	)...)
 	if err != nil {
 		panic(fmt.Sprintf("a command is declared wrongly: %v", err)) // a test walks over all of them

@@ -51,6 +51,7 @@ type Config struct {
 	MCP       MCP       `yaml:"mcp"`
 	Approvals Approvals `yaml:"approvals"`
 	ToolLoop  ToolLoop  `yaml:"tool_loop"`
+	Chat      Chat      `yaml:"chat"`
 	LLM       LLM       `yaml:"llm"`
 	Tools     Tools     `yaml:"tools"`
 	Runs      Runs      `yaml:"runs"`
@@ -107,6 +108,7 @@ func DefaultConfig() Config {
 		LLM:    defaultLLM(),
 
 		Approvals: defaultApprovals(),
+		Chat:      defaultChat(),
 		Tools:     defaultTools(),
 		Runs:      defaultRuns(),
 	}
@@ -162,6 +164,7 @@ func (c *Config) Check() error {
 	c.Audit.check(fail)
 	c.MCP.check(fail)
 	c.Approvals.check(fail)
+	c.Chat.check(fail)
 	c.Tools.check(fail)
 	c.Quotas.check(fail)
 	if c.Data == "" {
