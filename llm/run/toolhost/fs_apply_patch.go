@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// operation is the only one there is.
+// updateFrontmatter is the only operation there is.
 const updateFrontmatter = "updateFrontmatter"
 
 // A patch is what fs.apply_patch is to do, flat beside the path or in an
@@ -37,16 +37,16 @@ type PatchResult struct {
 }
 
 func (b *bounded) patchTool() *tools.Tool {
-	const updateText = "What to change: {stepsCompleted: {append: [id]}, variables: {set: {name: value}}, " +
-		"decisionLog: {append: [{from, to, label, reason}]}, artifacts: {append: [path]}, currentNodeId: {set: id}, updatedAt: {set: time}}; all are optional."
+	const updates = "{stepsCompleted: {append: [id]}, variables: {set: {name: value}}, " +
+		"decisionLog: {append: [{from, to, label, reason}]}, artifacts: {append: [path]}, currentNodeId: {set: id}, updatedAt: {set: time}}, all of them optional"
 	return tool("fs.apply_patch", "Patch frontmatter",
 		"Change the YAML frontmatter of a Markdown file and leave the rest as it is. This is how "+StatePath+" is advanced: "+
-			"append the step that is completed and set currentNodeId to the next, in one call.",
+			"append the step that is completed and set currentNodeId to the next, in one call. An update is "+updates+".",
 		commands.Write, []tools.Parameter{
 			{Name: "path", Kind: tools.String, Description: "File, beginning with @project/ or @state/.", Required: true, CaseSensitive: true, Example: exampleState},
-			{Name: "patch", Kind: tools.JSONObject, Cardinality: tools.Optional, Description: "{operation: \"updateFrontmatter\", update: {…}, ifMatchSha256?: sum}"},
+			{Name: "patch", Kind: tools.JSONObject, Cardinality: tools.Optional, Description: "{operation: \"updateFrontmatter\", update: what to change, ifMatchSha256: optional}"},
 			{Name: "operation", Kind: tools.String, Cardinality: tools.Optional, Description: "Instead of patch: updateFrontmatter."},
-			{Name: "update", Kind: tools.JSONObject, Cardinality: tools.Optional, Description: updateText},
+			{Name: "update", Kind: tools.JSONObject, Cardinality: tools.Optional, Description: "Instead of patch: what to change."},
 			{Name: "ifMatchSha256", Kind: tools.String, Cardinality: tools.Optional, Description: matchText},
 		}, b.applyPatch)
 }
