@@ -21,8 +21,7 @@ import (
 const (
 	keptDocuments = 16 << 20 // bytes
 	keptPages     = 4096
-	keptFor       = time.Minute       // after which the agent is asked again
-	largest       = keptDocuments / 8 // of one document that is kept
+	keptFor       = time.Minute // after which the agent is asked again
 )
 
 const (
@@ -35,6 +34,7 @@ const (
 type documents struct {
 	skills *Skills
 	tool   *tools.Tool
+	most   int // bytes to keep; of one document an eighth of it
 	now    func() time.Time
 
 	mu     sync.Mutex
@@ -83,7 +83,7 @@ func (t *text) size() int {
 // NewDocuments makes the source of the tool skill.read.
 func NewDocuments(skills *Skills) tools.Source {
 	d := &documents{
-		skills: skills, now: time.Now,
+		skills: skills, most: keptDocuments, now: time.Now,
 		known: make(map[page]*list.Element), recent: list.New(), texts: make(map[string]*text),
 	}
 	d.tool = &tools.Tool{
@@ -181,7 +181,7 @@ func (d *documents) kept(p page) *text {
 
 // keep keeps a document, and returns the one that is kept with that content.
 func (d *documents) keep(p page, t *text) *text {
-	if t.size() > largest {
+	if t.size() > d.most/8 {
 		return t
 	}
 	d.mu.Lock()
@@ -200,7 +200,7 @@ func (d *documents) keep(p page, t *text) *text {
 	}
 	t.users++
 	d.known[p] = d.recent.PushFront(&sheet{p, t, d.now()})
-	for d.bytes > keptDocuments || d.recent.Len() > keptPages {
+	for d.bytes > d.most || d.recent.Len() > keptPages {
 		d.drop(d.recent.Back())
 	}
 	return t
