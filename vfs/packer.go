@@ -118,7 +118,7 @@ func (p *packer) writePack(ctx context.Context, pk *pack) (string, error) {
 	expected := sum.String()
 	p.index.pinTimes(expected, pk.writers)
 	key, err := b.Commit(sum)
-	if key == expected {
+	if err == nil && key == expected {
 		return key, nil
 	}
 	if err == nil {
