@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func chatCommand() *cobra.Command {
+	var (
+		target  target
+		c       conversation
+		tools   []string
+		system  string
+		model   string
+		timeout time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "chat [MESSAGE…]",
+		Short: "Talk with a model that may use tools",
+		Long: `Talk with a model of the bridge, line by line until /quit or the end of the
+input, or say one message and show the answer. /help lists what is answered
+without a model; /SKILL.CAPABILITY {json} runs a tool yourself. What a model
+does with tools is shown on standard error.`,
+		Example: `  aibridge chat --tools 'thermostat.*'
+  aibridge chat --tools '*' Is it too warm in the bedroom?
+  aibridge chat '/thermostat.read {}'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout <= 0 || timeout > protocol.MaxTimeout {
+				return usageError{fmt.Errorf("--timeout %s is not within 1ms and %s", timeout, protocol.MaxTimeout)}
+			}
+			bridge, err := target.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer bridge.Close()
+			c.client, c.timeout, c.out, c.notes = bridge, timeout, cmd.OutOrStdout(), cmd.ErrOrStderr()
+			c.settings = map[string]any{}
+			optional(c.settings, "model", model)
+			optional(c.settings, "system", system)
+			if len(tools) > 0 {
+				c.settings["tools"] = tools
+			}
+			if len(args) > 0 {
+				_, err := c.say(cmd.Context(), strings.Join(args, " "))
+				return err
+			}
+			return c.read(cmd.Context(), cmd.InOrStdin())
+		},
+	}
+	target.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&c.session, "session", "", "conversation to go on with; a new one by default")
+	cmd.Flags().StringSliceVar(&tools, "tools", nil, "patterns of tools that the model may use, such as 'thermostat.*'")
+	cmd.Flags().StringVar(&model, "model", "", "model that answers; the default one otherwise")
+	cmd.Flags().StringVar(&system, "system", "", "what the model is told before everything else")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long an answer may take, approvals included")
+	return cmd
+}
+
+// A conversation is one with a model, on a terminal or over pipes.
+type conversation struct {
+	client   *client.Client
+	session  string
+	settings map[string]any // of the next message; they hold from then on
+	timeout  time.Duration
+	out      io.Writer // what the model says
+	notes    io.Writer // what it does
+
+	mu      sync.Mutex
+	written string // of the answer, as it came
+}
+
+// chatResult is of the result of llm.chat what is shown.
+type chatResult struct {
+	Session string `json:"session_id"`
+	Result  string `json:"result"`
+	Ended   bool   `json:"ended"`
+	Tools   *struct {
+		Stop   string `json:"stop"`
+		Detail string `json:"detail"`
+	} `json:"tools"`
+}
+
+// maxLine bounds what one line may hold.
+const maxLine = 1 << 20
+
+// read says what is read, line by line.
+func (c *conversation) read(ctx context.Context, in io.Reader) error {
+	prompt := ""
+	if terminal(in) {
+		prompt = "> "
+		fmt.Fprintln(c.notes, "/help lists what is answered without a model, /quit ends.")
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	for {
+		fmt.Fprint(c.notes, prompt)
+		if !lines.Scan() {
+			return lines.Err()
+		}
+		line := strings.TrimSpace(lines.Text())
+		if line == "" {
+			continue
+		}
+		ended, err := c.say(ctx, line)
+		var coded *protocol.Error
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.As(err, &coded):
+			fmt.Fprintln(c.notes, "aibridge:", err)
+			printDetails(c.notes, err)
+		case err != nil:
+			return err
+		case ended:
+			return nil
+		}
+	}
+}
+
+func terminal(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// say says one message and shows the answer as it comes.
+func (c *conversation) say(ctx context.Context, message string) (ended bool, err error) {
+	params := map[string]any{"message": message, "stream": true}
+	for name, value := range c.settings {
+		params[name] = value
+	}
+	optional(params, "session_id", c.session)
+	c.written = ""
+	ctx, cancel := context.WithTimeout(ctx, c.timeout+2*time.Second)
+	defer cancel()
+	r, err := client.Call[chatResult](ctx, c.client, "llm.chat", params, client.WithTimeout(c.timeout), client.OnEvent(c.heard))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		if c.written != "" {
+			fmt.Fprintln(c.out)
+		}
+		return false, err
+	}
+	c.session, c.settings = r.Session, nil
+	switch {
+	case c.written == "":
+		fmt.Fprintln(c.out, clean(r.Result))
+	case !strings.HasSuffix(c.written, r.Result): // events may be lost, the answer is not
+		fmt.Fprintln(c.out, "\n"+clean(r.Result))
+	default:
+		fmt.Fprintln(c.out)
+	}
+	if r.Tools != nil && r.Tools.Stop != "" {
+		fmt.Fprintf(c.notes, "[ended by the limit %s] %s\n", cell(r.Tools.Stop), cell(r.Tools.Detail))
+	}
+	return r.Ended, nil
+}
+
+// heard shows what comes while the model answers.
+func (c *conversation) heard(e *protocol.Event) {
+	var d struct {
+		Type   string          `json:"type"` // of llm.delta
+		Text   string          `json:"text"` // and of llm.tool_result
+		Name   string          `json:"name"`
+		Args   json.RawMessage `json:"args"`
+		Raw    string          `json:"raw"`
+		Status string          `json:"status"`
+	}
+	if json.Unmarshal(e.Data, &d) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch e.Name {
+	case "llm.delta":
+		if d.Type == "text_delta" {
+			fmt.Fprint(c.out, clean(d.Text))
+			c.written += d.Text
+		}
+	case "llm.tool_call":
+		arguments := d.Raw
+		if arguments == "" {
+			arguments = string(d.Args)
+		}
+		c.note("→ " + d.Name + " " + arguments)
+	case "llm.tool_result":
+		c.note("← " + d.Status + " " + d.Text)
+	}
+}
+
+// note shows what a model does, on a line of its own.
+func (c *conversation) note(text string) {
+	if c.written != "" && !strings.HasSuffix(c.written, "\n") {
+		fmt.Fprintln(c.out)
+		c.written += "\n"
+	}
+	fmt.Fprintln(c.notes, inRow(cell(text)))
+}
+
+// clean is what a model says without what would steer the terminal.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, text)
+}
