@@ -114,7 +114,7 @@ func (a *App) invokeForTool(ctx context.Context, env tools.Environment, command 
 			Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.WantsProgress(ctx),
 		},
 	}
-	answer := a.router.Handle(ctx, commands.Inbound{
+	answer := a.router.HandleWithin(ctx, commands.Inbound{
 		Principal: env.Principal, Body: request.Append(nil), Door: toolDoor, Traceparent: env.Traceparent,
 		Emit: func(e *protocol.Event) { tellProgress(ctx, e) },
 	})
