@@ -89,8 +89,9 @@ type Engine struct {
 
 	mu       sync.Mutex
 	clock    clock
-	everSeen bool     // the VFS's files were listed once since the start
-	revision string   // of the VFS when they were listed last
+	everSeen bool   // the VFS's files were listed once since the start
+	revision string // of the VFS when they were listed last
+	listed   time.Time
 	returned bool     // the VFS was away since then
 	scanned  bool     // the folder was scanned once since the start
 	dirs     []string // found by that

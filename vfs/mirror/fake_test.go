@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +22,7 @@ type fake struct {
 	mu       sync.Mutex
 	files    map[string][]version // the latest last
 	last     uint64
+	wiped    int // times
 	instance string
 	now      func() time.Time
 	calls    map[string]int
@@ -240,7 +240,7 @@ func (f *fake) Instance(ctx context.Context) (instance string, err error) {
 
 func (f *fake) Revision(ctx context.Context) (revision string, err error) {
 	err = f.call(ctx, "revision", func() error {
-		revision = f.instance + strconv.FormatUint(f.last, 10)
+		revision = fmt.Sprint(f.instance, f.wiped, " ", f.last)
 		return nil
 	})
 	return revision, err
@@ -251,6 +251,7 @@ func (f *fake) Revision(ctx context.Context) (revision string, err error) {
 func (f *fake) wipe(instance string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.wiped++
 	f.files, f.last, f.instance = make(map[string][]version), 0, instance
 }
 

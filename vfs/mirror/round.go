@@ -63,7 +63,7 @@ func (e *Engine) round(ctx context.Context, s scope) error {
 	if err := e.checkInstance(ctx); err != nil {
 		return errors.Join(err, scanErr)
 	}
-	if s.remote {
+	if s.remote && !e.sameThere(ctx) {
 		var err error
 		if listed, err = e.list(ctx); err != nil {
 			return err
@@ -186,6 +186,25 @@ func (l *listing) hint(path string) hint {
 // pageSize is how many files are asked for at once.
 const pageSize = 1000
 
+// listAnyway is after how long a VFS is asked for everything although it says
+// that nothing has changed.
+const listAnyway = 10 * time.Minute
+
+// sameThere reports whether the VFS says that nothing has changed since its
+// files were listed.
+func (e *Engine) sameThere(ctx context.Context) bool {
+	e.mu.Lock()
+	since := e.o.Now().Sub(e.listed)
+	before := e.revision
+	worth := e.everSeen && !e.returned && before != "" && since >= 0 && since < listAnyway
+	e.mu.Unlock()
+	if !worth {
+		return false
+	}
+	revision, err := e.remoteRevision(ctx)
+	return err == nil && revision == before
+}
+
 // list asks the VFS for everything.
 func (e *Engine) list(ctx context.Context) (*listing, error) {
 	revision, err := e.remoteRevision(ctx)
@@ -222,7 +241,7 @@ func (e *Engine) list(ctx context.Context) (*listing, error) {
 		e.work.refuse(path, reason)
 	}
 	e.mu.Lock()
-	e.everSeen, e.returned, e.revision = true, false, revision
+	e.everSeen, e.returned, e.revision, e.listed = true, false, revision, e.o.Now()
 	e.mu.Unlock()
 	return l, nil
 }
@@ -266,6 +285,9 @@ func (e *Engine) checkInstance(ctx context.Context) error {
 	}
 	if before != "" {
 		e.o.Log.Warn("the VFS is another one than before: what is here is compared with it anew")
+		e.mu.Lock()
+		e.revision = ""
+		e.mu.Unlock()
 		if err := e.state.distrust(); err != nil {
 			return err
 		}
