@@ -69,7 +69,7 @@ func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParam
 	}
 	read, err := pack.Read(zip, s.opts.Limits)
 	if err != nil {
-		return PackageResult{}, told(err)
+		return PackageResult{}, p.refused(err)
 	}
 	r := recordOf(read)
 	r.Space, r.Bytes, r.By, r.At = call.Principal.Home(), len(zip), call.Principal.ID, s.opts.Now().UTC()
@@ -93,6 +93,21 @@ func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParam
 		return PackageResult{}, err
 	}
 	return r.result(), nil
+}
+
+// refused is what is wrong with the package, as the fault of the parameter that
+// it came in.
+func (p *ImportParams) refused(err error) error {
+	err = told(err)
+	var invalid *protocol.Error
+	if errors.As(err, &invalid) && invalid.Code == protocol.InvalidParameter {
+		name := "content"
+		if p.Path != "" {
+			name = "path"
+		}
+		return invalid.With("param_name", name)
+	}
+	return err
 }
 
 func (s *Service) packagesOf(space protocol.SpaceID) int {

@@ -171,13 +171,17 @@ func Codes() map[Code]protocol.Code {
 }
 
 // Protocol is the error as callers of commands get it: its message begins with
-// the code, details.code is the code, and the other details are kept.
+// the code, details.code is the code, and the other details are kept. A 1001
+// has its details.reason; which parameter is meant only its command knows.
 func (e *Error) Protocol() *protocol.Error {
 	code, ok := wire[e.Code]
 	if !ok {
 		code = protocol.Internal
 	}
 	p := protocol.Wrap(code, e, strings.TrimSuffix(string(e.Code)+": "+e.Message, ": ")).With("code", string(e.Code))
+	if code == protocol.InvalidParameter {
+		p = p.With("reason", e.Message)
+	}
 	for k, v := range e.Details {
 		if k != "code" {
 			p = p.With(k, v)
