@@ -111,7 +111,7 @@ var stories = map[string]story{
 	"tokens": {Limits{Tokens: 30}, []line{
 		{text: "I look.", calls: []string{`thermostat_read {"room":"hall"}`}}, {text: "And once more.", calls: []string{`thermostat_read {"room":"attic"}`}},
 	}},
-	"time": {Limits{Time: 3 * time.Second}, []line{
+	"time": {Limits{Time: 2 * time.Second}, []line{
 		{text: "I look.", calls: []string{`thermostat_read {"room":"far away"}`, `thermostat_read {"room":"hall"}`}},
 	}},
 	"repeats": {Limits{}, []line{
