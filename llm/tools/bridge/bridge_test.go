@@ -126,6 +126,19 @@ func TestEveryCapabilityIsATool(t *testing.T) {
 	if r.Status != tools.Success || r.Text != `{"ok":true}` || w.asked[0] != `skill.invoke {"skill_id":"thermostat","capability_id":"set","params":{"celsius":21}}` {
 		t.Errorf("%s %s: %q", r.Status, r.Text, w.asked)
 	}
+	var risks []string
+	gate := func(_ context.Context, _ *tools.Tool, x *tools.Execution) error {
+		risks = x.Risks
+		return errors.New("not now")
+	}
+	box, err := tools.New(w.skills).Select(t.Context(), ada, []string{"thermostat.reset"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&tools.Executor{Gate: gate}).Execute(t.Context(), box, ada, []*chat.ToolCall{{ID: "1", Name: "thermostat.reset"}})
+	if fmt.Sprint(risks) != "[high]" {
+		t.Errorf("the gate is told of the risks %q", risks)
+	}
 	if r := w.call(ada, "thermostat.reset", ``, w.skills); r.Status != tools.Failed || len(w.asked) != 1 {
 		t.Errorf("a risky capability is invoked without an approval: %s", r.Text)
 	}

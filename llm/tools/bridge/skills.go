@@ -230,7 +230,7 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	return &tools.Tool{
+	t := &tools.Tool{
 		Declaration: tools.Declaration{
 			Name:        string(skill.ID) + "." + string(c.ID),
 			Title:       c.Name,
@@ -248,6 +248,13 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 			return tools.Output{Content: data}, err
 		},
 	}
+	if c.Risk != "" {
+		t.Resolve = func(_ context.Context, x *tools.Execution) error {
+			x.Risks = []string{c.Risk} // in its own words, of which operators may think otherwise
+			return nil
+		}
+	}
+	return t
 }
 
 // call invokes a capability and returns its data.
