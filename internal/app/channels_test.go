@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/policy"
+	"github.com/aibridge/aibridge/security/quota"
 )
 
 // guests may use the channel of every Cap, as long as they are in.
@@ -35,7 +36,11 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	side := &mqttSide{topics: protocol.NewTopics(""), factsChanged: engine.FactsChanged, revoked: func(*protocol.Principal) (string, bool) { return "", false }}
+	quotas, err := quota.New(quota.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	side := &mqttSide{topics: protocol.NewTopics(""), quotas: quotas, factsChanged: engine.FactsChanged, revoked: func(*protocol.Principal) (string, bool) { return "", false }}
 	side.rights = security.NewTopicRights(security.TopicOptions{Topics: side.topics, Policies: engine, Owner: side.owner, Standing: members})
 	if side.registry, err = registry.New(registry.Options{
 		Agents: noTable[registry.Agent]{}, Skills: noTable[registry.SkillRecord]{}, Resources: noTable[registry.ResourceRecord]{}, Publisher: side,
