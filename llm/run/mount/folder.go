@@ -254,9 +254,48 @@ func (f *Folder) lock(path string) *sync.Mutex {
 }
 
 // Write implements [FS]: the data is written to a file beside, made durable
-// and renamed.
-func (f *Folder) Write(_ context.Context, name string, data []byte, o WriteOptions) error {
+// and renamed. Others that write here, in whatever process, wait meanwhile.
+func (f *Folder) Write(ctx context.Context, name string, data []byte, o WriteOptions) error {
 	defer f.lock(name).Unlock()
+	if err := f.check(name, o); err != nil {
+		return err
+	}
+	dir, err := f.claim(ctx, path.Dir(name))
+	if err != nil {
+		return explain(name, err)
+	}
+	err = f.replace(dir, name, data, o)
+	return errors.Join(err, explain(name, dir.Close()))
+}
+
+// check refuses a write that cannot be made anyway, before folders are made
+// for it.
+func (f *Folder) check(name string, o WriteOptions) error {
+	_, present, err := f.target(name)
+	if err == nil && !present {
+		err = o.check(name, false, Sum{})
+	}
+	return err
+}
+
+// claim makes and opens a folder, and keeps others from writing in it until it
+// is closed.
+func (f *Folder) claim(ctx context.Context, name string) (*os.File, error) {
+	if err := f.root.MkdirAll(name, f.dirMode); err != nil {
+		return nil, err
+	}
+	dir, err := f.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFolder(ctx, dir); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return dir, nil
+}
+
+// replace writes a file in a folder that is claimed.
+func (f *Folder) replace(dir *os.File, name string, data []byte, o WriteOptions) error {
 	mode, present, err := f.target(name)
 	if err != nil {
 		return err
@@ -264,11 +303,7 @@ func (f *Folder) Write(_ context.Context, name string, data []byte, o WriteOptio
 	if err := f.compare(name, present, o); err != nil {
 		return err
 	}
-	dir := path.Dir(name)
-	if err := f.root.MkdirAll(dir, f.dirMode); err != nil {
-		return explain(name, err)
-	}
-	beside := path.Join(dir, tempPrefix+rand.Text())
+	beside := path.Join(path.Dir(name), tempPrefix+rand.Text())
 	if err := f.fill(beside, data, mode); err != nil {
 		_ = f.root.Remove(beside)
 		return explain(name, err)
@@ -277,7 +312,7 @@ func (f *Folder) Write(_ context.Context, name string, data []byte, o WriteOptio
 		_ = f.root.Remove(beside)
 		return explain(name, err)
 	}
-	return explain(name, f.syncFolder(dir))
+	return explain(name, syncFolder(dir))
 }
 
 // tempPrefix begins the names of files that are being written. They are
@@ -371,14 +406,10 @@ func explain(path string, err error) error {
 
 // syncFolder makes the names in a folder durable, where systems have such a
 // thing.
-func (f *Folder) syncFolder(dir string) error {
-	file, err := f.root.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = file.Sync()
+func syncFolder(dir *os.File) error {
+	err := dir.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // no such thing here
+		return nil // no such thing here
 	}
-	return errors.Join(err, file.Close())
+	return err
 }

@@ -410,6 +410,52 @@ func TestWritesLeaveNothingBehindAndKeepModes(t *testing.T) {
 	}
 }
 
+func TestWritersWithFoldersOfTheirOwnWaitForEachOther(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("folders cannot be locked there")
+	}
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	const writers, rounds = 4, 25
+	for range writers {
+		f, err := OpenFolder(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			defer f.Close()
+			for range rounds {
+				increment(t, f)
+			}
+		})
+	}
+	wg.Wait()
+	text, err := os.ReadFile(filepath.Join(dir, "count"))
+	if err != nil || len(text) != writers*rounds {
+		t.Errorf("counted %d, %v", len(text), err)
+	}
+}
+
+// increment makes a file one byte longer, however often others come first.
+func increment(t *testing.T, f FS) {
+	for {
+		o := WriteOptions{Absent: true}
+		text, err := read(t, f, "count")
+		if err == nil {
+			sum := SumOf([]byte(text))
+			o = WriteOptions{Match: &sum}
+		}
+		err = f.Write(t.Context(), "count", []byte(text+"x"), o)
+		if err == nil {
+			return
+		}
+		if fault.CodeOf(err) != fault.PreconditionFailed {
+			t.Error(err)
+			return
+		}
+	}
+}
+
 func TestOneOfManyWritersWins(t *testing.T) {
 	for name, f := range backends(t) {
 		if name == "memory" {
