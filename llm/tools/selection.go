@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -87,7 +86,7 @@ func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 		if !strings.Contains(pattern, "*") {
 			t, ok := b.Find(pattern)
 			if !ok {
-				return b.missing(pattern)
+				return missing(pattern, &Toolbox{tools: all, byName: b.byName})
 			}
 			meant[t] = true
 			continue
@@ -113,10 +112,11 @@ func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 	return nil
 }
 
-func (b *Toolbox) missing(name string) error {
+// missing is the error for a name of which there is no tool among all.
+func missing(name string, all *Toolbox) error {
 	err := protocol.Errorf(protocol.NotFound, "there is no tool %.100q", name).With("param_name", "tools")
-	if near, ok := schema.Nearest(name, b.lowerNames()); ok {
-		err = err.With("did_you_mean", b.byName[near].Name)
+	if near := all.Nearest(name); len(near) > 0 {
+		err = err.With("did_you_mean", near[0])
 	}
 	return err
 }
