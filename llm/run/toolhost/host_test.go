@@ -252,3 +252,30 @@ func (b *bench) turn(name string, args []object) []object {
 	}
 	return b.calls(calls...)
 }
+
+func TestAModelMayCallEverythingAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.put(b.project, "notes.md", "one\ntwo\n")
+	var calls []*chat.ToolCall
+	for i := range 10 {
+		calls = append(calls,
+			toolCall("fs.read", object{"path": "@project/notes.md"}),
+			toolCall("fs.search", object{"pattern": "two"}),
+			toolCall("fs.list", object{"path": "@state"}),
+			toolCall("fs.write", object{"path": fmt.Sprintf("@project/out/%d.md", i), "content": "two"}),
+			toolCall("fs.apply_patch", update(object{"variables": object{"set": object{fmt.Sprint("v", i): i}}})),
+			toolCall("fs.read", object{"path": "@project/../x"}))
+	}
+	for i, c := range calls {
+		c.ID = fmt.Sprint("c", i)
+	}
+	for i, r := range b.calls(calls...) {
+		if r["ok"] != (i%6 != 5) {
+			t.Errorf("%s: %v", calls[i].Name, r)
+		}
+	}
+	state, err := pack.ReadState([]byte(b.get(b.state, "workflow.md")))
+	if err != nil || len(state.Variables) != 10 {
+		t.Errorf("the state is %+v, %v", state, err)
+	}
+}
