@@ -23,7 +23,6 @@ import (
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/loop"
-	chats "github.com/aibridge/aibridge/llm/session"
 	"github.com/aibridge/aibridge/llm/run"
 	chats "github.com/aibridge/aibridge/llm/session"
 	"github.com/aibridge/aibridge/protocol"
@@ -68,7 +67,6 @@ type App struct {
 	tools         toolSide
 	approvals     *approval.Service
 	loop          *loop.Runner
-	chats         *chats.Service
 	chats         *chats.Service
 	runs          *run.Service
 	extensions    commands.Extensions
