@@ -37,19 +37,21 @@ func (a *App) newSeals() error {
 }
 
 // openSeals sees to it that there is a data key that can be opened. Who has
-// restored a backup without the master key begins anew; a bridge that shares
-// its state with others must be given theirs.
+// restored a backup without the master key begins anew. A bridge that shares
+// its state with others and was not given theirs runs without what is sealed.
 func (a *App) openSeals(ctx context.Context) error {
 	lost, err := a.seals.Check(ctx)
-	if errors.Is(err, seal.ErrOtherMaster) && a.seals.fresh && a.config.NATS.URL == "" {
+	switch {
+	case !errors.Is(err, seal.ErrOtherMaster) || !a.seals.fresh:
+	case a.config.NATS.URL != "":
+		a.log.Warn("what other bridges have sealed cannot be read: copy their key into the data folder and start again", "file", SealKeyFile)
+		return os.Remove(filepath.Join(a.config.Data, SealKeyFile))
+	default:
 		if _, err = a.seals.Rotate(ctx); err == nil {
 			lost, err = a.seals.Check(ctx)
 		}
 	}
 	if err != nil {
-		if a.seals.fresh { // so that the right one is not taken for it the next time
-			err = errors.Join(err, os.Remove(filepath.Join(a.config.Data, SealKeyFile)))
-		}
 		return fmt.Errorf("%w (%s in the data folder)", err, SealKeyFile)
 	}
 	if lost > 0 {
