@@ -20,15 +20,20 @@ type step struct {
 	want   string // "" when the tour promises nothing
 }
 
-// tour reads the steps out of the README's tour: the lines of its sh blocks,
-// cut at every "# → text" line.
-func tour(t *testing.T, readme string) []step {
+// sectionOf is the part of the README below a heading.
+func sectionOf(t *testing.T, readme, heading string) string {
 	t.Helper()
-	_, section, ok := strings.Cut(readme, "\n## A tour")
+	_, section, ok := strings.Cut(readme, "\n## "+heading)
 	if !ok {
-		t.Fatal("the README has no tour")
+		t.Fatalf("the README has no %q", heading)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+// tour reads the steps out of a section of the README: the lines of its sh
+// blocks, cut at every "# → text" line.
+func tour(section string) []step {
 	var steps []step
 	for _, block := range strings.Split(section, "```sh\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
@@ -44,9 +49,6 @@ func tour(t *testing.T, readme string) []step {
 		if len(script) > 0 {
 			steps = append(steps, step{strings.Join(script, ""), ""})
 		}
-	}
-	if len(steps) < 8 {
-		t.Fatalf("found only %d steps in the tour", len(steps))
 	}
 	return steps
 }
@@ -67,21 +69,31 @@ func TestTheTourInTheReadmeWorksAsWritten(t *testing.T) {
 	bridge := startBinary(t, t.TempDir(), "--dev")
 	shell := startShell(t, bridge)
 	far := freeAddress(t)
-	for i, step := range tour(t, string(readme)) {
+	steps := tour(sectionOf(t, string(readme), "A tour"))
+	if len(steps) < 8 {
+		t.Fatalf("found only %d steps in the tour", len(steps))
+	}
+	for i, step := range steps {
 		step.script = strings.ReplaceAll(step.script, "127.0.0.1:9012", far)
-		// What runs in the background needs a moment; a person would just type
-		// the line again. Raw requests are sent once: their ids are fixed.
-		deadline := time.Now().Add(15 * time.Second)
-		for {
-			out := shell.run(t, i, step.script)
-			if strings.Contains(out, step.want) {
-				break
-			}
-			if time.Now().After(deadline) || !strings.Contains(step.script, "bin/aibridge call") {
-				t.Fatalf("step %d\n%s\nmust print %q, but printed\n%s", i, step.script, step.want, out)
-			}
-			time.Sleep(50 * time.Millisecond) // the pace of the poll
+		shell.take(t, i, step)
+	}
+}
+
+// take runs a step, which must print what it promises.
+func (s *shell) take(t *testing.T, i int, step step) {
+	t.Helper()
+	// What runs in the background needs a moment; a person would just type
+	// the line again. Raw requests are sent once: their ids are fixed.
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		out := s.run(t, i, step.script)
+		if strings.Contains(out, step.want) {
+			return
 		}
+		if time.Now().After(deadline) || !strings.Contains(step.script, "bin/aibridge call") {
+			t.Fatalf("step %d\n%s\nmust print %q, but printed\n%s", i, step.script, step.want, out)
+		}
+		time.Sleep(50 * time.Millisecond) // the pace of the poll
 	}
 }
 
