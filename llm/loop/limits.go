@@ -22,7 +22,7 @@ type Limits struct {
 	Errors int
 
 	Offered int // tools that a model is offered, chosen by relevance if there are more; 64
-	Depth   int // loops within loops, by their trace; 8
+	Depth   int // loops within loops: those of one trace whose tools run; 16
 }
 
 // unbounded is more than anything counts to.
@@ -42,7 +42,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Window, 10)
 	set(&l.Errors, 80)
 	set(&l.Offered, 64)
-	set(&l.Depth, 8)
+	set(&l.Depth, 16)
 	l.Time = cmp.Or(l.Time, 5*time.Minute)
 	return l
 }

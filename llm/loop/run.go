@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -301,6 +302,7 @@ func (u *run) finish() error {
 	answer.Finish.Usage = u.usage
 	o.Answer, o.Usage, o.Cost, o.Took = &answer, u.usage, u.cost, u.took
 	use := u.use
+	use.Elapsed = math.Round(use.Elapsed*1000) / 1000
 	o.Tools = &use
 	u.turn.Outcome = &o
 	return u.stream.finish(answer.Finish)

@@ -1,0 +1,2 @@
+#!/bin/sh
+printf '{"celsius": %s}\n' "$AIBRIDGE_PARAM_CELSIUS"
