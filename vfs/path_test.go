@@ -66,7 +66,7 @@ func TestPathTricksAreRefused(t *testing.T) {
 		_, err := CleanPath(path)
 		if protocol.CodeOf(err) != protocol.InvalidParameter {
 			t.Errorf("CleanPath(%.40q) = %v, want a 1001", path, err)
-		} else if reason := err.(*protocol.Error).Details["reason"].(string); !strings.Contains(reason, want) {
+		} else if reason := protocol.AsError(err).Details["reason"].(string); !strings.Contains(reason, want) {
 			t.Errorf("CleanPath(%.40q) says %q, which does not tell of %q", path, reason, want)
 		}
 	}

@@ -138,7 +138,7 @@ func (s *Store) stream(ctx context.Context, c *received, r io.Reader, hasher io.
 		n, err := io.ReadFull(r, buf)
 		if n > 0 {
 			if fresh := c.size + int64(n) - hashed; fresh > 0 {
-				hasher.Write(buf[int64(n)-min(fresh, int64(n)) : n])
+				_, _ = hasher.Write(buf[int64(n)-min(fresh, int64(n)) : n]) // never fails
 			}
 			c.size += int64(n)
 			if _, err := c.blob.Write(buf[:n]); err != nil {

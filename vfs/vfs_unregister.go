@@ -47,7 +47,7 @@ func (s *Service) Unregister(ctx context.Context, call *commands.Call, p Unregis
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(key)
-	return UnregisterResult{p.ID}, nil
+	return UnregisterResult(p), nil
 }
 
 func (s *Service) findRemote(who *protocol.Principal, id protocol.VFSID) (*Remote, uint64, error) {

@@ -105,7 +105,7 @@ func apart(dir, other string) error {
 func linksInto(programs, synced string) error {
 	err := filepath.WalkDir(programs, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink == 0 {
-			return nil // what cannot be read cannot be run either
+			return nil //nolint:nilerr // what cannot be read cannot be run either
 		}
 		if target, err := resolve(path); err == nil && inside(target, synced) {
 			return fmt.Errorf("%s leads into the synced folder, whose files must not be run", path)

@@ -25,16 +25,16 @@ func (e *Engine) farChunks(ctx context.Context, path string, l look, r remote) (
 	if !ok || !l.there || !r.there || min(l.size, r.Size) < worthChunks*int64(c.ChunkSize()) {
 		return nil, nil, nil
 	}
-	var unknown error
+	whole := false
 	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
 		sums, err = c.Chunks(ctx, path, r.Version)
-		if errors.Is(err, errors.ErrUnsupported) {
-			unknown, err = err, nil
+		if whole = err != nil && (refusal(err) || errors.Is(err, errors.ErrUnsupported)); whole {
+			return nil
 		}
 		return err
 	})
-	if unknown != nil || err != nil && refusal(err) {
-		return nil, nil, nil // the whole file, then
+	if whole {
+		return nil, nil, nil
 	}
 	return c, sums, err
 }

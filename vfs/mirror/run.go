@@ -32,8 +32,9 @@ func (e *Engine) Run(ctx context.Context) error {
 			if w.take(event) {
 				next.change(e.o.Now())
 			}
-		case <-w.errors:
-			next.full = e.o.Now() // events may have been lost
+		case err := <-w.errors:
+			e.o.Log.Debug("file notifications may have been lost", "error", err)
+			next.full = e.o.Now()
 		case <-timer.C:
 		}
 		e.turnOnce(ctx, w, &next)

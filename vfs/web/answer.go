@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -28,7 +29,7 @@ func (e preconditionError) Unwrap() error { return e.cause }
 func fail(w http.ResponseWriter, err error) {
 	e := protocol.AsError(err)
 	status := e.Code.HTTPStatus()
-	if _, ok := err.(preconditionError); ok {
+	if failed := (preconditionError{}); errors.As(err, &failed) {
 		status = http.StatusPreconditionFailed
 	}
 	failStatus(w, status, e)

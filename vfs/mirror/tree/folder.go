@@ -287,10 +287,9 @@ func (f *Folder) Remove(name string, seen Stamp) error {
 	if err := f.dirs.wait(path.Dir(name)); err != nil {
 		return err
 	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if f.root.Remove(dir) != nil { // not empty, most likely
-			break
-		}
+	dir := path.Dir(name)
+	for dir != "." && f.root.Remove(dir) == nil { // which fails when it is not empty
+		dir = path.Dir(dir)
 	}
 	return nil
 }
