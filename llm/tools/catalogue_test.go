@@ -143,7 +143,7 @@ func TestSelectingEndsWithItsContext(t *testing.T) {
 func TestToolsAreOfferedInTheOrderOfTheirNames(t *testing.T) {
 	box := toolbox(t, named("skill", "b.x", "a.y", "a.x")...)
 	var names []string
-	for _, offer := range box.ChatTools() {
+	for _, offer := range ChatTools(box.Relevant("b y", 3)) {
 		names = append(names, offer.Name)
 		if !json.Valid(offer.Parameters) || offer.Description == "" {
 			t.Errorf("%+v", offer)

@@ -40,9 +40,6 @@ var kindNames = [...]string{
 
 func (k kind) String() string { return kindNames[k] }
 
-// text reports whether a value of the kind is a string in JSON.
-func (k kind) text() bool { return k == stringKind || k == timestampKind || k == uriKind }
-
 // A member is one that an object has.
 type member struct {
 	name     string

@@ -93,18 +93,15 @@ func (p *Parsed) Refused(forgiving bool) bool {
 // with a warning for whatever it changes. Without a tool it reads any object.
 // It does not keep raw.
 func Parse(t *Tool, raw []byte) Parsed {
-	p := parser{data: raw, top: true}
+	p := parser{data: raw}
 	shape := &node{kind: objectKind, open: true}
 	switch {
 	case t == nil:
 		p.note(noteDefinition)
+	case t.prepare().err != nil:
+		p.note(noteDefinition)
 	default:
-		known := t.prepare()
-		if known.err != nil {
-			p.note(noteDefinition)
-			break
-		}
-		shape, p.strict = known.shape, t.Strict
+		shape, p.strict = t.prepare().shape, t.Strict
 	}
 	p.document(shape)
 	p.Arguments = p.result

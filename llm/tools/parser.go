@@ -30,8 +30,7 @@ type parser struct {
 	wrong string // that the text is no JSON, and where
 
 	strict bool
-	twice  bool // a parameter was
-	top    bool
+	twice  bool // a parameter was there
 }
 
 func (p *parser) note(text string) {

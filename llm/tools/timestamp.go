@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -8,7 +9,7 @@ import (
 // The forms of ISO 8601 that are understood: dates, and dates with a time of
 // day, in the extended and in the basic format.
 var (
-	dateLayouts = [...]string{"2006-01-02", "20060102", "2006-002", "2006-01"}
+	dateLayouts = [...]string{"2006-01-02", "20060102", "2006-002", "2006002", "2006-01"}
 	timeLayouts = [...]string{
 		"15:04:05", "15:04", "15", "150405", "1504",
 		"15:04:05Z07:00", "15:04Z07:00", "15Z07:00", "150405Z07:00", "1504Z07:00",
@@ -29,7 +30,7 @@ func isTimestamp(text string) bool {
 		return true
 	}
 	date, clock, timed := strings.Cut(strings.ToUpper(text), "T")
-	if !parses(dateLayouts[:], date) {
+	if !parses(dateLayouts[:], date) && !isWeekDate(date) {
 		return false
 	}
 	return !timed || parses(timeLayouts[:], strings.Replace(clock, ",", ".", 1))
@@ -42,4 +43,26 @@ func parses(layouts []string, text string) bool {
 		}
 	}
 	return false
+}
+
+// isWeekDate reports whether a text is a week of a year, or a day of one:
+// 2026-W03-5.
+func isWeekDate(text string) bool {
+	year, week, ok := strings.Cut(text, "W")
+	extended := strings.HasSuffix(year, "-")
+	first, err := time.Parse("2006", strings.TrimSuffix(year, "-"))
+	if !ok || err != nil {
+		return false
+	}
+	day := "1"
+	if len(week) > 2 {
+		week, day = week[:2], week[2:]
+		if extended != strings.HasPrefix(day, "-") {
+			return false
+		}
+		day = strings.TrimPrefix(day, "-")
+	}
+	n, err := strconv.Atoi(week)
+	_, last := first.AddDate(0, 11, 27).ISOWeek() // the 28th of December is always in the last week
+	return err == nil && len(week) == 2 && "01" <= week && n <= last && len(day) == 1 && "1" <= day && day <= "7"
 }

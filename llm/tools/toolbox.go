@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"iter"
@@ -52,16 +53,17 @@ func (b *Toolbox) Find(name string) (*Tool, bool) {
 	return t, ok
 }
 
-// ChatTools are the tools as a model is offered them, in the order of their
-// names, so that a provider's prompt cache keeps.
+// ChatTools are the tools as a model is offered them.
 func (b *Toolbox) ChatTools() []chat.Tool { return ChatTools(b.tools) }
 
-// ChatTools are some tools as a model is offered them.
+// ChatTools are some tools as a model is offered them: in the order of their
+// names, whatever theirs is, so that a provider's prompt cache keeps.
 func ChatTools(list []*Tool) []chat.Tool {
 	offered := make([]chat.Tool, len(list))
 	for i, t := range list {
 		offered[i] = t.prepare().offer
 	}
+	slices.SortFunc(offered, func(a, b chat.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	return offered
 }
 

@@ -73,10 +73,11 @@ func (*groups) Revision() string { return "1" }
 
 // Tools implements [tools.Source].
 func (g *groups) Tools(ctx context.Context, env tools.Environment) ([]*tools.Tool, error) {
-	if g.may(ctx, env.Principal, dispatchAction) != nil {
-		return nil, nil
+	var list []*tools.Tool
+	if g.may(ctx, env.Principal, dispatchAction) == nil {
+		list = append(list, g.tool)
 	}
-	return []*tools.Tool{g.tool}, nil
+	return list, ctx.Err()
 }
 
 // Find implements [tools.Finder].
