@@ -30,6 +30,7 @@ var everyRole = []struct {
 	{protocol.KindAgent, protocol.RoleEndAgent},
 	{protocol.KindSkill, protocol.RoleSkill},
 	{protocol.KindOperator, protocol.RoleObserver},
+	{protocol.KindOperator, "officer:appstore"},
 	{protocol.KindOperator, "none"},
 }
 

@@ -51,15 +51,15 @@ func (s *Service) Issue(ctx context.Context, call *commands.Call, p IssueParams)
 	if p.RequestID != "" {
 		return s.issueRequested(ctx, call, p.RequestID)
 	}
-	csr, err := parseCSR(p.CSR)
-	if err != nil {
-		return Result{}, err
-	}
 	scope, err := p.scope(call)
 	if err != nil {
 		return Result{}, err
 	}
 	if err := mustDecide(call.Principal, p.Authority, scope); err != nil {
+		return Result{}, err
+	}
+	csr, err := parseCSR(p.CSR)
+	if err != nil {
 		return Result{}, err
 	}
 	if err := s.reserved(scope); err != nil {
