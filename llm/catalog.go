@@ -132,9 +132,11 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 	case "responses":
 		bearer, p.Provider = "Authorization", &responses.Provider{Client: client, Dialect: c.Dialect.Responses}
 	case "anthropic":
+		client.BaseURL = strings.TrimSuffix(client.BaseURL, "/v1") // people write it with and without
 		client.Header.Set("Anthropic-Version", anthropic.Version)
 		bearer, p.Provider = "X-Api-Key", &anthropic.Provider{Client: client, Dialect: c.Dialect.Anthropic}
 	case "gemini":
+		client.BaseURL = strings.TrimSuffix(client.BaseURL, "/v1beta")
 		bearer, p.Provider = "X-Goog-Api-Key", &gemini.Provider{Client: client, Dialect: c.Dialect.Gemini}
 	default:
 		return nil, fmt.Errorf("provider %s: the wire %q is not known", c.Name, c.Wire)

@@ -163,7 +163,7 @@ func kindOf(mime string) chat.Kind {
 func (d *decoder) reason(c candidate) {
 	switch c.FinishReason {
 	case "", "FINISH_REASON_UNSPECIFIED":
-	case "STOP":
+	case "STOP", "FUNCTION_CALL": // the latter from imitations
 		d.finish.Reason = chat.EndTurn
 	case "MAX_TOKENS":
 		d.finish.Reason = chat.MaxTokens
