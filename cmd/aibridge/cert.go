@@ -44,8 +44,8 @@ func (c *certs) addFlags(cmd *cobra.Command) {
 }
 
 // call runs one command on the bridge.
-func (c *certs) call(ctx context.Context, command string, params map[string]any, opts ...client.Option) (json.RawMessage, error) {
-	bridge, err := c.target.dial(ctx, opts...)
+func (c *certs) call(ctx context.Context, command string, params map[string]any) (json.RawMessage, error) {
+	bridge, err := c.target.dial(ctx)
 	if err != nil {
 		return nil, err
 	}

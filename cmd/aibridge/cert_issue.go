@@ -225,7 +225,7 @@ func certIssueCommand() *cobra.Command {
 }
 
 // certify makes a key, has it certified and keeps it only if that worked.
-func certify(cmd *cobra.Command, c *certs, k *keyMaker, command string, params map[string]any, name string, opts ...client.Option) (err error) {
+func certify(cmd *cobra.Command, c *certs, k *keyMaker, command string, params map[string]any, name string) (err error) {
 	key, err := k.make()
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func certify(cmd *cobra.Command, c *certs, k *keyMaker, command string, params m
 	if params["csr"], err = signingRequest(key, name); err != nil {
 		return err
 	}
-	result, err := c.call(cmd.Context(), command, params, opts...)
+	result, err := c.call(cmd.Context(), command, params)
 	if err != nil {
 		return err
 	}
@@ -356,20 +356,20 @@ func certRenewCommand() *cobra.Command {
 		Use:   "renew SERIAL|DIR --out NEW_DIR",
 		Short: "Have a certificate issued anew, with another key and serial; the old one stays good until it ends",
 		Example: `  aibridge cert renew 8a1b2c3d4e5f6a7b --out lighting-2                        # as an officer
-  aibridge cert renew lighting --out lighting-2 --url mqtts://127.0.0.1:8883   # as its holder`,
+  aibridge cert renew lighting --out lighting-2                                # as its holder, on this machine
+  aibridge cert renew lighting --out lighting-2 --url mqtts://127.0.0.1:8883   # elsewhere`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			params := map[string]any{}
-			var opts []client.Option
 			if _, err := protocol.ParseSerial(args[0]); err == nil {
 				params["serial"] = args[0]
-			} else if opts, err = asHolder(args[0], c.target.mqttURL()); err != nil {
+			} else if err := c.target.asHolder(args[0]); err != nil {
 				return err
 			}
 			if validity >= time.Second {
 				params["validity_seconds"] = int(validity / time.Second)
 			}
-			return certify(cmd, &c, &k, "cert.renew", params, "", opts...)
+			return certify(cmd, &c, &k, "cert.renew", params, "")
 		},
 	}
 	c.addFlags(cmd)
@@ -378,24 +378,20 @@ func certRenewCommand() *cobra.Command {
 	return cmd
 }
 
-// asHolder connects with the certificate in a folder, which proves its key.
-func asHolder(dir, address string) ([]client.Option, error) {
-	if !strings.HasPrefix(address, "mqtts://") {
-		return nil, usageError{errors.New("the key is proved over TLS: name the address with --url mqtts://host:port")}
+// asHolder shows the certificate in a folder, which proves its key, and trusts
+// the root beside it.
+func (t *target) asHolder(dir string) error {
+	if t.cert != "" || t.certKey != "" {
+		return usageError{fmt.Errorf("the certificate to show is that in %s: leave out --cert and --key", dir)}
 	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
-	if err != nil {
-		return nil, err
+	t.cert, t.certKey = filepath.Join(dir, certFile), filepath.Join(dir, keyFile)
+	if t.ca == "" {
+		t.ca = filepath.Join(dir, caFile)
 	}
-	root, err := os.ReadFile(filepath.Join(dir, caFile))
-	if err != nil {
-		return nil, err
+	if url := t.mqttURL(); !strings.HasPrefix(url, "mqtts://") && !strings.HasPrefix(url, "wss://") {
+		return usageError{errors.New("the key is proved over TLS: name the address with --url mqtts://host:port")}
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(root) {
-		return nil, fmt.Errorf("%s holds no certificate", filepath.Join(dir, caFile))
-	}
-	return []client.Option{client.WithTLS(&tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool})}, nil
+	return nil
 }
 
 func certTokenCommand() *cobra.Command {
