@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/llm"
@@ -25,6 +27,8 @@ type place interface {
 	// agent is who acts at a position, nil for nobody in particular, with
 	// what it may use.
 	agent(at *Position) (*pack.Agent, Policy)
+	// topic is what a position is about, in words.
+	topic(at *Position) string
 }
 
 // hands do what a model calls for.
@@ -70,6 +74,7 @@ type engine struct {
 	checked  func() error // why the run may not go on, nil if it may
 
 	talk  conversation
+	topic string         // what the run is about just now
 	fails map[string]int // how often a call failed in a row
 }
 
@@ -96,6 +101,7 @@ func (e *engine) run(ctx context.Context, w word) Stop {
 	e.talk.restore(w.talk)
 	e.anchor(w.intent, at)
 	if w.input != nil {
+		e.topic += "\n" + *w.input
 		e.talk.add(e.prompt.userInput(*w.input, at))
 	}
 	for range e.maxTurns {
@@ -142,6 +148,7 @@ func (e *engine) mayGoOn(ctx context.Context) error {
 func (e *engine) anchor(intent Intent, at *Position) {
 	e.prompt.agent, e.prompt.policy = e.place.agent(at)
 	e.talk.setSystem(e.prompt.system())
+	e.topic = e.place.topic(at)
 	e.talk.add(e.prompt.anchor(intent, at)...)
 	e.fails = make(map[string]int)
 	if at != nil {
@@ -209,7 +216,7 @@ func (e *engine) ask(ctx context.Context, at *Position) (*round, string, error) 
 		return nil, "", err
 	}
 	q := e.question
-	q.Request.Messages, q.Request.Tools = e.talk.messages(), offered(box)
+	q.Request.Messages, q.Request.Tools = e.talk.messages(), offered(box, e.topic)
 	e.turns++
 	r := &round{turn: e.turns, box: box}
 	entry := &turnEntry{N: e.turns, At: e.now().UTC(), Before: Running, Request: e.talk.since(), Tools: q.Request.Tools}
@@ -336,19 +343,25 @@ func (e *engine) failed(h *handled) bool {
 // maxOffered is how many tools a model is offered; providers take no more.
 const maxOffered = 128
 
-// offered are the tools as a model gets them.
-func offered(box *tools.Toolbox) []chat.Tool {
+// offered are the tools as a model gets them: all, or those that are always
+// offered and the most relevant others. What is not offered can be called
+// nevertheless.
+func offered(box *tools.Toolbox, topic string) []chat.Tool {
 	all := box.Tools()
 	if len(all) <= maxOffered {
 		return box.ChatTools()
 	}
-	first := make([]*tools.Tool, 0, maxOffered)
-	for _, pinned := range []bool{true, false} {
-		for _, t := range all {
-			if t.Pinned == pinned && len(first) < maxOffered {
-				first = append(first, t)
-			}
+	var chosen []*tools.Tool
+	for _, t := range all {
+		if t.Pinned {
+			chosen = append(chosen, t)
 		}
 	}
-	return tools.ChatTools(first)
+	for _, t := range box.Relevant(topic, maxOffered) {
+		if !t.Pinned && len(chosen) < maxOffered {
+			chosen = append(chosen, t)
+		}
+	}
+	slices.SortFunc(chosen, func(a, b *tools.Tool) int { return strings.Compare(a.Name, b.Name) })
+	return tools.ChatTools(chosen)
 }

@@ -109,6 +109,24 @@ func (w *workspace) agent(at *Position) (*pack.Agent, Policy) {
 	return agent, w.system.And(agentPolicy(agent.Tools))
 }
 
+// topic implements [place].
+func (w *workspace) topic(at *Position) string {
+	if at == nil {
+		return ""
+	}
+	text := at.Node.Title + "\n" + at.Node.Description
+	if s, ok := w.workflow.Steps[at.Node.ID]; ok {
+		text += "\n" + s.Body
+	}
+	if len(text) > maxTopic {
+		text = text[:maxTopic]
+	}
+	return text
+}
+
+// maxTopic is how much of a step its tools are looked for by, in bytes.
+const maxTopic = 8 << 10
+
 // agentPolicy is what an agent says of tools. It says nothing of those of the
 // bridge.
 func agentPolicy(t pack.ToolPolicy) Policy {
