@@ -74,7 +74,9 @@ func (b *breaker) failed(e *chat.Error) {
 	case e.RetryAfter > 0:
 		pause = e.RetryAfter
 	case e.Kind == chat.AuthFailed:
-		pause = authPause
+		if b.failures >= openAfter {
+			pause = authPause
+		}
 	case e.Kind == chat.RateLimited, b.failures >= openAfter, !b.until.IsZero():
 		pause = firstPause << min(max(b.failures-openAfter, 0), 10)
 		pause = min(pause, longestWait)

@@ -125,6 +125,7 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 	}
 	p := &provider{config: c, slots: make(chan struct{}, c.Concurrency)}
 	p.breaker.now = now
+	p.used.Store(now().UnixNano()) // it is not looked at before it had its chance
 	bearer := ""
 	switch c.Wire {
 	case "openai":

@@ -180,9 +180,23 @@ func (s *Service) probe(ctx context.Context, probes *sync.WaitGroup) {
 			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 			defer cancel()
 			_, err := p.Models(ctx)
+			if failure := asFailure(err); failure != nil && !tells(failure) {
+				p.breaker.abandoned()
+				return
+			}
 			s.verdict(p, err)
 		})
 	}
+}
+
+// tells reports whether a failure to list models says something of the
+// provider: some list none, and answer queries all the same.
+func tells(e *chat.Error) bool {
+	switch e.Kind {
+	case chat.BadRequest, chat.UnknownModel, chat.BadResponse, chat.ContextTooLong:
+		return false
+	}
+	return e.Status != http.StatusInternalServerError && e.Status != http.StatusNotImplemented
 }
 
 // verdict tells a provider's breaker how a request ended.
