@@ -59,7 +59,7 @@ func (f *Folder) Scan(below string, room int) *Scan {
 }
 
 func (f *Folder) scanDir(s *Scan, dir string, depth int) {
-	entries, lstat, done, err := f.readDir(dir)
+	names, lstat, done, err := f.readDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -69,14 +69,13 @@ func (f *Folder) scanDir(s *Scan, dir string, depth int) {
 	}
 	defer done()
 	s.Dirs = append(s.Dirs, dir)
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	slices.Sort(names)
 	prefix := dir + "/"
 	if dir == "." {
 		prefix = ""
 	}
-	twins := make(map[string]string, len(entries))
-	for _, e := range entries {
-		name := e.Name()
+	twins := make(map[string]string, len(names))
+	for _, name := range names {
 		at := prefix + name
 		if at == Private {
 			continue
@@ -85,16 +84,10 @@ func (f *Folder) scanDir(s *Scan, dir string, depth int) {
 			s.Refused[at] = reason
 			continue
 		}
-		if e.IsDir() {
-			f.scanDir(s, at, depth+1)
-			continue
-		}
-		if !e.Type().IsRegular() {
-			s.Refused[at] = ErrNotRegular.Error()
-			continue
-		}
-		stamp, err := lstat(name)
+		stamp, folder, err := lstat(name)
 		switch {
+		case err == nil && folder:
+			f.scanDir(s, at, depth+1)
 		case err == nil:
 			s.Files[at] = stamp
 		case errors.Is(err, ErrNotRegular):

@@ -1,25 +1,24 @@
 package tree
 
 import (
-	"io/fs"
-
 	"golang.org/x/sys/unix"
 )
 
-// readDir lists a folder. lstat looks at one of its entries by name, from the
-// open folder: the path above it is not walked again for each of them.
-func (f *Folder) readDir(dir string) (entries []fs.DirEntry, lstat func(string) (Stamp, error), done func(), err error) {
+// readDir lists the names in a folder. lstat looks at one of them, from the
+// open folder: the path above it is not walked again for each of them. It
+// returns the stamp of a file, or that the name is a folder's.
+func (f *Folder) readDir(dir string) (names []string, lstat func(string) (s Stamp, folder bool, err error), done func(), err error) {
 	d, err := f.openDir(dir)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	entries, err = d.ReadDir(-1)
+	names, err = d.Readdirnames(-1)
 	if err != nil {
 		_ = d.Close() // the first error counts
 		return nil, nil, nil, err
 	}
 	fd := int(d.Fd())
-	lstat = func(name string) (Stamp, error) {
+	lstat = func(name string) (Stamp, bool, error) {
 		var st unix.Stat_t
 		for {
 			err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -27,14 +26,17 @@ func (f *Folder) readDir(dir string) (entries []fs.DirEntry, lstat func(string) 
 				continue
 			}
 			if err != nil {
-				return Stamp{}, err
+				return Stamp{}, false, err
 			}
 			break
 		}
-		if st.Mode&unix.S_IFMT != unix.S_IFREG {
-			return Stamp{}, ErrNotRegular
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+			return Stamp{}, true, nil
+		case unix.S_IFREG:
+			return Stamp{Size: st.Size, ModTime: st.Mtim.Nano(), Change: st.Ctim.Nano(), Inode: st.Ino}, false, nil
 		}
-		return Stamp{Size: st.Size, ModTime: st.Mtim.Nano(), Change: st.Ctim.Nano(), Inode: st.Ino}, nil
+		return Stamp{}, false, ErrNotRegular
 	}
-	return entries, lstat, func() { _ = d.Close() }, nil // only read
+	return names, lstat, func() { _ = d.Close() }, nil // only read
 }

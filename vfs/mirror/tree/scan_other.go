@@ -2,22 +2,22 @@
 
 package tree
 
-import "io/fs"
-
-// readDir lists a folder. lstat looks at one of its entries by name.
-func (f *Folder) readDir(dir string) (entries []fs.DirEntry, lstat func(string) (Stamp, error), done func(), err error) {
+// readDir lists the names in a folder. lstat looks at one of them: it returns
+// the stamp of a file, or that the name is a folder's.
+func (f *Folder) readDir(dir string) (names []string, lstat func(string) (s Stamp, folder bool, err error), done func(), err error) {
 	d, err := f.openDir(dir)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	entries, err = d.ReadDir(-1)
+	names, err = d.Readdirnames(-1)
 	_ = d.Close() // only read
-	lstat = func(name string) (Stamp, error) {
+	lstat = func(name string) (Stamp, bool, error) {
 		info, err := f.root.Lstat(dir + "/" + name)
-		if err != nil {
-			return Stamp{}, err
+		if err != nil || info.IsDir() {
+			return Stamp{}, err == nil, err
 		}
-		return stampOf(info)
+		s, err := stampOf(info)
+		return s, false, err
 	}
-	return entries, lstat, func() {}, err
+	return names, lstat, func() {}, err
 }
