@@ -434,10 +434,15 @@ func TestAFatalResultEndsTheTurn(t *testing.T) {
 }
 
 func TestAFailingModelLeavesWhatWasDone(t *testing.T) {
-	k := newTalk(t, Limits{}, []line{{calls: []string{"fine {}"}}, {err: protocol.Errorf(protocol.LLMUnavailable, "down")}})
+	down := protocol.Errorf(protocol.LLMUnavailable, "down").With("reason", "overloaded")
+	k := newTalk(t, Limits{}, []line{{calls: []string{"fine {}"}}, {err: down}})
 	turn, err := k.converse(t.Context(), nil)
 	if protocol.CodeOf(err) != protocol.LLMUnavailable || len(turn.Messages) != 2 {
 		t.Errorf("got %v, %s", err, told(turn.Messages))
+	}
+	shown, _ := errors.AsType[*protocol.Error](err)
+	if use, ok := shown.Details["tools"].(llm.ToolUse); !ok || use.Success != 1 || shown.Details["reason"] != "overloaded" || len(down.Details) != 1 {
+		t.Errorf("told %v", shown.Details)
 	}
 	whole(t, turn)
 }

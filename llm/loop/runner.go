@@ -2,7 +2,9 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -137,7 +139,19 @@ func (r *Runner) Converse(ctx context.Context, c Conversation, emit func(chat.Ev
 	run.watch = newWatch(run.limits, c.Health)
 	err = run.all(ctx)
 	r.metrics.done(run.use, err)
-	return run.turn, err
+	return run.turn, withUse(err, run.use)
+}
+
+// withUse adds to an error what became of the tools until then: devices may
+// have acted.
+func withUse(err error, use llm.ToolUse) error {
+	e, ok := errors.AsType[*protocol.Error](err)
+	if !ok || len(use.Calls) == 0 {
+		return err
+	}
+	told := *e // others may have got the same error
+	told.Details = maps.Clone(e.Details)
+	return told.With("tools", use)
 }
 
 // descend says within how many loops of the same trace a new one is: those
