@@ -1,0 +1,143 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/llm/wire/scripted"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// callsFor is a provider's answer that calls a tool.
+func callsFor(name, arguments string) scripted.Reply {
+	raw, _ := json.Marshal(map[string]any{"index": 0, "id": "call_" + name, "type": "function", "function": map[string]string{"name": name, "arguments": arguments}})
+	return scripted.Stream(`{"model":"m-1","choices":[{"delta":{"tool_calls":[`+string(raw)+`]}}]}`,
+		`{"choices":[{"delta":{},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":5}}`, "[DONE]")
+}
+
+// runAs starts a run and returns its id.
+func runAs(t *testing.T, c *bridgetest.Raw, params string) string {
+	t.Helper()
+	var started struct {
+		ID    string `json:"run_id"`
+		Phase string `json:"phase"`
+	}
+	if err := json.Unmarshal(must(t, c, "llm.run.start", params), &started); err != nil || started.Phase != "Running" {
+		t.Fatalf("started as %+v, %v", started, err)
+	}
+	return started.ID
+}
+
+// restOf waits until a run is at rest.
+func restOf(t *testing.T, c *bridgetest.Raw, id string) (phase, message string) {
+	t.Helper()
+	for {
+		var got struct{ Phase, Message, Reason string }
+		if err := json.Unmarshal(must(t, c, "llm.run.status", fmt.Sprintf(`{"run_id":%q,"wait_ms":10000}`, id)), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Phase != "Running" {
+			return got.Phase, got.Message + got.Reason
+		}
+	}
+}
+
+func TestARunWaitsForAnApproval(t *testing.T) {
+	s := scripted.New(t, callsFor("door_open", `{"for":"the cat"}`), says("The door is open."))
+	n := bridgetest.Start(t, withModel(s))
+	opened := make(chan string, 2)
+	_, err := n.Dial(t, client.WithAgent(client.Agent{ID: "door-1"})).ServeSkill(t.Context(), client.Skill{
+		ID: "door", Name: "Door", Description: "A door", Version: "1.0.0",
+		Capabilities: []client.Capability{{ID: "open", Risk: "high", Handler: client.Handle(func(_ context.Context, _ *client.Invocation, p map[string]string) (map[string]bool, error) {
+			opened <- p["for"]
+			return map[string]bool{"open": true}, nil
+		})}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, watcher := n.Caller(t, "me"), n.Connect(t, "watcher")
+	watcher.Listen(t, "aibridge/task/+/event")
+	id := runAs(t, c, `{"input":"Let the cat in"}`)
+
+	var waiting struct {
+		Approvals []struct {
+			ID    string `json:"approval_id"`
+			Nonce string `json:"nonce"`
+			Tool  string `json:"tool"`
+		} `json:"approvals"`
+	}
+	bridgetest.Eventually(t, "the call waits for somebody to agree", func() bool {
+		_ = json.Unmarshal(must(t, c, "approval.list", `{}`), &waiting)
+		return len(waiting.Approvals) == 1
+	})
+	if len(opened) > 0 || waiting.Approvals[0].Tool != "door.open" {
+		t.Fatalf("before anybody agreed: %+v, opened %d times", waiting, len(opened))
+	}
+	must(t, c, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, waiting.Approvals[0].ID, waiting.Approvals[0].Nonce))
+	if phase, message := restOf(t, c, id); phase != "WaitingUser" || message != "The door is open." {
+		t.Errorf("the run is %s: %s", phase, message)
+	}
+	if got := <-opened; got != "the cat" {
+		t.Errorf("it was opened for %q", got)
+	}
+	if body := string(s.Requests()[1].Body); !strings.Contains(body, `{\"ok\":true,\"result\":`) {
+		t.Errorf("the model reads\n%s", body)
+	}
+	var told []string
+	for !slices.Contains(told, "run.phase WaitingUser") {
+		e, err := protocol.DecodeEvent(watcher.Next(t).Payload, protocol.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about struct {
+			Run   string `json:"run_id"`
+			Phase string `json:"phase"`
+			State string `json:"state"`
+		}
+		if err := json.Unmarshal(e.Data, &about); err != nil || about.Run != id {
+			t.Fatalf("event %s %s", e.Name, e.Data)
+		}
+		told = append(told, strings.TrimSpace(e.Name+" "+about.Phase+about.State))
+	}
+	if want := []string{"run.phase Running", "run.turn", "run.tool started", "run.tool ok", "run.turn", "run.message", "run.phase WaitingUser"}; !slices.Equal(told, want) {
+		t.Errorf("it was told that %q", told)
+	}
+}
+
+func TestRunsBelongToWhoStartedThem(t *testing.T) {
+	s := scripted.New(t, callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Written."))
+	n := bridgetest.Start(t, func(c *app.Config) { c.Dev = false }, withModel(s))
+	admin := n.Caller(t, "admin", withPassword("apikey", adminKey(t, n)))
+	someone := func(name string) *bridgetest.Raw {
+		key := field(t, must(t, admin, "key.create", fmt.Sprintf(`{"principal_id":%q}`, name)), "key")
+		return n.Caller(t, name, withPassword("apikey", key))
+	}
+	alice, bob := someone("alice"), someone("bob")
+	id := runAs(t, alice, `{"input":"Write a note","project":"notes"}`)
+	if phase, message := restOf(t, alice, id); phase != "WaitingUser" || message != "Written." {
+		t.Fatalf("alice's run is %s: %s", phase, message)
+	}
+	of := fmt.Sprintf(`{"run_id":%q}`, id)
+	for _, command := range []string{"llm.run.status", "llm.run.turns", "llm.run.continue", "llm.run.cancel"} {
+		if answer := bob.Ask(t, bridgetest.Request(protocol.NewID(), command, of)); protocol.CodeOf(errorOf(answer)) != protocol.NotFound {
+			t.Errorf("bob's %s: %v", command, answer.Err)
+		}
+	}
+	if answer := bob.Ask(t, bridgetest.Request("1", "llm.run.start", `{"input":"x","project":"notes"}`)); protocol.CodeOf(errorOf(answer)) != protocol.VFSPermission {
+		t.Errorf("bob works on alice's files: %v", answer.Err)
+	}
+	if answer := bob.Ask(t, bridgetest.Request("2", "llm.run.import", `{"content":"UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA=="}`)); protocol.CodeOf(errorOf(answer)) != protocol.PermissionDenied {
+		t.Errorf("an end agent imports packages: %v", answer.Err)
+	}
+	if answer := admin.Ask(t, bridgetest.Request("3", "llm.run.import", `{"content":"UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA=="}`)); protocol.CodeOf(errorOf(answer)) != protocol.InvalidParameter || !strings.Contains(answer.Err.Message, "bmad.json") {
+		t.Errorf("an empty package: %v", answer.Err)
+	}
+}
