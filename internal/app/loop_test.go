@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -120,8 +121,13 @@ type flat struct {
 
 func newFlat(t *testing.T, script ...scripted.Reply) *flat {
 	t.Helper()
-	f := &flat{model: scripted.New(t, script...), north: &thermostat{celsius: 15}, south: &thermostat{celsius: 16}}
-	f.house = newHouse(t, withModel(f.model))
+	return newFlatWith(t, scripted.New(t, script...))
+}
+
+func newFlatWith(t *testing.T, model *scripted.Server, change ...func(*app.Config)) *flat {
+	t.Helper()
+	f := &flat{model: model, north: &thermostat{celsius: 15}, south: &thermostat{celsius: 16}}
+	f.house = newHouse(t, append(change, withModel(f.model))...)
 	f.caller = f.connect("carol-pc", f.key(protocol.KindOperator, "carol", protocol.RoleOperator))
 	f.guard = f.connect("alice-phone", f.key(protocol.KindOperator, "alice", protocol.RoleOperator))
 	for name, d := range map[string]*thermostat{"north": f.north, "south": f.south} {
