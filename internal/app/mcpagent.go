@@ -69,7 +69,7 @@ func (m *mcpAgent) models(space protocol.SpaceID, agent protocol.AgentID) []regi
 	return list
 }
 
-const mcpHeartbeat = 30 * time.Second
+const mcpHeartbeat = time.Minute // two may be missed
 
 func (m *mcpAgent) run(ctx context.Context, failed func(what string, err error)) {
 	heartbeat := time.NewTicker(mcpHeartbeat)
