@@ -188,7 +188,9 @@ func TestGarbageIsNoVFS(t *testing.T) {
 			fmt.Fprint(w, `{"success":true,"file_id":"i","version":1,"path":"../f","files":[{"file_id":"i","version":1,"path":"../f"}]}`)
 		},
 		"server error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-		"a redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound) },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		},
 		"a foreign code": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(400)
 			fmt.Fprint(w, `{"error":{"code":"9999","message":"`+strings.Repeat("x", 5000)+`"}}`)

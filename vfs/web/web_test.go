@@ -357,6 +357,7 @@ func TestStrangersAreKeptOut(t *testing.T) {
 		"list":   w.ask(http.MethodGet, "/vfs/list", url.Values{"group_name": {"g"}}, nil, "Authorization", "mallory"),
 		"delete": w.ask(http.MethodDelete, "/vfs/delete", at("f"), nil, "Authorization", "mallory"),
 		"policy": w.put("f", "x", "Authorization", "observer"),
+		"chunks": w.ask(http.MethodGet, "/vfs/chunks", at("f"), nil, "Authorization", "mallory"),
 		"mirror": w.ask(http.MethodPut, "/vfs/upload", url.Values{"group_name": {"cap"}, "path": {"climate/cap.json"}}, strings.NewReader("{}")),
 	} {
 		got.want(t, what, http.StatusForbidden, "4004")
@@ -371,7 +372,7 @@ func TestStrangersAreKeptOut(t *testing.T) {
 func TestOtherMethodsAndPathsAreRefused(t *testing.T) {
 	w := serve(t)
 	for path, methods := range map[string]string{
-		"/vfs/upload": "GET", "/vfs/download": "POST", "/vfs/list": "DELETE", "/vfs/delete": "GET", "/vfs/health": "POST", "/vfs/sync": "GET",
+		"/vfs/upload": "GET", "/vfs/download": "POST", "/vfs/list": "DELETE", "/vfs/chunks": "PUT", "/vfs/delete": "GET", "/vfs/health": "POST", "/vfs/sync": "GET",
 	} {
 		got := w.ask(methods, path, nil, nil)
 		if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") == "" {
@@ -379,6 +380,35 @@ func TestOtherMethodsAndPathsAreRefused(t *testing.T) {
 		}
 	}
 	w.ask(http.MethodGet, "/vfs/other", nil, nil).want(t, "another path", http.StatusNotFound, "3001")
+}
+
+func TestDeltasThatMakeNoSenseAreRefused(t *testing.T) {
+	w := serve(t)
+	w.put("f", "content").want(t, "put", http.StatusOK, "")
+	for what, c := range map[string]struct {
+		query  string
+		status int
+		code   string
+	}{
+		"no version":            {"keep=0-0", http.StatusBadRequest, "1001"},
+		"a version that is not": {"keep=0-0&base=x", http.StatusBadRequest, "1001"},
+		"no runs":               {"base=1", http.StatusBadRequest, "1001"},
+		"runs backwards":        {"base=1&keep=4-2", http.StatusBadRequest, "1001"},
+		"no size":               {"base=1&keep=0-0", http.StatusBadRequest, "1001"},
+		"a version too old":     {"base=1&keep=0-0&size=7&checksum=" + strings.Repeat("ab", 32), http.StatusNotFound, "4003"},
+		"twice":                 {"base=1&base=2&keep=0-0", http.StatusBadRequest, "1001"},
+	} {
+		values, err := url.ParseQuery("group_name=g&path=f&" + c.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.ask(http.MethodPut, "/vfs/upload", values, strings.NewReader("x")).want(t, what, c.status, c.code)
+	}
+	w.get("f").want(t, "the file", http.StatusOK, "")
+	w.ask(http.MethodGet, "/vfs/chunks", url.Values{"group_name": {"g"}, "path": {"none"}}, nil).want(t, "no file", http.StatusNotFound, "4003")
+	if got := w.ask(http.MethodGet, "/vfs/chunks", at("f"), nil); got.status != http.StatusOK || len(got.body) != 32 {
+		t.Errorf("chunks: %d, %d bytes", got.status, len(got.body))
+	}
 }
 
 func TestASlowUploadIsGivenUp(t *testing.T) {

@@ -1,0 +1,40 @@
+package cap
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Whatever the files of a Cap hold, they are understood or refused with 4002.
+// What was understood is rendered in a way that is understood as the same.
+func FuzzReadPicture(f *testing.F) {
+	f.Add([]byte(`{"schema":"aibridge/cap/1","cap_id":"home","space_id":"default","skill_id":"lamp","owner":"o","cap_name":"Home","status":"active","sync_enabled":true}`),
+		[]byte(`{"schema":"aibridge/groups/1","cap_id":"home","groups":[{"group_id":"hall","members":[{"skill_id":"lamp","role":"light","joined_at":1}],"data":[{"data_key":"k","data_type":"number","data_value":80,"updated_at":1,"updated_by":"o"}],"born_at":1}]}`),
+		[]byte(`{"schema":"aibridge/links/1","cap_id":"home","links":[{"group_id":"hall","source_skill_id":"lamp","target_skill_id":"lamp","link_type":"x"}]}`))
+	f.Add([]byte(`{}`), []byte(`null`), []byte(`[]`))
+	f.Add([]byte(`{"schema":"aibridge/cap/1","cap_id":"home","max_members":-1}`), []byte(``), []byte(`{"schema":"aibridge/links/1","cap_id":"other"}`))
+	f.Fuzz(func(t *testing.T, c, groups, links []byte) {
+		p, err := ReadPicture("s", "home", map[string][]byte{CapFile: c, GroupsFile: groups, LinksFile: links})
+		if err != nil {
+			if protocol.CodeOf(err) != protocol.SyncFailed {
+				t.Fatal(err)
+			}
+			return
+		}
+		if p.Cap.Space != "s" || p.Cap.ID != "home" {
+			t.Fatalf("Cap %q of space %q", p.Cap.ID, p.Cap.Space)
+		}
+		files := p.Files()
+		again, err := ReadPicture("s", "home", files)
+		if err != nil {
+			t.Fatalf("%v\n%s\n%s\n%s", err, files[CapFile], files[GroupsFile], files[LinksFile])
+		}
+		for name, content := range again.Files() {
+			if !bytes.Equal(content, files[name]) {
+				t.Fatalf("%s was\n%s, is\n%s", name, files[name], content)
+			}
+		}
+	})
+}
