@@ -3,7 +3,6 @@ package door
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"sync"
 )
 
@@ -42,17 +41,11 @@ func (c *calls) cancel(caller, id string) {
 	}
 }
 
-// cancelled is the id of the call that a notification cancels.
-func cancelled(params json.RawMessage) string {
-	var p struct {
-		RequestID any `json:"requestId"`
+// idOf is the id of a call that a notification names, as JSON has it.
+func idOf(id any) string {
+	text, err := json.Marshal(id)
+	if err != nil || id == nil {
+		return ""
 	}
-	_ = json.Unmarshal(params, &p) // what names no call cancels none
-	switch id := p.RequestID.(type) {
-	case string:
-		return strconv.Quote(id)
-	case float64:
-		return strconv.FormatInt(int64(id), 10)
-	}
-	return ""
+	return string(text)
 }

@@ -134,7 +134,8 @@ type Door struct {
 	opts      Options
 	guests    *guests
 	requests  *requests
-	calls     *calls       // of single messages
+	calls     *calls // that the SDK does not run
+	sessions  *sessions
 	stateful  http.Handler // versions with sessions
 	stateless http.Handler // those without
 }
@@ -144,7 +145,7 @@ func New(o Options) *Door {
 	d := &Door{opts: o.withDefaults()}
 	d.guests = newGuests(d)
 	d.requests = newRequests(d.opts.MaxRequests)
-	d.calls = newCalls()
+	d.calls, d.sessions = newCalls(), newSessions()
 	d.stateful, d.stateless = d.handlers()
 	return d
 }
@@ -176,7 +177,7 @@ func (d *Door) newServer() *sdk.Server {
 	if d.opts.Prompts != nil {
 		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
 	}
-	server := sdk.NewServer(&sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}, &sdk.ServerOptions{
+	server := sdk.NewServer(d.implementation(), &sdk.ServerOptions{
 		Instructions: d.opts.Instructions,
 		Capabilities: capabilities,
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
@@ -184,6 +185,11 @@ func (d *Door) newServer() *sdk.Server {
 	})
 	server.AddReceivingMiddleware(d.features)
 	return server
+}
+
+// implementation is what the server calls itself.
+func (d *Door) implementation() *sdk.Implementation {
+	return &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}
 }
 
 // rawSchema is a JSON Schema as it goes to clients.

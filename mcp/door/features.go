@@ -22,11 +22,14 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 				result, err = nil, wireError(protocol.Errorf(protocol.Internal, "internal error"))
 			}
 		}()
+		who := caller(ctx, req.GetExtra())
+		if opened, ok := req.GetSession().(*sdk.ServerSession); ok && method == "initialize" && who != nil {
+			d.sessions.note(opened, who)
+		}
 		answer := d.feature(req)
 		if answer == nil {
 			return next(ctx, method, req)
 		}
-		who := caller(ctx, req.GetExtra())
 		if who == nil {
 			return nil, wireError(protocol.Errorf(protocol.NotAuthenticated, "who is asking is not known"))
 		}
@@ -96,19 +99,26 @@ func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 	if session := req.GetSession(); session != nil {
 		env.Session = session.ID()
 	}
-	header := http.Header{}
-	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
+	var header http.Header
+	if extra := req.GetExtra(); extra != nil {
 		header = extra.Header
 	}
-	env.TraceID = bounded(header.Get("X-Trace-Id"), protocol.MaxTraceLength)
-	env.Traceparent = header.Get("Traceparent")
+	parent := ""
 	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() { // lists may come without any
-		if parent, ok := params.GetMeta()["traceparent"].(string); ok { // SEP-414
-			env.Traceparent = parent
-		}
+		parent, _ = params.GetMeta()["traceparent"].(string)
+	}
+	trace(&env, header, parent)
+	return env
+}
+
+// trace notes what a request says of the trace that it is part of: in headers,
+// or itself (SEP-414).
+func trace(env *tools.Environment, header http.Header, parent string) {
+	env.TraceID = bounded(header.Get("X-Trace-Id"), protocol.MaxTraceLength)
+	if env.Traceparent = parent; parent == "" {
+		env.Traceparent = header.Get("Traceparent")
 	}
 	if len(env.Traceparent) > 55 {
 		env.Traceparent = ""
 	}
-	return env
 }

@@ -85,11 +85,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer done()
 	r = r.WithContext(ctx)
-	r.Header = r.Header.Clone()
-	r.Header.Set("Authorization", "Bearer -") // the secret goes no further
-	r.Header.Del("X-Api-Key")
-
-	plainName(r.Header)
+	plainName(r)
 
 	sessionless := r.Header.Get(versionHeader) >= firstStateless
 	answer := &writer{ResponseWriter: w}
@@ -100,12 +96,15 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		message := peek(body)
 		answer.id = message.id
-		sessionless = sessionless || message.version >= firstStateless
-		if !d.admit(w, r, who, message, sessionless) {
+		sessionless = sessionless || message.Params.Meta.Version >= firstStateless
+		if !d.admit(w, r, who, &message, sessionless) || d.serveDirect(w, r, who, &message, sessionless) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
+	r.Header = r.Header.Clone()
+	r.Header.Set("Authorization", "Bearer -") // the secret goes no further
+	r.Header.Del("X-Api-Key")
 	if sessionless {
 		d.stateless.ServeHTTP(answer, r)
 		return
@@ -118,11 +117,12 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const nameHeader = "Mcp-Name"
 
 // plainName decodes the name in the header, which the SDK compares as it is.
-func plainName(h http.Header) {
-	text, encoded := strings.CutPrefix(h.Get(nameHeader), "=?base64?")
+func plainName(r *http.Request) {
+	text, encoded := strings.CutPrefix(r.Header.Get(nameHeader), "=?base64?")
 	text, whole := strings.CutSuffix(text, "?=")
 	if name, err := base64.StdEncoding.DecodeString(text); encoded && whole && err == nil {
-		h.Set(nameHeader, string(name))
+		r.Header = r.Header.Clone()
+		r.Header.Set(nameHeader, string(name))
 	}
 }
 
@@ -168,16 +168,16 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 
 // admit answers requests that the SDK would answer less precisely, and those
 // for which there is no room.
-func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m message, sessionless bool) bool {
+func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message, sessionless bool) bool {
 	switch {
 	case m.malformed:
 		writeRPCError(w, http.StatusBadRequest, jsonrpc.ID{}, jsonrpc.CodeParseError, "the body is not JSON", nil)
-	case m.method != "" && m.id.IsValid() && !slices.Contains(methods, m.method):
+	case m.Method != "" && m.id.IsValid() && !slices.Contains(methods, m.Method):
 		status := http.StatusOK
 		if sessionless {
 			status = http.StatusNotFound
 		}
-		writeRPCError(w, status, m.id, jsonrpc.CodeMethodNotFound, "there is no method "+strconv.Quote(bounded(m.method, 64)), nil)
+		writeRPCError(w, status, m.id, jsonrpc.CodeMethodNotFound, "there is no method "+strconv.Quote(bounded(m.Method, 64)), nil)
 	case !sessionless && r.Header.Get(sessionHeader) == "" && !d.roomFor(who):
 		writeRefusal(w, m.id, protocol.BusyFor(time.Minute, "there are too many MCP sessions"))
 	default:
@@ -197,33 +197,6 @@ var methods = []string{
 	"initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",
 	"tools/list", "tools/call", "prompts/list", "prompts/get",
 	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
-}
-
-// A message is what has to be known of a body before the SDK reads it.
-type message struct {
-	malformed bool
-	id        jsonrpc.ID // not valid for notifications, answers and batches
-	method    string
-	version   string // of the protocol, said by the request itself
-}
-
-func peek(body []byte) (m message) {
-	if !json.Valid(body) {
-		return message{malformed: true}
-	}
-	var read struct {
-		ID     any    `json:"id"`
-		Method string `json:"method"`
-		Params struct {
-			Meta struct {
-				Version string `json:"io.modelcontextprotocol/protocolVersion"`
-			} `json:"_meta"`
-		} `json:"params"`
-	}
-	_ = json.Unmarshal(body, &read) // what is of another form the SDK refuses
-	m.id, _ = jsonrpc.MakeID(read.ID)
-	m.method, m.version = read.Method, read.Params.Meta.Version
-	return m
 }
 
 // A writer makes JSON-RPC errors of the SDK's refusals in plain text.

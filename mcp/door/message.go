@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -48,13 +49,13 @@ func (d *Door) Take(ctx context.Context, m Message) {
 	case fault != nil || !ok:
 		m.Reply(rpcError(seen.id, jsonrpc.CodeInvalidRequest, "the message is no JSON-RPC request", nil))
 	case !request.IsCall():
-		if request.Method == "notifications/cancelled" {
-			d.calls.cancel(m.caller(), cancelled(request.Params))
+		if request.Method == cancelledMethod {
+			d.calls.cancel(m.caller(), idOf(seen.Params.RequestID))
 		}
 	case !slices.Contains(methods, request.Method) || request.Method == "subscriptions/listen":
 		m.Reply(rpcError(request.ID, jsonrpc.CodeMethodNotFound, "there is no method "+strconv.Quote(bounded(request.Method, 64))+" here", nil))
 	default:
-		d.call(ctx, m, request, seen.version)
+		d.call(ctx, m, request, &seen)
 	}
 }
 
@@ -73,16 +74,25 @@ func (m *Message) caller() string { return party(m.Principal) + "\x00" + m.Clien
 
 // call runs one call with the SDK's server, in a session that is there for it
 // alone.
-func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, version string) {
+func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, seen *message) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	key := m.caller() + "\x00" + idText(request.ID)
+	key := m.caller() + "\x00" + seen.text()
 	if !d.calls.enter(key, cancel) {
 		m.Reply(rpcError(request.ID, jsonrpc.CodeInvalidRequest, "a call with this id is under way", nil))
 		return
 	}
 	defer d.calls.leave(key)
 
+	version := seen.Params.Meta.Version
+	if seen.plain() && (version < firstStateless || known(version) && seen.introduced()) {
+		env := tools.Environment{Principal: m.Principal, Space: m.Principal.Home()}
+		trace(&env, nil, seen.Params.Meta.Traceparent)
+		if body, _ := d.direct(ctx, env, seen, version >= firstStateless); ctx.Err() == nil {
+			m.Reply(body)
+		}
+		return
+	}
 	ctx = context.WithValue(ctx, carrierKey{}, ctx)
 	single := newSingle(request, m.Reply)
 	state := &sdk.ServerSessionState{}
@@ -117,12 +127,4 @@ func carried(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(carrier, cancel)
 	return ctx, func() { stop(); cancel() }
-}
-
-func idText(id jsonrpc.ID) string {
-	if text, ok := id.Raw().(string); ok {
-		return strconv.Quote(text)
-	}
-	n, _ := id.Raw().(int64)
-	return strconv.FormatInt(n, 10)
 }

@@ -23,6 +23,39 @@ type request struct {
 	who    *protocol.Principal
 	cancel context.CancelCauseFunc
 	expiry *time.Timer
+
+	mu    sync.Mutex
+	ended bool
+	also  context.CancelFunc // of what goes on without the connection
+}
+
+type requestKey struct{}
+
+// requestOf is the request that a context is of.
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return r
+}
+
+// end ends a request before its time.
+func (r *request) end(why error) {
+	r.mu.Lock()
+	r.ended = true
+	also := r.also
+	r.mu.Unlock()
+	r.cancel(why)
+	if also != nil {
+		also()
+	}
+}
+
+// onEnd has cancel called too when the request is ended before its time, and
+// reports whether that has not happened yet.
+func (r *request) onEnd(cancel context.CancelFunc) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.also = cancel
+	return !r.ended
 }
 
 func newRequests(most int) *requests {
@@ -45,9 +78,10 @@ func (rs *requests) begin(ctx context.Context, who *protocol.Principal) (_ conte
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &request{who: who, cancel: cancel}
+	ctx = context.WithValue(ctx, requestKey{}, r)
 	if !who.Expires.IsZero() {
 		r.expiry = time.AfterFunc(time.Until(who.Expires), func() {
-			cancel(protocol.Errorf(protocol.CredentialInvalid, "the credential has expired"))
+			r.end(protocol.Errorf(protocol.CredentialInvalid, "the credential has expired"))
 		})
 	}
 	rs.open[r] = struct{}{}
@@ -76,7 +110,7 @@ func (rs *requests) end(match func(*protocol.Principal) bool) int {
 	n := 0
 	for r := range rs.open {
 		if match(r.who) {
-			r.cancel(protocol.Errorf(protocol.CredentialInvalid, "the credential is no longer valid"))
+			r.end(protocol.Errorf(protocol.CredentialInvalid, "the credential is no longer valid"))
 			n++
 		}
 	}
