@@ -24,7 +24,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/protocol"
 )
 
