@@ -130,3 +130,35 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { wiretest.Fuzz(t, provider, hello(), data) })
 }
+
+// TestATalk has signed and redacted thinking, parallel calls, a call in the
+// next round, and a second question.
+func TestATalk(t *testing.T) {
+	block := func(index, begin string, deltas ...string) (all []string) {
+		all = append(all, `{"type":"content_block_start","index":`+index+`,"content_block":`+begin+`}`)
+		for _, d := range deltas {
+			all = append(all, `{"type":"content_block_delta","index":`+index+`,"delta":`+d+`}`)
+		}
+		return append(all, `{"type":"content_block_stop","index":`+index+`}`)
+	}
+	input := func(text string) string { return `{"type":"input_json_delta","partial_json":"` + text + `"}` }
+	says := func(r string, blocks ...[]string) wiretest.Reply {
+		all := []string{start}
+		for _, b := range blocks {
+			all = append(all, b...)
+		}
+		return events(append(all, reason(r), stop)...)
+	}
+	r := hello()
+	r.Options.ReasoningEffort = "high"
+	wiretest.Talk(t, provider, r,
+		says("tool_use",
+			block("0", `{"type":"thinking","thinking":"","signature":""}`, `{"type":"thinking_delta","thinking":"Two rooms."}`, `{"type":"signature_delta","signature":"EqQBCgIYAhIM+/=="}`),
+			block("1", `{"type":"redacted_thinking","data":"EmwKAhgB+/=="}`),
+			block("2", `{"type":"text","text":""}`, `{"type":"text_delta","text":"I look."}`),
+			block("3", `{"type":"tool_use","id":"toolu_1","name":"thermostat_read","input":{}}`, input(`{\"room\": \"ha`), input(`ll\"}`)),
+			block("4", `{"type":"tool_use","id":"toolu_2","name":"fs_read","input":{}}`, input(`{\"path\": \"a\"}`))),
+		says("tool_use", block("0", `{"type":"tool_use","id":"toolu_3","name":"fs_read","input":{}}`, input(`{\"path\": \"b\"}`))),
+		says("end_turn", block("0", `{"type":"text","text":""}`, `{"type":"text_delta","text":"21 degrees."}`)),
+		says("end_turn", block("0", `{"type":"text","text":""}`, `{"type":"text_delta","text":"Still 21."}`)))
+}

@@ -124,3 +124,14 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`[` + parts(`{"inlineData":{"mimeType":"image/png","data":"aGk="}}`, finish("STOP")) + `]`))
 	f.Fuzz(func(t *testing.T, data []byte) { wiretest.Fuzz(t, provider, hello(), data) })
 }
+
+// TestATalk has thoughts, a signature on the first of parallel calls and on
+// the call of the next round, one on an empty end, and a second question.
+func TestATalk(t *testing.T) {
+	wiretest.Talk(t, provider, hello(),
+		wiretest.Stream(parts(`{"text":"Two rooms.","thought":true}`), parts(`{"text":"I look."}`),
+			parts(`{"functionCall":{"name":"thermostat.read","args":{"room":"hall"}},"thoughtSignature":"AbC+/=="},{"functionCall":{"name":"fs.read","args":{"path":"a"}}}`, finish("STOP"))),
+		wiretest.Stream(parts(`{"functionCall":{"name":"fs.read","args":{"path":"b"}},"thoughtSignature":"DeF+/=="}`, finish("STOP"))),
+		wiretest.Stream(parts(`{"text":"21 "}`), parts(`{"text":"degrees."}`), parts(`{"text":"","thoughtSignature":"GhI+/=="}`, finish("STOP"))),
+		wiretest.Stream(parts(`{"text":"Still 21."}`, finish("STOP"))))
+}

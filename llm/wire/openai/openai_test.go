@@ -147,3 +147,21 @@ func TestAServiceThatSendsReasoningGetsItBack(t *testing.T) {
 		t.Errorf("got %s", s.Requests()[1].Body)
 	}
 }
+
+// TestATalk is one with DeepSeek: reasoning, parallel calls whose arguments
+// interleave, a call in the next round, and a second question.
+func TestATalk(t *testing.T) {
+	call := func(index, id, name, arguments string) string {
+		return `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":` + index + `,"id":"` + id + `","type":"function","function":{"name":"` + name + `","arguments":"` + arguments + `"}}]}}]}`
+	}
+	end := func(reason string) string {
+		return `{"model":"deepseek-chat","choices":[{"index":0,"delta":{},"finish_reason":"` + reason + `"}],"usage":{"prompt_tokens":20,"completion_tokens":9,"prompt_cache_hit_tokens":16,"completion_tokens_details":{"reasoning_tokens":3}}}`
+	}
+	wiretest.Talk(t, provider, hello(),
+		wiretest.Stream(`{"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning_content":"Two "}}]}`, `{"choices":[{"index":0,"delta":{"reasoning_content":"rooms."}}]}`,
+			`{"choices":[{"index":0,"delta":{"content":"I look."}}]}`, call("0", "call_0", "thermostat_read", ""), call("1", "call_1", "fs_read", ""),
+			call("1", "", "", `{\"path\":`), call("0", "", "", `{\"room\":\"hall\"}`), call("1", "", "", ` \"a\"}`), end("tool_calls"), "[DONE]"),
+		wiretest.Stream(call("0", "call_2", "fs_read", `{\"path\":\"b\"}`), end("tool_calls"), "[DONE]"),
+		wiretest.Stream(`{"choices":[{"index":0,"delta":{"reasoning_content":"Done."}}]}`, `{"choices":[{"index":0,"delta":{"content":"21 degrees."}}]}`, end("stop"), "[DONE]"),
+		wiretest.Stream(`{"choices":[{"index":0,"delta":{"content":"Still 21."}}]}`, end("stop"), "[DONE]"))
+}

@@ -127,3 +127,24 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"status":"completed","output":[{"type":"message","phase":"p","content":[{"type":"output_text","text":"x"}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) { wiretest.Fuzz(t, provider, hello(), data) })
 }
+
+// TestATalk has encrypted reasoning, a commentary, parallel calls, a call in
+// the next round, and a second question.
+func TestATalk(t *testing.T) {
+	thought := func(id string) string {
+		return `{"type":"reasoning","id":"` + id + `","summary":[{"type":"summary_text","text":"Two rooms."}],"encrypted_content":"gAAAA+/=="}`
+	}
+	text := func(phase, said string) string {
+		return `{"type":"message","id":"msg_1","status":"completed","role":"assistant","phase":"` + phase + `","content":[{"type":"output_text","text":"` + said + `","annotations":[]}]}`
+	}
+	call := func(id, name, arguments string) string {
+		return `{"type":"function_call","id":"fc_` + id + `","call_id":"` + id + `","name":"` + name + `","arguments":"` + arguments + `","status":"completed"}`
+	}
+	wiretest.Talk(t, provider, hello(),
+		wiretest.Stream(done("0", thought("rs_1")), added("1", text("commentary", "")), delta("output_text", "1", "I look."), done("1", text("commentary", "I look.")),
+			added("2", call("call_1", "thermostat_read", "")), added("3", call("call_2", "fs_read", "")), delta("function_call_arguments", "3", `{\"path\":\"a\"}`), delta("function_call_arguments", "2", `{\"room\":\"hall\"}`),
+			done("3", call("call_2", "fs_read", `{\"path\":\"a\"}`)), done("2", call("call_1", "thermostat_read", `{\"room\":\"hall\"}`)), completed),
+		wiretest.Stream(done("0", thought("rs_2")), done("1", call("call_3", "fs_read", `{\"path\":\"b\"}`)), completed),
+		wiretest.Stream(added("0", text("final_answer", "")), delta("output_text", "0", "21 degrees."), done("0", text("final_answer", "21 degrees.")), completed),
+		wiretest.Stream(done("0", text("final_answer", "Still 21.")), completed))
+}
