@@ -82,9 +82,3 @@ func (a Authorizer) allows(q *policy.Query) bool {
 	}
 	return a.policies.Decide(q).Allowed
 }
-
-// privileged are those who may do everything.
-func privileged(who *protocol.Principal) bool { return who.Unbounded() }
-
-// mayActFor reports whether somebody may speak in another's name on topics.
-func mayActFor(who *protocol.Principal, id string) bool { return who.ID == id || who.Unbounded() }

@@ -115,7 +115,7 @@ func (r *reading) group(ctx context.Context, position uint64) (*group, error) {
 	}
 	g, err := decodeGroup(data)
 	if err != nil {
-		return nil, nil // Verify is who complains
+		return nil, nil //nolint:nilerr // Verify is who complains
 	}
 	return g, nil
 }

@@ -83,10 +83,9 @@ type Trail struct {
 	progress chan struct{} // closed when stored grows
 	closed   bool
 
-	head   Head // of what is stored; the writer's
-	noted  Head // in the file
-	spare  batch
-	logged time.Time // when a failure was, last
+	head  Head // of what is stored; the writer's
+	noted Head // in the file
+	spare batch
 }
 
 // A batch is entries as JSON, one after the other.

@@ -2,7 +2,6 @@ package pki
 
 import (
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -401,7 +400,7 @@ func TestSerialsAreUniqueAcrossAuthorities(t *testing.T) {
 	seen := make(map[protocol.Serial]bool)
 	for i := range 300 {
 		scope := &Scope{Version: 1, Kind: protocol.KindSkill, ID: "x", Space: "default", Skill: "x"}
-		e, err := w.issue(t.Context(), order{authority: Authorities()[i%3], scope: scope, public: crypto.PublicKey(ecdsaKey(t).Public()), validity: day})
+		e, err := w.issue(t.Context(), order{authority: Authorities()[i%3], scope: scope, public: ecdsaKey(t).Public(), validity: day})
 		if err != nil {
 			t.Fatal(err)
 		}
