@@ -74,6 +74,9 @@ func (f *runFollower) run(cmd *cobra.Command, command string, params map[string]
 			if _, err := c.Subscribe(ctx, protocol.NewTopics(f.root).TaskEvent(protocol.TaskID(state.ID)), printer.print); err != nil {
 				return fmt.Errorf("follow the run: %w", err)
 			}
+			if !f.asJSON && state.Phase == "Running" {
+				f.showNode(ctx, c, state.ID, printer)
+			}
 		}
 		if raw, state, err = atRest(ctx, c, raw, state); err != nil {
 			return err
@@ -92,6 +95,17 @@ func (f *runFollower) run(cmd *cobra.Command, command string, params map[string]
 			return err
 		}
 		command, params = "llm.run.continue", map[string]any{"run_id": state.ID, "input": text}
+	}
+}
+
+// showNode shows where a run is that began before it was followed.
+func (f *runFollower) showNode(ctx context.Context, c *client.Client, id string, p *runPrinter) {
+	raw, _, err := askRun(ctx, c, "llm.run.status", map[string]any{"run_id": id})
+	var at struct {
+		Node string `json:"current_node_id"`
+	}
+	if err == nil && json.Unmarshal(raw, &at) == nil && at.Node != "" {
+		p.node(at.Node, "")
 	}
 }
 
@@ -171,6 +185,7 @@ type runPrinter struct {
 	out    io.Writer
 	asJSON bool
 	said   string // message whose pieces were shown last
+	at     string // node that was shown last
 }
 
 // runEvent is what events of runs tell.
@@ -207,7 +222,7 @@ func (p *runPrinter) print(_ context.Context, m client.Message) {
 	}
 	switch e.Name {
 	case "run.node":
-		fmt.Fprintf(p.out, "● %s %s\n", cell(about.Node), cell(about.Title))
+		p.put(about.Node, about.Title)
 	case "run.delta":
 		fmt.Fprint(p.out, inLines(about.Text))
 		p.said = about.Message
@@ -220,6 +235,21 @@ func (p *runPrinter) print(_ context.Context, m client.Message) {
 		p.tool(&about)
 	}
 	p.said = ""
+}
+
+// node shows that a run is in a node.
+func (p *runPrinter) node(id, title string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.put(id, title)
+}
+
+// put is node for who has the lock. What was shown last is not shown again.
+func (p *runPrinter) put(id, title string) {
+	if id != p.at {
+		fmt.Fprintln(p.out, strings.TrimSpace("● "+cell(id)+" "+cell(title)))
+	}
+	p.at = id
 }
 
 func (p *runPrinter) tool(e *runEvent) {
