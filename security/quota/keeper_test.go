@@ -249,7 +249,7 @@ func TestWhoTakesNothingIsForgottenAndWhoIsConnectedIsNot(t *testing.T) {
 	if err := w.Connect(stays); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 * shards * perShard {
+	for i := range 3 * shards * perShard / 2 {
 		if i%1000 == 0 {
 			w.now = w.now.Add(time.Second)
 		}
