@@ -69,9 +69,19 @@ func (f *effects) enter(node string) bool {
 // key is the idempotency key of the next call, and what is known of it.
 func (f *effects) key(tool string, args json.RawMessage) (key string, before *effectEntry) {
 	what := fmt.Sprintf("%s\x00%d\x00%d\x00%s\x00%s", f.run, f.rests, f.visit, tool, canonical(args))
-	n := f.count[what]
-	f.count[what]++
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", what, n))
-	key = "run-" + hex.EncodeToString(sum[:16])
-	return key, f.known[key]
+	for {
+		n := f.count[what]
+		f.count[what]++
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", what, n))
+		key = "run-" + hex.EncodeToString(sum[:16])
+		if before = f.known[key]; before == nil || !before.failed() {
+			return key, before
+		}
+	}
+}
+
+// failed reports whether a call is known to have had no effect, so that the
+// same call is another attempt.
+func (e *effectEntry) failed() bool {
+	return e.Done && e.Code != "" && e.Code != fault.OutcomeUnknown
 }

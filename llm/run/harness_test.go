@@ -170,11 +170,12 @@ type world struct {
 
 // device is a thermostat.
 type device struct {
-	mu    sync.Mutex
-	sets  []string
-	reads int
-	hold  chan struct{} // what set_target waits for, nil for nothing
-	begun chan struct{}
+	mu      sync.Mutex
+	sets    []string
+	reads   int
+	hold    chan struct{} // what set_target waits for, nil for nothing
+	begun   chan struct{}
+	offline bool
 }
 
 func newWorld(t testing.TB, m model, change ...func(*Options)) *world {
@@ -247,6 +248,11 @@ func (w *world) thermostat() *tools.Catalogue {
 			d.mu.Lock()
 			d.sets = append(d.sets, string(x.ArgumentsJSON))
 			hold, begun := d.hold, d.begun
+			if d.offline {
+				d.sets = d.sets[:len(d.sets)-1]
+				d.mu.Unlock()
+				return tools.Output{}, protocol.Errorf(protocol.AgentOffline, "it is offline")
+			}
 			d.mu.Unlock()
 			if hold != nil {
 				close(begun)

@@ -233,6 +233,66 @@ func TestAnEffectOfBeforeACrashIsNotRepeated(t *testing.T) {
 	}
 }
 
+func TestACallThatFailedBeforeACrashIsAttemptedAgain(t *testing.T) {
+	stuck := make(chan struct{})
+	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))
+	n := 0
+	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {
+		if n == len(before) {
+			close(stuck)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		n++
+		return before[n-1], nil
+	})
+	w.device.offline = true
+	id := w.start(StartParams{Package: "climate-check", Project: "home"})
+	<-stuck
+	w.device.mu.Lock()
+	w.device.offline = false
+	w.device.mu.Unlock()
+	w.restart(script(calls("thermostat-go.set_target", `{"celsius":21}`), says("set")))
+	w.rest(id)
+	turns := w.turns(id)
+	if got := turns[len(turns)-2].ToolRuns[0]; got.Replayed || !strings.HasPrefix(string(got.Result), `{"ok":true`) || len(w.device.sets) != 1 {
+		t.Errorf("it was answered with %s, and the device was set %d times", got.Result, len(w.device.sets))
+	}
+}
+
+func TestAStateThatWasEditedToNonsenseStopsTheRun(t *testing.T) {
+	w := imported(t, script(says("hello"), says("again")))
+	id := w.start(StartParams{Package: "climate-check", Project: "p"})
+	w.rest(id)
+	path := filepath.Join(w.stateFolder(id), "workflow.md")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, code := range map[string]fault.Code{
+		"":                           fault.InvalidFrontmatter,
+		"---\n&a [*a]\n---\n":        fault.InvalidFrontmatter,
+		"---\ncurrentNodeId: x\n---": fault.SchemaValidation,
+		strings.Replace(string(good), `currentNodeId: ""`, "currentNodeId: nowhere", 1): fault.SchemaValidation,
+		strings.Repeat("x", maxState+1): fault.ReadLimit,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.goOn(id, nil)
+		if got := w.rest(id); got.Phase != Failed || got.Code != string(code) || got.Trouble == "" {
+			t.Errorf("with %.40q it is %s with %s (%s)", text, got.Phase, got.Code, got.Trouble)
+		}
+	}
+	if err := os.WriteFile(path, []byte("\ufeff"+strings.ReplaceAll(string(good), "\n", "\r\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.goOn(id, nil)
+	if got := w.rest(id); got.Phase != WaitingUser || got.Message != "again" {
+		t.Errorf("with a byte order mark and CRLF it is %+v", got)
+	}
+}
+
 func TestAnEffectWithoutARecordIsSaidToBeUnknown(t *testing.T) {
 	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))
 	w := imported(t, script(before...))
