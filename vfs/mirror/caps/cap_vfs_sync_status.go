@@ -64,6 +64,9 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParam
 		return StatusResult{}, err
 	}
 	st := engine.Status()
+	if st.Standing == mirror.Synced && !s.described(m, engine) {
+		st.Standing = mirror.Pending
+	}
 	result := StatusResult{Cap: p.Cap, Status: string(st.Standing), Pending: st.Pending, Failed: st.Failed, Conflicts: st.Conflicts,
 		LastSync: st.LastSync, Count: st.Syncs, Circuit: string(st.Circuit), Trouble: st.Trouble, Files: []FileView{}}
 	limit := p.Limit

@@ -329,7 +329,7 @@ func TestALostCapComesBack(t *testing.T) {
 	h.until("the mirror has ended", func() bool {
 		h.Service.mu.Lock()
 		defer h.Service.mu.Unlock()
-		return len(h.mirrors) == 0
+		return len(h.mirrors) == 0 && len(h.ending) == 0
 	})
 	if err := os.RemoveAll(filepath.Join(h.dir, "default", "home")); err != nil {
 		t.Fatal(err)

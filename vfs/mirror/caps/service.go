@@ -380,6 +380,18 @@ func (s *Service) writeDocuments(ctx context.Context, m *capMirror, engine *mirr
 	return errors.Join(errs...)
 }
 
+// described reports whether both ends have the files that say what is known of
+// a Cap.
+func (s *Service) described(m *capMirror, engine *mirror.Engine) bool {
+	files, ok := s.o.Channels.Documents(m.space, m.id)
+	for _, name := range documents {
+		if ok && !engine.Holds(name, files[name]) {
+			return false
+		}
+	}
+	return true
+}
+
 // path is how commands name a file of a Cap.
 func (m *capMirror) path(file string) string { return "/vfs/cap/" + string(m.id) + "/" + file }
 
