@@ -92,7 +92,7 @@ func (a *App) build(ctx context.Context) error {
 	channels := a.newCaps(agents, skills, groups, mqtt)
 	a.scenes = a.newScenes(agents, channels, mqtt)
 	tasks := task.New(task.Options{
-		Tasks:      store.NewTable[task.Task](a.store, "task"),
+		Tasks:      sealedTasks{store.NewTable[task.Task](a.store, "task"), &a.seals},
 		Groups:     groupTasks{groups},
 		Publish:    mqtt.publishTaskEvent,
 		BridgeID:   a.config.ID,
