@@ -1,7 +1,6 @@
 package door
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -95,7 +94,7 @@ func (m *message) introduced() bool {
 	return isObject(meta.Capabilities) && (len(meta.Client) == 0 || isObject(meta.Client))
 }
 
-func isObject(text json.RawMessage) bool { return len(text) > 0 && text[0] == '{' }
+func isObject(text []byte) bool { return len(text) > 0 && text[0] == '{' }
 
 func known(version string) bool { return slices.Contains(sdk.SupportedProtocolVersions(), version) }
 
@@ -113,38 +112,51 @@ func (d *Door) direct(ctx context.Context, env tools.Environment, m *message, se
 	if err != nil {
 		return answerError(m, err), ""
 	}
-	result := box.Execute(ctx, env, toolCall(tool.Name, m.Params.Arguments))
-	body, err = d.answer(m, resultOf(tool, &result), sessionless)
+	result := box.Execute(ctx, env, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
+	body, err = d.answer(m, &result, sessionless)
 	if err != nil {
 		return answerError(m, err), ""
 	}
 	return body, result.Warning
 }
 
-// answer is the message with a result.
-func (d *Door) answer(m *message, result *sdk.CallToolResult, sessionless bool) ([]byte, error) {
+// answer is the message with what became of a call.
+func (d *Door) answer(m *message, r *tools.Result, sessionless bool) ([]byte, error) {
+	b := make([]byte, 0, 256+2*len(r.Text)+len(r.Output.Content))
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, m.ID...)
+	b = append(b, `,"result":{`...)
+	if sessionless {
+		b = append(b, `"resultType":"complete",`...)
+	}
+	result := resultOf(r)
 	if sessionless {
 		if result.Meta == nil {
 			result.Meta = sdk.Meta{}
 		}
-		result.Meta[sdk.MetaKeyServerInfo] = d.implementation()
+		result.Meta[sdk.MetaKeyServerInfo] = d.implementation
 	}
-	text, err := json.Marshal(result)
-	if err != nil {
-		return nil, err
+	if len(r.Output.Segments) > 0 || len(result.Meta) > 1 || result.Meta != nil && !sessionless {
+		text, err := json.Marshal(result)
+		if err != nil {
+			return nil, err
+		}
+		return append(append(b, text[1:]...), '}'), nil // it has content at least
 	}
-	var b bytes.Buffer
-	b.Grow(len(text) + len(m.ID) + 64)
-	b.WriteString(`{"jsonrpc":"2.0","id":`)
-	b.Write(m.ID)
-	b.WriteString(`,"result":`)
+	// Most results are a text, and perhaps an object.
 	if sessionless {
-		b.WriteString(`{"resultType":"complete",`)
-		text = text[1:] // it has content at least
+		b = append(append(b, `"_meta":`...), d.identity...)
+		b = append(b, ',')
 	}
-	b.Write(text)
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	b = append(b, `"content":[{"type":"text","text":`...)
+	b = append(protocol.AppendString(b, r.Text), `}]`...)
+	if object, ok := result.StructuredContent.(json.RawMessage); ok {
+		b = append(append(b, `,"structuredContent":`...), object...)
+	}
+	if result.IsError {
+		b = append(b, `,"isError":true`...)
+	}
+	return append(b, `}}`...), nil
 }
 
 // answerError is the message with an error.

@@ -131,11 +131,15 @@ func (o Options) withDefaults() Options {
 
 // A Door serves MCP. Its methods may be called from several goroutines.
 type Door struct {
-	opts      Options
-	guests    *guests
-	requests  *requests
-	calls     *calls // that the SDK does not run
-	sessions  *sessions
+	opts     Options
+	guests   *guests
+	requests *requests
+	calls    *calls // that the SDK does not run
+	sessions *sessions
+
+	implementation *sdk.Implementation // what the server calls itself
+	identity       []byte              // the _meta of a result, saying that
+
 	stateful  http.Handler // versions with sessions
 	stateless http.Handler // those without
 }
@@ -146,6 +150,8 @@ func New(o Options) *Door {
 	d.guests = newGuests(d)
 	d.requests = newRequests(d.opts.MaxRequests)
 	d.calls, d.sessions = newCalls(), newSessions()
+	d.implementation = &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}
+	d.identity, _ = json.Marshal(sdk.Meta{sdk.MetaKeyServerInfo: d.implementation}) // three texts
 	d.stateful, d.stateless = d.handlers()
 	return d
 }
@@ -177,7 +183,7 @@ func (d *Door) newServer() *sdk.Server {
 	if d.opts.Prompts != nil {
 		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
 	}
-	server := sdk.NewServer(d.implementation(), &sdk.ServerOptions{
+	server := sdk.NewServer(d.implementation, &sdk.ServerOptions{
 		Instructions: d.opts.Instructions,
 		Capabilities: capabilities,
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
@@ -185,11 +191,6 @@ func (d *Door) newServer() *sdk.Server {
 	})
 	server.AddReceivingMiddleware(d.features)
 	return server
-}
-
-// implementation is what the server calls itself.
-func (d *Door) implementation() *sdk.Implementation {
-	return &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}
 }
 
 // rawSchema is a JSON Schema as it goes to clients.

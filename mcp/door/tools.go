@@ -153,7 +153,7 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 	if result.Warning != "" {
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: tool.Name, Data: result.Warning}) // for who asked for it
 	}
-	return resultOf(tool, &result), nil
+	return resultOf(&result), nil
 }
 
 // find is the tool that a client calls, by its name or as that was listed, in a
@@ -206,7 +206,7 @@ func toolCall(name string, arguments json.RawMessage) *chat.ToolCall {
 
 // resultOf is what became of a call, for clients. A failure is a result, so
 // that the model reads it.
-func resultOf(tool *tools.Tool, r *tools.Result) *sdk.CallToolResult {
+func resultOf(r *tools.Result) *sdk.CallToolResult {
 	result := &sdk.CallToolResult{IsError: r.Status != tools.Success || r.Output.IsError}
 	if r.Text != "" || len(r.Output.Segments) == 0 {
 		result.Content = append(result.Content, &sdk.TextContent{Text: r.Text})
@@ -217,16 +217,16 @@ func resultOf(tool *tools.Tool, r *tools.Result) *sdk.CallToolResult {
 	if content := bytes.TrimSpace(r.Output.Content); !result.IsError && len(content) > 0 && content[0] == '{' {
 		result.StructuredContent = json.RawMessage(content)
 	}
-	meta := sdk.Meta{}
+	var meta sdk.Meta
+	if r.Warning != "" || r.Err != nil {
+		meta = sdk.Meta{}
+	}
 	if r.Warning != "" {
 		meta["aibridge/warning"] = r.Warning
 	}
 	if r.Err != nil {
 		known := protocol.AsError(r.Err)
 		meta["aibridge/error"] = map[string]any{"code": known.Code, "details": known.Details}
-	}
-	if tool.Untrusted {
-		meta["aibridge/untrusted"] = true
 	}
 	if len(meta) > 0 {
 		result.Meta = meta
