@@ -170,9 +170,7 @@ func (a *API) routes() (http.Handler, error) {
 	mux.Handle("/ws", methods{get: a.serveSocket})
 	mux.Handle("/api/v1/commands", methods{get: docs.serveList, post: a.postEnvelope})
 	mux.Handle("/api/v1/commands/{command}", methods{post: a.postCommand})
-	for path, handler := range a.llmRoutes() {
-		mux.Handle(path, handler)
-	}
+	a.routeLLM(mux)
 	for path, handler := range a.Mounts {
 		mux.Handle(path, handler)
 	}

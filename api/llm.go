@@ -26,15 +26,57 @@ type llmDoor struct {
 	command, operation string
 }
 
-// llmRoutes are the paths of the LLM protocol (source §17.2).
-func (a *API) llmRoutes() map[string]http.Handler {
-	door := func(command, operation string) http.HandlerFunc { return llmDoor{a, command, operation}.serve }
-	status, models := door("llm.status", "get-llm-status"), door("llm.models", "list-llm-models")
-	return map[string]http.Handler{
-		"/api/mcp-agent/llm/query":          methods{post: door("llm.query", "execute-llm-query")},
-		"/api/mcp-agent/llm/advanced-query": methods{post: door("llm.advanced-query", "execute-llm-advanced-query")},
-		"/api/mcp-agent/llm/status":         methods{get: status, post: status},
-		"/api/mcp-agent/llm/models":         methods{get: models, post: models},
+// llmPaths are the paths of the LLM protocol (source §17.2).
+var llmPaths = [...]struct {
+	path, command, operation string
+	get                      bool // takes GET too
+}{
+	{"/api/mcp-agent/llm/query", "llm.query", "execute-llm-query", false},
+	{"/api/mcp-agent/llm/advanced-query", "llm.advanced-query", "execute-llm-advanced-query", false},
+	{"/api/mcp-agent/llm/status", "llm.status", "get-llm-status", true},
+	{"/api/mcp-agent/llm/models", "llm.models", "list-llm-models", true},
+}
+
+func (a *API) routeLLM(mux *http.ServeMux) {
+	for _, p := range llmPaths {
+		m := methods{post: llmDoor{a, p.command, p.operation}.serve}
+		if p.get {
+			m.get = m.post
+		}
+		mux.Handle(p.path, m)
+	}
+}
+
+// addLLMPaths describes those of the paths whose commands there are.
+func addLLMPaths(paths object, set *commands.Set) {
+	southbound := func(inner any, status bool) object {
+		members := object{"protocol_version": object{"type": "string"}, "command_id": object{"type": "string"}, "payload": inner}
+		if status {
+			members["status"] = object{"enum": []string{"success", "failed"}}
+		} else {
+			members["operation"] = object{"type": "string"}
+		}
+		return object{"type": "object", "title": "southbound", "required": []string{"protocol_version", "command_id"}, "properties": members}
+	}
+	for _, p := range llmPaths {
+		c, ok := set.Find(p.command)
+		if !ok {
+			continue
+		}
+		op := commandOperation(c)
+		op["operationId"] = p.operation
+		op["summary"] = c.Summary + " A southbound request is answered in kind."
+		params, result := embedded(c.ParamsSchema()), embedded(c.ResultSchema())
+		op["requestBody"] = object{"required": !p.get, "content": jsonContent(object{"anyOf": []any{params, southbound(params, false)}})}
+		success := op["responses"].(object)["200"].(object)["content"].(object)
+		success["application/json"] = object{"schema": object{"anyOf": []any{result, southbound(result, true)}}}
+		paths[p.path] = object{"post": op}
+		if p.get {
+			paths[p.path] = object{"post": op, "get": object{
+				"operationId": p.operation + "-get", "summary": c.Summary, "tags": op["tags"],
+				"responses": object{"200": object{"description": "The result.", "content": jsonContent(object{"anyOf": []any{result}})}, "default": errorResponse(commonErrors[:])},
+			}}
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ func OpenAPI(set *commands.Set) ([]byte, error) {
 		paths[commandPath(c.Name)] = object{"post": commandOperation(c)}
 		families[c.Family()] = true
 	}
+	addLLMPaths(paths, set)
 	tags := []object{}
 	for _, f := range slices.Sorted(maps.Keys(families)) {
 		tags = append(tags, object{"name": f})
