@@ -28,11 +28,12 @@ type Keeper struct {
 	seed    maphash.Seed
 	shards  [shards]shard
 	metrics *metrics
+	room    int // accounts of a shard above which idle ones are looked for
 }
 
 const (
-	shards   = 32   // a power of two
-	perShard = 4096 // accounts above which idle ones are looked for
+	shards   = 32 // a power of two
+	perShard = 4096
 )
 
 type shard struct {
@@ -55,7 +56,7 @@ func New(o Options) (*Keeper, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	k := &Keeper{options: o, start: o.Now(), seed: maphash.MakeSeed()}
+	k := &Keeper{options: o, start: o.Now(), seed: maphash.MakeSeed(), room: perShard}
 	for i := range k.shards {
 		k.shards[i].of = make(map[party]*account)
 	}
@@ -277,7 +278,7 @@ func (k *Keeper) account(p party, now int64) *account {
 	if a = s.of[p]; a != nil {
 		return a
 	}
-	if len(s.of) >= max(perShard, 2*s.cleaned) {
+	if len(s.of) >= max(k.room, 2*s.cleaned) {
 		s.forget(now)
 	}
 	a = new(account)

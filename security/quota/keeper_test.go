@@ -245,11 +245,12 @@ func TestWithoutLimitsNothingIsKept(t *testing.T) {
 
 func TestWhoTakesNothingIsForgottenAndWhoIsConnectedIsNot(t *testing.T) {
 	w := newWorld(t, Options{Principal: Limits{Requests: 10, Connections: 1}})
+	w.room = 64
 	stays := agent("stays", "")
 	if err := w.Connect(stays); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 * shards * perShard / 2 {
+	for i := range 5 * shards * w.room {
 		if i%1000 == 0 {
 			w.now = w.now.Add(time.Second)
 		}
@@ -257,7 +258,7 @@ func TestWhoTakesNothingIsForgottenAndWhoIsConnectedIsNot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := w.accounts(); n > shards*perShard*5/4 {
+	if n := w.accounts(); n > shards*w.room*5/4 {
 		t.Errorf("%d accounts of parties that take nothing any more", n)
 	}
 	if err := w.MayConnect(stays); err == nil {
