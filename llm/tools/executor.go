@@ -206,7 +206,7 @@ func (t *Tool) withRisk(risk string) *Tool {
 	if risk == t.Risk {
 		return t
 	}
-	one := &Tool{Declaration: t.Declaration, Run: t.Run, Resolve: t.Resolve}
+	one := &Tool{Declaration: t.Declaration, Run: t.Run, Prompt: t.Prompt, Resolve: t.Resolve}
 	one.Risk = risk
 	return one
 }
@@ -243,20 +243,17 @@ func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution) (out Ou
 
 // run runs a call once and waits for it no longer than ctx, and a little.
 func (e *Executor) run(ctx context.Context, tool *Tool, x *Execution) (Output, error) {
+	if tool.Prompt {
+		return e.call(ctx, tool, x)
+	}
 	type ended struct {
 		out Output
 		err error
 	}
 	done := make(chan ended, 1)
 	go func() {
-		var end ended
-		defer func() {
-			if p := recover(); p != nil {
-				end = ended{err: e.panicked(x, p)}
-			}
-			done <- end
-		}()
-		end.out, end.err = tool.Run(ctx, x)
+		out, err := e.call(ctx, tool, x)
+		done <- ended{out, err}
 	}()
 	select {
 	case end := <-done:
@@ -271,6 +268,16 @@ func (e *Executor) run(ctx context.Context, tool *Tool, x *Execution) (Output, e
 	case <-late.C:
 		return Output{}, ctx.Err()
 	}
+}
+
+// call runs a call, come what may.
+func (e *Executor) call(ctx context.Context, tool *Tool, x *Execution) (out Output, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = Output{}, e.panicked(x, p)
+		}
+	}()
+	return tool.Run(ctx, x)
 }
 
 // panicked is the error of a panic. What it was is for the log alone.

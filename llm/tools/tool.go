@@ -117,6 +117,9 @@ type Tool struct {
 	// with the call's time. An error reaches the model by its message if it is
 	// a *protocol.Error, any other only as an internal one.
 	Run func(ctx context.Context, x *Execution) (Output, error)
+	// Prompt says that Run returns soon after its context has ended, whatever
+	// happens. It is then run without a goroutine of its own.
+	Prompt bool
 	// Resolve, if there is one, completes a call before it is judged: it says
 	// whom it reaches and what these say of the risk, and fixes in the
 	// arguments what would otherwise be decided only when it is run. An error
@@ -151,9 +154,10 @@ type Execution struct {
 	Warnings []string // what was changed, in the words of docs/tools.md
 	Faults   []Fault  // optional arguments that could not be read, of a Forgiving tool
 
-	Roster []string // the skills it reaches, if it reaches several
-	Risk   string   // the strictest of what these and the tool declare: "", RiskAsk, RiskDeny
-	Risks  []string // what the capabilities of the roster declare, in their own words
+	Roster  []string // the skills it reaches, if it reaches several
+	Reaches []string // the tools that it does the work of, one for each of the roster: who judges the call judges them
+	Risk    string   // the strictest of what these and the tool declare: "", RiskAsk, RiskDeny
+	Risks   []string // what the capabilities of the roster declare, in their own words
 }
 
 // A Fault is an argument that cannot be read.

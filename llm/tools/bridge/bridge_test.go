@@ -162,6 +162,15 @@ func TestWhoComesLaterDoesNotTakeAName(t *testing.T) {
 	if len(box.Warnings()) != 2 {
 		t.Errorf("warnings %q", box.Warnings())
 	}
+	find := func(want string) {
+		t.Helper()
+		if tool, ok := w.skills.Find(t.Context(), ada, "a.b.c"); !ok || tool.Description != want {
+			t.Errorf("a.b.c by its name is %+v, not the %s", tool, want)
+		}
+	}
+	find("first")
+	w.denied["a.b"] = true
+	find("second")
 }
 
 func TestSpacesDoNotSeeEachOther(t *testing.T) {
@@ -259,9 +268,23 @@ func TestAGroupIsAskedAsWasAgreed(t *testing.T) {
 		if err := json.Unmarshal(seen.ArgumentsJSON, &fixed); err != nil || fmt.Sprint(seen.Roster) != c.roster || string(fixed.Target) != c.arguments {
 			t.Errorf("%s: %v, %s", c.target, seen.Roster, seen.ArgumentsJSON)
 		}
+		if want := strings.ReplaceAll(strings.ReplaceAll(c.roster, " ", ".set "), "]", ".set]"); fmt.Sprint(seen.Reaches) != want {
+			t.Errorf("%s: it reaches %q", c.target, seen.Reaches)
+		}
 		if risky := slices.Contains(seen.Roster, "upstairs"); (seen.Risk == tools.RiskAsk) != risky {
 			t.Errorf("%s: the risk is %q", c.target, seen.Risk)
 		}
+	}
+}
+
+func TestTheRiskCountsOfMembersThatMayNotBeInvoked(t *testing.T) {
+	w := newWorld(t)
+	w.add(1, "upstairs", Capability{ID: "set", Risk: "high"})
+	w.denied["upstairs"] = true // but a group with it may be dispatched to
+	w.answers["group.query"] = func(tools.Environment, string) (string, error) { return twoThermostats, nil }
+	r := w.call(ada, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"set"}`, NewGroups(w.skills, w.invoke, w.wait, w.may))
+	if r.Status != tools.Failed || protocol.CodeOf(r.Err) != protocol.PermissionDenied || len(w.asked) != 1 {
+		t.Errorf("%s %s: %q", r.Status, r.Text, w.asked)
 	}
 }
 
@@ -381,7 +404,9 @@ func TestOnlyAllowedCommandsAreTools(t *testing.T) {
 			func(context.Context, *commands.Call, lookParams) (lookResult, error) { return lookResult{}, nil })
 	}
 	set, err := commands.NewSet(declare("skill.discover", "skill:discover", commands.Read), declare("resource.list", "resource:list", commands.Read),
-		declare("key.create", "key:create", commands.Write), declare("skill.invoke", "skill:invoke", commands.Act))
+		declare("key.create", "key:create", commands.Write), declare("skill.invoke", "skill:invoke", commands.Act),
+		declare("llm.chat", "llm:chat", commands.Write), declare("mcp.tool.call", "mcp:tool.call", commands.Act),
+		declare("mcp.server.approve", "mcp:server.approve", commands.Write))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +426,7 @@ func TestOnlyAllowedCommandsAreTools(t *testing.T) {
 	if r := w.call(ada, "resource.list", `{"limit":"5","more":1}`, source); r.Text != `{"seen":2}` || w.asked[0] != `resource.list {"limit":5}` || r.Warning != "string coerced to integer; unknown_parameter:more" {
 		t.Errorf("%s, %q: %q", r.Text, r.Warning, w.asked)
 	}
-	for _, name := range []string{"key.create", "skill.invoke", "resource.lst", "cert.any"} {
+	for _, name := range []string{"key.create", "skill.invoke", "resource.lst", "cert.any", "llm.chat", "mcp.tool.call", "mcp.server.approve"} {
 		if _, err := NewCommands(set, []string{name}, w.invoke, w.may); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -16,9 +16,13 @@ import (
 var never = []string{"cert", "key", "policy", "audit", "approval", "session"}
 
 // besides are further commands that are no tools: those that register names
-// for others, that run other commands, and those that have tools of their own,
-// which know the risk of what they do.
-var besides = []string{"command.register", "command.unregister", "batch.execute", "skill.invoke", "group.dispatch"}
+// for others, that run other commands, that run tools as a person does, without
+// anybody being asked, or say which there are, and those that have tools of
+// their own, which know the risk of what they do.
+var besides = []string{
+	"command.register", "command.unregister", "batch.execute", "llm.chat", "mcp.server.approve",
+	"skill.invoke", "group.dispatch", "mcp.tool.call",
+}
 
 // CheckAllowed says which of the names may not be allowed to models.
 func CheckAllowed(set *commands.Set, names []string) error {

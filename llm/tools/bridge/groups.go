@@ -136,10 +136,11 @@ func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
 	if err != nil {
 		return err
 	}
-	x.Roster, x.Risks = nil, nil
+	x.Roster, x.Reaches, x.Risks = nil, nil, nil
 	for _, skill := range chosen {
 		x.Roster = append(x.Roster, string(skill))
-		if risk := g.riskOf(ctx, x.Environment, skill, s.Capability); !slices.Contains(x.Risks, risk) {
+		x.Reaches = append(x.Reaches, toolName(skill, s.Capability))
+		if risk := g.skills.riskOf(spaceOf(x.Environment), skill, s.Capability); !slices.Contains(x.Risks, risk) {
 			x.Risks = append(x.Risks, risk)
 			x.Risk = tools.Stricter(x.Risk, tools.RiskOf(risk))
 		}
@@ -185,21 +186,6 @@ func has(attributes, wanted map[string]string) bool {
 	return true
 }
 
-// riskOf is what a member says of the risk. One that cannot be asked says
-// nothing: it will fail or be denied by itself.
-func (g *groups) riskOf(ctx context.Context, env tools.Environment, id protocol.SkillID, capability protocol.CapabilityID) string {
-	skill, err := g.skills.Skill(ctx, env, id)
-	if err != nil {
-		return ""
-	}
-	for i := range skill.Capabilities {
-		if skill.Capabilities[i].ID == capability {
-			return skill.Capabilities[i].Risk
-		}
-	}
-	return ""
-}
-
 // fix has the arguments name who was chosen.
 func fix(x *tools.Execution, chosen []protocol.SkillID) error {
 	arguments := maps.Clone(x.Arguments)
@@ -216,8 +202,10 @@ func fix(x *tools.Execution, chosen []protocol.SkillID) error {
 	return nil
 }
 
-// spare is how much of a call's time is kept for gathering the answers.
-const spare = 500 * time.Millisecond
+const (
+	spare      = 500 * time.Millisecond // of a call's time, kept for gathering the answers
+	callingOff = 10 * time.Second       // for cancelling a task, whoever waits for that
+)
 
 // run dispatches, waits for the task, and tells what became of each member.
 func (g *groups) run(ctx context.Context, x *tools.Execution) (tools.Output, error) {
@@ -293,7 +281,7 @@ func (g *groups) gather(ctx context.Context, env tools.Environment, task protoco
 		return tools.Output{}, err
 	}
 	if err := g.wait(ctx, task); err != nil {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), spare)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), callingOff)
 		defer cancel()
 		_, _ = g.invoke(last, env, "task.cancel", named) // which may have ended by now
 		return tools.Output{}, err

@@ -139,22 +139,28 @@ func (s *Skills) Tools(ctx context.Context, env tools.Environment) ([]*tools.Too
 // Find implements [tools.Finder].
 func (s *Skills) Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool) {
 	space := spaceOf(env)
-	for at := strings.IndexByte(name, '.'); at >= 0; {
-		if e := s.entry(space, protocol.SkillID(name[:at])); e != nil {
-			for _, t := range s.made(e).tools {
-				if t.Name == name {
-					return t, s.may(ctx, env.Principal, space, e.id) == nil
-				}
+	var oldest *entry
+	var found *tools.Tool
+	for at := range len(name) {
+		if name[at] != '.' {
+			continue
+		}
+		e := s.entry(space, protocol.SkillID(name[:at]))
+		if e == nil || oldest != nil && older(oldest, e) < 0 {
+			continue
+		}
+		for _, t := range s.made(e).tools {
+			if t.Name == name && s.may(ctx, env.Principal, space, e.id) == nil {
+				oldest, found = e, t
 			}
 		}
-		next := strings.IndexByte(name[at+1:], '.')
-		if next < 0 {
-			break
-		}
-		at += 1 + next
 	}
-	return nil, false
+	return found, found != nil
 }
+
+// older puts first who was there first: a.b with the capability c was before a
+// with the capability b.c, or the other way round.
+func older(a, b *entry) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id)) }
 
 // Skill describes a skill, to those who may invoke it.
 func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.SkillID) (*Skill, error) {
@@ -167,6 +173,23 @@ func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.S
 		return nil, err
 	}
 	return &s.made(e).skill, nil
+}
+
+// riskOf is what a skill declares of the risk of a capability, in its own
+// words. Whoever may dispatch to a group reaches skills that it may not invoke,
+// and their risk counts all the same. What is not there is not reached.
+func (s *Skills) riskOf(space protocol.SpaceID, id protocol.SkillID, capability protocol.CapabilityID) string {
+	e := s.entry(space, id)
+	if e == nil {
+		return ""
+	}
+	skill := &s.made(e).skill
+	for i := range skill.Capabilities {
+		if skill.Capabilities[i].ID == capability {
+			return skill.Capabilities[i].Risk
+		}
+	}
+	return ""
 }
 
 func (s *Skills) entry(space protocol.SpaceID, id protocol.SkillID) *entry {
@@ -197,9 +220,7 @@ func (s *Skills) entries(space protocol.SpaceID) []*entry {
 		for _, e := range on.byID {
 			on.ordered = append(on.ordered, e)
 		}
-		slices.SortFunc(on.ordered, func(a, b *entry) int {
-			return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id))
-		})
+		slices.SortFunc(on.ordered, older)
 		on.ordered = on.ordered[:min(len(on.ordered), maxListed)]
 	}
 	return on.ordered
@@ -221,6 +242,11 @@ func (s *Skills) made(e *entry) *described {
 	return e.made.Load()
 }
 
+// toolName is the name of the tool that a capability of a skill is.
+func toolName(skill protocol.SkillID, capability protocol.CapabilityID) string {
+	return string(skill) + "." + string(capability)
+}
+
 func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 	text := c.Description
 	if text == "" {
@@ -232,7 +258,7 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 	}
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
-			Name:        string(skill.ID) + "." + string(c.ID),
+			Name:        toolName(skill.ID, c.ID),
 			Title:       c.Name,
 			Description: text,
 			Schema:      schema,
@@ -247,6 +273,7 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 			data, err := s.call(ctx, x.Environment, skill.ID, c.ID, x.ArgumentsJSON)
 			return tools.Output{Content: data}, err
 		},
+		Prompt: true, // as commands are
 	}
 	if c.Risk != "" {
 		t.Resolve = func(_ context.Context, x *tools.Execution) error {
