@@ -19,9 +19,9 @@ import (
 )
 
 // closed is a bridge as it is without --dev.
-func closed(t *testing.T) (n *bridgetest.Node, key string) {
+func closed(t *testing.T, change ...func(*app.Config)) (n *bridgetest.Node, key string) {
 	t.Helper()
-	n = bridgetest.Start(t, func(c *app.Config) { c.Dev = false })
+	n = bridgetest.Start(t, append(change, func(c *app.Config) { c.Dev = false })...)
 	data, err := os.ReadFile(filepath.Join(n.Config.Data, app.AdminKeyFile))
 	if err != nil {
 		t.Fatal(err)

@@ -354,3 +354,47 @@ func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
 		t.Errorf("after a restart: %+v, %v", status, err)
 	}
 }
+
+func TestQueriesAreOnBehalfOfOnesOwnSkills(t *testing.T) {
+	n, key := closed(t, withModel(scripted.New(t, says("ok"))))
+	ask := func(key, skill string) (protocol.Code, string) {
+		t.Helper()
+		status, body := post(t, n.HTTPURL("/api/v1/commands/llm.query"), fmt.Sprintf(`{"skill_id":%q,"query":"a"}`, skill), "X-API-Key", key)
+		if status == http.StatusOK {
+			return "", ""
+		}
+		var failed struct{ Error protocol.Error }
+		if err := json.Unmarshal(body, &failed); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		reason, _ := failed.Error.Details["param_name"].(string)
+		return failed.Error.Code, reason
+	}
+	keyOf := func(params string) string {
+		t.Helper()
+		status, body := post(t, n.HTTPURL("/api/v1/commands/key.create"), params, "X-API-Key", key)
+		var made struct{ Key string }
+		if err := json.Unmarshal(body, &made); err != nil || made.Key == "" {
+			t.Fatalf("%d %s", status, body)
+		}
+		return made.Key
+	}
+	skill := keyOf(`{"principal_id":"heating","kind":"skill","roles":["skill"]}`)
+	agent := keyOf(`{"principal_id":"boiler","kind":"agent","roles":["end_agent"]}`)
+	observer := keyOf(`{"principal_id":"panel","kind":"operator","roles":["observer"]}`)
+	for name, test := range map[string]struct {
+		key, skill string
+		code       protocol.Code
+	}{
+		"the administrator, for anybody":            {key, "heating", ""},
+		"a skill, for itself":                       {skill, "heating", ""},
+		"a skill, for another":                      {skill, "lighting", protocol.PermissionDenied},
+		"an agent, for a skill that is not its own": {agent, "heating", protocol.PermissionDenied},
+		"an agent, for itself":                      {agent, "boiler", ""},
+		"an observer":                               {observer, "panel", protocol.PermissionDenied},
+	} {
+		if code, param := ask(test.key, test.skill); code != test.code || code != "" && test.key != observer && param != "skill_id" {
+			t.Errorf("%s: %s %s", name, code, param)
+		}
+	}
+}
