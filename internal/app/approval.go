@@ -93,10 +93,7 @@ func (a *App) newApprovals(mqtt *mqttSide) error {
 		BridgeID:     a.config.ID,
 		Log:          a.log,
 		Registerer:   a.metrics,
-		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, Control: registry.DialControl(c.AllowPrivate)}).DialContext,
-			TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second,
-		},
+		Transport:    webhookTransport(c.AllowPrivate),
 	}
 	for _, risk := range c.AskAbout {
 		options.AskAbout = append(options.AskAbout, strings.ToLower(risk))
@@ -110,6 +107,17 @@ func (a *App) newApprovals(mqtt *mqttSide) error {
 	}
 	a.approvals = approval.New(options)
 	return nil
+}
+
+// webhookTransport reaches webhooks, and nothing in the bridge's own network
+// unless that is allowed.
+func webhookTransport(allowPrivate bool) *http.Transport {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, Control: registry.DialControl(allowPrivate)}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		MaxIdleConnsPerHost: 2,
+		IdleConnTimeout:     30 * time.Second,
+	}
 }
 
 // runApprovals ends what an earlier process left behind and begins to tell.

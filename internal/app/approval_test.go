@@ -14,7 +14,6 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/llm/approval"
-	"github.com/aibridge/aibridge/llm/wire/scripted"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -26,34 +25,27 @@ type toldHook struct {
 	body   string
 }
 
-func TestAWebhookTellsWhoThenDecidesOverHTTP(t *testing.T) {
+// withWebhook has a bridge tell a server of the test about approvals.
+func withWebhook(t *testing.T, hooks chan<- toldHook) func(*app.Config) {
 	t.Setenv("AIBRIDGE_TEST_HOOK", hookSecret)
-	hooks := make(chan toldHook, 16)
 	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		hooks <- toldHook{r.Header, string(body)}
 	}))
-	defer desk.Close()
-	model := scripted.New(t, calls("lamp.switch", `{"on":true}`), says("It is on."))
-	h := newHouse(t, withModel(model), func(c *app.Config) {
+	t.Cleanup(desk.Close)
+	return func(c *app.Config) {
 		c.Approvals.AllowPrivate = true
 		c.Approvals.Webhooks = []app.ApprovalWebhook{{URL: desk.URL, SecretEnv: "AIBRIDGE_TEST_HOOK"}}
-	})
-	lamp := h.connect("lamp", h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent))
-	for _, q := range []struct{ command, params string }{
-		{"agent.register", `{"agent_id":"lamp","type":"end_agent"}`},
-		{"skill.register", `{"agent_id":"lamp","skill":{"skill_id":"lamp","name":"Lamp","description":"Shines","version":"1.0.0","type":"custom","capabilities":[{"capability_id":"switch","risk":"high"}]}}`},
-	} {
-		if a := h.ask(lamp, q.command, q.params); a.Err != nil {
-			t.Fatalf("%s: %v", q.command, a.Err)
-		}
 	}
-	lamp.Listen(t, "aibridge/agent/lamp/request")
-	caller := h.connect("carol-pc", h.key(protocol.KindOperator, "carol", protocol.RoleOperator))
-	approver := h.key(protocol.KindOperator, "alice", protocol.RoleOperator)
-	caller.Send(t, "aibridge/bridge/request", envelope("q", "llm.query", `{"query":"Light!","tools":["lamp.*"]}`, `{"timeout":60000}`))
+}
 
-	told := <-hooks
+func decidesByWebhook(t *testing.T, f *flat, hooks <-chan toldHook) {
+	f.query(`{"query":"Make it 17 degrees.","tools":["north.*"]}`)
+	asked := f.hears("approval.requested")
+	var told toldHook
+	for !strings.Contains(told.body, asked.ID) { // those of earlier stories come first
+		told = <-hooks
+	}
 	unix, signature, _ := strings.Cut(strings.TrimPrefix(told.header.Get(approval.SignatureHeader), "t="), ",v1=")
 	mac := hmac.New(sha256.New, []byte(hookSecret))
 	fmt.Fprintf(mac, "%s.%s", unix, told.body)
@@ -68,32 +60,11 @@ func TestAWebhookTellsWhoThenDecidesOverHTTP(t *testing.T) {
 	if err := json.Unmarshal(event.Data, &a); err != nil {
 		t.Fatal(err)
 	}
-	if code, body := h.run(approver, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, a.ID, a.Nonce)); code != "" {
+	if code, body := f.run(f.admin, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, a.ID, a.Nonce)); code != "" {
 		t.Fatalf("decide: %s", body)
 	}
-	lamp.Reply(t, "lamp", lamp.Invocation(t), map[string]bool{"on": true})
-	if answer := caller.Answer(t); answer.Err != nil || !strings.Contains(string(answer.Result), "It is on.") {
-		t.Errorf("got %s, %v", answer.Result, answer.Err)
-	}
-}
-
-func TestWebhooksAreNotAWayIntoTheOwnNetwork(t *testing.T) {
-	t.Setenv("AIBRIDGE_TEST_HOOK", hookSecret)
-	reached := make(chan bool, 16)
-	desk := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached <- true }))
-	defer desk.Close()
-	model := scripted.New(t, calls("north.set", `{"celsius":30}`), says("."))
-	f := newFlatWith(t, model, func(c *app.Config) {
-		c.Approvals.Webhooks = []app.ApprovalWebhook{{URL: desk.URL, SecretEnv: "AIBRIDGE_TEST_HOOK"}}
-	})
-	f.query(`{"query":"Warm!","tools":["north.*"]}`)
-	f.decide(f.hears("approval.requested"), "deny", "")
-	f.answer()
-	f.Stop(t) // which waits for what is under way
-	select {
-	case <-reached:
-		t.Error("it was told at a loopback address")
-	default:
+	if got := f.answer(); got.Result != "It is 17." || got.Tools.Success != 1 {
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -112,10 +83,9 @@ func TestApprovalsAreConfiguredOrRefused(t *testing.T) {
 	}
 }
 
-// TestOnlyTheSpaceHearsOfItsApprovals listens as somebody who may hear events,
-// but in another space, and as a device of the same one.
-func TestOnlyTheSpaceHearsOfItsApprovals(t *testing.T) {
-	f := newFlat(t, calls("north.set", `{"celsius":30}`), says("."))
+// isHeardInItsSpace listens as somebody who may hear events, but in another
+// space, and as a device of the same one.
+func isHeardInItsSpace(t *testing.T, f *flat) {
 	stranger := f.connect("eve-pc", f.key(protocol.KindOperator, "eve", protocol.RoleOperator, `,"space_id":"elsewhere"`))
 	stranger.Listen(t, "aibridge/event/approval")
 	device := f.connect("spy", f.key(protocol.KindAgent, "spy", protocol.RoleEndAgent))

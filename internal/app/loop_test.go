@@ -110,6 +110,12 @@ func (d *thermostat) state() (celsius float64, sets int, traces []string) {
 	return d.celsius, d.sets, append([]string(nil), d.traces...)
 }
 
+func (d *thermostat) reset(celsius float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.celsius, d.sets, d.traces = celsius, 0, nil
+}
+
 // A flat is a bridge with two thermostats in a group, a model, somebody who
 // asks it and somebody who approves what it does.
 type flat struct {
@@ -119,14 +125,9 @@ type flat struct {
 	caller, guard *bridgetest.Raw
 }
 
-func newFlat(t *testing.T, script ...scripted.Reply) *flat {
+func newFlat(t *testing.T, change ...func(*app.Config)) *flat {
 	t.Helper()
-	return newFlatWith(t, scripted.New(t, script...))
-}
-
-func newFlatWith(t *testing.T, model *scripted.Server, change ...func(*app.Config)) *flat {
-	t.Helper()
-	f := &flat{model: model, north: &thermostat{celsius: 15}, south: &thermostat{celsius: 16}}
+	f := &flat{model: scripted.New(t, says(".")), north: new(thermostat), south: new(thermostat)}
 	f.house = newHouse(t, append(change, withModel(f.model))...)
 	f.caller = f.connect("carol-pc", f.key(protocol.KindOperator, "carol", protocol.RoleOperator))
 	f.guard = f.connect("alice-phone", f.key(protocol.KindOperator, "alice", protocol.RoleOperator))
@@ -156,9 +157,21 @@ func newFlatWith(t *testing.T, model *scripted.Server, change ...func(*app.Confi
 	return f
 }
 
+// part runs a test in the flat, which is as cold as at first.
+func (f *flat) part(t *testing.T, name string, run func(t *testing.T, f *flat), script ...scripted.Reply) {
+	t.Run(name, func(t *testing.T) {
+		f.t = t
+		f.model.Play(script...)
+		f.north.reset(15)
+		f.south.reset(16)
+		run(t, f)
+	})
+}
+
 // query has carol ask the model, in a trace.
 func (f *flat) query(params string) {
-	f.caller.Send(f.t, "aibridge/bridge/request", envelope("story", "llm.query", params, `{"timeout":60000,"trace_id":"trace-of-the-story"}`))
+	f.n++
+	f.caller.Send(f.t, "aibridge/bridge/request", envelope(fmt.Sprint("story", f.n), "llm.query", params, `{"timeout":60000,"trace_id":"trace-of-the-story"}`))
 }
 
 func (f *flat) answer() llm.QueryResult {
@@ -200,17 +213,35 @@ func (f *flat) hears(name string) approval.Approval {
 // decide decides on alice's behalf.
 func (f *flat) decide(a approval.Approval, decision, reason string) {
 	f.t.Helper()
-	f.guard.Send(f.t, "aibridge/bridge/request", bridgetest.Request("decide-"+a.ID[:8], "approval.decide",
+	f.guard.Send(f.t, "aibridge/bridge/request", bridgetest.Request(a.ID, "approval.decide",
 		fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":%q,"reason":%q}`, a.ID, a.Nonce, decision, reason)))
 }
 
 const warmUp = `{"cap_id":"home","group_id":"heat","capability_id":"set","params":{"celsius":21}}`
 
-func TestAModelSetsTwoThermostatsThatSomebodyApprovedAndReadsThemBack(t *testing.T) {
-	f := newFlat(t,
-		calls("group.dispatch", warmUp),
-		calls("north.read", `{}`, "south.read", `{}`),
-		says("Both rooms are set to 21 degrees."))
+// TestWhatModelsDoInAFlat tells stories of one bridge, one after the other.
+func TestWhatModelsDoInAFlat(t *testing.T) {
+	hooks := make(chan toldHook, 64)
+	f := newFlat(t, withWebhook(t, hooks))
+	f.part(t, "a model sets two thermostats that somebody approved and reads them back", setsTwoThermostats,
+		calls("group.dispatch", warmUp), calls("north.read", `{}`, "south.read", `{}`), says("Both rooms are set to 21 degrees."))
+	f.part(t, "a model reads why it was denied", isDenied,
+		calls("north.set", `{"celsius":"30"}`), says("Alice does not want it that warm."))
+	f.part(t, "nobody is asked about direct calls", actsDirectly,
+		says("."))
+	f.part(t, "policy decides what models may do", obeysPolicy,
+		calls("north.read", `{}`), says("I may not."), calls("north.read", `{}`), says("It is 15."))
+	f.part(t, "a webhook tells who then decides over HTTP", func(t *testing.T, f *flat) { decidesByWebhook(t, f, hooks) },
+		calls("north.set", `{"celsius":17}`), says("It is 17."))
+	f.part(t, "only the space hears of its approvals", isHeardInItsSpace, calls("north.set", `{"celsius":30}`), says("."))
+	f.part(t, "slash commands run tools as the user", obeysSlashes, says("I am not asked."))
+	f.part(t, "a conversation uses tools", usesToolsInAConversation, calls("north.read", `{}`), says("It is 15 degrees."))
+	f.part(t, "a call that waits when the bridge stops is not approved later", waitsAtTheEnd,
+		calls("north.set", `{"celsius":30}`), says("."))
+	f.part(t, "the conversation outlives the bridge", goesOnWithTheConversation, says("As I said, 15."))
+}
+
+func setsTwoThermostats(t *testing.T, f *flat) {
 	f.query(`{"query":"Warm the flat up to 21 degrees.","tools":["group.dispatch","*.read"]}`)
 
 	a := f.hears("approval.requested")
@@ -250,8 +281,7 @@ func TestAModelSetsTwoThermostatsThatSomebodyApprovedAndReadsThemBack(t *testing
 	}
 }
 
-func TestAModelReadsWhyItWasDenied(t *testing.T) {
-	f := newFlat(t, calls("north.set", `{"celsius":"30"}`), says("Alice does not want it that warm."))
+func isDenied(t *testing.T, f *flat) {
 	f.query(`{"query":"Make the north room 30 degrees.","tools":["north.*"]}`)
 	a := f.hears("approval.requested")
 	if a.Tool != "north.set" || string(a.Args) != `{"celsius":30}` {
@@ -270,32 +300,30 @@ func TestAModelReadsWhyItWasDenied(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedAboutDirectCalls(t *testing.T) {
-	f := newFlat(t, says("."))
+func actsDirectly(t *testing.T, f *flat) {
 	a := f.ask(f.caller, "skill.invoke", `{"skill_id":"north","capability_id":"set","params":{"celsius":19}}`)
 	if celsius, _, _ := f.north.state(); a.Err != nil || celsius != 19 {
 		t.Errorf("it is %v, %v", celsius, a.Err)
 	}
 }
 
-func TestPolicyDecidesWhatModelsMayDo(t *testing.T) {
-	f := newFlat(t, calls("north.read", `{}`), says("I may not."), calls("north.read", `{}`), says("It is 15."))
+func obeysPolicy(t *testing.T, f *flat) {
 	f.must("policy.put", `{"name":"quiet","policy":"forbid (principal, action == Action::\"tool:run\", resource) when { resource.id like \"north.*\" };"}`)
 	f.query(`{"query":"How warm is it?","tools":["north.*"]}`)
 	if got := f.answer(); got.Tools.Failed != 1 || !strings.Contains(got.Tools.Calls[0].Text, "policy forbids it") {
 		t.Errorf("got %+v", got.Tools)
 	}
 	f.must("policy.put", `{"name":"quiet","policy":"forbid (principal, action == Action::\"tool:unattended\", resource) when { resource.id like \"north.*\" };"}`)
-	f.caller.Send(t, "aibridge/bridge/request", envelope("again", "llm.query", `{"query":"How warm is it now?","tools":["north.*"]}`, `{"timeout":60000}`))
+	f.query(`{"query":"How warm is it now?","tools":["north.*"]}`)
 	a := f.hears("approval.requested")
 	f.decide(a, "approve", "")
 	if got := f.answer(); got.Tools.Success != 1 || got.Tools.Calls[0].Text != `{"celsius":15}` {
 		t.Errorf("got %+v", got.Tools)
 	}
+	f.must("policy.remove", `{"name":"quiet"}`)
 }
 
-func TestACallThatWaitsWhenTheBridgeStopsIsNotApprovedLater(t *testing.T) {
-	f := newFlat(t, calls("north.set", `{"celsius":30}`), says("."))
+func waitsAtTheEnd(t *testing.T, f *flat) {
 	f.query(`{"query":"Warm!","tools":["north.*"]}`)
 	a := f.hears("approval.requested")
 	f.Restart(t)

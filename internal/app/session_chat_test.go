@@ -36,8 +36,7 @@ func chatted(t testing.TB, c *bridgetest.Raw, id, params string) (session.ChatRe
 	}
 }
 
-func TestAConversationUsesToolsAndOutlivesTheBridge(t *testing.T) {
-	f := newFlat(t, calls("north.read", `{}`), says("It is 15 degrees."), says("As I said, 15."))
+func usesToolsInAConversation(t *testing.T, f *flat) {
 	got, err, heard := chatted(t, f.caller, "c1", `{"session_id":"evening","message":"How warm is it in the north?","tools":["*.read"],"stream":true}`)
 	if err != nil || got.Result != "It is 15 degrees." || got.Turns != 1 || got.Tools.Success != 1 {
 		t.Fatalf("got %+v, %v", got, err)
@@ -61,14 +60,16 @@ func TestAConversationUsesToolsAndOutlivesTheBridge(t *testing.T) {
 	if text != "It is 15 degrees." || strings.Join(names, ",") != "llm.tool_call north.read ,llm.tool_result north.read Success" {
 		t.Errorf("heard %q and %q", text, names)
 	}
+}
 
-	f.Restart(t)
+// goesOnWithTheConversation comes after a restart.
+func goesOnWithTheConversation(t *testing.T, f *flat) {
 	again := f.connect("carol-pc", f.key(protocol.KindOperator, "carol", protocol.RoleOperator))
-	got, err, _ = chatted(t, again, "c2", `{"session_id":"evening","message":"Sure?"}`)
+	got, err, _ := chatted(t, again, "c2", `{"session_id":"evening","message":"Sure?"}`)
 	if err != nil || got.Result != "As I said, 15." || got.Turns != 2 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if told := toldAt(t, f.model, 2); !strings.Contains(told, "user: How warm is it in the north?") || !strings.Contains(told, `tool: {"celsius":15}`) || !strings.HasSuffix(told, "user: Sure?\n") {
+	if told := toldAt(t, f.model, 0); !strings.Contains(told, "user: How warm is it in the north?") || !strings.Contains(told, `tool: {"celsius":15}`) || !strings.HasSuffix(told, "user: Sure?\n") {
 		t.Errorf("the model was told\n%s", told)
 	}
 	other := f.connect("bob-pc", f.key(protocol.KindOperator, "bob", protocol.RoleOperator))
@@ -77,14 +78,13 @@ func TestAConversationUsesToolsAndOutlivesTheBridge(t *testing.T) {
 	}
 }
 
-func TestSlashCommandsRunToolsAsTheUser(t *testing.T) {
-	f := newFlat(t, says("I am not asked."))
-	got, err, _ := chatted(t, f.caller, "c1", `{"message":"/north.set {\"celsius\": \"18\"}"}`)
+func obeysSlashes(t *testing.T, f *flat) {
+	got, err, _ := chatted(t, f.caller, "s1", `{"message":"/north.set {\"celsius\": \"18\"}"}`)
 	if celsius, _, _ := f.north.state(); err != nil || got.By != "command" || got.Result != `{"celsius":18}` || celsius != 18 || got.Tools.Calls[0].Warning == "" {
 		t.Errorf("got %+v, %v, at %v", got, err, celsius)
 	}
 	observer := f.connect("otto-pc", f.key(protocol.KindOperator, "otto", protocol.RoleObserver))
-	if _, err, _ := chatted(t, observer, "c2", `{"message":"/north.set {\"celsius\": 30}"}`); err == nil || err.Code != protocol.PermissionDenied {
+	if _, err, _ := chatted(t, observer, "s2", `{"message":"/north.set {\"celsius\": 30}"}`); err == nil || err.Code != protocol.PermissionDenied {
 		t.Errorf("an observer: %v", err)
 	}
 	if n := len(f.model.Requests()); n != 0 {

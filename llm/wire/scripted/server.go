@@ -79,6 +79,13 @@ func (s *Server) Client() *wire.Client {
 	return &wire.Client{HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, BaseURL: s.URL, Header: http.Header{}}
 }
 
+// Play has the server begin anew, with other replies and no requests.
+func (s *Server) Play(replies ...Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replies, s.requests = replies, nil
+}
+
 // Requests are those that came so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
