@@ -218,6 +218,41 @@ func TestPolicyMayOnlyBeStricter(t *testing.T) {
 	}
 }
 
+// about has rules of their own for some tools.
+type about map[string]rules
+
+func (a about) of(x *tools.Execution) rules {
+	if r, ok := a[x.Name]; ok {
+		return r
+	}
+	return rules{true, true}
+}
+
+func (a about) MayRun(_ context.Context, x *tools.Execution) bool     { return a.of(x).run }
+func (a about) Unattended(_ context.Context, x *tools.Execution) bool { return a.of(x).unattended }
+
+func TestPolicyOfAToolHoldsForGroupsThatItIsReachedBy(t *testing.T) {
+	d := newDesk(t, func(o *Options) {
+		o.Policy = about{"door.open": {true, false}, "safe.open": {false, true}}
+	})
+	for _, test := range []struct {
+		reaches []string
+		want    Ruling
+		why     string
+	}{
+		{nil, Run, ""},
+		{[]string{"lamp.open"}, Run, ""},
+		{[]string{"lamp.open", "door.open"}, Ask, "policy wants somebody to agree, for door.open"},
+		{[]string{"door.open", "safe.open", "lamp.open"}, Deny, "policy forbids it, for safe.open"},
+	} {
+		x := heat(bot)
+		x.Name, x.Reaches = "group.dispatch", test.reaches
+		if got, why := d.judge(t.Context(), &tools.Tool{}, x); got != test.want || why != test.why || x.Name != "group.dispatch" {
+			t.Errorf("%q: %s because %q", test.reaches, got, why)
+		}
+	}
+}
+
 func TestACallWaitsUntilSomebodyAgrees(t *testing.T) {
 	d := newDesk(t)
 	passed := d.gate(t.Context(), oven, heat(bot))

@@ -47,14 +47,28 @@ func (s *Service) judge(ctx context.Context, t *tools.Tool, x *tools.Execution) 
 	}
 	stricter(s.ofRisk(t.Risk), fmt.Sprintf("it declares the risk %q", t.Risk))
 	stricter(s.ofRisk(x.Risk), fmt.Sprintf("it declares the risk %q", x.Risk))
-	if s.opts.Policy != nil {
-		if !s.opts.Policy.MayRun(ctx, x) {
-			stricter(Deny, "policy forbids it")
-		} else if !s.opts.Policy.Unattended(ctx, x) {
-			stricter(Ask, "policy wants somebody to agree")
+	if s.opts.Policy == nil {
+		return ruling, why
+	}
+	stricter(s.ofPolicy(ctx, x))
+	for _, name := range x.Reaches { // what policy says of a door holds for a group with it
+		one := *x
+		one.Name = name
+		if r, reason := s.ofPolicy(ctx, &one); r != Run {
+			stricter(r, reason+", for "+name)
 		}
 	}
 	return ruling, why
+}
+
+func (s *Service) ofPolicy(ctx context.Context, x *tools.Execution) (Ruling, string) {
+	switch {
+	case !s.opts.Policy.MayRun(ctx, x):
+		return Deny, "policy forbids it"
+	case !s.opts.Policy.Unattended(ctx, x):
+		return Ask, "policy wants somebody to agree"
+	}
+	return Run, ""
 }
 
 func (s *Service) ofRisk(risk string) Ruling {
