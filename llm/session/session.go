@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
@@ -71,6 +72,9 @@ func (t *Turn) size() int {
 	return len(raw)
 }
 
+// cut stands where a text was cut off.
+const cut = "…"
+
 // shorten leaves of a turn the texts of user and model, as far as they fit.
 func (t *Turn) shorten(bytes int) {
 	var short []chat.Message
@@ -80,15 +84,19 @@ func (t *Turn) shorten(bytes int) {
 			continue
 		}
 		answer := chat.Answer{Segments: m.Segments}
-		text := []rune(answer.Text())
-		if len(text) > left/4 {
-			text = append(text[:left/4], '…')
+		text := answer.Text()
+		if len(text) > left/2 { // something is left for those that follow
+			most := left/2 - len(cut)
+			if most <= 0 {
+				break
+			}
+			text = strings.ToValidUTF8(text[:most], "") + cut
 		}
-		if len(text) == 0 {
+		if text == "" {
 			continue
 		}
-		left -= len(string(text))
-		short = append(short, chat.TextMessage(m.Role, string(text)))
+		left -= len(text)
+		short = append(short, chat.TextMessage(m.Role, text))
 	}
 	t.Messages = short
 }
