@@ -449,3 +449,23 @@ func TestTheWindowIsBoundedAndNeverBeginsWithAnOrphan(t *testing.T) {
 		}
 	})
 }
+
+// FuzzOrders reads whatever people type. What is an order can be typed again
+// from its parts; what is not one goes to the model as it is.
+func FuzzOrders(f *testing.F) {
+	for _, seed := range []string{"/help", "/tool a.b {\"x\":1}", "/a.b{}", "/", " / ", "/\n", "hello /help", "/ü {", "/tool"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, message string) {
+		o, ok := parseOrder(message)
+		if !ok {
+			return
+		}
+		if o.word == "" || strings.ContainsAny(o.word, " \t\n{") || !strings.HasPrefix(strings.TrimSpace(message), "/"+o.word) {
+			t.Errorf("%q is %+v", message, o)
+		}
+		if again, ok := parseOrder("/" + o.word + " " + o.rest); !ok || again != o {
+			t.Errorf("%+v is read again as %+v", o, again)
+		}
+	})
+}
