@@ -78,6 +78,7 @@ func (l *link) tool(d *declared) *tools.Tool {
 		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 			return l.service.run(ctx, x, l.config.Name, d.Name)
 		},
+		Prompt: true, // as commands are
 	}
 	if hints := d.Annotations; l.config.Trusted && hints != nil {
 		switch {
