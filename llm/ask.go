@@ -52,7 +52,7 @@ type question struct {
 func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) error) (*Outcome, error) {
 	space := q.Space
 	if space == "" {
-		space = q.Principal.Space
+		space = q.Principal.Home()
 	}
 	request := q.Request // what follows bounds and redacts it
 	return s.ask(ctx, question{who: q.Principal, space: string(space), model: q.Model, request: &request, emit: emit})
@@ -83,11 +83,14 @@ func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
 	if !deterministic(q.request) {
 		return s.pay(ctx, cat, m, q)
 	}
-	owner := q.who.ID
+	owner := string(q.who.Kind) + "/" + q.who.Key()
 	if cat.config.Cache.Shared {
 		owner = ""
 	}
-	key := keyOf(q.space, owner, m.Name, q.request)
+	key, ok := keyOf(q.space, owner, m.Name, q.request)
+	if !ok {
+		return s.pay(ctx, cat, m, q)
+	}
 	if o := s.cache.get(key); o != nil {
 		s.metrics.cacheHits.Inc()
 		return s.repeat(o, "cache", q)

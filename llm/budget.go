@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // space. Zero limits bound nothing.
 type Budget struct {
 	Per      string  `yaml:"per"`    // principal or space
-	Of       string  `yaml:"of"`     // only this one; all by default
+	Of       string  `yaml:"of"`     // only this one, as alice, or space/alice where that is not the default one; all by default
 	Window   string  `yaml:"window"` // hour, day or month, in UTC
 	Tokens   int64   `yaml:"tokens"`
 	Cost     float64 `yaml:"cost"`
@@ -123,11 +124,12 @@ func (t *treasury) reserve(who *protocol.Principal, tokens int64) (*reservation,
 	r := &reservation{t: t, tokens: tokens}
 	now := t.now()
 	for _, b := range t.budgets {
-		owner := who.ID
+		owner, name := who.Key(), who.ID // another space may have the same id
 		if b.Per == "space" {
-			owner = string(who.Space)
+			owner = string(who.Home())
+			name = owner
 		}
-		if b.Of != "" && b.Of != owner {
+		if b.Of != "" && b.Of != owner && b.Of != name {
 			continue
 		}
 		p := t.purse(b, owner, now)
@@ -135,7 +137,9 @@ func (t *treasury) reserve(who *protocol.Principal, tokens int64) (*reservation,
 			return nil, protocol.Errorf(protocol.BudgetSpent, "the budget of the %s is spent: %s of the %s", b.Per, what, b.Window).
 				With("limit", what).With("retry_after_ms", p.To.Sub(now).Milliseconds())
 		}
-		r.purses = append(r.purses, p)
+		if !slices.Contains(r.purses, p) { // two budgets may bound the same spending
+			r.purses = append(r.purses, p)
+		}
 	}
 	for _, p := range r.purses {
 		p.reserved += tokens

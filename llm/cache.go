@@ -16,16 +16,17 @@ type cacheKey struct {
 	sum   [32]byte
 }
 
-// keyOf is the key of a query of a principal, "" for all of the space.
-func keyOf(space, principal, model string, r *chat.Request) cacheKey {
+// keyOf is the key of a query of a principal, "" for all of the space. What
+// cannot be written down has none: it is like no other.
+func keyOf(space, principal, model string, r *chat.Request) (key cacheKey, ok bool) {
 	raw, err := json.Marshal(struct {
 		Principal, Model string
 		Request          *chat.Request
 	}{principal, model, r})
-	if err != nil { // a schema that is no JSON was refused before
-		return cacheKey{}
+	if err != nil {
+		return cacheKey{}, false
 	}
-	return cacheKey{space, sha256.Sum256(raw)}
+	return cacheKey{space, sha256.Sum256(raw)}, true
 }
 
 const defaultCacheBytes = 16 << 20

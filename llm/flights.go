@@ -2,7 +2,11 @@ package llm
 
 import (
 	"context"
+	"errors"
 	"sync"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // flights joins identical queries that run at the same time.
@@ -19,8 +23,9 @@ type flight struct {
 }
 
 // do runs ask once for all who come with the same key while it runs. Who
-// joins gets the answer of the first, unless that failed because the first
-// went away: then it asks itself.
+// joins gets the answer of the first, or its provider's failure. If the first
+// failed for reasons of its own, because it went away or has spent its budget,
+// who joined asks itself.
 func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Outcome, error)) (o *Outcome, joined bool, err error) {
 	for {
 		f.mu.Lock()
@@ -37,7 +42,7 @@ func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Outcome, er
 		if other.err == nil {
 			return other.outcome, true, nil
 		}
-		if asFailure(other.err) != nil {
+		if everybodys(other.err) {
 			return nil, true, other.err
 		}
 	}
@@ -56,4 +61,12 @@ func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Outcome, er
 	mine.err = context.Canceled // should ask panic, those who wait ask themselves
 	mine.outcome, mine.err = ask()
 	return mine.outcome, false, mine.err
+}
+
+// everybodys reports whether a failure is that of the providers, which others
+// would meet as well. An answer that broke off is not: who listens to a stream
+// is given no second author, others are.
+func everybodys(err error) bool {
+	e, ok := errors.AsType[*protocol.Error](err)
+	return ok && (e.Code == protocol.LLMUnavailable || e.Code == protocol.LLMRefused) && e.Details["reason"] != string(chat.CutOff)
 }

@@ -36,7 +36,7 @@ type ModelView struct {
 
 // Models lists the models that the caller's space may use.
 func (s *Service) Models(_ context.Context, call *commands.Call, _ ModelsParams) (ModelsResult, error) {
-	return ModelsResult{Models: s.List(call.Principal.Space)}, nil
+	return ModelsResult{Models: s.List(call.Principal.Home())}, nil
 }
 
 // List are the models that a space may use.

@@ -1,0 +1,91 @@
+package llm
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestWhoJoinsAFlightSharesTheProvidersFailureAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		asked int
+	}{
+		"the provider is down":     {tellFailure(chat.Errorf(chat.Overloaded, "no"), 0), 1},
+		"the provider refuses":     {tellFailure(chat.Errorf(chat.BadRequest, "no"), 0), 1},
+		"a stream broke off":       {tellFailure(chat.Errorf(chat.CutOff, "no"), 0), 5},
+		"the first went away":      {context.Canceled, 5},
+		"its budget is spent":      {protocol.Errorf(protocol.BudgetSpent, "no"), 5},
+		"its own time ran out":     {context.DeadlineExceeded, 5},
+		"it was cancelled by hand": {protocol.Errorf(protocol.Cancelled, "no"), 5},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var f flights
+			var asked int // one at a time
+			var all sync.WaitGroup
+			begin := make(chan struct{})
+			for range 5 {
+				all.Go(func() {
+					_, _, err := f.do(t.Context(), cacheKey{space: "s"}, func() (*Outcome, error) {
+						if asked++; asked == 1 {
+							<-begin
+						}
+						return nil, test.err
+					})
+					if err == nil {
+						t.Errorf("%s: it is answered", name)
+					}
+				})
+			}
+			synctest.Wait() // all but the first have joined
+			close(begin)
+			all.Wait()
+			if asked != test.asked {
+				t.Errorf("%s: %d were asked, want %d", name, asked, test.asked)
+			}
+		})
+	}
+}
+
+func TestAQueryThatCannotBeWrittenDownIsLikeNoOther(t *testing.T) {
+	broken := &chat.Request{Messages: []chat.Message{{Role: chat.User, Segments: []chat.Segment{{Type: chat.UI, UI: []byte("{")}}}}}
+	if key, ok := keyOf("s", "alice", "m", broken); ok {
+		t.Errorf("its key is %+v", key)
+	}
+	if _, ok := keyOf("s", "alice", "m", &chat.Request{}); !ok {
+		t.Error("a plain one has no key")
+	}
+}
+
+func TestBudgetsOfTwoSpacesAndTwoRulesAreCountedOnce(t *testing.T) {
+	stranger := &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: "elsewhere"}
+	tr := newTreasury(forgetful{}, time.Now)
+	tr.configure([]Budget{
+		{Per: "principal", Window: "day", Requests: 2},
+		{Per: "principal", Of: "alice", Window: "day", Tokens: 1000}, // the same spending
+	})
+	for i := range 2 {
+		if _, err := tr.reserve(alice, 400); err != nil {
+			t.Fatalf("request %d: %v", i+1, err)
+		}
+	}
+	if _, err := tr.reserve(alice, 1); protocol.CodeOf(err) != protocol.BudgetSpent {
+		t.Errorf("a third one: %v", err)
+	}
+	if _, err := tr.reserve(stranger, 400); err != nil {
+		t.Errorf("somebody of the same id in another space: %v", err)
+	}
+	tr.configure([]Budget{{Per: "space", Window: "month", Requests: 1}, {Per: "space", Of: "default", Window: "month", Requests: 1}})
+	nowhere := &protocol.Principal{ID: "bob"} // which is at home in the default space
+	if _, err := tr.reserve(nowhere, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.reserve(alice, 1); protocol.CodeOf(err) != protocol.BudgetSpent {
+		t.Errorf("another of the default space: %v", err)
+	}
+}
