@@ -20,6 +20,9 @@ func NewCall(id, name, arguments string) *chat.ToolCall {
 		c.Args = json.RawMessage("{}")
 	case trimmed[0] == '{' && json.Valid(trimmed):
 		c.Args = json.RawMessage(trimmed)
+		if len(trimmed) < len(arguments) {
+			c.Raw = arguments
+		}
 	default:
 		c.Raw = arguments
 	}
