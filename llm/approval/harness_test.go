@@ -1,0 +1,171 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"maps"
+	"sync"
+	"testing"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// table is a Table in memory.
+type table struct {
+	mu       sync.Mutex
+	records  map[string]*Record
+	revision map[string]uint64
+	last     uint64
+	tell     []func(string, *Record, *Record)
+	broken   error // of all writes
+}
+
+func newTable() *table {
+	return &table{records: map[string]*Record{}, revision: map[string]uint64{}}
+}
+
+func (t *table) Get(id string) (*Record, uint64, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, ok := t.records[id]
+	return r, t.revision[id], ok
+}
+
+func (t *table) All() iter.Seq2[string, *Record] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.All(maps.Clone(t.records))
+}
+
+func (t *table) write(id string, r *Record, allowed func(there bool, revision uint64) error) (uint64, error) {
+	t.mu.Lock()
+	old, there := t.records[id]
+	err := t.broken
+	if err == nil {
+		err = allowed(there, t.revision[id])
+	}
+	if err != nil {
+		t.mu.Unlock()
+		return 0, err
+	}
+	t.last++
+	revision := t.last
+	if r == nil {
+		delete(t.records, id)
+	} else {
+		t.records[id], t.revision[id] = r, revision
+	}
+	tell := t.tell
+	t.mu.Unlock()
+	for _, f := range tell {
+		f(id, old, r)
+	}
+	return revision, nil
+}
+
+func (t *table) Create(_ context.Context, id string, r *Record) (uint64, error) {
+	return t.write(id, r, func(there bool, _ uint64) error {
+		if there {
+			return protocol.Errorf(protocol.AlreadyExists, "there")
+		}
+		return nil
+	})
+}
+
+func (t *table) Update(_ context.Context, id string, r *Record, expect uint64) (uint64, error) {
+	return t.write(id, r, func(there bool, revision uint64) error {
+		if !there || revision != expect {
+			return protocol.Errorf(protocol.RevisionConflict, "changed")
+		}
+		return nil
+	})
+}
+
+func (t *table) Delete(_ context.Context, id string, _ uint64) error {
+	_, err := t.write(id, nil, func(bool, uint64) error { return nil })
+	return err
+}
+
+func (t *table) OnChange(f func(string, *Record, *Record)) { t.tell = append(t.tell, f) }
+
+var (
+	alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
+	bob   = &protocol.Principal{Kind: protocol.KindOperator, ID: "bob", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
+	bot   = &protocol.Principal{Kind: protocol.KindAgent, ID: "bot", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleRouteAgent}}
+	eve   = &protocol.Principal{Kind: protocol.KindOperator, ID: "eve", Space: "elsewhere", Roles: []string{protocol.RoleOperator}}
+)
+
+// desk is a service and what it tells.
+type desk struct {
+	*Service
+	table  *table
+	events chan *protocol.Event // as approvers hear them
+	audit  chan string
+}
+
+func newDesk(t testing.TB, change ...func(*Options)) *desk {
+	t.Helper()
+	d := &desk{table: newTable(), events: make(chan *protocol.Event, 64), audit: make(chan string, 64)}
+	o := Options{
+		Approvals: d.table,
+		MayDecide: func(who *protocol.Principal, space protocol.SpaceID) bool { return who.Manages(space) },
+		Publish:   func(_ protocol.SpaceID, e *protocol.Event) { d.events <- e },
+		Record:    func(e Event) { d.audit <- e.Name },
+		AskAbout:  []string{"medium"},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	d.Service = New(o)
+	return d
+}
+
+// asked is the next approval that approvers are asked for.
+func (d *desk) asked(t testing.TB) Approval {
+	t.Helper()
+	for {
+		e := <-d.events
+		if e.Name != "approval.requested" {
+			continue
+		}
+		var a Approval
+		if err := json.Unmarshal(e.Data, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+}
+
+func (d *desk) decide(who *protocol.Principal, a Approval, decision, reason string) error {
+	_, err := d.Decide(context.Background(), &commands.Call{Principal: who}, DecideParams{ID: a.ID, Nonce: a.Nonce, Decision: decision, Reason: reason})
+	return err
+}
+
+func (d *desk) state(id string) State {
+	r, _, _ := d.table.Get(id)
+	return r.State
+}
+
+var oven = &tools.Tool{Declaration: tools.Declaration{Name: "oven.heat", Risk: "high", Source: "skill"}}
+
+func heat(who *protocol.Principal) *tools.Execution {
+	return &tools.Execution{Environment: tools.Environment{Principal: who, TraceID: "t-1"}, CallID: "c", Name: "oven.heat", ArgumentsJSON: json.RawMessage(`{"celsius":220}`)}
+}
+
+// gate runs the gate on its own.
+func (d *desk) gate(ctx context.Context, t *tools.Tool, x *tools.Execution) <-chan error {
+	passed := make(chan error, 1)
+	go func() { passed <- d.Gate(ctx, t, x) }()
+	return passed
+}
+
+func reason(err error) any {
+	if e, ok := errors.AsType[*protocol.Error](err); ok {
+		return e.Details["reason"]
+	}
+	return err
+}
