@@ -172,6 +172,8 @@ func serverSentBy(t *testing.T, request *http.Request) func(yield func(name stri
 }
 
 func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
+	s := scripted.New(t, never())
+	n := bridgetest.Start(t, withModel(s))
 	for name, leave := range map[string]func(t *testing.T, n *bridgetest.Node, s *scripted.Server){
 		"the HTTP request is closed": func(t *testing.T, n *bridgetest.Node, _ *scripted.Server) {
 			for range serverSent(t, n.HTTPURL("/api/v1/commands/llm.query"), streaming) {
@@ -179,6 +181,7 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			}
 		},
 		"the HTTP request is closed, without a stream": func(t *testing.T, n *bridgetest.Node, s *scripted.Server) {
+			asked := len(s.Requests())
 			ctx, cancel := context.WithCancel(t.Context())
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.HTTPURL("/api/v1/commands/llm.query"), strings.NewReader(question))
 			if err != nil {
@@ -186,7 +189,7 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			}
 			request.Header.Set("Content-Type", "application/json")
 			go func() {
-				bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) == 1 })
+				bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) > asked })
 				cancel()
 			}()
 			if response, err := bridgetest.HTTPClient(t).Do(request); err == nil {
@@ -195,8 +198,8 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			}
 		},
 		"the MQTT session ends": func(t *testing.T, n *bridgetest.Node, _ *scripted.Server) {
-			c := n.Caller(t, "asker")
-			c.Send(t, "aibridge/bridge/request", bridgetest.Request("1", "llm.query", streaming))
+			c := n.Caller(t, "leaver")
+			c.Send(t, "aibridge/bridge/request", bridgetest.Request("b-1", "llm.query", streaming))
 			c.Next(t)
 			c.Drop()
 		},
@@ -205,7 +208,7 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Write(t.Context(), websocket.MessageText, []byte(bridgetest.Request("1", "llm.query", streaming))); err != nil {
+			if err := c.Write(t.Context(), websocket.MessageText, []byte(bridgetest.Request("c-1", "llm.query", streaming))); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := c.Read(t.Context()); err != nil {
@@ -214,22 +217,22 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			_ = c.CloseNow()
 		},
 		"its task is cancelled": func(t *testing.T, n *bridgetest.Node, s *scripted.Server) {
+			asked := len(s.Requests())
 			c := n.Caller(t, "asker")
 			var task struct {
 				ID string `json:"task_id"`
 			}
-			if err := json.Unmarshal(resultOf(t, c.Ask(t, bridgetest.Request("1", "llm.query", `{"query":"a","async":true}`))), &task); err != nil {
+			if err := json.Unmarshal(resultOf(t, c.Ask(t, bridgetest.Request("a-1", "llm.query", `{"query":"a","async":true}`))), &task); err != nil {
 				t.Fatal(err)
 			}
-			bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) == 1 })
-			resultOf(t, c.Ask(t, bridgetest.Request("2", "task.cancel", fmt.Sprintf(`{"task_id":%q}`, task.ID))))
+			bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) > asked })
+			resultOf(t, c.Ask(t, bridgetest.Request("a-2", "task.cancel", fmt.Sprintf(`{"task_id":%q}`, task.ID))))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted.New(t, never())
-			n := bridgetest.Start(t, withModel(s))
+			gone := s.Gone()
 			leave(t, n, s)
-			bridgetest.Eventually(t, "the provider is told", func() bool { return s.Gone() == 1 })
+			bridgetest.Eventually(t, "the provider is told", func() bool { return s.Gone() == gone+1 })
 			bridgetest.Eventually(t, "the bridge knows", func() bool { return active(t, n) == 0 })
 		})
 	}
