@@ -117,6 +117,9 @@ func TestStrictSchemas(t *testing.T) {
 		"lists of anything do not fit": {`{"type":"object","properties":{"a":{"type":"array"}}}`, ""},
 		"untyped members do not fit":   {`{"type":"object","properties":{"a":{}}}`, ""},
 		"other keywords do not fit":    {`{"type":"object","properties":{"a":{"type":"string","contentEncoding":"base64"}}}`, ""},
+		"bounds are not known to all":  {`{"type":"object","properties":{"a":{"type":"number","minimum":1}}}`, ""},
+		"formats are not known to all": {`{"type":"object","properties":{"a":{"type":"string","format":"uri"}}}`, ""},
+		"too deep does not fit":        {`{"type":"object","properties":{"a":` + strings.Repeat(`{"type":"array","items":`, 6) + `{"type":"string"}` + strings.Repeat("}", 6) + `}}`, ""},
 		"nothing at all does not fit":  {`{}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -200,26 +200,34 @@ func cell(text string) string {
 // StrictSchema is the schema in the strict variant that some providers hold
 // their models to: every member is required, those that need not be there may
 // be null instead, and there are no others. It reports false if the arguments
-// cannot be described like that.
+// cannot be described like that, or only with what not every such provider
+// understands: one of them would refuse the whole question.
 func (d *Declaration) StrictSchema() (json.RawMessage, bool) {
 	doc := d.schema()
-	if doc == nil || !strict(doc, 0) {
+	members := 0
+	if doc == nil || !strict(doc, 0, &members) {
 		return nil, false
 	}
 	return marshal(doc), true
 }
 
-// strictWords are the keywords that the strict variant knows.
+// strictWords are the keywords that the strict variant knows everywhere.
 var strictWords = []string{
 	"type", "properties", "required", "additionalProperties", "items", "enum", "const", "description", "title",
-	"pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems",
 }
 
 // droppedWords say nothing that must hold.
 var droppedWords = []string{"examples", "default", "$comment", "deprecated", "readOnly", "writeOnly"}
 
+// The bounds of a strict schema.
+const (
+	maxStrictDepth   = 5
+	maxStrictMembers = 100
+	maxStrictEnum    = 250
+)
+
 // strict makes a schema strict, if it can be.
-func strict(s map[string]any, depth int) bool {
+func strict(s map[string]any, depth int, members *int) bool {
 	for word := range s {
 		switch {
 		case slices.Contains(droppedWords, word):
@@ -228,22 +236,22 @@ func strict(s map[string]any, depth int) bool {
 			return false
 		}
 	}
-	if depth > maxSchemaDepth {
+	if enum, ok := s["enum"].([]any); depth > maxStrictDepth || ok && len(enum) > maxStrictEnum {
 		return false
 	}
 	if items, ok := s["items"]; ok {
 		inner, ok := items.(map[string]any)
-		if !ok || len(inner) == 0 || !strict(inner, depth+1) {
+		if !ok || len(inner) == 0 || !strict(inner, depth+1, members) {
 			return false
 		}
 	}
 	if s["type"] != "object" {
 		return s["type"] != nil && (s["type"] != "array" || s["items"] != nil)
 	}
-	return strictObject(s, depth)
+	return strictObject(s, depth, members)
 }
 
-func strictObject(s map[string]any, depth int) bool {
+func strictObject(s map[string]any, depth int, members *int) bool {
 	properties, ok := s["properties"].(map[string]any)
 	if !ok || s["additionalProperties"] != nil && s["additionalProperties"] != false {
 		return false
@@ -251,11 +259,14 @@ func strictObject(s map[string]any, depth int) bool {
 	if s["additionalProperties"] == nil && (depth > 0 || len(properties) == 0) {
 		return false // may have others, and means it
 	}
+	if *members += len(properties); *members > maxStrictMembers {
+		return false
+	}
 	required, _ := s["required"].([]any)
 	all := []any{}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		property, ok := properties[name].(map[string]any)
-		if !ok || !strict(property, depth+1) {
+		if !ok || !strict(property, depth+1, members) {
 			return false
 		}
 		if !slices.Contains(required, any(name)) && !orNull(property) {
