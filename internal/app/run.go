@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/llm/run/mount"
@@ -104,6 +105,11 @@ func (a *App) startRuns(ctx context.Context) {
 // has under it, for operators, or else a group of files that the principal may
 // write.
 func (a *App) project(ctx context.Context, who *protocol.Principal, name string) (mount.FS, error) {
+	for _, action := range []string{"vfs:read", "vfs:write"} {
+		if err := a.mayUseFiles(ctx, who, action, name); err != nil {
+			return nil, err
+		}
+	}
 	if dir, ok := a.config.Runs.Folders[name]; ok {
 		if !who.Manages(protocol.DefaultSpace) {
 			return nil, protocol.Errorf(protocol.VFSPermission, "the project %q is for operators", name).With("param_name", "project")
@@ -117,8 +123,17 @@ func (a *App) project(ctx context.Context, who *protocol.Principal, name string)
 	return mount.NewGroup(&vfsGroup{files: files, name: name}, ""), nil
 }
 
+// mayUseFiles says why somebody may not do what an action means to a group of
+// files, by a run or otherwise: what its credential is limited to, and policy.
+func (a *App) mayUseFiles(ctx context.Context, who *protocol.Principal, action, group string) error {
+	return a.authorizer.Authorize(ctx, who, action, commands.Resource{Type: "vfs", ID: group, Space: who.Home()})
+}
+
 // fetchFile reads a file of a group as a principal.
 func (a *App) fetchFile(ctx context.Context, who *protocol.Principal, group, path string, most int64) ([]byte, error) {
+	if err := a.mayUseFiles(ctx, who, "vfs:read", group); err != nil {
+		return nil, err
+	}
 	files, err := a.files.For(ctx, who, group, false)
 	if err != nil {
 		return nil, err

@@ -141,3 +141,32 @@ func TestRunsBelongToWhoStartedThem(t *testing.T) {
 		t.Errorf("an empty package: %v", answer.Err)
 	}
 }
+
+func TestRunsReachNoFilesThatTheirStarterMayNot(t *testing.T) {
+	s := scripted.New(t, callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Written."))
+	n := bridgetest.Start(t, func(c *app.Config) { c.Dev = false }, withModel(s))
+	admin := n.Caller(t, "admin", withPassword("apikey", adminKey(t, n)))
+	limited := func(id, scopes string) *bridgetest.Raw {
+		key := field(t, must(t, admin, "key.create", fmt.Sprintf(`{"principal_id":"olga","kind":"operator","roles":["operator"],"scopes":%s}`, scopes)), "key")
+		return n.Caller(t, id, withPassword("apikey", key))
+	}
+	for name, scopes := range map[string]string{"models": `["llm:*"]`, "reader": `["llm:*","vfs:read"]`} {
+		c := limited(name, scopes)
+		for i, params := range []string{`{"input":"x","project":"notes"}`, `{"input":"x"}`} {
+			if answer := c.Ask(t, bridgetest.Request(fmt.Sprint(name, i), "llm.run.start", params)); protocol.CodeOf(errorOf(answer)) != protocol.PermissionDenied {
+				t.Errorf("%s works on files: %s: %v", name, params, answer.Err)
+			}
+		}
+	}
+	if answer := limited("importer", `["llm:*"]`).Ask(t, bridgetest.Request("1", "llm.run.import", `{"group_name":"notes","path":"a.zip"}`)); protocol.CodeOf(errorOf(answer)) != protocol.PermissionDenied {
+		t.Errorf("a credential for models reads files: %v", answer.Err)
+	}
+	c := limited("writer", `["llm:*","vfs:*"]`)
+	if phase, message := restOf(t, c, runAs(t, c, `{"input":"Write a note","project":"notes"}`)); phase != "WaitingUser" || message != "Written." {
+		t.Errorf("the run is %s: %s", phase, message)
+	}
+	must(t, admin, "policy.put", `{"name":"notes","policy":"forbid (principal, action == Action::\"vfs:write\", resource == Vfs::\"notes\");"}`)
+	if answer := c.Ask(t, bridgetest.Request("2", "llm.run.start", `{"input":"x","project":"notes"}`)); protocol.CodeOf(errorOf(answer)) != protocol.PermissionDenied {
+		t.Errorf("policy does not hold for runs: %v", answer.Err)
+	}
+}
