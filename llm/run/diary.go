@@ -15,6 +15,7 @@ type entry struct {
 	Tools  *toolsEntry  `json:"tools,omitempty"`
 	Effect *effectEntry `json:"effect,omitempty"`
 	Enter  *enterEntry  `json:"enter,omitempty"`
+	Word   *wordEntry   `json:"word,omitempty"`
 	Rest   *restEntry   `json:"rest,omitempty"`
 }
 
@@ -57,6 +58,14 @@ type enterEntry struct {
 	Node string `json:"node"`
 }
 
+// A wordEntry says what made a run go on. It is on disk before anybody is
+// told that it does.
+type wordEntry struct {
+	Intent Intent  `json:"intent"`
+	Node   string  `json:"node,omitempty"`  // the run was in
+	Input  *string `json:"input,omitempty"` // of the user
+}
+
 // A restEntry says that a run came to rest: nothing before it is open.
 type restEntry struct {
 	At        time.Time  `json:"at"`
@@ -66,6 +75,10 @@ type restEntry struct {
 	Message   string     `json:"message,omitempty"`
 	Questions []Question `json:"questions,omitempty"`
 }
+
+// clean reports whether the run stopped of itself, so that its conversation
+// can be gone on with. After another stop it begins anew.
+func (r *restEntry) clean() bool { return r.Phase == WaitingUser || r.Phase == Completed }
 
 func (r *restEntry) stop() Stop {
 	return Stop{Phase: r.Phase, Code: r.Code, Reason: r.Reason, Message: r.Message, Questions: r.Questions}
@@ -78,6 +91,8 @@ type story struct {
 	talk   []chat.Message
 	tools  []chat.Tool
 	rest   *restEntry // of the last entry, nil if the run is not at rest
+	word   *wordEntry // since it was last cleanly at rest
+	heard  bool       // a model was told it
 }
 
 // A toldTurn is a turn as the diary has it.
@@ -91,8 +106,13 @@ type toldTurn struct {
 func (s *story) read(e *entry) {
 	s.rest = e.Rest
 	switch {
+	case e.Word != nil:
+		s.word, s.heard = e.Word, false
+	case e.Rest != nil && e.Rest.clean():
+		s.word = nil
 	case e.Turn != nil:
 		t := e.Turn
+		s.heard = true
 		if t.Request.System != nil {
 			s.system = t.Request.System
 		}
@@ -123,6 +143,19 @@ func (s *story) conversation() []chat.Message {
 		return s.talk[:len(s.talk)-1]
 	}
 	return s.talk
+}
+
+// unheard is what the user has said and the model does not know: a workflow
+// begins anew with what its documents say, so that is whatever was said in the
+// node it is in.
+func (s *story) unheard(mode Mode, node string) *string {
+	if s.word == nil || s.word.Input == nil {
+		return nil
+	}
+	if mode == ModeRun && s.word.Node != node || mode != ModeRun && s.heard {
+		return nil
+	}
+	return s.word.Input
 }
 
 // turn is a turn as callers see it.

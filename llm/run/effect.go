@@ -30,7 +30,7 @@ type effectEntry struct {
 // is told just that, unless the tool may be run twice.
 type effects struct {
 	run   string
-	rests int // how often the run has come to rest
+	rests int // how often the run has cleanly come to rest
 	visit int // of nodes
 	node  string
 	count map[string]int          // calls by what they are, since the engine began
@@ -44,7 +44,7 @@ func newEffects(run string) *effects {
 // read takes in an entry of the diary, in their order.
 func (f *effects) read(e *entry) {
 	switch {
-	case e.Rest != nil:
+	case e.Rest != nil && e.Rest.clean():
 		f.rests++
 		clear(f.known)
 	case e.Effect != nil:

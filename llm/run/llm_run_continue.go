@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
@@ -53,9 +54,19 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 		s.release(l)
 		return RunResult{}, told(err)
 	}
-	intent, talk := IntentContinue, o.story.conversation()
-	if r.Phase != WaitingUser || p.Input == nil {
-		intent, talk = IntentResume, s.remembered(&r, &o.story)
+	return s.begin(ctx, l, o, o.next(ctx, p.Input))
+}
+
+// next is how a run goes on when its user says so.
+func (o *opened) next(ctx context.Context, input *string) word {
+	if o.story.rest == nil || !o.story.rest.clean() {
+		w := o.again(ctx)
+		w.input = cmp.Or(input, w.input)
+		return w
 	}
-	return s.begin(ctx, l, o, intent, p.Input, talk)
+	w := word{intent: IntentResume, input: input, talk: o.story.conversation()}
+	if input != nil {
+		w.intent = IntentContinue
+	}
+	return w
 }

@@ -103,7 +103,7 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams)
 		_ = os.RemoveAll(s.folder(r.ID))
 		return RunResult{}, told(err)
 	}
-	return s.begin(ctx, l, o, IntentStart, p.Input, nil)
+	return s.begin(ctx, l, o, word{intent: IntentStart, input: p.Input})
 }
 
 // roomFor refuses who keeps too many runs.
@@ -230,9 +230,8 @@ func (s *Service) atTheBeginning(ctx context.Context, w *workspace, variables ma
 
 // begin has a run go on with what its user says. To an agent, that may be an
 // item of its menu.
-func (s *Service) begin(ctx context.Context, l *live, o *opened, intent Intent, input *string, talk []chat.Message) (RunResult, error) {
+func (s *Service) begin(ctx context.Context, l *live, o *opened, w word) (RunResult, error) {
 	r := l.now()
-	w := word{intent: intent, input: input, talk: talk}
 	if r.Mode == ModeAgent || r.Mode == ModeChat {
 		answer, err := s.receive(ctx, l, o, &w)
 		if err != nil {
@@ -256,6 +255,9 @@ func (s *Service) begin(ctx context.Context, l *live, o *opened, intent Intent, 
 // what needs no model, or changes the word to what the model is to be told.
 func (s *Service) receive(ctx context.Context, l *live, o *opened, w *word) (*Stop, error) {
 	a := o.workspace.active
+	if w.input == nil && unanswered(w.talk) {
+		return nil, nil
+	}
 	if w.input == nil {
 		if a == nil {
 			return &Stop{Phase: WaitingUser}, nil
@@ -279,6 +281,11 @@ func (s *Service) receive(ctx context.Context, l *live, o *opened, w *word) (*St
 	said := order(a, to.item)
 	w.input = &said
 	return nil, nil
+}
+
+// unanswered reports whether the model has still to say something.
+func unanswered(talk []chat.Message) bool {
+	return len(talk) > 0 && talk[len(talk)-1].Role != chat.Assistant
 }
 
 // enterWorkflow makes of a conversation with an agent the run of a workflow

@@ -233,6 +233,57 @@ func TestAnEffectOfBeforeACrashIsNotRepeated(t *testing.T) {
 	}
 }
 
+func TestWhatTheUserSaidSurvivesACrash(t *testing.T) {
+	before := append(climate(), nil)
+	n := 0
+	stuck := make(chan struct{}, 1)
+	stall := func(ctx context.Context) (*chat.Answer, error) {
+		stuck <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {
+		if before[n] == nil {
+			return stall(ctx)
+		}
+		n++
+		return before[n-1], nil
+	})
+	id := w.start(StartParams{Package: "climate-check", Project: "home"})
+	w.rest(id)
+	w.goOn(id, ptr("21 please"))
+	<-stuck
+	for range 2 { // it is killed twice in the same step
+		var request string
+		w.restart(func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+			request = lastRequest(q)
+			return stall(ctx)
+		})
+		<-stuck
+		if !strings.Contains(request, "- intent: resume\n") || !strings.HasSuffix(request, "[user] USER_INPUT\n- forNodeId: adjust\n21 please\n") {
+			t.Fatalf("it is resumed with\n%s", request)
+		}
+	}
+	var after string
+	rest := script(append(afterwards()[:3:3], says("where was I?"))...)
+	w.restart(func(ctx context.Context, q llm.Question) (*chat.Answer, error) { return rest(ctx, q) })
+	w.rest(id)
+	w.restart(func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+		after = lastRequest(q)
+		return nil, protocol.Errorf(protocol.LLMRefused, "no").With("reason", "auth")
+	})
+	w.goOn(id, ptr("go on"))
+	w.rest(id)
+	if strings.Count(after, "21 please") != 1 || !strings.HasSuffix(after, "go on\n") {
+		t.Errorf("cleanly at rest, it goes on with\n%s", after)
+	}
+	w.goOn(id, nil)
+	w.rest(id)
+	if !strings.HasSuffix(after, "USER_INPUT\n- forNodeId: report\ngo on\n") || strings.Contains(after, "21 please") {
+		t.Errorf("after a failure, it goes on with\n%s", after)
+	}
+}
+
 func TestACallThatFailedBeforeACrashIsAttemptedAgain(t *testing.T) {
 	stuck := make(chan struct{})
 	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))

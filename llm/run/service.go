@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/run/pack"
@@ -281,6 +280,12 @@ func (s *Service) policy(r *Record) Policy {
 // releases the run, sooner or later.
 func (s *Service) launch(ctx context.Context, l *live, o *opened, w word) error {
 	r := *l.now()
+	said := &wordEntry{Intent: w.intent, Node: o.workspace.node(ctx), Input: w.input}
+	if err := o.diary.add(&entry{Word: said}, true); err != nil {
+		o.close()
+		s.release(l)
+		return told(err)
+	}
 	r.Phase, r.Code, r.Reason, r.Last, r.Changed = Running, "", "", nil, s.opts.Now().UTC()
 	if _, err := s.opts.Runs.Put(ctx, r.ID, &r); err != nil {
 		o.close()
@@ -493,16 +498,17 @@ func (s *Service) resume(ctx context.Context, r *Record) error {
 		s.settle(l, o.story.rest.stop(), len(o.story.turns))
 		return nil
 	}
-	return s.launch(ctx, l, o, word{intent: IntentResume, talk: s.remembered(r, &o.story)})
+	return s.launch(ctx, l, o, o.again(ctx))
 }
 
-// remembered is the conversation that a run goes on with after it broke off.
-// A workflow has its documents for that.
-func (s *Service) remembered(r *Record, story *story) []chat.Message {
-	if r.Mode == ModeRun {
-		return nil
+// again is how a run is taken up that broke off. A workflow has its documents
+// for that, a conversation what was said.
+func (o *opened) again(ctx context.Context) word {
+	w := word{intent: IntentResume, input: o.story.unheard(o.workspace.mode, o.workspace.node(ctx))}
+	if o.workspace.mode != ModeRun {
+		w.talk = o.story.conversation()
 	}
-	return story.conversation()
+	return w
 }
 
 // sweep removes what has been at rest for long.
