@@ -25,6 +25,10 @@ func (a *API) postEnvelope(w http.ResponseWriter, r *http.Request) {
 	}
 	defer a.release(buf)
 	in := inbound(r, who, buf.Bytes())
+	if a.Southbound != nil && protocol.IsSouthbound(in.Body) {
+		a.southbound(w, r, in)
+		return
+	}
 	if wantsEvents(r) {
 		a.stream(w, r, in, a.handle)
 		return

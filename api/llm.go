@@ -121,13 +121,19 @@ func (d llmDoor) southbound(w http.ResponseWriter, r *http.Request, in commands.
 		writeSouthbound(w, d.api.Southbound.Refuse(in.Body, protocol.AsError(err)))
 		return
 	}
-	if d.api.streams(r, d.command, req.Payload) {
-		d.api.stream(w, r, in, func(ctx context.Context, in commands.Inbound) []byte {
-			return d.api.Southbound.Handle(ctx, in).Append(nil)
+	d.api.southbound(w, r, in)
+}
+
+// southbound answers a southbound request, in one piece or with a stream.
+func (a *API) southbound(w http.ResponseWriter, r *http.Request, in commands.Inbound) {
+	req, _ := protocol.DecodeSouthbound(in.Body, a.Limits) // what is wrong with it is answered below
+	if wantsEvents(r) || takesAnything(r) && asksToStream(req.Payload) {
+		a.stream(w, r, in, func(ctx context.Context, in commands.Inbound) []byte {
+			return a.Southbound.Handle(ctx, in).Append(nil)
 		})
 		return
 	}
-	writeSouthbound(w, d.api.Southbound.Handle(r.Context(), in))
+	writeSouthbound(w, a.Southbound.Handle(r.Context(), in))
 }
 
 // refusedBody is how much of a refused request is read to see its dialect.

@@ -79,7 +79,11 @@ func TestTheLLMProtocolIsSpokenOverHTTP(t *testing.T) {
 		_ = response.Body.Close()
 	}
 
-	status, body := post(t, n.HTTPURL("/api/mcp-agent/llm/query"), southboundRequest("c-1", "get-llm-status", `{}`))
+	status, body := post(t, n.HTTPURL("/api/v1/commands"), southboundRequest("c-0", "get-llm-status", `{}`))
+	if r := readSouthbound(t, body); status != http.StatusOK || r.CommandID != "c-0" || r.Status != "success" {
+		t.Errorf("where all envelopes go: %d %s", status, body)
+	}
+	status, body = post(t, n.HTTPURL("/api/mcp-agent/llm/query"), southboundRequest("c-1", "get-llm-status", `{}`))
 	if r := readSouthbound(t, body); status != http.StatusBadRequest || r.Error == nil || r.Error.Code != "1000" {
 		t.Errorf("the wrong path: %d %s", status, body)
 	}
