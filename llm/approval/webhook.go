@@ -6,10 +6,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -121,7 +123,7 @@ func (c *courier) deliver(ctx context.Context, d delivery) {
 			return
 		}
 		if !again || attempt == attempts {
-			c.log.Warn("a webhook could not be told", "event", d.name, "attempts", attempt, "error", err)
+			c.log.Warn("a webhook could not be told", "host", hostOf(d.hook.URL), "event", d.name, "attempts", attempt, "error", err)
 			return
 		}
 		timer := time.NewTimer(pause)
@@ -148,6 +150,9 @@ func (c *courier) post(ctx context.Context, d delivery) (again bool, err error) 
 	r.Header.Set(SignatureHeader, Sign(d.hook.Secret, d.body, c.now()))
 	answer, err := c.client.Do(r)
 	if err != nil {
+		if told, ok := errors.AsType[*url.Error](err); ok { // which begins with the URL: many a webhook has its secret there
+			err = told.Err
+		}
 		return true, err
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
@@ -156,4 +161,14 @@ func (c *courier) post(ctx context.Context, d delivery) (again bool, err error) 
 		return false, nil
 	}
 	return answer.StatusCode/100 == 5 || answer.StatusCode == http.StatusTooManyRequests, fmt.Errorf("HTTP %d", answer.StatusCode)
+}
+
+// hostOf tells webhooks from each other in the log, without what is secret in
+// their URLs.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }

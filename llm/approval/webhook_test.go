@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -89,6 +90,19 @@ func TestWebhooksAreTriedAFewTimes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestSecretsInTheURLsOfWebhooksAreNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := newCourier(Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now, Transport: answers(func(*http.Request) (int, error) {
+			return 0, errors.New("connection refused")
+		})})
+		c.deliver(t.Context(), delivery{hook: Webhook{URL: "http://desk.example/hooks/T0P-S3CRET"}, body: []byte("{}")})
+		if text := log.String(); strings.Contains(text, "S3CRET") || !strings.Contains(text, "host=desk.example") || !strings.Contains(text, "connection refused") {
+			t.Errorf("logged %s", text)
+		}
+	})
 }
 
 func TestWebhooksDoNotHoldAnybodyUp(t *testing.T) {
