@@ -46,11 +46,13 @@ func (a *App) mcpMessage(p *broker.Publication) {
 		return
 	}
 	ctx, cancel := context.WithDeadline(a.mcp.gone, expires)
+	stop := func() bool { return true }
 	if gone := a.mqtt.gone(p.Client.ID, to.Topic); gone != nil {
-		context.AfterFunc(gone, cancel)
+		stop = context.AfterFunc(gone, cancel)
 	}
 	go func() {
 		defer cancel()
+		defer stop() // a client that stays has many calls
 		a.mcp.door.Take(ctx, m)
 	}()
 }
