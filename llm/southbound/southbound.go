@@ -191,8 +191,8 @@ func (x *exchange) answered(r *protocol.Response) {
 }
 
 const (
-	firstPause  = 200 * time.Millisecond // doubled with every attempt, with jitter
-	longestWait = 10 * time.Second       // for the next attempt; beyond, the caller is told
+	firstPause  = 200 * time.Millisecond // or what the error says; doubled with every attempt, with jitter
+	longestWait = 10 * time.Second       // for the next attempt; who is told to wait longer is told so
 )
 
 // again reports whether another attempt is to be made, and when.
@@ -205,9 +205,10 @@ func (x *exchange) again(err *protocol.Error) (wait time.Duration, again bool) {
 			return 0, false
 		}
 	}
-	wait = firstPause << (x.attempt - 1)
-	wait = max(wait/2+rand.N(wait/2), err.RetryAfter())
-	return wait, wait <= longestWait && x.opts.Now().Add(wait).Before(x.deadline)
+	least := max(firstPause, err.RetryAfter())
+	wait = least << (x.attempt - 1)
+	wait = min(wait+rand.N(wait/4), max(least, longestWait))
+	return wait, least <= longestWait && x.opts.Now().Add(wait).Before(x.deadline)
 }
 
 // repeatable reports whether an error may go away by itself. Of those that the

@@ -113,13 +113,13 @@ func TestWhatMayGoBetterIsTriedAgain(t *testing.T) {
 		most     time.Duration
 	}{
 		"at once":             {[]any{`{}`}, ``, 0, 1, "", 0, 0},
-		"the second time":     {[]any{busy, `{}`}, ``, 0, 2, "", 100 * time.Millisecond, 200 * time.Millisecond},
-		"the fourth time":     {[]any{busy, down, protocol.Errorf(protocol.Internal, "x"), `{}`}, ``, 0, 4, "", 700 * time.Millisecond, 1400 * time.Millisecond},
-		"never":               {[]any{down}, ``, 0, 4, protocol.SouthboundUnavailable, 700 * time.Millisecond, 1400 * time.Millisecond},
+		"the second time":     {[]any{busy, `{}`}, ``, 0, 2, "", 200 * time.Millisecond, 250 * time.Millisecond},
+		"the fourth time":     {[]any{busy, down, protocol.Errorf(protocol.Internal, "x"), `{}`}, ``, 0, 4, "", 1400 * time.Millisecond, 1750 * time.Millisecond},
+		"never":               {[]any{down}, ``, 0, 4, protocol.SouthboundUnavailable, 1400 * time.Millisecond, 1750 * time.Millisecond},
 		"not again":           {[]any{busy}, `"retry_count":0`, 0, 1, protocol.SouthboundBusy, 0, 0},
-		"as often as asked":   {[]any{busy}, `"retry_count":1`, 0, 2, protocol.SouthboundBusy, 100 * time.Millisecond, 200 * time.Millisecond},
+		"as often as asked":   {[]any{busy}, `"retry_count":1`, 0, 2, protocol.SouthboundBusy, 200 * time.Millisecond, 250 * time.Millisecond},
 		"refused":             {[]any{denied}, ``, 0, 1, protocol.SouthboundPermission, 0, 0},
-		"when it is told to":  {[]any{protocol.BusyFor(3*time.Second, "busy"), `{}`}, ``, 0, 2, "", 3 * time.Second, 3 * time.Second},
+		"when it is told to":  {[]any{protocol.BusyFor(3*time.Second, "busy"), `{}`}, ``, 0, 2, "", 3 * time.Second, 3750 * time.Millisecond},
 		"not that late":       {[]any{protocol.BusyFor(time.Minute, "busy")}, `"timeout":600`, 0, 1, protocol.SouthboundBusy, 0, 0},
 		"not beyond its time": {[]any{protocol.BusyFor(3*time.Second, "busy")}, `"timeout":2`, 0, 1, protocol.SouthboundBusy, 0, 0},
 		"not after a word":    {[]any{down}, ``, 1, 1, protocol.SouthboundUnavailable, 0, 0},
