@@ -50,7 +50,7 @@ func (p *parser) arrayValue(n *node) (any, bool) {
 	if n.kind != listKind && n.kind != anyKind {
 		return p.otherwise(n)
 	}
-	list := []any{}
+	list := make([]any, 0, 4)
 	p.out = append(p.out, '[')
 	ok := p.array(func() bool {
 		p.separate()
@@ -75,7 +75,7 @@ func (p *parser) wrapped(n *node) (any, bool) {
 func (p *parser) members(n *node) (any, bool) {
 	all := make(map[string]any)
 	p.out = append(p.out, '{')
-	ok := p.object(func(name string) bool {
+	ok := p.object(&n.members, func(name string) bool {
 		i, known := n.members.find(name)
 		value := n.rest
 		switch {

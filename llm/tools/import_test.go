@@ -59,6 +59,9 @@ func TestArgumentsAreReadAsASchemaSays(t *testing.T) {
 		{"members elsewhere", `{"type":"object","properties":{"a":{"type":"integer"}},"oneOf":[{"properties":{"b":{}}}]}`, `{"a":"1","b":2}`, `{"a":1,"b":2}`, "string coerced to integer", ""},
 		{"anything", `{}`, `{"b":2}`, `{"b":2}`, "", ""},
 		{"true", `true`, `{"b":2}`, `{"b":2}`, "", ""},
+		{"names with escapes", `{"type":"object","properties":{"a\\b":{"type":"integer"},"c\"d":{"type":"integer"},"é":{"type":"integer"}}}`,
+			`{"a\\b":"1","c\"d":"2","\u00e9":"3","a\b":4}`, `{"a\\b":1,"c\"d":2,"é":3}`,
+			"string coerced to integer; string coerced to integer; string coerced to integer; unknown_parameter:a\b", ""},
 		{"required and not described", `{"type":"object","required":["a"]}`, `{"b":2}`, `{"b":2}`, "", "missing_required:a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

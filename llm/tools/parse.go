@@ -140,7 +140,7 @@ func (p *parser) document(shape *node) {
 	}
 	if p.pos == len(p.data) {
 		p.JSON = json.RawMessage("{}")
-		p.missing(shape, nil)
+		p.missing(shape)
 		return
 	}
 	switch p.peek() {
@@ -198,7 +198,11 @@ func (p *parser) abandon() {
 	p.result, p.Unknown, p.Warnings, p.Faults, p.JSON = nil, nil, nil, nil, nil
 }
 
-var fence = []byte("```") // never changed
+// Never changed.
+var (
+	fence = []byte("```")
+	colon = []byte(`":`) // behind most names
+)
 
 // unfence takes away the code fence that some models put around JSON.
 func (p *parser) unfence() {
@@ -212,10 +216,14 @@ func (p *parser) unfence() {
 // arguments reads the object of all arguments. On false it is broken.
 func (p *parser) arguments(shape *node) bool {
 	p.out = make([]byte, 0, len(p.data)+16)
-	p.result = make(map[string]any, max(len(shape.members.list), 4))
+	p.result = make(map[string]any, min(bytes.Count(p.data, colon), maxParameters))
 	p.out = append(p.out, '{')
-	seen := make([]bool, len(shape.members.list))
-	ok := p.object(func(name string) bool { return p.argument(shape, name, seen) })
+	if n := len(shape.members.list); n <= len(p.few) {
+		p.seen = p.few[:n]
+	} else {
+		p.seen = make([]bool, n)
+	}
+	ok := p.object(&shape.members, func(name string) bool { return p.argument(shape, name) })
 	if !ok {
 		return false
 	}
@@ -224,12 +232,12 @@ func (p *parser) arguments(shape *node) bool {
 	if p.twice {
 		p.JSON, _ = json.Marshal(p.result)
 	}
-	p.missing(shape, seen)
+	p.missing(shape)
 	return true
 }
 
 // argument reads one of the arguments.
-func (p *parser) argument(shape *node, name string, seen []bool) bool {
+func (p *parser) argument(shape *node, name string) bool {
 	p.at = name
 	defer func() { p.at = "" }()
 	i, known := shape.members.find(name)
@@ -258,7 +266,7 @@ func (p *parser) argument(shape *node, name string, seen []bool) bool {
 		p.twice = true
 	}
 	if known {
-		seen[i] = true
+		p.seen[i] = true
 	}
 	mark := len(p.out)
 	p.key(name)
@@ -276,10 +284,10 @@ func (p *parser) argument(shape *node, name string, seen []bool) bool {
 }
 
 // missing notes the required arguments that are not there.
-func (p *parser) missing(shape *node, seen []bool) {
+func (p *parser) missing(shape *node) {
 	for i := range shape.members.list {
 		m := &shape.members.list[i]
-		if !m.required || seen != nil && seen[i] {
+		if !m.required || p.seen != nil && p.seen[i] {
 			continue
 		}
 		reason := faultMissing + m.name

@@ -31,6 +31,8 @@ type parser struct {
 
 	strict bool
 	twice  bool // a parameter was there
+	seen   []bool
+	few    [32]bool // room for seen
 }
 
 func (p *parser) note(text string) {
@@ -124,8 +126,8 @@ func (p *parser) enter() bool {
 }
 
 // object reads an object whose members are read by read, from the beginning
-// of their values.
-func (p *parser) object(read func(name string) bool) bool {
+// of their values. Their names are those of the known members where they are.
+func (p *parser) object(known *members, read func(name string) bool) bool {
 	if !p.enter() {
 		return false
 	}
@@ -138,7 +140,7 @@ func (p *parser) object(read func(name string) bool) bool {
 			p.depth--
 			return true
 		}
-		name, ok := p.stringToken()
+		name, ok := p.name(known)
 		if !ok || !p.space() {
 			return false
 		}
@@ -150,6 +152,20 @@ func (p *parser) object(read func(name string) bool) bool {
 			return false
 		}
 	}
+}
+
+// name reads the name of a member. It makes no string of one that is known.
+func (p *parser) name(known *members) (string, bool) {
+	if known != nil && p.peek() == '"' {
+		rest := p.data[p.pos+1:]
+		if end := bytes.IndexByte(rest, '"'); end >= 0 {
+			if i, ok := known.byName[string(rest[:end])]; ok && bytes.IndexByte(rest[:end], '\\') < 0 {
+				p.pos += end + 2
+				return known.list[i].name, true
+			}
+		}
+	}
+	return p.stringToken()
 }
 
 // array reads an array whose elements are read by read.
@@ -191,7 +207,7 @@ func (p *parser) comma(end byte) bool {
 func (p *parser) skip() bool {
 	switch c := p.peek(); c {
 	case '{':
-		return p.object(func(string) bool { return p.skip() })
+		return p.object(nil, func(string) bool { return p.skip() })
 	case '[':
 		return p.array(p.skip)
 	case '"':
