@@ -69,12 +69,24 @@ func TestMembershipIsToldOnTheCapsTopic(t *testing.T) {
 		"cap.declared", "group.member.added", "group.member.added", "group.link.added", "group.link.added",
 		"group.member.removed", "group.link.removed", "group.link.removed",
 	} {
-		e, err := protocol.DecodeEvent(watcher.Next(t).Payload, protocol.Limits{})
-		if err != nil || e.Name != want || e.Seq <= seq {
-			t.Fatalf("got %+v, %v, want %s", e, err, want)
+		e := told(t, watcher)
+		for strings.HasPrefix(e.Name, "cap.vfs.") { // the mirror tells when it comes to it
+			e = told(t, watcher)
+		}
+		if e.Name != want || e.Seq <= seq {
+			t.Fatalf("got %+v, want %s", e, want)
 		}
 		seq = e.Seq
 	}
+}
+
+func told(t *testing.T, r *bridgetest.Raw) *protocol.Event {
+	t.Helper()
+	e, err := protocol.DecodeEvent(r.Next(t).Payload, protocol.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 func TestMembersTalkOnTheChannel(t *testing.T) {
