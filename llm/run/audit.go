@@ -50,6 +50,7 @@ const logFile = "logs/execution.jsonl"
 // recorder writes what becomes of a run's calls.
 func (s *Service) recorder(ctx context.Context, state mount.FS, who *protocol.Principal, run, trace string) func(auditLine) error {
 	return func(l auditLine) error {
+		s.metrics.called(l.Code)
 		raw, err := json.Marshal(l)
 		if err != nil {
 			return err

@@ -173,7 +173,7 @@ type device struct {
 	mu      sync.Mutex
 	sets    []string
 	reads   int
-	hold    chan struct{} // what set_target waits for, nil for nothing
+	holds   bool // set_target does not answer
 	begun   chan struct{}
 	offline bool
 }
@@ -247,16 +247,16 @@ func (w *world) thermostat() *tools.Catalogue {
 		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 			d.mu.Lock()
 			d.sets = append(d.sets, string(x.ArgumentsJSON))
-			hold, begun := d.hold, d.begun
+			holds, begun := d.holds, d.begun
 			if d.offline {
 				d.sets = d.sets[:len(d.sets)-1]
 				d.mu.Unlock()
 				return tools.Output{}, protocol.Errorf(protocol.AgentOffline, "it is offline")
 			}
 			d.mu.Unlock()
-			if hold != nil {
+			if holds {
 				close(begun)
-				<-hold
+				<-ctx.Done()
 				return tools.Output{}, ctx.Err()
 			}
 			return tools.Output{Content: json.RawMessage(`{"celsius":17.5,"target":21}`)}, nil

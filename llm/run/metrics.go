@@ -1,7 +1,11 @@
 package run
 
 import (
+	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
 type metrics struct {
@@ -42,9 +46,6 @@ func (m *metrics) rested(stop Stop) {
 	m.rests.WithLabelValues(string(stop.Phase), string(stop.Code)).Inc()
 }
 
-func (m *metrics) called(code string) {
-	if code == "" {
-		code = "ok"
-	}
-	m.calls.WithLabelValues(code).Inc()
+func (m *metrics) called(code fault.Code) {
+	m.calls.WithLabelValues(cmp.Or(string(code), "ok")).Inc()
 }

@@ -347,17 +347,13 @@ func TestAStateThatWasEditedToNonsenseStopsTheRun(t *testing.T) {
 func TestAnEffectWithoutARecordIsSaidToBeUnknown(t *testing.T) {
 	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))
 	w := imported(t, script(before...))
-	hold, begun := make(chan struct{}), make(chan struct{})
-	w.device.hold, w.device.begun = hold, begun
+	begun := make(chan struct{})
+	w.device.holds, w.device.begun = true, begun
 	id := w.start(StartParams{Package: "climate-check", Project: "home"})
 	<-begun
-	time.AfterFunc(0, func() {
-		<-w.Service.ctx.Done() // the bridge stops while the device acts
-		close(hold)
-	})
-	w.restart(script(calls("thermostat-go.set_target", `{"celsius":21}`), says("I look")))
+	w.restart(script(calls("thermostat-go.set_target", `{"celsius":21}`), says("I look"))) // while the device acts
 	w.device.mu.Lock()
-	w.device.hold = nil
+	w.device.holds = false
 	w.device.mu.Unlock()
 	w.rest(id)
 	turns := w.turns(id)

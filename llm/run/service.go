@@ -313,7 +313,12 @@ func (s *Service) engine(l *live, o *opened) *engine {
 	}
 	e := &engine{
 		asker: s.opts.Asker, place: o.workspace, hands: kit, diary: o.diary,
-		tell:     func(event string, data any) { s.tell(l, event, data) },
+		tell: func(event string, data any) {
+			if event == eventTurn {
+				s.metrics.turns.Inc()
+			}
+			s.tell(l, event, data)
+		},
 		prompt:   prompt{mode: r.Mode, autopilot: r.Autopilot, workflow: r.Workflow},
 		stream:   r.Stream,
 		maxTurns: cmp.Or(r.MaxTurns, s.opts.MaxTurns),
