@@ -94,7 +94,7 @@ func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, se
 		return
 	}
 	ctx = context.WithValue(ctx, carrierKey{}, ctx)
-	single := newSingle(request, m.Reply)
+	single := newSingle(ctx, request, m.Reply)
 	state := &sdk.ServerSessionState{}
 	if version < firstStateless && request.Method != "initialize" {
 		state.InitializeParams = &sdk.InitializeParams{ProtocolVersion: lastStateful}
@@ -109,7 +109,6 @@ func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, se
 	select {
 	case <-single.answered:
 	case <-ctx.Done():
-		single.abandon()
 	}
 	_ = session.Close() // when the call is done
 }

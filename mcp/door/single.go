@@ -12,29 +12,23 @@ import (
 
 // A single is a transport with one call on it.
 type single struct {
+	gone     context.Context // ends when nobody waits for the answer any more
 	reply    func([]byte)
 	incoming chan jsonrpc.Message
 	answered chan struct{} // closed with the answer
 	closed   chan struct{}
 
 	mu     sync.Mutex
-	silent bool // answered or abandoned
+	silent bool // answered
 	ended  bool
 }
 
-func newSingle(call *jsonrpc.Request, reply func([]byte)) *single {
+func newSingle(gone context.Context, call *jsonrpc.Request, reply func([]byte)) *single {
 	s := &single{
-		reply: reply, incoming: make(chan jsonrpc.Message, 1), answered: make(chan struct{}), closed: make(chan struct{}),
+		gone: gone, reply: reply, incoming: make(chan jsonrpc.Message, 1), answered: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.incoming <- call
 	return s
-}
-
-// abandon says that nobody waits for the answer any more.
-func (s *single) abandon() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.silent = true
 }
 
 // Connect implements [sdk.Transport].
@@ -69,7 +63,7 @@ func (s *single) Write(_ context.Context, message jsonrpc.Message) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.silent {
+	if s.silent || s.gone.Err() != nil { // what is cancelled is not answered, however quickly it ends
 		return nil
 	}
 	s.reply(body)
