@@ -69,7 +69,7 @@ func (l *link) run(ctx context.Context) {
 			pause = l.service.opts.pause
 		}
 		l.leave(err)
-		l.service.opts.Log.Warn("an MCP server is down", "server", l.config.Name, "error", err, "retry", pause)
+		l.service.opts.Log.Warn("an MCP server is down", "server", l.config.Name, "error", l.told(err), "retry", pause)
 		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-timer.C:
@@ -239,9 +239,25 @@ func (l *link) leave(why error) {
 	}
 	l.session, l.state, l.problem = nil, Down, ""
 	if why != nil {
-		l.problem = short(why.Error(), 512)
+		l.problem = short(l.told(why), 512)
 	}
 	l.service.changed()
+}
+
+// told is an error as operators read it: without where the server is, which is
+// for who configures it. URLs have keys in them, now and then.
+func (l *link) told(err error) string {
+	text := err.Error()
+	if l.config.URL != "" {
+		text = strings.ReplaceAll(text, l.config.URL, "its URL")
+	}
+	if len(l.config.Command) > 0 {
+		text = strings.ReplaceAll(text, l.config.Command[0], "its program")
+	}
+	if l.config.Dir != "" {
+		text = strings.ReplaceAll(text, l.config.Dir, "its folder")
+	}
+	return text
 }
 
 // current is the session, while there is one.

@@ -398,3 +398,27 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 	t.Fatalf("never: %s", what)
 }
+
+func TestOperatorsAreNotToldWhereAServerIs(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	nowhere := t.TempDir()
+	w := start(t, Config{Name: "web", URL: gone.URL + "/mcp?key=T0P-S3CRET"},
+		Config{Name: "program", Command: []string{nowhere + "/missing"}},
+		Config{Name: "folder", Command: []string{os.Args[0]}, Dir: nowhere + "/none"})
+	eventually(t, "all are down", func() bool {
+		list, err := w.List(t.Context(), nil, ListParams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range list.Servers {
+			if v.State != Down {
+				return false
+			}
+			if v.Problem == "" || strings.Contains(v.Problem, "S3CRET") || strings.Contains(v.Problem, nowhere) || strings.Contains(v.Problem, gone.URL) {
+				t.Errorf("%s: %s", v.Server, v.Problem)
+			}
+		}
+		return true
+	})
+}
