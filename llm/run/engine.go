@@ -47,6 +47,7 @@ type handled struct {
 	code     fault.Code // "" if it succeeded
 	question *Question  // to the user
 	fatal    bool       // no other call can succeed either
+	offline  bool       // it could not be delivered
 	lost     error      // why it is in no log
 }
 

@@ -284,6 +284,25 @@ func TestWhatTheUserSaidSurvivesACrash(t *testing.T) {
 	}
 }
 
+func TestADeviceMayComeBackALittleLaterThanTheBridge(t *testing.T) {
+	w := imported(t, script())
+	w.restart(script(calls("thermostat-go.set_target", `{"celsius":21}`), says("set")))
+	w.device.offline = true
+	pauses := 0
+	w.pausing = func(context.Context, time.Duration) error {
+		pauses++
+		w.device.mu.Lock()
+		defer w.device.mu.Unlock()
+		w.device.offline = pauses < 3
+		return nil
+	}
+	id := w.start(StartParams{Package: "climate-check", Project: "p"})
+	w.rest(id)
+	if got := w.turns(id)[0].ToolRuns[0]; !strings.HasPrefix(string(got.Result), `{"ok":true`) || pauses != 3 || len(w.device.sets) != 1 {
+		t.Errorf("after %d pauses it was answered with %s", pauses, got.Result)
+	}
+}
+
 func TestACallThatFailedBeforeACrashIsAttemptedAgain(t *testing.T) {
 	stuck := make(chan struct{})
 	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,6 +94,8 @@ type Service struct {
 	wg      sync.WaitGroup
 	metrics *metrics
 	pausing func(ctx context.Context, d time.Duration) error
+
+	recovered atomic.Int64 // when the runs were taken up, Unix nanoseconds
 
 	mu     sync.Mutex
 	closed bool
@@ -309,6 +312,7 @@ func (s *Service) engine(l *live, o *opened) *engine {
 		executor: s.opts.Executor, bridge: s.opts.Catalogue, env: env, where: o.workspace.node,
 		own:     o.workspace.fileTools(),
 		effects: o.effects, diary: o.diary,
+		young: s.young, pause: s.pausing,
 		record: s.recorder(l.ctx, o.workspace.mounts.State, who, r.ID, r.TraceID),
 	}
 	e := &engine{
@@ -463,6 +467,7 @@ func (s *Service) Close(ctx context.Context) error {
 // Recover has the runs go on that an earlier process left running. It is
 // called once, when the tables are loaded and the bridge can run commands.
 func (s *Service) Recover(ctx context.Context) {
+	s.recovered.Store(s.opts.Now().UnixNano())
 	for _, r := range s.opts.Runs.All() {
 		if r.Phase != Running {
 			continue
@@ -475,6 +480,14 @@ func (s *Service) Recover(ctx context.Context) {
 		}
 	}
 	s.wg.Go(s.sweep)
+}
+
+// youth is for how long after a start devices may not be back yet.
+const youth = 30 * time.Second
+
+// young reports whether the bridge has just begun.
+func (s *Service) young() bool {
+	return s.opts.Now().Sub(time.Unix(0, s.recovered.Load())) < youth
 }
 
 // lostEvents is more than a run can have told before the bridge stopped, so

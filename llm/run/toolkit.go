@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // An Executor runs calls of tools. *tools.Executor is one.
@@ -36,6 +38,8 @@ type toolkit struct {
 	diary     *sealedDiary
 	record    func(auditLine) error
 	questions map[string]Question // by call
+	young     func() bool         // the bridge has just begun; nil: it has not
+	pause     func(ctx context.Context, d time.Duration) error
 
 	mine   map[string]*tools.Catalogue // by policy
 	policy Policy
@@ -194,12 +198,30 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 	if err := k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name}}, true); err != nil {
 		return refused(c, fault.As(err))
 	}
-	h := k.run(tools.WithKey(ctx, key), box, c)
+	h := k.insist(ctx, box, c, key)
 	if ctx.Err() != nil && h.code != "" {
 		return h // what became of it is not known
 	}
 	if err := k.diary.add(&entry{Effect: &effectEntry{Key: key, Tool: t.Name, Done: true, Code: h.code, Message: &h.message}}, false); err != nil {
 		return refused(c, fault.As(err))
+	}
+	return h
+}
+
+const (
+	comeback      = 20 // times that a device is asked that is not back yet
+	comebackPause = time.Second
+)
+
+// insist runs a call under a key. When the bridge has just begun, devices need
+// a moment to come back: a call that could not be delivered is made again.
+func (k *toolkit) insist(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall, key string) handled {
+	h := k.run(tools.WithKey(ctx, key), box, c)
+	for n := 1; n <= comeback && h.offline && k.young != nil && k.young(); n++ {
+		if k.pause(ctx, comebackPause) != nil {
+			break
+		}
+		h = k.run(tools.WithKey(ctx, fmt.Sprintf("%s.%d", key, n)), box, c) // under the other it stays undelivered
 	}
 	return h
 }
@@ -271,7 +293,7 @@ func (k *toolkit) handled(box *tools.Toolbox, c *chat.ToolCall, r *tools.Result)
 		f := toolFault(r)
 		h.Result, h.code = (&toolResult{Error: f, Warning: r.Warning}).JSON(), f.Code
 	}
-	h.fatal = r.Fatal
+	h.fatal, h.offline = r.Fatal, protocol.CodeOf(r.Err) == protocol.AgentOffline
 	h.message = answerTo(c, h.Result, h.code != "", r.Output.Segments)
 	if q, ok := k.questions[c.ID]; ok {
 		h.question = &q

@@ -89,6 +89,9 @@ func asOpenAI(m *chat.Message) json.RawMessage {
 			text.WriteString(s.Text)
 			spoke = true
 		case chat.Call:
+			if s.ToolCall == nil {
+				continue
+			}
 			arguments := argumentsOf(s.ToolCall)
 			o.ToolCalls = append(o.ToolCalls, openAIToolCall{s.ToolCall.ID, "function", openAIFunction{Name: s.ToolCall.Name, Arguments: &arguments}})
 		}
