@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"reflect"
 	"runtime/debug"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -114,11 +117,18 @@ func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 // trace notes what a request says of the trace that it is part of: in headers,
 // or itself (SEP-414).
 func trace(env *tools.Environment, header http.Header, parent string) {
-	env.TraceID = bounded(header.Get("X-Trace-Id"), protocol.MaxTraceLength)
+	if id := header.Get("X-Trace-Id"); isTraceID(id) { // a wrong one is no reason to refuse a call
+		env.TraceID = id
+	}
 	if env.Traceparent = parent; parent == "" {
 		env.Traceparent = header.Get("Traceparent")
 	}
 	if len(env.Traceparent) > 55 {
 		env.Traceparent = ""
 	}
+}
+
+// isTraceID reports whether commands take a text for a trace id.
+func isTraceID(text string) bool {
+	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= protocol.MaxTraceLength && !strings.ContainsFunc(text, unicode.IsControl)
 }
