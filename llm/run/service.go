@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -461,97 +459,5 @@ func (s *Service) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// Recover has the runs go on that an earlier process left running. It is
-// called once, when the tables are loaded and the bridge can run commands.
-func (s *Service) Recover(ctx context.Context) {
-	s.recovered.Store(s.opts.Now().UnixNano())
-	for _, r := range s.opts.Runs.All() {
-		if r.Phase != Running {
-			continue
-		}
-		if _, err := os.Stat(s.folder(r.ID)); errors.Is(err, os.ErrNotExist) {
-			continue // of another node
-		}
-		if err := s.resume(ctx, r); err != nil {
-			s.opts.Log.Warn("a run cannot go on", "run", r.ID, "error", err)
-		}
-	}
-	s.wg.Go(s.sweep)
-}
-
-// youth is for how long after a start devices may not be back yet.
-const youth = 30 * time.Second
-
-// young reports whether the bridge has just begun.
-func (s *Service) young() bool {
-	return s.opts.Now().Sub(time.Unix(0, s.recovered.Load())) < youth
-}
-
-// lostEvents is more than a run can have told before the bridge stopped, so
-// that the numbers of its events still rise.
-const lostEvents = 1 << 20
-
-// resume has one run go on after a restart.
-func (s *Service) resume(ctx context.Context, r *Record) error {
-	l, err := s.reserve(r)
-	if err != nil {
-		return err
-	}
-	l.seq += lostEvents
-	o, err := s.open(ctx, r)
-	if err == nil {
-		if err = s.valid(r.Owner.principal()); err != nil || o.story.rest != nil {
-			o.close()
-		}
-	}
-	switch {
-	case err != nil:
-		e := &engine{}
-		s.settle(l, e.broken(l.ctx, err), r.Turns)
-		return err
-	case o.story.rest != nil: // and the bridge stopped before it knew
-		s.settle(l, o.story.rest.stop(), len(o.story.turns))
-		return nil
-	}
-	return s.launch(ctx, l, o, o.again(ctx))
-}
-
-// again is how a run is taken up that broke off. A workflow has its documents
-// for that, a conversation what was said.
-func (o *opened) again(ctx context.Context) word {
-	w := word{intent: IntentResume, input: o.story.unheard(o.workspace.mode, o.workspace.node(ctx))}
-	if o.workspace.mode != ModeRun {
-		w.talk = o.story.conversation()
-	}
-	return w
-}
-
-// sweep removes what has been at rest for long.
-func (s *Service) sweep() {
-	ticker := time.NewTicker(time.Hour)
-	defer ticker.Stop()
-	for {
-		for id, r := range s.opts.Runs.All() {
-			if r.Phase != Running && s.opts.Now().Sub(r.Changed) > s.opts.Keep {
-				s.forget(id)
-			}
-		}
-		select {
-		case <-ticker.C:
-		case <-s.ctx.Done():
-			return
-		}
-	}
-}
-
-func (s *Service) forget(id string) {
-	if err := s.opts.Runs.Delete(s.ctx, id, 0); err != nil {
-		return
-	}
-	if err := os.RemoveAll(s.folder(id)); err != nil {
-		s.opts.Log.Warn("the folder of an old run cannot be removed", "run", id, "error", err)
 	}
 }
