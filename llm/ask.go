@@ -42,6 +42,13 @@ type question struct {
 	model   string
 	request *chat.Request
 	emit    func(chat.Event) error // nil: nobody listens to the stream
+	wasted  *waste
+}
+
+// waste is what answers cost that their listeners did not hear to the end.
+type waste struct {
+	usage chat.Usage
+	cost  float64
 }
 
 // Ask asks a model for one answer, from the cache if the same was asked
@@ -180,9 +187,10 @@ func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (
 	if err != nil {
 		return nil, err
 	}
+	q.wasted = new(waste)
 	o, err := s.route(ctx, m, q)
 	if o == nil {
-		held.settle(chat.Usage{}, 0)
+		held.settle(q.wasted.usage, q.wasted.cost)
 		return nil, err
 	}
 	held.settle(o.Answer.Finish.Usage, o.Cost)
@@ -193,7 +201,10 @@ func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (
 const bytesPerToken = 4
 
 // estimate is about how many tokens a request will use.
-func estimate(r *chat.Request) int64 {
+func estimate(r *chat.Request) int64 { return int64(questionTokens(r) + r.Options.MaxTokens) }
+
+// questionTokens is about how many of them the question has.
+func questionTokens(r *chat.Request) int {
 	n := 0
 	for _, m := range r.Messages {
 		for _, s := range m.Segments {
@@ -203,7 +214,7 @@ func estimate(r *chat.Request) int64 {
 	for _, t := range r.Tools {
 		n += len(t.Description) + len(t.Parameters)
 	}
-	return int64(n/bytesPerToken + r.Options.MaxTokens)
+	return n / bytesPerToken
 }
 
 // route tries the targets of a model until one answers. Once a listener has
@@ -269,7 +280,9 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *O
 	began, start := false, s.opts.Now()
 	var first time.Duration
 	var fold chat.Folder
+	said := 0 // bytes
 	err = p.Stream(ctx, &r, func(e chat.Event) error {
+		said += len(e.Text)
 		if !began {
 			began, first = true, s.opts.Now().Sub(start)
 		}
@@ -293,6 +306,10 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *O
 	s.metrics.asked(m, t, q.who, a, err, first, took)
 	endSpan(span, a, err)
 	if err != nil {
+		if began && asFailure(err) == nil { // whoever hangs up has had the answer so far, and the provider wants to be paid for it
+			used := chat.Usage{Input: questionTokens(&r), Output: said / bytesPerToken}
+			q.wasted.usage, q.wasted.cost = used, t.Price.cost(used)
+		}
 		return nil, began, err
 	}
 	o = &Outcome{

@@ -176,7 +176,7 @@ func (t *treasury) purse(b Budget, owner string, now time.Time) *purse {
 	return p
 }
 
-// settle books what a query has used, which is nothing if it failed.
+// settle books what a query has used, which is nothing if its provider failed.
 func (r *reservation) settle(used chat.Usage, cost float64) {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
