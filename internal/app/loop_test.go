@@ -123,6 +123,7 @@ type flat struct {
 	model         *scripted.Server
 	north, south  *thermostat
 	caller, guard *bridgetest.Raw
+	trace         string // of the story that is told: who was denied in it is not asked again
 }
 
 func newFlat(t *testing.T, change ...func(*app.Config)) *flat {
@@ -160,7 +161,7 @@ func newFlat(t *testing.T, change ...func(*app.Config)) *flat {
 // part runs a test in the flat, which is as cold as at first.
 func (f *flat) part(t *testing.T, name string, run func(t *testing.T, f *flat), script ...scripted.Reply) {
 	t.Run(name, func(t *testing.T) {
-		f.t = t
+		f.t, f.trace = t, "story-"+strings.ReplaceAll(name, " ", "-")
 		f.model.Play(script...)
 		f.north.reset(15)
 		f.south.reset(16)
@@ -171,7 +172,7 @@ func (f *flat) part(t *testing.T, name string, run func(t *testing.T, f *flat), 
 // query has carol ask the model, in a trace.
 func (f *flat) query(params string) {
 	f.n++
-	f.caller.Send(f.t, "aibridge/bridge/request", envelope(fmt.Sprint("story", f.n), "llm.query", params, `{"timeout":60000,"trace_id":"trace-of-the-story"}`))
+	f.caller.Send(f.t, "aibridge/bridge/request", envelope(fmt.Sprint("story", f.n), "llm.query", params, fmt.Sprintf(`{"timeout":60000,"trace_id":%q}`, f.trace)))
 }
 
 func (f *flat) answer() llm.QueryResult {
@@ -245,7 +246,7 @@ func setsTwoThermostats(t *testing.T, f *flat) {
 	f.query(`{"query":"Warm the flat up to 21 degrees.","tools":["group.dispatch","*.read"]}`)
 
 	a := f.hears("approval.requested")
-	if a.Tool != "group.dispatch" || a.Requester != "carol" || strings.Join(a.Roster, " ") != "north south" || !strings.Contains(string(a.Args), `"celsius":21`) || a.TraceID != "trace-of-the-story" {
+	if a.Tool != "group.dispatch" || a.Requester != "carol" || strings.Join(a.Roster, " ") != "north south" || !strings.Contains(string(a.Args), `"celsius":21`) || a.TraceID != f.trace {
 		t.Errorf("asked %+v", a)
 	}
 	if celsius, sets, _ := f.north.state(); celsius != 15 || sets != 0 {
@@ -262,7 +263,7 @@ func setsTwoThermostats(t *testing.T, f *flat) {
 	}
 	for name, d := range map[string]*thermostat{"north": f.north, "south": f.south} {
 		celsius, sets, traces := d.state()
-		if celsius != 21 || sets != 1 || len(traces) != 2 || traces[0] != "trace-of-the-story" || traces[1] != "trace-of-the-story" {
+		if celsius != 21 || sets != 1 || len(traces) != 2 || traces[0] != f.trace || traces[1] != f.trace {
 			t.Errorf("%s is at %v, set %d times, in %v", name, celsius, sets, traces)
 		}
 	}

@@ -152,6 +152,39 @@ func TestARefusalIsToldWithItsReason(t *testing.T) {
 	}
 }
 
+func TestNobodyIsAskedTwiceAboutWhatWasDenied(t *testing.T) {
+	now := time.Now()
+	d := newDesk(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	passed := d.gate(t.Context(), oven, heat(bot))
+	if err := d.decide(alice, d.asked(t), "deny", "too hot"); err != nil {
+		t.Fatal(err)
+	}
+	<-passed
+	if err := d.Gate(t.Context(), oven, heat(bot)); reason(err) != "denied" || !strings.Contains(err.Error(), "too hot") {
+		t.Errorf("the same again: %v", err)
+	}
+	another, cooler := heat(bot), heat(bot)
+	another.TraceID = "t-2"
+	cooler.ArgumentsJSON = json.RawMessage(`{"celsius":120}`)
+	for name, x := range map[string]*tools.Execution{"in another trace": another, "other arguments": cooler, "for somebody else": heat(alice)} {
+		passed := d.gate(t.Context(), oven, x)
+		if err := d.decide(bob, d.asked(t), "approve", ""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := <-passed; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	now = now.Add(remembered)
+	passed = d.gate(t.Context(), oven, heat(bot))
+	if err := d.decide(alice, d.asked(t), "approve", ""); err != nil {
+		t.Error(err)
+	}
+	if err := <-passed; err != nil {
+		t.Errorf("much later: %v", err)
+	}
+}
+
 func TestSilenceDeniesWithinWhatIsLeftOfTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -239,8 +272,10 @@ func TestOneApprovalIsForOneExecution(t *testing.T) {
 	d := newDesk(t)
 	const calls = 8
 	var passed []<-chan error
-	for range calls {
-		passed = append(passed, d.gate(t.Context(), oven, heat(bot)))
+	for i := range calls {
+		x := heat(bot)
+		x.TraceID = fmt.Sprint("t-", i) // each asks by itself, whatever is said about the others
+		passed = append(passed, d.gate(t.Context(), oven, x))
 	}
 	first := d.asked(t)
 	won := make(chan error, 16)

@@ -44,6 +44,9 @@ const writing = 5 * time.Second
 // for exactly this call and nobody else can use it.
 func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) error {
 	now := s.opts.Now()
+	if before := s.deniedBefore(r, now); before != nil {
+		return denied(before)
+	}
 	until := s.patience(ctx, now)
 	r.AskedAt, r.Expires = ms(now), ms(until)
 	changed, err := s.open(r)
@@ -79,6 +82,24 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 			return err
 		}
 	}
+}
+
+// remembered is how long a refusal holds for the same call in the same trace.
+const remembered = 10 * time.Minute
+
+// deniedBefore finds a refusal of the same call, so that a model that does not
+// take no for an answer asks nobody twice.
+func (s *Service) deniedBefore(r *Record, now time.Time) *Record {
+	if r.TraceID == "" {
+		return nil
+	}
+	for _, other := range s.opts.Approvals.All() {
+		if other.State == Denied && other.Hash == r.Hash && other.TraceID == r.TraceID && other.Space == r.Space &&
+			other.Requester == r.Requester && other.Kind == r.Kind && other.Home == r.Home && now.Sub(time.UnixMilli(other.DecidedAt)) < remembered {
+			return other
+		}
+	}
+	return nil
 }
 
 // settle looks at what has become of an approval that is waited for. With
