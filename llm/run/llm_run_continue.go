@@ -41,10 +41,13 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 		return RunResult{}, err
 	}
 	// Whoever had it before has stored what became of it.
-	if now, _, ok := s.opts.Runs.Get(p.Run); ok {
-		r = *now
-		r.Owner = ownerOf(call.Principal)
+	now, _, ok := s.opts.Runs.Get(p.Run)
+	if !ok {
+		s.release(l)
+		return RunResult{}, noRun(p.Run) // it was forgotten just now
 	}
+	r = *now
+	r.Owner = ownerOf(call.Principal)
 	if r.Phase == Completed {
 		s.release(l)
 		return RunResult{}, protocol.Errorf(protocol.InvalidState, "the run is completed").With("run_id", p.Run).With("phase", string(Completed))

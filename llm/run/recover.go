@@ -77,9 +77,9 @@ func (s *Service) sweep() {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
 	for {
-		for id, r := range s.opts.Runs.All() {
-			if r.Phase != Running && s.opts.Now().Sub(r.Changed) > s.opts.Keep {
-				s.forget(id)
+		for _, r := range s.opts.Runs.All() {
+			if s.isOld(r) {
+				s.forget(r)
 			}
 		}
 		select {
@@ -90,11 +90,23 @@ func (s *Service) sweep() {
 	}
 }
 
-func (s *Service) forget(id string) {
-	if err := s.opts.Runs.Delete(s.ctx, id, 0); err != nil {
+// isOld reports whether a run has been at rest for long.
+func (s *Service) isOld(r *Record) bool {
+	return r.Phase != Running && s.opts.Now().Sub(r.Changed) > s.opts.Keep
+}
+
+// forget removes an old run, unless somebody has it go on just now.
+func (s *Service) forget(old *Record) {
+	l, err := s.reserve(old)
+	if err != nil {
 		return
 	}
-	if err := os.RemoveAll(s.folder(id)); err != nil {
-		s.opts.Log.Warn("the folder of an old run cannot be removed", "run", id, "error", err)
+	defer s.release(l)
+	r, revision, ok := s.opts.Runs.Get(old.ID)
+	if !ok || !s.isOld(r) || s.opts.Runs.Delete(s.ctx, r.ID, revision) != nil {
+		return
+	}
+	if err := os.RemoveAll(s.folder(r.ID)); err != nil {
+		s.opts.Log.Warn("the folder of an old run cannot be removed", "run", r.ID, "error", err)
 	}
 }

@@ -181,9 +181,13 @@ func (s *Service) lookup(who *protocol.Principal, id string) (*Record, *live, er
 		r, _, _ = s.opts.Runs.Get(id)
 	}
 	if r == nil || !r.visibleTo(who) {
-		return nil, nil, protocol.Errorf(protocol.NotFound, "no run %.100q", id).With("run_id", id)
+		return nil, nil, noRun(id)
 	}
 	return r, l, nil
+}
+
+func noRun(id string) error {
+	return protocol.Errorf(protocol.NotFound, "no run %.100q", id).With("run_id", id)
 }
 
 // mine is lookup for who is to act with its own rights.

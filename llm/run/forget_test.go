@@ -1,0 +1,60 @@
+package run
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestAnOldRunIsForgottenUnlessItGoesOn(t *testing.T) {
+	var later atomic.Int64
+	w := newWorld(t, script(says("hello"), says("hello again")), func(o *Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	id := w.start(StartParams{Input: ptr("hello")})
+	w.rest(id)
+	at, _, _ := w.opts.Runs.Get(id)
+	later.Store(int64(31 * 24 * time.Hour))
+	there := func() bool {
+		_, _, ok := w.opts.Runs.Get(id)
+		_, err := os.Stat(w.folder(id))
+		if gone := errors.Is(err, fs.ErrNotExist); gone == ok {
+			t.Errorf("it is there: %v, but its folder: %v", ok, err)
+		}
+		return ok
+	}
+
+	l, err := w.reserve(at) // as who has it go on
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.forget(at)
+	if !there() {
+		t.Fatal("it is forgotten while it goes on")
+	}
+	w.release(l)
+	young := *at
+	young.Changed = w.Service.opts.Now()
+	if _, err := w.opts.Runs.Put(t.Context(), id, &young); err != nil {
+		t.Fatal(err)
+	}
+	w.forget(at)
+	if !there() {
+		t.Fatal("it is forgotten though it has gone on since")
+	}
+	if _, err := w.opts.Runs.Put(t.Context(), id, at); err != nil {
+		t.Fatal(err)
+	}
+	w.forget(at)
+	if there() {
+		t.Fatal("it is not forgotten")
+	}
+	if _, err := w.Continue(t.Context(), callOf(alice), ContinueParams{Run: id, Input: ptr("more")}); protocol.CodeOf(err) != protocol.NotFound {
+		t.Errorf("it goes on: %v", err)
+	}
+}
