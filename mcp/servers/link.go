@@ -18,6 +18,7 @@ import (
 // How long things with a server may take, and how often they are done.
 const (
 	connectTimeout = 30 * time.Second
+	partTimeout    = 3 * time.Second
 	refreshEvery   = time.Minute // also finds out that a server is gone
 	longestPause   = time.Minute // between attempts to connect
 )
@@ -90,7 +91,7 @@ func (l *link) visit(ctx context.Context) (connected bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer session.Close() //nolint:errcheck // it may be gone already
+	defer part(session)
 	ended := make(chan error, 1)
 	go func() { ended <- session.Wait() }()
 	tick := time.NewTicker(refreshEvery)
@@ -111,6 +112,22 @@ func (l *link) visit(ctx context.Context) (connected bool, err error) {
 		case <-l.again:
 		case <-tick.C:
 		}
+	}
+}
+
+// part closes a session, but does not wait long for a server that does not
+// answer.
+func part(session *sdk.ClientSession) {
+	closed := make(chan struct{})
+	go func() {
+		_ = session.Close() // it may be gone already
+		close(closed)
+	}()
+	late := time.NewTimer(partTimeout)
+	defer late.Stop()
+	select {
+	case <-closed:
+	case <-late.C:
 	}
 }
 

@@ -40,8 +40,8 @@ type readResult struct {
 	Text string `json:"text"`
 }
 
-// notes is a server with a few tools.
-func notes(name string) *sdk.Server {
+// notes is a server with a few tools. Its calls end with closing at the latest.
+func notes(name string, closing ...chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: name, Version: "9"}, nil)
 	addRead(s, "Reads a note")
 	sdk.AddTool(s, &sdk.Tool{Name: "fail"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
@@ -51,7 +51,10 @@ func notes(name string) *sdk.Server {
 		if token := r.Params.GetProgressToken(); token != nil {
 			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 4, Message: "a quarter"})
 		}
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-append(closing, nil)[0]: // whoever called may be gone without a word
+		}
 		return nil, nil, ctx.Err()
 	})
 	return s
@@ -347,7 +350,10 @@ func TestProgramsThatEndAreStartedAgain(t *testing.T) {
 
 func TestCallsEndInTimeAndTellTheirProgress(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "hush")
-	w := start(t, Config{Name: "notes", URL: serve(t, notes("http")), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}, Timeout: 300 * time.Millisecond})
+	closing := make(chan struct{})
+	url := serve(t, notes("http", closing))
+	t.Cleanup(func() { close(closing) }) // before the server is closed
+	w := start(t, Config{Name: "notes", URL: url, Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}, Timeout: 300 * time.Millisecond})
 	eventually(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
 	steps := make(chan tools.Progress, 4)
 	ctx := tools.WithProgress(t.Context(), func(p tools.Progress) { steps <- p })

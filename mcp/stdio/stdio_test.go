@@ -118,7 +118,7 @@ func run(t *testing.T, b *bridge, secret string) *side {
 	}()
 	t.Cleanup(func() {
 		_ = inWrite.Close()
-		go func() { _, _ = io.Copy(io.Discard, s.out) }()
+		go func() { _, _ = io.Copy(io.Discard, s.read) }() // whatever else is said
 		select {
 		case err := <-s.ended:
 			if err != nil {
