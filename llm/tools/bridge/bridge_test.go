@@ -173,6 +173,23 @@ func TestWhoComesLaterDoesNotTakeAName(t *testing.T) {
 	find("second")
 }
 
+func TestSkillsDoNotStandInForToolsOfOthers(t *testing.T) {
+	w := newWorld(t)
+	w.add(1, "mcp", Capability{ID: "files.read"}, Capability{ID: "x"})
+	w.add(2, "mcp.files", Capability{ID: "read"})
+	w.add(3, "MCP", Capability{ID: "files.read"})
+	w.add(4, "fs", Capability{ID: "write"})
+	w.add(5, "group", Capability{ID: "dispatch"}, Capability{ID: "dispatcher"})
+	w.add(6, "skill", Capability{ID: "read"}, Capability{ID: "ready"})
+	w.add(7, "mcpx", Capability{ID: "read"})
+	if got := namesOf(t, w.skills, ada); got != "group.dispatcher mcpx.read skill.ready" {
+		t.Errorf("the tools are %s", got)
+	}
+	if tool, ok := w.skills.Find(t.Context(), ada, "mcp.files.read"); ok {
+		t.Errorf("found %+v", tool)
+	}
+}
+
 func TestSpacesDoNotSeeEachOther(t *testing.T) {
 	w := newWorld(t)
 	w.add(1, "lamp", Capability{ID: "on"})

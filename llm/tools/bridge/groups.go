@@ -26,7 +26,10 @@ type groups struct {
 	tool   *tools.Tool
 }
 
-const dispatchAction = "group:dispatch"
+const (
+	dispatchName   = "group.dispatch"
+	dispatchAction = "group:dispatch"
+)
 
 // dispatchSchema are the params of the command group.dispatch but for the
 // deadline, which is that of the call.
@@ -52,7 +55,7 @@ func NewGroups(skills *Skills, invoke Invoke, wait Wait, may May) tools.Source {
 	g := &groups{skills: skills, invoke: invoke, wait: wait, may: may}
 	g.tool = &tools.Tool{
 		Declaration: tools.Declaration{
-			Name:  "group.dispatch",
+			Name:  dispatchName,
 			Title: "Have the members of a group do something",
 			Description: "Calls one capability of several skills at once: of all members of a group, or of those that target selects. " +
 				"Returns what became of each member.",

@@ -226,6 +226,18 @@ func (s *Skills) entries(space protocol.SpaceID) []*entry {
 	return on.ordered
 }
 
+// others are how the names of tools begin that are not those of skills. They are
+// not to be had while those are away, as an MCP server that is down or a
+// dispatch that somebody may not make: who trusts the name means the other.
+var others = []string{"mcp.", "fs.", "ui.", readName, dispatchName}
+
+func isOthers(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(others, func(o string) bool {
+		return strings.HasPrefix(name, o) && (o[len(o)-1] == '.' || name == o)
+	})
+}
+
 // made describes a skill and makes its tools, once.
 func (s *Skills) made(e *entry) *described {
 	if d := e.made.Load(); d != nil {
@@ -234,7 +246,7 @@ func (s *Skills) made(e *entry) *described {
 	d := &described{skill: e.describe()}
 	for i := range d.skill.Capabilities {
 		c := &d.skill.Capabilities[i]
-		if !c.Sealed && !strings.HasPrefix(string(c.ID), reserved) {
+		if !c.Sealed && !strings.HasPrefix(string(c.ID), reserved) && !isOthers(toolName(d.skill.ID, c.ID)) {
 			d.tools = append(d.tools, s.tool(&d.skill, c))
 		}
 	}
