@@ -19,8 +19,9 @@ import (
 const (
 	connectTimeout = 30 * time.Second
 	partTimeout    = 3 * time.Second
-	refreshEvery   = time.Minute // also finds out that a server is gone
-	longestPause   = time.Minute // between attempts to connect
+	refreshEvery   = time.Minute            // also finds out that a server is gone
+	longestPause   = time.Minute            // between attempts to connect
+	calm           = 200 * time.Millisecond // before a server is looked at because it, or a call, wants that
 )
 
 // A State says whether a server is there.
@@ -76,6 +77,7 @@ func (l *link) run(ctx context.Context) {
 		case <-timer.C:
 		case <-l.again:
 			timer.Stop()
+			breathe(ctx)
 		case <-ctx.Done():
 			timer.Stop()
 		}
@@ -110,8 +112,20 @@ func (l *link) visit(ctx context.Context) (connected bool, err error) {
 		case err := <-ended:
 			return true, errors.Join(errors.New("the connection ended"), err)
 		case <-l.again:
+			breathe(ctx)
 		case <-tick.C:
 		}
+	}
+}
+
+// breathe keeps a server that always has something new from keeping the bridge
+// busy.
+func breathe(ctx context.Context) {
+	timer := time.NewTimer(calm)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

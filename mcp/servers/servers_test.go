@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -427,4 +429,29 @@ func TestOperatorsAreNotToldWhereAServerIs(t *testing.T) {
 		}
 		return true
 	})
+}
+
+func TestARestlessServerIsNotListedAllTheTime(t *testing.T) {
+	var listed atomic.Int64
+	s := notes("http")
+	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == "tools/list" {
+				listed.Add(1)
+			}
+			return next(ctx, method, r)
+		}
+	})
+	t.Setenv("NOTES_TOKEN", "hush")
+	w := start(t, Config{Name: "notes", URL: serve(t, s), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}})
+	eventually(t, "the server is there", func() bool { return w.view(t).State == Connected })
+	before, began := listed.Load(), time.Now()
+	for time.Since(began) < calm/4 {
+		w.links["notes"].look()
+		runtime.Gosched()
+	}
+	eventually(t, "it is listed again", func() bool { return listed.Load() > before })
+	if n, most := listed.Load()-before, int64(time.Since(began)/calm)+1; n > most {
+		t.Errorf("it was listed %d times, at most %d are right", n, most)
+	}
 }
