@@ -132,6 +132,8 @@ func (o Options) withDefaults() Options {
 // A Door serves MCP. Its methods may be called from several goroutines.
 type Door struct {
 	opts     Options
+	closing  context.Context // ends with Run
+	close    context.CancelFunc
 	guests   *guests
 	requests *requests
 	calls    *calls // that the SDK does not run
@@ -147,6 +149,7 @@ type Door struct {
 // New makes a door.
 func New(o Options) *Door {
 	d := &Door{opts: o.withDefaults()}
+	d.closing, d.close = context.WithCancel(context.Background())
 	d.guests = newGuests(d)
 	d.requests = newRequests(d.opts.MaxRequests)
 	d.calls, d.sessions = newCalls(), newSessions()
@@ -160,6 +163,7 @@ func New(o Options) *Door {
 // and then ends all sessions and streams.
 func (d *Door) Run(ctx context.Context) error {
 	d.guests.watch(ctx)
+	d.close()
 	d.requests.close()
 	d.guests.close()
 	return nil

@@ -36,7 +36,7 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 		if who == nil {
 			return nil, wireError(protocol.Errorf(protocol.NotAuthenticated, "who is asking is not known"))
 		}
-		ctx, done := carried(ctx)
+		ctx, done := d.carried(ctx)
 		defer done()
 		result, err = answer(ctx, environment(who, req))
 		if err != nil {

@@ -158,6 +158,9 @@ func (g *guest) announce(d *Door) {
 	}
 }
 
+// closeTimeout bounds the wait for calls that do not notice that they are over.
+const closeTimeout = 5 * time.Second
+
 // close ends all sessions.
 func (gs *guests) close() {
 	gs.mu.Lock()
@@ -169,7 +172,14 @@ func (gs *guests) close() {
 			ending.Go(func() { _ = session.Close() })
 		}
 	}
-	ending.Wait()
+	ended := make(chan struct{})
+	go func() { ending.Wait(); close(ended) }()
+	late := time.NewTimer(closeTimeout)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+	}
 }
 
 // listed remembers what a guest knows of its tools, if it knew nothing.

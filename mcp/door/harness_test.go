@@ -55,6 +55,7 @@ type world struct {
 	url    string
 	env    chan tools.Environment // of calls
 	gone   chan struct{}          // gets a value when a call of wait is cancelled
+	stop   func()
 }
 
 type catalogue struct {
@@ -96,6 +97,7 @@ func newWorld(t *testing.T, change ...func(*door.Options)) *world {
 	server := httptest.NewServer(w.Door)
 	w.url = server.URL
 	ctx, cancel := context.WithCancel(context.Background())
+	w.stop = cancel
 	ran := make(chan error, 1)
 	go func() { ran <- w.Run(ctx) }()
 	t.Cleanup(func() {

@@ -1,6 +1,7 @@
 package door_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -147,5 +148,30 @@ func TestStreamsEndWithTheCredential(t *testing.T) {
 	begun := time.Now()
 	if r := brief.send("GET", ""); r.status != http.StatusOK || time.Since(begun) > 10*time.Second {
 		t.Errorf("the stream ended after %v: %d %s", time.Since(begun), r.status, r.body)
+	}
+}
+
+func TestCallsUnderWayDoNotKeepTheDoorFromClosing(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			w := newWorld(t) // which is closed at the end
+			begun := make(chan struct{}, 4)
+			c := w.connect(t, "ada", version, &sdk.ClientOptions{
+				ProgressNotificationHandler: func(context.Context, *sdk.ProgressNotificationClientRequest) { begun <- struct{}{} },
+			})
+			ctx := context.WithoutCancel(t.Context())
+			go func() {
+				params := &sdk.CallToolParams{Name: "wait.here"}
+				params.SetProgressToken(1)
+				_, _ = c.CallTool(ctx, params)
+			}()
+			<-begun
+			w.stop()
+			select {
+			case <-w.gone:
+			case <-time.After(10 * time.Second):
+				t.Error("the call goes on")
+			}
+		})
 	}
 }

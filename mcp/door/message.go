@@ -117,13 +117,15 @@ func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, se
 // another one, that goes on when this ends.
 type carrierKey struct{}
 
-// carried is a context that ends with the one that its call came with, too.
-func carried(ctx context.Context) (context.Context, func()) {
-	carrier, ok := ctx.Value(carrierKey{}).(context.Context)
-	if !ok {
-		return ctx, func() {}
-	}
+// carried is a context that also ends with the door, and with the one that its
+// call came with.
+func (d *Door) carried(ctx context.Context) (context.Context, func()) {
+	carrier, _ := ctx.Value(carrierKey{}).(context.Context)
 	ctx, cancel := context.WithCancel(ctx)
+	unwatch := context.AfterFunc(d.closing, cancel)
+	if carrier == nil {
+		return ctx, func() { unwatch(); cancel() }
+	}
 	stop := context.AfterFunc(carrier, cancel)
-	return ctx, func() { stop(); cancel() }
+	return ctx, func() { unwatch(); stop(); cancel() }
 }
