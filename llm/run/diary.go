@@ -86,6 +86,10 @@ func (r *restEntry) stop() Stop {
 
 // story tells a diary's turns. It reads entries in their order.
 type story struct {
+	// done is told each turn but the last when the next begins. Unless it is
+	// nil only the last turn stays, and nils for the others: a diary may be
+	// larger than memory.
+	done   func(i int, t *toldTurn)
 	turns  []*toldTurn
 	system []chat.Message
 	talk   []chat.Message
@@ -122,6 +126,10 @@ func (s *story) read(e *entry) {
 		s.talk = append(slices.Clip(s.talk), t.Request.Added...)
 		if !t.SameTools {
 			s.tools = t.Tools
+		}
+		if i := len(s.turns) - 1; i >= 0 && s.done != nil {
+			s.done(i, s.turns[i])
+			s.turns[i] = nil
 		}
 		s.turns = append(s.turns, &toldTurn{turnEntry: t, messages: slices.Concat(s.system, s.talk), tools: s.tools})
 		if t.Assistant != nil {

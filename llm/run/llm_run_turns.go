@@ -44,26 +44,38 @@ func (s *Service) Turns(_ context.Context, call *commands.Call, p TurnsParams) (
 	if err != nil {
 		return TurnsResult{}, err
 	}
-	var all story
+	page := &page{after: p.After, limit: cmp.Or(p.Limit, 20), result: TurnsResult{Turns: []Turn{}}}
+	all := story{done: page.take}
 	if err := readDiary(filepath.Join(s.folder(r.ID), "diary"), "run/"+r.ID, s.opts.Sealer, all.read); err != nil {
 		return TurnsResult{}, told(err)
 	}
-	result := TurnsResult{Turns: []Turn{}, Total: len(all.turns)}
-	size := 0
-	for i, t := range all.turns {
-		if i < p.After {
-			continue
-		}
-		turn := t.turn()
-		n := turn.size()
-		if len(result.Turns) == cmp.Or(p.Limit, 20) || len(result.Turns) > 0 && size+n > maxPage {
-			result.NextAfter = i
-			break
-		}
-		size += n
-		result.Turns = append(result.Turns, turn)
+	if n := len(all.turns); n > 0 {
+		page.take(n-1, all.turns[n-1])
+		page.result.Total = n
 	}
-	return result, nil
+	return page.result, nil
+}
+
+// A page takes the turns that fit on it, in their order.
+type page struct {
+	after, limit int
+	size         int
+	full         bool
+	result       TurnsResult
+}
+
+func (p *page) take(i int, t *toldTurn) {
+	if i < p.after || p.full {
+		return
+	}
+	turn := t.turn()
+	n := turn.size()
+	if len(p.result.Turns) == p.limit || len(p.result.Turns) > 0 && p.size+n > maxPage {
+		p.result.NextAfter, p.full = i, true
+		return
+	}
+	p.size += n
+	p.result.Turns = append(p.result.Turns, turn)
 }
 
 // size is about how many bytes a turn takes.

@@ -227,6 +227,7 @@ func (o *opened) close() {
 // open gets a run's things together.
 func (s *Service) open(ctx context.Context, r *Record) (*opened, error) {
 	o := &opened{effects: newEffects(r.ID)}
+	o.story.done = func(int, *toldTurn) {} // they are counted
 	var err error
 	o.diary, err = openDiary(filepath.Join(s.folder(r.ID), "diary"), "run/"+r.ID, s.opts.Sealer, func(e *entry) {
 		o.story.read(e)
