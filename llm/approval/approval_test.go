@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,6 +342,39 @@ func TestWhatIsRunIsWhatWasApproved(t *testing.T) {
 		if err := <-passed; (err == nil) != (want == error(nil)) || err != nil && reason(err) != "changed" {
 			t.Errorf("%v: got %v", want, err)
 		}
+	}
+}
+
+func TestACredentialThatEndsMeanwhileLetsNothingThrough(t *testing.T) {
+	var revoked atomic.Bool
+	d := newDesk(t, func(o *Options) { o.Revoked = func(*protocol.Principal) bool { return revoked.Load() } })
+	passed := d.gate(t.Context(), oven, heat(bot))
+	a := d.asked(t)
+	revoked.Store(true)
+	if err := d.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-passed; reason(err) != "credential" || d.state(a.ID) != Withdrawn {
+		t.Errorf("revoked: %v, the approval is %s", err, d.state(a.ID))
+	}
+	revoked.Store(false)
+	short := *bot
+	var late atomic.Bool
+	d.opts.Now = func() time.Time {
+		if late.Load() {
+			return time.Now().Add(2 * time.Second)
+		}
+		return time.Now()
+	}
+	short.Expires = time.Now().Add(time.Second)
+	passed = d.gate(t.Context(), oven, heat(&short))
+	a = d.asked(t)
+	late.Store(true)
+	if err := d.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-passed; reason(err) != "credential" {
+		t.Errorf("expired: %v", err)
 	}
 }
 
