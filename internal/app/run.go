@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/llm/run/toolhost"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit"
 )
@@ -23,6 +24,8 @@ type Runs struct {
 	FS         bool              `yaml:"fs" doc:"let workflows use files: the project, the package and their own"`
 	ReadBytes  int               `yaml:"read_bytes" doc:"most that one fs.read returns"`
 	WriteBytes int               `yaml:"write_bytes" doc:"most that one fs.write writes"`
+	StateBytes int               `yaml:"state_bytes" doc:"most that a run keeps in @state, and adds to a folder that is its project between two words of its user"`
+	StateFiles int               `yaml:"state_files" doc:"the same in files and folders"`
 	Tools      []string          `yaml:"tools" doc:"patterns of the bridge's tools that workflows may use; * is all but commands, which must be named, as in task.get or agent.*"`
 	MCPServers []string          `yaml:"mcp_servers" doc:"MCP servers whose tools workflows may use; * is any"`
 	Running    int               `yaml:"running" doc:"workflows that run at once"`
@@ -34,6 +37,7 @@ type Runs struct {
 func defaultRuns() Runs {
 	return Runs{
 		Turns: run.DefaultMaxTurns, FS: true, ReadBytes: run.DefaultMaxRead, WriteBytes: run.DefaultMaxWrite,
+		StateBytes: toolhost.DefaultQuotaBytes, StateFiles: toolhost.DefaultQuotaFiles,
 		Tools: []string{"*"}, MCPServers: []string{"*"}, Running: 4096, KeepDays: 30, Package: 32 << 20,
 	}
 }
@@ -46,6 +50,7 @@ func (r *Runs) check(fail func(format string, args ...any)) {
 		high  int
 	}{
 		{"turns", r.Turns, 1000}, {"read_bytes", r.ReadBytes, 64 << 20}, {"write_bytes", r.WriteBytes, 64 << 20},
+		{"state_bytes", r.StateBytes, 1 << 30}, {"state_files", r.StateFiles, 1 << 20},
 		{"running", r.Running, 1 << 20}, {"keep_days", r.KeepDays, 36500}, {"package_bytes", r.Package, 1 << 30},
 	} {
 		if s.value < 1 || s.value > s.high {
@@ -86,6 +91,7 @@ func (a *App) newRuns(mqtt *mqttSide) {
 			Tools: c.Tools,
 		},
 		Limits:     pack.Limits{Zip: int64(c.Package)},
+		Quota:      toolhost.Quota{Bytes: int64(c.StateBytes), Files: c.StateFiles},
 		MaxTurns:   c.Turns,
 		MaxRunning: c.Running,
 		Keep:       time.Duration(c.KeepDays) * 24 * time.Hour,

@@ -13,7 +13,7 @@ func (w *workspace) fileTools() func(Policy) []*tools.Tool {
 	if w.workflow != nil {
 		graph = w.workflow.Graph
 	}
-	host := toolhost.New(toolhost.Options{Mounts: &w.mounts, Graph: graph})
+	host := toolhost.New(toolhost.Options{Mounts: &w.mounts, Graph: graph, Quota: w.quota})
 	return func(p Policy) []*tools.Tool {
 		return host.Tools(toolhost.Limits{MaxReadBytes: p.FS.MaxReadBytes, MaxWriteBytes: p.FS.MaxWriteBytes})
 	}

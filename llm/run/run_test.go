@@ -253,6 +253,22 @@ func TestCallsThatCannotBeMadeAreAnswered(t *testing.T) {
 	}
 }
 
+func TestARunIsHeldToItsQuota(t *testing.T) {
+	w := newWorld(t, script(
+		calls("fs.write", `{"path":"@state/a.md","content":"12345"}`, "fs.write", `{"path":"@state/b.md","content":"123456"}`),
+		says("full")), func(o *Options) { o.Quota.Bytes = 10 })
+	id := w.start(StartParams{Input: ptr("write")})
+	w.rest(id)
+	turn := w.turns(id)[0]
+	if first := string(turn.ToolRuns[0].Result); !strings.Contains(first, `"ok":true`) {
+		t.Errorf("within the quota: %s", first)
+	}
+	if second := string(turn.ToolRuns[1].Result); !strings.Contains(second, `"code":"E_WRITE_LIMIT"`) {
+		t.Errorf("beyond the quota: %s", second)
+	}
+	w.checkAudit(t, id, w.turns(id))
+}
+
 func TestACancelledRunStopsAndCanGoOn(t *testing.T) {
 	began := make(chan struct{})
 	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {

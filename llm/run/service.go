@@ -18,6 +18,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/llm/run/toolhost"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -46,14 +47,15 @@ type Options struct {
 	Publish func(id protocol.TaskID, e *protocol.Event)
 	Audit   func(Audited)
 
-	Policy     Policy        // of the system
-	Limits     pack.Limits   // of packages
-	MaxTurns   int           // without a word of the user, default 20
-	MaxRunning int           // runs at once, default 4096
-	MaxOwn     int           // of these, of one principal, default 2048
-	MaxRuns    int           // that are kept, default 20 000; of one principal a quarter
-	MaxPackage int           // packages that are kept of a space, default 1000
-	Keep       time.Duration // how long a run is kept that is at rest, default 30 days
+	Policy     Policy         // of the system
+	Limits     pack.Limits    // of packages
+	Quota      toolhost.Quota // of what a run leaves in files
+	MaxTurns   int            // without a word of the user, default 20
+	MaxRunning int            // runs at once, default 4096
+	MaxOwn     int            // of these, of one principal, default 2048
+	MaxRuns    int            // that are kept, default 20 000; of one principal a quarter
+	MaxPackage int            // packages that are kept of a space, default 1000
+	Keep       time.Duration  // how long a run is kept that is at rest, default 30 days
 
 	BridgeID   string
 	Log        *slog.Logger
@@ -245,7 +247,7 @@ func (s *Service) open(ctx context.Context, r *Record) (*opened, error) {
 
 // workspace opens what a run works on.
 func (s *Service) workspace(ctx context.Context, r *Record) (*workspace, error) {
-	w := &workspace{mode: r.Mode, system: s.policy(r)}
+	w := &workspace{mode: r.Mode, system: s.policy(r), quota: s.opts.Quota}
 	if r.Package != "" {
 		p, err := s.library.load(r.Package)
 		if err != nil {

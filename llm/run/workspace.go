@@ -10,6 +10,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/llm/run/toolhost"
 )
 
 // A workspace is what a run works on: a package, one of its workflows or
@@ -21,6 +22,7 @@ type workspace struct {
 	active   *pack.Agent    // who acts where a node names nobody
 	mounts   mount.Mounts
 	system   Policy
+	quota    toolhost.Quota
 
 	mu     sync.Mutex
 	text   []byte // of workflow.md as it was read last

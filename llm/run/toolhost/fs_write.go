@@ -116,9 +116,13 @@ func conflict(place mount.Place, present bool, before, after mount.Sum) error {
 	return e
 }
 
-// store writes a file, if it is not too large and nobody objects.
+// store writes a file, if there is room for it and nobody objects.
 func (b *bounded) store(ctx context.Context, place mount.Place, before, after []byte, o mount.WriteOptions) error {
 	if err := b.fits(place, after); err != nil {
+		return err
+	}
+	done, err := b.room(ctx, place, int64(len(after)))
+	if err != nil {
 		return err
 	}
 	if b.opts.OnWrite != nil {
@@ -126,7 +130,11 @@ func (b *bounded) store(ctx context.Context, place mount.Place, before, after []
 			return err
 		}
 	}
-	return place.Write(ctx, place.Path, after, o)
+	if err := place.Write(ctx, place.Path, after, o); err != nil {
+		return err
+	}
+	done()
+	return nil
 }
 
 // fits refuses a content that is too large.

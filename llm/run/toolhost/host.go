@@ -37,6 +37,7 @@ type Options struct {
 	// Graph is what the guard of workflow.md goes by; nil when there is no
 	// workflow, and so no guard.
 	Graph *pack.Graph
+	Quota Quota
 	// OnWrite is asked about every write just before it is made, with the
 	// content before (nil for none) and after. Its error becomes the call's.
 	OnWrite func(ctx context.Context, place mount.Place, before, after []byte) error
@@ -58,10 +59,12 @@ const (
 type Host struct {
 	opts Options
 	mu   sync.Mutex // of writes: they are made one after the other
+
+	usage map[mount.Name]*mount.Usage // guarded by mu
 }
 
 // New makes a host.
-func New(o Options) *Host { return &Host{opts: o} }
+func New(o Options) *Host { return &Host{opts: o, usage: make(map[mount.Name]*mount.Usage)} }
 
 // Tools are the file tools within limits, in a fixed order.
 func (h *Host) Tools(l Limits) []*tools.Tool {

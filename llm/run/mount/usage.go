@@ -1,0 +1,43 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+)
+
+// A Usage is what files take up.
+type Usage struct {
+	Bytes int64
+	Files int // and folders
+}
+
+// Usage counts all that is in the folder, seen or hidden, but for what is in
+// the folder without, "" for none.
+func (f *Folder) Usage(ctx context.Context, without string) (u Usage, err error) {
+	err = fs.WalkDir(f.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // it has gone
+		case err != nil:
+			return err
+		case path == ".":
+			return ctx.Err()
+		case path == without && d.IsDir():
+			return fs.SkipDir
+		}
+		u.Files++
+		if d.IsDir() {
+			return ctx.Err()
+		}
+		info, err := d.Info()
+		if err == nil {
+			u.Bytes += info.Size()
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return u, ctx.Err()
+	}
+	return u, explain("", err)
+}

@@ -1,0 +1,100 @@
+package toolhost
+
+import (
+	"cmp"
+	"context"
+	"path"
+
+	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/run/mount"
+)
+
+// A Quota bounds what the calls of a run leave behind together: all that is in
+// @state but its log, and what the calls of one host add to a local folder
+// that is @project. Groups of the VFS have quotas of their own. Zero values are
+// the defaults.
+type Quota struct {
+	Bytes int64 // 64 MiB
+	Files int   // and folders, 10 000
+}
+
+// The defaults of [Quota].
+const (
+	DefaultQuotaBytes = 64 << 20
+	DefaultQuotaFiles = 10_000
+)
+
+func (q Quota) orDefault() Quota {
+	return Quota{cmp.Or(q.Bytes, DefaultQuotaBytes), cmp.Or(q.Files, DefaultQuotaFiles)}
+}
+
+// A countable mount can say what it holds. Local folders are.
+type countable interface {
+	Usage(ctx context.Context, without string) (mount.Usage, error)
+}
+
+// used is what counts towards the quota in a mount, nil where there is none.
+// It is counted once, and from then on kept up by the writes.
+func (h *Host) used(ctx context.Context, place mount.Place) (*mount.Usage, error) {
+	folder, ok := place.FS.(countable)
+	if !ok {
+		return nil, nil
+	}
+	if u := h.usage[place.Mount]; u != nil {
+		return u, nil
+	}
+	u := &mount.Usage{} // what else is in a project is not the run's
+	if place.Mount == mount.State {
+		counted, err := folder.Usage(ctx, logsFolder)
+		if err != nil {
+			return nil, err
+		}
+		*u = counted
+	}
+	h.usage[place.Mount] = u
+	return u, nil
+}
+
+// room refuses a write that the quota has no room for. Done keeps account of
+// it when it was made. Files that do not grow may always be written.
+func (h *Host) room(ctx context.Context, place mount.Place, size int64) (done func(), err error) {
+	used, err := h.used(ctx, place)
+	if used == nil || err != nil {
+		return func() {}, err
+	}
+	added, err := growth(ctx, place, size)
+	if err != nil {
+		return nil, err
+	}
+	would := mount.Usage{Bytes: used.Bytes + added.Bytes, Files: used.Files + added.Files}
+	quota := h.opts.Quota.orDefault()
+	switch {
+	case added.Bytes > 0 && would.Bytes > quota.Bytes:
+		return nil, fault.Errorf(fault.WriteLimit, "with %s the run would keep %d bytes in @%s, and it may keep %d; make other files shorter", place, would.Bytes, place.Mount, quota.Bytes).
+			With("bytes", would.Bytes).With("limit", quota.Bytes)
+	case added.Files > 0 && would.Files > quota.Files:
+		return nil, fault.Errorf(fault.WriteLimit, "with %s the run would keep %d files and folders in @%s, and it may keep %d; write to those that are there", place, would.Files, place.Mount, quota.Files).
+			With("files", would.Files).With("limit", quota.Files)
+	}
+	return func() { *used = would }, nil
+}
+
+// growth is what a file of so many bytes, and the folders made for it, add to
+// what is there.
+func growth(ctx context.Context, place mount.Place, size int64) (mount.Usage, error) {
+	info, err := place.Stat(ctx, place.Path)
+	if err == nil {
+		return mount.Usage{Bytes: size - info.Size}, nil
+	}
+	if fault.CodeOf(err) != fault.NotFound {
+		return mount.Usage{}, err
+	}
+	added := mount.Usage{Bytes: size, Files: 1}
+	for dir := path.Dir(place.Path); dir != "."; dir = path.Dir(dir) {
+		if _, err := place.Stat(ctx, dir); fault.CodeOf(err) != fault.NotFound {
+			break
+		}
+		added.Files++
+	}
+	return added, nil
+}
