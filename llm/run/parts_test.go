@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/run/pack"
@@ -67,6 +68,39 @@ func TestAPolicyAllowsWhatItNames(t *testing.T) {
 		if got := test.policy.Allows(&test.tool); got != test.want {
 			t.Errorf("%s is allowed: %t", test.tool.Name, got)
 		}
+	}
+}
+
+func TestNoPolicyLetsARunStartRuns(t *testing.T) {
+	for _, pattern := range []string{"llm.*", "llm.run.*", "llm.run.start", "llm.run.continue", "llm.run.import"} {
+		p := Policy{Tools: []string{"*", pattern}}
+		for _, name := range []string{"llm.run.start", "llm.run.continue", "llm.run.import"} {
+			if p.Allows(&tools.Declaration{Name: name, Source: "command"}) {
+				t.Errorf("%s allows %s", pattern, name)
+			}
+		}
+	}
+	looks := Policy{Tools: []string{"llm.run.*"}}
+	if !looks.Allows(&tools.Declaration{Name: "llm.run.status", Source: "command"}) {
+		t.Error("it may not look at runs either")
+	}
+	w := newWorld(t, script(calls("llm.run.start", `{"input":"again"}`), says("I see")), func(o *Options) {
+		starts, err := tools.Fixed(&tools.Tool{
+			Declaration: tools.Declaration{Name: "llm.run.start", Effect: commands.Act, Source: "command", Schema: json.RawMessage(`{"type":"object"}`)},
+			Run: func(context.Context, *tools.Execution) (tools.Output, error) {
+				t.Error("a run started another")
+				return tools.Output{Text: "started"}, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Catalogue, o.Policy.Tools = tools.New(starts), []string{"*", "llm.run.start"}
+	})
+	id := w.start(StartParams{Input: ptr("go"), Tools: []string{"llm.run.start"}})
+	w.rest(id)
+	if got := string(w.turns(id)[0].ToolRuns[0].Result); !strings.Contains(got, `"code":"TOOL_NOT_AVAILABLE"`) {
+		t.Errorf("the call is answered with %s", got)
 	}
 }
 

@@ -109,6 +109,11 @@ const (
 	mcpPrefix     = "mcp:"
 )
 
+// ownCommands are the commands that no run has as a tool, whatever the policy
+// names: runs would start runs without end, answer themselves and each other,
+// and bring the packages they are made of.
+var ownCommands = []string{start.Name, continueRun.Name, importPackage.Name}
+
 // Allows reports whether a tool is there for the model.
 func (p Policy) Allows(d *tools.Declaration) bool {
 	switch {
@@ -121,6 +126,8 @@ func (p Policy) Allows(d *tools.Declaration) bool {
 	case strings.HasPrefix(d.Source, mcpPrefix):
 		server := strings.TrimPrefix(d.Source, mcpPrefix)
 		return p.MCP.Enabled && anyCovers(p.MCP.AllowedServers, server)
+	case d.Source == sourceCommand && slices.Contains(ownCommands, d.Name):
+		return false
 	case d.Source == sourceCommand:
 		named := slices.DeleteFunc(slices.Clone(p.Tools), func(pattern string) bool { return pattern == "*" })
 		return anyCovers(named, d.Name)
