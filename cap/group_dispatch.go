@@ -98,7 +98,7 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 		return DispatchResult{}, protocol.InvalidParam("completion.n", "is more than there are members")
 	}
 	for _, m := range chosen {
-		o.Members = append(o.Members, dispatch.Candidate{Skill: m.Skill, Role: m.Role, Denied: s.opts.MayInvoke(ctx, call.Principal, c.Space, m.Skill)})
+		o.Members = append(o.Members, dispatch.Candidate{Skill: m.Skill, Role: m.Role, Denied: mayInvoke(ctx, call, c.Space, m.Skill)})
 	}
 	started, err := s.opts.Dispatcher.Start(ctx, o)
 	if err != nil {
@@ -109,6 +109,11 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 		result.Roster[i] = RosterEntry{m.Skill, m.Role, m.State}
 	}
 	return result, nil
+}
+
+// mayInvoke says why skill.invoke would be refused to the caller.
+func mayInvoke(ctx context.Context, call *commands.Call, space protocol.SpaceID, skill protocol.SkillID) error {
+	return call.Authorize(ctx, "skill:invoke", commands.Resource{Type: "skill", ID: string(skill), Space: space})
 }
 
 // choose lists the members that a selection means.

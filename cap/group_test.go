@@ -229,7 +229,6 @@ func TestMembersAreChosenByTheirAttributes(t *testing.T) {
 	w := newWorld(t)
 	recorder := &recorder{}
 	w.opts.Dispatcher = recorder
-	w.opts.MayInvoke = func(context.Context, *protocol.Principal, protocol.SpaceID, protocol.SkillID) error { return nil }
 	w.must(alice, "cap.declare", `{"cap_id":"climate","cap_name":"Climate","skill_id":"heating"}`)
 	add := func(skill, attributes string) {
 		w.must(alice, "group.member.add", fmt.Sprintf(`{"group_id":"up","skill_id":%q,"role":"lamp","attributes":%s,"cap_id":"climate"}`, skill, attributes))

@@ -23,12 +23,9 @@ type Options struct {
 	Publish   func(Message) error
 	// Retained yields the topics, covered by a filter, that a message is
 	// retained on.
-	Retained func(filter string) iter.Seq2[string, protocol.SpaceID]
-	Skills   Skills
-	// Dispatcher carries out group.dispatch, and MayInvoke says why somebody
-	// may not invoke a skill.
-	Dispatcher Dispatcher
-	MayInvoke  func(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, skill protocol.SkillID) error
+	Retained   func(filter string) iter.Seq2[string, protocol.SpaceID]
+	Skills     Skills
+	Dispatcher Dispatcher // carries out group.dispatch
 	// MembershipLost is told when somebody may have lost access to the
 	// channel of a Cap. It must not block.
 	MembershipLost func(protocol.SpaceID, protocol.CapID)

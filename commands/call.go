@@ -116,6 +116,14 @@ func (c *Call) warned() []string {
 	return slices.Clone(c.warnings)
 }
 
+// Authorize says why the caller may not do something else, as if it asked for
+// that by itself, in the same way: by the same door, from the same address and
+// for the same sender. It is for commands that do to many what another command
+// does to one.
+func (c *Call) Authorize(ctx context.Context, action string, on Resource) error {
+	return c.router.allow(ctx, c, action, on)
+}
+
 // Park gives the worker slot back while wait runs, so that a call that waits
 // for a device or a model does not keep others from running. It takes a slot
 // again, at the call's priority, before it returns.

@@ -225,21 +225,26 @@ func (r *Router) find(c *Call) error {
 }
 
 func (r *Router) authorize(c *Call, on Resource) error {
-	a := r.opts.Authorizer
 	if c.SenderID != c.Principal.ID {
-		if err := a.ActFor(c.ctx, c.Principal, c.SenderID); err != nil {
+		if err := r.opts.Authorizer.ActFor(c.ctx, c.Principal, c.SenderID); err != nil {
 			return err
 		}
 	}
+	return r.allow(c.ctx, c, c.command.Action, on)
+}
+
+// allow says why a call may not do something, whether that is its command or
+// a part of it.
+func (r *Router) allow(ctx context.Context, c *Call, action string, on Resource) error {
 	if r.judge != nil {
-		if err := r.judge.AuthorizeCall(c, c.command.Action, on); err != nil {
+		if err := r.judge.AuthorizeCall(c, action, on); err != nil {
 			return err
 		}
-	} else if err := a.Authorize(c.ctx, c.Principal, c.command.Action, on); err != nil {
+	} else if err := r.opts.Authorizer.Authorize(ctx, c.Principal, action, on); err != nil {
 		return err
 	}
 	for _, p := range r.opts.Extensions.Permissions {
-		if err := p.Check(c.ctx, c, c.command.Action, on); err != nil {
+		if err := p.Check(ctx, c, action, on); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,6 @@ func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.Ski
 		Retained:   mqtt.retained,
 		Skills:     agents,
 		Dispatcher: groups,
-		MayInvoke:  a.mayInvoke,
 		MembershipLost: func(space protocol.SpaceID, id protocol.CapID) {
 			mqtt.review(capChannel(id))
 			a.scenes.CapChanged(space, id)

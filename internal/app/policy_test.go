@@ -271,3 +271,56 @@ func TestPolicyFilesAreFollowedAndBrokenOnesDoNoHarm(t *testing.T) {
 		return code == ""
 	})
 }
+
+// TestADispatchReachesWhomTheCallerMayInvoke has policy look at everything
+// that it may look at for skill.invoke.
+func TestADispatchReachesWhomTheCallerMayInvoke(t *testing.T) {
+	h := newHouse(t)
+	olga := h.connect("olga", h.key(protocol.KindOperator, "olga", protocol.RoleOperator))
+	lamps := h.connect("lamps", h.key(protocol.KindAgent, "lamps", protocol.RoleEndAgent))
+	ask := func(who *bridgetest.Raw, command, params string) json.RawMessage {
+		t.Helper()
+		a := h.ask(who, command, params)
+		if a.Err != nil {
+			t.Fatalf("%s %s: %v", command, params, a.Err)
+		}
+		return a.Result
+	}
+	ask(olga, "cap.declare", `{"cap_id":"home","cap_name":"Home","skill_id":"owner"}`)
+	ask(lamps, "agent.register", `{"agent_id":"lamps","type":"end_agent"}`)
+	for _, lamp := range []string{"free", "forbidden", "indoors", "spoken"} {
+		ask(lamps, "skill.register", fmt.Sprintf(`{"agent_id":"lamps","skill":{"skill_id":%q,"name":"Lamp","description":"Shines","version":"1.0.0","type":"custom","capabilities":["on"]}}`, lamp))
+		ask(olga, "group.member.add", fmt.Sprintf(`{"cap_id":"home","group_id":"all","skill_id":%q,"role":"lamp"}`, lamp))
+	}
+	lamps.Listen(t, "aibridge/agent/lamps/request")
+	for skill, when := range map[string]string{
+		"forbidden": `true`,
+		"indoors":   `context.door == "mqtt"`,
+		"spoken":    `context.sender_id == "olga"`,
+	} {
+		h.must("policy.put", fmt.Sprintf(`{"name":%q,"policy":%q}`, skill,
+			fmt.Sprintf(`forbid (principal, action == Action::"skill:invoke", resource == Skill::%q) when { %s };`, skill, when)))
+		if a := h.ask(olga, "skill.invoke", fmt.Sprintf(`{"skill_id":%q,"capability_id":"on"}`, skill)); protocol.CodeOf(errorOf(a)) != protocol.PermissionDenied {
+			t.Fatalf("skill.invoke of %s: %v", skill, a.Err)
+		}
+	}
+
+	var started groupTask
+	if err := json.Unmarshal(ask(olga, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"on"}`), &started); err != nil {
+		t.Fatal(err)
+	}
+	call := lamps.Invocation(t)
+	if !strings.Contains(string(call.Params), `"free"`) {
+		t.Errorf("asked: %s", call.Params)
+	}
+	lamps.Reply(t, "lamps", call, map[string]bool{"on": true})
+	done := becomes(t, olga, started.ID, "partial: ok denied denied denied")
+	for _, m := range done.Group.Members[1:] {
+		if m.Error.Code != protocol.PermissionDenied {
+			t.Errorf("%s: %+v", m.Skill, m)
+		}
+	}
+	if code, body := h.run(h.admin, "skill.invoke", `{"skill_id":"indoors","capability_id":"none"}`); code != protocol.NotFound {
+		t.Errorf("by another door: %s", body)
+	}
+}
