@@ -69,7 +69,7 @@ type Event struct {
 // many goroutines.
 type Service struct {
 	opts    Options
-	hooks   *courier
+	hooks   *couriers
 	metrics *metrics
 
 	deciding sync.Mutex // keeps the steps of approvals, and what is told of them, in order
@@ -113,7 +113,7 @@ func New(o Options) *Service {
 	if o.MayDecideOwn == nil {
 		o.MayDecideOwn = func(*protocol.Principal) bool { return false }
 	}
-	s := &Service{opts: o, hooks: newCourier(o), waiting: make(map[string]chan struct{}), closing: make(chan struct{})}
+	s := &Service{opts: o, hooks: newCouriers(o), waiting: make(map[string]chan struct{}), closing: make(chan struct{})}
 	s.metrics = newMetrics(o.Registerer, s)
 	o.Approvals.OnChange(s.changed)
 	return s

@@ -40,19 +40,25 @@ func Sign(secret, body []byte, at time.Time) string {
 	return "t=" + unix + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Deliveries wait in a queue of bounded length, are made by few at once, and
-// tried a few times.
+// Deliveries wait in a queue of bounded length, one for each webhook, are made
+// one after the other, and tried a few times.
 const (
 	maxDeliveries = 1024
-	couriers      = 4
 	attempts      = 4
 	firstPause    = time.Second
 	postTimeout   = 5 * time.Second
 )
 
-// A courier delivers to webhooks.
+// couriers deliver to webhooks, each to one: those that do not answer hold no
+// others up.
+type couriers struct {
+	each   []*courier
+	client *http.Client
+}
+
+// A courier delivers to one webhook.
 type courier struct {
-	hooks  []Webhook
+	hook   Webhook
 	client *http.Client
 	log    *slog.Logger
 	now    func() time.Time
@@ -60,58 +66,63 @@ type courier struct {
 }
 
 type delivery struct {
-	hook Webhook
 	id   string
 	name string
 	body []byte
 }
 
-func newCourier(o Options) *courier {
-	return &courier{
-		hooks: o.Webhooks, log: o.Log, now: o.Now, queue: make(chan delivery, maxDeliveries),
-		client: &http.Client{
-			Transport:     o.Transport,
-			Timeout:       postTimeout,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+func newCouriers(o Options) *couriers {
+	all := &couriers{client: &http.Client{
+		Transport:     o.Transport,
+		Timeout:       postTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	for _, hook := range o.Webhooks {
+		all.each = append(all.each, &courier{
+			hook: hook, client: all.client, log: o.Log, now: o.Now, queue: make(chan delivery, maxDeliveries),
+		})
 	}
+	return all
 }
 
 // send has the webhooks of a space told of an event. It does not wait.
-func (c *courier) send(space protocol.SpaceID, e *protocol.Event) {
+func (all *couriers) send(space protocol.SpaceID, e *protocol.Event) {
 	var body []byte
-	for _, hook := range c.hooks {
-		if len(hook.Spaces) > 0 && !slices.Contains(hook.Spaces, space) {
+	for _, c := range all.each {
+		if len(c.hook.Spaces) > 0 && !slices.Contains(c.hook.Spaces, space) {
 			continue
 		}
 		if body == nil {
 			body = e.Append(nil)
 		}
 		select {
-		case c.queue <- delivery{hook, e.ID + "-" + strconv.FormatUint(e.Seq, 10), e.Name, body}:
+		case c.queue <- delivery{e.ID + "-" + strconv.FormatUint(e.Seq, 10), e.Name, body}:
 		default:
-			c.log.Warn("a webhook is not told, too much waits already", "event", e.Name)
+			c.log.Warn("a webhook is not told, too much waits for it already", "host", hostOf(c.hook.URL), "event", e.Name)
 		}
 	}
 }
 
 // run delivers until ctx ends.
-func (c *courier) run(ctx context.Context) {
-	var all sync.WaitGroup
-	for range couriers {
-		all.Go(func() {
-			for {
-				select {
-				case d := <-c.queue:
-					c.deliver(ctx, d)
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
+func (all *couriers) run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, c := range all.each {
+		running.Go(func() { c.run(ctx) })
 	}
-	all.Wait()
-	c.client.CloseIdleConnections()
+	running.Wait()
+	all.client.CloseIdleConnections()
+}
+
+// run delivers until ctx ends.
+func (c *courier) run(ctx context.Context) {
+	for {
+		select {
+		case d := <-c.queue:
+			c.deliver(ctx, d)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // deliver tries a few times, twice as far apart each time.
@@ -123,7 +134,7 @@ func (c *courier) deliver(ctx context.Context, d delivery) {
 			return
 		}
 		if !again || attempt == attempts {
-			c.log.Warn("a webhook could not be told", "host", hostOf(d.hook.URL), "event", d.name, "attempts", attempt, "error", err)
+			c.log.Warn("a webhook could not be told", "host", hostOf(c.hook.URL), "event", d.name, "attempts", attempt, "error", err)
 			return
 		}
 		timer := time.NewTimer(pause)
@@ -139,7 +150,7 @@ func (c *courier) deliver(ctx context.Context, d delivery) {
 
 // post tells a webhook once. It reports whether another attempt may do better.
 func (c *courier) post(ctx context.Context, d delivery) (again bool, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.URL, bytes.NewReader(d.body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.hook.URL, bytes.NewReader(d.body))
 	if err != nil {
 		return false, err
 	}
@@ -147,7 +158,7 @@ func (c *courier) post(ctx context.Context, d delivery) (again bool, err error) 
 	r.Header.Set("User-Agent", "aibridge")
 	r.Header.Set("Aibridge-Event", d.name)
 	r.Header.Set("Aibridge-Delivery", d.id) // the same for every attempt
-	r.Header.Set(SignatureHeader, Sign(d.hook.Secret, d.body, c.now()))
+	r.Header.Set(SignatureHeader, Sign(c.hook.Secret, d.body, c.now()))
 	answer, err := c.client.Do(r)
 	if err != nil {
 		if told, ok := errors.AsType[*url.Error](err); ok { // which begins with the URL: many a webhook has its secret there

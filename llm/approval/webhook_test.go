@@ -80,11 +80,11 @@ func TestWebhooksAreTriedAFewTimes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tries := 0
 			start := time.Now()
-			c := newCourier(Options{Log: discard, Now: time.Now, Transport: answers(func(*http.Request) (int, error) {
+			c := newCouriers(Options{Webhooks: []Webhook{{URL: "http://desk.example/"}}, Log: discard, Now: time.Now, Transport: answers(func(*http.Request) (int, error) {
 				tries++
 				return test.status, test.err
-			})})
-			c.deliver(t.Context(), delivery{hook: Webhook{URL: "http://desk.example/"}, body: []byte("{}")})
+			})}).each[0]
+			c.deliver(t.Context(), delivery{body: []byte("{}")})
 			if tries != test.tries || test.tries > 1 && time.Since(start) != 7*time.Second {
 				t.Errorf("%s: %d times in %s", name, tries, time.Since(start))
 			}
@@ -95,10 +95,10 @@ func TestWebhooksAreTriedAFewTimes(t *testing.T) {
 func TestSecretsInTheURLsOfWebhooksAreNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		c := newCourier(Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now, Transport: answers(func(*http.Request) (int, error) {
+		c := newCouriers(Options{Webhooks: []Webhook{{URL: "http://desk.example/hooks/T0P-S3CRET"}}, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now, Transport: answers(func(*http.Request) (int, error) {
 			return 0, errors.New("connection refused")
-		})})
-		c.deliver(t.Context(), delivery{hook: Webhook{URL: "http://desk.example/hooks/T0P-S3CRET"}, body: []byte("{}")})
+		})}).each[0]
+		c.deliver(t.Context(), delivery{body: []byte("{}")})
 		if text := log.String(); strings.Contains(text, "S3CRET") || !strings.Contains(text, "host=desk.example") || !strings.Contains(text, "connection refused") {
 			t.Errorf("logged %s", text)
 		}
@@ -106,11 +106,48 @@ func TestSecretsInTheURLsOfWebhooksAreNotLogged(t *testing.T) {
 }
 
 func TestWebhooksDoNotHoldAnybodyUp(t *testing.T) {
-	c := newCourier(Options{Log: discard, Now: time.Now, Webhooks: []Webhook{{URL: "http://desk.example/"}}})
+	c := newCouriers(Options{Log: discard, Now: time.Now, Webhooks: []Webhook{{URL: "http://desk.example/"}}})
 	for range maxDeliveries + 10 {
 		c.send(protocol.DefaultSpace, &protocol.Event{Name: "approval.requested"})
 	}
-	if len(c.queue) != maxDeliveries {
-		t.Errorf("%d wait", len(c.queue))
+	if n := len(c.each[0].queue); n != maxDeliveries {
+		t.Errorf("%d wait", n)
 	}
+}
+
+// TestADeadWebhookHoldsNoOtherUp fills the queue of one that never answers
+// before another is told anything.
+func TestADeadWebhookHoldsNoOtherUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan struct{}, 1)
+		c := newCouriers(Options{
+			Log: discard, Now: time.Now,
+			Webhooks: []Webhook{{URL: "http://dead.example/", Spaces: []protocol.SpaceID{"acme"}}, {URL: "http://desk.example/"}},
+			Transport: answers(func(r *http.Request) (int, error) {
+				if r.URL.Host == "dead.example" {
+					<-r.Context().Done()
+					return 0, r.Context().Err()
+				}
+				told <- struct{}{}
+				return 204, nil
+			}),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go c.run(ctx)
+		const many = maxDeliveries + 10 // more than wait for one
+		for range many {
+			c.send("acme", &protocol.Event{Name: "approval.requested"})
+			<-told
+		}
+		start := time.Now()
+		c.send(protocol.DefaultSpace, &protocol.Event{Name: "approval.requested"})
+		<-told
+		if took := time.Since(start); took != 0 {
+			t.Errorf("told after %s", took)
+		}
+		if n := len(c.each[0].queue); n != maxDeliveries {
+			t.Errorf("%d wait for the dead one", n)
+		}
+	})
 }
