@@ -35,7 +35,17 @@ type ChatParams struct {
 	Tools   []string         `json:"tools,omitempty" len:"0-64" each:"1-256" doc:"patterns of tools that the model may use from now on, such as thermostat.*; none at first"`
 	Rounds  int              `json:"max_tool_rounds,omitempty" range:"1-100" doc:"how often it may use them before it must answer"`
 	Stream  bool             `json:"stream,omitempty" doc:"send llm.delta events while the answer is written"`
-	Literal bool             `json:"literal,omitempty" doc:"a message that begins with / is for the model too: for those who pass on what others say"`
+	Literal *bool            `json:"literal,omitempty" doc:"a message that begins with / is for the model too: for those who pass on what others say; by default true for agents and skills, false for operators"`
+}
+
+// literal reports whether the model gets every message. Agents and skills
+// mostly pass on what others say, who must not run tools with their rights and
+// without anybody being asked.
+func (p *ChatParams) literal(who *protocol.Principal) bool {
+	if p.Literal != nil {
+		return *p.Literal
+	}
+	return who.Kind != protocol.KindOperator
 }
 
 // Target implements [commands.Targeter].
@@ -84,7 +94,7 @@ func (s *Service) Chat(ctx context.Context, call *commands.Call, p ChatParams) (
 	p.settle(&c)
 	var result ChatResult
 	err := call.Park(ctx, func(ctx context.Context) (err error) {
-		if !p.Literal {
+		if !p.literal(call.Principal) {
 			if order, ok := parseOrder(p.Message); ok {
 				var done bool
 				if result, done, err = s.obey(ctx, call, &c, known, order); done || err != nil {

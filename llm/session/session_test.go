@@ -303,6 +303,32 @@ func TestWhatIsNoSlashCommandIsForTheModel(t *testing.T) {
 	}
 }
 
+func TestWhatAgentsAndSkillsPassOnIsForTheModel(t *testing.T) {
+	r := newRoom(t, echo)
+	const order = `"message":"/thermostat.read {}"`
+	for name, test := range map[string]struct {
+		kind    protocol.Kind
+		literal string
+		by      string
+	}{
+		"an operator":                      {protocol.KindOperator, ``, "command"},
+		"an operator who passes on":        {protocol.KindOperator, `,"literal":true`, "model"},
+		"an operator who says so":          {protocol.KindOperator, `,"literal":false`, "command"},
+		"an agent":                         {protocol.KindAgent, ``, "model"},
+		"an agent that speaks for itself":  {protocol.KindAgent, `,"literal":false`, "command"},
+		"a skill":                          {protocol.KindSkill, ``, "model"},
+		"a skill that speaks for itself":   {protocol.KindSkill, `,"literal":false`, "command"},
+		"somebody of whom nothing is said": {"", ``, "model"},
+	} {
+		who := &protocol.Principal{Kind: test.kind, ID: "who", Space: protocol.DefaultSpace}
+		r.called = nil
+		got, err := r.say(who, `{`+order+test.literal+`}`)
+		if err != nil || got.By != test.by || (len(r.called) > 0) != (test.by == "command") {
+			t.Errorf("%s: %+v, %v, called %v", name, got, err, r.called)
+		}
+	}
+}
+
 func TestResetAndQuitForget(t *testing.T) {
 	r := newRoom(t, echo)
 	r.must("hello")
