@@ -4,8 +4,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,6 +137,76 @@ func (l *library) load(sum string) (*volume, error) {
 		return nil, protocol.Errorf(protocol.InvalidState, "the package was damaged on disk; import it again").With("sha256", sum)
 	}
 	return l.keep(sum, p), nil
+}
+
+// before lists the packages that were stored before a time.
+func (l *library) before(at time.Time) (sums []string, err error) {
+	entries, err := os.ReadDir(l.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		sum, zip := strings.CutSuffix(e.Name(), ".zip")
+		if !zip {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.ModTime().Before(at) {
+			sums = append(sums, sum)
+		}
+	}
+	return sums, err
+}
+
+// remove removes a package. Those that use it go on.
+func (l *library) remove(sum string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.loaded, sum)
+	l.order = slices.DeleteFunc(l.order, func(other string) bool { return other == sum })
+	err := os.Remove(l.path(sum))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// prune removes those of the packages that were replaced and that no run
+// refers to.
+func (s *Service) prune(sums []string) {
+	if len(sums) == 0 {
+		return
+	}
+	s.refer.Lock()
+	defer s.refer.Unlock()
+	needed := s.referredTo()
+	for _, sum := range sums {
+		if needed[sum] {
+			continue
+		}
+		if err := s.library.remove(sum); err != nil {
+			s.opts.Log.Warn("the zip of a package cannot be removed", "sha256", sum, "error", err)
+		}
+	}
+}
+
+// referredTo are the packages that can be started, and those that runs are of.
+// Runs that are reserved are looked at first: they are stored before they are
+// released.
+func (s *Service) referredTo() map[string]bool {
+	needed := make(map[string]bool)
+	s.mu.Lock()
+	reserved := slices.Collect(maps.Values(s.live))
+	s.mu.Unlock()
+	for _, l := range reserved {
+		needed[l.now().Package] = true
+	}
+	for _, r := range s.opts.Runs.All() {
+		needed[r.Package] = true
+	}
+	for _, r := range s.opts.Packages.All() {
+		needed[r.SHA256] = true
+	}
+	return needed
 }
 
 // keep keeps a package at hand, and returns the one that is kept.

@@ -83,16 +83,27 @@ func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParam
 	case !there && s.packagesOf(r.Space) >= s.opts.MaxPackage:
 		return PackageResult{}, protocol.Errorf(protocol.LimitReached, "the space has %d packages", s.opts.MaxPackage).With("limit", s.opts.MaxPackage)
 	}
-	if err := s.library.add(read, zip); err != nil {
-		return PackageResult{}, err
-	}
 	if there && before.SHA256 == r.SHA256 {
-		return before.result(), nil
+		return before.result(), s.library.add(read, zip) // which may be gone from the disk
 	}
-	if _, err := s.opts.Packages.Put(ctx, key, r); err != nil {
+	if err := s.shelve(ctx, key, r, read, zip); err != nil {
 		return PackageResult{}, err
+	}
+	if there {
+		s.prune([]string{before.SHA256})
 	}
 	return r.result(), nil
+}
+
+// shelve stores a package's zip, and its record.
+func (s *Service) shelve(ctx context.Context, key string, r *PackageRecord, read *pack.Package, zip []byte) error {
+	s.refer.RLock()
+	defer s.refer.RUnlock()
+	if err := s.library.add(read, zip); err != nil {
+		return err
+	}
+	_, err := s.opts.Packages.Put(ctx, key, r)
+	return err
 }
 
 // refused is what is wrong with the package, as the fault of the parameter that

@@ -89,14 +89,11 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams)
 	if err := s.roomFor(call.Principal); err != nil {
 		return RunResult{}, err
 	}
-	r, err := s.draft(call, &p)
+	l, err := s.reserveNew(call, &p)
 	if err != nil {
 		return RunResult{}, err
 	}
-	l, err := s.reserve(r)
-	if err != nil {
-		return RunResult{}, err
-	}
+	r := l.now()
 	o, err := s.prepare(ctx, r, p.Variables)
 	if err != nil {
 		s.release(l)
@@ -104,6 +101,17 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams)
 		return RunResult{}, told(err)
 	}
 	return s.begin(ctx, l, o, word{intent: IntentStart, input: p.Input})
+}
+
+// reserveNew reserves a run that was asked for, and with it its package.
+func (s *Service) reserveNew(call *commands.Call, p *StartParams) (*live, error) {
+	s.refer.RLock()
+	defer s.refer.RUnlock()
+	r, err := s.draft(call, p)
+	if err != nil {
+		return nil, err
+	}
+	return s.reserve(r)
 }
 
 // roomFor refuses who keeps too many runs.

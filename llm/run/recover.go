@@ -77,17 +77,32 @@ func (s *Service) sweep() {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
 	for {
-		for _, r := range s.opts.Runs.All() {
-			if s.isOld(r) {
-				s.forget(r)
-			}
-		}
+		s.tidy()
 		select {
 		case <-ticker.C:
 		case <-s.ctx.Done():
 			return
 		}
 	}
+}
+
+// fresh is for how long the zip of a package is left alone, whatever refers to
+// it.
+const fresh = 24 * time.Hour
+
+// tidy forgets the runs that are old, and the packages that no run needs any
+// more.
+func (s *Service) tidy() {
+	for _, r := range s.opts.Runs.All() {
+		if s.isOld(r) {
+			s.forget(r)
+		}
+	}
+	zips, err := s.library.before(s.opts.Now().Add(-fresh))
+	if err != nil {
+		s.opts.Log.Warn("the zips of packages cannot be listed", "error", err)
+	}
+	s.prune(zips)
 }
 
 // isOld reports whether a run has been at rest for long.

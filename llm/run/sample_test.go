@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/base64"
+	"io"
 	"io/fs"
 	"os"
 	"testing"
@@ -15,6 +16,12 @@ const sampleFolder = "../../examples/workflow/climate-check"
 
 // sample is the sample package as a zip.
 func sample(t testing.TB) []byte {
+	t.Helper()
+	return sampleWith(t, "")
+}
+
+// sampleWith is the sample with a note in it, unless that is empty.
+func sampleWith(t testing.TB, note string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -34,6 +41,12 @@ func sample(t testing.TB) []byte {
 		_, err = f.Write(text)
 		return err
 	})
+	if err == nil && note != "" {
+		var f io.Writer
+		if f, err = w.Create("NOTE.md"); err == nil {
+			_, err = io.WriteString(f, note)
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,6 +89,7 @@ func (o *Options) setDefaults() {
 type Service struct {
 	opts    Options
 	library library
+	refer   sync.RWMutex    // read while something comes to refer to a package, written while those are removed that nothing refers to
 	ctx     context.Context // ends when the service closes
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
