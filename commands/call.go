@@ -27,6 +27,7 @@ type Call struct {
 	Door      string          // by which it came in: mqtt, http, ws
 	Client    string          // id of the MQTT client it came from, "" by other doors
 	Address   netip.Addr      // it came from, zero if not known
+	Depth     int             // calls of tools by models that it is within, as far as is known
 	Extension json.RawMessage // vendor data of the request, nil without any
 
 	// Fixed before the call can be answered.
@@ -225,6 +226,7 @@ func (c *Call) child(ctx context.Context, command string, params json.RawMessage
 		Door:      c.Door,
 		Client:    c.Client,
 		Address:   c.Address,
+		Depth:     c.Depth,
 		Extension: c.Extension,
 		router:    c.router,
 		request:   &protocol.Request{ID: id, Command: command, Params: params, Metadata: protocol.Metadata{TraceID: c.TraceID}},

@@ -21,14 +21,15 @@ type ToolLoop struct {
 	Failures int `yaml:"failures" doc:"calls that fail in a row before the user is asked; 0 is 5"`
 	Window   int `yaml:"window" doc:"of how many calls the share of failures is watched; 0 is 10"`
 	Errors   int `yaml:"errors" doc:"percent of these that fail when a conversation is locked; 0 is 80"`
-	Depth    int `yaml:"depth" doc:"models that ask models by way of tools, in one trace; 0 is 16"`
+	Depth    int `yaml:"depth" doc:"models that ask models by way of tools of the bridge; 0 is 16"`
+	Running  int `yaml:"running" doc:"answers with tools that are under way at once for one principal; 0 is 64"`
 	Offered  int `yaml:"offered" doc:"tools that a model is offered at most, the most relevant ones; 0 is 64"`
 }
 
 func (l *ToolLoop) limits() loop.Limits {
 	return loop.Limits{
 		Rounds: l.Rounds, Calls: l.Calls, Tokens: l.Tokens, Time: time.Duration(l.Seconds) * time.Second, Repeats: l.Repeats,
-		Failures: l.Failures, Window: l.Window, Errors: l.Errors, Offered: l.Offered, Depth: l.Depth,
+		Failures: l.Failures, Window: l.Window, Errors: l.Errors, Offered: l.Offered, Depth: l.Depth, Running: l.Running,
 	}
 }
 

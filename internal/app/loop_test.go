@@ -339,3 +339,23 @@ func waitsAtTheEnd(t *testing.T, f *flat) {
 		t.Errorf("it is %v", celsius)
 	}
 }
+
+// TestQueriesThatAreToolsKnowWhatTheyAreWithin has the model ask itself until
+// it may no more.
+func TestQueriesThatAreToolsKnowWhatTheyAreWithin(t *testing.T) {
+	f := newFlat(t, func(c *app.Config) {
+		c.Tools.Commands = []string{"llm.query"}
+		c.ToolLoop.Depth = 2
+	})
+	again := calls("llm.query", `{"query":"And you?","tools":["llm.query"]}`)
+	f.part(t, "three deep", func(t *testing.T, f *flat) {
+		f.query(`{"query":"Ask yourself.","tools":["llm.query"]}`)
+		got := f.answer()
+		if n := len(f.model.Requests()); got.Result != "The second." || n != 4 || got.Tools.Success != 1 {
+			t.Errorf("got %+v, asked %d times", got, n)
+		}
+		if told := toldAt(t, f.model, 2); !strings.Contains(told, "models have called each other 2 times") {
+			t.Errorf("the innermost that ran was told\n%s", told)
+		}
+	}, again, again, says("The first."), says("The second."))
+}

@@ -22,7 +22,8 @@ type Limits struct {
 	Errors int
 
 	Offered int // tools that a model is offered, chosen by relevance if there are more; 64
-	Depth   int // loops within loops: those of one trace whose tools run; 16
+	Depth   int // loops within loops, as far as that is known; 16
+	Running int // loops of one principal at once; 64
 }
 
 // unbounded is more than anything counts to.
@@ -43,6 +44,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Errors, 80)
 	set(&l.Offered, 64)
 	set(&l.Depth, 16)
+	set(&l.Running, 64)
 	l.Time = cmp.Or(l.Time, 5*time.Minute)
 	return l
 }

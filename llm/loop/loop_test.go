@@ -447,14 +447,16 @@ func TestAFailingModelLeavesWhatWasDone(t *testing.T) {
 	whole(t, turn)
 }
 
-// TestLoopsWithinLoopsAreBounded has a tool ask the model again in the same
-// trace, as an agent would that has a model of its own.
+// TestLoopsWithinLoopsAreBounded has a tool ask the model again, as commands
+// of the bridge do that are tools.
 func TestLoopsWithinLoopsAreBounded(t *testing.T) {
 	var k *talk
 	deepest := 0
 	again := tool("again", func(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 		deepest = max(deepest, x.Depth)
-		_, err := k.converse(ctx, nil)
+		c := asking(nil)
+		c.Depth, c.TraceID = x.Depth, protocol.NewID() // a trace of its own makes no difference
+		_, err := k.Converse(ctx, c, nil)
 		return tools.Output{Text: "ok"}, err
 	})
 	k = newTalk(t, Limits{Depth: 3, Rounds: 1}, []line{{calls: []string{"again {}"}}}, again)
@@ -467,6 +469,57 @@ func TestLoopsWithinLoopsAreBounded(t *testing.T) {
 	}
 	if len(k.open) != 0 {
 		t.Errorf("left open: %v", k.open)
+	}
+}
+
+// TestLoopsOfOnePrincipalAreBounded has loops side by side, of one trace and
+// of many.
+func TestLoopsOfOnePrincipalAreBounded(t *testing.T) {
+	bob := &protocol.Principal{Kind: protocol.KindAgent, ID: "bob", Space: protocol.DefaultSpace}
+	for name, trace := range map[string]func() string{
+		"one trace": func() string { return "trace" }, "many traces": protocol.NewID,
+	} {
+		t.Run(name, func(t *testing.T) {
+			began, release := make(chan struct{}), make(chan struct{})
+			wait := tool("wait", func(context.Context, *tools.Execution) (tools.Output, error) {
+				began <- struct{}{}
+				<-release
+				return tools.Output{Text: "ok"}, nil
+			})
+			const most = 17 // more than loops may be deep
+			script := slices.Repeat([]line{{calls: []string{"wait {}"}}}, most)
+			k := newTalk(t, Limits{Running: most}, append(script, line{text: "Done."}), wait)
+			conversation := func(who *protocol.Principal, tools ...string) error {
+				c := asking(nil)
+				c.Principal, c.TraceID, c.Tools = who, trace(), tools
+				_, err := k.Converse(t.Context(), c, nil)
+				return err
+			}
+			ended := make(chan error, most)
+			for range most {
+				go func() { ended <- conversation(alice, "*") }()
+				<-began
+			}
+			err := protocol.AsError(conversation(alice, "*"))
+			if err == nil || err.Code != protocol.Busy || err.RetryAfter() <= 0 || err.Details["limit"] != most {
+				t.Errorf("one too many: %v", err)
+			}
+			if err := conversation(alice); err != nil {
+				t.Errorf("without tools: %v", err)
+			}
+			if err := conversation(bob, "*"); err != nil {
+				t.Errorf("somebody else: %v", err)
+			}
+			close(release)
+			for range most {
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+			if err := conversation(alice, "*"); err != nil || len(k.open) != 0 {
+				t.Errorf("afterwards: %v, %v", err, k.open)
+			}
+		})
 	}
 }
 

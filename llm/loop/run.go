@@ -212,8 +212,6 @@ func (u *run) execute(ctx context.Context, calls []*chat.ToolCall) []tools.Resul
 			u.Tell("llm.tool_call", c)
 		}
 	}
-	u.within(u.env, 1)
-	defer u.within(u.env, -1)
 	results := u.opts.Executor.Execute(ctx, u.box, u.env, calls)
 	for len(results) < len(calls) { // it has one for each
 		results = append(results, skipped(calls[len(results)], "it has no result"))

@@ -53,7 +53,7 @@ type Runner struct {
 	metrics *metrics
 
 	mu   sync.Mutex
-	open map[string]int // loops that run tools right now, by space and trace
+	open map[string]int // loops under way, by the key of the principal
 }
 
 var _ llm.Loop = (*Runner)(nil)
@@ -80,6 +80,7 @@ type Conversation struct {
 	Session      string
 	TraceID      string
 	Task         string
+	Depth        int     // calls of tools that it is within, as far as is known
 	Health       *Health // of the conversation; nil for one that has just begun
 
 	// Tell is told of the calls while they are run, "llm.tool_call" and
@@ -99,7 +100,7 @@ type Turn struct {
 // Run implements [llm.Loop].
 func (r *Runner) Run(ctx context.Context, call *commands.Call, q llm.LoopQuestion, emit func(chat.Event) error) (*llm.Outcome, error) {
 	turn, err := r.Converse(ctx, Conversation{
-		Question: q.Question, Tools: q.Tools, MaxRounds: q.MaxRounds, TraceID: call.TraceID, Tell: call.Emit,
+		Question: q.Question, Tools: q.Tools, MaxRounds: q.MaxRounds, TraceID: call.TraceID, Depth: call.Depth, Tell: call.Emit,
 	}, emit)
 	if err != nil {
 		return nil, err
@@ -121,13 +122,14 @@ func (r *Runner) Converse(ctx context.Context, c Conversation, emit func(chat.Ev
 		c.TraceID = protocol.NewID()
 	}
 	env := tools.Environment{
-		Principal: c.Principal, Space: c.Space, Skill: c.Skill, Session: c.Session, TraceID: c.TraceID, Task: c.Task, Traceparent: traceparent(ctx),
+		Principal: c.Principal, Space: c.Space, Skill: c.Skill, Session: c.Session, TraceID: c.TraceID, Task: c.Task, Traceparent: traceparent(ctx), Depth: c.Depth,
 	}
-	depth, err := r.descend(env)
-	if err != nil {
-		return new(Turn), err
+	if len(c.Tools) > 0 {
+		if err := r.begin(env); err != nil {
+			return new(Turn), err
+		}
+		defer r.end(env)
 	}
-	env.Depth = depth
 	box, err := r.opts.Tools.Select(ctx, env, c.Tools)
 	if err != nil {
 		return new(Turn), err
@@ -154,31 +156,34 @@ func withUse(err error, use llm.ToolUse) error {
 	return told.With("tools", use)
 }
 
-// descend says within how many loops of the same trace a new one is: those
-// that wait for tools which may have asked for it.
-func (r *Runner) descend(env tools.Environment) (depth int, err error) {
-	r.mu.Lock()
-	depth = r.open[trace(env)]
-	r.mu.Unlock()
-	if depth >= r.limits.Depth {
-		return 0, protocol.Errorf(protocol.LimitReached, "models have called each other %d times in one trace", depth).
+// begin counts a loop, or says why there are too many. What a loop is within
+// is known of the calls that come from tools of the bridge. An agent that asks
+// a model to answer a call of its skill is bounded like anybody: by how many
+// loops it may have at once.
+func (r *Runner) begin(env tools.Environment) error {
+	if env.Depth >= r.limits.Depth {
+		return protocol.Errorf(protocol.LimitReached, "models have called each other %d times", env.Depth).
 			With("limit", r.limits.Depth).With("reason", "call_depth")
 	}
-	return depth, nil
-}
-
-// within counts a loop whose tools run.
-func (r *Runner) within(env tools.Environment, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := trace(env)
-	if r.open[key] += n; r.open[key] == 0 {
-		delete(r.open, key)
+	key := env.Principal.Key()
+	if r.open[key] >= r.limits.Running {
+		return protocol.BusyFor(time.Second, "too many answers with tools are under way for you").
+			With("limit", r.limits.Running).With("reason", "running_loops")
 	}
+	r.open[key]++
+	return nil
 }
 
-func trace(env tools.Environment) string {
-	return string(env.Principal.Home()) + "/" + env.TraceID
+// end counts a loop that began no more.
+func (r *Runner) end(env tools.Environment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := env.Principal.Key()
+	if r.open[key]--; r.open[key] == 0 {
+		delete(r.open, key)
+	}
 }
 
 // traceparent is the W3C trace context of a context, "" if nothing is traced.
