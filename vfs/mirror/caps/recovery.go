@@ -26,7 +26,7 @@ type recovery struct {
 	ref
 	files    vfs.Files
 	folder   string // of the Cap in the VFS, with a slash
-	snapshot uint64 // 0 for now
+	snapshot uint64 // 0: the files as they are
 
 	there     map[string]vfs.File // by path in the Cap
 	documents map[string][]byte
