@@ -50,6 +50,9 @@ func (w *world) invoke(ctx context.Context, env tools.Environment, command strin
 		return nil, protocol.Errorf(protocol.UnknownCommand, "no %s", command)
 	}
 	text, err := answer(env, string(params))
+	if ctx.Err() != nil { // nobody waits for the answer
+		return nil, ctx.Err()
+	}
 	return json.RawMessage(text), err
 }
 
@@ -79,11 +82,17 @@ var ada = tools.Environment{Principal: &protocol.Principal{ID: "ada", Kind: prot
 // call has a model call a tool of the sources.
 func (w *world) call(env tools.Environment, name, arguments string, sources ...tools.Source) tools.Result {
 	w.t.Helper()
-	box, err := tools.New(sources...).Select(w.t.Context(), env, []string{"*"})
+	return w.callWithin(w.t.Context(), env, name, arguments, sources...)
+}
+
+// callWithin has a model call a tool for as long as ctx.
+func (w *world) callWithin(ctx context.Context, env tools.Environment, name, arguments string, sources ...tools.Source) tools.Result {
+	w.t.Helper()
+	box, err := tools.New(sources...).Select(ctx, env, []string{"*"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return new(tools.Executor).Execute(w.t.Context(), box, env, []*chat.ToolCall{{ID: "1", Name: name, Raw: arguments}})[0]
+	return new(tools.Executor).Execute(ctx, box, env, []*chat.ToolCall{{ID: "1", Name: name, Raw: arguments}})[0]
 }
 
 func namesOf(t *testing.T, s tools.Source, env tools.Environment) string {
@@ -341,6 +350,22 @@ func TestADispatchIsCalledOffWhenItsTimeIsOver(t *testing.T) {
 	w.wait = func(context.Context, protocol.TaskID) error { return context.DeadlineExceeded }
 	r := w.call(ada, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"set"}`, NewGroups(w.skills, w.invoke, w.wait, w.may))
 	if r.Status != tools.Failed || protocol.CodeOf(r.Err) != protocol.TimedOut || w.asked[2] != `task.cancel {"task_id":"7"}` {
+		t.Errorf("%s %s: %q", r.Status, r.Text, w.asked)
+	}
+}
+
+func TestADispatchIsCalledOffEvenIfItOnlyJustBegan(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.answers["group.query"] = func(tools.Environment, string) (string, error) { return twoThermostats, nil }
+	w.answers["group.dispatch"] = func(tools.Environment, string) (string, error) {
+		cancel() // while the answer is on its way
+		return `{"task_id":"7"}`, nil
+	}
+	w.answers["task.cancel"] = func(tools.Environment, string) (string, error) { return `{}`, nil }
+	w.wait = func(ctx context.Context, _ protocol.TaskID) error { <-ctx.Done(); return ctx.Err() }
+	r := w.callWithin(ctx, ada, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"set"}`, NewGroups(w.skills, w.invoke, w.wait, w.may))
+	if r.Status != tools.Skipped || len(w.asked) != 3 || w.asked[2] != `task.cancel {"task_id":"7"}` {
 		t.Errorf("%s %s: %q", r.Status, r.Text, w.asked)
 	}
 }

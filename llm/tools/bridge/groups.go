@@ -234,7 +234,9 @@ func (g *groups) run(ctx context.Context, x *tools.Execution) (tools.Output, err
 	if err != nil {
 		return tools.Output{}, err
 	}
-	answer, err := g.invoke(ctx, x.Environment, "group.dispatch", params)
+	begin, cancel := context.WithTimeout(context.WithoutCancel(ctx), left) // who loses interest now must still learn what to call off
+	defer cancel()
+	answer, err := g.invoke(begin, x.Environment, "group.dispatch", params)
 	if err != nil {
 		return tools.Output{}, err
 	}
