@@ -1,6 +1,7 @@
 package door_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -329,5 +330,40 @@ func TestSchemasAskForNoHeaders(t *testing.T) {
 	i := slices.IndexFunc(list.Tools, func(tool *sdk.Tool) bool { return tool.Name == "sly.one" })
 	if i < 0 || strings.Contains(jsonOf(list.Tools[i]), "x-mcp-header") || !strings.Contains(jsonOf(list.Tools[i]), `"token"`) {
 		t.Errorf("its schema: %s", jsonOf(list.Tools))
+	}
+}
+
+func TestResultsSayThatTheyAreWholeWhereTheVersionWantsIt(t *testing.T) {
+	w := newWorld(t)
+	for method, params := range map[string]string{
+		"tools/call":               `"name":"camera.look"`,
+		"prompts/get":              `"name":"weather"`,
+		"resources/read":           `"uri":"` + secretPlans + `"`,
+		"tools/list":               ``,
+		"prompts/list":             ``,
+		"resources/list":           ``,
+		"resources/templates/list": ``,
+	} {
+		t.Run(method, func(t *testing.T) {
+			meta := strings.TrimSuffix(modern, "}") + `,"progressToken":1}` // such calls are for the SDK
+			if params != "" {
+				meta = params + "," + meta
+			}
+			body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + meta + `}}`
+			name := map[string]string{"tools/call": "camera.look", "prompts/get": "weather", "resources/read": secretPlans}[method]
+			headers := map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
+			const want = `"resultType":"complete"`
+			r := (&raw{t: t, url: w.url, who: "ada", headers: headers}).send("POST", body)
+			if r.status != 200 || strings.Count(string(r.Result), want) != 1 || !strings.Contains(string(r.Result), "io.modelcontextprotocol/serverInfo") {
+				t.Errorf("by HTTP: %d %s", r.status, r.body)
+			}
+			if back := w.take(t.Context(), body); len(back) != 1 || strings.Count(back[0], want) != 1 {
+				t.Errorf("as a single message: %s", back)
+			}
+			old := strings.ReplaceAll(body, meta, cmp.Or(params, `"cursor":""`))
+			if back := w.take(t.Context(), old); len(back) != 1 || strings.Contains(back[0], "resultType") || !strings.Contains(back[0], `"result":{`) {
+				t.Errorf("of an older version: %s", back)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"runtime/debug"
@@ -42,7 +43,7 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 		if err != nil {
 			return nil, wireError(err)
 		}
-		return result, nil
+		return finished(req, result), nil
 	}
 }
 
@@ -84,6 +85,36 @@ func (d *Door) feature(req sdk.Request) answer {
 		}
 	}
 	return nil
+}
+
+// A whole result says that nothing is missing from it. Versions without
+// sessions want to hear that, and the SDK says it only of what comes from its
+// own features.
+type whole struct{ sdk.Result }
+
+// MarshalJSON implements [json.Marshaler].
+func (w whole) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(w.Result)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(`{"resultType":"complete",`), text[1:]...), nil // it has content, contents or messages at least
+}
+
+// finished is a result as the version of a request wants it.
+func finished(req sdk.Request, result sdk.Result) sdk.Result {
+	session, ok := req.GetSession().(*sdk.ServerSession)
+	if !ok {
+		return result
+	}
+	if hello := session.InitializeParams(); hello == nil || hello.ProtocolVersion < firstStateless {
+		return result
+	}
+	switch result.(type) {
+	case *sdk.CallToolResult, *sdk.ReadResourceResult, *sdk.GetPromptResult:
+		return whole{result}
+	}
+	return result // the SDK says it of lists
 }
 
 // caller is who sends a request: the principal of this very HTTP request, or
