@@ -36,12 +36,12 @@ func (s *Service) capChanged(_ string, old, new *Cap) {
 	s.index.capChanged(old, new)
 	switch {
 	case new == nil && old != nil:
-		s.crier.event(old.Space, old.ID, "cap.removed", capEvent{Cap: old.ID})
+		s.Announce(old.Space, old.ID, "cap.removed", capEvent{Cap: old.ID})
 		s.opts.MembershipLost(old.Space, old.ID)
 	case old == nil:
-		s.crier.event(new.Space, new.ID, "cap.declared", capEvent{new.ID, new.Status})
+		s.Announce(new.Space, new.ID, "cap.declared", capEvent{new.ID, new.Status})
 	default:
-		s.crier.event(new.Space, new.ID, "cap.updated", capEvent{new.ID, new.Status})
+		s.Announce(new.Space, new.ID, "cap.updated", capEvent{new.ID, new.Status})
 	}
 }
 
@@ -67,7 +67,7 @@ func (s *Service) membersDiffer(before, after *Group) (left bool) {
 	was, is := bySkill(before), bySkill(after)
 	for i := range before.Members {
 		if m := &before.Members[i]; is[m.Skill] == nil {
-			s.crier.event(before.Space, before.Cap, "group.member.removed", m.event(before))
+			s.Announce(before.Space, before.Cap, "group.member.removed", m.event(before))
 			left = true
 		}
 	}
@@ -75,9 +75,9 @@ func (s *Service) membersDiffer(before, after *Group) (left bool) {
 		m := &after.Members[i]
 		switch old := was[m.Skill]; {
 		case old == nil:
-			s.crier.event(after.Space, after.Cap, "group.member.added", m.event(after))
+			s.Announce(after.Space, after.Cap, "group.member.added", m.event(after))
 		case !m.says(old):
-			s.crier.event(after.Space, after.Cap, "group.member.updated", m.event(after))
+			s.Announce(after.Space, after.Cap, "group.member.updated", m.event(after))
 		}
 	}
 	return left
@@ -99,12 +99,12 @@ func (s *Service) linksDiffer(before, after *Group) {
 	was, is := links(before), links(after)
 	for _, l := range before.Links {
 		if !is[l] {
-			s.crier.event(before.Space, before.Cap, "group.link.removed", linkEvent{before.Cap, before.ID, l})
+			s.Announce(before.Space, before.Cap, "group.link.removed", linkEvent{before.Cap, before.ID, l})
 		}
 	}
 	for _, l := range after.Links {
 		if !was[l] {
-			s.crier.event(after.Space, after.Cap, "group.link.added", linkEvent{after.Cap, after.ID, l})
+			s.Announce(after.Space, after.Cap, "group.link.added", linkEvent{after.Cap, after.ID, l})
 		}
 	}
 }
@@ -124,6 +124,6 @@ func (s *Service) dataChanged(_ string, old, new *Datum) {
 	if d == nil {
 		d, name = old, "group.data.removed"
 	}
-	s.crier.value(d.ref())
-	s.crier.event(d.Space, d.Cap, name, dataEvent{d.Cap, d.Group, d.Key, d.Type, d.UpdatedBy})
+	s.news.Value(d.ref())
+	s.Announce(d.Space, d.Cap, name, dataEvent{d.Cap, d.Group, d.Key, d.Type, d.UpdatedBy})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/announce"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -64,7 +65,8 @@ func (o *Options) setDefaults() {
 type Service struct {
 	opts  Options
 	index *index
-	crier *crier
+	news  *announce.Queue[announcement, dataRef]
+	seq   uint64 // of events, counted by who publishes them
 
 	// lives keeps a group from ending while its data is set: data of a group
 	// is set under a read lock, a group ends under the write lock.
@@ -75,7 +77,7 @@ type Service struct {
 // they are loaded; [Service.Run] comes after.
 func New(o Options) *Service {
 	o.setDefaults()
-	s := &Service{opts: o, index: newIndex(), crier: newCrier()}
+	s := &Service{opts: o, index: newIndex(), news: announce.New[announcement, dataRef](maxAnnouncements)}
 	o.Caps.OnChange(s.capChanged)
 	o.Groups.OnChange(s.groupChanged)
 	o.Data.OnChange(s.dataChanged)
@@ -86,12 +88,12 @@ func New(o Options) *Service {
 // of all data, and then what changes, until ctx ends. Changes before Run are
 // not told to anybody.
 func (s *Service) Run(ctx context.Context) error {
-	s.crier.begin()
+	s.news.Begin()
 	s.withdrawLeftovers()
 	for _, d := range s.opts.Data.All() {
-		s.crier.value(d.ref())
+		s.news.Value(d.ref())
 	}
-	s.cry(ctx)
+	s.announce(ctx)
 	return nil
 }
 

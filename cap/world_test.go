@@ -188,11 +188,7 @@ func newWorld(t testing.TB) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	eventually(t, "the service runs", func() bool {
-		w.crier.mu.Lock()
-		defer w.crier.mu.Unlock()
-		return w.crier.begun
-	})
+	eventually(t, "the service runs", w.news.Begun)
 	t.Cleanup(func() {
 		_ = w.router.Close(context.Background())
 		cancel()

@@ -48,7 +48,7 @@ func (s *Service) UnregisterAgent(ctx context.Context, call *commands.Call, p Ag
 	for _, skill := range s.index.skillsOf(agent.key()) {
 		removed, err := s.withdrawProviders(ctx, agent.Space, skill.ID, func(p Provider) bool { return p.AgentID == agent.ID })
 		if err != nil {
-			s.announcer.card(agent.key())
+			s.card(agent.key())
 			return UnregisterAgentResult{}, err
 		}
 		if removed && len(result.Skills) < 100 {
@@ -56,7 +56,7 @@ func (s *Service) UnregisterAgent(ctx context.Context, call *commands.Call, p Ag
 		}
 	}
 	if err := s.opts.Agents.Delete(ctx, tableKey(agent.Space, agent.ID), 0); err != nil {
-		s.announcer.card(agent.key())
+		s.card(agent.key())
 		return UnregisterAgentResult{}, err
 	}
 	return result, nil

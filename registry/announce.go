@@ -3,24 +3,11 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/announce"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// An announcer publishes cards and events. Those who cause them must not wait
-// and often hold locks, so it does that on its own: events in order, cards
-// whenever something changed, several changes at once as one.
-type announcer struct {
-	mu     sync.Mutex
-	begun  bool
-	stale  map[agentKey]bool // agents whose card is out of date
-	events []announcement
-	seq    uint64
-	lost   int
-	wake   chan struct{}
-}
 
 // An announcement is an event on its way to the operators' topic of a family.
 type announcement struct {
@@ -28,81 +15,25 @@ type announcement struct {
 	data         any
 }
 
-// maxAnnouncements bounds the events that wait; more are dropped and counted.
+// maxAnnouncements bounds the events that wait.
 const maxAnnouncements = 4096
 
-func newAnnouncer() *announcer {
-	return &announcer{stale: make(map[agentKey]bool), wake: make(chan struct{}, 1)}
-}
-
-// begin lets cards and events through: while the tables are loaded nothing
-// happens, it only becomes known.
-func (a *announcer) begin() {
-	a.mu.Lock()
-	a.begun = true
-	a.mu.Unlock()
-}
-
-// card has the card of an agent published anew.
-func (a *announcer) card(key agentKey) {
-	a.mu.Lock()
-	if a.begun {
-		a.stale[key] = true
-	}
-	a.mu.Unlock()
-	a.signal()
+// announce publishes cards and events until ctx ends.
+func (s *Service) announce(ctx context.Context) {
+	s.news.Run(ctx, announce.Publisher[announcement, agentKey]{
+		Event: s.publishEvent,
+		Value: func(key agentKey) { s.publishCard(key, s.renderCard(key)) },
+		Lost:  func(events int) { s.log.Warn("events dropped", "count", events) },
+	})
 }
 
 // event has an event published: family "agent", name "agent.online".
-func (a *announcer) event(family, name string, data any) {
-	a.mu.Lock()
-	switch {
-	case !a.begun:
-	case len(a.events) < maxAnnouncements:
-		a.events = append(a.events, announcement{family, name, data})
-	default:
-		a.lost++
-	}
-	a.mu.Unlock()
-	a.signal()
+func (s *Service) event(family, name string, data any) {
+	s.news.Event(announcement{family, name, data})
 }
 
-func (a *announcer) signal() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
-}
-
-// announce publishes until ctx ends, and then what was left.
-func (s *Service) announce(ctx context.Context) {
-	for {
-		select {
-		case <-s.announcer.wake:
-			s.flush()
-		case <-ctx.Done():
-			s.flush()
-			return
-		}
-	}
-}
-
-func (s *Service) flush() {
-	a := s.announcer
-	a.mu.Lock()
-	stale, events, lost := a.stale, a.events, a.lost
-	a.stale, a.events, a.lost = make(map[agentKey]bool), nil, 0
-	a.mu.Unlock()
-	if lost > 0 {
-		s.log.Warn("events dropped", "count", lost)
-	}
-	for _, e := range events {
-		s.publishEvent(e)
-	}
-	for key := range stale {
-		s.publishCard(key, s.renderCard(key))
-	}
-}
+// card has the card of an agent published anew.
+func (s *Service) card(key agentKey) { s.news.Value(key) }
 
 func (s *Service) publishEvent(e announcement) {
 	data, err := json.Marshal(e.data)
@@ -110,13 +41,13 @@ func (s *Service) publishEvent(e announcement) {
 		s.log.Error("event not rendered", "event", e.name, "error", err)
 		return
 	}
-	s.announcer.seq++
+	s.seq++
 	event := protocol.Event{
 		Version:   protocol.Version,
 		ID:        s.newID(),
 		Timestamp: time.Now().UnixMilli(),
 		Name:      e.name,
-		Seq:       s.announcer.seq,
+		Seq:       s.seq,
 		Data:      data,
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
@@ -156,11 +87,11 @@ func (e resourceEvent) space() protocol.SpaceID { return e.Space }
 func (s *Service) agentAnnounced(_ string, old, new *Agent) {
 	switch {
 	case new != nil:
-		s.announcer.card(new.key())
-		s.announcer.event("agent", "agent.registered", agentEvent{new.ID, new.Space, new.Type, statusOf(s.board.isOnline(new.key())), ""})
+		s.card(new.key())
+		s.event("agent", "agent.registered", agentEvent{new.ID, new.Space, new.Type, statusOf(s.board.isOnline(new.key())), ""})
 	case old != nil:
-		s.announcer.card(old.key())
-		s.announcer.event("agent", "agent.unregistered", agentEvent{old.ID, old.Space, old.Type, Offline, ""})
+		s.card(old.key())
+		s.event("agent", "agent.unregistered", agentEvent{old.ID, old.Space, old.Type, Offline, ""})
 	}
 }
 
@@ -187,21 +118,21 @@ func (s *Service) skillAnnounced(_ string, old, new *SkillRecord) {
 			continue
 		}
 		for _, p := range r.Providers {
-			s.announcer.card(agentKey{r.Space, p.AgentID})
+			s.card(agentKey{r.Space, p.AgentID})
 		}
 	}
 	if new != nil {
-		s.announcer.event("skill", "skill.registered", skillEvent{new.ID, new.Space})
+		s.event("skill", "skill.registered", skillEvent{new.ID, new.Space})
 	} else if old != nil {
-		s.announcer.event("skill", "skill.unregistered", skillEvent{old.ID, old.Space})
+		s.event("skill", "skill.unregistered", skillEvent{old.ID, old.Space})
 	}
 }
 
 // resourceAnnounced follows the table of resources.
 func (s *Service) resourceAnnounced(_ string, old, new *ResourceRecord) {
 	if new != nil {
-		s.announcer.event("resource", "resource.registered", resourceEvent{new.ID, new.Space})
+		s.event("resource", "resource.registered", resourceEvent{new.ID, new.Space})
 	} else if old != nil {
-		s.announcer.event("resource", "resource.removed", resourceEvent{old.ID, old.Space})
+		s.event("resource", "resource.removed", resourceEvent{old.ID, old.Space})
 	}
 }

@@ -17,7 +17,7 @@ func (s *Service) CertificateEnded(serial protocol.Serial, err *protocol.Error) 
 		}
 		s.exchanges.endAll(a.key(), outcome{kind: gone, reason: err.Message, err: err})
 		s.board.suspend(a.key(), err.Message)
-		s.announcer.card(a.key())
+		s.card(a.key())
 		suspended = append(suspended, a.ID)
 	}
 	slices.Sort(suspended)

@@ -13,5 +13,5 @@ type CardModel struct {
 // CardChanged has the card of an agent published anew, because something on
 // it has changed that is not the registry's.
 func (s *Service) CardChanged(space protocol.SpaceID, agent protocol.AgentID) {
-	s.announcer.card(agentKey{space, agent})
+	s.card(agentKey{space, agent})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/announce"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/schema"
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,7 +78,8 @@ type Service struct {
 	index     *index
 	board     *board
 	exchanges *exchanges
-	announcer *announcer
+	news      *announce.Queue[announcement, agentKey]
+	seq       uint64 // of events, counted by who publishes them
 	schemas   *schema.Cache
 	web       *web
 	posts     *posts
@@ -98,7 +100,7 @@ func New(o Options) (*Service, error) {
 		log:       o.Log,
 		index:     newIndex(),
 		exchanges: newExchanges(),
-		announcer: newAnnouncer(),
+		news:      announce.New[announcement, agentKey](maxAnnouncements),
 		schemas:   schema.NewCache(compiledSchemas),
 		web:       newWeb(o.AllowPrivate, o.Limits),
 		posts:     newPosts(),
@@ -126,9 +128,9 @@ func New(o Options) (*Service, error) {
 // leases, until ctx ends. Events before Run are not told to anybody.
 func (s *Service) Run(ctx context.Context) error {
 	s.suspendEnded()
-	s.announcer.begin()
+	s.news.Begin()
 	for a := range s.index.allAgents() {
-		s.announcer.card(a.key())
+		s.card(a.key())
 	}
 	var running sync.WaitGroup
 	running.Go(func() { s.announce(ctx) })
@@ -191,12 +193,12 @@ func (s *Service) Unsubscribed(conn any, filter string) { s.board.unsubscribed(c
 func (s *Service) presenceChanged(a *Agent, online bool, reason string) {
 	s.metrics.transition(online)
 	s.opts.AgentChanged(a.Space, a.ID)
-	s.announcer.card(a.key())
+	s.card(a.key())
 	name := "agent.offline"
 	if online {
 		name = "agent.online"
 	} else {
 		s.exchanges.endAll(a.key(), outcome{kind: gone, reason: reason})
 	}
-	s.announcer.event("agent", name, agentEvent{a.ID, a.Space, a.Type, statusOf(online), reason})
+	s.event("agent", name, agentEvent{a.ID, a.Space, a.Type, statusOf(online), reason})
 }

@@ -250,7 +250,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	for !w.announcer.hasBegun() {
+	for !w.news.Begun() {
 		runtime.Gosched()
 	}
 	w.stop = sync.OnceFunc(func() {
@@ -267,12 +267,6 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 }
 
 func (w *world) close() { w.stop() }
-
-func (a *announcer) hasBegun() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.begun
-}
 
 // A question is a command somebody sends.
 type question struct {

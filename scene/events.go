@@ -116,5 +116,5 @@ func roles(s *Scene) map[protocol.SkillID]string {
 // tell has an event published that says of which scene it is.
 func (s *Service) tell(scene *Scene, name string, e Event) {
 	e.Type, e.Cap, e.Owner, e.Members = scene.Type, scene.Cap, scene.Owner, len(scene.Members)
-	s.crier.event(scene.Space, scene.id(), name, e)
+	s.news.Event(announcement{scene.Space, scene.id(), name, e})
 }

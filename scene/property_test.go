@@ -46,7 +46,9 @@ func (l *life) settle() {
 	for range 3 { // what is changed is looked at again
 		l.look(context.Background())
 	}
-	l.flush()
+	ended, end := context.WithCancel(context.Background())
+	end()
+	l.announce(ended)
 }
 
 // hear follows the events as a member does.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/announce"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -73,14 +74,15 @@ type Service struct {
 	index  *index
 	leases *leases
 	notes  *notes
-	crier  *crier
+	news   *news
+	seq    uint64 // of events, counted by who publishes them
 }
 
 // New makes a service. It follows its table from then on, so it comes before
 // it is loaded; [Service.Run] comes after.
 func New(o Options) *Service {
 	o.setDefaults()
-	s := &Service{opts: o, index: newIndex(), leases: newLeases(), notes: newNotes(), crier: newCrier()}
+	s := &Service{opts: o, index: newIndex(), leases: newLeases(), notes: newNotes(), news: announce.New[announcement, struct{}](maxAnnouncements)}
 	o.Scenes.OnChange(s.sceneChanged)
 	return s
 }
@@ -91,7 +93,10 @@ func New(o Options) *Service {
 func (s *Service) Run(ctx context.Context) error {
 	s.begin()
 	var running sync.WaitGroup
-	running.Go(func() { s.cry(ctx) })
+	running.Go(func() {
+		s.withdrawLeftovers()
+		s.announce(ctx)
+	})
 	running.Go(func() { s.watch(ctx) })
 	running.Wait()
 	return nil
@@ -100,7 +105,7 @@ func (s *Service) Run(ctx context.Context) error {
 // begin gives those in charge time to come back, and has every scene told and
 // looked at.
 func (s *Service) begin() {
-	s.crier.begin()
+	s.news.Begin()
 	until := s.opts.Now().Add(s.opts.Patience)
 	for key, scene := range s.opts.Scenes.All() {
 		if !scene.suspended() {

@@ -302,11 +302,7 @@ func (w *world) start(change ...func(*Options)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	eventually(w.t, "the service runs", func() bool {
-		w.crier.mu.Lock()
-		defer w.crier.mu.Unlock()
-		return w.crier.begun
-	})
+	eventually(w.t, "the service runs", w.news.Begun)
 	router := w.router
 	w.stop = func() {
 		_ = router.Close(context.Background())

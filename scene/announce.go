@@ -1,0 +1,78 @@
+package scene
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/internal/announce"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An announcement is an event on its way to a scene's topic.
+type announcement struct {
+	space protocol.SpaceID
+	scene id
+	name  string
+	data  Event
+}
+
+// maxAnnouncements bounds the events that wait.
+const maxAnnouncements = 16384
+
+// news are what waits to be published: events alone, which are retained as the
+// state of their scene.
+type news = announce.Queue[announcement, struct{}]
+
+// announce publishes events until ctx ends, and then what was left.
+func (s *Service) announce(ctx context.Context) {
+	s.news.Run(ctx, announce.Publisher[announcement, struct{}]{
+		Event: s.publishEvent,
+		Lost:  func(events int) { s.opts.Log.Warn("events of scenes dropped", "count", events) },
+	})
+}
+
+// publishEvent publishes an event and retains it as the state of the scene.
+// With the scene ends what is retained.
+func (s *Service) publishEvent(e announcement) {
+	data, err := json.Marshal(e.data)
+	if err != nil { // an Event is a plain struct
+		s.opts.Log.Error("event of a scene not rendered", "event", e.name, "error", err)
+		return
+	}
+	s.seq++
+	event := protocol.Event{
+		Version:   protocol.Version,
+		ID:        protocol.NewID(),
+		Timestamp: s.opts.Now().UnixMilli(),
+		Name:      e.name,
+		Seq:       s.seq,
+		Data:      data,
+		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
+	}
+	topic := s.opts.Topics.SceneEvent(e.scene.scene, e.scene.cap)
+	ended := e.name == cancelledEvent
+	s.publish(Message{Topic: topic, Space: e.space, Payload: event.Append(nil), Retain: !ended})
+	if ended {
+		s.publish(Message{Topic: topic, Space: e.space, Retain: true})
+	}
+}
+
+// withdrawLeftovers removes what is retained of scenes that are gone.
+func (s *Service) withdrawLeftovers() {
+	known := func(yield func(string, protocol.SpaceID) bool) {
+		for _, scene := range s.opts.Scenes.All() {
+			if !yield(s.opts.Topics.SceneEvent(scene.Type, scene.Cap), scene.Space) {
+				return
+			}
+		}
+	}
+	for topic, space := range announce.Leftovers(s.opts.Retained(s.opts.Topics.SceneEvent("+", "+")), known) {
+		s.publish(Message{Topic: topic, Space: space, Retain: true})
+	}
+}
+
+func (s *Service) publish(m Message) {
+	if err := s.opts.Publish(m); err != nil {
+		s.opts.Log.Warn("message about a scene not published", "topic", m.Topic, "error", err)
+	}
+}
