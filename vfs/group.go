@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/aibridge/aibridge/internal/filename"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -48,7 +49,7 @@ func MirrorFolder(id protocol.CapID) string {
 		last := i+utf8.RuneLen(c) == len(name)
 		if composed && c >= utf8.RuneSelf && !misleading(c) && !unicode.IsControl(c) ||
 			c == '-' || c == '_' || (c == '.' || c == ' ') && !last && i > 0 ||
-			c < utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsDigit(c)) && (i > 0 || !deviceName(name)) {
+			c < utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsDigit(c)) && (i > 0 || !filename.IsDevice(name)) {
 			b.WriteRune(c)
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/aibridge/aibridge/internal/filename"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -97,30 +98,10 @@ func badName(name string) string {
 		return "has a name of more than 255 bytes"
 	case strings.TrimRight(name, ". ") != name:
 		return "has a name that ends in a dot or a space"
-	case deviceName(name):
+	case filename.IsDevice(name):
 		return "has a name that is kept for a device"
 	}
 	return ""
-}
-
-// deviceName reports whether Windows takes a name for a device, whatever its
-// case and extension.
-func deviceName(name string) bool {
-	base, _, _ := strings.Cut(name, ".")
-	base = strings.ToUpper(strings.TrimRight(base, " "))
-	switch base {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
-		return true
-	}
-	number, ok := strings.CutPrefix(base, "COM")
-	if !ok {
-		number, ok = strings.CutPrefix(base, "LPT")
-	}
-	switch number {
-	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
-		return ok
-	}
-	return false
 }
 
 // foldPath is the same for paths that some system takes for one.

@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/aibridge/aibridge/internal/filename"
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
@@ -129,7 +130,7 @@ func badName(name string) string {
 		return "names may not contain control or invisible characters"
 	case strings.TrimRight(name, ". ") != name:
 		return "names may not end in a dot or a space"
-	case deviceName(name):
+	case filename.IsDevice(name):
 		return "the name is kept for a device"
 	}
 	return ""
@@ -139,24 +140,4 @@ func badName(name string) string {
 // unseen, or change how the name reads.
 func unsafeRune(c rune) bool {
 	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029' || c == unicode.ReplacementChar
-}
-
-// deviceName reports whether Windows takes a name for a device, whatever its
-// case and extension.
-func deviceName(name string) bool {
-	base, _, _ := strings.Cut(name, ".")
-	base = strings.ToUpper(strings.TrimRight(base, " "))
-	switch base {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
-		return true
-	}
-	number, ok := strings.CutPrefix(base, "COM")
-	if !ok {
-		number, ok = strings.CutPrefix(base, "LPT")
-	}
-	switch number {
-	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
-		return ok
-	}
-	return false
 }
