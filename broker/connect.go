@@ -170,7 +170,7 @@ func (t *turn) refuse(c *conn, why *packet.Error) {
 	t.b.stats.refused(why.Reason)
 	answer := packet.Connack{Reason: why.Reason}
 	switch {
-	case c.version == 0 || why.Reason == packet.ReceiveMaximumExceeded:
+	case c.version == 0 && why.Reason != packet.UnsupportedProtocolVersion, why.Reason == packet.ReceiveMaximumExceeded:
 		c.end(0, "", t.now)
 		return
 	case why.Reason == packet.UnsupportedProtocolVersion && c.version < packet.V5,
@@ -190,7 +190,9 @@ func (t *turn) refuse(c *conn, why *packet.Error) {
 			answer.Properties.Reset()
 			b = answer.Append(b[:0], packet.V5)
 		}
-		c.add(t, b)
+		if len(b) <= c.maxPacket { // [MQTT-3.1.2-24]
+			c.add(t, b)
+		}
 	}
 	c.end(0, "", t.now)
 }
@@ -200,6 +202,10 @@ func (t *turn) refuse(c *conn, why *packet.Error) {
 func (t *turn) enter(c *conn, q *request, principal *protocol.Principal, authData []byte) {
 	client := NewClient(q.shown.ClientID, principal)
 	client.Remote, client.Listener, client.Version = c.remote, c.door.name, c.version
+	if t.unwelcome(c, q, client, authData) {
+		t.refuse(c, &packet.Error{Reason: packet.PacketTooLarge, Text: "CONNACK exceeds the maximum packet size"})
+		return
+	}
 	if relay := t.b.options.Relay; relay != nil {
 		relay.Claim(client.ID)
 	}
@@ -275,7 +281,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	c.session = s
 	closed := c.closed
 	if !closed {
-		c.out.add(t.connack(c, q, present, authData)) // [MQTT-3.2.0-1]
+		c.out.add(t.connack(c, q, client, present, authData)) // [MQTT-3.2.0-1]
 		t.touch(c)
 	}
 	c.mu.Unlock()
@@ -300,9 +306,16 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	t.b.log.Debug("client connected", "client", s.id, "listener", client.Listener, "remote", c.remote, "version", client.Version, "resumed", present)
 }
 
+// unwelcome reports that the client takes no packet as large as the smallest
+// CONNACK there is for it [MQTT-3.1.2-24].
+func (t *turn) unwelcome(c *conn, q *request, client *Client, authData []byte) bool {
+	const largest = 4 << 16 // four strings at most
+	return c.maxPacket < largest && len(t.connack(c, q, client, false, authData)) > c.maxPacket
+}
+
 // connack builds the answer, which announces our limits [MQTT-3.2.2-2]
 // [MQTT-3.2.2-3] [MQTT-3.2.2-21].
-func (t *turn) connack(c *conn, q *request, present bool, authData []byte) []byte {
+func (t *turn) connack(c *conn, q *request, client *Client, present bool, authData []byte) []byte {
 	answer := packet.Connack{SessionPresent: present}
 	if c.version != packet.V5 {
 		return answer.Append(nil, c.version)
@@ -325,7 +338,7 @@ func (t *turn) connack(c *conn, q *request, present bool, authData []byte) []byt
 		p.SetNumber(packet.ServerKeepAlive, uint32(q.keep/time.Second))
 	}
 	if info := t.b.options.ResponseInfo; q.info && info != nil { // [MQTT-3.1.2-28]
-		p.SetBytes(packet.ResponseInfo, []byte(info(c.client)))
+		p.SetBytes(packet.ResponseInfo, []byte(info(client)))
 	}
 	if q.method != "" {
 		p.SetBytes(packet.AuthMethod, []byte(q.method))

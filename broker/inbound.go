@@ -46,8 +46,7 @@ func (t *turn) packet(c *conn, h packet.Header, whole, body []byte) error {
 		if err := t.unsub.Decode(c.version, body); err != nil {
 			return err
 		}
-		t.unsubscribe(c)
-		return nil
+		return t.unsubscribe(c)
 	case packet.PINGREQ:
 		t.acks = append(t.acks, byte(packet.PINGRESP)<<4, 0) // [MQTT-3.12.4-1]
 		return packet.CheckEmpty(typ, body)

@@ -66,6 +66,20 @@ func TestAnswersFitTheClientsPackets(t *testing.T) {
 		}
 		n.Disconnect("a", 0x98, "a reason far too long for this client")
 		size(packet.DISCONNECT)
+
+		many := packet.Subscribe{PacketID: 1}
+		few := packet.Unsubscribe{PacketID: 1}
+		for range most {
+			many.Filters = append(many.Filters, packet.Subscription{Filter: []byte("x")})
+			few.Filters = append(few.Filters, []byte("x"))
+		}
+		for _, b := range [][]byte{many.Append(nil, 5), few.Append(nil, 5)} {
+			p := n.connect(5, "a", property(packet.MaximumPacketSize, most))
+			p.send(b)
+			if r := p.ended(); r != packet.PacketTooLarge {
+				t.Errorf("too many filters: %v", r)
+			}
+		}
 	})
 }
 

@@ -9,13 +9,20 @@ import (
 // [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.8.4-6] [MQTT-3.8.4-7].
 func (t *turn) subscribe(c *conn) error {
 	s, p := c.session, &t.sub
+	if err := c.answerable(len(p.Filters)); err != nil {
+		return err
+	}
 	id := uint32(0)
 	if len(p.Properties.SubscriptionIDs) > 0 {
 		id = p.Properties.SubscriptionIDs[0]
 	}
 	for i := range p.Filters {
-		if p.Filters[i].NoLocal && topic.IsShared(string(p.Filters[i].Filter)) { // [MQTT-3.8.3-4]
+		filter := string(p.Filters[i].Filter)
+		if p.Filters[i].NoLocal && topic.IsShared(filter) { // [MQTT-3.8.3-4]
 			return &packet.Error{Reason: packet.ProtocolError, Text: "no local on a shared subscription"}
+		}
+		if err := c.grammatical(filter); err != nil {
+			return err
 		}
 	}
 	answer := packet.Suback{PacketID: p.PacketID, Reasons: make([]packet.Reason, 0, len(p.Filters))}
@@ -55,6 +62,26 @@ func (t *turn) subscribe(c *conn) error {
 	return nil
 }
 
+// answerable fails when the client takes no answer with so many reason codes
+// [MQTT-3.1.2-24].
+func (c *conn) answerable(reasons int) error {
+	const before = 1 + 2 + 1 // type, packet id, length of no properties
+	if body := 3 + reasons; before+packet.VarintLen(body)+reasons > c.maxPacket {
+		return &packet.Error{Reason: packet.PacketTooLarge, Text: "the answer exceeds the client's maximum packet size"}
+	}
+	return nil
+}
+
+// grammatical fails for a malformed filter of a 3.1.1 client, where a protocol
+// violation ends the connection whatever it is [MQTT-4.8.0-1]. MQTT 5 clients
+// are refused the one filter and told why.
+func (c *conn) grammatical(filter string) error {
+	if c.version == packet.V5 || topic.ValidFilter(filter) {
+		return nil
+	}
+	return &packet.Error{Reason: packet.TopicFilterInvalid, Text: "malformed topic filter"}
+}
+
 // grant checks one subscription and makes it.
 func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 	if !topic.ValidFilter(sub.filter) {
@@ -92,14 +119,23 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 
 // unsubscribe handles UNSUBSCRIBE [MQTT-3.10.4-1] [MQTT-3.10.4-4]
 // [MQTT-3.10.4-5] [MQTT-3.10.4-6].
-func (t *turn) unsubscribe(c *conn) {
+func (t *turn) unsubscribe(c *conn) error {
 	s, p := c.session, &t.unsub
+	if err := c.answerable(len(p.Filters)); err != nil {
+		return err
+	}
+	for _, f := range p.Filters {
+		if err := c.grammatical(string(f)); err != nil {
+			return err
+		}
+	}
 	answer := packet.Suback{PacketID: p.PacketID, Reasons: make([]packet.Reason, 0, len(p.Filters))}
 	for _, f := range p.Filters {
 		answer.Reasons = append(answer.Reasons, t.dropSubscription(c, string(f)))
 	}
 	s.events.told()
 	t.recordAndAnswer(c, owedAck{typ: packet.UNSUBACK, encoded: answer.Append(nil, c.version, packet.UNSUBACK)})
+	return nil
 }
 
 // recordAndAnswer stores the session's subscriptions and then acknowledges.

@@ -30,6 +30,22 @@ func TestSubackAnswersEveryFilter(t *testing.T) {
 	})
 }
 
+// In 3.1.1 a malformed filter ends the connection, as every violation does
+// [MQTT-4.8.0-1].
+func TestMalformedFiltersEndOldConnections(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers)
+		for _, filter := range []string{"", "a/#/b", "b#", "a/b#", "a+", "a/+b", "$share/g"} {
+			p := n.connect(4, "old")
+			p.send((&packet.Subscribe{PacketID: 1, Filters: []packet.Subscription{{Filter: []byte("good")}, {Filter: []byte(filter)}}}).Append(nil, 4))
+			p.ended()
+			p = n.connect(4, "old")
+			p.send((&packet.Unsubscribe{PacketID: 1, Filters: [][]byte{[]byte(filter)}}).Append(nil, 4))
+			p.ended()
+		}
+	})
+}
+
 // [MQTT-3.10.4-1] [MQTT-3.10.4-4] [MQTT-3.10.4-5] [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
 func TestUnsubscribe(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
