@@ -84,7 +84,7 @@ func (s *shell) take(t *testing.T, i int, step step) {
 	t.Helper()
 	// What runs in the background needs a moment; a person would just type
 	// the line again. Raw requests are sent once: their ids are fixed.
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute) // it may have to be compiled
 	for {
 		out := s.run(t, i, step.script)
 		if strings.Contains(out, step.want) {
