@@ -44,6 +44,7 @@ func Serve(ctx context.Context, kind, address, dir string) error {
 	everybody := &protocol.Principal{Kind: protocol.KindOperator, ID: "bench", Space: protocol.DefaultSpace}
 	options := broker.Options{
 		Authenticate: func(context.Context, broker.Credentials) (*protocol.Principal, error) { return everybody, nil },
+		Recognise:    func(broker.Credentials) *protocol.Principal { return everybody },
 		Permissions:  allowAll{},
 		Log:          slog.New(slog.DiscardHandler),
 	}

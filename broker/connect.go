@@ -28,8 +28,8 @@ type request struct {
 	authData []byte
 }
 
-// connect handles CONNECT. Authentication may block, so the rest is done off
-// the reader, see conn.job.
+// connect handles CONNECT. Whoever can be recognised is let in at once; other
+// authentication may block and is done off the reader, see conn.job.
 func (t *turn) connect(c *conn, body []byte) error {
 	var p packet.Connect
 	err := p.Decode(body)
@@ -44,6 +44,12 @@ func (t *turn) connect(c *conn, body []byte) error {
 		return err
 	}
 	c.phase.Store(phaseAuth)
+	if recognise := t.b.options.Recognise; recognise != nil && q.method == "" {
+		if who := recognise(q.shown); who != nil {
+			t.enter(c, q, who, nil)
+			return nil
+		}
+	}
 	c.job = func() { t.b.authenticate(c, q) }
 	return nil
 }

@@ -18,12 +18,17 @@ type Options struct {
 	// Authenticate yields the principal behind a CONNECT, or an error that
 	// refuses it. The answer never tells the client which part was wrong.
 	Authenticate func(ctx context.Context, shown Credentials) (*protocol.Principal, error)
-	Permissions  Permissions
-	Presence     Presence // optional
-	Quota        Quota    // optional
-	Log          *slog.Logger
-	MaxPacket    int // bytes, default 1 MiB and some room for the topic and properties
-	Limits       Limits
+	// Recognise is asked before, if it is not nil, by the reader of the
+	// connection: it yields the principal behind credentials that are right
+	// beyond doubt and need no waiting, and nil to have Authenticate asked.
+	// It must be fast and must not block.
+	Recognise   func(shown Credentials) *protocol.Principal
+	Permissions Permissions
+	Presence    Presence // optional
+	Quota       Quota    // optional
+	Log         *slog.Logger
+	MaxPacket   int // bytes, default 1 MiB and some room for the topic and properties
+	Limits      Limits
 
 	// Journal makes sessions, retained messages and wills outlive the
 	// process; nil keeps them in memory only.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -34,13 +33,15 @@ type reader struct {
 	buf  []byte // filled once per turn: outboxes refer to it until the turn ends
 	used int
 
-	events []unix.EpollEvent
-	ready  []readyConn
+	events  []unix.EpollEvent
+	ready   []readyConn
+	callers []*acceptor // that have connections to take
 
-	mu    sync.Mutex
-	slots []*socket // by slot number
-	free  []int32
-	done  chan struct{}
+	mu        sync.Mutex
+	slots     []*socket // by slot number
+	free      []int32
+	acceptors []*acceptor // by place
+	done      chan struct{}
 }
 
 type readyConn struct {
@@ -103,8 +104,11 @@ func newReader(b *Broker) (*reader, error) {
 	}, nil
 }
 
-// theBell is in the place of a slot number.
-const theBell = -1
+// What is in the place of a slot number.
+const (
+	theBell       = -1
+	firstAcceptor = -2 // and so on downwards
+)
 
 func (rs *readers) stop() {
 	for _, r := range rs.all {
@@ -112,22 +116,23 @@ func (rs *readers) stop() {
 	}
 }
 
-// adopt takes a connection over from Go's poller. It returns false when there
-// are no readers or the descriptor can't be had.
-func (rs *readers) adopt(c *conn, tcp *net.TCPConn) bool {
-	if len(rs.all) == 0 {
-		return false
-	}
-	raw, err := tcp.SyscallConn()
+// pick chooses the readers in turn.
+func (rs *readers) pick() *reader { return rs.all[rs.next.Add(1)%uint32(len(rs.all))] }
+
+// duplicate yields another descriptor of a socket.
+func duplicate(of syscall.Conn) (fd int, err error) {
+	raw, err := of.SyscallConn()
 	if err != nil {
-		return false
+		return -1, err
 	}
-	fd := -1
-	if cerr := raw.Control(func(u uintptr) { fd, err = unix.FcntlInt(u, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil || err != nil {
-		return false
+	if cerr := raw.Control(func(u uintptr) { fd, err = unix.FcntlInt(u, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil {
+		return -1, cerr
 	}
-	_ = tcp.Close() // the socket lives on in fd
-	r := rs.all[rs.next.Add(1)%uint32(len(rs.all))]
+	return fd, err
+}
+
+// add has the reader read a connection.
+func (r *reader) add(c *conn, fd int) {
 	s := &socket{c: c, r: r, fd: fd}
 	c.link = s
 	c.b.addConn(c)
@@ -144,7 +149,6 @@ func (rs *readers) adopt(c *conn, tcp *net.TCPConn) bool {
 	c.mu.Lock()
 	s.watch(unix.EPOLLIN | unix.EPOLLRDHUP)
 	c.mu.Unlock()
-	return true
 }
 
 // watch has epoll wait for what mask says; conn.mu is held.
@@ -273,14 +277,7 @@ func (r *reader) run() {
 
 // turn serves n ready sockets.
 func (r *reader) turn(n int) {
-	r.ready = r.ready[:0]
-	r.mu.Lock()
-	for _, ev := range r.events[:n] {
-		if s := r.slots[ev.Fd]; s != nil && s.fd == int(ev.Pad) {
-			r.ready = append(r.ready, readyConn{s, ev.Events})
-		}
-	}
-	r.mu.Unlock()
+	r.sort(r.events[:n])
 	r.b.flusher.enter()
 	defer r.b.flusher.leave()
 	r.t.begin()
@@ -294,6 +291,26 @@ func (r *reader) turn(n int) {
 	}
 	clear(r.ready)
 	r.end()
+	for _, a := range r.callers { // after what carries messages
+		a.take()
+	}
+	clear(r.callers)
+}
+
+// sort finds out whom events are about.
+func (r *reader) sort(events []unix.EpollEvent) {
+	r.ready, r.callers = r.ready[:0], r.callers[:0]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, ev := range events {
+		if ev.Fd <= firstAcceptor {
+			if a := r.acceptors[firstAcceptor-ev.Fd]; a != nil {
+				r.callers = append(r.callers, a)
+			}
+		} else if s := r.slots[ev.Fd]; s != nil && s.fd == int(ev.Pad) {
+			r.ready = append(r.ready, readyConn{s, ev.Events})
+		}
+	}
 }
 
 // end ends the turn: after it nothing refers to the buffer.

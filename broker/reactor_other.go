@@ -2,11 +2,15 @@
 
 package broker
 
-import "net"
+import (
+	"context"
+	"net"
+)
 
 // readers do not exist here: every connection has a goroutine.
 type readers struct{}
 
-func (readers) start(*Broker, int) error       { return nil }
-func (readers) stop()                          {}
-func (readers) adopt(*conn, *net.TCPConn) bool { return false }
+func (readers) start(*Broker, int) error { return nil }
+func (readers) stop()                    {}
+
+func (readers) accept(context.Context, *Broker, *door, *net.TCPListener) bool { return false }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -12,17 +13,20 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Serve accepts connections from a TCP or TLS listener until it, the broker
-// or the context is closed; that is a nil error. It closes the listener.
+// Serve takes a TCP or TLS listener over and accepts its connections until the
+// broker or the context is closed; that is a nil error. It closes the listener.
 // Connections made live on until they end or [Broker.Close].
 func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
+	door := b.stats.door(name)
+	if tcp, ok := l.(*net.TCPListener); ok && b.readers.accept(ctx, b, door, tcp) {
+		return nil // plain TCP, and the system has shared readers
+	}
 	if !b.track(l) {
 		_ = l.Close()
 		return nil
 	}
 	defer b.untrack(l)
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	door := b.stats.door(name)
 	for {
 		nc, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) || err != nil && b.isClosed() {
@@ -51,13 +55,9 @@ func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
 	}
 }
 
-// welcome starts a connection: with the shared readers if it is plain TCP and
-// the system has them, else with a goroutine.
+// welcome starts a connection with a goroutine of its own.
 func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn) {
 	c := b.newConn(door, nc.RemoteAddr())
-	if tcp, ok := nc.(*net.TCPConn); ok && b.readers.adopt(c, tcp) {
-		return
-	}
 	s := newStream(c, nc)
 	c.link = s
 	b.addConn(c)
@@ -157,7 +157,7 @@ func (b *Broker) begin() bool {
 	return true
 }
 
-func (b *Broker) track(l net.Listener) bool {
+func (b *Broker) track(l io.Closer) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -168,7 +168,7 @@ func (b *Broker) track(l net.Listener) bool {
 	return true
 }
 
-func (b *Broker) untrack(l net.Listener) {
+func (b *Broker) untrack(l io.Closer) {
 	_ = l.Close()
 	b.mu.Lock()
 	delete(b.listeners, l)

@@ -3,9 +3,9 @@ package broker
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +42,7 @@ type Broker struct {
 	mu        sync.Mutex
 	closed    bool
 	sessions  map[string]*session
-	listeners map[net.Listener]struct{}
+	listeners map[io.Closer]struct{}
 
 	connMu sync.Mutex
 	conns  []*conn
@@ -63,7 +63,7 @@ func New(options Options) (*Broker, error) {
 	}
 	b := &Broker{
 		options: options, log: options.Log, closing: make(chan struct{}),
-		sessions: make(map[string]*session), listeners: make(map[net.Listener]struct{}),
+		sessions: make(map[string]*session), listeners: make(map[io.Closer]struct{}),
 		authenticating: make(chan struct{}, options.Limits.Authentications),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())

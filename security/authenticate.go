@@ -125,10 +125,14 @@ func (a *Authenticator) Authenticate(ctx context.Context, s Shown) (*protocol.Pr
 		err = a.refuse(ctx, s, err)
 		who = nil
 	}
-	if a.options.Settled != nil {
-		a.options.Settled(context.WithoutCancel(ctx), Attempt{time.Now(), s.From, s.Door, s.Client, who, err})
-	}
+	a.settled(context.WithoutCancel(ctx), s, who, err)
 	return who, err
+}
+
+func (a *Authenticator) settled(ctx context.Context, s Shown, who *protocol.Principal, err error) {
+	if a.options.Settled != nil {
+		a.options.Settled(ctx, Attempt{time.Now(), s.From, s.Door, s.Client, who, err})
+	}
 }
 
 // identify finds out who it is. Errors that are not the protocol's say that a

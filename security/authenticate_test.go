@@ -2,6 +2,7 @@ package security
 
 import (
 	"context"
+	"crypto/x509"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
@@ -58,6 +59,54 @@ func TestAnonymousAccessNeedsDev(t *testing.T) {
 			t.Errorf("user %q under dev: %v, %v", user, who, err)
 		}
 	}
+}
+
+func TestWhoShowsARightKeyOrUnderDevNothingIsRecognisedAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	ring := openRing(t, dir, memoryKeys{})
+	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	key := adminKey(t, dir)
+	settled := 0
+	for name, test := range map[string]struct {
+		dev            bool
+		user, password string
+		want           string
+	}{
+		"a key":                   {false, "apikey", key, "administrator"},
+		"a key, some user":        {true, "lamp", key, "administrator"},
+		"nothing":                 {false, "", "", ""},
+		"nothing under dev":       {true, "", "", "anonymous"},
+		"a password under dev":    {true, "lamp", "secret", "anonymous"},
+		"a password":              {false, "lamp", "secret", ""},
+		"a wrong key":             {false, "apikey", "abk_x.y", ""},
+		"a wrong key under dev":   {true, "apikey", "abk_x.y", ""},
+		"apikey without, dev":     {true, "apikey", "", ""},
+		"a token, which may wait": {true, "jwt", "eyJ.lamp.x", ""},
+	} {
+		a := NewAuthenticator(AuthenticatorOptions{Keys: ring, Dev: test.dev, Settled: func(_ context.Context, at Attempt) {
+			if at.Who == nil || at.Err != nil {
+				t.Errorf("%s: settled %v, %v", name, at.Who, at.Err)
+			}
+			settled++
+		}})
+		settled = 0
+		who := a.Recognise(Shown{}, test.user, []byte(test.password))
+		if got := id(who); got != test.want || settled != min(1, len(got)) {
+			t.Errorf("%s: recognised %q, want %q; settled %d times", name, got, test.want, settled)
+		}
+		if who := a.Recognise(Shown{Certificate: &x509.Certificate{}}, test.user, []byte(test.password)); who != nil {
+			t.Errorf("%s: recognised %q, whose certificate nobody looked at", name, who.ID)
+		}
+	}
+}
+
+func id(who *protocol.Principal) string {
+	if who == nil {
+		return ""
+	}
+	return who.ID
 }
 
 func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {

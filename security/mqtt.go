@@ -12,6 +12,33 @@ import (
 // cannot be anything else. Under --dev devices may keep the user name and the
 // password they have; but what looks like a key must be right.
 func (a *Authenticator) Password(ctx context.Context, s Shown, user string, password []byte) (*protocol.Principal, error) {
+	s = a.read(s, user, password)
+	if s.Secret == "" && (s.Kind == KeySecret || s.Kind == TokenSecret) {
+		return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
+	}
+	return a.Authenticate(ctx, s)
+}
+
+// Recognise is Password without waiting: it yields who shows a right API key,
+// or under --dev nothing at all, and nil when it takes more to tell.
+func (a *Authenticator) Recognise(s Shown, user string, password []byte) *protocol.Principal {
+	s = a.read(s, user, password)
+	key := s.Secret != "" && s.kind() == KeySecret
+	nothing := s.Secret == "" && s.Kind == AnySecret && a.anonymous != nil
+	if s.Certificate != nil || !key && !nothing {
+		return nil
+	}
+	ctx := context.Background()
+	who, err := a.identify(ctx, s)
+	if err != nil {
+		return nil
+	}
+	a.settled(ctx, s, who, nil)
+	return who
+}
+
+// read makes out what the user name and the password are.
+func (a *Authenticator) read(s Shown, user string, password []byte) Shown {
 	s.Secret = string(password)
 	switch looks := (&Shown{Secret: s.Secret}).kind(); {
 	case user == UserAPIKey:
@@ -25,10 +52,7 @@ func (a *Authenticator) Password(ctx context.Context, s Shown, user string, pass
 	default:
 		s.Kind = NoSecret
 	}
-	if s.Secret == "" && (s.Kind == KeySecret || s.Kind == TokenSecret) {
-		return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
-	}
-	return a.Authenticate(ctx, s)
+	return s
 }
 
 // Names of the methods of enhanced authentication (MQTT 5 §4.12) by which

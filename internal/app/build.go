@@ -243,6 +243,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 	mqtt.authenticator = a.authenticator
 	a.broker, err = broker.New(broker.Options{
 		Authenticate: mqtt.authenticate,
+		Recognise:    mqtt.recognise,
 		Enhanced:     mqtt.enhanced(),
 		Renewed:      mqtt.recheck,
 		Permissions:  mqtt,
