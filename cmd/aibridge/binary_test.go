@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
 )
 
 // buildDir holds the binary while the tests of the package run.
@@ -54,10 +56,25 @@ func startBinary(t *testing.T, data string, flags ...string) *binary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(filepath.Join(data, "addresses.json"))
-	b := &binary{path: path, data: data, log: new(bytes.Buffer), ended: make(chan struct{})}
-	b.cmd = exec.Command(path, append([]string{
-		"serve", "--data", data, "--mqtt", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0"}, flags...)...)
+	deadline := time.Now().Add(bridgetest.Patience)
+	for {
+		b := &binary{path: path, data: data, log: new(bytes.Buffer), ended: make(chan struct{})}
+		if b.start(t, deadline, flags...) {
+			return b
+		}
+		// Somebody else has a port for a moment.
+		if !bytes.Contains(b.log.Bytes(), []byte("address already in use")) || time.Now().After(deadline) {
+			t.Fatalf("the bridge ended:\n%s", b.log)
+		}
+	}
+}
+
+// start runs the process until it listens, or has ended by itself.
+func (b *binary) start(t *testing.T, deadline time.Time, flags ...string) bool {
+	t.Helper()
+	_ = os.Remove(filepath.Join(b.data, "addresses.json"))
+	b.cmd = exec.Command(b.path, append([]string{
+		"serve", "--data", b.data, "--mqtt", freeAddress(), "--mqtts", freeAddress(), "--http", freeAddress(), "--ws", freeAddress()}, flags...)...)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -67,13 +84,14 @@ func startBinary(t *testing.T, data string, flags ...string) *binary {
 		close(b.ended)
 	}()
 	t.Cleanup(b.kill)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if b.addresses, err = app.ReadAddresses(data); err == nil {
-			return b
+	for ; ; time.Sleep(5 * time.Millisecond) {
+		var err error
+		if b.addresses, err = app.ReadAddresses(b.data); err == nil {
+			return true
 		}
 		select {
 		case <-b.ended:
-			t.Fatalf("the bridge ended:\n%s", b.log)
+			return false
 		default:
 		}
 		if time.Now().After(deadline) {
@@ -82,6 +100,12 @@ func startBinary(t *testing.T, data string, flags ...string) *binary {
 		}
 	}
 }
+
+// freeAddress is an address on loopback that hardly anybody listens on, below
+// the ports that the system gives away: a bridge that is killed and started
+// again finds it free, and no client that calls it meanwhile is connected to
+// itself.
+func freeAddress() string { return fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) }
 
 // kill ends the process at once, as a crash would.
 func (b *binary) kill() {

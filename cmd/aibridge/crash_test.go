@@ -13,7 +13,7 @@ import (
 
 func dial(t *testing.T, b *binary, opts ...client.Option) *client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := client.Dial(ctx, "mqtt://"+b.addresses.MQTT, opts...)
 	if err != nil {

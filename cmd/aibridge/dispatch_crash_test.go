@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -43,11 +44,11 @@ func TestADispatchOutlivesTheBridge(t *testing.T) {
 		var started struct {
 			Task protocol.TaskID `json:"task_id"`
 		}
-		ask(t, caller, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"do","deadline_ms":30000}`, &started)
+		ask(t, caller, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"do","deadline_ms":300000}`, &started)
 		time.Sleep(delay)
 		bridge.kill()
 		bridge = startBinary(t, data, "--dev", "--mqtt", address)
-		for deadline := time.Now().Add(25 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * bridgetest.Patience); ; time.Sleep(10 * time.Millisecond) {
 			var task struct {
 				State string `json:"state"`
 				Group struct {
@@ -72,7 +73,7 @@ func TestADispatchOutlivesTheBridge(t *testing.T) {
 
 func ask(t *testing.T, c *client.Client, command, params string, result any) {
 	t.Helper()
-	raw, err := client.Call[json.RawMessage](t.Context(), c, command, json.RawMessage(params), client.Fresh())
+	raw, err := client.Call[json.RawMessage](t.Context(), c, command, json.RawMessage(params), client.Fresh(), client.WithTimeout(2*bridgetest.Patience))
 	if err != nil {
 		t.Fatalf("%s: %v", command, err)
 	}

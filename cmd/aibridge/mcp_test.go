@@ -18,7 +18,7 @@ import (
 // mcp runs aibridge mcp under the official SDK's client.
 func (b *binary) mcp(t *testing.T, env []string, flags ...string) (*sdk.ClientSession, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.Command(b.path, append([]string{"mcp", "--data", b.data}, flags...)...)
 	cmd.Env = append(os.Environ(), env...)

@@ -15,7 +15,7 @@ import (
 // of a stream of messages to two kept sessions, one connected and one away:
 // whatever was acknowledged to a publisher reaches both, in order.
 func TestMessagesAcknowledgedUnderLoadSurviveKill(t *testing.T) {
-	const publishers, enough = 4, 2000
+	const publishers, enough, most = 4, 2000, 10_000 // most is well below what is kept for who is away
 	data := t.TempDir()
 	bridge := startBinary(t, data, "--dev")
 
@@ -31,7 +31,7 @@ func TestMessagesAcknowledgedUnderLoadSurviveKill(t *testing.T) {
 	for p := range acknowledged {
 		c := connect(t, bridge, fmt.Sprintf("publisher-%d", p))
 		publishing.Go(func() {
-			for n := uint32(1); ; n++ {
+			for n := uint32(1); n <= most; n++ {
 				token := c.Publish(fmt.Sprintf("load/%d", p), 1, false, numbers.BigEndian.AppendUint32(nil, n))
 				if !token.WaitTimeout(time.Minute) || token.Error() != nil {
 					return // the bridge is dead
@@ -69,7 +69,7 @@ func connect(t *testing.T, b *binary, id string, change ...func(*mqtt.ClientOpti
 		f(o)
 	}
 	c := mqtt.NewClient(o)
-	if token := c.Connect(); !token.WaitTimeout(20*time.Second) || token.Error() != nil {
+	if token := c.Connect(); !token.WaitTimeout(time.Minute) || token.Error() != nil {
 		t.Fatalf("%s does not connect: %v", id, token.Error())
 	}
 	t.Cleanup(func() { c.Disconnect(0) })
@@ -96,7 +96,7 @@ func (l *listener) connect(t *testing.T, b *binary) {
 	l.client = connect(t, b, l.id, func(o *mqtt.ClientOptions) {
 		o.SetCleanSession(false).SetDefaultPublishHandler(l.hear)
 	})
-	if token := l.client.Subscribe("load/+", 1, nil); !token.WaitTimeout(20*time.Second) || token.Error() != nil {
+	if token := l.client.Subscribe("load/+", 1, nil); !token.WaitTimeout(time.Minute) || token.Error() != nil {
 		t.Fatalf("%s does not subscribe: %v", l.id, token.Error())
 	}
 }

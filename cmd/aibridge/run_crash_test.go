@@ -119,7 +119,7 @@ func (m *caretaker) say(w http.ResponseWriter, delta, reason string) {
 // aibridge runs the program against a bridge and returns what it prints.
 func (b *binary) aibridge(t *testing.T, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, b.path, append(args, "--data", b.data)...)
 	out, err := cmd.CombinedOutput()

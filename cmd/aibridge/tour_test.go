@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/bridgetest"
 )
 
 // A step is a few lines of the README's tour and what they must print.
@@ -68,7 +70,7 @@ func TestTheTourInTheReadmeWorksAsWritten(t *testing.T) {
 	}
 	bridge := startBinary(t, t.TempDir(), "--dev")
 	shell := startShell(t, bridge)
-	far := freeAddress(t)
+	far := freeAddress()
 	steps := tour(sectionOf(t, string(readme), "A tour"))
 	if len(steps) < 8 {
 		t.Fatalf("found only %d steps in the tour", len(steps))
@@ -84,7 +86,7 @@ func (s *shell) take(t *testing.T, i int, step step) {
 	t.Helper()
 	// What runs in the background needs a moment; a person would just type
 	// the line again. Raw requests are sent once: their ids are fixed.
-	deadline := time.Now().Add(2 * time.Minute) // it may have to be compiled
+	deadline := time.Now().Add(2 * bridgetest.Patience) // it may have to be compiled
 	for {
 		out := s.run(t, i, step.script)
 		if strings.Contains(out, step.want) {
@@ -95,17 +97,6 @@ func (s *shell) take(t *testing.T, i int, step step) {
 		}
 		time.Sleep(50 * time.Millisecond) // the pace of the poll
 	}
-}
-
-// freeAddress is an address that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 type shell struct {
@@ -180,7 +171,7 @@ func (s *shell) run(t *testing.T, i int, script string) string {
 		if err != nil {
 			t.Fatalf("the shell ended: %v", err)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(2 * bridgetest.Patience):
 		t.Fatalf("step %d hangs:\n%s", i, script)
 	}
 	out, err := os.ReadFile(file)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
@@ -33,7 +32,7 @@ func (n *Node) DialAs(t testing.TB, admin *client.Client, name, sceneType string
 		ServerName:   "127.0.0.1",
 		MinVersion:   tls.VersionTLS12,
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	c, err := client.Dial(ctx, "mqtts://"+n.MQTTS, append(opts, client.WithTLS(config))...)
 	if err != nil {
@@ -54,7 +53,7 @@ func certificate(t testing.TB, admin *client.Client, name, sceneType string) tls
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	issued, err := client.Call[struct {
 		Chain []string `json:"chain"`

@@ -6,16 +6,29 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 )
+
+// Patience bounds every wait for something that must happen. Nothing comes near
+// it unless it fails, however busy the machine is.
+const Patience = time.Minute
+
+// anyPort is an address on loopback that [settled] chooses.
+const anyPort = "127.0.0.1:0"
 
 // A Node is a running bridge.
 type Node struct {
@@ -34,7 +47,7 @@ func Start(t testing.TB, change ...func(*app.Config)) *Node {
 	config := app.DefaultConfig()
 	config.Data = t.TempDir()
 	config.Dev = true
-	config.MQTT, config.HTTP, config.WS = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	config.MQTT, config.MQTTS, config.HTTP, config.WS = anyPort, anyPort, anyPort, anyPort
 	for _, f := range change {
 		f(&config)
 	}
@@ -47,13 +60,30 @@ func Start(t testing.TB, change ...func(*app.Config)) *Node {
 func (n *Node) start(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	bridge, err := app.New(ctx, n.Config, app.WithLogger(slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	log := slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	bridge, err := app.New(ctx, settled(n.Config), app.WithLogger(log))
+	for deadline := time.Now().Add(Patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond) // somebody has the port for a moment
+		bridge, err = app.New(ctx, settled(n.Config), app.WithLogger(log))
+	}
 	if err != nil {
 		cancel()
 		t.Fatalf("start the bridge: %v", err)
 	}
 	n.Bridge, n.Addresses, n.stop, n.done = bridge, bridge.Addresses(), cancel, make(chan error, 1)
 	go func() { n.done <- bridge.Run(ctx) }()
+}
+
+// settled has a port where the configuration leaves it to the system. The
+// system gives its own to whoever comes next, and a bridge that restarts would
+// not find them free: those below are for nobody who does not ask for them.
+func settled(config app.Config) app.Config {
+	for _, address := range []*string{&config.MQTT, &config.MQTTS, &config.HTTP, &config.WS} {
+		if *address == anyPort {
+			*address = fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		}
+	}
+	return config
 }
 
 // Stop ends the bridge in an orderly way. A second call does nothing.
@@ -69,7 +99,7 @@ func (n *Node) Stop(t testing.TB) {
 		if err != nil {
 			t.Errorf("the bridge ended with %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(Patience):
 		t.Error("the bridge does not stop")
 	}
 }
@@ -106,7 +136,7 @@ func (n *Node) HTTPURL(path string) string { return "http://" + n.HTTP + path }
 // Dial connects the SDK, until the test ends.
 func (n *Node) Dial(t testing.TB, opts ...client.Option) *client.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	c, err := client.Dial(ctx, n.MQTTURL(), opts...)
 	if err != nil {
@@ -116,23 +146,29 @@ func (n *Node) Dial(t testing.TB, opts ...client.Option) *client.Client {
 	return c
 }
 
-// Eventually polls until the condition holds, and fails after ten seconds.
-func Eventually(t testing.TB, what string, condition func() bool) {
+// Eventually polls until the condition holds, and fails when [Patience] is at
+// its end. What the condition saw last is told along if it is given, as
+// pointers.
+func Eventually(t testing.TB, what string, condition func() bool, saw ...any) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); {
 		if condition() {
 			return
 		}
 		time.Sleep(5 * time.Millisecond) // the pace of the poll, not a wait for luck
 	}
-	t.Fatalf("never: %s", what)
+	var last strings.Builder
+	for _, p := range saw {
+		fmt.Fprintf(&last, "; last seen: %+v", reflect.Indirect(reflect.ValueOf(p)))
+	}
+	t.Fatalf("never: %s%s", what, last.String())
 }
 
 // HTTPClient is a client without idle connections left behind.
 func HTTPClient(t testing.TB) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	return &http.Client{Transport: transport, Timeout: Patience}
 }
 
 type testLog struct{ t testing.TB }

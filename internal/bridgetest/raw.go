@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +27,23 @@ type Raw struct {
 	// Dismissed has the DISCONNECT of the bridge, if it sends one.
 	Dismissed chan *paho.Disconnect
 	conn      net.Conn
+
+	mu   sync.Mutex
+	seen []string // what happened last on the connection, for a test that fails
+}
+
+// note keeps what happened last.
+func (r *Raw) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen[max(len(r.seen)-4, 0):], fmt.Sprintf(format, args...))
+}
+
+// last is what happened last on the connection.
+func (r *Raw) last() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.seen, "\n\t")
 }
 
 // silent has nothing to say beyond what CONNECT and AUTH of the test say.
@@ -68,10 +87,15 @@ func connect(t testing.TB, conn net.Conn, id string, change ...func(*paho.Connec
 	t.Helper()
 	r := &Raw{ID: id, Received: make(chan *paho.Publish, 1024), Dismissed: make(chan *paho.Disconnect, 1), conn: conn}
 	r.Client = paho.NewClient(paho.ClientConfig{
-		Conn:               packets.NewThreadSafeConn(conn), // packets of paho leave in several writes
-		OnServerDisconnect: func(d *paho.Disconnect) { r.Dismissed <- d },
-		AuthHandler:        silent{},
+		Conn: packets.NewThreadSafeConn(conn), // packets of paho leave in several writes
+		OnServerDisconnect: func(d *paho.Disconnect) {
+			r.note("dismissed with %#x", d.ReasonCode)
+			r.Dismissed <- d
+		},
+		OnClientError: func(err error) { r.note("connection lost: %v", err) },
+		AuthHandler:   silent{},
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
+			r.note("%.300s on %s", p.Packet.Payload, p.Packet.Topic)
 			r.Received <- p.Packet
 			return true, nil
 		}},
@@ -81,7 +105,7 @@ func connect(t testing.TB, conn net.Conn, id string, change ...func(*paho.Connec
 	for _, f := range change {
 		f(packet)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	answer, err := r.Client.Connect(ctx, packet)
 	r.Connack = answer
@@ -98,7 +122,7 @@ func (r *Raw) Listen(t testing.TB, filters ...string) {
 	for _, f := range filters {
 		packet.Subscriptions = append(packet.Subscriptions, paho.SubscribeOptions{Topic: f, QoS: 1})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	if _, err := r.Subscribe(ctx, packet); err != nil {
 		t.Fatalf("subscribe %v: %v", filters, err)
@@ -108,7 +132,7 @@ func (r *Raw) Listen(t testing.TB, filters ...string) {
 // Send publishes a payload with QoS 1.
 func (r *Raw) Send(t testing.TB, topic, payload string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	if _, err := r.Publish(ctx, &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(payload)}); err != nil {
 		t.Fatalf("publish to %s: %v", topic, err)
@@ -121,8 +145,8 @@ func (r *Raw) Next(t testing.TB) *paho.Publish {
 	select {
 	case p := <-r.Received:
 		return p
-	case <-time.After(10 * time.Second):
-		t.Fatalf("%s gets no message", r.ID)
+	case <-time.After(Patience):
+		t.Fatalf("%s gets no message; the last things that happened to it:\n\t%s", r.ID, r.last())
 		return nil
 	}
 }
