@@ -27,7 +27,7 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 			}
 		}()
 		who := caller(ctx, req.GetExtra())
-		if opened, ok := req.GetSession().(*sdk.ServerSession); ok && method == "initialize" && who != nil {
+		if opened, ok := req.GetSession().(*sdk.ServerSession); ok && method == initializeMethod && who != nil {
 			d.sessions.note(opened, who)
 		}
 		answer := d.feature(req)
@@ -65,7 +65,7 @@ func (d *Door) feature(req sdk.Request) answer {
 		}
 	case *sdk.ListResourceTemplatesRequest:
 		if d.opts.Resources != nil {
-			return func(context.Context, tools.Environment) (sdk.Result, error) { return d.listTemplates(), nil }
+			return func(context.Context, tools.Environment) (sdk.Result, error) { return d.listTemplates(r) }
 		}
 	case *sdk.ReadResourceRequest:
 		if d.opts.Resources != nil {

@@ -169,16 +169,29 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 // admit answers requests that the SDK would answer less precisely, and those
 // for which there is no room.
 func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message, sessionless bool) bool {
+	version, session := r.Header.Get(versionHeader), r.Header.Get(sessionHeader)
 	switch {
 	case m.malformed:
 		writeRPCError(w, http.StatusBadRequest, jsonrpc.ID{}, jsonrpc.CodeParseError, "the body is not JSON", nil)
+	case version != "" && !known(version) && m.Params.Meta.Version == "":
+		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "there is no version "+strconv.Quote(bounded(version, 64))+" of the protocol here", nil)
+	case !sessionless && session == "" && !slices.Contains(openers, m.Method):
+		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "the header "+sessionHeader+" is missing: initialize opens a session", nil)
+	case !sessionless && session != "" && !d.sessions.has(session, who):
+		return true // the SDK knows what to say
+	case m.fault != nil:
+		writeRPCError(w, m.fault.status(), m.id, m.fault.code, m.fault.text, nil)
+	case m.Method == initializeMethod && session != "":
+		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "the session is initialized already", nil)
 	case m.Method != "" && m.id.IsValid() && !slices.Contains(methods, m.Method):
 		status := http.StatusOK
 		if sessionless {
 			status = http.StatusNotFound
 		}
 		writeRPCError(w, status, m.id, jsonrpc.CodeMethodNotFound, "there is no method "+strconv.Quote(bounded(m.Method, 64)), nil)
-	case !sessionless && r.Header.Get(sessionHeader) == "" && !d.roomFor(who):
+	case m.Method != "" && len(m.ID) == 0 && !slices.Contains(notifications, m.Method) && !slices.Contains(methods, m.Method):
+		w.WriteHeader(http.StatusAccepted) // what is not known of is nothing to complain about
+	case !sessionless && session == "" && !d.roomFor(who):
 		writeRefusal(w, m.id, protocol.BusyFor(time.Minute, "there are too many MCP sessions"))
 	default:
 		return true
@@ -192,9 +205,20 @@ func (d *Door) roomFor(who *protocol.Principal) bool {
 	return all < d.opts.MaxSessions && own < max(d.opts.MaxSessions/4, 1)
 }
 
+// initializeMethod opens a session.
+const initializeMethod = "initialize"
+
+// openers are the methods that need no session, in versions with sessions.
+var openers = []string{initializeMethod, "server/discover"}
+
+// notifications are those that clients may send.
+var notifications = []string{
+	"notifications/initialized", cancelledMethod, "notifications/progress", "notifications/roots/list_changed",
+}
+
 // methods are those that clients may call.
 var methods = []string{
-	"initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",
+	initializeMethod, "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",
 	"tools/list", "tools/call", "prompts/list", "prompts/get",
 	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
 }

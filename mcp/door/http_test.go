@@ -66,14 +66,29 @@ func TestBadInputIsAnsweredPrecisely(t *testing.T) {
 		"no JSON-RPC":                  {session, `{"hello":"world"}`, 400, -32600, ""},
 		"another version of JSON-RPC":  {session, `{"jsonrpc":"1.0","id":1,"method":"ping"}`, 400, -32600, ""},
 		"a method that is not there":   {session, `{"jsonrpc":"2.0","id":7,"method":"tools/break"}`, 200, -32601, "tools/break"},
-		"params of another form":       {session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}`, 200, 0, ""},
-		"no params":                    {session, `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, 400, -32600, ""},
+		"neither method nor result":    {session, `{"jsonrpc":"2.0","id":7}`, 400, -32600, "method"},
+		"a method of another form":     {session, `{"jsonrpc":"2.0","id":7,"method":5}`, 400, -32600, "string"},
+		"an id that is null":           {session, `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, -32600, "id"},
+		"an id that is a fraction":     {session, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, 400, -32600, "id"},
+		"an id that is too large":      {session, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, 400, -32600, "id"},
+		"an id of another form":        {session, `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, 400, -32600, "id"},
+		"params of another form":       {session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}`, 200, -32602, "must be an object"},
+		"a param of another form":      {session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}`, 200, -32602, "params of tools/call"},
+		"no params":                    {session, `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, 200, -32602, "name"},
+		"no resource":                  {session, `{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{}}`, 200, -32602, "uri"},
+		"a level that is none":         {session, `{"jsonrpc":"2.0","id":7,"method":"logging/setLevel","params":{"level":"loud"}}`, 200, -32602, "debug"},
+		"a cursor that is none":        {session, `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"!"}}`, 200, -32602, "cursor"},
+		"a cursor made up":             {session, `{"jsonrpc":"2.0","id":7,"method":"prompts/list","params":{"cursor":"bWFkZXVw"}}`, 200, -32602, "cursor"},
+		"a cursor behind the end":      {session, `{"jsonrpc":"2.0","id":7,"method":"resources/templates/list","params":{"cursor":"x"}}`, 200, -32602, "cursor"},
+		"initialize once more":         {session, initialize, 400, -32600, "already"},
+		"no session":                   {nil, ping, 400, -32600, "Mcp-Session-Id"},
+		"a later version":              {map[string]string{"Mcp-Protocol-Version": "2099-01-01"}, ping, 400, -32600, "version"},
 		"a batch":                      {session, `[` + ping + `,` + ping + `]`, 400, -32600, "batching"},
 		"too much":                     {session, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":"` + strings.Repeat("x", 5000) + `"}}}`, 413, -32000, "4096"},
 		"another version":              {map[string]string{"Mcp-Protocol-Version": "1999-01-01"}, ping, 400, -32600, "version"},
 		"a session that is not there":  {map[string]string{"Mcp-Session-Id": "nope"}, ping, 404, -32600, "session"},
 		"another type":                 {map[string]string{"Content-Type": "text/plain"}, ping, 415, -32600, "application/json"},
-		"a client that takes no event": {map[string]string{"Accept": "application/json"}, ping, 400, -32600, "event-stream"},
+		"a client that takes no event": {map[string]string{"Accept": "application/json"}, initialize, 400, -32600, "event-stream"},
 		"headers that tell otherwise":  {modernHeaders, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"door.open",` + modern + `}}`, 400, -32020, "Mcp-Name"},
 		"a version in the body alone":  {nil, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modern + `}}`, 400, -32020, "header"},
 		"a method that was removed":    {map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/break"}, `{"jsonrpc":"2.0","id":1,"method":"tools/break","params":{` + modern + `}}`, 404, -32601, "tools/break"},
@@ -94,6 +109,12 @@ func TestBadInputIsAnsweredPrecisely(t *testing.T) {
 	}
 	if r := c.send("POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`); r.status != http.StatusAccepted {
 		t.Errorf("cancelling what is not there: %d %s", r.status, r.body)
+	}
+	for _, unknown := range []map[string]string{session, {"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "notifications/whatever"}} {
+		c := &raw{t: t, url: w.url, who: "ada", headers: unknown}
+		if r := c.send("POST", `{"jsonrpc":"2.0","method":"notifications/whatever","params":{`+modern+`}}`); r.status != http.StatusAccepted || r.body != "" {
+			t.Errorf("a notification that nobody knows: %d %s", r.status, r.body)
+		}
 	}
 	if r := c.send("PUT", ping); r.status != http.StatusMethodNotAllowed {
 		t.Errorf("PUT: %d", r.status)

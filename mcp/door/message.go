@@ -43,10 +43,14 @@ func (d *Door) Take(ctx context.Context, m Message) {
 		return
 	}
 	defer done()
-	decoded, fault := jsonrpc.DecodeMessage(m.Body)
+	if seen.fault != nil {
+		m.Reply(rpcError(seen.id, seen.fault.code, seen.fault.text, nil))
+		return
+	}
+	decoded, failed := jsonrpc.DecodeMessage(m.Body)
 	request, ok := decoded.(*jsonrpc.Request)
 	switch {
-	case fault != nil || !ok:
+	case failed != nil || !ok:
 		m.Reply(rpcError(seen.id, jsonrpc.CodeInvalidRequest, "the message is no JSON-RPC request", nil))
 	case !request.IsCall():
 		if request.Method == cancelledMethod {
@@ -96,7 +100,7 @@ func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, se
 	ctx = context.WithValue(ctx, carrierKey{}, ctx)
 	single := newSingle(ctx, request, m.Reply)
 	state := &sdk.ServerSessionState{}
-	if version < firstStateless && request.Method != "initialize" {
+	if version < firstStateless && request.Method != initializeMethod {
 		state.InitializeParams = &sdk.InitializeParams{ProtocolVersion: lastStateful}
 		state.InitializedParams = &sdk.InitializedParams{}
 		state.LogLevel = "warning"

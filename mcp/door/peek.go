@@ -1,6 +1,7 @@
 package door
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -12,6 +13,7 @@ import (
 type message struct {
 	malformed bool
 	id        jsonrpc.ID // not valid for notifications, answers and batches
+	fault     *fault     // nil if nothing is wrong with its form
 	parts
 }
 
@@ -21,8 +23,12 @@ type parts struct {
 	Version string         `json:"jsonrpc"`
 	ID      jsontext.Value `json:"id"`
 	Method  string         `json:"method"`
+	Result  jsontext.Value `json:"result"`
+	Error   jsontext.Value `json:"error"`
 	Params  struct {
 		Name      string         `json:"name"`
+		URI       string         `json:"uri"`
+		Level     string         `json:"level"`
 		Arguments jsontext.Value `json:"arguments"`
 		RequestID any            `json:"requestId"`
 		Meta      struct {
@@ -42,10 +48,18 @@ func peek(body []byte) (m message) {
 			return message{malformed: true}
 		}
 		m.Params.Name = "" // it is of another form, or says something twice: nothing for [message.plain]
+		m.fault = faultOf(body, &m.parts)
 	}
 	m.id = idFrom(m.ID)
+	if m.fault == nil {
+		m.fault = m.wrong()
+	}
 	return m
 }
+
+// maxID is the largest number that is an id: with larger ones JSON does not
+// tell every number from the next.
+const maxID = 1<<53 - 1
 
 // idFrom is the id that a text is, not valid for anything else.
 func idFrom(text []byte) jsonrpc.ID {
@@ -56,6 +70,9 @@ func idFrom(text []byte) jsonrpc.ID {
 	var value any
 	if len(text) == 0 || json.Unmarshal(text, &value) != nil {
 		return jsonrpc.ID{}
+	}
+	if n, ok := value.(float64); ok && (n != math.Trunc(n) || math.Abs(n) > maxID) {
+		return jsonrpc.ID{} // which the SDK would round
 	}
 	id, _ := jsonrpc.MakeID(value)
 	return id

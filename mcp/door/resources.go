@@ -30,7 +30,10 @@ func (d *Door) listResources(ctx context.Context, env tools.Environment, r *sdk.
 	return result, nil
 }
 
-func (d *Door) listTemplates() *sdk.ListResourceTemplatesResult {
+func (d *Door) listTemplates(r *sdk.ListResourceTemplatesRequest) (*sdk.ListResourceTemplatesResult, error) {
+	if r.Params != nil && r.Params.Cursor != "" { // there is only one page
+		return nil, protocol.InvalidParam("cursor", "is not one that was given out here")
+	}
 	result := &sdk.ListResourceTemplatesResult{ResourceTemplates: []*sdk.ResourceTemplate{}}
 	result.CacheScope = "private"
 	for _, t := range d.opts.Resources.Templates() {
@@ -38,7 +41,7 @@ func (d *Door) listTemplates() *sdk.ListResourceTemplatesResult {
 			URITemplate: t.URI, Name: t.Name, Description: t.Description, MIMEType: t.MIMEType,
 		})
 	}
-	return result
+	return result, nil
 }
 
 func (d *Door) readResource(ctx context.Context, env tools.Environment, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {

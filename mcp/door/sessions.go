@@ -46,6 +46,14 @@ func (ss *sessions) note(s *sdk.ServerSession, who *protocol.Principal) {
 	}()
 }
 
+// has reports whether a principal has a session of that id.
+func (ss *sessions) has(id string, who *protocol.Principal) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	s := ss.open[id]
+	return s != nil && s.party == party(who)
+}
+
 // use is a principal's session, unless it is time for the SDK to see something
 // of it.
 func (ss *sessions) use(id string, who *protocol.Principal, every time.Duration) *session {
