@@ -13,12 +13,13 @@ import (
 )
 
 func backupCommand() *cobra.Command {
+	var options app.BackupOptions
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write everything a stopped bridge knows to a file",
-		Long: `Write everything in the data folder to FILE ("-" for standard output).
-The bridge must be stopped when its state is embedded; a NATS cluster can be
-backed up while bridges run.`,
+		Long: `Write everything the bridge knows to FILE ("-" for standard output), but for
+the secrets in its data folder. The bridge must be stopped when its state is
+embedded; a NATS cluster can be backed up while bridges run.`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := app.LoadConfig(cmd.Flags())
@@ -27,7 +28,7 @@ backed up while bridges run.`,
 			}
 			var summary string
 			write := func(w io.Writer) (err error) {
-				summary, err = app.Backup(cmd.Context(), config, w)
+				summary, err = app.Backup(cmd.Context(), config, w, options)
 				return err
 			}
 			if args[0] == "-" {
@@ -42,6 +43,7 @@ backed up while bridges run.`,
 		},
 	}
 	app.AddStateFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&options.WithoutContents, "without-contents", false, "leave out the contents of files, which may be many")
 	return cmd
 }
 

@@ -95,7 +95,7 @@ func AddFlags(fs *pflag.FlagSet) { addFlags(fs, func(string) bool { return true 
 // is, and --config, for tools that work on it without serving anybody.
 func AddStateFlags(fs *pflag.FlagSet) {
 	addFlags(fs, func(flag string) bool {
-		return flag == "data" || flag == "root" || flag == "accept-loss" || strings.HasPrefix(flag, "nats-") || strings.HasPrefix(flag, "log-")
+		return flag == "data" || flag == "root" || flag == "accept-loss" || flag == "vfs-store" || flag == "vfs-dir" || strings.HasPrefix(flag, "nats-") || strings.HasPrefix(flag, "log-")
 	})
 }
 

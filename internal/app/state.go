@@ -2,12 +2,9 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -52,41 +49,6 @@ func openClaimLog(config Config, log *slog.Logger, metrics prometheus.Registerer
 		Log:        log,
 		Registerer: metrics,
 	})
-}
-
-// Backup writes everything the bridge with this configuration knows, and
-// returns what that is in a few words. The claims of an embedded state are not
-// in it: some minutes later they are of no use to anybody. The pepper of the API keys is not in
-// it: whoever gets hold of a backup shall not be able to guess keys.
-func Backup(ctx context.Context, config Config, w io.Writer) (summary string, err error) {
-	err = withStore(ctx, config, func(s *store.Store) error {
-		manifest, err := s.Backup(ctx, w)
-		summary = describe(manifest)
-		return err
-	})
-	return summary, err
-}
-
-// Restore fills the state from a backup. It refuses to touch a state that
-// holds something, unless force is set.
-func Restore(ctx context.Context, config Config, r io.Reader, force bool) (summary string, err error) {
-	err = withStore(ctx, config, func(s *store.Store) error {
-		manifest, err := s.Restore(ctx, r, force)
-		summary = describe(manifest)
-		return err
-	})
-	return summary, err
-}
-
-func describe(m *store.Manifest) string {
-	if m == nil {
-		return ""
-	}
-	what := fmt.Sprintf("%d registrations", m.Keys)
-	if m.Claims > 0 {
-		what += fmt.Sprintf(" and %d claims", m.Claims)
-	}
-	return what + ", as of " + m.Created.Local().Format(time.DateTime)
 }
 
 func withStore(ctx context.Context, config Config, do func(*store.Store) error) error {

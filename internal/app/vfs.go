@@ -67,10 +67,7 @@ type fileParts struct {
 // newFiles makes the part that keeps files. Its tables are loaded afterwards.
 func (a *App) newFiles(ctx context.Context, members vfs.Members) error {
 	o := &a.config.VFS
-	dir := o.Dir
-	if dir == "" {
-		dir = filepath.Join(a.config.Data, "vfs")
-	}
+	dir := a.config.vfsDir()
 	blobs, err := a.openBlobs(ctx, dir)
 	if err != nil {
 		return err
@@ -116,8 +113,7 @@ func temporary(dir string) (string, error) {
 // itself keeps them in a folder, which is as quick as the disk; several on an
 // external NATS share its object bucket (docs/decisions).
 func (a *App) openBlobs(ctx context.Context, dir string) (vfs.Blobs, error) {
-	kind := a.config.VFS.Store
-	if kind == "nats" || kind == "auto" && a.config.NATS.URL != "" {
+	if a.config.inNATS() {
 		return a.store.OpenBlobs(ctx)
 	}
 	blobs, err := folder.Open(dir)

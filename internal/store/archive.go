@@ -17,17 +17,19 @@ import (
 // An archive is a gzipped tar. Its files hold one JSON object a line: the
 // registry's in registry/000001.jsonl and so on, the claims' in
 // claims/000001.jsonl, the journal's in mqtt-values/000001.jsonl and
-// mqtt-log/000001.jsonl. The last file, manifest.json, names them all with
-// their SHA-256 sums; an archive without it is incomplete.
+// mqtt-log/000001.jsonl, the audit trails' in audit/000001.jsonl, and what the
+// bridge keeps in files in files/000001.jsonl. The last file, manifest.json,
+// names them all with their SHA-256 sums; an archive without it is incomplete.
 
 const (
 	archiveFormat   = "aibridge-backup"
-	archiveVersion  = 1
+	archiveVersion  = 2 // 1 had neither audit trails nor files
 	manifestFile    = "manifest.json"
 	registrySection = "registry"
 	claimsSection   = "claims"
 	valuesSection   = "mqtt-values"
 	entriesSection  = "mqtt-log"
+	auditSection    = "audit"
 
 	// partSize is after how many bytes a file of an archive is closed and
 	// the next begun: what is held in memory at once.
@@ -36,8 +38,8 @@ const (
 	maxPart = partSize + 2*maxRecord
 	// maxRecord bounds a stored value. No server takes more in one message.
 	maxRecord = 64 << 20
-	// maxManifest bounds the manifest.
-	maxManifest = 16 << 20
+	// maxManifest bounds the manifest: that of some terabytes.
+	maxManifest = 256 << 20
 )
 
 // A Manifest says what an archive holds.
@@ -52,7 +54,10 @@ type Manifest struct {
 	Claims       int    `json:"claims"`  // lines of the claims
 	Values       int    `json:"values"`  // lines of the journal's values
 	Entries      int    `json:"entries"` // lines of the journal's log
-	Parts        []Part `json:"parts"`
+	Groups       int    `json:"groups"`  // lines of the audit trails
+	// Files are how many there are of each place.
+	Files map[string]int `json:"files,omitempty"`
+	Parts []Part         `json:"parts"`
 }
 
 // A Part is one file of an archive.
@@ -203,7 +208,7 @@ func readArchive(r io.Reader, f func(section string, line []byte) error) (*Manif
 func readPart(r io.Reader, header *tar.Header, f func(section string, line []byte) error) (Part, error) {
 	section, _, _ := strings.Cut(header.Name, "/")
 	switch section {
-	case registrySection, claimsSection, valuesSection, entriesSection:
+	case registrySection, claimsSection, valuesSection, entriesSection, auditSection, filesSection:
 	default:
 		return Part{}, errors.New("nothing of this name belongs into a backup of this version")
 	}

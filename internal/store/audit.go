@@ -29,7 +29,7 @@ func (s *Store) OpenAuditLog(ctx context.Context, bridge string) (*AuditLog, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer cancel()
-	name, subject := s.options.Prefix+"-audit-"+bridge, s.options.Prefix+".audit."+bridge
+	name, subject := auditNames(s.options.Prefix, bridge)
 	err := makeStream(ctx, s.state.conn, jetstream.StreamConfig{
 		Name:        name,
 		Description: "AI Bridge: what was decided and changed",
@@ -50,6 +50,11 @@ func (s *Store) OpenAuditLog(ctx context.Context, bridge string) (*AuditLog, err
 	}
 	a.log.last = info.State.LastSeq
 	return a, nil
+}
+
+// auditNames are the names of a bridge's audit trail.
+func auditNames(prefix, bridge string) (stream, subject string) {
+	return prefix + "-audit-" + bridge, prefix + ".audit." + bridge
 }
 
 // Append stores a group. After an error the same group may be appended again,

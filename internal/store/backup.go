@@ -11,22 +11,26 @@ import (
 	"strings"
 )
 
-// Backup writes an archive of the registry, the claims and the journal, and
-// returns what is in it. It may run while the store is used: the registry is
-// copied as it was at one revision, between two atomic changes; the claims and
-// the journal are copied after it. It needs little memory but for the journal.
-// The store need not be loaded.
-func (s *Store) Backup(ctx context.Context, w io.Writer) (*Manifest, error) {
+// Backup writes an archive of the registry, the claims, the journal, the audit
+// trails and the files of the sources, and returns what is in it. It may run
+// while the store is used: the registry is copied as it was at one revision,
+// between two atomic changes; everything else is copied after it, files last,
+// so that what the registry refers to is there. It needs little memory but for
+// the journal. The store need not be loaded.
+func (s *Store) Backup(ctx context.Context, w io.Writer, sources ...FileSource) (*Manifest, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.run, cancel)()
 
 	zip := gzip.NewWriter(w)
 	archive := newArchiveWriter(zip)
-	for _, section := range []func(context.Context, *archiveWriter) error{s.backupRegistry, s.backupClaims, s.backupJournal} {
+	for _, section := range []func(context.Context, *archiveWriter) error{s.backupRegistry, s.backupClaims, s.backupJournal, s.backupAudit} {
 		if err := section(ctx, archive); err != nil {
 			return nil, fmt.Errorf("store: back up: %w", err)
 		}
+	}
+	if err := backupFiles(ctx, archive, sources); err != nil {
+		return nil, fmt.Errorf("store: back up files: %w", err)
 	}
 	if err := errors.Join(archive.end(), zip.Close()); err != nil {
 		return nil, fmt.Errorf("store: write the backup: %w", err)

@@ -72,7 +72,7 @@ func TestABackupRestoresElsewhere(t *testing.T) {
 	s := open(t, n, Options{Prefix: "other"})
 	restored := NewTable[thing](s, "thing")
 	// An io.Reader that cannot seek, as standard input.
-	m, err := s.Restore(context.Background(), io.MultiReader(bytes.NewReader(archive)), false)
+	m, err := s.Restore(context.Background(), io.MultiReader(bytes.NewReader(archive)), false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,14 +107,14 @@ func TestRestoreSparesAStoreThatIsNotEmpty(t *testing.T) {
 	if _, err := mine.Put(ctx, "mine", &thing{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Restore(ctx, bytes.NewReader(archive), true)
+	_, err := s.Restore(ctx, bytes.NewReader(archive), true, nil)
 	wantCode(t, err, protocol.InvalidState) // loaded
 	s.Close()
 
 	s = open(t, n, Options{})
-	_, err = s.Restore(ctx, bytes.NewReader(archive), false)
+	_, err = s.Restore(ctx, bytes.NewReader(archive), false, nil)
 	wantCode(t, err, protocol.InvalidState) // not empty
-	if _, err = s.Restore(ctx, bytes.NewReader(archive), true); err != nil {
+	if _, err = s.Restore(ctx, bytes.NewReader(archive), true, nil); err != nil {
 		t.Fatal(err)
 	}
 	mine = NewTable[thing](s, "thing")
@@ -130,7 +130,7 @@ func TestRestoreIsRefusedWhileAnotherFollows(t *testing.T) {
 	other := open(t, n, Options{})
 	load(t, other)
 	s := open(t, n, Options{})
-	_, err := s.Restore(context.Background(), bytes.NewReader(archive), true)
+	_, err := s.Restore(context.Background(), bytes.NewReader(archive), true, nil)
 	wantCode(t, err, protocol.InvalidState)
 }
 
@@ -221,7 +221,7 @@ func TestADamagedBackupChangesNothing(t *testing.T) {
 	s := open(t, embedded(t, t.TempDir()), Options{})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := s.Restore(context.Background(), bytes.NewReader(test.archive), false)
+			_, err := s.Restore(context.Background(), bytes.NewReader(test.archive), false, nil)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Restore = %v, want %q", err, test.want)
 			}
@@ -256,7 +256,7 @@ func TestAStoreWhoseRestoreBrokeOffDoesNotLoad(t *testing.T) {
 	s.Close()
 
 	s = open(t, n, Options{})
-	if _, err := s.Restore(t.Context(), bytes.NewReader(archive), false); err != nil {
+	if _, err := s.Restore(t.Context(), bytes.NewReader(archive), false, nil); err != nil {
 		t.Fatal(err)
 	}
 	load(t, s)
@@ -293,7 +293,7 @@ func TestABackupTakenWhileWritingIsConsistent(t *testing.T) {
 	for i := range archives {
 		s := open(t, n, Options{})
 		things := NewTable[thing](s, "thing")
-		if _, err := s.Restore(context.Background(), &archives[i], true); err != nil {
+		if _, err := s.Restore(context.Background(), &archives[i], true, nil); err != nil {
 			t.Fatal(err)
 		}
 		load(t, s)

@@ -35,9 +35,9 @@ func TestTheJournalIsBackedUpAndRestored(t *testing.T) {
 	into := journal(t, other)
 	loaded(t, into)
 	write(t, into, "other", set("other", "x"))
-	_, err = into.store.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false)
+	_, err = into.store.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, nil)
 	wantCode(t, err, protocol.InvalidState) // not empty
-	if _, err := into.store.Restore(t.Context(), bytes.NewReader(archive.Bytes()), true); err != nil {
+	if _, err := into.store.Restore(t.Context(), bytes.NewReader(archive.Bytes()), true, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := loaded(t, journal(t, other))
@@ -78,7 +78,7 @@ func TestAJournalIsBackedUpWhileItIsWritten(t *testing.T) {
 	n := embedded(t, t.TempDir())
 	for i := range archives {
 		into := journal(t, n)
-		if _, err := into.store.Restore(t.Context(), &archives[i], true); err != nil {
+		if _, err := into.store.Restore(t.Context(), &archives[i], true, nil); err != nil {
 			t.Fatal(err)
 		}
 		got := loaded(t, into)

@@ -188,7 +188,7 @@ func (m *model) BackupAndRestore(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Restore(context.Background(), &archive, true); err != nil {
+	if _, err := s.Restore(context.Background(), &archive, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()

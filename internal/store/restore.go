@@ -31,16 +31,21 @@ const restoreBytes = 4 << 20
 // this one included: it must not be loaded. If the restore breaks off
 // midway, the store refuses to load until a restore succeeds.
 //
+// Files go to the places of their names; an archive with files of others is
+// refused. An audit trail that has entries is kept as it is, force or not: a
+// restore is one of the things that it is to tell of.
+//
 // Revisions of what is restored are above those in the archive and those that
 // the store had, so that no client takes one thing for another.
-func (s *Store) Restore(ctx context.Context, r io.Reader, force bool) (*Manifest, error) {
+func (s *Store) Restore(ctx context.Context, r io.Reader, force bool, places map[string]FilePlace) (*Manifest, error) {
 	file, discard, err := seekable(r)
 	if err != nil {
 		return nil, fmt.Errorf("store: restore: %w", err)
 	}
 	defer discard()
-	manifest, err := readArchive(file, s.checkLine)
-	if err != nil {
+	files := &fileReader{places: places, met: make(map[string]bool), dry: true}
+	manifest, err := readArchive(file, func(section string, line []byte) error { return s.checkLine(ctx, files, section, line) })
+	if err = errors.Join(err, files.end()); err != nil {
 		return nil, fmt.Errorf("store: restore: %w", err)
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -50,7 +55,13 @@ func (s *Store) Restore(ctx context.Context, r io.Reader, force bool) (*Manifest
 	if err != nil {
 		return nil, err
 	}
-	if err := s.replace(ctx, file, registry, manifest); err != nil {
+	files.dry = false
+	if _, wreck := registry.Config.Metadata[restoring]; !force && !wreck {
+		if err := files.mayReplace(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.replace(ctx, file, registry, manifest, files); err != nil {
 		return nil, fmt.Errorf("store: restore, begun but not completed: %w", err)
 	}
 	return manifest, nil
@@ -83,9 +94,13 @@ func seekable(r io.Reader) (_ io.ReadSeeker, discard func(), err error) {
 }
 
 // checkLine fails if a line of an archive could not be restored.
-func (s *Store) checkLine(section string, line []byte) error {
+func (s *Store) checkLine(ctx context.Context, files *fileReader, section string, line []byte) error {
 	var err error
 	switch section {
+	case auditSection:
+		_, err = parseAuditLine(line)
+	case filesSection:
+		err = files.line(ctx, line)
 	case claimsSection:
 		_, err = parseClaimLine(line)
 	case valuesSection:
@@ -158,7 +173,7 @@ func (s *Store) mayRestore(ctx context.Context, force bool) (*streamInfo, error)
 }
 
 // replace empties the streams and fills them from the archive.
-func (s *Store) replace(ctx context.Context, archive io.Reader, registry *streamInfo, manifest *Manifest) error {
+func (s *Store) replace(ctx context.Context, archive io.Reader, registry *streamInfo, manifest *Manifest, files *fileReader) error {
 	if err := s.markRestoring(ctx, registry.Config, true); err != nil {
 		return err
 	}
@@ -175,11 +190,15 @@ func (s *Store) replace(ctx context.Context, archive io.Reader, registry *stream
 	if err != nil {
 		return err
 	}
-	r := &restorer{store: s, ctx: ctx, group: newGroup(), journal: journalRestorer{journal: journal}}
+	if err := files.clear(ctx); err != nil {
+		return err
+	}
+	defer files.abort()
+	r := &restorer{store: s, ctx: ctx, group: newGroup(), journal: journalRestorer{journal: journal}, trails: make(map[string]*AuditLog), files: files}
 	if _, err := readArchive(archive, r.line); err != nil {
 		return err
 	}
-	if err := errors.Join(r.flush(), r.flushClaims(), r.journal.flush(ctx)); err != nil {
+	if err := errors.Join(r.flush(), r.flushClaims(), r.journal.flush(ctx), files.done(ctx)); err != nil {
 		return err
 	}
 	return s.markRestoring(ctx, registry.Config, false)
@@ -225,6 +244,8 @@ type restorer struct {
 	group *group
 
 	journal journalRestorer
+	trails  map[string]*AuditLog // by bridge; nil for one that is kept as it is
+	files   *fileReader
 }
 
 func (r *restorer) line(section string, line []byte) error {
@@ -235,6 +256,10 @@ func (r *restorer) line(section string, line []byte) error {
 		return r.journal.value(r.ctx, line)
 	case entriesSection:
 		return r.journal.entry(r.ctx, line)
+	case auditSection:
+		return r.audited(line)
+	case filesSection:
+		return r.files.line(r.ctx, line)
 	}
 	msg, err := r.store.parseRegistryLine(line)
 	if err != nil {

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Add adds every blob to a backup, as a file of its key's name. Blobs that are
+// removed meanwhile are left out.
+func (b *Blobs) Add(ctx context.Context, w *FileWriter) error {
+	var failed error
+	err := b.All(ctx, func(key string, _ time.Time) bool {
+		failed = b.add(ctx, w, key)
+		return failed == nil
+	})
+	return errors.Join(err, failed)
+}
+
+func (b *Blobs) add(ctx context.Context, w *FileWriter, key string) error {
+	content, err := b.Open(ctx, key)
+	if protocol.CodeOf(err) == protocol.FileNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	return w.File(key, content)
+}
+
+// Check implements [FilePlace].
+func (b *Blobs) Check(string) error { return nil }
+
+// Empty implements [FilePlace].
+func (b *Blobs) Empty(ctx context.Context) (bool, error) {
+	empty := true
+	err := b.All(ctx, func(string, time.Time) bool {
+		empty = false
+		return false
+	})
+	return empty, err
+}
+
+// Clear implements [FilePlace].
+func (b *Blobs) Clear(ctx context.Context) error {
+	var failed error
+	err := b.All(ctx, func(key string, _ time.Time) bool {
+		failed = b.Remove(ctx, key)
+		return failed == nil
+	})
+	return errors.Join(err, failed)
+}
+
+// Folder implements [FilePlace]: there are none.
+func (b *Blobs) Folder(context.Context, string) error { return nil }
+
+// File implements [FilePlace]. The blob has the key that it had, so that what
+// refers to it finds it, even if it was kept in a folder.
+func (b *Blobs) File(ctx context.Context, key string) (RestoredFile, error) {
+	r, w := io.Pipe()
+	o := &object{PipeWriter: w, name: key, done: make(chan error, 1)}
+	go func() {
+		_, err := b.bucket.Put(ctx, jetstream.ObjectMeta{Name: key}, r)
+		r.CloseWithError(err)
+		o.done <- err
+	}()
+	return restoredBlob{o}, nil
+}
+
+// Done implements [FilePlace]: NATS has confirmed each.
+func (b *Blobs) Done(context.Context) error { return nil }
+
+type restoredBlob struct{ *object }
+
+// Commit implements [RestoredFile].
+func (o restoredBlob) Commit() error {
+	_, err := o.object.Commit([32]byte{})
+	return err
+}
