@@ -3,6 +3,7 @@ package broker_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/eclipse/paho.golang/paho"
@@ -42,5 +43,38 @@ func TestHandlersAreToldWhenTheyHaveSeenAll(t *testing.T) {
 		if got := string(c.receive().Payload); got != fmt.Sprint(i) {
 			t.Fatalf("answer %d is %s", i, got)
 		}
+	}
+}
+
+// TestWhatIsPublishedDoesNotLeaveBeforeTheHook counts what is taken and, in the
+// hook, what of it is on record: a client that has the answer to the nth
+// question knows that n are.
+func TestWhatIsPublishedDoesNotLeaveBeforeTheHook(t *testing.T) {
+	t.Parallel()
+	for name, readers := range map[string]int{"shared readers": 1, "a goroutine for each connection": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var taken, recorded atomic.Int64
+			n := newHandlingNode(t, func(b *broker.Broker) {
+				b.Handle("ask", func(p *broker.Publication) {
+					taken.Add(1)
+					if _, err := b.Publish(broker.Message{Topic: "answer", Payload: p.Payload, QoS: 1}); err != nil {
+						t.Error(err)
+					}
+				})
+				b.BeforeWrite(func() { recorded.Store(taken.Load()) })
+			}, func(o *broker.Options) { o.Readers = readers })
+			c := n.connect("caller", as("ann"))
+			c.subscribe("answer", 1)
+			for i := range 50 {
+				c.publish(&paho.Publish{Topic: "ask", QoS: 1, Payload: fmt.Append(nil, i)})
+				if got := string(c.receive().Payload); got != fmt.Sprint(i) {
+					t.Fatalf("answer %d is %s", i, got)
+				}
+				if got := recorded.Load(); got < int64(i+1) {
+					t.Fatalf("%d answers are here, %d are on record", i+1, got)
+				}
+			}
+		})
 	}
 }

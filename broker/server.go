@@ -38,6 +38,7 @@ type Broker struct {
 	connected      atomic.Int64
 	stopped        atomic.Bool // closed, for those who do not hold mu
 	afterHandlers  []func()
+	beforeWrite    func()
 
 	mu        sync.Mutex
 	closed    bool
@@ -65,6 +66,7 @@ func New(options Options) (*Broker, error) {
 		options: options, log: options.Log, closing: make(chan struct{}),
 		sessions: make(map[string]*session), listeners: make(map[io.Closer]struct{}),
 		authenticating: make(chan struct{}, options.Limits.Authentications),
+		beforeWrite:    func() {},
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.stats.init(b)
@@ -102,6 +104,13 @@ func (b *Broker) Handle(filter string, fn func(*Publication)) { b.index.handle(f
 // done for many publications at once. Call it before [Broker.Serve]. The
 // function must not block.
 func (b *Broker) AfterHandlers(fn func()) { b.afterHandlers = append(b.afterHandlers, fn) }
+
+// BeforeWrite has fn called before anything is written to a connection or to
+// the journal. So what must be on record before a message leaves need not be
+// when the message is published: it is put there for many at once. The function
+// is called often, with locks of the broker held: with nothing to do it must
+// cost nothing, and it must not call the broker. Call it before [Broker.Serve].
+func (b *Broker) BeforeWrite(fn func()) { b.beforeWrite = fn }
 
 // Publish sends a message from the bridge to its subscribers, without
 // permission check. Receivers counts the connected sessions it was written

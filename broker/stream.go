@@ -41,6 +41,7 @@ func (s *stream) drain() {
 		c.out.reset()
 		c.since = time.Now().UnixNano()
 		c.mu.Unlock()
+		c.b.beforeWrite()
 		if !s.send(segs) {
 			_ = s.nc.Close() // the reader sees it
 			return

@@ -45,6 +45,7 @@ type Audited struct {
 	Executed  bool            // the handler ran, so that Err, if any, is the handler's
 	Async     bool            // the outcome is that of a task, told after its start was
 	Late      bool
+	Held      bool // the answer does not leave before the auditor was told to put what it took on record
 }
 
 // What an audited outcome is.
@@ -73,7 +74,7 @@ func (r *Router) audit(c *Call, out outcome, what int) {
 	a := Audited{
 		At: r.opts.Now(), Principal: c.Principal, SenderID: c.SenderID, RequestID: c.RequestID, TraceID: c.TraceID,
 		Door: c.Door, Address: c.Address, Command: c.Command, Effect: effect, Params: c.request.Params,
-		Err: out.err, Async: what == auditAsync, Late: what == auditLate,
+		Err: out.err, Async: what == auditAsync, Late: what == auditLate, Held: c.held && what == auditAnswer,
 	}
 	if c.command != nil {
 		a.Action, a.Loggable = c.command.Action, c.command.loggable

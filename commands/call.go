@@ -55,6 +55,7 @@ type Call struct {
 	run      unhurried   // of a call that nobody waits for
 	inline   bool        // is run by who has submitted it
 	batched  bool        // who will flush the claims
+	held     bool        // its answer does not leave before it is on record
 	finished atomic.Bool // by its handler
 
 	list           *alarmList // that will expire it; guarded by the alarm, as the next three

@@ -64,7 +64,9 @@ func IsSouthbound(data []byte) bool {
 	return json.Unmarshal(data, &told) == nil && told.Version != nil && (told.Operation != nil || told.Own == nil)
 }
 
-var southboundMark = []byte(`"protocol_version"`)
+// southboundMark is the end of "protocol_version". It begins with a byte that is
+// rare in JSON, so that looking for it takes next to no time.
+var southboundMark = []byte(`_version"`)
 
 // DecodeSouthbound reads a southbound request, strictly. Fields that it does
 // not know are ignored. The error is 1000 for what is no request, 1003 for

@@ -192,6 +192,7 @@ func (a *App) build(ctx context.Context) error {
 		MayRespond: a.rights.MayRespond,
 		Gone:       mqtt.gone,
 		Southbound: a.southbound(),
+		Held:       true,
 		Log:        a.log,
 	})
 	if err := a.openAPI(set); err != nil {
@@ -263,6 +264,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 	a.broker.Handle(mqtt.topics.BridgeRequest(), mqtt.request)
 	a.broker.Handle(mqtt.topics.AgentResponse("+"), mqtt.response)
 	a.broker.AfterHandlers(mqtt.handled)
+	a.broker.BeforeWrite(a.audit.Keep)
 	a.life.add("broker", a.broker.Close)
 	return nil
 }

@@ -45,6 +45,9 @@ type Options struct {
 	// Gone returns a context that ends when no answer to a client on a topic
 	// is of use any more, nil if that will not be known. Optional.
 	Gone func(clientID, topic string) context.Context
+	// Held says that nothing leaves the publisher before what the auditor took
+	// is on record, see [broker.Broker.BeforeWrite].
+	Held bool
 	Log  *slog.Logger
 }
 
@@ -84,6 +87,7 @@ func (d *Door) Request(p *broker.Publication) {
 		Emit:        to.emit,
 		Audience:    to,
 		Batched:     true,
+		Held:        d.Held,
 	}
 	if d.Southbound != nil && protocol.IsSouthbound(p.Payload) {
 		d.Southbound.Submit(in, to.replySouthbound)

@@ -66,7 +66,10 @@ func (t *Trail) Audit(a commands.Audited) {
 	}
 	s.entry = l.append(s.entry[:0])
 	ran := a.Executed || a.Err == nil
-	t.enqueue(s.entry, a.At, l.Security, ran && a.Effect == commands.Write, ran && a.Effect != commands.Read)
+	t.enqueue(s.entry, taken{
+		at: a.At, told: l.Security, held: a.Held,
+		urgent: ran && a.Effect == commands.Write, must: ran && a.Effect != commands.Read,
+	})
 }
 
 // guarded reports whether operators are told of a change by the command.

@@ -12,16 +12,16 @@ import (
 )
 
 // A spool has in files what waits to be stored, so that a crash of the process
-// loses nothing that was done. Entries are written, not synced: a power cut may
-// lose the last of them, those of some milliseconds.
+// loses nothing that was acknowledged. Entries are written, not synced: a power
+// cut may lose the last of them, those of some milliseconds.
 //
 // There are two files, one for the batch that is gathered and one for the batch
 // that is being stored, which is emptied when that is done.
 type spool struct {
 	files [2]*os.File
-	to    int // the file that is written
-	line  []byte
-	fail  error // the first write that failed
+	to    int    // the file that is written
+	lines []byte // what is not written yet
+	fail  error  // the first write that failed
 }
 
 // openSpool opens the files, PATH.0 and PATH.1, and returns what is in them.
@@ -46,14 +46,26 @@ func openSpool(path string) (*spool, [][]byte, error) {
 	return s, left, nil
 }
 
-// add writes one entry.
+// add takes one entry, which is to be written soon.
 func (s *spool) add(entry []byte) {
-	if s == nil {
+	if s != nil {
+		s.lines = append(append(s.lines, entry...), '\n')
+	}
+}
+
+// maxLines is the largest buffer that is kept for reuse, in bytes.
+const maxLines = 256 << 10
+
+// write writes what was added.
+func (s *spool) write() {
+	if s == nil || len(s.lines) == 0 {
 		return
 	}
-	s.line = append(append(s.line[:0], entry...), '\n')
-	if _, err := s.files[s.to].Write(s.line); err != nil && s.fail == nil {
+	if _, err := s.files[s.to].Write(s.lines); err != nil && s.fail == nil {
 		s.fail = err
+	}
+	if s.lines = s.lines[:0]; cap(s.lines) > maxLines {
+		s.lines = nil
 	}
 }
 
@@ -63,6 +75,7 @@ func (s *spool) turn() (written *os.File, failed error) {
 	if s == nil {
 		return nil, nil
 	}
+	s.write()
 	written, failed = s.files[s.to], s.fail
 	s.to, s.fail = 1-s.to, nil
 	return written, failed
@@ -109,7 +122,7 @@ func (t *Trail) recover(ctx context.Context, left [][]byte) error {
 			known[string(d.entry)]--
 			continue
 		}
-		t.enqueue(d.entry, d.Time, false, true, true)
+		t.enqueue(d.entry, taken{at: d.Time, urgent: true, must: true})
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/aibridge/aibridge/commands"
 )
 
 // A stuckLog takes nothing while it is stuck.
@@ -123,4 +126,42 @@ func TestASpoolIsEmptiedOnceItsEntriesAreStored(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
+}
+
+// A held call's entry need not be in the spool before Keep was called, and has
+// to be afterwards; so has any that is not held, at once.
+func TestWhatIsHeldIsInTheSpoolOnceItIsKept(t *testing.T) {
+	dir := t.TempDir()
+	log := new(stuckLog)
+	trail := openTrail(t, log, func(o *Options) { o.Spool = filepath.Join(dir, "spool") })
+	if err := trail.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log.stuck.Store(true)
+	spooled := func(id string) bool {
+		var all []byte
+		for i := range 2 {
+			data, err := os.ReadFile(fmt.Sprintf("%s.%d", filepath.Join(dir, "spool"), i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, data...)
+		}
+		return bytes.Contains(all, []byte(id))
+	}
+	audit := func(id string, held bool) {
+		trail.Audit(commands.Audited{Command: "x.y", Effect: commands.Act, RequestID: id, Executed: true, Held: held})
+	}
+	audit("held-1", true)
+	audit("held-2", true)
+	trail.Keep()
+	if !spooled("held-1") || !spooled("held-2") {
+		t.Error("what was kept is not in the spool")
+	}
+	audit("held-3", true)
+	audit("at-once", false)
+	if !spooled("at-once") || !spooled("held-3") {
+		t.Error("an entry that is not held, or one before it, is not in the spool")
+	}
+	crash(t, trail)
 }

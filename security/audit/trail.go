@@ -73,6 +73,7 @@ type Trail struct {
 
 	waiting atomic.Int64 // bytes that were taken and are not stored
 	failing atomic.Bool  // the log does not take groups at the moment
+	held    atomic.Bool  // some of them are not in the spool either, see Keep
 
 	mu       sync.Mutex
 	pending  batch
@@ -86,6 +87,9 @@ type Trail struct {
 	head  Head // of what is stored; the writer's
 	noted Head // in the file
 	spare batch
+
+	group   []byte // what the writer makes groups in
+	entries [][]byte
 }
 
 // A batch is entries as JSON, one after the other.
@@ -241,27 +245,41 @@ func (t *Trail) put(l *line, urgent, must bool) {
 	}
 	defer t.scratch.Put(s)
 	s.entry = l.append(s.entry[:0])
-	t.enqueue(s.entry, l.Time, l.Security, urgent, must)
+	t.enqueue(s.entry, taken{at: l.Time, told: l.Security, urgent: urgent, must: must})
 }
 
-func (t *Trail) enqueue(entry []byte, at time.Time, told, urgent, must bool) {
+// How an entry was taken.
+type taken struct {
+	at     time.Time
+	told   bool // to operators
+	urgent bool // to be stored soon
+	must   bool // be recorded, even when too much waits
+	held   bool // whoever waits for it calls Keep
+}
+
+func (t *Trail) enqueue(entry []byte, how taken) {
 	limit := int64(admitBytes)
-	if must {
+	if how.must {
 		limit = hardBytes
 	}
 	t.mu.Lock()
 	if t.waiting.Load() > limit || t.closed || len(entry) > maxEntry {
-		t.gap.add(at)
+		t.gap.add(how.at)
 		t.mu.Unlock()
 		t.metrics.lost.Inc()
 		return
 	}
 	first := len(t.pending.ends) == 0
 	t.spool.add(entry)
+	if how.held {
+		t.held.Store(true)
+	} else {
+		t.spool.write()
+	}
 	t.pending.data = append(t.pending.data, entry...)
 	t.pending.ends = append(t.pending.ends, len(t.pending.data))
-	t.pending.at = append(t.pending.at, at)
-	t.pending.told = append(t.pending.told, told)
+	t.pending.at = append(t.pending.at, how.at)
+	t.pending.told = append(t.pending.told, how.told)
 	t.taken++
 	big := len(t.pending.data) >= groupBytes/2
 	t.mu.Unlock()
@@ -269,9 +287,21 @@ func (t *Trail) enqueue(entry []byte, at time.Time, told, urgent, must bool) {
 	if first {
 		signal(t.begin)
 	}
-	if urgent || big {
+	if how.urgent || big {
 		signal(t.hurry)
 	}
+}
+
+// Keep puts into the spool what was recorded of calls that are held until
+// then, all at once. It is called before any of their answers leaves.
+func (t *Trail) Keep() {
+	if !t.held.Load() { // nearly always: many things leave
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.held.Store(false)
+	t.spool.write()
 }
 
 func signal(c chan struct{}) {

@@ -74,8 +74,7 @@ func (t *Trail) store(ctx context.Context) {
 	if missed.entries > 0 {
 		t.addGap(&b, missed)
 	}
-	var data []byte
-	var entries [][]byte
+	data, entries := t.group[:0], t.entries[:0]
 	for from := 0; from < len(b.ends); {
 		entries = entries[:0]
 		size, to := 0, from
@@ -98,6 +97,7 @@ func (t *Trail) store(ctx context.Context) {
 			t.o.Logger.Error("audit: the spool is not emptied", "error", err)
 		}
 	}
+	t.group, t.entries = data, entries
 	if cap(b.data) <= admitBytes {
 		t.spare = b
 	} else {
