@@ -70,11 +70,7 @@ func (j *scribe) snapshot(t *turn, s *session) {
 		dst = binary.AppendUvarint(append(dst, recReset), serial)
 		for id := s.window.first; id != 0; id = s.window.slots[id-1].next {
 			slot := &s.window.slots[id-1]
-			named := uint16(0)
-			if slot.qos == 2 {
-				named = id
-			}
-			dst = j.appendKept(dst, serial, &slot.pending, named)
+			dst = j.appendKept(dst, serial, &slot.pending, id)
 			if slot.state == awaitPubcomp {
 				dst = binary.AppendUvarint(append(dst, recReleased), serial)
 				dst = binary.AppendUvarint(dst, uint64(id))

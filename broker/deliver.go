@@ -4,31 +4,44 @@ import (
 	"github.com/aibridge/aibridge/broker/packet"
 )
 
-// deliver sends the turn's message to everyone on its route and returns how
-// many connected sessions it was written to or queued for.
-func (t *turn) deliver(r *route) (receivers int) {
-	for i := range r.targets {
-		if t.deliverTo(&r.targets[i]) {
+// An outcome is what became of a message for one receiver, and the best of
+// these what became of it for all.
+type outcome byte
+
+const (
+	missed outcome = iota // nobody is there for it
+	full                  // there is no room where it should wait
+	kept                  // it waits for a client that is away
+	taken                 // it is written, or queued for a connected client
+)
+
+// deliver sends the turn's message to everyone on its route. It returns the
+// best that became of it and for how many connected sessions it was taken.
+func (t *turn) deliver(r *route) (best outcome, receivers int) {
+	count := func(o outcome) {
+		best = max(best, o)
+		if o == taken {
 			receivers++
 		}
+	}
+	for i := range r.targets {
+		count(t.deliverTo(&r.targets[i]))
 	}
 	for i, g := range r.groups {
-		if t.deliverShared(g, r.members[i]) {
-			receivers++
-		}
+		count(t.deliverShared(g, r.members[i]))
 	}
-	return receivers
+	return best, receivers
 }
 
-func (t *turn) deliverTo(tg *target) bool {
+func (t *turn) deliverTo(tg *target) outcome {
 	m := &t.msg
 	if !tg.s.hears(m) {
-		return false
+		return missed
 	}
 	qos, retainAs, ids := tg.qos, tg.retainAs, tg.ids
 	if tg.noLocal && tg.s.id == m.from { // [MQTT-3.8.3-3]
 		if !tg.others {
-			return false
+			return missed
 		}
 		qos, retainAs, ids = tg.forOwn()
 	}
@@ -40,56 +53,56 @@ func (t *turn) deliverTo(tg *target) bool {
 }
 
 // send delivers the turn's message at most once.
-func (t *turn) send(s *session, retain bool, ids []uint32) bool {
+func (t *turn) send(s *session, retain bool, ids []uint32) outcome {
 	if s.late.Load() { // older messages wait: keep the order
 		return t.sendLater(s, pending{ids: ids, retain: retain})
 	}
 	c := s.conn.Load()
 	if c == nil {
-		return false
+		return missed
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return false
+		return missed
 	}
 	if c.out.size > t.b.options.Limits.OutboxBytes {
 		t.count.dropped++
-		return false
+		return full
 	}
 	t.count.sent[0]++
 	if len(ids) == 0 && c.aliasMax == 0 && !c.out.blocked && !t.own {
 		f := t.frame(c.version, retain)
-		if f == nil || len(f) > c.maxPacket {
-			return f != nil
+		if f == nil || len(f) > c.maxPacket { // complete without being sent
+			return taken
 		}
 		c.out.share(f)
 	} else {
 		f := frame{version: c.version, retain: retain, ids: ids}
 		if !c.encode(&f, &t.msg, t.now) {
-			return true
+			return taken
 		}
 	}
 	t.touch(c)
-	return true
+	return taken
 }
 
 // sendLater puts a QoS 0 message behind others.
-func (t *turn) sendLater(s *session, p pending) bool {
+func (t *turn) sendLater(s *session, p pending) outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn.Load() == nil {
-		return false
+		return missed
 	}
 	if s.zeros.bytes > t.b.options.Limits.OutboxBytes {
 		t.count.dropped++
-		return false
+		return full
 	}
 	p.msg = t.keep()
 	s.zeros.push(p)
 	s.late.Store(true)
 	s.behind.Store(true)
-	return true
+	return taken
 }
 
 // frame returns the turn's message as a QoS 0 packet that all receivers of
@@ -168,29 +181,33 @@ func (c *conn) alias(f *frame, m *message) (fresh bool) {
 
 // owe12 delivers the turn's message at least or exactly once. p lacks the
 // message.
-func (t *turn) owe12(s *session, p pending) bool {
+func (t *turn) owe12(s *session, p pending) outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return false
+		return missed
 	}
 	c := s.conn.Load()
+	placed := kept
+	if c != nil {
+		placed = taken
+	}
 	if s.keeps() {
 		p.msg = t.keep()
 		if t.b.journal != nil && t.oweStored(s, c, p) {
-			return c != nil
+			return placed
 		}
 	}
 	if c != nil && s.queue.len() == 0 && s.window.unsent == 0 && t.transmit(s, c, p, &t.msg) {
-		return true
+		return taken
 	}
 	if p.msg == nil {
 		p.msg = t.keep()
 	}
 	if !t.enqueue(s, c, p) {
-		return c != nil && s.conn.Load() == c
+		return full
 	}
-	return c != nil
+	return placed
 }
 
 // keep returns a copy of the turn's message that lasts, one for all receivers.
@@ -205,8 +222,7 @@ func (t *turn) keep() *message {
 // client loses its connection, so that it can come back to a session with
 // nothing lost from the middle.
 func (t *turn) enqueue(s *session, c *conn, p pending) bool {
-	l := &t.b.options.Limits
-	if s.queue.len() >= l.QueueMessages || s.queue.bytes+p.msg.size() > l.QueueBytes && s.queue.len() > 0 {
+	if !s.hasRoom(&t.b.options.Limits, p.msg.size()) {
 		t.count.dropped++
 		t.b.recordDone(t, s, p.msg)
 		if !s.full {
@@ -231,6 +247,11 @@ func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 	return true
 }
 
+// hasRoom reports whether a message of so many bytes may be queued; mu is held.
+func (s *session) hasRoom(l *Limits, size int) bool {
+	return s.queue.len() < l.QueueMessages && (s.queue.len() == 0 || s.queue.bytes+size <= l.QueueBytes)
+}
+
 // transmit sends p, whose content is m, if the client's Receive Maximum
 // [MQTT-3.3.4-9] and its outbox leave room. session.mu is held.
 func (t *turn) transmit(s *session, c *conn, p pending, m *message) bool {
@@ -250,6 +271,9 @@ func (t *turn) transmit(s *session, c *conn, p pending, m *message) bool {
 		p.msg = t.keep() // may go to another member
 	}
 	id, slot := s.window.add(p, state)
+	if p.qos == 1 && s.keeps() {
+		t.b.recordOwed(t, s, &p, id) // it is sent again under this one [MQTT-4.4.0-1]
+	}
 	f := frame{version: c.version, qos: p.qos, retain: p.retain, ids: p.ids, id: id}
 	if !c.encode(&f, m, t.now) { // complete without being sent [MQTT-3.1.2-25]
 		t.b.recordDone(t, s, p.msg)
@@ -263,17 +287,17 @@ func (t *turn) transmit(s *session, c *conn, p pending, m *message) bool {
 	return true
 }
 
-// oweStored records p for a session that outlives the process. A QoS 2 message
-// has its identifier stored before it is sent, so that it is sent again under
-// the same one whatever happens; QoS 1 may be sent at once.
-func (t *turn) oweStored(s *session, c *conn, p pending) (taken bool) {
-	if p.qos == 2 && c != nil && s.queue.len() == 0 && s.window.used < t.b.options.Limits.Inflight {
-		t.identify(s, p)
-		s.behind.Store(true)
-		return true
+// identifyFirst has the identifier of a QoS 2 message stored before it is
+// sent, so that it is sent again under the same one whatever happens to the
+// process. QoS 1 is sent at once: who may have seen it sees it again, see
+// transmit.
+func (t *turn) identifyFirst(s *session, c *conn, p pending) (taken bool) {
+	if p.qos != 2 || c == nil || s.queue.len() > 0 || s.window.used >= t.b.options.Limits.Inflight {
+		return false
 	}
-	t.b.recordOwed(t, s, &p, 0)
-	return false
+	t.identify(s, p)
+	s.behind.Store(true)
+	return true
 }
 
 // identify gives a QoS 2 message its identifier, to be sent when that is stored.
@@ -282,7 +306,9 @@ func (t *turn) identify(s *session, p pending) {
 	if s.window.unsent == 0 {
 		s.window.unsent = id
 	}
-	slot.ready = t.b.recordOwed(t, s, &slot.pending, id)
+	if slot.ready = t.b.recordOwed(t, s, &slot.pending, id); slot.ready != 0 {
+		t.b.journal.awaitSession(s)
+	}
 }
 
 // pump sends what the session owes as far as its client lets it.

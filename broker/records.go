@@ -131,7 +131,8 @@ func (b *Broker) recordRetained(t *turn, m *message) {
 }
 
 // recordOwed stores that a session is owed p, under a packet identifier if it
-// has one, and returns the position.
+// has one, and returns the position. What waits in a queue gets its identifier
+// by a second record when it is sent.
 func (b *Broker) recordOwed(t *turn, s *session, p *pending, id uint16) uint64 {
 	if b.journal == nil || !s.record.known {
 		return 0
@@ -148,9 +149,6 @@ func (b *Broker) recordOwed(t *turn, s *session, p *pending, id uint16) uint64 {
 		return appendOwed(dst, s.record.serial, p, id)
 	})
 	s.recordedAt = at
-	if id != 0 {
-		b.journal.awaitSession(s)
-	}
 	return at
 }
 

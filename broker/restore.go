@@ -156,7 +156,7 @@ func (r *restorer) owed(s *restoredSession, in *recordReader) {
 	o := &restoredOwed{pending: pending{msg: m, ids: ids, qos: f & 3, retain: f&4 != 0}, id: id}
 	if id != 0 { // an earlier record without identifier is this one
 		for _, before := range s.by[number] {
-			if before.id == 0 && before.qos == 2 {
+			if before.id == 0 && before.qos == o.qos {
 				before.id = id
 				return
 			}
@@ -206,8 +206,10 @@ func (s *restoredSession) finish() {
 	for _, o := range s.owed {
 		switch {
 		case o.done:
-		case o.id == 0:
+		case o.id == 0, s.window.get(o.id) != nil:
 			s.queue.push(o.pending)
+		case o.qos == 1:
+			s.window.restore(o.id, o.pending, awaitPuback)
 		case o.released:
 			s.window.restore(o.id, o.pending, awaitPubcomp)
 		default:
