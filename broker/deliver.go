@@ -11,7 +11,7 @@ type outcome byte
 const (
 	missed outcome = iota // nobody is there for it
 	full                  // there is no room where it should wait
-	kept                  // it waits for a client that is away
+	waits                 // it waits for a client that is away
 	taken                 // it is written, or queued for a connected client
 )
 
@@ -188,13 +188,13 @@ func (t *turn) owe12(s *session, p pending) outcome {
 		return missed
 	}
 	c := s.conn.Load()
-	placed := kept
+	placed := waits
 	if c != nil {
 		placed = taken
 	}
 	if s.keeps() {
 		p.msg = t.keep()
-		if t.b.journal != nil && t.oweStored(s, c, p) {
+		if t.b.journal != nil && t.identifyFirst(s, c, p) {
 			return placed
 		}
 	}
@@ -206,6 +206,9 @@ func (t *turn) owe12(s *session, p pending) outcome {
 	}
 	if !t.enqueue(s, c, p) {
 		return full
+	}
+	if s.keeps() {
+		t.b.recordOwed(t, s, &p, 0)
 	}
 	return placed
 }
@@ -224,7 +227,6 @@ func (t *turn) keep() *message {
 func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 	if !s.hasRoom(&t.b.options.Limits, p.msg.size()) {
 		t.count.dropped++
-		t.b.recordDone(t, s, p.msg)
 		if !s.full {
 			s.full = true
 			t.b.log.Warn("what comes for a session is dropped until its client takes what waits", "client", s.id, "messages", s.queue.len(), "bytes", s.queue.bytes)

@@ -34,15 +34,16 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 		return nil
 	}
 	t.load(c, r.topic, whole)
-	reason := t.publishLoaded(c.client, r)
-	t.acceptPublish(c, p, reason)
+	t.acceptPublish(c, p, t.publishLoaded(c.client, r))
 	return nil
 }
 
 // publishLoaded shows the turn's message to the handlers, keeps it if it is
-// to be retained, and routes it.
-func (t *turn) publishLoaded(client *Client, r *route) packet.Reason {
-	if len(r.handlers) > 0 {
+// to be retained, and routes it. The verdict is for its publisher: success
+// says that somebody has it, or that there is nobody.
+func (t *turn) publishLoaded(client *Client, r *route) Verdict {
+	seen := len(r.handlers) > 0
+	if seen {
 		t.publication.Client = client
 		t.show(&t.publication.Message)
 		for _, fn := range r.handlers {
@@ -54,17 +55,24 @@ func (t *turn) publishLoaded(client *Client, r *route) packet.Reason {
 		who := client.Principal()
 		t.msg.owner = who.Key()
 		if !t.retainFor(who) {
-			return packet.QuotaExceeded
+			return Verdict{byte(packet.QuotaExceeded), "too many messages are retained"}
 		}
 	}
-	t.deliver(r)
+	best, _ := t.deliver(r)
 	if relay := t.b.options.Relay; relay != nil {
 		t.relay(relay)
+		seen = true // or so it must be taken
 	}
-	if len(r.targets) == 0 && len(r.groups) == 0 && len(r.handlers) == 0 && t.b.options.Relay == nil {
-		return packet.NoMatchingSubscribers
+	switch {
+	case seen || best >= waits:
+		return Verdict{}
+	case best == missed:
+		return Verdict{Reason: byte(packet.NoMatchingSubscribers)}
+	case t.msg.retain || t.msg.qos == 0:
+		return Verdict{}
 	}
-	return packet.Success
+	t.count.overflowed++
+	return Verdict{byte(packet.QuotaExceeded), "the queues of all it is for are full"}
 }
 
 // topicOf resolves the topic alias and checks the name.
@@ -181,15 +189,15 @@ func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
 
 // acceptPublish acknowledges a publish that was routed, when it is stored for
 // everyone who needs that.
-func (t *turn) acceptPublish(c *conn, p *packet.Publish, reason packet.Reason) {
+func (t *turn) acceptPublish(c *conn, p *packet.Publish, v Verdict) {
 	switch p.QoS {
 	case 1:
-		t.answer(c, owedAck{typ: packet.PUBACK, id: p.PacketID, reason: reason})
+		t.answerPublish(c, packet.PUBACK, p.PacketID, v)
 	case 2:
-		if !reason.Failed() {
+		if !packet.Reason(v.Reason).Failed() {
 			t.inbound(c.session, p.PacketID)
 		}
-		t.answer(c, owedAck{typ: packet.PUBREC, id: p.PacketID, reason: reason})
+		t.answerPublish(c, packet.PUBREC, p.PacketID, v)
 	}
 }
 
@@ -218,22 +226,27 @@ func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
 		return
 	}
 	typ := packet.PUBACK
-	reason := packet.Reason(v.Reason)
 	if p.QoS == 2 {
 		typ = packet.PUBREC
 		if c.version != packet.V5 { // the client will go on with PUBREL
 			t.inbound(c.session, p.PacketID)
 		}
 	}
-	if c.version == packet.V5 && c.problem && v.Text != "" {
-		a := packet.Ack{PacketID: p.PacketID, Reason: reason}
-		a.Properties.SetBytes(packet.ReasonString, cutText(v.Text))
-		if b := a.Append(nil, c.version, typ); len(b) <= c.maxPacket {
-			t.answer(c, owedAck{typ: typ, id: p.PacketID, encoded: b})
-			return
+	t.answerPublish(c, typ, p.PacketID, v)
+}
+
+// answerPublish sends PUBACK or PUBREC, with the verdict's text where there is
+// one and the client wants it [MQTT-3.4.2-2] [MQTT-3.5.2-2].
+func (t *turn) answerPublish(c *conn, typ packet.Type, id uint16, v Verdict) {
+	a := owedAck{typ: typ, id: id, reason: packet.Reason(v.Reason)}
+	if v.Text != "" && c.version == packet.V5 && c.problem {
+		full := packet.Ack{PacketID: id, Reason: a.reason}
+		full.Properties.SetBytes(packet.ReasonString, cutText(v.Text))
+		if b := full.Append(nil, c.version, typ); len(b) <= c.maxPacket {
+			a.encoded = b
 		}
 	}
-	t.answer(c, owedAck{typ: typ, id: p.PacketID, reason: reason})
+	t.answer(c, a)
 }
 
 // publishOwn routes the turn's message, which does not come from a client.
@@ -243,7 +256,7 @@ func (t *turn) publishOwn() (receivers int) {
 	if t.msg.retain {
 		t.retain(retainLimits{bytes: t.b.options.Limits.RetainedBytes})
 	}
-	receivers = t.deliver(r)
+	_, receivers = t.deliver(r)
 	if relay := t.b.options.Relay; relay != nil {
 		t.relay(relay)
 	}

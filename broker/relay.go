@@ -37,7 +37,7 @@ func (b *Broker) Relayed(m Message) (receivers int) {
 	if m.Retain {
 		t.retain(retainLimits{bytes: b.options.Limits.RetainedBytes})
 	}
-	receivers = t.deliver(r)
+	_, receivers = t.deliver(r)
 	b.flusher.take(t)
 	b.putTurn(t)
 	return receivers

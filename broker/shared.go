@@ -1,39 +1,49 @@
 package broker
 
 // deliverShared sends the turn's message to one member of a group: in turns,
-// those first that are connected and keep up [MQTT-4.8.2-4]. It reports
-// whether the chosen one is connected.
-func (t *turn) deliverShared(g *group, members []*subscription) bool {
+// those first that are connected and keep up [MQTT-4.8.2-4], then those that
+// are behind, then those that are away, as far as they have room.
+func (t *turn) deliverShared(g *group, members []*subscription) outcome {
 	if len(members) == 0 {
-		return false
+		return missed
 	}
 	start := int(g.next.Add(1) % uint32(len(members)))
-	var second, third *subscription // connected but behind; away
+	var behind, away, crowded *subscription
 	for i := range members {
 		m := members[(start+i)%len(members)]
+		connected := m.session.conn.Load() != nil
 		switch {
-		case !m.session.hears(&t.msg):
-		case m.session.conn.Load() == nil:
-			if third == nil {
-				third = m
+		case !m.session.hears(&t.msg), !connected && min(m.qos, t.msg.qos) == 0:
+		case connected && !m.session.behind.Load():
+			if o := t.deliverMember(m); o >= waits {
+				return o
 			}
-		case m.session.behind.Load():
-			if second == nil {
-				second = m
-			}
+		case connected && behind != nil, !connected && away != nil:
+		case !t.roomFor(m.session):
+			crowded = m
+		case connected:
+			behind = m
 		default:
-			if t.deliverMember(m) {
-				return true
-			}
+			away = m
 		}
 	}
-	if second != nil && t.deliverMember(second) {
-		return true
+	best := missed
+	for _, m := range [...]*subscription{behind, away, crowded} {
+		if m != nil && best < waits {
+			best = max(best, t.deliverMember(m))
+		}
 	}
-	return third != nil && t.deliverMember(third)
+	return best
 }
 
-func (t *turn) deliverMember(m *subscription) bool {
+// roomFor reports whether the turn's message may be queued for a session.
+func (t *turn) roomFor(s *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hasRoom(&t.b.options.Limits, t.msg.size())
+}
+
+func (t *turn) deliverMember(m *subscription) outcome {
 	var ids []uint32
 	if m.id != 0 {
 		ids = []uint32{m.id}

@@ -14,6 +14,7 @@ import (
 type counts struct {
 	received, sent          [3]uint64 // PUBLISH by QoS
 	dropped, refused, wills uint64
+	overflowed              uint64
 	connects                uint64
 }
 
@@ -22,6 +23,7 @@ type stats struct {
 	b                       *Broker
 	received, sent          [3]atomic.Uint64
 	dropped, refusedPublish atomic.Uint64
+	overflowed              atomic.Uint64
 	wills, connects         atomic.Uint64
 	disconnects, refusals   [256]atomic.Uint64 // by reason
 
@@ -81,6 +83,7 @@ func (s *stats) add(c *counts) {
 	}
 	s.dropped.Add(c.dropped)
 	s.refusedPublish.Add(c.refused)
+	s.overflowed.Add(c.overflowed)
 	s.wills.Add(c.wills)
 	s.connects.Add(c.connects)
 	*c = counts{}
@@ -112,6 +115,7 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 		counter("sent_total", "Messages sent to clients.", s.sent[q].Load(), fmt.Sprint(q))
 	}
 	counter("dropped_total", "Messages dropped because a client's queue was full.", s.dropped.Load())
+	counter("overflowed_total", "Messages of QoS 1 and 2 refused because there was no room in the queue of anybody they were for.", s.overflowed.Load())
 	counter("refused_total", "Messages refused by permissions.", s.refusedPublish.Load())
 	counter("wills_total", "Wills published.", s.wills.Load())
 	for r := range 256 {
