@@ -46,7 +46,7 @@ func TestServedSkillIsRegisteredWithItsAgent(t *testing.T) {
 	b.serve(b.dial(agentA), client.Skill{
 		ID: "s", Description: "does things", Version: "1.2.3",
 		Capabilities: []client.Capability{
-			{ID: "read", Handler: echo, Idempotent: true},
+			{ID: "read", Handler: echo, Effect: client.EffectRead, Idempotent: true},
 			{ID: "set", Handler: echo, ParamsSchema: json.RawMessage(`{"type":"object"}`), Risk: "low", Name: "Set", Description: "sets"},
 		},
 	})
@@ -54,7 +54,7 @@ func TestServedSkillIsRegisteredWithItsAgent(t *testing.T) {
 		t.Errorf("agent.register %s", got)
 	}
 	want := `{"agent_id":"a","skill":{"skill_id":"s","name":"s","description":"does things","version":"1.2.3","capabilities":[` +
-		`{"capability_id":"read","idempotent":true},` +
+		`{"capability_id":"read","effect":"read","idempotent":true},` +
 		`{"capability_id":"set","name":"Set","description":"sets","params_schema":{"type":"object"},"risk":"low"}]}}`
 	if got := string(b.asked("skill.register")[0].Params); got != want {
 		t.Errorf("skill.register %s", got)

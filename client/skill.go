@@ -40,6 +40,12 @@ type Skill struct {
 	Sealing      *Sealing // keys to open sealed params with, if any are taken
 }
 
+// What Capability.Effect says.
+const (
+	EffectRead = "read"
+	EffectAct  = "act"
+)
+
 // A Capability is one thing a skill can do.
 type Capability struct {
 	ID           protocol.CapabilityID
@@ -47,6 +53,7 @@ type Capability struct {
 	Description  string
 	ParamsSchema json.RawMessage // JSON Schema that the bridge checks params against
 	ResultSchema json.RawMessage // JSON Schema that the bridge checks results against
+	Effect       string          // EffectRead if it changes nothing; EffectAct, or nothing, if it may
 	Idempotent   bool            // running it twice is as good as once
 	Risk         string          // low, medium or high, for policies
 	Sealed       string          // SealedOptional or SealedRequired, if it takes sealed params
@@ -153,6 +160,7 @@ type capabilityParams struct {
 	Description  string                `json:"description,omitempty"`
 	ParamsSchema json.RawMessage       `json:"params_schema,omitempty"`
 	ResultSchema json.RawMessage       `json:"result_schema,omitempty"`
+	Effect       string                `json:"effect,omitempty"`
 	Idempotent   bool                  `json:"idempotent,omitempty"`
 	Risk         string                `json:"risk,omitempty"`
 	Sealed       string                `json:"sealed,omitempty"`
@@ -170,7 +178,7 @@ func (s *Skill) params() (skillParams, error) {
 		p.Capabilities = append(p.Capabilities, capabilityParams{
 			ID: c.ID, Name: c.Name, Description: c.Description,
 			ParamsSchema: c.ParamsSchema, ResultSchema: c.ResultSchema,
-			Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed,
+			Effect: c.Effect, Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed,
 		})
 	}
 	var err error

@@ -49,7 +49,7 @@ func (v *invocation) answered(response *protocol.Response, agent *Agent, f *fail
 	switch {
 	case f == nil:
 		v.succeed(reply{agent.ID, response.Result})
-	case f.mayRepeat(v.capability.Idempotent):
+	case f.mayRepeat(v.capability.repeatable()):
 		v.tried, v.last = append(v.tried, agent.ID), f
 		v.advance()
 	default:

@@ -328,6 +328,29 @@ func TestFailuresThatMayPassAreTriedElsewhereIfIdempotent(t *testing.T) {
 	}
 }
 
+func TestWhatOnlyReadsIsTriedElsewhereAsIfIdempotent(t *testing.T) {
+	const gauge = `{"skill_id":"gauge","name":"Gauge","capabilities":[{"capability_id":"read","effect":"read"},{"capability_id":"reset","effect":"act"}]}`
+	inBubble(t, func(t *testing.T, w *world) {
+		bad := w.device("bad", gauge, func(d *device, r *protocol.Request) { d.fail(r, "4008", "busy") })
+		good := w.device("good", gauge, func(d *device, r *protocol.Request) { d.succeed(r, `{}`) })
+		for range 4 {
+			w.do(alice, "skill.invoke", `{"skill_id":"gauge","capability_id":"read"}`, nil)
+		}
+		if len(bad.got()) == 0 || len(good.got()) != 4 {
+			t.Errorf("bad was asked %d times, good %d", len(bad.got()), len(good.got()))
+		}
+		failed := 0
+		for range 4 {
+			if r := w.ask(question{who: alice, command: "skill.invoke", params: `{"skill_id":"gauge","capability_id":"reset"}`}); r.Err != nil {
+				failed++
+			}
+		}
+		if failed == 0 {
+			t.Error("what acts was repeated")
+		}
+	})
+}
+
 func TestAnAnswerThatIsFinalIsNotTriedElsewhere(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.device("one", heating, func(d *device, r *protocol.Request) { d.fail(r, "3006", "no") })

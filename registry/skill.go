@@ -36,6 +36,15 @@ type Skill struct {
 	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty" len:"1-2" doc:"keys that params may be sealed to, the one to use first; two while one replaces the other"`
 }
 
+// An Effect is what a capability does to the world, as its skill says.
+type Effect string
+
+// The effects of capabilities. One that says nothing acts.
+const (
+	Reads Effect = "read" // it changes nothing
+	Acts  Effect = "act"
+)
+
 // A Capability is one thing a skill can do. On the wire it may be its id
 // alone.
 type Capability struct {
@@ -44,7 +53,8 @@ type Capability struct {
 	Description  string                `json:"description,omitempty" len:"1-512" doc:"what it does, for people and models"`
 	ParamsSchema schema.Source         `json:"params_schema,omitzero" doc:"JSON Schema of its params"`
 	ResultSchema schema.Source         `json:"result_schema,omitzero" doc:"JSON Schema of its result"`
-	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated"`
+	Effect       Effect                `json:"effect,omitempty" enum:"read,act" doc:"read if running it changes nothing, so that models may run it beside other calls and a lost one may be repeated; act if left out. Who has to agree is said by risk alone"`
+	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated; so it is for what only reads"`
 	Risk         string                `json:"risk,omitempty" len:"1-32" doc:"what can go wrong: low, medium, high; with high or ask a model needs an approval, with deny it may not at all"`
 	Sealed       Sealing               `json:"sealed,omitempty" enum:"optional,required" doc:"whether params may or must be sealed from client to client; the bridge then cannot check them"`
 }
@@ -67,6 +77,9 @@ func (s *Skill) Validate() error {
 	}
 	return checkKeys(s.EncryptionKeys)
 }
+
+// repeatable reports whether running it twice is as good as once.
+func (c *Capability) repeatable() bool { return c.Idempotent || c.Effect == Reads }
 
 // capability finds one of the skill's capabilities.
 func (s *Skill) capability(id protocol.CapabilityID) (*Capability, bool) {
@@ -141,7 +154,7 @@ func (CapabilityView) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"anyOf":[{"type":"string"},{"type":"object","required":["capability_id"],"properties":{` +
 		`"capability_id":{"type":"string"},"name":{"type":"string"},"description":{"type":"string"},` +
 		`"params_schema":{"type":["object","boolean"]},"result_schema":{"type":["object","boolean"]},` +
-		`"idempotent":{"type":"boolean"},"risk":{"type":"string"},"sealed":{"type":"string"}}}]}`)
+		`"effect":{"type":"string"},"idempotent":{"type":"boolean"},"risk":{"type":"string"},"sealed":{"type":"string"}}}]}`)
 }
 
 // checkEndpoints checks that every endpoint is an absolute URL without

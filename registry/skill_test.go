@@ -52,6 +52,7 @@ func TestBadSkillsAreRefusedWithThePlaceAndTheReason(t *testing.T) {
 		{`{"skill_id":"s","name":"S","capabilities":["a","b","a"]}`, "skill.capabilities[2].capability_id"},
 		{`{"skill_id":"s","name":"S","capabilities":["a",{"name":"nameless"}]}`, "skill.capabilities[1].capability_id"},
 		{`{"skill_id":"s","name":"S","capabilities":[{"capability_id":"a","retries":3}]}`, "skill.capabilities[0].retries"},
+		{`{"skill_id":"s","name":"S","capabilities":[{"capability_id":"a","effect":"write"}]}`, "skill.capabilities[0].effect"},
 		{`{"skill_id":"s","name":"S","capabilities":[{"capability_id":"a","params_schema":"text"}]}`, "skill.capabilities[0].params_schema"},
 		{`{"skill_id":"s","name":"S","capabilities":[{"capability_id":"a","params_schema":{"$ref":"https://example.org/x"}}]}`, "skill.capabilities[0].params_schema"},
 		{`{"skill_id":"s","name":"S","capabilities":["x",{"capability_id":"a","result_schema":{"pattern":"("}}]}`, "skill.capabilities[1].result_schema"},
@@ -74,7 +75,8 @@ func TestASkillIsShownAsItWasRegistered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.do(alice, "agent.register", `{"agent_id":"lamp","type":"end_agent"}`, nil)
-	const capabilities = `["on",{"capability_id":"dim","name":"Dim","params_schema":{"type":"object"},"idempotent":true,"risk":"low"}]`
+	const capabilities = `["on",{"capability_id":"dim","name":"Dim","params_schema":{"type":"object"},"idempotent":true,"risk":"low"},` +
+		`{"capability_id":"look","effect":"read"}]`
 	var made RegisterSkillResult
 	w.do(alice, "skill.register", `{"agent_id":"lamp","skill":{"skill_id":"light","name":"灯","version":"2.1.0","type":"system","capabilities":`+capabilities+`}}`, &made)
 	if made.Revision == 0 || made.AgentID != "lamp" {

@@ -55,7 +55,7 @@ func (s *Service) CheckInvocation(space protocol.SpaceID, skill protocol.SkillID
 		return false, protocol.Errorf(protocol.NotFound, "skill %q has no capability %q", skill, capability).
 			With("skill_id", string(skill)).With("capability_id", string(capability))
 	}
-	return c.Idempotent, s.checkParams(c, params)
+	return c.repeatable(), s.checkParams(c, params)
 }
 
 // ChooseAgent picks the least busy agent of a skill that can be asked now, "" for

@@ -41,7 +41,8 @@ func (h heard) expect(t testing.TB, want string) {
 	}
 }
 
-const tool = `{"skill_id":"tool","name":"Tool","capabilities":["do",{"capability_id":"safe","idempotent":true,"params_schema":{"required":["n"]}}]}`
+const tool = `{"skill_id":"tool","name":"Tool","capabilities":["do",{"capability_id":"safe","idempotent":true,"params_schema":{"required":["n"]}},` +
+	`{"capability_id":"look","effect":"read"},{"capability_id":"press","effect":"act"}]}`
 
 func standingCall(h heard) *StandingCall {
 	return &StandingCall{ID: "task-0", Space: protocol.DefaultSpace, Skill: "tool", Agent: "d", Capability: "do",
@@ -171,6 +172,8 @@ func TestAnInvocationIsCheckedBeforeItStands(t *testing.T) {
 		{"tool", "do", `{}`, false, ""},
 		{"tool", "safe", `{"n":1}`, true, ""},
 		{"tool", "safe", `{}`, true, protocol.InvalidParameter},
+		{"tool", "look", `{}`, true, ""},
+		{"tool", "press", `{}`, false, ""},
 		{"tool", "else", `{}`, false, protocol.NotFound},
 		{"none", "do", `{}`, false, protocol.NotFound},
 	} {

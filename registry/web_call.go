@@ -32,7 +32,7 @@ func (s *Service) callOverHTTP(ctx context.Context, capability *Capability, endp
 		if last == nil {
 			return reply{data: response.Result}, nil
 		}
-		if !last.mayRepeat(capability.Idempotent) || ctx.Err() != nil {
+		if !last.mayRepeat(capability.repeatable()) || ctx.Err() != nil {
 			break
 		}
 	}

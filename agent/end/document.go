@@ -31,6 +31,7 @@ func documentCapability(handle client.Handler) client.Capability {
 			`"sha256":{"type":"string","description":"of the content, to know whether it changed"},` +
 			`"resources":{"type":"array","items":{"type":"string"},"description":"what else there is to read"}},` +
 			`"required":["path","sha256","resources"]}`),
+		Effect:     client.EffectRead,
 		Idempotent: true,
 		Risk:       "low",
 		Handler:    handle,

@@ -167,11 +167,11 @@ func TestFoldersAreRegisteredAndFollowed(t *testing.T) {
 	t.Parallel()
 	n := serve(t)
 	n.write("a/scripts/c.sh", "#!/bin/sh\necho 1\n")
-	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c, name: See, description: sees, parameters: {x: number}, returns: integer, idempotent: true, risk: high}"))
+	n.write("a/skill.yaml", yaml("a", "1.0.0", "{id: c, name: See, description: sees, parameters: {x: number}, returns: integer, effect: read, idempotent: true, risk: high}"))
 	n.bridge.await(t, "+a 1.0.0")
 	o := n.bridge.offered("a")
 	want := client.Capability{
-		ID: "c", Name: "See", Description: "sees", Idempotent: true, Risk: "high",
+		ID: "c", Name: "See", Description: "sees", Effect: client.EffectRead, Idempotent: true, Risk: "high",
 		ParamsSchema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"number"}},"additionalProperties":false}`),
 		ResultSchema: json.RawMessage(`{"type":"integer"}`),
 	}
@@ -297,6 +297,7 @@ func TestStoppingEndsScriptsThatTakeTooLong(t *testing.T) {
 	for capability, want := range map[string]protocol.Code{
 		"{id: c}":                   protocol.OutcomeUnknown,
 		"{id: c, idempotent: true}": protocol.ShuttingDown,
+		"{id: c, effect: read}":     protocol.ShuttingDown,
 	} {
 		t.Run(capability, func(t *testing.T) {
 			t.Parallel()

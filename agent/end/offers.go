@@ -140,6 +140,7 @@ func offerOf(s *skill.Skill, handle client.Handler) client.Skill {
 			Description:  c.Description,
 			ParamsSchema: c.Params.JSON(),
 			ResultSchema: c.Result.JSON(),
+			Effect:       c.Effect,
 			Idempotent:   c.Idempotent,
 			Risk:         c.Risk,
 			Handler:      handle,

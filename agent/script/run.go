@@ -96,7 +96,7 @@ func (r *Runner) execute(parent context.Context, job *Job, capability *skill.Cap
 // repeat it only if that does no harm.
 func interrupted(ctx context.Context, capability *skill.Capability) error {
 	err := ended(ctx)
-	if protocol.CodeOf(err) == protocol.ShuttingDown && !capability.Idempotent {
+	if protocol.CodeOf(err) == protocol.ShuttingDown && !capability.Repeatable() {
 		return protocol.Wrap(protocol.OutcomeUnknown, err, "the agent stopped while the script was running")
 	}
 	return err

@@ -59,9 +59,13 @@ type Capability struct {
 	Description string
 	Params      *Schema // nil: any parameters
 	Result      *Schema // nil: any result
+	Effect      string  // read or act; "" if not stated
 	Idempotent  bool    // running it twice is as good as once: it may be retried on another provider
 	Risk        string  // low, medium or high; "" if not stated
 }
+
+// Repeatable reports whether running it twice is as good as once.
+func (c *Capability) Repeatable() bool { return c.Idempotent || c.Effect == "read" }
 
 // Capability finds a capability by its id, or returns nil.
 func (m *Manifest) Capability(id protocol.CapabilityID) *Capability {
@@ -162,7 +166,7 @@ func (d *decoder) spec(m *Manifest, f *field) {
 }
 
 func (d *decoder) capability(f *field) *Capability {
-	fields := d.fields(f.value, f.path, "id", "name", "description", "parameters", "returns", "idempotent", "risk")
+	fields := d.fields(f.value, f.path, "id", "name", "description", "parameters", "returns", "effect", "idempotent", "risk")
 	if fields == nil {
 		return nil
 	}
@@ -173,6 +177,9 @@ func (d *decoder) capability(f *field) *Capability {
 		Params:      d.params(fields.optional("parameters")),
 		Result:      d.result(fields.optional("returns")),
 		Idempotent:  d.boolean(fields.optional("idempotent")),
+	}
+	if e := fields.optional("effect"); e != nil {
+		c.Effect = d.enum(e, "read", "act")
 	}
 	if r := fields.optional("risk"); r != nil {
 		c.Risk = d.enum(r, "low", "medium", "high")

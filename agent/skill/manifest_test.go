@@ -34,6 +34,7 @@ spec:
       idempotent: true
       risk: low
     - id: list-units
+      effect: read
   scenes: [SMART_HOME]
   endpoints: ["https://units.example/api"]
 `
@@ -52,7 +53,7 @@ func TestAManifestIsRead(t *testing.T) {
 	want := &Manifest{
 		ID: "unit-converter", Name: "Unit converter", Version: "1.0.0",
 		Description: "Converts units of measurement", Type: "custom",
-		Capabilities: []*Capability{c, {ID: "list-units"}},
+		Capabilities: []*Capability{c, {ID: "list-units", Effect: "read"}},
 		Scenes:       []protocol.SceneType{"SMART_HOME"},
 		Endpoints:    []string{"https://units.example/api"},
 	}
@@ -85,7 +86,7 @@ func TestWhatIsWrongIsNamedWithLineAndField(t *testing.T) {
 		"a tab":                     {"a:\n\tb: 1", "f:2: is not YAML: found character that cannot start any token"},
 		"not UTF-8":                 {"name: \xff", "f: is not valid UTF-8"},
 		"too large":                 {strings.Repeat("#", MaxManifest+1), "f: is larger than 256 KiB"},
-		"two documents":             {converter + "---\n" + converter, "f:27: has more than one YAML document"},
+		"two documents":             {converter + "---\n" + converter, "f:28: has more than one YAML document"},
 		"an anchor":                 {"a: &x 1", "f:1: uses an anchor or alias; write the value out"},
 		"an alias bomb":             {"a: &a [1,1]\nb: &b [*a,*a]\nc: [*b,*b]", "f:1: uses an anchor or alias; write the value out"},
 		"a merge key":               {"a:\n  <<: {b: 1}", "f:2: uses a merge key (<<); write the fields out"},
@@ -96,7 +97,7 @@ func TestWhatIsWrongIsNamedWithLineAndField(t *testing.T) {
 		"a duplicate":               {"kind: Skill\nkind: Skill", `f:2: the field "kind" is already there in line 1`},
 		"a numeric key":             {"1: x", `f:1: a field's name must be text; quote it: "1"`},
 		"a composed key":            {"[a]: x", `f:1: a field's name must be text; quote it: ""`},
-		"an unknown field":          {converter + "metdata: 1", `f:27: metdata: unknown field, did you mean "metadata"?`},
+		"an unknown field":          {converter + "metdata: 1", `f:28: metdata: unknown field, did you mean "metadata"?`},
 		"another version":           {strings.Replace(converter, "net/v1", "net/v2", 1), `f:1: apiVersion: must be "skill.ooder.net/v1", not "skill.ooder.net/v2"`},
 		"another kind":              {strings.Replace(converter, "kind: Skill", "kind: SkillIndex", 1), `f:2: kind: must be "Skill", not "SkillIndex"`},
 		"no spec":                   {"apiVersion: skill.ooder.net/v1\nkind: Skill\nmetadata: " + goodMetadata, "f:1: spec: is missing"},
@@ -123,6 +124,7 @@ func TestWhatIsWrongIsNamedWithLineAndField(t *testing.T) {
 		"a misspelt field":          {capability("parametres: {}"), `f:4: spec.capabilities[0].parametres: unknown field, did you mean "parameters"?`},
 		"a wrong flag":              {capability("idempotent: 1"), "f:4: spec.capabilities[0].idempotent: must be true or false"},
 		"a wrong risk":              {capability("risk: huge"), `f:4: spec.capabilities[0].risk: must be low or medium or high, not "huge"`},
+		"a wrong effect":            {capability("effect: write"), `f:4: spec.capabilities[0].effect: must be read or act, not "write"`},
 		"a scene with a level":      {manifest(goodMetadata, "{capabilities: [{id: c}], scenes: [a+b]}"), "f:4: spec.scenes[0]: may not contain '+'"},
 		"an endpoint without host":  {manifest(goodMetadata, "{capabilities: [{id: c}], endpoints: [/api]}"), `f:4: spec.endpoints[0]: must be an absolute URL, "https://host/path"`},
 		"an endpoint with secrets":  {manifest(goodMetadata, `{capabilities: [{id: c}], endpoints: ["http://u:p@h"]}`), "f:4: spec.endpoints[0]: may not contain a user name or password"},

@@ -84,7 +84,7 @@ func (d *thermostat) skill() client.Skill {
 			{
 				ID:          "read",
 				Description: "the temperature now and the one aimed at",
-				Idempotent:  true,
+				Effect:      client.EffectRead,
 				Handler:     client.Handle(d.read),
 			},
 			{

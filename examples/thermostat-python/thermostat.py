@@ -27,7 +27,7 @@ SKILL = {
     "description": "Reads and sets the temperature of a room",
     "version": "1.0.0",
     "capabilities": [
-        {"capability_id": "read", "description": "the temperature now and the one aimed at", "idempotent": True},
+        {"capability_id": "read", "description": "the temperature now and the one aimed at", "effect": "read"},
         {
             "capability_id": "set_target",
             "description": "aim at a temperature",

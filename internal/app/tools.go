@@ -87,7 +87,7 @@ func describeSkill(r *registry.SkillRecord) bridge.Skill {
 		s.Capabilities[i] = bridge.Capability{
 			ID: c.ID, Name: c.Name, Description: c.Description,
 			ParamsSchema: json.RawMessage(c.ParamsSchema.String()), ResultSchema: json.RawMessage(c.ResultSchema.String()),
-			Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed == registry.SealedRequired,
+			ReadOnly: c.Effect == registry.Reads, Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed == registry.SealedRequired,
 		}
 	}
 	return s

@@ -111,20 +111,31 @@ func namesOf(t *testing.T, s tools.Source, env tools.Environment) string {
 func TestEveryCapabilityIsATool(t *testing.T) {
 	w := newWorld(t)
 	w.add(1, "thermostat", Capability{ID: "set", ParamsSchema: json.RawMessage(`{"type":"object","properties":{"celsius":{"type":"number"}},"required":["celsius"]}`), Idempotent: true},
-		Capability{ID: "reset", Risk: "high"}, Capability{ID: "burn", Risk: "forbidden"}, Capability{ID: "secret", Sealed: true}, Capability{ID: "skill.document"})
+		Capability{ID: "reset", Risk: "high", ReadOnly: true}, Capability{ID: "read", ReadOnly: true}, Capability{ID: "burn", Risk: "forbidden"}, Capability{ID: "secret", Sealed: true}, Capability{ID: "skill.document"})
 	w.add(2, "lamp", Capability{ID: "on"})
-	if got := namesOf(t, w.skills, ada); got != "lamp.on thermostat.burn thermostat.reset thermostat.set" {
+	if got := namesOf(t, w.skills, ada); got != "lamp.on thermostat.burn thermostat.read thermostat.reset thermostat.set" {
 		t.Errorf("the tools are %s", got)
 	}
 	w.denied["lamp"] = true
-	if got := namesOf(t, w.skills, ada); got != "thermostat.burn thermostat.reset thermostat.set" {
+	if got := namesOf(t, w.skills, ada); got != "thermostat.burn thermostat.read thermostat.reset thermostat.set" {
 		t.Errorf("the tools of who may not invoke the lamp are %s", got)
 	}
 	if _, ok := w.skills.Find(t.Context(), ada, "lamp.on"); ok {
 		t.Error("who may not invoke the lamp finds it")
 	}
-	for name, risk := range map[string]string{"thermostat.set": "", "thermostat.reset": tools.RiskAsk, "thermostat.burn": tools.RiskDeny} {
-		if tool, ok := w.skills.Find(t.Context(), ada, name); !ok || tool.Risk != risk || !tool.Untrusted || tool.Effect != commands.Act {
+	type is struct {
+		risk       string
+		effect     commands.Effect
+		idempotent bool
+	}
+	for name, want := range map[string]is{
+		"thermostat.set":   {"", commands.Act, true},
+		"thermostat.read":  {"", commands.Read, true},
+		"thermostat.reset": {tools.RiskAsk, commands.Read, true}, // that it changes nothing takes nothing from the risk
+		"thermostat.burn":  {tools.RiskDeny, commands.Act, false},
+	} {
+		tool, ok := w.skills.Find(t.Context(), ada, name)
+		if !ok || !tool.Untrusted || (is{tool.Risk, tool.Effect, tool.Idempotent}) != want {
 			t.Errorf("%s: %+v", name, tool)
 		}
 	}

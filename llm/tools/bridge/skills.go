@@ -33,6 +33,7 @@ type Capability struct {
 	Description  string
 	ParamsSchema json.RawMessage // nil: any params
 	ResultSchema json.RawMessage
+	ReadOnly     bool // running it changes nothing, so its skill says
 	Idempotent   bool
 	Risk         string // in the skill's own words
 	Sealed       bool   // params must be sealed from client to client, which the bridge cannot do
@@ -268,6 +269,10 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
+	effect := commands.Act
+	if c.ReadOnly {
+		effect = commands.Read
+	}
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
 			Name:        toolName(skill.ID, c.ID),
@@ -275,9 +280,9 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 			Description: text,
 			Schema:      schema,
 			Output:      c.ResultSchema,
-			Effect:      commands.Act,
+			Effect:      effect,
 			Risk:        tools.RiskOf(c.Risk),
-			Idempotent:  c.Idempotent,
+			Idempotent:  c.Idempotent || c.ReadOnly,
 			Untrusted:   true,
 			Source:      "skill",
 		},
