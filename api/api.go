@@ -152,10 +152,22 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.Serv
 
 // WebSocket serves envelopes over WebSocket whatever the path, guarded, for
 // a listener that has only this.
-func (a *API) WebSocket() http.Handler { return a.guard.Wrap(http.HandlerFunc(a.serveSocket)) }
+func (a *API) WebSocket() http.Handler { return a.guard.Wrap(a.socketDoor()) }
+
+func (a *API) socketDoor() http.Handler {
+	return Upgrading("this is a WebSocket: connect to it with a WebSocket client and send request envelopes", http.HandlerFunc(a.serveSocket))
+}
+
+// Nothing answers what no path is there for, with a text that leads on.
+func Nothing(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		writeError(w, protocol.Errorf(protocol.NotFound, "there is nothing at this path; %s", text).With("path", r.URL.Path))
+	})
+}
 
 func (a *API) routes() (http.Handler, error) {
-	docs, err := newDocuments(a.Set)
+	docs, err := newDocuments(a)
 	if err != nil {
 		return nil, err
 	}
@@ -167,16 +179,14 @@ func (a *API) routes() (http.Handler, error) {
 	if a.Metrics != nil {
 		mux.Handle("/metrics", methods{get: a.metrics()})
 	}
-	mux.Handle("/ws", methods{get: a.serveSocket})
+	mux.Handle("/ws", methods{get: a.socketDoor().ServeHTTP})
 	mux.Handle("/api/v1/commands", methods{get: docs.serveList, post: a.postEnvelope})
 	mux.Handle("/api/v1/commands/{command}", methods{post: a.postCommand})
 	a.routeLLM(mux)
 	for path, handler := range a.Mounts {
 		mux.Handle(path, handler)
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, protocol.Errorf(protocol.NotFound, "there is nothing at this path").With("path", r.URL.Path))
-	})
+	mux.Handle("/", Nothing("/ and /openapi.json tell what there is"))
 	return a.guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		mux.ServeHTTP(w, r)

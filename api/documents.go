@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"html/template"
@@ -16,6 +17,19 @@ import (
 
 //go:embed index.html
 var indexPage string
+
+//go:embed index.css
+var indexStyle string
+
+// indexPolicy is what the page at / may load: the style it carries, an icon
+// that is none, and nothing from anywhere.
+var indexPolicy = "default-src 'none'; img-src data:; style-src '" + styleHash(indexStyle) +
+	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func styleHash(style string) string {
+	sum := sha256.Sum256([]byte(style))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
 
 // A document is a page that never changes while the process runs.
 type document struct {
@@ -43,7 +57,8 @@ func (d document) serve(w http.ResponseWriter, r *http.Request) {
 // commands that agents registered are not in them (see bridge.describe).
 type documents struct{ openAPI, list, index document }
 
-func newDocuments(set *commands.Set) (*documents, error) {
+func newDocuments(a *API) (*documents, error) {
+	set := a.Set
 	openAPI, err := OpenAPI(set)
 	if err != nil {
 		return nil, err
@@ -52,7 +67,7 @@ func newDocuments(set *commands.Set) (*documents, error) {
 	if err != nil {
 		return nil, err
 	}
-	index, err := renderIndex(set)
+	index, err := renderIndex(a)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +80,11 @@ func newDocuments(set *commands.Set) (*documents, error) {
 
 func (d *documents) serveOpenAPI(w http.ResponseWriter, r *http.Request) { d.openAPI.serve(w, r) }
 func (d *documents) serveList(w http.ResponseWriter, r *http.Request)    { d.list.serve(w, r) }
-func (d *documents) serveIndex(w http.ResponseWriter, r *http.Request)   { d.index.serve(w, r) }
+
+func (d *documents) serveIndex(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", indexPolicy)
+	d.index.serve(w, r)
+}
 
 type listedCommand struct {
 	Name    string          `json:"name"`
@@ -90,13 +109,56 @@ func commandList(set *commands.Set) ([]byte, error) {
 	return append(body, '\n'), err
 }
 
-func renderIndex(set *commands.Set) ([]byte, error) {
+// A family is the commands whose names begin alike, for the page at /.
+type family struct {
+	Name     string
+	Commands []shownCommand
+}
+
+// A shownCommand is a command as the page at / shows it.
+type shownCommand struct {
+	*commands.Command
+	Path        string
+	Reads, Acts bool
+}
+
+func families(set *commands.Set) []family {
+	var list []family
+	for c := range set.All() { // in the order of their names
+		if len(list) == 0 || list[len(list)-1].Name != c.Family() {
+			list = append(list, family{Name: c.Family()})
+		}
+		last := &list[len(list)-1]
+		last.Commands = append(last.Commands, shownCommand{c, commandPath(c.Name), c.Effect == commands.Read, c.Effect == commands.Act})
+	}
+	return list
+}
+
+// A shownMount is something else that is served here, for the page at /.
+type shownMount struct{ Path, Text string }
+
+// mountTexts say what is mounted where.
+var mountTexts = []shownMount{
+	{"/vfs/", "files: upload, download, list, delete, health"},
+	{"/mcp", "the Model Context Protocol, for clients of language models"},
+}
+
+func renderIndex(a *API) ([]byte, error) {
 	page, err := template.New("index").Parse(indexPage)
 	if err != nil {
 		return nil, err
 	}
+	var mounts []shownMount
+	for _, m := range mountTexts {
+		if a.Mounts[m.Path] != nil {
+			mounts = append(mounts, m)
+		}
+	}
 	var out bytes.Buffer
-	err = page.Execute(&out, map[string]any{"Version": protocol.Version, "Commands": set.All()})
+	err = page.Execute(&out, map[string]any{
+		"Version": protocol.Version, "Style": template.CSS(indexStyle),
+		"Metrics": a.Metrics != nil, "Mounts": mounts, "Families": families(a.Set),
+	})
 	return out.Bytes(), err
 }
 

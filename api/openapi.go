@@ -29,7 +29,9 @@ var commonErrors = [...]protocol.Code{
 
 // OpenAPI is the OpenAPI 3.1 document of the HTTP API: a path for each
 // command with the schemas it was declared with and its errors grouped by
-// HTTP status, and the two ways to send whole envelopes.
+// HTTP status, the way to send whole envelopes, the paths of the LLM protocol
+// and of files where the commands behind them are in the set, and those that
+// tell how the bridge is.
 func OpenAPI(set *commands.Set) ([]byte, error) {
 	paths := object{
 		"/api/v1/commands": object{"post": envelopeOperation(), "get": listOperation()},
@@ -40,6 +42,9 @@ func OpenAPI(set *commands.Set) ([]byte, error) {
 		families[c.Family()] = true
 	}
 	addLLMPaths(paths, set)
+	schemas := envelopeSchemas()
+	addFilePaths(paths, schemas, set)
+	addStatusPaths(paths)
 	tags := []object{}
 	for _, f := range slices.Sorted(maps.Keys(families)) {
 		tags = append(tags, object{"name": f})
@@ -55,12 +60,15 @@ func OpenAPI(set *commands.Set) ([]byte, error) {
 		"jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
 		"tags":              tags,
 		"paths":             paths,
-		"security":          []object{{"bearer": []string{}}},
+		"security":          []object{{"bearer": []string{}}, {"apiKey": []string{}}},
 		"components": object{
-			"securitySchemes": object{"bearer": object{"type": "http", "scheme": "bearer", "description": "an API key or a token"}},
-			"parameters":      headerParameters(),
-			"schemas":         envelopeSchemas(),
-			"responses":       commonResponses(),
+			"securitySchemes": object{
+				"bearer": object{"type": "http", "scheme": "bearer", "description": "an API key or a token"},
+				"apiKey": object{"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "an API key"},
+			},
+			"parameters": headerParameters(),
+			"schemas":    schemas,
+			"responses":  commonResponses(),
 		},
 	}, "", " ")
 	if err != nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/aibridge/aibridge/commands"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -136,4 +139,54 @@ func lookUp(document any, pointer string) any {
 		at = o[strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")]
 	}
 	return at
+}
+
+// TestOpenAPIDescribesFiles holds the references of the paths of files, and
+// that they are there for bridges that have files only.
+func TestOpenAPIDescribesFiles(t *testing.T) {
+	t.Parallel()
+	list := commands.New(commands.Spec{Name: "vfs.list", Summary: "List.", Action: "vfs:list", Effect: commands.Read, Example: `{"text":"hi"}`},
+		func(context.Context, *commands.Call, echoParams) (echoResult, error) { return echoResult{}, nil })
+	set, err := commands.NewSet(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := OpenAPI(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	walk(document, func(o map[string]any) {
+		if target, ok := o["$ref"].(string); ok && lookUp(document, target) == nil {
+			t.Errorf("%s leads nowhere", target)
+		}
+	})
+	for path, parameters := range map[string]string{
+		"/vfs/upload/post": "file", "/vfs/upload/put": "path!", "/vfs/download/get": "path", "/vfs/chunks/get": "path!",
+		"/vfs/list/get": "next_cursor", "/vfs/delete/delete": "If-Match", "/vfs/health/get": "storage_used", "/vfs/sync/post": "Request",
+	} {
+		at := strings.LastIndex(path, "/")
+		op, ok := lookUp(document, "#/paths/"+strings.ReplaceAll(path[:at], "/", "~1")+path[at:]).(map[string]any)
+		if !ok {
+			t.Fatalf("there is no %s", path)
+		}
+		text, _ := json.Marshal(op)
+		if !strings.Contains(string(text), strings.TrimSuffix(parameters, "!")) {
+			t.Errorf("%s does not tell of %s: %s", path, parameters, text)
+		}
+		wanted := strings.Contains(string(text), `"name":"path","required":true`)
+		if wanted != strings.HasSuffix(parameters, "!") {
+			t.Errorf("%s: path is required: %v", path, wanted)
+		}
+	}
+	without, err := OpenAPI(testSet(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(without, []byte(`"/vfs/`)) {
+		t.Error("files are described that there are not")
+	}
 }

@@ -51,6 +51,21 @@ type closing struct {
 	text   string
 }
 
+// Upgrading passes requests for a WebSocket on to next. Others are answered
+// with 426 and the text, for who looks at its path with a browser or curl.
+func Upgrading(text string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		secure(w.Header())
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		writeErrorStatus(w, http.StatusUpgradeRequired, protocol.Errorf(protocol.MalformedEnvelope, "%s", text))
+	})
+}
+
 // serveSocket answers GET /ws.
 func (a *API) serveSocket(w http.ResponseWriter, r *http.Request) {
 	who, no := a.principal(r)

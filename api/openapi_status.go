@@ -1,0 +1,29 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// addStatusPaths describes what tells how the bridge is.
+func addStatusPaths(paths object) {
+	status := func(id, summary string, unready bool) object {
+		answer := jsonContent(object{"type": "object", "required": []string{"status"}, "properties": object{"status": object{"type": "string"}}})
+		responses := object{"200": object{"description": "It is.", "content": answer}}
+		if unready {
+			responses[strconv.Itoa(http.StatusServiceUnavailable)] = object{"description": "Not yet, or no longer.", "content": jsonContent(object{"type": "object"})}
+		}
+		return object{"get": object{"operationId": id, "summary": summary, "security": []object{{}}, "responses": responses}}
+	}
+	paths["/healthz"] = status("healthz", "Tell whether the process answers.", false)
+	paths["/readyz"] = status("readyz", "Tell whether the bridge can do its work.", true)
+	paths["/metrics"] = object{"get": object{
+		"operationId": "metrics", "summary": "Show the metrics, for Prometheus.",
+		"responses": object{
+			"200":     object{"description": "The metrics.", "content": object{"text/plain": object{"schema": object{"type": "string"}}}},
+			"default": errorResponse([]protocol.Code{protocol.NotAuthenticated}),
+		},
+	}}
+}
