@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/pki"
 )
@@ -62,7 +62,20 @@ type Config struct {
 type NATS struct {
 	URL         string `yaml:"url" doc:"NATS servers to keep the state in, instead of the embedded one"`
 	Credentials string `yaml:"credentials" doc:"file with NATS user credentials"`
+	CA          string `yaml:"ca" doc:"PEM file with the roots of the NATS servers' certificates, instead of the system's"`
+	Cert        string `yaml:"cert" doc:"PEM file with a client certificate for NATS"`
+	Key         string `yaml:"key" doc:"PEM file with the client certificate's key"`
 	Replicas    int    `yaml:"replicas" doc:"copies of every stream on a NATS cluster"`
+}
+
+// check says what is wrong with the settings.
+func (n *NATS) check(fail func(format string, args ...any)) {
+	if n.URL == "" && (n.Replicas > 1 || n.Credentials != "" || n.CA != "" || n.Cert != "") {
+		fail("nats.url: is needed by the other settings of nats; the embedded server has no copies and no doors")
+	}
+	if (n.Cert == "") != (n.Key == "") {
+		fail("nats: cert and key go together")
+	}
 }
 
 // Log says what is logged and how.
@@ -197,6 +210,7 @@ func (c *Config) Check() error {
 	within("limits.in_flight", c.Limits.InFlight, 1, 1<<20)
 	within("limits.workers", c.Limits.Workers, 0, 1<<16)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
+	c.NATS.check(fail)
 	c.VFS.check(fail)
 	c.LLM.check(fail)
 	c.Runs.check(fail)
@@ -225,31 +239,12 @@ func loopback(host string) bool {
 // passwords, which are left out.
 func (c *Config) WriteYAML(w io.Writer) error {
 	shown := *c
-	shown.NATS.URL = withoutPasswords(c.NATS.URL)
-	shown.Telemetry.OTLP = withoutPasswords(c.Telemetry.OTLP)
+	shown.NATS.URL = natsd.Redact(c.NATS.URL)
+	shown.Telemetry.OTLP = natsd.Redact(c.Telemetry.OTLP)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	if err := enc.Encode(shown); err != nil {
 		return err
 	}
 	return enc.Close()
-}
-
-// withoutPasswords redacts a comma-separated list of URLs.
-func withoutPasswords(urls string) string {
-	list := strings.Split(urls, ",")
-	for i, raw := range list {
-		u, err := url.Parse(strings.TrimSpace(raw))
-		switch {
-		case err != nil:
-			list[i] = "xxxxx" // what cannot be read cannot be judged either
-		case u.User != nil:
-			list[i] = u.Redacted()
-			if _, ok := u.User.Password(); !ok { // a NATS token stands where the name would
-				u.User = url.User("xxxxx")
-				list[i] = u.String()
-			}
-		}
-	}
-	return strings.Join(list, ",")
 }

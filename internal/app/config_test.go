@@ -75,6 +75,9 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"payload out of range":     {[]string{"--limits-payload", "1"}, "limits.payload"},
 		"not a number":             {[]string{"--limits-workers", "many"}, "--limits-workers"},
 		"unknown key in the file":  {[]string{"--config", file("mqqt: 127.0.0.1:1\n")}, "line 1: there is no setting mqqt"},
+		"copies without NATS":      {[]string{"--nats-replicas", "3"}, "nats.url: is needed"},
+		"credentials, no NATS":     {[]string{"--nats-credentials", "bridge.creds"}, "nats.url: is needed"},
+		"a NATS key alone":         {[]string{"--nats-url", "tls://127.0.0.1:1", "--nats-key", "key.pem"}, "cert and key go together"},
 		"an id of two levels":      {[]string{"--id", "a/b"}, "id: "},
 		"a file that is not there": {[]string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
 	} {

@@ -21,6 +21,9 @@ func connect(config Config, log *slog.Logger) (*natsd.Server, error) {
 			URL:         config.NATS.URL,
 			Name:        config.ID,
 			Credentials: config.NATS.Credentials,
+			CA:          config.NATS.CA,
+			Cert:        config.NATS.Cert,
+			Key:         config.NATS.Key,
 			Log:         log,
 		})
 	}

@@ -1,9 +1,11 @@
 package natsd
 
 import (
-	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,7 +16,8 @@ type ExternalOptions struct {
 	URL         string // nats://host:4222, several separated by commas
 	Name        string // name of the connection, for NATS's operators; default "aibridge"
 	Credentials string // path of a credentials file, "" for none
-	TLS         *tls.Config
+	CA          string // path of a PEM file with the roots of the servers' certificates, "" for the system's
+	Cert, Key   string // paths of PEM files with a client certificate and its key, "" for none
 	Log         *slog.Logger
 }
 
@@ -33,14 +36,43 @@ func Connect(o ExternalOptions) (*Server, error) {
 	if o.Credentials != "" {
 		opts = append(opts, nats.UserCredentials(o.Credentials))
 	}
-	if o.TLS != nil {
-		opts = append(opts, nats.Secure(o.TLS))
+	if o.CA != "" {
+		opts = append(opts, nats.RootCAs(o.CA))
+	}
+	if o.Cert != "" {
+		opts = append(opts, nats.ClientCert(o.Cert, o.Key))
 	}
 	conn, err := nats.Connect(o.URL, opts...)
+	if bad, ok := errors.AsType[*url.Error](err); ok {
+		err = bad.Err // the whole would tell the password
+	}
 	if err != nil {
-		return nil, fmt.Errorf("natsd: connect to external NATS: %w", err)
+		return nil, fmt.Errorf("natsd: connect to NATS at %s: %w", Redact(o.URL), err)
 	}
 	return &Server{state: conn, flow: conn}, nil
+}
+
+// Redact takes passwords and tokens out of a list of URLs, separated by commas.
+func Redact(urls string) string {
+	list := strings.Split(urls, ",")
+	for i, raw := range list {
+		raw = strings.TrimSpace(raw)
+		if !strings.Contains(raw, "://") {
+			raw = "nats://" + raw // as NATS reads it
+		}
+		u, err := url.Parse(raw)
+		switch {
+		case err != nil:
+			list[i] = "xxxxx" // what cannot be read cannot be judged either
+		case u.User != nil:
+			list[i] = u.Redacted()
+			if _, ok := u.User.Password(); !ok { // a NATS token stands where the name would
+				u.User = url.User("xxxxx")
+				list[i] = u.String()
+			}
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 func connOptions(log *slog.Logger, name string) []nats.Option {

@@ -73,11 +73,10 @@ func (s *Store) makeStreams(ctx context.Context) error {
 		Storage:     jetstream.FileStorage,
 		Replicas:    s.options.Replicas,
 	}
-	return errors.Join(
-		makeStream(ctx, s.state.conn, registry),
-		makeStream(ctx, s.flow.conn, claims),
-		makeStream(ctx, s.flow.conn, tally),
-	)
+	if err := makeStream(ctx, s.state.conn, registry); err != nil {
+		return err // of which the others would say the same
+	}
+	return errors.Join(makeStream(ctx, s.flow.conn, claims), makeStream(ctx, s.flow.conn, tally))
 }
 
 func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamConfig) error {

@@ -1,0 +1,119 @@
+package natsd
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// identity makes a certificate that is its own root, for servers and clients
+// on loopback, and returns its files and the pair.
+func identity(t *testing.T) (cert, key string, pair tls.Certificate) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nats"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pair, err = tls.LoadX509KeyPair(cert, key); err != nil {
+		t.Fatal(err)
+	}
+	return cert, key, pair
+}
+
+func TestNATSIsReachedOverTLSWithACertificateOfOnesOwn(t *testing.T) {
+	cert, key, pair := identity(t)
+	roots := x509.NewCertPool()
+	roots.AddCert(pair.Leaf)
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		Username: "bridge", Password: "s3cret",
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	defer srv.WaitForShutdown()
+	defer srv.Shutdown()
+	if !srv.ReadyForConnections(30 * time.Second) {
+		t.Fatal("NATS did not start")
+	}
+	host := srv.Addr().String()
+	good := ExternalOptions{URL: "tls://bridge:s3cret@" + host, CA: cert, Cert: cert, Key: key}
+	s, err := Connect(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for name, change := range map[string]func(*ExternalOptions){
+		"roots of others":  func(o *ExternalOptions) { o.CA = "" },
+		"no certificate":   func(o *ExternalOptions) { o.Cert, o.Key = "", "" },
+		"a wrong password": func(o *ExternalOptions) { o.URL = "tls://bridge:s3cret2@" + host },
+		"a missing file":   func(o *ExternalOptions) { o.Credentials = filepath.Join(t.TempDir(), "none") },
+	} {
+		bad := good
+		change(&bad)
+		s, err := Connect(bad)
+		if err == nil {
+			s.Close()
+			t.Errorf("%s: connected", name)
+			continue
+		}
+		if !strings.Contains(err.Error(), "tls://bridge:xxxxx@"+host) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAnErrorNamesTheServersWithoutPasswords(t *testing.T) {
+	for url, want := range map[string]string{
+		"nats://127.0.0.1:1":                     "nats://127.0.0.1:1",
+		"nats://me:s3cret@127.0.0.1:1":           "nats://me:xxxxx@127.0.0.1:1",
+		"me:s3cret@127.0.0.1:1":                  "nats://me:xxxxx@127.0.0.1:1",
+		"nats://s3cret@127.0.0.1:1, 127.0.0.1:1": "nats://xxxxx@127.0.0.1:1,",
+		"nats://me:s3cret@127.0.0.1:x":           "xxxxx",
+	} {
+		s, err := Connect(ExternalOptions{URL: url})
+		if err == nil {
+			s.Close()
+			t.Fatalf("connected to %s", url)
+		}
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
