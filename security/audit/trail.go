@@ -300,8 +300,8 @@ func (t *Trail) Keep() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held.Store(false)
 	t.spool.write()
+	t.held.Store(false) // and not before: others who look go on at once
 }
 
 func signal(c chan struct{}) {
