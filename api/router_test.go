@@ -44,7 +44,7 @@ func counting(t *testing.T) (*commands.Router, *commands.Set) {
 	}
 	router := commands.NewRouter(set, commands.RouterOptions{Authorizer: allowAll{}})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := router.Close(ctx); err != nil {
 			t.Error(err)

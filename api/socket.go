@@ -224,11 +224,14 @@ func (s *socket) Gone() context.Context { return s.ctx }
 
 func (s *socket) emit(e *protocol.Event) { s.out.put(e.Append(nil)) }
 
+// reply queues the answer and frees the request's place at once: who reads the
+// answer may ask again, and while nothing is in flight every answer is queued.
 func (s *socket) reply(resp *protocol.Response) {
-	s.send(resp)
+	answer := resp.Append(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight--
+	s.out.put(answer)
 	if s.draining {
 		s.out.signal()
 	}
