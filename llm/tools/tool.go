@@ -155,7 +155,7 @@ type Execution struct {
 	Faults   []Fault  // optional arguments that could not be read, of a Forgiving tool
 
 	Roster  []string // the skills it reaches, if it reaches several
-	Reaches []string // the tools that it does the work of, one for each of the roster: who judges the call judges them
+	Reaches []string // the tools that it does the work of, such as one for each of the roster: who judges the call judges them
 	Risk    string   // the strictest of what these and the tool declare: "", RiskAsk, RiskDeny
 	Risks   []string // what the capabilities of the roster declare, in their own words
 }

@@ -425,6 +425,72 @@ func TestDocumentsAreReadOnce(t *testing.T) {
 	read(ada, `{"skill_id":"greeter"}`, "Error: you may not invoke greeter (code 2003)", 6)
 }
 
+// TestReadingADocumentIsJudgedAsItsCapability has a skill say what it is to read
+// about it.
+func TestReadingADocumentIsJudgedAsItsCapability(t *testing.T) {
+	for risk, want := range map[string]string{
+		"":          "",
+		"low":       "",
+		"high":      "Error: nobody agrees (code 2003)",
+		"ask":       "Error: nobody agrees (code 2003)",
+		"unheard":   "Error: nobody agrees (code 2003)",
+		"deny":      `Error: the tool "skill.read" may not be called by a model (code 2003)`,
+		"forbidden": `Error: the tool "skill.read" may not be called by a model (code 2003)`,
+	} {
+		w := newWorld(t)
+		w.add(1, "greeter", Capability{ID: "greet", Risk: "deny"}, Capability{ID: "skill.document", Risk: risk})
+		w.answers["skill.invoke"] = func(tools.Environment, string) (string, error) {
+			return `{"data":{"path":"SKILL.md","text":"Say hello.","sha256":"1","resources":[]}}`, nil
+		}
+		var judged *tools.Execution
+		gate := func(_ context.Context, tool *tools.Tool, x *tools.Execution) error {
+			judged = x
+			if tool.Risk != "" {
+				return protocol.Errorf(protocol.PermissionDenied, "nobody agrees")
+			}
+			return nil
+		}
+		source := NewDocuments(w.skills)
+		box, err := tools.New(source).Select(t.Context(), ada, []string{"*"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func() tools.Result {
+			return (&tools.Executor{Gate: gate}).Execute(t.Context(), box, ada, []*chat.ToolCall{{ID: "1", Name: "skill.read", Raw: `{"skill_id":"greeter"}`}})[0]
+		}
+		r := run()
+		if strings.HasPrefix(want, "Error") {
+			if r.Text != want || len(w.asked) != 0 {
+				t.Errorf("%q: the model reads %s, the skill is asked %q", risk, r.Text, w.asked)
+			}
+		} else if r.Status != tools.Success || len(w.asked) != 1 {
+			t.Errorf("%q: %s", risk, r.Text)
+		}
+		if tools.RiskOf(risk) != tools.RiskDeny && (fmt.Sprint(judged.Reaches) != "[greeter.skill.document]" || !slices.Equal(judged.Risks, []string{risk})) {
+			t.Errorf("%q: judged as %q of the risks %q", risk, judged.Reaches, judged.Risks)
+		}
+	}
+}
+
+// TestADocumentIsNotReadUnderAnotherRisk has the skill change its mind while
+// somebody is asked.
+func TestADocumentIsNotReadUnderAnotherRisk(t *testing.T) {
+	w := newWorld(t)
+	w.add(1, "greeter", Capability{ID: "skill.document", Risk: "low"})
+	box, err := tools.New(NewDocuments(w.skills)).Select(t.Context(), ada, []string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agreed := func(context.Context, *tools.Tool, *tools.Execution) error {
+		w.add(1, "greeter", Capability{ID: "skill.document", Risk: "deny"})
+		return nil
+	}
+	r := (&tools.Executor{Gate: agreed}).Execute(t.Context(), box, ada, []*chat.ToolCall{{ID: "1", Name: "skill.read", Raw: `{"skill_id":"greeter"}`}})[0]
+	if protocol.CodeOf(r.Err) != protocol.PermissionDenied || len(w.asked) != 0 {
+		t.Errorf("%s: asked %q", r.Text, w.asked)
+	}
+}
+
 func TestDocumentsDoNotSpeakBeforeTheyAreMarked(t *testing.T) {
 	w := newWorld(t)
 	w.add(1, "greeter", Capability{ID: "skill.document"})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"mime"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -100,7 +101,8 @@ func NewDocuments(skills *Skills) tools.Source {
 			Effect: commands.Read, Idempotent: true, Pinned: true,
 			Source: readName,
 		},
-		Run: d.run,
+		Run:     d.run,
+		Resolve: d.resolve,
 	}
 	return d
 }
@@ -120,15 +122,40 @@ func (d *documents) Find(_ context.Context, _ tools.Environment, name string) (*
 	return d.tool, name == d.tool.Name
 }
 
-func (d *documents) run(ctx context.Context, x *tools.Execution) (tools.Output, error) {
+// skill is the one that a call is about. Whoever may not invoke it may not read
+// it.
+func (d *documents) skill(ctx context.Context, x *tools.Execution) (*Skill, error) {
 	id, _ := x.Arguments["skill_id"].(string)
+	return d.skills.Skill(ctx, x.Environment, protocol.SkillID(id))
+}
+
+// resolve has a call judged as one of the capability that it reads by: what the
+// skill says of the risk of that, and what policies say of it.
+func (d *documents) resolve(ctx context.Context, x *tools.Execution) error {
+	skill, err := d.skill(ctx, x)
+	if err != nil {
+		return err
+	}
+	risk, documented := skill.risk(document)
+	if !documented {
+		return nil // nothing is read, and the call says so
+	}
+	x.Reaches, x.Risks = []string{toolName(skill.ID, document)}, []string{risk}
+	x.Risk = tools.Stricter(x.Risk, tools.RiskOf(risk))
+	return nil
+}
+
+func (d *documents) run(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 	at, _ := x.Arguments["path"].(string)
 	if at == "" {
 		at = manual
 	}
-	skill, err := d.skills.Skill(ctx, x.Environment, protocol.SkillID(id)) // whoever may not invoke it may not read it
+	skill, err := d.skill(ctx, x)
 	if err != nil {
 		return tools.Output{}, err
+	}
+	if risk, documented := skill.risk(document); documented && !slices.Equal(x.Risks, []string{risk}) {
+		return tools.Output{}, protocol.Errorf(protocol.PermissionDenied, "skill %q says something else of the risk than when the call was judged", string(skill.ID))
 	}
 	p := page{space: skill.Space, skill: skill, path: at}
 	t := d.kept(p)
@@ -142,11 +169,7 @@ func (d *documents) run(ctx context.Context, x *tools.Execution) (tools.Output, 
 
 // fetch asks an agent of the skill.
 func (d *documents) fetch(ctx context.Context, env tools.Environment, p page) (*text, error) {
-	documented := false
-	for i := range p.skill.Capabilities {
-		documented = documented || p.skill.Capabilities[i].ID == document
-	}
-	if !documented {
+	if _, documented := p.skill.risk(document); !documented {
 		return nil, protocol.Errorf(protocol.NotFound, "skill %q has no documents", string(p.skill.ID)).With("skill_id", string(p.skill.ID))
 	}
 	params := json.RawMessage("{}")

@@ -184,13 +184,19 @@ func (s *Skills) riskOf(space protocol.SpaceID, id protocol.SkillID, capability 
 	if e == nil {
 		return ""
 	}
-	skill := &s.made(e).skill
-	for i := range skill.Capabilities {
-		if skill.Capabilities[i].ID == capability {
-			return skill.Capabilities[i].Risk
+	risk, _ := s.made(e).skill.risk(capability)
+	return risk
+}
+
+// risk is what the skill declares of the risk of a capability; declared is
+// whether it has that capability.
+func (s *Skill) risk(of protocol.CapabilityID) (risk string, declared bool) {
+	for i := range s.Capabilities {
+		if s.Capabilities[i].ID == of {
+			return s.Capabilities[i].Risk, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 func (s *Skills) entry(space protocol.SpaceID, id protocol.SkillID) *entry {
