@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/mcp/door"
 	"github.com/aibridge/aibridge/protocol"
@@ -14,6 +15,9 @@ import (
 // documentCapability is the capability by which agents show the SKILL.md of a
 // skill.
 const documentCapability = "skill.document"
+
+// readingTool is the tool that reads it.
+const readingTool = "skill.read"
 
 // maxPrompts bounds how many there are.
 const maxPrompts = 5000
@@ -77,16 +81,26 @@ func (m mcpPrompts) List(ctx context.Context, env tools.Environment) ([]door.Pro
 	return prompts, nil
 }
 
-// Text implements [door.Prompts].
+// Text implements [door.Prompts]. Who gets a prompt reads as a model does, and
+// what has to be agreed to has to be agreed to here.
 func (m mcpPrompts) Text(ctx context.Context, env tools.Environment, name string) (door.Prompt, string, error) {
-	var answer struct {
-		Data struct {
-			Text string `json:"text"`
-		} `json:"data"`
-	}
-	err := m.app.ask(ctx, env, "skill.invoke", map[string]any{"skill_id": name, "capability_id": documentCapability}, &answer)
+	arguments, err := json.Marshal(map[string]string{"skill_id": name})
 	if err != nil {
 		return door.Prompt{}, "", err
 	}
-	return door.Prompt{Name: name, Description: "How to use the skill " + name}, answer.Data.Text, nil
+	box, err := m.app.tools.catalogue.Select(ctx, env, []string{readingTool})
+	if err != nil {
+		return door.Prompt{}, "", err
+	}
+	r := m.app.tools.executor.Execute(ctx, box, env, []*chat.ToolCall{{ID: protocol.NewID(), Name: readingTool, Args: arguments}})[0]
+	if r.Err != nil {
+		return door.Prompt{}, "", r.Err
+	}
+	var document struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(r.Output.Content, &document); err != nil {
+		return door.Prompt{}, "", err
+	}
+	return door.Prompt{Name: name, Description: "How to use the skill " + name}, document.Text, nil
 }

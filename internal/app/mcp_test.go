@@ -456,4 +456,16 @@ func TestPromptsAreTheManualsOfSkills(t *testing.T) {
 	if _, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "none"}); err == nil {
 		t.Error("a prompt that is not there is given")
 	}
+	_, err = agent.ServeSkill(t.Context(), client.Skill{ID: "safe", Description: "Keeps things", Capabilities: []client.Capability{{
+		ID: "skill.document", Risk: "deny", Handler: client.Handle(func(context.Context, *client.Invocation, struct{}) (map[string]any, error) {
+			t.Error("what may not be read was asked for")
+			return map[string]any{"path": "SKILL.md", "text": "1-2-3-4", "sha256": "", "resources": []string{}}, nil
+		}),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "safe"}); err == nil || !strings.Contains(err.Error(), "may not be called") {
+		t.Errorf("a prompt whose skill denies it: %v, %v", p, err)
+	}
 }
