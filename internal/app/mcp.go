@@ -37,9 +37,10 @@ const instructions = `This is AI Bridge: it connects devices, skills and models.
 
 // mcpSide is what serves MCP.
 type mcpSide struct {
-	door    *door.Door
-	servers *servers.Service
-	gone    context.Context // ends with the bridge
+	door     *door.Door
+	servers  *servers.Service
+	instance string          // tells this bridge from others
+	gone     context.Context // ends with the bridge
 }
 
 // openMCP uses external servers, and serves MCP by the HTTP door and over MQTT.
@@ -57,6 +58,7 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 		Authenticate: a.authenticator.Request,
 		Metadata:     a.mcpMetadataURL,
 		Name:         a.config.ID,
+		Instance:     a.mcp.instance,
 		Version:      a.version,
 		Instructions: instructions,
 		MaxBytes:     a.config.Limits.Payload,

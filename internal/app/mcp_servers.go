@@ -27,6 +27,7 @@ func (m *MCP) check(fail func(format string, args ...any)) {
 // newMCPServers makes the part that uses external MCP servers. Its table is
 // loaded afterwards.
 func (a *App) newMCPServers() *servers.Service {
+	a.mcp.instance = protocol.NewID()
 	a.mcp.servers = servers.New(servers.Options{
 		Servers: a.config.MCP.Servers,
 		Table:   store.NewTable[servers.Approved](a.store, "mcpserver"),
@@ -35,8 +36,9 @@ func (a *App) newMCPServers() *servers.Service {
 			on.Space = who.Home()
 			return a.authorizer.Authorize(ctx, who, action, on)
 		},
-		Version: a.version,
-		Log:     a.log,
+		Version:  a.version,
+		Instance: a.mcp.instance,
+		Log:      a.log,
 	})
 	return a.mcp.servers
 }

@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -412,6 +416,31 @@ func TestToolsOfExternalServersAreOfferedToModels(t *testing.T) {
 	ada := n.Caller(t, "ada2", withPassword("apikey", keyFor(t, admin, `{"principal_id":"ada2","kind":"operator","roles":["operator"]}`)))
 	if answer := ada.Ask(t, bridgetest.Request("a2", "mcp.server.approve", fmt.Sprintf(`{"server":"other","revision":%q}`, list.Servers[0].Revision))); protocol.CodeOf(answer.Err) != protocol.PermissionDenied {
 		t.Errorf("an operator approves tools: %v", answer.Err)
+	}
+}
+
+func TestABridgeIsNoMCPServerOfItsOwn(t *testing.T) {
+	var target atomic.Pointer[url.URL]
+	entrance := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		if to := target.Load(); to != nil {
+			r.SetURL(to)
+		}
+	}})
+	t.Cleanup(entrance.Close)
+	n := bridgetest.Start(t, func(c *app.Config) { c.MCP.Servers = []servers.Config{{Name: "self", URL: entrance.URL + "/mcp"}} })
+	heater(t, n)
+	to, err := url.Parse(n.HTTPURL(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Store(to)
+	caller := n.Caller(t, "looker")
+	bridgetest.Eventually(t, "the bridge knows itself", func() bool {
+		return strings.Contains(string(must(t, caller, "mcp.server.list", `{}`)), "this bridge itself")
+	})
+	list, err := mcpClient(t, n, "", "", nil).ListTools(t.Context(), nil)
+	if err != nil || strings.Contains(fmt.Sprint(list.Tools), "mcp.self") {
+		t.Errorf("its tools: %v %v", err, list)
 	}
 }
 

@@ -27,7 +27,7 @@ func (d *Door) serveDirect(w http.ResponseWriter, r *http.Request, who *protocol
 	if !m.plain() || !acceptsJSON(r.Header) || len(r.Header["Last-Event-Id"]) > 0 {
 		return false
 	}
-	env := tools.Environment{Principal: who, Space: who.Home()}
+	env := tools.Environment{Principal: who, Space: who.Home(), Depth: depthOf(m.Params.Meta.Depth)}
 	trace(&env, r.Header, m.Params.Meta.Traceparent)
 	ctx := r.Context()
 	var session *session

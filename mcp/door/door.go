@@ -100,6 +100,7 @@ type Options struct {
 	Metadata func(*http.Request) string
 
 	Name         string // of the server, default "aibridge"
+	Instance     string // tells this bridge from others, so that it knows itself; "" if nobody asks
 	Version      string // of the server
 	Instructions string // for the model, about the whole server
 
@@ -174,6 +175,10 @@ func (d *Door) Run(ctx context.Context) error {
 // every request is authenticated.
 func (d *Door) Disconnect(match func(*protocol.Principal) bool) int { return d.requests.end(match) }
 
+// capabilityKey is the experimental capability by which a bridge knows itself
+// among the servers that it uses.
+const capabilityKey = "aibridge"
+
 // newServer makes the SDK's server for one principal. All it offers comes from
 // [features].
 func (d *Door) newServer() *sdk.Server {
@@ -186,6 +191,9 @@ func (d *Door) newServer() *sdk.Server {
 	}
 	if d.opts.Prompts != nil {
 		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
+	}
+	if d.opts.Instance != "" {
+		capabilities.Experimental = map[string]any{capabilityKey: map[string]any{"instance": d.opts.Instance}}
 	}
 	server := sdk.NewServer(d.implementation, &sdk.ServerOptions{
 		Instructions: d.opts.Instructions,

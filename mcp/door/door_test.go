@@ -367,3 +367,51 @@ func TestResultsSayThatTheyAreWholeWhereTheVersionWantsIt(t *testing.T) {
 		})
 	}
 }
+
+func TestSchemasKeepTheirDialect(t *testing.T) {
+	w := newWorld(t)
+	const old = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"tuple":{"type":"array","items":[{"type":"string"}]}}}`
+	w.source.add("", &tools.Tool{Declaration: tools.Declaration{Name: "older.one", Source: "skill", Untrusted: true, Schema: json.RawMessage(old)}, Run: nothing})
+	list, err := w.connect(t, "ada", "2025-11-25", nil).ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		schema := jsonOf(tool.InputSchema)
+		if has := strings.Contains(schema, `"$schema":"http://json-schema.org/draft-07/schema#"`); has != (tool.Name == "older.one") {
+			t.Errorf("the schema of %s: %s", tool.Name, schema)
+		}
+	}
+}
+
+func TestCallsSayHowDeepTheyAre(t *testing.T) {
+	w := newWorld(t, func(o *door.Options) { o.Instance = "bridge-1" })
+	for _, version := range versions {
+		c := w.connect(t, "ada", version, nil)
+		bridge, _ := c.InitializeResult().Capabilities.Experimental["aibridge"].(map[string]any)
+		if bridge["instance"] != "bridge-1" {
+			t.Errorf("%s: which bridge it is: %s", version, jsonOf(c.InitializeResult().Capabilities))
+		}
+		for claimed, want := range map[any]int{3: 3, -3: 0, 1e300: 1 << 20} {
+			for _, token := range []any{nil, "with progress"} { // by the short way, and by the SDK
+				params := &sdk.CallToolParams{Name: "thermostat.set", Arguments: map[string]any{"celsius": 20}, Meta: sdk.Meta{"aibridge/depth": claimed}}
+				if token != nil {
+					params.SetProgressToken(token)
+				}
+				r, err := c.CallTool(t.Context(), params)
+				if want > tools.MaxDepth { // which is refused
+					if err != nil || !r.IsError || !strings.Contains(jsonOf(r), "nested") {
+						t.Errorf("%s: %v deep: %v %s", version, claimed, err, jsonOf(r))
+					}
+					continue
+				}
+				if err != nil || r.IsError {
+					t.Fatalf("%s: %v deep: %v %s", version, claimed, err, jsonOf(r))
+				}
+				if env := <-w.env; env.Depth != want+1 {
+					t.Errorf("%s: %v deep: the tool sees %d", version, claimed, env.Depth)
+				}
+			}
+		}
+	}
+}

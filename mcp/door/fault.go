@@ -77,7 +77,7 @@ func (m *message) wrong() *fault {
 		if m.Params.URI == "" {
 			return badParams("params.uri is missing")
 		}
-	case "logging/setLevel":
+	case levelMethod:
 		if !slices.Contains(logLevels, m.Params.Level) {
 			return badParams("params.level must be one of debug, info, notice, warning, error, critical, alert and emergency")
 		}

@@ -140,9 +140,24 @@ func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 	parent := ""
 	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() { // lists may come without any
 		parent, _ = params.GetMeta()["traceparent"].(string)
+		depth, _ := params.GetMeta()[depthKey].(float64)
+		env.Depth = depthOf(depth)
 	}
 	trace(&env, header, parent)
 	return env
+}
+
+// depthKey is where bridges tell each other, in the _meta of a call, how many
+// calls of tools it is within: so one that goes round in a circle ends.
+const depthKey = "aibridge/depth"
+
+// depthOf is a depth that somebody claims. Who claims less than it is gains
+// nothing but a longer circle of their own bridges.
+func depthOf(claimed float64) int {
+	if !(claimed > 0) {
+		return 0
+	}
+	return int(min(claimed, 1<<20))
 }
 
 // trace notes what a request says of the trace that it is part of: in headers,

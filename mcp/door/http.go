@@ -179,7 +179,7 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "the header "+sessionHeader+" is missing: initialize opens a session", nil)
 	case !sessionless && session != "" && !d.sessions.has(session, who):
 		return true // the SDK knows what to say
-	case m.fault != nil:
+	case m.fault != nil && !(sessionless && m.Method == levelMethod): // which is none in such versions
 		writeRPCError(w, m.fault.status(), m.id, m.fault.code, m.fault.text, nil)
 	case m.Method == initializeMethod && session != "":
 		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "the session is initialized already", nil)
@@ -208,6 +208,9 @@ func (d *Door) roomFor(who *protocol.Principal) bool {
 // initializeMethod opens a session.
 const initializeMethod = "initialize"
 
+// levelMethod says what a session wants to hear in its log.
+const levelMethod = "logging/setLevel"
+
 // openers are the methods that need no session, in versions with sessions.
 var openers = []string{initializeMethod, "server/discover"}
 
@@ -218,7 +221,7 @@ var notifications = []string{
 
 // methods are those that clients may call.
 var methods = []string{
-	initializeMethod, "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",
+	initializeMethod, "ping", "server/discover", "subscriptions/listen", levelMethod, "completion/complete",
 	"tools/list", "tools/call", "prompts/list", "prompts/get",
 	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
 }

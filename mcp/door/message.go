@@ -90,7 +90,7 @@ func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, se
 
 	version := seen.Params.Meta.Version
 	if seen.plain() && (version < firstStateless || known(version) && seen.introduced()) {
-		env := tools.Environment{Principal: m.Principal, Space: m.Principal.Home()}
+		env := tools.Environment{Principal: m.Principal, Space: m.Principal.Home(), Depth: depthOf(seen.Params.Meta.Depth)}
 		trace(&env, nil, seen.Params.Meta.Traceparent)
 		if body, _ := d.direct(ctx, env, seen, version >= firstStateless); ctx.Err() == nil {
 			m.Reply(body)

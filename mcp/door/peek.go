@@ -38,6 +38,7 @@ type parts struct {
 			LogLevel     jsontext.Value `json:"io.modelcontextprotocol/logLevel"`
 			Progress     jsontext.Value `json:"progressToken"`
 			Traceparent  string         `json:"traceparent"`
+			Depth        float64        `json:"aibridge/depth"`
 		} `json:"_meta"`
 	} `json:"params"`
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,7 +55,7 @@ func describe(t *tools.Tool, name string) *sdk.Tool {
 		Name:        name,
 		Title:       t.Title,
 		Description: bounded(t.Told(), maxDescription),
-		InputSchema: objectSchema(t.JSONSchema()),
+		InputSchema: withDialect(objectSchema(t.JSONSchema()), t.Schema),
 		Annotations: hints(t),
 		Meta:        sdk.Meta{"aibridge/source": t.Source},
 	}
@@ -101,6 +102,22 @@ func objectSchema(schema json.RawMessage) rawSchema {
 		return withoutHeaders(schema)
 	}
 	return schema
+}
+
+// withDialect is a schema that names the dialect that it was written in: without
+// a name it is read as one of 2020-12. Models are not told.
+func withDialect(schema rawSchema, written json.RawMessage) rawSchema {
+	var root struct {
+		Dialect string `json:"$schema"`
+	}
+	if json.Unmarshal(written, &root) != nil || root.Dialect == "" || len(root.Dialect) > 256 {
+		return schema
+	}
+	name, err := json.Marshal(root.Dialect)
+	if err != nil {
+		return schema
+	}
+	return slices.Concat(rawSchema(`{"$schema":`), name, rawSchema(`,`), schema[1:]) // which has a type at least
 }
 
 func describesObject(schema json.RawMessage) bool {

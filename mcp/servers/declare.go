@@ -13,8 +13,12 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// prefix is how the names of all tools here begin.
-const prefix = "mcp."
+// prefix is how the names of all tools here begin, sourcePrefix how it is said
+// where they come from.
+const (
+	prefix       = "mcp."
+	sourcePrefix = "mcp:"
+)
 
 // How much is taken of what a server declares.
 const (
@@ -72,7 +76,7 @@ func (l *link) tool(d *declared) *tools.Tool {
 			Effect:      commands.Act,
 			Risk:        l.config.Risk,
 			Untrusted:   true,
-			Source:      "mcp:" + l.config.Name,
+			Source:      sourcePrefix + l.config.Name,
 			Timeout:     l.config.timeout(),
 		},
 		Run: func(ctx context.Context, x *tools.Execution) (tools.Output, error) {

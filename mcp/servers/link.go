@@ -150,14 +150,26 @@ func (l *link) connect(ctx context.Context) (*sdk.ClientSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := sdk.NewClient(&sdk.Implementation{Name: "aibridge", Version: l.service.opts.Version}, &sdk.ClientOptions{
+	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	session, err := l.client().Connect(connecting, transport, nil)
+	if err != nil {
+		return nil, err
+	}
+	if l.service.isSelf(session.InitializeResult()) {
+		part(session)
+		return nil, errSelf
+	}
+	return session, nil
+}
+
+// client is what the bridge is to the server.
+func (l *link) client() *sdk.Client {
+	return sdk.NewClient(&sdk.Implementation{Name: "aibridge", Version: l.service.opts.Version}, &sdk.ClientOptions{
 		Capabilities:                &sdk.ClientCapabilities{}, // it is asked for nothing: neither models nor people nor folders
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.look() },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.step(r.Params) },
 	})
-	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	return client.Connect(connecting, transport, nil)
 }
 
 // look has the tools listed anew, or the server tried at once if it is down.
@@ -179,7 +191,7 @@ func (l *link) refresh(ctx context.Context, session *sdk.ClientSession) error {
 			return err
 		}
 		d, ok := declare(t)
-		if !ok || names[strings.ToLower(t.Name)] || !l.config.wanted(t.Name) {
+		if !ok || relayed(t) || names[strings.ToLower(t.Name)] || !l.config.wanted(t.Name) {
 			continue
 		}
 		if len(known) == maxTools {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -78,6 +79,9 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 	params := &sdk.CallToolParams{Name: p.Tool, Arguments: p.Arguments}
 	token := protocol.NewID()
 	params.SetProgressToken(token)
+	if call.Depth > 0 {
+		params.Meta[depthKey] = call.Depth
+	}
 	defer l.follow(token, func(step tools.Progress) {
 		call.Emit("task.progress", map[string]any{"percent": step.Percent, "message": step.Message})
 	})()
@@ -131,13 +135,27 @@ func read(p CallParams, r *sdk.CallToolResult) CallResult {
 		case *sdk.ResourceLink:
 			texts = append(texts, "Resource: "+c.URI)
 		case *sdk.EmbeddedResource:
-			if c.Resource != nil && c.Resource.Text != "" {
-				texts = append(texts, c.Resource.Text)
+			if c.Resource != nil {
+				result.embed(c.Resource, &texts)
 			}
 		}
 	}
 	result.Text = short(strings.Join(texts, "\n"), maxText)
 	return result
+}
+
+// embed takes a resource that came with a result: text as text, what models can
+// see or hear as media, and of anything else that it is there.
+func (r *CallResult) embed(resource *sdk.ResourceContents, texts *[]string) {
+	kind, _, _ := strings.Cut(resource.MIMEType, "/")
+	switch {
+	case len(resource.Blob) == 0:
+		*texts = append(*texts, resource.Text)
+	case kind == string(chat.Image) || kind == string(chat.Audio) || kind == string(chat.Video):
+		r.Media = append(r.Media, Media{kind, resource.MIMEType, base64.StdEncoding.EncodeToString(resource.Blob)})
+	default:
+		*texts = append(*texts, fmt.Sprintf("Resource: %s (%s, %d bytes)", resource.URI, resource.MIMEType, len(resource.Blob)))
+	}
 }
 
 // run calls a tool on behalf of a model, by the command.

@@ -123,7 +123,8 @@ func startWith(t *testing.T, table *memory, configs ...Config) *world {
 			}
 			return nil
 		},
-		pause: 10 * time.Millisecond,
+		Instance: "bridge-1",
+		pause:    10 * time.Millisecond,
 	})
 	set, err := commands.NewSet(w.Commands()...)
 	if err != nil {
@@ -148,7 +149,7 @@ func (w *world) invoke(ctx context.Context, env tools.Environment, command strin
 		Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
 		Metadata: protocol.Metadata{Timeout: 20 * time.Second, Events: true},
 	}
-	answer := w.router.Handle(ctx, commands.Inbound{Principal: env.Principal, Body: request.Append(nil), Emit: func(e *protocol.Event) {
+	answer := w.router.Handle(ctx, commands.Inbound{Principal: env.Principal, Depth: env.Depth, Body: request.Append(nil), Emit: func(e *protocol.Event) {
 		var p tools.Progress
 		_ = json.Unmarshal(e.Data, &p)
 		tools.TellProgress(ctx, p)

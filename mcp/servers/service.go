@@ -45,8 +45,11 @@ type Options struct {
 	Invoke  Invoke
 	May     May
 	Version string // of the bridge, which servers are told
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Instance is how the bridge's own MCP door tells that it is this one, ""
+	// without a door.
+	Instance string
+	Log      *slog.Logger
+	Now      func() time.Time
 
 	pause time.Duration // before the first attempt to reconnect
 }

@@ -1,0 +1,38 @@
+package servers
+
+import (
+	"errors"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Bridges may use each other as MCP servers, and one may be told to use itself.
+// Three things keep that from going round and round: a bridge does not use
+// itself, it does not take from another one what that has from elsewhere, and
+// calls say how many others they are within.
+
+// What bridges tell each other.
+const (
+	capabilityKey = "aibridge"        // experimental capability of the server
+	sourceKey     = "aibridge/source" // in the _meta of a tool
+	depthKey      = "aibridge/depth"  // in the _meta of a call
+)
+
+var errSelf = errors.New("the server is this bridge itself, whose tools it has already")
+
+// isSelf reports whether a server is this bridge.
+func (s *Service) isSelf(hello *sdk.InitializeResult) bool {
+	if s.opts.Instance == "" || hello == nil || hello.Capabilities == nil {
+		return false
+	}
+	bridge, _ := hello.Capabilities.Experimental[capabilityKey].(map[string]any)
+	return bridge["instance"] == s.opts.Instance
+}
+
+// relayed reports whether a tool is one that another bridge has from a server
+// of its own.
+func relayed(t *sdk.Tool) bool {
+	source, _ := t.Meta[sourceKey].(string)
+	return strings.HasPrefix(source, sourcePrefix)
+}
