@@ -35,7 +35,10 @@ func (t *turn) connect(c *conn, body []byte) error {
 	err := p.Decode(body)
 	c.version = p.Version
 	c.problem = p.Properties.Number(packet.RequestProblemInfo, 1) == 1
-	c.maxPacket = int(p.Properties.Number(packet.MaximumPacketSize, packet.MaxRemaining+5))
+	c.maxPacket = packet.MaxRemaining + 5
+	if most := p.Properties.Number(packet.MaximumPacketSize, 0); most != 0 { // 0 is an error, which can be told
+		c.maxPacket = int(most)
+	}
 	if err != nil {
 		return err
 	}

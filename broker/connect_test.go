@@ -50,6 +50,7 @@ func TestBadConnectsAreRefused(t *testing.T) {
 			"MQTT 6 [MQTT-3.1.2-2]":               {"10 0d 0004 4d515454 06 02 003c 0001 61", ""},
 			"MQTT 3.1":                            {"10 0f 0006 4d5149736470 03 02 003c 0001 61", "20 02 00 01"},
 			"MQTT 0":                              {"10 0f 0006 4d5149736470 00 02 003c 0001 61", "20 02 00 01"},
+			"maximum packet size 0":               {"10 13 0004 4d515454 05 02 003c 05 2700000000 0001 61", "20 03 00 82"},
 			"no room for a CONNACK":               {"10 13 0004 4d515454 05 02 003c 05 2700000002 0001 61", ""},
 			"room for a refusal":                  {"10 13 0004 4d515454 05 02 003c 05 2700000005 0001 61", "20 03 00 95 00"},
 			"no room for a refusal":               {"10 13 0004 4d515454 05 03 003c 05 2700000004 0001 61", ""},
@@ -142,14 +143,17 @@ func TestViolationsEndTheConnectionWithTheirReason(t *testing.T) {
 			"no local on shared subscription [MQTT-3.8.3-4]": {"82 10 0001 00 000a 2473686172652f672f61 04", packet.ProtocolError},
 			"subscribe without filter [MQTT-3.8.3-2]":        {"82 03 0001 00", packet.ProtocolError},
 			"DISCONNECT raises session expiry":               {"e0 07 00 05 1100000001", packet.ProtocolError},
+			"PINGREQ with a body":                            {"c0 01 00", packet.MalformedPacket},
 			"AUTH without a method":                          {"f0 00", packet.ProtocolError},
 			"endless length":                                 {"30 ff ff ff ff", packet.MalformedPacket},
 		} {
 			p := n.connect(packet.V5, "a")
 			p.hex(c.hex)
-			if r := p.ended(); r != c.want {
-				t.Errorf("%s: %v, want %v", name, r, c.want)
+			var d packet.Disconnect // and nothing before it
+			if err := d.Decode(packet.V5, p.expect(packet.DISCONNECT)); err != nil || d.Reason != c.want {
+				t.Errorf("%s: %v, want %v (%v)", name, d.Reason, c.want, err)
 			}
+			p.ended()
 			n.gone("a")
 			_ = p.nc.Close()
 		}

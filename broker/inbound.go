@@ -48,8 +48,11 @@ func (t *turn) packet(c *conn, h packet.Header, whole, body []byte) error {
 		}
 		return t.unsubscribe(c)
 	case packet.PINGREQ:
+		if err := packet.CheckEmpty(typ, body); err != nil {
+			return err
+		}
 		t.acks = append(t.acks, byte(packet.PINGRESP)<<4, 0) // [MQTT-3.12.4-1]
-		return packet.CheckEmpty(typ, body)
+		return nil
 	case packet.DISCONNECT:
 		return t.disconnect(c, body)
 	case packet.AUTH:
