@@ -47,7 +47,7 @@ func (b *bridge) serveAs(id protocol.AgentID, skills string) (stop func()) {
 	go func() {
 		done <- end.Run(ctx, end.Options{
 			Client: c, AgentID: id, SkillsDir: skills,
-			Scripts: script.Options{Grace: 100 * time.Millisecond},
+			Scripts: script.Options{Grace: bridgetest.Patience},
 			Watch:   skill.WatchOptions{Debounce: 20 * time.Millisecond, Rescan: 200 * time.Millisecond},
 			Log:     slog.New(slog.NewTextHandler(b.t.Output(), nil)),
 		})
@@ -290,7 +290,7 @@ func TestAnAgentWhoseIDIsTakenOverEnds(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the connection to the bridge ended") {
 			t.Errorf("got %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(bridgetest.Patience):
 		t.Error("it goes on without a connection")
 	}
 }
@@ -308,8 +308,13 @@ func TestACallThatEndsEndsItsScript(t *testing.T) {
 			return err == nil
 		}
 	}
-	if _, err := b.invoke("s", "c", `{}`, client.WithTimeout(300*time.Millisecond)); protocol.CodeOf(err) != protocol.TimedOut {
-		t.Errorf("got %v", err)
+	for timeout := 300 * time.Millisecond; ; timeout *= 2 { // until the script is there before the deadline
+		if _, err := b.invoke("s", "c", `{}`, client.WithTimeout(timeout)); protocol.CodeOf(err) != protocol.TimedOut {
+			t.Fatalf("got %v", err)
+		}
+		if is("started")() || timeout > bridgetest.Patience {
+			break
+		}
 	}
 	bridgetest.Eventually(t, "the script is ended at the deadline", is("ended"))
 	for _, name := range []string{"started", "ended"} {

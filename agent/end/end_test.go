@@ -79,7 +79,7 @@ func (b *fakeBridge) offered(id protocol.SkillID) client.Skill {
 func (b *fakeBridge) await(t *testing.T, want ...string) {
 	t.Helper()
 	var told []string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		b.mu.Lock()
 		told = slices.Clone(b.told)
 		b.mu.Unlock()
@@ -283,7 +283,7 @@ func hanging(t *testing.T, n *node, capability string) (result chan error) {
 		_, err := n.invoke(context.Background(), "a", "c", `{}`)
 		result <- err
 	}()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(n.dir, "a", "started")); err == nil {
 			return result
 		}
@@ -330,7 +330,7 @@ func TestStoppingWaitsForScriptsThatEndSoon(t *testing.T) {
 		}
 		result <- out
 	}()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(n.dir, "a", "started")); err == nil {
 			break
 		}
@@ -343,7 +343,7 @@ func TestStoppingWaitsForScriptsThatEndSoon(t *testing.T) {
 		if got != "7" {
 			t.Errorf("got %s", got)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the agent ended before its call")
 	}
 }

@@ -103,11 +103,12 @@ func (s *stage) routed(by string, params map[string]any, opts ...client.CallOpti
 }
 
 func TestARouteAgentBroadcastsToItsSceneAndReturnsTheSummary(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.play("router")
 	s.join("lamp-1", "lamp-2")
 	go func() { s.lamp.Reply(t, "lamp-1", s.lamp.Invocation(t), map[string]bool{"on": true}) }()
-	got, err := s.routed("router", map[string]any{"capability_id": "switch", "params": map[string]any{"on": true}, "deadline_ms": 500})
+	got, err := s.routed("router", map[string]any{"capability_id": "switch", "params": map[string]any{"on": true}, "deadline_ms": 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +119,7 @@ func TestARouteAgentBroadcastsToItsSceneAndReturnsTheSummary(t *testing.T) {
 }
 
 func TestWhoRejectsAndWhoLeavesIsSeen(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.play("router")
 	s.join("lamp-1", "lamp-2")
@@ -138,6 +140,7 @@ func TestWhoRejectsAndWhoLeavesIsSeen(t *testing.T) {
 }
 
 func TestWhatTheBridgeRefusesTheRouteAgentRefuses(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.play("router")
 	s.join("lamp-1")
@@ -158,6 +161,7 @@ func TestWhatTheBridgeRefusesTheRouteAgentRefuses(t *testing.T) {
 }
 
 func TestWhenNobodyWaitsAnyMoreTheDevicesAreTold(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.play("router")
 	s.join("lamp-1")
@@ -183,6 +187,7 @@ func TestWhenNobodyWaitsAnyMoreTheDevicesAreTold(t *testing.T) {
 }
 
 func TestABackupRoutesWhenItIsInCharge(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	router, _ := s.play("router")
 	s.join("lamp-2")
@@ -200,6 +205,7 @@ func TestABackupRoutesWhenItIsInCharge(t *testing.T) {
 }
 
 func TestTheEndOfItsSceneEndsARouteAgent(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	_, ended := s.play("router")
 	s.join("lamp-1")
@@ -210,6 +216,7 @@ func TestTheEndOfItsSceneEndsARouteAgent(t *testing.T) {
 }
 
 func TestNobodyRoutesWithoutACertificateForThis(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	agent := client.WithAgent(client.Agent{ID: "router", Type: client.RouteAgent})
 	o := route.Options{Client: s.node.Dial(t, agent), Skill: "router", Scene: "SMART_HOME", Cap: "home", Group: "lamps"}

@@ -130,7 +130,7 @@ func start(command func() *exec.Cmd, g *group) (*exec.Cmd, error) {
 	for tries := 0; ; tries++ {
 		c := command()
 		err := g.start(c)
-		if !errors.Is(err, syscall.ETXTBSY) || tries == 20 {
+		if !errors.Is(err, syscall.ETXTBSY) || tries == 300 { // 3 s, and more on a busy machine
 			return c, err
 		}
 		time.Sleep(10 * time.Millisecond)

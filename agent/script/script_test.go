@@ -243,7 +243,7 @@ func exists(pid int) bool {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if condition() {
 			return
 		}
@@ -278,20 +278,38 @@ while [ "$(wc -l <pids.tmp)" -lt 3 ]; do sleep 0.01; done
 mv pids.tmp pids
 `
 
+// A deadline is a context whose deadline passes when the test says so.
+type deadline struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d deadline) Done() <-chan struct{} { return d.passed }
+
+func (d deadline) Err() error {
+	select {
+	case <-d.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestAtTheDeadlineTheWholeGroupIsKilled(t *testing.T) {
 	t.Parallel()
 	s := folder(t, map[string]string{"hang": family + "while :; do sleep 1; done"})
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	_, err := runner(t, Options{}).Run(ctx, Job{Skill: s, Capability: "hang"})
-	if protocol.CodeOf(err) != protocol.TimedOut || !strings.Contains(err.Error(), "the script did not end in time") {
+	ctx := deadline{t.Context(), make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		_, err := runner(t, Options{}).Run(ctx, Job{Skill: s, Capability: "hang"})
+		done <- err
+	}()
+	all := pids(t, s, 3)
+	close(ctx.passed)
+	if err := <-done; protocol.CodeOf(err) != protocol.TimedOut || !strings.Contains(err.Error(), "the script did not end in time") {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %v", took)
-	}
-	for _, pid := range pids(t, s, 3) {
+	for _, pid := range all {
 		eventually(t, "the process is gone", func() bool { return !exists(pid) })
 	}
 }
@@ -325,7 +343,7 @@ func TestAScriptMayTidyUpWhenAskedToEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := runner(t, Options{Grace: 10 * time.Second}).Run(ctx, Job{Skill: s, Capability: "c"})
+		_, err := runner(t, Options{Grace: time.Minute}).Run(ctx, Job{Skill: s, Capability: "c"})
 		done <- err
 	}()
 	pids(t, s, 1)
@@ -342,11 +360,11 @@ func TestABackgroundChildDoesNotHoldUpTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := folder(t, map[string]string{"c": `sleep 1000 & echo $! >pids; echo '{"done":true}'`})
 	start := time.Now()
-	out, err := runner(t, Options{Grace: 20 * time.Second}).Run(t.Context(), Job{Skill: s, Capability: "c"})
+	out, err := runner(t, Options{Grace: 10 * time.Minute}).Run(t.Context(), Job{Skill: s, Capability: "c"})
 	if err != nil || string(out) != `{"done":true}` {
 		t.Errorf("got %s, %v", out, err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 	pid := pids(t, s, 1)[0]
@@ -365,7 +383,7 @@ func TestAChildThatLeftTheGroupDoesNotHoldUpTheAnswerForLong(t *testing.T) {
 	if err != nil || string(out) != "1" {
 		t.Errorf("got %s, %v", out, err)
 	}
-	if took := time.Since(start); took > 8*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 }

@@ -43,10 +43,14 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+	beside := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(beside, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask
+	if err := os.Chmod(beside, mode); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
+	if err := os.Rename(beside, path); err != nil { // so that no half of it is seen
 		t.Fatal(err)
 	}
 }
@@ -375,7 +379,7 @@ func (o *observed) apply(c Changes) {
 func (o *observed) await(t *testing.T, want ...string) {
 	t.Helper()
 	var seen []string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		o.mu.Lock()
 		seen = slices.Clone(o.seen)
 		o.mu.Unlock()
@@ -420,6 +424,10 @@ func TestWatchFindsByRescanWhatNobodyTells(t *testing.T) {
 	t.Parallel()
 	s := newSkills(t)
 	s.write("a/skill.yaml", skillYAML("a", "D"))
+	first := s.dir
+	s.dir = filepath.Join(t.TempDir(), "skills")
+	must(t, os.Symlink(first, s.dir))
+	s.lib = NewLibrary(s.dir, slog.New(slog.NewTextHandler(&s.log, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	var o observed
 	done := make(chan error, 1)
@@ -434,8 +442,8 @@ func TestWatchFindsByRescanWhatNobodyTells(t *testing.T) {
 	// The directory is another one now: the notifications are of the old.
 	other := t.TempDir()
 	write(t, filepath.Join(other, "b", "skill.yaml"), skillYAML("b", "D"), 0o644)
-	must(t, os.Rename(s.dir, s.dir+".old"))
-	must(t, os.Rename(other, s.dir))
+	must(t, os.Symlink(other, s.dir+"~"))
+	must(t, os.Rename(s.dir+"~", s.dir)) // at once: there always is one
 	o.await(t, "+a", "+b -a")
 }
 
