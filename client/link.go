@@ -149,7 +149,11 @@ func unreachable(err error) (refusal *protocol.Error, final bool) {
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" { // a TLS alert
 		return protocol.Wrap(protocol.CredentialInvalid, err, "the bridge does not accept the certificate: "+alert.Err.Error()), true
 	}
-	return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge cannot be reached: "+err.Error()), false
+	text := err.Error()
+	if failed, ok := errors.AsType[*net.OpError](err); ok { // without the address once more
+		text = failed.Error()
+	}
+	return protocol.Wrap(protocol.TargetUnavailable, err, "the bridge cannot be reached: "+text), false
 }
 
 // dismissed ends the client if another one took its id over: to reconnect

@@ -42,6 +42,9 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 			if id == "" {
 				id = defaultAgentID()
 			}
+			if _, err := os.ReadDir(skills); err != nil {
+				return hinted{err, "--skills names the folder that has a folder for each skill"}
+			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)).With("agent", id)
 			kept, err := files.open(&target, id, skills, log)
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,7 +102,7 @@ func completeCall(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	if command, ok := set.Find(args[0]); ok && json.Unmarshal(command.ParamsSchema(), &schema) == nil {
-		for name := range schema.Properties {
+		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 			words = append(words, name+"=")
 		}
 	}

@@ -75,14 +75,23 @@ func TestExitCodesTellTheClassOfTheError(t *testing.T) {
 
 func TestResultsAreShownForPeople(t *testing.T) {
 	for name, test := range map[string]struct{ result, want string }{
-		"fields":             {`{"b":1,"a_id":"x","c":null}`, "a_id  x\nb     1\nc     -\n"},
-		"a table":            {`{"agents":[{"agent_id":"a","ok":true},{"agent_id":"bb"}],"total":2}`, "total     2\nAGENT_ID  OK\na         true\nbb        \n"},
-		"an empty list":      {`{"agents":[]}`, "agents  none\n"},
-		"times":              {`{"started_at":1795254498313,"since":null}`, "since       -\nstarted_at  " + time.UnixMilli(1795254498313).Format(time.DateTime) + "\n"},
-		"objects in a table": {`{"skills":[{"skill_id":"s","capabilities":["on",{"capability_id":"set","params_schema":{}},{"x":1}]}]}`, "SKILL_ID  CAPABILITIES\ns         on,set,{\"x\":1}\n"},
-		"long cells":         {`{"skills":[{"text":"` + strings.Repeat("ä", 81) + `"}]}`, "TEXT\n" + strings.Repeat("ä", 79) + "…\n"},
-		"control characters": {`{"name":"\u001b[31mred\u009b"}`, "name   [31mred \n"},
-		"not an object":      {`[1]`, "[\n  1\n]\n"},
+		"fields":               {`{"b":1,"a_id":"x","c":null}`, "b     1\na_id  x\nc     -\n"},
+		"a table":              {`{"agents":[{"agent_id":"a","ok":true},{"agent_id":"bb"}],"total":2}`, "total  2\n\nAGENT_ID  OK\na         true\nbb        \n"},
+		"a table alone":        {`{"agents":[{"agent_id":"a"}]}`, "AGENT_ID\na\n"},
+		"two tables":           {`{"a":[{"x":1}],"b":[{"y":2}]}`, "a:\nX\n1\n\nb:\nY\n2\n"},
+		"an empty list":        {`{"agents":[]}`, "agents  none\n"},
+		"an empty column":      {`{"a":[{"x":1,"y":[]},{"x":2,"y":""}]}`, "X\n1\n2\n"},
+		"a wide column":        {`{"a":[{"text":"` + strings.Repeat("t", 29) + `","state":"on"}]}`, "STATE  TEXT\non     " + strings.Repeat("t", 29) + "\n"},
+		"a short object":       {`{"data":{"b":1,"a":[{"x":1}]}}`, "data  {\"b\":1,\"a\":[{\"x\":1}]}\n"},
+		"a long object":        {`{"o":{"b":"` + strings.Repeat("b", 80) + `","in":{"c":1},"rows":[{"x":1}]},"z":1}`, "o.b   " + strings.Repeat("b", 80) + "\no.in  {\"c\":1}\nz     1\n\nX\n1\n"},
+		"times":                {`{"since":null,"started_at":1795254498313}`, "since       -\nstarted_at  " + time.UnixMilli(1795254498313).Format(time.DateTime) + "\n"},
+		"times as text":        {`{"ended_at":"` + time.UnixMilli(1795254498313).UTC().Format(time.RFC3339Nano) + `","started_at":"soon"}`, "ended_at    " + time.UnixMilli(1795254498313).Format(time.DateTime) + "\nstarted_at  soon\n"},
+		"a wide identifier":    {`{"a":[{"task_id":"` + strings.Repeat("t", 36) + `","state":"on"}]}`, "TASK_ID                               STATE\n" + strings.Repeat("t", 36) + "  on\n"},
+		"objects in a table":   {`{"skills":[{"skill_id":"s","capabilities":["on",{"name":"Set","capability_id":"set","params_schema":{}},{"x":1}]}]}`, "SKILL_ID  CAPABILITIES\ns         on,set,{\"x\":1}\n"},
+		"long cells":           {`{"skills":[{"text":"` + strings.Repeat("ä", 81) + `"}]}`, "TEXT\n" + strings.Repeat("ä", 79) + "…\n"},
+		"control characters":   {`{"name":"\u001b[31mred\u009b"}`, "name   [31mred \n"},
+		"control in an object": {"{\"o\":{\"a\":\"\u009b\"}}", "o  {\"a\":\" \"}\n"},
+		"not an object":        {`[1]`, "[\n  1\n]\n"},
 	} {
 		var out bytes.Buffer
 		if err := writeTable(&out, json.RawMessage(test.result)); err != nil || out.String() != test.want {

@@ -37,7 +37,7 @@ func describeCommand() *cobra.Command {
 				if near, ok := set.Nearest(args[0]); ok {
 					return protocol.Errorf(protocol.UnknownCommand, "no command %q; did you mean %q?", args[0], near)
 				}
-				return protocol.Errorf(protocol.UnknownCommand, "no command %q", args[0])
+				return hinted{protocol.Errorf(protocol.UnknownCommand, "no command %q", args[0]), "aibridge describe lists them"}
 			}
 			return describeOne(cmd, command)
 		},

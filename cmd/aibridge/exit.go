@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -29,7 +32,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &coded) && len(coded.Code) == 4 && coded.Code[0] >= '1' && coded.Code[0] <= '5':
 		return int(coded.Code[0]-'0') * 10
@@ -37,13 +40,58 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
+// A hinted error knows what somebody may do about it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e hinted) Unwrap() error { return e.error }
+
+// printError says what went wrong with a command, what else is known about it
+// and what to do.
+func printError(w io.Writer, cmd *cobra.Command, err error) {
+	fmt.Fprintln(w, "aibridge:", err)
+	printDetails(w, err)
+	if hint := (hinted{}); errors.As(err, &hint) {
+		fmt.Fprintf(w, "  %s\n", hint.hint)
+	}
+	if exitCode(err) == exitUsage && cmd != nil {
+		fmt.Fprintf(w, "  usage: %s\n  %s --help says more\n", cmd.UseLine(), cmd.CommandPath())
+	}
+}
+
 // printDetails shows what a protocol error knows beyond its message.
 func printDetails(w io.Writer, err error) {
 	var coded *protocol.Error
-	if !errors.As(err, &coded) || len(coded.Details) == 0 {
+	if !errors.As(err, &coded) {
 		return
 	}
-	if details, err := json.Marshal(coded.Details); err == nil {
+	rest := maps.Clone(coded.Details)
+	for _, name := range []string{"param_name", "reason", "did_you_mean"} {
+		text, ok := rest[name].(string)
+		if !ok {
+			continue
+		}
+		if name == "did_you_mean" && !strings.Contains(coded.Message, text) {
+			fmt.Fprintf(w, "  did you mean %s?\n", printable(text))
+			delete(rest, name)
+		} else if strings.Contains(coded.Message, text) {
+			delete(rest, name)
+		}
+	}
+	if problems, ok := rest["problems"].([]any); ok {
+		for _, problem := range problems[min(1, len(problems)):] { // the message is the first
+			if p, ok := problem.(map[string]any); ok {
+				fmt.Fprintf(w, "  %s: %s\n", cell(p["param_name"]), cell(p["reason"]))
+			}
+		}
+		delete(rest, "problems")
+	}
+	if len(rest) == 0 {
+		return
+	}
+	if details, err := json.Marshal(rest); err == nil {
 		fmt.Fprintf(w, "  %s\n", details)
 	}
 }

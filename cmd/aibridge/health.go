@@ -20,6 +20,9 @@ func healthCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			base := url
 			if base == "" {
+				if err := target.checkFolder(); err != nil {
+					return err
+				}
 				a := target.addresses()
 				if base = "http://" + a.HTTP; a.TLSOnly {
 					base = "https://" + a.HTTP
@@ -36,7 +39,7 @@ func healthCommand() *cobra.Command {
 			client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 			response, err := client.Do(request)
 			if err != nil {
-				return err
+				return hinted{err, "is a bridge running there? aibridge serve --dev starts one; --url or --data lead to another"}
 			}
 			defer response.Body.Close()
 			body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))

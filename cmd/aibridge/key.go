@@ -53,8 +53,12 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 			}
 			return s.run(cmd, params, func(ctx context.Context, call caller, params map[string]any) (json.RawMessage, error) {
 				result, err := call(ctx, "key.create", params)
-				if err != nil || out == "" {
-					return result, err
+				if err != nil {
+					return nil, err
+				}
+				if out == "" {
+					fmt.Fprintln(cmd.ErrOrStderr(), "Keep the key: it is not shown again.")
+					return result, nil
 				}
 				return keyToFile(result, out)
 			})

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,11 +16,10 @@ var version = "dev"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	err := root().ExecuteContext(ctx)
+	cmd, err := root().ExecuteContextC(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "aibridge:", err)
-		printDetails(os.Stderr, err)
+		printError(os.Stderr, cmd, err)
 	}
 	os.Exit(exitCode(err))
 }
@@ -46,5 +44,6 @@ there or in the wrong state (3xxx) · 40 a service failed (4xxx) ·
 		serveCommand(), runCommand(), callCommand(), watchCommand(), describeCommand(), healthCommand(),
 		agentCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), keyCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), benchCommand(),
 	)
+	tidyUse(cmd)
 	return cmd
 }

@@ -2,16 +2,15 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // writeJSON shows a result as indented JSON.
@@ -25,50 +24,110 @@ func writeJSON(w io.Writer, result json.RawMessage) error {
 	return err
 }
 
-// writeTable shows a result for people: simple fields as lines, and lists of
-// objects as tables.
+// writeTable shows a result for people, in the order in which the bridge says
+// it: simple fields as lines, then lists of objects as tables.
 func writeTable(w io.Writer, result json.RawMessage) error {
-	dec := json.NewDecoder(bytes.NewReader(result))
-	dec.UseNumber()
-	var fields map[string]any
-	if err := dec.Decode(&fields); err != nil {
+	fields, ok := parseOrdered(result).(*orderedObject)
+	if !ok {
 		return writeJSON(w, result)
 	}
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	var tables []string
-	for _, name := range orderedKeys(fields) {
-		if rows, ok := objects(fields[name]); ok {
-			if len(rows) > 0 {
-				tables = append(tables, name)
-			} else {
-				fmt.Fprintf(out, "%s\tnone\n", name)
-			}
-			continue
+	var page bytes.Buffer
+	out := tabwriter.NewWriter(&page, 0, 0, 2, ' ', 0)
+	tables := writeFields(out, "", fields)
+	_ = out.Flush() // to memory
+	for _, t := range tables {
+		if page.Len() > 0 {
+			page.WriteByte('\n')
 		}
-		fmt.Fprintf(out, "%s\t%s\n", name, field(name, fields[name]))
+		if len(tables) > 1 {
+			fmt.Fprintf(&page, "%s:\n", t.name)
+		}
+		writeRows(out, t.rows)
+		_ = out.Flush()
 	}
-	for _, name := range tables {
-		rows, _ := objects(fields[name])
-		writeRows(out, rows)
-	}
-	return out.Flush()
+	_, err := page.WriteTo(w)
+	return err
 }
 
-func writeRows(w io.Writer, rows []map[string]any) {
-	all := make(map[string]any)
-	for _, row := range rows {
-		maps.Copy(all, row)
-	}
-	columns := orderedKeys(all)
-	fmt.Fprintln(w, strings.ToUpper(strings.Join(columns, "\t")))
-	for _, row := range rows {
-		cells := make([]string, len(columns))
-		for i, column := range columns {
-			if value, ok := row[column]; ok {
-				cells[i] = inRow(field(column, named(value)))
-			}
+// A table is a list of objects that is shown below the simple fields.
+type table struct {
+	name string
+	rows []*orderedObject
+}
+
+// maxObject is how long an object may be, in bytes of JSON, to be shown as one
+// field; a longer one is shown field by field.
+const maxObject = 80
+
+// writeFields shows the simple fields of an object, and returns the tables in
+// it.
+func writeFields(w io.Writer, prefix string, object *orderedObject) (tables []table) {
+	for _, name := range object.names {
+		value, full := object.values[name], prefix+name
+		if rows, ok := objects(value); ok && len(rows) > 0 {
+			tables = append(tables, table{full, rows})
+			continue
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		if inner, ok := value.(*orderedObject); ok && len(inner.raw) > maxObject {
+			tables = append(tables, writeFields(w, full+".", inner)...)
+			continue
+		}
+		text := field(name, value)
+		if list, ok := value.([]any); ok && len(list) == 0 {
+			text = "none"
+		}
+		fmt.Fprintf(w, "%s\t%s\n", full, text)
+	}
+	return tables
+}
+
+// wideColumn is the width above which a column that is no identifier stands
+// right of all others: a description must not push a status off the screen.
+const wideColumn = 28
+
+// A column of a table.
+type column struct {
+	name  string
+	cells []string
+	width int
+}
+
+func (c *column) wide() bool { return c.width > wideColumn && !strings.HasSuffix(c.name, "_id") }
+
+func writeRows(w io.Writer, rows []*orderedObject) {
+	var columns []*column
+	for i, row := range rows {
+		for _, name := range row.names {
+			at := slices.IndexFunc(columns, func(c *column) bool { return c.name == name })
+			if at < 0 {
+				at = len(columns)
+				columns = append(columns, &column{name: name, cells: make([]string, len(rows))})
+			}
+			c := columns[at]
+			c.cells[i] = inRow(field(name, named(row.values[name])))
+			c.width = max(c.width, utf8.RuneCountInString(c.cells[i]))
+		}
+	}
+	columns = slices.DeleteFunc(columns, func(c *column) bool { return c.width == 0 })
+	slices.SortStableFunc(columns, func(a, b *column) int {
+		switch {
+		case a.wide() == b.wide():
+			return 0
+		case b.wide():
+			return -1
+		}
+		return 1
+	})
+	line := make([]string, len(columns))
+	for i, c := range columns {
+		line[i] = strings.ToUpper(c.name)
+	}
+	fmt.Fprintln(w, strings.Join(line, "\t"))
+	for row := range rows {
+		for i, c := range columns {
+			line[i] = c.cells[row]
+		}
+		fmt.Fprintln(w, strings.Join(line, "\t"))
 	}
 }
 
@@ -93,44 +152,31 @@ func named(value any) any {
 	}
 	names := slices.Clone(list)
 	for i, item := range list {
-		if row, ok := item.(map[string]any); ok {
+		if row, ok := item.(*orderedObject); ok {
 			names[i] = identifier(row)
 		}
 	}
 	return names
 }
 
-func identifier(row map[string]any) any {
-	for _, name := range orderedKeys(row) {
-		if id, ok := row[name].(string); ok && strings.HasSuffix(name, "_id") {
+// identifier is the first identifier of an object, or the object.
+func identifier(row *orderedObject) any {
+	for _, name := range row.names {
+		if id, ok := row.values[name].(string); ok && strings.HasSuffix(name, "_id") {
 			return id
 		}
 	}
 	return row
 }
 
-// orderedKeys sorts names, identifiers first: they are what one looks for.
-func orderedKeys(fields map[string]any) []string {
-	return slices.SortedFunc(maps.Keys(fields), func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	})
-}
-
-func rank(name string) int {
-	if strings.HasSuffix(name, "_id") || name == "name" {
-		return 0
-	}
-	return 1
-}
-
-func objects(value any) ([]map[string]any, bool) {
+func objects(value any) ([]*orderedObject, bool) {
 	list, ok := value.([]any)
 	if !ok {
 		return nil, false
 	}
-	rows := make([]map[string]any, 0, len(list))
+	rows := make([]*orderedObject, 0, len(list))
 	for _, item := range list {
-		row, ok := item.(map[string]any)
+		row, ok := item.(*orderedObject)
 		if !ok {
 			return nil, false
 		}
@@ -139,19 +185,31 @@ func objects(value any) ([]map[string]any, bool) {
 	return rows, true
 }
 
-// field shows a named value in one line: Unix milliseconds of a moment as the
-// local time.
+// field shows a named value in one line: a moment, in Unix milliseconds or as
+// RFC 3339 has it, as the local time.
 func field(name string, value any) string {
-	if number, ok := value.(json.Number); ok && moment(name) {
-		if ms, err := number.Int64(); err == nil && ms > 0 {
+	if !moment(name) {
+		return cell(value)
+	}
+	switch v := value.(type) {
+	case json.Number:
+		if ms, err := v.Int64(); err == nil && ms > 0 {
 			return time.UnixMilli(ms).Format(time.DateTime)
+		}
+	case string:
+		if at, err := time.Parse(time.RFC3339, v); err == nil {
+			return at.Local().Format(time.DateTime)
 		}
 	}
 	return cell(value)
 }
 
 func moment(name string) bool {
-	return strings.HasSuffix(name, "_at") || name == "since" || name == "modified" || name == "last_heartbeat" || name == "last_sync_time"
+	switch name {
+	case "at", "since", "modified", "deadline", "last_heartbeat", "last_sync_time":
+		return true
+	}
+	return strings.HasSuffix(name, "_at")
 }
 
 // cell shows a value in one line.
@@ -160,24 +218,26 @@ func cell(value any) string {
 	case nil:
 		return "-"
 	case string:
-		return strings.Map(func(r rune) rune {
-			if unicode.IsControl(r) { // nothing a device says may steer the terminal
-				return ' '
-			}
-			return r
-		}, v)
+		return printable(v)
 	case []any:
 		parts := make([]string, len(v))
 		for i, item := range v {
 			parts[i] = cell(item)
 		}
 		return strings.Join(parts, ",")
-	case map[string]any:
-		text, err := json.Marshal(v)
-		if err != nil {
-			return err.Error()
-		}
-		return string(text)
+	case *orderedObject:
+		return printable(string(v.raw))
 	}
 	return fmt.Sprint(value)
+}
+
+// printable is a text without what steers a terminal: nothing a device says
+// may.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +31,7 @@ line and in DIR/addresses.json.`,
 			}
 			bridge, err := app.New(cmd.Context(), config, app.WithVersion(version))
 			if err != nil {
-				return fmt.Errorf("start: %w", err)
+				return startError(err)
 			}
 			if config.Dev {
 				app.WriteWelcome(cmd.ErrOrStderr(), bridge.Addresses())
@@ -40,4 +42,13 @@ line and in DIR/addresses.json.`,
 	app.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "show the configuration that would be used, without secrets, and exit")
 	return cmd
+}
+
+// startError is why a bridge did not start.
+func startError(err error) error {
+	err = fmt.Errorf("start: %w", err)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return hinted{err, "another program listens there, perhaps another bridge; port 0, as in --mqtt 127.0.0.1:0, lets the system choose one"}
+	}
+	return err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A target is the bridge that a command talks to, and what it shows there.
@@ -62,13 +63,23 @@ func (t *target) addresses() app.Addresses {
 // mqttURL is where the bridge is. Who shows a certificate needs TLS for it.
 func (t *target) mqttURL() string {
 	if t.url != "" {
-		return t.url
+		return webSocketPath(t.url)
 	}
 	a := t.addresses()
 	if a.MQTTS != "" && (a.MQTT == "" || t.cert != "") {
 		return "mqtts://" + a.MQTTS
 	}
 	return "mqtt://" + a.MQTT
+}
+
+// webSocketPath adds the path of MQTT to the address of a WebSocket listener
+// that has none.
+func webSocketPath(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	if (scheme == "ws" || scheme == "wss") && !strings.ContainsAny(rest, "/?#") {
+		return address + "/mqtt"
+	}
+	return address
 }
 
 // credential is what to show besides a certificate: what a flag names, else
@@ -174,11 +185,45 @@ func (t *target) dial(ctx context.Context, opts ...client.Option) (*client.Clien
 		return nil, err
 	}
 	opts = append(opts, client.WithTLS(config))
+	if err := t.checkFolder(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c, err := client.Dial(ctx, t.mqttURL(), opts...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t.mqttURL(), err)
+		return nil, t.explain(err)
 	}
 	return c, nil
+}
+
+// checkFolder refuses a data folder that was named and that no bridge has used:
+// the default addresses would lead to another bridge.
+func (t *target) checkFolder() error {
+	named := t.data != "" || os.Getenv("AIBRIDGE_DATA") != ""
+	if !named || t.url != "" {
+		return nil
+	}
+	if _, err := app.ReadAddresses(t.folder()); errors.Is(err, fs.ErrNotExist) {
+		return hinted{fmt.Errorf("no bridge has been started with the data folder %s", t.folder()),
+			"name the folder of one with --data, or its address with --url"}
+	}
+	return nil
+}
+
+// explain says of a connection that could not be made what may help.
+func (t *target) explain(err error) error {
+	at := t.mqttURL()
+	wrapped := fmt.Errorf("connect to %s: %w", at, err)
+	switch protocol.CodeOf(err) {
+	case protocol.InvalidParameter:
+		if coded := protocol.AsError(err); coded.Details["param_name"] == "address" {
+			return usageError{fmt.Errorf("--url: %v", coded.Details["reason"])}
+		}
+	case protocol.TargetUnavailable:
+		return hinted{wrapped, "is a bridge running there? aibridge serve --dev starts one; --url or --data lead to another"}
+	case protocol.NotAuthenticated, protocol.CredentialInvalid:
+		return hinted{wrapped, "show a credential: --api-key-file, --token-file or --cert; on the bridge's own machine --data finds the administrator's key"}
+	}
+	return wrapped
 }

@@ -50,6 +50,9 @@ func (t *target) files(url string) (*remote.Client, error) {
 		return nil, err
 	}
 	if url == "" {
+		if err := t.checkFolder(); err != nil {
+			return nil, err
+		}
 		a := t.addresses()
 		if url = "http://" + a.HTTP; a.TLSOnly {
 			url = "https://" + a.HTTP

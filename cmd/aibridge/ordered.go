@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// An orderedObject is a JSON object whose fields keep their order: the bridge
+// says first what matters most.
+type orderedObject struct {
+	names  []string
+	values map[string]any // as parseOrdered has them
+	raw    json.RawMessage
+}
+
+// parseOrdered is a JSON value as Go has it, with [json.Number] for numbers and
+// *[orderedObject] for objects; nil also for what is no JSON.
+func parseOrdered(raw json.RawMessage) any {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return nil
+	}
+	switch raw[0] {
+	case '{':
+		return parseObject(raw)
+	case '[':
+		var items []json.RawMessage
+		if json.Unmarshal(raw, &items) != nil {
+			return nil
+		}
+		list := make([]any, len(items))
+		for i, item := range items {
+			list[i] = parseOrdered(item)
+		}
+		return list
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var value any
+	if dec.Decode(&value) != nil {
+		return nil
+	}
+	return value
+}
+
+func parseObject(raw json.RawMessage) any {
+	object := &orderedObject{values: make(map[string]any), raw: raw}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil { // the brace
+		return nil
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return nil
+		}
+		text, _ := name.(string)
+		if _, twice := object.values[text]; !twice {
+			object.names = append(object.names, text)
+		}
+		object.values[text] = parseOrdered(value)
+	}
+	return object
+}
