@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nuid"
 
 	"github.com/aibridge/aibridge/protocol"
-	"github.com/aibridge/aibridge/vfs"
 )
 
 // Blobs keep contents of files in an object bucket of NATS, where all bridges
@@ -19,6 +17,8 @@ import (
 // anew each time and never changes, so that none is removed by one bridge
 // while another puts the same content; NATS keeps its SHA-256.
 type Blobs struct {
+	store  *Store
+	name   string // of the bucket
 	bucket jetstream.ObjectStore
 }
 
@@ -28,8 +28,9 @@ func (s *Store) OpenBlobs(ctx context.Context) (*Blobs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
+	name := s.options.Prefix + "-files"
 	bucket, err := js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket:      s.options.Prefix + "-files",
+		Bucket:      name,
 		Description: "AI Bridge: contents of files",
 		Storage:     jetstream.FileStorage,
 		Replicas:    s.options.Replicas,
@@ -37,53 +38,7 @@ func (s *Store) OpenBlobs(ctx context.Context) (*Blobs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: make the bucket of blobs: %w", err)
 	}
-	return &Blobs{bucket}, nil
-}
-
-// New implements [vfs.Blobs].
-func (b *Blobs) New(ctx context.Context) (vfs.Blob, error) {
-	r, w := io.Pipe()
-	o := &object{PipeWriter: w, name: nuid.Next(), done: make(chan error, 1)}
-	meta := jetstream.ObjectMeta{Name: o.name}
-	go func() {
-		_, err := b.bucket.Put(ctx, meta, r)
-		r.CloseWithError(err) // nobody reads any more
-		o.done <- err
-	}()
-	return o, nil
-}
-
-// An object is a blob being written.
-type object struct {
-	*io.PipeWriter
-	name  string
-	done  chan error // has what became of it, once the pipe is closed
-	ended bool
-}
-
-var errAborted = errors.New("aborted")
-
-// Write implements [io.Writer].
-func (o *object) Write(p []byte) (int, error) {
-	n, err := o.PipeWriter.Write(p)
-	return n, explainBlob(err)
-}
-
-// Commit implements [vfs.Blob]. NATS shows an object once its last chunk is
-// stored.
-func (o *object) Commit(vfs.Sum) (string, error) {
-	o.ended = true
-	_ = o.PipeWriter.Close()
-	return o.name, explainBlob(<-o.done)
-}
-
-// Abort implements [vfs.Blob]. The chunks that are there are purged.
-func (o *object) Abort() {
-	if !o.ended {
-		o.ended = true
-		_ = o.CloseWithError(errAborted)
-		<-o.done
-	}
+	return &Blobs{s, name, bucket}, nil
 }
 
 // Open implements [vfs.Blobs].
@@ -201,12 +156,13 @@ var jsNoRoom = map[jetstream.ErrorCode]bool{10023: true, 10047: true, 10077: tru
 
 func explainBlob(err error) error {
 	var api *jetstream.APIError
+	var refused *apiError
 	switch {
 	case err == nil, errors.Is(err, io.EOF):
 		return err
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return protocol.Wrap(protocol.FileNotFound, err, "the content is lost")
-	case errors.As(err, &api) && jsNoRoom[api.ErrorCode]:
+	case errors.As(err, &api) && jsNoRoom[api.ErrorCode], errors.As(err, &refused) && jsNoRoom[jetstream.ErrorCode(refused.ErrCode)]:
 		return protocol.Wrap(protocol.NoSpace, err, "no space left in the store")
 	}
 	return protocol.Wrap(protocol.VFSUnavailable, err, "the store of files does not answer")

@@ -3,12 +3,10 @@ package store
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // Add adds every blob to a backup, as a file of its key's name. Blobs that are
@@ -63,13 +61,10 @@ func (b *Blobs) Folder(context.Context, string) error { return nil }
 // File implements [FilePlace]. The blob has the key that it had, so that what
 // refers to it finds it, even if it was kept in a folder.
 func (b *Blobs) File(ctx context.Context, key string) (RestoredFile, error) {
-	r, w := io.Pipe()
-	o := &object{PipeWriter: w, name: key, done: make(chan error, 1)}
-	go func() {
-		_, err := b.bucket.Put(ctx, jetstream.ObjectMeta{Name: key}, r)
-		r.CloseWithError(err)
-		o.done <- err
-	}()
+	o, err := b.begin(ctx, key)
+	if err != nil {
+		return nil, err
+	}
 	return restoredBlob{o}, nil
 }
 
@@ -80,6 +75,6 @@ type restoredBlob struct{ *object }
 
 // Commit implements [RestoredFile].
 func (o restoredBlob) Commit() error {
-	_, err := o.object.Commit([32]byte{})
+	_, err := o.object.Commit(vfs.Sum{}) // which has its own
 	return err
 }
