@@ -41,7 +41,8 @@ func lost(path string, err error) error {
 }
 
 // A reader reads the content of one version. Who reads all of it from the
-// beginning learns at the end if it is damaged.
+// beginning does not get the end of one that is damaged, and so cannot take it
+// for whole.
 type reader struct {
 	ctx     context.Context
 	blob    io.ReadSeekCloser
@@ -54,8 +55,12 @@ type reader struct {
 // Read implements [io.Reader].
 func (r *reader) Read(p []byte) (int, error) {
 	left := r.version.Size - r.offset
-	if left <= 0 {
-		return 0, r.verdict()
+	switch {
+	case left > 0:
+	case r.damaged():
+		return 0, BadContent(r.path, "is damaged")
+	default:
+		return 0, io.EOF
 	}
 	if err := ended(r.ctx); err != nil {
 		return 0, err
@@ -74,15 +79,15 @@ func (r *reader) Read(p []byte) (int, error) {
 	case err != nil && protocol.CodeOf(err) == protocol.Internal:
 		err = protocol.Wrap(protocol.VFSUnavailable, err, "the content cannot be read")
 	}
+	if r.damaged() {
+		return 0, BadContent(r.path, "is damaged")
+	}
 	return n, err
 }
 
-// verdict is how the content ends.
-func (r *reader) verdict() error {
-	if r.hash != nil && r.offset == r.version.Size && Sum(r.hash.Sum(nil)) != r.version.SHA256 {
-		return BadContent(r.path, "is damaged")
-	}
-	return io.EOF
+// damaged reports whether all was read and is not what was stored.
+func (r *reader) damaged() bool {
+	return r.hash != nil && r.offset == r.version.Size && Sum(r.hash.Sum(nil)) != r.version.SHA256
 }
 
 // Seek implements [io.Seeker].

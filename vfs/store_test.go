@@ -215,8 +215,8 @@ func TestDamageIsNoticed(t *testing.T) {
 		if err := os.WriteFile(found[0], content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.read("f", 0); protocol.CodeOf(err) != protocol.SyncFailed {
-			t.Errorf("%s: %v, want a 4002", what, err)
+		if got, err := w.read("f", 0); protocol.CodeOf(err) != protocol.SyncFailed || len(got) == 100_000 {
+			t.Errorf("%s: %d bytes, %v, want a 4002 before the end", what, len(got), err)
 		}
 	}
 	if err := os.Remove(found[0]); err != nil {
