@@ -47,8 +47,8 @@ type message struct {
 }
 
 // consume begins to read a stream. The consumer ends with ctx and with the
-// session of the link.
-func consume(ctx context.Context, l *link, stream string) (_ *consumer, err error) {
+// session of the link. It is waited for until patience ends.
+func consume(ctx context.Context, l *link, stream string, patience time.Duration) (_ *consumer, err error) {
 	session, err := l.connected(ctx)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func consume(ctx context.Context, l *link, stream string) (_ *consumer, err erro
 	if err := sub.SetPendingLimits(-1, 128<<20); err != nil {
 		return nil, err
 	}
-	asking, cancel := context.WithTimeout(c.ctx, askTimeout)
+	asking, cancel := context.WithTimeout(c.ctx, patience)
 	defer cancel()
 	created, err := js.CreateOrUpdatePushConsumer(asking, stream, jetstream.ConsumerConfig{
 		DeliverSubject:    inbox,
@@ -224,7 +224,7 @@ func parseDelivery(msg *nats.Msg) (m message, position uint64, err error) {
 // readStream calls f for every message of a stream, and returns when f was
 // called for all there are. It does not stop in the middle of an atomic batch.
 func readStream(ctx context.Context, l *link, stream string, f func(message) error) error {
-	c, err := consume(ctx, l, stream)
+	c, err := consume(ctx, l, stream, askTimeout)
 	if err != nil {
 		return err
 	}

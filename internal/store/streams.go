@@ -12,8 +12,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// askTimeout bounds questions about streams: nobody may be there to answer.
-const askTimeout = 5 * time.Second
+const (
+	// askTimeout bounds questions about streams: nobody may be there to answer.
+	askTimeout = 5 * time.Second
+	// askFirst bounds the first attempt. While the servers of a cluster choose
+	// who leads a stream, questions vanish, and one asked a moment later is
+	// answered.
+	askFirst = time.Second
+)
 
 // names are the names under which the store's things are known to NATS.
 type names struct {
@@ -179,14 +185,21 @@ func ask(ctx context.Context, l *link, what string, query, answer any) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	got, err := l.request(ctx, msg)
-	if err != nil {
-		return err
+	for patience := askFirst; ; patience *= 2 {
+		attempt, done := context.WithTimeout(ctx, patience)
+		got, err := l.request(attempt, msg)
+		done()
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(got.Data, answer); err != nil {
+			return fmt.Errorf("strange answer to %s: %w", what, err)
+		}
+		return nil
 	}
-	if err := json.Unmarshal(got.Data, answer); err != nil {
-		return fmt.Errorf("strange answer to %s: %w", what, err)
-	}
-	return nil
 }
 
 // apiError is how JetStream says no.

@@ -91,11 +91,14 @@ func (v *view) follow(ctx context.Context, loaded chan<- error) {
 			loaded = nil
 		}
 	}
-	pause := time.Duration(0)
+	pause, patience := time.Duration(0), askFirst
 	var last error // why the round before ended
 	for {
 		began := time.Now()
-		err := v.followOnce(ctx, loaded != nil, func() { first(nil) })
+		err := v.followOnce(ctx, loaded != nil, patience, func() {
+			patience = askFirst
+			first(nil)
+		})
 		v.current.Store(false)
 		var broken *integrityError
 		if ctx.Err() != nil {
@@ -109,6 +112,9 @@ func (v *view) follow(ctx context.Context, loaded chan<- error) {
 		last = err
 		v.store.metrics.resyncs.Inc()
 		v.store.log.Warn("following the registry broke off, beginning anew", "err", err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			patience = min(2*patience, askTimeout)
+		}
 		if time.Since(began) > time.Minute {
 			pause = 0
 		}
@@ -123,12 +129,12 @@ func (v *view) follow(ctx context.Context, loaded chan<- error) {
 // followOnce runs one round and returns why it ended. It calls complete when
 // the view has all that the stream has. The first round is strict: it fails if
 // anything is wrong with what is stored.
-func (v *view) followOnce(ctx context.Context, strict bool, complete func()) error {
+func (v *view) followOnce(ctx context.Context, strict bool, patience time.Duration, complete func()) error {
 	info, err := v.inspect(ctx)
 	if err != nil {
 		return err
 	}
-	c, err := consume(ctx, v.store.state, v.store.names.registry)
+	c, err := consume(ctx, v.store.state, v.store.names.registry, patience)
 	if err != nil {
 		return err
 	}
