@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"hash/maphash"
 	"math/bits"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A fingerprinter recognises repeated requests by their command and params,
@@ -82,11 +84,13 @@ func ends(c byte) bool {
 // text hashes a string with its quotes, as it is written.
 func (w *walker) text() uint64 {
 	begin, end := w.pos, w.pos+1
-	for end < len(w.src) && w.src[end] != '"' {
+	for ; end < len(w.src); end++ {
+		if end += protocol.Plain(w.src[end:]); end == len(w.src) || w.src[end] == '"' {
+			break
+		}
 		if w.src[end] == '\\' {
 			end++
 		}
-		end++
 	}
 	w.pos = min(end+1, len(w.src))
 	return maphash.Bytes(w.seed, w.src[begin:w.pos])

@@ -370,9 +370,40 @@ func (s *scanner) str() (span, bool) {
 // string does not simply pass over: a quote, a backslash, a control character
 // or one that is not ASCII. Bytes above the first may be marked wrongly.
 func specials(w uint64) uint64 {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	return w&tops | breaks(w)
+}
+
+// breaks is specials without those that are not ASCII.
+func breaks(w uint64) uint64 {
 	quote, slash := w^(ones*'"'), w^(ones*'\\')
-	return (w | (w-ones*' ')&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+	return ((w-blanks)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+}
+
+const (
+	ones   = 0x0101010101010101
+	tops   = ones << 7
+	blanks = ones * ' '
+)
+
+// Plain is how many bytes at the start of a text stand in a JSON string as they
+// are: up to the first that is a quote, a backslash or a control character.
+func Plain(text []byte) int { return run(text, 0) }
+
+// run is Plain, up to the first byte at most that has a bit of the mask.
+func run(text []byte, mask uint64) int {
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		w := binary.LittleEndian.Uint64(text[i:])
+		if marked := w&mask | breaks(w); marked != 0 {
+			return i + bits.TrailingZeros64(marked)/8
+		}
+	}
+	for ; i < len(text); i++ {
+		if w := uint64(text[i]) | blanks&^0xFF; w&mask|breaks(w) != 0 {
+			break
+		}
+	}
+	return i
 }
 
 // escape returns the length of the escape at i, 0 for one that is wrong.

@@ -117,3 +117,27 @@ func TestLimitsAreConfigurable(t *testing.T) {
 	}
 	failure(t, protocol.CheckJSON([]byte(`[1234]`), protocol.Limits{MaxBytes: 5}), protocol.PayloadTooLarge)
 }
+
+func TestPlainEndsWhereAStringDoes(t *testing.T) {
+	t.Parallel()
+	for n := range 40 {
+		plain := strings.Repeat("a界", n)[:n]
+		if got := protocol.Plain([]byte(plain)); got != n {
+			t.Errorf("%q: %d", plain, got)
+		}
+		for _, c := range []byte("\"\\\n\x00\x1f") {
+			for _, behind := range []string{"", "x", "\x80\x80\x80\x80\x80\x80\x80\x80", "\"\"\"\"\"\"\"\"\"\"\""} {
+				if got := protocol.Plain([]byte(plain + string(rune(c)) + behind)); got != n {
+					t.Errorf("%q %q %q: %d", plain, c, behind, got)
+				}
+			}
+		}
+	}
+}
+
+func TestAppendStringMakesNothingOfItsText(t *testing.T) {
+	text, room := strings.Repeat("text ", 20), make([]byte, 0, 200)
+	if n := testing.AllocsPerRun(100, func() { protocol.AppendString(room, text) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -99,6 +99,13 @@ func (r *reader) packetID() uint16 {
 
 // ValidString reports whether s may stand in an MQTT string.
 func ValidString(s []byte) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(s) >= 8; s = s[8:] {
+		w := binary.LittleEndian.Uint64(s)
+		if (w|(w-ones)&^w)&tops != 0 { // a byte that is NUL or not ASCII
+			break
+		}
+	}
 	for i, c := range s {
 		if c >= utf8.RuneSelf {
 			return utf8.Valid(s[i:]) && bytes.IndexByte(s, 0) < 0

@@ -3,6 +3,8 @@ package schema
 import (
 	"encoding/json"
 	"reflect"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A decoder walks over JSON that was checked before. It is safe on any input,
@@ -136,6 +138,9 @@ func (d *decoder) name() []byte {
 func (d *decoder) quoted() (raw []byte, escaped bool) {
 	begin := d.pos
 	for i := begin + 1; i < len(d.data); i++ {
+		if i += protocol.Plain(d.data[i:]); i == len(d.data) {
+			break
+		}
 		switch d.data[i] {
 		case '\\':
 			escaped = true

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Here strings and numbers are read without making values of them. This is
@@ -14,6 +16,9 @@ import (
 func (p *parser) rawString() (raw []byte, saved int, ok bool) {
 	from := p.at
 	for at := from; at < len(p.text); at++ {
+		if at += protocol.Plain(p.text[at:]); at == len(p.text) {
+			break
+		}
 		switch c := p.text[at]; {
 		case c == '"':
 			p.at = at + 1
