@@ -116,7 +116,7 @@ func (b *Broker) BeforeWrite(fn func()) { b.beforeWrite = fn }
 // permission check. Receivers counts the connected sessions it was written
 // to or queued for. The message is copied.
 func (b *Broker) Publish(m Message) (receivers int, err error) {
-	if !topic.ValidName(m.Topic) || !packet.ValidString([]byte(m.Topic)) {
+	if !topic.ValidName(m.Topic) || !packet.ValidString(bytesOf(m.Topic)) {
 		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid topic %q", m.Topic)
 	}
 	if m.QoS > 2 {

@@ -39,6 +39,7 @@ type unhurried interface {
 type started[P, R any] struct {
 	filled[P, R]
 	done func(json.RawMessage, error)
+	out  R
 }
 
 func (s *started[P, R]) begin(ctx context.Context, call *Call, done func(json.RawMessage, error)) {
@@ -52,7 +53,8 @@ func (s *started[P, R]) ended(result R, err error) {
 		s.done(s.written(result, err))
 		return
 	}
-	s.result.EncodeFor(&result, func(written json.RawMessage, err error) {
+	s.out = result
+	s.result.EncodeFor(&s.out, func(written json.RawMessage, err error) {
 		if err != nil {
 			err = unwritable(err)
 		}

@@ -14,17 +14,25 @@ type callContext struct {
 	parent   context.Context // for values
 	deadline time.Time
 
-	mu    sync.Mutex
-	err   error
-	done  chan struct{} // made when asked for
-	after *after        // to be called at the end
+	mu      sync.Mutex
+	err     error
+	done    chan struct{} // made when asked for
+	watches *Watch        // who is to be told of the end
 }
 
-// An after is a function to be called at the end of a context.
-type after struct {
+// A Watch has somebody told of the end of a call's context. It is for those who
+// watch many and keep the Watch in something that they need anyway, see
+// [Watchable].
+type Watch struct {
 	of         *callContext
-	call       func() // nil once it was called or is not to be
-	prev, next *after
+	who        interface{ Ended() } // nil once it was told or is not to be
+	prev, next *Watch
+}
+
+// A Watchable context, such as that of a call, has Ended called on a goroutine
+// of its own when it ends, unless the watch was stopped before.
+type Watchable interface {
+	Watch(w *Watch, who interface{ Ended() })
 }
 
 func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
@@ -52,34 +60,51 @@ func (c *callContext) Done() <-chan struct{} {
 // AfterFunc is what package context asks for before it would start a
 // goroutine for every context derived from this one.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
+	w := new(Watch)
+	c.Watch(w, ending(f))
+	return w.Stop
+}
+
+// An ending is a function to be called at the end of a context.
+type ending func()
+
+// Ended calls it.
+func (f ending) Ended() { f() }
+
+// Watch implements [Watchable].
+func (c *callContext) Watch(w *Watch, who interface{ Ended() }) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		go f()
-		return func() bool { return false }
+		go who.Ended()
+		return
 	}
-	a := &after{of: c, call: f, next: c.after}
-	if a.next != nil {
-		a.next.prev = a
+	*w = Watch{of: c, who: who, next: c.watches}
+	if w.next != nil {
+		w.next.prev = w
 	}
-	c.after = a
-	return a.stop
+	c.watches = w
 }
 
-func (a *after) stop() bool {
-	a.of.mu.Lock()
-	defer a.of.mu.Unlock()
-	if a.call == nil {
+// Stop ends the watch and reports whether it came before the end of the
+// context.
+func (w *Watch) Stop() bool {
+	if w.of == nil {
 		return false
 	}
-	a.call = nil
-	if a.prev == nil {
-		a.of.after = a.next
-	} else {
-		a.prev.next = a.next
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	if w.who == nil {
+		return false
 	}
-	if a.next != nil {
-		a.next.prev = a.prev
+	w.who = nil
+	if w.prev == nil {
+		w.of.watches = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
 	}
 	return true
 }
@@ -95,9 +120,9 @@ func (c *callContext) end(err error) {
 	if c.done != nil {
 		close(c.done)
 	}
-	for a := c.after; a != nil; a = a.next {
-		go a.call()
-		a.call = nil
+	for w := c.watches; w != nil; w = w.next {
+		go w.who.Ended()
+		w.who = nil
 	}
-	c.after = nil
+	c.watches = nil
 }

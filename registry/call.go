@@ -26,7 +26,7 @@ func (s *Service) reachable(agents []*Agent, skill *SkillRecord, tried []protoco
 		if slices.Contains(tried, id) {
 			continue
 		}
-		if a := s.board.reachable(agentKey{skill.Space, id}); a != nil {
+		if a, _ := s.board.reachable(agentKey{skill.Space, id}); a != nil {
 			agents = append(agents, a)
 		}
 	}
@@ -117,14 +117,14 @@ func (s *Service) Forward(ctx context.Context, call *commands.Call, agent protoc
 	}
 	answered := make(chan struct{})
 	closed := sync.OnceFunc(func() { close(answered) })
-	s.ask(ctx, []*Agent{a}, request{command: command, params: params, call: call}, func(response *protocol.Response, _ *Agent, f *failure) {
+	s.ask(ctx, new(asking), []*Agent{a}, request{command: command, params: params, call: call}, askerFunc(func(response *protocol.Response, _ *Agent, f *failure) {
 		if f != nil {
 			err = f.err
 		} else {
 			result = bytes.Clone(response.Result)
 		}
 		closed()
-	})
+	}))
 	_ = call.Park(ctx, func(context.Context) error {
 		<-answered
 		return nil

@@ -13,8 +13,8 @@ import (
 type exchanges struct {
 	mu      sync.Mutex
 	byID    map[string]*exchange
-	byAgent map[agentKey]load
-	turn    uint64 // breaks ties between equally busy agents
+	byAgent map[agentKey]*load // of those that have any
+	turn    uint64             // breaks ties between equally busy agents
 }
 
 // A load is what an agent is at: a list of exchanges.
@@ -25,19 +25,39 @@ type load struct {
 
 // An exchange is one request to one agent and the wait for its answer.
 type exchange struct {
-	id      string
-	agent   *Agent
-	onEvent func(name string, data []byte)
-	done    atomic.Bool // no event is passed on any more
-
-	// ended is told the outcome, once, on the goroutine that ends the
-	// exchange. What it is told is good only until it returns.
-	ended func(outcome)
-	// A standing exchange stays open when the agent goes: ended is told that as
-	// well, with the agent's exchanges locked.
+	id    string
+	agent *Agent
+	party party
+	done  atomic.Bool // no event is passed on any more
+	// A standing exchange stays open when the agent goes: the party is told
+	// that as well, with the agent's exchanges locked.
 	standing bool
 
+	load           *load
 	before, behind *exchange // of the same agent
+}
+
+// A party is who has asked the agent. What it is told is good only until it
+// returns.
+type party interface {
+	// hear takes the outcome, once, on the goroutine that ends the exchange.
+	hear(o outcome)
+	// event takes what the agent says before.
+	event(name string, data []byte)
+}
+
+// A partyOf is a party made of functions.
+type partyOf struct {
+	ended   func(outcome)
+	onEvent func(name string, data []byte) // may be nil
+}
+
+func (p partyOf) hear(o outcome) { p.ended(o) }
+
+func (p partyOf) event(name string, data []byte) {
+	if p.onEvent != nil {
+		p.onEvent(name, data)
+	}
 }
 
 // An outcome is how an exchange ended.
@@ -59,7 +79,7 @@ const (
 )
 
 func newExchanges() *exchanges {
-	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[agentKey]load)}
+	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[agentKey]*load)}
 }
 
 // newIDs returns a maker of ids for exchanges: a random part of its own and a
@@ -82,10 +102,15 @@ func (x *exchanges) enter(e *exchange, agents []*Agent) {
 	x.byID[e.id] = e
 	key := e.agent.key()
 	l := x.byAgent[key]
+	if l == nil {
+		l = new(load)
+		x.byAgent[key] = l
+	}
 	if e.behind = l.first; e.behind != nil {
 		e.behind.before = e
 	}
-	x.byAgent[key] = load{e, l.n + 1}
+	e.load, l.first = l, e
+	l.n++
 }
 
 // remove takes an exchange out, if it is still open.
@@ -94,8 +119,7 @@ func (x *exchanges) remove(e *exchange) bool {
 		return false
 	}
 	delete(x.byID, e.id)
-	key := e.agent.key()
-	l := x.byAgent[key]
+	l := e.load
 	if e.before == nil {
 		l.first = e.behind
 	} else {
@@ -105,9 +129,7 @@ func (x *exchanges) remove(e *exchange) bool {
 		e.behind.before = e.before
 	}
 	if l.n--; l.n == 0 {
-		delete(x.byAgent, key)
-	} else {
-		x.byAgent[key] = l
+		delete(x.byAgent, e.agent.key())
 	}
 	e.before, e.behind = nil, nil
 	return true
@@ -118,14 +140,25 @@ func (x *exchanges) remove(e *exchange) bool {
 func (x *exchanges) leastBusy(agents []*Agent) *Agent {
 	x.turn++
 	best := agents[x.turn%uint64(len(agents))]
-	least := x.byAgent[best.key()].n
+	if len(agents) == 1 {
+		return best
+	}
+	least := x.openWith(best)
 	for i := range agents {
 		a := agents[(x.turn+uint64(i))%uint64(len(agents))]
-		if n := x.byAgent[a.key()].n; n < least {
+		if n := x.openWith(a); n < least {
 			best, least = a, n
 		}
 	}
 	return best
+}
+
+// openWith is how many exchanges an agent has.
+func (x *exchanges) openWith(a *Agent) int {
+	if l := x.byAgent[a.key()]; l != nil {
+		return l.n
+	}
+	return 0
 }
 
 // find returns the open exchange with the id.
@@ -159,7 +192,7 @@ func (x *exchanges) withdraw(e *exchange) bool {
 // conclude tells how an exchange ended.
 func (e *exchange) conclude(o outcome) {
 	e.done.Store(true)
-	e.ended(o)
+	e.party.hear(o)
 }
 
 // endAll ends every exchange with an agent, but for those that outlive its
@@ -168,11 +201,15 @@ func (e *exchange) conclude(o outcome) {
 func (x *exchanges) endAll(key agentKey, o outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	l := x.byAgent[key]
+	if l == nil {
+		return
+	}
 	var ended []*exchange
-	for e := x.byAgent[key].first; e != nil; {
+	for e := l.first; e != nil; {
 		behind := e.behind
 		if e.standing {
-			e.ended(o)
+			e.party.hear(o)
 		} else {
 			x.remove(e)
 			ended = append(ended, e)
@@ -200,7 +237,7 @@ func (x *exchanges) open() int {
 // lock is held meanwhile: passing it on may end connections, and with them
 // exchanges.
 func (e *exchange) event(name string, data []byte) {
-	if !e.done.Load() && e.onEvent != nil {
-		e.onEvent(name, data)
+	if !e.done.Load() {
+		e.party.event(name, data)
 	}
 }

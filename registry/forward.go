@@ -26,26 +26,36 @@ type asking struct {
 	exchange
 	service *Service
 	ctx     context.Context
-	then    answerFunc
-	stop    func() bool // following the context
-	end     func()      // the span
+	then    asker
+	watch   commands.Watch
+	stop    func() bool // following the context, nil if watch does
+	end     func()      // the span, nil without one
 }
 
-// An answerFunc takes what became of a request to an agent. The response is
-// good only until it returns. If it panics it is called again.
-type answerFunc func(response *protocol.Response, agent *Agent, f *failure)
+// An asker takes what became of a request to an agent. The response is good
+// only until it returns. If it panics it is told again.
+type asker interface {
+	answered(response *protocol.Response, agent *Agent, f *failure)
+}
+
+// An askerFunc is a function that is an asker.
+type askerFunc func(response *protocol.Response, agent *Agent, f *failure)
+
+func (f askerFunc) answered(response *protocol.Response, agent *Agent, failed *failure) {
+	f(response, agent, failed)
+}
 
 // ask sends a request to the least busy of some agents and hands what becomes
 // of it to then, possibly before it returns. When ctx ends first, the agent is
-// told to stop.
-func (s *Service) ask(ctx context.Context, agents []*Agent, r request, then answerFunc) {
-	a := &asking{request: r, service: s, ctx: ctx, then: then, end: func() {}}
-	a.id, a.ended, a.onEvent = s.newID(), a.hear, a.event
+// told to stop. The asking is the room for it, and is for this request alone.
+func (s *Service) ask(ctx context.Context, a *asking, agents []*Agent, r request, then asker) {
+	a.request, a.service, a.ctx, a.then = r, s, ctx, then
+	a.id, a.party = s.newID(), a
 	var name func(whom string)
 	if s.opts.Tracer != nil {
 		a.ctx, name, a.end = s.spanOf(ctx, "agent request", "aibridge.agent", a.id)
 	}
-	a.stop = afterFunc(ctx, a.giveUp)
+	a.follow(ctx)
 	s.exchanges.enter(&a.exchange, agents)
 	if name != nil {
 		name(string(a.agent.ID))
@@ -59,13 +69,17 @@ func (s *Service) ask(ctx context.Context, agents []*Agent, r request, then answ
 	}
 }
 
-// afterFunc is [context.AfterFunc], cheaper for contexts that have their own.
-func afterFunc(ctx context.Context, f func()) (stop func() bool) {
-	if own, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
-		return own.AfterFunc(f)
+// follow has the request given up when ctx ends.
+func (a *asking) follow(ctx context.Context) {
+	if own, ok := ctx.(commands.Watchable); ok {
+		own.Watch(&a.watch, a)
+		return
 	}
-	return context.AfterFunc(ctx, f)
+	a.stop = context.AfterFunc(ctx, a.giveUp)
 }
+
+// Ended is told that the context has.
+func (a *asking) Ended() { a.giveUp() }
 
 // event passes on what the agent says before it answers.
 func (a *asking) event(name string, data []byte) {
@@ -81,7 +95,7 @@ func (a *asking) hear(o outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			cause := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			a.then(nil, a.agent, &failure{err: protocol.Wrap(protocol.Internal, cause, protocol.Internal.String())})
+			a.then.answered(nil, a.agent, &failure{err: protocol.Wrap(protocol.Internal, cause, protocol.Internal.String())})
 		}
 	}()
 	if o.kind == abandoned {
@@ -94,9 +108,15 @@ func (a *asking) hear(o outcome) {
 }
 
 func (a *asking) settle(response *protocol.Response, f *failure) {
-	a.stop()
-	a.end()
-	a.then(response, a.agent, f)
+	if a.stop != nil {
+		a.stop()
+	} else {
+		a.watch.Stop()
+	}
+	if a.end != nil {
+		a.end()
+	}
+	a.then.answered(response, a.agent, f)
 }
 
 // send publishes the request envelope (PROTOCOL §8).
@@ -105,13 +125,14 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	if left <= 0 {
 		return e.agent.target().gaveUp(context.DeadlineExceeded)
 	}
-	if s.board.reachable(e.agent.key()) == nil {
+	reachable, mail := s.board.reachable(e.agent.key())
+	if reachable == nil {
 		return e.agent.target().unreachable()
 	}
 	envelope := s.envelope(e.id, r.command, r.params, r.call)
 	envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
 	envelope.Metadata.Events = true
-	receivers, err := s.publishTo(ctx, e, &envelope, left)
+	receivers, err := s.publishTo(ctx, mail, e, &envelope, left)
 	if err != nil {
 		return &failure{err: protocol.AsError(err), again: always}
 	}
@@ -151,7 +172,7 @@ var letters = sync.Pool{New: func() any { return new(letter) }}
 // maxLetter is the largest letter that is kept for reuse, in bytes.
 const maxLetter = 64 << 10
 
-func (s *Service) publishTo(ctx context.Context, e *exchange, envelope *protocol.Request, expiry time.Duration) (int, error) {
+func (s *Service) publishTo(ctx context.Context, to mail, e *exchange, envelope *protocol.Request, expiry time.Duration) (int, error) {
 	l := letters.Get().(*letter)
 	l.properties = append(l.properties[:0], [2]string{"version", protocol.Version})
 	if trace := envelope.Metadata.TraceID; trace != "" {
@@ -162,13 +183,13 @@ func (s *Service) publishTo(ctx context.Context, e *exchange, envelope *protocol
 	}
 	l.envelope = envelope.Append(l.envelope[:0])
 	l.correlation = append(l.correlation[:0], e.id...)
-	receivers, err := s.opts.Publisher.Publish(s.opts.Topics.AgentRequest(e.agent.ID), l.envelope, PublishOptions{
+	receivers, err := s.opts.Publisher.Publish(to.request, l.envelope, PublishOptions{
 		QoS:             1,
 		Recipients:      e.agent.parties(),
 		Space:           e.agent.Space,
 		Expiry:          expiry,
 		ContentType:     jsonType,
-		ResponseTopic:   s.opts.Topics.AgentResponse(e.agent.ID),
+		ResponseTopic:   to.response,
 		CorrelationData: l.correlation,
 		UserProperties:  l.properties,
 	})
@@ -187,7 +208,7 @@ func (s *Service) cancel(ctx context.Context, e *exchange, r request, reason str
 		return
 	}
 	envelope := s.envelope(s.newID(), "task.cancel", params, r.call)
-	if _, err := s.publishTo(context.WithoutCancel(ctx), e, &envelope, cancelExpiry); err != nil {
+	if _, err := s.publishTo(context.WithoutCancel(ctx), s.mail(e.agent.ID), e, &envelope, cancelExpiry); err != nil {
 		s.log.Debug("cancellation not sent", "agent", e.agent.ID, "trace", r.call.TraceID, "error", err)
 	}
 }

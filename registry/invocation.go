@@ -25,6 +25,7 @@ type invocation struct {
 	tried      []protocol.AgentID
 	last       *failure
 	done       func(InvokeSkillResult, error)
+	first      asking // the room for it
 }
 
 // advance asks an agent that was not tried yet.
@@ -35,10 +36,12 @@ func (v *invocation) advance() {
 		v.exhausted()
 		return
 	}
+	a := &v.first
 	if v.last != nil {
 		v.service.metrics.retries.Inc()
+		a = new(asking)
 	}
-	v.service.ask(v.ctx, agents, v.request, v.answered)
+	v.service.ask(v.ctx, a, agents, v.request, v)
 }
 
 // answered takes what became of the request to an agent.

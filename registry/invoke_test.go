@@ -445,7 +445,7 @@ func TestLoadGoesToTheLeastBusyAgent(t *testing.T) {
 				some := rapid.SliceOfNDistinct(rapid.SampledFrom(agents), 1, len(agents), rapid.ID).Draw(t, "providers")
 				id++
 				heard := make(chan outcome, 1)
-				e := &exchange{id: fmt.Sprint(id), ended: func(o outcome) { heard <- o }}
+				e := &exchange{id: fmt.Sprint(id), party: partyOf{ended: func(o outcome) { heard <- o }}}
 				x.enter(e, some)
 				ends[e] = heard
 				if !slices.Contains(some, e.agent) {

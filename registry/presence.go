@@ -43,6 +43,7 @@ type board struct {
 // A presence is what is known about one agent's being there.
 type presence struct {
 	agent *Agent
+	mail  mail
 	links []link // the connections that belong to it
 
 	lease    time.Time // when it ends, zero without one
@@ -54,6 +55,15 @@ type presence struct {
 	scheduled bool      // in the wheel
 	suspended bool      // the certificate it was registered with has ended
 }
+
+// A mail is the topics between the bridge and an agent.
+type mail struct{ request, response string }
+
+func mailOf(topics protocol.Topics, id protocol.AgentID) mail {
+	return mail{topics.AgentRequest(id), topics.AgentResponse(id)}
+}
+
+func (s *Service) mail(id protocol.AgentID) mail { return mailOf(s.opts.Topics, id) }
 
 // A link is a connection that belongs to an agent.
 type link struct {
@@ -97,7 +107,7 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	}
 	p := b.agents[new.key()]
 	if p == nil {
-		p = &presence{}
+		p = &presence{mail: mailOf(b.topics, new.ID)}
 		b.agents[new.key()] = p
 		b.byID[new.ID] = append(b.byID[new.ID], p)
 	} else if p.agent.ClientID != "" {
@@ -215,19 +225,19 @@ func (b *board) see(key agentKey) sighting {
 	return s
 }
 
-// reachable returns the agent with the key if it is online and listens, else
-// nil.
-func (b *board) reachable(key agentKey) *Agent {
+// reachable returns the agent with the key and its topics if it is online and
+// listens, else nil.
+func (b *board) reachable(key agentKey) (*Agent, mail) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.agents[key]; p != nil && p.online {
 		for i := range p.links {
 			if p.links[i].listening {
-				return p.agent
+				return p.agent, p.mail
 			}
 		}
 	}
-	return nil
+	return nil, mail{}
 }
 
 // isOnline is see for those who want to know no more.

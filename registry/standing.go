@@ -103,7 +103,7 @@ func (s *Service) Send(c *StandingCall) error {
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
 	envelope.Metadata.Events = true
-	receivers, err := s.publishTo(context.Background(), e, &envelope, left)
+	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), e, &envelope, left)
 	if err == nil && receivers == 0 {
 		err = e.agent.target().unreachable().err
 	}
@@ -126,11 +126,11 @@ func (s *Service) Recall(c *StandingCall) error {
 		return err
 	}
 	var undelivered atomic.Bool
-	question := &exchange{id: s.newID(), standing: true, ended: func(o outcome) {
+	question := &exchange{id: s.newID(), standing: true, party: partyOf{ended: func(o outcome) {
 		if !undelivered.Load() {
 			s.recalled(c, o)
 		}
-	}}
+	}}}
 	s.exchanges.enter(question, []*Agent{e.agent})
 	time.AfterFunc(recallPatience, func() { s.exchanges.end(question, outcome{kind: abandoned}) })
 	params, err := json.Marshal(map[string]string{"task_id": c.ID})
@@ -139,7 +139,7 @@ func (s *Service) Recall(c *StandingCall) error {
 	}
 	envelope := s.envelope(question.id, "task.get", params, c.call())
 	envelope.Metadata.Timeout = recallPatience
-	receivers, err := s.publishTo(context.Background(), question, &envelope, recallPatience)
+	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), question, &envelope, recallPatience)
 	if err == nil && receivers == 0 {
 		err = e.agent.target().unreachable().err
 	}
@@ -223,13 +223,13 @@ func (s *Service) stand(c *StandingCall) (*exchange, error) {
 	if !ok {
 		return nil, protocol.Errorf(protocol.AgentOffline, "agent %q is not registered any more", c.Agent).With("agent_id", string(c.Agent))
 	}
-	e := &exchange{id: c.ID, standing: true, ended: func(o outcome) { s.heard(c, a, o) }, onEvent: func(name string, data []byte) {
+	e := &exchange{id: c.ID, standing: true, party: partyOf{ended: func(o outcome) { s.heard(c, a, o) }, onEvent: func(name string, data []byte) {
 		if name == taskAccepted {
 			c.Listener.Took()
 		} else {
 			c.Listener.Progressed(append([]byte(nil), data...))
 		}
-	}}
+	}}}
 	s.exchanges.enter(e, []*Agent{a})
 	return e, nil
 }

@@ -2,6 +2,7 @@ package security
 
 import (
 	"context"
+	"sync"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -25,11 +26,17 @@ func NewAuthorizer(policies Decider) Authorizer { return Authorizer{policies} }
 
 // AuthorizeCall decides about a call that came in.
 func (a Authorizer) AuthorizeCall(call *commands.Call, action string, on commands.Resource) error {
-	return a.decide(&policy.Query{
+	q := queries.Get().(*policy.Query)
+	defer queries.Put(q)
+	*q = policy.Query{
 		Who: call.Principal, Action: action, Type: on.Type, ID: on.ID, Space: on.Space,
 		Door: call.Door, SenderID: call.SenderID, Address: call.Address,
-	})
+	}
+	return a.decide(q)
 }
+
+// queries are used again: there is one for every call.
+var queries = sync.Pool{New: func() any { return new(policy.Query) }}
 
 // Authorize decides without a view to how the principal asks.
 func (a Authorizer) Authorize(_ context.Context, who *protocol.Principal, action string, on commands.Resource) error {

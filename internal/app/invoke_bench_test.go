@@ -31,7 +31,7 @@ func (w *wireless) Publish(m broker.Message) (int, error) { return w.publish(m) 
 type toAgents struct{ *wireless }
 
 func (w toAgents) Publish(topic string, payload []byte, o registry.PublishOptions) (int, error) {
-	return w.publish(messageOf(topic, payload, o))
+	return w.publish(messageOf(topic, payload, o, nil))
 }
 
 func newWireless(b *testing.B) *wireless {

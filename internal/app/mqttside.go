@@ -120,10 +120,19 @@ func (m *mqttSide) disconnect(conn any, reason string) {
 
 // Publish implements [registry.Publisher].
 func (m *mqttSide) Publish(topic string, payload []byte, o registry.PublishOptions) (int, error) {
-	return m.broker.Publish(messageOf(topic, payload, o))
+	room := propertyRooms.Get().(*[]broker.UserProperty)
+	message := messageOf(topic, payload, o, *room)
+	receivers, err := m.broker.Publish(message)
+	*room = message.UserProperties
+	propertyRooms.Put(room)
+	return receivers, err
 }
 
-func messageOf(topic string, payload []byte, o registry.PublishOptions) broker.Message {
+var propertyRooms = sync.Pool{New: func() any { return new([]broker.UserProperty) }}
+
+// messageOf is a message of the registry's as the broker wants it. Its user
+// properties are put into the room.
+func messageOf(topic string, payload []byte, o registry.PublishOptions, room []broker.UserProperty) broker.Message {
 	m := broker.Message{
 		Topic:           topic,
 		Payload:         payload,
@@ -136,7 +145,7 @@ func messageOf(topic string, payload []byte, o registry.PublishOptions) broker.M
 		ResponseTopic:   o.ResponseTopic,
 		CorrelationData: o.CorrelationData,
 	}
-	m.UserProperties = make([]broker.UserProperty, 0, len(o.UserProperties))
+	m.UserProperties = room[:0]
 	for _, p := range o.UserProperties {
 		m.UserProperties = append(m.UserProperties, broker.UserProperty{Key: p[0], Value: p[1]})
 	}

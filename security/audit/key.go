@@ -18,7 +18,7 @@ const KeySize = 32
 type Key struct {
 	chain  chainID
 	secret []byte
-	params sync.Pool // of hash.Hash
+	params sync.Pool // of *digester
 }
 
 // NewKey makes a key out of a secret of [KeySize] random bytes.
@@ -29,7 +29,7 @@ func NewKey(secret []byte) (*Key, error) {
 	k := &Key{secret: derive(secret, "seals")}
 	k.chain = chainID(derive(secret, "chain"))
 	hiding := derive(secret, "parameters")
-	k.params.New = func() any { return hmac.New(sha256.New, hiding) }
+	k.params.New = func() any { return &digester{Hash: hmac.New(sha256.New, hiding)} }
 	return k, nil
 }
 
@@ -55,16 +55,21 @@ const digestSize = 16
 // digest is a keyed hash of parameters: without the key, guessing them and
 // hashing the guesses leads nowhere.
 func (k *Key) digest(params []byte) (d [digestSize]byte) {
-	h, ok := k.params.Get().(hash.Hash)
+	h, ok := k.params.Get().(*digester)
 	if !ok {
 		return d
 	}
 	defer k.params.Put(h)
 	h.Reset()
 	h.Write(params)
-	var sum [sha256.Size]byte
-	copy(d[:], h.Sum(sum[:0]))
+	copy(d[:], h.Sum(h.sum[:0]))
 	return d
+}
+
+// A digester has room for what it computes.
+type digester struct {
+	hash.Hash
+	sum [sha256.Size]byte
 }
 
 // A headNote is a head as it is kept outside the log.
