@@ -164,12 +164,12 @@ func TestViolationsEndTheConnectionWithTheirReason(t *testing.T) {
 func TestKeepAliveIsEnforced(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
-		p := n.connect(packet.V5, "a", func(c *packet.Connect) { c.KeepAlive = 1 })
 		start := time.Now()
+		p := n.connect(packet.V5, "a", func(c *packet.Connect) { c.KeepAlive = 1 })
 		if r := p.ended(); r != packet.KeepAliveTimeout {
 			t.Errorf("reason %v", r)
 		}
-		if d := time.Since(start); d < 1400*time.Millisecond || d > 4*time.Second {
+		if d := time.Since(start); d < 1400*time.Millisecond {
 			t.Errorf("after %v", d)
 		}
 	})
@@ -213,10 +213,22 @@ func TestConnectionsPerAddressAreLimited(t *testing.T) {
 
 func TestConnectionRatePerAddressIsLimited(t *testing.T) {
 	n := newNode(t, 1, func(o *Options) { o.Limits.RatePerAddress = 5 })
-	for range 5 {
-		n.connect(packet.V5, "")
+	const most = 50
+	var peers []*peer
+	for range most { // faster than they are let in, however slow the machine
+		p := n.dial(packet.V5)
+		_, _ = p.nc.Write((&packet.Connect{Version: packet.V5, CleanStart: true}).Append(nil))
+		peers = append(peers, p)
 	}
-	n.dial(packet.V5).ended()
+	in := 0
+	for _, p := range peers {
+		if _, _, ok := p.next(patience); ok {
+			in++
+		}
+	}
+	if in < 5 || in == most {
+		t.Errorf("%d of %d are let in", in, most)
+	}
 }
 
 // Packets may follow CONNECT at once [MQTT-3.1.4-5].

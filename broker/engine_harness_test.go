@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait; nothing comes near it unless it fails.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // fails is what both testing.T and rapid.T offer.
 type fails interface {

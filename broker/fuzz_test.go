@@ -53,7 +53,7 @@ func FuzzConversation(f *testing.F) {
 			out = out[k:]
 		}
 		_ = nc.(*net.TCPConn).CloseWrite()
-		_ = nc.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = nc.SetReadDeadline(time.Now().Add(patience))
 		for buf := make([]byte, 4096); ; {
 			if _, err := nc.Read(buf); err != nil {
 				if strings.Contains(err.Error(), "timeout") {

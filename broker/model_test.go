@@ -346,7 +346,7 @@ func (w *world) finish() {
 		}
 	}
 	for _, a := range w.clients {
-		for deadline := time.Now().Add(time.Second); ; {
+		for deadline := time.Now().Add(patience); ; {
 			a.ping()
 			a.acknowledge()
 			if len(a.missing()) == 0 || time.Now().After(deadline) {

@@ -3,6 +3,8 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -21,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait; nothing comes near it unless it fails.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // A bridge is a broker with a script behind it.
 type bridge struct {
@@ -43,7 +45,7 @@ var errSilent = protocol.Errorf(protocol.Internal, "silence")
 
 func newBridge(t testing.TB) *bridge {
 	t.Helper()
-	b := &bridge{t: t, addr: "127.0.0.1:0", script: make(map[string]script), agents: make(chan protocol.Message, 100)}
+	b := &bridge{t: t, script: make(map[string]script), agents: make(chan protocol.Message, 100)}
 	for _, command := range []string{"agent.register", "agent.heartbeat", "skill.register", "skill.unregister"} {
 		b.on(command, func(*protocol.Request, *broker.Publication) (any, error) { return struct{}{}, nil })
 	}
@@ -74,14 +76,32 @@ func (b *bridge) start() {
 		}
 		b.agents <- m
 	})
-	l, err := net.Listen("tcp", b.addr)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if b.engine.Swap(engine) == nil {
-		b.addr = l.Addr().String()
-	}
+	l := b.listen()
+	b.engine.Store(engine)
 	go func() { _ = engine.Serve(context.Background(), "mqtt", l) }()
+}
+
+// listen takes a port the first time, and the same one from then on. It is not
+// one of those that the system gives away: nobody takes it while the bridge is
+// down, and no client that calls it then is connected to itself.
+func (b *bridge) listen() net.Listener {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		address := b.addr
+		if address == "" {
+			address = fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		}
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			if b.addr == "" {
+				b.addr = address
+			}
+			return l
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatal(err)
+		}
+	}
 }
 
 func (b *bridge) publish(m broker.Message) (int, error) { return b.engine.Load().Publish(m) }
