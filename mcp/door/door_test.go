@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/mcp/door"
 	"github.com/aibridge/aibridge/protocol"
@@ -195,7 +196,7 @@ func TestClientsHearWhenTheirToolsChange(t *testing.T) {
 				if name != "ada" {
 					t.Errorf("%s hears of it", name)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(bridgetest.Patience):
 				t.Fatal("nobody hears of a new tool")
 			}
 			w.source.add("", &tools.Tool{Declaration: tools.Declaration{Name: "new.two"}, Run: nothing})
@@ -204,7 +205,7 @@ func TestClientsHearWhenTheirToolsChange(t *testing.T) {
 				select {
 				case name := <-heard:
 					both[name] = true
-				case <-time.After(10 * time.Second):
+				case <-time.After(bridgetest.Patience):
 					t.Fatalf("only %v hear of a tool for both", both)
 				}
 			}
@@ -237,7 +238,7 @@ func TestCallsTellTheirProgressAndCanBeCancelled(t *testing.T) {
 						t.Errorf("progress %+v after %v, want %q", p, last, want)
 					}
 					last = p.Progress
-				case <-time.After(10 * time.Second):
+				case <-time.After(bridgetest.Patience):
 					t.Fatal("no progress")
 				}
 			}
@@ -247,7 +248,7 @@ func TestCallsTellTheirProgressAndCanBeCancelled(t *testing.T) {
 			}
 			select {
 			case <-w.gone:
-			case <-time.After(10 * time.Second):
+			case <-time.After(bridgetest.Patience):
 				t.Error("the tool runs on after its call was cancelled")
 			}
 		})
@@ -271,7 +272,7 @@ func TestWarningsAreLoggedToWhoWantsThem(t *testing.T) {
 		if p.Level != "warning" || p.Logger != "thermostat.set" || !strings.Contains(fmt.Sprint(p.Data), "coerced") {
 			t.Errorf("logged %+v", p)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(bridgetest.Patience):
 		t.Error("nothing is logged")
 	}
 }

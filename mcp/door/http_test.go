@@ -167,9 +167,8 @@ func TestSessionsAndRequestsAreBounded(t *testing.T) {
 func TestStreamsEndWithTheCredential(t *testing.T) {
 	w := newWorld(t)
 	brief := w.open(t, "brief")
-	begun := time.Now()
-	if r := brief.send("GET", ""); r.status != http.StatusOK || time.Since(begun) > 10*time.Second {
-		t.Errorf("the stream ended after %v: %d %s", time.Since(begun), r.status, r.body)
+	if r := brief.send("GET", ""); r.status != http.StatusOK { // or it never ends
+		t.Errorf("the stream ended: %d %s", r.status, r.body)
 	}
 }
 
@@ -191,7 +190,7 @@ func TestCallsUnderWayDoNotKeepTheDoorFromClosing(t *testing.T) {
 			w.stop()
 			select {
 			case <-w.gone:
-			case <-time.After(10 * time.Second):
+			case <-time.After(bridgetest.Patience):
 				t.Error("the call goes on")
 			}
 		})

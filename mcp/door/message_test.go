@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/mcp/door"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -95,7 +96,7 @@ func TestSingleCallsTellTheirProgressAndAreCancelledByAnotherMessage(t *testing.
 				if !strings.Contains(p, `"progressToken":9`) {
 					t.Errorf("progress: %s", p)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(bridgetest.Patience):
 				t.Fatal("no progress")
 			}
 			if back := w.take(ctx, `{"jsonrpc":"2.0","id":"x","method":"ping"}`); len(back) != 1 || !strings.Contains(back[0], "under way") {
@@ -104,7 +105,7 @@ func TestSingleCallsTellTheirProgressAndAreCancelledByAnotherMessage(t *testing.
 			cancel(w, end)
 			select {
 			case <-done:
-			case <-time.After(10 * time.Second):
+			case <-time.After(bridgetest.Patience):
 				t.Fatal("the call goes on")
 			}
 			<-w.gone

@@ -124,7 +124,7 @@ func run(t *testing.T, b *bridge, secret string) *side {
 			if err != nil {
 				t.Errorf("ended with %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("does not end with its input")
 		}
 		transport.CloseIdleConnections()
@@ -207,13 +207,13 @@ func TestMessagesAreCarriedBothWays(t *testing.T) {
 			}
 			select {
 			case <-b.gone:
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Error("the call goes on at the bridge")
 			}
 			b.mcp.AddTool(&sdk.Tool{Name: "new", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			select {
 			case <-changed:
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Error("word of a change does not arrive")
 			}
 		})
