@@ -18,6 +18,8 @@ func NewCall(id, name, arguments string) *chat.ToolCall {
 	switch {
 	case len(trimmed) == 0:
 		c.Args = json.RawMessage("{}")
+	case string(trimmed) == "null":
+		c.Args, c.Raw = json.RawMessage("{}"), arguments
 	case trimmed[0] == '{' && json.Valid(trimmed):
 		c.Args = json.RawMessage(trimmed)
 		if len(trimmed) < len(arguments) {

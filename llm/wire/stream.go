@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/aibridge/aibridge/llm/chat"
@@ -155,8 +156,18 @@ type Call struct {
 // ID is the call's id.
 func (c *Call) ID() string { return c.id }
 
-// Empty reports whether no arguments came yet.
-func (c *Call) Empty() bool { return c.text.Len() == 0 }
+// maxWhole bounds the arguments that are looked at again and again, in bytes.
+const maxWhole = 64 << 10
+
+// Whole reports whether the arguments are a whole object already, as far as
+// that is known of short ones.
+func (c *Call) Whole() bool {
+	if c.text.Len() > maxWhole {
+		return false
+	}
+	text := strings.TrimSpace(c.text.String())
+	return strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") && json.Valid([]byte(text))
+}
 
 // Arguments adds a piece of the arguments' text.
 func (c *Call) Arguments(piece Text) error {

@@ -16,63 +16,44 @@ type chunk struct {
 	Model   string          `json:"model"`
 	Choices []choice        `json:"choices"`
 	Usage   *usage          `json:"usage"`
+	Object  string          `json:"object"`
 	Error   json.RawMessage `json:"error"`
+	Groq    struct {
+		Usage *usage          `json:"usage"`
+		Error json.RawMessage `json:"error"`
+	} `json:"x_groq"`
 }
 
 type choice struct {
-	Index        int    `json:"index"`
-	Delta        delta  `json:"delta"`
-	Message      *delta `json:"message"`
-	FinishReason string `json:"finish_reason"`
+	Index        int             `json:"index"`
+	Delta        delta           `json:"delta"`
+	Message      *delta          `json:"message"`
+	FinishReason string          `json:"finish_reason"`
+	Error        json.RawMessage `json:"error"` // OpenRouter
+	Usage        *usage          `json:"usage"` // Moonshot
 }
 
 type delta struct {
-	Content          wire.Text   `json:"content"`
-	Refusal          wire.Text   `json:"refusal"`
-	ReasoningContent wire.Text   `json:"reasoning_content"`
-	Reasoning        wire.Text   `json:"reasoning"`
-	ToolCalls        []callDelta `json:"tool_calls"`
+	Content          content           `json:"content"`
+	Refusal          wire.Text         `json:"refusal"`
+	ReasoningContent wire.Text         `json:"reasoning_content"`
+	Reasoning        wire.Text         `json:"reasoning"`
+	ReasoningDetails []json.RawMessage `json:"reasoning_details"`
+	ToolCalls        []callDelta       `json:"tool_calls"`
+	FunctionCall     *functionDelta    `json:"function_call"` // as it was before there were several
+	Images           []contentPart     `json:"images"`
 }
 
 type callDelta struct {
-	Index    *int   `json:"index"`
-	ID       string `json:"id"`
-	Function struct {
-		Name      string    `json:"name"`
-		Arguments arguments `json:"arguments"`
-	} `json:"function"`
+	Index    *int            `json:"index"`
+	ID       string          `json:"id"`
+	Function functionDelta   `json:"function"`
+	Extra    json.RawMessage `json:"extra_content"`
 }
 
-// arguments are text, or an object from services that forget to quote it.
-type arguments struct{ wire.Text }
-
-func (a *arguments) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '{' {
-		a.Text = append(a.Text[:0], data...)
-		return nil
-	}
-	return a.Text.UnmarshalJSON(data)
-}
-
-type usage struct {
-	PromptTokens     int `json:"prompt_tokens"`
-	CompletionTokens int `json:"completion_tokens"`
-	CacheHitTokens   int `json:"prompt_cache_hit_tokens"`
-	PromptDetails    struct {
-		Cached int `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionDetails struct {
-		Reasoning int `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-}
-
-func (u *usage) tokens() chat.Usage {
-	return chat.Usage{
-		Input:     u.PromptTokens,
-		Output:    u.CompletionTokens,
-		Cached:    max(u.PromptDetails.Cached, u.CacheHitTokens),
-		Reasoning: u.CompletionDetails.Reasoning,
-	}
+type functionDelta struct {
+	Name      string    `json:"name"`
+	Arguments arguments `json:"arguments"`
 }
 
 // A decoder reads one answer.
@@ -81,7 +62,9 @@ type decoder struct {
 	names  *wire.Names
 	out    *wire.Stream
 
-	calls    []*openCall  // in the order they began
+	origin   string      // of what is kept for this very service
+	calls    []*openCall // in the order they began
+	details  details
 	reasons  *atomic.Bool // the service sends reasoning_content
 	thinking bool         // reasoning is open
 	refusal  wire.Joiner
@@ -93,6 +76,7 @@ type decoder struct {
 type openCall struct {
 	index int
 	id    string // as the service gave it
+	extra json.RawMessage
 	*wire.Call
 }
 
@@ -100,6 +84,9 @@ func (d *decoder) event(e sse.Event) error {
 	if string(e.Data) == "[DONE]" {
 		d.said = true
 		return wire.Done
+	}
+	if e.Name == "error" {
+		return d.client.Failure(e.Data)
 	}
 	return d.whole(e.Data)
 }
@@ -110,15 +97,17 @@ func (d *decoder) whole(data []byte) error {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent what is not JSON of a completion", Cause: err}
 	}
-	if len(c.Error) > 0 && string(c.Error) != "null" {
+	if given(c.Error) || c.Object == "error" {
 		return d.client.Failure(data)
+	}
+	if given(c.Groq.Error) {
+		return d.client.Failure(c.Groq.Error)
 	}
 	if c.Model != "" {
 		d.finish.Model = c.Model
 	}
-	if c.Usage != nil {
-		d.finish.Usage = c.Usage.tokens()
-	}
+	d.count(c.Groq.Usage)
+	d.count(c.Usage)
 	for _, choice := range c.Choices {
 		if choice.Index != 0 { // only one answer was asked for
 			continue
@@ -130,7 +119,20 @@ func (d *decoder) whole(data []byte) error {
 	return nil
 }
 
+// given reports whether a field is there, and not null.
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+func (d *decoder) count(u *usage) {
+	if u != nil {
+		d.finish.Usage = u.tokens()
+	}
+}
+
 func (d *decoder) choice(c choice) error {
+	if given(c.Error) {
+		return d.client.Failure(c.Error)
+	}
+	d.count(c.Usage)
 	said := c.Delta
 	if c.Message != nil {
 		said = *c.Message
@@ -144,15 +146,21 @@ func (d *decoder) choice(c choice) error {
 	if err := d.reasoning(reasoning); err != nil {
 		return err
 	}
-	if len(said.Content) > 0 {
-		if err := d.endReasoning(); err != nil {
-			return err
-		}
-		if err := d.out.Text(said.Content); err != nil {
+	if err := d.details.add(said.ReasoningDetails); err != nil {
+		return err
+	}
+	if err := d.content(&said.Content); err != nil {
+		return err
+	}
+	for _, image := range said.Images {
+		if err := d.image(image.ImageURL); err != nil {
 			return err
 		}
 	}
 	d.refused.WriteString(d.refusal.Add(said.Refusal))
+	if said.FunctionCall != nil {
+		said.ToolCalls = append(said.ToolCalls, callDelta{Function: *said.FunctionCall})
+	}
 	for _, call := range said.ToolCalls {
 		if err := d.endReasoning(); err != nil {
 			return err
@@ -168,6 +176,46 @@ func (d *decoder) choice(c choice) error {
 		}
 	}
 	return nil
+}
+
+// content takes what is said, part by part.
+func (d *decoder) content(c *content) error {
+	if err := d.text(c.text); err != nil {
+		return err
+	}
+	for _, p := range c.parts {
+		d.refused.WriteString(d.refusal.Add(p.Refusal))
+		if err := d.reasoning(p.Thinking.Text); err != nil {
+			return err
+		}
+		if err := d.text(p.Text); err != nil {
+			return err
+		}
+		if err := d.image(p.ImageURL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) text(piece wire.Text) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	if err := d.endReasoning(); err != nil {
+		return err
+	}
+	return d.out.Text(piece)
+}
+
+func (d *decoder) image(u imageURL) error {
+	if u == "" {
+		return nil
+	}
+	if err := d.endReasoning(); err != nil {
+		return err
+	}
+	return d.out.Segment(u.segment())
 }
 
 func (d *decoder) reasoning(piece wire.Text) error {
@@ -202,11 +250,15 @@ func (d *decoder) call(c callDelta) error {
 		}
 		d.calls = append(d.calls, open)
 	}
+	if given(c.Extra) {
+		open.extra = c.Extra
+	}
 	return open.Arguments(c.Function.Arguments.Text)
 }
 
 // find returns the call that a piece belongs to, nil for the first of a new
-// one: it has another index, or another id, or a name again.
+// one: it has another index, or another id, or a name again. Services that
+// repeat id and name with every piece do so while the arguments are not whole.
 func (d *decoder) find(c callDelta) *openCall {
 	for i := len(d.calls) - 1; i >= 0; i-- {
 		open := d.calls[i]
@@ -218,27 +270,13 @@ func (d *decoder) find(c callDelta) *openCall {
 			}
 		case c.Index == nil && c.ID == "" && c.Function.Name != "":
 			return nil
-		case c.Function.Name != "" && c.ID != "" && !open.Empty(): // a second call under the same id
+		case c.Function.Name != "" && len(c.Function.Arguments.Text) > 0 && open.Whole(): // a second call under the same id, or index
 			return nil
 		default:
 			return open
 		}
 	}
 	return nil
-}
-
-func reasonOf(reason string) chat.FinishReason {
-	switch reason {
-	case "stop", "eos", "stop_sequence":
-		return chat.EndTurn
-	case "length", "max_tokens":
-		return chat.MaxTokens
-	case "tool_calls", "function_call":
-		return chat.ToolUse
-	case "content_filter":
-		return chat.Refused
-	}
-	return chat.Broken
 }
 
 // end finishes the answer after the last chunk.
@@ -253,7 +291,15 @@ func (d *decoder) end() error {
 		return err
 	}
 	for _, c := range d.calls {
-		if err := c.Close(nil); err != nil {
+		if err := c.Close(d.keep(c.extra)); err != nil {
+			return err
+		}
+	}
+	if kept, err := d.details.kept(d.origin); kept != nil || err != nil {
+		if err != nil {
+			return err
+		}
+		if err := d.out.Segment(chat.Segment{Type: chat.Reasoning, Opaque: kept}); err != nil {
 			return err
 		}
 	}
@@ -262,4 +308,12 @@ func (d *decoder) end() error {
 		d.finish.Reason, d.finish.Detail = chat.Refused, d.refused.String()
 	}
 	return d.out.Finish(d.finish)
+}
+
+// keep is what goes back to this very service, nil for nothing.
+func (d *decoder) keep(raw json.RawMessage) *chat.Opaque {
+	if len(raw) == 0 {
+		return nil
+	}
+	return &chat.Opaque{Origin: d.origin, Data: raw}
 }

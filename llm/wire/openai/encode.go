@@ -55,17 +55,21 @@ type jsonSchema struct {
 
 // A message of a request. Content is a string, a list of parts, or null.
 type message struct {
-	Role             chat.Role  `json:"role"`
-	Content          any        `json:"content"`
-	ReasoningContent *string    `json:"reasoning_content,omitempty"`
-	ToolCalls        []toolCall `json:"tool_calls,omitempty"`
-	ToolCallID       string     `json:"tool_call_id,omitempty"`
+	Role             chat.Role `json:"role"`
+	Content          any       `json:"content"`
+	ReasoningContent *string   `json:"reasoning_content,omitempty"`
+
+	ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"` // to whom they came from
+	ToolCalls        []toolCall        `json:"tool_calls,omitempty"`
+	ToolCallID       string            `json:"tool_call_id,omitempty"`
 }
 
 type toolCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
 	Function callFunction `json:"function"`
+
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"` // likewise
 }
 
 type callFunction struct {
@@ -174,7 +178,7 @@ func (p *Provider) messages(list []chat.Message, names *wire.Names) ([]message, 
 			}
 			out = append(out, message{Role: chat.User, Content: content})
 		case chat.Assistant:
-			out = append(out, assistant(m, names, replay))
+			out = append(out, p.assistant(m, names, replay))
 		case chat.ToolRole:
 			parts, err := mediaParts(m)
 			if err != nil {
@@ -203,7 +207,7 @@ func anyCalls(list []chat.Message) bool {
 	return false
 }
 
-func assistant(m chat.Message, names *wire.Names, replay bool) message {
+func (p *Provider) assistant(m chat.Message, names *wire.Names, replay bool) message {
 	out := message{Role: chat.Assistant}
 	var text, reasoning strings.Builder
 	for _, s := range m.Segments {
@@ -214,10 +218,14 @@ func assistant(m chat.Message, names *wire.Names, replay bool) message {
 			if s.Opaque != nil && s.Opaque.Origin == Origin {
 				reasoning.WriteString(s.Text)
 			}
+			var details []json.RawMessage
+			if json.Unmarshal(p.own(s), &details) == nil {
+				out.ReasoningDetails = append(out.ReasoningDetails, details...)
+			}
 		case chat.Call:
 			out.ToolCalls = append(out.ToolCalls, toolCall{ID: s.ToolCall.ID, Type: "function", Function: callFunction{
 				Name: names.Encode(s.ToolCall.Name), Arguments: wire.Arguments(s.ToolCall),
-			}})
+			}, ExtraContent: p.own(s)})
 		}
 	}
 	if text.Len() > 0 || len(out.ToolCalls) == 0 {

@@ -97,7 +97,32 @@ func TestAnswersAreRead(t *testing.T) {
 		"500 in HTML":                  {Status: 500, Header: map[string]string{"Content-Type": "text/html"}, Pieces: []string{"<html>oops</html>"}},
 		"503":                          wiretest.JSON(503, `{"detail":"loading"}`),
 		"200 in HTML":                  {Header: map[string]string{"Content-Type": "text/html"}, Pieces: []string{"<html>hello</html>"}},
-		"events of the other choices":  wiretest.Stream(`{"choices":[{"index":1,"delta":{"content":"x"}},{"index":0,"delta":{"content":"a"}}]}`, finish("stop"), done),
+		"content in parts": wiretest.Stream(`{"choices":[{"delta":{"role":"assistant","content":""}}]}`,
+			`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Cold"},{"type":"text","text":"?"}]}]}}]}`,
+			`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":" Yes."},{"type":"text","text":"Turn it "}]}}]}`, `{"choices":[{"delta":{"content":"up."}}]}`, finish("stop"), done),
+		"an image": wiretest.Stream(`{"choices":[{"delta":{"content":"Look: ","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,aGVsbG8="}}]}}]}`,
+			`{"choices":[{"delta":{"content":[{"type":"image_url","image_url":"https://pictures.example/a.png"}]}}]}`, finish("stop"), done),
+		"the older function call": wiretest.Stream(`{"choices":[{"delta":{"role":"assistant","content":null,"function_call":{"name":"fs_read","arguments":""}}}]}`,
+			`{"choices":[{"delta":{"function_call":{"arguments":"{\"path\":"}}}]}`, `{"choices":[{"delta":{"function_call":{"arguments":"\"x\"}"}}}]}`, finish("function_call"), done),
+		"id and name with every piece": wiretest.Stream(
+			call(`"index":0,"id":"a","function":{"name":"fs_read","arguments":"{\"path\":"}`), call(`"index":0,"id":"a","function":{"name":"fs_read","arguments":"\"x\"}"}`),
+			call(`"index":0,"id":"a","function":{"name":"fs_read","arguments":""}`), finish("tool_calls"), done),
+		"one index and no id for all": wiretest.Stream(
+			call(`"index":0,"function":{"name":"fs_read","arguments":"{\"path\":\"a\"}"}`), call(`"index":0,"function":{"name":"fs_read","arguments":"{\"path\":\"b\"}"}`), finish("stop"), done),
+		"arguments that are null": wiretest.Stream(call(`"index":0,"id":"a","function":{"name":"fs_read","arguments":"null"}`), finish("tool_calls"), done),
+		"nothing in lists": wiretest.Stream(`{"id":"","model":"","object":"","choices":[]}`, `{"choices":[{"delta":{"content":"","reasoning_content":"hm","tool_calls":[]}}]}`,
+			`{"model":"m1","choices":[{"delta":{"content":"hi","reasoning_content":"","tool_calls":null,"images":null},"finish_reason":"stop"}],"usage":null}`, done),
+		"reasoning that is counted apart": wiretest.JSON(200, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":30,"completion_tokens":2,"total_tokens":57,"completion_tokens_details":{"reasoning_tokens":25}}}`),
+		"usage with the choice":           wiretest.Stream(`{"choices":[{"delta":{"content":"hi"},"finish_reason":"stop","usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"cached_tokens":4}}]}`, done),
+		"usage of a strange kind":         wiretest.Stream(`{"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}],"x_groq":{"id":"r"}}`, `{"choices":[],"usage":{"prompt_tokens":7.0,"completion_tokens":"many","prompt_tokens_details":null}}`, done),
+		"comments, CRLF and a BOM": {Pieces: []string{"\ufeff: PROCESSING\r\n\r\n", "event: message\r\nid: 1\r\ndata:{\"choices\":[{\"delta\":\r\ndata: {\"content\":\"hi\"}}]}\r\n\r\n", ": PROCESSING\r\n\r\n",
+			"data:{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\r\n\r\ndata:[DONE]\r\n\r\n"}},
+		"an error after the end":      wiretest.Stream(`{"choices":[{"delta":{"reasoning":"We"},"finish_reason":"length"}]}`, `{"error":{"code":400,"message":"Token limit reached"},"choices":[{"delta":{"content":""},"finish_reason":null}]}`, done),
+		"an error of the choice":      wiretest.JSON(200, `{"choices":[{"error":{"code":502,"message":"upstream went away"},"message":{"content":""},"finish_reason":"error"}]}`),
+		"an error as an object":       wiretest.Stream(`{"object":"error","message":"too many tokens","type":"BadRequestError","code":400}`, done),
+		"an error by the event":       {Pieces: []string{"event: error\ndata: {\"message\":\"gone\",\"code\":503}\n\n"}},
+		"the limit in other words":    wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, finish("model_length"), done),
+		"events of the other choices": wiretest.Stream(`{"choices":[{"index":1,"delta":{"content":"x"}},{"index":0,"delta":{"content":"a"}}]}`, finish("stop"), done),
 	})
 }
 
@@ -164,4 +189,39 @@ func TestATalk(t *testing.T) {
 		wiretest.Stream(call("0", "call_2", "fs_read", `{\"path\":\"b\"}`), end("tool_calls"), "[DONE]"),
 		wiretest.Stream(`{"choices":[{"index":0,"delta":{"reasoning_content":"Done."}}]}`, `{"choices":[{"index":0,"delta":{"content":"21 degrees."}}]}`, end("stop"), "[DONE]"),
 		wiretest.Stream(`{"choices":[{"index":0,"delta":{"content":"Still 21."}}]}`, end("stop"), "[DONE]"))
+}
+
+func TestWhatAServiceKeepsGoesBackToItAlone(t *testing.T) {
+	s := wiretest.New(t,
+		wiretest.Stream(
+			`{"choices":[{"delta":{"reasoning":"Cold","reasoning_details":[{"type":"reasoning.text","text":"Co","index":0,"format":null}]}}]}`,
+			`{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","text":"ld","index":0},{"type":"reasoning.text","signature":"s1","index":0}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"fs_read","arguments":"{}"},"extra_content":{"google":{"thought_signature":"t1"}}}],"reasoning_details":[{"type":"reasoning.encrypted","data":"e1","id":"c1","index":0}]},"finish_reason":"tool_calls"}]}`, "[DONE]"),
+		wiretest.Stream(`{"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`, "[DONE]"))
+	p := &Provider{Client: s.Client()}
+	r := &chat.Request{Model: "m", Messages: []chat.Message{chat.TextMessage(chat.User, "a")}, Tools: wiretest.Tools()}
+	a, err := chat.Collect(t.Context(), p, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Messages = append(r.Messages, a.Message(),
+		chat.Message{Role: chat.ToolRole, ToolCallID: "c1", ToolName: "fs.read", Segments: []chat.Segment{{Type: chat.Text, Text: "x"}}})
+	if _, err := chat.Collect(t.Context(), p, r); err != nil {
+		t.Fatal(err)
+	}
+	second := string(s.Requests()[1].Body)
+	for _, want := range []string{
+		`"reasoning_details":[{"format":null,"index":0,"signature":"s1","text":"Cold","type":"reasoning.text"},{"data":"e1","id":"c1","index":0,"type":"reasoning.encrypted"}]`,
+		`"extra_content":{"google":{"thought_signature":"t1"}}`,
+	} {
+		if !strings.Contains(second, want) {
+			t.Errorf("the second request has no %s: %s", want, second)
+		}
+	}
+	elsewhere := *s.Client()
+	elsewhere.BaseURL = "http://localhost:1"
+	body, err := (&Provider{Client: &elsewhere}).encode(r, wire.NamesOf(names, r))
+	if err != nil || strings.Contains(string(body), "reasoning_details") || strings.Contains(string(body), "extra_content") || !strings.Contains(string(body), `"fs_read"`) {
+		t.Errorf("another service gets %s (%v)", body, err)
+	}
 }

@@ -52,7 +52,7 @@ func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.E
 	if err != nil {
 		return err
 	}
-	d := &decoder{client: p.Client, names: tools, reasons: &p.reasons, out: wire.NewStream(emit)}
+	d := &decoder{client: p.Client, names: tools, origin: p.ownOrigin(), reasons: &p.reasons, out: wire.NewStream(emit)}
 	if err := p.Client.Post(ctx, "/chat/completions", body, d.event, d.whole); err != nil {
 		return err
 	}
