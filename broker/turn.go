@@ -91,6 +91,7 @@ func (t *turn) end() {
 	for i := 0; i < len(t.dirty); i++ { // grows while sessions catch up
 		t.flush(t.dirty[i])
 	}
+	t.b.commit(t) // catching up may have recorded more
 	clear(t.dirty)
 	t.dirty = t.dirty[:0]
 	if cap(t.dirty) > 4096 {

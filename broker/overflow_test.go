@@ -1,0 +1,160 @@
+package broker
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/aibridge/aibridge/broker/packet"
+)
+
+// absent makes a session without a client that x/# waits for.
+func (n *node) absent(id, filter string) {
+	n.t.Helper()
+	p := n.connect(packet.V5, id, kept)
+	p.subscribe(filter, 2)
+	n.leave(p, id)
+}
+
+// said publishes at QoS 1 or 2 and returns the whole first answer; QoS 2 is
+// completed if the broker goes along.
+func (p *peer) said(topic, payload string, qos byte) packet.Ack {
+	p.t.Helper()
+	m := text(topic, payload)
+	m.QoS, m.PacketID = qos, 5
+	p.send(m.Append(nil, p.version))
+	typ := packet.PUBACK
+	if qos == 2 {
+		typ = packet.PUBREC
+	}
+	var a packet.Ack
+	if err := a.Decode(p.version, typ, p.expect(typ)); err != nil || a.PacketID != 5 {
+		p.t.Fatalf("%v %+v: %v", typ, a, err)
+	}
+	if qos == 2 && !a.Reason.Failed() {
+		p.send(packet.AppendAck(nil, p.version, packet.PUBREL, 5, 0))
+		p.ack(packet.PUBCOMP, 5)
+	}
+	return a
+}
+
+// Who publishes what nobody has room for is told so, as far as its version of
+// MQTT goes; where anybody takes it, it is a success.
+func TestPublishersLearnThatEveryQueueIsFull(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		for _, version := range []byte{packet.V311, packet.V5} {
+			for _, qos := range []byte{1, 2} {
+				for name, journal := range map[string]Journal{"in memory": nil, "stored": &MemoryJournal{}} {
+					t.Run(fmt.Sprintf("version %d QoS %d %s", version, qos, name), func(t *testing.T) { overflow(t, readers, version, qos, journal) })
+				}
+			}
+		}
+	})
+}
+
+func overflow(t *testing.T, readers int, version, qos byte, journal Journal) {
+	n := newNode(t, readers, func(o *Options) {
+		o.Limits.QueueMessages, o.Limits.ReceiveMaximum, o.Journal = 3, 2, journal
+	})
+	n.absent("absent", "x/#")
+	from := n.connect(version, "from")
+	for i := range 3 {
+		if a := from.said("x/y", fmt.Sprint(i), qos); a.Reason != packet.Success {
+			t.Fatalf("message %d: %v", i, a.Reason)
+		}
+	}
+
+	for range 3 { // a refusal takes nothing of our Receive Maximum
+		a := from.said("x/y", "lost", qos)
+		switch {
+		case version == packet.V311 && a.Reason != packet.Success:
+			t.Errorf("MQTT 3.1.1 is told %v", a.Reason)
+		case version == packet.V5 && (a.Reason != packet.QuotaExceeded || len(a.Properties.Bytes(packet.ReasonString)) == 0):
+			t.Errorf("told %v, %q", a.Reason, a.Properties.Bytes(packet.ReasonString))
+		}
+	}
+	checkCounts(t, n, 3, 3)
+
+	witness := n.connect(packet.V5, "witness")
+	witness.subscribe("x/y", 0)
+	if a := from.said("x/y", "seen", qos); a.Reason != packet.Success {
+		t.Errorf("what somebody took is answered %v", a.Reason)
+	}
+	witness.take("seen")
+	m := text("x/kept", "kept")
+	m.QoS, m.Retain = qos, true
+	if r := from.publish(m); r != packet.Success {
+		t.Errorf("what is retained is answered %v", r)
+	}
+	checkCounts(t, n, 5, 3)
+
+	back := n.connect(packet.V5, "absent", kept)
+	for i := range 3 {
+		back.take(fmt.Sprint(i))
+	}
+	n.leave(witness, "witness")
+	if a := from.said("x/y", "after", qos); a.Reason != packet.Success {
+		t.Errorf("there is room again, and yet: %v", a.Reason)
+	}
+	back.take("after")
+	back.quiet()
+}
+
+func checkCounts(t *testing.T, n *node, dropped, overflowed uint64) {
+	t.Helper()
+	eventually(t, "the counts", func() bool {
+		return n.stats.dropped.Load() == dropped && n.stats.overflowed.Load() == overflowed
+	})
+}
+
+// [MQTT-4.8.2-4]
+func TestAbsentMembersWithRoomTakeWhatOthersHaveNoRoomFor(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers, func(o *Options) { o.Limits.QueueMessages = 2 })
+		n.absent("a", "x/1")
+		n.absent("a", "$share/g/x/2")
+		n.absent("b", "$share/g/x/2")
+		from := n.connect(packet.V5, "from")
+		for range 2 {
+			from.said("x/1", "fills a", 1)
+		}
+		for i := range 2 {
+			if a := from.said("x/2", fmt.Sprint(i), 1); a.Reason != packet.Success {
+				t.Errorf("%d: %v, though b has room", i, a.Reason)
+			}
+		}
+		if a := from.said("x/2", "", 1); a.Reason != packet.QuotaExceeded {
+			t.Errorf("both are full, and yet: %v", a.Reason)
+		}
+		b := n.connect(packet.V5, "b", kept)
+		b.take("0")
+		b.take("1")
+		b.quiet()
+	})
+}
+
+// A member that does not keep up is passed over while another has room, and
+// is not disconnected for what is not for it.
+func TestFullMembersAreSparedWhileOthersHaveRoom(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers, func(o *Options) { o.Limits.QueueMessages = 2 })
+		slow := n.connect(packet.V5, "slow", kept, property(packet.ReceiveMaximum, 1))
+		slow.subscribe("$share/g/x", 1)
+		from := n.connect(packet.V5, "from")
+		for i := range 3 { // one is sent, two wait
+			from.said("x", fmt.Sprint(i), 1)
+		}
+		n.absent("away", "$share/g/x")
+		for i := range 2 {
+			if a := from.said("x", fmt.Sprint("away ", i), 1); a.Reason != packet.Success {
+				t.Errorf("%d: %v", i, a.Reason)
+			}
+		}
+		for i := range 3 {
+			slow.take(fmt.Sprint(i))
+		}
+		slow.quiet()
+		away := n.connect(packet.V5, "away", kept)
+		away.take("away 0")
+		away.take("away 1")
+	})
+}
