@@ -17,8 +17,9 @@ type Names struct {
 
 // A Charset is what a wire allows in the name of a tool.
 type Charset struct {
-	Extra string // besides letters, digits, _ and -
-	Max   int    // characters
+	Extra  string // besides letters, digits, _ and -
+	Max    int    // characters
+	Letter bool   // names must begin with a letter or _
 }
 
 // NewNames makes the names of the request's tools, and of those that its
@@ -72,11 +73,13 @@ func (c Charset) fit(name string) string {
 			fit[i] = '_'
 		}
 	}
-	if len(fit) == 0 {
-		return "_"
+	if len(fit) == 0 || c.Letter && !letter(fit[0]) {
+		fit = append([]byte{'_'}, fit...)
 	}
 	return string(fit[:min(len(fit), c.Max)])
 }
+
+func letter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' || b == '_' }
 
 // marked is the name with a mark that no other name has.
 func (c Charset) marked(name string) string {

@@ -26,6 +26,15 @@ func TestNamesFitTheWireAndComeBack(t *testing.T) {
 	if n := NewNames(Charset{Extra: ".:", Max: 64}, "fs.read"); n.Encode("fs.read") != "fs.read" {
 		t.Error("a wire that allows dots gets none")
 	}
+	first := NewNames(Charset{Extra: ".", Max: 64, Letter: true}, "3d.print", "_3d.print", "-x", "a1", strings.Repeat("7", 64))
+	for name, want := range map[string]string{"_3d.print": "_3d.print", "-x": "_-x", "a1": "a1", strings.Repeat("7", 64): "_" + strings.Repeat("7", 63)} {
+		if got := first.Encode(name); got != want || first.Decode(got) != name {
+			t.Errorf("%s is %s on a wire that wants a letter first", name, got)
+		}
+	}
+	if got := first.Encode("3d.print"); got == "_3d.print" || first.Decode(got) != "3d.print" || !letter(got[0]) {
+		t.Errorf("a name that was taken became %s", got)
+	}
 }
 
 func TestNamesAreReversibleWhateverTheyAre(t *testing.T) {

@@ -46,6 +46,9 @@ type usage struct {
 	Output     *int `json:"output_tokens"`
 	CacheRead  *int `json:"cache_read_input_tokens"`
 	CacheWrite *int `json:"cache_creation_input_tokens"`
+	Details    struct {
+		Thinking *int `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
 }
 
 // A contentBlock is what a block begins with, or is.
@@ -67,7 +70,8 @@ type block struct {
 	thinking  strings.Builder
 	pieces    wire.Joiner
 	signature string
-	input     strings.Builder // of a block of the server's own tools
+	input     strings.Builder             // of a block of the server's own tools
+	texts     map[string]*strings.Builder // other fields of a block that nobody here understands
 }
 
 type decoder struct {
@@ -78,7 +82,11 @@ type decoder struct {
 	finish chat.Finish
 	usage  usage
 	ended  bool
+	size   int // of deltas, in bytes
 }
+
+// maxKept bounds what the deltas of an answer say, in bytes.
+const maxKept = 256 << 20
 
 func (d *decoder) event(e sse.Event) error {
 	var ev event
@@ -88,13 +96,12 @@ func (d *decoder) event(e sse.Event) error {
 	switch ev.Type {
 	case "message_start":
 		if ev.Message != nil {
-			d.finish.Model = ev.Message.Model
-			d.count(ev.Message.Usage)
+			return d.start(ev.Message)
 		}
 	case "content_block_start":
 		return d.begin(ev.Index, ev.ContentBlock)
 	case "content_block_delta":
-		return d.delta(ev.Index, ev.Delta)
+		return d.delta(ev.Index, ev.Delta, e.Data)
 	case "content_block_stop":
 		return d.stop(ev.Index)
 	case "message_delta":
@@ -111,6 +118,33 @@ func (d *decoder) event(e sse.Event) error {
 	return nil // pings, and what is to come
 }
 
+// start takes what is known of an answer before it begins, which may be some of
+// it, or all.
+func (d *decoder) start(a *answer) error {
+	d.finish.Model = a.Model
+	d.count(a.Usage)
+	if err := d.content(a.Content); err != nil {
+		return err
+	}
+	if a.StopReason != "" {
+		d.reason(a.StopReason, a.StopDetails)
+	}
+	return nil
+}
+
+// content takes blocks that are whole.
+func (d *decoder) content(blocks []json.RawMessage) error {
+	for i, raw := range blocks {
+		if err := d.begin(i, raw); err != nil {
+			return err
+		}
+		if err := d.stop(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // whole reads an answer that came in one piece.
 func (d *decoder) whole(data []byte) error {
 	var a answer
@@ -120,19 +154,11 @@ func (d *decoder) whole(data []byte) error {
 	if a.Type == "error" {
 		return d.client.Failure(data)
 	}
-	d.finish.Model = a.Model
-	d.count(a.Usage)
-	for i, raw := range a.Content {
-		if err := d.begin(i, raw); err != nil {
-			return err
-		}
-		if err := d.stop(i); err != nil {
-			return err
-		}
+	if a.StopReason == "" { // it came whole, whether it says so or not
+		a.StopReason = "end_turn"
 	}
-	d.reason(a.StopReason, a.StopDetails)
 	d.ended = true
-	return nil
+	return d.start(&a)
 }
 
 func bad(what string, cause error) error {
@@ -177,10 +203,15 @@ func (d *decoder) think(b *block, piece wire.Text) error {
 	return d.out.Reasoning(piece)
 }
 
-func (d *decoder) delta(index int, c delta) error {
+func (d *decoder) delta(index int, c delta, raw []byte) error {
 	b := d.blocks[index]
 	if b == nil {
 		return bad("a piece of a block that is not open", nil)
+	}
+	if b.call == nil { // text is bounded by the stream too
+		if d.size += len(raw); d.size > maxKept {
+			return bad("too much", nil)
+		}
 	}
 	switch c.Type {
 	case "text_delta":
@@ -194,6 +225,36 @@ func (d *decoder) delta(index int, c delta) error {
 			return b.call.Arguments(c.PartialJSON)
 		}
 		b.input.Write(c.PartialJSON)
+	default:
+		return b.more(raw)
+	}
+	return nil
+}
+
+// more adds what a delta of another kind says to a block that is kept as it is.
+func (b *block) more(raw []byte) error {
+	switch b.kind {
+	case "text", "thinking", "tool_use":
+		return nil // citations, and what is to come
+	}
+	var ev struct {
+		Delta map[string]any `json:"delta"`
+	}
+	if err := json.Unmarshal(raw, &ev); err != nil {
+		return bad("an event that is not JSON", err)
+	}
+	for field, value := range ev.Delta {
+		text, ok := value.(string)
+		if !ok || field == "type" {
+			continue
+		}
+		if b.texts == nil {
+			b.texts = make(map[string]*strings.Builder)
+		}
+		if b.texts[field] == nil {
+			b.texts[field] = new(strings.Builder)
+		}
+		b.texts[field].WriteString(text)
 	}
 	return nil
 }
@@ -233,14 +294,26 @@ type thinkingBlock struct {
 // verbatim is a block that nobody here understands: redacted thinking, the
 // server's own tools and what they found.
 func (b *block) verbatim() (json.RawMessage, error) {
-	if b.input.Len() == 0 {
+	if b.input.Len() == 0 && len(b.texts) == 0 {
 		return b.raw, nil
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(b.raw, &fields); err != nil || !json.Valid([]byte(b.input.String())) {
-		return nil, bad("a block whose input is not JSON", err)
+	if err := json.Unmarshal(b.raw, &fields); err != nil {
+		return nil, bad("a block that is not an object", err)
 	}
-	fields["input"] = json.RawMessage(b.input.String())
+	if b.input.Len() > 0 {
+		fields["input"] = json.RawMessage(b.input.String())
+		if !json.Valid(fields["input"]) {
+			return nil, bad("a block whose input is not JSON", nil)
+		}
+	}
+	for name, text := range b.texts {
+		raw, err := wire.Marshal(text.String())
+		if err != nil {
+			return nil, err
+		}
+		fields[name] = raw
+	}
 	return wire.Marshal(fields)
 }
 
@@ -252,6 +325,7 @@ func (d *decoder) count(u *usage) {
 	for _, c := range []struct{ to, from **int }{
 		{&d.usage.Input, &u.Input}, {&d.usage.Output, &u.Output},
 		{&d.usage.CacheRead, &u.CacheRead}, {&d.usage.CacheWrite, &u.CacheWrite},
+		{&d.usage.Details.Thinking, &u.Details.Thinking},
 	} {
 		if *c.from != nil {
 			*c.to = *c.from
@@ -290,6 +364,7 @@ func (d *decoder) end() error {
 		Output:     value(u.Output),
 		Cached:     value(u.CacheRead),
 		CacheWrite: value(u.CacheWrite),
+		Reasoning:  value(u.Details.Thinking),
 	}
 	return d.out.Finish(d.finish)
 }

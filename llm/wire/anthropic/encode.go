@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire"
@@ -211,7 +212,7 @@ func messages(list []chat.Message, names *wire.Names) (system []any, out []messa
 	for i, m := range list {
 		switch m.Role {
 		case chat.System:
-			if text := wire.TextOf(m); text != "" {
+			if text := wire.TextOf(m); !blank(text) {
 				system = append(system, textBlock{Type: "text", Text: text})
 			}
 		case chat.User:
@@ -235,13 +236,16 @@ func messages(list []chat.Message, names *wire.Names) (system []any, out []messa
 	return system, out, nil
 }
 
-// said translates what a user or a tool says. Empty texts are left out: the
-// API refuses them.
+// blank reports whether a text has nothing to read, which the API refuses.
+func blank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// said translates what a user or a tool says. Texts without a word are left
+// out.
 func said(m chat.Message) (blocks []any, err error) {
 	for _, s := range m.Segments {
 		switch s.Type {
 		case chat.Text:
-			if s.Text != "" {
+			if !blank(s.Text) {
 				blocks = append(blocks, textBlock{Type: "text", Text: s.Text})
 			}
 		case chat.UI:
@@ -269,7 +273,7 @@ func answered(m chat.Message, names *wire.Names) (blocks []any) {
 		switch {
 		case s.Opaque != nil && s.Opaque.Origin == Origin && len(s.Opaque.Data) > 0:
 			blocks = append(blocks, s.Opaque.Data)
-		case s.Type == chat.Text && s.Text != "":
+		case s.Type == chat.Text && !blank(s.Text):
 			blocks = append(blocks, textBlock{Type: "text", Text: s.Text})
 		case s.Type == chat.Call:
 			blocks = append(blocks, toolUse{

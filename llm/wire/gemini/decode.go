@@ -51,12 +51,15 @@ func (d *decoder) event(e sse.Event) error { return d.chunk(e.Data) }
 func (d *decoder) whole(data []byte) error {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil {
-		return d.chunk(data)
+		list = []json.RawMessage{data}
 	}
 	for _, c := range list {
 		if err := d.chunk(c); err != nil {
 			return err
 		}
+	}
+	if d.finish.Reason == "" && !d.out.Empty() { // it came whole, whether it says so or not
+		d.finish.Reason = chat.EndTurn
 	}
 	return nil
 }

@@ -145,8 +145,8 @@ func (p *Provider) generation(o chat.Options) *generationConfig {
 			budget = -1 // as the model likes
 		}
 		g.ThinkingConfig = &thinkingConfig{IncludeThoughts: budget != 0, ThinkingBudget: &budget}
-	case effort == "none": // the least these models can do
-		g.ThinkingConfig = &thinkingConfig{ThinkingLevel: "minimal"}
+	case effort == "none": // the least that all of these models can do
+		g.ThinkingConfig = &thinkingConfig{ThinkingLevel: "low"}
 	default:
 		g.ThinkingConfig = &thinkingConfig{IncludeThoughts: true, ThinkingLevel: effort}
 	}
@@ -208,7 +208,9 @@ func said(m chat.Message) (parts []part, err error) {
 	for _, s := range m.Segments {
 		switch s.Type {
 		case chat.Text:
-			parts = append(parts, textPart(s.Text))
+			if s.Text != "" { // an empty part is refused
+				parts = append(parts, textPart(s.Text))
+			}
 		case chat.UI:
 			parts = append(parts, textPart(string(s.UI)))
 		case chat.Image, chat.Audio, chat.Video:
@@ -248,6 +250,9 @@ func answered(m chat.Message, names *wire.Names, calls map[string]functionCall) 
 		var p part
 		switch s.Type {
 		case chat.Text:
+			if s.Text == "" && kept.Signature == "" {
+				continue
+			}
 			p = textPart(s.Text)
 		case chat.Reasoning:
 			if kept.Signature == "" {

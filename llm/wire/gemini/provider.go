@@ -14,7 +14,7 @@ import (
 const Origin = "gemini"
 
 // names are what Gemini allows functions to be called.
-var names = wire.Charset{Extra: ".:", Max: 64}
+var names = wire.Charset{Extra: ".:", Max: 64, Letter: true}
 
 // A Dialect says what the models of a service can do.
 type Dialect struct {

@@ -88,11 +88,17 @@ func (d *decoder) event(e sse.Event) error {
 	if e.Name == "error" {
 		return d.client.Failure(e.Data)
 	}
-	return d.whole(e.Data)
+	return d.chunk(e.Data)
 }
 
-// whole reads a chunk, or an answer in one piece.
+// whole reads an answer in one piece, which is done whether it says so or not.
 func (d *decoder) whole(data []byte) error {
+	d.said = true
+	return d.chunk(data)
+}
+
+// chunk reads a chunk, or an answer in one piece.
+func (d *decoder) chunk(data []byte) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent what is not JSON of a completion", Cause: err}

@@ -115,6 +115,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"reasoning that is counted apart": wiretest.JSON(200, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":30,"completion_tokens":2,"total_tokens":57,"completion_tokens_details":{"reasoning_tokens":25}}}`),
 		"usage with the choice":           wiretest.Stream(`{"choices":[{"delta":{"content":"hi"},"finish_reason":"stop","usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12,"cached_tokens":4}}]}`, done),
 		"usage of a strange kind":         wiretest.Stream(`{"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}],"x_groq":{"id":"r"}}`, `{"choices":[],"usage":{"prompt_tokens":7.0,"completion_tokens":"many","prompt_tokens_details":null}}`, done),
+		"in one piece, without a reason":  wiretest.JSON(200, `{"choices":[{"message":{"role":"assistant","content":"hi","function_call":null,"tool_calls":null}}]}`),
 		"comments, CRLF and a BOM": {Pieces: []string{"\ufeff: PROCESSING\r\n\r\n", "event: message\r\nid: 1\r\ndata:{\"choices\":[{\"delta\":\r\ndata: {\"content\":\"hi\"}}]}\r\n\r\n", ": PROCESSING\r\n\r\n",
 			"data:{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\r\n\r\ndata:[DONE]\r\n\r\n"}},
 		"an error after the end":      wiretest.Stream(`{"choices":[{"delta":{"reasoning":"We"},"finish_reason":"length"}]}`, `{"error":{"code":400,"message":"Token limit reached"},"choices":[{"delta":{"content":""},"finish_reason":null}]}`, done),

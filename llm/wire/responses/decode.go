@@ -27,7 +27,8 @@ type response struct {
 		Input        int `json:"input_tokens"`
 		Output       int `json:"output_tokens"`
 		InputDetails struct {
-			Cached int `json:"cached_tokens"`
+			Cached     int `json:"cached_tokens"`
+			CacheWrite int `json:"cache_write_tokens"`
 		} `json:"input_tokens_details"`
 		OutputDetails struct {
 			Reasoning int `json:"reasoning_tokens"`
@@ -54,6 +55,7 @@ type outputItem struct {
 	Summary []struct {
 		Text wire.Text `json:"text"`
 	} `json:"summary"`
+	Encrypted string `json:"encrypted_content"`
 }
 
 // An item that is open.
@@ -210,17 +212,41 @@ func (d *decoder) message(it *item, o outputItem) error {
 
 func (d *decoder) reasoned(it *item, o outputItem, raw json.RawMessage) error {
 	if !it.spoke {
-		for _, s := range o.Summary {
-			if err := d.out.Reasoning(s.Text); err != nil {
-				return err
-			}
+		if err := d.tellReasons(o); err != nil {
+			return err
 		}
+	}
+	if o.Encrypted == "" && len(o.Content) == 0 { // a service that keeps nothing does not know it again
+		return d.out.Break()
 	}
 	kept, err := replayable(raw)
 	if err != nil {
 		return err
 	}
 	return d.out.Mark(chat.Reasoning, &chat.Opaque{Origin: Origin, Data: kept})
+}
+
+// tellReasons tells what may be read of reasoning: summaries, or where there
+// are none, what the model thought.
+func (d *decoder) tellReasons(o outputItem) error {
+	var pieces []wire.Text
+	for _, s := range o.Summary {
+		pieces = append(pieces, s.Text)
+	}
+	if len(pieces) == 0 {
+		for _, c := range o.Content {
+			pieces = append(pieces, c.Text)
+		}
+	}
+	for i, piece := range pieces {
+		if i > 0 {
+			piece = append(wire.Text("\n\n"), piece...)
+		}
+		if err := d.out.Reasoning(piece); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replayable is an item as the next request repeats it: without its status,
@@ -249,10 +275,11 @@ func (d *decoder) close(raw json.RawMessage) error {
 	d.ended = true
 	d.finish.Model = r.Model
 	d.finish.Usage = chat.Usage{
-		Input:     r.Usage.Input,
-		Output:    r.Usage.Output,
-		Cached:    r.Usage.InputDetails.Cached,
-		Reasoning: r.Usage.OutputDetails.Reasoning,
+		Input:      r.Usage.Input,
+		Output:     r.Usage.Output,
+		Cached:     r.Usage.InputDetails.Cached,
+		CacheWrite: r.Usage.InputDetails.CacheWrite,
+		Reasoning:  r.Usage.OutputDetails.Reasoning,
 	}
 	switch {
 	case r.Status == "cancelled":
