@@ -17,6 +17,7 @@ type chunk struct {
 	Choices []choice        `json:"choices"`
 	Usage   *usage          `json:"usage"`
 	Object  string          `json:"object"`
+	Type    string          `json:"type"`
 	Error   json.RawMessage `json:"error"`
 	Groq    struct {
 		Usage *usage          `json:"usage"`
@@ -103,7 +104,7 @@ func (d *decoder) chunk(data []byte) error {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent what is not JSON of a completion", Cause: err}
 	}
-	if given(c.Error) || c.Object == "error" {
+	if given(c.Error) || c.Object == "error" || c.Type == "error" {
 		return d.client.Failure(data)
 	}
 	if given(c.Groq.Error) {

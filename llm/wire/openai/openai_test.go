@@ -121,6 +121,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"an error after the end":      wiretest.Stream(`{"choices":[{"delta":{"reasoning":"We"},"finish_reason":"length"}]}`, `{"error":{"code":400,"message":"Token limit reached"},"choices":[{"delta":{"content":""},"finish_reason":null}]}`, done),
 		"an error of the choice":      wiretest.JSON(200, `{"choices":[{"error":{"code":502,"message":"upstream went away"},"message":{"content":""},"finish_reason":"error"}]}`),
 		"an error as an object":       wiretest.Stream(`{"object":"error","message":"too many tokens","type":"BadRequestError","code":400}`, done),
+		"an error by its type":        wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, `{"type":"error","message":"worker died"}`, done),
 		"an error by the event":       {Pieces: []string{"event: error\ndata: {\"message\":\"gone\",\"code\":503}\n\n"}},
 		"the limit in other words":    wiretest.Stream(`{"choices":[{"delta":{"content":"a"}}]}`, finish("model_length"), done),
 		"events of the other choices": wiretest.Stream(`{"choices":[{"index":1,"delta":{"content":"x"}},{"index":0,"delta":{"content":"a"}}]}`, finish("stop"), done),

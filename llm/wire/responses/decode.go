@@ -88,6 +88,8 @@ func (d *decoder) event(e sse.Event) error {
 		return bad("an event that is not JSON", err)
 	}
 	switch ev.Type {
+	case "response.created":
+		return d.created(ev.Response)
 	case "response.output_item.added":
 		return d.begin(ev.OutputIndex, ev.Item)
 	case "response.output_text.delta":
@@ -115,6 +117,18 @@ func (d *decoder) event(e sse.Event) error {
 	case "error":
 		return d.client.Failure(e.Data)
 	}
+	return nil
+}
+
+// created notes which model answers, which some services do not repeat.
+func (d *decoder) created(raw json.RawMessage) error {
+	var r struct {
+		Model string `json:"model"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return bad("a beginning that is not JSON", err)
+	}
+	d.finish.Model = r.Model
 	return nil
 }
 
@@ -273,7 +287,9 @@ func (d *decoder) close(raw json.RawMessage) error {
 		return d.client.Failure(raw)
 	}
 	d.ended = true
-	d.finish.Model = r.Model
+	if r.Model != "" {
+		d.finish.Model = r.Model
+	}
 	d.finish.Usage = chat.Usage{
 		Input:      r.Usage.Input,
 		Output:     r.Usage.Output,
@@ -286,7 +302,7 @@ func (d *decoder) close(raw json.RawMessage) error {
 		d.finish.Reason, d.finish.Detail = chat.Broken, "the provider cancelled the answer"
 	case r.Incomplete.Reason == "content_filter":
 		d.finish.Reason = chat.Refused
-	case r.Status == "incomplete":
+	case r.Status == "incomplete", r.Incomplete.Reason != "":
 		d.finish.Reason = chat.MaxTokens
 	default:
 		d.finish.Reason = chat.EndTurn

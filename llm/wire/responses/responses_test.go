@@ -84,6 +84,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"reasoning without deltas":   wiretest.Stream(done("0", thought), completed),
 		"reasoning that is not kept": wiretest.Stream(done("0", `{"type":"reasoning","id":"rs_1","content":[],"encrypted_content":null,"summary":[{"type":"summary_text","text":"one"},{"type":"summary_text","text":"two"}]}`), done("1", whole), completed),
 		"reasoning in full":          wiretest.JSON(200, `{"model":"gpt-oss","status":"completed","output":[{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},`+whole+`],"usage":{"input_tokens":9,"output_tokens":2,"input_tokens_details":{"cached_tokens":1,"cache_write_tokens":5}}}`),
+		"an end that says little":    wiretest.Stream(`{"type":"response.created","response":{"id":"r","model":"grok-x"}}`, added("0", message), delta("output_text", "0", "Hello"), done("0", whole), `{"type":"response.completed","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`),
 		"an error without a code":    wiretest.Stream(`{"type":"error","error":{"type":"server_error","code":null,"message":"An error occurred"}}`),
 		"calls, interleaved": wiretest.Stream(added("0", call("a", "")), added("1", call("b", "")), delta("function_call_arguments", "1", "{}"), delta("function_call_arguments", "0", `{\"path\":`), delta("function_call_arguments", "0", `\"x\"}`),
 			done("1", call("b", "{}")), done("0", call("a", `{\"path\":\"x\"}`)), completed),
