@@ -69,7 +69,7 @@ func (s *Service) takesPart(who *protocol.Principal, c *Cap, g *Group) bool {
 func (s *Service) find(call *commands.Call, id protocol.CapID) (*Cap, uint64, error) {
 	c, revision, ok := s.opts.Caps.Get(capKey(spaceOf(call.Principal), id))
 	if !ok {
-		return nil, 0, protocol.Errorf(protocol.NotFound, "there is no Cap %q", id).With("cap_id", string(id))
+		return nil, 0, noCap(id)
 	}
 	return c, revision, nil
 }
@@ -84,6 +84,10 @@ func (s *Service) findActive(call *commands.Call, id protocol.CapID) (*Cap, erro
 		return nil, err
 	}
 	return c, nil
+}
+
+func noCap(id protocol.CapID) error {
+	return protocol.Errorf(protocol.NotFound, "there is no Cap %q", id).With("cap_id", string(id))
 }
 
 func notYours(c *Cap) error {

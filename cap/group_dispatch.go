@@ -59,7 +59,7 @@ type DispatchResult struct {
 type RosterEntry struct {
 	Skill protocol.SkillID `json:"skill_id"`
 	Role  string           `json:"role"`
-	State dispatch.State   `json:"state" enum:"pending,offline,denied,failed" doc:"offline members are asked if they come back before the deadline"`
+	State dispatch.State   `json:"state" enum:"pending,offline,denied,failed" doc:"offline members are asked if they come back before the deadline and the caller still may"`
 }
 
 // A Dispatcher carries out what is dispatched.
@@ -88,7 +88,7 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 	}
 	o := dispatch.Order{
 		Space: c.Space, Cap: c.ID, Group: g.ID, Capability: p.Capability, Params: p.Params,
-		Principal: call.Principal, TraceID: call.TraceID, Priority: call.Priority,
+		Caller: callerOf(call), TraceID: call.TraceID, Priority: call.Priority,
 		Completion: p.Completion, Patience: time.Duration(p.Deadline) * time.Millisecond,
 	}
 	if o.Completion.Policy == "" {
@@ -109,6 +109,34 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 		result.Roster[i] = RosterEntry{m.Skill, m.Role, m.State}
 	}
 	return result, nil
+}
+
+// callerOf is who dispatches, and how it asks.
+func callerOf(call *commands.Call) dispatch.Caller {
+	c := dispatch.CallerOf(call.Principal)
+	c.Sender, c.Door, c.Address = call.SenderID, call.Door, call.Address
+	return c
+}
+
+// MayStillDispatch says why who started a dispatch does not take part in its
+// group any more.
+func (s *Service) MayStillDispatch(d *dispatch.Dispatch) error {
+	who := d.Caller.Principal()
+	c, _, ok := s.opts.Caps.Get(capKey(spaceOf(who), d.Cap))
+	if !ok {
+		return noCap(d.Cap)
+	}
+	if owns(who, c) {
+		return nil // whatever has become of the group
+	}
+	g, _, err := s.findGroup(c, d.Group)
+	if err != nil {
+		return err
+	}
+	if !s.takesPart(who, c, g) {
+		return notMember(c, d.Group)
+	}
+	return nil
 }
 
 // mayInvoke says why skill.invoke would be refused to the caller.

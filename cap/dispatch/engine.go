@@ -28,6 +28,11 @@ type Options struct {
 	Dispatches Table[Dispatch]
 	Batches    Table[Batch]
 	Asker      Asker
+	// MayAsk says why who started a dispatch may not have a member of it asked
+	// at this moment: it is consulted before anybody is asked who was not asked
+	// when the dispatch began, and before anybody is asked again. It does not
+	// block. Nil lets everybody be asked.
+	MayAsk func(d *Dispatch, skill protocol.SkillID) error
 	// Publish sends an event of a dispatch on its task's topic.
 	Publish  func(id protocol.TaskID, e *protocol.Event)
 	BridgeID string
@@ -134,7 +139,7 @@ type Order struct {
 	Group      protocol.GroupID
 	Capability protocol.CapabilityID
 	Params     json.RawMessage // an object
-	Principal  *protocol.Principal
+	Caller     Caller
 	TraceID    string
 	Priority   protocol.Priority
 	Completion Completion
@@ -160,7 +165,7 @@ func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
 	now := e.opts.Now()
 	d := &Dispatch{
 		ID: protocol.TaskID(id.String()), Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params,
-		Principal: o.Principal.ID, Home: o.Principal.Space, TraceID: o.TraceID, Priority: o.Priority, Completion: o.Completion,
+		Principal: o.Caller.ID, Home: o.Caller.Space, Caller: &o.Caller, TraceID: o.TraceID, Priority: o.Priority, Completion: o.Completion,
 		StartedAt: now.UnixMilli(), Deadline: now.Add(o.Patience).UnixMilli(), Seats: make([]Seat, len(o.Members)),
 	}
 	for i, c := range o.Members {

@@ -334,7 +334,7 @@ func (w *world) publish(_ protocol.TaskID, e *protocol.Event) {
 func (w *world) dispatch(c Completion, patience time.Duration, skills ...string) protocol.TaskID {
 	w.t.Helper()
 	o := Order{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "do", Params: json.RawMessage(`{}`),
-		Principal: alice, Completion: c, Patience: patience}
+		Caller: CallerOf(alice), Completion: c, Patience: patience}
 	for _, s := range skills {
 		candidate := Candidate{Skill: protocol.SkillID(s), Role: "r"}
 		if s == "forbidden" {
@@ -649,7 +649,7 @@ func TestThereIsRoomForSoManyAtOnce(t *testing.T) {
 	w.expect(w.dispatch(Completion{Policy: Quorum, N: 1}, time.Minute, "a", "b"), Complete, "ok accepted") // lingers
 	w.dispatch(Completion{Policy: All}, time.Minute, "b")
 	w.dispatch(Completion{Policy: All}, time.Minute, "b") // in place of the first
-	_, err := w.engine.Start(t.Context(), Order{Principal: alice, Completion: Completion{Policy: All}, Patience: time.Minute,
+	_, err := w.engine.Start(t.Context(), Order{Caller: CallerOf(alice), Completion: Completion{Policy: All}, Patience: time.Minute,
 		Members: []Candidate{{Skill: "b"}}})
 	if protocol.CodeOf(err) != protocol.Busy {
 		t.Errorf("a third: %v", err)

@@ -102,7 +102,7 @@ func (r *run) decide(p *plan, n note) {
 		p.await = append(p.await, n.seat)
 	case n.heard.Kind == Forgotten:
 		r.forgotten(p, n.seat, n.heard.Since)
-	case n.heard.Kind == Mute && r.members[n.seat].again:
+	case n.heard.Kind == Mute && r.members[n.seat].again && r.denied(n.seat) == nil:
 		p.send = append(p.send, n.seat)
 	}
 }
@@ -140,6 +140,10 @@ func (r *run) askNow(p *plan, seat int) {
 		p.await = append(p.await, seat)
 		return
 	}
+	if err := r.denied(seat); err != nil {
+		p.update(Update{Seat: seat, State: Denied, Error: failureOf(err)})
+		return
+	}
 	again, err := r.e.opts.Asker.Prepare(r.d.Space, r.d.Seats[seat].Skill, r.d.Capability, r.d.Params)
 	if err != nil {
 		p.update(Update{Seat: seat, State: Failed, Error: failureOf(err)})
@@ -153,11 +157,18 @@ func (r *run) askNow(p *plan, seat int) {
 // If it has listened since before the dispatch began it never got it.
 func (r *run) forgotten(p *plan, seat int, since time.Time) {
 	neverGot := !since.IsZero() && since.Before(time.UnixMilli(r.d.StartedAt))
+	var denied error
 	if neverGot || r.members[seat].again {
-		p.send = append(p.send, seat)
-		return
+		if denied = r.denied(seat); denied == nil {
+			p.send = append(p.send, seat)
+			return
+		}
 	}
 	p.drop = append(p.drop, seat)
+	if neverGot {
+		p.update(Update{Seat: seat, State: Denied, Agent: r.members[seat].agent, Error: failureOf(denied)})
+		return
+	}
 	p.update(Update{Seat: seat, State: Failed, Agent: r.members[seat].agent,
 		Error: failureOf(unknown("the agent was started anew and does not know what became of it"))})
 }

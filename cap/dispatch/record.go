@@ -47,6 +47,7 @@ type Dispatch struct {
 	Params     json.RawMessage       `json:"params"`
 	Principal  string                `json:"principal"` // that started it
 	Home       protocol.SpaceID      `json:"home"`      // space of the principal, as it is written there
+	Caller     *Caller               `json:"caller,omitempty"`
 	TraceID    string                `json:"trace_id,omitempty"`
 	Priority   protocol.Priority     `json:"priority"`
 	Completion Completion            `json:"completion"`

@@ -119,7 +119,7 @@ func (r *run) resume() {
 		case m.decided() || r.end != nil && m.state == Offline:
 		case !m.asked:
 			r.await(i)
-		case m.agent == "" && m.again:
+		case m.agent == "" && m.again && r.denied(i) == nil:
 			r.send(i)
 		case m.agent == "": // there is nobody to ask
 			r.hear(i, Hearing{Kind: Refused, Err: unknown("the bridge stopped before the answer came")})

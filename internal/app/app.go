@@ -18,6 +18,7 @@ import (
 
 	"github.com/aibridge/aibridge/api"
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
@@ -49,6 +50,7 @@ type App struct {
 	ready   atomic.Bool
 
 	pki           *pki.Service
+	channels      *cap.Service
 	scenes        *scene.Service
 	authorities   authorities // nil without any
 	mqttTLS       *tls.Config // nil without a certificate to show

@@ -37,6 +37,7 @@ func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.Ski
 		BridgeID: a.config.ID,
 		Log:      a.log,
 	})
+	a.channels = channels
 	a.followCaps(tables)
 	skills.OnChange(func(_ string, old, _ *registry.SkillRecord) {
 		if old != nil { // a new one was nobody's before

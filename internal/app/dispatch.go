@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/task"
 )
 
@@ -19,10 +21,45 @@ func (a *App) newDispatcher(agents *registry.Service, mqtt *mqttSide) *dispatch.
 		Dispatches: store.NewTable[dispatch.Dispatch](a.store, "dispatch"),
 		Batches:    store.NewTable[dispatch.Batch](a.store, "batch"),
 		Asker:      asker{agents},
+		MayAsk:     a.mayStillAsk,
 		Publish:    mqtt.publishTaskEvent,
 		BridgeID:   a.config.ID,
 		Log:        a.log,
 	})
+}
+
+// mayStillAsk says why who started a dispatch may not have a member asked any
+// more. It is decided as if it asked now: by the credential it showed, policy,
+// and its part in the group.
+func (a *App) mayStillAsk(d *dispatch.Dispatch, skill protocol.SkillID) error {
+	err := a.judgeAgain(d, skill)
+	if err != nil {
+		a.audit.Record(context.Background(), audit.Entry{
+			Time: time.Now(), Event: "group.dispatch.denied", Code: string(protocol.CodeOf(err)), Reason: err.Error(), Security: true,
+			Action: "skill:invoke", Resource: "skill/" + string(skill), TraceID: d.TraceID,
+			Details: map[string]string{"task_id": string(d.ID), "cap_id": string(d.Cap), "group_id": string(d.Group)},
+		}.By(d.Caller.Principal()))
+	}
+	return err
+}
+
+func (a *App) judgeAgain(d *dispatch.Dispatch, skill protocol.SkillID) error {
+	who := d.Caller.Principal()
+	if !who.Expires.IsZero() && !time.Now().Before(who.Expires) {
+		return protocol.Errorf(protocol.PermissionDenied, "the credential that the dispatch was started with has expired").With("reason", "credential")
+	}
+	if text, revoked := a.mqtt.revoked(who); revoked {
+		return protocol.Errorf(protocol.PermissionDenied, "the credential that the dispatch was started with is no longer valid: %s", text).With("reason", "credential")
+	}
+	if err := a.channels.MayStillDispatch(d); err != nil {
+		return err
+	}
+	call := &commands.Call{Principal: who, Command: "group.dispatch", SenderID: d.Caller.Sender, TraceID: d.TraceID, Door: d.Caller.Door, Address: d.Caller.Address}
+	group := commands.Resource{Type: "group", ID: string(d.Cap) + "/" + string(d.Group)}
+	if err := a.authorizer.AuthorizeCall(call, "group:dispatch", group); err != nil {
+		return err
+	}
+	return a.authorizer.AuthorizeCall(call, "skill:invoke", commands.Resource{Type: "skill", ID: string(skill), Space: d.Space})
 }
 
 // An asker has the registry invoke skills for dispatches.
