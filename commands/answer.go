@@ -26,8 +26,13 @@ func (c *Call) schedule(in Inbound) error {
 	age := c.arrived.Sub(sent)
 	switch {
 	case age > timeout+skew:
-		return protocol.Errorf(protocol.RequestExpired, "the request is older than its timeout").
+		err := protocol.Errorf(protocol.RequestExpired, "the request is older than its timeout").
 			With("age_ms", age.Milliseconds()).With("timeout_ms", timeout.Milliseconds())
+		if c.request.Timestamp < secondsBelow {
+			err.Message = "the timestamp must be Unix milliseconds, or 0 without a clock, and looks like seconds"
+			err = err.With("param_name", "timestamp").With("reason", "must be Unix milliseconds, looks like seconds")
+		}
+		return err
 	case age < -skew:
 		c.notices = append(c.notices, "the timestamp lies in the future; the time of arrival was taken instead")
 		sent = c.arrived
@@ -35,6 +40,10 @@ func (c *Call) schedule(in Inbound) error {
 	c.keep = sent.Add(timeout + skew)
 	return nil
 }
+
+// secondsBelow tells timestamps in seconds from those in milliseconds: nobody
+// means a moment in the spring of 1973 or before.
+const secondsBelow = 100_000_000_000
 
 // expire answers a call whose time is over, whatever its handler does. If the
 // handler goes on, it does so without a worker slot: others need it.

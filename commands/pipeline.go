@@ -213,8 +213,9 @@ func (r *Router) find(c *Call) error {
 	if !ok {
 		err := protocol.Errorf(protocol.UnknownCommand, "unknown command %.100q", c.Command)
 		if meant, ok := r.Nearest(c.Principal.Space, c.Command); ok {
-			err = err.With("did_you_mean", meant)
+			return err.With("did_you_mean", meant)
 		}
+		err.Message += "; bridge.describe lists those there are"
 		return err
 	}
 	if cmd.Name != c.Command {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	names "github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/schema"
 )
@@ -89,6 +90,23 @@ func (s *Skill) capability(id protocol.CapabilityID) (*Capability, bool) {
 		}
 	}
 	return nil, false
+}
+
+// noCapability is the error for a capability that the skill does not have. It
+// names the one that was probably meant: who may call the skill may know.
+func (s *Skill) noCapability(id protocol.CapabilityID) *protocol.Error {
+	err := protocol.Errorf(protocol.NotFound, "skill %q has no capability %q", s.ID, id).
+		With("skill_id", string(s.ID)).With("capability_id", string(id))
+	if meant, ok := names.Nearest(string(id), func(yield func(string) bool) {
+		for i := range s.Capabilities {
+			if !yield(string(s.Capabilities[i].ID)) {
+				return
+			}
+		}
+	}); ok {
+		return err.With("did_you_mean", meant)
+	}
+	return err
 }
 
 // overHTTP lists the endpoints that can be called with a POST.

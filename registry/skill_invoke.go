@@ -76,8 +76,7 @@ func (s *Service) invocation(call *commands.Call, p *InvokeSkillParams) (*invoca
 	}
 	capability, ok := skill.capability(p.CapabilityID)
 	if !ok {
-		return nil, protocol.Errorf(protocol.NotFound, "skill %q has no capability %q", p.SkillID, p.CapabilityID).
-			With("skill_id", string(p.SkillID)).With("capability_id", string(p.CapabilityID))
+		return nil, skill.noCapability(p.CapabilityID)
 	}
 	if len(p.Params) == 0 {
 		p.Params = json.RawMessage("{}")

@@ -52,8 +52,7 @@ func (s *Service) CheckInvocation(space protocol.SpaceID, skill protocol.SkillID
 	}
 	c, ok := r.capability(capability)
 	if !ok {
-		return false, protocol.Errorf(protocol.NotFound, "skill %q has no capability %q", skill, capability).
-			With("skill_id", string(skill)).With("capability_id", string(capability))
+		return false, r.noCapability(capability)
 	}
 	return c.repeatable(), s.checkParams(c, params)
 }
@@ -279,7 +278,7 @@ func (s *Service) postStanding(ctx context.Context, c *StandingCall, r request) 
 	}
 	capability, ok := skill.capability(c.Capability)
 	if !ok {
-		c.Listener.Refused(protocol.Errorf(protocol.NotFound, "skill %q has no capability %q", c.Skill, c.Capability))
+		c.Listener.Refused(skill.noCapability(c.Capability))
 		return
 	}
 	answer, err := s.callOverHTTP(ctx, capability, skill.overHTTP(), r)

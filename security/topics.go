@@ -99,6 +99,11 @@ const (
 
 const onlyTheBridge = "only the bridge publishes here"
 
+// noSuchTopic says where what was probably meant goes.
+func (r *TopicRights) noSuchTopic() string {
+	return "no such topic; requests go to " + r.Topics.BridgeRequest()
+}
+
 // MayPublish decides about a client's publish.
 func (r *TopicRights) MayPublish(who *protocol.Principal, topic string, retain bool) Ruling {
 	ruling, _ := r.judgePublish(who, topic, retain)
@@ -132,7 +137,7 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 	case "bridge":
 		switch {
 		case rest != "request" && rest != "mcp":
-			return p, "no such topic"
+			return p, r.noSuchTopic()
 		case retain:
 			return p, "a request may not be retained"
 		}
@@ -166,8 +171,10 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		// Who may read asks for chunks here; that it may not write is told when
 		// it begins a transfer.
 		return place{kind: files, own: r.Standing.MayUseFiles(who, group, false)}, ""
+	case "client", "scene", "task", "event":
+		return p, onlyTheBridge
 	}
-	return p, onlyTheBridge
+	return p, r.noSuchTopic()
 }
 
 // MaySubscribe decides about a client's subscription. $share/group/F is

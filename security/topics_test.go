@@ -115,6 +115,20 @@ func TestWhoMayPublishWhere(t *testing.T) {
 	}
 }
 
+func TestAWrongTopicLeadsToTheRightOne(t *testing.T) {
+	r := rights(t)
+	for topic, want := range map[string]string{
+		"aibridge/request":         "no such topic; requests go to aibridge/bridge/request",
+		"aibridge/bridge/requests": "no such topic; requests go to aibridge/bridge/request",
+		"aibridge/task/t/event":    "only the bridge publishes here",
+		"aibridge/agent/lamp/card": "only the bridge publishes here",
+	} {
+		if got := r.MayPublish(admin, topic, false); got.Text != want {
+			t.Errorf("%s: %q, want %q", topic, got.Text, want)
+		}
+	}
+}
+
 func TestWhoMaySubscribeWhere(t *testing.T) {
 	r := rights(t)
 	for _, test := range []struct {

@@ -141,9 +141,23 @@ func (n *structNode) decodeFields(d *decoder, v reflect.Value) (seen uint64) {
 	return seen
 }
 
+// params is the name of the field that takes the parameters of something else,
+// "" without one.
+func (n *structNode) params() string {
+	for name := range n.names() {
+		if name == "params" {
+			return name
+		}
+	}
+	return ""
+}
+
 func (n *structNode) reportUnknown(d *decoder, name string) {
 	reason := "is unknown"
 	meant, ok := Nearest(name, n.names())
+	if inner := n.params(); !ok && inner != "" { // what is for a capability has its place one level down
+		meant, ok = inner+"."+name, true
+	}
 	if ok {
 		reason += fmt.Sprintf("; did you mean %q?", meant)
 	}
