@@ -113,7 +113,11 @@ func (v *view) follow(ctx context.Context, loaded chan<- error) {
 		v.store.metrics.resyncs.Inc()
 		v.store.log.Warn("following the registry broke off, beginning anew", "err", err)
 		if errors.Is(err, context.DeadlineExceeded) {
-			patience = min(2*patience, askTimeout)
+			// A slow server needs more of it. One that was asked while nobody
+			// led the stream will never answer.
+			if patience *= 2; patience > askTimeout {
+				patience = askFirst
+			}
 		}
 		if time.Since(began) > time.Minute {
 			pause = 0
