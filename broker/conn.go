@@ -57,6 +57,7 @@ type conn struct {
 	gone     bool  // the link is closed
 	since    int64 // when the outbox was blocked, or last got on, or the end began
 	owed     []owedAck
+	relief   chan struct{} // closed when nothing is owed any more; nil if nobody waits
 }
 
 // A link is the network side of a connection. All methods but pause and

@@ -297,7 +297,10 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	s.client = client
 	s.is(client.Principal())
 	s.will, s.expiry, s.expires = q.will, q.expiry, 0 // [MQTT-3.1.3-9]
-	s.credit, s.full = c.recvMax, false
+	s.credit, s.full, s.receiving = c.recvMax, false, 0
+	for id := range s.inbound {
+		s.inbound[id] = false // the client's quota begins anew
+	}
 	s.window.rewind()
 	s.conn.Store(c)
 	t.b.connected.Add(1)

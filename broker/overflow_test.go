@@ -158,3 +158,65 @@ func TestFullMembersAreSparedWhileOthersHaveRoom(t *testing.T) {
 		away.take("away 1")
 	})
 }
+
+// MQTT 3.1.1 knows no Receive Maximum: a client may have as many messages
+// unacknowledged as it has identifiers for.
+func TestOldClientsMayHaveAnyNumberUnacknowledged(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		for _, qos := range []byte{1, 2} {
+			n := newNode(t, readers, func(o *Options) { o.Limits.ReceiveMaximum = 10; o.Journal = &MemoryJournal{} })
+			n.absent("absent", "x")
+			from := n.connect(packet.V311, "from")
+			const many = 3000
+			var burst []byte
+			for i := range many {
+				m := text("x", "")
+				m.QoS, m.PacketID = qos, uint16(i+1)
+				burst = m.Append(burst, packet.V311)
+			}
+			from.send(burst)
+			typ := packet.PUBACK
+			if qos == 2 {
+				typ = packet.PUBREC
+			}
+			for i := range many {
+				from.ack(typ, uint16(i+1))
+			}
+			from.quiet()
+		}
+	})
+}
+
+// [MQTT-3.3.4-7] [MQTT-3.3.4-8]: what an earlier connection left open does not
+// count.
+func TestReceiveMaximumBeginsAnewWithEachConnection(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers, func(o *Options) { o.Limits.ReceiveMaximum = 2 })
+		begin := func(p *peer, id uint16) {
+			m := text("x", "")
+			m.QoS, m.PacketID = 2, id
+			p.send(m.Append(nil, packet.V5))
+		}
+		p := n.connect(packet.V5, "a", kept)
+		for id := range uint16(2) {
+			begin(p, id+1)
+			p.ack(packet.PUBREC, id+1)
+		}
+		n.cut(p, "a")
+		p = n.connect(packet.V5, "a", kept)
+		for id := range uint16(2) {
+			begin(p, id+11)
+			p.ack(packet.PUBREC, id+11)
+		}
+		p.send(packet.AppendAck(nil, packet.V5, packet.PUBREL, 1, 0)) // of the first connection
+		p.ack(packet.PUBCOMP, 1)
+		p.send(packet.AppendAck(nil, packet.V5, packet.PUBREL, 11, 0))
+		p.ack(packet.PUBCOMP, 11)
+		begin(p, 21)
+		p.ack(packet.PUBREC, 21)
+		begin(p, 22)
+		if r := p.ended(); r != packet.ReceiveMaximumExceeded {
+			t.Errorf("ended with %v", r)
+		}
+	})
+}

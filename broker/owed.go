@@ -51,11 +51,27 @@ func (t *turn) answerLocked(c *conn, s *session, a owedAck) (now bool) {
 	return false
 }
 
-// owe keeps an acknowledgement until it may be sent.
+// owe keeps an acknowledgement until it may be sent. When many are kept, the
+// reader of the connection waits before it goes on: a client of MQTT 3.1.1
+// knows no Receive Maximum, and none of MQTT 5 bounds SUBSCRIBE.
 func (t *turn) owe(c *conn, a owedAck) {
+	most := t.b.options.Limits.ReceiveMaximum
+	if c.version == packet.V5 {
+		most *= 2
+	}
 	c.mu.Lock()
 	first := len(c.owed) == 0
 	c.owed = append(c.owed, a)
+	if len(c.owed) >= most && c.job == nil {
+		relief := make(chan struct{})
+		c.relief = relief
+		c.job = func() {
+			select {
+			case <-relief:
+			case <-t.b.closing:
+			}
+		}
+	}
 	c.mu.Unlock()
 	if first {
 		t.b.journal.await(c)
@@ -91,6 +107,10 @@ func (t *turn) settleOwed(c *conn) {
 	more := len(c.owed) > 0
 	if !more {
 		c.owed = nil
+		if c.relief != nil {
+			close(c.relief)
+			c.relief = nil
+		}
 	}
 	s := c.session
 	c.mu.Unlock()

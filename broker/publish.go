@@ -181,7 +181,7 @@ func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
 			return true, nil
 		}
 	}
-	if s.waiting+len(s.inbound) >= t.b.options.Limits.ReceiveMaximum { // [MQTT-3.3.4-8]
+	if c.version == packet.V5 && s.waiting+s.receiving >= t.b.options.Limits.ReceiveMaximum { // [MQTT-3.3.4-8]
 		return true, &packet.Error{Reason: packet.ReceiveMaximumExceeded, Text: "more unacknowledged messages than the receive maximum"}
 	}
 	return false, nil
@@ -208,9 +208,10 @@ func (t *turn) inbound(s *session, id uint16) {
 		return
 	}
 	if s.inbound == nil {
-		s.inbound = make(map[uint16]struct{})
+		s.inbound = make(map[uint16]bool)
 	}
-	s.inbound[id] = struct{}{}
+	s.inbound[id] = true
+	s.receiving++
 	if s.keeps() {
 		t.b.recordInbound(t, s, id, true)
 	}

@@ -21,7 +21,7 @@ type restoredSession struct {
 	*session
 	owed    []*restoredOwed
 	by      map[uint64][]*restoredOwed // by message number
-	inbound map[uint16]struct{}
+	inbound map[uint16]bool
 }
 
 type restoredOwed struct {
@@ -186,9 +186,9 @@ func (s *restoredSession) identifier(kind byte, id uint16) {
 	switch kind {
 	case recInbound:
 		if s.inbound == nil {
-			s.inbound = make(map[uint16]struct{})
+			s.inbound = make(map[uint16]bool)
 		}
-		s.inbound[id] = struct{}{}
+		s.inbound[id] = false
 	case recOutbound:
 		delete(s.inbound, id)
 	case recReleased:

@@ -35,11 +35,12 @@ type session struct {
 	expires    int64               // when it ends, while no client is connected
 	subs       map[string]*subscription
 	window     window
-	credit     int                 // publishes the client may still be sent unacknowledged
-	queue      fifo                // QoS 1 and 2
-	full       bool                // the queue is, and that was said
-	zeros      fifo                // QoS 0: retained messages and what came after them
-	inbound    map[uint16]struct{} // QoS 2 identifiers between PUBLISH and PUBREL
+	credit     int             // publishes the client may still be sent unacknowledged
+	queue      fifo            // QoS 1 and 2
+	full       bool            // the queue is, and that was said
+	zeros      fifo            // QoS 0: retained messages and what came after them
+	inbound    map[uint16]bool // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
+	receiving  int             // how many did
 	will       *will
 	waiting    int // inbound QoS 1 and 2 publishes that wait to be stored
 	record     sessionRecord
@@ -325,8 +326,11 @@ func (t *turn) received(c *conn, s *session, id uint16, slot *slot) {
 // released: the client gives a QoS 2 identifier back [MQTT-4.3.3-11].
 func (t *turn) released(c *conn, s *session, id uint16) {
 	reason := packet.Success
-	if _, ok := s.inbound[id]; ok {
+	if here, ok := s.inbound[id]; ok {
 		delete(s.inbound, id)
+		if here {
+			s.receiving--
+		}
 		if s.keeps() {
 			t.b.recordInbound(t, s, id, false)
 		}
