@@ -504,6 +504,15 @@ func TestBadQueriesNameWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: got %v %v", params, err, err.Details)
 		}
 	}
+	for parameters, want := range map[string]string{
+		`"x"`:                       "must be an object",
+		`{"messages":"x"}`:          "messages cannot be read: not a string",
+		`{"messages":[{"role":5}]}`: "messages cannot be read: no number belongs at role",
+	} {
+		if _, err := h.ask(t, `{"query":"a","parameters":`+parameters+`}`); err == nil || err.Details["reason"] != want {
+			t.Errorf("%s: got %v", parameters, err)
+		}
+	}
 }
 
 func TestACallerWhoGoesAwayEndsTheRequest(t *testing.T) {

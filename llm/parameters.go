@@ -20,8 +20,8 @@ type Parameters struct {
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (p *Parameters) UnmarshalJSON(data []byte) error {
-	if err := json.Unmarshal(data, &p.Context); err != nil {
-		return err
+	if err := json.Unmarshal(data, &p.Context); err != nil || p.Context == nil {
+		return errors.New("must be an object")
 	}
 	for name, into := range map[string]any{"system": &p.System, "messages": &p.Messages, "segments": &p.Segments} {
 		raw, ok := p.Context[name]
@@ -30,10 +30,23 @@ func (p *Parameters) UnmarshalJSON(data []byte) error {
 		}
 		delete(p.Context, name)
 		if err := json.Unmarshal(raw, into); err != nil {
-			return errors.New(name + " cannot be read: " + err.Error())
+			return errors.New(name + " cannot be read: " + misread(err))
 		}
 	}
 	return nil
+}
+
+// misread says what JSON has where something else belongs, in words for who
+// wrote it.
+func misread(err error) string {
+	wrong := new(json.UnmarshalTypeError)
+	switch {
+	case !errors.As(err, &wrong):
+		return err.Error()
+	case wrong.Field == "":
+		return "not a " + wrong.Value
+	}
+	return "no " + wrong.Value + " belongs at " + wrong.Field
 }
 
 // JSONSchema describes the parameters.
