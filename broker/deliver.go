@@ -94,7 +94,7 @@ func (t *turn) sendLater(s *session, p pending) outcome {
 	if s.conn.Load() == nil {
 		return missed
 	}
-	if s.zeros.bytes > t.b.options.Limits.OutboxBytes {
+	if s.zeros.bytes-s.zeros.freeBytes > t.b.options.Limits.OutboxBytes {
 		t.count.dropped++
 		return full
 	}
@@ -232,10 +232,7 @@ func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 			t.b.log.Warn("what comes for a session is dropped until its client takes what waits", "client", s.id, "messages", s.queue.len(), "bytes", s.queue.bytes)
 		}
 		if c != nil {
-			const text = "too many messages are waiting for the client"
-			t.detachLocked(s, text)
-			t.b.stats.disconnected(packet.QuotaExceeded)
-			c.end(packet.QuotaExceeded, text, t.now)
+			t.overwhelmed(s, c)
 		}
 		return false
 	}
@@ -249,9 +246,18 @@ func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 	return true
 }
 
+// overwhelmed disconnects a client that does not keep up; session.mu is held.
+func (t *turn) overwhelmed(s *session, c *conn) {
+	const text = "too many messages are waiting for the client"
+	t.detachLocked(s, text)
+	t.b.stats.disconnected(packet.QuotaExceeded)
+	c.end(packet.QuotaExceeded, text, t.now)
+}
+
 // hasRoom reports whether a message of so many bytes may be queued; mu is held.
 func (s *session) hasRoom(l *Limits, size int) bool {
-	return s.queue.len() < l.QueueMessages && (s.queue.len() == 0 || s.queue.bytes+size <= l.QueueBytes)
+	waiting, bytes := s.queue.len()-s.queue.free, s.queue.bytes-s.queue.freeBytes
+	return waiting < l.QueueMessages && (waiting == 0 || bytes+size <= l.QueueBytes)
 }
 
 // transmit sends p, whose content is m, if the client's Receive Maximum

@@ -220,3 +220,46 @@ func TestReceiveMaximumBeginsAnewWithEachConnection(t *testing.T) {
 		}
 	})
 }
+
+func TestRetainedMessagesThatWaitLeaveRoomForOthers(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers, func(o *Options) { o.Limits.QueueMessages = 10 })
+		from := n.connect(packet.V5, "from")
+		const many = 30
+		for i := range many {
+			from.publish(publish{Topic: fmt.Appendf(nil, "r/%d", i), Payload: []byte("r"), Retain: true, QoS: 1})
+		}
+		to := n.connect(packet.V5, "to", property(packet.ReceiveMaximum, 1))
+		to.subscribe("#", 1)
+		for i := range 10 {
+			if a := from.said("live", fmt.Sprint(i), 1); a.Reason != packet.Success {
+				t.Errorf("%d: %v", i, a.Reason)
+			}
+		}
+		for range many {
+			to.take("r")
+		}
+		for i := range 10 {
+			to.take(fmt.Sprint(i))
+		}
+		to.quiet()
+	})
+}
+
+func TestWhoSubscribesAgainAndAgainWithoutTakingIsDisconnected(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers, func(o *Options) { o.Limits.QueueMessages = 10 })
+		from := n.connect(packet.V5, "from")
+		for i := range 10 {
+			from.publish(publish{Topic: fmt.Appendf(nil, "r/%d", i), Payload: []byte("r"), Retain: true, QoS: 1})
+		}
+		to := n.connect(packet.V5, "to", property(packet.ReceiveMaximum, 1))
+		again := packet.Subscribe{PacketID: 9, Filters: []packet.Subscription{{Filter: []byte("#"), QoS: 1}}}
+		for range 8 {
+			_, _ = to.nc.Write(again.Append(nil, packet.V5)) // the last ones may come too late
+		}
+		if r := to.ended(); r != packet.QuotaExceeded {
+			t.Errorf("ended with %v", r)
+		}
+	})
+}

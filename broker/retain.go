@@ -192,10 +192,15 @@ func (t *turn) retain(most retainLimits) keeping {
 	return how
 }
 
+// mostRepeats is how often retained messages may wait for one client, beside
+// as many as the queue takes.
+const mostRepeats = 4
+
 // sendRetained queues the retained messages a new subscription asks for
 // [MQTT-3.3.1-8] [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]. Shared subscriptions get
 // none. They wait in the queue without counting against its limits: their
-// bodies are there anyway.
+// bodies are there anyway. But who subscribes again and again without taking
+// them is disconnected.
 func (t *turn) sendRetained(c *conn, sub *subscription) {
 	if sub.handling == 2 || sub.group != nil {
 		return
@@ -214,8 +219,12 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	if s.conn.Load() != c {
 		return
 	}
+	if s.queue.free+s.zeros.free > t.b.options.Limits.QueueMessages+mostRepeats*len(found) {
+		t.overwhelmed(s, c)
+		return
+	}
 	for _, m := range found {
-		p := pending{msg: m, ids: ids, qos: min(m.qos, sub.qos), retain: true}
+		p := pending{msg: m, ids: ids, qos: min(m.qos, sub.qos), retain: true, free: true}
 		if sub.noLocal && m.from == s.id || !s.hears(m) {
 			continue
 		}

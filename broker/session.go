@@ -62,6 +62,7 @@ type pending struct {
 	group  *group   // the shared subscription it came by
 	qos    byte
 	retain bool
+	free   bool   // of the queue's limits: a retained message, which is there anyway
 	ready  uint64 // journal position that must be reached before it is sent
 }
 
@@ -88,6 +89,8 @@ type fifo struct {
 	items []pending
 	from  int
 	bytes int
+
+	free, freeBytes int // of what is free
 }
 
 func (q *fifo) len() int { return len(q.items) - q.from }
@@ -100,13 +103,22 @@ func (q *fifo) push(p pending) {
 	}
 	q.items = append(q.items, p)
 	q.bytes += p.msg.size()
+	if p.free {
+		q.free++
+		q.freeBytes += p.msg.size()
+	}
 }
 
 func (q *fifo) peek() *pending { return &q.items[q.from] }
 
 func (q *fifo) pop() {
-	q.bytes -= q.items[q.from].msg.size()
-	q.items[q.from] = pending{}
+	p := &q.items[q.from]
+	q.bytes -= p.msg.size()
+	if p.free {
+		q.free--
+		q.freeBytes -= p.msg.size()
+	}
+	*p = pending{}
 	if q.from++; q.from == len(q.items) {
 		*q = fifo{items: q.items[:0]}
 		if cap(q.items) > 64 {
