@@ -126,6 +126,10 @@ func (p *proxy) take(ctx context.Context, line []byte) {
 	switch {
 	case !ok:
 		p.write(failure(nil, codeParse, "the line is not JSON"))
+	case line[0] != '{':
+		p.write(failure(nil, codeRequest, "the line is no single JSON-RPC message"))
+	case m.calls() && m.Method != "initialize" && !m.stateless() && !p.begun():
+		p.early(m)
 	case m.Method == "notifications/cancelled" && p.cancel(m.Params.RequestID):
 		// Versions without sessions cancel by hanging up.
 	case m.Method == "initialize" && m.calls():
@@ -139,6 +143,23 @@ func (p *proxy) take(ctx context.Context, line []byte) {
 	default:
 		p.call(ctx, m)
 	}
+}
+
+// begun reports whether the client has asked for a session.
+func (p *proxy) begun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.first != nil
+}
+
+// early answers a call before there is a session, for which the bridge has no
+// place: clients may ask whether anybody is there, and nothing else.
+func (p *proxy) early(m *message) {
+	if m.Method == "ping" {
+		p.write(append(append([]byte(`{"jsonrpc":"2.0","id":`), m.ID...), `,"result":{}}`...))
+		return
+	}
+	p.write(failure(m.ID, codeRequest, "initialize comes first"))
 }
 
 // call carries a message that wants an answer, beside others.

@@ -274,6 +274,22 @@ func TestWhatGoesWrongIsAnswered(t *testing.T) {
 	}
 }
 
+func TestThereIsLittleToSayBeforeASession(t *testing.T) {
+	b := newBridge(t)
+	s := run(t, b, "hush")
+	for _, test := range []struct{ line, want string }{
+		{`{"jsonrpc":"2.0","id":"p","method":"ping"}`, `{"jsonrpc":"2.0","id":"p","result":{}}`},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "initialize comes first"},
+		{`[{"jsonrpc":"2.0","id":2,"method":"ping"}]`, "-32600"},
+		{`5`, "-32600"},
+	} {
+		s.say(t, test.line)
+		if got := s.hear(t); !strings.Contains(got, test.want) {
+			t.Errorf("%s was answered with %s", test.line, got)
+		}
+	}
+}
+
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{}}}`))
 	f.Add([]byte(`[]`))
