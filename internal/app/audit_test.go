@@ -73,6 +73,9 @@ func TestOperatorsHearOfSecurityEvents(t *testing.T) {
 	n.Connect(t, "victim")
 	must(t, c, "session.kick", `{"client_id":"victim"}`)
 	m := operator.Next(t)
+	for !strings.Contains(string(m.Payload), `"session.kick"`) {
+		m = operator.Next(t)
+	}
 	var event struct {
 		Event string      `json:"event"`
 		Data  audit.Entry `json:"data"`

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -61,7 +60,7 @@ func startNATS(t *testing.T) (url string) {
 		s.Shutdown()
 		s.WaitForShutdown()
 	})
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(bridgetest.Patience) {
 		t.Fatal("NATS does not come up")
 	}
 	return s.ClientURL()

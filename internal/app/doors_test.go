@@ -111,7 +111,7 @@ func askMQTT3(t *testing.T, url, id string) json.RawMessage {
 	c := mqtt3.NewClient(mqtt3.NewClientOptions().AddBroker(url).SetClientID(id).SetProtocolVersion(4).SetAutoReconnect(false))
 	done := func(token mqtt3.Token) {
 		t.Helper()
-		if !token.WaitTimeout(10*time.Second) || token.Error() != nil {
+		if !token.WaitTimeout(bridgetest.Patience) || token.Error() != nil {
 			t.Fatal(token.Error())
 		}
 	}
@@ -122,7 +122,7 @@ func askMQTT3(t *testing.T, url, id string) json.RawMessage {
 	select {
 	case body := <-answers:
 		return resultOf(t, decode(t, body))
-	case <-time.After(10 * time.Second):
+	case <-time.After(bridgetest.Patience):
 		t.Fatal("no answer")
 		return nil
 	}
@@ -130,7 +130,7 @@ func askMQTT3(t *testing.T, url, id string) json.RawMessage {
 
 func askWebSocket(t *testing.T, url, envelope string) *protocol.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: bridgetest.HTTPClient(t)})
 	if err != nil {

@@ -21,7 +21,7 @@ func TestGroupsLiveOnAnExternalNATS(t *testing.T) {
 	if p := listener.Next(t); !strings.Contains(string(p.Payload), `"data_value":80`) {
 		t.Errorf("the listener sees %s", p.Payload)
 	}
-	id := dispatched(t, caller, `,"deadline_ms":60000,"completion":{"policy":"first","n":1}`)
+	id := dispatched(t, caller, `,"deadline_ms":300000,"completion":{"policy":"first","n":1}`)
 	asked := one.Invocation(t)
 
 	n.Restart(t)

@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,7 +179,7 @@ func whoIs(t *testing.T, admin *bridgetest.Raw, clientID string) (principal, met
 func httpsClient(t testing.TB, config *tls.Config) *http.Client {
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	return &http.Client{Transport: transport, Timeout: bridgetest.Patience}
 }
 
 // askHTTP posts {} to a command and returns the status and the error code.
@@ -396,17 +398,22 @@ func TestAStrangersCertificateOpensNothing(t *testing.T) {
 func TestATokenIsRenewedOnTheConnectionOrEndsIt(t *testing.T) {
 	t.Parallel()
 	n, admin, _ := guarded(t)
-	brief := func() string { return hs(t, "lamp", "exp", time.Now().Add(3*time.Second).Unix()) }
-	renewed := n.Connect(t, "renewed", byMethod("JWT", brief()))
-	stays := n.Connect(t, "stays", byMethod("JWT", brief()))
-	impostor := n.Connect(t, "impostor", byMethod("JWT", hs(t, "lamp")))
 	auth := func(r *bridgetest.Raw, text string) error {
 		_, err := r.Authenticate(t.Context(), &paho.Auth{ReasonCode: 0x19, Properties: &paho.AuthProperties{AuthMethod: "JWT", AuthData: []byte(text)}})
 		return err
 	}
-	if err := auth(renewed, hs(t, "lamp", "roles", []string{"admin"})); err != nil {
-		t.Fatal(err)
-	}
+	var renewed, stays *bridgetest.Raw
+	inTime(t, func(life time.Duration) (err error) {
+		token := hs(t, "lamp", "exp", time.Now().Add(life).Unix())
+		if renewed, err = n.TryConnect(t, "renewed", byMethod("JWT", token)); err != nil {
+			return err
+		}
+		if stays, err = n.TryConnect(t, "stays", byMethod("JWT", token)); err != nil {
+			return err
+		}
+		return auth(renewed, hs(t, "lamp", "roles", []string{"admin"}))
+	})
+	impostor := n.Connect(t, "impostor", byMethod("JWT", hs(t, "lamp")))
 	go func() { _ = auth(impostor, hs(t, "fan")) }()
 	for name, r := range map[string]*bridgetest.Raw{"one whose token expires": stays, "one that renews with another's": impostor} {
 		select {
@@ -414,7 +421,7 @@ func TestATokenIsRenewedOnTheConnectionOrEndsIt(t *testing.T) {
 			if d.ReasonCode != 0x87 || d.Properties == nil || d.Properties.ReasonString == "" {
 				t.Errorf("%s is told %#x", name, d.ReasonCode)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(bridgetest.Patience):
 			t.Errorf("%s stays", name)
 		}
 	}
@@ -427,29 +434,60 @@ func TestATokenIsRenewedOnTheConnectionOrEndsIt(t *testing.T) {
 	}
 }
 
+// inTime has something done with a credential of a short life, and done again
+// with one of a longer life if the machine was too slow for it.
+func inTime(t *testing.T, do func(life time.Duration) error) {
+	t.Helper()
+	for life := 3 * time.Second; ; life *= 2 {
+		began := time.Now()
+		err := do(life)
+		if err == nil {
+			return
+		}
+		if time.Since(began) < life-2*time.Second || life > bridgetest.Patience {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTheSDKRenewsItsTokenByItself(t *testing.T) {
 	t.Parallel()
 	n, admin, _ := guarded(t)
-	first := hs(t, "lamp", "exp", time.Now().Add(2*time.Second).Unix())
-	asked := make(chan struct{}, 10)
-	c := n.Dial(t, client.WithClientID("sdk"), client.WithToken(func(context.Context) (string, error) {
-		asked <- struct{}{}
-		if len(asked) == 1 {
-			return first, nil
+	inTime(t, func(life time.Duration) error {
+		first := hs(t, "lamp", "exp", time.Now().Add(life).Unix())
+		var asked atomic.Int32
+		known := make(chan struct{}) // how it connected: before that, nothing is renewed
+		ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
+		defer cancel()
+		c, err := client.Dial(ctx, n.MQTTURL(), client.WithClientID("sdk"), client.WithToken(func(context.Context) (string, error) {
+			if asked.Add(1) == 1 {
+				return first, nil
+			}
+			<-known
+			return hs(t, "lamp"), nil
+		}))
+		if err != nil {
+			return err
 		}
-		return hs(t, "lamp"), nil
-	}))
-	answer := must(t, admin, "session.get", `{"client_id":"sdk"}`)
-	bridgetest.Eventually(t, "the token is renewed", func() bool {
-		now := must(t, admin, "session.get", `{"client_id":"sdk"}`)
-		return credentialOf(t, now) != credentialOf(t, answer)
+		defer c.Close()
+		answer := admin.Ask(t, bridgetest.Request(protocol.NewID(), "session.get", `{"client_id":"sdk"}`))
+		close(known)
+		if answer.Err != nil { // it has ended
+			return answer.Err
+		}
+		before, now := answer.Result, answer.Result
+		bridgetest.Eventually(t, "the token is renewed", func() bool {
+			now = must(t, admin, "session.get", `{"client_id":"sdk"}`)
+			return credentialOf(t, now) != credentialOf(t, before)
+		}, &now)
+		if _, err := client.Call[map[string]any](t.Context(), c, "agent.list", nil); err != nil {
+			t.Error(err)
+		}
+		if remoteOf(t, now) != remoteOf(t, before) {
+			return errors.New("it connected anew instead")
+		}
+		return nil
 	})
-	if _, err := client.Call[map[string]any](t.Context(), c, "agent.list", nil); err != nil {
-		t.Error(err)
-	}
-	if remoteOf(t, must(t, admin, "session.get", `{"client_id":"sdk"}`)) != remoteOf(t, answer) {
-		t.Error("it connected anew instead")
-	}
 }
 
 func field(t *testing.T, result json.RawMessage, name string) string {
@@ -493,10 +531,10 @@ func TestARevokedKeyEndsItsConnections(t *testing.T) {
 		if d.ReasonCode != 0x98 {
 			t.Errorf("told %#x", d.ReasonCode)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(bridgetest.Patience):
 		t.Error("the MQTT client stays")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
 	defer cancel()
 	if _, _, err := ws.Read(ctx); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Errorf("the WebSocket: %v", err)

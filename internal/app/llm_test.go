@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -296,14 +295,12 @@ func TestAQueryGoesOnForWhoListensElsewhereOrComesBack(t *testing.T) {
 }
 
 func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
-	first, second := scripted.New(t, says("first"), scripted.Reply{Status: 503}), scripted.New(t, says("second"))
+	first, second := scripted.New(t, says("first"), scripted.Reply{Status: 401}), scripted.New(t, says("second"))
 	file := filepath.Join(t.TempDir(), "llm.yaml")
 	write := func(more string) {
 		text := fmt.Sprintf("providers: [{name: a, wire: openai, base_url: %s}, {name: b, wire: openai, base_url: %s}]\n"+
 			"models: [{name: small, routes: [{provider: a}, {provider: b, priority: 1}]}]\n%s\n", first.URL, second.URL, more)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		bridgetest.Write(t, file, text)
 	}
 	write("")
 	n := bridgetest.Start(t, func(c *app.Config) { c.LLM.File = file })
@@ -315,7 +312,7 @@ func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
 		}
 		return got.Result
 	}
-	for range 4 { // the first one fails three times before it is left alone
+	for range 4 { // the first one fails three times before it is left alone for half a minute
 		ask()
 	}
 	if got := ask(); got != "second" {
@@ -337,7 +334,7 @@ func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
 	metrics := string(text)
 	for _, want := range []string{
 		`aibridge_llm_requests_total{model="small",outcome="end_turn",provider="b",space="default"}`,
-		`aibridge_llm_requests_total{model="small",outcome="overloaded",provider="a",space="default"} 3`,
+		`aibridge_llm_requests_total{model="small",outcome="auth",provider="a",space="default"} 3`,
 		`aibridge_llm_breaker_open{provider="a"} 1`, `aibridge_llm_failovers_total{model="small"} 3`,
 	} {
 		if !strings.Contains(metrics, want) {

@@ -148,7 +148,7 @@ func TestMCPClientsMakeDevicesAct(t *testing.T) {
 				if p.Message != "getting warm" || p.Progress != 40 || p.Total != 100 {
 					t.Errorf("progress %+v", p)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(bridgetest.Patience):
 				t.Fatal("no progress of the device arrives")
 			}
 			cancel()
@@ -157,7 +157,7 @@ func TestMCPClientsMakeDevicesAct(t *testing.T) {
 			}
 			select {
 			case <-cancelled:
-			case <-time.After(10 * time.Second):
+			case <-time.After(bridgetest.Patience):
 				t.Error("the device is not told that its order is taken back")
 			}
 		})
@@ -325,7 +325,7 @@ func TestARevokedKeyEndsStreamsOfMCP(t *testing.T) {
 	heater(t, n, client.WithAPIKey(keyFor(t, admin, `{"principal_id":"heater-1"}`)))
 	select {
 	case <-heard:
-	case <-time.After(10 * time.Second):
+	case <-time.After(bridgetest.Patience):
 		t.Fatal("word of a new skill does not arrive")
 	}
 	must(t, admin, "key.revoke", fmt.Sprintf(`{"key_id":%q}`, made.ID))
@@ -341,7 +341,7 @@ func TestMCPOverMQTTIsOneMessageForEachCall(t *testing.T) {
 	c := n.Caller(t, "thin")
 	ask := func(correlation, body string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
 		defer cancel()
 		if _, err := c.Publish(ctx, &paho.Publish{Topic: "aibridge/bridge/mcp", QoS: 1, Payload: []byte(body), Properties: &paho.PublishProperties{
 			ResponseTopic: "aibridge/client/thin/response", CorrelationData: []byte(correlation), MessageExpiry: paho.Uint32(60),
@@ -372,7 +372,7 @@ func TestMCPOverMQTTIsOneMessageForEachCall(t *testing.T) {
 	ask("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
 	select {
 	case <-cancelled:
-	case <-time.After(10 * time.Second):
+	case <-time.After(bridgetest.Patience):
 		t.Error("the device is not told that its order is taken back")
 	}
 	ask("c4", `nonsense`)

@@ -3,7 +3,6 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -17,9 +16,7 @@ func TestTheMCPAgentIsThereAsLongAsThereAreModels(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "llm.yaml")
 	write := func(models string) {
 		text := "providers: [{name: a, wire: openai, base_url: http://127.0.0.1:1}]\nprobe: -1s\n" + models
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		bridgetest.Write(t, file, text)
 	}
 	write("models: [{name: small, aliases: [tiny], version: '2', routes: [{provider: a}]}, {name: secret, spaces: [lab], routes: [{provider: a}]}]")
 	n := bridgetest.Start(t, func(c *app.Config) { c.LLM.File = file })

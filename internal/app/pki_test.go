@@ -70,7 +70,7 @@ func dismissed(t *testing.T, r *bridgetest.Raw) *paho.Disconnect {
 	select {
 	case d := <-r.Dismissed:
 		return d
-	case <-time.After(20 * time.Second):
+	case <-time.After(bridgetest.Patience):
 		t.Fatalf("%s is not disconnected", r.ID)
 		return nil
 	}
@@ -115,7 +115,7 @@ func TestARevocationBitesEverythingThatStoodOnTheCertificate(t *testing.T) {
 	observer.Listen(t, "aibridge/agent/lighting/card")
 	bridgetest.Eventually(t, "the card says that the agent is online", func() bool { return bytes.Contains(observer.Next(t).Payload, []byte(`"online"`)) })
 
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*bridgetest.Patience)
 	defer cancel()
 	socket, _, err := websocket.Dial(ctx, "wss://"+n.WS+"/ws", &websocket.DialOptions{HTTPClient: httpsClient(t, n.TLS(t, cert))})
 	if err != nil {
@@ -173,7 +173,7 @@ func TestWorkOfTheHolderFailsWithItsCertificate(t *testing.T) {
 	key := adminKey(t, n)
 	n.Device(t, "slow", "slow", `["wait"]`, withPassword("apikey", key))
 	cert := issue(t, admin, "lighting")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*bridgetest.Patience)
 	defer cancel()
 	answered := make(chan protocol.Code, 1)
 	go func() {
@@ -237,8 +237,13 @@ func adminKey(t *testing.T, n *bridgetest.Node) string {
 func TestExpiryEndsConnections(t *testing.T) {
 	t.Parallel()
 	n, admin, _ := guarded(t)
-	cert := issueWith(t, admin, map[string]any{"agent_id": "lamp", "validity_seconds": 3})
-	r := callerTLS(t, n, cert, "lamp")
+	var cert tls.Certificate
+	var r *bridgetest.Raw
+	inTime(t, func(life time.Duration) (err error) {
+		cert = issueWith(t, admin, map[string]any{"agent_id": "lamp", "validity_seconds": int(life.Seconds())})
+		r, err = n.TryConnectTLS(t, n.TLS(t, cert), "lamp")
+		return err
+	})
 	if d := dismissed(t, r); d.ReasonCode != 0x87 {
 		t.Errorf("disconnected with %#x", d.ReasonCode)
 	}

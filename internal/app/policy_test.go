@@ -246,12 +246,7 @@ func TestStoredPoliciesSurviveARestart(t *testing.T) {
 func TestPolicyFilesAreFollowedAndBrokenOnesDoNoHarm(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "otto.cedar")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string) { bridgetest.Write(t, path, text) }
 	write(`forbid (principal == Operator::"otto", action == Action::"agent:list", resource);`)
 	h := newHouse(t, func(c *app.Config) { c.Security.Policies = dir })
 	otto := h.key(protocol.KindOperator, "otto", protocol.RoleObserver)

@@ -130,7 +130,7 @@ func stands(t *testing.T, r *bridgetest.Raw, status, acting string) (scene strin
 	bridgetest.Eventually(t, "the scene is "+status+" "+acting, func() bool {
 		scene = string(must(t, r, "scene.query", `{"scene_type":"SMART_HOME"}`))
 		return strings.Contains(scene, `"status":"`+status+`","acting":"`+acting+`"`) || acting == "" && strings.Contains(scene, `"status":"`+status+`","reason"`)
-	})
+	}, &scene)
 	return scene
 }
 
@@ -151,7 +151,7 @@ func TestRevokingACertificateSuspendsItsScene(t *testing.T) {
 	}
 
 	must(t, admin, "cert.revoke", fmt.Sprintf(`{"serial":%q,"reason":"lost"}`, cert.serial))
-	if d := <-router.Dismissed; d.ReasonCode != 0x98 {
+	if d := dismissed(t, router); d.ReasonCode != 0x98 {
 		t.Errorf("the router is dismissed with %#x", d.ReasonCode)
 	}
 	if e := hears(t, lamp, "scene.suspended"); e.Status != "suspended" || !strings.Contains(e.Reason, "revoked") || e.Acting != "" {

@@ -171,6 +171,19 @@ func HTTPClient(t testing.TB) *http.Client {
 	return &http.Client{Transport: transport, Timeout: Patience}
 }
 
+// Write replaces a file at once, as careful programs do: whoever follows it
+// sees no half of it.
+func Write(t testing.TB, path, text string) {
+	t.Helper()
+	beside := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(beside, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(beside, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(p []byte) (int, error) {

@@ -12,7 +12,11 @@ import (
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	beside := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(beside, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(beside, path); err != nil { // so that no half of it is seen
 		t.Fatal(err)
 	}
 }
@@ -23,7 +27,7 @@ func mayRing(e *Engine) bool { return allowed(e, lamp, "skill:invoke", "skill", 
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if condition() {
 			return
 		}
