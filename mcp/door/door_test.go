@@ -94,6 +94,9 @@ func TestResultsOfEveryKindArrive(t *testing.T) {
 	if r := call("camera.look", nil); text(r) != "a cat" || string(r.Content[1].(*sdk.ImageContent).Data) != "hello" || r.IsError {
 		t.Errorf("an image: %s", jsonOf(r))
 	}
+	if r := call("camera.snap", nil); len(r.Content) != 1 || string(r.Content[0].(*sdk.ImageContent).Data) != "hello" {
+		t.Errorf("an image alone: %s", jsonOf(r))
+	}
 	if r := call("fail.always", nil); !r.IsError || !strings.Contains(text(r), "offline") || !strings.Contains(jsonOf(r.Meta), "3005") {
 		t.Errorf("a failure: %s", jsonOf(r))
 	}
@@ -142,7 +145,7 @@ func TestListsComeInPages(t *testing.T) {
 			break
 		}
 	}
-	if len(names) != 11 || !slices.IsSorted(names) || pages < 4 {
+	if len(names) != 12 || !slices.IsSorted(names) || pages < 4 {
 		t.Errorf("%d pages: %v", pages, names)
 	}
 	_, err := c.ListTools(t.Context(), &sdk.ListToolsParams{Cursor: "no cursor!"})

@@ -158,6 +158,12 @@ func (w *world) standard() []*tools.Tool {
 			},
 		},
 		{
+			Declaration: tools.Declaration{Name: "camera.snap", Effect: commands.Read},
+			Run: func(context.Context, *tools.Execution) (tools.Output, error) {
+				return tools.Output{Segments: []chat.Segment{{Type: chat.Image, MIMEType: "image/png", Data: "aGVsbG8="}}}, nil
+			},
+		},
+		{
 			Declaration: tools.Declaration{Name: "wait.here", Effect: commands.Read},
 			Run: func(ctx context.Context, _ *tools.Execution) (tools.Output, error) {
 				tools.TellProgress(ctx, tools.Progress{Percent: 10, Message: "begun"})

@@ -225,7 +225,8 @@ func toolCall(name string, arguments json.RawMessage) *chat.ToolCall {
 // that the model reads it.
 func resultOf(r *tools.Result) *sdk.CallToolResult {
 	result := &sdk.CallToolResult{IsError: r.Status != tools.Success || r.Output.IsError}
-	if r.Text != "" || len(r.Output.Segments) == 0 {
+	spoken := r.Output.Text != "" || len(r.Output.Content) > 0 || r.Status != tools.Success
+	if spoken && r.Text != "" || len(r.Output.Segments) == 0 { // otherwise the text only says that there are media
 		result.Content = append(result.Content, &sdk.TextContent{Text: r.Text})
 	}
 	for i := range r.Output.Segments {
