@@ -41,87 +41,6 @@ func (s *Store) OpenBlobs(ctx context.Context) (*Blobs, error) {
 	return &Blobs{s, name, bucket}, nil
 }
 
-// Open implements [vfs.Blobs].
-func (b *Blobs) Open(ctx context.Context, key string) (io.ReadSeekCloser, error) {
-	info, err := b.bucket.GetInfo(ctx, key)
-	if err != nil {
-		return nil, explainBlob(err)
-	}
-	return &objectReader{ctx: ctx, bucket: b.bucket, name: key, size: int64(info.Size)}, nil
-}
-
-// An objectReader reads an object from anywhere. NATS hands out objects from
-// their beginning, so a jump back begins anew and a jump ahead reads what is
-// in between.
-type objectReader struct {
-	ctx    context.Context
-	bucket jetstream.ObjectStore
-	name   string
-	size   int64
-	want   int64 // where the next read is to be
-	at     int64 // where current is
-	now    jetstream.ObjectResult
-}
-
-// Read implements [io.Reader].
-func (r *objectReader) Read(p []byte) (int, error) {
-	if r.want >= r.size {
-		return 0, io.EOF
-	}
-	if err := r.move(); err != nil {
-		return 0, explainBlob(err)
-	}
-	n, err := r.now.Read(p)
-	r.at += int64(n)
-	r.want = r.at
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = explainBlob(err)
-	}
-	return n, err
-}
-
-// move brings the object to where the next read is to be.
-func (r *objectReader) move() (err error) {
-	if r.now != nil && r.want < r.at {
-		_ = r.now.Close()
-		r.now, r.at = nil, 0
-	}
-	if r.now == nil {
-		if r.now, err = r.bucket.Get(r.ctx, r.name); err != nil {
-			return err
-		}
-	}
-	if r.want > r.at {
-		var n int64
-		n, err = io.CopyN(io.Discard, r.now, r.want-r.at)
-		r.at += n
-	}
-	return err
-}
-
-// Seek implements [io.Seeker].
-func (r *objectReader) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += r.want
-	case io.SeekEnd:
-		offset += r.size
-	}
-	if offset < 0 {
-		return 0, errors.New("store: seek before the beginning")
-	}
-	r.want = offset
-	return offset, nil
-}
-
-// Close implements [io.Closer].
-func (r *objectReader) Close() error {
-	if r.now == nil {
-		return nil
-	}
-	return r.now.Close()
-}
-
 // Remove implements [vfs.Blobs].
 func (b *Blobs) Remove(ctx context.Context, key string) error {
 	if err := b.bucket.Delete(ctx, key); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
@@ -160,7 +79,7 @@ func explainBlob(err error) error {
 	switch {
 	case err == nil, errors.Is(err, io.EOF):
 		return err
-	case errors.Is(err, jetstream.ErrObjectNotFound):
+	case errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, errChunkMissing):
 		return protocol.Wrap(protocol.FileNotFound, err, "the content is lost")
 	case errors.As(err, &api) && jsNoRoom[api.ErrorCode], errors.As(err, &refused) && jsNoRoom[jetstream.ErrorCode(refused.ErrCode)]:
 		return protocol.Wrap(protocol.NoSpace, err, "no space left in the store")

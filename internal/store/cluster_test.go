@@ -69,8 +69,15 @@ func cluster(t *testing.T) (nodes []*server.Server) {
 }
 
 // TestWhatAClusterAcknowledgedIsThereWhenItsLeaderIsLost stops the server that
-// leads the registry, while everything is written at once.
+// leads the registry, while everything is written at once. The servers elect
+// each other by the clock, which on a machine that is busy otherwise may not
+// come to an end, so it runs when it is asked for:
+//
+//	AIBRIDGE_CLUSTER=1 go test -run Cluster ./internal/store
 func TestWhatAClusterAcknowledgedIsThereWhenItsLeaderIsLost(t *testing.T) {
+	if os.Getenv("AIBRIDGE_CLUSTER") == "" {
+		t.Skip("AIBRIDGE_CLUSTER is not set")
+	}
 	nodes := cluster(t)
 	var urls []string
 	for _, n := range nodes {
