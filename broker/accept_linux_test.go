@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -115,6 +116,27 @@ func TestRecognisedClientsAreNotAuthenticated(t *testing.T) {
 		wrong := n.tryConnect(packet.V5, "wrong", as("ann"), func(c *packet.Connect) { c.Password = []byte("bob") })
 		if wrong.connack.Reason != packet.BadUserNameOrPassword {
 			t.Errorf("a wrong password gets %v", wrong.connack.Reason)
+		}
+	})
+}
+
+func TestSessionsWithManySubscriptionsAreNotResumedByTheReader(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		var asked atomic.Int32
+		n := newNode(t, readers, func(o *Options) {
+			o.Authenticate = func(ctx context.Context, c Credentials) (*protocol.Principal, error) {
+				asked.Add(1)
+				return authenticate(ctx, c)
+			}
+		})
+		p := n.connect(packet.V5, "a", kept)
+		for i := range 40 {
+			p.subscribe(fmt.Sprint(i), 0)
+		}
+		n.leave(p, "a")
+		p = n.connect(packet.V5, "a", kept)
+		if !p.connack.SessionPresent || asked.Load() != 1 {
+			t.Errorf("session present: %v, authenticated %d times", p.connack.SessionPresent, asked.Load())
 		}
 	})
 }

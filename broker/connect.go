@@ -47,7 +47,7 @@ func (t *turn) connect(c *conn, body []byte) error {
 		return err
 	}
 	c.phase.Store(phaseAuth)
-	if recognise := t.b.options.Recognise; recognise != nil && q.method == "" {
+	if recognise := t.b.options.Recognise; recognise != nil && q.method == "" && t.b.light(q.shown.ClientID) {
 		if who := recognise(q.shown); who != nil {
 			t.enter(c, q, who, nil)
 			return nil
@@ -55,6 +55,19 @@ func (t *turn) connect(c *conn, body []byte) error {
 	}
 	c.job = func() { t.b.authenticate(c, q) }
 	return nil
+}
+
+// light reports whether a client id's session is soon resumed: permissions are
+// asked about each of its subscriptions again.
+func (b *Broker) light(clientID string) bool {
+	const few = 32
+	s := b.session(clientID)
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.subs) <= few
 }
 
 // readConnect checks what a CONNECT asks for and copies it.
