@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -209,7 +210,7 @@ func (c *Client) refusal(resp *http.Response) error {
 	told := toldBy(data)
 	e := &chat.Error{
 		Status:     resp.StatusCode,
-		Kind:       kindOf(resp.StatusCode, told.code),
+		Kind:       told.kind(resp.StatusCode),
 		RetryAfter: max(retryAfter(resp.Header, c.now()), told.retryAfter),
 		Message:    c.tell(told.message),
 	}
@@ -223,7 +224,7 @@ func (c *Client) refusal(resp *http.Response) error {
 func (c *Client) Failure(raw json.RawMessage) *chat.Error {
 	told := toldBy(raw)
 	status, _ := strconv.Atoi(told.code)
-	kind := kindOf(status, told.code)
+	kind := told.kind(status)
 	if kind == chat.BadRequest && status == 0 {
 		kind = chat.Unavailable // it has taken the request and failed at it
 	}
@@ -282,6 +283,28 @@ func toldBy(data []byte) told {
 		}
 	}
 	return t
+}
+
+// tooLong are words of services that have no code for a context that is too
+// long. Another model may read more, where a bad request is one to all.
+var tooLong = []string{
+	"prompt is too long", "input is too long", "exceed context limit", // Anthropic
+	"maximum number of tokens allowed",                                  // Gemini
+	"maximum context length", "context window", "maximum prompt length", // OpenAI, vLLM, xAI
+	"available context size", "model token limit", "reduce the length of the messages", // llama.cpp, Moonshot, Groq
+}
+
+// kind says what an error means that came with a status.
+func (t *told) kind(status int) chat.ErrorKind {
+	kind := kindOf(status, t.code)
+	if kind != chat.BadRequest {
+		return kind
+	}
+	text := strings.ToLower(t.message)
+	if slices.ContainsFunc(tooLong, func(words string) bool { return strings.Contains(text, words) }) {
+		return chat.ContextTooLong
+	}
+	return kind
 }
 
 type detail struct {

@@ -106,6 +106,8 @@ func TestAnswersAreRead(t *testing.T) {
 		"told to begin twice":            events(start, start, begin("0", `{"type":"text","text":""}`), text("0", "ok"), end("0"), reason("end_turn"), stop),
 		"in one piece, without a reason": wiretest.JSON(200, `{"type":"message","model":"claude-x","content":[{"type":"text","text":"hi"}],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":4}}`),
 		"in one piece":                   wiretest.JSON(200, `{"id":"m","type":"message","model":"claude-x","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"hi"},{"type":"tool_use","id":"t","name":"fs_read","input":{"path":"x"}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":4}}`),
+		"400, too long":                  wiretest.JSON(400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`),
+		"400":                            wiretest.JSON(400, `{"type":"error","error":{"type":"invalid_request_error","message":"tools.0.name: too long"}}`),
 		"401":                            wiretest.JSON(401, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key sk-secret-key"}}`),
 		"404":                            wiretest.JSON(404, `{"type":"error","error":{"type":"not_found_error","message":"model: m"}}`),
 		"413":                            wiretest.JSON(413, `{"type":"error","error":{"type":"request_too_large","message":"too large"}}`),

@@ -106,6 +106,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"nothing at all":      wiretest.JSON(200, `{"usageMetadata":{"promptTokenCount":4}}`),
 		"arguments of null":   wiretest.Stream(parts(`{"functionCall":{"name":"fs.read","args":null}}`, finish("STOP"))),
 		"400":                 wiretest.JSON(400, `{"error":{"code":400,"message":"API key not valid: sk-secret-key","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`),
+		"400, too long":       wiretest.JSON(400, `[{"error":{"code":400,"message":"The input token count (1300000) exceeds the maximum number of tokens allowed (1048575).","status":"INVALID_ARGUMENT"}}]`),
 		"404":                 wiretest.JSON(404, `{"error":{"code":404,"message":"models/m is not found","status":"NOT_FOUND"}}`),
 		"429":                 wiretest.JSON(429, `[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"31s"}]}}]`),
 		"503":                 wiretest.JSON(503, `{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}`),

@@ -93,6 +93,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"404":                          wiretest.JSON(404, `{"error":{"message":"model 'm' not found","code":"model_not_found"}}`),
 		"429 with Retry-After":         {Status: 429, Header: map[string]string{"Retry-After": "7", "Content-Type": "application/json"}, Pieces: []string{`{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`}},
 		"429 with a strange one":       {Status: 429, Header: map[string]string{"Retry-After": "1e300"}, Pieces: []string{`slow`}},
+		"400, too long in the stream":  wiretest.Stream(`{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5048.","type":"BadRequestError","code":400}`),
 		"400, too long":                wiretest.JSON(400, `{"error":{"message":"maximum context length","code":"context_length_exceeded"}}`),
 		"500 in HTML":                  {Status: 500, Header: map[string]string{"Content-Type": "text/html"}, Pieces: []string{"<html>oops</html>"}},
 		"503":                          wiretest.JSON(503, `{"detail":"loading"}`),
