@@ -28,7 +28,7 @@ type ledger struct {
 
 	mu      sync.Mutex
 	running map[entryKey]*entry
-	found   map[entryKey]slot // of finished ones
+	found   ledgerIndex // of finished ones
 	records recordTable
 	claimed map[entryKey][sha256.Size]byte // of those an earlier process took up
 	expiry  calendar
@@ -75,12 +75,12 @@ func newLedger(maxEntries, maxBytes int) *ledger {
 	l := &ledger{
 		seeds:      [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		running:    make(map[entryKey]*entry),
-		found:      make(map[entryKey]slot),
 		claimed:    make(map[entryKey][sha256.Size]byte),
 		maxEntries: maxEntries,
 		maxBytes:   maxBytes,
 	}
 	l.answers.size = maxBytes / 64
+	l.found.records = &l.records
 	return l
 }
 
@@ -109,7 +109,7 @@ func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 		c.joins = e
 		return join, e, outcome{}
 	}
-	if s, ok := l.found[key]; ok {
+	if s := l.found.find(key); s != noSlot {
 		return l.again(c, l.records.at(s), hash)
 	}
 	e := &c.taken
@@ -158,7 +158,7 @@ func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call
 func (l *ledger) enter(r record, now time.Time) slot {
 	s := l.records.take()
 	*l.records.at(s) = r
-	l.found[r.key] = s
+	l.found.put(r.key, s)
 	l.expiry.add(&l.records, s, now)
 	return s
 }
@@ -194,7 +194,7 @@ func (l *ledger) remember(c Claim, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := l.key(c.Principal, c.RequestID)
-	if _, ok := l.found[key]; ok || !c.Expires.After(now) {
+	if l.found.find(key) != noSlot || !c.Expires.After(now) {
 		return
 	}
 	l.claimed[key] = c.Hash
@@ -225,7 +225,7 @@ func (l *ledger) remove(s slot) {
 	r := l.records.at(s)
 	l.answers.drop(r.answer)
 	l.expiry.remove(&l.records, s)
-	delete(l.found, r.key)
+	l.found.remove(r.key)
 	if r.state == claimed {
 		delete(l.claimed, r.key)
 	}
@@ -245,7 +245,7 @@ func (l *ledger) shrink() {
 			l.answers.cut()
 		}
 	}
-	for len(l.running)+len(l.found) > l.maxEntries {
+	for len(l.running)+l.found.count > l.maxEntries {
 		s := l.expiry.soonest()
 		if s == noSlot {
 			return // all are running, and their number is bounded elsewhere
@@ -269,5 +269,5 @@ func (l *ledger) lose(s slot) {
 func (l *ledger) usage() (entries, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.running) + len(l.found), l.answers.bytes
+	return len(l.running) + l.found.count, l.answers.bytes
 }

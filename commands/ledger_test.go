@@ -107,10 +107,10 @@ func TestTheLedgerKeepsItsBooks(t *testing.T) {
 
 func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 	live := map[int64]int{}
-	for key, s := range l.found {
+	for s := range l.found.all() {
 		r := l.records.at(s)
-		if r.key != key {
-			t.Fatalf("slot %d has the record of another request", s)
+		if l.found.find(r.key) != s {
+			t.Fatalf("slot %d is not found by its key", s)
 		}
 		if (r.state == answered) != (r.answer != noAnswer) {
 			t.Fatalf("slot %d is in state %d with the answer %v", s, r.state, r.answer)
@@ -135,24 +135,24 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 	dated := map[slot]bool{}
 	for _, s := range l.expiry.days {
 		for ; s != noSlot; s = l.records.at(s).later {
-			if dated[s] || l.found[l.records.at(s).key] != s {
+			if dated[s] || l.found.find(l.records.at(s).key) != s {
 				t.Fatalf("slot %d is in the calendar twice, or forgotten", s)
 			}
 			dated[s] = true
 		}
 	}
-	if len(dated) != len(l.found) {
-		t.Fatalf("%d records, and %d will expire", len(l.found), len(dated))
+	if len(dated) != l.found.count {
+		t.Fatalf("%d records, and %d will expire", l.found.count, len(dated))
 	}
 	free := 0
 	for s := l.records.free; s != noSlot; s = l.records.at(s).later {
 		free++
 	}
-	if free+len(l.found) != int(l.records.used) {
-		t.Fatalf("%d slots are free and %d in use, of %d", free, len(l.found), l.records.used)
+	if free+l.found.count != int(l.records.used) {
+		t.Fatalf("%d slots are free and %d in use, of %d", free, l.found.count, l.records.used)
 	}
-	if len(l.running) != len(open) || len(l.running)+len(l.found) > l.maxEntries+len(open) {
-		t.Fatalf("%d requests and %d running, %d of them open, bound %d", len(l.found), len(l.running), len(open), l.maxEntries)
+	if len(l.running) != len(open) || len(l.running)+l.found.count > l.maxEntries+len(open) {
+		t.Fatalf("%d requests and %d running, %d of them open, bound %d", l.found.count, len(l.running), len(open), l.maxEntries)
 	}
 }
 
@@ -174,5 +174,31 @@ func TestAnswersOfEveryKindAreReadAsTheyWereWritten(t *testing.T) {
 			(got.err == nil) != (want.err == nil) || want.err != nil && string(got.err.Append(nil)) != string(want.err.Append(nil)) {
 			t.Errorf("%d: read %v %+v", i, v, got)
 		}
+	}
+}
+
+// BenchmarkLedger is what a request takes while half a million others are
+// remembered.
+func BenchmarkLedger(b *testing.B) {
+	l := newLedger(1<<19, 64<<20)
+	ids := make([]string, 1<<20)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%032x", i)
+	}
+	out := outcome{result: make([]byte, 400)}
+	call := request("", Act, epoch, time.Minute)
+	n := 0
+	once := func() {
+		call.RequestID = ids[n%len(ids)]
+		n++
+		_, e, _ := l.begin(call, uint64(n))
+		l.finish(e, out, epoch)
+	}
+	for range 1 << 19 {
+		once()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		once()
 	}
 }

@@ -1,0 +1,115 @@
+package commands
+
+// A ledgerIndex finds the records of finished requests by their keys. There may
+// be half a million, hardly any of which is asked for again: mostly it is looked
+// at in a place that is in no cache. So it is made to be looked at in one place
+// only: eight bytes for each record, half a hash and a slot, in open addressing
+// with linear probing.
+//
+// It is many small tables, each of which grows on its own, so that no request
+// waits until half a million were moved.
+type ledgerIndex struct {
+	tables  [indexTables]indexTable
+	records *recordTable // has the keys themselves
+	count   int
+}
+
+const indexTables = 256
+
+// An indexTable has a power of two of places, a quarter of which is free.
+type indexTable struct {
+	places []indexPlace
+	used   int
+}
+
+type indexPlace struct {
+	hash uint32
+	slot slot // noSlot where there is none
+}
+
+// leastPlaces is the size that a table begins with.
+const leastPlaces = 16
+
+// tableOf is the table of a key, and the hash by which it is found there.
+func (x *ledgerIndex) tableOf(k entryKey) (*indexTable, uint32) {
+	return &x.tables[k.a%indexTables], uint32(k.b)
+}
+
+// find returns the slot of the record with a key, noSlot if there is none.
+func (x *ledgerIndex) find(k entryKey) slot {
+	t, hash := x.tableOf(k)
+	return x.slotAt(t, x.place(t, k, hash))
+}
+
+func (x *ledgerIndex) slotAt(t *indexTable, i uint32) slot {
+	if len(t.places) == 0 {
+		return noSlot
+	}
+	return t.places[i].slot
+}
+
+// place is where a key is, or where it would be put.
+func (x *ledgerIndex) place(t *indexTable, k entryKey, hash uint32) uint32 {
+	if len(t.places) == 0 {
+		return 0
+	}
+	mask := uint32(len(t.places) - 1)
+	i := hash & mask
+	for ; t.places[i].slot != noSlot; i = (i + 1) & mask {
+		if t.places[i].hash == hash && x.records.at(t.places[i].slot).key == k {
+			break
+		}
+	}
+	return i
+}
+
+// put enters the record at a slot under its key, in place of another with the
+// same key.
+func (x *ledgerIndex) put(k entryKey, s slot) {
+	t, hash := x.tableOf(k)
+	if t.used >= len(t.places)/4*3 {
+		t.grow()
+	}
+	i := x.place(t, k, hash)
+	if t.places[i].slot == noSlot {
+		t.used++
+		x.count++
+	}
+	t.places[i] = indexPlace{hash, s}
+}
+
+func (t *indexTable) grow() {
+	old := t.places
+	t.places = make([]indexPlace, max(2*len(old), leastPlaces))
+	mask := uint32(len(t.places) - 1)
+	for _, p := range old {
+		if p.slot == noSlot {
+			continue
+		}
+		i := p.hash & mask
+		for t.places[i].slot != noSlot {
+			i = (i + 1) & mask
+		}
+		t.places[i] = p
+	}
+}
+
+// remove takes a key out. Those behind it that had to make way for it move up.
+func (x *ledgerIndex) remove(k entryKey) {
+	t, hash := x.tableOf(k)
+	i := x.place(t, k, hash)
+	if x.slotAt(t, i) == noSlot {
+		return
+	}
+	t.used--
+	x.count--
+	mask := uint32(len(t.places) - 1)
+	for j := (i + 1) & mask; t.places[j].slot != noSlot; j = (j + 1) & mask {
+		home := t.places[j].hash & mask
+		if (j-home)&mask >= (j-i)&mask { // it may be at i as well
+			t.places[i] = t.places[j]
+			i = j
+		}
+	}
+	t.places[i] = indexPlace{}
+}
