@@ -90,7 +90,7 @@ func (r *Router) conclude(c *Call, out outcome) {
 func (r *Router) settle(c *Call, out outcome, now time.Time) {
 	r.alarm.clear(c)
 	if !r.reply(c, out, now) {
-		r.audit(c, out, auditLate)
+		r.audit(c, out, auditLate, now)
 	}
 	r.flights.leave(c)
 }
@@ -122,7 +122,7 @@ func (r *Router) reply(c *Call, out outcome, now time.Time) bool {
 	r.metrics.answered(c, out.err, took)
 	r.endSpan(c, out.err)
 	r.log(c, out.err, took)
-	r.audit(c, out, auditAnswer)
+	r.audit(c, out, auditAnswer, now)
 	c.reply(resp)
 	return true
 }

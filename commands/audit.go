@@ -56,7 +56,7 @@ const (
 )
 
 // audit tells the auditor, if any, how a call ended.
-func (r *Router) audit(c *Call, out outcome, what int) {
+func (r *Router) audit(c *Call, out outcome, what int, at time.Time) {
 	auditor := r.opts.Auditor
 	if auditor == nil || out.repeat {
 		return // the answer to a repeat: nothing happened again
@@ -72,7 +72,7 @@ func (r *Router) audit(c *Call, out outcome, what int) {
 		return
 	}
 	a := Audited{
-		At: r.opts.Now(), Principal: c.Principal, SenderID: c.SenderID, RequestID: c.RequestID, TraceID: c.TraceID,
+		At: at, Principal: c.Principal, SenderID: c.SenderID, RequestID: c.RequestID, TraceID: c.TraceID,
 		Door: c.Door, Address: c.Address, Command: c.Command, Effect: effect, Params: c.request.Params,
 		Err: out.err, Async: what == auditAsync, Late: what == auditLate, Held: c.held && what == auditAnswer,
 	}

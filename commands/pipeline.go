@@ -341,7 +341,7 @@ func (r *Router) runDetached(ctx context.Context, d *Call, run invocation) (json
 	defer d.yield()
 	out := r.execute(ctx, d, run)
 	out.err = r.seen(d, out.err)
-	r.audit(d, out, auditAsync)
+	r.audit(d, out, auditAsync, r.opts.Now())
 	if err := out.err; err != nil { // not a nil *Error in an error
 		return out.result, err
 	}

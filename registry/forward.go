@@ -121,7 +121,8 @@ func (a *asking) settle(response *protocol.Response, f *failure) {
 
 // send publishes the request envelope (PROTOCOL §8).
 func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
-	left := time.Until(r.call.Deadline)
+	now := time.Now()
+	left := r.call.Deadline.Sub(now)
 	if left <= 0 {
 		return e.agent.target().gaveUp(context.DeadlineExceeded)
 	}
@@ -129,7 +130,7 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	if reachable == nil {
 		return e.agent.target().unreachable()
 	}
-	envelope := s.envelope(e.id, r.command, r.params, r.call)
+	envelope := s.envelope(e.id, r.command, r.params, r.call, now)
 	envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
 	envelope.Metadata.Events = true
 	receivers, err := s.publishTo(ctx, mail, e, &envelope, left)
@@ -145,11 +146,11 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 }
 
 // envelope begins a request to an agent on behalf of a call.
-func (s *Service) envelope(id, command string, params []byte, call *commands.Call) protocol.Request {
+func (s *Service) envelope(id, command string, params []byte, call *commands.Call, now time.Time) protocol.Request {
 	return protocol.Request{
 		Version:   protocol.Version,
 		ID:        id,
-		Timestamp: time.Now().UnixMilli(),
+		Timestamp: now.UnixMilli(),
 		Command:   command,
 		Params:    params,
 		Metadata: protocol.Metadata{
@@ -207,7 +208,7 @@ func (s *Service) cancel(ctx context.Context, e *exchange, r request, reason str
 		s.log.Error("cancellation not rendered", "error", err)
 		return
 	}
-	envelope := s.envelope(s.newID(), "task.cancel", params, r.call)
+	envelope := s.envelope(s.newID(), "task.cancel", params, r.call, time.Now())
 	if _, err := s.publishTo(context.WithoutCancel(ctx), s.mail(e.agent.ID), e, &envelope, cancelExpiry); err != nil {
 		s.log.Debug("cancellation not sent", "agent", e.agent.ID, "trace", r.call.TraceID, "error", err)
 	}

@@ -97,7 +97,7 @@ func (s *Service) Send(c *StandingCall) error {
 	if left <= 0 {
 		return protocol.Errorf(protocol.TimedOut, "no time is left")
 	}
-	envelope := s.envelope(c.ID, r.command, r.params, r.call)
+	envelope := s.envelope(c.ID, r.command, r.params, r.call, time.Now())
 	// A dispatch may last longer than a request; what it may not is to be
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
@@ -136,7 +136,7 @@ func (s *Service) Recall(c *StandingCall) error {
 	if err != nil {
 		return err
 	}
-	envelope := s.envelope(question.id, "task.get", params, c.call())
+	envelope := s.envelope(question.id, "task.get", params, c.call(), time.Now())
 	envelope.Metadata.Timeout = recallPatience
 	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), question, &envelope, recallPatience)
 	if err == nil && receivers == 0 {

@@ -15,7 +15,7 @@ const maxBatch = 1 << 20
 type batch struct {
 	records []byte
 	claims  int
-	until   time.Time  // when the last of them has expired, by the monotonic clock
+	expires time.Time  // the last of them
 	waiting *followers // nil if nobody does
 	told    []func(error)
 	flushed bool // those who are told wait for it to be written
@@ -38,23 +38,23 @@ func (l *Log) Claim(ctx context.Context, c commands.Claim) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	until := l.until(c.Expires, time.Now())
 	for {
-		written, err := l.join(ctx, c, until)
+		written, err := l.join(ctx, c)
 		if written || err != nil {
 			return err
 		}
 	}
 }
 
-// until is when a claim has expired by the monotonic clock, which now is of.
+// until is when a claim that expires has done so by the monotonic clock, which
+// now is of.
 func (l *Log) until(expires, now time.Time) time.Time {
 	return now.Add(min(max(expires.Sub(now), 0), l.options.Life))
 }
 
 // join adds a claim to the batch that gathers and returns when that is
 // written. If the batch is full, it reports false, and the next may have room.
-func (l *Log) join(ctx context.Context, c commands.Claim, until time.Time) (in bool, err error) {
+func (l *Log) join(ctx context.Context, c commands.Claim) (in bool, err error) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *Log) join(ctx context.Context, c commands.Claim, until time.Time) (in b
 	defer l.calls.Done()
 	b := l.gathering
 	if in = len(b.records)+recordSize(c) <= maxBatch; in {
-		b.add(c, until)
+		b.add(c)
 	}
 	if !l.writing {
 		l.writing = true
@@ -75,11 +75,11 @@ func (l *Log) join(ctx context.Context, c commands.Claim, until time.Time) (in b
 	return in, l.follow(ctx, f)
 }
 
-func (b *batch) add(c commands.Claim, until time.Time) {
+func (b *batch) add(c commands.Claim) {
 	b.records = appendRecord(b.records, c)
 	b.claims++
-	if until.After(b.until) {
-		b.until = until
+	if c.Expires.After(b.expires) {
+		b.expires = c.Expires
 	}
 }
 

@@ -203,8 +203,8 @@ func (l *Log) append(b *batch, now time.Time) error {
 		return err
 	}
 	l.used.Add(int64(len(b.records)))
-	if b.until.After(s.until) {
-		s.until = b.until
+	if until := l.until(b.expires, now); until.After(s.until) {
+		s.until = until
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package claimlog
 
 import (
-	"time"
-
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -21,7 +19,6 @@ func (l *Log) enqueue(c commands.Claim, done func(error)) error {
 	if len(c.Principal) > maxText || len(c.RequestID) > maxText {
 		return protocol.Errorf(protocol.PayloadTooLarge, "the claim of request %.64q is too large", c.RequestID)
 	}
-	until := l.until(c.Expires, time.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -30,7 +27,7 @@ func (l *Log) enqueue(c commands.Claim, done func(error)) error {
 	// Whoever enqueues is bounded by the calls that may be in flight: the
 	// batch may well become larger than those of callers that wait.
 	l.calls.Add(1)
-	l.gathering.add(c, until)
+	l.gathering.add(c)
 	l.gathering.told = append(l.gathering.told, done)
 	return nil
 }

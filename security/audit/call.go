@@ -48,7 +48,8 @@ func (t *Trail) Audit(a commands.Audited) {
 			Time: a.At, Event: a.Command, Code: OK, Action: a.Action, RequestID: a.RequestID, TraceID: a.TraceID,
 			Door: a.Door, Address: a.Address, Async: a.Async, Late: a.Late,
 		}.By(a.Principal),
-		on: [2]string{a.Resource.Type, a.Resource.ID},
+		on:    [2]string{a.Resource.Type, a.Resource.ID},
+		clock: &s.clock,
 	}
 	if a.SenderID != l.Principal {
 		l.ActsFor = a.SenderID

@@ -26,14 +26,14 @@ type line struct {
 	Entry
 	on     [2]string // resource as type and id, instead of Resource
 	digest []byte    // instead of Digest
+	clock  *clock    // may be nil
 }
 
 // append writes the entry as JSON, without its sequence, which follows from
 // its place.
 func (l *line) append(dst []byte) []byte {
 	dst = append(dst, `{"time":"`...)
-	dst = l.Time.UTC().Truncate(time.Millisecond).AppendFormat(dst, timeFormat)
-	dst = append(dst, '"')
+	dst = append(l.appendTime(dst), '"')
 	text := func(name, value string) {
 		if value != "" {
 			dst = appendMember(dst, name, value)
@@ -79,6 +79,26 @@ func (l *line) append(dst []byte) []byte {
 	flag("async", l.Async)
 	flag("late", l.Late)
 	return append(l.details(dst), '}')
+}
+
+// appendTime writes the time as timeFormat has it. What stands before the
+// milliseconds is mostly what it was for the entry before.
+func (l *line) appendTime(dst []byte) []byte {
+	if l.clock == nil {
+		l.clock = new(clock)
+	}
+	if second := l.Time.Unix(); second != l.clock.second || len(l.clock.text) == 0 {
+		l.clock.second = second
+		l.clock.text = l.Time.UTC().AppendFormat(l.clock.text[:0], timeFormat[:len(timeFormat)-len("000Z")])
+	}
+	ms := l.Time.Nanosecond() / int(time.Millisecond)
+	return append(append(dst, l.clock.text...), byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
+}
+
+// A clock remembers how a second is written.
+type clock struct {
+	second int64
+	text   []byte
 }
 
 func (l *line) details(dst []byte) []byte {

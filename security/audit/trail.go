@@ -116,7 +116,10 @@ type gap struct {
 	from, to time.Time
 }
 
-type scratch struct{ entry, params []byte }
+type scratch struct {
+	entry, params []byte
+	clock         clock
+}
 
 // Open continues the trail that a log holds, and begins to write. It fails if
 // the log cannot be read, but not if something is missing: that is recorded,
@@ -244,6 +247,7 @@ func (t *Trail) put(l *line, urgent, must bool) {
 		s = new(scratch)
 	}
 	defer t.scratch.Put(s)
+	l.clock = &s.clock
 	s.entry = l.append(s.entry[:0])
 	t.enqueue(s.entry, taken{at: l.Time, told: l.Security, urgent: urgent, must: must})
 }
