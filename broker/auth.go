@@ -79,7 +79,7 @@ func (b *Broker) exchange(t *turn, c *conn, data []byte) {
 		}
 		t.refuse(c, why) // [MQTT-4.12.0-4]
 	case who == nil: // [MQTT-4.12.0-2]
-		c.add(t, authPacket(packet.ContinueAuthentication, a.method, answer))
+		t.sayAuth(c, packet.ContinueAuthentication, answer)
 	case a.again:
 		a.exchange = nil
 		if !who.Principal.Same(c.client.Principal()) {
@@ -87,7 +87,7 @@ func (b *Broker) exchange(t *turn, c *conn, data []byte) {
 			return
 		}
 		t.renew(c, who.Principal)
-		c.add(t, authPacket(packet.Success, a.method, answer))
+		t.sayAuth(c, packet.Success, answer)
 	default:
 		a.exchange = nil
 		t.enter(c, a.request, who.Principal, answer)
@@ -111,11 +111,21 @@ func (a *authentication) next(ctx context.Context, b *Broker, data []byte) (answ
 	return answer, who, err
 }
 
-func authPacket(reason packet.Reason, method string, data []byte) []byte {
+// sayAuth sends AUTH, without which a client that can't take it gets no
+// further [MQTT-3.1.2-24].
+func (t *turn) sayAuth(c *conn, reason packet.Reason, data []byte) {
 	p := packet.Auth{Reason: reason}
-	p.Properties.SetBytes(packet.AuthMethod, []byte(method))
+	p.Properties.SetBytes(packet.AuthMethod, []byte(c.ex.method))
 	if data != nil {
 		p.Properties.SetBytes(packet.AuthData, data)
 	}
-	return p.Append(nil)
+	const text = "AUTH exceeds the maximum packet size"
+	switch b := p.Append(nil); {
+	case len(b) <= c.maxPacket:
+		c.add(t, b)
+	case c.ex.again:
+		t.stop(c, packet.PacketTooLarge, text, text)
+	default:
+		t.refuse(c, &packet.Error{Reason: packet.PacketTooLarge, Text: text})
+	}
 }

@@ -38,7 +38,7 @@ func TestConnackAnnouncesLimits(t *testing.T) {
 // do not begin as they should.
 func TestBadConnectsAreRefused(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
-		n := newNode(t, readers)
+		n := newNode(t, readers, func(o *Options) { o.Enhanced = map[string]Method{"secret": secret{2}} })
 		for name, c := range map[string]struct {
 			hex  string
 			want string // CONNACK, "" for the mere end
@@ -52,6 +52,7 @@ func TestBadConnectsAreRefused(t *testing.T) {
 			"MQTT 0":                              {"10 0f 0006 4d5149736470 00 02 003c 0001 61", "20 02 00 01"},
 			"maximum packet size 0":               {"10 13 0004 4d515454 05 02 003c 05 2700000000 0001 61", "20 03 00 82"},
 			"no room for a CONNACK":               {"10 13 0004 4d515454 05 02 003c 05 2700000002 0001 61", ""},
+			"no room for an AUTH":                 {"10 1c 0004 4d515454 05 02 003c 0e 15 0006 736563726574 2700000013 0001 61", "20 03 00 95 00"},
 			"room for a refusal":                  {"10 13 0004 4d515454 05 02 003c 05 2700000005 0001 61", "20 03 00 95 00"},
 			"no room for a refusal":               {"10 13 0004 4d515454 05 03 003c 05 2700000004 0001 61", ""},
 			"reserved flag [MQTT-3.1.2-3]":        {"10 0e 0004 4d515454 05 03 003c 00 0001 61", "20"},
