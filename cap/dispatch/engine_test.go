@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -267,7 +268,7 @@ func (f *field) comeBack(d *device) {
 // awaitCancelled waits until a device is told to stop, and why.
 func (f *field) awaitCancelled(t testing.TB, d *device, reason string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		f.mu.Lock()
 		told := strings.Join(d.cancelled, ", ")
 		f.mu.Unlock()
@@ -371,7 +372,7 @@ func (w *world) expect(id protocol.TaskID, outcome Outcome, states string) {
 	w.t.Helper()
 	var o Outcome
 	var s string
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if o, s = w.states(id); o == outcome && s == states {
 			return
 		}
@@ -442,39 +443,43 @@ func TestWhoIsOfflineIsAskedWhenItComesBack(t *testing.T) {
 }
 
 func TestTheDeadlineEndsIt(t *testing.T) {
-	w := newWorld(t)
-	w.field.add("a")
-	w.field.add("b", away)
-	w.field.add("c", busy)
-	d := w.field.add("d", busy)
-	id := w.dispatch(Completion{Policy: All}, 100*time.Millisecond, "a", "b", "c", "d")
-	w.expect(id, InProgress, "ok offline accepted accepted")
-	w.field.leave(d)
-	w.expect(id, Partial, "ok offline timed_out timed_out")
-	v, _ := w.engine.Get(id)
-	for i, want := range map[int]protocol.Code{1: protocol.AgentOffline, 2: protocol.TimedOut, 3: protocol.OutcomeUnknown} {
-		if v.Members[i].Error == nil || v.Members[i].Error.Code != want {
-			t.Errorf("member %d: %+v, want %s", i, v.Members[i].Error, want)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.field.add("a")
+		w.field.add("b", away)
+		w.field.add("c", busy)
+		d := w.field.add("d", busy)
+		id := w.dispatch(Completion{Policy: All}, 100*time.Millisecond, "a", "b", "c", "d")
+		w.expect(id, InProgress, "ok offline accepted accepted")
+		w.field.leave(d)
+		w.expect(id, Partial, "ok offline timed_out timed_out")
+		v, _ := w.engine.Get(id)
+		for i, want := range map[int]protocol.Code{1: protocol.AgentOffline, 2: protocol.TimedOut, 3: protocol.OutcomeUnknown} {
+			if v.Members[i].Error == nil || v.Members[i].Error.Code != want {
+				t.Errorf("member %d: %+v, want %s", i, v.Members[i].Error, want)
+			}
 		}
-	}
+	})
 }
 
 func TestLateResultsAreMergedAndMarked(t *testing.T) {
-	w := newWorld(t)
-	w.field.add("a")
-	b := w.field.add("b", busy)
-	c := w.field.add("c", busy)
-	id := w.dispatch(Completion{Policy: Quorum, N: 1}, 100*time.Millisecond, "a", "b", "c")
-	w.expect(id, Complete, "ok accepted accepted")
-	w.field.finish(b, ok)
-	w.expect(id, Complete, "ok ok(late) accepted")
-	w.expect(id, Complete, "ok ok(late) timed_out")
-	w.crash()
-	w.boot()
-	w.field.finish(c, ok)
-	w.expect(id, Complete, "ok ok(late) ok(late)")
-	w.field.finish(c, Hearing{Kind: Refused, Err: protocol.Errorf(protocol.Internal, "second answer")})
-	w.expect(id, Complete, "ok ok(late) ok(late)")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.field.add("a")
+		b := w.field.add("b", busy)
+		c := w.field.add("c", busy)
+		id := w.dispatch(Completion{Policy: Quorum, N: 1}, 100*time.Millisecond, "a", "b", "c")
+		w.expect(id, Complete, "ok accepted accepted")
+		w.field.finish(b, ok)
+		w.expect(id, Complete, "ok ok(late) accepted")
+		w.expect(id, Complete, "ok ok(late) timed_out")
+		w.crash()
+		w.boot()
+		w.field.finish(c, ok)
+		w.expect(id, Complete, "ok ok(late) ok(late)")
+		w.field.finish(c, Hearing{Kind: Refused, Err: protocol.Errorf(protocol.Internal, "second answer")})
+		w.expect(id, Complete, "ok ok(late) ok(late)")
+	})
 }
 
 func TestTheFirstAreEnoughAndTheOthersAreTold(t *testing.T) {
@@ -496,10 +501,12 @@ func TestAQuorumOutOfReachEndsIt(t *testing.T) {
 }
 
 func TestWithDeadlineWhoeverHasDoneItByThenIsEnough(t *testing.T) {
-	w := newWorld(t)
-	w.field.add("a")
-	w.field.add("b", busy)
-	w.expect(w.dispatch(Completion{Policy: Deadline}, 50*time.Millisecond, "a", "b"), Complete, "ok timed_out")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.field.add("a")
+		w.field.add("b", busy)
+		w.expect(w.dispatch(Completion{Policy: Deadline}, 50*time.Millisecond, "a", "b"), Complete, "ok timed_out")
+	})
 }
 
 func TestCancellingReachesEveryoneAndHoldsAgainstAnswers(t *testing.T) {
@@ -521,36 +528,38 @@ func TestCancellingReachesEveryoneAndHoldsAgainstAnswers(t *testing.T) {
 }
 
 func TestWhoWasAskedIsAskedForItsResultAndNotToRunAgain(t *testing.T) {
-	w := newWorld(t)
-	done := w.field.add("done", busy)   // has its result by the time it is asked
-	atWork := w.field.add("work", busy) // is still at it
-	reborn := w.field.add("reborn", busy)
-	again := w.field.add("again", busy, idempotent)
-	mute := w.field.add("mute", busy, naive)
-	gone := w.field.add("gone", busy)
-	id := w.dispatch(Completion{Policy: All}, 300*time.Millisecond, "done", "work", "reborn", "again", "mute", "gone")
-	w.expect(id, InProgress, "accepted accepted accepted accepted accepted accepted")
-	w.crash()
-	w.field.finish(done, ok)
-	w.field.reset(reborn)
-	w.field.reset(again)
-	w.field.leave(gone)
-	again.answer = &ok
-	w.boot()
-	w.expect(id, InProgress, "ok accepted failed ok pending pending")
-	w.field.finish(atWork, ok)
-	w.field.finish(mute, ok) // a plain device answers when it is ready
-	w.expect(id, InProgress, "ok ok failed ok ok pending")
-	w.expect(id, Partial, "ok ok failed ok ok timed_out")
-	v, _ := w.engine.Get(id)
-	if v.Members[2].Error.Code != protocol.OutcomeUnknown || v.Members[5].Error.Code != protocol.OutcomeUnknown {
-		t.Errorf("got %+v and %+v", v.Members[2].Error, v.Members[5].Error)
-	}
-	for d, want := range map[*device]int{done: 1, atWork: 1, reborn: 1, again: 2, mute: 1, gone: 1} {
-		if d.runs != want {
-			t.Errorf("%s ran %d times, want %d", d.skill, d.runs, want)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		done := w.field.add("done", busy)   // has its result by the time it is asked
+		atWork := w.field.add("work", busy) // is still at it
+		reborn := w.field.add("reborn", busy)
+		again := w.field.add("again", busy, idempotent)
+		mute := w.field.add("mute", busy, naive)
+		gone := w.field.add("gone", busy)
+		id := w.dispatch(Completion{Policy: All}, 300*time.Millisecond, "done", "work", "reborn", "again", "mute", "gone")
+		w.expect(id, InProgress, "accepted accepted accepted accepted accepted accepted")
+		w.crash()
+		w.field.finish(done, ok)
+		w.field.reset(reborn)
+		w.field.reset(again)
+		w.field.leave(gone)
+		again.answer = &ok
+		w.boot()
+		w.expect(id, InProgress, "ok accepted failed ok pending pending")
+		w.field.finish(atWork, ok)
+		w.field.finish(mute, ok) // a plain device answers when it is ready
+		w.expect(id, InProgress, "ok ok failed ok ok pending")
+		w.expect(id, Partial, "ok ok failed ok ok timed_out")
+		v, _ := w.engine.Get(id)
+		if v.Members[2].Error.Code != protocol.OutcomeUnknown || v.Members[5].Error.Code != protocol.OutcomeUnknown {
+			t.Errorf("got %+v and %+v", v.Members[2].Error, v.Members[5].Error)
 		}
-	}
+		for d, want := range map[*device]int{done: 1, atWork: 1, reborn: 1, again: 2, mute: 1, gone: 1} {
+			if d.runs != want {
+				t.Errorf("%s ran %d times, want %d", d.skill, d.runs, want)
+			}
+		}
+	})
 }
 
 func TestWhoNeverGotTheQuestionIsAskedAnew(t *testing.T) {
@@ -584,34 +593,38 @@ func TestAMemberThatAcceptsAndDiesComesBackWithItsResult(t *testing.T) {
 }
 
 func TestNothingIsShownBeforeItIsStored(t *testing.T) {
-	w := newWorld(t)
-	a := w.field.add("a", busy)
-	id := w.dispatch(Completion{Policy: All}, time.Minute, "a")
-	w.expect(id, InProgress, "accepted")
-	w.batches.mu.Lock()
-	w.batches.broken = protocol.Errorf(protocol.StoreUnavailable, "away")
-	w.batches.mu.Unlock()
-	w.field.finish(a, ok)
-	time.Sleep(20 * time.Millisecond) // long enough for it to be shown
-	w.expect(id, InProgress, "accepted")
-	w.batches.mu.Lock()
-	w.batches.broken = nil
-	w.batches.mu.Unlock()
-	w.expect(id, Complete, "ok")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.field.add("a", busy)
+		id := w.dispatch(Completion{Policy: All}, time.Minute, "a")
+		w.expect(id, InProgress, "accepted")
+		w.batches.mu.Lock()
+		w.batches.broken = protocol.Errorf(protocol.StoreUnavailable, "away")
+		w.batches.mu.Unlock()
+		w.field.finish(a, ok)
+		time.Sleep(time.Second) // in the bubble's time: long enough for it to be shown
+		w.expect(id, InProgress, "accepted")
+		w.batches.mu.Lock()
+		w.batches.broken = nil
+		w.batches.mu.Unlock()
+		w.expect(id, Complete, "ok")
+	})
 }
 
 func TestAnswersThatComeTogetherAreStoredTogether(t *testing.T) {
-	w := newWorld(t)
-	var skills []string
-	for i := range 1000 {
-		skills = append(skills, fmt.Sprintf("s%d", i))
-		w.field.add(skills[i])
-	}
-	id := w.dispatch(Completion{Policy: All}, time.Minute, skills...)
-	w.expect(id, Complete, strings.TrimSpace(strings.Repeat("ok ", 1000)))
-	if n := w.batches.len(); n > 50 {
-		t.Errorf("%d batches for 1000 answers", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var skills []string
+		for i := range 1000 {
+			skills = append(skills, fmt.Sprintf("s%d", i))
+			w.field.add(skills[i])
+		}
+		id := w.dispatch(Completion{Policy: All}, time.Minute, skills...)
+		w.expect(id, Complete, strings.TrimSpace(strings.Repeat("ok ", 1000)))
+		if n := w.batches.len(); n > 50 {
+			t.Errorf("%d batches for 1000 answers", n)
+		}
+	})
 }
 
 func TestTooMuchDataIsLeftOutAndSaid(t *testing.T) {
