@@ -290,7 +290,7 @@ func (w *world) refused(code protocol.Code, who *protocol.Principal, command, pa
 
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if condition() {
 			return
 		}

@@ -245,7 +245,7 @@ func (b *rawBridge) ask(t *testing.T, agent, id, command, params string) *protoc
 			t.Fatalf("answer to %s, want %s", r.ID, id)
 		}
 		return r
-	case <-time.After(10 * time.Second):
+	case <-time.After(bridgetest.Patience):
 		t.Fatal("no answer")
 		return nil
 	}

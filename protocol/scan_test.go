@@ -91,7 +91,7 @@ func TestManyKeysCostLinearTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 100 000 keys: milliseconds with a map, most of a minute without.
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

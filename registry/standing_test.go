@@ -36,7 +36,7 @@ func (h heard) expect(t testing.TB, want string) {
 		if got != want {
 			t.Errorf("heard %s, want %s", got, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("nothing is heard, want %s", want)
 	}
 }
@@ -86,7 +86,7 @@ func TestAStandingCallOutlivesTheAgentsConnection(t *testing.T) {
 // waitFor returns the nth request a device gets.
 func waitFor(t testing.TB, d *device, n int) *protocol.Request {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if got := d.got(); len(got) >= n {
 			return got[n-1]
 		}
@@ -97,7 +97,7 @@ func waitFor(t testing.TB, d *device, n int) *protocol.Request {
 
 func (w *world) awaitNoExchanges(t testing.TB) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); w.exchanges.open() != 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); w.exchanges.open() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d exchanges are left open", w.exchanges.open())
 		}

@@ -117,7 +117,11 @@ func TestWhatSkillsAnswerOverHTTP(t *testing.T) {
 			server := serve(t, test.handler)
 			w := newWorld(t, allowPrivate)
 			w.do(alice, "skill.register", onWeb(server.URL+"/"), nil)
-			r := w.ask(question{who: alice, command: "skill.invoke", params: bleed, timeout: 700 * time.Millisecond})
+			timeout := time.Minute
+			if test.code == protocol.TimedOut {
+				timeout = 700 * time.Millisecond
+			}
+			r := w.ask(question{who: alice, command: "skill.invoke", params: bleed, timeout: timeout})
 			if test.code == "" {
 				var got InvokeSkillResult
 				w.must(r, &got)

@@ -459,7 +459,7 @@ func (w *world) look(t protocol.SceneType) string {
 func (w *world) becomes(t protocol.SceneType, want string) {
 	w.t.Helper()
 	var got string
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if got = w.look(t); got == want {
 			return
 		}
@@ -469,7 +469,7 @@ func (w *world) becomes(t protocol.SceneType, want string) {
 
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if condition() {
 			return
 		}

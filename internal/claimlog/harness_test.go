@@ -127,7 +127,7 @@ func writeSegment(t testing.TB, dir string, number uint64, data []byte) {
 
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if condition() {
 			return
 		}

@@ -310,7 +310,7 @@ func (w *world) start(p StartParams) string {
 // rest waits until a run is at rest.
 func (w *world) rest(id string) StatusResult {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if l := w.find(id); l != nil {
 			<-l.done
 		}

@@ -109,7 +109,7 @@ func TestCompileRefuses(t *testing.T) {
 			}
 			began := time.Now()
 			_, err = Compile(src)
-			if took := time.Since(began); took > 2*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("took %v", took)
 			}
 			if name == "many regular expressions" { // the same one thirty times is one
@@ -168,7 +168,7 @@ func TestHostileValuesTakeBoundedTime(t *testing.T) {
 			s := compiled(t, test.schema)
 			began := time.Now()
 			s.Validate([]byte(test.value))
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("took %v", took)
 			}
 		})

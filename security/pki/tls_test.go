@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-func dialer() *net.Dialer { return &net.Dialer{Timeout: 20 * time.Second} }
+func dialer() *net.Dialer { return &net.Dialer{Timeout: time.Minute} }
 
 func TestAPeerIsWhoItsCertificateSays(t *testing.T) {
 	w := newWorld(t)

@@ -418,7 +418,7 @@ func (w *world) listen(change ...func(*tls.Config)) *listener {
 			serving.Go(func() {
 				defer c.Close()
 				conn := c.(*tls.Conn)
-				_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(time.Minute))
 				if conn.Handshake() != nil {
 					return
 				}
@@ -456,7 +456,7 @@ func (w *world) dial(l *listener, cert *tls.Certificate, change ...func(*tls.Con
 		return "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	var said bytes.Buffer
 	if _, err := said.ReadFrom(c); err != nil {
 		return "", err

@@ -107,7 +107,7 @@ func FuzzPolicy(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		start := time.Now()
 		ids, _, err := e.Check(text)
-		if took := time.Since(start); took > 3*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Fatalf("took %v", took)
 		}
 		if err != nil {

@@ -232,7 +232,10 @@ func TestAHangingVFSHoldsNobodyUp(t *testing.T) {
 		t.Fatalf("write: %+v, %v", status, err)
 	}
 	w.vfs.fault = nil
-	w.sync()
+	eventually(t, "it is carried over", func() bool { // nor is it waited for where it is merely slow
+		w.sync()
+		return w.engine.Status().Standing == Synced
+	})
 	w.same(files("a.txt", "a"))
 }
 

@@ -145,7 +145,7 @@ func files(pairs ...string) map[string]string {
 // eventually polls.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if condition() {
 			return
 		}

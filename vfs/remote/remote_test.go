@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -221,12 +220,7 @@ func TestGarbageIsNoVFS(t *testing.T) {
 }
 
 func TestNobodyThereIsUnavailable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener.Close()
-	for asked, err := range everything(t.Context(), dial(t, Options{URL: "http://" + listener.Addr().String()})) {
+	for asked, err := range everything(t.Context(), dial(t, Options{URL: "http://127.0.0.1:1"})) {
 		code(t, asked, err, protocol.VFSUnavailable)
 	}
 }

@@ -214,7 +214,7 @@ func TestBadFrontmatterIsRefused(t *testing.T) {
 		if code := fault.CodeOf(err); code != fault.InvalidFrontmatter {
 			t.Errorf("%s: %v", name, err)
 		}
-		if took := time.Since(begun); took > 5*time.Second {
+		if took := time.Since(begun); took > time.Minute {
 			t.Errorf("%s: took %v", name, took)
 		}
 	}

@@ -151,7 +151,7 @@ func call(who *protocol.Principal) *commands.Call { return &commands.Call{Princi
 // until polls for something that takes its time.
 func (h *house) until(what string, condition func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			st, err := h.Status(h.t.Context(), call(owner), StatusParams{Cap: "home"})
 			h.t.Fatalf("never: %s (%+v, %v)", what, st, err)
