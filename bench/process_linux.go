@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -141,13 +142,16 @@ func (b *process) stop() {
 }
 
 // freeAddress is a loopback address nobody listens on.
-func freeAddress() (netip.AddrPort, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return netip.AddrPort{}, err
+func freeAddress() (address netip.AddrPort, err error) {
+	for range 100 {
+		// Below the ports that the system gives to whoever comes next.
+		address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(10_000+rand.IntN(20_000)))
+		var l net.Listener
+		if l, err = net.Listen("tcp4", address.String()); err == nil {
+			return address, l.Close()
+		}
 	}
-	defer l.Close()
-	return netip.ParseAddrPort(l.Addr().String())
+	return netip.AddrPort{}, err
 }
 
 // raiseFileLimit raises the limit of open files as far as it goes, for this

@@ -4,7 +4,6 @@ package bench
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +12,7 @@ import (
 
 // tiny are options for runs that prove something rather than measure it.
 func tiny(messages int64) Options {
-	return Options{Messages: messages, Duration: 10 * time.Second, Patience: time.Second}
+	return Options{Messages: messages, Duration: time.Minute, Patience: 5 * time.Second}
 }
 
 // inProcess serves a linked broker in this process until the test ends.
@@ -182,9 +181,4 @@ func TestFreeAddressIsLoopback(t *testing.T) {
 	if err != nil || !a.Addr().IsLoopback() {
 		t.Fatalf("%v %v", a, err)
 	}
-	l, err := net.Listen("tcp", a.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
 }
