@@ -57,7 +57,11 @@ func printError(w io.Writer, cmd *cobra.Command, err error) {
 		fmt.Fprintf(w, "  %s\n", hint.hint)
 	}
 	if exitCode(err) == exitUsage && cmd != nil {
-		fmt.Fprintf(w, "  usage: %s\n  %s --help says more\n", cmd.UseLine(), cmd.CommandPath())
+		use := cmd.UseLine()
+		if cmd.HasSubCommands() && cmd.DisableFlagsInUseLine {
+			use += " COMMAND"
+		}
+		fmt.Fprintf(w, "  usage: %s\n  %s --help says more\n", use, cmd.CommandPath())
 	}
 }
 

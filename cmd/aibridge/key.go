@@ -77,12 +77,12 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 // keyToFile writes the key of an answer to a new file of its owner's, and
 // takes it out of the answer.
 func keyToFile(result json.RawMessage, path string) (json.RawMessage, error) {
-	var answer map[string]json.RawMessage
-	if err := json.Unmarshal(result, &answer); err != nil {
-		return nil, err
+	answer, ok := parseOrdered(result).(*orderedObject)
+	if !ok {
+		return nil, errors.New("the bridge answered with no object")
 	}
-	var key string
-	if err := json.Unmarshal(answer["key"], &key); err != nil || key == "" {
+	key, _ := answer.values["key"].(string)
+	if key == "" {
 		return nil, errors.New("the bridge answered without a key")
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -93,8 +93,7 @@ func keyToFile(result json.RawMessage, path string) (json.RawMessage, error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	delete(answer, "key")
-	return json.Marshal(answer)
+	return answer.without("key")
 }
 
 func keyListCommand() *cobra.Command {

@@ -66,3 +66,26 @@ func parseObject(raw json.RawMessage) any {
 	}
 	return object
 }
+
+// without is the object in JSON without a field.
+func (o *orderedObject) without(name string) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(o.raw, &fields); err != nil {
+		return nil, err
+	}
+	out := []byte{'{'}
+	for _, field := range o.names {
+		if field == name {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		key, err := json.Marshal(field)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(out, key...), ':'), fields[field]...)
+	}
+	return append(out, '}'), nil
+}

@@ -95,3 +95,15 @@ func TestAWebSocketListenerHasMQTTAtItsPath(t *testing.T) {
 		}
 	}
 }
+
+func TestAnObjectKeepsItsOrderWithoutAField(t *testing.T) {
+	object, ok := parseOrdered([]byte(`{"b":1,"key":"s","a":{"z":1,"y":[2]}}`)).(*orderedObject)
+	if !ok {
+		t.Fatal("it is no object")
+	}
+	for name, want := range map[string]string{"key": `{"b":1,"a":{"z":1,"y":[2]}}`, "none": `{"b":1,"key":"s","a":{"z":1,"y":[2]}}`} {
+		if got, err := object.without(name); err != nil || string(got) != want {
+			t.Errorf("without %s: %s %v", name, got, err)
+		}
+	}
+}
