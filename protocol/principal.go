@@ -51,6 +51,7 @@ type Principal struct {
 	Method     string    // how it authenticated, one of the Method constants
 	Scopes     []string  // actions it is limited to, such as skill:invoke or skill:*; none limits nothing
 	Expires    time.Time // of the credential; zero never
+	Issued     time.Time // when a token says it was issued; zero if it does not, and for other credentials
 
 	// CertSerial is the serial of the certificate whose key the principal has
 	// proved to hold, by mutual TLS or by a token that is bound to it; "" for

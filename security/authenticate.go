@@ -45,6 +45,9 @@ type AuthenticatorOptions struct {
 	// Dev makes whoever shows nothing the one anonymous principal that may do
 	// everything.
 	Dev bool
+	// Revoked reports whether the token that somebody shows was revoked;
+	// optional.
+	Revoked func(who *protocol.Principal) bool
 	// Settled is told of every attempt, and must not block.
 	Settled func(context.Context, Attempt)
 	Log     *slog.Logger
@@ -159,6 +162,9 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 		t, err := a.options.Tokens.Verify(ctx, s.Secret)
 		if err != nil {
 			return nil, err
+		}
+		if a.options.Revoked != nil && a.options.Revoked(t.Principal) {
+			return nil, errors.New("the token was revoked")
 		}
 		return bind(t, s.Certificate, holder)
 	case s.Secret != "" || kind == NoSecret:

@@ -19,6 +19,7 @@ type Caller struct {
 	Method     string            `json:"method,omitempty"`
 	Scopes     []string          `json:"scopes,omitempty"`
 	Expires    time.Time         `json:"expires,omitzero"`
+	Issued     time.Time         `json:"issued,omitzero"`
 	CertSerial protocol.Serial   `json:"cert_sn,omitempty"`
 
 	Sender  string     `json:"sender_id,omitempty"`
@@ -30,7 +31,7 @@ type Caller struct {
 func CallerOf(p *protocol.Principal) Caller {
 	return Caller{
 		Kind: p.Kind, ID: p.ID, Space: p.Space, Roles: p.Roles, Attributes: p.Attributes, Credential: p.Credential,
-		Method: p.Method, Scopes: p.Scopes, Expires: p.Expires, CertSerial: p.CertSerial,
+		Method: p.Method, Scopes: p.Scopes, Expires: p.Expires, Issued: p.Issued, CertSerial: p.CertSerial,
 	}
 }
 
@@ -38,7 +39,7 @@ func CallerOf(p *protocol.Principal) Caller {
 func (c *Caller) Principal() *protocol.Principal {
 	return &protocol.Principal{
 		Kind: c.Kind, ID: c.ID, Space: c.Space, Roles: c.Roles, Attributes: c.Attributes, Credential: c.Credential,
-		Method: c.Method, Scopes: c.Scopes, Expires: c.Expires, CertSerial: c.CertSerial,
+		Method: c.Method, Scopes: c.Scopes, Expires: c.Expires, Issued: c.Issued, CertSerial: c.CertSerial,
 	}
 }
 

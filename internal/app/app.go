@@ -56,6 +56,7 @@ type App struct {
 	mqttTLS       *tls.Config // nil without a certificate to show
 	authenticator *security.Authenticator
 	keys          *security.KeyService
+	revocations   *security.TokenService
 	rights        *security.TopicRights
 	authorizer    security.Authorizer
 	policy        policySide

@@ -64,6 +64,7 @@ func (a *App) build(ctx context.Context) error {
 	a.newMCPAgent()
 	keys := store.NewTable[security.Key](a.store, "key")
 	uses := store.NewTable[security.KeyUse](a.store, "keyuse")
+	revocations := store.NewTable[security.Revocation](a.store, "revocation")
 	namespaces := store.NewTable[commands.Namespace](a.store, "namespace")
 	skills := store.NewTable[registry.SkillRecord](a.store, "skill")
 	agents, err := registry.New(registry.Options{
@@ -130,7 +131,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.openPKI(ctx, certificates, mqtt); err != nil {
 		return err
 	}
-	if err := a.openIdentity(ctx, keys, uses, mqtt); err != nil {
+	if err := a.openIdentity(ctx, keys, uses, revocations, mqtt); err != nil {
 		return err
 	}
 	a.recheckCertificates()
@@ -138,7 +139,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.policy.service, a.pki, a.files, a.mirror, a.mcp.servers, a.llm, a.chats, a.approvals, a.runs, a.audit), a.commands...)...)
+	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.revocations, a.policy.service, a.pki, a.files, a.mirror, a.mcp.servers, a.llm, a.chats, a.approvals, a.runs, a.audit), a.commands...)...)
 	if err != nil {
 		return err
 	}
@@ -199,6 +200,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.endRevoked(keys)
+	a.endRevokedTokens(revocations)
 	a.runPKI(agents)
 	a.runMCPAgent(agents)
 	a.runScenes()
@@ -333,7 +335,7 @@ func gather(families ...family) []commands.Command {
 func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
 		new(registry.Service), new(cap.Service), new(scene.Service), new(task.Service), new(session.Service),
-		new(security.KeyService), new(policy.Service), new(pki.Service),
+		new(security.KeyService), new(security.TokenService), new(policy.Service), new(pki.Service),
 		new(vfs.Service), new(caps.Service), new(servers.Service), new(llm.Service), new(chats.Service), new(approval.Service), new(run.Service), new(audit.Trail),
 	)...)
 	if err != nil {

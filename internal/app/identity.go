@@ -74,7 +74,7 @@ type authorities interface {
 
 // openIdentity readies everything that says who somebody is. The authorities
 // are open, if there are any.
-func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key], uses *store.Table[security.KeyUse], mqtt *mqttSide) error {
+func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key], uses *store.Table[security.KeyUse], revocations *store.Table[security.Revocation], mqtt *mqttSide) error {
 	ring, err := security.OpenKeyring(a.config.Data, keys)
 	if err != nil {
 		return err
@@ -100,11 +100,16 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 		return fmt.Errorf("tokens: %w", err)
 	}
 	authenticating.Tokens = verifier
+	a.openRevocations(revocations, verifier.LongestLife())
+	authenticating.Revoked = a.revocations.Revoked
 	a.run("tokens", verifier.Run)
 	a.authenticator = security.NewAuthenticator(authenticating)
 	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, DataKeys: a.seals.Ring, Reseal: a.files.Reseal, Changed: recordKey(a.audit), Log: a.log})
 	a.run("keys", a.keys.Run)
 	mqtt.revoked = func(who *protocol.Principal) (text string, revoked bool) {
+		if a.revocations.Revoked(who) {
+			return tokenRevokedText, true
+		}
 		return keyRevokedText, who.Method == protocol.MethodAPIKey && !ring.Live(who.Credential)
 	}
 	return nil

@@ -63,20 +63,21 @@ type Owner struct {
 	Method     string            `json:"method,omitempty"`
 	Scopes     []string          `json:"scopes,omitempty"`
 	Expires    time.Time         `json:"expires,omitzero"`
+	Issued     time.Time         `json:"issued,omitzero"`
 	CertSerial protocol.Serial   `json:"cert_sn,omitempty"`
 }
 
 func ownerOf(p *protocol.Principal) Owner {
 	return Owner{
 		Kind: p.Kind, ID: p.ID, Space: p.Home(), Roles: p.Roles, Attributes: p.Attributes, Credential: p.Credential,
-		Method: p.Method, Scopes: p.Scopes, Expires: p.Expires, CertSerial: p.CertSerial,
+		Method: p.Method, Scopes: p.Scopes, Expires: p.Expires, Issued: p.Issued, CertSerial: p.CertSerial,
 	}
 }
 
 func (o *Owner) principal() *protocol.Principal {
 	return &protocol.Principal{
 		Kind: o.Kind, ID: o.ID, Space: o.Space, Roles: o.Roles, Attributes: o.Attributes, Credential: o.Credential,
-		Method: o.Method, Scopes: o.Scopes, Expires: o.Expires, CertSerial: o.CertSerial,
+		Method: o.Method, Scopes: o.Scopes, Expires: o.Expires, Issued: o.Issued, CertSerial: o.CertSerial,
 	}
 }
 

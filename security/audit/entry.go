@@ -23,6 +23,7 @@ const (
 	KeyCreated          = "key.created"
 	KeyRevoked          = "key.revoked"
 	KeyRotated          = "key.rotated"
+	TokenRevoked        = "token.revoked"
 	PolicyChanged       = "policy.changed"
 	SceneSuspended      = "scene.suspended"
 )

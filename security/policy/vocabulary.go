@@ -35,11 +35,11 @@ const (
 // built without the commands.
 var families = []string{
 	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "mcp", "policy", "resource",
-	"scene", "session", "skill", "task", "tool", groupTopic, "vfs",
+	"scene", "session", "skill", "task", "token", "tool", groupTopic, "vfs",
 }
 
 // administered are the families that decide who may do what.
-var administered = []string{"audit", "key", "policy"}
+var administered = []string{"audit", "key", "policy", "token"}
 
 // approveServer lets models use the tools of a stranger.
 const approveServer = "mcp:server.approve"

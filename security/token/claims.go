@@ -45,6 +45,7 @@ func (i *Issuer) principal(claims jwt.MapClaims, raw string, expires time.Time, 
 		Credential: credential(claims, raw),
 		Method:     protocol.MethodToken,
 		Expires:    expires,
+		Issued:     issuedAt(claims),
 	}
 	if i.SpaceClaim != "" {
 		space, _ := lookup(claims, i.SpaceClaim).(string)
@@ -102,14 +103,33 @@ func list(v any, most int) []string {
 	return all[:min(len(all), most)]
 }
 
-// credential names a token without giving it away: its own id, if it has one
-// that can be shown, or the beginning of its hash.
+// credential names a token without giving it away: by its own id, if it has
+// one, or by the beginning of its hash.
 func credential(claims jwt.MapClaims, raw string) string {
-	if id, ok := claims["jti"].(string); ok && id != "" && len(id) <= 64 && protocol.AgentID("").Rule().Check(id) == "" {
-		return id
+	if id, ok := claims["jti"].(string); ok && id != "" {
+		return Credential(id)
 	}
 	sum := sha256.Sum256([]byte(raw))
 	return "sha256-" + hex.EncodeToString(sum[:8])
+}
+
+// Credential is what a token with this jti goes by as a credential: the jti,
+// if it can be shown, or the beginning of its hash.
+func Credential(jti string) string {
+	if len(jti) <= 64 && protocol.AgentID("").Rule().Check(jti) == "" {
+		return jti
+	}
+	sum := sha256.Sum256([]byte(jti))
+	return "jti-" + hex.EncodeToString(sum[:16])
+}
+
+// issuedAt is when a token says it was issued, zero if it does not.
+func issuedAt(claims jwt.MapClaims) time.Time {
+	issued, err := claims.GetIssuedAt()
+	if err != nil || issued == nil {
+		return time.Time{}
+	}
+	return issued.Time
 }
 
 // confirmation reads what a token is bound to. bound is true if it is bound to

@@ -278,7 +278,17 @@ func (v *Verifier) verifyProof(t *unverified) (*Token, error) {
 	}
 	who := *holder
 	who.Method, who.Credential, who.Expires = protocol.MethodToken, credential(claims, t.raw), earlier(expires, holder.Expires)
+	who.Issued = issued.Time
 	return &Token{Principal: &who, Proof: cert}, nil
+}
+
+// LongestLife is how long any token that is accepted now may be good for.
+func (v *Verifier) LongestLife() time.Duration {
+	longest := proofLifetime
+	for _, issuer := range v.issuers {
+		longest = max(longest, issuer.MaxLifetime)
+	}
+	return longest
 }
 
 // earlier is the earlier of two times, of which the zero time is never.

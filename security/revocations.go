@@ -1,0 +1,176 @@
+package security
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+const (
+	// maxRevocations bounds what is kept: each is looked up by its name, and
+	// forgotten when what it revokes would have expired.
+	maxRevocations = 10_000
+	forgetEvery    = time.Minute
+)
+
+// A Revocation takes tokens of issuers back, before they expire. It is about
+// one token, or about those of a principal that were issued up to a time.
+type Revocation struct {
+	ID        string           `json:"id"`
+	Token     string           `json:"token,omitempty"`     // as a credential, see token.Credential
+	Principal string           `json:"principal,omitempty"` // whose tokens, if not one
+	Before    time.Time        `json:"before,omitzero"`     // issued then or earlier
+	Space     protocol.SpaceID `json:"space,omitempty"`     // of who showed the token; "" is any
+	Issuer    string           `json:"issuer,omitempty"`    // "" is any
+	Reason    string           `json:"reason,omitempty"`
+	By        string           `json:"by"`
+	At        time.Time        `json:"at"`
+	Until     time.Time        `json:"until"` // when the last of them expires
+}
+
+// Covers reports whether somebody came in with what is revoked. A token that
+// does not say when it was issued is as old as any.
+func (r *Revocation) Covers(who *protocol.Principal) bool {
+	switch {
+	case who.Method != protocol.MethodToken, r.Space != "" && r.Space != who.Home():
+		return false
+	case r.Issuer != "" && who.Attributes["issuer"] != r.Issuer:
+		return false
+	case r.Token != "":
+		return r.Token == who.Credential
+	}
+	return r.Principal == who.ID && !who.Issued.After(r.Before)
+}
+
+// key is the id of a revocation: what it is about, and not how often it was
+// said.
+func (r *Revocation) key() string {
+	about := "token\x00" + r.Token
+	if r.Token == "" {
+		about = "principal\x00" + r.Principal
+	}
+	sum := sha256.Sum256([]byte(about + "\x00" + string(r.Space) + "\x00" + r.Issuer))
+	return hex.EncodeToString(sum[:12])
+}
+
+// Revocations is where they are kept.
+type Revocations interface {
+	Get(id string) (r *Revocation, revision uint64, ok bool)
+	All() iter.Seq2[string, *Revocation]
+	Len() int
+	Put(ctx context.Context, id string, r *Revocation) (revision uint64, err error)
+	Delete(ctx context.Context, id string, expect uint64) error
+}
+
+// A TokenEvent tells that tokens were revoked.
+type TokenEvent struct {
+	Call       *commands.Call
+	Revocation *Revocation
+}
+
+// TokenOptions configure a [TokenService].
+type TokenOptions struct {
+	Revocations Revocations
+	// LongestLife is for how long a token may be good that is accepted now.
+	LongestLife time.Duration
+	Log         *slog.Logger
+	// Changed is told of revocations by command; optional.
+	Changed func(context.Context, TokenEvent)
+	Now     func() time.Time
+}
+
+// A TokenService revokes tokens, and knows which are.
+type TokenService struct {
+	TokenOptions
+	mu    sync.Mutex // held while the index is made
+	index atomic.Pointer[revocationIndex]
+}
+
+// A revocationIndex has the revocations by what they are about.
+type revocationIndex struct{ tokens, principals map[string][]*Revocation }
+
+// NewTokenService makes one. It is to be told of changes: [TokenService.Note].
+func NewTokenService(o TokenOptions) *TokenService {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &TokenService{TokenOptions: o}
+	s.Note()
+	return s
+}
+
+// Note takes up that revocations have changed, by whichever bridge.
+func (s *TokenService) Note() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	index := &revocationIndex{make(map[string][]*Revocation), make(map[string][]*Revocation)}
+	for _, r := range s.Revocations.All() {
+		if r.Token != "" {
+			index.tokens[r.Token] = append(index.tokens[r.Token], r)
+		} else {
+			index.principals[r.Principal] = append(index.principals[r.Principal], r)
+		}
+	}
+	s.index.Store(index)
+}
+
+// Commands are the commands of the family.
+func (s *TokenService) Commands() []commands.Command {
+	return []commands.Command{
+		commands.New(tokenList, s.List),
+		commands.New(tokenRevoke, s.Revoke),
+	}
+}
+
+// Revoked reports whether somebody came in with a token that was revoked.
+func (s *TokenService) Revoked(who *protocol.Principal) bool {
+	if who.Method != protocol.MethodToken {
+		return false
+	}
+	index := s.index.Load()
+	covers := func(r *Revocation) bool { return r.Covers(who) }
+	return slices.ContainsFunc(index.tokens[who.Credential], covers) || slices.ContainsFunc(index.principals[who.ID], covers)
+}
+
+// Run forgets what is of no more use, until ctx ends.
+func (s *TokenService) Run(ctx context.Context) error {
+	ticker := time.NewTicker(forgetEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			s.forget(ctx)
+		}
+	}
+}
+
+// forget removes the revocations of tokens that have expired.
+func (s *TokenService) forget(ctx context.Context) {
+	for id, r := range s.Revocations.All() {
+		if s.Now().Before(r.Until) {
+			continue
+		}
+		_, revision, ok := s.Revocations.Get(id)
+		if !ok {
+			continue
+		}
+		if err := s.Revocations.Delete(ctx, id, revision); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+			s.Log.Warn("a revocation that is of no more use is not forgotten", "error", err)
+			return
+		}
+	}
+}
