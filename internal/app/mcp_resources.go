@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -169,7 +171,7 @@ func (m mcpResources) files(ctx context.Context, env tools.Environment, at place
 	}
 	some := make([]door.Resource, 0, len(list.Files))
 	for _, f := range list.Files {
-		some = append(some, door.Resource{URI: fileURI(group, f.Path), Name: group + "/" + f.Path, MIMEType: f.ContentType, Size: f.Size})
+		some = append(some, door.Resource{URI: fileURI(group, f.Path), Name: group + "/" + f.Path, MIMEType: mediaType(f.ContentType, f.Path), Size: f.Size})
 	}
 	if list.Next != "" {
 		next = place{Part: "files", Group: group, Cursor: list.Next}
@@ -253,7 +255,24 @@ func (m mcpResources) file(ctx context.Context, env tools.Environment, uri strin
 	if err != nil {
 		return door.Content{}, err
 	}
-	return door.Content{MIMEType: file.ContentType, Data: data, Text: utf8.Valid(data) && !bytes.ContainsRune(data, 0)}, nil
+	read := door.Content{MIMEType: mediaType(file.ContentType, path), Data: data, Text: utf8.Valid(data) && !bytes.ContainsRune(data, 0)}
+	if read.MIMEType == "" {
+		read.MIMEType = "application/octet-stream"
+		if read.Text {
+			read.MIMEType = "text/plain"
+		}
+	}
+	return read, nil
+}
+
+// mediaType is what a file is: what its writer said, or else what its name
+// says, "" if neither does.
+func mediaType(said, name string) string {
+	if said != "" {
+		return said
+	}
+	kind, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(name)), ";")
+	return kind
 }
 
 // fileOf takes the URI of a file apart.

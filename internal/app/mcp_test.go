@@ -167,7 +167,7 @@ func TestMCPClientsMakeDevicesAct(t *testing.T) {
 func TestMCPClientsReadFilesAgentsAndDocuments(t *testing.T) {
 	n := bridgetest.Start(t)
 	heater(t, n)
-	for _, file := range []string{"a b.txt", "deep/ü.bin"} {
+	for _, file := range []string{"a b.txt", "deep/ü.bin", "page.html", "noname"} {
 		request, err := http.NewRequest(http.MethodPut, n.HTTPURL("/vfs/upload"), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -211,8 +211,13 @@ func TestMCPClientsReadFilesAgentsAndDocuments(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := contents["notes/deep/ü.bin"]; got == nil || string(got.Blob) != "\x00\xff" {
+	if got := contents["notes/deep/ü.bin"]; got == nil || string(got.Blob) != "\x00\xff" || got.MIMEType == "" {
 		t.Errorf("binary file: %+v", got)
+	}
+	for name, want := range map[string]string{"notes/noname": "text/plain", "notes/page.html": "text/html"} {
+		if got := contents[name]; got == nil || got.MIMEType != want {
+			t.Errorf("%s is %+v, want %s", name, got, want)
+		}
 	}
 	for _, uri := range []string{"vfs:///notes/none", "vfs:///notes/../../etc/passwd", "vfs:///notes/%zz", "aibridge:///agents/none", "file:///etc/passwd", "vfs:///"} {
 		if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil {
