@@ -68,7 +68,11 @@ func (r *Router) audit(c *Call, out outcome, what int, at time.Time) {
 	if out.err != nil {
 		code = out.err.Code
 	}
-	if !auditor.Wants(effect, code) {
+	weight := effect
+	if c.command != nil && c.command.Routine {
+		weight = Read
+	}
+	if !auditor.Wants(weight, code) {
 		return
 	}
 	a := Audited{

@@ -75,6 +75,18 @@ func TestChangesAreAuditedOnceAndReadsAreNot(t *testing.T) {
 	wantTold(t, w, "test.write executed", "test.write 1001")
 }
 
+func TestRoutineIsAuditedLikeReading(t *testing.T) {
+	routine := commands.New(commands.Spec{Name: "test.beat", Summary: "Test.", Effect: commands.Write, Action: "test:beat", Routine: true},
+		func(context.Context, *commands.Call, text) (text, error) { return text{}, nil })
+	for reads, want := range map[bool][]string{false: {"test.write executed"}, true: {"test.beat executed", "test.write executed"}} {
+		w := &witness{reads: reads}
+		n := newNode(t, commands.RouterOptions{Auditor: w}, routine, define("write", commands.Write, echo))
+		n.call("1", "test.beat", `{}`)
+		n.call("2", "test.write", `{}`)
+		wantTold(t, w, want...)
+	}
+}
+
 func TestAnAuditedCallSaysWhoWhatAndFromWhere(t *testing.T) {
 	w := &witness{}
 	type params struct {

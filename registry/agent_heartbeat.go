@@ -12,6 +12,7 @@ var agentHeartbeat = commands.Spec{
 	Summary: "Say that an agent is alive.",
 	Effect:  commands.Write,
 	Action:  "agent:heartbeat",
+	Routine: true,
 	Errors:  []protocol.Code{protocol.NotFound, protocol.PermissionDenied},
 	Example: `{"agent_id":"lamp-1"}`,
 }
