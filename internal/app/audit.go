@@ -90,6 +90,9 @@ func auditOptions(ctx context.Context, s *store.Store, config Config, secret []b
 		Key:      key,
 		HeadFile: filepath.Join(config.Data, auditHeadFile),
 		Spool:    filepath.Join(config.Data, auditSpoolFiles),
+
+		SyncAlways: config.Sync == "always",
+
 		BridgeID: config.ID,
 		Level:    audit.Level(config.Audit.Level),
 		KeepFor:  time.Duration(config.Audit.KeepDays) * 24 * time.Hour,

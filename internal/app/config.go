@@ -35,7 +35,7 @@ type Config struct {
 	Hosts      []string `yaml:"hosts" doc:"host names that HTTP clients may use, besides loopback's"`
 	Origins    []string `yaml:"origins" doc:"origins of web pages that may use HTTP and WebSocket"`
 	AcceptLoss bool     `yaml:"accept_loss" doc:"start although the store notices that it has lost registrations"`
-	Sync       string   `yaml:"sync" doc:"always: sync claims and MQTT sessions to disk too, not only registrations"`
+	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 
 	NATS      NATS      `yaml:"nats"`
 	Log       Log       `yaml:"log"`

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,16 +13,18 @@ import (
 )
 
 // A spool has in files what waits to be stored, so that a crash of the process
-// loses nothing that was acknowledged. Entries are written, not synced: a power
-// cut may lose the last of them, those of some milliseconds.
+// loses nothing that was acknowledged. Unless the trail syncs always, entries
+// are written and not synced: a power cut may lose the last of them, those of
+// some milliseconds.
 //
 // There are two files, one for the batch that is gathered and one for the batch
 // that is being stored, which is emptied when that is done.
 type spool struct {
 	files [2]*os.File
-	to    int    // the file that is written
-	lines []byte // what is not written yet
-	fail  error  // the first write that failed
+	dirty [2]bool // written since it was synced
+	to    int     // the file that is written
+	lines []byte  // what is not written yet
+	fail  error   // the first write that failed
 }
 
 // openSpool opens the files, PATH.0 and PATH.1, and returns what is in them.
@@ -61,11 +64,49 @@ func (s *spool) write() {
 	if s == nil || len(s.lines) == 0 {
 		return
 	}
+	s.dirty[s.to] = true
 	if _, err := s.files[s.to].Write(s.lines); err != nil && s.fail == nil {
 		s.fail = err
 	}
 	if s.lines = s.lines[:0]; cap(s.lines) > maxLines {
 		s.lines = nil
+	}
+}
+
+// settle returns when the entries that were written so far are on the disk, if
+// the trail syncs always: their answers leave only then. One caller syncs for
+// all who come meanwhile.
+func (t *Trail) settle() {
+	if !t.o.SyncAlways || t.spool == nil {
+		return
+	}
+	t.mu.Lock()
+	want := t.written
+	t.mu.Unlock()
+	t.syncing.Lock()
+	defer t.syncing.Unlock()
+	if t.synced >= want {
+		return
+	}
+	t.mu.Lock()
+	written, dirty := t.written, t.spool.dirty
+	t.spool.dirty = [2]bool{}
+	t.mu.Unlock()
+	for i, f := range t.spool.files {
+		if !dirty[i] {
+			continue
+		}
+		if err := t.sync(f); err != nil {
+			t.mu.Lock()
+			t.spool.fail = cmp.Or(t.spool.fail, err)
+			t.mu.Unlock()
+		}
+	}
+	t.synced = written
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.synced == t.taken {
+		t.held.Store(false) // nobody has to wait for anything
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/commands"
 )
@@ -164,4 +166,71 @@ func TestWhatIsHeldIsInTheSpoolOnceItIsKept(t *testing.T) {
 		t.Error("an entry that is not held, or one before it, is not in the spool")
 	}
 	crash(t, trail)
+}
+
+func TestEntriesAreOnTheDiskBeforeTheirAnswersLeave(t *testing.T) {
+	dir := t.TempDir()
+	trail := openTrail(t, new(memoryLog), func(o *Options) { o.Spool, o.SyncAlways = filepath.Join(dir, "spool"), true })
+	began, release := make(chan struct{}), make(chan struct{})
+	var syncs atomic.Int32
+	trail.syncing.Lock()
+	trail.sync = func(f *os.File) error {
+		if syncs.Add(1) == 1 {
+			close(began)
+			<-release
+		}
+		return f.Sync()
+	}
+	trail.syncing.Unlock()
+	var left atomic.Int32
+	var calls sync.WaitGroup
+	record := func() {
+		calls.Go(func() {
+			trail.Record(context.Background(), Entry{Event: "x.y", Code: OK})
+			left.Add(1)
+		})
+	}
+	record()
+	<-began // the disk is at work
+	for range 50 {
+		record()
+	}
+	trail.mu.Lock()
+	before := trail.taken
+	trail.mu.Unlock()
+	trail.enqueue([]byte(`{"event":"x.held"}`), taken{at: time.Now(), held: true}) // does not wait
+	calls.Go(func() {
+		trail.Keep()
+		left.Add(1)
+	})
+	if before == 0 || left.Load() != 0 {
+		t.Errorf("%d of %d answers have left before their entries were on the disk", left.Load(), before)
+	}
+	close(release)
+	calls.Wait()
+	trail.syncing.Lock()
+	synced := trail.synced
+	trail.syncing.Unlock()
+	trail.mu.Lock()
+	taken := trail.taken
+	trail.mu.Unlock()
+	if synced != taken || trail.held.Load() {
+		t.Errorf("%d entries were taken, %d are on the disk, held: %t", taken, synced, trail.held.Load())
+	}
+	shut(t, trail)
+}
+
+func TestEntriesAreNotSyncedUnlessThatIsAskedFor(t *testing.T) {
+	trail := openTrail(t, new(memoryLog), func(o *Options) { o.Spool = filepath.Join(t.TempDir(), "spool") })
+	trail.sync = func(*os.File) error {
+		t.Error("synced")
+		return nil
+	}
+	trail.Record(t.Context(), Entry{Event: "x.y", Code: OK})
+	trail.enqueue([]byte(`{"event":"x.held"}`), taken{at: time.Now(), held: true})
+	trail.Keep()
+	if trail.held.Load() {
+		t.Error("something is held back still")
+	}
+	shut(t, trail)
 }

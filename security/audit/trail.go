@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,12 +34,15 @@ type Options struct {
 	Key      *Key
 	HeadFile string // where the head of the chain is noted, "" for nowhere
 	Spool    string // files that have what waits to be stored, by the beginning of their names; "" for none
-	BridgeID string
-	Level    Level         // default Changes
-	KeepFor  time.Duration // age at which entries are forgotten, 0 for never
-	KeepSize uint64        // bytes over which the oldest are, 0 for any
-	Publish  func(Entry)   // tells operators of entries of security; must not block
-	Logger   *slog.Logger
+	// SyncAlways has entries in the spool on the disk before the answers they
+	// are about leave.
+	SyncAlways bool
+	BridgeID   string
+	Level      Level         // default Changes
+	KeepFor    time.Duration // age at which entries are forgotten, 0 for never
+	KeepSize   uint64        // bytes over which the oldest are, 0 for any
+	Publish    func(Entry)   // tells operators of entries of security; must not block
+	Logger     *slog.Logger
 	// Registerer receives the metrics; optional.
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -80,9 +84,14 @@ type Trail struct {
 	spool    *spool // nil without one
 	gap      gap
 	taken    uint64        // entries
+	written  uint64        // of them, to the spool
 	stored   uint64        // of them
 	progress chan struct{} // closed when stored grows
 	closed   bool
+
+	syncing sync.Mutex
+	synced  uint64               // entries that are on the disk, under syncing
+	sync    func(*os.File) error // is File.Sync, but in tests
 
 	head  Head // of what is stored; the writer's
 	noted Head // in the file
@@ -140,6 +149,7 @@ func Open(ctx context.Context, o Options) (*Trail, error) {
 		hurry:    make(chan struct{}, 1),
 		begin:    make(chan struct{}, 1),
 		done:     make(chan struct{}),
+		sync:     (*os.File).Sync,
 		progress: make(chan struct{}),
 	}
 	t.crier.publish = o.Publish
@@ -275,16 +285,17 @@ func (t *Trail) enqueue(entry []byte, how taken) {
 	}
 	first := len(t.pending.ends) == 0
 	t.spool.add(entry)
-	if how.held {
-		t.held.Store(true)
-	} else {
-		t.spool.write()
-	}
 	t.pending.data = append(t.pending.data, entry...)
 	t.pending.ends = append(t.pending.ends, len(t.pending.data))
 	t.pending.at = append(t.pending.at, how.at)
 	t.pending.told = append(t.pending.told, how.told)
 	t.taken++
+	if how.held {
+		t.held.Store(true)
+	} else {
+		t.spool.write()
+		t.written = t.taken
+	}
 	big := len(t.pending.data) >= groupBytes/2
 	t.mu.Unlock()
 	t.waiting.Add(int64(len(entry)))
@@ -293,6 +304,9 @@ func (t *Trail) enqueue(entry []byte, how taken) {
 	}
 	if how.urgent || big {
 		signal(t.hurry)
+	}
+	if !how.held {
+		t.settle()
 	}
 }
 
@@ -303,9 +317,13 @@ func (t *Trail) Keep() {
 		return
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.spool.write()
-	t.held.Store(false) // and not before: others who look go on at once
+	t.written = t.taken
+	if !t.o.SyncAlways || t.spool == nil {
+		t.held.Store(false) // and not before: others who look go on at once
+	}
+	t.mu.Unlock()
+	t.settle()
 }
 
 func signal(c chan struct{}) {

@@ -67,6 +67,7 @@ func (t *Trail) store(ctx context.Context) {
 	missed := t.gap
 	t.gap = gap{}
 	spooled, failed := t.spool.turn()
+	t.written = t.taken
 	t.mu.Unlock()
 	if failed != nil {
 		t.o.Logger.Error("audit: entries that wait are not safe from a crash", "error", failed)
