@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"testing"
@@ -13,10 +14,32 @@ import (
 )
 
 // BenchmarkAudit is what a recorded skill.invoke of 500 bytes costs all in
-// all, the writer's share included, but for the store's.
+// all, the writer's share included, but for the store's: written to the spool
+// at once, or held and written with others.
 func BenchmarkAudit(b *testing.B) {
-	trail := openTrail(b, discardLog{}, func(o *Options) { o.Spool = filepath.Join(b.TempDir(), "spool") })
-	a := commands.Audited{
+	for _, together := range []int{1, 16} {
+		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
+			trail := openTrail(b, discardLog{}, func(o *Options) { o.Spool = filepath.Join(b.TempDir(), "spool") })
+			a := benchCall()
+			a.Held = together > 1
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				trail.Audit(a)
+				if n%together == 0 {
+					trail.Keep()
+				}
+			}
+			if err := trail.Flush(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			shut(b, trail)
+		})
+	}
+}
+
+func benchCall() commands.Audited {
+	return commands.Audited{
 		At: time.Now(), Principal: &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: "default", Credential: "0123456789abcdef", Method: "apikey"},
 		SenderID: "alice", RequestID: "3f0c0a4e-6a0e-4d4a-9d39-8d2f3f5c9a11", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Door: "mqtt",
 		Address: netip.MustParseAddr("192.0.2.1"), Command: "skill.invoke", Action: "skill:invoke", Effect: commands.Act,
@@ -24,15 +47,6 @@ func BenchmarkAudit(b *testing.B) {
 		Params:   []byte(`{"skill_id":"thermostat","capability_id":"set","params":{"text":"` + string(bytes.Repeat([]byte("x"), 430)) + `"}}`),
 		Loggable: []string{"skill_id", "capability_id"}, Executed: true,
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		trail.Audit(a)
-	}
-	if err := trail.Flush(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	b.StopTimer()
-	shut(b, trail)
 }
 
 // discardLog takes everything and keeps nothing.
