@@ -176,6 +176,15 @@ func (t *treasury) purse(b Budget, owner string, now time.Time) *purse {
 	return p
 }
 
+// uncounted has the reservation be no request of its own, but part of one.
+func (r *reservation) uncounted() {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	for _, p := range r.purses {
+		p.Requests--
+	}
+}
+
 // settle books what a query has used, which is nothing if its provider failed.
 func (r *reservation) settle(used chat.Usage, cost float64) {
 	r.t.mu.Lock()

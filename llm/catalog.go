@@ -35,6 +35,7 @@ type provider struct {
 	config ProviderConfig
 	chat.Provider
 	breaker breaker
+	embeds  breaker       // the same for embeddings, which are given less time
 	slots   chan struct{} // of requests at once
 	used    atomic.Int64  // unix ns of the last request
 	active  atomic.Int64
@@ -124,7 +125,7 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 		client.Secrets = append(client.Secrets, value)
 	}
 	p := &provider{config: c, slots: make(chan struct{}, c.Concurrency)}
-	p.breaker.now = now
+	p.breaker.now, p.embeds.now = now, now
 	p.used.Store(now().UnixNano()) // it is not looked at before it had its chance
 	bearer := ""
 	switch c.Wire {
@@ -159,6 +160,7 @@ func (p *provider) inherit(before *catalog) {
 	for _, old := range before.providers {
 		if old.config.Name == p.config.Name && old.config.BaseURL == p.config.BaseURL && old.config.KeyEnv == p.config.KeyEnv && old.config.KeyFile == p.config.KeyFile {
 			p.breaker.inherit(&old.breaker)
+			p.embeds.inherit(&old.embeds)
 			p.used.Store(old.used.Load())
 		}
 	}
@@ -172,16 +174,27 @@ func (c *catalog) find(name, space string) *model {
 	m := c.byName[name]
 	if m == nil && name == "" {
 		for _, candidate := range c.models {
-			if candidate.allows(space) {
+			if candidate.Kind != EmbeddingModel && candidate.allows(space) {
 				return candidate
 			}
 		}
 		return nil
 	}
-	if m == nil || !m.allows(space) {
+	if m == nil || m.Kind == EmbeddingModel || !m.allows(space) {
 		return nil
 	}
 	return m
+}
+
+// embedding returns the first model for embeddings that a space may use, nil
+// for none.
+func (c *catalog) embedding(space string) *model {
+	for _, m := range c.models {
+		if m.Kind == EmbeddingModel && m.allows(space) {
+			return m
+		}
+	}
+	return nil
 }
 
 func (m *model) allows(space string) bool {

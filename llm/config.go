@@ -61,13 +61,24 @@ type Dialect struct {
 
 // ModelConfig is a model as callers name it, and where it runs.
 type ModelConfig struct {
-	Name      string   `yaml:"name"`
-	Aliases   []string `yaml:"aliases"`
-	Version   string   `yaml:"version"`
-	Routes    []Route  `yaml:"routes"`
-	Spaces    []string `yaml:"spaces"`     // that may use it; all by default
-	MaxTokens int      `yaml:"max_tokens"` // longest answer, whatever the caller asks for
+	Name       string    `yaml:"name"`
+	Kind       ModelKind `yaml:"kind"` // chat by default
+	Aliases    []string  `yaml:"aliases"`
+	Version    string    `yaml:"version"`
+	Routes     []Route   `yaml:"routes"`
+	Spaces     []string  `yaml:"spaces"`     // that may use it; all by default
+	MaxTokens  int       `yaml:"max_tokens"` // longest answer, whatever the caller asks for
+	Dimensions int       `yaml:"dimensions"` // of vectors; 0 leaves it to the model
 }
+
+// A ModelKind is what a model is for.
+type ModelKind string
+
+// The kinds of models.
+const (
+	ChatModel      ModelKind = "chat"
+	EmbeddingModel ModelKind = "embedding" // turns texts into vectors, and answers nobody
+)
 
 // A Route is one way to a model. Those of the lowest priority are tried first;
 // among them the load is shared by weight.
@@ -140,6 +151,9 @@ func (c *Config) Check() error {
 		if len(m.Routes) == 0 {
 			fail("%s.routes: at least one is needed", at)
 		}
+		if reason := m.checkKind(c.Providers); reason != "" {
+			fail("%s.%s", at, reason)
+		}
 		for j, r := range m.Routes {
 			if !providers[r.Provider] {
 				fail("%s.routes[%d].provider: there is no provider %q", at, j, r.Provider)
@@ -149,7 +163,7 @@ func (c *Config) Check() error {
 			}
 		}
 	}
-	if c.Default != "" && !names[c.Default] {
+	if c.Default != "" && !c.answers(c.Default) {
 		fail("default: there is no model %q", c.Default)
 	}
 	for i, b := range c.Budgets {
@@ -163,7 +177,7 @@ func (c *Config) Check() error {
 		}
 	}
 	for i, d := range c.Degrade {
-		if d.Model != "" && !names[d.Model] {
+		if d.Model != "" && !c.answers(d.Model) {
 			fail("degrade[%d].model: there is no model %q", i, d.Model)
 		}
 		if d.Above < 1 {
@@ -171,6 +185,44 @@ func (c *Config) Check() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// answers reports whether a name is that of a model that can be asked.
+func (c *Config) answers(name string) bool {
+	return slices.ContainsFunc(c.Models, func(m ModelConfig) bool {
+		return m.Kind != EmbeddingModel && (m.Name == name || slices.Contains(m.Aliases, name))
+	})
+}
+
+// checkKind says what does not fit the kind of a model.
+func (m *ModelConfig) checkKind(providers []ProviderConfig) string {
+	switch m.Kind {
+	case "", ChatModel:
+		if m.Dimensions != 0 {
+			return "dimensions: only models of kind embedding have any"
+		}
+		return ""
+	case EmbeddingModel:
+	default:
+		return fmt.Sprintf("kind: %q is neither chat nor embedding", m.Kind)
+	}
+	if m.Dimensions < 0 {
+		return "dimensions: must not be negative"
+	}
+	if m.MaxTokens != 0 {
+		return "max_tokens: a model of kind embedding answers nothing"
+	}
+	for j, r := range m.Routes {
+		if r.Model != m.Routes[0].Model {
+			return fmt.Sprintf("routes[%d].model: vectors of %q cannot be compared with those of %q", j, r.Model, m.Routes[0].Model)
+		}
+		for _, p := range providers {
+			if p.Name == r.Provider && p.Wire == "anthropic" {
+				return fmt.Sprintf("routes[%d].provider: the wire anthropic has no embeddings", j)
+			}
+		}
+	}
+	return ""
 }
 
 var wires = []string{"openai", "responses", "anthropic", "gemini"}

@@ -25,7 +25,7 @@ func TestTheConfigurationInTheDocsIsOne(t *testing.T) {
 	if !ok || err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Check(); err != nil || len(c.Models) != 2 {
+	if err := c.Check(); err != nil || len(c.Models) != 3 {
 		t.Errorf("%d models, %v", len(c.Models), err)
 	}
 }

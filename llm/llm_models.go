@@ -49,7 +49,7 @@ func (s *Service) List(of protocol.SpaceID) []ModelView {
 	space := string(of)
 	chosen := cat.find("", space)
 	for _, m := range cat.models {
-		if !m.allows(space) {
+		if m.Kind == EmbeddingModel || !m.allows(space) {
 			continue
 		}
 		aliases := m.Aliases

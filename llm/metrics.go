@@ -22,6 +22,7 @@ type metrics struct {
 	joined    prometheus.Counter
 	degraded  prometheus.Counter
 	redacted  prometheus.Counter
+	embedded  *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer, s *Service) *metrics {
@@ -46,9 +47,10 @@ func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 		joined:    counter("joined_total", "Queries that shared the answer of an identical one."),
 		degraded:  counter("degraded_total", "Queries answered with less, or refused, under load."),
 		redacted:  counter("redacted_total", "Pieces taken out of queries before they left."),
+		embedded:  vec("embeddings_total", "Requests for embeddings, by outcome.", "model", "provider", "space", "outcome"),
 	}
 	if r != nil {
-		r.MustRegister(m.requests, m.tokens, m.cost, m.first, m.whole, m.failovers, m.cacheHits, m.joined, m.degraded, m.redacted, (*gauges)(s))
+		r.MustRegister(m.requests, m.tokens, m.cost, m.first, m.whole, m.failovers, m.cacheHits, m.joined, m.degraded, m.redacted, m.embedded, (*gauges)(s))
 	}
 	return m
 }

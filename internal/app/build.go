@@ -157,6 +157,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.runApprovals(ctx); err != nil {
 		return err
 	}
+	a.run("vectors of tools", a.tools.retriever.Run)
 	a.run("conversations", a.chats.Run)
 	if err := tasks.Recover(ctx); err != nil {
 		return err

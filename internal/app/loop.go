@@ -24,6 +24,7 @@ type ToolLoop struct {
 	Depth    int `yaml:"depth" doc:"models that ask models by way of tools of the bridge; 0 is 16"`
 	Running  int `yaml:"running" doc:"answers with tools that are under way at once for one principal; 0 is 64"`
 	Offered  int `yaml:"offered" doc:"tools that a model is offered at most, the most relevant ones; 0 is 64"`
+	Patience int `yaml:"embedding_ms" doc:"milliseconds that the choice among them waits for embeddings, if there is a model for these; 0 is 500"`
 }
 
 func (l *ToolLoop) limits() loop.Limits {
@@ -36,7 +37,7 @@ func (l *ToolLoop) limits() loop.Limits {
 // newLoop makes what lets models use tools.
 func (a *App) newLoop() {
 	a.loop = loop.New(loop.Options{
-		Model: a.llm, Tools: a.tools.catalogue, Executor: a.tools.executor, Limits: a.config.ToolLoop.limits(),
+		Model: a.llm, Tools: a.tools.catalogue, Executor: a.tools.executor, Limits: a.config.ToolLoop.limits(), Retriever: a.tools.retriever,
 		Log: a.log, Registerer: a.metrics,
 	})
 	a.tools.executor.MaxDepth = a.loop.Limits().Depth

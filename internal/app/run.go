@@ -75,6 +75,7 @@ func (a *App) newRuns(mqtt *mqttSide) {
 		Asker:     a.llm,
 		Executor:  a.tools.executor,
 		Catalogue: a.tools.catalogue,
+		Retriever: a.tools.retriever,
 		Runs:      store.NewTable[run.Record](a.store, "run"),
 		Packages:  store.NewTable[run.PackageRecord](a.store, "runpackage"),
 		Dir:       filepath.Join(a.config.Data, "runs"),

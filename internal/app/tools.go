@@ -40,6 +40,7 @@ func (t *Tools) check(fail func(format string, args ...any)) {
 type toolSide struct {
 	catalogue *tools.Catalogue
 	executor  *tools.Executor
+	retriever *tools.Blender
 }
 
 // newTools makes the catalogue of what models may call. Others' tools stand
@@ -56,6 +57,7 @@ func (a *App) newTools(skills *store.Table[registry.SkillRecord], groups *dispat
 		bridge.NewDocuments(known), bridge.NewGroups(known, a.invokeForTool, groups.Wait, a.mayRun), allowed,
 	}
 	a.tools.catalogue = tools.New(append(append(sources, others...), known)...)
+	a.newRetriever()
 	a.tools.executor = &tools.Executor{Gate: a.approvals.Gate, Log: a.log}
 	return nil
 }

@@ -40,7 +40,7 @@ func (u *run) all(ctx context.Context) error {
 	u.use.Notices = append(u.use.Notices, u.box.Warnings()...)
 	request := u.Request
 	request.Messages = slices.Clip(request.Messages)
-	request.Tools = u.offer()
+	request.Tools = u.offer(ctx)
 	u.ids = idsOf(request.Messages)
 	for {
 		last := u.use.Stop != ""
@@ -91,13 +91,17 @@ func (u *run) limited(ctx context.Context) (context.Context, context.CancelFunc)
 
 // offer is what the model is offered: all tools of the box, or those that have
 // most to do with what the user says.
-func (u *run) offer() []chat.Tool {
+func (u *run) offer(ctx context.Context) []chat.Tool {
 	list := u.box.Tools()
 	if len(list) <= u.limits.Offered {
 		return u.box.ChatTools()
 	}
 	u.use.Notices = append(u.use.Notices, fmt.Sprintf("of %d tools the model was offered the %d most relevant", len(list), u.limits.Offered))
-	return tools.ChatTools(u.box.Relevant(wanted(u.Request.Messages), u.limits.Offered))
+	query := wanted(u.Request.Messages)
+	if r := u.opts.Retriever; r != nil {
+		return tools.ChatTools(r.Relevant(ctx, u.env, u.box, query, u.limits.Offered))
+	}
+	return tools.ChatTools(u.box.Relevant(query, u.limits.Offered))
 }
 
 // wanted is what the user said last.

@@ -40,6 +40,9 @@ type Options struct {
 	Tools    Selector
 	Executor Executor
 	Limits   Limits
+	// Retriever chooses when there are more tools than are offered; optional,
+	// then their words alone decide.
+	Retriever tools.Retriever
 
 	Log        *slog.Logger
 	Now        func() time.Time

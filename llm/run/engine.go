@@ -73,6 +73,8 @@ type engine struct {
 	now      func() time.Time
 	pause    func(ctx context.Context, d time.Duration) error
 	checked  func() error // why the run may not go on, nil if it may
+	// relevant chooses among tools; nil lets their words alone decide.
+	relevant func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool
 
 	talk  conversation
 	topic string         // what the run is about just now
@@ -217,7 +219,7 @@ func (e *engine) ask(ctx context.Context, at *Position) (*round, string, error) 
 		return nil, "", err
 	}
 	q := e.question
-	q.Request.Messages, q.Request.Tools = e.talk.messages(), offered(box, e.topic)
+	q.Request.Messages, q.Request.Tools = e.talk.messages(), e.offered(ctx, box)
 	e.turns++
 	r := &round{turn: e.turns, box: box}
 	entry := &turnEntry{N: e.turns, At: e.now().UTC(), Before: Running, Request: e.talk.since(), Tools: q.Request.Tools}
@@ -347,7 +349,7 @@ const maxOffered = 128
 // offered are the tools as a model gets them: all, or those that are always
 // offered and the most relevant others. What is not offered can be called
 // nevertheless.
-func offered(box *tools.Toolbox, topic string) []chat.Tool {
+func (e *engine) offered(ctx context.Context, box *tools.Toolbox) []chat.Tool {
 	all := box.Tools()
 	if len(all) <= maxOffered {
 		return box.ChatTools()
@@ -358,7 +360,13 @@ func offered(box *tools.Toolbox, topic string) []chat.Tool {
 			chosen = append(chosen, t)
 		}
 	}
-	for _, t := range box.Relevant(topic, maxOffered) {
+	var relevant []*tools.Tool
+	if e.relevant != nil {
+		relevant = e.relevant(ctx, box, e.topic, maxOffered)
+	} else {
+		relevant = box.Relevant(e.topic, maxOffered)
+	}
+	for _, t := range relevant {
 		if !t.Pinned && len(chosen) < maxOffered {
 			chosen = append(chosen, t)
 		}

@@ -29,6 +29,9 @@ type Options struct {
 	Asker     Asker
 	Executor  Executor
 	Catalogue Catalogue // of the bridge's tools, nil for none
+	// Retriever chooses when there are more tools than a model is offered;
+	// optional, then their words alone decide.
+	Retriever tools.Retriever
 	Runs      Table[Record]
 	Packages  Table[PackageRecord]
 	Dir       string // for packages, and for what belongs to each run
@@ -336,12 +339,23 @@ func (s *Service) engine(l *live, o *opened) *engine {
 		now:      s.opts.Now,
 		pause:    s.pausing,
 		checked:  func() error { return s.valid(who) },
+		relevant: s.relevant(env),
 	}
 	e.question.Principal, e.question.Space, e.question.Skill, e.question.Model = who, r.Owner.Space, r.Skill, r.Model
 	if w := o.workspace.workflow; w != nil {
 		e.prompt.workflow, e.prompt.graph = cmp.Or(w.ID, w.WorkflowEntry.Workflow), w.WorkflowEntry.Graph
 	}
 	return e
+}
+
+// relevant is what chooses among the tools of an environment.
+func (s *Service) relevant(env tools.Environment) func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool {
+	if s.opts.Retriever == nil {
+		return nil
+	}
+	return func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool {
+		return s.opts.Retriever.Relevant(ctx, env, box, topic, n)
+	}
 }
 
 // valid says why somebody's run may not go on by itself.

@@ -3,50 +3,139 @@ package tools
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // An Embedder turns texts into vectors, those of similar meaning into similar
-// ones. The result has a vector for each text, all of the same length.
+// ones.
 type Embedder interface {
-	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	// Vectors names the vectors that Embed makes in an environment at the
+	// moment, "" if it makes none. Those of one name can be compared.
+	Vectors(env Environment) string
+	// Embed returns a vector for each text, all of the same length. An
+	// environment without a principal stands for everybody in its space.
+	Embed(ctx context.Context, env Environment, texts []string) (name string, vectors [][]float32, err error)
 }
 
-// A Blender finds tools by their words and by their meaning. It is safe for
+// A Retriever finds the tools that have most to do with a query, as
+// [Toolbox.Relevant] does: exactly n, and pinned ones always. [Blender] is one.
+type Retriever interface {
+	Relevant(ctx context.Context, env Environment, b *Toolbox, query string, n int) []*Tool
+}
+
+var _ Retriever = (*Blender)(nil)
+
+// BlenderOptions configure a [Blender]. Zero fields mean the defaults.
+type BlenderOptions struct {
+	Embedder   Embedder      // nil has words alone decide
+	Patience   time.Duration // how long a question waits for vectors; default 500 ms
+	Registerer prometheus.Registerer
+}
+
+// DefaultPatience is how long a [Blender] waits for vectors.
+const DefaultPatience = 500 * time.Millisecond
+
+// A Blender finds tools by their words and by their meaning, as far as that is
+// known in time. Vectors of tools are made once for each declaration, by
+// [Blender.Run], so that a question needs no more than its own. It is safe for
 // use by many goroutines.
 type Blender struct {
-	embedder Embedder
+	opts    BlenderOptions
+	metrics *prometheus.CounterVec
+	fills   chan *fill
 
 	mu      sync.Mutex
-	vectors map[[sha256.Size]byte][]float32 // of tools, by hash; of length 1
+	vectors map[vectorKey][]float32 // of length 1
+	floats  int                     // in all of them
+	asked   map[queryKey][]float32  // those of questions
+	filling map[fillKey]*fill
+}
+
+// A vectorKey is the declaration of a tool in a space, as a model sees it.
+type vectorKey struct {
+	name  string // of the vectors
+	space protocol.SpaceID
+	hash  [32]byte
+}
+
+type queryKey struct {
+	name  string
+	space protocol.SpaceID
+	query string
+}
+
+// A fill makes the vectors of the tools of a toolbox.
+type fill struct {
+	fillKey
+	tools []*Tool
+	err   error
+	done  chan struct{}
+}
+
+type fillKey struct {
+	name  string
+	space protocol.SpaceID
+	box   string // its revision
 }
 
 // The bounds of a [Blender].
 const (
-	maxVectors = 20_000
-	batchSize  = 64 // texts embedded at once
+	maxFloats    = 16 << 20         // of all vectors together
+	maxAsked     = 256              // questions whose vectors are kept
+	maxFills     = 16               // toolboxes that wait
+	batchSize    = 64               // texts embedded at once
+	batchTimeout = 30 * time.Second // for that
+	maxQueryText = 4 << 10          // bytes of a question that have a meaning
 )
 
 // rankBias is that of reciprocal rank fusion, as usual.
 const rankBias = 60
 
-// NewBlender makes a blender.
-func NewBlender(e Embedder) *Blender {
-	return &Blender{embedder: e, vectors: make(map[[sha256.Size]byte][]float32)}
+// Why a question was answered by words alone.
+var (
+	errFilling = errors.New("the vectors of the tools are not made yet")
+	errTooMany = errors.New("there are more tools than vectors are kept of")
+	errChanged = errors.New("the model of the vectors has changed meanwhile")
+)
+
+// NewBlender makes a blender. As long as [Blender.Run] does not run, it makes
+// no vectors of tools.
+func NewBlender(o BlenderOptions) *Blender {
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
+	m := &Blender{
+		opts: o, fills: make(chan *fill, maxFills), vectors: make(map[vectorKey][]float32),
+		asked: make(map[queryKey][]float32), filling: make(map[fillKey]*fill),
+		metrics: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aibridge_tools_retrievals_total",
+			Help: "Choices of the most relevant tools, by what decided: blended, or words alone because there is no model for embeddings (words), it was too slow (slow), it failed (failed), or the vectors of the tools are being made (filling).",
+		}, []string{"by"}),
+	}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(m.metrics)
+	}
+	return m
 }
 
 // Relevant is [Toolbox.Relevant] with the meaning of the query added: a tool
 // that comes first by its words or by its meaning comes before one that is
-// somewhere in the middle by both. With an error, which says why there is no
-// meaning, the words alone have decided.
-func (m *Blender) Relevant(ctx context.Context, b *Toolbox, query string, n int) ([]*Tool, error) {
-	meaning, err := m.similar(ctx, b, query)
-	if err != nil {
-		return b.Relevant(query, n), err
+// somewhere in the middle by both. Where meaning is not to be had in time,
+// words alone decide.
+func (m *Blender) Relevant(ctx context.Context, env Environment, b *Toolbox, query string, n int) []*Tool {
+	meaning, err := m.similar(ctx, env, b, query)
+	m.metrics.WithLabelValues(decidedBy(meaning, err)).Inc()
+	if meaning == nil {
+		return b.Relevant(query, n)
 	}
 	x := b.ranks()
 	wordy := x.rank(query)
@@ -54,7 +143,21 @@ func (m *Blender) Relevant(ctx context.Context, b *Toolbox, query string, n int)
 	blended := make([]float32, len(b.tools))
 	addRanks(blended, *wordy)
 	addRanks(blended, meaning)
-	return b.best(blended, n), nil
+	return b.best(blended, n)
+}
+
+func decidedBy(meaning []float32, err error) string {
+	switch {
+	case meaning != nil:
+		return "blended"
+	case err == nil:
+		return "words"
+	case errors.Is(err, errFilling):
+		return "filling"
+	case errors.Is(err, context.DeadlineExceeded), protocol.CodeOf(err) == protocol.TimedOut:
+		return "slow"
+	}
+	return "failed"
 }
 
 // addRanks adds to the score of each tool what its rank by other scores is
@@ -72,71 +175,191 @@ func addRanks(to, scores []float32) {
 	}
 }
 
-// similar says how similar each tool is to the query, 0 for not at all.
-func (m *Blender) similar(ctx context.Context, b *Toolbox, query string) ([]float32, error) {
-	vectors, err := m.vectorsOf(ctx, b.tools)
+// similar says how similar each tool is to the query, nil without a model that
+// could tell.
+func (m *Blender) similar(ctx context.Context, env Environment, b *Toolbox, query string) ([]float32, error) {
+	if m.opts.Embedder == nil || query == "" || len(b.tools) == 0 {
+		return nil, nil
+	}
+	name := m.opts.Embedder.Vectors(env)
+	if name == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.opts.Patience)
+	defer cancel()
+	vectors, err := m.ofTools(ctx, name, env, b)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := m.embed(ctx, []string{query})
+	asked, err := m.ofQuery(ctx, name, env, query)
 	if err != nil {
 		return nil, err
 	}
 	scores := make([]float32, len(b.tools))
 	for i, v := range vectors {
-		if len(v) != len(asked[0]) {
-			return nil, fmt.Errorf("the vector of the query has %d dimensions, that of a tool %d", len(asked[0]), len(v))
+		if len(v) != len(asked) {
+			return nil, fmt.Errorf("the vector of the query has %d dimensions, that of a tool %d", len(asked), len(v))
 		}
 		for k := range v {
-			scores[i] += v[k] * asked[0][k]
+			scores[i] += v[k] * asked[k]
 		}
 	}
 	return scores, nil
 }
 
-// vectorsOf returns the vectors of tools, in their order. Only what has not
-// been embedded before is.
-func (m *Blender) vectorsOf(ctx context.Context, list []*Tool) ([][]float32, error) {
-	vectors := make([][]float32, len(list))
-	var missing []int
+// ofTools returns the vectors of the tools of a box, in their order, as soon as
+// they are made.
+func (m *Blender) ofTools(ctx context.Context, name string, env Environment, b *Toolbox) ([][]float32, error) {
+	space := spaceOf(env)
+	vectors := make([][]float32, len(b.tools))
+	if m.known(name, space, b.tools, vectors) {
+		return vectors, nil
+	}
+	f := m.begin(fillKey{name, space, b.Revision()}, b.tools)
+	if f == nil {
+		return nil, errFilling
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, errFilling
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	if !m.known(name, space, b.tools, vectors) {
+		return nil, errTooMany // others took their place at once
+	}
+	return vectors, nil
+}
+
+// known finds the vectors of tools. It reports whether there are all.
+func (m *Blender) known(name string, space protocol.SpaceID, list []*Tool, vectors [][]float32) bool {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i, t := range list {
-		if v, ok := m.vectors[t.Hash()]; ok {
-			vectors[i] = v
-		} else {
-			missing = append(missing, i)
+		v, ok := m.vectors[vectorKey{name, space, t.Hash()}]
+		if !ok {
+			return false
+		}
+		vectors[i] = v
+	}
+	return true
+}
+
+// begin has vectors be made, once at a time for all who want the same. It
+// returns nil if too much waits to be made.
+func (m *Blender) begin(key fillKey, list []*Tool) *fill {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.filling[key]; f != nil {
+		return f
+	}
+	f := &fill{fillKey: key, tools: list, done: make(chan struct{})}
+	select {
+	case m.fills <- f:
+		m.filling[key] = f
+		return f
+	default:
+		return nil
+	}
+}
+
+// Run makes the vectors of tools until ctx ends.
+func (m *Blender) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-m.fills:
+			f.err = m.make(ctx, f)
+			m.mu.Lock()
+			delete(m.filling, f.fillKey)
+			m.mu.Unlock()
+			close(f.done)
+		}
+	}
+}
+
+// make makes the vectors of a fill that are not there yet.
+func (m *Blender) make(ctx context.Context, f *fill) error {
+	var missing []*Tool
+	m.mu.Lock()
+	for _, t := range f.tools {
+		if _, ok := m.vectors[vectorKey{f.name, f.space, t.Hash()}]; !ok {
+			missing = append(missing, t)
 		}
 	}
 	m.mu.Unlock()
 	for some := range slices.Chunk(missing, batchSize) {
 		texts := make([]string, len(some))
-		for k, i := range some {
-			texts[k] = list[i].Name + ": " + list[i].Title + " " + tame(list[i].Description, maxForeign)
+		for i, t := range some {
+			texts[i] = t.Name + ": " + tame(t.Title+" "+t.Description, maxForeign)
 		}
-		made, err := m.embed(ctx, texts)
+		batch, cancel := context.WithTimeout(ctx, batchTimeout)
+		made, err := m.embed(batch, f.name, Environment{Space: f.space}, texts)
+		cancel()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		m.mu.Lock()
-		if len(m.vectors)+len(some) > maxVectors {
-			clear(m.vectors)
+		if len(f.tools)*len(made[0]) > maxFloats {
+			return errTooMany
 		}
-		for k, i := range some {
-			vectors[i] = made[k]
-			m.vectors[list[i].Hash()] = made[k]
-		}
-		m.mu.Unlock()
+		m.keep(f, some, made)
 	}
-	return vectors, nil
+	return nil
 }
 
-// embed embeds texts and brings the vectors to length 1.
-func (m *Blender) embed(ctx context.Context, texts []string) ([][]float32, error) {
-	vectors, err := m.embedder.Embed(ctx, texts)
+// keep keeps vectors, if need be instead of all those before.
+func (m *Blender) keep(f *fill, list []*Tool, made [][]float32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.floats+len(made)*len(made[0]) > maxFloats {
+		clear(m.vectors)
+		m.floats = 0
+	}
+	for i, t := range list {
+		key := vectorKey{f.name, f.space, t.Hash()}
+		m.floats += len(made[i]) - len(m.vectors[key])
+		m.vectors[key] = made[i]
+	}
+}
+
+// ofQuery returns the vector of a question. Those of the latest are kept: a
+// workflow asks the same again and again.
+func (m *Blender) ofQuery(ctx context.Context, name string, env Environment, query string) ([]float32, error) {
+	if len(query) > maxQueryText {
+		query = shorten(query, maxQueryText)
+	}
+	key := queryKey{name, spaceOf(env), query}
+	m.mu.Lock()
+	v := m.asked[key]
+	m.mu.Unlock()
+	if v != nil {
+		return v, nil
+	}
+	made, err := m.embed(ctx, name, env, []string{query})
 	if err != nil {
 		return nil, err
 	}
-	if len(vectors) != len(texts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.asked) >= maxAsked {
+		clear(m.asked)
+	}
+	m.asked[key] = made[0]
+	return made[0], nil
+}
+
+// embed embeds texts and brings the vectors to length 1.
+func (m *Blender) embed(ctx context.Context, name string, env Environment, texts []string) ([][]float32, error) {
+	by, vectors, err := m.opts.Embedder.Embed(ctx, env, texts)
+	switch {
+	case err != nil:
+		return nil, err
+	case by != name:
+		return nil, errChanged
+	case len(vectors) != len(texts):
 		return nil, fmt.Errorf("%d texts were given %d vectors", len(texts), len(vectors))
 	}
 	for i, v := range vectors {
@@ -144,8 +367,8 @@ func (m *Blender) embed(ctx context.Context, texts []string) ([][]float32, error
 		for _, x := range v {
 			square += float64(x) * float64(x)
 		}
-		if square == 0 || math.IsNaN(square) || math.IsInf(square, 0) {
-			return nil, fmt.Errorf("vector %d has no direction", i)
+		if len(v) != len(vectors[0]) || square == 0 || math.IsNaN(square) || math.IsInf(square, 0) {
+			return nil, fmt.Errorf("vector %d has no direction, or another number of dimensions", i)
 		}
 		unit := make([]float32, len(v))
 		for k, x := range v {
@@ -154,4 +377,12 @@ func (m *Blender) embed(ctx context.Context, texts []string) ([][]float32, error
 		vectors[i] = unit
 	}
 	return vectors, nil
+}
+
+// spaceOf is the space that an environment is in.
+func spaceOf(env Environment) protocol.SpaceID {
+	if env.Space == "" && env.Principal != nil {
+		return env.Principal.Home()
+	}
+	return env.Space
 }

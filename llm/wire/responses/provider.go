@@ -28,7 +28,10 @@ type Provider struct {
 	Dialect Dialect
 }
 
-var _ chat.Provider = (*Provider)(nil)
+var (
+	_ chat.Provider = (*Provider)(nil)
+	_ chat.Embedder = (*Provider)(nil)
+)
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
@@ -47,4 +50,9 @@ func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.E
 // Models implements [chat.Provider].
 func (p *Provider) Models(ctx context.Context) ([]chat.Model, error) {
 	return (&openai.Provider{Client: p.Client}).Models(ctx)
+}
+
+// Embed implements [chat.Embedder].
+func (p *Provider) Embed(ctx context.Context, r *chat.EmbedRequest) (*chat.Embeddings, error) {
+	return (&openai.Provider{Client: p.Client}).Embed(ctx, r)
 }

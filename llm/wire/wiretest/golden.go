@@ -161,6 +161,9 @@ func Fuzz(t *testing.T, provider func(*wire.Client) chat.Provider, r *chat.Reque
 	}
 }
 
+// Canned answers everything with the same.
+func Canned(kind string, data []byte) http.RoundTripper { return canned{kind, data} }
+
 // canned answers everything with the same.
 type canned struct {
 	kind string

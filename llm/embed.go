@@ -1,0 +1,167 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An EmbedQuestion is texts that are to be turned into vectors.
+type EmbedQuestion struct {
+	Principal *protocol.Principal // pays; nil for what is done for everybody in the space, which nobody pays for
+	Space     protocol.SpaceID    // "" is the principal's own
+	Texts     []string            // none of them empty
+}
+
+// Embedding is texts as vectors.
+type Embedding struct {
+	Model   string // whose vectors can be compared with these
+	Vectors [][]float32
+}
+
+// ErrNoEmbeddings says that no model for embeddings is configured for a space.
+var ErrNoEmbeddings = errors.New("no model for embeddings is configured")
+
+// Embeds names the vectors that [Service.Embed] makes for a space at the
+// moment, "" if it makes none.
+func (s *Service) Embeds(space protocol.SpaceID) string {
+	cat := s.catalog.Load()
+	if cat == nil {
+		return ""
+	}
+	m := cat.embedding(string(space))
+	if m == nil {
+		return ""
+	}
+	return m.vectors()
+}
+
+// vectors names those of a model. Its routes all lead to the same one.
+func (m *model) vectors() string { return fmt.Sprintf("%s/%d", m.targets[0].Model, m.Dimensions) }
+
+// Embed turns texts into vectors, by the first model of kind embedding that the
+// space may use. Providers are tried in turn. Its errors are [ErrNoEmbeddings],
+// those of the protocol, or ctx's.
+func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error) {
+	space := q.Space
+	if space == "" {
+		space = q.Principal.Home()
+	}
+	cat := s.catalog.Load()
+	if cat == nil {
+		return nil, ErrNoEmbeddings
+	}
+	m := cat.embedding(string(space))
+	if m == nil {
+		return nil, ErrNoEmbeddings
+	}
+	r := &chat.EmbedRequest{Texts: s.clean(cat, string(space), q.Texts), Dimensions: m.Dimensions}
+	if q.Principal == nil {
+		made, _, err := s.embed(ctx, m, string(space), r)
+		return made, err
+	}
+	tokens := 0
+	for _, text := range r.Texts {
+		tokens += len(text)
+	}
+	held, err := s.budgets.reserve(q.Principal, int64(tokens/bytesPerToken))
+	if err != nil {
+		return nil, err
+	}
+	held.uncounted()
+	made, used, err := s.embed(ctx, m, string(space), r)
+	held.settle(used.usage, used.cost)
+	return made, err
+}
+
+// clean is texts without what must not leave the house.
+func (s *Service) clean(cat *catalog, space string, texts []string) []string {
+	messages := make([]chat.Message, len(texts))
+	for i, text := range texts {
+		messages[i] = chat.TextMessage(chat.User, text)
+	}
+	messages, taken := redact(cat.redactors, space, messages)
+	if taken == 0 {
+		return texts
+	}
+	s.metrics.redacted.Add(float64(taken))
+	cleaned := make([]string, len(texts))
+	for i := range messages {
+		cleaned[i] = messages[i].Segments[0].Text
+	}
+	return cleaned
+}
+
+// embed asks the targets of a model in turn.
+func (s *Service) embed(ctx context.Context, m *model, space string, r *chat.EmbedRequest) (*Embedding, waste, error) {
+	last := chat.Errorf(chat.Unavailable, "no provider of the model is available")
+	for _, t := range m.order() {
+		if ok, _ := t.provider.embeds.admit(); !ok {
+			continue
+		}
+		made, err := s.embedAt(ctx, t, r)
+		s.metrics.embedded.WithLabelValues(m.Name, t.provider.config.Name, space, embedOutcome(err)).Inc()
+		if err == nil {
+			cost := t.Price.cost(made.Usage)
+			if made.Usage.Input > 0 {
+				s.metrics.tokens.WithLabelValues(m.Name, space, "input").Add(float64(made.Usage.Input))
+			}
+			if cost > 0 {
+				s.metrics.cost.WithLabelValues(m.Name, space).Add(cost)
+			}
+			return &Embedding{Model: m.vectors(), Vectors: made.Vectors}, waste{made.Usage, cost}, nil
+		}
+		failure := asFailure(err)
+		if failure == nil {
+			return nil, waste{}, err
+		}
+		last = failure
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, waste{}, tellFailure(last, 0)
+}
+
+// embedAt asks one target.
+func (s *Service) embedAt(ctx context.Context, t target, r *chat.EmbedRequest) (*chat.Embeddings, error) {
+	p := t.provider
+	embedder, ok := p.Provider.(chat.Embedder)
+	if !ok {
+		p.embeds.abandoned()
+		return nil, chat.Errorf(chat.BadRequest, "the provider has no embeddings")
+	}
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	default:
+		p.embeds.abandoned()
+		return nil, chat.Errorf(chat.Overloaded, "too many queries at once")
+	}
+	asked := *r
+	asked.Model = t.Model
+	made, err := embedder.Embed(ctx, &asked)
+	switch failure := asFailure(err); {
+	case err == nil:
+		p.embeds.succeeded()
+	case failure == nil: // the caller's doing
+		p.embeds.abandoned()
+	default:
+		p.embeds.failed(failure)
+		s.opts.Log.Warn("a provider of embeddings failed", "provider", p.config.Name, "kind", failure.Kind, "status", failure.Status, "error", failure.Message, "cause", failure.Cause)
+	}
+	return made, err
+}
+
+func embedOutcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	if failure := asFailure(err); failure != nil {
+		return string(failure.Kind)
+	}
+	return "cancelled"
+}
