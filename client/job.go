@@ -45,6 +45,9 @@ type jobs struct {
 	order   []string  // ids of byID, oldest first
 	since   time.Time // no invocation that came later is forgotten
 	running sync.WaitGroup
+
+	closing context.Context // ends when close begins
+	begin   context.CancelFunc
 }
 
 // A job is one invocation, from its arrival until its answer is forgotten.
@@ -61,7 +64,9 @@ type job struct {
 }
 
 func newJobs(s *server) *jobs {
+	closing, begin := context.WithCancel(context.Background())
 	return &jobs{
+		closing: closing, begin: begin,
 		server: s,
 		slots:  make(chan struct{}, s.client.options.concurrency),
 		byID:   make(map[string]*job),
@@ -312,14 +317,15 @@ func (x *jobs) sendLater(answer, correlation []byte, until time.Time) {
 	}()
 }
 
-// send sends an answer, over the next connection if need be.
+// send sends an answer, over the next connection if need be. Who closes does
+// not wait for that.
 func (x *jobs) send(answer, correlation []byte, until time.Time) {
 	c := x.server.client
 	ctx, cancel := context.WithDeadline(c.ctx, until)
 	defer cancel()
 	m := &Message{Payload: answer, QoS: 1, CorrelationData: correlation}
 	for attempt := 1; ; attempt++ {
-		l, err := c.online(ctx)
+		l, err := x.link(ctx)
 		if err == nil {
 			err = x.publish(ctx, l, m)
 		}
@@ -327,11 +333,27 @@ func (x *jobs) send(answer, correlation []byte, until time.Time) {
 		switch {
 		case err == nil || c.ctx.Err() != nil:
 			return
-		case errors.As(err, &refused) || sleep(ctx, backoff(attempt, maxBackoff)) != nil:
+		case l == nil && x.closing.Err() != nil, errors.As(err, &refused) || sleep(ctx, backoff(attempt, maxBackoff)) != nil:
 			c.log.Warn("answer not sent", "agent", x.server.agent.ID, "error", err)
 			return
 		}
 	}
+}
+
+// link waits for a connection, unless the client closes: then it is the one
+// that is there, or none.
+func (x *jobs) link(ctx context.Context) (*link, error) {
+	c := x.server.client
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(x.closing, cancel)()
+	l, err := c.online(waiting)
+	if err != nil && x.closing.Err() != nil {
+		if l = c.current(); l != nil {
+			err = nil
+		}
+	}
+	return l, err
 }
 
 // publish publishes on the agent's response topic.
@@ -354,6 +376,7 @@ func (x *jobs) close(patience time.Duration) {
 		}
 	}
 	x.mu.Unlock()
+	x.begin()
 	done := make(chan struct{})
 	go func() { x.running.Wait(); close(done) }()
 	select {

@@ -1,12 +1,15 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -388,6 +391,48 @@ func TestCloseAnswersWhatIsAtWork(t *testing.T) {
 	}
 	if r := b.answer("1"); r.Err == nil || r.Err.Code != protocol.ShuttingDown {
 		t.Errorf("%+v", r.Err)
+	}
+}
+
+// A sharedBuffer is written and read by several.
+type sharedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *sharedBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *sharedBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestCloseDoesNotWaitForABridgeThatIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t)
+	var log sharedBuffer
+	c := b.dial(agentA, client.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	started, ended := make(chan struct{}, 1), make(chan struct{})
+	b.serve(c, one(func(ctx context.Context, _ *client.Invocation) (any, error) {
+		started <- struct{}{}
+		<-ended
+		return "nobody hears it", nil
+	}))
+	b.invoke("1", do)
+	<-started
+	b.stop()
+	eventually(t, "the client has noticed", func() bool { return strings.Contains(log.String(), "failed") })
+	close(ended)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Contains(text, "do not stop") || !strings.Contains(text, "answer not sent") {
+		t.Errorf("it said\n%s", text)
 	}
 }
 
