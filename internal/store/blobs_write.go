@@ -45,6 +45,7 @@ type object struct {
 	sum   hash.Hash
 	size  uint64
 	sent  int // chunks
+	heard int // answers to them, good or bad
 	acked int // of them
 	last  uint64
 	fail  error // the first that went wrong
@@ -122,6 +123,7 @@ func (o *object) take() error {
 	if err != nil {
 		return err
 	}
+	o.heard++
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
 		return nats.ErrNoResponders
 	}
@@ -184,6 +186,19 @@ func (o *object) tell() error {
 	return err
 }
 
+// hear waits a little for what becomes of every chunk that was sent: one that
+// is stored after the others were taken away would stay for ever.
+func (o *object) hear() {
+	ctx, cancel := context.WithTimeout(o.ctx, abortTimeout)
+	defer cancel()
+	for o.heard < o.sent {
+		if _, err := o.acks.NextMsgWithContext(ctx); err != nil {
+			return
+		}
+		o.heard++
+	}
+}
+
 // end lets go of what writing needs.
 func (o *object) end() {
 	if !o.ended {
@@ -203,10 +218,10 @@ func (o *object) Abort() {
 	if o.ended {
 		return
 	}
-	sent := o.sent
 	o.fail = errAborted
+	o.hear()
 	o.end()
-	if sent == 0 || !o.blobs.store.state.current().isUp() {
+	if o.sent == 0 || !o.blobs.store.state.current().isUp() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.ctx), abortTimeout)

@@ -120,7 +120,10 @@ func verifyJournal(t *testing.T, dir string, tried, did, trim int) {
 	defer j.store.Close()
 	got := loaded(t, j)
 	if len(got.entries) == 0 {
-		t.Fatalf("no entries, %d were acknowledged", did)
+		if did > 0 {
+			t.Fatalf("no entries, %d were acknowledged", did)
+		}
+		return // it came to nothing before it was killed
 	}
 	first, last := crashNumber(got.entries[0]), crashNumber(got.entries[len(got.entries)-1])
 	if first > max(trim, 1) || last != did && last != tried {
