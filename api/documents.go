@@ -120,6 +120,7 @@ type shownCommand struct {
 	*commands.Command
 	Path        string
 	Reads, Acts bool
+	Failures    []string // its own errors, "3001 not found"
 }
 
 func families(set *commands.Set) []family {
@@ -129,7 +130,11 @@ func families(set *commands.Set) []family {
 			list = append(list, family{Name: c.Family()})
 		}
 		last := &list[len(list)-1]
-		last.Commands = append(last.Commands, shownCommand{c, commandPath(c.Name), c.Effect == commands.Read, c.Effect == commands.Act})
+		shown := shownCommand{Command: c, Path: commandPath(c.Name), Reads: c.Effect == commands.Read, Acts: c.Effect == commands.Act}
+		for _, code := range c.Errors {
+			shown.Failures = append(shown.Failures, string(code)+" "+code.String())
+		}
+		last.Commands = append(last.Commands, shown)
 	}
 	return list
 }

@@ -34,3 +34,12 @@ func TestTheStartPageNeedsNothingThatItsPolicyForbids(t *testing.T) {
 		t.Error("the page does not tell what is served beside the commands, or tells of what is not")
 	}
 }
+
+func TestTheStartPageNamesErrorsByCode(t *testing.T) {
+	t.Parallel()
+	_, server := serve(t, Options{})
+	body := do(t, server, "GET", "/", "").body
+	if !regexp.MustCompile(`Its own errors: \d{4} [a-z ]+[,.]`).MatchString(body) {
+		t.Errorf("no command names its errors in %s", body)
+	}
+}
