@@ -63,6 +63,7 @@ type Options struct {
 	AllowedOrigins []string
 
 	Limits   protocol.Limits // of one request; zero fields mean 1 MiB and a depth of 64
+	Version  string          // of the program, for /healthz
 	BridgeID string          // metadata.sender_id of answers made here, default "aibridge"
 
 	// MaxRequests and MaxSockets bound the HTTP requests with a body under

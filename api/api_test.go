@@ -240,7 +240,7 @@ func TestPathsAndMethods(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	prometheus.WrapRegistererWith(nil, registry).MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "test_gauge"}))
-	_, server := serve(t, Options{Metrics: registry})
+	_, server := serve(t, Options{Metrics: registry, Version: "1.2.3"})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -248,7 +248,7 @@ func TestPathsAndMethods(t *testing.T) {
 	}{
 		{"GET", "/", 200, "test.echo"},
 		{"GET", "/", 200, "Take &lt;long&gt;."},
-		{"GET", "/healthz", 200, `"ok"`},
+		{"GET", "/healthz", 200, `"version":"1.2.3"`},
 		{"HEAD", "/healthz", 200, ""},
 		{"GET", "/readyz", 200, `"ready"`},
 		{"GET", "/metrics", 200, "test_gauge 0"},

@@ -11,7 +11,7 @@ import (
 
 // health says that the process serves HTTP at all.
 func (a *API) health(w http.ResponseWriter, _ *http.Request) {
-	writeValue(w, map[string]string{"status": "ok", "version": protocol.Version})
+	writeValue(w, map[string]string{"status": "ok", "version": a.Version, "protocol": protocol.Version})
 }
 
 // ready says whether the node can do its work, with status 503 if not. The

@@ -32,7 +32,7 @@ func TestAWorkflowGoesOnFromABackup(t *testing.T) {
 	bridge.kill()
 
 	archive := filepath.Join(t.TempDir(), "backup")
-	if _, stderr, code := run(t, bridge, "backup", "--data", bridge.data, archive); code != 0 || !strings.Contains(stderr, "files of workflows") {
+	if _, stderr, code := run(t, bridge, "backup", "--data", bridge.data, archive); code != 0 || !strings.Contains(stderr, "of workflows") {
 		t.Fatalf("backup: %d %s", code, stderr)
 	}
 	fresh := t.TempDir()

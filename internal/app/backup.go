@@ -67,19 +67,26 @@ func describe(m *store.Manifest) string {
 	if m == nil {
 		return ""
 	}
-	what := []string{fmt.Sprintf("%d registrations", m.Keys)}
+	what := []string{counted(m.Keys, "registration", "registrations")}
 	for _, count := range []struct {
-		n    int
-		noun string
+		n         int
+		one, many string
 	}{
-		{m.Claims, "claims"}, {m.Files[placeRuns], "files of workflows"}, {m.Files[placeCaps], "files of Caps"},
-		{m.Files[placeContents], "contents of files"},
+		{m.Claims, "claim", "claims"}, {m.Files[placeRuns], "file of workflows", "files of workflows"},
+		{m.Files[placeCaps], "file of Caps", "files of Caps"}, {m.Files[placeContents], "content of files", "contents of files"},
 	} {
 		if count.n > 0 {
-			what = append(what, fmt.Sprint(count.n, " ", count.noun))
+			what = append(what, counted(count.n, count.one, count.many))
 		}
 	}
 	return strings.Join(what, ", ") + ", as of " + m.Created.Local().Format(time.DateTime)
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", many)
 }
 
 // inNATS reports whether contents of files are in NATS.

@@ -300,6 +300,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		AllowedHosts:   a.config.Hosts,
 		AllowedOrigins: a.config.Origins,
 		Limits:         a.limits(),
+		Version:        a.version,
 		BridgeID:       a.config.ID,
 		Southbound:     a.southbound(),
 		Mounts:         mounts,

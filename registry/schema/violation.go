@@ -2,7 +2,9 @@ package schema
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -92,7 +94,83 @@ func describe(err *jsonschema.ValidationError) Violation {
 		}
 		return Violation{path, "matches none of the alternatives"}
 	}
+	if reason := limit(err.ErrorKind); reason != "" {
+		return Violation{path, reason}
+	}
 	return Violation{path, err.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
+}
+
+// limit says in the words of the bridge's own commands what a value had to be;
+// "" for what is said otherwise.
+func limit(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Minimum:
+		return fmt.Sprintf("must be at least %s, is %s", number(k.Want), number(k.Got))
+	case *kind.Maximum:
+		return fmt.Sprintf("must be at most %s, is %s", number(k.Want), number(k.Got))
+	case *kind.ExclusiveMinimum:
+		return fmt.Sprintf("must be more than %s, is %s", number(k.Want), number(k.Got))
+	case *kind.ExclusiveMaximum:
+		return fmt.Sprintf("must be less than %s, is %s", number(k.Want), number(k.Got))
+	case *kind.MultipleOf:
+		return fmt.Sprintf("must be a multiple of %s, is %s", number(k.Want), number(k.Got))
+	case *kind.MinLength:
+		return fmt.Sprintf("must have at least %s, has %d", counted(k.Want, "character"), k.Got)
+	case *kind.MaxLength:
+		return fmt.Sprintf("must have at most %s, has %d", counted(k.Want, "character"), k.Got)
+	case *kind.MinItems:
+		return fmt.Sprintf("must have at least %s, has %d", counted(k.Want, "item"), k.Got)
+	case *kind.MaxItems:
+		return fmt.Sprintf("must have at most %s, has %d", counted(k.Want, "item"), k.Got)
+	case *kind.MinProperties:
+		return fmt.Sprintf("must have at least %s, has %d", counted(k.Want, "member"), k.Got)
+	case *kind.MaxProperties:
+		return fmt.Sprintf("must have at most %s, has %d", counted(k.Want, "member"), k.Got)
+	case *kind.Enum:
+		return mustBe(k.Want)
+	case *kind.Const:
+		return mustBe([]any{k.Want})
+	}
+	return ""
+}
+
+// number is a number as people write it.
+func number(r *big.Rat) string {
+	if r.IsInt() && r.Num().BitLen() <= 64 {
+		return r.Num().String()
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// maxAlternatives bounds how much is said of what a value may be, in bytes.
+const maxAlternatives = 1000
+
+// mustBe lists values, "" for too many or what cannot be shown.
+func mustBe(values []any) string {
+	list := make([]string, len(values))
+	for i, v := range values {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return ""
+		}
+		list[i] = string(raw)
+	}
+	text := strings.Join(list, ", ")
+	switch {
+	case len(text) > maxAlternatives:
+		return ""
+	case len(list) == 1:
+		return "must be " + text
+	}
+	return "must be one of " + text
 }
 
 // least returns the first of names in order: the validator finds them in the
