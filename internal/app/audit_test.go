@@ -89,6 +89,7 @@ func TestOperatorsHearOfSecurityEvents(t *testing.T) {
 }
 
 func TestTheAuditTrailOutlivesRestartsAndNoticesWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	for _, agent := range []string{"a1", "a2"} {
 		must(t, n.Caller(t, "c-"+agent), "agent.register", `{"agent_id":"`+agent+`","type":"end_agent"}`)
@@ -155,6 +156,7 @@ func TestTamperingWithTheStoredAuditTrailIsFound(t *testing.T) {
 		}, "changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := bridgetest.Start(t)
 			caller := n.Caller(t, "caller")
 			for i := range 5 { // each is stored in a group of its own

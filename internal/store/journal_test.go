@@ -244,6 +244,7 @@ func TestAfterAFailureAnotherRecordMayFollow(t *testing.T) {
 }
 
 func TestWritesCutShortAtAnyMomentAreStoredOnce(t *testing.T) {
+	t.Parallel()
 	j := journal(t, embedded(t, t.TempDir()))
 	loaded(t, j)
 	var want []string
@@ -547,6 +548,7 @@ func (m *journalModel) Check(t *rapid.T) {
 }
 
 func TestAJournalBehavesLikeAMapAndAList(t *testing.T) {
+	t.Parallel()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++

@@ -228,6 +228,7 @@ func (m *model) Check(t *rapid.T) {
 }
 
 func TestATableBehavesLikeAMap(t *testing.T) {
+	t.Parallel()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
