@@ -68,7 +68,7 @@ func (p *mqttPeer) send(b []byte) {
 
 func (p *mqttPeer) expect(want packet.Type) []byte {
 	p.t.Helper()
-	_ = p.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = p.nc.SetReadDeadline(time.Now().Add(time.Minute))
 	for {
 		h, n, err := packet.ParseHeader(p.buf)
 		if err != nil {
