@@ -172,9 +172,11 @@ func (r *fileReader) write(ctx context.Context, place FilePlace, l *fileLine) (e
 		return nil
 	}
 	if r.file == nil {
-		if r.file, err = place.File(ctx, l.Path); err != nil {
+		file, err := place.File(ctx, l.Path)
+		if err != nil {
 			return err
 		}
+		r.file = file
 	}
 	if _, err := r.file.Write(l.Data); err != nil || !l.Last {
 		return err

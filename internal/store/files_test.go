@@ -167,6 +167,29 @@ func TestFilesThatAreTornAreNotRestored(t *testing.T) {
 	}
 }
 
+// A fullPlace has no room for any file.
+type fullPlace struct{ *memoryPlace }
+
+var errFull = errors.New("no room")
+
+// A fileNeverBegun is what a place returns with an error: of no use.
+type fileNeverBegun struct{ RestoredFile }
+
+func (fullPlace) File(context.Context, string) (RestoredFile, error) { return fileNeverBegun{}, errFull }
+
+func TestARestoreThatCannotBeginAFileBreaksOff(t *testing.T) {
+	s, _ := fresh(t)
+	var archive bytes.Buffer
+	if _, err := s.Backup(t.Context(), &archive, source("one", "a", "x")); err != nil {
+		t.Fatal(err)
+	}
+	into := open(t, embedded(t, t.TempDir()), Options{})
+	_, err := into.Restore(t.Context(), &archive, false, map[string]FilePlace{"one": fullPlace{newMemoryPlace()}})
+	if !errors.Is(err, errFull) {
+		t.Errorf("restored: %v", err)
+	}
+}
+
 func TestABackupHasTheAuditTrailsOfAllBridges(t *testing.T) {
 	s, _ := fresh(t)
 	for _, bridge := range []string{"one", "b/2"} {
