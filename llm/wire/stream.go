@@ -7,8 +7,12 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// maxAnswer bounds the text and arguments of one answer, in bytes.
-const maxAnswer = 64 << 20
+// maxAnswer bounds what one answer says, calls and has kept, in bytes. Every
+// segment costs some beside that: there may be many that say nothing.
+const (
+	maxAnswer   = 64 << 20
+	segmentCost = 1 << 10
+)
 
 // A Stream turns what a service sends into events. It numbers segments, keeps
 // text that belongs together in one, and never emits half a character.
@@ -60,13 +64,18 @@ func (s *Stream) begin(kind chat.Kind) error {
 	if err := s.Break(); err != nil {
 		return err
 	}
-	s.open, s.at = kind, s.take()
+	at, err := s.take()
+	if err != nil {
+		return err
+	}
+	s.open, s.at = kind, at
 	return nil
 }
 
-func (s *Stream) take() int {
+// take is the index of a new segment.
+func (s *Stream) take() (int, error) {
 	s.next++
-	return s.next - 1
+	return s.next - 1, s.grow(segmentCost)
 }
 
 func (s *Stream) grow(n int) error {
@@ -74,6 +83,13 @@ func (s *Stream) grow(n int) error {
 		return chat.Errorf(chat.BadResponse, "the answer is too large")
 	}
 	return nil
+}
+
+func sizeOf(o *chat.Opaque) int {
+	if o == nil {
+		return 0
+	}
+	return len(o.Data)
 }
 
 // Break ends the open segment, so that what follows begins another.
@@ -97,6 +113,9 @@ func deltaOf(kind chat.Kind) chat.EventType {
 // Mark gives the open segment, of that kind, or a new and empty one what its
 // provider wants back with it, and ends it.
 func (s *Stream) Mark(kind chat.Kind, opaque *chat.Opaque) error {
+	if err := s.grow(sizeOf(opaque)); err != nil {
+		return err
+	}
 	if err := s.begin(kind); err != nil {
 		return err
 	}
@@ -109,13 +128,17 @@ func (s *Stream) Mark(kind chat.Kind, opaque *chat.Opaque) error {
 
 // Segment adds what came whole.
 func (s *Stream) Segment(segment chat.Segment) error {
-	if err := s.grow(len(segment.Data) + len(segment.Text)); err != nil {
+	if err := s.grow(len(segment.Data) + len(segment.Text) + sizeOf(segment.Opaque)); err != nil {
 		return err
 	}
 	if err := s.Break(); err != nil {
 		return err
 	}
-	return s.emit(chat.Event{Type: chat.SegmentWhole, Index: s.take(), Segment: &segment})
+	at, err := s.take()
+	if err != nil {
+		return err
+	}
+	return s.emit(chat.Event{Type: chat.SegmentWhole, Index: at, Segment: &segment})
 }
 
 // Empty reports whether nothing was said yet.
@@ -126,8 +149,12 @@ func (s *Stream) Call(id, name string) (*Call, error) {
 	if err := s.Break(); err != nil {
 		return nil, err
 	}
+	at, err := s.take()
+	if err != nil {
+		return nil, err
+	}
 	s.calls++
-	c := &Call{stream: s, index: s.take(), id: s.ids.Unique(id), name: name}
+	c := &Call{stream: s, index: at, id: s.ids.Unique(id), name: name}
 	return c, s.emit(chat.Event{Type: chat.ToolCallStart, Index: c.index, Call: &chat.ToolCall{ID: c.id, Name: c.name}})
 }
 

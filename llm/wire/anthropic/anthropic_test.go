@@ -3,6 +3,7 @@ package anthropic
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/aibridge/aibridge/llm/chat"
@@ -170,4 +171,13 @@ func TestATalk(t *testing.T) {
 		says("tool_use", block("0", `{"type":"tool_use","id":"toolu_3","name":"fs_read","input":{}}`, input(`{\"path\": \"b\"}`))),
 		says("end_turn", block("0", `{"type":"text","text":""}`, `{"type":"text_delta","text":"21 degrees."}`)),
 		says("end_turn", block("0", `{"type":"text","text":""}`, `{"type":"text_delta","text":"Still 21."}`)))
+}
+
+func TestABlockThatIsNoneIsRefused(t *testing.T) {
+	s := wiretest.New(t, events(start, `{"type":"content_block_start","index":0,"content_block":null}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}`, `{"type":"content_block_stop","index":0}`))
+	_, err := chat.Collect(t.Context(), provider(s.Client()), hello())
+	if refused := new(chat.Error); !errors.As(err, &refused) || refused.Kind != chat.BadResponse {
+		t.Errorf("the answer is taken for one: %v", err)
+	}
 }

@@ -69,7 +69,7 @@ type block struct {
 	call      *wire.Call
 	thinking  strings.Builder
 	pieces    wire.Joiner
-	signature string
+	signature strings.Builder
 	input     strings.Builder             // of a block of the server's own tools
 	texts     map[string]*strings.Builder // other fields of a block that nobody here understands
 }
@@ -185,7 +185,7 @@ func (d *decoder) begin(index int, raw json.RawMessage) (err error) {
 	case "text":
 		return d.out.Text(c.Text)
 	case "thinking":
-		b.signature = c.Sign
+		b.signature.WriteString(c.Sign)
 		return d.think(b, c.Thinking)
 	case "tool_use":
 		if b.call, err = d.out.Call(c.ID, d.names.Decode(c.Name)); err != nil {
@@ -219,7 +219,7 @@ func (d *decoder) delta(index int, c delta, raw []byte) error {
 	case "thinking_delta":
 		return d.think(b, c.Thinking)
 	case "signature_delta":
-		b.signature += c.Signature
+		b.signature.WriteString(c.Signature)
 	case "input_json_delta":
 		if b.call != nil {
 			return b.call.Arguments(c.PartialJSON)
@@ -272,7 +272,7 @@ func (d *decoder) stop(index int) error {
 		return b.call.Close(nil)
 	case "thinking":
 		b.thinking.WriteString(b.pieces.End())
-		raw, err := wire.Marshal(thinkingBlock{Type: "thinking", Thinking: b.thinking.String(), Signature: b.signature})
+		raw, err := wire.Marshal(thinkingBlock{Type: "thinking", Thinking: b.thinking.String(), Signature: b.signature.String()})
 		if err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func (b *block) verbatim() (json.RawMessage, error) {
 		return b.raw, nil
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(b.raw, &fields); err != nil {
+	if err := json.Unmarshal(b.raw, &fields); err != nil || fields == nil {
 		return nil, bad("a block that is not an object", err)
 	}
 	if b.input.Len() > 0 {

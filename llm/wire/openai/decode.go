@@ -164,7 +164,9 @@ func (d *decoder) choice(c choice) error {
 			return err
 		}
 	}
-	d.refused.WriteString(d.refusal.Add(said.Refusal))
+	if err := d.refuse(said.Refusal); err != nil {
+		return err
+	}
 	if said.FunctionCall != nil {
 		said.ToolCalls = append(said.ToolCalls, callDelta{Function: *said.FunctionCall})
 	}
@@ -191,7 +193,9 @@ func (d *decoder) content(c *content) error {
 		return err
 	}
 	for _, p := range c.parts {
-		d.refused.WriteString(d.refusal.Add(p.Refusal))
+		if err := d.refuse(p.Refusal); err != nil {
+			return err
+		}
 		if err := d.reasoning(p.Thinking.Text); err != nil {
 			return err
 		}
@@ -202,6 +206,17 @@ func (d *decoder) content(c *content) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// maxRefusal bounds why a model refuses, in bytes.
+const maxRefusal = 1 << 20
+
+func (d *decoder) refuse(piece wire.Text) error {
+	if d.refused.Len()+len(piece) > maxRefusal {
+		return chat.Errorf(chat.BadResponse, "the answer is too large")
+	}
+	d.refused.WriteString(d.refusal.Add(piece))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	neturl "net/url"
+	"strings"
 
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire"
@@ -38,8 +39,14 @@ const maxDetails = 16 << 20
 
 // details are the reasoning_details of an answer, which may come in pieces.
 type details struct {
-	list []map[string]any
+	list []*detail
 	size int
+}
+
+// A detail is an entry, and what pieces have added to its texts.
+type detail struct {
+	fields map[string]any
+	texts  map[string]*strings.Builder
 }
 
 func (d *details) add(pieces []json.RawMessage) error {
@@ -51,29 +58,49 @@ func (d *details) add(pieces []json.RawMessage) error {
 		if json.Unmarshal(raw, &piece) != nil || len(piece) == 0 {
 			continue
 		}
-		if n := len(d.list); n == 0 || !extend(d.list[n-1], piece) {
-			d.list = append(d.list, piece)
+		if n := len(d.list); n == 0 || !d.list[n-1].extend(piece) {
+			d.list = append(d.list, &detail{fields: piece, texts: make(map[string]*strings.Builder)})
 		}
 	}
 	return nil
 }
 
 // extend adds a piece to the entry before it, if it is one of its pieces.
-func extend(entry, piece map[string]any) bool {
-	if entry["type"] != piece["type"] || entry["index"] != piece["index"] || entry["type"] == "reasoning.encrypted" {
+func (d *detail) extend(piece map[string]any) bool {
+	if !same(d.fields["type"], piece["type"]) || !same(d.fields["index"], piece["index"]) || d.fields["type"] == "reasoning.encrypted" {
 		return false
 	}
 	for key, value := range piece {
-		before, _ := entry[key].(string)
 		more, isText := value.(string)
 		switch {
 		case isText && (key == "text" || key == "summary"):
-			entry[key] = before + more
+			d.write(key, more)
 		case value != nil:
-			entry[key] = value
+			d.fields[key] = value
 		}
 	}
 	return true
+}
+
+func (d *detail) write(key, more string) {
+	text := d.texts[key]
+	if text == nil {
+		text = new(strings.Builder)
+		before, _ := d.fields[key].(string)
+		text.WriteString(before)
+		d.texts[key] = text
+	}
+	text.WriteString(more)
+}
+
+// same reports whether two values from JSON are the same text or number, or
+// both missing. Lists and objects, which Go does not compare, never are.
+func same(a, b any) bool {
+	switch a.(type) {
+	case nil, string, float64, bool:
+		return a == b
+	}
+	return false
 }
 
 // kept is what is to be kept of them, nil if there are none.
@@ -81,6 +108,13 @@ func (d *details) kept(origin string) (*chat.Opaque, error) {
 	if len(d.list) == 0 {
 		return nil, nil //nolint:nilnil // nothing is nothing
 	}
-	raw, err := wire.Marshal(d.list)
+	list := make([]map[string]any, len(d.list))
+	for i, entry := range d.list {
+		list[i] = entry.fields
+		for key, text := range entry.texts {
+			list[i][key] = text.String()
+		}
+	}
+	raw, err := wire.Marshal(list)
 	return &chat.Opaque{Origin: origin, Data: raw}, err
 }

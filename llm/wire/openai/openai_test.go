@@ -3,7 +3,9 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aibridge/aibridge/llm/chat"
@@ -226,5 +228,44 @@ func TestWhatAServiceKeepsGoesBackToItAlone(t *testing.T) {
 	body, err := (&Provider{Client: &elsewhere}).encode(r, wire.NamesOf(names, r))
 	if err != nil || strings.Contains(string(body), "reasoning_details") || strings.Contains(string(body), "extra_content") || !strings.Contains(string(body), `"fs_read"`) {
 		t.Errorf("another service gets %s (%v)", body, err)
+	}
+}
+
+func TestDetailsOfAnotherFormAreKeptAsTheyAre(t *testing.T) {
+	var d details
+	var pieces []json.RawMessage
+	for _, piece := range []string{
+		`{"type":{"a":1},"text":"a"}`, `{"type":{"a":1},"text":"b"}`, `{"type":"t","index":[0]}`, `{"type":"t","index":[0]}`,
+		`"text"`, `{"text":1}`, `{"text":"c"}`, `{"text":"d"}`,
+	} {
+		pieces = append(pieces, json.RawMessage(piece))
+	}
+	if err := d.add(pieces); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := d.kept("here")
+	if want := `[{"text":"a","type":{"a":1}},{"text":"b","type":{"a":1}},{"index":[0],"type":"t"},{"index":[0],"type":"t"},{"text":"cd"}]`; err != nil || string(kept.Data) != want {
+		t.Errorf("kept %s (%v), want %s", kept.Data, err, want)
+	}
+}
+
+func TestAnswersThatDoNotEndAreGivenUp(t *testing.T) {
+	long := strings.Repeat("no ", 100_000)
+	for name, chunk := range map[string]string{
+		"a refusal": `{"choices":[{"delta":{"refusal":"` + long + `"}}]}`,
+		"calls that say nothing": `{"choices":[{"delta":{"tool_calls":[` +
+			strings.Repeat(`{"function":{"name":"f"}},`, 10_000) + `{"function":{"name":"f"}}]}}]}`,
+		"details": `{"choices":[{"delta":{"reasoning_details":[{"text":"` + long + `"}]}}]}`,
+	} {
+		d := &decoder{names: wire.NamesOf(names, hello()), out: wire.NewStream(func(chat.Event) error { return nil }), reasons: new(atomic.Bool)}
+		var err error
+		for range 100 {
+			if err = d.chunk([]byte(chunk)); err != nil {
+				break
+			}
+		}
+		if refused := new(chat.Error); !errors.As(err, &refused) || refused.Kind != chat.BadResponse {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
