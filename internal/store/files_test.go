@@ -175,7 +175,9 @@ var errFull = errors.New("no room")
 // A fileNeverBegun is what a place returns with an error: of no use.
 type fileNeverBegun struct{ RestoredFile }
 
-func (fullPlace) File(context.Context, string) (RestoredFile, error) { return fileNeverBegun{}, errFull }
+func (fullPlace) File(context.Context, string) (RestoredFile, error) {
+	return fileNeverBegun{}, errFull
+}
 
 func TestARestoreThatCannotBeginAFileBreaksOff(t *testing.T) {
 	s, _ := fresh(t)
