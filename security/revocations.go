@@ -67,7 +67,8 @@ type Revocations interface {
 	Get(id string) (r *Revocation, revision uint64, ok bool)
 	All() iter.Seq2[string, *Revocation]
 	Len() int
-	Put(ctx context.Context, id string, r *Revocation) (revision uint64, err error)
+	Create(ctx context.Context, id string, r *Revocation) (revision uint64, err error)
+	Update(ctx context.Context, id string, r *Revocation, expect uint64) (revision uint64, err error)
 	Delete(ctx context.Context, id string, expect uint64) error
 }
 

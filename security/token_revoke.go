@@ -70,15 +70,11 @@ func (s *TokenService) Revoke(ctx context.Context, call *commands.Call, p TokenR
 		return RevocationView{}, err
 	}
 	r.ID = r.key()
-	before, _, known := s.Revocations.Get(r.ID)
-	switch {
-	case known && before.Before.After(r.Before):
-		r.Before = before.Before
-	case !known && s.Revocations.Len() >= maxRevocations:
-		return RevocationView{}, protocol.Errorf(protocol.LimitReached, "too many tokens are revoked; revoke all of a principal, or take the issuer out of the configuration").
-			With("limit", maxRevocations)
+	err = s.keep(ctx, r)
+	for tries := 1; tries < keepTries && changedMeanwhile(err); tries++ {
+		err = s.keep(ctx, r)
 	}
-	if _, err := s.Revocations.Put(ctx, r.ID, r); err != nil {
+	if err != nil {
 		return RevocationView{}, err
 	}
 	s.Note() // as whoever watches the table will say again
@@ -86,6 +82,37 @@ func (s *TokenService) Revoke(ctx context.Context, call *commands.Call, p TokenR
 		s.Changed(ctx, TokenEvent{call, r})
 	}
 	return viewOf(r), nil
+}
+
+// keepTries bounds how often a revocation is kept anew because another of the
+// same was kept meanwhile.
+const keepTries = 10
+
+func changedMeanwhile(err error) bool {
+	code := protocol.CodeOf(err)
+	return code == protocol.RevisionConflict || code == protocol.AlreadyExists
+}
+
+// keep keeps a revocation, and what one of the same that is there reaches
+// further.
+func (s *TokenService) keep(ctx context.Context, r *Revocation) error {
+	before, revision, known := s.Revocations.Get(r.ID)
+	if !known {
+		if s.Revocations.Len() >= maxRevocations {
+			return protocol.Errorf(protocol.LimitReached, "too many tokens are revoked; revoke all of a principal, or take the issuer out of the configuration").
+				With("limit", maxRevocations)
+		}
+		_, err := s.Revocations.Create(ctx, r.ID, r)
+		return err
+	}
+	if before.Before.After(r.Before) {
+		r.Before = before.Before
+	}
+	if before.Until.After(r.Until) {
+		r.Until = before.Until
+	}
+	_, err := s.Revocations.Update(ctx, r.ID, r, revision)
+	return err
 }
 
 // revocation is what was asked for.

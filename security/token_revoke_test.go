@@ -1,0 +1,87 @@
+package security
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// memoryRevocations has the same revocation said by somebody else just before
+// the next write, once.
+type memoryRevocations struct {
+	kept      map[string]*Revocation
+	revisions map[string]uint64
+	other     *Revocation
+}
+
+func newMemoryRevocations() *memoryRevocations {
+	return &memoryRevocations{kept: make(map[string]*Revocation), revisions: make(map[string]uint64)}
+}
+
+func (m *memoryRevocations) Get(id string) (*Revocation, uint64, bool) {
+	r, ok := m.kept[id]
+	return r, m.revisions[id], ok
+}
+func (m *memoryRevocations) All() iter.Seq2[string, *Revocation] { return maps.All(m.kept) }
+func (m *memoryRevocations) Len() int                            { return len(m.kept) }
+
+func (m *memoryRevocations) put(id string, r *Revocation) {
+	m.kept[id] = r
+	m.revisions[id]++
+}
+
+func (m *memoryRevocations) interfere() {
+	if r := m.other; r != nil {
+		m.other = nil
+		m.put(r.key(), r)
+	}
+}
+
+func (m *memoryRevocations) Create(_ context.Context, id string, r *Revocation) (uint64, error) {
+	if m.interfere(); m.kept[id] != nil {
+		return 0, protocol.Errorf(protocol.AlreadyExists, "it is there")
+	}
+	m.put(id, r)
+	return m.revisions[id], nil
+}
+
+func (m *memoryRevocations) Update(_ context.Context, id string, r *Revocation, expect uint64) (uint64, error) {
+	if m.interfere(); m.revisions[id] != expect {
+		return 0, protocol.Errorf(protocol.RevisionConflict, "it is another")
+	}
+	m.put(id, r)
+	return m.revisions[id], nil
+}
+
+func (m *memoryRevocations) Delete(_ context.Context, id string, _ uint64) error {
+	delete(m.kept, id)
+	return nil
+}
+
+// TestARevocationIsNeverUndoneByAnother revokes what somebody else, perhaps at
+// another bridge, revokes up to a later time in the same moment.
+func TestARevocationIsNeverUndoneByAnother(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	for name, known := range map[string]bool{"the first": false, "one more": true} {
+		table := newMemoryRevocations()
+		s := NewTokenService(TokenOptions{Revocations: table, LongestLife: time.Hour, Now: func() time.Time { return now }})
+		if known {
+			if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Principal: "alice", Before: now.Add(-time.Hour).UnixMilli()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table.other = &Revocation{Principal: "alice", Space: admin.Home(), Before: now, Until: now.Add(time.Hour)}
+		view, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Principal: "alice", Before: now.Add(-time.Minute).UnixMilli()})
+		if err != nil || view.Before != now.UnixMilli() {
+			t.Errorf("%s: revoked up to %d, want %d; %v", name, view.Before, now.UnixMilli(), err)
+		}
+		who := &protocol.Principal{ID: "alice", Method: protocol.MethodToken, Issued: now.Add(-time.Second)}
+		if !s.Revoked(who) {
+			t.Errorf("%s: a token that was revoked lets somebody in again", name)
+		}
+	}
+}
