@@ -251,16 +251,18 @@ func TestDetailsOfAnotherFormAreKeptAsTheyAre(t *testing.T) {
 
 func TestAnswersThatDoNotEndAreGivenUp(t *testing.T) {
 	long := strings.Repeat("no ", 100_000)
-	for name, chunk := range map[string]string{
-		"a refusal": `{"choices":[{"delta":{"refusal":"` + long + `"}}]}`,
-		"calls that say nothing": `{"choices":[{"delta":{"tool_calls":[` +
-			strings.Repeat(`{"function":{"name":"f"}},`, 10_000) + `{"function":{"name":"f"}}]}}]}`,
-		"details": `{"choices":[{"delta":{"reasoning_details":[{"text":"` + long + `"}]}}]}`,
+	for name, piece := range map[string]delta{
+		"a refusal":              {Refusal: wire.Text(long)},
+		"calls that say nothing": {ToolCalls: make([]callDelta, 1000)},
+		"details":                {ReasoningDetails: []json.RawMessage{json.RawMessage(`{"text":"` + long + `"}`)}},
 	} {
+		for i := range piece.ToolCalls {
+			piece.ToolCalls[i].Function.Name = "f"
+		}
 		d := &decoder{names: wire.NamesOf(names, hello()), out: wire.NewStream(func(chat.Event) error { return nil }), reasons: new(atomic.Bool)}
 		var err error
 		for range 100 {
-			if err = d.chunk([]byte(chunk)); err != nil {
+			if err = d.choice(choice{Delta: piece}); err != nil {
 				break
 			}
 		}
