@@ -25,7 +25,8 @@ type acceptor struct {
 	fd      int        // -1 when closed
 	place   int32      // in reader.acceptors
 	watched bool
-	emptied bool // whoever came before the listener was prepared has been taken
+	inherit bool // connections are prepared as the listener is
+	emptied bool // and those who came before it was have been taken
 }
 
 const (
@@ -45,7 +46,7 @@ func (rs *readers) accept(ctx context.Context, b *Broker, d *door, tcp *net.TCPL
 		return false
 	}
 	a := &acceptor{b: b, r: rs.pick(), door: d, fd: fd, closed: make(chan struct{})}
-	prepare(fd)
+	a.inherit = prepare(fd)
 	a.r.mu.Lock()
 	a.place = int32(len(a.r.acceptors))
 	a.r.acceptors = append(a.r.acceptors, a)
@@ -69,9 +70,12 @@ func (rs *readers) accept(ctx context.Context, b *Broker, d *door, tcp *net.TCPL
 }
 
 // prepare sets what Linux hands on from a listener to the connections it makes
-// from then on: no delay, and probes that find dead peers, as Go sets them.
-func prepare(fd int) {
+// from then on: no delay, and probes that find dead peers, as Go sets them. It
+// reports whether all of it is set: of listeners with Multipath TCP, which Go's
+// are, older kernels do not take the times of probes, of TCP connections they do.
+func prepare(fd int) (all bool) {
 	const probe, probes = 15, 9
+	all = true
 	for _, o := range [][3]int{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
 		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
@@ -79,8 +83,11 @@ func prepare(fd int) {
 		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probe},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probes},
 	} {
-		_ = unix.SetsockoptInt(fd, o[0], o[1], o[2]) // it works without
+		if err := unix.SetsockoptInt(fd, o[0], o[1], o[2]); err != nil { // it works without
+			all = false
+		}
 	}
+	return all
 }
 
 // watch has epoll tell the reader of connections; mu is held.
@@ -127,7 +134,7 @@ func (a *acceptor) take() {
 		fd, from, err := syscall.Accept4(a.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC) // unix.Accept4 asks the kernel what it just said
 		switch {
 		case err == nil:
-			if !a.emptied {
+			if !a.inherit || !a.emptied {
 				prepare(fd)
 			}
 			a.welcome(fd, tcpAddr(from))

@@ -32,6 +32,22 @@ func TestAcceptedConnectionsProbeDeadPeersAndDoNotDelay(t *testing.T) {
 	}
 }
 
+func TestConnectionsAreMadeReadyWhereTheListenerCannotBe(t *testing.T) {
+	n := newNode(t, 1)
+	n.connect(packet.V5, "a")
+	a := n.acceptor()
+	a.mu.Lock()
+	a.inherit = false
+	for _, o := range [][3]int{{unix.IPPROTO_TCP, unix.TCP_NODELAY, 0}, {unix.SOL_SOCKET, unix.SO_KEEPALIVE, 0}} {
+		if err := unix.SetsockoptInt(a.fd, o[0], o[1], o[2]); err != nil {
+			t.Error(err)
+		}
+	}
+	a.mu.Unlock()
+	n.connect(packet.V5, "b")
+	checkSocket(t, n.socketOf("b").fd)
+}
+
 func checkSocket(t *testing.T, fd int) {
 	t.Helper()
 	for name, o := range map[string][3]int{
