@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/store"
-	"github.com/aibridge/aibridge/vfs/folder"
 )
 
 // What a backup has besides the store, by the names that its places have
@@ -150,13 +148,7 @@ func (c *Config) filePlaces(ctx context.Context, s *store.Store) (places map[str
 		places[placeContents] = blobs
 		return places, func() error { return nil }, nil
 	}
-	if err := os.MkdirAll(c.vfsDir(), 0o700); err != nil {
-		return nil, nil, err
-	}
-	blobs, err := folder.Open(c.vfsDir())
-	if err != nil {
-		return nil, nil, err
-	}
-	places[placeContents] = contents{blobs}
-	return places, blobs.Close, nil
+	blobs := &contents{dir: c.vfsDir()}
+	places[placeContents] = blobs
+	return places, blobs.close, nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-
 	"io/fs"
 	"os"
 	"path"
@@ -303,12 +302,16 @@ func contentsIn(dir string) func(context.Context, *store.FileWriter) error {
 	}
 }
 
-// contents take the contents of files from a backup into a folder.
-type contents struct{ blobs *folder.Blobs }
+// contents take the contents of files from a backup into a folder. It is opened
+// for the first: a bridge may be at work there, so that there is no restore.
+type contents struct {
+	dir   string
+	blobs *folder.Blobs // nil before
+}
 
 // Check implements [store.FilePlace]: in a folder a content is named by its
 // hash, and what was named by NATS would not be found.
-func (c contents) Check(key string) error {
+func (c *contents) Check(key string) error {
 	if len(key) != 2*sha256.Size || strings.Trim(key, "0123456789abcdef") != "" {
 		return errors.New("contents of files were kept in NATS, and have to be again: vfs.store must be nats")
 	}
@@ -317,22 +320,39 @@ func (c contents) Check(key string) error {
 
 // Empty implements [store.FilePlace]: the same content is the same file, so
 // what is there, copied by hand perhaps, is in nobody's way.
-func (c contents) Empty(context.Context) (bool, error) { return true, nil }
+func (c *contents) Empty(context.Context) (bool, error) { return true, nil }
 
 // Clear implements [store.FilePlace]: what nobody refers to is collected.
-func (c contents) Clear(context.Context) error { return nil }
+func (c *contents) Clear(context.Context) error { return nil }
 
 // Folder implements [store.FilePlace].
-func (c contents) Folder(context.Context, string) error { return nil }
+func (c *contents) Folder(context.Context, string) error { return nil }
 
 // File implements [store.FilePlace].
-func (c contents) File(ctx context.Context, key string) (store.RestoredFile, error) {
+func (c *contents) File(ctx context.Context, key string) (store.RestoredFile, error) {
+	if c.blobs == nil {
+		var err error
+		if c.blobs, err = folder.Open(c.dir); err != nil {
+			return nil, err
+		}
+	}
 	blob, err := c.blobs.New(ctx)
-	return &restoredContent{Blob: blob, key: key, sum: sha256.New()}, err
+	if err != nil {
+		return nil, err
+	}
+	return &restoredContent{Blob: blob, key: key, sum: sha256.New()}, nil
+}
+
+// close gives the folder back.
+func (c *contents) close() error {
+	if c.blobs == nil {
+		return nil
+	}
+	return c.blobs.Close()
 }
 
 // Done implements [store.FilePlace].
-func (c contents) Done(context.Context) error { return nil }
+func (c *contents) Done(context.Context) error { return nil }
 
 type restoredContent struct {
 	vfs.Blob
