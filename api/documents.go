@@ -161,7 +161,7 @@ func renderIndex(a *API) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err = page.Execute(&out, map[string]any{
-		"Version": protocol.Version, "Style": template.CSS(indexStyle),
+		"Version": protocol.Version, "Style": template.CSS(indexStyle), //nolint:gosec // it is a constant
 		"Metrics": a.Metrics != nil, "Mounts": mounts, "Families": families(a.Set),
 	})
 	return out.Bytes(), err

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -277,8 +278,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func expectCode(t *testing.T, err error, want protocol.Code) *protocol.Error {
 	t.Helper()
-	e, ok := err.(*protocol.Error)
-	if !ok || e.Code != want {
+	e := new(protocol.Error)
+	if !errors.As(err, &e) || e.Code != want {
 		t.Fatalf("error %v, want %s %s", err, want, want)
 	}
 	return e

@@ -87,7 +87,7 @@ func (o *Options) takePart(ctx context.Context) error {
 		err = o.follow(ctx)
 	}
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // it was told to end
 	}
 	return err
 }

@@ -192,7 +192,7 @@ func followAudit(ctx context.Context, c *client.Client, w io.Writer, params map[
 		page, err := askAudit(ctx, c, params)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // whoever watches has seen enough
 		case err != nil:
 			return err
 		}

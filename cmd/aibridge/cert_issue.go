@@ -174,8 +174,8 @@ func (i *issuedCertificate) check(key crypto.Signer) error {
 func (i *issuedCertificate) write(dir string) error {
 	chain := strings.Join(i.Chain[:len(i.Chain)-1], "")
 	return errors.Join(
-		os.WriteFile(filepath.Join(dir, certFile), []byte(chain), 0o644),
-		os.WriteFile(filepath.Join(dir, caFile), []byte(i.Chain[len(i.Chain)-1]), 0o644),
+		os.WriteFile(filepath.Join(dir, certFile), []byte(chain), 0o644),                 //nolint:gosec // certificates are no secrets
+		os.WriteFile(filepath.Join(dir, caFile), []byte(i.Chain[len(i.Chain)-1]), 0o644), //nolint:gosec // the same
 	)
 }
 

@@ -118,7 +118,7 @@ func (c *conversation) read(ctx context.Context, in io.Reader) error {
 		var coded *protocol.Error
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the conversation was ended
 		case errors.As(err, &coded):
 			fmt.Fprintln(c.notes, "aibridge:", err)
 			printDetails(c.notes, err)

@@ -169,7 +169,7 @@ func TestTamperingWithTheStoredAuditTrailIsFound(t *testing.T) {
 			n.Stop(t)
 			rewrite(t, n.Config.Data, c.tamper)
 			report, err := app.VerifyAudit(context.Background(), n.Config, "")
-			if err != nil || report.OK || len(report.Problems) == 0 || string(report.Problems[0].Kind) != c.want {
+			if err != nil || report.OK || len(report.Problems) == 0 || report.Problems[0].Kind != c.want {
 				t.Errorf("%v: found %+v, want %s", err, report.Problems, c.want)
 			}
 		})

@@ -88,11 +88,3 @@ func (m *mqttSide) publishCap(about cap.Message) error {
 func (m *mqttSide) retained(filter string) iter.Seq2[string, protocol.SpaceID] {
 	return m.broker.Retained(filter)
 }
-
-// capOf is the Cap that a filter names, if it is one on a Cap's topics.
-func (m *mqttSide) capOf(filter string) (protocol.CapID, bool) {
-	if _, inner, shared := protocol.SplitShare(filter); shared {
-		filter = inner
-	}
-	return m.topics.Cap(filter)
-}

@@ -186,9 +186,12 @@ func (m *mqttSide) recheck(c *broker.Client) {
 	}
 }
 
+// mqttDoor is by which MQTT clients come in.
+const mqttDoor = "mqtt"
+
 // shown is what an MQTT client shows, but for a secret.
 func shown(c broker.Credentials) security.Shown {
-	return security.Shown{Certificate: c.Peer, Door: "mqtt", Client: c.ClientID, From: addressOf(c.Remote)}
+	return security.Shown{Certificate: c.Peer, Door: mqttDoor, Client: c.ClientID, From: addressOf(c.Remote)}
 }
 
 // authenticate lets a client in by its certificate, user name and password.

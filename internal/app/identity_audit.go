@@ -23,7 +23,7 @@ const (
 
 // A loginRecord writes attempts to authenticate into the audit trail.
 type loginRecord struct {
-	trail audit.Recorder
+	trail loginTrail
 	now   func() time.Time
 
 	mu       sync.Mutex
@@ -33,9 +33,15 @@ type loginRecord struct {
 	left     int // not recorded since
 }
 
+// A loginTrail is where they are recorded.
+type loginTrail interface {
+	audit.Recorder
+	RecordHeld(ctx context.Context, e audit.Entry)
+}
+
 type login struct{ principal, credential, door string }
 
-func newLoginRecord(trail audit.Recorder) *loginRecord {
+func newLoginRecord(trail loginTrail) *loginRecord {
 	return &loginRecord{trail: trail, now: time.Now, seen: make(map[login]time.Time)}
 }
 
@@ -48,7 +54,11 @@ func (l *loginRecord) settled(ctx context.Context, a security.Attempt) {
 	if a.Who.Method == protocol.MethodAnonymous || !l.news(login{a.Who.ID, a.Who.Credential, a.Door}) {
 		return
 	}
-	l.trail.Record(ctx, audit.Entry{Event: loginSucceeded, Code: audit.OK, Door: a.Door, Address: a.From, Details: client(a)}.By(a.Who))
+	record := l.trail.Record
+	if a.Door == mqttDoor { // the broker has the trail kept before it says anything, and must not wait here
+		record = l.trail.RecordHeld
+	}
+	record(ctx, audit.Entry{Event: loginSucceeded, Code: audit.OK, Door: a.Door, Address: a.From, Details: client(a)}.By(a.Who))
 }
 
 // news reports whether a success has not been recorded lately.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -73,7 +74,7 @@ func passing(e *protocol.Error) bool {
 
 // llmFault says in the codes of workflows why there is no answer.
 func llmFault(err error) error {
-	if f, ok := err.(*fault.Error); ok {
+	if f := new(fault.Error); errors.As(err, &f) {
 		return f
 	}
 	e := protocol.AsError(err)

@@ -34,7 +34,10 @@ type Options struct {
 	Retriever tools.Retriever
 	Runs      Table[Record]
 	Packages  Table[PackageRecord]
-	Dir       string // for packages, and for what belongs to each run
+	// Current reports whether the tables show what is stored now; nil if they
+	// always do.
+	Current func() bool
+	Dir          string // for packages, and for what belongs to each run
 	Sealer    Sealer
 
 	// Project is where a principal's @project is, by the name it gives. One
@@ -421,7 +424,7 @@ func (s *Service) settle(l *live, stop Stop, turns int) {
 	l.mu.Unlock()
 	s.release(l)
 	s.metrics.rested(stop)
-	s.tell(l, eventPhase, phaseEvent{Phase: stop.Phase, Code: stop.Code, Reason: stop.Reason, Message: stop.Message, Questions: stop.Questions})
+	s.tell(l, eventPhase, phaseEvent(stop))
 }
 
 const (

@@ -42,7 +42,7 @@ type Client struct {
 func (c *Client) Post(ctx context.Context, path string, body []byte, events func(sse.Event) error, whole func([]byte) error) error {
 	ctx, watch := c.watch(ctx)
 	defer watch.stop()
-	resp, err := c.do(ctx, http.MethodPost, path, body)
+	resp, err := c.do(ctx, http.MethodPost, path, body) //nolint:bodyclose // drain does
 	if err != nil {
 		return c.broken(ctx, err)
 	}
@@ -88,7 +88,7 @@ var Done = errors.New("done") //nolint:errname,staticcheck // it is no failure, 
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	ctx, watch := c.watch(ctx)
 	defer watch.stop()
-	resp, err := c.do(ctx, http.MethodGet, path, nil)
+	resp, err := c.do(ctx, http.MethodGet, path, nil) //nolint:bodyclose // drain does
 	if err != nil {
 		return c.broken(ctx, err)
 	}

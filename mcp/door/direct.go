@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -161,7 +162,8 @@ func (d *Door) answer(m *message, r *tools.Result, sessionless bool) ([]byte, er
 
 // answerError is the message with an error.
 func answerError(m *message, err error) []byte {
-	wire, _ := wireError(err).(*jsonrpc.Error)
+	wire := new(jsonrpc.Error)
+	errors.As(wireError(err), &wire)
 	return rpcError(m.id, wire.Code, wire.Message, wire.Data)
 }
 

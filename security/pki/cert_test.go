@@ -414,8 +414,7 @@ func TestSerialsAreUniqueAcrossAuthorities(t *testing.T) {
 // TestATakenSerialIsNotIssuedAgain has the table refuse the first serials.
 func TestATakenSerialIsNotIssuedAgain(t *testing.T) {
 	left, tried := serialAttempts-1, make(map[protocol.Serial]bool)
-	var w *world
-	w = newWorld(t, func(o *Options) {
+	w := newWorld(t, func(o *Options) {
 		inner := o.Issue
 		o.Issue = func(ctx context.Context, c *Certificate, f Claimed) error {
 			if tried[c.Serial] {

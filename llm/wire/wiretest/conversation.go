@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// A Conversation has everything a wire must carry: system texts, an image,
+// Conversation has everything a wire must carry: system texts, an image,
 // reasoning of this wire and of another, text and parallel calls in one
 // answer, results that are objects, texts and failures, an answer between two
 // rounds of tools, and a call that is no JSON.
