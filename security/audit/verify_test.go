@@ -432,6 +432,29 @@ func TestWhatCannotBeStoredWaitsAndThenRefuses(t *testing.T) {
 	})
 }
 
+func TestRoomForMuchThatWaitedIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &memoryLog{}
+		trail := openTrail(t, log)
+		if err := trail.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		log.fail(errors.New("away"))
+		entry := fmt.Appendf(nil, `{"event":%q}`, bytes.Repeat([]byte("x"), maxEntry/2))
+		for range 2*admitBytes/len(entry) + 1 {
+			trail.enqueue(entry, taken{at: time.Now(), must: true})
+		}
+		log.fail(nil)
+		time.Sleep(time.Minute)
+		shut(t, trail)
+		for _, e := range trail.entries[:cap(trail.entries)] {
+			if cap(e) > groupBytes {
+				t.Fatalf("%d bytes are kept", cap(e))
+			}
+		}
+	})
+}
+
 func TestOldEntriesAreForgottenAndTheRestStillVerifies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &memoryLog{}

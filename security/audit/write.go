@@ -102,7 +102,7 @@ func (t *Trail) store(ctx context.Context) {
 	if cap(b.data) <= admitBytes {
 		t.spare = b
 	} else {
-		t.spare = batch{}
+		t.spare, t.entries = batch{}, nil // what is there keeps its memory
 	}
 }
 
