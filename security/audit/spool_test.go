@@ -160,6 +160,14 @@ func TestWhatIsHeldIsInTheSpoolOnceItIsKept(t *testing.T) {
 	if !spooled("held-1") || !spooled("held-2") {
 		t.Error("what was kept is not in the spool")
 	}
+	trail.RecordHeld(t.Context(), Entry{Event: "held-login", Code: OK})
+	if spooled("held-login") {
+		t.Error("what is held was written by itself")
+	}
+	trail.Keep()
+	if !spooled("held-login") {
+		t.Error("a login that was kept is not in the spool")
+	}
 	audit("held-3", true)
 	audit("at-once", false)
 	if !spooled("at-once") || !spooled("held-3") {

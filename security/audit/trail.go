@@ -237,7 +237,13 @@ func (t *Trail) lastGroup(ctx context.Context) (*group, error) {
 }
 
 // Record implements [Recorder].
-func (t *Trail) Record(_ context.Context, e Entry) {
+func (t *Trail) Record(_ context.Context, e Entry) { t.record(e, false) }
+
+// RecordHeld is Record for what nobody hears of before [Trail.Keep] is called.
+// It does not wait for the disk.
+func (t *Trail) RecordHeld(_ context.Context, e Entry) { t.record(e, true) }
+
+func (t *Trail) record(e Entry, held bool) {
 	if t.o.Level == Off {
 		return
 	}
@@ -247,19 +253,15 @@ func (t *Trail) Record(_ context.Context, e Entry) {
 	if e.Principal == "" && e.Kind == "" {
 		e.Kind = protocol.KindBridge
 	}
-	t.put(&line{Entry: e}, true, e.Code == OK || e.Security && e.Event != LoginFailed)
-}
-
-// put takes an entry. Who must be recorded is, even when too much waits.
-func (t *Trail) put(l *line, urgent, must bool) {
+	must := e.Code == OK || e.Security && e.Event != LoginFailed
 	s, ok := t.scratch.Get().(*scratch)
 	if !ok {
 		s = new(scratch)
 	}
 	defer t.scratch.Put(s)
-	l.clock = &s.clock
+	l := line{Entry: e, clock: &s.clock}
 	s.entry = l.append(s.entry[:0])
-	t.enqueue(s.entry, taken{at: l.Time, told: l.Security, urgent: urgent, must: must})
+	t.enqueue(s.entry, taken{at: l.Time, told: l.Security, urgent: true, must: must, held: held})
 }
 
 // How an entry was taken.
