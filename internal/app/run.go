@@ -78,6 +78,7 @@ func (a *App) newRuns(mqtt *mqttSide) {
 		Retriever: a.tools.retriever,
 		Runs:      store.NewTable[run.Record](a.store, "run"),
 		Packages:  store.NewTable[run.PackageRecord](a.store, "runpackage"),
+		Current:   func() bool { return a.store.Check() == nil },
 		Dir:       filepath.Join(a.config.Data, "runs"),
 		Sealer:    a.seals,
 		Project:   a.project,

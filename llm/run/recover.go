@@ -90,14 +90,15 @@ func (s *Service) sweep() {
 // it.
 const fresh = 24 * time.Hour
 
-// tidy forgets the runs that are old, and the packages that no run needs any
-// more.
+// tidy forgets the runs that are old, folders of runs that other bridges have
+// forgotten, and the packages that no run needs any more.
 func (s *Service) tidy() {
 	for _, r := range s.opts.Runs.All() {
 		if s.isOld(r) {
 			s.forget(r)
 		}
 	}
+	s.removeOrphans()
 	zips, err := s.library.before(s.opts.Now().Add(-fresh))
 	if err != nil {
 		s.opts.Log.Warn("the zips of packages cannot be listed", "error", err)

@@ -37,8 +37,8 @@ type Options struct {
 	// Current reports whether the tables show what is stored now; nil if they
 	// always do.
 	Current func() bool
-	Dir          string // for packages, and for what belongs to each run
-	Sealer    Sealer
+	Dir     string // for packages, and for what belongs to each run
+	Sealer  Sealer
 
 	// Project is where a principal's @project is, by the name it gives. One
 	// that it gives no name is run-ID.

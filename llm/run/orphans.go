@@ -1,0 +1,64 @@
+package run
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// prunesAtOnce bounds how many folders one round removes, so that stopping
+// has not to wait for long.
+const prunesAtOnce = 1000
+
+// removeOrphans removes the folders of runs that another bridge has forgotten:
+// it removes what is known of them for all, and folders of its own alone. A
+// run is forgotten when it has been at rest for long, and nobody has written
+// to its folder since. So one that was written to later is kept, whatever the
+// store says: it may be another than that of the run.
+func (s *Service) removeOrphans() {
+	if s.opts.Current != nil && !s.opts.Current() {
+		return
+	}
+	entries, err := os.ReadDir(filepath.Join(s.opts.Dir, "runs"))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.opts.Log.Warn("the folders of runs cannot be listed", "error", err)
+		}
+		return
+	}
+	removed := 0
+	for _, e := range entries {
+		if removed == prunesAtOnce || s.ctx.Err() != nil {
+			return
+		}
+		if !e.IsDir() || !s.isOrphan(e.Name()) {
+			continue
+		}
+		if err := os.RemoveAll(s.folder(e.Name())); err != nil {
+			s.opts.Log.Warn("the folder of a forgotten run cannot be removed", "run", e.Name(), "error", err)
+			continue
+		}
+		removed++
+	}
+}
+
+// isOrphan reports whether a folder is of a run that is forgotten.
+func (s *Service) isOrphan(id string) bool {
+	if _, _, known := s.opts.Runs.Get(id); known || s.find(id) != nil {
+		return false
+	}
+	before := s.opts.Now().Add(-s.opts.Keep)
+	return writtenBefore(s.folder(id), before) && writtenBefore(filepath.Join(s.folder(id), "diary"), before)
+}
+
+// writtenBefore reports whether nobody has written to a file since, which also
+// holds for one that is not there.
+func writtenBefore(path string, t time.Time) bool {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return info.ModTime().Before(t)
+}
