@@ -43,8 +43,8 @@ func Connect(o ExternalOptions) (*Server, error) {
 		opts = append(opts, nats.ClientCert(o.Cert, o.Key))
 	}
 	conn, err := nats.Connect(o.URL, opts...)
-	if bad, ok := errors.AsType[*url.Error](err); ok {
-		err = bad.Err // the whole would tell the password
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		err = errors.New("the URL cannot be read") // the whole would tell the password, and its cause a part of it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("natsd: connect to NATS at %s: %w", Redact(o.URL), err)

@@ -106,6 +106,7 @@ func TestAnErrorNamesTheServersWithoutPasswords(t *testing.T) {
 		"me:s3cret@127.0.0.1:1":                  "nats://me:xxxxx@127.0.0.1:1",
 		"nats://s3cret@127.0.0.1:1, 127.0.0.1:1": "nats://xxxxx@127.0.0.1:1,",
 		"nats://me:s3cret@127.0.0.1:x":           "xxxxx",
+		"nats://me:s3cret/@127.0.0.1:1":          "xxxxx",
 	} {
 		s, err := Connect(ExternalOptions{URL: url})
 		if err == nil {
