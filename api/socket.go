@@ -60,8 +60,10 @@ func Upgrading(text string, next http.Handler) http.Handler {
 			return
 		}
 		secure(w.Header())
-		w.Header().Set("Connection", "Upgrade")
-		w.Header().Set("Upgrade", "websocket")
+		if r.ProtoMajor == 1 { // others forbid it
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", "websocket")
+		}
 		writeErrorStatus(w, http.StatusUpgradeRequired, protocol.Errorf(protocol.MalformedEnvelope, "%s", text))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -180,6 +181,23 @@ func TestSocketWantsAPrincipalAndTheRightOrigin(t *testing.T) {
 	}
 	if got := do(t, server, "GET", "/ws", "", "Authorization", "Bearer good"); got.status != http.StatusUpgradeRequired {
 		t.Errorf("plain GET: %d", got.status)
+	}
+}
+
+// HTTP/2 knows no Upgrade, and clients reset a stream that has it.
+func TestTheWayToASocketIsToldInHTTP2AsWell(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(Upgrading("connect with a WebSocket client", http.NotFoundHandler()))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	response, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.ProtoMajor != 2 || response.StatusCode != http.StatusUpgradeRequired || response.Header.Get("Upgrade") != "" {
+		t.Errorf("answered in %s: %s, %v", response.Proto, response.Status, response.Header)
 	}
 }
 
