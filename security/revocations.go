@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// maxRevocations bounds what is kept: each is looked up by its name, and
-	// forgotten when what it revokes would have expired.
+	// maxRevocations bounds what is kept for a space, so that nobody takes the
+	// room of others: each is looked up by what it is about, and forgotten when
+	// what it revokes would have expired.
 	maxRevocations = 10_000
 	forgetEvery    = time.Minute
 )
@@ -66,7 +67,6 @@ func (r *Revocation) key() string {
 type Revocations interface {
 	Get(id string) (r *Revocation, revision uint64, ok bool)
 	All() iter.Seq2[string, *Revocation]
-	Len() int
 	Create(ctx context.Context, id string, r *Revocation) (revision uint64, err error)
 	Update(ctx context.Context, id string, r *Revocation, expect uint64) (revision uint64, err error)
 	Delete(ctx context.Context, id string, expect uint64) error
@@ -97,7 +97,16 @@ type TokenService struct {
 }
 
 // A revocationIndex has the revocations by what they are about.
-type revocationIndex struct{ tokens, principals map[string][]*Revocation }
+type revocationIndex struct {
+	about map[subject][]*Revocation
+	kept  map[protocol.SpaceID]int // how many there are for each space
+}
+
+// A subject is a token or a principal that is revoked in a space.
+type subject struct {
+	space            protocol.SpaceID
+	token, principal string // one of them
+}
 
 // NewTokenService makes one. It is to be told of changes: [TokenService.Note].
 func NewTokenService(o TokenOptions) *TokenService {
@@ -116,13 +125,11 @@ func NewTokenService(o TokenOptions) *TokenService {
 func (s *TokenService) Note() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	index := &revocationIndex{make(map[string][]*Revocation), make(map[string][]*Revocation)}
+	index := &revocationIndex{make(map[subject][]*Revocation), make(map[protocol.SpaceID]int)}
 	for _, r := range s.Revocations.All() {
-		if r.Token != "" {
-			index.tokens[r.Token] = append(index.tokens[r.Token], r)
-		} else {
-			index.principals[r.Principal] = append(index.principals[r.Principal], r)
-		}
+		about := subject{r.Space, r.Token, r.Principal}
+		index.about[about] = append(index.about[about], r)
+		index.kept[r.Space]++
 	}
 	s.index.Store(index)
 }
@@ -142,7 +149,13 @@ func (s *TokenService) Revoked(who *protocol.Principal) bool {
 	}
 	index := s.index.Load()
 	covers := func(r *Revocation) bool { return r.Covers(who) }
-	return slices.ContainsFunc(index.tokens[who.Credential], covers) || slices.ContainsFunc(index.principals[who.ID], covers)
+	for _, space := range [...]protocol.SpaceID{"", who.Home()} {
+		if slices.ContainsFunc(index.about[subject{space: space, token: who.Credential}], covers) ||
+			slices.ContainsFunc(index.about[subject{space: space, principal: who.ID}], covers) {
+			return true
+		}
+	}
+	return false
 }
 
 // Run forgets what is of no more use, until ctx ends.

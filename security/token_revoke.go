@@ -98,7 +98,7 @@ func changedMeanwhile(err error) bool {
 func (s *TokenService) keep(ctx context.Context, r *Revocation) error {
 	before, revision, known := s.Revocations.Get(r.ID)
 	if !known {
-		if s.Revocations.Len() >= maxRevocations {
+		if s.index.Load().kept[r.Space] >= maxRevocations {
 			return protocol.Errorf(protocol.LimitReached, "too many tokens are revoked; revoke all of a principal, or take the issuer out of the configuration").
 				With("limit", maxRevocations)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,7 +28,6 @@ func (m *memoryRevocations) Get(id string) (*Revocation, uint64, bool) {
 	return r, m.revisions[id], ok
 }
 func (m *memoryRevocations) All() iter.Seq2[string, *Revocation] { return maps.All(m.kept) }
-func (m *memoryRevocations) Len() int                            { return len(m.kept) }
 
 func (m *memoryRevocations) put(id string, r *Revocation) {
 	m.kept[id] = r
@@ -82,6 +82,36 @@ func TestARevocationIsNeverUndoneByAnother(t *testing.T) {
 		who := &protocol.Principal{ID: "alice", Method: protocol.MethodToken, Issued: now.Add(-time.Second)}
 		if !s.Revoked(who) {
 			t.Errorf("%s: a token that was revoked lets somebody in again", name)
+		}
+	}
+}
+
+func TestNobodyTakesTheRoomForTheRevocationsOfOthers(t *testing.T) {
+	table := newMemoryRevocations()
+	for i := range maxRevocations {
+		r := &Revocation{Token: strconv.Itoa(i), Space: "lab", Until: time.Now().Add(time.Hour)}
+		table.put(r.key(), r)
+	}
+	s := NewTokenService(TokenOptions{Revocations: table, LongestLife: time.Hour})
+	tenant := &protocol.Principal{ID: "tom", Space: "lab", Roles: []string{protocol.RoleOperator}}
+	if _, err := s.Revoke(t.Context(), by(tenant), TokenRevokeParams{Token: "more"}); protocol.CodeOf(err) != protocol.LimitReached {
+		t.Errorf("one more of the same space: %v", err)
+	}
+	if _, err := s.Revoke(t.Context(), by(tenant), TokenRevokeParams{Token: "0"}); err != nil {
+		t.Errorf("one that is there: %v", err)
+	}
+	if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Token: "lost"}); err != nil {
+		t.Fatalf("one of all spaces: %v", err)
+	}
+	for space, tokens := range map[protocol.SpaceID]map[string]bool{
+		"lab":   {"0": true, "lost": true, "more": false},
+		"other": {"0": false, "lost": true},
+	} {
+		for token, want := range tokens {
+			who := &protocol.Principal{ID: "x", Space: space, Method: protocol.MethodToken, Credential: token}
+			if got := s.Revoked(who); got != want {
+				t.Errorf("token %s in space %s is revoked: %t", token, space, got)
+			}
 		}
 	}
 }
