@@ -179,6 +179,12 @@ func (a *App) openFileDoors() (err error) {
 		Authorize: func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error {
 			return a.authorizer.Authorize(ctx, who, action, on)
 		},
+		Valid: func(who *protocol.Principal) error {
+			if text, revoked := a.mqtt.revoked(who); revoked {
+				return protocol.Errorf(protocol.CredentialInvalid, "%s", text)
+			}
+			return nil
+		},
 		Sync:    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.api.Envelopes().ServeHTTP(w, r) }),
 		Spool:   a.files.dir,
 		MaxFile: int64(a.config.VFS.MaxFile),

@@ -153,10 +153,11 @@ type pacer struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
 	patience time.Duration
+	valid    func() error // whether there is to be a next piece at all
 }
 
-func (h *Handler) pace(w http.ResponseWriter) *pacer {
-	return &pacer{w, http.NewResponseController(w), h.Patience}
+func (h *Handler) pace(w http.ResponseWriter, who *protocol.Principal) *pacer {
+	return &pacer{w, http.NewResponseController(w), h.Patience, func() error { return h.Valid(who) }}
 }
 
 // piece is how much has to get through within the patience.
@@ -187,6 +188,9 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	_ = b.pacer.control.SetReadDeadline(now.Add(b.pacer.patience))
 	n, err := b.body.Read(p)
 	b.got += int64(n)
+	if ended := b.pacer.valid(); ended != nil {
+		return 0, ended
+	}
 	return n, err
 }
 
@@ -202,6 +206,9 @@ type pacedWriter struct {
 // Write implements [io.Writer].
 func (w pacedWriter) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
+		if err := w.pacer.valid(); err != nil {
+			return n, err
+		}
 		size := min(len(p), piece)
 		_ = w.pacer.control.SetWriteDeadline(time.Now().Add(w.pacer.patience))
 		wrote, err := w.ResponseWriter.Write(p[:size])

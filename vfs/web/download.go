@@ -43,7 +43,7 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request, who *protocol
 			return preconditionError{protocol.AsError(vfs.VersionConflict(path, want, f.Version))}
 		}
 	}
-	http.ServeContent(pacedWriter{w, h.pace(w)}, r, "", f.Modified, content)
+	http.ServeContent(pacedWriter{w, h.pace(w, who)}, r, "", f.Modified, content)
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 		"base": &in.base, "keep": &in.keep}); err != nil {
 		return err
 	}
-	body := h.pace(w).body(http.MaxBytesReader(w, r.Body, h.MaxFile+roomForForm))
+	body := h.pace(w, who).body(http.MaxBytesReader(w, r.Body, h.MaxFile+roomForForm))
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	var f vfs.File
 	if err == nil && media == "multipart/form-data" && r.Method == http.MethodPost {

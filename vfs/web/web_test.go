@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -424,6 +425,62 @@ func TestASlowUploadIsGivenUp(t *testing.T) {
 	if err != nil || strings.HasPrefix(string(reply), "HTTP/1.1 200") {
 		t.Fatalf("%q, %v", reply, err)
 	}
+	w.get("f").want(t, "afterwards", http.StatusNotFound, "4003")
+}
+
+// A turning is a body and an answer at once, behind whose first piece something
+// happens.
+type turning struct {
+	*httptest.ResponseRecorder
+	pieces []string
+	then   func()
+}
+
+// Read implements [io.Reader].
+func (x *turning) Read(p []byte) (int, error) {
+	if len(x.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, x.pieces[0])
+	x.pieces = x.pieces[1:]
+	if len(x.pieces) == 0 {
+		x.then()
+	}
+	return n, nil
+}
+
+// Write implements [io.Writer].
+func (x *turning) Write(p []byte) (int, error) {
+	x.then()
+	return x.ResponseRecorder.Write(p)
+}
+
+func TestWhatARevokedCredentialBeganEnds(t *testing.T) {
+	var revoked atomic.Bool
+	w := serve(t, func(o *web.Options) {
+		o.Valid = func(who *protocol.Principal) error {
+			if who.ID == "alice" && revoked.Load() {
+				return protocol.Errorf(protocol.CredentialInvalid, "revoked")
+			}
+			return nil
+		}
+	})
+	w.put("large", strings.Repeat("x", 1<<20)).want(t, "before", http.StatusOK, "")
+	try := func(method, target string, pieces ...string) *httptest.ResponseRecorder {
+		revoked.Store(false)
+		x := &turning{httptest.NewRecorder(), pieces, func() { revoked.Store(true) }}
+		r := httptest.NewRequest(method, target, x)
+		r.Header.Set("Authorization", "alice")
+		w.Config.Handler.ServeHTTP(x, r)
+		return x.ResponseRecorder
+	}
+	if a := try(http.MethodPut, "/vfs/upload?group_name=g&path=f", "first", "second"); a.Code != http.StatusUnauthorized {
+		t.Errorf("an upload: %d %s", a.Code, a.Body)
+	}
+	if a := try(http.MethodGet, "/vfs/download?group_name=g&path=large"); a.Code != http.StatusOK || a.Body.Len() == 0 || a.Body.Len() > 512<<10 {
+		t.Errorf("a download: %d, %d bytes", a.Code, a.Body.Len())
+	}
+	revoked.Store(false)
 	w.get("f").want(t, "afterwards", http.StatusNotFound, "4003")
 }
 
