@@ -54,7 +54,7 @@ type batched struct {
 // begin checks a batch and reserves what its files need. What is left to do is
 // returned; files that are named again in the same batch come later.
 func (s *Space) begin(ctx context.Context, group string, batch []Content, results []Result) (todo []batched, later []int) {
-	seen := make(map[string]bool, len(batch))
+	seen, known := make(map[string]bool, len(batch)), make(sizes)
 	for i := range batch {
 		c := &batch[i]
 		if err := s.checkPut(ctx, group, c.Path, c.PutOptions); err != nil {
@@ -71,6 +71,7 @@ func (s *Space) begin(ctx context.Context, group string, batch []Content, result
 			continue
 		}
 		seen[c.Path] = true
+		w.probe(ctx, known)
 		switch done, err := w.reserve(); {
 		case protocol.CodeOf(err) == protocol.NoSpace:
 			later = append(later, i) // where room is made for it

@@ -58,6 +58,9 @@ type blobUse struct {
 	size  int64
 	idle  time.Time // since when nobody needs it
 	dying bool      // is being removed
+
+	damaged uint64 // since which version it is known to be damaged
+	newest  uint64 // version that refers to it
 }
 
 func newIndex() *index {
@@ -145,13 +148,20 @@ func (s *shelf) forget(path string) {
 func (x *index) refer(new, old *Record, now time.Time) {
 	for i := range new.Versions {
 		v := &new.Versions[i]
-		if v.Blob == "" || old != nil && old.at(v.Number) != nil {
+		if v.Blob == "" {
 			continue
 		}
-		x.use(v.Blob, now).refs++
-		x.blobs[v.Blob].size += v.Size
+		b := x.use(v.Blob, now)
+		b.damaged = max(b.damaged, v.Damaged)
+		x.last = max(x.last, v.Damaged)
+		if old != nil && old.at(v.Number) != nil {
+			continue
+		}
+		b.refs++
+		b.size += v.Size
+		b.newest = max(b.newest, v.Number)
 		c := x.contents[v.SHA256]
-		if c == nil {
+		if c == nil || c.blob != v.Blob && x.broken(c.blob) {
 			c = &content{blob: v.Blob, offset: v.Offset}
 			x.contents[v.SHA256] = c
 		}

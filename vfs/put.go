@@ -225,6 +225,7 @@ type writing struct {
 // run tries until nobody else changes the same file meanwhile.
 func (w *writing) run(ctx context.Context) (File, error) {
 	defer w.unpin()
+	w.probe(ctx, make(sizes))
 	made := false // room, by giving up old versions
 	for range maxAttempts {
 		done, err := w.reserve()
@@ -275,7 +276,7 @@ func (w *writing) reserve() (*File, error) {
 		return nil, VersionConflict(w.path, *o, current)
 	}
 	if live {
-		if v := r.current(); v.SHA256 == w.content.sum && v.Size == w.content.size && v.Type == w.options.ContentType {
+		if v := r.current(); v.SHA256 == w.content.sum && v.Size == w.content.size && v.Type == w.options.ContentType && !x.isBroken(v.Blob) {
 			f := r.file(v)
 			return &f, nil
 		}
@@ -315,7 +316,7 @@ func (w *writing) place() {
 		return // it was tried before
 	}
 	if w.content.where == nil {
-		if c := x.contents[w.content.sum]; c != nil {
+		if c := x.contents[w.content.sum]; c != nil && !x.broken(c.blob) {
 			w.content.where = &place{c.blob, c.offset}
 		}
 	}

@@ -18,14 +18,14 @@ func (s *Store) open(ctx context.Context, r *Record, v *Version) (io.ReadSeekClo
 	}
 	blob, err := s.opts.Blobs.Open(ctx, v.Blob)
 	if err != nil {
-		return nil, lost(r.Path, err)
+		return nil, s.lost(ctx, r, v, err)
 	}
 	if v.Offset > 0 {
 		if _, err := blob.Seek(v.Offset, io.SeekStart); err != nil {
-			return nil, errors.Join(lost(r.Path, err), blob.Close())
+			return nil, errors.Join(s.lost(ctx, r, v, err), blob.Close())
 		}
 	}
-	return &reader{ctx: ctx, blob: blob, path: r.Path, version: v, hash: sha256.New()}, nil
+	return &reader{ctx: ctx, store: s, blob: blob, record: r, version: v, hash: sha256.New()}, nil
 }
 
 type emptyReader struct{ *bytes.Reader }
@@ -33,9 +33,10 @@ type emptyReader struct{ *bytes.Reader }
 func (emptyReader) Close() error { return nil }
 
 // lost is the error for a content that should be there and is not.
-func lost(path string, err error) error {
+func (s *Store) lost(ctx context.Context, r *Record, v *Version, err error) error {
 	if protocol.CodeOf(err) == protocol.FileNotFound {
-		return protocol.Wrap(protocol.SyncFailed, err, "the content is lost").With("path", path)
+		s.noteDamage(ctx, r, v)
+		return protocol.Wrap(protocol.SyncFailed, err, "the content is lost").With("path", r.Path)
 	}
 	return err
 }
@@ -45,8 +46,9 @@ func lost(path string, err error) error {
 // for whole.
 type reader struct {
 	ctx     context.Context
+	store   *Store
 	blob    io.ReadSeekCloser
-	path    string
+	record  *Record
 	version *Version
 	offset  int64     // in the content
 	hash    hash.Hash // of what was read, nil once the reader has jumped
@@ -58,7 +60,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	switch {
 	case left > 0:
 	case r.damaged():
-		return 0, BadContent(r.path, "is damaged")
+		return 0, r.bad("is damaged")
 	default:
 		return 0, io.EOF
 	}
@@ -74,15 +76,23 @@ func (r *reader) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		err = nil
 		if n == 0 {
-			err = BadContent(r.path, "is shorter than it was")
+			err = r.bad("is shorter than it was")
 		}
+	case protocol.CodeOf(err) == protocol.FileNotFound:
+		err = r.store.lost(r.ctx, r.record, r.version, err)
 	case err != nil && protocol.CodeOf(err) == protocol.Internal:
 		err = protocol.Wrap(protocol.VFSUnavailable, err, "the content cannot be read")
 	}
 	if r.damaged() {
-		return 0, BadContent(r.path, "is damaged")
+		return 0, r.bad("is damaged")
 	}
 	return n, err
+}
+
+// bad is the error for a content that is damaged, which is remembered.
+func (r *reader) bad(how string) error {
+	r.store.noteDamage(r.ctx, r.record, r.version)
+	return BadContent(r.record.Path, how)
 }
 
 // damaged reports whether all was read and is not what was stored.

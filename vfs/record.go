@@ -62,6 +62,9 @@ type Version struct {
 	// Offset: small contents share a blob. Empty content has none.
 	Blob   string `json:"blob,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
+	// Damaged is the number that a version would have got when the content
+	// was found to be damaged, 0 if it never was.
+	Damaged uint64 `json:"damaged,omitempty"`
 }
 
 // recordKey is the key of a file's record. Paths are longer than keys may be.
