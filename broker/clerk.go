@@ -133,7 +133,7 @@ func (k *clerk) work(t *turn) {
 // publishWill publishes the will of a client that is gone, if it may
 // [MQTT-3.1.2-8] [MQTT-3.1.2-14] [MQTT-3.1.2-15].
 func (t *turn) publishWill(client *Client, w *will) {
-	if v := t.b.options.Permissions.MayPublish(client, w.msg.topic, w.msg.retain); !v.Allowed() {
+	if v := t.mayWill(client, w.msg); !v.Allowed() {
 		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
 		return
 	}
@@ -149,6 +149,15 @@ func (t *turn) publishWill(client *Client, w *will) {
 	t.use(&m)
 	t.publishLoaded(client, t.route([]byte(m.topic)))
 	t.count.wills++
+}
+
+func (t *turn) mayWill(client *Client, m *message) Verdict {
+	if may := t.b.options.MayWill; may != nil {
+		if v := may(client); !v.Allowed() {
+			return v
+		}
+	}
+	return t.b.options.Permissions.MayPublish(client, m.topic, m.retain)
 }
 
 // patrol ends connections that are over one of their times.

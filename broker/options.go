@@ -24,6 +24,9 @@ type Options struct {
 	// It must be fast and must not block.
 	Recognise   func(shown Credentials) *protocol.Principal
 	Permissions Permissions
+	// MayWill says whether the Will of a client that is gone is to be published
+	// at all, before its topic is looked at; nil lets all be. It must not block.
+	MayWill func(*Client) Verdict
 	Presence    Presence // optional
 	Quota       Quota    // optional
 	Log         *slog.Logger

@@ -251,6 +251,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 		Enhanced:     mqtt.enhanced(),
 		Renewed:      mqtt.recheck,
 		Permissions:  mqtt,
+		MayWill:      mqtt.mayWill,
 		Presence:     mqtt,
 		Quota:        mqtt.quota(),
 		Log:          a.log,

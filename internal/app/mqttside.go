@@ -64,6 +64,15 @@ func (m *mqttSide) MayPublish(c *broker.Client, topic string, retain bool) broke
 	return broker.Verdict(m.rights.MayPublish(c.Principal(), topic, retain)) // a will
 }
 
+// mayWill lets nothing be heard of a client whose credential was revoked, the
+// Will that it left least of all.
+func (m *mqttSide) mayWill(c *broker.Client) broker.Verdict {
+	if text, revoked := m.revoked(c.Principal()); revoked {
+		return broker.NotAuthorized(text)
+	}
+	return broker.Verdict{}
+}
+
 // MaySubscribe implements [broker.Permissions].
 func (m *mqttSide) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
 	return broker.Verdict(m.rights.MaySubscribe(c.Principal(), filter))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/eclipse/paho.golang/paho"
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
@@ -115,6 +116,30 @@ func TestARevokedTokenIsOfNoMoreUse(t *testing.T) {
 	}
 	if found := must(t, admin, "audit.query", `{"event":"token.revoked"}`); !strings.Contains(string(found), "laptop was stolen") || strings.Contains(string(found), lost.text) {
 		t.Errorf("recorded %s", found)
+	}
+}
+
+// TestARevokedTokenLeavesNoWill has two clients leave Wills: one loses its token
+// and then the other its connection. Wills are published in that order.
+func TestARevokedTokenLeavesNoWill(t *testing.T) {
+	n, admin, _ := guarded(t)
+	watcher := n.Connect(t, "watcher", withPassword("apikey", adminKey(t, n)))
+	watcher.Listen(t, "alarm/#")
+	leaving := func(topic string) func(*paho.Connect) {
+		return func(c *paho.Connect) {
+			c.WillMessage = &paho.WillMessage{Topic: topic, Payload: []byte("gone")}
+		}
+	}
+	token := sign(t, jwt.SigningMethodHS256, []byte(issuerSecret), claims("alice", "jti", "lost-1"))
+	lost := n.Connect(t, "lost", withPassword("jwt", token), leaving("alarm/lost"))
+	other := n.Connect(t, "other", withPassword("apikey", adminKey(t, n)), leaving("alarm/other"))
+	must(t, admin, "token.revoke", `{"token_id":"lost-1"}`)
+	if d := dismissed(t, lost); d.ReasonCode != 0x98 {
+		t.Errorf("ended with %#x", d.ReasonCode)
+	}
+	other.Drop()
+	if p := watcher.Next(t); p.Topic != "alarm/other" {
+		t.Errorf("the first Will is that of %s", p.Topic)
 	}
 }
 
