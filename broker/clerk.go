@@ -18,7 +18,7 @@ type clerk struct {
 	wake chan struct{}
 
 	mu     sync.Mutex
-	dates  dates
+	dates  dates // one for a session at most
 	wills  []firedWill
 	orphan []pending // left behind by sessions, for other members of their groups
 }
@@ -37,21 +37,46 @@ type dates []date
 
 func (d dates) Len() int           { return len(d) }
 func (d dates) Less(i, j int) bool { return d[i].when < d[j].when }
-func (d dates) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *dates) Push(x any)        { *d = append(*d, x.(date)) }
+func (d dates) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].s.dated, d[j].s.dated = i+1, j+1
+}
+func (d *dates) Push(x any) {
+	*d = append(*d, x.(date))
+	x.(date).s.dated = len(*d)
+}
 func (d *dates) Pop() any {
-	last := (*d)[len(*d)-1]
-	*d = (*d)[:len(*d)-1]
-	return last
+	last := len(*d) - 1
+	popped := (*d)[last]
+	popped.s.dated = 0
+	(*d)[last] = date{}
+	*d = (*d)[:last]
+	return popped
 }
 
 func newClerk(b *Broker) *clerk { return &clerk{b: b, wake: make(chan struct{}, 1)} }
 
-// schedule has the session looked at when the time has come.
+// schedule has the session looked at when the time has come. What comes later
+// is scheduled when that is done, see turn.due.
 func (k *clerk) schedule(when int64, s *session) {
 	k.mu.Lock()
-	heap.Push(&k.dates, date{when, s})
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	switch {
+	case s.dated == 0:
+		heap.Push(&k.dates, date{when, s})
+	case when < k.dates[s.dated-1].when:
+		k.dates[s.dated-1].when = when
+		heap.Fix(&k.dates, s.dated-1)
+	}
+}
+
+// forget has a session that ended not be looked at any more.
+func (k *clerk) forget(s *session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.dated != 0 {
+		heap.Remove(&k.dates, s.dated-1)
+	}
 }
 
 // fire has a will published.

@@ -21,6 +21,7 @@ type session struct {
 	space  protocol.SpaceID // of the principal, which stays the same
 	events teller
 	claim  sync.Mutex // held while a client connects to the session
+	dated  int        // place in clerk.dates, counted from 1, or 0; guarded by clerk.mu
 
 	conn   atomic.Pointer[conn] // changed with mu held
 	behind atomic.Bool          // the queues or the window have something to send
@@ -178,6 +179,7 @@ func (t *turn) endLocked(s *session) {
 	t.b.index.removeSession(s)
 	t.b.forgetSession(t, s)
 	t.b.removeSession(s)
+	t.b.clerk.forget(s)
 	t.reroute(s)
 	s.subs, s.window, s.queue, s.zeros, s.inbound = nil, window{}, fifo{}, fifo{}, nil
 }
@@ -209,8 +211,16 @@ func (t *turn) due(s *session) {
 		s.will = nil
 		t.b.recordSession(t, s)
 	}
-	if s.expiry != forever && s.expires <= t.now {
+	switch {
+	case s.expiry == forever:
+	case s.expires <= t.now:
 		t.endLocked(s)
+		return
+	default:
+		t.b.clerk.schedule(s.expires, s)
+	}
+	if s.will != nil && s.will.fires != 0 {
+		t.b.clerk.schedule(s.will.fires, s)
 	}
 }
 

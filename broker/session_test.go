@@ -278,6 +278,51 @@ func TestSessionsExpire(t *testing.T) {
 	eventually(t, "sessions are gone", func() bool { return n.counters().sessions == 0 })
 }
 
+// A client may come and go a thousand times before its session expires.
+func TestSessionsAreLookedAtOnceHoweverOftenTheyWereLeft(t *testing.T) {
+	n := newNode(t, 1)
+	dates := func() int {
+		s := n.session("b") // which may be on its way out still
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n.clerk.mu.Lock()
+		defer n.clerk.mu.Unlock()
+		return len(n.clerk.dates)
+	}
+	will := func(delay uint32) func(*packet.Connect) {
+		return func(c *packet.Connect) {
+			c.HasWill, c.Will.Topic = true, []byte("will")
+			c.Will.Properties.SetNumber(packet.WillDelay, delay)
+		}
+	}
+	for i := range 5 {
+		n.leave(n.connect(5, "a", kept), "a")
+		n.cut(n.connect(5, "a", kept, will(uint32(600-i))), "a")
+		n.leave(n.connect(5, "b", property(packet.SessionExpiry, 3600)), "b") // ends the one before
+	}
+	if got := dates(); got != 2 {
+		t.Errorf("%d dates of 2 sessions", got)
+	}
+	n.connect(5, "a")
+	n.connect(5, "b")
+	if got := dates(); got != 0 {
+		t.Errorf("%d dates of sessions that ended", got)
+	}
+}
+
+// The will is due before the session, and the session is looked at again.
+func TestSessionsExpireAfterTheirWills(t *testing.T) {
+	n := newNode(t, 1)
+	listener := n.connect(5, "listener")
+	listener.subscribe("will", 0)
+	n.cut(n.connect(5, "a", property(packet.SessionExpiry, 2), func(c *packet.Connect) {
+		c.HasWill, c.Will.Topic, c.Will.Payload = true, []byte("will"), []byte("gone")
+		c.Will.Properties.SetNumber(packet.WillDelay, 1)
+	}), "a")
+	listener.take("gone")
+	eventually(t, "the session is gone", func() bool { return n.session("a") == nil })
+}
+
 // [MQTT-1.5.4-3] a byte order mark is part of the string
 func TestByteOrderMarkIsKept(t *testing.T) {
 	n := newNode(t, 1)
