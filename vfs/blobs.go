@@ -25,6 +25,15 @@ type Blobs interface {
 	Room() int64
 }
 
+// A Sweeper is implemented by [Blobs] in which a crash can leave parts of
+// blobs that were never committed, beside those that others are writing.
+type Sweeper interface {
+	// Sweep removes such parts if nothing was added to their blob since a
+	// moment, nor since an earlier round, which is so long ago that a writer
+	// would have. A round does a bounded part of the work.
+	Sweep(ctx context.Context, before time.Time) (blobs int, err error)
+}
+
 // A Blob is one being written. It ends with Commit or with Abort, after which
 // Abort does nothing.
 type Blob interface {

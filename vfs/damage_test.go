@@ -2,10 +2,12 @@ package vfs_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
@@ -136,5 +138,29 @@ func TestWhatIsCutIsNotReliedOn(t *testing.T) {
 				w.reads("batched", text)
 			})
 		}
+	}
+}
+
+// sweeping are blobs that are told to sweep.
+type sweeping struct {
+	vfs.Blobs
+	before []time.Time
+}
+
+func (s *sweeping) Sweep(_ context.Context, before time.Time) (int, error) {
+	s.before = append(s.before, before)
+	return 1, nil
+}
+
+func TestTidyingSweepsUpWhatNobodyWritesAnyMore(t *testing.T) {
+	blobs := &sweeping{}
+	w := open(t, func(o *vfs.StoreOptions) {
+		blobs.Blobs = o.Blobs
+		o.Blobs = blobs
+	})
+	w.Tidy(t.Context())
+	w.Tidy(t.Context()) // so soon that a writer may have added nothing meanwhile
+	if len(blobs.before) != 1 || time.Since(blobs.before[0]) < 24*time.Hour {
+		t.Errorf("swept %d times, what was written before %v", len(blobs.before), blobs.before)
 	}
 }

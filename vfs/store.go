@@ -67,6 +67,7 @@ type Store struct {
 	index   *index
 	packer  packer
 	metrics *metrics
+	swept   time.Time // when sweep has done something
 }
 
 // NewStore makes a store. It follows its table from then on, so it comes

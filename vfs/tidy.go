@@ -24,7 +24,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Tidy does one round of what Run does.
+// Tidy does one round of what Run does. One at a time may be under way.
 func (s *Store) Tidy(ctx context.Context) {
 	forgotten := s.forget(ctx)
 	orphans, err := s.findOrphans(ctx)
@@ -32,8 +32,33 @@ func (s *Store) Tidy(ctx context.Context) {
 		s.opts.Log.Warn("blobs cannot be listed", "error", err)
 	}
 	removed := s.collect(ctx)
+	s.sweep(ctx)
 	if forgotten+removed > 0 {
 		s.opts.Log.Info("tidied files", "forgotten", forgotten, "orphans", orphans, "blobs", removed)
+	}
+}
+
+// A blob to which nothing was added for stale will never be committed. The
+// slowest uploads that are let go on have a part of it in hours.
+const (
+	stale      = 24 * time.Hour
+	sweepEvery = time.Hour
+)
+
+// sweep removes now and then what a crash has left of blobs that were being
+// written.
+func (s *Store) sweep(ctx context.Context) {
+	sweeper, ok := s.opts.Blobs.(Sweeper)
+	if !ok || time.Since(s.swept) < sweepEvery {
+		return
+	}
+	s.swept = time.Now()
+	n, err := sweeper.Sweep(ctx, s.swept.Add(-stale))
+	if err != nil && ctx.Err() == nil {
+		s.opts.Log.Warn("parts of blobs that were never written whole cannot be removed", "error", err)
+	}
+	if n > 0 {
+		s.opts.Log.Info("removed parts of blobs that were never written whole", "blobs", n)
 	}
 }
 

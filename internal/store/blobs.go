@@ -20,6 +20,7 @@ type Blobs struct {
 	store  *Store
 	name   string // of the bucket
 	bucket jetstream.ObjectStore
+	sweeps sweeps
 }
 
 // OpenBlobs makes the bucket if it is not there.
@@ -38,7 +39,7 @@ func (s *Store) OpenBlobs(ctx context.Context) (*Blobs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: make the bucket of blobs: %w", err)
 	}
-	return &Blobs{s, name, bucket}, nil
+	return &Blobs{store: s, name: name, bucket: bucket}, nil
 }
 
 // Remove implements [vfs.Blobs].
@@ -51,10 +52,7 @@ func (b *Blobs) Remove(ctx context.Context, key string) error {
 
 // All implements [vfs.Blobs].
 func (b *Blobs) All(ctx context.Context, yield func(key string, modified time.Time) bool) error {
-	list, err := b.bucket.List(ctx)
-	if errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil
-	}
+	list, err := b.list(ctx)
 	if err != nil {
 		return explainBlob(err)
 	}
@@ -64,6 +62,14 @@ func (b *Blobs) All(ctx context.Context, yield func(key string, modified time.Ti
 		}
 	}
 	return nil
+}
+
+func (b *Blobs) list(ctx context.Context) ([]*jetstream.ObjectInfo, error) {
+	list, err := b.bucket.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, nil
+	}
+	return list, err
 }
 
 // Room implements [vfs.Blobs]: NATS does not tell.

@@ -79,7 +79,7 @@ func (b *Blobs) begin(ctx context.Context, name string) (*object, error) {
 	return o, nil
 }
 
-func (o *object) chunks() string { return "$O." + o.blobs.name + ".C." + o.nuid }
+func (o *object) chunks() string { return o.blobs.chunksOf(o.nuid) }
 
 // Write implements [io.Writer].
 func (o *object) Write(p []byte) (n int, err error) {

@@ -149,18 +149,28 @@ func inspect(ctx context.Context, l *link, stream string) (*streamInfo, error) {
 
 // A storedMessage is a message as the stream's leader has it.
 type storedMessage struct {
-	Sequence uint64 `json:"seq"`
-	Header   []byte `json:"hdrs"`
-	Data     []byte `json:"data"`
+	Sequence uint64    `json:"seq"`
+	Header   []byte    `json:"hdrs"`
+	Data     []byte    `json:"data"`
+	Time     time.Time `json:"time"`
 }
 
 // lastMessage asks for the last message of a subject; nil if there is none.
 func lastMessage(ctx context.Context, l *link, stream, subject string) (*storedMessage, error) {
+	return getMessage(ctx, l, stream, map[string]any{"last_by_subj": subject})
+}
+
+// nextMessage asks for the first message from a sequence on whose subject
+// matches; nil if there is none.
+func nextMessage(ctx context.Context, l *link, stream, subject string, from uint64) (*storedMessage, error) {
+	return getMessage(ctx, l, stream, map[string]any{"next_by_subj": subject, "seq": from})
+}
+
+func getMessage(ctx context.Context, l *link, stream string, query map[string]any) (*storedMessage, error) {
 	var got struct {
 		Error   *apiError      `json:"error"`
 		Message *storedMessage `json:"message"`
 	}
-	query := map[string]string{"last_by_subj": subject}
 	if err := ask(ctx, l, "STREAM.MSG.GET."+stream, query, &got); err != nil {
 		return nil, err
 	}
