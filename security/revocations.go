@@ -81,7 +81,7 @@ type TokenEvent struct {
 // TokenOptions configure a [TokenService].
 type TokenOptions struct {
 	Revocations Revocations
-	// LongestLife is for how long a token may be good that is accepted now.
+	// LongestLife is for how long a token may be good that was issued by now.
 	LongestLife time.Duration
 	Log         *slog.Logger
 	// Changed is told of revocations by command; optional.

@@ -282,13 +282,14 @@ func (v *Verifier) verifyProof(t *unverified) (*Token, error) {
 	return &Token{Principal: &who, Proof: cert}, nil
 }
 
-// LongestLife is how long any token that is accepted now may be good for.
+// LongestLife is how long any token that says when it was issued, and was by
+// now, may be good for. Its issuer's clock may be ahead.
 func (v *Verifier) LongestLife() time.Duration {
 	longest := proofLifetime
 	for _, issuer := range v.issuers {
 		longest = max(longest, issuer.MaxLifetime)
 	}
-	return longest
+	return longest + leeway
 }
 
 // earlier is the earlier of two times, of which the zero time is never.

@@ -47,6 +47,27 @@ func TestATokenOfATrustedIssuerNamesItsPrincipal(t *testing.T) {
 	}
 }
 
+func TestNoTokenOutlivesTheLongestLife(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	issuer := sharedSecret(t)
+	issuer.MaxLifetime = time.Hour
+	clock := now
+	v, err := New(Options{BridgeID: bridge, Issuers: []Issuer{issuer}, Now: func() time.Time { return clock }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := now.Add(leeway) // on the issuer's clock
+	text := sign(t, jwt.SigningMethodHS256, []byte(secret), good(with("iat", ahead.Unix()), with("exp", ahead.Add(time.Hour).Unix())))
+	clock = ahead
+	got, err := v.Verify(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ends := now.Add(v.LongestLife()); got.Principal.Expires.After(ends) {
+		t.Errorf("a token that was there is good for %v more", got.Principal.Expires.Sub(ends))
+	}
+}
+
 func TestABadTokenIsRefused(t *testing.T) {
 	ed, public := newEd(t), publicPEM(t, &ecKey().PublicKey)
 	hs := func(change ...func(jwt.MapClaims)) string {
