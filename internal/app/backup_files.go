@@ -149,8 +149,18 @@ func (t tree) Empty(ctx context.Context) (bool, error) {
 	return empty, err
 }
 
-// Clear implements [store.FilePlace].
-func (t tree) Clear(context.Context) error { return os.RemoveAll(t.dir) }
+// Clear implements [store.FilePlace]. The folder itself stays: it may be a link
+// to another disk, or where one is mounted.
+func (t tree) Clear(context.Context) error {
+	entries, err := os.ReadDir(t.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(t.dir, e.Name())))
+	}
+	return err
+}
 
 // Folder implements [store.FilePlace].
 func (t tree) Folder(_ context.Context, name string) error {

@@ -37,3 +37,42 @@ func TestARefusedRestoreLeavesWhatABridgeWorksOn(t *testing.T) {
 		t.Errorf("what the bridge was receiving: %q, %v", data, err)
 	}
 }
+
+// TestARestoreFillsAFolderThatIsElsewhere has the files of workflows on another
+// disk.
+func TestARestoreFillsAFolderThatIsElsewhere(t *testing.T) {
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := app.DefaultConfig()
+	config.Data = t.TempDir()
+	write(filepath.Join(config.Data, "runs", "packages", "one"), "saved")
+	var archive bytes.Buffer
+	if _, err := app.Backup(t.Context(), config, &archive, app.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config.Data = t.TempDir()
+	elsewhere := t.TempDir()
+	write(filepath.Join(elsewhere, "stale"), "newer")
+	if err := os.Symlink(elsewhere, filepath.Join(config.Data, "runs")); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	if _, err := app.Restore(t.Context(), config, bytes.NewReader(archive.Bytes()), false); protocol.CodeOf(err) != protocol.InvalidState {
+		t.Errorf("over files that are there: %v", err)
+	}
+	if _, err := app.Restore(t.Context(), config, bytes.NewReader(archive.Bytes()), true); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(elsewhere, "packages", "one")); err != nil || string(data) != "saved" {
+		t.Errorf("restored %q, %v", data, err)
+	}
+	if _, err := os.Stat(filepath.Join(elsewhere, "stale")); !os.IsNotExist(err) {
+		t.Errorf("what was there is there still: %v", err)
+	}
+}
