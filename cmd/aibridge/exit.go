@@ -51,7 +51,11 @@ func (e hinted) Unwrap() error { return e.error }
 // printError says what went wrong with a command, what else is known about it
 // and what to do.
 func printError(w io.Writer, cmd *cobra.Command, err error) {
-	fmt.Fprintln(w, "aibridge:", err)
+	lines := strings.Split(err.Error(), "\n") // which may be words of a device
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	fmt.Fprintln(w, "aibridge:", strings.Join(lines, "\n"))
 	printDetails(w, err)
 	if hint := (hinted{}); errors.As(err, &hint) {
 		fmt.Fprintf(w, "  %s\n", hint.hint)

@@ -64,6 +64,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"what else is wrong":      {protocol.InvalidParam("a", "is missing").With("problems", []any{map[string]any{"param_name": "a", "reason": "is missing"}, map[string]any{"param_name": "b", "reason": "is missing"}}), "aibridge: 1001: a: is missing\n  b: is missing\n"},
 		"what is known besides":   {protocol.Errorf(protocol.Busy, "busy").With("retry_after_ms", 5), "aibridge: 4008: busy\n  {\"retry_after_ms\":5}\n"},
 		"a hint":                  {hinted{errors.New("no"), "try yes"}, "aibridge: no\n  try yes\n"},
+		"words of a device":       {protocol.Errorf(protocol.TargetUnavailable, "\x1b[2Jall is well\r\nreally"), "aibridge: 4006:  [2Jall is well \nreally\n"},
 		"nothing but the message": {context.Canceled, "aibridge: context canceled\n"},
 	} {
 		var out bytes.Buffer
