@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -261,5 +262,38 @@ func TestWhoSubscribesAgainAndAgainWithoutTakingIsDisconnected(t *testing.T) {
 		if r := to.ended(); r != packet.QuotaExceeded {
 			t.Errorf("ended with %v", r)
 		}
+	})
+}
+
+// socketSide is the connection of a client, nil if it has none.
+func socketSide(n *node, id string) *conn {
+	s := n.session(id)
+	if s == nil {
+		return nil
+	}
+	return s.conn.Load()
+}
+
+func TestWhoDoesNotReadAnswersIsDisconnected(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers, func(o *Options) { o.Limits.OutboxBytes = 64 << 10 })
+		p := n.connect(packet.V311, "a")
+		pings := bytes.Repeat([]byte{byte(packet.PINGREQ) << 4, 0}, 32<<10)
+		for {
+			if _, err := p.nc.Write(pings); err != nil {
+				break
+			}
+			c := socketSide(n, "a")
+			if c == nil {
+				break
+			}
+			c.mu.Lock()
+			waiting := c.out.size
+			c.mu.Unlock()
+			if waiting > 16<<20 {
+				t.Fatalf("%d bytes wait for a client that reads nothing", waiting)
+			}
+		}
+		n.gone("a")
 	})
 }

@@ -136,6 +136,11 @@ func (t *turn) space(n int) []byte {
 // of a packet, or everything after one that needs a job done first.
 func (t *turn) consume(c *conn, b []byte) []byte {
 	t.acks = t.acks[:0]
+	if c.overflows() {
+		const text = "the client does not read the answers to what it sends"
+		t.stop(c, packet.QuotaExceeded, text, text)
+		return nil
+	}
 	for len(b) > 0 && c.job == nil {
 		if c.phase.Load() == phaseEnded {
 			b = nil
@@ -163,6 +168,18 @@ func (t *turn) consume(c *conn, b []byte) []byte {
 	}
 	t.acknowledge(c)
 	return b
+}
+
+// mostUnread is how much may wait for a client's socket beside a message, as a
+// multiple of OutboxBytes: answers, which messages give way to.
+const mostUnread = 4
+
+// overflows reports whether more waits for the client's socket.
+func (c *conn) overflows() bool {
+	o := &c.b.options
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.blocked && c.out.size > mostUnread*o.Limits.OutboxBytes+o.MaxPacket
 }
 
 // expect refuses what can't become a CONNECT before more of it is awaited.
