@@ -63,11 +63,7 @@ func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error
 		made, _, err := s.embed(ctx, m, string(space), r)
 		return made, err
 	}
-	tokens := 0
-	for _, text := range r.Texts {
-		tokens += len(text)
-	}
-	held, err := s.budgets.reserve(q.Principal, int64(tokens/bytesPerToken))
+	held, err := s.budgets.reserve(q.Principal, int64(textTokens(r.Texts)))
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +71,15 @@ func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error
 	made, used, err := s.embed(ctx, m, string(space), r)
 	held.settle(used.usage, used.cost)
 	return made, err
+}
+
+// textTokens is about how many tokens texts have.
+func textTokens(texts []string) int {
+	n := 0
+	for _, text := range texts {
+		n += len(text)
+	}
+	return n / bytesPerToken
 }
 
 // clean is texts without what must not leave the house.
@@ -105,10 +110,11 @@ func (s *Service) embed(ctx context.Context, m *model, space string, r *chat.Emb
 		made, err := s.embedAt(ctx, t, r)
 		s.metrics.embedded.WithLabelValues(m.Name, t.provider.config.Name, space, embedOutcome(err)).Inc()
 		if err == nil {
-			cost := t.Price.cost(made.Usage)
-			if made.Usage.Input > 0 {
-				s.metrics.tokens.WithLabelValues(m.Name, space, "input").Add(float64(made.Usage.Input))
+			if made.Usage.Input <= 0 { // not every service counts them
+				made.Usage.Input = textTokens(r.Texts)
 			}
+			cost := t.Price.cost(made.Usage)
+			s.metrics.tokens.WithLabelValues(m.Name, space, "input").Add(float64(made.Usage.Input))
 			if cost > 0 {
 				s.metrics.cost.WithLabelValues(m.Name, space).Add(cost)
 			}

@@ -127,6 +127,20 @@ func TestEmbeddingsArePaidForByWhoAsks(t *testing.T) {
 	}
 }
 
+func TestEmbeddingsArePaidForWhereTheProviderCountsNothing(t *testing.T) {
+	c := embedding("gemini", wiretest.New(t, wiretest.JSON(200, `{"embeddings":[{"values":[1,0.5]},{"values":[0,1]}]}`)))
+	c.Budgets = []Budget{{Per: "principal", Window: "day", Tokens: 10}}
+	h := newHouse(t, c)
+	var err error
+	asked := 0
+	for ; err == nil && asked < 20; asked++ { // about 2 tokens each
+		_, err = h.Embed(t.Context(), EmbedQuestion{Principal: alice, Texts: []string{"four", "more"}})
+	}
+	if protocol.CodeOf(err) != protocol.BudgetSpent {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
 func TestAModelForEmbeddingsAnswersNobody(t *testing.T) {
 	server := wiretest.New(t, wiretest.JSON(200, twoVectors))
 	c := embedding("openai", server)
