@@ -50,7 +50,7 @@ func faultOf(body []byte, m *parts) *fault {
 		return badParams("params must be an object")
 	case json.Unmarshal(form.Params, &m.Params, anyNames) != nil:
 		m.Params.Name = ""
-		return badParams("the params of " + m.Method + " have another form")
+		return badParams("the params of " + bounded(m.Method, 64) + " have another form")
 	}
 	return nil
 }

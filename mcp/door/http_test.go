@@ -73,6 +73,7 @@ func TestBadInputIsAnsweredPrecisely(t *testing.T) {
 		"an id that is too large":      {session, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, 400, -32600, "id"},
 		"an id of another form":        {session, `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, 400, -32600, "id"},
 		"params of another form":       {session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}`, 200, -32602, "must be an object"},
+		"a long name of another form":  {session, `{"jsonrpc":"2.0","id":7,"method":"` + strings.Repeat("x", 100) + `","params":{"name":5}}`, 200, -32602, "params of " + strings.Repeat("x", 64) + "…"},
 		"a param of another form":      {session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}`, 200, -32602, "params of tools/call"},
 		"no params":                    {session, `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, 200, -32602, "name"},
 		"no resource":                  {session, `{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{}}`, 200, -32602, "uri"},
