@@ -26,12 +26,12 @@ type Options struct {
 	Permissions Permissions
 	// MayWill says whether the Will of a client that is gone is to be published
 	// at all, before its topic is looked at; nil lets all be. It must not block.
-	MayWill func(*Client) Verdict
-	Presence    Presence // optional
-	Quota       Quota    // optional
-	Log         *slog.Logger
-	MaxPacket   int // bytes, default 1 MiB and some room for the topic and properties
-	Limits      Limits
+	MayWill   func(*Client) Verdict
+	Presence  Presence // optional
+	Quota     Quota    // optional
+	Log       *slog.Logger
+	MaxPacket int // bytes, default 1 MiB and some room for the topic and properties
+	Limits    Limits
 
 	// Journal makes sessions, retained messages and wills outlive the
 	// process; nil keeps them in memory only.
