@@ -83,7 +83,11 @@ type TokenOptions struct {
 	Revocations Revocations
 	// LongestLife is for how long a token may be good that was issued by now.
 	LongestLife time.Duration
-	Log         *slog.Logger
+	// AcceptsUndated says that tokens are accepted of which nobody knows when
+	// they were issued. One may have been there at a revocation and be shown
+	// at any time later, so none is forgotten then.
+	AcceptsUndated bool
+	Log            *slog.Logger
 	// Changed is told of revocations by command; optional.
 	Changed func(context.Context, TokenEvent)
 	Now     func() time.Time
@@ -172,8 +176,11 @@ func (s *TokenService) Run(ctx context.Context) error {
 	}
 }
 
-// forget removes the revocations of tokens that have expired.
+// forget removes the revocations of tokens that have expired, if that is known.
 func (s *TokenService) forget(ctx context.Context) {
+	if s.AcceptsUndated {
+		return
+	}
 	for id, r := range s.Revocations.All() {
 		if s.Now().Before(r.Until) {
 			continue

@@ -62,7 +62,7 @@ func (s *TokenService) List(_ context.Context, call *commands.Call, p TokenListP
 		result.NextCursor = left[limit-1].ID
 	}
 	for _, r := range left {
-		result.Revoked = append(result.Revoked, viewOf(r))
+		result.Revoked = append(result.Revoked, s.viewOf(r))
 	}
 	return result, nil
 }

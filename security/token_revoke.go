@@ -48,13 +48,16 @@ type RevocationView struct {
 	Reason    string           `json:"reason,omitempty" doc:"why"`
 	By        string           `json:"revoked_by" doc:"who revoked them"`
 	At        int64            `json:"revoked_at" doc:"when, Unix milliseconds"`
-	Until     int64            `json:"forgotten_at" doc:"when the last of them has expired and the revocation is forgotten, Unix milliseconds"`
+	Until     int64            `json:"forgotten_at,omitempty" doc:"when the last of them has expired and the revocation is forgotten, Unix milliseconds; absent if tokens are accepted that do not say when they were issued"`
 }
 
-func viewOf(r *Revocation) RevocationView {
+func (s *TokenService) viewOf(r *Revocation) RevocationView {
 	v := RevocationView{
 		ID: r.ID, Token: r.Token, Principal: r.Principal, Issuer: r.Issuer, Space: r.Space, Reason: r.Reason, By: r.By,
-		At: r.At.UnixMilli(), Until: r.Until.UnixMilli(),
+		At: r.At.UnixMilli(),
+	}
+	if !s.AcceptsUndated {
+		v.Until = r.Until.UnixMilli()
 	}
 	if !r.Before.IsZero() {
 		v.Before = r.Before.UnixMilli()
@@ -81,7 +84,7 @@ func (s *TokenService) Revoke(ctx context.Context, call *commands.Call, p TokenR
 	if s.Changed != nil {
 		s.Changed(ctx, TokenEvent{call, r})
 	}
-	return viewOf(r), nil
+	return s.viewOf(r), nil
 }
 
 // keepTries bounds how often a revocation is kept anew because another of the
@@ -99,7 +102,7 @@ func (s *TokenService) keep(ctx context.Context, r *Revocation) error {
 	before, revision, known := s.Revocations.Get(r.ID)
 	if !known {
 		if s.index.Load().kept[r.Space] >= maxRevocations {
-			return protocol.Errorf(protocol.LimitReached, "too many tokens are revoked; revoke all of a principal, or take the issuer out of the configuration").
+			return protocol.Errorf(protocol.LimitReached, "too many tokens are revoked; revoke all of a principal, take the issuer out of the configuration, or set require_iat for all issuers, so that old ones are forgotten").
 				With("limit", maxRevocations)
 		}
 		_, err := s.Revocations.Create(ctx, r.ID, r)

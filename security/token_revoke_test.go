@@ -115,3 +115,39 @@ func TestNobodyTakesTheRoomForTheRevocationsOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestAnUndatedTokenDoesNotOutliveItsRevocation has a token that was refused
+// because it lasted too long come back when less of it is left.
+func TestAnUndatedTokenDoesNotOutliveItsRevocation(t *testing.T) {
+	for _, undated := range []bool{true, false} {
+		now := time.Now()
+		table := newMemoryRevocations()
+		s := NewTokenService(TokenOptions{Revocations: table, LongestLife: time.Hour, AcceptsUndated: undated, Now: func() time.Time { return now }})
+		var views []RevocationView
+		for _, p := range []TokenRevokeParams{{Principal: "alice"}, {Token: "lost"}} {
+			view, err := s.Revoke(t.Context(), by(admin), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			views = append(views, view)
+		}
+		now = now.Add(1000 * time.Hour)
+		s.forget(t.Context())
+		s.Note()
+		for _, view := range views {
+			if told := view.Until == 0; told != undated {
+				t.Errorf("undated tokens %v: forgotten at %d", undated, view.Until)
+			}
+		}
+		for _, who := range []protocol.Principal{{ID: "alice", Credential: "another"}, {ID: "bob", Credential: "lost"}} {
+			who.Method, who.Space = protocol.MethodToken, admin.Home()
+			if s.Revoked(&who) != undated {
+				t.Errorf("undated tokens %v: %s is let in: %v", undated, who.ID, undated)
+			}
+		}
+		dated := &protocol.Principal{ID: "alice", Space: admin.Home(), Method: protocol.MethodToken, Credential: "new", Issued: now}
+		if s.Revoked(dated) {
+			t.Error("a newer token is refused")
+		}
+	}
+}

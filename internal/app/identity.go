@@ -100,7 +100,7 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 		return fmt.Errorf("tokens: %w", err)
 	}
 	authenticating.Tokens = verifier
-	a.openRevocations(revocations, verifier.LongestLife())
+	a.openRevocations(revocations, verifier)
 	authenticating.Revoked = a.revocations.Revoked
 	a.run("tokens", verifier.Run)
 	a.authenticator = security.NewAuthenticator(authenticating)

@@ -49,13 +49,13 @@ func guarded(t *testing.T, change ...func(*app.Config)) (n *bridgetest.Node, adm
 		t.Fatal(err)
 	}
 	roles := map[string]string{"admin": protocol.RoleAdministrator, "device": protocol.RoleEndAgent}
-	n = bridgetest.Start(t, append(change, func(c *app.Config) {
+	n = bridgetest.Start(t, append([]func(*app.Config){func(c *app.Config) {
 		c.Dev = false
 		c.Tokens.Issuers = []token.Issuer{
 			{Issuer: "hs", Secret: fileOf(t, []byte(issuerSecret)), RolesClaim: "roles", Roles: roles, ScopesClaim: "scope"},
 			{Issuer: "es", Key: fileOf(t, pemOf("PUBLIC KEY", der)), RolesClaim: "roles", Roles: roles},
 		}
-	})...)
+	}}, change...)...)
 	key, err := os.ReadFile(filepath.Join(n.Config.Data, app.AdminKeyFile))
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/token"
 )
 
 const tokenRevokedText = "the token was revoked"
@@ -20,9 +21,10 @@ func errTokenRevoked() *protocol.Error {
 
 // openRevocations readies what knows which tokens are revoked. The store is
 // loaded.
-func (a *App) openRevocations(table *store.Table[security.Revocation], longest time.Duration) {
+func (a *App) openRevocations(table *store.Table[security.Revocation], verifier *token.Verifier) {
 	a.revocations = security.NewTokenService(security.TokenOptions{
-		Revocations: table, LongestLife: longest, Log: a.log, Changed: recordRevocation(a.audit),
+		Revocations: table, LongestLife: verifier.LongestLife(), AcceptsUndated: verifier.AcceptsUndated(),
+		Log: a.log, Changed: recordRevocation(a.audit),
 	})
 	a.extensions.Permissions = append(a.extensions.Permissions, tokensCount{a.revocations})
 	a.run("revoked tokens", a.revocations.Run)

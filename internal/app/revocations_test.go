@@ -13,6 +13,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -75,7 +76,11 @@ func (h *holder) ended(t *testing.T) {
 }
 
 func TestARevokedTokenIsOfNoMoreUse(t *testing.T) {
-	n, admin, _ := guarded(t)
+	n, admin, _ := guarded(t, func(c *app.Config) {
+		for i := range c.Tokens.Issuers {
+			c.Tokens.Issuers[i].RequireIAT = true
+		}
+	})
 	lost := hold(t, n, "lost", "alice", "jti", "lost-1")
 	odd := hold(t, n, "odd", "carol", "jti", "urn:x/with a slash + more")
 	kept := hold(t, n, "kept", "alice", "jti", "kept-1")

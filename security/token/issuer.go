@@ -38,6 +38,7 @@ type Issuer struct {
 	Algorithms  []string      `yaml:"algorithms" doc:"accepted signatures: ES256, EdDSA, HS256 with secret, RS256 with oidc"`
 	Audience    []string      `yaml:"audience" doc:"accepted aud claims; the bridge's id when empty"`
 	MaxLifetime time.Duration `yaml:"max_lifetime" doc:"longest life of a token; 24h when empty"`
+	RequireIAT  bool          `yaml:"require_iat" doc:"refuse tokens that do not say when they were issued; always with oidc"`
 
 	Kind     protocol.Kind `yaml:"kind" doc:"what its subjects are: agent, skill or operator; agent when empty"`
 	IDClaim  string        `yaml:"id_claim" doc:"claim with the principal's id; sub when empty"`
@@ -96,6 +97,7 @@ func (i Issuer) withDefaults(bridgeID string) (Issuer, error) {
 	if i.MaxLifetime == 0 {
 		i.MaxLifetime = defaultLifetime
 	}
+	i.RequireIAT = i.RequireIAT || i.OIDC // whose tokens have it
 	if i.MaxLifetime < 0 {
 		return fail("max_lifetime is negative")
 	}

@@ -194,6 +194,9 @@ func (v *Verifier) verifyIssued(ctx context.Context, t *unverified, issuer *trus
 	if err != nil {
 		return nil, err
 	}
+	if _, dated := claims["iat"]; issuer.RequireIAT && !dated {
+		return nil, invalid("it does not say when it was issued")
+	}
 	who, ok := issuer.principal(claims, t.raw, expires, v.reserved)
 	if !ok {
 		return nil, invalid("its claims name no principal")
@@ -290,6 +293,18 @@ func (v *Verifier) LongestLife() time.Duration {
 		longest = max(longest, issuer.MaxLifetime)
 	}
 	return longest + leeway
+}
+
+// AcceptsUndated reports whether tokens are accepted that do not say when they
+// were issued. One that is too long to be accepted now may be accepted when
+// less of it is left, however long ago it was issued.
+func (v *Verifier) AcceptsUndated() bool {
+	for _, issuer := range v.issuers {
+		if !issuer.RequireIAT {
+			return true
+		}
+	}
+	return false
 }
 
 // earlier is the earlier of two times, of which the zero time is never.

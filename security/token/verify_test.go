@@ -68,6 +68,32 @@ func TestNoTokenOutlivesTheLongestLife(t *testing.T) {
 	}
 }
 
+func TestUndatedTokensAreRefusedIfTheIssuerDatesThem(t *testing.T) {
+	undated := sign(t, jwt.SigningMethodHS256, []byte(secret), good(without("iat")))
+	dated := sign(t, jwt.SigningMethodHS256, []byte(secret), good())
+	for _, required := range []bool{false, true} {
+		issuer := sharedSecret(t)
+		issuer.RequireIAT = required
+		v, err := New(Options{BridgeID: bridge, Issuers: []Issuer{issuer}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Verify(t.Context(), undated); (err != nil) != required {
+			t.Errorf("required %v, and without: %v", required, err)
+		}
+		if _, err := v.Verify(t.Context(), dated); err != nil {
+			t.Error(err)
+		}
+		if v.AcceptsUndated() == required {
+			t.Errorf("required %v, and accepted: %v", required, v.AcceptsUndated())
+		}
+	}
+	oidc, err := Issuer{Issuer: "https://id.example", OIDC: true}.withDefaults(bridge)
+	if err != nil || !oidc.RequireIAT {
+		t.Errorf("of OpenID Connect they may be undated, %v", err)
+	}
+}
+
 func TestABadTokenIsRefused(t *testing.T) {
 	ed, public := newEd(t), publicPEM(t, &ecKey().PublicKey)
 	hs := func(change ...func(jwt.MapClaims)) string {
