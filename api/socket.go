@@ -55,7 +55,7 @@ type closing struct {
 // with 426 and the text, for who looks at its path with a browser or curl.
 func Upgrading(text string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		if asksForWebSocket(r.Header) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -66,6 +66,19 @@ func Upgrading(text string, next http.Handler) http.Handler {
 		}
 		writeErrorStatus(w, http.StatusUpgradeRequired, protocol.Errorf(protocol.MalformedEnvelope, "%s", text))
 	})
+}
+
+// asksForWebSocket reports whether a WebSocket is among the protocols a client
+// would go on with.
+func asksForWebSocket(h http.Header) bool {
+	for _, line := range h.Values("Upgrade") {
+		for name := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(name), "websocket") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // serveSocket answers GET /ws.

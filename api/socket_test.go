@@ -315,3 +315,14 @@ func TestWebSocketAloneIsGuarded(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+func TestAWebSocketMayBeOneOfSeveralUpgrades(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		"websocket": true, "WebSocket": true, "h2c, websocket": true, "websocket ,h2c": true, "": false, "h2c": false, "websockets": false,
+	} {
+		if got := asksForWebSocket(http.Header{"Upgrade": {line}}); got != want {
+			t.Errorf("%q: %v", line, got)
+		}
+	}
+}

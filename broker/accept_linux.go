@@ -95,14 +95,23 @@ func (a *acceptor) watch() {
 	if a.fd < 0 || a.watched {
 		return
 	}
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: firstAcceptor - a.place}
+	if err := unix.EpollCtl(a.r.epfd, unix.EPOLL_CTL_ADD, a.fd, &event); err != nil { // running out of memory passes
+		a.b.log.Warn("listening is put off", "listener", a.door.name, "error", err)
+		a.watchLater()
+		return
+	}
 	a.watched = true
-	_ = unix.EpollCtl(a.r.epfd, unix.EPOLL_CTL_ADD, a.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: firstAcceptor - a.place})
 }
 
 // rest stops taking connections for a moment; mu is held.
 func (a *acceptor) rest() {
 	_ = unix.EpollCtl(a.r.epfd, unix.EPOLL_CTL_DEL, a.fd, nil)
 	a.watched = false
+	a.watchLater()
+}
+
+func (a *acceptor) watchLater() {
 	time.AfterFunc(acceptPause, func() {
 		a.mu.Lock()
 		a.watch()
