@@ -157,7 +157,9 @@ func FuzzSouthbound(f *testing.F) {
 			t.Fatal("what can be read is not recognised")
 		}
 		resp := r.Answer(protocol.Party{}, time.UnixMilli(0))
-		resp.Err, _ = err.(*protocol.Error)
+		if err != nil {
+			resp.Err = protocol.AsError(err)
+		}
 		if answer := resp.Append(nil); !json.Valid(answer) {
 			t.Fatalf("the answer is not JSON: %s", answer)
 		}

@@ -26,10 +26,10 @@ type CancelParams struct {
 func (p CancelParams) Target() commands.Resource { return commands.Resource{Type: "llm", ID: "run"} }
 
 // Cancel stops a run and returns when it is at rest.
-func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParams) (RunResult, error) {
+func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParams) (Result, error) {
 	r, l, err := s.lookup(call.Principal, p.Run)
 	if err != nil {
-		return RunResult{}, err
+		return Result{}, err
 	}
 	if l != nil {
 		l.cancel(errAborted)
@@ -42,15 +42,15 @@ func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParam
 			}
 		})
 		if err != nil {
-			return RunResult{}, err
+			return Result{}, err
 		}
 		return s.result(l.now()), nil
 	}
 	if r.Phase == Completed || r.Phase == Failed {
-		return RunResult{}, protocol.Errorf(protocol.InvalidState, "the run is at rest").With("phase", string(r.Phase))
+		return Result{}, protocol.Errorf(protocol.InvalidState, "the run is at rest").With("phase", string(r.Phase))
 	}
 	if l, err = s.reserve(r); err != nil {
-		return RunResult{}, err
+		return Result{}, err
 	}
 	s.settle(l, stopped(Failed, fault.Aborted, "the run was cancelled"), r.Turns)
 	return s.result(l.now()), nil

@@ -29,33 +29,33 @@ func (p ContinueParams) Target() commands.Resource {
 }
 
 // Continue has a run go on, with the rights of who says so.
-func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueParams) (RunResult, error) {
+func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueParams) (Result, error) {
 	found, err := s.mine(call.Principal, p.Run)
 	if err != nil {
-		return RunResult{}, err
+		return Result{}, err
 	}
 	r := *found
 	r.Owner = ownerOf(call.Principal)
 	l, err := s.reserve(&r)
 	if err != nil {
-		return RunResult{}, err
+		return Result{}, err
 	}
 	// Whoever had it before has stored what became of it.
 	now, _, ok := s.opts.Runs.Get(p.Run)
 	if !ok {
 		s.release(l)
-		return RunResult{}, noRun(p.Run) // it was forgotten just now
+		return Result{}, noRun(p.Run) // it was forgotten just now
 	}
 	r = *now
 	r.Owner = ownerOf(call.Principal)
 	if r.Phase == Completed {
 		s.release(l)
-		return RunResult{}, protocol.Errorf(protocol.InvalidState, "the run is completed").With("run_id", p.Run).With("phase", string(Completed))
+		return Result{}, protocol.Errorf(protocol.InvalidState, "the run is completed").With("run_id", p.Run).With("phase", string(Completed))
 	}
 	o, err := s.open(ctx, &r)
 	if err != nil {
 		s.release(l)
-		return RunResult{}, told(err)
+		return Result{}, told(err)
 	}
 	return s.begin(ctx, l, o, o.next(ctx, p.Input))
 }

@@ -24,9 +24,9 @@ type ListParams struct {
 
 // ListResult is one page of runs.
 type ListResult struct {
-	Runs       []RunResult `json:"runs" doc:"the runs, without what they said last"`
-	Total      int         `json:"total" doc:"how many there are on all pages"`
-	NextCursor string      `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Runs       []Result `json:"runs" doc:"the runs, without what they said last"`
+	Total      int      `json:"total" doc:"how many there are on all pages"`
+	NextCursor string   `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
 
 // List shows the caller's runs, and to who manages a space all of it.
@@ -41,7 +41,7 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 		}
 	}
 	sortedByAge(all)
-	result := ListResult{Runs: []RunResult{}, Total: len(all)}
+	result := ListResult{Runs: []Result{}, Total: len(all)}
 	for _, r := range all {
 		if p.Cursor != "" && r.ID >= p.Cursor {
 			continue

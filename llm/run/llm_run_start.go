@@ -47,8 +47,8 @@ func (p StartParams) Target() commands.Resource {
 	return commands.Resource{Type: "llm", ID: "run"}
 }
 
-// RunResult is a run as callers see it.
-type RunResult struct {
+// A Result is a run as callers see it.
+type Result struct {
 	ID        string     `json:"run_id" doc:"id of the run"`
 	Phase     Phase      `json:"phase" enum:"Running,WaitingUser,Completed,Failed" doc:"how far it has come"`
 	Mode      Mode       `json:"mode" enum:"run,agent,chat" doc:"what it is"`
@@ -66,9 +66,9 @@ type RunResult struct {
 	Changed   int64      `json:"changed_at" doc:"when its phase changed, Unix milliseconds"`
 }
 
-func (s *Service) result(r *Record) RunResult {
+func (s *Service) result(r *Record) Result {
 	said := s.said(r)
-	result := RunResult{
+	result := Result{
 		ID: r.ID, Phase: r.Phase, Mode: r.Mode, Workflow: r.Workflow, Agent: r.Agent, Project: r.Project, Code: string(r.Code), Reason: r.Reason,
 		Message: said.Message, Questions: said.Questions, Turns: r.Turns, Owner: r.Owner.ID,
 		Started: r.Started.UnixMilli(), Changed: r.Changed.UnixMilli(),
@@ -80,25 +80,25 @@ func (s *Service) result(r *Record) RunResult {
 }
 
 // Start starts a run and returns while it goes on.
-func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams) (RunResult, error) {
+func (s *Service) Start(ctx context.Context, call *commands.Call, p StartParams) (Result, error) {
 	if p.Skill != "" && s.opts.MayActFor != nil {
 		if err := s.opts.MayActFor(ctx, call, string(p.Skill)); err != nil {
-			return RunResult{}, err
+			return Result{}, err
 		}
 	}
 	if err := s.roomFor(call.Principal); err != nil {
-		return RunResult{}, err
+		return Result{}, err
 	}
 	l, err := s.reserveNew(call, &p)
 	if err != nil {
-		return RunResult{}, err
+		return Result{}, err
 	}
 	r := l.now()
 	o, err := s.prepare(ctx, r, p.Variables)
 	if err != nil {
 		s.release(l)
 		_ = os.RemoveAll(s.folder(r.ID))
-		return RunResult{}, told(err)
+		return Result{}, told(err)
 	}
 	return s.begin(ctx, l, o, word{intent: IntentStart, input: p.Input})
 }
@@ -238,14 +238,14 @@ func (s *Service) atTheBeginning(ctx context.Context, w *workspace, variables ma
 
 // begin has a run go on with what its user says. To an agent, that may be an
 // item of its menu.
-func (s *Service) begin(ctx context.Context, l *live, o *opened, w word) (RunResult, error) {
+func (s *Service) begin(ctx context.Context, l *live, o *opened, w word) (Result, error) {
 	r := l.now()
 	if r.Mode == ModeAgent || r.Mode == ModeChat {
 		answer, err := s.receive(ctx, l, o, &w)
 		if err != nil {
 			o.close()
 			s.release(l)
-			return RunResult{}, told(err)
+			return Result{}, told(err)
 		}
 		if answer != nil {
 			o.close()
@@ -254,7 +254,7 @@ func (s *Service) begin(ctx context.Context, l *live, o *opened, w word) (RunRes
 		}
 	}
 	if err := s.launch(ctx, l, o, w); err != nil {
-		return RunResult{}, err
+		return Result{}, err
 	}
 	return s.result(l.now()), nil
 }

@@ -30,7 +30,7 @@ func (p StatusParams) Target() commands.Resource { return commands.Resource{Type
 
 // StatusResult is a run and where it is.
 type StatusResult struct {
-	RunResult
+	Result
 	Node      string              `json:"current_node_id,omitempty" doc:"step it is in"`
 	Completed []string            `json:"steps_completed,omitempty" doc:"steps that are done"`
 	Next      []NextStep          `json:"allowed_next,omitempty" doc:"where it can go from there"`
@@ -64,7 +64,7 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParam
 			return StatusResult{}, err
 		}
 	}
-	result := StatusResult{RunResult: s.result(r)}
+	result := StatusResult{Result: s.result(r)}
 	if r.Mode == ModeRun {
 		s.where(ctx, r, &result)
 	}

@@ -301,7 +301,7 @@ func TestResourcesAndPromptsAreForWhoMayReadThem(t *testing.T) {
 				t.Errorf("resources of somebody else: %v %s", err, jsonOf(list))
 			}
 			_, err = eve.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: secretPlans})
-			if wrong := new(jsonrpc.Error); !errors.As(err, &wrong) || wrong.Code != sdk.CodeResourceNotFound {
+			if wrong := new(jsonrpc.Error); !errors.As(err, &wrong) || wrong.Code != jsonrpc.CodeInvalidParams {
 				t.Errorf("reading somebody else's: %v", err)
 			}
 
