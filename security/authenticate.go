@@ -174,7 +174,7 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 	case a.anonymous != nil && kind == AnySecret:
 		return a.anonymous, nil
 	}
-	return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
+	return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed: a token, an API key or a client certificate")
 }
 
 // kind tells what the secret is.

@@ -14,7 +14,7 @@ import (
 func (a *Authenticator) Password(ctx context.Context, s Shown, user string, password []byte) (*protocol.Principal, error) {
 	s = a.read(s, user, password)
 	if s.Secret == "" && (s.Kind == KeySecret || s.Kind == TokenSecret) {
-		return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed")
+		return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed: a token, an API key or a client certificate")
 	}
 	return a.Authenticate(ctx, s)
 }

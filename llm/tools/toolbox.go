@@ -73,7 +73,7 @@ const maxNearest = 3
 // Nearest are the names of tools that a misspelt one may have meant, the
 // likeliest first.
 func (b *Toolbox) Nearest(name string) []string {
-	var near []string
+	near := make([]string, 0, maxNearest)
 	if meant, ok := schema.Nearest(name, b.lowerNames()); ok {
 		near = append(near, b.byName[meant].Name)
 	}
