@@ -59,6 +59,32 @@ type Principal struct {
 	CertSerial Serial
 }
 
+// An Identity is a principal as records keep it, to judge again later what was
+// asked earlier. Its fields are those of a [Principal], one for one, or it does
+// not compile.
+type Identity struct {
+	Kind       Kind              `json:"kind"`
+	ID         string            `json:"id"`
+	Space      SpaceID           `json:"space"`
+	Roles      []string          `json:"roles,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Credential string            `json:"credential,omitempty"`
+	Method     string            `json:"method,omitempty"`
+	Scopes     []string          `json:"scopes,omitempty"`
+	Expires    time.Time         `json:"expires,omitzero"`
+	Issued     time.Time         `json:"issued,omitzero"`
+	CertSerial Serial            `json:"cert_sn,omitempty"`
+}
+
+// Identity is the principal for a record.
+func (p *Principal) Identity() Identity { return Identity(*p) }
+
+// Principal is who a record is about.
+func (i *Identity) Principal() *Principal {
+	p := Principal(*i)
+	return &p
+}
+
 // Same reports whether both are one party, whatever they showed this time.
 func (p *Principal) Same(other *Principal) bool {
 	return p.ID == other.ID && p.Kind == other.Kind && home(p.Space) == home(other.Space)

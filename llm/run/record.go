@@ -25,22 +25,22 @@ type Table[T any] interface {
 
 // A Record is what is known of a run besides its files.
 type Record struct {
-	ID        string           `json:"id"`
-	Owner     Owner            `json:"owner"`
-	Mode      Mode             `json:"mode"`
-	Package   string           `json:"package,omitempty"` // SHA-256 of its zip
-	Name      string           `json:"name,omitempty"`    // of the package
-	Version   string           `json:"version,omitempty"`
-	Workflow  string           `json:"workflow,omitempty"`
-	Agent     string           `json:"agent,omitempty"`
-	Project   string           `json:"project,omitempty"` // where @project is
-	Skill     protocol.SkillID `json:"skill,omitempty"`
-	Model     string           `json:"model,omitempty"`
-	Tools     []string         `json:"tools,omitempty"` // nil: as the system says
-	Autopilot bool             `json:"autopilot,omitempty"`
-	Stream    bool             `json:"stream,omitempty"`
-	MaxTurns  int              `json:"max_turns,omitempty"`
-	TraceID   string           `json:"trace_id,omitempty"`
+	ID        string            `json:"id"`
+	Owner     protocol.Identity `json:"owner"`
+	Mode      Mode              `json:"mode"`
+	Package   string            `json:"package,omitempty"` // SHA-256 of its zip
+	Name      string            `json:"name,omitempty"`    // of the package
+	Version   string            `json:"version,omitempty"`
+	Workflow  string            `json:"workflow,omitempty"`
+	Agent     string            `json:"agent,omitempty"`
+	Project   string            `json:"project,omitempty"` // where @project is
+	Skill     protocol.SkillID  `json:"skill,omitempty"`
+	Model     string            `json:"model,omitempty"`
+	Tools     []string          `json:"tools,omitempty"` // nil: as the system says
+	Autopilot bool              `json:"autopilot,omitempty"`
+	Stream    bool              `json:"stream,omitempty"`
+	MaxTurns  int               `json:"max_turns,omitempty"`
+	TraceID   string            `json:"trace_id,omitempty"`
 
 	Phase   Phase      `json:"phase"`
 	Code    fault.Code `json:"code,omitempty"`
@@ -52,33 +52,11 @@ type Record struct {
 	Changed time.Time  `json:"changed"` // of the phase
 }
 
-// An Owner is who started a run, as authenticated then.
-type Owner struct {
-	Kind       protocol.Kind     `json:"kind"`
-	ID         string            `json:"id"`
-	Space      protocol.SpaceID  `json:"space"`
-	Roles      []string          `json:"roles,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"`
-	Credential string            `json:"credential,omitempty"`
-	Method     string            `json:"method,omitempty"`
-	Scopes     []string          `json:"scopes,omitempty"`
-	Expires    time.Time         `json:"expires,omitzero"`
-	Issued     time.Time         `json:"issued,omitzero"`
-	CertSerial protocol.Serial   `json:"cert_sn,omitempty"`
-}
-
-func ownerOf(p *protocol.Principal) Owner {
-	return Owner{
-		Kind: p.Kind, ID: p.ID, Space: p.Home(), Roles: p.Roles, Attributes: p.Attributes, Credential: p.Credential,
-		Method: p.Method, Scopes: p.Scopes, Expires: p.Expires, Issued: p.Issued, CertSerial: p.CertSerial,
-	}
-}
-
-func (o *Owner) principal() *protocol.Principal {
-	return &protocol.Principal{
-		Kind: o.Kind, ID: o.ID, Space: o.Space, Roles: o.Roles, Attributes: o.Attributes, Credential: o.Credential,
-		Method: o.Method, Scopes: o.Scopes, Expires: o.Expires, Issued: o.Issued, CertSerial: o.CertSerial,
-	}
+// ownerOf is who starts a run, as authenticated now.
+func ownerOf(p *protocol.Principal) protocol.Identity {
+	owner := p.Identity()
+	owner.Space = p.Home()
+	return owner
 }
 
 // visibleTo reports whether somebody may see a run and go on with it. For

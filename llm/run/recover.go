@@ -46,7 +46,7 @@ func (s *Service) resume(ctx context.Context, r *Record) error {
 	l.seq += lostEvents
 	o, err := s.open(ctx, r)
 	if err == nil {
-		if err = s.valid(r.Owner.principal()); err != nil || o.story.rest != nil {
+		if err = s.valid(r.Owner.Principal()); err != nil || o.story.rest != nil {
 			o.close()
 		}
 	}

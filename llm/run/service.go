@@ -202,7 +202,7 @@ func noRun(id string) error {
 // mine is lookup for who is to act with its own rights.
 func (s *Service) mine(who *protocol.Principal, id string) (*Record, error) {
 	r, _, err := s.lookup(who, id)
-	if err == nil && !r.Owner.principal().Same(who) {
+	if err == nil && !r.Owner.Principal().Same(who) {
 		err = protocol.Errorf(protocol.PermissionDenied, "only who started a run can go on with it").With("run_id", id)
 	}
 	return r, err
@@ -274,7 +274,7 @@ func (s *Service) workspace(ctx context.Context, r *Record) (*workspace, error) 
 	}
 	w.mounts.State = state
 	if s.opts.Project != nil && r.Project != "" {
-		if w.mounts.Project, err = s.opts.Project(ctx, r.Owner.principal(), r.Project); err != nil {
+		if w.mounts.Project, err = s.opts.Project(ctx, r.Owner.Principal(), r.Project); err != nil {
 			return w, err
 		}
 	}
@@ -318,7 +318,7 @@ func (s *Service) launch(ctx context.Context, l *live, o *opened, w word) error 
 // engine makes the engine of a run.
 func (s *Service) engine(l *live, o *opened) *engine {
 	r := l.now()
-	who := r.Owner.principal()
+	who := r.Owner.Principal()
 	env := tools.Environment{Principal: who, Space: r.Owner.Space, Skill: r.Skill, Session: r.ID, TraceID: r.TraceID, Task: r.ID}
 	kit := &toolkit{
 		executor: s.opts.Executor, bridge: s.opts.Catalogue, env: env, where: o.workspace.node,
