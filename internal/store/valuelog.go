@@ -58,6 +58,13 @@ func newValueLog(l recordLog) valueLog {
 
 // load calls f for every value.
 func (v *valueLog) load(ctx context.Context, f func(key string, value []byte) error) error {
+	if v.sweeping != nil { // what it purges while the log is read would be missing
+		select {
+		case <-v.sweeping:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	v.places, v.live, v.size = make(map[string]place), 0, 0
 	v.oldest, v.done, v.sweeping = nil, 0, nil
 	err := v.read(ctx, func(r record) error {
