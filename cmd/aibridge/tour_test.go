@@ -56,10 +56,20 @@ func tour(section string) []step {
 }
 
 // TestTheTourInTheReadmeWorksAsWritten runs every line of the tour in one
-// shell, against the real binary. Only addresses are adapted, because the
-// ports of the README may be taken on the machine that tests.
+// shell, against the real binary: in bash and in zsh, the shell of macOS. Only
+// addresses are adapted, because the ports of the README may be taken on the
+// machine that tests.
 func TestTheTourInTheReadmeWorksAsWritten(t *testing.T) {
-	for _, tool := range []string{"bash", "mosquitto_pub", "mosquitto_sub", "mosquitto_rr", "curl"} {
+	for _, name := range []string{"bash", "zsh"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			takeTheTour(t, name)
+		})
+	}
+}
+
+func takeTheTour(t *testing.T, shellName string) {
+	for _, tool := range []string{shellName, "mosquitto_pub", "mosquitto_sub", "mosquitto_rr", "curl", "pkill"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed", tool)
 		}
@@ -69,7 +79,7 @@ func TestTheTourInTheReadmeWorksAsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	bridge := startBinary(t, t.TempDir(), "--dev")
-	shell := startShell(t, bridge)
+	shell := startShellNamed(t, shellName, bridge)
 	far := freeAddress()
 	steps := tour(sectionOf(t, string(readme), "A tour"))
 	if len(steps) < 8 {
@@ -105,9 +115,16 @@ type shell struct {
 	dir string
 }
 
-// startShell starts bash in a folder that looks like the repository's, with
-// the mosquitto clients, curl and aibridge led to the bridge.
+// startShell starts bash as startShellNamed does.
 func startShell(t *testing.T, b *binary) *shell {
+	t.Helper()
+	return startShellNamed(t, "bash", b)
+}
+
+// startShellNamed starts bash or zsh without its start-up files, in a folder
+// that looks like the repository's, with the mosquitto clients, curl and
+// aibridge led to the bridge.
+func startShellNamed(t *testing.T, name string, b *binary) *shell {
 	t.Helper()
 	dir := t.TempDir()
 	repo, err := filepath.Abs("../..")
@@ -119,7 +136,7 @@ func startShell(t *testing.T, b *binary) *shell {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("bash", "--norc")
+	cmd := exec.Command(name, map[string]string{"bash": "--norc", "zsh": "-f"}[name])
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "AIBRIDGE_URL=mqtt://"+b.addresses.MQTT, "AIBRIDGE_DATA="+b.data)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its background jobs end with it
