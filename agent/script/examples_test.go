@@ -46,6 +46,26 @@ func TestTheExamplesDoWhatTheySay(t *testing.T) {
 	}
 }
 
+// The first script that people try is tried without a bridge, too.
+func TestAConverterReadsStandardInput(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ script, params, want string }{
+		{"celsius_to_fahrenheit.sh", `{"celsius":25}`, `{"fahrenheit": 77}`},
+		{"celsius_to_fahrenheit.sh", `{ "celsius" : -40.5 }`, `{"fahrenheit": -40.9}`},
+		{"celsius_to_fahrenheit.sh", `{}`, ``},
+		{"fahrenheit_to_celsius.sh", `{"fahrenheit":77}`, `{"celsius": 25}`},
+		{"fahrenheit_to_celsius.sh", `{}`, ``},
+		{"convert_length.sh", `{}`, ``},
+	} {
+		run := exec.Command("/bin/sh", filepath.Join("..", "..", "examples", "skills", "unit-converter", "scripts", c.script))
+		run.Stdin, run.Env = strings.NewReader(c.params), []string{"PATH=" + os.Getenv("PATH")}
+		out, err := run.Output()
+		if strings.TrimSpace(string(out)) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s of %s: got %s, %v, want %s", c.script, c.params, out, err, c.want)
+		}
+	}
+}
+
 func TestEveryCapabilityOfTheExamplesHasAScript(t *testing.T) {
 	t.Parallel()
 	folders, err := filepath.Glob("../../examples/skills/*/skill.yaml")

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The units were checked against skill.yaml before this script was started.
+set -u
 awk -v value="$AIBRIDGE_PARAM_VALUE" -v from="$AIBRIDGE_PARAM_FROM" -v to="$AIBRIDGE_PARAM_TO" '
 BEGIN {
 	metres["mm"] = 0.001;  metres["cm"] = 0.01;   metres["m"] = 1;       metres["km"] = 1000
