@@ -56,7 +56,12 @@ var devices = map[string]func(testing.TB) *exec.Cmd{
 // it must then leave in peace.
 func start(t *testing.T, name, url string) {
 	t.Helper()
-	cmd := devices[name](t)
+	startCommand(t, name, url, devices[name])
+}
+
+func startCommand(t *testing.T, name, url string, command func(testing.TB) *exec.Cmd) {
+	t.Helper()
+	cmd := command(t)
 	cmd.Env = append(os.Environ(), "AIBRIDGE_URL="+url)
 	var output lockedBuffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -172,6 +177,40 @@ func TestThermostatAnswersNonsensePrecisely(t *testing.T) {
 	}
 }
 
+// A handler that takes long must not keep the device from its connection: the
+// call it works on could not be cancelled, and the broker would take the device
+// for lost. This handler ends only when another message has arrived.
+func TestThePythonThermostatListensWhileItWorks(t *testing.T) {
+	b := startRawBridge(t)
+	startCommand(t, "thermostat-python", "mqtt://"+b.addr, func(t testing.TB) *exec.Cmd {
+		cmd := devices["thermostat-python"](t)
+		cmd.Args = []string{cmd.Path, "-c", `
+import sys, threading
+sys.path.insert(0, "thermostat-python")
+import thermostat
+
+told, listen = threading.Event(), thermostat.on_request
+
+def on_request(client, device, message):
+    listen(client, device, message)
+    if b"task.cancel" in message.payload:
+        told.set()
+
+def read(self, params):
+    return {"told": told.wait()}
+
+thermostat.on_request, thermostat.Thermostat.read = on_request, read
+thermostat.main()
+`}
+		return cmd
+	})
+	b.send(t, "thermostat-python", "0", "skill.invoke", `{"skill_id":"thermostat-python","capability_id":"read"}`)
+	b.send(t, "thermostat-python", "1", "task.cancel", `{"task_id":"0"}`)
+	if r := b.answer(t, "0"); string(r.Result) != `{"told": true}` {
+		t.Errorf("got %s %v", r.Result, r.Err)
+	}
+}
+
 // A rawBridge lets every agent register and sends it what no bridge would.
 type rawBridge struct {
 	*broker.Broker
@@ -230,6 +269,12 @@ func startRawBridge(t *testing.T) *rawBridge {
 
 func (b *rawBridge) ask(t *testing.T, agent, id, command, params string) *protocol.Response {
 	t.Helper()
+	b.send(t, agent, id, command, params)
+	return b.answer(t, id)
+}
+
+func (b *rawBridge) send(t *testing.T, agent, id, command, params string) {
+	t.Helper()
 	if id == "0" {
 		<-b.registered
 	}
@@ -239,6 +284,10 @@ func (b *rawBridge) ask(t *testing.T, agent, id, command, params string) *protoc
 		n, err := b.Publish(broker.Message{Topic: "aibridge/agent/" + agent + "/request", Payload: request.Append(nil), QoS: 1, CorrelationData: []byte(id)})
 		return err == nil && n == 1
 	})
+}
+
+func (b *rawBridge) answer(t *testing.T, id string) *protocol.Response {
+	t.Helper()
 	select {
 	case r := <-b.answers:
 		if r.ID != id {

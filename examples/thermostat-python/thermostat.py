@@ -8,6 +8,8 @@ import sys
 import time
 import traceback
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from urllib.parse import urlparse
 
 import paho.mqtt.client as mqtt
@@ -55,6 +57,10 @@ class Thermostat:
     """Pretends to heat a room."""
 
     def __init__(self):
+        # One request after the other, and none on the thread that keeps the
+        # connection alive: what takes long must not look like a lost device.
+        self.worker = ThreadPoolExecutor(max_workers=1)
+        self.ended = SimpleQueue()  # why to end, None for no fault
         self.celsius, self.target = 19.0, 20.0
 
     def read(self, params):
@@ -98,7 +104,7 @@ def envelope(kind, id, **fields):
 
 def on_connect(client, device, flags, reason, properties=None):
     if reason != 0:
-        sys.exit(f"the bridge refuses the connection: {reason}")
+        return device.ended.put(f"the bridge refuses the connection: {reason}")
     # On every connection anew: subscriptions end with it.
     client.subscribe([(ANSWERS, 1), (REQUESTS, 1)])
     agent = {"agent_id": NAME, "type": "end_agent", "name": "Thermostat in Python", "skills": [SKILL]}
@@ -108,7 +114,7 @@ def on_connect(client, device, flags, reason, properties=None):
 def on_answer(client, device, message):
     response = json.loads(message.payload)
     if response["status"] != "success":
-        sys.exit(f"the bridge refuses: {response['error']}")
+        return device.ended.put(f"the bridge refuses: {response['error']}")
     print("serving", NAME, flush=True)
 
 
@@ -116,6 +122,10 @@ def on_request(client, device, message):
     request = json.loads(message.payload)
     if request["command"] == "task.cancel":
         return  # what we do is done at once
+    device.worker.submit(serve, client, device, request, message)
+
+
+def serve(client, device, request, message):
     try:
         outcome = {"status": "success", "result": device.answer(request), "error": None}
     except Refused as refused:
@@ -136,21 +146,25 @@ def main():
     url = urlparse(os.environ.get("AIBRIDGE_URL", "mqtt://127.0.0.1:1883"))
     # paho 2 wants to know which kind of callbacks these are.
     kind = [mqtt.CallbackAPIVersion.VERSION1] if hasattr(mqtt, "CallbackAPIVersion") else []
-    client = mqtt.Client(*kind, client_id=NAME, protocol=mqtt.MQTTv5, userdata=Thermostat())
+    device = Thermostat()
+    client = mqtt.Client(*kind, client_id=NAME, protocol=mqtt.MQTTv5, userdata=device)
     if os.environ.get("AIBRIDGE_API_KEY"):
         client.username_pw_set("apikey", os.environ["AIBRIDGE_API_KEY"])
     client.on_connect = on_connect
     client.message_callback_add(ANSWERS, on_answer)
     client.message_callback_add(REQUESTS, on_request)
     client.reconnect_delay_set(min_delay=1, max_delay=30)
-    signal.signal(signal.SIGTERM, lambda *_: client.disconnect())
+    for end in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(end, lambda *_: device.ended.put(None))
     if url.scheme == "mqtts":
         client.tls_set()
     client.connect_async(url.hostname, url.port or (8883 if url.scheme == "mqtts" else 1883), keepalive=30)
-    try:
-        client.loop_forever(retry_first_connection=True)
-    except KeyboardInterrupt:
-        client.disconnect()
+    client.loop_start()  # a thread for the network, which tries until the bridge is there
+    fault = device.ended.get()
+    client.disconnect()
+    client.loop_stop()
+    device.worker.shutdown(cancel_futures=True)
+    sys.exit(fault)
 
 
 if __name__ == "__main__":
