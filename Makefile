@@ -28,7 +28,7 @@ unit: ## the tests without the race detector (quick)
 	$(GO) test ./...
 
 race: ## the tests with the race detector, where there is a C compiler for it
-	@if command -v $${CC:-cc} >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null; then \
+	@if command -v $$($(GO) env CC) >/dev/null; then \
 		CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...; \
 	else \
 		echo "no C compiler: the tests run without the race detector (Debian: apt install gcc libc6-dev)"; \
