@@ -1,6 +1,9 @@
 package broker
 
-import "encoding/binary"
+import (
+	"context"
+	"encoding/binary"
+)
 
 const (
 	checkpointAfter = 32 << 20 // bytes of log at least
@@ -15,13 +18,25 @@ func (j *scribe) maybeCheckpoint(t *turn) {
 	if j.logged < max(j.b.options.checkpointAfter, 3*j.kept) {
 		return
 	}
-	if err := j.checkpoint(t); err != nil {
+	if err := j.checkpoint(context.Background(), t); err != nil {
 		j.b.log.Error("journal can't be trimmed", "error", err)
 		j.logged = 0 // try again later
 	}
 }
 
-func (j *scribe) checkpoint(t *turn) error {
+// lastCheckpoint leaves the next process a log of what still counts, unless
+// most of the log does. It gives up with ctx: the log is whole without it.
+func (j *scribe) lastCheckpoint(ctx context.Context, t *turn) {
+	if j.logged <= 2*j.kept {
+		return
+	}
+	if err := j.checkpoint(ctx, t); err != nil {
+		j.b.log.Warn("journal is not trimmed, the next start reads more of it", "error", err)
+	}
+}
+
+// checkpoint ends early, and trims nothing, when ctx does.
+func (j *scribe) checkpoint(ctx context.Context, t *turn) error {
 	j.mu.Lock()
 	j.checked++
 	j.mu.Unlock()
@@ -40,6 +55,9 @@ func (j *scribe) checkpoint(t *turn) error {
 			if first == 0 {
 				first = seq
 			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 		}
 	}
 	seq, n, err := j.flush(t)
@@ -53,9 +71,9 @@ func (j *scribe) checkpoint(t *turn) error {
 	if first == 0 {
 		return nil
 	}
-	ctx, cancel := j.context()
+	trim, cancel := j.context()
 	defer cancel()
-	return j.out.Trim(ctx, first)
+	return j.out.Trim(trim, first)
 }
 
 // snapshot records everything that is owed to a session.

@@ -26,7 +26,7 @@ func TestAMessageOwedAfterACheckpointSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.recordDone(turn, a, m)
-	if err := b.journal.checkpoint(turn); err != nil {
+	if err := b.journal.checkpoint(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	b.recordOwed(turn, other, &p, 0)

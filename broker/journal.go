@@ -48,6 +48,7 @@ type scribe struct {
 	wake chan struct{}
 	done chan struct{}
 	quit chan struct{}
+	stop context.Context // of closing; set when quit is closed
 
 	// Of the writing goroutine.
 	logged int // bytes in the log
@@ -129,7 +130,9 @@ func (j *scribe) run() {
 		case <-j.wake:
 			j.write(t)
 		case <-j.quit:
-			j.write(t)
+			if _, _, err := j.flush(t); err == nil {
+				j.lastCheckpoint(j.stop, t)
+			}
 			return
 		}
 	}
@@ -203,8 +206,9 @@ func (j *scribe) persist(values []KeyedValue, entry []byte) (seq uint64, err err
 	}
 }
 
-// close writes what is left.
-func (j *scribe) close() {
+// close writes what is left, and a checkpoint if ctx leaves time for it.
+func (j *scribe) close(ctx context.Context) {
+	j.stop = ctx
 	close(j.quit)
 	<-j.done
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,17 +16,27 @@ type restorer struct {
 	messages map[uint64]*message
 	serial   uint64
 	message  uint64
+	owedEver int // how often the log says that something is owed for the first time
 }
 
+// A restoredSession is a session while its records are replayed. Each record
+// takes constant time, and what is done takes no more room than what is owed.
 type restoredSession struct {
 	*session
-	owed    []*restoredOwed
-	by      map[uint64][]*restoredOwed // by message number
+	owed    []*restoredOwed          // in order
+	done    int                      // of these
+	by      map[uint64]restoredList  // not done, by message number
+	sent    map[uint16]*restoredOwed // not done, by packet identifier
 	inbound map[uint16]bool
 }
 
+// A restoredList is one message, as often as it is owed: the oldest first. All
+// before unsent have a packet identifier.
+type restoredList struct{ first, last, unsent *restoredOwed }
+
 type restoredOwed struct {
 	pending
+	next     *restoredOwed // of the same message
 	id       uint16
 	released bool
 	done     bool
@@ -39,9 +50,14 @@ func (b *Broker) restore(ctx context.Context) error {
 	}
 	b.journal.serial, b.journal.message = r.serial, r.message
 	now := time.Now().UnixNano()
+	live := 0
 	for _, s := range r.sessions {
+		live += len(s.owed) - s.done
 		s.finish()
 		b.adopt(s.session, now)
+	}
+	if r.owedEver > 0 {
+		b.journal.kept = int(float64(b.journal.logged) * float64(live) / float64(r.owedEver))
 	}
 	return nil
 }
@@ -135,7 +151,7 @@ func (r *restorer) one(in *recordReader) error {
 		}
 	case recReset:
 		if s != nil {
-			s.owed, s.by, s.inbound = nil, nil, nil
+			*s = restoredSession{session: s.session}
 		}
 	default:
 		return errRecord
@@ -153,32 +169,86 @@ func (r *restorer) owed(s *restoredSession, in *recordReader) {
 	if s == nil || m == nil || in.bad {
 		return
 	}
-	o := &restoredOwed{pending: pending{msg: m, ids: ids, qos: f & 3, retain: f&4 != 0}, id: id}
-	if id != 0 { // an earlier record without identifier is this one
-		for _, before := range s.by[number] {
-			if before.id == 0 && before.qos == o.qos {
-				before.id = id
-				return
-			}
-		}
+	if s.owes(&restoredOwed{pending: pending{msg: m, ids: ids, qos: f & 3, retain: f&4 != 0}, id: id}) {
+		r.owedEver++
 	}
-	if s.by == nil {
-		s.by = make(map[uint64][]*restoredOwed)
-	}
-	s.owed = append(s.owed, o)
-	s.by[number] = append(s.by[number], o)
 }
 
+// owes adds what is owed, or notes the identifier under which what was owed
+// already has been sent. It reports whether it was the former.
+func (s *restoredSession) owes(o *restoredOwed) (added bool) {
+	if s.by == nil {
+		s.by, s.sent = make(map[uint64]restoredList), make(map[uint16]*restoredOwed)
+	}
+	number := o.msg.id
+	list := s.by[number]
+	before := list.send(o)
+	if added = before == nil; added {
+		list.add(o)
+		s.owed = append(s.owed, o)
+	} else {
+		o = before
+	}
+	s.by[number] = list
+	if o.id != 0 {
+		s.sent[o.id] = o
+	}
+	return added
+}
+
+func (l *restoredList) add(o *restoredOwed) {
+	if l.first == nil {
+		l.first = o
+	} else {
+		l.last.next = o
+	}
+	if l.last = o; l.unsent == nil && o.id == 0 {
+		l.unsent = o
+	}
+}
+
+// send gives the identifier of what was sent to the oldest that has none and
+// is owed with the same QoS, and returns that; nil if there is none.
+func (l *restoredList) send(sent *restoredOwed) *restoredOwed {
+	if sent.id == 0 {
+		return nil
+	}
+	o := l.unsent
+	for o != nil && (o.id != 0 || o.qos != sent.qos) {
+		o = o.next
+	}
+	if o == nil {
+		return nil
+	}
+	o.id = sent.id
+	for l.unsent != nil && l.unsent.id != 0 {
+		l.unsent = l.unsent.next
+	}
+	return o
+}
+
+// finished notes that a message is not owed any more.
 func (s *restoredSession) finished(number uint64) {
 	list := s.by[number]
-	if len(list) == 0 {
+	o := list.first
+	if o == nil {
 		return
 	}
-	list[0].done = true
-	if len(list) == 1 {
+	if list.unsent == o {
+		list.unsent = o.next
+	}
+	if list.first = o.next; list.first == nil {
 		delete(s.by, number)
 	} else {
-		s.by[number] = list[1:]
+		s.by[number] = list
+	}
+	if s.sent[o.id] == o {
+		delete(s.sent, o.id)
+	}
+	o.done = true
+	if s.done++; s.done > 32 && s.done > len(s.owed)/2 {
+		s.owed = slices.DeleteFunc(s.owed, func(o *restoredOwed) bool { return o.done })
+		s.done = 0
 	}
 }
 
@@ -192,10 +262,8 @@ func (s *restoredSession) identifier(kind byte, id uint16) {
 	case recOutbound:
 		delete(s.inbound, id)
 	case recReleased:
-		for _, o := range s.owed {
-			if o.id == id && !o.done {
-				o.released = true
-			}
+		if o := s.sent[id]; o != nil {
+			o.released = true
 		}
 	}
 }

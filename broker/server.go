@@ -210,7 +210,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.readers.stop()
 	b.working.Wait()
 	if b.journal != nil {
-		b.journal.close()
+		b.journal.close(ctx)
 	}
 	done := make(chan struct{})
 	go func() { b.serving.Wait(); close(done) }()

@@ -38,9 +38,7 @@ func (w *window) add(p pending, state slotState) (id uint16, s *slot) {
 		id = uint16(len(w.slots))
 	} else {
 		id = w.free
-		if w.free = w.slots[id-1].next; w.free == 0 {
-			w.freed = 0
-		}
+		w.unfree(id)
 	}
 	s = &w.slots[id-1]
 	*s = slot{prev: w.last, state: state, pending: p}
@@ -62,9 +60,7 @@ func (w *window) link(id uint16) {
 func (w *window) restore(id uint16, p pending, state slotState) {
 	for len(w.slots) < int(id) {
 		w.slots = append(w.slots, slot{})
-		if n := uint16(len(w.slots)); n != id {
-			w.release(n)
-		}
+		w.release(uint16(len(w.slots)))
 	}
 	if w.slots[id-1].state == slotFree {
 		w.unfree(id)
@@ -73,23 +69,18 @@ func (w *window) restore(id uint16, p pending, state slotState) {
 	w.link(id)
 }
 
-// unfree takes id out of the free list, if it is there.
+// unfree takes a free identifier out of the list of these.
 func (w *window) unfree(id uint16) {
-	before := uint16(0)
-	for at := w.free; at != 0; before, at = at, w.slots[at-1].next {
-		if at != id {
-			continue
-		}
-		next := w.slots[at-1].next
-		if before == 0 {
-			w.free = next
-		} else {
-			w.slots[before-1].next = next
-		}
-		if w.freed == id {
-			w.freed = before
-		}
-		return
+	s := &w.slots[id-1]
+	if s.prev != 0 {
+		w.slots[s.prev-1].next = s.next
+	} else {
+		w.free = s.next
+	}
+	if s.next != 0 {
+		w.slots[s.next-1].prev = s.prev
+	} else {
+		w.freed = s.prev
 	}
 }
 
@@ -126,7 +117,7 @@ func (w *window) remove(id uint16) {
 }
 
 func (w *window) release(id uint16) {
-	w.slots[id-1] = slot{}
+	w.slots[id-1] = slot{prev: w.freed}
 	if w.freed != 0 {
 		w.slots[w.freed-1].next = id
 	} else {
