@@ -17,15 +17,11 @@ type clerk struct {
 	b    *Broker
 	wake chan struct{}
 
-	mu     sync.Mutex
-	dates  dates // one for a session at most
-	wills  []firedWill
-	orphan []pending // left behind by sessions, for other members of their groups
-}
-
-type firedWill struct {
-	client *Client
-	will   *will
+	mu      sync.Mutex
+	dates   dates                    // one for a session at most
+	wills   []*firedWill             // in the order of firing
+	willsOf map[willKey][]*firedWill // those of them that are not published yet
+	orphan  []pending                // left behind by sessions, for other members of their groups
 }
 
 type date struct {
@@ -54,7 +50,9 @@ func (d *dates) Pop() any {
 	return popped
 }
 
-func newClerk(b *Broker) *clerk { return &clerk{b: b, wake: make(chan struct{}, 1)} }
+func newClerk(b *Broker) *clerk {
+	return &clerk{b: b, wake: make(chan struct{}, 1), willsOf: make(map[willKey][]*firedWill)}
+}
 
 // schedule has the session looked at when the time has come. What comes later
 // is scheduled when that is done, see turn.due.
@@ -77,14 +75,6 @@ func (k *clerk) forget(s *session) {
 	if s.dated != 0 {
 		heap.Remove(&k.dates, s.dated-1)
 	}
-}
-
-// fire has a will published.
-func (k *clerk) fire(client *Client, w *will) {
-	k.mu.Lock()
-	k.wills = append(k.wills, firedWill{client, w})
-	k.mu.Unlock()
-	k.alert()
 }
 
 func (k *clerk) redeliver(p pending) {
@@ -142,8 +132,10 @@ func (k *clerk) work(t *turn) {
 		if len(wills) == 0 && len(due) == 0 && len(orphan) == 0 {
 			return
 		}
-		for _, w := range wills {
-			t.publishWill(w.client, w.will)
+		for _, f := range wills {
+			if k.takeWill(f) {
+				t.publishFired(f)
+			}
 		}
 		for _, p := range orphan {
 			t.redeliver(p)
@@ -153,36 +145,6 @@ func (k *clerk) work(t *turn) {
 		}
 		t.end()
 	}
-}
-
-// publishWill publishes the will of a client that is gone, if it may
-// [MQTT-3.1.2-8] [MQTT-3.1.2-14] [MQTT-3.1.2-15].
-func (t *turn) publishWill(client *Client, w *will) {
-	if v := t.mayWill(client, w.msg); !v.Allowed() {
-		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
-		return
-	}
-	if v := t.admits(client, w.msg.topic, w.msg.payload); !v.Allowed() {
-		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
-		return
-	}
-	m := *w.msg
-	m.space = client.Principal().Home()
-	if w.life > 0 {
-		m.expires = t.now + seconds(w.life)
-	}
-	t.use(&m)
-	t.publishLoaded(client, t.route([]byte(m.topic)))
-	t.count.wills++
-}
-
-func (t *turn) mayWill(client *Client, m *message) Verdict {
-	if may := t.b.options.MayWill; may != nil {
-		if v := may(client); !v.Allowed() {
-			return v
-		}
-	}
-	return t.b.options.Permissions.MayPublish(client, m.topic, m.retain)
 }
 
 // patrol ends connections that are over one of their times.

@@ -268,6 +268,10 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 		t.endLocked(s)
 	}
 	ended := s.ended
+	s.entering = !ended
+	if !ended {
+		s.will = nil // what its delay put off is not to be said any more [MQTT-3.1.3-9]
+	}
 	s.mu.Unlock()
 	if old != nil {
 		t.b.stats.disconnected(packet.SessionTakenOver)
@@ -277,6 +281,7 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 	if ended {
 		return false
 	}
+	t.settleWills(client)
 	t.attach(c, q, s, fresh, client, authData)
 	return true
 }
@@ -297,6 +302,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.entering = false
 	c.client, c.keepAlive = client, q.keep
 	present := !fresh
 	c.mu.Lock()
@@ -309,7 +315,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	c.mu.Unlock()
 	s.client = client
 	s.is(client.Principal())
-	s.will, s.expiry, s.expires = q.will, q.expiry, 0 // [MQTT-3.1.3-9]
+	s.will, s.expiry, s.expires = q.will, q.expiry, 0
 	s.credit, s.full, s.receiving = c.recvMax, false, 0
 	for id := range s.inbound {
 		s.inbound[id] = false // the client's quota begins anew

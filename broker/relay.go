@@ -53,6 +53,8 @@ func (b *Broker) Yield(clientID string) {
 	}
 	t := b.getTurn().begin()
 	defer b.putTurn(t)
+	s.claim.Lock() // a client may be about to have it
+	defer s.claim.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn.Load() == nil {

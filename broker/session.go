@@ -30,6 +30,7 @@ type session struct {
 
 	mu         sync.Mutex
 	ended      bool
+	entering   bool                // a client is about to have it: it does not end by time
 	principal  *protocol.Principal // the owner
 	client     *Client             // the last one connected
 	expiry     uint32              // seconds, 0 ends with the connection
@@ -46,14 +47,6 @@ type session struct {
 	waiting    int // inbound QoS 1 and 2 publishes that wait to be stored
 	record     sessionRecord
 	recordedAt uint64 // position of its newest record that an answer waits for
-}
-
-// A will waits for its client to vanish.
-type will struct {
-	msg   *message
-	delay uint32 // seconds
-	life  uint32 // message expiry interval, 0 none
-	fires int64  // when, once the connection is gone
 }
 
 // A pending is one message owed to a session.
@@ -203,7 +196,7 @@ func (t *turn) reroute(s *session) {
 func (t *turn) due(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.conn.Load() != nil {
+	if s.ended || s.entering || s.conn.Load() != nil {
 		return
 	}
 	if s.will != nil && s.will.fires != 0 && s.will.fires <= t.now {

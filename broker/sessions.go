@@ -69,6 +69,8 @@ func (b *Broker) Kick(clientID string, forget bool) bool {
 	if forget {
 		t := b.getTurn().begin()
 		defer b.putTurn(t)
+		s.claim.Lock() // a client may be about to have it
+		defer s.claim.Unlock()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.conn.Load() == nil {

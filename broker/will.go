@@ -1,0 +1,121 @@
+package broker
+
+import "github.com/aibridge/aibridge/protocol"
+
+// A will waits for its client to vanish.
+type will struct {
+	msg   *message
+	delay uint32 // seconds
+	life  uint32 // message expiry interval, 0 none
+	fires int64  // when, once the connection is gone
+}
+
+// A firedWill is a Will that is to be published: its client is gone. Whoever
+// takes it publishes it: the clerk, or the turn in which the client connects
+// again.
+type firedWill struct {
+	client *Client
+	will   *will
+	taken  bool          // guarded by clerk.mu
+	done   chan struct{} // closed when it is published
+}
+
+// A willKey names the clients whose Wills come before their next connection.
+type willKey struct {
+	space protocol.SpaceID
+	id    string
+}
+
+func willKeyOf(client *Client) willKey { return willKey{client.Principal().Home(), client.ID} }
+
+// fire has a Will published.
+func (k *clerk) fire(client *Client, w *will) {
+	f := &firedWill{client: client, will: w, done: make(chan struct{})}
+	key := willKeyOf(client)
+	k.mu.Lock()
+	k.wills = append(k.wills, f)
+	k.willsOf[key] = append(k.willsOf[key], f)
+	k.mu.Unlock()
+	k.alert()
+}
+
+// takeWill claims a Will for its caller to publish; false if somebody has it.
+func (k *clerk) takeWill(f *firedWill) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f.taken {
+		return false
+	}
+	f.taken = true
+	return true
+}
+
+// firedOf lists the Wills of a client id that are not published yet.
+func (k *clerk) firedOf(key willKey) []*firedWill {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]*firedWill(nil), k.willsOf[key]...)
+}
+
+// publishFired publishes a Will that its caller has taken.
+func (t *turn) publishFired(f *firedWill) {
+	t.publishWill(f.client, f.will)
+	k, key := t.b.clerk, willKeyOf(f.client)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	close(f.done)
+	left := k.willsOf[key][:0]
+	for _, other := range k.willsOf[key] {
+		if other != f {
+			left = append(left, other)
+		}
+	}
+	if len(left) == 0 {
+		delete(k.willsOf, key)
+	} else {
+		k.willsOf[key] = left
+	}
+}
+
+// settleWills returns when the Wills of a client's earlier connections are
+// published: before it is told that it is connected again, so that what it says
+// then is newer. No lock of a session may be held.
+func (t *turn) settleWills(client *Client) {
+	for _, f := range t.b.clerk.firedOf(willKeyOf(client)) {
+		if t.b.clerk.takeWill(f) {
+			t.publishFired(f)
+		} else {
+			<-f.done // the clerk is at it, and never waits for a client
+		}
+	}
+}
+
+// publishWill publishes the will of a client that is gone, if it may
+// [MQTT-3.1.2-8] [MQTT-3.1.2-14] [MQTT-3.1.2-15].
+func (t *turn) publishWill(client *Client, w *will) {
+	if v := t.mayWill(client, w.msg); !v.Allowed() {
+		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
+		return
+	}
+	if v := t.admits(client, w.msg.topic, w.msg.payload); !v.Allowed() {
+		t.b.log.Info("will refused", "client", client.ID, "topic", w.msg.topic, "reason", v.Text)
+		return
+	}
+	m := *w.msg
+	m.space = client.Principal().Home()
+	if w.life > 0 {
+		m.expires = t.now + seconds(w.life)
+	}
+	t.use(&m)
+	t.publishLoaded(client, t.route([]byte(m.topic)))
+	t.count.wills++
+}
+
+func (t *turn) mayWill(client *Client, m *message) Verdict {
+	if may := t.b.options.MayWill; may != nil {
+		if v := may(client); !v.Allowed() {
+			return v
+		}
+	}
+	return t.b.options.Permissions.MayPublish(client, m.topic, m.retain)
+}
