@@ -72,9 +72,10 @@ func addLLMPaths(paths object, set *commands.Set) {
 		success["application/json"] = object{"schema": object{"anyOf": []any{result, southbound(result, true)}}}
 		paths[p.path] = object{"post": op}
 		if p.get {
+			responses := errorResponses(c.Errors)
+			responses["200"] = object{"description": "The result.", "content": jsonContent(result)}
 			paths[p.path] = object{"post": op, "get": object{
-				"operationId": p.operation + "-get", "summary": c.Summary, "tags": op["tags"],
-				"responses": object{"200": object{"description": "The result.", "content": jsonContent(object{"anyOf": []any{result}})}, "default": errorResponse(commonErrors[:])},
+				"operationId": p.operation + "-get", "summary": c.Summary, "tags": op["tags"], "responses": responses,
 			}}
 		}
 	}

@@ -36,19 +36,14 @@ func OpenAPI(set *commands.Set) ([]byte, error) {
 	paths := object{
 		"/api/v1/commands": object{"post": envelopeOperation(), "get": listOperation()},
 	}
-	families := make(map[string]bool)
 	for c := range set.All() {
 		paths[commandPath(c.Name)] = object{"post": commandOperation(c)}
-		families[c.Family()] = true
 	}
 	addLLMPaths(paths, set)
 	schemas := envelopeSchemas()
 	addFilePaths(paths, schemas, set)
+	addEnrolmentPaths(paths, set)
 	addStatusPaths(paths)
-	tags := []object{}
-	for _, f := range slices.Sorted(maps.Keys(families)) {
-		tags = append(tags, object{"name": f})
-	}
 	document, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info": object{
@@ -56,9 +51,11 @@ func OpenAPI(set *commands.Set) ([]byte, error) {
 			"version": protocol.Version,
 			"description": "Every command by its own path, params in and result out, or all by one path as envelopes. " +
 				"WebSocket /ws takes the same envelopes.",
+			"license": object{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
 		},
+		"servers":           []object{{"url": "/", "description": "the bridge that serves this document"}},
 		"jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
-		"tags":              tags,
+		"tags":              openAPITags(set),
 		"paths":             paths,
 		"security":          []object{{"bearer": []string{}}, {"apiKey": []string{}}},
 		"components": object{
@@ -75,6 +72,29 @@ func OpenAPI(set *commands.Set) ([]byte, error) {
 		return nil, fmt.Errorf("api: a command's schema is not JSON: %w", err)
 	}
 	return append(document, '\n'), nil
+}
+
+// Tags of the operations that are not commands.
+const (
+	tagEnvelopes = "envelopes"
+	tagStatus    = "status"
+)
+
+// openAPITags has a tag for each family, whose description names its commands,
+// and those of the other operations.
+func openAPITags(set *commands.Set) []object {
+	tags := []object{
+		{"name": tagEnvelopes, "description": "All commands by one path, and the list of them."},
+		{"name": tagStatus, "description": "The state of the bridge, for probes and Prometheus."},
+	}
+	families := make(map[string][]string)
+	for c := range set.All() {
+		families[c.Family()] = append(families[c.Family()], c.Name)
+	}
+	for _, family := range slices.Sorted(maps.Keys(families)) {
+		tags = append(tags, object{"name": family, "description": strings.Join(families[family], ", ")})
+	}
+	return tags
 }
 
 func commandOperation(c *commands.Command) object {
@@ -122,11 +142,20 @@ func envelopeOperation() object {
 	return object{
 		"operationId": "command",
 		"summary":     "Send any command as a request envelope.",
+		"tags":        []string{tagEnvelopes},
 		"requestBody": object{"required": true, "content": jsonContent(ref("schemas", "Request"))},
-		"responses": object{
-			"200":     object{"description": "The command succeeded.", "content": jsonContent(ref("schemas", "Response"))},
-			"default": object{"description": "It failed; the status is that of the error's code.", "content": jsonContent(ref("schemas", "Response"))},
-		},
+		"responses":   envelopeResponses(),
+	}
+}
+
+// envelopeResponses are those of a path that takes a request envelope: the
+// body is a response envelope whatever the status.
+func envelopeResponses() object {
+	answer := jsonContent(ref("schemas", "Response"))
+	return object{
+		"200": object{"description": "The command succeeded.", "content": answer},
+		"4XX": object{"description": "The request is refused; the status is that of the error's code.", "content": answer},
+		"5XX": object{"description": "The command failed; the status is that of the error's code.", "content": answer},
 	}
 }
 
@@ -134,9 +163,20 @@ func listOperation() object {
 	return object{
 		"operationId": "commands",
 		"summary":     "List the commands.",
+		"tags":        []string{tagEnvelopes},
 		"security":    []object{{}},
-		"responses":   object{"200": object{"description": "The commands in the order of their names.", "content": jsonContent(object{"type": "object"})}},
+		"responses": object{
+			"200": object{"description": "The commands in the order of their names.", "content": jsonContent(object{"type": "object"})},
+			"403": refusedByGuard(),
+		},
 	}
+}
+
+// refusedByGuard is how a request fails that wants no credential.
+func refusedByGuard() object {
+	response := errorResponse([]protocol.Code{protocol.PermissionDenied})
+	response["description"] = "The Host or the Origin of the request is not one of this bridge."
+	return response
 }
 
 // errorResponses has one response for each HTTP status of the common errors
@@ -197,6 +237,6 @@ func errorResponse(codes []protocol.Code) object {
 
 func ref(kind, name string) object { return object{"$ref": "#/components/" + kind + "/" + name} }
 
-func jsonContent(schema object) object {
+func jsonContent(schema any) object {
 	return object{"application/json": object{"schema": schema}}
 }

@@ -81,10 +81,7 @@ func addFilePaths(paths, schemas object, set *commands.Set) {
 		"operationId": "vfs-sync", "tags": []string{"vfs"},
 		"summary":     "Run vfs.sync, vfs.sync.to or vfs.sync.from, sent as a request envelope.",
 		"requestBody": object{"required": true, "content": jsonContent(ref("schemas", "Request"))},
-		"responses": object{
-			"200":     object{"description": "The command succeeded.", "content": jsonContent(ref("schemas", "Response"))},
-			"default": object{"description": "It failed; the status is that of the error's code.", "content": jsonContent(ref("schemas", "Response"))},
-		},
+		"responses":   envelopeResponses(),
 	}}
 }
 

@@ -11,19 +11,20 @@ import (
 func addStatusPaths(paths object) {
 	status := func(id, summary string, unready bool) object {
 		answer := jsonContent(object{"type": "object", "required": []string{"status"}, "properties": object{"status": object{"type": "string"}}})
-		responses := object{"200": object{"description": "It is.", "content": answer}}
+		responses := object{"200": object{"description": "It is.", "content": answer}, "403": refusedByGuard()}
 		if unready {
 			responses[strconv.Itoa(http.StatusServiceUnavailable)] = object{"description": "Not yet, or no longer.", "content": jsonContent(object{"type": "object"})}
 		}
-		return object{"get": object{"operationId": id, "summary": summary, "security": []object{{}}, "responses": responses}}
+		return object{"get": object{"operationId": id, "summary": summary, "tags": []string{tagStatus}, "security": []object{{}}, "responses": responses}}
 	}
 	paths["/healthz"] = status("healthz", "Tell whether the process answers.", false)
 	paths["/readyz"] = status("readyz", "Tell whether the bridge can do its work.", true)
 	paths["/metrics"] = object{"get": object{
-		"operationId": "metrics", "summary": "Show the metrics, for Prometheus.",
+		"operationId": "metrics", "summary": "Show the metrics, for Prometheus.", "tags": []string{tagStatus},
 		"responses": object{
-			"200":     object{"description": "The metrics.", "content": object{"text/plain": object{"schema": object{"type": "string"}}}},
-			"default": errorResponse([]protocol.Code{protocol.NotAuthenticated}),
+			"200": object{"description": "The metrics.", "content": object{"text/plain": object{"schema": object{"type": "string"}}}},
+			"401": errorResponse([]protocol.Code{protocol.NotAuthenticated, protocol.CredentialInvalid}),
+			"403": errorResponse([]protocol.Code{protocol.PermissionDenied}),
 		},
 	}}
 }

@@ -113,6 +113,50 @@ func TestEnvelopeSchemas(t *testing.T) {
 	}
 }
 
+// Tools that make clients of the document want to know where it is served,
+// which operations belong together, and how each may be refused.
+func TestOpenAPISaysWhereAndHowItFails(t *testing.T) {
+	t.Parallel()
+	data, err := OpenAPI(testSet(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Servers []struct{ URL string }
+		Tags    []struct{ Name, Description string }
+		Paths   map[string]map[string]struct {
+			Tags      []string
+			Responses map[string]any
+		}
+	}
+	if err := json.Unmarshal(data, &document); err != nil {
+		t.Fatal(err)
+	}
+	if len(document.Servers) != 1 {
+		t.Errorf("servers: %v", document.Servers)
+	}
+	known := make(map[string]bool)
+	for _, tag := range document.Tags {
+		if known[tag.Name] = true; tag.Description == "" {
+			t.Errorf("tag %s says nothing", tag.Name)
+		}
+	}
+	for path, methods := range document.Paths {
+		for method, op := range methods {
+			if len(op.Tags) != 1 || !known[op.Tags[0]] {
+				t.Errorf("%s %s: tags %v", method, path, op.Tags)
+			}
+			refused := false
+			for status := range op.Responses {
+				refused = refused || strings.HasPrefix(status, "4")
+			}
+			if !refused {
+				t.Errorf("%s %s does not say how it is refused", method, path)
+			}
+		}
+	}
+}
+
 // walk visits every object of a document.
 func walk(value any, visit func(map[string]any)) {
 	switch v := value.(type) {

@@ -23,6 +23,9 @@ func TestEverythingInOpenAPIIsServed(t *testing.T) {
 	} else if err := json.Unmarshal(body, &document); err != nil {
 		t.Fatal(err)
 	}
+	if _, ok := document.Paths["/pki/enroll"]; !ok {
+		t.Error("enrolment is not described")
+	}
 	files := 0
 	for path, methods := range document.Paths {
 		if strings.HasPrefix(path, "/api/v1/commands/") {
@@ -32,6 +35,7 @@ func TestEverythingInOpenAPIIsServed(t *testing.T) {
 			files++
 		}
 		for method := range methods {
+			path := strings.ReplaceAll(path, "{authority}", "operator")
 			status, body := ask(t, strings.ToUpper(method), n.HTTPURL(path))
 			if status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status >= 500 && status != http.StatusServiceUnavailable {
 				t.Errorf("%s %s = %d %s", method, path, status, body)
