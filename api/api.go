@@ -173,16 +173,16 @@ func (a *API) routes() (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/{$}", methods{get: docs.serveIndex})
-	mux.Handle("/openapi.json", methods{get: docs.serveOpenAPI})
+	mux.Handle("/{$}", compress(methods{get: docs.serveIndex}))
+	mux.Handle("/openapi.json", compress(methods{get: docs.serveOpenAPI}))
 	mux.Handle("/healthz", methods{get: a.health})
 	mux.Handle("/readyz", methods{get: a.ready})
 	if a.Metrics != nil {
 		mux.Handle("/metrics", methods{get: a.metrics()})
 	}
 	mux.Handle("/ws", methods{get: a.socketDoor().ServeHTTP})
-	mux.Handle("/api/v1/commands", methods{get: docs.serveList, post: a.postEnvelope})
-	mux.Handle("/api/v1/commands/{command}", methods{post: a.postCommand})
+	mux.Handle("/api/v1/commands", compress(methods{get: docs.serveList, post: a.postEnvelope}))
+	mux.Handle("/api/v1/commands/{command}", compress(methods{post: a.postCommand}))
 	a.routeLLM(mux)
 	for path, handler := range a.Mounts {
 		mux.Handle(path, handler)

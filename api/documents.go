@@ -40,7 +40,8 @@ type document struct {
 
 func newDocument(contentType string, body []byte) document {
 	sum := sha256.Sum256(body)
-	return document{contentType, body, `"` + hex.EncodeToString(sum[:12]) + `"`}
+	// A weak tag, as it is the same whether the text goes out compressed or not.
+	return document{contentType, body, `W/"` + hex.EncodeToString(sum[:12]) + `"`}
 }
 
 func (d document) serve(w http.ResponseWriter, r *http.Request) {

@@ -43,7 +43,7 @@ func (a *API) routeLLM(mux *http.ServeMux) {
 		if p.get {
 			m.get = m.post
 		}
-		mux.Handle(p.path, m)
+		mux.Handle(p.path, compress(m))
 	}
 }
 

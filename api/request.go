@@ -52,7 +52,7 @@ func (a *API) accept(r *http.Request) (who *protocol.Principal, done func(), no 
 	}
 	if !isJSON(r) {
 		return nil, nil, &refusal{http.StatusUnsupportedMediaType, protocol.Errorf(protocol.MalformedEnvelope,
-			"the body must be sent as Content-Type: application/json, unencoded")}
+			"the body must be sent as Content-Type: application/json, plain or with Content-Encoding: gzip")}
 	}
 	select {
 	case a.slots <- struct{}{}:
@@ -71,7 +71,7 @@ func address(r *http.Request) netip.Addr {
 // isJSON wants the JSON media type said out loud: pages of other origins can
 // only send the types of forms without being asked first.
 func isJSON(r *http.Request) bool {
-	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" && !gzipped(r) {
 		return false
 	}
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -82,8 +82,8 @@ func isJSON(r *http.Request) bool {
 	return charset == "" || strings.EqualFold(charset, "utf-8")
 }
 
-// body reads all of the request's body into a buffer that goes back with
-// release.
+// body reads all of the request's body, in plain, into a buffer that goes back
+// with release.
 func (a *API) body(w http.ResponseWriter, r *http.Request) (*bytes.Buffer, *refusal) {
 	limit := int64(a.Limits.MaxBytes)
 	if r.ContentLength > limit {
@@ -96,7 +96,11 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) (*bytes.Buffer, *refu
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(readTimeout)) // not every transport can, HTTP/1 and 2 do
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	var text io.Reader = http.MaxBytesReader(w, r.Body, limit)
+	if gzipped(r) {
+		text = inflate(text, limit)
+	}
+	_, err := buf.ReadFrom(text)
 	if err == nil {
 		// The server goes on reading to see whether the client is there; that
 		// must not end the command.
@@ -109,6 +113,10 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) (*bytes.Buffer, *refu
 		return nil, refuse(tooLarge(limit))
 	}
 	w.Header().Set("Connection", "close")
+	var unreadable *protocol.Error
+	if errors.As(err, &unreadable) {
+		return nil, refuse(unreadable)
+	}
 	return nil, refuse(protocol.Wrap(protocol.MalformedEnvelope, err, "the body did not arrive"))
 }
 

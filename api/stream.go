@@ -23,6 +23,7 @@ const (
 // cut off rather than sent a stream with holes, and may ask again with the same
 // id for the stored answer.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, in commands.Inbound, run func(context.Context, commands.Inbound) []byte) {
+	w = uncompressed(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // proxies that gather answers must not
