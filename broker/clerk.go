@@ -3,6 +3,7 @@ package broker
 import (
 	"container/heap"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
@@ -16,6 +17,8 @@ const tick = 250 * time.Millisecond
 type clerk struct {
 	b    *Broker
 	wake chan struct{}
+
+	looks atomic.Uint64 // how often all connections were looked over
 
 	mu      sync.Mutex
 	dates   dates                    // one for a session at most
@@ -95,6 +98,7 @@ func (k *clerk) alert() {
 // clients that the end of the broker cut off.
 func (k *clerk) run(stop <-chan struct{}) {
 	t := newTurn(k.b)
+	stamps := stamps{b: k.b}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for ticks := 0; ; {
@@ -108,10 +112,10 @@ func (k *clerk) run(stop <-chan struct{}) {
 			k.work(t.begin())
 			k.b.patrol(t)
 			t.end()
+			stamps.renew(t)
+			k.looks.Add(1)
 			if ticks++; ticks%40 == 0 {
-				for _, m := range k.b.retained.expired(t.now) {
-					k.b.recordRetained(t, &message{topic: m.topic, space: m.space})
-				}
+				k.b.retained.expire(t.now, t.recordRetained)
 				t.end()
 			}
 		}
@@ -149,6 +153,7 @@ func (k *clerk) work(t *turn) {
 
 // patrol ends connections that are over one of their times.
 func (b *Broker) patrol(t *turn) {
+	today := b.clock.Now()
 	for _, c := range b.allConns() {
 		c.mu.Lock()
 		gone, closed, since, blocked := c.gone, c.closed, c.since, c.out.blocked
@@ -168,7 +173,7 @@ func (b *Broker) patrol(t *turn) {
 			if blocked && t.now-since > int64(limits.WriteTimeout) {
 				t.leave(c, "write timeout")
 				c.abort()
-			} else if e := c.client.Principal().Expires; !e.IsZero() && t.now >= e.UnixNano() {
+			} else if e := c.client.Principal().Expires; !e.IsZero() && !today.Before(e) {
 				t.stop(c, packet.NotAuthorized, "the credential has expired", "credential expired")
 			} else if c.keepAlive > 0 && t.now-c.lastRead.Load() > int64(c.keepAlive)*3/2 { // [MQTT-3.1.2-22]
 				t.stop(c, packet.KeepAliveTimeout, "", "keep alive timeout")

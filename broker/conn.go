@@ -26,11 +26,11 @@ type conn struct {
 	link     link
 	remote   net.Addr
 	peer     *x509.Certificate
-	at       int // in Broker.conns
-	accepted int64
+	at       int   // in Broker.conns
+	accepted int64 // as all times here: steady
 
 	phase    atomic.Int32
-	lastRead atomic.Int64 // nanoseconds since 1970
+	lastRead atomic.Int64
 
 	// The reader's.
 	in      []byte // start of a packet that is not complete

@@ -17,7 +17,7 @@ type message struct {
 	props   []byte // encoded, without message expiry, topic alias and subscription identifiers
 	qos     byte
 	retain  bool
-	expires int64            // nanoseconds since 1970, 0 never
+	expires int64            // steady time, 0 never
 	from    string           // id of the client that published it, "" for the bridge
 	only    [2]string        // ids of the principals whose clients alone get it, all "" for anybody
 	space   protocol.SpaceID // that it stays in, "" for any

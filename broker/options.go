@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -43,6 +44,8 @@ type Options struct {
 	// Renewed is told of a client that has authenticated again, once its new
 	// principal counts; optional. It must not block.
 	Renewed func(*Client)
+	// Clock tells the time; nil makes one that goes with the system's.
+	Clock *clock.Clock
 	// Registerer receives the broker's metrics; optional.
 	Registerer prometheus.Registerer
 	// SysInterval is how often $SYS topics are published; 0 means 10 s, less never.
@@ -121,6 +124,9 @@ func (o Options) check() (Options, error) {
 	}
 	if o.MaxPacket < 0 || o.MaxPacket > packet.MaxRemaining {
 		return o, fmt.Errorf("broker: MaxPacket %d is out of range", o.MaxPacket)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.New()
 	}
 	if o.SysInterval == 0 {
 		o.SysInterval = 10 * time.Second

@@ -78,7 +78,7 @@ func (b *Broker) recordSession(t *turn, s *session) { // session.mu is held
 		s.record = sessionRecord{b.journal.newSerial(), true}
 	}
 	v := storedSession{
-		Serial: s.record.serial, Principal: s.principal, Expiry: s.expiry, Expires: s.expires,
+		Serial: s.record.serial, Principal: s.principal, Expiry: s.expiry, Expires: b.toStore(s.expires),
 		Version: s.client.Version, Listener: s.client.Listener,
 	}
 	if s.conn.Load() != nil {
@@ -88,7 +88,7 @@ func (b *Broker) recordSession(t *turn, s *session) { // session.mu is held
 		v.Subs = append(v.Subs, storedSubscription{sub.filter, sub.id, sub.qos, sub.noLocal, sub.retainAs})
 	}
 	if w := s.will; w != nil {
-		v.Will = &storedWill{appendMessage(nil, w.msg), w.delay, w.life, w.fires}
+		v.Will = &storedWill{appendMessage(nil, w.msg, 0), w.delay, w.life, b.toStore(w.fires)}
 	}
 	value, err := json.Marshal(v)
 	if err != nil {
@@ -115,13 +115,14 @@ func (b *Broker) forgetSession(t *turn, s *session) {
 }
 
 // recordRetained stores a retained message, or that it is gone.
-func (b *Broker) recordRetained(t *turn, m *message) {
+func (t *turn) recordRetained(m *message) {
+	b := t.b
 	if b.journal == nil {
 		return
 	}
 	var value []byte
 	if len(m.payload) > 0 {
-		value = appendMessage(nil, m)
+		value = appendMessage(nil, m, b.toStore(m.expires))
 	}
 	key := keyRetained + m.topic
 	if m.space != "" {
@@ -199,7 +200,7 @@ func (b *Broker) logID(t *turn, s *session, kind byte, id uint16) uint64 {
 func (j *scribe) appendBody(dst []byte, m *message) []byte {
 	m.logged = j.checked
 	dst = binary.AppendUvarint(append(dst, recMessage), m.id)
-	body := appendMessage(nil, m)
+	body := appendMessage(nil, m, j.b.toStore(m.expires))
 	dst = binary.AppendUvarint(dst, uint64(len(body)))
 	return append(dst, body...)
 }
@@ -223,8 +224,8 @@ func flags(qos byte, retain bool) byte {
 	return qos
 }
 
-// appendMessage encodes a message.
-func appendMessage(dst []byte, m *message) []byte {
+// appendMessage encodes a message that expires at a time of the calendar.
+func appendMessage(dst []byte, m *message, expires int64) []byte {
 	f := flags(m.qos, m.retain)
 	if m.space != "" {
 		f |= hasSpace
@@ -232,7 +233,7 @@ func appendMessage(dst []byte, m *message) []byte {
 	if m.owner != "" {
 		f |= hasOwner
 	}
-	dst = binary.AppendVarint(append(dst, f), m.expires)
+	dst = binary.AppendVarint(append(dst, f), expires)
 	for _, part := range [][]byte{[]byte(m.topic), []byte(m.from), m.props} {
 		dst = binary.AppendUvarint(dst, uint64(len(part)))
 		dst = append(dst, part...)
@@ -256,7 +257,8 @@ const (
 
 var errRecord = errors.New("broker: journal record is damaged")
 
-// parseMessage decodes what appendMessage wrote, into memory of its own.
+// parseMessage decodes what appendMessage wrote, into memory of its own. When
+// it expires is told by the calendar.
 func parseMessage(b []byte) (*message, error) {
 	r := recordReader{b: b}
 	f := r.byte()

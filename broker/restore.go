@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // A restorer rebuilds sessions from the journal.
@@ -49,7 +48,7 @@ func (b *Broker) restore(ctx context.Context) error {
 		return fmt.Errorf("broker: load journal: %w", err)
 	}
 	b.journal.serial, b.journal.message = r.serial, r.message
-	now := time.Now().UnixNano()
+	now := b.clock.Steady()
 	live := 0
 	for _, s := range r.sessions {
 		live += len(s.owed) - s.done
@@ -69,7 +68,8 @@ func (r *restorer) keyed(key string, value []byte) error {
 		if err != nil {
 			return fmt.Errorf("retained message %q: %w", key[len(keyRetained):], err)
 		}
-		r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes})
+		m.expires = r.b.fromStore(m.expires, forever)
+		r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes}, func(*message) {})
 	case strings.HasPrefix(key, keySession):
 		return r.session(key[len(keySession):], value)
 	}
@@ -87,7 +87,7 @@ func (r *restorer) session(id string, value []byte) error {
 	s := r.b.newSession(id, v.Principal)
 	s.client = NewClient(id, v.Principal)
 	s.client.Listener, s.client.Version = v.Listener, v.Version
-	s.expiry, s.expires = v.Expiry, v.Expires
+	s.expiry, s.expires = v.Expiry, r.b.fromStore(v.Expires, v.Expiry)
 	s.record = sessionRecord{serial: v.Serial, known: true}
 	s.subs = make(map[string]*subscription, len(v.Subs))
 	for _, sub := range v.Subs {
@@ -100,7 +100,7 @@ func (r *restorer) session(id string, value []byte) error {
 		if err != nil {
 			return fmt.Errorf("will of session %q: %w", id, err)
 		}
-		s.will = &will{msg: m, delay: v.Will.Delay, life: v.Will.Life, fires: v.Will.Fires}
+		s.will = &will{msg: m, delay: v.Will.Delay, life: v.Will.Life, fires: r.b.fromStore(v.Will.Fires, v.Will.Delay)}
 	}
 	r.serial = max(r.serial, v.Serial)
 	r.sessions[v.Serial] = &restoredSession{session: s}
@@ -130,7 +130,7 @@ func (r *restorer) one(in *recordReader) error {
 		if err != nil {
 			return err
 		}
-		m.id = id
+		m.id, m.expires = id, r.b.fromStore(m.expires, forever)
 		r.messages[id] = m
 		r.message = max(r.message, id)
 		return nil

@@ -21,7 +21,7 @@ func newReplay(b *Broker) *replay {
 }
 
 func (r *replay) message(number uint64) {
-	body := appendMessage(nil, &message{topic: "x", payload: fmt.Append(nil, number), qos: 2})
+	body := appendMessage(nil, &message{topic: "x", payload: fmt.Append(nil, number), qos: 2}, 0)
 	r.add(recMessage, number, uint64(len(body)))
 	r.entry = append(r.entry, body...)
 }

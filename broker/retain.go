@@ -40,10 +40,19 @@ const (
 )
 
 // set keeps m as the topic's message in its space, or removes what is kept when m has no
-// payload [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7].
-func (r *retained) set(m *message, most retainLimits) keeping {
+// payload [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7]. It has what stays
+// recorded, in the order of setting.
+func (r *retained) set(m *message, most retainLimits, record func(*message)) keeping {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	how := r.setLocked(m, most)
+	if how == stays {
+		record(m)
+	}
+	return how
+}
+
+func (r *retained) setLocked(m *message, most retainLimits) keeping {
 	on := r.shelves[m.space]
 	var old *message
 	before := 0
@@ -164,20 +173,32 @@ func (r *retained) len() int {
 	return r.count
 }
 
-// expired removes messages whose time is over, so that they do not stay for
-// ever where nobody asks for them.
-func (r *retained) expired(now int64) (gone []*message) {
+// expire removes messages whose time is over, so that they do not stay for ever
+// where nobody asks for them, and has it recorded.
+func (r *retained) expire(now int64, record func(*message)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, on := range r.shelves {
 		for _, m := range on.exact {
 			if _, ok := m.left(now); !ok {
 				r.remove(on, m)
-				gone = append(gone, m)
+				record(&message{topic: m.topic, space: m.space})
 			}
 		}
 	}
-	return gone
+}
+
+// restamp has the messages whose time will be over recorded again.
+func (r *retained) restamp(record func(*message)) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, on := range r.shelves {
+		for _, m := range on.exact {
+			if m.expires != 0 {
+				record(m)
+			}
+		}
+	}
 }
 
 // retain keeps or removes the turn's message as the retained one.
@@ -185,11 +206,7 @@ func (t *turn) retain(most retainLimits) keeping {
 	m := t.keep()
 	own := *m
 	own.topic = strings.Clone(m.topic)
-	how := t.b.retained.set(&own, most)
-	if how == stays {
-		t.b.recordRetained(t, &own)
-	}
-	return how
+	return t.b.retained.set(&own, most, t.recordRetained)
 }
 
 // mostRepeats is how often retained messages may wait for one client, beside

@@ -78,7 +78,7 @@ func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn) {
 func (b *Broker) newConn(door *door, remote net.Addr) *conn {
 	door.open.Add(1)
 	door.accepted.Add(1)
-	return &conn{b: b, door: door, remote: remote, accepted: time.Now().UnixNano()}
+	return &conn{b: b, door: door, remote: remote, accepted: b.clock.Steady()}
 }
 
 // handshake completes TLS, so that the peer's certificate is known.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -22,6 +23,7 @@ var errClosed = errors.New("broker is closed")
 type Broker struct {
 	options  Options
 	log      *slog.Logger
+	clock    *clock.Clock
 	ctx      context.Context // ends when the broker closes
 	cancel   context.CancelFunc
 	closing  chan struct{}
@@ -63,7 +65,7 @@ func New(options Options) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		options: options, log: options.Log, closing: make(chan struct{}),
+		options: options, log: options.Log, clock: options.Clock, closing: make(chan struct{}),
 		sessions: make(map[string]*session), listeners: make(map[io.Closer]struct{}),
 		authenticating: make(chan struct{}, options.Limits.Authentications),
 		beforeWrite:    func() {},

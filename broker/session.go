@@ -34,7 +34,7 @@ type session struct {
 	principal  *protocol.Principal // the owner
 	client     *Client             // the last one connected
 	expiry     uint32              // seconds, 0 ends with the connection
-	expires    int64               // when it ends, while no client is connected
+	expires    int64               // steady time when it ends, while no client is connected
 	subs       map[string]*subscription
 	window     window
 	credit     int             // publishes the client may still be sent unacknowledged

@@ -43,7 +43,7 @@ func (b *Broker) Sessions() []SessionInfo {
 	all := b.allSessions()
 	infos := make([]SessionInfo, 0, len(all))
 	for _, s := range all {
-		infos = append(infos, s.info())
+		infos = append(infos, b.info(s))
 	}
 	slices.SortFunc(infos, func(x, y SessionInfo) int { return cmp.Compare(x.ClientID, y.ClientID) })
 	return infos
@@ -55,7 +55,7 @@ func (b *Broker) Session(clientID string) (SessionInfo, bool) {
 	if s == nil {
 		return SessionInfo{}, false
 	}
-	return s.info(), true
+	return b.info(s), true
 }
 
 // Kick disconnects a client by administrative action and, with forget, ends
@@ -80,7 +80,7 @@ func (b *Broker) Kick(clientID string, forget bool) bool {
 	return true
 }
 
-func (s *session) info() SessionInfo {
+func (b *Broker) info(s *session) SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := SessionInfo{
@@ -100,7 +100,7 @@ func (s *session) info() SessionInfo {
 		i.Outbox = c.out.size
 		c.mu.Unlock()
 	} else if s.expires != 0 {
-		i.Expires = time.Unix(0, s.expires)
+		i.Expires = b.clock.Wall(s.expires)
 	}
 	if s.will != nil {
 		i.Will = s.will.msg.topic

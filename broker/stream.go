@@ -39,7 +39,7 @@ func (s *stream) drain() {
 		segs := c.out.segs
 		c.out.segs = nil
 		c.out.reset()
-		c.since = time.Now().UnixNano()
+		c.since = c.b.clock.Steady()
 		c.mu.Unlock()
 		c.b.beforeWrite()
 		if !s.send(segs) {
@@ -50,7 +50,7 @@ func (s *stream) drain() {
 	s.writing = false
 	c.out.blocked = false
 	if c.closed {
-		c.shutLocked(time.Now().UnixNano())
+		c.shutLocked(c.b.clock.Steady())
 	}
 	session := c.session
 	c.mu.Unlock()

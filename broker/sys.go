@@ -39,7 +39,7 @@ func (b *Broker) sys(uptime int) {
 	put := func(name, value string) {
 		m := &message{topic: "$SYS/broker/" + name, payload: []byte(value), retain: true}
 		t.use(m)
-		b.retained.set(m, retainLimits{bytes: b.options.Limits.RetainedBytes})
+		b.retained.set(m, retainLimits{bytes: b.options.Limits.RetainedBytes}, func(*message) {})
 		t.deliver(t.route([]byte(m.topic)))
 	}
 	number := func(name string, v uint64) { put(name, strconv.FormatUint(v, 10)) }

@@ -1,17 +1,13 @@
 package broker
 
-import (
-	"time"
-
-	"github.com/aibridge/aibridge/broker/packet"
-)
+import "github.com/aibridge/aibridge/broker/packet"
 
 // A turn is the scratch space of whoever reads, or publishes, and the list of
 // connections that have something to be written at its end. One goroutine
 // uses it at a time.
 type turn struct {
 	b     *Broker
-	now   int64
+	now   int64 // steady, see the package clock
 	dirty []*conn
 	tell  []*session // whose presence events are to be told
 	own   bool       // outboxes must not refer to the turn's buffers
@@ -55,7 +51,7 @@ func newTurn(b *Broker) *turn { return &turn{b: b, routes: make(map[string]*rout
 
 // begin readies the turn for work at the present time.
 func (t *turn) begin() *turn {
-	t.now = time.Now().UnixNano()
+	t.now = t.b.clock.Steady()
 	return t
 }
 

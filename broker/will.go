@@ -7,7 +7,7 @@ type will struct {
 	msg   *message
 	delay uint32 // seconds
 	life  uint32 // message expiry interval, 0 none
-	fires int64  // when, once the connection is gone
+	fires int64  // steady time when, once the connection is gone
 }
 
 // A firedWill is a Will that is to be published: its client is gone. Whoever

@@ -1,0 +1,59 @@
+package broker
+
+import "time"
+
+// toStore is a steady time as the journal keeps it: nanoseconds since 1970 by
+// the calendar. 0 stays 0.
+func (b *Broker) toStore(steady int64) int64 {
+	if steady == 0 {
+		return 0
+	}
+	return b.clock.Wall(steady).UnixNano()
+}
+
+// fromStore is the steady time of what the journal kept, which was so many
+// seconds ahead at most when it was stored. 0 stays 0.
+func (b *Broker) fromStore(calendar int64, most uint32) int64 {
+	if calendar == 0 {
+		return 0
+	}
+	return b.clock.FromWall(time.Unix(0, calendar), time.Duration(seconds(most)))
+}
+
+// stamps notice that the system's clock was set: a small computer learns the
+// time minutes after it has started. What is stored with a deadline is stored
+// again then, or it would end too early or too late after the next start.
+type stamps struct {
+	b     *Broker
+	known bool
+	ahead time.Duration // of the calendar
+}
+
+// slack is how far the clocks may drift apart before it matters.
+const slack = 2 * time.Second
+
+// renew stores deadlines again if the clock was set.
+func (k *stamps) renew(t *turn) {
+	if k.b.journal == nil {
+		return
+	}
+	ahead := k.b.clock.Wall(t.now).Sub(time.Unix(0, t.now))
+	moved := (ahead - k.ahead).Abs()
+	if k.known && moved < slack {
+		return
+	}
+	first := !k.known
+	k.known, k.ahead = true, ahead
+	if first && moved < slack {
+		return
+	}
+	for _, s := range k.b.allSessions() {
+		s.mu.Lock()
+		if s.conn.Load() == nil && s.keeps() {
+			k.b.recordSession(t, s)
+		}
+		s.mu.Unlock()
+	}
+	k.b.retained.restamp(t.recordRetained)
+	t.end()
+}
