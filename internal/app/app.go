@@ -20,6 +20,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -45,6 +46,7 @@ type App struct {
 	config  Config
 	version string
 	log     *slog.Logger
+	clock   *clock.Clock
 	metrics *prometheus.Registry
 	life    lifecycle
 	ready   atomic.Bool
@@ -96,6 +98,9 @@ func WithLogger(log *slog.Logger) Option { return func(a *App) { a.log = log } }
 // WithVersion says which version of the program this is.
 func WithVersion(version string) Option { return func(a *App) { a.version = version } }
 
+// WithClock replaces the clock that goes with the system's.
+func WithClock(c *clock.Clock) Option { return func(a *App) { a.clock = c } }
+
 // New acquires everything a bridge needs: its data, its state, its listeners.
 // When it returns, the addresses are known and clients may connect; they are
 // served once [App.Run] runs.
@@ -103,7 +108,7 @@ func New(ctx context.Context, config Config, options ...Option) (_ *App, err err
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	a := &App{config: config, version: "dev", metrics: prometheus.NewRegistry(), listeners: make(map[string]net.Listener)}
+	a := &App{config: config, version: "dev", clock: clock.New(), metrics: prometheus.NewRegistry(), listeners: make(map[string]net.Listener)}
 	for _, option := range options {
 		option(a)
 	}

@@ -257,6 +257,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 		Log:          a.log,
 		MaxPacket:    a.config.Limits.Payload + roomAroundPayload,
 		Journal:      journal,
+		Clock:        a.clock,
 		Registerer:   a.metrics,
 		ResponseInfo: func(c *broker.Client) string { return mqtt.topics.ClientResponse(c.ID) },
 	})
