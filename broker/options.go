@@ -74,6 +74,7 @@ type Limits struct {
 	QueueBytes      int           // payloads and topics of these; 64 MiB
 	OutboxBytes     int           // written by us and not yet taken by a client's socket, beyond which QoS 0 is dropped; 1 MiB
 	Subscriptions   int           // per client; 10 000
+	TopicLevels     int           // of a topic name or filter; 128
 	Connections     int           // at a time; no limit
 	PerAddress      int           // connections at a time from one address; no limit
 	RatePerAddress  int           // connections per second from one address; no limit
@@ -102,6 +103,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.QueueBytes, 64<<20)
 	set(&l.OutboxBytes, 1<<20)
 	set(&l.Subscriptions, 10_000)
+	set(&l.TopicLevels, 128)
 	set(&l.Authentications, 256)
 	set(&l.RetainedBytes, 1<<30)
 	l.ReceiveMaximum = min(l.ReceiveMaximum, 65535)

@@ -24,6 +24,10 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 			return err
 		}
 	}
+	if topic.DeeperThan(t.b.options.Limits.TopicLevels, name) {
+		t.refusePublish(c, p, Verdict{byte(packet.TopicNameInvalid), tooDeep})
+		return nil
+	}
 	r := t.route(name)
 	if v := t.b.options.Permissions.MayPublish(c.client, r.topic, p.Retain); !v.Allowed() {
 		t.refusePublish(c, p, v)
@@ -37,6 +41,10 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 	t.acceptPublish(c, p, t.publishLoaded(c.client, r))
 	return nil
 }
+
+// tooDeep is what a client is told whose topic names or filters have more
+// levels than [Limits].TopicLevels.
+const tooDeep = "the topic has too many levels"
 
 // publishLoaded shows the turn's message to the handlers, keeps it if it is
 // to be retained, and routes it. The verdict is for its publisher: success

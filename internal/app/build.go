@@ -256,6 +256,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 		Quota:        mqtt.quota(),
 		Log:          a.log,
 		MaxPacket:    a.config.Limits.Payload + roomAroundPayload,
+		Limits:       broker.Limits{TopicLevels: a.config.Limits.TopicLevels},
 		Journal:      journal,
 		Clock:        a.clock,
 		Registerer:   a.metrics,

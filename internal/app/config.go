@@ -90,6 +90,8 @@ type Limits struct {
 	Depth    int `yaml:"depth" doc:"deepest nesting of JSON"`
 	InFlight int `yaml:"in_flight" doc:"commands accepted and not answered yet"`
 	Workers  int `yaml:"workers" doc:"commands running at once; 0 chooses by the number of processors"`
+
+	TopicLevels int `yaml:"topic_levels" doc:"levels of an MQTT topic or filter"`
 }
 
 // Skills says what the bridge may do to reach skills.
@@ -115,7 +117,7 @@ func DefaultConfig() Config {
 		PKI:    PKI{KeyType: string(pki.ECDSA)},
 		NATS:   NATS{Replicas: 1},
 		Log:    Log{Level: "info", Format: "text"},
-		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
+		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384, TopicLevels: 128},
 		VFS:    defaultVFS(),
 		Audit:  defaultAudit(),
 		LLM:    defaultLLM(),
@@ -209,6 +211,7 @@ func (c *Config) Check() error {
 	within("limits.depth", c.Limits.Depth, 8, 1024)
 	within("limits.in_flight", c.Limits.InFlight, 1, 1<<20)
 	within("limits.workers", c.Limits.Workers, 0, 1<<16)
+	within("limits.topic_levels", c.Limits.TopicLevels, 16, 1<<15)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.check(fail)
 	c.VFS.check(fail)
