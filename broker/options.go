@@ -37,6 +37,11 @@ type Options struct {
 	// Journal makes sessions, retained messages and wills outlive the
 	// process; nil keeps them in memory only.
 	Journal Journal
+	// Full reports whether nothing new may be stored; optional. No more topics
+	// then get a retained message, nothing is kept for clients that are away,
+	// and publishers of QoS 1 and 2 are told so where nobody else has their
+	// message. It is asked for every such message and must be cheap.
+	Full func() bool
 	// Relay connects the broker with other nodes; nil means there are none.
 	Relay Relay
 	// Enhanced offers authentication methods of MQTT 5 by name; optional.

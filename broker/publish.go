@@ -63,7 +63,7 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 		who := client.Principal()
 		t.msg.owner = who.Key()
 		if !t.retainFor(who) {
-			return Verdict{byte(packet.QuotaExceeded), "too many messages are retained"}
+			return t.noRoom("too many messages are retained")
 		}
 	}
 	best, _ := t.deliver(r)
@@ -80,7 +80,15 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 		return Verdict{}
 	}
 	t.count.overflowed++
-	return Verdict{byte(packet.QuotaExceeded), "the queues of all it is for are full"}
+	return t.noRoom("the queues of all it is for are full")
+}
+
+// noRoom refuses what cannot be kept, for a reason that a full disk overrides.
+func (t *turn) noRoom(reason string) Verdict {
+	if t.b.full() {
+		reason = "the bridge's disk is nearly full"
+	}
+	return Verdict{byte(packet.QuotaExceeded), reason}
 }
 
 // topicOf resolves the topic alias and checks the name.

@@ -38,6 +38,7 @@ type Config struct {
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 
 	NATS      NATS      `yaml:"nats"`
+	Disk      Disk      `yaml:"disk"`
 	Log       Log       `yaml:"log"`
 	Limits    Limits    `yaml:"limits"`
 	TLS       TLS       `yaml:"tls"`
@@ -116,6 +117,7 @@ func DefaultConfig() Config {
 		Sync:   "default",
 		PKI:    PKI{KeyType: string(pki.ECDSA)},
 		NATS:   NATS{Replicas: 1},
+		Disk:   defaultDisk(),
 		Log:    Log{Level: "info", Format: "text"},
 		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384, TopicLevels: 128},
 		VFS:    defaultVFS(),
@@ -214,6 +216,7 @@ func (c *Config) Check() error {
 	within("limits.topic_levels", c.Limits.TopicLevels, 16, 1<<15)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.check(fail)
+	c.Disk.check(fail)
 	c.VFS.check(fail)
 	c.LLM.check(fail)
 	c.Runs.check(fail)

@@ -33,6 +33,7 @@ var rooms = map[string][]string{
 	"bench":               {"protocol", "client", "broker", "bench"},
 	"mcp":                 {"protocol", "commands", "llm/tools", "llm/chat", "llm/wire", "mcp"},
 	"internal/natsd":      {},
+	"internal/diskspace":  {"protocol"},
 	"internal/store":      {"protocol", "commands", "broker", "registry", "task", "vfs"},
 	"internal/claimlog":   {"protocol", "commands"},
 	"internal/mqttdoor":   {"protocol", "commands", "broker"},
