@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -28,9 +29,10 @@ type batcher struct {
 
 // A batched file is locked until it is sent.
 type batched struct {
-	small  Small
-	print  *fingerprint
-	unlock func()
+	small     Small
+	print     *fingerprint
+	intention intention
+	unlock    func()
 }
 
 // batchesAtOnce bounds the batches under way.
@@ -42,16 +44,16 @@ func (e *Engine) newBatcher(ctx context.Context) *batcher {
 }
 
 // take takes over a path if it is a small file to be sent. Whatever is not as
-// expected is left to [Engine.settle].
-func (b *batcher) take(path string, h hint) bool {
+// expected is left to [Engine.settle], with what the VFS was seen to have.
+func (b *batcher) take(path string, h hint) (taken bool, seen hint) {
 	if b.remote == nil {
-		return false
+		return false, h
 	}
 	unlock := b.e.locks.lock(path)
-	item, ok := b.prepare(path, h)
+	item, h, ok := b.prepare(path, h)
 	if !ok {
 		unlock()
-		return false
+		return false, h
 	}
 	item.unlock = unlock
 	b.mu.Lock()
@@ -62,32 +64,36 @@ func (b *batcher) take(path string, h hint) bool {
 	if full {
 		b.flushSome()
 	}
-	return true
+	return true, h
 }
 
-func (b *batcher) prepare(path string, h hint) (batched, bool) {
+func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool) {
 	known := b.e.state.get(path)
 	if !known.known && !h.seen {
-		return batched{}, false
+		return batched{}, h, false
 	}
 	stamp, err := b.e.folder.Stat(path)
 	if err != nil || stamp.Absent() || stamp.Size > batchOne {
-		return batched{}, false
+		return batched{}, h, false
 	}
-	r, err := b.e.remoteOf(b.ctx, path, known, h)
-	if err != nil {
-		return batched{}, false
+	if h, err = b.e.remoteOf(b.ctx, path, known, h); err != nil {
+		return batched{}, hint{}, false
 	}
+	r := h.remote
 	l := look{stamp: stamp, local: local{there: true, size: stamp.Size}}
 	small, print, err := b.e.readSmall(path, l, r)
 	if err != nil {
-		return batched{}, false
+		return batched{}, h, false
 	}
 	l.sum, l.summed = print.sum, true
-	if decide(known.base, l.local, r) != push || !known.holds() && b.e.state.twin(path) != nil {
-		return batched{}, false
+	if known, err = b.e.learn(path, known, l, r, h.seen); err != nil {
+		return batched{}, h, false
 	}
-	return batched{small: small, print: print}, true
+	if decide(known.base, l.local, r) != push || !known.holds() && b.e.state.twin(path) != nil {
+		return batched{}, h, false
+	}
+	i := intent{version: expected(known.base, r), size: small.Size, sum: print.sum, at: b.e.now()}
+	return batched{small: small, print: print, intention: intention{path: path, intent: i}}, h, true
 }
 
 // flush sends what is left and waits for everything.
@@ -151,18 +157,44 @@ func (b *batcher) send(list []batched) {
 	}
 }
 
+// intend notes all changes of a batch at once.
+func (b *batcher) intend(list []batched) error {
+	intentions := make([]*intention, len(list))
+	for i := range list {
+		intentions[i] = &list[i].intention
+	}
+	return b.e.state.intend(intentions...)
+}
+
+// refused forgets the intents of files that were refused outright.
+func (b *batcher) refused(list []batched, why func(int) error) (err error) {
+	for n := range list {
+		i := &list[n].intention
+		if reason := why(n); i.fresh && refusal(reason) && !stale(reason) {
+			err = errors.Join(err, b.e.state.drop(i.path, i.intent))
+		}
+	}
+	return err
+}
+
 func (b *batcher) put(list []batched) (files []File, errs []error, err error) {
 	smalls := make([]Small, len(list))
 	for i := range list {
 		smalls[i] = list[i].small
 	}
+	if err := b.intend(list); err != nil {
+		return nil, nil, err
+	}
 	err = b.e.o.Link.transfer(b.ctx, func(ctx context.Context) (err error) {
 		files, errs, err = b.remote.PutBatch(ctx, smalls)
-		if err != nil {
-			return err
-		}
-		if len(files) != len(list) || len(errs) != len(list) {
+		switch {
+		case err != nil:
+			return errors.Join(err, b.refused(list, func(int) error { return err }))
+		case len(files) != len(list) || len(errs) != len(list):
 			return errWrongContent("a batch")
+		}
+		if err := b.refused(list, func(i int) error { return errs[i] }); err != nil {
+			return errors.Join(errLocal, err)
 		}
 		for i := range list {
 			if errs[i] == nil && (files[i].SHA256 != list[i].print.sum || sane(files[i], smalls[i].Path) != nil) {

@@ -21,15 +21,17 @@ func (e *Engine) resolve(ctx context.Context, path string, known entry, l look, 
 	loser := Loser{Path: path, Rule: rule, At: e.o.Now().UnixMilli()}
 	if rule.localWins(l.local, r) {
 		loser.SHA256, loser.Size, loser.Version, loser.Deleted = r.SHA256, r.Size, r.Version, !r.there
+		loser.Winner = Winner{SHA256: l.sum, Deleted: !l.there}
 		if err := e.lose(loser); err != nil {
 			return err
 		}
 		if l.there {
 			return e.push(ctx, path, known, l, r)
 		}
-		return e.deleteThere(ctx, path, r)
+		return e.deleteThere(ctx, path, known, r)
 	}
 	loser.SHA256, loser.Size, loser.Deleted = l.sum, l.size, !l.there
+	loser.Winner = Winner{SHA256: r.SHA256, Version: r.Version, Deleted: !r.there}
 	if l.there {
 		var err error
 		if loser.Kept, err = e.keep(ctx, path, rule, l); err != nil {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -30,10 +31,13 @@ import (
 //
 // AIBRIDGE_CONVERGE=10m runs it that long, with seeds that are printed; with
 // AIBRIDGE_SEED it begins at one of them.
-func TestBothEndsConvergeAndNothingIsLost(t *testing.T) {
+func TestBothEndsConvergeAndNothingIsLost(t *testing.T) { stories(t, converge) }
+
+// stories tells a story many times, with other dice.
+func stories(t *testing.T, tell func(*rapid.T)) {
 	duration, err := time.ParseDuration(os.Getenv("AIBRIDGE_CONVERGE"))
 	if err != nil {
-		rapid.Check(t, converge)
+		rapid.Check(t, tell)
 		return
 	}
 	seed, err := strconv.ParseUint(os.Getenv("AIBRIDGE_SEED"), 10, 64)
@@ -45,9 +49,18 @@ func TestBothEndsConvergeAndNothingIsLost(t *testing.T) {
 		if err := flag.Set("rapid.seed", strconv.FormatUint(seed, 10)); err != nil {
 			t.Fatal(err)
 		}
-		rapid.MakeCheck(converge)(t)
+		rapid.MakeCheck(tell)(t)
 	}
 	t.Logf("%d stories of each of the seeds %d to %d", 100, first, seed-1)
+}
+
+// TestOneWriterIsNeverOverruled is the same with edits at one end only: on one
+// of the devices, or in the VFS. Whatever goes wrong on the way, what it wrote
+// last must be at all ends, without a conflict and without a deleted file that
+// returns. A VFS that loses its files, or lists something else than it has, is
+// no fault on the way; nor is a disk that loses what it has synced.
+func TestOneWriterIsNeverOverruled(t *testing.T) {
+	stories(t, oneWriter)
 }
 
 func FuzzBothEndsConverge(f *testing.F) { f.Fuzz(rapid.MakeFuzz(converge)) }
@@ -67,6 +80,15 @@ type story struct {
 	live   map[string]bool // contents that nobody replaced knowing them
 	lossy  bool            // a conflict may have gone unnoticed: the VFS's versions still have both contents
 	inside bool            // an edit is being made inside a call
+	calm   bool            // no answer is lost any more
+
+	before map[string]string // contents by those that replaced them knowing them
+	gone   map[string]string // contents that were removed, by device and path
+	lied   bool              // the VFS has sent garbage, or lost what it had
+
+	// The only one who edits: the number of a device, or of none for the VFS.
+	writer int
+	wanted map[string]string // what it wrote; nil if everybody edits
 }
 
 type device struct {
@@ -82,7 +104,37 @@ var (
 )
 
 func converge(t *rapid.T) {
-	s := &story{t: t, vfs: newFake(), now: time.Unix(1_800_000_000, 0), live: make(map[string]bool), mode: "good",
+	s := newStory(t)
+	defer s.end()
+	for range rapid.IntRange(5, 60).Draw(t, "steps") {
+		s.step()
+	}
+	s.settle()
+	s.check()
+}
+
+func oneWriter(t *rapid.T) {
+	s := newStory(t)
+	defer s.end()
+	s.writer = rapid.IntRange(0, len(s.devices)).Draw(t, "writer")
+	s.wanted = make(map[string]string)
+	for range rapid.IntRange(5, 60).Draw(t, "steps") {
+		s.step()
+	}
+	s.settle()
+	s.check()
+	if got := s.vfs.all(); !maps.Equal(got, s.wanted) {
+		t.Fatalf("the writer has\n%v, the VFS\n%v, %v", short(s.wanted), short(got), s.history())
+	}
+	for _, d := range s.devices {
+		if losers := d.engine.Losers(); len(losers) > 0 {
+			t.Fatalf("%s: a conflict with itself: %+v, %v", d.name, losers, s.history())
+		}
+	}
+}
+
+func newStory(t *rapid.T) *story {
+	s := &story{before: make(map[string]string), gone: make(map[string]string), t: t, vfs: newFake(), now: time.Unix(1_800_000_000, 0), live: make(map[string]bool), mode: "good",
 		rule: rapid.SampledFrom([]Rule{RemoteWins, LocalWins, LatestWins, KeepBoth}).Draw(t, "rule"),
 		dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 0))}
 	s.vfs.now = s.clock
@@ -92,17 +144,18 @@ func converge(t *rapid.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer os.RemoveAll(dir)
 		d := &device{name: name, dir: dir}
 		s.devices = append(s.devices, d)
 		s.open(d)
-		defer func() { _ = d.engine.Close() }()
 	}
-	for range rapid.IntRange(5, 60).Draw(t, "steps") {
-		s.step()
+	return s
+}
+
+func (s *story) end() {
+	for _, d := range s.devices {
+		_ = d.engine.Close()
+		_ = os.RemoveAll(d.dir)
 	}
-	s.settle()
-	s.check()
 }
 
 func (s *story) clock() time.Time {
@@ -131,10 +184,14 @@ func (s *story) step() {
 	t := s.t
 	d := rapid.SampledFrom(s.devices).Draw(t, "device")
 	path := rapid.SampledFrom(storyPaths).Draw(t, "path")
-	switch rapid.SampledFrom([]string{
+	what := rapid.SampledFrom([]string{
 		"sync", "sync", "sync", "write", "write", "remove", "engine write", "engine remove",
 		"write there", "remove there", "mode", "good again", "crash", "wipe", "clock", "time passes",
-	}).Draw(t, "step") {
+	}).Draw(t, "step")
+	if s.wanted != nil {
+		d, what = s.byWriter(d, what)
+	}
+	switch what {
 	case "sync":
 		_ = d.link.Probe(t.Context())
 		_ = d.engine.Sync(t.Context())
@@ -145,9 +202,11 @@ func (s *story) step() {
 	case "engine write":
 		s.engineWrite(d, path)
 	case "engine remove":
+		defer s.alone()()
 		before, _ := s.visible(d, path)
 		if _, err := d.engine.Remove(t.Context(), path); err == nil {
 			s.replaced(before)
+			s.want(path, "")
 		}
 	case "write there":
 		s.writeThere(path)
@@ -155,6 +214,7 @@ func (s *story) step() {
 		if before, there := s.vfs.content(path); there {
 			s.replaced(before)
 			s.vfs.remove(path)
+			s.want(path, "")
 		}
 	case "mode":
 		s.setMode(rapid.SampledFrom(storyModes).Draw(t, "mode"))
@@ -168,6 +228,40 @@ func (s *story) step() {
 		s.advance(time.Duration(rapid.Int64Range(-int64(time.Hour), int64(time.Hour)).Draw(t, "jump")))
 	case "time passes":
 		s.advance(10 * time.Minute)
+	}
+}
+
+// byWriter has edits made by the writer, where it is.
+func (s *story) byWriter(d *device, what string) (*device, string) {
+	there := s.writer == len(s.devices)
+	if !there && !slices.Contains([]string{"sync", "crash"}, what) {
+		d = s.devices[s.writer]
+	}
+	switch {
+	case what == "wipe":
+		what = "sync"
+	case there && (what == "write" || what == "engine write"):
+		what = "write there"
+	case there && (what == "remove" || what == "engine remove"):
+		what = "remove there"
+	case !there && what == "write there":
+		what = "write"
+	case !there && what == "remove there":
+		what = "remove"
+	}
+	return d, what
+}
+
+// want notes what the writer wrote, "" for a deletion.
+func (s *story) want(path, content string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.wanted == nil:
+	case content == "":
+		delete(s.wanted, path)
+	default:
+		s.wanted[path] = content
 	}
 }
 
@@ -196,21 +290,32 @@ func (s *story) fault(call string, after bool) error {
 	s.mu.Lock()
 	mode := s.mode
 	edit := !s.inside && s.dice.IntN(12) == 0
+	lost := after && !s.calm && s.dice.IntN(8) == 0
 	var at int
 	if edit {
 		s.inside, at = true, s.dice.IntN(len(s.devices)*len(storyPaths)*2)
 	}
 	s.mu.Unlock()
 	if edit {
-		d, path := s.devices[at%len(s.devices)], storyPaths[at/2%len(storyPaths)]
+		d, path, what := s.devices[at%len(s.devices)], storyPaths[at/2%len(storyPaths)], "remove"
 		if at >= len(s.devices)*len(storyPaths) {
-			s.write(d, path)
-		} else {
-			s.remove(d, path)
+			what = "write"
 		}
+		if s.wanted != nil {
+			d, what = s.byWriter(d, what)
+		}
+		switch what {
+		case "write":
+			s.write(d, path)
+		case "remove":
+			s.remove(d, path)
+		} // in the VFS others edit between calls
 		s.mu.Lock()
 		s.inside = false
 		s.mu.Unlock()
+	}
+	if lost {
+		return errDown
 	}
 	switch mode {
 	case "down":
@@ -234,16 +339,24 @@ func (s *story) fault(call string, after bool) error {
 	return nil
 }
 
-func (s *story) garbage(string) bool {
+func (s *story) garbage(call string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mode == "garbage" && s.dice.IntN(3) == 0
+	if s.wanted != nil && (call == "list" || call == "stat") {
+		return false
+	}
+	lies := s.mode == "garbage" && s.dice.IntN(3) == 0
+	s.lied = s.lied || lies
+	return lies
 }
 
 func (s *story) token() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens++
+	if s.wanted != nil && s.dice.IntN(4) == 0 { // contents that return
+		return []string{"on", "off"}[s.dice.IntN(2)]
+	}
 	token := fmt.Sprintf("content %d %s", s.tokens, strings.Repeat("x", s.dice.IntN(3)))
 	if s.dice.IntN(8) == 0 {
 		token += strings.Repeat("large", smallFile/5+1)
@@ -269,7 +382,10 @@ func (s *story) visible(d *device, path string) (string, bool) {
 // the engine does at the same time.
 func (s *story) write(d *device, path string) {
 	token := s.token()
-	side := filepath.Join(d.dir, tree.Private, "side "+strings.Fields(token)[1])
+	s.mu.Lock()
+	s.tokens++
+	side := filepath.Join(d.dir, tree.Private, "side "+strconv.Itoa(s.tokens))
+	s.mu.Unlock()
 	if err := os.WriteFile(side, []byte(token), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
@@ -277,10 +393,14 @@ func (s *story) write(d *device, path string) {
 	at := filepath.Join(d.dir, path)
 	for range 100 {
 		s.remove(d, path)
+		s.mu.Lock()
+		s.before[token] = s.gone[d.name+" "+path]
+		s.mu.Unlock()
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			s.t.Fatal(err)
 		}
 		if os.Link(side, at) == nil {
+			s.want(path, token)
 			return
 		}
 	}
@@ -297,34 +417,61 @@ func (s *story) remove(d *device, path string) {
 		s.t.Fatal(err)
 	}
 	s.replaced(string(data))
+	s.mu.Lock()
+	s.gone[d.name+" "+path] = string(data)
+	s.mu.Unlock()
+	s.want(path, "")
 	_ = os.Remove(side)
 }
 
 func (s *story) engineWrite(d *device, path string) {
+	defer s.alone()()
 	token := s.token()
 	before, _ := s.visible(d, path)
 	if _, err := d.engine.Write(s.t.Context(), path, strings.NewReader(token)); err != nil {
 		s.replaced(token) // was not acknowledged
 		return
 	}
+	s.want(path, token)
 	s.replaced(before)
+}
+
+// alone keeps a single writer from editing in the middle of its own edit: which
+// of both comes last nobody could tell.
+func (s *story) alone() (again func()) {
+	if s.wanted == nil {
+		return func() {}
+	}
+	set := func(inside bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inside = inside
+	}
+	set(true)
+	return func() { set(false) }
 }
 
 func (s *story) writeThere(path string) {
 	token := s.token()
 	before, _ := s.vfs.content(path)
 	s.vfs.set(path, token)
+	s.before[token] = before
+	s.want(path, token)
 	s.replaced(before)
 }
 
 // crash kills an engine. The end of its journal may be lost with the power.
 func (s *story) crash(d *device, lost int) {
+	saved := d.engine.state.log.Saved()
 	if err := d.engine.Close(); err != nil {
 		s.t.Fatalf("close: %v", err)
 	}
 	name := filepath.Join(d.dir, journalName)
+	if s.wanted == nil {
+		saved = 0 // the disk does not even keep what it said it would
+	}
 	if info, err := os.Stat(name); err == nil && lost < 200 {
-		if err := os.Truncate(name, max(info.Size()-int64(lost), 0)); err != nil {
+		if err := os.Truncate(name, min(max(info.Size()-int64(lost), saved), info.Size())); err != nil {
 			s.t.Fatal(err)
 		}
 		s.lossy = true
@@ -363,6 +510,7 @@ func (s *story) wipe(tells bool) {
 		instance += "'"
 	}
 	s.vfs.wipe(instance)
+	s.lied = true // what was agreed on with the old one means nothing to the new one
 }
 
 // below is every content in a folder, kept ones too.
@@ -382,7 +530,7 @@ func (s *story) below(dir string) map[string]string {
 func (s *story) settle() {
 	s.setMode("good")
 	s.mu.Lock()
-	s.inside = true // no more edits
+	s.inside, s.calm = true, true // no more edits, no more lost answers
 	s.mu.Unlock()
 	// A dozen rounds are enough, if the machine is not too slow for the patience
 	// of the links.
@@ -453,6 +601,7 @@ func (s *story) check() {
 			s.t.Fatalf("%s is %+v: %+v", d.name, st, files)
 		}
 	}
+	s.checkWinners()
 	for path, versions := range s.vfs.files {
 		for _, v := range versions {
 			sum := sha256.Sum256(v.content)
@@ -464,6 +613,31 @@ func (s *story) check() {
 	for token := range s.live {
 		if !found[token] {
 			s.t.Fatalf("%.20q is lost; VFS %v, versions %v, losers %v", token, short(s.vfs.all()), s.history(), reported)
+		}
+	}
+}
+
+// checkWinners asks every loser who the winner was: a content that it was made
+// of knowing it was no rival.
+func (s *story) checkWinners() {
+	if s.lossy || s.lied {
+		return // what was known then is not known any more
+	}
+	contents := make(map[Sum]string)
+	for token := range s.before {
+		contents[sha256.Sum256([]byte(token))] = token
+	}
+	for _, d := range s.devices {
+		for _, l := range d.engine.Losers() {
+			if l.Deleted || l.Winner.Deleted {
+				continue
+			}
+			winner := contents[l.Winner.SHA256]
+			for token := contents[l.SHA256]; token != ""; token = s.before[token] {
+				if token == winner {
+					s.t.Fatalf("%s: %.20q lost to %.20q, which it replaced: %+v, %v", d.name, contents[l.SHA256], winner, l, s.history())
+				}
+			}
 		}
 	}
 }

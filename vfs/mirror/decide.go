@@ -124,7 +124,12 @@ func decideDiffering(b base, l local, r remote, lost bool) action {
 // decideMissingHere is for what only the VFS has.
 func decideMissingHere(b base, r remote, lost bool) action {
 	switch {
-	case !b.known, b.version == 0:
+	case !b.known:
+		return pull
+	case b.version == 0: // agreed on with a VFS that was another one
+		if b.holds() && r.SHA256 == b.sum {
+			return deleteThere
+		}
 		return pull
 	case b.deleted:
 		if r.Version == b.version {

@@ -41,7 +41,7 @@ func (e *Engine) farChunks(ctx context.Context, path string, l look, r remote) (
 
 // pushDelta sends the chunks of a file that the VFS does not have in the
 // version that is replaced. It reports whether that was possible.
-func (e *Engine) pushDelta(ctx context.Context, path string, l look, r remote) (done bool, err error) {
+func (e *Engine) pushDelta(ctx context.Context, path string, known entry, l look, r remote) (done bool, err error) {
 	c, far, err := e.farChunks(ctx, path, l, r)
 	if c == nil || err != nil {
 		return false, err
@@ -66,7 +66,8 @@ func (e *Engine) pushDelta(ctx context.Context, path string, l look, r remote) (
 		return false, nil
 	}
 	o := PutOptions{IfVersion: ifVersion(r), Size: l.size, SHA256: &print.sum}
-	stored, sent, err := e.sendDelta(ctx, c, path, delta, file, o)
+	i := intent{version: expected(known.base, r), size: l.size, sum: print.sum}
+	stored, sent, err := e.sendDelta(ctx, c, path, i, delta, file, o)
 	if err != nil && wholeInstead(err) {
 		return false, nil
 	}
@@ -87,23 +88,28 @@ func wholeInstead(err error) bool {
 }
 
 // sendDelta sends all chunks but those that are kept.
-func (e *Engine) sendDelta(ctx context.Context, c Chunker, path string, delta vfs.Delta, file *os.File, o PutOptions) (stored File, sent int64, err error) {
+func (e *Engine) sendDelta(ctx context.Context, c Chunker, path string, i intent, delta vfs.Delta, file *os.File, o PutOptions) (stored File, sent int64, err error) {
 	body := &counted{Reader: changedChunks(file, delta.Keep, int64(c.ChunkSize()), o.Size)}
-	var unknown error
-	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
-		if stored, err = c.PutDelta(ctx, path, delta, body, o); errors.Is(err, errors.ErrUnsupported) {
-			unknown = err
+	unsupported := false
+	stored, err = e.offer(ctx, path, i, func(ctx context.Context) (File, error) {
+		stored, err := c.PutDelta(ctx, path, delta, body, o)
+		if unsupported = errors.Is(err, errors.ErrUnsupported); unsupported {
+			return File{}, nil // which is no failure of the VFS
+		}
+		return stored, err
+	}, func(stored File) error {
+		switch {
+		case unsupported:
 			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if stored.SHA256 != *o.SHA256 || stored.Size != o.Size {
+		case stored.SHA256 != *o.SHA256 || stored.Size != o.Size:
 			return errWrongContent(path)
 		}
 		return sane(stored, path)
 	})
-	return stored, body.n, errors.Join(err, unknown)
+	if err == nil && unsupported {
+		err = errors.ErrUnsupported
+	}
+	return stored, body.n, err
 }
 
 // changedChunks reads what is between the runs that are kept.

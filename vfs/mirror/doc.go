@@ -7,6 +7,13 @@
 // tombstone is a deletion. What a VFS merely does not have any more it has
 // lost, and gets again.
 //
+// What is about to be changed is written down before, with its checksum: the
+// engine recognises its own change when the answer to it was lost, and does not
+// take it for somebody else's. Versions could name their origin instead. But
+// that would have to be added to every VFS there is, would not survive a copied
+// folder, and would say nothing about changes of the folder that a crash
+// leaves unnoted; a note at this end does all three.
+//
 // The VFS comes first. While it cannot be reached, reads and writes go on in
 // the folder, and are caught up on in order once it is back ([Link]). Nothing
 // is ever given up; what fails is tried again, later and later.

@@ -126,6 +126,9 @@ func Open(o Options) (*Engine, error) {
 	for _, order := range e.state.waiting() {
 		e.work.add(order.path)
 	}
+	for _, path := range e.state.unconfirmed() {
+		e.work.add(path)
+	}
 	e.forget = o.Link.OnReturn(func() {
 		e.work.hasten(o.Now())
 		e.mu.Lock()

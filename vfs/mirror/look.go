@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
@@ -38,7 +39,8 @@ func (e *Engine) look(ctx context.Context, path string, known entry, r remote) (
 	switch {
 	case known.print.covers(stamp):
 		l.sum, l.summed, l.print = known.print.sum, true, known.print
-	case known.holds() && known.size == stamp.Size, r.there && r.Size == stamp.Size, stamp.Size <= smallFile:
+	case known.holds() && known.size == stamp.Size, r.there && r.Size == stamp.Size, stamp.Size <= smallFile,
+		slices.ContainsFunc(e.state.intents(path), func(i intent) bool { return i.size == stamp.Size }):
 		if l, err = e.read(ctx, path, known); err != nil || !l.there {
 			return l, err
 		}
@@ -89,8 +91,9 @@ type steady struct {
 	}
 	before tree.Stamp
 	count  int64
-	hash   hash.Hash // nil if nobody wants to know
-	failed error     // why reading failed, whatever others made of it
+	hash   hash.Hash       // nil if nobody wants to know
+	whole  func(Sum) error // called with the checksum before the last byte is handed out
+	failed error           // why reading failed, whatever others made of it
 }
 
 func (s *steady) Read(p []byte) (int, error) {
@@ -109,6 +112,12 @@ func (s *steady) read(p []byte) (int, error) {
 	s.count += int64(n)
 	if s.hash != nil {
 		s.hash.Write(p[:n])
+		if s.count == s.before.Size && s.whole != nil {
+			if err := s.whole(Sum(s.hash.Sum(nil))); err != nil {
+				return 0, fmt.Errorf("%w: %w", errLocal, err)
+			}
+			s.whole = nil
+		}
 	}
 	switch {
 	case s.count > s.before.Size:

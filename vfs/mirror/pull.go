@@ -29,6 +29,12 @@ func (e *Engine) pull(ctx context.Context, path string, l look, r remote) error 
 	if err != nil {
 		return err
 	}
+	if f.SHA256 != r.SHA256 {
+		return errWrongContent(path) // it is not what was decided about
+	}
+	if _, err := e.intend(path, intent{inward: true, version: f.Version, size: f.Size, sum: f.SHA256}); err != nil {
+		return err
+	}
 	stamp, err := fresh.Replace(path, l.stamp)
 	if err != nil {
 		return err

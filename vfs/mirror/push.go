@@ -26,9 +26,9 @@ func (e *Engine) push(ctx context.Context, path string, known entry, l look, r r
 		if err != nil {
 			return err
 		}
-		return e.send(ctx, path, print, r, bytes.NewReader(small.Content), small.PutOptions)
+		return e.send(ctx, path, known, print, r, bytes.NewReader(small.Content), small.PutOptions)
 	}
-	if done, err := e.pushDelta(ctx, path, l, r); done || err != nil {
+	if done, err := e.pushDelta(ctx, path, known, l, r); done || err != nil {
 		return err
 	}
 	began := e.o.Now().UnixNano()
@@ -44,10 +44,10 @@ func (e *Engine) push(ctx context.Context, path string, known entry, l look, r r
 	o := PutOptions{IfVersion: ifVersion(r), Size: l.size}
 	if l.summed {
 		o.SHA256, print.sum = &l.sum, l.sum
-		return e.send(ctx, path, print, r, &steady{ctx: ctx, file: file, before: stamp}, o)
+		return e.send(ctx, path, known, print, r, &steady{ctx: ctx, file: file, before: stamp}, o)
 	}
 	source := &steady{ctx: ctx, file: file, before: stamp, hash: sha256.New()}
-	return e.send(ctx, path, print, r, source, o)
+	return e.send(ctx, path, known, print, r, source, o)
 }
 
 func closeIf(file io.Closer) error {
@@ -91,27 +91,32 @@ func (e *Engine) readSmall(path string, l look, r remote) (Small, *fingerprint, 
 }
 
 // send puts a file and notes that both ends have it.
-func (e *Engine) send(ctx context.Context, path string, print *fingerprint, r remote, body io.Reader, o PutOptions) error {
+func (e *Engine) send(ctx context.Context, path string, known entry, print *fingerprint, r remote, body io.Reader, o PutOptions) error {
 	source, _ := body.(*steady)
-	var stored File
-	err := e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
+	put := func(ctx context.Context) (File, error) {
 		if source != nil {
 			source.ctx = ctx
 		}
-		if stored, err = e.o.Remote.Put(ctx, path, body, o); err != nil {
-			if source != nil && source.failed != nil {
-				err = errors.Join(errLocal, err)
-			}
-			return err
+		stored, err := e.o.Remote.Put(ctx, path, body, o)
+		if err != nil && source != nil && source.failed != nil {
+			err = errors.Join(errLocal, err)
 		}
-		if source != nil && source.hash != nil {
-			source.hash.Sum(print.sum[:0])
-		}
+		return stored, err
+	}
+	check := func(stored File) error {
 		if stored.SHA256 != print.sum || stored.Size != o.Size {
 			return errWrongContent(path)
 		}
 		return sane(stored, path)
-	})
+	}
+	i := intent{version: expected(known.base, r), size: o.Size, sum: print.sum}
+	var stored File
+	var err error
+	if source == nil || source.hash == nil {
+		stored, err = e.offer(ctx, path, i, put, check)
+	} else {
+		stored, err = e.offerUnread(ctx, path, i, source, print, put, check)
+	}
 	if source != nil && source.failed != nil && err != nil {
 		return source.failed
 	}
@@ -120,6 +125,24 @@ func (e *Engine) send(ctx context.Context, path string, print *fingerprint, r re
 	}
 	e.count(uploads, o.Size)
 	return e.stored(path, print, stored)
+}
+
+// offerUnread offers a file whose checksum is known only when it was read: the
+// intent is noted before the VFS gets its last byte.
+func (e *Engine) offerUnread(ctx context.Context, path string, i intent, source *steady, print *fingerprint,
+	put func(context.Context) (File, error), check func(File) error) (stored File, err error) {
+	source.whole = func(sum Sum) error {
+		i.sum, print.sum = sum, sum
+		_, err := e.intend(path, i)
+		return err
+	}
+	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
+		if stored, err = put(ctx); err == nil {
+			err = check(stored)
+		}
+		return err
+	})
+	return stored, err
 }
 
 // stored notes that the VFS has a file as it is here.

@@ -14,6 +14,9 @@ const (
 	recordLoser  byte = 'L' // a copy that lost a conflict
 	recordOrder  byte = 'Q' // a path that was written here and is still to be sent
 	recordSent   byte = 'D' // it was sent
+	recordIntent byte = 'I' // a change that begins, see intent
+	// recordDropped is an intent that came to nothing.
+	recordDropped byte = 'N'
 )
 
 var errBadRecord = errors.New("a journal record makes no sense")
@@ -153,6 +156,15 @@ type Loser struct {
 	Kept    string // path inside the folder; "" if it is in the VFS, or was a deletion
 	Deleted bool   // what lost was a deletion
 	At      int64  // Unix milliseconds
+	Winner  Winner // what it lost to
+}
+
+// A Winner is what stays after a conflict.
+type Winner struct {
+	SHA256  Sum
+	Version uint64 // in the VFS; 0 if it was the copy here
+	Deleted bool   // a deletion won
+	Path    string // another path, in whose way the loser was; else ""
 }
 
 func appendLoser(dst []byte, l Loser) []byte {
@@ -160,19 +172,26 @@ func appendLoser(dst []byte, l Loser) []byte {
 	dst = appendText(dst, string(l.Rule))
 	dst = appendText(dst, l.Kept)
 	dst = append(dst, l.SHA256[:]...)
-	deleted := int64(0)
-	if l.Deleted {
-		deleted = 1
-	}
-	for _, n := range [...]int64{l.Size, int64(l.Version), l.At, deleted} {
+	for _, n := range [...]int64{l.Size, int64(l.Version), l.At, bit(l.Deleted)} {
 		dst = binary.AppendVarint(dst, n)
 	}
-	return dst
+	dst = appendText(append(dst, l.Winner.SHA256[:]...), l.Winner.Path)
+	return binary.AppendVarint(binary.AppendVarint(dst, int64(l.Winner.Version)), bit(l.Winner.Deleted))
+}
+
+func bit(set bool) int64 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func (d *decoder) loser() Loser {
 	l := Loser{Path: d.text(), Rule: Rule(d.text()), Kept: d.text(), SHA256: d.sum()}
 	l.Size, l.Version, l.At, l.Deleted = d.int(), uint64(d.int()), d.int(), d.int() == 1
+	if len(d.data) > 0 { // journals of earlier versions did not tell
+		l.Winner = Winner{SHA256: d.sum(), Path: d.text(), Version: uint64(d.int()), Deleted: d.int() == 1}
+	}
 	return l
 }
 

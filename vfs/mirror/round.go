@@ -72,6 +72,11 @@ func (e *Engine) round(ctx context.Context, s scope) error {
 			return err
 		}
 	}
+	if s.remote {
+		for _, path := range e.state.unconfirmed() {
+			e.work.add(path)
+		}
+	}
 	if err := e.replay(ctx); err != nil {
 		return err
 	}
@@ -359,10 +364,11 @@ func (e *Engine) carryOut(ctx context.Context, paths []string, l *listing) error
 	for range min(e.o.Workers, len(paths)) {
 		workers.Go(func() {
 			for path := range feed {
-				if batches.take(path, l.hint(path)) {
+				taken, seen := batches.take(path, l.hint(path))
+				if taken {
 					continue
 				}
-				if err := e.report(ctx, path, e.settle(ctx, path, l.hint(path))); unavailable(err) {
+				if err := e.report(ctx, path, e.settle(ctx, path, seen)); unavailable(err) {
 					stop(err)
 				}
 			}

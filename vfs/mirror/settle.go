@@ -28,13 +28,17 @@ func (e *Engine) settle(ctx context.Context, path string, h hint) error {
 
 func (e *Engine) settleLocked(ctx context.Context, path string, h hint) error {
 	known := e.state.get(path)
-	r, err := e.remoteOf(ctx, path, known, h)
+	h, err := e.remoteOf(ctx, path, known, h)
 	if err != nil {
 		return err
 	}
+	r, seen := h.remote, h.seen
 	for range maxTurns {
 		var l look
 		if l, err = e.look(ctx, path, known, r); err != nil {
+			return err
+		}
+		if known, err = e.learn(path, known, l, r, seen); err != nil {
 			return err
 		}
 		act := decide(known.base, l.local, r)
@@ -44,6 +48,7 @@ func (e *Engine) settleLocked(ctx context.Context, path string, h hint) error {
 			if r, err = e.stat(ctx, path); err != nil {
 				return err
 			}
+			seen = true
 		case errors.Is(err, tree.ErrChanged):
 		default:
 			return err
@@ -53,16 +58,20 @@ func (e *Engine) settleLocked(ctx context.Context, path string, h hint) error {
 	return fmt.Errorf("%w: it changes all the time", errUnsteady)
 }
 
-// remoteOf is what the VFS has, as far as is known without asking.
-func (e *Engine) remoteOf(ctx context.Context, path string, known entry, h hint) (remote, error) {
-	if h.seen && known.touched <= h.moment {
-		return h.remote, nil
+// remoteOf is what the VFS has: the hint, if it is not outdated, else what was
+// agreed on, if nothing is open, else what the VFS says now.
+func (e *Engine) remoteOf(ctx context.Context, path string, known entry, h hint) (hint, error) {
+	intents := e.state.intents(path)
+	if h.seen && known.touched <= h.moment && !unseen(intents, h.moment) {
+		return h, nil
 	}
-	if !known.known || known.version == 0 {
-		return e.stat(ctx, path)
+	if !known.known || known.version == 0 || unseen(intents, 0) {
+		moment := e.state.now()
+		r, err := e.stat(ctx, path)
+		return hint{remote: r, moment: moment, seen: true}, err
 	}
-	return remote{there: known.holds(), tombstone: known.deleted,
-		File: File{Path: path, Version: known.version, Size: known.size, SHA256: known.sum}}, nil
+	return hint{remote: remote{there: known.holds(), tombstone: known.deleted,
+		File: File{Path: path, Version: known.version, Size: known.size, SHA256: known.sum}}}, nil
 }
 
 // act carries out a decision. It returns tree.ErrChanged or a stale error if
@@ -80,7 +89,7 @@ func (e *Engine) act(ctx context.Context, path string, a action, known entry, l 
 	case pull:
 		return e.pull(ctx, path, l, r)
 	case deleteThere:
-		return e.deleteThere(ctx, path, r)
+		return e.deleteThere(ctx, path, known, r)
 	case deleteHere:
 		return e.deleteHere(path, l, r)
 	case collide:
@@ -100,14 +109,12 @@ func (e *Engine) agree(path string, l look, r remote) error {
 }
 
 // deleteThere carries a deletion over to the VFS.
-func (e *Engine) deleteThere(ctx context.Context, path string, r remote) error {
-	var gone File
-	err := e.o.Link.ask(ctx, func(ctx context.Context) (err error) {
-		if gone, err = e.o.Remote.Delete(ctx, path, r.Version); err == nil {
-			err = sane(gone, path)
-		}
-		return err
-	})
+func (e *Engine) deleteThere(ctx context.Context, path string, known entry, r remote) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.o.Link.o.Timeout, errTooSlow)
+	defer cancel()
+	gone, err := e.offer(ctx, path, intent{deleted: true, version: expected(known.base, r)}, func(ctx context.Context) (File, error) {
+		return e.o.Remote.Delete(ctx, path, r.Version)
+	}, func(f File) error { return sane(f, path) })
 	if err != nil {
 		return err
 	}
@@ -118,6 +125,9 @@ func (e *Engine) deleteThere(ctx context.Context, path string, r remote) error {
 
 // deleteHere carries a deletion over to the folder.
 func (e *Engine) deleteHere(path string, l look, r remote) error {
+	if _, err := e.intend(path, intent{inward: true, deleted: true, version: r.Version}); err != nil {
+		return err
+	}
 	if err := e.folder.Remove(path, l.stamp); err != nil {
 		return err
 	}

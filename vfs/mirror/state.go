@@ -30,14 +30,19 @@ type state struct {
 	names   vfs.Twins // paths of entries that hold a file
 	losers  []Loser
 	orders  map[string]order // by path
+	open    map[string][]intent
 	meta    meta
 	moment  uint64 // counts notes
 	lines   int    // records in the journal
 }
 
+func newState() *state {
+	return &state{entries: make(map[string]*entry), orders: make(map[string]order), open: make(map[string][]intent)}
+}
+
 // openState reads the journal. A damaged one is read as far as it is good.
 func openState(root *os.Root, log *slog.Logger) (*state, error) {
-	s := &state{entries: make(map[string]*entry), orders: make(map[string]order)}
+	s := newState()
 	l, cut, err := journal.Open(root, journalName, s.replay)
 	if err != nil {
 		return nil, err
@@ -63,6 +68,7 @@ func (s *state) replay(record []byte) error {
 	case recordEntry:
 		if path, e := d.entry(); d.err == nil {
 			s.entries[path] = &e
+			s.confirm(path, e.base)
 		}
 	case recordForget:
 		delete(s.entries, d.text())
@@ -81,6 +87,14 @@ func (s *state) replay(record []byte) error {
 	case recordSent:
 		if o := d.order(); d.err == nil {
 			s.dropOrder(o)
+		}
+	case recordIntent:
+		if path, i := d.intent(); d.err == nil {
+			s.addIntent(path, i)
+		}
+	case recordDropped:
+		if path, i := d.intent(); d.err == nil {
+			s.dropIntents(path, i.same)
 		}
 	default:
 		return fmt.Errorf("%w: kind %q", errBadRecord, kind)
@@ -128,7 +142,7 @@ func (s *state) set(path string, e entry) error {
 	s.mu.Lock()
 	s.put(path, e)
 	s.mu.Unlock()
-	return s.append(appendEntry(nil, path, &e), false)
+	return s.append(false, appendEntry(nil, path, &e))
 }
 
 // setPrint notes what a file here looks like, for what is known of the path.
@@ -139,7 +153,7 @@ func (s *state) setPrint(path string, e entry) error {
 	}
 	s.entries[path] = &e
 	s.mu.Unlock()
-	return s.append(appendEntry(nil, path, &e), false)
+	return s.append(false, appendEntry(nil, path, &e))
 }
 
 func (s *state) put(path string, e entry) {
@@ -151,7 +165,15 @@ func (s *state) put(path string, e entry) {
 		s.names.Remove(path)
 	}
 	s.entries[path] = &e
+	s.confirm(path, e.base)
 	s.meta.clock = max(s.meta.clock, e.at)
+}
+
+// confirm forgets the intents that an agreement has settled.
+func (s *state) confirm(path string, b base) {
+	if len(s.open[path]) > 0 {
+		s.dropIntents(path, func(i *intent) bool { return !i.open(b.version) })
+	}
 }
 
 // remove forgets a path.
@@ -161,7 +183,7 @@ func (s *state) remove(path string) error {
 	s.names.Remove(path)
 	s.moment++
 	s.mu.Unlock()
-	return s.append(appendText([]byte{recordForget}, path), false)
+	return s.append(false, appendText([]byte{recordForget}, path))
 }
 
 // twin says what is in the way of a path that is not known yet.
@@ -179,7 +201,7 @@ func (s *state) lost(l Loser) (fresh bool, err error) {
 	if !fresh {
 		return false, nil
 	}
-	return true, s.append(appendLoser(nil, l), true)
+	return true, s.append(true, appendLoser(nil, l))
 }
 
 // enqueue notes durably that a path is to be sent, after all others so far.
@@ -189,7 +211,7 @@ func (s *state) enqueue(path string) (order, error) {
 	o := order{s.meta.sequence, path}
 	s.addOrder(o)
 	s.mu.Unlock()
-	return o, s.append(appendOrder(nil, recordOrder, o), true)
+	return o, s.append(true, appendOrder(nil, recordOrder, o))
 }
 
 // sent notes that an order was carried out.
@@ -197,7 +219,7 @@ func (s *state) sent(o order) error {
 	s.mu.Lock()
 	s.dropOrder(o)
 	s.mu.Unlock()
-	return s.append(appendOrder(nil, recordSent, o), false)
+	return s.append(false, appendOrder(nil, recordSent, o))
 }
 
 // waiting lists the orders, oldest first.
@@ -213,7 +235,7 @@ func (s *state) update(change func(*meta)) error {
 	change(&s.meta)
 	m := s.meta
 	s.mu.Unlock()
-	return s.append(appendMeta(nil, m), false)
+	return s.append(false, appendMeta(nil, m))
 }
 
 // now is the moment before everything noted from now on.
@@ -223,12 +245,19 @@ func (s *state) now() uint64 {
 	return s.moment
 }
 
-// append writes one record.
-func (s *state) append(record []byte, durable bool) error {
+// append writes records.
+func (s *state) append(durable bool, records ...[]byte) error {
+	if len(records) == 0 {
+		return nil
+	}
+	var encoded []byte
+	for _, record := range records {
+		encoded = journal.Append(encoded, record)
+	}
 	s.mu.Lock()
-	s.lines++
+	s.lines += len(records)
 	s.mu.Unlock()
-	return s.log.Append(journal.Append(nil, record), durable)
+	return s.log.Append(encoded, durable)
 }
 
 // distrust forgets the versions agreed on, because the VFS is another one, but
@@ -244,6 +273,12 @@ func (s *state) distrust() error {
 		again.version = 0
 		s.entries[path] = &again
 	}
+	for path := range s.open {
+		s.dropIntents(path, func(i *intent) bool {
+			i.version = 0
+			return i.deleted || i.inward // they mean versions that are no more
+		})
+	}
 	s.mu.Unlock()
 	return s.compact()
 }
@@ -257,7 +292,7 @@ const (
 // tidy compacts the journal if that is worth it.
 func (s *state) tidy() error {
 	s.mu.Lock()
-	live := len(s.entries) + len(s.losers) + len(s.orders) + 1
+	live := len(s.entries) + len(s.losers) + len(s.orders) + len(s.open) + 1
 	worth := s.lines > compactFrom && s.lines > compactRatio*live
 	s.mu.Unlock()
 	if !worth {
@@ -284,6 +319,13 @@ func (s *state) compact() error {
 			buf = appendEntry(buf[:0], path, e)
 			if err := write(buf); err != nil {
 				return err
+			}
+		}
+		for path, intents := range s.open {
+			for n := range intents {
+				if err := write(appendIntent(buf[:0], recordIntent, path, &intents[n])); err != nil {
+					return err
+				}
 			}
 		}
 		for _, l := range s.losers {

@@ -93,10 +93,14 @@ type Log struct {
 	root *os.Root
 	name string
 
-	mu   sync.Mutex
-	file *os.File
-	size int64
-	err  error // after a failed write nothing more is written
+	mu    sync.Mutex
+	file  *os.File
+	size  int64
+	era   int   // counts how often the journal was written anew
+	err   error // after a failed write nothing more is written
+	saved int64 // of size, what is durable
+
+	syncing sync.Mutex // one at a time, for everybody who waits; locked before mu
 }
 
 // Open opens or begins the journal at name, has f read what it holds, and cuts
@@ -140,7 +144,7 @@ func (l *Log) load(f func([]byte) error) (cut int64, err error) {
 			return 0, err
 		}
 	}
-	l.size = good
+	l.size, l.saved = good, good
 	return max(end-good, 0), nil
 }
 
@@ -148,10 +152,19 @@ func (l *Log) load(f func([]byte) error) (cut int64, err error) {
 // returns only when they are durable. After a failure nothing is written any
 // more: what stands behind a torn record would not be read.
 func (l *Log) Append(encoded []byte, durable bool) error {
+	end, era, err := l.write(encoded)
+	if err != nil || !durable {
+		return err
+	}
+	return l.save(end, era)
+}
+
+// write returns how far the journal must be durable for the records to be.
+func (l *Log) write(encoded []byte) (end int64, era int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return l.err
+		return 0, 0, l.err
 	}
 	n, err := l.file.WriteAt(encoded, l.size)
 	if err != nil {
@@ -160,17 +173,39 @@ func (l *Log) Append(encoded []byte, durable bool) error {
 		if n > 0 && l.file.Truncate(l.size) != nil {
 			l.err = err
 		}
-		return err
+		return 0, 0, err
 	}
 	l.size += int64(n)
-	if !durable {
-		return nil
+	return l.size, l.era, nil
+}
+
+// save makes the journal durable up to an end. Those who wait while it is at
+// work are served together by the next turn.
+func (l *Log) save(end int64, era int) error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	l.mu.Lock()
+	file, size, done, err := l.file, l.size, l.saved >= end || l.era != era, l.err
+	l.mu.Unlock()
+	if done || err != nil {
+		return err
 	}
-	if err := l.file.Sync(); err != nil {
+	err = file.Sync()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
 		l.err = err // what is on disk now, nobody knows
 		return err
 	}
+	l.saved = size
 	return nil
+}
+
+// Saved is how many bytes of the journal are durable.
+func (l *Log) Saved() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.saved
 }
 
 // Size is how many bytes the journal has.
@@ -183,6 +218,8 @@ func (l *Log) Size() int64 {
 // Rewrite replaces the journal by the records that write emits. It heals a
 // journal that could not be written to.
 func (l *Log) Rewrite(write func(emit func(record []byte) error) error) error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fresh := l.name + ".new"
@@ -198,7 +235,8 @@ func (l *Log) Rewrite(write func(emit func(record []byte) error) error) error {
 		return errors.Join(err, file.Close(), l.root.Remove(fresh))
 	}
 	old := l.file
-	l.file, l.size, l.err = file, size, nil
+	l.file, l.size, l.saved, l.err = file, size, size, nil
+	l.era++
 	return errors.Join(old.Close(), syncParent(l.root, l.name))
 }
 
@@ -235,6 +273,8 @@ func syncParent(root *os.Root, name string) error {
 
 // Close makes everything durable and closes the journal.
 func (l *Log) Close() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.file.Sync()
