@@ -19,6 +19,9 @@ type Question struct {
 	Skill     protocol.SkillID    // on whose behalf; whoever asks has checked that it may
 	Model     string              // name or alias, "" for the default
 	Request   chat.Request        // its model is of no account: the route says which
+	// Repeatable says that an answer to the same question will do, one that is
+	// kept or on its way. So will it for every question of temperature 0.
+	Repeatable bool
 }
 
 // An Outcome is what became of a question. It may be shared: it must not be
@@ -41,6 +44,7 @@ type question struct {
 	space   string
 	model   string
 	request *chat.Request
+	repeats bool                   // an answer to the same question will do
 	emit    func(chat.Event) error // nil: nobody listens to the stream
 	wasted  *waste
 }
@@ -62,7 +66,10 @@ func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) err
 		space = q.Principal.Home()
 	}
 	request := q.Request // what follows bounds and redacts it
-	return s.ask(ctx, question{who: q.Principal, space: string(space), model: q.Model, request: &request, emit: emit})
+	return s.ask(ctx, question{
+		who: q.Principal, space: string(space), model: q.Model, request: &request, emit: emit,
+		repeats: q.Repeatable || deterministic(&request),
+	})
 }
 
 func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
@@ -87,7 +94,7 @@ func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
 	if q.request.Messages, taken = redact(cat.redactors, q.space, q.request.Messages); taken > 0 {
 		s.metrics.redacted.Add(float64(taken))
 	}
-	if !deterministic(q.request) {
+	if !q.repeats {
 		return s.pay(ctx, cat, m, q)
 	}
 	owner := string(q.who.Kind) + "/" + q.who.Key()

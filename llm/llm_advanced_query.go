@@ -55,6 +55,10 @@ func (p AdvancedQueryParams) Target() commands.Resource {
 // AdvancedQuery asks a model and returns its answer whole; with stream its
 // pieces are events before that.
 func (s *Service) AdvancedQuery(ctx context.Context, call *commands.Call, p AdvancedQueryParams) (QueryResult, error) {
+	return s.query(ctx, call, p, false)
+}
+
+func (s *Service) query(ctx context.Context, call *commands.Call, p AdvancedQueryParams, repeatable bool) (QueryResult, error) {
 	if p.Skill != "" && s.opts.MayActFor != nil {
 		if err := s.opts.MayActFor(ctx, call, string(p.Skill)); err != nil {
 			return QueryResult{}, err
@@ -65,10 +69,11 @@ func (s *Service) AdvancedQuery(ctx context.Context, call *commands.Call, p Adva
 		return QueryResult{}, err
 	}
 	q := Question{
-		Principal: call.Principal,
-		Skill:     p.Skill,
-		Model:     p.Options.Model,
-		Request:   chat.Request{Messages: messages, Options: p.Options.chat()},
+		Principal:  call.Principal,
+		Skill:      p.Skill,
+		Model:      p.Options.Model,
+		Request:    chat.Request{Messages: messages, Options: p.Options.chat()},
+		Repeatable: repeatable,
 	}
 	var emit func(chat.Event) error
 	if p.Stream {

@@ -53,7 +53,8 @@ type QueryResult struct {
 	From          string         `json:"from" enum:"provider,cache,flight" doc:"provider; cache, or flight for an identical query that ran at the same time"`
 }
 
-// Query asks the default model.
+// Query asks the default model. Callers leave it to the bridge how: the same
+// query is answered once, as long as its answer is kept, unless it uses tools.
 func (s *Service) Query(ctx context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
-	return s.AdvancedQuery(ctx, call, AdvancedQueryParams{QueryParams: p})
+	return s.query(ctx, call, AdvancedQueryParams{QueryParams: p}, len(p.Tools) == 0)
 }

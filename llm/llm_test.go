@@ -310,22 +310,50 @@ func TestIdenticalDeterministicQueriesShareAnAnswer(t *testing.T) {
 	}
 }
 
-func TestQueriesThatRunAtTheSameTimeAreAskedOnce(t *testing.T) {
-	slow := said("once")
-	slow.Hang = 200 * time.Millisecond
-	s := wiretest.New(t, slow)
-	h := newHouse(t, at(s))
-	var wg sync.WaitGroup
-	for range 10 {
-		wg.Go(func() {
-			if q, err := h.ask(t, `{"query":"a","options":{"temperature":0}}`); err != nil || q.Result != "once" {
-				t.Errorf("got %+v, %v", q, err)
-			}
-		})
+// llm.query leaves it to the bridge how it is answered, so the same one is
+// answered once: as long as its answer is kept, and while it is on its way.
+func TestTheSamePlainQueryIsAnsweredOnce(t *testing.T) {
+	s := wiretest.New(t, said("one"), said("two"), said("three"))
+	c := at(s)
+	c.Cache.TTL = time.Hour
+	h := newHouse(t, c)
+	for i, want := range []struct{ query, result, from string }{
+		{`{"query":"a"}`, "one", "provider"},
+		{`{"query":"a"}`, "one", "cache"},
+		{`{"query":"a","parameters":{"room":"hall"}}`, "two", "provider"},
+		{`{"query":"b"}`, "three", "provider"},
+	} {
+		q, _ := result(t, h.do(t, alice, "llm.query", want.query, nil))
+		if q.Result != want.result || q.From != want.from {
+			t.Errorf("%d: %s gets %+v, want %+v", i, want.query, q, want)
+		}
 	}
-	wg.Wait()
-	if n := len(s.Requests()); n > 2 { // a late one may come when all is over
-		t.Errorf("asked %d times", n)
+}
+
+// However late one of them is: what is no longer on its way is kept.
+func TestQueriesThatRunAtTheSameTimeAreAskedOnce(t *testing.T) {
+	for command, query := range map[string]string{
+		"llm.query":          `{"query":"a"}`,
+		"llm.advanced-query": `{"query":"a","options":{"temperature":0}}`,
+	} {
+		slow := said("once")
+		slow.Hang = 100 * time.Millisecond
+		s := wiretest.New(t, slow)
+		c := at(s)
+		c.Cache.TTL = time.Hour
+		h := newHouse(t, c)
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if q, err := result(t, h.do(t, alice, command, query, nil)); err != nil || q.Result != "once" {
+					t.Errorf("%s: got %+v, %v", command, q, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := len(s.Requests()); n != 1 {
+			t.Errorf("%s: the provider was asked %d times", command, n)
+		}
 	}
 }
 

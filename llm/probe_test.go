@@ -86,8 +86,8 @@ func TestQueriesOfABatchRunAtTheSameTime(t *testing.T) {
 		arrived.Wait() // for the others
 	}
 	h := newHouse(t, at(s))
-	one := `{"command":"llm.query","params":{"query":"a"}}`
-	r := h.do(t, alice, "batch.execute", `{"mode":"parallel","commands":[`+one+`,`+one+`,`+one+`]}`, nil)
+	ask := func(what string) string { return `{"command":"llm.query","params":{"query":"` + what + `"}}` }
+	r := h.do(t, alice, "batch.execute", `{"mode":"parallel","commands":[`+ask("a")+`,`+ask("b")+`,`+ask("c")+`]}`, nil)
 	if r.Err != nil || !strings.Contains(string(r.Result), `"success_count":3`) {
 		t.Errorf("got %s, %v", r.Result, r.Err)
 	}
