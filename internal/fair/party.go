@@ -1,0 +1,21 @@
+package fair
+
+import "github.com/aibridge/aibridge/protocol"
+
+// A Party is who takes places.
+type Party struct {
+	Principal string // tells it from every other, in all spaces
+	Space     string // whose share it uses up; "" where all parties are of one space
+	// Privileged has what is kept for administrators, too, and as much as a
+	// space may have.
+	Privileged bool
+}
+
+// Of is the party that a principal is.
+func Of(who *protocol.Principal) Party {
+	p := Party{Principal: string(who.Kind) + " " + who.Key(), Space: string(who.Home()), Privileged: who.Unbounded()}
+	if p.Privileged { // who is there for all spaces takes nothing from one
+		p.Space = ""
+	}
+	return p
+}
