@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -67,16 +69,17 @@ type Options struct {
 	BridgeID string          // metadata.sender_id of answers made here, default "aibridge"
 
 	// MaxRequests and MaxSockets bound the HTTP requests with a body under
-	// way and the /ws connections; what is over is answered 4008. Defaults
-	// 4096 and 1024.
+	// way and the /ws connections, of which everybody has a share (package
+	// fair); what is over is answered 4008. Defaults 4096 and 1024.
 	MaxRequests int
 	MaxSockets  int
 	// MaxInFlight bounds the requests one /ws connection may have under way,
 	// default 64.
 	MaxInFlight int
 
-	Log *slog.Logger
-	Now func() time.Time // default time.Now
+	Clock *clock.Clock // by which credentials expire
+	Log   *slog.Logger
+	Now   func() time.Time // default time.Now
 
 	patience time.Duration // with a write and a pong on /ws
 }
@@ -91,6 +94,9 @@ func (o *Options) setDefaults() {
 	orDefault(&o.patience, socketPatience)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.New()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -110,8 +116,9 @@ type API struct {
 	guard   *Guard
 	handler http.Handler
 
-	slots   chan struct{} // one for each HTTP request with a body
-	buffers sync.Pool     // of *bytes.Buffer
+	requests *fair.Semaphore // HTTP requests with a body
+	places   *fair.Semaphore // of sockets
+	buffers  sync.Pool       // of *bytes.Buffer
 
 	mu       sync.Mutex
 	sockets  map[*socket]struct{}
@@ -130,10 +137,11 @@ func New(o Options) (*API, error) {
 		return nil, err
 	}
 	a := &API{
-		Options: o,
-		guard:   guard,
-		slots:   make(chan struct{}, o.MaxRequests),
-		sockets: make(map[*socket]struct{}),
+		Options:  o,
+		guard:    guard,
+		requests: fair.New(fair.Options{What: "HTTP requests under way", Capacity: int64(o.MaxRequests)}),
+		places:   fair.New(fair.Options{What: "WebSocket connections", Capacity: int64(o.MaxSockets)}),
+		sockets:  make(map[*socket]struct{}),
 	}
 	if a.handler, err = a.routes(); err != nil {
 		return nil, err

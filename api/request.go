@@ -13,14 +13,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/httpbody"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// How long a body may take to arrive and an answer to leave.
-const (
-	readTimeout  = 30 * time.Second
-	writeTimeout = 30 * time.Second
-)
+// writeTimeout is how long an answer may take to leave.
+const writeTimeout = 30 * time.Second
 
 // A refusal is an error with the HTTP status it has here, which for a few is
 // more precise than that of the code.
@@ -54,12 +53,11 @@ func (a *API) accept(r *http.Request) (who *protocol.Principal, done func(), no 
 		return nil, nil, &refusal{http.StatusUnsupportedMediaType, protocol.Errorf(protocol.MalformedEnvelope,
 			"the body must be sent as Content-Type: application/json, plain or with Content-Encoding: gzip")}
 	}
-	select {
-	case a.slots <- struct{}{}:
-		return who, func() { <-a.slots }, nil
-	default:
-		return nil, nil, refuse(protocol.BusyFor(time.Second, "too many HTTP requests are under way"))
+	party := fair.Of(who)
+	if err := a.requests.TryAcquire(party, 1); err != nil {
+		return nil, nil, refuse(err)
 	}
+	return who, func() { a.requests.Release(party, 1) }, nil
 }
 
 // address is where a request came from.
@@ -94,17 +92,12 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) (*bytes.Buffer, *refu
 	if !ok {
 		buf = new(bytes.Buffer)
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readTimeout)) // not every transport can, HTTP/1 and 2 do
-	var text io.Reader = http.MaxBytesReader(w, r.Body, limit)
+	var text io.Reader = httpbody.New(w, r, limit)
 	if gzipped(r) {
 		text = inflate(text, limit)
 	}
 	_, err := buf.ReadFrom(text)
 	if err == nil {
-		// The server goes on reading to see whether the client is there; that
-		// must not end the command.
-		_ = control.SetReadDeadline(time.Time{})
 		return buf, nil
 	}
 	a.release(buf)

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -132,21 +133,31 @@ func (s *socket) endWithCredential() (stop func()) {
 	if s.principal.Expires.IsZero() {
 		return func() {}
 	}
-	timer := time.AfterFunc(time.Until(s.principal.Expires), func() {
-		s.end(websocket.StatusPolicyViolation, "the credential has expired")
-	})
-	return func() { timer.Stop() }
+	return s.api.Clock.At(s.principal.Expires, s.expire)
+}
+
+func (s *socket) expire() { s.end(websocket.StatusPolicyViolation, "the credential has expired") }
+
+// expired ends a connection whose credential has expired while the machine
+// slept, before anybody has noticed.
+func (s *socket) expired() bool {
+	expires := s.principal.Expires
+	if expires.IsZero() || s.api.Clock.Now().Before(expires) {
+		return false
+	}
+	s.expire()
+	return true
 }
 
 // admit counts the socket in, or says why there is no room for it.
 func (a *API) admit(s *socket) *protocol.Error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.draining:
+	if a.draining {
 		return protocol.Errorf(protocol.ShuttingDown, "%s", protocol.ShuttingDown)
-	case len(a.sockets) >= a.MaxSockets:
-		return protocol.BusyFor(5*time.Second, "too many WebSocket connections")
+	}
+	if err := a.places.TryAcquire(fair.Of(s.principal), 1); err != nil {
+		return err
 	}
 	a.sockets[s] = struct{}{}
 	a.ended.Add(1)
@@ -157,6 +168,7 @@ func (a *API) dismiss(s *socket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.sockets, s)
+	a.places.Release(fair.Of(s.principal), 1)
 	a.ended.Done()
 }
 
@@ -204,6 +216,9 @@ func (s *socket) receive(conn *websocket.Conn, message io.Reader, buf *bytes.Buf
 
 // submit hands one message to the router, which copies what it keeps.
 func (s *socket) submit(message []byte) {
+	if s.expired() {
+		return
+	}
 	s.mu.Lock()
 	draining, full := s.draining, s.inFlight >= s.api.MaxInFlight
 	if s.verdict != nil { // what comes while it closes is nobody's any more

@@ -56,6 +56,7 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 		Resources:    mcpResources{a},
 		Prompts:      mcpPrompts{a},
 		Authenticate: a.authenticator.Request,
+		Clock:        a.clock,
 		Metadata:     a.mcpMetadataURL,
 		Name:         a.config.ID,
 		Instance:     a.mcp.instance,

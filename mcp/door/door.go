@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -106,11 +107,12 @@ type Options struct {
 
 	MaxBytes    int           // of one request, default 1 MiB
 	PageSize    int           // of lists, default 500
-	MaxSessions int           // at once, default 1024; one principal may have a quarter
-	MaxRequests int           // under way at once, streams too, default 4096; one principal may have a quarter
+	MaxSessions int           // at once, default 1024, of which everybody has a share (package fair)
+	MaxRequests int           // under way at once, streams too, default 4096, shared likewise
 	Idle        time.Duration // after which a session without requests ends, default an hour
 
-	Log *slog.Logger
+	Clock *clock.Clock // by which credentials expire
+	Log   *slog.Logger
 }
 
 func (o Options) withDefaults() Options {
@@ -123,6 +125,9 @@ func (o Options) withDefaults() Options {
 	o.Idle = cmp.Or(o.Idle, time.Hour)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.New()
 	}
 	if o.Metadata == nil {
 		o.Metadata = func(*http.Request) string { return "" }
@@ -152,8 +157,8 @@ func New(o Options) *Door {
 	d := &Door{opts: o.withDefaults()}
 	d.closing, d.close = context.WithCancel(context.Background())
 	d.guests = newGuests(d)
-	d.requests = newRequests(d.opts.MaxRequests)
-	d.calls, d.sessions = newCalls(), newSessions()
+	d.requests = newRequests(d.opts.MaxRequests, d.opts.Clock)
+	d.calls, d.sessions = newCalls(), newSessions(d.opts.MaxSessions)
 	d.implementation = &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}
 	d.identity, _ = json.Marshal(sdk.Meta{sdk.MetaKeyServerInfo: d.implementation}) // three texts
 	d.stateful, d.stateless = d.handlers()

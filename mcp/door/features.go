@@ -28,7 +28,9 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 		}()
 		who := caller(ctx, req.GetExtra())
 		if opened, ok := req.GetSession().(*sdk.ServerSession); ok && method == initializeMethod && who != nil {
-			d.sessions.note(opened, who)
+			if full := d.sessions.note(opened, who); full != nil {
+				return nil, wireError(full) // a session that is not initialized ends with its request
+			}
 		}
 		answer := d.feature(req)
 		if answer == nil {

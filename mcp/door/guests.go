@@ -81,19 +81,6 @@ func (gs *guests) forget() {
 	}
 }
 
-// sessions are how many sessions there are, and how many of them are the
-// guest's.
-func (gs *guests) sessions(of *guest) (all, own int) {
-	for _, g := range gs.all() {
-		n := g.sessions()
-		all += n
-		if g == of {
-			own = n
-		}
-	}
-	return all, own
-}
-
 func (gs *guests) all() []*guest {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/internal/httpbody"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -31,11 +32,8 @@ const (
 // dates and compare as text.
 const firstStateless = "2026-07-28"
 
-// How long a body may take to arrive, and a piece of an answer to leave.
-const (
-	readTimeout  = 30 * time.Second
-	writeTimeout = 30 * time.Second
-)
+// writeTimeout is how long a piece of an answer may take to leave.
+const writeTimeout = 30 * time.Second
 
 // handlers are the SDK's, for versions with and without sessions. They find the
 // principal in the context as the SDK has it from a bearer token, whatever it
@@ -150,10 +148,7 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 		writeRPCError(w, http.StatusUnsupportedMediaType, jsonrpc.ID{}, jsonrpc.CodeInvalidRequest, "the body must be sent as Content-Type: application/json", nil)
 		return nil, false
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readTimeout)) // not every transport can, HTTP/1 and 2 do
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(d.opts.MaxBytes)))
-	_ = control.SetReadDeadline(time.Time{})
+	body, err := io.ReadAll(httpbody.New(w, r, int64(d.opts.MaxBytes)))
 	if over := new(http.MaxBytesError); errors.As(err, &over) {
 		writeRefusal(w, jsonrpc.ID{}, protocol.Errorf(protocol.PayloadTooLarge, "requests may have %d bytes", over.Limit).With("limit", over.Limit))
 		return nil, false
@@ -191,18 +186,16 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 		writeRPCError(w, status, m.id, jsonrpc.CodeMethodNotFound, "there is no method "+strconv.Quote(bounded(m.Method, 64)), nil)
 	case m.Method != "" && len(m.ID) == 0 && !slices.Contains(notifications, m.Method) && !slices.Contains(methods, m.Method):
 		w.WriteHeader(http.StatusAccepted) // what is not known of is nothing to complain about
-	case !sessionless && session == "" && !d.roomFor(who):
-		writeRefusal(w, m.id, protocol.BusyFor(time.Minute, "there are too many MCP sessions"))
+	case !sessionless && session == "" && m.Method == initializeMethod:
+		full := d.sessions.hasRoom(who)
+		if full != nil {
+			writeRefusal(w, m.id, full)
+		}
+		return full == nil
 	default:
 		return true
 	}
 	return false
-}
-
-// roomFor reports whether a principal may open another session.
-func (d *Door) roomFor(who *protocol.Principal) bool {
-	all, own := d.guests.sessions(d.guests.of(who))
-	return all < d.opts.MaxSessions && own < max(d.opts.MaxSessions/4, 1)
 }
 
 // initializeMethod opens a session.

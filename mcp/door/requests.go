@@ -3,26 +3,27 @@ package door
 import (
 	"context"
 	"sync"
-	"time"
 
+	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // requests are the HTTP requests under way, streams among them, so that they
 // can be bounded, and ended when a credential is.
 type requests struct {
-	most int
+	clock  *clock.Clock
+	places *fair.Semaphore
 
 	mu     sync.Mutex
 	open   map[*request]struct{}
-	by     map[string]int // of a party
 	closed bool
 }
 
 type request struct {
 	who    *protocol.Principal
 	cancel context.CancelCauseFunc
-	expiry *time.Timer
+	expiry func() // forgets that the credential expires
 
 	mu    sync.Mutex
 	ended bool
@@ -58,48 +59,46 @@ func (r *request) onEnd(cancel context.CancelFunc) bool {
 	return !r.ended
 }
 
-func newRequests(most int) *requests {
-	return &requests{most: most, open: make(map[*request]struct{}), by: make(map[string]int)}
+func newRequests(most int, c *clock.Clock) *requests {
+	return &requests{
+		clock:  c,
+		places: fair.New(fair.Options{What: "MCP requests under way", Capacity: int64(most)}),
+		open:   make(map[*request]struct{}),
+	}
 }
 
 // begin takes a request in, unless there are too many. Its context ends when
 // the principal's credential does.
 func (rs *requests) begin(ctx context.Context, who *protocol.Principal) (_ context.Context, done func(), err *protocol.Error) {
-	name := party(who)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	switch {
-	case rs.closed:
+	if rs.closed {
 		return nil, nil, protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down")
-	case len(rs.open) >= rs.most:
-		return nil, nil, protocol.BusyFor(time.Second, "too many MCP requests are under way")
-	case rs.by[name] >= max(rs.most/4, 1):
-		return nil, nil, protocol.BusyFor(time.Second, "too many of the caller's MCP requests are under way")
+	}
+	if full := rs.places.TryAcquire(fair.Of(who), 1); full != nil {
+		return nil, nil, full
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &request{who: who, cancel: cancel}
 	ctx = context.WithValue(ctx, requestKey{}, r)
 	if !who.Expires.IsZero() {
-		r.expiry = time.AfterFunc(time.Until(who.Expires), func() {
+		r.expiry = rs.clock.At(who.Expires, func() {
 			r.end(protocol.Errorf(protocol.CredentialInvalid, "the credential has expired"))
 		})
 	}
 	rs.open[r] = struct{}{}
-	rs.by[name]++
-	return ctx, func() { rs.finish(r, name) }, nil
+	return ctx, func() { rs.finish(r) }, nil
 }
 
-func (rs *requests) finish(r *request, name string) {
+func (rs *requests) finish(r *request) {
 	r.cancel(nil)
 	if r.expiry != nil {
-		r.expiry.Stop()
+		r.expiry()
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	delete(rs.open, r)
-	if rs.by[name]--; rs.by[name] == 0 {
-		delete(rs.by, name)
-	}
+	rs.places.Release(fair.Of(r.who), 1)
 }
 
 // end ends the requests of principals that match, and returns how many there

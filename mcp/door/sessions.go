@@ -6,6 +6,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -20,22 +21,42 @@ type session struct {
 
 // sessions are those that are open, by id.
 type sessions struct {
+	places *fair.Semaphore
+
 	mu   sync.Mutex
 	open map[string]*session
 }
 
-func newSessions() *sessions { return &sessions{open: make(map[string]*session)} }
+func newSessions(most int) *sessions {
+	return &sessions{
+		places: fair.New(fair.Options{What: "MCP sessions", Capacity: int64(most)}),
+		open:   make(map[string]*session),
+	}
+}
 
-// note remembers a session that a principal has opened, until it ends.
-func (ss *sessions) note(s *sdk.ServerSession, who *protocol.Principal) {
+// hasRoom says why a principal may not open another session.
+func (ss *sessions) hasRoom(who *protocol.Principal) *protocol.Error {
+	err := ss.places.TryAcquire(fair.Of(who), 1)
+	if err == nil {
+		ss.places.Release(fair.Of(who), 1)
+	}
+	return err
+}
+
+// note remembers a session that a principal has opened, until it ends, unless
+// others took the last place meanwhile.
+func (ss *sessions) note(s *sdk.ServerSession, who *protocol.Principal) *protocol.Error {
 	id := s.ID()
 	if id == "" {
-		return
+		return nil
 	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.open[id] != nil {
-		return
+		return nil
+	}
+	if err := ss.places.TryAcquire(fair.Of(who), 1); err != nil {
+		return err
 	}
 	ss.open[id] = &session{ServerSession: s, party: party(who), seen: time.Now()}
 	go func() {
@@ -43,7 +64,9 @@ func (ss *sessions) note(s *sdk.ServerSession, who *protocol.Principal) {
 		ss.mu.Lock()
 		defer ss.mu.Unlock()
 		delete(ss.open, id)
+		ss.places.Release(fair.Of(who), 1)
 	}()
+	return nil
 }
 
 // has reports whether a principal has a session of that id.
