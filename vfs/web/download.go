@@ -12,7 +12,7 @@ import (
 
 // download sends a file, named by file_id or by path, or one of its versions.
 func (h *Handler) download(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
-	done, err := h.transfer()
+	done, err := h.transfer(r.Context(), who)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (h *Handler) health(w http.ResponseWriter, r *http.Request, who *protocol.P
 	usage, err := h.Service.Usage(r.Context(), who)
 	result := HealthResult{
 		Status: "healthy", Version: protocol.Version, Timestamp: h.Now().UnixMilli(),
-		Details: HealthDetails{human(usage.Used), human(usage.Total), usage.Used, usage.Total, h.busy.Load()},
+		Details: HealthDetails{human(usage.Used), human(usage.Total), usage.Used, usage.Total, h.transfers.Used()},
 	}
 	status := http.StatusOK
 	if err != nil {

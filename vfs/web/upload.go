@@ -33,7 +33,7 @@ type UploadResult struct {
 // §3.1.1), or as the bare body with group_name and path in the URL. A bare body
 // with base and keep holds only chunks that changed.
 func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
-	done, err := h.transfer()
+	done, err := h.transfer(r.Context(), who)
 	if err != nil {
 		return err
 	}

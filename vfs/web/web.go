@@ -9,10 +9,10 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 )
@@ -35,7 +35,8 @@ type Options struct {
 	Spool string
 
 	MaxFile   int64         // bytes of an upload, default 4 GiB
-	Transfers int           // uploads and downloads at a time, default 128
+	Transfers int           // uploads and downloads at a time, of which everybody has a share (package fair), default 128
+	Queue     time.Duration // how long one may wait to begin, default 10 s
 	Patience  time.Duration // with the next piece of an upload or a download, default 60 s
 	Log       *slog.Logger
 	Now       func() time.Time
@@ -44,9 +45,8 @@ type Options struct {
 // A Handler serves /vfs/….
 type Handler struct {
 	Options
-	mux   *http.ServeMux
-	slots chan struct{}
-	busy  atomic.Int64 // transfers under way
+	mux       *http.ServeMux
+	transfers *fair.Semaphore
 }
 
 // New makes the handler.
@@ -60,6 +60,9 @@ func New(o Options) (*Handler, error) {
 	if o.Transfers <= 0 {
 		o.Transfers = 128
 	}
+	if o.Queue <= 0 {
+		o.Queue = 10 * time.Second
+	}
 	if o.Patience <= 0 {
 		o.Patience = time.Minute
 	}
@@ -72,7 +75,9 @@ func New(o Options) (*Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	h := &Handler{Options: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.Transfers)}
+	h := &Handler{Options: o, mux: http.NewServeMux(), transfers: fair.New(fair.Options{
+		What: "files under way", Capacity: int64(o.Transfers), Waiting: o.Transfers, Patience: o.Queue,
+	})}
 	h.handle("/vfs/upload", h.upload, http.MethodPost, http.MethodPut)
 	h.handle("/vfs/download", h.download, http.MethodGet, http.MethodHead)
 	h.handle("/vfs/chunks", h.chunks, http.MethodGet)
@@ -151,15 +156,14 @@ func (h *Handler) enter(ctx context.Context, who *protocol.Principal, action, gr
 	return h.Service.For(ctx, who, group, action == "vfs:write" || action == "vfs:delete")
 }
 
-// transfer takes a slot for an upload or a download.
-func (h *Handler) transfer() (done func(), err error) {
-	select {
-	case h.slots <- struct{}{}:
-		h.busy.Add(1)
-		return func() { h.busy.Add(-1); <-h.slots }, nil
-	default:
-		return nil, protocol.BusyFor(time.Second, "too many files are under way")
+// transfer takes a place for an upload or a download, as soon as the principal
+// may have one.
+func (h *Handler) transfer(ctx context.Context, who *protocol.Principal) (done func(), err error) {
+	party := fair.Of(who)
+	if err := h.transfers.Acquire(ctx, party, 1); err != nil {
+		return nil, err
 	}
+	return func() { h.transfers.Release(party, 1) }, nil
 }
 
 // query returns a parameter that may be named once.

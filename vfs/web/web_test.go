@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -493,4 +494,36 @@ func TestHealthIsAsTheProtocolHasIt(t *testing.T) {
 		health.Details.Used != "1.0MB" || health.Details.UsedBytes != 1<<20 || health.Timestamp == 0 {
 		t.Fatalf("%s, %v", got.body, err)
 	}
+}
+
+func TestStalledTransfersOfOneKeepNobodyElseOut(t *testing.T) {
+	w := serve(t, func(o *web.Options) { o.Transfers, o.Queue = 16, time.Nanosecond })
+	w.put("f", "text").want(t, "before", http.StatusOK, "")
+	var stalled sync.WaitGroup
+	var ends []*io.PipeWriter
+	for i := range 4 { // a quarter
+		body, end := io.Pipe()
+		ends = append(ends, end)
+		stalled.Go(func() {
+			r := httptest.NewRequest(http.MethodPut, "/vfs/upload?group_name=g&path="+fmt.Sprint(i), body)
+			r.Header.Set("Authorization", "alice")
+			a := httptest.NewRecorder()
+			w.Config.Handler.ServeHTTP(a, r)
+			if a.Code != http.StatusOK {
+				t.Errorf("an upload that came late: %d %s", a.Code, a.Body)
+			}
+		})
+		_, _ = io.WriteString(end, "x") // returns when it was read
+	}
+	for _, who := range []string{"bob", "carol"} {
+		own := url.Values{"group_name": {who}, "path": {"f"}}
+		w.ask(http.MethodPut, "/vfs/upload", own, strings.NewReader("text"), "Authorization", who).want(t, who+"'s upload", http.StatusOK, "")
+		w.ask(http.MethodGet, "/vfs/download", own, nil, "Authorization", who).want(t, who+"'s download", http.StatusOK, "")
+	}
+	w.get("f").want(t, "one more of alice's", http.StatusServiceUnavailable, "4008")
+	for _, end := range ends {
+		_ = end.Close()
+	}
+	stalled.Wait()
+	w.get("f").want(t, "afterwards", http.StatusOK, "")
 }
