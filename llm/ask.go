@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -225,22 +227,40 @@ func questionTokens(r *chat.Request) int {
 }
 
 // route tries the targets of a model until one answers. Once a listener has
-// heard the first word, nobody else is tried: an answer has one author.
+// heard the first word, nobody else is tried: an answer has one author. When
+// nobody else is left, the first target that had no place is waited for.
 func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, error) {
 	var last *chat.Error
+	var crowded *protocol.Error
 	soonest := time.Duration(-1)
 	tried := 0
-	for _, t := range m.order() {
+	party := fair.Of(q.who)
+	targets := m.order(party)
+	for i, known := 0, len(targets); i < len(targets); i++ {
+		t := targets[i]
 		if ok, wait := t.provider.breaker.admit(); !ok {
 			if soonest < 0 || wait < soonest {
 				soonest = wait
 			}
 			continue
 		}
+		leave, err := t.provider.enter(ctx, party, i >= known)
+		if err != nil {
+			t.provider.breaker.abandoned()
+			if protocol.CodeOf(err) != protocol.Busy { // it has waited until ctx ended
+				return nil, err
+			}
+			if crowded == nil {
+				targets = append(targets, t)
+			}
+			crowded = protocol.AsError(err)
+			continue
+		}
 		if tried++; tried > 1 {
 			s.metrics.failovers.WithLabelValues(m.Name).Inc()
 		}
 		o, began, err := s.try(ctx, m, t, q)
+		leave()
 		if err == nil {
 			return o, nil
 		}
@@ -259,6 +279,9 @@ func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, er
 			break
 		}
 	}
+	if last == nil && crowded != nil {
+		return nil, crowded
+	}
 	if last == nil {
 		last = chat.Errorf(chat.Unavailable, "no provider of the model is available")
 	}
@@ -268,28 +291,39 @@ func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, er
 // elsewhere reports whether another provider may do better.
 func elsewhere(k chat.ErrorKind) bool { return k != chat.BadRequest }
 
+// enter takes a place for a request, at once or as soon as there is one.
+func (p *provider) enter(ctx context.Context, who fair.Party, wait bool) (leave func(), err error) {
+	if wait {
+		err = p.places.Acquire(ctx, who, 1)
+	} else if full := p.places.TryAcquire(who, 1); full != nil {
+		err = full
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { p.places.Release(who, 1) }, nil
+}
+
 // try asks one target.
 func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *Outcome, began bool, err error) {
 	p := t.provider
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	default:
-		p.breaker.abandoned()
-		return nil, false, chat.Errorf(chat.Overloaded, "too many queries at once")
-	}
 	p.active.Add(1)
 	defer p.active.Add(-1)
 	p.used.Store(s.opts.Now().UnixNano())
 	r := *q.request
 	r.Model = t.Model
-	ctx, span := s.startSpan(ctx, m, t, &r)
+	meter := &answerMeter{space: s.answers, party: fair.Of(q.who)}
+	defer meter.close()
+	ctx, span := s.startSpan(wire.Metered(ctx, meter), m, t, &r)
 	began, start := false, s.opts.Now()
 	var first time.Duration
 	var fold chat.Folder
 	said := 0 // bytes
 	err = p.Stream(ctx, &r, func(e chat.Event) error {
 		said += len(e.Text)
+		if err := meter.Hold(sizeOf(&e)); err != nil {
+			return err
+		}
 		if !began {
 			began, first = true, s.opts.Now().Sub(start)
 		}

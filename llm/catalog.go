@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire"
 	"github.com/aibridge/aibridge/llm/wire/anthropic"
@@ -35,9 +36,9 @@ type provider struct {
 	config ProviderConfig
 	chat.Provider
 	breaker breaker
-	embeds  breaker       // the same for embeddings, which are given less time
-	slots   chan struct{} // of requests at once
-	used    atomic.Int64  // unix ns of the last request
+	embeds  breaker         // the same for embeddings, which are given less time
+	places  *fair.Semaphore // for requests at once
+	used    atomic.Int64    // unix ns of the last request
 	active  atomic.Int64
 }
 
@@ -56,6 +57,12 @@ type target struct {
 const (
 	defaultConcurrency = 256
 	defaultIdle        = 2 * time.Minute
+
+	// placePatience is how long a query waits when all providers of its model
+	// are asked as much as they, or its principal, may be.
+	placePatience = 10 * time.Second
+	// leastWaiting is how many queries may wait at a provider with few places.
+	leastWaiting = 64
 )
 
 // newCatalog puts a configuration to work. Providers that stay as they were
@@ -124,7 +131,9 @@ func newProvider(c ProviderConfig, transport http.RoundTripper, now func() time.
 		client.Header.Set(name, value)
 		client.Secrets = append(client.Secrets, value)
 	}
-	p := &provider{config: c, slots: make(chan struct{}, c.Concurrency)}
+	p := &provider{config: c, places: fair.New(fair.Options{
+		What: "queries to a language model", Capacity: int64(c.Concurrency), Waiting: max(c.Concurrency, leastWaiting), Patience: placePatience,
+	})}
 	p.breaker.now, p.embeds.now = now, now
 	p.used.Store(now().UnixNano()) // it is not looked at before it had its chance
 	bearer := ""
@@ -202,8 +211,8 @@ func (m *model) allows(space string) bool {
 }
 
 // order is in which order the targets of a model are tried: by priority, and
-// among equals at random by weight, those with a free slot first.
-func (m *model) order() []target {
+// among equals at random by weight, those with a place for the party first.
+func (m *model) order(who fair.Party) []target {
 	type drawn struct {
 		target
 		lot float64
@@ -211,7 +220,7 @@ func (m *model) order() []target {
 	list := make([]drawn, len(m.targets))
 	for i, t := range m.targets {
 		list[i] = drawn{t, rand.ExpFloat64() / float64(t.Weight)} // the least of such lots falls to each in proportion to its weight
-		if len(t.provider.slots) == cap(t.provider.slots) {
+		if !t.provider.places.Free(who, 1) {
 			list[i].lot = math.Inf(1)
 		}
 	}

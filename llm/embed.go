@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -60,7 +62,7 @@ func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error
 	}
 	r := &chat.EmbedRequest{Texts: s.clean(cat, string(space), q.Texts), Dimensions: m.Dimensions}
 	if q.Principal == nil {
-		made, _, err := s.embed(ctx, m, string(space), r)
+		made, _, err := s.embed(ctx, fair.Party{Space: string(space)}, m, string(space), r)
 		return made, err
 	}
 	held, err := s.budgets.reserve(q.Principal, int64(textTokens(r.Texts)))
@@ -68,7 +70,7 @@ func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error
 		return nil, err
 	}
 	held.uncounted()
-	made, used, err := s.embed(ctx, m, string(space), r)
+	made, used, err := s.embed(ctx, fair.Of(q.Principal), m, string(space), r)
 	held.settle(used.usage, used.cost)
 	return made, err
 }
@@ -101,13 +103,13 @@ func (s *Service) clean(cat *catalog, space string, texts []string) []string {
 }
 
 // embed asks the targets of a model in turn.
-func (s *Service) embed(ctx context.Context, m *model, space string, r *chat.EmbedRequest) (*Embedding, waste, error) {
+func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space string, r *chat.EmbedRequest) (*Embedding, waste, error) {
 	last := chat.Errorf(chat.Unavailable, "no provider of the model is available")
-	for _, t := range m.order() {
+	for _, t := range m.order(who) {
 		if ok, _ := t.provider.embeds.admit(); !ok {
 			continue
 		}
-		made, err := s.embedAt(ctx, t, r)
+		made, err := s.embedAt(ctx, who, t, r)
 		s.metrics.embedded.WithLabelValues(m.Name, t.provider.config.Name, space, embedOutcome(err)).Inc()
 		if err == nil {
 			if made.Usage.Input <= 0 { // not every service counts them
@@ -133,23 +135,24 @@ func (s *Service) embed(ctx context.Context, m *model, space string, r *chat.Emb
 }
 
 // embedAt asks one target.
-func (s *Service) embedAt(ctx context.Context, t target, r *chat.EmbedRequest) (*chat.Embeddings, error) {
+func (s *Service) embedAt(ctx context.Context, who fair.Party, t target, r *chat.EmbedRequest) (*chat.Embeddings, error) {
 	p := t.provider
 	embedder, ok := p.Provider.(chat.Embedder)
 	if !ok {
 		p.embeds.abandoned()
 		return nil, chat.Errorf(chat.BadRequest, "the provider has no embeddings")
 	}
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	default:
+	leave, err := p.enter(ctx, who, false)
+	if err != nil {
 		p.embeds.abandoned()
-		return nil, chat.Errorf(chat.Overloaded, "too many queries at once")
+		return nil, chat.Errorf(chat.Overloaded, "%s", protocol.AsError(err).Message)
 	}
+	defer leave()
+	meter := &answerMeter{space: s.answers, party: who}
+	defer meter.close()
 	asked := *r
 	asked.Model = t.Model
-	made, err := embedder.Embed(ctx, &asked)
+	made, err := embedder.Embed(wire.Metered(ctx, meter), &asked)
 	switch failure := asFailure(err); {
 	case err == nil:
 		p.embeds.succeeded()

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 	"github.com/aibridge/aibridge/protocol"
@@ -595,11 +596,13 @@ func TestConfigurationsAreChecked(t *testing.T) {
 }
 
 func TestLoadIsSharedByWeight(t *testing.T) {
-	p, q, backup := &provider{slots: make(chan struct{}, 1)}, &provider{slots: make(chan struct{}, 1)}, &provider{slots: make(chan struct{}, 1)}
+	single := func() *provider { return &provider{places: fair.New(fair.Options{Capacity: 1})} }
+	p, q, backup := single(), single(), single()
+	anybody := fair.Party{Principal: "anybody"}
 	m := &model{targets: []target{{Route{Weight: 3}, p}, {Route{Weight: 1}, q}, {Route{Priority: 1, Weight: 100}, backup}}}
 	first := map[*provider]int{}
 	for range 4000 {
-		order := m.order()
+		order := m.order(anybody)
 		first[order[0].provider]++
 		if order[2].provider != backup {
 			t.Fatal("the backup comes before its turn")
@@ -608,8 +611,10 @@ func TestLoadIsSharedByWeight(t *testing.T) {
 	if first[p] < 2800 || first[p] > 3200 {
 		t.Errorf("three quarters of 4000 are %d", first[p])
 	}
-	p.slots <- struct{}{}
-	if m.order()[0].provider != q {
+	if err := p.places.TryAcquire(fair.Party{Principal: "somebody"}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if m.order(anybody)[0].provider != q {
 		t.Error("a full provider comes first")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
@@ -41,6 +42,7 @@ type Service struct {
 	catalog atomic.Pointer[catalog] // nil until something is configured
 	budgets *treasury
 	cache   *answerCache
+	answers *fair.Semaphore // bytes of those that are being read
 	flights flights
 	metrics *metrics
 	started time.Time
@@ -70,7 +72,7 @@ func New(o Options) *Service {
 	if o.Transport == nil {
 		o.Transport = transport()
 	}
-	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), cache: newAnswerCache(o.Now), started: o.Now()}
+	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), cache: newAnswerCache(o.Now), answers: newAnswerSpace(answerBytes), started: o.Now()}
 	s.metrics = newMetrics(o.Registerer, s)
 	return s
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/sse"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // What one answer of a provider may cost.
@@ -50,7 +51,8 @@ func (c *Client) Post(ctx context.Context, path string, body []byte, events func
 	if resp.StatusCode/100 != 2 {
 		return c.refusal(resp)
 	}
-	in := watch.reader(resp.Body)
+	in := &meteredReader{r: watch.reader(resp.Body), ctx: ctx}
+	defer in.letGo()
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
 	case "text/html":
 		return &chat.Error{Kind: chat.BadResponse, Status: resp.StatusCode, Message: "a web page answered instead of the provider"}
@@ -78,6 +80,7 @@ func (c *Client) Post(ctx context.Context, path string, body []byte, events func
 			}
 			return err
 		}
+		in.letGo()
 	}
 }
 
@@ -189,6 +192,9 @@ func (r watchedReader) Read(p []byte) (int, error) {
 // broken says what an exchange that broke off means.
 func (c *Client) broken(ctx context.Context, err error) error {
 	var timeout net.Error
+	if full := new(protocol.Error); errors.As(err, &full) { // see Meter
+		return full
+	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errIdle):
 		return &chat.Error{Kind: chat.TimedOut, Message: errIdle.Error(), Cause: err}
