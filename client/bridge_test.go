@@ -214,14 +214,25 @@ func (b *bridge) invoke(id, params string, change ...func(*protocol.Request)) {
 	b.toAgent(id, "skill.invoke", params, change...)
 }
 
+// invokeFor is invoke on behalf of a caller.
+func (b *bridge) invokeFor(caller, id, params string) {
+	b.t.Helper()
+	b.send(id, "skill.invoke", params, []broker.UserProperty{{Key: "caller", Value: caller}})
+}
+
 func (b *bridge) toAgent(id, command, params string, change ...func(*protocol.Request)) {
+	b.t.Helper()
+	b.send(id, command, params, nil, change...)
+}
+
+func (b *bridge) send(id, command, params string, properties []broker.UserProperty, change ...func(*protocol.Request)) {
 	b.t.Helper()
 	r := &protocol.Request{ID: id, Timestamp: time.Now().UnixMilli(), Command: command, Params: []byte(params)}
 	r.Metadata = protocol.Metadata{TraceID: "trace-" + id, Timeout: patience, Events: true}
 	for _, f := range change {
 		f(r)
 	}
-	n, err := b.publish(broker.Message{Topic: "aibridge/agent/a/request", Payload: r.Append(nil), QoS: 1, CorrelationData: []byte(id)})
+	n, err := b.publish(broker.Message{Topic: "aibridge/agent/a/request", Payload: r.Append(nil), QoS: 1, CorrelationData: []byte(id), UserProperties: properties})
 	if err != nil || n != 1 {
 		b.t.Fatalf("invocation reached %d agents, %v", n, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -35,11 +36,10 @@ const (
 // Jobs are the invocations an agent runs and has run. Each id is run once.
 type jobs struct {
 	server *server
-	slots  chan struct{} // one for each handler at work
+	places *fair.Semaphore // one for each handler at work
 
 	mu      sync.Mutex
 	closed  bool
-	open    int // running and waiting
 	sending int // answers to others than these
 	byID    map[string]*job
 	order   []string  // ids of byID, oldest first
@@ -55,7 +55,8 @@ type job struct {
 	in          *Invocation
 	correlation []byte
 	cancel      context.CancelCauseFunc
-	answer      []byte // the response envelope; nil while at work
+	answer      []byte       // the response envelope; nil while at work
+	ticket      *fair.Ticket // for its place among those at work
 
 	mu       sync.Mutex // orders what is sent for the job
 	seq      uint64
@@ -63,14 +64,22 @@ type job struct {
 	done     bool
 }
 
+// party is who shares places with whom: calls of administrators, which name no
+// caller, have what is kept for them.
+func (j *job) party() fair.Party {
+	return fair.Party{Principal: j.in.Caller, Privileged: j.in.Caller == ""}
+}
+
 func newJobs(s *server) *jobs {
 	closing, begin := context.WithCancel(context.Background())
 	return &jobs{
 		closing: closing, begin: begin,
 		server: s,
-		slots:  make(chan struct{}, s.client.options.concurrency),
-		byID:   make(map[string]*job),
-		since:  time.Now(),
+		places: fair.New(fair.Options{
+			What: "calls of the agent's", Capacity: int64(s.client.options.concurrency), Waiting: s.client.options.queue,
+		}),
+		byID:  make(map[string]*job),
+		since: time.Now(),
 	}
 }
 
@@ -122,18 +131,19 @@ func (x *jobs) admit(j *job) admission {
 	if x.closed {
 		return stopping
 	}
-	if x.open >= cap(x.slots)+x.server.client.options.queue {
+	ticket, full := x.places.Enter(j.party(), 1)
+	if full != nil {
 		return overloaded
 	}
+	j.ticket = ticket
 	x.remember(j)
-	x.open++
 	x.running.Add(1)
 	return admitted
 }
 
 // remember keeps a job for repeats of its id.
 func (x *jobs) remember(j *job) {
-	if len(x.order) >= maxRemembered+cap(x.slots)+x.server.client.options.queue {
+	if len(x.order) >= maxRemembered+x.server.client.options.concurrency+x.server.client.options.queue {
 		delete(x.byID, x.order[0])
 		x.since = time.Now()
 		x.order = x.order[1:]
@@ -142,21 +152,14 @@ func (x *jobs) remember(j *job) {
 	x.order = append(x.order, j.in.ID)
 }
 
-// run waits for a slot, runs the handler and sends the answer.
+// run waits for a place, runs the handler and sends the answer.
 func (x *jobs) run(ctx context.Context, j *job, handle Handler) {
 	var result any
-	err := error(nil)
-	select {
-	case x.slots <- struct{}{}:
+	err := j.ticket.Wait(ctx)
+	if err == nil {
 		result, err = x.work(ctx, j, handle)
-		<-x.slots
-	case <-ctx.Done():
-		err = context.Cause(ctx)
+		x.places.Release(j.party(), 1)
 	}
-	x.mu.Lock()
-	x.open--
-	x.mu.Unlock()
-
 	var rejected *rejection
 	if errors.As(err, &rejected) {
 		x.reject(j, rejected.reason)

@@ -45,7 +45,7 @@ func (o *options) setDefaults() {
 		o.keepAlive = 30 * time.Second
 	}
 	if o.concurrency <= 0 {
-		o.concurrency = 16
+		o.concurrency = 32
 	}
 	if o.queue <= 0 {
 		o.queue = 4 * o.concurrency
@@ -88,9 +88,11 @@ func WithAgent(a Agent) Option {
 	}
 }
 
-// WithConcurrency sets how many skill invocations run at a time, 16 by
+// WithConcurrency sets how many skill invocations run at a time, 32 by
 // default, and how many more may wait, four times as many by default; others
-// are refused with 4008.
+// are refused with 4008. Of eight or more one caller has a quarter,
+// administrators together half, and those that wait get their turns caller by
+// caller.
 func WithConcurrency(running, waiting int) Option {
 	return func(o *options) { o.concurrency, o.queue = running, waiting }
 }

@@ -234,6 +234,44 @@ func TestConcurrencyIsBoundedAndTheRestRefused(t *testing.T) {
 	}
 }
 
+func TestCallsOfOneKeepNobodyElseWaiting(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t)
+	started, release := make(chan string, 20), make(chan struct{})
+	b.serve(b.dial(agentA, client.WithConcurrency(16, 64)), one(func(_ context.Context, in *client.Invocation) (any, error) {
+		started <- in.ID
+		if in.Caller == "greedy" {
+			<-release
+		}
+		return nil, nil
+	}))
+	for i := range 20 { // four nap, sixteen wait
+		b.invokeFor("greedy", fmt.Sprint("nap-", i), do)
+	}
+	for range 4 {
+		<-started
+	}
+	b.invokeFor("greedy", "nap-too-many", do)
+	if r := b.answer("nap-too-many"); r.Err == nil || r.Err.Code != protocol.Busy {
+		t.Errorf("%+v", r.Err)
+	}
+	b.invokeFor("modest", "quick", do)
+	if r := b.answer("quick"); r.Err != nil {
+		t.Errorf("somebody else: %v", r.Err)
+	}
+	b.invoke("of-an-administrator", do)
+	if r := b.answer("of-an-administrator"); r.Err != nil {
+		t.Errorf("an administrator: %v", r.Err)
+	}
+	if n := len(started); n != 2 {
+		t.Errorf("%d calls began besides the naps, want 2", n)
+	}
+	close(release)
+	for range 20 {
+		b.heardAnswer()
+	}
+}
+
 // heardAnswer is the id of the next answer, events left out.
 func (b *bridge) heardAnswer() string {
 	b.t.Helper()

@@ -133,7 +133,7 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	envelope := s.envelope(e.id, r.command, r.params, r.call, now)
 	envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
 	envelope.Metadata.Events = true
-	receivers, err := s.publishTo(ctx, mail, e, &envelope, left)
+	receivers, err := s.publishTo(ctx, mail, e, &envelope, left, s.marks.of(r.call.Principal))
 	if err != nil {
 		return &failure{err: protocol.AsError(err), again: always}
 	}
@@ -173,7 +173,7 @@ var letters = sync.Pool{New: func() any { return new(letter) }}
 // maxLetter is the largest letter that is kept for reuse, in bytes.
 const maxLetter = 64 << 10
 
-func (s *Service) publishTo(ctx context.Context, to mail, e *exchange, envelope *protocol.Request, expiry time.Duration) (int, error) {
+func (s *Service) publishTo(ctx context.Context, to mail, e *exchange, envelope *protocol.Request, expiry time.Duration, caller string) (int, error) {
 	l := letters.Get().(*letter)
 	l.properties = append(l.properties[:0], [2]string{"version", protocol.Version})
 	if trace := envelope.Metadata.TraceID; trace != "" {
@@ -181,6 +181,9 @@ func (s *Service) publishTo(ctx context.Context, to mail, e *exchange, envelope 
 	}
 	if parent := traceparent(ctx); parent != "" {
 		l.properties = append(l.properties, [2]string{"traceparent", parent})
+	}
+	if caller != "" {
+		l.properties = append(l.properties, [2]string{"caller", caller})
 	}
 	l.envelope = envelope.Append(l.envelope[:0])
 	l.correlation = append(l.correlation[:0], e.id...)
@@ -209,7 +212,7 @@ func (s *Service) cancel(ctx context.Context, e *exchange, r request, reason str
 		return
 	}
 	envelope := s.envelope(s.newID(), "task.cancel", params, r.call, time.Now())
-	if _, err := s.publishTo(context.WithoutCancel(ctx), s.mail(e.agent.ID), e, &envelope, cancelExpiry); err != nil {
+	if _, err := s.publishTo(context.WithoutCancel(ctx), s.mail(e.agent.ID), e, &envelope, cancelExpiry, ""); err != nil {
 		s.log.Debug("cancellation not sent", "agent", e.agent.ID, "trace", r.call.TraceID, "error", err)
 	}
 }

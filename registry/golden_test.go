@@ -77,6 +77,9 @@ func (m *sent) heading() string {
 		fmt.Fprintf(&b, "\n  response topic %s, correlation data %s", m.ResponseTopic, m.CorrelationData)
 	}
 	for _, p := range m.UserProperties {
+		if p[0] == "caller" { // another one in every process
+			p[1] = "…"
+		}
 		fmt.Fprintf(&b, "\n  user property %s: %s", p[0], p[1])
 	}
 	return b.String()

@@ -3,25 +3,35 @@ package registry
 import (
 	"context"
 	"sync"
+
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxPosts is how many standing calls are made over HTTP at once.
-const maxPosts = 64
+// How many standing calls are made over HTTP at once, and how many wait.
+const (
+	maxPosts   = 64
+	maxWaiting = 16384
+)
 
 // Posts are the standing calls that are made over HTTP.
 type posts struct {
 	mu      sync.Mutex
 	closed  bool
 	byID    map[string]context.CancelFunc
-	slots   chan struct{}
+	places  *fair.Semaphore
 	running sync.WaitGroup
 }
 
 func newPosts() *posts {
-	return &posts{byID: make(map[string]context.CancelFunc), slots: make(chan struct{}, maxPosts)}
+	return &posts{
+		byID:   make(map[string]context.CancelFunc),
+		places: fair.New(fair.Options{What: "calls over HTTP", Capacity: maxPosts, Waiting: maxWaiting}),
+	}
 }
 
-// start makes a call in the background until its deadline, when there is room.
+// start makes a call in the background until its deadline, when the caller may
+// have another one made.
 // A call that is being made is not made twice.
 func (p *posts) start(c *StandingCall, call func(context.Context)) {
 	p.mu.Lock()
@@ -33,11 +43,13 @@ func (p *posts) start(c *StandingCall, call func(context.Context)) {
 	p.byID[c.ID] = cancel
 	p.running.Go(func() {
 		defer p.stop(c.ID)
-		select {
-		case p.slots <- struct{}{}:
-			defer func() { <-p.slots }()
+		party := fair.Party{Principal: c.Caller, Space: string(c.Space), Privileged: c.Caller == ""}
+		err := p.places.Acquire(ctx, party, 1)
+		if err == nil {
+			defer p.places.Release(party, 1)
 			call(ctx)
-		case <-ctx.Done():
+		} else if ctx.Err() == nil {
+			c.Listener.Refused(protocol.AsError(err))
 		}
 	})
 }

@@ -83,6 +83,7 @@ type Service struct {
 	schemas   *schema.Cache
 	web       *web
 	posts     *posts
+	marks     marker
 	metrics   *metrics
 
 	newID func() string // of envelopes
@@ -104,6 +105,7 @@ func New(o Options) (*Service, error) {
 		schemas:   schema.NewCache(compiledSchemas),
 		web:       newWeb(o.AllowPrivate, o.Limits),
 		posts:     newPosts(),
+		marks:     newMarker(),
 		newID:     newIDs(),
 	}
 	s.board = newBoard(o.Topics, o.Heartbeat, s.presenceChanged)

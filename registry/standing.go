@@ -22,6 +22,7 @@ type StandingCall struct {
 	Agent      protocol.AgentID // that is asked, "" for an HTTP endpoint
 	Capability protocol.CapabilityID
 	Params     json.RawMessage // an object
+	Caller     string          // tells on whose behalf the call is made, "" for the bridge's own
 	TraceID    string
 	Priority   protocol.Priority
 	Deadline   time.Time
@@ -102,7 +103,7 @@ func (s *Service) Send(c *StandingCall) error {
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
 	envelope.Metadata.Events = true
-	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), e, &envelope, left)
+	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), e, &envelope, left, s.marks.ofNamed(c.Caller))
 	if err == nil && receivers == 0 {
 		err = e.agent.target().unreachable().err
 	}
@@ -138,7 +139,7 @@ func (s *Service) Recall(c *StandingCall) error {
 	}
 	envelope := s.envelope(question.id, "task.get", params, c.call(), time.Now())
 	envelope.Metadata.Timeout = recallPatience
-	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), question, &envelope, recallPatience)
+	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), question, &envelope, recallPatience, "")
 	if err == nil && receivers == 0 {
 		err = e.agent.target().unreachable().err
 	}

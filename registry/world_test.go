@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -153,6 +154,7 @@ type fakeMQTT struct {
 func (f *fakeMQTT) Publish(topic string, payload []byte, o PublishOptions) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	o.UserProperties = slices.Clone(o.UserProperties)
 	m := sent{topic, bytes.Clone(payload), o}
 	f.sent = append(f.sent, m)
 	if o.Retain {

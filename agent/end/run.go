@@ -153,6 +153,7 @@ func (a *agent) handle(ctx context.Context, in *client.Invocation) (any, error) 
 		AgentID:     a.o.AgentID,
 		CallID:      in.ID,
 		TraceID:     in.TraceID,
+		Caller:      in.Caller,
 		Traceparent: in.Traceparent,
 		Progress:    in.Progress,
 	})

@@ -7,17 +7,17 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/agent/skill"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // Options configure a [Runner]. Zero values are the defaults.
 type Options struct {
-	Concurrent int           // scripts that run at a time; 16
-	Waiting    int           // calls that may wait for a turn, beyond them 4008; 64
+	Concurrent int           // scripts that run at a time, of which a caller has a share (package fair); 32
+	Waiting    int           // calls that may wait for a turn, shared likewise, beyond them 4008; 128
 	MaxOutput  int           // bytes on standard output; 1 MiB
 	MaxTime    time.Duration // of a call without a deadline; 10 minutes
 	Grace      time.Duration // between the polite signal and the one that kills; 1 second
@@ -33,6 +33,7 @@ type Job struct {
 	AgentID    protocol.AgentID
 	CallID     string
 	TraceID    string
+	Caller     string // tells callers apart, who share the turns; "" for administrators
 
 	// Traceparent is the W3C trace context, "" without one.
 	Traceparent string
@@ -47,17 +48,16 @@ type Job struct {
 // A Runner runs scripts, a bounded number at a time. It is safe for
 // concurrent use.
 type Runner struct {
-	o       Options
-	base    []string // environment that all scripts share
-	turns   chan struct{}
-	waiting atomic.Int64
+	o     Options
+	base  []string // environment that all scripts share
+	turns *fair.Semaphore
 }
 
 // New makes a Runner. It refuses to pass on variables of the bridge's own,
 // which may hold its secrets.
 func New(o Options) (*Runner, error) {
-	setDefault(&o.Concurrent, 16)
-	setDefault(&o.Waiting, 64)
+	setDefault(&o.Concurrent, 32)
+	setDefault(&o.Waiting, 128)
 	setDefault(&o.MaxOutput, 1<<20)
 	setDefault(&o.MaxTime, 10*time.Minute)
 	setDefault(&o.Grace, time.Second)
@@ -72,7 +72,9 @@ func New(o Options) (*Runner, error) {
 			return nil, fmt.Errorf("%q is not the name of an environment variable", name)
 		}
 	}
-	return &Runner{o: o, base: baseEnv(os.LookupEnv, o.PassEnv), turns: make(chan struct{}, o.Concurrent)}, nil
+	return &Runner{o: o, base: baseEnv(os.LookupEnv, o.PassEnv), turns: fair.New(fair.Options{
+		What: "scripts", Capacity: int64(o.Concurrent), Waiting: o.Waiting,
+	})}, nil
 }
 
 func setDefault[T int | time.Duration](v *T, fallback T) {
@@ -100,10 +102,11 @@ func (r *Runner) Run(ctx context.Context, job Job) (json.RawMessage, error) {
 		ctx, cancel = context.WithTimeout(ctx, r.o.MaxTime)
 		defer cancel()
 	}
-	if err := r.takeTurn(ctx); err != nil {
+	party := fair.Party{Principal: job.Caller, Privileged: job.Caller == ""}
+	if err := r.takeTurn(ctx, party); err != nil {
 		return nil, err
 	}
-	defer func() { <-r.turns }()
+	defer r.turns.Release(party, 1)
 	file, err := job.Skill.Script(job.Capability) // looked up last: it may have changed while waiting
 	if err != nil {
 		return nil, err
@@ -112,26 +115,15 @@ func (r *Runner) Run(ctx context.Context, job Job) (json.RawMessage, error) {
 }
 
 // takeTurn waits for a place among those that run.
-func (r *Runner) takeTurn(ctx context.Context) error {
+func (r *Runner) takeTurn(ctx context.Context, who fair.Party) error {
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
-	select {
-	case r.turns <- struct{}{}:
-		return nil
-	default:
-	}
-	if r.waiting.Add(1) > int64(r.o.Waiting) {
-		r.waiting.Add(-1)
-		return protocol.BusyFor(time.Second, "too many calls wait for a script to end")
-	}
-	defer r.waiting.Add(-1)
-	select {
-	case r.turns <- struct{}{}:
-		return nil
-	case <-ctx.Done():
+	err := r.turns.Acquire(ctx, who, 1)
+	if err != nil && ctx.Err() != nil {
 		return ended(ctx)
 	}
+	return err
 }
 
 // ended is the error of a context that is over.

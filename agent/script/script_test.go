@@ -493,7 +493,7 @@ func TestTooManyCallsAreTurnedAway(t *testing.T) {
 	run(protocol.Cancelled)
 	pids(t, s, 1)
 	run(protocol.Cancelled)
-	eventually(t, "one waits", func() bool { return r.waiting.Load() == 1 })
+	eventually(t, "one waits", func() bool { return r.turns.Waiting() == 1 })
 	_, err := r.Run(ctx, Job{Skill: s, Capability: "c"})
 	var e *protocol.Error
 	if !errors.As(err, &e) || e.Code != protocol.Busy || e.Details["retry_after_ms"] == nil {
@@ -507,7 +507,7 @@ func TestTooManyCallsAreTurnedAway(t *testing.T) {
 	}
 	cancel()
 	group.Wait()
-	if n := r.waiting.Load(); n != 0 {
+	if n := r.turns.Waiting(); n != 0 {
 		t.Errorf("%d still wait", n)
 	}
 }

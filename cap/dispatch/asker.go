@@ -44,6 +44,7 @@ type Question struct {
 	Agent      protocol.AgentID
 	Capability protocol.CapabilityID
 	Params     json.RawMessage // an object
+	Caller     string          // who started the dispatch, as far as calls of different callers are told apart
 	TraceID    string
 	Priority   protocol.Priority
 	Deadline   time.Time

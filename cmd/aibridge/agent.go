@@ -78,7 +78,7 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 	cmd.Flags().StringVar(&id, "id", "", "id of the agent; made from the host's name by default")
 	cmd.Flags().StringVar(&name, "name", "", "name of the agent, for people")
 	cmd.Flags().StringVar(&skills, "skills", "skills", "folder with a folder for each skill")
-	cmd.Flags().IntVar(&concurrency, "concurrency", 16, "scripts running at once")
+	cmd.Flags().IntVar(&concurrency, "concurrency", 32, "scripts running at once, of which one caller has a quarter")
 	cmd.Flags().StringSliceVar(&passEnv, "pass-env", nil, "names of environment variables that scripts get, besides the usual few")
 	return cmd
 }

@@ -1,0 +1,44 @@
+package registry
+
+import (
+	"hash/maphash"
+	"strconv"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A marker tells agents whose calls belong together, so that an agent can
+// share its work among callers, without telling them who its callers are.
+type marker struct{ seed maphash.Seed }
+
+func newMarker() marker { return marker{maphash.MakeSeed()} }
+
+// A caller is what a mark stands for.
+type caller struct {
+	kind  protocol.Kind
+	space protocol.SpaceID
+	id    string
+}
+
+// of is the mark of a principal's calls: the same for as long as the bridge
+// runs, "" for those of an administrator, of anybody under --dev and of the
+// bridge itself.
+func (m marker) of(who *protocol.Principal) string {
+	if who == nil || who.Unbounded() || who.Kind == protocol.KindBridge {
+		return ""
+	}
+	return m.mark(caller{who.Kind, who.Home(), who.ID})
+}
+
+// ofNamed is the mark of somebody whom only a name is known of, "" for nobody.
+func (m marker) ofNamed(name string) string {
+	if name == "" {
+		return ""
+	}
+	return m.mark(caller{id: name})
+}
+
+func (m marker) mark(c caller) string {
+	var text [16]byte
+	return string(strconv.AppendUint(text[:0], maphash.Comparable(m.seed, c), 36))
+}
