@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -30,19 +29,14 @@ func ReadAddresses(dir string) (Addresses, error) {
 	return a, json.Unmarshal(data, &a)
 }
 
-// write puts the file in place whole, so that nobody reads half of it. One that
-// says the same stays, so that a bridge can start on a full disk.
+// write puts the file in place whole, so that nobody reads half of it.
 func (a Addresses) write(dir string) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	data = append(data, '\n')
 	path := filepath.Join(dir, addressesFile)
-	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, data) {
-		return nil
-	}
-	if err := os.WriteFile(path+".part", data, 0o600); err != nil {
+	if err := os.WriteFile(path+".part", append(data, '\n'), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(path+".part", path)

@@ -121,7 +121,7 @@ func (a *App) openBlobs(ctx context.Context, dir string) (vfs.Blobs, error) {
 		return nil, err
 	}
 	a.life.add("contents of files", func(context.Context) error { return blobs.Close() })
-	return reservedBlobs{blobs, a.disk}, nil
+	return blobs, nil
 }
 
 // atomicFiles makes changes of several records in one.
