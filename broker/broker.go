@@ -16,9 +16,9 @@ type Message struct {
 	QoS     byte
 	Retain  bool
 
-	// Recipients are the ids of the principals whose clients alone may get a
+	// Recipients are the parties whose clients alone may get a
 	// message of the bridge's own; none for whoever has subscribed.
-	Recipients [2]string
+	Recipients [2]protocol.Party
 
 	// Space is the space that a message stays in: only clients of its
 	// principals hear it, and those who may do everything. "" is any space.

@@ -17,15 +17,18 @@ type message struct {
 	props   []byte // encoded, without message expiry, topic alias and subscription identifiers
 	qos     byte
 	retain  bool
-	expires int64            // steady time, 0 never
-	from    string           // id of the client that published it, "" for the bridge
-	only    [2]string        // ids of the principals whose clients alone get it, all "" for anybody
-	space   protocol.SpaceID // that it stays in, "" for any
-	owner   string           // key of the principal that had it retained, "" for the bridge and what is not retained
+	expires int64             // steady time, 0 never
+	from    string            // id of the client that published it, "" for the bridge
+	only    [2]protocol.Party // whose clients alone get it, all empty for anybody
+	space   protocol.SpaceID  // that it stays in, "" for any
+	owner   string            // party that had it retained, "" for the bridge and what is not retained
 
 	id     uint64 // in the journal, 0 while it is not there
 	logged uint64 // generation of the journal's log that has it
 }
+
+// private reports whether the message is for some parties alone.
+func (m *message) private() bool { return m.only[0].ID != "" || m.only[1].ID != "" }
 
 // size is what the message counts for in queues.
 func (m *message) size() int { return len(m.topic) + len(m.payload) + len(m.props) }

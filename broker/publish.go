@@ -53,7 +53,7 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 	}
 	if t.msg.retain {
 		who := client.Principal()
-		t.msg.owner = who.Key()
+		t.msg.owner = who.Party().String()
 		if !t.retainFor(who) {
 			return Verdict{byte(packet.QuotaExceeded), "too many messages are retained"}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // [MQTT-3.3.1-5] [MQTT-4.3.1-1] [MQTT-4.3.2-3] [MQTT-4.3.3-8] [MQTT-3.8.4-8]
@@ -336,6 +337,23 @@ func TestPublishReachesHandlersAndCountsReceivers(t *testing.T) {
 	}
 }
 
+func TestAMessageForAPartyIsNotForItsNamesakes(t *testing.T) {
+	lamp := protocol.Party{Kind: protocol.KindAgent, Space: "home", ID: "lamp"}
+	m := &message{only: [2]protocol.Party{{Kind: protocol.KindOperator, Space: "home", ID: "anna"}, lamp}, space: "home"}
+	for who, want := range map[protocol.Party]bool{
+		lamp:      true,
+		m.only[0]: true,
+		{Kind: protocol.KindOperator, Space: "home", ID: "lamp"}: false,
+		{Kind: protocol.KindAgent, Space: "home", ID: "anna"}:    false,
+		{Kind: protocol.KindAgent, Space: "lab", ID: "lamp"}:     false,
+		{}: false,
+	} {
+		if got := (&session{owner: who}).hears(m); got != want {
+			t.Errorf("%s hears it: %v", who, got)
+		}
+	}
+}
+
 func TestAMessageForOnePrincipalReachesOnlyItsClients(t *testing.T) {
 	everywhere(t, func(t *testing.T, readers int) {
 		n := newNode(t, readers)
@@ -344,7 +362,7 @@ func TestAMessageForOnePrincipalReachesOnlyItsClients(t *testing.T) {
 			p.subscribe("agent/lamp/request", 1)
 			p.subscribe("$share/g/agent/lamp/request", 0)
 		}
-		receivers, err := n.Publish(Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1, Recipients: [2]string{"user:lamp"}})
+		receivers, err := n.Publish(Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1, Recipients: [2]protocol.Party{{Space: protocol.DefaultSpace, ID: "user:lamp"}}})
 		if err != nil || receivers != 2 {
 			t.Errorf("%d receivers, %v", receivers, err)
 		}

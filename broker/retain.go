@@ -146,7 +146,7 @@ func (r *retained) heard(s *session, filter string, now int64) []*message {
 	if on := r.shelves[""]; on != nil {
 		found = on.covered(found, filter, now)
 	}
-	if on := r.shelves[s.space]; on != nil && s.space != "" {
+	if on := r.shelves[s.owner.Space]; on != nil && s.owner.Space != "" {
 		found = on.covered(found, filter, now)
 	}
 	return found

@@ -17,8 +17,7 @@ const forever = math.MaxUint32
 // it asked for that.
 type session struct {
 	id     string
-	owner  string           // id of the principal, which stays the same
-	space  protocol.SpaceID // of the principal, which stays the same
+	owner  protocol.Party // which stays the same
 	events teller
 	claim  sync.Mutex // held while a client connects to the session
 	dated  int        // place in clerk.dates, counted from 1, or 0; guarded by clerk.mu
@@ -63,10 +62,10 @@ type pending struct {
 // hears reports whether a message may reach the session: what is said in one
 // space is not heard in another, whatever the topics are called.
 func (s *session) hears(m *message) bool {
-	if m.only != [2]string{} && (s.owner == "" || s.owner != m.only[0] && s.owner != m.only[1]) {
+	if m.private() && !m.only[0].Includes(s.owner) && !m.only[1].Includes(s.owner) {
 		return false
 	}
-	return m.space == s.space || m.space == "" || s.every.Load()
+	return m.space == s.owner.Space || m.space == "" || s.every.Load()
 }
 
 // is notes who the session's principal is by now; its mu is held.

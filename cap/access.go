@@ -36,7 +36,7 @@ func is(who *protocol.Principal, skill protocol.SkillID) bool {
 // owns reports whether a principal may change a Cap: it declared it, it is the
 // skill the Cap belongs to, or it may change everything.
 func owns(who *protocol.Principal, c *Cap) bool {
-	return privileged(who) || who.ID == c.Owner || is(who, c.Skill)
+	return privileged(who) || c.Owner.Is(who) || is(who, c.Skill)
 }
 
 // speaksFor reports whether a principal may act for a skill.

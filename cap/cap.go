@@ -80,7 +80,7 @@ type Cap struct {
 	ID    protocol.CapID   `json:"cap_id"`
 	Space protocol.SpaceID `json:"space_id"`
 	Skill protocol.SkillID `json:"skill_id"` // that it belongs to
-	Owner string           `json:"owner"`    // id of the principal that declared it
+	Owner protocol.Party   `json:"owner"`    // who declared it
 	Info
 	Status     Status `json:"status"`
 	DeclaredAt int64  `json:"declared_at"` // Unix milliseconds

@@ -45,7 +45,7 @@ func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclarePar
 		return DeclareResult{}, err
 	}
 	now := s.opts.Now().UnixMilli()
-	c := &Cap{ID: p.ID, Space: space, Skill: p.Skill, Owner: call.Principal.ID, Info: p.Info,
+	c := &Cap{ID: p.ID, Space: space, Skill: p.Skill, Owner: call.Principal.Party(), Info: p.Info,
 		Status: Active, DeclaredAt: now, UpdatedAt: now}
 	_, revision, err := s.changeCap(ctx, c.key(), func(old *Cap, _ uint64) (*Cap, error) {
 		switch {

@@ -15,7 +15,7 @@ func (s *Service) MayUseChannel(who *protocol.Principal, id protocol.CapID, send
 	case protocol.KindAgent:
 		skills = s.opts.Skills.ServedBy(space, protocol.AgentID(who.ID))
 	}
-	st := s.index.stands(space, id, who.ID, skills)
+	st := s.index.stands(space, id, who.Party(), skills)
 	return st.member && (st.active || !send)
 }
 
@@ -36,5 +36,5 @@ func (s *Service) Lookup(space protocol.SpaceID, id protocol.CapID) (*Cap, bool)
 // Belongs reports whether a skill is a Cap's own or a member of one of its
 // groups.
 func (s *Service) Belongs(space protocol.SpaceID, id protocol.CapID, skill protocol.SkillID) bool {
-	return s.index.stands(space, id, "", []protocol.SkillID{skill}).member
+	return s.index.stands(space, id, protocol.Party{}, []protocol.SkillID{skill}).member
 }

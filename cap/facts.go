@@ -4,10 +4,10 @@ import "github.com/aibridge/aibridge/protocol"
 
 // Facts tells who declared a Cap and which skill it belongs to, for those who
 // decide who may use it.
-func (s *Service) Facts(space protocol.SpaceID, id protocol.CapID) (owner string, skill protocol.SkillID, ok bool) {
+func (s *Service) Facts(space protocol.SpaceID, id protocol.CapID) (owner protocol.Party, skill protocol.SkillID, ok bool) {
 	c, _, ok := s.opts.Caps.Get(capKey(space, id))
 	if !ok {
-		return "", "", false
+		return protocol.Party{}, "", false
 	}
 	return c.Owner, c.Skill, true
 }

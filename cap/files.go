@@ -39,7 +39,7 @@ func (s *Service) MayUseGroup(who *protocol.Principal, id protocol.CapID, group 
 
 // SharesGroup reports whether a principal may use a group of that name in some
 // Cap of an owner.
-func (s *Service) SharesGroup(who *protocol.Principal, owner string, group protocol.GroupID, write bool) bool {
+func (s *Service) SharesGroup(who *protocol.Principal, owner protocol.Party, group protocol.GroupID, write bool) bool {
 	for _, id := range s.index.capsWith(spaceOf(who), owner, group) {
 		if s.MayUseGroup(who, id, group, write) {
 			return true
@@ -49,12 +49,12 @@ func (s *Service) SharesGroup(who *protocol.Principal, owner string, group proto
 }
 
 // capsWith lists the Caps of an owner that have a group.
-func (x *index) capsWith(space protocol.SpaceID, owner string, group protocol.GroupID) []protocol.CapID {
+func (x *index) capsWith(space protocol.SpaceID, owner protocol.Party, group protocol.GroupID) []protocol.CapID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	var list []protocol.CapID
 	for key, c := range x.caps {
-		if c.owner != owner || !c.groups[group] {
+		if c.owner != owner && !owner.Includes(c.owner) || !c.groups[group] {
 			continue
 		}
 		if id, ok := strings.CutPrefix(key, string(space)+"/"); ok {

@@ -18,7 +18,7 @@ type index struct {
 // A channel is what belongs to one Cap.
 type channel struct {
 	active  bool
-	owner   string
+	owner   protocol.Party
 	skill   protocol.SkillID
 	groups  map[protocol.GroupID]bool
 	members map[protocol.SkillID]int // the number of groups a skill is in
@@ -45,7 +45,7 @@ func (x *index) channel(space protocol.SpaceID, id protocol.CapID) *channel {
 
 // tidy forgets a Cap of which nothing is left.
 func (x *index) tidy(space protocol.SpaceID, id protocol.CapID) {
-	if c := x.caps[capKey(space, id)]; c != nil && c.owner == "" && len(c.groups) == 0 && len(c.data) == 0 {
+	if c := x.caps[capKey(space, id)]; c != nil && c.owner.ID == "" && len(c.groups) == 0 && len(c.data) == 0 {
 		delete(x.caps, capKey(space, id))
 	}
 }
@@ -58,7 +58,7 @@ func (x *index) capChanged(old, new *Cap) {
 		c.active, c.owner, c.skill = new.Status == Active, new.Owner, new.Skill
 	} else if old != nil {
 		c := x.channel(old.Space, old.ID)
-		c.active, c.owner, c.skill = false, "", ""
+		c.active, c.owner, c.skill = false, protocol.Party{}, ""
 		x.tidy(old.Space, old.ID)
 	}
 }
@@ -141,14 +141,14 @@ type standing struct{ there, active, member bool }
 
 // stands finds out whether one of some skills is a member of any group of the
 // Cap, or the skill the Cap belongs to, or the owner is who asks.
-func (x *index) stands(space protocol.SpaceID, id protocol.CapID, who string, skills []protocol.SkillID) standing {
+func (x *index) stands(space protocol.SpaceID, id protocol.CapID, who protocol.Party, skills []protocol.SkillID) standing {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	c := x.caps[capKey(space, id)]
-	if c == nil || c.owner == "" {
+	if c == nil || c.owner.ID == "" {
 		return standing{}
 	}
-	st := standing{there: true, active: c.active, member: who == c.owner}
+	st := standing{there: true, active: c.active, member: c.owner.Includes(who)}
 	for _, skill := range skills {
 		st.member = st.member || skill == c.skill || c.members[skill] > 0
 	}

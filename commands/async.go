@@ -162,7 +162,7 @@ func (c *Call) finish(result json.RawMessage, err error) {
 // claim is what makes sure that the call is remembered.
 func (c *Call) claim() Claim {
 	return Claim{
-		Principal: c.Principal.Key(), RequestID: c.RequestID,
+		Principal: c.Principal.Party().String(), RequestID: c.RequestID,
 		Hash: claimHash(c.Command, c.request.Params), Expires: c.keep,
 	}
 }

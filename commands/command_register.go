@@ -55,14 +55,14 @@ func registerCommand(ctx context.Context, call *Call, p RegisterParams) (Registe
 		Name:       strings.TrimSuffix(p.Namespace, ".*"),
 		Space:      call.Principal.Space,
 		Agent:      p.Agent,
-		Principal:  call.Principal.ID,
+		Owner:      call.Principal.Party(),
 		Registered: r.opts.Now().UTC(),
 		Commands:   p.Commands,
 	}
 	if slices.Contains(reserved, ns.Name) || r.set.hasFamily(ns.Name) {
 		return RegisterResult{}, protocol.InvalidParam("namespace", "belongs to the bridge")
 	}
-	if string(p.Agent) != call.Principal.ID {
+	if p.Agent.Party(call.Principal.Home()) != call.Principal.Party() {
 		if err := r.opts.Authorizer.ActFor(ctx, call.Principal, string(p.Agent)); err != nil {
 			return RegisterResult{}, err
 		}
@@ -117,7 +117,7 @@ func (n *namespaces) store(ctx context.Context, ns *Namespace) (revision uint64,
 	key := namespaceKey(ns.Space, ns.Name)
 	before, revision, ok := n.table.Get(key)
 	switch {
-	case ok && before.Principal != ns.Principal:
+	case ok && !before.Owner.Includes(ns.Owner):
 		return 0, protocol.Errorf(protocol.AlreadyExists, "the namespace %s.* is taken", ns.Name)
 	case ok:
 		return n.table.Update(ctx, key, ns, revision)

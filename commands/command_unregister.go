@@ -37,8 +37,8 @@ func unregisterCommand(ctx context.Context, call *Call, p UnregisterParams) (Unr
 	if !ok {
 		return UnregisterResult{}, protocol.Errorf(protocol.NotFound, "nobody has registered %s.*", name)
 	}
-	if ns.Principal != call.Principal.ID {
-		if err := r.opts.Authorizer.ActFor(ctx, call.Principal, ns.Principal); err != nil {
+	if !ns.Owner.Is(call.Principal) {
+		if err := r.opts.Authorizer.ActFor(ctx, call.Principal, string(ns.Agent)); err != nil {
 			return UnregisterResult{}, err
 		}
 	}

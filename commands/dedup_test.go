@@ -68,6 +68,8 @@ func TestAnIDBelongsToOneBodyOfOnePrincipal(t *testing.T) {
 		wantSaid(t, other.call("1", "test.count", `{"text":"y"}`), `{"text":"y2"}`)
 		namesake := &node{n.Router, &protocol.Principal{ID: n.who.ID, Space: "elsewhere"}}
 		wantSaid(t, namesake.call("1", "test.count", `{"text":"x"}`), `{"text":"x3"}`)
+		otherKind := &node{n.Router, &protocol.Principal{Kind: protocol.KindAgent, ID: n.who.ID, Space: n.who.Space}}
+		wantSaid(t, otherKind.call("1", "test.count", `{"text":"x"}`), `{"text":"x4"}`)
 	})
 }
 
@@ -188,6 +190,28 @@ func (l *ledger) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
+}
+
+func TestClaimsAreOfAKindAndASpaceAndOlderOnesOfEveryKind(t *testing.T) {
+	for principal, again := range map[string]string{
+		"default/operator/alice": "4012",
+		"alice":                  "4012", // as they were written before kinds were
+		"default/agent/alice":    `{"text":"x1"}`,
+		"lab/operator/alice":     `{"text":"x1"}`,
+		"lab/alice":              `{"text":"x1"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var ran atomic.Int64
+			claims, act := &ledger{}, counter(commands.Act, &ran)
+			newNode(t, commands.RouterOptions{Claims: claims}, act).call("1", "test.count", `{"text":"x"}`)
+			if got := claims.claims[0].Principal; got != "default/operator/alice" {
+				t.Errorf("claimed for %q", got)
+			}
+			claims.claims[0].Principal = principal
+			ran.Store(0)
+			wantSaid(t, newNode(t, commands.RouterOptions{Claims: claims}, act).call("1", "test.count", `{"text":"x"}`), again)
+		})
+	}
 }
 
 func TestClaimsOfAnEarlierProcessAreAnsweredWithUnknownOutcome(t *testing.T) {

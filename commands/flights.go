@@ -13,14 +13,14 @@ type flights struct {
 	mu     sync.Mutex
 	most   int
 	count  int
-	of     map[string]int // by principal
+	of     map[protocol.Party]int
 	first  *Call
 	closed bool
 	empty  chan struct{} // closed when the last one is done after close
 }
 
 func newFlights(most int) *flights {
-	return &flights{most: most, of: make(map[string]int), empty: make(chan struct{})}
+	return &flights{most: most, of: make(map[protocol.Party]int), empty: make(chan struct{})}
 }
 
 // An admission says whether a call was taken.
@@ -38,7 +38,7 @@ const (
 // not shut out the others; neither does a flood of one principal's, who may
 // take half of it.
 func (f *flights) enter(c *Call) admission {
-	room := f.most
+	room, who := f.most, c.Principal.Party()
 	switch laneOf(c.Priority) {
 	case lowLane:
 		room -= f.most / 2
@@ -52,11 +52,11 @@ func (f *flights) enter(c *Call) admission {
 		return closing
 	case f.count >= room:
 		return full
-	case f.of[c.Principal.Key()] >= f.most-f.most/2:
+	case f.of[who] >= f.most-f.most/2:
 		return greedy
 	}
 	f.count++
-	f.of[c.Principal.Key()]++
+	f.of[who]++
 	c.flying = true
 	c.behind = f.first
 	if f.first != nil {
@@ -84,8 +84,9 @@ func (f *flights) leave(c *Call) {
 	}
 	c.before, c.behind = nil, nil
 	f.count--
-	if f.of[c.Principal.Key()]--; f.of[c.Principal.Key()] == 0 {
-		delete(f.of, c.Principal.Key())
+	who := c.Principal.Party()
+	if f.of[who]--; f.of[who] == 0 {
+		delete(f.of, who)
 	}
 	if f.closed && f.count == 0 {
 		close(f.empty)

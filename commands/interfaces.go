@@ -12,7 +12,7 @@ import (
 // A Claim says that a request of an [Act] command was taken up. It outlives
 // the process, so that the request is never run a second time.
 type Claim struct {
-	Principal string // its key, see [protocol.Principal.Key]
+	Principal string // its party, see [protocol.Party.String]
 	RequestID string
 	Hash      [32]byte // SHA-256 of command and params
 	Expires   time.Time

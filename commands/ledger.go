@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"hash/maphash"
 	"slices"
@@ -38,7 +39,7 @@ type ledger struct {
 	maxBytes   int
 }
 
-// An entryKey stands for a principal and the id of a request of its own. Two
+// An entryKey stands for a party and the id of a request of its own. Two
 // of them coming out the same is as likely as guessing a UUID.
 type entryKey struct{ a, b uint64 }
 
@@ -84,17 +85,19 @@ func newLedger(maxEntries, maxBytes int) *ledger {
 	return l
 }
 
-func (l *ledger) key(principal, request string) entryKey {
-	return entryKey{
-		mix(maphash.String(l.seeds[0], principal), maphash.String(l.seeds[0], request)),
-		mix(maphash.String(l.seeds[1], principal), maphash.String(l.seeds[1], request)),
-	}
+func (l *ledger) key(who protocol.Party, request string) entryKey {
+	return entryKey{hashOf(l.seeds[0], who, request), hashOf(l.seeds[1], who, request)}
+}
+
+func hashOf(seed maphash.Seed, who protocol.Party, request string) uint64 {
+	of := mix(maphash.String(seed, string(who.Kind)), maphash.String(seed, string(who.Space)))
+	return mix(mix(of, maphash.String(seed, who.ID)), maphash.String(seed, request))
 }
 
 // begin takes a call up, or says what became of the same request. Whatever
 // the verdict, a request that was seen is remembered as long as the call says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
-	key := l.key(c.Principal.Key(), c.RequestID)
+	key := l.key(c.Principal.Party(), c.RequestID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(c.arrived)
@@ -189,11 +192,28 @@ func (l *ledger) withdraw(c *Call) bool {
 	return true
 }
 
-// remember enters a request that an earlier process took up.
+// remember enters a request that an earlier process took up. If that was one
+// of an earlier version, the claim does not tell the kind of its principal, and
+// is of every kind.
 func (l *ledger) remember(c Claim, now time.Time) {
+	var who protocol.Party
+	if who.UnmarshalText([]byte(c.Principal)) != nil {
+		return
+	}
+	who.Space = cmp.Or(who.Space, protocol.DefaultSpace)
+	kinds := []protocol.Kind{who.Kind}
+	if who.Kind == "" {
+		kinds = []protocol.Kind{protocol.KindAgent, protocol.KindSkill, protocol.KindOperator, protocol.KindBridge}
+	}
+	for _, who.Kind = range kinds {
+		l.enterClaim(who, c, now)
+	}
+}
+
+func (l *ledger) enterClaim(who protocol.Party, c Claim, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := l.key(c.Principal, c.RequestID)
+	key := l.key(who, c.RequestID)
 	if l.found.find(key) != noSlot || !c.Expires.After(now) {
 		return
 	}

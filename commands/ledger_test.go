@@ -56,9 +56,9 @@ func TestRunningEntriesAreNeverForgotten(t *testing.T) {
 func TestTheCalendarReachesBeyondItsHorizonAndOverGaps(t *testing.T) {
 	t.Parallel()
 	l := newLedger(1000, 1<<20)
-	l.remember(Claim{Principal: "p", RequestID: "far", Expires: epoch.Add(3 * horizon * time.Second)}, epoch)
-	l.remember(Claim{Principal: "p", RequestID: "near", Expires: epoch.Add(time.Second)}, epoch)
-	l.remember(Claim{Principal: "p", RequestID: "past", Expires: epoch.Add(-time.Second)}, epoch)
+	l.remember(Claim{Principal: "default/agent/p", RequestID: "far", Expires: epoch.Add(3 * horizon * time.Second)}, epoch)
+	l.remember(Claim{Principal: "default/agent/p", RequestID: "near", Expires: epoch.Add(time.Second)}, epoch)
+	l.remember(Claim{Principal: "default/agent/p", RequestID: "past", Expires: epoch.Add(-time.Second)}, epoch)
 	for _, step := range []struct {
 		after time.Duration
 		left  int

@@ -135,13 +135,13 @@ func TestNamespacesBelongToWhoTookThemInASpace(t *testing.T) {
 		t.Error(r.Err)
 	}
 	wantSaid(t, n.call("3", "acme.blink", `{"times":3}`), "1002") // replaced
-	bob := &node{n.Router, &protocol.Principal{ID: "bob", Space: protocol.DefaultSpace}}
+	bob := &node{n.Router, &protocol.Principal{Kind: protocol.KindAgent, ID: "bob", Space: protocol.DefaultSpace}}
 	wantSaid(t, bob.call("1", "command.register", strings.Replace(blink, "alice-device", "bob", 1)), "3002")
 	wantSaid(t, bob.call("2", "command.unregister", `{"namespace":"acme.*"}`), "2003")
 	if r := bob.call("3", "acme.wink", `{"times":1}`); r.Err != nil {
 		t.Error(r.Err)
 	}
-	elsewhere := &node{n.Router, &protocol.Principal{ID: "eve", Space: "other"}}
+	elsewhere := &node{n.Router, &protocol.Principal{Kind: protocol.KindAgent, ID: "eve", Space: "other"}}
 	wantSaid(t, elsewhere.call("1", "acme.wink", `{"times":1}`), "1002")
 	wantSaid(t, elsewhere.call("2", "bridge.describe", `{"command":"acme.wink"}`), "3001")
 	if r := elsewhere.call("3", "command.register", strings.Replace(blink, "alice-device", "eve", 1)); r.Err != nil {
@@ -153,7 +153,7 @@ func TestBadRegistrationsAreRefused(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, extensible(&memoryTable[commands.Namespace]{}), define("hello", commands.Read, greet))
 	register := func(namespace, name, rest string) string {
-		return string(raw(`{"agent_id":"alice","namespace":%q,"commands":[{"name":"acme.ok","summary":"x"},{"name":%q,"summary":"x"%s}]}`, namespace, name, rest))
+		return string(raw(`{"agent_id":"alice-device","namespace":%q,"commands":[{"name":"acme.ok","summary":"x"},{"name":%q,"summary":"x"%s}]}`, namespace, name, rest))
 	}
 	for name, tc := range map[string]struct{ params, param string }{
 		"family of the bridge":  {register("skill.*", "skill.x", ""), "namespace"},

@@ -21,7 +21,7 @@ type Namespace struct {
 	Name       string           `json:"namespace"` // the family, "acme"
 	Space      protocol.SpaceID `json:"space_id"`
 	Agent      protocol.AgentID `json:"agent_id"`
-	Principal  string           `json:"principal"` // who registered it
+	Owner      protocol.Party   `json:"principal"` // who registered it
 	Registered time.Time        `json:"registered"`
 	Commands   []RemoteCommand  `json:"commands"`
 }

@@ -99,7 +99,7 @@ func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
 	if !q.repeats {
 		return s.pay(ctx, cat, m, q)
 	}
-	owner := string(q.who.Kind) + "/" + q.who.Key()
+	owner := q.who.Party().String()
 	if cat.config.Cache.Shared {
 		owner = ""
 	}

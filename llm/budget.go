@@ -17,7 +17,7 @@ import (
 // space. Zero limits bound nothing.
 type Budget struct {
 	Per      string  `yaml:"per"`    // principal or space
-	Of       string  `yaml:"of"`     // only this one, as alice, or space/alice where that is not the default one; all by default
+	Of       string  `yaml:"of"`     // only this one: alice, lab/alice, lab/agent/alice, or the name of a space; all by default
 	Window   string  `yaml:"window"` // hour, day or month, in UTC
 	Tokens   int64   `yaml:"tokens"`
 	Cost     float64 `yaml:"cost"`
@@ -124,12 +124,8 @@ func (t *treasury) reserve(who *protocol.Principal, tokens int64) (*reservation,
 	r := &reservation{t: t, tokens: tokens}
 	now := t.now()
 	for _, b := range t.budgets {
-		owner, name := who.Key(), who.ID // another space may have the same id
-		if b.Per == "space" {
-			owner = string(who.Home())
-			name = owner
-		}
-		if b.Of != "" && b.Of != owner && b.Of != name {
+		owner, bound := b.bounds(who)
+		if !bound {
 			continue
 		}
 		p := t.purse(b, owner, now)
@@ -147,6 +143,20 @@ func (t *treasury) reserve(who *protocol.Principal, tokens int64) (*reservation,
 		p.dirty = true
 	}
 	return r, nil
+}
+
+// bounds tells whether a principal is under the budget, and who of those that
+// are spends it.
+func (b *Budget) bounds(who *protocol.Principal) (owner string, ok bool) {
+	if b.Per == "space" {
+		owner = string(who.Home())
+		return owner, b.Of == "" || b.Of == owner
+	}
+	var of protocol.Party
+	if b.Of != "" && (of.UnmarshalText([]byte(b.Of)) != nil || !of.Is(who)) {
+		return "", false
+	}
+	return who.Party().String(), true
 }
 
 func (b *Budget) exceeded(p *purse, tokens int64) string {

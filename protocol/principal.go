@@ -43,7 +43,7 @@ const (
 // authenticated. It is immutable once made and shared between goroutines.
 type Principal struct {
 	Kind       Kind
-	ID         string // unique among principals; what audit and deduplication use
+	ID         string // unique among those of its kind and space
 	Space      SpaceID
 	Roles      []string
 	Attributes map[string]string
@@ -79,6 +79,9 @@ type Identity struct {
 // Identity is the principal for a record.
 func (p *Principal) Identity() Identity { return Identity(*p) }
 
+// Party is who the record is about, whatever was shown then.
+func (i *Identity) Party() Party { return Party{i.Kind, home(i.Space), i.ID} }
+
 // Principal is who a record is about.
 func (i *Identity) Principal() *Principal {
 	p := Principal(*i)
@@ -87,7 +90,7 @@ func (i *Identity) Principal() *Principal {
 
 // Same reports whether both are one party, whatever they showed this time.
 func (p *Principal) Same(other *Principal) bool {
-	return p.ID == other.ID && p.Kind == other.Kind && home(p.Space) == home(other.Space)
+	return p.Party() == other.Party()
 }
 
 func home(space SpaceID) SpaceID {
@@ -100,15 +103,6 @@ func home(space SpaceID) SpaceID {
 // HasRole reports whether the principal was given the role.
 func (p *Principal) HasRole(role string) bool {
 	return slices.Contains(p.Roles, role)
-}
-
-// Key tells the principal from those of other spaces, where the same id may be
-// somebody else's: its id, behind its space if that is not the default one.
-func (p *Principal) Key() string {
-	if home(p.Space) == DefaultSpace {
-		return p.ID
-	}
-	return string(p.Space) + "/" + p.ID // no id has a slash
 }
 
 // Home is the space the principal belongs to.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Party is one side of a southbound message.
-type Party struct {
+// A Side is one side of a southbound message.
+type Side struct {
 	Component string `json:"component"` // kind: Skills, mcpAgent
 	ID        string `json:"id"`
 }
@@ -20,8 +20,8 @@ type SouthboundRequest struct {
 	Version     string
 	CommandID   string    // chosen by the sender, 1 to 64 characters
 	Timestamp   time.Time // zero from a device without a clock
-	Source      Party
-	Destination Party
+	Source      Side
+	Destination Side
 	Operation   string
 	Payload     []byte // raw JSON object, never empty after decoding
 	Priority    Priority
@@ -35,8 +35,8 @@ type SouthboundRequest struct {
 type SouthboundResponse struct {
 	CommandID   string
 	Timestamp   time.Time
-	Source      Party
-	Destination Party
+	Source      Side
+	Destination Side
 	Payload     []byte // raw JSON; empty on failure
 	Err         *Error // with a code of the bridge; on the wire it is southbound
 	TraceID     string
@@ -100,7 +100,7 @@ type southbound struct {
 func (d *southbound) read() {
 	r := d.into
 	r.CommandID = d.text("command_id", MaxIDLength, true)
-	r.Source, r.Destination = d.party("source"), d.party("destination")
+	r.Source, r.Destination = d.side("source"), d.side("destination")
 	r.Version = d.text("protocol_version", 16, true)
 	if patch, ok := strings.CutPrefix(r.Version, "0.6."); d.err == nil && (!ok || !isPatch([]byte(patch))) {
 		d.err = Errorf(UnsupportedVersion, "version %q is not supported, send %s", r.Version, Version).
@@ -196,14 +196,14 @@ func (d *southbound) object(name string) (json.RawMessage, bool) {
 	return raw, ok
 }
 
-func (d *southbound) party(name string) (p Party) {
+func (d *southbound) side(name string) (p Side) {
 	raw, ok := d.object(name)
 	if !ok {
 		return p
 	}
 	inner := southbound{}
 	_ = json.Unmarshal(raw, &inner.fields) // an object, as was checked
-	p = Party{Component: inner.text("component", MaxSenderLength, false), ID: inner.text("id", MaxSenderLength, false)}
+	p = Side{Component: inner.text("component", MaxSenderLength, false), ID: inner.text("id", MaxSenderLength, false)}
 	if inner.err != nil {
 		d.fail(name, "must have component and id, strings of at most 64 characters")
 	}
@@ -224,7 +224,7 @@ func (d *southbound) timestamp() {
 }
 
 // Answer begins the response to a request: who was asked answers, at a time.
-func (r *SouthboundRequest) Answer(from Party, at time.Time) *SouthboundResponse {
+func (r *SouthboundRequest) Answer(from Side, at time.Time) *SouthboundResponse {
 	return &SouthboundResponse{CommandID: r.CommandID, Timestamp: at, Source: from, Destination: r.Source, TraceID: r.TraceID}
 }
 
@@ -262,7 +262,7 @@ func (r *SouthboundResponse) Append(dst []byte) []byte {
 	return append(dst, '}', '}')
 }
 
-func (p Party) append(dst []byte) []byte {
+func (p Side) append(dst []byte) []byte {
 	dst = append(dst, `{"component":`...)
 	dst = AppendString(dst, p.Component)
 	dst = append(dst, `,"id":`...)

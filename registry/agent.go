@@ -22,9 +22,8 @@ type Agent struct {
 	Name      string           `json:"name,omitempty"`
 	Endpoints []string         `json:"endpoints,omitempty"`
 
-	// Owner is the id of the principal that registered the agent. Its MQTT
-	// clients are the agent's.
-	Owner string `json:"owner"`
+	// Owner is who registered the agent. Its MQTT clients are the agent's.
+	Owner protocol.Party `json:"owner"`
 	// ClientID is the MQTT client that registered the agent, "" if it was
 	// registered in another way.
 	ClientID string `json:"client_id,omitempty"`
@@ -69,14 +68,13 @@ func (a *Agent) key() agentKey { return agentKey{a.Space, a.ID} }
 // belongsTo reports whether the agent's connections are made by who: by the
 // principal that registered it, or by the agent's own identity.
 func (a *Agent) belongsTo(who *protocol.Principal) bool {
-	if who.ID == a.Owner {
-		return true
-	}
-	return who.Kind == protocol.KindAgent && who.ID == string(a.ID) && spaceOf(who) == a.Space
+	return a.Owner.Is(who) || a.ID.Party(a.Space) == who.Party()
 }
 
-// parties are the ids of the principals that may make the agent's connections.
-func (a *Agent) parties() [2]string { return [2]string{a.Owner, string(a.ID)} }
+// parties are those that may make the agent's connections.
+func (a *Agent) parties() [2]protocol.Party {
+	return [2]protocol.Party{a.Owner, a.ID.Party(a.Space)}
+}
 
 // tableKey is the key of everything that is stored: ids have no slash.
 func tableKey[ID ~string](space protocol.SpaceID, id ID) string {

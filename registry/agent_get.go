@@ -24,7 +24,7 @@ type AgentView struct {
 	Type          AgentType        `json:"type"`
 	Name          string           `json:"name,omitempty"`
 	Endpoints     []string         `json:"endpoints,omitempty"`
-	Owner         string           `json:"owner"`
+	Owner         string           `json:"owner"` // id of who registered it
 	Status        Status           `json:"status"`
 	Since         int64            `json:"since,omitempty"`          // when status last changed, Unix milliseconds
 	LastHeartbeat int64            `json:"last_heartbeat,omitempty"` // Unix milliseconds
@@ -69,7 +69,7 @@ func (s *Service) viewAgent(a *Agent) AgentView {
 		Type:          a.Type,
 		Name:          a.Name,
 		Endpoints:     a.Endpoints,
-		Owner:         a.Owner,
+		Owner:         a.Owner.ID,
 		Status:        seen.status(),
 		Since:         unixMilli(seen.since),
 		LastHeartbeat: unixMilli(seen.lastBeat),

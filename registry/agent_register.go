@@ -108,7 +108,7 @@ func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p Register
 	now := time.Now().UnixMilli()
 	a := &Agent{
 		ID: p.AgentID, Space: space, Type: p.Type, Name: p.Name, Endpoints: p.Endpoints,
-		Owner: call.Principal.ID, ClientID: clientOf(call), CertSerial: call.Principal.CertSerial, RegisteredAt: now, UpdatedAt: now,
+		Owner: call.Principal.Party(), ClientID: clientOf(call), CertSerial: call.Principal.CertSerial, RegisteredAt: now, UpdatedAt: now,
 	}
 	if route.Serial != "" {
 		a.CertSerial, a.Routes = route.Serial, route.Skill
@@ -116,11 +116,11 @@ func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p Register
 	if old == nil {
 		return a, nil
 	}
-	if old.Owner != a.Owner {
+	if !old.Owner.Includes(a.Owner) {
 		return nil, protocol.Errorf(protocol.AlreadyExists, "agent %q was registered by somebody else", p.AgentID).
 			With("agent_id", string(p.AgentID))
 	}
-	if old.Type == a.Type && old.Name == a.Name && old.ClientID == a.ClientID && old.CertSerial == a.CertSerial && old.Routes == a.Routes && slices.Equal(old.Endpoints, a.Endpoints) {
+	if old.Type == a.Type && old.Name == a.Name && old.ClientID == a.ClientID && old.CertSerial == a.CertSerial && old.Routes == a.Routes && old.Owner == a.Owner && slices.Equal(old.Endpoints, a.Endpoints) {
 		return old, nil
 	}
 	a.RegisteredAt = old.RegisteredAt

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -240,7 +241,7 @@ func TestRouteAgentsAreListedWhileTheyAreThere(t *testing.T) {
 	w := newWorld(t)
 	w.do(alice, "agent.register", `{"agent_id":"here","type":"route_agent","cert_sn":"1111111111111111"}`, nil)
 	w.must(w.ask(question{who: alice, command: "agent.register", client: "gone", params: `{"agent_id":"away","type":"route_agent","cert_sn":"1111111111111111"}`}), nil)
-	old := &Agent{ID: "unauthorised", Space: protocol.DefaultSpace, Type: RouteAgent, Owner: "alice"} // from before certificates
+	old := &Agent{ID: "unauthorised", Space: protocol.DefaultSpace, Type: RouteAgent, Owner: alice.Party()} // from before certificates
 	if _, err := w.agents.Create(t.Context(), "default/unauthorised", old); err != nil {
 		t.Fatal(err)
 	}
@@ -268,5 +269,47 @@ func TestAnAgentNobodyCanReachIsWarnedAbout(t *testing.T) {
 	w.must(r, nil)
 	if len(r.Metadata.Warnings) != 1 {
 		t.Errorf("warnings %q", r.Metadata.Warnings)
+	}
+}
+
+func TestANamesakeOfAnotherKindOwnsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lamp := &protocol.Principal{Kind: protocol.KindAgent, ID: "lamp", Space: protocol.DefaultSpace}
+	namesake := &protocol.Principal{Kind: protocol.KindOperator, ID: "lamp", Space: protocol.DefaultSpace}
+	w.do(lamp, "agent.register", `{"agent_id":"lamp","type":"end_agent"}`, nil)
+	w.do(lamp, "skill.register", `{"agent_id":"lamp","skill":{"skill_id":"light","name":"L","capabilities":["on"]}}`, nil)
+	w.do(lamp, "resource.register", `{"resource":{"resource_id":"bulb","name":"B","type":"device"}}`, nil)
+	w.fails(namesake, "agent.register", `{"agent_id":"lamp","type":"end_agent"}`, protocol.AlreadyExists)
+	w.fails(namesake, "agent.heartbeat", `{"agent_id":"lamp"}`, protocol.PermissionDenied)
+	w.fails(namesake, "agent.unregister", `{"agent_id":"lamp"}`, protocol.PermissionDenied)
+	w.fails(namesake, "skill.unregister", `{"skill_id":"light"}`, protocol.PermissionDenied)
+	w.fails(namesake, "resource.remove", `{"resource_id":"bulb"}`, protocol.PermissionDenied)
+	if yes, _ := w.SpeaksFor(namesake, protocol.DefaultSpace, "light"); yes {
+		t.Error("it speaks for the skill")
+	}
+	for _, m := range w.agents.rows["default/lamp"].value.parties() {
+		if m.Is(namesake) {
+			t.Error("it gets what the agent is asked")
+		}
+	}
+}
+
+// Records of earlier versions have the owner's id alone.
+func TestAnAgentOfAnEarlierVersionIsItsOwnersStill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var old Agent
+	if err := json.Unmarshal([]byte(`{"agent_id":"lamp","space_id":"default","type":"end_agent","owner":"alice","registered_at":1,"updated_at":1}`), &old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.agents.Create(t.Context(), "default/lamp", &old); err != nil {
+		t.Fatal(err)
+	}
+	w.fails(bob, "agent.register", `{"agent_id":"lamp","type":"end_agent"}`, protocol.AlreadyExists)
+	w.do(alice, "agent.heartbeat", `{"agent_id":"lamp"}`, nil)
+	w.do(alice, "agent.register", `{"agent_id":"lamp","type":"end_agent"}`, nil)
+	if a, _, _ := w.agents.Get("default/lamp"); a.Owner != alice.Party() || a.RegisteredAt != 1 {
+		t.Errorf("registered anew as %+v", a)
 	}
 }

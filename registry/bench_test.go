@@ -134,7 +134,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	board := newBoard(protocol.NewTopics(""), 30*time.Second, func(*Agent, bool, string) {})
 	keys := make([]agentKey, 0, 100_000)
 	for i := range cap(keys) {
-		a := &Agent{ID: protocol.AgentID(fmt.Sprintf("agent-%d", i)), Space: "default", Owner: "alice"}
+		a := &Agent{ID: protocol.AgentID(fmt.Sprintf("agent-%d", i)), Space: "default", Owner: alice.Party()}
 		board.agentChanged("", nil, a)
 		keys = append(keys, a.key())
 	}

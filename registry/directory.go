@@ -10,7 +10,7 @@ func (s *Service) SpeaksFor(who *protocol.Principal, space protocol.SpaceID, ski
 	if !ok {
 		return false, false
 	}
-	if r.Owner == who.ID {
+	if r.Owner.Is(who) {
 		return true, true
 	}
 	for _, p := range r.Providers {

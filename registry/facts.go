@@ -5,7 +5,7 @@ import "github.com/aibridge/aibridge/protocol"
 // Facts are what others may want to know of what is registered, to decide who
 // may use it.
 type Facts struct {
-	Owner  string             // id of the principal that registered it
+	Owner  protocol.Party     // who registered it
 	Agents []protocol.AgentID // that provide a skill
 }
 

@@ -160,7 +160,7 @@ func (b *board) renew(key agentKey, clientID string, who *protocol.Principal) {
 	p.lastBeat = time.Now()
 	p.lease = p.lastBeat.Add(b.lease)
 	for _, l := range p.links {
-		if clientID != "" && l.conn.clientID == clientID && l.conn.principal.ID == who.ID {
+		if clientID != "" && l.conn.clientID == clientID && l.conn.principal.Same(who) {
 			p.heldBy = l.conn
 		}
 	}

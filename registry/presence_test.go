@@ -21,7 +21,7 @@ func newTestBoard() (*board, *[]string) {
 }
 
 func lamp(client string) *Agent {
-	return &Agent{ID: "lamp", Space: "default", Owner: "alice", ClientID: client}
+	return &Agent{ID: "lamp", Space: "default", Owner: alice.Party(), ClientID: client}
 }
 
 const lampRequests = "aibridge/agent/lamp/request"
@@ -197,7 +197,7 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 			return &Agent{
 				ID:       rapid.SampledFrom([]protocol.AgentID{"lamp", "fan"}).Draw(t, "agent"),
 				Space:    rapid.SampledFrom([]protocol.SpaceID{"default", "lab"}).Draw(t, "space"),
-				Owner:    rapid.SampledFrom([]string{"alice", "bob"}).Draw(t, "owner"),
+				Owner:    rapid.SampledFrom([]protocol.Party{alice.Party(), bob.Party()}).Draw(t, "owner"),
 				ClientID: rapid.SampledFrom([]string{"", "client-0", "client-1"}).Draw(t, "client"),
 			}
 		}

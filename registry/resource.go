@@ -32,6 +32,6 @@ func (r *Resource) Validate() error {
 type ResourceRecord struct {
 	Resource
 	Space     protocol.SpaceID `json:"space_id"`
-	Owner     string           `json:"owner"`      // id of the principal that registered it
+	Owner     protocol.Party   `json:"owner"`      // who registered it
 	UpdatedAt int64            `json:"updated_at"` // Unix milliseconds
 }

@@ -42,7 +42,7 @@ func (s *Service) GetResource(_ context.Context, call *commands.Call, p Resource
 		ResourceSummary: ResourceSummary{r.ID, r.Name, r.Type, r.Space, r.Status},
 		Description:     r.Description,
 		Properties:      r.Properties,
-		Owner:           r.Owner,
+		Owner:           r.Owner.ID,
 		Revision:        revision,
 		UpdatedAt:       r.UpdatedAt,
 	}}, nil

@@ -43,7 +43,7 @@ func (s *Service) RegisterResource(ctx context.Context, call *commands.Call, p R
 		return ResourceResult{}, err
 	}
 	_, revision, err := change(ctx, s.opts.Resources, tableKey(space, p.Resource.ID), func(old *ResourceRecord) (*ResourceRecord, error) {
-		r := &ResourceRecord{Resource: p.Resource, Space: space, Owner: call.Principal.ID, UpdatedAt: time.Now().UnixMilli()}
+		r := &ResourceRecord{Resource: p.Resource, Space: space, Owner: call.Principal.Party(), UpdatedAt: time.Now().UnixMilli()}
 		if old == nil {
 			return r, nil
 		}

@@ -59,15 +59,15 @@ func (s *Service) routes(r *SkillRecord) bool {
 }
 
 // RouteAgentOnline reports whether an agent is online that serves a skill and
-// was registered by a principal, or is a route agent authorised for the skill.
-func (s *Service) RouteAgentOnline(principal string, space protocol.SpaceID, skill protocol.SkillID) bool {
+// was registered by somebody, or is a route agent authorised for the skill.
+func (s *Service) RouteAgentOnline(who protocol.Party, space protocol.SpaceID, skill protocol.SkillID) bool {
 	r, _, ok := s.opts.Skills.Get(tableKey(space, skill))
 	if !ok {
 		return false
 	}
 	for _, p := range r.Providers {
 		a, _, ok := s.opts.Agents.Get(tableKey(space, p.AgentID))
-		if ok && (a.Owner == principal || a.authorized() && a.Routes == skill) && s.board.isOnline(a.key()) {
+		if ok && ((a.Owner.Includes(who) || who.Includes(a.Owner)) || a.authorized() && a.Routes == skill) && s.board.isOnline(a.key()) {
 			return true
 		}
 	}

@@ -57,14 +57,14 @@ func TestARouteAgentTakesACertificate(t *testing.T) {
 	if a, _, _ := w.agents.Get("default/router"); a.CertSerial != "1111111111111111" || a.Routes != "dispatch" || told.Load() == 0 {
 		t.Errorf("registered as %+v, %d changes were told", a, told.Load())
 	}
-	routes := func(principal string) bool {
-		return w.RouteAgentOnline(principal, protocol.DefaultSpace, "dispatch")
+	routes := func(who *protocol.Principal) bool {
+		return w.RouteAgentOnline(who.Party(), protocol.DefaultSpace, "dispatch")
 	}
-	if !routes("router") || !routes("somebody") || w.RouteAgentOnline("router", protocol.DefaultSpace, "nothing") {
+	if !routes(holder) || !routes(bob) || w.RouteAgentOnline(holder.Party(), protocol.DefaultSpace, "nothing") {
 		t.Error("the route agent is not there")
 	}
 	w.do(holder, "agent.register", `{"agent_id":"router","type":"end_agent"}`, nil)
-	if !routes("router") || routes("somebody") {
+	if !routes(holder) || routes(bob) {
 		t.Error("an end agent counts for somebody else")
 	}
 	none := newWorld(t, func(o *Options) { o.Routes = nil })

@@ -135,7 +135,7 @@ func (s *Skill) same(o *Skill) bool {
 type SkillRecord struct {
 	Skill
 	Space     protocol.SpaceID `json:"space_id"`
-	Owner     string           `json:"owner"` // id of the principal that described it
+	Owner     protocol.Party   `json:"owner"` // who described it
 	Providers []Provider       `json:"providers,omitempty"`
 
 	RegisteredAt int64 `json:"registered_at"` // Unix milliseconds
@@ -145,7 +145,7 @@ type SkillRecord struct {
 // A Provider is an agent that serves a skill.
 type Provider struct {
 	AgentID protocol.AgentID `json:"agent_id"`
-	Owner   string           `json:"owner"` // id of the principal that registered it as a provider
+	Owner   protocol.Party   `json:"owner"` // who made it a provider
 }
 
 // maxProviders bounds the agents of one skill.

@@ -97,20 +97,20 @@ func (s *Service) compileSchemas(skill *Skill) error {
 // its providers unless that is nil.
 func (s *Service) provide(ctx context.Context, call *commands.Call, space protocol.SpaceID, skill *Skill, agent *Agent) (revision uint64, err error) {
 	_, revision, err = change(ctx, s.opts.Skills, tableKey(space, skill.ID), func(old *SkillRecord) (*SkillRecord, error) {
-		return described(old, call.Principal.ID, space, skill, agent)
+		return described(old, call.Principal.Party(), space, skill, agent)
 	})
 	return revision, err
 }
 
 // described is what a skill becomes by a registration, the old record itself
 // if that changes nothing.
-func described(old *SkillRecord, caller string, space protocol.SpaceID, skill *Skill, agent *Agent) (*SkillRecord, error) {
+func described(old *SkillRecord, caller protocol.Party, space protocol.SpaceID, skill *Skill, agent *Agent) (*SkillRecord, error) {
 	now := time.Now().UnixMilli()
 	r := &SkillRecord{Skill: *skill, Space: space, Owner: caller, RegisteredAt: now, UpdatedAt: now}
 	if old != nil {
 		r.Owner, r.RegisteredAt = old.Owner, old.RegisteredAt
 		r.Providers = slices.Clone(old.Providers)
-		if old.Owner != caller {
+		if !old.Owner.Includes(caller) {
 			if agent == nil || !old.sameContract(skill) {
 				return nil, protocol.Errorf(protocol.AlreadyExists, "skill %q was registered by somebody else, and differently", skill.ID).
 					With("skill_id", string(skill.ID))

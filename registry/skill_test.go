@@ -131,7 +131,7 @@ func TestSeveralAgentsProvideOneSkill(t *testing.T) {
 	if got := agents(); !slices.Equal(got, []protocol.AgentID{"a1", "a2", "b1"}) {
 		t.Fatalf("provided by %v", got)
 	}
-	if r, _, _ := w.skills.Get("default/light"); r.Name != "Light" || r.Owner != "alice" {
+	if r, _, _ := w.skills.Get("default/light"); r.Name != "Light" || r.Owner != alice.Party() {
 		t.Errorf("described by another: %+v", r)
 	}
 

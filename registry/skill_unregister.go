@@ -61,13 +61,12 @@ func (s *Service) UnregisterSkill(ctx context.Context, call *commands.Call, p Un
 // withdrawn tells which providers a caller's skill.unregister is about; nil
 // means the whole skill.
 func withdrawn(skill *SkillRecord, call *commands.Call, named protocol.AgentID) (which func(Provider) bool, err error) {
-	who := call.Principal.ID
 	owns := mayManage(call.Principal, skill.Owner)
 	is := func(id protocol.AgentID) func(Provider) bool {
 		return func(p Provider) bool { return p.AgentID == id }
 	}
 	sender := protocol.AgentID(call.SenderID)
-	mine := func(p Provider) bool { return p.Owner == who }
+	mine := func(p Provider) bool { return p.Owner.Is(call.Principal) }
 	switch {
 	case named != "" && !slices.ContainsFunc(skill.Providers, is(named)):
 		return nil, notFound("agent", named)

@@ -34,8 +34,8 @@ func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 
 // mayManage reports whether a principal may change what owner registered in a
 // space that the principal may see.
-func mayManage(who *protocol.Principal, owner string) bool {
-	return who.ID == owner || everywhere(who) || who.HasRole(protocol.RoleOperator)
+func mayManage(who *protocol.Principal, owner protocol.Party) bool {
+	return owner.Is(who) || everywhere(who) || who.HasRole(protocol.RoleOperator)
 }
 
 // notFound is the error for what is not in the space.

@@ -40,9 +40,9 @@ type Publisher interface {
 type PublishOptions struct {
 	QoS    byte
 	Retain bool
-	// Recipients are the ids of the principals whose clients alone may get the
-	// message, none for anyone who may subscribe.
-	Recipients [2]string
+	// Recipients are those whose clients alone may get the message, none for
+	// anyone who may subscribe.
+	Recipients [2]protocol.Party
 	// Space is the space that the message stays in, "" for any: agent ids are
 	// unique in their space only, topics are not.
 	Space protocol.SpaceID

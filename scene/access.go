@@ -19,7 +19,7 @@ type Skills interface {
 	// RouteAgentOnline reports whether an agent is online that serves the
 	// skill and was registered by the principal that declared it, or is
 	// authorised by the skill's certificate.
-	RouteAgentOnline(principal string, space protocol.SpaceID, skill protocol.SkillID) bool
+	RouteAgentOnline(who protocol.Party, space protocol.SpaceID, skill protocol.SkillID) bool
 }
 
 // Channels is what a [Service] asks about Caps.

@@ -25,7 +25,7 @@ func (s *Service) enter(ctx context.Context, call *commands.Call, c claim, found
 		return nil, 0, err
 	}
 	now := s.opts.Now()
-	m := Member{Skill: c.skill, Role: c.role, Principal: call.Principal.ID, Serial: serial, JoinedAt: now.UnixMilli()}
+	m := Member{Skill: c.skill, Role: c.role, Principal: call.Principal.Party(), Serial: serial, JoinedAt: now.UnixMilli()}
 	key := sceneKey(spaceOf(call.Principal), c.scene, c.cap)
 	if m.routes() {
 		online := s.opts.Skills.RouteAgentOnline(m.Principal, spaceOf(call.Principal), c.skill)

@@ -32,7 +32,7 @@ type Scene struct {
 type Member struct {
 	Skill     protocol.SkillID `json:"skill_id"`
 	Role      string           `json:"skill_role"`
-	Principal string           `json:"principal"` // id of who declared it
+	Principal protocol.Party   `json:"principal"` // who declared it
 	// Serial is the certificate it was declared with, "" for none.
 	Serial protocol.Serial `json:"cert_sn,omitempty"`
 	// Barred says why the member may not do what its role is for until it is

@@ -70,7 +70,7 @@ func (s *Service) mayRelease(who *protocol.Principal, scene *Scene, skill protoc
 		return true
 	}
 	m := scene.find(skill)
-	return m != nil && m.Principal == who.ID
+	return m != nil && m.Principal.Is(who)
 }
 
 // without is the scene without a member, nil if nobody could own it then.

@@ -145,7 +145,7 @@ func (s *Service) MayHearScene(who *protocol.Principal, t protocol.SceneType, c 
 		}
 	}
 	for i := range scene.Members {
-		if m := &scene.Members[i]; m.Principal == who.ID || is(who, m.Skill) {
+		if m := &scene.Members[i]; m.Principal.Is(who) || is(who, m.Skill) {
 			return true
 		}
 	}

@@ -190,11 +190,11 @@ func (a *surroundings) SkillOnline(_ protocol.SpaceID, skill protocol.SkillID) b
 	return false
 }
 
-func (a *surroundings) RouteAgentOnline(principal string, _ protocol.SpaceID, skill protocol.SkillID) bool {
+func (a *surroundings) RouteAgentOnline(who protocol.Party, _ protocol.SpaceID, skill protocol.SkillID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for agent, skills := range a.agents {
-		if a.online[agent] && a.owner[agent] == principal && slices.Contains(skills, skill) {
+		if a.online[agent] && a.owner[agent] == who.ID && slices.Contains(skills, skill) {
 			return true
 		}
 	}

@@ -68,8 +68,9 @@ func foreign(q *policy.Query) error {
 	return protocol.Errorf(protocol.NotFound, "there is no %s %q", q.Type, q.ID).With(q.Type+"_id", q.ID)
 }
 
-// ActFor reports whether the principal may speak for a sender: itself, or whom
-// policy lets it.
+// ActFor reports whether the principal may speak for a sender, an agent or a
+// skill: one that it is, or whom policy lets it. A person or a program of the
+// same name is neither.
 func (a Authorizer) ActFor(_ context.Context, who *protocol.Principal, senderID string) error {
 	if a.mayActFor(who, senderID) {
 		return nil
@@ -80,7 +81,7 @@ func (a Authorizer) ActFor(_ context.Context, who *protocol.Principal, senderID 
 }
 
 func (a Authorizer) mayActFor(who *protocol.Principal, id string) bool {
-	return who.ID == id || a.allows(&policy.Query{Who: who, Action: policy.ActFor, Type: "sender", ID: id})
+	return who.ID == id && who.Kind != protocol.KindOperator || a.allows(&policy.Query{Who: who, Action: policy.ActFor, Type: "sender", ID: id})
 }
 
 func (a Authorizer) allows(q *policy.Query) bool {

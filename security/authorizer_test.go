@@ -52,6 +52,11 @@ func TestSendersAreOneselfOrAsPolicySays(t *testing.T) {
 			t.Errorf("lamp speaks for %s: %q, want %q", sender, got, want)
 		}
 	}
+	namesake := *device
+	namesake.Kind = protocol.KindOperator
+	if err := a.ActFor(t.Context(), &namesake, "lamp"); err == nil {
+		t.Error("a person speaks for the agent of the same name")
+	}
 	if err := a.ActFor(t.Context(), admin, "door"); err != nil {
 		t.Errorf("an administrator: %v", err)
 	}

@@ -298,7 +298,7 @@ func (r *TopicRights) decide(who *protocol.Principal, action, topic string, p pl
 
 // isAgent reports whether somebody is an agent, or registered it.
 func (r *TopicRights) isAgent(who *protocol.Principal, id string) bool {
-	return who.ID == id || r.Standing.OwnsAgent(who, protocol.AgentID(id))
+	return who.Kind == protocol.KindAgent && who.ID == id || r.Standing.OwnsAgent(who, protocol.AgentID(id))
 }
 
 // MayRespond reports whether an answer to the principal may go to a topic: one

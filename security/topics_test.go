@@ -115,6 +115,21 @@ func TestWhoMayPublishWhere(t *testing.T) {
 	}
 }
 
+func TestATopicOfAnAgentIsNotThatOfANamesake(t *testing.T) {
+	r := rights(t)
+	for _, kind := range []protocol.Kind{protocol.KindOperator, protocol.KindSkill, protocol.KindBridge} {
+		namesake := &protocol.Principal{Kind: kind, ID: device.ID, Space: device.Space, Roles: []string{protocol.RoleEndAgent, protocol.RoleObserver}}
+		if got := r.MayPublish(namesake, "aibridge/agent/lamp/response", false); got.Reason == 0 {
+			t.Errorf("%s answers for the agent", kind)
+		}
+		for _, filter := range []string{"aibridge/agent/lamp/request", "$share/g/aibridge/agent/lamp/request"} {
+			if got := r.MaySubscribe(namesake, filter); got.Reason == 0 {
+				t.Errorf("%s hears %s", kind, filter)
+			}
+		}
+	}
+}
+
 func TestAWrongTopicLeadsToTheRightOne(t *testing.T) {
 	r := rights(t)
 	for topic, want := range map[string]string{

@@ -46,7 +46,8 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, do func(contex
 		Command:   call.Command,
 		State:     Pending,
 		Principal: call.Principal.ID,
-		Space:     call.Principal.Space,
+		Kind:      call.Principal.Kind,
+		Space:     call.Principal.Home(),
 		TraceID:   call.TraceID,
 		Started:   s.Now().UTC(),
 	}

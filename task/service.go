@@ -52,7 +52,7 @@ type Service struct {
 	mu     sync.Mutex
 	closed bool
 	live   map[protocol.TaskID]*run // pending and running
-	own    map[string]int           // of these, by principal
+	own    map[protocol.Party]int   // of these
 }
 
 var _ commands.Tasks = (*Service)(nil)
@@ -76,7 +76,7 @@ func New(o Options) *Service {
 		Options: o,
 		slots:   slots{most: o.MaxRunning},
 		live:    make(map[protocol.TaskID]*run),
-		own:     make(map[string]int),
+		own:     make(map[protocol.Party]int),
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.register(o.Registerer)
@@ -131,7 +131,7 @@ var errClosing = protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping"
 
 // admit takes a run up, if there is room.
 func (s *Service) admit(r *run) error {
-	owner := r.now().Principal
+	owner := r.now().owner()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -150,7 +150,7 @@ func (s *Service) admit(r *run) error {
 
 // leave is told that a run is over.
 func (s *Service) leave(r *run) {
-	owner := r.now().Principal
+	owner := r.now().owner()
 	s.mu.Lock()
 	delete(s.live, r.id)
 	if s.own[owner]--; s.own[owner] == 0 {

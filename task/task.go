@@ -30,6 +30,7 @@ type Task struct {
 	Command   string           `json:"command" doc:"what it runs"`
 	State     State            `json:"state" enum:"pending,running,succeeded,complete,partial,failed,cancelled" doc:"how far it has come; complete and partial are of group tasks"`
 	Principal string           `json:"principal" doc:"who started it"`
+	Kind      protocol.Kind    `json:"kind,omitempty" doc:"what sort of party that is: operator, agent or skill"`
 	Space     protocol.SpaceID `json:"space_id" doc:"space it belongs to"`
 	TraceID   string           `json:"trace_id,omitempty" doc:"trace of the request that started it"`
 	Started   time.Time        `json:"started_at" doc:"when it was started"`
@@ -78,5 +79,10 @@ func (t *Task) end(result json.RawMessage, err error, now time.Time) *Task {
 // visibleTo reports whether somebody may see and cancel the task. To others
 // it does not exist.
 func (t *Task) visibleTo(who *protocol.Principal) bool {
-	return t.Principal == who.ID && t.Space == who.Space || who.Manages(t.Space)
+	return t.owner().Is(who) || who.Manages(t.Space)
+}
+
+// owner is who started the task.
+func (t *Task) owner() protocol.Party {
+	return protocol.Party{Kind: t.Kind, Space: t.Space, ID: t.Principal}
 }

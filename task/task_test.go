@@ -73,7 +73,7 @@ func (m *memory) Delete(_ context.Context, id string, _ uint64) error {
 	return nil
 }
 
-var alice = &protocol.Principal{ID: "alice", Space: protocol.DefaultSpace}
+var alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace}
 
 type fixture struct {
 	*Service
@@ -232,6 +232,7 @@ func TestOthersTasksDoNotExist(t *testing.T) {
 	for name, who := range map[string]*protocol.Principal{
 		"another principal":     {ID: "mallory", Space: protocol.DefaultSpace},
 		"a namesake in a space": {ID: "alice", Space: "elsewhere"},
+		"a namesake of a kind":  {Kind: protocol.KindAgent, ID: "alice", Space: protocol.DefaultSpace},
 	} {
 		if _, err := f.Get(t.Context(), callBy(who), GetParams{TaskID: id}); protocol.CodeOf(err) != protocol.NotFound {
 			t.Errorf("%s gets it: %v", name, err)

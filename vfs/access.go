@@ -12,7 +12,7 @@ import (
 type Group struct {
 	Space protocol.SpaceID `json:"space"`
 	Name  string           `json:"name"`
-	Owner string           `json:"owner"` // id of the principal that wrote the first file
+	Owner protocol.Party   `json:"owner"` // who wrote the first file
 	Since int64            `json:"since"` // Unix ms
 }
 
@@ -60,7 +60,7 @@ func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool)
 	if !ok {
 		return true
 	}
-	return g.Owner == who.ID || s.opts.Members.SharesGroup(who, g.Owner, protocol.GroupID(group), write)
+	return g.Owner.Is(who) || s.opts.Members.SharesGroup(who, g.Owner, protocol.GroupID(group), write)
 }
 
 // admit refuses with 4004 who may not use a group. The first to write to a
@@ -94,7 +94,7 @@ func (s *Service) ownable(who *protocol.Principal, group string) bool {
 func (s *Service) claim(ctx context.Context, who *protocol.Principal, group string) error {
 	space := spaceOf(who)
 	_, err := s.opts.Groups.Create(ctx, groupKey(space, group),
-		&Group{Space: space, Name: group, Owner: who.ID, Since: s.opts.Now().UnixMilli()})
+		&Group{Space: space, Name: group, Owner: who.Party(), Since: s.opts.Now().UnixMilli()})
 	return err
 }
 

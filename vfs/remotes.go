@@ -18,11 +18,11 @@ type Remote struct {
 	Group string `json:"group_name,omitempty"`
 	// Inside is the group over there that everything goes into, below a folder
 	// for each group here; "" if groups are the same here and there.
-	Inside       string   `json:"remote_group,omitempty"`
-	Capabilities []string `json:"capabilities,omitempty"`
-	Credential   []byte   `json:"credential,omitempty"` // sealed
-	Owner        string   `json:"owner"`
-	Since        int64    `json:"since"` // Unix ms
+	Inside       string         `json:"remote_group,omitempty"`
+	Capabilities []string       `json:"capabilities,omitempty"`
+	Credential   []byte         `json:"credential,omitempty"` // sealed
+	Owner        protocol.Party `json:"owner"`
+	Since        int64          `json:"since"` // Unix ms
 }
 
 func remoteKey(space protocol.SpaceID, id protocol.VFSID) string {

@@ -43,7 +43,7 @@ type Members interface {
 	MayUseGroup(who *protocol.Principal, id protocol.CapID, group protocol.GroupID, write bool) bool
 	// SharesGroup reports the same for a group of that name in any Cap of an
 	// owner.
-	SharesGroup(who *protocol.Principal, owner string, group protocol.GroupID, write bool) bool
+	SharesGroup(who *protocol.Principal, owner protocol.Party, group protocol.GroupID, write bool) bool
 }
 
 // nobody takes part in anything.
@@ -53,7 +53,9 @@ func (nobody) MayUseChannel(*protocol.Principal, protocol.CapID, bool) bool { re
 func (nobody) MayUseGroup(*protocol.Principal, protocol.CapID, protocol.GroupID, bool) bool {
 	return false
 }
-func (nobody) SharesGroup(*protocol.Principal, string, protocol.GroupID, bool) bool { return false }
+func (nobody) SharesGroup(*protocol.Principal, protocol.Party, protocol.GroupID, bool) bool {
+	return false
+}
 
 // A Service lets principals at files: at their own and their groups', wherever
 // those are.

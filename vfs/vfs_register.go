@@ -57,7 +57,7 @@ func (s *Service) Register(ctx context.Context, call *commands.Call, p RegisterP
 	}
 	r := &Remote{
 		Space: spaceOf(call.Principal), ID: p.ID, URL: p.URL, Group: string(p.Group), Inside: string(p.Inside),
-		Capabilities: p.Capabilities, Owner: call.Principal.ID, Since: s.opts.Now().UnixMilli(),
+		Capabilities: p.Capabilities, Owner: call.Principal.Party(), Since: s.opts.Now().UnixMilli(),
 	}
 	if err := s.seal(r, p.Credential); err != nil {
 		return StatusResult{}, err
@@ -68,7 +68,7 @@ func (s *Service) Register(ctx context.Context, call *commands.Call, p RegisterP
 	switch {
 	case !there:
 		_, err = s.opts.Remotes.Create(ctx, key, r)
-	case old.Owner != r.Owner && !privileged(call.Principal):
+	case !old.Owner.Includes(r.Owner) && !privileged(call.Principal):
 		err = protocol.Errorf(protocol.AlreadyExists, "there is a VFS %q already", p.ID).With("vfs_id", string(p.ID))
 	default:
 		_, err = s.opts.Remotes.Update(ctx, key, r, revision)
@@ -93,7 +93,7 @@ func (s *Service) mayMount(ctx context.Context, who *protocol.Principal, group s
 	if err := s.admit(ctx, who, group, true); err != nil {
 		return err
 	}
-	if g, _, ok := s.opts.Groups.Get(groupKey(spaceOf(who), group)); ok && g.Owner != who.ID {
+	if g, _, ok := s.opts.Groups.Get(groupKey(spaceOf(who), group)); ok && !g.Owner.Is(who) {
 		return protocol.Errorf(protocol.VFSPermission, "group %q belongs to somebody else", group).With("group_name", group)
 	}
 	return nil

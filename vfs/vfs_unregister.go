@@ -37,7 +37,7 @@ func (s *Service) Unregister(ctx context.Context, call *commands.Call, p Unregis
 	if err != nil {
 		return UnregisterResult{}, err
 	}
-	if r.Owner != call.Principal.ID && !privileged(call.Principal) {
+	if !r.Owner.Is(call.Principal) && !privileged(call.Principal) {
 		return UnregisterResult{}, protocol.Errorf(protocol.VFSPermission, "VFS %q was registered by somebody else", p.ID).With("vfs_id", string(p.ID))
 	}
 	key := remoteKey(r.Space, r.ID)

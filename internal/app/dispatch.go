@@ -149,6 +149,9 @@ func groupTask(v dispatch.View) *task.Task {
 			Completion: string(v.Completion.Policy), N: v.Completion.N, Deadline: v.Deadline,
 		},
 	}
+	if v.Caller != nil {
+		t.Kind = v.Caller.Kind
+	}
 	if v.End != nil {
 		ended := time.UnixMilli(v.End.At).UTC()
 		t.Ended = &ended

@@ -647,3 +647,47 @@ func TestAnAgentMayBeRegisteredByOneAndConnectAsItself(t *testing.T) {
 		t.Error(answer.Err)
 	}
 }
+
+// An operator whose id is an agent's is not that agent: it neither hears what
+// the agent is asked nor answers it, and speaks for nothing that is the agent's.
+func TestAnOperatorWithTheIDOfAnAgentIsNotThatAgent(t *testing.T) {
+	t.Parallel()
+	n, admin, _ := guarded(t, func(c *app.Config) {
+		c.Tokens.Issuers = append(c.Tokens.Issuers, token.Issuer{
+			Issuer: "people", Secret: fileOf(t, []byte(issuerSecret)), Kind: protocol.KindOperator, RolesClaim: "roles",
+			Roles: map[string]string{"observer": protocol.RoleObserver, "operator": protocol.RoleOperator, "device": protocol.RoleEndAgent},
+		})
+	})
+	lamp := n.Device(t, "lamp", "light", `["switch"]`, withPassword("jwt", hs(t, "lamp")))
+	for role, registers := range map[string]protocol.Code{"observer": protocol.PermissionDenied, "device": protocol.AlreadyExists} {
+		namesake := n.Caller(t, "namesake-"+role, withPassword("jwt", hs(t, "lamp", "iss", "people", "roles", []string{role})))
+		for _, filter := range []string{"aibridge/agent/lamp/request", "aibridge/agent/+/request", "$share/g/aibridge/agent/lamp/request"} {
+			if _, err := namesake.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err == nil {
+				t.Errorf("%s: it listens to %s", role, filter)
+			}
+		}
+		if answer := namesake.Ask(t, bridgetest.Request("1", "agent.register", `{"agent_id":"lamp","type":"end_agent"}`)); protocol.CodeOf(errorOf(answer)) != registers {
+			t.Errorf("%s: it registers the agent: %v", role, answer.Err)
+		}
+		for _, command := range []string{"agent.unregister", "agent.heartbeat"} {
+			if answer := namesake.Ask(t, bridgetest.Request(command, command, `{"agent_id":"lamp"}`)); protocol.CodeOf(errorOf(answer)) != protocol.PermissionDenied {
+				t.Errorf("%s: %s: %v", role, command, answer.Err)
+			}
+		}
+		if answer := namesake.Ask(t, bridgetest.Request("3", "skill.unregister", `{"skill_id":"light"}`)); protocol.CodeOf(errorOf(answer)) != protocol.PermissionDenied {
+			t.Errorf("%s: it unregisters the skill: %v", role, answer.Err)
+		}
+
+		admin.Send(t, "aibridge/bridge/request", bridgetest.Request("call-"+role, "skill.invoke", `{"skill_id":"light","capability_id":"switch"}`))
+		asked := lamp.Invocation(t)
+		answer := asked.Answer("lamp", time.Now())
+		answer.Result = []byte(`{"on":"no"}`)
+		if p, err := namesake.Publish(t.Context(), &paho.Publish{Topic: "aibridge/agent/lamp/response", QoS: 1, Payload: answer.Append(nil)}); err == nil || p.ReasonCode != 0x87 {
+			t.Errorf("%s: it answers for the agent: %v, %v", role, p, err)
+		}
+		lamp.Reply(t, "lamp", asked, map[string]bool{"on": true})
+		if answer := admin.Answer(t); answer.Err != nil || !strings.Contains(string(answer.Result), `"on":true`) {
+			t.Errorf("%s: answered with %s, %v", role, answer.Result, answer.Err)
+		}
+	}
+}

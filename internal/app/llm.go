@@ -100,7 +100,7 @@ func (a *App) openLLM() error {
 func (a *App) southbound() *southbound.Translator {
 	return southbound.New(southbound.Options{
 		Router: a.router,
-		Self:   protocol.Party{Component: "mcpAgent", ID: a.config.LLM.Agent},
+		Self:   protocol.Side{Component: "mcpAgent", ID: a.config.LLM.Agent},
 		Limits: a.limits(),
 	})
 }

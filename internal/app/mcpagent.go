@@ -113,7 +113,7 @@ func (m *mcpAgent) settle(ctx context.Context) (what string, err error) {
 func (m *mcpAgent) withdraw(ctx context.Context) error {
 	facts, known := m.agents.AgentFacts(m.who.Space, m.id)
 	m.registered = false
-	if !known || facts.Owner != m.who.ID {
+	if !known || !facts.Owner.Is(m.who) {
 		return nil
 	}
 	return m.do(ctx, "agent.unregister", map[string]any{"agent_id": m.id})

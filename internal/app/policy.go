@@ -200,7 +200,7 @@ func fromRegistry(f registry.Facts, ok bool) (policy.Facts, bool) {
 // OwnsAgent implements [security.Standing].
 func (e *entities) OwnsAgent(who *protocol.Principal, id protocol.AgentID) bool {
 	f, ok := e.registry.AgentFacts(who.Home(), id)
-	return ok && f.Owner == who.ID
+	return ok && f.Owner.Is(who)
 }
 
 // MayUseChannel implements [security.Standing].

@@ -163,7 +163,7 @@ func (a *App) openFileTopics() {
 
 // publishFile publishes something about a transfer.
 func (a *App) publishFile(about transfer.Message) error {
-	m := broker.Message{Topic: about.Topic, Payload: about.Payload, Recipients: [2]string{about.Recipient}, Space: about.Space, QoS: 1}
+	m := broker.Message{Topic: about.Topic, Payload: about.Payload, Recipients: [2]protocol.Party{about.Recipient}, Space: about.Recipient.Space, QoS: 1}
 	if about.JSON {
 		m.ContentType = "application/json"
 	}

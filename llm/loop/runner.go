@@ -56,7 +56,7 @@ type Runner struct {
 	metrics *metrics
 
 	mu   sync.Mutex
-	open map[string]int // loops under way, by the key of the principal
+	open map[protocol.Party]int // loops under way
 }
 
 var _ llm.Loop = (*Runner)(nil)
@@ -69,7 +69,7 @@ func New(o Options) *Runner {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Runner{opts: o, limits: o.Limits.withDefaults(), metrics: newMetrics(o.Registerer), open: make(map[string]int)}
+	return &Runner{opts: o, limits: o.Limits.withDefaults(), metrics: newMetrics(o.Registerer), open: make(map[protocol.Party]int)}
 }
 
 // Limits are what the runner keeps to.
@@ -170,7 +170,7 @@ func (r *Runner) begin(env tools.Environment) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := env.Principal.Key()
+	key := env.Principal.Party()
 	if r.open[key] >= r.limits.Running {
 		return protocol.BusyFor(time.Second, "too many answers with tools are under way for you").
 			With("limit", r.limits.Running).With("reason", "running_loops")
@@ -183,7 +183,7 @@ func (r *Runner) begin(env tools.Environment) error {
 func (r *Runner) end(env tools.Environment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := env.Principal.Key()
+	key := env.Principal.Party()
 	if r.open[key]--; r.open[key] == 0 {
 		delete(r.open, key)
 	}

@@ -121,7 +121,7 @@ func (s *Service) roomFor(who *protocol.Principal) error {
 	}
 	own := 0
 	for _, r := range s.opts.Runs.All() {
-		if r.Owner.ID == who.ID && r.Owner.Space == who.Home() {
+		if r.Owner.Party() == who.Party() {
 			own++
 		}
 	}

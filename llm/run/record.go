@@ -62,7 +62,7 @@ func ownerOf(p *protocol.Principal) protocol.Identity {
 // visibleTo reports whether somebody may see a run and go on with it. For
 // others it does not exist.
 func (r *Record) visibleTo(who *protocol.Principal) bool {
-	return r.Owner.ID == who.ID && r.Owner.Kind == who.Kind && r.Owner.Space == who.Home() || who.Manages(r.Owner.Space)
+	return r.Owner.Party() == who.Party() || who.Manages(r.Owner.Space)
 }
 
 // MayFollow reports whether a principal may listen to the events of a run.

@@ -107,13 +107,13 @@ type Service struct {
 	mu     sync.Mutex
 	closed bool
 	live   map[string]*live
-	own    map[string]int // of these, by principal
+	own    map[protocol.Party]int // of these
 }
 
 // New makes a service. Start it with [Service.Recover].
 func New(o Options) *Service {
 	o.setDefaults()
-	s := &Service{opts: o, live: make(map[string]*live), own: make(map[string]int), pausing: pause}
+	s := &Service{opts: o, live: make(map[string]*live), own: make(map[protocol.Party]int), pausing: pause}
 	s.library = library{dir: filepath.Join(o.Dir, "packages"), limits: o.Limits, loaded: make(map[string]*volume)}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.metrics = newMetrics(o.Registerer, s)
@@ -123,7 +123,7 @@ func New(o Options) *Service {
 // A live run is one whose engine runs, or which is being changed.
 type live struct {
 	id     string
-	owner  string
+	owner  protocol.Party
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when it is at rest
@@ -141,7 +141,7 @@ func (l *live) now() *Record {
 
 // reserve makes sure that nobody else changes a run meanwhile.
 func (s *Service) reserve(r *Record) (*live, error) {
-	l := &live{id: r.ID, owner: string(r.Owner.Space) + "/" + r.Owner.ID, record: r, seq: r.Seq, done: make(chan struct{})}
+	l := &live{id: r.ID, owner: r.Owner.Party(), record: r, seq: r.Seq, done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()

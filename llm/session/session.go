@@ -39,7 +39,7 @@ func keyOf(who *protocol.Principal, id string) string {
 }
 
 func prefixOf(who *protocol.Principal) string {
-	return string(who.Home()) + "/" + string(who.Kind) + "/" + who.ID + "/"
+	return who.Party().String() + "/"
 }
 
 // fit forgets what is too much: the oldest turns, and of a last one that is too

@@ -36,7 +36,7 @@ type Router interface {
 // Options configure a [Translator]. Router is needed.
 type Options struct {
 	Router Router
-	Self   protocol.Party  // the source of answers
+	Self   protocol.Side   // the source of answers
 	Limits protocol.Limits // of requests
 	Now    func() time.Time
 }

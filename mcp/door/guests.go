@@ -50,7 +50,7 @@ type guests struct {
 func newGuests(d *Door) *guests { return &guests{door: d, known: make(map[string]*guest)} }
 
 // party names who somebody is, whatever they show.
-func party(who *protocol.Principal) string { return string(who.Kind) + "/" + who.Key() }
+func party(who *protocol.Principal) string { return who.Party().String() }
 
 // of is the guest that a principal is.
 func (gs *guests) of(who *protocol.Principal) *guest {

@@ -43,7 +43,7 @@ func (s *Service) decide(ctx context.Context, call *commands.Call, p DecisionPar
 		return Result{}, err
 	}
 	switch {
-	case r.By == call.Principal.ID:
+	case r.By.Is(call.Principal):
 		return Result{}, protocol.Errorf(protocol.PermissionDenied, "somebody else than who asked must decide").With("request_id", r.ID)
 	case r.State != Pending:
 		return Result{}, protocol.Errorf(protocol.InvalidState, "the request is %s already", r.State).

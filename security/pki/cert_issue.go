@@ -82,7 +82,7 @@ func (s *Service) issueRequested(ctx context.Context, call *commands.Call, id st
 	if err != nil {
 		return Result{}, err
 	}
-	if r.By != call.Principal.ID && !officer(call.Principal, r.Authority) {
+	if !r.By.Is(call.Principal) && !officer(call.Principal, r.Authority) {
 		return Result{}, protocol.Errorf(protocol.PermissionDenied, "the request is somebody else's").With("request_id", r.ID)
 	}
 	if r.State != Approved {

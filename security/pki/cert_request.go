@@ -71,12 +71,12 @@ func (s *Service) Request(ctx context.Context, call *commands.Call, p RequestPar
 	if err := checkNames(csr, scope); err != nil {
 		return Result{}, err
 	}
-	if err := s.roomForRequest(call.Principal.ID); err != nil {
+	if err := s.roomForRequest(call.Principal.Party()); err != nil {
 		return Result{}, err
 	}
 	r := &Request{
 		ID: protocol.NewID(), Authority: p.Authority, State: Pending, Scope: *scope, Validity: p.validity(),
-		CSR: csr.Raw, By: call.Principal.ID, At: s.opts.Now().UTC(),
+		CSR: csr.Raw, By: call.Principal.Party(), At: s.opts.Now().UTC(),
 	}
 	if _, err := s.opts.Requests.Create(ctx, r.key(), r); err != nil {
 		return Result{}, err
@@ -86,7 +86,7 @@ func (s *Service) Request(ctx context.Context, call *commands.Call, p RequestPar
 }
 
 // roomForRequest bounds what waits for officers.
-func (s *Service) roomForRequest(by string) error {
+func (s *Service) roomForRequest(by protocol.Party) error {
 	if s.opts.Requests.Len() >= maxRequests {
 		return protocol.Errorf(protocol.LimitReached, "too many requests are kept").With("limit", maxRequests)
 	}
@@ -103,7 +103,7 @@ func (s *Service) roomForRequest(by string) error {
 }
 
 func (r *Request) event() requestEvent {
-	return requestEvent{r.ID, r.Authority, r.Scope.ID, r.Scope.Skill, r.Scope.Space, r.By}
+	return requestEvent{r.ID, r.Authority, r.Scope.ID, r.Scope.Skill, r.Scope.Space, r.By.ID}
 }
 
 // key of a stored signing request.

@@ -63,7 +63,7 @@ func (s *Service) checkProof(call *commands.Call, e *entry, subject string) erro
 	if err != nil {
 		return proofFailed(e, err)
 	}
-	return s.proofs.use(proofID{e.Serial, claims.ID}, call.Principal.ID, claims.IssuedAt.Time, now)
+	return s.proofs.use(proofID{e.Serial, claims.ID}, call.Principal.Party(), claims.IssuedAt.Time, now)
 }
 
 // parseProof checks the signature with the certificate's key and nothing else:
@@ -154,7 +154,7 @@ type proofs struct {
 
 type usedProof struct {
 	id      proofID
-	by      string
+	by      protocol.Party
 	expires time.Time
 }
 
@@ -163,7 +163,7 @@ func newProofs(now time.Time) *proofs {
 }
 
 // use notes the use of a proof, or refuses it.
-func (p *proofs) use(id proofID, by string, issued, now time.Time) error {
+func (p *proofs) use(id proofID, by protocol.Party, issued, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for first := p.order.Front(); first != nil && first.Value.(usedProof).expires.Before(now); first = p.order.Front() {

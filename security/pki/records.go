@@ -64,14 +64,14 @@ type Revocation struct {
 
 // A Request is an application for a certificate.
 type Request struct {
-	ID        string       `json:"id"`
-	Authority Authority    `json:"authority"`
-	State     RequestState `json:"state"`
-	Scope     Scope        `json:"scope"`
-	Validity  int          `json:"validity"` // seconds
-	CSR       []byte       `json:"csr"`      // DER
-	By        string       `json:"by"`       // id of the principal that asks
-	At        time.Time    `json:"at"`
+	ID        string         `json:"id"`
+	Authority Authority      `json:"authority"`
+	State     RequestState   `json:"state"`
+	Scope     Scope          `json:"scope"`
+	Validity  int            `json:"validity"` // seconds
+	CSR       []byte         `json:"csr"`      // DER
+	By        protocol.Party `json:"by"`       // who asks
+	At        time.Time      `json:"at"`
 
 	DecidedBy string          `json:"decided_by,omitempty"`
 	DecidedAt time.Time       `json:"decided_at,omitzero"`

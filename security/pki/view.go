@@ -90,7 +90,7 @@ func (r *Request) view() RequestView {
 	v := RequestView{
 		RequestID: r.ID, Status: r.State, Authority: r.Authority, Kind: r.Scope.Kind, Principal: r.Scope.ID,
 		Space: r.Scope.Space, Skill: r.Scope.Skill, Roles: r.Scope.Roles, Scenes: r.Scope.Scenes, Purpose: r.Scope.Purpose,
-		By: r.By, At: r.At.UnixMilli(), DecidedBy: r.DecidedBy, Reason: r.Reason, Serial: r.Serial,
+		By: r.By.ID, At: r.At.UnixMilli(), DecidedBy: r.DecidedBy, Reason: r.Reason, Serial: r.Serial,
 	}
 	if !r.DecidedAt.IsZero() {
 		v.DecidedAt = r.DecidedAt.UnixMilli()

@@ -12,7 +12,9 @@ import (
 // fifty is an engine with fifty policies and the shipped ones, most of which
 // have a say about the action.
 func fifty(b *testing.B) *Engine {
-	e := newEngine(b, func(o *Options) { o.Entities = known{"skill/s": {Owner: "x", Agents: []string{"lamp"}}} })
+	e := newEngine(b, func(o *Options) {
+		o.Entities = known{"skill/s": {Owner: protocol.Party{ID: "x"}, Agents: []string{"lamp"}}}
+	})
 	var text strings.Builder
 	for i := range 50 {
 		switch i % 5 {

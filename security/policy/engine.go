@@ -126,7 +126,7 @@ func (k *key) given(f *Facts) bool {
 		return true
 	}
 	k.cap, k.kind, k.own = f.Cap, f.Kind, f.Own
-	return f.Kind != "" && f.Agents == nil && f.Owner == "" && f.Group == "" && f.Scene == "" && f.Skill == ""
+	return f.Kind != "" && f.Agents == nil && f.Owner.ID == "" && f.Group == "" && f.Scene == "" && f.Skill == ""
 }
 
 // narrow makes a key for calls that agree in what policies look at.

@@ -13,7 +13,7 @@ import (
 
 func TestShippedPoliciesLetRolesDoTheirWork(t *testing.T) {
 	e := newEngine(t, func(o *Options) {
-		o.Entities = known{"agent/bulb": {Owner: "lamp"}, "agent/other": {Owner: "somebody"}}
+		o.Entities = known{"agent/bulb": {Owner: protocol.Party{ID: "lamp"}}, "agent/other": {Owner: protocol.Party{ID: "somebody"}}}
 	})
 	for _, test := range []struct {
 		who               *protocol.Principal
@@ -102,8 +102,11 @@ func TestPoliciesLookAtAttributesOwnersAndCircumstances(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	e := newEngine(t, func(o *Options) {
 		o.Now = func() time.Time { return now }
-		o.Entities = known{"skill/mine": {Owner: "lamp"}, "skill/theirs": {Owner: "x"}, "cap/c": {Skill: "heating"}}
+		o.Entities = known{"skill/mine": {Owner: protocol.Party{ID: "lamp"}}, "skill/theirs": {Owner: protocol.Party{ID: "x"}}, "cap/c": {Skill: "heating"},
+			"skill/agents": {Owner: lamp.Party()}}
 	})
+	namesake := *lamp
+	namesake.Kind = protocol.KindOperator
 	floor := *lamp
 	floor.Attributes = map[string]string{"floor": "3"}
 	certified := *lamp
@@ -116,6 +119,11 @@ func TestPoliciesLookAtAttributesOwnersAndCircumstances(t *testing.T) {
 			`permit (principal, action == Action::"skill:invoke", resource is Skill) when { resource has owner && resource.owner == principal.id };`,
 			Query{Who: lamp, Action: "skill:invoke", Type: "skill", ID: "mine"},
 			Query{Who: lamp, Action: "skill:invoke", Type: "skill", ID: "theirs"},
+		},
+		"owner of the same name": {
+			`permit (principal, action == Action::"skill:invoke", resource is Skill) when { resource has owner && resource.owner == principal.id };`,
+			Query{Who: lamp, Action: "skill:invoke", Type: "skill", ID: "agents"},
+			Query{Who: &namesake, Action: "skill:invoke", Type: "skill", ID: "agents"},
 		},
 		"attribute of the principal": {
 			`permit (principal, action == Action::"skill:invoke", resource) when { principal.hasTag("floor") && principal.getTag("floor") == "3" };`,
@@ -180,14 +188,14 @@ func TestDecisionsThatDependOnTheTimeAreNotKept(t *testing.T) {
 
 func TestDecisionsEndWithWhatTheyDependOn(t *testing.T) {
 	now := time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC)
-	facts := known{"skill/s": {Owner: "lamp"}}
+	facts := known{"skill/s": {Owner: protocol.Party{ID: "lamp"}}}
 	e := newEngine(t, func(o *Options) { o.Entities = facts; o.Now = func() time.Time { return now } })
 	put(t, e, "own", `permit (principal, action == Action::"skill:invoke", resource) when { resource has owner && resource.owner == principal.id };`)
 	q := &Query{Who: lamp, Action: "skill:invoke", Type: "skill", ID: "s"}
 	if !e.Decide(q).Allowed {
 		t.Fatal("refused")
 	}
-	facts["skill/s"] = Facts{Owner: "other"}
+	facts["skill/s"] = Facts{Owner: protocol.Party{ID: "other"}}
 	if !e.Decide(q).Allowed {
 		t.Error("the decision was not kept: the test shows nothing")
 	}
@@ -195,7 +203,7 @@ func TestDecisionsEndWithWhatTheyDependOn(t *testing.T) {
 	if e.Decide(q).Allowed {
 		t.Error("kept longer than ten minutes")
 	}
-	facts["skill/s"] = Facts{Owner: "lamp"}
+	facts["skill/s"] = Facts{Owner: protocol.Party{ID: "lamp"}}
 	e.FactsChanged()
 	if !e.Decide(q).Allowed {
 		t.Error("kept although facts changed")

@@ -31,7 +31,7 @@ type Query struct {
 // Facts is what is known of a resource beyond its name. Empty ones are
 // unknown.
 type Facts struct {
-	Owner  string // id of the principal that registered or declared it
+	Owner  protocol.Party // who registered or declared it
 	Cap    string
 	Group  string
 	Scene  string
@@ -95,7 +95,7 @@ func (w *world) thing() types.Entity {
 	case w.entities != nil && q.ID != "":
 		f, _ = w.entities.Facts(w.space, q.Type, q.ID)
 	}
-	f.addTo(r)
+	f.addTo(r, w.subject.who)
 	e := types.Entity{
 		UID:        w.resource,
 		Parents:    cedar.NewEntityUIDSet(cedar.EntityUID{Type: typeSpace, ID: cedar.String(w.space)}),
@@ -107,12 +107,19 @@ func (w *world) thing() types.Entity {
 	return e
 }
 
-func (f *Facts) addTo(r cedar.RecordMap) {
+// addTo adds the facts as they are to somebody. To whom an owner's id means
+// itself although the owner is of another kind or space, there is no owner: that
+// is nobody whom policies could speak of to it.
+func (f *Facts) addTo(r cedar.RecordMap, who *protocol.Principal) {
+	owner := f.Owner.ID
+	if owner == who.ID && !f.Owner.Is(who) {
+		owner = ""
+	}
 	for _, text := range []struct {
 		name  cedar.String
 		value string
 	}{
-		{"owner", f.Owner}, {"cap", f.Cap}, {"group", f.Group}, {"scene", f.Scene}, {"skill", f.Skill}, {"kind", f.Kind},
+		{"owner", owner}, {"cap", f.Cap}, {"group", f.Group}, {"scene", f.Scene}, {"skill", f.Skill}, {"kind", f.Kind},
 	} {
 		if text.value != "" {
 			r[text.name] = cedar.String(text.value)

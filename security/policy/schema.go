@@ -29,7 +29,7 @@ entity Role;
 const thing = `{
   id: String,                // as in commands
   space: String,
-  owner?: String,            // id of the principal that registered or declared it
+  owner?: String,            // id of the principal that registered or declared it, unless that is a namesake of who asks
   cap?: String,              // the Cap that a group, scene, channel or file belongs to
   group?: String,
   scene?: String,            // scene type

@@ -38,18 +38,9 @@ const (
 
 type shard struct {
 	mu      sync.RWMutex
-	of      map[party]*account
+	of      map[protocol.Party]*account
 	cleaned int // accounts after the last time that idle ones were forgotten
 }
-
-// A party is a principal, or a space by an empty id.
-type party struct {
-	space protocol.SpaceID
-	kind  protocol.Kind
-	id    string
-}
-
-func partyOf(who *protocol.Principal) party { return party{who.Home(), who.Kind, who.ID} }
 
 // New makes a keeper.
 func New(o Options) (*Keeper, error) {
@@ -58,7 +49,7 @@ func New(o Options) (*Keeper, error) {
 	}
 	k := &Keeper{options: o, start: o.Now(), seed: maphash.MakeSeed(), room: perShard}
 	for i := range k.shards {
-		k.shards[i].of = make(map[party]*account)
+		k.shards[i].of = make(map[protocol.Party]*account)
 	}
 	k.metrics = newMetrics(k)
 	if o.Registerer != nil {
@@ -138,14 +129,14 @@ func (k *Keeper) take(who *protocol.Principal, what kind, size int) refusal {
 		return refusal{}
 	}
 	now := k.now()
-	mine := k.account(partyOf(who), now)
+	mine := k.account(who.Party(), now)
 	if r := mine.take(now, own, what, size); r.limit != "" {
 		return k.refused(r, ofPrincipal)
 	}
 	if space.none() {
 		return refusal{}
 	}
-	if r := k.account(party{space: who.Home()}, now).take(now, space, what, size); r.limit != "" {
+	if r := k.account(protocol.Party{Space: who.Home()}, now).take(now, space, what, size); r.limit != "" {
 		mine.giveBack(own, what, size)
 		return k.refused(r, ofSpace)
 	}
@@ -211,15 +202,15 @@ func (k *Keeper) connections(who *protocol.Principal, more int64, within func(n,
 	}
 	own, space := k.limits(who)
 	var first refusal
-	count := func(p party, most int, whose string) {
+	count := func(p protocol.Party, most int, whose string) {
 		n := k.shard(p).connections(p, more)
 		if most > 0 && first.limit == "" && !within(n, int64(most)) {
 			first = k.refused(refusal{limit: connections, most: most, wait: retryConnection}, whose)
 		}
 	}
-	count(partyOf(who), own.Connections, ofPrincipal)
+	count(who.Party(), own.Connections, ofPrincipal)
 	if !who.Administrator() {
-		count(party{space: who.Home()}, space.Connections, ofSpace)
+		count(protocol.Party{Space: who.Home()}, space.Connections, ofSpace)
 	}
 	if first.limit == "" {
 		return nil
@@ -229,7 +220,7 @@ func (k *Keeper) connections(who *protocol.Principal, more int64, within func(n,
 
 // connections adds to a party's connections and returns what they are then.
 // The lock keeps the account from being forgotten meanwhile.
-func (s *shard) connections(p party, more int64) int64 {
+func (s *shard) connections(p protocol.Party, more int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.of[p]
@@ -262,10 +253,12 @@ func (k *Keeper) RetainedRefused(space bool) {
 
 func (k *Keeper) now() int64 { return int64(k.options.Now().Sub(k.start)) }
 
-func (k *Keeper) shard(p party) *shard { return &k.shards[maphash.Comparable(k.seed, p)%shards] }
+func (k *Keeper) shard(p protocol.Party) *shard {
+	return &k.shards[maphash.Comparable(k.seed, p)%shards]
+}
 
 // account finds the account of a party, or opens it.
-func (k *Keeper) account(p party, now int64) *account {
+func (k *Keeper) account(p protocol.Party, now int64) *account {
 	s := k.shard(p)
 	s.mu.RLock()
 	a := s.of[p]

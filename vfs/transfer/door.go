@@ -76,8 +76,7 @@ type Message struct {
 	Topic     string
 	Payload   []byte
 	JSON      bool
-	Recipient string           // id of the principal
-	Space     protocol.SpaceID // that the principal is at home in: ids are unique in a space only
+	Recipient protocol.Party
 }
 
 // A Publication is what a client published about a transfer. It is valid only
@@ -97,7 +96,7 @@ type Door struct {
 
 	mu      sync.Mutex
 	uploads map[key]*upload
-	mine    map[string]int // uploads by principal
+	mine    map[protocol.Party]int // uploads
 	staged  int64
 	names   atomic.Uint64
 
@@ -117,7 +116,7 @@ func New(o Options) *Door {
 	o.setDefaults()
 	d := &Door{
 		opts: o, jobs: make(chan job, maxJobs), sends: make(chan struct{}, o.Downloads),
-		uploads: make(map[key]*upload), mine: make(map[string]int),
+		uploads: make(map[key]*upload), mine: make(map[protocol.Party]int),
 	}
 	d.ctx, d.ending = context.WithCancel(context.Background())
 	return d
@@ -125,10 +124,9 @@ func New(o Options) *Door {
 
 // A key names a transfer. Nobody reaches those of another principal.
 type key struct {
-	space     protocol.SpaceID
-	principal string
-	group     string
-	id        string
+	owner protocol.Party
+	group string
+	id    string
 }
 
 // A job is a publication that waits its turn.
@@ -178,7 +176,7 @@ func (d *Door) parse(p *Publication) (job, bool) {
 		return job{}, false
 	}
 	j := job{
-		key:  key{p.Principal.Home(), p.Principal.ID, strings.Clone(parts[1]), strings.Clone(parts[3])},
+		key:  key{p.Principal.Party(), strings.Clone(parts[1]), strings.Clone(parts[3])},
 		who:  p.Principal,
 		verb: strings.Clone(parts[2]),
 	}
@@ -243,7 +241,7 @@ func (d *Door) enter(ctx context.Context, j job, write bool) (vfs.Files, error) 
 	if write {
 		action = "vfs:write"
 	}
-	on := commands.Resource{Type: "vfs", ID: j.key.group, Space: j.key.space}
+	on := commands.Resource{Type: "vfs", ID: j.key.group, Space: j.key.owner.Space}
 	if err := d.opts.Authorize(ctx, j.who, action, on); err != nil {
 		return nil, err
 	}

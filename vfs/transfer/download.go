@@ -115,7 +115,7 @@ func (d *Door) send(ctx context.Context, j job, g *Get) error {
 			return err
 		}
 		leaf := fmt.Sprintf("data/%s/%d/%08x", j.key.id, n, crc32.ChecksumIEEE(data))
-		message := Message{Topic: d.opts.Topics.VFS(protocol.GroupName(j.key.group), leaf), Payload: data, Recipient: j.key.principal, Space: j.key.space}
+		message := Message{Topic: d.opts.Topics.VFS(protocol.GroupName(j.key.group), leaf), Payload: data, Recipient: j.key.owner}
 		if err := d.opts.Publish(message); err != nil {
 			return err
 		}

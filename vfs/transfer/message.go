@@ -51,8 +51,7 @@ func (d *Door) tell(j job, s Status) {
 			Topic:     d.opts.Topics.VFS(protocol.GroupName(j.key.group), "status/"+j.key.id),
 			Payload:   payload,
 			JSON:      true,
-			Recipient: j.key.principal,
-			Space:     j.key.space,
+			Recipient: j.key.owner,
 		})
 	}
 	if err != nil {

@@ -107,8 +107,8 @@ func (w *world) last() Status {
 			if err := json.Unmarshal(m.Payload, &s); err != nil {
 				w.t.Fatal(err)
 			}
-			if m.Topic != "aibridge/vfs/g/status/"+s.ID || m.Recipient == "" || m.Space == "" {
-				w.t.Fatalf("told on %s to %q of %q", m.Topic, m.Recipient, m.Space)
+			if m.Topic != "aibridge/vfs/g/status/"+s.ID || m.Recipient.ID == "" || m.Recipient.Space == "" {
+				w.t.Fatalf("told on %s to %s", m.Topic, m.Recipient)
 			}
 			return s
 		}
@@ -384,7 +384,7 @@ func TestFilesAreDownloadedInChunks(t *testing.T) {
 		}
 		version = first.File.Version
 		for i, m := range w.told[1 : len(w.told)-1] {
-			if want := fmt.Sprintf("aibridge/vfs/g/data/t1/%d/%08x", from+i, crc32.ChecksumIEEE(m.Payload)); m.Topic != want || m.Recipient != "alice" || m.Space != protocol.DefaultSpace {
+			if want := fmt.Sprintf("aibridge/vfs/g/data/t1/%d/%08x", from+i, crc32.ChecksumIEEE(m.Payload)); m.Topic != want || m.Recipient != alice.Party() {
 				t.Fatalf("chunk on %s to %s, want %s", m.Topic, m.Recipient, want)
 			}
 			got = append(got, m.Payload...)
@@ -431,7 +431,7 @@ func FuzzPublications(f *testing.F) {
 		w.send(alice, "g/put/t1/finish", nil)
 		w.mu.Lock()
 		for _, m := range w.told {
-			if m.Recipient != "alice" || len(m.Payload) > 1<<20 {
+			if m.Recipient != alice.Party() || len(m.Payload) > 1<<20 {
 				t.Errorf("told %s to %q", m.Topic, m.Recipient)
 			}
 		}

@@ -107,11 +107,11 @@ func (d *Door) check(init *Init) error {
 
 // open makes room for an upload. The door is locked.
 func (d *Door) open(k key, init Init) (*upload, error) {
-	if len(d.uploads) >= d.opts.Uploads || d.mine[k.principal] >= d.opts.PerPrincipal {
+	if len(d.uploads) >= d.opts.Uploads || d.mine[k.owner] >= d.opts.PerPrincipal {
 		d.forgetDone()
 	}
 	switch {
-	case len(d.uploads) >= d.opts.Uploads, d.mine[k.principal] >= d.opts.PerPrincipal:
+	case len(d.uploads) >= d.opts.Uploads, d.mine[k.owner] >= d.opts.PerPrincipal:
 		return nil, protocol.BusyFor(time.Second, "too many uploads are open: finish or abort some")
 	case d.staged+init.Size > d.opts.MaxStaged:
 		return nil, vfs.NoRoom("too many large files are on their way")
@@ -131,7 +131,7 @@ func (d *Door) open(k key, init Init) (*upload, error) {
 		u.sum = &sum
 	}
 	d.uploads[k] = u
-	d.mine[k.principal]++
+	d.mine[k.owner]++
 	d.staged += init.Size
 	return u, nil
 }
@@ -355,8 +355,8 @@ func (d *Door) sweep() {
 func (d *Door) drop(u *upload) {
 	d.unstage(u)
 	delete(d.uploads, u.key)
-	if d.mine[u.key.principal]--; d.mine[u.key.principal] <= 0 {
-		delete(d.mine, u.key.principal)
+	if d.mine[u.key.owner]--; d.mine[u.key.owner] <= 0 {
+		delete(d.mine, u.key.owner)
 	}
 }
 
