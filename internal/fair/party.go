@@ -13,7 +13,7 @@ type Party struct {
 
 // Of is the party that a principal is.
 func Of(who *protocol.Principal) Party {
-	p := Party{Principal: string(who.Kind) + " " + who.Key(), Space: string(who.Home()), Privileged: who.Unbounded()}
+	p := Party{Principal: who.Party().String(), Space: string(who.Home()), Privileged: who.Unbounded()}
 	if p.Privileged { // who is there for all spaces takes nothing from one
 		p.Space = ""
 	}
