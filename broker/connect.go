@@ -104,16 +104,19 @@ func (b *Broker) readConnect(c *conn, p *packet.Connect) (*request, error) {
 	c.aliasMax = min(int(p.Properties.Number(packet.TopicAliasMaximum, 0)), l.TopicAliases)
 	if p.HasWill {
 		var err error
-		if q.will, err = readWill(&p.Will, q.shown.ClientID); err != nil {
+		if q.will, err = b.readWill(&p.Will, q.shown.ClientID); err != nil {
 			return nil, err
 		}
 	}
 	return q, nil
 }
 
-func readWill(w *packet.Will, from string) (*will, error) {
+func (b *Broker) readWill(w *packet.Will, from string) (*will, error) {
 	if !topic.ValidName(w.Topic) {
 		return nil, &packet.Error{Reason: packet.TopicNameInvalid, Text: "invalid will topic"}
+	}
+	if topic.DeeperThan(b.options.Limits.TopicLevels, w.Topic) {
+		return nil, &packet.Error{Reason: packet.TopicNameInvalid, Text: tooDeep}
 	}
 	if rt := w.Properties.Bytes(packet.ResponseTopic); rt != nil && !topic.ValidName(rt) {
 		return nil, &packet.Error{Reason: packet.ProtocolError, Text: "will response topic with wildcards"}

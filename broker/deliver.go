@@ -191,6 +191,9 @@ func (t *turn) owe12(s *session, p pending) outcome {
 	placed := waits
 	if c != nil {
 		placed = taken
+	} else if t.b.full() {
+		t.count.dropped++
+		return full
 	}
 	if s.keeps() {
 		p.msg = t.keep()

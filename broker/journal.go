@@ -75,6 +75,12 @@ func newScribe(b *Broker, out Journal) *scribe {
 // stored reports whether what was recorded at a position is durable.
 func (b *Broker) stored(at uint64) bool { return at == 0 || b.journal.stored.Load() >= at }
 
+// full reports whether nothing new may be stored.
+func (b *Broker) full() bool {
+	full := b.options.Full
+	return full != nil && full()
+}
+
 // commit has the records of a turn written.
 func (b *Broker) commit(t *turn) {
 	if t.recorded == 0 {

@@ -37,6 +37,11 @@ type Options struct {
 	// Journal makes sessions, retained messages and wills outlive the
 	// process; nil keeps them in memory only.
 	Journal Journal
+	// Full reports whether nothing new may be stored; optional. No more topics
+	// then get a retained message, nothing is kept for clients that are away,
+	// and publishers of QoS 1 and 2 are told so where nobody else has their
+	// message. It is asked for every such message and must be cheap.
+	Full func() bool
 	// Relay connects the broker with other nodes; nil means there are none.
 	Relay Relay
 	// Enhanced offers authentication methods of MQTT 5 by name; optional.
@@ -74,6 +79,7 @@ type Limits struct {
 	QueueBytes      int           // payloads and topics of these; 64 MiB
 	OutboxBytes     int           // written by us and not yet taken by a client's socket, beyond which QoS 0 is dropped; 1 MiB
 	Subscriptions   int           // per client; 10 000
+	TopicLevels     int           // of a topic name or filter; 128
 	Connections     int           // at a time; no limit
 	PerAddress      int           // connections at a time from one address; no limit
 	RatePerAddress  int           // connections per second from one address; no limit
@@ -102,6 +108,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.QueueBytes, 64<<20)
 	set(&l.OutboxBytes, 1<<20)
 	set(&l.Subscriptions, 10_000)
+	set(&l.TopicLevels, 128)
 	set(&l.Authentications, 256)
 	set(&l.RetainedBytes, 1<<30)
 	l.ReceiveMaximum = min(l.ReceiveMaximum, 65535)

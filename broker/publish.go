@@ -24,6 +24,10 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 			return err
 		}
 	}
+	if topic.DeeperThan(t.b.options.Limits.TopicLevels, name) {
+		t.refusePublish(c, p, Verdict{byte(packet.TopicNameInvalid), tooDeep})
+		return nil
+	}
 	r := t.route(name)
 	if v := t.b.options.Permissions.MayPublish(c.client, r.topic, p.Retain); !v.Allowed() {
 		t.refusePublish(c, p, v)
@@ -37,6 +41,10 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 	t.acceptPublish(c, p, t.publishLoaded(c.client, r))
 	return nil
 }
+
+// tooDeep is what a client is told whose topic names or filters have more
+// levels than [Limits].TopicLevels.
+const tooDeep = "the topic has too many levels"
 
 // publishLoaded shows the turn's message to the handlers, keeps it if it is
 // to be retained, and routes it. The verdict is for its publisher: success
@@ -55,7 +63,7 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 		who := client.Principal()
 		t.msg.owner = who.Party().String()
 		if !t.retainFor(who) {
-			return Verdict{byte(packet.QuotaExceeded), "too many messages are retained"}
+			return t.noRoom("too many messages are retained")
 		}
 	}
 	best, _ := t.deliver(r)
@@ -72,7 +80,15 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 		return Verdict{}
 	}
 	t.count.overflowed++
-	return Verdict{byte(packet.QuotaExceeded), "the queues of all it is for are full"}
+	return t.noRoom("the queues of all it is for are full")
+}
+
+// noRoom refuses what cannot be kept, for a reason that a full disk overrides.
+func (t *turn) noRoom(reason string) Verdict {
+	if t.b.full() {
+		reason = "the bridge's disk is nearly full"
+	}
+	return Verdict{byte(packet.QuotaExceeded), reason}
 }
 
 // topicOf resolves the topic alias and checks the name.

@@ -29,7 +29,7 @@ func (t *turn) admits(c *Client, topic string, payload []byte) Verdict {
 // retainFor keeps or removes the turn's message as the retained one, as far as
 // its publisher may have any.
 func (t *turn) retainFor(who *protocol.Principal) bool {
-	most := retainLimits{bytes: t.b.options.Limits.RetainedBytes}
+	most := retainLimits{bytes: t.b.options.Limits.RetainedBytes, known: t.b.full()}
 	quota := t.b.options.Quota
 	if quota != nil {
 		most.own, most.space = quota.Retained(who)

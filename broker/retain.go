@@ -26,8 +26,12 @@ type shelf struct {
 }
 
 // retainLimits are what may be retained, in bytes of all and in messages of the
-// owner and of its space; 0 messages are any number.
-type retainLimits struct{ bytes, own, space int }
+// owner and of its space; 0 messages are any number. With known, only topics
+// that have a retained message already may have another.
+type retainLimits struct {
+	bytes, own, space int
+	known             bool
+}
 
 // A keeping is what became of a message that was to be retained.
 type keeping byte
@@ -67,7 +71,7 @@ func (r *retained) setLocked(m *message, most retainLimits) keeping {
 		}
 		return stays
 	}
-	if r.bytes-before+m.size() > most.bytes {
+	if r.bytes-before+m.size() > most.bytes || most.known && old == nil {
 		return noRoom
 	}
 	switch {

@@ -121,6 +121,9 @@ func (b *Broker) Publish(m Message) (receivers int, err error) {
 	if !topic.ValidName(m.Topic) || !packet.ValidString(bytesOf(m.Topic)) {
 		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid topic %q", m.Topic)
 	}
+	if topic.DeeperThan(b.options.Limits.TopicLevels, m.Topic) {
+		return 0, protocol.Errorf(protocol.InvalidParameter, "topic %.64q… has more than %d levels", m.Topic, b.options.Limits.TopicLevels)
+	}
 	if m.QoS > 2 {
 		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid QoS %d", m.QoS)
 	}

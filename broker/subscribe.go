@@ -91,6 +91,9 @@ func (t *turn) grant(c *conn, sub *subscription) (packet.Reason, string) {
 	if _, inner, shared := topic.Shared(sub.filter); shared {
 		judged = inner
 	}
+	if topic.DeeperThan(t.b.options.Limits.TopicLevels, judged) {
+		return packet.TopicFilterInvalid, tooDeep
+	}
 	if v := t.b.options.Permissions.MaySubscribe(c.client, judged); !v.Allowed() {
 		return packet.Reason(v.Reason), v.Text
 	}

@@ -50,7 +50,7 @@ func anyCommand() string {
 	codes := []protocol.Code{
 		protocol.MalformedEnvelope, protocol.InvalidParameter, protocol.UnknownCommand, protocol.UnsupportedVersion,
 		protocol.PayloadTooLarge, protocol.IDReused, protocol.RequestExpired, protocol.NotAuthenticated, protocol.PermissionDenied,
-		protocol.TimedOut, protocol.Busy, protocol.OutcomeUnknown, protocol.Internal, protocol.StoreUnavailable, protocol.ShuttingDown,
+		protocol.TimedOut, protocol.Busy, protocol.OutcomeUnknown, protocol.NoSpace, protocol.Internal, protocol.StoreUnavailable, protocol.ShuttingDown,
 	}
 	names := make([]string, len(codes))
 	for i, c := range codes {

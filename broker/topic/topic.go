@@ -44,6 +44,21 @@ func ValidFilter(filter string) bool {
 	}
 }
 
+// DeeperThan reports whether a topic name, or a filter, has more levels than
+// there may be. Nearly all are too short for that.
+func DeeperThan[T string | []byte](most int, path T) bool {
+	if len(path) < most {
+		return false
+	}
+	levels := 1
+	for i := range len(path) {
+		if path[i] == '/' {
+			levels++
+		}
+	}
+	return levels > most
+}
+
 // Shared splits $share/group/filter; ok is false for any other filter and for
 // a malformed one.
 func Shared(filter string) (group, inner string, ok bool) {

@@ -33,6 +33,17 @@ func TestNamesAreChecked(t *testing.T) {
 	}
 }
 
+func TestLevelsAreCounted(t *testing.T) {
+	t.Parallel()
+	for path, levels := range map[string]int{"a": 1, "/": 2, "a/b/c": 3, "a/b/": 3, "#": 1, "abc/def": 2, "//////": 7} {
+		for most := 1; most < 10; most++ {
+			if got, want := DeeperThan(most, path), levels > most; got != want {
+				t.Errorf("%q is deeper than %d: %v", path, most, got)
+			}
+		}
+	}
+}
+
 // Examples of MQTT 5 §4.7. [MQTT-4.7.1-3] [MQTT-4.7.2-1] [MQTT-4.7.3-4]
 // [MQTT-3.3.2-3]
 func TestMatch(t *testing.T) {
@@ -63,10 +74,10 @@ func TestTreesAgreeWithMatch(t *testing.T) {
 	t.Parallel()
 	level := rapid.SampledFrom([]string{"", "a", "b", "$x", "cc"})
 	name := rapid.Custom(func(t *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(level, 1, 4).Draw(t, "levels"), "/")
+		return strings.Join(rapid.SliceOfN(level, 1, 6).Draw(t, "levels"), "/")
 	}).Filter(func(s string) bool { return s != "" })
 	filter := rapid.Custom(func(t *rapid.T) string {
-		levels := rapid.SliceOfN(rapid.OneOf(level, rapid.Just("+")), 0, 4).Draw(t, "levels")
+		levels := rapid.SliceOfN(rapid.OneOf(level, rapid.Just("+")), 0, 6).Draw(t, "levels")
 		if len(levels) == 0 || rapid.Bool().Draw(t, "hash") {
 			levels = append(levels, "#")
 		}
@@ -89,6 +100,15 @@ func TestTreesAgreeWithMatch(t *testing.T) {
 			filters.Set(f, f)
 			names.Set(n, n)
 			hasFilter[f], hasName[n] = true, true
+		}
+		if n := filters.root.count(t); n > 2*len(hasFilter)+1 {
+			t.Fatalf("%d nodes for %d filters", n, len(hasFilter))
+		}
+		names.root.count(t)
+		for f := range hasFilter {
+			if got, ok := filters.Get(f); !ok || got != f {
+				t.Fatalf("%q has %q, %v", f, got, ok)
+			}
 		}
 		probe, cover := name.Draw(t, "probe"), filter.Draw(t, "cover")
 		var got, want []string
@@ -118,10 +138,46 @@ func TestTreesAgreeWithMatch(t *testing.T) {
 		for f := range hasFilter {
 			filters.Delete(f)
 		}
-		if len(filters.root.children) != 0 {
+		if filters.root.only != nil || filters.root.many != nil {
 			t.Fatal("nodes are left behind")
 		}
 	})
+}
+
+// count counts n and the nodes below it, of which none stands for nothing.
+func (n *node[V]) count(t *rapid.T) int {
+	total := 1
+	for child := range n.children() {
+		if !child.here && child.many == nil {
+			t.Fatalf("nothing branches off %q, and it has no value", child.path)
+		}
+		total += child.count(t)
+	}
+	if n.many != nil && len(n.many) < 2 {
+		t.Fatalf("a map for %d children", len(n.many))
+	}
+	return total
+}
+
+// What a filter costs goes with its bytes, not with its levels.
+func TestLevelsCostNoNodes(t *testing.T) {
+	t.Parallel()
+	var filters Filters[int]
+	deep := strings.Repeat("a/", 20_000)
+	for i := range 100 {
+		filters.Set(deep[i*2:]+"x", i)
+		filters.Set(deep[:len(deep)-i*2]+"y", i)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		if n := filters.root.count(t); n > 401 {
+			t.Fatalf("%d nodes for 200 filters", n)
+		}
+	})
+	found := 0
+	filters.Match(deep+"y", func(int) { found++ })
+	if found != 1 {
+		t.Errorf("found %d", found)
+	}
 }
 
 func FuzzMatch(f *testing.F) {

@@ -10,81 +10,11 @@ type Filters[V any] struct{ root node[V] }
 // zero value is empty. It is not safe for concurrent use.
 type Names[V any] struct{ root node[V] }
 
-// A node is one level. Wildcards are kept like any other level: their spelling
-// can't stand in a name.
-type node[V any] struct {
-	children map[string]*node[V]
-	value    V
-	here     bool // value is set
-}
-
-func (n *node[V]) find(path string) *node[V] {
-	for n != nil {
-		level, rest, more := strings.Cut(path, "/")
-		n = n.children[level]
-		if !more {
-			return n
-		}
-		path = rest
-	}
-	return nil
-}
-
-func (n *node[V]) set(path string, v V) {
-	path = strings.Clone(path) // levels share it, and the caller's may be part of something large
-	for more := true; more; {
-		var level string
-		level, path, more = strings.Cut(path, "/")
-		child := n.children[level]
-		if child == nil {
-			child = new(node[V])
-			if n.children == nil {
-				n.children = make(map[string]*node[V], 1)
-			}
-			n.children[level] = child
-		}
-		n = child
-	}
-	n.value, n.here = v, true
-}
-
-// remove takes the value away and every node left with nothing below it.
-func (n *node[V]) remove(path string) {
-	type step struct {
-		parent *node[V]
-		level  string
-	}
-	var steps []step
-	for more := true; more; {
-		var level string
-		level, path, more = strings.Cut(path, "/")
-		child := n.children[level]
-		if child == nil {
-			return
-		}
-		steps = append(steps, step{n, level})
-		n = child
-	}
-	var zero V
-	n.value, n.here = zero, false
-	for i := len(steps) - 1; i >= 0 && !n.here && len(n.children) == 0; i-- {
-		n = steps[i].parent
-		delete(n.children, steps[i].level)
-	}
-}
-
 // Get returns the value of a filter.
-func (f *Filters[V]) Get(filter string) (v V, ok bool) { return get(f.root.find(filter)) }
+func (f *Filters[V]) Get(filter string) (v V, ok bool) { return f.root.get(filter) }
 
 // Get returns the value of a name.
-func (f *Names[V]) Get(name string) (v V, ok bool) { return get(f.root.find(name)) }
-
-func get[V any](n *node[V]) (v V, ok bool) {
-	if n == nil {
-		return v, false
-	}
-	return n.value, n.here
-}
+func (f *Names[V]) Get(name string) (v V, ok bool) { return f.root.get(name) }
 
 // Set gives a filter its value.
 func (f *Filters[V]) Set(filter string, v V) { f.root.set(filter, v) }
@@ -103,34 +33,56 @@ func (f *Filters[V]) Match(name string, yield func(V)) {
 	f.root.match(name, !hidden(name), yield)
 }
 
-// match looks below n for the rest of a name; wild says whether wildcards
-// count in this level.
+// match looks below n for what covers a name, or what is left of it; wild says
+// whether wildcards count in its first level.
 func (n *node[V]) match(name string, wild bool, yield func(V)) {
-	level, rest, more := strings.Cut(name, "/")
 	if wild {
-		if all := n.children["#"]; all != nil && all.here {
-			yield(all.value)
-		}
-		if any := n.children["+"]; any != nil {
-			any.follow(rest, more, yield)
+		n.matchAll(yield)
+		if any := n.child("+"); any != nil {
+			any.along(name, yield)
 		}
 	}
-	if child := n.children[level]; child != nil {
-		child.follow(rest, more, yield)
+	level, _, _ := strings.Cut(name, "/")
+	if child := n.child(level); child != nil {
+		child.along(name, yield)
 	}
 }
 
-// follow: n covers the last level looked at; more says whether a rest follows.
-func (n *node[V]) follow(rest string, more bool, yield func(V)) {
-	if more {
-		n.match(rest, true, yield)
-		return
-	}
-	if n.here {
-		yield(n.value)
-	}
-	if all := n.children["#"]; all != nil && all.here { // a/# covers a
+// matchAll yields the filter that ends below n with #.
+func (n *node[V]) matchAll(yield func(V)) {
+	if all := n.child("#"); all != nil {
 		yield(all.value)
+	}
+}
+
+// along goes with a name along the levels of n, of which the first covers the
+// name's first.
+func (n *node[V]) along(name string, yield func(V)) {
+	for path := n.path; ; {
+		level, path2, morePath := strings.Cut(path, "/")
+		part, name2, moreName := strings.Cut(name, "/")
+		switch {
+		case level == "#": // the last one
+			yield(n.value)
+			return
+		case level != "+" && level != part:
+			return
+		case !morePath && moreName:
+			n.match(name2, true, yield)
+			return
+		case !morePath:
+			if n.here {
+				yield(n.value)
+			}
+			n.matchAll(yield) // a/# covers a
+			return
+		case !moreName:
+			if path2 == "#" { // a/# covers a
+				yield(n.value)
+			}
+			return
+		}
+		path, name = path2, name2
 	}
 }
 
@@ -140,46 +92,67 @@ func (f *Names[V]) Covered(filter string, yield func(V) bool) {
 	f.root.covered(filter, true, yield)
 }
 
+// covered looks below n for names that a filter, or what is left of it, covers;
+// first says that this is its first level.
 func (n *node[V]) covered(filter string, first bool, yield func(V) bool) bool {
-	level, rest, more := strings.Cut(filter, "/")
+	level, _, _ := strings.Cut(filter, "/")
 	switch level {
 	case "#":
 		return n.below(first, yield)
 	case "+":
-		for name, child := range n.children {
-			if first && hidden(name) {
+		for child := range n.children() {
+			if first && hidden(child.path) {
 				continue
 			}
-			if !child.take(rest, more, yield) {
+			if !child.coveredAlong(filter, yield) {
 				return false
 			}
 		}
 	default:
-		if child := n.children[level]; child != nil {
-			return child.take(rest, more, yield)
+		if child := n.child(level); child != nil {
+			return child.coveredAlong(filter, yield)
 		}
 	}
 	return true
 }
 
-func (n *node[V]) take(rest string, more bool, yield func(V) bool) bool {
-	if !more {
-		return !n.here || yield(n.value)
+// coveredAlong goes with a filter along the levels of n.
+func (n *node[V]) coveredAlong(filter string, yield func(V) bool) bool {
+	for path := n.path; ; {
+		level, filter2, moreFilter := strings.Cut(filter, "/")
+		part, path2, morePath := strings.Cut(path, "/")
+		switch {
+		case level == "#":
+			return n.under(yield)
+		case level != "+" && level != part:
+			return true
+		case !morePath && !moreFilter:
+			return !n.here || yield(n.value)
+		case !morePath && filter2 == "#": // a/# covers a
+			return n.under(yield)
+		case !morePath:
+			return n.covered(filter2, false, yield)
+		case !moreFilter:
+			return true
+		}
+		filter, path = filter2, path2
 	}
-	if rest == "#" && n.here && !yield(n.value) { // a/# covers a
-		return false
-	}
-	return n.covered(rest, false, yield)
 }
 
+// below yields everything below n.
 func (n *node[V]) below(first bool, yield func(V) bool) bool {
-	for name, child := range n.children {
-		if first && hidden(name) {
+	for child := range n.children() {
+		if first && hidden(child.path) {
 			continue
 		}
-		if child.here && !yield(child.value) || !child.below(false, yield) {
+		if !child.under(yield) {
 			return false
 		}
 	}
 	return true
+}
+
+// under yields n and everything below it.
+func (n *node[V]) under(yield func(V) bool) bool {
+	return (!n.here || yield(n.value)) && n.below(false, yield)
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -29,14 +30,19 @@ func ReadAddresses(dir string) (Addresses, error) {
 	return a, json.Unmarshal(data, &a)
 }
 
-// write puts the file in place whole, so that nobody reads half of it.
+// write puts the file in place whole, so that nobody reads half of it. One that
+// says the same stays, so that a bridge can start on a full disk.
 func (a Addresses) write(dir string) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
+	data = append(data, '\n')
 	path := filepath.Join(dir, addressesFile)
-	if err := os.WriteFile(path+".part", append(data, '\n'), 0o600); err != nil {
+	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, data) {
+		return nil
+	}
+	if err := os.WriteFile(path+".part", data, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(path+".part", path)

@@ -21,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -77,6 +78,8 @@ type App struct {
 	extensions    commands.Extensions
 	commands      []commands.Command
 
+	disk   *diskspace.Watch
+	look   func(folder string) (diskspace.Disk, error) // nil for the system's word
 	store  *store.Store
 	claims commands.Claims
 	audit  *auditSide
@@ -100,6 +103,11 @@ func WithVersion(version string) Option { return func(a *App) { a.version = vers
 
 // WithClock replaces the clock that goes with the system's.
 func WithClock(c *clock.Clock) Option { return func(a *App) { a.clock = c } }
+
+// WithDisk replaces the operating system's word on how much room a disk has.
+func WithDisk(look func(folder string) (diskspace.Disk, error)) Option {
+	return func(a *App) { a.look = look }
+}
 
 // New acquires everything a bridge needs: its data, its state, its listeners.
 // When it returns, the addresses are known and clients may connect; they are

@@ -48,6 +48,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
+	a.watchDisk()
 	if err := a.openState(ctx); err != nil {
 		return err
 	}
@@ -63,8 +64,8 @@ func (a *App) build(ctx context.Context) error {
 	a.mqtt = mqtt
 	a.newMCPAgent()
 	keys := store.NewTable[security.Key](a.store, "key")
-	uses := store.NewTable[security.KeyUse](a.store, "keyuse")
-	revocations := store.NewTable[security.Revocation](a.store, "revocation")
+	uses := store.NewTable[security.KeyUse](a.store, "keyuse").Essential()
+	revocations := store.NewTable[security.Revocation](a.store, "revocation").Essential()
 	namespaces := store.NewTable[commands.Namespace](a.store, "namespace")
 	skills := store.NewTable[registry.SkillRecord](a.store, "skill")
 	agents, err := registry.New(registry.Options{
@@ -215,7 +216,7 @@ func (a *App) openState(ctx context.Context) error {
 		return err
 	}
 	a.life.add("nats", func(context.Context) error { nats.Close(); return nil })
-	if a.store, err = openStore(ctx, nats, a.config, a.log, a.metrics); err != nil {
+	if a.store, err = openStore(ctx, nats, a.config, a.disk.Check, a.log, a.metrics); err != nil {
 		return err
 	}
 	a.life.add("store", func(context.Context) error { a.store.Close(); return nil })
@@ -256,8 +257,10 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 		Quota:        mqtt.quota(),
 		Log:          a.log,
 		MaxPacket:    a.config.Limits.Payload + roomAroundPayload,
+		Limits:       broker.Limits{TopicLevels: a.config.Limits.TopicLevels},
 		Journal:      journal,
 		Clock:        a.clock,
+		Full:         a.disk.Low,
 		Registerer:   a.metrics,
 		ResponseInfo: func(c *broker.Client) string { return mqtt.topics.ClientResponse(c.ID) },
 	})
@@ -320,7 +323,7 @@ func (a *App) readiness(context.Context) error {
 	if !a.ready.Load() {
 		return errors.New("starting or stopping")
 	}
-	return a.store.Check()
+	return errors.Join(a.store.Check(), a.disk.Check())
 }
 
 // A family is a service with commands.

@@ -38,6 +38,7 @@ type Config struct {
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 
 	NATS      NATS      `yaml:"nats"`
+	Disk      Disk      `yaml:"disk"`
 	Log       Log       `yaml:"log"`
 	Limits    Limits    `yaml:"limits"`
 	TLS       TLS       `yaml:"tls"`
@@ -90,6 +91,8 @@ type Limits struct {
 	Depth    int `yaml:"depth" doc:"deepest nesting of JSON"`
 	InFlight int `yaml:"in_flight" doc:"commands accepted and not answered yet"`
 	Workers  int `yaml:"workers" doc:"commands running at once; 0 chooses by the number of processors"`
+
+	TopicLevels int `yaml:"topic_levels" doc:"levels of an MQTT topic or filter"`
 }
 
 // Skills says what the bridge may do to reach skills.
@@ -114,8 +117,9 @@ func DefaultConfig() Config {
 		Sync:   "default",
 		PKI:    PKI{KeyType: string(pki.ECDSA)},
 		NATS:   NATS{Replicas: 1},
+		Disk:   defaultDisk(),
 		Log:    Log{Level: "info", Format: "text"},
-		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
+		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384, TopicLevels: 128},
 		VFS:    defaultVFS(),
 		Audit:  defaultAudit(),
 		LLM:    defaultLLM(),
@@ -209,8 +213,10 @@ func (c *Config) Check() error {
 	within("limits.depth", c.Limits.Depth, 8, 1024)
 	within("limits.in_flight", c.Limits.InFlight, 1, 1<<20)
 	within("limits.workers", c.Limits.Workers, 0, 1<<16)
+	within("limits.topic_levels", c.Limits.TopicLevels, 16, 1<<15)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.check(fail)
+	c.Disk.check(fail)
 	c.VFS.check(fail)
 	c.LLM.check(fail)
 	c.Runs.check(fail)

@@ -67,7 +67,7 @@ func (a *App) newLLM(tracer trace.Tracer) {
 	a.llm = llm.New(llm.Options{
 		MayActFor:  a.mayAskFor,
 		Loop:       toolLoop{a},
-		Spent:      store.NewTable[llm.Spent](a.store, "llmspent"),
+		Spent:      store.NewTable[llm.Spent](a.store, "llmspent").Essential(),
 		Configured: a.llmConfigured,
 		Log:        a.log,
 		Tracer:     tracer,

@@ -121,7 +121,7 @@ func (a *App) openBlobs(ctx context.Context, dir string) (vfs.Blobs, error) {
 		return nil, err
 	}
 	a.life.add("contents of files", func(context.Context) error { return blobs.Close() })
-	return blobs, nil
+	return reservedBlobs{blobs, a.disk}, nil
 }
 
 // atomicFiles makes changes of several records in one.

@@ -36,6 +36,8 @@ type Node struct {
 	Config app.Config
 	Bridge *app.App
 
+	options []app.Option
+
 	stop func()
 	done chan error
 }
@@ -44,6 +46,12 @@ type Node struct {
 // and keeps its state in a folder of the test's own.
 func Start(t testing.TB, change ...func(*app.Config)) *Node {
 	t.Helper()
+	return StartWith(t, nil, change...)
+}
+
+// StartWith is [Start] with options.
+func StartWith(t testing.TB, options []app.Option, change ...func(*app.Config)) *Node {
+	t.Helper()
 	config := app.DefaultConfig()
 	config.Data = t.TempDir()
 	config.Dev = true
@@ -51,7 +59,7 @@ func Start(t testing.TB, change ...func(*app.Config)) *Node {
 	for _, f := range change {
 		f(&config)
 	}
-	n := &Node{Config: config}
+	n := &Node{Config: config, options: options}
 	n.start(t)
 	t.Cleanup(func() { n.Stop(t) })
 	return n
@@ -61,10 +69,11 @@ func (n *Node) start(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	bridge, err := app.New(ctx, settled(n.Config), app.WithLogger(log))
+	options := append([]app.Option{app.WithLogger(log)}, n.options...)
+	bridge, err := app.New(ctx, settled(n.Config), options...)
 	for deadline := time.Now().Add(Patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond) // somebody has the port for a moment
-		bridge, err = app.New(ctx, settled(n.Config), app.WithLogger(log))
+		bridge, err = app.New(ctx, settled(n.Config), options...)
 	}
 	if err != nil {
 		cancel()

@@ -16,6 +16,11 @@ import (
 // leaves room around the largest envelope the bridge accepts.
 const MaxPayload = 8 << 20
 
+// noLimit leaves it to others to watch the disk. By default NATS refuses to
+// make streams on a disk that has little room left, and a bridge could not
+// start on it again.
+const noLimit = 1 << 50
+
 // startTimeout bounds how long one embedded server may take to recover what
 // is on disk and come up.
 const startTimeout = 60 * time.Second
@@ -104,6 +109,7 @@ func startOne(o Options, name string, syncAlways bool) (*server.Server, *nats.Co
 		JetStream:              true,
 		DisableJetStreamBanner: true,
 		StoreDir:               dir,
+		JetStreamMaxStore:      noLimit,
 		SyncAlways:             syncAlways,
 		MaxPayload:             MaxPayload,
 	})

@@ -28,6 +28,7 @@ type Claims struct {
 	store   *Store
 	wake    chan struct{} // holds a token while there is something to write
 	pending [][]byte      // records of an earlier process
+	used    int64         // bytes in the stream at most, as far as the writer knows; asked for at first
 
 	mu        sync.Mutex
 	gathering *group
@@ -47,7 +48,7 @@ type group struct {
 func newGroup() *group { return &group{record: beginClaims(), done: make(chan struct{})} }
 
 func newClaims(s *Store) *Claims {
-	c := &Claims{store: s, wake: make(chan struct{}, 1), gathering: newGroup()}
+	c := &Claims{store: s, wake: make(chan struct{}, 1), gathering: newGroup(), used: s.options.ClaimBytes}
 	s.wait.Go(c.write)
 	return c
 }
@@ -128,12 +129,39 @@ func (c *Claims) write() {
 			continue
 		}
 		began := time.Now()
-		err := c.store.publishClaims(c.store.run, g)
+		err := c.makeRoom(c.store.run, int64(len(g.record)))
+		if err == nil {
+			err = c.store.publishClaims(c.store.run, g)
+		}
 		c.store.metrics.wrote("claims", began, err)
 		c.store.metrics.claims.Add(float64(g.claims))
 		g.err = err
 		close(g.done)
 	}
+}
+
+// recordCost bounds what the stream adds to a record of claims, in bytes.
+const recordCost = 256
+
+// makeRoom fails with 5001 if the claims would take more than they may with
+// another record. A limit of the stream's own would have NATS reserve all of
+// that on its disk. What has expired is noticed when the room seems used up.
+func (c *Claims) makeRoom(ctx context.Context, size int64) error {
+	most := c.store.options.ClaimBytes
+	size += recordCost
+	if c.used+size > most {
+		info, err := inspect(ctx, c.store.flow, c.store.names.claims)
+		if err != nil {
+			return unavailable(err)
+		}
+		c.used = int64(info.State.Bytes)
+	}
+	if c.used+size > most {
+		return protocol.Errorf(protocol.StoreUnavailable,
+			"claims of the last minutes take all of the %d bytes they may; there is room again as they expire", most)
+	}
+	c.used += size
+	return nil
 }
 
 // take begins a new group and returns the one gathered so far.

@@ -34,9 +34,14 @@ type Options struct {
 	// ClaimLife is how long a claim may matter at most: the longest timeout
 	// of a request and twice the allowed clock skew. Default 12 min.
 	ClaimLife time.Duration
-	// ClaimBytes bounds what the claims take on disk, default 1 GiB. When
-	// they would take more, claiming fails with 5001.
+	// ClaimBytes bounds what the claims take on disk, default 1 GiB, of which
+	// nothing is reserved. When they would take more, claiming fails with 5001.
 	ClaimBytes int64
+
+	// Full says why nothing may be stored that was not there before, or nil;
+	// optional. What there is can be changed and removed all the same, and
+	// tables that are [Table.Essential] take everything.
+	Full func() error
 
 	// AcceptLoss loads a registry although keys that it had are lost. Without
 	// it, Load fails, so that one can look for a backup first.
@@ -67,6 +72,9 @@ func (o *Options) defaults() error {
 	}
 	if o.ClaimBytes == 0 {
 		o.ClaimBytes = 1 << 30
+	}
+	if o.Full == nil {
+		o.Full = func() error { return nil }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -65,7 +65,6 @@ func (s *Store) makeStreams(ctx context.Context) error {
 		Description: "AI Bridge: requests that were taken up and must not run again",
 		Subjects:    []string{s.names.claimsSubject},
 		MaxAge:      s.options.ClaimLife,
-		MaxBytes:    s.options.ClaimBytes,
 		Discard:     jetstream.DiscardNew,
 		Storage:     jetstream.FileStorage,
 		Replicas:    s.options.Replicas,

@@ -18,6 +18,7 @@ import (
 type Table[T any] struct {
 	store  *Store
 	prefix string
+	vital  bool
 	err    error // what is wrong with the declaration
 
 	entries  sync.Map // string → *entry[T]
@@ -119,7 +120,7 @@ func (t *Table[T]) PutOp(key string, v *T, expect uint64) Op {
 func (t *Table[T]) DeleteOp(key string, expect uint64) Op { return t.op(opDelete, key, nil, expect) }
 
 func (t *Table[T]) op(kind opKind, key string, v *T, expect uint64) Op {
-	op := Op{kind: kind, table: t.prefix, key: key, expect: expect, err: t.err}
+	op := Op{kind: kind, table: t.prefix, key: key, expect: expect, vital: t.vital, err: t.err}
 	op.revision = func() uint64 {
 		_, revision, _ := t.Get(key)
 		return revision
@@ -131,6 +132,14 @@ func (t *Table[T]) op(kind opKind, key string, v *T, expect uint64) Op {
 		op.data, op.err = encodeRecord(v)
 	}
 	return op
+}
+
+// Essential has the table take new keys even while nothing new may be stored,
+// see [Options.Full]: for what protects, and for what is counted. It returns
+// the table.
+func (t *Table[T]) Essential() *Table[T] {
+	t.vital = true
+	return t
 }
 
 func (t *Table[T]) name() string { return t.prefix }

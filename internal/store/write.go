@@ -42,7 +42,19 @@ type Op struct {
 	subject  string
 	data     []byte
 	revision func() uint64 // of the key in the view, 0 for none
+	vital    bool          // of an essential table
 	err      error         // what is wrong with the key or the value
+}
+
+// admits fails if the op would add a key while nothing new may be stored.
+func (s *Store) admits(op *Op) error {
+	if op.vital || op.kind == opUpdate || op.kind == opDelete {
+		return nil
+	}
+	if err := s.options.Full(); err != nil && (op.kind == opCreate || op.revision() == 0) {
+		return err
+	}
+	return nil
 }
 
 // subject is where a key is stored.
@@ -111,9 +123,13 @@ const unguarded = ^uint64(0)
 // guard is the revision that the key must hold for the op to happen: 0 for
 // nothing, unguarded for anything.
 func (s *Store) guard(ctx context.Context, op *Op) (uint64, error) {
-	switch {
-	case op.err != nil:
+	if op.err != nil {
 		return 0, op.err
+	}
+	if err := s.admits(op); err != nil {
+		return 0, err
+	}
+	switch {
 	case op.kind == opPut:
 		return unguarded, nil
 	case op.kind == opCreate:

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto"
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -125,7 +127,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	}
 	o.Certificates.OnChange(s.changed)
 	s.watch.begin()
-	if err := writeFile(filepath.Join(o.Dir, CAFile), s.Root(), 0o644); err != nil {
+	if err := s.writeRoot(); err != nil {
 		return nil, fmt.Errorf("write %s: %w", CAFile, err)
 	}
 	return s, s.registerMetrics(o.Registerer)
@@ -171,4 +173,14 @@ func (s *Service) OnEnd(f func(Ended)) {
 
 func encodePEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// writeRoot puts the root certificate into its file, unless it is there: a
+// bridge can start on a full disk.
+func (s *Service) writeRoot() error {
+	path, root := filepath.Join(s.opts.Dir, CAFile), s.Root()
+	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, root) {
+		return nil
+	}
+	return writeFile(path, root, 0o644)
 }
