@@ -37,7 +37,7 @@ func (c *Call) schedule(in Inbound) error {
 		c.notices = append(c.notices, "the timestamp lies in the future; the time of arrival was taken instead")
 		sent = c.arrived
 	}
-	c.keep = sent.Add(timeout + skew)
+	c.keep = c.steady.Add(sent.Add(timeout + skew).Sub(c.arrived))
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (r *Router) conclude(c *Call, out outcome) {
 		if c.untried || invitesRepeat(out.err) || c.abandoned.Load() && out.err != nil {
 			joined = r.ledger.forget(c.entry)
 		} else {
-			joined = r.ledger.finish(c.entry, out, now)
+			joined = r.ledger.finish(c.entry, out, r.steady())
 		}
 	}
 	c.own.end(context.Canceled) // nothing of the call is left to run

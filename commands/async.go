@@ -163,7 +163,7 @@ func (c *Call) finish(result json.RawMessage, err error) {
 func (c *Call) claim() Claim {
 	return Claim{
 		Principal: c.Principal.Party().String(), RequestID: c.RequestID,
-		Hash: claimHash(c.Command, c.request.Params), Expires: c.keep,
+		Hash: claimHash(c.Command, c.request.Params), Expires: c.arrived.Add(c.keep.Sub(c.steady)),
 	}
 }
 

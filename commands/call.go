@@ -40,6 +40,7 @@ type Call struct {
 	}
 	command *Command // nil if there is none of that name
 	arrived time.Time
+	steady  time.Time       // when it arrived, by a clock that is not set
 	keep    time.Time       // until when the answer is of use to a repeat
 	ctx     context.Context // what the handler gets; own of a call that came in by Submit
 	span    trace.Span      // nil when nothing is traced
@@ -232,6 +233,7 @@ func (c *Call) child(ctx context.Context, command string, params json.RawMessage
 		router:    c.router,
 		request:   &protocol.Request{ID: id, Command: command, Params: params, Metadata: protocol.Metadata{TraceID: c.TraceID}},
 		arrived:   c.router.opts.Now(),
+		steady:    c.router.steady(),
 		ctx:       ctx,
 		keep:      c.keep,
 		onEvent:   c.Emit,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 	"pgregory.net/rapid"
 )
@@ -325,5 +326,35 @@ func TestAtMostOnce(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+func TestAClockThatWasBrieflyAheadForgetsNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.New()
+		runs := 0
+		set, err := commands.NewSet(commands.New(commands.Spec{Name: "test.act", Summary: "Act.", Effect: commands.Act, Action: "test:act", Example: `{}`},
+			func(context.Context, *commands.Call, struct{}) (struct{}, error) { runs++; return struct{}{}, nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := commands.NewRouter(set, commands.RouterOptions{Authorizer: commands.AllowAll{}, Clock: c, Now: c.Now})
+		defer r.Close(context.Background())
+		who := &protocol.Principal{ID: "p"}
+		ask := func(id string) *protocol.Error {
+			body := fmt.Sprintf(`{"version":"0.6.3","id":%q,"timestamp":%d,"type":"request","command":"test.act","params":{},"metadata":{}}`, id, c.Now().UnixMilli())
+			return r.Handle(t.Context(), commands.Inbound{Principal: who, Body: []byte(body)}).Err
+		}
+		if err := ask("first"); err != nil {
+			t.Fatal(err)
+		}
+		c.Step(time.Hour)
+		if err := ask("meanwhile"); err != nil { // what has expired is looked for now
+			t.Fatal(err)
+		}
+		c.Step(-time.Hour)
+		if err := ask("first"); err != nil || runs != 2 {
+			t.Errorf("two requests ran %d times; the repeat: %v", runs, err)
+		}
 	})
 }

@@ -100,7 +100,7 @@ func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 	key := l.key(c.Principal.Party(), c.RequestID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sweep(c.arrived)
+	l.sweep(c.steady)
 	if e := l.running[key]; e != nil {
 		if e.hash != hash {
 			return conflict, nil, outcome{}

@@ -15,7 +15,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func request(id string, effect Effect, at time.Time, keep time.Duration) *Call {
 	return &Call{
-		Principal: &protocol.Principal{ID: "p"}, RequestID: id, arrived: at, keep: at.Add(keep),
+		Principal: &protocol.Principal{ID: "p"}, RequestID: id, arrived: at, steady: at, keep: at.Add(keep),
 		command: &Command{Spec: Spec{Effect: effect}},
 	}
 }

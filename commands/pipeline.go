@@ -14,7 +14,7 @@ import (
 // deadline may answer a call at any moment. On an error the call is good
 // enough to be answered.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
-	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Address: in.Address, Depth: in.Depth, held: in.Held, router: r, arrived: r.opts.Now(), reply: reply}
+	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Address: in.Address, Depth: in.Depth, held: in.Held, router: r, arrived: r.opts.Now(), steady: r.steady(), reply: reply}
 	c.ctx = &c.own.callContext
 	c.own.parent = r.traceContext(in.Traceparent)
 	defer func() {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -41,6 +42,7 @@ type RouterOptions struct {
 	Limits        protocol.Limits // of request bodies
 	Log           *slog.Logger
 	Now           func() time.Time
+	Clock         *clock.Clock          // its steady time is how long requests are remembered; default a new one
 	Tracer        trace.Tracer          // nil records no spans
 	Registerer    prometheus.Registerer // nil keeps the metrics to itself
 }
@@ -54,6 +56,9 @@ func (o RouterOptions) withDefaults() RouterOptions {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Clock == nil {
+		o.Clock = clock.New()
 	}
 	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
 	o.Workers = cmp.Or(o.Workers, max(64, 8*runtime.GOMAXPROCS(0)))
@@ -121,13 +126,18 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 	r.agents = newNamespaces(r)
 	if opts.Claims != nil {
 		r.queue, _ = opts.Claims.(ClaimQueue)
-		now := opts.Now()
+		now, steady := opts.Now(), r.steady()
 		for c := range opts.Claims.Pending {
-			r.ledger.remember(c, now)
+			c.Expires = steady.Add(c.Expires.Sub(now))
+			r.ledger.remember(c, steady)
 		}
 	}
 	return r
 }
+
+// steady is the time by a clock that nobody sets. Only differences mean
+// anything.
+func (r *Router) steady() time.Time { return time.Unix(0, r.opts.Clock.Steady()) }
 
 // Set is the commands the router was made with, without those that agents
 // have registered.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -91,6 +92,9 @@ type TokenOptions struct {
 	// Changed is told of revocations by command; optional.
 	Changed func(context.Context, TokenEvent)
 	Now     func() time.Time
+	// Settled is the time that must have passed before a revocation is
+	// forgotten, see [clock.Clock.Settled]. Now by default.
+	Settled func() time.Time
 }
 
 // A TokenService revokes tokens, and knows which are.
@@ -119,6 +123,9 @@ func NewTokenService(o TokenOptions) *TokenService {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Settled == nil {
+		o.Settled = o.Now
 	}
 	s := &TokenService{TokenOptions: o}
 	s.Note()
@@ -162,8 +169,15 @@ func (s *TokenService) Revoked(who *protocol.Principal) bool {
 	return false
 }
 
-// Run forgets what is of no more use, until ctx ends.
+// Run forgets what is of no more use, until ctx ends. It begins when the
+// system's clock, which may be wrong when the machine starts, had time to be
+// set.
 func (s *TokenService) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(clock.Hold):
+	}
 	ticker := time.NewTicker(forgetEvery)
 	defer ticker.Stop()
 	for {
@@ -182,7 +196,7 @@ func (s *TokenService) forget(ctx context.Context) {
 		return
 	}
 	for id, r := range s.Revocations.All() {
-		if s.Now().Before(r.Until) {
+		if s.Settled().Before(r.Until) {
 			continue
 		}
 		_, revision, ok := s.Revocations.Get(id)

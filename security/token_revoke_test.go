@@ -6,8 +6,10 @@ import (
 	"maps"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -114,6 +116,32 @@ func TestNobodyTakesTheRoomForTheRevocationsOfOthers(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestAClockThatIsBrieflyAheadForgetsNoRevocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.New()
+		s := NewTokenService(TokenOptions{Revocations: newMemoryRevocations(), LongestLife: time.Hour, Now: c.Now, Settled: c.Settled})
+		if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Token: "lost"}); err != nil {
+			t.Fatal(err)
+		}
+		lost := &protocol.Principal{ID: "bob", Space: admin.Home(), Method: protocol.MethodToken, Credential: "lost"}
+		forget := func(step time.Duration) {
+			c.Step(step)
+			s.forget(t.Context())
+			s.Note()
+		}
+		forget(24 * time.Hour)
+		forget(-24 * time.Hour)
+		if !s.Revoked(lost) {
+			t.Error("it was forgotten while the clock was ahead")
+		}
+		time.Sleep(2 * time.Hour)
+		forget(0)
+		if s.Revoked(lost) {
+			t.Error("it is never forgotten")
+		}
+	})
 }
 
 // TestAnUndatedTokenDoesNotOutliveItsRevocation has a token that was refused

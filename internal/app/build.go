@@ -167,6 +167,7 @@ func (a *App) build(ctx context.Context) error {
 	groups.Recover()
 	a.life.add("groups", groups.Close)
 	a.router = commands.NewRouter(set, commands.RouterOptions{
+		Clock:       a.clock,
 		Authorizer:  a.authorizer,
 		Claims:      a.claims,
 		Tasks:       tasks,

@@ -24,7 +24,7 @@ func errTokenRevoked() *protocol.Error {
 func (a *App) openRevocations(table *store.Table[security.Revocation], verifier *token.Verifier) {
 	a.revocations = security.NewTokenService(security.TokenOptions{
 		Revocations: table, LongestLife: verifier.LongestLife(), AcceptsUndated: verifier.AcceptsUndated(),
-		Log: a.log, Changed: recordRevocation(a.audit),
+		Settled: a.clock.Settled, Log: a.log, Changed: recordRevocation(a.audit),
 	})
 	a.extensions.Permissions = append(a.extensions.Permissions, tokensCount{a.revocations})
 	a.run("revoked tokens", a.revocations.Run)

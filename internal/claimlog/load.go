@@ -12,6 +12,11 @@ import (
 	"github.com/aibridge/aibridge/commands"
 )
 
+// doubt is how far ahead the system's clock may be when the log is opened:
+// claims that seem to have expired since may not have, and are kept for a
+// claim's life more. Older ones are dropped.
+const doubt = 24 * time.Hour
+
 // load reads the segments of earlier processes, oldest first.
 func (l *Log) load(now time.Time) error {
 	files, err := fs.ReadDir(l.root.FS(), ".")
@@ -29,8 +34,11 @@ func (l *Log) load(now time.Time) error {
 			return fmt.Errorf("claimlog: %w", err)
 		}
 		var s *segment
-		if now.Sub(info.ModTime()) < l.options.Life { // else nothing in it is valid
-			if s, err = l.loadSegment(f.Name(), now); err != nil {
+		if age := now.Sub(info.ModTime()); age < doubt {
+			s, err = l.loadSegment(f.Name(), now)
+			if err != nil && age >= l.options.Life { // what is in it has expired, unless the clock is ahead
+				l.log.Warn("an old segment of claims cannot be read and is dropped", "file", f.Name(), "error", err)
+			} else if err != nil {
 				return err
 			}
 		}
@@ -46,8 +54,7 @@ func (l *Log) load(now time.Time) error {
 	return nil
 }
 
-// loadSegment reads one segment. It returns nil if no claim in it is valid
-// any more.
+// loadSegment reads one segment. It returns nil if there is no claim in it.
 func (l *Log) loadSegment(name string, now time.Time) (*segment, error) {
 	data, err := l.root.ReadFile(name)
 	if err != nil {
@@ -77,12 +84,10 @@ func (l *Log) loadSegment(name string, now time.Time) (*segment, error) {
 
 func (l *Log) loadClaim(s *segment, c commands.Claim, now time.Time) {
 	until := l.until(c.Expires, now)
-	if !until.After(now) {
-		return
+	if !until.After(now) { // or the clock is ahead
+		until = now.Add(l.options.Life)
 	}
-	if until.Before(c.Expires) { // the clock was set back since
-		c.Expires = until
-	}
+	c.Expires = until // no later than it can matter, if the clock was set back since
 	s.left = append(s.left, c)
 	if until.After(s.until) {
 		s.until = until

@@ -210,7 +210,7 @@ func TestSegmentsGoWhenTheirClaimsExpire(t *testing.T) {
 func TestARecoveredSegmentGoesWhenItsClaimsExpire(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		writeSegment(t, dir, 7, encoded(claim(1, time.Minute), claim(2, -time.Minute), claim(3, 3*time.Minute)))
+		writeSegment(t, dir, 7, encoded(claim(1, time.Minute), claim(3, 3*time.Minute)))
 		l := open(t, dir, Options{})
 		wantPending(t, l, "request-1", "request-3")
 		time.Sleep(2 * time.Minute)
@@ -224,6 +224,22 @@ func TestARecoveredSegmentGoesWhenItsClaimsExpire(t *testing.T) {
 		}
 		shut(t, l)
 	})
+}
+
+// TestClaimsSeemToHaveExpiredWhenTheClockIsAhead has a machine start with a
+// clock that is set right later: until then nobody knows.
+func TestClaimsSeemToHaveExpiredWhenTheClockIsAhead(t *testing.T) {
+	dir := t.TempDir()
+	writeSegment(t, dir, 1, encoded(claim(1, -time.Hour)))
+	hour := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, segmentName(1)), hour, hour); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, dir, Options{})
+	wantPending(t, l, "request-1")
+	if left := time.Until(pending(l)["request-1"].Expires); left > l.options.Life || left < l.options.Life-time.Minute {
+		t.Errorf("pending for %v, want a claim's life", left)
+	}
 }
 
 // TestNothingIsKeptLongerThanLife is what happens when the wall clock was set
