@@ -44,6 +44,7 @@ var rooms = map[string][]string{
 	"internal/httpbody":   {},
 	"internal/archtest":   {},
 	"internal/clock":      {},
+	"internal/diskspace":  {"protocol"},
 	"cmd":                 {"protocol", "commands", "client", "agent", "bench", "vfs", "vfs/mirror", "vfs/remote", "mcp/stdio", "internal/app"},
 	"examples":            {"protocol", "client"},
 }
