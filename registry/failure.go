@@ -39,7 +39,7 @@ func (a *Agent) target() target { return target{"agent", string(a.ID)} }
 
 // fail builds a failure. The message is about the target: "is offline".
 func (t target) fail(code protocol.Code, again repeat, format string, args ...any) *failure {
-	message := fmt.Sprintf("%s %q ", t.what, t.id) + fmt.Sprintf(format, args...)
+	message := fmt.Sprintf("%s %q ", t.what, t.id) + plain(fmt.Sprintf(format, args...))
 	return &failure{t.mark(&protocol.Error{Code: code, Message: message}), again}
 }
 
@@ -87,7 +87,7 @@ func (t target) nonsense(at, reason string) *failure {
 // rejected is the failure for what refused before it began.
 func (t target) rejected(reason string) *failure {
 	f := t.fail(protocol.TargetUnavailable, ifIdempotent, "rejected the task: %s", reason)
-	f.err = f.err.With("reason", reason)
+	f.err = f.err.With("reason", plain(reason))
 	return f
 }
 
@@ -105,26 +105,54 @@ func (t target) gaveUp(cause error) *failure {
 	return &failure{err: protocol.AsError(cause)}
 }
 
-// refused is the failure a target answered with. A code of the protocol
-// passes as it is. Any other becomes the plainest of its class, which its
-// first digit tells (source §15.1), and stays readable in details.agent_code.
+// refused is the failure a target answered with. A code of the protocol passes
+// as it is, unless it speaks of what only the bridge can know: see
+// [bridgesOwn]. Any other becomes the plainest of its class, which its first
+// digit tells (source §15.1). A code that does not pass stays readable in
+// details.agent_code.
 func (t target) refused(given *protocol.Error) *failure {
-	err := &protocol.Error{Code: given.Code, Message: given.Message}
+	err := &protocol.Error{Code: given.Code, Message: plain(given.Message)}
 	for key, value := range given.Details {
-		err = err.With(key, value)
+		if key != agentCode {
+			err = err.With(plain(key), plainValue(value))
+		}
 	}
-	if !given.Code.Known() {
+	own := bridgesOwn(given.Code)
+	switch {
+	case own:
+		err.Code = protocol.TargetUnavailable
+	case !given.Code.Known():
 		err.Code = classOf(given.Code)
-		err = err.With("agent_code", string(given.Code))
+	}
+	if err.Code != given.Code {
+		err = err.With(agentCode, plain(string(given.Code)))
 	}
 	if err.Message == "" {
 		err.Message = err.Code.String()
 	}
+	if own {
+		err.Message = fmt.Sprintf("%s %q refused: %s", t.what, t.id, err.Message)
+	}
 	f := &failure{err: t.mark(err)}
-	if err.Code.Retry() != protocol.RetryNever {
+	if err.Code.Retry() != protocol.RetryNever && !own {
 		f.again = ifIdempotent
 	}
 	return f
+}
+
+// agentCode is the detail with the code of a target's that did not pass.
+const agentCode = "agent_code"
+
+// bridgesOwn reports whether a code is about the caller's envelope or
+// credential, of which a target knows nothing: it would have the caller mend
+// its request, throw its credential away or believe in a decision of policy.
+func bridgesOwn(code protocol.Code) bool {
+	switch code {
+	case protocol.MalformedEnvelope, protocol.UnknownCommand, protocol.UnsupportedVersion, protocol.IDReused,
+		protocol.RequestExpired, protocol.BatchInvalid:
+		return true
+	}
+	return len(code) == 4 && code[0] == '2'
 }
 
 func classOf(code protocol.Code) protocol.Code {
@@ -132,8 +160,6 @@ func classOf(code protocol.Code) protocol.Code {
 		switch code[0] {
 		case '1':
 			return protocol.InvalidParameter
-		case '2':
-			return protocol.PermissionDenied
 		case '3':
 			return protocol.InvalidState
 		case '4':

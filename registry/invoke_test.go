@@ -230,11 +230,18 @@ func TestWhatAgentsAnswer(t *testing.T) {
 	}{
 		"a code of the protocol": {bleed, func(d *device, r *protocol.Request) { d.fail(r, "3006", "valve is open") }, protocol.InvalidState, "agent_id=boiler"},
 		"an unknown 1xxx":        {bleed, func(d *device, r *protocol.Request) { d.fail(r, "1999", "no") }, protocol.InvalidParameter, "agent_code=1999"},
-		"an unknown 2xxx":        {bleed, func(d *device, r *protocol.Request) { d.fail(r, "2999", "no") }, protocol.PermissionDenied, "agent_code=2999"},
-		"an unknown 3xxx":        {bleed, func(d *device, r *protocol.Request) { d.fail(r, "3999", "no") }, protocol.InvalidState, "agent_code=3999"},
-		"an unknown 4xxx":        {bleed, func(d *device, r *protocol.Request) { d.fail(r, "4999", "no") }, protocol.TargetUnavailable, "agent_code=4999"},
-		"an unknown 5xxx":        {bleed, func(d *device, r *protocol.Request) { d.fail(r, "5999", "no") }, protocol.Internal, "agent_code=5999"},
-		"no code at all":         {bleed, func(d *device, r *protocol.Request) { d.fail(r, "EPERM", "no") }, protocol.Internal, "code=EPERM"},
+		"an unknown 2xxx":        {bleed, func(d *device, r *protocol.Request) { d.fail(r, "2999", "no") }, protocol.TargetUnavailable, "agent_code=2999"},
+		"an expired credential":  {bleed, func(d *device, r *protocol.Request) { d.fail(r, "2002", "log in again") }, protocol.TargetUnavailable, "agent_code=2002"},
+		"a permission":           {bleed, func(d *device, r *protocol.Request) { d.fail(r, "2003", "no") }, protocol.TargetUnavailable, "agent_code=2003"},
+		"an unknown command":     {bleed, func(d *device, r *protocol.Request) { d.fail(r, "1002", "no") }, protocol.TargetUnavailable, "agent_code=1002"},
+		"a parameter":            {bleed, func(d *device, r *protocol.Request) { d.fail(r, "1001", "too hot") }, protocol.InvalidParameter, "agent_id=boiler"},
+		"a pretended code": {bleed, func(d *device, r *protocol.Request) {
+			d.say(fmt.Sprintf(`{"version":"0.6.3","id":%q,"type":"response","status":"failed","error":{"code":"3006","message":"m","details":{"agent_code":"2002","agent_id":"other"}}}`, r.ID))
+		}, protocol.InvalidState, "agent_id=boiler"},
+		"an unknown 3xxx": {bleed, func(d *device, r *protocol.Request) { d.fail(r, "3999", "no") }, protocol.InvalidState, "agent_code=3999"},
+		"an unknown 4xxx": {bleed, func(d *device, r *protocol.Request) { d.fail(r, "4999", "no") }, protocol.TargetUnavailable, "agent_code=4999"},
+		"an unknown 5xxx": {bleed, func(d *device, r *protocol.Request) { d.fail(r, "5999", "no") }, protocol.Internal, "agent_code=5999"},
+		"no code at all":  {bleed, func(d *device, r *protocol.Request) { d.fail(r, "EPERM", "no") }, protocol.Internal, "code=EPERM"},
 		"a number as a code": {bleed, func(d *device, r *protocol.Request) {
 			d.say(fmt.Sprintf(`{"version":"0.6.3","id":%q,"type":"response","status":"error","error":{"code":4005,"message":"full"}}`, r.ID))
 		}, protocol.NoSpace, "agent_id=boiler"},
