@@ -22,20 +22,25 @@ type restorer struct {
 // takes constant time, and what is done takes no more room than what is owed.
 type restoredSession struct {
 	*session
-	owed    []*restoredOwed          // in order
-	done    int                      // of these
-	by      map[uint64]restoredList  // not done, by message number
-	sent    map[uint16]*restoredOwed // not done, by packet identifier
+	owed    []restoredOwed          // in order
+	done    int                     // of these
+	indexed int                     // how many of these are in the maps
+	by      map[uint64]restoredList // not done, by message number
+	sent    map[uint16]place        // not done, by packet identifier
 	inbound map[uint16]bool
 }
 
+// A place is where something stands in restoredSession.owed, counted from 1; 0
+// is nowhere.
+type place int32
+
 // A restoredList is one message, as often as it is owed: the oldest first. All
 // before unsent have a packet identifier.
-type restoredList struct{ first, last, unsent *restoredOwed }
+type restoredList struct{ first, last, unsent place }
 
 type restoredOwed struct {
 	pending
-	next     *restoredOwed // of the same message
+	next     place // of the same message
 	id       uint16
 	released bool
 	done     bool
@@ -54,6 +59,7 @@ func (b *Broker) restore(ctx context.Context) error {
 		live += len(s.owed) - s.done
 		s.finish()
 		b.adopt(s.session, now)
+		s.owed = nil // or all would be there twice
 	}
 	if r.owedEver > 0 {
 		b.journal.kept = int(float64(b.journal.logged) * float64(live) / float64(r.owedEver))
@@ -169,86 +175,104 @@ func (r *restorer) owed(s *restoredSession, in *recordReader) {
 	if s == nil || m == nil || in.bad {
 		return
 	}
-	if s.owes(&restoredOwed{pending: pending{msg: m, ids: ids, qos: f & 3, retain: f&4 != 0}, id: id}) {
+	if s.owes(restoredOwed{pending: pending{msg: m, ids: ids, qos: f & 3, retain: f&4 != 0}, id: id}) {
 		r.owedEver++
 	}
 }
 
 // owes adds what is owed, or notes the identifier under which what was owed
 // already has been sent. It reports whether it was the former.
-func (s *restoredSession) owes(o *restoredOwed) (added bool) {
-	if s.by == nil {
-		s.by, s.sent = make(map[uint64]restoredList), make(map[uint16]*restoredOwed)
-	}
-	number := o.msg.id
-	list := s.by[number]
-	before := list.send(o)
-	if added = before == nil; added {
-		list.add(o)
+func (s *restoredSession) owes(o restoredOwed) (added bool) {
+	if o.id == 0 {
 		s.owed = append(s.owed, o)
-	} else {
-		o = before
+		return true
 	}
-	s.by[number] = list
-	if o.id != 0 {
-		s.sent[o.id] = o
+	s.index()
+	at := s.unsent(o.msg.id, o.qos)
+	if added = at == 0; added {
+		s.owed = append(s.owed, o)
+		s.index()
+		at = place(len(s.owed))
 	}
+	s.at(at).id = o.id
+	s.sent[o.id] = at
 	return added
 }
 
-func (l *restoredList) add(o *restoredOwed) {
-	if l.first == nil {
-		l.first = o
-	} else {
-		l.last.next = o
+func (s *restoredSession) at(p place) *restoredOwed { return &s.owed[p-1] }
+
+// index brings the maps up to date. Much of what is owed is never looked for.
+func (s *restoredSession) index() {
+	if s.by == nil {
+		s.by, s.sent = make(map[uint64]restoredList), make(map[uint16]place)
 	}
-	if l.last = o; l.unsent == nil && o.id == 0 {
-		l.unsent = o
+	for ; s.indexed < len(s.owed); s.indexed++ {
+		at, o := place(s.indexed+1), &s.owed[s.indexed]
+		list := s.by[o.msg.id]
+		if list.first == 0 {
+			list.first = at
+		} else {
+			s.at(list.last).next = at
+		}
+		if list.last = at; list.unsent == 0 && o.id == 0 {
+			list.unsent = at
+		}
+		s.by[o.msg.id] = list
 	}
 }
 
-// send gives the identifier of what was sent to the oldest that has none and
-// is owed with the same QoS, and returns that; nil if there is none.
-func (l *restoredList) send(sent *restoredOwed) *restoredOwed {
-	if sent.id == 0 {
-		return nil
+// unsent is where the oldest stands that is owed of a message with a QoS and
+// has no packet identifier, which it is about to get.
+func (s *restoredSession) unsent(number uint64, qos byte) place {
+	list := s.by[number]
+	for list.unsent != 0 && s.at(list.unsent).id != 0 {
+		list.unsent = s.at(list.unsent).next
+		s.by[number] = list
 	}
-	o := l.unsent
-	for o != nil && (o.id != 0 || o.qos != sent.qos) {
-		o = o.next
+	at := list.unsent
+	for at != 0 && (s.at(at).id != 0 || s.at(at).qos != qos) {
+		at = s.at(at).next
 	}
-	if o == nil {
-		return nil
-	}
-	o.id = sent.id
-	for l.unsent != nil && l.unsent.id != 0 {
-		l.unsent = l.unsent.next
-	}
-	return o
+	return at
 }
 
 // finished notes that a message is not owed any more.
 func (s *restoredSession) finished(number uint64) {
+	s.index()
 	list := s.by[number]
-	o := list.first
-	if o == nil {
+	if list.first == 0 {
 		return
 	}
-	if list.unsent == o {
+	at := list.first
+	o := s.at(at)
+	if list.unsent == at {
 		list.unsent = o.next
 	}
-	if list.first = o.next; list.first == nil {
+	if list.first = o.next; list.first == 0 {
 		delete(s.by, number)
 	} else {
 		s.by[number] = list
 	}
-	if s.sent[o.id] == o {
+	if s.sent[o.id] == at {
 		delete(s.sent, o.id)
 	}
-	o.done = true
+	*o = restoredOwed{done: true}
 	if s.done++; s.done > 32 && s.done > len(s.owed)/2 {
-		s.owed = slices.DeleteFunc(s.owed, func(o *restoredOwed) bool { return o.done })
-		s.done = 0
+		s.compact()
+	}
+}
+
+// compact drops what is done, which moves the rest.
+func (s *restoredSession) compact() {
+	s.owed = slices.DeleteFunc(s.owed, func(o restoredOwed) bool { return o.done })
+	s.done, s.indexed = 0, 0
+	clear(s.by)
+	clear(s.sent)
+	for i := range s.owed {
+		s.owed[i].next = 0
+		if id := s.owed[i].id; id != 0 {
+			s.sent[id] = place(i + 1)
+		}
 	}
 }
 
@@ -262,8 +286,8 @@ func (s *restoredSession) identifier(kind byte, id uint16) {
 	case recOutbound:
 		delete(s.inbound, id)
 	case recReleased:
-		if o := s.sent[id]; o != nil {
-			o.released = true
+		if at := s.sent[id]; at != 0 {
+			s.at(at).released = true
 		}
 	}
 }
@@ -271,7 +295,10 @@ func (s *restoredSession) identifier(kind byte, id uint16) {
 // finish puts what is owed into the window and the queue.
 func (s *restoredSession) finish() {
 	s.session.inbound = s.inbound
-	for _, o := range s.owed {
+	waiting := len(s.owed) - s.done - len(s.sent)
+	s.queue.items = make([]pending, 0, max(waiting, 0))
+	for i := range s.owed {
+		o := &s.owed[i]
 		switch {
 		case o.done:
 		case o.id == 0, s.window.get(o.id) != nil:

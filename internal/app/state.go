@@ -39,10 +39,20 @@ func openStore(ctx context.Context, nats *natsd.Server, config Config, full func
 		Prefix:     config.Root,
 		Replicas:   config.NATS.Replicas,
 		AcceptLoss: config.AcceptLoss,
+		Boot:       bootThatMayLose(config),
 		Full:       full,
 		Log:        log,
 		Registerer: metrics,
 	})
+}
+
+// bootThatMayLose is the run of the machine with whose end acknowledged messages
+// may be lost; "" if they never are, or that is for another machine to say.
+func bootThatMayLose(config Config) string {
+	if config.Sync == "always" || config.NATS.URL != "" {
+		return ""
+	}
+	return natsd.Boot()
 }
 
 // openClaimLog opens the files of claims. The embedded NATS, started before,

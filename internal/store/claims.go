@@ -217,7 +217,7 @@ func (c *Claims) load(ctx context.Context) error {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("store: the claims did not load in time: %w", err)
+			return fmt.Errorf("store: the claims did not load: %w", errors.Join(context.Cause(ctx), err))
 		}
 	}
 }
@@ -232,6 +232,7 @@ func (c *Claims) loadOnce(ctx context.Context) error {
 			}
 		}
 		c.pending = append(c.pending, m.Data)
+		c.store.loading.step()
 		return nil
 	})
 }

@@ -22,8 +22,7 @@ var (
 	errGap    = errors.New("messages are missing")
 )
 
-// A consumer reads one stream from its first message on, in order, and goes
-// on as messages are added. It never recovers from a fault: it reports it,
+// A consumer reads one stream in order, and goes on as messages are added. It never recovers from a fault: it reports it,
 // and its reader begins anew with another consumer.
 type consumer struct {
 	session   *session
@@ -46,9 +45,10 @@ type message struct {
 	left uint64 // messages in the stream after this one
 }
 
-// consume begins to read a stream. The consumer ends with ctx and with the
-// session of the link. It is waited for until patience ends.
-func consume(ctx context.Context, l *link, stream string, patience time.Duration) (_ *consumer, err error) {
+// consume begins to read a stream at a sequence, or at the first message behind
+// it. The consumer ends with ctx and with the session of the link. It is waited
+// for until patience ends.
+func consume(ctx context.Context, l *link, stream string, from uint64, patience time.Duration) (_ *consumer, err error) {
 	session, err := l.connected(ctx)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,8 @@ func consume(ctx context.Context, l *link, stream string, patience time.Duration
 	defer cancel()
 	created, err := js.CreateOrUpdatePushConsumer(asking, stream, jetstream.ConsumerConfig{
 		DeliverSubject:    inbox,
-		DeliverPolicy:     jetstream.DeliverAllPolicy,
+		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:       max(from, 1),
 		AckPolicy:         jetstream.AckNonePolicy,
 		MaxDeliver:        1,
 		FlowControl:       true,
@@ -224,7 +225,12 @@ func parseDelivery(msg *nats.Msg) (m message, position uint64, err error) {
 // readStream calls f for every message of a stream, and returns when f was
 // called for all there are. It does not stop in the middle of an atomic batch.
 func readStream(ctx context.Context, l *link, stream string, f func(message) error) error {
-	c, err := consume(ctx, l, stream, askTimeout)
+	return readStreamFrom(ctx, l, stream, 1, f)
+}
+
+// readStreamFrom is readStream from a sequence on.
+func readStreamFrom(ctx context.Context, l *link, stream string, from uint64, f func(message) error) error {
+	c, err := consume(ctx, l, stream, from, askTimeout)
 	if err != nil {
 		return err
 	}

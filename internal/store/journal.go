@@ -26,6 +26,7 @@ type Journal struct {
 	mu      sync.Mutex
 	values  valueLog
 	entries recordLog
+	extent  extentKeeper
 	loaded  bool
 }
 
@@ -38,24 +39,31 @@ func (s *Store) OpenJournal(ctx context.Context) (*Journal, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer cancel()
 	names := newJournalNames(s.options.Prefix)
+	extents := s.journalStream(names.extent, names.extentSubject, "how far the MQTT journal reaches, to notice losses")
+	extents.MaxMsgs, extents.Discard, extents.DenyDelete = 1, jetstream.DiscardOld, false
 	err := errors.Join(
+		makeStream(ctx, s.state.conn, extents),
 		makeStream(ctx, s.flow.conn, s.journalStream(names.values, names.valuesSubject, "MQTT sessions and retained messages")),
 		makeStream(ctx, s.flow.conn, s.journalStream(names.entries, names.entriesSubject, "what is owed to MQTT sessions")),
 	)
 	if err != nil {
 		return nil, err
 	}
-	return &Journal{
+	j := &Journal{
 		store:   s,
 		values:  newValueLog(newRecordLog(s, names.values, names.valuesSubject)),
 		entries: newRecordLog(s, names.entries, names.entriesSubject),
-	}, nil
+	}
+	j.extent = extentKeeper{store: s, stream: names.extent, subject: names.extentSubject, values: j.values.reach, entries: j.entries.reach}
+	j.values.beforeTrim, j.entries.beforeTrim = j.extent.keep, j.extent.keep
+	return j, nil
 }
 
 // journalNames are the names under which a journal is known to NATS.
 type journalNames struct {
 	values, valuesSubject   string
 	entries, entriesSubject string
+	extent, extentSubject   string
 }
 
 func newJournalNames(prefix string) journalNames {
@@ -64,6 +72,8 @@ func newJournalNames(prefix string) journalNames {
 		valuesSubject:  prefix + ".mqtt.values",
 		entries:        prefix + "-mqtt-log",
 		entriesSubject: prefix + ".mqtt.log",
+		extent:         prefix + "-mqtt-extent",
+		extentSubject:  prefix + ".mqtt.extent",
 	}
 }
 
@@ -83,20 +93,28 @@ func (s *Store) journalStream(name, subject, what string) jetstream.StreamConfig
 
 // Load yields every value, in any order, then every entry, the oldest first.
 // Keys may be kept; slices are valid until the function that got them returns.
-// Load comes before the first Write. It fails when something stored is missing
-// or cannot be read, and when it takes longer than [Options.LoadTimeout].
+// Load comes before the first Write. It takes as long as it takes, and fails
+// when it stands still for [Options.LoadTimeout], and when something stored is
+// missing or cannot be read, unless losses are accepted.
 func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte) error, entry func(seq uint64, entry []byte) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.loaded = false
-	ctx, cancel := context.WithTimeout(ctx, j.store.options.LoadTimeout)
-	defer cancel()
+	before, err := j.extent.last(ctx)
+	if err != nil {
+		return fmt.Errorf("store: load the journal: %w", err)
+	}
 	if err := j.values.load(ctx, keyed); err != nil {
 		return fmt.Errorf("store: load the journal's values: %w", err)
 	}
-	err := j.entries.read(ctx, func(r record) error { return entry(r.first, r.body) })
-	if err != nil {
+	if err = j.entries.read(ctx, func(r record) error { return entry(r.first, r.body) }); err != nil {
 		return fmt.Errorf("store: load the journal's entries: %w", err)
+	}
+	if err := j.checkExtent(ctx, before, j.values.reach.span(), j.entries.reach.span()); err != nil {
+		return fmt.Errorf("store: load the journal: %w", err)
+	}
+	if err := j.extent.begin(ctx); err != nil {
+		return fmt.Errorf("store: load the journal: %w", err)
 	}
 	j.loaded = true
 	return nil

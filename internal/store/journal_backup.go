@@ -29,15 +29,11 @@ const backupAttempts = 5
 // then the entries up to a later one. It may be in use, by another process
 // too. What it holds is in memory meanwhile.
 func (s *Store) backupJournal(ctx context.Context, archive *archiveWriter) error {
-	if _, err := s.OpenJournal(ctx); err != nil { // so that the streams are there
-		return err
-	}
-	names := newJournalNames(s.options.Prefix)
-	values, err := s.copyValues(ctx, names.values)
+	j, err := s.OpenJournal(ctx) // so that the streams are there
 	if err != nil {
 		return err
 	}
-	entries, err := s.copyRecords(ctx, names.entries)
+	values, entries, err := j.copy(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,12 +66,29 @@ func (a *archiveWriter) journalLine(line any, size int) error {
 	return a.line(line)
 }
 
-// copyValues reads the values that count.
-func (s *Store) copyValues(ctx context.Context, stream string) (map[string][]byte, error) {
-	records, err := s.copyRecords(ctx, stream)
+// copy reads a journal that may be in use: the values that count, and then the
+// entries. It fails if it lacks what it had.
+func (j *Journal) copy(ctx context.Context) (values map[string][]byte, entries []record, err error) {
+	before, err := j.extent.last(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	changes, gotValues, err := j.values.copy(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if values, err = lastValues(j.values.stream, changes); err != nil {
+		return nil, nil, err
+	}
+	entries, gotEntries, err := j.entries.copy(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return values, entries, j.checkExtent(ctx, before, gotValues, gotEntries)
+}
+
+// lastValues are the values that count after the changes in a stream's records.
+func lastValues(stream string, records []record) (map[string][]byte, error) {
 	values := make(map[string][]byte)
 	for _, r := range records {
 		for at := 0; at < len(r.body); {
@@ -94,23 +107,25 @@ func (s *Store) copyValues(ctx context.Context, stream string) (map[string][]byt
 	return values, nil
 }
 
-// copyRecords reads the records of a log that may be in use.
-func (s *Store) copyRecords(ctx context.Context, stream string) (records []record, err error) {
+// copy reads the records of a log that may be in use, and says which messages
+// they are.
+func (l *recordLog) copy(ctx context.Context) (records []record, got span, err error) {
 	for range backupAttempts {
 		records = nil
-		reader := partReader{stream: stream}
-		err = readStream(ctx, s.flow, stream, func(m message) error {
+		reader := partReader{stream: l.stream}
+		err = readStream(ctx, l.link, l.stream, func(m message) error {
 			r, ok, err := reader.add(m)
 			if ok {
 				records = append(records, r)
 			}
 			return err
 		})
+		got = span{reader.first, reader.at}
 		if !errors.Is(err, errGap) {
 			break
 		}
 	}
-	return records, err
+	return records, got, err
 }
 
 // A journalRestorer fills an empty journal from the lines of an archive.
@@ -124,6 +139,9 @@ type journalRestorer struct {
 func (s *Store) emptyJournal(ctx context.Context) (*Journal, error) {
 	j, err := s.OpenJournal(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := j.extent.forget(ctx); err != nil {
 		return nil, err
 	}
 	for _, l := range []*recordLog{&j.values.recordLog, &j.entries} {

@@ -14,6 +14,7 @@ type metrics struct {
 	claims  prometheus.Counter
 	resyncs prometheus.Counter
 	damaged prometheus.Counter
+	lost    prometheus.Counter
 	all     []prometheus.Collector
 }
 
@@ -35,6 +36,10 @@ func newMetrics(v *view) *metrics {
 		damaged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aibridge_store_unreadable_total",
 			Help: "Stored values that could not be read.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_store_lost_messages_total",
+			Help: "Messages of the MQTT journal that were found lost at start: after a power cut, or on a damaged disk.",
 		}),
 	}
 	current := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -60,7 +65,7 @@ func newMetrics(v *view) *metrics {
 		}
 		return time.Since(time.Unix(0, heard)).Seconds()
 	})
-	m.all = []prometheus.Collector{m.writes, m.claims, m.resyncs, m.damaged, current, lag, silence, keyCounts{v}}
+	m.all = []prometheus.Collector{m.writes, m.claims, m.resyncs, m.damaged, m.lost, current, lag, silence, keyCounts{v}}
 	return m
 }
 

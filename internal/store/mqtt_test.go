@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -187,5 +188,62 @@ func fillMQTT(t testing.TB, n *natsd.Server, many int) {
 	p.expect(packet.PUBACK)
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// BenchmarkMQTTRestartOwed measures from the journal to a broker that serves,
+// with ten million messages owed to a hundred sessions that are away.
+func BenchmarkMQTTRestartOwed(b *testing.B) {
+	const sessions, messages = 100, 100_000
+	dir := b.TempDir()
+	n := embedded(b, dir)
+	j := journal(b, n)
+	values := make([]KeyedValue, sessions)
+	for i := range values {
+		values[i] = KeyedValue{Key: fmt.Sprint("s/client-", i), Value: fmt.Appendf(nil,
+			`{"serial":%d,"principal":{"ID":"p"},"version":5,"expiry":3600,"subs":[{"f":"x/#","q":2}]}`, i+10)}
+	}
+	loaded(b, j)
+	if _, err := j.Write(b.Context(), values, nil); err != nil {
+		b.Fatal(err)
+	}
+	server, _ := mqttServer(b, j)
+	for i := range messages {
+		if _, err := server.Publish(broker.Message{Topic: "x/y", QoS: 2, Payload: fmt.Appendf(nil, "reading number %d", i)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	began := time.Now()
+	if err := server.Close(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("stopped in %v", time.Since(began))
+	info, err := inspect(b.Context(), j.entries.link, j.entries.stream)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("the log has %d messages with %d MiB", info.State.Messages, info.State.Bytes>>20)
+	j.store.Close()
+	n.Close()
+	for b.Loop() {
+		began := time.Now()
+		n := embedded(b, dir)
+		up := time.Since(began)
+		server, _ := mqttServer(b, journal(b, n))
+		b.StopTimer()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.Sys>>20), "MiB-system")
+		b.ReportMetric(up.Seconds(), "s-servers")
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.HeapAlloc>>20), "MiB-heap")
+		began = time.Now()
+		if err := server.Close(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		b.Logf("stopped in %v", time.Since(began))
+		n.Close()
+		b.StartTimer()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,6 +32,9 @@ type recordLog struct {
 	last  uint64 // sequence of the last message in the stream, as far as known
 	doubt []byte // a record whose append failed, and which may be stored all the same
 	sent  int    // how many of its messages were acknowledged
+
+	reach      *reach
+	beforeTrim func(context.Context) error // nil if nobody keeps the reach
 
 	scratch []byte
 }
@@ -65,6 +69,7 @@ func newRecordLog(s *Store, stream, subject string) recordLog {
 		stream:  stream,
 		subject: subject,
 		writer:  []byte(id[len(id)-writerSize:]),
+		reach:   new(reach),
 		room:    max(min(maxMessage, int(s.flow.conn.MaxPayload())-headers)-partHead, partHead),
 	}
 }
@@ -122,6 +127,7 @@ func (l *recordLog) publish(ctx context.Context, part []byte) error {
 		return err
 	}
 	l.last = ack.Sequence
+	l.reach.last.Store(l.last)
 	return nil
 }
 
@@ -157,32 +163,71 @@ func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err erro
 		sent = 0
 	}
 	l.last, l.doubt = at, nil
+	l.reach.last.Store(at)
 	return sent, nil
 }
 
 // read calls f for every record, the oldest first, and learns where the log
-// ends. It fails with an integrityError if something is missing. Records that
-// were not stored to their end, and so never acknowledged, are passed over.
+// begins and ends. It goes on where it was when NATS falters, and fails when
+// nothing comes for [Options.LoadTimeout]. It fails with an integrityError if
+// something is missing, unless losses are accepted. Records that were not stored
+// to their end, and so never acknowledged, are passed over.
 func (l *recordLog) read(ctx context.Context, f func(record) error) error {
+	var steps progress
+	ctx, cancel := steps.watch(ctx, l.store.options.LoadTimeout)
+	defer cancel()
 	reader := partReader{stream: l.stream}
-	err := readStream(ctx, l.link, l.stream, func(m message) error {
-		r, ok, err := reader.add(m)
-		if err != nil || !ok {
-			return err
+	if l.store.options.AcceptLoss {
+		reader.passOver = func(err error) {
+			l.store.log.Error("going on in spite of a loss, as told", "err", err)
 		}
-		return f(r)
-	})
-	if err != nil {
-		return err
 	}
+	var failed error // not for NATS's sake
+	for {
+		err := readStreamFrom(ctx, l.link, l.stream, reader.at+1, func(m message) error {
+			steps.step()
+			var r record
+			var ok bool
+			if r, ok, failed = reader.add(m); ok {
+				failed = f(r)
+			}
+			return failed
+		})
+		if err == nil {
+			break
+		}
+		if failed != nil {
+			return failed
+		}
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		l.store.log.Warn("reading a stream broke off, going on", "stream", l.stream, "after", reader.at, "err", err)
+		select {
+		case <-time.After(readPause):
+		case <-ctx.Done():
+		}
+	}
+	return l.settleEnds(ctx, &reader)
+}
+
+// readPause is how long to wait before a reading that broke off goes on.
+const readPause = 100 * time.Millisecond
+
+// settleEnds checks that everything the stream has was read.
+func (l *recordLog) settleEnds(ctx context.Context, reader *partReader) error {
 	info, err := inspect(ctx, l.link, l.stream)
 	if err != nil {
 		return err
 	}
-	if at := info.State.LastSeq; info.State.Messages > 0 && reader.at != at || info.State.Messages == 0 && reader.at != 0 {
-		return reader.damaged(fmt.Errorf("the stream ends at %d but delivers up to %d", at, reader.at))
+	if err := reader.complete(info); err != nil {
+		if reader.passOver == nil {
+			return err
+		}
+		reader.passOver(err)
 	}
 	l.last, l.doubt = info.State.LastSeq, nil
+	l.reach.cover(info)
 	return nil
 }
 
@@ -191,8 +236,20 @@ func (l *recordLog) trim(ctx context.Context, seq uint64) error {
 	if seq > l.last+1 { // NATS would leave a gap
 		return fmt.Errorf("store: stream %s ends at %d, it cannot be trimmed to %d", l.stream, l.last, seq)
 	}
+	return l.purgeBefore(ctx, seq)
+}
+
+// purgeBefore is trim without a look at the end, which is for one goroutine
+// only.
+func (l *recordLog) purgeBefore(ctx context.Context, seq uint64) error {
 	if seq <= 1 {
 		return nil
+	}
+	if l.beforeTrim != nil {
+		l.reach.first.Store(max(seq, l.reach.first.Load()))
+		if err := l.beforeTrim(ctx); err != nil {
+			return unavailable(err)
+		}
 	}
 	if err := purge(ctx, l.link, l.stream, jetstream.WithPurgeSequence(seq)); err != nil {
 		return unavailable(err)
@@ -202,18 +259,28 @@ func (l *recordLog) trim(ctx context.Context, seq uint64) error {
 
 // A partReader puts records together.
 type partReader struct {
-	stream string
-	at     uint64 // the last message
-	open   bool   // a record has begun that has yet to end
+	stream   string
+	first    uint64      // the first message, 0 for none
+	at       uint64      // the last message
+	open     bool        // a record has begun that has yet to end
+	passOver func(error) // hears of damage that is passed over; nil fails
+
 	record record
 }
 
 // add takes the next message; ok is true when it completes a record.
 func (p *partReader) add(m message) (r record, ok bool, err error) {
+	if p.first == 0 {
+		p.first = m.seq
+	}
 	gap := p.at != 0 && m.seq != p.at+1
 	p.at = m.seq
 	if gap {
-		return r, false, p.damaged(errGap)
+		if p.passOver == nil {
+			return r, false, p.damaged(errGap)
+		}
+		p.open = false
+		p.passOver(p.damaged(errGap))
 	}
 	if len(m.Data) < partHead {
 		return r, false, p.damaged(errors.New("not a part of a record"))
@@ -227,7 +294,11 @@ func (p *partReader) add(m message) (r record, ok bool, err error) {
 		p.open, p.record = true, record{first: m.seq, body: bytes.Clone(data)}
 		return r, false, nil
 	case partMiddle, partLast:
-		if !p.open {
+		switch {
+		case p.open:
+		case p.passOver != nil:
+			return r, false, nil // what it began with is lost
+		default:
 			return r, false, p.damaged(errors.New("a record without its beginning"))
 		}
 		p.record.body = append(p.record.body, data...)
@@ -237,6 +308,22 @@ func (p *partReader) add(m message) (r record, ok bool, err error) {
 	default:
 		return r, false, p.damaged(fmt.Errorf("written by a newer bridge: a part of kind %d", kind))
 	}
+}
+
+// complete fails if the stream says that it has messages at its ends that did
+// not come. It may have been trimmed since they were read.
+func (p *partReader) complete(info *streamInfo) error {
+	state := info.State
+	if p.at == 0 && state.Messages == 0 {
+		return nil
+	}
+	if p.first > max(state.FirstSeq, 1) || p.first == 0 {
+		return p.damaged(fmt.Errorf("%w: the stream begins at %d but delivers from %d", errGap, state.FirstSeq, p.first))
+	}
+	if p.at != state.LastSeq {
+		return p.damaged(fmt.Errorf("%w: the stream ends at %d but delivers up to %d", errGap, state.LastSeq, p.at))
+	}
+	return nil
 }
 
 func (p *partReader) damaged(err error) error {

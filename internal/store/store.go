@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -29,7 +30,7 @@ type Options struct {
 	Replicas int    // copies of every stream in a NATS cluster, default 1
 
 	WriteTimeout time.Duration // bounds a write whose context does not, default 5 s
-	LoadTimeout  time.Duration // bounds Open and Load, default 60 s
+	LoadTimeout  time.Duration // bounds Open, and how long Load may stand still, default 60 s
 
 	// ClaimLife is how long a claim may matter at most: the longest timeout
 	// of a request and twice the allowed clock skew. Default 12 min.
@@ -43,9 +44,15 @@ type Options struct {
 	// tables that are [Table.Essential] take everything.
 	Full func() error
 
-	// AcceptLoss loads a registry although keys that it had are lost. Without
-	// it, Load fails, so that one can look for a backup first.
+	// AcceptLoss loads a registry or a journal although some of it is lost.
+	// Without it, Load fails, so that one can look for a backup first.
 	AcceptLoss bool
+
+	// Boot names the present run of the machine if what the flow connection
+	// acknowledges may be lost when that ends, as a power cut does it. A loss
+	// that is found in another run is then told and accepted. "" says that
+	// nothing acknowledged is ever lost.
+	Boot string
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil keeps the metrics unregistered
@@ -92,6 +99,7 @@ var (
 // then [Store.Load] it, then use it.
 type Store struct {
 	options Options
+	id      string // of the process, as it were
 	log     *slog.Logger
 	state   *link
 	flow    *link
@@ -100,6 +108,7 @@ type Store struct {
 	view    *view
 	claims  *Claims
 	batches chan struct{} // holds a token for every atomic batch under way
+	loading progress
 
 	run    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -117,6 +126,7 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 	run, cancel := context.WithCancel(context.Background())
 	s := &Store{
 		options: options,
+		id:      nuid.Next(),
 		log:     options.Log,
 		names:   newNames(options.Prefix),
 		batches: make(chan struct{}, maxBatches),
@@ -145,9 +155,10 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Load brings the tables into memory and returns when they are complete. It
-// fails when that takes longer than [Options.LoadTimeout] or ctx allows, and
-// when something stored cannot be read; the error names it.
+// Load brings the tables into memory and returns when they are complete,
+// however long that takes. It fails when it stands still for
+// [Options.LoadTimeout], when ctx ends, and when something stored cannot be
+// read; the error names it.
 func (s *Store) Load(ctx context.Context) error {
 	if s.err != nil {
 		return s.err
@@ -155,7 +166,7 @@ func (s *Store) Load(ctx context.Context) error {
 	if s.loaded.Swap(true) {
 		return errors.New("store: loaded twice")
 	}
-	ctx, done := context.WithTimeout(ctx, s.options.LoadTimeout)
+	ctx, done := s.loading.watch(ctx, s.options.LoadTimeout)
 	defer done()
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return s.view.start(ctx) })

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A valueLog keeps values by key, of which the last counts, in a log of
@@ -211,10 +209,8 @@ var errEnough = errors.New("enough")
 func (v *valueLog) runSweep(s *sweep) error {
 	ctx, cancel := context.WithTimeout(v.store.run, v.store.options.LoadTimeout)
 	defer cancel()
-	if s.before > 1 {
-		if err := purge(ctx, v.link, v.stream, jetstream.WithPurgeSequence(s.before)); err != nil {
-			return err
-		}
+	if err := v.purgeBefore(ctx, s.before); err != nil {
+		return err
 	}
 	if s.until == 0 {
 		return nil

@@ -78,7 +78,7 @@ func (v *view) start(ctx context.Context) error {
 		if err == nil { // just so
 			return nil
 		}
-		return fmt.Errorf("store: the registry did not load in time, with %d messages to come: %w", v.left.Load(), err)
+		return fmt.Errorf("store: the registry did not load, with %d messages to come: %w", v.left.Load(), errors.Join(context.Cause(ctx), err))
 	}
 }
 
@@ -138,7 +138,7 @@ func (v *view) followOnce(ctx context.Context, strict bool, patience time.Durati
 	if err != nil {
 		return err
 	}
-	c, err := consume(ctx, v.store.state, v.store.names.registry, patience)
+	c, err := consume(ctx, v.store.state, v.store.names.registry, 1, patience)
 	if err != nil {
 		return err
 	}
@@ -206,6 +206,7 @@ func (v *view) catchUp(ctx context.Context, c *consumer, info *streamInfo, stric
 
 	last, met := info.State.LastSeq, uint64(0)
 	err = c.drain(func(m message) error {
+		v.store.loading.step()
 		met++
 		last = max(last, m.seq)
 		v.mu.Lock()

@@ -1,0 +1,22 @@
+package natsd
+
+import (
+	"os"
+	"strings"
+
+	"github.com/nats-io/nuid"
+)
+
+// process stands for the run of a machine that does not tell.
+var process = nuid.Next()
+
+// Boot names the present run of the machine: it changes when the machine starts
+// anew, and what was not synced to disk may then be gone. Where the system does
+// not tell, every process has its own.
+func Boot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if text := strings.TrimSpace(string(id)); err == nil && text != "" {
+		return text
+	}
+	return process
+}
