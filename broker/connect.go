@@ -263,6 +263,15 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 		t.refuse(c, &packet.Error{Reason: packet.NotAuthorized, Text: "client id belongs to another principal"})
 		return true
 	}
+	if q.expiry > 0 && !t.b.hold(s) {
+		if fresh {
+			t.endLocked(s)
+		}
+		s.mu.Unlock()
+		t.b.log.Info("session refused: too many are kept", "client", s.id, "principal", s.owner.ID, "space", s.owner.Space)
+		t.refuse(c, errTooManySessions)
+		return true
+	}
 	old := s.conn.Load()
 	if old != nil { // [MQTT-3.1.4-3]
 		t.detachLocked(s, "session takeover")
@@ -319,6 +328,9 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	s.client = client
 	s.is(client.Principal())
 	s.will, s.expiry, s.expires = q.will, q.expiry, 0
+	if !s.keeps() {
+		t.b.unhold(s)
+	}
 	s.credit, s.full, s.receiving = c.recvMax, false, 0
 	for id := range s.inbound {
 		s.inbound[id] = false // the client's quota begins anew

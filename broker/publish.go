@@ -63,7 +63,7 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 		who := client.Principal()
 		t.msg.owner = who.Party().String()
 		if !t.retainFor(who) {
-			return t.noRoom("too many messages are retained")
+			return t.noRoom("too much is retained")
 		}
 	}
 	best, _ := t.deliver(r)

@@ -1,6 +1,11 @@
 package broker
 
-import "github.com/aibridge/aibridge/protocol"
+import (
+	"sync"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
+)
 
 // Quota bounds what clients take of the broker, beyond what they may do at
 // all. It is asked on the message path: implementations must be fast and must
@@ -10,13 +15,30 @@ type Quota interface {
 	// refuses it, with reason code 0x97 (quota exceeded) for most. The size is
 	// that of its topic and payload in bytes.
 	Publish(c *Client, topic string, size int) Verdict
-	// Retained is how many messages may be retained of a principal's, and of
-	// all that clients of its space published; 0 is any number.
-	Retained(who *protocol.Principal) (own, space int)
-	// RetainedRefused is told of a message that is not retained, for the
-	// space's limit or the principal's own.
-	RetainedRefused(space bool)
+	// Holdings are what may be kept for a principal, and for all principals of
+	// its space.
+	Holdings(who *protocol.Principal) (own, space Holdings)
+	// Refused is told of what is not kept, for the space's limit or the
+	// principal's own.
+	Refused(what Holding, space bool)
 }
+
+// Holdings are what one party may have kept at a time; 0 is any number.
+type Holdings struct {
+	Sessions      int // that outlive their connections, connected or not
+	Retained      int // messages
+	RetainedBytes int // topics, payloads and properties of these
+}
+
+// A Holding is one kind of [Holdings].
+type Holding byte
+
+// The kinds of [Holdings].
+const (
+	Sessions Holding = iota
+	Retained
+	RetainedBytes
+)
 
 // admits asks the quota about a message.
 func (t *turn) admits(c *Client, topic string, payload []byte) Verdict {
@@ -26,17 +48,103 @@ func (t *turn) admits(c *Client, topic string, payload []byte) Verdict {
 	return t.b.options.Quota.Publish(c, topic, len(topic)+len(payload))
 }
 
+// holdings are what may be kept for a principal and its space.
+func (b *Broker) holdings(who *protocol.Principal) (own, space Holdings) {
+	if b.options.Quota == nil {
+		return Holdings{}, Holdings{}
+	}
+	return b.options.Quota.Holdings(who)
+}
+
+// refused tells the quota what was not kept.
+func (b *Broker) refused(what Holding, whose fullness) {
+	if b.options.Quota != nil {
+		b.options.Quota.Refused(what, whose == spaceFull)
+	}
+}
+
 // retainFor keeps or removes the turn's message as the retained one, as far as
 // its publisher may have any.
 func (t *turn) retainFor(who *protocol.Principal) bool {
 	most := retainLimits{bytes: t.b.options.Limits.RetainedBytes, known: t.b.full()}
-	quota := t.b.options.Quota
-	if quota != nil {
-		most.own, most.space = quota.Retained(who)
+	most.own, most.space = t.b.holdings(who)
+	what, whose := t.retain(most)
+	if whose == ownFull || whose == spaceFull {
+		t.b.refused(what, whose)
 	}
-	how := t.retain(most)
-	if quota != nil && (how == ownFull || how == spaceFull) {
-		quota.RetainedRefused(how == spaceFull)
-	}
-	return how == stays
+	return whose == hasRoom
 }
+
+// Fullness says whose limit is reached.
+type fullness byte
+
+const (
+	hasRoom   fullness = iota
+	allFull            // the broker's
+	ownFull            // the owner's
+	spaceFull          // that of its space
+)
+
+// A tally counts what principals and their spaces have of something.
+// The zero value is empty.
+type tally struct {
+	mu     sync.Mutex
+	owners map[protocol.Party]int
+	spaces map[protocol.SpaceID]int
+}
+
+// add counts one more, unless that were too many; 0 is any number.
+func (y *tally) add(who protocol.Party, own, space int) fullness {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	switch {
+	case own > 0 && y.owners[who] >= own:
+		return ownFull
+	case space > 0 && y.spaces[who.Space] >= space:
+		return spaceFull
+	}
+	if y.owners == nil {
+		y.owners, y.spaces = make(map[protocol.Party]int), make(map[protocol.SpaceID]int)
+	}
+	y.owners[who]++
+	y.spaces[who.Space]++
+	return hasRoom
+}
+
+// remove counts one less.
+func (y *tally) remove(who protocol.Party) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.owners[who]--; y.owners[who] <= 0 {
+		delete(y.owners, who)
+	}
+	if y.spaces[who.Space]--; y.spaces[who.Space] <= 0 {
+		delete(y.spaces, who.Space)
+	}
+}
+
+// hold counts a session that is to be kept for its principal. It reports
+// whether there is room, or it was counted before; session.mu is held.
+func (b *Broker) hold(s *session) bool {
+	if s.held {
+		return true
+	}
+	own, space := b.holdings(s.principal)
+	whose := b.kept.add(s.owner, own.Sessions, space.Sessions)
+	s.held = whose == hasRoom
+	if !s.held {
+		b.refused(Sessions, whose)
+	}
+	return s.held
+}
+
+// unhold counts a session no longer, which is not kept or has ended;
+// session.mu is held.
+func (b *Broker) unhold(s *session) {
+	if s.held {
+		s.held = false
+		b.kept.remove(s.owner)
+	}
+}
+
+var errTooManySessions = &packet.Error{Reason: packet.QuotaExceeded, Text: "too many sessions are kept; connect with a clean start and no session expiry, or have others ended"}

@@ -23,9 +23,11 @@ func (*thrift) Publish(_ *Client, _ string, size int) Verdict {
 	return Verdict{}
 }
 
-func (*thrift) Retained(*protocol.Principal) (own, space int) { return 2, 3 }
+func (*thrift) Holdings(*protocol.Principal) (own, space Holdings) {
+	return Holdings{Retained: 2, RetainedBytes: 30, Sessions: 2}, Holdings{Retained: 3, RetainedBytes: 45, Sessions: 3}
+}
 
-func (q *thrift) RetainedRefused(space bool) {
+func (q *thrift) Refused(_ Holding, space bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.refused = append(q.refused, space)
@@ -92,4 +94,90 @@ func TestWhoseARetainedMessageIsOutlivesTheProcess(t *testing.T) {
 			t.Errorf("%q: %+v, %v", owner, m, err)
 		}
 	}
+}
+
+func TestNobodyHasMoreBytesRetainedThanItMay(t *testing.T) {
+	q := new(thrift)
+	n := newNode(t, 1, func(o *Options) { o.Quota = admitting{q} })
+	ann, bob := n.connect(5, "a", as("ann")), n.connect(5, "b", as("bob"))
+	retain := func(p *peer, topic string, size int, want packet.Reason) {
+		t.Helper()
+		m := text(topic, strings.Repeat("x", size))
+		m.QoS, m.Retain = 1, true
+		if r := p.publish(m); r != want && (want.Failed() || r.Failed()) {
+			t.Errorf("%s of %d bytes: %v, want %v", topic, size, r, want)
+		}
+	}
+	retain(ann, "1", 9, packet.Success)
+	retain(ann, "2", 20, packet.QuotaExceeded) // 31 of 30 bytes
+	retain(ann, "2", 19, packet.Success)
+	retain(ann, "1", 10, packet.QuotaExceeded) // in place of her own, and larger
+	retain(ann, "1", 8, packet.Success)
+	retain(bob, "3", 16, packet.QuotaExceeded) // 29 and 17 of the space's 45 bytes
+	retain(bob, "3", 15, packet.Success)
+	retain(bob, "2", 13, packet.Success) // in place of hers, which gives the space room
+	for _, topic := range []string{"1", "2", "3"} {
+		retain(ann, topic, 0, packet.Success)
+	}
+	r := &n.retained
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.owners) != 0 || len(r.spaces) != 0 || r.bytes != 0 {
+		t.Errorf("nothing is retained, and %v, %v, %d bytes are counted", r.owners, r.spaces, r.bytes)
+	}
+}
+
+// admitting lets any message be published.
+type admitting struct{ Quota }
+
+func (admitting) Publish(*Client, string, int) Verdict { return Verdict{} }
+
+// A principal's sessions are counted as long as they are kept, connected or
+// not, and across a restart.
+func TestNobodyHasMoreSessionsKeptThanItMay(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		journal := new(MemoryJournal)
+		options := func(o *Options) { o.Quota, o.Journal = new(thrift), journal }
+		n := startNode(t, readers, options)
+		try := func(version byte, id, user string, want packet.Reason, change ...func(*packet.Connect)) {
+			t.Helper()
+			p := n.tryConnect(version, id, append(change, as(user))...)
+			if p.connack.Reason != want {
+				t.Fatalf("%s of %s: %v, want %v", id, user, p.connack.Reason, want)
+			}
+			if want == packet.Success {
+				n.leave(p, id)
+			} else {
+				p.ended()
+			}
+		}
+		try(5, "a1", "ann", packet.Success, kept)
+		try(4, "a2", "ann", packet.Success, kept)
+		try(5, "a3", "ann", packet.QuotaExceeded, kept)
+		try(4, "a3", "ann", 3, kept)
+		try(5, "a3", "ann", packet.Success)       // which is not kept
+		try(5, "a1", "ann", packet.Success, kept) // which is there
+		try(5, "b1", "bob", packet.Success, kept)
+		try(5, "b2", "bob", packet.QuotaExceeded, kept) // the space's fourth
+		n.stop()
+
+		n = startNode(t, readers, options)
+		defer func() { n.stop() }()
+		try(5, "a3", "ann", packet.QuotaExceeded, kept)
+		try(5, "a1", "ann", packet.Success) // ends it
+		try(5, "a3", "ann", packet.Success, kept)
+		p := n.connect(5, "a3", as("ann"), kept)
+		p.hex("e0 07 00 05 1100000000") // gives it up after all
+		n.gone("a3")
+		eventually(t, "the session is gone", func() bool { return n.session("a3") == nil })
+		try(5, "b2", "bob", packet.Success, kept)
+		for _, id := range []string{"a2", "b1", "b2"} {
+			n.Kick(id, true)
+		}
+		n.kept.mu.Lock()
+		defer n.kept.mu.Unlock()
+		if len(n.kept.owners) != 0 || len(n.kept.spaces) != 0 {
+			t.Errorf("nothing is kept, and %v, %v are counted", n.kept.owners, n.kept.spaces)
+		}
+	})
 }

@@ -318,6 +318,8 @@ func (b *Broker) adopt(s *session, now int64) {
 	for _, sub := range s.subs {
 		b.index.add(sub, nil)
 	}
+	s.held = true
+	b.kept.add(s.owner, 0, 0) // it was admitted before
 	b.mu.Lock()
 	b.sessions[s.id] = s
 	b.mu.Unlock()

@@ -15,8 +15,31 @@ type retained struct {
 
 	count  int
 	bytes  int
-	owners map[string]int           // messages by owner
-	spaces map[protocol.SpaceID]int // messages with an owner by space
+	owners map[string]belongings           // by key
+	spaces map[protocol.SpaceID]belongings // of all owners
+}
+
+// Belongings are what is retained of one party.
+type belongings struct{ messages, bytes int }
+
+// with is them with a message more, or without one less.
+func (g belongings) with(m *message) belongings {
+	return belongings{g.messages + 1, g.bytes + m.size()}
+}
+
+func (g belongings) without(m *message) belongings {
+	return belongings{g.messages - 1, g.bytes - m.size()}
+}
+
+// within reports what they are above, if anything.
+func (g belongings) within(most Holdings) (what Holding, ok bool) {
+	switch {
+	case most.Retained > 0 && g.messages > most.Retained:
+		return Retained, false
+	case most.RetainedBytes > 0 && g.bytes > most.RetainedBytes:
+		return RetainedBytes, false
+	}
+	return 0, true
 }
 
 // A shelf has the retained messages of one space, or those that are for any.
@@ -25,68 +48,48 @@ type shelf struct {
 	tree  topic.Names[*message]
 }
 
-// retainLimits are what may be retained, in bytes of all and in messages of the
-// owner and of its space; 0 messages are any number. With known, only topics
-// that have a retained message already may have another.
+// retainLimits are what may be retained: bytes of all, and what the owner and
+// its space may have. With known, only topics that have a retained message
+// already may have another.
 type retainLimits struct {
-	bytes, own, space int
-	known             bool
+	bytes      int
+	own, space Holdings
+	known      bool
 }
-
-// A keeping is what became of a message that was to be retained.
-type keeping byte
-
-const (
-	stays     keeping = iota
-	noRoom            // in bytes
-	ownFull           // the owner has as many as it may
-	spaceFull         // the owner's space has
-)
 
 // set keeps m as the topic's message in its space, or removes what is kept when m has no
 // payload [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7]. It has what stays
 // recorded, in the order of setting.
-func (r *retained) set(m *message, most retainLimits, record func(*message)) keeping {
+func (r *retained) set(m *message, most retainLimits, record func(*message)) (what Holding, whose fullness) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	how := r.setLocked(m, most)
-	if how == stays {
+	if what, whose = r.setLocked(m, most); whose == hasRoom {
 		record(m)
 	}
-	return how
+	return what, whose
 }
 
-func (r *retained) setLocked(m *message, most retainLimits) keeping {
+func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose fullness) {
 	on := r.shelves[m.space]
 	var old *message
-	before := 0
 	if on != nil {
-		if old = on.exact[m.topic]; old != nil {
-			before = old.size()
-		}
+		old = on.exact[m.topic]
 	}
 	if len(m.payload) == 0 {
 		if old != nil {
 			r.remove(on, old)
 		}
-		return stays
+		return 0, hasRoom
 	}
-	if r.bytes-before+m.size() > most.bytes || most.known && old == nil {
-		return noRoom
-	}
-	switch {
-	case m.owner == "" || old != nil && old.owner == m.owner: // no more than before
-	case most.own > 0 && r.owners[m.owner] >= most.own:
-		return ownFull
-	case (old == nil || old.owner == "") && most.space > 0 && r.spaces[m.space] >= most.space:
-		return spaceFull
+	if what, whose = r.room(m, old, most); whose != hasRoom {
+		return what, whose
 	}
 	if old != nil {
 		r.uncount(old)
 	}
 	if r.shelves == nil {
 		r.shelves = make(map[protocol.SpaceID]*shelf)
-		r.owners, r.spaces = make(map[string]int), make(map[protocol.SpaceID]int)
+		r.owners, r.spaces = make(map[string]belongings), make(map[protocol.SpaceID]belongings)
 	}
 	if on == nil {
 		on = &shelf{exact: make(map[string]*message)}
@@ -97,10 +100,38 @@ func (r *retained) setLocked(m *message, most retainLimits) keeping {
 	on.exact[m.topic] = m
 	on.tree.Set(m.topic, m)
 	if m.owner != "" {
-		r.owners[m.owner]++
-		r.spaces[m.space]++
+		r.owners[m.owner] = r.owners[m.owner].with(m)
+		r.spaces[m.space] = r.spaces[m.space].with(m)
 	}
-	return stays
+	return 0, hasRoom
+}
+
+// room says whether m may be kept in place of old, which may be nil. What takes
+// no more than before always may.
+func (r *retained) room(m, old *message, most retainLimits) (what Holding, whose fullness) {
+	own, space, all := r.owners[m.owner].with(m), r.spaces[m.space].with(m), r.bytes+m.size()
+	if old != nil {
+		all -= old.size()
+		if old.owner != "" {
+			space = space.without(old)
+		}
+		if old.owner == m.owner {
+			own = own.without(old)
+		}
+	}
+	if all > most.bytes || most.known && old == nil {
+		return RetainedBytes, allFull
+	}
+	if m.owner == "" || old != nil && old.owner == m.owner && m.size() <= old.size() {
+		return 0, hasRoom
+	}
+	if what, ok := own.within(most.own); !ok {
+		return what, ownFull
+	}
+	if what, ok := space.within(most.space); !ok {
+		return what, spaceFull
+	}
+	return 0, hasRoom
 }
 
 // remove takes a message off its shelf, which goes with the last one.
@@ -120,10 +151,10 @@ func (r *retained) uncount(m *message) {
 	if m.owner == "" {
 		return
 	}
-	if r.owners[m.owner]--; r.owners[m.owner] <= 0 {
+	if r.owners[m.owner] = r.owners[m.owner].without(m); r.owners[m.owner].messages <= 0 {
 		delete(r.owners, m.owner)
 	}
-	if r.spaces[m.space]--; r.spaces[m.space] <= 0 {
+	if r.spaces[m.space] = r.spaces[m.space].without(m); r.spaces[m.space].messages <= 0 {
 		delete(r.spaces, m.space)
 	}
 }
@@ -206,7 +237,7 @@ func (r *retained) restamp(record func(*message)) {
 }
 
 // retain keeps or removes the turn's message as the retained one.
-func (t *turn) retain(most retainLimits) keeping {
+func (t *turn) retain(most retainLimits) (what Holding, whose fullness) {
 	m := t.keep()
 	own := *m
 	own.topic = strings.Clone(m.topic)

@@ -35,6 +35,7 @@ type Broker struct {
 	stats    stats
 	readers  readers
 	gate     gate
+	kept     tally // sessions that outlive their connections
 
 	authenticating chan struct{}
 	connected      atomic.Int64

@@ -20,6 +20,7 @@ type session struct {
 	owner  protocol.Party // which stays the same
 	events teller
 	claim  sync.Mutex // held while a client connects to the session
+	held   bool       // counts as kept; guarded by mu
 	dated  int        // place in clerk.dates, counted from 1, or 0; guarded by clerk.mu
 
 	conn   atomic.Pointer[conn] // changed with mu held
@@ -168,6 +169,7 @@ func (t *turn) endLocked(s *session) {
 		t.b.clerk.fire(s.client, s.will)
 		s.will = nil
 	}
+	t.b.unhold(s)
 	t.b.index.removeSession(s)
 	t.b.forgetSession(t, s)
 	t.b.removeSession(s)

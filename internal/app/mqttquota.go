@@ -4,6 +4,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/quota"
 )
 
 // A presence is what is kept of a client while it is connected.
@@ -67,10 +68,24 @@ func (q mqttQuota) Publish(c *broker.Client, topic string, size int) broker.Verd
 	return broker.Verdict{}
 }
 
-// Retained implements [broker.Quota].
-func (q mqttQuota) Retained(who *protocol.Principal) (own, space int) {
-	return q.side.quotas.Retained(who)
+// Holdings implements [broker.Quota].
+func (q mqttQuota) Holdings(who *protocol.Principal) (own, space broker.Holdings) {
+	mine, all := q.side.quotas.Limits(who)
+	return holdings(mine), holdings(all)
 }
 
-// RetainedRefused implements [broker.Quota].
-func (q mqttQuota) RetainedRefused(space bool) { q.side.quotas.RetainedRefused(space) }
+func holdings(l quota.Limits) broker.Holdings {
+	return broker.Holdings{Sessions: l.Sessions, Retained: l.Retained, RetainedBytes: l.RetainedBytes}
+}
+
+// Refused implements [broker.Quota].
+func (q mqttQuota) Refused(what broker.Holding, space bool) {
+	switch what {
+	case broker.Sessions:
+		q.side.quotas.Refused(quota.Sessions, space)
+	case broker.Retained:
+		q.side.quotas.Refused(quota.Retained, space)
+	case broker.RetainedBytes:
+		q.side.quotas.Refused(quota.RetainedBytes, space)
+	}
+}

@@ -23,12 +23,21 @@ type Quota struct {
 	Bytes       int `yaml:"bytes" doc:"bytes of commands and messages a second; -1 any number, 0 the default (256 MiB for a principal)"`
 	Connections int `yaml:"connections" doc:"MQTT and WebSocket connections at a time; -1 any number, 0 the default (10000 for a principal)"`
 	Retained    int `yaml:"retained" doc:"retained messages; -1 any number, 0 the default (200000 for a principal)"`
+
+	RetainedBytes int `yaml:"retained_bytes" doc:"bytes of retained messages; -1 any number, 0 the default (128 MiB for a principal, 512 MiB for a space)"`
+	Sessions      int `yaml:"sessions" doc:"MQTT sessions that outlive their connections; -1 any number, 0 the default (1000 for a principal, 50000 for a space)"`
 }
 
 // defaultQuota is what a principal may take that nothing was said about: far
 // more than devices and people do, and less than would stop a small machine.
-// Spaces have no default.
-var defaultQuota = Quota{Requests: 10_000, Messages: 100_000, Bytes: 256 << 20, Connections: 10_000, Retained: 200_000}
+var defaultQuota = Quota{
+	Requests: 10_000, Messages: 100_000, Bytes: 256 << 20, Connections: 10_000, Retained: 200_000,
+	RetainedBytes: 128 << 20, Sessions: 1000,
+}
+
+// defaultSpaceQuota is for what stays when it is not taken away: nobody may fill
+// the memory from one space, whatever number of principals it has.
+var defaultSpaceQuota = Quota{RetainedBytes: 512 << 20, Sessions: 50_000}
 
 // maxQuota bounds what can be set; above it, say -1.
 const maxQuota = 1 << 30
@@ -37,6 +46,7 @@ func (c *Quotas) check(fail func(format string, args ...any)) {
 	for whose, q := range map[string]*Quota{"principal": &c.Principal, "space": &c.Space} {
 		for name, n := range map[string]int{
 			"requests": q.Requests, "messages": q.Messages, "bytes": q.Bytes, "connections": q.Connections, "retained": q.Retained,
+			"retained_bytes": q.RetainedBytes, "sessions": q.Sessions,
 		} {
 			if n < -1 || n > maxQuota {
 				fail("quotas.%s.%s: %d is not within -1 and %d", whose, name, n, maxQuota)
@@ -62,16 +72,22 @@ func (q Quota) limits(defaults Quota) quota.Limits {
 		Bytes:       of(q.Bytes, defaults.Bytes),
 		Connections: of(q.Connections, defaults.Connections),
 		Retained:    of(q.Retained, defaults.Retained),
+
+		RetainedBytes: of(q.RetainedBytes, defaults.RetainedBytes),
+		Sessions:      of(q.Sessions, defaults.Sessions),
 	}
 }
 
 // openQuotas makes what keeps count of what everybody takes.
 func (a *App) openQuotas() (err error) {
-	c := a.config.Quotas
+	c, ofSpaces := a.config.Quotas, defaultSpaceQuota
+	if a.config.Dev {
+		ofSpaces = Quota{}
+	}
 	a.quotas, err = quota.New(quota.Options{
 		Principal:  c.Principal.limits(defaultQuota),
 		Privileged: c.Principal.limits(Quota{}),
-		Space:      c.Space.limits(Quota{}),
+		Space:      c.Space.limits(ofSpaces),
 		Registerer: a.metrics,
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
 // Package quota bounds how much principals and spaces take of a bridge:
-// commands, messages and bytes a second, connections and retained messages at
+// commands, messages and bytes a second, connections, retained messages and MQTT sessions at
 // a time. It says no more than that; who may do what at all is policy's.
 package quota

@@ -235,20 +235,18 @@ func (s *shard) connections(p protocol.Party, more int64) int64 {
 	return a.connections
 }
 
-// Retained is how many messages may be kept for a principal and for its
-// space; 0 is any number.
-func (k *Keeper) Retained(who *protocol.Principal) (own, space int) {
-	mine, all := k.limits(who)
-	return mine.Retained, all.Retained
-}
+// Limits are what a principal, and all of its space together, may take. What
+// may be kept is counted by whoever keeps it.
+func (k *Keeper) Limits(who *protocol.Principal) (own, space Limits) { return k.limits(who) }
 
-// RetainedRefused counts that a message was not kept.
-func (k *Keeper) RetainedRefused(space bool) {
+// Refused counts that something of a kind was not kept, for the space's limit or
+// the principal's own.
+func (k *Keeper) Refused(what kind, space bool) {
 	whose := ofPrincipal
 	if space {
 		whose = ofSpace
 	}
-	k.metrics.refused(retained, whose)
+	k.metrics.refused(what, whose)
 }
 
 func (k *Keeper) now() int64 { return int64(k.options.Now().Sub(k.start)) }

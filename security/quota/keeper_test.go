@@ -290,7 +290,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	w := newWorld(t, Options{Principal: Limits{Requests: 1}, Registerer: registry})
 	w.admitted(agent("lamp", ""), 4, 0)
-	w.RetainedRefused(true)
+	w.Refused(Retained, true)
 	m := w.metrics.refusals
 	if got := testutil.ToFloat64(m.WithLabelValues("requests", "principal")); got != 3 {
 		t.Errorf("%v requests refused, want 3", got)

@@ -10,6 +10,9 @@ type Limits struct {
 	Bytes       int // of commands and messages a second
 	Connections int // at a time, MQTT and WebSocket
 	Retained    int // messages kept for it at a time
+
+	RetainedBytes int // topics, payloads and properties of these
+	Sessions      int // MQTT sessions that outlive their connections
 }
 
 // none reports whether nothing is limited.
@@ -18,13 +21,25 @@ func (l Limits) none() bool { return l == Limits{} }
 // A kind is what is limited, as metrics and details call it.
 type kind string
 
+// Kinds of what is kept, for [Keeper.Refused].
+const (
+	Retained      = retained
+	RetainedBytes = retainedBytes
+	Sessions      = sessions
+)
+
 const (
 	requests    kind = "requests"
 	messages    kind = "messages"
 	bytes       kind = "bytes"
 	connections kind = "connections"
 	retained    kind = "retained"
+
+	retainedBytes kind = "retained_bytes"
+	sessions      kind = "sessions"
 )
+
+var kinds = []kind{requests, messages, bytes, connections, retained, retainedBytes, sessions}
 
 // Whose limit it is, as metrics and details call it.
 const (
