@@ -184,7 +184,7 @@ func refusal(err error) *packet.Error {
 
 // clientIDRule lets clients keep the ids they have, topic characters included:
 // [MQTT-3.1.3-5] wants the simple ones, devices in the field have others.
-var clientIDRule = protocol.Rule{What: "client id", Min: 1, Max: 256}
+var clientIDRule = protocol.Rule{What: "client id", Min: 1, Max: 256, Visible: true}
 
 var errNoPrincipal = errors.New("no principal")
 

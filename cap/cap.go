@@ -18,7 +18,7 @@ const (
 
 // Info is what is declared about a Cap, besides its id and its owner.
 type Info struct {
-	Name        string               `json:"cap_name" len:"1-128" doc:"for people"`
+	Name        string               `json:"cap_name" len:"1-128" text:"line" doc:"for people"`
 	Description string               `json:"cap_desc,omitempty" len:"1-512" doc:"what it is for"`
 	Type        string               `json:"cap_type,omitempty" len:"1-32" default:"generic" doc:"kind of Cap"`
 	Scenes      []protocol.SceneType `json:"supported_scenes,omitempty" len:"1-10" doc:"the scenes it can be the channel of; all when absent"`

@@ -30,7 +30,7 @@ func (p UpdateParams) Target() commands.Resource {
 
 // Changes are the fields of [Info] that are to change, and the status.
 type Changes struct {
-	Name        *string               `json:"cap_name,omitempty" len:"1-128" doc:"for people"`
+	Name        *string               `json:"cap_name,omitempty" len:"1-128" text:"line" doc:"for people"`
 	Description *string               `json:"cap_desc,omitempty" len:"1-512" doc:"what it is for"`
 	Type        *string               `json:"cap_type,omitempty" len:"1-32" doc:"kind of Cap"`
 	Scenes      *[]protocol.SceneType `json:"supported_scenes,omitempty" len:"1-10" doc:"the scenes it can be the channel of"`

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/commands"
@@ -54,8 +52,8 @@ const (
 func (a Attributes) check(param string) error {
 	size := 0
 	for name, value := range a {
-		if n := utf8.RuneCountInString(name); n < 1 || n > maxAttributeName || strings.ContainsFunc(name, unicode.IsControl) {
-			return protocol.InvalidParam(param, fmt.Sprintf("names must have 1 to %d characters and no control characters", maxAttributeName))
+		if n := utf8.RuneCountInString(name); n < 1 || n > maxAttributeName || protocol.CheckText(name, false) != "" {
+			return protocol.InvalidParam(param, fmt.Sprintf("names must have 1 to %d characters, none of them control characters or hidden ones", maxAttributeName))
 		}
 		size += len(name) + len(value)
 	}

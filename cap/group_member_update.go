@@ -20,8 +20,8 @@ var memberUpdate = commands.Spec{
 type MemberUpdateParams struct {
 	Group      protocol.GroupID `json:"group_id" doc:"the group"`
 	Skill      protocol.SkillID `json:"skill_id" doc:"the member"`
-	Role       *string          `json:"role,omitempty" len:"1-32" doc:"its new role; as it was when absent"`
-	Attributes *Attributes      `json:"attributes,omitempty" len:"0-16" each:"0-128" doc:"all its attributes from now on; as they were when absent"`
+	Role       *string          `json:"role,omitempty" len:"1-32" text:"line" doc:"its new role; as it was when absent"`
+	Attributes *Attributes      `json:"attributes,omitempty" len:"0-16" each:"0-128" text:"line" doc:"all its attributes from now on; as they were when absent"`
 	Cap        protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
 }
 

@@ -125,7 +125,7 @@ func printable(s []byte) bool {
 			continue
 		}
 		r, size := utf8.DecodeRune(s[i:])
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || Hidden(r) {
 			return false
 		}
 		i += size

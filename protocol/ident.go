@@ -5,15 +5,20 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // A Rule limits an identifier. Lengths count characters.
 type Rule struct {
 	What     string // "skill id", for messages
 	Min, Max int
-	// Name forbids what cannot be a topic level: / + # NUL and control
-	// characters, and a $ in front (PROTOCOL §2).
+	// Name forbids what cannot be a topic level, / + # NUL and control
+	// characters, and a $ in front (PROTOCOL §2), and what looks like another
+	// name: characters that are [Hidden], and other forms than NFC.
 	Name bool
+	// Visible forbids control characters and those that are [Hidden].
+	Visible bool
 }
 
 // Identifier is implemented by every identifier type; package commands checks
@@ -28,21 +33,32 @@ func (r Rule) Check(s string) string {
 	if !utf8.ValidString(s) {
 		return "is not valid UTF-8"
 	}
-	if !r.Name {
-		return ""
-	}
-	if strings.HasPrefix(s, "$") {
+	if r.Name && strings.HasPrefix(s, "$") {
 		return "may not begin with $"
 	}
 	for _, c := range s {
-		if c == '/' || c == '+' || c == '#' {
+		switch {
+		case r.Name && (c == '/' || c == '+' || c == '#'):
 			return fmt.Sprintf("may not contain %q", c)
-		}
-		if unicode.IsControl(c) {
-			return fmt.Sprintf("may not contain the control character U+%04X", c)
+		case !r.Name && !r.Visible:
+		case unicode.IsControl(c):
+			return controlReason(c)
+		case Hidden(c):
+			return hiddenReason(c)
 		}
 	}
+	if r.Name && !norm.NFC.IsNormalString(s) {
+		return "must be in Unicode's composed form (NFC)"
+	}
 	return ""
+}
+
+func controlReason(c rune) string {
+	return fmt.Sprintf("may not contain the control character U+%04X", c)
+}
+
+func hiddenReason(c rune) string {
+	return fmt.Sprintf("may not contain U+%04X, which is not seen or changes how others are", c)
 }
 
 func nameRule(what string, longest int) Rule {

@@ -27,7 +27,7 @@ type RegisterAgentParams struct {
 	AgentID   protocol.AgentID `json:"agent_id" doc:"unique in its space"`
 	Type      AgentType        `json:"type" enum:"mcp_agent,route_agent,end_agent" doc:"what the agent is for"`
 	Endpoints []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs the agent is reached at; an agent on MQTT needs none"`
-	Name      string           `json:"name,omitempty" len:"1-128" doc:"for people"`
+	Name      string           `json:"name,omitempty" len:"1-128" text:"line" doc:"for people"`
 	Skills    []Skill          `json:"skills,omitempty" len:"1-100" doc:"skills it provides, registered along with it"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
 	CertSN    string           `json:"cert_sn,omitempty" doc:"of a route agent, serial of the certificate that authorises it, 16 hexadecimal digits; that of the connection when absent"`

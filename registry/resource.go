@@ -10,10 +10,10 @@ import (
 // device, a room, a data set. The bridge keeps it and knows no more about it.
 type Resource struct {
 	ID          protocol.ResourceID `json:"resource_id" doc:"unique in its space"`
-	Name        string              `json:"name" len:"1-128" doc:"for people"`
-	Type        string              `json:"type" len:"1-32" doc:"kind of resource: device, room"`
-	Status      string              `json:"status,omitempty" len:"1-32" default:"active" doc:"whatever its owner says about it"`
-	Description string              `json:"description,omitempty" len:"1-512" doc:"what it is"`
+	Name        string              `json:"name" len:"1-128" text:"line" doc:"for people"`
+	Type        string              `json:"type" len:"1-32" text:"line" doc:"kind of resource: device, room"`
+	Status      string              `json:"status,omitempty" len:"1-32" text:"line" default:"active" doc:"whatever its owner says about it"`
+	Description string              `json:"description,omitempty" len:"1-512" text:"lines" doc:"what it is"`
 	Properties  json.RawMessage     `json:"properties,omitempty" type:"object" doc:"anything else, up to 16 KiB"`
 }
 

@@ -27,8 +27,8 @@ const RouteCapability protocol.CapabilityID = "route"
 // A Skill is what its agents say about it (source §7.4).
 type Skill struct {
 	ID           protocol.SkillID `json:"skill_id" doc:"unique in its space"`
-	Name         string           `json:"name" len:"1-128" doc:"for people"`
-	Description  string           `json:"description,omitempty" len:"1-512" doc:"what it does"`
+	Name         string           `json:"name" len:"1-128" text:"line" doc:"for people"`
+	Description  string           `json:"description,omitempty" len:"1-512" text:"lines" doc:"what it does"`
 	Version      string           `json:"version,omitempty" len:"5-64" pattern:"^[0-9]+\\.[0-9]+\\.[0-9]+([-+][0-9A-Za-z.+-]+)?$" default:"1.0.0" doc:"three-part version"`
 	Type         SkillType        `json:"type,omitempty" enum:"system,custom" default:"custom" doc:"whether it is part of the installation"`
 	Endpoints    []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs it is reached at; an http(s) one is called when no agent serves the skill over MQTT"`
@@ -50,13 +50,13 @@ const (
 // alone.
 type Capability struct {
 	ID           protocol.CapabilityID `json:"capability_id" short:"true" doc:"unique in the skill"`
-	Name         string                `json:"name,omitempty" len:"1-128" doc:"for people"`
-	Description  string                `json:"description,omitempty" len:"1-512" doc:"what it does, for people and models"`
+	Name         string                `json:"name,omitempty" len:"1-128" text:"line" doc:"for people"`
+	Description  string                `json:"description,omitempty" len:"1-512" text:"lines" doc:"what it does, for people and models"`
 	ParamsSchema schema.Source         `json:"params_schema,omitzero" doc:"JSON Schema of its params"`
 	ResultSchema schema.Source         `json:"result_schema,omitzero" doc:"JSON Schema of its result"`
 	Effect       Effect                `json:"effect,omitempty" enum:"read,act" doc:"read if running it changes nothing, so that models may run it beside other calls and a lost one may be repeated; act if left out. Who has to agree is said by risk alone"`
 	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated; so it is for what only reads"`
-	Risk         string                `json:"risk,omitempty" len:"1-32" doc:"what can go wrong: low, medium, high; with high or ask a model needs an approval, with deny it may not at all"`
+	Risk         string                `json:"risk,omitempty" len:"1-32" text:"line" doc:"what can go wrong: low, medium, high; with high or ask a model needs an approval, with deny it may not at all"`
 	Sealed       Sealing               `json:"sealed,omitempty" enum:"optional,required" doc:"whether params may or must be sealed from client to client; the bridge then cannot check them"`
 }
 

@@ -24,7 +24,7 @@ var declare = commands.Spec{
 type DeclareParams struct {
 	Scene  protocol.SceneType `json:"scene_type" doc:"kind of scene"`
 	Skill  protocol.SkillID   `json:"skill_id" doc:"the skill that takes part"`
-	Role   string             `json:"skill_role" len:"1-32" doc:"what it does in the scene; agent_route is a RouteAgent and takes a certificate"`
+	Role   string             `json:"skill_role" len:"1-32" text:"line" doc:"what it does in the scene; agent_route is a RouteAgent and takes a certificate"`
 	Owner  bool               `json:"is_owner_declaration" doc:"whether it declares to own the scene; a RouteAgent that does not is a backup, unless it is the first"`
 	Cap    protocol.CapID     `json:"cap_id" doc:"the Cap that is the channel of the scene"`
 	CertSN string             `json:"cert_sn,omitempty" doc:"serial of the certificate, 16 hexadecimal digits; that of the connection when absent"`

@@ -25,7 +25,7 @@ type TokenRevokeParams struct {
 	Before    int64            `json:"issued_before,omitempty" range:"1-9007199254740991" doc:"with principal_id: those issued then or earlier, in Unix milliseconds, and those that do not say when; now by default"`
 	Issuer    string           `json:"issuer,omitempty" len:"1-1024" audit:"yes" doc:"only tokens of this issuer; of any by default"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the principal's space, the caller's own by default; an administrator's token_id is revoked in all"`
-	Reason    string           `json:"reason,omitempty" len:"1-256" doc:"why, for those who look later"`
+	Reason    string           `json:"reason,omitempty" len:"1-256" text:"lines" doc:"why, for those who look later"`
 }
 
 // Target implements [commands.Targeter].

@@ -77,15 +77,10 @@ func badPath(path string) string {
 	return ""
 }
 
-// misleading reports whether a character makes a path look like another one.
+// misleading reports whether a character makes a path look like another one,
+// or is none.
 func misleading(c rune) bool {
-	switch {
-	case c == '\u061c', c == '\u200e', c == '\u200f', c >= '\u202a' && c <= '\u202e', c >= '\u2066' && c <= '\u2069':
-		return true // they turn the direction
-	case c == '\u200b', c == '\u2060', c == '\ufeff', c == '\u2028', c == '\u2029', c == unicode.ReplacementChar:
-		return true // nothing to see, or no character at all
-	}
-	return c&0xfffe == 0xfffe || c >= '\ufdd0' && c <= '\ufdef' // no characters either
+	return protocol.Misleading(c) || c == unicode.ReplacementChar || c&0xfffe == 0xfffe || c >= '\ufdd0' && c <= '\ufdef'
 }
 
 func badName(name string) string {

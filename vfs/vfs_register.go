@@ -23,7 +23,7 @@ type RegisterParams struct {
 	URL          string             `json:"vfs_url" len:"1-512" doc:"where its interface is, https://HOST/vfs"`
 	Group        protocol.GroupName `json:"group_name,omitempty" doc:"the group whose files are kept there; cap for the mirror of Caps; all groups when absent, which only an administrator may say"`
 	Inside       protocol.GroupName `json:"remote_group,omitempty" doc:"the group over there that takes everything, each group here in a folder of its name; needed to keep cap at another AI Bridge; the same groups when absent"`
-	Capabilities []string           `json:"capabilities,omitempty" len:"1-32" each:"1-64" doc:"what it can do, for people"`
+	Capabilities []string           `json:"capabilities,omitempty" len:"1-32" each:"1-64" text:"line" doc:"what it can do, for people"`
 	Credential   string             `json:"credential,omitempty" len:"1-4096" doc:"token or API key for it; kept encrypted, never shown"`
 }
 

@@ -205,7 +205,7 @@ func writeApprovalEvent(w io.Writer, payload []byte, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		_, err := fmt.Fprintf(w, "%s\n", event.Append(nil))
+		_, err := fmt.Fprintf(w, "%s\n", jsonLine(event.Append(nil)))
 		return err
 	}
 	var a approvalSeen

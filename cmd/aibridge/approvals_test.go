@@ -53,7 +53,7 @@ func TestAConversationIsShownAsItComes(t *testing.T) {
 	} {
 		c.heard(&protocol.Event{Name: e.name, Data: []byte(e.data)})
 	}
-	if got := out.String(); got != "I look.\nIt is [31mbroken.\n" {
+	if got := out.String(); got != "I look.\nIt is  [31mbroken.\n" {
 		t.Errorf("said %q", got)
 	}
 	if got := notes.String(); got != "→ oven.heat {\"celsius\":1}\n→ oven.heat {oops\n← Failed Error: [2J broken\n" {

@@ -216,7 +216,7 @@ func followAudit(ctx context.Context, c *client.Client, w io.Writer, params map[
 // writeEntries shows entries, one a line.
 func writeEntries(w io.Writer, entries []json.RawMessage, asJSON bool) error {
 	for _, raw := range entries {
-		line := string(raw)
+		line := jsonLine(raw)
 		if !asJSON {
 			var e auditEntry
 			if err := json.Unmarshal(raw, &e); err != nil {

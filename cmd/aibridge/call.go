@@ -58,7 +58,7 @@ func callCommand() *cobra.Command {
 			opts = append(opts, client.WithTimeout(timeout))
 			if events {
 				opts = append(opts, client.OnEvent(func(e *protocol.Event) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", e.Name, e.Data)
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", printable(e.Name), jsonLine(e.Data))
 				}))
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout+2*time.Second)

@@ -161,9 +161,9 @@ func (c *conversation) say(ctx context.Context, message string) (ended bool, err
 	c.session, c.settings = r.Session, nil
 	switch {
 	case c.written == "":
-		fmt.Fprintln(c.out, clean(r.Result))
+		fmt.Fprintln(c.out, legible(r.Result))
 	case !strings.HasSuffix(c.written, r.Result): // events may be lost, the answer is not
-		fmt.Fprintln(c.out, "\n"+clean(r.Result))
+		fmt.Fprintln(c.out, "\n"+legible(r.Result))
 	default:
 		fmt.Fprintln(c.out)
 	}
@@ -191,7 +191,7 @@ func (c *conversation) heard(e *protocol.Event) {
 	switch e.Name {
 	case "llm.delta":
 		if d.Type == "text_delta" {
-			fmt.Fprint(c.out, clean(d.Text))
+			fmt.Fprint(c.out, legible(d.Text))
 			c.written += d.Text
 		}
 	case "llm.tool_call":
@@ -212,14 +212,4 @@ func (c *conversation) note(text string) {
 		c.written += "\n"
 	}
 	fmt.Fprintln(c.notes, inRow(cell(text)))
-}
-
-// clean is what a model says without what would steer the terminal.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, text)
 }

@@ -100,6 +100,6 @@ func printDetails(w io.Writer, err error) {
 		return
 	}
 	if details, err := json.Marshal(rest); err == nil {
-		fmt.Fprintf(w, "  %s\n", details)
+		fmt.Fprintf(w, "  %s\n", jsonLine(details))
 	}
 }

@@ -10,7 +10,10 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // writeJSON shows a result as indented JSON.
@@ -19,8 +22,7 @@ func writeJSON(w io.Writer, result json.RawMessage) error {
 	if err := json.Indent(&pretty, result, "", "  "); err != nil {
 		return err
 	}
-	pretty.WriteByte('\n')
-	_, err := pretty.WriteTo(w)
+	_, err := fmt.Fprintf(w, "%s\n", jsonLine(pretty.Bytes()))
 	return err
 }
 
@@ -231,13 +233,47 @@ func cell(value any) string {
 	return fmt.Sprint(value)
 }
 
-// printable is a text without what steers a terminal: nothing a device says
-// may.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
+// printable is a text in one line without what steers a terminal, or makes it
+// show something else: nothing a device says may. Hidden characters are named.
+func printable(text string) string { return shown(text, false) }
+
+// legible is [printable] for several lines.
+func legible(text string) string { return shown(text, true) }
+
+func shown(text string, lines bool) string {
+	if protocol.CheckText(text, lines) == "" {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case lines && (r == '\n' || r == '\t'):
+			b.WriteRune(r)
+		case unicode.IsControl(r):
+			b.WriteByte(' ')
+		case protocol.Misleading(r):
+			fmt.Fprintf(&b, "<U+%04X>", r)
+		default:
+			b.WriteRune(r)
 		}
-		return r
-	}, text)
+	}
+	return b.String()
+}
+
+// jsonLine is JSON with such characters escaped. It means the same.
+func jsonLine(raw []byte) string {
+	if protocol.CheckText(string(raw), true) == "" {
+		return string(raw)
+	}
+	var b strings.Builder
+	for _, r := range string(raw) {
+		if r < 0x7f || !unicode.IsControl(r) && !protocol.Misleading(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, "\\u%04x", unit)
+		}
+	}
+	return b.String()
 }

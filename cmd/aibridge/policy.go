@@ -51,7 +51,7 @@ func policyShowCommand() *cobra.Command {
 				if err := json.Unmarshal(result, &found); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintln(w, strings.TrimRight(found.Policy, "\n"))
+				_, err := fmt.Fprintln(w, legible(strings.TrimRight(found.Policy, "\n")))
 				return err
 			}
 			return s.run(cmd, map[string]any{"name": args[0]}, simply("policy.get"))
@@ -234,7 +234,7 @@ func writeExplanation(w io.Writer, result json.RawMessage) error {
 	for _, f := range x.Failed {
 		fmt.Fprintf(&b, "\n%s failed: %s\n", f.ID, f.Error)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, legible(b.String()))
 	return err
 }
 

@@ -210,7 +210,7 @@ func (p *runPrinter) print(_ context.Context, m client.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asJSON {
-		fmt.Fprintf(p.out, "%s %s\n", e.Name, e.Data)
+		fmt.Fprintf(p.out, "%s %s\n", printable(e.Name), jsonLine(e.Data))
 		return
 	}
 	var about runEvent

@@ -63,7 +63,7 @@ func (p *eventPrinter) print(_ context.Context, m client.Message) {
 			payload, _ = json.Marshal(string(m.Payload))
 		}
 		line, _ := json.Marshal(map[string]any{"topic": m.Topic, "payload": payload})
-		fmt.Fprintf(p.out, "%s\n", line)
+		fmt.Fprintf(p.out, "%s\n", jsonLine(line))
 		return
 	}
 	fmt.Fprintf(p.out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), cell(m.Topic), cell(summary(m.Payload)))

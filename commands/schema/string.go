@@ -19,7 +19,8 @@ type stringNode struct {
 	size    bounds
 	enum    []string
 	pattern *regexp.Regexp
-	text    bool // the type reads and writes itself
+	legible func(string) string // says what people could be misled by; nil for what they do not read
+	text    bool                // the type reads and writes itself
 
 	document json.RawMessage // the type's own schema, nil for none
 }
@@ -38,6 +39,9 @@ func (c compiler) newString(t reflect.Type, limits *tags) (*stringNode, error) {
 		return nil, err
 	}
 	if n.enum, err = limits.enum(); err != nil {
+		return nil, err
+	}
+	if n.legible, err = limits.text(); err != nil {
 		return nil, err
 	}
 	n.pattern, err = limits.pattern()
@@ -72,6 +76,11 @@ func (n *stringNode) wrong(s string) string {
 	}
 	if n.size != (bounds{0, unbounded}) {
 		if reason := n.size.check(utf8.RuneCountInString(s), "characters"); reason != "" {
+			return reason
+		}
+	}
+	if n.legible != nil {
+		if reason := n.legible(s); reason != "" {
 			return reason
 		}
 	}
@@ -132,8 +141,8 @@ func (n *stringNode) schema() *object {
 	return o
 }
 
-// namePattern says what protocol.Rule.Name does: a topic level that does not
-// begin with $.
+// namePattern says what protocol.Rule.Name does, as far as a pattern can: a
+// topic level that does not begin with $.
 const namePattern = `^([^$/+#\x00-\x1f\x7f-\x9f][^/+#\x00-\x1f\x7f-\x9f]*)?$`
 
 // A boolNode decodes true and false.

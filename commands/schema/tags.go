@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // known are the tags this package understands; tolerated ones belong to
 // others. Anything else is a slip of the pen.
 var (
-	known     = []string{"json", "doc", "len", "each", "range", "enum", "pattern", "default", "type", "short"}
+	known     = []string{"json", "doc", "len", "each", "range", "enum", "pattern", "default", "type", "short", "text"}
 	tolerated = []string{"audit", "yaml"}
 )
 
@@ -58,7 +60,7 @@ func (t *tags) leftover() error {
 // forItems moves the limits that a list or map passes on to what it holds.
 func (t *tags) forItems() *tags {
 	items := &tags{limits: map[string]string{}}
-	for outer, inner := range map[string]string{"each": "len", "enum": "enum", "pattern": "pattern", "range": "range", "type": "type"} {
+	for outer, inner := range map[string]string{"each": "len", "enum": "enum", "pattern": "pattern", "range": "range", "type": "type", "text": "text"} {
 		if value, ok := t.take(outer); ok {
 			items.limits[inner] = value
 		}
@@ -226,6 +228,19 @@ func (t *tags) enum() ([]string, error) {
 		}
 	}
 	return values, nil
+}
+
+// text takes for whom a string is written: nil for no one in particular, or a
+// check of what people read, one line of it or several.
+func (t *tags) text() (func(string) string, error) {
+	tag, ok := t.take("text")
+	switch {
+	case !ok:
+		return nil, nil
+	case tag != "line" && tag != "lines":
+		return nil, fmt.Errorf("tag text:%q must be line or lines", tag)
+	}
+	return func(s string) string { return protocol.CheckText(s, tag == "lines") }, nil
 }
 
 // pattern takes the expression strings must match, nil for none.

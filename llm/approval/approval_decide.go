@@ -21,7 +21,7 @@ type DecideParams struct {
 	ID       string `json:"approval_id" len:"1-64" audit:"yes" doc:"id of the approval"`
 	Nonce    string `json:"nonce" len:"1-64" doc:"of the approval, as it was shown: it stands for tool, arguments and roster"`
 	Decision string `json:"decision" enum:"approve,deny" audit:"yes" doc:"what to do"`
-	Reason   string `json:"reason,omitempty" len:"0-500" audit:"yes" doc:"why; the model reads it when the call is denied"`
+	Reason   string `json:"reason,omitempty" len:"0-500" text:"lines" audit:"yes" doc:"why; the model reads it when the call is denied"`
 }
 
 // Target implements [commands.Targeter].

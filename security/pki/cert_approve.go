@@ -19,7 +19,7 @@ var certApprove = commands.Spec{
 // DecisionParams name a request and say why it was decided like that.
 type DecisionParams struct {
 	RequestID string `json:"request_id" len:"1-64" doc:"of the request"`
-	Reason    string `json:"reason,omitempty" len:"1-256" doc:"for those who read it later"`
+	Reason    string `json:"reason,omitempty" len:"1-256" text:"lines" doc:"for those who read it later"`
 }
 
 // Target implements [commands.Targeter].
