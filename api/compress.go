@@ -26,16 +26,16 @@ func compress(next http.Handler) http.Handler {
 	return wrap(next)
 }
 
-// uncompressed is the writer below one of [compress], which would keep the
+// uncompressed is the writer below those of [compress], which would keep the
 // head of a stream back until there is something to compress.
 func uncompressed(w http.ResponseWriter) http.ResponseWriter {
-	switch c := w.(type) {
-	case *gzhttp.GzipResponseWriter:
-		return c.Unwrap()
-	case *gzhttp.NoGzipResponseWriter:
-		return c.Unwrap()
+	for {
+		wrapping, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = wrapping.Unwrap()
 	}
-	return w
 }
 
 // gzipped reports whether the body of a request is compressed.
