@@ -99,7 +99,7 @@ func (a *API) params(body []byte) ([]byte, *protocol.Error) {
 }
 
 func inbound(r *http.Request, who *protocol.Principal, body []byte) commands.Inbound {
-	return commands.Inbound{Principal: who, Body: body, Door: "http", Address: address(r), Traceparent: traceparent(r)}
+	return commands.Inbound{Principal: who, Body: body, Door: "http", Address: address(r), Traceparent: traceparent(r), Matched: true}
 }
 
 // failure is the answer to what never became a request.

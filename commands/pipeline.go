@@ -76,6 +76,9 @@ func (r *Router) parse(in Inbound, own *protocol.Request) (*protocol.Request, er
 			return &protocol.Request{}, err
 		}
 	}
+	if in.Matched {
+		return own, own.DecodeMatched(in.Body, r.opts.Limits)
+	}
 	return own, own.Decode(in.Body, r.opts.Limits)
 }
 

@@ -80,6 +80,7 @@ type Inbound struct {
 	Traceparent string                // W3C trace context, "" without one
 	Emit        func(*protocol.Event) // takes the events of a call that asked for them; must not block
 	Audience    Audience              // who waits for the answer, nil if that is not known
+	Matched     bool                  // the door matches the answer with the request, which then needs no id, see [protocol.Request.DecodeMatched]
 	Batched     bool                  // more may follow at once, and then Flush is called
 	Held        bool                  // no answer leaves before the auditor was told to put what it took on record
 	Depth       int                   // calls of tools by models that it is within, as far as is known

@@ -23,6 +23,20 @@ func (r *Request) Decode(data []byte, limits Limits) error {
 	return nil
 }
 
+// DecodeMatched is Decode for doors that match an answer with its request by
+// themselves, as HTTP and the Correlation Data of MQTT 5 do. The id, the type
+// and the timestamp may be missing there. A request without an id gets a new
+// one, so that a repeat of it is another request.
+func (r *Request) DecodeMatched(data []byte, limits Limits) error {
+	e := envelope{scanner: scanner{data: data}, matched: true}
+	e.scan(limits)
+	e.request(r)
+	if e.err != nil {
+		return e.err
+	}
+	return nil
+}
+
 // DecodeResponse reads a response of anybody, leniently (PROTOCOL §1): a
 // missing or null error or result, the status "error", codes that are numbers
 // and a response_to beside the id are understood and noted as old forms. It
@@ -119,9 +133,10 @@ func tooLarge(size, limit int) *Error {
 // response or an event. It keeps the first thing that is wrong with it.
 type envelope struct {
 	scanner
-	err  *Error
-	old  []string // old forms met
-	view bool     // bodies of replies need not be copied
+	err     *Error
+	old     []string // old forms met
+	view    bool     // bodies of replies need not be copied
+	matched bool     // the door matches answers with requests, see DecodeMatched
 }
 
 // scan finds the fields. What it has found stays found when it fails.

@@ -8,9 +8,9 @@ func (e *envelope) request(r *Request) {
 	var old bool
 	r.Version, old = e.version()
 
-	id := e.id(fID)
-	e.envelopeType(typeRequest, old)
-	r.Timestamp = e.timestamp(old)
+	id := e.requestID()
+	e.envelopeType(typeRequest, old || e.matched)
+	r.Timestamp = e.timestamp(old || e.matched)
 	command := e.name(fCommand)
 	sender, trace := e.requestMetadata(&r.Metadata)
 	r.Params, r.Extension = e.bodies()
@@ -22,7 +22,17 @@ func (e *envelope) request(r *Request) {
 	}
 }
 
-// envelopeType checks the type. Old envelopes may leave it out.
+// requestID reads the id. A request that needs none to be answered may leave
+// it out.
+func (e *envelope) requestID() []byte {
+	if e.fields[fID].kind == kindAbsent && e.matched {
+		e.deprecate("a request without id gets a new one, and is run again when it is repeated")
+		return []byte(NewID())
+	}
+	return e.id(fID)
+}
+
+// envelopeType checks the type, which may be left out in some.
 func (e *envelope) envelopeType(want string, optional bool) {
 	if e.fields[fType].kind == kindAbsent && optional {
 		e.deprecate("an envelope without type is deprecated")
@@ -33,7 +43,7 @@ func (e *envelope) envelopeType(want string, optional bool) {
 	}
 }
 
-// timestamp reads the timestamp. Old envelopes may leave it out.
+// timestamp reads the timestamp, which may be left out in some.
 func (e *envelope) timestamp(optional bool) int64 {
 	if e.fields[fTimestamp].kind == kindAbsent && optional {
 		e.deprecate("an envelope without timestamp is deprecated, send 0 without a clock")

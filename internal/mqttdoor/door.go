@@ -86,6 +86,7 @@ func (d *Door) Request(p *broker.Publication) {
 		Traceparent: p.Property("traceparent"),
 		Emit:        to.emit,
 		Audience:    to,
+		Matched:     len(to.correlation) > 0,
 		Batched:     true,
 		Held:        d.Held,
 	}
