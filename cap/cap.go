@@ -97,6 +97,11 @@ type View struct {
 	ID    protocol.CapID   `json:"cap_id"`
 	Skill protocol.SkillID `json:"skill_id" doc:"the skill it belongs to"`
 	Info
+	// The same by the names that the protocol's data model has.
+	ModelName        string `json:"name" doc:"cap_name"`
+	ModelDescription string `json:"description,omitempty" doc:"cap_desc"`
+	ModelType        string `json:"type" doc:"cap_type"`
+
 	Status     Status `json:"status" enum:"active,inactive"`
 	Groups     int    `json:"groups" doc:"how many groups it has"`
 	Revision   uint64 `json:"revision"`

@@ -73,6 +73,7 @@ func (s *Service) view(c *Cap) View {
 	_, revision, _ := s.opts.Caps.Get(c.key())
 	return View{
 		ID: c.ID, Skill: c.Skill, Info: c.Info, Status: c.Status,
+		ModelName: c.Name, ModelDescription: c.Description, ModelType: c.Type,
 		Groups: len(s.index.groupsOf(c.Space, c.ID)), Revision: revision,
 		DeclaredAt: c.DeclaredAt, UpdatedAt: c.UpdatedAt,
 	}

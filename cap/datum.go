@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -12,13 +14,18 @@ import (
 // A DataType says what kind of value is shared.
 type DataType string
 
-// The types of data. A binary value is a string in standard base64.
+// The types of data. An integer is a number without a fraction, a float any
+// number, JSON any value but null, and a binary value a string in standard
+// base64.
 const (
 	String  DataType = "string"
 	Number  DataType = "number"
+	Integer DataType = "integer"
+	Float   DataType = "float"
 	Boolean DataType = "boolean"
 	Object  DataType = "object"
 	Array   DataType = "array"
+	JSON    DataType = "json"
 	Binary  DataType = "binary"
 )
 
@@ -69,16 +76,38 @@ func (t DataType) check(value json.RawMessage) error {
 		}
 		return nil
 	}
-	if found != t {
+	if !t.holds(found, value) {
 		return protocol.InvalidParam("data_value", fmt.Sprintf("must be %s, as data_type says, is %s", t.article(), found.article()))
 	}
 	return nil
 }
 
+// holds reports whether a value whose JSON is of the type found is one of t.
+func (t DataType) holds(found DataType, value json.RawMessage) bool {
+	switch t {
+	case JSON:
+		return found != ""
+	case Float:
+		return found == Number
+	case Integer:
+		return found == Number && whole(value)
+	}
+	return found == t
+}
+
+// whole reports whether a JSON number has no fraction: 21, 21.0 and 2.1e1 have
+// none. Numbers that float64 cannot tell from whole ones count as such.
+func whole(number json.RawMessage) bool {
+	f, err := strconv.ParseFloat(string(bytes.TrimSpace(number)), 64)
+	return err == nil && f == math.Trunc(f)
+}
+
 func (t DataType) article() string {
 	switch t {
-	case Object, Array:
+	case Object, Array, Integer:
 		return "an " + string(t)
+	case JSON:
+		return "any value but null"
 	case Binary:
 		return "a string in base64"
 	case "":

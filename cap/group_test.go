@@ -123,7 +123,7 @@ func TestDataIsWhatItsTypeSays(t *testing.T) {
 	const set = `{"group_id":"up","data_key":"k","data_value":%s,"data_type":%q,"cap_id":"climate"}`
 	for _, good := range [][2]string{
 		{`"a"`, "string"}, {`21.5`, "number"}, {`-1e9`, "number"}, {`true`, "boolean"}, {`{"a":[1]}`, "object"},
-		{`[]`, "array"}, {`"AAEC/w=="`, "binary"}, {`""`, "binary"},
+		{`[]`, "array"}, {`1`, "integer"}, {`1.5`, "float"}, {`[true]`, "json"}, {`"AAEC/w=="`, "binary"}, {`""`, "binary"},
 	} {
 		got := w.must(alice, "group.data.set", fmt.Sprintf(set, good[0], good[1]))
 		again := w.must(alice, "group.data.get", `{"group_id":"up","data_key":"k","cap_id":"climate"}`)
@@ -133,7 +133,7 @@ func TestDataIsWhatItsTypeSays(t *testing.T) {
 	}
 	for _, bad := range [][2]string{
 		{`"1"`, "number"}, {`1`, "string"}, {`1`, "boolean"}, {`[]`, "object"}, {`{}`, "array"}, {`"not base64!"`, "binary"},
-		{`"AAEC/w"`, "binary"}, {`12`, "binary"}, {`1`, "integer"}, {`null`, "object"},
+		{`"AAEC/w"`, "binary"}, {`12`, "binary"}, {`1.5`, "integer"}, {`1`, "int"}, {`null`, "object"}, {`null`, "json"},
 	} {
 		w.refused(protocol.InvalidParameter, alice, "group.data.set", fmt.Sprintf(set, bad[0], bad[1]))
 	}
