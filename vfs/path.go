@@ -37,6 +37,10 @@ func CleanPath(path string) (string, error) {
 	return path, nil
 }
 
+// Relative is a path that a caller gave, as the store has it: from the root of
+// its group, whether or not it begins with a slash.
+func Relative(path string) string { return strings.TrimPrefix(path, "/") }
+
 // cleanPrefix checks what paths of a list are to begin with: any beginning of
 // a path.
 func cleanPrefix(prefix string) error {

@@ -43,7 +43,7 @@ func (s *Service) Delete(ctx context.Context, call *commands.Call, p DeleteParam
 	if err != nil {
 		return DeleteResult{}, err
 	}
-	f, err := Find(ctx, files, string(p.Group), p.ID, p.Path)
+	f, err := Find(ctx, files, string(p.Group), p.ID, Relative(p.Path))
 	if err != nil {
 		return DeleteResult{}, err
 	}

@@ -57,7 +57,7 @@ func (s *Service) List(ctx context.Context, call *commands.Call, p ListParams) (
 				result.Snapshot = strconv.FormatUint(now, 10)
 			}
 		}
-		found, result.Next, err = ListFolder(ctx, files, string(p.Group), p.Path, p.Cursor, p.Limit, p.Deleted)
+		found, result.Next, err = ListFolder(ctx, files, string(p.Group), Relative(p.Path), p.Cursor, p.Limit, p.Deleted)
 	case snapshots == nil:
 		return ListResult{}, protocol.InvalidParam("snapshot_id", "this VFS keeps no snapshots")
 	default:
@@ -65,7 +65,7 @@ func (s *Service) List(ctx context.Context, call *commands.Call, p ListParams) (
 		if at, err = strconv.ParseUint(p.Snapshot, 10, 64); err != nil {
 			return ListResult{}, protocol.InvalidParam("snapshot_id", "is too large")
 		}
-		found, result.Next, err = snapshots.ListAt(ctx, string(p.Group), p.Path, at, p.Cursor, p.Limit)
+		found, result.Next, err = snapshots.ListAt(ctx, string(p.Group), Relative(p.Path), at, p.Cursor, p.Limit)
 	}
 	if err != nil {
 		return ListResult{}, err

@@ -46,6 +46,7 @@ func (s *Service) Sync(ctx context.Context, call *commands.Call, p SyncParams) (
 	named := make(map[string]bool, len(p.Files))
 	for i := range p.Files {
 		held := &p.Files[i]
+		held.Path = Relative(held.Path)
 		named[held.Path] = true
 		f, err := compare(ctx, files, string(p.Group), held, p.Direction)
 		if err != nil {

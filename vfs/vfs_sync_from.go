@@ -43,7 +43,7 @@ func (s *Service) SyncFrom(ctx context.Context, call *commands.Call, p SyncFromP
 	result := SyncResult{Group: p.Group, Files: make([]SyncedFile, len(p.Files))}
 	room := int64(maxAnswer)
 	for i, path := range p.Files {
-		if result.Files[i], err = readSmall(ctx, files, string(p.Group), path, &room); err != nil {
+		if result.Files[i], err = readSmall(ctx, files, string(p.Group), Relative(path), &room); err != nil {
 			if code := protocol.CodeOf(err); code == protocol.VFSUnavailable {
 				return SyncResult{}, err
 			}

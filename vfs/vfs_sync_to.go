@@ -131,7 +131,7 @@ func (s *Service) SyncTo(ctx context.Context, call *commands.Call, p SyncToParam
 }
 
 func (f *SyncToFile) decode() (Content, error) {
-	c := Content{Path: f.Path, Data: []byte(f.Content), PutOptions: PutOptions{Size: -1, IfVersion: f.Version, ContentType: f.ContentType}}
+	c := Content{Path: Relative(f.Path), Data: []byte(f.Content), PutOptions: PutOptions{Size: -1, IfVersion: f.Version, ContentType: f.ContentType}}
 	if f.Encoding == "base64" {
 		data, err := base64.StdEncoding.DecodeString(f.Content)
 		if err != nil {

@@ -65,6 +65,7 @@ func (d *Door) checkGet(g *Get) error {
 	if g.ChunkSize == 0 {
 		g.ChunkSize = min(defaultChunk, d.opts.MaxChunk)
 	}
+	g.Path = vfs.Relative(g.Path)
 	switch {
 	case (g.Path == "") == (g.ID == ""):
 		return protocol.InvalidParam("path", "name the file by path or by file_id")

@@ -80,6 +80,7 @@ func (d *Door) begin(j job) {
 }
 
 func (d *Door) check(init *Init) error {
+	init.Path = vfs.Relative(init.Path)
 	if _, err := vfs.CleanPath(init.Path); err != nil {
 		return err
 	}

@@ -193,6 +193,7 @@ func (in *incoming) field(part *multipart.Part) error {
 		return protocol.InvalidParam(part.FormName(), "is there twice")
 	}
 	*into = string(text)
+	in.path = vfs.Relative(in.path)
 	return nil
 }
 

@@ -187,6 +187,9 @@ func queries(r *http.Request, into map[string]*string) error {
 		if *value, err = query(r, name); err != nil {
 			return err
 		}
+		if name == "path" || name == "prefix" {
+			*value = vfs.Relative(*value)
+		}
 	}
 	return nil
 }
