@@ -106,7 +106,7 @@ func TestWebPagesCannotDriveABridgeOnLoopback(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", name, status, body, test.want)
 		}
 	}
-	for _, path := range []string{"/ws", "/mqtt"} {
+	for _, path := range []string{"/", "/ws", "/mqtt"} {
 		_, response, err := websocket.Dial(t.Context(), "ws://"+n.WS+path, &websocket.DialOptions{
 			HTTPClient: bridgetest.HTTPClient(t), Subprotocols: []string{"mqtt"},
 			HTTPHeader: http.Header{"Origin": {"http://evil.example"}},

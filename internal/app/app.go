@@ -205,6 +205,7 @@ func (a *App) webSockets() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mqtt", a.api.Guard().Wrap(api.Upgrading("this is MQTT over WebSocket: connect to it with an MQTT client", a.broker.WebSocket("ws"))))
 	mux.Handle("/ws", a.api.WebSocket())
+	mux.Handle("/{$}", a.api.WebSocket())
 	mux.Handle("/", a.api.Guard().Wrap(api.Nothing("this port has MQTT at /mqtt and envelopes at /ws, both over WebSocket")))
 	return mux
 }

@@ -132,10 +132,23 @@ func (r *Raw) Listen(t testing.TB, filters ...string) {
 // Send publishes a payload with QoS 1.
 func (r *Raw) Send(t testing.TB, topic, payload string) {
 	t.Helper()
+	r.send(t, &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(payload)})
+}
+
+// SendCorrelated publishes a payload with QoS 1 and Correlation Data.
+func (r *Raw) SendCorrelated(t testing.TB, topic, payload, correlation string) {
+	t.Helper()
+	r.send(t, &paho.Publish{
+		Topic: topic, QoS: 1, Payload: []byte(payload), Properties: &paho.PublishProperties{CorrelationData: []byte(correlation)},
+	})
+}
+
+func (r *Raw) send(t testing.TB, p *paho.Publish) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	if _, err := r.Publish(ctx, &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(payload)}); err != nil {
-		t.Fatalf("publish to %s: %v", topic, err)
+	if _, err := r.Publish(ctx, p); err != nil {
+		t.Fatalf("publish to %s: %v", p.Topic, err)
 	}
 }
 
