@@ -8,13 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // A Router runs commands. *commands.Router is one.
@@ -35,9 +34,9 @@ type Options struct {
 	// one that is not of the protocol becomes a 2001.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
 
-	// Revoked says of a principal that was authenticated whether its
-	// credential was revoked since, and what it is told then. Optional.
-	Revoked func(*protocol.Principal) (text string, revoked bool)
+	// Grants tells of the end of credentials, which ends the connections that
+	// were opened with them. Nil: they do not end.
+	Grants grant.Authority
 
 	// Enter is asked about every /ws connection: its error refuses it, else
 	// leave is called when it has ended. Optional.
@@ -77,9 +76,8 @@ type Options struct {
 	// default 64.
 	MaxInFlight int
 
-	Clock *clock.Clock // by which credentials expire
-	Log   *slog.Logger
-	Now   func() time.Time // default time.Now
+	Log *slog.Logger
+	Now func() time.Time // default time.Now
 
 	patience time.Duration // with a write and a pong on /ws
 }
@@ -92,11 +90,11 @@ func (o *Options) setDefaults() {
 	orDefault(&o.MaxSockets, 1024)
 	orDefault(&o.MaxInFlight, 64)
 	orDefault(&o.patience, socketPatience)
+	if o.Grants == nil {
+		o.Grants = grant.Unlimited{}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Clock == nil {
-		o.Clock = clock.New()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -253,20 +251,4 @@ func (a *API) Close(ctx context.Context) error {
 	a.mu.Unlock()
 	<-done
 	return ctx.Err()
-}
-
-// Disconnect closes the /ws connections of principals that match, with
-// status 1008 and the text (at most 123 bytes are told), and returns how many there were: a revoked
-// credential does not keep a connection it once opened.
-func (a *API) Disconnect(match func(*protocol.Principal) bool, text string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := 0
-	for s := range a.sockets {
-		if match(s.principal) {
-			s.end(websocket.StatusPolicyViolation, text)
-			n++
-		}
-	}
-	return n
 }

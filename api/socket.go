@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 const (
@@ -122,31 +123,12 @@ func (a *API) serveSocket(w http.ResponseWriter, r *http.Request) {
 	others.Wait()
 }
 
-// endWithCredential has the connection closed when the credential expires, and
-// at once if it was revoked since it was shown. stop forgets about it.
-func (s *socket) endWithCredential() (stop func()) {
-	if revoked := s.api.Revoked; revoked != nil {
-		if text, yes := revoked(s.principal); yes {
-			s.end(websocket.StatusPolicyViolation, text)
-		}
-	}
-	if s.principal.Expires.IsZero() {
-		return func() {}
-	}
-	return s.api.Clock.At(s.principal.Expires, s.expire)
-}
-
-func (s *socket) expire() { s.end(websocket.StatusPolicyViolation, "the credential has expired") }
-
-// expired ends a connection whose credential has expired while the machine
-// slept, before anybody has noticed.
-func (s *socket) expired() bool {
-	expires := s.principal.Expires
-	if expires.IsZero() || s.api.Clock.Now().Before(expires) {
-		return false
-	}
-	s.expire()
-	return true
+// endWithCredential has the connection closed when the credential that opened
+// it ends. Stop forgets about it.
+func (s *socket) endWithCredential() (stop func() bool) {
+	return s.api.Grants.OnEnd(grant.Of(s.principal), func(why error) {
+		s.end(websocket.StatusPolicyViolation, protocol.AsError(why).Message)
+	})
 }
 
 // admit counts the socket in, or says why there is no room for it.
@@ -216,9 +198,6 @@ func (s *socket) receive(conn *websocket.Conn, message io.Reader, buf *bytes.Buf
 
 // submit hands one message to the router, which copies what it keeps.
 func (s *socket) submit(message []byte) {
-	if s.expired() {
-		return
-	}
 	s.mu.Lock()
 	draining, full := s.draining, s.inFlight >= s.api.MaxInFlight
 	if s.verdict != nil { // what comes while it closes is nobody's any more

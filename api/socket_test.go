@@ -285,23 +285,6 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 	close(leave)
 }
 
-func TestDisconnectByPrincipal(t *testing.T) {
-	t.Parallel()
-	a, server := serve(t, Options{})
-	p := dial(t, server.URL)
-	p.send(envelope("first", "test.echo", "{}"))
-	p.receive()
-	if n := a.Disconnect(func(who *protocol.Principal) bool { return who.ID == "bob" }, "x"); n != 0 {
-		t.Errorf("disconnected %d of somebody else", n)
-	}
-	if n := a.Disconnect(func(who *protocol.Principal) bool { return who.ID == "ann" }, strings.Repeat("é", 100)); n != 1 {
-		t.Errorf("disconnected %d", n)
-	}
-	if status := p.closed(); status != websocket.StatusPolicyViolation {
-		t.Errorf("closed with %v", status)
-	}
-}
-
 func TestWebSocketAloneIsGuarded(t *testing.T) {
 	t.Parallel()
 	a, server := serve(t, Options{})

@@ -118,10 +118,9 @@ func callerOf(call *commands.Call) dispatch.Caller {
 	return c
 }
 
-// MayStillDispatch says why who started a dispatch does not take part in its
-// group any more.
-func (s *Service) MayStillDispatch(d *dispatch.Dispatch) error {
-	who := d.Caller.Principal()
+// MayStillDispatch says why who started a dispatch, as it is now, does not take
+// part in its group any more.
+func (s *Service) MayStillDispatch(who *protocol.Principal, d *dispatch.Dispatch) error {
 	c, _, ok := s.opts.Caps.Get(capKey(spaceOf(who), d.Cap))
 	if !ok {
 		return noCap(d.Cap)

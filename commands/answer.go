@@ -45,10 +45,28 @@ func (c *Call) schedule(in Inbound) error {
 // means a moment in the spring of 1973 or before.
 const secondsBelow = 100_000_000_000
 
+// lasts is how long a call may take from its arrival on: until its deadline, or
+// until the credential that it is made with expires.
+func (c *Call) lasts(now time.Time) time.Duration {
+	until := c.Deadline
+	if end := c.Principal.Expires; end.After(now) && end.Before(until) {
+		until = end
+	}
+	return until.Sub(c.arrived)
+}
+
 // expire answers a call whose time is over, whatever its handler does. If the
 // handler goes on, it does so without a worker slot: others need it.
 func (c *Call) expire() {
 	r := c.router
+	if now := r.opts.Now(); now.Before(c.Deadline) { // then it was the credential's time
+		if err := r.opts.Credentials.Check(c.Principal); err != nil {
+			r.fail(c, asError(err))
+		} else {
+			r.alarm.set(c, c.lasts(now)) // the clock was set back meanwhile
+		}
+		return
+	}
 	c.own.end(context.DeadlineExceeded)
 	timeout := c.Deadline.Sub(c.arrived)
 	err := protocol.Errorf(protocol.TimedOut, "timed out after %v", timeout).With("timeout_ms", timeout.Milliseconds())

@@ -160,11 +160,11 @@ func (c *Call) unpark(ctx context.Context) {
 	if !again || !c.router.slots.acquire(ctx, c.Priority) {
 		return // without a slot a call whose time is over may still tidy up
 	}
-	c.grant()
+	c.holdSlot()
 }
 
-// grant gives the call a slot.
-func (c *Call) grant() {
+// holdSlot notes that the call has a slot.
+func (c *Call) holdSlot() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slotted = true
@@ -189,7 +189,7 @@ func (c *Call) handBack() *Call {
 	case nil:
 		return nil
 	case *Call:
-		t.grant()
+		t.holdSlot()
 		return t
 	default:
 		t.take()
@@ -199,7 +199,7 @@ func (c *Call) handBack() *Call {
 
 // take is the call's turn to run.
 func (c *Call) take() {
-	c.grant()
+	c.holdSlot()
 	select {
 	case c.router.idle <- c:
 	default:

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -12,25 +13,43 @@ import (
 // signs its requests has signed. They must not be changed.
 func (c *Call) RawParams() json.RawMessage { return c.request.Params }
 
-// Fail answers every call in flight whose principal matches with an error, and
-// ends its context. It is for those who have just lost the right to an answer:
-// a handler that goes on regardless does so for nobody. It returns how many
-// calls were answered.
-func (r *Router) Fail(match func(*protocol.Principal) bool, err *protocol.Error) int {
+// Fail answers every call in flight with the error that why has for its
+// principal, if it has one, and ends its context. It is for those who have just
+// lost the right to an answer: a handler that goes on regardless does so for
+// nobody. It returns how many calls were answered.
+func (r *Router) Fail(why func(*protocol.Principal) error) int {
 	n := 0
-	for _, c := range r.flights.matching(match) {
-		if c.answered.Load() {
-			continue
+	for c, err := range r.flights.matching(why) {
+		if r.fail(c, asError(err)) {
+			n++
 		}
-		own := *err // whoever handles errors may add to it
-		own.Details = maps.Clone(err.Details)
-		r.answer(c, outcome{err: r.seen(c, &own)}) // before the handler answers that it was cancelled
-		c.own.end(context.Canceled)
-		r.withdraw(c)
-		if c.surrender() { // like a call whose time is over
-			r.slots.release()
-		}
-		n++
 	}
 	return n
+}
+
+// fail answers a call in flight and ends it. It reports false if the call was
+// answered before.
+func (r *Router) fail(c *Call, err *protocol.Error) bool {
+	if c.answered.Load() {
+		return false
+	}
+	own := *err // whoever handles errors may add to it
+	own.Details = maps.Clone(err.Details)
+	r.answer(c, outcome{err: r.seen(c, &own)}) // before the handler answers that it was cancelled
+	c.own.end(context.Canceled)
+	r.withdraw(c)
+	if c.surrender() { // like a call whose time is over
+		r.slots.release()
+	}
+	return true
+}
+
+// grantEnded is why the grant has ended that a context was made for, nil if that
+// is not why the context has.
+func grantEnded(ctx context.Context) *protocol.Error {
+	why, ok := errors.AsType[*protocol.Error](context.Cause(ctx))
+	if !ok || ctx.Err() == nil {
+		return nil
+	}
+	return why
 }

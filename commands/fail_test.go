@@ -27,7 +27,15 @@ func TestCallsOfAPrincipalAreFailedWhileTheyRunOrWait(t *testing.T) {
 	others := n.submit("3", "test.hang", `{}`)
 
 	refusal := protocol.Errorf(protocol.CertificateRevoked, "the certificate was revoked")
-	if failed := n.Fail(func(who *protocol.Principal) bool { return who.CertSerial == mallory.CertSerial }, refusal); failed != 2 {
+	of := func(matches func(*protocol.Principal) bool) func(*protocol.Principal) error {
+		return func(who *protocol.Principal) error {
+			if matches(who) {
+				return refusal
+			}
+			return nil
+		}
+	}
+	if failed := n.Fail(of(func(who *protocol.Principal) bool { return who.CertSerial == mallory.CertSerial })); failed != 2 {
 		t.Errorf("%d calls failed, want 2", failed)
 	}
 	wantSaid(t, <-running, string(protocol.CertificateRevoked))
@@ -41,9 +49,9 @@ func TestCallsOfAPrincipalAreFailedWhileTheyRunOrWait(t *testing.T) {
 		t.Errorf("another principal's call was answered %s", said(r))
 	default:
 	}
-	n.Fail(func(who *protocol.Principal) bool { return who == bob }, refusal)
+	n.Fail(of(func(who *protocol.Principal) bool { return who == bob }))
 	wantSaid(t, <-others, string(protocol.CertificateRevoked))
-	if again := n.Fail(func(*protocol.Principal) bool { return true }, refusal); again != 0 {
+	if again := n.Fail(of(func(*protocol.Principal) bool { return true })); again != 0 {
 		t.Errorf("%d calls failed twice", again)
 	}
 }

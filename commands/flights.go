@@ -117,13 +117,14 @@ func (f *flights) close(ctx context.Context) (left []*Call) {
 	return left
 }
 
-// matching lists the calls of the principals that match.
-func (f *flights) matching(match func(*protocol.Principal) bool) (list []*Call) {
+// matching are the calls for whose principals there is an error, with that.
+func (f *flights) matching(why func(*protocol.Principal) error) map[*Call]error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	list := make(map[*Call]error)
 	for c := f.first; c != nil; c = c.behind {
-		if match(c.Principal) {
-			list = append(list, c)
+		if err := why(c.Principal); err != nil {
+			list[c] = err
 		}
 	}
 	return list

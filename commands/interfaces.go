@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // A Claim says that a request of an [Act] command was taken up. It outlives
@@ -26,6 +27,21 @@ type Claims interface {
 	// Pending yields the claims that an earlier process left behind.
 	Pending(yield func(Claim) bool)
 }
+
+// Credentials says whether what callers came in with is still good. It is asked
+// about every call and every part of a call, on the message path, and must be
+// fast.
+type Credentials interface {
+	// Check says why a principal may not go on: 2002, 2006, 2007.
+	Check(who *protocol.Principal) error
+	// The authority judges calls that outlive their request.
+	grant.Authority
+}
+
+// everlasting are the credentials of a router that was given none.
+type everlasting struct{ grant.Unlimited }
+
+func (everlasting) Check(*protocol.Principal) error { return nil }
 
 // A Limiter bounds the commands of callers, those of batches one by one. It is
 // asked about every request, wrong ones included, and must be fast.

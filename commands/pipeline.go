@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // take is what is done with a request before it waits for a worker: decode →
@@ -228,6 +229,7 @@ func (r *Router) find(c *Call) error {
 	return nil
 }
 
+// authorize says why a call may not be run.
 func (r *Router) authorize(c *Call, on Resource) error {
 	if c.SenderID != c.Principal.ID {
 		if err := r.opts.Authorizer.ActFor(c.ctx, c.Principal, c.SenderID); err != nil {
@@ -240,6 +242,9 @@ func (r *Router) authorize(c *Call, on Resource) error {
 // allow says why a call may not do something, whether that is its command or
 // a part of it.
 func (r *Router) allow(ctx context.Context, c *Call, action string, on Resource) error {
+	if err := r.opts.Credentials.Check(c.Principal); err != nil {
+		return err
+	}
 	if r.judge != nil {
 		if err := r.judge.AuthorizeCall(c, action, on); err != nil {
 			return err
@@ -321,10 +326,13 @@ func (r *Router) background(c *Call, run invocation) outcome {
 		return refused(protocol.InvalidParam("async", "is not available here"))
 	}
 	d := c.detached()
+	given := grant.Of(c.Principal)
 	r.started(c)
 	var id protocol.TaskID
 	err := c.Park(c.ctx, func(ctx context.Context) (err error) {
 		id, err = r.opts.Tasks.Start(ctx, d, func(ctx context.Context) (json.RawMessage, error) {
+			ctx, end := grant.While(ctx, r.opts.Credentials, given)
+			defer end()
 			return r.runDetached(ctx, d, run)
 		})
 		return err
@@ -338,11 +346,14 @@ func (r *Router) background(c *Call, run invocation) outcome {
 
 func (r *Router) runDetached(ctx context.Context, d *Call, run invocation) (json.RawMessage, error) {
 	if !r.slots.acquire(ctx, d.Priority) {
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
-	d.grant()
+	d.holdSlot()
 	defer d.yield()
 	out := r.execute(ctx, d, run)
+	if why := grantEnded(ctx); why != nil && out.err != nil {
+		out.err = why
+	}
 	out.err = r.seen(d, out.err)
 	r.audit(d, out, auditAsync, r.opts.Now())
 	if err := out.err; err != nil { // not a nil *Error in an error

@@ -21,12 +21,13 @@ import (
 
 // RouterOptions configure a [Router]. Zero fields mean the defaults.
 type RouterOptions struct {
-	Authorizer Authorizer // nil refuses everything
-	Auditor    Auditor    // nil records nothing
-	Limiter    Limiter    // nil lets everybody run as many commands as there is room for
-	Claims     Claims     // nil keeps claims no longer than the process lives
-	Tasks      Tasks      // nil refuses params.async
-	Extensions Extensions
+	Authorizer  Authorizer  // nil refuses everything
+	Credentials Credentials // nil: all are good for ever
+	Auditor     Auditor     // nil records nothing
+	Limiter     Limiter     // nil lets everybody run as many commands as there is room for
+	Claims      Claims      // nil keeps claims no longer than the process lives
+	Tasks       Tasks       // nil refuses params.async
+	Extensions  Extensions
 
 	// Agents may register commands of their own if all of these are set.
 	Forwarder  Forwarder
@@ -50,6 +51,9 @@ type RouterOptions struct {
 func (o RouterOptions) withDefaults() RouterOptions {
 	if o.Authorizer == nil {
 		o.Authorizer = denyAll{}
+	}
+	if o.Credentials == nil {
+		o.Credentials = everlasting{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -164,7 +168,7 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 		r.answer(c, outcome{err: r.seen(c, asError(err))})
 		return c
 	}
-	r.alarm.set(c, c.Deadline.Sub(c.arrived))
+	r.alarm.set(c, c.lasts(c.arrived))
 	if c.inline = r.goesOn(c); c.inline {
 		c.batched = in.Batched
 		r.process(c)
@@ -251,7 +255,7 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 		if !r.slots.acquire(ctx, c.Priority) {
 			return ctx.Err()
 		}
-		c.grant()
+		c.holdSlot()
 		r.process(c)
 		c.yield()
 		select {

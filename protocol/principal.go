@@ -37,6 +37,7 @@ const (
 	MethodAPIKey      = "apikey"
 	MethodToken       = "jwt"
 	MethodCertificate = "certificate"
+	MethodBridge      = "bridge" // not at all: what the bridge does on its own
 )
 
 // A Principal is who stands behind a connection or a request, as
@@ -53,39 +54,14 @@ type Principal struct {
 	Expires    time.Time // of the credential; zero never
 	Issued     time.Time // when a token says it was issued; zero if it does not, and for other credentials
 
+	// ClaimedRoles are the names in the roles claim of a token that give it
+	// Roles, by the configuration of its issuer.
+	ClaimedRoles []string
+
 	// CertSerial is the serial of the certificate whose key the principal has
 	// proved to hold, by mutual TLS or by a token that is bound to it; "" for
 	// none.
 	CertSerial Serial
-}
-
-// An Identity is a principal as records keep it, to judge again later what was
-// asked earlier. Its fields are those of a [Principal], one for one, or it does
-// not compile.
-type Identity struct {
-	Kind       Kind              `json:"kind"`
-	ID         string            `json:"id"`
-	Space      SpaceID           `json:"space"`
-	Roles      []string          `json:"roles,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"`
-	Credential string            `json:"credential,omitempty"`
-	Method     string            `json:"method,omitempty"`
-	Scopes     []string          `json:"scopes,omitempty"`
-	Expires    time.Time         `json:"expires,omitzero"`
-	Issued     time.Time         `json:"issued,omitzero"`
-	CertSerial Serial            `json:"cert_sn,omitempty"`
-}
-
-// Identity is the principal for a record.
-func (p *Principal) Identity() Identity { return Identity(*p) }
-
-// Party is who the record is about, whatever was shown then.
-func (i *Identity) Party() Party { return Party{i.Kind, home(i.Space), i.ID} }
-
-// Principal is who a record is about.
-func (i *Identity) Principal() *Principal {
-	p := Principal(*i)
-	return &p
 }
 
 // Same reports whether both are one party, whatever they showed this time.

@@ -45,9 +45,8 @@ type AuthenticatorOptions struct {
 	// Dev makes whoever shows nothing the one anonymous principal that may do
 	// everything.
 	Dev bool
-	// Revoked reports whether the token that somebody shows was revoked;
-	// optional.
-	Revoked func(who *protocol.Principal) bool
+	// Check says why a token that was verified does not count; optional.
+	Check func(who *protocol.Principal) error
 	// Settled is told of every attempt, and must not block.
 	Settled func(context.Context, Attempt)
 	Log     *slog.Logger
@@ -163,8 +162,10 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 		if err != nil {
 			return nil, err
 		}
-		if a.options.Revoked != nil && a.options.Revoked(t.Principal) {
-			return nil, errors.New("the token was revoked")
+		if a.options.Check != nil {
+			if err := a.options.Check(t.Principal); err != nil {
+				return nil, err
+			}
 		}
 		return bind(t, s.Certificate, holder)
 	case s.Secret != "" || kind == NoSecret:

@@ -171,3 +171,10 @@ func TestARestoreWithoutThePepperGetsANewAdministratorKey(t *testing.T) {
 		}
 	}
 }
+
+func mustWrite(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

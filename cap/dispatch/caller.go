@@ -4,12 +4,13 @@ import (
 	"net/netip"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Caller is who started a dispatch and how it asked, as authenticated then:
-// what is needed to judge again whenever a member is asked later.
+// A Caller is who started a dispatch and how it asked: what is needed to judge
+// again whenever a member is asked later.
 type Caller struct {
-	protocol.Identity
+	grant.Grant
 
 	Sender  string     `json:"sender_id,omitempty"`
 	Door    string     `json:"door,omitempty"`
@@ -17,7 +18,7 @@ type Caller struct {
 }
 
 // CallerOf is a principal as a caller.
-func CallerOf(p *protocol.Principal) Caller { return Caller{Identity: p.Identity()} }
+func CallerOf(p *protocol.Principal) Caller { return Caller{Grant: grant.Of(p)} }
 
 // denied says why a member may not be asked any more, nil if it may. Nobody
 // can tell for a dispatch that does not say who started it.
@@ -29,4 +30,18 @@ func (r *run) denied(seat int) error {
 		return protocol.Errorf(protocol.PermissionDenied, "it is not known who started the dispatch")
 	}
 	return r.e.opts.MayAsk(r.d, r.d.Seats[seat].Skill)
+}
+
+// callOffWithGrant has the dispatch cancelled when its caller's credential is
+// revoked. When that merely expires, nobody else is asked, and who was asked may
+// finish.
+func (r *run) callOffWithGrant() (stop func() bool) {
+	if r.d.Caller == nil {
+		return func() bool { return true }
+	}
+	return r.e.opts.Grants.OnEnd(r.d.Caller.Grant, func(why error) {
+		if !grant.Expired(why) {
+			r.leaveNote(note{cancel: true, because: protocol.AsError(why).Message})
+		}
+	})
 }

@@ -18,7 +18,7 @@ type court struct {
 func (c *court) judging(o *Options) {
 	o.MayAsk = func(d *Dispatch, _ protocol.SkillID) error {
 		c.asked.Add(1)
-		if c.barred.Load() || d.Caller.Principal().ID != alice.ID {
+		if c.barred.Load() || d.Caller.ID != alice.ID {
 			return protocol.Errorf(protocol.PermissionDenied, "not any more")
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // A Table keeps records durably, by key.
@@ -33,6 +34,8 @@ type Options struct {
 	// when the dispatch began, and before anybody is asked again. It does not
 	// block. Nil lets everybody be asked.
 	MayAsk func(d *Dispatch, skill protocol.SkillID) error
+	// Grants judges the callers' credentials. Nil: they hold for ever.
+	Grants grant.Authority
 	// Publish sends an event of a dispatch on its task's topic.
 	Publish  func(id protocol.TaskID, e *protocol.Event)
 	BridgeID string
@@ -60,6 +63,9 @@ func (o *Options) setDefaults() {
 	def(&o.KeepFor, 24*time.Hour)
 	def(&o.Pace, 5*time.Millisecond)
 	def(&o.Watch, 250*time.Millisecond)
+	if o.Grants == nil {
+		o.Grants = grant.Unlimited{}
+	}
 	if o.Publish == nil {
 		o.Publish = func(protocol.TaskID, *protocol.Event) {}
 	}

@@ -73,6 +73,7 @@ func (r *run) deadline() time.Time { return time.UnixMilli(r.d.Deadline) }
 // work goes on until nothing more is to come.
 func (r *run) work() {
 	defer r.leave()
+	defer r.callOffWithGrant()()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

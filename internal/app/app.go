@@ -58,6 +58,7 @@ type App struct {
 	authorities   authorities // nil without any
 	mqttTLS       *tls.Config // nil without a certificate to show
 	authenticator *security.Authenticator
+	credentials   *security.Credentials
 	keys          *security.KeyService
 	revocations   *security.TokenService
 	rights        *security.TopicRights

@@ -87,17 +87,14 @@ func (a *App) newApprovals(mqtt *mqttSide) error {
 		Policy:       toolPolicy{a},
 		MayDecide:    a.mayDecide,
 		MayDecideOwn: a.mayDecideOwn,
-		Revoked: func(who *protocol.Principal) bool {
-			_, revoked := mqtt.revoked(who)
-			return revoked
-		},
-		Publish:    mqtt.publishApproval,
-		Record:     a.recordApproval,
-		Wait:       time.Duration(c.WaitSeconds) * time.Second,
-		BridgeID:   a.config.ID,
-		Log:        a.log,
-		Registerer: a.metrics,
-		Transport:  webhookTransport(c.AllowPrivate),
+		Check:        a.credentials.Check,
+		Publish:      mqtt.publishApproval,
+		Record:       a.recordApproval,
+		Wait:         time.Duration(c.WaitSeconds) * time.Second,
+		BridgeID:     a.config.ID,
+		Log:          a.log,
+		Registerer:   a.metrics,
+		Transport:    webhookTransport(c.AllowPrivate),
 	}
 	for _, risk := range c.AskAbout {
 		options.AskAbout = append(options.AskAbout, strings.ToLower(risk))

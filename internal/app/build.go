@@ -60,7 +60,8 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	topics := protocol.NewTopics(a.config.Root)
-	mqtt := &mqttSide{topics: topics, requests: topics.BridgeRequest(), quotas: a.quotas, log: a.log, reviews: make(chan struct{}, 1)}
+	a.credentials = security.NewCredentials(a.clock)
+	mqtt := &mqttSide{credentials: a.credentials, topics: topics, requests: topics.BridgeRequest(), quotas: a.quotas, log: a.log, reviews: make(chan struct{}, 1)}
 	a.mqtt = mqtt
 	a.newMCPAgent()
 	keys := store.NewTable[security.Key](a.store, "key")
@@ -77,7 +78,7 @@ func (a *App) build(ctx context.Context) error {
 		BridgeID:     a.config.ID,
 		Limits:       a.limits(),
 		AllowPrivate: a.config.Skills.AllowPrivate,
-		Certified:    a.certificateCounts,
+		Certified:    a.credentials.Stands,
 		Routes:       sceneCertificates{a},
 		AgentChanged: a.agentChanged,
 		Models:       a.mcpAgent.models,
@@ -135,7 +136,6 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.openIdentity(ctx, keys, uses, revocations, mqtt); err != nil {
 		return err
 	}
-	a.recheckCertificates()
 	if err := a.openRights(mqtt); err != nil {
 		return err
 	}
@@ -169,6 +169,7 @@ func (a *App) build(ctx context.Context) error {
 	a.router = commands.NewRouter(set, commands.RouterOptions{
 		Clock:       a.clock,
 		Authorizer:  a.authorizer,
+		Credentials: a.credentials,
 		Claims:      a.claims,
 		Tasks:       tasks,
 		Extensions:  a.extensions,
@@ -202,8 +203,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.openAPI(set); err != nil {
 		return err
 	}
-	a.endRevoked(keys)
-	a.endRevokedTokens(revocations)
+	a.followCredentials(keys, revocations)
 	a.runPKI(agents)
 	a.runMCPAgent(agents)
 	a.runScenes()
@@ -299,8 +299,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		Router:         a.router,
 		Set:            set,
 		Authenticate:   a.authenticator.Request,
-		Clock:          a.clock,
-		Revoked:        func(who *protocol.Principal) (string, bool) { return a.mqtt.revoked(who) },
+		Grants:         a.credentials,
 		Enter:          a.enterSocket,
 		Ready:          a.readiness,
 		Metrics:        a.metrics,

@@ -10,6 +10,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
@@ -40,7 +41,9 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	side := &mqttSide{topics: protocol.NewTopics(""), quotas: quotas, factsChanged: engine.FactsChanged, revoked: func(*protocol.Principal) (string, bool) { return "", false }}
+	credentials := security.NewCredentials(clock.New())
+	credentials.Use(security.Sources{Dev: true})
+	side := &mqttSide{topics: protocol.NewTopics(""), quotas: quotas, factsChanged: engine.FactsChanged, credentials: credentials}
 	side.rights = security.NewTopicRights(security.TopicOptions{Topics: side.topics, Policies: engine, Owner: side.owner, Standing: members})
 	if side.registry, err = registry.New(registry.Options{
 		Agents: noTable[registry.Agent]{}, Skills: noTable[registry.SkillRecord]{}, Resources: noTable[registry.ResourceRecord]{}, Publisher: side,
@@ -49,7 +52,7 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	}
 	side.broker, err = broker.New(broker.Options{
 		Authenticate: func(_ context.Context, c broker.Credentials) (*protocol.Principal, error) {
-			return &protocol.Principal{Kind: protocol.KindSkill, ID: c.Username, Space: protocol.DefaultSpace}, nil
+			return &protocol.Principal{Kind: protocol.KindSkill, ID: c.Username, Space: protocol.DefaultSpace, Method: protocol.MethodAnonymous}, nil
 		},
 		Permissions: side,
 		Presence:    side,

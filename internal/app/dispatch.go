@@ -22,6 +22,7 @@ func (a *App) newDispatcher(agents *registry.Service, mqtt *mqttSide) *dispatch.
 		Batches:    store.NewTable[dispatch.Batch](a.store, "batch"),
 		Asker:      asker{agents},
 		MayAsk:     a.mayStillAsk,
+		Grants:     a.credentials,
 		Publish:    mqtt.publishTaskEvent,
 		BridgeID:   a.config.ID,
 		Log:        a.log,
@@ -38,20 +39,17 @@ func (a *App) mayStillAsk(d *dispatch.Dispatch, skill protocol.SkillID) error {
 			Time: time.Now(), Event: "group.dispatch.denied", Code: string(protocol.CodeOf(err)), Reason: err.Error(), Security: true,
 			Action: "skill:invoke", Resource: "skill/" + string(skill), TraceID: d.TraceID,
 			Details: map[string]string{"task_id": string(d.ID), "cap_id": string(d.Cap), "group_id": string(d.Group)},
-		}.By(d.Caller.Principal()))
+		}.ByGrant(d.Caller.Grant))
 	}
 	return err
 }
 
 func (a *App) judgeAgain(d *dispatch.Dispatch, skill protocol.SkillID) error {
-	who := d.Caller.Principal()
-	if !who.Expires.IsZero() && !time.Now().Before(who.Expires) {
-		return protocol.Errorf(protocol.PermissionDenied, "the credential that the dispatch was started with has expired").With("reason", "credential")
+	who, err := a.credentials.Principal(d.Caller.Grant)
+	if err != nil {
+		return protocol.Errorf(protocol.PermissionDenied, "the credential that the dispatch was started with is no longer valid: %s", protocol.AsError(err).Message).With("reason", "credential")
 	}
-	if text, revoked := a.mqtt.revoked(who); revoked {
-		return protocol.Errorf(protocol.PermissionDenied, "the credential that the dispatch was started with is no longer valid: %s", text).With("reason", "credential")
-	}
-	if err := a.channels.MayStillDispatch(d); err != nil {
+	if err := a.channels.MayStillDispatch(who, d); err != nil {
 		return err
 	}
 	call := &commands.Call{Principal: who, Command: "group.dispatch", SenderID: d.Caller.Sender, TraceID: d.TraceID, Door: d.Caller.Door, Address: d.Caller.Address}

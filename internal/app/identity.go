@@ -101,33 +101,13 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 	}
 	authenticating.Tokens = verifier
 	a.openRevocations(revocations, verifier)
-	authenticating.Revoked = a.revocations.Revoked
+	a.credentials.Use(security.Sources{Keys: ring, Tokens: verifier, Revocations: a.revocations, Certificates: a.pki, Dev: a.config.Dev})
+	authenticating.Check = a.credentials.Check
 	a.run("tokens", verifier.Run)
 	a.authenticator = security.NewAuthenticator(authenticating)
 	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, DataKeys: a.seals.Ring, Reseal: a.files.Reseal, Changed: recordKey(a.audit), Log: a.log})
 	a.run("keys", a.keys.Run)
-	mqtt.revoked = func(who *protocol.Principal) (text string, revoked bool) {
-		if a.revocations.Revoked(who) {
-			return tokenRevokedText, true
-		}
-		return keyRevokedText, who.Method == protocol.MethodAPIKey && !ring.Live(who.Credential)
-	}
 	return nil
-}
-
-const keyRevokedText = "the API key was revoked"
-
-// endRevoked disconnects who came in with a key that is revoked from now on,
-// on whichever node that was.
-func (a *App) endRevoked(keys *store.Table[security.Key]) {
-	keys.OnChange(func(id string, old, new *security.Key) {
-		if old == nil || !old.Revoked.IsZero() || new != nil && new.Revoked.IsZero() {
-			return
-		}
-		go a.disconnect(func(who *protocol.Principal) bool {
-			return who.Method == protocol.MethodAPIKey && who.Credential == id
-		}, reasonAdministrative, keyRevokedText)
-	})
 }
 
 // Reasons to disconnect an MQTT client (MQTT 5 §3.14.2.1).
@@ -136,27 +116,28 @@ const (
 	reasonAdministrative = 0x98
 )
 
-// disconnect ends the connections, by whatever door, of principals that match,
-// and returns how many there were. reason is told to MQTT clients, text to
-// all.
-func (a *App) disconnect(match func(*protocol.Principal) bool, reason byte, text string) int {
-	n := a.mqtt.disconnectWhere(match, reason, text)
-	if a.mcp.door != nil {
-		n += a.mcp.door.Disconnect(match)
-	}
-	return n + a.api.Disconnect(match, text)
-}
-
-// disconnectWhere ends the connections of principals that match.
-func (m *mqttSide) disconnectWhere(match func(*protocol.Principal) bool, reason byte, text string) int {
+// disconnectFor ends the MQTT connections of principals for whom there is an error,
+// with that, and returns how many there were. Other doors have the end of a
+// credential told to them, see [grant.Authority].
+func (m *mqttSide) disconnectFor(why func(*protocol.Principal) error) int {
 	n := 0
 	for _, c := range m.clients.Range {
-		if client := c.(*broker.Client); match(client.Principal()) {
+		client := c.(*broker.Client)
+		if err := why(client.Principal()); err != nil {
 			n++
-			m.end(client, reason, text, endAttempts)
+			m.dismiss(client, err)
 		}
 	}
 	return n
+}
+
+// dismiss ends the connection of a client whose credential is of no more use.
+func (m *mqttSide) dismiss(c *broker.Client, why error) {
+	reason := byte(reasonAdministrative)
+	if protocol.CodeOf(why) == protocol.CertificateExpired {
+		reason = reasonNotAuthorized
+	}
+	m.end(c, reason, protocol.AsError(why).Message, endAttempts)
 }
 
 // A client that is being let in is known here before the broker can end it.
@@ -178,11 +159,8 @@ func (m *mqttSide) end(c *broker.Client, reason byte, text string, attempts int)
 // recheck ends a client whose credential was revoked while it was being let
 // in, or renewed.
 func (m *mqttSide) recheck(c *broker.Client) {
-	if m.revoked == nil {
-		return
-	}
-	if text, revoked := m.revoked(c.Principal()); revoked {
-		go m.end(c, reasonAdministrative, text, endAttempts)
+	if err := m.credentials.Check(c.Principal()); err != nil {
+		go m.dismiss(c, err)
 	}
 }
 

@@ -53,10 +53,10 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 	}
 	a.mcp.door = door.New(door.Options{
 		Tools:        mcpTools{a},
+		Grants:       a.credentials,
 		Resources:    mcpResources{a},
 		Prompts:      mcpPrompts{a},
 		Authenticate: a.authenticator.Request,
-		Clock:        a.clock,
 		Metadata:     a.mcpMetadataURL,
 		Name:         a.config.ID,
 		Instance:     a.mcp.instance,

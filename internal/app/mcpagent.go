@@ -31,7 +31,7 @@ func (a *App) newMCPAgent() {
 	a.mcpAgent = &mcpAgent{
 		id:   protocol.AgentID(id),
 		url:  "http://" + a.addresses.HTTP + "/api/mcp-agent/llm",
-		who:  &protocol.Principal{Kind: protocol.KindAgent, ID: id, Space: protocol.DefaultSpace, Roles: []string{protocol.RoleEndAgent}, Method: "bridge"},
+		who:  &protocol.Principal{Kind: protocol.KindAgent, ID: id, Space: protocol.DefaultSpace, Roles: []string{protocol.RoleEndAgent}, Method: protocol.MethodBridge},
 		wake: make(chan struct{}, 1),
 	}
 	if a.config.TLS.Only {

@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/mqttdoor"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/quota"
@@ -25,7 +26,7 @@ type mqttSide struct {
 	registry      *registry.Service
 	authenticator *security.Authenticator
 	rights        *security.TopicRights
-	revoked       func(*protocol.Principal) (text string, revoked bool) // while it is connected
+	credentials   *security.Credentials
 
 	clients      sync.Map // of *broker.Client by client id, while connected
 	quotas       *quota.Keeper
@@ -61,14 +62,19 @@ func (m *mqttSide) MayPublish(c *broker.Client, topic string, retain bool) broke
 	if memory, ok := m.memories.Load(c); ok {
 		return broker.Verdict(m.rights.MayPublishFrom(&memory.(*presence).memory, c.Principal(), topic, retain))
 	}
-	return broker.Verdict(m.rights.MayPublish(c.Principal(), topic, retain)) // a will
+	who, err := m.credentials.Rights(grant.Of(c.Principal())) // a Will, which may be from before a restart
+	if err != nil {
+		return broker.NotAuthorized(protocol.AsError(err).Message)
+	}
+	return broker.Verdict(m.rights.MayPublish(who, topic, retain))
 }
 
 // mayWill lets nothing be heard of a client whose credential was revoked, the
-// Will that it left least of all.
+// Will that it left least of all. A credential that has merely expired was good
+// when the Will was left.
 func (m *mqttSide) mayWill(c *broker.Client) broker.Verdict {
-	if text, revoked := m.revoked(c.Principal()); revoked {
-		return broker.NotAuthorized(text)
+	if _, err := m.credentials.Rights(grant.Of(c.Principal())); err != nil {
+		return broker.NotAuthorized(protocol.AsError(err).Message)
 	}
 	return broker.Verdict{}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
-	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -124,44 +123,7 @@ func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) er
 		return err
 	}
 	a.authorities = a.pki
-	a.extensions.Permissions = append(a.extensions.Permissions, certificatesCount{a.pki})
 	return nil
-}
-
-// certificateCounts says why the certificate an agent was registered with does
-// not count any more.
-func (a *App) certificateCounts(serial protocol.Serial) error {
-	if a.pki == nil { // still being loaded, and looked at again afterwards
-		return nil
-	}
-	return a.pki.Stands(serial)
-}
-
-// certificatesCount refuses calls of those whose certificate has ended in the
-// moment before their connection does.
-type certificatesCount struct{ pki *pki.Service }
-
-// Check implements [commands.PermissionCheck].
-func (c certificatesCount) Check(_ context.Context, call *commands.Call, _ string, _ commands.Resource) error {
-	if call.Principal.CertSerial == "" {
-		return nil
-	}
-	return c.pki.Valid(call.Principal.CertSerial)
-}
-
-// recheckCertificates has clients looked at once more when they are let in: a
-// certificate may end after it was looked at and before the connection can be
-// ended.
-func (a *App) recheckCertificates() {
-	before := a.mqtt.revoked
-	a.mqtt.revoked = func(who *protocol.Principal) (text string, revoked bool) {
-		if who.CertSerial != "" {
-			if err := a.pki.Valid(who.CertSerial); err != nil {
-				return protocol.AsError(err).Message, true
-			}
-		}
-		return before(who)
-	}
 }
 
 // runPKI has the end of a certificate bite: everything else runs already.
@@ -173,23 +135,11 @@ func (a *App) runPKI(agents *registry.Service) {
 // certificateEnded ends everything that stood on a certificate: the work of
 // its holder's agents, its calls, and its connections by whatever door.
 func (a *App) certificateEnded(agents *registry.Service, e pki.Ended) {
-	reason := byte(reasonAdministrative)
-	if e.Reason == pki.Expired {
-		reason = reasonNotAuthorized
-	}
-	holds := func(who *protocol.Principal) bool { return who.CertSerial == e.Serial }
 	suspended := agents.CertificateEnded(e.Serial, e.Err()) // before presence says that they merely went
-	failed := a.router.Fail(holds, e.Err())
-	ended := a.disconnect(holds, reason, e.Text)
-	failed += a.router.Fail(holds, e.Err()) // what came in meanwhile
-	if ended > 0 {
-		a.audit.Record(context.Background(), audit.Entry{
-			Event: audit.SessionDisconnected, Code: audit.OK, Principal: e.Principal, Kind: e.Kind, Space: e.Space,
-			CertSerial: e.Serial, Reason: e.Text, Details: map[string]string{"connections": fmt.Sprint(ended)},
-		})
-	}
-	a.log.Info("ended what stood on a certificate", "serial", e.Serial, "reason", e.Reason,
-		"agents", suspended, "calls", failed, "connections", ended)
+	a.endCredentials(audit.Entry{
+		Principal: e.Principal, Kind: e.Kind, Space: e.Space, CertSerial: e.Serial, Reason: e.Text,
+	})
+	a.log.Info("suspended what agents did with a certificate", "serial", e.Serial, "reason", e.Reason, "agents", suspended)
 }
 
 // withPKI serves what package pki has for everybody in front of the API. What

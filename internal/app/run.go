@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/llm/run/toolhost"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/security/audit"
 )
 
@@ -84,7 +85,7 @@ func (a *App) newRuns(mqtt *mqttSide) {
 		Project:   a.project,
 		Fetch:     a.fetchFile,
 		MayActFor: a.mayAskFor,
-		Revoked:   func(who *protocol.Principal) (string, bool) { return a.mqtt.revoked(who) },
+		Grants:    a.credentials,
 		Publish:   mqtt.publishTaskEvent,
 		Audit:     a.recordRunCall,
 		Policy: run.Policy{
@@ -111,24 +112,57 @@ func (a *App) startRuns(ctx context.Context) {
 
 // project is what a name means as a project: a folder that the configuration
 // has under it, for operators, or else a group of files that the principal may
-// write.
-func (a *App) project(ctx context.Context, who *protocol.Principal, name string) (mount.FS, error) {
+// write. Whoever started the run is judged again whenever it uses a file.
+func (a *App) project(ctx context.Context, owner grant.Grant, name string) (mount.FS, error) {
 	for _, action := range []string{"vfs:read", "vfs:write"} {
-		if err := a.mayUseFiles(ctx, who, action, name); err != nil {
+		if _, err := a.mayStillUseFiles(ctx, owner, action, name); err != nil {
 			return nil, err
 		}
 	}
 	if dir, ok := a.config.Runs.Folders[name]; ok {
-		if !who.Manages(protocol.DefaultSpace) {
-			return nil, protocol.Errorf(protocol.VFSPermission, "the project %q is for operators", name).With("param_name", "project")
-		}
-		return mount.OpenFolder(dir)
+		return a.projectFolder(owner, name, dir)
 	}
-	files, err := a.files.For(ctx, who, name, true)
+	files := &vfsGroup{app: a, owner: owner, name: name}
+	if _, err := files.open(ctx, true); err != nil {
+		return nil, err
+	}
+	return mount.NewGroup(files, ""), nil
+}
+
+// projectFolder is a folder of this machine as a project.
+func (a *App) projectFolder(owner grant.Grant, name, dir string) (mount.FS, error) {
+	may := func(ctx context.Context, write bool) error {
+		who, err := a.mayStillUseFiles(ctx, owner, fileAction(write), name)
+		if err == nil && !who.Manages(protocol.DefaultSpace) {
+			err = protocol.Errorf(protocol.VFSPermission, "the project %q is for operators", name).With("param_name", "project")
+		}
+		return err
+	}
+	if err := may(context.Background(), true); err != nil {
+		return nil, err
+	}
+	folder, err := mount.OpenFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	return mount.NewGroup(&vfsGroup{files: files, name: name}, ""), nil
+	return mount.Guard(folder, may), nil
+}
+
+// fileAction is what using a file is called in policies.
+func fileAction(write bool) string {
+	if write {
+		return "vfs:write"
+	}
+	return "vfs:read"
+}
+
+// mayStillUseFiles is mayUseFiles for who started something that goes on.
+func (a *App) mayStillUseFiles(ctx context.Context, owner grant.Grant, action, group string) (*protocol.Principal, error) {
+	who, err := a.credentials.Principal(owner)
+	if err != nil {
+		return nil, err
+	}
+	return who, a.mayUseFiles(ctx, who, action, group)
 }
 
 // mayUseFiles says why somebody may not do what an action means to a group of
@@ -172,5 +206,5 @@ func (a *App) recordRunCall(c run.Audited) {
 	if c.Replayed {
 		entry.Details["replayed"] = fmt.Sprint(c.Replayed)
 	}
-	a.audit.Record(context.Background(), entry.By(c.Principal))
+	a.audit.Record(context.Background(), entry.ByGrant(c.Owner))
 }

@@ -6,13 +6,24 @@ import (
 	"io"
 
 	"github.com/aibridge/aibridge/llm/run/mount"
+	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/vfs"
 )
 
 // vfsGroup is a group of files as workflows mount it.
 type vfsGroup struct {
-	files vfs.Files
+	app   *App
+	owner grant.Grant // who started the workflow
 	name  string
+}
+
+// open asks the owner's credential, policy and the group before each use.
+func (g *vfsGroup) open(ctx context.Context, write bool) (vfs.Files, error) {
+	who, err := g.app.mayStillUseFiles(ctx, g.owner, fileAction(write), g.name)
+	if err != nil {
+		return nil, err
+	}
+	return g.app.files.For(ctx, who, g.name, write)
 }
 
 func (g *vfsGroup) file(f vfs.File, err error) (mount.GroupFile, error) {
@@ -21,12 +32,20 @@ func (g *vfsGroup) file(f vfs.File, err error) (mount.GroupFile, error) {
 
 // Stat implements [mount.Group].
 func (g *vfsGroup) Stat(ctx context.Context, path string) (mount.GroupFile, error) {
-	return g.file(g.files.Stat(ctx, g.name, path))
+	files, err := g.open(ctx, false)
+	if err != nil {
+		return mount.GroupFile{}, err
+	}
+	return g.file(files.Stat(ctx, g.name, path))
 }
 
 // Open implements [mount.Group].
 func (g *vfsGroup) Open(ctx context.Context, path string) (io.ReadCloser, mount.GroupFile, error) {
-	content, about, err := g.files.Open(ctx, g.name, path, 0)
+	files, err := g.open(ctx, false)
+	if err != nil {
+		return nil, mount.GroupFile{}, err
+	}
+	content, about, err := files.Open(ctx, g.name, path, 0)
 	if err != nil {
 		return nil, mount.GroupFile{}, err
 	}
@@ -36,7 +55,11 @@ func (g *vfsGroup) Open(ctx context.Context, path string) (io.ReadCloser, mount.
 
 // List implements [mount.Group].
 func (g *vfsGroup) List(ctx context.Context, prefix, cursor string) ([]mount.GroupFile, string, error) {
-	files, next, err := g.files.List(ctx, g.name, prefix, cursor, vfs.MaxLimit, false)
+	open, err := g.open(ctx, false)
+	if err != nil {
+		return nil, "", err
+	}
+	files, next, err := open.List(ctx, g.name, prefix, cursor, vfs.MaxLimit, false)
 	if err != nil {
 		return nil, "", err
 	}
@@ -49,5 +72,9 @@ func (g *vfsGroup) List(ctx context.Context, prefix, cursor string) ([]mount.Gro
 
 // Put implements [mount.Group].
 func (g *vfsGroup) Put(ctx context.Context, path string, data []byte, ifVersion *uint64) (mount.GroupFile, error) {
-	return g.file(g.files.Put(ctx, g.name, path, bytes.NewReader(data), vfs.PutOptions{IfVersion: ifVersion, Size: int64(len(data))}))
+	files, err := g.open(ctx, true)
+	if err != nil {
+		return mount.GroupFile{}, err
+	}
+	return g.file(files.Put(ctx, g.name, path, bytes.NewReader(data), vfs.PutOptions{IfVersion: ifVersion, Size: int64(len(data))}))
 }

@@ -33,7 +33,7 @@ type model struct {
 // modelFor is a model that is asked by somebody with a role.
 func modelFor(t testing.TB, n *bridgetest.Node, id, role string) *model {
 	return &model{t, n, tools.Environment{
-		Principal: &protocol.Principal{Kind: protocol.KindOperator, ID: id, Space: protocol.DefaultSpace, Roles: []string{role}},
+		Principal: &protocol.Principal{Kind: protocol.KindOperator, ID: id, Space: protocol.DefaultSpace, Roles: []string{role}, Method: protocol.MethodAnonymous},
 		TraceID:   "trace-" + id,
 	}}
 }

@@ -146,6 +146,7 @@ func (a *App) openFileTopics() {
 		Authorize: func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error {
 			return a.authorizer.Authorize(ctx, who, action, on)
 		},
+		Grants:   a.credentials,
 		Publish:  a.publishFile,
 		Topics:   a.mqtt.topics,
 		Dir:      a.files.dir,
@@ -179,12 +180,7 @@ func (a *App) openFileDoors() (err error) {
 		Authorize: func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error {
 			return a.authorizer.Authorize(ctx, who, action, on)
 		},
-		Valid: func(who *protocol.Principal) error {
-			if text, revoked := a.mqtt.revoked(who); revoked {
-				return protocol.Errorf(protocol.CredentialInvalid, "%s", text)
-			}
-			return nil
-		},
+		Grants:  a.credentials,
 		Sync:    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.api.Envelopes().ServeHTTP(w, r) }),
 		Spool:   a.files.dir,
 		MaxFile: int64(a.config.VFS.MaxFile),

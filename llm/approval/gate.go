@@ -57,7 +57,7 @@ func (s *Service) draft(t *tools.Tool, x *tools.Execution, why string) (*Record,
 // meanwhile, or the credential that the call is made with may have ended. And
 // what is run is what was shown.
 func (s *Service) stillAllowed(ctx context.Context, r *Record, t *tools.Tool, x *tools.Execution) error {
-	if s.ended(x.Principal) {
+	if s.opts.Check(x.Principal) != nil {
 		return protocol.Errorf(protocol.PermissionDenied, "the credential with which the call was asked for is no longer valid").With("reason", "credential")
 	}
 	if ruling, why := s.judge(ctx, t, x); ruling == Deny {
@@ -67,11 +67,6 @@ func (s *Service) stillAllowed(ctx context.Context, r *Record, t *tools.Tool, x 
 		return protocol.Errorf(protocol.PermissionDenied, "the call is not the one that was approved").With("reason", "changed")
 	}
 	return nil
-}
-
-// ended reports whether somebody's credential has expired or was revoked.
-func (s *Service) ended(who *protocol.Principal) bool {
-	return !who.Expires.IsZero() && !s.opts.Now().Before(who.Expires) || s.opts.Revoked(who)
 }
 
 func argumentsOf(x *tools.Execution) json.RawMessage {

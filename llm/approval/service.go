@@ -34,9 +34,9 @@ type Options struct {
 	// MayDecideOwn whether even on one of its own. Nil: nobody.
 	MayDecide    func(who *protocol.Principal, space protocol.SpaceID) bool
 	MayDecideOwn func(who *protocol.Principal) bool
-	// Revoked reports whether somebody's credential is of no use any more. Nil:
+	// Check says why somebody's credential is of no use any more. Nil:
 	// nobody's.
-	Revoked func(who *protocol.Principal) bool
+	Check func(who *protocol.Principal) error
 	// Publish tells approvers of a space; it must not block for long.
 	Publish func(space protocol.SpaceID, e *protocol.Event)
 	Record  func(Event) // tells the audit trail; it must not block
@@ -107,8 +107,8 @@ func New(o Options) *Service {
 	if o.MayDecide == nil {
 		o.MayDecide = func(*protocol.Principal, protocol.SpaceID) bool { return false }
 	}
-	if o.Revoked == nil {
-		o.Revoked = func(*protocol.Principal) bool { return false }
+	if o.Check == nil {
+		o.Check = func(*protocol.Principal) error { return nil }
 	}
 	if o.MayDecideOwn == nil {
 		o.MayDecideOwn = func(*protocol.Principal) bool { return false }

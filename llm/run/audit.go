@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // An auditLine is what a run's log says of a call: sizes and hashes, and no
@@ -30,25 +31,25 @@ type auditLine struct {
 
 // An Audited call is what the bridge's audit is told of a call of a tool.
 type Audited struct {
-	At        time.Time
-	Principal *protocol.Principal
-	Run       string
-	Turn      string
-	Node      string
-	Tool      string
-	Code      protocol.Code // "" for success
-	Fault     fault.Code
-	Args      string // SHA-256 of the arguments
-	Result    string // SHA-256 of the result
-	Replayed  bool
-	TraceID   string
+	At       time.Time
+	Owner    grant.Grant // who started the run
+	Run      string
+	Turn     string
+	Node     string
+	Tool     string
+	Code     protocol.Code // "" for success
+	Fault    fault.Code
+	Args     string // SHA-256 of the arguments
+	Result   string // SHA-256 of the result
+	Replayed bool
+	TraceID  string
 }
 
 // logFile is the run's log, below @state. Models read it and do not write it.
 const logFile = "logs/execution.jsonl"
 
 // recorder writes what becomes of a run's calls.
-func (s *Service) recorder(ctx context.Context, state mount.FS, who *protocol.Principal, run, trace string) func(auditLine) error {
+func (s *Service) recorder(ctx context.Context, state mount.FS, r *Record) func(auditLine) error {
 	return func(l auditLine) error {
 		s.metrics.called(l.Code)
 		raw, err := json.Marshal(l)
@@ -57,8 +58,8 @@ func (s *Service) recorder(ctx context.Context, state mount.FS, who *protocol.Pr
 		}
 		if s.opts.Audit != nil {
 			s.opts.Audit(Audited{
-				At: l.At, Principal: who, Run: run, Turn: l.Turn, Node: l.Node, Tool: l.Tool, Code: wireCode(l.Code), Fault: l.Code,
-				Args: l.ArgsSHA256, Result: l.ResultSHA256, Replayed: l.Replayed, TraceID: trace,
+				At: l.At, Owner: r.Owner, Run: r.ID, Turn: l.Turn, Node: l.Node, Tool: l.Tool, Code: wireCode(l.Code), Fault: l.Code,
+				Args: l.ArgsSHA256, Result: l.ResultSHA256, Replayed: l.Replayed, TraceID: r.TraceID,
 			})
 		}
 		return state.Append(context.WithoutCancel(ctx), logFile, append(raw, '\n'))

@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // An Asker asks a model for one answer. *llm.Service is one.
@@ -65,14 +66,15 @@ type engine struct {
 	hands    hands
 	diary    diary
 	tell     func(event string, data any) // progress
-	question llm.Question                 // who asks which model
+	question llm.Question                 // on behalf of what a model is asked, and which
 	prompt   prompt
 	stream   bool
 	maxTurns int
 	turns    int // so far, of the whole run
 	now      func() time.Time
 	pause    func(ctx context.Context, d time.Duration) error
-	checked  func() error // why the run may not go on, nil if it may
+	// owner is for whom the run goes on at this moment, or why it may not.
+	owner func() (*protocol.Principal, error)
 	// relevant chooses among tools; nil lets their words alone decide.
 	relevant func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool
 
@@ -108,10 +110,11 @@ func (e *engine) run(ctx context.Context, w word) Stop {
 		e.talk.add(e.prompt.userInput(*w.input, at))
 	}
 	for range e.maxTurns {
-		if err := e.mayGoOn(ctx); err != nil {
+		who, err := e.mayGoOn(ctx)
+		if err != nil {
 			return e.broken(ctx, err)
 		}
-		calls, text, err := e.ask(ctx, at)
+		calls, text, err := e.ask(ctx, who, at)
 		if err != nil {
 			return e.broken(ctx, err)
 		}
@@ -135,16 +138,13 @@ func (e *engine) run(ctx context.Context, w word) Stop {
 	return stopped(Failed, fault.MaxTurns, "the model was asked %d times and has not come to an end", e.maxTurns)
 }
 
-// mayGoOn looks whether somebody has ended the run, or may not have it any
-// more.
-func (e *engine) mayGoOn(ctx context.Context) error {
+// mayGoOn says for whom the run goes on, unless somebody has ended it or its
+// owner may not have it any more.
+func (e *engine) mayGoOn(ctx context.Context) (*protocol.Principal, error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	if e.checked != nil {
-		return e.checked()
-	}
-	return nil
+	return e.owner()
 }
 
 // anchor tells the model where it is, and makes it who acts there.
@@ -189,17 +189,22 @@ func (e *engine) broken(ctx context.Context, err error) Stop {
 	case errors.Is(cause, errAborted), errors.Is(err, errAborted):
 		return stopped(Failed, fault.Aborted, "the run was cancelled")
 	}
-	if revoked := new(revokedError); errors.As(err, &revoked) {
-		return stopped(WaitingUser, fault.Interrupted, "%s", revoked.reason)
+	if why, ok := errors.AsType[*protocol.Error](cause); ok { // its grant has ended
+		err = &endedError{why}
+	}
+	if ended, ok := errors.AsType[*endedError](err); ok {
+		return stopped(WaitingUser, fault.Interrupted, "%s", ended)
 	}
 	f := fault.As(err)
 	return Stop{Phase: Failed, Code: f.Code, Reason: f.Message}
 }
 
-// A revokedError says why who started a run may not have it go on.
-type revokedError struct{ reason string }
+// An endedError says why who started a run may not have it go on.
+type endedError struct{ why error }
 
-func (e *revokedError) Error() string { return e.reason }
+func (e *endedError) Error() string {
+	return fmt.Sprintf("who started the run may not have it go on: %s; continue it with another credential", protocol.AsError(e.why).Message)
+}
 
 // A round is the calls of one answer.
 type round struct {
@@ -213,12 +218,13 @@ type round struct {
 const maxCalls = 64
 
 // ask asks the model, and keeps what it said.
-func (e *engine) ask(ctx context.Context, at *Position) (*round, string, error) {
+func (e *engine) ask(ctx context.Context, who *protocol.Principal, at *Position) (*round, string, error) {
 	box, err := e.hands.offer(ctx, e.prompt.policy)
 	if err != nil {
 		return nil, "", err
 	}
 	q := e.question
+	q.Principal = who
 	q.Request.Messages, q.Request.Tools = e.talk.messages(), e.offered(ctx, box)
 	e.turns++
 	r := &round{turn: e.turns, box: box}

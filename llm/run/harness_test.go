@@ -22,6 +22,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -184,7 +185,7 @@ func newWorld(t testing.TB, m model, change ...func(*Options)) *world {
 	w.opts = Options{
 		Asker: m, Executor: &tools.Executor{}, Runs: newMemory[Record](), Packages: newMemory[PackageRecord](),
 		Dir: t.TempDir(), Sealer: bound{}, Policy: DefaultPolicy(),
-		Project: func(_ context.Context, _ *protocol.Principal, name string) (mount.FS, error) {
+		Project: func(_ context.Context, _ grant.Grant, name string) (mount.FS, error) {
 			dir := filepath.Join(w.projects, name)
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return nil, err

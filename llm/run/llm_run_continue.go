@@ -6,6 +6,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 var continueRun = commands.Spec{
@@ -35,7 +36,7 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 		return Result{}, err
 	}
 	r := *found
-	r.Owner = ownerOf(call.Principal)
+	r.Owner = grant.Of(call.Principal)
 	l, err := s.reserve(&r)
 	if err != nil {
 		return Result{}, err
@@ -47,7 +48,7 @@ func (s *Service) Continue(ctx context.Context, call *commands.Call, p ContinueP
 		return Result{}, noRun(p.Run) // it was forgotten just now
 	}
 	r = *now
-	r.Owner = ownerOf(call.Principal)
+	r.Owner = grant.Of(call.Principal)
 	if r.Phase == Completed {
 		s.release(l)
 		return Result{}, protocol.Errorf(protocol.InvalidState, "the run is completed").With("run_id", p.Run).With("phase", string(Completed))

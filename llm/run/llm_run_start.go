@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/frontmatter"
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 var start = commands.Spec{
@@ -121,7 +122,7 @@ func (s *Service) roomFor(who *protocol.Principal) error {
 	}
 	own := 0
 	for _, r := range s.opts.Runs.All() {
-		if r.Owner.Party() == who.Party() {
+		if r.Owner.By(who) {
 			own++
 		}
 	}
@@ -139,7 +140,7 @@ func (s *Service) draft(call *commands.Call, p *StartParams) (*Record, error) {
 	}
 	now := s.opts.Now().UTC()
 	r := &Record{
-		ID: id.String(), Owner: ownerOf(call.Principal), Mode: p.Mode, Project: cmp.Or(string(p.Project), "run-"+id.String()),
+		ID: id.String(), Owner: grant.Of(call.Principal), Mode: p.Mode, Project: cmp.Or(string(p.Project), "run-"+id.String()),
 		Skill: p.Skill, Model: p.Model, Tools: p.Tools, Autopilot: p.Autopilot, Stream: p.Stream, MaxTurns: p.MaxTurns,
 		TraceID: call.TraceID, Phase: Running, Started: now, Changed: now,
 	}

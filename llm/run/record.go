@@ -9,6 +9,7 @@ import (
 
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // A Table keeps values that survive a restart, by key. Values are shared and
@@ -25,22 +26,22 @@ type Table[T any] interface {
 
 // A Record is what is known of a run besides its files.
 type Record struct {
-	ID        string            `json:"id"`
-	Owner     protocol.Identity `json:"owner"`
-	Mode      Mode              `json:"mode"`
-	Package   string            `json:"package,omitempty"` // SHA-256 of its zip
-	Name      string            `json:"name,omitempty"`    // of the package
-	Version   string            `json:"version,omitempty"`
-	Workflow  string            `json:"workflow,omitempty"`
-	Agent     string            `json:"agent,omitempty"`
-	Project   string            `json:"project,omitempty"` // where @project is
-	Skill     protocol.SkillID  `json:"skill,omitempty"`
-	Model     string            `json:"model,omitempty"`
-	Tools     []string          `json:"tools,omitempty"` // nil: as the system says
-	Autopilot bool              `json:"autopilot,omitempty"`
-	Stream    bool              `json:"stream,omitempty"`
-	MaxTurns  int               `json:"max_turns,omitempty"`
-	TraceID   string            `json:"trace_id,omitempty"`
+	ID        string           `json:"id"`
+	Owner     grant.Grant      `json:"owner"`
+	Mode      Mode             `json:"mode"`
+	Package   string           `json:"package,omitempty"` // SHA-256 of its zip
+	Name      string           `json:"name,omitempty"`    // of the package
+	Version   string           `json:"version,omitempty"`
+	Workflow  string           `json:"workflow,omitempty"`
+	Agent     string           `json:"agent,omitempty"`
+	Project   string           `json:"project,omitempty"` // where @project is
+	Skill     protocol.SkillID `json:"skill,omitempty"`
+	Model     string           `json:"model,omitempty"`
+	Tools     []string         `json:"tools,omitempty"` // nil: as the system says
+	Autopilot bool             `json:"autopilot,omitempty"`
+	Stream    bool             `json:"stream,omitempty"`
+	MaxTurns  int              `json:"max_turns,omitempty"`
+	TraceID   string           `json:"trace_id,omitempty"`
 
 	Phase   Phase      `json:"phase"`
 	Code    fault.Code `json:"code,omitempty"`
@@ -52,17 +53,10 @@ type Record struct {
 	Changed time.Time  `json:"changed"` // of the phase
 }
 
-// ownerOf is who starts a run, as authenticated now.
-func ownerOf(p *protocol.Principal) protocol.Identity {
-	owner := p.Identity()
-	owner.Space = p.Home()
-	return owner
-}
-
 // visibleTo reports whether somebody may see a run and go on with it. For
 // others it does not exist.
 func (r *Record) visibleTo(who *protocol.Principal) bool {
-	return r.Owner.Party() == who.Party() || who.Manages(r.Owner.Space)
+	return r.Owner.By(who) || who.Manages(r.Owner.Space)
 }
 
 // MayFollow reports whether a principal may listen to the events of a run.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Recover has the runs go on that an earlier process left running. It is
@@ -44,11 +46,9 @@ func (s *Service) resume(ctx context.Context, r *Record) error {
 		return err
 	}
 	l.seq += lostEvents
-	o, err := s.open(ctx, r)
-	if err == nil {
-		if err = s.valid(r.Owner.Principal()); err != nil || o.story.rest != nil {
-			o.close()
-		}
+	o, err := s.reopen(ctx, r)
+	if err == nil && o.story.rest != nil {
+		o.close()
 	}
 	switch {
 	case err != nil:
@@ -60,6 +60,18 @@ func (s *Service) resume(ctx context.Context, r *Record) error {
 		return nil
 	}
 	return s.launch(ctx, l, o, o.again(ctx))
+}
+
+// reopen opens a run for who started it, as far as that may go on with it now.
+func (s *Service) reopen(ctx context.Context, r *Record) (*opened, error) {
+	if _, err := s.owner(r); err != nil {
+		return nil, err
+	}
+	o, err := s.open(ctx, r)
+	if code := protocol.CodeOf(err); code == protocol.PermissionDenied || code == protocol.VFSPermission {
+		err = &endedError{err}
+	}
+	return o, err
 }
 
 // again is how a run is taken up that broke off. A workflow has its documents

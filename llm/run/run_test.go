@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant/granttest"
 )
 
 // climate is how a good model executes the sample until it asks the user.
@@ -315,13 +316,11 @@ func TestOthersDoNotSeeARun(t *testing.T) {
 }
 
 func TestARunEndsWithTheCredentialItWasStartedWith(t *testing.T) {
-	revoked := false
+	var authority granttest.Authority
 	w := imported(t, func(context.Context, llm.Question) (*chat.Answer, error) {
-		revoked = true
+		authority.End(alice.ID, protocol.Errorf(protocol.CredentialInvalid, "revoked"))
 		return calls("fs.list", `{"path":"@pkg"}`), nil
-	}, func(o *Options) {
-		o.Revoked = func(*protocol.Principal) (string, bool) { return "", revoked }
-	})
+	}, func(o *Options) { o.Grants = &authority })
 	got := w.rest(w.start(StartParams{Package: "climate-check", Project: "p"}))
 	if got.Phase != WaitingUser || got.Code != string(fault.Interrupted) || got.Turns != 1 {
 		t.Errorf("with a revoked key: %+v", got)

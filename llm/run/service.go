@@ -21,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/toolhost"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // Options configure a [Service]. Asker, Executor, Runs, Packages, Dir and
@@ -40,15 +41,16 @@ type Options struct {
 	Dir     string // for packages, and for what belongs to each run
 	Sealer  Sealer
 
-	// Project is where a principal's @project is, by the name it gives. One
-	// that it gives no name is run-ID.
-	Project func(ctx context.Context, who *protocol.Principal, name string) (mount.FS, error)
+	// Grants judges who started runs, before every step of theirs. Nil: their
+	// grants hold for ever.
+	Grants grant.Authority
+	// Project is where a run's @project is, by the name its starter gives. One
+	// that it gives no name is run-ID. What is done there is judged each time.
+	Project func(ctx context.Context, owner grant.Grant, name string) (mount.FS, error)
 	// Fetch reads a file of the VFS, of so many bytes at most.
 	Fetch func(ctx context.Context, who *protocol.Principal, group, path string, most int64) ([]byte, error)
 	// MayActFor says why a caller may not speak for a skill.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
-	// Revoked says why somebody's credential is of no use any more.
-	Revoked func(who *protocol.Principal) (text string, revoked bool)
 	// Publish sends an event of a run on its topic.
 	Publish func(id protocol.TaskID, e *protocol.Event)
 	Audit   func(Audited)
@@ -85,8 +87,8 @@ func (o *Options) setDefaults() {
 	if o.Publish == nil {
 		o.Publish = func(protocol.TaskID, *protocol.Event) {}
 	}
-	if o.Revoked == nil {
-		o.Revoked = func(*protocol.Principal) (string, bool) { return "", false }
+	if o.Grants == nil {
+		o.Grants = grant.Unlimited{}
 	}
 }
 
@@ -202,7 +204,7 @@ func noRun(id string) error {
 // mine is lookup for who is to act with its own rights.
 func (s *Service) mine(who *protocol.Principal, id string) (*Record, error) {
 	r, _, err := s.lookup(who, id)
-	if err == nil && !r.Owner.Principal().Same(who) {
+	if err == nil && !r.Owner.By(who) {
 		err = protocol.Errorf(protocol.PermissionDenied, "only who started a run can go on with it").With("run_id", id)
 	}
 	return r, err
@@ -274,7 +276,7 @@ func (s *Service) workspace(ctx context.Context, r *Record) (*workspace, error) 
 	}
 	w.mounts.State = state
 	if s.opts.Project != nil && r.Project != "" {
-		if w.mounts.Project, err = s.opts.Project(ctx, r.Owner.Principal(), r.Project); err != nil {
+		if w.mounts.Project, err = s.opts.Project(ctx, r.Owner, r.Project); err != nil {
 			return w, err
 		}
 	}
@@ -318,14 +320,12 @@ func (s *Service) launch(ctx context.Context, l *live, o *opened, w word) error 
 // engine makes the engine of a run.
 func (s *Service) engine(l *live, o *opened) *engine {
 	r := l.now()
-	who := r.Owner.Principal()
-	env := tools.Environment{Principal: who, Space: r.Owner.Space, Skill: r.Skill, Session: r.ID, TraceID: r.TraceID, Task: r.ID}
 	kit := &toolkit{
-		executor: s.opts.Executor, bridge: s.opts.Catalogue, env: env, where: o.workspace.node,
+		executor: s.opts.Executor, bridge: s.opts.Catalogue, env: s.environment(r), where: o.workspace.node,
 		own:     o.workspace.fileTools(),
 		effects: o.effects, diary: o.diary,
 		young: s.young, pause: s.pausing,
-		record: s.recorder(l.ctx, o.workspace.mounts.State, who, r.ID, r.TraceID),
+		record: s.recorder(l.ctx, o.workspace.mounts.State, r),
 	}
 	e := &engine{
 		asker: s.opts.Asker, place: o.workspace, hands: kit, diary: o.diary,
@@ -341,35 +341,47 @@ func (s *Service) engine(l *live, o *opened) *engine {
 		turns:    len(o.story.turns),
 		now:      s.opts.Now,
 		pause:    s.pausing,
-		checked:  func() error { return s.valid(who) },
-		relevant: s.relevant(env),
+		owner:    func() (*protocol.Principal, error) { return s.owner(r) },
+		relevant: s.relevant(kit.env),
 	}
-	e.question.Principal, e.question.Space, e.question.Skill, e.question.Model = who, r.Owner.Space, r.Skill, r.Model
+	e.question.Space, e.question.Skill, e.question.Model = r.Owner.Space, r.Skill, r.Model
 	if w := o.workspace.workflow; w != nil {
 		e.prompt.workflow, e.prompt.graph = cmp.Or(w.ID, w.WorkflowEntry.Workflow), w.WorkflowEntry.Graph
 	}
 	return e
 }
 
+// environment makes what the tools of a run are called in, for its owner as it
+// is then.
+func (s *Service) environment(r *Record) func() (tools.Environment, error) {
+	return func() (tools.Environment, error) {
+		who, err := s.owner(r)
+		return tools.Environment{Principal: who, Space: r.Owner.Space, Skill: r.Skill, Session: r.ID, TraceID: r.TraceID, Task: r.ID}, err
+	}
+}
+
 // relevant is what chooses among the tools of an environment.
-func (s *Service) relevant(env tools.Environment) func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool {
+func (s *Service) relevant(environment func() (tools.Environment, error)) func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool {
 	if s.opts.Retriever == nil {
 		return nil
 	}
 	return func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool {
+		env, err := environment()
+		if err != nil {
+			return nil
+		}
 		return s.opts.Retriever.Relevant(ctx, env, box, topic, n)
 	}
 }
 
-// valid says why somebody's run may not go on by itself.
-func (s *Service) valid(who *protocol.Principal) error {
-	if !who.Expires.IsZero() && s.opts.Now().After(who.Expires) {
-		return &revokedError{"the credential with which the run was started has expired; continue it with another"}
+// owner is who started a run, with the rights it has now, or why the run may not
+// go on by itself.
+func (s *Service) owner(r *Record) (*protocol.Principal, error) {
+	who, err := s.opts.Grants.Principal(r.Owner)
+	if err != nil {
+		return nil, &endedError{err}
 	}
-	if _, revoked := s.opts.Revoked(who); revoked {
-		return &revokedError{"the credential with which the run was started was revoked; continue it with another"}
-	}
-	return nil
+	return who, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -406,7 +418,9 @@ func (s *Service) perform(l *live, e *engine, w word) (stop Stop) {
 			stop = stopped(Failed, fault.Internal, "internal error")
 		}
 	}()
-	return e.run(l.ctx, w)
+	ctx, end := grant.While(l.ctx, s.opts.Grants, l.now().Owner)
+	defer end()
+	return e.run(ctx, w)
 }
 
 // settle stores how a run came to rest, releases it, and tells it: who hears

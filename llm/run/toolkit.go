@@ -32,8 +32,8 @@ type toolkit struct {
 	executor  Executor
 	bridge    Catalogue // nil: none
 	own       func(Policy) []*tools.Tool
-	env       tools.Environment
-	where     func(ctx context.Context) string // node the run is in, "" without a workflow
+	env       func() (tools.Environment, error) // at this moment
+	where     func(ctx context.Context) string  // node the run is in, "" without a workflow
 	effects   *effects
 	diary     *sealedDiary
 	record    func(auditLine) error
@@ -97,7 +97,11 @@ func (k *toolkit) offer(ctx context.Context, policy Policy) (*tools.Toolbox, err
 		}
 		k.mine[string(key)] = catalogue
 	}
-	box, err := catalogue.Select(ctx, k.env, []string{"*"})
+	env, err := k.env()
+	if err != nil {
+		return nil, err
+	}
+	box, err := catalogue.Select(ctx, env, []string{"*"})
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +137,7 @@ func (k *toolkit) execute(ctx context.Context, box *tools.Toolbox, turn string, 
 			n++
 		}
 		if n > 0 {
-			for j, r := range k.executor.Execute(ctx, box, k.env, calls[i:i+n]) {
+			for j, r := range k.results(ctx, box, calls[i:i+n]) {
 				all[i+j] = k.handled(box, calls[i+j], &r)
 			}
 		} else {
@@ -176,8 +180,20 @@ func (k *toolkit) one(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall)
 }
 
 func (k *toolkit) run(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall) handled {
-	r := k.executor.Execute(ctx, box, k.env, []*chat.ToolCall{c})[0]
-	return k.handled(box, c, &r)
+	return k.handled(box, c, &k.results(ctx, box, []*chat.ToolCall{c})[0])
+}
+
+// results runs calls as who started the run, if that may still have it go on.
+func (k *toolkit) results(ctx context.Context, box *tools.Toolbox, calls []*chat.ToolCall) []tools.Result {
+	env, err := k.env()
+	if err == nil {
+		return k.executor.Execute(ctx, box, env, calls)
+	}
+	results := make([]tools.Result, len(calls))
+	for i, c := range calls {
+		results[i] = tools.Result{CallID: c.ID, Name: c.Name, Status: tools.Skipped, Err: protocol.Errorf(protocol.Cancelled, "not run: %v", err)}
+	}
+	return results
 }
 
 // effect runs a call that changes the world, once.

@@ -10,10 +10,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // A Box holds the tools that somebody may call. It does not change.
@@ -96,6 +96,9 @@ type Options struct {
 	// Authenticate yields who sends an HTTP request. Its error, one of the
 	// protocol's, is what the caller gets.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
+	// Grants tells of the end of credentials, which ends requests, streams
+	// among them. Nil: they do not end.
+	Grants grant.Authority
 	// Metadata is the URL of the OAuth metadata (RFC 9728) that callers without
 	// a good credential are told, "" for none.
 	Metadata func(*http.Request) string
@@ -111,8 +114,7 @@ type Options struct {
 	MaxRequests int           // under way at once, streams too, default 4096, shared likewise
 	Idle        time.Duration // after which a session without requests ends, default an hour
 
-	Clock *clock.Clock // by which credentials expire
-	Log   *slog.Logger
+	Log *slog.Logger
 }
 
 func (o Options) withDefaults() Options {
@@ -123,11 +125,11 @@ func (o Options) withDefaults() Options {
 	o.MaxSessions = cmp.Or(o.MaxSessions, 1024)
 	o.MaxRequests = cmp.Or(o.MaxRequests, 4096)
 	o.Idle = cmp.Or(o.Idle, time.Hour)
+	if o.Grants == nil {
+		o.Grants = grant.Unlimited{}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Clock == nil {
-		o.Clock = clock.New()
 	}
 	if o.Metadata == nil {
 		o.Metadata = func(*http.Request) string { return "" }
@@ -157,7 +159,7 @@ func New(o Options) *Door {
 	d := &Door{opts: o.withDefaults()}
 	d.closing, d.close = context.WithCancel(context.Background())
 	d.guests = newGuests(d)
-	d.requests = newRequests(d.opts.MaxRequests, d.opts.Clock)
+	d.requests = newRequests(d.opts.MaxRequests, d.opts.Grants)
 	d.calls, d.sessions = newCalls(), newSessions(d.opts.MaxSessions)
 	d.implementation = &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}
 	d.identity, _ = json.Marshal(sdk.Meta{sdk.MetaKeyServerInfo: d.implementation}) // three texts
@@ -174,11 +176,6 @@ func (d *Door) Run(ctx context.Context) error {
 	d.guests.close()
 	return nil
 }
-
-// Disconnect ends the streams and requests of principals that match, and
-// returns how many there were. Their sessions are of no more use to them:
-// every request is authenticated.
-func (d *Door) Disconnect(match func(*protocol.Principal) bool) int { return d.requests.end(match) }
 
 // capabilityKey is the experimental capability by which a bridge knows itself
 // among the servers that it uses.

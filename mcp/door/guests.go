@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // watchEvery is how often lists are compared with what clients were told.
@@ -25,8 +26,8 @@ type guest struct {
 	server *sdk.Server
 
 	mu       sync.Mutex
-	who      *protocol.Principal // as it came last
-	revision string              // of its tools, as its sessions know them
+	grant    grant.Grant // as it came last
+	revision string      // of its tools, as its sessions know them
 	used     time.Time
 }
 
@@ -64,7 +65,7 @@ func (gs *guests) of(who *protocol.Principal) *guest {
 		gs.known[name] = g
 	}
 	g.mu.Lock()
-	g.who, g.used = who, time.Now()
+	g.grant, g.used = grant.Of(who), time.Now()
 	g.mu.Unlock()
 	return g
 }
@@ -111,10 +112,14 @@ func (gs *guests) watch(ctx context.Context) {
 // compare tells a guest if its tools are not those that it knows.
 func (d *Door) compare(ctx context.Context, g *guest, changed bool) {
 	g.mu.Lock()
-	who, known := g.who, g.revision
+	given, known := g.grant, g.revision
 	g.mu.Unlock()
 	if known != "" && !changed {
 		return
+	}
+	who, err := d.opts.Grants.Principal(given)
+	if err != nil {
+		return // it is told when it comes again
 	}
 	box, err := d.opts.Tools.Select(ctx, tools.Environment{Principal: who, Space: who.Home()}, everything)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/mcp/door"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant/granttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,7 +87,7 @@ func newWorld(t *testing.T, change ...func(*door.Options)) *world {
 		Tools:        catalogue{tools.New(w.source), &tools.Executor{}},
 		Resources:    library{},
 		Prompts:      recipes{},
-		Authenticate: authenticate,
+		Authenticate: authenticate, Grants: new(granttest.Authority),
 		Metadata:     func(r *http.Request) string { return "http://" + r.Host + "/.well-known/oauth-protected-resource/mcp" },
 		Version:      "1.2.3",
 		Instructions: "Be kind to devices.",

@@ -4,15 +4,15 @@ import (
 	"context"
 	"sync"
 
-	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // requests are the HTTP requests under way, streams among them, so that they
 // can be bounded, and ended when a credential is.
 type requests struct {
-	clock  *clock.Clock
+	grants grant.Authority
 	places *fair.Semaphore
 
 	mu     sync.Mutex
@@ -21,9 +21,9 @@ type requests struct {
 }
 
 type request struct {
-	who    *protocol.Principal
+	party  fair.Party
 	cancel context.CancelCauseFunc
-	expiry func() // forgets that the credential expires
+	forget func() bool // about the end of the credential
 
 	mu    sync.Mutex
 	ended bool
@@ -59,9 +59,9 @@ func (r *request) onEnd(cancel context.CancelFunc) bool {
 	return !r.ended
 }
 
-func newRequests(most int, c *clock.Clock) *requests {
+func newRequests(most int, grants grant.Authority) *requests {
 	return &requests{
-		clock:  c,
+		grants: grants,
 		places: fair.New(fair.Options{What: "MCP requests under way", Capacity: int64(most)}),
 		open:   make(map[*request]struct{}),
 	}
@@ -79,47 +79,28 @@ func (rs *requests) begin(ctx context.Context, who *protocol.Principal) (_ conte
 		return nil, nil, full
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &request{who: who, cancel: cancel}
+	r := &request{party: fair.Of(who), cancel: cancel}
 	ctx = context.WithValue(ctx, requestKey{}, r)
-	if !who.Expires.IsZero() {
-		r.expiry = rs.clock.At(who.Expires, func() {
-			r.end(protocol.Errorf(protocol.CredentialInvalid, "the credential has expired"))
-		})
-	}
+	r.forget = rs.grants.OnEnd(grant.Of(who), r.end)
 	rs.open[r] = struct{}{}
 	return ctx, func() { rs.finish(r) }, nil
 }
 
 func (rs *requests) finish(r *request) {
+	r.forget()
 	r.cancel(nil)
-	if r.expiry != nil {
-		r.expiry()
-	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	delete(rs.open, r)
-	rs.places.Release(fair.Of(r.who), 1)
-}
-
-// end ends the requests of principals that match, and returns how many there
-// were.
-func (rs *requests) end(match func(*protocol.Principal) bool) int {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	n := 0
-	for r := range rs.open {
-		if match(r.who) {
-			r.end(protocol.Errorf(protocol.CredentialInvalid, "the credential is no longer valid"))
-			n++
-		}
-	}
-	return n
+	rs.places.Release(r.party, 1)
 }
 
 // close ends all requests and takes no more.
 func (rs *requests) close() {
 	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	rs.closed = true
-	rs.mu.Unlock()
-	rs.end(func(*protocol.Principal) bool { return true })
+	for r := range rs.open {
+		r.end(protocol.Errorf(protocol.ShuttingDown, "the bridge is shutting down"))
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // OK is the result of what succeeded. Any other is an error code.
@@ -71,6 +72,13 @@ func (e Entry) By(who *protocol.Principal) Entry {
 	}
 	e.Principal, e.Kind, e.Space = who.ID, who.Kind, who.Space
 	e.Credential, e.Method, e.CertSerial = who.Credential, who.Method, who.CertSerial
+	return e
+}
+
+// ByGrant returns the entry about something done with a grant.
+func (e Entry) ByGrant(g grant.Grant) Entry {
+	e.Principal, e.Kind, e.Space = g.ID, g.Kind, g.Space
+	e.Credential, e.Method, e.CertSerial = g.Credential, g.Method, g.CertSerial
 	return e
 }
 

@@ -120,13 +120,22 @@ func unknown() error {
 	return protocol.Errorf(protocol.CertificateUnknown, "none of the bridge's authorities has issued this certificate")
 }
 
-// Stands is [Service.Valid] for those who only keep the serial of what they
-// allowed: a certificate that has merely expired stands as long as one renewed
-// from it does.
-func (s *Service) Stands(serial protocol.Serial) error {
+// Holder is whom the certificate with a serial stands for, or one that was
+// renewed from it if it has expired. Errors are those of [Service.Valid]. The principal is
+// shared and must not be changed.
+func (s *Service) Holder(serial protocol.Serial) (*protocol.Principal, error) {
 	err := s.Valid(serial)
-	if protocol.CodeOf(err) == protocol.CertificateExpired && s.Successor(serial) != "" {
-		return nil
+	if protocol.CodeOf(err) == protocol.CertificateExpired {
+		if next := s.Successor(serial); next != "" {
+			serial, err = next, nil
+		}
 	}
-	return err
+	e := s.index.find(serial)
+	switch {
+	case err != nil:
+		return nil, err
+	case e == nil: // it was forgotten just now
+		return nil, unknown()
+	}
+	return e.principal, nil
 }

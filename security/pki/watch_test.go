@@ -91,12 +91,13 @@ func TestWhatExpiredStandsWhileARenewedOneDoes(t *testing.T) {
 		if e, told := w.endOf(h.serial); !told || e.Successor != fresh.Serial {
 			t.Errorf("told %+v", e)
 		}
-		if protocol.CodeOf(w.Valid(h.serial)) != protocol.CertificateExpired || w.Stands(h.serial) != nil {
-			t.Errorf("valid %v, stands %v", w.Valid(h.serial), w.Stands(h.serial))
+		who, err := w.Holder(h.serial)
+		if protocol.CodeOf(w.Valid(h.serial)) != protocol.CertificateExpired || err != nil || who.CertSerial != fresh.Serial {
+			t.Errorf("valid %v, held by %+v, %v", w.Valid(h.serial), who, err)
 		}
 		must[RevokeResult](w, root, "cert.revoke", object{"serial": fresh.Serial, "reason": "x"})
-		if protocol.CodeOf(w.Stands(h.serial)) != protocol.CertificateExpired {
-			t.Errorf("stands %v", w.Stands(h.serial))
+		if _, err := w.Holder(h.serial); protocol.CodeOf(err) != protocol.CertificateExpired {
+			t.Errorf("held: %v", err)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func (i *Issuer) principal(claims jwt.MapClaims, raw string, expires time.Time, 
 		Kind:       i.Kind,
 		ID:         id,
 		Space:      i.Space,
-		Roles:      slices.Clone(i.DefaultRoles),
+		Roles:      i.rolesOf(nil),
 		Attributes: map[string]string{"issuer": i.Issuer},
 		Credential: credential(claims, raw),
 		Method:     protocol.MethodToken,
@@ -56,10 +56,11 @@ func (i *Issuer) principal(claims jwt.MapClaims, raw string, expires time.Time, 
 	}
 	if i.RolesClaim != "" {
 		for _, name := range list(lookup(claims, i.RolesClaim), maxRoles) {
-			if role, ok := i.Roles[name]; ok && !slices.Contains(who.Roles, role) {
-				who.Roles = append(who.Roles, role)
+			if _, ok := i.Roles[name]; ok && !slices.Contains(who.ClaimedRoles, name) {
+				who.ClaimedRoles = append(who.ClaimedRoles, name)
 			}
 		}
+		who.Roles = i.rolesOf(who.ClaimedRoles)
 	}
 	if i.ScopesClaim != "" {
 		for _, scope := range list(lookup(claims, i.ScopesClaim), maxScopes) {
@@ -72,6 +73,17 @@ func (i *Issuer) principal(claims jwt.MapClaims, raw string, expires time.Time, 
 		}
 	}
 	return who, true
+}
+
+// rolesOf are the roles of a subject with names in its roles claim.
+func (i *Issuer) rolesOf(names []string) []string {
+	roles := slices.Clone(i.DefaultRoles)
+	for _, name := range names {
+		if role, ok := i.Roles[name]; ok && !slices.Contains(roles, role) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
 }
 
 // lookup finds a claim. A name that is not one leads, by its dots, into

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/vfs"
 )
 
@@ -24,6 +25,9 @@ type Options struct {
 	Files func(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
 	// Authorize decides whether somebody may vfs:read or vfs:write at all.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
+	// Grants judges the credential of who waits for chunks, and whose chunks
+	// wait. Nil: it holds.
+	Grants grant.Authority
 	// Publish sends a message to the clients of one principal.
 	Publish func(Message) error
 	Topics  protocol.Topics
@@ -61,6 +65,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Idle <= 0 {
 		o.Idle = 10 * time.Minute
+	}
+	if o.Grants == nil {
+		o.Grants = grant.Unlimited{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -132,9 +139,9 @@ type key struct {
 // A job is a publication that waits its turn.
 type job struct {
 	key     key
-	who     *protocol.Principal
-	verb    string // put or get
-	rest    string // what the topic says after the transfer's id
+	grant   grant.Grant // of who published it
+	verb    string      // put or get
+	rest    string      // what the topic says after the transfer's id
 	payload []byte
 }
 
@@ -176,9 +183,9 @@ func (d *Door) parse(p *Publication) (job, bool) {
 		return job{}, false
 	}
 	j := job{
-		key:  key{p.Principal.Party(), strings.Clone(parts[1]), strings.Clone(parts[3])},
-		who:  p.Principal,
-		verb: strings.Clone(parts[2]),
+		key:   key{p.Principal.Party(), strings.Clone(parts[1]), strings.Clone(parts[3])},
+		grant: grant.Of(p.Principal),
+		verb:  strings.Clone(parts[2]),
 	}
 	if len(parts) == 5 {
 		j.rest = strings.Clone(parts[4])
@@ -235,15 +242,20 @@ func (d *Door) work(j job) {
 	}
 }
 
-// enter asks policy and the group whether somebody may read or write.
+// enter asks the credential, policy and the group whether somebody may read or
+// write.
 func (d *Door) enter(ctx context.Context, j job, write bool) (vfs.Files, error) {
 	action := "vfs:read"
 	if write {
 		action = "vfs:write"
 	}
 	on := commands.Resource{Type: "vfs", ID: j.key.group, Space: j.key.owner.Space}
-	if err := d.opts.Authorize(ctx, j.who, action, on); err != nil {
+	who, err := d.opts.Grants.Principal(j.grant)
+	if err != nil {
 		return nil, err
 	}
-	return d.opts.Files(ctx, j.who, j.key.group, write)
+	if err := d.opts.Authorize(ctx, who, action, on); err != nil {
+		return nil, err
+	}
+	return d.opts.Files(ctx, who, j.key.group, write)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/vfs"
 )
 
@@ -55,6 +56,8 @@ func (d *Door) download(j job) {
 		defer func() { <-d.sends }()
 		ctx, cancel := context.WithTimeout(d.ctx, sendTimeout)
 		defer cancel()
+		ctx, end := grant.While(ctx, d.opts.Grants, j.grant)
+		defer end()
 		if err := d.send(ctx, j, &g); err != nil {
 			d.refuse(j, "", err)
 		}
@@ -111,6 +114,9 @@ func (d *Door) send(ctx context.Context, j job, g *Get) error {
 	}
 	end := min(int64(g.From+g.Count), chunks)
 	for n := int64(g.From); n < end; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		data := make([]byte, min(int64(g.ChunkSize), f.Size-n*int64(g.ChunkSize)))
 		if _, err := io.ReadFull(r, data); err != nil {
 			return err

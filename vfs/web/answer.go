@@ -10,9 +10,11 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/vfs"
 )
 
@@ -150,14 +152,45 @@ func safeType(t string) string {
 // A pacer bounds how long a client may take for the next piece, in either
 // direction.
 type pacer struct {
-	w        http.ResponseWriter
 	control  *http.ResponseController
 	patience time.Duration
-	valid    func() error // whether there is to be a next piece at all
+	grants   grant.Authority
+	grant    grant.Grant
+	// last is asked when a whole upload has arrived, before it is taken;
+	// optional.
+	last func(who *protocol.Principal) error
+
+	ended atomic.Pointer[error] // why the credential has
+	stop  func() bool
 }
 
+// pace begins an upload or a download. It is to be stopped.
 func (h *Handler) pace(w http.ResponseWriter, who *protocol.Principal) *pacer {
-	return &pacer{w, http.NewResponseController(w), h.Patience, func() error { return h.Valid(who) }}
+	p := &pacer{control: http.NewResponseController(w), patience: h.Patience, grants: h.Grants, grant: grant.Of(who)}
+	p.stop = p.grants.OnEnd(p.grant, func(why error) {
+		p.ended.Store(&why)
+		_ = p.control.SetReadDeadline(time.Unix(1, 0)) // for who is waited for just now
+		_ = p.control.SetWriteDeadline(time.Unix(1, 0))
+	})
+	return p
+}
+
+// valid says why there is to be no further piece.
+func (p *pacer) valid() error {
+	if why := p.ended.Load(); why != nil {
+		return *why
+	}
+	_, err := p.grants.Principal(p.grant)
+	return err
+}
+
+// whole says why an upload is not to be taken that has arrived.
+func (p *pacer) whole() error {
+	who, err := p.grants.Principal(p.grant)
+	if err != nil || p.last == nil {
+		return err
+	}
+	return p.last(who)
 }
 
 // piece is how much has to get through within the patience.
@@ -186,10 +219,18 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 		return 0, protocol.Errorf(protocol.TimedOut, "the upload is too slow")
 	}
 	_ = b.pacer.control.SetReadDeadline(now.Add(b.pacer.patience))
+	if err := b.pacer.valid(); err != nil { // behind the deadline, which its end would have set
+		return 0, err
+	}
 	n, err := b.body.Read(p)
 	b.got += int64(n)
 	if ended := b.pacer.valid(); ended != nil {
 		return 0, ended
+	}
+	if err == io.EOF {
+		if refused := b.pacer.whole(); refused != nil {
+			return 0, refused
+		}
 	}
 	return n, err
 }
@@ -206,11 +247,11 @@ type pacedWriter struct {
 // Write implements [io.Writer].
 func (w pacedWriter) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
+		size := min(len(p), piece)
+		_ = w.pacer.control.SetWriteDeadline(time.Now().Add(w.pacer.patience))
 		if err := w.pacer.valid(); err != nil {
 			return n, err
 		}
-		size := min(len(p), piece)
-		_ = w.pacer.control.SetWriteDeadline(time.Now().Add(w.pacer.patience))
 		wrote, err := w.ResponseWriter.Write(p[:size])
 		n += wrote
 		if err != nil {

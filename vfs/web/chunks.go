@@ -45,7 +45,9 @@ func (h *Handler) chunks(w http.ResponseWriter, r *http.Request, who *protocol.P
 	header.Set("X-File-Version", strconv.FormatUint(f.Version, 10))
 	header.Set(chunkHeader, strconv.Itoa(vfs.ChunkSize))
 	w.WriteHeader(http.StatusOK)
-	out := pacedWriter{w, h.pace(w, who)}
+	pacer := h.pace(w, who)
+	defer pacer.stop()
+	out := pacedWriter{w, pacer}
 	// The sums of a few chunks at a time, so that who waits sees that it goes on.
 	for ; count > 0; count -= chunksAtOnce {
 		var sums vfs.ChunkHasher

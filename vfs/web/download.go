@@ -43,7 +43,9 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request, who *protocol
 			return preconditionError{protocol.AsError(vfs.VersionConflict(path, want, f.Version))}
 		}
 	}
-	http.ServeContent(pacedWriter{w, h.pace(w, who)}, r, "", f.Modified, content)
+	pacer := h.pace(w, who)
+	defer pacer.stop()
+	http.ServeContent(pacedWriter{w, pacer}, r, "", f.Modified, content)
 	return nil
 }
 

@@ -46,7 +46,16 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 		"base": &in.base, "keep": &in.keep}); err != nil {
 		return err
 	}
-	body := h.pace(w, who).body(http.MaxBytesReader(w, r.Body, h.MaxFile+roomForForm))
+	pacer := h.pace(w, who)
+	defer pacer.stop()
+	pacer.last = func(who *protocol.Principal) error {
+		if in.group == "" {
+			return nil // it is still to be judged
+		}
+		_, err := h.enter(r.Context(), who, "vfs:write", in.group)
+		return err
+	}
+	body := pacer.body(http.MaxBytesReader(w, r.Body, h.MaxFile+roomForForm))
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	var f vfs.File
 	if err == nil && media == "multipart/form-data" && r.Method == http.MethodPost {

@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/vfs"
 )
 
@@ -25,10 +26,9 @@ type Options struct {
 	// Authorize decides whether somebody may do what the corresponding command
 	// does: vfs:read, vfs:write, vfs:list, vfs:delete, vfs:health.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
-	// Valid says why the credential of somebody who was let in does not count
-	// any more; it is asked with every piece of an upload or a download.
-	// Optional.
-	Valid func(who *protocol.Principal) error
+	// Grants judges the credential of somebody who was let in with every piece
+	// of an upload or a download, and ends them with it. Nil: it holds.
+	Grants grant.Authority
 	// Sync runs a request envelope.
 	Sync http.Handler
 	// Spool is the folder for uploads whose file comes before its name.
@@ -66,8 +66,8 @@ func New(o Options) (*Handler, error) {
 	if o.Patience <= 0 {
 		o.Patience = time.Minute
 	}
-	if o.Valid == nil {
-		o.Valid = func(*protocol.Principal) error { return nil }
+	if o.Grants == nil {
+		o.Grants = grant.Unlimited{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

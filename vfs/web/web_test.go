@@ -16,7 +16,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant/granttest"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/vfstest"
 	"github.com/aibridge/aibridge/vfs/web"
@@ -457,19 +457,14 @@ func (x *turning) Write(p []byte) (int, error) {
 }
 
 func TestWhatARevokedCredentialBeganEnds(t *testing.T) {
-	var revoked atomic.Bool
-	w := serve(t, func(o *web.Options) {
-		o.Valid = func(who *protocol.Principal) error {
-			if who.ID == "alice" && revoked.Load() {
-				return protocol.Errorf(protocol.CredentialInvalid, "revoked")
-			}
-			return nil
-		}
-	})
+	var authority granttest.Authority
+	w := serve(t, func(o *web.Options) { o.Grants = &authority })
 	w.put("large", strings.Repeat("x", 1<<20)).want(t, "before", http.StatusOK, "")
 	try := func(method, target string, pieces ...string) *httptest.ResponseRecorder {
-		revoked.Store(false)
-		x := &turning{httptest.NewRecorder(), pieces, func() { revoked.Store(true) }}
+		authority.End("alice", nil)
+		x := &turning{httptest.NewRecorder(), pieces, func() {
+			authority.End("alice", protocol.Errorf(protocol.CredentialInvalid, "revoked"))
+		}}
 		r := httptest.NewRequest(method, target, x)
 		r.Header.Set("Authorization", "alice")
 		w.Config.Handler.ServeHTTP(x, r)
@@ -481,7 +476,7 @@ func TestWhatARevokedCredentialBeganEnds(t *testing.T) {
 	if a := try(http.MethodGet, "/vfs/download?group_name=g&path=large"); a.Code != http.StatusOK || a.Body.Len() == 0 || a.Body.Len() > 512<<10 {
 		t.Errorf("a download: %d, %d bytes", a.Code, a.Body.Len())
 	}
-	revoked.Store(false)
+	authority.End("alice", nil)
 	w.get("f").want(t, "afterwards", http.StatusNotFound, "4003")
 }
 

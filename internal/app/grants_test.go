@@ -1,0 +1,228 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/llm/wire/scripted"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/token"
+)
+
+// A workshop is a bridge with a device that takes calls and does not answer,
+// and a model that calls it.
+type workshop struct {
+	*house
+	model  *scripted.Server
+	device *bridgetest.Raw
+}
+
+func newWorkshop(t *testing.T, script ...scripted.Reply) *workshop {
+	w := &workshop{model: scripted.New(t, script...)}
+	w.house = newHouse(t, withModel(w.model))
+	w.device = w.Device(t, "slow", "slow", `["wait"]`, withPassword("apikey", w.admin))
+	return w
+}
+
+// timed is a key of an operator, and how to end it.
+func (w *workshop) timed(more string) (key string, revoke func()) {
+	var made struct{ Key, Key_ID string }
+	if err := json.Unmarshal([]byte(w.must("key.create", `{"principal_id":"olga","kind":"operator","roles":["operator"]`+more+`}`)), &made); err != nil {
+		w.t.Fatal(err)
+	}
+	return made.Key, func() { w.must("key.revoke", fmt.Sprintf(`{"key_id":%q}`, made.Key_ID)) }
+}
+
+const wait = `{"skill_id":"slow","capability_id":"wait"}`
+
+// TestWhatAKeyBeganEndsWithIt has calls of all sorts wait for a device when their
+// key is revoked, or expires: the caller is told, the device is told to stop, and
+// nothing more is begun.
+func TestWhatAKeyBeganEndsWithIt(t *testing.T) {
+	t.Parallel()
+	four := strings.Repeat(`,{"command":"skill.invoke","params":`+wait+`}`, 4)[1:]
+	begun := map[string]struct{ command, params string }{
+		"a call":     {"skill.invoke", wait},
+		"a batch":    {"batch.execute", `{"commands":[` + four + `]}`},
+		"a question": {"llm.query", `{"query":"Wait.","tools":["slow.*"]}`},
+		"a chat":     {"llm.chat", `{"message":"Wait.","tools":["slow.*"]}`},
+	}
+	for name, c := range begun {
+		for how, more := range map[string]string{"revoked": "", "expired": `,"expires_in":3`} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newWorkshop(t, calls("slow.wait", `{}`, "slow.wait", `{}`), calls("slow.wait", `{}`))
+				key, revoke := w.timed(more)
+				answered := make(chan string, 1)
+				go func() {
+					_, body := post(t, w.HTTPURL("/api/v1/commands/"+c.command), c.params, "X-API-Key", key)
+					answered <- string(body)
+				}()
+				asked := w.device.Invocation(t)
+				if how == "revoked" {
+					revoke()
+				}
+				if told := w.device.Invocation(t); told.Command != "task.cancel" || !strings.Contains(string(told.Params), asked.ID) {
+					t.Errorf("the device is told %s %s", told.Command, told.Params)
+				}
+				if body := <-answered; !strings.Contains(body, `"2002"`) || !strings.Contains(body, how) {
+					t.Errorf("answered %s", body)
+				}
+				w.idle()
+			})
+		}
+	}
+}
+
+// idle waits until nothing is in flight any more, and fails if the device was
+// asked for anything else.
+func (w *workshop) idle() {
+	w.t.Helper()
+	bridgetest.Eventually(w.t, "nothing is in flight", func() bool { return metric(w.t, w.Node, "aibridge_commands_in_flight ") == "0" })
+	w.must("agent.list", `{}`) // whatever was published before it has arrived
+	select {
+	case p := <-w.device.Received:
+		w.t.Errorf("the device got %s", p.Payload)
+	default:
+	}
+}
+
+func TestATaskEndsWithTheCredentialOfWhoStartedIt(t *testing.T) {
+	t.Parallel()
+	for how, more := range map[string]string{"revoked": "", "expired": `,"expires_in":3`} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkshop(t, calls("slow.wait", `{}`, "slow.wait", `{}`), calls("slow.wait", `{}`))
+			key, revoke := w.timed(more)
+			var tasks []string
+			for _, c := range []struct{ command, params string }{
+				{"skill.invoke", strings.Replace(wait, "{", `{"async":true,`, 1)},
+				{"llm.query", `{"query":"Wait.","tools":["slow.*"],"async":true}`},
+			} {
+				code, body := w.run(key, c.command, c.params)
+				if code != "" {
+					t.Fatalf("%s: %s", c.command, body)
+				}
+				tasks = append(tasks, field(t, json.RawMessage(body), "task_id"))
+				w.device.Invocation(t)
+			}
+			if how == "revoked" {
+				revoke()
+			}
+			for range tasks {
+				if told := w.device.Invocation(t); told.Command != "task.cancel" {
+					t.Errorf("the device is told %s %s", told.Command, told.Params)
+				}
+			}
+			for _, id := range tasks {
+				bridgetest.Eventually(t, "the task has ended", func() bool {
+					body := w.must("task.get", fmt.Sprintf(`{"task_id":%q}`, id))
+					return strings.Contains(body, `"failed"`) && strings.Contains(body, how)
+				}, func() any { return w.must("task.get", fmt.Sprintf(`{"task_id":%q}`, id)) })
+			}
+			w.idle()
+		})
+	}
+}
+
+// TestARunIsJudgedAnewAfterARestart starts a workflow with a token of an issuer
+// that is demoted, or gone, when the bridge has started again.
+func TestARunIsJudgedAnewAfterARestart(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]struct {
+		issuers func([]token.Issuer) []token.Issuer
+		phase   string
+		says    string
+	}{
+		"nothing changed": {func(all []token.Issuer) []token.Issuer { return all }, "WaitingUser", "Done."},
+		"issuer gone":     {func([]token.Issuer) []token.Issuer { return nil }, "WaitingUser", "not trusted any more"},
+		"issuer demoted": {func(all []token.Issuer) []token.Issuer {
+			all[0].Roles = map[string]string{"admins": protocol.RoleObserver}
+			return all
+		}, "WaitingUser", "may not have it go on: not allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := scripted.New(t, never())
+			secret := fileOf(t, []byte(issuerSecret))
+			n := bridgetest.Start(t, withModel(s), func(c *app.Config) {
+				c.Dev = false
+				c.Tokens.Issuers = []token.Issuer{{
+					Issuer: "hs", Secret: secret, Kind: protocol.KindOperator, RolesClaim: "groups", Roles: map[string]string{"admins": protocol.RoleOperator},
+				}}
+			})
+			n.Device(t, "lamp", "lamp", `["on"]`, withPassword("apikey", adminKey(t, n)))
+			text := sign(t, jwt.SigningMethodHS256, []byte(issuerSecret), claims("olga", "groups", []string{"admins"}))
+			c := n.Caller(t, "olga", withPassword("jwt", text))
+			id := runAs(t, c, `{"input":"Light!","project":"notes"}`)
+			bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) == 1 })
+			n.Stop(t)
+			s.Play(callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Done."))
+			n.Config.Tokens.Issuers = change.issuers(n.Config.Tokens.Issuers)
+			n.Restart(t)
+			admin := n.Caller(t, "admin", withPassword("apikey", adminKey(t, n)))
+			phase, message := restOf(t, admin, id)
+			if phase != change.phase || !strings.Contains(message, change.says) {
+				t.Errorf("the run is %s: %s", phase, message)
+			}
+			list := string(must(t, admin, "vfs.list", `{"group_name":"notes"}`))
+			if wrote := strings.Contains(list, "note.md"); wrote != (name == "nothing changed") {
+				t.Errorf("files: %s", list)
+			}
+		})
+	}
+}
+
+// TestAWorkflowsWritesAreJudgedOneByOne has policy forbid what a workflow was
+// allowed when it began.
+func TestAWorkflowsWritesAreJudgedOneByOne(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, project := range []string{"notes", "shared"} {
+		t.Run(project, func(t *testing.T) {
+			t.Parallel()
+			held := make(chan struct{})
+			s := scripted.New(t, callsFor("fs_write", `{"path":"@project/early.md","content":"x"}`),
+				callsFor("fs_write", `{"path":"@project/late.md","content":"x"}`), says("Done."))
+			s.Before = func() {
+				if len(s.Requests()) == 2 {
+					<-held
+				}
+			}
+			n := bridgetest.Start(t, withModel(s), func(c *app.Config) {
+				c.Dev = false
+				c.Runs.Folders = map[string]string{"shared": folder}
+			})
+			admin := n.Caller(t, "admin", withPassword("apikey", adminKey(t, n)))
+			key := field(t, must(t, admin, "key.create", `{"principal_id":"olga","kind":"operator","roles":["operator"]}`), "key")
+			c := n.Caller(t, "olga", withPassword("apikey", key))
+			id := runAs(t, c, fmt.Sprintf(`{"input":"Write","project":%q}`, project))
+			bridgetest.Eventually(t, "it has written once", func() bool { return len(s.Requests()) == 2 })
+			must(t, admin, "policy.put", `{"name":"notes","policy":"forbid (principal == Operator::\"olga\", action == Action::\"vfs:write\", resource);"}`)
+			close(held)
+			if phase, message := restOf(t, c, id); phase != "WaitingUser" || message != "Done." {
+				t.Errorf("the run is %s: %s", phase, message)
+			}
+			if told := toldAt(t, s, 2); !strings.Contains(told, "not allowed") {
+				t.Errorf("the model reads\n%s", told)
+			}
+			found := ""
+			if project == "shared" {
+				entries, _ := os.ReadDir(folder)
+				found = fmt.Sprint(entries)
+			} else {
+				found = string(must(t, admin, "vfs.list", `{"group_name":"notes"}`))
+			}
+			if !strings.Contains(found, "early.md") || strings.Contains(found, "late.md") {
+				t.Errorf("files: %s", found)
+			}
+		})
+	}
+}

@@ -1,0 +1,300 @@
+package security
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+	"github.com/aibridge/aibridge/security/token"
+)
+
+// ledgers are certificates by serial, and why they do not count.
+type ledgers struct {
+	holders map[protocol.Serial]*protocol.Principal
+	ended   map[protocol.Serial]error
+	renewed map[protocol.Serial]protocol.Serial
+}
+
+func (l *ledgers) Valid(s protocol.Serial) error {
+	if l.holders[s] == nil {
+		return protocol.Errorf(protocol.CertificateUnknown, "unknown")
+	}
+	return l.ended[s]
+}
+
+func (l *ledgers) Holder(s protocol.Serial) (*protocol.Principal, error) {
+	err := l.Valid(s)
+	if next := l.renewed[s]; protocol.CodeOf(err) == protocol.CertificateExpired && next != "" {
+		return l.Holder(next)
+	}
+	return l.holders[s], err
+}
+
+// A counter is where credentials are checked, with one of each sort.
+type counter struct {
+	*Credentials
+	clock        *clock.Clock
+	keys         memoryKeys
+	certificates *ledgers
+	revoked      revoked
+	sources      Sources
+
+	key, token, cert, proof, both *protocol.Principal
+}
+
+// revoked are revocations in memory.
+type revoked map[string]*Revocation
+
+func (r revoked) Get(id string) (*Revocation, uint64, bool) { v, ok := r[id]; return v, 1, ok }
+func (r revoked) All() iter.Seq2[string, *Revocation]       { return maps.All(r) }
+func (r revoked) Create(_ context.Context, id string, v *Revocation) (uint64, error) {
+	r[id] = v
+	return 1, nil
+}
+func (r revoked) Update(ctx context.Context, id string, v *Revocation, _ uint64) (uint64, error) {
+	return r.Create(ctx, id, v)
+}
+func (r revoked) Delete(_ context.Context, id string, _ uint64) error { delete(r, id); return nil }
+
+func issuer(t testing.TB) token.Issuer {
+	return token.Issuer{
+		Issuer: "hs", Secret: writeSecret(t), Kind: protocol.KindOperator, RolesClaim: "groups",
+		Roles: map[string]string{"admins": protocol.RoleOperator},
+	}
+}
+
+func newCounter(t testing.TB) *counter {
+	c := &counter{clock: clock.New(), keys: memoryKeys{}, revoked: revoked{}}
+	end := c.clock.Now().Add(time.Hour)
+	c.keys["k"] = &Key{ID: "k", Principal: "lamp", Kind: protocol.KindAgent, Space: "home", Roles: []string{protocol.RoleEndAgent}, Expires: end}
+	c.key = c.keys["k"].principal()
+	c.token = &protocol.Principal{
+		Kind: protocol.KindOperator, ID: "olga", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}, ClaimedRoles: []string{"admins"},
+		Attributes: map[string]string{"issuer": "hs"}, Credential: "jti-1", Method: protocol.MethodToken, Issued: c.clock.Now(), Expires: end,
+	}
+	c.cert = &protocol.Principal{
+		Kind: protocol.KindSkill, ID: "fan", Space: "home", Credential: "01", CertSerial: "01", Method: protocol.MethodCertificate, Expires: end,
+	}
+	proof := *c.cert
+	proof.Method, proof.Credential = protocol.MethodToken, "jti-2"
+	c.proof = &proof
+	holder := *c.key
+	holder.Method, holder.CertSerial = protocol.MethodCertificate, "02"
+	c.certificates = &ledgers{
+		holders: map[protocol.Serial]*protocol.Principal{"01": c.cert, "02": &holder},
+		ended:   map[protocol.Serial]error{}, renewed: map[protocol.Serial]protocol.Serial{},
+	}
+	c.both = proven(c.key, &holder)
+	c.sources = Sources{
+		Keys: &Keyring{keys: c.keys}, Certificates: c.certificates,
+		Revocations: NewTokenService(TokenOptions{Revocations: c.revoked}),
+	}
+	c.Credentials = NewCredentials(c.clock)
+	c.trust(t, issuer(t))
+	return c
+}
+
+func writeSecret(t testing.TB) string {
+	path := t.TempDir() + "/secret"
+	mustWrite(t, path, strings.Repeat("s", 40))
+	return path
+}
+
+// trust has tokens of issuers be accepted.
+func (c *counter) trust(t testing.TB, issuers ...token.Issuer) {
+	t.Helper()
+	v, err := token.New(token.Options{BridgeID: "aibridge", Issuers: issuers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.sources.Tokens = v
+	c.Use(c.sources)
+}
+
+func (c *counter) all() map[string]*protocol.Principal {
+	return map[string]*protocol.Principal{"key": c.key, "token": c.token, "cert": c.cert, "proof": c.proof, "both": c.both}
+}
+
+func TestACredentialIsGoodUntilItEnds(t *testing.T) {
+	certs := []string{"both", "cert", "proof"}
+	for name, test := range map[string]struct {
+		end  func(t *testing.T, c *counter)
+		ends []string // whose grants end
+	}{
+		"nothing":                {func(*testing.T, *counter) {}, nil},
+		"a key is revoked":       {func(_ *testing.T, c *counter) { c.change(func(k *Key) { k.Revoked = c.clock.Now() }) }, []string{"both", "key"}},
+		"a key is removed":       {func(_ *testing.T, c *counter) { delete(c.keys, "k") }, []string{"both", "key"}},
+		"a key expires":          {func(_ *testing.T, c *counter) { c.change(func(k *Key) { k.Expires = c.clock.Now() }) }, []string{"both", "key"}},
+		"a key is somebody's":    {func(_ *testing.T, c *counter) { c.change(func(k *Key) { k.Principal = "eve" }) }, []string{"both", "key"}},
+		"a token is revoked":     {func(_ *testing.T, c *counter) { c.revoke(&Revocation{Token: "jti-1"}) }, []string{"token"}},
+		"somebody's tokens are":  {func(_ *testing.T, c *counter) { c.revoke(&Revocation{Principal: "fan", Before: c.clock.Now()}) }, []string{"proof"}},
+		"an issuer is gone":      {func(t *testing.T, c *counter) { c.trust(t) }, []string{"token"}},
+		"an issuer's kind":       {func(t *testing.T, c *counter) { i := issuer(t); i.Kind = protocol.KindAgent; c.trust(t, i) }, []string{"token"}},
+		"an issuer's space":      {func(t *testing.T, c *counter) { i := issuer(t); i.Space = "elsewhere"; c.trust(t, i) }, []string{"token"}},
+		"an issuer's prefix":     {func(t *testing.T, c *counter) { i := issuer(t); i.IDPrefix = "hs-"; c.trust(t, i) }, []string{"token"}},
+		"an issuer's lifetime":   {func(t *testing.T, c *counter) { i := issuer(t); i.MaxLifetime = time.Minute; c.trust(t, i) }, []string{"token"}},
+		"a certificate ends":     {func(_ *testing.T, c *counter) { c.endCertificate("01", protocol.CertificateRevoked) }, []string{"cert", "proof"}},
+		"certificates are off":   {func(_ *testing.T, c *counter) { c.sources.Certificates = nil; c.Use(c.sources) }, certs},
+		"an hour passes":         {func(_ *testing.T, c *counter) { c.clock.Step(2 * time.Hour) }, []string{"both", "cert", "key", "proof", "token"}},
+		"a clock is set back":    {func(_ *testing.T, c *counter) { c.clock.Step(-2 * time.Hour) }, nil},
+		"a certificate, renewed": {func(_ *testing.T, c *counter) { c.renew("01", "03") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCounter(t)
+			for who, p := range c.all() {
+				if err := c.Check(p); err != nil {
+					t.Fatalf("before: %s: %v", who, err)
+				}
+			}
+			test.end(t, c)
+			var ended []string
+			for who, p := range c.all() {
+				if got, err := c.Principal(grant.Of(p)); err != nil {
+					ended = append(ended, who)
+				} else if !got.Same(p) {
+					t.Errorf("%s has become %s", who, got.ID)
+				}
+			}
+			slices.Sort(ended)
+			if name == "an hour passes" { // a certificate's time is its authority's to tell
+				test.ends = slices.DeleteFunc(test.ends, func(who string) bool { return who == "cert" })
+			}
+			if !slices.Equal(ended, test.ends) {
+				t.Errorf("ended: %v, want %v", ended, test.ends)
+			}
+		})
+	}
+}
+
+func (c *counter) change(do func(*Key)) {
+	k := *c.keys["k"]
+	do(&k)
+	c.keys["k"] = &k
+}
+
+func (c *counter) revoke(r *Revocation) {
+	c.revoked["r"] = r
+	c.sources.Revocations.Note()
+}
+
+func (c *counter) endCertificate(s protocol.Serial, code protocol.Code) {
+	c.certificates.ended[s] = protocol.Errorf(code, "ended")
+}
+
+func (c *counter) renew(s, next protocol.Serial) {
+	c.endCertificate(s, protocol.CertificateExpired)
+	fresh := *c.certificates.holders[s]
+	fresh.CertSerial, fresh.Credential, fresh.Expires = next, string(next), fresh.Expires.Add(time.Hour)
+	c.certificates.holders[next], c.certificates.renewed[s] = &fresh, next
+}
+
+// TestAGrantHasTodaysRights has the rights of credentials change that still
+// count.
+func TestAGrantHasTodaysRights(t *testing.T) {
+	c := newCounter(t)
+	key, tok := grant.Of(c.key), grant.Of(c.token)
+	c.change(func(k *Key) { k.Roles, k.Scopes = []string{protocol.RoleObserver}, []string{"skill:*"} })
+	i := issuer(t)
+	i.Roles, i.ScopesClaim = map[string]string{"admins": protocol.RoleObserver, "others": protocol.RoleAdministrator}, "scope"
+	c.trust(t, i)
+	for name, test := range map[string]struct {
+		grant  grant.Grant
+		scopes string
+	}{"key": {key, "[skill:*]"}, "token": {tok, "[none:none]"}} {
+		who, err := c.Principal(test.grant)
+		if err != nil || fmt.Sprint(who.Roles) != "[observer]" || fmt.Sprint(who.Scopes) != test.scopes {
+			t.Errorf("%s: %+v, %v", name, who, err)
+		}
+	}
+	if err := c.Check(c.key); protocol.CodeOf(err) != protocol.CredentialInvalid || !strings.Contains(err.Error(), "other rights") {
+		t.Errorf("who came in with the rights of yesterday: %v", err)
+	}
+}
+
+func TestNobodyIsLetByWhoseCredentialCannotBeChecked(t *testing.T) {
+	c := newCounter(t)
+	anonymous := &protocol.Principal{Kind: protocol.KindOperator, ID: "anonymous", Method: protocol.MethodAnonymous}
+	for name, who := range map[string]*protocol.Principal{"anonymous": anonymous, "no method": {ID: "x"}, "unknown": {ID: "x", Method: "magic"}} {
+		if _, err := c.Principal(grant.Of(who)); c.Check(who) == nil || err == nil {
+			t.Errorf("%s is let by", name)
+		}
+	}
+	c.sources.Dev = true
+	c.Use(c.sources)
+	if err := c.Check(anonymous); err != nil {
+		t.Errorf("under --dev: %v", err)
+	}
+	if err := NewCredentials(c.clock).Check(c.key); err == nil {
+		t.Error("before there is anything to check with")
+	}
+}
+
+// TestAGrantEndsByTheCalendar has the machine sleep for two hours.
+func TestAGrantEndsByTheCalendar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter(t)
+		ctx, stop := grant.While(t.Context(), c, grant.Of(c.token))
+		defer stop()
+		begun := time.Now()
+		c.clock.Step(2 * time.Hour)
+		<-ctx.Done()
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("it went on for %v", took)
+		}
+		if err := context.Cause(ctx); protocol.CodeOf(err) != protocol.CredentialInvalid || !grant.Expired(err) {
+			t.Errorf("ended by %v", err)
+		}
+	})
+}
+
+func TestAGrantEndsOnceAndOnlyIfItIsHeld(t *testing.T) {
+	c := newCounter(t)
+	ended := make(chan error, 10)
+	tell := func(why error) { ended <- why }
+	stop, stopped := c.OnEnd(grant.Of(c.key), tell), c.OnEnd(grant.Of(c.key), tell)
+	c.OnEnd(grant.Of(c.token), tell)
+	if !stopped() || stopped() {
+		t.Error("it was stopped twice, or not at all")
+	}
+	var looking sync.WaitGroup
+	c.change(func(k *Key) { k.Revoked = c.clock.Now() })
+	for range 8 {
+		looking.Go(func() { c.Review() })
+	}
+	looking.Wait()
+	if err := <-ended; protocol.CodeOf(err) != protocol.CredentialInvalid {
+		t.Errorf("ended by %v", err)
+	}
+	if stop() {
+		t.Error("it was stopped after its end")
+	}
+	c.OnEnd(grant.Of(c.key), tell)
+	<-ended // at once
+	if len(ended) > 0 {
+		t.Errorf("ended by %v as well", <-ended)
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	c := newCounter(b)
+	for name, who := range c.all() {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.Check(who); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
