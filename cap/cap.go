@@ -87,6 +87,9 @@ type Cap struct {
 	UpdatedAt  int64  `json:"updated_at"`  // Unix milliseconds
 }
 
+// KeptFor is whose budget of records it uses up.
+func (c *Cap) KeptFor() protocol.Party { return c.Owner }
+
 func (c *Cap) key() string { return capKey(c.Space, c.ID) }
 
 // links reports whether links of the Cap have both directions.

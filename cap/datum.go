@@ -41,6 +41,9 @@ type Datum struct {
 	UpdatedBy string           `json:"updated_by"` // sender of the request
 }
 
+// KeptFor is whose budget of records it uses up: that of its space.
+func (d *Datum) KeptFor() protocol.Party { return protocol.Party{Space: d.Space} }
+
 func (d *Datum) key() string { return dataKey(d.Space, d.Cap, d.Group, d.Key) }
 
 // A dataRef names a value.

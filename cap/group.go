@@ -29,6 +29,9 @@ type Group struct {
 	BornAt  int64            `json:"born_at"` // Unix milliseconds
 }
 
+// KeptFor is whose budget of records it uses up: that of its space.
+func (g *Group) KeptFor() protocol.Party { return protocol.Party{Space: g.Space} }
+
 // A Member is a skill in a group.
 type Member struct {
 	Skill      protocol.SkillID `json:"skill_id"`

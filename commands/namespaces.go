@@ -26,6 +26,9 @@ type Namespace struct {
 	Commands   []RemoteCommand  `json:"commands"`
 }
 
+// KeptFor is whose budget of records it uses up.
+func (n *Namespace) KeptFor() protocol.Party { return n.Owner }
+
 // A RemoteCommand is a command of a [Namespace].
 type RemoteCommand struct {
 	Name         string          `json:"name" len:"3-128" doc:"full name, in the namespace"`

@@ -38,6 +38,9 @@ type Agent struct {
 	UpdatedAt    int64 `json:"updated_at"`    // Unix milliseconds
 }
 
+// KeptFor is whose budget of records it uses up.
+func (a *Agent) KeptFor() protocol.Party { return a.Owner }
+
 // A Status is whether an agent is there.
 type Status string
 

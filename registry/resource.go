@@ -35,3 +35,6 @@ type ResourceRecord struct {
 	Owner     protocol.Party   `json:"owner"`      // who registered it
 	UpdatedAt int64            `json:"updated_at"` // Unix milliseconds
 }
+
+// KeptFor is whose budget of records it uses up.
+func (r *ResourceRecord) KeptFor() protocol.Party { return r.Owner }

@@ -142,6 +142,9 @@ type SkillRecord struct {
 	UpdatedAt    int64 `json:"updated_at"`    // Unix milliseconds
 }
 
+// KeptFor is whose budget of records it uses up.
+func (r *SkillRecord) KeptFor() protocol.Party { return r.Owner }
+
 // A Provider is an agent that serves a skill.
 type Provider struct {
 	AgentID protocol.AgentID `json:"agent_id"`

@@ -28,6 +28,9 @@ type Scene struct {
 	UpdatedAt   int64            `json:"updated_at"`             // Unix milliseconds
 }
 
+// KeptFor is whose budget of records it uses up: that of its space.
+func (s *Scene) KeptFor() protocol.Party { return protocol.Party{Space: s.Space} }
+
 // A Member is a skill that takes part in a scene.
 type Member struct {
 	Skill     protocol.SkillID `json:"skill_id"`

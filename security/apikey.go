@@ -44,6 +44,9 @@ type Key struct {
 	Reason    string           `json:"reason,omitempty"` // why it was revoked
 }
 
+// KeptFor is whose budget of records it uses up: that of its space.
+func (k *Key) KeptFor() protocol.Party { return protocol.Party{Space: k.Space} }
+
 // principal is who shows the key.
 func (k *Key) principal() *protocol.Principal {
 	return &protocol.Principal{

@@ -16,6 +16,9 @@ type Group struct {
 	Since int64            `json:"since"` // Unix ms
 }
 
+// KeptFor is whose budget of records it uses up.
+func (g *Group) KeptFor() protocol.Party { return g.Owner }
+
 func groupKey(space protocol.SpaceID, name string) string { return string(space) + "/" + name }
 
 // spaceOf is the space a principal is at home in: the one its files are in.

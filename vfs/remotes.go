@@ -25,6 +25,9 @@ type Remote struct {
 	Since        int64          `json:"since"` // Unix ms
 }
 
+// KeptFor is whose budget of records it uses up.
+func (r *Remote) KeptFor() protocol.Party { return r.Owner }
+
 func remoteKey(space protocol.SpaceID, id protocol.VFSID) string {
 	return string(space) + "/" + string(id)
 }

@@ -49,6 +49,9 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.watchDisk()
+	if err := a.openQuotas(); err != nil {
+		return err
+	}
 	if err := a.openState(ctx); err != nil {
 		return err
 	}
@@ -56,9 +59,6 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 
-	if err := a.openQuotas(); err != nil {
-		return err
-	}
 	topics := protocol.NewTopics(a.config.Root)
 	a.credentials = security.NewCredentials(a.clock)
 	mqtt := &mqttSide{credentials: a.credentials, topics: topics, requests: topics.BridgeRequest(), quotas: a.quotas, log: a.log, reviews: make(chan struct{}, 1)}
@@ -217,7 +217,7 @@ func (a *App) openState(ctx context.Context) error {
 		return err
 	}
 	a.life.add("nats", func(context.Context) error { nats.Close(); return nil })
-	if a.store, err = openStore(ctx, nats, a.config, a.disk.Check, a.log, a.metrics); err != nil {
+	if a.store, err = openStore(ctx, nats, a.config, a.disk.Check, a.quotas.Records(), a.log, a.metrics); err != nil {
 		return err
 	}
 	a.life.add("store", func(context.Context) error { a.store.Close(); return nil })

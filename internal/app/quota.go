@@ -25,6 +25,7 @@ type Quota struct {
 	Retained    int `yaml:"retained" doc:"retained messages; -1 any number, 0 the default (200000 for a principal)"`
 
 	RetainedBytes int `yaml:"retained_bytes" doc:"bytes of retained messages; -1 any number, 0 the default (128 MiB for a principal, 512 MiB for a space)"`
+	Records       int `yaml:"records" doc:"what is registered: agents, skills, resources, commands, Caps, groups, VFSs, scenes; -1 any number, 0 the default (10000 for an agent or a skill, 250000 for an operator, 1000000 for a space)"`
 	Sessions      int `yaml:"sessions" doc:"MQTT sessions that outlive their connections; -1 any number, 0 the default (1000 for a principal, 50000 for a space)"`
 }
 
@@ -32,12 +33,16 @@ type Quota struct {
 // more than devices and people do, and less than would stop a small machine.
 var defaultQuota = Quota{
 	Requests: 10_000, Messages: 100_000, Bytes: 256 << 20, Connections: 10_000, Retained: 200_000,
-	RetainedBytes: 128 << 20, Sessions: 1000,
+	RetainedBytes: 128 << 20, Sessions: 1000, Records: 10_000,
 }
+
+// defaultOperatorRecords is what an operator may have registered, who registers
+// things for others.
+const defaultOperatorRecords = 250_000
 
 // defaultSpaceQuota is for what stays when it is not taken away: nobody may fill
 // the memory from one space, whatever number of principals it has.
-var defaultSpaceQuota = Quota{RetainedBytes: 512 << 20, Sessions: 50_000}
+var defaultSpaceQuota = Quota{RetainedBytes: 512 << 20, Sessions: 50_000, Records: 1_000_000}
 
 // maxQuota bounds what can be set; above it, say -1.
 const maxQuota = 1 << 30
@@ -46,7 +51,7 @@ func (c *Quotas) check(fail func(format string, args ...any)) {
 	for whose, q := range map[string]*Quota{"principal": &c.Principal, "space": &c.Space} {
 		for name, n := range map[string]int{
 			"requests": q.Requests, "messages": q.Messages, "bytes": q.Bytes, "connections": q.Connections, "retained": q.Retained,
-			"retained_bytes": q.RetainedBytes, "sessions": q.Sessions,
+			"retained_bytes": q.RetainedBytes, "sessions": q.Sessions, "records": q.Records,
 		} {
 			if n < -1 || n > maxQuota {
 				fail("quotas.%s.%s: %d is not within -1 and %d", whose, name, n, maxQuota)
@@ -55,17 +60,19 @@ func (c *Quotas) check(fail func(format string, args ...any)) {
 	}
 }
 
+// of is what is set, or its default; 0 for any number.
+func of(set, otherwise int) int {
+	switch {
+	case set == 0:
+		return otherwise
+	case set < 0:
+		return 0
+	}
+	return set
+}
+
 // limits are the quota with defaults for what is not set.
 func (q Quota) limits(defaults Quota) quota.Limits {
-	of := func(set, otherwise int) int {
-		switch {
-		case set == 0:
-			return otherwise
-		case set < 0:
-			return 0
-		}
-		return set
-	}
 	return quota.Limits{
 		Requests:    of(q.Requests, defaults.Requests),
 		Messages:    of(q.Messages, defaults.Messages),
@@ -81,13 +88,19 @@ func (q Quota) limits(defaults Quota) quota.Limits {
 // openQuotas makes what keeps count of what everybody takes.
 func (a *App) openQuotas() (err error) {
 	c, ofSpaces := a.config.Quotas, defaultSpaceQuota
+	devices, operators := defaultQuota.Records, defaultOperatorRecords
 	if a.config.Dev {
-		ofSpaces = Quota{}
+		ofSpaces, devices, operators = Quota{}, 0, 0
 	}
 	a.quotas, err = quota.New(quota.Options{
 		Principal:  c.Principal.limits(defaultQuota),
 		Privileged: c.Principal.limits(Quota{}),
 		Space:      c.Space.limits(ofSpaces),
+		Records: quota.RecordLimits{
+			Device:   of(c.Principal.Records, devices),
+			Operator: of(c.Principal.Records, operators),
+			Space:    of(c.Space.Records, ofSpaces.Records),
+		},
 		Registerer: a.metrics,
 	})
 	if err != nil {

@@ -177,3 +177,33 @@ func TestMQTTClientsKeepToTheirQuotas(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatOneHasRegisteredIsBoundedWhateverItIs(t *testing.T) {
+	h := newHouse(t, func(c *app.Config) { c.Quotas.Principal.Records = 3 })
+	lamp, fan := h.key(protocol.KindAgent, "lamp", "end_agent"), h.key(protocol.KindAgent, "fan", "end_agent")
+	const skill = `{"skill":{"skill_id":"%","name":"n","capabilities":["c"]}}`
+	must := func(key, command, params string) {
+		t.Helper()
+		if code, body := h.run(key, command, params); code != "" {
+			t.Fatalf("%s: %s", command, body)
+		}
+	}
+	must(lamp, "agent.register", `{"agent_id":"lamp","name":"n","type":"end_agent"}`)
+	for _, id := range []string{"one", "two"} {
+		must(lamp, "skill.register", strings.Replace(skill, "%", id, 1))
+	}
+	code, body := h.run(lamp, "skill.register", strings.Replace(skill, "%", "three", 1))
+	if code != protocol.LimitReached || !strings.Contains(body, `"limit":"records"`) {
+		t.Errorf("a fourth record: %s", body)
+	}
+	if code, body := h.run(lamp, "resource.register", `{"resource":{"resource_id":"r","name":"n","type":"device"}}`); code != protocol.LimitReached {
+		t.Errorf("of another kind: %s", body)
+	}
+	must(lamp, "skill.register", strings.Replace(strings.Replace(skill, "%", "two", 1), `"n"`, `"another name"`, 1))
+	must(fan, "agent.register", `{"agent_id":"fan","name":"n","type":"end_agent"}`)
+	must(lamp, "skill.unregister", `{"skill_id":"one"}`)
+	must(lamp, "skill.register", strings.Replace(skill, "%", "three", 1))
+	if n := h.metric(`aibridge_quota_refusals_total{limit="records",of="principal"}`); n != 2 {
+		t.Errorf("%v refusals, want 2", n)
+	}
+}

@@ -34,13 +34,14 @@ func connect(config Config, log *slog.Logger) (*natsd.Server, error) {
 	})
 }
 
-func openStore(ctx context.Context, nats *natsd.Server, config Config, full func() error, log *slog.Logger, metrics prometheus.Registerer) (*store.Store, error) {
+func openStore(ctx context.Context, nats *natsd.Server, config Config, full func() error, budget store.Budget, log *slog.Logger, metrics prometheus.Registerer) (*store.Store, error) {
 	return store.Open(ctx, store.Conns{State: nats.State(), Flow: nats.Flow()}, store.Options{
 		Prefix:     config.Root,
 		Replicas:   config.NATS.Replicas,
 		AcceptLoss: config.AcceptLoss,
 		Boot:       bootThatMayLose(config),
 		Full:       full,
+		Budget:     budget,
 		Log:        log,
 		Registerer: metrics,
 	})
@@ -75,7 +76,7 @@ func withStore(ctx context.Context, config Config, do func(*store.Store) error) 
 		return err
 	}
 	defer nats.Close()
-	s, err := openStore(ctx, nats, config, nil, log, nil)
+	s, err := openStore(ctx, nats, config, nil, nil, log, nil)
 	if err != nil {
 		return err
 	}

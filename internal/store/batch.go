@@ -52,6 +52,11 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 	if err != nil {
 		return err
 	}
+	settle, err := s.reserveAll(ops)
+	if err != nil {
+		return err
+	}
+	defer settle()
 	select {
 	case s.batches <- struct{}{}:
 		defer func() { <-s.batches }()

@@ -44,6 +44,9 @@ type Options struct {
 	// tables that are [Table.Essential] take everything.
 	Full func() error
 
+	// Budget bounds how many records each party has; nil bounds nothing.
+	Budget Budget
+
 	// AcceptLoss loads a registry or a journal although some of it is lost.
 	// Without it, Load fails, so that one can look for a backup first.
 	AcceptLoss bool

@@ -130,6 +130,7 @@ func (t *Table[T]) op(kind opKind, key string, v *T, expect uint64) Op {
 	}
 	if op.err == nil && kind != opDelete {
 		op.data, op.err = encodeRecord(v)
+		op.owner = ownerOf(v)
 	}
 	return op
 }
@@ -193,6 +194,7 @@ func (t *Table[T]) sweep(round uint32) {
 }
 
 func (t *Table[T]) changed(key string, old, new *T) {
+	t.store.count(ownerOf(old), ownerOf(new))
 	for _, f := range t.onChange {
 		f(key, old, new)
 	}

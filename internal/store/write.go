@@ -41,9 +41,10 @@ type Op struct {
 	expect   uint64
 	subject  string
 	data     []byte
-	revision func() uint64 // of the key in the view, 0 for none
-	vital    bool          // of an essential table
-	err      error         // what is wrong with the key or the value
+	revision func() uint64  // of the key in the view, 0 for none
+	vital    bool           // of an essential table
+	owner    protocol.Party // whose budget a new key uses up, none for a deletion
+	err      error          // what is wrong with the key or the value
 }
 
 // admits fails if the op would add a key while nothing new may be stored.
@@ -84,6 +85,11 @@ func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	settle, err := s.reserve(&op)
+	if err != nil {
+		return 0, err
+	}
+	defer settle()
 	for range writeAttempts {
 		revision, err = s.publish(ctx, op, guard)
 		if !errors.Is(err, errConflict) {

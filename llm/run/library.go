@@ -33,6 +33,9 @@ type PackageRecord struct {
 	At          time.Time        `json:"imported_at"`
 }
 
+// KeptFor is whose budget of records it uses up: that of its space.
+func (r *PackageRecord) KeptFor() protocol.Party { return protocol.Party{Space: r.Space} }
+
 // A PackagedFlow is a workflow of a package.
 type PackagedFlow struct {
 	ID          string `json:"workflow_id" doc:"id, or the path of its workflow.md"`

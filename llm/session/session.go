@@ -28,6 +28,11 @@ type Session struct {
 	Tokens int   `json:"tokens"` // spent on all of them
 }
 
+// KeptFor is whose budget of records it uses up.
+func (s *Session) KeptFor() protocol.Party {
+	return protocol.Party{Kind: s.Kind, Space: s.Space, ID: s.Owner}
+}
+
 // A Turn is what a user said and all that was made of it.
 type Turn struct {
 	Messages []chat.Message `json:"messages"`

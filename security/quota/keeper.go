@@ -17,6 +17,7 @@ type Options struct {
 	Privileged Limits // of each principal that may do everything, instead
 	Space      Limits // of all principals of a space together, administrators apart
 	Now        func() time.Time
+	Records    RecordLimits
 	Registerer prometheus.Registerer // nil keeps the metrics to itself
 }
 
@@ -28,6 +29,7 @@ type Keeper struct {
 	seed    maphash.Seed
 	shards  [shards]shard
 	metrics *metrics
+	records *Records
 	room    int // accounts of a shard above which idle ones are looked for
 }
 
@@ -52,6 +54,7 @@ func New(o Options) (*Keeper, error) {
 		k.shards[i].of = make(map[protocol.Party]*account)
 	}
 	k.metrics = newMetrics(k)
+	k.records = newRecords(o.Records, k.metrics)
 	if o.Registerer != nil {
 		for _, c := range k.metrics.collectors() {
 			if err := o.Registerer.Register(c); err != nil {

@@ -37,9 +37,10 @@ const (
 
 	retainedBytes kind = "retained_bytes"
 	sessions      kind = "sessions"
+	records       kind = "records"
 )
 
-var kinds = []kind{requests, messages, bytes, connections, retained, retainedBytes, sessions}
+var kinds = []kind{requests, messages, bytes, connections, retained, retainedBytes, sessions, records}
 
 // Whose limit it is, as metrics and details call it.
 const (
