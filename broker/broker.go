@@ -16,15 +16,6 @@ type Message struct {
 	QoS     byte
 	Retain  bool
 
-	// Recipients are the parties whose clients alone may get a
-	// message of the bridge's own; none for whoever has subscribed.
-	Recipients [2]protocol.Party
-
-	// Space is the space that a message stays in: only clients of its
-	// principals hear it, and those who may do everything. "" is any space.
-	// What a client publishes stays in the space of its principal.
-	Space protocol.SpaceID
-
 	// The rest are MQTT 5 properties; zero values are left out on the wire
 	// and 3.1.1 clients never see them.
 	Expiry          time.Duration // time left, rounded up to seconds; 0 means none

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"github.com/aibridge/aibridge/protocol"
 	"net"
 	"os/exec"
 	"slices"
@@ -76,7 +77,7 @@ func TestMosquittoRequestResponse(t *testing.T) {
 	}
 	n := newNode(t, 0)
 	n.Handle("ask", func(p *Publication) {
-		if _, err := n.Publish(Message{Topic: p.ResponseTopic, Payload: append([]byte("echo "), p.Payload...), QoS: 1, CorrelationData: p.CorrelationData}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: p.ResponseTopic, Payload: append([]byte("echo "), p.Payload...), QoS: 1, CorrelationData: p.CorrelationData}); err != nil {
 			t.Error(err)
 		}
 	})

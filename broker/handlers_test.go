@@ -9,6 +9,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // TestHandlersAreToldWhenTheyHaveSeenAll puts off every answer until then.
@@ -28,7 +29,7 @@ func TestHandlersAreToldWhenTheyHaveSeenAll(t *testing.T) {
 			waiting = nil
 			mu.Unlock()
 			for _, a := range answers {
-				if _, err := b.Publish(broker.Message{Topic: "answer", Payload: []byte(a), QoS: 1}); err != nil {
+				if _, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "answer", Payload: []byte(a), QoS: 1}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -58,7 +59,7 @@ func TestWhatIsPublishedDoesNotLeaveBeforeTheHook(t *testing.T) {
 			n := newHandlingNode(t, func(b *broker.Broker) {
 				b.Handle("ask", func(p *broker.Publication) {
 					taken.Add(1)
-					if _, err := b.Publish(broker.Message{Topic: "answer", Payload: p.Payload, QoS: 1}); err != nil {
+					if _, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "answer", Payload: p.Payload, QoS: 1}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -17,18 +17,14 @@ type message struct {
 	props   []byte // encoded, without message expiry, topic alias and subscription identifiers
 	qos     byte
 	retain  bool
-	expires int64             // steady time, 0 never
-	from    string            // id of the client that published it, "" for the bridge
-	only    [2]protocol.Party // whose clients alone get it, all empty for anybody
-	space   protocol.SpaceID  // that it stays in, "" for any
-	owner   string            // party that had it retained, "" for the bridge and what is not retained
+	expires int64               // steady time, 0 never
+	from    string              // id of the client that published it, "" for the bridge
+	to      protocol.Recipients // whose clients may get it
+	owner   string              // party that had it retained, "" for the bridge and what is not retained
 
 	id     uint64 // in the journal, 0 while it is not there
 	logged uint64 // generation of the journal's log that has it
 }
-
-// private reports whether the message is for some parties alone.
-func (m *message) private() bool { return m.only[0].ID != "" || m.only[1].ID != "" }
 
 // size is what the message counts for in queues.
 func (m *message) size() int { return len(m.topic) + len(m.payload) + len(m.props) }
@@ -130,8 +126,8 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 }
 
 // loadOwn makes what the bridge itself publishes the turn's message.
-func (t *turn) loadOwn(in *Message) {
-	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, only: in.Recipients, space: in.Space})
+func (t *turn) loadOwn(to protocol.Recipients, in *Message) {
+	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: to})
 	m, p := &t.msg, &t.props
 	if in.Expiry > 0 {
 		m.expires = t.now + int64(in.Expiry)
@@ -161,7 +157,7 @@ func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)
 // show sets out from the turn's message.
 func (t *turn) show(out *Message) {
 	m, p := &t.msg, &t.props
-	*out = Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, Space: m.space, UserProperties: out.UserProperties[:0]}
+	*out = Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, UserProperties: out.UserProperties[:0]}
 	if seconds, _ := m.left(t.now); seconds > 0 {
 		out.Expiry = time.Duration(seconds) * time.Second
 	}

@@ -140,7 +140,7 @@ func (c *conn) aliased(p *packet.Publish) ([]byte, error) {
 // load makes the publish in t.pub the turn's message.
 func (t *turn) load(c *conn, name string, whole []byte) {
 	p, m := &t.pub, &t.msg
-	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, space: c.client.Principal().Home()}
+	*m = message{topic: name, payload: p.Payload, qos: p.QoS, retain: p.Retain, from: c.client.ID, to: c.session.neighbours}
 	t.kept, t.frames, t.raw = nil, [4][]byte{}, nil
 	if p.QoS == 0 {
 		t.raw = whole

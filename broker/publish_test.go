@@ -320,7 +320,7 @@ func TestPublishReachesHandlersAndCountsReceivers(t *testing.T) {
 	var seen recorder
 	n.Handle("h/+", func(p *Publication) {
 		seen.add("%s %s %s", p.Client.ID, p.Topic, p.Payload)
-		if _, err := n.Publish(Message{Topic: "re", Payload: p.Payload, QoS: 1}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: "re", Payload: p.Payload, QoS: 1}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -339,10 +339,11 @@ func TestPublishReachesHandlersAndCountsReceivers(t *testing.T) {
 
 func TestAMessageForAPartyIsNotForItsNamesakes(t *testing.T) {
 	lamp := protocol.Party{Kind: protocol.KindAgent, Space: "home", ID: "lamp"}
-	m := &message{only: [2]protocol.Party{{Kind: protocol.KindOperator, Space: "home", ID: "anna"}, lamp}, space: "home"}
+	anna := protocol.Party{Kind: protocol.KindOperator, Space: "home", ID: "anna"}
+	m := &message{to: protocol.Either(anna, lamp)}
 	for who, want := range map[protocol.Party]bool{
-		lamp:      true,
-		m.only[0]: true,
+		lamp: true,
+		anna: true,
 		{Kind: protocol.KindOperator, Space: "home", ID: "lamp"}: false,
 		{Kind: protocol.KindAgent, Space: "home", ID: "anna"}:    false,
 		{Kind: protocol.KindAgent, Space: "lab", ID: "lamp"}:     false,
@@ -362,7 +363,7 @@ func TestAMessageForOnePrincipalReachesOnlyItsClients(t *testing.T) {
 			p.subscribe("agent/lamp/request", 1)
 			p.subscribe("$share/g/agent/lamp/request", 0)
 		}
-		receivers, err := n.Publish(Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1, Recipients: [2]protocol.Party{{Space: protocol.DefaultSpace, ID: "user:lamp"}}})
+		receivers, err := n.Publish(protocol.Only(protocol.Party{Space: protocol.DefaultSpace, ID: "user:lamp"}), Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1})
 		if err != nil || receivers != 2 {
 			t.Errorf("%d receivers, %v", receivers, err)
 		}

@@ -125,8 +125,8 @@ func (t *turn) recordRetained(m *message) {
 		value = appendMessage(nil, m, b.toStore(m.expires))
 	}
 	key := keyRetained + m.topic
-	if m.space != "" {
-		key = keyRetained + string(m.space) + "\x00" + m.topic // NUL is in neither
+	if space := m.to.Space(); space != "" {
+		key = keyRetained + string(space) + "\x00" + m.topic // NUL is in neither
 	}
 	b.journal.put(t, key, value)
 }
@@ -227,8 +227,15 @@ func flags(qos byte, retain bool) byte {
 // appendMessage encodes a message that expires at a time of the calendar.
 func appendMessage(dst []byte, m *message, expires int64) []byte {
 	f := flags(m.qos, m.retain)
-	if m.space != "" {
+	space := m.to.Space()
+	parties, few := m.to.Parties()
+	switch {
+	case space != "":
 		f |= hasSpace
+	case few:
+		f |= hasParties
+	case m.to.HasUnbounded():
+		f |= forAdministrators
 	}
 	if m.owner != "" {
 		f |= hasOwner
@@ -238,21 +245,31 @@ func appendMessage(dst []byte, m *message, expires int64) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(part)))
 		dst = append(dst, part...)
 	}
-	if m.space != "" {
-		dst = binary.AppendUvarint(dst, uint64(len(m.space)))
-		dst = append(dst, m.space...)
+	if space != "" {
+		dst = appendText(dst, string(space))
 	}
 	if m.owner != "" {
-		dst = binary.AppendUvarint(dst, uint64(len(m.owner)))
-		dst = append(dst, m.owner...)
+		dst = appendText(dst, m.owner)
+	}
+	if few {
+		for _, p := range parties {
+			dst = appendText(appendText(appendText(dst, string(p.Kind)), string(p.Space)), p.ID)
+		}
 	}
 	return append(dst, m.payload...)
 }
 
-// Marks of messages that stay in a space, and that somebody had retained.
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// Marks of messages: for whom they are, and that somebody had them retained.
+// Earlier bridges kept some without saying for whom.
 const (
-	hasSpace = 8
-	hasOwner = 16
+	hasSpace          = 8
+	hasOwner          = 16
+	hasParties        = 32
+	forAdministrators = 64
 )
 
 var errRecord = errors.New("broker: journal record is damaged")
@@ -266,10 +283,17 @@ func parseMessage(b []byte) (*message, error) {
 	m.topic, m.from = string(r.bytes()), string(r.bytes())
 	m.props = slices.Clone(r.bytes())
 	if f&hasSpace != 0 {
-		m.space = protocol.SpaceID(r.bytes())
+		m.to = protocol.Everybody(protocol.SpaceID(r.bytes()))
 	}
 	if f&hasOwner != 0 {
 		m.owner = string(r.bytes())
+	}
+	switch {
+	case f&hasParties != 0:
+		one, other := r.party(), r.party()
+		m.to = protocol.Either(one, other)
+	case f&forAdministrators != 0:
+		m.to = protocol.Administrators()
 	}
 	m.payload = slices.Clone(r.b)
 	if r.bad {
@@ -292,6 +316,10 @@ func (r *recordReader) byte() byte {
 	v := r.b[0]
 	r.b = r.b[1:]
 	return v
+}
+
+func (r *recordReader) party() protocol.Party {
+	return protocol.Party{Kind: protocol.Kind(r.bytes()), Space: protocol.SpaceID(r.bytes()), ID: string(r.bytes())}
 }
 
 func (r *recordReader) uvarint() uint64 {

@@ -1,15 +1,17 @@
 package broker
 
+import "github.com/aibridge/aibridge/protocol"
+
 // A Relay connects the broker with the other nodes of a cluster. Calls are
 // made on the message path and must not block; messages are valid until the
 // call returns.
 type Relay interface {
 	// Publish offers a message that was published here to the other nodes;
 	// they hand it to their [Broker.Relayed].
-	Publish(m *Message)
+	Publish(to protocol.Recipients, m *Message)
 	// Retained tells that a topic's retained message changed here; one
 	// without payload is gone.
-	Retained(m *Message)
+	Retained(to protocol.Recipients, m *Message)
 	// Claim takes the session of a client id for this node, so that others
 	// give theirs up by [Broker.Yield].
 	Claim(clientID string)
@@ -19,19 +21,19 @@ type Relay interface {
 func (t *turn) relay(r Relay) {
 	var m Message
 	t.show(&m)
-	r.Publish(&m)
+	r.Publish(t.msg.to, &m)
 	if m.Retain {
-		r.Retained(&m)
+		r.Retained(t.msg.to, &m)
 	}
 }
 
 // Relayed routes a message that another node's client published to the
 // subscribers of this node, and keeps it if it is retained. It returns how
 // many connected sessions it was written to or queued for.
-func (b *Broker) Relayed(m Message) (receivers int) {
+func (b *Broker) Relayed(to protocol.Recipients, m Message) (receivers int) {
 	t := b.getTurn().begin()
 	t.own = true
-	t.loadOwn(&m)
+	t.loadOwn(to, &m)
 	r := t.routeOf(m.Topic)
 	t.msg.topic = r.topic
 	if m.Retain {

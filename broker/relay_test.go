@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A link between two brokers, as a cluster would make it.
@@ -20,13 +21,13 @@ func (w *wire) to() *Broker {
 	return w.other
 }
 
-func (w *wire) Publish(m *Message) {
+func (w *wire) Publish(to protocol.Recipients, m *Message) {
 	copied := *m
 	copied.Payload = append([]byte(nil), m.Payload...)
 	w.add("publish %s", m.Topic)
-	go w.to().Relayed(copied)
+	go w.to().Relayed(to, copied)
 }
-func (w *wire) Retained(m *Message) { w.add("retained %s", m.Topic) }
+func (w *wire) Retained(_ protocol.Recipients, m *Message) { w.add("retained %s", m.Topic) }
 func (w *wire) Claim(id string) {
 	if o := w.to(); o != nil {
 		o.Yield(id)

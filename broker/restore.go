@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A restorer rebuilds sessions from the journal.
@@ -15,7 +17,8 @@ type restorer struct {
 	messages map[uint64]*message
 	serial   uint64
 	message  uint64
-	owedEver int // how often the log says that something is owed for the first time
+	homeless []*message // retained by bridges that did not say for whom
+	owedEver int        // how often the log says that something is owed for the first time
 }
 
 // A restoredSession is a session while its records are replayed. Each record
@@ -53,6 +56,7 @@ func (b *Broker) restore(ctx context.Context) error {
 		return fmt.Errorf("broker: load journal: %w", err)
 	}
 	b.journal.serial, b.journal.message = r.serial, r.message
+	r.house()
 	now := b.clock.Steady()
 	live := 0
 	for _, s := range r.sessions {
@@ -67,6 +71,20 @@ func (b *Broker) restore(ctx context.Context) error {
 	return nil
 }
 
+// house gives what was retained without a space to the default one, where
+// everybody was at home, unless that has a newer message.
+func (r *restorer) house() {
+	t := newTurn(r.b).begin()
+	for _, m := range r.homeless {
+		r.b.journal.put(t, keyRetained+m.topic, nil)
+		m.to = protocol.Everybody(protocol.DefaultSpace)
+		if !r.b.retained.has(m) {
+			r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes}, t.recordRetained)
+		}
+	}
+	r.b.commit(t)
+}
+
 func (r *restorer) keyed(key string, value []byte) error {
 	switch {
 	case strings.HasPrefix(key, keyRetained):
@@ -75,6 +93,10 @@ func (r *restorer) keyed(key string, value []byte) error {
 			return fmt.Errorf("retained message %q: %w", key[len(keyRetained):], err)
 		}
 		m.expires = r.b.fromStore(m.expires, forever)
+		if m.to.Nobody() {
+			r.homeless = append(r.homeless, m)
+			return nil
+		}
 		r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes}, func(*message) {})
 	case strings.HasPrefix(key, keySession):
 		return r.session(key[len(keySession):], value)

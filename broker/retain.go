@@ -42,7 +42,8 @@ func (g belongings) within(most Holdings) (what Holding, ok bool) {
 	return 0, true
 }
 
-// A shelf has the retained messages of one space, or those that are for any.
+// A shelf has the retained messages of one space, or those that are for
+// administrators.
 type shelf struct {
 	exact map[string]*message
 	tree  topic.Names[*message]
@@ -70,7 +71,7 @@ func (r *retained) set(m *message, most retainLimits, record func(*message)) (wh
 }
 
 func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose fullness) {
-	on := r.shelves[m.space]
+	on := r.shelves[m.to.Space()]
 	var old *message
 	if on != nil {
 		old = on.exact[m.topic]
@@ -93,7 +94,7 @@ func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose
 	}
 	if on == nil {
 		on = &shelf{exact: make(map[string]*message)}
-		r.shelves[m.space] = on
+		r.shelves[m.to.Space()] = on
 	}
 	r.count++
 	r.bytes += m.size()
@@ -101,7 +102,7 @@ func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose
 	on.tree.Set(m.topic, m)
 	if m.owner != "" {
 		r.owners[m.owner] = r.owners[m.owner].with(m)
-		r.spaces[m.space] = r.spaces[m.space].with(m)
+		r.spaces[m.to.Space()] = r.spaces[m.to.Space()].with(m)
 	}
 	return 0, hasRoom
 }
@@ -109,7 +110,7 @@ func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose
 // room says whether m may be kept in place of old, which may be nil. What takes
 // no more than before always may.
 func (r *retained) room(m, old *message, most retainLimits) (what Holding, whose fullness) {
-	own, space, all := r.owners[m.owner].with(m), r.spaces[m.space].with(m), r.bytes+m.size()
+	own, space, all := r.owners[m.owner].with(m), r.spaces[m.to.Space()].with(m), r.bytes+m.size()
 	if old != nil {
 		all -= old.size()
 		if old.owner != "" {
@@ -134,13 +135,21 @@ func (r *retained) room(m, old *message, most retainLimits) (what Holding, whose
 	return 0, hasRoom
 }
 
+// has reports whether a message is retained where this one would be.
+func (r *retained) has(m *message) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	on := r.shelves[m.to.Space()]
+	return on != nil && on.exact[m.topic] != nil
+}
+
 // remove takes a message off its shelf, which goes with the last one.
 func (r *retained) remove(on *shelf, m *message) {
 	r.uncount(m)
 	delete(on.exact, m.topic)
 	on.tree.Delete(m.topic)
 	if len(on.exact) == 0 {
-		delete(r.shelves, m.space)
+		delete(r.shelves, m.to.Space())
 	}
 }
 
@@ -154,8 +163,8 @@ func (r *retained) uncount(m *message) {
 	if r.owners[m.owner] = r.owners[m.owner].without(m); r.owners[m.owner].messages <= 0 {
 		delete(r.owners, m.owner)
 	}
-	if r.spaces[m.space] = r.spaces[m.space].without(m); r.spaces[m.space].messages <= 0 {
-		delete(r.spaces, m.space)
+	if r.spaces[m.to.Space()] = r.spaces[m.to.Space()].without(m); r.spaces[m.to.Space()].messages <= 0 {
+		delete(r.spaces, m.to.Space())
 	}
 }
 
@@ -177,14 +186,10 @@ func (r *retained) heard(s *session, filter string, now int64) []*message {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var found []*message
-	if on := r.shelves[""]; on != nil {
-		found = on.covered(found, filter, now)
+	if on := r.shelves[s.owner.Space]; on != nil {
+		return on.covered(nil, filter, now)
 	}
-	if on := r.shelves[s.owner.Space]; on != nil && s.owner.Space != "" {
-		found = on.covered(found, filter, now)
-	}
-	return found
+	return nil
 }
 
 func (on *shelf) covered(found []*message, filter string, now int64) []*message {
@@ -217,7 +222,7 @@ func (r *retained) expire(now int64, record func(*message)) {
 		for _, m := range on.exact {
 			if _, ok := m.left(now); !ok {
 				r.remove(on, m)
-				record(&message{topic: m.topic, space: m.space})
+				record(&message{topic: m.topic, to: m.to})
 			}
 		}
 	}

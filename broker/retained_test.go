@@ -20,7 +20,7 @@ func TestRetainedTopicsAreListed(t *testing.T) {
 		{Topic: "a/4", Retain: true},
 		{Topic: "b/1", Payload: []byte("x"), Retain: true},
 	} {
-		if _, err := n.Publish(m); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -115,10 +115,16 @@ func (b *Broker) AfterHandlers(fn func()) { b.afterHandlers = append(b.afterHand
 // cost nothing, and it must not call the broker. Call it before [Broker.Serve].
 func (b *Broker) BeforeWrite(fn func()) { b.beforeWrite = fn }
 
-// Publish sends a message from the bridge to its subscribers, without
-// permission check. Receivers counts the connected sessions it was written
-// to or queued for. The message is copied.
-func (b *Broker) Publish(m Message) (receivers int, err error) {
+// Publish sends a message from the bridge to those of the recipients who
+// subscribed to its topic, without permission check. Receivers counts the
+// connected sessions it was written to or queued for. The message is copied.
+func (b *Broker) Publish(to protocol.Recipients, m Message) (receivers int, err error) {
+	if to.Nobody() {
+		return 0, protocol.Errorf(protocol.Internal, "a message on %q is for nobody", m.Topic)
+	}
+	if _, few := to.Parties(); few && m.Retain {
+		return 0, protocol.Errorf(protocol.Internal, "a message on %q is retained, for some alone", m.Topic)
+	}
 	if !topic.ValidName(m.Topic) || !packet.ValidString(bytesOf(m.Topic)) {
 		return 0, protocol.Errorf(protocol.InvalidParameter, "invalid topic %q", m.Topic)
 	}
@@ -133,7 +139,7 @@ func (b *Broker) Publish(m Message) (receivers int, err error) {
 	}
 	t := b.getTurn().begin()
 	t.own = true // written by the flusher, later
-	t.loadOwn(&m)
+	t.loadOwn(to, &m)
 	receivers = t.publishOwn()
 	b.flusher.take(t)
 	b.putTurn(t)
@@ -264,7 +270,7 @@ func (b *Broker) isClosed() bool {
 }
 
 func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
-	s := &session{id: id, owner: principal.Party()}
+	s := &session{id: id, owner: principal.Party(), neighbours: protocol.Everybody(principal.Home())}
 	s.is(principal)
 	s.events.presence = b.options.Presence
 	return s

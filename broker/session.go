@@ -16,12 +16,14 @@ const forever = math.MaxUint32
 // A session is the state MQTT keeps for a client id, across connections when
 // it asked for that.
 type session struct {
-	id     string
-	owner  protocol.Party // which stays the same
-	events teller
-	claim  sync.Mutex // held while a client connects to the session
-	held   bool       // counts as kept; guarded by mu
-	dated  int        // place in clerk.dates, counted from 1, or 0; guarded by clerk.mu
+	id    string
+	owner protocol.Party // which stays the same
+	// neighbours are those who hear what its client publishes.
+	neighbours protocol.Recipients
+	events     teller
+	claim      sync.Mutex // held while a client connects to the session
+	held       bool       // counts as kept; guarded by mu
+	dated      int        // place in clerk.dates, counted from 1, or 0; guarded by clerk.mu
 
 	conn   atomic.Pointer[conn] // changed with mu held
 	behind atomic.Bool          // the queues or the window have something to send
@@ -63,10 +65,7 @@ type pending struct {
 // hears reports whether a message may reach the session: what is said in one
 // space is not heard in another, whatever the topics are called.
 func (s *session) hears(m *message) bool {
-	if m.private() && !m.only[0].Includes(s.owner) && !m.only[1].Includes(s.owner) {
-		return false
-	}
-	return m.space == s.owner.Space || m.space == "" || s.every.Load()
+	return m.to.Has(&s.owner) || m.to.HasUnbounded() && s.every.Load()
 }
 
 // is notes who the session's principal is by now; its mu is held.

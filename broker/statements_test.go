@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // [MQTT-3.1.3-5] [MQTT-3.1.3-2]
@@ -90,7 +91,7 @@ func TestNothingFollowsADisconnect(t *testing.T) {
 		p := n.connect(5, "a")
 		p.subscribe("x", 0)
 		n.Disconnect("a", 0x98, "")
-		if _, err := n.Publish(Message{Topic: "x"}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		p.expect(packet.DISCONNECT)

@@ -213,15 +213,18 @@ func TestManyRetainedMessagesReachASlowSubscriber(t *testing.T) {
 
 // [MQTT-4.7.2-1] [MQTT-4.7.1-2] [MQTT-4.7.1-3]
 func TestDollarTopicsAreHiddenFromWildcards(t *testing.T) {
-	n := newNode(t, 1, func(o *Options) { o.SysInterval = 0 })
+	n := newNode(t, 1, tenants, func(o *Options) { o.SysInterval = 0 })
 	eventually(t, "$SYS is there", func() bool { return n.counters().retained > 5 })
-	p := n.connect(5, "a")
+	p := n.connect(5, "a", as("admin"))
 	p.subscribe("#", 0)
 	p.subscribe("+/broker/version", 0)
 	p.publish(text("$x/y", ""))
 	p.quiet()
 	p.subscribe("$SYS/broker/version", 0)
 	p.take("aibridge")
+	tenant := n.connect(5, "b", as("red/b")) // the figures are those of all spaces
+	tenant.subscribe("$SYS/#", 0)
+	tenant.quiet()
 }
 
 // [MQTT-4.8.2-1] [MQTT-4.8.2-3] [MQTT-4.8.2-4]

@@ -3,6 +3,8 @@ package broker
 import (
 	"strconv"
 	"time"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // publishSys publishes the broker's figures under $SYS/broker, retained,
@@ -37,7 +39,7 @@ func (b *Broker) sys(uptime int) {
 	defer b.putTurn(t)
 	t.own = true
 	put := func(name, value string) {
-		m := &message{topic: "$SYS/broker/" + name, payload: []byte(value), retain: true}
+		m := &message{topic: "$SYS/broker/" + name, payload: []byte(value), retain: true, to: protocol.Administrators()}
 		t.use(m)
 		b.retained.set(m, retainLimits{bytes: b.options.Limits.RetainedBytes}, func(*message) {})
 		t.deliver(t.route([]byte(m.topic)))

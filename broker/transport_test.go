@@ -138,7 +138,7 @@ func TestMQTT311(t *testing.T) {
 		t.Errorf("SUBACK %#x", code)
 	}
 	await(t, c.Publish("forbidden/x", 1, false, "x")) // acknowledged, dropped
-	receivers, err := n.Publish(broker.Message{
+	receivers, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{
 		Topic: "client/old/response", Payload: []byte("answer"), QoS: 1,
 		CorrelationData: []byte("c"), UserProperties: []broker.UserProperty{{Key: "k", Value: "v"}},
 	})

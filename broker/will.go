@@ -102,7 +102,7 @@ func (t *turn) publishWill(client *Client, w *will) {
 		return
 	}
 	m := *w.msg
-	m.space = client.Principal().Home()
+	m.to = protocol.Everybody(client.Principal().Home())
 	if w.life > 0 {
 		m.expires = t.now + seconds(w.life)
 	}

@@ -30,11 +30,11 @@ func (s *Service) announce(ctx context.Context) {
 
 // publishValue retains a value on its topic, or nothing if it is gone.
 func (s *Service) publishValue(ref dataRef) {
-	m := Message{Topic: s.opts.Topics.CapData(ref.cap, ref.group, ref.key), Space: ref.space, Retain: true}
+	m := Message{Topic: s.opts.Topics.CapData(ref.cap, ref.group, ref.key), Retain: true}
 	if d, revision, ok := s.opts.Data.Get(ref.tableKey()); ok {
 		m.Payload = marshal(d.view(revision))
 	}
-	s.publish(m)
+	s.publish(ref.space, m)
 }
 
 // withdrawLeftovers removes retained values of data that is gone.
@@ -47,7 +47,7 @@ func (s *Service) withdrawLeftovers() {
 		}
 	}
 	for topic, space := range announce.Leftovers(s.opts.Retained(s.opts.Topics.CapData("+", "+", "+")), known) {
-		s.publish(Message{Topic: topic, Space: space, Retain: true})
+		s.publish(space, Message{Topic: topic, Retain: true})
 	}
 }
 
@@ -68,11 +68,12 @@ func (s *Service) publishEvent(e announcement) {
 		Data:      marshal(e.data),
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
-	s.publish(Message{Topic: s.opts.Topics.CapEvent(e.cap), Space: e.space, Payload: event.Append(nil)})
+	s.publish(e.space, Message{Topic: s.opts.Topics.CapEvent(e.cap), Payload: event.Append(nil)})
 }
 
-func (s *Service) publish(m Message) {
-	if err := s.opts.Publish(m); err != nil {
+// publish tells everybody in a space who listens.
+func (s *Service) publish(in protocol.SpaceID, m Message) {
+	if err := s.opts.Publish(protocol.Everybody(in), m); err != nil {
 		s.opts.Log.Warn("message about a Cap not published", "topic", m.Topic, "error", err)
 	}
 }

@@ -50,8 +50,7 @@ const maxRemovals = 1000
 // A Message is what the bridge publishes about Caps, with QoS 1.
 type Message struct {
 	Topic   string
-	Space   protocol.SpaceID // that it stays in: topics do not name it; "" is any
-	Payload []byte           // JSON; nothing removes what is retained
+	Payload []byte // JSON; nothing removes what is retained
 	Retain  bool
 }
 

@@ -216,7 +216,7 @@ func (w *world) removeAll(_ context.Context, list []Removal) error {
 	return nil
 }
 
-func (w *world) publish(m Message) error {
+func (w *world) publish(_ protocol.Recipients, m Message) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m.Retain {

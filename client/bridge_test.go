@@ -105,7 +105,9 @@ func (b *bridge) listen() net.Listener {
 	}
 }
 
-func (b *bridge) publish(m broker.Message) (int, error) { return b.engine.Load().Publish(m) }
+func (b *bridge) publish(m broker.Message) (int, error) {
+	return b.engine.Load().Publish(protocol.Everybody(protocol.DefaultSpace), m)
+}
 
 func (b *bridge) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

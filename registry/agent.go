@@ -71,12 +71,22 @@ func (a *Agent) key() agentKey { return agentKey{a.Space, a.ID} }
 // belongsTo reports whether the agent's connections are made by who: by the
 // principal that registered it, or by the agent's own identity.
 func (a *Agent) belongsTo(who *protocol.Principal) bool {
-	return a.Owner.Is(who) || a.ID.Party(a.Space) == who.Party()
+	return a.owner().Is(who) || a.ID.Party(a.Space) == who.Party()
 }
 
-// parties are those that may make the agent's connections.
-func (a *Agent) parties() [2]protocol.Party {
-	return [2]protocol.Party{a.Owner, a.ID.Party(a.Space)}
+// owner is who registered the agent. The space that records of earlier versions
+// do not tell is taken to be the agent's: ids are somebody else's in others.
+func (a *Agent) owner() protocol.Party {
+	owner := a.Owner
+	if owner.Space == "" {
+		owner.Space = a.Space
+	}
+	return owner
+}
+
+// recipients are who may make the agent's connections.
+func (a *Agent) recipients() protocol.Recipients {
+	return protocol.Either(a.owner(), a.ID.Party(a.Space))
 }
 
 // tableKey is the key of everything that is stored: ids have no slash.

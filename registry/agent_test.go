@@ -288,10 +288,9 @@ func TestANamesakeOfAnotherKindOwnsNothing(t *testing.T) {
 	if yes, _ := w.SpeaksFor(namesake, protocol.DefaultSpace, "light"); yes {
 		t.Error("it speaks for the skill")
 	}
-	for _, m := range w.agents.rows["default/lamp"].value.parties() {
-		if m.Is(namesake) {
-			t.Error("it gets what the agent is asked")
-		}
+	to, party := w.agents.rows["default/lamp"].value.recipients(), namesake.Party()
+	if to.Has(&party) {
+		t.Error("it gets what the agent is asked")
 	}
 }
 

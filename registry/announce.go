@@ -12,8 +12,11 @@ import (
 // An announcement is an event on its way to the operators' topic of a family.
 type announcement struct {
 	family, name string
-	data         any
+	data         announced
 }
+
+// An announced thing is what an event tells. Its space is told of it.
+type announced interface{ space() protocol.SpaceID }
 
 // maxAnnouncements bounds the events that wait.
 const maxAnnouncements = 4096
@@ -28,7 +31,7 @@ func (s *Service) announce(ctx context.Context) {
 }
 
 // event has an event published: family "agent", name "agent.online".
-func (s *Service) event(family, name string, data any) {
+func (s *Service) event(family, name string, data announced) {
 	s.news.Event(announcement{family, name, data})
 }
 
@@ -51,11 +54,8 @@ func (s *Service) publishEvent(e announcement) {
 		Data:      data,
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
-	o := PublishOptions{ContentType: jsonType}
-	if about, ok := e.data.(interface{ space() protocol.SpaceID }); ok {
-		o.Space = about.space()
-	}
-	if _, err := s.opts.Publisher.Publish(s.opts.Topics.Event(e.family), event.Append(nil), o); err != nil {
+	to, topic := protocol.Everybody(e.data.space()), s.opts.Topics.Event(e.family)
+	if _, err := s.opts.Publisher.Publish(to, topic, event.Append(nil), PublishOptions{ContentType: jsonType}); err != nil {
 		s.log.Warn("event not published", "event", e.name, "error", err)
 	}
 }

@@ -110,7 +110,7 @@ func BenchmarkInvoke(b *testing.B) {
 	w.mqtt.mu.Lock()
 	delete(w.mqtt.devices, d.topic())
 	w.mqtt.mu.Unlock()
-	w.opts.Publisher = publishFunc(func(_ string, _ []byte, o PublishOptions) (int, error) {
+	w.opts.Publisher = publishFunc(func(_ protocol.Recipients, _ string, _ []byte, o PublishOptions) (int, error) {
 		go func(id string) { d.succeed(&protocol.Request{ID: id}, `{"celsius":20}`) }(string(o.CorrelationData))
 		return 1, nil
 	})
@@ -124,10 +124,10 @@ func BenchmarkInvoke(b *testing.B) {
 	}
 }
 
-type publishFunc func(string, []byte, PublishOptions) (int, error)
+type publishFunc func(protocol.Recipients, string, []byte, PublishOptions) (int, error)
 
-func (f publishFunc) Publish(topic string, payload []byte, o PublishOptions) (int, error) {
-	return f(topic, payload, o)
+func (f publishFunc) Publish(to protocol.Recipients, topic string, payload []byte, o PublishOptions) (int, error) {
+	return f(to, topic, payload, o)
 }
 
 func BenchmarkHeartbeat(b *testing.B) {

@@ -187,10 +187,8 @@ func (s *Service) publishTo(ctx context.Context, to mail, e *exchange, envelope 
 	}
 	l.envelope = envelope.Append(l.envelope[:0])
 	l.correlation = append(l.correlation[:0], e.id...)
-	receivers, err := s.opts.Publisher.Publish(to.request, l.envelope, PublishOptions{
+	receivers, err := s.opts.Publisher.Publish(e.agent.recipients(), to.request, l.envelope, PublishOptions{
 		QoS:             1,
-		Recipients:      e.agent.parties(),
-		Space:           e.agent.Space,
 		Expiry:          expiry,
 		ContentType:     jsonType,
 		ResponseTopic:   to.response,

@@ -32,20 +32,15 @@ type Table[T any] interface {
 
 // A Publisher sends MQTT messages of the bridge's own.
 type Publisher interface {
-	// Publish sends a message and tells how many connected clients get it.
-	Publish(topic string, payload []byte, o PublishOptions) (receivers int, err error)
+	// Publish sends a message to those of the recipients who listen, and tells
+	// how many connected clients get it.
+	Publish(to protocol.Recipients, topic string, payload []byte, o PublishOptions) (receivers int, err error)
 }
 
 // PublishOptions are how a message is sent. The zero value is QoS 0.
 type PublishOptions struct {
 	QoS    byte
 	Retain bool
-	// Recipients are those whose clients alone may get the message, none for
-	// anyone who may subscribe.
-	Recipients [2]protocol.Party
-	// Space is the space that the message stays in, "" for any: agent ids are
-	// unique in their space only, topics are not.
-	Space protocol.SpaceID
 
 	Expiry          time.Duration // 0: none
 	ContentType     string

@@ -136,6 +136,7 @@ func (m *memory[T]) write(key string, v *T, check func(row[T], bool) error) (uin
 
 // A sent message is what the bridge published.
 type sent struct {
+	to      protocol.Recipients
 	topic   string
 	payload []byte
 	PublishOptions
@@ -151,11 +152,11 @@ type fakeMQTT struct {
 }
 
 // Publish implements [Publisher].
-func (f *fakeMQTT) Publish(topic string, payload []byte, o PublishOptions) (int, error) {
+func (f *fakeMQTT) Publish(to protocol.Recipients, topic string, payload []byte, o PublishOptions) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o.UserProperties = slices.Clone(o.UserProperties)
-	m := sent{topic, bytes.Clone(payload), o}
+	m := sent{to, topic, bytes.Clone(payload), o}
 	f.sent = append(f.sent, m)
 	if o.Retain {
 		if f.retained[topic] = m.payload; len(payload) == 0 {

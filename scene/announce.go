@@ -51,9 +51,9 @@ func (s *Service) publishEvent(e announcement) {
 	}
 	topic := s.opts.Topics.SceneEvent(e.scene.scene, e.scene.cap)
 	ended := e.name == cancelledEvent
-	s.publish(Message{Topic: topic, Space: e.space, Payload: event.Append(nil), Retain: !ended})
+	s.publish(e.space, Message{Topic: topic, Payload: event.Append(nil), Retain: !ended})
 	if ended {
-		s.publish(Message{Topic: topic, Space: e.space, Retain: true})
+		s.publish(e.space, Message{Topic: topic, Retain: true})
 	}
 }
 
@@ -67,12 +67,13 @@ func (s *Service) withdrawLeftovers() {
 		}
 	}
 	for topic, space := range announce.Leftovers(s.opts.Retained(s.opts.Topics.SceneEvent("+", "+")), known) {
-		s.publish(Message{Topic: topic, Space: space, Retain: true})
+		s.publish(space, Message{Topic: topic, Retain: true})
 	}
 }
 
-func (s *Service) publish(m Message) {
-	if err := s.opts.Publish(m); err != nil {
+// publish tells everybody in a space who listens.
+func (s *Service) publish(in protocol.SpaceID, m Message) {
+	if err := s.opts.Publish(protocol.Everybody(in), m); err != nil {
 		s.opts.Log.Warn("message about a scene not published", "topic", m.Topic, "error", err)
 	}
 }

@@ -52,7 +52,7 @@ func (l *life) settle() {
 }
 
 // hear follows the events as a member does.
-func (l *life) hear(m Message) error {
+func (l *life) hear(_ protocol.Recipients, m Message) error {
 	if len(m.Payload) == 0 {
 		delete(l.retained, m.Topic)
 		return nil

@@ -19,7 +19,7 @@ type Options struct {
 	Skills       Skills
 	Channels     Channels
 	Certificates Certificates
-	Publish      func(Message) error
+	Publish      func(protocol.Recipients, Message) error
 
 	// Retained yields the topics, covered by a filter, that a message is
 	// retained on.

@@ -31,8 +31,7 @@ type Table[T any] interface {
 // A Message is what the bridge publishes about scenes, with QoS 1.
 type Message struct {
 	Topic   string
-	Space   protocol.SpaceID // that it stays in: topics do not name it; "" is any
-	Payload []byte           // JSON; nothing removes what is retained
+	Payload []byte // JSON; nothing removes what is retained
 	Retain  bool
 }
 

@@ -318,7 +318,7 @@ func (w *world) restart(change ...func(*Options)) {
 	w.start(change...)
 }
 
-func (w *world) publish(m Message) error {
+func (w *world) publish(_ protocol.Recipients, m Message) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	topic := strings.TrimSuffix(strings.TrimPrefix(m.Topic, "aibridge/scene/"), "/event")

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -212,7 +213,7 @@ func (s *Service) publish(r *run, event string, data any) json.RawMessage {
 		return nil
 	}
 	r.seq++
-	s.Publish(r.id, &protocol.Event{
+	s.Publish(protocol.Everybody(cmp.Or(r.task.Space, protocol.DefaultSpace)), r.id, &protocol.Event{
 		Version:   protocol.Version,
 		ID:        string(r.id),
 		Timestamp: s.Now().UnixMilli(),

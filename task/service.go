@@ -30,7 +30,7 @@ type Options struct {
 	// Groups are the tasks of groups, nil if there are none.
 	Groups Source
 	// Publish sends an event of a task on its topic.
-	Publish    func(id protocol.TaskID, e *protocol.Event)
+	Publish    func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	BridgeID   string
 	MaxRunning int // tasks at once, default 1000; more are pending
 	MaxTasks   int // running and pending ones, default 10 000; more are refused
@@ -70,7 +70,7 @@ func New(o Options) *Service {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Publish == nil {
-		o.Publish = func(protocol.TaskID, *protocol.Event) {}
+		o.Publish = func(protocol.Recipients, protocol.TaskID, *protocol.Event) {}
 	}
 	s := &Service{
 		Options: o,

@@ -84,7 +84,7 @@ type fixture struct {
 
 func newFixture(change ...func(*Options)) *fixture {
 	f := &fixture{table: &memory{m: map[string]*Task{}}}
-	o := Options{Tasks: f.table, Publish: func(_ protocol.TaskID, e *protocol.Event) {
+	o := Options{Tasks: f.table, Publish: func(_ protocol.Recipients, _ protocol.TaskID, e *protocol.Event) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.events = append(f.events, fmt.Sprintf("%d %s", e.Seq, e.Name))

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -135,7 +136,7 @@ func (r *run) publish(name string, data any) {
 		return
 	}
 	r.seq++
-	r.e.opts.Publish(r.d.ID, &protocol.Event{
+	r.e.opts.Publish(protocol.Everybody(cmp.Or(r.d.Home, protocol.DefaultSpace)), r.d.ID, &protocol.Event{
 		Version: protocol.Version, ID: string(r.d.ID), Timestamp: r.e.opts.Now().UnixMilli(), Name: name, Seq: r.seq, Data: raw,
 		Metadata: protocol.Metadata{SenderID: r.e.opts.BridgeID, TraceID: r.d.TraceID},
 	})

@@ -37,7 +37,7 @@ type Options struct {
 	// Grants judges the callers' credentials. Nil: they hold for ever.
 	Grants grant.Authority
 	// Publish sends an event of a dispatch on its task's topic.
-	Publish  func(id protocol.TaskID, e *protocol.Event)
+	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	BridgeID string
 
 	MaxRunning int           // dispatches at once, default 1000
@@ -67,7 +67,7 @@ func (o *Options) setDefaults() {
 		o.Grants = grant.Unlimited{}
 	}
 	if o.Publish == nil {
-		o.Publish = func(protocol.TaskID, *protocol.Event) {}
+		o.Publish = func(protocol.Recipients, protocol.TaskID, *protocol.Event) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -326,7 +326,7 @@ func (w *world) crash() {
 	w.field.mu.Unlock()
 }
 
-func (w *world) publish(_ protocol.TaskID, e *protocol.Event) {
+func (w *world) publish(_ protocol.Recipients, _ protocol.TaskID, e *protocol.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, e.Name)

@@ -159,12 +159,12 @@ func (a *App) mayDecideOwn(who *protocol.Principal) bool {
 }
 
 // publishApproval tells those who may hear it of an approval.
-func (m *mqttSide) publishApproval(space protocol.SpaceID, e *protocol.Event) {
+func (m *mqttSide) publishApproval(to protocol.Recipients, e *protocol.Event) {
 	if m.broker == nil { // starting
 		return
 	}
-	if _, err := m.broker.Publish(broker.Message{
-		Topic: m.topics.Event("approval"), Space: space, Payload: e.Append(nil), QoS: 1, ContentType: "application/json",
+	if _, err := m.broker.Publish(to, broker.Message{
+		Topic: m.topics.Event("approval"), Payload: e.Append(nil), QoS: 1, ContentType: "application/json",
 	}); err != nil {
 		m.log.Warn("an event of an approval is not published", "event", e.Name, "error", err)
 	}

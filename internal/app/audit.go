@@ -126,24 +126,20 @@ func (a *App) publishSecurity(topic string, e audit.Entry) {
 		Version: protocol.Version, ID: protocol.NewID(), Timestamp: e.Time.UnixMilli(), Name: e.Event, Seq: e.Seq, Data: data,
 		Metadata: protocol.Metadata{SenderID: a.config.ID, TraceID: e.TraceID},
 	}
-	if _, err := mqtt.Publish(broker.Message{Topic: topic, Space: spaceOfEvent(e), Payload: event.Append(nil), ContentType: "application/json"}); err != nil {
+	if _, err := mqtt.Publish(listenersTo(e), broker.Message{Topic: topic, Payload: event.Append(nil), ContentType: "application/json"}); err != nil {
 		a.log.Warn("an event of security is not published", "event", e.Event, "error", err)
 	}
 }
 
-// nowhere is a space that nobody is in: what happens there is for those who
-// hear what is in any.
-const nowhere protocol.SpaceID = "*"
-
-// spaceOfEvent is the space whose operators are told of an entry.
-func spaceOfEvent(e audit.Entry) protocol.SpaceID {
+// listenersTo are who may hear of an entry: those of the space of who did it.
+func listenersTo(e audit.Entry) protocol.Recipients {
 	switch {
 	case e.Principal == "":
-		return nowhere
+		return protocol.Administrators()
 	case e.Space == "":
-		return protocol.DefaultSpace
+		return protocol.Everybody(protocol.DefaultSpace)
 	}
-	return e.Space
+	return protocol.Everybody(e.Space)
 }
 
 // auditLog is the store's log as package audit wants it.

@@ -75,12 +75,12 @@ func (t *capTables) removeAll(ctx context.Context, list []cap.Removal) error {
 }
 
 // publishCap publishes what the bridge has to say about a Cap.
-func (m *mqttSide) publishCap(about cap.Message) error {
-	message := broker.Message{Topic: about.Topic, Space: about.Space, Payload: about.Payload, Retain: about.Retain, QoS: 1}
+func (m *mqttSide) publishCap(to protocol.Recipients, about cap.Message) error {
+	message := broker.Message{Topic: about.Topic, Payload: about.Payload, Retain: about.Retain, QoS: 1}
 	if len(about.Payload) > 0 {
 		message.ContentType = "application/json"
 	}
-	_, err := m.broker.Publish(message)
+	_, err := m.broker.Publish(to, message)
 	return err
 }
 

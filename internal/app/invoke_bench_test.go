@@ -25,12 +25,14 @@ type wireless struct {
 	publish  func(m broker.Message) (int, error)
 }
 
-func (w *wireless) Publish(m broker.Message) (int, error) { return w.publish(m) }
+func (w *wireless) Publish(_ protocol.Recipients, m broker.Message) (int, error) {
+	return w.publish(m)
+}
 
 // toAgents is a publisher for the registry.
 type toAgents struct{ *wireless }
 
-func (w toAgents) Publish(topic string, payload []byte, o registry.PublishOptions) (int, error) {
+func (w toAgents) Publish(_ protocol.Recipients, topic string, payload []byte, o registry.PublishOptions) (int, error) {
 	return w.publish(messageOf(topic, payload, o, nil))
 }
 

@@ -37,7 +37,7 @@ func (a *App) mcpMessage(p *broker.Publication) {
 	m := door.Message{Principal: who, Client: p.Client.ID, Body: bytes.Clone(p.Payload), Reply: func(body []byte) {
 		answer := to
 		answer.Payload, answer.Expiry = body, max(time.Until(expires), time.Second)
-		if _, err := a.broker.Publish(answer); err != nil {
+		if _, err := a.broker.Publish(protocol.Only(who.Party()), answer); err != nil {
 			a.log.Warn("an answer to an MCP client is not published", "topic", answer.Topic, "error", err)
 		}
 	}}

@@ -134,10 +134,10 @@ func (m *mqttSide) disconnect(conn any, reason string) {
 }
 
 // Publish implements [registry.Publisher].
-func (m *mqttSide) Publish(topic string, payload []byte, o registry.PublishOptions) (int, error) {
+func (m *mqttSide) Publish(to protocol.Recipients, topic string, payload []byte, o registry.PublishOptions) (int, error) {
 	room := propertyRooms.Get().(*[]broker.UserProperty)
 	message := messageOf(topic, payload, o, *room)
-	receivers, err := m.broker.Publish(message)
+	receivers, err := m.broker.Publish(to, message)
 	*room = message.UserProperties
 	propertyRooms.Put(room)
 	return receivers, err
@@ -153,8 +153,6 @@ func messageOf(topic string, payload []byte, o registry.PublishOptions, room []b
 		Payload:         payload,
 		QoS:             o.QoS,
 		Retain:          o.Retain,
-		Recipients:      o.Recipients,
-		Space:           o.Space,
 		Expiry:          o.Expiry,
 		ContentType:     o.ContentType,
 		ResponseTopic:   o.ResponseTopic,
@@ -168,8 +166,8 @@ func messageOf(topic string, payload []byte, o registry.PublishOptions, room []b
 }
 
 // publishTaskEvent tells an event of a task on its topic.
-func (m *mqttSide) publishTaskEvent(id protocol.TaskID, e *protocol.Event) {
-	if _, err := m.broker.Publish(broker.Message{
+func (m *mqttSide) publishTaskEvent(to protocol.Recipients, id protocol.TaskID, e *protocol.Event) {
+	if _, err := m.broker.Publish(to, broker.Message{
 		Topic:       m.topics.TaskEvent(id),
 		Payload:     e.Append(nil),
 		QoS:         1,

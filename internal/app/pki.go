@@ -172,8 +172,8 @@ func (m *mqttSide) publishSecurityEvent(bridgeID string) func(name string, data 
 			Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Name: name,
 			Seq: seq.Add(1), Data: raw, Metadata: protocol.Metadata{SenderID: bridgeID},
 		}
-		if _, err := m.broker.Publish(broker.Message{
-			Topic: m.topics.Event("security"), Space: nowhere, Payload: e.Append(nil), ContentType: "application/json",
+		if _, err := m.broker.Publish(protocol.Administrators(), broker.Message{
+			Topic: m.topics.Event("security"), Payload: e.Append(nil), ContentType: "application/json",
 		}); err != nil {
 			m.log.Warn("an event of certificates is not published", "event", name, "error", err)
 		}

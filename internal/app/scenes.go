@@ -47,7 +47,9 @@ func (a *App) agentChanged(space protocol.SpaceID, agent protocol.AgentID) {
 }
 
 // publishScene publishes what the bridge has to say about a scene.
-func (m *mqttSide) publishScene(about scene.Message) error { return m.publishCap(cap.Message(about)) }
+func (m *mqttSide) publishScene(to protocol.Recipients, about scene.Message) error {
+	return m.publishCap(to, cap.Message(about))
+}
 
 // sceneChannels shows Caps to scenes.
 type sceneChannels struct{ *cap.Service }

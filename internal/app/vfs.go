@@ -163,12 +163,12 @@ func (a *App) openFileTopics() {
 }
 
 // publishFile publishes something about a transfer.
-func (a *App) publishFile(about transfer.Message) error {
-	m := broker.Message{Topic: about.Topic, Payload: about.Payload, Recipients: [2]protocol.Party{about.Recipient}, Space: about.Recipient.Space, QoS: 1}
+func (a *App) publishFile(to protocol.Recipients, about transfer.Message) error {
+	m := broker.Message{Topic: about.Topic, Payload: about.Payload, QoS: 1}
 	if about.JSON {
 		m.ContentType = "application/json"
 	}
-	_, err := a.broker.Publish(m)
+	_, err := a.broker.Publish(to, m)
 	return err
 }
 

@@ -27,7 +27,7 @@ type Southbound interface {
 
 // A Publisher sends messages of the bridge's own. It keeps nothing of them.
 type Publisher interface {
-	Publish(m broker.Message) (receivers int, err error)
+	Publish(to protocol.Recipients, m broker.Message) (receivers int, err error)
 }
 
 // Options configure a [Door].
@@ -62,7 +62,7 @@ func New(o Options) *Door { return &Door{o} }
 func (d *Door) Request(p *broker.Publication) {
 	who := p.Client.Principal()
 	refused := p.ResponseTopic != "" && !d.MayRespond(who, p.ResponseTopic)
-	to := &asker{door: d, client: p.Client.ID, topic: p.ResponseTopic, qos: p.QoS}
+	to := &asker{door: d, party: who.Party(), client: p.Client.ID, topic: p.ResponseTopic, qos: p.QoS}
 	if n := len(p.CorrelationData); n > 0 {
 		to.correlation = append(to.room[:0], p.CorrelationData...)
 	}
@@ -106,7 +106,8 @@ func (d *Door) Flush() { d.Router.Flush() }
 // it was made from.
 type asker struct {
 	door        *Door
-	client      string // that asks
+	party       protocol.Party // that asks, who alone hears the answer
+	client      string         // that asks
 	topic       string
 	qos         byte
 	correlation []byte
@@ -170,7 +171,7 @@ func (a *asker) send(l *letter, traceID string) {
 		// At the deadline itself the router answers 4007, which deserves to arrive.
 		m.Expiry = max(time.Until(a.expires), time.Second)
 	}
-	if _, err := a.door.Publisher.Publish(m); err != nil {
+	if _, err := a.door.Publisher.Publish(protocol.Only(a.party), m); err != nil {
 		a.door.Log.Warn("answer not published", "topic", a.topic, "error", err)
 	}
 	if cap(l.payload) <= maxLetter {
@@ -181,13 +182,22 @@ func (a *asker) send(l *letter, traceID string) {
 // refuse tells the requester, on its own response topic, that the Response
 // Topic it asked for is not its to name. The command is not run.
 func (d *Door) refuse(to *asker, p *broker.Publication) {
+	why := protocol.Errorf(protocol.PermissionDenied, "the response topic is not one of yours").
+		With("property", "response_topic").
+		With("reason", "answers go under client/ of one of your own clients, or outside the bridge's root")
+	if d.Southbound != nil && protocol.IsSouthbound(p.Payload) {
+		if request, _ := protocol.DecodeSouthbound(p.Payload, d.Limits); request != nil {
+			response := request.Answer(request.Destination, time.Now())
+			response.Err = why
+			to.replySouthbound(response)
+			return
+		}
+	}
 	response := protocol.Response{
 		Version:   protocol.Version,
 		Timestamp: time.Now().UnixMilli(),
-		Err: protocol.Errorf(protocol.PermissionDenied, "the response topic is not one of yours").
-			With("property", "response_topic").
-			With("reason", "answers go under client/ of one of your own clients, or outside the bridge's root"),
-		Metadata: protocol.Metadata{SenderID: d.BridgeID},
+		Err:       why,
+		Metadata:  protocol.Metadata{SenderID: d.BridgeID},
 	}
 	if request, _ := protocol.DecodeRequest(p.Payload, d.Limits); request != nil {
 		response.ID, response.Metadata.TraceID = request.ID, request.Metadata.TraceID

@@ -113,7 +113,7 @@ func newDesk(t testing.TB, change ...func(*Options)) *desk {
 	o := Options{
 		Approvals: d.table,
 		MayDecide: func(who *protocol.Principal, space protocol.SpaceID) bool { return who.Manages(space) },
-		Publish:   func(_ protocol.SpaceID, e *protocol.Event) { d.events <- e },
+		Publish:   func(_ protocol.Recipients, e *protocol.Event) { d.events <- e },
 		Record:    func(e Event) { d.audit <- e.Name },
 		AskAbout:  []string{"medium"},
 	}

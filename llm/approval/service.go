@@ -38,7 +38,7 @@ type Options struct {
 	// nobody's.
 	Check func(who *protocol.Principal) error
 	// Publish tells approvers of a space; it must not block for long.
-	Publish func(space protocol.SpaceID, e *protocol.Event)
+	Publish func(to protocol.Recipients, e *protocol.Event)
 	Record  func(Event) // tells the audit trail; it must not block
 
 	AskAbout []string      // risks besides ask and high that somebody is asked about, in lower case
@@ -99,7 +99,7 @@ func New(o Options) *Service {
 		o.Now = time.Now
 	}
 	if o.Publish == nil {
-		o.Publish = func(protocol.SpaceID, *protocol.Event) {}
+		o.Publish = func(protocol.Recipients, *protocol.Event) {}
 	}
 	if o.Record == nil {
 		o.Record = func(Event) {}

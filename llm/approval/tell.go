@@ -27,7 +27,7 @@ func (s *Service) tell(name string, r *Record, by *protocol.Principal) {
 		Version: protocol.Version, ID: view.ID, Timestamp: ms(s.opts.Now()), Name: name, Seq: seq, Data: data,
 		Metadata: protocol.Metadata{SenderID: s.opts.BridgeID, TraceID: view.TraceID},
 	}
-	s.opts.Publish(view.Space, event)
+	s.opts.Publish(protocol.Everybody(view.Space), event)
 	s.hooks.send(view.Space, event)
 }
 

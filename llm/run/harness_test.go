@@ -192,7 +192,7 @@ func newWorld(t testing.TB, m model, change ...func(*Options)) *world {
 			}
 			return mount.OpenFolder(dir)
 		},
-		Publish: func(_ protocol.TaskID, e *protocol.Event) {
+		Publish: func(_ protocol.Recipients, _ protocol.TaskID, e *protocol.Event) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.events = append(w.events, e.Name+" "+string(e.Data))

@@ -52,7 +52,7 @@ type Options struct {
 	// MayActFor says why a caller may not speak for a skill.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
 	// Publish sends an event of a run on its topic.
-	Publish func(id protocol.TaskID, e *protocol.Event)
+	Publish func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	Audit   func(Audited)
 
 	Policy     Policy         // of the system
@@ -85,7 +85,7 @@ func (o *Options) setDefaults() {
 		o.Now = time.Now
 	}
 	if o.Publish == nil {
-		o.Publish = func(protocol.TaskID, *protocol.Event) {}
+		o.Publish = func(protocol.Recipients, protocol.TaskID, *protocol.Event) {}
 	}
 	if o.Grants == nil {
 		o.Grants = grant.Unlimited{}
@@ -476,7 +476,7 @@ func (s *Service) tell(l *live, event string, data any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	s.opts.Publish(protocol.TaskID(l.id), &protocol.Event{
+	s.opts.Publish(protocol.Everybody(l.record.Owner.Party().Space), protocol.TaskID(l.id), &protocol.Event{
 		Version: protocol.Version, ID: l.id, Timestamp: s.opts.Now().UnixMilli(), Name: event, Seq: l.seq, Data: body,
 		Metadata: protocol.Metadata{SenderID: s.opts.BridgeID, TraceID: l.record.TraceID},
 	})

@@ -29,7 +29,7 @@ type Options struct {
 	// wait. Nil: it holds.
 	Grants grant.Authority
 	// Publish sends a message to the clients of one principal.
-	Publish func(Message) error
+	Publish func(to protocol.Recipients, m Message) error
 	Topics  protocol.Topics
 	Dir     string // for files of which chunks are missing
 
@@ -80,10 +80,9 @@ func (o *Options) setDefaults() {
 // A Message is what the bridge publishes about a transfer, for the clients of
 // its principal alone.
 type Message struct {
-	Topic     string
-	Payload   []byte
-	JSON      bool
-	Recipient protocol.Party
+	Topic   string
+	Payload []byte
+	JSON    bool
 }
 
 // A Publication is what a client published about a transfer. It is valid only

@@ -47,11 +47,10 @@ func (d *Door) tell(j job, s Status) {
 	s.ID = j.key.id
 	payload, err := json.Marshal(s)
 	if err == nil {
-		err = d.opts.Publish(Message{
-			Topic:     d.opts.Topics.VFS(protocol.GroupName(j.key.group), "status/"+j.key.id),
-			Payload:   payload,
-			JSON:      true,
-			Recipient: j.key.owner,
+		err = d.opts.Publish(protocol.Only(j.key.owner), Message{
+			Topic:   d.opts.Topics.VFS(protocol.GroupName(j.key.group), "status/"+j.key.id),
+			Payload: payload,
+			JSON:    true,
 		})
 	}
 	if err != nil {

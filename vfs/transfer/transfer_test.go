@@ -32,6 +32,15 @@ var (
 	mallory = &protocol.Principal{ID: "mallory", Space: protocol.DefaultSpace}
 )
 
+// toAlice are the clients that what alice asks for is for.
+var toAlice = protocol.Only(alice.Party())
+
+// A told message is what was published, for whom.
+type told struct {
+	Message
+	to protocol.Recipients
+}
+
 // A world is a door in front of files in memory. What it publishes is kept.
 type world struct {
 	*Door
@@ -40,7 +49,7 @@ type world struct {
 	dir   string
 
 	mu   sync.Mutex
-	told []Message
+	told []told
 	now  time.Time
 }
 
@@ -55,10 +64,10 @@ func open(t testing.TB, change ...func(*Options)) *world {
 			return w.files, nil
 		},
 		Authorize: func(context.Context, *protocol.Principal, string, commands.Resource) error { return nil },
-		Publish: func(m Message) error {
+		Publish: func(to protocol.Recipients, m Message) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.told = append(w.told, m)
+			w.told = append(w.told, told{m, to})
 			return nil
 		},
 		Topics: protocol.NewTopics(""), Dir: w.dir, MaxFile: 1 << 20,
@@ -107,8 +116,8 @@ func (w *world) last() Status {
 			if err := json.Unmarshal(m.Payload, &s); err != nil {
 				w.t.Fatal(err)
 			}
-			if m.Topic != "aibridge/vfs/g/status/"+s.ID || m.Recipient.ID == "" || m.Recipient.Space == "" {
-				w.t.Fatalf("told on %s to %s", m.Topic, m.Recipient)
+			if m.Topic != "aibridge/vfs/g/status/"+s.ID || m.to.Nobody() {
+				w.t.Fatalf("told on %s to nobody", m.Topic)
 			}
 			return s
 		}
@@ -384,8 +393,8 @@ func TestFilesAreDownloadedInChunks(t *testing.T) {
 		}
 		version = first.File.Version
 		for i, m := range w.told[1 : len(w.told)-1] {
-			if want := fmt.Sprintf("aibridge/vfs/g/data/t1/%d/%08x", from+i, crc32.ChecksumIEEE(m.Payload)); m.Topic != want || m.Recipient != alice.Party() {
-				t.Fatalf("chunk on %s to %s, want %s", m.Topic, m.Recipient, want)
+			if want := fmt.Sprintf("aibridge/vfs/g/data/t1/%d/%08x", from+i, crc32.ChecksumIEEE(m.Payload)); m.Topic != want || m.to != toAlice {
+				t.Fatalf("chunk on %s to %+v, want %s", m.Topic, m.to, want)
 			}
 			got = append(got, m.Payload...)
 		}
@@ -431,8 +440,8 @@ func FuzzPublications(f *testing.F) {
 		w.send(alice, "g/put/t1/finish", nil)
 		w.mu.Lock()
 		for _, m := range w.told {
-			if m.Recipient != alice.Party() || len(m.Payload) > 1<<20 {
-				t.Errorf("told %s to %q", m.Topic, m.Recipient)
+			if m.to != toAlice || len(m.Payload) > 1<<20 {
+				t.Errorf("told %s to %+v", m.Topic, m.to)
 			}
 		}
 		w.told = nil

@@ -1,0 +1,71 @@
+package protocol
+
+// Recipients are who may get a message that the bridge publishes, if they
+// subscribe to its topic: topics do not name the space they are about. They
+// have to be said: the zero value is nobody.
+type Recipients struct {
+	reach   reach
+	space   SpaceID
+	parties [2]Party
+}
+
+// A reach is how recipients are named.
+type reach byte
+
+const (
+	nobody reach = iota
+	oneSpace
+	someParties
+	allSpaces
+)
+
+// Everybody are the principals of one space, and those who may do everything in
+// every space. Without a space it is nobody.
+func Everybody(in SpaceID) Recipients {
+	if in == "" {
+		return Recipients{}
+	}
+	return Recipients{reach: oneSpace, space: in}
+}
+
+// Only is one party, and nobody else, whatever others may do.
+func Only(who Party) Recipients { return Either(who, who) }
+
+// Either are two parties, and nobody else, whatever others may do.
+func Either(one, other Party) Recipients {
+	if one.ID == "" || other.ID == "" {
+		return Recipients{}
+	}
+	return Recipients{reach: someParties, parties: [2]Party{one, other}}
+}
+
+// Administrators are those who may do everything in every space: what they are
+// told belongs to none.
+func Administrators() Recipients { return Recipients{reach: allSpaces} }
+
+// Nobody reports whether nobody was said.
+func (r *Recipients) Nobody() bool { return r.reach == nobody }
+
+// Has reports whether somebody is one of them.
+func (r *Recipients) Has(who *Party) bool {
+	switch r.reach {
+	case oneSpace:
+		return r.space == who.Space
+	case someParties:
+		return r.parties[0].Includes(*who) || r.parties[1].Includes(*who)
+	}
+	return false
+}
+
+// HasUnbounded reports whether those who may do everything in every space are
+// among them, wherever they are at home.
+func (r *Recipients) HasUnbounded() bool { return r.reach == oneSpace || r.reach == allSpaces }
+
+// Space is the space that they are everybody of, "" for others.
+func (r *Recipients) Space() SpaceID { return r.space }
+
+// Parties are those they consist of, the same twice if it is one. It is not ok
+// for others.
+func (r *Recipients) Parties() (parties [2]Party, ok bool) {
+	return r.parties, r.reach == someParties
+}
