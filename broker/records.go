@@ -228,14 +228,8 @@ func flags(qos byte, retain bool) byte {
 func appendMessage(dst []byte, m *message, expires int64) []byte {
 	f := flags(m.qos, m.retain)
 	space := m.to.Space()
-	parties, few := m.to.Parties()
-	switch {
-	case space != "":
+	if space != "" {
 		f |= hasSpace
-	case few:
-		f |= hasParties
-	case m.to.HasUnbounded():
-		f |= forAdministrators
 	}
 	if m.owner != "" {
 		f |= hasOwner
@@ -251,11 +245,6 @@ func appendMessage(dst []byte, m *message, expires int64) []byte {
 	if m.owner != "" {
 		dst = appendText(dst, m.owner)
 	}
-	if few {
-		for _, p := range parties {
-			dst = appendText(appendText(appendText(dst, string(p.Kind)), string(p.Space)), p.ID)
-		}
-	}
 	return append(dst, m.payload...)
 }
 
@@ -263,13 +252,12 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// Marks of messages: for whom they are, and that somebody had them retained.
-// Earlier bridges kept some without saying for whom.
+// Marks of messages that are for everybody in a space, and that somebody had
+// retained. Others are for nobody but the sessions that are owed them; and what
+// earlier bridges retained without a mark is the default space's.
 const (
-	hasSpace          = 8
-	hasOwner          = 16
-	hasParties        = 32
-	forAdministrators = 64
+	hasSpace = 8
+	hasOwner = 16
 )
 
 var errRecord = errors.New("broker: journal record is damaged")
@@ -287,13 +275,6 @@ func parseMessage(b []byte) (*message, error) {
 	}
 	if f&hasOwner != 0 {
 		m.owner = string(r.bytes())
-	}
-	switch {
-	case f&hasParties != 0:
-		one, other := r.party(), r.party()
-		m.to = protocol.Either(one, other)
-	case f&forAdministrators != 0:
-		m.to = protocol.Administrators()
 	}
 	m.payload = slices.Clone(r.b)
 	if r.bad {
@@ -316,10 +297,6 @@ func (r *recordReader) byte() byte {
 	v := r.b[0]
 	r.b = r.b[1:]
 	return v
-}
-
-func (r *recordReader) party() protocol.Party {
-	return protocol.Party{Kind: protocol.Kind(r.bytes()), Space: protocol.SpaceID(r.bytes()), ID: string(r.bytes())}
 }
 
 func (r *recordReader) uvarint() uint64 {

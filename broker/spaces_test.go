@@ -80,3 +80,80 @@ func TestWhatIsSaidInASpaceStaysThere(t *testing.T) {
 		}
 	})
 }
+
+func TestNothingIsPublishedForNobody(t *testing.T) {
+	n := newNode(t, 1)
+	all := n.connect(packet.V5, "all")
+	all.subscribe("#", 1)
+	someone := protocol.Only(protocol.Party{Space: protocol.DefaultSpace, ID: "user:"})
+	for name, refused := range map[string]struct {
+		to protocol.Recipients
+		m  Message
+	}{
+		"to nobody":          {protocol.Recipients{}, Message{Topic: "x"}},
+		"in no space":        {protocol.Everybody(""), Message{Topic: "x"}},
+		"retained, for some": {someone, Message{Topic: "x", Payload: []byte("x"), Retain: true}},
+	} {
+		if _, err := n.Publish(refused.to, refused.m); protocol.CodeOf(err) != protocol.Internal {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	all.quiet()
+}
+
+// TestWhatASessionLeavesBehindGoesToThoseItIsFor has a message wait for a member
+// of a shared subscription whose session ends: another member gets it, which
+// must be one of those whom it is for.
+func TestWhatASessionLeavesBehindGoesToThoseItIsFor(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers, tenants)
+		first := n.connect(packet.V5, "first", as("red/lamp"), property(packet.SessionExpiry, 600))
+		first.subscribe("$share/g/secret", 1)
+		n.cut(first, "first")
+		to := protocol.Only(protocol.Party{Space: "red", ID: "red/lamp"})
+		if _, err := n.Publish(to, Message{Topic: "secret", Payload: []byte("for the lamp"), QoS: 1}); err != nil {
+			t.Fatal(err)
+		}
+		spy, admin := n.connect(packet.V5, "spy", as("red/spy")), n.connect(packet.V5, "admin", as("admin"))
+		second := n.connect(packet.V5, "second", as("red/lamp"))
+		for _, p := range []*peer{spy, admin, second} {
+			p.subscribe("$share/g/secret", 1)
+		}
+		n.Kick("first", true)
+		second.acknowledge(second.take("for the lamp"))
+		spy.quiet()
+		admin.quiet()
+	})
+}
+
+// TestWhatWasRetainedForAnySpaceBelongsToTheDefaultOne reads the journal of a
+// bridge that did not say for whom messages are.
+func TestWhatWasRetainedForAnySpaceBelongsToTheDefaultOne(t *testing.T) {
+	journal := new(MemoryJournal)
+	var values []KeyedValue
+	for _, name := range []string{"old", "both"} {
+		values = append(values, KeyedValue{keyRetained + name, appendMessage(nil, &message{topic: name, payload: []byte(name), retain: true}, 0)})
+	}
+	newer := &message{topic: "both", payload: []byte("newer"), retain: true, to: protocol.Everybody(protocol.DefaultSpace)}
+	values = append(values, KeyedValue{keyRetained + "default\x00both", appendMessage(nil, newer, 0)})
+	if _, err := journal.Write(t.Context(), values, nil); err != nil {
+		t.Fatal(err)
+	}
+	kept := func(o *Options) { o.Journal = journal }
+	for range 2 { // and again
+		n := startNode(t, 1, tenants, kept)
+		p := n.connect(packet.V5, "p", as("default/p"))
+		p.subscribe("old", 0)
+		p.take("old")
+		p.subscribe("both", 0)
+		p.take("newer")
+		p.quiet()
+		tenant := n.connect(packet.V5, "tenant", as("red/p"))
+		tenant.subscribe("#", 0)
+		tenant.quiet()
+		n.stop()
+	}
+	if _, left := journal.keyed[keyRetained+"old"]; left {
+		t.Error("the old record is still there")
+	}
+}
