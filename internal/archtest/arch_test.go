@@ -16,6 +16,7 @@ const module = "github.com/aibridge/aibridge/"
 // packages it may import. "*" means any; subpackages are included.
 var rooms = map[string][]string{
 	"protocol":             {},
+	"protocol/grant":       {"protocol"},
 	"commands":             {"protocol", "commands"},
 	"registry":             {"protocol", "commands", "internal/announce", "internal/fair", "registry"},
 	"task":                 {"protocol", "commands"},

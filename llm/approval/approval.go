@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -97,7 +98,7 @@ func (r *Record) view() Approval {
 
 // requestedBy reports whether somebody is who the call is for.
 func (r *Record) requestedBy(who *protocol.Principal) bool {
-	return who.Same(&protocol.Principal{Kind: r.Kind, ID: r.Requester, Space: r.Home})
+	return who.Party() == protocol.Party{Kind: r.Kind, Space: cmp.Or(r.Home, protocol.DefaultSpace), ID: r.Requester}
 }
 
 // hashOf is the hash of what is to be approved.

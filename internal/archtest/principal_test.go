@@ -1,0 +1,178 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// callScoped are the fields that hold a principal, and why each is no longer
+// there than the call, or the connection, that was authenticated. Whatever
+// outlives those holds a grant.Grant, which is judged before every act.
+var callScoped = map[string]string{
+	"commands.Call.Principal":            "the call itself; the router ends it with the credential",
+	"commands.Inbound.Principal":         "one request on its way in",
+	"commands.Audited.Principal":         "one entry of the trail, written at once",
+	"llm.Question.Principal":             "one question to a model, within a call",
+	"llm.question.who":                   "one question to a model, within a call",
+	"llm.EmbedQuestion.Principal":        "one question to a model, within a call",
+	"llm/tools.Environment.Principal":    "one round of tools; whoever goes on makes another",
+	"llm/approval.Event.By":              "one event, told at once",
+	"mcp/door.Message.Principal":         "one message on its way in",
+	"vfs/transfer.Publication.Principal": "one message on its way in",
+	"security.Attempt.Who":               "one attempt to log in, told at once",
+	"security.remembered.who":            "compared by pointer with the connection's own, never asked",
+	"security.Authenticator.anonymous":   "who shows nothing under --dev; asked for by requests",
+	"security/policy.Query.Who":          "one question to policy",
+	"security/policy.subject.who":        "cached facts about a principal, looked up by the caller's own",
+	"security/audit.reading.who":         "one query of the trail",
+	"security/pki.entry.principal":       "what a certificate says, from which principals are made",
+	"security/token.Token.Principal":     "a token that was verified just now",
+	"vfs.mirrorReader.who":               "the files of a group as one call sees them",
+	"api.socket.principal":               "a connection, which ends with the credential",
+	"broker.Client.principal":            "a connection, which ends with the credential",
+	"broker.Identity.Principal":          "a client that is being let in",
+	"broker.session.principal":           "whose session it is; who connects to it is authenticated anew",
+	"broker.storedSession.Principal":     "whose session it is; who connects to it is authenticated anew",
+	"registry.conn.principal":            "a connection, which ends with the credential",
+	"internal/app.presence.as":           "whose connection is counted, and not counted any more",
+	"internal/app.mcpAgent.who":          "the bridge's own agent, which has no credential",
+}
+
+// makers may make principals: others get them from there.
+var makers = map[string]string{
+	"security":       "authenticates",
+	"protocol/grant": "gives authorities what they judge",
+	"bench":          "has no credentials",
+	"internal/app":   "explains policies, and is an agent of its own",
+}
+
+// TestNoPrincipalIsKeptBeyondItsCall looks at every field of every struct, and
+// at who makes principals.
+func TestNoPrincipalIsKeptBeyondItsCall(t *testing.T) {
+	found := make(map[string]bool)
+	for path, file := range sources(t) {
+		room := filepath.ToSlash(filepath.Dir(path))
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				for field := range principalsIn(n, room) {
+					found[field] = true
+					if callScoped[field] == "" {
+						t.Errorf("%s: %s keeps a principal: hold a grant.Grant and ask its authority before every act, or say in callScoped why it is gone with its call", path, field)
+					}
+				}
+			case *ast.CompositeLit:
+				if isPrincipal(n.Type, room) && !makes(room) {
+					t.Errorf("%s: %s makes a principal; only what authenticates may", path, room)
+				}
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "grant" && n.Sel.Name == "Original" && room != "security" && room != "protocol/grant/granttest" {
+					t.Errorf("%s: %s takes a grant for a principal; its authority says who that is now", path, room)
+				}
+			}
+			return true
+		})
+	}
+	for field := range callScoped {
+		if !found[field] {
+			t.Errorf("%s is in callScoped, and keeps no principal", field)
+		}
+	}
+}
+
+func makes(room string) bool {
+	for prefix := range makers {
+		if within(room, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// principalsIn are the fields of a struct that hold principals.
+func principalsIn(spec *ast.TypeSpec, room string) map[string]bool {
+	fields := make(map[string]bool)
+	ast.Inspect(spec.Type, func(n ast.Node) bool {
+		s, ok := n.(*ast.StructType)
+		if !ok {
+			_, function := n.(*ast.FuncType)
+			return !function
+		}
+		for _, f := range s.Fields.List {
+			holds := false
+			ast.Inspect(f.Type, func(n ast.Node) bool {
+				if e, ok := n.(ast.Expr); ok && isPrincipal(e, room) {
+					holds = true
+				}
+				_, function := n.(*ast.FuncType)
+				_, methods := n.(*ast.InterfaceType)
+				return !function && !methods
+			})
+			if !holds {
+				continue
+			}
+			names := []string{"embedded"}
+			if len(f.Names) > 0 {
+				names = names[:0]
+			}
+			for _, name := range f.Names {
+				names = append(names, name.Name)
+			}
+			for _, name := range names {
+				fields[room+"."+spec.Name.Name+"."+name] = true
+			}
+		}
+		return true
+	})
+	return fields
+}
+
+// isPrincipal reports whether an expression is the type of principals.
+func isPrincipal(e ast.Expr, room string) bool {
+	switch e := e.(type) {
+	case *ast.SelectorExpr:
+		x, ok := e.X.(*ast.Ident)
+		return ok && x.Name == "protocol" && e.Sel.Name == "Principal"
+	case *ast.Ident:
+		return room == "protocol" && e.Name == "Principal"
+	}
+	return false
+}
+
+// sources are the files of all packages without their tests, by path from the
+// module's root.
+func sources(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	files, set := make(map[string]*ast.File), token.NewFileSet()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "testdata") {
+			if err == nil {
+				err = filepath.SkipDir
+			}
+			return err
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		files[name], err = parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 100 {
+		t.Fatal("found only " + strconv.Itoa(len(files)) + " files")
+	}
+	return files
+}
