@@ -47,6 +47,11 @@ type Key struct {
 // KeptFor is whose budget of records it uses up: that of its space.
 func (k *Key) KeptFor() protocol.Party { return protocol.Party{Space: k.Space} }
 
+// Party is who shows the key.
+func (k *Key) Party() protocol.Party {
+	return protocol.Party{Kind: k.Kind, Space: k.Space, ID: k.Principal}
+}
+
 // principal is who shows the key.
 func (k *Key) principal() *protocol.Principal {
 	return &protocol.Principal{

@@ -14,7 +14,7 @@ var keyCreate = commands.Spec{
 	Summary: "Make an API key. Its secret is shown once, in the answer.",
 	Effect:  commands.Write,
 	Action:  "key:create",
-	Errors:  []protocol.Code{protocol.PermissionDenied, protocol.NotFound, protocol.LimitReached},
+	Errors:  []protocol.Code{protocol.PermissionDenied, protocol.NotFound, protocol.AlreadyExists, protocol.LimitReached},
 	Example: `{"principal_id":"lamp-1","roles":["end_agent"],"expires_in":2592000}`,
 }
 
@@ -47,6 +47,7 @@ func (s *KeyService) Create(ctx context.Context, call *commands.Call, p KeyCreat
 	if err != nil {
 		return KeyCreateResult{}, err
 	}
+	p.Space = space
 	if p.Kind == "" {
 		p.Kind = protocol.KindAgent
 	}
@@ -92,6 +93,9 @@ func (s *KeyService) mayGive(who *protocol.Principal, p KeyCreateParams) error {
 	switch id := string(p.Principal); {
 	case id == "anonymous" || id == s.BridgeID:
 		return protocol.InvalidParam("principal_id", "is reserved")
+	case s.Clash != nil && s.Clash(protocol.Party{Kind: p.Kind, Space: p.Space, ID: id}):
+		return protocol.Errorf(protocol.AlreadyExists, "the name %q is taken by somebody of another kind", id).
+			With("param_name", "principal_id").With("reason", "people and programs have other names than agents and skills")
 	case id == administratorID && !who.Unbounded():
 		return denied("principal_id", "only an administrator makes keys for "+administratorID)
 	}

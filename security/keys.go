@@ -50,6 +50,10 @@ type KeyOptions struct {
 	// Reseal seals anew what older data keys have sealed, and says how much
 	// that was; optional.
 	Reseal func(context.Context) (int, error)
+	// Clash reports whether the id of a party is that of another kind: of a
+	// device, if it is a person's or a program's, or the other way round;
+	// optional.
+	Clash func(who protocol.Party) bool
 	// Changed is told of keys made and revoked by command; optional.
 	Changed func(context.Context, KeyEvent)
 }

@@ -56,6 +56,7 @@ type App struct {
 	channels      *cap.Service
 	scenes        *scene.Service
 	authorities   authorities // nil without any
+	parties       *parties
 	mqttTLS       *tls.Config // nil without a certificate to show
 	authenticator *security.Authenticator
 	credentials   *security.Credentials

@@ -130,6 +130,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.openSeals(ctx); err != nil {
 		return err
 	}
+	a.parties = &parties{registry: agents, keys: keys}
 	if err := a.openPKI(ctx, certificates, mqtt); err != nil {
 		return err
 	}

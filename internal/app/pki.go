@@ -114,6 +114,7 @@ func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) er
 		BridgeID:     a.config.ID,
 		Names:        append(a.config.Hosts[:len(a.config.Hosts):len(a.config.Hosts)], a.config.PKI.Names...),
 		PublicURL:    a.config.PKI.PublicURL,
+		Parties:      a.parties,
 		Publish:      mqtt.publishSecurityEvent(a.config.ID),
 		Audit:        a.audit,
 		Log:          a.log,
@@ -122,7 +123,7 @@ func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) er
 	if err != nil {
 		return err
 	}
-	a.authorities = a.pki
+	a.authorities, a.parties.certificates = a.pki, a.pki
 	return nil
 }
 

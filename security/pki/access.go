@@ -43,6 +43,10 @@ func (s *Service) reserved(scope *Scope) error {
 			return protocol.Errorf(protocol.PermissionDenied, "the name %q is reserved", name)
 		}
 	}
+	if s.opts.Parties.Clash(scope.holder()) {
+		return protocol.Errorf(protocol.AlreadyExists, "the name %q is taken by somebody of another kind", scope.ID).
+			With("reason", "people and programs have other names than agents and skills")
+	}
 	return nil
 }
 

@@ -49,7 +49,13 @@ func (s *Service) decide(ctx context.Context, call *commands.Call, p DecisionPar
 		return Result{}, protocol.Errorf(protocol.InvalidState, "the request is %s already", r.State).
 			With("request_id", r.ID).With("status", string(r.State))
 	}
+	if state == Approved {
+		if err := s.mayName(call.Principal, r.Authority, &r.Scope, r.By); err != nil {
+			return Result{}, err
+		}
+	}
 	decided := *r
+	decided.AnyName = everything(call.Principal)
 	decided.State, decided.DecidedBy, decided.DecidedAt, decided.Reason = state, call.Principal.ID, s.opts.Now().UTC(), p.Reason
 	if _, err := s.opts.Requests.Update(ctx, r.key(), &decided, revision); err != nil {
 		return Result{}, err

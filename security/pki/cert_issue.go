@@ -12,7 +12,7 @@ var certIssue = commands.Spec{
 	Summary: "Issue the certificate of an approved request, once, or one directly, as an officer.",
 	Effect:  commands.Write,
 	Action:  "cert:issue",
-	Errors: []protocol.Code{protocol.PermissionDenied, protocol.OutsideScope, protocol.NotFound,
+	Errors: []protocol.Code{protocol.PermissionDenied, protocol.AlreadyExists, protocol.OutsideScope, protocol.NotFound,
 		protocol.RevisionConflict, protocol.InvalidState},
 	Example: `{"request_id":"6e0f0a5e-58a1-4b7b-9c7c-1f2d3c4b5a69"}`,
 }
@@ -65,6 +65,9 @@ func (s *Service) Issue(ctx context.Context, call *commands.Call, p IssueParams)
 	if err := s.reserved(scope); err != nil {
 		return Result{}, err
 	}
+	if err := s.mayName(call.Principal, p.Authority, scope, protocol.Party{}); err != nil {
+		return Result{}, err
+	}
 	if err := checkNames(csr, scope); err != nil {
 		return Result{}, err
 	}
@@ -92,6 +95,11 @@ func (s *Service) issueRequested(ctx context.Context, call *commands.Call, id st
 			err = err.With("serial", string(r.Serial))
 		}
 		return Result{}, err
+	}
+	if !r.AnyName {
+		if err := s.unowned(r.Authority, &r.Scope, r.By); err != nil { // it may be by now
+			return Result{}, err
+		}
 	}
 	public, err := r.publicKey()
 	if err != nil {

@@ -13,7 +13,7 @@ var certTokenCreate = commands.Spec{
 	Summary: "Make a claim token, with which a device gets one certificate by itself.",
 	Effect:  commands.Write,
 	Action:  "cert:issue",
-	Errors:  []protocol.Code{protocol.PermissionDenied, protocol.NotFound, protocol.LimitReached},
+	Errors:  []protocol.Code{protocol.PermissionDenied, protocol.AlreadyExists, protocol.NotFound, protocol.LimitReached},
 	Example: `{"authority":"operator","skill_id":"lighting","role":"agent_route","scene_types":["SMART_HOME"],"ttl_seconds":3600}`,
 }
 
@@ -56,13 +56,16 @@ func (s *Service) CreateToken(ctx context.Context, call *commands.Call, p TokenP
 	if err := s.reserved(scope); err != nil {
 		return TokenResult{}, err
 	}
+	if err := s.mayName(call.Principal, p.Authority, scope, protocol.Party{}); err != nil {
+		return TokenResult{}, err
+	}
 	if s.opts.Tokens.Len() >= maxTokens {
 		return TokenResult{}, protocol.Errorf(protocol.LimitReached, "too many claim tokens are kept").With("limit", maxTokens)
 	}
 	id, hash, text := newToken()
 	t := &Token{
 		ID: id, Hash: hash, Authority: p.Authority, Scope: *scope, Validity: p.validity(),
-		Expires: s.opts.Now().Add(time.Duration(p.TTL) * time.Second).UTC(), By: call.Principal.ID,
+		Expires: s.opts.Now().Add(time.Duration(p.TTL) * time.Second).UTC(), By: call.Principal.ID, AnyName: everything(call.Principal),
 	}
 	if _, err := s.opts.Tokens.Create(ctx, id, t); err != nil {
 		return TokenResult{}, err

@@ -57,6 +57,11 @@ func (s *Service) claim(ctx context.Context, text string, csr *x509.CertificateR
 	if err := checkNames(csr, &t.Scope); err != nil {
 		return Result{}, err
 	}
+	if !t.AnyName {
+		if err := s.unowned(t.Authority, &t.Scope, protocol.Party{}); err != nil { // it may be by now
+			return Result{}, err
+		}
+	}
 	e, err := s.issue(ctx, order{
 		authority: t.Authority, scope: &t.Scope, public: csr.PublicKey, validity: seconds(t.Validity), by: t.By,
 		claim: func(serial protocol.Serial) Claimed {

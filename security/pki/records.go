@@ -75,8 +75,9 @@ type Request struct {
 
 	DecidedBy string          `json:"decided_by,omitempty"`
 	DecidedAt time.Time       `json:"decided_at,omitzero"`
-	Reason    string          `json:"reason,omitempty"` // of the decision
-	Serial    protocol.Serial `json:"serial,omitempty"` // once issued
+	Reason    string          `json:"reason,omitempty"`   // of the decision
+	AnyName   bool            `json:"any_name,omitempty"` // an administrator approved it, whosever the names are
+	Serial    protocol.Serial `json:"serial,omitempty"`   // once issued
 }
 
 func (r *Request) key() string { return requestKey(r.Scope.Space, r.ID) }
@@ -105,7 +106,8 @@ type Token struct {
 	Validity  int             `json:"validity"` // of the certificate, seconds
 	Expires   time.Time       `json:"expires"`
 	By        string          `json:"by"`
-	Serial    protocol.Serial `json:"serial,omitempty"` // once claimed
+	AnyName   bool            `json:"any_name,omitempty"` // an administrator made it, whosever the names are
+	Serial    protocol.Serial `json:"serial,omitempty"`   // once claimed
 }
 
 // A Claimed is what a certificate is issued for, once: a request or a token,

@@ -49,6 +49,10 @@ type Options struct {
 	// say where their revocation list is.
 	PublicURL string
 
+	// Parties are those who have other credentials, or are registered. Without
+	// it there is nobody.
+	Parties Parties
+
 	// Publish tells an event of family security, "cert.revoked". It must not
 	// block. Nil tells nobody.
 	Publish func(name string, data any)
@@ -67,6 +71,9 @@ func (o *Options) setDefaults() error {
 	}
 	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
 	o.KeyType = cmp.Or(o.KeyType, ECDSA)
+	if o.Parties == nil {
+		o.Parties = nobodyElse{}
+	}
 	if o.Publish == nil {
 		o.Publish = func(string, any) {}
 	}

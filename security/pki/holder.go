@@ -1,0 +1,70 @@
+package pki
+
+import (
+	"slices"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Parties knows who there is besides the holders of certificates.
+type Parties interface {
+	// Owner is whose an agent or a skill of a name is: who registered it, or
+	// itself if it has a credential. known is whether there is such a one.
+	Owner(of protocol.Party) (owner protocol.Party, known bool)
+	// Clash reports whether the id of a party is that of another kind: of a
+	// device, if it is a person's or a program's, or the other way round.
+	Clash(who protocol.Party) bool
+}
+
+// nobodyElse knows of no one.
+type nobodyElse struct{}
+
+func (nobodyElse) Owner(protocol.Party) (protocol.Party, bool) { return protocol.Party{}, false }
+func (nobodyElse) Clash(protocol.Party) bool                   { return false }
+
+// holder is who holds certificates of the scope.
+func (s *Scope) holder() protocol.Party {
+	return protocol.Party{Kind: s.Kind, Space: s.Space, ID: s.ID}
+}
+
+// named are the agent and the skill that certificates of the scope speak for.
+func (s *Scope) named() []protocol.Party {
+	named := []protocol.Party{s.holder()}
+	if skill := (protocol.Party{Kind: protocol.KindSkill, Space: s.Space, ID: string(s.Skill)}); s.Skill != "" && skill != named[0] {
+		named = append(named, skill)
+	}
+	return named
+}
+
+// mayName refuses to have a certificate speak for an agent or a skill that is
+// somebody else's: an officer decides about those who ask for themselves, who
+// got what they are from the same authority, or who are new.
+func (s *Service) mayName(decides *protocol.Principal, a Authority, scope *Scope, asks protocol.Party) error {
+	if everything(decides) {
+		return nil
+	}
+	return s.unowned(a, scope, asks)
+}
+
+func (s *Service) unowned(a Authority, scope *Scope, asks protocol.Party) error {
+	for _, name := range scope.named() {
+		owner, known := s.opts.Parties.Owner(name)
+		if !known || asks == name || owner.ID != "" && owner.Includes(asks) || s.grantedTo(a, owner) {
+			continue
+		}
+		param := string(name.Kind) + "_id"
+		return protocol.Errorf(protocol.PermissionDenied, "%s %q is somebody else's: its owner may ask for the certificate, or an administrator issue it", name.Kind, name.ID).
+			With("param_name", param).With("reason", "is somebody else's").With(param, name.ID)
+	}
+	return nil
+}
+
+// grantedTo reports whether an authority has granted a certificate to a party.
+func (s *Service) grantedTo(a Authority, who protocol.Party) bool {
+	return slices.ContainsFunc(s.index.all(), func(e *entry) bool { return e.Authority == a && who.Includes(e.scope.holder()) })
+}
+
+// HasHolder reports whether somebody holds, or held, a certificate.
+func (s *Service) HasHolder(who protocol.Party) bool {
+	return slices.ContainsFunc(s.index.all(), func(e *entry) bool { return e.scope.holder() == who })
+}
