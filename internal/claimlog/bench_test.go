@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,9 +13,9 @@ import (
 // BenchmarkClaim is the twin of BenchmarkClaim in internal/store.
 func BenchmarkClaim(b *testing.B) {
 	for _, callers := range []int{1, 2, 16, 1000} {
-		for _, sync := range []bool{false, true} {
-			b.Run(fmt.Sprintf("callers=%d/sync=%t", callers, sync), func(b *testing.B) {
-				l, err := Open(b.TempDir(), Options{SyncAlways: sync, MaxBytes: 16 << 30})
+		for _, always := range []bool{false, true} {
+			b.Run(fmt.Sprintf("callers=%d/sync=%t", callers, always), func(b *testing.B) {
+				l, err := Open(b.TempDir(), Options{SyncAlways: always, MaxBytes: 16 << 30})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -43,6 +44,44 @@ func BenchmarkClaim(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkEnqueue has readers claim for 16 commands a turn, as those of
+// connections do. What they are told takes a microsecond, as beginning a
+// command does at least.
+func BenchmarkEnqueue(b *testing.B) {
+	for _, readers := range []int{1, 2, 4} {
+		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
+			l, err := Open(b.TempDir(), Options{MaxBytes: 16 << 30})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			var all, told sync.WaitGroup
+			done := func(error) {
+				for began := time.Now(); time.Since(began) < time.Microsecond; {
+				}
+				told.Done()
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for r := range readers {
+				c := claim(1, time.Minute)
+				c.Principal = fmt.Sprint("operator/", r)
+				all.Go(func() {
+					for range b.N / readers / 16 {
+						told.Add(16)
+						for range 16 {
+							l.Enqueue(c, done)
+						}
+						l.Flush()
+					}
+				})
+			}
+			all.Wait()
+			told.Wait()
+		})
 	}
 }
 

@@ -15,11 +15,14 @@ const maxBatch = 1 << 20
 type batch struct {
 	records []byte
 	claims  int
-	expires time.Time  // the last of them
-	waiting *followers // nil if nobody does
-	told    []func(error)
-	flushed bool // those who are told wait for it to be written
+	expires time.Time       // the last of them
+	waiting *followers      // nil if nobody does
+	told    [][]func(error) // by lane
+	tells   int             // of all lanes
+	flushed bool            // those who are told wait for it to be written
 }
+
+func newBatch(lanes int) *batch { return &batch{told: make([][]func(error), lanes)} }
 
 // Followers wait until the batch their claims are in is written.
 type followers struct {
@@ -92,8 +95,11 @@ func (b *batch) follow() *followers {
 }
 
 func (b *batch) reset() {
-	clear(b.told)
-	*b = batch{records: b.records[:0], told: b.told[:0]}
+	for i, told := range b.told {
+		clear(told)
+		b.told[i] = told[:0]
+	}
+	*b = batch{records: b.records[:0], told: b.told}
 }
 
 // lead writes the batch that has gathered. It is called with l.mu locked, by
@@ -101,23 +107,21 @@ func (b *batch) reset() {
 func (l *Log) lead() error {
 	b, f := l.gathering, l.gathering.waiting
 	if l.gathering, l.spare = l.spare, nil; l.gathering == nil {
-		l.gathering = &batch{}
+		l.gathering = newBatch(len(l.lanes))
 	}
 	l.mu.Unlock()
 
 	err := l.write(b)
 
 	l.mu.Lock()
+	l.queueTold(b, err)
 	l.passOn()
 	l.mu.Unlock()
 	if f != nil {
 		f.err = err
 		close(f.turn)
 	}
-	for _, done := range b.told {
-		done(err)
-	}
-	l.calls.Add(-len(b.told))
+	l.tell(b)
 	b.reset()
 	l.mu.Lock()
 	l.spare = b
@@ -133,7 +137,7 @@ func (l *Log) passOn() {
 		f.turn <- struct{}{} // has room for the one value it ever gets
 	case b.flushed:
 		go l.leadAlone()
-	case len(b.told) > 0:
+	case b.tells > 0:
 		l.writing = false
 	default:
 		b.reset() // who gave up waiting gave up the claim

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aibridge/aibridge/commands"
 )
 
 func readSegment(t testing.TB, dir string, number uint64) []byte {
@@ -69,7 +72,7 @@ func TestRubbishBehindAnUnfinishedWriteIsCutOff(t *testing.T) {
 	for name, rubbish := range map[string][]byte{
 		"zeros, as file systems leave": make([]byte, 4096),
 		"text":                         []byte("these are not the claims you are looking for"),
-		"a record with a flipped bit":  flip(encoded(claim(2, time.Minute)), 20, 3),
+		"a record half of zeros":       append(encoded(claim(2, time.Minute))[:40], make([]byte, 60)...),
 		"a length beyond the end":      {1, 2, 3, 4, 0xff, 0xff, 0, 0, 1},
 		"a huge length":                {1, 2, 3, 4, 0xff, 0xff, 0xff, 0xff, 1},
 	} {
@@ -110,6 +113,62 @@ func TestDamageBeforeASealIsNamed(t *testing.T) {
 			if !errors.Is(err, errBadRecord) || !strings.Contains(err.Error(), where) {
 				t.Fatalf("byte %d: the error %q does not say %q", at, err, where)
 			}
+		}
+	}
+}
+
+// TestDamageBeforeAValidRecordIsNamed flips every bit of a segment that a killed
+// process left, and cuts out every byte. What is cut off as an unfinished write
+// is the last record only; all else is named.
+func TestDamageBeforeAValidRecordIsNamed(t *testing.T) {
+	claims := []commands.Claim{claim(1, time.Minute), claim(2, time.Minute), claim(3, time.Minute)}
+	whole := encoded(claims...)
+	last := len(whole) - recordSize(claims[2])
+	check := func(what string, at int, data []byte) {
+		t.Helper()
+		dir := t.TempDir()
+		writeSegment(t, dir, 3, data)
+		l, err := Open(dir, Options{})
+		if err != nil {
+			if !errors.Is(err, errBadRecord) || !strings.Contains(err.Error(), segmentName(3)) {
+				t.Fatalf("byte %d %s: the error is %v", at, what, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, segmentName(3))); err != nil {
+				t.Fatalf("the damaged file is gone: %v", err)
+			}
+			return
+		}
+		defer shut(t, l)
+		if at < last {
+			t.Fatalf("byte %d %s: opened, with %d of 3 claims", at, what, len(pending(l)))
+		}
+		if left := pending(l); len(left) < 2 {
+			t.Fatalf("byte %d %s, in the last record: %d claims are left", at, what, len(left))
+		}
+	}
+	for at := range whole {
+		for bit := range 8 {
+			check("flipped", at, flip(slices.Clone(whole), at, bit))
+		}
+		check("cut out", at, slices.Delete(slices.Clone(whole), at, at+1))
+	}
+}
+
+// TestADamagedLastRecordIsNamed flips bits of the last record that are not in
+// its length: nobody can tell a longer one from one that was cut short.
+func TestADamagedLastRecordIsNamed(t *testing.T) {
+	first, second := claim(1, time.Minute), claim(2, time.Minute)
+	whole := encoded(first, second)
+	begin := recordSize(first)
+	for at := begin; at < len(whole); at++ {
+		if at >= begin+4 && at < begin+headerSize {
+			continue
+		}
+		dir := t.TempDir()
+		writeSegment(t, dir, 3, flip(slices.Clone(whole), at, 0))
+		if l, err := Open(dir, Options{}); !errors.Is(err, errBadRecord) {
+			shut(t, l)
+			t.Fatalf("byte %d: opened a damaged log: %v", at, err)
 		}
 	}
 }

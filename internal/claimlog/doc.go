@@ -33,11 +33,12 @@
 //	          the principal
 //	          the request id, up to the end
 //
-// The seal is what tells a torn end from damage. A segment without it was
-// being written when the process or the power went: what was not acknowledged
-// may be there in part, and is cut off. A segment with it was whole on disk, so
-// a record in it that cannot be read was damaged since, and [Open] fails and
-// names it.
+// Two things tell a torn end from damage. A segment with a seal was whole on
+// disk, so a record in it that cannot be read was damaged since. A segment
+// without one was being written when the process or the power went: what was not
+// acknowledged may be there in part, at the end, and is cut off. But a record
+// behind one that cannot be read, or one of its full length with other content,
+// is no unfinished write. [Open] fails for damage, changes nothing and names it.
 //
 // # Clocks
 //

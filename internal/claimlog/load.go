@@ -67,7 +67,7 @@ func (l *Log) loadSegment(name string, now time.Time) (*segment, error) {
 	var newer newerError
 	switch {
 	case err == nil:
-	case sealed || errors.As(err, &newer):
+	case sealed || errors.As(err, &newer) || !torn(records[good:]):
 		path := filepath.Join(l.root.Name(), name)
 		return nil, fmt.Errorf("claimlog: %s, offset %d: %w; move the file away to start without the claims in it, whose commands might then run twice", path, good, err)
 	default:

@@ -70,6 +70,7 @@ type Log struct {
 	writing   bool // somebody writes, and will see to what gathers meanwhile
 	gathering *batch
 	spare     *batch
+	lanes     []lane
 	finished  []*segment // to which nothing more is written
 	calls     sync.WaitGroup
 
@@ -95,15 +96,15 @@ func Open(dir string, options Options) (_ *Log, err error) {
 		return nil, fmt.Errorf("claimlog: %w", err)
 	}
 	l := &Log{
-		options:   options,
-		log:       options.Log,
-		root:      root,
-		gathering: &batch{},
-		spare:     &batch{},
-		next:      1,
-		untidy:    make(chan struct{}, 1),
-		stopTidy:  make(chan struct{}),
+		options:  options,
+		log:      options.Log,
+		root:     root,
+		lanes:    make([]lane, lanes()),
+		next:     1,
+		untidy:   make(chan struct{}, 1),
+		stopTidy: make(chan struct{}),
 	}
+	l.gathering, l.spare = newBatch(len(l.lanes)), newBatch(len(l.lanes))
 	defer func() {
 		if err != nil {
 			_ = root.Close()

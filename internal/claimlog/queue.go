@@ -28,7 +28,7 @@ func (l *Log) enqueue(c commands.Claim, done func(error)) error {
 	// batch may well become larger than those of callers that wait.
 	l.calls.Add(1)
 	l.gathering.add(c)
-	l.gathering.told = append(l.gathering.told, done)
+	l.gathering.tell(l.laneOf(c.Principal), done)
 	return nil
 }
 
@@ -39,7 +39,7 @@ func (l *Log) Flush() {
 	l.mu.Lock()
 	b := l.gathering
 	switch {
-	case len(b.told) == 0:
+	case b.tells == 0:
 	case l.writing:
 		b.flushed = true // whoever writes will see to it
 	case l.options.SyncAlways:

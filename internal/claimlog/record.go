@@ -97,3 +97,23 @@ func readRecords(data []byte, each func(commands.Claim)) (good int, err error) {
 	}
 	return good, nil
 }
+
+// torn reports whether what data begins with can be a write that was cut short:
+// nothing behind it is a record, and it is not a record of its full length with
+// other content.
+func torn(data []byte) bool {
+	if len(data) >= headerSize {
+		length := int(binary.LittleEndian.Uint32(data[4:]))
+		// What a file system had no time to write is zeros.
+		if length >= fixedSize && length <= len(data)-headerSize && data[headerSize+length-1] != 0 {
+			return false
+		}
+	}
+	for at := 1; at < len(data); at++ {
+		var newer newerError
+		if _, _, err := cutRecord(data[at:]); err == nil || errors.As(err, &newer) {
+			return false
+		}
+	}
+	return true
+}
