@@ -38,26 +38,20 @@ func (t *Trail) Admit() error {
 
 // Audit implements [commands.Auditor].
 func (t *Trail) Audit(a commands.Audited) {
+	e := entryOf(&a)
+	if alike(&a) {
+		repeat := e
+		repeat.Resource = a.Resource.Type + "/" + a.Resource.ID
+		if t.absorbed(&repeat) {
+			return
+		}
+	}
 	s, ok := t.scratch.Get().(*scratch)
 	if !ok {
 		s = new(scratch)
 	}
 	defer t.scratch.Put(s)
-	l := line{
-		Entry: Entry{
-			Time: a.At, Event: a.Command, Code: OK, Action: a.Action, RequestID: a.RequestID, TraceID: a.TraceID,
-			Door: a.Door, Address: a.Address, Async: a.Async, Late: a.Late,
-		}.By(a.Principal),
-		on:    [2]string{a.Resource.Type, a.Resource.ID},
-		clock: &s.clock,
-	}
-	if a.SenderID != l.Principal {
-		l.ActsFor = a.SenderID
-	}
-	if a.Err != nil {
-		l.Code, l.Reason = string(a.Err.Code), reason(&a)
-	}
-	l.Security = a.Err != nil && refusal(a.Err.Code) || a.Err == nil && guarded(a.Command, a.Effect)
+	l := line{Entry: e, on: [2]string{a.Resource.Type, a.Resource.ID}, clock: &s.clock}
 	var digest [digestSize]byte
 	if len(a.Params) > len("{}") {
 		s.params = appendShown(s.params[:0], a.Params, a.Loggable)
@@ -71,6 +65,29 @@ func (t *Trail) Audit(a commands.Audited) {
 		at: a.At, told: l.Security, held: a.Held,
 		urgent: ran && a.Effect == commands.Write, must: ran && a.Effect != commands.Read,
 	})
+}
+
+// entryOf is what is recorded of a call, but for its resource and parameters.
+func entryOf(a *commands.Audited) Entry {
+	e := Entry{
+		Time: a.At, Event: a.Command, Code: OK, Action: a.Action, RequestID: a.RequestID, TraceID: a.TraceID,
+		Door: a.Door, Address: a.Address, Async: a.Async, Late: a.Late,
+	}.By(a.Principal)
+	if a.SenderID != e.Principal {
+		e.ActsFor = a.SenderID
+	}
+	if a.Err != nil {
+		e.Code, e.Reason = string(a.Err.Code), reason(a)
+	}
+	e.Security = a.Err != nil && refusal(a.Err.Code) || a.Err == nil && guarded(a.Command, a.Effect)
+	return e
+}
+
+// alike reports whether a call may be counted with others that were refused
+// likewise: nothing came of it. What acts on the world may have done some of
+// it.
+func alike(a *commands.Audited) bool {
+	return a.Err != nil && !a.Async && !a.Late && !(a.Executed && a.Effect == commands.Act)
 }
 
 // guarded reports whether operators are told of a change by the command.

@@ -27,6 +27,7 @@ const (
 	TokenRevoked        = "token.revoked"
 	PolicyChanged       = "policy.changed"
 	SceneSuspended      = "scene.suspended"
+	Repeated            = "audit.repeated" // refusals of more callers than are told apart
 )
 
 // An Entry is one thing that was decided or changed. Secrets and payloads

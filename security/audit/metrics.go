@@ -9,6 +9,7 @@ import (
 type metrics struct {
 	entries prometheus.Counter
 	lost    prometheus.Counter
+	repeats prometheus.Counter
 	writes  *prometheus.HistogramVec
 	all     []prometheus.Collector
 }
@@ -22,6 +23,10 @@ func newMetrics(t *Trail, r prometheus.Registerer) *metrics {
 			Name: "aibridge_audit_unrecorded_total",
 			Help: "Entries that were not recorded because too many waited; the trail has an entry audit.gap for them.",
 		}),
+		repeats: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_audit_repeated_total",
+			Help: "Refusals that were like one before and are counted in an entry instead of having their own.",
+		}),
 		writes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "aibridge_audit_write_seconds", Help: "Time to store a group of entries.",
 			Buckets: prometheus.ExponentialBuckets(100e-6, 2, 16),
@@ -30,7 +35,7 @@ func newMetrics(t *Trail, r prometheus.Registerer) *metrics {
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aibridge_audit_waiting_bytes", Help: "Entries that wait to be stored, in bytes.",
 	}, func() float64 { return float64(t.waiting.Load()) })
-	m.all = []prometheus.Collector{m.entries, m.lost, m.writes, waiting}
+	m.all = []prometheus.Collector{m.entries, m.lost, m.repeats, m.writes, waiting}
 	if r != nil {
 		r.MustRegister(m.all...)
 	}

@@ -131,7 +131,7 @@ func TestACallIsRecordedWithoutItsSecrets(t *testing.T) {
 	trail.Audit(call)
 	call.Err = protocol.Errorf(protocol.PermissionDenied, "not on Sundays")
 	trail.Audit(call)
-	call.Params = []byte(`{"skill_id":"lamp","pin":"1235"}`)
+	call.Params, call.Principal = []byte(`{"skill_id":"lamp","pin":"1235"}`), bob // of alice it would be a repeat
 	trail.Audit(call)
 	shut(t, trail)
 	for _, g := range log.groups {

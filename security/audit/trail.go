@@ -68,6 +68,7 @@ type Trail struct {
 	o       Options
 	metrics *metrics
 	crier   crier
+	repeats *repeats
 	scratch sync.Pool // of *scratch
 
 	hurry  chan struct{} // holds a token when what waits should be stored soon
@@ -148,6 +149,7 @@ func Open(ctx context.Context, o Options) (*Trail, error) {
 		o:        o,
 		hurry:    make(chan struct{}, 1),
 		begin:    make(chan struct{}, 1),
+		repeats:  newRepeats(),
 		done:     make(chan struct{}),
 		sync:     (*os.File).Sync,
 		progress: make(chan struct{}),
@@ -250,6 +252,9 @@ func (t *Trail) record(e Entry, held bool) {
 	if e.Time.IsZero() {
 		e.Time = t.o.Now()
 	}
+	if e.Event == LoginFailed && e.Details["repeated"] == "" && t.absorbed(&e) {
+		return
+	}
 	if e.Principal == "" && e.Kind == "" {
 		e.Kind = protocol.KindBridge
 	}
@@ -262,6 +267,16 @@ func (t *Trail) record(e Entry, held bool) {
 	l := line{Entry: e, clock: &s.clock}
 	s.entry = l.append(s.entry[:0])
 	t.enqueue(s.entry, taken{at: l.Time, told: l.Security, urgent: true, must: must, held: held})
+}
+
+// absorbed reports whether an entry is counted with others like it instead of
+// being written.
+func (t *Trail) absorbed(e *Entry) bool {
+	absorbed := t.repeats.absorb(e)
+	if absorbed {
+		t.metrics.repeats.Inc()
+	}
+	return absorbed
 }
 
 // How an entry was taken.
@@ -367,6 +382,7 @@ func (t *Trail) Flush(ctx context.Context) error {
 // Close stores what waits and stops. Nothing is recorded afterwards. What ctx
 // leaves no time for is lost, and said so.
 func (t *Trail) Close(ctx context.Context) error {
+	t.recordRepeats(t.o.Now().Add(repeatWindow)) // all of them
 	t.Record(ctx, Entry{Event: "audit.stopped", Code: OK})
 	t.mu.Lock()
 	t.closed = true

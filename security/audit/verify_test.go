@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -398,8 +399,8 @@ func TestWhatCannotBeStoredWaitsAndThenRefuses(t *testing.T) {
 		if err := trail.Admit(); err == nil || err.Error() != "5001: the audit trail cannot be stored" {
 			t.Errorf("admits with %v", err)
 		}
-		for range 7 { // refusals find no room, changes do
-			trail.Record(t.Context(), Entry{Event: LoginFailed, Code: "2002", Security: true})
+		for i := range 7 { // refusals find no room, changes do
+			trail.Record(t.Context(), Entry{Event: LoginFailed, Code: "2002", Security: true, Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})})
 		}
 		trail.Record(t.Context(), Entry{Event: "last.change", Code: OK})
 		log.fail(nil)

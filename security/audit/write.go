@@ -29,6 +29,7 @@ func (t *Trail) write(ctx context.Context) {
 			t.store(ctx)
 		case <-note.C:
 			t.note()
+			t.recordRepeats(t.o.Now().Add(-repeatWindow))
 		case <-trim.C:
 			if err := t.trim(ctx); err != nil && ctx.Err() == nil {
 				t.o.Logger.Warn("audit: old entries are not forgotten", "error", err)
@@ -169,6 +170,14 @@ func (t *Trail) tell(b *batch, from, to int, head Head) {
 	}
 }
 
+// recordRepeats records what was refused again and again, if the first time was
+// before a moment.
+func (t *Trail) recordRepeats(before time.Time) {
+	for _, e := range t.repeats.settled(before) {
+		t.record(e, false)
+	}
+}
+
 // note writes the head down outside the log, if it has changed.
 func (t *Trail) note() {
 	if t.o.HeadFile == "" || t.noted == t.head {
@@ -204,6 +213,9 @@ func replaceFile(path string, data []byte) error {
 func (t *Trail) trim(ctx context.Context) error {
 	before, through, err := t.surplus(ctx)
 	if err != nil || before == 0 {
+		return err
+	}
+	if err := t.carry(ctx, before); err != nil {
 		return err
 	}
 	entry := line{Entry: Entry{Time: t.o.Now(), Event: trimmed, Code: OK, Kind: "bridge",
