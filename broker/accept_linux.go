@@ -152,7 +152,9 @@ func (a *acceptor) take() {
 			return
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
 		default: // running out of descriptors passes
-			a.b.log.Warn("accept failed", "listener", a.door.name, "error", err)
+			if !a.b.relieve(err) {
+				a.b.log.Warn("accept failed", "listener", a.door.name, "error", err)
+			}
 			a.rest()
 			return
 		}
@@ -162,12 +164,15 @@ func (a *acceptor) take() {
 // welcome deals connections out among the readers.
 func (a *acceptor) welcome(fd int, from net.Addr) {
 	b := a.b
-	if !b.gate.enter(from) {
+	visit, ok := b.enter(from)
+	if !ok {
 		_ = unix.Close(fd)
 		a.door.turnedAway.Add(1)
 		return
 	}
-	b.readers.pick().add(b.newConn(a.door, from), fd)
+	c := b.newConn(a.door, from, visit)
+	b.readers.pick().add(c, fd)
+	visit.CutBy(c.abort)
 }
 
 func tcpAddr(from syscall.Sockaddr) net.Addr {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/gate"
 )
 
 // Phases of a connection.
@@ -26,7 +27,8 @@ type conn struct {
 	link     link
 	remote   net.Addr
 	peer     *x509.Certificate
-	at       int   // in Broker.conns
+	at       int // in Broker.conns
+	visit    *gate.Visit
 	accepted int64 // as all times here: steady
 
 	phase    atomic.Int32

@@ -273,6 +273,18 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 		return true
 	}
 	old := s.conn.Load()
+	if err := c.settle(client.Principal(), old); err != nil {
+		switch {
+		case fresh:
+			t.endLocked(s)
+		case !s.keeps():
+			t.b.unhold(s)
+		}
+		s.mu.Unlock()
+		t.b.log.Info("connection refused: too many are open", "client", s.id, "principal", s.owner.ID, "space", s.owner.Space)
+		t.refuse(c, err)
+		return true
+	}
 	if old != nil { // [MQTT-3.1.4-3]
 		t.detachLocked(s, "session takeover")
 	}

@@ -197,41 +197,6 @@ func TestConnectMustComeInTime(t *testing.T) {
 	})
 }
 
-func TestConnectionsPerAddressAreLimited(t *testing.T) {
-	n := newNode(t, 1, func(o *Options) { o.Limits.PerAddress = 2 })
-	n.connect(packet.V5, "a")
-	b := n.connect(packet.V5, "b")
-	n.dial(packet.V5).ended()
-	_ = b.nc.Close()
-	n.gone("b")
-	eventually(t, "room again", func() bool {
-		p := n.dial(packet.V5)
-		p.send((&packet.Connect{Version: 5, CleanStart: true, ClientID: []byte("c")}).Append(nil))
-		_, _, ok := p.next(time.Second)
-		return ok
-	})
-}
-
-func TestConnectionRatePerAddressIsLimited(t *testing.T) {
-	n := newNode(t, 1, func(o *Options) { o.Limits.RatePerAddress = 5 })
-	const most = 50
-	var peers []*peer
-	for range most { // faster than they are let in, however slow the machine
-		p := n.dial(packet.V5)
-		_, _ = p.nc.Write((&packet.Connect{Version: packet.V5, CleanStart: true}).Append(nil))
-		peers = append(peers, p)
-	}
-	in := 0
-	for _, p := range peers {
-		if _, _, ok := p.next(patience); ok {
-			in++
-		}
-	}
-	if in < 5 || in == most {
-		t.Errorf("%d of %d are let in", in, most)
-	}
-}
-
 // Packets may follow CONNECT at once [MQTT-3.1.4-5].
 // [MQTT-3.12.4-1]
 func TestPacketsSentWithConnectAreHandled(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/gate"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -49,6 +50,9 @@ type Options struct {
 	// Renewed is told of a client that has authenticated again, once its new
 	// principal counts; optional. It must not block.
 	Renewed func(*Client)
+	// Gate counts connections, with those of other doors of the process; nil
+	// lets everybody in.
+	Gate *gate.Gate
 	// Clock tells the time; nil makes one that goes with the system's.
 	Clock *clock.Clock
 	// Registerer receives the broker's metrics; optional.
@@ -80,9 +84,6 @@ type Limits struct {
 	OutboxBytes     int           // written by us and not yet taken by a client's socket, beyond which QoS 0 is dropped; 1 MiB
 	Subscriptions   int           // per client; 10 000
 	TopicLevels     int           // of a topic name or filter; 128
-	Connections     int           // at a time; no limit
-	PerAddress      int           // connections at a time from one address; no limit
-	RatePerAddress  int           // connections per second from one address; no limit
 	Authentications int           // running at a time; 256
 	RetainedBytes   int           // all together; 1 GiB
 }

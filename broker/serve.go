@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/aibridge/aibridge/internal/gate"
 )
 
 // Serve takes a TCP or TLS listener over and accepts its connections until the
@@ -33,7 +35,9 @@ func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
 			return nil
 		}
 		if err != nil { // running out of descriptors passes; a closed listener does not
-			b.log.Warn("accept failed", "listener", name, "error", err)
+			if !b.relieve(err) {
+				b.log.Warn("accept failed", "listener", name, "error", err)
+			}
 			select {
 			case <-ctx.Done():
 				return nil
@@ -41,12 +45,13 @@ func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
 			}
 			continue
 		}
-		if !b.gate.enter(nc.RemoteAddr()) {
+		visit, ok := b.enter(nc.RemoteAddr())
+		if !ok {
 			_ = nc.Close()
 			door.turnedAway.Add(1)
 			continue
 		}
-		b.welcome(ctx, door, nc)
+		b.welcome(ctx, door, nc, visit)
 		if b.isClosed() { // it came while the others were told to go
 			for _, c := range b.allConns() {
 				c.abort()
@@ -56,11 +61,12 @@ func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
 }
 
 // welcome starts a connection with a goroutine of its own.
-func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn) {
-	c := b.newConn(door, nc.RemoteAddr())
+func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn, visit *gate.Visit) {
+	c := b.newConn(door, nc.RemoteAddr(), visit)
 	s := newStream(c, nc)
 	c.link = s
 	b.addConn(c)
+	visit.CutBy(c.abort)
 	b.serving.Go(func() {
 		if t, ok := nc.(*tls.Conn); ok {
 			peer, err := handshake(ctx, t, b.options.Limits.ConnectTimeout)
@@ -75,10 +81,10 @@ func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn) {
 	})
 }
 
-func (b *Broker) newConn(door *door, remote net.Addr) *conn {
+func (b *Broker) newConn(door *door, remote net.Addr, visit *gate.Visit) *conn {
 	door.open.Add(1)
 	door.accepted.Add(1)
-	return &conn{b: b, door: door, remote: remote, accepted: b.clock.Steady()}
+	return &conn{b: b, door: door, remote: remote, visit: visit, accepted: b.clock.Steady()}
 }
 
 // handshake completes TLS, so that the peer's certificate is known.
@@ -118,22 +124,26 @@ func (b *Broker) WebSocket(name string) http.Handler {
 		}
 		// [MQTT-6.0.0-1] [MQTT-6.0.0-2] binary frames, packets anywhere in them
 		nc := webSocketConn{websocket.NetConn(context.Background(), ws, websocket.MessageBinary), ws}
-		remote := nc.RemoteAddr()
-		if !b.gate.enter(remote) {
-			_ = ws.Close(websocket.StatusTryAgainLater, "too many connections")
-			return
+		visit := gate.FromContext(r.Context())
+		if visit == nil { // the server does not count
+			var ok bool
+			if visit, ok = b.enter(nc.RemoteAddr()); !ok {
+				_ = ws.Close(websocket.StatusTryAgainLater, "too many connections")
+				return
+			}
 		}
 		if !b.begin() {
-			b.gate.leave(remote)
+			visit.Leave()
 			_ = ws.Close(websocket.StatusGoingAway, "shutting down")
 			return
 		}
 		defer b.serving.Done()
-		c := b.newConn(door, remote)
+		c := b.newConn(door, nc.RemoteAddr(), visit)
 		c.peer = verifiedPeer(r.TLS)
 		s := newStream(c, nc)
 		c.link = s
 		b.addConn(c)
+		visit.CutBy(c.abort)
 		s.read()
 	})
 }

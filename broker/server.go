@@ -34,7 +34,6 @@ type Broker struct {
 	flusher  *flusher
 	stats    stats
 	readers  readers
-	gate     gate
 	kept     tally // sessions that outlive their connections
 
 	authenticating chan struct{}
@@ -75,7 +74,6 @@ func New(options Options) (*Broker, error) {
 	b.stats.init(b)
 	b.clerk = newClerk(b)
 	b.flusher = newFlusher(b)
-	b.gate.limits = &b.options.Limits
 	if options.Journal != nil {
 		b.journal = newScribe(b, options.Journal)
 		if err := b.restore(b.ctx); err != nil {
@@ -332,7 +330,7 @@ func (b *Broker) removeConn(c *conn) {
 	b.conns[c.at].at = c.at
 	b.conns[last] = nil
 	b.conns = b.conns[:last]
-	b.gate.leave(c.remote)
+	c.visit.Leave()
 	c.door.open.Add(-1)
 }
 

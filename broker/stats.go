@@ -129,7 +129,7 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	for _, d := range s.allDoors() {
 		gauge("connections", "Open connections.", float64(d.open.Load()), d.name)
 		counter("accepted_total", "Connections accepted.", d.accepted.Load(), d.name)
-		counter("turned_away_total", "Connections over the limits of their address.", d.turnedAway.Load(), d.name)
+		counter("turned_away_total", "Connections for which there was no room.", d.turnedAway.Load(), d.name)
 		counter("bytes_received_total", "Bytes received.", d.bytesIn.Load(), d.name)
 		counter("bytes_sent_total", "Bytes sent.", d.bytesOut.Load(), d.name)
 	}
