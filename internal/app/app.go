@@ -22,6 +22,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/diskspace"
+	"github.com/aibridge/aibridge/internal/gate"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -66,6 +67,7 @@ type App struct {
 	authorizer    security.Authorizer
 	policy        policySide
 	quotas        *quota.Keeper
+	gate          *gate.Gate
 	seals         sealSide
 	files         fileParts
 	mirror        *caps.Service
@@ -191,6 +193,7 @@ func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string,
 		return err
 	}
 	server := api.NewServer(handler, a.log)
+	countVisits(server)
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	a.life.add(name+" listener", server.Shutdown)
 	group.Go(func() error {

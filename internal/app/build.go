@@ -45,6 +45,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.life.add("traces", flush)
+	a.openGate()
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
@@ -262,6 +263,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 		Limits:       broker.Limits{TopicLevels: a.config.Limits.TopicLevels},
 		Journal:      journal,
 		Clock:        a.clock,
+		Gate:         a.gate,
 		Full:         a.disk.Low,
 		Registerer:   a.metrics,
 		ResponseInfo: func(c *broker.Client) string { return mqtt.topics.ClientResponse(c.ID) },
@@ -299,7 +301,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 	a.api, err = api.New(api.Options{
 		Router:         a.router,
 		Set:            set,
-		Authenticate:   a.authenticator.Request,
+		Authenticate:   a.authenticate,
 		Grants:         a.credentials,
 		Enter:          a.enterSocket,
 		Ready:          a.readiness,

@@ -92,6 +92,10 @@ type Limits struct {
 	InFlight int `yaml:"in_flight" doc:"commands accepted and not answered yet"`
 	Workers  int `yaml:"workers" doc:"commands running at once; 0 chooses by the number of processors"`
 
+	Connections               int `yaml:"connections" doc:"connections at a time by all doors; 0 goes by how many descriptors the process may have"`
+	Unauthenticated           int `yaml:"unauthenticated" doc:"connections of these that have shown no credential; 0 for a quarter, 4096 at most"`
+	UnauthenticatedPerAddress int `yaml:"unauthenticated_per_address" doc:"connections of these from one address; 0 for half"`
+
 	TopicLevels int `yaml:"topic_levels" doc:"levels of an MQTT topic or filter"`
 }
 
@@ -213,6 +217,12 @@ func (c *Config) Check() error {
 	within("limits.depth", c.Limits.Depth, 8, 1024)
 	within("limits.in_flight", c.Limits.InFlight, 1, 1<<20)
 	within("limits.workers", c.Limits.Workers, 0, 1<<16)
+	within("limits.connections", c.Limits.Connections, 0, 1<<24)
+	within("limits.unauthenticated", c.Limits.Unauthenticated, 0, 1<<24)
+	within("limits.unauthenticated_per_address", c.Limits.UnauthenticatedPerAddress, 0, 1<<24)
+	if l := c.Limits; l.Connections > 0 && l.Unauthenticated >= l.Connections {
+		fail("limits.unauthenticated: %d leaves no room within limits.connections, %d, for those that have shown a credential", l.Unauthenticated, l.Connections)
+	}
 	within("limits.topic_levels", c.Limits.TopicLevels, 16, 1<<15)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.check(fail)

@@ -152,6 +152,9 @@ func (c *begunConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
+// NetConn is the connection below.
+func (c *begunConn) NetConn() net.Conn { return c.Conn }
+
 // ReadFrom lets files be sent without copying, as the connection itself does.
 func (c *begunConn) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(c.Conn, r)
@@ -161,7 +164,7 @@ func (c *begunConn) ReadFrom(r io.Reader) (int64, error) {
 // and without, or with TLS only.
 func (a *App) secured(name string, protocols ...string) (net.Listener, error) {
 	config, err := a.tlsConfig(protocols...)
-	l := a.listeners[name]
+	l := a.gate.Listener(a.listeners[name])
 	switch {
 	case err != nil || config == nil:
 		return l, err

@@ -56,7 +56,7 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 		Grants:       a.credentials,
 		Resources:    mcpResources{a},
 		Prompts:      mcpPrompts{a},
-		Authenticate: a.authenticator.Request,
+		Authenticate: a.authenticate,
 		Metadata:     a.mcpMetadataURL,
 		Name:         a.config.ID,
 		Instance:     a.mcp.instance,

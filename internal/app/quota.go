@@ -111,7 +111,7 @@ func (a *App) openQuotas() (err error) {
 
 // authenticateForFiles is who asks for files, which counts as a command.
 func (a *App) authenticateForFiles(r *http.Request) (*protocol.Principal, error) {
-	who, err := a.authenticator.Request(r)
+	who, err := a.authenticate(r)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ func (l Limits) Complete(descriptors int) Limits {
 	if l.Strangers <= 0 {
 		l.Strangers = min(max(l.Connections/4, 1), mostStrangers)
 	}
+	l.Strangers = min(l.Strangers, max(l.Connections/2, 1))
 	if l.PerAddress <= 0 {
 		l.PerAddress = max(l.Strangers/2, 1)
 	}
