@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A Journal keeps what must outlive the process. It has two parts: keyed
@@ -34,6 +36,8 @@ type scribe struct {
 	b      *Broker
 	out    Journal
 	stored atomic.Uint64 // every group up to this one is stored
+
+	failing atomic.Bool // the last attempt to write a group did
 
 	mu       sync.Mutex
 	entry    []byte
@@ -79,6 +83,15 @@ func (b *Broker) stored(at uint64) bool { return at == 0 || b.journal.stored.Loa
 func (b *Broker) full() bool {
 	full := b.options.Full
 	return full != nil && full()
+}
+
+// Check says why what must outlive the process is not stored at the moment,
+// nil if it is.
+func (b *Broker) Check() error {
+	if b.journal != nil && b.journal.failing.Load() {
+		return protocol.Errorf(protocol.StoreUnavailable, "MQTT sessions and retained messages cannot be stored: acknowledgements wait")
+	}
+	return nil
 }
 
 // commit has the records of a turn written.
@@ -201,9 +214,14 @@ func (j *scribe) persist(values []KeyedValue, entry []byte) (seq uint64, err err
 		seq, err = j.out.Write(ctx, values, entry)
 		cancel()
 		if err == nil {
+			if j.failing.Swap(false) {
+				j.b.log.Info("journal is written again")
+			}
 			return seq, nil
 		}
-		j.b.log.Error("journal can't be written", "error", err)
+		if !j.failing.Swap(true) {
+			j.b.log.Error("journal can't be written; it is tried again and again", "error", err)
+		}
 		select {
 		case <-j.quit:
 			return 0, err

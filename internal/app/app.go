@@ -23,6 +23,7 @@ import (
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/gate"
+	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -52,6 +53,7 @@ type App struct {
 	metrics *prometheus.Registry
 	life    lifecycle
 	ready   atomic.Bool
+	unready atomic.Pointer[string] // why it was not ready when it was asked last, "" if it was
 
 	pki           *pki.Service
 	channels      *cap.Service
@@ -82,6 +84,7 @@ type App struct {
 	extensions    commands.Extensions
 	commands      []commands.Command
 
+	nats   *natsd.Server
 	disk   *diskspace.Watch
 	look   func(folder string) (diskspace.Disk, error) // nil for the system's word
 	store  *store.Store
@@ -156,6 +159,14 @@ func (a *App) Run(ctx context.Context) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
+	group.Go(func() error {
+		select {
+		case err := <-a.nats.Failed():
+			return protocol.Wrap(protocol.StoreUnavailable, err, err.Error())
+		case <-serving.Done():
+			return nil
+		}
+	})
 	if l := a.listeners["mqtt"]; l != nil {
 		group.Go(func() error { return a.broker.Serve(serving, "mqtt", l) })
 	}

@@ -3,9 +3,10 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/api"
 	"github.com/aibridge/aibridge/broker"
@@ -218,7 +219,12 @@ func (a *App) openState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.nats = nats
 	a.life.add("nats", func(context.Context) error { nats.Close(); return nil })
+	a.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "aibridge_store_reopened_total",
+		Help: "Times an embedded server was opened anew because its files had failed.",
+	}, func() float64 { return float64(nats.Reopened()) }))
 	if a.store, err = openStore(ctx, nats, a.config, a.disk.Check, a.quotas.Records(), a.log, a.metrics); err != nil {
 		return err
 	}
@@ -320,13 +326,6 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 	}
 	a.life.add("api", a.api.Close)
 	return nil
-}
-
-func (a *App) readiness(context.Context) error {
-	if !a.ready.Load() {
-		return errors.New("starting or stopping")
-	}
-	return errors.Join(a.store.Check(), a.disk.Check())
 }
 
 // A family is a service with commands.

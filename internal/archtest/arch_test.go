@@ -47,6 +47,7 @@ var rooms = map[string][]string{
 	"internal/clock":       {},
 	"internal/gate":        {"protocol", "internal/fair"},
 	"internal/diskspace":   {"protocol"},
+	"internal/smalldisk":   {},
 	"cmd":                  {"protocol", "commands", "client", "agent", "bench", "vfs", "vfs/mirror", "vfs/remote", "mcp/stdio", "internal/app"},
 	"examples":             {"protocol", "client"},
 	"internal/conformance": {"*"},

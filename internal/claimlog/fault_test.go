@@ -308,3 +308,22 @@ func TestCloseWaitsForClaimsUnderWay(t *testing.T) {
 		t.Errorf("%d are pending, want 6", got)
 	}
 }
+
+// TestCheckTellsWhetherClaimsAreWritten has nobody claim anything once the disk
+// works again.
+func TestCheckTellsWhetherClaimsAreWritten(t *testing.T) {
+	disk := newBadDisk()
+	l := open(t, t.TempDir(), Options{create: disk.create, SyncAlways: true})
+	if err := l.Check(); err != nil {
+		t.Fatal(err)
+	}
+	disk.writes.Store(true)
+	wantCode(t, l.Claim(context.Background(), claim(1, time.Minute)), protocol.StoreUnavailable)
+	wantCode(t, l.Check(), protocol.StoreUnavailable)
+	disk.writes.Store(false)
+	for deadline := time.Now().Add(time.Minute); l.Check() != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("claims can be written, and nobody says so")
+		}
+	}
+}

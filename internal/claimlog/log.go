@@ -1,6 +1,7 @@
 package claimlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -75,9 +76,11 @@ type Log struct {
 	calls     sync.WaitGroup
 
 	// Of whoever writes.
-	active  *segment // nil if none could be made
-	next    uint64   // number of the next segment
-	failing bool     // the last write did
+	active *segment // nil if none could be made
+	next   uint64   // number of the next segment
+
+	failing atomic.Bool  // the last write did
+	probed  atomic.Int64 // when Check last wrote, in Unix nanoseconds
 
 	tidying  sync.WaitGroup
 	untidy   chan struct{} // holds a token when there is a segment to close
@@ -186,13 +189,32 @@ func (l *Log) write(b *batch) error {
 // report logs when writing begins to fail and when it succeeds again. Every
 // command that fails for it is logged by the router.
 func (l *Log) report(err error) {
+	failed := l.failing.Swap(err != nil)
 	switch {
-	case err == nil && l.failing:
+	case err == nil && failed:
 		l.log.Info("claims are written again")
-	case err != nil && !l.failing:
+	case err != nil && !failed:
 		l.log.Error("claims cannot be written", "error", err)
 	}
-	l.failing = err != nil
+}
+
+// probeEvery is how often [Log.Check] writes at most.
+const probeEvery = time.Second
+
+// Check says why claims cannot be written, nil if they can as far as is known.
+// After a failure it writes one that has expired, to find out.
+func (l *Log) Check() error {
+	if !l.failing.Load() {
+		return nil
+	}
+	now := time.Now()
+	if last := l.probed.Load(); now.UnixNano()-last > int64(probeEvery) && l.probed.CompareAndSwap(last, now.UnixNano()) {
+		_ = l.Claim(context.Background(), commands.Claim{Principal: "bridge", RequestID: "probe", Expires: now})
+	}
+	if l.failing.Load() {
+		return protocol.Errorf(protocol.StoreUnavailable, "claims cannot be written to disk: what acts on the world is refused")
+	}
+	return nil
 }
 
 func (l *Log) append(b *batch, now time.Time) error {

@@ -1,29 +1,22 @@
 package natsd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
+	"sync"
+	"sync/atomic"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 )
 
 // MaxPayload is the largest message the embedded servers take, in bytes. It
 // leaves room around the largest envelope the bridge accepts.
 const MaxPayload = 8 << 20
-
-// noLimit leaves it to others to watch the disk. By default NATS refuses to
-// make streams on a disk that has little room left, and a bridge could not
-// start on it again.
-const noLimit = 1 << 50
-
-// startTimeout bounds how long one embedded server may take to recover what
-// is on disk and come up.
-const startTimeout = 60 * time.Second
 
 // Options configure the embedded servers.
 type Options struct {
@@ -36,8 +29,14 @@ type Options struct {
 // them.
 type Server struct {
 	state, flow *nats.Conn
-	embedded    []*server.Server
+	embedded    []*instance
 	lock        *dirLock
+	log         *slog.Logger
+
+	stop     context.CancelFunc // of the mending
+	mending  sync.WaitGroup
+	failed   chan error
+	reopened atomic.Int64
 }
 
 // State is the connection for what must survive a power cut.
@@ -45,6 +44,25 @@ func (s *Server) State() *nats.Conn { return s.state }
 
 // Flow is the connection for what must survive a crash of the process.
 func (s *Server) Flow() *nats.Conn { return s.flow }
+
+// Check says why the embedded servers store nothing at the moment, nil if they
+// do or are elsewhere.
+func (s *Server) Check() error {
+	for _, i := range s.embedded {
+		if err := i.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reopened is how often an embedded server was opened anew because its files
+// had failed.
+func (s *Server) Reopened() int64 { return s.reopened.Load() }
+
+// Failed yields why an embedded server whose files have failed cannot be opened
+// anew, when that is so: another process may.
+func (s *Server) Failed() <-chan error { return s.failed }
 
 // Start runs the embedded servers on the data below o.Dir. It fails with
 // [ErrInUse] if another process has the directory open.
@@ -55,7 +73,7 @@ func Start(o Options) (_ *Server, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{}
+	s := &Server{log: o.Log, failed: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -67,83 +85,48 @@ func Start(o Options) (_ *Server, err error) {
 	if s.lock, err = lockDir(o.Dir); err != nil {
 		return nil, err
 	}
-
-	// The two recover their files independently, so they do it together.
-	type started struct {
-		server *server.Server
-		conn   *nats.Conn
-		err    error
-	}
-	stateUp := make(chan started, 1)
-	go func() {
-		srv, conn, err := startOne(o, "state", true)
-		stateUp <- started{srv, conn, err}
-	}()
-	flow, flowConn, flowErr := startOne(o, "flow", o.SyncAlways)
-	state := <-stateUp
-
-	s.state, s.flow = state.conn, flowConn
-	for _, srv := range []*server.Server{state.server, flow} {
-		if srv != nil {
-			s.embedded = append(s.embedded, srv)
-		}
-	}
-	if err := errors.Join(state.err, flowErr); err != nil {
+	state, flow := newInstance(o, "state", true), newInstance(o, "flow", o.SyncAlways)
+	s.embedded = []*instance{state, flow}
+	var both errgroup.Group // they recover their files independently, so they do it together
+	both.Go(state.start)
+	both.Go(flow.start)
+	if err := both.Wait(); err != nil {
 		return nil, err
+	}
+	s.state, s.flow = state.conn, flow.conn
+	run, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	for _, i := range s.embedded {
+		s.mending.Go(func() { s.mend(run, i) })
 	}
 	return s, nil
 }
 
-// startOne starts the server called name on the directory of that name and
-// connects to it. On failure the server, if any, still is to be shut down.
-func startOne(o Options, name string, syncAlways bool) (*server.Server, *nats.Conn, error) {
-	dir := filepath.Join(o.Dir, name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("natsd: make the %s directory: %w", name, err)
-	}
-	srv, err := server.NewServer(&server.Options{
-		ServerName:             "aibridge-" + name,
-		DontListen:             true,
-		NoSigs:                 true,
-		NoSystemAccount:        true,
-		JetStream:              true,
-		DisableJetStreamBanner: true,
-		StoreDir:               dir,
-		JetStreamMaxStore:      noLimit,
-		SyncAlways:             syncAlways,
-		MaxPayload:             MaxPayload,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("natsd: configure the %s server: %w", name, err)
-	}
-	log := &logger{log: o.Log.With("nats", name)}
-	srv.SetLoggerV2(log, false, false, false)
-	srv.Start()
-	if !srv.ReadyForConnections(startTimeout) || !srv.JetStreamEnabled() {
-		return srv, nil, fmt.Errorf("natsd: the %s server did not come up on %s: %s", name, dir, log.reason())
-	}
-	conn, err := nats.Connect("", append(connOptions(o.Log, "aibridge"), nats.InProcessServer(srv))...)
-	if err != nil {
-		return srv, nil, fmt.Errorf("natsd: connect to the %s server: %w", name, err)
-	}
-	return srv, conn, nil
+func newInstance(o Options, name string, syncAlways bool) *instance {
+	return &instance{name: name, dir: filepath.Join(o.Dir, name), syncAlways: syncAlways, log: newLogger(o.Log.With("nats", name))}
 }
 
 // Close closes the connections, stops the embedded servers, waits until their
 // files are closed, and gives the data directory free.
 func (s *Server) Close() {
-	if s.state != nil {
-		s.state.Close()
+	if s.stop != nil {
+		s.stop()
+		s.mending.Wait()
 	}
-	if s.flow != nil && s.flow != s.state {
-		s.flow.Close()
+	conns := []*nats.Conn{s.state, s.flow}
+	for _, i := range s.embedded {
+		conns = append(conns, i.conn)
 	}
-	for _, srv := range s.embedded {
-		srv.Shutdown()
+	for _, conn := range conns {
+		if conn != nil {
+			conn.Close() // again does nothing
+		}
 	}
-	for _, srv := range s.embedded {
-		srv.WaitForShutdown()
+	var all sync.WaitGroup
+	for _, i := range s.embedded {
+		all.Go(func() { i.close(errClosed) })
 	}
+	all.Wait()
 	if s.lock != nil {
 		s.lock.release()
 	}

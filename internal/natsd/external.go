@@ -49,7 +49,7 @@ func Connect(o ExternalOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natsd: connect to NATS at %s: %w", Redact(o.URL), err)
 	}
-	return &Server{state: conn, flow: conn}, nil
+	return &Server{state: conn, flow: conn, log: o.Log, failed: make(chan error, 1)}, nil
 }
 
 // Redact takes passwords and tokens out of a list of URLs, separated by commas.

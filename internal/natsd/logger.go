@@ -3,6 +3,7 @@ package natsd
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 )
 
@@ -12,10 +13,36 @@ import (
 type logger struct {
 	log   *slog.Logger
 	fatal atomic.Pointer[string] // why the server gave up, nil if it did not
+
+	broken atomic.Pointer[string] // what failed of the server's files, after which it stores no more
+	alarm  chan struct{}          // holds a token when broken was set
 }
 
-func (l *logger) Errorf(format string, v ...any) { l.log.Error(fmt.Sprintf(format, v...)) }
-func (l *logger) Warnf(format string, v ...any)  { l.log.Debug(fmt.Sprintf(format, v...)) }
+func newLogger(log *slog.Logger) *logger { return &logger{log: log, alarm: make(chan struct{}, 1)} }
+
+// writeError is in what NATS says when a file could not be written: it does
+// not write to that stream again, and nothing but the log tells of all cases.
+const writeError = "critical write error"
+
+// Errorf notices as well that the server's files have failed. What follows
+// from that is not worth an error each time.
+func (l *logger) Errorf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	if l.broken.Load() != nil {
+		l.log.Debug(text)
+		return
+	}
+	l.log.Error(text)
+	if !strings.Contains(strings.ToLower(text), writeError) {
+		return
+	}
+	l.broken.Store(&text)
+	select {
+	case l.alarm <- struct{}{}:
+	default:
+	}
+}
+func (l *logger) Warnf(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
 
 // Fatalf keeps the reason, where NATS's own logger would end the process.
 func (l *logger) Fatalf(format string, v ...any) {

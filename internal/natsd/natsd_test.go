@@ -112,7 +112,8 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 func TestStateSyncsAlwaysAndFlowWhenTold(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		s := start(t, Options{Dir: t.TempDir(), SyncAlways: always})
-		for _, srv := range s.embedded {
+		for _, i := range s.embedded {
+			srv := i.server
 			want := always || srv.Name() == "aibridge-state"
 			if got := srv.JetStreamConfig().SyncAlways; got != want {
 				t.Errorf("SyncAlways: %t: %s syncs always: %t", always, srv.Name(), got)

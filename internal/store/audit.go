@@ -30,7 +30,7 @@ func (s *Store) OpenAuditLog(ctx context.Context, bridge string) (*AuditLog, err
 	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer cancel()
 	name, subject := auditNames(s.options.Prefix, bridge)
-	err := makeStream(ctx, s.state.conn, jetstream.StreamConfig{
+	err := s.makeStream(ctx, s.state, jetstream.StreamConfig{
 		Name:        name,
 		Description: "AI Bridge: what was decided and changed",
 		Subjects:    []string{subject},

@@ -42,9 +42,9 @@ func (s *Store) OpenJournal(ctx context.Context) (*Journal, error) {
 	extents := s.journalStream(names.extent, names.extentSubject, "how far the MQTT journal reaches, to notice losses")
 	extents.MaxMsgs, extents.Discard, extents.DenyDelete = 1, jetstream.DiscardOld, false
 	err := errors.Join(
-		makeStream(ctx, s.state.conn, extents),
-		makeStream(ctx, s.flow.conn, s.journalStream(names.values, names.valuesSubject, "MQTT sessions and retained messages")),
-		makeStream(ctx, s.flow.conn, s.journalStream(names.entries, names.entriesSubject, "what is owed to MQTT sessions")),
+		s.makeStream(ctx, s.state, extents),
+		s.makeStream(ctx, s.flow, s.journalStream(names.values, names.valuesSubject, "MQTT sessions and retained messages")),
+		s.makeStream(ctx, s.flow, s.journalStream(names.entries, names.entriesSubject, "what is owed to MQTT sessions")),
 	)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ aibridge_store_claims_total 1
 # HELP aibridge_store_keys Keys in a table of the registry.
 # TYPE aibridge_store_keys gauge
 aibridge_store_keys{table="other"} 0
+aibridge_store_keys{table="probe"} 0
 aibridge_store_keys{table="thing"} 2
 # HELP aibridge_store_view_current 1 while the view follows the registry, 0 while it is being read anew or NATS is away.
 # TYPE aibridge_store_view_current gauge

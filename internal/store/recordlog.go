@@ -151,7 +151,10 @@ func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err erro
 		if err != nil {
 			return 0, unavailable(err)
 		}
-		if m == nil || len(m.Data) < partHead || !bytes.Equal(m.Data[1:partHead], l.writer) {
+		if m == nil {
+			return 0, protocol.Errorf(protocol.StoreUnavailable, "stream %s has lost its end: its files have failed", l.stream)
+		}
+		if len(m.Data) < partHead || !bytes.Equal(m.Data[1:partHead], l.writer) {
 			return 0, protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", l.stream)
 		}
 		at = m.Sequence

@@ -109,6 +109,8 @@ type Store struct {
 	names   names
 	metrics *metrics
 	view    *view
+	pulse   pulse
+	probes  *Table[probe]
 	claims  *Claims
 	batches chan struct{} // holds a token for every atomic batch under way
 	loading progress
@@ -136,7 +138,8 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 		run:     run,
 		cancel:  cancel,
 	}
-	s.view = newView(s)
+	s.view, s.pulse.store = newView(s), s
+	s.probes = NewTable[probe](s, "probe").Essential()
 	s.metrics = newMetrics(s.view)
 	if err := s.metrics.register(options.Registerer); err != nil {
 		cancel()
@@ -178,12 +181,14 @@ func (s *Store) Load(ctx context.Context) error {
 		return err
 	}
 	s.wait.Go(s.keepTally)
+	s.wait.Go(s.pulse.beat)
 	return nil
 }
 
 // Check says why the store does not work properly at the moment: NATS is
-// away, the view is not up to date, or something stored cannot be read. It is
-// nil when all is well.
+// away, the view is not up to date, something stored cannot be read, or a
+// stream does not answer or did not take what was last written. It is nil when
+// all is well.
 func (s *Store) Check() error {
 	switch {
 	case !s.state.current().isUp() || !s.flow.current().isUp():
@@ -194,7 +199,7 @@ func (s *Store) Check() error {
 	if damage := s.view.damage.Load(); damage != nil {
 		return damage
 	}
-	return nil
+	return s.pulse.check()
 }
 
 // usable says why nothing can be written, if so.

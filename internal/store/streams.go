@@ -78,10 +78,19 @@ func (s *Store) makeStreams(ctx context.Context) error {
 		Storage:     jetstream.FileStorage,
 		Replicas:    s.options.Replicas,
 	}
-	if err := makeStream(ctx, s.state.conn, registry); err != nil {
+	if err := s.makeStream(ctx, s.state, registry); err != nil {
 		return err // of which the others would say the same
 	}
-	return errors.Join(makeStream(ctx, s.flow.conn, claims), makeStream(ctx, s.flow.conn, tally))
+	return errors.Join(s.makeStream(ctx, s.flow, claims), s.makeStream(ctx, s.flow, tally))
+}
+
+// makeStream makes a stream, or brings it up to date, and watches it.
+func (s *Store) makeStream(ctx context.Context, l *link, config jetstream.StreamConfig) error {
+	if err := makeStream(ctx, l.conn, config); err != nil {
+		return err
+	}
+	s.pulse.add(l, &config)
+	return nil
 }
 
 func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamConfig) error {

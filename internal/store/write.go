@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -237,6 +238,9 @@ func isDeletion(h nats.Header) bool {
 	return op == kvDelete || op == kvPurge || h.Get("Nats-Marker-Reason") != ""
 }
 
+// slow is how long a stream that works takes no longer than for a write.
+const slow = time.Second
+
 // A pubAck is how JetStream answers a publish.
 type pubAck struct {
 	Sequence uint64    `json:"seq"`
@@ -246,13 +250,22 @@ type pubAck struct {
 // store publishes a message to a stream and waits until it is durable. It
 // fails with errConflict or with a protocol error.
 func (s *Store) store(ctx context.Context, l *link, msg *nats.Msg) (pubAck, error) {
+	began := time.Now()
 	answer, err := l.request(ctx, msg)
 	if err != nil {
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= slow { // else the caller had no time
+			s.pulse.wrote(msg.Subject, err)
+		}
 		return pubAck{}, unavailable(err)
 	}
 	var ack pubAck
 	if err := json.Unmarshal(answer.Data, &ack); err != nil {
 		return pubAck{}, fmt.Errorf("store: strange acknowledgement: %w", err)
+	}
+	if e := ack.Error; e != nil && e.Code >= http.StatusInternalServerError {
+		s.pulse.wrote(msg.Subject, e)
+	} else {
+		s.pulse.wrote(msg.Subject, nil)
 	}
 	switch {
 	case ack.Error == nil:

@@ -358,6 +358,14 @@ func (g *gap) add(at time.Time) {
 	g.to = at
 }
 
+// Check says why entries are not stored at the moment, nil if they are.
+func (t *Trail) Check() error {
+	if t.failing.Load() {
+		return protocol.Errorf(protocol.StoreUnavailable, "the audit trail cannot be stored: its entries wait")
+	}
+	return nil
+}
+
 // Flush returns when everything that was recorded before is stored.
 func (t *Trail) Flush(ctx context.Context) error {
 	t.mu.Lock()

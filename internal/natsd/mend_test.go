@@ -1,0 +1,142 @@
+package natsd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/internal/smalldisk"
+)
+
+// eventually polls until cond holds.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in a minute it did not happen that %s", what)
+		}
+	}
+}
+
+// A writer publishes messages to a stream and knows which were acknowledged.
+type writer struct {
+	js   jetstream.JetStream
+	name string
+	kept []uint64
+	n    int
+}
+
+func newWriter(t *testing.T, s *Server, name string) *writer {
+	t.Helper()
+	conn := s.Flow()
+	if name == "state" {
+		conn = s.State()
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}}); err != nil {
+		t.Fatal(err)
+	}
+	return &writer{js: js, name: name}
+}
+
+func (w *writer) write(size int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	w.n++
+	ack, err := w.js.Publish(ctx, w.name, append(fmt.Append(nil, w.n, " "), make([]byte, size)...), jetstream.WithRetryAttempts(0))
+	if err == nil {
+		w.kept = append(w.kept, ack.Sequence)
+	}
+	return err
+}
+
+// whole fails unless everything that was acknowledged is there.
+func (w *writer) whole(t *testing.T) {
+	t.Helper()
+	stream, err := w.js.Stream(t.Context(), w.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seq := range w.kept {
+		if _, err := stream.GetMsg(t.Context(), seq); err != nil {
+			t.Errorf("%s: message %d was acknowledged: %v", w.name, seq, err)
+		}
+	}
+}
+
+func TestServersAreOpenedAnewWhenAFullDiskHasRoomAgain(t *testing.T) {
+	smalldisk.Run(t, 64<<20, func(t *testing.T, d *smalldisk.Disk) {
+		s := start(t, Options{Dir: d.Dir})
+		state, flow := newWriter(t, s, "state"), newWriter(t, s, "flow")
+		for _, w := range []*writer{state, flow} {
+			if err := w.write(1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for round := range 3 {
+			d.Fill(t)
+			eventually(t, "the servers notice", func() bool {
+				_, _ = state.write(100_000), flow.write(100_000)
+				return state.write(100_000) != nil && flow.write(100_000) != nil && s.Check() != nil
+			})
+			d.Free(t)
+			eventually(t, "everything is stored again", func() bool { return s.Check() == nil && state.write(1000) == nil && flow.write(1000) == nil })
+			if s.Reopened() <= int64(round) {
+				t.Errorf("the servers were opened anew %d times", s.Reopened())
+			}
+		}
+		state.whole(t)
+		flow.whole(t)
+	})
+}
+
+func TestServersAreOpenedAnewWhenThereAreDescriptorsAgain(t *testing.T) {
+	smalldisk.Run(t, 64<<20, func(t *testing.T, d *smalldisk.Disk) {
+		s := start(t, Options{Dir: d.Dir})
+		flow := newWriter(t, s, "flow")
+		var limit syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		none := limit
+		none.Cur = 3
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a server notices", func() bool { return flow.write(1<<20) != nil && s.Check() != nil })
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "everything is stored again", func() bool { return s.Check() == nil && flow.write(1000) == nil })
+		flow.whole(t)
+	})
+}
+
+func TestAServerThatMissesAStreamDoesNotStart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, Options{Dir: dir})
+	if err := newWriter(t, s, "state").write(1000); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	meta := filepath.Join(dir, "state", "jetstream", "$G", "streams", "state", "meta.inf")
+	if err := os.WriteFile(meta, []byte("?"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Start(Options{Dir: dir}); err == nil {
+		s.Close()
+		t.Error("a server has started without one of its streams")
+	} else if !strings.Contains(err.Error(), "could not be recovered") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// refuse makes a stream refuse everything, and returns what makes it take it
+// again.
+func refuse(t *testing.T, js jetstream.JetStream, name string) (again func()) {
+	t.Helper()
+	update := func(change func(*jetstream.StreamConfig)) {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		change(&config)
+		if _, err := js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(func(c *jetstream.StreamConfig) { c.MaxBytes = 1 })
+	return func() { update(func(c *jetstream.StreamConfig) { c.MaxBytes = -1 }) }
+}
+
+// A stream that refuses one write is not ready, and is again without anybody's
+// writing to it.
+func TestAStreamThatTakesNothingIsTold(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	s := open(t, n, Options{})
+	things := NewTable[thing](s, "thing")
+	load(t, s)
+	state, err := jetstream.New(n.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow, err := jetstream.New(n.Flow())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		js     jetstream.JetStream
+		stream string
+		write  func() error
+	}{
+		{state, s.names.registry, func() error { _, err := things.Put(t.Context(), "a", &thing{}); return err }},
+		{flow, s.names.claims, func() error { return s.Claims().Claim(t.Context(), claim(1, 0)) }},
+	} {
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		again := refuse(t, c.js, c.stream)
+		wantCode(t, c.write(), protocol.StoreUnavailable)
+		if err := s.Check(); protocol.CodeOf(err) != protocol.StoreUnavailable || !strings.Contains(err.Error(), c.stream) {
+			t.Errorf("%s refuses, and yet: %v", c.stream, err)
+		}
+		again()
+		eventually(t, c.stream+" is well again", func() bool { return s.Check() == nil })
+	}
+}
+
+func TestAStreamThatIsGoneIsTold(t *testing.T) {
+	n := embedded(t, t.TempDir())
+	s := open(t, n, Options{})
+	if _, err := s.OpenJournal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	load(t, s)
+	js, err := jetstream.New(n.Flow())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := newJournalNames("aibridge").entries
+	if err := js.DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the store notices", func() bool {
+		err := s.Check()
+		return err != nil && strings.Contains(err.Error(), name)
+	})
+}
