@@ -18,7 +18,8 @@ import (
 type Files struct {
 	engine *Engine
 	path   string
-	lost   bool // the folder cannot be read, which was said
+	anyway time.Duration // between looks that nothing gave cause for
+	lost   bool          // the folder cannot be read, which was said
 }
 
 // Bounds of what is read again at every change.
@@ -34,7 +35,7 @@ const (
 // OpenFiles puts the policies at a path in force. At the start there is no
 // older policy that could stay, so that one that is broken is an error.
 func OpenFiles(e *Engine, path string) (*Files, error) {
-	f := &Files{engine: e, path: path}
+	f := &Files{engine: e, path: filepath.Clean(path), anyway: lookAnyway}
 	texts, err := f.read()
 	if err != nil {
 		return nil, fmt.Errorf("policies: %w", err)
@@ -51,16 +52,16 @@ func OpenFiles(e *Engine, path string) (*Files, error) {
 func (f *Files) Run(ctx context.Context) error {
 	var changed chan fsnotify.Event
 	var failed chan error
+	watch := func() {}
 	if watcher, err := fsnotify.NewWatcher(); err != nil {
 		f.engine.opts.Log.Warn("policies are looked at from time to time only", "error", err)
 	} else {
 		defer func() { _ = watcher.Close() }()
-		if err := watcher.Add(f.folder()); err != nil {
-			f.engine.opts.Log.Warn("policies are looked at from time to time only", "error", err)
-		}
+		watch = func() { f.watch(watcher) }
+		watch()
 		changed, failed = watcher.Events, watcher.Errors
 	}
-	anyway := time.NewTicker(lookAnyway)
+	anyway := time.NewTicker(f.anyway)
 	defer anyway.Stop()
 	settled := time.NewTimer(0) // what changed before we watched
 	defer settled.Stop()
@@ -68,12 +69,14 @@ func (f *Files) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case _, ok := <-changed:
+		case event, ok := <-changed:
 			if !ok {
 				changed = nil
 				continue
 			}
-			settled.Reset(settleFor)
+			if f.concerns(event.Name) {
+				settled.Reset(settleFor)
+			}
 		case err, ok := <-failed:
 			if !ok {
 				failed = nil
@@ -82,19 +85,35 @@ func (f *Files) Run(ctx context.Context) error {
 			f.engine.opts.Log.Warn("changes of policies may have been missed", "error", err)
 			settled.Reset(settleFor)
 		case <-settled.C:
+			watch() // first: what changes meanwhile is told
 			f.Reload()
 		case <-anyway.C:
+			watch()
 			f.Reload()
 		}
 	}
 }
 
-// folder is what is watched: a file is often replaced by another.
-func (f *Files) folder() string {
+// watch follows the folder, and the one it is in: a file is often replaced by
+// another, and a folder sometimes. What is watched by now may have another name
+// than it had, so that it is looked up anew.
+func (f *Files) watch(watcher *fsnotify.Watcher) {
+	folders := []string{filepath.Dir(f.path)}
 	if info, err := os.Stat(f.path); err == nil && info.IsDir() {
-		return f.path
+		folders = append(folders, f.path)
 	}
-	return filepath.Dir(f.path)
+	for _, folder := range folders {
+		_ = watcher.Remove(folder) // it may not be watched
+		if err := watcher.Add(folder); err != nil {
+			f.engine.opts.Log.Warn("policies are looked at from time to time only", "error", err)
+		}
+	}
+}
+
+// concerns reports whether something by that name is about the policies: they
+// themselves, what is in their folder, or a link that a mounted volume swaps.
+func (f *Files) concerns(name string) bool {
+	return name == f.path || filepath.Dir(name) == f.path || strings.HasPrefix(filepath.Base(name), "..")
 }
 
 // Reload puts what stands in the files now in force. What is broken or cannot

@@ -90,6 +90,43 @@ func TestFilesAreFollowed(t *testing.T) {
 	}
 }
 
+// TestARenamedFolderIsNoticedAtOnce is how a set of policies is replaced as a
+// whole.
+func TestARenamedFolderIsNoticedAtOnce(t *testing.T) {
+	root := t.TempDir()
+	folder := func(name string) string { return filepath.Join(root, name) }
+	for name, text := range map[string]string{"policies": bell, "next": strings.ReplaceAll(bell, "bell", "gong")} {
+		if err := os.Mkdir(folder(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder(name), "p.cedar"), text)
+	}
+	e := newEngine(t)
+	files, err := OpenFiles(e, folder("policies"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files.anyway = time.Hour // nothing is found by looking now and then
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- files.Run(ctx) }()
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(folder(from), folder(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("policies", "old")
+	rename("next", "policies")
+	eventually(t, "the new folder is followed", func() bool { return !mayRing(e) })
+	write(t, filepath.Join(folder("policies"), "p.cedar"), bell)
+	eventually(t, "a file in it is followed", func() bool { return mayRing(e) })
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestABrokenFileAtTheStartIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.cedar")
 	write(t, path, "permit (principal);")
