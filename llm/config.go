@@ -3,7 +3,6 @@ package llm
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/cleartext"
 	"github.com/aibridge/aibridge/llm/wire/anthropic"
 	"github.com/aibridge/aibridge/llm/wire/gemini"
 	"github.com/aibridge/aibridge/llm/wire/openai"
@@ -234,26 +234,12 @@ func checkURL(text string) string {
 		return fmt.Sprintf("%q is not a URL", text)
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "must begin with https://, or with http:// for a service on this machine or network"
-	case u.Scheme == "http" && !nearby(u.Hostname()):
-		return fmt.Sprintf("must begin with https://, for %s is not on this machine or network", u.Hostname())
+	case cleartext.Exposes(u) != "":
+		return cleartext.Exposes(u)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return "may have neither a user nor a query"
 	}
 	return ""
-}
-
-// nearby reports whether a host is one of the own network, so far as its name
-// tells: prompts and keys do not cross the internet in the clear.
-func nearby(host string) bool {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		addr = addr.Unmap()
-		return addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()
-	}
-	_, domain, dotted := strings.Cut(strings.TrimSuffix(host, "."), ".")
-	if i := strings.LastIndexByte(domain, '.'); i >= 0 {
-		domain = domain[i+1:]
-	}
-	return !dotted || slices.Contains([]string{"local", "localhost", "internal", "lan", "home", "arpa", "svc", "test"}, domain)
 }
 
 // key reads the key of a provider.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/cleartext"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -46,7 +47,7 @@ type StatusResult struct {
 
 // Register registers a remote VFS, or anew one of the same principal.
 func (s *Service) Register(ctx context.Context, call *commands.Call, p RegisterParams) (StatusResult, error) {
-	if err := checkURL(p.URL); err != nil {
+	if err := checkURL(p.URL, p.Credential != ""); err != nil {
 		return StatusResult{}, err
 	}
 	if p.ID == LocalID {
@@ -99,9 +100,9 @@ func (s *Service) mayMount(ctx context.Context, who *protocol.Principal, group s
 	return nil
 }
 
-// checkURL refuses what is no URL of a VFS. Where it leads is checked when it
-// is called.
-func checkURL(text string) error {
+// checkURL refuses what is no URL of a VFS, or none to show a credential to.
+// Where it leads is checked when it is called.
+func checkURL(text string, credential bool) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
@@ -110,6 +111,8 @@ func checkURL(text string) error {
 		return protocol.InvalidParam("vfs_url", "may not hold a password: use credential")
 	case u.RawQuery != "" || u.Fragment != "":
 		return protocol.InvalidParam("vfs_url", "may have no query and no fragment")
+	case credential && cleartext.Exposes(u) != "":
+		return protocol.InvalidParam("vfs_url", cleartext.Exposes(u))
 	}
 	return nil
 }

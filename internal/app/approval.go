@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/cleartext"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -50,6 +51,8 @@ func (c *Approvals) check(fail func(format string, args ...any)) {
 			fail("approvals.webhooks[%d].url: is no http(s) URL", i)
 		case u.User != nil:
 			fail("approvals.webhooks[%d].url: may not hold a password", i)
+		case cleartext.Exposes(u) != "":
+			fail("approvals.webhooks[%d].url: %s", i, cleartext.Exposes(u))
 		case (w.SecretEnv == "") == (w.SecretFile == ""):
 			fail("approvals.webhooks[%d]: one of secret_env and secret_file is needed", i)
 		}

@@ -185,6 +185,7 @@ func (c *Config) Check() error {
 	c.Audit.check(fail)
 	c.MCP.check(fail)
 	c.Approvals.check(fail)
+	c.Telemetry.check(fail)
 	c.Chat.check(fail)
 	c.Tools.check(fail)
 	c.Quotas.check(fail)

@@ -3,13 +3,35 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"os"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/internal/cleartext"
 )
+
+// otlpHeaders are the variables by which the exporter is given credentials.
+var otlpHeaders = []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
+
+// check refuses a collector that credentials would go to in the clear.
+func (t *Telemetry) check(fail func(format string, args ...any)) {
+	u, err := url.Parse(t.OTLP)
+	if t.OTLP == "" || err != nil {
+		return // the exporter says what is wrong
+	}
+	credential := u.User != nil || u.RawQuery != ""
+	for _, name := range otlpHeaders {
+		credential = credential || os.Getenv(name) != ""
+	}
+	if why := cleartext.Exposes(u); why != "" && credential {
+		fail("telemetry.otlp: %s", why)
+	}
+}
 
 // newTracer makes the tracer of the bridge's spans, and what flushes it. It is
 // nil when no collector is configured: then nothing is traced.

@@ -44,6 +44,7 @@ var rooms = map[string][]string{
 	"internal/filename":    {},
 	"internal/httpbody":    {},
 	"internal/archtest":    {},
+	"internal/cleartext":   {},
 	"internal/clock":       {},
 	"internal/gate":        {"protocol", "internal/fair"},
 	"internal/diskspace":   {"protocol"},
@@ -54,7 +55,7 @@ var rooms = map[string][]string{
 }
 
 // common is what every package may import.
-var common = []string{"internal/clock"}
+var common = []string{"internal/clock", "internal/cleartext"}
 
 // only says which packages may import a library that is kept in one place.
 var only = map[string][]string{

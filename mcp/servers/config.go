@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/cleartext"
 )
 
 // A Config names one server. Exactly one of URL and Command says where it is.
@@ -58,6 +60,9 @@ func (c *Config) Check() error {
 		u, err := url.Parse(c.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 			return errors.New("url: must be http or https, without a password")
+		}
+		if why := cleartext.Exposes(u); why != "" && (len(c.Headers) > 0 || u.RawQuery != "") { // which may hold a key
+			return errors.New("url: " + why)
 		}
 	}
 	for name, value := range c.Headers {

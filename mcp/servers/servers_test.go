@@ -379,6 +379,24 @@ func TestCallsEndInTimeAndTellTheirProgress(t *testing.T) {
 	close(never) // before the server is closed
 }
 
+func TestKeysDoNotGoToServersOnTheInternetInTheClear(t *testing.T) {
+	key := map[string]string{"Authorization": "Bearer env:KEY"}
+	for url, headers := range map[string]map[string]string{
+		"http://example.com/mcp": nil, "https://example.com/mcp": key, "http://127.0.0.1:9/mcp": key, "http://nas.lan/mcp": key,
+	} {
+		c := Config{Name: "s", URL: url, Headers: headers}
+		if err := c.Check(); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for url, headers := range map[string]map[string]string{"http://example.com/mcp": key, "http://example.com/mcp?key=x": nil} {
+		c := Config{Name: "s", URL: url, Headers: headers}
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), "https://") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 func TestConfigurationsAreChecked(t *testing.T) {
 	good := Config{Name: "a", URL: "https://x.example/mcp"}
 	if err := good.Check(); err != nil {
