@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -101,8 +102,9 @@ func (r *Record) requestedBy(who *protocol.Principal) bool {
 	return who.Party() == protocol.Party{Kind: r.Kind, Space: cmp.Or(r.Home, protocol.DefaultSpace), ID: r.Requester}
 }
 
-// hashOf is the hash of what is to be approved.
-func hashOf(declaration [32]byte, tool string, arguments []byte, roster []string) string {
+// hashOf is the hash of what is to be approved: the tool as it is declared, the
+// arguments, and whom the call reaches, as these declare themselves.
+func hashOf(t *tools.Tool, x *tools.Execution) string {
 	sum := sha256.New()
 	part := func(data []byte) {
 		var size [8]byte
@@ -110,10 +112,12 @@ func hashOf(declaration [32]byte, tool string, arguments []byte, roster []string
 		_, _ = sum.Write(size[:])
 		_, _ = sum.Write(data)
 	}
-	part([]byte(tool))
+	declaration := t.Hash()
+	part([]byte(t.Name))
 	part(declaration[:])
-	part(arguments)
-	for _, member := range slices.Sorted(slices.Values(roster)) {
+	part(argumentsOf(x))
+	part(x.Reached)
+	for _, member := range slices.Sorted(slices.Values(x.Roster)) {
 		part([]byte(member))
 	}
 	return hex.EncodeToString(sum.Sum(nil))

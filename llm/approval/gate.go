@@ -46,7 +46,7 @@ func (s *Service) draft(t *tools.Tool, x *tools.Execution, why string) (*Record,
 		Approval: Approval{
 			ID: newID(), State: Pending, Space: spaceOf(x), Tool: t.Name, Title: t.Title, Source: t.Source,
 			Args: arguments, Roster: x.Roster, Why: why,
-			Hash:      hashOf(t.Hash(), t.Name, arguments, x.Roster),
+			Hash:      hashOf(t, x),
 			Requester: x.Principal.ID, Kind: x.Principal.Kind, Skill: x.Skill,
 			Session: x.Session, Task: x.Task, TraceID: x.TraceID,
 		},
@@ -60,10 +60,14 @@ func (s *Service) stillAllowed(ctx context.Context, r *Record, t *tools.Tool, x 
 	if s.opts.Check(x.Principal) != nil {
 		return protocol.Errorf(protocol.PermissionDenied, "the credential with which the call was asked for is no longer valid").With("reason", "credential")
 	}
+	t, x, err := x.Again(ctx, t)
+	if err != nil {
+		return protocol.Errorf(protocol.PermissionDenied, "the call is not the one that was approved: %s", protocol.AsError(err).Message).With("reason", "changed")
+	}
 	if ruling, why := s.judge(ctx, t, x); ruling == Deny {
 		return protocol.Errorf(protocol.PermissionDenied, "models may not call %s any more: %s", t.Name, why).With("reason", "denied")
 	}
-	if hashOf(t.Hash(), t.Name, argumentsOf(x), x.Roster) != r.Hash {
+	if hashOf(t, x) != r.Hash {
 		return protocol.Errorf(protocol.PermissionDenied, "the call is not the one that was approved").With("reason", "changed")
 	}
 	return nil

@@ -44,6 +44,9 @@ func (u *run) all(ctx context.Context) error {
 	u.ids = idsOf(request.Messages)
 	for {
 		last := u.use.Stop != ""
+		if u.use.Rounds > 0 {
+			u.reselect(ctx, &request)
+		}
 		if last {
 			request.Options.ToolChoice = chat.ToolChoice{Mode: "none"}
 		}
@@ -66,6 +69,17 @@ func (u *run) all(ctx context.Context) error {
 			return u.finish()
 		}
 	}
+}
+
+// reselect has the model offered the tools as they are by now, if they are others
+// than in the round before.
+func (u *run) reselect(ctx context.Context, request *chat.Request) {
+	box, err := u.opts.Tools.Select(ctx, u.env, u.Tools)
+	if err != nil || box == u.box { // what is gone is found out when it is called
+		return
+	}
+	u.box = box
+	request.Tools = u.offer(ctx)
 }
 
 // errTime is why a context of a run ends for its own limit.

@@ -23,6 +23,7 @@ type Executor interface {
 // A Catalogue is the tools of the bridge. *tools.Catalogue is one.
 type Catalogue interface {
 	Select(ctx context.Context, env tools.Environment, patterns []string) (*tools.Toolbox, error)
+	Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool)
 	Revision() string
 }
 
@@ -61,12 +62,27 @@ func (k *toolkit) Tools(ctx context.Context, env tools.Environment) ([]*tools.To
 	}
 	allowed := make([]*tools.Tool, 0, len(box.Tools()))
 	for _, t := range box.Tools() {
-		if t.Source != sourceFS && t.Source != sourceUI && k.policy.Allows(&t.Declaration) {
+		if k.allows(t) {
 			allowed = append(allowed, t)
 		}
 	}
 	return allowed, nil
 }
+
+func (k *toolkit) allows(t *tools.Tool) bool {
+	return t.Source != sourceFS && t.Source != sourceUI && k.policy.Allows(&t.Declaration)
+}
+
+// Find implements [tools.Finder].
+func (k *toolkit) Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool) {
+	if k.bridge == nil {
+		return nil, false
+	}
+	t, ok := k.bridge.Find(ctx, env, name)
+	return t, ok && k.allows(t)
+}
+
+var _ tools.Finder = (*toolkit)(nil)
 
 // Revision implements [tools.Source].
 func (k *toolkit) Revision() string {

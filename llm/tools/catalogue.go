@@ -68,7 +68,7 @@ func (c *Catalogue) Select(ctx context.Context, env Environment, patterns []stri
 	if box, ok := c.again(&s); ok {
 		return box, nil
 	}
-	box, err := s.open()
+	box, err := c.open(&s)
 	if err != nil {
 		return nil, err
 	}

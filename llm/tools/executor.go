@@ -129,6 +129,11 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 		t.notFound(c, r)
 		return
 	}
+	tool, err := t.box.today(ctx, t.env, tool)
+	if err != nil {
+		t.e.fail(ctx, r, err)
+		return
+	}
 	x := &Execution{Environment: t.env, CallID: c.ID, Name: tool.Name, Raw: rawOf(c)}
 	x.Depth++
 	parsed := Parse(tool, x.Raw)
@@ -149,17 +154,37 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 	}
 	inner, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	x.again = func(ctx context.Context) (*Tool, *Execution, error) { return t.again(ctx, tool, x) }
 	if err := t.e.admit(inner, tool, x); err != nil {
 		t.e.fail(ctx, r, inTime(inner, err, timeout))
 		return
 	}
-	out, err := t.e.insist(inner, tool, x)
+	out, err := t.e.insist(inner, tool, x, func() error {
+		_, err := t.box.today(inner, t.env, tool)
+		return err
+	})
 	if err != nil {
 		r.Output = out
 		t.e.fail(ctx, r, inTime(inner, err, timeout))
 		return
 	}
 	t.e.finish(r, out)
+}
+
+// again is a call with its tool as it is now, judged anew.
+func (t *turn) again(ctx context.Context, tool *Tool, x *Execution) (*Tool, *Execution, error) {
+	now, err := t.box.today(ctx, t.env, tool)
+	if err != nil {
+		return nil, nil, err
+	}
+	fresh := *x
+	fresh.Risk = now.Risk
+	if now.Resolve != nil {
+		if err := now.Resolve(ctx, &fresh); err != nil {
+			return nil, nil, err
+		}
+	}
+	return now.withRisk(fresh.Risk), &fresh, nil
 }
 
 // rawOf are the arguments as the model wrote them.
@@ -211,8 +236,9 @@ func (t *Tool) withRisk(risk string) *Tool {
 	return one
 }
 
-// insist runs a call, again if it failed in passing and may be repeated.
-func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution) (out Output, err error) {
+// insist runs a call, again if it failed in passing and may be repeated; each
+// time only if the tool is still what it was.
+func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution, unchanged func() error) (out Output, err error) {
 	attempts, pause := e.Attempts, e.Backoff
 	if attempts <= 0 {
 		attempts = 3
@@ -221,6 +247,9 @@ func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution) (out Ou
 		pause = 250 * time.Millisecond
 	}
 	for n := 1; ; n++ {
+		if changed := unchanged(); changed != nil {
+			return out, changed
+		}
 		out, err = e.run(ctx, tool, x)
 		if err == nil || n == attempts || !mayRepeat(tool, err) {
 			return out, err

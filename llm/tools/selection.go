@@ -50,8 +50,8 @@ func (c *Catalogue) keep(s *selection) {
 }
 
 // open makes the toolbox.
-func (s *selection) open() (*Toolbox, error) {
-	b := &Toolbox{byName: make(map[string]*Tool, len(s.found)), warnings: slices.Clone(s.failures)}
+func (c *Catalogue) open(s *selection) (*Toolbox, error) {
+	b := &Toolbox{byName: make(map[string]*Tool, len(s.found)), warnings: slices.Clone(s.failures), from: c}
 	all := make([]*Tool, 0, len(s.found))
 	for _, t := range s.found {
 		if b.take(t) {

@@ -97,9 +97,10 @@ type Declaration struct {
 	Parameters []Parameter     `json:"parameters,omitempty"`
 	Schema     json.RawMessage `json:"schema,omitempty"`
 
-	Output     json.RawMessage `json:"output,omitempty"` // JSON Schema of the result, nil if unknown
-	Effect     commands.Effect `json:"effect"`           // tools that only Read may run side by side
-	Risk       string          `json:"risk,omitempty"`   // "", RiskAsk, RiskDeny; policy may be stricter
+	Output     json.RawMessage `json:"output,omitempty"`     // JSON Schema of the result, nil if unknown
+	Effect     commands.Effect `json:"effect"`               // tools that only Read may run side by side
+	Risk       string          `json:"risk,omitempty"`       // "", RiskAsk, RiskDeny; policy may be stricter
+	RiskWords  string          `json:"risk_words,omitempty"` // of the risk, in those of who declared it
 	Idempotent bool            `json:"idempotent,omitempty"`
 	Strict     bool            `json:"strict,omitempty"`    // arguments of another type are refused, not coerced
 	Forgiving  bool            `json:"forgiving,omitempty"` // it runs without optional arguments that cannot be read, see Execution.Faults
@@ -158,6 +159,18 @@ type Execution struct {
 	Reaches []string // the tools that it does the work of, such as one for each of the roster: who judges the call judges them
 	Risk    string   // the strictest of what these and the tool declare: "", RiskAsk, RiskDeny
 	Risks   []string // what the capabilities of the roster declare, in their own words
+	Reached []byte   // hash of all that they declare, if it reaches several
+
+	again func(ctx context.Context) (*Tool, *Execution, error)
+}
+
+// Again is the call as it would be judged now, with its tool as it is now. It
+// fails if that is not declared as it was when the model called it.
+func (x *Execution) Again(ctx context.Context, t *Tool) (*Tool, *Execution, error) {
+	if x.again == nil {
+		return t, x, nil
+	}
+	return x.again(ctx)
 }
 
 // A Fault is an argument that cannot be read.

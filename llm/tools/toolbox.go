@@ -2,6 +2,7 @@ package tools
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"iter"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A Toolbox is the tools that were selected for somebody. It is immutable.
@@ -19,6 +21,7 @@ type Toolbox struct {
 	tools    []*Tool // by name
 	byName   map[string]*Tool
 	warnings []string
+	from     *Catalogue
 
 	hashed   sync.Once
 	revision string
@@ -51,6 +54,23 @@ func (b *Toolbox) Revision() string {
 func (b *Toolbox) Find(name string) (*Tool, bool) {
 	t, ok := b.byName[strings.ToLower(name)]
 	return t, ok
+}
+
+// today looks a tool of the box up anew. It fails if the caller has no such tool
+// any more, or if it is not declared as it was when it was offered: what a model
+// decided to call, and a person agreed to, is not what would be called.
+func (b *Toolbox) today(ctx context.Context, env Environment, t *Tool) (*Tool, error) {
+	if b.from == nil {
+		return t, nil
+	}
+	now, ok := b.from.Find(ctx, env, t.Name)
+	switch {
+	case !ok:
+		return nil, protocol.Errorf(protocol.NotFound, "the tool %q is not there any more", t.Name).With("reason", "changed")
+	case now != t && now.Hash() != t.Hash():
+		return nil, protocol.Errorf(protocol.PermissionDenied, "the tool %q has changed since it was offered; look at what it does now", t.Name).With("reason", "changed")
+	}
+	return now, nil
 }
 
 // ChatTools are the tools as a model is offered them.

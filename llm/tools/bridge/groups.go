@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -140,14 +141,18 @@ func (g *groups) resolve(ctx context.Context, x *tools.Execution) error {
 		return err
 	}
 	x.Roster, x.Reaches, x.Risks = nil, nil, nil
+	declared := sha256.New()
 	for _, skill := range chosen {
 		x.Roster = append(x.Roster, string(skill))
 		x.Reaches = append(x.Reaches, toolName(skill, s.Capability))
+		sum := sha256.Sum256(g.skills.declaredBy(spaceOf(x.Environment), skill, s.Capability))
+		_, _ = declared.Write(sum[:])
 		if risk := g.skills.riskOf(spaceOf(x.Environment), skill, s.Capability); !slices.Contains(x.Risks, risk) {
 			x.Risks = append(x.Risks, risk)
 			x.Risk = tools.Stricter(x.Risk, tools.RiskOf(risk))
 		}
 	}
+	x.Reached = declared.Sum(nil)
 	return fix(x, chosen)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -176,6 +177,26 @@ func (s *Skills) Skill(ctx context.Context, env tools.Environment, id protocol.S
 	return &s.made(e).skill, nil
 }
 
+// declaredBy is what a skill declares of itself and of a capability, nil if it
+// has none of that name.
+func (s *Skills) declaredBy(space protocol.SpaceID, id protocol.SkillID, capability protocol.CapabilityID) []byte {
+	e := s.entry(space, id)
+	if e == nil {
+		return nil
+	}
+	about := s.made(e).skill
+	i := slices.IndexFunc(about.Capabilities, func(c Capability) bool { return c.ID == capability })
+	if i < 0 {
+		return nil
+	}
+	about.Capabilities, about.RegisteredAt = about.Capabilities[i:i+1], 0 // the same said again is the same
+	text, err := json.Marshal(about)
+	if err != nil {
+		return fmt.Appendf(nil, "%+v", about)
+	}
+	return text
+}
+
 // riskOf is what a skill declares of the risk of a capability, in its own
 // words. Whoever may dispatch to a group reaches skills that it may not invoke,
 // and their risk counts all the same. What is not there is not reached.
@@ -288,6 +309,7 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 			Output:      c.ResultSchema,
 			Effect:      effect,
 			Risk:        tools.RiskOf(c.Risk),
+			RiskWords:   c.Risk,
 			Idempotent:  c.Idempotent || c.ReadOnly,
 			Untrusted:   true,
 			Source:      "skill",

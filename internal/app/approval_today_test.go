@@ -1,0 +1,125 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/wire/scripted"
+)
+
+// registered is the registration of a door with another capability in one
+// respect.
+func registered(risk, change string) string {
+	c := map[string]any{
+		"capability_id": "open", "description": "Opens the door.", "risk": risk, "params_schema": map[string]any{"type": "object"},
+	}
+	for name, value := range map[string]any{
+		"description": "Opens the door, and all windows.", "params_schema": map[string]any{"type": "object", "properties": map[string]any{"wide": map[string]any{"type": "boolean"}}},
+		"effect": "read", "risk": "deny", "idempotent": true, "name": "Another",
+	} {
+		if name == change {
+			c[name] = value
+		}
+	}
+	skill := map[string]any{"skill_id": "door", "name": "Door", "description": "A door", "version": "1.0.0", "type": "custom", "capabilities": []any{c}}
+	if change == "gone" {
+		skill["capabilities"] = []any{map[string]any{"capability_id": "close"}}
+	}
+	text, _ := json.Marshal(map[string]any{"agent_id": "door", "skill": skill})
+	return string(text)
+}
+
+var respects = []string{"description", "params_schema", "effect", "risk", "idempotent", "name", "gone"}
+
+// TestASkillThatChangesWhileItsCallWaitsDoesNotGetIt has somebody approve what
+// is not there any more.
+func TestASkillThatChangesWhileItsCallWaitsDoesNotGetIt(t *testing.T) {
+	t.Parallel()
+	for _, change := range respects {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			s := scripted.New(t, calls("door.open", `{}`), says("Well."))
+			n := bridgetest.Start(t, withModel(s))
+			device := n.Device(t, "door", "spare", `["x"]`)
+			device.Listen(t, "aibridge/client/door/response")
+			must(t, device, "skill.register", registered("high", ""))
+			c := n.Caller(t, "caller")
+			c.Send(t, "aibridge/bridge/request", bridgetest.Request("q", "llm.query", `{"query":"Open!","tools":["door.*"]}`))
+			asker := n.Caller(t, "asker")
+			var waiting struct {
+				Approvals []approval.Approval `json:"approvals"`
+			}
+			bridgetest.Eventually(t, "the call waits", func() bool {
+				_ = json.Unmarshal(must(t, asker, "approval.list", `{}`), &waiting)
+				return len(waiting.Approvals) == 1
+			})
+			must(t, device, "skill.register", registered("high", change))
+			a := waiting.Approvals[0]
+			must(t, asker, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, a.ID, a.Nonce))
+			got := queried(t, c)
+			if got.Tools == nil || got.Tools.Success != 0 || !strings.Contains(toldAt(t, s, 1), "not the one that was approved") {
+				t.Errorf("the model reads %s", toldAt(t, s, 1))
+			}
+			spared(t, device)
+		})
+	}
+}
+
+// TestASkillThatChangesInTheMiddleOfALoopDoesNotGetTheCall changes it while the
+// model thinks.
+func TestASkillThatChangesInTheMiddleOfALoopDoesNotGetTheCall(t *testing.T) {
+	t.Parallel()
+	for _, change := range respects {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			s := scripted.New(t, calls("door.open", `{}`), says("Well."))
+			n := bridgetest.Start(t, withModel(s))
+			device := n.Device(t, "door", "spare", `["x"]`)
+			device.Listen(t, "aibridge/client/door/response")
+			must(t, device, "skill.register", registered("low", ""))
+			asked, changed := make(chan struct{}, 9), make(chan struct{})
+			s.Before = func() {
+				asked <- struct{}{}
+				<-changed
+			}
+			c := n.Caller(t, "caller")
+			c.Send(t, "aibridge/bridge/request", bridgetest.Request("q", "llm.query", `{"query":"Open!","tools":["door.*"]}`))
+			<-asked
+			must(t, device, "skill.register", registered("low", change))
+			close(changed)
+			got := queried(t, c)
+			if got.Tools == nil || got.Tools.Success != 0 {
+				t.Errorf("the model reads %s", toldAt(t, s, 1))
+			}
+			spared(t, device)
+		})
+	}
+}
+
+func queried(t *testing.T, c *bridgetest.Raw) (got llm.QueryResult) {
+	t.Helper()
+	answer := c.Answer(t)
+	if answer.Err != nil {
+		t.Fatal(answer.Err)
+	}
+	if err := json.Unmarshal(answer.Result, &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// spared fails if a device was called.
+func spared(t *testing.T, device *bridgetest.Raw) {
+	t.Helper()
+	must(t, device, "agent.list", `{}`) // whatever was sent before it has arrived
+	select {
+	case p := <-device.Received:
+		t.Errorf("the device got %s", p.Payload)
+	default:
+	}
+}
