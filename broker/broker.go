@@ -57,6 +57,9 @@ func NewClient(id string, who *protocol.Principal) *Client {
 	return c
 }
 
+// Session names the client's session.
+func (c *Client) Session() SessionID { return SessionID{c.Principal().Home(), c.ID} }
+
 // Principal is who the client has last authenticated as. By authenticating
 // again (MQTT 5 §4.12.1) it gets another, of the same identity, with the roles
 // and the expiry of the new credential.

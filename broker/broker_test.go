@@ -330,7 +330,7 @@ func TestDisconnectTellsReason(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	c := n.connect("dev")
-	if !n.Disconnect("dev", 0x98, "certificate revoked") {
+	if !n.Disconnect(home("dev"), 0x98, "certificate revoked") {
 		t.Error("dev was not found")
 	}
 	d := <-c.dropped
@@ -338,7 +338,7 @@ func TestDisconnectTellsReason(t *testing.T) {
 		t.Errorf("DISCONNECT %#x %+v", d.ReasonCode, d.Properties)
 	}
 	n.seen.expect(t, "dev connected v5", "dev disconnected: certificate revoked")
-	if n.Disconnect("dev", 0x98, "") || n.Disconnect("nobody", 0x98, "") {
+	if n.Disconnect(home("dev"), 0x98, "") || n.Disconnect(home("nobody"), 0x98, "") {
 		t.Error("disconnected who is not there")
 	}
 }
@@ -446,7 +446,7 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !n.Disconnect("dev", 0x98, "slow") {
+	if !n.Disconnect(home("dev"), 0x98, "slow") {
 		t.Error("dev was not found")
 	}
 	eventually(t, "dev is gone", func() bool { return countClients(n) == 0 })

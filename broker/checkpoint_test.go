@@ -37,12 +37,12 @@ func TestAMessageOwedAfterACheckpointSurvives(t *testing.T) {
 
 	again := brokerOn(t, kept.Copy())
 	for id, want := range map[string]int{"a": 0, "b": 1} {
-		s := again.sessions[id]
+		s := again.sessions[home(id)]
 		if s == nil || s.queue.len() != want {
 			t.Fatalf("session %s is %+v, want %d messages", id, s, want)
 		}
 	}
-	if got := again.sessions["b"].queue.peek().msg; string(got.payload) != "body" || got.topic != "x" {
+	if got := again.sessions[home("b")].queue.peek().msg; string(got.payload) != "body" || got.topic != "x" {
 		t.Errorf("message = %+v", got)
 	}
 }

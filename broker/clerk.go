@@ -21,10 +21,10 @@ type clerk struct {
 	looks atomic.Uint64 // how often all connections were looked over
 
 	mu      sync.Mutex
-	dates   dates                    // one for a session at most
-	wills   []*firedWill             // in the order of firing
-	willsOf map[willKey][]*firedWill // those of them that are not published yet
-	orphan  []pending                // left behind by sessions, for other members of their groups
+	dates   dates                      // one for a session at most
+	wills   []*firedWill               // in the order of firing
+	willsOf map[SessionID][]*firedWill // those of them that are not published yet
+	orphan  []pending                  // left behind by sessions, for other members of their groups
 }
 
 type date struct {
@@ -54,7 +54,7 @@ func (d *dates) Pop() any {
 }
 
 func newClerk(b *Broker) *clerk {
-	return &clerk{b: b, wake: make(chan struct{}, 1), willsOf: make(map[willKey][]*firedWill)}
+	return &clerk{b: b, wake: make(chan struct{}, 1), willsOf: make(map[SessionID][]*firedWill)}
 }
 
 // schedule has the session looked at when the time has come. What comes later

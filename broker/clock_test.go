@@ -73,7 +73,7 @@ func TestTimePassesWhateverTheClockSays(t *testing.T) {
 		t.Errorf("ended by %v, want the keep alive", r)
 	}
 	listener.take("offline")
-	eventually(t, "the session has expired", func() bool { return n.session("away") == nil })
+	eventually(t, "the session has expired", func() bool { return n.session(home("away")) == nil })
 }
 
 // A credential is good until a date, however the clock came to it.
@@ -111,12 +111,12 @@ func restarted(t *testing.T, expiry uint32, set time.Duration) *node {
 }
 
 func TestAStoredDeadlineIsTheCalendars(t *testing.T) {
-	if n := restarted(t, 1800, time.Hour); n.session("away") != nil {
+	if n := restarted(t, 1800, time.Hour); n.session(home("away")) != nil {
 		t.Error("an hour later a session of half an hour is there")
 	}
 	// A clock that was set back a day does not make half an hour a day.
 	n := restarted(t, 1800, -24*time.Hour)
-	if left := time.Duration(n.session("away").expires - n.clock.Steady()); left > 30*time.Minute {
+	if left := time.Duration(n.session(home("away")).expires - n.clock.Steady()); left > 30*time.Minute {
 		t.Errorf("%v are left of half an hour", left)
 	}
 }

@@ -47,8 +47,8 @@ func (t *turn) connect(c *conn, body []byte) error {
 		return err
 	}
 	c.phase.Store(phaseAuth)
-	if recognise := t.b.options.Recognise; recognise != nil && q.method == "" && t.b.light(q.shown.ClientID) {
-		if who := recognise(q.shown); who != nil {
+	if recognise := t.b.options.Recognise; recognise != nil && q.method == "" {
+		if who := recognise(q.shown); who != nil && t.b.light(SessionID{who.Home(), q.shown.ClientID}) {
 			t.enter(c, q, who, nil)
 			return nil
 		}
@@ -57,11 +57,11 @@ func (t *turn) connect(c *conn, body []byte) error {
 	return nil
 }
 
-// light reports whether a client id's session is soon resumed: permissions are
-// asked about each of its subscriptions again.
-func (b *Broker) light(clientID string) bool {
+// light reports whether a session is soon resumed: permissions are asked about
+// each of its subscriptions again.
+func (b *Broker) light(id SessionID) bool {
 	const few = 32
-	s := b.session(clientID)
+	s := b.session(id)
 	if s == nil {
 		return true
 	}
@@ -232,7 +232,7 @@ func (t *turn) enter(c *conn, q *request, principal *protocol.Principal, authDat
 		return
 	}
 	if relay := t.b.options.Relay; relay != nil {
-		relay.Claim(client.ID)
+		relay.Claim(client.Session())
 	}
 	for {
 		s, fresh := t.b.sessionFor(client.ID, principal)

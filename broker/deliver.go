@@ -39,7 +39,7 @@ func (t *turn) deliverTo(tg *target) outcome {
 		return missed
 	}
 	qos, retainAs, ids := tg.qos, tg.retainAs, tg.ids
-	if tg.noLocal && tg.s.id == m.from { // [MQTT-3.8.3-3]
+	if tg.noLocal && tg.s.sent(m) { // [MQTT-3.8.3-3]
 		if !tg.others {
 			return missed
 		}

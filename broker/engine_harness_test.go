@@ -85,6 +85,9 @@ func (n *node) stop() {
 	}
 }
 
+// home is the session of a client of the default space.
+func home(id string) SessionID { return SessionID{protocol.DefaultSpace, id} }
+
 // authenticate: a user's name is the password.
 func authenticate(_ context.Context, shown Credentials) (*protocol.Principal, error) {
 	if shown.Username != "" && shown.Username != string(shown.Password) {

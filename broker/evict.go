@@ -9,8 +9,8 @@ import (
 // because its client lost the right to it: the rest of the session stays.
 // What is queued by it alone is not delivered any more. It reports whether
 // there was one.
-func (b *Broker) DropSubscription(clientID, filter string) bool {
-	s := b.session(clientID)
+func (b *Broker) DropSubscription(id SessionID, filter string) bool {
+	s := b.session(id)
 	if s == nil {
 		return false
 	}

@@ -95,6 +95,11 @@ func authenticate(_ context.Context, shown broker.Credentials) (*protocol.Princi
 	return &protocol.Principal{ID: "user:" + shown.Username, Space: protocol.DefaultSpace}, nil
 }
 
+// home is the session of a client of the default space.
+func home(id string) broker.SessionID {
+	return broker.SessionID{Space: protocol.DefaultSpace, Client: id}
+}
+
 // permissions refuse forbidden/… to all, and to retain under fleeting/.
 type permissions struct{}
 

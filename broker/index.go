@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A subscription is one session's interest in one filter.
@@ -27,13 +28,21 @@ type subscription struct {
 type interest struct {
 	filter   string // without $share/group/
 	subs     []*subscription
-	groups   map[string]*group
+	groups   map[groupKey]*group
 	handlers []func(*Publication)
+}
+
+// A groupKey names a group of one filter. Subscriptions of two spaces share
+// nothing, whatever they call it: who hears every space would take its turn at
+// what is another's.
+type groupKey struct {
+	space protocol.SpaceID
+	name  string
 }
 
 // A group shares one filter's messages among its members.
 type group struct {
-	name    string
+	key     groupKey
 	filter  string
 	members []*subscription // replaced, never changed
 	next    atomic.Uint32
@@ -66,13 +75,14 @@ func (x *index) add(sub *subscription, old *subscription) {
 		sub.at = len(in.subs)
 		in.subs = append(in.subs, sub)
 	} else {
-		g := in.groups[groupName]
+		key := groupKey{sub.session.owner.Space, groupName}
+		g := in.groups[key]
 		if g == nil {
-			g = &group{name: groupName, filter: inner}
+			g = &group{key: key, filter: inner}
 			if in.groups == nil {
-				in.groups = make(map[string]*group, 1)
+				in.groups = make(map[groupKey]*group, 1)
 			}
-			in.groups[groupName] = g
+			in.groups[key] = g
 		}
 		sub.group = g
 		sub.at = len(g.members)
@@ -131,7 +141,7 @@ func (x *index) removeLocked(sub *subscription) {
 		}
 		g.members = members
 		if len(members) == 0 {
-			delete(in.groups, g.name)
+			delete(in.groups, g.key)
 		}
 	} else {
 		last := len(in.subs) - 1

@@ -267,7 +267,7 @@ func TestWhoSubscribesAgainAndAgainWithoutTakingIsDisconnected(t *testing.T) {
 
 // socketSide is the connection of a client, nil if it has none.
 func socketSide(n *node, id string) *conn {
-	s := n.session(id)
+	s := n.session(home(id))
 	if s == nil {
 		return nil
 	}

@@ -258,7 +258,7 @@ func TestMessagesExpireWhileTheyWait(t *testing.T) {
 			m.Properties.SetNumber(packet.MessageExpiry, expiry)
 			from.publish(m)
 		}
-		s := n.session("to")
+		s := n.session(home("to"))
 		s.mu.Lock()
 		for i := range s.queue.items {
 			s.queue.items[i].msg.expires -= 5e9 // five seconds pass

@@ -22,11 +22,14 @@ const (
 	recReset                    // serial: what follows replaces what is known of it
 )
 
-// Prefixes of keyed values.
+// Prefixes of keyed values. The space follows, then NUL, which is in no name,
+// then the client id or the topic.
 const (
 	keySession  = "s/"
 	keyRetained = "r/"
 )
+
+func keyOfSession(id SessionID) string { return keySession + string(id.Space) + "\x00" + id.Client }
 
 // A sessionRecord is what the journal has of a session.
 type sessionRecord struct {
@@ -95,7 +98,7 @@ func (b *Broker) recordSession(t *turn, s *session) { // session.mu is held
 		b.log.Error("session can't be stored", "client", s.id, "error", err)
 		return
 	}
-	s.recordedAt = b.journal.put(t, keySession+s.id, value)
+	s.recordedAt = b.journal.put(t, keyOfSession(s.key()), value)
 }
 
 func (j *scribe) newSerial() uint64 {
@@ -110,7 +113,7 @@ func (b *Broker) forgetSession(t *turn, s *session) {
 	if b.journal == nil || !s.record.known {
 		return
 	}
-	b.journal.put(t, keySession+s.id, nil)
+	b.journal.put(t, keyOfSession(s.key()), nil)
 	s.record = sessionRecord{}
 }
 

@@ -12,9 +12,9 @@ type Relay interface {
 	// Retained tells that a topic's retained message changed here; one
 	// without payload is gone.
 	Retained(to protocol.Recipients, m *Message)
-	// Claim takes the session of a client id for this node, so that others
+	// Claim takes a session for this node, so that others
 	// give theirs up by [Broker.Yield].
-	Claim(clientID string)
+	Claim(id SessionID)
 }
 
 // relay offers the turn's message to the other nodes.
@@ -47,9 +47,9 @@ func (b *Broker) Relayed(to protocol.Recipients, m Message) (receivers int) {
 
 // Yield gives a session up to another node that claimed it: its client is
 // disconnected and what is kept of it ends here.
-func (b *Broker) Yield(clientID string) {
-	b.Disconnect(clientID, byte(0x8E), "")
-	s := b.session(clientID)
+func (b *Broker) Yield(id SessionID) {
+	b.Disconnect(id, byte(0x8E), "")
+	s := b.session(id)
 	if s == nil {
 		return
 	}

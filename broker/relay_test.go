@@ -28,7 +28,7 @@ func (w *wire) Publish(to protocol.Recipients, m *Message) {
 	go w.to().Relayed(to, copied)
 }
 func (w *wire) Retained(_ protocol.Recipients, m *Message) { w.add("retained %s", m.Topic) }
-func (w *wire) Claim(id string) {
+func (w *wire) Claim(id SessionID) {
 	if o := w.to(); o != nil {
 		o.Yield(id)
 	}
@@ -60,7 +60,7 @@ func TestNodesRelayMessagesAndYieldSessions(t *testing.T) {
 	if r := moving.ended(); r != packet.SessionTakenOver {
 		t.Errorf("told %v", r)
 	}
-	if _, ok := a.Session("moving"); ok {
+	if _, ok := a.Session(home("moving")); ok {
 		t.Error("session is on both nodes")
 	}
 }

@@ -121,7 +121,7 @@ func TestAKeptSessionHearsOnlyWhatItsClientStillMay(t *testing.T) {
 		if !p.connack.SessionPresent {
 			t.Fatal("the session is gone")
 		}
-		if i, _ := n.Session("a"); len(i.Subscriptions) != 0 {
+		if i, _ := n.Session(home("a")); len(i.Subscriptions) != 0 {
 			t.Errorf("still subscribed to %v", i.Subscriptions)
 		}
 	})

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,8 +18,9 @@ type restorer struct {
 	messages map[uint64]*message
 	serial   uint64
 	message  uint64
-	homeless []*message // retained by bridges that did not say for whom
-	owedEver int        // how often the log says that something is owed for the first time
+	homeless []*message               // retained by bridges that did not say for whom
+	old      map[SessionID]KeyedValue // of bridges that knew sessions by client id alone
+	owedEver int                      // how often the log says that something is owed for the first time
 }
 
 // A restoredSession is a session while its records are replayed. Each record
@@ -51,12 +53,12 @@ type restoredOwed struct {
 
 // restore loads the journal before the broker serves.
 func (b *Broker) restore(ctx context.Context) error {
-	r := &restorer{b: b, sessions: map[uint64]*restoredSession{}, messages: map[uint64]*message{}}
+	r := &restorer{b: b, sessions: map[uint64]*restoredSession{}, old: map[SessionID]KeyedValue{}, messages: map[uint64]*message{}}
 	if err := b.journal.out.Load(ctx, r.keyed, r.entry); err != nil {
 		return fmt.Errorf("broker: load journal: %w", err)
 	}
 	b.journal.serial, b.journal.message = r.serial, r.message
-	r.house()
+	r.migrate()
 	now := b.clock.Steady()
 	live := 0
 	for _, s := range r.sessions {
@@ -71,10 +73,16 @@ func (b *Broker) restore(ctx context.Context) error {
 	return nil
 }
 
-// house gives what was retained without a space to the default one, where
-// everybody was at home, unless that has a newer message.
-func (r *restorer) house() {
+// migrate writes anew what earlier bridges wrote without a space: sessions into
+// that of their principals; what was retained into the default one, where
+// everybody was at home, unless that has a newer message. The journal takes it
+// whole, or not at all.
+func (r *restorer) migrate() {
 	t := newTurn(r.b).begin()
+	for id, kv := range r.old {
+		r.b.journal.put(t, kv.Key, nil)
+		r.b.journal.put(t, keyOfSession(id), kv.Value)
+	}
 	for _, m := range r.homeless {
 		r.b.journal.put(t, keyRetained+m.topic, nil)
 		m.to = protocol.Everybody(protocol.DefaultSpace)
@@ -99,18 +107,25 @@ func (r *restorer) keyed(key string, value []byte) error {
 		}
 		r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes}, func(*message) {})
 	case strings.HasPrefix(key, keySession):
-		return r.session(key[len(keySession):], value)
+		return r.session(key, value)
 	}
 	return nil
 }
 
-func (r *restorer) session(id string, value []byte) error {
+func (r *restorer) session(key string, value []byte) error {
+	_, id, known := strings.Cut(key, "\x00")
+	if !known {
+		id = key[len(keySession):]
+	}
 	var v storedSession
 	if err := json.Unmarshal(value, &v); err != nil {
 		return fmt.Errorf("session %q: %w", id, err)
 	}
 	if v.Principal == nil {
 		return fmt.Errorf("session %q: %w", id, errRecord)
+	}
+	if !known {
+		r.old[SessionID{v.Principal.Home(), id}] = KeyedValue{key, bytes.Clone(value)}
 	}
 	s := r.b.newSession(id, v.Principal)
 	s.client = NewClient(id, v.Principal)
@@ -343,7 +358,7 @@ func (b *Broker) adopt(s *session, now int64) {
 	s.held = true
 	b.kept.add(s.owner, 0, 0) // it was admitted before
 	b.mu.Lock()
-	b.sessions[s.id] = s
+	b.sessions[s.key()] = s
 	b.mu.Unlock()
 	if s.expires == 0 {
 		s.expires = now + seconds(s.expiry)

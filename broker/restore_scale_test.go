@@ -153,7 +153,7 @@ func TestAStopLeavesACheckpoint(t *testing.T) {
 		t.Errorf("the log has %d entries with %d bytes", len(journal.entries), size)
 	}
 	again := brokerOn(t, journal.Copy())
-	if got := again.sessions["a"]; got == nil || got.queue.len() != 1 || string(got.queue.peek().msg.payload) != "999" {
+	if got := again.sessions[home("a")]; got == nil || got.queue.len() != 1 || string(got.queue.peek().msg.payload) != "999" {
 		t.Errorf("session is %+v", got)
 	}
 }

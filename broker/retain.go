@@ -282,7 +282,7 @@ func (t *turn) sendRetained(c *conn, sub *subscription) {
 	}
 	for _, m := range found {
 		p := pending{msg: m, ids: ids, qos: min(m.qos, sub.qos), retain: true, free: true}
-		if sub.noLocal && m.from == s.id || !s.hears(m) {
+		if sub.noLocal && s.sent(m) || !s.hears(m) {
 			continue
 		}
 		if p.qos > 0 && s.keeps() && t.b.journal != nil {

@@ -44,7 +44,7 @@ type Broker struct {
 
 	mu        sync.Mutex
 	closed    bool
-	sessions  map[string]*session
+	sessions  map[SessionID]*session
 	listeners map[io.Closer]struct{}
 
 	connMu sync.Mutex
@@ -66,7 +66,7 @@ func New(options Options) (*Broker, error) {
 	}
 	b := &Broker{
 		options: options, log: options.Log, clock: options.Clock, closing: make(chan struct{}),
-		sessions: make(map[string]*session), listeners: make(map[io.Closer]struct{}),
+		sessions: make(map[SessionID]*session), listeners: make(map[io.Closer]struct{}),
 		authenticating: make(chan struct{}, options.Limits.Authentications),
 		beforeWrite:    func() {},
 	}
@@ -146,8 +146,8 @@ func (b *Broker) Publish(to protocol.Recipients, m Message) (receivers int, err 
 
 // Disconnect ends the connection of a client with an MQTT 5 reason code. It
 // reports whether the client was connected.
-func (b *Broker) Disconnect(clientID string, reason byte, text string) bool {
-	s := b.session(clientID)
+func (b *Broker) Disconnect(id SessionID, reason byte, text string) bool {
+	s := b.session(id)
 	if s == nil {
 		return false
 	}
@@ -170,10 +170,10 @@ func (b *Broker) Disconnect(clientID string, reason byte, text string) bool {
 	return true
 }
 
-// End ends the connection of one client, unless another has its id by now. It
+// End ends the connection of one client, unless another has its session by now. It
 // reports whether it was connected.
 func (b *Broker) End(client *Client, reason byte, text string) bool {
-	s := b.session(client.ID)
+	s := b.session(client.Session())
 	if s == nil {
 		return false
 	}
@@ -274,7 +274,7 @@ func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
 	return s
 }
 
-// sessionFor returns the session of a client id, and whether it is new; nil
+// sessionFor returns the session of a principal's client, and whether it is new; nil
 // when the broker is closed.
 func (b *Broker) sessionFor(id string, principal *protocol.Principal) (s *session, fresh bool) {
 	b.mu.Lock()
@@ -282,16 +282,17 @@ func (b *Broker) sessionFor(id string, principal *protocol.Principal) (s *sessio
 	if b.closed {
 		return nil, false
 	}
-	if s = b.sessions[id]; s != nil {
+	key := SessionID{principal.Home(), id}
+	if s = b.sessions[key]; s != nil {
 		return s, false
 	}
 	s = b.newSession(id, principal)
-	b.sessions[id] = s
+	b.sessions[key] = s
 	return s, true
 }
 
-// session returns the session of a client id, or nil.
-func (b *Broker) session(id string) *session {
+// session returns a session, or nil.
+func (b *Broker) session(id SessionID) *session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sessions[id]
@@ -300,8 +301,8 @@ func (b *Broker) session(id string) *session {
 func (b *Broker) removeSession(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.sessions[s.id] == s {
-		delete(b.sessions, s.id)
+	if b.sessions[s.key()] == s {
+		delete(b.sessions, s.key())
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 // forever is the session expiry of a session that never ends by itself.
 const forever = math.MaxUint32
 
-// A session is the state MQTT keeps for a client id, across connections when
-// it asked for that.
+// A session is the state MQTT keeps for a client id of a space, across
+// connections when it asked for that.
 type session struct {
 	id    string
 	owner protocol.Party // which stays the same
@@ -67,6 +67,12 @@ type pending struct {
 func (s *session) hears(m *message) bool {
 	return m.to.Has(&s.owner) || m.to.HasUnbounded() && s.every.Load()
 }
+
+// key names the session.
+func (s *session) key() SessionID { return SessionID{s.owner.Space, s.id} }
+
+// sent reports whether a message was published by the session's client.
+func (s *session) sent(m *message) bool { return s.id == m.from && s.owner.Space == m.to.Space() }
 
 // is notes who the session's principal is by now; its mu is held.
 func (s *session) is(who *protocol.Principal) {

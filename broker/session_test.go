@@ -204,7 +204,7 @@ func TestWillsFire(t *testing.T) {
 			"disconnect 3.1.1":        {4, func(p *peer) { p.hex("e000") }, false},
 			"disconnect with will":    {5, func(p *peer) { p.hex("e00104") }, true},
 			"protocol error":          {5, func(p *peer) { p.hex("0000") }, true},
-			"kicked":                  {5, func(*peer) { n.Disconnect("a", 0x98, "") }, true},
+			"kicked":                  {5, func(*peer) { n.Disconnect(home("a"), 0x98, "") }, true},
 			"taken over, clean start": {5, func(*peer) { n.connect(5, "a") }, true},
 		} {
 			p := n.connect(c.version, "a", will)
@@ -218,7 +218,7 @@ func TestWillsFire(t *testing.T) {
 				n.gone("a")
 				listener.quiet()
 			}
-			n.Disconnect("a", 0, "")
+			n.Disconnect(home("a"), 0, "")
 			n.gone("a")
 		}
 		late := n.connect(5, "late")
@@ -282,7 +282,7 @@ func TestSessionsExpire(t *testing.T) {
 func TestSessionsAreLookedAtOnceHoweverOftenTheyWereLeft(t *testing.T) {
 	n := newNode(t, 1)
 	dates := func() int {
-		s := n.session("b") // which may be on its way out still
+		s := n.session(home("b")) // which may be on its way out still
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		n.clerk.mu.Lock()
@@ -320,7 +320,7 @@ func TestSessionsExpireAfterTheirWills(t *testing.T) {
 		c.Will.Properties.SetNumber(packet.WillDelay, 1)
 	}), "a")
 	listener.take("gone")
-	eventually(t, "the session is gone", func() bool { return n.session("a") == nil })
+	eventually(t, "the session is gone", func() bool { return n.session(home("a")) == nil })
 }
 
 // [MQTT-1.5.4-3] a byte order mark is part of the string

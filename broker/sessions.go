@@ -10,11 +10,18 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
+// A SessionID names a session: what clients call themselves is told apart in
+// their space only. It is comparable.
+type SessionID struct {
+	Space  protocol.SpaceID // of the principal it belongs to, never ""
+	Client string           // id of the client
+}
+
 // A SessionInfo describes one session for operators.
 type SessionInfo struct {
 	ClientID      string
 	Principal     string
-	Space         protocol.SpaceID // of the principal
+	Space         protocol.SpaceID // of the principal, never ""
 	Method        string           // how it authenticated last
 	Credential    string           // with what: the id of a key, a certificate or a token
 	Connected     bool
@@ -38,20 +45,22 @@ type SubscriptionInfo struct {
 	Shared bool
 }
 
-// Sessions lists all sessions, connected or kept, by client id.
+// Sessions lists all sessions, connected or kept, by client id and space.
 func (b *Broker) Sessions() []SessionInfo {
 	all := b.allSessions()
 	infos := make([]SessionInfo, 0, len(all))
 	for _, s := range all {
 		infos = append(infos, b.info(s))
 	}
-	slices.SortFunc(infos, func(x, y SessionInfo) int { return cmp.Compare(x.ClientID, y.ClientID) })
+	slices.SortFunc(infos, func(x, y SessionInfo) int {
+		return cmp.Or(cmp.Compare(x.ClientID, y.ClientID), cmp.Compare(x.Space, y.Space))
+	})
 	return infos
 }
 
-// Session describes the session of a client id.
-func (b *Broker) Session(clientID string) (SessionInfo, bool) {
-	s := b.session(clientID)
+// Session describes a session.
+func (b *Broker) Session(id SessionID) (SessionInfo, bool) {
+	s := b.session(id)
 	if s == nil {
 		return SessionInfo{}, false
 	}
@@ -60,12 +69,12 @@ func (b *Broker) Session(clientID string) (SessionInfo, bool) {
 
 // Kick disconnects a client by administrative action and, with forget, ends
 // its session too. It reports whether there was a session.
-func (b *Broker) Kick(clientID string, forget bool) bool {
-	s := b.session(clientID)
+func (b *Broker) Kick(id SessionID, forget bool) bool {
+	s := b.session(id)
 	if s == nil {
 		return false
 	}
-	b.Disconnect(clientID, byte(packet.AdministrativeAction), "")
+	b.Disconnect(id, byte(packet.AdministrativeAction), "")
 	if forget {
 		t := b.getTurn().begin()
 		defer b.putTurn(t)
@@ -84,7 +93,7 @@ func (b *Broker) info(s *session) SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := SessionInfo{
-		ClientID: s.id, Principal: s.principal.ID, Space: s.principal.Space,
+		ClientID: s.id, Principal: s.principal.ID, Space: s.owner.Space,
 		Method: s.principal.Method, Credential: s.principal.Credential, Expiry: time.Duration(seconds(s.expiry)),
 		Inflight: s.window.used, Queued: s.queue.len(), QueuedBytes: s.queue.bytes,
 	}

@@ -24,21 +24,21 @@ func TestSessionsAreListedShownAndKicked(t *testing.T) {
 	if len(all) != 2 || all[0].ClientID != "a" || all[1].ClientID != "b" {
 		t.Fatalf("sessions %+v", all)
 	}
-	b, ok := n.Session("b")
+	b, ok := n.Session(home("b"))
 	if !ok || !b.Connected || b.Principal != "user:ann" || b.Inflight != 1 || len(b.Subscriptions) != 1 || b.Remote == "" {
 		t.Errorf("session %+v", b)
 	}
-	if !n.Kick("b", false) || n.Kick("nobody", true) {
+	if !n.Kick(home("b"), false) || n.Kick(home("nobody"), true) {
 		t.Error("kick")
 	}
 	if r := p.ended(); r != packet.AdministrativeAction {
 		t.Errorf("told %v", r)
 	}
-	if b, _ = n.Session("b"); b.Connected || b.Expires.IsZero() {
+	if b, _ = n.Session(home("b")); b.Connected || b.Expires.IsZero() {
 		t.Errorf("after kick %+v", b)
 	}
-	n.Kick("b", true)
-	if _, ok := n.Session("b"); ok {
+	n.Kick(home("b"), true)
+	if _, ok := n.Session(home("b")); ok {
 		t.Error("session is left")
 	}
 }
@@ -51,7 +51,7 @@ func TestMetricsCountByListenerAndQoS(t *testing.T) {
 	m.QoS = 1
 	p.publish(m)
 	p.quiet()
-	n.Disconnect("a", 0x98, "")
+	n.Disconnect(home("a"), 0x98, "")
 	n.gone("a")
 	const want = `
 # HELP aibridge_mqtt_disconnects_total Connections ended by the server, by reason.

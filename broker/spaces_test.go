@@ -119,7 +119,7 @@ func TestWhatASessionLeavesBehindGoesToThoseItIsFor(t *testing.T) {
 		for _, p := range []*peer{spy, admin, second} {
 			p.subscribe("$share/g/secret", 1)
 		}
-		n.Kick("first", true)
+		n.Kick(SessionID{"red", "first"}, true)
 		second.acknowledge(second.take("for the lamp"))
 		spy.quiet()
 		admin.quiet()
@@ -155,5 +155,116 @@ func TestWhatWasRetainedForAnySpaceBelongsToTheDefaultOne(t *testing.T) {
 	}
 	if _, left := journal.keyed[keyRetained+"old"]; left {
 		t.Error("the old record is still there")
+	}
+}
+
+// TestAClientIDIsOneOfItsSpace has two tenants and the administrator call their
+// clients the same.
+func TestAClientIDIsOneOfItsSpace(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		journal := new(MemoryJournal)
+		kept := func(o *Options) { o.Journal = journal }
+		lamp := func(n *node, user string) *peer {
+			return n.connect(packet.V5, "lamp", as(user), property(packet.SessionExpiry, 600), func(c *packet.Connect) { c.CleanStart = false })
+		}
+		n := startNode(t, readers, tenants, kept)
+		red, blue, admin := lamp(n, "red/a"), lamp(n, "blue/a"), lamp(n, "admin")
+		red.subscribe("x", 1)
+		blue.subscribe("x", 1)
+		admin.subscribe("x", 1, func(s *packet.Subscribe) { s.Filters[0].NoLocal = true })
+		red.publish(text("x", "red"))
+		admin.take("red") // is not the administrator's own, although its client is called so
+		red.take("red")
+		blue.quiet()
+
+		n.Disconnect(SessionID{"red", "lamp"}, byte(packet.AdministrativeAction), "")
+		if why := red.ended(); why != packet.AdministrativeAction {
+			t.Errorf("red ended with %v", why)
+		}
+		waits := text("x", "waits")
+		waits.QoS = 1
+		n.connect(packet.V5, "from", as("red/b")).publish(waits)
+		admin.acknowledge(admin.take("waits"))
+		blue.quiet()
+		if reason := n.tryConnect(packet.V5, "lamp", as("red/c")).connack.Reason; reason != packet.NotAuthorized {
+			t.Errorf("another principal of the space: %v", reason)
+		}
+		n.stop()
+
+		n = newNode(t, readers, tenants, kept)
+		if all := n.Sessions(); len(all) != 3 || all[0].Space != "blue" || all[1].Space != protocol.DefaultSpace || all[2].Space != "red" {
+			t.Errorf("sessions are %+v", all)
+		}
+		n.Kick(SessionID{"blue", "lamp"}, true)
+		red = lamp(n, "red/a")
+		red.acknowledge(red.take("waits"))
+		if _, left := n.Session(SessionID{"blue", "lamp"}); left {
+			t.Error("blue's session is still there")
+		}
+	})
+}
+
+// TestSpacesShareNoSubscription has an administrator, who hears every space,
+// join a group that is called as a tenant's.
+func TestSpacesShareNoSubscription(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		n := newNode(t, readers, tenants)
+		worker, admin := n.connect(packet.V5, "worker", as("red/a")), n.connect(packet.V5, "admin", as("admin"))
+		worker.subscribe("$share/g/work", 0)
+		admin.subscribe("$share/g/work", 0)
+		from := n.connect(packet.V5, "from", as("red/b"))
+		for _, job := range []string{"1", "2", "3"} {
+			from.publish(text("work", job))
+			worker.take(job)
+			admin.take(job)
+		}
+	})
+}
+
+// TestSessionsOfEarlierBridgesMoveIntoTheirSpaces reads a journal in which
+// sessions are known by their client ids alone.
+func TestSessionsOfEarlierBridgesMoveIntoTheirSpaces(t *testing.T) {
+	journal := new(MemoryJournal)
+	kept := func(o *Options) { o.Journal = journal }
+	keep := func(user string) []func(*packet.Connect) {
+		return []func(*packet.Connect){as(user), property(packet.SessionExpiry, 600), func(c *packet.Connect) { c.CleanStart = false }}
+	}
+	n := startNode(t, 1, tenants, kept)
+	lamp, fan := n.connect(packet.V5, "lamp", keep("red/lamp")...), n.connect(packet.V5, "home/fan", keep("admin")...)
+	lamp.subscribe("x", 1)
+	fan.subscribe("y", 1)
+	n.cut(lamp, "lamp")
+	waits := text("x", "waits")
+	waits.QoS = 1
+	n.connect(packet.V5, "from", as("red/b")).publish(waits)
+	n.stop()
+	journal = journal.Copy()
+	for key, value := range journal.keyed { // as it was written before
+		if _, id, ok := strings.Cut(key, "\x00"); ok && strings.HasPrefix(key, keySession) {
+			delete(journal.keyed, key)
+			journal.keyed[keySession+id] = value
+		}
+	}
+
+	for range 2 { // and again
+		n = startNode(t, 1, tenants, kept)
+		if _, ok := n.Session(SessionID{protocol.DefaultSpace, "home/fan"}); !ok {
+			t.Error("the administrator's session is lost")
+		}
+		if _, ok := n.Session(SessionID{"red", "lamp"}); !ok {
+			t.Error("the tenant's session is lost")
+		}
+		n.stop()
+	}
+	n = startNode(t, 1, tenants, kept)
+	lamp = n.connect(packet.V5, "lamp", keep("red/lamp")...)
+	lamp.acknowledge(lamp.take("waits"))
+	n.Kick(SessionID{"red", "lamp"}, true)
+	n.Kick(SessionID{protocol.DefaultSpace, "home/fan"}, true)
+	n.stop()
+	for key := range journal.keyed {
+		if strings.HasPrefix(key, keySession) {
+			t.Errorf("%q is still there", key)
+		}
 	}
 }

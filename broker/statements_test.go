@@ -65,7 +65,7 @@ func TestAnswersFitTheClientsPackets(t *testing.T) {
 			p.send(m.Append(nil, 5))
 			size(typ)
 		}
-		n.Disconnect("a", 0x98, "a reason far too long for this client")
+		n.Disconnect(home("a"), 0x98, "a reason far too long for this client")
 		size(packet.DISCONNECT)
 
 		many := packet.Subscribe{PacketID: 1}
@@ -90,7 +90,7 @@ func TestNothingFollowsADisconnect(t *testing.T) {
 		n := newNode(t, readers)
 		p := n.connect(5, "a")
 		p.subscribe("x", 0)
-		n.Disconnect("a", 0x98, "")
+		n.Disconnect(home("a"), 0x98, "")
 		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: "x"}); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestSentMessagesDoNotExpire(t *testing.T) {
 	from.publish(m)
 	first := p.receive()
 	n.cut(p, "a")
-	s := n.session("a")
+	s := n.session(home("a"))
 	s.mu.Lock()
 	s.window.slots[0].msg.expires -= int64(time.Hour)
 	s.mu.Unlock()

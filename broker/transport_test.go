@@ -40,7 +40,7 @@ func TestMQTTOverWebSocket(t *testing.T) {
 	if m := c.receive(); string(m.Payload) != payload {
 		t.Errorf("received %d bytes", len(m.Payload))
 	}
-	if !n.Disconnect("browser", 0x98, "bye") {
+	if !n.Disconnect(home("browser"), 0x98, "bye") {
 		t.Error("browser was not found")
 	}
 	if d := <-c.dropped; d.ReasonCode != 0x98 {
@@ -148,7 +148,7 @@ func TestMQTT311(t *testing.T) {
 	if m := <-got; string(m.Payload()) != "answer" || m.Qos() != 1 {
 		t.Errorf("received %s", m.Payload())
 	}
-	if !n.Disconnect("old", 0x98, "bye") {
+	if !n.Disconnect(home("old"), 0x98, "bye") {
 		t.Error("old was not found")
 	}
 	n.seen.expect(t, "old connected v4", "old subscribed client/old/response", "old disconnected: bye")

@@ -60,7 +60,7 @@ func TestAClientThatComesBackHasItsOwnPlace(t *testing.T) {
 			p := n.tryConnect(5, "another")
 			return p.connack.Reason == packet.Success
 		})
-		if n.session("one too many") != nil {
+		if n.session(home("one too many")) != nil {
 			t.Error("a refused client has a session")
 		}
 	})

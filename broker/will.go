@@ -20,18 +20,10 @@ type firedWill struct {
 	done   chan struct{} // closed when it is published
 }
 
-// A willKey names the clients whose Wills come before their next connection.
-type willKey struct {
-	space protocol.SpaceID
-	id    string
-}
-
-func willKeyOf(client *Client) willKey { return willKey{client.Principal().Home(), client.ID} }
-
 // fire has a Will published.
 func (k *clerk) fire(client *Client, w *will) {
 	f := &firedWill{client: client, will: w, done: make(chan struct{})}
-	key := willKeyOf(client)
+	key := client.Session()
 	k.mu.Lock()
 	k.wills = append(k.wills, f)
 	k.willsOf[key] = append(k.willsOf[key], f)
@@ -51,7 +43,7 @@ func (k *clerk) takeWill(f *firedWill) bool {
 }
 
 // firedOf lists the Wills of a client id that are not published yet.
-func (k *clerk) firedOf(key willKey) []*firedWill {
+func (k *clerk) firedOf(key SessionID) []*firedWill {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]*firedWill(nil), k.willsOf[key]...)
@@ -60,7 +52,7 @@ func (k *clerk) firedOf(key willKey) []*firedWill {
 // publishFired publishes a Will that its caller has taken.
 func (t *turn) publishFired(f *firedWill) {
 	t.publishWill(f.client, f.will)
-	k, key := t.b.clerk, willKeyOf(f.client)
+	k, key := t.b.clerk, f.client.Session()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	close(f.done)
@@ -81,7 +73,7 @@ func (t *turn) publishFired(f *firedWill) {
 // published: before it is told that it is connected again, so that what it says
 // then is newer. No lock of a session may be held.
 func (t *turn) settleWills(client *Client) {
-	for _, f := range t.b.clerk.firedOf(willKeyOf(client)) {
+	for _, f := range t.b.clerk.firedOf(client.Session()) {
 		if t.b.clerk.takeWill(f) {
 			t.publishFired(f)
 		} else {

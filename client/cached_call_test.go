@@ -33,7 +33,7 @@ func TestCachedAnswerIsGivenUntilSomethingChanges(t *testing.T) {
 	must[int](t)(b.publish(broker.Message{Topic: "aibridge/event/agent", Payload: []byte("{}")}))
 	eventually(t, "the event drops the answer", func() bool { return discover() == 4 })
 
-	b.engine.Load().Disconnect("me", 0x98, "")
+	b.engine.Load().Disconnect(broker.SessionID{Space: protocol.DefaultSpace, Client: "me"}, 0x98, "")
 	eventually(t, "a lost connection drops the answer", func() bool { return discover() == 5 })
 }
 

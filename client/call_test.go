@@ -167,7 +167,7 @@ func TestLostConnectionRepeatsTheSameRequest(t *testing.T) {
 	c := b.dial(client.WithClientID("me"))
 	b.on("x.y", func(r *protocol.Request, p *broker.Publication) (any, error) {
 		if len(b.asked("x.y")) == 1 {
-			go b.engine.Load().Disconnect("me", 0x98, "oops")
+			go b.engine.Load().Disconnect(broker.SessionID{Space: protocol.DefaultSpace, Client: "me"}, 0x98, "oops")
 			return nil, errSilent
 		}
 		return sum{7}, nil

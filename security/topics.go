@@ -34,9 +34,9 @@ type TopicRights struct {
 type TopicOptions struct {
 	Topics   protocol.Topics
 	Policies Policies
-	// Owner is the principal whose client uses an id, if such a client is
-	// connected or has a session.
-	Owner func(clientID string) (who *protocol.Principal, ok bool)
+	// Owner is the principal whose client uses an id in a space, if such a
+	// client is connected.
+	Owner func(space protocol.SpaceID, clientID string) (who *protocol.Principal, ok bool)
 	// Standing is what somebody has to do with agents, Caps, scenes, tasks and
 	// files. Without it nobody has.
 	Standing Standing
@@ -68,7 +68,7 @@ func NewTopicRights(o TopicOptions) *TopicRights {
 		o.Standing = noStanding{}
 	}
 	if o.Owner == nil {
-		o.Owner = func(string) (*protocol.Principal, bool) { return nil, false }
+		o.Owner = func(protocol.SpaceID, string) (*protocol.Principal, bool) { return nil, false }
 	}
 	return &TopicRights{o}
 }
@@ -320,10 +320,10 @@ func (r *TopicRights) MayRespond(who *protocol.Principal, topic string) bool {
 	return ok && id != "" && r.owns(who, id)
 }
 
-// owns reports whether a client id is the principal's. One that nobody uses
-// is free for those who may act for anyone.
+// owns reports whether a client id is the principal's, of those in its space.
+// One that nobody uses is free for those who may act for anyone.
 func (r *TopicRights) owns(who *protocol.Principal, clientID string) bool {
-	owner, known := r.Owner(clientID)
+	owner, known := r.Owner(who.Home(), clientID)
 	if !known {
 		return who.Unbounded()
 	}

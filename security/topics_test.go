@@ -36,7 +36,7 @@ func rights(t testing.TB) *TopicRights {
 	t.Helper()
 	owners := map[string]*protocol.Principal{"lamp-client": device, "other-client": {Kind: protocol.KindAgent, ID: "other"}, "anon-client": anonymous,
 		"lamp-elsewhere": {Kind: protocol.KindAgent, ID: "lamp", Space: "acme"}}
-	return NewTopicRights(TopicOptions{Topics: protocol.NewTopics(""), Policies: policies(t), Owner: func(id string) (*protocol.Principal, bool) {
+	return NewTopicRights(TopicOptions{Topics: protocol.NewTopics(""), Policies: policies(t), Owner: func(_ protocol.SpaceID, id string) (*protocol.Principal, bool) {
 		owner, ok := owners[id]
 		return owner, ok
 	}, Standing: lampStanding{}})

@@ -36,7 +36,7 @@ func (s *Service) Kick(_ context.Context, call *commands.Call, p KickParams) (Ki
 	if err != nil {
 		return KickResult{}, err
 	}
-	if !s.broker.Kick(p.ClientID, p.Forget) { // has ended in the meantime
+	if !s.broker.Kick(i.space(), p.ClientID, p.Forget) { // has ended in the meantime
 		return KickResult{}, notFound(p.ClientID)
 	}
 	return KickResult{

@@ -13,11 +13,11 @@ type Broker interface {
 	// Sessions yields all sessions, connected or kept, in any order. What it
 	// yields need not have Filters.
 	Sessions() iter.Seq[Info]
-	// Session describes the session of a client id.
-	Session(clientID string) (Info, bool)
+	// Session describes the session of a client id in a space.
+	Session(space protocol.SpaceID, clientID string) (Info, bool)
 	// Kick disconnects the client of a session by administrative action and,
 	// with forget, ends the session too. It reports whether there was one.
-	Kick(clientID string, forget bool) bool
+	Kick(space protocol.SpaceID, clientID string, forget bool) bool
 }
 
 // An Info describes a session.
@@ -148,8 +148,8 @@ func (s *Service) find(call *commands.Call, named protocol.SpaceID, clientID str
 	if err != nil {
 		return Info{}, err
 	}
-	i, ok := s.broker.Session(clientID)
-	if !ok || i.space() != space {
+	i, ok := s.broker.Session(space, clientID)
+	if !ok {
 		return Info{}, notFound(clientID)
 	}
 	return i, nil

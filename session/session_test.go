@@ -27,17 +27,17 @@ type fake struct {
 
 func (f *fake) Sessions() iter.Seq[Info] { return slices.Values(f.sessions) }
 
-func (f *fake) Session(clientID string) (Info, bool) {
+func (f *fake) Session(space protocol.SpaceID, clientID string) (Info, bool) {
 	for _, i := range f.sessions {
-		if i.ClientID == clientID {
+		if i.ClientID == clientID && i.space() == space {
 			return i, true
 		}
 	}
 	return Info{}, false
 }
 
-func (f *fake) Kick(clientID string, forget bool) bool {
-	i := slices.IndexFunc(f.sessions, func(i Info) bool { return i.ClientID == clientID })
+func (f *fake) Kick(space protocol.SpaceID, clientID string, forget bool) bool {
+	i := slices.IndexFunc(f.sessions, func(i Info) bool { return i.ClientID == clientID && i.space() == space })
 	if i < 0 {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -12,7 +13,7 @@ import (
 // costly.
 type departures struct {
 	mu      sync.Mutex
-	waiting map[string]departure // by client id
+	waiting map[broker.SessionID]departure
 }
 
 type departure struct {
@@ -21,24 +22,24 @@ type departure struct {
 }
 
 // gone returns a context that ends with the session of a client, for answers
-// on a topic of the client's own. Other topics have other readers, of whom
-// nothing is known: nil.
-func (m *mqttSide) gone(clientID, answers string) context.Context {
-	if id, _, ok := m.topics.Client(answers); !ok || id != clientID {
+// on a topic of the client's own. Other topics may have other readers, clients
+// of the same principal, of whom nothing is known: nil.
+func (m *mqttSide) gone(of broker.SessionID, answers string) context.Context {
+	if id, _, ok := m.topics.Client(answers); !ok || id != of.Client {
 		return nil
 	}
 	m.leaving.mu.Lock()
-	d, ok := m.leaving.waiting[clientID]
+	d, ok := m.leaving.waiting[of]
 	if !ok {
 		d.gone, d.end = context.WithCancel(context.Background())
 		if m.leaving.waiting == nil {
-			m.leaving.waiting = make(map[string]departure)
+			m.leaving.waiting = make(map[broker.SessionID]departure)
 		}
-		m.leaving.waiting[clientID] = d
+		m.leaving.waiting[of] = d
 	}
 	m.leaving.mu.Unlock()
-	if _, connected := m.clients.Load(clientID); !connected { // it left before we looked out for that
-		go m.departed(clientID)
+	if _, connected := m.clients.Load(of); !connected { // it left before we looked out for that
+		go m.departed(of)
 	}
 	return d.gone
 }
@@ -48,36 +49,38 @@ const longestWait = protocol.MaxTimeout
 
 // departed looks after a client that is disconnected. If its session is over,
 // and nobody else listens for its answers, nobody waits for them.
-func (m *mqttSide) departed(clientID string) {
+func (m *mqttSide) departed(of broker.SessionID) {
 	m.leaving.mu.Lock()
-	d, ok := m.leaving.waiting[clientID]
+	d, ok := m.leaving.waiting[of]
 	m.leaving.mu.Unlock()
 	if !ok {
 		return
 	}
-	if _, back := m.clients.Load(clientID); back {
+	if _, back := m.clients.Load(of); back {
 		return
 	}
-	session, kept := m.broker.Session(clientID)
+	session, kept := m.broker.Session(of)
 	if kept && session.Expiry > 0 { // the answer waits for it
-		time.AfterFunc(min(session.Expiry, longestWait)+time.Second, func() { m.departed(clientID) })
+		time.AfterFunc(min(session.Expiry, longestWait)+time.Second, func() { m.departed(of) })
 		return
 	}
 	m.leaving.mu.Lock()
-	if m.leaving.waiting[clientID].gone == d.gone {
-		delete(m.leaving.waiting, clientID)
+	if m.leaving.waiting[of].gone == d.gone {
+		delete(m.leaving.waiting, of)
 	}
 	m.leaving.mu.Unlock()
-	if !m.heard(m.topics.Root() + "/client/" + clientID + "/#") {
+	if !m.heard(of) {
 		d.end()
 	}
 }
 
-// heard reports whether a connected client listens to some topic of a filter.
-func (m *mqttSide) heard(filter string) bool {
-	for _, sub := range m.live.about(thingOf(m.topics, filter)) {
+// heard reports whether a connected client of the space listens to the topics of
+// a client that is gone.
+func (m *mqttSide) heard(of broker.SessionID) bool {
+	topics := m.topics.Root() + "/client/" + of.Client + "/#"
+	for _, sub := range m.live.about(thingOf(m.topics, topics)) {
 		_, listens, _ := protocol.SplitShare(sub.filter)
-		if protocol.Overlap(listens, filter) {
+		if sub.client.Session().Space == of.Space && protocol.Overlap(listens, topics) {
 			return true
 		}
 	}
@@ -85,11 +88,11 @@ func (m *mqttSide) heard(filter string) bool {
 }
 
 // leaves is told that a client is disconnected. It does not block.
-func (m *mqttSide) leaves(clientID string) {
+func (m *mqttSide) leaves(of broker.SessionID) {
 	m.leaving.mu.Lock()
-	_, waits := m.leaving.waiting[clientID]
+	_, waits := m.leaving.waiting[of]
 	m.leaving.mu.Unlock()
 	if waits {
-		go m.departed(clientID) // whoever tells of it may hold locks
+		go m.departed(of) // whoever tells of it may hold locks
 	}
 }

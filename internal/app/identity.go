@@ -151,7 +151,7 @@ func (m *mqttSide) end(c *broker.Client, reason byte, text string, attempts int)
 	if m.broker.End(c, reason, text) || attempts == 0 {
 		return
 	}
-	if current, ok := m.clients.Load(c.ID); ok && current == c {
+	if current, ok := m.clients.Load(c.Session()); ok && current == c {
 		time.AfterFunc(endPause, func() { m.end(c, reason, text, attempts-1) })
 	}
 }

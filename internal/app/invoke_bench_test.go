@@ -80,7 +80,7 @@ func newWireless(b *testing.B) *wireless {
 	if err != nil {
 		b.Fatal(err)
 	}
-	owner := func(string) (*protocol.Principal, bool) { return anna, true }
+	owner := func(protocol.SpaceID, string) (*protocol.Principal, bool) { return anna, true }
 	router := commands.NewRouter(set, commands.RouterOptions{
 		Authorizer: security.NewAuthorizer(policies), Claims: claims, MaxRemembered: 1 << 14,
 	})

@@ -54,7 +54,7 @@ func newTenancy(t *testing.T) *tenancy {
 	}{
 		{"bob", protocol.KindOperator, protocol.RoleOperator, "blue", never},
 		{"ann", protocol.KindOperator, protocol.RoleOperator, "blue", never}, // who asks has a namesake
-		{"ann", protocol.KindAgent, protocol.RoleEndAgent, "blue", never},
+		{"ann", protocol.KindAgent, protocol.RoleEndAgent, "green", never},
 		{"eve", protocol.KindOperator, protocol.RoleObserver, "blue", never},
 		{"amy", protocol.KindOperator, protocol.RoleOperator, "red", ofBridge},
 		{"abe", protocol.KindAgent, protocol.RoleEndAgent, "red", never},
@@ -186,7 +186,8 @@ func TestNobodyHearsWhatAnotherTenantAsks(t *testing.T) {
 	caller.Listen(t, "aibridge/client/caller/response", "resp/#", "/#", "aibridgex/#", "deep/#", "*/#")
 	other.Listen(t, "aibridge/client/other/response")
 
-	const own = "aibridge/client/caller/response"
+	const own, blues = "aibridge/client/caller/response", "aibridge/client/ear-blue-operator-bob/response"
+	caller.Listen(t, blues) // an id that is free in red, which an administrator may answer for
 	for name, form := range map[string]struct {
 		topic string // the Response Topic, "" for none
 		hears *bridgetest.Raw
@@ -200,7 +201,7 @@ func TestNobodyHearsWhatAnotherTenantAsks(t *testing.T) {
 		"outside, with an empty level": {"/resp", caller, "/resp"},
 		"outside, alike":               {"aibridgex/client/caller/response", caller, "aibridgex/client/caller/response"},
 		"outside, with an asterisk":    {"*/a*", caller, "*/a*"},
-		"another tenant's client":      {"aibridge/client/ear-blue-operator-bob/response", caller, own},
+		"another tenant's client":      {blues, caller, blues},
 		"another's client here":        {"aibridge/client/ear-red-operator-amy/response", caller, own},
 		"an agent's requests":          {"aibridge/agent/ann/request", caller, own},
 		"an agent's answers":           {"aibridge/agent/ann/response", caller, own},
@@ -304,4 +305,40 @@ func TestNobodyHearsWhatAnotherTenantAsks(t *testing.T) {
 		})
 		w.heardNothing(t)
 	})
+}
+
+// TestTenantsCallTheirClientsAsTheyLike has two tenants with a client of one id:
+// each has its session, its answers and its place in session.list, and nobody
+// learns that the other is there.
+func TestTenantsCallTheirClientsAsTheyLike(t *testing.T) {
+	h := newHouse(t)
+	ann := h.key(protocol.KindOperator, "ann", protocol.RoleOperator, `,"space_id":"red"`)
+	bob := h.key(protocol.KindOperator, "bob", protocol.RoleOperator, `,"space_id":"blue"`)
+	keep := func(c *paho.Connect) {
+		expiry := uint32(600)
+		c.CleanStart, c.Properties = false, &paho.ConnectProperties{SessionExpiryInterval: &expiry}
+	}
+	red := h.Caller(t, "gateway", withPassword("apikey", ann), keep)
+	red.Listen(t, "news/#")
+	blue := h.Caller(t, "gateway", withPassword("apikey", bob), keep)
+	if blue.Connack.SessionPresent {
+		t.Error("blue resumed red's session")
+	}
+	sessions := func(asker *bridgetest.Raw) string { return string(resultOf(t, h.ask(asker, "session.list", `{}`))) }
+	for asker, other := range map[*bridgetest.Raw]string{red: `"space_id":"blue"`, blue: `"space_id":"red"`} {
+		if listed := sessions(asker); !strings.Contains(listed, `"total":1`) || strings.Contains(listed, other) {
+			t.Errorf("listed are %s", listed)
+		}
+	}
+	if answer := h.ask(blue, "session.kick", `{"client_id":"gateway","space_id":"red"}`); protocol.CodeOf(errorOf(answer)) != protocol.NotFound {
+		t.Errorf("blue kicks red: %v", answer.Err)
+	}
+	h.must("session.kick", `{"client_id":"gateway","space_id":"blue","forget":true}`)
+	red.Send(t, "news/1", "still here")
+	if p := red.Next(t); string(p.Payload) != "still here" {
+		t.Errorf("red hears %s", p.Payload)
+	}
+	if code, body := h.run(h.admin, "session.get", `{"client_id":"gateway","space_id":"red"}`); code != "" || !strings.Contains(body, `"principal":"ann"`) {
+		t.Errorf("the administrator sees %s", body)
+	}
 }

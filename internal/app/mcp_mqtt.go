@@ -47,7 +47,7 @@ func (a *App) mcpMessage(p *broker.Publication) {
 	}
 	ctx, cancel := context.WithDeadline(a.mcp.gone, expires)
 	stop := func() bool { return true }
-	if gone := a.mqtt.gone(p.Client.ID, to.Topic); gone != nil {
+	if gone := a.mqtt.gone(p.Client.Session(), to.Topic); gone != nil {
 		stop = context.AfterFunc(gone, cancel)
 	}
 	go func() {

@@ -19,7 +19,7 @@ const reasonQuota = 0x97
 // room says whether a principal may have a connection for a client id: for one
 // that it has, which the new connection takes the place of, it may.
 func (m *mqttSide) room(clientID string, who *protocol.Principal) error {
-	if owner, ok := m.owner(clientID); ok && owner.Same(who) {
+	if owner, ok := m.owner(who.Home(), clientID); ok && owner.Same(who) {
 		return nil
 	}
 	if err := m.quotas.MayConnect(who); err != nil {

@@ -28,7 +28,7 @@ type mqttSide struct {
 	rights        *security.TopicRights
 	credentials   *security.Credentials
 
-	clients      sync.Map // of *broker.Client by client id, while connected
+	clients      sync.Map // of *broker.Client by broker.SessionID, while connected
 	quotas       *quota.Keeper
 	memories     sync.Map // of *presence by *broker.Client, while connected
 	live         liveSubscriptions
@@ -48,9 +48,9 @@ func addressOf(a net.Addr) netip.Addr {
 	return from.Addr()
 }
 
-// owner is the principal whose client uses an id right now.
-func (m *mqttSide) owner(clientID string) (*protocol.Principal, bool) {
-	c, ok := m.clients.Load(clientID)
+// owner is the principal whose client uses an id of a space right now.
+func (m *mqttSide) owner(space protocol.SpaceID, clientID string) (*protocol.Principal, bool) {
+	c, ok := m.clients.Load(broker.SessionID{Space: space, Client: clientID})
 	if !ok {
 		return nil, false
 	}
@@ -86,7 +86,7 @@ func (m *mqttSide) MaySubscribe(c *broker.Client, filter string) broker.Verdict 
 
 // Connected implements [broker.Presence].
 func (m *mqttSide) Connected(c *broker.Client) {
-	m.clients.Store(c.ID, c)
+	m.clients.Store(c.Session(), c)
 	m.entered(c)
 	m.recheck(c)
 	m.registry.Connected(c, c.ID, c.Principal())
@@ -94,10 +94,10 @@ func (m *mqttSide) Connected(c *broker.Client) {
 
 // Disconnected implements [broker.Presence].
 func (m *mqttSide) Disconnected(c *broker.Client, reason string) {
-	m.clients.CompareAndDelete(c.ID, c)
+	m.clients.CompareAndDelete(c.Session(), c)
 	m.parted(c)
 	m.live.drop(c)
-	m.leaves(c.ID)
+	m.leaves(c.Session())
 	m.registry.Disconnected(c, reason)
 }
 
@@ -128,8 +128,8 @@ func (m *mqttSide) response(p *broker.Publication) {
 // A connection that has been replaced meanwhile is left alone.
 func (m *mqttSide) disconnect(conn any, reason string) {
 	c := conn.(*broker.Client)
-	if current, ok := m.clients.Load(c.ID); ok && current == conn {
-		go m.broker.Disconnect(c.ID, 0x8E, reason) // 0x8E: session taken over
+	if current, ok := m.clients.Load(c.Session()); ok && current == conn {
+		go m.broker.Disconnect(c.Session(), 0x8E, reason) // 0x8E: session taken over
 	}
 }
 

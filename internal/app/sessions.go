@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/session"
 )
 
@@ -19,13 +20,15 @@ func (m *mqttSide) Sessions() iter.Seq[session.Info] {
 }
 
 // Session implements [session.Broker].
-func (m *mqttSide) Session(clientID string) (session.Info, bool) {
-	info, ok := m.broker.Session(clientID)
+func (m *mqttSide) Session(space protocol.SpaceID, clientID string) (session.Info, bool) {
+	info, ok := m.broker.Session(broker.SessionID{Space: space, Client: clientID})
 	return sessionInfo(info), ok
 }
 
 // Kick implements [session.Broker].
-func (m *mqttSide) Kick(clientID string, forget bool) bool { return m.broker.Kick(clientID, forget) }
+func (m *mqttSide) Kick(space protocol.SpaceID, clientID string, forget bool) bool {
+	return m.broker.Kick(broker.SessionID{Space: space, Client: clientID}, forget)
+}
 
 func sessionInfo(b broker.SessionInfo) session.Info {
 	info := session.Info{

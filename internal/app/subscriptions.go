@@ -185,8 +185,8 @@ func (m *mqttSide) judge(sub liveSubscription) {
 		return
 	}
 	go func() { // whoever tells of it may hold locks
-		if current, ok := m.clients.Load(sub.client.ID); ok && current == sub.client {
-			m.broker.DropSubscription(sub.client.ID, sub.filter)
+		if current, ok := m.clients.Load(sub.client.Session()); ok && current == sub.client {
+			m.broker.DropSubscription(sub.client.Session(), sub.filter)
 		}
 	}()
 }

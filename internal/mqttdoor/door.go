@@ -44,7 +44,7 @@ type Options struct {
 	MayRespond func(who *protocol.Principal, topic string) bool
 	// Gone returns a context that ends when no answer to a client on a topic
 	// is of use any more, nil if that will not be known. Optional.
-	Gone func(clientID, topic string) context.Context
+	Gone func(of broker.SessionID, topic string) context.Context
 	// Held says that nothing leaves the publisher before what the auditor took
 	// is on record, see [broker.Broker.BeforeWrite].
 	Held bool
@@ -133,7 +133,7 @@ func (a *asker) Gone() context.Context {
 	if a.door.Options.Gone == nil {
 		return nil
 	}
-	return a.door.Options.Gone(a.client, a.topic)
+	return a.door.Options.Gone(broker.SessionID{Space: a.party.Space, Client: a.client}, a.topic)
 }
 
 func (a *asker) emit(e *protocol.Event) {
