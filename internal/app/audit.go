@@ -89,7 +89,11 @@ func auditOptions(ctx context.Context, s *store.Store, config Config, secret []b
 		Log:      auditLog{log},
 		Key:      key,
 		HeadFile: filepath.Join(config.Data, auditHeadFile),
-		Spool:    filepath.Join(config.Data, auditSpoolFiles),
+		Births:   auditBirths{store.NewTable[audit.Birth](s, "auditbirth").Essential(), config.ID},
+
+		AcceptLoss: config.AcceptLoss,
+
+		Spool: filepath.Join(config.Data, auditSpoolFiles),
 
 		SyncAlways: config.Sync == "always",
 
@@ -151,6 +155,23 @@ func (l auditLog) Bounds(ctx context.Context) (audit.Bounds, error) {
 	return audit.Bounds(b), err
 }
 
+// auditBirths keep the birth of a bridge's trail in the registry.
+type auditBirths struct {
+	table  *store.Table[audit.Birth]
+	bridge string
+}
+
+// Birth implements [audit.Births]. The registry need not be loaded.
+func (b auditBirths) Birth(ctx context.Context) (*audit.Birth, error) {
+	return b.table.Peek(ctx, b.bridge)
+}
+
+// SetBirth implements [audit.Births].
+func (b auditBirths) SetBirth(ctx context.Context, birth audit.Birth) error {
+	_, err := b.table.Put(ctx, b.bridge, &birth)
+	return err
+}
+
 // VerifyAudit checks the audit trail in the data folder of a bridge that is
 // not running. Head is what an earlier verification ended with, "" for nothing.
 func VerifyAudit(ctx context.Context, config Config, head string) (report audit.Report, err error) {
@@ -169,7 +190,7 @@ func VerifyAudit(ctx context.Context, config Config, head string) (report audit.
 		if err != nil {
 			return err
 		}
-		report, err = audit.VerifyLog(ctx, options.Log, options.Key, options.HeadFile, noted)
+		report, err = audit.VerifyLog(ctx, options, noted)
 		return err
 	})
 	return report, err

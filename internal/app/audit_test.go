@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,6 +140,53 @@ func behindItsBack(t *testing.T, data string, do func(jetstream.JetStream, jetst
 		t.Fatal(err)
 	}
 	do(js, stream)
+}
+
+// Without the stream and the note of its head, a trail looked like a new one.
+func TestAnAuditTrailThatWasRemovedIsMissed(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t)
+	must(t, n.Caller(t, "caller"), "agent.register", `{"agent_id":"a1","type":"end_agent"}`)
+	n.Stop(t)
+	behindItsBack(t, n.Config.Data, func(js jetstream.JetStream, stream jetstream.Stream) {
+		if err := js.DeleteStream(t.Context(), stream.CachedInfo().Config.Name); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := os.Remove(filepath.Join(n.Config.Data, "audit.head")); err != nil {
+		t.Fatal(err)
+	}
+	report, err := app.VerifyAudit(context.Background(), n.Config, "")
+	if err != nil || report.OK {
+		t.Errorf("%v: %+v", err, report)
+	}
+	n.Restart(t)
+	if err := json.Unmarshal(must(t, n.Caller(t, "caller"), "audit.verify", `{}`), &report); err != nil || report.OK || report.Problems[0].Kind != "missing" {
+		t.Errorf("%v: %+v", err, report)
+	}
+}
+
+func TestAFlippedAuditKeyIsNoticed(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t)
+	n.Stop(t)
+	file := filepath.Join(n.Config.Data, "audit.key")
+	key, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key[7] ^= 1
+	if err := os.WriteFile(file, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, err := app.VerifyAudit(context.Background(), n.Config, "")
+	if err != nil || report.OK || report.Problems[0].Kind != "key" {
+		t.Errorf("%v: %+v", err, report)
+	}
+	n.Restart(t)
+	if err := json.Unmarshal(must(t, n.Caller(t, "caller"), "audit.verify", `{}`), &report); err != nil || report.OK || report.Problems[0].Kind != "key" {
+		t.Errorf("%v: %+v", err, report)
+	}
 }
 
 func TestTamperingWithTheStoredAuditTrailIsFound(t *testing.T) {

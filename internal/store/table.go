@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -49,6 +51,31 @@ func (t *Table[T]) Get(key string) (value *T, revision uint64, ok bool) {
 	}
 	found := e.(*entry[T])
 	return found.value, found.revision, true
+}
+
+// Peek asks the registry itself what is stored at key, nil for nothing. It works
+// before [Store.Load], and takes a round trip.
+func (t *Table[T]) Peek(ctx context.Context, key string) (*T, error) {
+	subject, err := t.store.subject(t.prefix, key)
+	if err != nil {
+		return nil, err
+	}
+	m, err := lastMessage(ctx, t.store.state, t.store.names.registry, subject)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if m == nil {
+		return nil, nil
+	}
+	header, err := nats.DecodeHeadersMsg(m.Header)
+	if len(m.Header) > 0 && (err != nil || isDeletion(header)) {
+		return nil, err
+	}
+	v, err := decodeRecord[T](m.Data)
+	if err != nil {
+		return nil, &integrityError{subject: subject, revision: m.Sequence, err: err}
+	}
+	return v, nil
 }
 
 // All yields every key and value, in no order. Changes made meanwhile may be

@@ -35,7 +35,11 @@ func newMetrics(t *Trail, r prometheus.Registerer) *metrics {
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aibridge_audit_waiting_bytes", Help: "Entries that wait to be stored, in bytes.",
 	}, func() float64 { return float64(t.waiting.Load()) })
-	m.all = []prometheus.Collector{m.entries, m.lost, m.repeats, m.writes, waiting}
+	problems := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aibridge_audit_problems",
+		Help: "What is wrong with the audit trail, as found at start or by the last audit.verify; 0 if nothing.",
+	}, func() float64 { return float64(t.problems.Load()) })
+	m.all = []prometheus.Collector{m.entries, m.lost, m.repeats, m.writes, waiting, problems}
 	if r != nil {
 		r.MustRegister(m.all...)
 	}

@@ -33,7 +33,11 @@ type Options struct {
 	Log      Log
 	Key      *Key
 	HeadFile string // where the head of the chain is noted, "" for nowhere
-	Spool    string // files that have what waits to be stored, by the beginning of their names; "" for none
+	Births   Births // where the chain's birth is recorded; optional
+	// AcceptLoss has the trail count as it is, although its birth was recorded
+	// otherwise. Without it, that stays a problem.
+	AcceptLoss bool
+	Spool      string // files that have what waits to be stored, by the beginning of their names; "" for none
 	// SyncAlways has entries in the spool on the disk before the answers they
 	// are about leave.
 	SyncAlways bool
@@ -96,7 +100,10 @@ type Trail struct {
 
 	head  Head // of what is stored; the writer's
 	noted Head // in the file
+	born  bornState
 	spare batch
+
+	problems atomic.Int64 // found at start, or by the last verification
 
 	group   []byte // what the writer makes groups in
 	entries [][]byte
@@ -205,7 +212,15 @@ func (t *Trail) resume(ctx context.Context) error {
 	if last != nil && last.chain == t.o.Key.chain {
 		t.head = last.head()
 	}
+	born, err := t.checkBirth(ctx)
+	if err != nil {
+		return err
+	}
+	if born.Seq > noted.Seq {
+		noted = born
+	}
 	if noted.Seq > t.head.Seq {
+		t.problems.Store(1)
 		// The chain goes on where it had been, so that what is missing leaves
 		// a hole that every later verification finds.
 		lost := Entry{Event: "audit.lost", Code: string(protocol.Internal), Security: true,
@@ -398,6 +413,9 @@ func (t *Trail) Close(ctx context.Context) error {
 	err := t.Flush(ctx)
 	t.cancel()
 	<-t.done
+	if kept := t.keepBirth(ctx); kept != nil {
+		t.o.Logger.Warn("audit: how far the trail has come is not recorded", "error", kept)
+	}
 	t.mu.Lock()
 	lost := t.taken - t.stored
 	t.mu.Unlock()

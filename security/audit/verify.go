@@ -25,7 +25,7 @@ type Report struct {
 
 // A Problem is something that is wrong with a trail, and where.
 type Problem struct {
-	Kind     string `json:"kind" doc:"changed, missing, truncated, reordered, repeated, forged, unlinked, unreadable"`
+	Kind     string `json:"kind" doc:"changed, missing, truncated, reordered, repeated, forged, unlinked, unreadable, key"`
 	From     uint64 `json:"from" doc:"sequence of the first entry that is affected"`
 	To       uint64 `json:"to" doc:"sequence of the last"`
 	Position uint64 `json:"position,omitempty" doc:"where in the stream"`
@@ -42,6 +42,7 @@ const (
 	problemForged     = "forged"     // a group was not written with the key
 	problemUnlinked   = "unlinked"   // entries do not follow those before them
 	problemUnreadable = "unreadable" // a group is no group
+	problemKey        = "key"        // audit.key is not the key of the trail
 )
 
 const maxProblems = 100
@@ -65,19 +66,43 @@ func (t *Trail) Verify(ctx context.Context, heads ...Head) (Report, error) {
 	if err := t.Flush(ctx); err != nil {
 		return Report{}, err
 	}
-	return VerifyLog(ctx, t.o.Log, t.o.Key, t.o.HeadFile, append(heads, t.Head())...)
-}
-
-// VerifyLog is [Verify] with the head that was noted in a file, if there is
-// one.
-func VerifyLog(ctx context.Context, log Log, key *Key, headFile string, heads ...Head) (Report, error) {
-	noted, bad := readNote(key, headFile)
-	report, err := Verify(ctx, log, key, append(heads, noted)...)
-	if err == nil && bad != nil {
-		report.OK = false
-		report.Problems = append(report.Problems, Problem{Kind: problemChanged, Text: bad.Error()})
+	report, err := VerifyLog(ctx, t.o, append(heads, t.Head())...)
+	if err == nil {
+		t.problems.Store(int64(len(report.Problems)))
 	}
 	return report, err
+}
+
+// VerifyLog is [Verify] with the head that was noted in a file and the record
+// of the trail's birth, where options have them.
+func VerifyLog(ctx context.Context, o Options, heads ...Head) (Report, error) {
+	noted, noteErr := readNote(o.Key, o.HeadFile)
+	born, err := o.birthOf(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	first, head, bornErr := born.heads(o.Key)
+	report, err := Verify(ctx, o.Log, o.Key, append(heads, noted, first, head)...)
+	if err != nil {
+		return Report{}, err
+	}
+	for _, wrong := range []error{noteErr, bornErr} {
+		if wrong != nil {
+			report.add(wrong)
+		}
+	}
+	return report, nil
+}
+
+// add adds what is wrong beside the entries.
+func (r *Report) add(wrong error) {
+	kind := problemChanged
+	var birth *birthError
+	if errors.As(wrong, &birth) {
+		kind = birth.kind
+	}
+	r.OK = false
+	r.Problems = append(r.Problems, Problem{Kind: kind, Text: wrong.Error()})
 }
 
 // readNote reads the head that is noted in a file, zero without one.

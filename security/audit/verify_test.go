@@ -527,7 +527,7 @@ func TestATamperedNoteIsFound(t *testing.T) {
 		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := VerifyLog(t.Context(), log, testKey(t, 1), file)
+		r, err := VerifyLog(t.Context(), Options{Log: log, Key: testKey(t, 1), HeadFile: file})
 		if err != nil || r.OK != (name == "nothing") {
 			t.Errorf("%s was changed: %+v, %v", name, r, err)
 		}

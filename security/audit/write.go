@@ -30,6 +30,7 @@ func (t *Trail) write(ctx context.Context) {
 		case <-note.C:
 			t.note()
 			t.recordRepeats(t.o.Now().Add(-repeatWindow))
+			t.tendBirth(ctx)
 		case <-trim.C:
 			if err := t.trim(ctx); err != nil && ctx.Err() == nil {
 				t.o.Logger.Warn("audit: old entries are not forgotten", "error", err)
