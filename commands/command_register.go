@@ -42,9 +42,14 @@ type RegisterResult struct {
 }
 
 // reserved are the families of the protocol, also of commands that this
-// bridge does not have.
-var reserved = []string{"agent", "aibridge", "approval", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm",
-	"policy", "resource", "scene", "skill", "task", "vfs"}
+// bridge does not have, and effects.
+var reserved = []string{"act", "agent", "aibridge", "approval", "batch", "bridge", "cap", "cert", "command", Extension, "group", "key", "llm",
+	"policy", "read", "resource", "scene", "skill", "task", "vfs", "write"}
+
+// reserved reports whether a namespace is the bridge's own.
+func (r *Router) reserved(namespace string) bool {
+	return slices.Contains(reserved, namespace) || slices.Contains(r.opts.Reserved, namespace) || r.set.hasFamily(namespace)
+}
 
 func registerCommand(ctx context.Context, call *Call, p RegisterParams) (RegisterResult, error) {
 	r := call.router
@@ -59,7 +64,7 @@ func registerCommand(ctx context.Context, call *Call, p RegisterParams) (Registe
 		Registered: r.opts.Now().UTC(),
 		Commands:   p.Commands,
 	}
-	if slices.Contains(reserved, ns.Name) || r.set.hasFamily(ns.Name) {
+	if r.reserved(ns.Name) {
 		return RegisterResult{}, protocol.InvalidParam("namespace", "belongs to the bridge")
 	}
 	if p.Agent.Party(call.Principal.Home()) != call.Principal.Party() {

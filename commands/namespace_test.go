@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -107,7 +108,7 @@ func TestAnAgentTakesANamespace(t *testing.T) {
 	wantSaid(t, n.call("5", "acme.none", `{}`), "1002")
 
 	described := n.call("6", "bridge.describe", `{"command":"acme.blink"}`)
-	for _, want := range []string{`"permission":"acme:blink"`, `"effect":"act"`, `"params_schema":{"wants":"times"}`} {
+	for _, want := range []string{`"permission":"extension:acme.blink"`, `"effect":"act"`, `"params_schema":{"wants":"times"}`} {
 		if !strings.Contains(string(described.Result), want) {
 			t.Errorf("described as %s", described.Result)
 		}
@@ -158,6 +159,9 @@ func TestBadRegistrationsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ params, param string }{
 		"family of the bridge":  {register("skill.*", "skill.x", ""), "namespace"},
 		"family of this bridge": {register("test.*", "test.x", ""), "namespace"},
+		"an effect":             {register("read.*", "read.unlock", ""), "namespace"},
+		"another effect":        {register("act", "act.unlock", ""), "namespace"},
+		"all agents' commands":  {register("extension.*", "extension.x", ""), "namespace"},
 		"not a family":          {register("a.b.*", "acme.x", ""), "namespace"},
 		"outside the namespace": {register("acme.*", "other.x", ""), "commands[1].name"},
 		"bad name":              {register("acme.*", "acme.X", ""), "commands[1].name"},
@@ -196,4 +200,25 @@ func TestBridgeDescribeListsEverything(t *testing.T) {
 	if r.Err == nil || r.Err.Code != protocol.NotFound || r.Err.Details["did_you_mean"] != "acme.blink" {
 		t.Errorf("got %v", r.Err)
 	}
+}
+
+// TestANamespaceThatIsTheBridgesByNowIsNotServed starts on what an earlier
+// version has let an agent take.
+func TestANamespaceThatIsTheBridgesByNowIsNotServed(t *testing.T) {
+	t.Parallel()
+	table := &memoryTable[commands.Namespace]{}
+	n := newNode(t, extensible(table))
+	if r := n.call("1", "command.register", strings.ReplaceAll(blink, "acme", "topic")); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	var log strings.Builder
+	later := extensible(table)
+	later.Reserved, later.Log = []string{"topic"}, slog.New(slog.NewTextHandler(&log, nil))
+	n = newNode(t, later)
+	wantSaid(t, n.call("2", "topic.blink", `{"times":3}`), "1002")
+	wantSaid(t, n.call("3", "command.register", strings.ReplaceAll(blink, "acme", "topic")), "1001")
+	if !strings.Contains(log.String(), "not served") || !strings.Contains(log.String(), "namespace=topic") {
+		t.Errorf("logged %s", log.String())
+	}
+	wantSaid(t, n.call("4", "command.unregister", `{"namespace":"topic"}`), `{"namespace":"topic.*"}`)
 }

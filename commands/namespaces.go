@@ -15,6 +15,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
+// Extension is the family of the actions and the type of the resources of
+// commands that agents have registered: acme.blink is extension:acme.blink to
+// policy, so that no name of theirs means anything that policies say of the
+// bridge's own.
+const Extension = "extension"
+
 // A Namespace is a family of commands that an agent has registered with
 // command.register. It is stored as JSON under its space and name.
 type Namespace struct {
@@ -62,7 +68,10 @@ func newNamespaces(r *Router) *namespaces {
 // changed follows a change of the table.
 func (n *namespaces) changed(key string, _, now *Namespace) {
 	var served map[string]*Command
-	if now != nil {
+	if now != nil && n.router.reserved(now.Name) { // by a version that came after it
+		n.router.opts.Log.Error("the commands of an agent are not served, as their namespace is the bridge's own by now; have the agent register another",
+			"namespace", now.Name, "space", now.Space, "agent", now.Agent)
+	} else if now != nil {
 		served = make(map[string]*Command, len(now.Commands))
 		for i := range now.Commands {
 			cmd, err := n.compile(now, &now.Commands[i])
@@ -80,7 +89,7 @@ func (n *namespaces) changed(key string, _, now *Namespace) {
 			n.router.metrics.forget(cmd)
 		}
 	}
-	if now == nil {
+	if served == nil {
 		delete(n.served, key)
 	} else {
 		n.served[key] = served
@@ -140,12 +149,11 @@ func (r *Router) Nearest(space protocol.SpaceID, name string) (string, bool) {
 
 // compile makes a command that is forwarded to its agent.
 func (n *namespaces) compile(ns *Namespace, rc *RemoteCommand) (*Command, error) {
-	verb, ok := strings.CutPrefix(rc.Name, ns.Name+".")
-	if !ok || !nameForm.MatchString(rc.Name) {
+	if !strings.HasPrefix(rc.Name, ns.Name+".") || !nameForm.MatchString(rc.Name) {
 		return nil, protocol.InvalidParam("name", "must be "+ns.Name+". and a verb of lower case letters, digits and hyphens")
 	}
 	cmd := &Command{
-		Spec:         Spec{Name: rc.Name, Summary: rc.Summary, Effect: rc.Effect, Action: ns.Name + ":" + verb},
+		Spec:         Spec{Name: rc.Name, Summary: rc.Summary, Effect: rc.Effect, Action: Extension + ":" + rc.Name},
 		paramsSchema: orAny(rc.ParamsSchema),
 		resultSchema: orAny(rc.ResultSchema),
 	}
@@ -163,7 +171,7 @@ func (n *namespaces) compile(ns *Namespace, rc *RemoteCommand) (*Command, error)
 			return nil, false, err
 		}
 		return &forwarding{
-			on:      Resource{Type: ns.Name, ID: string(agent), Space: space},
+			on:      Resource{Type: Extension, ID: string(agent), Space: space},
 			agent:   agent,
 			params:  bytes.Clone(params),
 			forward: n.router.opts.Forwarder,

@@ -33,6 +33,7 @@ type RouterOptions struct {
 	Forwarder  Forwarder
 	Namespaces Table[Namespace]
 	Schemas    SchemaCompiler
+	Reserved   []string // namespaces that mean something else, besides the families of commands
 
 	BridgeID      string          // sender_id of answers, default "aibridge"
 	Workers       int             // calls that run at once, parked ones not counted; default 64, or 8 per processor

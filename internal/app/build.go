@@ -179,6 +179,7 @@ func (a *App) build(ctx context.Context) error {
 		Forwarder:   agents,
 		Namespaces:  namespaces,
 		Schemas:     compileSchema,
+		Reserved:    policy.Reserved(set),
 		Auditor:     a.auditor(),
 		Limiter:     a.limiter(),
 		BridgeID:    a.config.ID,

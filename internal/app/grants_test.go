@@ -132,6 +132,35 @@ func TestATaskEndsWithTheCredentialOfWhoStartedIt(t *testing.T) {
 	}
 }
 
+// TestNoNamespaceIsAGroupOfPolicies has a route agent name a command so that an
+// observer might run it.
+func TestNoNamespaceIsAGroupOfPolicies(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	route := h.key(protocol.KindAgent, "route", protocol.RoleRouteAgent)
+	register := func(namespace string) (protocol.Code, string) {
+		return h.run(route, "command.register", fmt.Sprintf(`{"agent_id":"route","namespace":%q,"commands":[{"name":%q,"summary":"Unlocks."}]}`, namespace+".*", namespace+".unlock"))
+	}
+	if code, body := h.run(route, "agent.register", `{"agent_id":"route","type":"end_agent"}`); code != "" {
+		t.Fatal(body)
+	}
+	for _, namespace := range []string{"read", "write", "act", "tool", "topic", "administration", "extension", "audit", "mcp", "space", "role", "operator"} {
+		if code, body := register(namespace); code != protocol.InvalidParameter {
+			t.Errorf("%s: %s", namespace, body)
+		}
+	}
+	if code, body := register("acme"); code != "" {
+		t.Fatal(body)
+	}
+	observer := h.key(protocol.KindOperator, "otto", protocol.RoleObserver)
+	if code, body := h.run(observer, "acme.unlock", `{}`); code != protocol.PermissionDenied || !strings.Contains(body, "extension:acme.unlock") {
+		t.Errorf("an observer unlocks: %s", body)
+	}
+	if code, body := h.run(h.admin, "acme.unlock", `{}`); code != protocol.AgentOffline {
+		t.Errorf("an administrator: %s", body)
+	}
+}
+
 // TestARunIsJudgedAnewAfterARestart starts a workflow with a token of an issuer
 // that is demoted, or gone, when the bridge has started again.
 func TestARunIsJudgedAnewAfterARestart(t *testing.T) {

@@ -77,8 +77,8 @@ func (s *Service) Explain(_ context.Context, call *commands.Call, p ExplainParam
 
 // checkAction refuses a misspelt action.
 func (e *Engine) checkAction(name string) error {
-	if _, ok := e.words.actions[name]; ok || !e.words.hasFamily(name) {
+	if _, ok := e.words.actions[name]; ok || isExtension(name) {
 		return nil
 	}
-	return protocol.InvalidParam("action", unknown("action", name, e.words.names()).Error())
+	return protocol.InvalidParam("action", e.words.unknownAction(name).Error())
 }

@@ -153,7 +153,7 @@ func TestExplainSaysWhoDecided(t *testing.T) {
 		"another space":                {`{"principal":{"id":"r","roles":["route_agent"]},"action":"skill:invoke","resource":{"type":"skill","id":"bell","space_id":"acme"}}`, "deny", "another space"},
 		"scopes":                       {`{"principal":{"id":"r","roles":["route_agent"],"scopes":["agent:get"]},"action":"skill:invoke"}`, "deny", "scopes"},
 		"the caller":                   {`{"action":"key:create"}`, "allow", "administrator"},
-		"an agent's command":           {`{"principal":{"id":"o","kind":"operator","roles":["operator"]},"action":"acme:blink"}`, "allow", "operator"},
+		"an agent's command":           {`{"principal":{"id":"o","kind":"operator","roles":["operator"]},"action":"extension:acme.blink"}`, "allow", "operator"},
 		"attributes do no harm":        {`{"principal":{"id":"r","attributes":{"floor":"3"}},"action":"bridge:describe"}`, "allow", "everybody"},
 		"the address is looked at too": {`{"action":"bridge:describe","address":"192.0.2.1","door":"ws"}`, "allow", "administrator"},
 	} {

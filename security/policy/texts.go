@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -100,6 +101,7 @@ func (e *Engine) set(from Source, text, by string, at time.Time) error {
 // it now speak of what there no longer is, it stays in force as it is: it may
 // forbid something.
 func (e *Engine) follow(from Source, text, by string, at time.Time) {
+	text = e.modern(from, text)
 	rules, err := parse(from.prefix(), text, from)
 	if err == nil {
 		if doubt := e.known(rules); doubt != nil {
@@ -107,6 +109,24 @@ func (e *Engine) follow(from Source, text, by string, at time.Time) {
 		}
 	}
 	_ = e.install(from, &loaded{text: text, last: text, rules: rules, updated: at, by: by}, err)
+}
+
+// namedActions are the actions in a text of policies.
+var namedActions = regexp.MustCompile(`\bAction::"[a-z][a-z0-9]*:[a-z0-9.-]+"`)
+
+// modern is a text that an earlier version has stored, with the actions of
+// agents' commands as they are called by now: a policy that forbids one goes on
+// forbidding it.
+func (e *Engine) modern(from Source, text string) string {
+	return namedActions.ReplaceAllStringFunc(text, func(named string) string {
+		name := strings.TrimSuffix(strings.TrimPrefix(named, `Action::"`), `"`)
+		now := e.words.former(name)
+		if e.words.has(name) || now == "" {
+			return named
+		}
+		e.opts.Log.Warn("a policy names the command of an agent as earlier versions did; put it anew with the present name", "policy", from.Name, "action", name, "now", now)
+		return `Action::"` + now + `"`
+	})
 }
 
 // install puts a text in force unless something is wrong with it, and tells.

@@ -68,10 +68,26 @@ func (v entities) check(uid cedar.EntityUID) []error {
 		return v.checkType(uid.Type)
 	}
 	name := string(uid.ID)
-	if v.has(name) || !v.hasFamily(name) {
+	if err := v.action(name); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// action says what is wrong with the name of an action or of a group of them.
+func (v *vocabulary) action(name string) error {
+	if v.has(name) || isExtension(name) {
 		return nil
 	}
-	return []error{unknown("action", name, v.names())}
+	return v.unknownAction(name)
+}
+
+func (v *vocabulary) unknownAction(name string) error {
+	err := unknown("action", name, v.names())
+	if now := v.former(name); now != "" {
+		return fmt.Errorf("%w; if an agent registers the command, it is %q", err, now)
+	}
+	return err
 }
 
 func (v entities) checkType(t cedar.EntityType) []error {

@@ -44,7 +44,8 @@ func TestGoodPoliciesPassAndDoubtsAreTold(t *testing.T) {
 	for text, doubt := range map[string]string{
 		`permit (principal in Role::"operator", action in Action::"read", resource);`:                                       "",
 		`permit (principal is Agent in Space::"default", action, resource is Skill in Space::"default");`:                   "",
-		`permit (principal, action == Action::"acme:blink", resource);`:                                                     `"acme:blink"`,
+		`permit (principal, action == Action::"extension:acme.blink", resource);`:                                           `"extension:acme.blink"`,
+		`permit (principal, action in Action::"extension:acme", resource);`:                                                 `"extension:acme"`,
 		`permit (principal in Role::"oprator", action, resource);`:                                                          `did you mean "operator"?`,
 		`forbid (principal, action in Action::"policy", resource);`:                                                         "administrators get at",
 		`permit (principal, action in Action::"topic", resource) when { resource has kind && resource.kind == "channel" };`: "",

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,11 +24,11 @@ const (
 
 // Groups of actions besides one for every family, Action::"skill".
 const (
-	groupRead           = "read"           // actions that change nothing
-	groupWrite          = "write"          // that change the bridge's own state
-	groupAct            = "act"            // that make something happen outside
-	groupAdministration = "administration" // that decide who may do what
-	groupExtension      = "extension"      // of commands that agents have registered
+	groupRead           = "read"             // actions that change nothing
+	groupWrite          = "write"            // that change the bridge's own state
+	groupAct            = "act"              // that make something happen outside
+	groupAdministration = "administration"   // that decide who may do what
+	groupExtension      = commands.Extension // of commands that agents have registered
 	groupTopic          = "topic"
 )
 
@@ -92,13 +93,16 @@ func groupsOf(action string, effect commands.Effect) []string {
 	return groups
 }
 
-// groupsOf is the groups of an action. What no command of the bridge does is
-// an agent's.
+// groupsOf is the groups of an action: those of an agent's are all of its
+// namespace, extension:acme, and all that agents have registered.
 func (v *vocabulary) groupsOf(action string) []string {
 	if groups, ok := v.actions[action]; ok {
 		return groups
 	}
-	return []string{familyOf(action), groupExtension}
+	if namespace, verb, ok := strings.Cut(action, "."); ok && verb != "" && isExtension(action) {
+		return []string{namespace, groupExtension}
+	}
+	return nil
 }
 
 // has reports whether an action or a group of actions is known.
@@ -107,11 +111,33 @@ func (v *vocabulary) has(name string) bool {
 	return ok || slices.Contains(v.groups, name)
 }
 
-// hasFamily reports whether actions of a family are the bridge's own, so that
-// one that is unknown is a mistake and not an agent's.
-func (v *vocabulary) hasFamily(name string) bool {
-	_, verb, _ := strings.Cut(name, ":")
-	return verb == "" || slices.Contains(v.groups, familyOf(name))
+// extensions are the actions and groups of commands that agents register.
+var extensions = regexp.MustCompile(`^` + groupExtension + `:[a-z][a-z0-9]*(\.[a-z0-9-]+)*$`)
+
+// isExtension reports whether an action or a group is that of commands that an
+// agent may register, now or later.
+func isExtension(name string) bool { return extensions.MatchString(name) }
+
+// former is what an action is called that earlier versions knew by the namespace
+// of an agent, acme:blink; "" for others.
+func (v *vocabulary) former(name string) string {
+	namespace, verb, _ := strings.Cut(name, ":")
+	if now := groupExtension + ":" + namespace + "." + verb; !slices.Contains(v.groups, namespace) && verb != "" && isExtension(now) {
+		return now
+	}
+	return ""
+}
+
+// Reserved are names that mean something to policies, so that no agent may have
+// a namespace of that name: actions, groups of actions, types of entities.
+func Reserved(set *commands.Set) []string {
+	v := newVocabulary(set)
+	names := append(slices.Clone(v.groups), ActFor)
+	for _, t := range append(v.resources(), typeAction, typeRole, typeOperator, typeAgent, typeSkill) {
+		names = append(names, strings.ToLower(string(t)))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // idle reports whether an action or group is of a family without commands.
