@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -94,8 +95,14 @@ func folders(path string) func(yield func(int) bool) {
 
 // errTwin refuses a path that another is in the way of.
 func errTwin(path, twin string) *protocol.Error {
-	return protocol.Errorf(protocol.AlreadyExists, "%q cannot be beside %q: some systems take them for one", path, twin).
-		With("path", path).With("twin", twin)
+	text := fmt.Sprintf("%q cannot be beside %q: some systems take them for one", path, twin)
+	switch {
+	case twin == path:
+		text = fmt.Sprintf("%q cannot be a file: there is a folder %q with files in it", path, path+"/")
+	case strings.HasPrefix(path, twin+"/"):
+		text = fmt.Sprintf("%q needs a folder where the file %q stands", path, twin)
+	}
+	return protocol.Errorf(protocol.AlreadyExists, "%s", text).With("path", path).With("twin", twin)
 }
 
 // Twins tells of the paths of one group which cannot be beside each other. It

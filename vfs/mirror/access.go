@@ -132,9 +132,9 @@ func (e *Engine) replay(ctx context.Context) error {
 		if e.work.held(o.path, e.o.Now()) {
 			continue
 		}
-		err := e.report(ctx, o.path, e.settle(ctx, o.path, hint{}))
+		err := e.report(ctx, o.path, e.reconcile(ctx, o.path, hint{}))
 		switch {
-		case err == nil:
+		case err == nil || refusedHere(err): // who is refused is looked at again by every scan
 			if err := e.state.sent(o); err != nil {
 				return err
 			}
@@ -152,9 +152,12 @@ func errNoFile(path string) error {
 // localError gives failures of the folder a code.
 func localError(err error) error {
 	var bad tree.BadPathError
+	var obstacle *tree.ObstacleError
 	switch {
 	case errors.As(err, &bad):
 		return protocol.InvalidParam("path", bad.Reason)
+	case errors.As(err, &obstacle):
+		return protocol.Errorf(protocol.AlreadyExists, "%s", obstacle.Error()).With("path", obstacle.Path).With("twin", obstacle.Obstacle)
 	case errors.Is(err, tree.ErrNotRegular):
 		return protocol.Errorf(protocol.InvalidState, "what stands there is not a regular file")
 	case noSpace(err):

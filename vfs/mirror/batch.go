@@ -23,6 +23,7 @@ type batcher struct {
 	waiting []batched
 	bytes   int64
 	failed  error
+	blocked []string // paths that others are in the way of
 	sending sync.WaitGroup
 	slots   chan struct{}
 }
@@ -32,6 +33,7 @@ type batched struct {
 	small     Small
 	print     *fingerprint
 	intention intention
+	hint      hint
 	unlock    func()
 }
 
@@ -69,17 +71,20 @@ func (b *batcher) take(path string, h hint) (taken bool, seen hint) {
 
 func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool) {
 	known := b.e.state.get(path)
-	if !known.known && !h.seen {
+	if !known.known && !h.seen && !b.e.knowsVFS() {
 		return batched{}, h, false
 	}
 	stamp, err := b.e.folder.Stat(path)
 	if err != nil || stamp.Absent() || stamp.Size > batchOne {
 		return batched{}, h, false
 	}
-	if h, err = b.e.remoteOf(b.ctx, path, known, h); err != nil {
-		return batched{}, hint{}, false
-	}
-	r := h.remote
+	r := remote{File: File{Path: path}}
+	if known.known || h.seen || len(b.e.state.intents(path)) > 0 {
+		if h, err = b.e.remoteOf(b.ctx, path, known, h); err != nil {
+			return batched{}, hint{}, false
+		}
+		r = h.remote
+	} // else what is new here is thought to be new there: the VFS says so if not
 	l := look{stamp: stamp, local: local{there: true, size: stamp.Size}}
 	small, print, err := b.e.readSmall(path, l, r)
 	if err != nil {
@@ -93,7 +98,7 @@ func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool
 		return batched{}, h, false
 	}
 	i := intent{version: expected(known.base, r), size: small.Size, sum: print.sum, at: b.e.now()}
-	return batched{small: small, print: print, intention: intention{path: path, intent: i}}, h, true
+	return batched{small: small, print: print, intention: intention{path: path, intent: i}, hint: h}, h, true
 }
 
 // flush sends what is left and waits for everything.
@@ -117,6 +122,15 @@ func (b *batcher) flushSome() {
 	})
 }
 
+// block leaves a path for later: the files of a batch are locked until it is
+// sent, and one of them may be in the way.
+func (b *batcher) block(path string) {
+	b.e.work.add(path)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.blocked = append(b.blocked, path)
+}
+
 func (b *batcher) err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,14 +141,14 @@ func (b *batcher) err() error {
 // has something else there than was thought, or something is wrong with them.
 func (b *batcher) send(list []batched) {
 	files, errs, err := b.put(list)
-	again := make([]string, 0, len(list))
+	var again []batched
 	for i, item := range list {
 		path := item.small.Path
 		switch {
 		case unavailable(err) || b.ctx.Err() != nil:
 			b.e.work.add(path)
 		case err != nil || errs[i] != nil:
-			again = append(again, path)
+			again = append(again, item)
 		default:
 			b.e.count(uploads, item.small.Size)
 			_ = b.e.report(b.ctx, path, b.e.stored(path, item.print, files[i])) // is in the status
@@ -144,8 +158,14 @@ func (b *batcher) send(list []batched) {
 	if !unavailable(err) {
 		err = nil // the files will tell
 	}
-	for _, path := range again {
-		if e := b.e.report(b.ctx, path, b.e.settle(b.ctx, path, hint{})); unavailable(e) {
+	for _, item := range again {
+		path := item.small.Path
+		failed := b.e.settle(b.ctx, path, item.hint)
+		if obstructed(failed) {
+			b.block(path)
+			continue
+		}
+		if e := b.e.report(b.ctx, path, failed); unavailable(e) {
 			err = e
 			break
 		}

@@ -81,8 +81,12 @@ func (e *Engine) keep(ctx context.Context, path string, rule Rule, l look) (stri
 	}
 	source := &steady{ctx: ctx, file: file, before: stamp}
 	sum := hex.EncodeToString(l.sum[:])
-	name := tree.ConflictName(path, e.o.Origin, sum)
-	if rule != KeepBoth || tree.CheckPath(name) != "" { // a path may be too long to have anything added
+	origin := e.o.Origin
+	if rule == FolderStays {
+		origin = "" // the name is the same at every end
+	}
+	name := tree.ConflictName(path, origin, sum)
+	if rule != KeepBoth && rule != FolderStays || tree.CheckPath(name) != "" { // a path may be too long to have anything added
 		return e.folder.Keep(source, sum)
 	}
 	there, err := e.folder.Stat(name)

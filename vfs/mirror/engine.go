@@ -98,7 +98,9 @@ type Engine struct {
 	rounds   int      // under way
 	moved    int      // transfers since the last report
 
-	turn   sync.Mutex    // one round at a time
+	turn     sync.Mutex // one round at a time
+	clearing sync.Mutex // what is in the way of paths, one after the other
+
 	sender chan struct{} // holds one token: who sends orders
 	wake   chan struct{}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 type fake struct {
 	mu       sync.Mutex
 	files    map[string][]version // the latest last
+	names    vfs.Twins            // of those that are there
 	last     uint64
 	wiped    int // times
 	instance string
@@ -163,7 +165,26 @@ func (f *fake) Put(ctx context.Context, path string, body io.Reader, o PutOption
 	return file, err
 }
 
+// Below finds the first file in a folder.
+func (f *fake) Below(ctx context.Context, folder string) (file File, err error) {
+	err = f.call(ctx, "below", func() error {
+		for path := range f.files {
+			if v, _ := f.head(path); strings.HasPrefix(path, folder+"/") && !v.Deleted && (file.Path == "" || path < file.Path) {
+				file = v.File
+			}
+		}
+		if file.Path == "" {
+			return protocol.Errorf(protocol.FileNotFound, "no file")
+		}
+		return nil
+	})
+	return file, err
+}
+
 func (f *fake) put(path string, content []byte, o PutOptions) (File, error) {
+	if err := f.names.Check(path); err != nil {
+		return File{}, err
+	}
 	v, _ := f.head(path)
 	found := v.Version
 	if v.Deleted {
@@ -184,6 +205,11 @@ func (f *fake) add(path string, v version) File {
 	f.last++
 	v.Path, v.Version, v.Modified = path, f.last, f.now()
 	f.files[path] = append(f.files[path], v)
+	if v.Deleted {
+		f.names.Remove(path)
+	} else {
+		f.names.Add(path)
+	}
 	return v.File
 }
 
@@ -252,7 +278,7 @@ func (f *fake) wipe(instance string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wiped++
-	f.files, f.last, f.instance = make(map[string][]version), 0, instance
+	f.files, f.names, f.last, f.instance = make(map[string][]version), vfs.Twins{}, 0, instance
 }
 
 // set writes a file as somebody else would.
@@ -288,6 +314,13 @@ func (f *fake) all() map[string]string {
 		}
 	}
 	return m
+}
+
+// size is how many files there have ever been.
+func (f *fake) size() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.files)
 }
 
 func (f *fake) count(call string) int {

@@ -125,6 +125,18 @@ func (p *Place) Delete(ctx context.Context, path string, ifVersion uint64) (File
 	return p.file(f), err
 }
 
+// Below implements [Remote].
+func (p *Place) Below(ctx context.Context, folder string) (File, error) {
+	list, _, err := p.files.List(ctx, p.group, p.prefix+folder+"/", "", 1, false)
+	if err != nil {
+		return File{}, err
+	}
+	if len(list) == 0 {
+		return File{}, vfs.NoFile(p.group, folder+"/")
+	}
+	return p.file(list[0]), nil
+}
+
 // List implements [Remote].
 func (p *Place) List(ctx context.Context, cursor string, limit int) ([]File, string, error) {
 	list, next, err := p.files.List(ctx, p.group, p.prefix, cursor, min(limit, vfs.MaxLimit), true)

@@ -47,6 +47,9 @@ type Remote interface {
 	Put(ctx context.Context, path string, body io.Reader, o PutOptions) (File, error)
 	// Delete leaves a tombstone if the path has the version, else 3003.
 	Delete(ctx context.Context, path string, ifVersion uint64) (File, error)
+	// Below looks for a file in a folder, or in a folder of it: any one that is
+	// there; 4003 if there is none.
+	Below(ctx context.Context, folder string) (File, error)
 	// List returns files and tombstones in pages; the cursor of the first
 	// page and after the last is "".
 	List(ctx context.Context, cursor string, limit int) (files []File, next string, err error)

@@ -43,7 +43,7 @@ func (e *Engine) SyncPath(ctx context.Context, path string) error {
 		e.work.add(path)
 		return err
 	}
-	return e.report(ctx, path, e.settle(ctx, path, hint{remote: r, moment: moment, seen: true}))
+	return e.report(ctx, path, e.reconcile(ctx, path, hint{remote: r, moment: moment, seen: true}))
 }
 
 // round does one round of work.
@@ -128,7 +128,7 @@ func (e *Engine) scan(ctx context.Context) error {
 	e.state.mu.Lock()
 	room := len(e.state.entries)
 	e.state.mu.Unlock()
-	found := e.folder.Scan(".", room)
+	found := e.folder.Scan(".", room, e.state.mirrored)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -208,6 +208,13 @@ func (e *Engine) sameThere(ctx context.Context) bool {
 	}
 	revision, err := e.remoteRevision(ctx)
 	return err == nil && revision == before
+}
+
+// knowsVFS reports whether the VFS's files have been listed since it was there.
+func (e *Engine) knowsVFS() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.everSeen && !e.returned
 }
 
 // list asks the VFS for everything.
@@ -368,7 +375,12 @@ func (e *Engine) carryOut(ctx context.Context, paths []string, l *listing) error
 				if taken {
 					continue
 				}
-				if err := e.report(ctx, path, e.settle(ctx, path, seen)); unavailable(err) {
+				err := e.settle(ctx, path, seen)
+				if obstructed(err) {
+					batches.block(path)
+					continue
+				}
+				if err := e.report(ctx, path, err); unavailable(err) {
 					stop(err)
 				}
 			}
@@ -391,7 +403,30 @@ func (e *Engine) carryOut(ctx context.Context, paths []string, l *listing) error
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	return e.carryOutBlocked(ctx, batches.blocked)
+}
+
+// carryOutBlocked settles the paths that others were in the way of, now that
+// most of those are settled, one by one.
+func (e *Engine) carryOutBlocked(ctx context.Context, paths []string) error {
+	slices.Sort(paths)
+	for _, path := range paths {
+		moment := e.state.now()
+		r, err := e.stat(ctx, path)
+		if err == nil {
+			err = e.reconcile(ctx, path, hint{remote: r, moment: moment, seen: true})
+		}
+		if err := e.report(ctx, path, err); unavailable(err) || ctx.Err() != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// refusedHere reports whether a file is not mirrored because of what it is or how
+// it is called.
+func refusedHere(err error) bool {
+	return errors.Is(err, tree.ErrNotRegular) || protocol.CodeOf(err) == protocol.AlreadyExists
 }
 
 // report notes what became of a path and returns the error.
@@ -403,6 +438,8 @@ func (e *Engine) report(ctx context.Context, path string, err error) error {
 		e.work.add(path) // not the file's fault
 	case errors.Is(err, tree.ErrNotRegular):
 		e.work.refuse(path, tree.ErrNotRegular.Error())
+	case refusedHere(err):
+		e.work.refuse(path, protocol.AsError(err).Message)
 	case errors.Is(err, errUnsteady), errors.Is(err, tree.ErrChanged):
 		e.work.fail(path, err, e.o.Now())
 	default:

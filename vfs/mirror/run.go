@@ -161,7 +161,7 @@ func (e *Engine) Touch(path string) (dirs []string) {
 		e.work.add(path)
 		return nil
 	}
-	found := e.folder.Scan(path, 0)
+	found := e.folder.Scan(path, 0, e.state.mirrored)
 	for file := range found.Files {
 		e.work.add(file)
 	}

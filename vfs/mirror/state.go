@@ -7,9 +7,9 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror/journal"
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
@@ -28,6 +28,7 @@ type state struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	names   vfs.Twins // paths of entries that hold a file
+	paths   pathIndex // the same
 	losers  []Loser
 	orders  map[string]order // by path
 	open    map[string][]intent
@@ -53,7 +54,7 @@ func openState(root *os.Root, log *slog.Logger) (*state, error) {
 	s.log = l
 	for path, e := range s.entries {
 		if e.holds() {
-			s.names.Add(path)
+			s.note(path)
 		}
 	}
 	return s, nil
@@ -156,13 +157,24 @@ func (s *state) setPrint(path string, e entry) error {
 	return s.append(false, appendEntry(nil, path, &e))
 }
 
+// note takes a path into the indexes of files.
+func (s *state) note(path string) {
+	s.names.Add(path)
+	s.paths.add(path)
+}
+
+func (s *state) unnote(path string) {
+	s.names.Remove(path)
+	s.paths.remove(path)
+}
+
 func (s *state) put(path string, e entry) {
 	s.moment++
 	e.touched = s.moment
 	if e.holds() {
-		s.names.Add(path)
+		s.note(path)
 	} else {
-		s.names.Remove(path)
+		s.unnote(path)
 	}
 	s.entries[path] = &e
 	s.confirm(path, e.base)
@@ -180,7 +192,7 @@ func (s *state) confirm(path string, b base) {
 func (s *state) remove(path string) error {
 	s.mu.Lock()
 	delete(s.entries, path)
-	s.names.Remove(path)
+	s.unnote(path)
 	s.moment++
 	s.mu.Unlock()
 	return s.append(false, appendText([]byte{recordForget}, path))
@@ -191,6 +203,18 @@ func (s *state) twin(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.names.Check(path)
+}
+
+// twinsOf lists the files that are in the way of a path as far as is known.
+func (s *state) twinsOf(path string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.names.Check(path)
+	if err == nil {
+		return nil
+	}
+	twin, _ := protocol.AsError(err).Details["twin"].(string)
+	return s.paths.below(twin)
 }
 
 // lost notes durably a copy that loses a conflict, unless that is known.
@@ -343,15 +367,17 @@ func (s *state) compact() error {
 }
 
 // below lists the files that both ends agreed on at a path and below it.
-func (s *state) below(path string) (list []string) {
+func (s *state) below(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at, e := range s.entries {
-		if e.holds() && (at == path || strings.HasPrefix(at, path+"/")) {
-			list = append(list, at)
-		}
-	}
-	return list
+	return s.paths.below(path)
+}
+
+// mirrored reports whether both ends agreed on a file at a path, or below it.
+func (s *state) mirrored(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paths.has(path)
 }
 
 // sync makes durable what was noted.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
 // A Standing is where a file or a whole mirror stands.
@@ -66,7 +67,12 @@ func publicText(err error) string {
 	if errors.Is(err, errTooSlow) || errors.Is(err, errCircuitOpen) {
 		return err.Error()
 	}
-	return protocol.AsError(err).Message
+	for _, known := range []error{errUnsteady, tree.ErrChanged, tree.ErrNotRegular} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return protocol.AsError(localError(err)).Message
 }
 
 // A FileStatus is where one file stands.

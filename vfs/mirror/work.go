@@ -78,6 +78,7 @@ func (b *backlog) refuseAll(reasons map[string]string) {
 	b.refused = reasons
 	for path := range reasons {
 		delete(b.dirty, path)
+		delete(b.failed, path)
 	}
 }
 

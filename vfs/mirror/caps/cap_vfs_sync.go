@@ -17,7 +17,7 @@ var syncSpec = commands.Spec{
 	Summary: "Mirror a file of a Cap, or all of them, to the VFS.",
 	Effect:  commands.Write,
 	Action:  "cap:vfs.sync",
-	Errors: []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.VFSPermission, protocol.FileNotFound,
+	Errors: []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.AlreadyExists, protocol.VFSPermission, protocol.FileNotFound,
 		protocol.SyncFailed, protocol.NoSpace},
 	Example: `{"cap_id":"climate","vfs_path":"/vfs/cap/climate/disk/plan.txt","sync_type":"REAL_TIME","content":"21 degrees"}`,
 }

@@ -142,7 +142,7 @@ func (r *recovery) here(ctx context.Context) (map[string]vfs.Sum, error) {
 		return nil, err
 	}
 	defer folder.Close()
-	for path := range folder.Scan(".", 0).Files {
+	for path := range folder.Scan(".", 0, nil).Files {
 		if ruleOf(path) != "" {
 			continue
 		}

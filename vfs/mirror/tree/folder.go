@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -131,8 +132,21 @@ func stampOf(info fs.FileInfo) (Stamp, error) {
 	return s, nil
 }
 
-// errInTheWay says that there cannot be such a file, and why.
-var errInTheWay = fmt.Errorf("a file stands where a folder is needed: %w", fs.ErrNotExist)
+// An ObstacleError says that there cannot be such a file, because of what
+// stands in its way. There is no such file either: it is [fs.ErrNotExist].
+type ObstacleError struct {
+	Path     string // of the file
+	Obstacle string // a file where a folder is needed, or Path for a folder where the file is to be
+}
+
+func (e *ObstacleError) Error() string {
+	if e.Obstacle == e.Path {
+		return fmt.Sprintf("%q cannot be a file: a folder %q stands there", e.Path, e.Path+"/")
+	}
+	return fmt.Sprintf("%q needs a folder where the file %q stands", e.Path, e.Obstacle)
+}
+
+func (e *ObstacleError) Unwrap() error { return fs.ErrNotExist }
 
 // plainParents refuses paths through anything but real folders.
 func (f *Folder) plainParents(name string) error {
@@ -145,7 +159,7 @@ func (f *Folder) plainParents(name string) error {
 			return err
 		}
 		if info.Mode().IsRegular() {
-			return errInTheWay
+			return &ObstacleError{name, name[:i]}
 		}
 		if !info.IsDir() {
 			return fmt.Errorf("folder of the file: %w", ErrNotRegular)
@@ -351,6 +365,9 @@ func (f *Folder) unchanged(name string, seen Stamp) error {
 	if err != nil {
 		return err
 	}
+	if info.IsDir() {
+		return &ObstacleError{name, name}
+	}
 	found, err := stampOf(info)
 	if err != nil {
 		return err
@@ -359,6 +376,24 @@ func (f *Folder) unchanged(name string, seen Stamp) error {
 		return ErrChanged
 	}
 	return nil
+}
+
+// RemoveEmpty removes a folder in which there is nothing but empty folders. If
+// there is more, it fails.
+func (f *Folder) RemoveEmpty(name string) error {
+	if reason := CheckPath(name); reason != "" {
+		return BadPathError{reason}
+	}
+	if err := f.plainParents(name + "/"); err != nil {
+		return absentIfNone(err)
+	}
+	found := f.Scan(name, 0, nil)
+	for _, dir := range slices.Backward(found.Dirs) { // what is below comes after
+		if err := f.root.Remove(dir); err != nil {
+			return err
+		}
+	}
+	return f.dirs.wait(path.Dir(name))
 }
 
 // sameFile compares stamps of which one was taken before a move, which

@@ -80,7 +80,7 @@ func TestPathTricksLeadNowhere(t *testing.T) {
 		if err := f.Remove(name, Stamp{}); !errors.As(err, &bad) {
 			t.Errorf("removal of %.40q: %v", name, err)
 		}
-		if s := f.Scan(name, 0); name != "." && len(s.Files) != 0 {
+		if s := f.Scan(name, 0, nil); name != "." && len(s.Files) != 0 {
 			t.Errorf("scan of %.40q: %v", name, s.Files)
 		}
 	}
@@ -120,7 +120,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 			t.Errorf("%s was removed", name)
 		}
 	}
-	s := f.Scan(".", 0)
+	s := f.Scan(".", 0, nil)
 	if len(s.Files) != 1 || len(s.Refused) != 5 || s.Covers("out/f") || s.Covers("file") || !s.Covers("real/gone") {
 		t.Errorf("found %v, refused %v", s.Files, s.Refused)
 	}
@@ -221,7 +221,7 @@ func TestWhatIsNoFileOrHasATwinIsRefused(t *testing.T) {
 		}
 	}
 	pipe(t, filepath.Join(f.Dir(), "pipe"))
-	s := f.Scan(".", 0)
+	s := f.Scan(".", 0, nil)
 	if s.Refused["a"] == "" || s.Refused["NUL"] == "" || s.Refused["trailing."] == "" || s.Refused["stra\u00dfe"] == "" || s.Refused["pipe"] == "" {
 		t.Errorf("refused are %v", s.Refused)
 	}
@@ -260,7 +260,7 @@ func TestLosersAreKeptOnce(t *testing.T) {
 			t.Errorf("kept as %q", bad)
 		}
 	}
-	if s := f.Scan(".", 0); len(s.Files) != 0 {
+	if s := f.Scan(".", 0, nil); len(s.Files) != 0 {
 		t.Errorf("%v are mirrored", s.Files)
 	}
 }
@@ -309,7 +309,7 @@ func FuzzPaths(f *testing.F) {
 		if CheckPath(name) != "" || !filepath.IsLocal(name) {
 			t.Fatalf("%q was accepted", name)
 		}
-		if got, ok := folder.Scan(".", 1).Files[name]; !ok || got != stamp {
+		if got, ok := folder.Scan(".", 1, nil).Files[name]; !ok || got != stamp {
 			t.Fatalf("%q is not found: %+v", name, got)
 		}
 		if err := folder.Remove(name, stamp); err != nil || left(t, folder) != 0 {

@@ -21,6 +21,8 @@ type Scan struct {
 	// Unread are folders that could not be read: nothing is known about what
 	// is below.
 	Unread []string
+
+	known func(path string) bool
 }
 
 // Covers reports whether the scan knows if there is a mirrored file at path: it
@@ -46,9 +48,10 @@ func (s *Scan) Covers(path string) bool {
 const maxDepth = vfs.MaxPath / 2
 
 // Scan looks at everything below a folder of the tree, "." for all. room says
-// how many files are expected.
-func (f *Folder) Scan(below string, room int) *Scan {
-	s := &Scan{Files: make(map[string]Stamp, room), Refused: make(map[string]string)}
+// how many files are expected. Of names that some system takes for one, the one
+// that is known to be mirrored is admitted, else the first.
+func (f *Folder) Scan(below string, room int, known func(path string) bool) *Scan {
+	s := &Scan{known: known, Files: make(map[string]Stamp, room), Refused: make(map[string]string)}
 	if below != "." {
 		if CheckPath(below) != "" || f.plainParents(below+"/") != nil {
 			return s
@@ -74,7 +77,7 @@ func (f *Folder) scanDir(s *Scan, dir string, depth int) {
 	if dir == "." {
 		prefix = ""
 	}
-	twins := make(map[string]string, len(names))
+	twins := f.twins(prefix, names, s.known)
 	for _, name := range names {
 		at := prefix + name
 		if at == Private {
@@ -98,16 +101,40 @@ func (f *Folder) scanDir(s *Scan, dir string, depth int) {
 	}
 }
 
+// twins tells for every folded name which of the names in a folder is admitted.
+func (f *Folder) twins(prefix string, names []string, known func(string) bool) map[string]string {
+	twins := make(map[string]string, len(names))
+	for _, name := range names {
+		key := Fold(name)
+		held, ok := twins[key]
+		if !ok || f.claim(prefix+name, known) > f.claim(prefix+held, known) {
+			twins[key] = name
+		}
+	}
+	return twins
+}
+
+// claim is how good the claim of a path to its name is: an empty folder has
+// none, what is mirrored already the best.
+func (f *Folder) claim(path string, known func(string) bool) int {
+	if known != nil && known(path) {
+		return 2
+	}
+	info, err := f.root.Lstat(path)
+	if err == nil && info.IsDir() && len(f.Scan(path, 0, known).Files) == 0 {
+		return 0
+	}
+	return 1
+}
+
 // admit says why a name in a folder is refused.
 func admit(at, name string, twins map[string]string) string {
 	if reason := checkFound(at, name); reason != "" {
 		return reason
 	}
-	key := Fold(name)
-	if twin, ok := twins[key]; ok {
+	if twin := twins[Fold(name)]; twin != name {
 		return "differs from " + twin + " only in case or in the form of characters"
 	}
-	twins[key] = name
 	return ""
 }
 

@@ -1,0 +1,47 @@
+package mirror
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The index says the same as a walk over all paths.
+func TestTheIndexOfPathsIsAWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var x pathIndex
+		all := make(map[string]bool)
+		name := rapid.StringMatching(`[ab](/[ab]){0,3}`)
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			path := name.Draw(t, "path")
+			if rapid.Bool().Draw(t, "add") {
+				x.add(path)
+				all[path] = true
+			} else {
+				x.remove(path)
+				delete(all, path)
+			}
+			at := name.Draw(t, "at")
+			var want []string
+			for path := range all {
+				if path == at || strings.HasPrefix(path, at+"/") {
+					want = append(want, path)
+				}
+			}
+			got := x.below(at)
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) || x.has(at) != (len(want) > 0) {
+				t.Fatalf("below %s: %q, want %q; has it: %t", at, got, want, x.has(at))
+			}
+		}
+		for path := range all {
+			x.remove(path)
+		}
+		if len(x.folders) > 1 || len(x.folders["."]) > 0 {
+			t.Fatalf("left: %v", x.folders)
+		}
+	})
+}
