@@ -22,6 +22,7 @@ the secrets in its data folder. The bridge must be stopped when its state is
 embedded; a NATS cluster can be backed up while bridges run.`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			keepPrivate()
 			config, err := app.LoadConfig(cmd.Flags())
 			if err != nil {
 				return usageError{err}
@@ -74,6 +75,7 @@ func restoreCommand() *cobra.Command {
 		Short: "Fill the data folder of a stopped bridge from a backup",
 		Args:  exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			keepPrivate()
 			config, err := app.LoadConfig(cmd.Flags())
 			if err != nil {
 				return usageError{err}

@@ -29,6 +29,7 @@ line and in DIR/addresses.json.`,
 			if printConfig {
 				return config.WriteYAML(cmd.OutOrStdout())
 			}
+			keepPrivate()
 			bridge, err := app.New(cmd.Context(), config, app.WithVersion(version))
 			if err != nil {
 				return startError(err)

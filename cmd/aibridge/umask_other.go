@@ -1,0 +1,6 @@
+//go:build !unix
+
+package main
+
+// keepPrivate does nothing: the folder's access control is inherited.
+func keepPrivate() {}
