@@ -29,11 +29,11 @@ func (p RenewParams) Target() commands.Resource {
 	return commands.Resource{Type: "certificate", ID: string(p.Serial)}
 }
 
-// maxOverlap is how many valid certificates one can have been renewed into.
-const maxOverlap = 4
-
 // Renew issues a certificate anew, to its holder, who proves the old key, or
-// at the word of an officer.
+// at the word of an officer. A certificate has one renewal at a time: who asks
+// again with the same new key gets the same certificate, and with another is
+// refused, so that who has copied a key cannot make itself certificates beside
+// the holder's, unnoticed.
 func (s *Service) Renew(ctx context.Context, call *commands.Call, p RenewParams) (Result, error) {
 	if p.Serial == "" {
 		p.Serial = call.Principal.CertSerial
@@ -61,9 +61,14 @@ func (s *Service) Renew(ctx context.Context, call *commands.Call, p RenewParams)
 	if equalKeys(e.leaf().PublicKey, csr.PublicKey) {
 		return Result{}, protocol.InvalidParam("csr", "has the old key: renewing takes a new one")
 	}
-	if n := s.overlapping(e); n >= maxOverlap {
-		return Result{}, protocol.Errorf(protocol.LimitReached, "it was renewed %d times already", n).
-			With("serial", string(e.Serial)).With("limit", maxOverlap)
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
+	if before := s.renewal(e); before != nil {
+		if equalKeys(before.leaf().PublicKey, csr.PublicKey) {
+			return s.issued(before), nil
+		}
+		return Result{}, protocol.Errorf(protocol.LimitReached, "it was renewed already, with another key; renew that certificate, or revoke it if its key is not yours").
+			With("serial", string(e.Serial)).With("renewal", string(before.Serial))
 	}
 	validity := seconds(p.Validity)
 	if p.Validity == 0 {
@@ -94,13 +99,13 @@ func (s *Service) mayRenew(call *commands.Call, e *entry, p RenewParams) error {
 	return nil
 }
 
-// overlapping counts the valid certificates that were renewed from one.
-func (s *Service) overlapping(e *entry) (n int) {
+// renewal is the valid certificate that one was renewed into, nil without one.
+func (s *Service) renewal(e *entry) *entry {
 	now := s.opts.Now()
 	for _, r := range s.index.renewedFrom(e.Serial) {
 		if r.Renews == e.Serial && r.valid(now) == nil {
-			n++
+			return r
 		}
 	}
-	return n
+	return nil
 }

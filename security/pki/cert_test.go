@@ -298,13 +298,22 @@ func TestACompromisedKeyTakesItsRenewalsAlong(t *testing.T) {
 	}
 }
 
-func TestRenewalsAreLimited(t *testing.T) {
+func TestACertificateHasOneRenewal(t *testing.T) {
 	w := newWorld(t)
 	h := w.hold()
-	for range maxOverlap {
-		must[Result](w, root, "cert.renew", object{"serial": h.serial, "csr": csrOf(t, ecdsaKey(t))})
+	renew := func(csr string) Result {
+		return must[Result](w, root, "cert.renew", object{"serial": h.serial, "csr": csr})
+	}
+	csr := csrOf(t, ecdsaKey(t))
+	first := renew(csr)
+	if again := renew(csr); again.Serial != first.Serial {
+		t.Errorf("who asks again gets %s, not %s", again.Serial, first.Serial)
 	}
 	w.refused(protocol.LimitReached, root, "cert.renew", object{"serial": h.serial, "csr": csrOf(t, ecdsaKey(t))})
+	must[RevokeResult](w, root, "cert.revoke", object{"serial": first.Serial, "reason": "superseded"})
+	if renew(csrOf(t, ecdsaKey(t))).Serial == first.Serial {
+		t.Error("a renewal that was revoked is given again")
+	}
 }
 
 func TestWhoMayRevoke(t *testing.T) {
