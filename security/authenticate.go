@@ -235,7 +235,22 @@ func (a *Authenticator) refuse(ctx context.Context, s Shown, why error) error {
 		return known // needs no guessing: there was nothing shown, or the certificate is not good any more
 	}
 	a.options.Log.DebugContext(ctx, "credential refused", "door", s.Door, "client", s.Client, "remote", s.From, "reason", why)
-	delay, wait := a.throttle.failed(s.From, s.names()...)
+	if err := a.Failed(ctx, s.From, s.names()...); err != nil {
+		return err
+	}
+	if known != nil {
+		return known
+	}
+	return protocol.Errorf(protocol.CredentialInvalid, "the credential is not valid")
+}
+
+// Failed notes that somebody at an address showed something wrong, under names
+// if there are any, and takes the time that the answer is to take: longer each
+// time. Who has failed too often is told to wait instead: 4009. Whoever checks
+// credentials by itself, as for enrolments, asks it, so that all doors count
+// together.
+func (a *Authenticator) Failed(ctx context.Context, from netip.Addr, names ...string) error {
+	delay, wait := a.throttle.failed(from, names...)
 	if wait > 0 {
 		return protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
 	}
@@ -245,10 +260,7 @@ func (a *Authenticator) refuse(ctx context.Context, s Shown, why error) error {
 	case <-pause.C:
 	case <-ctx.Done():
 	}
-	if known != nil {
-		return known
-	}
-	return protocol.Errorf(protocol.CredentialInvalid, "the credential is not valid")
+	return nil
 }
 
 // names are those that somebody fails under.

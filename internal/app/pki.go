@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -117,8 +118,11 @@ func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) er
 		Parties:      a.parties,
 		Publish:      mqtt.publishSecurityEvent(a.config.ID),
 		Audit:        a.audit,
-		Log:          a.log,
-		Registerer:   a.metrics,
+		Failed: func(ctx context.Context, from netip.Addr) error { // the authenticator comes later
+			return a.authenticator.Failed(ctx, from)
+		},
+		Log:        a.log,
+		Registerer: a.metrics,
 	})
 	if err != nil {
 		return err

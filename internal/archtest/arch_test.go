@@ -22,7 +22,7 @@ var rooms = map[string][]string{
 	"task":                 {"protocol", "commands"},
 	"cap":                  {"protocol", "commands", "internal/announce", "cap"},
 	"scene":                {"protocol", "commands", "internal/announce", "scene"},
-	"security":             {"protocol", "commands", "security"},
+	"security":             {"protocol", "commands", "internal/fair", "internal/httpbody", "security"},
 	"llm":                  {"protocol", "commands", "internal/fair", "internal/filename", "llm"},
 	"session":              {"protocol", "commands"},
 	"vfs":                  {"protocol", "commands", "internal/fair", "internal/filename", "vfs"},

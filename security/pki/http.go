@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/httpbody"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit"
 )
@@ -53,19 +54,18 @@ func (s *Service) serveList(w http.ResponseWriter, r *http.Request) {
 
 // serveEnrolment takes {"token":…,"csr":…} and answers like cert.request.
 func (s *Service) serveEnrolment(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.enrol <- struct{}{}:
-		defer func() { <-s.enrol }()
-	default:
-		writeError(w, protocol.BusyFor(time.Second, "too many devices enrol at the same moment"))
+	from := addressOf(r)
+	party := fair.Party{Principal: from.String()}
+	if err := s.enrol.TryAcquire(party, 1); err != nil {
+		writeError(w, err)
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Second)) // not every writer can
+	defer s.enrol.Release(party, 1)
 	var p struct {
 		Token string `json:"token"`
 		CSR   string `json:"csr"`
 	}
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEnrolment))
+	body := json.NewDecoder(httpbody.New(w, r, maxEnrolment))
 	body.DisallowUnknownFields()
 	if err := body.Decode(&p); err != nil || body.More() {
 		writeError(w, protocol.Errorf(protocol.MalformedEnvelope, "the body must be an object with token and csr"))
@@ -73,6 +73,9 @@ func (s *Service) serveEnrolment(w http.ResponseWriter, r *http.Request) {
 	}
 	if _, _, err := s.token(p.Token); err != nil { // before anything costs
 		s.noteEnrolment(r, "", err)
+		if wait := s.opts.Failed(r.Context(), from); wait != nil {
+			err = wait
+		}
 		writeError(w, err)
 		return
 	}
@@ -96,12 +99,17 @@ func (s *Service) serveEnrolment(w http.ResponseWriter, r *http.Request) {
 // noteEnrolment records how an enrolment ended: nobody was authenticated but
 // by the token.
 func (s *Service) noteEnrolment(r *http.Request, serial protocol.Serial, err error) {
-	from, _ := netip.ParseAddrPort(r.RemoteAddr)
-	e := audit.Entry{Event: audit.CertificateIssued, Code: audit.OK, Method: "token", Door: "http", Address: from.Addr(), Resource: "certificate/" + string(serial)}
+	e := audit.Entry{Event: audit.CertificateIssued, Code: audit.OK, Method: "token", Door: "http", Address: addressOf(r), Resource: "certificate/" + string(serial)}
 	if err != nil {
 		e.Event, e.Code, e.Resource, e.Reason = audit.LoginFailed, string(protocol.CodeOf(err)), "", "enrolment refused"
 	}
 	s.opts.Audit.Record(r.Context(), e)
+}
+
+// addressOf is where a request came from, the zero Addr if that is not known.
+func addressOf(r *http.Request) netip.Addr {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return from.Addr().Unmap()
 }
 
 func writeError(w http.ResponseWriter, err error) {

@@ -1,10 +1,13 @@
 package pki
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -150,6 +153,58 @@ func TestADeviceEnrolsItselfOnceWithAToken(t *testing.T) {
 			t.Errorf("%.20q: %d", body, answer.Code)
 		}
 	}
+}
+
+func TestWrongClaimTokensAreThrottled(t *testing.T) {
+	w := newWorld(t)
+	failures := 0
+	w.opts.Failed = func(_ context.Context, from netip.Addr) error {
+		if !from.IsValid() {
+			t.Error("the address is not known")
+		}
+		if failures++; failures > 3 {
+			return protocol.Errorf(protocol.RateLimited, "too many failed attempts")
+		}
+		return nil
+	}
+	for i, want := range []protocol.Code{protocol.CredentialInvalid, protocol.CredentialInvalid, protocol.CredentialInvalid, protocol.RateLimited} {
+		if _, _, code := w.enroll("abt_0011223344556677", csrOf(t, ecdsaKey(t))); code != string(want) {
+			t.Errorf("attempt %d: %s, want %s", i+1, code, want)
+		}
+	}
+	token := must[TokenResult](w, root, "cert.token.create", object{"authority": "operator", "skill_id": "x"}).Token
+	if status, _, _ := w.enroll(token, csrOf(t, ecdsaKey(t))); status != http.StatusOK || failures != 4 {
+		t.Errorf("a good token: %d, %d failures", status, failures)
+	}
+}
+
+func TestStalledEnrolmentsOfOneAddressKeepNobodyElseOut(t *testing.T) {
+	w := newWorld(t)
+	var all sync.WaitGroup
+	var ends []*io.PipeWriter
+	post := func(from string, body io.Reader) int {
+		r := httptest.NewRequest("POST", "/pki/enroll", body)
+		r.RemoteAddr = from + ":1"
+		answer := httptest.NewRecorder()
+		w.Handler().ServeHTTP(answer, r)
+		return answer.Code
+	}
+	for range enrolments / 4 {
+		body, end := io.Pipe()
+		ends = append(ends, end)
+		all.Go(func() { post("192.0.2.1", body) })
+		_, _ = io.WriteString(end, "{") // returns when it was read
+	}
+	if code := post("192.0.2.1", strings.NewReader("{}")); code != http.StatusServiceUnavailable {
+		t.Errorf("one more of the same address: %d", code)
+	}
+	if code := post("192.0.2.2", strings.NewReader("{}")); code != http.StatusUnauthorized {
+		t.Errorf("another address: %d", code)
+	}
+	for _, end := range ends {
+		_ = end.Close()
+	}
+	all.Wait()
 }
 
 func TestATokenIsClaimedOnceThoughManyTry(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/security/audit"
 )
 
@@ -58,6 +60,10 @@ type Options struct {
 	Publish func(name string, data any)
 	Audit   audit.Recorder // of what happens outside of commands; nil records nothing
 
+	// Failed notes that somebody at an address showed a wrong claim token, and
+	// takes its time; its error, if any, is the answer. It may be nil.
+	Failed func(ctx context.Context, from netip.Addr) error
+
 	Log        *slog.Logger
 	Now        func() time.Time
 	Registerer prometheus.Registerer // nil keeps the metrics to itself
@@ -73,6 +79,9 @@ func (o *Options) setDefaults() error {
 	o.KeyType = cmp.Or(o.KeyType, ECDSA)
 	if o.Parties == nil {
 		o.Parties = nobodyElse{}
+	}
+	if o.Failed == nil {
+		o.Failed = func(context.Context, netip.Addr) error { return nil }
 	}
 	if o.Publish == nil {
 		o.Publish = func(string, any) {}
@@ -92,22 +101,23 @@ func (o *Options) setDefaults() error {
 // A Service is the authorities of a bridge. Its methods may be called at the
 // same time by many goroutines.
 type Service struct {
-	opts   Options
-	cas    *hierarchy
-	pool   *x509.CertPool // what client certificates chain to
-	index  *index
-	watch  *watch
-	proofs *proofs
-	server *serverCertificate
-	lists  *lists
-	enrol  chan struct{} // holds a token for every enrolment under way
+	opts     Options
+	cas      *hierarchy
+	pool     *x509.CertPool // what client certificates chain to
+	index    *index
+	watch    *watch
+	proofs   *proofs
+	server   *serverCertificate
+	lists    *lists
+	renewing sync.Mutex      // one at a time, as each looks for another
+	enrol    *fair.Semaphore // places for enrolments under way, shared by addresses
 
 	mu    sync.RWMutex
 	onEnd []func(Ended)
 }
 
 // enrolments is how many devices may enrol themselves at the same moment.
-const enrolments = 16
+const enrolments = 64
 
 // Open opens the authorities, and makes them if there are none yet. The tables
 // must be loaded. [Service.Run] comes after it.
@@ -126,7 +136,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 		index:  newIndex(),
 		watch:  newWatch(),
 		proofs: newProofs(o.Now()),
-		enrol:  make(chan struct{}, enrolments),
+		enrol:  fair.New(fair.Options{What: "enrolments", Capacity: enrolments}),
 	}
 	s.server, s.lists = newServerCertificate(s), newLists(s)
 	for _, i := range cas.grants {
