@@ -153,7 +153,7 @@ func (p Policy) text() string {
 	} else {
 		b.WriteString("- mcp: disabled\n")
 	}
-	b.WriteString("- ui.ask_user: enabled\n")
+	b.WriteString("- ui_ask_user: enabled\n")
 	b.WriteString("Only the tools of this request exist. A refused call is answered with ok=false and a code; do not repeat it unchanged.")
 	return b.String()
 }

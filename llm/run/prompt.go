@@ -35,7 +35,7 @@ Files are below three mounts and nowhere else:
 - @pkg/... the package with its steps and assets, read-only
 - @state/... private to this run, read and write
 
-Read narrowly: use fs.search, then fs.read with a line window. Do not read whole large files.`
+Read narrowly: use fs_search, then fs_read with a line window. Do not read whole large files.`
 
 // runRules are what the model is told of workflows.
 const runRules = `
@@ -44,13 +44,13 @@ You execute a workflow, which is a graph of steps. The only memory that survives
 In each step:
 1. Read the step file that NODE_BRIEF names and do what it says.
 2. Write its outputs to @project.
-3. Record it with fs.apply_patch on @state/workflow.md: append the step to stepsCompleted, set variables, add artifacts, and set currentNodeId to one of allowedNext; where there was a choice, append {from, to, label, reason} to decisionLog.
+3. Record it with fs_apply_patch on @state/workflow.md: append the step to stepsCompleted, set variables, add artifacts, and set currentNodeId to one of allowedNext; where there was a choice, append {from, to, label, reason} to decisionLog.
 Only the jumps of allowedNext are legal, and stepsCompleted never shrinks; a refused change is answered with what is allowed.
 At an end node append it to stepsCompleted and say in a few words what was done, without calling a tool.`
 
 const askRules = `
 
-If you need the user, call ui.ask_user once and stop; the answer comes as USER_INPUT.`
+If you need the user, call ui_ask_user once and stop; the answer comes as USER_INPUT.`
 
 const autopilotRules = `
 

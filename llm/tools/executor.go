@@ -139,7 +139,7 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 	parsed := Parse(tool, x.Raw)
 	r.Warning = parsed.Warning()
 	if parsed.Refused(tool.Forgiving) {
-		r.invalid(tool, x, &parsed)
+		r.invalid(tool, t.box.Spelling(tool.Name), x, &parsed)
 		return
 	}
 	x.Arguments, x.ArgumentsJSON = parsed.Arguments, parsed.JSON

@@ -111,15 +111,16 @@ func (t *turn) notFound(c *chat.ToolCall, r *Result) {
 	if near := t.box.Nearest(c.Name); len(near) > 0 {
 		err = err.With("did_you_mean", near[0])
 		for i := range near {
-			near[i] = fmt.Sprintf("%q", near[i])
+			near[i] = fmt.Sprintf("%q", t.box.Spelling(near[i]))
 		}
 		r.Text += " Did you mean " + strings.Join(near, ", ") + "?"
 	}
 	r.Err = err
 }
 
-// invalid is the result of a call whose arguments cannot be used.
-func (r *Result) invalid(t *Tool, x *Execution, p *Parsed) {
+// invalid is the result of a call whose arguments cannot be used. The model
+// knows the tool by its spelling.
+func (r *Result) invalid(t *Tool, spelling string, x *Execution, p *Parsed) {
 	r.Status = Failed
 	reason := p.Error()
 	r.Err = protocol.InvalidParam("arguments", reason).With("tool", t.Name)
@@ -128,7 +129,7 @@ func (r *Result) invalid(t *Tool, x *Execution, p *Parsed) {
 	}
 	r.Warning = reason
 	var b strings.Builder
-	fmt.Fprintf(&b, "Error: Invalid arguments for the tool %q: %s.", t.Name, reason)
+	fmt.Fprintf(&b, "Error: Invalid arguments for the tool %q: %s.", spelling, reason)
 	for _, hint := range p.meant(t.prepare().shape) {
 		fmt.Fprintf(&b, " %s.", hint)
 	}

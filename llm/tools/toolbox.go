@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/llm/wire"
 )
 
 // A Toolbox is the tools that were selected for somebody. It is immutable.
@@ -27,6 +28,8 @@ type Toolbox struct {
 	revision string
 	indexed  sync.Once
 	index    *index
+	spelled  sync.Once
+	names    *wire.Names
 }
 
 // Tools lists the tools by name. The list must not be changed.
@@ -71,6 +74,19 @@ func (b *Toolbox) today(ctx context.Context, env Environment, t *Tool) (*Tool, e
 		return nil, protocol.Errorf(protocol.PermissionDenied, "the tool %q has changed since it was offered; look at what it does now", t.Name).With("reason", "changed")
 	}
 	return now, nil
+}
+
+// Spelling is the name of a tool as a model is offered it, for what it is told
+// of the tool.
+func (b *Toolbox) Spelling(name string) string {
+	b.spelled.Do(func() {
+		all := make([]string, len(b.tools))
+		for i, t := range b.tools {
+			all[i] = t.Name
+		}
+		b.names = wire.NewNames(wire.ToolNames, all...)
+	})
+	return b.names.Encode(name)
 }
 
 // ChatTools are the tools as a model is offered them.

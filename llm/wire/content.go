@@ -27,7 +27,7 @@ func Unsupported(format string, args ...any) error {
 
 // NamesOf makes the names of all tools of a request fit: those it offers and
 // those its history calls.
-func NamesOf(allowed Charset, r *chat.Request) *Names {
+func NamesOf(r *chat.Request) *Names {
 	var list []string
 	for _, t := range r.Tools {
 		list = append(list, t.Name)
@@ -42,7 +42,7 @@ func NamesOf(allowed Charset, r *chat.Request) *Names {
 			}
 		}
 	}
-	return NewNames(allowed, list...)
+	return NewNames(ToolNames, list...)
 }
 
 // TextOf is all a message says in text. Components to render are text to a

@@ -5,6 +5,9 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/mozillazg/go-unidecode"
 )
 
 // Names carries the names of tools to a wire that allows fewer characters,
@@ -22,6 +25,10 @@ type Charset struct {
 	Letter bool   // names must begin with a letter or _
 }
 
+// ToolNames is what all wires allow in the name of a tool, so that a tool has
+// one spelling, whoever the provider is, and hints name it as the model does.
+var ToolNames = Charset{Max: 64, Letter: true}
+
 // NewNames makes the names of the request's tools, and of those that its
 // history calls, fit a wire.
 func NewNames(allowed Charset, names ...string) *Names {
@@ -35,7 +42,7 @@ func NewNames(allowed Charset, names ...string) *Names {
 	n := &Names{out: make(map[string]string, len(names)), in: make(map[string]string, len(names))}
 	for _, name := range names {
 		fit := allowed.fit(name)
-		if fit != name && claims[fit] > 1 || len(name) > allowed.Max {
+		if fit != name && claims[fit] > 1 || len(allowed.spell(name)) > allowed.Max {
 			fit = allowed.marked(name)
 			for n.in[fit] != "" || claims[fit] > 0 { // somebody gave a tool the name that this one would get
 				fit = allowed.marked(fit + name)
@@ -63,9 +70,16 @@ func (n *Names) Decode(name string) string {
 	return name
 }
 
-// fit replaces what is not allowed by underscores.
+// fit is the spelling of a name, cut to what is allowed.
 func (c Charset) fit(name string) string {
-	fit := []byte(name)
+	whole := c.spell(name)
+	return whole[:min(len(whole), c.Max)]
+}
+
+// spell writes a name in Latin letters and replaces what is not allowed by
+// underscores.
+func (c Charset) spell(name string) string {
+	fit := []byte(latin(name))
 	for i, b := range fit {
 		switch {
 		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', b == '_', b == '-', strings.IndexByte(c.Extra, b) >= 0:
@@ -76,7 +90,51 @@ func (c Charset) fit(name string) string {
 	if len(fit) == 0 || c.Letter && !letter(fit[0]) {
 		fit = append([]byte{'_'}, fit...)
 	}
-	return string(fit[:min(len(fit), c.Max)])
+	return string(fit)
+}
+
+// latin writes a name of any script in ASCII, as well as one can read it: 灯.打开
+// is Deng.Da_Kai. What has no reading becomes an underscore.
+func latin(name string) string {
+	if ascii(name) {
+		return name
+	}
+	var b strings.Builder
+	for _, r := range name {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+			continue
+		}
+		reading := unidecode.Unidecode(string(r))
+		syllable := strings.HasSuffix(reading, " ") // as those of Chinese have
+		switch reading = strings.TrimSpace(reading); {
+		case reading == "":
+			b.WriteByte('_')
+			continue
+		case syllable && wordEnds(b.String()):
+			b.WriteByte('_')
+		}
+		b.WriteString(strings.ReplaceAll(reading, " ", "_"))
+	}
+	return b.String()
+}
+
+// wordEnds reports whether a text ends in a letter or a digit.
+func wordEnds(text string) bool {
+	if text == "" {
+		return false
+	}
+	last := text[len(text)-1]
+	return last != '_' && letter(last) || '0' <= last && last <= '9'
+}
+
+func ascii(text string) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 func letter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' || b == '_' }
@@ -91,8 +149,8 @@ func (c Charset) marked(name string) string {
 
 // Fit replaces what is not allowed, without regard to other names.
 func (c Charset) Fit(name string) string {
-	if fit := c.fit(name); len(name) <= c.Max {
-		return fit
+	if whole := c.spell(name); len(whole) <= c.Max {
+		return whole
 	}
 	return c.marked(name)
 }

@@ -27,13 +27,35 @@ func TestNamesFitTheWireAndComeBack(t *testing.T) {
 		t.Error("a wire that allows dots gets none")
 	}
 	first := NewNames(Charset{Extra: ".", Max: 64, Letter: true}, "3d.print", "_3d.print", "-x", "a1", strings.Repeat("7", 64))
-	for name, want := range map[string]string{"_3d.print": "_3d.print", "-x": "_-x", "a1": "a1", strings.Repeat("7", 64): "_" + strings.Repeat("7", 63)} {
+	for name, want := range map[string]string{"_3d.print": "_3d.print", "-x": "_-x", "a1": "a1"} {
 		if got := first.Encode(name); got != want || first.Decode(got) != name {
 			t.Errorf("%s is %s on a wire that wants a letter first", name, got)
 		}
 	}
+	if got := first.Encode(strings.Repeat("7", 64)); len(got) != 64 || got[0] != '_' || first.Decode(got) == got {
+		t.Errorf("a name of which a character is cut became %s", got)
+	}
 	if got := first.Encode("3d.print"); got == "_3d.print" || first.Decode(got) != "3d.print" || !letter(got[0]) {
 		t.Errorf("a name that was taken became %s", got)
+	}
+}
+
+// A model is to tell tools apart by their names, whatever script they are in.
+func TestNamesOfAllScriptsCanBeRead(t *testing.T) {
+	for name, want := range map[string]string{
+		"灯.打开": "Deng_Da_Kai", "灯.关闭": "Deng_Guan_Bi", "ランプ.オン": "ranpu_on", "лампа.включить": "lampa_vkliuchit_",
+		"λάμπα.άναψε": "lampa_anapse", "größe.ändern": "grosse_andern", "lamp.switch": "lamp_switch", "🔥.on": "__on",
+	} {
+		if got := NewNames(ToolNames, name).Encode(name); got != want {
+			t.Errorf("%s is offered as %s, want %s", name, got, want)
+		}
+	}
+	long := strings.Repeat("灯", 40)
+	if got := NewNames(ToolNames, long, long+"打").Encode(long); len(got) != 64 || !strings.HasPrefix(got, "Deng_Deng_") {
+		t.Errorf("a long name is offered as %s", got)
+	}
+	if short := strings.Repeat("灯", 12); NewNames(ToolNames, short).Encode(short) != strings.TrimSuffix(strings.Repeat("Deng_", 12), "_") {
+		t.Error("a name that fits is cut for the bytes it has in its own script")
 	}
 }
 

@@ -63,7 +63,7 @@ func (b *bounded) list(ctx context.Context, a listArgs) (any, error) {
 		return r, nil
 	}
 	r.EntriesPreview, r.Truncated = &names, true
-	r.Hint = fmt.Sprintf("The folder holds %d entries; shown are the first %d. List a folder in it, or find files with fs.search.", count, maxEntries)
+	r.Hint = fmt.Sprintf("The folder holds %d entries; shown are the first %d. List a folder in it, or find files with fs_search.", count, maxEntries)
 	return r, nil
 }
 

@@ -38,7 +38,7 @@ type ReadResult struct {
 
 func (b *bounded) readTool() *tools.Tool {
 	return tool("fs.read", "Read a file",
-		"Read a text file, or some of its lines. Prefer fs.search and a window of lines for large files.",
+		"Read a text file, or some of its lines. Prefer fs_search and a window of lines for large files.",
 		commands.Read, []tools.Parameter{
 			text("path", pathText, true),
 			number("startLine", "First line, counted from 1."),
@@ -178,9 +178,9 @@ func (w *window) preview() string {
 func (w *window) hint(preview string) string {
 	shown := int64(strings.Count(preview, "\n"))
 	if shown == 0 {
-		return fmt.Sprintf("The file has %d bytes in %d lines. Shown is the beginning of line %d, which is longer than the %d bytes a call may read; find what you need with fs.search.",
+		return fmt.Sprintf("The file has %d bytes in %d lines. Shown is the beginning of line %d, which is longer than the %d bytes a call may read; find what you need with fs_search.",
 			w.bytes, w.lines, w.from, w.limit)
 	}
-	return fmt.Sprintf("The file has %d bytes in %d lines. Shown are the lines %d to %d, as a call may read %d bytes. Go on with startLine=%d, or find the place with fs.search and read a window of lines.",
+	return fmt.Sprintf("The file has %d bytes in %d lines. Shown are the lines %d to %d, as a call may read %d bytes. Go on with startLine=%d, or find the place with fs_search and read a window of lines.",
 		w.bytes, w.lines, w.from, w.from+shown-1, w.limit, w.from+shown)
 }

@@ -26,7 +26,7 @@ type WriteResult struct {
 
 func (b *bounded) writeTool() *tools.Tool {
 	return tool("fs.write", "Write a file",
-		"Write a whole text file, in @project/ or @state/. Folders are made as needed. Change the frontmatter of "+StatePath+" with fs.apply_patch.",
+		"Write a whole text file, in @project/ or @state/. Folders are made as needed. Change the frontmatter of "+StatePath+" with fs_apply_patch.",
 		commands.Write, []tools.Parameter{
 			text("path", "File, beginning with @project/ or @state/.", true),
 			text("content", "The whole new content.", true),

@@ -123,7 +123,7 @@ func output(result any, err error) (tools.Output, error) {
 // Parameters that several tools have.
 var (
 	pathText     = "File, beginning with @project/, @pkg/ or @state/."
-	matchText    = "SHA-256 the file must have now, in hexadecimal, as fs.read says; else nothing is written."
+	matchText    = "SHA-256 the file must have now, in hexadecimal, as fs_read says; else nothing is written."
 	exampleState = json.RawMessage(`"` + StatePath + `"`)
 )
 

@@ -288,10 +288,6 @@ func toolName(skill protocol.SkillID, capability protocol.CapabilityID) string {
 }
 
 func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
-	text := c.Description
-	if text == "" {
-		text = cmp.Or(skill.Description, skill.Name)
-	}
 	schema := c.ParamsSchema
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
@@ -304,7 +300,7 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 		Declaration: tools.Declaration{
 			Name:        toolName(skill.ID, c.ID),
 			Title:       c.Name,
-			Description: text,
+			Description: describe(skill, c),
 			Schema:      schema,
 			Output:      c.ResultSchema,
 			Effect:      effect,
@@ -327,6 +323,20 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 		}
 	}
 	return t
+}
+
+// describe says what a tool is for by all that its skill says of it: names
+// may be in scripts that wires spell in Latin letters, and capabilities of one
+// skill often differ in their names only.
+func describe(skill *Skill, c *Capability) string {
+	what := cmp.Or(c.Name, string(c.ID))
+	if of := cmp.Or(skill.Name, string(skill.ID)); of != what {
+		what = of + ": " + what
+	}
+	if more := cmp.Or(c.Description, skill.Description); more != "" && more != what {
+		return what + " – " + more
+	}
+	return what
 }
 
 // call invokes a capability and returns its data.

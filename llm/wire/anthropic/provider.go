@@ -18,9 +18,6 @@ const Version = "2023-06-01"
 // defaultMaxTokens is the limit when the request has none: the API wants one.
 const defaultMaxTokens = 8192
 
-// names are what Messages allows tools to be called.
-var names = wire.Charset{Max: 128}
-
 // A Dialect says what the models of a service can do.
 type Dialect struct {
 	// ThinkingBudget has reasoning asked for by a number of tokens, as models
@@ -40,7 +37,7 @@ var _ chat.Provider = (*Provider)(nil)
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
-	tools := wire.NamesOf(names, r)
+	tools := wire.NamesOf(r)
 	body, err := p.encode(r, tools)
 	if err != nil {
 		return err

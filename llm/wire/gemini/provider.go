@@ -13,9 +13,6 @@ import (
 // Origin marks the parts whose thought signature goes back to this wire.
 const Origin = "gemini"
 
-// names are what Gemini allows functions to be called.
-var names = wire.Charset{Extra: ".:", Max: 64, Letter: true}
-
 // A Dialect says what the models of a service can do.
 type Dialect struct {
 	// ThinkingBudget has reasoning asked for by a number of tokens, as models
@@ -33,7 +30,7 @@ var _ chat.Provider = (*Provider)(nil)
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
-	tools := wire.NamesOf(names, r)
+	tools := wire.NamesOf(r)
 	body, err := p.encode(r, tools)
 	if err != nil {
 		return err

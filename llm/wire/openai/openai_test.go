@@ -225,7 +225,7 @@ func TestWhatAServiceKeepsGoesBackToItAlone(t *testing.T) {
 	}
 	elsewhere := *s.Client()
 	elsewhere.BaseURL = "http://localhost:1"
-	body, err := (&Provider{Client: &elsewhere}).encode(r, wire.NamesOf(names, r))
+	body, err := (&Provider{Client: &elsewhere}).encode(r, wire.NamesOf(r))
 	if err != nil || strings.Contains(string(body), "reasoning_details") || strings.Contains(string(body), "extra_content") || !strings.Contains(string(body), `"fs_read"`) {
 		t.Errorf("another service gets %s (%v)", body, err)
 	}
@@ -259,7 +259,7 @@ func TestAnswersThatDoNotEndAreGivenUp(t *testing.T) {
 		for i := range piece.ToolCalls {
 			piece.ToolCalls[i].Function.Name = "f"
 		}
-		d := &decoder{names: wire.NamesOf(names, hello()), out: wire.NewStream(func(chat.Event) error { return nil }), reasons: new(atomic.Bool)}
+		d := &decoder{names: wire.NamesOf(hello()), out: wire.NewStream(func(chat.Event) error { return nil }), reasons: new(atomic.Bool)}
 		var err error
 		for range 100 {
 			if err = d.choice(choice{Delta: piece}); err != nil {

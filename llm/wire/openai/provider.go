@@ -32,9 +32,6 @@ type Dialect struct {
 	JSONObject bool `yaml:"json_object"`
 }
 
-// names are what Chat Completions allows tools to be called.
-var names = wire.Charset{Max: 64}
-
 // A Provider is one service. It implements [chat.Provider].
 type Provider struct {
 	Client  *wire.Client
@@ -47,7 +44,7 @@ var _ chat.Provider = (*Provider)(nil)
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
-	tools := wire.NamesOf(names, r)
+	tools := wire.NamesOf(r)
 	body, err := p.encode(r, tools)
 	if err != nil {
 		return err

@@ -13,9 +13,6 @@ import (
 // Origin marks the items that go back to this wire as they came.
 const Origin = "openai-responses"
 
-// names are what Responses allows tools to be called.
-var names = wire.Charset{Max: 64}
-
 // A Dialect says what the models of a service can do.
 type Dialect struct {
 	// NoReasoning leaves out what only models that reason understand.
@@ -35,7 +32,7 @@ var (
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
-	tools := wire.NamesOf(names, r)
+	tools := wire.NamesOf(r)
 	body, err := p.encode(r, tools)
 	if err != nil {
 		return err
