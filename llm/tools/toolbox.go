@@ -13,8 +13,8 @@ import (
 
 	"github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/llm/chat"
-	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/llm/wire"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A Toolbox is the tools that were selected for somebody. It is immutable.
