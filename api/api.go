@@ -59,9 +59,10 @@ type Options struct {
 	// It stands behind the guard and authenticates by itself.
 	Mounts map[string]http.Handler
 
-	// AllowedHosts and AllowedOrigins go to [NewGuard].
-	AllowedHosts   []string
-	AllowedOrigins []string
+	// AllowedHosts, AllowedOrigins and LoopbackOrigins go to [NewGuard].
+	AllowedHosts    []string
+	AllowedOrigins  []string
+	LoopbackOrigins bool
 
 	Limits   protocol.Limits // of one request; zero fields mean 1 MiB and a depth of 64
 	Version  string          // of the program, for /healthz
@@ -130,7 +131,7 @@ func New(o Options) (*API, error) {
 		return nil, protocol.Errorf(protocol.Internal, "api: Router, Set and Authenticate are needed")
 	}
 	o.setDefaults()
-	guard, err := NewGuard(o.AllowedHosts, o.AllowedOrigins, o.Log)
+	guard, err := NewGuard(GuardOptions{Hosts: o.AllowedHosts, Origins: o.AllowedOrigins, LoopbackOrigins: o.LoopbackOrigins, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

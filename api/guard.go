@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -22,34 +24,44 @@ import (
 //     configured origin. Browsers send it with every POST and every WebSocket
 //     handshake; programs send none.
 //
-// A Guard is immutable and safe for concurrent use. The same one belongs in
-// front of every HTTP handler of a node, MQTT over WebSocket included.
+// A Guard is safe for concurrent use. The same one belongs in front of every
+// HTTP handler of a node, MQTT over WebSocket included.
 type Guard struct {
-	hosts   map[string]bool // lower case, no port
-	origins map[string]bool // scheme://host[:port], default ports left out
-	log     *slog.Logger
+	hosts    map[string]bool // lower case, no port
+	origins  map[string]bool // scheme://host[:port], default ports left out
+	loopback bool            // any origin on loopback is taken
+	log      *slog.Logger
+	warned   atomic.Int64 // when a refusal was last logged as a warning, nanoseconds since start
+	start    time.Time
 }
 
-// NewGuard makes a Guard that takes the given host names ("bridge.example",
-// without port) besides loopback, and the given origins
-// ("https://console.example") besides the bridge's own. It fails on entries
-// that could never match, a wildcard for instance. Refusals are logged at
-// debug level; log may be nil.
-func NewGuard(hosts, origins []string, log *slog.Logger) (*Guard, error) {
-	g := &Guard{hosts: make(map[string]bool), origins: make(map[string]bool), log: log}
-	if log == nil {
+// GuardOptions configure a [Guard].
+type GuardOptions struct {
+	Hosts   []string // host names, without port, besides loopback's
+	Origins []string // scheme://host[:port], besides the bridge's own
+	// LoopbackOrigins lets pages connect that come from this machine, whatever
+	// their port: those of a developer.
+	LoopbackOrigins bool
+	Log             *slog.Logger // of refusals; may be nil
+}
+
+// NewGuard makes a Guard. It fails on entries that could never match, a wildcard
+// for instance.
+func NewGuard(o GuardOptions) (*Guard, error) {
+	g := &Guard{hosts: make(map[string]bool), origins: make(map[string]bool), loopback: o.LoopbackOrigins, log: o.Log, start: time.Now()}
+	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	for _, h := range hosts {
+	for _, h := range o.Hosts {
 		if h == "" || strings.ContainsAny(h, "/:*@ ") {
 			return nil, protocol.Errorf(protocol.InvalidParameter, "allowed host %q is not a host name without port", h)
 		}
 		g.hosts[strings.ToLower(h)] = true
 	}
-	for _, o := range origins {
-		canonical, ok := canonicalOrigin(o)
+	for _, origin := range o.Origins {
+		canonical, ok := canonicalOrigin(origin)
 		if !ok {
-			return nil, protocol.Errorf(protocol.InvalidParameter, "allowed origin %q is not of the form scheme://host[:port]", o)
+			return nil, protocol.Errorf(protocol.InvalidParameter, "allowed origin %q is not of the form scheme://host[:port]", origin)
 		}
 		g.origins[canonical] = true
 	}
@@ -73,14 +85,32 @@ func (g *Guard) Check(r *http.Request) *protocol.Error {
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.Check(r); err != nil {
-			g.log.DebugContext(r.Context(), "request refused by the guard",
-				"reason", err.Details["reason"], "host", r.Host, "origin", r.Header.Get("Origin"), "remote", r.RemoteAddr)
+			g.tell(r, err)
 			secure(w.Header())
 			writeError(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// warnEvery keeps pages that try again and again from filling the log.
+const warnEvery = 10 * time.Second
+
+// tell logs a refusal and the setting that would admit the request: once in a
+// while as a warning, as whoever wrote the page may be the one who reads it.
+func (g *Guard) tell(r *http.Request, err *protocol.Error) {
+	level, now, last := slog.LevelDebug, int64(time.Since(g.start)), g.warned.Load()
+	if (last == 0 || now-last >= int64(warnEvery)) && g.warned.CompareAndSwap(last, now) {
+		level = slog.LevelWarn
+	}
+	host, origin := r.Host, r.Header.Get("Origin")
+	setting := "hosts: [" + hostname(host) + "]"
+	if err.Details["reason"] == "origin" {
+		setting = "origins: [" + origin + "]"
+	}
+	g.log.Log(r.Context(), level, "a web page is refused", "host", host, "origin", origin, "remote", r.RemoteAddr,
+		"why", err.Message, "admitted_by", setting)
 }
 
 func (g *Guard) hostAllowed(hostport string) bool {
@@ -111,7 +141,7 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 	if !ok {
 		return false // "null" too: sandboxed frames, files, redirects
 	}
-	if g.origins[origin] {
+	if g.origins[origin] || g.loopback && fromLoopback(origin) {
 		return true
 	}
 	// The scheme the browser used may have been ended by a proxy in front, so
@@ -123,6 +153,20 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 		return authority == canonicalAuthority(scheme, strings.ToLower(r.Host))
 	}
 	return false
+}
+
+// fromLoopback reports whether a canonical origin is this machine's.
+func fromLoopback(origin string) bool {
+	scheme, authority, _ := strings.Cut(origin, "://")
+	if scheme != "http" && scheme != "https" {
+		return false
+	}
+	host := hostname(authority)
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
 }
 
 func isSafe(method string) bool {

@@ -1,15 +1,18 @@
 package api
 
 import (
+	"bytes"
 	"crypto/tls"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	guard, err := NewGuard([]string{"Bridge.example"}, []string{"https://console.example", "http://dev.example:3000"}, nil)
+	guard, err := NewGuard(GuardOptions{Hosts: []string{"Bridge.example"}, Origins: []string{"https://console.example", "http://dev.example:3000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +84,7 @@ func TestGuard(t *testing.T) {
 
 func TestGuardRefusesTwoOrigins(t *testing.T) {
 	t.Parallel()
-	guard, _ := NewGuard(nil, nil, nil)
+	guard, _ := NewGuard(GuardOptions{})
 	r := httptest.NewRequest("POST", "http://localhost:9010/", nil)
 	r.Header["Origin"] = []string{"http://localhost:9010", "https://evil.example"}
 	if guard.Check(r) == nil {
@@ -103,5 +106,45 @@ func TestGuardStandsBeforeEverything(t *testing.T) {
 	}
 	if router.reached() != 0 {
 		t.Error("a refused request reached the router")
+	}
+}
+
+func TestPagesOfThisMachineMayBeLetIn(t *testing.T) {
+	t.Parallel()
+	guard, err := NewGuard(GuardOptions{LoopbackOrigins: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for origin, want := range map[string]bool{
+		"http://localhost:3000": true, "https://localhost:3000": true, "http://127.0.0.1:5173": true, "http://127.1.2.3": true,
+		"http://[::1]:8080": true, "http://app.localhost:3000": true,
+		"http://localhost.evil.example": false, "http://127.0.0.1.evil.example": false, "http://192.168.1.20": false,
+		"https://evil.example": false, "null": false, "file://": false, "chrome-extension://localhost": false, "http://localhost:3000/x": false,
+	} {
+		r := httptest.NewRequest("POST", "http://localhost:9010/", nil)
+		r.Header.Set("Origin", origin)
+		if passes := guard.Check(r) == nil; passes != want {
+			t.Errorf("%s passes: %v", origin, passes)
+		}
+	}
+}
+
+// Whoever wrote a page that is refused reads in the log what admits it, and a
+// page that tries again and again does not fill the log.
+func TestTheLogSaysWhatAdmitsAPage(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	guard, err := NewGuard(GuardOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := guard.Wrap(http.NotFoundHandler())
+	for range 100 {
+		r := httptest.NewRequest("POST", "http://localhost:9010/", nil)
+		r.Header.Set("Origin", "https://console.example")
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if told := log.String(); strings.Count(told, "\n") != 1 || !strings.Contains(told, `admitted_by="origins: [https://console.example]"`) {
+		t.Errorf("the log says %s", told)
 	}
 }

@@ -36,9 +36,13 @@ type conn struct {
 
 	// The reader's.
 	in      []byte // start of a packet that is not complete
+	partial int    // bytes that came since the last sign of life
 	job     func() // work that may block, to be done before reading on
 	inAlias []string
-	ex      *authentication // enhanced authentication, while it may go on
+
+	refused   int             // publishes since the log told of one
+	refusedAt int64           // when that was
+	ex        *authentication // enhanced authentication, while it may go on
 
 	// Set on CONNECT.
 	version   byte

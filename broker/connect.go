@@ -198,7 +198,7 @@ func (t *turn) refuse(c *conn, why *packet.Error) {
 	case c.version == 0 && why.Reason != packet.UnsupportedProtocolVersion, why.Reason == packet.ReceiveMaximumExceeded:
 		c.end(0, "", t.now)
 		return
-	case why.Reason == packet.UnsupportedProtocolVersion && c.version < packet.V5,
+	case why.Reason == packet.UnsupportedProtocolVersion && c.version&^packet.BridgeBit < packet.V5,
 		c.version == packet.V311:
 		if why.Reason == packet.MalformedPacket || why.Reason == packet.ProtocolError || why.Reason == packet.TopicNameInvalid {
 			c.end(0, "", t.now)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -174,6 +176,50 @@ func TestKeepAliveIsEnforced(t *testing.T) {
 			t.Errorf("after %v", d)
 		}
 	})
+}
+
+// A packet that comes byte by byte does not keep its client alive, as one does
+// that comes slowly, but comes [MQTT-3.1.2-22].
+func TestTricklingIsNoSignOfLife(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		c := clock.New()
+		n := newNode(t, readers, ticking(c))
+		alive := func(c *packet.Connect) { c.KeepAlive = 600 }
+		trickle, slow := n.connect(packet.V5, "trickle", alive), n.connect(packet.V5, "slow", alive)
+		large := text("x", strings.Repeat("x", 20_000))
+		bytes := large.Append(nil, 5)
+		received := func() uint64 { return n.stats.door("mqtt").bytesIn.Load() }
+		for i := range 4 {
+			before := received()
+			trickle.send(bytes[i : i+1])
+			slow.send(bytes[i*1500 : (i+1)*1500])
+			eventually(t, "it has come", func() bool { return received() == before+1501 })
+			c.Advance(4 * time.Minute)
+			n.looked()
+		}
+		if n.has("trickle") || !n.has("slow") {
+			t.Errorf("who trickles is connected: %v; who is slow: %v", n.has("trickle"), n.has("slow"))
+		}
+		slow.send(bytes[6000:])
+		slow.quiet()
+	})
+}
+
+// Mosquitto's bridges ask for a level of the protocol with a bit set, and come
+// back without it when they are refused in words of that level.
+func TestABridgeOfMosquittoIsRefusedInItsOwnWords(t *testing.T) {
+	n := newNode(t, 1)
+	p := n.dial(4)
+	p.hex("10 0d 0004 4d515454 84 02 003c 0001 61")
+	if h, body := p.packet(); h.Type() != packet.CONNACK || !bytes.Equal(body, []byte{0, 1}) {
+		t.Errorf("answered %v %x, want return code 1 of 3.1.1", h.Type(), body)
+	}
+	p.ended()
+	p = n.dial(5)
+	p.hex("10 0e 0004 4d515454 06 02 003c 00 0001 61")
+	if h, body := p.packet(); h.Type() != packet.CONNACK || len(body) < 3 || body[1] != 0x84 {
+		t.Errorf("a version to come is answered %v %x, want reason 0x84 of MQTT 5", h.Type(), body)
+	}
 }
 
 // [MQTT-3.1.2-21]

@@ -4,13 +4,16 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"github.com/aibridge/aibridge/protocol"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // The clients that most people have on their machines. Paho's two Go clients
@@ -153,4 +156,48 @@ func TestScriptClients(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMosquittoBridgeConnects: a bridge of mosquitto's, as it is configured when
+// nothing is said about the protocol, carries messages both ways.
+func TestMosquittoBridgeConnects(t *testing.T) {
+	broker, err := exec.LookPath("mosquitto")
+	if err != nil {
+		if broker, err = exec.LookPath("/usr/sbin/mosquitto"); err != nil {
+			t.Skip("mosquitto is not installed")
+		}
+	}
+	n := newNode(t, 0)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := l.Addr().String()
+	_ = l.Close()
+	_, port, _ := net.SplitHostPort(theirs)
+	config := filepath.Join(t.TempDir(), "mosquitto.conf")
+	text := fmt.Sprintf("listener %s 127.0.0.1\nallow_anonymous true\nconnection ours\naddress %s\nbridge_protocol_version mqttv311\nrestart_timeout 1\nnotifications false\ntopic # both 1\n", port, n.addr)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	mosquitto := exec.CommandContext(ctx, broker, "-c", config)
+	if err := mosquitto.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cancel(); _ = mosquitto.Wait() }()
+	eventually(t, "the bridge has subscribed", func() bool {
+		return slices.ContainsFunc(n.seen.all(), func(line string) bool { return strings.HasSuffix(line, "subscribed #") })
+	})
+	listener := n.connect(5, "listener")
+	listener.subscribe("theirs", 0)
+	eventually(t, "a message of theirs is carried here", func() bool {
+		out, err := exec.CommandContext(ctx, "mosquitto_pub", "-h", "127.0.0.1", "-p", port, "-t", "theirs", "-m", "hello").CombinedOutput()
+		if err != nil {
+			t.Logf("mosquitto_pub: %v %s", err, out)
+			return false
+		}
+		_, _, ok := listener.next(time.Second)
+		return ok
+	})
 }

@@ -57,6 +57,8 @@ type Options struct {
 	Clock *clock.Clock
 	// Registerer receives the broker's metrics; optional.
 	Registerer prometheus.Registerer
+	// Version of the program, for $SYS/broker/version.
+	Version string
 	// SysInterval is how often $SYS topics are published; 0 means 10 s, less never.
 	SysInterval time.Duration
 	// ResponseInfo is what a client is told that asks for response

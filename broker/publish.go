@@ -238,7 +238,7 @@ func (t *turn) inbound(s *session, id uint16) {
 // ever; there it is acknowledged and dropped [MQTT-3.3.5-2].
 func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
 	t.count.refused++
-	t.b.log.Debug("publish refused", "client", c.client.ID, "reason", v.Text)
+	t.tellRefusal(c, p, v)
 	if p.QoS == 0 {
 		return
 	}

@@ -3,10 +3,15 @@ package broker
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -371,4 +376,67 @@ func TestAMessageForOnePrincipalReachesOnlyItsClients(t *testing.T) {
 		mine.take("secret")
 		other.quiet()
 	})
+}
+
+// Whoever is not told that its publish is refused leaves a trace in the log, but
+// does not fill it.
+func TestRefusalsThatNobodyIsToldAreLogged(t *testing.T) {
+	var log logBuffer
+	c := clock.New()
+	n := newNode(t, 1, ticking(c), func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	})
+	said := func() int { return strings.Count(log.String(), "a publish is refused") }
+	refused := func(p *peer, qos byte) {
+		m := text("forbidden/x", "")
+		m.QoS = qos
+		p.publish(m)
+		p.quiet()
+	}
+	old := n.connect(4, "old")
+	for range 20 {
+		refused(old, 1)
+	}
+	if got := log.String(); said() != 1 || !strings.Contains(got, "client=old") || !strings.Contains(got, "topic=forbidden/x") || !strings.Contains(got, `reason="not your topic"`) {
+		t.Errorf("the log says %s", got)
+	}
+	c.Advance(2 * time.Minute)
+	old = n.connect(4, "old") // or its keep alive is over
+	refused(old, 0)
+	if said() != 2 {
+		t.Errorf("said %d times, want once more after a while", said())
+	}
+	told := n.connect(5, "told")
+	refused(told, 1)
+	if said() != 2 {
+		t.Error("who is told leaves a trace, too")
+	}
+	refused(told, 0)
+	if said() != 3 {
+		t.Error("a client with MQTT 5 is told nothing at QoS 0")
+	}
+	for i := range 50 {
+		refused(n.connect(4, fmt.Sprint("other-", i)), 0)
+	}
+	if got := said(); got > 40 {
+		t.Errorf("said %d times", got)
+	}
+}
+
+// A logBuffer is read while it is written.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -34,6 +34,7 @@ type Broker struct {
 	flusher  *flusher
 	stats    stats
 	readers  readers
+	refusals refusals
 	kept     tally // sessions that outlive their connections
 
 	authenticating chan struct{}

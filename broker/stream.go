@@ -102,6 +102,7 @@ func (s *stream) read() {
 	for {
 		n, err := s.nc.Read(buf[have:])
 		if n > 0 {
+			c.heard(c.b.clock.Steady(), n)
 			have = s.turn(buf, have+n)
 			buf = fit(buf, have)
 		}
@@ -121,7 +122,6 @@ func (s *stream) turn(buf []byte, have int) int {
 	for {
 		c.b.flusher.enter()
 		t := c.b.getTurn().begin()
-		c.heard(t.now, have)
 		rest = t.consume(c, rest)
 		t.settle()
 		c.b.flusher.help(t)
@@ -156,8 +156,20 @@ func fit(buf []byte, have int) []byte {
 	return fresh
 }
 
+// aSign is how many bytes of a packet that is not complete are a sign of life,
+// as a packet is: a large one may come slowly, but not byte by byte.
+const aSign = 1000
+
 // heard notes that n bytes came.
 func (c *conn) heard(now int64, n int) {
-	c.lastRead.Store(now)
 	c.door.bytesIn.Add(uint64(n))
+	if c.partial += n; c.partial >= aSign {
+		c.alive(now)
+	}
+}
+
+// alive notes a sign of life.
+func (c *conn) alive(now int64) {
+	c.partial = 0
+	c.lastRead.Store(now)
 }

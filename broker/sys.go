@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -45,7 +46,7 @@ func (b *Broker) sys(uptime int) {
 		t.deliver(t.route([]byte(m.topic)))
 	}
 	number := func(name string, v uint64) { put(name, strconv.FormatUint(v, 10)) }
-	put("version", "aibridge")
+	put("version", "aibridge version "+cmp.Or(b.options.Version, "unknown"))
 	put("uptime", strconv.Itoa(uptime)+" seconds")
 	number("clients/connected", uint64(n.clients))
 	number("clients/disconnected", uint64(max(0, n.sessions-n.clients)))

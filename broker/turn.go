@@ -137,6 +137,7 @@ func (t *turn) consume(c *conn, b []byte) []byte {
 		t.stop(c, packet.QuotaExceeded, text, text)
 		return nil
 	}
+	whole := false // a packet came, [MQTT-3.1.2-22] counts these
 	for len(b) > 0 && c.job == nil {
 		if c.phase.Load() == phaseEnded {
 			b = nil
@@ -161,6 +162,10 @@ func (t *turn) consume(c *conn, b []byte) []byte {
 			return nil
 		}
 		b = b[size+h.Remaining:]
+		whole = true
+	}
+	if whole {
+		c.alive(t.now)
 	}
 	t.acknowledge(c)
 	return b

@@ -94,6 +94,7 @@ const (
 	events    kind = "events"
 	files     kind = "file"
 	outside   kind = "outside" // not under the root
+	dollar    kind = "dollar"  // begins with $, and is not the server's
 	other     kind = "other"   // under the root, or reaching over several kinds
 )
 
@@ -127,8 +128,11 @@ func (r *TopicRights) judgePublish(who *protocol.Principal, topic string, retain
 func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain bool) (p place, wrong string) {
 	rest, ours := r.Topics.Under(topic)
 	if !ours {
-		if strings.HasPrefix(topic, "$") {
-			return p, "topics that begin with $ are the server's"
+		switch {
+		case serversOwn(topic):
+			return p, "topics under $SYS and $share are the server's"
+		case strings.HasPrefix(topic, "$"):
+			return place{kind: dollar}, ""
 		}
 		return place{kind: outside}, ""
 	}
@@ -193,8 +197,11 @@ func (r *TopicRights) MaySubscribe(who *protocol.Principal, filter string) Rulin
 func (r *TopicRights) subscribing(who *protocol.Principal, filter string) place {
 	rest, ours := r.Topics.Under(filter)
 	if !ours {
-		if first, _, _ := strings.Cut(filter, "/"); first == "#" || first == "+" || first == r.Topics.Root() || strings.HasPrefix(first, "$") {
+		switch first, _, _ := strings.Cut(filter, "/"); {
+		case first == "#", first == "+", first == r.Topics.Root(), serversOwn(filter):
 			return place{kind: other}
+		case strings.HasPrefix(first, "$"):
+			return place{kind: dollar}
 		}
 		return place{kind: outside}
 	}
@@ -249,6 +256,13 @@ func (r *TopicRights) ofAgent(who *protocol.Principal, id, leaf string, one bool
 	return place{kind: other}
 }
 
+// serversOwn reports whether a topic is one of those that only the server says
+// something on, or that mean something to it.
+func serversOwn(topic string) bool {
+	first, _, _ := strings.Cut(topic, "/")
+	return first == "$SYS" || first == "$share"
+}
+
 func wild(level string) bool { return strings.ContainsAny(level, "+#") }
 
 // channelLeaf reports whether a filter, from behind the Cap's id, stays on
@@ -290,6 +304,8 @@ func (r *TopicRights) decide(who *protocol.Principal, action, topic string, p pl
 		return refused("not a member"), d.Passing
 	case p.kind == responses && !p.own && action == policy.Publish:
 		return refused("not your agent"), d.Passing
+	case p.kind == dollar:
+		return refused("no policy permits this topic, which begins with $"), d.Passing
 	case p.kind == other:
 		return refused("the filter reaches further than you may"), d.Passing
 	}
@@ -305,7 +321,7 @@ func (r *TopicRights) isAgent(who *protocol.Principal, id string) bool {
 // under client/ of its own client ids, or outside the root. The bridge is
 // nobody's deputy.
 func (r *TopicRights) MayRespond(who *protocol.Principal, topic string) bool {
-	if topic == "" || strings.HasPrefix(topic, "$") || strings.ContainsAny(topic, "+#\x00") {
+	if topic == "" || serversOwn(topic) || strings.ContainsAny(topic, "+#\x00") {
 		return false
 	}
 	rest, ours := r.Topics.Under(topic)

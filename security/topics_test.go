@@ -106,6 +106,9 @@ func TestWhoMayPublishWhere(t *testing.T) {
 		{"aibridgex/bridge", false, true, true, true},
 		{"home/kitchen", true, true, true, true},
 		{"$SYS/broker", false, false, false, false},
+		{"$share/g/home", false, false, false, false},
+		{"$mcp-server/lamp", false, false, true, true},
+		{"$a2a/v1/discovery/x", true, false, true, true},
 	} {
 		for who, want := range map[*protocol.Principal]bool{device: test.byDevice, admin: test.byAdmin, anonymous: test.byAnyone} {
 			if got := r.MayPublish(who, test.topic, test.retain); (got.Reason == 0) != want {

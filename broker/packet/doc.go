@@ -19,6 +19,10 @@ const (
 	V5   byte = 5
 )
 
+// BridgeBit is set in the protocol level of mosquitto's bridges at first. They
+// come back without it when they are answered as clients of that level.
+const BridgeBit byte = 0x80
+
 // A Type is the kind of a control packet, the high nibble of its first byte.
 type Type byte
 

@@ -227,9 +227,7 @@ func (p *Properties) decodeOne(r *reader, may uint64, t Type) {
 	p.set |= 1 << id
 	switch at := slots[id].at; slots[id].kind {
 	case kindByte:
-		// Of the payload format the standard does not say so: it goes on as it
-		// came [MQTT-3.3.2-4].
-		if p.u8[at] = r.byte(); p.u8[at] > 1 && id != PayloadFormat && r.err == nil {
+		if p.u8[at] = r.byte(); p.u8[at] > 1 && r.err == nil {
 			r.fail(violation("property is neither 0 nor 1"))
 		}
 	case kindU16:

@@ -96,7 +96,7 @@ func TestWebPagesCannotDriveABridgeOnLoopback(t *testing.T) {
 		"a program":                   {nil, http.StatusOK},
 		"the bridge's own page":       {[]string{"Origin", "http://" + n.HTTP}, http.StatusOK},
 		"another page":                {[]string{"Origin", "http://evil.example"}, http.StatusForbidden},
-		"a page of another port":      {[]string{"Origin", "http://127.0.0.1:1"}, http.StatusForbidden},
+		"a developer's page":          {[]string{"Origin", "http://localhost:3000"}, http.StatusOK}, // --dev
 		"a file":                      {[]string{"Origin", "null"}, http.StatusForbidden},
 		"a rebound name":              {[]string{"Host", "evil.example"}, http.StatusForbidden},
 		"a form":                      {[]string{"Content-Type", "application/x-www-form-urlencoded"}, http.StatusUnsupportedMediaType},

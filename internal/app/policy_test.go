@@ -319,3 +319,38 @@ func TestADispatchReachesWhomTheCallerMayInvoke(t *testing.T) {
 		t.Errorf("by another door: %s", body)
 	}
 }
+
+func TestAPolicyOpensTopicsThatBeginWithADollar(t *testing.T) {
+	h := newHouse(t)
+	lamp, fan := h.key(protocol.KindAgent, "lamp", "end_agent"), h.key(protocol.KindAgent, "fan", "end_agent")
+	server, client := h.connect("lamp", lamp), h.connect("fan", fan)
+	subscribe := func(filter string) bool {
+		_, err := client.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}})
+		return err == nil
+	}
+	publish := func(topic string) bool {
+		r, err := server.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte("here")})
+		return err == nil && r.ReasonCode < 0x80
+	}
+	if subscribe("$mcp-server/+/presence") || publish("$mcp-server/lamp/presence") {
+		t.Fatal("topics that begin with $ are open to everybody")
+	}
+	h.must("policy.put", `{"name":"mcp","policy":"permit (principal, action in Action::\"topic\", resource) when { resource has kind && resource.kind == \"dollar\" && resource.id like \"$mcp-*\" };"}`)
+	bridgetest.Eventually(t, "the policy counts", func() bool { return subscribe("$mcp-server/+/presence") })
+	if !publish("$mcp-server/lamp/presence") {
+		t.Error("lamp may not publish")
+	}
+	if m := client.Next(t); m.Topic != "$mcp-server/lamp/presence" {
+		t.Errorf("fan heard %s", m.Topic)
+	}
+	for _, filter := range []string{"$a2a/v1/x", "$SYS/#"} {
+		if subscribe(filter) {
+			t.Errorf("%s is open", filter)
+		}
+	}
+	for _, topic := range []string{"$SYS/broker/version", "$share/g/x", "$a2a/v1/x"} {
+		if publish(topic) {
+			t.Errorf("%s is open", topic)
+		}
+	}
+}

@@ -35,7 +35,7 @@ const thing = `{
   scene?: String,            // scene type
   skill?: String,            // the skill that a Cap belongs to
   agents?: Set<String>,      // that provide a skill
-  kind?: String,             // of a topic: request, response, card, channel, scene, task, events, file, outside, other
+  kind?: String,             // of a topic: request, response, card, channel, scene, task, events, file, outside, dollar, other
   own?: Bool                 // of a topic: it is the principal's by PROTOCOL §2, as its agent's, or by membership
 }`
 
