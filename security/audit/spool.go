@@ -4,18 +4,26 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"slices"
 	"time"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A spool has in files what waits to be stored, so that a crash of the process
 // loses nothing that was acknowledged. Unless the trail syncs always, entries
 // are written and not synced: a power cut may lose the last of them, those of
 // some milliseconds.
+//
+// A line is the checksum of an entry, CRC-32C in hexadecimal, a space and the
+// entry. Earlier versions wrote the entry alone.
 //
 // There are two files, one for the batch that is gathered and one for the batch
 // that is being stored, which is emptied when that is done.
@@ -27,32 +35,70 @@ type spool struct {
 	fail  error   // the first write that failed
 }
 
+// A leftover is what an earlier process has left in the spool.
+type leftover struct {
+	entries [][]byte
+	damaged int // lines that are not what was written
+}
+
 // openSpool opens the files, PATH.0 and PATH.1, and returns what is in them.
-func openSpool(path string) (*spool, [][]byte, error) {
+func openSpool(path string) (*spool, leftover, error) {
 	s := new(spool)
-	var left [][]byte
+	var left leftover
 	for i := range s.files {
 		name := fmt.Sprintf("%s.%d", path, i)
 		data, err := os.ReadFile(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, errors.Join(err, s.close())
+			return nil, left, errors.Join(err, s.close())
 		}
 		if s.files[i], err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
-			return nil, nil, errors.Join(err, s.close())
+			return nil, left, errors.Join(err, s.close())
 		}
 		for line := range bytes.Lines(data) {
-			if entry, whole := bytes.CutSuffix(line, []byte("\n")); whole && len(entry) <= maxEntry {
-				left = append(left, entry)
+			text, whole := bytes.CutSuffix(line, []byte("\n"))
+			if !whole {
+				break // the last write was cut short
+			}
+			if entry, ok := spooledEntry(text); ok {
+				left.entries = append(left.entries, entry)
+			} else {
+				left.damaged++
 			}
 		}
 	}
 	return s, left, nil
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sumSize is what a line has before the entry.
+const sumSize = 2*crc32.Size + 1
+
+// appendSum writes what a line has before the entry.
+func appendSum(dst, entry []byte) []byte {
+	var sum [crc32.Size]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(entry, castagnoli))
+	return append(hex.AppendEncode(dst, sum[:]), ' ')
+}
+
+// spooledEntry is the entry in a line, if it is what was written.
+func spooledEntry(line []byte) (entry []byte, ok bool) {
+	if bytes.HasPrefix(line, []byte("{")) { // of an earlier version
+		e, err := decode(stored{json: line}, 0)
+		return line, err == nil && !e.Time.IsZero() && len(line) <= maxEntry
+	}
+	if len(line) < sumSize || len(line) > sumSize+maxEntry {
+		return nil, false
+	}
+	entry = line[sumSize:]
+	var room [sumSize]byte
+	return entry, bytes.Equal(appendSum(room[:0], entry), line[:sumSize])
+}
+
 // add takes one entry, which is to be written soon.
 func (s *spool) add(entry []byte) {
 	if s != nil {
-		s.lines = append(append(s.lines, entry...), '\n')
+		s.lines = append(append(appendSum(s.lines, entry), entry...), '\n')
 	}
 }
 
@@ -136,8 +182,15 @@ func (s *spool) close() (err error) {
 
 // recover takes up what an earlier process left in the spool, but for what it
 // had stored: both files may have been written and not emptied yet.
-func (t *Trail) recover(ctx context.Context, left [][]byte) error {
-	if len(left) == 0 {
+func (t *Trail) recover(ctx context.Context, left leftover) error {
+	if left.damaged > 0 {
+		t.o.Logger.Error("audit: entries that waited to be stored were damaged on disk", "entries", left.damaged)
+		t.problems.Store(1)
+		defer t.Record(ctx, Entry{Event: "audit.lost", Code: string(protocol.Internal), Security: true,
+			Reason:  "entries that waited to be stored were damaged on disk",
+			Details: map[string]string{"entries": number(uint64(left.damaged))}})
+	}
+	if len(left.entries) == 0 {
 		return nil
 	}
 	type dated struct {
@@ -145,7 +198,7 @@ func (t *Trail) recover(ctx context.Context, left [][]byte) error {
 		Entry
 	}
 	var all []dated
-	for _, entry := range left {
+	for _, entry := range left.entries {
 		if e, err := decode(stored{json: entry}, 0); err == nil && !e.Time.IsZero() {
 			all = append(all, dated{entry, e})
 		}

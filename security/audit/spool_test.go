@@ -113,6 +113,37 @@ func TestWhatIsStoredIsNotTakenUpAgain(t *testing.T) {
 	}
 }
 
+// TestADamagedSpoolIsSaid flips every byte of a spool that a killed process has
+// left: every entry is taken up as it was, or the trail says that some are lost.
+func TestADamagedSpoolIsSaid(t *testing.T) {
+	var whole []byte
+	for i := range 3 {
+		entry := line{Entry: Entry{Time: time.UnixMilli(int64(i)), Event: fmt.Sprint("x.", i), Code: OK, RequestID: "r"}}
+		text := entry.append(nil)
+		whole = append(append(append(appendSum(nil, text), text...), '\n'), whole...)
+	}
+	path := filepath.Join(t.TempDir(), "spool")
+	for at := range len(whole) - 1 { // behind the last newline a write was cut short
+		damaged := bytes.Clone(whole)
+		damaged[at] ^= 1
+		if err := os.WriteFile(path+".0", damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log := new(memoryLog)
+		trail := openTrail(t, log, func(o *Options) { o.Spool = path })
+		shut(t, trail)
+		got, taken := events(t, log), 0
+		for i := range 3 {
+			if slices.Contains(got, fmt.Sprint("x.", i)) {
+				taken++
+			}
+		}
+		if said := slices.Contains(got, "audit.lost"); !said || taken == 3 {
+			t.Fatalf("byte %d: recorded %q", at, got)
+		}
+	}
+}
+
 func TestASpoolIsEmptiedOnceItsEntriesAreStored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool")
 	trail := openTrail(t, new(memoryLog), func(o *Options) { o.Spool = path })
