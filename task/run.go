@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -19,7 +20,7 @@ type run struct {
 	id     protocol.TaskID
 	do     func(context.Context) (json.RawMessage, error)
 	cancel context.CancelCauseFunc
-	turn   chan struct{} // closed when it has a slot
+	place  *fair.Ticket  // among those that run
 	done   chan struct{} // closed when the end is stored
 
 	mu   sync.Mutex
@@ -41,7 +42,7 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, do func(contex
 	if err != nil {
 		return "", err
 	}
-	r := &run{id: protocol.TaskID(id.String()), do: do, turn: make(chan struct{}), done: make(chan struct{})}
+	r := &run{id: protocol.TaskID(id.String()), do: do, done: make(chan struct{})}
 	r.task = &Task{
 		ID:        r.id,
 		Command:   call.Command,
@@ -58,12 +59,19 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, do func(contex
 		cancel(nil)
 		return "", err
 	}
-	begins := s.slots.take(r)
+	ticket, full := s.places.Enter(fair.Of(call.Principal), 1)
+	if full != nil {
+		cancel(nil)
+		s.leave(r)
+		return "", full
+	}
+	r.place = ticket
+	begins := ticket.Granted()
 	if begins {
 		r.task.State = Running
 	}
 	if _, err := s.Tasks.Create(ctx, string(r.id), r.task); err != nil {
-		s.slots.giveUp(r)
+		r.place.GiveUp()
 		cancel(nil)
 		s.leave(r)
 		return "", err
@@ -86,7 +94,7 @@ func (s *Service) carry(ctx context.Context, r *run, begun bool, deadline time.T
 			return
 		}
 	}
-	defer s.slots.giveUp(r)
+	defer r.place.GiveUp()
 	result, err := r.do(ctx)
 	if err != nil {
 		err = reason(ctx, err)
@@ -97,15 +105,15 @@ func (s *Service) carry(ctx context.Context, r *run, begun bool, deadline time.T
 // onClose has f called when the service closes, unless it is stopped before.
 func (s *Service) onClose(f func()) (stop func() bool) { return context.AfterFunc(s.ctx, f) }
 
-// begin waits for a slot and makes durable that the task runs.
+// begin waits for a place and makes durable that the task runs.
 func (s *Service) begin(ctx context.Context, r *run) error {
-	select {
-	case <-r.turn:
-	case <-ctx.Done():
-	}
+	err := r.place.Wait(ctx)
+	had := err == nil
 	running := *r.now()
 	running.State = Running
-	err := context.Cause(ctx)
+	if had {
+		err = context.Cause(ctx)
+	}
 	switch {
 	case s.ctx.Err() != nil: // the slot may have come from one that the end of the service stopped
 		err = stopped(Pending)
@@ -113,7 +121,9 @@ func (s *Service) begin(ctx context.Context, r *run) error {
 		_, err = s.Tasks.Put(ctx, string(r.id), &running)
 	}
 	if err != nil {
-		s.slots.giveUp(r)
+		if had {
+			r.place.GiveUp()
+		}
 		return err
 	}
 	r.mu.Lock()

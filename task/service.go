@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -44,10 +45,10 @@ type Options struct {
 // A Service runs tasks and answers questions about them.
 type Service struct {
 	Options
-	ctx   context.Context // ends when the service closes
-	stop  context.CancelCauseFunc
-	wg    sync.WaitGroup
-	slots slots
+	ctx    context.Context // ends when the service closes
+	stop   context.CancelCauseFunc
+	wg     sync.WaitGroup
+	places *fair.Semaphore // for those that run
 
 	mu     sync.Mutex
 	closed bool
@@ -74,7 +75,7 @@ func New(o Options) *Service {
 	}
 	s := &Service{
 		Options: o,
-		slots:   slots{most: o.MaxRunning},
+		places:  fair.New(fair.Options{What: "tasks", Capacity: int64(o.MaxRunning), Waiting: o.MaxTasks}),
 		live:    make(map[protocol.TaskID]*run),
 		own:     make(map[protocol.Party]int),
 	}
@@ -211,7 +212,7 @@ func (s *Service) register(r prometheus.Registerer) {
 		name, help string
 		value      func() int
 	}{
-		{"aibridge_tasks_running", "Tasks that run.", s.slots.len},
+		{"aibridge_tasks_running", "Tasks that run.", func() int { return int(s.places.Used()) }},
 		{"aibridge_tasks_unfinished", "Tasks that run or wait for others to end.", func() int {
 			s.mu.Lock()
 			defer s.mu.Unlock()

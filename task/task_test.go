@@ -389,6 +389,33 @@ func TestOnePrincipalCannotTakeAllTheRoom(t *testing.T) {
 	})
 }
 
+func TestTasksOfOneKeepNobodyElseWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(func(o *Options) { o.MaxRunning = 16 })
+		defer f.Close(context.Background())
+		forever := func(ctx context.Context, _ *commands.Call) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		for range 20 { // four run
+			f.start(t, forever)
+		}
+		synctest.Wait()
+		if running, waiting := f.places.Used(), f.places.Waiting(); running != 4 || waiting != 16 {
+			t.Errorf("%d run and %d wait, want 4 and 16", running, waiting)
+		}
+		bob := callBy(&protocol.Principal{ID: "bob"})
+		id, err := f.Start(t.Context(), bob, func(context.Context) (json.RawMessage, error) { return json.RawMessage(`{}`), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if stored, _, _ := f.table.Get(string(id)); stored.State != Succeeded {
+			t.Errorf("somebody else's is %s", stored.State)
+		}
+	})
+}
+
 func TestTheEndOfATaskOutlivesAnAbsentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
@@ -416,7 +443,7 @@ func TestATaskThatCannotBeStoredIsNotRun(t *testing.T) {
 	if _, err := f.Start(t.Context(), callBy(alice), nil); protocol.CodeOf(err) != protocol.StoreUnavailable {
 		t.Errorf("got %v", err)
 	}
-	if len(f.live) != 0 || len(f.own) != 0 || f.slots.len() != 0 {
+	if len(f.live) != 0 || len(f.own) != 0 || f.places.Used() != 0 {
 		t.Error("it takes up room")
 	}
 }

@@ -19,7 +19,7 @@ var rooms = map[string][]string{
 	"protocol/grant":       {"protocol"},
 	"commands":             {"protocol", "commands"},
 	"registry":             {"protocol", "commands", "internal/announce", "internal/fair", "registry"},
-	"task":                 {"protocol", "commands"},
+	"task":                 {"protocol", "commands", "internal/fair"},
 	"cap":                  {"protocol", "commands", "internal/announce", "cap"},
 	"scene":                {"protocol", "commands", "internal/announce", "scene"},
 	"security":             {"protocol", "commands", "internal/fair", "internal/httpbody", "security"},

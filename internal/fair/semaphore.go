@@ -133,6 +133,28 @@ func (t *Ticket) Wait(ctx context.Context) (err error) {
 	return nil // it was given its places at that moment
 }
 
+// Granted reports whether the places are there.
+func (t *Ticket) Granted() bool {
+	if t.granted == nil {
+		return true
+	}
+	select {
+	case <-t.granted:
+		return true
+	default:
+		return false
+	}
+}
+
+// GiveUp gives back what the ticket has, its places or its seat among those
+// that wait. It is for who does not come to use the places.
+func (t *Ticket) GiveUp() {
+	if t.granted != nil && t.semaphore.leave(t) {
+		return
+	}
+	t.semaphore.Release(t.who, t.n)
+}
+
 // full says why there is no place for somebody who has waited for it.
 func (s *Semaphore) full(who Party, n int64) *protocol.Error {
 	s.mu.Lock()
