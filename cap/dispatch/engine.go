@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 )
@@ -223,12 +224,32 @@ func (e *Engine) admit(r *run) error {
 	if e.closed {
 		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
 	}
+	if !e.hasShare(r.d) {
+		return protocol.BusyFor(time.Second, "too many dispatches of the caller's, or of its space, are running")
+	}
 	if len(e.runs) >= e.opts.MaxRunning && !e.makeRoom() {
 		return protocol.BusyFor(time.Second, "too many dispatches are running")
 	}
 	e.runs[r.d.ID] = r
 	e.wg.Add(1)
 	return nil
+}
+
+// hasShare reports whether the caller of a dispatch may have another one run.
+func (e *Engine) hasShare(d *Dispatch) bool {
+	privileged := d.Caller != nil && (slices.Contains(d.Caller.Roles, protocol.RoleAdministrator) || slices.Contains(d.Caller.Roles, protocol.RoleAnonymous))
+	most, mostOfSpace := fair.Share(int64(e.opts.MaxRunning), fair.Party{Privileged: privileged})
+	var own, ofSpace int64
+	for id, other := range e.runs {
+		if e.ends[id] != nil || other.d.Home != d.Home {
+			continue
+		}
+		ofSpace++
+		if other.d.Principal == d.Principal {
+			own++
+		}
+	}
+	return own < most && (privileged || ofSpace < mostOfSpace)
 }
 
 // makeRoom lets go of the oldest dispatch that has ended.

@@ -668,3 +668,25 @@ func TestThereIsRoomForSoManyAtOnce(t *testing.T) {
 		t.Errorf("a third: %v", err)
 	}
 }
+
+func TestDispatchesOfOneKeepNobodyElseOut(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.MaxRunning = 16 })
+	w.field.add("b", busy)
+	start := func(id string) error {
+		who := &protocol.Principal{Kind: protocol.KindOperator, ID: id, Space: protocol.DefaultSpace}
+		_, err := w.engine.Start(t.Context(), Order{Caller: CallerOf(who), Completion: Completion{Policy: All}, Patience: time.Minute,
+			Members: []Candidate{{Skill: "b"}}})
+		return err
+	}
+	for range 4 { // a quarter
+		if err := start("greedy"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := start("greedy"); protocol.CodeOf(err) != protocol.Busy {
+		t.Errorf("a fifth: %v", err)
+	}
+	if err := start("modest"); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+}

@@ -20,7 +20,7 @@ var rooms = map[string][]string{
 	"commands":             {"protocol", "commands"},
 	"registry":             {"protocol", "commands", "internal/announce", "internal/fair", "registry"},
 	"task":                 {"protocol", "commands", "internal/fair"},
-	"cap":                  {"protocol", "commands", "internal/announce", "cap"},
+	"cap":                  {"protocol", "commands", "internal/announce", "internal/fair", "cap"},
 	"scene":                {"protocol", "commands", "internal/announce", "scene"},
 	"security":             {"protocol", "commands", "internal/fair", "internal/httpbody", "security"},
 	"llm":                  {"protocol", "commands", "internal/fair", "internal/filename", "llm"},
