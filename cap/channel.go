@@ -27,6 +27,11 @@ func (s *Service) SkillChanged(space protocol.SpaceID, skill protocol.SkillID) {
 	}
 }
 
+// Involves reports whether a skill owns a Cap or has joined one of its groups.
+func (s *Service) Involves(space protocol.SpaceID, skill protocol.SkillID) bool {
+	return len(s.index.capsOf(space, skill)) > 0
+}
+
 // Lookup finds a Cap. It must not be changed.
 func (s *Service) Lookup(space protocol.SpaceID, id protocol.CapID) (*Cap, bool) {
 	c, _, ok := s.opts.Caps.Get(capKey(space, id))

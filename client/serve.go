@@ -228,7 +228,11 @@ func (s *server) registerSkill(ctx context.Context, served *ServedSkill) error {
 	if err != nil {
 		return err
 	}
-	_, err = Call[struct{}](ctx, s.client, "skill.register", s.about(map[string]any{"skill": skill}))
+	params := s.about(map[string]any{"skill": skill})
+	if served.skill.Join != "" {
+		params["join"] = served.skill.Join
+	}
+	_, err = Call[struct{}](ctx, s.client, "skill.register", params)
 	return err
 }
 

@@ -38,6 +38,7 @@ type Skill struct {
 	Endpoints    []string // URLs, if it is reached in other ways too
 	Capabilities []Capability
 	Sealing      *Sealing // keys to open sealed params with, if any are taken
+	Join         string   // join token, if the skill is somebody else's
 }
 
 // What Capability.Effect says.

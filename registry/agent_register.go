@@ -30,6 +30,7 @@ type RegisterAgentParams struct {
 	Name      string           `json:"name,omitempty" len:"1-128" text:"line" doc:"for people"`
 	Skills    []Skill          `json:"skills,omitempty" len:"1-100" doc:"skills it provides, registered along with it"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
+	Join      string           `json:"join,omitempty" len:"1-128" doc:"join token, for a skill among them that is somebody else's"`
 	CertSN    string           `json:"cert_sn,omitempty" doc:"of a route agent, serial of the certificate that authorises it, 16 hexadecimal digits; that of the connection when absent"`
 }
 
@@ -85,7 +86,7 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 		s.board.renew(key, "", call.Principal)
 	}
 	for i := range p.Skills {
-		if _, err := s.provide(ctx, call, space, &p.Skills[i], agent); err != nil {
+		if _, err := s.provide(ctx, space, &p.Skills[i], &bid{call.Principal, agent, p.Join}); err != nil {
 			return RegisterAgentResult{}, within("skills", i, err)
 		}
 	}

@@ -17,7 +17,7 @@ func TestDeclarationsAreSound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if set.Len() != 13 {
+	if set.Len() != 18 {
 		t.Errorf("%d commands", set.Len())
 	}
 }

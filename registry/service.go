@@ -21,6 +21,8 @@ type Options struct {
 	Agents    Table[Agent]
 	Skills    Table[SkillRecord]
 	Resources Table[ResourceRecord]
+	Joins     Table[JoinRecord] // join tokens; nil makes none
+	Names     Table[NameRecord] // of skills that are gone; nil keeps none
 	Publisher Publisher
 
 	Topics    protocol.Topics
@@ -32,6 +34,14 @@ type Options struct {
 	AllowPrivate bool
 	// Routes says who may be a route agent. Without it nobody may.
 	Routes RouteAuthorizer
+	// CertifiedFor reports whether a certificate, whose key somebody has proved
+	// to hold, counts and is for a skill. Nil says that none is.
+	CertifiedFor func(protocol.Serial, protocol.SpaceID, protocol.SkillID) bool
+	// Involved reports whether a Cap or a group knows a skill, which need not be
+	// registered. Nil says that none does.
+	Involved func(protocol.SpaceID, protocol.SkillID) bool
+	// MAC is the keyed hash that join tokens are recognised by. Nil makes none.
+	MAC func(id, secret string) []byte
 	// AgentChanged is told when an agent was registered or unregistered, or
 	// went online or offline. It must not block. Nil tells nobody.
 	AgentChanged func(space protocol.SpaceID, agent protocol.AgentID)
@@ -167,6 +177,11 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(skillRegister, s.RegisterSkill),
 		commands.New(skillUnregister, s.UnregisterSkill),
 		commands.New(skillDiscover, s.DiscoverSkills),
+		commands.New(skillProviderAdd, s.AddProvider),
+		commands.New(skillProviderRemove, s.RemoveProvider),
+		commands.New(skillJoinCreate, s.CreateJoin),
+		commands.New(skillJoinList, s.ListJoins),
+		commands.New(skillJoinRevoke, s.RevokeJoin),
 		commands.NewAsync(skillInvoke, s.startInvoke),
 		commands.New(resourceRegister, s.RegisterResource),
 		commands.New(resourceRemove, s.RemoveResource),

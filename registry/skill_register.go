@@ -24,6 +24,7 @@ type RegisterSkillParams struct {
 	Skill   Skill            `json:"skill" doc:"what the skill is and can do"`
 	AgentID protocol.AgentID `json:"agent_id,omitempty" doc:"the agent that provides it; by default the sender, if that is an agent"`
 	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
+	Join    string           `json:"join,omitempty" len:"1-128" doc:"join token, to provide a skill that is somebody else's; of no effect where none is needed"`
 }
 
 // Target implements [commands.Targeter].
@@ -38,9 +39,10 @@ type RegisterSkillResult struct {
 	AgentID  protocol.AgentID `json:"agent_id,omitempty"` // that provides it
 }
 
-// RegisterSkill registers a skill. Registered again by its owner it is
-// replaced; registered with another agent, that agent provides it too. Others
-// than the owner may provide it if they describe it the same way.
+// RegisterSkill registers a skill. Who registers a free name owns it.
+// Registered again by its owner it is replaced; registered with another agent,
+// that agent provides it too. Others than the owner provide it if they were let
+// in, see [Service.admit], and describe it the same way.
 func (s *Service) RegisterSkill(ctx context.Context, call *commands.Call, p RegisterSkillParams) (RegisterSkillResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {
@@ -53,7 +55,7 @@ func (s *Service) RegisterSkill(ctx context.Context, call *commands.Call, p Regi
 	if err != nil {
 		return RegisterSkillResult{}, err
 	}
-	revision, err := s.provide(ctx, call, space, &p.Skill, agent)
+	revision, err := s.provide(ctx, space, &p.Skill, &bid{call.Principal, agent, p.Join})
 	if err != nil {
 		return RegisterSkillResult{}, err
 	}
@@ -93,43 +95,69 @@ func (s *Service) compileSchemas(skill *Skill) error {
 	return nil
 }
 
-// provide stores a skill as described by the caller, with an agent as one of
-// its providers unless that is nil.
-func (s *Service) provide(ctx context.Context, call *commands.Call, space protocol.SpaceID, skill *Skill, agent *Agent) (revision uint64, err error) {
+// provide stores a skill as who bids for it describes it, with its agent as one
+// of the providers.
+func (s *Service) provide(ctx context.Context, space protocol.SpaceID, skill *Skill, b *bid) (revision uint64, err error) {
 	_, revision, err = change(ctx, s.opts.Skills, tableKey(space, skill.ID), func(old *SkillRecord) (*SkillRecord, error) {
-		return described(old, call.Principal.Party(), space, skill, agent)
+		switch {
+		case old == nil:
+			if err := s.mayTake(ctx, b.who, space, skill.ID); err != nil {
+				return nil, err
+			}
+			return founded(space, skill, b)
+		case b.describes(old):
+			return redescribed(old, skill, b)
+		case b.agent != nil && !old.sameContract(skill):
+			return nil, differs(skill.ID)
+		}
+		if err := s.admit(ctx, b, old); err != nil {
+			return nil, err
+		}
+		return redescribed(old, &old.Skill, b) // how it presents itself stays the owner's business
 	})
 	return revision, err
 }
 
-// described is what a skill becomes by a registration, the old record itself
-// if that changes nothing.
-func described(old *SkillRecord, caller protocol.Party, space protocol.SpaceID, skill *Skill, agent *Agent) (*SkillRecord, error) {
+// founded is a new skill, which is its founder's.
+func founded(space protocol.SpaceID, skill *Skill, b *bid) (*SkillRecord, error) {
 	now := time.Now().UnixMilli()
-	r := &SkillRecord{Skill: *skill, Space: space, Owner: caller, RegisteredAt: now, UpdatedAt: now}
-	if old != nil {
-		r.Owner, r.RegisteredAt = old.Owner, old.RegisteredAt
-		r.Providers = slices.Clone(old.Providers)
-		if !old.Owner.Includes(caller) {
-			if agent == nil || !old.sameContract(skill) {
-				return nil, protocol.Errorf(protocol.AlreadyExists, "skill %q was registered by somebody else, and differently", skill.ID).
-					With("skill_id", string(skill.ID))
-			}
-			r.Skill = old.Skill // how it presents itself stays the owner's business
-		}
+	r := &SkillRecord{Skill: *skill, Space: space, Owner: b.who.Party(), RegisteredAt: now, UpdatedAt: now}
+	_, err := r.add(b.agent, r.Owner)
+	return r, err
+}
+
+// redescribed is what a skill becomes by another registration, the old record
+// itself if that changes nothing.
+func redescribed(old *SkillRecord, skill *Skill, b *bid) (*SkillRecord, error) {
+	r := &SkillRecord{
+		Skill: *skill, Space: old.Space, Owner: old.Owner, Providers: slices.Clone(old.Providers),
+		RegisteredAt: old.RegisteredAt, UpdatedAt: time.Now().UnixMilli(),
 	}
-	added := agent != nil && r.provider(agent.ID) < 0
-	if added {
-		if len(r.Providers) == maxProviders {
-			return nil, protocol.Errorf(protocol.LimitReached, "skill %q has %d agents already", skill.ID, maxProviders).
-				With("limit", maxProviders)
-		}
-		r.Providers = append(r.Providers, Provider{AgentID: agent.ID, Owner: caller})
+	if b.describes(old) {
+		r.Owner = b.who.Party() // an earlier version wrote down less of it
 	}
-	if old != nil && !added && r.same(&old.Skill) {
+	added, err := r.add(b.agent, b.who.Party())
+	if err != nil {
+		return nil, err
+	}
+	if !added && r.same(&old.Skill) && r.Owner == old.Owner {
 		return old, nil
 	}
 	return r, nil
+}
+
+// add makes an agent, unless that is nil, one of the providers, and reports
+// whether it was not. The record must be the caller's own.
+func (r *SkillRecord) add(agent *Agent, by protocol.Party) (added bool, err error) {
+	if agent == nil || r.provider(agent.ID) >= 0 {
+		return false, nil
+	}
+	if len(r.Providers) == maxProviders {
+		return false, protocol.Errorf(protocol.LimitReached, "skill %q has %d agents already", r.ID, maxProviders).
+			With("limit", maxProviders)
+	}
+	r.Providers = append(r.Providers, Provider{AgentID: agent.ID, Owner: by})
+	return true, nil
 }
 
 // inField puts the name of a field before the place an error names.

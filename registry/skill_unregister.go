@@ -51,7 +51,9 @@ func (s *Service) UnregisterSkill(ctx context.Context, call *commands.Call, p Un
 	}
 	result := UnregisterSkillResult{SkillID: p.SkillID, Removed: true}
 	if which == nil {
-		err = s.opts.Skills.Delete(ctx, tableKey(skill.Space, skill.ID), 0)
+		if err = s.keepName(ctx, skill); err == nil {
+			err = s.opts.Skills.Delete(ctx, tableKey(skill.Space, skill.ID), 0)
+		}
 	} else {
 		result.Removed, err = s.withdrawProviders(ctx, skill.Space, skill.ID, which)
 	}
@@ -95,7 +97,7 @@ func (s *Service) withdrawProviders(ctx context.Context, space protocol.SpaceID,
 		r.Providers = slices.DeleteFunc(slices.Clone(old.Providers), which)
 		r.UpdatedAt = time.Now().UnixMilli()
 		if len(r.Providers) == 0 && len(r.overHTTP()) == 0 {
-			return nil, nil
+			return nil, s.keepName(ctx, old)
 		}
 		return &r, nil
 	})

@@ -94,7 +94,7 @@ func (k *keeper) ask(ctx context.Context) bool {
 func (k *keeper) offer(ctx context.Context, s *skill.Skill) bool {
 	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
 	defer cancel()
-	if err := k.bridge.offer(ctx, offerOf(s, k.handle)); err != nil {
+	if err := k.bridge.offer(ctx, k.offerOf(s)); err != nil {
 		return k.failed(ctx, s.ID, "skill could not be registered", err)
 	}
 	k.offered[s.ID] = s
@@ -124,8 +124,9 @@ func (k *keeper) failed(ctx context.Context, id protocol.SkillID, what string, e
 }
 
 // offerOf is a skill as the bridge gets to know it.
-func offerOf(s *skill.Skill, handle client.Handler) client.Skill {
+func (k *keeper) offerOf(s *skill.Skill) client.Skill {
 	o := client.Skill{
+		Join:        k.o.Joins[s.ID],
 		ID:          s.ID,
 		Name:        s.Name,
 		Description: s.Description,
@@ -143,11 +144,11 @@ func offerOf(s *skill.Skill, handle client.Handler) client.Skill {
 			Effect:       c.Effect,
 			Idempotent:   c.Idempotent,
 			Risk:         c.Risk,
-			Handler:      handle,
+			Handler:      k.handle,
 		})
 	}
 	if s.Documented && len(o.Capabilities) < skill.MaxCapabilities {
-		o.Capabilities = append(o.Capabilities, documentCapability(handle))
+		o.Capabilities = append(o.Capabilities, documentCapability(k.handle))
 	}
 	return o
 }

@@ -21,6 +21,8 @@ type Options struct {
 	AgentID   protocol.AgentID // as given to client.WithAgent
 	SkillsDir string           // the directory of skill folders
 
+	Joins map[protocol.SkillID]string // join tokens of skills that are somebody else's
+
 	Scripts script.Options     // zero values are the defaults
 	Watch   skill.WatchOptions // zero values are the defaults
 	Drain   time.Duration      // how long running scripts may go on when the agent stops; 5 seconds

@@ -24,7 +24,7 @@ func agentCommand() *cobra.Command {
 func agentEndCommand() *cobra.Command {
 	var target target
 	var files syncedFolder
-	var id, name, skills string
+	var id, name, skills, joinFile string
 	var concurrency int
 	var passEnv []string
 	cmd := &cobra.Command{
@@ -44,6 +44,10 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 			}
 			if _, err := os.ReadDir(skills); err != nil {
 				return hinted{err, "--skills names the folder that has a folder for each skill"}
+			}
+			joins, err := joinsIn(joinFile)
+			if err != nil {
+				return err
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)).With("agent", id)
 			kept, err := files.open(&target, id, skills, log)
@@ -66,6 +70,7 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 					Client:    c,
 					AgentID:   protocol.AgentID(id),
 					SkillsDir: skills,
+					Joins:     joins,
 					Scripts:   script.Options{Concurrent: concurrency, Waiting: 4 * concurrency, PassEnv: passEnv},
 					Log:       log,
 				})
@@ -78,6 +83,7 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 	cmd.Flags().StringVar(&id, "id", "", "id of the agent; made from the host's name by default")
 	cmd.Flags().StringVar(&name, "name", "", "name of the agent, for people")
 	cmd.Flags().StringVar(&skills, "skills", "skills", "folder with a folder for each skill")
+	cmd.Flags().StringVar(&joinFile, "join-file", "", "file with join tokens for skills that are somebody else's, a line \"SKILL TOKEN\" for each")
 	cmd.Flags().IntVar(&concurrency, "concurrency", 32, "scripts running at once, of which one caller has a quarter")
 	cmd.Flags().StringSliceVar(&passEnv, "pass-env", nil, "names of environment variables that scripts get, besides the usual few")
 	return cmd

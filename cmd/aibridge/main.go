@@ -42,7 +42,7 @@ there or in the wrong state (3xxx) · 40 a service failed (4xxx) ·
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cmd.AddCommand(
 		serveCommand(), runCommand(), callCommand(), watchCommand(), describeCommand(), healthCommand(),
-		agentCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), keyCommand(), tokenCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), benchCommand(),
+		agentCommand(), skillCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), keyCommand(), tokenCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), benchCommand(),
 	)
 	tidyUse(cmd)
 	return cmd

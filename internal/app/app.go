@@ -60,7 +60,9 @@ type App struct {
 	scenes        *scene.Service
 	authorities   authorities // nil without any
 	parties       *parties
-	mqttTLS       *tls.Config // nil without a certificate to show
+	keyring       *security.Keyring
+	involved      func(protocol.SpaceID, protocol.SkillID) bool // whether a Cap knows a skill
+	mqttTLS       *tls.Config                                   // nil without a certificate to show
 	authenticator *security.Authenticator
 	credentials   *security.Credentials
 	keys          *security.KeyService

@@ -75,12 +75,17 @@ func (a *App) build(ctx context.Context) error {
 		Agents:       store.NewTable[registry.Agent](a.store, "agent"),
 		Skills:       skills,
 		Resources:    store.NewTable[registry.ResourceRecord](a.store, "resource"),
+		Joins:        store.NewTable[registry.JoinRecord](a.store, "skill-join"),
+		Names:        store.NewTable[registry.NameRecord](a.store, "skill-name"),
 		Publisher:    mqtt,
 		Topics:       topics,
 		BridgeID:     a.config.ID,
 		Limits:       a.limits(),
 		AllowPrivate: a.config.Skills.AllowPrivate,
 		Certified:    a.credentials.Stands,
+		CertifiedFor: a.certifiedFor,
+		Involved:     func(space protocol.SpaceID, skill protocol.SkillID) bool { return a.involved(space, skill) },
+		MAC:          func(id, secret string) []byte { return a.keyring.MAC("join", id, secret) },
 		Routes:       sceneCertificates{a},
 		AgentChanged: a.agentChanged,
 		Models:       a.mcpAgent.models,
@@ -95,6 +100,7 @@ func (a *App) build(ctx context.Context) error {
 	mqtt.registry = agents
 	groups := a.newDispatcher(agents, mqtt)
 	channels := a.newCaps(agents, skills, groups, mqtt)
+	a.involved = channels.Involves
 	a.scenes = a.newScenes(agents, channels, mqtt)
 	tasks := task.New(task.Options{
 		Tasks:      sealedTasks{store.NewTable[task.Task](a.store, "task"), &a.seals},

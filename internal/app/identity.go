@@ -79,6 +79,7 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 	if err != nil {
 		return err
 	}
+	a.keyring = ring
 	if !a.config.Dev {
 		made, err := ring.EnsureAdministrator(ctx, a.config.Data, time.Now())
 		if err != nil {

@@ -49,6 +49,11 @@ func (p *parties) knows(kind protocol.Kind, who protocol.Party) bool {
 	return p.hasKey(who) || p.certificates != nil && p.certificates.HasHolder(who)
 }
 
+// certifiedFor reports whether a certificate counts and is for a skill.
+func (a *App) certifiedFor(serial protocol.Serial, space protocol.SpaceID, skill protocol.SkillID) bool {
+	return a.pki != nil && a.pki.Covers(serial, pki.Need{Skill: skill, Space: space}) == nil
+}
+
 func (p *parties) hasKey(who protocol.Party) bool {
 	for _, k := range p.keys.All() {
 		if k.Party() == who && k.Revoked.IsZero() {

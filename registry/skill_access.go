@@ -1,0 +1,107 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A bid is a wish to provide a skill, and what speaks for it.
+type bid struct {
+	who   *protocol.Principal
+	agent *Agent // that is to provide it; nil only to describe it
+	join  string // join token, "" for none
+}
+
+// describes reports whether who bids may change what a skill says about itself.
+func (b *bid) describes(r *SkillRecord) bool { return r.Owner.Is(b.who) }
+
+// admit says why who bids may not provide a skill that is not its own: its
+// owner or an operator must have let it in, or a certificate must be for the
+// skill. A join token is used up by that.
+func (s *Service) admit(ctx context.Context, b *bid, r *SkillRecord) error {
+	if b.agent == nil {
+		return taken(r.ID)
+	}
+	if r.provider(b.agent.ID) >= 0 || s.trusted(b.who, r.Space, r.ID) {
+		return nil
+	}
+	if b.join == "" {
+		return taken(r.ID)
+	}
+	return s.redeem(ctx, b, r)
+}
+
+// trusted reports whether somebody may provide a skill whoever owns it: an
+// operator of its space, the skill itself, or who holds a certificate for it.
+func (s *Service) trusted(who *protocol.Principal, space protocol.SpaceID, id protocol.SkillID) bool {
+	switch {
+	case who.Manages(space):
+		return true
+	case who.Home() != space:
+		return false
+	case who.Kind == protocol.KindSkill && who.ID == string(id):
+		return true
+	}
+	return who.CertSerial != "" && s.opts.CertifiedFor != nil && s.opts.CertifiedFor(who.CertSerial, space, id)
+}
+
+// taken is the error for a skill that is somebody else's. It tells how to get
+// in, for skills of the caller's space are no secret to it.
+func taken(id protocol.SkillID) error {
+	return protocol.Errorf(protocol.AlreadyExists, "skill %q is somebody else's", id).With("skill_id", string(id)).
+		With("reason", "its owner or an operator adds other agents with skill.provider.add, or makes a token with skill.join.create that they register it with")
+}
+
+// differs is the error for a description that is not the owner's.
+func differs(id protocol.SkillID) error {
+	return protocol.Errorf(protocol.AlreadyExists, "skill %q was registered by somebody else, and differently", id).With("skill_id", string(id)).
+		With("reason", "its version, capabilities and encryption keys must be those that its owner gave")
+}
+
+// A NameRecord keeps the name of a skill that is gone for who owned it, while
+// Caps still know the skill: who registered it anew would be a member of their
+// groups.
+type NameRecord struct {
+	Space protocol.SpaceID `json:"space_id"`
+	ID    protocol.SkillID `json:"skill_id"`
+	Owner protocol.Party   `json:"owner"`
+}
+
+// KeptFor is whose budget of records it uses up: that of its space.
+func (n *NameRecord) KeptFor() protocol.Party { return protocol.Party{Space: n.Space} }
+
+// keepName keeps the name of a skill that is about to go.
+func (s *Service) keepName(ctx context.Context, r *SkillRecord) error {
+	if s.opts.Names == nil || r.Owner.ID == "" || !s.involved(r.Space, r.ID) {
+		return nil
+	}
+	_, _, err := change(ctx, s.opts.Names, tableKey(r.Space, r.ID), func(old *NameRecord) (*NameRecord, error) {
+		if old != nil && old.Owner == r.Owner {
+			return old, nil
+		}
+		return &NameRecord{Space: r.Space, ID: r.ID, Owner: r.Owner}, nil
+	})
+	return err
+}
+
+func (s *Service) involved(space protocol.SpaceID, id protocol.SkillID) bool {
+	return s.opts.Involved != nil && s.opts.Involved(space, id)
+}
+
+// mayTake says why somebody may not register a skill of a name that is free.
+func (s *Service) mayTake(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, id protocol.SkillID) error {
+	if s.opts.Names == nil {
+		return nil
+	}
+	kept, revision, ok := s.opts.Names.Get(tableKey(space, id))
+	switch {
+	case !ok, kept.Owner.Is(who), s.trusted(who, space, id):
+		return nil
+	case !s.involved(space, id):
+		_ = s.opts.Names.Delete(ctx, tableKey(space, id), revision) // of no more use; another time will do
+		return nil
+	}
+	return protocol.Errorf(protocol.AlreadyExists, "skill %q was somebody else's, and Caps still know it", id).With("skill_id", string(id)).
+		With("reason", "its owner may register it again, or an operator, or anybody once no Cap and no group knows it")
+}
