@@ -126,7 +126,7 @@ func TestSeveralAgentsProvideOneSkill(t *testing.T) {
 	}
 	w.do(alice, "skill.register", register("a1", "Light", "1.0.0"), nil)
 	w.do(alice, "skill.register", register("a2", "Light", "1.0.0"), nil)
-	w.fails(bob, "skill.register", register("b1", "Light", "6.6.6"), protocol.AlreadyExists) // not what the owner says
+	w.fails(bob, "skill.register", register("b1", "Light", "6.6.6"), protocol.AlreadyExists)       // not what the owner says
 	w.fails(bob, "skill.register", register("b1", "Bob's light", "1.0.0"), protocol.AlreadyExists) // not let in
 	w.do(alice, "skill.provider.add", `{"skill_id":"light","agent_id":"b1"}`, nil)
 	w.do(bob, "skill.register", register("b1", "Bob's light", "1.0.0"), nil)
