@@ -45,11 +45,9 @@ type Options struct {
 	// Ready says why the node can't serve yet, or nil. Optional.
 	Ready func(context.Context) error
 
-	// Metrics are what /metrics shows; without them there is no /metrics.
-	Metrics prometheus.Gatherer
-	// PublicMetrics lets anybody who can connect read /metrics. Otherwise it
-	// wants a principal, as the commands do.
-	PublicMetrics bool
+	// Metrics are what /metrics shows to somebody, or an error that says why
+	// it shows nothing; without the function there is no /metrics.
+	Metrics func(ctx context.Context, who *protocol.Principal) (prometheus.Gatherer, error)
 
 	// Southbound answers what comes to the paths of the LLM protocol in the
 	// southbound dialect. Optional; without it they take bare params only.

@@ -240,7 +240,7 @@ func TestPathsAndMethods(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	prometheus.WrapRegistererWith(nil, registry).MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "test_gauge"}))
-	_, server := serve(t, Options{Metrics: registry, Version: "1.2.3"})
+	_, server := serve(t, Options{Metrics: func(context.Context, *protocol.Principal) (prometheus.Gatherer, error) { return registry, nil }, Version: "1.2.3"})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -311,19 +311,25 @@ func TestReadyTellsOnlyProtocolErrors(t *testing.T) {
 	}
 }
 
-func TestMetricsWantAPrincipalUnlessPublic(t *testing.T) {
+func TestMetricsAreForWhoMayReadThem(t *testing.T) {
 	t.Parallel()
-	for _, public := range []bool{false, true} {
-		_, server := serve(t, Options{Metrics: prometheus.NewRegistry(), PublicMetrics: public, Authenticate: withKey})
-		want := http.StatusUnauthorized
-		if public {
-			want = http.StatusOK
+	for _, refused := range []error{nil, protocol.Errorf(protocol.PermissionDenied, "no")} {
+		metrics := func(_ context.Context, who *protocol.Principal) (prometheus.Gatherer, error) {
+			if who == nil {
+				t.Error("nobody asks")
+			}
+			return prometheus.NewRegistry(), refused
 		}
-		if got := do(t, server, "GET", "/metrics", ""); got.status != want {
-			t.Errorf("public %v: %d, want %d", public, got.status, want)
+		_, server := serve(t, Options{Metrics: metrics, Authenticate: withKey})
+		if got := do(t, server, "GET", "/metrics", ""); got.status != http.StatusUnauthorized {
+			t.Errorf("without a key: %d", got.status)
 		}
-		if got := do(t, server, "GET", "/metrics", "", "Authorization", "Bearer good"); got.status != http.StatusOK {
-			t.Errorf("public %v with key: %d", public, got.status)
+		want := http.StatusOK
+		if refused != nil {
+			want = http.StatusForbidden
+		}
+		if got := do(t, server, "GET", "/metrics", "", "Authorization", "Bearer good"); got.status != want {
+			t.Errorf("with a key: %d, want %d", got.status, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -34,17 +35,31 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	writeErrorStatus(w, http.StatusServiceUnavailable, known)
 }
 
+// maxScrapes bounds the requests for metrics at a time.
+const maxScrapes = 4
+
 // metrics shows the metrics in the formats of Prometheus.
 func (a *API) metrics() http.HandlerFunc {
-	show := promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	scrapes := make(chan struct{}, maxScrapes)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !a.PublicMetrics {
-			if _, no := a.principal(r); no != nil {
-				writeErrorStatus(w, no.status, no.err)
-				return
-			}
+		who, no := a.principal(r)
+		if no != nil {
+			writeErrorStatus(w, no.status, no.err)
+			return
+		}
+		shown, err := a.Metrics(r.Context(), who)
+		if err != nil {
+			writeError(w, protocol.AsError(err))
+			return
+		}
+		select {
+		case scrapes <- struct{}{}:
+			defer func() { <-scrapes }()
+		default:
+			writeError(w, protocol.BusyFor(time.Second, "too many ask for metrics"))
+			return
 		}
 		boundWrite(w)
-		show.ServeHTTP(w, r)
+		promhttp.HandlerFor(shown, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}
 }

@@ -319,7 +319,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		Grants:          a.credentials,
 		Enter:           a.enterSocket,
 		Ready:           a.readiness,
-		Metrics:         a.metrics,
+		Metrics:         a.metricsFor(set),
 		AllowedHosts:    a.config.Hosts,
 		AllowedOrigins:  a.config.Origins,
 		LoopbackOrigins: a.config.Dev,

@@ -20,6 +20,8 @@ const (
 	RunTool    = "tool:run"            // a model has a tool run
 	Unattended = "tool:unattended"     // without anybody being asked
 	DecideOwn  = "approval:decide_own" // on what a model wants to do for oneself
+
+	ReadMetrics = "metrics:read" // how the bridge is, in figures
 )
 
 // Groups of actions besides one for every family, Action::"skill".
@@ -35,8 +37,8 @@ const (
 // families are those of the protocol. The groups exist even if a bridge was
 // built without the commands.
 var families = []string{
-	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "mcp", "policy", "resource",
-	"scene", "session", "skill", "task", "token", "tool", groupTopic, "vfs",
+	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "mcp", "metrics", "policy",
+	"resource", "scene", "session", "skill", "task", "token", "tool", groupTopic, "vfs",
 }
 
 // administered are the families that decide who may do what.
@@ -64,6 +66,8 @@ func newVocabulary(set *commands.Set) *vocabulary {
 		RunTool:    {"tool"},
 		Unattended: {"tool"},
 		DecideOwn:  {"approval"},
+
+		ReadMetrics: {"metrics", groupRead},
 	}}
 	groups := map[string]bool{
 		groupRead: true, groupWrite: true, groupAct: true, groupAdministration: true, groupExtension: true,

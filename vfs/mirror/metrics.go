@@ -28,8 +28,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "aibridge_sync_pending", Help: "Files that are to be looked at or transferred.",
 		}),
 		circuit: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "aibridge_sync_circuit", Help: "1 for the state the way to a VFS is in: closed (good), half_open or open.",
-		}, []string{"vfs", "state"}),
+			Name: "aibridge_sync_circuit", Help: "1 for the state the way to the VFS of a space is in: closed (good), half_open or open.",
+		}, []string{"space", "state"}),
 		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "aibridge_sync_round_seconds", Help: "How long rounds of a sync take.",
 			Buckets: []float64{.001, .01, .1, 1, 10, 100, 1000},
@@ -41,15 +41,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Circuit notes the state of the way to a VFS. It fits LinkOptions.OnChange.
-func (m *Metrics) Circuit(vfs string) func(Circuit) {
+// Circuit notes the state of the way to the VFS of a space. It fits LinkOptions.OnChange.
+func (m *Metrics) Circuit(space string) func(Circuit) {
 	set := func(now Circuit) {
 		for _, c := range []Circuit{CircuitClosed, CircuitHalfOpen, CircuitOpen} {
 			value := 0.0
 			if c == now {
 				value = 1
 			}
-			m.circuit.WithLabelValues(vfs, string(c)).Set(value)
+			m.circuit.WithLabelValues(space, string(c)).Set(value)
 		}
 	}
 	set(CircuitClosed)
