@@ -10,7 +10,10 @@ import (
 )
 
 // ration lets so many commands through.
-type ration struct{ left, bytes atomic.Int64 }
+type ration struct{ left, bytes, refusals atomic.Int64 }
+
+// Refusal implements [commands.RefusalLimiter].
+func (r *ration) Refusal(*protocol.Principal) { r.refusals.Add(1) }
 
 func (r *ration) Admit(_ *protocol.Principal, size int) *protocol.Error {
 	r.bytes.Add(int64(size))
@@ -32,6 +35,9 @@ func TestWhoMakesTooManyRequestsIsToldToWait(t *testing.T) {
 	wantSaid(t, resp, string(protocol.RateLimited))
 	if resp.ID != "3" || resp.Err.Details["retry_after_ms"] != 120 || ran != 1 {
 		t.Errorf("answer to %q with %v, %d runs", resp.ID, resp.Err.Details, ran)
+	}
+	if refused := r.refusals.Load(); refused != 1 { // the command that there is not; to be told to wait is no refusal
+		t.Errorf("%d refusals were counted", refused)
 	}
 	if least := int64(3 * len(`{"version":"0.6.3"}`)); r.bytes.Load() < least {
 		t.Errorf("%d bytes were counted of three envelopes", r.bytes.Load())

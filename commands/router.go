@@ -105,6 +105,8 @@ type Router struct {
 	agents  *namespaces
 	judge   CallAuthorizer // the authorizer, if it is one
 
+	refusals RefusalLimiter // the limiter, if it is one
+
 	queue ClaimQueue // opts.Claims, if it is one
 
 	idle    chan *Call // hands calls to goroutines that rest
@@ -128,6 +130,7 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 		closed:  make(chan struct{}),
 	}
 	r.judge, _ = opts.Authorizer.(CallAuthorizer)
+	r.refusals, _ = opts.Limiter.(RefusalLimiter)
 	r.metrics = newMetrics(r)
 	r.agents = newNamespaces(r)
 	if opts.Claims != nil {

@@ -19,6 +19,7 @@ type Quotas struct {
 // is for who may do everything, and under dev, no limit.
 type Quota struct {
 	Requests    int `yaml:"requests" doc:"commands a second; -1 any number, 0 the default (10000 for a principal)"`
+	Refusals    int `yaml:"refusals" doc:"commands a second that are refused for what they say or who says it, before none is listened to for a moment; -1 any number, 0 the default (200 for a principal)"`
 	Messages    int `yaml:"messages" doc:"MQTT messages a second that are no commands; -1 any number, 0 the default (100000 for a principal)"`
 	Bytes       int `yaml:"bytes" doc:"bytes of commands and messages a second; -1 any number, 0 the default (256 MiB for a principal)"`
 	Connections int `yaml:"connections" doc:"MQTT and WebSocket connections at a time; -1 any number, 0 the default (10000 for a principal)"`
@@ -32,7 +33,7 @@ type Quota struct {
 // defaultQuota is what a principal may take that nothing was said about: far
 // more than devices and people do, and less than would stop a small machine.
 var defaultQuota = Quota{
-	Requests: 10_000, Messages: 100_000, Bytes: 256 << 20, Connections: 10_000, Retained: 200_000,
+	Requests: 10_000, Refusals: 200, Messages: 100_000, Bytes: 256 << 20, Connections: 10_000, Retained: 200_000,
 	RetainedBytes: 128 << 20, Sessions: 1000, Records: 10_000,
 }
 
@@ -50,7 +51,7 @@ const maxQuota = 1 << 30
 func (c *Quotas) check(fail func(format string, args ...any)) {
 	for whose, q := range map[string]*Quota{"principal": &c.Principal, "space": &c.Space} {
 		for name, n := range map[string]int{
-			"requests": q.Requests, "messages": q.Messages, "bytes": q.Bytes, "connections": q.Connections, "retained": q.Retained,
+			"requests": q.Requests, "refusals": q.Refusals, "messages": q.Messages, "bytes": q.Bytes, "connections": q.Connections, "retained": q.Retained,
 			"retained_bytes": q.RetainedBytes, "sessions": q.Sessions, "records": q.Records,
 		} {
 			if n < -1 || n > maxQuota {
@@ -75,6 +76,7 @@ func of(set, otherwise int) int {
 func (q Quota) limits(defaults Quota) quota.Limits {
 	return quota.Limits{
 		Requests:    of(q.Requests, defaults.Requests),
+		Refusals:    of(q.Refusals, defaults.Refusals),
 		Messages:    of(q.Messages, defaults.Messages),
 		Bytes:       of(q.Bytes, defaults.Bytes),
 		Connections: of(q.Connections, defaults.Connections),

@@ -31,6 +31,14 @@ func (b *bucket) take(now int64, n, rate int) (wait time.Duration, ok bool) {
 	}
 }
 
+// wait is how long there is nothing to take.
+func (b *bucket) wait(now int64, rate int) time.Duration {
+	if rate <= 0 {
+		return 0
+	}
+	return time.Duration(max(0, max(b.paid.Load(), now)-now+costOf(1, rate)-window))
+}
+
 // giveBack undoes a take.
 func (b *bucket) giveBack(n, rate int) {
 	if rate > 0 {
@@ -47,11 +55,11 @@ func costOf(n, rate int) int64 {
 
 // An account is what one party has taken.
 type account struct {
-	requests, messages, bytes bucket
-	connections               int64 // under the shard's lock
+	requests, refusals, messages, bytes bucket
+	connections                         int64 // under the shard's lock
 }
 
 // idle reports whether nothing would change if the account were forgotten.
 func (a *account) idle(now int64) bool {
-	return a.connections == 0 && a.requests.paid.Load() <= now && a.messages.paid.Load() <= now && a.bytes.paid.Load() <= now
+	return a.connections == 0 && a.requests.paid.Load() <= now && a.refusals.paid.Load() <= now && a.messages.paid.Load() <= now && a.bytes.paid.Load() <= now
 }

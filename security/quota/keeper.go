@@ -95,6 +95,20 @@ func (k *Keeper) Admit(who *protocol.Principal, size int) *protocol.Error {
 	return r.error()
 }
 
+// Refusal takes into account that a command was refused, for what it says or
+// for who says it. Who is refused too often is not listened to for a while:
+// [Keeper.Admit] refuses its commands.
+func (k *Keeper) Refusal(who *protocol.Principal) {
+	own, space := k.limits(who)
+	now := k.now()
+	if own.Refusals > 0 {
+		k.account(who.Party(), now).refusals.take(now, 1, own.Refusals)
+	}
+	if space.Refusals > 0 {
+		k.account(protocol.Party{Space: who.Home()}, now).refusals.take(now, 1, space.Refusals)
+	}
+}
+
 // Message takes one message of a size in bytes into account. What it answers
 // when it does not is for the client, "" otherwise.
 func (k *Keeper) Message(who *protocol.Principal, size int) (refused string) {
@@ -156,6 +170,8 @@ func (a *account) take(now int64, l Limits, what kind, size int) refusal {
 	b, rate := &a.requests, l.Requests
 	if what == messages {
 		b, rate = &a.messages, l.Messages
+	} else if wait := a.refusals.wait(now, l.Refusals); wait > 0 {
+		return refusal{limit: refusals, most: l.Refusals, wait: wait}
 	}
 	if wait, ok := b.take(now, 1, rate); !ok {
 		return refusal{limit: what, most: rate, wait: wait}

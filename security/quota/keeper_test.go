@@ -300,6 +300,31 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
+func TestWhoIsRefusedTooOftenIsNotListenedTo(t *testing.T) {
+	w := newWorld(t, Options{Principal: Limits{Refusals: 4}})
+	lamp := agent("lamp", "")
+	for range 3 {
+		w.Refusal(lamp)
+	}
+	if err := w.Admit(lamp, 0); err != nil {
+		t.Fatalf("after three: %v", err)
+	}
+	for range 2000 { // those that were on their way
+		w.Refusal(lamp)
+	}
+	err := w.Admit(lamp, 0)
+	if err == nil || err.Code != protocol.RateLimited || err.Details["limit"] != "refusals" || err.RetryAfter() > time.Second {
+		t.Fatalf("after many: %v", err)
+	}
+	if w.Message(lamp, 1) != "" || w.Admit(agent("fan", ""), 0) != nil {
+		t.Error("messages, or somebody else's commands, are refused")
+	}
+	w.now = w.now.Add(err.RetryAfter())
+	if err := w.Admit(lamp, 0); err != nil {
+		t.Errorf("after the time that was told: %v", err)
+	}
+}
+
 func TestAskingCostsNoMemory(t *testing.T) {
 	w := newWorld(t, Options{Principal: Limits{Requests: 1 << 30, Messages: 1 << 30, Bytes: 1 << 40}, Space: Limits{Requests: 1 << 30}})
 	lamp := agent("lamp", "house")

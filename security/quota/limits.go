@@ -6,6 +6,7 @@ import "github.com/aibridge/aibridge/protocol"
 // second's worth at once.
 type Limits struct {
 	Requests    int // commands a second, those of batches one by one
+	Refusals    int // commands a second that are refused for what they say or who says it
 	Messages    int // MQTT messages a second that are no commands
 	Bytes       int // of commands and messages a second
 	Connections int // at a time, MQTT and WebSocket
@@ -30,6 +31,7 @@ const (
 
 const (
 	requests    kind = "requests"
+	refusals    kind = "refusals"
 	messages    kind = "messages"
 	bytes       kind = "bytes"
 	connections kind = "connections"
@@ -40,7 +42,7 @@ const (
 	records       kind = "records"
 )
 
-var kinds = []kind{requests, messages, bytes, connections, retained, retainedBytes, sessions, records}
+var kinds = []kind{requests, refusals, messages, bytes, connections, retained, retainedBytes, sessions, records}
 
 // Whose limit it is, as metrics and details call it.
 const (

@@ -13,7 +13,7 @@ func newMetrics(k *Keeper) *metrics {
 	m := &metrics{
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aibridge_quota_refusals_total",
-			Help: "What was refused because a limit was reached, by limit (requests, messages, bytes, connections, retained, retained_bytes, sessions, records) and whose it is (principal, space).",
+			Help: "What was refused because a limit was reached, by limit (requests, refusals, messages, bytes, connections, retained, retained_bytes, sessions, records) and whose it is (principal, space).",
 		}, []string{"limit", "of"}),
 		open: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "aibridge_quota_accounts", Help: "Principals and spaces of which it is counted what they take.",
