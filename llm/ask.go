@@ -192,9 +192,12 @@ func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
 
 // pay asks within the budgets.
 func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (*Outcome, error) {
-	held, err := s.budgets.reserve(q.who, estimate(q.request))
+	held, err := s.budgets.reserve(ctx, q.who, demandOf(m, q.request))
 	if err != nil {
 		return nil, err
+	}
+	if held.answer > 0 {
+		q.request.Options.MaxTokens = int(held.answer)
 	}
 	q.wasted = new(waste)
 	o, err := s.route(ctx, m, q)
@@ -209,8 +212,17 @@ func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (
 // bytesPerToken is what a token of text takes, roughly.
 const bytesPerToken = 4
 
-// estimate is about how many tokens a request will use.
-func estimate(r *chat.Request) int64 { return int64(questionTokens(r) + r.Options.MaxTokens) }
+// demandOf is about what a request will use.
+func demandOf(m *model, r *chat.Request) demand {
+	d := demand{input: int64(questionTokens(r)), open: r.Options.MaxTokens == 0}
+	d.tokens = d.input + int64(r.Options.MaxTokens)
+	for _, t := range m.targets {
+		if p := t.Price; p.Input+p.Output > d.price.Input+d.price.Output {
+			d.price = p
+		}
+	}
+	return d
+}
 
 // questionTokens is about how many of them the question has.
 func questionTokens(r *chat.Request) int {
@@ -224,6 +236,12 @@ func questionTokens(r *chat.Request) int {
 		n += len(t.Description) + len(t.Parameters)
 	}
 	return n / bytesPerToken
+}
+
+// estimated is about what a query has used of which that much was said, in
+// bytes.
+func estimated(r *chat.Request, said int) chat.Usage {
+	return chat.Usage{Input: max(questionTokens(r), 1), Output: max(said/bytesPerToken, 1), Estimated: true}
 }
 
 // route tries the targets of a model until one answers. Once a listener has
@@ -342,13 +360,16 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *O
 	if err != nil && ctx.Err() != nil && asFailure(err) == nil {
 		err = context.Cause(ctx)
 	}
+	if err == nil && a.Finish.Usage.Total() == 0 { // it does not count, but wants to be paid
+		a.Finish.Usage = estimated(&r, said)
+	}
 	took := s.opts.Now().Sub(start)
 	s.verdict(p, err)
 	s.metrics.asked(m, t, q.who, a, err, first, took)
 	endSpan(span, a, err)
 	if err != nil {
 		if began && asFailure(err) == nil { // whoever hangs up has had the answer so far, and the provider wants to be paid for it
-			used := chat.Usage{Input: questionTokens(&r), Output: said / bytesPerToken}
+			used := estimated(&r, said)
 			q.wasted.usage, q.wasted.cost = used, t.Price.cost(used)
 		}
 		return nil, began, err

@@ -76,7 +76,9 @@ type SpentTable interface {
 // purse is the spending of one budget's owner in the running window.
 type purse struct {
 	Spent
-	reserved int64 // tokens of queries that run
+	running  int     // queries
+	reserved int64   // their tokens
+	promised float64 // what they may cost
 	dirty    bool
 }
 
@@ -88,10 +90,11 @@ type treasury struct {
 	mu      sync.Mutex
 	budgets []Budget
 	purses  map[string]*purse
+	settled chan struct{} // closed when a reservation is settled
 }
 
 func newTreasury(table SpentTable, now func() time.Time) *treasury {
-	return &treasury{table: table, now: now, purses: make(map[string]*purse)}
+	return &treasury{table: table, now: now, purses: make(map[string]*purse), settled: make(chan struct{})}
 }
 
 // load takes over what was stored.
@@ -109,40 +112,117 @@ func (t *treasury) configure(budgets []Budget) {
 	t.budgets = budgets
 }
 
+// A demand is what a query wants of the budgets it is under.
+type demand struct {
+	tokens int64 // of the question, and of the answer if that is bounded
+	open   bool  // the answer is not bounded: it gets a share of what is left
+	price  Price // the dearest that the query may have
+	input  int64 // of the tokens, those of the question
+}
+
+// The tokens that an answer may have which nobody has bounded, as far as a
+// budget has them left: an eighth of that, within these.
+const (
+	leastAnswer = 4096
+	mostAnswer  = 16384
+)
+
 // A reservation holds what a query may spend until it is known what it has.
 type reservation struct {
 	t      *treasury
 	purses []*purse
 	tokens int64
+	cost   float64
+	// answer is how many tokens the answer may have, 0 if no budget bounds it.
+	answer int64
 }
 
-// reserve takes tokens out of all budgets that a principal is under, or says
-// which of them is spent (4014).
-func (t *treasury) reserve(who *protocol.Principal, tokens int64) (*reservation, error) {
+// reserve takes what a query wants out of all budgets that its principal is
+// under, or says which of them is spent (4014). When queries that run hold what
+// is left, it waits for them: what they do not use is there for this one.
+func (t *treasury) reserve(ctx context.Context, who *protocol.Principal, d demand) (*reservation, error) {
+	for {
+		r, wait, err := t.attempt(who, d)
+		if wait == nil {
+			return r, err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// attempt reserves, or returns what to wait for.
+func (t *treasury) attempt(who *protocol.Principal, d demand) (r *reservation, wait <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &reservation{t: t, tokens: tokens}
 	now := t.now()
+	r = &reservation{t: t, tokens: d.tokens}
+	bound, room := false, int64(0)
 	for _, b := range t.budgets {
-		owner, bound := b.bounds(who)
-		if !bound {
+		owner, ok := b.bounds(who)
+		if !ok {
 			continue
 		}
 		p := t.purse(b, owner, now)
-		if what := b.exceeded(p, tokens); what != "" {
-			return nil, protocol.Errorf(protocol.BudgetSpent, "the budget of the %s is spent: %s of the %s", b.Per, what, b.Window).
+		if what := b.exceeded(p, d.tokens); what != "" {
+			return nil, nil, protocol.Errorf(protocol.BudgetSpent, "the budget of the %s is spent: %s of the %s", b.Per, what, b.Window).
 				With("limit", what).With("retry_after_ms", p.To.Sub(now).Milliseconds())
+		}
+		if b.Tokens > 0 {
+			if free := b.Tokens - p.Tokens - p.reserved; !bound || free < room {
+				bound, room = true, free
+			}
 		}
 		if !slices.Contains(r.purses, p) { // two budgets may bound the same spending
 			r.purses = append(r.purses, p)
 		}
 	}
+	if bound && room < max(d.tokens, 1) {
+		return nil, t.settled, nil
+	}
+	if bound && d.open {
+		r.answer = max(1, min(room-d.tokens, max(leastAnswer, min(room/8, mostAnswer))))
+		r.tokens += r.answer
+	}
+	if r.cost = d.cost(r.answer); !t.affords(who, r.cost) {
+		return nil, t.settled, nil
+	}
 	for _, p := range r.purses {
-		p.reserved += tokens
+		p.running++
+		p.reserved += r.tokens
+		p.promised += r.cost
 		p.Requests++
 		p.dirty = true
 	}
-	return r, nil
+	return r, nil, nil
+}
+
+// affords reports whether a query may cost that much while others run. One
+// that runs alone may: what it costs is known only when it has been answered.
+func (t *treasury) affords(who *protocol.Principal, cost float64) bool {
+	for _, b := range t.budgets {
+		owner, ok := b.bounds(who)
+		if !ok || b.Cost == 0 {
+			continue
+		}
+		if p := t.purse(b, owner, t.now()); p.running > 0 && p.Cost+p.promised+cost > b.Cost {
+			return false
+		}
+	}
+	return true
+}
+
+// cost is the most that a query may cost whose answer has at most that many
+// tokens; 0 is an answer that nothing bounds.
+func (d demand) cost(answer int64) float64 {
+	output := d.tokens - d.input + answer
+	if d.open && answer == 0 {
+		output += leastAnswer
+	}
+	return d.price.cost(chat.Usage{Input: int(d.input), Output: int(output)})
 }
 
 // bounds tells whether a principal is under the budget, and who of those that
@@ -163,7 +243,7 @@ func (b *Budget) exceeded(p *purse, tokens int64) string {
 	switch {
 	case b.Requests > 0 && p.Requests >= b.Requests:
 		return "requests"
-	case b.Tokens > 0 && p.Tokens+p.reserved+tokens > b.Tokens:
+	case b.Tokens > 0 && (p.Tokens >= b.Tokens || p.Tokens+tokens > b.Tokens):
 		return "tokens"
 	case b.Cost > 0 && p.Cost >= b.Cost:
 		return "cost"
@@ -195,12 +275,19 @@ func (r *reservation) uncounted() {
 	}
 }
 
-// settle books what a query has used, which is nothing if its provider failed.
+// settle books what a query has used, which is nothing if its provider failed,
+// and lets those try again that wait.
 func (r *reservation) settle(used chat.Usage, cost float64) {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
+	close(r.t.settled)
+	r.t.settled = make(chan struct{})
 	for _, p := range r.purses {
+		p.running--
 		p.reserved -= r.tokens
+		if p.promised -= r.cost; p.running == 0 {
+			p.promised = 0 // whatever adding has rounded
+		}
 		p.Tokens += int64(used.Total())
 		p.Cost += cost
 		p.dirty = true
@@ -216,7 +303,7 @@ func (t *treasury) store(ctx context.Context) error {
 	now := t.now()
 	for key, p := range t.purses {
 		switch {
-		case p.To.Before(now) && p.reserved == 0:
+		case p.To.Before(now) && p.running == 0:
 			delete(t.purses, key)
 			over = append(over, key)
 		case p.dirty:

@@ -1,8 +1,12 @@
 package llm
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,22 +23,22 @@ func TestBudgetsOfTwoSpacesAndTwoRulesAreCountedOnce(t *testing.T) {
 		{Per: "principal", Of: "alice", Window: "day", Tokens: 1000}, // the same spending
 	})
 	for i := range 2 {
-		if _, err := tr.reserve(alice, 400); err != nil {
+		if _, err := tr.reserve(t.Context(), alice, demand{tokens: 400}); err != nil {
 			t.Fatalf("request %d: %v", i+1, err)
 		}
 	}
-	if _, err := tr.reserve(alice, 1); protocol.CodeOf(err) != protocol.BudgetSpent {
+	if _, err := tr.reserve(t.Context(), alice, demand{tokens: 1}); protocol.CodeOf(err) != protocol.BudgetSpent {
 		t.Errorf("a third one: %v", err)
 	}
-	if _, err := tr.reserve(stranger, 400); err != nil {
+	if _, err := tr.reserve(t.Context(), stranger, demand{tokens: 400}); err != nil {
 		t.Errorf("somebody of the same id in another space: %v", err)
 	}
 	tr.configure([]Budget{{Per: "space", Window: "month", Requests: 1}, {Per: "space", Of: "default", Window: "month", Requests: 1}})
 	nowhere := &protocol.Principal{ID: "bob"} // which is at home in the default space
-	if _, err := tr.reserve(nowhere, 1); err != nil {
+	if _, err := tr.reserve(t.Context(), nowhere, demand{tokens: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.reserve(alice, 1); protocol.CodeOf(err) != protocol.BudgetSpent {
+	if _, err := tr.reserve(t.Context(), alice, demand{tokens: 1}); protocol.CodeOf(err) != protocol.BudgetSpent {
 		t.Errorf("another of the default space: %v", err)
 	}
 }
@@ -50,5 +54,96 @@ func TestWhoHangsUpPaysForWhatWasSaid(t *testing.T) {
 	}
 	if _, err := h.Ask(t.Context(), q, nil); protocol.CodeOf(err) != protocol.BudgetSpent {
 		t.Errorf("after 104 tokens: %v", err)
+	}
+}
+
+// However many ask at the same moment, a budget is spent and not overspent:
+// who finds it held by others waits for what they leave.
+func TestABudgetHoldsForManyAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		budget Budget
+		most   int32
+	}{
+		"tokens": {Budget{Per: "principal", Window: "day", Tokens: 195}, 13}, // 15 each
+		"cost":   {Budget{Per: "principal", Window: "day", Cost: 6}, 3},      // 2 each
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := at(wiretest.New(t, said("ok")))
+			config.Budgets = []Budget{c.budget}
+			h := newHouse(t, config)
+			var answered, refused atomic.Int32
+			var all sync.WaitGroup
+			for range 40 {
+				all.Go(func() {
+					switch _, err := h.ask(t, `{"query":"a"}`); {
+					case err == nil:
+						answered.Add(1)
+					case err.Code == protocol.BudgetSpent:
+						refused.Add(1)
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if answered.Load() != c.most || refused.Load() != 40-c.most {
+				t.Errorf("%d were answered and %d refused", answered.Load(), refused.Load())
+			}
+		})
+	}
+}
+
+// An answer that nobody bounds may be as long as the budget has tokens left.
+func TestAnAnswerIsBoundedByWhatIsLeft(t *testing.T) {
+	s := wiretest.New(t, said("ok"))
+	config := at(s)
+	config.Budgets = []Budget{{Per: "principal", Window: "day", Tokens: 100}}
+	h := newHouse(t, config)
+	if _, err := h.ask(t, `{"query":"a"}`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.ask(t, `{"query":"a","options":{"max_tokens":20}}`); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{`:100`, `:20`} {
+		if body := string(s.Requests()[i].Body); !strings.Contains(body, `max_completion_tokens"`+want) && !strings.Contains(body, `max_tokens"`+want) {
+			t.Errorf("request %d: %s, want %s tokens", i, body, want)
+		}
+	}
+}
+
+func TestWhoWaitsForABudgetMayGiveUp(t *testing.T) {
+	tr := newTreasury(forgetful{}, time.Now)
+	tr.configure([]Budget{{Per: "principal", Window: "day", Tokens: 100}})
+	held, err := tr.reserve(t.Context(), alice, demand{tokens: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := tr.reserve(ctx, alice, demand{tokens: 60}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	held.settle(chat.Usage{Output: 40}, 0)
+	if _, err := tr.reserve(t.Context(), alice, demand{tokens: 60}); err != nil {
+		t.Errorf("what was not used is not there: %v", err)
+	}
+}
+
+func TestAnAnswerThatIsNotCountedIsEstimated(t *testing.T) {
+	text, _ := json.Marshal(strings.Repeat("word ", 80))
+	uncounted := wiretest.Stream(`{"model":"m-1","choices":[{"delta":{"content":`+string(text)+`}}]}`, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`, "[DONE]")
+	config := at(wiretest.New(t, uncounted))
+	config.Budgets = []Budget{{Per: "principal", Window: "day", Tokens: 100}}
+	h := newHouse(t, config)
+	q, err := h.ask(t, `{"query":"How are you, and what is new?"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !q.Usage.Estimated || q.Usage.Output != 100 || q.Usage.Input != 7 || q.Cost == 0 {
+		t.Errorf("it is taken for %+v, %v", q.Usage, q.Cost)
+	}
+	if _, err := h.ask(t, `{"query":"And now?"}`); err == nil || err.Code != protocol.BudgetSpent {
+		t.Errorf("the next one: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error
 		made, _, err := s.embed(ctx, fair.Party{Space: string(space)}, m, string(space), r)
 		return made, err
 	}
-	held, err := s.budgets.reserve(q.Principal, int64(textTokens(r.Texts)))
+	held, err := s.budgets.reserve(ctx, q.Principal, demand{tokens: int64(textTokens(r.Texts)), input: int64(textTokens(r.Texts))})
 	if err != nil {
 		return nil, err
 	}

@@ -449,14 +449,14 @@ func TestBudgetsBeginAnewWithTheirWindow(t *testing.T) {
 	now := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC)
 	tr := newTreasury(forgetful{}, func() time.Time { return now })
 	tr.configure([]Budget{{Per: "principal", Window: "month", Requests: 1}})
-	if _, err := tr.reserve(alice, 1); err != nil {
+	if _, err := tr.reserve(t.Context(), alice, demand{tokens: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.reserve(alice, 1); err == nil {
+	if _, err := tr.reserve(t.Context(), alice, demand{tokens: 1}); err == nil {
 		t.Fatal("a second one")
 	}
 	now = now.Add(time.Minute)
-	if _, err := tr.reserve(alice, 1); err != nil {
+	if _, err := tr.reserve(t.Context(), alice, demand{tokens: 1}); err != nil {
 		t.Errorf("in March: %v", err)
 	}
 }

@@ -57,6 +57,8 @@ type Usage struct {
 	Cached     int `json:"cached_tokens,omitempty"`
 	CacheWrite int `json:"cache_write_tokens,omitempty"`
 	Reasoning  int `json:"reasoning_tokens,omitempty"`
+	// Estimated says that the provider did not count, and the bridge guessed.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Total is what a query used.

@@ -52,6 +52,7 @@ func joined(list []string) string { return strings.Join(list, "\n") }
 func compactJSON(into *bytes.Buffer, raw json.RawMessage) error { return json.Compact(into, raw) }
 
 func plus(a, b chat.Usage) chat.Usage {
+	a.Estimated = a.Estimated || b.Estimated
 	a.Input += b.Input
 	a.Output += b.Output
 	a.Cached += b.Cached
