@@ -49,7 +49,7 @@ type Options struct {
 	Enhanced map[string]Method
 	// Renewed is told of a client that has authenticated again, once its new
 	// principal counts; optional. It must not block.
-	Renewed func(*Client)
+	Renewed func(c *Client, before *protocol.Principal)
 	// Gate counts connections, with those of other doors of the process; nil
 	// lets everybody in.
 	Gate *gate.Gate

@@ -10,7 +10,7 @@ import (
 // hears no more.
 func (t *turn) renew(c *conn, who *protocol.Principal) {
 	client, s := c.client, c.session
-	client.principal.Store(who)
+	before := client.principal.Swap(who)
 	s.mu.Lock()
 	if s.conn.Load() == c {
 		s.is(who)
@@ -26,7 +26,7 @@ func (t *turn) renew(c *conn, who *protocol.Principal) {
 	t.tell = append(t.tell, s)
 	t.b.log.Debug("client renewed its credential", "client", client.ID, "expires", who.Expires)
 	if told := t.b.options.Renewed; told != nil {
-		told(client)
+		told(client, before)
 	}
 }
 

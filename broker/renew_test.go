@@ -69,7 +69,7 @@ func TestARenewedCredentialCountsFromThenOn(t *testing.T) {
 		n := newNode(t, readers, func(o *Options) {
 			o.Enhanced = map[string]Method{"pass": passes{}}
 			o.Permissions = listeners{}
-			o.Renewed = func(c *Client) { renewed.add("%s", c.Principal().Roles) }
+			o.Renewed = func(c *Client, _ *protocol.Principal) { renewed.add("%s", c.Principal().Roles) }
 		})
 		p := n.connect(packet.V5, "a", pass("listener 1h"))
 		p.subscribe("x", 0)

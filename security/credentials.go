@@ -46,6 +46,8 @@ type Credentials struct {
 	sources atomic.Pointer[Sources] // nil: nobody's is good yet
 	clock   *clock.Clock
 
+	renewals renewals
+
 	mu    sync.Mutex
 	holds map[*hold]struct{}
 }
@@ -75,9 +77,20 @@ func (c *Credentials) Check(who *protocol.Principal) error {
 	if who.Method == protocol.MethodCertificate && who.CertSerial != "" {
 		return nil
 	}
-	if !who.Expires.IsZero() && !c.clock.Now().Before(who.Expires) {
+	if err := s.standing(who); err != nil {
+		return err
+	}
+	if now := c.clock.Now(); !who.Expires.IsZero() && !now.Before(who.Expires) {
+		if newer := c.renewals.of(who, now); newer != nil {
+			return c.Check(newer)
+		}
 		return ended(grant.ReasonExpired, "the credential has expired")
 	}
+	return nil
+}
+
+// standing says why a credential does not count, but for its time.
+func (s *Sources) standing(who *protocol.Principal) error {
 	switch who.Method {
 	case protocol.MethodAPIKey:
 		key, err := s.key(who.Credential)
@@ -107,7 +120,19 @@ func (c *Credentials) Principal(g grant.Grant) (*protocol.Principal, error) {
 	if !g.By(who) {
 		return nil, ended("changed", "the credential is somebody else's by now")
 	}
+	if now := c.clock.Now(); !who.Expires.IsZero() && !now.Before(who.Expires) {
+		if newer := c.renewals.of(who, now); newer != nil {
+			who = newer
+		}
+	}
 	return who, c.Check(who)
+}
+
+// Renewed notes that a party has shown a newer credential on the connection that
+// it opened with another: what it began with that one goes on, when that
+// expires, as long as the newer one gives the same rights.
+func (c *Credentials) Renewed(before, now *protocol.Principal) {
+	c.renewals.note(before, now, c.clock.Now())
 }
 
 // Rights is [Credentials.Principal] for what was asked for while the credential

@@ -187,6 +187,11 @@ func (c *counter) revoke(r *Revocation) {
 	c.sources.Revocations.Note()
 }
 
+func (c *counter) unrevoke() {
+	delete(c.revoked, "r")
+	c.sources.Revocations.Note()
+}
+
 func (c *counter) endCertificate(s protocol.Serial, code protocol.Code) {
 	c.certificates.ended[s] = protocol.Errorf(code, "ended")
 }
@@ -283,6 +288,55 @@ func TestAGrantEndsOnceAndOnlyIfItIsHeld(t *testing.T) {
 	if len(ended) > 0 {
 		t.Errorf("ended by %v as well", <-ended)
 	}
+}
+
+// TestWhatWasBegunGoesOnWithANewerCredential renews a token twice on one
+// connection, and then not.
+func TestWhatWasBegunGoesOnWithANewerCredential(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter(t)
+		renewed := func(by *protocol.Principal, id string, roles ...string) *protocol.Principal {
+			newer := *by
+			newer.Credential, newer.Expires = id, by.Expires.Add(time.Hour)
+			if roles != nil {
+				newer.Roles = roles
+			}
+			c.Renewed(by, &newer)
+			return &newer
+		}
+		ctx, stop := grant.While(t.Context(), c, grant.Of(c.token))
+		defer stop()
+		second := renewed(c.token, "jti-b")
+		third := renewed(second, "jti-c")
+		for passed := range 3 {
+			for name, who := range map[string]*protocol.Principal{"first": c.token, "second": second, "third": third} {
+				if err := c.Check(who); err != nil {
+					t.Errorf("after %d hours: the %s: %v", passed, name, err)
+				}
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("after %d hours: %v", passed, context.Cause(ctx))
+			}
+			time.Sleep(time.Hour - time.Minute)
+		}
+		c.revoke(&Revocation{Token: "jti-1"})
+		if err := c.Check(c.token); err == nil || grant.Expired(err) {
+			t.Errorf("the first goes on that was revoked: %v", err)
+		}
+		c.unrevoke()
+		renewed(third, "jti-d", protocol.RoleObserver)
+		time.Sleep(time.Hour)
+		if err := c.Check(c.token); !grant.Expired(err) {
+			t.Errorf("the newest gives other rights: %v", err)
+		}
+		<-ctx.Done()
+		stranger := *c.key
+		stranger.Expires = stranger.Expires.Add(time.Hour)
+		c.Renewed(c.token, &stranger)
+		if c.Check(c.token) == nil {
+			t.Error("it goes on with somebody else's")
+		}
+	})
 }
 
 func BenchmarkCheck(b *testing.B) {

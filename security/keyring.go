@@ -146,12 +146,6 @@ func (r *Keyring) Recognise(text string) (*protocol.Principal, bool) {
 // secret is recognised and not found: under the pepper, like theirs.
 func (r *Keyring) MAC(kind, id, secret string) []byte { return mac(r.pepper, kind+"/"+id, secret) }
 
-// Live reports whether the key with an id may still be used.
-func (r *Keyring) Live(id string) bool {
-	key, _, ok := r.keys.Get(id)
-	return ok && key.live(r.now())
-}
-
 // readOrMake reads a file, or makes it with what content returns. The file is
 // written whole, synced, and readable by its owner only.
 func readOrMake(path string, content func() []byte) ([]byte, error) {

@@ -266,7 +266,7 @@ func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
 		Authenticate: mqtt.authenticate,
 		Recognise:    mqtt.recognise,
 		Enhanced:     mqtt.enhanced(),
-		Renewed:      mqtt.recheck,
+		Renewed:      mqtt.renewed,
 		Permissions:  mqtt,
 		MayWill:      mqtt.mayWill,
 		Presence:     mqtt,

@@ -157,6 +157,12 @@ func (m *mqttSide) end(c *broker.Client, reason byte, text string, attempts int)
 	}
 }
 
+// renewed has what a client began go on with its newer credential.
+func (m *mqttSide) renewed(c *broker.Client, before *protocol.Principal) {
+	m.credentials.Renewed(before, c.Principal())
+	m.recheck(c)
+}
+
 // recheck ends a client whose credential was revoked while it was being let
 // in, or renewed.
 func (m *mqttSide) recheck(c *broker.Client) {

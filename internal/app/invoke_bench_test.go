@@ -9,6 +9,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/mqttdoor"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
@@ -69,9 +70,19 @@ func newWireless(b *testing.B) *wireless {
 	if err != nil {
 		b.Fatal(err)
 	}
+	keys := store.NewTable[security.Key](s, "key")
 	if err := s.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}
+	ring, err := security.OpenKeyring(config.Data, keys)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := keys.Put(b.Context(), anna.Credential, &security.Key{ID: anna.Credential, Principal: anna.ID, Kind: anna.Kind, Space: anna.Space, Roles: anna.Roles}); err != nil {
+		b.Fatal(err)
+	}
+	credentials := security.NewCredentials(clock.New())
+	credentials.Use(security.Sources{Keys: ring})
 	set, err := commands.NewSet(append(commands.Builtin(), w.registry.Commands()...)...)
 	if err != nil {
 		b.Fatal(err)
@@ -82,7 +93,7 @@ func newWireless(b *testing.B) *wireless {
 	}
 	owner := func(protocol.SpaceID, string) (*protocol.Principal, bool) { return anna, true }
 	router := commands.NewRouter(set, commands.RouterOptions{
-		Authorizer: security.NewAuthorizer(policies), Claims: claims, MaxRemembered: 1 << 14,
+		Authorizer: security.NewAuthorizer(policies), Credentials: credentials, Claims: claims, MaxRemembered: 1 << 14,
 	})
 	b.Cleanup(func() { _ = router.Close(b.Context()) })
 	w.door = mqttdoor.New(mqttdoor.Options{
@@ -93,7 +104,10 @@ func newWireless(b *testing.B) *wireless {
 }
 
 // anna calls.
-var anna = &protocol.Principal{Kind: protocol.KindOperator, ID: "anna", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleAdministrator}}
+var anna = &protocol.Principal{
+	Kind: protocol.KindOperator, ID: "anna", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleAdministrator},
+	Method: protocol.MethodAPIKey, Credential: "k",
+}
 
 const (
 	callerTopic = "aibridge/client/caller/response"

@@ -26,6 +26,7 @@ var callScoped = map[string]string{
 	"mcp/door.Message.Principal":         "one message on its way in",
 	"vfs/transfer.Publication.Principal": "one message on its way in",
 	"security.Attempt.Who":               "one attempt to log in, told at once",
+	"security.latest.who":                "the newest credential of a connection, kept by the authority that judges it",
 	"security.remembered.who":            "compared by pointer with the connection's own, never asked",
 	"security.Authenticator.anonymous":   "who shows nothing under --dev; asked for by requests",
 	"security/policy.Query.Who":          "one question to policy",
