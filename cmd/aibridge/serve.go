@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -31,6 +32,9 @@ line and in DIR/addresses.json.`,
 			}
 			keepPrivate()
 			bridge, err := app.New(cmd.Context(), config, app.WithVersion(version))
+			if cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // it was told to end while it waited
+			}
 			if err != nil {
 				return startError(err)
 			}

@@ -44,6 +44,9 @@ const AdminKeyFile = security.AdminKeyFile
 // stopTimeout bounds an orderly stop, after which the rest is torn down.
 const stopTimeout = 15 * time.Second
 
+// endTimeout bounds the stop of a bridge that has to end.
+const endTimeout = 2 * time.Second
+
 // An App is one bridge.
 type App struct {
 	config  Config
@@ -87,6 +90,7 @@ type App struct {
 	commands      []commands.Command
 
 	nats   *natsd.Server
+	lease  *store.Lease // nil if no other bridge can have it
 	disk   *diskspace.Watch
 	look   func(folder string) (diskspace.Disk, error) // nil for the system's word
 	store  *store.Store
@@ -97,8 +101,10 @@ type App struct {
 	router *commands.Router
 	api    *api.API
 
-	listeners map[string]net.Listener // by name, open from New on
-	addresses Addresses
+	listeners   map[string]net.Listener // by name, open from New on
+	lobby       *lobby
+	steppedBack bool // the listeners are closed for now, but that of HTTP
+	addresses   Addresses
 }
 
 // An Option changes how [New] builds a bridge.
@@ -161,14 +167,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
-	group.Go(func() error {
-		select {
-		case err := <-a.nats.Failed():
-			return protocol.Wrap(protocol.StoreUnavailable, err, err.Error())
-		case <-serving.Done():
-			return nil
-		}
-	})
+	group.Go(func() error { return a.ended(serving) })
 	if l := a.listeners["mqtt"]; l != nil {
 		group.Go(func() error { return a.broker.Serve(serving, "mqtt", l) })
 	}
@@ -188,7 +187,11 @@ func (a *App) Run(ctx context.Context) error {
 
 	<-serving.Done()
 	a.ready.Store(false)
-	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	within := stopTimeout
+	if ctx.Err() == nil { // nothing can be stored any more, and another bridge may be waiting
+		within = endTimeout
+	}
+	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer done()
 	err = errors.Join(a.life.stop(stopCtx), group.Wait())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -238,6 +241,10 @@ func (a *App) listen(ctx context.Context) error {
 		}
 		a.listeners[l.name] = listener
 		a.life.add(l.name+" socket", func(context.Context) error {
+			listener := a.listeners[l.name] // may be another by now, or none
+			if listener == nil {
+				return nil
+			}
 			if err := listener.Close(); !errors.Is(err, net.ErrClosed) {
 				return err
 			}

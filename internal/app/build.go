@@ -50,6 +50,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
+	a.openLobby()
 	a.watchDisk()
 	if err := a.openQuotas(); err != nil {
 		return err
@@ -218,11 +219,14 @@ func (a *App) build(ctx context.Context) error {
 	a.runMCPAgent(agents)
 	a.runScenes()
 	a.startRuns(ctx)
-	return a.openTLS(ctx)
+	if err := a.openTLS(ctx); err != nil {
+		return err
+	}
+	return a.closeLobby(ctx)
 }
 
 func (a *App) openState(ctx context.Context) error {
-	nats, err := connect(a.config, a.log)
+	nats, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -232,7 +236,16 @@ func (a *App) openState(ctx context.Context) error {
 		Name: "aibridge_store_reopened_total",
 		Help: "Times an embedded server was opened anew because its files had failed.",
 	}, func() float64 { return float64(nats.Reopened()) }))
-	if a.store, err = openStore(ctx, nats, a.config, a.disk.Check, a.quotas.Records(), a.log, a.metrics); err != nil {
+	if err := a.takeLease(ctx); err != nil {
+		return err
+	}
+	if err := a.stepForward(ctx); err != nil {
+		return err
+	}
+	a.store, err = openStore(ctx, nats, a.config, a.log, func(o *store.Options) {
+		o.Fence, o.Full, o.Budget, o.Registerer = a.lease != nil, a.disk.Check, a.quotas.Records(), a.metrics
+	})
+	if err != nil {
 		return err
 	}
 	a.life.add("store", func(context.Context) error { a.store.Close(); return nil })
@@ -240,8 +253,8 @@ func (a *App) openState(ctx context.Context) error {
 }
 
 // openClaims chooses where claims are kept. A bridge that has its state to
-// itself writes them to files, which is much quicker; one of several on an
-// external NATS keeps them there, where the others see them.
+// itself writes them to files, which is much quicker; one on an external NATS
+// keeps them there, where a standby that takes over sees them.
 func (a *App) openClaims() error {
 	if a.config.NATS.URL != "" {
 		a.claims = a.store.Claims()

@@ -47,7 +47,7 @@ func newWireless(b *testing.B) *wireless {
 		b.Fatal(err)
 	}
 	b.Cleanup(nats.Close)
-	s, err := openStore(b.Context(), nats, config, nil, nil, log, nil)
+	s, err := openStore(b.Context(), nats, config, log, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,6 +26,11 @@ func (a *App) unable() error {
 	if !a.ready.Load() {
 		return protocol.Errorf(protocol.ShuttingDown, "the bridge is starting or stopping")
 	}
+	if a.lease != nil {
+		if err := a.lease.Check(); err != nil {
+			return err
+		}
+	}
 	if err := a.nats.Check(); err != nil {
 		return protocol.Wrap(protocol.StoreUnavailable, err,
 			"the state is not stored: the disk fails, or has no room; what changes something is refused until it is opened anew")

@@ -34,17 +34,20 @@ func connect(config Config, log *slog.Logger) (*natsd.Server, error) {
 	})
 }
 
-func openStore(ctx context.Context, nats *natsd.Server, config Config, full func() error, budget store.Budget, log *slog.Logger, metrics prometheus.Registerer) (*store.Store, error) {
-	return store.Open(ctx, store.Conns{State: nats.State(), Flow: nats.Flow()}, store.Options{
+// openStore opens the store, with options of a bridge that works where there
+// are any.
+func openStore(ctx context.Context, nats *natsd.Server, config Config, log *slog.Logger, working func(*store.Options)) (*store.Store, error) {
+	options := store.Options{
 		Prefix:     config.Root,
 		Replicas:   config.NATS.Replicas,
 		AcceptLoss: config.AcceptLoss,
 		Boot:       bootThatMayLose(config),
-		Full:       full,
-		Budget:     budget,
 		Log:        log,
-		Registerer: metrics,
-	})
+	}
+	if working != nil {
+		working(&options)
+	}
+	return store.Open(ctx, store.Conns{State: nats.State(), Flow: nats.Flow()}, options)
 }
 
 // bootThatMayLose is the run of the machine with whose end acknowledged messages
@@ -76,7 +79,7 @@ func withStore(ctx context.Context, config Config, do func(*store.Store) error) 
 		return err
 	}
 	defer nats.Close()
-	s, err := openStore(ctx, nats, config, nil, nil, log, nil)
+	s, err := openStore(ctx, nats, config, log, nil)
 	if err != nil {
 		return err
 	}

@@ -106,6 +106,12 @@ func newInstance(o Options, name string, syncAlways bool) *instance {
 	return &instance{name: name, dir: filepath.Join(o.Dir, name), syncAlways: syncAlways, log: newLogger(o.Log.With("nats", name))}
 }
 
+// Cut closes the connections, so that nothing is stored from now on.
+func (s *Server) Cut() {
+	s.state.Close()
+	s.flow.Close()
+}
+
 // Close closes the connections, stops the embedded servers, waits until their
 // files are closed, and gives the data directory free.
 func (s *Server) Close() {

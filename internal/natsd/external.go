@@ -3,8 +3,11 @@ package natsd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -21,10 +24,27 @@ type ExternalOptions struct {
 	Log         *slog.Logger
 }
 
+// ErrAway reports that nobody answers where NATS is to be, though it may be
+// started later.
+var ErrAway = errors.New("NATS is away")
+
+// away reports whether an attempt to connect failed because nobody is there, or
+// nobody that is ready, and not because of what was shown or is configured.
+func away(err error) bool {
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op):
+		return op.Op != "remote error" // which is an alert of TLS
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.EOF):
+		return true
+	}
+	return false
+}
+
 // Connect connects to an external NATS with JetStream, which serves as both
 // state and flow: what it has acknowledged is as durable as it is configured
 // to be. The connection comes back by itself after it is lost. It fails at
-// once when NATS is not there, rather than start without a store.
+// once with [ErrAway] when NATS is not there, rather than start without a store.
 func Connect(o ExternalOptions) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -45,6 +65,9 @@ func Connect(o ExternalOptions) (*Server, error) {
 	conn, err := nats.Connect(o.URL, opts...)
 	if _, ok := errors.AsType[*url.Error](err); ok {
 		err = errors.New("the URL cannot be read") // the whole would tell the password, and its cause a part of it
+	}
+	if away(err) {
+		return nil, fmt.Errorf("natsd: connect to NATS at %s: %w: %w", Redact(o.URL), ErrAway, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("natsd: connect to NATS at %s: %w", Redact(o.URL), err)

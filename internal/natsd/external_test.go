@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
@@ -92,6 +93,9 @@ func TestNATSIsReachedOverTLSWithACertificateOfOnesOwn(t *testing.T) {
 			s.Close()
 			t.Errorf("%s: connected", name)
 			continue
+		}
+		if errors.Is(err, ErrAway) {
+			t.Errorf("%s: waiting would not help: %v", name, err)
 		}
 		if !strings.Contains(err.Error(), "tls://bridge:xxxxx@"+host) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", name, err)

@@ -123,7 +123,7 @@ func TestStateSyncsAlwaysAndFlowWhenTold(t *testing.T) {
 }
 
 func TestConnectFailsAtOnceWhenNATSIsAway(t *testing.T) {
-	if _, err := Connect(ExternalOptions{URL: "nats://127.0.0.1:1"}); err == nil {
+	if _, err := Connect(ExternalOptions{URL: "nats://127.0.0.1:1"}); !errors.Is(err, ErrAway) {
 		t.Fatal("connected to nothing")
 	}
 }

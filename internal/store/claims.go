@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type Claims struct {
 	store   *Store
 	wake    chan struct{} // holds a token while there is something to write
 	pending [][]byte      // records of an earlier process
+	epoch   uint64        // sequence of the record of this process, 0 without a fence
 	used    int64         // bytes in the stream at most, as far as the writer knows; asked for at first
 
 	mu        sync.Mutex
@@ -180,12 +182,37 @@ func (s *Store) publishClaims(ctx context.Context, g *group) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
 	defer cancel()
 	life := max(time.Until(g.expires).Truncate(time.Second)+time.Second, time.Second)
-	_, err := s.store(ctx, s.flow, &nats.Msg{
+	msg := &nats.Msg{
 		Subject: s.names.claimsSubject,
 		Header:  nats.Header{jetstream.MsgTTLHeader: {life.String()}},
 		Data:    g.record,
-	})
+	}
+	if epoch := s.claims.epoch; epoch != 0 {
+		msg.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{s.names.claimsEpoch}
+		msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(epoch, 10)}
+	}
+	_, err := s.store(ctx, s.flow, msg)
+	if errors.Is(err, errConflict) {
+		return s.fence(s.names.claims)
+	}
 	return err
+}
+
+// begin has the claims of earlier processes that may still run refused from now
+// on: what they want to act on is another's. Each claim names the record of its
+// epoch, which never expires.
+func (c *Claims) begin(ctx context.Context) error {
+	s := c.store
+	ack, err := s.store(ctx, s.flow, &nats.Msg{
+		Subject: s.names.claimsEpoch,
+		Header:  nats.Header{jetstream.MsgTTLHeader: {"never"}},
+		Data:    beginClaims(),
+	})
+	if err != nil {
+		return err
+	}
+	c.epoch = ack.Sequence
+	return purge(ctx, s.flow, s.names.claims, jetstream.WithPurgeSubject(s.names.claimsEpoch), jetstream.WithPurgeKeep(1))
 }
 
 // Pending yields the claims that earlier processes left behind and that have
@@ -209,7 +236,13 @@ func (c *Claims) Pending(yield func(commands.Claim) bool) {
 // load reads what is in the stream, again if NATS goes away meanwhile.
 func (c *Claims) load(ctx context.Context) error {
 	for {
-		err := c.loadOnce(ctx)
+		var err error
+		if c.store.options.Fence && c.epoch == 0 {
+			err = c.begin(ctx)
+		}
+		if err == nil {
+			err = c.loadOnce(ctx)
+		}
 		var broken *integrityError
 		if err == nil || errors.As(err, &broken) {
 			return err

@@ -100,6 +100,11 @@ func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.loaded = false
+	if j.store.options.Fence {
+		if err := errors.Join(j.values.claim(ctx), j.entries.claim(ctx)); err != nil {
+			return fmt.Errorf("store: take over the journal: %w", err)
+		}
+	}
 	before, err := j.extent.last(ctx)
 	if err != nil {
 		return fmt.Errorf("store: load the journal: %w", err)
@@ -107,7 +112,13 @@ func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte)
 	if err := j.values.load(ctx, keyed); err != nil {
 		return fmt.Errorf("store: load the journal's values: %w", err)
 	}
-	if err = j.entries.read(ctx, func(r record) error { return entry(r.first, r.body) }); err != nil {
+	err = j.entries.read(ctx, func(r record) error {
+		if len(r.body) == 0 {
+			return nil // see recordLog.claim
+		}
+		return entry(r.first, r.body)
+	})
+	if err != nil {
 		return fmt.Errorf("store: load the journal's entries: %w", err)
 	}
 	if err := j.checkExtent(ctx, before, j.values.reach.span(), j.entries.reach.span()); err != nil {

@@ -50,6 +50,9 @@ func (s *Store) backupJournal(ctx context.Context, archive *archiveWriter) error
 		return err
 	}
 	for _, r := range entries {
+		if len(r.body) == 0 {
+			continue // see recordLog.claim
+		}
 		archive.manifest.Entries++
 		if err := archive.journalLine(entryLine{r.body}, len(r.body)); err != nil {
 			return err

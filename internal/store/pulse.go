@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,8 +50,12 @@ func (p *pulse) add(l *link, config *jetstream.StreamConfig) {
 
 // wrote notes the outcome of a write. While all is well that costs nothing.
 func (p *pulse) wrote(subject string, err error) {
-	if err == nil && !p.bad.Load() || errors.Is(err, context.Canceled) {
+	var refused *apiError
+	switch {
+	case err == nil && !p.bad.Load(), errors.Is(err, context.Canceled):
 		return
+	case errors.As(err, &refused) && refused.Code < http.StatusInternalServerError: // not for its own sake
+		err = nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -131,6 +131,21 @@ func (l *recordLog) publish(ctx context.Context, part []byte) error {
 	return nil
 }
 
+// claim takes the log away from a process that may still write to it, with an
+// empty record, which readers pass over. What that one has in flight, and all it
+// writes later, is refused, since the log does not end where it did.
+func (l *recordLog) claim(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
+	defer cancel()
+	ack, err := l.store.store(ctx, l.link, &nats.Msg{Subject: l.subject, Data: append([]byte{partWhole}, l.writer...)})
+	if err != nil {
+		return err
+	}
+	l.last, l.doubt = ack.Sequence, nil
+	l.reach.last.Store(l.last)
+	return nil
+}
+
 // settle finds out what became of the append in doubt. It returns how many
 // messages of this record are stored, which is none unless it is the same.
 func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err error) {
@@ -155,7 +170,7 @@ func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err erro
 			return 0, protocol.Errorf(protocol.StoreUnavailable, "stream %s has lost its end: its files have failed", l.stream)
 		}
 		if len(m.Data) < partHead || !bytes.Equal(m.Data[1:partHead], l.writer) {
-			return 0, protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", l.stream)
+			return 0, l.store.fence(l.stream)
 		}
 		at = m.Sequence
 		if at == l.last+1 && bytes.Equal(m.Data, l.part(l.doubt, l.sent)) {

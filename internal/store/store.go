@@ -39,6 +39,10 @@ type Options struct {
 	// nothing is reserved. When they would take more, claiming fails with 5001.
 	ClaimBytes int64
 
+	// Fence has the store take the logs and claims away from an earlier process
+	// that may still run, and know nothing of it: for who holds a [Lease].
+	Fence bool
+
 	// Full says why nothing may be stored that was not there before, or nil;
 	// optional. What there is can be changed and removed all the same, and
 	// tables that are [Table.Essential] take everything.
@@ -119,6 +123,7 @@ type Store struct {
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
 	loaded atomic.Bool
+	fenced chan error
 	err    error // the first wrong declaration
 }
 
@@ -135,6 +140,7 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 		log:     options.Log,
 		names:   newNames(options.Prefix),
 		batches: make(chan struct{}, maxBatches),
+		fenced:  make(chan error, 1),
 		run:     run,
 		cancel:  cancel,
 	}
@@ -200,6 +206,21 @@ func (s *Store) Check() error {
 		return damage
 	}
 	return s.pulse.check()
+}
+
+// Fenced yields why another process writes what is this one's to write, when
+// that is so: this one stores nothing there any more, and should end.
+func (s *Store) Fenced() <-chan error { return s.fenced }
+
+// fence tells that another process writes to a stream, and returns the error
+// for what failed for that reason.
+func (s *Store) fence(stream string) error {
+	err := protocol.Errorf(protocol.StoreUnavailable, "another bridge writes to stream %s", stream)
+	select {
+	case s.fenced <- err:
+	default:
+	}
+	return err
 }
 
 // usable says why nothing can be written, if so.

@@ -27,6 +27,7 @@ type names struct {
 	registryRoot  string // what the subjects of its keys begin with
 	claims        string
 	claimsSubject string
+	claimsEpoch   string
 	tally         string
 	tallySubject  string
 }
@@ -38,6 +39,7 @@ func newNames(prefix string) names {
 		registryRoot:  "$KV." + bucket + ".",
 		claims:        prefix + "-claims",
 		claimsSubject: prefix + ".claims",
+		claimsEpoch:   prefix + ".claims.epoch",
 		tally:         prefix + "-tally",
 		tallySubject:  prefix + ".tally",
 	}
@@ -63,7 +65,7 @@ func (s *Store) makeStreams(ctx context.Context) error {
 	claims := jetstream.StreamConfig{
 		Name:        s.names.claims,
 		Description: "AI Bridge: requests that were taken up and must not run again",
-		Subjects:    []string{s.names.claimsSubject},
+		Subjects:    []string{s.names.claimsSubject, s.names.claimsEpoch},
 		MaxAge:      s.options.ClaimLife,
 		Discard:     jetstream.DiscardNew,
 		Storage:     jetstream.FileStorage,

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -251,21 +250,25 @@ type pubAck struct {
 // fails with errConflict or with a protocol error.
 func (s *Store) store(ctx context.Context, l *link, msg *nats.Msg) (pubAck, error) {
 	began := time.Now()
+	ack, err := storeMessage(ctx, l, msg)
+	switch {
+	case errors.Is(err, errConflict):
+		s.pulse.wrote(msg.Subject, nil)
+	case !errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= slow: // else the caller had no time
+		s.pulse.wrote(msg.Subject, err)
+	}
+	return ack, err
+}
+
+// storeMessage is store of any stream.
+func storeMessage(ctx context.Context, l *link, msg *nats.Msg) (pubAck, error) {
 	answer, err := l.request(ctx, msg)
 	if err != nil {
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= slow { // else the caller had no time
-			s.pulse.wrote(msg.Subject, err)
-		}
 		return pubAck{}, unavailable(err)
 	}
 	var ack pubAck
 	if err := json.Unmarshal(answer.Data, &ack); err != nil {
 		return pubAck{}, fmt.Errorf("store: strange acknowledgement: %w", err)
-	}
-	if e := ack.Error; e != nil && e.Code >= http.StatusInternalServerError {
-		s.pulse.wrote(msg.Subject, e)
-	} else {
-		s.pulse.wrote(msg.Subject, nil)
 	}
 	switch {
 	case ack.Error == nil:
