@@ -3,6 +3,7 @@ package security
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -26,6 +27,7 @@ type KeyCreateParams struct {
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"its space, the caller's own by default"`
 	Roles     []string         `json:"roles,omitempty" len:"0-32" each:"1-64" text:"line" doc:"what it may do by policy; end_agent, skill or observer by default, by its kind"`
 	Scopes    []string         `json:"scopes,omitempty" len:"0-100" each:"1-128" doc:"actions it is limited to, whatever policy says: skill:invoke, skill:* or *; none limits nothing"`
+	Unknown   bool             `json:"allow_unknown,omitempty" doc:"take roles and scopes that neither the bridge nor a policy knows; they are good for nothing until one does"`
 	ExpiresIn int64            `json:"expires_in,omitempty" range:"1-3153600000" doc:"seconds until it expires; without it, it does not"`
 }
 
@@ -87,6 +89,9 @@ func (s *KeyService) mayGive(who *protocol.Principal, p KeyCreateParams) error {
 			return protocol.InvalidParam("scopes", reason)
 		}
 	}
+	if err := s.known(p); err != nil {
+		return err
+	}
 	if slices.Contains(p.Roles, protocol.RoleAnonymous) {
 		return protocol.InvalidParam("roles", "anonymous is no role that can be given")
 	}
@@ -118,6 +123,32 @@ func (s *KeyService) mayGive(who *protocol.Principal, p KeyCreateParams) error {
 		}
 	}
 	return nil
+}
+
+// known refuses roles and scopes that there are not, unless that is wanted.
+func (s *KeyService) known(p KeyCreateParams) error {
+	if s.Names == nil || p.Unknown {
+		return nil
+	}
+	for _, role := range p.Roles {
+		if meant, known := s.Names.KnowsRole(role); !known {
+			return unknownName("roles", "there is no role", role, meant)
+		}
+	}
+	for _, scope := range p.Scopes {
+		if meant, known := s.Names.KnowsScope(scope); !known {
+			return unknownName("scopes", "there is no action", scope, meant)
+		}
+	}
+	return nil
+}
+
+func unknownName(param, what, name, meant string) error {
+	reason := what + " " + strconv.Quote(name)
+	if meant == "" {
+		return protocol.InvalidParam(param, reason+", and no policy speaks of it; allow_unknown takes it all the same")
+	}
+	return protocol.InvalidParam(param, reason+": did you mean "+strconv.Quote(meant)+"?").With("did_you_mean", meant)
 }
 
 // mayGiveRole reports whether who has a role, or one that includes it.

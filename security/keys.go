@@ -39,6 +39,13 @@ type KeyEvent struct {
 	Revoked bool
 }
 
+// Names knows the names that can be given to somebody. Of one that it does not
+// know it says which was probably meant, "" for none.
+type Names interface {
+	KnowsRole(role string) (meant string, known bool)
+	KnowsScope(scope string) (meant string, known bool)
+}
+
 // KeyOptions configure a [KeyService].
 type KeyOptions struct {
 	Ring     *Keyring
@@ -54,6 +61,8 @@ type KeyOptions struct {
 	// device, if it is a person's or a program's, or the other way round;
 	// optional.
 	Clash func(who protocol.Party) bool
+	// Names knows which roles and actions there are; without it any will do.
+	Names Names
 	// Changed is told of keys made and revoked by command; optional.
 	Changed func(context.Context, KeyEvent)
 }

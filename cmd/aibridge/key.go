@@ -22,6 +22,7 @@ func keyCreateCommand() *cobra.Command {
 	var s sessions
 	var name, kind, out string
 	var roles, scopes []string
+	var unknown bool
 	var expires time.Duration
 	cmd := &cobra.Command{
 		Use:   "create PRINCIPAL",
@@ -41,6 +42,9 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 			}
 			if len(scopes) > 0 {
 				params["scopes"] = scopes
+			}
+			if unknown {
+				params["allow_unknown"] = true
 			}
 			switch {
 			case expires < 0, expires > 0 && expires < time.Second:
@@ -69,6 +73,7 @@ recognise it. With --out it goes to a file that only its owner can read.`,
 	cmd.Flags().StringVar(&kind, "kind", "", "operator, agent or skill; agent by default")
 	cmd.Flags().StringSliceVar(&roles, "role", nil, "role of the principal; end_agent, skill or observer by default, by its kind")
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "action the key is limited to, such as skill:invoke or skill:*; without any it is not limited")
+	cmd.Flags().BoolVar(&unknown, "allow-unknown", false, "take roles and scopes that neither the bridge nor a policy knows yet")
 	cmd.Flags().DurationVar(&expires, "expires", 0, "time until it expires, such as 720h; never by default")
 	cmd.Flags().StringVar(&out, "out", "", "file to write the key to, instead of showing it")
 	return cmd

@@ -149,6 +149,9 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.openRights(mqtt); err != nil {
 		return err
 	}
+	if err := a.checkIssuers(); err != nil {
+		return err
+	}
 
 	set, err := commands.NewSet(append(gather(agents, channels, a.scenes, tasks, session.New(mqtt), a.keys, a.revocations, a.policy.service, a.pki, a.files, a.mirror, a.mcp.servers, a.llm, a.chats, a.approvals, a.runs, a.audit), a.commands...)...)
 	if err != nil {

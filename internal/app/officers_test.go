@@ -1,13 +1,18 @@
 package app_test
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/token"
 )
 
 // TestADeviceAppliesAnOfficerApprovesAndNobodyElse goes the whole way from an
@@ -150,6 +155,66 @@ func TestPeopleAndDevicesHaveOtherNames(t *testing.T) {
 	for _, names := range []string{`"operator_id":"lamp"`, `"agent_id":"olga"`} {
 		if code, body := h.run(h.admin, "cert.issue", fmt.Sprintf(`{"authority":"operator","csr":%s,%s}`, csr, names)); code != protocol.AlreadyExists {
 			t.Errorf("%s: %s", names, body)
+		}
+	}
+}
+
+// TestMisspeltNamesAreRefusedWhereverTheyAreGiven: a role or a scope that there
+// is not would give, or limit to, nothing.
+func TestMisspeltNamesAreRefusedWhereverTheyAreGiven(t *testing.T) {
+	h := newHouse(t)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, newKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, _ := json.Marshal(string(pemOf("CERTIFICATE REQUEST", der)))
+	certificate := func(role string) string {
+		return fmt.Sprintf(`{"authority":"operator","csr":%s,"skill_id":"hall","role":%q,"scene_types":["HOME"]}`, csr, role)
+	}
+	for _, test := range []struct{ command, params, meant string }{
+		{"key.create", `{"principal_id":"a","kind":"operator","roles":["oprator"]}`, "operator"},
+		{"key.create", `{"principal_id":"a","roles":["End_Agent"]}`, "end_agent"},
+		{"key.create", `{"principal_id":"a","scopes":["skill:invok"]}`, "skill:invoke"},
+		{"key.create", `{"principal_id":"a","scopes":["skil:*"]}`, "skill:*"},
+		{"policy.put", `{"name":"p","policy":"forbid (principal, action == Action::\"skil:invoke\", resource);"}`, "skill:invoke"},
+		{"policy.put", `{"name":"p","policy":"forbid (principal, action == Action::\"Skill:invoke\", resource);"}`, "skill:invoke"},
+		{"cert.issue", certificate("agent_rout"), "agent_route"},
+		{"cert.issue", certificate("officer:apstore"), "officer:appstore"},
+	} {
+		code, body := h.run(h.admin, test.command, test.params)
+		var answer struct {
+			Error struct{ Message string } `json:"error"`
+		}
+		_ = json.Unmarshal([]byte(body), &answer)
+		if code != protocol.InvalidParameter || !strings.Contains(answer.Error.Message, fmt.Sprintf("did you mean %q", test.meant)) {
+			t.Errorf("%s %.100s: %s", test.command, test.params, body)
+		}
+	}
+	// A role of one's own is one once a policy speaks of it, or when it is wanted.
+	const janitor = `{"principal_id":"a","roles":["janitor"]`
+	if code, body := h.run(h.admin, "key.create", janitor+"}"); code != protocol.InvalidParameter {
+		t.Errorf("a role of which no policy speaks: %s", body)
+	}
+	h.must("key.create", janitor+`,"allow_unknown":true}`)
+	h.must("policy.put", `{"name":"p","policy":"permit (principal in Role::\"janitor\", action in Action::\"read\", resource);"}`)
+	h.must("key.create", janitor+"}")
+	h.must("cert.issue", certificate("caretaker")) // a role of scenes
+}
+
+func TestAnIssuerOfTokensGivesRolesThatThereAre(t *testing.T) {
+	t.Parallel()
+	for role, wrong := range map[string]bool{"oprator": true, "operator": false, "janitor": false} {
+		config := app.DefaultConfig()
+		config.Data, config.MQTT, config.MQTTS, config.HTTP, config.WS = t.TempDir(), "127.0.0.1:0", "off", "127.0.0.1:0", "127.0.0.1:0"
+		config.Tokens.Issuers = []token.Issuer{{Issuer: "hs", Secret: fileOf(t, []byte(issuerSecret)), RolesClaim: "roles", Roles: map[string]string{"x": role}}}
+		bridge, err := app.New(t.Context(), config, app.WithLogger(slog.New(slog.DiscardHandler)))
+		if bridge != nil && err == nil {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			_ = bridge.Run(ctx)
+		}
+		if got := err != nil && strings.Contains(err.Error(), `did you mean "operator"`); got != wrong || err != nil != wrong {
+			t.Errorf("%s: %v", role, err)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 	cryptobyteasn1 "golang.org/x/crypto/cryptobyte/asn1"
 
+	"github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -207,6 +208,28 @@ func privileged(role string) bool {
 		return true
 	}
 	return strings.HasPrefix(role, officerPrefix)
+}
+
+// meaningful are the roles that a certificate gives beyond its scenes. Scenes
+// have roles of their own making.
+var meaningful = []string{
+	RoleAgentRoute, protocol.RoleRouteAgent, protocol.RoleObserver, protocol.RoleOperator, protocol.RoleAdministrator,
+	officerPrefix + string(Operator), officerPrefix + string(AppStore), officerPrefix + string(Enterprise),
+}
+
+// checkRoles refuses roles that are meaningful ones misspelt: such a
+// certificate would give less than it says.
+func (s *Scope) checkRoles() error {
+	for _, role := range s.Roles {
+		if slices.Contains(meaningful, role) {
+			continue
+		}
+		if meant, ok := schema.Nearest(role, slices.Values(meaningful)); ok || strings.HasPrefix(role, officerPrefix) {
+			err := protocol.InvalidParam("roles", fmt.Sprintf("there is no role %q: did you mean %q?", role, meant))
+			return err.With("did_you_mean", meant)
+		}
+	}
+	return nil
 }
 
 // principalRoles are the roles that the bridge gives a holder. Roles of scenes

@@ -69,7 +69,7 @@ func (w *Wanted) scope(call *commands.Call) (*Scope, error) {
 	if err := s.check(); err != nil {
 		return nil, protocol.InvalidParam("roles", err.Error())
 	}
-	return s, nil
+	return s, s.checkRoles()
 }
 
 func (w *Wanted) validity() int { return cmp.Or(w.Validity, defaultValidity) }
