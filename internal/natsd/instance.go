@@ -104,10 +104,20 @@ func (i *instance) whole(srv *server.Server) error {
 	if _, err := os.ReadDir(i.dir); err != nil { // and so the next could not tell what is missing
 		return fmt.Errorf("natsd: %w", err)
 	}
-	for _, e := range srv.Healthz(&server.HealthzOptions{Details: true}).Errors {
+	health := srv.Healthz(&server.HealthzOptions{Details: true})
+	for deadline := time.Now().Add(startTimeout); busy(health) && time.Now().Before(deadline); {
+		health = srv.Healthz(&server.HealthzOptions{Details: true})
+	}
+	for _, e := range health.Errors {
 		return fmt.Errorf("natsd: the %s server on %s: %s", i.name, i.dir, e.Error)
 	}
 	return nil
+}
+
+// busy reports whether a server that is up only had no time to say how it is,
+// for which it gives itself a millisecond.
+func busy(h *server.HealthStatus) bool {
+	return len(h.Errors) == 1 && h.Errors[0].Type == server.HealthzErrorConn
 }
 
 func (i *instance) set(srv *server.Server, trouble error) {
