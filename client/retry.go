@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -43,6 +44,9 @@ func (e *lostConnection) Unwrap() error { return e.cause }
 // an error, by its code's class (source §15.2). The same request is sent
 // again: the bridge does not remember the answers that ask for that.
 func repeatAfter(err *protocol.Error, attempt int) (pause time.Duration, again bool) {
+	if code, _ := err.Details["agent_code"].(string); strings.HasPrefix(code, "1") || strings.HasPrefix(code, "2") {
+		return 0, false // the agent has said no, in a code that is the bridge's own
+	}
 	switch err.Code.Retry() {
 	case protocol.RetryAfter:
 		pause = retryAfter(err)

@@ -143,13 +143,16 @@ func (t target) refused(given *protocol.Error) *failure {
 // agentCode is the detail with the code of a target's that did not pass.
 const agentCode = "agent_code"
 
-// bridgesOwn reports whether a code is about the caller's envelope or
-// credential, of which a target knows nothing: it would have the caller mend
-// its request, throw its credential away or believe in a decision of policy.
+// bridgesOwn reports whether a code is about the caller's envelope, credential
+// or certificate, of which a target knows nothing: it would have the caller
+// mend its request, or throw its credential away. What a target may say of its
+// own is that it does not permit something, 2003, and, of sealed calls, that
+// the proof, the id or the age of what is inside is wrong: 2009, 1005, 1006.
 func bridgesOwn(code protocol.Code) bool {
 	switch code {
-	case protocol.MalformedEnvelope, protocol.UnknownCommand, protocol.UnsupportedVersion, protocol.IDReused,
-		protocol.RequestExpired, protocol.BatchInvalid:
+	case protocol.PermissionDenied, protocol.ProofFailed:
+		return false
+	case protocol.MalformedEnvelope, protocol.UnknownCommand, protocol.UnsupportedVersion, protocol.BatchInvalid:
 		return true
 	}
 	return len(code) == 4 && code[0] == '2'

@@ -232,7 +232,7 @@ func TestWhatAgentsAnswer(t *testing.T) {
 		"an unknown 1xxx":        {bleed, func(d *device, r *protocol.Request) { d.fail(r, "1999", "no") }, protocol.InvalidParameter, "agent_code=1999"},
 		"an unknown 2xxx":        {bleed, func(d *device, r *protocol.Request) { d.fail(r, "2999", "no") }, protocol.TargetUnavailable, "agent_code=2999"},
 		"an expired credential":  {bleed, func(d *device, r *protocol.Request) { d.fail(r, "2002", "log in again") }, protocol.TargetUnavailable, "agent_code=2002"},
-		"a permission":           {bleed, func(d *device, r *protocol.Request) { d.fail(r, "2003", "no") }, protocol.TargetUnavailable, "agent_code=2003"},
+		"a permission":           {bleed, func(d *device, r *protocol.Request) { d.fail(r, "2003", "no") }, protocol.PermissionDenied, "agent_id=boiler"},
 		"an unknown command":     {bleed, func(d *device, r *protocol.Request) { d.fail(r, "1002", "no") }, protocol.TargetUnavailable, "agent_code=1002"},
 		"a parameter":            {bleed, func(d *device, r *protocol.Request) { d.fail(r, "1001", "too hot") }, protocol.InvalidParameter, "agent_id=boiler"},
 		"a pretended code": {bleed, func(d *device, r *protocol.Request) {

@@ -79,8 +79,14 @@ func entryOf(a *commands.Audited) Entry {
 	if a.Err != nil {
 		e.Code, e.Reason = string(a.Err.Code), reason(a)
 	}
-	e.Security = a.Err != nil && refusal(a.Err.Code) || a.Err == nil && guarded(a.Command, a.Effect)
+	e.Security = a.Err != nil && refusal(a.Err.Code) && !byAgent(a) || a.Err == nil && guarded(a.Command, a.Effect)
 	return e
+}
+
+// byAgent reports whether an error is what an agent has answered: its word is
+// no decision of the bridge's.
+func byAgent(a *commands.Audited) bool {
+	return a.Executed && a.Effect == commands.Act && a.Err.Details["agent_id"] != nil
 }
 
 // alike reports whether a call may be counted with others that were refused
