@@ -206,6 +206,13 @@ func (c *catalog) embedding(space string) *model {
 	return nil
 }
 
+// serves reports whether a provider has a model that a space may use.
+func (c *catalog) serves(p *provider, space string) bool {
+	return slices.ContainsFunc(c.models, func(m *model) bool {
+		return m.allows(space) && slices.ContainsFunc(m.targets, func(t target) bool { return t.provider == p })
+	})
+}
+
 func (m *model) allows(space string) bool {
 	return len(m.Spaces) == 0 || slices.Contains(m.Spaces, space)
 }

@@ -22,9 +22,9 @@ type StatusParams struct{}
 type StatusResult struct {
 	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured" doc:"available; degraded if the last request to some provider failed; unavailable if all are left alone; unconfigured without any"`
 	Uptime         float64          `json:"uptime" doc:"seconds since the service started"`
-	ActiveRequests int64            `json:"active_requests" doc:"queries under way"`
+	ActiveRequests int64            `json:"active_requests" doc:"queries under way, of all spaces; told to administrators"`
 	Revision       uint64           `json:"revision" doc:"of the configuration"`
-	Providers      []ProviderStatus `json:"providers" doc:"in the order of the configuration"`
+	Providers      []ProviderStatus `json:"providers" doc:"those of models that the caller's space may use, in the order of the configuration"`
 }
 
 // ProviderStatus is how one provider fares.
@@ -34,16 +34,20 @@ type ProviderStatus struct {
 	Breaker        string `json:"breaker" enum:"closed,open,half-open" doc:"closed when it is used; open when it is left alone; half-open when the next request will tell"`
 	LastError      string `json:"last_error,omitempty" doc:"how its last request failed"`
 	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"how long it is left alone, in milliseconds"`
-	ActiveRequests int64  `json:"active_requests" doc:"requests under way"`
+	ActiveRequests int64  `json:"active_requests" doc:"requests under way, of all spaces; told to administrators"`
 }
 
-// Status tells how the models fare.
-func (s *Service) Status(context.Context, *commands.Call, StatusParams) (StatusResult, error) {
+// Status tells how the models fare that the caller's space may use. How busy
+// they are, which other spaces make them, it tells administrators.
+func (s *Service) Status(_ context.Context, call *commands.Call, _ StatusParams) (StatusResult, error) {
+	who := call.Principal
 	r := StatusResult{
-		Status:         "unconfigured",
-		Uptime:         s.opts.Now().Sub(s.started).Seconds(),
-		ActiveRequests: s.active.Load(),
-		Providers:      []ProviderStatus{},
+		Status:    "unconfigured",
+		Uptime:    s.opts.Now().Sub(s.started).Seconds(),
+		Providers: []ProviderStatus{},
+	}
+	if who.Unbounded() {
+		r.ActiveRequests = s.active.Load()
 	}
 	cat := s.catalog.Load()
 	if cat == nil || len(cat.models) == 0 {
@@ -52,14 +56,20 @@ func (s *Service) Status(context.Context, *commands.Call, StatusParams) (StatusR
 	r.Revision = cat.revision
 	var all health
 	for _, p := range cat.providers {
+		if !who.Unbounded() && !cat.serves(p, string(who.Home())) {
+			continue
+		}
 		state, last, wait := p.breaker.state()
 		all.add(state, last)
-		r.Providers = append(r.Providers, ProviderStatus{
-			Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last),
-			RetryAfter: wait.Milliseconds(), ActiveRequests: p.active.Load(),
-		})
+		view := ProviderStatus{Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last), RetryAfter: wait.Milliseconds()}
+		if who.Unbounded() {
+			view.ActiveRequests = p.active.Load()
+		}
+		r.Providers = append(r.Providers, view)
 	}
-	r.Status = all.status()
+	if all.all > 0 {
+		r.Status = all.status()
+	}
 	return r, nil
 }
 

@@ -518,6 +518,31 @@ func TestSpacesSeeTheirModelsOnly(t *testing.T) {
 	}
 }
 
+func TestStatusIsOfTheModelsOfASpace(t *testing.T) {
+	s := wiretest.New(t, said("ok"))
+	c := at(s)
+	c.Models[0].Spaces = []string{"lab"}
+	h := newHouse(t, c)
+	h.active.Add(3) // queries of whoever
+	for name, test := range map[string]struct {
+		who       *protocol.Principal
+		status    string
+		providers int
+		active    int64
+	}{
+		"who may use none":  {alice, "unconfigured", 0, 0},
+		"who may use it":    {&protocol.Principal{Kind: protocol.KindOperator, ID: "x", Space: "lab"}, "available", 1, 0},
+		"the administrator": {&protocol.Principal{Kind: protocol.KindOperator, ID: "root", Roles: []string{protocol.RoleAdministrator}}, "available", 1, 3},
+	} {
+		var got StatusResult
+		r := h.do(t, test.who, "llm.status", `{}`, nil)
+		if err := json.Unmarshal(r.Result, &got); err != nil || got.Status != test.status || len(got.Providers) != test.providers || got.ActiveRequests != test.active {
+			t.Errorf("%s: %s", name, r.Result)
+		}
+	}
+	h.active.Add(-3)
+}
+
 func TestBadQueriesNameWhatIsWrong(t *testing.T) {
 	h := newHouse(t, at(wiretest.New(t, said("ok"))))
 	for params, want := range map[string]string{

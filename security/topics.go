@@ -37,8 +37,8 @@ type TopicOptions struct {
 	// Owner is the principal whose client uses an id in a space, if such a
 	// client is connected.
 	Owner func(space protocol.SpaceID, clientID string) (who *protocol.Principal, ok bool)
-	// Standing is what somebody has to do with agents, Caps, scenes, tasks and
-	// files. Without it nobody has.
+	// Standing is what somebody has to do with agents, Caps, scenes and tasks.
+	// Without it nobody has.
 	Standing Standing
 }
 
@@ -59,7 +59,6 @@ type Standing interface {
 	MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool
 	MayHearScene(who *protocol.Principal, scene protocol.SceneType, id protocol.CapID) bool
 	MayFollowTask(who *protocol.Principal, id protocol.TaskID) bool
-	MayUseFiles(who *protocol.Principal, group string, write bool) bool
 }
 
 // NewTopicRights makes the rights for the topics under one root.
@@ -172,9 +171,9 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		case retain:
 			return p, "a transfer may not be retained"
 		}
-		// Who may read asks for chunks here; that it may not write is told when
-		// it begins a transfer.
-		return place{kind: files, own: r.Standing.MayUseFiles(who, group, false)}, ""
+		// Whose the files are is for each transfer to tell: here it would tell
+		// what groups there are.
+		return place{kind: files, own: true}, ""
 	case "client", "scene", "task", "event":
 		return p, onlyTheBridge
 	}
@@ -233,10 +232,10 @@ func (r *TopicRights) subscribing(who *protocol.Principal, filter string) place 
 			return place{kind: tasks, own: one && r.Standing.MayFollowTask(who, protocol.TaskID(id))}
 		}
 	case "vfs":
-		// What clients ask the bridge is for the bridge alone.
+		// What clients ask the bridge is for the bridge alone, and what it
+		// answers for whoever asked alone.
 		verb, _, _ := strings.Cut(leaf, "/")
-		heard := verb == "status" || verb == "data"
-		return place{kind: files, own: one && heard && r.Standing.MayUseFiles(who, id, false)}
+		return place{kind: files, own: one && (verb == "status" || verb == "data")}
 	case "event":
 		return place{kind: events}
 	}
@@ -355,4 +354,3 @@ func (noStanding) MayHearScene(*protocol.Principal, protocol.SceneType, protocol
 	return false
 }
 func (noStanding) MayFollowTask(*protocol.Principal, protocol.TaskID) bool { return false }
-func (noStanding) MayUseFiles(*protocol.Principal, string, bool) bool      { return false }

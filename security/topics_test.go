@@ -61,10 +61,6 @@ func (lampStanding) MayFollowTask(who *protocol.Principal, id protocol.TaskID) b
 	return who == device && id == "mine"
 }
 
-func (lampStanding) MayUseFiles(who *protocol.Principal, group string, _ bool) bool {
-	return who == device && group == "pictures"
-}
-
 func TestWhoMayPublishWhere(t *testing.T) {
 	r := rights(t)
 	for _, test := range []struct {
@@ -85,7 +81,7 @@ func TestWhoMayPublishWhere(t *testing.T) {
 		{"aibridge/vfs/pictures/get", false, false, false, false},
 		{"aibridge/vfs/pictures/status/t", false, false, false, false},
 		{"aibridge/vfs/pictures/data/t/0/00000000", false, false, false, false},
-		{"aibridge/vfs/secrets/put/t/init", false, false, true, true},
+		{"aibridge/vfs/secrets/put/t/init", false, true, true, true},
 		{"aibridge/agent/lamp/request", false, false, false, false},
 		{"aibridge/agent/lamp/card", true, false, false, false},
 		{"aibridge/agent/lamp", false, false, false, false},
@@ -175,7 +171,7 @@ func TestWhoMaySubscribeWhere(t *testing.T) {
 		{"aibridge/vfs/pictures/put/#", false, true},
 		{"aibridge/vfs/pictures/#", false, true},
 		{"aibridge/vfs/+/status/#", false, true},
-		{"aibridge/vfs/secrets/status/t", false, true},
+		{"aibridge/vfs/secrets/status/t", true, true},
 		{"aibridge/event/agent", false, true},
 		{"aibridge/event/#", false, true},
 		{"aibridge/client/lamp-client/response", true, true},
@@ -284,7 +280,6 @@ func (member) MayHearScene(*protocol.Principal, protocol.SceneType, protocol.Cap
 	return false
 }
 func (member) MayFollowTask(*protocol.Principal, protocol.TaskID) bool { return false }
-func (member) MayUseFiles(*protocol.Principal, string, bool) bool      { return false }
 
 func TestWhatOperatorsAndObserversHear(t *testing.T) {
 	r := rights(t)

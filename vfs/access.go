@@ -48,7 +48,8 @@ func capGroup(name string) (id protocol.CapID, group protocol.GroupID, ok bool) 
 //     it is, and they write below its disk; the rest the bridge writes.
 //   - Any other group belongs to the principal that wrote its first file, and
 //     is shared with those who take part in a group of the same name in a Cap
-//     of that principal. A group that nobody has written to is free.
+//     of that principal, and with those who manage the space: to be the first
+//     shuts no operator out. A group that nobody has written to is free.
 func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool) bool {
 	if group == MirrorGroup {
 		return true // folder by folder
@@ -60,10 +61,21 @@ func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool)
 		return s.opts.Members.MayUseGroup(who, id, inner, write)
 	}
 	g, _, ok := s.opts.Groups.Get(groupKey(spaceOf(who), group))
-	if !ok {
+	if !ok || who.Manages(spaceOf(who)) {
 		return true
 	}
 	return g.Owner.Is(who) || s.opts.Members.SharesGroup(who, g.Owner, protocol.GroupID(group), write)
+}
+
+// nowhere is a space that nobody is at home in: no space is called so. Its
+// groups are as those that nobody has written to.
+const nowhere protocol.SpaceID = "\x00"
+
+// hidden reports whether a group is somebody else's, and is to be as if nobody
+// had written to it: whoever asks for its files learns nothing of it.
+func (s *Service) hidden(who *protocol.Principal, group string) bool {
+	_, _, ofCap := capGroup(group)
+	return !ofCap && !s.MayUseFiles(who, group, false)
 }
 
 // admit refuses with 4004 who may not use a group. The first to write to a

@@ -115,10 +115,14 @@ type mirror struct {
 	space   protocol.SpaceID
 }
 
-// For returns the files of a group that a principal may read, or write.
+// For returns the files of a group that a principal may read, or write. To read,
+// those of somebody else are none.
 func (s *Service) For(ctx context.Context, who *protocol.Principal, group string, write bool) (Files, error) {
 	if err := CheckGroup(group); err != nil {
 		return nil, err
+	}
+	if !write && s.hidden(who, group) {
+		return s.opts.Store.Space(nowhere), nil
 	}
 	if err := s.admit(ctx, who, group, write); err != nil {
 		return nil, err
@@ -130,7 +134,17 @@ func (s *Service) For(ctx context.Context, who *protocol.Principal, group string
 	return files, err
 }
 
-// Usage is how much room the bridge's own VFS has for a principal's space.
+// Usage is how much room the bridge's own VFS has for a principal's space, to
+// those who manage it. Others see what the groups take that they may read.
 func (s *Service) Usage(ctx context.Context, who *protocol.Principal) (Usage, error) {
-	return measure(ctx, s.opts.Store.Space(spaceOf(who)))
+	files := s.opts.Store.Space(spaceOf(who))
+	usage, err := measure(ctx, files)
+	if err != nil || who.Manages(spaceOf(who)) {
+		return usage, err
+	}
+	usage = Usage{}
+	for _, group := range s.GroupsFor(who) {
+		usage.Used += files.used(group)
+	}
+	return usage, nil
 }

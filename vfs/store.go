@@ -281,6 +281,17 @@ func (s *Space) list(ctx context.Context, group, prefix, cursor string, limit in
 	return files, next, nil
 }
 
+// used is what all kept versions of a group's files take, in bytes.
+func (s *Space) used(group string) int64 {
+	x := s.store.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if shelf := x.shelves[shelfKey{s.space, group}]; shelf != nil {
+		return shelf.used
+	}
+	return 0
+}
+
 // Usage implements [Meter].
 func (s *Space) Usage(ctx context.Context) (Usage, error) {
 	if err := ended(ctx); err != nil {

@@ -43,7 +43,7 @@ func (s *Service) Health(ctx context.Context, call *commands.Call, p HealthParam
 	for _, r := range s.opts.Remotes.All() {
 		if r.Space == spaceOf(call.Principal) && asked < maxAsked {
 			asked++
-			go func() { answers <- s.statusOf(ctx, r) }()
+			go func() { answers <- s.statusFor(ctx, call.Principal, r) }()
 		}
 	}
 	for range asked {

@@ -35,13 +35,23 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParam
 	if err != nil {
 		return StatusResult{}, err
 	}
-	return s.statusOf(ctx, r), nil
+	return s.statusFor(ctx, call.Principal, r), nil
 }
 
 func (s *Service) localStatus(ctx context.Context, who *protocol.Principal) StatusResult {
 	result := StatusResult{ID: LocalID}
-	usage, err := measure(ctx, s.opts.Store.Space(spaceOf(who)))
+	usage, err := s.Usage(ctx, who)
 	result.fill(usage, err)
+	return result
+}
+
+// statusFor tells who neither registered a VFS nor manages the space whether it
+// can be reached, and not where it is and how full.
+func (s *Service) statusFor(ctx context.Context, who *protocol.Principal, r *Remote) StatusResult {
+	result := s.statusOf(ctx, r)
+	if !who.Manages(r.Space) && !r.Owner.Is(who) {
+		result.URL, result.Used, result.Total, result.Reason = "", 0, 0, ""
+	}
 	return result
 }
 

@@ -129,7 +129,7 @@ func (a *App) build(ctx context.Context) error {
 	a.newChats()
 	a.newRuns(mqtt)
 	certificates := newPKITables(a.store)
-	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, files: a.files.Service, runs: a.runs}
+	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, runs: a.runs}
 	if err := a.openPolicies(known, keys); err != nil {
 		return err
 	}

@@ -10,12 +10,15 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/transfer"
+	"github.com/aibridge/aibridge/vfs/web"
 )
 
 // nextStatus is the next thing a client hears about a transfer that is not a
@@ -152,12 +155,13 @@ func TestFilesOfOthersAreOutOfReach(t *testing.T) {
 		state = nextStatus(t, owner, make(map[string][]byte)).State
 	}
 
-	for _, filter := range []string{"aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#", "aibridge/vfs/pictures/put/#", "aibridge/vfs/#", "$share/g/aibridge/vfs/pictures/data/#"} {
+	for _, filter := range []string{"aibridge/vfs/pictures/put/#", "aibridge/vfs/pictures/#", "aibridge/vfs/+/data/#", "aibridge/vfs/#"} {
 		if code := subscribe(t, stranger, filter); code < 0x80 {
 			t.Errorf("a stranger may listen to %s", filter)
 		}
 	}
-	if status, body := fetch(t, h.Node, "group_name=pictures&path=f", "X-API-Key", strangerKey); status != http.StatusForbidden || strings.Contains(body, "secret") {
+	stranger.Listen(t, "aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#", "$share/g/aibridge/vfs/pictures/data/#") // of its own transfers
+	if status, body := fetch(t, h.Node, "group_name=pictures&path=f", "X-API-Key", strangerKey); status != http.StatusNotFound || strings.Contains(body, "secret") {
 		t.Errorf("a stranger's download: %d %s", status, body)
 	}
 	if status, body := fetch(t, h.Node, "group_name=pictures&path=f", "X-API-Key", namesakeKey); status != http.StatusNotFound {
@@ -173,6 +177,103 @@ func TestFilesOfOthersAreOutOfReach(t *testing.T) {
 	namesake.Send(t, "aibridge/vfs/pictures/get/mine", `{"path":"f"}`)
 	if s := nextStatus(t, namesake, nil); s.ID != "mine" || s.Error == nil || s.Error.Code != protocol.FileNotFound {
 		t.Errorf("the namesake heard %+v %v", s, s.Error)
+	}
+}
+
+// TestNobodyLearnsWhatGroupsOfFilesOthersHave asks for somebody else's group and
+// for one that nobody has written to, and compares the answers.
+func TestNobodyLearnsWhatGroupsOfFilesOthersHave(t *testing.T) {
+	h := newHouse(t)
+	camera, lamp := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent), h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
+	if status, body := upload(t, h.Node, camera, "pictures", "hall/f", "secret"); status != http.StatusOK {
+		t.Fatal(body)
+	}
+	raw := h.connect("lamp-client", lamp)
+	numbers := regexp.MustCompile(`\d{10,}`)
+	answerTo := func(what, group string) (answer string) {
+		switch command, params, _ := strings.Cut(what, " "); {
+		case strings.HasPrefix(what, "GET "):
+			status, body := ask(t, http.MethodGet, h.HTTPURL(fmt.Sprintf(params, group)), "X-API-Key", lamp)
+			answer = fmt.Sprint(status, " ", string(body))
+		case strings.HasPrefix(what, "MQTT "):
+			code := subscribe(t, raw, "aibridge/vfs/"+group+"/status/#")
+			raw.Send(t, "aibridge/vfs/"+group+"/get/t1", params)
+			p := raw.Next(t)
+			answer = fmt.Sprint(code, " ", p.Topic, " ", string(p.Payload))
+		default:
+			code, body := h.run(lamp, command, fmt.Sprintf(params, group))
+			answer = fmt.Sprint(code, " ", body)
+		}
+		return numbers.ReplaceAllString(strings.ReplaceAll(answer, group, "GROUP"), "N")
+	}
+	for _, what := range []string{
+		"GET /vfs/download?group_name=%s&path=hall/f", "GET /vfs/download?group_name=%s&path=hall/f&version=1", "GET /vfs/download?group_name=%s&file_id=x",
+		"GET /vfs/chunks?group_name=%s&path=hall/f", "GET /vfs/list?group_name=%s&snapshot&revision", "GET /vfs/list?group_name=%s&path=hall&deleted=true",
+		`vfs.list {"group_name":%q}`, `vfs.list {"group_name":%q,"path":"hall"}`, `vfs.sync {"group_name":%q}`, `vfs.sync.from {"group_name":%q,"path":"hall/f"}`,
+		`MQTT {"path":"hall/f"}`,
+	} {
+		theirs, free := answerTo(what, "pictures"), answerTo(what, "nothing0")
+		if theirs != free || strings.Contains(theirs, "secret") {
+			t.Errorf("%s: of somebody else\n\t%s\nof nobody\n\t%s", what, theirs, free)
+		}
+	}
+}
+
+// TestTheFirstToWriteShutsNoOperatorOut has an end agent take a group of files,
+// whose space has an operator.
+func TestTheFirstToWriteShutsNoOperatorOut(t *testing.T) {
+	h := newHouse(t)
+	camera := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent)
+	operator := h.key(protocol.KindOperator, "olga", protocol.RoleOperator)
+	foreign := h.key(protocol.KindOperator, "otto", protocol.RoleOperator, `,"space_id":"elsewhere"`)
+	if status, body := upload(t, h.Node, camera, "reports", "f", "first"); status != http.StatusOK {
+		t.Fatal(body)
+	}
+	if status, body := fetch(t, h.Node, "group_name=reports&path=f", "X-API-Key", operator); status != http.StatusOK || body != "first" {
+		t.Errorf("the operator reads: %d %s", status, body)
+	}
+	if status, body := upload(t, h.Node, operator, "reports", "g", "second"); status != http.StatusOK {
+		t.Errorf("the operator writes: %d %s", status, body)
+	}
+	if code, body := h.run(operator, "vfs.delete", `{"group_name":"reports","path":"f"}`); code != "" {
+		t.Errorf("the operator deletes: %s", body)
+	}
+	if status, _ := fetch(t, h.Node, "group_name=reports&path=g", "X-API-Key", camera); status != http.StatusOK {
+		t.Errorf("the agent lost its group: %d", status)
+	}
+	if status, _ := fetch(t, h.Node, "group_name=reports&path=g", "X-API-Key", foreign); status != http.StatusNotFound {
+		t.Errorf("an operator of another space reads: %d", status)
+	}
+}
+
+// TestTotalsOfFilesAreOfWhatOneMaySee asks how much there is.
+func TestTotalsOfFilesAreOfWhatOneMaySee(t *testing.T) {
+	h := newHouse(t)
+	camera, lamp := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent), h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
+	operator := h.key(protocol.KindOperator, "olga", protocol.RoleOperator)
+	for _, f := range []struct{ key, group, content string }{{camera, "pictures", strings.Repeat("x", 1000)}, {lamp, "notes", "ten bytes!"}} {
+		if status, body := upload(t, h.Node, f.key, f.group, "f", f.content); status != http.StatusOK {
+			t.Fatal(body)
+		}
+	}
+	for name, test := range map[string]struct {
+		key  string
+		used int64
+		room bool
+	}{
+		"who has written much":   {camera, 1000, false},
+		"who has written little": {lamp, 10, false},
+		"an operator":            {operator, 1010, true},
+		"the administrator":      {h.admin, 1010, true},
+	} {
+		var status vfs.StatusResult
+		if _, body := h.run(test.key, "vfs.status", `{}`); json.Unmarshal([]byte(body), &status) != nil || status.Used != test.used || (status.Total > 0) != test.room {
+			t.Errorf("%s is told %s", name, body)
+		}
+		var health struct{ Details web.HealthDetails }
+		if _, body := ask(t, http.MethodGet, h.HTTPURL("/vfs/health"), "X-API-Key", test.key); json.Unmarshal(body, &health) != nil || health.Details.UsedBytes != test.used || (health.Details.TotalBytes > 0) != test.room {
+			t.Errorf("%s is told %s", name, body)
+		}
 	}
 }
 

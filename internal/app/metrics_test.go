@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,21 +14,8 @@ import (
 // scrape reads /metrics with a key.
 func (h *house) scrape(key string) (status int, body string) {
 	h.t.Helper()
-	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.HTTPURL("/metrics"), nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	request.Header.Set("X-API-Key", key)
-	response, err := bridgetest.HTTPClient(h.t).Do(request)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return response.StatusCode, string(text)
+	status, text := ask(h.t, http.MethodGet, h.HTTPURL("/metrics"), "X-API-Key", key)
+	return status, string(text)
 }
 
 // families are the names of what a scrape shows.

@@ -48,11 +48,14 @@ func TestEverythingInOpenAPIIsServed(t *testing.T) {
 }
 
 // ask makes a request without a body.
-func ask(t *testing.T, method, url string) (status int, answer []byte) {
+func ask(t *testing.T, method, url string, header ...string) (status int, answer []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
 	}
 	response, err := bridgetest.HTTPClient(t).Do(request)
 	if err != nil {

@@ -143,9 +143,6 @@ type entities struct {
 	scenes   interface { // nil without scenes
 		MayHearScene(*protocol.Principal, protocol.SceneType, protocol.CapID) bool
 	}
-	files interface { // nil without files
-		MayUseFiles(who *protocol.Principal, group string, write bool) bool
-	}
 }
 
 var (
@@ -216,9 +213,4 @@ func (e *entities) MayHearScene(who *protocol.Principal, scene protocol.SceneTyp
 // MayFollowTask implements [security.Standing].
 func (e *entities) MayFollowTask(who *protocol.Principal, id protocol.TaskID) bool {
 	return e.tasks.MayFollow(who, id) || e.runs != nil && e.runs.MayFollow(who, id)
-}
-
-// MayUseFiles implements [security.Standing].
-func (e *entities) MayUseFiles(who *protocol.Principal, group string, write bool) bool {
-	return e.files != nil && e.files.MayUseFiles(who, group, write)
 }

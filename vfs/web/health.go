@@ -23,7 +23,7 @@ type HealthDetails struct {
 	Total       string `json:"storage_total"`
 	UsedBytes   int64  `json:"storage_used_bytes"`
 	TotalBytes  int64  `json:"storage_total_bytes"` // 0 if nobody knows
-	Connections int64  `json:"connections"`         // transfers under way
+	Connections int64  `json:"connections"`         // transfers under way; told to administrators
 }
 
 // health tells how the bridge's own VFS is.
@@ -34,7 +34,10 @@ func (h *Handler) health(w http.ResponseWriter, r *http.Request, who *protocol.P
 	usage, err := h.Service.Usage(r.Context(), who)
 	result := HealthResult{
 		Status: "healthy", Version: protocol.Version, Timestamp: h.Now().UnixMilli(),
-		Details: HealthDetails{human(usage.Used), human(usage.Total), usage.Used, usage.Total, h.transfers.Used()},
+		Details: HealthDetails{human(usage.Used), human(usage.Total), usage.Used, usage.Total, 0},
+	}
+	if who.Unbounded() { // they are those of all spaces
+		result.Details.Connections = h.transfers.Used()
 	}
 	status := http.StatusOK
 	if err != nil {

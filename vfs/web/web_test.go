@@ -353,13 +353,19 @@ func TestListsComeInPages(t *testing.T) {
 func TestStrangersAreKeptOut(t *testing.T) {
 	w := serve(t)
 	w.put("f", "alice's").want(t, "put", http.StatusOK, "")
-	for what, got := range map[string]answer{
+	for what, got := range map[string]answer{ // as from a group that nobody has written to
 		"read":   w.get("f", "Authorization", "mallory"),
+		"chunks": w.ask(http.MethodGet, "/vfs/chunks", at("f"), nil, "Authorization", "mallory"),
+	} {
+		got.want(t, what, http.StatusNotFound, "4003")
+	}
+	if got := w.ask(http.MethodGet, "/vfs/list", url.Values{"group_name": {"g"}}, nil, "Authorization", "mallory"); got.status != http.StatusOK || !strings.Contains(string(got.body), `"files":[]`) {
+		t.Errorf("list: %d %s", got.status, got.body)
+	}
+	for what, got := range map[string]answer{
 		"write":  w.put("f", "x", "Authorization", "mallory"),
-		"list":   w.ask(http.MethodGet, "/vfs/list", url.Values{"group_name": {"g"}}, nil, "Authorization", "mallory"),
 		"delete": w.ask(http.MethodDelete, "/vfs/delete", at("f"), nil, "Authorization", "mallory"),
 		"policy": w.put("f", "x", "Authorization", "observer"),
-		"chunks": w.ask(http.MethodGet, "/vfs/chunks", at("f"), nil, "Authorization", "mallory"),
 		"mirror": w.ask(http.MethodPut, "/vfs/upload", url.Values{"group_name": {"cap"}, "path": {"climate/cap.json"}}, strings.NewReader("{}")),
 	} {
 		got.want(t, what, http.StatusForbidden, "4004")
