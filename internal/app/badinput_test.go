@@ -40,7 +40,7 @@ func TestBadInputIsAnsweredPreciselyByEveryDoor(t *testing.T) {
 		"NaN":                    {with(`"timestamp":0`, `"timestamp":NaN`), protocol.MalformedEnvelope, ""},
 		"a leading zero":         {with(`"timestamp":0`, `"timestamp":007`), protocol.MalformedEnvelope, ""},
 		"a timestamp as text":    {with(`"timestamp":0`, `"timestamp":"0"`), protocol.MalformedEnvelope, "timestamp"},
-		"no id":                  {with(`"id":"x",`, ``), protocol.MalformedEnvelope, "id"},
+		"a null id":              {with(`"id":"x"`, `"id":null`), protocol.MalformedEnvelope, "id"},
 		"an empty id":            {with(`"id":"x"`, `"id":""`), protocol.MalformedEnvelope, "id"},
 		"a long id":              {with(`"id":"x"`, `"id":"`+strings.Repeat("x", 65)+`"`), protocol.MalformedEnvelope, "id"},
 		"no command":             {with(`"command":"skill.discover",`, ``), protocol.MalformedEnvelope, "command"},
