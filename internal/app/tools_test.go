@@ -72,8 +72,8 @@ func TestAModelReadsAThermostat(t *testing.T) {
 		{"as declared", "thermostat.read", `{"room":"hall"}`, `{"celsius":21.5,"room":"hall"}`, "", tools.Success},
 		{"coerced", "thermostat.read", `{"room":7,"unit":"C",}`, `{"celsius":21.5,"room":"7"}`, "non-string literal retained; unknown_parameter:unit", tools.Success},
 		{"in another case", "Thermostat.READ", `{"room":"hall"}`, `{"celsius":21.5,"room":"hall"}`, "", tools.Success},
-		{"without what is required", "thermostat.read", `{"rom":"hall"}`, `Error: Invalid arguments for the tool "thermostat.read": missing_required:room; unknown_parameter:rom. "rom" may mean "room".`, "missing_required:room; unknown_parameter:rom", tools.Failed},
-		{"misspelt", "thermostat.reed", `{}`, `Error: Tool "thermostat.reed" not found. Did you mean "thermostat.read"?`, "tool_definition_missing", tools.Failed},
+		{"without what is required", "thermostat.read", `{"rom":"hall"}`, `Error: Invalid arguments for the tool "thermostat_read": missing_required:room; unknown_parameter:rom. "rom" may mean "room".`, "missing_required:room; unknown_parameter:rom", tools.Failed},
+		{"misspelt", "thermostat.reed", `{}`, `Error: Tool "thermostat.reed" not found. Did you mean "thermostat_read"?`, "tool_definition_missing", tools.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := m.call(c.tool, c.arguments)
