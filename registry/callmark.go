@@ -13,13 +13,6 @@ type marker struct{ seed maphash.Seed }
 
 func newMarker() marker { return marker{maphash.MakeSeed()} }
 
-// A caller is what a mark stands for.
-type caller struct {
-	kind  protocol.Kind
-	space protocol.SpaceID
-	id    string
-}
-
 // of is the mark of a principal's calls: the same for as long as the bridge
 // runs, "" for those of an administrator, of anybody under --dev and of the
 // bridge itself.
@@ -27,7 +20,7 @@ func (m marker) of(who *protocol.Principal) string {
 	if who == nil || who.Unbounded() || who.Kind == protocol.KindBridge {
 		return ""
 	}
-	return m.mark(caller{who.Kind, who.Home(), who.ID})
+	return m.mark(who.Party())
 }
 
 // ofNamed is the mark of somebody whom only a name is known of, "" for nobody.
@@ -35,10 +28,10 @@ func (m marker) ofNamed(name string) string {
 	if name == "" {
 		return ""
 	}
-	return m.mark(caller{id: name})
+	return m.mark(protocol.Party{ID: name})
 }
 
-func (m marker) mark(c caller) string {
+func (m marker) mark(who protocol.Party) string {
 	var text [16]byte
-	return string(strconv.AppendUint(text[:0], maphash.Comparable(m.seed, c), 36))
+	return string(strconv.AppendUint(text[:0], maphash.Comparable(m.seed, who), 36))
 }

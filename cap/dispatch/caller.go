@@ -20,6 +20,15 @@ type Caller struct {
 // CallerOf is a principal as a caller.
 func CallerOf(p *protocol.Principal) Caller { return Caller{Grant: grant.Of(p)} }
 
+// callerName tells who started the dispatch from everybody else.
+func (d *Dispatch) callerName() string {
+	who := protocol.Party{Space: d.Home, ID: d.Principal}
+	if d.Caller != nil {
+		who.Kind = d.Caller.Kind
+	}
+	return who.String()
+}
+
 // denied says why a member may not be asked any more, nil if it may. Nobody
 // can tell for a dispatch that does not say who started it.
 func (r *run) denied(seat int) error {
