@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,6 +110,9 @@ func (i *instance) whole(srv *server.Server) error {
 		health = srv.Healthz(&server.HealthzOptions{Details: true})
 	}
 	for _, e := range health.Errors {
+		if e.Type == server.HealthzErrorStream && strings.HasPrefix(e.Stream, ".") {
+			continue // the rest of a stream that was deleted, which the server is about to remove
+		}
 		return fmt.Errorf("natsd: the %s server on %s: %s", i.name, i.dir, e.Error)
 	}
 	return nil

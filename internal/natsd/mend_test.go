@@ -122,6 +122,22 @@ func TestServersAreOpenedAnewWhenThereAreDescriptorsAgain(t *testing.T) {
 	})
 }
 
+// A server that is stopped while it removes a stream leaves the stream's folder
+// under a name of its own, which is no stream that it misses.
+func TestAServerStartsWithTheRestOfADeletedStream(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Options{Dir: dir}).Close()
+	rest := filepath.Join(dir, "state", "jetstream", "$G", "streams", ".gone", "msgs")
+	if err := os.MkdirAll(rest, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
 func TestAServerThatMissesAStreamDoesNotStart(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, Options{Dir: dir})
