@@ -27,6 +27,11 @@ func (a *App) newMirror(channels *cap.Service) {
 		Publish:  channels.Announce,
 		Metrics:  mirror.NewMetrics(a.metrics),
 		Origin:   origin,
+		Mirrors:  a.config.VFS.Sync.Mirrors,
+		Open:     a.config.VFS.Sync.Open,
+		Turns:    a.config.VFS.Sync.Turns,
+		Watches:  a.config.VFS.Sync.Watches,
+		Scan:     time.Duration(a.config.VFS.Sync.Scan) * time.Second,
 		Log:      a.log,
 	})
 }

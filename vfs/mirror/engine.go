@@ -23,13 +23,19 @@ type Options struct {
 	Origin   string                 // names this end in the names of conflicting copies
 	Interval time.Duration          // between two looks at everything; 1 minute
 	RealTime bool                   // changes are also carried over as they happen
-	Poll     time.Duration          // how often the VFS is asked for changes in real time; 1 second
+	Rarely   time.Duration          // instead of a shorter Interval while the system tells of all changes
+	Scan     time.Duration          // instead of a longer Interval in real time while it does not; 10 seconds
+	Poll     time.Duration          // how often the VFS is asked for changes in real time; 1 second, never if negative
 	Patience time.Duration          // how long a write waits for the VFS; 2 seconds
 	Workers  int                    // files transferred at once; 8
+
+	Watch *Watch // tells of changes in the folder; nil for one that Run makes
+	Rest  *Rest  // of the last engine of the folder; nil to look at everything first
 
 	TombstoneLife time.Duration // how long deletions are remembered; 30 days
 	OnConflict    func(Loser)   // told after a conflict was resolved; must not block
 	OnRound       func(Status)  // told after every round that did something; must not block
+	OnWake        func()        // told when there is something to do; must not block
 	Metrics       *Metrics
 	Log           *slog.Logger
 	Now           func() time.Time
@@ -46,12 +52,15 @@ func (o *Options) setDefaults() error {
 		value    *time.Duration
 		fallback time.Duration
 	}{
-		{&o.Interval, time.Minute}, {&o.Poll, time.Second},
+		{&o.Interval, time.Minute}, {&o.Scan, 10 * time.Second},
 		{&o.Patience, 2 * time.Second}, {&o.TombstoneLife, 30 * 24 * time.Hour},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.fallback
 		}
+	}
+	if o.Poll == 0 {
+		o.Poll = time.Second
 	}
 	if o.Workers <= 0 {
 		o.Workers = 8
@@ -61,6 +70,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.OnConflict == nil {
 		o.OnConflict = func(Loser) {}
+	}
+	if o.OnWake == nil {
+		o.OnWake = func() {}
 	}
 	if o.OnRound == nil {
 		o.OnRound = func(Status) {}
@@ -86,8 +98,10 @@ type Engine struct {
 	locks  pathLocks
 	work   *backlog
 	forget func() // of the link
+	next   schedule
 
 	mu       sync.Mutex
+	watch    *Watch
 	clock    clock
 	everSeen bool   // the VFS's files were listed once since the start
 	revision string // of the VFS when they were listed last
@@ -114,7 +128,7 @@ func Open(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, folder: folder, work: newBacklog(), wake: make(chan struct{}, 1), sender: make(chan struct{}, 1)}
+	e := &Engine{o: o, folder: folder, watch: o.Watch, work: newBacklog(), wake: make(chan struct{}, 1), sender: make(chan struct{}, 1)}
 	if e.lock, err = lockFolder(folder.Root()); err == nil {
 		err = folder.Tidy()
 	}
@@ -124,6 +138,7 @@ func Open(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, e.release())
 	}
+	e.resume(o.Rest)
 	e.clock = clock{last: e.state.meta.clock, wall: o.Now}
 	for _, order := range e.state.waiting() {
 		e.work.add(order.path)
@@ -143,6 +158,7 @@ func Open(o Options) (*Engine, error) {
 
 // Wake has [Engine.Run] look whether there is something to do.
 func (e *Engine) Wake() {
+	e.o.OnWake()
 	select {
 	case e.wake <- struct{}{}:
 	default:

@@ -3,117 +3,135 @@ package mirror
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// settleDown is how long a file must have been left alone before it is
-// carried over in real time, and the longest that a busy folder waits.
-const (
-	settleDown   = 50 * time.Millisecond
-	settleDownAt = time.Second
-)
-
 // Run mirrors until ctx ends: at once when something changes, if that is asked
 // for, and everything in every interval.
 func (e *Engine) Run(ctx context.Context) error {
-	w := e.watch()
-	defer w.close()
+	if e.o.RealTime && e.watch == nil {
+		watcher, err := NewWatcher(0, e.o.Log)
+		if err != nil {
+			e.o.Log.Warn("changes are found by scanning", "error", err)
+		} else {
+			defer watcher.Close()
+		}
+		e.setWatch(watcher.Watch(e.folder.Dir(), err, e.Wake))
+		defer e.setWatch(nil)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	next := schedule{full: e.o.Now()}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-e.wake:
-		case event := <-w.events:
-			if w.take(event) {
-				next.change(e.o.Now())
-			}
-		case err := <-w.errors:
-			e.o.Log.Debug("file notifications may have been lost", "error", err)
-			next.full = e.o.Now()
 		case <-timer.C:
 		}
-		e.turnOnce(ctx, w, &next)
-		timer.Reset(next.wait(e.o.Now()))
+		next := e.Turn(ctx)
+		timer.Reset(max(next.Sub(e.o.Now()), 0))
 	}
+}
+
+func (e *Engine) setWatch(w *Watch) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.watch = w
 }
 
 // A schedule says what is to be done when.
 type schedule struct {
 	full  time.Time // a look at everything
 	poll  time.Time // a question whether the VFS has changed
-	quiet time.Time // changes in the folder have settled down
-	since time.Time // the first of them
 	retry time.Time // something that failed
 }
 
-// change notes a change in the folder.
-func (s *schedule) change(now time.Time) {
-	if s.since.IsZero() {
-		s.since = now
-	}
-	if s.quiet = now.Add(settleDown); s.quiet.After(s.since.Add(settleDownAt)) {
-		s.quiet = s.since.Add(settleDownAt)
-	}
-}
-
-// wait is how long there is nothing to do.
-func (s *schedule) wait(now time.Time) time.Duration {
+// first is when there is something to do.
+func (s *schedule) first(changes time.Time) time.Time {
 	first := s.full
-	for _, t := range []time.Time{s.poll, s.quiet, s.retry} {
+	for _, t := range []time.Time{s.poll, s.retry, changes} {
 		if !t.IsZero() && t.Before(first) {
 			first = t
 		}
 	}
-	return max(first.Sub(now), 0)
+	return first
 }
 
-// turnOnce does what is due.
-func (e *Engine) turnOnce(ctx context.Context, w *watcher, next *schedule) {
+// Turn does what is due and returns when the next thing is. It is for those who
+// run many engines; one at a time calls it, instead of [Engine.Run].
+func (e *Engine) Turn(ctx context.Context) (next time.Time) {
 	now := e.o.Now()
 	due := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
-	if due(next.quiet) {
-		for _, path := range w.changed() {
-			for _, dir := range e.Touch(path) {
-				if w.add(dir) {
-					w.paths[dir] = true
-				}
-			}
-		}
-		next.quiet, next.since = time.Time{}, time.Time{}
-		if len(w.paths) > 0 {
-			next.change(now)
-		}
+	e.mu.Lock()
+	watch := e.watch
+	e.mu.Unlock()
+	if watch != nil && due(watch.due()) {
+		e.takeChanges(watch)
 	}
 	var err error
-	switch pending, again := e.work.due(now); {
-	case due(next.full):
+	switch pending, _ := e.work.due(now); {
+	case due(e.next.full):
 		err = e.round(ctx, scope{folder: true, remote: true})
-		next.full = e.o.Now().Add(e.o.Interval)
-		if w.follow(e) {
-			next.full = e.o.Now().Add(settleDown)
+		wait := settleDown // for what came before it was watched
+		if watch == nil || !watch.follow(e.dirsFound()) {
+			wait = e.interval(watch)
 		}
-	case e.o.RealTime && (due(next.poll) || e.unseen()) && e.remoteChanged(ctx):
+		e.next.full = e.o.Now().Add(wait)
+	case e.o.RealTime && (due(e.next.poll) || e.unseen()) && e.remoteChanged(ctx):
 		err = e.round(ctx, scope{remote: true})
 	case len(pending) > 0 && (e.o.RealTime || e.urgent()):
 		err = e.round(ctx, scope{})
-	default:
-		next.retry = again
 	}
 	if err != nil && ctx.Err() == nil && !unavailable(err) {
 		e.o.Log.Warn("sync round failed", "error", err)
 	}
-	if _, again := e.work.due(e.o.Now()); !again.IsZero() {
-		next.retry = again
-	} else if !unavailable(err) {
-		next.retry = time.Time{}
+	e.next.retry = time.Time{}
+	switch left, again := e.work.due(e.o.Now()); {
+	case len(left) > 0 && err == nil && (e.o.RealTime || e.urgent()):
+		e.next.retry = e.o.Now().Add(settleDown) // came up meanwhile
+	case !again.IsZero():
+		e.next.retry = again
 	}
-	if e.o.RealTime && !e.o.Now().Before(next.poll) {
-		next.poll = e.o.Now().Add(e.o.Poll)
+	if e.o.RealTime && e.o.Poll > 0 && !e.o.Now().Before(e.next.poll) {
+		e.next.poll = e.o.Now().Add(e.o.Poll)
+	}
+	if watch == nil {
+		return e.next.first(time.Time{})
+	}
+	return e.next.first(watch.due())
+}
+
+// interval is the time until the next look at everything. Where the system
+// tells of all changes, there is little to find; where it should but cannot,
+// looking is all there is.
+func (e *Engine) interval(watch *Watch) time.Duration {
+	wait := e.o.Interval
+	switch {
+	case !e.o.RealTime || watch == nil:
+	case watch.Trouble() != nil:
+		wait = min(wait, e.o.Scan)
+	default:
+		wait = max(wait, e.o.Rarely)
+	}
+	return wait - rand.N(wait/10+1) // not all mirrors at once
+}
+
+// takeChanges notes what the system told of.
+func (e *Engine) takeChanges(watch *Watch) {
+	paths, scan := watch.changed()
+	if scan {
+		e.next.full = e.o.Now()
+		return
+	}
+	for _, path := range paths {
+		for _, dir := range e.Touch(path) {
+			if watch.add(dir) {
+				watch.note(dir, false)
+			}
+		}
 	}
 }
 
@@ -176,20 +194,9 @@ func (e *Engine) Touch(path string) (dirs []string) {
 	return found.Dirs
 }
 
-// Dirs are the folders that the last look at everything found.
-func (e *Engine) Dirs() []string {
+// dirsFound are the folders that the last look at everything found.
+func (e *Engine) dirsFound() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.dirs
-}
-
-// Due is when something that failed is to be tried again, zero if nothing is.
-// Whatever else is to be done is due now.
-func (e *Engine) Due() time.Time {
-	now := e.o.Now()
-	paths, again := e.work.due(now)
-	if len(paths) > 0 || e.urgent() && again.IsZero() {
-		return now
-	}
-	return again
 }

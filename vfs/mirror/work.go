@@ -107,6 +107,13 @@ func (b *backlog) hasten(now time.Time) {
 	}
 }
 
+// empty reports whether nothing is to be done, and nothing to be said.
+func (b *backlog) empty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.dirty)+len(b.failed)+len(b.refused) == 0
+}
+
 // held reports whether a path failed and its time has not come.
 func (b *backlog) held(path string, now time.Time) bool {
 	b.mu.Lock()

@@ -47,10 +47,11 @@ type SyncResult struct {
 // Sync mirrors one file or a whole Cap. Content is durable in the Cap's folder
 // when it returns, whether or not the VFS can be reached.
 func (s *Service) Sync(ctx context.Context, call *commands.Call, p SyncParams) (SyncResult, error) {
-	m, engine, err := s.find(ctx, call, p.Cap, true)
+	m, engine, release, err := s.find(ctx, call, p.Cap, true)
 	if err != nil {
 		return SyncResult{}, err
 	}
+	defer release()
 	file, err := m.file(p.Path)
 	if err != nil {
 		return SyncResult{}, err

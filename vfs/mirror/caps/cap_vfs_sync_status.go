@@ -42,6 +42,8 @@ type StatusResult struct {
 	Count      int64          `json:"sync_count" doc:"how often that was"`
 	Circuit    string         `json:"circuit" enum:"closed,half_open,open" doc:"closed while the VFS is there"`
 	Trouble    string         `json:"trouble,omitempty" doc:"why the circuit is open"`
+	Noticed    string         `json:"noticed" enum:"at_once,by_scan,on_schedule" doc:"how changes in the Cap's folder are found"`
+	Degraded   string         `json:"degraded,omitempty" doc:"why they are not found at once although the Cap is mirrored in real time"`
 	Files      []FileView     `json:"files" doc:"by path"`
 	NextCursor string         `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
@@ -59,16 +61,18 @@ type FileView struct {
 
 // Status shows where a mirror stands to those who take part in the Cap.
 func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParams) (StatusResult, error) {
-	m, engine, err := s.find(ctx, call, p.Cap, false)
+	m, engine, release, err := s.find(ctx, call, p.Cap, false)
 	if err != nil {
 		return StatusResult{}, err
 	}
+	defer release()
 	st := engine.Status()
 	if st.Standing == mirror.Synced && !s.described(m, engine) {
 		st.Standing = mirror.Pending
 	}
 	result := StatusResult{Cap: p.Cap, Status: string(st.Standing), Pending: st.Pending, Failed: st.Failed, Conflicts: st.Conflicts,
 		LastSync: st.LastSync, Count: st.Syncs, Circuit: string(st.Circuit), Trouble: st.Trouble, Files: []FileView{}}
+	result.Noticed, result.Degraded = m.noticed()
 	limit := p.Limit
 	if limit == 0 {
 		limit = 100
@@ -82,6 +86,17 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParam
 		result.Files = append(result.Files, m.view(f))
 	}
 	return result, nil
+}
+
+// noticed tells how changes in a Cap's folder are found, and why not at once.
+func (m *capMirror) noticed() (how, degraded string) {
+	if m.watch == nil {
+		return "on_schedule", ""
+	}
+	if err := m.watch.Trouble(); err != nil {
+		return "by_scan", err.Error()
+	}
+	return "at_once", ""
 }
 
 func (m *capMirror) view(f mirror.FileStatus) FileView {

@@ -33,34 +33,46 @@ type house struct {
 	t      *testing.T
 	dir    string
 	memory *vfstest.Memory
+	kept   vfs.Files // what is behind vfs
 	vfs    *vfstest.Faulty
 
-	mu     sync.Mutex
-	caps   map[protocol.CapID]map[string][]byte
-	set    Settings
-	events []string
-	stop   context.CancelFunc
-	done   chan struct{}
+	mu       sync.Mutex
+	caps     map[protocol.CapID]map[string][]byte
+	set      Settings
+	events   []string
+	stop     context.CancelFunc
+	change   func(*Options)
+	patience time.Duration // of until; a minute at least
+	done     chan struct{}
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t *testing.T, change ...func(*Options)) *house {
 	t.Helper()
 	h := &house{t: t, dir: t.TempDir(), memory: vfstest.NewMemory(), caps: make(map[protocol.CapID]map[string][]byte),
 		set: Settings{Enabled: true, RealTime: true, Interval: 100 * time.Millisecond, Rule: mirror.RemoteWins}}
-	h.vfs = vfstest.NewFaulty(h.memory)
+	h.kept, h.vfs = h.memory, vfstest.NewFaulty(h.memory)
+	h.change = func(o *Options) {
+		for _, f := range change {
+			f(o)
+		}
+	}
 	h.start()
 	t.Cleanup(h.end)
 	return h
 }
 
 func (h *house) start() {
-	h.Service = New(Options{Dir: h.dir, Channels: h, Origin: "here",
+	o := Options{Dir: h.dir, Channels: h, Origin: "here", Poll: 50 * time.Millisecond,
 		Files: func(protocol.SpaceID) vfs.Files { return h.vfs },
 		Publish: func(_ protocol.SpaceID, id protocol.CapID, event string, _ any) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.events = append(h.events, string(id)+" "+event)
-		}})
+		}}
+	if h.change != nil {
+		h.change(&o)
+	}
+	h.Service = New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop, h.done = cancel, make(chan struct{})
 	started := make(chan struct{})
@@ -151,7 +163,7 @@ func call(who *protocol.Principal) *commands.Call { return &commands.Call{Princi
 // until polls for something that takes its time.
 func (h *house) until(what string, condition func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(max(time.Minute, h.patience)); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			st, err := h.Status(h.t.Context(), call(owner), StatusParams{Cap: "home"})
 			h.t.Fatalf("never: %s (%+v, %v)", what, st, err)
@@ -169,7 +181,7 @@ func (h *house) synced() {
 
 func (h *house) there(path string) string {
 	h.t.Helper()
-	r, _, err := h.memory.Open(h.t.Context(), vfs.MirrorGroup, path, 0)
+	r, _, err := h.kept.Open(h.t.Context(), vfs.MirrorGroup, path, 0)
 	if err != nil {
 		return ""
 	}
@@ -413,7 +425,7 @@ func TestAVFSThatComesBackEmptyIsFilled(t *testing.T) {
 	}
 	h.end()
 	h.memory = vfstest.NewMemory()
-	h.vfs = vfstest.NewFaulty(h.memory)
+	h.kept, h.vfs = h.memory, vfstest.NewFaulty(h.memory)
 	h.start()
 	h.until("everything is there", func() bool {
 		return h.there("home/disk/f") == "content" && h.there("home/disk/g") == "written without it" && h.there("home/cap.json") == "{}"

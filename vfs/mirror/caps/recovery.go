@@ -200,17 +200,11 @@ func (r *recovery) carryOut(ctx context.Context) error {
 	if m == nil {
 		return nil // it is not to be mirrored, it says
 	}
-	select {
-	case <-m.ready:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	m.mu.Lock()
-	engine, err := m.engine, m.err
-	m.mu.Unlock()
+	engine, release, err := r.s.use(ctx, m)
 	if err != nil {
 		return err
 	}
+	defer release()
 	for _, change := range r.changes {
 		if ruleOf(change.Path) != "" {
 			continue // is written from what the bridge knows

@@ -2,11 +2,9 @@ package caps
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -52,7 +50,15 @@ type Options struct {
 	Publish func(space protocol.SpaceID, id protocol.CapID, event string, data any)
 	Metrics *mirror.Metrics
 	Origin  string // names the bridge in the names of copies that lost a conflict
-	Log     *slog.Logger
+
+	Mirrors int           // Caps that are mirrored at most; 100 000
+	Open    int           // of them, whose folders stay open at a time; 64
+	Turns   int           // of them, that something is done for at a time; 8
+	Watches int           // folders that the system tells about at most; 0 for as many as it does
+	Poll    time.Duration // how often the VFS is asked what others wrote there, for Caps mirrored in real time; 2 seconds
+	Scan    time.Duration // how often others are scanned that are mirrored in real time; 10 seconds
+
+	Log *slog.Logger
 }
 
 // The files of a Cap that the bridge writes itself.
@@ -61,18 +67,12 @@ var documents = []string{"cap.json", "group.json", "links.json"}
 // Disk is the folder of a Cap whose files are its own.
 const Disk = "disk"
 
-// pollEvery is how often a Cap that is mirrored in real time asks the VFS for
-// what others wrote there.
-const pollEvery = 2 * time.Second
+// rarely is how often a Cap that is mirrored in real time is looked at as a
+// whole while the system tells of all changes in its folder.
+const rarely = 10 * time.Minute
 
-// Bounds of what is mirrored at once.
-const (
-	maxMirrors  = 2000 // Caps
-	maxWatched  = 64   // of them whose folders the system tells about; others are scanned
-	opensAtOnce = 4
-)
-
-// A Service mirrors Caps.
+// A Service mirrors Caps. A Cap with nothing to do costs no open file and no
+// goroutine.
 type Service struct {
 	o Options
 
@@ -82,30 +82,16 @@ type Service struct {
 	links   map[protocol.SpaceID]*mirror.Link
 	running context.Context // nil before Run
 	parts   sync.WaitGroup
-	opening chan struct{}
-	watched int
+	turns   *schedule
+	engines int             // open
+	watcher *mirror.Watcher // nil if there is none
+	unheard error           // why
 }
 
 // A ref names a Cap.
 type ref struct {
 	space protocol.SpaceID
 	id    protocol.CapID
-}
-
-// A capMirror is one Cap's mirror. Its engine is nil while it is being opened,
-// or cannot be.
-type capMirror struct {
-	ref
-	settings Settings
-	stop     context.CancelFunc
-	done     chan struct{}
-	dirty    chan struct{} // what is known of the Cap has changed
-	watched  bool          // counts among those of the service, whose lock it has
-
-	mu     sync.Mutex
-	engine *mirror.Engine
-	ready  chan struct{} // closed when the engine is there, or err
-	err    error
 }
 
 // New makes a service. [Service.Run] starts it.
@@ -119,8 +105,22 @@ func New(o Options) *Service {
 	if o.Metrics == nil {
 		o.Metrics = mirror.NewMetrics(nil)
 	}
-	return &Service{o: o, mirrors: make(map[ref]*capMirror), ending: make(map[ref]<-chan struct{}), links: make(map[protocol.SpaceID]*mirror.Link),
-		opening: make(chan struct{}, opensAtOnce)}
+	for _, d := range []struct {
+		value    *int
+		fallback int
+	}{{&o.Mirrors, 100_000}, {&o.Open, 64}, {&o.Turns, 8}} {
+		if *d.value <= 0 {
+			*d.value = d.fallback
+		}
+	}
+	if o.Poll <= 0 {
+		o.Poll = 2 * time.Second
+	}
+	if o.Scan <= 0 {
+		o.Scan = 10 * time.Second
+	}
+	return &Service{o: o, mirrors: make(map[ref]*capMirror), ending: make(map[ref]<-chan struct{}),
+		links: make(map[protocol.SpaceID]*mirror.Link), turns: newSchedule(o.Turns)}
 }
 
 // Commands are the commands of the package.
@@ -134,9 +134,14 @@ func (s *Service) Commands() []commands.Command {
 
 // Run mirrors the Caps there are, and those that come, until ctx ends.
 func (s *Service) Run(ctx context.Context, all iter.Seq2[protocol.SpaceID, protocol.CapID]) error {
+	watcher, err := mirror.NewWatcher(s.o.Watches, s.o.Log)
+	if err != nil {
+		s.o.Log.Warn("Caps are not mirrored in real time: their folders are scanned", "every", s.o.Scan, "error", err)
+	}
 	s.mu.Lock()
-	s.running = ctx
+	s.running, s.watcher, s.unheard = ctx, watcher, err
 	s.mu.Unlock()
+	s.parts.Go(func() { s.schedule(ctx) })
 	for space, id := range all {
 		s.Changed(space, id)
 	}
@@ -145,6 +150,13 @@ func (s *Service) Run(ctx context.Context, all iter.Seq2[protocol.SpaceID, proto
 	s.running = nil
 	s.mu.Unlock()
 	s.parts.Wait()
+	for at, m := range s.mirrors { // nobody else has them any more
+		s.close(m)
+		delete(s.mirrors, at)
+	}
+	if watcher != nil {
+		return watcher.Close()
+	}
 	return nil
 }
 
@@ -160,61 +172,58 @@ func (s *Service) Changed(space protocol.SpaceID, id protocol.CapID) {
 	settings, exists := s.o.Channels.Settings(space, id)
 	m := s.mirrors[at]
 	if m != nil && (!exists || !settings.Enabled || settings != m.settings) {
-		m.stop()
-		delete(s.mirrors, at)
-		s.ending[at] = m.done
+		s.stop(m)
 		m = nil
 	}
-	if m == nil {
-		s.begin(at, settings, exists && settings.Enabled)
-		return
-	}
-	m.look()
-}
-
-// look has the bridge's own files of a Cap compared with what is known of it.
-func (m *capMirror) look() {
-	select {
-	case m.dirty <- struct{}{}:
-	default:
+	switch {
+	case m != nil:
+		s.describeLocked(m, gather)
+	case exists && settings.Enabled:
+		s.begin(at, settings)
 	}
 }
 
-// begin starts a mirror, after the one before has ended.
-func (s *Service) begin(at ref, settings Settings, wanted bool) {
-	if !wanted {
-		return
+// stop ends a mirror. The lock is held.
+func (s *Service) stop(m *capMirror) {
+	m.ended = true
+	delete(s.mirrors, m.ref)
+	s.ending[m.ref] = m.done
+	s.turns.remove(m)
+	if !m.running {
+		s.end(m)
 	}
-	if len(s.mirrors) >= maxMirrors {
-		s.o.Log.Warn("too many Caps to mirror", "cap", at.id, "limit", maxMirrors)
-		return
-	}
-	ctx, cancel := context.WithCancel(s.running)
-	m := &capMirror{ref: at, settings: settings, stop: cancel,
-		done: make(chan struct{}), dirty: make(chan struct{}, 1), ready: make(chan struct{})}
-	s.mirrors[at] = m
-	link, before := s.link(at.space), s.ending[at]
+}
+
+// end closes a mirror that has no turn any more, and lets the next one of the
+// Cap begin. The lock is held.
+func (s *Service) end(m *capMirror) {
 	s.parts.Go(func() {
-		defer s.ended(m)
-		defer cancel()
-		if before != nil {
-			<-before
+		s.close(m)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ending[m.ref] == m.done {
+			delete(s.ending, m.ref)
 		}
-		s.live(ctx, m, link)
 	})
 }
 
-// ended lets the next mirror of the Cap begin.
-func (s *Service) ended(m *capMirror) {
-	close(m.done)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ending[m.ref] == m.done {
-		delete(s.ending, m.ref)
+// begin starts a mirror, after the one before has ended. The lock is held.
+func (s *Service) begin(at ref, settings Settings) {
+	if len(s.mirrors) >= s.o.Mirrors {
+		s.o.Log.Warn("too many Caps to mirror", "cap", at.id, "limit", s.o.Mirrors, "setting", "vfs.sync.mirrors")
+		return
 	}
+	m := &capMirror{ref: at, settings: settings, place: -1, before: s.ending[at], done: make(chan struct{}), asked: true}
+	if settings.RealTime {
+		m.watch = s.watcher.Watch(s.folder(at), s.unheard, func() { s.ask(m, 0) })
+	}
+	s.mirrors[at] = m
+	s.link(at.space)
+	s.describeLocked(m, 0)
 }
 
-// link is the way to the VFS of a space, which is looked after from now on.
+// link is the way to the VFS of a space, which is looked after from now on. The
+// lock is held.
 func (s *Service) link(space protocol.SpaceID) *mirror.Link {
 	if l := s.links[space]; l != nil {
 		return l
@@ -231,49 +240,8 @@ func (s *Service) link(space protocol.SpaceID) *mirror.Link {
 	s.links[space] = l
 	ctx := s.running
 	s.parts.Go(func() { _ = l.Run(ctx) }) // ends with ctx
+	s.parts.Go(func() { s.poll(ctx, space, files, l) })
 	return l
-}
-
-// live runs one mirror.
-func (s *Service) live(ctx context.Context, m *capMirror, link *mirror.Link) {
-	defer s.release(m)
-	engine := s.opened(ctx, m, link)
-	if engine == nil {
-		return
-	}
-	var parts sync.WaitGroup
-	parts.Go(func() { _ = engine.Run(ctx) }) // ends with ctx
-	s.describe(ctx, m, engine)
-	parts.Wait()
-	if err := engine.Close(); err != nil {
-		s.o.Log.Warn("mirror of a Cap not closed in order", "cap", m.id, "error", err)
-	}
-}
-
-// opened opens the engine of a mirror, and tries again as long as that fails:
-// the folder may be on a disk that is still to come. It is nil if ctx ends
-// before.
-func (s *Service) opened(ctx context.Context, m *capMirror, link *mirror.Link) *mirror.Engine {
-	for attempt := 0; ; attempt++ {
-		s.opening <- struct{}{}
-		engine, err := s.open(m, link)
-		<-s.opening
-		m.mu.Lock()
-		m.engine, m.err = engine, err
-		m.mu.Unlock()
-		if attempt == 0 {
-			close(m.ready)
-		}
-		if err == nil {
-			return engine
-		}
-		s.o.Log.Error("Cap cannot be mirrored, will be tried again", "cap", m.id, "error", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(min(retry<<min(attempt, 10), reopen)):
-		}
-	}
 }
 
 // folder is where the files of a Cap are.
@@ -281,7 +249,10 @@ func (s *Service) folder(at ref) string {
 	return filepath.Join(s.o.Dir, vfs.MirrorFolder(protocol.CapID(at.space)), vfs.MirrorFolder(at.id))
 }
 
-func (s *Service) open(m *capMirror, link *mirror.Link) (*mirror.Engine, error) {
+func (s *Service) open(m *capMirror) (*mirror.Engine, error) {
+	s.mu.Lock()
+	link := s.links[m.space]
+	s.mu.Unlock()
 	return mirror.Open(mirror.Options{
 		Dir:      s.folder(m.ref),
 		Remote:   mirror.NewPlace(s.o.Files(m.space), vfs.MirrorGroup, vfs.MirrorFolder(m.id)),
@@ -290,16 +261,21 @@ func (s *Service) open(m *capMirror, link *mirror.Link) (*mirror.Engine, error) 
 		RuleOf:   ruleOf,
 		Origin:   s.o.Origin,
 		Interval: m.settings.Interval,
-		Poll:     min(m.settings.Interval, pollEvery),
-		RealTime: m.settings.RealTime && s.watch(m),
+		Rarely:   rarely,
+		Scan:     s.o.Scan,
+		Poll:     -1, // for all Caps of a space at once
+		RealTime: m.settings.RealTime,
+		Watch:    m.watch,
+		Rest:     m.rest,
 		Workers:  2,
 		Metrics:  s.o.Metrics,
 		Log:      s.o.Log.With("cap", string(m.id)),
+		OnWake:   func() { s.ask(m, 0) },
 		OnConflict: func(l mirror.Loser) {
 			s.o.Publish(m.space, m.id, "cap.vfs.conflict", conflictEvent{m.id, m.path(l.Path), string(l.Rule), l.Version, l.Kept})
 		},
 		OnRound: func(st mirror.Status) {
-			m.look() // what came from the VFS may be other documents than the bridge's
+			s.describe(m, gather) // what came from the VFS may be other documents than the bridge's
 			s.o.Publish(m.space, m.id, "cap.vfs.synced", syncedEvent{m.id, string(st.Standing), st.Pending, st.LastSync})
 		},
 	})
@@ -315,114 +291,38 @@ func ruleOf(path string) mirror.Rule {
 	return ""
 }
 
-// watch reports whether the folder of one more Cap may be watched.
-func (s *Service) watch(m *capMirror) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !m.watched && s.watched < maxWatched {
-		m.watched = true
-		s.watched++
-	}
-	return m.watched
-}
-
-func (s *Service) release(m *capMirror) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.watched {
-		m.watched = false
-		s.watched--
-	}
-}
-
-// gather is how long changes of a Cap are gathered before its files are
-// written again, retry until a failure is tried again, and reopen the longest
-// until a folder that cannot be opened is tried again.
-const (
-	gather = 100 * time.Millisecond
-	retry  = 2 * time.Second
-	reopen = time.Minute
-)
-
-// describe writes a Cap's own files whenever they change, until ctx ends.
-func (s *Service) describe(ctx context.Context, m *capMirror, engine *mirror.Engine) {
-	wait := time.NewTimer(0)
-	defer wait.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-m.dirty:
-			wait.Reset(gather)
-			continue
-		case <-wait.C:
-		}
-		if err := s.writeDocuments(ctx, m, engine); err != nil && ctx.Err() == nil {
-			s.o.Log.Warn("files of a Cap not written, will be tried again", "cap", m.id, "error", err)
-			wait.Reset(retry)
-		}
-	}
-}
-
-func (s *Service) writeDocuments(ctx context.Context, m *capMirror, engine *mirror.Engine) error {
-	files, ok := s.o.Channels.Documents(m.space, m.id)
-	if !ok {
-		return nil
-	}
-	var errs []error
-	for _, name := range documents {
-		if engine.Holds(name, files[name]) {
-			continue
-		}
-		_, err := engine.Write(ctx, name, strings.NewReader(string(files[name])))
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// described reports whether both ends have the files that say what is known of
-// a Cap.
-func (s *Service) described(m *capMirror, engine *mirror.Engine) bool {
-	files, ok := s.o.Channels.Documents(m.space, m.id)
-	for _, name := range documents {
-		if ok && !engine.Holds(name, files[name]) {
-			return false
-		}
-	}
-	return true
-}
-
-// path is how commands name a file of a Cap.
-func (m *capMirror) path(file string) string { return "/vfs/cap/" + string(m.id) + "/" + file }
-
-// find returns the mirror of a Cap of the caller's space, once it is there.
-func (s *Service) find(ctx context.Context, call *commands.Call, id protocol.CapID, write bool) (*capMirror, *mirror.Engine, error) {
+// find opens the mirror of a Cap of the caller's space, until release.
+func (s *Service) find(ctx context.Context, call *commands.Call, id protocol.CapID, write bool) (m *capMirror, engine *mirror.Engine, release func(), err error) {
 	exists, read, mayWrite := s.o.Channels.May(call.Principal, id)
 	switch {
 	case !exists:
-		return nil, nil, noCap(id)
+		return nil, nil, nil, noCap(id)
 	case !read || write && !mayWrite:
-		return nil, nil, protocol.Errorf(protocol.VFSPermission, "the files of Cap %q are not yours", id).With("cap_id", string(id))
+		return nil, nil, nil, protocol.Errorf(protocol.VFSPermission, "the files of Cap %q are not yours", id).With("cap_id", string(id))
 	}
 	at := ref{spaceOf(call.Principal), id}
 	s.mu.Lock()
-	m := s.mirrors[at]
+	m = s.mirrors[at]
 	s.mu.Unlock()
 	if m == nil {
-		return nil, nil, protocol.Errorf(protocol.InvalidState, "Cap %q is not mirrored", id).
+		return nil, nil, nil, protocol.Errorf(protocol.InvalidState, "Cap %q is not mirrored", id).
 			With("cap_id", string(id)).With("reason", "sync_enabled is false, or too many Caps are mirrored")
 	}
-	select {
-	case <-m.ready:
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+	engine, release, err = s.use(ctx, m)
+	return m, engine, release, err
+}
+
+// use opens a mirror for somebody's command. What the command leaves to be done
+// is done when it is released.
+func (s *Service) use(ctx context.Context, m *capMirror) (engine *mirror.Engine, release func(), err error) {
+	engine, err = s.acquire(ctx, m)
+	if err != nil {
+		return nil, nil, protocol.Wrap(protocol.SyncFailed, err, "the Cap's folder cannot be opened")
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.err != nil {
-		return nil, nil, protocol.Wrap(protocol.SyncFailed, m.err, "the Cap's folder cannot be opened")
-	}
-	return m, m.engine, nil
+	return engine, func() {
+		s.release(m)
+		s.ask(m, 0)
+	}, nil
 }
 
 func noCap(id protocol.CapID) error {
