@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror"
 	"github.com/aibridge/aibridge/vfs/remote"
 )
@@ -31,10 +32,11 @@ func TestSpeedOfFiles(t *testing.T) {
 	if err != nil || part < 1 {
 		t.Skip("AIBRIDGE_SPEED is not set")
 	}
+	t.Logf("%d processors, load %s", runtime.NumCPU(), load())
+	t.Run("live files", func(t *testing.T) { speedOfLiveFiles(t, 3_000, 100_000/part) })
 	if _, err := exec.LookPath("rsync"); err != nil {
 		t.Skip("rsync is not installed")
 	}
-	t.Logf("%d processors, load %s", runtime.NumCPU(), load())
 	t.Run("small files", func(t *testing.T) { speedOfSmallFiles(t, 10_000/part) })
 	t.Run("unchanged tree", func(t *testing.T) { speedOfUnchangedTree(t, 100_000/part) })
 	t.Run("large file", func(t *testing.T) { speedOfLargeFile(t, 1<<30/int64(part)) })
@@ -127,6 +129,54 @@ func speedOfUnchangedTree(t *testing.T, count int) {
 	ours := timed(t, func() error { return engine.Sync(t.Context()) })
 	t.Logf("%d files, nothing changed: %.3fs (first time %.1fs, then %.1fs to list everything) · rsync -a %.3fs (ratio %.2f)",
 		count, ours.Seconds(), first.Seconds(), second.Seconds(), theirs.Seconds(), theirs.Seconds()/ours.Seconds())
+}
+
+// speedOfLiveFiles writes files into the disk of a Cap of a running bridge, and
+// moves a folder of more there.
+func speedOfLiveFiles(t *testing.T, written, moved int) {
+	n := bridgetest.Start(t)
+	files, err := remote.New(remote.Options{URL: n.HTTPURL("/vfs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = files.Close() })
+	must(t, n.Caller(t, "owner"), "cap.declare", `{"cap_id":"live","cap_name":"Live","skill_id":"owner","sync_enabled":true,"max_members":2}`)
+	arrived := func(folder string, count int) func() error {
+		return func() error {
+			for there := 0; there < count; time.Sleep(time.Duration(count) * 10 * time.Microsecond) {
+				there = 0
+				for cursor := ""; ; {
+					page, next, err := files.List(t.Context(), vfs.MirrorGroup, "live/"+folder, cursor, vfs.MaxLimit, false)
+					if err != nil {
+						return err
+					}
+					if there += len(page); next == "" {
+						break
+					}
+					cursor = next
+				}
+			}
+			return nil
+		}
+	}
+	if err := arrived("", 3)(); err != nil {
+		t.Fatal(err)
+	}
+	disk := filepath.Join(n.Config.Data, "caps", "default", "live", "disk")
+	one := timed(t, func() error {
+		makeTree(t, filepath.Join(disk, "written"), written)
+		return arrived("disk/written/", written)()
+	})
+	aside := filepath.Join(n.Config.Data, "aside")
+	makeTree(t, aside, moved)
+	many := timed(t, func() error {
+		if err := os.Rename(aside, filepath.Join(disk, "moved")); err != nil {
+			return err
+		}
+		return arrived("disk/moved/", moved)()
+	})
+	t.Logf("while the bridge runs: %d files written one by one %.2fs, %.0f files/s · %d moved in %.1fs, %.0f files/s",
+		written, one.Seconds(), float64(written)/one.Seconds(), moved, many.Seconds(), float64(moved)/many.Seconds())
 }
 
 func speedOfLargeFile(t *testing.T, size int64) {

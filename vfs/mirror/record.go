@@ -3,6 +3,8 @@ package mirror
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
 // The kinds of records in the journal. A later record about the same path
@@ -26,6 +28,12 @@ type entry struct {
 	base
 	print   fingerprint // of the file here when it was read last
 	touched uint64      // when this was noted; not kept
+}
+
+// covers reports whether both ends agreed on a file with the stamp. There may be
+// no entry.
+func (e *entry) covers(stamp tree.Stamp) bool {
+	return e != nil && e.holds() && e.print.covers(stamp) && e.print.sum == e.sum
 }
 
 func appendEntry(dst []byte, path string, e *entry) []byte {

@@ -135,8 +135,7 @@ func (e *Engine) scan(ctx context.Context) error {
 	var dirty, expired []string
 	e.state.mu.Lock()
 	for path, stamp := range found.Files {
-		known := e.state.entries[path]
-		if known == nil || !known.holds() || !known.print.covers(stamp) || known.print.sum != known.sum {
+		if !e.state.entries[path].covers(stamp) {
 			dirty = append(dirty, path)
 		}
 	}
@@ -210,11 +209,11 @@ func (e *Engine) sameThere(ctx context.Context) bool {
 	return err == nil && revision == before
 }
 
-// knowsVFS reports whether the VFS's files have been listed since it was there.
+// knowsVFS reports whether the VFS's files have been listed.
 func (e *Engine) knowsVFS() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.everSeen && !e.returned
+	return e.everSeen
 }
 
 // list asks the VFS for everything.

@@ -176,12 +176,16 @@ func (e *Engine) Touch(path string) (dirs []string) {
 	case err != nil:
 		return nil // the next scan knows more
 	case !stamp.Absent():
-		e.work.add(path)
+		if !e.state.covers(path, stamp) {
+			e.work.add(path)
+		}
 		return nil
 	}
 	found := e.folder.Scan(path, 0, e.state.mirrored)
-	for file := range found.Files {
-		e.work.add(file)
+	for file, stamp := range found.Files {
+		if !e.state.covers(file, stamp) {
+			e.work.add(file)
+		}
 	}
 	for at, reason := range found.Refused {
 		e.work.refuse(at, reason)

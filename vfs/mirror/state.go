@@ -373,6 +373,13 @@ func (s *state) below(path string) []string {
 	return s.paths.below(path)
 }
 
+// covers reports whether both ends agreed on the file that stands here.
+func (s *state) covers(path string, stamp tree.Stamp) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entries[path].covers(stamp)
+}
+
 // mirrored reports whether both ends agreed on a file at a path, or below it.
 func (s *state) mirrored(path string) bool {
 	s.mu.Lock()
