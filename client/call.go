@@ -176,12 +176,12 @@ func (c *Client) attempt(ctx context.Context, request *protocol.Request, deadlin
 
 func (c *Client) requestMessage(request *protocol.Request, expiry time.Duration, o *callOptions) *Message {
 	m := &Message{
-		Topic:           c.topics.BridgeRequest(),
+		Topic:           c.Topics().BridgeRequest(),
 		Payload:         request.Append(nil),
 		QoS:             1,
 		Expiry:          expiry,
 		ContentType:     contentJSON,
-		ResponseTopic:   c.topics.ClientResponse(c.ID()),
+		ResponseTopic:   c.Topics().ClientResponse(c.ID()),
 		CorrelationData: []byte(request.ID),
 		UserProperties:  []UserProperty{{"version", protocol.Version}, {"trace_id", request.Metadata.TraceID}},
 	}

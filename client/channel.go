@@ -25,14 +25,14 @@ func (c *Client) Channel(id protocol.CapID) (*Channel, error) {
 // Publish says something under a topic of the channel's own, one level or
 // several joined by slashes. The message's topic is ignored.
 func (ch *Channel) Publish(ctx context.Context, topic string, m Message) error {
-	m.Topic = ch.client.topics.CapMessage(ch.id, topic)
+	m.Topic = ch.client.Topics().CapMessage(ch.id, topic)
 	return ch.client.Publish(ctx, m)
 }
 
 // Subscribe has messages handled whose topic in the channel matches a filter,
 // "#" for all. Their Topic is the one in the channel.
 func (ch *Channel) Subscribe(ctx context.Context, filter string, handle func(context.Context, Message)) (*Subscription, error) {
-	prefix := ch.client.topics.CapMessage(ch.id, "")
+	prefix := ch.client.Topics().CapMessage(ch.id, "")
 	return ch.client.Subscribe(ctx, prefix+filter, func(ctx context.Context, m Message) {
 		m.Topic = strings.TrimPrefix(m.Topic, prefix)
 		handle(ctx, m)

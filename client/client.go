@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,7 @@ import (
 // A Client is a connection to a bridge that restores itself.
 type Client struct {
 	options options
-	topics  protocol.Topics
+	topics  atomic.Pointer[protocol.Topics] // those of the bridge from the first connection on
 	log     *slog.Logger
 
 	ctx    context.Context // ends when the client does, with the reason as its cause
@@ -59,11 +60,11 @@ func Dial(ctx context.Context, address string, opts ...Option) (*Client, error) 
 	}
 	c := &Client{
 		options: o,
-		topics:  protocol.NewTopics(o.root),
 		log:     o.log,
 		inbox:   newInbox(),
 		changed: make(chan struct{}),
 	}
+	c.setRoot(o.root)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.subscriptions = newSubscriptions(c)
 	if o.cache {
@@ -108,7 +109,21 @@ func checkDial(address string, o *options) (*url.URL, error) {
 func (c *Client) ID() string { return c.options.clientID }
 
 // Topics are the topics of the bridge.
-func (c *Client) Topics() protocol.Topics { return c.topics }
+func (c *Client) Topics() protocol.Topics { return *c.topics.Load() }
+
+func (c *Client) setRoot(root string) {
+	topics := protocol.NewTopics(root)
+	c.topics.Store(&topics)
+}
+
+// learnRoot takes the first level of all topics from what the bridge says of
+// the client's response topic, which is below it, unless it was given.
+func (c *Client) learnRoot(responseInfo string) {
+	root, _, found := strings.Cut(responseInfo, "/")
+	if c.options.root == "" && found && responseInfo == protocol.NewTopics(root).ClientResponse(c.ID()) {
+		c.setRoot(root)
+	}
+}
 
 // Done is closed when the client has ended: by [Client.Close], or because
 // another client took its id over. [Client.Err] says why.

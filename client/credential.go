@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"net/url"
 	"strings"
 	"time"
 
@@ -37,14 +36,11 @@ func StaticToken(token string) TokenSource {
 // before it expires, if the source has a newer one by then.
 func WithToken(source TokenSource) Option { return func(o *options) { o.token = source } }
 
-// showToken puts a token into CONNECT.
-func (c *Client) showToken(packet *paho.Connect, _ *url.URL) (*paho.Connect, error) {
+// showToken puts a token into CONNECT, which has properties.
+func (c *Client) showToken(packet *paho.Connect) (*paho.Connect, error) {
 	token, err := c.nextToken(c.ctx)
 	if err != nil {
 		return nil, err
-	}
-	if packet.Properties == nil {
-		packet.Properties = &paho.ConnectProperties{}
 	}
 	packet.Properties.AuthMethod, packet.Properties.AuthData = methodToken, []byte(token)
 	c.mu.Lock()

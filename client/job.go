@@ -361,7 +361,7 @@ func (x *jobs) link(ctx context.Context) (*link, error) {
 
 // publish publishes on the agent's response topic.
 func (x *jobs) publish(ctx context.Context, l *link, m *Message) error {
-	m.Topic = x.server.client.topics.AgentResponse(x.server.agent.ID)
+	m.Topic = x.server.client.Topics().AgentResponse(x.server.agent.ID)
 	m.ContentType = contentJSON
 	m.UserProperties = []UserProperty{{"version", protocol.Version}}
 	return x.server.client.send(ctx, l, m)

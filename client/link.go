@@ -49,7 +49,11 @@ func (c *Client) connect(server *url.URL) error {
 			}
 			return backoff(attempt, 30*time.Second)
 		},
-		OnConnectionUp: func(m *autopaho.ConnectionManager, _ *paho.Connack) {
+		ConnectPacketBuilder: c.showAndAsk,
+		OnConnectionUp: func(m *autopaho.ConnectionManager, answer *paho.Connack) {
+			if answer.Properties != nil && !c.established.Load() {
+				c.learnRoot(answer.Properties.ResponseInfo)
+			}
 			c.established.Store(true)
 			c.connected(m)
 		},
@@ -63,12 +67,24 @@ func (c *Client) connect(server *url.URL) error {
 		},
 	}
 	if c.options.token != nil {
-		config.ConnectPacketBuilder = c.showToken
 		config.AuthHandler = tokenHandler{}
 	}
 	var err error
 	c.mqtt, err = autopaho.NewConnection(c.ctx, config)
 	return err
+}
+
+// showAndAsk completes CONNECT: it asks where answers go and for the reasons of
+// refusals, and shows a token.
+func (c *Client) showAndAsk(packet *paho.Connect, _ *url.URL) (*paho.Connect, error) {
+	if packet.Properties == nil {
+		packet.Properties = &paho.ConnectProperties{}
+	}
+	packet.Properties.RequestResponseInfo, packet.Properties.RequestProblemInfo = true, true
+	if c.options.token == nil {
+		return packet, nil
+	}
+	return c.showToken(packet)
 }
 
 // connected begins a link. It must not block.
@@ -200,18 +216,18 @@ func (c *Client) establish(m *autopaho.ConnectionManager, l *link) {
 // subscribeAll subscribes to what the client itself needs and to what its
 // users asked for. Only a refused response topic is an error.
 func (c *Client) subscribeAll(ctx context.Context, m *autopaho.ConnectionManager, serving bool) error {
-	if err := subscribe(ctx, m, c.topics.ClientResponse(c.ID()), 1); err != nil {
+	if err := subscribe(ctx, m, c.Topics().ClientResponse(c.ID()), 1); err != nil {
 		return err
 	}
 	if c.cache != nil {
-		if err := subscribe(ctx, m, c.topics.Event("+"), 0); err == nil {
+		if err := subscribe(ctx, m, c.Topics().Event("+"), 0); err == nil {
 			c.cache.resume()
 		} else {
 			c.log.Info("answers are not cached", "error", err)
 		}
 	}
 	if serving {
-		if err := subscribe(ctx, m, c.topics.AgentRequest(c.options.agent.ID), 1); err != nil {
+		if err := subscribe(ctx, m, c.Topics().AgentRequest(c.options.agent.ID), 1); err != nil {
 			return err
 		}
 	}

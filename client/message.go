@@ -157,13 +157,13 @@ func subscribe(ctx context.Context, m *autopaho.ConnectionManager, filter string
 func (c *Client) received(r paho.PublishReceived) (bool, error) {
 	m := message(r.Packet)
 	switch {
-	case m.Topic == c.topics.ClientResponse(c.ID()):
+	case m.Topic == c.Topics().ClientResponse(c.ID()):
 		c.inbox.deliver(&m)
-	case c.server != nil && m.Topic == c.topics.AgentRequest(c.options.agent.ID):
+	case c.server != nil && m.Topic == c.Topics().AgentRequest(c.options.agent.ID):
 		c.server.receive(&m)
 	}
 	if c.cache != nil && !m.Retain {
-		if family, ok := eventFamily(c.topics, m.Topic); ok {
+		if family, ok := eventFamily(c.Topics(), m.Topic); ok {
 			c.cache.drop(family)
 		}
 	}

@@ -104,8 +104,8 @@ func WithConcurrency(running, waiting int) Option {
 // kept for a client that may not subscribe to the bridge's events.
 func WithCache() Option { return func(o *options) { o.cache = true } }
 
-// WithRoot sets the first level of all topics, [protocol.DefaultRoot] by
-// default.
+// WithRoot sets the first level of all topics. Without it the bridge is asked,
+// and [protocol.DefaultRoot] taken if it does not say.
 func WithRoot(root string) Option { return func(o *options) { o.root = root } }
 
 // WithKeepAlive sets how often a silent connection is probed, every 30 seconds

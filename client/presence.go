@@ -33,8 +33,8 @@ func (c *Card) Online() bool { return c.Status == "online" }
 // agents. An agent that was unregistered is shown once more, offline and
 // without anything else.
 func (c *Client) WatchAgent(ctx context.Context, id protocol.AgentID, handle func(context.Context, Card)) (*Subscription, error) {
-	return c.Subscribe(ctx, c.topics.AgentCard(id), func(ctx context.Context, m Message) {
-		agent, _, _ := c.topics.Agent(m.Topic)
+	return c.Subscribe(ctx, c.Topics().AgentCard(id), func(ctx context.Context, m Message) {
+		agent, _, _ := c.Topics().Agent(m.Topic)
 		card := Card{AgentID: agent, Status: "offline"}
 		if len(m.Payload) > 0 {
 			if err := json.Unmarshal(m.Payload, &card); err != nil {

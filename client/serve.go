@@ -102,7 +102,7 @@ func (s *server) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	topic := c.topics.AgentRequest(s.agent.ID)
+	topic := c.Topics().AgentRequest(s.agent.ID)
 	s.start(true) // from here on a reconnect subscribes as well
 	if err := subscribe(ctx, c.mqtt, topic, 1); err != nil && l.ctx.Err() == nil {
 		s.start(false)

@@ -116,7 +116,6 @@ func seenApproval(ctx context.Context, call caller, id string) (approvalSeen, er
 func approvalsWatchCommand() *cobra.Command {
 	var t target
 	var asJSON bool
-	var root string
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Show calls as they begin to wait, and what becomes of them, until interrupted",
@@ -128,7 +127,7 @@ func approvalsWatchCommand() *cobra.Command {
 			}
 			defer c.Close()
 			var mu sync.Mutex
-			topic := protocol.NewTopics(root).Event("approval")
+			topic := c.Topics().Event("approval")
 			if _, err := c.Subscribe(cmd.Context(), topic, func(_ context.Context, m client.Message) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -144,7 +143,6 @@ func approvalsWatchCommand() *cobra.Command {
 	}
 	t.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one event a line, as JSON")
-	cmd.Flags().StringVar(&root, "root", protocol.DefaultRoot, "first level of the bridge's topics")
 	return cmd
 }
 

@@ -345,6 +345,11 @@ func verifyAudit(ctx context.Context, target *target, head string, offline bool)
 		if err := fs.Set("data", target.folder()); err != nil {
 			return nil, err
 		}
+		if target.root != "" {
+			if err := fs.Set("root", target.root); err != nil {
+				return nil, err
+			}
+		}
 		config, err := app.LoadConfig(fs)
 		if err != nil {
 			return nil, err

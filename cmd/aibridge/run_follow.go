@@ -20,7 +20,6 @@ import (
 // A runFollower has a run go on and shows how.
 type runFollower struct {
 	target      target
-	root        string
 	asJSON      bool
 	detach      bool
 	interactive bool
@@ -28,7 +27,6 @@ type runFollower struct {
 
 func (f *runFollower) addFlags(cmd *cobra.Command) {
 	f.target.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&f.root, "root", protocol.DefaultRoot, "first level of the bridge's topics")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "show the result as JSON, and events on standard error")
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "do not wait: show the id of the run and end")
 	cmd.Flags().BoolVarP(&f.interactive, "interactive", "i", false, "read answers to the run's questions from standard input")
@@ -71,7 +69,7 @@ func (f *runFollower) run(cmd *cobra.Command, command string, params map[string]
 				fmt.Fprintf(cmd.ErrOrStderr(), "run %s\n", state.ID)
 			}
 			printer := &runPrinter{out: cmd.ErrOrStderr(), asJSON: f.asJSON}
-			if _, err := c.Subscribe(ctx, protocol.NewTopics(f.root).TaskEvent(protocol.TaskID(state.ID)), printer.print); err != nil {
+			if _, err := c.Subscribe(ctx, c.Topics().TaskEvent(protocol.TaskID(state.ID)), printer.print); err != nil {
 				return fmt.Errorf("follow the run: %w", err)
 			}
 			if !f.asJSON && state.Phase == "Running" {

@@ -22,6 +22,7 @@ import (
 // A target is the bridge that a command talks to, and what it shows there.
 type target struct {
 	url, data, ca    string
+	root             string // "" to ask the bridge
 	cert, certKey    string
 	keyFile          string
 	token, tokenFile string
@@ -31,6 +32,7 @@ type target struct {
 func (t *target) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&t.url, "url", os.Getenv("AIBRIDGE_URL"), "address of the bridge: mqtt://host:port, mqtts://, ws:// or wss:// (AIBRIDGE_URL)")
 	fs.StringVar(&t.data, "data", "", "data folder of a bridge on this machine, to find its addresses, key and CA in (AIBRIDGE_DATA)")
+	fs.StringVar(&t.root, "root", os.Getenv("AIBRIDGE_ROOT"), "first level of the bridge's topics, which it tells by itself (AIBRIDGE_ROOT)")
 	fs.StringVar(&t.ca, "ca", os.Getenv("AIBRIDGE_CA"), "PEM file with the roots that the bridge's certificate must chain to (AIBRIDGE_CA; otherwise the system's, and DATA/"+app.CAFile+")")
 	fs.StringVar(&t.cert, "cert", os.Getenv("AIBRIDGE_CERT"), "PEM file with the client certificate to show (AIBRIDGE_CERT)")
 	fs.StringVar(&t.certKey, "key", os.Getenv("AIBRIDGE_KEY"), "PEM file with the key of the client certificate (AIBRIDGE_KEY)")
@@ -184,7 +186,7 @@ func (t *target) dial(ctx context.Context, opts ...client.Option) (*client.Clien
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, client.WithTLS(config))
+	opts = append(opts, client.WithTLS(config), client.WithRoot(t.root))
 	if err := t.checkFolder(); err != nil {
 		return nil, err
 	}

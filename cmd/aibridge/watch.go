@@ -17,21 +17,20 @@ import (
 func watchCommand() *cobra.Command {
 	var target target
 	var asJSON bool
-	var root string
 	cmd := &cobra.Command{
 		Use:   "watch [FILTER…]",
 		Short: "Show live events until interrupted",
 		Long: `Show what happens on a bridge: registry and security events, tasks and agent
 cards. With topic filters, show what is published there instead.`,
 		RunE: func(cmd *cobra.Command, filters []string) error {
-			if len(filters) == 0 {
-				filters = []string{root + "/event/#", root + "/task/+/event", root + "/cap/+/event", root + "/agent/+/card"}
-			}
 			c, err := target.dial(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer c.Close()
+			if root := c.Topics().Root(); len(filters) == 0 {
+				filters = []string{root + "/event/#", root + "/task/+/event", root + "/cap/+/event", root + "/agent/+/card"}
+			}
 			printer := &eventPrinter{out: cmd.OutOrStdout(), asJSON: asJSON}
 			for _, filter := range filters {
 				if _, err := c.Subscribe(cmd.Context(), filter, printer.print); err != nil {
@@ -44,7 +43,6 @@ cards. With topic filters, show what is published there instead.`,
 	}
 	target.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line: topic and payload")
-	cmd.Flags().StringVar(&root, "root", protocol.DefaultRoot, "first level of the bridge's topics")
 	return cmd
 }
 
