@@ -36,12 +36,12 @@ func (c *serverCertificate) get(now time.Time) (*tls.Certificate, error) {
 	c.mu.RLock()
 	current := c.current
 	c.mu.RUnlock()
-	if current != nil && current.Leaf.NotAfter.Sub(now) > serverRenew {
+	if c.good(current, now) {
 		return current, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.current != nil && c.current.Leaf.NotAfter.Sub(now) > serverRenew {
+	if c.good(c.current, now) {
 		return c.current, nil
 	}
 	made, err := c.make(now)
@@ -51,6 +51,12 @@ func (c *serverCertificate) get(now time.Time) (*tls.Certificate, error) {
 	c.service.opts.Log.Info("made the server certificate", "expires", made.Leaf.NotAfter)
 	c.current = made
 	return made, nil
+}
+
+// good reports whether a certificate need not be renewed: another would not last
+// longer than its authority either.
+func (c *serverCertificate) good(current *tls.Certificate, now time.Time) bool {
+	return current != nil && (current.Leaf.NotAfter.Sub(now) > serverRenew || !current.Leaf.NotAfter.Before(c.service.cas.server.cert.NotAfter))
 }
 
 func (c *serverCertificate) make(now time.Time) (*tls.Certificate, error) {
