@@ -286,7 +286,7 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 }
 
 // Close stops taking requests and waits until those in flight are done. When
-// ctx ends first it ends what is left, with 5002.
+// ctx ends first it ends what is left, with 5002, and logs what that was.
 func (r *Router) Close(ctx context.Context) error {
 	left := r.flights.close(ctx)
 	r.closing.Do(func() { close(r.closed) })
@@ -295,8 +295,21 @@ func (r *Router) Close(ctx context.Context) error {
 		c.own.end(context.Canceled)
 		r.answer(c, outcome{err: r.seen(c, shuttingDown())})
 	}
-	if len(left) > 0 {
-		return fmt.Errorf("%d commands were still running: %w", len(left), ctx.Err())
+	if len(left) == 0 {
+		return nil
 	}
-	return nil
+	r.opts.Log.Warn("calls were cut off: they did not end in the time that the bridge has to stop", "calls", len(left), "among_them", named(left))
+	return fmt.Errorf("%d commands were still running: %w", len(left), ctx.Err())
+}
+
+// maxNamed is how many calls that were cut off are named.
+const maxNamed = 20
+
+// named is which calls these are: command, id of the request and whose it is.
+func named(calls []*Call) []string {
+	names := make([]string, 0, min(len(calls), maxNamed))
+	for _, c := range calls[:min(len(calls), maxNamed)] {
+		names = append(names, fmt.Sprintf("%s %q of %s", c.Command, c.RequestID, c.Principal.ID))
+	}
+	return names
 }

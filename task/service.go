@@ -108,11 +108,25 @@ func stopped(state State) error {
 	return protocol.Errorf(protocol.OutcomeUnknown, "the bridge stopped while the task was running")
 }
 
-// Close ends what has not ended and waits until that is stored.
+// maxNamed is how many tasks that were cut off are named.
+const maxNamed = 20
+
+// Close ends what has not ended, logs what that was, and waits until it is
+// stored.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
+	ids := make([]protocol.TaskID, 0, maxNamed)
+	for id := range s.live {
+		if len(ids) < maxNamed {
+			ids = append(ids, id)
+		}
+	}
+	live := len(s.live)
 	s.mu.Unlock()
+	if live > 0 {
+		s.Log.Warn("tasks were cut off: the bridge stops", "tasks", live, "among_them", ids)
+	}
 	s.stop(errClosing)
 	done := make(chan struct{})
 	go func() {

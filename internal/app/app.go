@@ -41,7 +41,8 @@ import (
 // AdminKeyFile is the file in the data folder with the administrator's key.
 const AdminKeyFile = security.AdminKeyFile
 
-// stopTimeout bounds an orderly stop, after which the rest is torn down.
+// stopTimeout bounds an orderly stop, beside the time that calls in flight have
+// to end. What is left then is torn down.
 const stopTimeout = 15 * time.Second
 
 // endTimeout bounds the stop of a bridge that has to end.
@@ -102,6 +103,9 @@ type App struct {
 	api    *api.API
 
 	listeners   map[string]net.Listener // by name, open from New on
+	servers     []*http.Server
+	leaving     context.Context // ends when the bridge begins to stop
+	leave       context.CancelFunc
 	lobby       *lobby
 	steppedBack bool // the listeners are closed for now, but that of HTTP
 	addresses   Addresses
@@ -132,6 +136,7 @@ func New(ctx context.Context, config Config, options ...Option) (_ *App, err err
 		return nil, err
 	}
 	a := &App{config: config, version: "dev", clock: clock.New(), metrics: prometheus.NewRegistry(), listeners: make(map[string]net.Listener)}
+	a.leaving, a.leave = context.WithCancel(context.Background())
 	for _, option := range options {
 		option(a)
 	}
@@ -141,9 +146,10 @@ func New(ctx context.Context, config Config, options ...Option) (_ *App, err err
 	a.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	defer func() {
 		if err != nil {
+			a.leave()
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 			defer cancel()
-			err = errors.Join(err, a.life.stop(stopCtx))
+			err = errors.Join(err, a.life.stop(stopCtx, stopTimeout))
 		}
 	}()
 	if err := os.MkdirAll(config.Data, 0o700); err != nil {
@@ -187,13 +193,14 @@ func (a *App) Run(ctx context.Context) error {
 
 	<-serving.Done()
 	a.ready.Store(false)
-	within := stopTimeout
+	a.leave()
+	patience, within := time.Duration(a.config.Drain)*time.Second, stopTimeout
 	if ctx.Err() == nil { // nothing can be stored any more, and another bridge may be waiting
-		within = endTimeout
+		patience, within = 0, endTimeout
 	}
-	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), within)
+	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), patience+within)
 	defer done()
-	err = errors.Join(a.life.stop(stopCtx), group.Wait())
+	err = errors.Join(a.life.stop(stopCtx, patience), a.closeServers(), group.Wait())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // that is how it was asked to end
 	}
@@ -211,7 +218,8 @@ func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string,
 	server := api.NewServer(handler, a.log)
 	countVisits(server)
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
-	a.life.add(name+" listener", server.Shutdown)
+	a.servers = append(a.servers, server)
+	a.life.drain(name+" listener", server.Shutdown)
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -219,6 +227,18 @@ func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string,
 		return nil
 	})
 	return nil
+}
+
+// closeServers ends the requests over HTTP that did not end in time, when they
+// are answered so.
+func (a *App) closeServers() error {
+	var errs []error
+	for _, s := range a.servers {
+		if err := s.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // webSockets is what the WebSocket listener serves.

@@ -200,7 +200,7 @@ func (a *App) build(ctx context.Context) error {
 		Tracer:      tracer,
 		Registerer:  a.metrics,
 	})
-	a.life.add("commands", a.router.Close)
+	a.life.drain("commands", a.router.Close)
 	a.life.add("waiting approvals", a.approvals.Close)
 	mqtt.door = mqttdoor.New(mqttdoor.Options{
 		Router:     a.router,
@@ -225,6 +225,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.openTLS(ctx); err != nil {
 		return err
 	}
+	a.watchExpiry()
 	return a.closeLobby(ctx)
 }
 
@@ -349,7 +350,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 	if err != nil {
 		return err
 	}
-	a.life.add("api", a.api.Close)
+	a.life.drain("api", a.api.Close)
 	return nil
 }
 

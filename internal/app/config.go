@@ -35,6 +35,7 @@ type Config struct {
 	Hosts      []string `yaml:"hosts" doc:"host names that HTTP clients may use, besides loopback's"`
 	Origins    []string `yaml:"origins" doc:"origins of web pages that may use HTTP and WebSocket"`
 	AcceptLoss bool     `yaml:"accept_loss" doc:"start although the store notices that it has lost registrations, MQTT sessions or messages"`
+	Drain      int      `yaml:"drain_seconds" doc:"how long calls in flight have to end when the bridge stops"`
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 
 	NATS      NATS      `yaml:"nats"`
@@ -118,6 +119,7 @@ func DefaultConfig() Config {
 		MQTT:   "127.0.0.1:1883",
 		HTTP:   "127.0.0.1:9010",
 		WS:     "127.0.0.1:9011",
+		Drain:  15,
 		Sync:   "default",
 		PKI:    PKI{KeyType: string(pki.ECDSA)},
 		NATS:   NATS{Replicas: 1},
@@ -214,6 +216,7 @@ func (c *Config) Check() error {
 			fail("%s: %d is not within %d and %d", name, value, low, high)
 		}
 	}
+	within("drain_seconds", c.Drain, 0, 3600)
 	within("limits.payload", c.Limits.Payload, 1<<10, 64<<20)
 	within("limits.depth", c.Limits.Depth, 8, 1024)
 	within("limits.in_flight", c.Limits.InFlight, 1, 1<<20)

@@ -63,6 +63,7 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 		Version:      a.version,
 		Instructions: instructions,
 		MaxBytes:     a.config.Limits.Payload,
+		Leaving:      a.leaving,
 		Log:          a.log,
 	})
 	mounts[mcpPath] = a.mcp.door

@@ -114,6 +114,10 @@ type Options struct {
 	MaxRequests int           // under way at once, streams too, default 4096, shared likewise
 	Idle        time.Duration // after which a session without requests ends, default an hour
 
+	// Leaving ends when the server stops, before it waits for requests: streams
+	// that only listen end then. Nil: they end with the door.
+	Leaving context.Context
+
 	Log *slog.Logger
 }
 

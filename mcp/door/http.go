@@ -82,6 +82,12 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer done()
+	if r.Method == http.MethodGet && d.opts.Leaving != nil { // it would listen for ever
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(d.opts.Leaving, end)()
+	}
 	r = r.WithContext(ctx)
 	plainName(r)
 
