@@ -2,9 +2,11 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // addressesFile is where a running bridge says what it listens on.
@@ -42,8 +44,33 @@ func (a Addresses) write(dir string) error {
 	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, data) {
 		return nil
 	}
-	if err := os.WriteFile(path+".part", data, 0o600); err != nil {
-		return err
+	err = os.WriteFile(path+".part", data, 0o600)
+	if err == nil {
+		err = os.Rename(path+".part", path)
 	}
-	return os.Rename(path+".part", path)
+	if err != nil {
+		_ = os.Remove(path + ".part")
+		_ = os.Remove(path) // which would lead elsewhere
+	}
+	return err
+}
+
+const writeAgain = 5 * time.Second
+
+// writeAddresses writes the addresses, as soon as the disk takes them.
+func (a *App) writeAddresses(ctx context.Context) {
+	for told := false; ; told = true {
+		err := a.addresses.write(a.config.Data)
+		if err == nil {
+			return
+		}
+		if !told {
+			a.log.Error("the addresses are not written: the command line does not find the bridge by its data folder", "error", err)
+		}
+		select {
+		case <-time.After(writeAgain):
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -183,13 +183,13 @@ func (a *App) Run(ctx context.Context) error {
 	err := errors.Join(
 		a.serveHTTP(group, serving, "http", a.withPKI(a.api), "h2", "http/1.1"),
 		a.serveHTTP(group, serving, "ws", a.webSockets(), "http/1.1"),
-		a.addresses.write(a.config.Data),
 	)
 	if err != nil {
 		cancel()
-		return errors.Join(err, group.Wait())
+	} else {
+		a.ready.Store(true)
+		group.Go(func() error { a.writeAddresses(serving); return nil })
 	}
-	a.ready.Store(true)
 
 	<-serving.Done()
 	a.ready.Store(false)
@@ -200,7 +200,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), patience+within)
 	defer done()
-	err = errors.Join(a.life.stop(stopCtx, patience), a.closeServers(), group.Wait())
+	err = errors.Join(err, a.life.stop(stopCtx, patience), a.closeServers(), group.Wait())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // that is how it was asked to end
 	}

@@ -99,6 +99,27 @@ func TestABridgeHealsWhenAFullDiskHasRoomAgain(t *testing.T) {
 	})
 }
 
+// TestABridgeStartsOnAFullDisk has it listen elsewhere than before, so that it
+// has something to write.
+func TestABridgeStartsOnAFullDisk(t *testing.T) {
+	smalldisk.Run(t, 128<<20, func(t *testing.T, d *smalldisk.Disk) {
+		w := wear(t, d)
+		w.Stop(t)
+		d.Fill(t)
+		again := bridgetest.Start(t, func(c *app.Config) { c.Data, c.Disk.ReserveMiB = w.Config.Data, 0 })
+		w = &worn{Node: again, caller: again.Caller(t, "caller"), device: again.Connect(t, "lamp")}
+		w.device.Listen(t, "aibridge/agent/lamp/request")
+		must(t, w.caller, "agent.get", `{"agent_id":"lamp"}`)
+		d.Free(t)
+		w.works(t, "after")
+		w.took(t, "x/before", "x/after")
+		bridgetest.Eventually(t, "that the addresses are written", func() bool {
+			a, err := app.ReadAddresses(w.Config.Data)
+			return err == nil && a == w.Addresses
+		})
+	})
+}
+
 func TestABridgeHealsWhenThereAreDescriptorsAgain(t *testing.T) {
 	smalldisk.Run(t, 128<<20, func(t *testing.T, d *smalldisk.Disk) {
 		w := wear(t, d)
