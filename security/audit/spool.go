@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -111,11 +112,23 @@ func (s *spool) write() {
 		return
 	}
 	s.dirty[s.to] = true
-	if _, err := s.files[s.to].Write(s.lines); err != nil && s.fail == nil {
-		s.fail = err
+	if n, err := s.files[s.to].Write(s.lines); err != nil {
+		s.fail = cmp.Or(s.fail, err)
+		cutTail(s.files[s.to], n-(bytes.LastIndexByte(s.lines[:n], '\n')+1))
 	}
 	if s.lines = s.lines[:0]; cap(s.lines) > maxLines {
 		s.lines = nil
+	}
+}
+
+// cutTail takes the last bytes off a file: those of a line that was not written
+// to its end would spoil the next.
+func cutTail(f *os.File, bytes int) {
+	if bytes == 0 {
+		return
+	}
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_ = f.Truncate(size - int64(bytes))
 	}
 }
 

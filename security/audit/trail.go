@@ -100,8 +100,10 @@ type Trail struct {
 
 	head  Head // of what is stored; the writer's
 	noted Head // in the file
-	born  bornState
-	spare batch
+
+	unnoted bool // the last attempt to write it there failed
+	born    bornState
+	spare   batch
 
 	problems atomic.Int64 // found at start, or by the last verification
 

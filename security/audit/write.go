@@ -185,10 +185,13 @@ func (t *Trail) note() {
 		return
 	}
 	if err := replaceFile(t.o.HeadFile, t.o.Key.note(t.head)); err != nil {
-		t.o.Logger.Warn("audit: the head of the trail is not noted", "error", err)
+		if !t.unnoted {
+			t.o.Logger.Warn("audit: the head of the trail is not noted", "error", err)
+		}
+		t.unnoted = true
 		return
 	}
-	t.noted = t.head
+	t.noted, t.unnoted = t.head, false
 }
 
 // replaceFile replaces a file whole. It is not synced: after a power cut an
