@@ -411,6 +411,49 @@ func TestCloseTellsClientsAndRefusesNewOnes(t *testing.T) {
 	n.seen.expect(t, "dev connected v5", "dev disconnected: server shutting down")
 }
 
+// A handler may bring about the stop of its broker, as the answer to the last
+// call does; the message that it handles is acknowledged all the same.
+func TestCloseAcknowledgesWhatItTook(t *testing.T) {
+	t.Parallel()
+	for name, readers := range map[string]int{"shared readers": 1, "a goroutine for each connection": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			handling, listening := make(chan struct{}), make(chan struct{})
+			n := newHandlingNode(t, func(b *broker.Broker) {
+				b.Handle("last", func(*broker.Publication) {
+					close(handling)
+					<-listening
+				})
+			}, func(o *broker.Options) { o.Readers = readers })
+			c := n.connect("dev")
+			closed := make(chan error, 1)
+			go func() {
+				<-handling
+				go func() {
+					defer close(listening)
+					for { // until the close is under way
+						nc, err := net.Dial("tcp", n.tcp)
+						if err != nil {
+							return
+						}
+						_ = nc.Close()
+					}
+				}()
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				closed <- n.Close(ctx)
+			}()
+			c.publish(&paho.Publish{Topic: "last", QoS: 1})
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+			if d := <-c.dropped; d.ReasonCode != 0x8B {
+				t.Errorf("DISCONNECT %#x", d.ReasonCode)
+			}
+		})
+	}
+}
+
 func TestCloseDoesNotWaitForConnectionsWithoutConnect(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

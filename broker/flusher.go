@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A flusher writes what was published from within the process, so that many
@@ -57,6 +59,17 @@ func (f *flusher) leave() {
 	f.mu.Unlock()
 	if late {
 		f.alert()
+	}
+}
+
+// idle waits until no such turn is under way, or the context ends. It is for a
+// broker that is stopped: its readers take no more packets.
+func (f *flusher) idle(ctx context.Context) {
+	for f.helpers.Load() > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 

@@ -204,12 +204,14 @@ func (b *Broker) Clients() iter.Seq[*Client] {
 	}
 }
 
-// Close disconnects every client with reason 0x8B, writes what the journal
-// still has to, and returns when all is done or the context ends.
+// Close takes no more packets, acknowledges those that it took, disconnects every
+// client with reason 0x8B, writes what the journal still has to, and returns when
+// all is done or the context ends.
 func (b *Broker) Close(ctx context.Context) error {
 	if !b.shut() {
 		return nil
 	}
+	b.flusher.idle(ctx)
 	t := b.getTurn().begin()
 	for _, c := range b.allConns() {
 		t.stop(c, packet.ServerShuttingDown, "", packet.ServerShuttingDown.String())

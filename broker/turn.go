@@ -138,7 +138,7 @@ func (t *turn) consume(c *conn, b []byte) []byte {
 		return nil
 	}
 	whole := false // a packet came, [MQTT-3.1.2-22] counts these
-	for len(b) > 0 && c.job == nil {
+	for len(b) > 0 && c.job == nil && !t.b.stopped.Load() {
 		if c.phase.Load() == phaseEnded {
 			b = nil
 			break

@@ -94,6 +94,7 @@ func connect(t testing.TB, conn net.Conn, id string, change ...func(*paho.Connec
 		},
 		OnClientError: func(err error) { r.note("connection lost: %v", err) },
 		AuthHandler:   silent{},
+		PacketTimeout: Patience,
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
 			r.note("%.300s on %s", p.Packet.Payload, p.Packet.Topic)
 			r.Received <- p.Packet
