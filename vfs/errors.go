@@ -23,6 +23,9 @@ func VersionConflict(path string, expected, found uint64) error {
 		With("path", path).With("expected", expected).With("version", found)
 }
 
+// Obstructed is the 3002 for a path that another one is in the way of.
+func Obstructed(path, twin string) error { return errTwin(path, twin) }
+
 // BadContent is the 4002 for content that is not what was announced.
 func BadContent(path, reason string) error {
 	return protocol.Errorf(protocol.SyncFailed, "the content of %q %s", path, reason).

@@ -607,7 +607,7 @@ func (s *story) equal() bool {
 	for _, d := range s.devices {
 		here := s.tree(d)
 		for path := range here {
-			if s.refused(d, path, there) {
+			if s.wanted == nil && s.refused(d, path, there) {
 				delete(here, path)
 			}
 		}

@@ -109,6 +109,7 @@ type Engine struct {
 	returned bool     // the VFS was away since then
 	scanned  bool     // the folder was scanned once since the start
 	dirs     []string // found by that
+	twins    bool     // and names that some system takes for one
 	rounds   int      // under way
 	moved    int      // transfers since the last report
 

@@ -81,6 +81,12 @@ func (x *pathIndex) inside(folder string, list []string) []string {
 	return list
 }
 
+// holds reports whether a path is that of a file.
+func (x *pathIndex) holds(path string) bool {
+	folder, name := split(path)
+	return x.folders[folder][name]
+}
+
 // has reports whether a path is that of a file or folder.
 func (x *pathIndex) has(path string) bool {
 	folder, name := split(path)

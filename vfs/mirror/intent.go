@@ -135,7 +135,7 @@ func (e *Engine) learn(path string, known entry, l look, r remote, seen bool) (e
 	old := e.o.Now().Add(-intentLife).UnixNano()
 	for n := range intents {
 		i := &intents[n]
-		if i.inward || seen && r.Version <= i.version && i.at < old {
+		if i.inward || seen && i.at < old {
 			if err := e.state.drop(path, *i); err != nil {
 				return known, err
 			}

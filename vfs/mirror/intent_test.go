@@ -161,3 +161,26 @@ func TestAnOldIntentIsGivenUp(t *testing.T) {
 	w.sync()
 	w.same(files("f", "on"))
 }
+
+// So is one in whose place somebody else's version stands that cannot be
+// agreed on.
+func TestAnOldIntentIsGivenUpWhateverTheVFSHas(t *testing.T) {
+	now := time.Now()
+	w := newWorld(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	if _, err := w.engine.intend("f", intent{version: 1, size: 2, sum: Sum{1}}); err != nil {
+		t.Fatal(err)
+	}
+	there := remote{there: true, File: File{Path: "f", Version: 7, Size: 3, SHA256: Sum{2}}}
+	for _, step := range []struct {
+		after time.Duration
+		left  int
+	}{{0, 1}, {2 * intentLife, 0}} {
+		now = now.Add(step.after)
+		if _, err := w.engine.learn("f", entry{}, look{}, there, true); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.engine.state.unconfirmed()); got != step.left {
+			t.Errorf("%d intents after %s, want %d", got, step.after, step.left)
+		}
+	}
+}

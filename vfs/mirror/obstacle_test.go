@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
@@ -134,4 +135,67 @@ func TestWhatIsInTheWayIsNamed(t *testing.T) {
 	if _, _, err := w.engine.folder.Open("Other/f"); !errors.As(err, &obstacle) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file below a file: %v", err)
 	}
+}
+
+// What a scan refused is said until it is gone, or mirrored after all.
+func TestWhatAScanRefusedStaysRefused(t *testing.T) {
+	w := newWorld(t)
+	w.write("Plan", "one")
+	w.write("plan", "the other")
+	w.sync()
+	refused := func() bool {
+		f, ok := w.engine.File("plan")
+		return ok && f.Standing == Failed
+	}
+	if !refused() {
+		t.Fatalf("%+v", w.engine.Status())
+	}
+	w.vfs.set("other", "something to do")
+	w.engine.work.add("plan")
+	if err := w.engine.SyncChanges(t.Context()); err != nil || !refused() {
+		t.Errorf("it is not said any more: %v", err)
+	}
+	w.removeHere("plan")
+	if w.engine.Touch("plan"); refused() {
+		t.Error("it is said of what is gone")
+	}
+	if err := os.Symlink("nowhere", filepath.Join(w.dir, "link")); err != nil {
+		t.Skip(err)
+	}
+	w.sync()
+	w.removeHere("link")
+	w.write("link", "now a file")
+	w.engine.Touch("link")
+	if err := w.engine.SyncChanges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f, _ := w.engine.File("link"); f.Standing != Synced {
+		t.Errorf("%+v", f)
+	}
+}
+
+// While a file is refused because of another one's name, the folder is looked
+// at more often: the other one may go.
+func TestTwinsAreLookedAtAgain(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.RealTime, o.Rarely = true, time.Hour })
+	watcher, err := NewWatcher(0, w.engine.o.Log)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer watcher.Close()
+	watch := watcher.Watch(w.dir, nil, func() {})
+	defer watch.Close()
+	w.write("Plan", "one")
+	w.write("plan", "the other")
+	w.sync()
+	if wait := w.engine.interval(watch); wait > w.engine.o.Scan {
+		t.Errorf("looked at after %s", wait)
+	}
+	w.removeHere("Plan")
+	w.sync()
+	w.sync()
+	if wait := w.engine.interval(watch); wait <= w.engine.o.Interval {
+		t.Errorf("still looked at after %s", wait)
+	}
+	w.same(files("plan", "the other"))
 }

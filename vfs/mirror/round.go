@@ -162,7 +162,7 @@ func (e *Engine) scan(ctx context.Context) error {
 		}
 	}
 	e.mu.Lock()
-	e.scanned, e.dirs = true, found.Dirs
+	e.scanned, e.dirs, e.twins = true, found.Dirs, found.Twins
 	e.mu.Unlock()
 	if len(found.Unread) > 0 {
 		return errors.New("some folders cannot be read")
@@ -432,7 +432,7 @@ func refusedHere(err error) bool {
 func (e *Engine) report(ctx context.Context, path string, err error) error {
 	switch {
 	case err == nil:
-		e.work.done(path)
+		e.work.done(path, e.state.get(path).holds())
 	case unavailable(err) || ctx.Err() != nil:
 		e.work.add(path) // not the file's fault
 	case errors.Is(err, tree.ErrNotRegular):

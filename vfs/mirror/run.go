@@ -111,12 +111,18 @@ func (e *Engine) interval(watch *Watch) time.Duration {
 	wait := e.o.Interval
 	switch {
 	case !e.o.RealTime || watch == nil:
-	case watch.Trouble() != nil:
+	case watch.Trouble() != nil, e.hasTwins(): // the other one may go
 		wait = min(wait, e.o.Scan)
 	default:
 		wait = max(wait, e.o.Rarely)
 	}
 	return wait - rand.N(wait/10+1) // not all mirrors at once
+}
+
+func (e *Engine) hasTwins() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.twins
 }
 
 // takeChanges notes what the system told of.
@@ -182,6 +188,9 @@ func (e *Engine) Touch(path string) (dirs []string) {
 		return nil
 	}
 	found := e.folder.Scan(path, 0, e.state.mirrored)
+	if len(found.Dirs)+len(found.Unread) == 0 {
+		e.work.vanished(path)
+	}
 	for file, stamp := range found.Files {
 		if !e.state.covers(file, stamp) {
 			e.work.add(file)

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/aibridge/aibridge/protocol"
-	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror/journal"
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
@@ -27,8 +26,8 @@ type state struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	names   vfs.Twins // paths of entries that hold a file
-	paths   pathIndex // the same
+	names   spellingIndex // paths of entries that hold a file
+	paths   pathIndex     // the same
 	losers  []Loser
 	orders  map[string]order // by path
 	open    map[string][]intent
@@ -159,12 +158,18 @@ func (s *state) setPrint(path string, e entry) error {
 
 // note takes a path into the indexes of files.
 func (s *state) note(path string) {
-	s.names.Add(path)
+	if s.paths.holds(path) {
+		return
+	}
+	s.names.add(path)
 	s.paths.add(path)
 }
 
 func (s *state) unnote(path string) {
-	s.names.Remove(path)
+	if !s.paths.holds(path) {
+		return
+	}
+	s.names.remove(path)
 	s.paths.remove(path)
 }
 
@@ -202,14 +207,14 @@ func (s *state) remove(path string) error {
 func (s *state) twin(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.names.Check(path)
+	return s.names.check(path)
 }
 
 // twinsOf lists the files that are in the way of a path as far as is known.
 func (s *state) twinsOf(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.names.Check(path)
+	err := s.names.check(path)
 	if err == nil {
 		return nil
 	}

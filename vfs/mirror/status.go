@@ -144,8 +144,8 @@ func (e *Engine) fileMap() map[string]FileStatus {
 	for path, f := range e.work.failed {
 		change(path, Failed, publicText(f.err))
 	}
-	for path, reason := range e.work.refused {
-		change(path, Failed, reason)
+	for path, r := range e.work.refused {
+		change(path, Failed, r.reason)
 	}
 	return all
 }

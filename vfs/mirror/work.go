@@ -17,7 +17,13 @@ type backlog struct {
 	mu      sync.Mutex
 	dirty   map[string]bool
 	failed  map[string]*failure
-	refused map[string]string
+	refused map[string]refused
+}
+
+// refused is why a path is not mirrored.
+type refused struct {
+	reason string
+	found  bool // by a scan, which looks again
 }
 
 // A failure is a path that is tried again later.
@@ -28,7 +34,7 @@ type failure struct {
 }
 
 func newBacklog() *backlog {
-	return &backlog{dirty: make(map[string]bool), failed: make(map[string]*failure), refused: make(map[string]string)}
+	return &backlog{dirty: make(map[string]bool), failed: make(map[string]*failure), refused: make(map[string]refused)}
 }
 
 // add notes that a path is to be looked at.
@@ -38,12 +44,22 @@ func (b *backlog) add(path string) {
 	b.dirty[path] = true
 }
 
-// done notes that a path is in order.
-func (b *backlog) done(path string) {
+// done notes that a path is in order, and whether both ends have a file there.
+// What a scan refused and neither end has stands there still.
+func (b *backlog) done(path string, mirrored bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.dirty, path)
 	delete(b.failed, path)
+	if mirrored || !b.refused[path].found {
+		delete(b.refused, path)
+	}
+}
+
+// vanished notes that nothing stands at a path any more.
+func (b *backlog) vanished(path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	delete(b.refused, path)
 }
 
@@ -68,15 +84,16 @@ func (b *backlog) refuse(path, reason string) {
 	defer b.mu.Unlock()
 	delete(b.dirty, path)
 	delete(b.failed, path)
-	b.refused[path] = reason
+	b.refused[path] = refused{reason: reason}
 }
 
 // refuseAll replaces all refusals of things in the folder, after a full scan.
 func (b *backlog) refuseAll(reasons map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refused = reasons
-	for path := range reasons {
+	b.refused = make(map[string]refused, len(reasons))
+	for path, reason := range reasons {
+		b.refused[path] = refused{reason, true}
 		delete(b.dirty, path)
 		delete(b.failed, path)
 	}

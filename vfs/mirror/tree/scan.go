@@ -21,6 +21,8 @@ type Scan struct {
 	// Unread are folders that could not be read: nothing is known about what
 	// is below.
 	Unread []string
+	// Twins says that something was refused because of another name.
+	Twins bool
 
 	known func(path string) bool
 }
@@ -85,6 +87,7 @@ func (f *Folder) scanDir(s *Scan, dir string, depth int) {
 		}
 		if reason := admit(at, name, twins); reason != "" {
 			s.Refused[at] = reason
+			s.Twins = s.Twins || twins[Fold(name)] != name
 			continue
 		}
 		stamp, folder, err := lstat(name)
