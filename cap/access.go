@@ -16,17 +16,9 @@ type Skills interface {
 	SkillOnline(space protocol.SpaceID, skill protocol.SkillID) bool
 }
 
-// spaceOf is the space a principal is at home in: the one its Caps are in.
-func spaceOf(who *protocol.Principal) protocol.SpaceID {
-	if who.Space == "" {
-		return protocol.DefaultSpace
-	}
-	return who.Space
-}
-
 // privileged reports whether a principal may change what is not its own, in
 // its space.
-func privileged(who *protocol.Principal) bool { return who.Manages(spaceOf(who)) }
+func privileged(who *protocol.Principal) bool { return who.Manages(who.Home()) }
 
 // is reports whether a principal is a skill.
 func is(who *protocol.Principal, skill protocol.SkillID) bool {
@@ -67,7 +59,7 @@ func (s *Service) takesPart(who *protocol.Principal, c *Cap, g *Group) bool {
 
 // find looks up a Cap of the caller's space.
 func (s *Service) find(call *commands.Call, id protocol.CapID) (*Cap, uint64, error) {
-	c, revision, ok := s.opts.Caps.Get(capKey(spaceOf(call.Principal), id))
+	c, revision, ok := s.opts.Caps.Get(capKey(call.Principal.Home(), id))
 	if !ok {
 		return nil, 0, noCap(id)
 	}

@@ -37,7 +37,7 @@ type DeclareResult struct {
 // Declare declares a Cap. Declared again for the same skill by somebody who
 // may change it, it is replaced; its groups and its status stay.
 func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclareParams) (DeclareResult, error) {
-	space := spaceOf(call.Principal)
+	space := call.Principal.Home()
 	if _, known := s.opts.Skills.SpeaksFor(call.Principal, space, p.Skill); known && !s.speaksFor(call.Principal, space, p.Skill) {
 		return DeclareResult{}, protocol.Errorf(protocol.PermissionDenied, "you do not speak for skill %q", p.Skill).With("skill_id", string(p.Skill))
 	}

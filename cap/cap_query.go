@@ -34,7 +34,7 @@ type QueryResult struct {
 
 // Query lists the Caps of the caller's space by id. None is an empty list.
 func (s *Service) Query(_ context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
-	space := spaceOf(call.Principal)
+	space := call.Principal.Home()
 	var found []*Cap
 	take := func(c *Cap) {
 		if c.Space == space && (p.Skill == "" || c.Skill == p.Skill) {

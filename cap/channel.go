@@ -7,7 +7,7 @@ import "github.com/aibridge/aibridge/protocol"
 // a skill or an agent that serves one. Nobody sends on the channel of an
 // inactive Cap. It is asked on the message path.
 func (s *Service) MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool {
-	space := spaceOf(who)
+	space := who.Home()
 	var skills []protocol.SkillID
 	switch who.Kind {
 	case protocol.KindSkill:

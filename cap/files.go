@@ -14,7 +14,7 @@ const roleObserver = "observer"
 // group: the owner of the Cap and the group's members, of which observers only
 // read.
 func (s *Service) MayUseGroup(who *protocol.Principal, id protocol.CapID, group protocol.GroupID, write bool) bool {
-	space := spaceOf(who)
+	space := who.Home()
 	c, _, ok := s.opts.Caps.Get(capKey(space, id))
 	if !ok {
 		return false
@@ -40,7 +40,7 @@ func (s *Service) MayUseGroup(who *protocol.Principal, id protocol.CapID, group 
 // SharesGroup reports whether a principal may use a group of that name in some
 // Cap of an owner.
 func (s *Service) SharesGroup(who *protocol.Principal, owner protocol.Party, group protocol.GroupID, write bool) bool {
-	for _, id := range s.index.capsWith(spaceOf(who), owner, group) {
+	for _, id := range s.index.capsWith(who.Home(), owner, group) {
 		if s.MayUseGroup(who, id, group, write) {
 			return true
 		}

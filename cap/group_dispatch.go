@@ -121,7 +121,7 @@ func callerOf(call *commands.Call) dispatch.Caller {
 // MayStillDispatch says why who started a dispatch, as it is now, does not take
 // part in its group any more.
 func (s *Service) MayStillDispatch(who *protocol.Principal, d *dispatch.Dispatch) error {
-	c, _, ok := s.opts.Caps.Get(capKey(spaceOf(who), d.Cap))
+	c, _, ok := s.opts.Caps.Get(capKey(who.Home(), d.Cap))
 	if !ok {
 		return noCap(d.Cap)
 	}

@@ -271,7 +271,7 @@ func restore[T any](ctx context.Context, t Table[T], key string, v *T) error {
 // May reports whether there is a Cap, and whether a principal may look at its
 // files, and change them.
 func (s *Service) May(who *protocol.Principal, id protocol.CapID) (exists, read, write bool) {
-	c, _, ok := s.opts.Caps.Get(capKey(spaceOf(who), id))
+	c, _, ok := s.opts.Caps.Get(capKey(who.Home(), id))
 	if !ok {
 		return false, false, false
 	}

@@ -111,7 +111,7 @@ func (s *Service) checkResult(t target, capability *Capability, result json.RawM
 // Forward sends a command to one agent of the caller's space, as it is, and
 // waits for the answer. It implements [commands.Forwarder].
 func (s *Service) Forward(ctx context.Context, call *commands.Call, agent protocol.AgentID, command string, params json.RawMessage) (result json.RawMessage, err error) {
-	a, _, ok := s.opts.Agents.Get(tableKey(spaceOf(call.Principal), agent))
+	a, _, ok := s.opts.Agents.Get(tableKey(call.Principal.Home(), agent))
 	if !ok {
 		return nil, notFound("agent", agent)
 	}

@@ -5,14 +5,6 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// spaceOf is the space a principal is at home in.
-func spaceOf(who *protocol.Principal) protocol.SpaceID {
-	if who.Space == "" {
-		return protocol.DefaultSpace
-	}
-	return who.Space
-}
-
 // everywhere reports whether a principal may name any space.
 func everywhere(who *protocol.Principal) bool {
 	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
@@ -22,7 +14,7 @@ func everywhere(who *protocol.Principal) bool {
 // it, or the caller's own. Whether a space the caller may not see exists is
 // not told (PROTOCOL §9).
 func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
-	home := spaceOf(call.Principal)
+	home := call.Principal.Home()
 	if named == "" || named == home || everywhere(call.Principal) {
 		if named == "" {
 			named = home

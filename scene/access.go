@@ -38,14 +38,6 @@ type Channel struct {
 	MaxMembers int
 }
 
-// spaceOf is the space a principal is at home in: the one its scenes are in.
-func spaceOf(who *protocol.Principal) protocol.SpaceID {
-	if who.Space == "" {
-		return protocol.DefaultSpace
-	}
-	return who.Space
-}
-
 // privileged reports whether a principal may change what is not its own.
 func privileged(who *protocol.Principal) bool {
 	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
@@ -68,7 +60,7 @@ func (s *Service) speaksFor(who *protocol.Principal, space protocol.SpaceID, ski
 // check says why a skill may not take part in a scene: it or the Cap is not
 // there, or the two do not belong together.
 func (s *Service) check(call *commands.Call, i id, skill protocol.SkillID) (Channel, error) {
-	space := spaceOf(call.Principal)
+	space := call.Principal.Home()
 	channel, ok := s.opts.Channels.Channel(space, i.cap)
 	if !ok {
 		return Channel{}, protocol.Errorf(protocol.NotFound, "there is no Cap %q", i.cap).With("cap_id", string(i.cap))

@@ -44,7 +44,7 @@ type claim struct {
 // returns its serial. Who holds the key of a skill's certificate speaks for the
 // skill; everybody else must be known to.
 func (s *Service) certify(ctx context.Context, call *commands.Call, c claim) (protocol.Serial, error) {
-	space := spaceOf(call.Principal)
+	space := call.Principal.Home()
 	needed := c.role == RouteRole || c.owner || s.opts.Strict
 	if c.named == "" && !needed {
 		if !s.speaksFor(call.Principal, space, c.skill) {

@@ -26,11 +26,11 @@ func (s *Service) enter(ctx context.Context, call *commands.Call, c claim, found
 	}
 	now := s.opts.Now()
 	m := Member{Skill: c.skill, Role: c.role, Principal: call.Principal.Party(), Serial: serial, JoinedAt: now.UnixMilli()}
-	key := sceneKey(spaceOf(call.Principal), c.scene, c.cap)
+	key := sceneKey(call.Principal.Home(), c.scene, c.cap)
 	if m.routes() {
-		online := s.opts.Skills.RouteAgentOnline(m.Principal, spaceOf(call.Principal), c.skill)
+		online := s.opts.Skills.RouteAgentOnline(m.Principal, call.Principal.Home(), c.skill)
 		s.leases.grant(seat{key, c.skill}, lease{now.Add(s.opts.Patience), online}) // before anybody looks
-		s.SkillChanged(spaceOf(call.Principal), c.skill)
+		s.SkillChanged(call.Principal.Home(), c.skill)
 	}
 	return s.change(ctx, key, func(old *Scene) (*Scene, error) {
 		scene, err := found(old, m)

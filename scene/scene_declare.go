@@ -70,7 +70,7 @@ func (s *Service) founded(call *commands.Call, c claim, m Member) (*Scene, error
 		return nil, protocol.Errorf(protocol.CertificateRequired, "the first declaration of a scene comes from an authorised RouteAgent").
 			With("scene_type", string(c.scene)).With("skill_role", RouteRole)
 	}
-	space := spaceOf(call.Principal)
+	space := call.Principal.Home()
 	if n := s.index.countOf(space, c.cap); n >= maxScenes {
 		return nil, protocol.Errorf(protocol.LimitReached, "Cap %q has %d scenes already", c.cap, n).
 			With("cap_id", string(c.cap)).With("limit", maxScenes)

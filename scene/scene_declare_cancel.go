@@ -37,7 +37,7 @@ type CancelResult struct {
 
 // Cancel takes a declaration back.
 func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParams) (CancelResult, error) {
-	space, i := spaceOf(call.Principal), id{p.Scene, p.Cap}
+	space, i := call.Principal.Home(), id{p.Scene, p.Cap}
 	left, _, err := s.change(ctx, sceneKey(space, p.Scene, p.Cap), func(old *Scene) (*Scene, error) {
 		switch {
 		case old == nil:

@@ -36,7 +36,7 @@ func (p LeaveParams) Target() commands.Resource {
 // who speaks for the owner. An owner that leaves is followed by its first
 // backup; without one it cannot leave, only cancel the scene.
 func (s *Service) Leave(ctx context.Context, call *commands.Call, p LeaveParams) (MemberResult, error) {
-	space, i := spaceOf(call.Principal), id{p.Scene, p.Cap}
+	space, i := call.Principal.Home(), id{p.Scene, p.Cap}
 	role := p.Role
 	_, revision, err := s.change(ctx, sceneKey(space, p.Scene, p.Cap), func(old *Scene) (*Scene, error) {
 		if old == nil {

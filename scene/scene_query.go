@@ -69,7 +69,7 @@ type MemberView struct {
 // Query lists the scenes of the caller's space by type and Cap. None is an
 // empty list.
 func (s *Service) Query(_ context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
-	space := spaceOf(call.Principal)
+	space := call.Principal.Home()
 	var found []*Scene
 	for _, scene := range s.opts.Scenes.All() {
 		if scene.Space == space && (p.Scene == "" || scene.Type == p.Scene) && (p.Cap == "" || scene.Cap == p.Cap) {

@@ -132,7 +132,7 @@ func (s *Service) Commands() []commands.Command {
 // takes part in it by the identity it connected with, a skill or an agent that
 // serves one, and who declared a member.
 func (s *Service) MayHearScene(who *protocol.Principal, t protocol.SceneType, c protocol.CapID) bool {
-	space := spaceOf(who)
+	space := who.Home()
 	scene, _, ok := s.opts.Scenes.Get(sceneKey(space, t, c))
 	if !ok {
 		return false

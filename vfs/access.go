@@ -21,14 +21,6 @@ func (g *Group) KeptFor() protocol.Party { return g.Owner }
 
 func groupKey(space protocol.SpaceID, name string) string { return string(space) + "/" + name }
 
-// spaceOf is the space a principal is at home in: the one its files are in.
-func spaceOf(who *protocol.Principal) protocol.SpaceID {
-	if who.Space == "" {
-		return protocol.DefaultSpace
-	}
-	return who.Space
-}
-
 // privileged reports whether a principal may use what is not its own.
 func privileged(who *protocol.Principal) bool {
 	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
@@ -60,8 +52,8 @@ func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool)
 	if id, inner, ok := capGroup(group); ok {
 		return s.opts.Members.MayUseGroup(who, id, inner, write)
 	}
-	g, _, ok := s.opts.Groups.Get(groupKey(spaceOf(who), group))
-	if !ok || who.Manages(spaceOf(who)) {
+	g, _, ok := s.opts.Groups.Get(groupKey(who.Home(), group))
+	if !ok || who.Manages(who.Home()) {
 		return true
 	}
 	return g.Owner.Is(who) || s.opts.Members.SharesGroup(who, g.Owner, protocol.GroupID(group), write)
@@ -102,12 +94,12 @@ func (s *Service) ownable(who *protocol.Principal, group string) bool {
 	if _, _, ok := capGroup(group); ok || group == MirrorGroup {
 		return false
 	}
-	_, _, there := s.opts.Groups.Get(groupKey(spaceOf(who), group))
+	_, _, there := s.opts.Groups.Get(groupKey(who.Home(), group))
 	return !there
 }
 
 func (s *Service) claim(ctx context.Context, who *protocol.Principal, group string) error {
-	space := spaceOf(who)
+	space := who.Home()
 	_, err := s.opts.Groups.Create(ctx, groupKey(space, group),
 		&Group{Space: space, Name: group, Owner: who.Party(), Since: s.opts.Now().UnixMilli()})
 	return err

@@ -127,7 +127,7 @@ func (s *Service) For(ctx context.Context, who *protocol.Principal, group string
 	if err := s.admit(ctx, who, group, write); err != nil {
 		return nil, err
 	}
-	files, err := s.where(spaceOf(who), group)
+	files, err := s.where(who.Home(), group)
 	if err == nil && group == MirrorGroup && (write || !privileged(who)) {
 		files = &mirrorReader{files, s, who}
 	}
@@ -137,9 +137,9 @@ func (s *Service) For(ctx context.Context, who *protocol.Principal, group string
 // Usage is how much room the bridge's own VFS has for a principal's space, to
 // those who manage it. Others see what the groups take that they may read.
 func (s *Service) Usage(ctx context.Context, who *protocol.Principal) (Usage, error) {
-	files := s.opts.Store.Space(spaceOf(who))
+	files := s.opts.Store.Space(who.Home())
 	usage, err := measure(ctx, files)
-	if err != nil || who.Manages(spaceOf(who)) {
+	if err != nil || who.Manages(who.Home()) {
 		return usage, err
 	}
 	usage = Usage{}

@@ -41,7 +41,7 @@ func (s *Service) Health(ctx context.Context, call *commands.Call, p HealthParam
 	answers := make(chan StatusResult, maxAsked)
 	asked := 0
 	for _, r := range s.opts.Remotes.All() {
-		if r.Space == spaceOf(call.Principal) && asked < maxAsked {
+		if r.Space == call.Principal.Home() && asked < maxAsked {
 			asked++
 			go func() { answers <- s.statusFor(ctx, call.Principal, r) }()
 		}

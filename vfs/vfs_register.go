@@ -57,7 +57,7 @@ func (s *Service) Register(ctx context.Context, call *commands.Call, p RegisterP
 		return StatusResult{}, err
 	}
 	r := &Remote{
-		Space: spaceOf(call.Principal), ID: p.ID, URL: p.URL, Group: string(p.Group), Inside: string(p.Inside),
+		Space: call.Principal.Home(), ID: p.ID, URL: p.URL, Group: string(p.Group), Inside: string(p.Inside),
 		Capabilities: p.Capabilities, Owner: call.Principal.Party(), Since: s.opts.Now().UnixMilli(),
 	}
 	if err := s.seal(r, p.Credential); err != nil {
@@ -94,7 +94,7 @@ func (s *Service) mayMount(ctx context.Context, who *protocol.Principal, group s
 	if err := s.admit(ctx, who, group, true); err != nil {
 		return err
 	}
-	if g, _, ok := s.opts.Groups.Get(groupKey(spaceOf(who), group)); ok && !g.Owner.Is(who) {
+	if g, _, ok := s.opts.Groups.Get(groupKey(who.Home(), group)); ok && !g.Owner.Is(who) {
 		return protocol.Errorf(protocol.VFSPermission, "group %q belongs to somebody else", group).With("group_name", group)
 	}
 	return nil

@@ -51,7 +51,7 @@ func (s *Service) Unregister(ctx context.Context, call *commands.Call, p Unregis
 }
 
 func (s *Service) findRemote(who *protocol.Principal, id protocol.VFSID) (*Remote, uint64, error) {
-	r, revision, ok := s.opts.Remotes.Get(remoteKey(spaceOf(who), id))
+	r, revision, ok := s.opts.Remotes.Get(remoteKey(who.Home(), id))
 	if !ok {
 		return nil, 0, protocol.Errorf(protocol.NotFound, "there is no VFS %q", id).With("vfs_id", string(id))
 	}

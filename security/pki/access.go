@@ -53,7 +53,7 @@ func (s *Service) reserved(scope *Scope) error {
 // in is the space a call is about: the one it names, if the caller may see it,
 // or the caller's own. Whether another exists is not told.
 func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
-	home := spaceOf(call.Principal)
+	home := call.Principal.Home()
 	switch {
 	case named == "" || named == home:
 		return home, nil
@@ -66,7 +66,7 @@ func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 // visible finds a certificate that a caller may know of.
 func (s *Service) visible(call *commands.Call, serial protocol.Serial) (*entry, error) {
 	e := s.index.find(serial)
-	if e == nil || e.scope.Space != spaceOf(call.Principal) && !everything(call.Principal) {
+	if e == nil || e.scope.Space != call.Principal.Home() && !everything(call.Principal) {
 		return nil, protocol.Errorf(protocol.CertificateUnknown, "there is no certificate %s", serial).With("serial", string(serial))
 	}
 	return e, nil
@@ -74,7 +74,7 @@ func (s *Service) visible(call *commands.Call, serial protocol.Serial) (*entry, 
 
 // request finds a request that a caller may know of.
 func (s *Service) request(call *commands.Call, id string) (r *Request, revision uint64, err error) {
-	r, revision, ok := s.opts.Requests.Get(requestKey(spaceOf(call.Principal), id))
+	r, revision, ok := s.opts.Requests.Get(requestKey(call.Principal.Home(), id))
 	if !ok && everything(call.Principal) {
 		for key, other := range s.opts.Requests.All() {
 			if other.ID == id {

@@ -51,7 +51,7 @@ func (s *Service) Authorize(_ context.Context, call *commands.Call, need Need) (
 	if err != nil {
 		return Grant{}, err
 	}
-	if err := e.covers(need, spaceOf(call.Principal)); err != nil {
+	if err := e.covers(need, call.Principal.Home()); err != nil {
 		return Grant{}, err
 	}
 	if err := s.possession(call, e, string(need.Skill)); err != nil {
@@ -112,8 +112,4 @@ func (s *Service) possession(call *commands.Call, e *entry, subject string) erro
 		return nil
 	}
 	return s.checkProof(call, e, cmp.Or(subject, string(e.scope.Skill), e.scope.ID))
-}
-
-func spaceOf(who *protocol.Principal) protocol.SpaceID {
-	return cmp.Or(who.Space, protocol.DefaultSpace)
 }

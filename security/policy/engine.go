@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
 )
 
 // Options configure an [Engine].
@@ -90,7 +89,7 @@ func (e *Engine) Decide(q *Query) Decision {
 	subject, part := e.cache.subject(q.Who)
 	space := q.Space
 	if space == "" {
-		space = spaceOf(q.Who)
+		space = q.Who.Home()
 	}
 	now := e.opts.Now()
 	passing := about.reads&readsTime != 0
@@ -198,6 +197,3 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	}
 }
-
-// Home is the space a query without one is about.
-func Home(who *protocol.Principal) protocol.SpaceID { return spaceOf(who) }

@@ -101,7 +101,7 @@ func (w *world) thing() types.Entity {
 		Parents:    cedar.NewEntityUIDSet(cedar.EntityUID{Type: typeSpace, ID: cedar.String(w.space)}),
 		Attributes: cedar.NewRecord(r),
 	}
-	if w.resource == w.subject.uid && spaceOf(w.subject.who) == w.space {
+	if w.resource == w.subject.uid && w.subject.who.Home() == w.space {
 		e.Parents, e.Tags = w.subject.entity.Parents, w.subject.entity.Tags
 	}
 	return e

@@ -37,7 +37,7 @@ func (e *Engine) Explain(q *Query) Explanation {
 	subject := newSubject(q.Who)
 	space := q.Space
 	if space == "" {
-		space = spaceOf(q.Who)
+		space = q.Who.Home()
 	}
 	v := program.judge(about, &world{
 		subject: subject, query: q, space: space, resource: resourceUID(q, space), entities: e.opts.Entities,

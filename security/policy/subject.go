@@ -21,7 +21,7 @@ type subject struct {
 
 func newSubject(who *protocol.Principal) *subject {
 	uid := cedar.EntityUID{Type: typeOfKind(who.Kind), ID: cedar.String(who.ID)}
-	space := spaceOf(who)
+	space := who.Home()
 	parents := []cedar.EntityUID{{Type: typeSpace, ID: cedar.String(space)}}
 	for _, role := range rolesOf(who) {
 		parents = append(parents, cedar.EntityUID{Type: typeRole, ID: cedar.String(role)})
@@ -68,13 +68,6 @@ func rolesOf(who *protocol.Principal) []string {
 		return []string{protocol.RoleSkill}
 	}
 	return nil
-}
-
-func spaceOf(who *protocol.Principal) protocol.SpaceID {
-	if who.Space == "" {
-		return protocol.DefaultSpace
-	}
-	return who.Space
 }
 
 // is reports whether the subject is the one of a principal.

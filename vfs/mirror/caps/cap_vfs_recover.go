@@ -58,7 +58,7 @@ func (s *Service) Recover(ctx context.Context, call *commands.Call, p RecoverPar
 	if exists && !write {
 		return RecoverResult{}, protocol.Errorf(protocol.VFSPermission, "the files of Cap %q are not yours", p.Cap).With("cap_id", string(p.Cap))
 	}
-	at := ref{spaceOf(call.Principal), p.Cap}
+	at := ref{call.Principal.Home(), p.Cap}
 	var snapshot uint64
 	if p.Snapshot != "" {
 		if snapshot, err = strconv.ParseUint(p.Snapshot, 10, 64); err != nil || snapshot == 0 {

@@ -300,7 +300,7 @@ func (s *Service) find(ctx context.Context, call *commands.Call, id protocol.Cap
 	case !read || write && !mayWrite:
 		return nil, nil, nil, protocol.Errorf(protocol.VFSPermission, "the files of Cap %q are not yours", id).With("cap_id", string(id))
 	}
-	at := ref{spaceOf(call.Principal), id}
+	at := ref{call.Principal.Home(), id}
 	s.mu.Lock()
 	m = s.mirrors[at]
 	s.mu.Unlock()
@@ -327,13 +327,6 @@ func (s *Service) use(ctx context.Context, m *capMirror) (engine *mirror.Engine,
 
 func noCap(id protocol.CapID) error {
 	return protocol.Errorf(protocol.NotFound, "there is no Cap %q", id).With("cap_id", string(id))
-}
-
-func spaceOf(who *protocol.Principal) protocol.SpaceID {
-	if who.Space == "" {
-		return protocol.DefaultSpace
-	}
-	return who.Space
 }
 
 // What events of a mirror tell.
