@@ -46,6 +46,7 @@ var rooms = map[string][]string{
 	"internal/archtest":    {},
 	"internal/cleartext":   {},
 	"internal/clock":       {},
+	"internal/records":     {"protocol"},
 	"internal/gate":        {"protocol", "internal/fair"},
 	"internal/diskspace":   {"protocol"},
 	"internal/smalldisk":   {},
@@ -55,7 +56,7 @@ var rooms = map[string][]string{
 }
 
 // common is what every package may import.
-var common = []string{"internal/clock", "internal/cleartext"}
+var common = []string{"internal/clock", "internal/cleartext", "internal/records"}
 
 // only says which packages may import a library that is kept in one place.
 var only = map[string][]string{

@@ -1,0 +1,206 @@
+// Package recordstest has a table of records for tests, as strict as the one of
+// the bridge.
+package recordstest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"sync"
+
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Memory is a table in memory. A record comes out of it as out of a store: as
+// another value that has passed through the encoding, so that a field which is
+// not encoded is lost. It outlives the services of a test, as a store does.
+type Memory[T any] struct {
+	changing sync.Mutex // held while a change is made and told
+	before   func(key string)
+	broken   error
+	tell     []func(key string, old, new *T)
+
+	mu       sync.Mutex
+	rows     map[string]row[T]
+	revision uint64
+	writes   int
+}
+
+type row[T any] struct {
+	value    *T
+	revision uint64
+}
+
+var _ records.Table[int] = (*Memory[int])(nil)
+
+// New returns an empty table.
+func New[T any]() *Memory[T] { return &Memory[T]{rows: make(map[string]row[T])} }
+
+// Break makes every write fail from now on, or with nil none.
+func (m *Memory[T]) Break(err error) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.broken = err
+}
+
+// Before has fn called before the next write, once, to change something between
+// the reading and the writing of whoever is tested.
+func (m *Memory[T]) Before(fn func(key string)) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.before = fn
+}
+
+// Restart forgets who is told of changes, as the end of a process does.
+func (m *Memory[T]) Restart() {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.tell = nil
+}
+
+// Writes is how many changes were made.
+func (m *Memory[T]) Writes() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.writes
+}
+
+// Get implements [records.Table].
+func (m *Memory[T]) Get(key string) (value *T, revision uint64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.rows[key]
+	return r.value, r.revision, ok
+}
+
+// All implements [records.Table].
+func (m *Memory[T]) All() iter.Seq2[string, *T] {
+	m.mu.Lock()
+	rows := maps.Clone(m.rows)
+	m.mu.Unlock()
+	return func(yield func(string, *T) bool) {
+		for key, r := range rows {
+			if !yield(key, r.value) {
+				return
+			}
+		}
+	}
+}
+
+// Len implements [records.Table].
+func (m *Memory[T]) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.rows)
+}
+
+// OnChange implements [records.Table].
+func (m *Memory[T]) OnChange(fn func(key string, old, new *T)) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	for key, v := range m.All() {
+		fn(key, nil, v)
+	}
+	m.tell = append(m.tell, fn)
+}
+
+// Create implements [records.Table].
+func (m *Memory[T]) Create(ctx context.Context, key string, v *T) (uint64, error) {
+	return m.store(ctx, key, v, func(_ uint64, there bool) error {
+		if there {
+			return protocol.Errorf(protocol.AlreadyExists, "%s exists", key)
+		}
+		return nil
+	})
+}
+
+// Put implements [records.Table].
+func (m *Memory[T]) Put(ctx context.Context, key string, v *T) (uint64, error) {
+	return m.store(ctx, key, v, func(uint64, bool) error { return nil })
+}
+
+// Update implements [records.Table].
+func (m *Memory[T]) Update(ctx context.Context, key string, v *T, expect uint64) (uint64, error) {
+	return m.store(ctx, key, v, func(held uint64, there bool) error {
+		if !there || held != expect {
+			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, held)
+		}
+		return nil
+	})
+}
+
+// Delete implements [records.Table].
+func (m *Memory[T]) Delete(ctx context.Context, key string, expect uint64) error {
+	_, err := m.change(ctx, key, nil, func(held uint64, there bool) error {
+		switch {
+		case !there:
+			return protocol.Errorf(protocol.NotFound, "no %s", key)
+		case expect != 0 && held != expect:
+			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, held)
+		}
+		return nil
+	})
+	return err
+}
+
+func (m *Memory[T]) store(ctx context.Context, key string, v *T, check func(held uint64, there bool) error) (uint64, error) {
+	if v == nil || key == "" {
+		return 0, errors.New("recordstest: no key, or no record")
+	}
+	var encoded bytes.Buffer
+	if err := records.Encode(&encoded, v); err != nil {
+		return 0, err
+	}
+	kept := new(T)
+	if err := records.Decode(encoded.Bytes(), kept); err != nil {
+		return 0, err
+	}
+	return m.change(ctx, key, kept, check)
+}
+
+func (m *Memory[T]) change(ctx context.Context, key string, v *T, check func(held uint64, there bool) error) (uint64, error) {
+	m.interfere(key)
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	if err := errors.Join(ctx.Err(), m.broken); err != nil {
+		return 0, err
+	}
+	old, revision, err := m.set(key, v, check)
+	if err != nil {
+		return 0, err
+	}
+	for _, fn := range m.tell {
+		fn(key, old, v)
+	}
+	return revision, nil
+}
+
+func (m *Memory[T]) interfere(key string) {
+	m.changing.Lock()
+	fn := m.before
+	m.before = nil
+	m.changing.Unlock()
+	if fn != nil {
+		fn(key)
+	}
+}
+
+func (m *Memory[T]) set(key string, v *T, check func(held uint64, there bool) error) (old *T, revision uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, there := m.rows[key]
+	if err := check(r.revision, there); err != nil {
+		return nil, 0, err
+	}
+	m.revision++
+	m.writes++
+	if v == nil {
+		delete(m.rows, key)
+	} else {
+		m.rows[key] = row[T]{v, m.revision}
+	}
+	return r.value, m.revision, nil
+}
