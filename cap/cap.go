@@ -97,7 +97,7 @@ func (c *Cap) bothWays() bool { return c.LinkType == bidirectional }
 
 // A View is a Cap as callers see it.
 type View struct {
-	ID    protocol.CapID   `json:"cap_id"`
+	ID    protocol.CapID   `json:"cap_id" doc:"id of the Cap, unique in its space"`
 	Skill protocol.SkillID `json:"skill_id" doc:"the skill it belongs to"`
 	Info
 	// The same by the names that the protocol's data model has.
@@ -105,9 +105,9 @@ type View struct {
 	ModelDescription string `json:"description,omitempty" doc:"cap_desc"`
 	ModelType        string `json:"type" doc:"cap_type"`
 
-	Status     Status `json:"status" enum:"active,inactive"`
+	Status     Status `json:"status" enum:"active,inactive" doc:"active, or inactive: everything is kept and can be read, but nobody joins and nothing is set or sent"`
 	Groups     int    `json:"groups" doc:"how many groups it has"`
-	Revision   uint64 `json:"revision"`
+	Revision   uint64 `json:"revision" doc:"number of this version of the declaration; rises with every change and is expected by revision of cap.update"`
 	DeclaredAt int64  `json:"declared_at" doc:"Unix milliseconds"`
 	UpdatedAt  int64  `json:"updated_at" doc:"Unix milliseconds"`
 }

@@ -30,8 +30,8 @@ func (p DeclareParams) Target() commands.Resource {
 
 // DeclareResult is the result of cap.declare.
 type DeclareResult struct {
-	ID       protocol.CapID `json:"cap_id"`
-	Revision uint64         `json:"revision"`
+	ID       protocol.CapID `json:"cap_id" doc:"id of the Cap"`
+	Revision uint64         `json:"revision" doc:"number of the stored version; the one before if the declaration changed nothing"`
 }
 
 // Declare declares a Cap. Declared again for the same skill by somebody who

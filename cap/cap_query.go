@@ -27,7 +27,7 @@ type QueryParams struct {
 
 // QueryResult is the result of cap.query.
 type QueryResult struct {
-	Caps       []View `json:"caps"`
+	Caps       []View `json:"caps" doc:"the Caps of this page, by id; empty if none fits"`
 	Total      int    `json:"total" doc:"how many there are on all pages"`
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }

@@ -29,7 +29,7 @@ func (p RemoveParams) Target() commands.Resource {
 
 // RemoveResult is the result of cap.remove.
 type RemoveResult struct {
-	ID protocol.CapID `json:"cap_id"`
+	ID protocol.CapID `json:"cap_id" doc:"id of the Cap that was removed"`
 }
 
 // Remove removes a Cap, with all its groups and their data if that is asked

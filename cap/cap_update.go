@@ -79,9 +79,9 @@ func set[T any](names *[]string, name string, field, value *T) {
 
 // UpdateResult is the result of cap.update.
 type UpdateResult struct {
-	ID       protocol.CapID `json:"cap_id"`
+	ID       protocol.CapID `json:"cap_id" doc:"id of the Cap"`
 	Updated  []string       `json:"updated_fields" doc:"the fields that were given"`
-	Revision uint64         `json:"revision"`
+	Revision uint64         `json:"revision" doc:"number of the stored version; the one before if nothing was to change"`
 }
 
 // Update changes a Cap.

@@ -34,8 +34,8 @@ func (g *Group) KeptFor() protocol.Party { return protocol.Party{Space: g.Space}
 
 // A Member is a skill in a group.
 type Member struct {
-	Skill      protocol.SkillID `json:"skill_id"`
-	Role       string           `json:"role"`
+	Skill      protocol.SkillID `json:"skill_id" doc:"id of the skill; it need not be registered yet"`
+	Role       string           `json:"role" doc:"role of the skill in the group, as the owner of the Cap named it"`
 	Attributes Attributes       `json:"attributes,omitempty" doc:"what else is said about it"`
 	JoinedAt   int64            `json:"joined_at" doc:"Unix milliseconds"`
 }
@@ -84,9 +84,9 @@ func (m *Member) says(as *Member) bool {
 // A Link leads from one member to another. Between two members there is at
 // most one in each direction.
 type Link struct {
-	Source protocol.SkillID `json:"source_skill_id"`
-	Target protocol.SkillID `json:"target_skill_id"`
-	Type   string           `json:"link_type"`
+	Source protocol.SkillID `json:"source_skill_id" doc:"id of the member that the link leads from"`
+	Target protocol.SkillID `json:"target_skill_id" doc:"id of the member that the link leads to"`
+	Type   string           `json:"link_type" doc:"kind of traffic on the link, as its maker named it"`
 }
 
 func (g *Group) key() string { return groupKey(g.Space, g.Cap, g.ID) }

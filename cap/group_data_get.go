@@ -32,12 +32,12 @@ func (p DataGetParams) Target() commands.Resource {
 // DataGetResult is the result of group.data.get, and what is retained on the
 // value's topic.
 type DataGetResult struct {
-	Group     protocol.GroupID `json:"group_id"`
-	Key       protocol.DataKey `json:"data_key"`
-	Value     json.RawMessage  `json:"data_value"`
-	Type      DataType         `json:"data_type"`
-	Cap       protocol.CapID   `json:"cap_id"`
-	Revision  uint64           `json:"revision"`
+	Group     protocol.GroupID `json:"group_id" doc:"id of the group"`
+	Key       protocol.DataKey `json:"data_key" doc:"name of the value, unique in the group"`
+	Value     json.RawMessage  `json:"data_value" doc:"the value, JSON of the type that data_type names, at most 64 KiB"`
+	Type      DataType         `json:"data_type" doc:"type of the value as its writer declared it; binary is a string in standard base64"`
+	Cap       protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
+	Revision  uint64           `json:"revision" doc:"number of this version of the value; rises with every write and is expected by revision of group.data.set"`
 	UpdatedAt int64            `json:"updated_at" doc:"Unix milliseconds"`
 	UpdatedBy string           `json:"updated_by" doc:"sender of the request that set it"`
 }

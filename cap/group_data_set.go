@@ -37,12 +37,12 @@ func (p DataSetParams) Target() commands.Resource {
 
 // DataSetResult is the result of group.data.set.
 type DataSetResult struct {
-	Group    protocol.GroupID `json:"group_id"`
-	Key      protocol.DataKey `json:"data_key"`
-	Value    json.RawMessage  `json:"data_value"`
-	Type     DataType         `json:"data_type"`
-	Cap      protocol.CapID   `json:"cap_id"`
-	Revision uint64           `json:"revision"`
+	Group    protocol.GroupID `json:"group_id" doc:"id of the group"`
+	Key      protocol.DataKey `json:"data_key" doc:"name of the value, unique in the group"`
+	Value    json.RawMessage  `json:"data_value" doc:"the value as it is stored now"`
+	Type     DataType         `json:"data_type" doc:"type of the value, as in the request"`
+	Cap      protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
+	Revision uint64           `json:"revision" doc:"number of the version just written; give it as revision to write only if nobody else has"`
 }
 
 // SetData sets a value: one write of one record, compared with what was there

@@ -57,8 +57,8 @@ type DispatchResult struct {
 
 // A RosterEntry is a member on the roster.
 type RosterEntry struct {
-	Skill protocol.SkillID `json:"skill_id"`
-	Role  string           `json:"role"`
+	Skill protocol.SkillID `json:"skill_id" doc:"id of the member"`
+	Role  string           `json:"role" doc:"role of the member in the group"`
 	State dispatch.State   `json:"state" enum:"pending,offline,denied,failed" doc:"offline members are asked if they come back before the deadline and the caller still may"`
 }
 

@@ -35,11 +35,11 @@ func (p LinkAddParams) Target() commands.Resource {
 
 // LinkResult is the result of group.link.add and group.link.remove.
 type LinkResult struct {
-	Group    protocol.GroupID `json:"group_id"`
-	Source   protocol.SkillID `json:"source_skill_id"`
-	Target   protocol.SkillID `json:"target_skill_id"`
-	Type     string           `json:"link_type"`
-	Cap      protocol.CapID   `json:"cap_id"`
+	Group    protocol.GroupID `json:"group_id" doc:"id of the group"`
+	Source   protocol.SkillID `json:"source_skill_id" doc:"id of the member that the link leads from"`
+	Target   protocol.SkillID `json:"target_skill_id" doc:"id of the member that the link leads to"`
+	Type     string           `json:"link_type" doc:"kind of traffic on the link, as its maker named it"`
+	Cap      protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
 	Revision uint64           `json:"revision" doc:"of the group"`
 }
 

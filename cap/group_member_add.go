@@ -38,10 +38,10 @@ func (p MemberAddParams) Target() commands.Resource {
 
 // MemberResult is the result of group.member.add, .update and .remove.
 type MemberResult struct {
-	Group    protocol.GroupID `json:"group_id"`
-	Skill    protocol.SkillID `json:"skill_id"`
-	Role     string           `json:"role"`
-	Cap      protocol.CapID   `json:"cap_id"`
+	Group    protocol.GroupID `json:"group_id" doc:"id of the group"`
+	Skill    protocol.SkillID `json:"skill_id" doc:"id of the member"`
+	Role     string           `json:"role" doc:"role of the member in the group; of a removed one, the role it had"`
+	Cap      protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
 	Revision uint64           `json:"revision" doc:"of the group; 0 when it ended"`
 }
 

@@ -29,12 +29,12 @@ func (p GroupQueryParams) Target() commands.Resource {
 
 // GroupQueryResult is the result of group.query.
 type GroupQueryResult struct {
-	Group    protocol.GroupID `json:"group_id"`
-	Cap      protocol.CapID   `json:"cap_id"`
+	Group    protocol.GroupID `json:"group_id" doc:"id of the group"`
+	Cap      protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
 	Members  []MemberView     `json:"members" doc:"in the order in which they joined"`
-	Links    []Link           `json:"links"`
+	Links    []Link           `json:"links" doc:"links between members, in the order in which they were added; in a bidirectional Cap each direction is an entry"`
 	Data     []DataView       `json:"data" doc:"what group.data.get returns the values of, by name"`
-	Revision uint64           `json:"revision"`
+	Revision uint64           `json:"revision" doc:"number of this version of members and links; values have revisions of their own"`
 	BornAt   int64            `json:"born_at" doc:"Unix milliseconds"`
 }
 
@@ -46,9 +46,9 @@ type MemberView struct {
 
 // A DataView is a value without the value.
 type DataView struct {
-	Key       protocol.DataKey `json:"data_key"`
-	Type      DataType         `json:"data_type"`
-	Revision  uint64           `json:"revision"`
+	Key       protocol.DataKey `json:"data_key" doc:"name of the value, unique in the group"`
+	Type      DataType         `json:"data_type" doc:"type of the value as its writer declared it"`
+	Revision  uint64           `json:"revision" doc:"number of this version of the value; rises with every write"`
 	UpdatedAt int64            `json:"updated_at" doc:"Unix milliseconds"`
 }
 

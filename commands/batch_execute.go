@@ -52,18 +52,18 @@ func (p BatchParams) Validate() error {
 
 // BatchResult is the result of batch.execute.
 type BatchResult struct {
-	Total        int          `json:"total"`
-	SuccessCount int          `json:"success_count"`
-	FailureCount int          `json:"failure_count"`
+	Total        int          `json:"total" doc:"number of commands in the batch"`
+	SuccessCount int          `json:"success_count" doc:"number of commands that succeeded"`
+	FailureCount int          `json:"failure_count" doc:"number of commands that failed; skipped ones are in neither count"`
 	Results      []BatchEnded `json:"results" doc:"in the order of the commands"`
 }
 
 // A BatchEnded is what became of one entry.
 type BatchEnded struct {
-	Index   int             `json:"index"`
-	Command string          `json:"command"`
+	Index   int             `json:"index" doc:"place of the command in the batch, from 0"`
+	Command string          `json:"command" doc:"name of the command, as in the request"`
 	Status  string          `json:"status" doc:"success, failed, or skipped after the failure of another"`
-	Result  json.RawMessage `json:"result"`
+	Result  json.RawMessage `json:"result" doc:"result of the command; after a failure the part that was done, {} for none and for a skipped command"`
 	Error   json.RawMessage `json:"error" doc:"null, or code, message and details"`
 }
 

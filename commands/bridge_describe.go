@@ -24,28 +24,28 @@ type DescribeParams struct {
 // DescribeResult is the result of bridge.describe.
 type DescribeResult struct {
 	Version  string        `json:"version" doc:"of the protocol"`
-	BridgeID string        `json:"bridge_id"`
+	BridgeID string        `json:"bridge_id" doc:"id of the bridge, the sender_id of its answers"`
 	Commands []Description `json:"commands" doc:"in the order of their names"`
 }
 
 // A Description is everything a caller may want to know about a command.
 type Description struct {
-	Name         string          `json:"name"`
+	Name         string          `json:"name" doc:"name of the command, family.verb"`
 	Aliases      []string        `json:"aliases,omitempty" doc:"old names that are still understood"`
-	Summary      string          `json:"summary"`
+	Summary      string          `json:"summary" doc:"purpose of the command in one sentence"`
 	Effect       Effect          `json:"effect" doc:"read, write (the bridge's own state) or act (on the world)"`
 	Permission   string          `json:"permission" doc:"the action that policy decides on"`
 	Async        bool            `json:"async,omitempty" doc:"can run as a task, with params.async"`
 	Errors       []CodeSummary   `json:"errors" doc:"besides those any command may answer with"`
 	Example      json.RawMessage `json:"example,omitempty" doc:"params that are valid"`
-	ParamsSchema json.RawMessage `json:"params_schema"`
-	ResultSchema json.RawMessage `json:"result_schema"`
+	ParamsSchema json.RawMessage `json:"params_schema" doc:"JSON Schema (2020-12) of the params"`
+	ResultSchema json.RawMessage `json:"result_schema" doc:"JSON Schema (2020-12) of the result"`
 }
 
 // A CodeSummary is an error code and what it means.
 type CodeSummary struct {
-	Code    protocol.Code `json:"code"`
-	Summary string        `json:"summary"`
+	Code    protocol.Code `json:"code" doc:"error code, four digits"`
+	Summary string        `json:"summary" doc:"meaning of the code in a few words"`
 }
 
 // Describe is what bridge.describe tells about a command.

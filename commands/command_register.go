@@ -35,10 +35,10 @@ func (p RegisterParams) Target() Resource { return Resource{Type: "agent", ID: s
 
 // RegisterResult is the result of command.register.
 type RegisterResult struct {
-	Namespace string           `json:"namespace"`
-	Agent     protocol.AgentID `json:"agent_id"`
+	Namespace string           `json:"namespace" doc:"the namespace, always with .* at its end"`
+	Agent     protocol.AgentID `json:"agent_id" doc:"id of the agent that gets the commands"`
 	Commands  []string         `json:"commands" doc:"the names that are forwarded from now on"`
-	Revision  uint64           `json:"revision"`
+	Revision  uint64           `json:"revision" doc:"number of the stored version; rises with every registration of the namespace"`
 }
 
 // reserved are the families of the protocol, also of commands that this

@@ -23,7 +23,7 @@ type UnregisterParams struct {
 
 // UnregisterResult is the result of command.unregister.
 type UnregisterResult struct {
-	Namespace string `json:"namespace"`
+	Namespace string `json:"namespace" doc:"the namespace that was given back, always with .* at its end"`
 }
 
 func unregisterCommand(ctx context.Context, call *Call, p UnregisterParams) (UnregisterResult, error) {

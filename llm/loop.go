@@ -39,9 +39,9 @@ type ToolUse struct {
 
 // A ToolReport is what became of one call.
 type ToolReport struct {
-	CallID    string        `json:"call_id"`
+	CallID    string        `json:"call_id" doc:"id of the call, unique in the model's answer"`
 	Name      string        `json:"name" doc:"of the tool"`
-	Status    string        `json:"status" enum:"Success,Failed,Skipped"`
+	Status    string        `json:"status" enum:"Success,Failed,Skipped" doc:"Success; Failed, also for a refused call and for an error that the tool itself reported; Skipped if the call was not begun or was cancelled"`
 	Text      string        `json:"text" doc:"what the model read, shortened"`
 	Warning   string        `json:"warning,omitempty" doc:"what was changed in the arguments"`
 	Code      protocol.Code `json:"code,omitempty" doc:"of the error"`

@@ -19,26 +19,26 @@ var agentGet = commands.Spec{
 
 // An AgentView is an agent as callers see it.
 type AgentView struct {
-	AgentID       protocol.AgentID `json:"agent_id"`
-	Space         protocol.SpaceID `json:"space_id"`
-	Type          AgentType        `json:"type"`
-	Name          string           `json:"name,omitempty"`
-	Endpoints     []string         `json:"endpoints,omitempty"`
-	Owner         string           `json:"owner"` // id of who registered it
-	Status        Status           `json:"status"`
-	Since         int64            `json:"since,omitempty"`          // when status last changed, Unix milliseconds
-	LastHeartbeat int64            `json:"last_heartbeat,omitempty"` // Unix milliseconds
-	RegisteredAt  int64            `json:"registered_at"`            // Unix milliseconds
-	UpdatedAt     int64            `json:"updated_at"`               // Unix milliseconds
+	AgentID       protocol.AgentID `json:"agent_id" doc:"id of the agent, unique in its space"`
+	Space         protocol.SpaceID `json:"space_id" doc:"id of the space that the agent lives in"`
+	Type          AgentType        `json:"type" doc:"purpose of the agent: mcp_agent (gathers requests, talks to models), route_agent (hands commands out) or end_agent (does the work)"`
+	Name          string           `json:"name,omitempty" doc:"name for people; absent if it gave none"`
+	Endpoints     []string         `json:"endpoints,omitempty" doc:"URLs at which the agent says it is reached; absent if it gave none"`
+	Owner         string           `json:"owner" doc:"id of the principal that registered the agent"`
+	Status        Status           `json:"status" doc:"online; offline; or suspended, which is offline until it is registered anew because its certificate has ended"`
+	Since         int64            `json:"since,omitempty" doc:"time of the last change of status, Unix milliseconds; absent if there was none since the bridge started"`
+	LastHeartbeat int64            `json:"last_heartbeat,omitempty" doc:"time of the last heartbeat, Unix milliseconds; absent if there was none since the bridge started"`
+	RegisteredAt  int64            `json:"registered_at" doc:"time of the first registration, Unix milliseconds"`
+	UpdatedAt     int64            `json:"updated_at" doc:"time of the last registration that changed something, Unix milliseconds"`
 }
 
 // GetAgentResult is the result of agent.get.
 type GetAgentResult struct {
 	AgentView
-	RequestTopic  string             `json:"request_topic"`
-	ResponseTopic string             `json:"response_topic"`
-	Skills        []protocol.SkillID `json:"skills"` // the first 100 by id
-	SkillCount    int                `json:"skill_count"`
+	RequestTopic  string             `json:"request_topic" doc:"topic to which the bridge publishes requests for the agent"`
+	ResponseTopic string             `json:"response_topic" doc:"topic on which the agent answers"`
+	Skills        []protocol.SkillID `json:"skills" doc:"ids of the first 100 skills that the agent provides, by id"`
+	SkillCount    int                `json:"skill_count" doc:"number of skills that the agent provides, also beyond the first 100"`
 }
 
 // GetAgent shows one agent.

@@ -19,9 +19,9 @@ var agentHeartbeat = commands.Spec{
 
 // HeartbeatResult is the result of agent.heartbeat.
 type HeartbeatResult struct {
-	AgentID           protocol.AgentID `json:"agent_id"`
-	Status            Status           `json:"status"`
-	HeartbeatInterval float64          `json:"heartbeat_interval"` // seconds; offline after three
+	AgentID           protocol.AgentID `json:"agent_id" doc:"id of the agent"`
+	Status            Status           `json:"status" doc:"online; offline only while the agent is suspended because its certificate has ended"`
+	HeartbeatInterval float64          `json:"heartbeat_interval" doc:"seconds between two heartbeats; after three missed ones the agent is offline"`
 }
 
 // Heartbeat renews an agent's lease. An agent that sends heartbeats over its

@@ -31,9 +31,9 @@ func (p ListAgentsParams) Target() commands.Resource {
 
 // ListAgentsResult is the result of agent.list.
 type ListAgentsResult struct {
-	Agents     []AgentView `json:"agents"`
-	Total      int         `json:"total"`
-	NextCursor string      `json:"next_cursor,omitempty"`
+	Agents     []AgentView `json:"agents" doc:"the agents of this page, by id; empty if none fits"`
+	Total      int         `json:"total" doc:"number of agents on all pages"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // ListAgents lists the agents of a space by id.

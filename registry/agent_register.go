@@ -44,12 +44,12 @@ func (p RegisterAgentParams) Validate() error { return checkEndpoints("endpoints
 
 // RegisterAgentResult is the result of agent.register.
 type RegisterAgentResult struct {
-	AgentID           protocol.AgentID `json:"agent_id"`
-	Status            Status           `json:"status"`
-	Space             protocol.SpaceID `json:"space_id"`
-	RequestTopic      string           `json:"request_topic"`
-	ResponseTopic     string           `json:"response_topic"`
-	HeartbeatInterval float64          `json:"heartbeat_interval"` // seconds
+	AgentID           protocol.AgentID `json:"agent_id" doc:"id of the agent"`
+	Status            Status           `json:"status" doc:"online, as the connection or the request that registered the agent counts as a sign of life; offline if its certificate has ended"`
+	Space             protocol.SpaceID `json:"space_id" doc:"id of the space that the agent lives in"`
+	RequestTopic      string           `json:"request_topic" doc:"topic to which the bridge publishes requests for the agent; subscribe to it"`
+	ResponseTopic     string           `json:"response_topic" doc:"topic on which the agent answers"`
+	HeartbeatInterval float64          `json:"heartbeat_interval" doc:"seconds between two heartbeats; after three missed ones the agent is offline"`
 }
 
 // RegisterAgent registers an agent. The principal that registered it may do

@@ -29,9 +29,9 @@ func (p AgentParams) Target() commands.Resource {
 
 // UnregisterAgentResult is the result of agent.unregister.
 type UnregisterAgentResult struct {
-	AgentID protocol.AgentID   `json:"agent_id"`
-	Status  Status             `json:"status"`
-	Skills  []protocol.SkillID `json:"skills"` // that went with it, at most 100
+	AgentID protocol.AgentID   `json:"agent_id" doc:"id of the agent that was removed"`
+	Status  Status             `json:"status" doc:"offline"`
+	Skills  []protocol.SkillID `json:"skills" doc:"ids of the skills that were removed with it as nothing else provides them, at most 100"`
 }
 
 // UnregisterAgent removes an agent. It stops providing its skills; those with

@@ -131,7 +131,7 @@ func (s *Service) joinsOf(ctx context.Context, r *SkillRecord) (live []*JoinReco
 // A JoinView is a join token as commands show it.
 type JoinView struct {
 	ID        string             `json:"token_id" doc:"its part that is no secret"`
-	SkillID   protocol.SkillID   `json:"skill_id"`
+	SkillID   protocol.SkillID   `json:"skill_id" doc:"id of the skill that agents may join with the token"`
 	Uses      int                `json:"uses" doc:"agents that it lets in"`
 	Agents    []protocol.AgentID `json:"agent_ids" doc:"agents that it has let in"`
 	ExpiresAt int64              `json:"expires_at" doc:"Unix milliseconds"`

@@ -19,17 +19,17 @@ var resourceGet = commands.Spec{
 
 // GetResourceResult is the result of resource.get.
 type GetResourceResult struct {
-	Resource ResourceView `json:"resource"`
+	Resource ResourceView `json:"resource" doc:"the resource"`
 }
 
 // A ResourceView is a resource as callers see it.
 type ResourceView struct {
 	ResourceSummary
-	Description string          `json:"description,omitempty"`
-	Properties  json.RawMessage `json:"properties,omitempty"`
-	Owner       string          `json:"owner"`
-	Revision    uint64          `json:"revision"`
-	UpdatedAt   int64           `json:"updated_at"` // Unix milliseconds
+	Description string          `json:"description,omitempty" doc:"description for people; absent if the owner gave none"`
+	Properties  json.RawMessage `json:"properties,omitempty" doc:"further properties as the owner gave them, a JSON object of at most 16 KiB; absent if it gave none"`
+	Owner       string          `json:"owner" doc:"id of the principal that registered the resource"`
+	Revision    uint64          `json:"revision" doc:"number of the stored version; rises with every change"`
+	UpdatedAt   int64           `json:"updated_at" doc:"time of the last change, Unix milliseconds"`
 }
 
 // GetResource shows one resource.

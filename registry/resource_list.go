@@ -30,18 +30,18 @@ func (p ListResourcesParams) Target() commands.Resource {
 
 // ListResourcesResult is the result of resource.list.
 type ListResourcesResult struct {
-	Resources  []ResourceSummary `json:"resources"`
-	Total      int               `json:"total"`
-	NextCursor string            `json:"next_cursor,omitempty"`
+	Resources  []ResourceSummary `json:"resources" doc:"the resources of this page, by id; empty if none fits"`
+	Total      int               `json:"total" doc:"number of resources on all pages"`
+	NextCursor string            `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A ResourceSummary is a resource in a list.
 type ResourceSummary struct {
-	ResourceID protocol.ResourceID `json:"resource_id"`
-	Name       string              `json:"name"`
-	Type       string              `json:"type"`
-	Space      protocol.SpaceID    `json:"space_id"`
-	Status     string              `json:"status"`
+	ResourceID protocol.ResourceID `json:"resource_id" doc:"id of the resource, unique in its space"`
+	Name       string              `json:"name" doc:"name for people"`
+	Type       string              `json:"type" doc:"kind of resource as its owner named it, such as room"`
+	Space      protocol.SpaceID    `json:"space_id" doc:"id of the space that the resource belongs to"`
+	Status     string              `json:"status" doc:"status as the owner of the resource gave it; active by default"`
 }
 
 // ListResources lists the resources of a space by id.

@@ -31,8 +31,8 @@ func (p RegisterResourceParams) Target() commands.Resource {
 
 // ResourceResult is the result of resource.register and resource.remove.
 type ResourceResult struct {
-	ResourceID protocol.ResourceID `json:"resource_id"`
-	Revision   uint64              `json:"revision"`
+	ResourceID protocol.ResourceID `json:"resource_id" doc:"id of the resource"`
+	Revision   uint64              `json:"revision" doc:"number of the stored version, of a removed resource the last one; the one before if nothing changed"`
 }
 
 // RegisterResource stores a resource. Its owner may change it; for anybody

@@ -32,26 +32,26 @@ func (p DiscoverSkillsParams) Target() commands.Resource {
 
 // DiscoverSkillsResult is the result of skill.discover.
 type DiscoverSkillsResult struct {
-	Skills     []SkillView `json:"skills"`
-	Total      int         `json:"total"`
-	NextCursor string      `json:"next_cursor,omitempty"`
+	Skills     []SkillView `json:"skills" doc:"the skills of this page, by id; empty if none fits"`
+	Total      int         `json:"total" doc:"number of skills on all pages"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
 // A SkillView is a skill as callers see it.
 type SkillView struct {
-	SkillID      protocol.SkillID   `json:"skill_id"`
-	Name         string             `json:"name"`
-	Description  string             `json:"description"`
-	Version      string             `json:"version"`
-	Type         SkillType          `json:"type"`
-	Endpoints    []string           `json:"endpoints"`
-	Capabilities []CapabilityView   `json:"capabilities"`
-	Status       Status             `json:"status"`
-	AgentID      protocol.AgentID   `json:"agent_id,omitempty"` // one of its agents, an online one if there is any
-	AgentIDs     []protocol.AgentID `json:"agent_ids"`
-	Space        protocol.SpaceID   `json:"space_id"`
+	SkillID      protocol.SkillID   `json:"skill_id" doc:"id of the skill, unique in its space"`
+	Name         string             `json:"name" doc:"name for people"`
+	Description  string             `json:"description" doc:"description for people and models; empty if it has none"`
+	Version      string             `json:"version" doc:"version of the skill, three numbers as in 1.4.0"`
+	Type         SkillType          `json:"type" doc:"system if the skill is part of the installation, else custom"`
+	Endpoints    []string           `json:"endpoints" doc:"URLs at which the skill is reached besides MQTT; empty if it has none"`
+	Capabilities []CapabilityView   `json:"capabilities" doc:"what the skill can do: a capability's id alone, or an object with capability_id, name, description, params_schema, result_schema, effect, idempotent, risk and sealed, as they were registered"`
+	Status       Status             `json:"status" doc:"online if one of its agents is, or, without agents, if it has an HTTP endpoint; else offline"`
+	AgentID      protocol.AgentID   `json:"agent_id,omitempty" doc:"id of one of its agents, an online one if there is any; absent if it has none"`
+	AgentIDs     []protocol.AgentID `json:"agent_ids" doc:"ids of all agents that provide the skill; empty if it has HTTP endpoints alone"`
+	Space        protocol.SpaceID   `json:"space_id" doc:"id of the space that the skill lives in"`
 
-	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty"`
+	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty" doc:"public keys that params may be sealed to, the one to use first; absent if it has none"`
 }
 
 // DiscoverSkills lists the skills of a space by id.

@@ -39,11 +39,11 @@ func (p InvokeSkillParams) Target() commands.Resource {
 
 // InvokeSkillResult is the result of skill.invoke.
 type InvokeSkillResult struct {
-	SkillID       protocol.SkillID      `json:"skill_id"`
-	CapabilityID  protocol.CapabilityID `json:"capability_id"`
-	AgentID       protocol.AgentID      `json:"agent_id,omitempty"` // that did it; none over HTTP
-	Data          json.RawMessage       `json:"data"`
-	ExecutionTime float64               `json:"execution_time"` // milliseconds, from sending it to the answer
+	SkillID       protocol.SkillID      `json:"skill_id" doc:"id of the skill, as in the request"`
+	CapabilityID  protocol.CapabilityID `json:"capability_id" doc:"id of the capability, as in the request"`
+	AgentID       protocol.AgentID      `json:"agent_id,omitempty" doc:"id of the agent that did it; absent if an HTTP endpoint did"`
+	Data          json.RawMessage       `json:"data" doc:"result of the capability, any JSON that fits its result_schema; sealed if the caller sealed the params"`
+	ExecutionTime float64               `json:"execution_time" doc:"milliseconds from the check of the params to the answer, further attempts included"`
 }
 
 // forwarded are the params that the agent gets: the caller's, without what

@@ -30,7 +30,7 @@ func (p SkillParams) Target() commands.Resource {
 // ListJoinsResult is the result of skill.join.list.
 type ListJoinsResult struct {
 	Joins []JoinView `json:"joins" doc:"by id; a skill has at most 32"`
-	Total int        `json:"total"`
+	Total int        `json:"total" doc:"number of join tokens that can still be used, at most 32"`
 }
 
 // ListJoins lists the join tokens of a skill, for its owner or an operator.

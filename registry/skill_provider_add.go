@@ -33,9 +33,9 @@ func (p ProviderParams) Target() commands.Resource {
 
 // ProvidersResult tells who provides a skill.
 type ProvidersResult struct {
-	SkillID  protocol.SkillID   `json:"skill_id"`
-	AgentIDs []protocol.AgentID `json:"agent_ids"` // that provide it now
-	Revision uint64             `json:"revision"`
+	SkillID  protocol.SkillID   `json:"skill_id" doc:"id of the skill"`
+	AgentIDs []protocol.AgentID `json:"agent_ids" doc:"ids of the agents that provide the skill now"`
+	Revision uint64             `json:"revision" doc:"number of the stored version of the skill; rises with every change"`
 }
 
 // AddProvider makes a registered agent one of those that provide a skill. The

@@ -34,9 +34,9 @@ func (p RegisterSkillParams) Target() commands.Resource {
 
 // RegisterSkillResult is the result of skill.register.
 type RegisterSkillResult struct {
-	SkillID  protocol.SkillID `json:"skill_id"`
-	Revision uint64           `json:"revision"`
-	AgentID  protocol.AgentID `json:"agent_id,omitempty"` // that provides it
+	SkillID  protocol.SkillID `json:"skill_id" doc:"id of the skill"`
+	Revision uint64           `json:"revision" doc:"number of the stored version of the skill; rises with every change"`
+	AgentID  protocol.AgentID `json:"agent_id,omitempty" doc:"id of the agent that provides the skill by this registration; absent if no agent does"`
 }
 
 // RegisterSkill registers a skill. Who registers a free name owns it.

@@ -32,8 +32,8 @@ func (p UnregisterSkillParams) Target() commands.Resource {
 
 // UnregisterSkillResult is the result of skill.unregister.
 type UnregisterSkillResult struct {
-	SkillID protocol.SkillID `json:"skill_id"`
-	Removed bool             `json:"removed"` // false: other agents still provide it
+	SkillID protocol.SkillID `json:"skill_id" doc:"id of the skill"`
+	Removed bool             `json:"removed" doc:"true if the skill is gone; false if other agents or an HTTP endpoint still provide it"`
 }
 
 // UnregisterSkill withdraws what the caller has to do with a skill, narrowest

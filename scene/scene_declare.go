@@ -37,11 +37,11 @@ func (p DeclareParams) Target() commands.Resource {
 
 // DeclareResult is the result of scene.declare.
 type DeclareResult struct {
-	Scene    protocol.SceneType `json:"scene_type"`
-	Skill    protocol.SkillID   `json:"skill_id"`
-	Role     string             `json:"skill_role"`
-	Cap      protocol.CapID     `json:"cap_id"`
-	Revision uint64             `json:"revision"`
+	Scene    protocol.SceneType `json:"scene_type" doc:"type of the scene"`
+	Skill    protocol.SkillID   `json:"skill_id" doc:"id of the skill that takes part"`
+	Role     string             `json:"skill_role" doc:"role of the skill in the scene"`
+	Cap      protocol.CapID     `json:"cap_id" doc:"id of the Cap that is the channel of the scene"`
+	Revision uint64             `json:"revision" doc:"number of the stored version of the scene; rises with every change"`
 	Created  bool               `json:"created" doc:"whether this declaration created the scene"`
 }
 

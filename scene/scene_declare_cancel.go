@@ -30,7 +30,7 @@ func (p CancelParams) Target() commands.Resource {
 
 // CancelResult is the result of scene.declare.cancel.
 type CancelResult struct {
-	Scene     protocol.SceneType `json:"scene_type"`
+	Scene     protocol.SceneType `json:"scene_type" doc:"type of the scene"`
 	Cancelled bool               `json:"cancelled" doc:"true"`
 	Ended     bool               `json:"ended" doc:"whether the scene ended with it"`
 }

@@ -35,10 +35,10 @@ func (p JoinParams) Target() commands.Resource {
 
 // MemberResult is the result of scene.join and scene.leave.
 type MemberResult struct {
-	Scene    protocol.SceneType `json:"scene_type"`
-	Cap      protocol.CapID     `json:"cap_id"`
-	Skill    protocol.SkillID   `json:"skill_id"`
-	Role     string             `json:"skill_role"`
+	Scene    protocol.SceneType `json:"scene_type" doc:"type of the scene"`
+	Cap      protocol.CapID     `json:"cap_id" doc:"id of the Cap that is the channel of the scene"`
+	Skill    protocol.SkillID   `json:"skill_id" doc:"id of the skill"`
+	Role     string             `json:"skill_role" doc:"role of the skill in the scene; after scene.leave, the role it had"`
 	Revision uint64             `json:"revision" doc:"of the scene"`
 }
 

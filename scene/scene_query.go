@@ -36,15 +36,15 @@ func (p QueryParams) Target() commands.Resource {
 
 // QueryResult is the result of scene.query.
 type QueryResult struct {
-	Scenes     []View `json:"scenes"`
+	Scenes     []View `json:"scenes" doc:"the scenes of this page, by type and Cap; empty if none fits"`
 	Total      int    `json:"total" doc:"how many there are on all pages"`
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
 
 // A View is a scene as callers see it.
 type View struct {
-	Type        protocol.SceneType `json:"scene_type"`
-	Cap         protocol.CapID     `json:"cap_id"`
+	Type        protocol.SceneType `json:"scene_type" doc:"type of the scene"`
+	Cap         protocol.CapID     `json:"cap_id" doc:"id of the Cap that is the channel of the scene"`
 	Owner       protocol.SkillID   `json:"owner" doc:"the skill it belongs to"`
 	DeclaredAt  int64              `json:"declared_at" doc:"Unix milliseconds"`
 	Members     []MemberView       `json:"members" doc:"in the order in which they joined, the owner among them"`
@@ -53,13 +53,13 @@ type View struct {
 	Reason      string             `json:"reason,omitempty" doc:"why it is suspended"`
 	SuspendedAt int64              `json:"suspended_at,omitempty" doc:"Unix milliseconds"`
 	UpdatedAt   int64              `json:"updated_at" doc:"Unix milliseconds"`
-	Revision    uint64             `json:"revision"`
+	Revision    uint64             `json:"revision" doc:"number of the stored version; rises with every change"`
 }
 
 // A MemberView is a member as callers see it.
 type MemberView struct {
-	Skill    protocol.SkillID `json:"skill_id"`
-	Role     string           `json:"skill_role"`
+	Skill    protocol.SkillID `json:"skill_id" doc:"id of the skill that takes part"`
+	Role     string           `json:"skill_role" doc:"role of the skill in the scene; agent_route is a RouteAgent"`
 	Status   string           `json:"status" enum:"online,offline,suspended" doc:"suspended when its certificate ended"`
 	Reason   string           `json:"reason,omitempty" doc:"why it is suspended"`
 	Serial   protocol.Serial  `json:"cert_sn,omitempty" doc:"certificate it was declared with"`

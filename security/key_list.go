@@ -35,7 +35,7 @@ func (p KeyListParams) Target() commands.Resource {
 
 // KeyListResult is the result of key.list.
 type KeyListResult struct {
-	Keys       []KeyView `json:"keys"`
+	Keys       []KeyView `json:"keys" doc:"the keys of this page, by id; empty if none fits"`
 	Total      int       `json:"total" doc:"how many there are on all pages"`
 	NextCursor string    `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }

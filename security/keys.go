@@ -179,14 +179,14 @@ func (s *KeyService) forget(ctx context.Context) {
 
 // A KeyView is a key as commands show it.
 type KeyView struct {
-	ID        string           `json:"key_id"`
+	ID        string           `json:"key_id" doc:"id of the key, the part of it that is no secret"`
 	Name      string           `json:"name,omitempty" doc:"for people"`
 	Principal string           `json:"principal_id" doc:"who shows the key"`
 	Kind      protocol.Kind    `json:"kind" doc:"operator, agent or skill"`
-	Space     protocol.SpaceID `json:"space_id"`
-	Roles     []string         `json:"roles"`
+	Space     protocol.SpaceID `json:"space_id" doc:"id of the space that the key gives access to"`
+	Roles     []string         `json:"roles" doc:"roles that policies grant permissions to; empty if it has none"`
 	Scopes    []string         `json:"scopes" doc:"actions it is limited to; none limits nothing"`
-	State     KeyState         `json:"state"`
+	State     KeyState         `json:"state" doc:"live, expired or revoked; only a live key opens anything"`
 	CreatedAt int64            `json:"created_at" doc:"Unix milliseconds, as all times here"`
 	CreatedBy string           `json:"created_by,omitempty" doc:"id of the principal that made it"`
 	ExpiresAt int64            `json:"expires_at,omitempty" doc:"absent if it does not expire"`

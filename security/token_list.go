@@ -34,7 +34,7 @@ func (p TokenListParams) Target() commands.Resource {
 
 // TokenListResult is the result of token.list.
 type TokenListResult struct {
-	Revoked    []RevocationView `json:"revoked"`
+	Revoked    []RevocationView `json:"revoked" doc:"the revocations of this page, by id; empty if none fits"`
 	Total      int              `json:"total" doc:"how many there are on all pages"`
 	NextCursor string           `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }

@@ -24,7 +24,7 @@ type KickParams struct {
 
 // KickResult says what was done.
 type KickResult struct {
-	ClientID     string `json:"client_id"`
+	ClientID     string `json:"client_id" doc:"client id of the session"`
 	Disconnected bool   `json:"disconnected" doc:"whether the client was connected"`
 	Forgotten    bool   `json:"forgotten" doc:"whether the session ended"`
 }

@@ -34,7 +34,7 @@ func (p ListParams) Target() commands.Resource {
 
 // ListResult is one page of sessions.
 type ListResult struct {
-	Sessions   []View `json:"sessions"`
+	Sessions   []View `json:"sessions" doc:"the sessions of this page, by client id; empty if none fits"`
 	Total      int    `json:"total" doc:"how many there are on all pages"`
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }

@@ -66,9 +66,9 @@ func (s *Service) Commands() []commands.Command {
 
 // A View is a session as callers see it in a list.
 type View struct {
-	ClientID      string           `json:"client_id"`
+	ClientID      string           `json:"client_id" doc:"client id of the session, unique in its space"`
 	Principal     string           `json:"principal" doc:"who the session belongs to"`
-	Space         protocol.SpaceID `json:"space_id"`
+	Space         protocol.SpaceID `json:"space_id" doc:"id of the space of the session's owner"`
 	Method        string           `json:"method,omitempty" doc:"how the client authenticated last: apikey, jwt, certificate or anonymous"`
 	Credential    string           `json:"credential,omitempty" doc:"id of the key, token or certificate it showed then"`
 	State         State            `json:"state" doc:"connected, or kept for a client that is away"`

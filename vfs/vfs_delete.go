@@ -29,8 +29,8 @@ func (p DeleteParams) Target() commands.Resource { return groupResource(p.Group)
 
 // DeleteResult is the result of vfs.delete.
 type DeleteResult struct {
-	ID      string `json:"file_id"`
-	Path    string `json:"path"`
+	ID      string `json:"file_id" doc:"id of the file that was deleted"`
+	Path    string `json:"path" doc:"path of the file in its group, with slashes"`
 	Version uint64 `json:"version" doc:"that says the file is gone"`
 }
 

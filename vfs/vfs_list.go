@@ -35,7 +35,7 @@ func groupResource(group protocol.GroupName) commands.Resource {
 
 // ListResult is the result of vfs.list.
 type ListResult struct {
-	Group    protocol.GroupName `json:"group_name"`
+	Group    protocol.GroupName `json:"group_name" doc:"name of the group of files"`
 	Files    []FileView         `json:"files" doc:"by path"`
 	Next     string             `json:"next_cursor,omitempty" doc:"where the next page begins"`
 	Snapshot string             `json:"snapshot_id,omitempty" doc:"names the moment of this answer"`

@@ -35,13 +35,13 @@ func (p RegisterParams) Target() commands.Resource {
 
 // StatusResult tells of a VFS.
 type StatusResult struct {
-	ID           protocol.VFSID `json:"vfs_id"`
+	ID           protocol.VFSID `json:"vfs_id" doc:"id of the VFS"`
 	Status       string         `json:"status" enum:"online,offline" doc:"whether it can be reached"`
 	Used         int64          `json:"storage_used" doc:"bytes; to who does not manage the space, of the groups that it may read"`
 	Total        int64          `json:"storage_total" doc:"bytes; 0 if it does not say, and to who does not manage the space"`
 	URL          string         `json:"vfs_url,omitempty" doc:"told to who registered it, and those who manage the space"`
 	Group        string         `json:"group_name,omitempty" doc:"the group that is kept there; all when absent"`
-	Capabilities []string       `json:"capabilities,omitempty"`
+	Capabilities []string       `json:"capabilities,omitempty" doc:"capabilities as they were given at vfs.register, for people; absent if none were"`
 	Reason       string         `json:"reason,omitempty" doc:"why it cannot be reached"`
 }
 

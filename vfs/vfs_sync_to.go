@@ -38,28 +38,28 @@ func (p SyncToParams) Target() commands.Resource { return groupResource(p.Group)
 
 // SyncResult is the result of the commands that sync files.
 type SyncResult struct {
-	Group protocol.GroupName `json:"group_name"`
+	Group protocol.GroupName `json:"group_name" doc:"name of the group of files"`
 	Files []SyncedFile       `json:"files" doc:"in the order of the request"`
 	Next  string             `json:"next_cursor,omitempty" doc:"where the next page begins"`
 }
 
 // A SyncedFile says what became of a file.
 type SyncedFile struct {
-	Path     string          `json:"path"`
-	Status   SyncStatus      `json:"status" enum:"synced,upload,download,deleted,conflict,not_found,too_large,failed"`
+	Path     string          `json:"path" doc:"path of the file in its group, with slashes"`
+	Status   SyncStatus      `json:"status" enum:"synced,upload,download,deleted,conflict,not_found,too_large,failed" doc:"outcome or next step: synced (both sides are equal), upload (the caller's is to be sent), download (the VFS's is to be fetched), deleted (from the VFS), conflict (both have changed), not_found (in the VFS), too_large (for this answer; GET /vfs/download has it) or failed"`
 	Checksum string          `json:"checksum,omitempty" doc:"SHA-256 of what the VFS has, hexadecimal"`
-	ID       string          `json:"file_id,omitempty"`
-	Version  uint64          `json:"version,omitempty"`
+	ID       string          `json:"file_id,omitempty" doc:"id of the file through all its versions; absent if the VFS has no such file, and after a failure"`
+	Version  uint64          `json:"version,omitempty" doc:"version that the VFS has; rises with every change; absent if the VFS has no such file, and after a failure"`
 	Size     *int64          `json:"size,omitempty" doc:"bytes"`
-	Content  *string         `json:"content,omitempty"`
+	Content  *string         `json:"content,omitempty" doc:"all of the file, as encoding says; only in the answer of vfs.sync.from and only with status synced"`
 	Encoding string          `json:"encoding,omitempty" enum:"utf-8,base64" doc:"how content holds the file"`
 	Error    *SyncedFileFail `json:"error,omitempty" doc:"why it failed"`
 }
 
 // A SyncedFileFail is why a file was not synced.
 type SyncedFileFail struct {
-	Code    protocol.Code `json:"code"`
-	Message string        `json:"message"`
+	Code    protocol.Code `json:"code" doc:"error code, four digits"`
+	Message string        `json:"message" doc:"description of the error for people"`
 }
 
 // A SyncStatus is what became of a file, or is to become of it.

@@ -28,7 +28,7 @@ func (p UnregisterParams) Target() commands.Resource {
 
 // UnregisterResult is the result of vfs.unregister.
 type UnregisterResult struct {
-	ID protocol.VFSID `json:"vfs_id"`
+	ID protocol.VFSID `json:"vfs_id" doc:"id of the VFS that is no longer used"`
 }
 
 // Unregister forgets a VFS that the caller registered.

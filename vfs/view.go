@@ -10,12 +10,12 @@ import (
 // A FileView is a file as callers see it.
 type FileView struct {
 	ID          string `json:"file_id" doc:"names the file through all its versions"`
-	Path        string `json:"path"`
+	Path        string `json:"path" doc:"path of the file in its group, with slashes"`
 	Version     uint64 `json:"version" doc:"rises with every change"`
 	Size        int64  `json:"size" doc:"bytes"`
 	Checksum    string `json:"checksum,omitempty" doc:"SHA-256, hexadecimal"`
 	Modified    int64  `json:"modified" doc:"Unix milliseconds"`
-	ContentType string `json:"content_type,omitempty"`
+	ContentType string `json:"content_type,omitempty" doc:"media type as the writer gave it; absent if it gave none"`
 	Deleted     bool   `json:"deleted,omitempty" doc:"the file is gone, and remembered for a while"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -51,12 +52,26 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
+// TestEveryFieldHasAMeaning asks for the tag doc on every field of params and
+// results: docs/commands.md, bridge.describe and OpenAPI show it.
+func TestEveryFieldHasAMeaning(t *testing.T) {
+	for command := range app.Commands().All() {
+		for what, fields := range map[string][]schema.Field{"parameter": command.Params(), "result": command.Results()} {
+			for _, f := range fields {
+				if strings.TrimSpace(f.Doc) == "" {
+					t.Errorf("the %s %s of %s has no meaning: say in its tag doc what it holds, in which unit, and when it is absent", what, f.Path, command.Name)
+				}
+			}
+		}
+	}
+}
+
 // TestSchemasPassTheBridgesOwnDecoder holds the schemas to what is asked of
 // every message: they travel in the answers of bridge.describe.
 func TestSchemasPassTheBridgesOwnDecoder(t *testing.T) {
 	for command := range app.Commands().All() {
-		for what, schema := range map[string][]byte{"params": command.ParamsSchema(), "result": command.ResultSchema()} {
-			if err := protocol.CheckJSON(schema, protocol.Limits{}); err != nil {
+		for what, document := range map[string][]byte{"params": command.ParamsSchema(), "result": command.ResultSchema()} {
+			if err := protocol.CheckJSON(document, protocol.Limits{}); err != nil {
 				t.Errorf("the schema of the %s of %s: %v", what, command.Name, err)
 			}
 		}

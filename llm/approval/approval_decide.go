@@ -31,7 +31,7 @@ func (p DecideParams) Target() commands.Resource {
 
 // DecideResult is the result of approval.decide.
 type DecideResult struct {
-	ID    string `json:"approval_id"`
+	ID    string `json:"approval_id" doc:"id of the approval"`
 	State State  `json:"state" doc:"approved or denied"`
 }
 

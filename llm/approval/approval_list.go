@@ -25,7 +25,7 @@ type ListParams struct {
 
 // ListResult is the result of approval.list.
 type ListResult struct {
-	Approvals  []Approval `json:"approvals"`
+	Approvals  []Approval `json:"approvals" doc:"the approvals of this page, the newest first; empty if none fits"`
 	Total      int        `json:"total" doc:"how many there are on all pages"`
 	NextCursor string     `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }

@@ -52,13 +52,12 @@ type Finish struct {
 
 // Usage counts tokens. Input includes what was read from a cache.
 type Usage struct {
-	Input      int `json:"input_tokens"`
-	Output     int `json:"output_tokens"` // reasoning included
-	Cached     int `json:"cached_tokens,omitempty"`
-	CacheWrite int `json:"cache_write_tokens,omitempty"`
-	Reasoning  int `json:"reasoning_tokens,omitempty"`
-	// Estimated says that the provider did not count, and the bridge guessed.
-	Estimated bool `json:"estimated,omitempty"`
+	Input      int  `json:"input_tokens" doc:"tokens of the input, those read from a cache and written to it included"`
+	Output     int  `json:"output_tokens" doc:"tokens of the answer, reasoning included"`
+	Cached     int  `json:"cached_tokens,omitempty" doc:"tokens of the input that the provider read from its cache; absent for 0"`
+	CacheWrite int  `json:"cache_write_tokens,omitempty" doc:"tokens of the input that the provider put into its cache; absent for 0"`
+	Reasoning  int  `json:"reasoning_tokens,omitempty" doc:"tokens of the answer that are reasoning; absent for 0"`
+	Estimated  bool `json:"estimated,omitempty" doc:"true if the provider did not count and the bridge estimated; absent otherwise"`
 }
 
 // Total is what a query used.

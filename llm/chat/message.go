@@ -41,32 +41,29 @@ const (
 
 // A Segment is a piece of content. Which fields it has depends on its kind.
 type Segment struct {
-	Type     Kind            `json:"type"`
-	Text     string          `json:"text,omitempty"`     // of text, and what may be read of reasoning
-	Data     string          `json:"data,omitempty"`     // of media: base64, or a URL
-	MIMEType string          `json:"mimeType,omitempty"` // of media, required
-	UI       json.RawMessage `json:"ui,omitempty"`       // a component to render
-	ToolCall *ToolCall       `json:"toolCall,omitempty"`
-	Opaque   *Opaque         `json:"opaque,omitempty"`
+	Type     Kind            `json:"type" doc:"kind of content: text, image, audio, video, ui, tool_call or reasoning; it decides which other fields there are"`
+	Text     string          `json:"text,omitempty" doc:"of text: the text; of reasoning: the part that may be read; absent in other kinds"`
+	Data     string          `json:"data,omitempty" doc:"of image, audio and video: the content in base64, or its URL; absent in other kinds"`
+	MIMEType string          `json:"mimeType,omitempty" doc:"media type of data, such as image/png; absent without data"`
+	UI       json.RawMessage `json:"ui,omitempty" doc:"of ui: a component to render, any JSON; absent in other kinds"`
+	ToolCall *ToolCall       `json:"toolCall,omitempty" doc:"of tool_call: the call that the model wants; absent in other kinds"`
+	Opaque   *Opaque         `json:"opaque,omitempty" doc:"state of the provider that belongs to this segment, to be sent back with it; absent if there is none"`
 }
 
 // A ToolCall is a model's wish to run a tool.
 type ToolCall struct {
-	ID   string          `json:"id"` // unique in its answer; made here if the provider gives none
-	Name string          `json:"name"`
-	Args json.RawMessage `json:"args"` // an object; null if Raw is none
-
-	// Raw are the arguments to the byte as the model wrote them, if they
-	// differ from Args, as when they are no JSON.
-	Raw string `json:"raw,omitempty"`
+	ID   string          `json:"id" doc:"id of the call, unique in the answer; made by the bridge if the provider gives none"`
+	Name string          `json:"name" doc:"name of the tool, as the model was told it"`
+	Args json.RawMessage `json:"args" doc:"arguments, a JSON object; null if the model wrote none that can be read"`
+	Raw  string          `json:"raw,omitempty" doc:"arguments byte for byte as the model wrote them; absent if args says the same"`
 }
 
 // Opaque is what a provider wants back to the byte and nobody else
 // understands: a thought signature, a signed thinking block, encrypted
 // reasoning. It goes back only to where it came from.
 type Opaque struct {
-	Origin string          `json:"origin"` // wire and model family, such as "anthropic"
-	Data   json.RawMessage `json:"data"`
+	Origin string          `json:"origin" doc:"wire format and model family that data goes back to, such as anthropic"`
+	Data   json.RawMessage `json:"data" doc:"JSON that the provider wants back byte for byte; only the provider understands it"`
 }
 
 // TextMessage is a message of one text.

@@ -32,7 +32,7 @@ func (p ApproveParams) Target() commands.Resource { return resource(p.Server) }
 
 // ApproveResult is the result of mcp.server.approve.
 type ApproveResult struct {
-	Server   string   `json:"server"`
+	Server   string   `json:"server" doc:"name of the server, as it is configured"`
 	Approved []string `json:"approved" doc:"all tools that are offered now"`
 }
 

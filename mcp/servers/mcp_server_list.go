@@ -27,23 +27,23 @@ func (p ListParams) Target() commands.Resource { return resource(p.Server) }
 // ListResult is the result of mcp.server.list.
 type ListResult struct {
 	Servers []ServerView `json:"servers" doc:"by name"`
-	Total   int          `json:"total"`
+	Total   int          `json:"total" doc:"number of servers in the answer, which has one page"`
 }
 
 // A ServerView is a server as operators see it.
 type ServerView struct {
-	Server   string     `json:"server"`
+	Server   string     `json:"server" doc:"name of the server, as it is configured"`
 	State    State      `json:"state" doc:"connecting, connected or down"`
 	Since    int64      `json:"since" doc:"Unix milliseconds"`
 	Problem  string     `json:"problem,omitempty" doc:"why it is down"`
 	Product  string     `json:"product,omitempty" doc:"what the server calls itself"`
 	Revision string     `json:"revision,omitempty" doc:"names its tools as they are now, for mcp.server.approve"`
-	Tools    []ToolView `json:"tools"`
+	Tools    []ToolView `json:"tools" doc:"tools that the server has declared, by name; empty before it was first reached"`
 }
 
 // A ToolView is a tool of a server as operators see it.
 type ToolView struct {
-	Tool        string `json:"tool"`
+	Tool        string `json:"tool" doc:"name of the tool, as the server declares it"`
 	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
 	Description string `json:"description,omitempty" doc:"what the server says of it"`
 }

@@ -40,18 +40,18 @@ func (p CallParams) Target() commands.Resource { return resource(p.Server) }
 
 // CallResult is the result of mcp.tool.call.
 type CallResult struct {
-	Server  string          `json:"server"`
-	Tool    string          `json:"tool"`
+	Server  string          `json:"server" doc:"name of the server, as it is configured"`
+	Tool    string          `json:"tool" doc:"name of the tool, as the server declares it"`
 	Data    json.RawMessage `json:"data,omitempty" doc:"structured content, if the server gives any"`
 	Text    string          `json:"text" doc:"the result as text"`
-	Media   []Media         `json:"media,omitempty"`
+	Media   []Media         `json:"media,omitempty" doc:"images, audio and video of the result, in its order; absent if there are none"`
 	IsError bool            `json:"is_error" doc:"the tool says that it failed; text says why"`
 }
 
 // Media is a piece of a result that is not text.
 type Media struct {
 	Kind     string `json:"kind" doc:"image, audio or video"`
-	MIMEType string `json:"mime_type"`
+	MIMEType string `json:"mime_type" doc:"media type, such as image/png"`
 	Data     string `json:"data" doc:"base64, or a URL"`
 }
 

@@ -39,8 +39,8 @@ func (p GetParams) Validate() error {
 type GetResult struct {
 	Serial      protocol.Serial `json:"serial,omitempty" doc:"of the certificate, if there is one"`
 	Status      string          `json:"status" doc:"of the certificate, or of the request"`
-	Certificate *View           `json:"certificate,omitempty"`
-	Request     *RequestView    `json:"request,omitempty"`
+	Certificate *View           `json:"certificate,omitempty" doc:"the certificate; absent of a request that has none yet"`
+	Request     *RequestView    `json:"request,omitempty" doc:"the request; absent if the certificate was asked for by its serial"`
 	Chain       []string        `json:"chain,omitempty" doc:"in PEM: the certificate, its authority, the root"`
 }
 

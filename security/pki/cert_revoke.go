@@ -31,7 +31,7 @@ func (p RevokeParams) Target() commands.Resource {
 
 // RevokeResult is the result of cert.revoke.
 type RevokeResult struct {
-	Serial    protocol.Serial   `json:"serial"`
+	Serial    protocol.Serial   `json:"serial" doc:"serial number of the certificate, 16 hexadecimal digits"`
 	Status    string            `json:"status" doc:"revoked"`
 	Reason    string            `json:"reason" doc:"that stands in the record: of the first revocation"`
 	RevokedAt int64             `json:"revoked_at" doc:"Unix milliseconds"`

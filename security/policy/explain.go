@@ -7,7 +7,7 @@ import (
 
 // An Explanation says how a decision came about.
 type Explanation struct {
-	Decision string     `json:"decision" enum:"allow,deny"`
+	Decision string     `json:"decision" enum:"allow,deny" doc:"the decision, for the request as described"`
 	Reason   string     `json:"reason" doc:"in words"`
 	Policies []Deciding `json:"policies" doc:"those that decided: the ones that forbid, or else the ones that permit"`
 	Failed   []Failed   `json:"failed,omitempty" doc:"policies that could not be evaluated"`
@@ -16,9 +16,9 @@ type Explanation struct {
 
 // A Deciding policy decided.
 type Deciding struct {
-	ID     string `json:"id"`
-	Effect string `json:"effect" enum:"permit,forbid"`
-	From   Kind   `json:"from" enum:"shipped,file,stored"`
+	ID     string `json:"id" doc:"id of the policy: the name of its text, with its @id or its number in the text if it needs one (home/night, home/2)"`
+	Effect string `json:"effect" enum:"permit,forbid" doc:"effect of the policy; one that forbids outweighs all that permit"`
+	From   Kind   `json:"from" enum:"shipped,file,stored" doc:"origin of its text: the bridge, security.policies, or policy.put"`
 	Line   int    `json:"line" doc:"in its text"`
 	Why    string `json:"why,omitempty" doc:"what its author says about it, @why"`
 	Text   string `json:"text" doc:"the policy"`
@@ -26,8 +26,8 @@ type Deciding struct {
 
 // A Failed policy could not be evaluated.
 type Failed struct {
-	ID    string `json:"id"`
-	Error string `json:"error"`
+	ID    string `json:"id" doc:"id of the policy, as in policies"`
+	Error string `json:"error" doc:"error of the evaluation, in the words of Cedar"`
 }
 
 // Explain decides like [Engine.Decide], without the cache, and says why.

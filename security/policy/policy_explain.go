@@ -38,7 +38,7 @@ type ExplainResult struct {
 	Principal string           `json:"principal" doc:"who was meant, as policies see it"`
 	Roles     []string         `json:"roles" doc:"its roles"`
 	Space     protocol.SpaceID `json:"space_id" doc:"its space"`
-	Action    string           `json:"action"`
+	Action    string           `json:"action" doc:"action that was asked about, as policies see it"`
 	Resource  string           `json:"resource" doc:"on what, as policies see it"`
 }
 

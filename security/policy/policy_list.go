@@ -23,7 +23,7 @@ type ListParams struct {
 
 // ListResult is one page of texts.
 type ListResult struct {
-	Policies   []View `json:"policies"`
+	Policies   []View `json:"policies" doc:"the texts of this page, those of the bridge first; empty if none fits"`
 	Total      int    `json:"total" doc:"how many there are on all pages"`
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }

@@ -28,9 +28,9 @@ func (p PutParams) Target() commands.Resource { return target(p.Name) }
 
 // PutResult is the result of policy.put.
 type PutResult struct {
-	Name     string   `json:"name"`
+	Name     string   `json:"name" doc:"name of the text"`
 	Policies []string `json:"policies" doc:"ids of the policies"`
-	Revision uint64   `json:"revision"`
+	Revision uint64   `json:"revision" doc:"number of the stored version of the text; expected by revision of policy.put"`
 }
 
 // Put stores a text and puts it in force. One that is broken changes nothing.

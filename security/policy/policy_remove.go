@@ -18,7 +18,7 @@ var policyRemove = commands.Spec{
 
 // RemoveResult is the result of policy.remove.
 type RemoveResult struct {
-	Name string `json:"name"`
+	Name string `json:"name" doc:"name of the text that was removed"`
 }
 
 // Remove takes a text out of force. Those of the bridge stay, and those of

@@ -66,7 +66,7 @@ const mostRecords = 500
 
 // A View is a text of policies as callers see it in a list.
 type View struct {
-	Name      string   `json:"name"`
+	Name      string   `json:"name" doc:"name of the text; that of a file begins with file:"`
 	From      Kind     `json:"from" enum:"shipped,file,stored" doc:"comes with the bridge, is in security.policies, or was put by policy.put"`
 	Policies  []string `json:"policies" doc:"ids of the policies in it"`
 	Broken    string   `json:"broken,omitempty" doc:"what is wrong with a newer text, in whose place this one stays in force"`

@@ -114,11 +114,11 @@ type State struct {
 
 // A LoggedChoice is a decision that was taken.
 type LoggedChoice struct {
-	From      string `json:"from"`
-	To        string `json:"to"`
-	Label     string `json:"label"`
-	Reason    string `json:"reason,omitempty"`
-	DecidedAt string `json:"decidedAt,omitempty"`
+	From      string `json:"from" doc:"id of the node at which the decision was taken"`
+	To        string `json:"to" doc:"id of the node that follows"`
+	Label     string `json:"label" doc:"label of the edge that was chosen"`
+	Reason    string `json:"reason,omitempty" doc:"grounds for the choice, as the workflow wrote them; absent if it wrote none"`
+	DecidedAt string `json:"decidedAt,omitempty" doc:"time of the decision, as the workflow wrote it (RFC 3339 by convention); absent if it wrote none"`
 }
 
 // Workflow finds a workflow by its id or the path of its workflow.md; "" is

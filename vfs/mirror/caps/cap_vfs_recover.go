@@ -34,8 +34,8 @@ func (p RecoverParams) Target() commands.Resource {
 
 // RecoverResult is the result of cap.vfs.recover.
 type RecoverResult struct {
-	Cap    protocol.CapID  `json:"cap_id"`
-	Status string          `json:"recovery_status" enum:"recovered,unchanged,dry_run"`
+	Cap    protocol.CapID  `json:"cap_id" doc:"id of the Cap"`
+	Status string          `json:"recovery_status" enum:"recovered,unchanged,dry_run" doc:"recovered; unchanged if nothing differed; dry_run if nothing was to be changed"`
 	Time   int64           `json:"recovery_time" doc:"Unix milliseconds"`
 	Total  int             `json:"total" doc:"files that differed"`
 	Files  []RecoveredFile `json:"files" doc:"the first 1000 of them, by path"`
@@ -43,10 +43,10 @@ type RecoverResult struct {
 
 // A RecoveredFile is a file that differed.
 type RecoveredFile struct {
-	Path     string `json:"vfs_path"`
-	Action   string `json:"action" enum:"create,replace,remove"`
+	Path     string `json:"vfs_path" doc:"path of the file in the VFS, /vfs/cap/{cap_id}/ and the path in the Cap's folder"`
+	Action   string `json:"action" enum:"create,replace,remove" doc:"create, replace or remove, in the Cap's folder"`
 	Checksum string `json:"checksum,omitempty" doc:"SHA-256 of what it holds afterwards"`
-	Size     int64  `json:"size"`
+	Size     int64  `json:"size" doc:"bytes it holds afterwards; 0 for a removed file"`
 }
 
 // maxShown bounds the files of a result.

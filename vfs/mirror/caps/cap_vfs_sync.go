@@ -37,9 +37,9 @@ func (p SyncParams) Target() commands.Resource {
 
 // SyncResult is the result of cap.vfs.sync.
 type SyncResult struct {
-	Cap      protocol.CapID `json:"cap_id"`
-	Path     string         `json:"vfs_path"`
-	Status   string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed"`
+	Cap      protocol.CapID `json:"cap_id" doc:"id of the Cap"`
+	Path     string         `json:"vfs_path" doc:"path in the VFS, as in the request"`
+	Status   string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"state afterwards, of the file or of the whole Cap: synced; pending if the VFS is not waited for or cannot be reached; syncing while other files are transferred; conflict if it was resolved and the copy that lost is kept; failed"`
 	Checksum string         `json:"checksum" doc:"SHA-256 of the file; empty for the whole Cap"`
 	Reason   string         `json:"reason,omitempty" doc:"why it is not synced"`
 }

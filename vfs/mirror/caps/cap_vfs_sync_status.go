@@ -33,7 +33,7 @@ func (p StatusParams) Target() commands.Resource {
 
 // StatusResult is the result of cap.vfs.sync.status.
 type StatusResult struct {
-	Cap        protocol.CapID `json:"cap_id"`
+	Cap        protocol.CapID `json:"cap_id" doc:"id of the Cap"`
 	Status     string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"of the Cap as a whole; resolved conflicts are in files"`
 	Pending    int            `json:"pending" doc:"files still to be looked at or transferred"`
 	Failed     int            `json:"failed" doc:"files that failed and will be tried again, or cannot be mirrored"`
@@ -50,8 +50,8 @@ type StatusResult struct {
 
 // A FileView is a file as callers see it.
 type FileView struct {
-	Path     string `json:"vfs_path"`
-	Status   string `json:"sync_status" enum:"synced,pending,syncing,conflict,failed"`
+	Path     string `json:"vfs_path" doc:"path of the file in the VFS, /vfs/cap/{cap_id}/ and the path in the Cap's folder"`
+	Status   string `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"state of the file: synced, pending (waits), syncing (is being transferred), conflict (resolved; kept names the copy that lost) or failed"`
 	Checksum string `json:"checksum,omitempty" doc:"SHA-256 of what both ends agreed on last"`
 	Size     int64  `json:"size" doc:"of that, in bytes"`
 	Version  uint64 `json:"version,omitempty" doc:"of that, in the VFS"`
