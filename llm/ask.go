@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/fair"
@@ -83,7 +81,7 @@ func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
 	defer s.active.Add(-1)
 	m := cat.find(q.model, q.space)
 	if m == nil {
-		return nil, protocol.InvalidParam("options.model", fmt.Sprintf("there is no model %.100q; llm.models lists them", q.model))
+		return nil, protocol.Errorf(protocol.NotFound, "there is no model %.100q; llm.models lists them", q.model).With("param_name", "options.model")
 	}
 	m, err := s.degrade(cat, m, &q)
 	if err != nil {
@@ -248,7 +246,7 @@ func estimated(r *chat.Request, said int) chat.Usage {
 // heard the first word, nobody else is tried: an answer has one author. When
 // nobody else is left, the first target that had no place is waited for.
 func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, error) {
-	var last *chat.Error
+	var failed failures
 	var crowded *protocol.Error
 	soonest := time.Duration(-1)
 	tried := 0
@@ -260,6 +258,7 @@ func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, er
 			if soonest < 0 || wait < soonest {
 				soonest = wait
 			}
+			failed.add(t.provider, t.provider.breaker.why())
 			continue
 		}
 		leave, err := t.provider.enter(ctx, party, i >= known)
@@ -286,10 +285,10 @@ func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, er
 		if failure == nil {
 			return o, err
 		}
-		last = failure
 		if began && q.emit != nil || !elsewhere(failure.Kind) {
-			return o, tellFailure(failure, 0)
+			return o, failures{{t.provider.config.Name, failure}}.error(0)
 		}
+		failed.add(t.provider, failure)
 		if failure.RetryAfter > 0 && (soonest < 0 || failure.RetryAfter < soonest) {
 			soonest = failure.RetryAfter
 		}
@@ -297,13 +296,10 @@ func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, er
 			break
 		}
 	}
-	if last == nil && crowded != nil {
+	if tried == 0 && crowded != nil {
 		return nil, crowded
 	}
-	if last == nil {
-		last = chat.Errorf(chat.Unavailable, "no provider of the model is available")
-	}
-	return nil, tellFailure(last, max(soonest, 0))
+	return nil, failed.error(max(soonest, 0))
 }
 
 // elsewhere reports whether another provider may do better.
@@ -393,34 +389,4 @@ func digest(r *chat.Request) string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
-}
-
-// asFailure is the provider's failure in an error, nil if it has none.
-func asFailure(err error) *chat.Error {
-	e, _ := errors.AsType[*chat.Error](err)
-	return e
-}
-
-// tellFailure says in the codes of the bridge what a provider's failure means
-// to the caller.
-func tellFailure(e *chat.Error, wait time.Duration) error {
-	if wait == 0 {
-		wait = e.RetryAfter
-	}
-	code := protocol.LLMUnavailable
-	switch e.Kind {
-	case chat.BadRequest, chat.ContextTooLong, chat.UnknownModel, chat.AuthFailed:
-		code = protocol.LLMRefused
-	case chat.TimedOut:
-		code = protocol.TimedOut
-	}
-	message := e.Message
-	if e.Kind == chat.AuthFailed { // what the service says about keys is for the operator, in the log
-		message = "the provider refuses the bridge's credential"
-	}
-	err := protocol.Errorf(code, "%s", message).With("reason", string(e.Kind))
-	if code == protocol.LLMUnavailable {
-		err = err.With("retry_after_ms", max(wait, time.Second).Milliseconds())
-	}
-	return err
 }

@@ -16,6 +16,9 @@ const (
 	authPause   = 30 * time.Second // a wrong key does not get right by waiting, but may be replaced
 )
 
+// leftAlone is what others are told of a failure that was not theirs.
+const leftAlone = "the provider failed and is left alone for a while"
+
 // A breaker keeps requests from a target that fails. After its pause one
 // request is let through to see.
 type breaker struct {
@@ -23,9 +26,9 @@ type breaker struct {
 
 	mu       sync.Mutex
 	failures int
-	until    time.Time // it is open until then
-	probing  bool      // one is on its way to see
-	last     chat.ErrorKind
+	until    time.Time   // it is open until then
+	probing  bool        // one is on its way to see
+	last     *chat.Error // nil if the last request did not fail
 }
 
 // admit reports whether a request may go, and if not, how long it would have
@@ -50,7 +53,7 @@ func (b *breaker) admit() (ok bool, wait time.Duration) {
 func (b *breaker) succeeded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures, b.until, b.probing, b.last = 0, time.Time{}, false, ""
+	b.failures, b.until, b.probing, b.last = 0, time.Time{}, false, nil
 }
 
 // abandoned notes that a request ended without telling anything about its
@@ -67,7 +70,7 @@ func (b *breaker) failed(e *chat.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = false
-	b.last = e.Kind
+	b.last = &chat.Error{Kind: e.Kind, Status: e.Status, Message: leftAlone} // what the service said was for one caller
 	b.failures++
 	pause := time.Duration(0)
 	switch {
@@ -92,7 +95,7 @@ func (b *breaker) failed(e *chat.Error) {
 func (b *breaker) inherit(old *breaker) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
-	if old.last != chat.AuthFailed {
+	if old.last == nil || old.last.Kind != chat.AuthFailed {
 		b.failures, b.until, b.last = old.failures, old.until, old.last
 	}
 }
@@ -101,11 +104,21 @@ func (b *breaker) inherit(old *breaker) {
 func (b *breaker) state() (state string, last chat.ErrorKind, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.last != nil {
+		last = b.last.Kind
+	}
 	switch {
 	case b.until.IsZero():
-		return "closed", b.last, 0
+		return "closed", last, 0
 	case b.now().Before(b.until):
-		return "open", b.last, b.until.Sub(b.now())
+		return "open", last, b.until.Sub(b.now())
 	}
-	return "half-open", b.last, 0
+	return "half-open", last, 0
+}
+
+// why is how the last request failed, nil if it did not.
+func (b *breaker) why() *chat.Error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last
 }

@@ -104,9 +104,10 @@ func (s *Service) clean(cat *catalog, space string, texts []string) []string {
 
 // embed asks the targets of a model in turn.
 func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space string, r *chat.EmbedRequest) (*Embedding, waste, error) {
-	last := chat.Errorf(chat.Unavailable, "no provider of the model is available")
+	var failed failures
 	for _, t := range m.order(who) {
 		if ok, _ := t.provider.embeds.admit(); !ok {
+			failed.add(t.provider, t.provider.embeds.why())
 			continue
 		}
 		made, err := s.embedAt(ctx, who, t, r)
@@ -126,12 +127,12 @@ func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space str
 		if failure == nil {
 			return nil, waste{}, err
 		}
-		last = failure
+		failed.add(t.provider, failure)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, waste{}, tellFailure(last, 0)
+	return nil, waste{}, failed.error(0)
 }
 
 // embedAt asks one target.

@@ -15,9 +15,9 @@ func TestWhoJoinsAFlightSharesTheProvidersFailureAlone(t *testing.T) {
 		err   error
 		asked int
 	}{
-		"the provider is down":     {tellFailure(chat.Errorf(chat.Overloaded, "no"), 0), 1},
-		"the provider refuses":     {tellFailure(chat.Errorf(chat.BadRequest, "no"), 0), 1},
-		"a stream broke off":       {tellFailure(chat.Errorf(chat.CutOff, "no"), 0), 5},
+		"the provider is down":     {failures{{"p", chat.Errorf(chat.Overloaded, "no")}}.error(0), 1},
+		"the provider refuses":     {failures{{"p", chat.Errorf(chat.BadRequest, "no")}}.error(0), 1},
+		"a stream broke off":       {failures{{"p", chat.Errorf(chat.CutOff, "no")}}.error(0), 5},
 		"the first went away":      {context.Canceled, 5},
 		"its budget is spent":      {protocol.Errorf(protocol.BudgetSpent, "no"), 5},
 		"its own time ran out":     {context.DeadlineExceeded, 5},

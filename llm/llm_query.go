@@ -18,7 +18,7 @@ var query = commands.Spec{
 
 	Abandonable: true,
 
-	Errors:  []protocol.Code{protocol.LLMUnavailable, protocol.LLMRefused, protocol.BudgetSpent, protocol.TimedOut, protocol.Busy},
+	Errors:  []protocol.Code{protocol.LLMUnavailable, protocol.LLMRefused, protocol.BudgetSpent, protocol.TimedOut, protocol.Busy, protocol.NotFound},
 	Example: `{"skill_id":"heating","query":"Is 26 degrees too warm for a bedroom?"}`,
 }
 

@@ -31,13 +31,28 @@ func (c SouthboundCode) Retried() bool {
 // SouthboundCodeOf is what an error of the bridge is called in the southbound
 // dialect.
 func SouthboundCodeOf(e *Error) SouthboundCode {
-	if code, ok := southboundCodes[e.Code]; ok {
-		if reason, _ := e.Details["reason"].(string); e.Code == LLMRefused && (reason == "bad_request" || reason == "context_length") {
-			return SouthboundParameter // the caller's doing
+	if e.Code == LLMRefused || e.Code == LLMUnavailable {
+		reason, _ := e.Details["reason"].(string)
+		if code, ok := southboundReasons[reason]; ok {
+			return code
 		}
+	}
+	if code, ok := southboundCodes[e.Code]; ok {
 		return code
 	}
 	return SouthboundInternal
+}
+
+// southboundReasons are codes for why a model gave no answer, where
+// details.reason tells more than the code of the bridge. It is never changed.
+var southboundReasons = map[string]SouthboundCode{
+	"bad_request":    SouthboundParameter, // the caller's doing
+	"context_length": SouthboundParameter,
+	"unknown_model":  SouthboundNotFound,
+	"rate_limited":   SouthboundBusy,
+	"overloaded":     SouthboundBusy,
+	"network":        SouthboundNetwork,
+	"cut_off":        SouthboundNetwork,
 }
 
 // southboundCodes is never changed.

@@ -135,9 +135,19 @@ func TestEveryCodeHasASouthboundOne(t *testing.T) {
 			t.Errorf("%s becomes %s, not %s", code, got, want)
 		}
 	}
-	refused := protocol.Errorf(protocol.LLMRefused, "too long").With("reason", "context_length")
-	if got := protocol.SouthboundCodeOf(refused); got != protocol.SouthboundParameter {
-		t.Errorf("too long a question becomes %s", got)
+	for reason, want := range map[string]protocol.SouthboundCode{
+		"bad_request": "1000", "context_length": "1000", "unknown_model": "1003", "auth": "1009",
+		"rate_limited": "1006", "overloaded": "1006", "network": "1005", "cut_off": "1005",
+		"unavailable": "1009", "bad_response": "1009", "unconfigured": "1009",
+	} {
+		for _, code := range []protocol.Code{protocol.LLMRefused, protocol.LLMUnavailable} {
+			if got := protocol.SouthboundCodeOf(protocol.Errorf(code, "no").With("reason", reason)); got != want {
+				t.Errorf("%s for %s becomes %s, not %s", code, reason, got, want)
+			}
+		}
+	}
+	if got := protocol.SouthboundCodeOf(protocol.InvalidParam("query", "rate_limited")); got != protocol.SouthboundParameter {
+		t.Errorf("a reason of another code makes it %s", got)
 	}
 }
 

@@ -31,7 +31,8 @@ const (
 	AuthFailed     ErrorKind = "auth"         // the key is wrong: no use in repeating
 	RateLimited    ErrorKind = "rate_limited" // later, or elsewhere
 	Overloaded     ErrorKind = "overloaded"   // the same, the provider's fault
-	Unavailable    ErrorKind = "unavailable"  // not reached, or 5xx
+	Unavailable    ErrorKind = "unavailable"  // 5xx
+	Unreachable    ErrorKind = "network"      // the provider was not reached, or the connection failed
 	TimedOut       ErrorKind = "timeout"
 	BadRequest     ErrorKind = "bad_request"    // ours or the caller's fault
 	ContextTooLong ErrorKind = "context_length" // more than the model can read

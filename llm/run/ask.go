@@ -66,7 +66,7 @@ func crowded(e *protocol.Error) bool {
 // passing reports whether the same question may be answered a little later.
 func passing(e *protocol.Error) bool {
 	switch e.Details["reason"] {
-	case string(chat.RateLimited), string(chat.Unavailable), string(chat.CutOff):
+	case string(chat.RateLimited), string(chat.Unavailable), string(chat.Unreachable), string(chat.CutOff):
 		return true
 	}
 	return e.Code == protocol.RateLimited

@@ -213,10 +213,10 @@ func (x *exchange) again(err *protocol.Error) (wait time.Duration, again bool) {
 
 // repeatable reports whether an error may go away by itself. Of those that the
 // dialect wants tried again, some will not: nothing is configured, the bridge
-// stops, the caller has cancelled.
+// stops, the caller has cancelled, the provider refuses the bridge's key.
 func repeatable(err *protocol.Error) bool {
 	switch {
-	case err.Code == protocol.Cancelled, err.Code == protocol.ShuttingDown, err.Details["reason"] == "unconfigured":
+	case err.Code == protocol.Cancelled, err.Code == protocol.ShuttingDown, err.Code == protocol.LLMRefused, err.Details["reason"] == "unconfigured":
 		return false
 	}
 	return protocol.SouthboundCodeOf(err).Retried()

@@ -124,6 +124,8 @@ func TestWhatMayGoBetterIsTriedAgain(t *testing.T) {
 		"not beyond its time": {[]any{protocol.BusyFor(3*time.Second, "busy")}, `"timeout":2`, 0, 1, protocol.SouthboundBusy, 0, 0},
 		"not after a word":    {[]any{down}, ``, 1, 1, protocol.SouthboundUnavailable, 0, 0},
 		"not without models":  {[]any{protocol.Errorf(protocol.LLMUnavailable, "none").With("reason", "unconfigured")}, ``, 0, 1, protocol.SouthboundUnavailable, 0, 0},
+		"not with a bad key":  {[]any{protocol.Errorf(protocol.LLMRefused, "401").With("reason", "auth")}, ``, 0, 1, protocol.SouthboundUnavailable, 0, 0},
+		"later, if limited":   {[]any{protocol.Errorf(protocol.LLMUnavailable, "429").With("reason", "rate_limited"), `{}`}, ``, 0, 2, "", 200 * time.Millisecond, 250 * time.Millisecond},
 		"not while stopping":  {[]any{protocol.Errorf(protocol.ShuttingDown, "bye")}, ``, 0, 1, protocol.SouthboundUnavailable, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

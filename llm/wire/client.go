@@ -207,7 +207,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &chat.Error{Kind: chat.CutOff, Message: "the connection to the provider broke off", Cause: err}
 	}
-	return &chat.Error{Kind: chat.Unavailable, Message: "the provider cannot be reached", Cause: err}
+	return &chat.Error{Kind: chat.Unreachable, Message: "the provider cannot be reached", Cause: err}
 }
 
 // refusal reads why a service refused.
