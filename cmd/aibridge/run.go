@@ -188,7 +188,7 @@ func runStartCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.agent, "agent", "", "agent of the package; its first by default")
 	cmd.Flags().StringVar(&o.project, "project", "", "group of files that is the project; one of its own by default")
 	cmd.Flags().StringVar(&o.model, "model", "", "language model; the bridge's default one if left out")
-	cmd.Flags().StringSliceVar(&o.tools, "tool", nil, "pattern of tools of the bridge that may be used, such as 'thermostat.*'; all by default")
+	cmd.Flags().StringSliceVar(&o.tools, "tool", nil, "pattern of tools of the bridge that may be used, such as 'thermostat.*'; by default those that the package names")
 	cmd.Flags().StringToStringVar(&o.variables, "set", nil, "variable to start with, NAME=VALUE; values that are JSON are taken as such")
 	cmd.Flags().BoolVar(&o.autopilot, "autopilot", false, "have the model decide what it can")
 	cmd.Flags().BoolVar(&o.deltas, "deltas", false, "show answers while they are written")

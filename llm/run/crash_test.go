@@ -2,13 +2,17 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/run/fault"
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -203,5 +207,80 @@ func TestAnEffectWithoutARecordIsSaidToBeUnknown(t *testing.T) {
 	last := turns[len(turns)-2].ToolRuns[0]
 	if !strings.Contains(string(last.Result), string(fault.OutcomeUnknown)) || len(w.device.sets) != 1 {
 		t.Errorf("it was answered with %s, and the device was set %d times", last.Result, len(w.device.sets))
+	}
+}
+
+// A ledger answers as the bridge does that was killed while it ran a call: what
+// was begun under a key is not done again under it, and how it ended is not
+// known.
+type ledger struct {
+	mu     sync.Mutex
+	begun  map[string]int // by key
+	stuck  chan struct{}  // closed when the first call has begun
+	sounds int            // calls that ended
+}
+
+func (l *ledger) run(ctx context.Context, _ *tools.Execution) (tools.Output, error) {
+	key := tools.KeyOf(ctx)
+	l.mu.Lock()
+	l.begun[key]++
+	first, again := len(l.begun) == 1, l.begun[key] > 1
+	if !first && !again {
+		l.sounds++
+	}
+	l.mu.Unlock()
+	switch {
+	case again:
+		return tools.Output{}, protocol.Errorf(protocol.OutcomeUnknown, "it was begun, and how it ended is not known")
+	case first:
+		close(l.stuck)
+		<-ctx.Done()
+		return tools.Output{}, ctx.Err()
+	}
+	return tools.Output{Text: "rung"}, nil
+}
+
+func TestAnIdempotentCallIsRunAgainAfterACrash(t *testing.T) {
+	for name, test := range map[string]struct {
+		idempotent bool
+		want       string
+		sounds     int
+	}{
+		"idempotent":     {true, `{"ok":true,"result":"rung"}`, 1},
+		"not idempotent": {false, string(fault.OutcomeUnknown), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &ledger{begun: make(map[string]int), stuck: make(chan struct{})}
+			ring := calls("bell.ring", `{"times":1,"at":"door"}`)
+			w := newWorld(t, script(ring), func(o *Options) {
+				bell, err := tools.Fixed(&tools.Tool{
+					Declaration: tools.Declaration{Name: "bell.ring", Effect: commands.Act, Source: "skill", Idempotent: test.idempotent, Schema: json.RawMessage(`{"type":"object"}`)},
+					Run:         l.run,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Catalogue = tools.New(bell)
+			})
+			id := w.start(StartParams{Input: ptr("ring")})
+			<-l.stuck
+			w.restart(script(calls("bell.ring", `{"at":"door","times":1}`), says("done")))
+			w.rest(id)
+			turns := w.turns(id)
+			got := turns[len(turns)-2].ToolRuns[0]
+			if !strings.Contains(string(got.Result), test.want) || l.sounds != test.sounds || got.Replayed {
+				t.Errorf("it is answered with %s, and the bell rang %d times", got.Result, l.sounds)
+			}
+		})
+	}
+}
+
+func TestEachAttemptAfterACrashIsAnotherRequest(t *testing.T) {
+	f := newEffects("run")
+	for range 3 {
+		f.read(&entry{Effect: &effectEntry{Key: "k", Tool: "bell.ring"}})
+	}
+	if got := f.known["k"].attempt; got != 3 {
+		t.Errorf("it was begun %d times", got)
 	}
 }

@@ -18,6 +18,8 @@ type effectEntry struct {
 	Done    bool          `json:"done,omitempty"`
 	Code    fault.Code    `json:"code,omitempty"`
 	Message *chat.Message `json:"message,omitempty"`
+
+	attempt int // how often the call has been begun
 }
 
 // Effects keep a rerun from doing again what was done. A run that the bridge
@@ -48,6 +50,12 @@ func (f *effects) read(e *entry) {
 		f.rests++
 		clear(f.known)
 	case e.Effect != nil:
+		if before := f.known[e.Effect.Key]; before != nil {
+			e.Effect.attempt = before.attempt
+		}
+		if !e.Effect.Done {
+			e.Effect.attempt++
+		}
 		f.known[e.Effect.Key] = e.Effect
 	case e.Enter != nil:
 		f.visit++

@@ -49,6 +49,7 @@ type handled struct {
 	question *Question  // to the user
 	fatal    bool       // no other call can succeed either
 	offline  bool       // it could not be delivered
+	unknown  bool       // whether it was done cannot be known
 	lost     error      // why it is in no log
 }
 

@@ -3,8 +3,10 @@ package run
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -117,5 +119,18 @@ func TestAFreshZipIsLeftAlone(t *testing.T) {
 	w.tidy()
 	if _, err := os.Stat(stray); !errors.Is(err, fs.ErrNotExist) || !w.stored(first) {
 		t.Errorf("the stray zip: %v, the package is there: %t", err, w.stored(first))
+	}
+}
+
+func TestAMenuOfAMissingWorkflowFailsTheImport(t *testing.T) {
+	w := newWorld(t, script())
+	files := sampleFiles(t)
+	files["agents.json"] = strings.Replace(files["agents.json"], `"workflow": "climate-check"`, `"workflow": "climate-chek"`, 1)
+	_, err := w.Import(t.Context(), callOf(alice), ImportParams{Content: base64Of(zipOf(t, files))})
+	if protocol.CodeOf(err) != protocol.InvalidParameter || !strings.Contains(fmt.Sprint(protocol.AsError(err).Details), `agents[0].menu[0].workflow`) {
+		t.Errorf("the import ends with %v", err)
+	}
+	if got, _ := w.Packages(t.Context(), callOf(alice), PackagesParams{}); got.Total != 0 {
+		t.Errorf("it is kept: %+v", got)
 	}
 }

@@ -68,6 +68,9 @@ func (s *Service) Import(ctx context.Context, call *commands.Call, p ImportParam
 		return PackageResult{}, err
 	}
 	read, err := pack.Read(zip, s.opts.Limits)
+	if err == nil {
+		err = read.CheckMenus()
+	}
 	if err != nil {
 		return PackageResult{}, p.refused(err)
 	}

@@ -35,7 +35,7 @@ type StartParams struct {
 	Project   protocol.GroupName `json:"project,omitempty" doc:"group of files, or a folder that the operator has given a name, that is the run's @project; a group of its own by default"`
 	Input     *string            `json:"input,omitempty" len:"0-1000000" doc:"the user's first words"`
 	Variables map[string]any     `json:"variables,omitempty" doc:"variables to start the workflow with"`
-	Tools     []string           `json:"tools,omitempty" len:"0-100" audit:"yes" doc:"patterns of the bridge's tools that the run may use, such as thermostat.*; all that its starter may use by default, but for commands, which must be named"`
+	Tools     []string           `json:"tools,omitempty" len:"0-100" audit:"yes" doc:"patterns of the bridge's tools that the run may use, such as thermostat.*; by default those that its package names, in a chat all that its starter may use; commands must be named"`
 	Autopilot bool               `json:"autopilot,omitempty" doc:"have the model decide what it can"`
 	Model     string             `json:"model,omitempty" len:"1-128" audit:"yes" doc:"name or alias of a language model"`
 	Skill     protocol.SkillID   `json:"skill_id,omitempty" doc:"the skill on whose behalf it runs: the caller's, or one it may act for"`
@@ -300,7 +300,7 @@ func unanswered(talk []chat.Message) bool {
 // enterWorkflow makes of a conversation with an agent the run of a workflow
 // that its menu has.
 func (s *Service) enterWorkflow(ctx context.Context, l *live, o *opened, w *word, item *pack.MenuItem) (*Stop, error) {
-	flow := workflowOf(o.workspace.pkg, item)
+	flow := o.workspace.pkg.WorkflowOf(item)
 	if flow == nil {
 		return &Stop{Phase: WaitingUser, Message: "The package does not have the workflow of this item."}, nil
 	}

@@ -23,7 +23,7 @@ func TestAPolicyIsWhatSystemAndAgentAllow(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &p); err != nil {
 			t.Fatal(err)
 		}
-		return agentPolicy(p)
+		return agentPolicy(p, false)
 	}
 	strict := DefaultPolicy()
 	strict.FS.MaxReadBytes, strict.MCP.AllowedServers = 1000, []string{"files", "web"}
@@ -32,11 +32,12 @@ func TestAPolicyIsWhatSystemAndAgentAllow(t *testing.T) {
 		agent  string
 		want   Policy
 	}{
-		"an agent that says nothing": {DefaultPolicy(), `{}`, Policy{FSPolicy{true, DefaultMaxRead, DefaultMaxWrite}, MCPPolicy{false, []string{}}, []string{"*"}}},
-		"the lesser limits":          {strict, `{"fs":{"maxReadBytes":2000,"maxWriteBytes":10}}`, Policy{FSPolicy{true, 1000, 10}, MCPPolicy{false, []string{}}, []string{"*"}}},
-		"no files":                   {DefaultPolicy(), `{"fs":{"enabled":false}}`, Policy{FSPolicy{false, DefaultMaxRead, DefaultMaxWrite}, MCPPolicy{false, []string{}}, []string{"*"}}},
-		"servers of both":            {strict, `{"mcp":{"enabled":true,"allowedServers":["web","mail"]}}`, Policy{FSPolicy{true, 1000, DefaultMaxWrite}, MCPPolicy{true, []string{"web"}}, []string{"*"}}},
-		"an empty list of servers":   {DefaultPolicy(), `{"mcp":{"enabled":true,"allowedServers":[]}}`, Policy{FSPolicy{true, DefaultMaxRead, DefaultMaxWrite}, MCPPolicy{true, []string{}}, []string{"*"}}},
+		"an agent that says nothing": {DefaultPolicy(), `{}`, Policy{FSPolicy{true, DefaultMaxRead, DefaultMaxWrite}, MCPPolicy{false, []string{}}, []string{}}},
+		"the lesser limits":          {strict, `{"fs":{"maxReadBytes":2000,"maxWriteBytes":10}}`, Policy{FSPolicy{true, 1000, 10}, MCPPolicy{false, []string{}}, []string{}}},
+		"no files":                   {DefaultPolicy(), `{"fs":{"enabled":false}}`, Policy{FSPolicy{false, DefaultMaxRead, DefaultMaxWrite}, MCPPolicy{false, []string{}}, []string{}}},
+		"servers of both":            {strict, `{"mcp":{"enabled":true,"allowedServers":["web","mail"]}}`, Policy{FSPolicy{true, 1000, DefaultMaxWrite}, MCPPolicy{true, []string{"web"}}, []string{}}},
+		"an empty list of servers":   {DefaultPolicy(), `{"mcp":{"enabled":true,"allowedServers":[]}}`, Policy{FSPolicy{true, DefaultMaxRead, DefaultMaxWrite}, MCPPolicy{true, []string{}}, []string{}}},
+		"tools that it names":        {DefaultPolicy(), `{"bridge":{"allowedTools":["lamp.*"]}}`, Policy{FSPolicy{true, DefaultMaxRead, DefaultMaxWrite}, MCPPolicy{false, []string{}}, []string{"lamp.*"}}},
 	} {
 		got, _ := json.Marshal(test.system.And(agent(test.agent)))
 		want, _ := json.Marshal(test.want)
@@ -202,7 +203,7 @@ func TestWhatIsShownIsWhatCanBeCalled(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"thermostat-go.read": "thermostat-go.read",
 		"*":                  "thermostat-go.read thermostat-go.set_target",
-		"agent.*":            "agent.list",
+		"agent.*":            "", // the package does not name it
 		"none":               "",
 	} {
 		var shown []string
@@ -228,6 +229,59 @@ func TestWhatIsShownIsWhatCanBeCalled(t *testing.T) {
 				t.Errorf("with %s, %s is answered with %s", pattern, r.ToolName, r.Result)
 			}
 		}
+	}
+}
+
+func TestAPackageIsOfferedWhatItNames(t *testing.T) {
+	for name, test := range map[string]struct {
+		names   string   // what its agent says of the bridge's tools
+		starter []string // what its starter does
+		want    string
+	}{
+		"nobody names any":           {``, nil, ""},
+		"the starter alone":          {``, []string{"*"}, "thermostat-go.read thermostat-go.set_target"},
+		"the package alone":          {`["thermostat-go.read","task.get","agent.list"]`, nil, "agent.list thermostat-go.read"},
+		"both":                       {`["thermostat-go.*"]`, []string{"*.none", "thermostat-go.read"}, "thermostat-go.read"},
+		"the starter takes all away": {`["thermostat-go.*"]`, []string{}, ""},
+		"the package names none":     {`[]`, []string{"*"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shown := func(q llm.Question) string {
+				var names []string
+				for _, tool := range q.Request.Tools {
+					if !strings.HasPrefix(tool.Name, "fs.") && tool.Name != "ui.ask_user" {
+						names = append(names, tool.Name)
+					}
+				}
+				return strings.Join(names, " ")
+			}
+			var got []string
+			look := model(func(_ context.Context, q llm.Question) (*chat.Answer, error) {
+				got = append(got, shown(q))
+				if _, ok := find(q, "fs.read"); !ok {
+					t.Error("it has no files")
+				}
+				return says("done"), nil
+			})
+			w := newWorld(t, look)
+			files := sampleFiles(t)
+			bridge := ""
+			if test.names != "" {
+				bridge = `"bridge": {"allowedTools": ` + test.names + `}, `
+			}
+			files["agents.json"] = strings.Replace(files["agents.json"], `"bridge": {"allowedTools": ["thermostat-go.*"]}, `, bridge, 1)
+			if _, err := w.Import(t.Context(), callOf(alice), ImportParams{Content: base64Of(zipOf(t, files))}); err != nil {
+				t.Fatal(err)
+			}
+			id := w.start(StartParams{Package: "climate-check", Project: "p", Tools: test.starter})
+			w.rest(id)
+			w.restart(look)
+			w.goOn(id, ptr("and now?"))
+			w.rest(id)
+			if !slices.Equal(got, []string{test.want, test.want}) {
+				t.Errorf("before and after a restart it is offered %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 

@@ -37,7 +37,7 @@ type Record struct {
 	Project   string           `json:"project,omitempty"` // where @project is
 	Skill     protocol.SkillID `json:"skill,omitempty"`
 	Model     string           `json:"model,omitempty"`
-	Tools     []string         `json:"tools,omitempty"` // nil: as the system says
+	Tools     []string         `json:"tools,omitzero"` // nil: as the system says
 	Autopilot bool             `json:"autopilot,omitempty"`
 	Stream    bool             `json:"stream,omitempty"`
 	MaxTurns  int              `json:"max_turns,omitempty"`

@@ -207,27 +207,5 @@ func inPackage(path string) string {
 	if strings.HasPrefix(path, "@") {
 		return path
 	}
-	path = strings.TrimPrefix(path, "{project-root}/")
-	return "@pkg/" + strings.TrimLeft(path, "./")
-}
-
-// workflowOf is the workflow that an item starts, nil if it starts none that
-// the package has.
-func workflowOf(p *pack.Package, m *pack.MenuItem) *pack.Workflow {
-	if m.Workflow == "" {
-		return nil
-	}
-	path := strings.TrimPrefix(inPackage(m.Workflow), "@pkg/")
-	if w := p.Workflow(path); w != nil {
-		return w
-	}
-	if w := p.Workflow(m.Workflow); w != nil {
-		return w
-	}
-	for _, w := range p.Workflows {
-		if strings.HasSuffix(path, "/"+w.WorkflowEntry.Workflow) {
-			return w
-		}
-	}
-	return nil
+	return "@pkg/" + pack.MenuPath(path)
 }

@@ -220,7 +220,7 @@ func TestRunsStopForAReason(t *testing.T) {
 		"a panic":                   {func(context.Context, llm.Question) (*chat.Answer, error) { panic("x") }, Failed, fault.Internal},
 		"a word":                    {script(says("Hello")), WaitingUser, ""},
 		"a question":                {script(calls("ui.ask_user", `{"question":"?"}`)), WaitingUser, ""},
-		"the word complete":         {script(calls(patch(`{"variables":{"set":{"workflowStatus":"complete"}}}`)), says("done")), Completed, ""},
+		"the word complete":         {script(calls(patch(`{"variables":{"set":{"workflowStatus":"complete"}}}`)), says("done")), WaitingUser, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,6 +231,30 @@ func TestRunsStopForAReason(t *testing.T) {
 				t.Errorf("%s with %s (%s), want %s with %s", got.Phase, got.Code, got.Reason, test.phase, test.code)
 			}
 		})
+	}
+}
+
+func TestAsMuchAsTheLimitSaysIsWritten(t *testing.T) {
+	content := strings.Repeat("\"quoted\"\n", DefaultMaxWrite/9+1)[:DefaultMaxWrite]
+	write := func(content string) string {
+		raw, err := json.Marshal(map[string]string{"path": "@state/a.txt", "content": content})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	w := newWorld(t, script(calls("fs.write", write(content), "fs.write", write(content+"x")), says("written")))
+	id := w.start(StartParams{Input: ptr("write")})
+	w.rest(id)
+	runs := w.turns(id)[0].ToolRuns
+	if !strings.Contains(string(runs[0].Result), fmt.Sprintf(`"bytesWritten":%d`, DefaultMaxWrite)) {
+		t.Errorf("2 MiB are answered with %.300s", runs[0].Result)
+	}
+	if !strings.Contains(string(runs[1].Result), string(fault.WriteLimit)) {
+		t.Errorf("a byte more is answered with %.300s", runs[1].Result)
+	}
+	if got, err := os.ReadFile(filepath.Join(w.stateFolder(id), "a.txt")); err != nil || string(got) != content {
+		t.Errorf("%d bytes are there, %v", len(got), err)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/aibridge/aibridge/llm/run/pack"
@@ -23,32 +25,45 @@ func sample(t testing.TB) []byte {
 // sampleWith is the sample with a note in it, unless that is empty.
 func sampleWith(t testing.TB, note string) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
+	files := sampleFiles(t)
+	if note != "" {
+		files["NOTE.md"] = note
+	}
+	return zipOf(t, files)
+}
+
+// sampleFiles are the files of the sample, by their path in the package.
+func sampleFiles(t testing.TB) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
 	tree := os.DirFS(sampleFolder)
 	err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := fs.ReadFile(tree, path)
-		if err != nil {
-			return err
-		}
-		f, err := w.Create(path)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(text)
+		files[path] = string(text)
 		return err
 	})
-	if err == nil && note != "" {
-		var f io.Writer
-		if f, err = w.Create("NOTE.md"); err == nil {
-			_, err = io.WriteString(f, note)
-		}
-	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	return files
+}
+
+// zipOf packs files.
+func zipOf(t testing.TB, files map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		f, err := w.Create(path)
+		if err == nil {
+			_, err = io.WriteString(f, files[path])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

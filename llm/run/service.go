@@ -256,7 +256,7 @@ func (s *Service) open(ctx context.Context, r *Record) (*opened, error) {
 
 // workspace opens what a run works on.
 func (s *Service) workspace(ctx context.Context, r *Record) (*workspace, error) {
-	w := &workspace{mode: r.Mode, system: s.policy(r), quota: s.opts.Quota}
+	w := &workspace{mode: r.Mode, system: s.policy(r), named: r.Tools != nil, quota: s.opts.Quota}
 	if r.Package != "" {
 		p, err := s.library.load(r.Package)
 		if err != nil {

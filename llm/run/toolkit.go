@@ -231,6 +231,9 @@ func (k *toolkit) effect(ctx context.Context, box *tools.Toolbox, t *tools.Tool,
 		return refused(c, fault.As(err))
 	}
 	h := k.insist(ctx, box, c, key)
+	if before != nil && h.unknown { // the bridge, too, knows no more than that it was begun
+		h = k.insist(ctx, box, c, fmt.Sprintf("%s.a%d", key, before.attempt))
+	}
 	if ctx.Err() != nil && h.code != "" {
 		return h // what became of it is not known
 	}
@@ -325,7 +328,12 @@ func (k *toolkit) handled(box *tools.Toolbox, c *chat.ToolCall, r *tools.Result)
 		f := toolFault(r)
 		h.Result, h.code = (&toolResult{Error: f, Warning: r.Warning}).JSON(), f.Code
 	}
-	h.fatal, h.offline = r.Fatal, protocol.CodeOf(r.Err) == protocol.AgentOffline
+	h.fatal = r.Fatal
+	if r.Err != nil {
+		code := protocol.CodeOf(r.Err)
+		h.offline = code == protocol.AgentOffline
+		h.unknown = code == protocol.OutcomeUnknown || code == protocol.IDReused // the same arguments in another order
+	}
 	h.message = answerTo(c, h.Result, h.code != "", r.Output.Segments)
 	if q, ok := k.questions[c.ID]; ok {
 		h.question = &q

@@ -22,6 +22,7 @@ type workspace struct {
 	active   *pack.Agent    // who acts where a node names nobody
 	mounts   mount.Mounts
 	system   Policy
+	named    bool // who started the run has said which tools of the bridge it may use
 	quota    toolhost.Quota
 
 	mu     sync.Mutex
@@ -105,10 +106,11 @@ func (w *workspace) agent(at *Position) (*pack.Agent, Policy) {
 	if at != nil && at.Node.AgentID != "" {
 		agent = cmp.Or(w.pkg.Agent(at.Node.AgentID), agent)
 	}
-	if agent == nil {
-		return nil, w.system
+	var says pack.ToolPolicy
+	if agent != nil {
+		says = agent.Tools
 	}
-	return agent, w.system.And(agentPolicy(agent.Tools))
+	return agent, w.system.And(agentPolicy(says, w.named))
 }
 
 // topic implements [place].
@@ -129,10 +131,18 @@ func (w *workspace) topic(at *Position) string {
 // maxTopic is how much of a step its tools are looked for by, in bytes.
 const maxTopic = 8 << 10
 
-// agentPolicy is what an agent says of tools. It says nothing of those of the
-// bridge.
-func agentPolicy(t pack.ToolPolicy) Policy {
-	p := Policy{FS: FSPolicy{Enabled: true}, MCP: MCPPolicy{AllowedServers: []string{}}, Tools: []string{"*"}}
+// agentPolicy is what an agent of a package says of tools. Whoever imports a
+// package does not hand it all it has: of the bridge's tools an agent has those
+// that it names, and if it names none those that the starter of the run has
+// named.
+func agentPolicy(t pack.ToolPolicy, named bool) Policy {
+	p := Policy{FS: FSPolicy{Enabled: true}, MCP: MCPPolicy{AllowedServers: []string{}}, Tools: []string{}}
+	switch {
+	case t.Bridge != nil && t.Bridge.AllowedTools != nil:
+		p.Tools = *t.Bridge.AllowedTools
+	case named:
+		p.Tools = []string{"*"}
+	}
 	if t.FS != nil {
 		if t.FS.Enabled != nil {
 			p.FS.Enabled = *t.FS.Enabled

@@ -231,7 +231,7 @@ func (t *Tool) withRisk(risk string) *Tool {
 	if risk == t.Risk {
 		return t
 	}
-	one := &Tool{Declaration: t.Declaration, Run: t.Run, Prompt: t.Prompt, Resolve: t.Resolve}
+	one := &Tool{Declaration: t.Declaration, Run: t.Run, Prompt: t.Prompt, Resolve: t.Resolve, MaxArguments: t.MaxArguments}
 	one.Risk = risk
 	return one
 }

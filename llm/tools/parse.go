@@ -11,7 +11,7 @@ import (
 
 // The bounds of arguments.
 const (
-	maxArguments = 1 << 20 // bytes
+	maxArguments = 1 << 20 // bytes, of a tool that says nothing
 	maxDepth     = 64      // of nesting
 )
 
@@ -93,7 +93,7 @@ func (p *Parsed) Refused(forgiving bool) bool {
 // with a warning for whatever it changes. Without a tool it reads any object.
 // It does not keep raw.
 func Parse(t *Tool, raw []byte) Parsed {
-	p := parser{data: raw}
+	p := parser{data: raw, most: t.maxArguments()}
 	shape := &node{kind: objectKind, open: true}
 	switch {
 	case t == nil:
@@ -129,8 +129,8 @@ func (p *parser) refuseWarnings() {
 
 // document reads all arguments.
 func (p *parser) document(shape *node) {
-	if len(p.data) > maxArguments {
-		p.whole(faultJSON + fmt.Sprintf("more than %d bytes", maxArguments))
+	if len(p.data) > p.most {
+		p.whole(faultJSON + fmt.Sprintf("more than %d bytes", p.most))
 		return
 	}
 	p.unfence()

@@ -20,6 +20,7 @@ import (
 type parser struct {
 	Parsed
 	data   []byte
+	most   int // bytes that data may have
 	pos    int
 	depth  int
 	out    []byte // what was read, as JSON

@@ -118,6 +118,8 @@ type Tool struct {
 	// with the call's time. An error reaches the model by its message if it is
 	// a *protocol.Error, any other only as an internal one.
 	Run func(ctx context.Context, x *Execution) (Output, error)
+	// MaxArguments bounds the arguments of a call, in bytes; 0 is 1 MiB.
+	MaxArguments int
 	// Prompt says that Run returns soon after its context has ended, whatever
 	// happens. It is then run without a goroutine of its own.
 	Prompt bool
@@ -128,6 +130,15 @@ type Tool struct {
 	Resolve func(ctx context.Context, x *Execution) error
 
 	prepared atomic.Pointer[prepared]
+}
+
+// maxArguments is how long arguments of the tool may be; without a tool, as if
+// it said nothing.
+func (t *Tool) maxArguments() int {
+	if t == nil || t.MaxArguments == 0 {
+		return maxArguments
+	}
+	return t.MaxArguments
 }
 
 // An Environment is for whom and in the course of what tools are called.

@@ -178,9 +178,12 @@ func (t *tarjan) leave(root string) {
 
 // oddities are what a run can live with, but its author should know.
 func (g *Graph) oddities(file string) (warnings []string) {
-	ends := slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.Type == End })
-	if !ends {
+	ends := g.hasEnd()
+	switch {
+	case !ends && g.endsByVariable():
 		warnings = append(warnings, file+": there is no end node: a run is complete only when it sets variables.workflowStatus to complete")
+	case !ends:
+		warnings = append(warnings, file+": there is no end node, and metadata.completedBy is endNode: a run is never complete")
 	}
 	for _, n := range g.Nodes {
 		defaults := 0

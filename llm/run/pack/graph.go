@@ -1,6 +1,9 @@
 package pack
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // A NodeType is the kind of a [Node].
 type NodeType string
@@ -40,14 +43,40 @@ type Edge struct {
 // A Graph says which jumps of a workflow are legal. It is immutable once it
 // was read.
 type Graph struct {
-	SchemaVersion string          `json:"schemaVersion"`
-	EntryNodeID   string          `json:"entryNodeId"`
-	Nodes         []Node          `json:"nodes"`
-	Edges         []Edge          `json:"edges"`
-	Metadata      json.RawMessage `json:"metadata,omitempty"`
+	SchemaVersion string        `json:"schemaVersion"`
+	EntryNodeID   string        `json:"entryNodeId"`
+	Nodes         []Node        `json:"nodes"`
+	Edges         []Edge        `json:"edges"`
+	Metadata      GraphMetadata `json:"metadata"`
 
 	nodes map[string]int   // id → index in Nodes
 	next  map[string][]int // from → indexes in Edges, in their order
+}
+
+// GraphMetadata is what a graph says of itself; what else it holds is for
+// others.
+type GraphMetadata struct {
+	CompletedBy Completion `json:"completedBy,omitempty"`
+}
+
+// A Completion is what completes a run.
+type Completion string
+
+// The completions.
+const (
+	ByEndNode  Completion = "endNode"  // an end node in stepsCompleted, which the guard watches; the default
+	ByVariable Completion = "variable" // also variables.workflowStatus: complete, which anything may set at any node
+)
+
+// endsByVariable reports whether variables.workflowStatus completes a run: the
+// graph says so, or has no end node that could.
+func (g *Graph) endsByVariable() bool {
+	return g.Metadata.CompletedBy == ByVariable || g.Metadata.CompletedBy == "" && !g.hasEnd()
+}
+
+// hasEnd reports whether there is an end node.
+func (g *Graph) hasEnd() bool {
+	return slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.Type == End })
 }
 
 // Node finds a node, nil if there is none.

@@ -25,6 +25,7 @@ func Load(files map[string][]byte) (*Package, error) {
 	}
 	l.agents()
 	l.workflows()
+	l.warnOfMenus()
 	if l.problems != nil {
 		return nil, refusal(fault.PackageInvalid, "the package is not valid", l.problems)
 	}

@@ -225,4 +225,7 @@ type ToolPolicy struct {
 		Enabled        *bool     `json:"enabled,omitempty"`        // false if nil
 		AllowedServers *[]string `json:"allowedServers,omitempty"` // an empty list allows none
 	} `json:"mcp,omitempty"`
+	Bridge *struct {
+		AllowedTools *[]string `json:"allowedTools,omitempty"` // names or patterns such as thermostat.*; an empty list allows none
+	} `json:"bridge,omitempty"`
 }

@@ -130,8 +130,9 @@ func TestAPackageIsReadWhole(t *testing.T) {
 func TestTheEntryIsAWorkflowEvenIfNotListed(t *testing.T) {
 	files := sample()
 	files["bmad.json"] = `{"schemaVersion":"1.1","name":"x","version":"0.0.1","entry":{"workflow":"workflow.md","graph":"workflow.graph.json","agents":"agents.json"}}`
+	files["agents.json"] = strings.Replace(agentsText, `"workflow": "main"`, `"workflow": "{project-root}/_bmad/x/workflow.md"`, 1)
 	p, err := load(files)
-	if err != nil || len(p.Workflows) != 1 || p.Workflow("").ID != "workflow.md" {
+	if err != nil || p.CheckMenus() != nil || len(p.Workflows) != 1 || p.Workflow("").ID != "workflow.md" {
 		t.Fatalf("%v, %v", p, err)
 	}
 }
@@ -159,6 +160,10 @@ func TestProblemsNameFileAndPath(t *testing.T) {
 		"menu":                  {"agents.json", `"description": "Warm up", `, ``, "agents.json: agents[0].menu[0].description: is missing"},
 		"limit":                 {"agents.json", `1000`, `0`, "agents.json: agents[0].tools.fs.maxReadBytes: "},
 		"unknown tool policy":   {"agents.json", `"fs":`, `"web":`, "agents.json: agents[0].tools.web: is not known"},
+		"missing workflow":      {"agents.json", `"workflow": "main"`, `"workflow": "{project-root}/flows/none/workflow.md"`, `agents.json: agents[0].menu[0].workflow: the package has no workflow "{project-root}/flows/none/workflow.md"; it has "main", "report"`},
+		"missing prompt":        {"agents.json", `"workflow": "main"`, `"action": "#none"`, `agents.json: agents[0].menu[0].action: the agent has no prompt "none"`},
+		"tools by no name":      {"agents.json", `"mcp": {`, `"bridge": {"allowedTools": ["*"]}, "mcp": {`, "agents.json: agents[0].tools.bridge.allowedTools[0]: "},
+		"completion":            {"workflow.graph.json", `{"anything": [1]}`, `{"completedBy": "anybody"}`, "workflow.graph.json: metadata.completedBy: must be one of"},
 		"node type":             {"workflow.graph.json", `"type": "merge"`, `"type": "join"`, "workflow.graph.json: nodes[2].type: must be one of"},
 		"empty label":           {"workflow.graph.json", `"label": "warm"`, `"label": ""`, "workflow.graph.json: edges[1].label: may not be empty"},
 		"condition":             {"workflow.graph.json", `{"==": [{"var": "ok"}, false]}`, `"ok"`, "workflow.graph.json: edges[2].conditionExpr: must be object, is string"},
@@ -189,7 +194,10 @@ func TestProblemsNameFileAndPath(t *testing.T) {
 			t.Errorf("%s: the test changes nothing", name)
 		}
 		files[c.file] = changed
-		_, err := load(files)
+		p, err := load(files)
+		if err == nil {
+			err = p.CheckMenus()
+		}
 		if fault.CodeOf(err) != fault.PackageInvalid {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -197,6 +205,37 @@ func TestProblemsNameFileAndPath(t *testing.T) {
 		problems := fault.As(err).Details["errors"].([]Problem)
 		if !slices.ContainsFunc(problems, func(p Problem) bool { return strings.HasPrefix(p.String(), c.want) }) {
 			t.Errorf("%s: problems are %v, none is %s", name, problems, c.want)
+		}
+	}
+}
+
+func TestAVariableEndsTheRunsOfGraphsThatSaySo(t *testing.T) {
+	const step, end = `{"id":"ask","type":"decision","file":"steps/ask.md"}`, `,{"id":"done","type":"end","file":"steps/done.md"}`
+	for name, c := range map[string]struct {
+		nodes, edges, metadata string
+		want                   bool
+		warning                string
+	}{
+		"an end node":            {step + end, `{"from":"ask","to":"done","label":"next"}`, `{}`, false, ""},
+		"and so it says":         {step + end, `{"from":"ask","to":"done","label":"next"}`, `{"completedBy":"endNode"}`, false, ""},
+		"the package opts out":   {step + end, `{"from":"ask","to":"done","label":"next"}`, `{"completedBy":"variable"}`, true, ""},
+		"no end node":            {step, ``, `{}`, true, "only when it sets"},
+		"none, and never is one": {step, ``, `{"completedBy":"endNode"}`, false, "never complete"},
+	} {
+		files := sample()
+		files["workflow.graph.json"] = `{"schemaVersion":"1.1","entryNodeId":"ask","metadata":` + c.metadata + `,"nodes":[` + c.nodes + `],"edges":[` + c.edges + `]}`
+		files["steps/ask.md"] = stepText("ask", "decision")
+		p, err := load(files)
+		if err != nil {
+			t.Errorf("%s: %v", name, fault.As(err).Details)
+			continue
+		}
+		st, err := ReadState([]byte("---\nschemaVersion: \"1.1\"\nworkflowType: x\ncurrentNodeId: ask\nstepsCompleted: []\nvariables: {workflowStatus: complete}\n---\n"))
+		if err != nil || st.Done(p.Workflow("main").Graph) != c.want {
+			t.Errorf("%s: the variable completes the run: %t, %v", name, !c.want, err)
+		}
+		if said := strings.Join(p.Warnings, "\n"); !strings.Contains(said, c.warning) {
+			t.Errorf("%s: warnings are %s", name, said)
 		}
 	}
 }
@@ -260,7 +299,7 @@ func TestStatesAreReadAndKnowTheirEnd(t *testing.T) {
 	for text, want := range map[string]bool{
 		"stepsCompleted: [ask]":                                                  false,
 		"stepsCompleted: [ask, done]":                                            true,
-		"stepsCompleted: []\nvariables: {workflowStatus: complete}":              true,
+		"stepsCompleted: []\nvariables: {workflowStatus: complete}":              false,
 		"stepsCompleted: []\nvariables: {workflowStatus: waiting}":               false,
 		"stepsCompleted: [nobody]\ndecisionLog:\n  - {from: a, to: b, label: c}": false,
 	} {

@@ -14,9 +14,10 @@ func (g *Graph) Effective(current string) string {
 }
 
 // Done reports whether a workflow has come to its end: an end node is
-// completed, or variables.workflowStatus says complete.
+// completed. A variable, which no guard checks, ends only the workflows of
+// graphs that say so.
 func (s State) Done(g *Graph) bool {
-	if status, ok := s.Variables["workflowStatus"].(string); ok && status == "complete" {
+	if status, ok := s.Variables["workflowStatus"].(string); ok && status == "complete" && g.endsByVariable() {
 		return true
 	}
 	return slices.ContainsFunc(s.StepsCompleted, func(id string) bool {

@@ -3,6 +3,7 @@ package toolhost
 import (
 	"context"
 	"io"
+	"math"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/run/fault"
@@ -25,13 +26,22 @@ type WriteResult struct {
 }
 
 func (b *bounded) writeTool() *tools.Tool {
-	return tool("fs.write", "Write a file",
+	write := tool("fs.write", "Write a file",
 		"Write a whole text file, in @project/ or @state/. Folders are made as needed. Change the frontmatter of "+StatePath+" with fs_apply_patch.",
 		commands.Write, []tools.Parameter{
 			text("path", "File, beginning with @project/ or @state/.", true),
 			text("content", "The whole new content.", true),
 			text("ifMatchSha256", matchText, false),
 		}, b.writeFile)
+	write.MaxArguments = b.asJSON()
+	return write
+}
+
+// asJSON is how long arguments are that hold as much as may be written: a byte
+// is at most six in a JSON string.
+func (b *bounded) asJSON() int {
+	const besides = 64 << 10
+	return int(min(6*min(b.write, math.MaxInt32)+besides, math.MaxInt32))
 }
 
 func (b *bounded) writeFile(ctx context.Context, a writeArgs) (any, error) {
