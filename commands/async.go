@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync/atomic"
-	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -117,19 +116,6 @@ func (r *Router) goOn(c *Call, run unhurried) {
 	if !c.batched {
 		r.queue.Flush()
 	}
-}
-
-// admitPause is how long a call waits before it asks again whether it can be
-// recorded.
-const admitPause = 10 * time.Millisecond
-
-// postpone runs a call a little later, when what records calls may have caught
-// up. So callers who are quicker than a disk are slowed down by their windows
-// and by the bound of calls in flight, and not refused; the deadline ends the
-// wait. Calls that would hold a worker meanwhile are refused.
-func (r *Router) postpone(c *Call) {
-	c.batched = false // whoever would have flushed is gone by then
-	time.AfterFunc(admitPause, func() { r.process(c) })
 }
 
 // claimed begins to run a call once its claim is durable.

@@ -329,3 +329,67 @@ func TestCallsWaitForTheRoomToBeRecorded(t *testing.T) {
 		wantSaid(t, <-patient, `{"text":"at last"}`)
 	})
 }
+
+// A moodyWitness has room whenever it is told to.
+type moodyWitness struct {
+	witness
+	room atomic.Bool
+}
+
+func (w *moodyWitness) Admit() error {
+	if !w.room.Load() {
+		return protocol.BusyFor(time.Second, "behind")
+	}
+	return nil
+}
+
+// TestCallsThatWaitToBeRecordedAreNotOvertaken has room come and go while calls
+// come in, some of which end while they wait.
+func TestCallsThatWaitToBeRecordedAreNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, w := &device{}, &moodyWitness{}
+		n := newNode(t, commands.RouterOptions{Auditor: w}, d.command(false))
+		submitted, answers := 0, []<-chan *protocol.Response{}
+		submit := func() {
+			submitted++
+			timeout := `"timeout":9000`
+			if submitted%5 == 2 {
+				timeout = `"timeout":1000`
+			}
+			answers = append(answers, n.submit(fmt.Sprint(submitted), "test.ask", fmt.Sprintf(`{"text":"%03d"}`, submitted), timeout))
+		}
+		for range 10 { // what comes while there is no room, and right after there is some
+			w.room.Store(false)
+			for range 5 {
+				submit()
+			}
+			time.Sleep(25 * time.Millisecond)
+			w.room.Store(true)
+			submit()
+			submit()
+			time.Sleep(25 * time.Millisecond)
+		}
+		w.room.Store(false)
+		for range 10 {
+			submit()
+		}
+		time.Sleep(2 * time.Second)
+		w.room.Store(true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		last := ""
+		for _, asked := range d.asked() {
+			if asked.text <= last {
+				t.Errorf("%s came after %s", asked.text, last)
+			}
+			last = asked.text
+			asked.done(text{"ok"}, nil)
+		}
+		if got, want := len(d.asked()), submitted-2; got != want {
+			t.Errorf("%d of %d calls have begun, all but two had the time", got, submitted)
+		}
+		for _, answer := range answers {
+			<-answer
+		}
+	})
+}

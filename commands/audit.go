@@ -100,11 +100,14 @@ func (r *Router) admit(c *Call, on Resource) error {
 	c.mu.Lock()
 	c.target = on
 	c.mu.Unlock()
-	if c.command.Effect == Read {
+	if !r.records(c) {
 		return nil
 	}
 	return r.opts.Auditor.Admit()
 }
+
+// records reports whether a call is not run unless it can be recorded.
+func (r *Router) records(c *Call) bool { return r.opts.Auditor != nil && c.command.Effect != Read }
 
 // started notes that the handler is about to run.
 func (r *Router) started(c *Call) {

@@ -157,6 +157,9 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 		r.slots.start(c.Priority, c)
 		return outcome{}, false
 	}
+	if c.inline && r.records(c) && r.backlog.behind(c) {
+		return outcome{}, false
+	}
 	on := run.target()
 	if err := r.admit(c, on); err != nil {
 		if c.inline && protocol.CodeOf(err) == protocol.Busy {

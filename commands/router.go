@@ -107,7 +107,8 @@ type Router struct {
 
 	refusals RefusalLimiter // the limiter, if it is one
 
-	queue ClaimQueue // opts.Claims, if it is one
+	queue   ClaimQueue // opts.Claims, if it is one
+	backlog backlog
 
 	idle    chan *Call // hands calls to goroutines that rest
 	resting atomic.Int32
