@@ -13,9 +13,12 @@ const horizon = 1024
 // A calendar holds the records of the ledger by the second in which they
 // expire.
 type calendar struct {
-	days  [horizon]slot // lists by second modulo horizon
-	swept int64         // every second up to this one is empty
+	days  [horizon]day // by second modulo horizon
+	swept int64        // every second up to this one is empty
 }
+
+// A day is a list of records, of which the newest is the first.
+type day struct{ newest, oldest slot }
 
 // add puts a record on its day.
 func (c *calendar) add(t *recordTable, s slot, now time.Time) {
@@ -23,28 +26,33 @@ func (c *calendar) add(t *recordTable, s slot, now time.Time) {
 		c.swept = now.Unix()
 	}
 	r := t.at(s)
-	day := r.expires/1000 + 1 // not before it has expired
-	r.day = min(max(day, c.swept+1), c.swept+horizon-1)
-	first := &c.days[r.day%horizon]
-	r.sooner = noSlot
-	if r.later = *first; r.later != noSlot {
-		t.at(r.later).sooner = s
+	due := r.expires/1000 + 1 // not before it has expired
+	r.day = min(max(due, c.swept+1), c.swept+horizon-1)
+	d := &c.days[r.day%horizon]
+	r.newer, r.older = noSlot, d.newest
+	if d.newest == noSlot {
+		d.oldest = s
+	} else {
+		t.at(d.newest).newer = s
 	}
-	*first = s
+	d.newest = s
 }
 
 // remove takes a record off its day.
 func (c *calendar) remove(t *recordTable, s slot) {
 	r := t.at(s)
-	if r.sooner == noSlot {
-		c.days[r.day%horizon] = r.later
+	d := &c.days[r.day%horizon]
+	if r.newer == noSlot {
+		d.newest = r.older
 	} else {
-		t.at(r.sooner).later = r.later
+		t.at(r.newer).older = r.older
 	}
-	if r.later != noSlot {
-		t.at(r.later).sooner = r.sooner
+	if r.older == noSlot {
+		d.oldest = r.newer
+	} else {
+		t.at(r.older).newer = r.newer
 	}
-	r.sooner, r.later = noSlot, noSlot
+	r.newer, r.older = noSlot, noSlot
 }
 
 // due yields the records whose day has come. Each must be removed.
@@ -56,8 +64,8 @@ func (c *calendar) due(t *recordTable, now time.Time) iter.Seq[slot] {
 		}
 		for c.swept < today {
 			c.swept++
-			for s := c.days[c.swept%horizon]; s != noSlot; s = c.days[c.swept%horizon] {
-				if !yield(s) {
+			for d := &c.days[c.swept%horizon]; d.oldest != noSlot; {
+				if !yield(d.oldest) {
 					return
 				}
 			}
@@ -65,10 +73,11 @@ func (c *calendar) due(t *recordTable, now time.Time) iter.Seq[slot] {
 	}
 }
 
-// soonest is a record of the earliest day that has one, noSlot if none has.
+// soonest is the oldest record of the earliest day that has one, noSlot if none
+// has.
 func (c *calendar) soonest() slot {
 	for day := c.swept + 1; day < c.swept+horizon; day++ {
-		if s := c.days[day%horizon]; s != noSlot {
+		if s := c.days[day%horizon].oldest; s != noSlot {
 			return s
 		}
 	}

@@ -8,9 +8,9 @@ type record struct {
 	day     int64  // in the calendar
 	answer  answerAt
 
-	sooner, later slot // neighbours on that day
-	effect        Effect
-	state         recordState
+	newer, older slot // neighbours on that day
+	effect       Effect
+	state        recordState
 }
 
 type recordState uint8
@@ -31,7 +31,7 @@ const noSlot slot = 0
 type recordTable struct {
 	blocks []*[recordBlock]record
 	used   slot // slots that were ever taken
-	free   slot // the first of those released, linked by later
+	free   slot // the first of those released, linked by older
 }
 
 const recordBlock = 1024
@@ -43,7 +43,7 @@ func (t *recordTable) at(s slot) *record {
 
 func (t *recordTable) take() slot {
 	if s := t.free; s != noSlot {
-		t.free = t.at(s).later
+		t.free = t.at(s).older
 		return s
 	}
 	if int(t.used) == len(t.blocks)*recordBlock {
@@ -54,6 +54,6 @@ func (t *recordTable) take() slot {
 }
 
 func (t *recordTable) release(s slot) {
-	*t.at(s) = record{later: t.free, answer: noAnswer}
+	*t.at(s) = record{older: t.free, answer: noAnswer}
 	t.free = s
 }

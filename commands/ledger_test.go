@@ -38,6 +38,26 @@ func TestTheLedgerForgetsTheSoonestWhenThereAreTooMany(t *testing.T) {
 	}
 }
 
+// TestTheLedgerForgetsTheOldestOfThoseThatExpireTogether: the one that has just
+// finished is the one whose repeat is most likely still to come.
+func TestTheLedgerForgetsTheOldestOfThoseThatExpireTogether(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	l := newLedger(most, 1<<20)
+	for i := range 3 * most {
+		_, e, _ := l.begin(request(fmt.Sprint(i), Act, epoch, time.Minute), 0)
+		l.finish(e, outcome{}, epoch)
+		if v, _, _ := l.begin(request(fmt.Sprint(i), Act, epoch, time.Minute), 0); v != replay {
+			t.Fatalf("%d is forgotten as soon as it is finished: verdict %d", i, v)
+		}
+	}
+	for i := range 3 * most {
+		if key := l.key(request("", Act, epoch, 0).Principal.Party(), fmt.Sprint(i)); (l.found.find(key) != noSlot) != (i >= 2*most) {
+			t.Errorf("%d is remembered: %t", i, l.found.find(key) != noSlot)
+		}
+	}
+}
+
 func TestRunningEntriesAreNeverForgotten(t *testing.T) {
 	t.Parallel()
 	l := newLedger(1, 0)
@@ -133,19 +153,27 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 		t.Fatalf("answers have %d bytes, the books say %d of %d", bytes, l.answers.bytes, l.maxBytes)
 	}
 	dated := map[slot]bool{}
-	for _, s := range l.expiry.days {
-		for ; s != noSlot; s = l.records.at(s).later {
+	for _, d := range l.expiry.days {
+		last := noSlot
+		for s := d.newest; s != noSlot; s = l.records.at(s).older {
+			if l.records.at(s).newer != last {
+				t.Fatalf("slot %d does not know who is newer", s)
+			}
+			last = s
 			if dated[s] || l.found.find(l.records.at(s).key) != s {
 				t.Fatalf("slot %d is in the calendar twice, or forgotten", s)
 			}
 			dated[s] = true
+		}
+		if last != d.oldest {
+			t.Fatalf("the oldest of a day is slot %d, the books say %d", last, d.oldest)
 		}
 	}
 	if len(dated) != l.found.count {
 		t.Fatalf("%d records, and %d will expire", l.found.count, len(dated))
 	}
 	free := 0
-	for s := l.records.free; s != noSlot; s = l.records.at(s).later {
+	for s := l.records.free; s != noSlot; s = l.records.at(s).older {
 		free++
 	}
 	if free+l.found.count != int(l.records.used) {
