@@ -59,11 +59,11 @@ var makers = map[string]string{
 func TestNoPrincipalIsKeptBeyondItsCall(t *testing.T) {
 	found := make(map[string]bool)
 	for path, file := range sources(t) {
-		room := filepath.ToSlash(filepath.Dir(path))
+		room := roomOf(path)
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.TypeSpec:
-				for field := range principalsIn(n, room) {
+				for field := range fieldsIn(n, room, isPrincipal) {
 					found[field] = true
 					if callScoped[field] == "" {
 						t.Errorf("%s: %s keeps a principal: hold a grant.Grant and ask its authority before every act, or say in callScoped why it is gone with its call", path, field)
@@ -97,8 +97,11 @@ func makes(room string) bool {
 	return false
 }
 
-// principalsIn are the fields of a struct that hold principals.
-func principalsIn(spec *ast.TypeSpec, room string) map[string]bool {
+// roomOf is the package that a file is of.
+func roomOf(path string) string { return filepath.ToSlash(filepath.Dir(path)) }
+
+// fieldsIn are the fields of a struct that hold values of a type.
+func fieldsIn(spec *ast.TypeSpec, room string, isType func(e ast.Expr, room string) bool) map[string]bool {
 	fields := make(map[string]bool)
 	ast.Inspect(spec.Type, func(n ast.Node) bool {
 		s, ok := n.(*ast.StructType)
@@ -109,7 +112,7 @@ func principalsIn(spec *ast.TypeSpec, room string) map[string]bool {
 		for _, f := range s.Fields.List {
 			holds := false
 			ast.Inspect(f.Type, func(n ast.Node) bool {
-				if e, ok := n.(ast.Expr); ok && isPrincipal(e, room) {
+				if e, ok := n.(ast.Expr); ok && isType(e, room) {
 					holds = true
 				}
 				_, function := n.(*ast.FuncType)
