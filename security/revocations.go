@@ -30,6 +30,7 @@ type Revocation struct {
 	ID        string           `json:"id"`
 	Token     string           `json:"token,omitempty"`     // as a credential, see token.Credential
 	Principal string           `json:"principal,omitempty"` // whose tokens, if not one
+	Kind      protocol.Kind    `json:"kind,omitempty"`      // of that principal; "" is any
 	Before    time.Time        `json:"before,omitzero"`     // issued then or earlier
 	Space     protocol.SpaceID `json:"space,omitempty"`     // of who showed the token; "" is any
 	Issuer    string           `json:"issuer,omitempty"`    // "" is any
@@ -50,7 +51,7 @@ func (r *Revocation) Covers(who *protocol.Principal) bool {
 	case r.Token != "":
 		return r.Token == who.Credential
 	}
-	return r.Principal == who.ID && !who.Issued.After(r.Before)
+	return r.Principal == who.ID && (r.Kind == "" || r.Kind == who.Kind) && !who.Issued.After(r.Before)
 }
 
 // key is the id of a revocation: what it is about, and not how often it was
@@ -59,6 +60,9 @@ func (r *Revocation) key() string {
 	about := "token\x00" + r.Token
 	if r.Token == "" {
 		about = "principal\x00" + r.Principal
+	}
+	if r.Kind != "" {
+		about = string(r.Kind) + " " + about
 	}
 	sum := sha256.Sum256([]byte(about + "\x00" + string(r.Space) + "\x00" + r.Issuer))
 	return hex.EncodeToString(sum[:12])

@@ -22,6 +22,7 @@ var tokenRevoke = commands.Spec{
 type TokenRevokeParams struct {
 	Token     string           `json:"token_id,omitempty" len:"1-256" audit:"yes" doc:"the token's jti, or what session.list and the audit trail show as its credential"`
 	Principal protocol.AgentID `json:"principal_id,omitempty" audit:"yes" doc:"instead: whose tokens, by the id they have on this bridge"`
+	Kind      protocol.Kind    `json:"kind,omitempty" enum:"operator,agent,skill" audit:"yes" doc:"with principal_id: what sort of party it is; whoever has the id by default"`
 	Before    int64            `json:"issued_before,omitempty" range:"1-9007199254740991" doc:"with principal_id: those issued then or earlier, in Unix milliseconds, and those that do not say when; now by default"`
 	Issuer    string           `json:"issuer,omitempty" len:"1-1024" audit:"yes" doc:"only tokens of this issuer; of any by default"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the principal's space, the caller's own by default; an administrator's token_id is revoked in all"`
@@ -42,6 +43,7 @@ type RevocationView struct {
 	ID        string           `json:"revocation_id" doc:"id of the revocation"`
 	Token     string           `json:"token_id,omitempty" doc:"the token, as session.list and the audit trail show it"`
 	Principal string           `json:"principal_id,omitempty" doc:"whose tokens, if not one"`
+	Kind      protocol.Kind    `json:"kind,omitempty" doc:"what sort of party that is; any if absent"`
 	Before    int64            `json:"issued_before,omitempty" doc:"those issued then or earlier, Unix milliseconds"`
 	Issuer    string           `json:"issuer,omitempty" doc:"whose tokens only"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space of who shows them; any if absent"`
@@ -53,7 +55,7 @@ type RevocationView struct {
 
 func (s *TokenService) viewOf(r *Revocation) RevocationView {
 	v := RevocationView{
-		ID: r.ID, Token: r.Token, Principal: r.Principal, Issuer: r.Issuer, Space: r.Space, Reason: r.Reason, By: r.By,
+		ID: r.ID, Token: r.Token, Principal: r.Principal, Kind: r.Kind, Issuer: r.Issuer, Space: r.Space, Reason: r.Reason, By: r.By,
 		At: r.At.UnixMilli(),
 	}
 	if !s.AcceptsUndated {
@@ -134,6 +136,8 @@ func (s *TokenService) revocation(call *commands.Call, p TokenRevokeParams) (*Re
 		return nil, protocol.InvalidParam("token_id", "or principal_id must be given, and not both")
 	case p.Token != "" && p.Before != 0:
 		return nil, protocol.InvalidParam("issued_before", "is for the tokens of a principal")
+	case p.Token != "" && p.Kind != "":
+		return nil, protocol.InvalidParam("kind", "is for the tokens of a principal")
 	case p.Token != "":
 		r.Token = token.Credential(p.Token)
 		if call.Principal.Unbounded() && p.Space == "" {
@@ -141,7 +145,7 @@ func (s *TokenService) revocation(call *commands.Call, p TokenRevokeParams) (*Re
 		}
 		return r, nil
 	}
-	r.Principal, r.Before = string(p.Principal), now
+	r.Principal, r.Kind, r.Before = string(p.Principal), p.Kind, now
 	if p.Before != 0 {
 		r.Before = time.UnixMilli(p.Before).UTC()
 	}

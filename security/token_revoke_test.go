@@ -179,3 +179,27 @@ func TestAnUndatedTokenDoesNotOutliveItsRevocation(t *testing.T) {
 		}
 	}
 }
+
+// TestARevocationIsOfOneKindOfPrincipal: an agent and a person may have the same
+// id, by different issuers.
+func TestARevocationIsOfOneKindOfPrincipal(t *testing.T) {
+	kinds := []protocol.Kind{protocol.KindOperator, protocol.KindAgent, protocol.KindSkill}
+	for _, revoked := range append(kinds, "") {
+		s := NewTokenService(TokenOptions{Revocations: newMemoryRevocations(), LongestLife: time.Hour})
+		for _, again := range []protocol.Kind{revoked, protocol.KindSkill} { // each is kept besides the other
+			if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Principal: "sam", Kind: again}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, kind := range kinds {
+			who := &protocol.Principal{ID: "sam", Kind: kind, Space: admin.Home(), Method: protocol.MethodToken}
+			if got, want := s.Revoked(who), revoked == "" || kind == revoked || kind == protocol.KindSkill; got != want {
+				t.Errorf("those of kind %q are revoked: the token of the %s is: %t", revoked, kind, got)
+			}
+		}
+	}
+	s := NewTokenService(TokenOptions{Revocations: newMemoryRevocations(), LongestLife: time.Hour})
+	if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Token: "lost", Kind: protocol.KindAgent}); protocol.CodeOf(err) != protocol.InvalidParameter {
+		t.Errorf("a token of a kind: %v", err)
+	}
+}

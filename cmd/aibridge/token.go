@@ -15,7 +15,7 @@ func tokenCommand() *cobra.Command {
 
 func tokenRevokeCommand() *cobra.Command {
 	var s sessions
-	var principal, before, issuer, reason string
+	var principal, kind, before, issuer, reason string
 	cmd := &cobra.Command{
 		Use:   "revoke [TOKEN_ID]",
 		Short: "Revoke a token, or all that a principal has by now, and disconnect who came in with them",
@@ -24,6 +24,7 @@ audit trail show as its credential; or with --principal all tokens of a
 principal that were issued by now. They stay revoked until they have expired.`,
 		Example: `  aibridge token revoke 5f3c9d1e --reason "laptop was stolen"
   aibridge token revoke --principal staff.alice
+  aibridge token revoke --principal lamp-1 --kind agent
   aibridge token revoke --principal staff.alice --issued-before 2026-03-01T12:00:00Z`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,6 +36,7 @@ principal that were issued by now. They stay revoked until they have expired.`,
 				params["token_id"] = args[0]
 			}
 			optional(params, "principal_id", principal)
+			optional(params, "kind", kind)
 			optional(params, "issuer", issuer)
 			optional(params, "reason", reason)
 			if before != "" {
@@ -49,6 +51,7 @@ principal that were issued by now. They stay revoked until they have expired.`,
 	}
 	s.addFlags(cmd)
 	cmd.Flags().StringVar(&principal, "principal", "", "whose tokens, by the id they have on this bridge")
+	cmd.Flags().StringVar(&kind, "kind", "", "with --principal: operator, agent or skill; whoever has the id by default")
 	cmd.Flags().StringVar(&before, "issued-before", "", "with --principal: only those issued then or earlier; now by default")
 	cmd.Flags().StringVar(&issuer, "issuer", "", "only tokens of this issuer")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look later")

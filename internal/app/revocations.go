@@ -25,7 +25,7 @@ func recordRevocation(trail audit.Recorder) func(context.Context, security.Token
 	return func(ctx context.Context, e security.TokenEvent) {
 		r := e.Revocation
 		details := map[string]string{"until": r.Until.Format(time.RFC3339)}
-		for name, value := range map[string]string{"token_id": r.Token, "principal_id": r.Principal, "issuer": r.Issuer, "space_id": string(r.Space)} {
+		for name, value := range map[string]string{"token_id": r.Token, "principal_id": r.Principal, "kind": string(r.Kind), "issuer": r.Issuer, "space_id": string(r.Space)} {
 			if value != "" {
 				details[name] = value
 			}
