@@ -27,9 +27,15 @@ func (s *Service) SkillChanged(space protocol.SpaceID, skill protocol.SkillID) {
 	}
 }
 
-// Involves reports whether a skill owns a Cap or has joined one of its groups.
-func (s *Service) Involves(space protocol.SpaceID, skill protocol.SkillID) bool {
-	return len(s.index.capsOf(space, skill)) > 0
+// OwnersKnowing are the owners of the Caps that a skill owns or has joined,
+// registered or not.
+func (s *Service) OwnersKnowing(space protocol.SpaceID, skill protocol.SkillID) (owners []protocol.Party) {
+	for _, id := range s.index.capsOf(space, skill) {
+		if c, ok := s.Lookup(space, id); ok {
+			owners = append(owners, c.Owner)
+		}
+	}
+	return owners
 }
 
 // Lookup finds a Cap. It must not be changed.

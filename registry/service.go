@@ -37,9 +37,9 @@ type Options struct {
 	// CertifiedFor reports whether a certificate, whose key somebody has proved
 	// to hold, counts and is for a skill. Nil says that none is.
 	CertifiedFor func(protocol.Serial, protocol.SpaceID, protocol.SkillID) bool
-	// Involved reports whether a Cap or a group knows a skill, which need not be
-	// registered. Nil says that none does.
-	Involved func(protocol.SpaceID, protocol.SkillID) bool
+	// CapOwners are the owners of the Caps that know a skill, which need not be
+	// registered, as their own or as a member of a group. Nil says that none does.
+	CapOwners func(protocol.SpaceID, protocol.SkillID) []protocol.Party
 	// MAC is the keyed hash that join tokens are recognised by. Nil makes none.
 	MAC func(id, secret string) []byte
 	// AgentChanged is told when an agent was registered or unregistered, or

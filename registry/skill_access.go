@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -73,7 +74,7 @@ func (n *NameRecord) KeptFor() protocol.Party { return protocol.Party{Space: n.S
 
 // keepName keeps the name of a skill that is about to go.
 func (s *Service) keepName(ctx context.Context, r *SkillRecord) error {
-	if s.opts.Names == nil || r.Owner.ID == "" || !s.involved(r.Space, r.ID) {
+	if s.opts.Names == nil || r.Owner.ID == "" || len(s.capOwners(r.Space, r.ID)) == 0 {
 		return nil
 	}
 	_, _, err := change(ctx, s.opts.Names, tableKey(r.Space, r.ID), func(old *NameRecord) (*NameRecord, error) {
@@ -85,23 +86,34 @@ func (s *Service) keepName(ctx context.Context, r *SkillRecord) error {
 	return err
 }
 
-func (s *Service) involved(space protocol.SpaceID, id protocol.SkillID) bool {
-	return s.opts.Involved != nil && s.opts.Involved(space, id)
+// capOwners are the owners of the Caps that know a skill.
+func (s *Service) capOwners(space protocol.SpaceID, id protocol.SkillID) []protocol.Party {
+	if s.opts.CapOwners == nil {
+		return nil
+	}
+	return s.opts.CapOwners(space, id)
 }
 
-// mayTake says why somebody may not register a skill of a name that is free.
+// mayTake says why somebody may not register a skill of a name that is free: it
+// would be a member wherever a Cap knows the name.
 func (s *Service) mayTake(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, id protocol.SkillID) error {
-	if s.opts.Names == nil {
+	if s.opts.Names == nil || s.trusted(who, space, id) {
 		return nil
 	}
-	kept, revision, ok := s.opts.Names.Get(tableKey(space, id))
+	kept, revision, wasThere := s.opts.Names.Get(tableKey(space, id))
+	owners := s.capOwners(space, id)
+	others := slices.ContainsFunc(owners, func(owner protocol.Party) bool { return !owner.Is(who) })
 	switch {
-	case !ok, kept.Owner.Is(who), s.trusted(who, space, id):
+	case wasThere && kept.Owner.Is(who):
 		return nil
-	case !s.involved(space, id):
+	case wasThere && len(owners) > 0:
+		return protocol.Errorf(protocol.AlreadyExists, "skill %q was somebody else's, and Caps still know it", id).With("skill_id", string(id)).
+			With("reason", "its owner may register it again, or an operator, or anybody once no Cap and no group knows it")
+	case wasThere:
 		_ = s.opts.Names.Delete(ctx, tableKey(space, id), revision) // of no more use; another time will do
-		return nil
+	case others:
+		return protocol.Errorf(protocol.AlreadyExists, "skill %q is known to Caps of others, who would let in whoever registers it", id).With("skill_id", string(id)).
+			With("reason", "an operator may register it, or anybody once no Cap and no group of others knows it")
 	}
-	return protocol.Errorf(protocol.AlreadyExists, "skill %q was somebody else's, and Caps still know it", id).With("skill_id", string(id)).
-		With("reason", "its owner may register it again, or an operator, or anybody once no Cap and no group knows it")
+	return nil
 }

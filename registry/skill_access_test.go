@@ -251,12 +251,16 @@ func TestAgentsThatJoinAtTheSameTimeAreCounted(t *testing.T) {
 // groups that the skill was in.
 func TestANameThatCapsKnowStaysItsOwners(t *testing.T) {
 	t.Parallel()
-	involved := true
+	var owners []protocol.Party
 	w := newSkillWorld(t, func(o *Options) {
-		o.Involved = func(space protocol.SpaceID, id protocol.SkillID) bool {
-			return involved && space == protocol.DefaultSpace && id == "light"
+		o.CapOwners = func(space protocol.SpaceID, id protocol.SkillID) []protocol.Party {
+			if space != protocol.DefaultSpace || id != "light" {
+				return nil
+			}
+			return owners
 		}
 	})
+	owners = []protocol.Party{operator.Party()}
 	gone := map[string]string{
 		"skill.unregister": `{"skill_id":"light"}`, "skill.provider.remove": `{"skill_id":"light","agent_id":"lamp"}`, "agent.unregister": `{"agent_id":"lamp"}`,
 	}
@@ -275,10 +279,48 @@ func TestANameThatCapsKnowStaysItsOwners(t *testing.T) {
 		t.Errorf("an operator gave it to %s", r.Owner)
 	}
 	w.do(operator, "skill.unregister", `{"skill_id":"light"}`, nil)
-	involved = false
+	owners = nil
 	w.do(endAgent("thief"), "skill.register", lightBy("thief", ""), nil)
 	if n := w.opts.Names.Len(); n != 0 {
 		t.Errorf("%d names are kept", n)
+	}
+}
+
+// Whoever takes a name that a Cap knows already is a member of the Cap, so it is
+// for those whose Caps they are.
+func TestAFreeNameThatCapsKnowIsForTheirOwners(t *testing.T) {
+	t.Parallel()
+	alice, bob := endAgent("alice").Party(), endAgent("bob").Party()
+	for name, test := range map[string]struct {
+		owners []protocol.Party
+		may    []string
+	}{
+		"a Cap of one":      {[]protocol.Party{alice}, []string{"alice"}},
+		"two Caps of one":   {[]protocol.Party{alice, alice}, []string{"alice"}},
+		"Caps of two":       {[]protocol.Party{alice, bob}, nil},
+		"an operator's Cap": {[]protocol.Party{operator.Party()}, nil},
+		"no Cap":            {nil, []string{"alice", "thief"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, id := range []string{"alice", "thief"} {
+				w := newSkillWorld(t, func(o *Options) {
+					o.CapOwners = func(_ protocol.SpaceID, id protocol.SkillID) []protocol.Party {
+						if id != "free" {
+							return nil
+						}
+						return test.owners
+					}
+				})
+				w.do(endAgent(id), "agent.register", fmt.Sprintf(`{"agent_id":%q,"type":"end_agent"}`, id), nil)
+				params := fmt.Sprintf(`{"agent_id":%q,"skill":{"skill_id":"free","name":"Free","capabilities":["on"]}}`, id)
+				if slices.Contains(test.may, id) {
+					w.do(endAgent(id), "skill.register", params, nil)
+					continue
+				}
+				w.fails(endAgent(id), "skill.register", params, protocol.AlreadyExists)
+				w.do(operator, "skill.register", `{"skill":{"skill_id":"free","name":"Free","capabilities":["on"]}}`, nil)
+			}
+		})
 	}
 }
 

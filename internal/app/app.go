@@ -65,8 +65,7 @@ type App struct {
 	authorities   authorities // nil without any
 	parties       *parties
 	keyring       *security.Keyring
-	involved      func(protocol.SpaceID, protocol.SkillID) bool // whether a Cap knows a skill
-	mqttTLS       *tls.Config                                   // nil without a certificate to show
+	mqttTLS       *tls.Config // nil without a certificate to show
 	authenticator *security.Authenticator
 	credentials   *security.Credentials
 	keys          *security.KeyService

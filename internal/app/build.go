@@ -85,7 +85,9 @@ func (a *App) build(ctx context.Context) error {
 		AllowPrivate: a.config.Skills.AllowPrivate,
 		Certified:    a.credentials.Stands,
 		CertifiedFor: a.certifiedFor,
-		Involved:     func(space protocol.SpaceID, skill protocol.SkillID) bool { return a.involved(space, skill) },
+		CapOwners: func(space protocol.SpaceID, skill protocol.SkillID) []protocol.Party {
+			return a.channels.OwnersKnowing(space, skill)
+		},
 		MAC:          func(id, secret string) []byte { return a.keyring.MAC("join", id, secret) },
 		Routes:       sceneCertificates{a},
 		AgentChanged: a.agentChanged,
@@ -101,7 +103,6 @@ func (a *App) build(ctx context.Context) error {
 	mqtt.registry = agents
 	groups := a.newDispatcher(agents, mqtt)
 	channels := a.newCaps(agents, skills, groups, mqtt)
-	a.involved = channels.Involves
 	a.scenes = a.newScenes(agents, channels, mqtt)
 	tasks := task.New(task.Options{
 		Tasks:      sealedTasks{store.NewTable[task.Task](a.store, "task"), &a.seals},

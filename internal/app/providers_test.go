@@ -55,6 +55,29 @@ func TestACopyOfASkillGetsNoCalls(t *testing.T) {
 	must(t, thief, "skill.register", `{"agent_id":"thief","skill":`+light+`}`)
 }
 
+// TestANameThatNobodyHasRegisteredLeadsIntoNoCap: an end agent takes the name
+// that somebody's Cap or group has for a skill which is not there.
+func TestANameThatNobodyHasRegisteredLeadsIntoNoCap(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.must("cap.declare", `{"cap_id":"home","cap_name":"Home","skill_id":"house"}`)
+	h.must("group.member.add", `{"cap_id":"home","group_id":"hall","skill_id":"light","role":"light"}`)
+	h.must("group.data.set", `{"cap_id":"home","group_id":"hall","data_key":"code","data_value":1234,"data_type":"number"}`)
+	thief := h.connect("thief", h.key(protocol.KindAgent, "thief", protocol.RoleEndAgent))
+	must(t, thief, "agent.register", `{"agent_id":"thief","type":"end_agent"}`)
+	for _, skill := range []string{"house", "light"} {
+		a := h.ask(thief, "skill.register", fmt.Sprintf(`{"agent_id":"thief","skill":{"skill_id":%q,"name":"Mine","capabilities":["on"]}}`, skill))
+		if protocol.CodeOf(errorOf(a)) != protocol.AlreadyExists {
+			t.Errorf("it takes the name %s: %v", skill, a.Err)
+		}
+		if a := h.ask(thief, "group.data.get", `{"cap_id":"home","group_id":"hall","data_key":"code"}`); a.Err == nil {
+			t.Errorf("as %s it reads the group's data", skill)
+		}
+	}
+	must(t, thief, "cap.declare", `{"cap_id":"den","cap_name":"Den","skill_id":"den"}`)
+	must(t, thief, "skill.register", `{"agent_id":"thief","skill":{"skill_id":"den","name":"Its own","capabilities":["on"]}}`)
+}
+
 // TestASecondDeviceJoinsWithATokenOfTheFirst by the Go SDK.
 func TestASecondDeviceJoinsWithATokenOfTheFirst(t *testing.T) {
 	t.Parallel()
