@@ -1,8 +1,6 @@
 package cap
 
 import (
-	"slices"
-
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -61,18 +59,6 @@ func (i *Info) complete(id protocol.CapID) error {
 		return protocol.InvalidParam("links_file_path", "is the file of groups too")
 	}
 	return nil
-}
-
-func (i *Info) equal(o *Info) bool {
-	a, b := *i, *o
-	a.Scenes, b.Scenes = nil, nil
-	return infoKey(a) == infoKey(b) && slices.Equal(i.Scenes, o.Scenes)
-}
-
-// infoKey is an Info without its list, which can be compared.
-func infoKey(i Info) [13]any {
-	return [13]any{i.Name, i.Description, i.Type, i.MaxMembers, i.Storage, i.LinkType, i.DiskPath, i.GroupFile, i.LinksFile,
-		i.Sync, i.SyncEvery, i.SyncType, i.Conflict}
 }
 
 // A Cap is a declared Cap, as stored. It is immutable.

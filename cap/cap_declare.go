@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -47,17 +48,19 @@ func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclarePar
 	now := s.opts.Now().UnixMilli()
 	c := &Cap{ID: p.ID, Space: space, Skill: p.Skill, Owner: call.Principal.Party(), Info: p.Info,
 		Status: Active, DeclaredAt: now, UpdatedAt: now}
-	_, revision, err := s.changeCap(ctx, c.key(), func(old *Cap, _ uint64) (*Cap, error) {
+	_, revision, err := records.Change(ctx, s.opts.Caps, c.key(), func(old *Cap, _ uint64) (*Cap, error) {
 		switch {
 		case old == nil:
 			return c, nil
 		case old.Skill != p.Skill || !owns(call.Principal, old):
 			return nil, protocol.Errorf(protocol.AlreadyExists, "Cap %q belongs to skill %q", p.ID, old.Skill).With("cap_id", string(p.ID))
-		case old.equal(&p.Info):
-			return old, nil
 		}
 		again := *old
-		again.Info, again.UpdatedAt = p.Info, now
+		again.Info = p.Info
+		if records.Same(&again, old) {
+			return old, nil
+		}
+		again.UpdatedAt = now
 		return &again, s.roomFor(&again)
 	})
 	if err != nil {
@@ -76,43 +79,4 @@ func (s *Service) roomFor(c *Cap) error {
 		}
 	}
 	return nil
-}
-
-// changeCap replaces a Cap by what edit makes of it; nil stands for none. It
-// is tried again when somebody else changed it meanwhile.
-func (s *Service) changeCap(ctx context.Context, key string, edit func(old *Cap, revision uint64) (*Cap, error)) (*Cap, uint64, error) {
-	return change(ctx, s.opts.Caps, key, edit)
-}
-
-// change replaces a record by what edit makes of it, which may be the record
-// itself to leave it as it is.
-func change[T any](ctx context.Context, t Table[T], key string, edit func(old *T, revision uint64) (*T, error)) (value *T, revision uint64, err error) {
-	for range maxAttempts {
-		old, held, ok := t.Get(key)
-		if !ok {
-			old, held = nil, 0
-		}
-		value, err = edit(old, held)
-		if err != nil {
-			return nil, 0, err
-		}
-		if value == old {
-			return value, held, nil
-		}
-		if old == nil {
-			revision, err = t.Create(ctx, key, value)
-		} else {
-			revision, err = t.Update(ctx, key, value, held)
-		}
-		if !raced(err) {
-			return value, revision, err
-		}
-	}
-	return nil, 0, err
-}
-
-// raced reports whether a write failed because of somebody else's.
-func raced(err error) bool {
-	code := protocol.CodeOf(err)
-	return code == protocol.RevisionConflict || code == protocol.AlreadyExists || code == protocol.NotFound
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -39,7 +40,7 @@ func (s *Service) Remove(ctx context.Context, call *commands.Call, p RemoveParam
 	s.lives.Lock()
 	defer s.lives.Unlock()
 	var err error
-	for range maxAttempts {
+	for range records.Attempts {
 		var list []Removal
 		if list, err = s.removals(call, p); err != nil {
 			return RemoveResult{}, err
@@ -51,7 +52,7 @@ func (s *Service) Remove(ctx context.Context, call *commands.Call, p RemoveParam
 		if err == nil {
 			err = s.opts.RemoveAll(ctx, list)
 		}
-		if !raced(err) {
+		if !records.Raced(err) {
 			break
 		}
 	}

@@ -125,8 +125,8 @@ func TestACapIsRemovedEmptyOrByForce(t *testing.T) {
 	w.must(alice, "group.data.set", `{"group_id":"up","data_key":"k","data_value":1,"data_type":"number","cap_id":"climate"}`)
 	w.refused(protocol.InvalidState, alice, "cap.remove", `{"cap_id":"climate"}`)
 	w.must(alice, "cap.remove", `{"cap_id":"climate","force":true}`)
-	if len(w.caps.rows)+len(w.groups.rows)+len(w.data.rows) != 0 || w.batches != 1 {
-		t.Errorf("left: %v %v %v after %d batches", w.caps.rows, w.groups.rows, w.data.rows, w.batches)
+	if w.caps.Len()+w.groups.Len()+w.data.Len() != 0 || w.batches != 1 {
+		t.Errorf("left: %d %d %d after %d batches", w.caps.Len(), w.groups.Len(), w.data.Len(), w.batches)
 	}
 	eventually(t, "the retained value goes", func() bool { return w.kept("aibridge/cap/climate/data/up/k") == "" })
 	eventually(t, "it is told", func() bool { return w.told("climate/event cap.removed") })

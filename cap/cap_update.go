@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -91,7 +92,7 @@ func (s *Service) Update(ctx context.Context, call *commands.Call, p UpdateParam
 		return UpdateResult{}, err
 	}
 	var names []string
-	_, revision, err := s.changeCap(ctx, c.key(), func(old *Cap, held uint64) (*Cap, error) {
+	_, revision, err := records.Change(ctx, s.opts.Caps, c.key(), func(old *Cap, held uint64) (*Cap, error) {
 		switch {
 		case old == nil:
 			return nil, protocol.Errorf(protocol.NotFound, "there is no Cap %q", p.ID).With("cap_id", string(p.ID))

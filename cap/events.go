@@ -1,6 +1,8 @@
 package cap
 
 import (
+	"reflect"
+
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -76,7 +78,7 @@ func (s *Service) membersDiffer(before, after *Group) (left bool) {
 		switch old := was[m.Skill]; {
 		case old == nil:
 			s.Announce(after.Space, after.Cap, "group.member.added", m.event(after))
-		case !m.says(old):
+		case !reflect.DeepEqual(m, old):
 			s.Announce(after.Space, after.Cap, "group.member.updated", m.event(after))
 		}
 	}

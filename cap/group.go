@@ -3,11 +3,11 @@ package cap
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -76,11 +76,6 @@ func (a Attributes) has(wanted Attributes) bool {
 	return true
 }
 
-// says reports whether the same is said about a member as about another.
-func (m *Member) says(as *Member) bool {
-	return m.Role == as.Role && maps.Equal(m.Attributes, as.Attributes)
-}
-
 // A Link leads from one member to another. Between two members there is at
 // most one in each direction.
 type Link struct {
@@ -125,7 +120,7 @@ func (s *Service) changeGroup(ctx context.Context, call *commands.Call, id proto
 	if err != nil {
 		return 0, err
 	}
-	_, revision, err = change(ctx, s.opts.Groups, groupKey(c.Space, c.ID, group), func(old *Group, _ uint64) (*Group, error) {
+	_, revision, err = records.Change(ctx, s.opts.Groups, groupKey(c.Space, c.ID, group), func(old *Group, _ uint64) (*Group, error) {
 		if old == nil {
 			return nil, noGroup(c, group)
 		}

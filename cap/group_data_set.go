@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -96,7 +97,7 @@ func (s *Service) store(ctx context.Context, d *Datum, expect *uint64) (uint64, 
 
 // lost turns a lost race into the conflict that the caller is to see.
 func (s *Service) lost(err error, d *Datum, expect uint64) error {
-	if !raced(err) {
+	if !records.Raced(err) {
 		return err
 	}
 	_, held, _ := s.opts.Data.Get(d.key())

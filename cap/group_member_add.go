@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -58,7 +59,7 @@ func (s *Service) AddMember(ctx context.Context, call *commands.Call, p MemberAd
 		return MemberResult{}, notYours(c)
 	}
 	now := s.opts.Now().UnixMilli()
-	_, revision, err := change(ctx, s.opts.Groups, groupKey(c.Space, c.ID, p.Group), func(old *Group, _ uint64) (*Group, error) {
+	_, revision, err := records.Change(ctx, s.opts.Groups, groupKey(c.Space, c.ID, p.Group), func(old *Group, _ uint64) (*Group, error) {
 		g := &Group{Space: c.Space, Cap: c.ID, ID: p.Group, BornAt: now}
 		if old != nil {
 			g = old.clone()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -39,7 +40,7 @@ func (s *Service) RemoveMember(ctx context.Context, call *commands.Call, p Membe
 	if !owns(call.Principal, c) && !s.speaksFor(call.Principal, c.Space, p.Skill) {
 		return MemberResult{}, notYours(c)
 	}
-	for range maxAttempts {
+	for range records.Attempts {
 		g, revision, err := s.findGroup(c, p.Group)
 		if err != nil {
 			return MemberResult{}, err
@@ -54,7 +55,7 @@ func (s *Service) RemoveMember(ctx context.Context, call *commands.Call, p Membe
 		} else {
 			result.Revision, err = s.opts.Groups.Update(ctx, g.key(), g.without(i), revision)
 		}
-		if !raced(err) {
+		if !records.Raced(err) {
 			return result, err
 		}
 	}

@@ -59,9 +59,6 @@ func (s *Service) UpdateMember(ctx context.Context, call *commands.Call, p Membe
 			m.Attributes = *p.Attributes
 		}
 		result.Role = m.Role
-		if m.says(&g.Members[i]) {
-			return g, nil
-		}
 		changed := g.clone()
 		changed.Members[i] = m
 		return changed, nil

@@ -159,11 +159,11 @@ func TestOfTwoWritersWithOneRevisionOneWins(t *testing.T) {
 	w.refused(protocol.RevisionConflict, alice, "group.data.set", fmt.Sprintf(set, 3, first))
 
 	held := w.must(alice, "group.data.get", `{"group_id":"up","data_key":"k","cap_id":"climate"}`)["revision"]
-	w.data.writing = func() { // somebody is faster, after the look and before the write
+	w.data.Before(func(string) { // somebody is faster, after the look and before the write
 		if _, err := w.data.Put(t.Context(), "default/climate/up/k", &Datum{Space: "default", Cap: "climate", Group: "up", Key: "k", Type: Number, Value: []byte("9")}); err != nil {
 			t.Error(err)
 		}
-	}
+	})
 	w.refused(protocol.RevisionConflict, alice, "group.data.set", fmt.Sprintf(set, 4, held))
 	if got := w.must(alice, "group.data.get", `{"group_id":"up","data_key":"k","cap_id":"climate"}`); got["data_value"] != 9.0 {
 		t.Errorf("the slower one won: %v", got)

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -260,7 +261,7 @@ func (s *Service) Restore(ctx context.Context, p Picture) error {
 }
 
 // restore stores a record unless it is there as it is.
-func restore[T any](ctx context.Context, t Table[T], key string, v *T) error {
+func restore[T any](ctx context.Context, t records.Table[T], key string, v *T) error {
 	if old, _, ok := t.Get(key); ok && bytes.Equal(marshal(old), marshal(v)) {
 		return nil
 	}

@@ -9,15 +9,16 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/announce"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // Options configure a [Service]. Everything but the last lines is needed, whose
 // zero values mean the defaults.
 type Options struct {
-	Caps   Table[Cap]
-	Groups Table[Group]
-	Data   Table[Datum]
+	Caps   records.Table[Cap]
+	Groups records.Table[Group]
+	Data   records.Table[Datum]
 	// RemoveAll removes up to 1000 records or none: 3003 if one has changed,
 	// 3001 if one is gone.
 	RemoveAll func(ctx context.Context, list []Removal) error

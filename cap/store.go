@@ -1,31 +1,8 @@
 package cap
 
 import (
-	"context"
-	"iter"
-
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// A Table keeps records of one kind durably. Values are immutable once
-// stored. Writes return when they are durable and every read sees them.
-type Table[T any] interface {
-	// Get looks a record up. It does not block.
-	Get(key string) (value *T, revision uint64, ok bool)
-	// All yields every record, in no particular order.
-	All() iter.Seq2[string, *T]
-	// Create adds a record, 3002 if the key is there.
-	Create(ctx context.Context, key string, v *T) (revision uint64, err error)
-	// Put stores a record, whatever was there.
-	Put(ctx context.Context, key string, v *T) (revision uint64, err error)
-	// Update replaces the record with the expected revision, 3003 if it has
-	// another.
-	Update(ctx context.Context, key string, v *T, expect uint64) (revision uint64, err error)
-	// OnChange calls fn for every change, in order, after reads see it; old
-	// is nil for what is new and new is nil for what is gone. It is called
-	// for everything there is while the table is loaded.
-	OnChange(fn func(key string, old, new *T))
-}
 
 // A Kind is one of the tables of a [Service].
 type Kind uint8
@@ -67,7 +44,3 @@ func groupKey(space protocol.SpaceID, id protocol.CapID, group protocol.GroupID)
 func dataKey(space protocol.SpaceID, id protocol.CapID, group protocol.GroupID, key protocol.DataKey) string {
 	return groupKey(space, id, group) + "/" + string(key)
 }
-
-// maxAttempts bounds how often a change is tried again when somebody else
-// changed the same record meanwhile.
-const maxAttempts = 16

@@ -4,17 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"iter"
-	"maps"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
 	"go.uber.org/goleak"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,100 +28,6 @@ var (
 	sensor = &protocol.Principal{Kind: protocol.KindSkill, ID: "sensor", Space: protocol.DefaultSpace}
 	hub    = &protocol.Principal{Kind: protocol.KindAgent, ID: "hub", Space: protocol.DefaultSpace}
 )
-
-// A memory is a table in memory.
-type memory[T any] struct {
-	mu       sync.Mutex
-	rows     map[string]row[T]
-	revision *uint64 // shared with the other tables
-	onChange []func(string, *T, *T)
-	writing  func() // called before every write, to get in between
-}
-
-type row[T any] struct {
-	value    *T
-	revision uint64
-}
-
-func (m *memory[T]) Get(key string) (*T, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.rows[key]
-	return r.value, r.revision, ok
-}
-
-func (m *memory[T]) All() iter.Seq2[string, *T] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	rows := maps.Clone(m.rows)
-	return func(yield func(string, *T) bool) {
-		for key, r := range rows {
-			if !yield(key, r.value) {
-				return
-			}
-		}
-	}
-}
-
-func (m *memory[T]) OnChange(fn func(string, *T, *T)) { m.onChange = append(m.onChange, fn) }
-
-func (m *memory[T]) Create(_ context.Context, key string, v *T) (uint64, error) {
-	return m.write(key, v, func(_ uint64, there bool) error {
-		if there {
-			return protocol.Errorf(protocol.AlreadyExists, "%s is there", key)
-		}
-		return nil
-	})
-}
-
-func (m *memory[T]) Put(_ context.Context, key string, v *T) (uint64, error) {
-	return m.write(key, v, func(uint64, bool) error { return nil })
-}
-
-func (m *memory[T]) Update(_ context.Context, key string, v *T, expect uint64) (uint64, error) {
-	return m.write(key, v, func(held uint64, _ bool) error {
-		if held != expect {
-			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, held)
-		}
-		return nil
-	})
-}
-
-func (m *memory[T]) remove(key string, expect uint64) error {
-	_, err := m.write(key, nil, func(held uint64, _ bool) error {
-		if held != expect {
-			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, held)
-		}
-		return nil
-	})
-	return err
-}
-
-func (m *memory[T]) write(key string, v *T, check func(held uint64, there bool) error) (uint64, error) {
-	if between := m.writing; between != nil {
-		m.writing = nil
-		between()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	old, there := m.rows[key]
-	if err := check(old.revision, there); err != nil {
-		return 0, err
-	}
-	*m.revision++
-	revision := *m.revision
-	if v == nil {
-		delete(m.rows, key)
-	} else {
-		m.rows[key] = row[T]{v, revision}
-	}
-	m.mu.Unlock()
-	for _, fn := range m.onChange {
-		fn(key, old.value, v)
-	}
-	m.mu.Lock()
-	return revision, nil
-}
 
 // A directory knows which skills there are, who owns them and who serves them.
 type directory struct {
@@ -147,9 +53,9 @@ func (d *directory) SkillOnline(_ protocol.SpaceID, skill protocol.SkillID) bool
 type world struct {
 	*Service
 	t         testing.TB
-	caps      *memory[Cap]
-	groups    *memory[Group]
-	data      *memory[Datum]
+	caps      *recordstest.Memory[Cap]
+	groups    *recordstest.Memory[Group]
+	data      *recordstest.Memory[Datum]
 	directory *directory
 	router    *commands.Router
 	requests  int
@@ -163,12 +69,11 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	revision := new(uint64)
 	w := &world{
 		t:        t,
-		caps:     &memory[Cap]{rows: map[string]row[Cap]{}, revision: revision},
-		groups:   &memory[Group]{rows: map[string]row[Group]{}, revision: revision},
-		data:     &memory[Datum]{rows: map[string]row[Datum]{}, revision: revision},
+		caps:     recordstest.New[Cap](),
+		groups:   recordstest.New[Group](),
+		data:     recordstest.New[Datum](),
 		retained: map[string]string{},
 		directory: &directory{
 			owner:  map[protocol.SkillID]string{"heating": "alice", "lamp": "bob"},
@@ -197,17 +102,17 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) removeAll(_ context.Context, list []Removal) error {
+func (w *world) removeAll(ctx context.Context, list []Removal) error {
 	w.batches++
 	for _, r := range list {
 		var err error
 		switch r.Kind {
 		case Caps:
-			err = w.caps.remove(r.Key, r.Revision)
+			err = w.caps.Delete(ctx, r.Key, r.Revision)
 		case Groups:
-			err = w.groups.remove(r.Key, r.Revision)
+			err = w.groups.Delete(ctx, r.Key, r.Revision)
 		case Data:
-			err = w.data.remove(r.Key, r.Revision)
+			err = w.data.Delete(ctx, r.Key, r.Revision)
 		}
 		if err != nil {
 			return err

@@ -3,10 +3,10 @@ package registry
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -71,7 +71,7 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 	}
 	key := agentKey{space, p.AgentID}
 	replaced := s.board.replaced(key, clientOf(call))
-	agent, _, err := change(ctx, s.opts.Agents, tableKey(space, p.AgentID), func(old *Agent) (*Agent, error) {
+	agent, _, err := records.Change(ctx, s.opts.Agents, tableKey(space, p.AgentID), func(old *Agent, _ uint64) (*Agent, error) {
 		return renewed(old, call, space, p, route)
 	})
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 	}, nil
 }
 
-// renewed is what an agent becomes by a registration, the old record itself
-// if that changes nothing.
+// renewed is an agent after a registration, which says everything about it but
+// since when it is registered.
 func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p RegisterAgentParams, route RouteGrant) (*Agent, error) {
 	now := time.Now().UnixMilli()
 	a := &Agent{
@@ -121,10 +121,10 @@ func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p Register
 		return nil, protocol.Errorf(protocol.AlreadyExists, "agent %q was registered by somebody else", p.AgentID).
 			With("agent_id", string(p.AgentID))
 	}
-	if old.Type == a.Type && old.Name == a.Name && old.ClientID == a.ClientID && old.CertSerial == a.CertSerial && old.Routes == a.Routes && old.Owner == a.Owner && slices.Equal(old.Endpoints, a.Endpoints) {
-		return old, nil
+	a.RegisteredAt, a.UpdatedAt = old.RegisteredAt, old.UpdatedAt
+	if !records.Same(a, old) {
+		a.UpdatedAt = now
 	}
-	a.RegisteredAt = old.RegisteredAt
 	return a, nil
 }
 

@@ -88,8 +88,8 @@ func TestRegisteringAgainWithoutChangesWritesNothing(t *testing.T) {
 	for range 3 {
 		w.do(alice, "agent.register", `{"agent_id":"lamp","type":"end_agent","skills":[{"skill_id":"light","name":"Light","capabilities":["on"]}]}`, nil)
 	}
-	if w.agents.revision != 1 || w.skills.revision != 1 {
-		t.Errorf("%d writes of agents, %d of skills", w.agents.revision, w.skills.revision)
+	if w.agents.Writes() != 1 || w.skills.Writes() != 1 {
+		t.Errorf("%d writes of agents, %d of skills", w.agents.Writes(), w.skills.Writes())
 	}
 }
 
@@ -195,7 +195,7 @@ func TestAnAgentThatCannotBeRemovedKeepsItsCard(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()
 		w.connect("lamp", alice, echo).register()
-		w.agents.broken = protocol.Errorf(protocol.StoreUnavailable, "away")
+		w.agents.Break(protocol.Errorf(protocol.StoreUnavailable, "away"))
 		w.fails(alice, "agent.unregister", `{"agent_id":"lamp"}`, protocol.StoreUnavailable)
 		synctest.Wait()
 		if w.mqtt.card(t, "lamp") == nil {
@@ -288,7 +288,8 @@ func TestANamesakeOfAnotherKindOwnsNothing(t *testing.T) {
 	if yes, _ := w.SpeaksFor(namesake, protocol.DefaultSpace, "light"); yes {
 		t.Error("it speaks for the skill")
 	}
-	to, party := w.agents.rows["default/lamp"].value.recipients(), namesake.Party()
+	agent, _, _ := w.agents.Get("default/lamp")
+	to, party := agent.recipients(), namesake.Party()
 	if to.Has(&party) {
 		t.Error("it gets what the agent is asked")
 	}

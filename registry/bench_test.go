@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -33,9 +34,9 @@ func record(t testing.TB, i int) *SkillRecord {
 // filled makes a service that knows many skills.
 func filled(t testing.TB, n int) *Service {
 	t.Helper()
-	skills := newMemory[SkillRecord]()
+	skills := recordstest.New[SkillRecord]()
 	s, err := New(Options{
-		Agents: newMemory[Agent](), Skills: skills, Resources: newMemory[ResourceRecord](),
+		Agents: recordstest.New[Agent](), Skills: skills, Resources: recordstest.New[ResourceRecord](),
 		Publisher: &fakeMQTT{retained: map[string][]byte{}}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"pgregory.net/rapid"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // The heating of the tests can be set, which is idempotent, and bled, which

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -69,7 +70,7 @@ func (s *Service) redeem(ctx context.Context, b *bid, r *SkillRecord) error {
 		return refused
 	}
 	mac := s.opts.MAC(id, secret)
-	_, _, err := change(ctx, s.opts.Joins, tableKey(r.Space, id), func(j *JoinRecord) (*JoinRecord, error) {
+	_, _, err := records.Change(ctx, s.opts.Joins, tableKey(r.Space, id), func(j *JoinRecord, _ uint64) (*JoinRecord, error) {
 		switch {
 		case j == nil || !hmac.Equal(mac, j.MAC) || !j.isFor(r) || j.expired(time.Now()) || slices.Contains(j.Barred, b.agent.ID):
 			return nil, refused
@@ -91,7 +92,7 @@ func (s *Service) barJoins(ctx context.Context, r *SkillRecord, agent protocol.A
 		return nil
 	}
 	for _, j := range s.joinsOf(ctx, r) {
-		_, _, err := change(ctx, s.opts.Joins, tableKey(j.Space, j.ID), func(old *JoinRecord) (*JoinRecord, error) {
+		_, _, err := records.Change(ctx, s.opts.Joins, tableKey(j.Space, j.ID), func(old *JoinRecord, _ uint64) (*JoinRecord, error) {
 			if old == nil || !slices.Contains(old.Agents, agent) || slices.Contains(old.Barred, agent) {
 				return old, nil
 			}

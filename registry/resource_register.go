@@ -1,11 +1,11 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -42,24 +42,21 @@ func (s *Service) RegisterResource(ctx context.Context, call *commands.Call, p R
 	if err != nil {
 		return ResourceResult{}, err
 	}
-	_, revision, err := change(ctx, s.opts.Resources, tableKey(space, p.Resource.ID), func(old *ResourceRecord) (*ResourceRecord, error) {
-		r := &ResourceRecord{Resource: p.Resource, Space: space, Owner: call.Principal.Party(), UpdatedAt: time.Now().UnixMilli()}
+	_, revision, err := records.Change(ctx, s.opts.Resources, tableKey(space, p.Resource.ID), func(old *ResourceRecord, _ uint64) (*ResourceRecord, error) {
+		now := time.Now().UnixMilli()
 		if old == nil {
-			return r, nil
+			return &ResourceRecord{Resource: p.Resource, Space: space, Owner: call.Principal.Party(), UpdatedAt: now}, nil
 		}
 		if !mayManage(call.Principal, old.Owner) {
-			return nil, protocol.Errorf(protocol.AlreadyExists, "resource %q was registered by somebody else", r.ID).
-				With("resource_id", string(r.ID))
+			return nil, protocol.Errorf(protocol.AlreadyExists, "resource %q was registered by somebody else", old.ID).
+				With("resource_id", string(old.ID))
 		}
-		if r.Owner = old.Owner; r.same(old) {
-			return old, nil
+		r := *old
+		r.Resource = p.Resource
+		if !records.Same(&r, old) {
+			r.UpdatedAt = now
 		}
-		return r, nil
+		return &r, nil
 	})
 	return ResourceResult{p.Resource.ID, revision}, err
-}
-
-func (r *ResourceRecord) same(o *ResourceRecord) bool {
-	return r.Name == o.Name && r.Type == o.Type && r.Status == o.Status && r.Description == o.Description &&
-		bytes.Equal(r.Properties, o.Properties)
 }

@@ -7,22 +7,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/internal/announce"
-	"github.com/aibridge/aibridge/protocol"
-	"github.com/aibridge/aibridge/registry/schema"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/announce"
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/schema"
 )
 
 // Options configure a [Service]. Tables and Publisher are needed; other zero
 // fields mean the defaults.
 type Options struct {
-	Agents    Table[Agent]
-	Skills    Table[SkillRecord]
-	Resources Table[ResourceRecord]
-	Joins     Table[JoinRecord] // join tokens; nil makes none
-	Names     Table[NameRecord] // of skills that are gone; nil keeps none
+	Agents    records.Table[Agent]
+	Skills    records.Table[SkillRecord]
+	Resources records.Table[ResourceRecord]
+	Joins     records.Table[JoinRecord] // join tokens; nil makes none
+	Names     records.Table[NameRecord] // of skills that are gone; nil keeps none
 	Publisher Publisher
 
 	Topics    protocol.Topics

@@ -125,12 +125,6 @@ func (s *Skill) sameContract(o *Skill) bool {
 	return s.Version == o.Version && slices.Equal(s.Capabilities, o.Capabilities) && sameKeys(s.EncryptionKeys, o.EncryptionKeys)
 }
 
-// same reports whether two descriptions are equal.
-func (s *Skill) same(o *Skill) bool {
-	return s.sameContract(o) && s.ID == o.ID && s.Name == o.Name && s.Description == o.Description &&
-		s.Type == o.Type && slices.Equal(s.Endpoints, o.Endpoints)
-}
-
 // A SkillRecord is a registered skill, as stored. It is immutable.
 type SkillRecord struct {
 	Skill

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -77,7 +78,7 @@ func (s *Service) keepName(ctx context.Context, r *SkillRecord) error {
 	if s.opts.Names == nil || r.Owner.ID == "" || len(s.capOwners(r.Space, r.ID)) == 0 {
 		return nil
 	}
-	_, _, err := change(ctx, s.opts.Names, tableKey(r.Space, r.ID), func(old *NameRecord) (*NameRecord, error) {
+	_, _, err := records.Change(ctx, s.opts.Names, tableKey(r.Space, r.ID), func(old *NameRecord, _ uint64) (*NameRecord, error) {
 		if old != nil && old.Owner == r.Owner {
 			return old, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -25,7 +26,7 @@ var operator = &protocol.Principal{Kind: protocol.KindOperator, ID: "otto", Spac
 func newSkillWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := newWorld(t, append([]func(*Options){func(o *Options) {
-		o.Joins, o.Names = newMemory[JoinRecord](), newMemory[NameRecord]()
+		o.Joins, o.Names = recordstest.New[JoinRecord](), recordstest.New[NameRecord]()
 		o.MAC = func(id, secret string) []byte {
 			h := hmac.New(sha256.New, []byte("pepper"))
 			h.Write([]byte(id + "." + secret))
@@ -166,8 +167,8 @@ func TestAJoinTokenLetsInAsManyAgentsAsItSays(t *testing.T) {
 	if list.Total != 1 || !slices.Equal(list.Joins[0].Agents, []protocol.AgentID{"lamp-2"}) {
 		t.Errorf("listed %+v", list)
 	}
-	for _, j := range w.opts.Joins.(*memory[JoinRecord]).rows {
-		if strings.Contains(fmt.Sprintf("%+v", j.value), strings.Split(made.Token, ".")[1]) {
+	for _, j := range w.opts.Joins.All() {
+		if strings.Contains(fmt.Sprintf("%+v", *j), strings.Split(made.Token, ".")[1]) {
 			t.Error("the secret is stored")
 		}
 	}
@@ -233,7 +234,7 @@ func TestAgentsThatJoinAtTheSameTimeAreCounted(t *testing.T) {
 	for i := range agents {
 		w.do(endAgent(fmt.Sprint("a", i)), "agent.register", fmt.Sprintf(`{"agent_id":"a%d","type":"end_agent"}`, i), nil)
 	}
-	w.opts.Joins.(*memory[JoinRecord]).slow = true
+	w.opts.Joins.(*recordstest.Memory[JoinRecord]).Yield()
 	var all sync.WaitGroup
 	for i := range agents {
 		id := fmt.Sprint("a", i)

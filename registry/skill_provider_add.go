@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -50,7 +51,7 @@ func (s *Service) AddProvider(ctx context.Context, call *commands.Call, p Provid
 	if err != nil {
 		return ProvidersResult{}, err
 	}
-	r, revision, err := change(ctx, s.opts.Skills, tableKey(skill.Space, skill.ID), func(old *SkillRecord) (*SkillRecord, error) {
+	r, revision, err := records.Change(ctx, s.opts.Skills, tableKey(skill.Space, skill.ID), func(old *SkillRecord, _ uint64) (*SkillRecord, error) {
 		if old == nil || !mayManage(call.Principal, old.Owner) { // it went, or is another's by now
 			return nil, notFound("skill", p.SkillID)
 		}

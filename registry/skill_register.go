@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -98,7 +99,7 @@ func (s *Service) compileSchemas(skill *Skill) error {
 // provide stores a skill as who bids for it describes it, with its agent as one
 // of the providers.
 func (s *Service) provide(ctx context.Context, space protocol.SpaceID, skill *Skill, b *bid) (revision uint64, err error) {
-	_, revision, err = change(ctx, s.opts.Skills, tableKey(space, skill.ID), func(old *SkillRecord) (*SkillRecord, error) {
+	_, revision, err = records.Change(ctx, s.opts.Skills, tableKey(space, skill.ID), func(old *SkillRecord, _ uint64) (*SkillRecord, error) {
 		switch {
 		case old == nil:
 			if err := s.mayTake(ctx, b.who, space, skill.ID); err != nil {
@@ -126,24 +127,20 @@ func founded(space protocol.SpaceID, skill *Skill, b *bid) (*SkillRecord, error)
 	return r, err
 }
 
-// redescribed is what a skill becomes by another registration, the old record
-// itself if that changes nothing.
+// redescribed is a skill after another registration.
 func redescribed(old *SkillRecord, skill *Skill, b *bid) (*SkillRecord, error) {
-	r := &SkillRecord{
-		Skill: *skill, Space: old.Space, Owner: old.Owner, Providers: slices.Clone(old.Providers),
-		RegisteredAt: old.RegisteredAt, UpdatedAt: time.Now().UnixMilli(),
-	}
+	r := *old
+	r.Skill, r.Providers = *skill, slices.Clone(old.Providers)
 	if b.describes(old) {
 		r.Owner = b.who.Party() // an earlier version wrote down less of it
 	}
-	added, err := r.add(b.agent, b.who.Party())
-	if err != nil {
+	if _, err := r.add(b.agent, b.who.Party()); err != nil {
 		return nil, err
 	}
-	if !added && r.same(&old.Skill) && r.Owner == old.Owner {
-		return old, nil
+	if !records.Same(&r, old) {
+		r.UpdatedAt = time.Now().UnixMilli()
 	}
-	return r, nil
+	return &r, nil
 }
 
 // add makes an agent, unless that is nil, one of the providers, and reports

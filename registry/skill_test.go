@@ -166,7 +166,7 @@ func TestAgentsRegisterOneSkillAtTheSameTime(t *testing.T) {
 	for i := range agents {
 		w.do(alice, "agent.register", fmt.Sprintf(`{"agent_id":"a%d","type":"end_agent"}`, i), nil)
 	}
-	w.skills.slow = true
+	w.skills.Yield()
 	var all sync.WaitGroup
 	for i := range agents {
 		all.Go(func() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -89,7 +90,7 @@ func withdrawn(skill *SkillRecord, call *commands.Call, named protocol.AgentID) 
 // withdrawProviders takes providers from a skill. It reports whether nothing
 // was left that could serve it, so that the skill was removed.
 func (s *Service) withdrawProviders(ctx context.Context, space protocol.SpaceID, id protocol.SkillID, which func(Provider) bool) (removed bool, err error) {
-	left, _, err := change(ctx, s.opts.Skills, tableKey(space, id), func(old *SkillRecord) (*SkillRecord, error) {
+	left, _, err := records.Change(ctx, s.opts.Skills, tableKey(space, id), func(old *SkillRecord, _ uint64) (*SkillRecord, error) {
 		if old == nil || !slices.ContainsFunc(old.Providers, which) {
 			return old, nil
 		}

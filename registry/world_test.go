@@ -5,19 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"log/slog"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,110 +29,6 @@ var (
 	carol = &protocol.Principal{Kind: protocol.KindOperator, ID: "carol", Space: "lab"}
 	root  = &protocol.Principal{Kind: protocol.KindOperator, ID: "root", Roles: []string{protocol.RoleAdministrator}}
 )
-
-// A memory is a table in memory.
-type memory[T any] struct {
-	mu       sync.Mutex
-	rows     map[string]row[T]
-	revision uint64
-	onChange []func(string, *T, *T)
-	broken   error // what every write fails with, nil while all is well
-	slow     bool  // writes let others go first
-}
-
-type row[T any] struct {
-	value    *T
-	revision uint64
-}
-
-func newMemory[T any]() *memory[T] { return &memory[T]{rows: make(map[string]row[T])} }
-
-func (m *memory[T]) Get(key string) (*T, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.rows[key]
-	return r.value, r.revision, ok
-}
-
-func (m *memory[T]) All() iter.Seq2[string, *T] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	rows := maps.Clone(m.rows)
-	return func(yield func(string, *T) bool) {
-		for key, r := range rows {
-			if !yield(key, r.value) {
-				return
-			}
-		}
-	}
-}
-
-func (m *memory[T]) Len() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.rows)
-}
-
-func (m *memory[T]) OnChange(fn func(string, *T, *T)) { m.onChange = append(m.onChange, fn) }
-
-func (m *memory[T]) Create(_ context.Context, key string, v *T) (uint64, error) {
-	return m.write(key, v, func(_ row[T], there bool) error {
-		if there {
-			return protocol.Errorf(protocol.AlreadyExists, "%s is there", key)
-		}
-		return nil
-	})
-}
-
-func (m *memory[T]) Update(_ context.Context, key string, v *T, expect uint64) (uint64, error) {
-	return m.write(key, v, func(r row[T], _ bool) error {
-		if r.revision != expect {
-			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, r.revision)
-		}
-		return nil
-	})
-}
-
-func (m *memory[T]) Delete(_ context.Context, key string, expect uint64) error {
-	_, err := m.write(key, nil, func(r row[T], there bool) error {
-		switch {
-		case !there:
-			return protocol.Errorf(protocol.NotFound, "%s is not there", key)
-		case expect != 0 && r.revision != expect:
-			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, r.revision)
-		}
-		return nil
-	})
-	return err
-}
-
-func (m *memory[T]) write(key string, v *T, check func(row[T], bool) error) (uint64, error) {
-	if m.slow {
-		time.Sleep(time.Millisecond)
-	}
-	m.mu.Lock()
-	if m.broken != nil {
-		defer m.mu.Unlock()
-		return 0, m.broken
-	}
-	old, there := m.rows[key]
-	if err := check(old, there); err != nil {
-		m.mu.Unlock()
-		return 0, err
-	}
-	m.revision++
-	if v == nil {
-		delete(m.rows, key)
-	} else {
-		m.rows[key] = row[T]{v, m.revision}
-	}
-	revision := m.revision
-	m.mu.Unlock()
-	for _, fn := range m.onChange {
-		fn(key, old.value, v)
-	}
-	return revision, nil
-}
 
 // A sent message is what the bridge published.
 type sent struct {
@@ -219,9 +115,9 @@ func (f *fakeMQTT) card(t testing.TB, id protocol.AgentID) *Card {
 type world struct {
 	*Service
 	t         testing.TB
-	agents    *memory[Agent]
-	skills    *memory[SkillRecord]
-	resources *memory[ResourceRecord]
+	agents    *recordstest.Memory[Agent]
+	skills    *recordstest.Memory[SkillRecord]
+	resources *recordstest.Memory[ResourceRecord]
 	mqtt      *fakeMQTT
 	router    *commands.Router
 	requests  int
@@ -234,7 +130,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{
 		t:      t,
-		agents: newMemory[Agent](), skills: newMemory[SkillRecord](), resources: newMemory[ResourceRecord](),
+		agents: recordstest.New[Agent](), skills: recordstest.New[SkillRecord](), resources: recordstest.New[ResourceRecord](),
 		mqtt: &fakeMQTT{retained: make(map[string][]byte), devices: make(map[string][]*device)},
 	}
 	o := Options{Agents: w.agents, Skills: w.skills, Resources: w.resources, Publisher: w.mqtt, Routes: routeCerts{}}

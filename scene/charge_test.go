@@ -180,9 +180,8 @@ func TestWhatIsRetainedOfAnEndedSceneIsWithdrawnAtTheNextStart(t *testing.T) {
 	w.must(router, "scene.declare", declareRouter)
 	eventually(t, "the state is retained", func() bool { return w.kept("HOME/home") != "" })
 	w.stop()
-	w.scenes.mu.Lock()
-	clear(w.scenes.rows) // the bridge died before it could tell
-	w.scenes.mu.Unlock()
+	w.scenes.Restart()
+	w.scenes.Clear() // the bridge died before it could tell
 	w.start()
 	eventually(t, "nothing is retained", func() bool { return w.kept("HOME/home") == "" })
 }
@@ -190,9 +189,7 @@ func TestWhatIsRetainedOfAnEndedSceneIsWithdrawnAtTheNextStart(t *testing.T) {
 func TestAStoreThatIsAwayHoldsUpNoSuspension(t *testing.T) {
 	w := newWorld(t)
 	w.must(router, "scene.declare", declareRouter)
-	w.scenes.mu.Lock()
-	w.scenes.failing = 2
-	w.scenes.mu.Unlock()
+	w.scenes.BreakNext(2)
 	w.connect("agent-router", false)
 	w.becomes("HOME", "suspended router (the RouteAgent is offline): router agent_route offline")
 }

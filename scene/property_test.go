@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
 	"pgregory.net/rapid"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A life is a scene in which anything may happen at any time. Nothing runs in
@@ -20,7 +22,7 @@ import (
 type life struct {
 	*Service
 	around   *surroundings
-	scenes   *memory
+	scenes   *recordstest.Memory[Scene]
 	retained map[string]bool
 	heard    map[protocol.SkillID]bool // who takes part, as the events tell
 	known    bool                      // whether the events told of a scene
@@ -28,7 +30,7 @@ type life struct {
 }
 
 func newLife() *life {
-	l := &life{around: newSurroundings(), scenes: &memory{rows: map[string]row{}}, retained: map[string]bool{}, heard: map[protocol.SkillID]bool{}}
+	l := &life{around: newSurroundings(), scenes: recordstest.New[Scene](), retained: map[string]bool{}, heard: map[protocol.SkillID]bool{}}
 	l.start()
 	return l
 }
@@ -82,11 +84,17 @@ func (l *life) hear(_ protocol.Recipients, m Message) error {
 	return nil
 }
 
+// stored is the scene as it is kept.
+func (l *life) stored() string {
+	scene, _, _ := l.scenes.Get("default/HOME/home")
+	return fmt.Sprintf("%+v", scene)
+}
+
 // check holds the scene against what must be true of it at any time.
 func (l *life) check(t *rapid.T) {
 	scene, _, there := l.scenes.Get("default/HOME/home")
-	if len(l.scenes.rows) > 1 || there != (len(l.retained) == 1) || there != l.known {
-		t.Fatalf("%d scenes, %d retained, told of: %t", len(l.scenes.rows), len(l.retained), l.known)
+	if l.scenes.Len() > 1 || there != (len(l.retained) == 1) || there != l.known {
+		t.Fatalf("%d scenes, %d retained, told of: %t", l.scenes.Len(), len(l.retained), l.known)
 	}
 	if !there {
 		return
@@ -235,9 +243,9 @@ func TestASceneKeepsItsRulesWhateverHappens(t *testing.T) {
 				l.CapChanged(protocol.DefaultSpace, "home")
 			},
 			"restart": func(t *rapid.T) {
-				before := fmt.Sprintf("%+v", l.scenes.rows["default/HOME/home"].value)
+				before := l.stored()
 				l.start()
-				if after := fmt.Sprintf("%+v", l.scenes.rows["default/HOME/home"].value); after != before {
+				if after := l.stored(); after != before {
 					t.Fatalf("after a restart %s, before %s", after, before)
 				}
 			},

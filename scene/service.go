@@ -9,13 +9,14 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/announce"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // Options configure a [Service]. Everything before Retained is needed; other
 // zero values mean the defaults.
 type Options struct {
-	Scenes       Table[Scene]
+	Scenes       records.Table[Scene]
 	Skills       Skills
 	Channels     Channels
 	Certificates Certificates

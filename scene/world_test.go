@@ -13,9 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
 	"go.uber.org/goleak"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,86 +41,6 @@ const (
 	lampCert   = "3333333333333333" // held by lamp, for the role light
 	newCert    = "4444444444444444" // held by router, a renewal
 )
-
-// A memory is a table in memory. It outlives the services of a world.
-type memory struct {
-	mu       sync.Mutex
-	rows     map[string]row
-	revision uint64
-	onChange func(string, *Scene, *Scene)
-	failing  int // how many writes fail from now on
-}
-
-type row struct {
-	value    *Scene
-	revision uint64
-}
-
-func (m *memory) Get(key string) (*Scene, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.rows[key]
-	return r.value, r.revision, ok
-}
-
-func (m *memory) All() iter.Seq2[string, *Scene] {
-	m.mu.Lock()
-	rows := maps.Clone(m.rows)
-	m.mu.Unlock()
-	return func(yield func(string, *Scene) bool) {
-		for key, r := range rows {
-			if !yield(key, r.value) {
-				return
-			}
-		}
-	}
-}
-
-// OnChange replaces whoever listened before: that service is gone.
-func (m *memory) OnChange(fn func(string, *Scene, *Scene)) {
-	for key, scene := range m.All() {
-		fn(key, nil, scene)
-	}
-	m.onChange = fn
-}
-
-func (m *memory) Create(_ context.Context, key string, v *Scene) (uint64, error) {
-	return m.write(key, v, 0, protocol.AlreadyExists)
-}
-
-func (m *memory) Update(_ context.Context, key string, v *Scene, expect uint64) (uint64, error) {
-	return m.write(key, v, expect, protocol.RevisionConflict)
-}
-
-func (m *memory) Delete(_ context.Context, key string, expect uint64) error {
-	_, err := m.write(key, nil, expect, protocol.RevisionConflict)
-	return err
-}
-
-func (m *memory) write(key string, v *Scene, expect uint64, otherwise protocol.Code) (uint64, error) {
-	m.mu.Lock()
-	if m.failing > 0 {
-		m.failing--
-		m.mu.Unlock()
-		return 0, protocol.Errorf(protocol.StoreUnavailable, "the store is away")
-	}
-	old := m.rows[key]
-	if old.revision != expect {
-		m.mu.Unlock()
-		return 0, protocol.Errorf(otherwise, "%s has revision %d", key, old.revision)
-	}
-	m.revision++
-	revision := m.revision
-	if v == nil {
-		delete(m.rows, key)
-	} else {
-		m.rows[key] = row{v, revision}
-	}
-	tell := m.onChange
-	m.mu.Unlock()
-	tell(key, old.value, v)
-	return revision, nil
-}
 
 // Surroundings are everything a service asks.
 type surroundings struct {
@@ -259,7 +181,7 @@ type world struct {
 	*Service
 	t      testing.TB
 	around *surroundings
-	scenes *memory
+	scenes *recordstest.Memory[Scene]
 	router *commands.Router
 	stop   func()
 	asked  int
@@ -273,7 +195,7 @@ type world struct {
 
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
-	w := &world{t: t, around: newSurroundings(), scenes: &memory{rows: map[string]row{}}, retained: map[string]string{}}
+	w := &world{t: t, around: newSurroundings(), scenes: recordstest.New[Scene](), retained: map[string]string{}}
 	w.start(change...)
 	t.Cleanup(func() { w.stop() })
 	return w
@@ -315,6 +237,7 @@ func (w *world) start(change ...func(*Options)) {
 // retained.
 func (w *world) restart(change ...func(*Options)) {
 	w.stop()
+	w.scenes.Restart()
 	w.start(change...)
 }
 

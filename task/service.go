@@ -3,7 +3,6 @@ package task
 import (
 	"cmp"
 	"context"
-	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,22 +11,13 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Table keeps tasks durably, by id.
-type Table interface {
-	Get(id string) (t *Task, revision uint64, ok bool)
-	All() iter.Seq2[string, *Task]
-	Len() int
-	Create(ctx context.Context, id string, t *Task) (revision uint64, err error)
-	Put(ctx context.Context, id string, t *Task) (revision uint64, err error)
-	Delete(ctx context.Context, id string, expect uint64) error
-}
-
 // Options configure a [Service].
 type Options struct {
-	Tasks Table
+	Tasks records.Table[Task]
 	// Groups are the tasks of groups, nil if there are none.
 	Groups Source
 	// Publish sends an event of a task on its topic.

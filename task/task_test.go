@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,75 +13,23 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memory is a table in memory.
-type memory struct {
-	mu   sync.Mutex
-	m    map[string]*Task
-	away bool
-}
-
-// broken makes every write fail, or not.
-func (m *memory) broken(away bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.away = away
-}
-
-func (m *memory) Get(id string) (*Task, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	t, ok := m.m[id]
-	return t, 1, ok
-}
-
-func (m *memory) All() iter.Seq2[string, *Task] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.All(maps.Clone(m.m))
-}
-
-func (m *memory) Len() int { m.mu.Lock(); defer m.mu.Unlock(); return len(m.m) }
-
-func (m *memory) Create(ctx context.Context, id string, t *Task) (uint64, error) {
-	if _, _, ok := m.Get(id); ok {
-		return 0, protocol.Errorf(protocol.AlreadyExists, "there")
-	}
-	return m.Put(ctx, id, t)
-}
-
-func (m *memory) Put(_ context.Context, id string, t *Task) (uint64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.away {
-		return 0, protocol.Errorf(protocol.StoreUnavailable, "away")
-	}
-	m.m[id] = t
-	return 1, nil
-}
-
-func (m *memory) Delete(_ context.Context, id string, _ uint64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.m, id)
-	return nil
-}
-
 var alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace}
 
 type fixture struct {
 	*Service
-	table  *memory
+	table  *recordstest.Memory[Task]
 	mu     sync.Mutex
 	events []string
 }
 
 func newFixture(change ...func(*Options)) *fixture {
-	f := &fixture{table: &memory{m: map[string]*Task{}}}
+	f := &fixture{table: recordstest.New[Task]()}
 	o := Options{Tasks: f.table, Publish: func(_ protocol.Recipients, _ protocol.TaskID, e *protocol.Event) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -94,6 +40,14 @@ func newFixture(change ...func(*Options)) *fixture {
 	}
 	f.Service = New(o)
 	return f
+}
+
+// keep stores a task as an earlier process did.
+func (f *fixture) keep(t *testing.T, task *Task) {
+	t.Helper()
+	if _, err := f.table.Put(t.Context(), string(task.ID), task); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func callBy(who *protocol.Principal) *commands.Call {
@@ -252,9 +206,9 @@ func TestOthersTasksDoNotExist(t *testing.T) {
 
 func TestTasksLeftRunningByAnEarlierProcessAreFailed(t *testing.T) {
 	f := newFixture()
-	f.table.m["a"] = &Task{ID: "a", State: Running, Principal: "alice", Space: protocol.DefaultSpace}
-	f.table.m["c"] = &Task{ID: "c", State: Pending, Principal: "alice", Space: protocol.DefaultSpace}
-	f.table.m["b"] = &Task{ID: "b", State: Succeeded, Principal: "alice", Space: protocol.DefaultSpace, Result: json.RawMessage(`1`)}
+	f.keep(t, &Task{ID: "a", State: Running, Principal: "alice", Space: protocol.DefaultSpace})
+	f.keep(t, &Task{ID: "c", State: Pending, Principal: "alice", Space: protocol.DefaultSpace})
+	f.keep(t, &Task{ID: "b", State: Succeeded, Principal: "alice", Space: protocol.DefaultSpace, Result: json.RawMessage(`1`)})
 	if err := f.Recover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +228,7 @@ func TestListPagesThroughAllTasksLatestFirst(t *testing.T) {
 	f := newFixture()
 	for i := range 25 {
 		id := fmt.Sprintf("t%02d", i)
-		f.table.m[id] = &Task{ID: protocol.TaskID(id), State: Succeeded, Principal: "alice", Space: protocol.DefaultSpace, Result: json.RawMessage(`1`)}
+		f.keep(t, &Task{ID: protocol.TaskID(id), State: Succeeded, Principal: "alice", Space: protocol.DefaultSpace, Result: json.RawMessage(`1`)})
 	}
 	var seen []string
 	params := ListParams{Limit: 10}
@@ -421,14 +375,14 @@ func TestTheEndOfATaskOutlivesAnAbsentStore(t *testing.T) {
 		f := newFixture()
 		defer f.Close(context.Background())
 		id := f.start(t, func(context.Context, *commands.Call) (json.RawMessage, error) {
-			f.table.broken(true)
+			f.table.Break(protocol.Errorf(protocol.StoreUnavailable, "away"))
 			return json.RawMessage(`{}`), nil
 		})
 		time.Sleep(5 * time.Second) // in the bubble's time
 		if task := f.get(t, id); task.State != Running {
 			t.Errorf("not stored, but %s", task.State)
 		}
-		f.table.broken(false)
+		f.table.Break(nil)
 		time.Sleep(time.Minute)
 		if stored, _, _ := f.table.Get(string(id)); stored.State != Succeeded {
 			t.Errorf("stored as %s", stored.State)
@@ -439,7 +393,7 @@ func TestTheEndOfATaskOutlivesAnAbsentStore(t *testing.T) {
 func TestATaskThatCannotBeStoredIsNotRun(t *testing.T) {
 	f := newFixture()
 	defer f.Close(context.Background())
-	f.table.broken(true)
+	f.table.Break(protocol.Errorf(protocol.StoreUnavailable, "away"))
 	if _, err := f.Start(t.Context(), callBy(alice), nil); protocol.CodeOf(err) != protocol.StoreUnavailable {
 		t.Errorf("got %v", err)
 	}

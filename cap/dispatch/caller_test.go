@@ -86,9 +86,12 @@ func TestADispatchOfNobodyAsksNobodyLater(t *testing.T) {
 	late := w.field.add("late", away)
 	id := w.dispatch(Completion{Policy: All}, time.Minute, "late")
 	w.crash()
-	w.dispatches.mu.Lock()
-	w.dispatches.rows[string(id)].Caller = nil
-	w.dispatches.mu.Unlock()
+	stored, _, _ := w.dispatches.Get(string(id))
+	old := *stored
+	old.Caller = nil
+	if _, err := w.dispatches.Put(t.Context(), string(id), &old); err != nil {
+		t.Fatal(err)
+	}
 	w.boot()
 	w.field.comeBack(late)
 	w.expect(id, Fruitless, "denied")

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -12,23 +11,16 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Table keeps records durably, by key.
-type Table[T any] interface {
-	Get(key string) (value *T, revision uint64, ok bool)
-	All() iter.Seq2[string, *T]
-	Create(ctx context.Context, key string, v *T) (revision uint64, err error)
-	Delete(ctx context.Context, key string, expect uint64) error
-}
-
 // Options configure an [Engine]. Tables and Asker are needed; other zero
 // fields mean the defaults.
 type Options struct {
-	Dispatches Table[Dispatch]
-	Batches    Table[Batch]
+	Dispatches records.Table[Dispatch]
+	Batches    records.Table[Batch]
 	Asker      Asker
 	// MayAsk says why who started a dispatch may not have a member of it asked
 	// at this moment: it is consulted before anybody is asked who was not asked

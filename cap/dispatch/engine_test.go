@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -14,70 +12,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace}
-
-// A memory is a table in memory that outlives engines.
-type memory[T any] struct {
-	mu     sync.Mutex
-	rows   map[string]*T
-	writes int
-	broken error
-}
-
-func newMemory[T any]() *memory[T] { return &memory[T]{rows: make(map[string]*T)} }
-
-func (m *memory[T]) Get(key string) (*T, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.rows[key]
-	return v, 1, ok
-}
-
-func (m *memory[T]) All() iter.Seq2[string, *T] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.All(maps.Clone(m.rows))
-}
-
-func (m *memory[T]) Create(ctx context.Context, key string, v *T) (uint64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.broken != nil {
-		return 0, m.broken
-	}
-	if ctx.Err() != nil {
-		return 0, ctx.Err()
-	}
-	if m.rows[key] != nil {
-		return 0, protocol.Errorf(protocol.AlreadyExists, "%s is there", key)
-	}
-	// What comes back from a store is not what went in.
-	data, err := json.Marshal(v)
-	if err != nil {
-		return 0, err
-	}
-	again := new(T)
-	if err := json.Unmarshal(data, again); err != nil {
-		return 0, err
-	}
-	m.rows[key] = again
-	m.writes++
-	return 1, nil
-}
-
-func (m *memory[T]) Delete(_ context.Context, key string, _ uint64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.rows, key)
-	return nil
-}
-
-func (m *memory[T]) len() int { m.mu.Lock(); defer m.mu.Unlock(); return len(m.rows) }
 
 // A device is a skill with one agent of its own, which may go, die and lose
 // its memory. Tests set how it behaves.
@@ -283,8 +224,8 @@ func (f *field) awaitCancelled(t testing.TB, d *device, reason string) {
 type world struct {
 	t          checker
 	field      *field
-	dispatches *memory[Dispatch]
-	batches    *memory[Batch]
+	dispatches *recordstest.Memory[Dispatch]
+	batches    *recordstest.Memory[Batch]
 	engine     *Engine
 	options    Options
 
@@ -300,7 +241,7 @@ type checker interface {
 }
 
 func newWorld(t checker, edit ...func(*Options)) *world {
-	w := &world{t: t, field: newField(), dispatches: newMemory[Dispatch](), batches: newMemory[Batch]()}
+	w := &world{t: t, field: newField(), dispatches: recordstest.New[Dispatch](), batches: recordstest.New[Batch]()}
 	w.options = Options{Dispatches: w.dispatches, Batches: w.batches, Asker: w.field, Publish: w.publish,
 		Pace: time.Millisecond, Watch: 2 * time.Millisecond}
 	for _, e := range edit {
@@ -409,8 +350,8 @@ func TestEveryMemberIsAskedOnceAndItsAnswerKept(t *testing.T) {
 	w.crash()
 	w.boot()
 	w.expect(id, Partial, "ok failed rejected failed denied")
-	if w.dispatches.len() != 1 || a.runs != 1 {
-		t.Errorf("%d rosters, a ran %d times", w.dispatches.len(), a.runs)
+	if w.dispatches.Len() != 1 || a.runs != 1 {
+		t.Errorf("%d rosters, a ran %d times", w.dispatches.Len(), a.runs)
 	}
 }
 
@@ -598,15 +539,11 @@ func TestNothingIsShownBeforeItIsStored(t *testing.T) {
 		a := w.field.add("a", busy)
 		id := w.dispatch(Completion{Policy: All}, time.Minute, "a")
 		w.expect(id, InProgress, "accepted")
-		w.batches.mu.Lock()
-		w.batches.broken = protocol.Errorf(protocol.StoreUnavailable, "away")
-		w.batches.mu.Unlock()
+		w.batches.Break(protocol.Errorf(protocol.StoreUnavailable, "away"))
 		w.field.finish(a, ok)
 		time.Sleep(time.Second) // in the bubble's time: long enough for it to be shown
 		w.expect(id, InProgress, "accepted")
-		w.batches.mu.Lock()
-		w.batches.broken = nil
-		w.batches.mu.Unlock()
+		w.batches.Break(nil)
 		w.expect(id, Complete, "ok")
 	})
 }
@@ -621,7 +558,7 @@ func TestAnswersThatComeTogetherAreStoredTogether(t *testing.T) {
 		}
 		id := w.dispatch(Completion{Policy: All}, time.Minute, skills...)
 		w.expect(id, Complete, strings.TrimSpace(strings.Repeat("ok ", 1000)))
-		if n := w.batches.len(); n > 50 {
+		if n := w.batches.Len(); n > 50 {
 			t.Errorf("%d batches for 1000 answers", n)
 		}
 	})
@@ -650,8 +587,8 @@ func TestOldDispatchesAreForgotten(t *testing.T) {
 	}
 	w.engine.opts.Now = func() time.Time { return now.Add(25 * time.Hour) }
 	w.engine.forget()
-	if _, there := w.engine.Get(id); there || w.dispatches.len()+w.batches.len() != 0 {
-		t.Errorf("%d rosters and %d batches are left", w.dispatches.len(), w.batches.len())
+	if _, there := w.engine.Get(id); there || w.dispatches.Len()+w.batches.Len() != 0 {
+		t.Errorf("%d rosters and %d batches are left", w.dispatches.Len(), w.batches.Len())
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aibridge/aibridge/protocol"
 	"pgregory.net/rapid"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // TestWhateverHappensNobodyRunsTwiceAndEveryDispatchEnds lets devices come, go,

@@ -4,10 +4,12 @@ package recordstest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"maps"
+	"runtime"
 	"sync"
 
 	"github.com/aibridge/aibridge/internal/records"
@@ -21,6 +23,8 @@ type Memory[T any] struct {
 	changing sync.Mutex // held while a change is made and told
 	before   func(key string)
 	broken   error
+	failing  int // writes that fail from now on
+	yielding bool
 	tell     []func(key string, old, new *T)
 
 	mu       sync.Mutex
@@ -44,6 +48,28 @@ func (m *Memory[T]) Break(err error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	m.broken = err
+}
+
+// BreakNext makes the next n writes fail.
+func (m *Memory[T]) BreakNext(n int) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.failing = n
+}
+
+// Yield has every write let others go first, so that they meet.
+func (m *Memory[T]) Yield() {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.yielding = true
+}
+
+// Clear removes everything without telling anybody: the changes were made after
+// the process died.
+func (m *Memory[T]) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.rows)
 }
 
 // Before has fn called before the next write, once, to change something between
@@ -165,8 +191,12 @@ func (m *Memory[T]) change(ctx context.Context, key string, v *T, check func(hel
 	m.interfere(key)
 	m.changing.Lock()
 	defer m.changing.Unlock()
-	if err := errors.Join(ctx.Err(), m.broken); err != nil {
+	if err := cmp.Or(ctx.Err(), m.broken); err != nil {
 		return 0, err
+	}
+	if m.failing > 0 {
+		m.failing--
+		return 0, protocol.Errorf(protocol.StoreUnavailable, "the store is away")
 	}
 	old, revision, err := m.set(key, v, check)
 	if err != nil {
@@ -180,9 +210,12 @@ func (m *Memory[T]) change(ctx context.Context, key string, v *T, check func(hel
 
 func (m *Memory[T]) interfere(key string) {
 	m.changing.Lock()
-	fn := m.before
+	fn, yielding := m.before, m.yielding
 	m.before = nil
 	m.changing.Unlock()
+	if yielding {
+		runtime.Gosched()
+	}
 	if fn != nil {
 		fn(key)
 	}
