@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
@@ -46,7 +47,7 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	side := &mqttSide{topics: protocol.NewTopics(""), quotas: quotas, factsChanged: engine.FactsChanged, credentials: credentials}
 	side.rights = security.NewTopicRights(security.TopicOptions{Topics: side.topics, Policies: engine, Owner: side.owner, Standing: members})
 	if side.registry, err = registry.New(registry.Options{
-		Agents: noTable[registry.Agent]{}, Skills: noTable[registry.SkillRecord]{}, Resources: noTable[registry.ResourceRecord]{}, Publisher: side,
+		Agents: recordstest.New[registry.Agent](), Skills: recordstest.New[registry.SkillRecord](), Resources: recordstest.New[registry.ResourceRecord](), Publisher: side,
 	}); err != nil {
 		t.Fatal(err)
 	}
