@@ -10,8 +10,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Southbound answers requests of the southbound dialect (PROTOCOL §6).
-// *southbound.Translator is one.
+// A Southbound answers requests of the southbound dialect
+// (docs/protocol.md#the-southbound-dialect). *southbound.Translator is one.
 type Southbound interface {
 	Handle(ctx context.Context, in commands.Inbound) *protocol.SouthboundResponse
 	// Refuse answers a request that is not to be run.
@@ -26,7 +26,7 @@ type llmDoor struct {
 	command, operation string
 }
 
-// llmPaths are the paths of the LLM protocol (source §17.2).
+// llmPaths are the paths of the LLM protocol (docs/llm.md#the-llm-protocol).
 var llmPaths = [...]struct {
 	path, command, operation string
 	get                      bool // takes GET too

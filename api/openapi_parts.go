@@ -37,7 +37,8 @@ func parameterRefs() []object {
 	return refs
 }
 
-// envelopeSchemas are the envelopes of PROTOCOL §1 as JSON Schema.
+// envelopeSchemas are the envelopes of docs/protocol.md#envelopes as JSON
+// Schema.
 func envelopeSchemas() object {
 	version := object{"type": "string", "pattern": `^0\.6\.[0-9]+$`, "examples": []string{protocol.Version}}
 	id := object{"type": "string", "minLength": 1, "maxLength": protocol.MaxIDLength}

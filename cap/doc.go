@@ -1,5 +1,6 @@
 // Package cap keeps Caps, the channels skills live on, with their groups:
-// members, the links between them and the data they share (PROTOCOL §4, §9).
+// members, the links between them and the data they share
+// (docs/protocol.md#groups).
 //
 // A group is named by its Cap and its own id. It is born with its first
 // member and ends, with its links and data, with its last. What is in another

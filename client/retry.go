@@ -41,8 +41,8 @@ func (e *lostConnection) Error() string { return "connection lost: " + e.cause.E
 func (e *lostConnection) Unwrap() error { return e.cause }
 
 // repeatAfter is the pause before a command is repeated that was answered with
-// an error, by its code's class (source §15.2). The same request is sent
-// again: the bridge does not remember the answers that ask for that.
+// an error, by its code's class (docs/protocol.md#codes). The same request is
+// sent again: the bridge does not remember the answers that ask for that.
 func repeatAfter(err *protocol.Error, attempt int) (pause time.Duration, again bool) {
 	if code, _ := err.Details["agent_code"].(string); strings.HasPrefix(code, "1") || strings.HasPrefix(code, "2") {
 		return 0, false // the agent has said no, in a code that is the bridge's own

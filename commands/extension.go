@@ -7,8 +7,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Extensions are the extension points of the protocol (source §8.2). All are
-// optional. Extensions in other processes register with command.register.
+// Extensions are the extension points of the protocol
+// (docs/protocol.md#extensions). All are optional. Extensions in other
+// processes register with command.register.
 type Extensions struct {
 	Parsers      []Parser
 	Permissions  []PermissionCheck

@@ -11,9 +11,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A ledger remembers which requests were taken up, so that each is executed
-// at most once (PROTOCOL §1). Running ones are held as long as they run;
-// finished ones until they expire, within bounds of number and memory.
+// A ledger remembers which requests were taken up, so that each is executed at
+// most once (docs/protocol.md#request). Running ones are held as long as they
+// run; finished ones until they expire, within bounds of number and memory.
 //
 // When memory is short, the oldest answers are dropped first. The record of a
 // request that changed something stays: a repeat then gets 4012. Only when

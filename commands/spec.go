@@ -52,7 +52,7 @@ func (Effect) JSONSchema() json.RawMessage {
 // A Spec declares a command, beside its handler and its parameter struct.
 type Spec struct {
 	Name    string   // family.verb
-	Aliases []string // old names, answered with a deprecation warning (PROTOCOL §7)
+	Aliases []string // old names, answered with a deprecation warning (docs/protocol.md#old-forms)
 	Summary string   // one sentence
 	Effect  Effect
 	Action  string          // what policy decides on, family:verb

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// A Code is a four-digit error code of the bridge dialect (PROTOCOL §3).
+// A Code is a four-digit error code of the bridge dialect
+// (docs/protocol.md#codes).
 type Code string
 
 // The codes of the bridge dialect. The set is closed.
@@ -58,7 +59,7 @@ const (
 )
 
 // Retry says whether and how a client may repeat a request that failed with a
-// code (source §15.2).
+// code (docs/protocol.md#codes, the last column).
 type Retry uint8
 
 // The retry classes.

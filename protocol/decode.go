@@ -37,11 +37,11 @@ func (r *Request) DecodeMatched(data []byte, limits Limits) error {
 	return nil
 }
 
-// DecodeResponse reads a response of anybody, leniently (PROTOCOL §1): a
-// missing or null error or result, the status "error", codes that are numbers
-// and a response_to beside the id are understood and noted as old forms. It
-// keeps nothing of data. On error the response holds what could be read of
-// its id and trace.
+// DecodeResponse reads a response of anybody, leniently
+// (docs/protocol.md#what-is-strict-and-what-is-not): a missing or null error or
+// result, the status "error", codes that are numbers and a response_to beside
+// the id are understood and noted as old forms. It keeps nothing of data. On
+// error the response holds what could be read of its id and trace.
 func DecodeResponse(data []byte, limits Limits) (*Response, error) {
 	e := envelope{scanner: scanner{data: data}}
 	e.scan(limits)

@@ -2,7 +2,8 @@ package protocol
 
 import "time"
 
-// Limits of the envelope (PROTOCOL §1). Lengths count characters.
+// Limits of the envelope (docs/protocol.md#envelopes). Lengths count
+// characters.
 const (
 	MaxIDLength      = 64  // of an envelope's id
 	MaxCommandLength = 128 // of a command's or an event's name
@@ -24,7 +25,7 @@ type Request struct {
 	Extension []byte // raw JSON object with vendor data, nil without one
 
 	// Deprecations are the old forms met while decoding, one sentence each;
-	// they belong into the answer's warnings (PROTOCOL §7).
+	// they belong into the answer's warnings (docs/protocol.md#old-forms).
 	Deprecations []string
 }
 
@@ -38,7 +39,8 @@ type Response struct {
 	Err       *Error
 	Metadata  Metadata
 
-	// Deprecations are the old forms met while decoding (PROTOCOL §7).
+	// Deprecations are the old forms met while decoding
+	// (docs/protocol.md#old-forms).
 	Deprecations []string
 }
 

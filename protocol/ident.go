@@ -14,8 +14,9 @@ type Rule struct {
 	What     string // "skill id", for messages
 	Min, Max int
 	// Name forbids what cannot be a topic level, / + # NUL and control
-	// characters, and a $ in front (PROTOCOL §2), and what looks like another
-	// name: characters that are [Hidden], and other forms than NFC.
+	// characters, and a $ in front (docs/protocol.md#topics), and what looks
+	// like another name: characters that are [Hidden], and other forms than
+	// NFC.
 	Name bool
 	// Visible forbids control characters and those that are [Hidden].
 	Visible bool
@@ -143,8 +144,8 @@ type GroupName string
 // Rule implements [Identifier].
 func (GroupName) Rule() Rule { return nameRule("group name", 64) }
 
-// A Serial is a certificate's serial number: exactly 16 hexadecimal digits,
-// any case on the wire, lower case inside (PROTOCOL §5).
+// A Serial is a certificate's serial number: exactly 16 hexadecimal digits, any
+// case on the wire, lower case inside (docs/protocol.md#certificates).
 type Serial string
 
 const serialDigits = 16

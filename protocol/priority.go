@@ -2,8 +2,8 @@ package protocol
 
 import "fmt"
 
-// A Priority orders requests when workers are short (PROTOCOL §1). As text,
-// and so in JSON, it is low, medium or high.
+// A Priority orders requests when workers are short (docs/protocol.md#request).
+// As text, and so in JSON, it is low, medium or high.
 type Priority uint8
 
 // The priorities. The zero value is the default.

@@ -14,8 +14,8 @@ type Side struct {
 	ID        string `json:"id"`
 }
 
-// A SouthboundRequest asks for an operation, in the dialect of the LLM
-// protocol (PROTOCOL §6).
+// A SouthboundRequest asks for an operation, in the dialect of the LLM protocol
+// (docs/protocol.md#the-southbound-dialect).
 type SouthboundRequest struct {
 	Version     string
 	CommandID   string    // chosen by the sender, 1 to 64 characters

@@ -4,7 +4,8 @@ package protocol
 // those of other things in the bridge dialect: never mix them.
 type SouthboundCode string
 
-// The codes of the southbound dialect (source §17.3.3). The set is closed.
+// The codes of the southbound dialect (docs/llm.md#the-llm-protocol). The set
+// is closed.
 const (
 	SouthboundParameter   SouthboundCode = "1000"
 	SouthboundAuth        SouthboundCode = "1001"

@@ -5,8 +5,8 @@ import "strings"
 // DefaultRoot is the first level of every topic unless configured otherwise.
 const DefaultRoot = "aibridge"
 
-// Topics builds and recognises the topics of PROTOCOL §2 under one root.
-// Identifiers go into topics as they are: their rules keep out what is no
+// Topics builds and recognises the topics of docs/protocol.md#topics under one
+// root. Identifiers go into topics as they are: their rules keep out what is no
 // single level.
 type Topics struct{ root string }
 

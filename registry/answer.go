@@ -53,7 +53,8 @@ func (s *Service) drop(reason string, agent protocol.AgentID, what string) {
 	s.log.Debug("message of an agent dropped", "reason", reason, "agent", agent, "what", what)
 }
 
-// The events an agent may send before its answer (PROTOCOL §8).
+// The events an agent may send before its answer
+// (docs/protocol.md#an-agents-side-of-a-call).
 const (
 	taskAccepted = "task.accepted"
 	taskRejected = "task.rejected"

@@ -9,7 +9,7 @@ import (
 )
 
 // A Card is what everybody may know about an agent. It is retained on the
-// agent's card topic (PROTOCOL §2) and follows every change.
+// agent's card topic (docs/protocol.md#presence) and follows every change.
 type Card struct {
 	Version   string           `json:"version"` // of the protocol
 	AgentID   protocol.AgentID `json:"agent_id"`

@@ -2,14 +2,15 @@
 // of them are there right now, and how to call a skill.
 //
 // Registrations are durable: they live in tables the store provides. Presence
-// is not: it lives in memory and is rebuilt from connections, subscriptions
-// and heartbeats (PROTOCOL §2, §10). Every agent has a retained card that
+// is not: it lives in memory and is rebuilt from connections, subscriptions and
+// heartbeats (docs/protocol.md#presence). Every agent has a retained card that
 // shows both.
 //
-// A call of a skill is forwarded to one of its agents over MQTT or, for a
-// skill that only has HTTP endpoints, by POST (PROTOCOL §8). DESIGN.md gives
-// the reasons for what happens when that goes wrong.
+// A call of a skill is forwarded to one of its agents over MQTT or, for a skill
+// that only has HTTP endpoints, by POST
+// (docs/protocol.md#an-agents-side-of-a-call). DESIGN.md gives the reasons for
+// what happens when that goes wrong.
 //
 // Everything is kept per space. What is outside the caller's space does not
-// exist for it (PROTOCOL §9).
+// exist for it (docs/protocol.md#spaces).
 package registry

@@ -108,8 +108,8 @@ func (t target) gaveUp(cause error) *failure {
 // refused is the failure a target answered with. A code of the protocol passes
 // as it is, unless it speaks of what only the bridge can know: see
 // [bridgesOwn]. Any other becomes the plainest of its class, which its first
-// digit tells (source §15.1). A code that does not pass stays readable in
-// details.agent_code.
+// digit tells (docs/protocol.md#codes-of-agents). A code that does not pass
+// stays readable in details.agent_code.
 func (t target) refused(given *protocol.Error) *failure {
 	err := &protocol.Error{Code: given.Code, Message: plain(given.Message)}
 	for key, value := range given.Details {

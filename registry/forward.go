@@ -119,7 +119,8 @@ func (a *asking) settle(response *protocol.Response, f *failure) {
 	a.then.answered(response, a.agent, f)
 }
 
-// send publishes the request envelope (PROTOCOL §8).
+// send publishes the request envelope
+// (docs/protocol.md#an-agents-side-of-a-call).
 func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	now := time.Now()
 	left := r.call.Deadline.Sub(now)

@@ -10,9 +10,9 @@ func everywhere(who *protocol.Principal) bool {
 	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
 }
 
-// in is the space a call is about: the one it names, if the caller may see
-// it, or the caller's own. Whether a space the caller may not see exists is
-// not told (PROTOCOL §9).
+// in is the space a call is about: the one it names, if the caller may see it,
+// or the caller's own. Whether a space the caller may not see exists is not
+// told (docs/protocol.md#spaces).
 func in(call *commands.Call, named protocol.SpaceID) (protocol.SpaceID, error) {
 	home := call.Principal.Home()
 	if named == "" || named == home || everywhere(call.Principal) {

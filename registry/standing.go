@@ -117,9 +117,9 @@ func (s *Service) Expect(c *StandingCall) { _, _ = s.stand(c) }
 // recallPatience is how long an agent has to say what it knows of a call.
 const recallPatience = 5 * time.Second
 
-// Recall asks the agent for the result of a call that was sent before, with
-// the command task.get (PROTOCOL §8). An agent that has the answer sends it
-// again; one that does not know the call says so.
+// Recall asks the agent for the result of a call that was sent before, with the
+// command task.get (docs/protocol.md#an-agents-side-of-a-call). An agent that
+// has the answer sends it again; one that does not know the call says so.
 func (s *Service) Recall(c *StandingCall) error {
 	e, err := s.stand(c)
 	if err != nil {

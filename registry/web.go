@@ -16,10 +16,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A web calls skills over HTTP (PROTOCOL §8). Endpoints come from whoever
-// registered the skill, so it trusts neither where they lead nor what comes
-// back: addresses are checked when they are dialled, redirects stay on the
-// host, proxies are not asked, and answers are bounded in size and time.
+// A web calls skills over HTTP (docs/protocol.md#an-agents-side-of-a-call).
+// Endpoints come from whoever registered the skill, so it trusts neither where
+// they lead nor what comes back: addresses are checked when they are dialled,
+// redirects stay on the host, proxies are not asked, and answers are bounded in
+// size and time.
 type web struct {
 	client    *http.Client
 	transport *http.Transport

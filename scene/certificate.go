@@ -10,8 +10,9 @@ import (
 // Certificates knows certificates and who may use them.
 type Certificates interface {
 	// Authorize checks that a call may use a certificate for what is needed
-	// (PROTOCOL §5): who issued it, what it covers, that it is valid, and that
-	// the caller holds its key. A refusal has the code 2004 to 2009.
+	// (docs/protocol.md#certificates): who issued it, what it covers, that it
+	// is valid, and that the caller holds its key. A refusal has the code 2004
+	// to 2009.
 	Authorize(ctx context.Context, call *commands.Call, need Need) (Grant, error)
 	// Current is the certificate that counts for one that was authorized:
 	// itself, or what it was renewed to once it has expired. Without any it

@@ -1,5 +1,5 @@
 // Package scene keeps scenes: who owns one, who takes part in it, and which
-// RouteAgent is in charge (PROTOCOL §4, §5).
+// RouteAgent is in charge (docs/scenes.md).
 //
 // A scene is named by its space, its type and the Cap that is its channel. Its
 // first declaration creates it and comes from an authorised RouteAgent, whose

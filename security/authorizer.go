@@ -45,7 +45,7 @@ func (a Authorizer) Authorize(_ context.Context, who *protocol.Principal, action
 
 // decide keeps to the order: who is limited to some actions learns nothing of
 // spaces, and what is in another space does not exist, whatever policy says
-// (PROTOCOL §9).
+// (docs/protocol.md#spaces).
 func (a Authorizer) decide(q *policy.Query) error {
 	if !ScopeAllows(q.Who, q.Action) {
 		return protocol.Errorf(protocol.PermissionDenied, "the credential is not for this").

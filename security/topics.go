@@ -19,7 +19,8 @@ type Ruling struct {
 
 func refused(text string) Ruling { return Ruling{notAuthorized, text} }
 
-// TopicRights are the rights of PROTOCOL §2 on the bridge's topics.
+// TopicRights are the rights on the bridge's topics
+// (docs/protocol.md#who-may-do-what).
 //
 // Some hold whoever asks: only the bridge publishes cards, events, tasks,
 // channel data and anything under client/, and requests and responses are not

@@ -2,5 +2,5 @@
 // session.list, session.get, session.kick.
 //
 // A session belongs to the space of the principal that opened it. What is not
-// in the caller's space does not exist for it (PROTOCOL §9).
+// in the caller's space does not exist for it (docs/protocol.md#spaces).
 package session

@@ -3,7 +3,7 @@
 // cancelled, also by a caller that has reconnected in the meantime.
 //
 // While a task runs its progress lives in memory only. A task that was running
-// when the bridge stopped is failed with 4012: what it has done is not known. One
-// that had not begun is failed with 5002 and can safely be sent again (PROTOCOL
-// §10).
+// when the bridge stopped is failed with 4012: what it has done is not known.
+// One that had not begun is failed with 5002 and can safely be sent again
+// (docs/protocol.md#what-lasts).
 package task

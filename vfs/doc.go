@@ -1,7 +1,7 @@
-// Package vfs keeps the files of groups: the Skill-VFS of the protocol (source
-// §16). A group of files is a name of its own within a space; a file has a
-// path in its group, an id it keeps for life, and a version that rises with
-// every change.
+// Package vfs keeps the files of groups: the Skill-VFS of the protocol
+// (docs/vfs.md). A group of files is a name of its own within a space; a file
+// has a path in its group, an id it keeps for life, and a version that rises
+// with every change.
 //
 // [Files] is what everybody else sees of a VFS, be it the bridge's own
 // [Store] or one of somebody else (package remote). Any implementation

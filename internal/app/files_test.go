@@ -277,7 +277,7 @@ func TestTotalsOfFilesAreOfWhatOneMaySee(t *testing.T) {
 	}
 }
 
-// upload sends a form, as the source's §3.1.1 has it.
+// upload sends a form, as docs/vfs.md#http shows it.
 func upload(t *testing.T, n *bridgetest.Node, key, group, path, content string) (int, string) {
 	t.Helper()
 	var body bytes.Buffer

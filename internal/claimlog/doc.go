@@ -9,7 +9,7 @@
 // [Log.Claim] returns when the claim is with the operating system, where it
 // survives the end of the process, however that comes. With
 // [Options.SyncAlways] it returns when the claim is on disk and survives a
-// power cut, too (PROTOCOL §10).
+// power cut, too (docs/protocol.md#what-lasts).
 //
 // # Writing
 //

@@ -33,14 +33,15 @@ type Publisher interface {
 // Options configure a [Door].
 type Options struct {
 	Router Router
-	// Southbound takes requests of that dialect (PROTOCOL §6). Optional.
+	// Southbound takes requests of that dialect
+	// (docs/protocol.md#the-southbound-dialect). Optional.
 	Southbound Southbound
 	Publisher  Publisher
 	Topics     protocol.Topics
 	BridgeID   string
 	Limits     protocol.Limits
 	// MayRespond reports whether answers to the principal may go to a topic
-	// (PROTOCOL §2): the bridge is nobody's deputy.
+	// (docs/protocol.md#mqtt-5): the bridge is nobody's deputy.
 	MayRespond func(who *protocol.Principal, topic string) bool
 	// Gone returns a context that ends when no answer to a client on a topic
 	// is of use any more, nil if that will not be known. Optional.

@@ -1,6 +1,6 @@
-// Package southbound answers requests in the southbound dialect (PROTOCOL §6):
-// it translates them to commands, tries again what may go better the next
-// time, and translates back.
+// Package southbound answers requests in the southbound dialect
+// (docs/protocol.md#the-southbound-dialect): it translates them to commands,
+// tries again what may go better the next time, and translates back.
 package southbound
 
 import (

@@ -34,10 +34,10 @@ type Grant struct {
 
 // Authorize checks that a certificate of one of the authorities names the
 // skill, counts, covers role and scene type, and that the caller holds its key
-// (PROTOCOL §5): because its connection or token proves it, or because the
-// request carries extension.proof. It fails with 2004 if there is no
-// certificate, 2005 if it is unknown, 2006 and 2007 if it has ended, 2008 if
-// it does not cover the need and 2009 if the key was not proved.
+// (docs/protocol.md#certificates): because its connection or token proves it,
+// or because the request carries extension.proof. It fails with 2004 if there
+// is no certificate, 2005 if it is unknown, 2006 and 2007 if it has ended, 2008
+// if it does not cover the need and 2009 if the key was not proved.
 func (s *Service) Authorize(_ context.Context, call *commands.Call, need Need) (Grant, error) {
 	serial := need.Serial
 	if serial == "" {

@@ -7,7 +7,7 @@
 // taken away while it is in use. [Service] answers for all of them:
 //
 //   - [Service.VerifyPeer], [Service.Identify]: who is at the other end
-//   - [Service.Authorize]: may the caller use this serial for that (PROTOCOL §5)
+//   - [Service.Authorize]: may the caller use this serial for that (docs/protocol.md#certificates)
 //   - [Service.Valid]: does a serial still count; a map lookup
 //   - [Service.OnEnd]: who wants to know at once that one does not any more
 //

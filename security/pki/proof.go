@@ -28,8 +28,8 @@ const (
 	proofPending = "a proof of possession is needed: mutual TLS with the certificate, a token bound to it, or extension.proof"
 )
 
-// proofClaims is what extension.proof says (PROTOCOL §5): a JWT signed with
-// the certificate's key, made for one request.
+// proofClaims is what extension.proof says (docs/protocol.md#certificates): a
+// JWT signed with the certificate's key, made for one request.
 type proofClaims struct {
 	jwt.RegisteredClaims
 	Command string `json:"cmd"`

@@ -32,7 +32,7 @@ type Table[T any] interface {
 // An Authority is one of those that grant certificates.
 type Authority string
 
-// The three authorities of the protocol (PROTOCOL §5).
+// The three authorities of the protocol (docs/protocol.md#certificates).
 const (
 	Operator   Authority = "operator"
 	AppStore   Authority = "appstore"

@@ -36,7 +36,7 @@ const thing = `{
   skill?: String,            // the skill that a Cap belongs to
   agents?: Set<String>,      // that provide a skill
   kind?: String,             // of a topic: request, response, card, channel, scene, task, events, file, outside, dollar, other
-  own?: Bool                 // of a topic: it is the principal's by PROTOCOL §2, as its agent's, or by membership
+  own?: Bool                 // of a topic: it is the principal's (docs/protocol.md#who-may-do-what): its client's, its agent's, or by membership
 }`
 
 // schemaText writes the schema in Cedar's own language.

@@ -186,7 +186,7 @@ func address(text string) (netip.Addr, error) {
 }
 
 // Walled reports whether a query is about another space than the principal's,
-// which no policy can open (PROTOCOL §9).
+// which no policy can open (docs/protocol.md#spaces).
 func Walled(q *Query) bool {
 	return q.Space != "" && q.Space != q.Who.Home() && !q.Who.Unbounded()
 }

@@ -12,7 +12,7 @@ import (
 // A Standing is where a file or a whole mirror stands.
 type Standing string
 
-// The standings (PROTOCOL §4).
+// The standings (docs/sync.md#commands).
 const (
 	Synced     Standing = "synced"
 	Pending    Standing = "pending"

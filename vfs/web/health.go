@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// HealthResult is the answer of /vfs/health, as source §16.3.1 has it, and the
-// same in bytes.
+// HealthResult is the answer of /vfs/health, in the form that docs/vfs.md#http
+// shows, and the same in bytes.
 type HealthResult struct {
 	Status    string        `json:"status"`
 	Version   string        `json:"version"`

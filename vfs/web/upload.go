@@ -29,9 +29,9 @@ type UploadResult struct {
 	Group string `json:"group_name"`
 }
 
-// upload takes a file: as a form with group_name, path and file (source
-// §3.1.1), or as the bare body with group_name and path in the URL. A bare body
-// with base and keep holds only chunks that changed.
+// upload takes a file: as a form with group_name, path and file
+// (docs/vfs.md#http), or as the bare body with group_name and path in the URL.
+// A bare body with base and keep holds only chunks that changed.
 func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
 	done, err := h.transfer(r.Context(), who)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package web lets HTTP clients at files: the interface of a Skill-VFS (source
-// §3.1 and §16.3), with what HTTP has for caching, ranges and conditional
-// requests. docs/vfs.md describes it.
+// Package web lets HTTP clients at files: the interface of a Skill-VFS, with
+// the means of HTTP for caching, ranges and conditional requests
+// (docs/vfs.md#http).
 package web
 
 import (

@@ -1,10 +1,9 @@
 // Package toolhost gives a model files: fs.read, fs.list, fs.search, fs.write
 // and fs.apply_patch, over the mounts of one run and nothing else.
 //
-// Every call ends in one of the results that the engine's protocol knows (its
-// §6): an object with ok, and with either what was asked for or an error with
-// a code. Writes to @state/workflow.md pass the guard, whichever tool makes
-// them. See docs/workflow-files.md.
+// Every call ends in an object with ok, and with either the result or an error
+// with a code (docs/workflow-files.md#codes). Writes to @state/workflow.md pass
+// the guard, whichever tool makes them. See docs/workflow-files.md.
 package toolhost
 
 import (
