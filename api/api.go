@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -48,6 +49,10 @@ type Options struct {
 	// Metrics are what /metrics shows to somebody, or an error that says why
 	// it shows nothing; without the function there is no /metrics.
 	Metrics func(ctx context.Context, who *protocol.Principal) (prometheus.Gatherer, error)
+
+	// Backup writes an archive of everything the node knows for somebody, or
+	// says why not; without the function there is no /backup.
+	Backup func(ctx context.Context, who *protocol.Principal, withoutContents bool, w io.Writer) error
 
 	// Southbound answers what comes to the paths of the LLM protocol in the
 	// southbound dialect. Optional; without it they take bare params only.
@@ -184,6 +189,9 @@ func (a *API) routes() (http.Handler, error) {
 	mux.Handle("/readyz", methods{get: a.ready})
 	if a.Metrics != nil {
 		mux.Handle("/metrics", methods{get: a.metrics()})
+	}
+	if a.Backup != nil {
+		mux.Handle("/backup", methods{post: a.backup})
 	}
 	mux.Handle("/ws", methods{get: a.socketDoor().ServeHTTP})
 	mux.Handle("/api/v1/commands", compress(methods{get: docs.serveList, post: a.postEnvelope}))

@@ -27,4 +27,17 @@ func addStatusPaths(paths object) {
 			"403": errorResponse([]protocol.Code{protocol.PermissionDenied}),
 		},
 	}}
+	paths["/backup"] = object{"post": object{
+		"operationId": "backup", "summary": "Make a backup of everything the bridge knows, for administrators.", "tags": []string{tagStatus},
+		"parameters": []object{query("contents", "false leaves out the contents of files", object{"type": "boolean"})},
+		"responses": object{
+			"200": object{"description": "The archive, for aibridge restore. One that is cut off has no manifest.", "content": object{
+				"application/gzip": object{"schema": object{"type": "string", "format": "binary"}},
+			}},
+			"400": errorResponse([]protocol.Code{protocol.InvalidParameter}),
+			"401": errorResponse([]protocol.Code{protocol.NotAuthenticated, protocol.CredentialInvalid}),
+			"403": errorResponse([]protocol.Code{protocol.PermissionDenied}),
+			"503": errorResponse([]protocol.Code{protocol.StoreUnavailable, protocol.Busy}),
+		},
+	}}
 }

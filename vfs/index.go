@@ -23,6 +23,7 @@ type index struct {
 
 	contents map[Sum]*content
 	blobs    map[string]*blobUse
+	holds    int // by whoever needs all blobs that are there to stay, see [Store.Hold]
 }
 
 type shelfKey struct {

@@ -303,6 +303,33 @@ func TestDeletedFilesAreForgottenAndTheirContentCollected(t *testing.T) {
 	}
 }
 
+// A backup reads the records first and the blobs later: what the records named
+// then is still there.
+func TestContentStaysWhileSomebodyHoldsIt(t *testing.T) {
+	now := time.Now()
+	w := open(t, func(o *vfs.StoreOptions) {
+		o.Now = func() time.Time { return now }
+		o.Grace, o.Remember = time.Nanosecond, time.Hour
+	})
+	w.put("f", strings.Repeat("x", 100_000))
+	one, two := w.Hold(), w.Hold()
+	if _, err := w.files.Delete(t.Context(), "g", "f", 0); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(2 * time.Hour)
+	for _, release := range []func(){one, one, two} {
+		w.Tidy(t.Context())
+		if n := w.blobs(); n != 1 {
+			t.Fatalf("%d blobs are left while somebody holds them", n)
+		}
+		release()
+	}
+	w.Tidy(t.Context())
+	if n := w.blobs(); n != 0 {
+		t.Fatalf("%d blobs are left that nobody holds", n)
+	}
+}
+
 func TestOrphansOfACrashAreCollected(t *testing.T) {
 	grace := func(o *vfs.StoreOptions) { o.Grace = time.Nanosecond }
 	w := open(t, grace)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -109,10 +110,28 @@ func (s *Store) collect(ctx context.Context) (n int) {
 	return n
 }
 
+// Hold keeps every blob that is there, though nobody needs it any more, until
+// release is called: for a backup, which copies the blobs some time after the
+// records that name them. The second release does nothing.
+func (s *Store) Hold() (release func()) {
+	x := s.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.holds++
+	return sync.OnceFunc(func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.holds--
+	})
+}
+
 func (s *Store) doomed(before time.Time) (keys []string) {
 	x := s.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.holds > 0 {
+		return nil
+	}
 	for key, b := range x.blobs {
 		if b.unneeded(before) {
 			keys = append(keys, key)
@@ -132,7 +151,7 @@ func (s *Store) remove(ctx context.Context, key string) bool {
 	x := s.index
 	x.mu.Lock()
 	b := x.blobs[key]
-	if b == nil || !b.unneeded(time.Now().Add(-s.opts.Grace)) {
+	if b == nil || x.holds > 0 || !b.unneeded(time.Now().Add(-s.opts.Grace)) {
 		x.mu.Unlock()
 		return false
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -13,30 +15,34 @@ import (
 )
 
 func backupCommand() *cobra.Command {
-	var options app.BackupOptions
+	var b backup
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write everything a stopped bridge knows to a file",
-		Long: `Write everything the bridge knows to FILE ("-" for standard output), but for
-the secrets in its data folder. The bridge must be stopped when its state is
-embedded; a NATS cluster can be backed up while bridges run.`,
+		Short: "Write everything a bridge knows to a file, while it runs or not",
+		Long: `Write everything a bridge knows to FILE ("-" for standard output), but for the
+secrets in its data folder. A bridge that runs on the data folder, or at --url,
+makes the backup while it serves, for an administrator; the state of one that
+is stopped is read from the data folder. The backup is read again while it is
+written, and its sums are checked.`,
+		Example: `  aibridge backup bridge.tar.gz
+  aibridge backup bridge.tar.gz --url https://bridge.example:9010 --api-key-file admin.key
+  aibridge backup - --without-contents | ssh backups 'cat > bridge.tar.gz'`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keepPrivate()
-			config, err := app.LoadConfig(cmd.Flags())
-			if err != nil {
-				return usageError{err}
-			}
+			b.progress = newBackupProgress(cmd.ErrOrStderr())
 			var summary string
 			write := func(w io.Writer) (err error) {
-				summary, err = app.Backup(cmd.Context(), config, w, options)
+				summary, err = b.write(cmd, w)
 				return err
 			}
+			var err error
 			if args[0] == "-" {
 				err = write(cmd.OutOrStdout())
 			} else {
 				err = writeWhole(args[0], write)
 			}
+			b.progress.end()
 			if err == nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), "saved", summary)
 			}
@@ -44,8 +50,51 @@ embedded; a NATS cluster can be backed up while bridges run.`,
 		},
 	}
 	app.AddStateFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&options.WithoutContents, "without-contents", false, "leave out the contents of files, which may be many")
+	b.target.addAddressFlag(cmd.Flags())
+	b.target.addCredentialFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&b.withoutContents, "without-contents", false, "leave out the contents of files, which may be many")
 	return cmd
+}
+
+// A backup is one that is being made.
+type backup struct {
+	target          target
+	withoutContents bool
+	progress        *backupProgress
+}
+
+// write has the bridge at --url make the backup, or the one that runs on the
+// data folder, or reads the data folder when none does. It returns in a few
+// words what is in the backup.
+func (b *backup) write(cmd *cobra.Command, w io.Writer) (summary string, err error) {
+	if b.target.url != "" && !cmd.Flags().Changed("data") {
+		return b.ask(cmd.Context(), w)
+	}
+	config, err := app.LoadConfig(cmd.Flags())
+	if err != nil {
+		return "", usageError{err}
+	}
+	summary, err = app.Backup(cmd.Context(), config, w, app.BackupOptions{WithoutContents: b.withoutContents, Progress: b.progress.tell})
+	if !errors.Is(err, app.ErrRunning) {
+		return summary, err
+	}
+	b.target.url, b.target.data = "", config.Data
+	return b.ask(cmd.Context(), w)
+}
+
+// ask has a running bridge make the backup.
+func (b *backup) ask(ctx context.Context, w io.Writer) (summary string, err error) {
+	door, err := b.target.httpDoor(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer door.close()
+	answer, err := door.post(ctx, "/backup?contents="+strconv.FormatBool(!b.withoutContents), nil)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	return app.CheckBackup(io.TeeReader(answer.Body, w), b.progress.tell)
 }
 
 // writeWhole writes a file that only its owner may read, beside its place and

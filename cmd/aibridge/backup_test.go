@@ -69,6 +69,57 @@ func TestAWorkflowGoesOnFromABackup(t *testing.T) {
 	}
 }
 
+// TestABackupOfARunningBridge makes one by the data folder that the bridge
+// works on, and one by its address; only an administrator's key opens that.
+func TestABackupOfARunningBridge(t *testing.T) {
+	bridge := startBinary(t, t.TempDir())
+	bridge.aibridge(t, "call", "agent.register", "agent_id=kept", "type=end_agent")
+	dir := t.TempDir()
+	made := filepath.Join(dir, "by-folder")
+	_, stderr, code := run(t, bridge, "backup", "--data", bridge.data, made)
+	if code != 0 || !strings.Contains(stderr, "copying registrations") || !strings.Contains(stderr, "saved") {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if _, stderr, code := run(t, bridge, "restore", "--data", bridge.data, made, "--force"); code == 0 || !strings.Contains(stderr, "in use") {
+		t.Errorf("a restore below a bridge at work: %d %s", code, stderr)
+	}
+
+	url, observer := "http://"+bridge.addresses.HTTP, filepath.Join(dir, "observer.key")
+	bridge.aibridge(t, "key", "create", "o", "--kind", "operator", "--role", "observer", "--out", observer)
+	refused := filepath.Join(dir, "refused")
+	if _, stderr, code := run(t, bridge, "backup", refused, "--url", url, "--api-key-file", observer); code != 20 || !strings.Contains(stderr, "2003") {
+		t.Errorf("for an observer: %d %s", code, stderr)
+	}
+	if left, _ := filepath.Glob(refused + "*"); len(left) != 0 {
+		t.Errorf("a refused backup has left %q", left)
+	}
+	archive, stderr, code := run(t, bridge, "backup", "-", "--url", url, "--api-key-file", filepath.Join(bridge.data, "admin.key"))
+	if code != 0 {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	if err := os.WriteFile(made, []byte(archive), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	fresh := t.TempDir()
+	for _, secret := range []string{"seal.key", "audit.key", "pepper", "admin.key"} {
+		copyFile(t, filepath.Join(bridge.data, secret), filepath.Join(fresh, secret))
+	}
+	if _, stderr, code := run(t, bridge, "restore", "--data", fresh, made); code != 0 {
+		t.Fatalf("restore: %s", stderr)
+	}
+	again := startBinary(t, fresh)
+	if out := again.aibridge(t, "call", "agent.get", "agent_id=kept", "--json"); !strings.Contains(out, `"kept"`) {
+		t.Errorf("the agent: %s", out)
+	}
+	if report := again.aibridge(t, "audit", "verify"); !strings.Contains(report, "ok") {
+		t.Errorf("the trail: %s", report)
+	}
+}
+
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)

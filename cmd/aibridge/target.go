@@ -30,9 +30,20 @@ type target struct {
 }
 
 func (t *target) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&t.url, "url", os.Getenv("AIBRIDGE_URL"), "address of the bridge: mqtt://host:port, mqtts://, ws:// or wss:// (AIBRIDGE_URL)")
+	t.addAddressFlag(fs)
 	fs.StringVar(&t.data, "data", "", "data folder of a bridge on this machine, to find its addresses, key and CA in (AIBRIDGE_DATA)")
 	fs.StringVar(&t.root, "root", os.Getenv("AIBRIDGE_ROOT"), "first level of the bridge's topics, which it tells by itself (AIBRIDGE_ROOT)")
+	t.addCredentialFlags(fs)
+}
+
+// addAddressFlag declares the flag that says where the bridge is.
+func (t *target) addAddressFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&t.url, "url", os.Getenv("AIBRIDGE_URL"), "address of the bridge: mqtt://host:port, mqtts://, ws:// or wss:// (AIBRIDGE_URL)")
+}
+
+// addCredentialFlags declares the flags that say what to show, and whom to
+// trust.
+func (t *target) addCredentialFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&t.ca, "ca", os.Getenv("AIBRIDGE_CA"), "PEM file with the roots that the bridge's certificate must chain to (AIBRIDGE_CA; otherwise the system's, and DATA/"+app.CAFile+")")
 	fs.StringVar(&t.cert, "cert", os.Getenv("AIBRIDGE_CERT"), "PEM file with the client certificate to show (AIBRIDGE_CERT)")
 	fs.StringVar(&t.certKey, "key", os.Getenv("AIBRIDGE_KEY"), "PEM file with the key of the client certificate (AIBRIDGE_KEY)")

@@ -86,6 +86,7 @@ type App struct {
 	loop          *loop.Runner
 	chats         *chats.Service
 	runs          *run.Service
+	backups       backupSide
 	extensions    commands.Extensions
 	commands      []commands.Command
 

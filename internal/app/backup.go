@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
 )
 
@@ -22,28 +23,50 @@ const (
 	placeContents = "contents" // contents of files
 )
 
-// BackupOptions say what a backup has.
+// BackupOptions say what a backup has, and who hears of it.
 type BackupOptions struct {
 	// WithoutContents leaves out the contents of files in the VFS.
 	WithoutContents bool
+	// Progress is told how far the archive is. Optional.
+	Progress func(BackupProgress)
 }
+
+// BackupProgress is how far a backup is written, or read.
+type BackupProgress = store.Progress
+
+// ErrRunning reports that a bridge works on the data folder.
+var ErrRunning = natsd.ErrInUse
 
 // Backup writes everything the bridge with this configuration knows, and
 // returns what that is in a few words. The claims of an embedded state are not
 // in it: some minutes later they are of no use to anybody. Neither are the
 // secrets in the data folder, such as the pepper of the API keys: whoever gets
 // hold of a backup shall not be able to use what it has.
+//
+// It fails with [ErrRunning] if a bridge works on an embedded state: that
+// makes backups of itself, see [App].
 func Backup(ctx context.Context, config Config, w io.Writer, options BackupOptions) (summary string, err error) {
 	err = withStore(ctx, config, func(s *store.Store) error {
-		sources, err := config.fileSources(ctx, s, options)
+		spool, err := spoolFiles(filepath.Join(config.Data, auditSpoolFiles)).read()
 		if err != nil {
 			return err
 		}
-		manifest, err := s.Backup(ctx, w, sources...)
+		files, err := config.fileSources(ctx, s, options)
+		if err != nil {
+			return err
+		}
+		manifest, err := s.Backup(ctx, w, store.BackupOptions{Files: append(files, spool), Progress: options.Progress})
 		summary = describe(manifest)
 		return err
 	})
 	return summary, err
+}
+
+// CheckBackup reads a backup to its end and returns in a few words what is in
+// it. It fails if the backup is cut off or damaged. Progress is optional.
+func CheckBackup(r io.Reader, progress func(BackupProgress)) (summary string, err error) {
+	manifest, err := store.CheckArchive(r, progress)
+	return describe(manifest), err
 }
 
 // Restore fills the state and the data folder from a backup. It refuses to
@@ -109,9 +132,10 @@ func (c *Config) folders() map[string]string {
 	}
 }
 
-// fileSources are what a backup has besides the store.
+// fileSources are what a backup has besides the store and what waits to be
+// stored in the audit trail.
 func (c *Config) fileSources(ctx context.Context, s *store.Store, options BackupOptions) ([]store.FileSource, error) {
-	sources := []store.FileSource{{Place: placeSpool, Add: spoolFiles(filepath.Join(c.Data, auditSpoolFiles)).add}}
+	var sources []store.FileSource
 	folders := c.folders()
 	for _, place := range []string{placeRuns, placeCaps, placeModels} {
 		t := tree{dir: folders[place]}

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -24,14 +26,14 @@ import (
 // neither a file nor a folder.
 type tree struct {
 	dir string
-	// unit tells the folders whose files belong together. A bridge that has
-	// its state in an external NATS may be at work in one while it is copied;
-	// then it is copied anew, and the last copy counts.
+	// unit tells the folders whose files belong together. A bridge may be at
+	// work in one while it is copied; then it is copied anew, and the last copy
+	// counts.
 	unit func(path string) bool
 }
 
-// unitCopies bounds how often a unit is copied.
-const unitCopies = 5
+// copies bounds how often a file or a unit is copied.
+const copies = 5
 
 // isRun tells the folders of runs in the folder of workflows.
 func isRun(name string) bool { return path.Dir(name) == "runs" }
@@ -75,26 +77,46 @@ func walk(ctx context.Context, root *os.Root, from string, f func(name string, d
 	})
 }
 
-// addTo adds one file or folder to a backup.
+// addTo adds one file or folder to a backup. A file that is written meanwhile
+// is copied again, and the last copy counts.
 func addTo(w *store.FileWriter, root *os.Root, name string, d fs.DirEntry) error {
 	if d.IsDir() {
 		return w.Folder(name)
 	}
-	file, err := root.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	for range copies {
+		changed, err := addFile(w, root, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !changed {
+			return err
+		}
 	}
+	return nil
+}
+
+// addFile adds one file to a backup, and reports whether it changed meanwhile.
+func addFile(w *store.FileWriter, root *os.Root, name string) (changed bool, err error) {
+	file, err := root.Open(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer file.Close()
-	return w.File(name, file)
+	before, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	if err := w.File(name, file); err != nil {
+		return false, err
+	}
+	after, err := file.Stat()
+	return err == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())), err
 }
 
 // addUnit copies a folder until nothing has changed meanwhile.
 func (t tree) addUnit(ctx context.Context, w *store.FileWriter, root *os.Root, unit string) error {
 	var before []byte
-	for range unitCopies {
+	for range copies {
 		now, err := fingerprint(ctx, root, unit)
 		if err != nil || before != nil && bytes.Equal(now, before) {
 			return err
@@ -240,20 +262,28 @@ func (s spoolFiles) file(name string) string { return string(s) + "." + name }
 
 var spoolNames = []string{"0", "1"}
 
-func (s spoolFiles) add(_ context.Context, w *store.FileWriter) error {
+// read reads what waits to be stored, for a backup of which the trails are
+// copied later. An entry that a bridge stores meanwhile is then in both, and
+// counts once; read later, it could be in neither.
+func (s spoolFiles) read() (store.FileSource, error) {
+	waiting := make(map[string][]byte)
 	for _, name := range spoolNames {
 		data, err := os.ReadFile(s.file(name))
-		if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
-			continue
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return store.FileSource{}, err
 		}
-		if err == nil {
-			err = w.File(name, bytes.NewReader(data))
-		}
-		if err != nil {
-			return err
+		if len(data) > 0 {
+			waiting[name] = data
 		}
 	}
-	return nil
+	return store.FileSource{Place: placeSpool, Add: func(_ context.Context, w *store.FileWriter) error {
+		for _, name := range slices.Sorted(maps.Keys(waiting)) {
+			if err := w.File(name, bytes.NewReader(waiting[name])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, nil
 }
 
 // Check implements [store.FilePlace].

@@ -129,6 +129,7 @@ func (a *App) build(ctx context.Context) error {
 	a.newLoop()
 	a.newChats()
 	a.newRuns(mqtt)
+	a.newBackups()
 	certificates := newPKITables(a.store)
 	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, runs: a.runs}
 	if err := a.openPolicies(known, keys); err != nil {
@@ -223,6 +224,9 @@ func (a *App) build(ctx context.Context) error {
 	a.runMCPAgent(agents)
 	a.runScenes()
 	a.startRuns(ctx)
+	if err := a.runBackups(); err != nil {
+		return err
+	}
 	if err := a.openTLS(ctx); err != nil {
 		return err
 	}
@@ -338,6 +342,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		Enter:           a.enterSocket,
 		Ready:           a.readiness,
 		Metrics:         a.metricsFor(set),
+		Backup:          a.backUpFor,
 		AllowedHosts:    a.config.Hosts,
 		AllowedOrigins:  a.config.Origins,
 		LoopbackOrigins: a.config.Dev,

@@ -58,6 +58,7 @@ type Config struct {
 	Tools     Tools     `yaml:"tools"`
 	Runs      Runs      `yaml:"runs"`
 	Quotas    Quotas    `yaml:"quotas"`
+	Backup    Backups   `yaml:"backup"`
 }
 
 // NATS says where the state lives when not in the embedded server.
@@ -134,6 +135,7 @@ func DefaultConfig() Config {
 		Chat:      defaultChat(),
 		Tools:     defaultTools(),
 		Runs:      defaultRuns(),
+		Backup:    defaultBackups(),
 	}
 }
 
@@ -191,6 +193,7 @@ func (c *Config) Check() error {
 	c.Chat.check(fail)
 	c.Tools.check(fail)
 	c.Quotas.check(fail)
+	c.Backup.check(fail)
 	if c.Data == "" {
 		fail("data: a folder is needed")
 	}

@@ -44,7 +44,7 @@ func TestWhatEachRoleMayDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	actions := []string{policy.ActFor, policy.ReadMetrics}
+	actions := []string{policy.ActFor, policy.ReadMetrics, policy.TakeBackup}
 	for c := range set.All() {
 		actions = append(actions, c.Action)
 	}

@@ -93,10 +93,12 @@ type archiveWriter struct {
 	numbered int // parts of the section so far
 	lines    int // in the part
 	part     bytes.Buffer
+	bytes    int64          // of all parts so far
+	progress func(Progress) // optional
 }
 
-func newArchiveWriter(w io.Writer) *archiveWriter {
-	return &archiveWriter{tar: tar.NewWriter(w), manifest: Manifest{
+func newArchiveWriter(w io.Writer, progress func(Progress)) *archiveWriter {
+	return &archiveWriter{tar: tar.NewWriter(w), progress: progress, manifest: Manifest{
 		Format:  archiveFormat,
 		Version: archiveVersion,
 		Created: time.Now().UTC(),
@@ -137,8 +139,12 @@ func (a *archiveWriter) endPart() error {
 	}
 	a.manifest.Parts = append(a.manifest.Parts, part)
 	err := a.file(part.File, a.part.Bytes())
+	a.bytes += int64(a.part.Len())
 	a.part.Reset()
 	a.lines = 0
+	if err == nil && a.progress != nil {
+		a.progress(Progress{Section: a.section, Bytes: a.bytes})
+	}
 	return err
 }
 
@@ -170,6 +176,21 @@ func (a *archiveWriter) file(name string, data []byte) error {
 	}
 	_, err = a.tar.Write(data)
 	return err
+}
+
+// CheckArchive reads an archive to its end and returns what is in it. It fails
+// if the archive is cut off, or a part is not what the manifest says. Progress
+// is optional.
+func CheckArchive(r io.Reader, progress func(Progress)) (*Manifest, error) {
+	var at, told Progress
+	return readArchive(r, func(section string, line []byte) error {
+		at = Progress{Section: section, Bytes: at.Bytes + int64(len(line))}
+		if progress != nil && (at.Section != told.Section || at.Bytes-told.Bytes >= partSize) {
+			told = at
+			progress(at)
+		}
+		return nil
+	})
 }
 
 // readArchive reads an archive and calls f for every line of its parts, in

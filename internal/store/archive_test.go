@@ -10,7 +10,7 @@ import (
 
 func FuzzArchive(f *testing.F) {
 	var good bytes.Buffer
-	a := newArchiveWriter(&good)
+	a := newArchiveWriter(&good, nil)
 	_ = a.begin(registrySection)
 	_ = a.line(registryLine{Table: "thing", Key: "a", Revision: 7, Record: []byte(`{"v":1,"d":{}}`)})
 	_ = a.begin(claimsSection)

@@ -11,25 +11,51 @@ import (
 	"strings"
 )
 
+// BackupOptions say what a backup has besides the store, and who hears of it.
+type BackupOptions struct {
+	Files []FileSource // copied last, in this order
+
+	// Settle stores what the audit trails have still to store. It is called
+	// when the registry, the claims and the journal are copied, and before the
+	// trails are, so that these tell of all of that. Optional.
+	Settle func(context.Context) error
+
+	// Progress is told of every part of the archive. Optional.
+	Progress func(Progress)
+}
+
+// Progress is how far an archive is written, or read.
+type Progress struct {
+	Section string // what is copied: registry, claims, mqtt-values, mqtt-log, audit or files
+	Bytes   int64  // of the archive so far, before compression
+}
+
 // Backup writes an archive of the registry, the claims, the journal, the audit
 // trails and the files of the sources, and returns what is in it. It may run
 // while the store is used: the registry is copied as it was at one revision,
 // between two atomic changes; everything else is copied after it, files last,
-// so that what the registry refers to is there. It needs little memory but for
-// the journal. The store need not be loaded.
-func (s *Store) Backup(ctx context.Context, w io.Writer, sources ...FileSource) (*Manifest, error) {
+// so that what the registry refers to is there. Whatever was acknowledged
+// before the call is in the archive. It needs little memory but for the
+// journal. The store need not be loaded.
+func (s *Store) Backup(ctx context.Context, w io.Writer, o BackupOptions) (*Manifest, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.run, cancel)()
+	settle := func(ctx context.Context, _ *archiveWriter) error {
+		if o.Settle == nil {
+			return nil
+		}
+		return o.Settle(ctx)
+	}
 
 	zip := gzip.NewWriter(w)
-	archive := newArchiveWriter(zip)
-	for _, section := range []func(context.Context, *archiveWriter) error{s.backupRegistry, s.backupClaims, s.backupJournal, s.backupAudit} {
+	archive := newArchiveWriter(zip, o.Progress)
+	for _, section := range []func(context.Context, *archiveWriter) error{s.backupRegistry, s.backupClaims, s.backupJournal, settle, s.backupAudit} {
 		if err := section(ctx, archive); err != nil {
 			return nil, fmt.Errorf("store: back up: %w", err)
 		}
 	}
-	if err := backupFiles(ctx, archive, sources); err != nil {
+	if err := backupFiles(ctx, archive, o.Files); err != nil {
 		return nil, fmt.Errorf("store: back up files: %w", err)
 	}
 	if err := errors.Join(archive.end(), zip.Close()); err != nil {

@@ -54,7 +54,7 @@ func filled(t *testing.T) (*Table[thing], []byte) {
 		}
 	}
 	var archive bytes.Buffer
-	m, err := s.Backup(ctx, &archive)
+	m, err := s.Backup(ctx, &archive, BackupOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestABackupRestoresElsewhere(t *testing.T) {
 		t.Errorf("revision %d became %d, with %d the last in the archive", was, is, m.LastRevision)
 	}
 	var again bytes.Buffer
-	m2, err := s.Backup(context.Background(), &again)
+	m2, err := s.Backup(context.Background(), &again, BackupOptions{})
 	if err != nil || m2.Keys < len(want) {
 		t.Errorf("backup of the restored = %+v, %v", m2, err)
 	}
@@ -283,7 +283,7 @@ func TestABackupTakenWhileWritingIsConsistent(t *testing.T) {
 	}()
 	var archives [20]bytes.Buffer
 	for i := range archives {
-		if _, err := s.Backup(context.Background(), &archives[i]); err != nil {
+		if _, err := s.Backup(context.Background(), &archives[i], BackupOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -88,8 +88,9 @@ func TestABackupHasFilesOfAnySize(t *testing.T) {
 		"twice": "the second",
 	}
 	var archive bytes.Buffer
-	m, err := s.Backup(t.Context(), &archive,
-		source("one", "none", "", "a/b/small", "x", "twice", "the first", "exact", want["exact"]), source("one", "large", want["large"], "twice", "the second"), source("two"))
+	m, err := s.Backup(t.Context(), &archive, BackupOptions{Files: []FileSource{
+		source("one", "none", "", "a/b/small", "x", "twice", "the first", "exact", want["exact"]), source("one", "large", want["large"], "twice", "the second"), source("two"),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestFilesThatLeadElsewhereAreNotRestored(t *testing.T) {
 		"another place's": {"a", "three", "cannot be restored here"},
 	} {
 		var archive bytes.Buffer
-		if _, err := s.Backup(t.Context(), &archive, source("one", "good", "x"), source(test.place, test.path, "x")); err != nil {
+		if _, err := s.Backup(t.Context(), &archive, BackupOptions{Files: []FileSource{source("one", "good", "x"), source(test.place, test.path, "x")}}); err != nil {
 			t.Fatal(err)
 		}
 		one := newMemoryPlace()
@@ -182,7 +183,7 @@ func (fullPlace) File(context.Context, string) (RestoredFile, error) {
 func TestARestoreThatCannotBeginAFileBreaksOff(t *testing.T) {
 	s, _ := fresh(t)
 	var archive bytes.Buffer
-	if _, err := s.Backup(t.Context(), &archive, source("one", "a", "x")); err != nil {
+	if _, err := s.Backup(t.Context(), &archive, BackupOptions{Files: []FileSource{source("one", "a", "x")}}); err != nil {
 		t.Fatal(err)
 	}
 	into := open(t, embedded(t, t.TempDir()), Options{})
@@ -203,7 +204,7 @@ func TestABackupHasTheAuditTrailsOfAllBridges(t *testing.T) {
 		}
 	}
 	var archive bytes.Buffer
-	if m, err := s.Backup(t.Context(), &archive); err != nil || m.Groups != 4 {
+	if m, err := s.Backup(t.Context(), &archive, BackupOptions{}); err != nil || m.Groups != 4 {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	into := open(t, embedded(t, t.TempDir()), Options{})
@@ -218,6 +219,43 @@ func TestABackupHasTheAuditTrailsOfAllBridges(t *testing.T) {
 	}
 	if got := groups(t, openAudit(t, into, "b/2")); got != "1:first of b/2 2:second of b/2 " {
 		t.Errorf("restored %s", got)
+	}
+}
+
+// TestTheTrailsAreCopiedAfterWhatTheyTellOf has something recorded after the
+// registry was copied: what settles the trails is in the backup, and a change
+// of the registry at that moment is not.
+func TestTheTrailsAreCopiedAfterWhatTheyTellOf(t *testing.T) {
+	s, things := fresh(t)
+	trail := openAudit(t, s, "one")
+	var sections []string
+	o := BackupOptions{
+		Settle: func(ctx context.Context) error {
+			_, err := things.Put(ctx, "late", &thing{})
+			return errors.Join(err, trail.Append(ctx, []byte("told in time")))
+		},
+		Progress: func(p Progress) { sections = append(sections, p.Section) },
+		Files:    []FileSource{source("one", "a", "x")},
+	}
+	if _, err := things.Put(t.Context(), "early", &thing{}); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	m, err := s.Backup(t.Context(), &archive, o)
+	if err != nil || m.Keys != 1 || m.Groups != 1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if got := strings.Join(sections, " "); got != "registry audit files" {
+		t.Errorf("progress was told of %s", got)
+	}
+	sections = nil
+	if _, err := CheckArchive(&archive, o.Progress); err != nil || strings.Join(sections, " ") != "registry audit files" {
+		t.Errorf("reading it: %v, %v", sections, err)
+	}
+	broken := errors.New("not stored")
+	o.Settle = func(context.Context) error { return broken }
+	if _, err := s.Backup(t.Context(), io.Discard, o); !errors.Is(err, broken) {
+		t.Errorf("a trail that cannot be stored: %v", err)
 	}
 }
 
@@ -240,7 +278,7 @@ func TestBlobsMoveWithABackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	if _, err := s.Backup(t.Context(), &archive, FileSource{Place: "contents", Add: blobs.Add}); err != nil {
+	if _, err := s.Backup(t.Context(), &archive, BackupOptions{Files: []FileSource{{Place: "contents", Add: blobs.Add}}}); err != nil {
 		t.Fatal(err)
 	}
 	into := open(t, embedded(t, t.TempDir()), Options{})

@@ -23,7 +23,7 @@ func TestTheJournalIsBackedUpAndRestored(t *testing.T) {
 	}
 	want := loaded(t, j)
 	var archive bytes.Buffer
-	m, err := j.store.Backup(t.Context(), &archive)
+	m, err := j.store.Backup(t.Context(), &archive, BackupOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestAJournalIsBackedUpWhileItIsWritten(t *testing.T) {
 	})
 	var archives [10]bytes.Buffer
 	for i := range archives {
-		if _, err := j.store.Backup(t.Context(), &archives[i]); err != nil {
+		if _, err := j.store.Backup(t.Context(), &archives[i], BackupOptions{}); err != nil {
 			t.Error(err)
 		}
 	}

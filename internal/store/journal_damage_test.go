@@ -122,7 +122,7 @@ func TestALossOfTheJournalIsNamed(t *testing.T) {
 			if !errors.As(err, &broken) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "aibridge-mqtt-"+test.stream) {
 				t.Fatalf("Load = %v, want %q", err, test.want)
 			}
-			if _, err := j.store.Backup(t.Context(), new(strings.Builder)); err == nil {
+			if _, err := j.store.Backup(t.Context(), new(strings.Builder), BackupOptions{}); err == nil {
 				t.Error("a backup of it is not refused")
 			}
 			j.store.Close()

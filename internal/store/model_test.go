@@ -180,7 +180,7 @@ func (m *model) Restart(t *rapid.T) {
 func (m *model) BackupAndRestore(t *rapid.T) {
 	seldom(t)
 	var archive bytes.Buffer
-	if _, err := m.store.Backup(context.Background(), &archive); err != nil {
+	if _, err := m.store.Backup(context.Background(), &archive, BackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m.store.Close()

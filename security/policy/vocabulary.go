@@ -21,7 +21,8 @@ const (
 	Unattended = "tool:unattended"     // without anybody being asked
 	DecideOwn  = "approval:decide_own" // on what a model wants to do for oneself
 
-	ReadMetrics = "metrics:read" // how the bridge is, in figures
+	ReadMetrics = "metrics:read"  // how the bridge is, in figures
+	TakeBackup  = "bridge:backup" // of everything in every space
 )
 
 // Groups of actions besides one for every family, Action::"skill".
@@ -68,6 +69,7 @@ func newVocabulary(set *commands.Set) *vocabulary {
 		DecideOwn:  {"approval"},
 
 		ReadMetrics: {"metrics", groupRead},
+		TakeBackup:  {"bridge", groupAdministration},
 	}}
 	groups := map[string]bool{
 		groupRead: true, groupWrite: true, groupAct: true, groupAdministration: true, groupExtension: true,
