@@ -87,7 +87,7 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 		return DispatchResult{}, err
 	}
 	o := dispatch.Order{
-		Space: c.Space, Cap: c.ID, Group: g.ID, Capability: p.Capability, Params: p.Params,
+		Space: c.Space, Cap: c.ID, Group: g.ID, Capability: p.Capability, Params: p.Params, Extension: call.VendorData(),
 		Caller: callerOf(call), TraceID: call.TraceID, Priority: call.Priority,
 		Completion: p.Completion, Patience: time.Duration(p.Deadline) * time.Millisecond,
 	}

@@ -132,6 +132,7 @@ func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 		return e.agent.target().unreachable()
 	}
 	envelope := s.envelope(e.id, r.command, r.params, r.call, now)
+	envelope.Extension = r.call.VendorData()
 	envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
 	envelope.Metadata.Events = true
 	receivers, err := s.publishTo(ctx, mail, e, &envelope, left, s.marks.of(r.call.Principal))

@@ -70,6 +70,16 @@ func (o *ordered[T]) remove(key string) {
 	}
 }
 
+// has reports whether there is a value with the key.
+func (o *ordered[T]) has(key string) bool {
+	c := o.chunkOf(key)
+	if c == len(o.chunks) {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(o.chunks[c], key, o.compare)
+	return found
+}
+
 // after yields the values with keys greater than key, in order.
 func (o *ordered[T]) after(key string) iter.Seq[T] {
 	return func(yield func(T) bool) {

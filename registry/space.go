@@ -31,7 +31,7 @@ func mayManage(who *protocol.Principal, owner protocol.Party) bool {
 }
 
 // notFound is the error for what is not in the space.
-func notFound[ID ~string](what string, id ID) error {
+func notFound[ID ~string](what string, id ID) *protocol.Error {
 	return protocol.Errorf(protocol.NotFound, "there is no %s %q", what, string(id)).With(what+"_id", string(id))
 }
 

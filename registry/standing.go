@@ -22,6 +22,7 @@ type StandingCall struct {
 	Agent      protocol.AgentID // that is asked, "" for an HTTP endpoint
 	Capability protocol.CapabilityID
 	Params     json.RawMessage // an object
+	Extension  json.RawMessage // vendor data of the request, nil without any
 	Caller     string          // tells on whose behalf the call is made, "" for the bridge's own
 	TraceID    string
 	Priority   protocol.Priority
@@ -99,6 +100,7 @@ func (s *Service) Send(c *StandingCall) error {
 		return protocol.Errorf(protocol.TimedOut, "no time is left")
 	}
 	envelope := s.envelope(c.ID, r.command, r.params, r.call, time.Now())
+	envelope.Extension = c.Extension
 	// A dispatch may last longer than a request; what it may not is to be
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
@@ -294,7 +296,7 @@ func (s *Service) postStanding(ctx context.Context, c *StandingCall, r request) 
 
 // call is the call as the parts see it that work for callers who wait.
 func (c *StandingCall) call() *commands.Call {
-	return &commands.Call{TraceID: c.TraceID, Priority: c.Priority, Deadline: c.Deadline}
+	return &commands.Call{TraceID: c.TraceID, Priority: c.Priority, Deadline: c.Deadline, Extension: c.Extension}
 }
 
 // String names the call in logs.

@@ -43,6 +43,7 @@ func (s *Service) callOverHTTP(ctx context.Context, capability *Capability, endp
 func (s *Service) callEndpoint(ctx context.Context, endpoint string, r request) (*protocol.Response, *failure) {
 	t := target{"endpoint", endpoint}
 	envelope := s.envelope(s.newID(), r.command, r.params, r.call, time.Now())
+	envelope.Extension = r.call.VendorData()
 	envelope.Metadata.Timeout = max(time.Until(r.call.Deadline).Truncate(time.Millisecond), time.Millisecond)
 	ctx, end := s.startSpan(ctx, "skill request", "aibridge.endpoint", endpoint, envelope.ID)
 	defer end()

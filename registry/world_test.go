@@ -176,6 +176,8 @@ type question struct {
 	client  string // MQTT client id, "" for HTTP
 	timeout time.Duration
 	emit    func(*protocol.Event)
+
+	extension string // JSON, "" for none
 }
 
 // ask has the router run a command.
@@ -191,6 +193,9 @@ func (w *world) ask(q question) *protocol.Response {
 	r := protocol.Request{
 		ID: id, Timestamp: time.Now().UnixMilli(), Command: q.command, Params: []byte(q.params),
 		Metadata: protocol.Metadata{SenderID: q.sender, TraceID: "trace-of-" + id, Timeout: q.timeout, Events: q.emit != nil},
+	}
+	if q.extension != "" {
+		r.Extension = []byte(q.extension)
 	}
 	in := commands.Inbound{Principal: q.who, Body: r.Append(nil), Door: "http", Emit: q.emit}
 	if q.client != "" {

@@ -61,7 +61,7 @@ func (r *run) question(i int) *Question {
 	d := r.d
 	return &Question{
 		ID: d.invocationID(i), Space: d.Space, Skill: d.Seats[i].Skill, Agent: r.members[i].agent,
-		Capability: d.Capability, Params: d.Params, Caller: d.callerName(), TraceID: d.TraceID, Priority: d.Priority, Deadline: r.deadline(),
+		Capability: d.Capability, Params: d.Params, Extension: d.Extension, Caller: d.callerName(), TraceID: d.TraceID, Priority: d.Priority, Deadline: r.deadline(),
 		Hear: func(h Hearing) { r.hear(i, h) },
 	}
 }

@@ -44,6 +44,7 @@ type Question struct {
 	Agent      protocol.AgentID
 	Capability protocol.CapabilityID
 	Params     json.RawMessage // an object
+	Extension  json.RawMessage // vendor data of the request, nil without any
 	Caller     string          // who started the dispatch, as far as calls of different callers are told apart
 	TraceID    string
 	Priority   protocol.Priority

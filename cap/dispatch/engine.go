@@ -138,6 +138,7 @@ type Order struct {
 	Group      protocol.GroupID
 	Capability protocol.CapabilityID
 	Params     json.RawMessage // an object
+	Extension  json.RawMessage // vendor data of the request, nil without any
 	Caller     Caller
 	TraceID    string
 	Priority   protocol.Priority
@@ -163,7 +164,7 @@ func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
 	}
 	now := e.opts.Now()
 	d := &Dispatch{
-		ID: protocol.TaskID(id.String()), Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params,
+		ID: protocol.TaskID(id.String()), Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params, Extension: o.Extension,
 		Principal: o.Caller.ID, Home: o.Caller.Space, Caller: &o.Caller, TraceID: o.TraceID, Priority: o.Priority, Completion: o.Completion,
 		StartedAt: now.UnixMilli(), Deadline: now.Add(o.Patience).UnixMilli(), Seats: make([]Seat, len(o.Members)),
 	}

@@ -334,6 +334,28 @@ func rejecting(d *device) {
 
 var ok = Hearing{Kind: Answered, Data: json.RawMessage(`{"late":true}`)}
 
+func TestTheExtensionOfADispatchIsKeptForWhoIsAskedLater(t *testing.T) {
+	w := newWorld(t)
+	d := w.field.add("a", away)
+	v, err := w.engine.Start(t.Context(), Order{Space: protocol.DefaultSpace, Cap: "cap", Group: "group", Capability: "do",
+		Params: json.RawMessage(`{}`), Extension: json.RawMessage(`{"acme":7}`),
+		Caller: CallerOf(alice), Completion: Completion{Policy: All}, Patience: time.Hour, Members: []Candidate{{Skill: "a"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.crash()
+	w.boot()
+	w.field.mu.Lock()
+	d.online = true
+	w.field.mu.Unlock()
+	w.expect(v.ID, Complete, "ok")
+	w.field.mu.Lock()
+	defer w.field.mu.Unlock()
+	if got := string(d.last.Extension); got != `{"acme":7}` {
+		t.Errorf("asked with the extension %s", got)
+	}
+}
+
 func TestEveryMemberIsAskedOnceAndItsAnswerKept(t *testing.T) {
 	w := newWorld(t)
 	a := w.field.add("a")

@@ -45,8 +45,9 @@ type Dispatch struct {
 	Group      protocol.GroupID      `json:"group_id"`
 	Capability protocol.CapabilityID `json:"capability_id"`
 	Params     json.RawMessage       `json:"params"`
-	Principal  string                `json:"principal"` // that started it
-	Home       protocol.SpaceID      `json:"home"`      // space of the principal, as it is written there
+	Extension  json.RawMessage       `json:"extension,omitempty"` // vendor data of the request
+	Principal  string                `json:"principal"`           // that started it
+	Home       protocol.SpaceID      `json:"home"`                // space of the principal, as it is written there
 	Caller     *Caller               `json:"caller,omitempty"`
 	TraceID    string                `json:"trace_id,omitempty"`
 	Priority   protocol.Priority     `json:"priority"`

@@ -88,7 +88,7 @@ func (a asker) Cancel(q *dispatch.Question, reason string) {
 
 func standing(q *dispatch.Question) *registry.StandingCall {
 	return &registry.StandingCall{
-		ID: q.ID, Space: q.Space, Skill: q.Skill, Agent: q.Agent, Capability: q.Capability, Params: q.Params,
+		ID: q.ID, Space: q.Space, Skill: q.Skill, Agent: q.Agent, Capability: q.Capability, Params: q.Params, Extension: q.Extension,
 		Caller: q.Caller, TraceID: q.TraceID, Priority: q.Priority, Deadline: q.Deadline, Listener: hearer(q.Hear),
 	}
 }
