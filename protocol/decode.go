@@ -67,19 +67,28 @@ func DecodeEvent(data []byte, limits Limits) (*Event, error) {
 // DecodeMessage reads an envelope of whatever type it says it is, or looks
 // like when it says nothing. Each type is read as by its own function.
 func DecodeMessage(data []byte, limits Limits) (Message, error) {
-	return decodeMessage(data, limits, false)
-}
-
-// ViewMessage is [DecodeMessage] for those who are done with the message
-// before the data changes: results and data of events alias it.
-func ViewMessage(data []byte, limits Limits) (Message, error) {
-	return decodeMessage(data, limits, true)
-}
-
-func decodeMessage(data []byte, limits Limits, view bool) (m Message, err error) {
-	e := envelope{scanner: scanner{data: data}, view: view}
+	e := envelope{scanner: scanner{data: data}}
 	e.scan(limits)
-	switch e.sniff() {
+	return e.message(e.sniff())
+}
+
+// ViewReply reads what came from somebody who was asked. It is [DecodeMessage]
+// for those who are done with the message before the data changes, as results
+// and data of events alias it; and what does not say what it is, and names no
+// command, is a response: an id alone answers the request.
+func ViewReply(data []byte, limits Limits) (Message, error) {
+	e := envelope{scanner: scanner{data: data}, view: true}
+	e.scan(limits)
+	f := e.sniff()
+	if f == formRequest && string(e.string(fType)) != typeRequest && !e.has(fCommand) {
+		f = formResponse
+	}
+	return e.message(f)
+}
+
+// message reads the fields as a form of envelope has them.
+func (e *envelope) message(f form) (m Message, err error) {
+	switch f {
 	case formResponse:
 		m.Response = e.response()
 	case formEvent:

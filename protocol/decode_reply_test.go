@@ -166,3 +166,34 @@ func TestErrorSurvivesTheWire(t *testing.T) {
 		t.Error("the code is lost")
 	}
 }
+
+func TestRepliesNameTheRequestEvenIfTheyCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		data string
+		id   string
+		fine bool
+	}{
+		"an id alone":           {`{"id":"x"}`, "x", true},
+		"an id and a version":   {`{"version":"0.6.3","id":"x","metadata":{}}`, "x", true},
+		"a number":              {`{"id":7}`, "7", true},
+		"response_to alone":     {`{"response_to":"x"}`, "x", true},
+		"a status of its own":   {`{"id":"x","status":"maybe"}`, "x", false},
+		"a type of its own":     {`{"id":"x","type":"reply","status":"success"}`, "x", false},
+		"another version":       {`{"version":"9.0","id":"x","status":"success"}`, "x", false},
+		"the result twice":      {`{"id":"x","result":{},"result":{}}`, "x", false},
+		"a result that ends":    {`{"id":"x","status":"success","result":{"on":`, "x", false},
+		"NaN":                   {`{"id":"x","result":{"celsius":NaN}}`, "x", false},
+		"bytes that are not":    {"{\"id\":\"x\",\"result\":\"\xff\"}", "x", false},
+		"a request":             {`{"id":"x","type":"request","command":"skill.invoke"}`, "x", false},
+		"a request without end": {`{"id":"x","command":"`, "x", false},
+		"words":                 {`done`, "", false},
+		"an id of no use":       {`{"id":{}}`, "", false},
+		"too much":              {`{"id":"x","status":"success","result":"` + strings.Repeat("r", 5000) + `"}`, "x", false},
+	} {
+		m, err := protocol.ViewReply([]byte(test.data), protocol.Limits{MaxBytes: 5000})
+		if fine := err == nil && m.Response != nil && m.Response.Err == nil; m.ID() != test.id || fine != test.fine {
+			t.Errorf("%s: the id is %q, want %q; %v", name, m.ID(), test.id, err)
+		}
+	}
+}

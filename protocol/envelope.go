@@ -108,6 +108,20 @@ type Message struct {
 	Event    *Event
 }
 
+// ID is the id of the request that a message is, or is about, "" if it could
+// not be read.
+func (m Message) ID() string {
+	switch {
+	case m.Response != nil:
+		return m.Response.ID
+	case m.Event != nil:
+		return m.Event.ID
+	case m.Request != nil:
+		return m.Request.ID
+	}
+	return ""
+}
+
 // Answer begins the successful response to a request: its id and trace, the
 // old forms it used as warnings, sent by sender at a time.
 func (r *Request) Answer(sender string, at time.Time) *Response {

@@ -14,38 +14,45 @@ func (s *Service) Answer(topic string, who *protocol.Principal, payload, correla
 	if !ok || leaf != "response" {
 		return
 	}
-	message, err := protocol.ViewMessage(payload, s.opts.Limits)
-	e := s.exchanges.find(idOf(message))
+	message, err := protocol.ViewReply(payload, s.opts.Limits)
+	e := s.exchanges.find(message.ID())
 	if e == nil {
 		e = s.exchanges.find(string(correlation))
 	}
 	switch {
 	case e == nil && err != nil:
 		s.drop(dropMalformed, agent, err.Error())
+		if a := s.board.speaker(agent, who); a != nil {
+			s.complain(a, "it does not tell what it answers: "+err.Error())
+		}
 	case e == nil:
-		s.drop(dropUnknown, agent, idOf(message))
+		s.drop(dropUnknown, agent, message.ID())
 	case e.agent.ID != agent || !e.agent.belongsTo(who):
 		s.drop(dropForeign, agent, e.id)
-	case err != nil:
-		s.exchanges.end(e, outcome{kind: garbled, reason: err.Error()})
-	case message.Event != nil:
-		s.onEvent(e, message.Event)
-	case message.Response != nil:
-		s.exchanges.end(e, outcome{kind: answered, response: message.Response})
 	default:
-		s.exchanges.end(e, outcome{kind: garbled, reason: "a request is no answer"})
+		s.hear(e, message, err)
 	}
 }
 
-// idOf is the id of the request a message is about.
-func idOf(m protocol.Message) string {
+// hear takes what somebody who was asked says about it. err is why it could not
+// be read.
+func (s *Service) hear(e *exchange, m protocol.Message, err error) {
 	switch {
-	case m.Response != nil:
-		return m.Response.ID
+	case err != nil:
+		s.unreadable(e, err.Error())
 	case m.Event != nil:
-		return m.Event.ID
+		s.onEvent(e, m.Event)
+	case m.Response != nil:
+		s.exchanges.end(e, outcome{kind: answered, response: m.Response})
+	default:
+		s.unreadable(e, "a request is no answer")
 	}
-	return ""
+}
+
+// unreadable ends an exchange whose answer makes no sense.
+func (s *Service) unreadable(e *exchange, reason string) {
+	s.complain(e.agent, reason)
+	s.exchanges.end(e, outcome{kind: garbled, reason: reason})
 }
 
 func (s *Service) drop(reason string, agent protocol.AgentID, what string) {
@@ -88,7 +95,7 @@ func (o outcome) judge(t target) (*protocol.Response, *failure) {
 		}
 		return o.response, nil
 	case garbled:
-		return nil, t.nonsense("", o.reason)
+		return nil, t.garbled(o.reason)
 	case rejected:
 		return nil, t.rejected(o.reason)
 	default:

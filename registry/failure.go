@@ -14,6 +14,8 @@ import (
 type failure struct {
 	err   *protocol.Error
 	again repeat
+	// unread says that there was an answer, which could not be read.
+	unread bool
 }
 
 // A repeat says whether a request may be sent to another agent.
@@ -29,6 +31,16 @@ func (f *failure) mayRepeat(idempotent bool) bool {
 	return f.again == always || f.again == ifIdempotent && idempotent
 }
 
+// final is the error for a caller for whom nobody else is asked. An answer that
+// cannot be read leaves open what was done; where doing it twice is as good as
+// once, the caller may simply try again.
+func (f *failure) final(idempotent bool) *protocol.Error {
+	if !f.unread || !idempotent {
+		return f.err
+	}
+	return &protocol.Error{Code: protocol.TargetUnavailable, Message: f.err.Message, Details: f.err.Details}
+}
+
 // A target is what a request is sent to.
 type target struct {
 	what string // agent, endpoint
@@ -40,7 +52,7 @@ func (a *Agent) target() target { return target{"agent", string(a.ID)} }
 // fail builds a failure. The message is about the target: "is offline".
 func (t target) fail(code protocol.Code, again repeat, format string, args ...any) *failure {
 	message := fmt.Sprintf("%s %q ", t.what, t.id) + plain(fmt.Sprintf(format, args...))
-	return &failure{t.mark(&protocol.Error{Code: code, Message: message}), again}
+	return &failure{err: t.mark(&protocol.Error{Code: code, Message: message}), again: again}
 }
 
 // mark notes in an error which target it is about.
@@ -66,7 +78,7 @@ func (t target) gone(reason string) *failure {
 // banned is the failure for what was made to go with the request.
 func (t target) banned(given *protocol.Error) *failure {
 	err := &protocol.Error{Code: given.Code, Message: given.Message, Details: maps.Clone(given.Details)}
-	return &failure{t.mark(err), ifIdempotent}
+	return &failure{err: t.mark(err), again: ifIdempotent}
 }
 
 // nonsense is the failure for an answer that is none. What was asked may have
@@ -81,6 +93,13 @@ func (t target) nonsense(at, reason string) *failure {
 	if at != "" {
 		f.err = f.err.With("param_name", at)
 	}
+	return f
+}
+
+// garbled is the failure for an answer that cannot be read.
+func (t target) garbled(reason string) *failure {
+	f := t.nonsense("", plain(reason))
+	f.unread = true
 	return f
 }
 

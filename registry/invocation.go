@@ -56,7 +56,7 @@ func (v *invocation) answered(response *protocol.Response, agent *Agent, f *fail
 		v.tried, v.last = append(v.tried, agent.ID), f
 		v.advance()
 	default:
-		v.fail(f.err)
+		v.fail(f.final(v.capability.repeatable()))
 	}
 }
 
@@ -64,7 +64,7 @@ func (v *invocation) answered(response *protocol.Response, agent *Agent, f *fail
 func (v *invocation) exhausted() {
 	s := v.service
 	if v.last != nil {
-		v.fail(v.last.err)
+		v.fail(v.last.final(v.capability.repeatable()))
 		return
 	}
 	endpoints := v.skill.overHTTP()

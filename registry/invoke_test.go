@@ -253,6 +253,12 @@ func TestWhatAgentsAnswer(t *testing.T) {
 		"garbage, correlated":        {bleed, func(d *device, r *protocol.Request) { d.sayWith("%%%", r.ID) }, protocol.OutcomeUnknown, "agent_id=boiler"},
 		"JSON that is no envelope":   {bleed, func(d *device, r *protocol.Request) { d.sayWith(`{"litres":2}`, r.ID) }, protocol.OutcomeUnknown, "agent_id=boiler"},
 		"a request instead":          {bleed, func(d *device, r *protocol.Request) { d.sayWith(string(r.Append(nil)), r.ID) }, protocol.OutcomeUnknown, "reason=a request is no answer"},
+		"garbage that names its request": {bleed, func(d *device, r *protocol.Request) {
+			d.say(fmt.Sprintf(`{"id":%q,"status":"success","result":{"litres":NaN}}`, r.ID))
+		}, protocol.OutcomeUnknown, "agent_id=boiler"},
+		"garbage where it does no harm": {set, func(d *device, r *protocol.Request) {
+			d.say(fmt.Sprintf(`{"id":%q,"status":"success","result":{"celsius":`, r.ID))
+		}, protocol.TargetUnavailable, "agent_id=boiler"},
 		"an unknown status": {bleed, func(d *device, r *protocol.Request) {
 			d.say(fmt.Sprintf(`{"version":"0.6.3","id":%q,"type":"response","status":"maybe","result":{}}`, r.ID))
 		}, protocol.OutcomeUnknown, "agent_id=boiler"},
@@ -277,6 +283,7 @@ func TestAnswersInOldFormsAreUnderstood(t *testing.T) {
 	for name, answer := range map[string]string{
 		"without error":         `{"version":"0.6.0","id":"%s","type":"response","status":"success","result":{"litres":2}}`,
 		"with response_to":      `{"version":"0.6.3","id":"my-own","response_to":"%s","type":"response","status":"success","result":{"litres":2}}`,
+		"without status":        `{"id":"%s","type":"response","result":{"litres":2}}`,
 		"without type, version": `{"id":"%s","status":"success","result":{"litres":2}}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ type metrics struct {
 	dropped     *prometheus.CounterVec // what agents sent and nobody waited for
 	transitions *prometheus.CounterVec
 	retries     prometheus.Counter
+	unreadable  prometheus.Counter
 }
 
 // Why a message of an agent was dropped.
@@ -31,6 +32,10 @@ func newMetrics(r prometheus.Registerer, s *Service) (*metrics, error) {
 			Name: "aibridge_agent_transitions_total",
 			Help: "How often agents came and went.",
 		}, []string{"status"}),
+		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_agent_answers_unreadable_total",
+			Help: "Answers of agents and endpoints that could not be read.",
+		}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aibridge_skill_retries_total",
 			Help: "Calls that were sent to another provider because the first gave no answer.",
@@ -44,7 +49,7 @@ func newMetrics(r prometheus.Registerer, s *Service) (*metrics, error) {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.dropped, m.transitions, m.retries,
+		m.dropped, m.transitions, m.retries, m.unreadable,
 		gauge("aibridge_agents", "Registered agents.", s.opts.Agents.Len),
 		gauge("aibridge_agents_online", "Agents that are online.", s.board.onlineCount),
 		gauge("aibridge_skills", "Registered skills.", s.opts.Skills.Len),

@@ -54,6 +54,8 @@ type presence struct {
 	since     time.Time // when online last changed, zero before that
 	scheduled bool      // in the wheel
 	suspended bool      // the certificate it was registered with has ended
+
+	complaints complaints
 }
 
 // A mail is the topics between the bridge and an agent.

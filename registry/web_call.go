@@ -59,7 +59,8 @@ func (s *Service) callEndpoint(ctx context.Context, endpoint string, r request) 
 	case err != nil && answer.status/100 != 2:
 		return nil, statusFailure(t, answer.status)
 	case err != nil:
-		return nil, t.nonsense("", err.Error())
+		s.metrics.unreadable.Inc()
+		return nil, t.garbled(err.Error())
 	case response.ID != envelope.ID:
 		return nil, t.nonsense("id", "is not that of the request")
 	case response.Err != nil:
