@@ -52,14 +52,21 @@ func Open(o Options) (*Folder, error) {
 		_, _, err := o.Files.List(ctx, vfs.MirrorGroup, disk(o.Cap)+"/", "", 1, false)
 		return err
 	}, mirror.LinkOptions{OnChange: func(c mirror.Circuit) { o.Log.Info("way to the VFS", "circuit", c) }})
+	moved := make(chan struct{}, 1)
 	engine, err := mirror.Open(mirror.Options{
 		Dir: o.Dir, Remote: mirror.NewPlace(o.Files, vfs.MirrorGroup, disk(o.Cap)), Link: link,
 		Rule: o.Rule, Origin: o.Origin, Interval: o.Interval, RealTime: true, Log: o.Log,
+		OnRound: func(mirror.Status) {
+			select {
+			case moved <- struct{}{}:
+			default:
+			}
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("folder %s: %w", o.Dir, err)
 	}
-	return &Folder{engine: engine, link: link}, nil
+	return &Folder{engine: engine, link: link, origin: o.Origin, moved: moved, every: reportEvery, log: o.Log}, nil
 }
 
 // disk is where a Cap's files are in the mirror.
@@ -69,6 +76,11 @@ func disk(id protocol.CapID) string { return vfs.MirrorFolder(id) + "/disk" }
 type Folder struct {
 	engine *mirror.Engine
 	link   *mirror.Link
+	origin string
+	moved  chan struct{} // told after a round that carried something over
+	send   func(context.Context, Report) (Orders, error)
+	every  time.Duration // between two reports
+	log    *slog.Logger
 }
 
 // Status tells where the folder stands.
@@ -80,6 +92,7 @@ func (f *Folder) Run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return f.link.Run(running) })
 	group.Go(func() error { return f.engine.Run(running) })
+	group.Go(func() error { return f.reports(running) })
 	return errors.Join(group.Wait(), f.engine.Close())
 }
 

@@ -64,7 +64,7 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 			defer c.Close()
 			fmt.Fprintf(cmd.ErrOrStderr(), "agent %s serves %s at %s\n", id, skills, target.mqttURL())
 			group, ctx := errgroup.WithContext(cmd.Context())
-			group.Go(func() error { return kept.run(ctx) })
+			group.Go(func() error { return kept.run(ctx, c) })
 			group.Go(func() error {
 				return end.Run(ctx, end.Options{
 					Client:    c,

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/aibridge/aibridge/agent/folder"
+	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs/mirror"
@@ -57,10 +58,13 @@ func (f *syncedFolder) open(t *target, origin, skills string, log *slog.Logger) 
 }
 
 // run keeps the folder the same until ctx ends.
-func (f *syncedFolder) run(ctx context.Context) error {
+func (f *syncedFolder) run(ctx context.Context, c *client.Client) error {
 	if f.folder == nil {
 		return nil
 	}
+	f.folder.ReportTo(func(ctx context.Context, r folder.Report) (folder.Orders, error) {
+		return client.Call[folder.Orders](ctx, c, "cap.vfs.sync.report", map[string]any{"cap_id": f.cap, "folder": r})
+	})
 	return errors.Join(f.folder.Run(ctx), f.files.Close())
 }
 

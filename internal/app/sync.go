@@ -21,18 +21,20 @@ func (a *App) newMirror(channels *cap.Service) {
 		origin = a.config.ID
 	}
 	a.mirror = caps.New(caps.Options{
-		Dir:      filepath.Join(a.config.Data, "caps"),
-		Channels: mirroredCaps{channels},
-		Files:    func(space protocol.SpaceID) vfs.Files { return a.files.Mirror(space) },
-		Publish:  channels.Announce,
-		Metrics:  mirror.NewMetrics(a.metrics),
-		Origin:   origin,
-		Mirrors:  a.config.VFS.Sync.Mirrors,
-		Open:     a.config.VFS.Sync.Open,
-		Turns:    a.config.VFS.Sync.Turns,
-		Watches:  a.config.VFS.Sync.Watches,
-		Scan:     time.Duration(a.config.VFS.Sync.Scan) * time.Second,
-		Log:      a.log,
+		Dir:       filepath.Join(a.config.Data, "caps"),
+		Channels:  mirroredCaps{channels},
+		Files:     func(space protocol.SpaceID) vfs.Files { return a.files.Mirror(space) },
+		Publish:   channels.Announce,
+		Metrics:   mirror.NewMetrics(a.metrics),
+		Origin:    origin,
+		Mirrors:   a.config.VFS.Sync.Mirrors,
+		Open:      a.config.VFS.Sync.Open,
+		Turns:     a.config.VFS.Sync.Turns,
+		Watches:   a.config.VFS.Sync.Watches,
+		Scan:      time.Duration(a.config.VFS.Sync.Scan) * time.Second,
+		KeepAge:   time.Duration(a.config.VFS.Sync.KeepDays) * 24 * time.Hour,
+		KeepBytes: int64(a.config.VFS.Sync.KeepBytes),
+		Log:       a.log,
 	})
 }
 

@@ -39,11 +39,14 @@ type Sync struct {
 	Turns   int `yaml:"turns" doc:"of them, for how many something is done at a time"`
 	Watches int `yaml:"watches" doc:"folders that the system tells about at most; 0 for as many as it does"`
 	Scan    int `yaml:"scan_seconds" doc:"how often folders are scanned that should be mirrored in real time, but cannot be watched"`
+
+	KeepDays  int `yaml:"keep_days" doc:"days for which a copy is kept that lost a conflict in a Cap's folder"`
+	KeepBytes int `yaml:"keep_bytes" doc:"what such copies of one Cap may take together, in bytes; the oldest go first"`
 }
 
 func defaultVFS() VFS {
 	return VFS{Store: "auto", MaxFile: 4 << 30, Quota: 16 << 30, Versions: 10, Remember: 30,
-		Sync: Sync{Mirrors: 100_000, Open: 64, Turns: 8, Scan: 10}}
+		Sync: Sync{Mirrors: 100_000, Open: 64, Turns: 8, Scan: 10, KeepDays: 90, KeepBytes: 1 << 30}}
 }
 
 // check says what is wrong with the settings.
@@ -60,7 +63,7 @@ func (v *VFS) check(fail func(format string, args ...any)) {
 	}{
 		{"max_file", v.MaxFile, 1 << 50}, {"quota", v.Quota, 1 << 60}, {"versions", v.Versions, 1000}, {"remember", v.Remember, 36500},
 		{"sync.mirrors", v.Sync.Mirrors, 1 << 24}, {"sync.open", v.Sync.Open, 1 << 16}, {"sync.turns", v.Sync.Turns, 1024},
-		{"sync.scan_seconds", v.Sync.Scan, 3600},
+		{"sync.scan_seconds", v.Sync.Scan, 3600}, {"sync.keep_days", v.Sync.KeepDays, 36500}, {"sync.keep_bytes", v.Sync.KeepBytes, 1 << 60},
 	} {
 		if s.value < 1 || s.value > s.high {
 			fail("vfs.%s: %d is not within 1 and %d", s.name, s.value, s.high)

@@ -21,6 +21,9 @@ func (e *Engine) Write(ctx context.Context, path string, content io.Reader) (Fil
 	if reason := tree.CheckPath(path); reason != "" {
 		return FileStatus{}, protocol.InvalidParam("path", reason)
 	}
+	if e.ignored(path) {
+		return FileStatus{}, errIgnored(path)
+	}
 	if err := e.writeHere(path, content); err != nil {
 		return FileStatus{}, localError(err)
 	}
@@ -81,6 +84,11 @@ func (e *Engine) writeHere(path string, content io.Reader) error {
 	if _, err := fresh.ReadFrom(content); err != nil {
 		return err
 	}
+	return e.place(fresh, path)
+}
+
+// place gives a new file its place, whatever is there.
+func (e *Engine) place(fresh *tree.Unfinished, path string) (err error) {
 	defer e.locks.lock(path)()
 	for range maxTurns {
 		var stamp tree.Stamp
@@ -115,6 +123,9 @@ func (e *Engine) ordered(ctx context.Context, path string) (FileStatus, error) {
 // replay sends what was written here, in the order in which it was written.
 // It ends early if the VFS is not there.
 func (e *Engine) replay(ctx context.Context) error {
+	if e.Paused() {
+		return errPaused
+	}
 	select {
 	case e.sender <- struct{}{}:
 		defer func() { <-e.sender }()
@@ -143,6 +154,11 @@ func (e *Engine) replay(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// errIgnored refuses what would never be mirrored.
+func errIgnored(path string) error {
+	return protocol.InvalidParam("path", "is ignored: a line of "+IgnoreFile+" matches it").With("path", path)
 }
 
 func errNoFile(path string) error {
@@ -183,7 +199,7 @@ func (e *Engine) SyncNow(ctx context.Context, path string) (FileStatus, error) {
 	patient, cancel := context.WithTimeout(ctx, e.o.Patience)
 	defer cancel()
 	err := e.SyncPath(patient, path)
-	if err != nil && !unavailable(err) && patient.Err() == nil {
+	if err != nil && !unavailable(err) && !errors.Is(err, errPaused) && patient.Err() == nil {
 		if status, ok := e.File(path); ok && status.Standing == Failed {
 			return status, nil
 		}

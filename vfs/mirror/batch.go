@@ -48,7 +48,7 @@ func (e *Engine) newBatcher(ctx context.Context) *batcher {
 // take takes over a path if it is a small file to be sent. Whatever is not as
 // expected is left to [Engine.settle], with what the VFS was seen to have.
 func (b *batcher) take(path string, h hint) (taken bool, seen hint) {
-	if b.remote == nil {
+	if b.remote == nil || b.e.ignored(path) {
 		return false, h
 	}
 	unlock := b.e.locks.lock(path)

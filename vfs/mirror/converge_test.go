@@ -173,7 +173,7 @@ func (s *story) open(d *device) {
 	}, LinkOptions{Timeout: 2 * time.Millisecond})
 	engine, err := Open(Options{
 		Dir: d.dir, Remote: s.vfs, Link: d.link, Rule: s.rule, Origin: d.name, Workers: 2,
-		Patience: 5 * time.Millisecond, Now: s.clock, Log: slog.New(slog.DiscardHandler),
+		Patience: 5 * time.Millisecond, KeepAge: -1, Now: s.clock, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		s.t.Fatalf("open %s: %v", d.name, err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
@@ -31,6 +32,10 @@ type Options struct {
 
 	Watch *Watch // tells of changes in the folder; nil for one that Run makes
 	Rest  *Rest  // of the last engine of the folder; nil to look at everything first
+
+	Ignore    string        // path of the file that says what is not mirrored, for the folder it is in; IgnoreFile
+	KeepAge   time.Duration // how long copies are kept that lost conflicts; 90 days, for good if negative
+	KeepBytes int64         // how much all of them may take, else the oldest go; 1 GiB, any if negative
 
 	TombstoneLife time.Duration // how long deletions are remembered; 30 days
 	OnConflict    func(Loser)   // told after a conflict was resolved; must not block
@@ -61,6 +66,15 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Poll == 0 {
 		o.Poll = time.Second
+	}
+	if o.KeepAge == 0 {
+		o.KeepAge = 90 * 24 * time.Hour
+	}
+	if o.KeepBytes == 0 {
+		o.KeepBytes = 1 << 30
+	}
+	if o.Ignore == "" {
+		o.Ignore = IgnoreFile
 	}
 	if o.Workers <= 0 {
 		o.Workers = 8
@@ -99,19 +113,23 @@ type Engine struct {
 	work   *backlog
 	forget func() // of the link
 	next   schedule
+	ignore atomic.Pointer[patterns]
 
-	mu       sync.Mutex
-	watch    *Watch
-	clock    clock
-	everSeen bool   // the VFS's files were listed once since the start
-	revision string // of the VFS when they were listed last
-	listed   time.Time
-	returned bool     // the VFS was away since then
-	scanned  bool     // the folder was scanned once since the start
-	dirs     []string // found by that
-	twins    bool     // and names that some system takes for one
-	rounds   int      // under way
-	moved    int      // transfers since the last report
+	mu          sync.Mutex
+	watch       *Watch
+	ignoreStamp tree.Stamp // of the file that ignore was read from
+	rescan      bool       // everything is to be looked at soon
+	trimmed     time.Time  // when kept copies were looked through
+	clock       clock
+	everSeen    bool   // the VFS's files were listed once since the start
+	revision    string // of the VFS when they were listed last
+	listed      time.Time
+	returned    bool     // the VFS was away since then
+	scanned     bool     // the folder was scanned once since the start
+	dirs        []string // found by that
+	twins       bool     // and names that some system takes for one
+	rounds      int      // under way
+	moved       int      // transfers since the last report
 
 	turn     sync.Mutex // one round at a time
 	clearing sync.Mutex // what is in the way of paths, one after the other
@@ -139,6 +157,7 @@ func Open(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, e.release())
 	}
+	e.readIgnore()
 	e.resume(o.Rest)
 	e.clock = clock{last: e.state.meta.clock, wall: o.Now}
 	for _, order := range e.state.waiting() {

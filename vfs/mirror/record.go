@@ -139,18 +139,23 @@ type meta struct {
 	lastSync int64 // Unix milliseconds
 	syncs    int64
 	sequence int64 // of orders
+	paused   bool
 }
 
 func appendMeta(dst []byte, m meta) []byte {
 	dst = appendText(append(dst, recordMeta), m.instance)
-	for _, n := range [...]int64{m.clock, m.lastSync, m.syncs, m.sequence} {
+	for _, n := range [...]int64{m.clock, m.lastSync, m.syncs, m.sequence, bit(m.paused)} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	return dst
 }
 
 func (d *decoder) meta() meta {
-	return meta{instance: d.text(), clock: d.int(), lastSync: d.int(), syncs: d.int(), sequence: d.int()}
+	m := meta{instance: d.text(), clock: d.int(), lastSync: d.int(), syncs: d.int(), sequence: d.int()}
+	if len(d.data) > 0 { // journals of earlier versions know no pause
+		m.paused = d.int() == 1
+	}
+	return m
 }
 
 // A Loser is a copy that lost a conflict. It is kept in the folder at Kept, or,

@@ -48,6 +48,9 @@ func (e *Engine) Rest() (*Rest, error) {
 	e.turn.Lock()
 	e.mu.Lock()
 	r := &Rest{next: e.next, everSeen: e.everSeen, returned: e.returned, scanned: e.scanned, revision: e.revision, listed: e.listed}
+	if e.rescan {
+		r.next.full = e.o.Now()
+	}
 	e.mu.Unlock()
 	e.turn.Unlock()
 	if !e.work.empty() {
@@ -70,8 +73,12 @@ func (e *Engine) resume(r *Rest) {
 
 // Suspect has the engine list the VFS's files: they may have changed.
 func (e *Engine) Suspect() {
-	e.mu.Lock()
-	e.returned = true
-	e.mu.Unlock()
+	e.suspect()
 	e.Wake()
+}
+
+func (e *Engine) suspect() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.returned = true
 }

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,13 @@ func (e *Engine) SyncPath(ctx context.Context, path string) error {
 	if reason := tree.CheckPath(path); reason != "" {
 		return protocol.InvalidParam("path", reason)
 	}
+	if e.ignored(path) {
+		return errIgnored(path)
+	}
+	if e.Paused() {
+		e.Touch(path)
+		return errPaused
+	}
 	if err := e.checkInstance(ctx); err != nil {
 		e.work.add(path)
 		return err
@@ -56,8 +64,15 @@ func (e *Engine) round(ctx context.Context, s scope) error {
 	defer func() { e.o.Metrics.rounds.Observe(time.Since(began).Seconds()) }()
 
 	var scanErr error
+	if e.readIgnore() {
+		s = scope{folder: true, remote: true}
+		e.suspect()
+	}
 	if s.folder {
 		scanErr = e.scan(ctx)
+	}
+	if e.Paused() {
+		return errors.Join(errPaused, scanErr)
 	}
 	var listed *listing
 	if err := e.checkInstance(ctx); err != nil {
@@ -81,6 +96,15 @@ func (e *Engine) round(ctx context.Context, s scope) error {
 		return err
 	}
 	due, _ := e.work.due(e.o.Now())
+	if slices.Contains(due, e.o.Ignore) { // others may be ignored then
+		if err := e.report(ctx, e.o.Ignore, e.settle(ctx, e.o.Ignore, listed.hint(e.o.Ignore))); unavailable(err) {
+			return err
+		}
+		if e.readIgnore() {
+			e.lookAgain()
+		}
+		due, _ = e.work.due(e.o.Now())
+	}
 	err := e.carryOut(ctx, due, listed)
 	if err == nil {
 		err = scanErr
@@ -115,6 +139,11 @@ func (e *Engine) finish(s scope, whole bool) error {
 		})
 		if err != nil {
 			return err
+		}
+	}
+	if s.folder && whole {
+		if err := e.trimVersions(); err != nil {
+			e.o.Log.Warn("kept copies cannot be looked through", "error", err)
 		}
 	}
 	if err := e.state.tidy(); err != nil {
@@ -152,9 +181,10 @@ func (e *Engine) scan(ctx context.Context) error {
 		}
 	}
 	e.state.mu.Unlock()
+	maps.DeleteFunc(found.Refused, func(path, _ string) bool { return e.ignored(path) })
 	e.work.refuseAll(found.Refused)
 	for _, path := range dirty {
-		e.work.add(path)
+		e.todo(path)
 	}
 	for _, path := range expired {
 		if err := e.state.remove(path); err != nil {
@@ -334,7 +364,7 @@ func (e *Engine) compare(l *listing) error {
 	}
 	e.state.mu.Unlock()
 	for _, path := range dirty {
-		e.work.add(path)
+		e.todo(path)
 	}
 	return nil
 }

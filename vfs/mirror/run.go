@@ -71,6 +71,12 @@ func (e *Engine) Turn(ctx context.Context) (next time.Time) {
 	if watch != nil && due(watch.due()) {
 		e.takeChanges(watch)
 	}
+	if e.takeRescan() {
+		e.next.full = now
+	}
+	if e.Paused() {
+		return e.turnPaused(ctx, watch)
+	}
 	var err error
 	switch pending, _ := e.work.due(now); {
 	case due(e.next.full):
@@ -141,6 +147,15 @@ func (e *Engine) takeChanges(watch *Watch) {
 	}
 }
 
+// takeRescan reports whether everything is to be looked at soon.
+func (e *Engine) takeRescan() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rescan := e.rescan
+	e.rescan = false
+	return rescan
+}
+
 // unseen reports whether the VFS was away since its files were listed.
 func (e *Engine) unseen() bool {
 	e.mu.Lock()
@@ -176,14 +191,14 @@ func (e *Engine) remoteChanged(ctx context.Context) bool {
 func (e *Engine) Touch(path string) (dirs []string) {
 	stamp, err := e.folder.Stat(path)
 	switch {
-	case errors.Is(err, tree.ErrNotRegular):
+	case errors.Is(err, tree.ErrNotRegular) && !e.ignored(path):
 		e.work.refuse(path, err.Error())
 		return nil
 	case err != nil:
 		return nil // the next scan knows more
 	case !stamp.Absent():
 		if !e.state.covers(path, stamp) {
-			e.work.add(path)
+			e.todo(path)
 		}
 		return nil
 	}
@@ -193,15 +208,17 @@ func (e *Engine) Touch(path string) (dirs []string) {
 	}
 	for file, stamp := range found.Files {
 		if !e.state.covers(file, stamp) {
-			e.work.add(file)
+			e.todo(file)
 		}
 	}
 	for at, reason := range found.Refused {
-		e.work.refuse(at, reason)
+		if !e.ignored(at) {
+			e.work.refuse(at, reason)
+		}
 	}
 	for _, known := range e.state.below(path) {
 		if _, there := found.Files[known]; !there && found.Covers(known) {
-			e.work.add(known)
+			e.todo(known)
 		}
 	}
 	return found.Dirs

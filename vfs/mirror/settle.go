@@ -22,6 +22,9 @@ type hint struct {
 // settle makes both ends the same at one path. Without a hint the VFS is
 // thought to have what was agreed on: it says so if not.
 func (e *Engine) settle(ctx context.Context, path string, h hint) error {
+	if e.ignored(path) {
+		return nil
+	}
 	defer e.locks.lock(path)()
 	return e.settleLocked(ctx, path, h)
 }

@@ -3,6 +3,7 @@ package mirror
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -31,6 +32,8 @@ type Status struct {
 	Syncs     int64 // rounds over everything that succeeded
 	Circuit   Circuit
 	Trouble   string // why the circuit is open
+	Paused    bool   // nothing is carried over
+	Free      int64  // bytes that may be written to the folder's disk; -1 if nobody knows
 }
 
 // Status tells where the mirror stands.
@@ -39,7 +42,7 @@ func (e *Engine) Status() Status {
 	e.mu.Lock()
 	busy, fresh := e.rounds > 0, !e.everSeen || !e.scanned
 	e.mu.Unlock()
-	s := Status{Circuit: circuit, Trouble: publicText(why)}
+	s := Status{Circuit: circuit, Trouble: publicText(why), Paused: e.Paused(), Free: freeSpace(e.folder.Dir())}
 	e.state.mu.Lock()
 	s.LastSync, s.Syncs, s.Conflicts = e.state.meta.lastSync, e.state.meta.syncs, len(e.state.losers)
 	orders := len(e.state.orders)
@@ -88,10 +91,15 @@ type FileStatus struct {
 
 // Files lists files by path, from after the cursor on, at most limit of them.
 func (e *Engine) Files(cursor string, limit int) (list []FileStatus, next string) {
+	return e.FilesIn("", cursor, limit)
+}
+
+// FilesIn lists only the files that stand somewhere; "" is anywhere.
+func (e *Engine) FilesIn(standing Standing, cursor string, limit int) (list []FileStatus, next string) {
 	all := e.fileMap()
 	paths := make([]string, 0, len(all))
-	for path := range all {
-		if path > cursor {
+	for path, f := range all {
+		if path > cursor && (standing == "" || f.Standing == standing) {
 			paths = append(paths, path)
 		}
 	}
@@ -147,6 +155,7 @@ func (e *Engine) fileMap() map[string]FileStatus {
 	for path, r := range e.work.refused {
 		change(path, Failed, r.reason)
 	}
+	maps.DeleteFunc(all, func(path string, _ FileStatus) bool { return e.ignored(path) })
 	return all
 }
 

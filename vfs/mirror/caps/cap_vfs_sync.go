@@ -88,6 +88,9 @@ func (s *Service) syncAll(ctx context.Context, m *capMirror, engine *mirror.Engi
 	}
 	status := engine.Status()
 	result.Status, result.Reason = string(status.Standing), status.Trouble
+	if status.Paused {
+		result.Reason = "the mirror is paused; cap.vfs.sync.resume ends that"
+	}
 	if err != nil && result.Status == string(mirror.Synced) {
 		result.Status = string(mirror.Pending)
 	}

@@ -3,6 +3,7 @@ package caps
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/aibridge/aibridge/commands"
@@ -22,6 +23,7 @@ var statusSpec = commands.Spec{
 // StatusParams are the params of cap.vfs.sync.status.
 type StatusParams struct {
 	Cap    protocol.CapID `json:"cap_id" doc:"the Cap"`
+	Only   string         `json:"only,omitempty" enum:"synced,pending,conflict,failed" doc:"only the files that stand there; all when absent"`
 	Limit  int            `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many files to return at most"`
 	Cursor string         `json:"cursor,omitempty" len:"1-1024" doc:"next_cursor of the page before"`
 }
@@ -44,6 +46,10 @@ type StatusResult struct {
 	Trouble    string         `json:"trouble,omitempty" doc:"why the circuit is open"`
 	Noticed    string         `json:"noticed" enum:"at_once,by_scan,on_schedule" doc:"how changes in the Cap's folder are found"`
 	Degraded   string         `json:"degraded,omitempty" doc:"why they are not found at once although the Cap is mirrored in real time"`
+	Paused     bool           `json:"paused" doc:"nothing is carried over, see cap.vfs.sync.pause"`
+	Free       int64          `json:"free" doc:"bytes that may be written to the disk of the Cap's folder; -1 if nobody knows"`
+	Lost       []LostView     `json:"lost,omitempty" doc:"the latest 100 copies that lost a conflict, the last first; cap.vfs.sync.restore brings one back"`
+	Folders    []FolderView   `json:"folders,omitempty" doc:"folders of devices that are kept the same as the Cap's disk, as they reported themselves lately"`
 	Files      []FileView     `json:"files" doc:"by path"`
 	NextCursor string         `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
@@ -57,6 +63,18 @@ type FileView struct {
 	Version  uint64 `json:"version,omitempty" doc:"of that, in the VFS"`
 	Reason   string `json:"reason,omitempty" doc:"why it failed"`
 	Kept     string `json:"kept,omitempty" doc:"where the copy is that lost a conflict, in the Cap's folder"`
+}
+
+// A LostView is a copy that lost a conflict.
+type LostView struct {
+	Path     string `json:"vfs_path"`
+	Checksum string `json:"checksum,omitempty" doc:"SHA-256 of the copy; absent if a deletion lost"`
+	Size     int64  `json:"size" doc:"bytes"`
+	Rule     string `json:"rule" doc:"why it lost"`
+	Winner   string `json:"winner,omitempty" doc:"SHA-256 of what stays; absent if that is a deletion or a folder"`
+	Kept     string `json:"kept,omitempty" doc:"where the copy is, in the Cap's folder"`
+	Version  uint64 `json:"version,omitempty" doc:"of the copy, if it is in the VFS"`
+	Time     int64  `json:"lost_at" doc:"Unix milliseconds"`
 }
 
 // Status shows where a mirror stands to those who take part in the Cap.
@@ -73,12 +91,14 @@ func (s *Service) Status(ctx context.Context, call *commands.Call, p StatusParam
 	result := StatusResult{Cap: p.Cap, Status: string(st.Standing), Pending: st.Pending, Failed: st.Failed, Conflicts: st.Conflicts,
 		LastSync: st.LastSync, Count: st.Syncs, Circuit: string(st.Circuit), Trouble: st.Trouble, Files: []FileView{}}
 	result.Noticed, result.Degraded = m.noticed()
+	result.Paused, result.Free = st.Paused, st.Free
+	result.Lost, result.Folders = m.lost(engine), s.folders(m)
 	limit := p.Limit
 	if limit == 0 {
 		limit = 100
 	}
 	prefix := m.path("")
-	list, next := engine.Files(strings.TrimPrefix(p.Cursor, prefix), limit)
+	list, next := engine.FilesIn(mirror.Standing(p.Only), strings.TrimPrefix(p.Cursor, prefix), limit)
 	if next != "" {
 		result.NextCursor = prefix + next
 	}
@@ -105,4 +125,24 @@ func (m *capMirror) view(f mirror.FileStatus) FileView {
 		v.Checksum = hex.EncodeToString(f.SHA256[:])
 	}
 	return v
+}
+
+// maxLost bounds the conflicts of a status.
+const maxLost = 100
+
+func (m *capMirror) lost(engine *mirror.Engine) []LostView {
+	losers := engine.Losers()
+	losers = losers[max(0, len(losers)-maxLost):]
+	list := make([]LostView, 0, len(losers))
+	for _, l := range slices.Backward(losers) {
+		v := LostView{Path: m.path(l.Path), Size: l.Size, Rule: string(l.Rule), Kept: l.Kept, Version: l.Version, Time: l.At}
+		if !l.Deleted {
+			v.Checksum = hex.EncodeToString(l.SHA256[:])
+		}
+		if l.Winner.SHA256 != (mirror.Sum{}) {
+			v.Winner = hex.EncodeToString(l.Winner.SHA256[:])
+		}
+		list = append(list, v)
+	}
+	return list
 }

@@ -28,6 +28,8 @@ type capMirror struct {
 	asked    bool      // there is something to do
 	next     time.Time // what the engine is to do by itself
 	describe time.Time // when the bridge's own files are to be written, zero if they are in order
+	rescan   Rescan    // the latest one that was asked for
+	reports  map[string]FolderView
 
 	mu      sync.Mutex // while the engine is opened or closed
 	engine  *mirror.Engine

@@ -58,6 +58,9 @@ type Options struct {
 	Poll    time.Duration // how often the VFS is asked what others wrote there, for Caps mirrored in real time; 2 seconds
 	Scan    time.Duration // how often others are scanned that are mirrored in real time; 10 seconds
 
+	KeepAge   time.Duration // how long copies are kept that lost conflicts; 90 days
+	KeepBytes int64         // how much those of one Cap may take; 1 GiB
+
 	Log *slog.Logger
 }
 
@@ -129,6 +132,11 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(syncSpec, s.Sync),
 		commands.New(statusSpec, s.Status),
 		commands.New(recoverSpec, s.Recover),
+		commands.New(pauseSpec, s.Pause),
+		commands.New(resumeSpec, s.Resume),
+		commands.New(rescanSpec, s.Rescan),
+		commands.New(restoreSpec, s.Restore),
+		commands.New(reportSpec, s.Report),
 	}
 }
 
@@ -268,9 +276,11 @@ func (s *Service) open(m *capMirror) (*mirror.Engine, error) {
 		Watch:    m.watch,
 		Rest:     m.rest,
 		Workers:  2,
-		Metrics:  s.o.Metrics,
-		Log:      s.o.Log.With("cap", string(m.id)),
-		OnWake:   func() { s.ask(m, 0) },
+		Ignore:   Disk + "/" + mirror.IgnoreFile,
+		KeepAge:  s.o.KeepAge, KeepBytes: s.o.KeepBytes,
+		Metrics: s.o.Metrics,
+		Log:     s.o.Log.With("cap", string(m.id)),
+		OnWake:  func() { s.ask(m, 0) },
 		OnConflict: func(l mirror.Loser) {
 			s.o.Publish(m.space, m.id, "cap.vfs.conflict", conflictEvent{m.id, m.path(l.Path), string(l.Rule), l.Version, l.Kept})
 		},

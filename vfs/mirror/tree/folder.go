@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 )
 
 // What a [Folder] returns besides errors of the file system.
@@ -414,37 +413,6 @@ func (f *Folder) syncDir(name string) error {
 	}
 	err = syncFolder(dir)
 	return errors.Join(err, dir.Close())
-}
-
-// Keep stores a copy that lost a conflict under its checksum and returns where
-// it is, inside the tree. Kept twice, it is the same.
-func (f *Folder) Keep(r io.Reader, checksum string) (string, error) {
-	const kept = Private + "/versions"
-	name := kept + "/" + checksum
-	if strings.ContainsAny(checksum, "/\\.") || checksum == "" {
-		return "", BadPathError{"is no checksum"}
-	}
-	if err := f.root.MkdirAll(kept, 0o700); err != nil {
-		return "", err
-	}
-	if info, err := f.root.Lstat(name); err == nil && info.Mode().IsRegular() {
-		return name, nil
-	}
-	u, err := f.Create()
-	if err != nil {
-		return "", err
-	}
-	defer u.Discard()
-	if _, err := io.Copy(u, r); err != nil {
-		return "", err
-	}
-	if err := u.file.Sync(); err != nil {
-		return "", err
-	}
-	if err := f.root.Rename(u.name, name); err != nil {
-		return "", err
-	}
-	return name, f.dirs.wait(kept, Private)
 }
 
 // StampOf returns the stamp of an open file.

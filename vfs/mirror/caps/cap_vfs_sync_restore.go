@@ -1,0 +1,72 @@
+package caps
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
+	"github.com/aibridge/aibridge/vfs/mirror"
+)
+
+var restoreSpec = commands.Spec{
+	Name:    "cap.vfs.sync.restore",
+	Summary: "Bring back a copy of a file that lost a conflict. What it replaces is kept in turn.",
+	Effect:  commands.Write,
+	Action:  "cap:vfs.sync",
+	Errors: []protocol.Code{protocol.NotFound, protocol.InvalidState, protocol.AlreadyExists, protocol.VFSUnavailable, protocol.VFSPermission,
+		protocol.FileNotFound, protocol.SyncFailed, protocol.NoSpace},
+	Example: `{"cap_id":"climate","vfs_path":"/vfs/cap/climate/disk/plan.txt","checksum":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}`,
+}
+
+// RestoreParams are the params of cap.vfs.sync.restore.
+type RestoreParams struct {
+	Cap      protocol.CapID `json:"cap_id" doc:"the Cap"`
+	Path     string         `json:"vfs_path" len:"1-1100" doc:"the file, as lost of cap.vfs.sync.status names it"`
+	Checksum string         `json:"checksum" len:"64-64" doc:"SHA-256 of the copy, from there"`
+}
+
+// Target implements [commands.Targeter].
+func (p RestoreParams) Target() commands.Resource {
+	return commands.Resource{Type: "cap", ID: string(p.Cap)}
+}
+
+// RestoreResult is the result of cap.vfs.sync.restore.
+type RestoreResult struct {
+	Cap    protocol.CapID `json:"cap_id"`
+	Path   string         `json:"vfs_path"`
+	Status string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed"`
+	Reason string         `json:"reason,omitempty" doc:"why it is not synced"`
+}
+
+// Restore brings a lost copy back.
+func (s *Service) Restore(ctx context.Context, call *commands.Call, p RestoreParams) (RestoreResult, error) {
+	sum, err := vfs.ParseSum(p.Checksum)
+	if err != nil {
+		return RestoreResult{}, err
+	}
+	m, engine, release, err := s.find(ctx, call, p.Cap, true)
+	if err != nil {
+		return RestoreResult{}, err
+	}
+	defer release()
+	file, err := m.file(p.Path)
+	if err != nil {
+		return RestoreResult{}, err
+	}
+	if file == "" || ruleOf(file) != "" {
+		return RestoreResult{}, protocol.InvalidParam("vfs_path", "must be a file below disk/")
+	}
+	if err := writable(file, nil); err != nil {
+		return RestoreResult{}, err
+	}
+	var status mirror.FileStatus
+	err = call.Park(ctx, func(ctx context.Context) (err error) {
+		status, err = engine.Restore(ctx, file, mirror.Sum(sum))
+		return err
+	})
+	if err != nil {
+		return RestoreResult{}, err
+	}
+	return RestoreResult{Cap: p.Cap, Path: p.Path, Status: string(status.Standing), Reason: status.Reason}, nil
+}

@@ -1,0 +1,138 @@
+package caps
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
+	"github.com/aibridge/aibridge/vfs/mirror"
+)
+
+func (h *house) status() StatusResult {
+	h.t.Helper()
+	st, err := h.Status(h.t.Context(), call(owner), StatusParams{Cap: "home"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return st
+}
+
+func TestAMirrorIsPausedAndResumed(t *testing.T) {
+	h := newHouse(t)
+	h.declare("home", `{}`)
+	h.synced()
+	ctx := t.Context()
+	if _, err := h.Pause(ctx, call(reader), PauseParams{Cap: "home"}); protocol.CodeOf(err) != protocol.VFSPermission {
+		t.Errorf("by a reader: %v", err)
+	}
+	if r, err := h.Pause(ctx, call(owner), PauseParams{Cap: "home"}); err != nil || !r.Paused {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	h.end()
+	h.start() // it is still paused then
+	if r, err := h.write("disk/f", "written while paused"); err != nil || r.Status != "pending" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	h.put("home", "g", "by a program")
+	if st := h.status(); !st.Paused || st.Status != "pending" || h.there("home/disk/f") != "" {
+		t.Errorf("%+v", st)
+	}
+	if r, err := h.Report(ctx, call(reader), ReportParams{Cap: "home", Folder: FolderReport{Status: "synced"}}); err != nil || !r.Paused {
+		t.Errorf("a device is told %+v, %v", r, err)
+	}
+	if r, err := h.Resume(ctx, call(owner), PauseParams{Cap: "home"}); err != nil || r.Paused {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	h.until("everything arrives", func() bool {
+		return h.there("home/disk/f") == "written while paused" && h.there("home/disk/g") == "by a program"
+	})
+}
+
+func TestALostCopyIsShownAndRestored(t *testing.T) {
+	h := newHouse(t)
+	h.declare("home", `{}`)
+	h.synced()
+	if _, err := h.Pause(t.Context(), call(owner), PauseParams{Cap: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	h.put("home", "f", "mine")
+	if _, err := h.memory.Put(t.Context(), vfs.MirrorGroup, "home/disk/f", strings.NewReader("theirs"), vfs.PutOptions{Size: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Resume(t.Context(), call(owner), PauseParams{Cap: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	h.until("the conflict is over", func() bool { return len(h.status().Lost) == 1 })
+	lost := h.status().Lost[0]
+	if lost.Path != "/vfs/cap/home/disk/f" || lost.Kept == "" || len(lost.Winner) != 64 || lost.Rule != string(mirror.RemoteWins) {
+		t.Errorf("%+v", lost)
+	}
+	restore := RestoreParams{Cap: "home", Path: lost.Path, Checksum: lost.Checksum}
+	if _, err := h.Service.Restore(t.Context(), call(reader), restore); protocol.CodeOf(err) != protocol.VFSPermission {
+		t.Errorf("by a reader: %v", err)
+	}
+	bad := restore
+	bad.Checksum = strings.Repeat("0", 64)
+	if _, err := h.Service.Restore(t.Context(), call(owner), bad); protocol.CodeOf(err) != protocol.FileNotFound {
+		t.Errorf("what never was: %v", err)
+	}
+	if r, err := h.Service.Restore(t.Context(), call(owner), restore); err != nil || r.Path != lost.Path {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	h.until("it is there again", func() bool { return h.there("home/disk/f") == "mine" })
+}
+
+func TestFoldersOfDevicesAreShown(t *testing.T) {
+	h := newHouse(t)
+	h.declare("home", `{}`)
+	h.synced()
+	report := FolderReport{Status: "failed", Pending: 2, Failed: 1, Free: 7, Problems: []Problem{{"disk/x", "is not a regular file"}}}
+	if _, err := h.Report(t.Context(), call(stranger), ReportParams{Cap: "home", Folder: report}); protocol.CodeOf(err) != protocol.VFSPermission {
+		t.Errorf("by a stranger: %v", err)
+	}
+	asked, err := h.Rescan(t.Context(), call(owner), RescanParams{Cap: "home", Contents: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := h.Report(t.Context(), call(reader), ReportParams{Cap: "home", Folder: report}); err != nil || r.Paused || r.Rescan.Time != asked.Time || !r.Rescan.Contents {
+		t.Errorf("%+v, %v", r, err)
+	}
+	st := h.status()
+	if len(st.Folders) != 1 || st.Folders[0].Owner != "reader" || st.Folders[0].Problems[0].Reason != "is not a regular file" || st.Free <= 0 {
+		t.Errorf("%+v", st)
+	}
+	h.Service.mu.Lock()
+	for i := range maxFolders {
+		h.mirrors[ref{protocol.DefaultSpace, "home"}].reports[string(rune('a'+i))] = FolderView{Time: time.Now().UnixMilli()}
+	}
+	h.Service.mu.Unlock()
+	if _, err := h.Report(t.Context(), call(owner), ReportParams{Cap: "home", Folder: report}); protocol.CodeOf(err) != protocol.LimitReached {
+		t.Errorf("one too many: %v", err)
+	}
+	h.Service.mu.Lock()
+	h.mirrors[ref{protocol.DefaultSpace, "home"}].dropReports(time.Now().Add(2 * reportLife))
+	h.Service.mu.Unlock()
+	if st := h.status(); len(st.Folders) != 0 {
+		t.Errorf("old reports stay: %+v", st.Folders)
+	}
+}
+
+func TestIgnoredFilesOfACapsDisk(t *testing.T) {
+	h := newHouse(t)
+	h.declare("home", `{}`)
+	h.synced()
+	h.put("home", mirror.IgnoreFile, "*.tmp\n")
+	h.until("the patterns arrive", func() bool { return h.there("home/disk/"+mirror.IgnoreFile) != "" })
+	h.put("home", "x.tmp", "not to be sent")
+	h.put("home", "x.txt", "to be sent")
+	h.until("the other file arrives", func() bool { return h.there("home/disk/x.txt") != "" })
+	if got := h.there("home/disk/x.tmp"); got != "" {
+		t.Errorf("sent: %q", got)
+	}
+	failed, err := h.Status(t.Context(), call(owner), StatusParams{Cap: "home", Only: "failed"})
+	if err != nil || len(failed.Files) != 0 {
+		t.Errorf("%+v, %v", failed.Files, err)
+	}
+}
