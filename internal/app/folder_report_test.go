@@ -1,0 +1,50 @@
+package app_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/aibridge/aibridge/agent/folder"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/vfs/mirror/caps"
+)
+
+// What a device tells of its folder is what the bridge takes and shows.
+func TestTheFolderOfADeviceIsShown(t *testing.T) {
+	n := bridgetest.Start(t)
+	caller := n.Caller(t, "owner")
+	must(t, caller, "cap.declare", `{"cap_id":"home","cap_name":"Home","skill_id":"owner","sync_enabled":true,"max_members":2}`)
+	told := folder.Report{Name: "hall", Status: "failed", Pending: 3, Failed: 1, Conflicts: 2, Free: -1, LastSync: 5,
+		Problems: []folder.Problem{{Path: "NUL", Reason: "is a device"}}}
+	params, err := json.Marshal(map[string]any{"cap_id": "home", "folder": told})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var orders folder.Orders
+	if err := json.Unmarshal(must(t, caller, "cap.vfs.sync.report", string(params)), &orders); err != nil || orders.Paused {
+		t.Fatalf("%+v, %v", orders, err)
+	}
+	must(t, caller, "cap.vfs.sync.pause", `{"cap_id":"home"}`)
+	must(t, caller, "cap.vfs.sync.rescan", `{"cap_id":"home","contents":true}`)
+	if err := json.Unmarshal(must(t, caller, "cap.vfs.sync.report", string(params)), &orders); err != nil || !orders.Paused ||
+		orders.Rescan.Time == 0 || !orders.Rescan.Contents {
+		t.Fatalf("%+v, %v", orders, err)
+	}
+	must(t, caller, "cap.vfs.sync.resume", `{"cap_id":"home"}`)
+	var status caps.StatusResult
+	if err := json.Unmarshal(must(t, caller, "cap.vfs.sync.status", `{"cap_id":"home"}`), &status); err != nil || len(status.Folders) != 1 {
+		t.Fatalf("%+v, %v", status, err)
+	}
+	f := status.Folders[0]
+	shown, err := json.Marshal(f.FolderReport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back folder.Report
+	if err := json.Unmarshal(shown, &back); err != nil || back.Name != told.Name || back.Pending != 3 || back.Free != -1 || len(back.Problems) != 1 || f.Time == 0 {
+		t.Errorf("%s", shown)
+	}
+	if status.Free <= 0 || status.Paused {
+		t.Errorf("%+v", status)
+	}
+}
