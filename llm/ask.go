@@ -90,10 +90,14 @@ func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
 	if m.MaxTokens > 0 && (q.request.Options.MaxTokens == 0 || q.request.Options.MaxTokens > m.MaxTokens) {
 		q.request.Options.MaxTokens = m.MaxTokens
 	}
-	var taken int
-	if q.request.Messages, taken = redact(cat.redactors, q.space, q.request.Messages); taken > 0 {
-		s.metrics.redacted.Add(float64(taken))
-	}
+	mask := s.mask(cat, &q)
+	o, err := s.share(ctx, cat, m, q)
+	return unmasked(o, mask), err
+}
+
+// share asks once for all who ask the same, if an answer to the same question
+// will do. Its outcome is as the model said it, with placeholders.
+func (s *Service) share(ctx context.Context, cat *catalog, m *model, q question) (*Outcome, error) {
 	if !q.repeats {
 		return s.pay(ctx, cat, m, q)
 	}

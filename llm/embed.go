@@ -7,6 +7,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/redact"
 	"github.com/aibridge/aibridge/llm/wire"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -86,19 +87,18 @@ func textTokens(texts []string) int {
 
 // clean is texts without what must not leave the house.
 func (s *Service) clean(cat *catalog, space string, texts []string) []string {
-	messages := make([]chat.Message, len(texts))
-	for i, text := range texts {
-		messages[i] = chat.TextMessage(chat.User, text)
-	}
-	messages, taken := redact(cat.redactors, space, messages)
-	if taken == 0 {
+	rules := cat.redactions(space)
+	if len(rules) == 0 {
 		return texts
 	}
-	s.metrics.redacted.Add(float64(taken))
 	cleaned := make([]string, len(texts))
-	for i := range messages {
-		cleaned[i] = messages[i].Segments[0].Text
+	all := 0
+	for i, text := range texts {
+		var taken int
+		cleaned[i], taken = redact.Text(rules, text)
+		all += taken
 	}
+	s.metrics.redacted.Add(float64(all))
 	return cleaned
 }
 

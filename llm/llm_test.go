@@ -474,7 +474,7 @@ func TestWhatMustNotLeaveIsTakenOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := string(s.Requests()[0].Body)
-	if !strings.Contains(body, `"Ask [redacted] or [redacted] about [redacted], [redacted], [redacted] and [redacted] in the bedroom of a project"`) {
+	if !strings.Contains(body, `"Ask [email-1] or [phone-1] about [card-1], [iban-1], [ip-1] and [key-1] in the bedroom of a project"`) {
 		t.Errorf("asked %s", body)
 	}
 }

@@ -1,95 +1,90 @@
 package llm
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 
-	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/redact"
 )
 
 // A Redaction takes out of what is asked what must not leave the house.
 type Redaction struct {
 	Spaces  []string `yaml:"spaces"`  // whose queries; all by default
-	Kinds   []string `yaml:"kinds"`   // email, phone, card, iban, ip, key
+	Kinds   []string `yaml:"kinds"`   // see [redact.Kinds]
 	Pattern string   `yaml:"pattern"` // a regular expression of RE2
-	With    string   `yaml:"with"`    // stands there instead; [redacted] by default
+	With    string   `yaml:"with"`    // stands there instead, for good; by default a placeholder that is turned back in answers
 }
 
-// kinds are patterns for what everybody means. They look for the usual forms,
-// not for everything that could be one.
-var kinds = map[string]string{
-	"email": `[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`,
-	"phone": `\+\d[\d ()./-]{6,18}\d`,
-	"card":  `\b(?:\d[ -]?){12,18}\d\b`,
-	"iban":  `\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b`,
-	"ip":    `\b(?:\d{1,3}\.){3}\d{1,3}\b`,
-	"key":   `\b(?:sk|pk|ghp|gho|glpat|xox[bp]|AKIA|AIza|abk)[-_]?[A-Za-z0-9_.-]{16,}`,
-}
-
+// A redactor is a rule and the spaces whose queries it is for, none for all.
 type redactor struct {
-	spaces  []string
-	pattern *regexp.Regexp
-	with    []byte
+	spaces []string
+	redact.Rule
 }
 
-func (r *Redaction) compile() ([]redactor, error) {
-	with := r.With
-	if with == "" {
-		with = "[redacted]"
-	}
-	var patterns []string
-	for _, kind := range r.Kinds {
-		pattern, ok := kinds[kind]
-		if !ok {
-			return nil, fmt.Errorf("kinds: %q is not known", kind)
+func (r *Redaction) compile() (list []redactor, err error) {
+	kinds := slices.Clone(r.Kinds)
+	slices.SortStableFunc(kinds, func(a, b string) int { return rank(a) - rank(b) })
+	for _, kind := range kinds {
+		rule, err := redact.Kind(kind, r.With)
+		if err != nil {
+			return nil, err
 		}
-		if kind == "iban" { // before the numbers in it are taken for a card's
-			patterns = slices.Insert(patterns, 0, pattern)
-			continue
-		}
-		patterns = append(patterns, pattern)
+		list = append(list, redactor{r.Spaces, rule})
 	}
 	if r.Pattern != "" {
-		patterns = append(patterns, r.Pattern)
-	}
-	var list []redactor
-	for _, p := range patterns {
-		compiled, err := regexp.Compile(p)
+		rule, err := redact.Pattern(r.Pattern, r.With)
 		if err != nil {
-			return nil, fmt.Errorf("pattern: %w", err)
+			return nil, err
 		}
-		list = append(list, redactor{r.Spaces, compiled, []byte(with)})
+		list = append(list, redactor{r.Spaces, rule})
 	}
 	return list, nil
 }
 
-// redact returns the messages without what the space must not tell, and how
-// often something was taken out. The messages given are left as they are.
-func redact(list []redactor, space string, messages []chat.Message) (clean []chat.Message, taken int) {
-	list = slices.DeleteFunc(slices.Clone(list), func(r redactor) bool {
-		return len(r.spaces) > 0 && !slices.Contains(r.spaces, space)
-	})
-	if len(list) == 0 {
-		return messages, 0
+// rank puts the kinds first that say most about a number: what two of them
+// find belongs to the first.
+func rank(kind string) int {
+	if i := slices.Index([]string{"iban", "national_id", "card"}, kind); i >= 0 {
+		return i
 	}
-	apply := func(text []byte) []byte {
-		for _, r := range list {
-			text = r.pattern.ReplaceAllFunc(text, func([]byte) []byte { taken++; return r.with })
-		}
-		return text
-	}
-	clean = slices.Clone(messages)
-	for i := range clean {
-		clean[i].Segments = slices.Clone(clean[i].Segments)
-		for j := range clean[i].Segments {
-			s := &clean[i].Segments[j]
-			switch {
-			case s.Opaque != nil && len(s.Opaque.Data) > 0: // its provider has it already, and wants it unchanged
-			case s.Type == chat.Text || s.Type == chat.Reasoning:
-				s.Text = string(apply([]byte(s.Text)))
-			}
+	return 3
+}
+
+// redactions are the rules for a space.
+func (c *catalog) redactions(space string) (rules []redact.Rule) {
+	for _, r := range c.redactors {
+		if len(r.spaces) == 0 || slices.Contains(r.spaces, space) {
+			rules = append(rules, r.Rule)
 		}
 	}
-	return clean, taken
+	return rules
+}
+
+// mask takes out of a question what must not leave. It returns the mask that
+// puts it back into the answer, nil if there was nothing.
+func (s *Service) mask(cat *catalog, q *question) *redact.Mask {
+	rules := cat.redactions(q.space)
+	if len(rules) == 0 {
+		return nil
+	}
+	mask := redact.New(rules)
+	q.request.Messages = mask.Messages(q.request.Messages)
+	if mask.Taken() == 0 {
+		return nil
+	}
+	s.metrics.redacted.Add(float64(mask.Taken()))
+	if q.emit != nil {
+		q.emit = mask.Stream(q.emit)
+	}
+	return mask
+}
+
+// unmasked is an outcome as who asked gets it. The one given may be shared with
+// others, whose values are others.
+func unmasked(o *Outcome, mask *redact.Mask) *Outcome {
+	if o == nil || mask == nil {
+		return o
+	}
+	own := *o
+	own.Answer = mask.Answer(o.Answer)
+	return &own
 }

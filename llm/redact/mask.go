@@ -1,0 +1,230 @@
+package redact
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/chat"
+)
+
+// maxValues is how many values of one request get placeholders. Those beyond
+// are replaced for good.
+const maxValues = 10_000
+
+// A Mask hides the values of one request and puts them back into its answer.
+// It is made by [New] and is for one goroutine at a time.
+type Mask struct {
+	rules  []Rule
+	taken  int                 // how often something was replaced
+	byName map[string]string   // placeholder in lower case to value
+	byText map[string]string   // value to placeholder
+	last   map[string]int      // number of the last placeholder of a name
+	said   map[string]struct{} // placeholders that the conversation says itself
+}
+
+// New makes a mask of these rules. A value that several of them find belongs to
+// the first.
+func New(rules []Rule) *Mask {
+	return &Mask{
+		rules: rules, byName: make(map[string]string), byText: make(map[string]string), last: make(map[string]int), said: make(map[string]struct{}),
+	}
+}
+
+// Taken is how often something was replaced.
+func (m *Mask) Taken() int { return m.taken }
+
+// placeholder is what a placeholder looks like. It needs no escape in JSON.
+var placeholder = regexp.MustCompile(`(?i)\[([a-z][a-z_]{0,15})-([1-9][0-9]{0,4})\]`)
+
+// note has a model use placeholders as if they were what they stand for.
+const note = "Texts in brackets such as [%s] stand for values that are kept from you. Use and repeat them exactly as they are, also in calls of tools: they are replaced by the values on the way."
+
+// Messages are those of a request as they may leave. The messages given are
+// left as they are. If there are placeholders, the system text says what they
+// are for.
+func (m *Mask) Messages(list []chat.Message) []chat.Message {
+	for i := range list {
+		for j := range list[i].Segments {
+			m.heed(&list[i].Segments[j])
+		}
+	}
+	hidden := slices.Clone(list)
+	first := ""
+	for i := range hidden {
+		hidden[i].Segments = slices.Clone(hidden[i].Segments)
+		for j := range hidden[i].Segments {
+			m.hide(&hidden[i].Segments[j])
+		}
+	}
+	for name := range m.byName {
+		if first == "" || name < first {
+			first = name
+		}
+	}
+	if m.taken == 0 {
+		return list
+	}
+	if first == "" {
+		return hidden
+	}
+	return withNote(hidden, fmt.Sprintf(note, strings.Trim(first, "[]")))
+}
+
+// withNote adds a note to the system text, of which some models take but one,
+// in front of everything else.
+func withNote(list []chat.Message, text string) []chat.Message {
+	if len(list) > 0 && list[0].Role == chat.System {
+		list[0].Segments = append(list[0].Segments, chat.Segment{Type: chat.Text, Text: "\n\n" + text})
+		return list
+	}
+	return slices.Insert(list, 0, chat.TextMessage(chat.System, text))
+}
+
+// heed notes what looks like a placeholder and is none: it must not be taken
+// for one in the answer.
+func (m *Mask) heed(s *chat.Segment) {
+	texts := []string{s.Text, string(s.UI)}
+	if s.ToolCall != nil {
+		texts = append(texts, string(s.ToolCall.Args), s.ToolCall.Raw)
+	}
+	for _, text := range texts {
+		if strings.IndexByte(text, '[') < 0 {
+			continue
+		}
+		for _, name := range placeholder.FindAllString(text, -1) {
+			m.said[strings.ToLower(name)] = struct{}{}
+		}
+	}
+}
+
+// hide replaces the values of a segment. What its provider wants back as it
+// came holds placeholders already.
+func (m *Mask) hide(s *chat.Segment) {
+	s.Text = m.Text(s.Text)
+	s.UI = eachString(s.UI, m.Text)
+	if s.ToolCall != nil {
+		call := *s.ToolCall
+		call.Args, call.Raw = eachString(call.Args, m.Text), m.Text(call.Raw)
+		s.ToolCall = &call
+	}
+}
+
+// Text is a text as it may leave.
+func (m *Mask) Text(text string) string { return m.replace(text, m.stand) }
+
+// Text replaces what the rules find for good, as where nothing comes back. It
+// returns how often.
+func Text(rules []Rule, text string) (clean string, taken int) {
+	m := &Mask{rules: rules}
+	clean = m.replace(text, func(r *Rule, _ string) string { return cmp.Or(r.with, Redacted) })
+	return clean, m.taken
+}
+
+// A finding is a value in a text, and whose it is.
+type finding struct {
+	span
+	rule int
+}
+
+func (m *Mask) replace(text string, by func(r *Rule, value string) string) string {
+	list := m.find(text)
+	if len(list) == 0 {
+		return text
+	}
+	var b strings.Builder
+	done := 0
+	for _, f := range list {
+		b.WriteString(text[done:f.from])
+		b.WriteString(by(&m.rules[f.rule], text[f.from:f.to]))
+		done = f.to
+		m.taken++
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// find returns what the rules find, in order. Findings that overlap are one.
+func (m *Mask) find(text string) []finding {
+	var list []finding
+	for i := range m.rules {
+		for _, s := range m.rules[i].find(text) {
+			list = append(list, finding{s, i})
+		}
+	}
+	slices.SortFunc(list, func(a, b finding) int { return cmp.Or(a.from-b.from, b.to-a.to, a.rule-b.rule) })
+	merged := list[:0]
+	for _, f := range list {
+		if n := len(merged); n > 0 && f.from < merged[n-1].to {
+			before := &merged[n-1]
+			before.to, before.rule = max(before.to, f.to), min(before.rule, f.rule)
+			continue
+		}
+		merged = append(merged, f)
+	}
+	return merged
+}
+
+// stand is what stands for a value: always the same.
+func (m *Mask) stand(r *Rule, value string) string {
+	if r.with != "" {
+		return r.with
+	}
+	if name, ok := m.byText[value]; ok {
+		return name
+	}
+	if len(m.byText) >= maxValues {
+		return Redacted
+	}
+	for {
+		m.last[r.name]++
+		name := fmt.Sprintf("[%s-%d]", r.name, m.last[r.name])
+		if _, said := m.said[name]; !said {
+			m.byText[value], m.byName[name] = name, value
+			return name
+		}
+	}
+}
+
+// Restore puts the values back into a text.
+func (m *Mask) Restore(text string) string {
+	if len(m.byName) == 0 || strings.IndexByte(text, '[') < 0 {
+		return text
+	}
+	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
+		if value, ok := m.byName[strings.ToLower(name)]; ok {
+			return value
+		}
+		return name
+	})
+}
+
+// Segment is a segment of an answer with its values. The one given is left as
+// it is, and so is what its provider wants back.
+func (m *Mask) Segment(s chat.Segment) chat.Segment {
+	s.Text = m.Restore(s.Text)
+	s.UI = eachString(s.UI, m.Restore)
+	s.ToolCall = m.call(s.ToolCall)
+	return s
+}
+
+func (m *Mask) call(c *chat.ToolCall) *chat.ToolCall {
+	if c == nil {
+		return nil
+	}
+	call := *c
+	call.Args, call.Raw = eachString(call.Args, m.Restore), restoreJSON(m, call.Raw)
+	return &call
+}
+
+// Answer is an answer with its values. The one given is left as it is.
+func (m *Mask) Answer(a *chat.Answer) *chat.Answer {
+	restored := &chat.Answer{Finish: a.Finish, Segments: make([]chat.Segment, len(a.Segments))}
+	restored.Finish.Detail = m.Restore(a.Finish.Detail)
+	for i, s := range a.Segments {
+		restored.Segments[i] = m.Segment(s)
+	}
+	return restored
+}
