@@ -3,7 +3,6 @@ package commands
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -70,20 +69,6 @@ type Forwarder interface {
 // registered. The error says what is wrong with the schema; the check's, a
 // 1001, what is wrong with a value. Both must take bounded time.
 type SchemaCompiler func(schema json.RawMessage) (check func(value json.RawMessage) error, err error)
-
-// A Table keeps values that survive a restart, by key. Values are shared and
-// must not be changed.
-type Table[T any] interface {
-	Get(key string) (value *T, revision uint64, ok bool)
-	All() iter.Seq2[string, *T]
-	Create(ctx context.Context, key string, value *T) (revision uint64, err error)                // 3002 if there
-	Update(ctx context.Context, key string, value *T, expect uint64) (revision uint64, err error) // 3003
-	Delete(ctx context.Context, key string, expect uint64) error                                  // 3001; 0 is any revision
-	// OnChange calls fn for every change, in order and before the change is
-	// acknowledged, old or new being nil for what was not or is no longer
-	// there. What is there already is told first.
-	OnChange(fn func(key string, old, new *T))
-}
 
 // AllowAll is the [Authorizer] that refuses nothing, for development on
 // loopback and for tests.

@@ -3,70 +3,14 @@ package commands_test
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"log/slog"
-	"maps"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// A memoryTable is a commands.Table in memory.
-type memoryTable[T any] struct {
-	mu       sync.Mutex
-	values   map[string]*T
-	revision uint64
-	changed  []func(key string, old, new *T)
-}
-
-func (m *memoryTable[T]) Get(key string) (*T, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.values[key]
-	return v, m.revision, ok
-}
-
-func (m *memoryTable[T]) All() iter.Seq2[string, *T] { return maps.All(m.values) }
-
-func (m *memoryTable[T]) set(key string, v *T) uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.values == nil {
-		m.values = map[string]*T{}
-	}
-	old := m.values[key]
-	if m.values[key] = v; v == nil {
-		delete(m.values, key)
-	}
-	m.revision++
-	for _, fn := range m.changed {
-		fn(key, old, v)
-	}
-	return m.revision
-}
-
-func (m *memoryTable[T]) Create(_ context.Context, key string, v *T) (uint64, error) {
-	return m.set(key, v), nil
-}
-
-func (m *memoryTable[T]) Update(_ context.Context, key string, v *T, _ uint64) (uint64, error) {
-	return m.set(key, v), nil
-}
-
-func (m *memoryTable[T]) Delete(_ context.Context, key string, _ uint64) error {
-	m.set(key, nil)
-	return nil
-}
-
-func (m *memoryTable[T]) OnChange(fn func(key string, old, new *T)) {
-	for key, v := range m.values {
-		fn(key, nil, v)
-	}
-	m.changed = append(m.changed, fn)
-}
 
 // agentEcho answers forwarded commands with what it was sent.
 type agentEcho struct{}
@@ -89,7 +33,7 @@ func wants(document json.RawMessage) (func(json.RawMessage) error, error) {
 	}, nil
 }
 
-func extensible(table *memoryTable[commands.Namespace]) commands.RouterOptions {
+func extensible(table *recordstest.Memory[commands.Namespace]) commands.RouterOptions {
 	return commands.RouterOptions{Forwarder: agentEcho{}, Namespaces: table, Schemas: wants, Authorizer: &policy{}}
 }
 
@@ -98,7 +42,7 @@ const blink = `{"agent_id":"alice-device","namespace":"acme.*","commands":[` +
 
 func TestAnAgentTakesANamespace(t *testing.T) {
 	t.Parallel()
-	table := &memoryTable[commands.Namespace]{}
+	table := recordstest.New[commands.Namespace]()
 	n := newNode(t, extensible(table))
 	wantSaid(t, n.call("0", "acme.blink", `{"times":3}`), "1002")
 	wantSaid(t, n.call("1", "command.register", blink), `{"namespace":"acme.*","agent_id":"alice-device","commands":["acme.blink","acme.odd"],"revision":1}`)
@@ -127,7 +71,7 @@ func TestAnAgentTakesANamespace(t *testing.T) {
 
 func TestNamespacesBelongToWhoTookThemInASpace(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, extensible(&memoryTable[commands.Namespace]{}))
+	n := newNode(t, extensible(recordstest.New[commands.Namespace]()))
 	wantSaid(t, n.call("0", "command.register", strings.Replace(blink, "alice-device", "bob", 1)), "2003")
 	if r := n.call("1", "command.register", blink); r.Err != nil {
 		t.Fatal(r.Err)
@@ -152,7 +96,7 @@ func TestNamespacesBelongToWhoTookThemInASpace(t *testing.T) {
 
 func TestBadRegistrationsAreRefused(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, extensible(&memoryTable[commands.Namespace]{}), define("hello", commands.Read, greet))
+	n := newNode(t, extensible(recordstest.New[commands.Namespace]()), define("hello", commands.Read, greet))
 	register := func(namespace, name, rest string) string {
 		return string(raw(`{"agent_id":"alice-device","namespace":%q,"commands":[{"name":"acme.ok","summary":"x"},{"name":%q,"summary":"x"%s}]}`, namespace, name, rest))
 	}
@@ -183,7 +127,7 @@ func TestBadRegistrationsAreRefused(t *testing.T) {
 
 func TestBridgeDescribeListsEverything(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, extensible(&memoryTable[commands.Namespace]{}), define("hello", commands.Read, greet))
+	n := newNode(t, extensible(recordstest.New[commands.Namespace]()), define("hello", commands.Read, greet))
 	n.call("1", "command.register", blink)
 	var result commands.DescribeResult
 	if err := json.Unmarshal(n.call("2", "bridge.describe", `{}`).Result, &result); err != nil {
@@ -206,7 +150,7 @@ func TestBridgeDescribeListsEverything(t *testing.T) {
 // version has let an agent take.
 func TestANamespaceThatIsTheBridgesByNowIsNotServed(t *testing.T) {
 	t.Parallel()
-	table := &memoryTable[commands.Namespace]{}
+	table := recordstest.New[commands.Namespace]()
 	n := newNode(t, extensible(table))
 	if r := n.call("1", "command.register", strings.ReplaceAll(blink, "acme", "topic")); r.Err != nil {
 		t.Fatal(r.Err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands/schema"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -50,7 +51,7 @@ func namespaceKey(space protocol.SpaceID, name string) string { return string(sp
 // called. They follow the table.
 type namespaces struct {
 	router *Router
-	table  Table[Namespace]
+	table  records.Table[Namespace]
 
 	mu     sync.RWMutex
 	served map[string]map[string]*Command // by key of the namespace, by name

@@ -13,10 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aibridge/aibridge/internal/clock"
-	"github.com/aibridge/aibridge/protocol"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // RouterOptions configure a [Router]. Zero fields mean the defaults.
@@ -31,7 +33,7 @@ type RouterOptions struct {
 
 	// Agents may register commands of their own if all of these are set.
 	Forwarder  Forwarder
-	Namespaces Table[Namespace]
+	Namespaces records.Table[Namespace]
 	Schemas    SchemaCompiler
 	Reserved   []string // namespaces that mean something else, besides the families of commands
 

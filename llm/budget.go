@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -66,13 +66,6 @@ type Spent struct {
 	Requests int64     `json:"requests"`
 }
 
-// SpentTable is where spending is kept, by budget.
-type SpentTable interface {
-	All() iter.Seq2[string, *Spent]
-	Put(ctx context.Context, key string, value *Spent) (revision uint64, err error)
-	Delete(ctx context.Context, key string, expect uint64) error
-}
-
 // purse is the spending of one budget's owner in the running window.
 type purse struct {
 	Spent
@@ -84,7 +77,7 @@ type purse struct {
 
 // A treasury keeps everybody to their budgets.
 type treasury struct {
-	table SpentTable
+	table records.Table[Spent] // nil forgets at the end of the process
 	now   func() time.Time
 
 	mu      sync.Mutex
@@ -93,7 +86,7 @@ type treasury struct {
 	settled chan struct{} // closed when a reservation is settled
 }
 
-func newTreasury(table SpentTable, now func() time.Time) *treasury {
+func newTreasury(table records.Table[Spent], now func() time.Time) *treasury {
 	return &treasury{table: table, now: now, purses: make(map[string]*purse), settled: make(chan struct{})}
 }
 
@@ -101,6 +94,9 @@ func newTreasury(table SpentTable, now func() time.Time) *treasury {
 func (t *treasury) load() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.table == nil {
+		return
+	}
 	for key, spent := range t.table.All() {
 		t.purses[key] = &purse{Spent: *spent}
 	}
@@ -312,6 +308,9 @@ func (t *treasury) store(ctx context.Context) error {
 		}
 	}
 	t.mu.Unlock()
+	if t.table == nil {
+		return nil
+	}
 	var errs []error
 	for key, spent := range changed {
 		if _, err := t.table.Put(ctx, key, &spent); err != nil {

@@ -17,7 +17,7 @@ import (
 
 func TestBudgetsOfTwoSpacesAndTwoRulesAreCountedOnce(t *testing.T) {
 	stranger := &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: "elsewhere"}
-	tr := newTreasury(forgetful{}, time.Now)
+	tr := newTreasury(nil, time.Now)
 	tr.configure([]Budget{
 		{Per: "principal", Window: "day", Requests: 2},
 		{Per: "principal", Of: "alice", Window: "day", Tokens: 1000}, // the same spending
@@ -113,7 +113,7 @@ func TestAnAnswerIsBoundedByWhatIsLeft(t *testing.T) {
 }
 
 func TestWhoWaitsForABudgetMayGiveUp(t *testing.T) {
-	tr := newTreasury(forgetful{}, time.Now)
+	tr := newTreasury(nil, time.Now)
 	tr.configure([]Budget{{Per: "principal", Window: "day", Tokens: 100}})
 	held, err := tr.reserve(t.Context(), alice, demand{tokens: 60})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 	"github.com/aibridge/aibridge/protocol"
@@ -406,7 +406,7 @@ func TestBudgetsHold(t *testing.T) {
 }
 
 func TestWhatWasSpentIsRemembered(t *testing.T) {
-	table := &memory{rows: map[string]*Spent{}}
+	table := recordstest.New[Spent]()
 	c := at(wiretest.New(t, said("ok")))
 	c.Budgets = []Budget{{Per: "principal", Window: "month", Requests: 1}}
 	h := newHouse(t, c, func(o *Options) { o.Spent = table })
@@ -425,29 +425,9 @@ func TestWhatWasSpentIsRemembered(t *testing.T) {
 	}
 }
 
-type memory struct {
-	forgetful
-	rows map[string]*Spent
-}
-
-func (m *memory) All() iter.Seq2[string, *Spent] {
-	return func(yield func(string, *Spent) bool) {
-		for k, v := range m.rows {
-			if !yield(k, v) {
-				return
-			}
-		}
-	}
-}
-
-func (m *memory) Put(_ context.Context, key string, v *Spent) (uint64, error) {
-	m.rows[key] = v
-	return 1, nil
-}
-
 func TestBudgetsBeginAnewWithTheirWindow(t *testing.T) {
 	now := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC)
-	tr := newTreasury(forgetful{}, func() time.Time { return now })
+	tr := newTreasury(nil, func() time.Time { return now })
 	tr.configure([]Budget{{Per: "principal", Window: "month", Requests: 1}})
 	if _, err := tr.reserve(t.Context(), alice, demand{tokens: 1}); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
@@ -21,8 +22,8 @@ import (
 type Options struct {
 	// MayActFor says why a caller may not ask on behalf of a skill.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
-	Loop      Loop       // nil refuses queries with tools
-	Spent     SpentTable // nil forgets what was spent at the end of the process
+	Loop      Loop                 // nil refuses queries with tools
+	Spent     records.Table[Spent] // nil forgets what was spent at the end of the process
 
 	// Configured is told of every configuration that was put to work or
 	// refused. Optional; it must not configure.
@@ -65,9 +66,6 @@ func New(o Options) *Service {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Spent == nil {
-		o.Spent = forgetful{}
 	}
 	if o.Transport == nil {
 		o.Transport = transport()

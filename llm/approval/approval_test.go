@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -382,11 +383,11 @@ func TestPolicyMayChangeItsMindMeanwhile(t *testing.T) {
 
 func TestFaultsDeny(t *testing.T) {
 	d := newDesk(t)
-	d.table.broken = errors.New("disk full")
+	d.table.Break(errors.New("disk full"))
 	if err := d.Gate(t.Context(), oven, heat(bot)); reason(err) != "fault" {
 		t.Errorf("not stored: %v", err)
 	}
-	d.table.broken = nil
+	d.table.Break(nil)
 	long := heat(bot)
 	long.ArgumentsJSON = json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
 	if err := d.Gate(t.Context(), oven, long); reason(err) != "too_long" {
@@ -406,9 +407,7 @@ func TestAnApprovalThatCannotBeNotedAsUsedIsNotUsed(t *testing.T) {
 	d := newDesk(t, func(o *Options) {
 		o.Approvals.OnChange(func(_ string, _, r *Record) {
 			if r != nil && r.State == Approved {
-				o.Approvals.(*table).mu.Lock()
-				o.Approvals.(*table).broken = errors.New("disk full")
-				o.Approvals.(*table).mu.Unlock()
+				o.Approvals.(*recordstest.Memory[Record]).Break(errors.New("disk full"))
 			}
 		})
 	})

@@ -4,93 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
-	"maps"
-	"sync"
 	"testing"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// table is a Table in memory.
-type table struct {
-	mu       sync.Mutex
-	records  map[string]*Record
-	revision map[string]uint64
-	last     uint64
-	tell     []func(string, *Record, *Record)
-	broken   error // of all writes
-}
-
-func newTable() *table {
-	return &table{records: map[string]*Record{}, revision: map[string]uint64{}}
-}
-
-func (t *table) Get(id string) (*Record, uint64, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r, ok := t.records[id]
-	return r, t.revision[id], ok
-}
-
-func (t *table) All() iter.Seq2[string, *Record] {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.All(maps.Clone(t.records))
-}
-
-func (t *table) write(id string, r *Record, allowed func(there bool, revision uint64) error) (uint64, error) {
-	t.mu.Lock()
-	old, there := t.records[id]
-	err := t.broken
-	if err == nil {
-		err = allowed(there, t.revision[id])
-	}
-	if err != nil {
-		t.mu.Unlock()
-		return 0, err
-	}
-	t.last++
-	revision := t.last
-	if r == nil {
-		delete(t.records, id)
-	} else {
-		t.records[id], t.revision[id] = r, revision
-	}
-	tell := t.tell
-	t.mu.Unlock()
-	for _, f := range tell {
-		f(id, old, r)
-	}
-	return revision, nil
-}
-
-func (t *table) Create(_ context.Context, id string, r *Record) (uint64, error) {
-	return t.write(id, r, func(there bool, _ uint64) error {
-		if there {
-			return protocol.Errorf(protocol.AlreadyExists, "there")
-		}
-		return nil
-	})
-}
-
-func (t *table) Update(_ context.Context, id string, r *Record, expect uint64) (uint64, error) {
-	return t.write(id, r, func(there bool, revision uint64) error {
-		if !there || revision != expect {
-			return protocol.Errorf(protocol.RevisionConflict, "changed")
-		}
-		return nil
-	})
-}
-
-func (t *table) Delete(_ context.Context, id string, _ uint64) error {
-	_, err := t.write(id, nil, func(bool, uint64) error { return nil })
-	return err
-}
-
-func (t *table) OnChange(f func(string, *Record, *Record)) { t.tell = append(t.tell, f) }
 
 var (
 	alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
@@ -102,14 +22,14 @@ var (
 // desk is a service and what it tells.
 type desk struct {
 	*Service
-	table  *table
+	table  *recordstest.Memory[Record]
 	events chan *protocol.Event // as approvers hear them
 	audit  chan string
 }
 
 func newDesk(t testing.TB, change ...func(*Options)) *desk {
 	t.Helper()
-	d := &desk{table: newTable(), events: make(chan *protocol.Event, 64), audit: make(chan string, 64)}
+	d := &desk{table: recordstest.New[Record](), events: make(chan *protocol.Event, 64), audit: make(chan string, 64)}
 	o := Options{
 		Approvals: d.table,
 		MayDecide: func(who *protocol.Principal, space protocol.SpaceID) bool { return who.Manages(space) },

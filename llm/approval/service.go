@@ -3,7 +3,6 @@ package approval
 import (
 	"cmp"
 	"context"
-	"iter"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -12,23 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Table keeps approvals durably, by id.
-type Table interface {
-	Get(id string) (r *Record, revision uint64, ok bool)
-	All() iter.Seq2[string, *Record]
-	Create(ctx context.Context, id string, r *Record) (revision uint64, err error)
-	Update(ctx context.Context, id string, r *Record, expect uint64) (revision uint64, err error)
-	Delete(ctx context.Context, id string, expect uint64) error
-	OnChange(fn func(id string, old, new *Record))
-}
-
 // Options configure a [Service]. Zero fields mean the defaults.
 type Options struct {
-	Approvals Table
+	Approvals records.Table[Record]
 	Policy    Policy // nil wants nothing besides what tools declare
 	// MayDecide reports whether somebody may decide on an approval, and
 	// MayDecideOwn whether even on one of its own. Nil: nobody.

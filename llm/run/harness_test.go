@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/run/mount"
@@ -26,54 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// memory is a table in memory. It outlives services, as a store does.
-type memory[T any] struct {
-	mu sync.Mutex
-	m  map[string]*T
-}
-
-func newMemory[T any]() *memory[T] { return &memory[T]{m: map[string]*T{}} }
-
-func (m *memory[T]) Get(key string) (*T, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.m[key]
-	return v, 1, ok
-}
-
-func (m *memory[T]) All() iter.Seq2[string, *T] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.All(maps.Clone(m.m))
-}
-
-func (m *memory[T]) Len() int { m.mu.Lock(); defer m.mu.Unlock(); return len(m.m) }
-
-func (m *memory[T]) Create(ctx context.Context, key string, v *T) (uint64, error) {
-	if _, _, ok := m.Get(key); ok {
-		return 0, protocol.Errorf(protocol.AlreadyExists, "there")
-	}
-	return m.Put(ctx, key, v)
-}
-
-func (m *memory[T]) Put(_ context.Context, key string, v *T) (uint64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.m[key] = v
-	return 1, nil
-}
-
-func (m *memory[T]) Update(ctx context.Context, key string, v *T, _ uint64) (uint64, error) {
-	return m.Put(ctx, key, v)
-}
-
-func (m *memory[T]) Delete(_ context.Context, key string, _ uint64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.m, key)
-	return nil
-}
 
 // bound is a sealer that seals nothing, but notices what is out of place.
 type bound struct{}
@@ -183,7 +134,7 @@ func newWorld(t testing.TB, m model, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, projects: t.TempDir()}
 	w.opts = Options{
-		Asker: m, Executor: &tools.Executor{}, Runs: newMemory[Record](), Packages: newMemory[PackageRecord](),
+		Asker: m, Executor: &tools.Executor{}, Runs: recordstest.New[Record](), Packages: recordstest.New[PackageRecord](),
 		Dir: t.TempDir(), Sealer: bound{}, Policy: DefaultPolicy(),
 		Project: func(_ context.Context, _ grant.Grant, name string) (mount.FS, error) {
 			dir := filepath.Join(w.projects, name)

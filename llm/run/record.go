@@ -1,9 +1,7 @@
 package run
 
 import (
-	"context"
 	"encoding/json"
-	"iter"
 	"strings"
 	"time"
 
@@ -11,18 +9,6 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 )
-
-// A Table keeps values that survive a restart, by key. Values are shared and
-// must not be changed.
-type Table[T any] interface {
-	Get(key string) (value *T, revision uint64, ok bool)
-	All() iter.Seq2[string, *T]
-	Len() int
-	Create(ctx context.Context, key string, value *T) (revision uint64, err error)                // 3002 if there
-	Put(ctx context.Context, key string, value *T) (revision uint64, err error)                   // whatever is there
-	Update(ctx context.Context, key string, value *T, expect uint64) (revision uint64, err error) // 3003
-	Delete(ctx context.Context, key string, expect uint64) error                                  // 3001; 0 is any revision
-}
 
 // A Record is what is known of a run besides its files.
 type Record struct {

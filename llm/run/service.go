@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/run/pack"
@@ -33,8 +34,8 @@ type Options struct {
 	// Retriever chooses when there are more tools than a model is offered;
 	// optional, then their words alone decide.
 	Retriever tools.Retriever
-	Runs      Table[Record]
-	Packages  Table[PackageRecord]
+	Runs      records.Table[Record]
+	Packages  records.Table[PackageRecord]
 	// Current reports whether the tables show what is stored now; nil if they
 	// always do.
 	Current func() bool

@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,19 +10,12 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// A Table keeps conversations durably.
-type Table interface {
-	Get(key string) (s *Session, revision uint64, ok bool)
-	All() iter.Seq2[string, *Session]
-	Put(ctx context.Context, key string, s *Session) (revision uint64, err error)
-	Delete(ctx context.Context, key string, expect uint64) error
-}
 
 // A Talker has models answer, see [loop.Runner].
 type Talker interface {
@@ -32,7 +24,7 @@ type Talker interface {
 
 // Options configure a [Service]. Zero fields mean the defaults.
 type Options struct {
-	Sessions Table
+	Sessions records.Table[Session]
 	Talker   Talker
 	// Tools are what models and users may call; Direct runs what users call
 	// themselves, by slash commands.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
@@ -28,64 +27,6 @@ var (
 	alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace}
 	bob   = &protocol.Principal{Kind: protocol.KindOperator, ID: "bob", Space: protocol.DefaultSpace}
 )
-
-// table is a Table in memory, which keeps JSON as the store does.
-type table struct {
-	mu     sync.Mutex
-	values map[string][]byte
-}
-
-func (t *table) decode(raw []byte) *Session {
-	s := new(Session)
-	if err := json.Unmarshal(raw, s); err != nil {
-		panic(err)
-	}
-	return s
-}
-
-func (t *table) Get(key string) (*Session, uint64, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	raw, ok := t.values[key]
-	if !ok {
-		return nil, 0, false
-	}
-	return t.decode(raw), 1, true
-}
-
-func (t *table) All() iter.Seq2[string, *Session] {
-	t.mu.Lock()
-	values := maps.Clone(t.values)
-	t.mu.Unlock()
-	return func(yield func(string, *Session) bool) {
-		for key, raw := range values {
-			if !yield(key, t.decode(raw)) {
-				return
-			}
-		}
-	}
-}
-
-func (t *table) Put(_ context.Context, key string, s *Session) (uint64, error) {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return 0, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.values[key] = raw
-	return 1, nil
-}
-
-func (t *table) Delete(_ context.Context, key string, _ uint64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.values[key]; !ok {
-		return protocol.Errorf(protocol.NotFound, "not there")
-	}
-	delete(t.values, key)
-	return nil
-}
 
 // A model says what its answer function says.
 type model struct {
@@ -139,7 +80,7 @@ func (g given) Revision() string                                                
 type room struct {
 	*Service
 	*model
-	table  *table
+	table  *recordstest.Memory[Session]
 	router *commands.Router
 	now    time.Time
 	ids    int
@@ -149,7 +90,7 @@ type room struct {
 
 func newRoom(t testing.TB, answer func(n int, r chat.Request) (string, []string, error), change ...func(*Options)) *room {
 	t.Helper()
-	r := &room{t: t, model: &model{t: t, answer: answer}, table: &table{values: map[string][]byte{}}, now: time.Now()}
+	r := &room{t: t, model: &model{t: t, answer: answer}, table: recordstest.New[Session](), now: time.Now()}
 	run := func(_ context.Context, x *tools.Execution) (tools.Output, error) {
 		r.called = append(r.called, x.Name+" "+x.Principal.ID+" "+string(x.ArgumentsJSON))
 		if x.Name == "oven.heat" {
@@ -337,8 +278,8 @@ func TestResetAndQuitForget(t *testing.T) {
 	if n := len(r.last().Request.Messages); n != 1 {
 		t.Errorf("after /reset %d messages", n)
 	}
-	if got := r.must("/quit"); !got.Ended || len(r.table.values) != 0 {
-		t.Errorf("got %+v, %d kept", got, len(r.table.values))
+	if got := r.must("/quit"); !got.Ended || r.table.Len() != 0 {
+		t.Errorf("got %+v, %d kept", got, r.table.Len())
 	}
 }
 
@@ -422,16 +363,16 @@ func TestQuietConversationsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, ok := r.table.Get(keyOf(alice, "s1")); ok || len(r.table.values) != 3 {
-		t.Errorf("%d are kept", len(r.table.values))
+	if _, _, ok := r.table.Get(keyOf(alice, "s1")); ok || r.table.Len() != 3 {
+		t.Errorf("%d are kept", r.table.Len())
 	}
 	r.now = r.now.Add(25 * time.Hour)
 	if got, err := r.say(alice, `{"session_id":"s4","message":"b"}`); err != nil || got.Turns != 1 {
 		t.Errorf("after a day of quiet: %+v, %v", got, err)
 	}
 	r.sweep(t.Context())
-	if len(r.table.values) != 1 {
-		t.Errorf("%d are kept", len(r.table.values))
+	if r.table.Len() != 1 {
+		t.Errorf("%d are kept", r.table.Len())
 	}
 }
 

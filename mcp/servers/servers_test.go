@@ -3,13 +3,11 @@ package servers
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -70,44 +69,20 @@ func addRead(s *sdk.Server, description string) {
 		})
 }
 
-// A memory is a table.
-type memory struct {
-	mu   sync.Mutex
-	rows map[string]*Approved
-	fn   func(string, *Approved, *Approved)
-}
-
-func (m *memory) Get(key string) (*Approved, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.rows[key]
-	return v, 0, ok
-}
-func (m *memory) All() iter.Seq2[string, *Approved] { return func(func(string, *Approved) bool) {} }
-func (m *memory) Put(_ context.Context, key string, v *Approved) (uint64, error) {
-	m.mu.Lock()
-	old := m.rows[key]
-	m.rows[key] = v
-	m.mu.Unlock()
-	m.fn(key, old, v)
-	return 1, nil
-}
-func (m *memory) OnChange(fn func(string, *Approved, *Approved)) { m.fn = fn }
-
 // A world is a service with a router in front of it.
 type world struct {
 	*Service
 	router *commands.Router
 	env    tools.Environment
-	table  *memory
+	table  *recordstest.Memory[Approved]
 }
 
 func start(t *testing.T, configs ...Config) *world {
 	t.Helper()
-	return startWith(t, &memory{rows: map[string]*Approved{}}, configs...)
+	return startWith(t, recordstest.New[Approved](), configs...)
 }
 
-func startWith(t *testing.T, table *memory, configs ...Config) *world {
+func startWith(t *testing.T, table *recordstest.Memory[Approved], configs ...Config) *world {
 	t.Helper()
 	for i := range configs {
 		if err := configs[i].Check(); err != nil {

@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -13,17 +12,10 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// A Table keeps what was approved, by server.
-type Table interface {
-	Get(key string) (value *Approved, revision uint64, ok bool)
-	All() iter.Seq2[string, *Approved]
-	Put(ctx context.Context, key string, value *Approved) (revision uint64, err error)
-	OnChange(fn func(key string, old, new *Approved))
-}
 
 // Approved is what was approved of a server's tools.
 type Approved struct {
@@ -41,7 +33,7 @@ type May func(ctx context.Context, who *protocol.Principal, action string, on co
 // Options configure a [Service]. Table, Invoke and May are needed.
 type Options struct {
 	Servers []Config
-	Table   Table
+	Table   records.Table[Approved]
 	Invoke  Invoke
 	May     May
 	Version string // of the bridge, which servers are told

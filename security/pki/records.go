@@ -1,33 +1,10 @@
 package pki
 
 import (
-	"context"
-	"iter"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// A Table keeps records of one kind durably. Values are immutable once
-// stored. Writes return when they are durable and every read sees them.
-type Table[T any] interface {
-	// Get looks a record up. It does not block.
-	Get(key string) (value *T, revision uint64, ok bool)
-	// All yields every record, in no particular order.
-	All() iter.Seq2[string, *T]
-	Len() int
-	// Create adds a record, 3002 if the key is there.
-	Create(ctx context.Context, key string, v *T) (revision uint64, err error)
-	// Update replaces the record with the expected revision, 3003 if it has
-	// another.
-	Update(ctx context.Context, key string, v *T, expect uint64) (revision uint64, err error)
-	// Delete removes the record with the expected revision, any if that is 0.
-	Delete(ctx context.Context, key string, expect uint64) error
-	// OnChange calls fn for every change, in order, after reads see it; old
-	// is nil for what is new and new is nil for what is gone. What is there
-	// already is told first. fn must not block.
-	OnChange(fn func(key string, old, new *T))
-}
 
 // An Authority is one of those that grant certificates.
 type Authority string

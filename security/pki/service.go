@@ -21,6 +21,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/security/audit"
 )
 
@@ -31,10 +32,10 @@ const CAFile = "ca.pem"
 // Options configure a [Service]. The tables, Issue and Dir are needed; other
 // zero fields mean the defaults.
 type Options struct {
-	Authorities  Table[Hierarchy]
-	Certificates Table[Certificate]
-	Requests     Table[Request]
-	Tokens       Table[Token]
+	Authorities  records.Table[Hierarchy]
+	Certificates records.Table[Certificate]
+	Requests     records.Table[Request]
+	Tokens       records.Table[Token]
 	// Issue creates a certificate and, in the same change, stores what it was
 	// issued for. It fails with 3002 if the serial is taken and with 3003 if
 	// what it was issued for has changed.

@@ -15,7 +15,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"strconv"
@@ -26,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -41,114 +41,17 @@ var (
 	labBoss = &protocol.Principal{Kind: protocol.KindOperator, ID: "boss", Space: "lab", Roles: []string{"officer:operator", "officer:appstore", "officer:enterprise"}}
 )
 
-// A memory is a table in memory.
-type memory[T any] struct {
-	mu       sync.Mutex
-	rows     map[string]row[T]
-	revision uint64
-	onChange []func(string, *T, *T)
-}
-
-type row[T any] struct {
-	value    *T
-	revision uint64
-}
-
-func newMemory[T any]() *memory[T] { return &memory[T]{rows: make(map[string]row[T])} }
-
-func (m *memory[T]) Get(key string) (*T, uint64, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.rows[key]
-	return r.value, r.revision, ok
-}
-
-func (m *memory[T]) All() iter.Seq2[string, *T] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	rows := maps.Clone(m.rows)
-	return func(yield func(string, *T) bool) {
-		for key, r := range rows {
-			if !yield(key, r.value) {
-				return
-			}
-		}
-	}
-}
-
-func (m *memory[T]) Len() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.rows)
-}
-
-func (m *memory[T]) OnChange(fn func(string, *T, *T)) {
-	for key, v := range m.All() {
-		fn(key, nil, v)
-	}
-	m.onChange = append(m.onChange, fn)
-}
-
-func (m *memory[T]) Create(_ context.Context, key string, v *T) (uint64, error) {
-	return m.write(key, v, func(r row[T], there bool) error {
-		if there {
-			return protocol.Errorf(protocol.AlreadyExists, "%s is there", key)
-		}
-		return nil
-	})
-}
-
-func (m *memory[T]) Update(_ context.Context, key string, v *T, expect uint64) (uint64, error) {
-	return m.write(key, v, func(r row[T], _ bool) error {
-		if r.revision != expect {
-			return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", key, r.revision)
-		}
-		return nil
-	})
-}
-
-func (m *memory[T]) Delete(_ context.Context, key string, _ uint64) error {
-	_, err := m.write(key, nil, func(_ row[T], there bool) error {
-		if !there {
-			return protocol.Errorf(protocol.NotFound, "no %s", key)
-		}
-		return nil
-	})
-	return err
-}
-
-func (m *memory[T]) write(key string, v *T, check func(row[T], bool) error) (uint64, error) {
-	m.mu.Lock()
-	old, there := m.rows[key]
-	if err := check(old, there); err != nil {
-		m.mu.Unlock()
-		return 0, err
-	}
-	m.revision++
-	revision := m.revision
-	if v == nil {
-		delete(m.rows, key)
-	} else {
-		m.rows[key] = row[T]{v, revision}
-	}
-	m.mu.Unlock()
-	for _, fn := range m.onChange {
-		fn(key, old.value, v)
-	}
-	return revision, nil
-}
-
 // State is what bridges on one NATS share.
 type state struct {
-	authorities  *memory[Hierarchy]
-	certificates *memory[Certificate]
-	requests     *memory[Request]
-	tokens       *memory[Token]
+	authorities  *recordstest.Memory[Hierarchy]
+	certificates *recordstest.Memory[Certificate]
+	requests     *recordstest.Memory[Request]
+	tokens       *recordstest.Memory[Token]
 	atomic       sync.Mutex
 }
 
 func newState() *state {
-	return &state{newMemory[Hierarchy](), newMemory[Certificate](), newMemory[Request](), newMemory[Token](), sync.Mutex{}}
+	return &state{recordstest.New[Hierarchy](), recordstest.New[Certificate](), recordstest.New[Request](), recordstest.New[Token](), sync.Mutex{}}
 }
 
 func (st *state) issue(ctx context.Context, c *Certificate, f Claimed) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -23,7 +24,7 @@ type Record struct {
 // ServiceOptions configure a [Service]. Engine and Records are needed.
 type ServiceOptions struct {
 	Engine  *Engine
-	Records commands.Table[Record]
+	Records records.Table[Record]
 	// Principal finds what is known of somebody, for policy.explain: the roles
 	// that its keys give it. Optional.
 	Principal func(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -16,14 +17,14 @@ import (
 type desk struct {
 	t      *testing.T
 	engine *Engine
-	table  *memory
+	table  *recordstest.Memory[Record]
 	router *commands.Router
 	n      int
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, engine: newEngine(t), table: &memory{}}
+	d := &desk{t: t, engine: newEngine(t), table: recordstest.New[Record]()}
 	service := NewService(ServiceOptions{
 		Engine: d.engine, Records: d.table,
 		Principal: func(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool) {

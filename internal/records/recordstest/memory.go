@@ -21,13 +21,13 @@ import (
 // not encoded is lost. It outlives the services of a test, as a store does.
 type Memory[T any] struct {
 	changing sync.Mutex // held while a change is made and told
+	tell     []func(key string, old, new *T)
+
+	mu       sync.Mutex
 	before   func(key string)
 	broken   error
 	failing  int // writes that fail from now on
 	yielding bool
-	tell     []func(key string, old, new *T)
-
-	mu       sync.Mutex
 	rows     map[string]row[T]
 	revision uint64
 	writes   int
@@ -45,22 +45,22 @@ func New[T any]() *Memory[T] { return &Memory[T]{rows: make(map[string]row[T])} 
 
 // Break makes every write fail from now on, or with nil none.
 func (m *Memory[T]) Break(err error) {
-	m.changing.Lock()
-	defer m.changing.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.broken = err
 }
 
 // BreakNext makes the next n writes fail.
 func (m *Memory[T]) BreakNext(n int) {
-	m.changing.Lock()
-	defer m.changing.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.failing = n
 }
 
 // Yield has every write let others go first, so that they meet.
 func (m *Memory[T]) Yield() {
-	m.changing.Lock()
-	defer m.changing.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.yielding = true
 }
 
@@ -75,8 +75,8 @@ func (m *Memory[T]) Clear() {
 // Before has fn called before the next write, once, to change something between
 // the reading and the writing of whoever is tested.
 func (m *Memory[T]) Before(fn func(key string)) {
-	m.changing.Lock()
-	defer m.changing.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.before = fn
 }
 
@@ -191,12 +191,8 @@ func (m *Memory[T]) change(ctx context.Context, key string, v *T, check func(hel
 	m.interfere(key)
 	m.changing.Lock()
 	defer m.changing.Unlock()
-	if err := cmp.Or(ctx.Err(), m.broken); err != nil {
+	if err := cmp.Or(ctx.Err(), m.fault()); err != nil {
 		return 0, err
-	}
-	if m.failing > 0 {
-		m.failing--
-		return 0, protocol.Errorf(protocol.StoreUnavailable, "the store is away")
 	}
 	old, revision, err := m.set(key, v, check)
 	if err != nil {
@@ -208,11 +204,21 @@ func (m *Memory[T]) change(ctx context.Context, key string, v *T, check func(hel
 	return revision, nil
 }
 
+func (m *Memory[T]) fault() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failing > 0 {
+		m.failing--
+		return protocol.Errorf(protocol.StoreUnavailable, "the store is away")
+	}
+	return m.broken
+}
+
 func (m *Memory[T]) interfere(key string) {
-	m.changing.Lock()
+	m.mu.Lock()
 	fn, yielding := m.before, m.yielding
 	m.before = nil
-	m.changing.Unlock()
+	m.mu.Unlock()
 	if yielding {
 		runtime.Gosched()
 	}
