@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -99,5 +100,23 @@ func TestShippedPoliciesSpeakOfWhatThereIs(t *testing.T) {
 	}
 	if err := engine.CheckShipped(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDevicesAreGrantedCommandsOneByOne keeps families out of the policies of
+// devices: a command that is added to a family is nobody's until somebody
+// grants it. The commands that agents register have no names to list.
+func TestDevicesAreGrantedCommandsOneByOne(t *testing.T) {
+	family := regexp.MustCompile(`Action::"([a-z_]+)"`)
+	for _, file := range []string{"devices.cedar", "route_agent.cedar"} {
+		text, err := os.ReadFile("../../security/policy/shipped/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range family.FindAllStringSubmatch(string(text), -1) {
+			if m[1] != "extension" {
+				t.Errorf("%s grants the family %s: list its commands", file, m[1])
+			}
+		}
 	}
 }
