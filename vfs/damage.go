@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -52,7 +53,7 @@ func (s *Store) noteDamage(ctx context.Context, r *Record, v *Version) {
 	since := s.index.damage(v.Blob, s.opts.Now())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), damageTime)
 	defer cancel()
-	for range maxAttempts {
+	for range records.Attempts {
 		now, revision, ok := s.opts.Records.Get(r.key())
 		if !ok {
 			return
@@ -69,7 +70,7 @@ func (s *Store) noteDamage(ctx context.Context, r *Record, v *Version) {
 			s.opts.Log.Error("the content of a file is damaged; whoever has it should store it again", "blob", v.Blob, "bytes", v.Size)
 			return
 		}
-		if !raced(err) {
+		if !records.Raced(err) {
 			s.opts.Log.Warn("that a content is damaged cannot be kept", "blob", v.Blob, "error", err)
 			return
 		}

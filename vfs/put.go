@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -227,7 +228,7 @@ func (w *writing) run(ctx context.Context) (File, error) {
 	defer w.unpin()
 	w.probe(ctx, make(sizes))
 	made := false // room, by giving up old versions
-	for range maxAttempts {
+	for range records.Attempts {
 		done, err := w.reserve()
 		if protocol.CodeOf(err) == protocol.NoSpace && !made {
 			made = true
@@ -244,7 +245,7 @@ func (w *writing) run(ctx context.Context) (File, error) {
 			w.store.metrics.written(w.content.size)
 			return w.result.file(w.result.current()), nil
 		}
-		if !raced(err) {
+		if !records.Raced(err) {
 			return File{}, err
 		}
 	}

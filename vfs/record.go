@@ -1,35 +1,12 @@
 package vfs
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"iter"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// A Table keeps records durably. Values are immutable once stored. Writes
-// return when they are durable and every read sees them.
-type Table[T any] interface {
-	// Get looks a record up. It does not block.
-	Get(key string) (value *T, revision uint64, ok bool)
-	// All yields every record, in no particular order.
-	All() iter.Seq2[string, *T]
-	// Create adds a record, 3002 if the key is there.
-	Create(ctx context.Context, key string, v *T) (revision uint64, err error)
-	// Update replaces the record with the expected revision, 3003 if it has
-	// another.
-	Update(ctx context.Context, key string, v *T, expect uint64) (revision uint64, err error)
-	// Delete removes a record, 3003 if it has another revision than expected,
-	// 3001 if it is gone.
-	Delete(ctx context.Context, key string, expect uint64) error
-	// OnChange calls fn for every change, in order, after reads see it; old
-	// is nil for what is new and new is nil for what is gone. It is called
-	// for everything there is while the table is loaded. It must not block.
-	OnChange(fn func(key string, old, new *T))
-}
 
 // A Change puts a record in place of the one with the given revision, 0 for a
 // key that holds nothing.

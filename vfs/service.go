@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // Options configure a [Service]. Store, Groups and Remotes are needed.
 type Options struct {
 	Store   *Store
-	Groups  Table[Group]
-	Remotes Table[Remote]
+	Groups  records.Table[Group]
+	Remotes records.Table[Remote]
 	// Members knows who takes part in which group of a Cap; nil for nobody.
 	Members Members
 	// Dial makes the client of a remote VFS, nil if there can be none. The

@@ -9,13 +9,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // StoreOptions configure a [Store]. Records and Blobs are needed; zero values
 // of the others mean the defaults.
 type StoreOptions struct {
-	Records Table[Record]
+	Records records.Table[Record]
 	Blobs   Blobs
 	// Atomic makes all changes or none, up to 1000; nil has each made alone.
 	Atomic func(ctx context.Context, changes []Change) error
@@ -190,7 +191,7 @@ func (s *Space) Delete(ctx context.Context, group, path string, ifVersion uint64
 	if err := checkNames(ctx, group, path); err != nil {
 		return File{}, err
 	}
-	for range maxAttempts {
+	for range records.Attempts {
 		r, revision, ok := s.store.opts.Records.Get(recordKey(s.space, group, path))
 		if !ok || !r.live() {
 			return File{}, NoFile(group, path)
@@ -199,7 +200,7 @@ func (s *Space) Delete(ctx context.Context, group, path string, ifVersion uint64
 			return File{}, VersionConflict(path, ifVersion, current)
 		}
 		next, err := s.store.bury(ctx, r, revision)
-		if !raced(err) {
+		if !records.Raced(err) {
 			return next, err
 		}
 	}
@@ -311,19 +312,6 @@ func (s *Space) Usage(ctx context.Context) (Usage, error) {
 		u.Total = u.Used + room
 	}
 	return u, nil
-}
-
-// maxAttempts bounds how often a change is tried again when somebody else
-// changed the same file meanwhile.
-const maxAttempts = 32
-
-// raced reports whether a write failed because the record is another by now.
-func raced(err error) bool {
-	switch protocol.CodeOf(err) {
-	case protocol.RevisionConflict, protocol.AlreadyExists, protocol.NotFound:
-		return true
-	}
-	return false
 }
 
 func tooContended(path string) error {

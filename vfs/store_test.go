@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/folder"
@@ -29,12 +30,12 @@ type world struct {
 	*vfs.Store
 	t       testing.TB
 	dir     string
-	records *vfstest.Table[vfs.Record]
+	records *recordstest.Memory[vfs.Record]
 	files   *vfs.Space
 }
 
 func open(t testing.TB, change ...func(*vfs.StoreOptions)) *world {
-	w := &world{t: t, dir: t.TempDir(), records: vfstest.NewTable[vfs.Record]()}
+	w := &world{t: t, dir: t.TempDir(), records: recordstest.New[vfs.Record]()}
 	w.start(change...)
 	return w
 }
@@ -42,7 +43,7 @@ func open(t testing.TB, change ...func(*vfs.StoreOptions)) *world {
 // start opens the store, as after a crash if it was open.
 func (w *world) start(change ...func(*vfs.StoreOptions)) {
 	w.t.Helper()
-	w.records.Forget()
+	w.records.Restart()
 	o := vfs.StoreOptions{Records: w.records, Atomic: vfstest.Atomic(w.records), Quota: 1 << 30}
 	if w.dir != "" {
 		blobs, err := folder.Open(w.dir)
@@ -363,7 +364,7 @@ func TestAClockThatGoesBackMakesNoLowerVersions(t *testing.T) {
 // file that is there can always be read.
 func TestNoContentIsLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{t: t, records: vfstest.NewTable[vfs.Record]()}
+		w := &world{t: t, records: recordstest.New[vfs.Record]()}
 		blobs := vfstest.NewBlobs() // a folder would do the same, slowly
 		options := func(o *vfs.StoreOptions) {
 			o.Blobs = blobs

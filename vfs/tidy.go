@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -217,7 +218,7 @@ func (s *Store) trim(ctx context.Context, r *Record, upTo uint64) {
 	}
 	next := *r
 	next.Versions = slices.Clone(slices.DeleteFunc(slices.Clone(r.Versions), func(v Version) bool { return v.Number <= upTo }))
-	if _, err := s.opts.Records.Update(ctx, r.key(), &next, revision); err != nil && !raced(err) {
+	if _, err := s.opts.Records.Update(ctx, r.key(), &next, revision); err != nil && !records.Raced(err) {
 		s.opts.Log.Warn("old versions cannot be dropped", "error", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/vfstest"
@@ -31,9 +32,9 @@ const key = "a-key"
 // serve serves a VFS over HTTP, as a bridge does.
 func serve(t *testing.T) *httptest.Server {
 	t.Helper()
-	records := vfstest.NewTable[vfs.Record]()
+	records := recordstest.New[vfs.Record]()
 	store := vfs.NewStore(vfs.StoreOptions{Records: records, Blobs: vfstest.NewBlobs(), Atomic: vfstest.Atomic(records)})
-	service := vfs.New(vfs.Options{Store: store, Groups: vfstest.NewTable[vfs.Group](), Remotes: vfstest.NewTable[vfs.Remote]()})
+	service := vfs.New(vfs.Options{Store: store, Groups: recordstest.New[vfs.Group](), Remotes: recordstest.New[vfs.Remote]()})
 	set, err := commands.NewSet(service.Commands()...)
 	if err != nil {
 		t.Fatal(err)

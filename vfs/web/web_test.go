@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant/granttest"
 	"github.com/aibridge/aibridge/vfs"
@@ -41,8 +42,8 @@ type world struct {
 
 func serve(t testing.TB, change ...func(*web.Options)) *world {
 	t.Helper()
-	store := vfs.NewStore(vfs.StoreOptions{Records: vfstest.NewTable[vfs.Record](), Blobs: vfstest.NewBlobs(), Quota: 4 << 20})
-	service := vfs.New(vfs.Options{Store: store, Groups: vfstest.NewTable[vfs.Group](), Remotes: vfstest.NewTable[vfs.Remote]()})
+	store := vfs.NewStore(vfs.StoreOptions{Records: recordstest.New[vfs.Record](), Blobs: vfstest.NewBlobs(), Quota: 4 << 20})
+	service := vfs.New(vfs.Options{Store: store, Groups: recordstest.New[vfs.Group](), Remotes: recordstest.New[vfs.Remote]()})
 	w := &world{t: t, spool: t.TempDir()}
 	o := web.Options{
 		Service: service,

@@ -72,6 +72,13 @@ func (m *Memory[T]) Clear() {
 	clear(m.rows)
 }
 
+// Lose removes a record without telling anybody.
+func (m *Memory[T]) Lose(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.rows, key)
+}
+
 // Before has fn called before the next write, once, to change something between
 // the reading and the writing of whoever is tested.
 func (m *Memory[T]) Before(fn func(key string)) {

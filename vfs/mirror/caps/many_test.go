@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/vfstest"
@@ -73,7 +74,7 @@ func TestManyCapsCostLittle(t *testing.T) {
 	if err != nil {
 		count = 300
 	}
-	store := vfs.NewStore(vfs.StoreOptions{Records: vfstest.NewTable[vfs.Record](), Blobs: vfstest.NewBlobs()}).Space(protocol.DefaultSpace)
+	store := vfs.NewStore(vfs.StoreOptions{Records: recordstest.New[vfs.Record](), Blobs: vfstest.NewBlobs()}).Space(protocol.DefaultSpace)
 	h := newHouse(t, func(o *Options) {
 		o.Open, o.Poll, o.Files = 4, time.Second, func(protocol.SpaceID) vfs.Files { return store }
 	})
