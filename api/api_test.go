@@ -150,7 +150,7 @@ func serve(t testing.TB, o Options) (*API, *httptest.Server) {
 	}
 	server := httptest.NewServer(a)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		a.Close(ctx)
 		server.Client().CloseIdleConnections()

@@ -35,7 +35,7 @@ func newNode(t testing.TB, opts commands.RouterOptions, more ...commands.Command
 	}
 	r := commands.NewRouter(set, opts)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := r.Close(ctx); err != nil {
 			t.Error(err)

@@ -303,7 +303,7 @@ func TestMetrics(t *testing.T) {
 		# TYPE aibridge_commands_remembered gauge
 		aibridge_commands_remembered 1
 	`
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := n.Close(ctx); err != nil { // so that nothing is in flight any more
 		t.Fatal(err)

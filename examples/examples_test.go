@@ -103,7 +103,7 @@ func (l *lockedBuffer) String() string {
 type reading struct{ Celsius, Target float64 }
 
 func invoke(c *client.Client, skill, capability string, params any) (reading, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := client.Call[struct{ Data reading }](ctx, c, "skill.invoke", map[string]any{
 		"skill_id": skill, "capability_id": capability, "params": params,

@@ -112,7 +112,7 @@ func dialAs(t *testing.T, addr net.Addr, user string) *member {
 	t.Cleanup(func() { _ = conn.Close() })
 	m := &member{received: make(chan string, 16)}
 	m.Client = paho.NewClient(paho.ClientConfig{
-		Conn: conn,
+		Conn: conn, PacketTimeout: time.Minute,
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
 			m.received <- p.Packet.Topic
 			return true, nil

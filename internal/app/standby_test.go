@@ -52,10 +52,14 @@ func begin(t *testing.T, url string) *starting {
 	return s
 }
 
-// free is an address that nobody listens on.
+// free is an address that nobody listens on. It is not of the host that other
+// tests listen at, which might be given the same port meanwhile.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil { // the system has only one
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,9 +54,9 @@ func TestSilentSocketsShutNobodyOut(t *testing.T) {
 	if n := h.metric(`aibridge_connections_open{state="stranger"}`); n > 60 {
 		t.Errorf("%v strangers are connected", n)
 	}
-	if h.metric(`aibridge_connections_refused_total{how="turned_away"}`)+h.metric(`aibridge_connections_refused_total{how="cut_off"}`) < 1000 {
-		t.Error("nobody was turned away")
-	}
+	bridgetest.Eventually(t, "most were turned away", func() bool {
+		return h.metric(`aibridge_connections_refused_total{how="turned_away"}`)+h.metric(`aibridge_connections_refused_total{how="cut_off"}`) >= 1000
+	})
 }
 
 // Requests by one connection are of one visit, which takes a principal's place.

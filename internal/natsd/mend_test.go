@@ -60,6 +60,12 @@ func (w *writer) write(size int) error {
 	return err
 }
 
+// stores waits until something is stored.
+func (w *writer) stores(t *testing.T) {
+	t.Helper()
+	eventually(t, w.name+" stores something", func() bool { return w.write(1000) == nil })
+}
+
 // whole fails unless everything that was acknowledged is there.
 func (w *writer) whole(t *testing.T) {
 	t.Helper()
@@ -78,11 +84,8 @@ func TestServersAreOpenedAnewWhenAFullDiskHasRoomAgain(t *testing.T) {
 	smalldisk.Run(t, 64<<20, func(t *testing.T, d *smalldisk.Disk) {
 		s := start(t, Options{Dir: d.Dir})
 		state, flow := newWriter(t, s, "state"), newWriter(t, s, "flow")
-		for _, w := range []*writer{state, flow} {
-			if err := w.write(1000); err != nil {
-				t.Fatal(err)
-			}
-		}
+		state.stores(t)
+		flow.stores(t)
 		for round := range 3 {
 			d.Fill(t)
 			eventually(t, "the servers notice", func() bool {
@@ -141,9 +144,7 @@ func TestAServerStartsWithTheRestOfADeletedStream(t *testing.T) {
 func TestAServerThatMissesAStreamDoesNotStart(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, Options{Dir: dir})
-	if err := newWriter(t, s, "state").write(1000); err != nil {
-		t.Fatal(err)
-	}
+	newWriter(t, s, "state").stores(t)
 	s.Close()
 	meta := filepath.Join(dir, "state", "jetstream", "$G", "streams", "state", "meta.inf")
 	if err := os.WriteFile(meta, []byte("?"), 0o600); err != nil {

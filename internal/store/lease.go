@@ -142,7 +142,8 @@ func (l *Lease) Check() error {
 	return protocol.Errorf(protocol.StoreUnavailable, "NATS has not confirmed for %v that this bridge is the one that works", silent.Round(100*time.Millisecond))
 }
 
-// Release gives the lease to whoever waits for it, at once.
+// Release gives the lease to whoever waits for it, at once. It is tried again,
+// when NATS does not confirm it, for as long as nobody takes over unasked.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	l.done.Wait()
@@ -150,8 +151,20 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.gone.Load() { // there is nothing to give
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, silentAfter*l.o.renew)
+	defer cancel()
 	l.mine.Released = true
-	return l.renew(ctx)
+	for {
+		err := l.renew(ctx)
+		if err == nil || errors.Is(err, errConflict) && l.verdict(ctx) != nil {
+			return nil
+		}
+		select {
+		case <-time.After(l.o.renew):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // acquire makes the stream and waits for the lease.

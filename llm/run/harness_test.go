@@ -164,7 +164,7 @@ func newWorld(t testing.TB, m model, change ...func(*Options)) *world {
 }
 
 func (w *world) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := w.Service.Close(ctx); err != nil {
 		w.t.Error(err)

@@ -279,7 +279,7 @@ func openTrail(t testing.TB, log Log, change ...func(*Options)) *Trail {
 
 func shut(t testing.TB, trail *Trail) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := trail.Close(ctx); err != nil {
 		t.Error(err)
