@@ -338,7 +338,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	}
 	c.mu.Unlock()
 	s.client = client
-	s.is(client.Principal())
+	t.become(s, client.Principal())
 	s.will, s.expiry, s.expires = q.will, q.expiry, 0
 	if !s.keeps() {
 		t.b.unhold(s)

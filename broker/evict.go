@@ -40,7 +40,13 @@ func (t *turn) revoke(s *session, filter string) bool {
 	}
 	delete(s.subs, filter)
 	t.b.index.remove(sub)
-	lost := func(p *pending) bool { return s.lost(p, sub) }
+	t.takeBackAll(s, func(p *pending) bool { return s.lost(p, sub) })
+	return true
+}
+
+// takeBackAll takes what is lost from all that a session, whose mu is held, is
+// still to be sent.
+func (t *turn) takeBackAll(s *session, lost func(*pending) bool) {
 	t.takeBack(s, &s.queue, lost)
 	t.takeBack(s, &s.zeros, lost)
 	for id := s.window.first; id != 0; {
@@ -55,7 +61,17 @@ func (t *turn) revoke(s *session, filter string) bool {
 		}
 		id = next
 	}
-	return true
+}
+
+// become makes somebody the session's principal, whose mu is held: its owner with
+// another credential. If that does not hear all spaces any more, what waits of
+// other spaces is not sent.
+func (t *turn) become(s *session, who *protocol.Principal) {
+	heardAll := s.every.Load()
+	s.is(who)
+	if heardAll && !s.every.Load() {
+		t.takeBackAll(s, func(p *pending) bool { return p.msg != nil && !s.hears(p.msg) })
+	}
 }
 
 // lost reports whether a session gets a message by a subscription that it lost

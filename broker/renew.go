@@ -13,7 +13,7 @@ func (t *turn) renew(c *conn, who *protocol.Principal) {
 	before := client.principal.Swap(who)
 	s.mu.Lock()
 	if s.conn.Load() == c {
-		s.is(who)
+		t.become(s, who)
 		t.b.recordSession(t, s)
 	}
 	filters := s.filters()

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aibridge/aibridge/broker/packet"
@@ -267,4 +268,47 @@ func TestSessionsOfEarlierBridgesMoveIntoTheirSpaces(t *testing.T) {
 			t.Errorf("%q is still there", key)
 		}
 	}
+}
+
+// TestWhoMayHearLessIsNotOwedWhatItMayNotHear has messages of other spaces wait
+// for somebody who may do everything, and comes back when it may not.
+func TestWhoMayHearLessIsNotOwedWhatItMayNotHear(t *testing.T) {
+	everywhere(t, func(t *testing.T, readers int) {
+		journal := new(MemoryJournal)
+		var role atomic.Value
+		kept := func(o *Options) {
+			o.Journal = journal
+			o.Authenticate = func(_ context.Context, shown Credentials) (*protocol.Principal, error) {
+				who := &protocol.Principal{ID: shown.Username, Space: "blue", Roles: []string{role.Load().(string)}}
+				if space, _, ok := strings.Cut(shown.Username, "/"); ok {
+					who.Space, who.Roles = protocol.SpaceID(space), nil
+				}
+				return who, nil
+			}
+		}
+		session := func(c *packet.Connect) { c.CleanStart = false }
+		for _, restarts := range []bool{false, true} {
+			role.Store(protocol.RoleAdministrator)
+			n := startNode(t, readers, kept)
+			boss := n.connect(packet.V5, "boss", as("boss"), property(packet.SessionExpiry, 600), session)
+			boss.subscribe("#", 1)
+			n.cut(boss, "boss")
+			for _, who := range []string{"red", "blue"} {
+				m := text("home/door", who+"'s code")
+				m.QoS = 1
+				if reason := n.connect(packet.V5, who, as(who+"/a")).publish(m); reason.Failed() {
+					t.Fatal(reason)
+				}
+			}
+			if restarts {
+				n.stop()
+				n = startNode(t, readers, kept)
+			}
+			role.Store(protocol.RoleOperator)
+			boss = n.connect(packet.V5, "boss", as("boss"), property(packet.SessionExpiry, 600), session)
+			boss.acknowledge(boss.take("blue's code"))
+			boss.quiet()
+			n.stop()
+		}
+	})
 }
