@@ -229,6 +229,20 @@ func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string,
 	return nil
 }
 
+// answering is how long what was answered may take to leave.
+const answering = 2 * time.Second
+
+// finishHTTP waits, when all commands have ended, until their answers are
+// written.
+func (a *App) finishHTTP(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
+	for _, s := range a.servers {
+		_ = s.Shutdown(ctx) // whoever takes longer is cut off in the end
+	}
+	return nil
+}
+
 // closeServers ends the requests over HTTP that did not end in time, when they
 // are answered so.
 func (a *App) closeServers() error {

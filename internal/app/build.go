@@ -202,6 +202,7 @@ func (a *App) build(ctx context.Context) error {
 		Tracer:      tracer,
 		Registerer:  a.metrics,
 	})
+	a.life.add("answers over HTTP", a.finishHTTP)
 	a.life.drain("commands", a.router.Close)
 	a.life.add("waiting approvals", a.approvals.Close)
 	mqtt.door = mqttdoor.New(mqttdoor.Options{
