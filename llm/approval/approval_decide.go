@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -39,38 +40,39 @@ type DecideResult struct {
 func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParams) (DecideResult, error) {
 	s.deciding.Lock()
 	defer s.deciding.Unlock()
-	for {
-		r, revision, ok := s.opts.Approvals.Get(p.ID)
-		if !ok || !s.visible(call.Principal, r) {
-			return DecideResult{}, unknown(p.ID)
-		}
-		if err := s.mayDecide(call.Principal, r); err != nil {
-			return DecideResult{}, err
-		}
-		switch {
-		case r.State != Pending:
-			return DecideResult{}, protocol.Errorf(protocol.InvalidState, "the approval is %s already", r.State).With("state", string(r.State))
-		case ms(s.opts.Now()) >= r.Expires:
-			return DecideResult{}, protocol.Errorf(protocol.InvalidState, "the time to decide is over").With("state", string(Expired))
-		case !r.answers(p.Nonce):
-			return DecideResult{}, protocol.InvalidParam("nonce", "is not that of this approval")
-		}
-		next := *r
-		next.State = Denied
-		if p.Decision == "approve" {
-			next.State = Approved
-		}
-		next.DecidedBy, next.DecidedAt, next.Reason = call.Principal.ID, ms(s.opts.Now()), p.Reason
-		_, err := s.opts.Approvals.Update(ctx, p.ID, &next, revision)
-		if protocol.CodeOf(err) == protocol.RevisionConflict {
-			continue // it was decided, or has ended, at this very moment
-		}
-		if err != nil {
-			return DecideResult{}, err
-		}
-		s.tell("approval."+string(next.State), &next, call.Principal)
-		return DecideResult{ID: p.ID, State: next.State}, nil
+	decided, _, err := records.Change(ctx, s.opts.Approvals, p.ID, func(r *Record, _ uint64) (*Record, error) {
+		return s.decided(call.Principal, r, p)
+	})
+	if err != nil {
+		return DecideResult{}, err
 	}
+	s.tell("approval."+string(decided.State), decided, call.Principal)
+	return DecideResult{ID: p.ID, State: decided.State}, nil
+}
+
+// decided is an approval after somebody's decision.
+func (s *Service) decided(who *protocol.Principal, r *Record, p DecideParams) (*Record, error) {
+	if r == nil || !s.visible(who, r) {
+		return nil, unknown(p.ID)
+	}
+	if err := s.mayDecide(who, r); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.State != Pending:
+		return nil, protocol.Errorf(protocol.InvalidState, "the approval is %s already", r.State).With("state", string(r.State))
+	case ms(s.opts.Now()) >= r.Expires:
+		return nil, protocol.Errorf(protocol.InvalidState, "the time to decide is over").With("state", string(Expired))
+	case !r.answers(p.Nonce):
+		return nil, protocol.InvalidParam("nonce", "is not that of this approval")
+	}
+	next := *r
+	next.State = Denied
+	if p.Decision == "approve" {
+		next.State = Approved
+	}
+	next.DecidedBy, next.DecidedAt, next.Reason = who.ID, ms(s.opts.Now()), p.Reason
+	return &next, nil
 }
 
 // mayDecide says why somebody may not decide. Who the model works for is the

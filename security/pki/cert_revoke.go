@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -81,32 +82,24 @@ func (s *Service) shows(call *commands.Call, e *entry) bool {
 	return call.Principal.CertSerial == e.Serial || len(call.Extension) > 0
 }
 
-// revokeAttempts bounds how often a revocation is tried again because the
-// record changed meanwhile.
-const revokeAttempts = 8
-
 // revoke stores a revocation unless there is one. When it returns, the serial
 // does not count any more on this bridge.
 func (s *Service) revoke(ctx context.Context, serial protocol.Serial, why Revocation) (stands *Revocation, err error) {
-	for range revokeAttempts {
-		c, revision, ok := s.opts.Certificates.Get(string(serial))
+	c, _, err := records.Change(ctx, s.opts.Certificates, string(serial), func(old *Certificate, _ uint64) (*Certificate, error) {
 		switch {
-		case !ok:
+		case old == nil:
 			return nil, unknown()
-		case c.Revoked != nil:
-			return c.Revoked, nil
+		case old.Revoked != nil:
+			return old, nil
 		}
-		again := *c
+		again := *old
 		again.Revoked = &why
-		_, err = s.opts.Certificates.Update(ctx, string(serial), &again, revision)
-		if err == nil {
-			return &why, nil
-		}
-		if protocol.CodeOf(err) != protocol.RevisionConflict {
-			return nil, err
-		}
+		return &again, nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return c.Revoked, nil
 }
 
 // keyCompromise is the code of the reason after which renewals are in doubt

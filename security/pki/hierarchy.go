@@ -223,8 +223,8 @@ func loadCA(ca CA, o *Options, seal *sealer) (*issuer, error) {
 // reseal stores the keys sealed the way that is configured now, when somebody
 // has begun to use a passphrase.
 func (h *hierarchy) reseal(ctx context.Context, stored *Hierarchy, revision uint64, o *Options, seal *sealer) error {
-	again := &Hierarchy{Created: stored.Created}
-	changed := false
+	again, changed := *stored, false
+	again.CAs = nil
 	for _, ca := range stored.CAs {
 		if i := h.find(ca.Name); ca.Key != nil && ca.Key.Method != seal.method() && i.signer != nil && o.Signers[ca.Name] == nil {
 			key, err := seal.seal(ca.Name, i.signer)
@@ -238,7 +238,7 @@ func (h *hierarchy) reseal(ctx context.Context, stored *Hierarchy, revision uint
 	if !changed {
 		return nil
 	}
-	_, err := o.Authorities.Update(ctx, hierarchyKey, again, revision)
+	_, err := o.Authorities.Update(ctx, hierarchyKey, &again, revision)
 	if protocol.CodeOf(err) == protocol.RevisionConflict {
 		return nil // another bridge did the same
 	}
