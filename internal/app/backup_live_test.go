@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/remote"
 )
@@ -267,17 +269,13 @@ func TestOnlyAnAdministratorMakesABackup(t *testing.T) {
 		"route agent":      `{"principal_id":"r","name":"r","kind":"agent","roles":["route_agent"]}`,
 		"limited by scope": `{"principal_id":"s","name":"s","kind":"operator","roles":["administrator"],"scopes":["metrics:read"]}`,
 	} {
-		status, answer := post(t, n.HTTPURL("/api/v1/commands/key.create"), params, administrator...)
-		var made struct {
-			Result struct{ Key string }
-			Key    string
-		}
-		if err := json.Unmarshal(answer, &made); err != nil || status != http.StatusOK {
-			t.Fatalf("%d %s", status, answer)
-		}
-		if status, answer := fetchBackup(t, n, bearer(made.Key+made.Result.Key)...); status != http.StatusForbidden || !strings.Contains(string(answer), `"2003"`) {
+		if status, answer := fetchBackup(t, n, bearer(issueKey(t, n, params, administrator))...); status != http.StatusForbidden || !strings.Contains(string(answer), `"2003"`) {
 			t.Errorf("%s: %d %.200s", role, status, answer)
 		}
+	}
+	only := issueKey(t, n, `{"principal_id":"keeper","name":"k","kind":"operator","roles":["administrator"],"scopes":["bridge:backup"]}`, administrator)
+	if status, answer := fetchBackup(t, n, bearer(only)...); status != http.StatusOK {
+		t.Errorf("a key for backups alone: %d %.200s", status, answer)
 	}
 	if status, answer := fetchBackup(t, n); status != http.StatusUnauthorized {
 		t.Errorf("nobody: %d %.200s", status, answer)
@@ -292,6 +290,44 @@ func TestOnlyAnAdministratorMakesABackup(t *testing.T) {
 	if _, err := app.CheckBackup(bytes.NewReader(archive[:len(archive)-20]), nil); err == nil {
 		t.Error("a backup that is cut off passes for a whole one")
 	}
+}
+
+// issueKey has a key made.
+func issueKey(t *testing.T, n *bridgetest.Node, params string, administrator []string) string {
+	t.Helper()
+	status, answer := post(t, n.HTTPURL("/api/v1/commands/key.create"), params, administrator...)
+	var made struct{ Key string }
+	if err := json.Unmarshal(answer, &made); err != nil || status != http.StatusOK || made.Key == "" {
+		t.Fatalf("%d %s", status, answer)
+	}
+	return made.Key
+}
+
+// TestABackupLeavesTheDiskItsReserve has backups made by themselves on a disk
+// that has room, is full, and has room again.
+func TestABackupLeavesTheDiskItsReserve(t *testing.T) {
+	var free atomic.Int64
+	free.Store(plenty)
+	now := clock.New()
+	look := app.WithDisk(func(string) (diskspace.Disk, error) { return diskspace.Disk{Free: free.Load(), Size: 1 << 40}, nil })
+	n := bridgetest.StartWith(t, []app.Option{app.WithClock(now), look}, func(c *app.Config) { c.Backup.EveryHours = 1 })
+	counted := func(result string, count int) {
+		t.Helper()
+		bridgetest.Eventually(t, "a backup that is "+result, func() bool {
+			_, metrics := ask(t, http.MethodGet, n.HTTPURL("/metrics"))
+			return bytes.Contains(metrics, fmt.Appendf(nil, "aibridge_backups_total{result=%q} %d\n", result, count))
+		})
+	}
+	counted("ok", 1)
+	free.Store(little)
+	now.Advance(time.Hour)
+	counted("failed", 1)
+	if left, err := os.ReadDir(filepath.Join(n.Config.Data, "backups")); err != nil || len(left) != 1 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	free.Store(plenty)
+	now.Advance(10 * time.Minute)
+	counted("ok", 2)
 }
 
 // TestABridgeMakesBackupsByItself follows the schedule by a clock of the
