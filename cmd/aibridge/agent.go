@@ -16,7 +16,7 @@ import (
 )
 
 func agentCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "agent", Short: "Run an agent"}
+	cmd := &cobra.Command{Use: "agent", Short: "Run an agent, and see which are registered"}
 	cmd.AddCommand(agentEndCommand(), agentRouteCommand())
 	return cmd
 }

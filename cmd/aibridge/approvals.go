@@ -17,6 +17,7 @@ import (
 
 func approvalsCommand() *cobra.Command {
 	cmd := approvalsListCommand()
+	cmd.Aliases = []string{"approval"}
 	cmd.Use, cmd.Short = "approvals", "See and decide what models want to do and somebody must agree to"
 	cmd.Long = `Show the calls of tools that wait for somebody to agree, decide about them, and
 see what became of others. Without a verb, list those that wait.`
@@ -115,7 +116,7 @@ func seenApproval(ctx context.Context, call caller, id string) (approvalSeen, er
 
 func approvalsWatchCommand() *cobra.Command {
 	var t target
-	var asJSON bool
+	var shown format
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Show calls as they begin to wait, and what becomes of them, until interrupted",
@@ -131,7 +132,7 @@ func approvalsWatchCommand() *cobra.Command {
 			if _, err := c.Subscribe(cmd.Context(), topic, func(_ context.Context, m client.Message) {
 				mu.Lock()
 				defer mu.Unlock()
-				if err := writeApprovalEvent(cmd.OutOrStdout(), m.Payload, asJSON); err != nil {
+				if err := writeApprovalEvent(cmd.OutOrStdout(), m.Payload, shown); err != nil {
 					fmt.Fprintln(cmd.ErrOrStderr(), "aibridge:", err)
 				}
 			}); err != nil {
@@ -142,7 +143,7 @@ func approvalsWatchCommand() *cobra.Command {
 		},
 	}
 	t.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one event a line, as JSON")
+	shown.addFlags(cmd)
 	return cmd
 }
 
@@ -197,14 +198,13 @@ func writeApprovals(w io.Writer, result json.RawMessage) error {
 	return nil
 }
 
-func writeApprovalEvent(w io.Writer, payload []byte, asJSON bool) error {
+func writeApprovalEvent(w io.Writer, payload []byte, shown format) error {
 	event, err := protocol.DecodeEvent(payload, protocol.Limits{})
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		_, err := fmt.Fprintf(w, "%s\n", jsonLine(event.Append(nil)))
-		return err
+	if shown.whole() {
+		return shown.writeOne(w, event.Append(nil))
 	}
 	var a approvalSeen
 	if err := json.Unmarshal(event.Data, &a); err != nil {

@@ -28,13 +28,13 @@ func TestEventsOfApprovalsAreShownInALine(t *testing.T) {
 		Version: protocol.Version, ID: "a1", Timestamp: 1, Name: "approval.requested", Seq: 1,
 		Data: []byte(`{"approval_id":"a1","tool":"oven.heat","arguments":{"celsius":220},"requester":"carol"}`),
 	}
-	for asJSON, want := range map[bool]string{false: "approval.requested  a1  oven.heat {\"celsius\":220} for carol\n", true: `"event":"approval.requested"`} {
+	for shown, want := range map[format]string{asTable: "approval.requested  a1  oven.heat {\"celsius\":220} for carol\n", asJSON: `"event":"approval.requested"`} {
 		var out bytes.Buffer
-		if err := writeApprovalEvent(&out, event.Append(nil), asJSON); err != nil || !strings.Contains(out.String(), want) || strings.Count(out.String(), "\n") != 1 {
+		if err := writeApprovalEvent(&out, event.Append(nil), shown); err != nil || !strings.Contains(out.String(), want) || strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("got %q, %v", out.String(), err)
 		}
 	}
-	if err := writeApprovalEvent(new(bytes.Buffer), []byte("oops"), false); err == nil {
+	if err := writeApprovalEvent(new(bytes.Buffer), []byte("oops"), asTable); err == nil {
 		t.Error("what is no event is shown")
 	}
 }

@@ -97,7 +97,7 @@ func auditQueryCommand() *cobra.Command {
 	var target target
 	var filter auditFilter
 	var most int
-	var asJSON bool
+	var shown format
 	cmd := &cobra.Command{
 		Use:   "query",
 		Short: "Show entries of the audit trail, the latest first",
@@ -114,20 +114,20 @@ func auditQueryCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			for shown := 0; ; {
+			for count := 0; ; {
 				params["limit"] = auditPage
 				if most > 0 {
-					params["limit"] = min(most-shown, auditPage)
+					params["limit"] = min(most-count, auditPage)
 				}
 				page, err := askAudit(cmd.Context(), c, params)
 				if err != nil {
 					return err
 				}
-				if err := writeEntries(cmd.OutOrStdout(), page.Entries, asJSON); err != nil {
+				if err := writeEntries(cmd.OutOrStdout(), page.Entries, shown); err != nil {
 					return err
 				}
-				shown += len(page.Entries)
-				if params["cursor"] = page.Next; page.Next == "" || most > 0 && shown >= most {
+				count += len(page.Entries)
+				if params["cursor"] = page.Next; page.Next == "" || most > 0 && count >= most {
 					return nil
 				}
 			}
@@ -138,7 +138,7 @@ func auditQueryCommand() *cobra.Command {
 	cmd.Flags().StringVar(&filter.since, "since", "", "not before this time, or this long ago")
 	cmd.Flags().StringVar(&filter.until, "until", "", "before this time, or this long ago")
 	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most, 0 for all")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	shown.addFlags(cmd)
 	return cmd
 }
 
@@ -146,7 +146,8 @@ func auditTailCommand() *cobra.Command {
 	var target target
 	var filter auditFilter
 	var most int
-	var follow, asJSON bool
+	var follow bool
+	var shown format
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Show the latest entries of the audit trail, and with -f those to come",
@@ -170,22 +171,22 @@ func auditTailCommand() *cobra.Command {
 				j := len(page.Entries) - 1 - i
 				page.Entries[i], page.Entries[j] = page.Entries[j], page.Entries[i]
 			}
-			if err := writeEntries(cmd.OutOrStdout(), page.Entries, asJSON); err != nil || !follow {
+			if err := writeEntries(cmd.OutOrStdout(), page.Entries, shown); err != nil || !follow {
 				return err
 			}
-			return followAudit(cmd.Context(), c, cmd.OutOrStdout(), params, page.Last, asJSON)
+			return followAudit(cmd.Context(), c, cmd.OutOrStdout(), params, page.Last, shown)
 		},
 	}
 	target.addFlags(cmd.Flags())
 	filter.addFlags(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
 	cmd.Flags().IntVarP(&most, "lines", "n", 10, "how many entries to begin with")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	shown.addFlags(cmd)
 	return cmd
 }
 
 // followAudit shows what comes after an entry until ctx ends.
-func followAudit(ctx context.Context, c *client.Client, w io.Writer, params map[string]any, after uint64, asJSON bool) error {
+func followAudit(ctx context.Context, c *client.Client, w io.Writer, params map[string]any, after uint64, shown format) error {
 	params["limit"] = auditPage
 	for {
 		params["after"] = after
@@ -196,7 +197,7 @@ func followAudit(ctx context.Context, c *client.Client, w io.Writer, params map[
 		case err != nil:
 			return err
 		}
-		if err := writeEntries(w, page.Entries, asJSON); err != nil {
+		if err := writeEntries(w, page.Entries, shown); err != nil {
 			return err
 		}
 		if page.Next != "" {
@@ -213,18 +214,23 @@ func followAudit(ctx context.Context, c *client.Client, w io.Writer, params map[
 	}
 }
 
+// writeEntry shows one entry.
+func writeEntry(w io.Writer, raw json.RawMessage, shown format) error {
+	if shown.whole() {
+		return shown.writeOne(w, raw)
+	}
+	var e auditEntry
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, e.String())
+	return err
+}
+
 // writeEntries shows entries, one a line.
-func writeEntries(w io.Writer, entries []json.RawMessage, asJSON bool) error {
+func writeEntries(w io.Writer, entries []json.RawMessage, shown format) error {
 	for _, raw := range entries {
-		line := jsonLine(raw)
-		if !asJSON {
-			var e auditEntry
-			if err := json.Unmarshal(raw, &e); err != nil {
-				return err
-			}
-			line = e.String()
-		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if err := writeEntry(w, raw, shown); err != nil {
 			return err
 		}
 	}
@@ -295,7 +301,8 @@ var errAuditBroken = errors.New("the audit trail is not whole")
 func auditVerifyCommand() *cobra.Command {
 	var target target
 	var head string
-	var offline, asJSON bool
+	var offline bool
+	var shown format
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every entry of the audit trail, and say what was changed or is missing",
@@ -318,11 +325,7 @@ names its configuration if it has one.`,
 			if err := json.Unmarshal(result, &report); err != nil {
 				return err
 			}
-			show := writeTable
-			if asJSON {
-				show = writeJSON
-			}
-			if err := show(cmd.OutOrStdout(), result); err != nil {
+			if err := shown.write(cmd.OutOrStdout(), result, writeTable); err != nil {
 				return err
 			}
 			if !report.OK {
@@ -334,7 +337,7 @@ names its configuration if it has one.`,
 	target.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&head, "head", "", "head that an earlier verification ended with, SEQ:HASH")
 	cmd.Flags().BoolVar(&offline, "offline", false, "check the data folder of a bridge that is not running")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "show the result as JSON")
+	shown.addFlags(cmd)
 	return cmd
 }
 

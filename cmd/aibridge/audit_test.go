@@ -11,7 +11,7 @@ func TestAuditEntriesAreShownOneALine(t *testing.T) {
 	raw := []json.RawMessage{json.RawMessage(`{"seq":7,"time":"2026-01-02T03:04:05.678Z","event":"skill.invoke","code":"2003","principal":"alice",` +
 		`"acts_for":"bob","resource":"skill/a\u001b[2J","door":"mqtt","address":"192.0.2.1","reason":"no\nway","params":{"skill_id":"a"},"late":true}`)}
 	var out bytes.Buffer
-	if err := writeEntries(&out, raw, false); err != nil {
+	if err := writeEntries(&out, raw, asTable); err != nil {
 		t.Fatal(err)
 	}
 	line := out.Bytes()
@@ -27,7 +27,7 @@ func TestAuditEntriesAreShownOneALine(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := writeEntries(&out, raw, true); err != nil || out.String() != string(raw[0])+"\n" {
+	if err := writeEntries(&out, raw, asJSON); err != nil || out.String() != string(raw[0])+"\n" {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

@@ -17,13 +17,7 @@ import (
 )
 
 func callCommand() *cobra.Command {
-	var (
-		target  target
-		seal    seal
-		asJSON  bool
-		events  bool
-		timeout time.Duration
-	)
+	var c call
 	cmd := &cobra.Command{
 		Use:   "call COMMAND [name=value… | {…} | @file]",
 		Short: "Run a command on a bridge and show its result",
@@ -38,47 +32,60 @@ func callCommand() *cobra.Command {
 			return nil
 		},
 		ValidArgsFunction: completeCall,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if timeout <= 0 || timeout > protocol.MaxTimeout {
-				return usageError{fmt.Errorf("--timeout %s is not within 1ms and %s", timeout, protocol.MaxTimeout)}
-			}
-			params, err := parseArguments(args[1:], paramsSchema(args[0]), cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			c, err := target.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			opts, err := seal.options()
-			if err != nil {
-				return err
-			}
-			opts = append(opts, client.WithTimeout(timeout))
-			if events {
-				opts = append(opts, client.OnEvent(func(e *protocol.Event) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", printable(e.Name), jsonLine(e.Data))
-				}))
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout+2*time.Second)
-			defer cancel()
-			result, err := client.Call[json.RawMessage](ctx, c, args[0], params, opts...)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), result)
-			}
-			return writeTable(cmd.OutOrStdout(), result)
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0], args[1:]) },
 	}
-	target.addFlags(cmd.Flags())
-	seal.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "show the result as JSON")
-	cmd.Flags().BoolVar(&events, "events", false, "show progress on standard error while the command runs")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long the bridge may take")
+	c.addFlags(cmd)
 	return cmd
+}
+
+// A call runs one command on the bridge and shows its result.
+type call struct {
+	target  target
+	seal    seal
+	shown   format
+	events  bool
+	timeout time.Duration
+}
+
+func (c *call) addFlags(cmd *cobra.Command) {
+	c.target.addFlags(cmd.Flags())
+	c.seal.addFlags(cmd.Flags())
+	c.shown.addFlags(cmd)
+	cmd.Flags().BoolVar(&c.events, "events", false, "show progress on standard error while the command runs")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long the bridge may take")
+}
+
+// run runs a command with the parameters that words say.
+func (c *call) run(cmd *cobra.Command, name string, words []string) error {
+	if c.timeout <= 0 || c.timeout > protocol.MaxTimeout {
+		return usageError{fmt.Errorf("--timeout %s is not within 1ms and %s", c.timeout, protocol.MaxTimeout)}
+	}
+	params, err := parseArguments(words, paramsSchema(name), cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	bridge, err := c.target.dial(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer bridge.Close()
+	opts, err := c.seal.options()
+	if err != nil {
+		return err
+	}
+	opts = append(opts, client.WithTimeout(c.timeout))
+	if c.events {
+		opts = append(opts, client.OnEvent(func(e *protocol.Event) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", printable(e.Name), jsonLine(e.Data))
+		}))
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout+2*time.Second)
+	defer cancel()
+	result, err := client.Call[json.RawMessage](ctx, bridge, name, params, opts...)
+	if err != nil {
+		return meant(ctx, bridge, params, err)
+	}
+	return c.shown.write(cmd.OutOrStdout(), result, writeTable)
 }
 
 // paramsSchema is the schema of a command this binary knows, nil for others.

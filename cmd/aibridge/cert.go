@@ -35,12 +35,12 @@ Keys are made where they are used and never leave the machine.`,
 // certs are the flags that all of these commands have.
 type certs struct {
 	target target
-	asJSON bool
+	shown  format
 }
 
 func (c *certs) addFlags(cmd *cobra.Command) {
 	c.target.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "show the result as JSON")
+	c.shown.addFlags(cmd)
 }
 
 // call runs one command on the bridge.
@@ -61,10 +61,7 @@ func (c *certs) show(cmd *cobra.Command, command string, params map[string]any) 
 	if err != nil {
 		return err
 	}
-	if c.asJSON {
-		return writeJSON(cmd.OutOrStdout(), result)
-	}
-	return writeTable(cmd.OutOrStdout(), result)
+	return c.shown.write(cmd.OutOrStdout(), result, writeTable)
 }
 
 func certDecideCommand(verb, short string) *cobra.Command {
@@ -154,17 +151,17 @@ func certShowCommand() *cobra.Command {
 		Args:  exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := protocol.ParseSerial(args[0]); err != nil {
-				return showFile(cmd, args[0], c.asJSON)
+				return showFile(cmd, args[0], c.shown)
 			}
 			if _, err := os.Stat(args[0]); err == nil {
-				return showFile(cmd, args[0], c.asJSON)
+				return showFile(cmd, args[0], c.shown)
 			}
 			result, err := c.call(cmd.Context(), "cert.get", map[string]any{"serial": args[0]})
 			if err != nil {
 				return err
 			}
-			if c.asJSON {
-				return writeJSON(cmd.OutOrStdout(), result)
+			if c.shown.whole() {
+				return c.shown.write(cmd.OutOrStdout(), result, nil)
 			}
 			var shown struct {
 				Certificate json.RawMessage `json:"certificate"`
@@ -180,7 +177,7 @@ func certShowCommand() *cobra.Command {
 }
 
 // showFile shows a certificate in a file, without asking anybody.
-func showFile(cmd *cobra.Command, path string, asJSON bool) error {
+func showFile(cmd *cobra.Command, path string, shown format) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -189,10 +186,7 @@ func showFile(cmd *cobra.Command, path string, asJSON bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), described)
-	}
-	return writeTable(cmd.OutOrStdout(), described)
+	return shown.write(cmd.OutOrStdout(), described, writeTable)
 }
 
 func certExportCommand() *cobra.Command {

@@ -81,10 +81,13 @@ func printDetails(w io.Writer, err error) {
 		if !ok {
 			continue
 		}
-		if name == "did_you_mean" && !strings.Contains(coded.Message, text) {
-			fmt.Fprintf(w, "  did you mean %s?\n", printable(text))
+		switch {
+		case name == "did_you_mean":
+			if !strings.Contains(coded.Message, "did you mean") {
+				fmt.Fprintf(w, "  did you mean %s?\n", printable(text))
+			}
 			delete(rest, name)
-		} else if strings.Contains(coded.Message, text) {
+		case strings.Contains(coded.Message, text):
 			delete(rest, name)
 		}
 	}

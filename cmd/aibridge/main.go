@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/internal/app"
 )
 
 // version is set when the binary is linked.
@@ -41,9 +43,10 @@ there or in the wrong state (3xxx) · 40 a service failed (4xxx) ·
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cmd.AddCommand(
-		serveCommand(), runCommand(), callCommand(), watchCommand(), describeCommand(), healthCommand(),
-		agentCommand(), skillCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), keyCommand(), tokenCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), benchCommand(),
+		serveCommand(), versionCommand(), runCommand(), callCommand(), watchCommand(), describeCommand(), healthCommand(),
+		agentCommand(), skillCommand(), taskCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), keyCommand(), tokenCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), benchCommand(),
 	)
+	addNouns(cmd, app.Commands())
 	tidyUse(cmd)
 	return cmd
 }

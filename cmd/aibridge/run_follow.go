@@ -20,14 +20,14 @@ import (
 // A runFollower has a run go on and shows how.
 type runFollower struct {
 	target      target
-	asJSON      bool
+	shown       format
 	detach      bool
 	interactive bool
 }
 
 func (f *runFollower) addFlags(cmd *cobra.Command) {
 	f.target.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "show the result as JSON, and events on standard error")
+	f.shown.addFlags(cmd)
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "do not wait: show the id of the run and end")
 	cmd.Flags().BoolVarP(&f.interactive, "interactive", "i", false, "read answers to the run's questions from standard input")
 }
@@ -65,14 +65,14 @@ func (f *runFollower) run(cmd *cobra.Command, command string, params map[string]
 		}
 		if followed == "" {
 			followed = state.ID
-			if !f.asJSON {
+			if !f.shown.whole() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "run %s\n", state.ID)
 			}
-			printer := &runPrinter{out: cmd.ErrOrStderr(), asJSON: f.asJSON}
+			printer := &runPrinter{out: cmd.ErrOrStderr(), asJSON: f.shown.whole()}
 			if _, err := c.Subscribe(ctx, c.Topics().TaskEvent(protocol.TaskID(state.ID)), printer.print); err != nil {
 				return fmt.Errorf("follow the run: %w", err)
 			}
-			if !f.asJSON && state.Phase == "Running" {
+			if !f.shown.whole() && state.Phase == "Running" {
 				f.showNode(ctx, c, state.ID, printer)
 			}
 		}
@@ -145,8 +145,8 @@ func atRest(ctx context.Context, c *client.Client, raw json.RawMessage, state ru
 // show shows where a run has come to.
 func (f *runFollower) show(cmd *cobra.Command, raw json.RawMessage, state runState) error {
 	out := cmd.OutOrStdout()
-	if f.asJSON {
-		return writeJSON(out, raw)
+	if f.shown.whole() {
+		return f.shown.write(out, raw, nil)
 	}
 	if f.detach {
 		fmt.Fprintln(out, state.ID)

@@ -12,7 +12,7 @@ import (
 )
 
 func sessionsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "sessions", Short: "See and end the MQTT sessions of a bridge"}
+	cmd := &cobra.Command{Use: "sessions", Aliases: []string{"session"}, Short: "See and end the MQTT sessions of a bridge"}
 	cmd.AddCommand(sessionsListCommand(), sessionsShowCommand(), sessionsKickCommand())
 	return cmd
 }
@@ -75,7 +75,7 @@ func sessionsKickCommand() *cobra.Command {
 type sessions struct {
 	target target
 	space  string
-	asJSON bool
+	shown  format
 	show   func(io.Writer, json.RawMessage) error // how the result is shown to people; as a table by default
 }
 
@@ -87,18 +87,15 @@ func (s *sessions) addFlags(cmd *cobra.Command) {
 // addTarget adds the flags without those of a space.
 func (s *sessions) addTarget(cmd *cobra.Command) {
 	s.target.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&s.asJSON, "json", false, "show the result as JSON")
+	s.shown.addFlags(cmd)
 }
 
-// writer is what shows the result.
-func (s *sessions) writer() func(io.Writer, json.RawMessage) error {
-	switch {
-	case s.asJSON:
-		return writeJSON
-	case s.show != nil:
-		return s.show
+// write shows the result.
+func (s *sessions) write(w io.Writer, result json.RawMessage) error {
+	if s.show != nil {
+		return s.shown.write(w, result, s.show)
 	}
-	return writeTable
+	return s.shown.write(w, result, writeTable)
 }
 
 // A caller runs a command on the bridge.
@@ -121,7 +118,7 @@ func (s *sessions) run(cmd *cobra.Command, params map[string]any, ask func(conte
 	if err != nil {
 		return err
 	}
-	return s.writer()(cmd.OutOrStdout(), result)
+	return s.write(cmd.OutOrStdout(), result)
 }
 
 // optional sets a parameter unless it is empty.

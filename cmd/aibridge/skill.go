@@ -15,7 +15,7 @@ import (
 )
 
 func skillCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "skill", Short: "Decide which agents provide a skill"}
+	cmd := &cobra.Command{Use: "skill", Short: "Find and invoke skills, and decide which agents provide them"}
 	join := &cobra.Command{Use: "join", Short: "Make, list and revoke tokens with which agents join those that provide a skill"}
 	join.AddCommand(skillJoinCreateCommand(), skillJoinListCommand(), skillJoinRevokeCommand())
 	provider := &cobra.Command{Use: "provider", Short: "Add and remove agents that provide a skill"}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/remote"
@@ -29,13 +28,13 @@ in the group cap, such as cap/home/disk/plan.txt.`,
 type fileTarget struct {
 	target target
 	url    string
-	asJSON bool
+	shown  format
 }
 
-func (f *fileTarget) addFlags(fs *pflag.FlagSet) {
-	f.target.addFlags(fs)
-	fs.StringVar(&f.url, "http-url", "", "base URL of the bridge's HTTP door (otherwise that of the bridge on this machine)")
-	fs.BoolVar(&f.asJSON, "json", false, "show the result as JSON")
+func (f *fileTarget) addFlags(cmd *cobra.Command) {
+	f.target.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&f.url, "http-url", "", "base URL of the bridge's HTTP door (otherwise that of the bridge on this machine)")
+	f.shown.addFlags(cmd)
 }
 
 // files are the files of the bridge, at a base URL or at the one of the bridge
@@ -80,10 +79,7 @@ func (f *fileTarget) show(cmd *cobra.Command, result any) error {
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
-		return writeJSON(cmd.OutOrStdout(), data)
-	}
-	return writeTable(cmd.OutOrStdout(), data)
+	return f.shown.write(cmd.OutOrStdout(), data, writeTable)
 }
 
 // fileName takes GROUP/PATH apart.
@@ -121,7 +117,7 @@ func vfsListCommand() *cobra.Command {
 			})
 		},
 	}
-	t.addFlags(cmd.Flags())
+	t.addFlags(cmd)
 	cmd.Flags().BoolVar(&deleted, "deleted", false, "list deleted files too, as long as they are remembered")
 	cmd.Flags().IntVar(&most, "limit", 1000, "how many to show at most, 0 for all")
 	return cmd
@@ -171,7 +167,7 @@ func vfsRemoveCommand() *cobra.Command {
 			})
 		},
 	}
-	t.addFlags(cmd.Flags())
+	t.addFlags(cmd)
 	cmd.Flags().Uint64Var(&version, "if-version", 0, "only if the file still has this version")
 	return cmd
 }
@@ -190,7 +186,7 @@ func vfsSyncCommand() *cobra.Command {
 	}
 	s.target.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "file", "", "one file, such as disk/plan.txt or group.json; everything by default")
-	cmd.Flags().BoolVar(&s.asJSON, "json", false, "show the result as JSON")
+	s.shown.addFlags(cmd)
 	return cmd
 }
 
@@ -207,6 +203,6 @@ func vfsStatusCommand() *cobra.Command {
 	}
 	s.target.addFlags(cmd.Flags())
 	cmd.Flags().IntVar(&most, "limit", 100, "how many files to show at most")
-	cmd.Flags().BoolVar(&s.asJSON, "json", false, "show the result as JSON")
+	s.shown.addFlags(cmd)
 	return cmd
 }

@@ -59,7 +59,7 @@ never executable.`,
 			})
 		},
 	}
-	t.addFlags(cmd.Flags())
+	t.addFlags(cmd)
 	cmd.Flags().Uint64Var(&version, "version", 0, "version to fetch; the current one by default")
 	return cmd
 }
@@ -95,7 +95,7 @@ func vfsPutCommand() *cobra.Command {
 			})
 		},
 	}
-	t.addFlags(cmd.Flags())
+	t.addFlags(cmd)
 	cmd.Flags().Uint64Var(&version, "if-version", 0, "only if the file still has this version")
 	cmd.Flags().BoolVar(&fresh, "new", false, "only if there is no such file")
 	return cmd
