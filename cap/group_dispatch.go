@@ -15,6 +15,7 @@ var groupDispatch = commands.Spec{
 	Name:    "group.dispatch",
 	Summary: "Have the members of a group do something, and gather what they answer as a task.",
 	Effect:  commands.Act,
+	Traced:  true,
 	Action:  "group:dispatch",
 	Errors: []protocol.Code{
 		protocol.NotFound, protocol.PermissionDenied, protocol.InvalidState, protocol.Busy, protocol.PayloadTooLarge,

@@ -17,6 +17,7 @@ var batchExecute = Spec{
 	Name:    "batch.execute",
 	Summary: "Run several commands, one after the other or side by side.",
 	Effect:  Write,
+	Traced:  true,
 	Action:  "batch:execute",
 	Errors:  []protocol.Code{protocol.BatchInvalid},
 	Example: `{"commands":[{"command":"skill.discover","params":{"capability":"temperature"}},{"command":"bridge.describe"}],"mode":"parallel"}`,

@@ -49,6 +49,10 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 	if err := r.find(c); err != nil {
 		return c, err
 	}
+	if c.command.Traced && c.TraceID == "" {
+		c.TraceID = protocol.NewID()
+		req.Metadata.TraceID = c.TraceID
+	}
 	if c.command.Streams && asksToStream(req.Params) {
 		c.listen = in.Emit
 	}

@@ -58,6 +58,7 @@ type Spec struct {
 	Action  string          // what policy decides on, family:verb
 	Async   bool            // takes params.async: answers at once with a task_id
 	Streams bool            // takes params.stream: sends events as if metadata.events asked for them
+	Traced  bool            // has others do work: a call without a trace_id gets one, which its answer and all that work have
 	Routine bool            // says again and again what changes nothing that lasts: audited like a Read
 	Errors  []protocol.Code // besides those any command may answer with
 	Example string          // params as JSON, valid against the schema

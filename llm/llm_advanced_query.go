@@ -15,6 +15,7 @@ var advancedQuery = commands.Spec{
 	Name:    "llm.advanced-query",
 	Summary: "Ask a language model of one's choice.",
 	Effect:  commands.Write,
+	Traced:  true,
 	Action:  "llm:query",
 	Async:   true,
 	Streams: true,

@@ -12,6 +12,7 @@ var query = commands.Spec{
 	Name:    "llm.query",
 	Summary: "Ask the default language model.",
 	Effect:  commands.Write,
+	Traced:  true,
 	Action:  "llm:query",
 	Async:   true,
 	Streams: true,

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
@@ -39,13 +40,14 @@ type ToolUse struct {
 
 // A ToolReport is what became of one call.
 type ToolReport struct {
-	CallID    string        `json:"call_id" doc:"id of the call, unique in the model's answer"`
-	Name      string        `json:"name" doc:"of the tool"`
-	Status    string        `json:"status" enum:"Success,Failed,Skipped" doc:"Success; Failed, also for a refused call and for an error that the tool itself reported; Skipped if the call was not begun or was cancelled"`
-	Text      string        `json:"text" doc:"what the model read, shortened"`
-	Warning   string        `json:"warning,omitempty" doc:"what was changed in the arguments"`
-	Code      protocol.Code `json:"code,omitempty" doc:"of the error"`
-	ElapsedMS float64       `json:"elapsed_ms" doc:"milliseconds it took"`
+	CallID    string          `json:"call_id" doc:"id of the call, unique in the model's answer"`
+	Name      string          `json:"name" doc:"of the tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"what it was run with, or what the model wrote if it was not run; as a shortened string beyond 8 KiB"`
+	Status    string          `json:"status" enum:"Success,Failed,Skipped" doc:"Success; Failed, also for a refused call and for an error that the tool itself reported; Skipped if the call was not begun or was cancelled"`
+	Text      string          `json:"text" doc:"what the model read, shortened"`
+	Warning   string          `json:"warning,omitempty" doc:"what was changed in the arguments"`
+	Code      protocol.Code   `json:"code,omitempty" doc:"of the error"`
+	ElapsedMS float64         `json:"elapsed_ms" doc:"milliseconds it took"`
 }
 
 // Add counts a call.

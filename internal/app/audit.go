@@ -22,16 +22,32 @@ type Audit struct {
 	Level    string `yaml:"level" doc:"what is recorded: off, changes (and refusals), all (reads too)"`
 	KeepDays int    `yaml:"keep_days" doc:"days after which entries are forgotten; 0 never"`
 	KeepMiB  int    `yaml:"keep_mib" doc:"size of the trail in MiB above which the oldest entries are forgotten; 0 any"`
+	// Arguments says how those of tools are recorded.
+	Arguments string `yaml:"arguments" doc:"how the arguments of tools are recorded that models call: sealed (opened for who may query the trail), shown, none"`
 }
 
+// How the arguments of tools are recorded.
+const (
+	argumentsSealed = "sealed"
+	argumentsShown  = "shown"
+	argumentsNone   = "none"
+)
+
 // defaultAudit is what a bridge records that was told nothing.
-func defaultAudit() Audit { return Audit{Level: string(audit.Changes), KeepDays: 400, KeepMiB: 4096} }
+func defaultAudit() Audit {
+	return Audit{Level: string(audit.Changes), KeepDays: 400, KeepMiB: 4096, Arguments: argumentsSealed}
+}
 
 func (c Audit) check(fail func(format string, args ...any)) {
 	switch audit.Level(c.Level) {
 	case audit.Off, audit.Changes, audit.All:
 	default:
 		fail("audit.level: %q is not off, changes or all", c.Level)
+	}
+	switch c.Arguments {
+	case argumentsSealed, argumentsShown, argumentsNone:
+	default:
+		fail("audit.arguments: %q is not sealed, shown or none", c.Arguments)
 	}
 	if c.KeepDays < 0 || c.KeepMiB < 0 {
 		fail("audit: keep_days and keep_mib must not be negative")
@@ -67,6 +83,7 @@ func (a *App) openAudit(ctx context.Context) error {
 	}
 	topics := protocol.NewTopics(a.config.Root)
 	options.Publish = func(e audit.Entry) { a.publishSecurity(topics.Event("security"), e) }
+	options.Open = func(sealed []byte) (json.RawMessage, error) { return a.seals.Open(sealed, argumentsPurpose) }
 	options.Logger, options.Registerer = a.log, a.metrics
 	a.audit.Trail, err = audit.Open(ctx, options)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit"
 )
 
 // calls is a provider's answer that calls tools: name, arguments, name,
@@ -226,6 +227,8 @@ func TestWhatModelsDoInAFlat(t *testing.T) {
 	f := newFlat(t, withWebhook(t, hooks))
 	f.part(t, "a model sets two thermostats that somebody approved and reads them back", setsTwoThermostats,
 		calls("group.dispatch", warmUp), calls("north.read", `{}`, "south.read", `{}`), says("Both rooms are set to 21 degrees."))
+	f.part(t, "what a model did can be told from its query to the device", canBeTold,
+		calls("north.read", `{"why":"a secret"}`, "north.raed", `{}`), says("It is 15."))
 	f.part(t, "a model reads why it was denied", isDenied,
 		calls("north.set", `{"celsius":"30"}`), says("Alice does not want it that warm."))
 	f.part(t, "nobody is asked about direct calls", actsDirectly,
@@ -298,6 +301,44 @@ func isDenied(t *testing.T, f *flat) {
 	}
 	if celsius, sets, _ := f.north.state(); celsius != 15 || sets != 0 {
 		t.Errorf("it is %v", celsius)
+	}
+}
+
+// canBeTold has carol ask without a trace.
+func canBeTold(t *testing.T, f *flat) {
+	f.n++
+	f.caller.Send(t, "aibridge/bridge/request", envelope(fmt.Sprint("untraced", f.n), "llm.query", `{"query":"How warm is it?","tools":["north.*"]}`, `{"timeout":60000}`))
+	answer := f.caller.Answer(t)
+	if answer.Err != nil {
+		t.Fatal(answer.Err)
+	}
+	trace := answer.Metadata.TraceID
+	if _, _, traces := f.north.state(); trace == "" || len(traces) != 1 || traces[0] != trace {
+		t.Errorf("the answer is of the trace %q, the device was asked in %q", trace, traces)
+	}
+	var got llm.QueryResult
+	if err := json.Unmarshal(answer.Result, &got); err != nil {
+		t.Fatal(err)
+	}
+	if calls := got.Tools.Calls; len(calls) != 2 || string(calls[0].Arguments) != `{"why":"a secret"}` || string(calls[1].Arguments) != `{}` {
+		t.Errorf("the calls are %+v", got.Tools.Calls)
+	}
+	var found audit.QueryResult
+	if err := json.Unmarshal([]byte(f.must("audit.query", `{"event":"tool.call","limit":2}`)), &found); err != nil {
+		t.Fatal(err)
+	}
+	told := make(map[string]audit.Entry)
+	for _, e := range found.Entries {
+		told[e.Resource] = e
+	}
+	if e := told["tool/north.read"]; e.TraceID != trace || e.Principal != "carol" || e.Code != audit.OK || string(e.Params) != `{"why":"a secret"}` || e.Sealed != nil {
+		t.Errorf("the audit trail says %+v", e)
+	}
+	if e := told["tool/north_raed"]; e.Code != string(protocol.NotFound) || string(e.Params) != `{}` {
+		t.Errorf("of a tool that there is not the audit trail says %+v", e)
+	}
+	if query := f.must("audit.query", `{"event":"llm.query","limit":1}`); !strings.Contains(query, trace) {
+		t.Errorf("the query is of another trace: %s", query)
 	}
 }
 

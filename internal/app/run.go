@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/llm/run/toolhost"
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/security/audit"
@@ -74,7 +75,7 @@ func (a *App) newRuns(mqtt *mqttSide) {
 	c := &a.config.Runs
 	a.runs = run.New(run.Options{
 		Asker:     a.llm,
-		Executor:  a.tools.executor,
+		Executor:  &tools.Executor{Gate: a.approvals.Gate, MaxDepth: a.tools.executor.MaxDepth, Log: a.log}, // runs record their calls themselves
 		Catalogue: a.tools.catalogue,
 		Retriever: a.tools.retriever,
 		Runs:      store.NewTable[run.Record](a.store, "run"),
@@ -206,5 +207,6 @@ func (a *App) recordRunCall(c run.Audited) {
 	if c.Replayed {
 		entry.Details["replayed"] = fmt.Sprint(c.Replayed)
 	}
+	a.recordArguments(&entry, c.ArgsJSON)
 	a.audit.Record(context.Background(), entry.ByGrant(c.Owner))
 }

@@ -39,7 +39,7 @@ func (a *App) newChats() {
 		Sessions:    store.NewTable[session.Session](a.store, "chat"),
 		Talker:      a.loop,
 		Tools:       a.tools.catalogue,
-		Direct:      &tools.Executor{Gate: pass, Log: a.log},
+		Direct:      &tools.Executor{Gate: pass, Log: a.log, Record: a.recordToolCall},
 		Models:      a.modelNames,
 		MayActFor:   a.mayAskFor,
 		MaxTurns:    c.Turns,

@@ -58,7 +58,7 @@ func (a *App) newTools(skills *store.Table[registry.SkillRecord], groups *dispat
 	}
 	a.tools.catalogue = tools.New(append(append(sources, others...), known)...)
 	a.newRetriever()
-	a.tools.executor = &tools.Executor{Gate: a.approvals.Gate, Log: a.log}
+	a.tools.executor = &tools.Executor{Gate: a.approvals.Gate, Log: a.log, Record: a.recordToolCall}
 	return nil
 }
 

@@ -29,15 +29,28 @@ func message(r *tools.Result) chat.Message {
 // of it, people look for what went wrong.
 const maxReported = 2000
 
-func report(r *tools.Result) llm.ToolReport {
+// maxArguments bounds the arguments in a report, in bytes.
+const maxArguments = 8 << 10
+
+// Report is what callers are told of a result.
+func Report(r *tools.Result) llm.ToolReport {
 	told := llm.ToolReport{
-		CallID: r.CallID, Name: r.Name, Status: string(r.Status), Text: shortened(r.Text), Warning: r.Warning,
+		CallID: r.CallID, Name: r.Name, Arguments: reported(r.Arguments), Status: string(r.Status), Text: shortened(r.Text), Warning: r.Warning,
 		ElapsedMS: float64(r.Elapsed.Microseconds()) / 1000,
 	}
 	if r.Err != nil {
 		told.Code = protocol.CodeOf(r.Err)
 	}
 	return told
+}
+
+// reported are the arguments of a call as a report has them: what is too long
+// becomes a string of its beginning.
+func reported(arguments json.RawMessage) json.RawMessage {
+	if len(arguments) <= maxArguments {
+		return arguments
+	}
+	return protocol.AppendString(nil, shortened(strings.ToValidUTF8(string(arguments[:maxArguments]), "")))
 }
 
 func shortened(text string) string {

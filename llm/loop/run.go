@@ -205,7 +205,8 @@ func (u *run) answer(ctx context.Context, calls []*chat.ToolCall, last bool) (ad
 	for i := range results {
 		r := &results[i]
 		u.add(message(r))
-		u.use.Add(report(r))
+		told := Report(r)
+		u.use.Add(told)
 		if w := u.watch.see(r, argumentsOf(calls[i])); w != "" {
 			warnings = append(warnings, w)
 		}
@@ -214,7 +215,7 @@ func (u *run) answer(ctx context.Context, calls []*chat.ToolCall, last bool) (ad
 			u.use.Detail = r.Text
 		}
 		if u.Tell != nil {
-			u.Tell("llm.tool_result", report(r))
+			u.Tell("llm.tool_result", told)
 		}
 	}
 	return len(results), u.notice(warnings)
@@ -249,7 +250,7 @@ func argumentsOf(c *chat.ToolCall) []byte {
 }
 
 func skipped(c *chat.ToolCall, why string) tools.Result {
-	return tools.Result{CallID: c.ID, Name: c.Name, Status: tools.Skipped, Text: "Skipped: " + why + "."}
+	return tools.Result{CallID: c.ID, Name: c.Name, Arguments: c.Args, Status: tools.Skipped, Text: "Skipped: " + why + "."}
 }
 
 // stop notes why the loop ends, if it does not end already.

@@ -27,6 +27,8 @@ type auditLine struct {
 	ResultSHA256 string     `json:"resultSha256"`
 	DurationMS   float64    `json:"durationMs"`
 	Replayed     bool       `json:"replayed,omitempty"`
+
+	args json.RawMessage // for the audit of the bridge alone
 }
 
 // An Audited call is what the bridge's audit is told of a call of a tool.
@@ -40,6 +42,7 @@ type Audited struct {
 	Code     protocol.Code // "" for success
 	Fault    fault.Code
 	Args     string // SHA-256 of the arguments
+	ArgsJSON json.RawMessage
 	Result   string // SHA-256 of the result
 	Replayed bool
 	TraceID  string
@@ -59,7 +62,7 @@ func (s *Service) recorder(ctx context.Context, state mount.FS, r *Record) func(
 		if s.opts.Audit != nil {
 			s.opts.Audit(Audited{
 				At: l.At, Owner: r.Owner, Run: r.ID, Turn: l.Turn, Node: l.Node, Tool: l.Tool, Code: wireCode(l.Code), Fault: l.Code,
-				Args: l.ArgsSHA256, Result: l.ResultSHA256, Replayed: l.Replayed, TraceID: r.TraceID,
+				Args: l.ArgsSHA256, ArgsJSON: l.args, Result: l.ResultSHA256, Replayed: l.Replayed, TraceID: r.TraceID,
 			})
 		}
 		return state.Append(context.WithoutCancel(ctx), logFile, append(raw, '\n'))

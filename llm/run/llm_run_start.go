@@ -21,6 +21,7 @@ var start = commands.Spec{
 	Name:    "llm.run.start",
 	Summary: "Start a workflow, or a conversation with an agent or a model.",
 	Effect:  commands.Act,
+	Traced:  true,
 	Action:  "llm:run",
 	Errors:  []protocol.Code{protocol.NotFound, protocol.LimitReached, protocol.VFSPermission, protocol.PermissionDenied, protocol.Busy},
 	Example: `{"package":"climate-check","project":"home","variables":{"room":"bedroom"},"tools":["thermostat-go.*"]}`,

@@ -184,6 +184,9 @@ func (k *toolkit) one(ctx context.Context, box *tools.Toolbox, c *chat.ToolCall)
 	case !ok:
 		f := fault.Errorf(fault.NotAvailable, "there is no tool %.100q for this run", c.Name)
 		if near := box.Nearest(c.Name); len(near) > 0 {
+			for i := range near {
+				near[i] = box.Spelling(near[i])
+			}
 			f = f.With("didYouMean", near)
 		}
 		return refused(c, f)
@@ -374,7 +377,7 @@ func (k *toolkit) note(turn, node string, h *handled) {
 		At: time.Now().UTC(), Turn: turn, CallID: h.ToolCallID, Tool: h.ToolName, Node: node, OK: h.code == "", Code: h.code,
 		ArgsBytes: len(h.Args), ArgsSHA256: hex.EncodeToString(args[:]),
 		ResultBytes: len(h.Result), ResultSHA256: hex.EncodeToString(result[:]),
-		DurationMS: h.DurationMS, Replayed: h.Replayed,
+		DurationMS: h.DurationMS, Replayed: h.Replayed, args: h.Args,
 	})
 	if err != nil {
 		h.lost = err

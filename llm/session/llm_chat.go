@@ -16,6 +16,7 @@ var llmChat = commands.Spec{
 	Name:    "llm.chat",
 	Summary: "Say something in a conversation with a model that may use tools, or run a tool oneself by a slash command.",
 	Effect:  commands.Write,
+	Traced:  true,
 	Action:  "llm:chat",
 	Async:   true,
 	Streams: true,

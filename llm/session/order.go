@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -109,7 +110,7 @@ const maxListed = 200
 
 func (s *Service) listTools(ctx context.Context, call *commands.Call, c *Session, pattern string) (ChatResult, error) {
 	env := environment(call, c)
-	box, err := s.opts.Tools.Select(ctx, env, []string{pattern})
+	box, err := s.opts.Tools.Select(ctx, byHand(env), []string{pattern})
 	if err != nil {
 		return ChatResult{}, err
 	}
@@ -129,7 +130,7 @@ func (s *Service) listTools(ctx context.Context, call *commands.Call, c *Session
 			mark = "*"
 		}
 		first, _, _ := strings.Cut(t.Description, "\n")
-		fmt.Fprintf(&b, "%s %s  %.120s\n", mark, t.Name, first)
+		fmt.Fprintf(&b, "%s %s  %.120s%s\n", mark, t.Name, first, keptFrom(t))
 	}
 	switch more := len(list) - maxListed; {
 	case len(list) == 0:
@@ -140,9 +141,23 @@ func (s *Service) listTools(ctx context.Context, call *commands.Call, c *Session
 	return said(c, strings.TrimRight(b.String(), "\n")), nil
 }
 
+// keptFrom says that a tool is for people alone.
+func keptFrom(t *tools.Tool) string {
+	if t.Risk == tools.RiskDeny {
+		return " (no model may call it)"
+	}
+	return ""
+}
+
+// byHand is an environment for what the user runs, and no model.
+func byHand(env tools.Environment) tools.Environment {
+	env.ByHand = true
+	return env
+}
+
 // runTool runs a tool as the user. What it answers is not told to the model.
 func (s *Service) runTool(ctx context.Context, call *commands.Call, c *Session, name, arguments string) (ChatResult, error) {
-	env := environment(call, c)
+	env := byHand(environment(call, c))
 	box, err := s.opts.Tools.Select(ctx, env, []string{name})
 	if err != nil {
 		return ChatResult{}, err
@@ -151,19 +166,9 @@ func (s *Service) runTool(ctx context.Context, call *commands.Call, c *Session, 
 	use := &llm.ToolUse{Calls: []llm.ToolReport{}}
 	r := said(c, "")
 	for i := range results {
-		use.Add(reportOf(&results[i]))
+		use.Add(loop.Report(&results[i]))
 		r.Result = results[i].Text
 	}
 	r.Tools = use
 	return r, nil
-}
-
-func reportOf(r *tools.Result) llm.ToolReport {
-	told := llm.ToolReport{
-		CallID: r.CallID, Name: r.Name, Status: string(r.Status), Text: r.Text, Warning: r.Warning, ElapsedMS: float64(r.Elapsed.Microseconds()) / 1000,
-	}
-	if r.Err != nil {
-		told.Code = protocol.CodeOf(r.Err)
-	}
-	return told
 }

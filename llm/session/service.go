@@ -170,5 +170,5 @@ func (s *Service) makeRoom(ctx context.Context, who *protocol.Principal) {
 
 // environment is for whom tools are called in a conversation.
 func environment(call *commands.Call, c *Session) tools.Environment {
-	return tools.Environment{Principal: call.Principal, Space: c.Space, Skill: c.Skill, Session: c.ID, TraceID: cmp.Or(call.TraceID, protocol.NewID())}
+	return tools.Environment{Principal: call.Principal, Space: c.Space, Skill: c.Skill, Session: c.ID, TraceID: call.TraceID}
 }

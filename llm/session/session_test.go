@@ -101,7 +101,7 @@ func newRoom(t testing.TB, answer func(n int, r chat.Request) (string, []string,
 	declare := func(name, risk string) *tools.Tool {
 		return &tools.Tool{Declaration: tools.Declaration{Name: name, Description: "Does it.\nReally.", Schema: json.RawMessage(`{"type":"object"}`), Risk: risk, Effect: commands.Act}, Run: run}
 	}
-	catalogue := tools.New(given{declare("thermostat.read", ""), declare("oven.heat", "ask")})
+	catalogue := tools.New(given{declare("thermostat.read", ""), declare("oven.heat", "ask"), declare("oven.clean", "deny")})
 	pass := func(context.Context, *tools.Tool, *tools.Execution) error { return nil }
 	o := Options{
 		Sessions: r.table, Tools: catalogue, Direct: &tools.Executor{Gate: pass},
@@ -193,7 +193,8 @@ func TestSlashCommandsAskNoModel(t *testing.T) {
 	r := newRoom(t, echo)
 	for _, c := range []struct{ message, want string }{
 		{"/help", "/skill.capability"},
-		{" /tools ", "* oven.heat  Does it.\n* thermostat.read  Does it."},
+		{" /tools ", "  oven.clean  Does it. (no model may call it)\n* oven.heat  Does it.\n* thermostat.read  Does it."},
+		{"/oven.clean", "21 degrees"},
 		{"/tools thermostat.*", "* thermostat.read"},
 		{`/tool thermostat.read {"room":"hall"}`, "21 degrees"},
 		{`/tool thermostat.read{"room":"hall"}`, "21 degrees"},
@@ -215,7 +216,7 @@ func TestSlashCommandsAskNoModel(t *testing.T) {
 	if len(r.asked) != 0 {
 		t.Errorf("the model was asked %d times", len(r.asked))
 	}
-	if len(r.called) != 5 || r.called[0] != `thermostat.read alice {"room":"hall"}` {
+	if len(r.called) != 6 || r.called[0] != "oven.clean alice {}" || r.called[1] != `thermostat.read alice {"room":"hall"}` {
 		t.Errorf("called %q", r.called)
 	}
 	if _, err := r.say(alice, `{"session_id":"s","message":"/tool thermostat.reed"}`); err == nil || err.Code != protocol.NotFound || err.Details["did_you_mean"] != "thermostat.read" {

@@ -53,13 +53,14 @@ func (c *Catalogue) Revision() string {
 
 // Select returns the tools that the environment's principal may call and
 // whose names fit one of the patterns: "*", "thermostat.*", a name. A name
-// without * that there is no tool of is 3001.
+// without * that there is no tool of is 3001. What no model may call is left
+// out, unless a person runs the tools; by its name it is 2003.
 //
 // A source that fails is left out, and so is a tool that is declared wrongly
 // or whose name another has; [Toolbox.Warnings] tells. Selecting the same
 // again gives the same toolbox.
 func (c *Catalogue) Select(ctx context.Context, env Environment, patterns []string) (*Toolbox, error) {
-	s := selection{patterns: patterns}
+	s := selection{patterns: patterns, byHand: env.ByHand}
 	if !c.named(ctx, env, &s) {
 		if err := c.list(ctx, env, &s); err != nil {
 			return nil, err

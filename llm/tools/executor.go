@@ -2,10 +2,12 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +27,9 @@ type Executor struct {
 	MaxText  int           // bytes of a result that the model reads; default 64 KiB
 	MaxDepth int           // calls within calls; default MaxDepth
 	Log      *slog.Logger  // nil for none
+	// Record, unless nil, is told what became of every call. It must not keep
+	// the result.
+	Record func(ctx context.Context, env Environment, r *Result)
 }
 
 // MaxDepth is how deep calls of tools may be nested if nobody says otherwise:
@@ -94,7 +99,7 @@ func (t *turn) run(ctx context.Context, calls []*chat.ToolCall, results []Result
 // one takes one call to its result.
 func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	began := time.Now()
-	r := Result{CallID: c.ID, Name: c.Name}
+	r := Result{CallID: c.ID, Name: c.Name, Arguments: written(c)}
 	t.mu.Lock()
 	fatal := t.fatal
 	t.mu.Unlock()
@@ -112,7 +117,19 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 		t.fatal = true
 		t.mu.Unlock()
 	}
+	if t.e.Record != nil {
+		t.e.Record(ctx, t.env, &r)
+	}
 	return r
+}
+
+// written are the arguments of a call as the model wrote them.
+func written(c *chat.ToolCall) json.RawMessage {
+	raw := rawOf(c)
+	if len(raw) == 0 || json.Valid(raw) {
+		return raw
+	}
+	return protocol.AppendString(nil, strings.ToValidUTF8(string(raw), "\uFFFD"))
 }
 
 func (r *Result) skip(reason string) {
@@ -125,6 +142,10 @@ func (r *Result) skip(reason string) {
 // runs it.
 func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 	tool, ok := t.box.Find(c.Name)
+	if withheld := t.box.withheld[strings.ToLower(c.Name)]; !ok && withheld != nil {
+		t.e.fail(ctx, r, notForModels(withheld))
+		return
+	}
 	if !ok {
 		t.notFound(c, r)
 		return
@@ -155,7 +176,9 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 	inner, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	x.again = func(ctx context.Context) (*Tool, *Execution, error) { return t.again(ctx, tool, x) }
-	if err := t.e.admit(inner, tool, x); err != nil {
+	err = t.e.admit(inner, tool, x)
+	r.Arguments = x.ArgumentsJSON // as they were judged
+	if err != nil {
 		t.e.fail(ctx, r, inTime(inner, err, timeout))
 		return
 	}
@@ -216,14 +239,19 @@ func (e *Executor) admit(ctx context.Context, tool *Tool, x *Execution) (err err
 		}
 	}
 	switch {
-	case x.Risk == RiskDeny:
-		return protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model", tool.Name)
+	case x.Risk == RiskDeny && !x.ByHand:
+		return notForModels(tool)
 	case e.Gate != nil:
 		return e.Gate(ctx, tool.withRisk(x.Risk), x)
 	case x.Risk == RiskAsk:
 		return protocol.Errorf(protocol.PermissionDenied, "the tool %q needs an approval, and nobody can be asked here", tool.Name)
 	}
 	return nil
+}
+
+// notForModels is the error of a call that a model made and no model may make.
+func notForModels(tool *Tool) error {
+	return protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model", tool.Name)
 }
 
 // withRisk is the tool for one call, whose risk may be more than is declared.

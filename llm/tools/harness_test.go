@@ -18,8 +18,8 @@ func toolbox(t testing.TB, tools ...*Tool) *Toolbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(box.Tools()) != len(tools) {
-		t.Fatalf("%d of %d tools were selected: %v", len(box.Tools()), len(tools), box.Warnings())
+	if n := len(box.Tools()) + len(box.withheld); n != len(tools) {
+		t.Fatalf("%d of %d tools were selected: %v", n, len(tools), box.Warnings())
 	}
 	return box
 }

@@ -14,6 +14,7 @@ type selection struct {
 	found    []*Tool // by all sources, in their order
 	failures []string
 	patterns []string
+	byHand   bool // for a person, and not for a model
 	box      *Toolbox
 }
 
@@ -22,7 +23,7 @@ type selection struct {
 const maxBoxes = 32
 
 func (s *selection) same(o *selection) bool {
-	return slices.Equal(s.found, o.found) && slices.Equal(s.patterns, o.patterns) && slices.Equal(s.failures, o.failures)
+	return s.byHand == o.byHand && slices.Equal(s.found, o.found) && slices.Equal(s.patterns, o.patterns) && slices.Equal(s.failures, o.failures)
 }
 
 // again returns the toolbox of an earlier selection of the same.
@@ -58,6 +59,9 @@ func (c *Catalogue) open(s *selection) (*Toolbox, error) {
 			all = append(all, t)
 		}
 	}
+	if !s.byHand {
+		all = b.withhold(all)
+	}
 	if err := b.choose(all, s.patterns); err != nil {
 		return nil, err
 	}
@@ -79,12 +83,43 @@ func (b *Toolbox) take(t *Tool) bool {
 	return true
 }
 
+// withhold takes out what no model may call. The names stay taken: nobody else
+// gets them.
+func (b *Toolbox) withhold(all []*Tool) []*Tool {
+	return slices.DeleteFunc(all, func(t *Tool) bool {
+		if t.Risk != RiskDeny {
+			return false
+		}
+		if b.withheld == nil {
+			b.withheld = make(map[string]*Tool)
+		}
+		key := strings.ToLower(t.Name)
+		b.withheld[key] = t
+		delete(b.byName, key)
+		return true
+	})
+}
+
+// forbidden is the error for a tool that somebody names for a model, and that
+// no model may call.
+func forbidden(t *Tool) error {
+	risk := cmp.Or(t.RiskWords, t.Risk)
+	err := protocol.Errorf(protocol.PermissionDenied, "no model may call %s: it declares the risk %q", t.Name, risk)
+	if t.Source == "skill" {
+		err = protocol.Errorf(protocol.PermissionDenied, "no model may call %s: it declares the risk %q; a person can, by skill.invoke", t.Name, risk)
+	}
+	return err.With("reason", "denied").With("param_name", "tools")
+}
+
 // choose keeps of all tools those that the patterns mean.
 func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 	meant := make(map[*Tool]bool, len(all))
 	for _, pattern := range patterns {
 		if !strings.Contains(pattern, "*") {
 			t, ok := b.Find(pattern)
+			if withheld := b.withheld[strings.ToLower(pattern)]; !ok && withheld != nil {
+				return forbidden(withheld)
+			}
 			if !ok {
 				return missing(pattern, &Toolbox{tools: all, byName: b.byName})
 			}

@@ -151,6 +151,9 @@ type Environment struct {
 	Task        string
 	Traceparent string // W3C trace context
 	Depth       int    // how many calls of tools this one is within
+	// ByHand says that a person runs the tools, and no model: what is kept
+	// from models is there too.
+	ByHand bool
 }
 
 // An Execution is one call of a tool.
@@ -212,15 +215,18 @@ const (
 
 // A Result is what became of a call. Every call has one.
 type Result struct {
-	CallID  string
-	Name    string
-	Status  Status
-	Text    string // what the model reads
-	Output  Output // of the tool, as it gave it
-	Warning string // what was changed in the arguments, joined by "; "
-	Elapsed time.Duration
-	Err     error // a *protocol.Error; nil with Success
-	Fatal   bool  // no other call can succeed either: the turn should end
+	CallID string
+	Name   string
+	Status Status
+	Text   string // what the model reads
+	// Arguments are those that the tool was run with; of a call that was not
+	// run those that the model wrote, as a string if they are no JSON.
+	Arguments json.RawMessage
+	Output    Output // of the tool, as it gave it
+	Warning   string // what was changed in the arguments, joined by "; "
+	Elapsed   time.Duration
+	Err       error // a *protocol.Error; nil with Success
+	Fatal     bool  // no other call can succeed either: the turn should end
 }
 
 // A Source knows tools.

@@ -109,12 +109,16 @@ func acceptsJSON(h http.Header) bool {
 // direct runs a call and returns the message with its answer, and what was
 // changed in the arguments.
 func (d *Door) direct(ctx context.Context, env tools.Environment, m *message, sessionless bool) (body []byte, warning string) {
-	box, tool, err := d.find(ctx, env, m.Params.Name)
-	if err != nil {
+	var result tools.Result
+	switch box, tool, err := d.find(ctx, env, m.Params.Name); {
+	case protocol.CodeOf(err) == protocol.PermissionDenied:
+		result = *refused(m.Params.Name, err)
+	case err != nil:
 		return answerError(m, err), ""
+	default:
+		result = box.Execute(ctx, env, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
 	}
-	result := box.Execute(ctx, env, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
-	body, err = d.answer(m, &result, sessionless)
+	body, err := d.answer(m, &result, sessionless)
 	if err != nil {
 		return answerError(m, err), ""
 	}

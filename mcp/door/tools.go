@@ -42,9 +42,7 @@ func (d *Door) listTools(ctx context.Context, env tools.Environment, r *sdk.List
 	result := &sdk.ListToolsResult{Tools: make([]*sdk.Tool, 0, len(some)), NextCursor: next}
 	result.CacheScope = "private"
 	for _, t := range some {
-		if t.Risk != tools.RiskDeny {
-			result.Tools = append(result.Tools, describe(t, names.Encode(t.Name)))
-		}
+		result.Tools = append(result.Tools, describe(t, names.Encode(t.Name)))
 	}
 	return result, nil
 }
@@ -160,6 +158,9 @@ func stripHeaders(tree any) {
 
 func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	box, tool, err := d.find(ctx, env, r.Params.Name)
+	if protocol.CodeOf(err) == protocol.PermissionDenied {
+		return resultOf(refused(r.Params.Name, err)), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +172,13 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: tool.Name, Data: result.Warning}) // for who asked for it
 	}
 	return resultOf(&result), nil
+}
+
+// refused is the result of a call that no model may make, so that the model
+// reads why.
+func refused(name string, err error) *tools.Result {
+	known := protocol.AsError(err)
+	return &tools.Result{Name: name, Status: tools.Failed, Err: known, Text: "Error: " + known.Message + " (code " + string(known.Code) + ")"}
 }
 
 // find is the tool that a client calls, by its name or as that was listed, in a

@@ -21,6 +21,7 @@ var toolCall = commands.Spec{
 	Name:    "mcp.tool.call",
 	Summary: "Call a tool of an external MCP server.",
 	Effect:  commands.Act,
+	Traced:  true,
 	Action:  "mcp:tool.call",
 	Errors: []protocol.Code{
 		protocol.NotFound, protocol.TargetUnavailable, protocol.TimedOut, protocol.OutcomeUnknown, protocol.Cancelled,

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -195,7 +196,22 @@ func (r *reading) forward(ctx context.Context) error {
 func (r *reading) entry(g *group, i int) (Entry, bool) {
 	r.looked++
 	e, err := decode(g.entries[i], g.first+uint64(i))
-	return e, err == nil && r.matches(&e)
+	if err != nil || !r.matches(&e) {
+		return e, false
+	}
+	r.trail.reveal(&e)
+	return e, true
+}
+
+// reveal shows the parameters of an entry that were sealed, if they can still
+// be opened.
+func (t *Trail) reveal(e *Entry) {
+	if len(e.Sealed) == 0 || t.o.Open == nil {
+		return
+	}
+	if params, err := t.o.Open(e.Sealed); err == nil && json.Valid(params) {
+		e.Params, e.Sealed = params, nil
+	}
 }
 
 func (r *reading) matches(e *Entry) bool {

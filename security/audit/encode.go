@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
@@ -12,10 +13,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
+// MaxParams bounds parameters that are recorded, in bytes. Longer ones are
+// left out.
+const MaxParams = 2048
+
 // Bounds of what an entry may hold; the rest is cut off.
 const (
 	maxText    = 256 // bytes of a string
-	maxParams  = 2048
+	maxParams  = MaxParams
+	maxSealed  = maxParams + 256 // with what sealing adds
 	maxDetails = 16
 	timeFormat = "2006-01-02T15:04:05.000Z"
 )
@@ -66,6 +72,10 @@ func (l *line) append(dst []byte) []byte {
 	if len(l.digest) > 0 {
 		dst = append(dst, `,"params_digest":"`...)
 		dst = hex.AppendEncode(dst, l.digest)
+		dst = append(dst, '"')
+	}
+	if n := len(l.Sealed); n > 0 && n <= maxSealed {
+		dst = base64.StdEncoding.AppendEncode(append(dst, `,"params_sealed":"`...), l.Sealed)
 		dst = append(dst, '"')
 	}
 	text("reason", l.Reason)

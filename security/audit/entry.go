@@ -53,6 +53,7 @@ type Entry struct {
 	Resource string          `json:"resource,omitempty" doc:"on what, as type/id"`
 	Params   json.RawMessage `json:"params,omitempty" doc:"parameters that may be shown"`
 	Digest   string          `json:"params_digest,omitempty" doc:"keyed hash of all parameters"`
+	Sealed   []byte          `json:"params_sealed,omitempty" doc:"parameters that are sealed and cannot be opened any more; those that can are shown as params"`
 
 	Reason    string     `json:"reason,omitempty" doc:"why, in words"`
 	RequestID string     `json:"request_id,omitempty" doc:"id of the request"`

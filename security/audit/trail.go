@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,8 +46,11 @@ type Options struct {
 	Level      Level         // default Changes
 	KeepFor    time.Duration // age at which entries are forgotten, 0 for never
 	KeepSize   uint64        // bytes over which the oldest are, 0 for any
-	Publish    func(Entry)   // tells operators of entries of security; must not block
-	Logger     *slog.Logger
+	// Open opens the parameters that were sealed, for those who may query the
+	// trail; nil for none.
+	Open    func(sealed []byte) (params json.RawMessage, err error)
+	Publish func(Entry) // tells operators of entries of security; must not block
+	Logger  *slog.Logger
 	// Registerer receives the metrics; optional.
 	Registerer prometheus.Registerer
 	Now        func() time.Time

@@ -113,11 +113,16 @@ func TestEveryCapabilityIsATool(t *testing.T) {
 	w.add(1, "thermostat", Capability{ID: "set", ParamsSchema: json.RawMessage(`{"type":"object","properties":{"celsius":{"type":"number"}},"required":["celsius"]}`), Idempotent: true},
 		Capability{ID: "reset", Risk: "high", ReadOnly: true}, Capability{ID: "read", ReadOnly: true}, Capability{ID: "burn", Risk: "forbidden"}, Capability{ID: "secret", Sealed: true}, Capability{ID: "skill.document"})
 	w.add(2, "lamp", Capability{ID: "on"})
-	if got := namesOf(t, w.skills, ada); got != "lamp.on thermostat.burn thermostat.read thermostat.reset thermostat.set" {
+	if got := namesOf(t, w.skills, ada); got != "lamp.on thermostat.read thermostat.reset thermostat.set" {
 		t.Errorf("the tools are %s", got)
 	}
+	hands := ada
+	hands.ByHand = true
+	if got := namesOf(t, w.skills, hands); got != "lamp.on thermostat.burn thermostat.read thermostat.reset thermostat.set" {
+		t.Errorf("a person has the tools %s", got)
+	}
 	w.denied["lamp"] = true
-	if got := namesOf(t, w.skills, ada); got != "thermostat.burn thermostat.read thermostat.reset thermostat.set" {
+	if got := namesOf(t, w.skills, ada); got != "thermostat.read thermostat.reset thermostat.set" {
 		t.Errorf("the tools of who may not invoke the lamp are %s", got)
 	}
 	if _, ok := w.skills.Find(t.Context(), ada, "lamp.on"); ok {
