@@ -188,7 +188,7 @@ func (s *story) step() {
 	path := rapid.SampledFrom(storyPaths).Draw(t, "path")
 	what := rapid.SampledFrom([]string{
 		"sync", "sync", "sync", "write", "write", "remove", "engine write", "engine remove",
-		"write there", "remove there", "mode", "good again", "crash", "wipe", "clock", "time passes",
+		"move", "write there", "remove there", "mode", "good again", "crash", "wipe", "clock", "time passes",
 	}).Draw(t, "step")
 	if s.wanted != nil {
 		d, what = s.byWriter(d, what)
@@ -201,6 +201,8 @@ func (s *story) step() {
 		s.write(d, path)
 	case "remove":
 		s.remove(d, path)
+	case "move":
+		s.move(d, path, rapid.SampledFrom(storyPaths).Draw(t, "to"))
 	case "engine write":
 		s.engineWrite(d, path)
 	case "engine remove":
@@ -242,7 +244,7 @@ func (s *story) byWriter(d *device, what string) (*device, string) {
 	switch {
 	case what == "wipe":
 		what = "sync"
-	case there && (what == "write" || what == "engine write"):
+	case there && (what == "write" || what == "engine write" || what == "move"):
 		what = "write there"
 	case there && (what == "remove" || what == "engine remove"):
 		what = "remove there"
@@ -458,6 +460,36 @@ func (s *story) remove(d *device, path string) {
 	s.mu.Unlock()
 	s.want(path, "")
 	_ = os.Remove(side)
+}
+
+// move gives a file another name, as a program does.
+func (s *story) move(d *device, from, to string) {
+	if from == to || twins(from, to) {
+		return
+	}
+	s.makeWay(d, to)
+	s.remove(d, to)
+	side := filepath.Join(d.dir, tree.Private, "moved "+strings.ReplaceAll(from, "/", "-"))
+	at := filepath.Join(d.dir, to)
+	if info, err := os.Lstat(filepath.Join(d.dir, from)); err != nil || !info.Mode().IsRegular() || os.Rename(filepath.Join(d.dir, from), side) != nil {
+		return
+	}
+	defer os.Remove(side)
+	data, err := os.ReadFile(side)
+	if err != nil { // it has become a folder
+		_ = os.Rename(side, filepath.Join(d.dir, from))
+		return
+	}
+	s.want(from, "")
+	for range 100 {
+		if os.MkdirAll(filepath.Dir(at), 0o755) == nil && os.Link(side, at) == nil {
+			s.want(to, string(data))
+			return
+		}
+		s.makeWay(d, to)
+		s.remove(d, to)
+	}
+	s.replaced(string(data))
 }
 
 func (s *story) engineWrite(d *device, path string) {

@@ -33,6 +33,8 @@ type fake struct {
 	refuse   error        // what deltas get, nil for their work done
 	lie      func([]Sum) []Sum
 
+	forgotten bool // versions cannot be copied any more
+
 	// fault is asked before and after every call what is to go wrong.
 	fault func(call string, after bool) error
 	// garbage is asked whether an answer is to make no sense.
@@ -379,6 +381,25 @@ func (f *fake) PutDelta(ctx context.Context, path string, delta vfs.Delta, chang
 		file, err = f.put(path, content, o)
 		if err == nil {
 			f.sent += int64(len(changes) - len(content)) // the rest was here
+		}
+		file = f.spoil("put", file)
+		return err
+	})
+	return file, err
+}
+
+// PutCopy implements [Copier].
+func (f *fake) PutCopy(ctx context.Context, path, from string, number uint64, o PutOptions) (file File, err error) {
+	err = f.call(ctx, "copy", func() (err error) {
+		if f.refuse != nil {
+			return f.refuse
+		}
+		v, ok := f.at(from, number)
+		if !ok || f.forgotten {
+			return protocol.Errorf(protocol.FileNotFound, "no such version")
+		}
+		if file, err = f.put(path, v.content, o); err == nil {
+			f.sent -= v.Size
 		}
 		file = f.spoil("put", file)
 		return err

@@ -119,6 +119,16 @@ func (p *Place) PutDelta(ctx context.Context, path string, delta vfs.Delta, chan
 	return p.file(f), err
 }
 
+// PutCopy implements [Copier].
+func (p *Place) PutCopy(ctx context.Context, path, from string, version uint64, o PutOptions) (File, error) {
+	c, ok := p.files.(vfs.Copier)
+	if !ok {
+		return File{}, errors.ErrUnsupported
+	}
+	f, err := c.PutCopy(ctx, p.group, p.prefix+path, vfs.Source{Path: p.prefix + from, Version: version}, putOptions(o))
+	return p.file(f), err
+}
+
 // Delete implements [Remote].
 func (p *Place) Delete(ctx context.Context, path string, ifVersion uint64) (File, error) {
 	f, err := p.files.Delete(ctx, p.group, p.prefix+path, ifVersion)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
 // pull stores the VFS's version of a file in the folder.
@@ -21,11 +23,7 @@ func (e *Engine) pull(ctx context.Context, path string, l look, r remote) error 
 	}
 	defer fresh.Discard()
 	began := e.o.Now().UnixNano()
-	f, travelled, err := e.fetchDelta(ctx, path, l, r, fresh)
-	if f.Version == 0 && err == nil {
-		f, err = e.fetch(ctx, path, r.Version, fresh)
-		travelled = f.Size
-	}
+	f, travelled, err := e.obtain(ctx, path, l, r, fresh)
 	if err != nil {
 		return err
 	}
@@ -41,6 +39,20 @@ func (e *Engine) pull(ctx context.Context, path string, l look, r remote) error 
 	}
 	e.count(downloads, travelled)
 	return e.stored(path, &fingerprint{taken: true, stamp: stamp, sum: f.SHA256, read: began}, f)
+}
+
+// obtain writes the VFS's version of a file into a new one: from another file
+// here, from the one it replaces and what differs, or as a whole.
+func (e *Engine) obtain(ctx context.Context, path string, l look, r remote, fresh *tree.Unfinished) (f File, travelled int64, err error) {
+	if done, err := e.copyHere(r, fresh); done || err != nil {
+		return r.File, 0, err
+	}
+	f, travelled, err = e.fetchDelta(ctx, path, l, r, fresh)
+	if f.Version == 0 && err == nil {
+		f, err = e.fetch(ctx, path, r.Version, fresh)
+		travelled = f.Size
+	}
+	return f, travelled, err
 }
 
 // fetch writes a version into a file and checks that it is what it should be.

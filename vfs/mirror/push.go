@@ -28,6 +28,10 @@ func (e *Engine) push(ctx context.Context, path string, known entry, l look, r r
 		}
 		return e.send(ctx, path, known, print, r, bytes.NewReader(small.Content), small.PutOptions)
 	}
+	l, done, err := e.pushCopy(ctx, path, known, l, r)
+	if done || err != nil {
+		return err
+	}
 	if done, err := e.pushDelta(ctx, path, known, l, r); done || err != nil {
 		return err
 	}

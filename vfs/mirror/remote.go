@@ -94,6 +94,13 @@ type Chunker interface {
 	PutDelta(ctx context.Context, path string, delta vfs.Delta, changed io.Reader, o PutOptions) (File, error)
 }
 
+// A Copier is a [Remote] that stores a file by naming a version of another that
+// has the same content. A source that is not there is 4003. The error is
+// [errors.ErrUnsupported] if it cannot do that after all.
+type Copier interface {
+	PutCopy(ctx context.Context, path, from string, version uint64, o PutOptions) (File, error)
+}
+
 // refusal is why one file cannot be stored or read, while the VFS as such
 // works.
 func refusal(err error) bool {

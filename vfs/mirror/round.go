@@ -105,7 +105,12 @@ func (e *Engine) round(ctx context.Context, s scope) error {
 		}
 		due, _ = e.work.due(e.o.Now())
 	}
-	err := e.carryOut(ctx, due, listed)
+	// What the VFS has deleted comes last: another file may have its content now.
+	come, gone := listed.split(due)
+	err := e.carryOut(ctx, come, listed)
+	if err == nil {
+		err = e.carryOut(ctx, gone, listed)
+	}
 	if err == nil {
 		err = scanErr
 	}
@@ -215,6 +220,21 @@ func (l *listing) hint(path string) hint {
 		h.remote = remoteOf(f)
 	}
 	return h
+}
+
+// split takes out the paths that the VFS has deleted.
+func (l *listing) split(paths []string) (come, gone []string) {
+	if l == nil {
+		return paths, nil
+	}
+	for _, path := range paths {
+		if l.files[path].Deleted {
+			gone = append(gone, path)
+		} else {
+			come = append(come, path)
+		}
+	}
+	return come, gone
 }
 
 // pageSize is how many files are asked for at once.

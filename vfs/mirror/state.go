@@ -28,6 +28,7 @@ type state struct {
 	entries map[string]*entry
 	names   spellingIndex // paths of entries that hold a file
 	paths   pathIndex     // the same
+	sources sources       // contents in the VFS
 	losers  []Loser
 	orders  map[string]order // by path
 	open    map[string][]intent
@@ -54,6 +55,7 @@ func openState(root *os.Root, log *slog.Logger) (*state, error) {
 	for path, e := range s.entries {
 		if e.holds() {
 			s.note(path)
+			s.sources.add(path, e.base)
 		}
 	}
 	return s, nil
@@ -178,6 +180,8 @@ func (s *state) put(path string, e entry) {
 	e.touched = s.moment
 	if e.holds() {
 		s.note(path)
+		s.sources.add(path, e.base)
+		s.trimSources()
 	} else {
 		s.unnote(path)
 	}
@@ -293,6 +297,7 @@ func (s *state) append(durable bool, records ...[]byte) error {
 // not the contents.
 func (s *state) distrust() error {
 	s.mu.Lock()
+	s.sources = sources{}
 	for path, e := range s.entries {
 		if e.deleted {
 			delete(s.entries, path)

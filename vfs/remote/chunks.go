@@ -50,6 +50,19 @@ func (c *Client) Chunks(ctx context.Context, group, path string, version uint64)
 	return sums, nil
 }
 
+// PutCopy implements [vfs.Copier]. A VFS that knows nothing of copies misses the
+// content, with 4002.
+func (c *Client) PutCopy(ctx context.Context, group, path string, from vfs.Source, o vfs.PutOptions) (vfs.File, error) {
+	if err := errors.Join(check(group, path), check(group, from.Path)); err != nil {
+		return vfs.File{}, err
+	}
+	if o.Size <= 0 || o.SHA256 == nil {
+		return vfs.File{}, errors.ErrUnsupported // an empty file would be taken for the content
+	}
+	_, p := c.there(group, from.Path)
+	return c.put(ctx, group, path, http.NoBody, o, url.Values{"copy_of": {p}, "copy_version": {strconv.FormatUint(from.Version, 10)}})
+}
+
 // PutDelta implements [vfs.Chunked].
 func (c *Client) PutDelta(ctx context.Context, group, path string, delta vfs.Delta, r io.Reader, o vfs.PutOptions) (vfs.File, error) {
 	if err := check(group, path); err != nil {

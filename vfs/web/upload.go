@@ -20,6 +20,7 @@ import (
 type incoming struct {
 	group, path, size, checksum, contentType string
 	base, keep                               string // of a delta
+	copyOf, copyVersion                      string // of a copy
 }
 
 // UploadResult is the answer to an upload.
@@ -31,7 +32,7 @@ type UploadResult struct {
 
 // upload takes a file: as a form with group_name, path and file
 // (docs/vfs.md#http), or as the bare body with group_name and path in the URL.
-// A bare body with base and keep holds only chunks that changed.
+// A bare body with base and keep holds only chunks that changed, and none at all with copy_of.
 func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
 	done, err := h.transfer(r.Context(), who)
 	if err != nil {
@@ -43,7 +44,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 	}
 	var in incoming
 	if err := queries(r, map[string]*string{"group_name": &in.group, "path": &in.path, "size": &in.size, "checksum": &in.checksum,
-		"base": &in.base, "keep": &in.keep}); err != nil {
+		"base": &in.base, "keep": &in.keep, "copy_of": &in.copyOf, "copy_version": &in.copyVersion}); err != nil {
 		return err
 	}
 	pacer := h.pace(w, who)
@@ -61,7 +62,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 	if err == nil && media == "multipart/form-data" && r.Method == http.MethodPost {
 		f, err = h.uploadForm(r, who, &in, multipart.NewReader(body, params["boundary"]))
 	} else {
-		if in.size == "" && in.base == "" && r.ContentLength >= 0 {
+		if in.size == "" && in.base == "" && in.copyOf == "" && r.ContentLength >= 0 {
 			in.size = strconv.FormatInt(r.ContentLength, 10)
 		}
 		in.contentType = r.Header.Get("Content-Type")
@@ -253,6 +254,9 @@ func (h *Handler) store(r *http.Request, who *protocol.Principal, in *incoming, 
 // put puts a file, or makes it of chunks that changed and of those of a version
 // that the writer may read.
 func (h *Handler) put(ctx context.Context, who *protocol.Principal, files vfs.Files, in *incoming, content io.Reader, o vfs.PutOptions) (vfs.File, error) {
+	if in.copyOf != "" || in.copyVersion != "" {
+		return h.putCopy(ctx, who, files, in, o)
+	}
 	if in.base == "" && in.keep == "" {
 		return files.Put(ctx, in.group, in.path, content, o)
 	}
@@ -268,6 +272,28 @@ func (h *Handler) put(ctx context.Context, who *protocol.Principal, files vfs.Fi
 		return vfs.File{}, err
 	}
 	return vfs.PutChanged(ctx, files, in.group, in.path, delta, content, o)
+}
+
+// putCopy makes a file of a version of another one that the writer may read.
+func (h *Handler) putCopy(ctx context.Context, who *protocol.Principal, files vfs.Files, in *incoming, o vfs.PutOptions) (vfs.File, error) {
+	from := vfs.Source{Path: vfs.Relative(in.copyOf)}
+	var err error
+	switch from.Version, err = strconv.ParseUint(in.copyVersion, 10, 64); {
+	case err != nil || from.Version == 0:
+		return vfs.File{}, protocol.InvalidParam("copy_version", "must be a version of the file that copy_of names")
+	case in.base != "" || in.keep != "":
+		return vfs.File{}, protocol.InvalidParam("base", "does not go with copy_of")
+	}
+	readable, err := h.enter(ctx, who, "vfs:read", in.group)
+	if err != nil {
+		return vfs.File{}, err
+	}
+	content, _, err := readable.Open(ctx, in.group, from.Path, from.Version)
+	if err != nil {
+		return vfs.File{}, err
+	}
+	defer content.Close()
+	return vfs.PutCopy(ctx, files, in.group, in.path, from, o)
 }
 
 func (in *incoming) options(header http.Header) (vfs.PutOptions, error) {

@@ -529,3 +529,34 @@ func TestStalledTransfersOfOneKeepNobodyElseOut(t *testing.T) {
 	stalled.Wait()
 	w.get("f").want(t, "afterwards", http.StatusOK, "")
 }
+
+// Who names a file to copy must be one who may read it; what the checksum is, is
+// no right.
+func TestACopyNeedsTheRightToRead(t *testing.T) {
+	w := serve(t)
+	secret := w.put("secret", "alice's").file(t)
+	w.ask(http.MethodPut, "/vfs/upload", url.Values{"group_name": {"m"}, "path": {"f"}}, strings.NewReader("x"), "Authorization", "mallory").
+		want(t, "a group of her own", http.StatusOK, "")
+	copied := func(group, path string, headers ...string) answer {
+		return w.ask(http.MethodPut, "/vfs/upload", url.Values{
+			"group_name": {group}, "path": {path}, "copy_of": {"secret"}, "copy_version": {fmt.Sprint(secret.Version)},
+			"size": {fmt.Sprint(secret.Size)}, "checksum": {secret.Checksum},
+		}, nil, headers...)
+	}
+	copied("g", "g").want(t, "by its owner", http.StatusOK, "")
+	if got := w.get("g"); got.body != "alice's" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	copied("m", "g", "Authorization", "mallory").want(t, "into another group", http.StatusNotFound, "4003")
+	copied("g", "h", "Authorization", "mallory").want(t, "in a group of somebody else", http.StatusForbidden, "4004")
+	for what, query := range map[string]string{
+		"no version": "copy_of=secret", "no file": "copy_version=1", "version 0": "copy_of=secret&copy_version=0",
+		"with chunks": "copy_of=secret&copy_version=1&base=1&keep=0-0", "a way out": "copy_of=../secret&copy_version=1",
+	} {
+		values, err := url.ParseQuery("group_name=g&path=i&" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.ask(http.MethodPut, "/vfs/upload", values, nil).want(t, what, http.StatusBadRequest, "1001")
+	}
+}

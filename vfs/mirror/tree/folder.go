@@ -221,6 +221,14 @@ func (u *Unfinished) Write(p []byte) (int, error) { return u.file.Write(p) }
 // File is the file itself, for those who write at places or ahead.
 func (u *Unfinished) File() *os.File { return u.file }
 
+// Truncate begins the file anew.
+func (u *Unfinished) Truncate() error {
+	if _, err := u.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return u.file.Truncate(0)
+}
+
 // Discard throws away what did not get a place.
 func (u *Unfinished) Discard() {
 	if u.file == nil {

@@ -1,0 +1,123 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// A Source is a version of a file whose content another file is to have.
+type Source struct {
+	Path    string
+	Version uint64
+}
+
+// A Copier is implemented by [Files] that make a version of content they have
+// already, without reading it. The error is [errors.ErrUnsupported] if they
+// cannot do it after all.
+//
+// A source is named by path and version, never by its checksum: who may copy
+// it may also read it, and to know a checksum is no right.
+type Copier interface {
+	// PutCopy makes the content of a version of a file of the same group
+	// another file's new version. A source that is not there is 4003; one that
+	// has another size or sum than announced, or is damaged, is 4002.
+	PutCopy(ctx context.Context, group, path string, from Source, o PutOptions) (File, error)
+}
+
+// PutCopy copies a file within a group, by reference if files can.
+func PutCopy(ctx context.Context, files Files, group, path string, from Source, o PutOptions) (File, error) {
+	if c, ok := files.(Copier); ok {
+		if f, err := c.PutCopy(ctx, group, path, from, o); !errors.Is(err, errors.ErrUnsupported) {
+			return f, err
+		}
+	}
+	content, f, err := files.Open(ctx, group, from.Path, from.Version)
+	if err != nil {
+		return File{}, err
+	}
+	defer content.Close()
+	if err := announced(f, o); err != nil {
+		return File{}, err
+	}
+	return files.Put(ctx, group, path, io.Reader(content), o)
+}
+
+// announced refuses a source that is not what was announced.
+func announced(f File, o PutOptions) error {
+	switch {
+	case o.Size >= 0 && f.Size != o.Size:
+		return BadContent(f.Path, "has another size than announced")
+	case o.SHA256 != nil && f.SHA256 != *o.SHA256:
+		return BadContent(f.Path, "has another checksum than announced")
+	}
+	return nil
+}
+
+// PutCopy implements [Copier].
+func (s *Space) PutCopy(ctx context.Context, group, path string, from Source, o PutOptions) (File, error) {
+	if err := s.checkPut(ctx, group, path, o); err != nil {
+		return File{}, err
+	}
+	c, unpin, err := s.hold(ctx, group, from, o)
+	if err != nil {
+		return File{}, err
+	}
+	defer unpin()
+	w := &writing{Space: s, group: group, path: path, options: o, content: c}
+	return w.run(ctx)
+}
+
+// hold finds the content of a version and keeps its blob from being collected
+// until unpin.
+func (s *Space) hold(ctx context.Context, group string, from Source, o PutOptions) (c *received, unpin func(), err error) {
+	x := s.store.index
+	for range maxAttempts {
+		r, v, err := s.find(ctx, group, from.Path, from.Version)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := announced(r.file(v), o); err != nil {
+			return nil, nil, err
+		}
+		if v.Blob == "" {
+			return &received{sum: v.SHA256}, func() {}, nil
+		}
+		x.pinTimes(v.Blob, 1)
+		unpin := func() { x.pinTimes(v.Blob, -1) }
+		// It may have been on its way out before it was pinned.
+		if _, again, err := s.find(ctx, group, from.Path, from.Version); err != nil || again.Blob != v.Blob {
+			unpin()
+			continue
+		}
+		c := &received{size: v.Size, sum: v.SHA256, where: &place{v.Blob, v.Offset}}
+		w := &writing{Space: s, content: c}
+		if w.probeAt(ctx, *c.where, make(sizes)); x.isBroken(v.Blob) {
+			unpin()
+			return nil, nil, BadContent(from.Path, "is damaged")
+		}
+		return c, unpin, nil
+	}
+	return nil, nil, tooContended(from.Path)
+}
+
+// PutCopy implements [Copier].
+func (m mirror) PutCopy(ctx context.Context, group, path string, from Source, o PutOptions) (File, error) {
+	files, err := m.files()
+	if err != nil {
+		return File{}, err
+	}
+	return PutCopy(ctx, files, group, path, from, o)
+}
+
+// PutCopy implements [Copier]. The source must be in a folder that the principal
+// may see.
+func (m *mirrorReader) PutCopy(ctx context.Context, group, path string, from Source, o PutOptions) (File, error) {
+	if err := m.may(from.Path); err != nil {
+		return File{}, err
+	}
+	if err := m.mayWrite(path); err != nil {
+		return File{}, err
+	}
+	return PutCopy(ctx, m.Files, group, path, from, o)
+}
