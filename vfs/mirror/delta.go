@@ -25,6 +25,9 @@ func (e *Engine) farChunks(ctx context.Context, path string, l look, r remote) (
 	if !ok || !l.there || !r.there || min(l.size, r.Size) < worthChunks*int64(c.ChunkSize()) {
 		return nil, nil, nil
 	}
+	if sums = e.chunks.get(r.SHA256); sums != nil {
+		return c, sums, nil
+	}
 	whole := false
 	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
 		sums, err = c.Chunks(ctx, path, r.Version)
@@ -55,13 +58,15 @@ func (e *Engine) pushDelta(ctx context.Context, path string, known entry, l look
 		return false, err
 	}
 	defer file.Close()
-	hash, chunks := sha256.New(), &vfs.ChunkHasher{Size: c.ChunkSize()}
-	source := &steady{ctx: ctx, file: file, before: stamp}
-	if _, err := io.CopyBuffer(onlyWriter{io.MultiWriter(hash, chunks)}, source, make([]byte, bufferFor(l.size))); err != nil {
-		return false, err
+	print := &l.print
+	near := e.chunks.get(l.sum)
+	if !l.summed || near == nil { // else it was just read
+		print = &fingerprint{taken: true, stamp: stamp, read: began}
+		if print.sum, near, err = e.digest(&steady{ctx: ctx, file: file, before: stamp}); err != nil {
+			return false, err
+		}
 	}
-	print := &fingerprint{taken: true, stamp: stamp, sum: Sum(hash.Sum(nil)), read: began}
-	delta := vfs.Delta{Base: r.Version, Keep: vfs.Unchanged(sumsOf(far), chunks.Sums())}
+	delta := vfs.Delta{Base: r.Version, Keep: vfs.Unchanged(sumsOf(far), sumsOf(near))}
 	if len(delta.Keep) == 0 {
 		return false, nil
 	}
@@ -134,6 +139,14 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
+func sumsFrom(sums []vfs.Sum) []Sum {
+	out := make([]Sum, len(sums))
+	for i := range sums {
+		out[i] = Sum(sums[i])
+	}
+	return out
+}
+
 func sumsOf(sums []Sum) []vfs.Sum {
 	out := make([]vfs.Sum, len(sums))
 	for i := range sums {
@@ -177,6 +190,7 @@ func (e *Engine) fetchDelta(ctx context.Context, path string, l look, r remote, 
 			return errWrongContent(path)
 		}
 		f, travelled = opened, p.travelled
+		e.chunks.put(f.SHA256, far)
 		return nil
 	})
 	return f, travelled, err

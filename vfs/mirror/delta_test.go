@@ -152,3 +152,31 @@ func TestAVFSThatDisappearsBetweenTwoChunksIsTriedAgain(t *testing.T) {
 		t.Fatal("it has not arrived")
 	}
 }
+
+// A file that changes again and again is not read by the VFS each time to say
+// what its chunks are.
+func TestChunksAreAskedForOnce(t *testing.T) {
+	w := newWorld(t)
+	data := noise(100 << 10)
+	w.write("large", string(data))
+	w.sync()
+	for i := range 5 {
+		data[i*10<<10]++
+		w.write("large", string(data))
+		w.sync()
+	}
+	if got, _ := w.vfs.content("large"); got != string(data) {
+		t.Fatal("the VFS has another content")
+	}
+	if asked, sent := w.vfs.count("chunks"), w.vfs.count("delta"); asked > 1 || sent != 5 {
+		t.Errorf("asked %d times for %d changes", asked, sent)
+	}
+	var c chunkCache
+	for i := range 10 {
+		c.put(Sum{byte(i)}, make([]Sum, maxCachedChunks/3))
+	}
+	c.put(Sum{99}, make([]Sum, maxCachedChunks+1))
+	if c.count > maxCachedChunks || c.get(Sum{99}) != nil || c.get(Sum{9}) == nil || c.empty() {
+		t.Errorf("%d sums are held", c.count)
+	}
+}

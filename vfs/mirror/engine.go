@@ -114,6 +114,7 @@ type Engine struct {
 	forget func() // of the link
 	next   schedule
 	ignore atomic.Pointer[patterns]
+	chunks *chunkCache
 
 	mu          sync.Mutex
 	watch       *Watch
@@ -147,7 +148,7 @@ func Open(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, folder: folder, watch: o.Watch, work: newBacklog(), wake: make(chan struct{}, 1), sender: make(chan struct{}, 1)}
+	e := &Engine{o: o, folder: folder, watch: o.Watch, work: newBacklog(), chunks: new(chunkCache), wake: make(chan struct{}, 1), sender: make(chan struct{}, 1)}
 	if e.lock, err = lockFolder(folder.Root()); err == nil {
 		err = folder.Tidy()
 	}

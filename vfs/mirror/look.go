@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
@@ -62,15 +63,36 @@ func (e *Engine) read(ctx context.Context, path string, known entry) (look, erro
 		return look{}, err
 	}
 	defer file.Close()
-	h := sha256.New()
-	if _, err := io.CopyBuffer(onlyWriter{h}, &steady{ctx: ctx, file: file, before: before}, make([]byte, bufferFor(before.Size))); err != nil {
+	sum, _, err := e.digest(&steady{ctx: ctx, file: file, before: before})
+	if err != nil {
 		return look{}, err
 	}
-	l := look{stamp: before, local: local{there: true, size: before.Size, summed: true}}
-	h.Sum(l.sum[:0])
+	l := look{stamp: before, local: local{there: true, size: before.Size, summed: true, sum: sum}}
 	l.print = fingerprint{taken: true, stamp: before, sum: l.sum, read: began}
 	known.print = l.print
 	return l, e.state.setPrint(path, known)
+}
+
+// digest reads a file to its end and returns its checksum, and those of the
+// chunks of a large one, which are remembered.
+func (e *Engine) digest(file *steady) (sum Sum, chunks []Sum, err error) {
+	h := sha256.New()
+	to := io.Writer(h)
+	c, ok := e.o.Remote.(Chunker)
+	var pieces *vfs.ChunkHasher
+	if ok && file.before.Size >= worthChunks*int64(c.ChunkSize()) {
+		pieces = &vfs.ChunkHasher{Size: c.ChunkSize()}
+		to = io.MultiWriter(h, pieces)
+	}
+	if _, err := io.CopyBuffer(onlyWriter{to}, file, make([]byte, bufferFor(file.before.Size))); err != nil {
+		return Sum{}, nil, err
+	}
+	h.Sum(sum[:0])
+	if pieces != nil {
+		chunks = sumsFrom(pieces.Sums())
+		e.chunks.put(sum, chunks)
+	}
+	return sum, chunks, nil
 }
 
 // onlyWriter hides other methods, so that the buffer given is the one used.

@@ -8,7 +8,8 @@ import "time"
 // mirror costs then is this.
 type Rest struct {
 	next     schedule
-	work     *backlog // nil for an empty one
+	work     *backlog    // nil for an empty one
+	chunks   *chunkCache // the same
 	everSeen bool
 	returned bool
 	scanned  bool
@@ -56,6 +57,9 @@ func (e *Engine) Rest() (*Rest, error) {
 	if !e.work.empty() {
 		r.work = e.work
 	}
+	if !e.chunks.empty() {
+		r.chunks = e.chunks
+	}
 	return r, e.Close()
 }
 
@@ -68,6 +72,9 @@ func (e *Engine) resume(r *Rest) {
 	e.next, e.everSeen, e.returned, e.scanned, e.revision, e.listed = r.next, r.everSeen, r.returned, r.scanned, r.revision, r.listed
 	if r.work != nil {
 		e.work = r.work
+	}
+	if r.chunks != nil {
+		e.chunks = r.chunks
 	}
 }
 
