@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/aibridge/aibridge/internal/records"
 )
 
 // A Source is a version of a file whose content another file is to have.
@@ -72,7 +74,7 @@ func (s *Space) PutCopy(ctx context.Context, group, path string, from Source, o 
 // until unpin.
 func (s *Space) hold(ctx context.Context, group string, from Source, o PutOptions) (c *received, unpin func(), err error) {
 	x := s.store.index
-	for range maxAttempts {
+	for range records.Attempts {
 		r, v, err := s.find(ctx, group, from.Path, from.Version)
 		if err != nil {
 			return nil, nil, err

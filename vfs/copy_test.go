@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/vfstest"
@@ -72,7 +73,7 @@ func (homes) MayUseChannel(who *protocol.Principal, id protocol.CapID, _ bool) b
 // In the mirror, who may write to one Cap's disk copies nothing of another Cap.
 func TestACopyStaysWithinWhatMayBeRead(t *testing.T) {
 	w := open(t)
-	s := vfs.New(vfs.Options{Store: w.Store, Groups: vfstest.NewTable[vfs.Group](), Remotes: vfstest.NewTable[vfs.Remote](), Members: homes{}})
+	s := vfs.New(vfs.Options{Store: w.Store, Groups: recordstest.New[vfs.Group](), Remotes: recordstest.New[vfs.Remote](), Members: homes{}})
 	secret, err := w.files.Put(t.Context(), vfs.MirrorGroup, "theirs/disk/f", strings.NewReader("secret"), vfs.PutOptions{Size: -1})
 	if err != nil {
 		t.Fatal(err)
