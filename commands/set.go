@@ -60,6 +60,20 @@ func (s *Set) Nearest(name string) (string, bool) {
 	return schema.Nearest(name, slices.Values(slices.Sorted(maps.Keys(s.byName))))
 }
 
+// CheckMeanings names every field of params and results that does not say its
+// meaning. A set works without; the documentation of a bridge does not.
+func (s *Set) CheckMeanings() error {
+	var errs []error
+	for c := range s.All() {
+		for _, f := range slices.Concat(c.params, c.results) {
+			if strings.TrimSpace(f.Doc) == "" {
+				errs = append(errs, fmt.Errorf("command %s: the field %s has no meaning: say in its tag doc what it holds, in which unit, and when it is absent", c.Name, f.Path))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // hasFamily reports whether a built-in command begins with family and a dot.
 func (s *Set) hasFamily(name string) bool {
 	return slices.ContainsFunc(s.sorted, func(c *Command) bool { return c.Family() == name })

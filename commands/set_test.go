@@ -48,6 +48,24 @@ func TestNewSetRefusesBadDeclarations(t *testing.T) {
 	}
 }
 
+func TestCheckMeaningsNamesFieldsWithoutOne(t *testing.T) {
+	t.Parallel()
+	type lamp struct {
+		Text  string `json:"text,omitempty" doc:"for people"`
+		Parts []struct {
+			Name string `json:"name"`
+		} `json:"parts,omitempty" doc:"its parts"`
+	}
+	spec := commands.Spec{Name: "lamp.switch", Summary: "Switch a lamp.", Action: "lamp:switch"}
+	set, err := commands.NewSet(commands.New(spec, func(context.Context, *commands.Call, lamp) (struct{}, error) { return struct{}{}, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set.CheckMeanings(); err == nil || !strings.Contains(err.Error(), "the field parts[].name has no meaning") || strings.Contains(err.Error(), "field text") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestSetFindsByNameAndAlias(t *testing.T) {
 	t.Parallel()
 	set, err := commands.NewSet(declared(func(s *commands.Spec) { s.Aliases = []string{"lamp.toggle"} }),

@@ -27,6 +27,9 @@ func describeCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set := app.Commands()
 			if markdown {
+				if err := set.CheckMeanings(); err != nil {
+					return err
+				}
 				return commands.WriteMarkdown(cmd.OutOrStdout(), set)
 			}
 			if len(args) == 0 {

@@ -28,8 +28,8 @@ func (p PauseParams) Target() commands.Resource {
 
 // PauseResult is the result of cap.vfs.sync.pause and cap.vfs.sync.resume.
 type PauseResult struct {
-	Cap    protocol.CapID `json:"cap_id"`
-	Paused bool           `json:"paused"`
+	Cap    protocol.CapID `json:"cap_id" doc:"id of the Cap"`
+	Paused bool           `json:"paused" doc:"true after cap.vfs.sync.pause, false after cap.vfs.sync.resume"`
 }
 
 // Pause has nothing carried over, over restarts of the bridge too. What is

@@ -40,7 +40,7 @@ func (p ReportParams) Target() commands.Resource {
 // A FolderReport is where a device's folder stands.
 type FolderReport struct {
 	Name      string    `json:"name,omitempty" len:"1-128" doc:"tells folders of one principal apart, such as the agent's id"`
-	Status    string    `json:"sync_status" enum:"synced,pending,syncing,conflict,failed"`
+	Status    string    `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"state of the folder as a whole: synced, pending (files wait), syncing (files are being transferred), conflict or failed"`
 	Pending   int       `json:"pending" range:"0-1000000000" doc:"files still to be looked at or transferred"`
 	Failed    int       `json:"failed" range:"0-1000000000" doc:"files that failed and will be tried again, or cannot be mirrored"`
 	Conflicts int       `json:"conflicts" range:"0-1000000000" doc:"copies that lost a conflict and are kept there"`
@@ -65,7 +65,7 @@ type FolderView struct {
 
 // ReportResult is the result of cap.vfs.sync.report: what the device is to do.
 type ReportResult struct {
-	Cap    protocol.CapID `json:"cap_id"`
+	Cap    protocol.CapID `json:"cap_id" doc:"id of the Cap"`
 	Paused bool           `json:"paused" doc:"nothing is to be carried over"`
 	Rescan Rescan         `json:"rescan" doc:"the latest look at everything that was asked for"`
 }

@@ -30,7 +30,7 @@ func (p RescanParams) Target() commands.Resource {
 
 // RescanResult is the result of cap.vfs.sync.rescan.
 type RescanResult struct {
-	Cap protocol.CapID `json:"cap_id"`
+	Cap protocol.CapID `json:"cap_id" doc:"id of the Cap"`
 	Rescan
 }
 

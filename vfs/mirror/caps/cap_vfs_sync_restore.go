@@ -33,9 +33,9 @@ func (p RestoreParams) Target() commands.Resource {
 
 // RestoreResult is the result of cap.vfs.sync.restore.
 type RestoreResult struct {
-	Cap    protocol.CapID `json:"cap_id"`
-	Path   string         `json:"vfs_path"`
-	Status string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed"`
+	Cap    protocol.CapID `json:"cap_id" doc:"id of the Cap"`
+	Path   string         `json:"vfs_path" doc:"path of the restored file in the VFS, as in the request"`
+	Status string         `json:"sync_status" enum:"synced,pending,syncing,conflict,failed" doc:"state of the file afterwards; pending if the VFS cannot be reached at the moment"`
 	Reason string         `json:"reason,omitempty" doc:"why it is not synced"`
 }
 

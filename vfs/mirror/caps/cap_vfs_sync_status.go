@@ -67,7 +67,7 @@ type FileView struct {
 
 // A LostView is a copy that lost a conflict.
 type LostView struct {
-	Path     string `json:"vfs_path"`
+	Path     string `json:"vfs_path" doc:"path of the file in the VFS, /vfs/cap/{cap_id}/ and the path in the Cap's folder"`
 	Checksum string `json:"checksum,omitempty" doc:"SHA-256 of the copy; absent if a deletion lost"`
 	Size     int64  `json:"size" doc:"bytes"`
 	Rule     string `json:"rule" doc:"why it lost"`
