@@ -130,8 +130,8 @@ func TestACapIsRemovedEmptyOrByForce(t *testing.T) {
 	}
 	eventually(t, "the retained value goes", func() bool { return w.kept("aibridge/cap/climate/data/up/k") == "" })
 	eventually(t, "it is told", func() bool { return w.told("climate/event cap.removed") })
-	if len(w.index.caps) != 0 {
-		t.Errorf("the index holds on to %v", w.index.caps)
+	if len(w.index.caps) != 0 || len(w.index.knowing) != 0 {
+		t.Errorf("the index holds on to %v, %v", w.index.caps, w.index.knowing)
 	}
 	w.refused(protocol.NotFound, alice, "cap.remove", `{"cap_id":"climate"}`)
 }

@@ -3,7 +3,6 @@ package cap
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -13,6 +12,14 @@ import (
 type index struct {
 	mu   sync.RWMutex
 	caps map[string]*channel // by table key of the Cap
+	// knowing are the Caps that know a skill, each with how often: as its own,
+	// and once for each of its groups.
+	knowing map[skillKey]map[protocol.CapID]int
+}
+
+type skillKey struct {
+	space protocol.SpaceID
+	skill protocol.SkillID
 }
 
 // A channel is what belongs to one Cap.
@@ -25,7 +32,25 @@ type channel struct {
 	data    map[protocol.GroupID]map[protocol.DataKey]bool
 }
 
-func newIndex() *index { return &index{caps: make(map[string]*channel)} }
+func newIndex() *index {
+	return &index{caps: make(map[string]*channel), knowing: make(map[skillKey]map[protocol.CapID]int)}
+}
+
+// knows counts that a Cap knows a skill once more, or once less.
+func (x *index) knows(space protocol.SpaceID, id protocol.CapID, skill protocol.SkillID, more int) {
+	key := skillKey{space, skill}
+	of := x.knowing[key]
+	if of == nil {
+		of = make(map[protocol.CapID]int)
+		x.knowing[key] = of
+	}
+	if of[id] += more; of[id] == 0 {
+		delete(of, id)
+	}
+	if len(of) == 0 {
+		delete(x.knowing, key)
+	}
+}
 
 // channel finds what belongs to a Cap and makes room for it if need be: groups
 // may be loaded before their Cap.
@@ -53,7 +78,11 @@ func (x *index) tidy(space protocol.SpaceID, id protocol.CapID) {
 func (x *index) capChanged(old, new *Cap) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if old != nil {
+		x.knows(old.Space, old.ID, old.Skill, -1)
+	}
 	if new != nil {
+		x.knows(new.Space, new.ID, new.Skill, 1)
 		c := x.channel(new.Space, new.ID)
 		c.active, c.owner, c.skill = new.Status == Active, new.Owner, new.Skill
 	} else if old != nil {
@@ -71,6 +100,7 @@ func (x *index) groupChanged(old, new *Group) {
 		c.groups[new.ID] = true
 		for i := range new.Members {
 			c.members[new.Members[i].Skill]++
+			x.knows(new.Space, new.Cap, new.Members[i].Skill, 1)
 		}
 	}
 	if old != nil {
@@ -79,11 +109,11 @@ func (x *index) groupChanged(old, new *Group) {
 			delete(c.groups, old.ID)
 		}
 		for i := range old.Members {
-			if skill := old.Members[i].Skill; c.members[skill] > 1 {
-				c.members[skill]--
-			} else {
+			skill := old.Members[i].Skill
+			if c.members[skill]--; c.members[skill] <= 0 {
 				delete(c.members, skill)
 			}
+			x.knows(old.Space, old.Cap, skill, -1)
 		}
 		x.tidy(old.Space, old.Cap)
 	}
@@ -155,18 +185,9 @@ func (x *index) stands(space protocol.SpaceID, id protocol.CapID, who protocol.P
 	return st
 }
 
-// capsOf lists the Caps that a skill owns or has joined.
+// capsOf lists the Caps that a skill owns or has joined, by id.
 func (x *index) capsOf(space protocol.SpaceID, skill protocol.SkillID) []protocol.CapID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	var list []protocol.CapID
-	for key, c := range x.caps {
-		if c.skill != skill && c.members[skill] == 0 {
-			continue
-		}
-		if id, ok := strings.CutPrefix(key, string(space)+"/"); ok {
-			list = append(list, protocol.CapID(id))
-		}
-	}
-	return list
+	return slices.Sorted(maps.Keys(x.knowing[skillKey{space, skill}]))
 }
