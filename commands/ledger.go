@@ -18,7 +18,7 @@ import (
 // When memory is short, the oldest answers are dropped first. The record of a
 // request that changed something stays: a repeat then gets 4012. Only when
 // even the number of records is too large, those that would expire soonest are
-// forgotten altogether.
+// forgotten altogether, of parties that have more than a quarter of them first.
 //
 // There may be half a million finished requests, none of which is likely to be
 // asked for again. So they are kept where the garbage collector has nothing to
@@ -31,6 +31,7 @@ type ledger struct {
 	running map[entryKey]*entry
 	found   ledgerIndex // of finished ones
 	records recordTable
+	holders holders
 	claimed map[entryKey][sha256.Size]byte // of those an earlier process took up
 	expiry  calendar
 	answers answerLog
@@ -46,6 +47,7 @@ type entryKey struct{ a, b uint64 }
 // An entry is one request that is running.
 type entry struct {
 	key     entryKey
+	party   uint64 // hash of whose it is
 	hash    uint64 // fingerprint of the request
 	effect  Effect
 	expires time.Time
@@ -82,22 +84,28 @@ func newLedger(maxEntries, maxBytes int) *ledger {
 	}
 	l.answers.size = maxBytes / 64
 	l.found.records = &l.records
+	l.holders = holders{numbers: make(map[uint64]holder), most: maxEntries / 4}
 	return l
 }
 
-func (l *ledger) key(who protocol.Party, request string) entryKey {
-	return entryKey{hashOf(l.seeds[0], who, request), hashOf(l.seeds[1], who, request)}
+// key is the key of a request of a party, and the hash of that party.
+func (l *ledger) key(who protocol.Party, request string) (key entryKey, party uint64) {
+	party = partyHash(l.seeds[0], who)
+	return entryKey{
+		mix(party, maphash.String(l.seeds[0], request)),
+		mix(partyHash(l.seeds[1], who), maphash.String(l.seeds[1], request)),
+	}, party
 }
 
-func hashOf(seed maphash.Seed, who protocol.Party, request string) uint64 {
+func partyHash(seed maphash.Seed, who protocol.Party) uint64 {
 	of := mix(maphash.String(seed, string(who.Kind)), maphash.String(seed, string(who.Space)))
-	return mix(mix(of, maphash.String(seed, who.ID)), maphash.String(seed, request))
+	return mix(of, maphash.String(seed, who.ID))
 }
 
 // begin takes a call up, or says what became of the same request. Whatever
 // the verdict, a request that was seen is remembered as long as the call says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
-	key := l.key(c.Principal.Party(), c.RequestID)
+	key, party := l.key(c.Principal.Party(), c.RequestID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(c.steady)
@@ -116,7 +124,7 @@ func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 		return l.again(c, l.records.at(s), hash)
 	}
 	e := &c.taken
-	*e = entry{key: key, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
+	*e = entry{key: key, party: party, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
 	l.running[key] = e
 	return execute, e, outcome{}
 }
@@ -145,7 +153,7 @@ func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call
 	defer l.mu.Unlock()
 	delete(l.running, e.key)
 	joined, e.joined, e.owner = e.joined, nil, nil
-	s := l.enter(record{key: e.key, hash: e.hash, expires: e.expires.UnixMilli(), effect: e.effect, state: lost}, now)
+	s := l.enter(e.party, record{key: e.key, hash: e.hash, expires: e.expires.UnixMilli(), effect: e.effect, state: lost}, now)
 	r := l.records.at(s)
 	r.answer = l.answers.write(s, answer, l.maxBytes)
 	if r.answer != noAnswer {
@@ -157,9 +165,10 @@ func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call
 	return joined
 }
 
-// enter adds the record of a finished request.
-func (l *ledger) enter(r record, now time.Time) slot {
+// enter adds the record of a finished request of a party.
+func (l *ledger) enter(party uint64, r record, now time.Time) slot {
 	s := l.records.take()
+	r.holder = l.holders.add(party)
 	*l.records.at(s) = r
 	l.found.put(r.key, s)
 	l.expiry.add(&l.records, s, now)
@@ -213,12 +222,12 @@ func (l *ledger) remember(c Claim, now time.Time) {
 func (l *ledger) enterClaim(who protocol.Party, c Claim, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := l.key(who, c.RequestID)
+	key, party := l.key(who, c.RequestID)
 	if l.found.find(key) != noSlot || !c.Expires.After(now) {
 		return
 	}
 	l.claimed[key] = c.Hash
-	l.enter(record{key: key, effect: Act, state: claimed, expires: c.Expires.UnixMilli(), answer: noAnswer}, now)
+	l.enter(party, record{key: key, effect: Act, state: claimed, expires: c.Expires.UnixMilli(), answer: noAnswer}, now)
 }
 
 // listeners are the calls that follow a running entry.
@@ -246,6 +255,7 @@ func (l *ledger) remove(s slot) {
 	l.answers.drop(r.answer)
 	l.expiry.remove(&l.records, s)
 	l.found.remove(r.key)
+	l.holders.remove(r.holder)
 	if r.state == claimed {
 		delete(l.claimed, r.key)
 	}
@@ -266,7 +276,7 @@ func (l *ledger) shrink() {
 		}
 	}
 	for len(l.running)+l.found.count > l.maxEntries {
-		s := l.expiry.soonest()
+		s := l.expendable()
 		if s == noSlot {
 			return // all are running, and their number is bounded elsewhere
 		}

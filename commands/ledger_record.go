@@ -9,6 +9,7 @@ type record struct {
 	answer  answerAt
 
 	newer, older slot // neighbours on that day
+	holder       holder
 	effect       Effect
 	state        recordState
 }

@@ -52,9 +52,52 @@ func TestTheLedgerForgetsTheOldestOfThoseThatExpireTogether(t *testing.T) {
 		}
 	}
 	for i := range 3 * most {
-		if key := l.key(request("", Act, epoch, 0).Principal.Party(), fmt.Sprint(i)); (l.found.find(key) != noSlot) != (i >= 2*most) {
+		if key, _ := l.key(request("", Act, epoch, 0).Principal.Party(), fmt.Sprint(i)); (l.found.find(key) != noSlot) != (i >= 2*most) {
 			t.Errorf("%d is remembered: %t", i, l.found.find(key) != noSlot)
 		}
+	}
+}
+
+// TestNobodyHasTheRequestsOfOthersForgotten has a party make requests that are
+// remembered for long, and more than there is room for.
+func TestNobodyHasTheRequestsOfOthersForgotten(t *testing.T) {
+	t.Parallel()
+	const most = 256
+	l := newLedger(most, 1<<20)
+	of := func(who, id string, keep time.Duration) verdict {
+		c := request(id, Act, epoch, keep)
+		c.Principal = &protocol.Principal{ID: who}
+		v, e, _ := l.begin(c, 0)
+		if v == execute {
+			l.finish(e, outcome{}, epoch)
+		}
+		return v
+	}
+	made := 0
+	flood := func(n int) {
+		for range n {
+			made++
+			of("greedy", fmt.Sprint(made), 10*time.Minute)
+		}
+	}
+	flood(2 * most)
+	const modest = most / 8
+	for i := range modest {
+		of(fmt.Sprint("modest", i%4), fmt.Sprint(i), time.Second)
+		flood(1)
+	}
+	flood(4 * most)
+	forgotten := 0
+	for i := range modest {
+		if of(fmt.Sprint("modest", i%4), fmt.Sprint(i), time.Second) != replay {
+			forgotten++
+		}
+	}
+	if forgotten > 0 { // three of four records are of the greedy one: 16 looks do not miss them
+		t.Errorf("%d of %d are forgotten", forgotten, modest)
+	}
+	if n, _ := l.usage(); n > most {
+		t.Errorf("%d are remembered, there is room for %d", n, most)
 	}
 }
 
@@ -102,7 +145,9 @@ func TestTheLedgerKeepsItsBooks(t *testing.T) {
 			case 0, 1:
 				id, effect := rapid.StringMatching(`[a-f]`).Draw(t, "id"), Effect(rapid.IntRange(0, 2).Draw(t, "effect"))
 				keep := time.Duration(rapid.IntRange(0, 2*horizon).Draw(t, "keep")) * time.Second
-				if v, e, _ := l.begin(request(id, effect, now, keep), 0); v == execute {
+				c := request(id, effect, now, keep)
+				c.Principal = &protocol.Principal{ID: rapid.StringMatching(`[p-r]`).Draw(t, "who")}
+				if v, e, _ := l.begin(c, 0); v == execute {
 					open = append(open, e)
 				}
 			case 2:
@@ -151,6 +196,16 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 	}
 	if bytes != l.answers.bytes || bytes > l.maxBytes {
 		t.Fatalf("answers have %d bytes, the books say %d of %d", bytes, l.answers.bytes, l.maxBytes)
+	}
+	held, over := 0, 0
+	for _, h := range l.holders.all {
+		held += h.count
+		if h.count > l.holders.most {
+			over++
+		}
+	}
+	if held != l.found.count || over != l.holders.over || len(l.holders.numbers)+len(l.holders.free) != len(l.holders.all) {
+		t.Fatalf("%d records, and parties have %d; %+v", l.found.count, held, l.holders)
 	}
 	dated := map[slot]bool{}
 	for _, d := range l.expiry.days {
