@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,6 +77,7 @@ func (b *binary) start(t *testing.T, deadline time.Time, flags ...string) bool {
 	_ = os.Remove(filepath.Join(b.data, "addresses.json"))
 	b.cmd = exec.Command(b.path, append([]string{
 		"serve", "--data", b.data, "--mqtt", freeAddress(), "--mqtts", freeAddress(), "--http", freeAddress(), "--ws", freeAddress()}, flags...)...)
+	b.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AIBRIDGE_STORM=") }) // of the tests
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -148,30 +146,6 @@ func defaultData() string {
 	}
 	return "aibridge-data"
 }
-
-// readFile lays a YAML file over the configuration. Unknown keys are errors.
-func (c *Config) readFile(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	err = dec.Decode(c)
-	if bad := new(yaml.TypeError); errors.As(err, &bad) {
-		for i, text := range bad.Errors {
-			bad.Errors[i] = unknownField.ReplaceAllString(text, "there is no setting $1")
-		}
-		return fmt.Errorf("%s: %s", path, strings.Join(bad.Errors, "; "))
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// unknownField is how the decoder says it, in terms of Go.
-var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
 // Check says what is wrong with the configuration.
 func (c *Config) Check() error {

@@ -75,6 +75,13 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"payload out of range":     {[]string{"--limits-payload", "1"}, "limits.payload"},
 		"not a number":             {[]string{"--limits-workers", "many"}, "--limits-workers"},
 		"unknown key in the file":  {[]string{"--config", file("mqqt: 127.0.0.1:1\n")}, "line 1: there is no setting mqqt"},
+		"a misspelt key":           {[]string{"--config", file("vfs: {max_fil: 1}\n")}, "there is no setting max_fil; did you mean max_file?"},
+		"a text for a number":      {[]string{"--config", file("dev: true\nlimits:\n  payload: 2048\n  workers: many\n")}, `line 4: limits.workers: "many" is not a whole number`},
+		"two on one line":          {[]string{"--config", file("limits: {payload: 2048, workers: many}\n")}, `line 1: limits.workers: "many" is not a whole number`},
+		"a number for a word":      {[]string{"--config", file("tls: {only: 3}\n")}, `line 1: tls.only: "3" is not true or false`},
+		"a list for a text":        {[]string{"--config", file("log:\n  level: [info]\n")}, "log.level: a list is not a text"},
+		"a text for a group":       {[]string{"--config", file("log: debug\n")}, `log: "debug" is not a group of settings`},
+		"a text for a list":        {[]string{"--config", file("tokens: {issuers: [{issuer: x, roles: 7}]}\n")}, `tokens.issuers[0].roles: "7" is not a group of settings`},
 		"copies without NATS":      {[]string{"--nats-replicas", "3"}, "nats.url: is needed"},
 		"credentials, no NATS":     {[]string{"--nats-credentials", "bridge.creds"}, "nats.url: is needed"},
 		"a NATS key alone":         {[]string{"--nats-url", "tls://127.0.0.1:1", "--nats-key", "key.pem"}, "cert and key go together"},
@@ -141,4 +148,48 @@ func TestPrintedConfigurationReadsBackWithoutSecrets(t *testing.T) {
 	if again.Log.Format != "json" || len(again.Hosts) != 1 || again.Limits != c.Limits {
 		t.Errorf("read back %+v", again)
 	}
+}
+
+func TestVariablesThatMeanNothingAreRefused(t *testing.T) {
+	for variable, want := range map[string]string{
+		"AIBRIDGE_LOG_LEVL":     "the variable AIBRIDGE_LOG_LEVL means nothing; did you mean AIBRIDGE_LOG_LEVEL?",
+		"AIBRIDGE_API_KYE":      "did you mean AIBRIDGE_API_KEY?",
+		"AIBRIDGE_FRIENDLINESS": "the variable AIBRIDGE_FRIENDLINESS means nothing",
+	} {
+		_, err := withVariable(t, variable)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+	for _, variable := range []string{
+		"AIBRIDGE_DRAIN_SECONDS=5", "AIBRIDGE_SERVICE_HOST=10.0.0.1", "AIBRIDGE_PORT=tcp://10.0.0.1:1883", "AIBRIDGE_PORT_1883_TCP_ADDR=10.0.0.1",
+		"AIBRIDGE_HTTP_SERVICE_PORT_WEB=9010", "AIBRIDGE_PARAM_CELSIUS=20", "AIBRIDGE_SKILL_ID=x", "AIBRIDGE_LLM_API_KEY=x", "NOT_AIBRIDGE_X=1",
+	} {
+		if _, err := withVariable(t, variable); err != nil {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("approvals: {webhooks: [{url: 'https://x.example', secret_env: AIBRIDGE_FRIENDLINESS}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := withVariable(t, "AIBRIDGE_FRIENDLINESS=x", "--config", file); err != nil && strings.Contains(err.Error(), "means nothing") {
+		t.Errorf("a variable that the configuration names: %v", err)
+	}
+	if err := checkEnvironment([]string{"AIBRIDGE_FRIENDLINESS=x", "AIBRIDGE_DATA=x"}, false); err != nil {
+		t.Errorf("a variable of somebody else's, for a command that is no bridge: %v", err)
+	}
+	if err := checkEnvironment([]string{"AIBRIDGE_DTAA=x"}, false); err == nil || !strings.Contains(err.Error(), "AIBRIDGE_DATA?") {
+		t.Errorf("a misspelt one: %v", err)
+	}
+}
+
+// withVariable loads the configuration with a variable set.
+func withVariable(t *testing.T, variable string, args ...string) (c Config, err error) {
+	t.Run(variable, func(t *testing.T) {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+		c, err = load(t, args...)
+	})
+	return c, err
 }

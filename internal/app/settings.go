@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -128,8 +129,9 @@ func LoadConfig(fs *pflag.FlagSet) (Config, error) {
 	if path == "" {
 		path = os.Getenv("AIBRIDGE_CONFIG")
 	}
+	var text []byte
 	if path != "" {
-		if err := c.readFile(path); err != nil {
+		if text, err = c.readFile(path); err != nil {
 			return c, err
 		}
 	}
@@ -145,5 +147,6 @@ func LoadConfig(fs *pflag.FlagSet) (Config, error) {
 			}
 		}
 	}
-	return c, c.Check()
+	models, _ := os.ReadFile(c.LLM.File) // which may name variables, too; what is wrong with it is said elsewhere
+	return c, errors.Join(checkEnvironment(os.Environ(), true, text, models), c.Check())
 }
