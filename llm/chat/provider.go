@@ -48,7 +48,8 @@ type Error struct {
 	Status     int           // HTTP, 0 if there was none
 	RetryAfter time.Duration // what the provider asked for, 0 if nothing
 	Message    string
-	Cause      error // for the log
+	Param      string // the field of the request that it is about, "" if unknown
+	Cause      error  // for the log
 }
 
 func (e *Error) Error() string {

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -219,6 +218,7 @@ func (c *Client) refusal(resp *http.Response) error {
 		Kind:       told.kind(resp.StatusCode),
 		RetryAfter: max(retryAfter(resp.Header, c.now()), told.retryAfter),
 		Message:    c.tell(told.message),
+		Param:      c.tell(told.param),
 	}
 	if e.Message == "" {
 		e.Message = strings.ToLower(http.StatusText(resp.StatusCode))
@@ -234,125 +234,7 @@ func (c *Client) Failure(raw json.RawMessage) *chat.Error {
 	if kind == chat.BadRequest && status == 0 {
 		kind = chat.Unavailable // it has taken the request and failed at it
 	}
-	return &chat.Error{Kind: kind, Status: status, RetryAfter: told.retryAfter, Message: c.tell(told.message)}
-}
-
-// what an error says, in the shapes that services have for it.
-type told struct {
-	code, message string
-	retryAfter    time.Duration
-}
-
-func toldBy(data []byte) told {
-	var body struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-		Detail  any             `json:"detail"`
-		Code    any             `json:"code"`
-		Type    string          `json:"type"`
-		Status  string          `json:"status"`
-		Details []detail        `json:"details"`
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(data, &list) == nil && len(list) > 0 { // as Gemini has it
-		return toldBy(list[0])
-	}
-	if json.Unmarshal(data, &body) != nil {
-		var text string
-		if json.Unmarshal(data, &text) == nil {
-			return told{message: text}
-		}
-		return told{}
-	}
-	if len(body.Error) > 0 && string(body.Error) != "null" {
-		return toldBy(body.Error)
-	}
-	t := told{message: body.Message}
-	if detail, ok := body.Detail.(string); ok && t.message == "" {
-		t.message = detail
-	}
-	switch code := body.Code.(type) {
-	case string:
-		t.code = code
-	case float64:
-		t.code = strconv.Itoa(int(code))
-	}
-	if t.code == "" {
-		t.code = body.Type
-	}
-	for _, d := range body.Details { // as Google has it
-		if d.Reason == "API_KEY_INVALID" {
-			t.code = "invalid_api_key"
-		}
-		if wait, err := time.ParseDuration(d.RetryDelay); err == nil {
-			t.retryAfter = seconds(wait.Seconds())
-		}
-	}
-	return t
-}
-
-// tooLong are words of services that have no code for a context that is too
-// long. Another model may read more, where a bad request is one to all.
-var tooLong = []string{
-	"prompt is too long", "input is too long", "exceed context limit", // Anthropic
-	"maximum number of tokens allowed",                                  // Gemini
-	"maximum context length", "context window", "maximum prompt length", // OpenAI, vLLM, xAI
-	"available context size", "model token limit", "reduce the length of the messages", // llama.cpp, Moonshot, Groq
-}
-
-// kind says what an error means that came with a status.
-func (t *told) kind(status int) chat.ErrorKind {
-	kind := kindOf(status, t.code)
-	if kind != chat.BadRequest {
-		return kind
-	}
-	text := strings.ToLower(t.message)
-	if slices.ContainsFunc(tooLong, func(words string) bool { return strings.Contains(text, words) }) {
-		return chat.ContextTooLong
-	}
-	return kind
-}
-
-type detail struct {
-	Reason     string `json:"reason"`
-	RetryDelay string `json:"retryDelay"`
-}
-
-// kindOf says what a status means, or what a code means that tells more.
-func kindOf(status int, code string) chat.ErrorKind {
-	switch code {
-	case "context_length_exceeded", "string_above_max_length":
-		return chat.ContextTooLong
-	case "model_not_found", "not_found_error":
-		return chat.UnknownModel
-	case "authentication_error", "permission_error", "invalid_api_key", "billing_error":
-		return chat.AuthFailed
-	case "rate_limit_error", "rate_limit_exceeded", "insufficient_quota":
-		return chat.RateLimited
-	case "overloaded_error", "server_is_overloaded", "slow_down":
-		return chat.Overloaded
-	case "api_error", "server_error", "internal_error":
-		return chat.Unavailable
-	case "timeout_error":
-		return chat.TimedOut
-	}
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
-		return chat.AuthFailed
-	case status == http.StatusNotFound:
-		return chat.UnknownModel
-	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
-		return chat.TimedOut
-	case status == http.StatusRequestEntityTooLarge:
-		return chat.ContextTooLong
-	case status == http.StatusTooManyRequests:
-		return chat.RateLimited
-	case status == http.StatusServiceUnavailable, status == 529:
-		return chat.Overloaded
-	case status >= 500:
-		return chat.Unavailable
-	}
-	return chat.BadRequest
+	return &chat.Error{Kind: kind, Status: status, RetryAfter: told.retryAfter, Message: c.tell(told.message), Param: c.tell(told.param)}
 }
 
 // tell shortens a message and takes out what must not be told.
