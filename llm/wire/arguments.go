@@ -62,3 +62,16 @@ func (s *IDs) Unique(id string) string {
 	s.seen[id] = true
 	return id
 }
+
+// Written are the arguments of a call as services send them: a string, or an
+// object from those that forget to quote it.
+type Written struct{ Text }
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler].
+func (w *Written) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '{' {
+		w.Text = append(w.Text[:0], data...)
+		return nil
+	}
+	return w.Text.UnmarshalJSON(data)
+}

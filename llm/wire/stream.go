@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/llm/chat"
 )
@@ -92,6 +94,15 @@ func sizeOf(o *chat.Opaque) int {
 	return len(o.Data)
 }
 
+// valid is what a provider wants back, as it came but for bytes that are no
+// text: JSON of them would break whoever gets the answer.
+func valid(o *chat.Opaque) *chat.Opaque {
+	if o == nil || utf8.Valid(o.Data) {
+		return o
+	}
+	return &chat.Opaque{Origin: o.Origin, Data: bytes.ToValidUTF8(o.Data, []byte("\ufffd"))}
+}
+
 // Break ends the open segment, so that what follows begins another.
 func (s *Stream) Break() error {
 	kind := s.open
@@ -123,7 +134,7 @@ func (s *Stream) Mark(kind chat.Kind, opaque *chat.Opaque) error {
 	if err := s.Break(); err != nil {
 		return err
 	}
-	return s.emit(chat.Event{Type: deltaOf(kind), Index: at, Opaque: opaque})
+	return s.emit(chat.Event{Type: deltaOf(kind), Index: at, Opaque: valid(opaque)})
 }
 
 // Segment adds what came whole.
@@ -138,14 +149,19 @@ func (s *Stream) Segment(segment chat.Segment) error {
 	if err != nil {
 		return err
 	}
+	segment.Opaque = valid(segment.Opaque)
 	return s.emit(chat.Event{Type: chat.SegmentWhole, Index: at, Segment: &segment})
 }
 
 // Empty reports whether nothing was said yet.
 func (s *Stream) Empty() bool { return s.next == 0 }
 
-// Call begins a tool call. Several may be open at once.
+// Call begins a tool call. Several may be open at once. A call of nothing is
+// an error: nobody could run or repeat it.
 func (s *Stream) Call(id, name string) (*Call, error) {
+	if name == "" {
+		return nil, chat.Errorf(chat.BadResponse, "the provider sent a call without the name of a tool")
+	}
 	if err := s.Break(); err != nil {
 		return nil, err
 	}
@@ -196,6 +212,9 @@ func (c *Call) Whole() bool {
 	return strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") && json.Valid([]byte(text))
 }
 
+// Written are the arguments' bytes so far.
+func (c *Call) Written() Text { return append(Text(c.text.String()), c.pieces.rest...) }
+
 // Arguments adds a piece of the arguments' text.
 func (c *Call) Arguments(piece Text) error {
 	if len(piece) == 0 {
@@ -224,5 +243,5 @@ func (c *Call) Close(opaque *chat.Opaque) error {
 	if err := c.tell(c.pieces.End()); err != nil {
 		return err
 	}
-	return c.stream.emit(chat.Event{Type: chat.ToolCallEnd, Index: c.index, Call: NewCall(c.id, c.name, c.text.String()), Opaque: opaque})
+	return c.stream.emit(chat.Event{Type: chat.ToolCallEnd, Index: c.index, Call: NewCall(c.id, c.name, c.text.String()), Opaque: valid(opaque)})
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 )
 
-func provider(c *wire.Client) chat.Provider { return &Provider{Client: c} }
+func provider(c *wire.Client) chat.Provider {
+	return &Provider{Client: c, Dialect: Dialect{Strict: true}}
+}
 
 func hello() *chat.Request {
 	return &chat.Request{Model: "m", Messages: []chat.Message{chat.TextMessage(chat.User, "hello")}, Tools: wiretest.Tools()}
@@ -46,9 +48,9 @@ func TestAWholeConversationOnTheWire(t *testing.T) {
 		dialect Dialect
 		request *chat.Request
 	}{
-		"plain":    {Dialect{}, everything},
-		"thinking": {Dialect{}, effort},
-		"budget":   {Dialect{ThinkingBudget: true, NoCache: true}, effort},
+		"plain":    {Dialect{Strict: true}, everything},
+		"thinking": {Dialect{Strict: true}, effort},
+		"budget":   {Dialect{Strict: true, ThinkingBudget: true, NoCache: true}, effort},
 	} {
 		s := wiretest.New(t, events(start, reason("end_turn"), stop))
 		var rec wiretest.Recorder
@@ -127,7 +129,10 @@ func TestModelsAreListedPageByPage(t *testing.T) {
 	}
 }
 
+func TestQuirks(t *testing.T) { wiretest.Quirks(t, provider, hello()) }
+
 func FuzzAnswer(f *testing.F) {
+	wiretest.Seeds(f)
 	for _, r := range []wiretest.Reply{
 		events(start, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"fs_read","input":{}}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}`, `{"type":"content_block_stop","index":0}`, reason("tool_use"), stop),
 		wiretest.JSON(200, `{"type":"message","content":[{"type":"thinking","thinking":"hm","signature":"s"}],"stop_reason":"end_turn","usage":{}}`),

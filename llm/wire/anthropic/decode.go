@@ -168,10 +168,30 @@ func bad(what string, cause error) error {
 // maxBlocks bounds how many blocks may be open at once.
 const maxBlocks = 256
 
-func (d *decoder) begin(index int, raw json.RawMessage) (err error) {
-	var c contentBlock
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return bad("a content block that is not JSON", err)
+// blockOf reads a block. Of one of a kind that nobody here knows it reads the
+// kind.
+func blockOf(raw json.RawMessage) (c contentBlock, err error) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return c, bad("a content block that is not JSON", err)
+	}
+	switch head.Type {
+	case "text", "thinking", "tool_use":
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return c, bad("a content block that is not JSON", err)
+		}
+		return c, nil
+	}
+	c.Type = head.Type
+	return c, nil
+}
+
+func (d *decoder) begin(index int, raw json.RawMessage) error {
+	c, err := blockOf(raw)
+	if err != nil {
+		return err
 	}
 	if len(d.blocks) >= maxBlocks || d.blocks[index] != nil {
 		return bad("too many blocks at once", nil)

@@ -95,8 +95,8 @@ type toolResult struct {
 	IsError   bool   `json:"is_error,omitempty"`
 }
 
-func (p *Provider) encode(r *chat.Request, names *wire.Names) ([]byte, error) {
-	o := r.Options
+func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts) ([]byte, error) {
+	o, profile := r.Options, p.profile(r.Model)
 	q := request{
 		Model:         r.Model,
 		MaxTokens:     o.MaxTokens,
@@ -112,22 +112,40 @@ func (p *Provider) encode(r *chat.Request, names *wire.Names) ([]byte, error) {
 	if len(o.Format) > 0 {
 		q.OutputConfig = &outputConfig{Format: &format{Type: "json_schema", Schema: o.Format}}
 	}
-	p.think(&q, o.ReasoningEffort)
+	if o.ReasoningEffort != "" && profile.Thinking != wire.ThinkingNever && parts.With(wire.Effort) {
+		think(&q, o.ReasoningEffort, profile.Thinking)
+	}
+	strict := 0
 	for _, t := range r.Tools {
 		schema := t.Parameters
 		if len(schema) == 0 {
 			schema = json.RawMessage(`{"type":"object"}`)
 		}
-		q.Tools = append(q.Tools, tool{Name: names.Encode(t.Name), Description: t.Description, InputSchema: schema, Strict: t.Strict})
+		offer := tool{Name: names.Encode(t.Name), Description: t.Description, InputSchema: schema}
+		if t.Strict && profile.Strict && (profile.StrictTools == 0 || strict < profile.StrictTools) && parts.With(wire.Strict) {
+			offer.Strict = true
+			strict++
+		}
+		q.Tools = append(q.Tools, offer)
 	}
 	var err error
-	if q.System, q.Messages, err = messages(r.Messages, names); err != nil {
+	if q.System, q.Messages, err = messages(r.Messages, names, parts); err != nil {
 		return nil, err
 	}
-	if !p.Dialect.NoCache {
+	if !p.Dialect.NoCache && (len(q.Tools) > 0 || len(q.System) > 0) && parts.With(wire.PromptCache) {
 		cache(&q)
 	}
 	return wire.Marshal(q)
+}
+
+// profile is what a model can do by its name, and by what is configured.
+func (p *Provider) profile(model string) wire.Profile {
+	profile := wire.ProfileOf(model)
+	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict
+	if p.Dialect.ThinkingBudget {
+		profile.Thinking = wire.ThinkingBudget
+	}
+	return profile
 }
 
 // cache marks the end of what stays the same from request to request: the
@@ -149,14 +167,12 @@ var budgets = map[string]int{"minimal": 1024, "low": 2048, "medium": 8192, "high
 
 // think asks for reasoning. The API then allows neither temperature nor a
 // forced tool, and with a budget a limit above it.
-func (p *Provider) think(q *request, effort string) {
+func think(q *request, effort string, how wire.Thinking) {
 	switch {
-	case effort == "":
-		return
 	case effort == "none":
 		q.Thinking = &thinking{Type: "disabled"}
 		return
-	case p.Dialect.ThinkingBudget:
+	case how == wire.ThinkingBudget:
 		q.Thinking = &thinking{Type: "enabled", BudgetTokens: budgets[effort]}
 		if q.Thinking.BudgetTokens == 0 {
 			q.Thinking.BudgetTokens = budgets["medium"]
@@ -199,7 +215,7 @@ func choice(o chat.Options, names *wire.Names, tools bool) *toolChoice {
 // messages translates a conversation: system texts go to the front, what one
 // side says in several messages becomes one, and the results of a round of
 // calls stand together before anything else the user says.
-func messages(list []chat.Message, names *wire.Names) (system []any, out []message, err error) {
+func messages(list []chat.Message, names *wire.Names, parts *wire.Parts) (system []any, out []message, err error) {
 	say := func(role chat.Role, blocks []any) {
 		switch n := len(out); {
 		case len(blocks) == 0:
@@ -222,7 +238,7 @@ func messages(list []chat.Message, names *wire.Names) (system []any, out []messa
 			}
 			say(chat.User, blocks)
 		case chat.Assistant:
-			say(chat.Assistant, answered(m, names))
+			say(chat.Assistant, answered(m, names, parts))
 		case chat.ToolRole:
 			blocks, err := said(m)
 			if err != nil {
@@ -268,11 +284,13 @@ func sourceOf(s chat.Segment) source {
 
 // answered translates what the model said. Its own blocks go back verbatim;
 // reasoning from elsewhere stays out, for it has no signature.
-func answered(m chat.Message, names *wire.Names) (blocks []any) {
+func answered(m chat.Message, names *wire.Names, parts *wire.Parts) (blocks []any) {
 	for _, s := range m.Segments {
 		switch {
 		case s.Opaque != nil && s.Opaque.Origin == Origin && len(s.Opaque.Data) > 0:
-			blocks = append(blocks, s.Opaque.Data)
+			if parts.With(wire.Replay) {
+				blocks = append(blocks, s.Opaque.Data)
+			}
 		case s.Type == chat.Text && !blank(s.Text):
 			blocks = append(blocks, textBlock{Type: "text", Text: s.Text})
 		case s.Type == chat.Call:

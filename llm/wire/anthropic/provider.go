@@ -21,32 +21,41 @@ const defaultMaxTokens = 8192
 // A Dialect says what the models of a service can do.
 type Dialect struct {
 	// ThinkingBudget has reasoning asked for by a number of tokens, as models
-	// before adaptive thinking want it.
+	// before adaptive thinking want it. Of those that are known by their name
+	// nobody need say so.
 	ThinkingBudget bool `yaml:"thinking_budget"`
 	// NoCache leaves out the marks that have tools and system prompts cached.
 	NoCache bool `yaml:"no_cache"`
+	// NoStrict leaves out strict for tools, which models get whose family is
+	// known to hold to it; Strict says so of all models.
+	NoStrict bool `yaml:"no_strict"`
+	Strict   bool `yaml:"strict"`
 }
 
 // A Provider is one service. It implements [chat.Provider].
 type Provider struct {
 	Client  *wire.Client
 	Dialect Dialect
+
+	extras wire.Extras
 }
 
 var _ chat.Provider = (*Provider)(nil)
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
-	tools := wire.NamesOf(r)
-	body, err := p.encode(r, tools)
-	if err != nil {
-		return err
-	}
-	d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit), blocks: make(map[int]*block)}
-	if err := p.Client.Post(ctx, "/v1/messages", body, d.event, d.whole); err != nil {
-		return err
-	}
-	return d.end()
+	return p.extras.Ask(r.Model, func(parts *wire.Parts) (told bool, err error) {
+		tools := wire.NamesOf(r)
+		body, err := p.encode(r, tools, parts)
+		if err != nil {
+			return false, err
+		}
+		d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit), blocks: make(map[int]*block)}
+		if err = p.Client.Post(ctx, "/v1/messages", body, d.event, d.whole); err == nil {
+			err = d.end()
+		}
+		return !d.out.Empty(), err
+	})
 }
 
 // maxPages bounds the list of models, 1000 to a page.

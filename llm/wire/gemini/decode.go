@@ -105,6 +105,8 @@ func (d *decoder) chunk(data []byte) error {
 func (d *decoder) part(p part) error {
 	opaque := keep(p)
 	switch {
+	case p.FunctionCall.empty():
+		return nil
 	case p.FunctionCall != nil:
 		call, err := d.out.Call(p.FunctionCall.ID, d.names.Decode(p.FunctionCall.Name))
 		if err != nil {
@@ -139,6 +141,12 @@ func (d *decoder) part(p part) error {
 		return err
 	}
 	return d.out.Mark(kind, opaque)
+}
+
+// empty reports whether there is a call, of nothing, which some services end
+// a call with.
+func (c *functionCall) empty() bool {
+	return c != nil && c.Name == "" && (len(c.Args) == 0 || string(c.Args) == "null" || string(c.Args) == "{}")
 }
 
 func keep(p part) *chat.Opaque {

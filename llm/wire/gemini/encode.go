@@ -89,8 +89,12 @@ type thinkingConfig struct {
 	ThinkingLevel   string `json:"thinkingLevel,omitempty"`
 }
 
-func (p *Provider) encode(r *chat.Request, names *wire.Names) ([]byte, error) {
-	q := request{ToolConfig: calling(r.Options.ToolChoice, names, len(r.Tools) > 0), GenerationConfig: p.generation(r.Options)}
+func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts) ([]byte, error) {
+	how := wire.ProfileOf(r.Model).Thinking
+	if p.Dialect.ThinkingBudget {
+		how = wire.ThinkingBudget
+	}
+	q := request{ToolConfig: calling(r.Options.ToolChoice, names, len(r.Tools) > 0), GenerationConfig: generation(r.Options, how, parts)}
 	if len(r.Tools) > 0 {
 		q.Tools = make([]tools, 1)
 	}
@@ -126,7 +130,7 @@ func calling(c chat.ToolChoice, names *wire.Names, tools bool) *toolConfig {
 // budgets are what an effort may cost, in tokens.
 var budgets = map[string]int{"none": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576}
 
-func (p *Provider) generation(o chat.Options) *generationConfig {
+func generation(o chat.Options, how wire.Thinking, parts *wire.Parts) *generationConfig {
 	g := generationConfig{
 		Temperature:     o.Temperature,
 		TopP:            o.TopP,
@@ -138,8 +142,8 @@ func (p *Provider) generation(o chat.Options) *generationConfig {
 		g.ResponseMimeType, g.ResponseJSONSchema = "application/json", o.Format
 	}
 	switch effort := o.ReasoningEffort; {
-	case effort == "":
-	case p.Dialect.ThinkingBudget:
+	case effort == "", how == wire.ThinkingNever, !parts.With(wire.Effort):
+	case how == wire.ThinkingBudget:
 		budget, known := budgets[effort]
 		if !known {
 			budget = -1 // as the model likes

@@ -123,7 +123,10 @@ func TestModelsAreListedPageByPage(t *testing.T) {
 	}
 }
 
+func TestQuirks(t *testing.T) { wiretest.Quirks(t, provider, hello()) }
+
 func FuzzAnswer(f *testing.F) {
+	wiretest.Seeds(f)
 	f.Add([]byte("data: " + parts(`{"text":"a","thoughtSignature":"S"},{"functionCall":{"name":"f","args":{}}}`, finish("STOP")) + "\n\n"))
 	f.Add([]byte(`[` + parts(`{"inlineData":{"mimeType":"image/png","data":"aGk="}}`, finish("STOP")) + `]`))
 	f.Fuzz(func(t *testing.T, data []byte) { wiretest.Fuzz(t, provider, hello(), data) })

@@ -16,7 +16,8 @@ const Origin = "gemini"
 // A Dialect says what the models of a service can do.
 type Dialect struct {
 	// ThinkingBudget has reasoning asked for by a number of tokens, as models
-	// before Gemini 3 want it, instead of a level.
+	// before Gemini 3 want it, instead of a level. Of those that are known by
+	// their name nobody need say so.
 	ThinkingBudget bool `yaml:"thinking_budget"`
 }
 
@@ -24,23 +25,27 @@ type Dialect struct {
 type Provider struct {
 	Client  *wire.Client
 	Dialect Dialect
+
+	extras wire.Extras
 }
 
 var _ chat.Provider = (*Provider)(nil)
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
-	tools := wire.NamesOf(r)
-	body, err := p.encode(r, tools)
-	if err != nil {
-		return err
-	}
-	d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit)}
 	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(r.Model, "models/")) + ":streamGenerateContent?alt=sse"
-	if err := p.Client.Post(ctx, path, body, d.event, d.whole); err != nil {
-		return err
-	}
-	return d.end()
+	return p.extras.Ask(r.Model, func(parts *wire.Parts) (told bool, err error) {
+		tools := wire.NamesOf(r)
+		body, err := p.encode(r, tools, parts)
+		if err != nil {
+			return false, err
+		}
+		d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit)}
+		if err = p.Client.Post(ctx, path, body, d.event, d.whole); err == nil {
+			err = d.end()
+		}
+		return !d.out.Empty(), err
+	})
 }
 
 // maxPages bounds the list of models, 1000 to a page.

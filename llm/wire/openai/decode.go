@@ -53,8 +53,8 @@ type callDelta struct {
 }
 
 type functionDelta struct {
-	Name      string    `json:"name"`
-	Arguments arguments `json:"arguments"`
+	Name      string       `json:"name"`
+	Arguments wire.Written `json:"arguments"`
 }
 
 // A decoder reads one answer.
@@ -71,14 +71,10 @@ type decoder struct {
 	refusal  wire.Joiner
 	refused  strings.Builder
 	finish   chat.Finish
-	said     bool // that it is done
-}
-
-type openCall struct {
-	index int
-	id    string // as the service gave it
-	extra json.RawMessage
-	*wire.Call
+	said     bool      // that it is done
+	told     wire.Text // its text so far
+	thought  wire.Text // and its reasoning
+	inPieces bool      // the service sends deltas
 }
 
 func (d *decoder) event(e sse.Event) error {
@@ -140,10 +136,7 @@ func (d *decoder) choice(c choice) error {
 		return d.client.Failure(c.Error)
 	}
 	d.count(c.Usage)
-	said := c.Delta
-	if c.Message != nil {
-		said = *c.Message
-	}
+	said := d.news(c)
 	reasoning := said.ReasoningContent
 	if len(reasoning) > 0 {
 		d.reasons.Store(true)
@@ -167,10 +160,13 @@ func (d *decoder) choice(c choice) error {
 	if err := d.refuse(said.Refusal); err != nil {
 		return err
 	}
-	if said.FunctionCall != nil {
-		said.ToolCalls = append(said.ToolCalls, callDelta{Function: *said.FunctionCall})
+	if said.FunctionCall != nil && len(said.ToolCalls) == 0 { // some say the same in both ways
+		said.ToolCalls = []callDelta{{Function: *said.FunctionCall}}
 	}
 	for _, call := range said.ToolCalls {
+		if call.empty() {
+			continue
+		}
 		if err := d.endReasoning(); err != nil {
 			return err
 		}
@@ -227,6 +223,7 @@ func (d *decoder) text(piece wire.Text) error {
 	if err := d.endReasoning(); err != nil {
 		return err
 	}
+	d.told = append(d.told, piece...)
 	return d.out.Text(piece)
 }
 
@@ -245,6 +242,7 @@ func (d *decoder) reasoning(piece wire.Text) error {
 		return nil
 	}
 	d.thinking = true
+	d.thought = append(d.thought, piece...)
 	return d.out.Reasoning(piece)
 }
 
@@ -255,50 +253,6 @@ func (d *decoder) endReasoning() error {
 	}
 	d.thinking = false
 	return d.out.Mark(chat.Reasoning, &chat.Opaque{Origin: Origin})
-}
-
-// call takes a piece of a tool call. Services number calls by index; those
-// that forget it give each an id, or send it whole.
-func (d *decoder) call(c callDelta) error {
-	open := d.find(c)
-	if open == nil {
-		call, err := d.out.Call(c.ID, d.names.Decode(c.Function.Name))
-		if err != nil {
-			return err
-		}
-		open = &openCall{index: -1, id: c.ID, Call: call}
-		if c.Index != nil {
-			open.index = *c.Index
-		}
-		d.calls = append(d.calls, open)
-	}
-	if given(c.Extra) {
-		open.extra = c.Extra
-	}
-	return open.Arguments(c.Function.Arguments.Text)
-}
-
-// find returns the call that a piece belongs to, nil for the first of a new
-// one: it has another index, or another id, or a name again. Services that
-// repeat id and name with every piece do so while the arguments are not whole.
-func (d *decoder) find(c callDelta) *openCall {
-	for i := len(d.calls) - 1; i >= 0; i-- {
-		open := d.calls[i]
-		switch {
-		case c.Index != nil && open.index != *c.Index:
-		case c.ID != "" && open.id != c.ID:
-			if c.Index != nil && c.Function.Name == "" { // some change the id from piece to piece
-				return open
-			}
-		case c.Index == nil && c.ID == "" && c.Function.Name != "":
-			return nil
-		case c.Function.Name != "" && len(c.Function.Arguments.Text) > 0 && open.Whole(): // a second call under the same id, or index
-			return nil
-		default:
-			return open
-		}
-	}
-	return nil
 }
 
 // end finishes the answer after the last chunk.
@@ -312,10 +266,8 @@ func (d *decoder) end() error {
 	if err := d.endReasoning(); err != nil {
 		return err
 	}
-	for _, c := range d.calls {
-		if err := c.Close(d.keep(c.extra)); err != nil {
-			return err
-		}
+	if err := d.endCalls(); err != nil {
+		return err
 	}
 	if kept, err := d.details.kept(d.origin); kept != nil || err != nil {
 		if err != nil {

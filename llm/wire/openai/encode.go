@@ -96,40 +96,52 @@ type inputAudio struct {
 
 // encode makes the body of a request. The same tools give the same bytes, for
 // the prompt cache of the service.
-func (p *Provider) encode(r *chat.Request, names *wire.Names) ([]byte, error) {
-	o := r.Options
+func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts) ([]byte, error) {
+	o, profile := r.Options, p.profile(r.Model)
 	q := request{
-		Model:           r.Model,
-		ToolChoice:      toolChoice(o.ToolChoice, names),
-		Temperature:     o.Temperature,
-		TopP:            o.TopP,
-		Stop:            o.Stop,
-		Seed:            o.Seed,
-		ReasoningEffort: o.ReasoningEffort,
-		ResponseFormat:  p.format(o),
-		Stream:          true,
+		Model:       r.Model,
+		ToolChoice:  toolChoice(o.ToolChoice, names),
+		Temperature: o.Temperature,
+		TopP:        o.TopP,
+		Stop:        o.Stop,
+		Seed:        o.Seed,
+		Stream:      true,
+	}
+	if o.ReasoningEffort != "" && parts.With(wire.Effort) {
+		q.ReasoningEffort = o.ReasoningEffort
+	}
+	if len(o.Format) > 0 {
+		q.ResponseFormat = p.format(o, profile, parts)
 	}
 	for _, t := range r.Tools {
 		q.Tools = append(q.Tools, tool{Type: "function", Function: function{
-			Name: names.Encode(t.Name), Description: t.Description, Parameters: t.Parameters, Strict: t.Strict && !p.Dialect.NoStrict,
+			Name: names.Encode(t.Name), Description: t.Description, Parameters: t.Parameters, Strict: t.Strict && profile.Strict && parts.With(wire.Strict),
 		}})
 	}
-	if !p.Dialect.NoParallel && len(q.Tools) > 0 {
+	if o.ParallelToolCalls != nil && !p.Dialect.NoParallel && len(q.Tools) > 0 && parts.With(wire.OneCall) {
 		q.ParallelToolCalls = o.ParallelToolCalls
 	}
-	if p.Dialect.MaxCompletionTokens {
+	if o.MaxTokens > 0 && profile.CompletionTokens == parts.With(wire.UsualMaximum) {
 		q.MaxCompletionTokens = o.MaxTokens
 	} else {
 		q.MaxTokens = o.MaxTokens
 	}
-	if !p.Dialect.NoStreamUsage {
+	if !p.Dialect.NoStreamUsage && parts.With(wire.StreamUsage) {
 		q.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	var err error
-	if q.Messages, err = p.messages(r.Messages, names); err != nil {
+	if q.Messages, err = p.messages(r.Messages, names, parts); err != nil {
 		return nil, err
 	}
 	return wire.Marshal(q)
+}
+
+// profile is what a model can do by its name, and by what is configured.
+func (p *Provider) profile(model string) wire.Profile {
+	profile := wire.ProfileOf(model)
+	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict
+	profile.CompletionTokens = profile.CompletionTokens || p.Dialect.MaxCompletionTokens
+	return profile
 }
 
 func toolChoice(c chat.ToolChoice, names *wire.Names) any {
@@ -142,26 +154,23 @@ func toolChoice(c chat.ToolChoice, names *wire.Names) any {
 	return c.Mode
 }
 
-func (p *Provider) format(o chat.Options) *responseFormat {
-	switch {
-	case len(o.Format) == 0:
-		return nil
-	case p.Dialect.JSONObject:
+func (p *Provider) format(o chat.Options, profile wire.Profile, parts *wire.Parts) *responseFormat {
+	if p.Dialect.JSONObject {
 		return &responseFormat{Type: "json_object"}
 	}
 	name := o.FormatName
 	if name == "" {
 		name = "answer"
 	}
-	return &responseFormat{Type: "json_schema", JSONSchema: &jsonSchema{Name: name, Schema: o.Format, Strict: !p.Dialect.NoStrict}}
+	return &responseFormat{Type: "json_schema", JSONSchema: &jsonSchema{Name: name, Schema: o.Format, Strict: profile.Strict && parts.With(wire.Strict)}}
 }
 
 // messages translates a conversation. What tools returned besides text
 // follows as a message of the user, for a tool's message holds text alone;
 // it comes behind the last tool message of its round, because nothing may
 // stand between a call and its result.
-func (p *Provider) messages(list []chat.Message, names *wire.Names) ([]message, error) {
-	replay := (p.Dialect.ReplayReasoning || p.reasons.Load()) && anyCalls(list)
+func (p *Provider) messages(list []chat.Message, names *wire.Names, parts *wire.Parts) ([]message, error) {
+	replay := (p.Dialect.ReplayReasoning || p.reasons.Load()) && anyCalls(list) && parts.With(wire.Replay)
 	out := make([]message, 0, len(list))
 	var media []part
 	for i, m := range list {
@@ -178,13 +187,13 @@ func (p *Provider) messages(list []chat.Message, names *wire.Names) ([]message, 
 			}
 			out = append(out, message{Role: chat.User, Content: content})
 		case chat.Assistant:
-			out = append(out, p.assistant(m, names, replay))
+			out = append(out, p.assistant(m, names, replay, parts))
 		case chat.ToolRole:
-			parts, err := mediaParts(m)
+			list, err := mediaParts(m)
 			if err != nil {
 				return nil, err
 			}
-			media = append(media, parts...)
+			media = append(media, list...)
 			out = append(out, message{Role: chat.ToolRole, ToolCallID: m.ToolCallID, Content: wire.TextOf(m)})
 		default:
 			return nil, wire.Unsupported("message %d has the role %q", i, m.Role)
@@ -207,7 +216,7 @@ func anyCalls(list []chat.Message) bool {
 	return false
 }
 
-func (p *Provider) assistant(m chat.Message, names *wire.Names, replay bool) message {
+func (p *Provider) assistant(m chat.Message, names *wire.Names, replay bool, parts *wire.Parts) message {
 	out := message{Role: chat.Assistant}
 	var text, reasoning strings.Builder
 	for _, s := range m.Segments {
@@ -219,13 +228,13 @@ func (p *Provider) assistant(m chat.Message, names *wire.Names, replay bool) mes
 				reasoning.WriteString(s.Text)
 			}
 			var details []json.RawMessage
-			if json.Unmarshal(p.own(s), &details) == nil {
+			if json.Unmarshal(p.own(s, parts), &details) == nil {
 				out.ReasoningDetails = append(out.ReasoningDetails, details...)
 			}
 		case chat.Call:
 			out.ToolCalls = append(out.ToolCalls, toolCall{ID: s.ToolCall.ID, Type: "function", Function: callFunction{
 				Name: names.Encode(s.ToolCall.Name), Arguments: wire.Arguments(s.ToolCall),
-			}, ExtraContent: p.own(s)})
+			}, ExtraContent: p.own(s, parts)})
 		}
 	}
 	if text.Len() > 0 || len(out.ToolCalls) == 0 {

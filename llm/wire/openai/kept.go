@@ -27,8 +27,8 @@ func (p *Provider) ownOrigin() string {
 }
 
 // own is what a segment has kept for this very service, nil if nothing.
-func (p *Provider) own(s chat.Segment) json.RawMessage {
-	if s.Opaque == nil || len(s.Opaque.Data) == 0 || s.Opaque.Origin != p.ownOrigin() {
+func (p *Provider) own(s chat.Segment, parts *wire.Parts) json.RawMessage {
+	if s.Opaque == nil || len(s.Opaque.Data) == 0 || s.Opaque.Origin != p.ownOrigin() || !parts.With(wire.Replay) {
 		return nil
 	}
 	return s.Opaque.Data

@@ -77,17 +77,6 @@ func (u imageURL) segment() chat.Segment {
 	return s
 }
 
-// arguments are text, or an object from services that forget to quote it.
-type arguments struct{ wire.Text }
-
-func (a *arguments) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '{' {
-		a.Text = append(a.Text[:0], data...)
-		return nil
-	}
-	return a.Text.UnmarshalJSON(data)
-}
-
 // A count is a number of tokens. What is none counts for nothing: an answer is
 // not lost because of its bill.
 type count int

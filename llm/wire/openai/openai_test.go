@@ -28,8 +28,8 @@ func hello() *chat.Request {
 
 func TestAWholeConversationOnTheWire(t *testing.T) {
 	for name, dialect := range map[string]Dialect{
-		"plain":    {},
-		"newer":    {MaxCompletionTokens: true},
+		"plain":    {Strict: true},
+		"newer":    {Strict: true, MaxCompletionTokens: true},
 		"deepseek": {ReplayReasoning: true, JSONObject: true, NoStrict: true, NoStreamUsage: true, NoParallel: true},
 	} {
 		_, s := ask(t, dialect, wiretest.Everything(chat.Opaque{Origin: Origin}), wiretest.Stream(`{"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`, "[DONE]"))
@@ -131,7 +131,9 @@ func TestAnswersAreRead(t *testing.T) {
 	})
 }
 
-func provider(c *wire.Client) chat.Provider { return &Provider{Client: c} }
+func provider(c *wire.Client) chat.Provider {
+	return &Provider{Client: c, Dialect: Dialect{Strict: true}}
+}
 
 func TestModelsAreListed(t *testing.T) {
 	s := wiretest.New(t, wiretest.JSON(200, `{"object":"list","data":[{"id":"a"},{"id":"b","name":"B"}]}`))
@@ -141,7 +143,10 @@ func TestModelsAreListed(t *testing.T) {
 	}
 }
 
+func TestQuirks(t *testing.T) { wiretest.Quirks(t, provider, hello()) }
+
 func FuzzAnswer(f *testing.F) {
+	wiretest.Seeds(f)
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\",\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
 	f.Add([]byte(`{"error":{"message":"m","code":429}}`))
 	f.Add([]byte(`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":{}}}]},"finish_reason":"stop"}],"usage":null,"data":[{"id":"a"}]}`))
@@ -225,7 +230,7 @@ func TestWhatAServiceKeepsGoesBackToItAlone(t *testing.T) {
 	}
 	elsewhere := *s.Client()
 	elsewhere.BaseURL = "http://localhost:1"
-	body, err := (&Provider{Client: &elsewhere}).encode(r, wire.NamesOf(r))
+	body, err := (&Provider{Client: &elsewhere}).encode(r, wire.NamesOf(r), new(wire.Parts))
 	if err != nil || strings.Contains(string(body), "reasoning_details") || strings.Contains(string(body), "extra_content") || !strings.Contains(string(body), `"fs_read"`) {
 		t.Errorf("another service gets %s (%v)", body, err)
 	}

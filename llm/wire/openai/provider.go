@@ -14,7 +14,8 @@ const Origin = "openai-chat"
 // A Dialect says in what a service differs from others on this wire.
 type Dialect struct {
 	// MaxCompletionTokens names the limit max_completion_tokens, as OpenAI's
-	// newer models want it, instead of max_tokens.
+	// newer models want it, instead of max_tokens. Of those that are known by
+	// their name nobody need say so.
 	MaxCompletionTokens bool `yaml:"max_completion_tokens"`
 	// NoStreamUsage leaves out stream_options, which some services refuse.
 	NoStreamUsage bool `yaml:"no_stream_usage"`
@@ -23,8 +24,10 @@ type Dialect struct {
 	// refuses the request otherwise. A service that was heard to send such
 	// content gets it back without being told; this is for the first request.
 	ReplayReasoning bool `yaml:"replay_reasoning"`
-	// NoStrict leaves out strict for tools and formats.
+	// NoStrict leaves out strict for tools and formats, which models get whose
+	// family is known to hold to it; Strict says so of all models.
 	NoStrict bool `yaml:"no_strict"`
+	Strict   bool `yaml:"strict"`
 	// NoParallel leaves out parallel_tool_calls.
 	NoParallel bool `yaml:"no_parallel"`
 	// JSONObject asks for any JSON object where a schema was given, for
@@ -38,22 +41,25 @@ type Provider struct {
 	Dialect Dialect
 
 	reasons atomic.Bool // it was heard to send reasoning_content
+	extras  wire.Extras
 }
 
 var _ chat.Provider = (*Provider)(nil)
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
-	tools := wire.NamesOf(r)
-	body, err := p.encode(r, tools)
-	if err != nil {
-		return err
-	}
-	d := &decoder{client: p.Client, names: tools, origin: p.ownOrigin(), reasons: &p.reasons, out: wire.NewStream(emit)}
-	if err := p.Client.Post(ctx, "/chat/completions", body, d.event, d.whole); err != nil {
-		return err
-	}
-	return d.end()
+	return p.extras.Ask(r.Model, func(parts *wire.Parts) (told bool, err error) {
+		tools := wire.NamesOf(r)
+		body, err := p.encode(r, tools, parts)
+		if err != nil {
+			return false, err
+		}
+		d := &decoder{client: p.Client, names: tools, origin: p.ownOrigin(), reasons: &p.reasons, out: wire.NewStream(emit)}
+		if err = p.Client.Post(ctx, "/chat/completions", body, d.event, d.whole); err == nil {
+			err = d.end()
+		}
+		return !d.out.Empty(), err
+	})
 }
 
 // Models implements [chat.Provider].

@@ -2,6 +2,8 @@ package responses
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/sse"
@@ -12,8 +14,7 @@ type event struct {
 	Type        string          `json:"type"`
 	OutputIndex int             `json:"output_index"`
 	Item        json.RawMessage `json:"item"`
-	Delta       wire.Text       `json:"delta"`
-	Arguments   wire.Text       `json:"arguments"`
+	Delta       json.RawMessage `json:"delta"` // of kinds nobody here knows it may be anything
 	Response    json.RawMessage `json:"response"`
 }
 
@@ -42,11 +43,12 @@ type incomplete struct {
 
 // An outputItem is one item of an answer.
 type outputItem struct {
-	Type      string    `json:"type"`
-	CallID    string    `json:"call_id"`
-	Name      string    `json:"name"`
-	Arguments wire.Text `json:"arguments"`
-	Phase     string    `json:"phase"`
+	ID        string       `json:"id"`
+	Type      string       `json:"type"`
+	CallID    string       `json:"call_id"`
+	Name      string       `json:"name"`
+	Arguments wire.Written `json:"arguments"`
+	Phase     string       `json:"phase"`
 	Content   []struct {
 		Type    string    `json:"type"`
 		Text    wire.Text `json:"text"`
@@ -60,10 +62,11 @@ type outputItem struct {
 
 // An item that is open.
 type item struct {
+	id      string
 	kind    string
-	call    *wire.Call
-	spoke   bool // some of its text came in pieces
-	written bool // some of its arguments did
+	call    *wire.Call // of a function_call, once its name is known
+	spoke   bool       // some of its text came in pieces
+	written bool       // some of its arguments did
 }
 
 type decoder struct {
@@ -74,10 +77,14 @@ type decoder struct {
 	finish  chat.Finish
 	refused string
 	ended   bool
+	closed  int             // items that have ended
+	known   map[string]bool // their ids
 }
 
-// maxItems bounds how many items may be open at once.
-const maxItems = 256
+const (
+	maxItems  = 256  // that may be open at once
+	maxClosed = 4096 // of an answer
+)
 
 func (d *decoder) event(e sse.Event) error {
 	if string(e.Data) == "[DONE]" {
@@ -93,24 +100,23 @@ func (d *decoder) event(e sse.Event) error {
 	case "response.output_item.added":
 		return d.begin(ev.OutputIndex, ev.Item)
 	case "response.output_text.delta":
-		return d.speak(ev.OutputIndex, ev.Delta, d.out.Text)
+		return d.speak(ev, d.out.Text)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		return d.speak(ev.OutputIndex, ev.Delta, d.out.Reasoning)
+		return d.speak(ev, d.out.Reasoning)
 	case "response.reasoning_summary_part.added":
 		if it := d.items[ev.OutputIndex]; it != nil && it.spoke {
 			return d.out.Reasoning(wire.Text("\n\n"))
 		}
 	case "response.refusal.delta":
-		d.refused += string(ev.Delta)
+		piece, err := ev.text()
+		d.refused += string(piece)
+		return err
 	case "response.function_call_arguments.delta":
-		if it := d.items[ev.OutputIndex]; it != nil && it.call != nil {
-			it.written = true
-			return it.call.Arguments(ev.Delta)
-		}
+		return d.write(ev)
 	case "response.output_item.done":
 		return d.done(ev.OutputIndex, ev.Item)
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
-		if err := d.close(ev.Response); err != nil {
+		if err := d.close(ev.Response, ev.Type == "response.completed"); err != nil {
 			return err
 		}
 		return wire.Done
@@ -132,46 +138,94 @@ func (d *decoder) created(raw json.RawMessage) error {
 	return nil
 }
 
-// whole reads an answer that came in one piece.
-func (d *decoder) whole(data []byte) error {
-	var r response
-	if err := json.Unmarshal(data, &r); err != nil {
-		return bad("an answer that is not JSON", err)
+// text is the piece of text that an event brings.
+func (e *event) text() (piece wire.Text, err error) {
+	if len(e.Delta) == 0 {
+		return nil, nil
 	}
-	for i, raw := range r.Output {
-		if err := d.done(i, raw); err != nil {
-			return err
-		}
+	if err := json.Unmarshal(e.Delta, &piece); err != nil {
+		return nil, bad("a piece that is no text", err)
 	}
-	return d.close(data)
+	return piece, nil
 }
+
+// whole reads an answer that came in one piece.
+func (d *decoder) whole(data []byte) error { return d.close(data, false) }
 
 func bad(what string, cause error) error {
 	return &chat.Error{Kind: chat.BadResponse, Message: "the provider sent " + what, Cause: cause}
 }
 
-func (d *decoder) begin(index int, raw json.RawMessage) (err error) {
-	var o outputItem
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return bad("an item that is not JSON", err)
+// itemOf reads an item. Of one of a kind that nobody here knows it reads what
+// all have.
+func itemOf(raw json.RawMessage) (o outputItem, err error) {
+	var head struct {
+		ID   any    `json:"id"`
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return o, bad("an item that is not JSON", err)
+	}
+	switch head.Type {
+	case "function_call", "message", "reasoning":
+		if err := json.Unmarshal(raw, &o); err != nil {
+			return o, bad("an item that is not JSON", err)
+		}
+		return o, nil
+	}
+	o.ID, _ = head.ID.(string)
+	o.Type = head.Type
+	return o, nil
+}
+
+func (d *decoder) begin(index int, raw json.RawMessage) error {
+	o, err := itemOf(raw)
+	if err != nil {
+		return err
 	}
 	if len(d.items) >= maxItems || d.items[index] != nil {
 		return bad("too many items at once", nil)
 	}
-	it := &item{kind: o.Type}
+	it := &item{id: o.ID, kind: o.Type}
 	d.items[index] = it
 	if o.Type == "function_call" {
-		it.call, err = d.out.Call(o.CallID, d.names.Decode(o.Name))
-		return err
+		return d.call(it, o)
 	}
 	return d.out.Break()
 }
 
-func (d *decoder) speak(index int, piece wire.Text, say func(wire.Text) error) error {
-	if it := d.items[index]; it != nil {
+// call begins the call of an item, as soon as its name is known.
+func (d *decoder) call(it *item, o outputItem) (err error) {
+	if it.call == nil && o.Name != "" {
+		it.call, err = d.out.Call(o.CallID, d.names.Decode(o.Name))
+	}
+	return err
+}
+
+func (d *decoder) speak(ev event, say func(wire.Text) error) error {
+	piece, err := ev.text()
+	if err != nil {
+		return err
+	}
+	if it := d.items[ev.OutputIndex]; it != nil {
 		it.spoke = true
 	}
 	return say(piece)
+}
+
+// write adds a piece of a call's arguments. Those of a call whose name is not
+// known yet come again when the item ends.
+func (d *decoder) write(ev event) error {
+	it := d.items[ev.OutputIndex]
+	if it == nil || it.call == nil {
+		return nil
+	}
+	piece, err := ev.text()
+	if err != nil {
+		return err
+	}
+	it.written = true
+	return it.call.Arguments(piece)
 }
 
 // done ends an item. What did not come in pieces comes now.
@@ -183,24 +237,42 @@ func (d *decoder) done(index int, raw json.RawMessage) error {
 	}
 	it := d.items[index]
 	delete(d.items, index)
-	var o outputItem
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return bad("an item that is not JSON", err)
+	o, err := itemOf(raw)
+	if err != nil {
+		return err
+	}
+	if d.closed++; d.closed > maxClosed {
+		return bad("too many items", nil)
+	}
+	for _, id := range []string{o.ID, it.id} {
+		if id != "" {
+			d.known[id] = true
+		}
 	}
 	switch it.kind {
 	case "function_call":
-		if !it.written {
-			if err := it.call.Arguments(o.Arguments); err != nil {
-				return err
-			}
-		}
-		return it.call.Close(nil)
+		return d.called(it, o)
 	case "message":
 		return d.message(it, o)
 	case "reasoning":
 		return d.reasoned(it, o, raw)
 	}
 	return d.out.Segment(chat.Segment{Type: chat.Reasoning, Opaque: &chat.Opaque{Origin: Origin, Data: raw}})
+}
+
+func (d *decoder) called(it *item, o outputItem) error {
+	if err := d.call(it, o); err != nil {
+		return err
+	}
+	if it.call == nil {
+		return bad("a call without the name of a tool", nil)
+	}
+	if !it.written {
+		if err := it.call.Arguments(o.Arguments.Text); err != nil {
+			return err
+		}
+	}
+	return it.call.Close(nil)
 }
 
 func (d *decoder) message(it *item, o outputItem) error {
@@ -277,14 +349,21 @@ func replayable(raw json.RawMessage) (json.RawMessage, error) {
 	return wire.Marshal(fields)
 }
 
-// close reads how the answer ended.
-func (d *decoder) close(raw json.RawMessage) error {
+// close reads how the answer ended. Complete says that the service has said so
+// itself, whatever the status is.
+func (d *decoder) close(raw json.RawMessage, complete bool) error {
 	var r response
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return bad("an end that is not JSON", err)
 	}
 	if r.Status == "failed" || len(r.Error) > 0 && string(r.Error) != "null" {
 		return d.client.Failure(raw)
+	}
+	if (r.Status == "queued" || r.Status == "in_progress") && !complete {
+		return bad("an answer that is not finished", nil)
+	}
+	if err := d.catchUp(r.Output); err != nil {
+		return err
 	}
 	d.ended = true
 	if r.Model != "" {
@@ -310,15 +389,60 @@ func (d *decoder) close(raw json.RawMessage) error {
 	return nil
 }
 
+// catchUp takes the items that had no end of their own from the list of all,
+// with which some services close.
+func (d *decoder) catchUp(output []json.RawMessage) error {
+	if d.closed >= len(output) {
+		return nil
+	}
+	for i, raw := range output {
+		o, err := itemOf(raw)
+		if err != nil {
+			return err
+		}
+		index, open := d.place(i, o.ID)
+		if o.ID != "" && d.known[o.ID] || o.ID == "" && !open && i < d.closed {
+			continue
+		}
+		if err := d.done(index, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place is where an item is open, or may be.
+func (d *decoder) place(i int, id string) (index int, open bool) {
+	for at, it := range d.items {
+		if id != "" && it.id == id {
+			return at, true
+		}
+	}
+	if it := d.items[i]; it != nil {
+		if id == "" || it.id == "" {
+			return i, true
+		}
+		return -1 - i, false // another is open there
+	}
+	return i, false
+}
+
+// end finishes the answer. An item may lack its end, unless it is a call whose
+// arguments are not whole.
 func (d *decoder) end() error {
-	if !d.ended || len(d.items) > 0 && d.finish.Reason == chat.EndTurn {
+	if !d.ended {
 		return chat.Errorf(chat.CutOff, "the answer ended before it was finished")
 	}
-	for _, it := range d.items { // of an answer that was cut short
-		if it.call != nil {
-			if err := it.call.Close(nil); err != nil {
-				return err
-			}
+	for _, index := range slices.Sorted(maps.Keys(d.items)) {
+		it := d.items[index]
+		if it.kind != "function_call" || it.call == nil && d.finish.Reason == chat.MaxTokens {
+			continue
+		}
+		if it.call == nil || d.finish.Reason == chat.EndTurn && !it.call.Whole() {
+			return chat.Errorf(chat.CutOff, "the answer ended before it was finished")
+		}
+		if err := it.call.Close(nil); err != nil {
+			return err
 		}
 	}
 	if d.refused != "" {

@@ -85,8 +85,8 @@ type functionOutput struct {
 	Output any    `json:"output"` // a string, or a list of content
 }
 
-func (p *Provider) encode(r *chat.Request, names *wire.Names) ([]byte, error) {
-	o := r.Options
+func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts) ([]byte, error) {
+	o, profile := r.Options, p.profile(r.Model)
 	if len(o.Stop) > 0 || o.Seed != nil {
 		return nil, wire.Unsupported("this provider takes neither stop nor seed")
 	}
@@ -99,27 +99,50 @@ func (p *Provider) encode(r *chat.Request, names *wire.Names) ([]byte, error) {
 		Stream:          true,
 	}
 	for _, t := range r.Tools {
-		q.Tools = append(q.Tools, tool{Type: "function", Name: names.Encode(t.Name), Description: t.Description, Parameters: t.Parameters, Strict: t.Strict})
+		q.Tools = append(q.Tools, tool{Type: "function", Name: names.Encode(t.Name), Description: t.Description, Parameters: t.Parameters, Strict: t.Strict && profile.Strict && parts.With(wire.Strict)})
 	}
-	if len(q.Tools) > 0 {
+	if o.ParallelToolCalls != nil && len(q.Tools) > 0 && parts.With(wire.OneCall) {
 		q.ParallelToolCalls = o.ParallelToolCalls
 	}
-	if !p.Dialect.NoReasoning {
+	if profile.Encrypted && parts.With(wire.Encrypted) {
 		q.Include = []string{"reasoning.encrypted_content"}
-		q.Reasoning = &reasoning{Effort: o.ReasoningEffort, Summary: "auto"}
 	}
+	q.Reasoning = p.reasoning(o, profile, parts)
 	if len(o.Format) > 0 {
 		name := o.FormatName
 		if name == "" {
 			name = "answer"
 		}
-		q.Text = &textConfig{format{Type: "json_schema", Name: name, Schema: o.Format, Strict: true}}
+		q.Text = &textConfig{format{Type: "json_schema", Name: name, Schema: o.Format, Strict: profile.Strict && parts.With(wire.Strict)}}
 	}
 	var err error
-	if q.Instructions, q.Input, err = input(r.Messages, names); err != nil {
+	if q.Instructions, q.Input, err = input(r.Messages, names, parts); err != nil {
 		return nil, err
 	}
 	return wire.Marshal(q)
+}
+
+// profile is what a model can do by its name, and by what is configured.
+func (p *Provider) profile(model string) wire.Profile {
+	profile := wire.ProfileOf(model)
+	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict
+	profile.Encrypted = (profile.Encrypted || p.Dialect.Reasoning) && !p.Dialect.NoReasoning
+	return profile
+}
+
+// reasoning is how to reason, nil to leave it to the model.
+func (p *Provider) reasoning(o chat.Options, profile wire.Profile, parts *wire.Parts) *reasoning {
+	var how reasoning
+	if o.ReasoningEffort != "" && !p.Dialect.NoReasoning && parts.With(wire.Effort) {
+		how.Effort = o.ReasoningEffort
+	}
+	if profile.Encrypted && parts.With(wire.Summary) {
+		how.Summary = "auto"
+	}
+	if how == (reasoning{}) {
+		return nil
+	}
+	return &how
 }
 
 func toolChoice(c chat.ToolChoice, names *wire.Names) any {
@@ -134,7 +157,7 @@ func toolChoice(c chat.ToolChoice, names *wire.Names) any {
 
 // input translates a conversation. The system texts that begin it are the
 // instructions; later ones stay where they are.
-func input(list []chat.Message, names *wire.Names) (instructions string, items []any, err error) {
+func input(list []chat.Message, names *wire.Names, parts *wire.Parts) (instructions string, items []any, err error) {
 	for i, m := range list {
 		switch m.Role {
 		case chat.System:
@@ -154,7 +177,7 @@ func input(list []chat.Message, names *wire.Names) (instructions string, items [
 			}
 			items = append(items, message{Type: "message", Role: chat.User, Content: list})
 		case chat.Assistant:
-			items = append(items, answered(m, names)...)
+			items = append(items, answered(m, names, parts)...)
 		case chat.ToolRole:
 			output, err := returned(m)
 			if err != nil {
@@ -202,11 +225,11 @@ func returned(m chat.Message) (any, error) {
 
 // answered translates what the model said, item by item. Reasoning of this
 // wire goes back as it came; that of others stays out.
-func answered(m chat.Message, names *wire.Names) (items []any) {
+func answered(m chat.Message, names *wire.Names, parts *wire.Parts) (items []any) {
 	for _, s := range m.Segments {
 		switch s.Type {
 		case chat.Reasoning:
-			if s.Opaque != nil && s.Opaque.Origin == Origin && len(s.Opaque.Data) > 0 {
+			if s.Opaque != nil && s.Opaque.Origin == Origin && len(s.Opaque.Data) > 0 && parts.With(wire.Replay) {
 				items = append(items, s.Opaque.Data)
 			}
 		case chat.Text:

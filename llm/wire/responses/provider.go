@@ -15,14 +15,22 @@ const Origin = "openai-responses"
 
 // A Dialect says what the models of a service can do.
 type Dialect struct {
-	// NoReasoning leaves out what only models that reason understand.
+	// NoReasoning leaves out what only models that reason understand. Those get
+	// it whose family is known to reason; Reasoning says so of all models.
 	NoReasoning bool `yaml:"no_reasoning"`
+	Reasoning   bool `yaml:"reasoning"`
+	// NoStrict leaves out strict for tools and formats, which models get whose
+	// family is known to hold to it; Strict says so of all models.
+	NoStrict bool `yaml:"no_strict"`
+	Strict   bool `yaml:"strict"`
 }
 
 // A Provider is one service. It implements [chat.Provider].
 type Provider struct {
 	Client  *wire.Client
 	Dialect Dialect
+
+	extras wire.Extras
 }
 
 var (
@@ -32,16 +40,18 @@ var (
 
 // Stream implements [chat.Provider].
 func (p *Provider) Stream(ctx context.Context, r *chat.Request, emit func(chat.Event) error) error {
-	tools := wire.NamesOf(r)
-	body, err := p.encode(r, tools)
-	if err != nil {
-		return err
-	}
-	d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit), items: make(map[int]*item)}
-	if err := p.Client.Post(ctx, "/responses", body, d.event, d.whole); err != nil {
-		return err
-	}
-	return d.end()
+	return p.extras.Ask(r.Model, func(parts *wire.Parts) (told bool, err error) {
+		tools := wire.NamesOf(r)
+		body, err := p.encode(r, tools, parts)
+		if err != nil {
+			return false, err
+		}
+		d := &decoder{client: p.Client, names: tools, out: wire.NewStream(emit), items: make(map[int]*item), known: make(map[string]bool)}
+		if err = p.Client.Post(ctx, "/responses", body, d.event, d.whole); err == nil {
+			err = d.end()
+		}
+		return !d.out.Empty(), err
+	})
 }
 
 // Models implements [chat.Provider].

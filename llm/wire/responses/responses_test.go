@@ -10,7 +10,9 @@ import (
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 )
 
-func provider(c *wire.Client) chat.Provider { return &Provider{Client: c} }
+func provider(c *wire.Client) chat.Provider {
+	return &Provider{Client: c, Dialect: Dialect{Reasoning: true, Strict: true}}
+}
 
 func hello() *chat.Request {
 	return &chat.Request{Model: "m", Messages: []chat.Message{chat.TextMessage(chat.User, "hello")}, Tools: wiretest.Tools()}
@@ -35,7 +37,7 @@ func delta(kind, index, text string) string {
 func TestAWholeConversationOnTheWire(t *testing.T) {
 	r := wiretest.Everything(chat.Opaque{Origin: Origin, Data: json.RawMessage(`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"c2ln"}`)})
 	r.Options.ReasoningEffort = "medium"
-	for name, dialect := range map[string]Dialect{"plain": {}, "simple": {NoReasoning: true}} {
+	for name, dialect := range map[string]Dialect{"plain": {Reasoning: true, Strict: true}, "simple": {NoReasoning: true, Strict: true}} {
 		s := wiretest.New(t, wiretest.Stream(completed))
 		var rec wiretest.Recorder
 		if err := (&Provider{Client: s.Client(), Dialect: dialect}).Stream(context.Background(), r, rec.Emit); err != nil {
@@ -126,7 +128,10 @@ func TestWhatTheWireHasNoPlaceFor(t *testing.T) {
 	}
 }
 
+func TestQuirks(t *testing.T) { wiretest.Quirks(t, provider, hello()) }
+
 func FuzzAnswer(f *testing.F) {
+	wiretest.Seeds(f)
 	f.Add([]byte("data: " + added("0", `{"type":"function_call","call_id":"a","name":"f"}`) + "\n\ndata: " + delta("function_call_arguments", "0", "{}") + "\n\ndata: " + completed + "\n\n"))
 	f.Add([]byte(`{"status":"completed","output":[{"type":"message","phase":"p","content":[{"type":"output_text","text":"x"}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) { wiretest.Fuzz(t, provider, hello(), data) })

@@ -154,7 +154,9 @@ func Fuzz(t *testing.T, provider func(*wire.Client) chat.Provider, r *chat.Reque
 	for _, kind := range []string{"text/event-stream", "application/json"} {
 		c := &wire.Client{HTTP: &http.Client{Transport: canned{kind, data}}, BaseURL: "http://canned"}
 		var rec Recorder
-		if err := provider(c).Stream(t.Context(), r, rec.Emit); err == nil {
+		err := provider(c).Stream(t.Context(), r, rec.Emit)
+		checkClean(t, rec.Events)
+		if err == nil {
 			checkWhole(t, rec.Events)
 		}
 		_, _ = provider(c).Models(t.Context())

@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A Profile says what the models of a family can do, as far as the name of a
+// model tells. Of a model that nobody knows it claims nothing.
+type Profile struct {
+	// Strict models hold to the schemas of tools and answers to the letter.
+	Strict bool
+	// StrictTools is how many strict tools a request may have, 0 any number.
+	StrictTools int
+	// Encrypted models reason, and give their reasoning back encrypted.
+	Encrypted bool
+	// CompletionTokens has the limit of an answer called max_completion_tokens.
+	CompletionTokens bool
+	// Thinking is how the models are asked to reason.
+	Thinking Thinking
+}
+
+// Thinking is how models are asked to reason.
+type Thinking int
+
+// How models are asked to reason.
+const (
+	ThinkingUnknown Thinking = iota
+	ThinkingNever            // they do not reason
+	ThinkingBudget           // by a number of tokens
+	ThinkingLevel            // by a word, as much as they find right
+)
+
+// families are profiles by the beginning of a name, the first that fits. It is
+// never changed.
+var families = []struct {
+	name *regexp.Regexp
+	Profile
+}{
+	{regexp.MustCompile(`^o1-(mini|preview)`), Profile{CompletionTokens: true}},
+	{regexp.MustCompile(`^gpt-5(\.\d+)?-chat`), Profile{Strict: true, CompletionTokens: true}},
+	{regexp.MustCompile(`^(gpt-([5-9]|[1-9]\d)\b|o[1-9]\b|codex-)`), Profile{Strict: true, Encrypted: true, CompletionTokens: true}},
+	{regexp.MustCompile(`^gpt-4o-2024-05-13`), Profile{}},
+	{regexp.MustCompile(`^gpt-4(o|\.[1-9])`), Profile{Strict: true}},
+	{regexp.MustCompile(`^grok-(3-mini|[4-9]|code)`), Profile{Encrypted: true}},
+}
+
+// ProfileOf is the profile of a model by its name, with or without who makes it
+// in front: "gpt-5", "openai/gpt-5", "us.anthropic.claude-sonnet-4-5-20250929".
+func ProfileOf(model string) Profile {
+	name := strings.ToLower(model)
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	if at := strings.Index(name, "claude-"); at >= 0 {
+		return claude(name[at:])
+	}
+	if strings.HasPrefix(name, "gemini-") {
+		return gemini(name)
+	}
+	for _, f := range families {
+		if f.name.MatchString(name) {
+			return f.Profile
+		}
+	}
+	return Profile{}
+}
+
+// claudeName is a line and its version in either order: claude-opus-4-1,
+// claude-3-5-sonnet. What follows may be a date.
+var claudeName = regexp.MustCompile(`^claude-(?:([a-z]+)-)?(\d)(?:[-.](\d)\b)?`)
+
+// strictTools is how many strict tools Anthropic takes in one request.
+const strictTools = 20
+
+func claude(name string) Profile {
+	parts := claudeName.FindStringSubmatch(name)
+	if parts == nil {
+		return Profile{}
+	}
+	p := Profile{Thinking: ThinkingNever}
+	switch v := version(parts[2], parts[3]); {
+	case v >= 46:
+		p.Thinking = ThinkingLevel
+	case v >= 37:
+		p.Thinking = ThinkingBudget
+	}
+	if v := version(parts[2], parts[3]); v >= 45 || v >= 41 && parts[1] == "opus" {
+		p.Strict, p.StrictTools = true, strictTools
+	}
+	return p
+}
+
+var geminiName = regexp.MustCompile(`^gemini-(\d)(?:\.(\d))?`)
+
+func gemini(name string) Profile {
+	parts := geminiName.FindStringSubmatch(name)
+	if parts == nil {
+		return Profile{}
+	}
+	switch v := version(parts[1], parts[2]); {
+	case v >= 30:
+		return Profile{Thinking: ThinkingLevel}
+	case v >= 25:
+		return Profile{Thinking: ThinkingBudget}
+	}
+	return Profile{Thinking: ThinkingNever}
+}
+
+// version is 45 for 4 and 5.
+func version(major, minor string) int {
+	v, _ := strconv.Atoi(major)
+	w, _ := strconv.Atoi(minor)
+	return 10*v + w
+}
