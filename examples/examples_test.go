@@ -299,3 +299,17 @@ func (b *rawBridge) answer(t *testing.T, id string) *protocol.Response {
 		return nil
 	}
 }
+
+// TestABridgeOfOnesOwn has the module that embeds the bridge test itself: it may
+// use nothing but what other modules may.
+func TestABridgeOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "./..."}} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = "own-bridge"
+		cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}

@@ -37,6 +37,7 @@ var rooms = map[string][]string{
 	"internal/store":       {"protocol", "commands", "broker", "registry", "task", "vfs"},
 	"internal/claimlog":    {"protocol", "commands"},
 	"internal/mqttdoor":    {"protocol", "commands", "broker"},
+	"bridge":               {"commands", "internal/app"},
 	"internal/app":         {"*"},
 	"internal/bridgetest":  {"*"},
 	"internal/announce":    {"protocol"},
