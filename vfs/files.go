@@ -24,6 +24,9 @@ type File struct {
 	Modified    time.Time // when the version was made, by the clock of the VFS
 	Deleted     bool      // the version says that the file is gone; it has no content
 	ContentType string    // as the writer said, "" if it did not
+	// Mtime is when the content was changed last where it came from, in Unix
+	// milliseconds, as the writer said; 0 if it did not.
+	Mtime int64
 }
 
 // A Sum is the SHA-256 of a file's content, in text lower-case hexadecimal.
@@ -69,7 +72,13 @@ type PutOptions struct {
 	// ContentType is kept with the file, at most [MaxContentType] bytes of
 	// visible ASCII.
 	ContentType string
+	// Mtime is when the content was changed last, in Unix milliseconds; 0 if
+	// the writer does not say. Another time alone makes no new version.
+	Mtime int64
 }
+
+// maxMtime bounds times: no JSON reader takes more for an integer.
+const maxMtime = 1 << 53
 
 // MaxContentType bounds a content type, in bytes.
 const MaxContentType = 255

@@ -59,6 +59,9 @@ func (s *Space) checkPut(ctx context.Context, group, path string, o PutOptions) 
 	if !validType(o.ContentType) {
 		return protocol.InvalidParam("content_type", "must be visible ASCII, at most 255 bytes")
 	}
+	if o.Mtime < 0 || o.Mtime >= maxMtime {
+		return protocol.InvalidParam("mtime", "must be Unix milliseconds")
+	}
 	if o.Size > s.store.opts.MaxFile {
 		return s.store.tooLarge()
 	}
@@ -386,7 +389,7 @@ func (w *writing) unpin() {
 func (w *writing) record() *Record {
 	v := Version{
 		Number: w.number, Size: w.content.size, SHA256: w.content.sum,
-		Modified: w.store.opts.Now().UnixMilli(), Type: w.options.ContentType,
+		Modified: w.store.opts.Now().UnixMilli(), Type: w.options.ContentType, Mtime: w.options.Mtime,
 	}
 	if w.content.size > 0 {
 		v.Blob, v.Offset = w.content.where.blob, w.content.where.offset

@@ -35,6 +35,7 @@ type Version struct {
 	Modified int64  `json:"at"` // Unix ms
 	Deleted  bool   `json:"deleted,omitempty"`
 	Type     string `json:"type,omitempty"`
+	Mtime    int64  `json:"mtime,omitempty"` // Unix ms, as the writer said
 	// Blob is the key of the blob that has the content, which begins at
 	// Offset: small contents share a blob. Empty content has none.
 	Blob   string `json:"blob,omitempty"`
@@ -94,7 +95,7 @@ func (r *Record) bytes() (n int64) {
 func (r *Record) file(v *Version) File {
 	return File{
 		ID: r.ID, Group: r.Group, Path: r.Path, Version: v.Number, Size: v.Size, SHA256: v.SHA256,
-		Modified: time.UnixMilli(v.Modified).UTC(), Deleted: v.Deleted, ContentType: v.Type,
+		Modified: time.UnixMilli(v.Modified).UTC(), Deleted: v.Deleted, ContentType: v.Type, Mtime: v.Mtime,
 	}
 }
 

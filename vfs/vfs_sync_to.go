@@ -31,6 +31,7 @@ type SyncToFile struct {
 	Checksum    string  `json:"checksum,omitempty" len:"64-64" doc:"the SHA-256 the file must have, hexadecimal"`
 	Version     *uint64 `json:"version,omitempty" doc:"the version the file must have, 0 for one that must not be there, else it is refused with 3003"`
 	ContentType string  `json:"content_type,omitempty" len:"1-255" doc:"kept with the file"`
+	Mtime       int64   `json:"mtime,omitempty" range:"0-9007199254740991" doc:"when the content was changed last, Unix milliseconds; kept with the file"`
 }
 
 // Target implements [commands.Targeter].
@@ -50,6 +51,7 @@ type SyncedFile struct {
 	Checksum string          `json:"checksum,omitempty" doc:"SHA-256 of what the VFS has, hexadecimal"`
 	ID       string          `json:"file_id,omitempty" doc:"id of the file through all its versions; absent if the VFS has no such file, and after a failure"`
 	Version  uint64          `json:"version,omitempty" doc:"version that the VFS has; rises with every change; absent if the VFS has no such file, and after a failure"`
+	Mtime    int64           `json:"mtime,omitempty" doc:"when the content was changed last where it came from, as the writer said; Unix milliseconds"`
 	Size     *int64          `json:"size,omitempty" doc:"bytes"`
 	Content  *string         `json:"content,omitempty" doc:"all of the file, as encoding says; only in the answer of vfs.sync.from and only with status synced"`
 	Encoding string          `json:"encoding,omitempty" enum:"utf-8,base64" doc:"how content holds the file"`
@@ -78,7 +80,7 @@ const (
 )
 
 func syncedFile(status SyncStatus, f File) SyncedFile {
-	s := SyncedFile{Path: f.Path, Status: status, ID: f.ID, Version: f.Version}
+	s := SyncedFile{Path: f.Path, Status: status, ID: f.ID, Version: f.Version, Mtime: f.Mtime}
 	if !f.Deleted {
 		s.Checksum, s.Size = f.SHA256.String(), &f.Size
 	}
@@ -131,7 +133,7 @@ func (s *Service) SyncTo(ctx context.Context, call *commands.Call, p SyncToParam
 }
 
 func (f *SyncToFile) decode() (Content, error) {
-	c := Content{Path: Relative(f.Path), Data: []byte(f.Content), PutOptions: PutOptions{Size: -1, IfVersion: f.Version, ContentType: f.ContentType}}
+	c := Content{Path: Relative(f.Path), Data: []byte(f.Content), PutOptions: PutOptions{Size: -1, IfVersion: f.Version, ContentType: f.ContentType, Mtime: f.Mtime}}
 	if f.Encoding == "base64" {
 		data, err := base64.StdEncoding.DecodeString(f.Content)
 		if err != nil {

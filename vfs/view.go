@@ -15,6 +15,7 @@ type FileView struct {
 	Size        int64  `json:"size" doc:"bytes"`
 	Checksum    string `json:"checksum,omitempty" doc:"SHA-256, hexadecimal"`
 	Modified    int64  `json:"modified" doc:"Unix milliseconds"`
+	Mtime       int64  `json:"mtime,omitempty" doc:"when the content was changed last where it came from, as the writer said; Unix milliseconds"`
 	ContentType string `json:"content_type,omitempty" doc:"media type as the writer gave it; absent if it gave none"`
 	Deleted     bool   `json:"deleted,omitempty" doc:"the file is gone, and remembered for a while"`
 }
@@ -23,7 +24,7 @@ type FileView struct {
 func (f File) View() FileView {
 	v := FileView{
 		ID: f.ID, Path: f.Path, Version: f.Version, Size: f.Size, Modified: f.Modified.UnixMilli(),
-		ContentType: f.ContentType, Deleted: f.Deleted,
+		ContentType: f.ContentType, Deleted: f.Deleted, Mtime: f.Mtime,
 	}
 	if !f.Deleted {
 		v.Checksum = f.SHA256.String()

@@ -18,13 +18,19 @@ import (
 // is there already, the status says. It waits for the VFS only as long as
 // Options.Patience.
 func (e *Engine) Write(ctx context.Context, path string, content io.Reader) (FileStatus, error) {
+	return e.WriteDated(ctx, path, content, 0)
+}
+
+// WriteDated is Write of a file that was changed last at a time, in Unix
+// milliseconds; 0 is now.
+func (e *Engine) WriteDated(ctx context.Context, path string, content io.Reader, mtime int64) (FileStatus, error) {
 	if reason := tree.CheckPath(path); reason != "" {
 		return FileStatus{}, protocol.InvalidParam("path", reason)
 	}
 	if e.ignored(path) {
 		return FileStatus{}, errIgnored(path)
 	}
-	if err := e.writeHere(path, content); err != nil {
+	if err := e.writeHere(path, content, mtime); err != nil {
 		return FileStatus{}, localError(err)
 	}
 	return e.ordered(ctx, path)
@@ -75,7 +81,7 @@ func (e *Engine) Read(ctx context.Context, path string) (*os.File, FileStatus, e
 }
 
 // writeHere puts a file into the folder, whatever is there.
-func (e *Engine) writeHere(path string, content io.Reader) error {
+func (e *Engine) writeHere(path string, content io.Reader, mtime int64) error {
 	fresh, err := e.folder.Create()
 	if err != nil {
 		return err
@@ -84,6 +90,7 @@ func (e *Engine) writeHere(path string, content io.Reader) error {
 	if _, err := fresh.ReadFrom(content); err != nil {
 		return err
 	}
+	fresh.SetTime(mtime)
 	return e.place(fresh, path)
 }
 

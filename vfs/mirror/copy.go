@@ -110,7 +110,7 @@ func (e *Engine) pushCopy(ctx context.Context, path string, known entry, l look,
 	if !ok {
 		return l, false, nil
 	}
-	o := PutOptions{IfVersion: ifVersion(r), Size: l.size, SHA256: &l.sum}
+	o := PutOptions{IfVersion: ifVersion(r), Size: l.size, SHA256: &l.sum, Mtime: mtimeOf(l.stamp)}
 	i := intent{version: expected(known.base, r), size: l.size, sum: l.sum}
 	missing := false
 	stored, err := e.offer(ctx, path, i, func(ctx context.Context) (File, error) {

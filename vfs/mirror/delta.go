@@ -70,7 +70,7 @@ func (e *Engine) pushDelta(ctx context.Context, path string, known entry, l look
 	if len(delta.Keep) == 0 {
 		return false, nil
 	}
-	o := PutOptions{IfVersion: ifVersion(r), Size: l.size, SHA256: &print.sum}
+	o := PutOptions{IfVersion: ifVersion(r), Size: l.size, SHA256: &print.sum, Mtime: mtimeOf(stamp)}
 	i := intent{version: expected(known.base, r), size: l.size, sum: print.sum}
 	stored, sent, err := e.sendDelta(ctx, c, path, i, delta, file, o)
 	if err != nil && wholeInstead(err) {

@@ -200,7 +200,7 @@ func (f *fake) put(path string, content []byte, o PutOptions) (File, error) {
 		return File{}, protocol.Errorf(protocol.SyncFailed, "not what was announced")
 	}
 	f.sent += int64(len(content))
-	return f.add(path, version{content: content, File: File{Size: int64(len(content)), SHA256: sum}}), nil
+	return f.add(path, version{content: content, File: File{Size: int64(len(content)), SHA256: sum, Mtime: o.Mtime}}), nil
 }
 
 func (f *fake) add(path string, v version) File {

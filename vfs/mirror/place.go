@@ -30,7 +30,7 @@ func (p *Place) file(f vfs.File) File {
 	if !inside {
 		path = "" // is refused as an answer to something else
 	}
-	return File{Path: path, Version: f.Version, Size: f.Size, SHA256: Sum(f.SHA256), Modified: f.Modified, Deleted: f.Deleted}
+	return File{Path: path, Version: f.Version, Size: f.Size, SHA256: Sum(f.SHA256), Modified: f.Modified, Deleted: f.Deleted, Mtime: f.Mtime}
 }
 
 // Stat implements [Remote].
@@ -67,7 +67,7 @@ func (p *Place) Put(ctx context.Context, path string, body io.Reader, o PutOptio
 
 func putOptions(o PutOptions) vfs.PutOptions {
 	version := o.IfVersion
-	options := vfs.PutOptions{IfVersion: &version, Size: o.Size}
+	options := vfs.PutOptions{IfVersion: &version, Size: o.Size, Mtime: o.Mtime}
 	if o.SHA256 != nil {
 		sum := vfs.Sum(*o.SHA256)
 		options.SHA256 = &sum

@@ -33,6 +33,7 @@ func (e *Engine) pull(ctx context.Context, path string, l look, r remote) error 
 	if _, err := e.intend(path, intent{inward: true, version: f.Version, size: f.Size, sum: f.SHA256}); err != nil {
 		return err
 	}
+	fresh.SetTime(max(r.Mtime, f.Mtime))
 	stamp, err := fresh.Replace(path, l.stamp)
 	if err != nil {
 		return err

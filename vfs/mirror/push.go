@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"time"
 
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
@@ -45,7 +46,7 @@ func (e *Engine) push(ctx context.Context, path string, known entry, l look, r r
 	}
 	defer file.Close()
 	print := &fingerprint{taken: true, stamp: stamp, read: began}
-	o := PutOptions{IfVersion: ifVersion(r), Size: l.size}
+	o := PutOptions{IfVersion: ifVersion(r), Size: l.size, Mtime: mtimeOf(stamp)}
 	if l.summed {
 		o.SHA256, print.sum = &l.sum, l.sum
 		return e.send(ctx, path, known, print, r, &steady{ctx: ctx, file: file, before: stamp}, o)
@@ -53,6 +54,9 @@ func (e *Engine) push(ctx context.Context, path string, known entry, l look, r r
 	source := &steady{ctx: ctx, file: file, before: stamp, hash: sha256.New()}
 	return e.send(ctx, path, known, print, r, source, o)
 }
+
+// mtimeOf is a file's time as the VFS keeps it; times before 1970 are not kept.
+func mtimeOf(stamp tree.Stamp) int64 { return max(0, stamp.ModTime/int64(time.Millisecond)) }
 
 func closeIf(file io.Closer) error {
 	if file == nil {
@@ -91,7 +95,7 @@ func (e *Engine) readSmall(path string, l look, r remote) (Small, *fingerprint, 
 	}
 	sum := sha256.Sum256(content[:n])
 	print := &fingerprint{taken: true, stamp: stamp, sum: sum, read: began}
-	return Small{Path: path, Content: content[:n], PutOptions: PutOptions{IfVersion: ifVersion(r), Size: l.size, SHA256: &sum}}, print, nil
+	return Small{Path: path, Content: content[:n], PutOptions: PutOptions{IfVersion: ifVersion(r), Size: l.size, SHA256: &sum, Mtime: mtimeOf(stamp)}}, print, nil
 }
 
 // send puts a file and notes that both ends have it.

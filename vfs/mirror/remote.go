@@ -22,6 +22,7 @@ type File struct {
 	SHA256   Sum
 	Modified time.Time // by the clock of the VFS
 	Deleted  bool      // a tombstone: the file was deleted
+	Mtime    int64     // when the content was changed last where it came from, Unix milliseconds; 0 if nobody said
 }
 
 // PutOptions say what is put.
@@ -31,6 +32,7 @@ type PutOptions struct {
 	IfVersion uint64
 	Size      int64 // -1 if not known before
 	SHA256    *Sum  // what must arrive; nil if not known before
+	Mtime     int64 // when the file was changed last, Unix milliseconds
 }
 
 // A Remote is a place in a VFS: one folder of one group.

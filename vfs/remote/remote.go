@@ -253,6 +253,7 @@ func (c *Client) file(group string, v vfs.FileView) (vfs.File, error) {
 	f := vfs.File{
 		ID: v.ID, Group: group, Path: path, Version: v.Version, Size: v.Size,
 		Modified: time.UnixMilli(v.Modified).UTC(), Deleted: v.Deleted, ContentType: v.ContentType,
+		Mtime: max(0, v.Mtime),
 	}
 	if len(f.ContentType) > vfs.MaxContentType {
 		f.ContentType = ""
@@ -274,9 +275,11 @@ func (c *Client) described(group, path string, h http.Header, size int64) (vfs.F
 		return vfs.File{}, strange("a file without a version")
 	}
 	modified, _ := http.ParseTime(h.Get("Last-Modified"))
+	mtime, _ := strconv.ParseInt(h.Get("X-File-Mtime"), 10, 64)
 	_, there := c.there(group, path)
 	v := vfs.FileView{
-		ID: h.Get("X-File-Id"), Path: there, Version: version, Size: size, Modified: modified.UnixMilli(),
+		Mtime: mtime,
+		ID:    h.Get("X-File-Id"), Path: there, Version: version, Size: size, Modified: modified.UnixMilli(),
 		Checksum: h.Get("X-Checksum-Sha256"), ContentType: h.Get("Content-Type"),
 	}
 	if v.ContentType == "application/octet-stream" {

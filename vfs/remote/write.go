@@ -39,6 +39,9 @@ func (c *Client) put(ctx context.Context, group, path string, r io.Reader, o vfs
 	if o.SHA256 != nil {
 		query.Set("checksum", o.SHA256.String())
 	}
+	if o.Mtime > 0 {
+		query.Set("mtime", strconv.FormatInt(o.Mtime, 10))
+	}
 	body := &sent{r: r, cancel: cancel, patience: c.Patience}
 	request, err := c.request(ctx, http.MethodPut, "upload", query, body)
 	if err != nil {
@@ -233,7 +236,7 @@ func (c *Client) result(group string, sent *vfs.Content, s *vfs.SyncedFile) (vfs
 	if s.Error != nil {
 		return vfs.File{}, c.localize(group, translate(&protocol.Error{Code: s.Error.Code, Message: s.Error.Message}))
 	}
-	v := vfs.FileView{ID: s.ID, Path: s.Path, Version: s.Version, Checksum: s.Checksum, ContentType: sent.ContentType, Modified: time.Now().UnixMilli()}
+	v := vfs.FileView{ID: s.ID, Path: s.Path, Version: s.Version, Checksum: s.Checksum, ContentType: sent.ContentType, Modified: time.Now().UnixMilli(), Mtime: s.Mtime}
 	if s.Size != nil {
 		v.Size = *s.Size
 	}
@@ -252,7 +255,7 @@ func (c *Client) syncTo(ctx context.Context, group string, batch []vfs.Content, 
 		_, p := c.there(group, b.Path)
 		file := vfs.SyncToFile{
 			Path: p, Content: base64.StdEncoding.EncodeToString(b.Data), Encoding: "base64",
-			Version: b.IfVersion, ContentType: b.ContentType,
+			Version: b.IfVersion, ContentType: b.ContentType, Mtime: b.Mtime,
 		}
 		if b.SHA256 != nil {
 			file.Checksum = b.SHA256.String()

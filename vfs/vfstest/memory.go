@@ -119,7 +119,7 @@ func (m *Memory) Put(ctx context.Context, group, path string, r io.Reader, o vfs
 	}
 	m.used += grows
 	g.twins.Add(path)
-	return m.commit(g, vfs.File{ID: now.ID, Group: group, Path: path, Size: int64(len(data)), SHA256: sum, ContentType: o.ContentType}, data), nil
+	return m.commit(g, vfs.File{ID: now.ID, Group: group, Path: path, Size: int64(len(data)), SHA256: sum, ContentType: o.ContentType, Mtime: o.Mtime}, data), nil
 }
 
 // Delete implements [vfs.Files].

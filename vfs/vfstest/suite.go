@@ -112,12 +112,12 @@ func (w *world) putAndRead() {
 	for i, data := range [][]byte{{}, []byte("x"), []byte("Sample text file"), big[:70<<10], big} {
 		path := fmt.Sprintf("folder/温度 %d.bin", i)
 		sum := vfs.Sum(sha256.Sum256(data))
-		put, err := w.Put(w.ctx, g, path, bytes.NewReader(data), vfs.PutOptions{Size: int64(len(data)), SHA256: &sum, ContentType: "text/x-odd; charset=utf-8"})
+		put, err := w.Put(w.ctx, g, path, bytes.NewReader(data), vfs.PutOptions{Size: int64(len(data)), SHA256: &sum, ContentType: "text/x-odd; charset=utf-8", Mtime: 1_234_567_890_123})
 		if err != nil {
 			w.Fatalf("put %s: %v", path, err)
 		}
 		if put.ID == "" || put.Group != g || put.Path != path || put.Version == 0 || put.Size != int64(len(data)) ||
-			put.SHA256 != sum || put.Modified.IsZero() || put.Deleted || put.ContentType != "text/x-odd; charset=utf-8" {
+			put.SHA256 != sum || put.Modified.IsZero() || put.Deleted || put.ContentType != "text/x-odd; charset=utf-8" || put.Mtime != 1_234_567_890_123 {
 			w.Fatalf("put returned %+v", put)
 		}
 		stat, err := w.Stat(w.ctx, g, path)

@@ -117,6 +117,9 @@ func describe(h http.Header, f vfs.File) {
 	h.Set("X-File-Path", url.PathEscape(f.Path))
 	h.Set("X-File-Version", strconv.FormatUint(f.Version, 10))
 	h.Set("X-Checksum-Sha256", f.SHA256.String())
+	if f.Mtime != 0 {
+		h.Set("X-File-Mtime", strconv.FormatInt(f.Mtime, 10))
+	}
 	h.Set("Repr-Digest", "sha-256=:"+base64Sum(f.SHA256)+":")
 	h.Set("Cache-Control", "private, no-cache") // keep it, but ask
 	h.Set("Content-Disposition", disposition(f.Path))

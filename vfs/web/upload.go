@@ -19,6 +19,7 @@ import (
 // An incoming file is what an upload says about it.
 type incoming struct {
 	group, path, size, checksum, contentType string
+	mtime                                    string
 	base, keep                               string // of a delta
 	copyOf, copyVersion                      string // of a copy
 }
@@ -43,7 +44,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 		return protocol.InvalidParam("Content-Encoding", "files are taken as they are")
 	}
 	var in incoming
-	if err := queries(r, map[string]*string{"group_name": &in.group, "path": &in.path, "size": &in.size, "checksum": &in.checksum,
+	if err := queries(r, map[string]*string{"group_name": &in.group, "path": &in.path, "size": &in.size, "checksum": &in.checksum, "mtime": &in.mtime,
 		"base": &in.base, "keep": &in.keep, "copy_of": &in.copyOf, "copy_version": &in.copyVersion}); err != nil {
 		return err
 	}
@@ -193,8 +194,10 @@ func (in *incoming) field(part *multipart.Part) error {
 		into = &in.size
 	case "checksum":
 		into = &in.checksum
+	case "mtime":
+		into = &in.mtime
 	default:
-		return protocol.InvalidParam(trimmed(name), "is no part of an upload: group_name, path, size, checksum, file")
+		return protocol.InvalidParam(trimmed(name), "is no part of an upload: group_name, path, size, checksum, mtime, file")
 	}
 	switch {
 	case len(text) > 4096:
@@ -308,6 +311,11 @@ func (in *incoming) options(header http.Header) (vfs.PutOptions, error) {
 	if in.size != "" {
 		if o.Size, err = strconv.ParseInt(in.size, 10, 64); err != nil || o.Size < 0 {
 			return o, protocol.InvalidParam("size", "must be a number of bytes")
+		}
+	}
+	if in.mtime != "" {
+		if o.Mtime, err = strconv.ParseInt(in.mtime, 10, 64); err != nil || o.Mtime < 0 {
+			return o, protocol.InvalidParam("mtime", "must be Unix milliseconds")
 		}
 	}
 	o.SHA256, err = announcedSum(in.checksum, header)

@@ -238,7 +238,7 @@ func (r *recovery) put(ctx context.Context, engine *mirror.Engine, change Recove
 		return err
 	}
 	defer from.Close()
-	_, err = engine.Write(ctx, change.Path, &verified{from: from, left: f.Size, want: f.SHA256})
+	_, err = engine.WriteDated(ctx, change.Path, &verified{from: from, left: f.Size, want: f.SHA256}, f.Mtime)
 	return err
 }
 

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
+	"time"
 )
 
 // What a [Folder] returns besides errors of the file system.
@@ -220,6 +222,15 @@ func (u *Unfinished) Write(p []byte) (int, error) { return u.file.Write(p) }
 
 // File is the file itself, for those who write at places or ahead.
 func (u *Unfinished) File() *os.File { return u.file }
+
+// SetTime has the file dated, in Unix milliseconds, unless that is 0 or no time. Where the
+// system refuses, it has the time at which it was written.
+func (u *Unfinished) SetTime(mtime int64) {
+	if mtime > 0 && mtime <= math.MaxInt64/int64(time.Millisecond) {
+		t := time.UnixMilli(mtime)
+		_ = u.folder.root.Chtimes(u.name, t, t)
+	}
+}
 
 // Truncate begins the file anew.
 func (u *Unfinished) Truncate() error {
