@@ -47,6 +47,11 @@ const (
 	EffectAct  = "act"
 )
 
+// FormatAssert as Capability.Format has values refused that do not have the
+// formats that the schemas name, such as date-time. Otherwise a format is only
+// said.
+const FormatAssert = "assert"
+
 // A Capability is one thing a skill can do.
 type Capability struct {
 	ID           protocol.CapabilityID
@@ -54,6 +59,7 @@ type Capability struct {
 	Description  string
 	ParamsSchema json.RawMessage // JSON Schema that the bridge checks params against
 	ResultSchema json.RawMessage // JSON Schema that the bridge checks results against
+	Format       string          // FormatAssert if values must have the formats that the schemas name
 	Effect       string          // EffectRead if it changes nothing; EffectAct, or nothing, if it may
 	Idempotent   bool            // running it twice is as good as once
 	Risk         string          // low, medium or high, for policies
@@ -161,6 +167,7 @@ type capabilityParams struct {
 	Description  string                `json:"description,omitempty"`
 	ParamsSchema json.RawMessage       `json:"params_schema,omitempty"`
 	ResultSchema json.RawMessage       `json:"result_schema,omitempty"`
+	Format       string                `json:"format,omitempty"`
 	Effect       string                `json:"effect,omitempty"`
 	Idempotent   bool                  `json:"idempotent,omitempty"`
 	Risk         string                `json:"risk,omitempty"`
@@ -179,7 +186,7 @@ func (s *Skill) params() (skillParams, error) {
 		p.Capabilities = append(p.Capabilities, capabilityParams{
 			ID: c.ID, Name: c.Name, Description: c.Description,
 			ParamsSchema: c.ParamsSchema, ResultSchema: c.ResultSchema,
-			Effect: c.Effect, Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed,
+			Format: c.Format, Effect: c.Effect, Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed,
 		})
 	}
 	var err error

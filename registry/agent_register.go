@@ -61,7 +61,7 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 		return RegisterAgentResult{}, err
 	}
 	for i := range p.Skills {
-		if err := s.compileSchemas(&p.Skills[i]); err != nil {
+		if err := s.compileSchemas(call, &p.Skills[i]); err != nil {
 			return RegisterAgentResult{}, within("skills", i, err)
 		}
 	}

@@ -83,7 +83,7 @@ func (s *Service) checkParams(capability *Capability, params json.RawMessage) er
 			return err
 		}
 	}
-	compiled, err := s.schemas.Get(capability.ParamsSchema)
+	compiled, err := s.schemas.Get(capability.ParamsSchema, capability.Format.formats())
 	if err != nil { // it was compiled when the skill was registered
 		return protocol.Wrap(protocol.Internal, err, "the schema of the capability's params cannot be used")
 	}
@@ -98,7 +98,7 @@ func (s *Service) checkResult(t target, capability *Capability, result json.RawM
 	if capability.Sealed != "" && protocol.IsSealed(result) {
 		return t.checkSealed(result)
 	}
-	compiled, err := s.schemas.Get(capability.ResultSchema)
+	compiled, err := s.schemas.Get(capability.ResultSchema, capability.Format.formats())
 	if err != nil {
 		return &failure{err: protocol.Wrap(protocol.Internal, err, "the schema of the capability's result cannot be used")}
 	}

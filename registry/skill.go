@@ -46,6 +46,15 @@ const (
 	Acts  Effect = "act"
 )
 
+// Formatting says what the keyword format does in the schemas of a capability.
+type Formatting string
+
+// AssertFormats has values refused that do not have the format.
+const AssertFormats Formatting = "assert"
+
+// formats is what the keyword does.
+func (f Formatting) formats() schema.Formats { return f == AssertFormats }
+
 // A Capability is one thing a skill can do. On the wire it may be its id
 // alone.
 type Capability struct {
@@ -54,6 +63,7 @@ type Capability struct {
 	Description  string                `json:"description,omitempty" len:"1-512" text:"lines" doc:"what it does, for people and models"`
 	ParamsSchema schema.Source         `json:"params_schema,omitzero" doc:"JSON Schema of its params"`
 	ResultSchema schema.Source         `json:"result_schema,omitzero" doc:"JSON Schema of its result"`
+	Format       Formatting            `json:"format,omitempty" enum:"annotate,assert" doc:"assert if values must have the formats that its schemas name, such as date-time; else a format is only said"`
 	Effect       Effect                `json:"effect,omitempty" enum:"read,act" doc:"read if running it changes nothing, so that models may run it beside other calls and a lost one may be repeated; act if left out. Who has to agree is said by risk alone"`
 	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated; so it is for what only reads"`
 	Risk         string                `json:"risk,omitempty" len:"1-32" text:"line" doc:"what can go wrong: low, medium, high; with high or ask a model needs an approval, with deny it may not at all"`
@@ -169,7 +179,7 @@ func (CapabilityView) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"anyOf":[{"type":"string"},{"type":"object","required":["capability_id"],"properties":{` +
 		`"capability_id":{"type":"string"},"name":{"type":"string"},"description":{"type":"string"},` +
 		`"params_schema":{"type":["object","boolean"]},"result_schema":{"type":["object","boolean"]},` +
-		`"effect":{"type":"string"},"idempotent":{"type":"boolean"},"risk":{"type":"string"},"sealed":{"type":"string"}}}]}`)
+		`"format":{"type":"string"},"effect":{"type":"string"},"idempotent":{"type":"boolean"},"risk":{"type":"string"},"sealed":{"type":"string"}}}]}`)
 }
 
 // checkEndpoints checks that every endpoint is an absolute URL without

@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/schema"
 )
 
 var skillRegister = commands.Spec{
@@ -49,7 +50,7 @@ func (s *Service) RegisterSkill(ctx context.Context, call *commands.Call, p Regi
 	if err != nil {
 		return RegisterSkillResult{}, err
 	}
-	if err := s.compileSchemas(&p.Skill); err != nil {
+	if err := s.compileSchemas(call, &p.Skill); err != nil {
 		return RegisterSkillResult{}, inField("skill", err)
 	}
 	agent, err := s.providerFor(call, space, p.AgentID)
@@ -82,15 +83,22 @@ func (s *Service) providerFor(call *commands.Call, space protocol.SpaceID, named
 	return a, nil
 }
 
-// compileSchemas checks that the schemas of a skill can be used.
-func (s *Service) compileSchemas(skill *Skill) error {
+// compileSchemas checks that the schemas of a skill can be used, and warns of
+// keywords in them that are probably misspelt.
+func (s *Service) compileSchemas(call *commands.Call, skill *Skill) error {
 	for i := range skill.Capabilities {
 		c := &skill.Capabilities[i]
-		if _, err := s.schemas.Get(c.ParamsSchema); err != nil {
-			return protocol.InvalidParam(itemPath("capabilities", i, "params_schema"), err.Error())
-		}
-		if _, err := s.schemas.Get(c.ResultSchema); err != nil {
-			return protocol.InvalidParam(itemPath("capabilities", i, "result_schema"), err.Error())
+		for _, of := range []struct {
+			field string
+			text  schema.Source
+		}{{"params_schema", c.ParamsSchema}, {"result_schema", c.ResultSchema}} {
+			compiled, err := s.schemas.Get(of.text, c.Format.formats())
+			if err != nil {
+				return protocol.InvalidParam(itemPath("capabilities", i, of.field), err.Error())
+			}
+			for _, m := range compiled.Misspelt() {
+				call.Warn("skill %s: %s of %s: %s", skill.ID, of.field, c.ID, m)
+			}
 		}
 	}
 	return nil

@@ -141,6 +141,7 @@ func (k *keeper) offerOf(s *skill.Skill) client.Skill {
 			Description:  c.Description,
 			ParamsSchema: c.Params.JSON(),
 			ResultSchema: c.Result.JSON(),
+			Format:       c.Format,
 			Effect:       c.Effect,
 			Idempotent:   c.Idempotent,
 			Risk:         c.Risk,

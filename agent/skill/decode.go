@@ -21,7 +21,8 @@ import (
 type decoder struct {
 	file     string
 	problems []error
-	more     int // problems beyond maxProblems
+	warnings []*Problem // what is odd, but no mistake for certain; at most maxProblems
+	more     int        // problems beyond maxProblems
 }
 
 // field is a value in the tree and the path that leads to it.
@@ -36,6 +37,12 @@ func (d *decoder) fail(f *field, format string, args ...any) {
 		return
 	}
 	d.problem(f.line, f.path, fmt.Sprintf(format, args...))
+}
+
+func (d *decoder) warn(f *field, reason string) {
+	if len(d.warnings) < maxProblems {
+		d.warnings = append(d.warnings, &Problem{File: d.file, Line: f.line, Path: f.path, Reason: reason})
+	}
 }
 
 func (d *decoder) problem(line int, path, reason string) {

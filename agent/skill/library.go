@@ -144,6 +144,10 @@ func (l *Library) look(parent *os.Root, name string) {
 		f.seen = hash
 		if f.parsed, err = parse(filepath.Join(l.dir, name), data); err != nil {
 			l.complain(&f.wrong, file, err.Error())
+		} else {
+			for _, w := range f.parsed.Warnings {
+				l.log.Warn("something in a skill.yaml is odd", "problem", w.Error())
+			}
 		}
 	}
 	if f.parsed != nil && f.parsed.Documented != documented {

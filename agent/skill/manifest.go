@@ -50,6 +50,7 @@ type Manifest struct {
 	Capabilities []*Capability
 	Scenes       []protocol.SceneType // the kinds of scenes it is meant for
 	Endpoints    []string             // absolute URLs the skill can also be reached at
+	Warnings     []*Problem           // what is odd and was taken all the same
 }
 
 // A Capability is one thing a skill can do.
@@ -59,9 +60,10 @@ type Capability struct {
 	Description string
 	Params      *Schema // nil: any parameters
 	Result      *Schema // nil: any result
+	Format      string  // assert if values must have the formats that they name; annotate, or "" if not stated
 	Effect      string  // read or act; "" if not stated
 	Idempotent  bool    // running it twice is as good as once: it may be retried on another provider
-	Risk        string  // low, medium or high; "" if not stated
+	Risk        string  // low, medium, high, ask or deny; "" if not stated
 }
 
 // Repeatable reports whether running it twice is as good as once.
@@ -90,6 +92,7 @@ func Parse(file string, data []byte) (*Manifest, error) {
 	if err := d.err(); err != nil {
 		return nil, err
 	}
+	m.Warnings = d.warnings
 	return m, nil
 }
 
@@ -166,7 +169,7 @@ func (d *decoder) spec(m *Manifest, f *field) {
 }
 
 func (d *decoder) capability(f *field) *Capability {
-	fields := d.fields(f.value, f.path, "id", "name", "description", "parameters", "returns", "effect", "idempotent", "risk")
+	fields := d.fields(f.value, f.path, "id", "name", "description", "parameters", "returns", "format", "effect", "idempotent", "risk")
 	if fields == nil {
 		return nil
 	}
@@ -181,8 +184,11 @@ func (d *decoder) capability(f *field) *Capability {
 	if e := fields.optional("effect"); e != nil {
 		c.Effect = d.enum(e, "read", "act")
 	}
+	if f := fields.optional("format"); f != nil {
+		c.Format = d.enum(f, "annotate", "assert")
+	}
 	if r := fields.optional("risk"); r != nil {
-		c.Risk = d.enum(r, "low", "medium", "high")
+		c.Risk = d.enum(r, "low", "medium", "high", "ask", "deny")
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,7 +124,7 @@ func TestWhatIsWrongIsNamedWithLineAndField(t *testing.T) {
 		"a reserved capability":     {manifest(goodMetadata, "{capabilities: [{id: skill.x}]}"), `f:4: spec.capabilities[0].id: may not begin with "skill."`},
 		"a misspelt field":          {capability("parametres: {}"), `f:4: spec.capabilities[0].parametres: unknown field, did you mean "parameters"?`},
 		"a wrong flag":              {capability("idempotent: 1"), "f:4: spec.capabilities[0].idempotent: must be true or false"},
-		"a wrong risk":              {capability("risk: huge"), `f:4: spec.capabilities[0].risk: must be low or medium or high, not "huge"`},
+		"a wrong risk":              {capability("risk: huge"), `f:4: spec.capabilities[0].risk: must be low or medium or high or ask or deny, not "huge"`},
 		"a wrong effect":            {capability("effect: write"), `f:4: spec.capabilities[0].effect: must be read or act, not "write"`},
 		"a scene with a level":      {manifest(goodMetadata, "{capabilities: [{id: c}], scenes: [a+b]}"), "f:4: spec.scenes[0]: may not contain '+'"},
 		"an endpoint without host":  {manifest(goodMetadata, "{capabilities: [{id: c}], endpoints: [/api]}"), `f:4: spec.endpoints[0]: must be an absolute URL, "https://host/path"`},
@@ -302,4 +303,44 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestMisspeltKeywordsAreWarnedOfWithTheirLine(t *testing.T) {
+	const text = `apiVersion: skill.ooder.net/v1
+kind: Skill
+metadata: {id: oven, name: Oven, version: 1.0.0, description: Heats}
+spec:
+  capabilities:
+    - id: heat
+      format: assert
+      risk: deny
+      parameters:
+        - name: celsius
+          type: number
+          maxmum: 300
+      returns:
+        type: object
+        properties:
+          at: {type: string, formt: date-time}
+    - id: cool
+      parameters: {celsius: {type: number, maximum: 5}}
+`
+	m, err := Parse("oven/skill.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := m.Capabilities[0]; c.Format != "assert" || c.Risk != "deny" {
+		t.Errorf("the capability is %+v", c)
+	}
+	want := []string{
+		`oven/skill.yaml:12: spec.capabilities[0].parameters[0].maxmum: is no keyword of JSON Schema and is passed over, did you mean "maximum"?`,
+		`oven/skill.yaml:16: spec.capabilities[0].returns.properties.at.formt: is no keyword of JSON Schema and is passed over, did you mean "format"?`,
+	}
+	var got []string
+	for _, w := range m.Warnings {
+		got = append(got, w.Error())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("warned of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }

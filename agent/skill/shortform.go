@@ -12,6 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/aibridge/aibridge/internal/schemaword"
 )
 
 // Parameters and results are written in one of three forms, which all become
@@ -257,6 +259,9 @@ func didYouMeanType(name string) string {
 func (d *decoder) compile(f *field, text []byte, locate func([]string) *field) *Schema {
 	s, err := newSchema(text)
 	if err == nil {
+		for _, m := range schemaword.Check(text) {
+			d.warn(locate(append(m.At, m.Keyword)), fmt.Sprintf("is no keyword of JSON Schema and is passed over, did you mean %q?", m.Meant))
+		}
 		return s
 	}
 	var refused *jsonschema.SchemaValidationError

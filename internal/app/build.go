@@ -393,7 +393,7 @@ func compileSchema(text json.RawMessage) (func(json.RawMessage) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := schema.Compile(source)
+	compiled, err := schema.Compile(source, schema.Annotate)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func FuzzAccepts(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s, err := Compile(src)
+		s, err := Compile(src, Annotate)
 		if err != nil || s.fast == nil {
 			return
 		}
@@ -70,7 +70,7 @@ func TestPlainValuesAreDecidedAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Compile(src)
+		s, err := Compile(src, Annotate)
 		if err != nil {
 			t.Fatalf("Compile(%s): %v", text, err)
 		}

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"unique"
 
+	"github.com/aibridge/aibridge/internal/schemaword"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -88,11 +89,25 @@ type Schema struct {
 	compiled *jsonschema.Schema // nil: everything is valid
 	fast     *node              // nil: the schema is not plain
 	weight   int
+	misspelt []schemaword.Misspelling
 }
+
+// Misspelt lists the keywords that are probably misspelt, at most ten. They
+// are passed over.
+func (s *Schema) Misspelt() []schemaword.Misspelling { return s.misspelt }
+
+// Formats says what the keyword format does.
+type Formats bool
+
+// What the keyword format does.
+const (
+	Annotate Formats = false // as the schema's draft says: nothing, since 2019-09
+	Assert   Formats = true  // values must have the format
+)
 
 // Compile checks a source and makes it ready for use. The error says what is
 // wrong with the schema in a few words.
-func Compile(src Source) (*Schema, error) {
+func Compile(src Source, formats Formats) (*Schema, error) {
 	if src.IsZero() {
 		return &Schema{}, nil
 	}
@@ -112,7 +127,7 @@ func Compile(src Source) (*Schema, error) {
 	if depth(doc) > MaxDepth {
 		return nil, fmt.Errorf("is nested more than %d levels deep", MaxDepth)
 	}
-	compiled, err := compile(doc)
+	compiled, err := compile(doc, formats)
 	if err != nil {
 		return nil, err
 	}
@@ -120,15 +135,18 @@ func Compile(src Source) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{compiled: compiled, fast: plan(compiled), weight: weight}, nil
+	return &Schema{compiled: compiled, fast: plan(compiled), weight: weight, misspelt: schemaword.Check([]byte(text))}, nil
 }
 
 // location is where a schema pretends to live: relative references stay
 // inside it.
 const location = "aibridge:///schema"
 
-func compile(doc any) (*jsonschema.Schema, error) {
+func compile(doc any, formats Formats) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
+	if formats == Assert {
+		c.AssertFormat()
+	}
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(newPatterns().compile)
 	if err := c.AddResource(location, doc); err != nil {

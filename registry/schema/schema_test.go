@@ -14,7 +14,7 @@ func compiled(t testing.TB, text string) *Schema {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Compile(src)
+	s, err := Compile(src, Annotate)
 	if err != nil {
 		t.Fatalf("Compile(%.80s): %v", text, err)
 	}
@@ -63,7 +63,7 @@ func TestValidateNamesThePlaceAndTheReason(t *testing.T) {
 
 func TestNoSchemaLetsEverythingPass(t *testing.T) {
 	t.Parallel()
-	s, err := Compile(Source{})
+	s, err := Compile(Source{}, Annotate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestCompileRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			_, err = Compile(src)
+			_, err = Compile(src, Annotate)
 			if took := time.Since(began); took > time.Minute {
 				t.Errorf("took %v", took)
 			}
@@ -221,6 +221,39 @@ func TestEqualSourcesAreOne(t *testing.T) {
 	}
 }
 
+func TestFormatsAreAssertedOnDemand(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ schema, good, bad string }{
+		{`{"type":"object","properties":{"at":{"type":"string","format":"date-time"}}}`, `{"at":"2026-11-22T06:00:00Z"}`, `{"at":"tomorrow"}`},
+		{`{"format":"email"}`, `"ada@example.com"`, `"ada"`},
+		{`{"items":{"format":"ipv4"}}`, `["10.0.0.1"]`, `["10.0.0.256"]`},
+		{`{"$defs":{"u":{"format":"uuid"}},"$ref":"#/$defs/u"}`, `"f81d4fae-7dec-11d0-a765-00a0c91e6bf6"`, `"1"`},
+	} {
+		src, err := NewSource([]byte(test.schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := NewCache(8)
+		said, err := c.Get(src, Annotate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asserted, err := c.Get(src, Assert)
+		if err != nil || asserted == said {
+			t.Fatal("one is taken for the other", err)
+		}
+		if v := said.Validate([]byte(test.bad)); v != nil {
+			t.Errorf("%s, only said, refuses %s: %v", test.schema, test.bad, v)
+		}
+		if v := asserted.Validate([]byte(test.good)); v != nil {
+			t.Errorf("%s, asserted, refuses %s: %v", test.schema, test.good, v)
+		}
+		if asserted.Validate([]byte(test.bad)) == nil {
+			t.Errorf("%s, asserted, takes %s", test.schema, test.bad)
+		}
+	}
+}
+
 func TestCacheIsBoundedAndCompilesOnce(t *testing.T) {
 	t.Parallel()
 	c := NewCache(8)
@@ -231,15 +264,15 @@ func TestCacheIsBoundedAndCompilesOnce(t *testing.T) {
 		}
 		return src
 	}
-	first, err := c.Get(source(0))
+	first, err := c.Get(source(0), Annotate)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 100 {
-		if _, err := c.Get(source(i)); err != nil {
+		if _, err := c.Get(source(i), Annotate); err != nil {
 			t.Fatal(err)
 		}
-		if again, _ := c.Get(source(0)); again != first {
+		if again, _ := c.Get(source(0), Annotate); again != first {
 			t.Fatalf("a schema in use was compiled again after %d others", i)
 		}
 	}
@@ -247,7 +280,7 @@ func TestCacheIsBoundedAndCompilesOnce(t *testing.T) {
 		t.Errorf("keeps %d schemas, want at most 8", kept)
 	}
 	bad, _ := NewSource([]byte(`{"type": 7}`))
-	if _, err := c.Get(bad); err == nil {
+	if _, err := c.Get(bad, Annotate); err == nil {
 		t.Error("a bad schema was compiled")
 	}
 }
@@ -265,7 +298,7 @@ func FuzzSchema(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s, err := Compile(src)
+		s, err := Compile(src, Annotate)
 		if err != nil {
 			return
 		}
@@ -278,7 +311,7 @@ func FuzzSchema(f *testing.F) {
 func BenchmarkCompile(b *testing.B) {
 	src, _ := NewSource([]byte(thermostatParams))
 	for b.Loop() {
-		if _, err := Compile(src); err != nil {
+		if _, err := Compile(src, Annotate); err != nil {
 			b.Fatal(err)
 		}
 	}
