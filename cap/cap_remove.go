@@ -37,8 +37,7 @@ type RemoveResult struct {
 // for. A Cap with more than a thousand records goes in several steps, itself
 // last; a failure between two of them leaves a smaller Cap.
 func (s *Service) Remove(ctx context.Context, call *commands.Call, p RemoveParams) (RemoveResult, error) {
-	s.lives.Lock()
-	defer s.lives.Unlock()
+	defer s.locks.take(capKey(call.Principal.Home(), p.ID))()
 	var err error
 	for range records.Attempts {
 		var list []Removal

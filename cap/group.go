@@ -114,8 +114,7 @@ func (s *Service) findGroup(c *Cap, id protocol.GroupID) (*Group, uint64, error)
 
 // changeGroup replaces a group that is there by what edit makes of it.
 func (s *Service) changeGroup(ctx context.Context, call *commands.Call, id protocol.CapID, group protocol.GroupID, edit func(*Cap, *Group) (*Group, error)) (revision uint64, err error) {
-	s.lives.RLock()
-	defer s.lives.RUnlock()
+	defer s.locks.share(capKey(call.Principal.Home(), id))()
 	c, err := s.findActive(call, id)
 	if err != nil {
 		return 0, err

@@ -53,8 +53,7 @@ func (s *Service) SetData(ctx context.Context, call *commands.Call, p DataSetPar
 	if err := p.Type.check(p.Value); err != nil {
 		return DataSetResult{}, err
 	}
-	s.lives.RLock()
-	defer s.lives.RUnlock()
+	defer s.locks.share(capKey(call.Principal.Home(), p.Cap))()
 	c, err := s.findActive(call, p.Cap)
 	if err != nil {
 		return DataSetResult{}, err

@@ -49,8 +49,7 @@ type MemberResult struct {
 // AddMember adds a member. Who owns the Cap decides who is in its groups. The
 // skill need not be registered yet: until it is, it is offline.
 func (s *Service) AddMember(ctx context.Context, call *commands.Call, p MemberAddParams) (MemberResult, error) {
-	s.lives.RLock()
-	defer s.lives.RUnlock()
+	defer s.locks.share(capKey(call.Principal.Home(), p.Cap))()
 	c, err := s.findActive(call, p.Cap)
 	if err != nil {
 		return MemberResult{}, err

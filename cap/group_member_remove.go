@@ -72,8 +72,7 @@ func (g *Group) without(i int) *Group {
 
 // end removes a group with its data, unless it has changed since it was seen.
 func (s *Service) end(ctx context.Context, seen *Group) error {
-	s.lives.Lock()
-	defer s.lives.Unlock()
+	defer s.locks.take(capKey(seen.Space, seen.Cap))()
 	if g, _, ok := s.opts.Groups.Get(seen.key()); !ok || g != seen {
 		return protocol.Errorf(protocol.RevisionConflict, "group %q has changed", seen.ID)
 	}

@@ -242,8 +242,7 @@ func (p *Picture) take(groups groupsDocument, links linksDocument) error {
 // Restore makes the Cap what a picture shows; groups and data that are there
 // beyond it stay. It is for the bridge itself: nobody's rights are checked.
 func (s *Service) Restore(ctx context.Context, p Picture) error {
-	s.lives.Lock()
-	defer s.lives.Unlock()
+	defer s.locks.take(p.Cap.key())()
 	if err := restore(ctx, s.opts.Caps, p.Cap.key(), p.Cap); err != nil {
 		return err
 	}
@@ -262,7 +261,7 @@ func (s *Service) Restore(ctx context.Context, p Picture) error {
 
 // restore stores a record unless it is there as it is.
 func restore[T any](ctx context.Context, t records.Table[T], key string, v *T) error {
-	if old, _, ok := t.Get(key); ok && bytes.Equal(marshal(old), marshal(v)) {
+	if old, _, ok := t.Get(key); ok && records.Same(old, v) {
 		return nil
 	}
 	_, err := t.Put(ctx, key, v)

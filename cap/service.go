@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -68,10 +67,7 @@ type Service struct {
 	index *index
 	news  *announce.Queue[announcement, dataRef]
 	seq   uint64 // of events, counted by who publishes them
-
-	// lives keeps a group from ending while its data is set: data of a group
-	// is set under a read lock, a group ends under the write lock.
-	lives sync.RWMutex
+	locks locks
 }
 
 // New makes a service. It follows its tables from then on, so it comes before
