@@ -5,7 +5,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Skills is what a [Service] asks about skills.
+// Skills answers the questions of a [Service] about skills.
 type Skills interface {
 	// SpeaksFor reports whether a principal may speak for a skill: because it
 	// registered it or serves it. known is whether there is such a skill.
@@ -16,8 +16,8 @@ type Skills interface {
 	SkillOnline(space protocol.SpaceID, skill protocol.SkillID) bool
 }
 
-// privileged reports whether a principal may change what is not its own, in
-// its space.
+// privileged reports whether a principal may change the things of others in its
+// space.
 func privileged(who *protocol.Principal) bool { return who.Manages(who.Home()) }
 
 // is reports whether a principal is a skill.

@@ -14,7 +14,7 @@ const (
 	Inactive Status = "inactive"
 )
 
-// Info is what is declared about a Cap, besides its id and its owner.
+// Info is the declaration of a Cap, without its id and its owner.
 type Info struct {
 	Name        string               `json:"cap_name" len:"1-128" text:"line" doc:"for people"`
 	Description string               `json:"cap_desc,omitempty" len:"1-512" doc:"what it is for"`
@@ -66,14 +66,14 @@ type Cap struct {
 	ID    protocol.CapID   `json:"cap_id"`
 	Space protocol.SpaceID `json:"space_id"`
 	Skill protocol.SkillID `json:"skill_id"` // that it belongs to
-	Owner protocol.Party   `json:"owner"`    // who declared it
+	Owner protocol.Party   `json:"owner"`    // declared it
 	Info
 	Status     Status `json:"status"`
 	DeclaredAt int64  `json:"declared_at"` // Unix milliseconds
 	UpdatedAt  int64  `json:"updated_at"`  // Unix milliseconds
 }
 
-// KeptFor is whose budget of records it uses up.
+// KeptFor names the budget of records that it uses: the owner's.
 func (c *Cap) KeptFor() protocol.Party { return c.Owner }
 
 func (c *Cap) key() string { return capKey(c.Space, c.ID) }

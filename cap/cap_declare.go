@@ -35,8 +35,9 @@ type DeclareResult struct {
 	Revision uint64         `json:"revision" doc:"number of the stored version; the one before if the declaration changed nothing"`
 }
 
-// Declare declares a Cap. Declared again for the same skill by somebody who
-// may change it, it is replaced; its groups and its status stay.
+// Declare declares a Cap. A second declaration for the same skill, by a
+// principal that may change the Cap, replaces the first; groups and status
+// stay.
 func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclareParams) (DeclareResult, error) {
 	space := call.Principal.Home()
 	if _, known := s.opts.Skills.SpeaksFor(call.Principal, space, p.Skill); known && !s.speaksFor(call.Principal, space, p.Skill) {

@@ -2,10 +2,10 @@ package cap
 
 import "github.com/aibridge/aibridge/protocol"
 
-// MayUseChannel decides who gets through on the topics of a Cap: its owner, and
-// whoever is a member of one of its groups by the identity it connected with,
-// a skill or an agent that serves one. Nobody sends on the channel of an
-// inactive Cap. It is asked on the message path.
+// MayUseChannel decides about the topics of a Cap. The owner may use them, and
+// every member of one of its groups, by the identity of its connection: a
+// skill, or an agent that serves one. Nobody sends on the channel of an
+// inactive Cap. The broker asks on the message path.
 func (s *Service) MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool {
 	space := who.Home()
 	var skills []protocol.SkillID
@@ -19,8 +19,8 @@ func (s *Service) MayUseChannel(who *protocol.Principal, id protocol.CapID, send
 	return st.member && (st.active || !send)
 }
 
-// SkillChanged is to be called when a skill got other agents or none: those
-// who were members by it may not be any more. It does not block.
+// SkillChanged must be called when the agents of a skill change: former agents
+// may have lost their membership. It does not block.
 func (s *Service) SkillChanged(space protocol.SpaceID, skill protocol.SkillID) {
 	for _, id := range s.index.capsOf(space, skill) {
 		s.opts.MembershipLost(space, id)

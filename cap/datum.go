@@ -41,7 +41,7 @@ type Datum struct {
 	UpdatedBy string           `json:"updated_by"` // sender of the request
 }
 
-// KeptFor is whose budget of records it uses up: that of its space.
+// KeptFor names the budget of records that it uses: the budget of its space.
 func (d *Datum) KeptFor() protocol.Party { return protocol.Party{Space: d.Space} }
 
 func (d *Datum) key() string { return dataKey(d.Space, d.Cap, d.Group, d.Key) }
@@ -62,7 +62,7 @@ func (r dataRef) tableKey() string { return dataKey(r.space, r.cap, r.group, r.k
 // files.
 const maxValue = 64 << 10
 
-// check says what is wrong with a value of the type.
+// check returns the error of a value that is not of the type.
 func (t DataType) check(value json.RawMessage) error {
 	if len(value) > maxValue {
 		return protocol.Errorf(protocol.PayloadTooLarge, "data_value has %d bytes, %d are possible", len(value), maxValue).

@@ -47,7 +47,7 @@ func (s *Service) capChanged(_ string, old, new *Cap) {
 	}
 }
 
-// groupChanged follows the table of groups and tells what is different.
+// groupChanged follows the table of groups and publishes each difference.
 func (s *Service) groupChanged(_ string, old, new *Group) {
 	s.index.groupChanged(old, new)
 	before, after := old, new

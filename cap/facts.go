@@ -2,8 +2,7 @@ package cap
 
 import "github.com/aibridge/aibridge/protocol"
 
-// Facts tells who declared a Cap and which skill it belongs to, for those who
-// decide who may use it.
+// Facts returns the owner and the skill of a Cap, for decisions about its use.
 func (s *Service) Facts(space protocol.SpaceID, id protocol.CapID) (owner protocol.Party, skill protocol.SkillID, ok bool) {
 	c, _, ok := s.opts.Caps.Get(capKey(space, id))
 	if !ok {

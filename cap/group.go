@@ -29,7 +29,7 @@ type Group struct {
 	BornAt  int64            `json:"born_at"` // Unix milliseconds
 }
 
-// KeptFor is whose budget of records it uses up: that of its space.
+// KeptFor names the budget of records that it uses: the budget of its space.
 func (g *Group) KeptFor() protocol.Party { return protocol.Party{Space: g.Space} }
 
 // A Member is a skill in a group.
@@ -40,8 +40,8 @@ type Member struct {
 	JoinedAt   int64            `json:"joined_at" doc:"Unix milliseconds"`
 }
 
-// Attributes say about a member whatever its group needs to choose by: the
-// floor it is on, what it is made of.
+// Attributes describe a member, so that its group can choose by them: its
+// floor, its material.
 type Attributes map[string]string
 
 // What the attributes of one member may hold, so that a full group still fits
@@ -51,7 +51,7 @@ const (
 	maxAttributes    = 512 // bytes of all names and values
 )
 
-// check says what is wrong with the attributes given as a parameter.
+// check returns the error of bad attributes in a parameter.
 func (a Attributes) check(param string) error {
 	size := 0
 	for name, value := range a {

@@ -29,8 +29,8 @@ func (p DataGetParams) Target() commands.Resource {
 	return commands.Resource{Type: "group", ID: string(p.Cap) + "/" + string(p.Group)}
 }
 
-// DataGetResult is the result of group.data.get, and what is retained on the
-// value's topic.
+// DataGetResult is the result of group.data.get, and the retained message on
+// the value's topic.
 type DataGetResult struct {
 	Group     protocol.GroupID `json:"group_id" doc:"id of the group"`
 	Key       protocol.DataKey `json:"data_key" doc:"name of the value, unique in the group"`

@@ -46,9 +46,9 @@ type DataSetResult struct {
 	Revision uint64           `json:"revision" doc:"number of the version just written; give it as revision to write only if nobody else has"`
 }
 
-// SetData sets a value: one write of one record, compared with what was there
-// if the caller says what that should be. The owner of the Cap and members
-// may do so.
+// SetData sets a value by one write of one record. If the caller gives a
+// revision, the value must have it. The owner of the Cap and members may set
+// data.
 func (s *Service) SetData(ctx context.Context, call *commands.Call, p DataSetParams) (DataSetResult, error) {
 	if err := p.Type.check(p.Value); err != nil {
 		return DataSetResult{}, err

@@ -42,7 +42,7 @@ type Selection struct {
 	Online     bool               `json:"online_only,omitempty" doc:"only members that are there now; others are not waited for"`
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that tags of fields cannot express.
 func (s *Selection) Validate() error { return s.Attributes.check("attributes") }
 
 // Target implements [commands.Targeter].
@@ -63,7 +63,7 @@ type RosterEntry struct {
 	State dispatch.State   `json:"state" enum:"pending,offline,denied,failed" doc:"offline members are asked if they come back before the deadline and the caller still may"`
 }
 
-// A Dispatcher carries out what is dispatched.
+// A Dispatcher carries out dispatches.
 type Dispatcher interface {
 	Start(ctx context.Context, o dispatch.Order) (dispatch.View, error)
 }
@@ -127,7 +127,7 @@ func (s *Service) MayStillDispatch(who *protocol.Principal, d *dispatch.Dispatch
 		return noCap(d.Cap)
 	}
 	if owns(who, c) {
-		return nil // whatever has become of the group
+		return nil // also after the end of the group
 	}
 	g, _, err := s.findGroup(c, d.Group)
 	if err != nil {

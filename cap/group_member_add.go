@@ -29,7 +29,7 @@ type MemberAddParams struct {
 	Cap        protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that tags of fields cannot express.
 func (p *MemberAddParams) Validate() error { return p.Attributes.check("attributes") }
 
 // Target implements [commands.Targeter].
@@ -46,8 +46,8 @@ type MemberResult struct {
 	Revision uint64           `json:"revision" doc:"of the group; 0 when it ended"`
 }
 
-// AddMember adds a member. Who owns the Cap decides who is in its groups. The
-// skill need not be registered yet: until it is, it is offline.
+// AddMember adds a member. The owner of the Cap decides about members. The
+// skill need not be registered yet: until then it is offline.
 func (s *Service) AddMember(ctx context.Context, call *commands.Call, p MemberAddParams) (MemberResult, error) {
 	defer s.locks.share(capKey(call.Principal.Home(), p.Cap))()
 	c, err := s.findActive(call, p.Cap)

@@ -25,7 +25,7 @@ type MemberUpdateParams struct {
 	Cap        protocol.CapID   `json:"cap_id" doc:"the Cap the group belongs to"`
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that tags of fields cannot express.
 func (p *MemberUpdateParams) Validate() error {
 	if p.Attributes == nil {
 		return nil
@@ -38,8 +38,8 @@ func (p MemberUpdateParams) Target() commands.Resource {
 	return commands.Resource{Type: "group", ID: string(p.Cap) + "/" + string(p.Group)}
 }
 
-// UpdateMember changes what is said about a member. Who owns the Cap decides
-// that, as it decides who is a member.
+// UpdateMember changes the role and the attributes of a member. The owner of
+// the Cap decides about them, as about members.
 func (s *Service) UpdateMember(ctx context.Context, call *commands.Call, p MemberUpdateParams) (MemberResult, error) {
 	result := MemberResult{Group: p.Group, Skill: p.Skill, Cap: p.Cap}
 	var err error

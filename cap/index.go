@@ -166,11 +166,11 @@ func (x *index) dataCount(space protocol.SpaceID, id protocol.CapID, group proto
 	return 0
 }
 
-// A standing is what somebody is to a Cap.
+// A standing is a party's relation to a Cap.
 type standing struct{ there, active, member bool }
 
-// stands finds out whether one of some skills is a member of any group of the
-// Cap, or the skill the Cap belongs to, or the owner is who asks.
+// stands reports whether one of the skills is a member of a group of the Cap or
+// the Cap's own skill, or the asking party is the owner.
 func (x *index) stands(space protocol.SpaceID, id protocol.CapID, who protocol.Party, skills []protocol.SkillID) standing {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// areaPath makes a path one inside a Cap's own area: an absolute one is taken
-// relative to it. What cannot be inside is refused with a reason. Such paths
-// are names; whoever opens files by them does so below an os.Root.
+// areaPath takes a path as one inside a Cap's own area, an absolute one
+// relative to it. It refuses a path that leads out, with a reason. Such paths
+// are names; files are opened by them only below an os.Root.
 func areaPath(path string) (inside, reason string) {
 	for _, c := range path {
 		if c == '\\' || c == ':' || unicode.IsControl(c) {

@@ -70,7 +70,7 @@ type Picture struct {
 	Data   []*Datum // by group and key
 }
 
-// Picture returns what is known of a Cap now.
+// Picture returns the present state of a Cap.
 func (s *Service) Picture(space protocol.SpaceID, id protocol.CapID) (Picture, bool) {
 	c, _, ok := s.opts.Caps.Get(capKey(space, id))
 	if !ok {
@@ -239,8 +239,8 @@ func (p *Picture) take(groups groupsDocument, links linksDocument) error {
 	return nil
 }
 
-// Restore makes the Cap what a picture shows; groups and data that are there
-// beyond it stay. It is for the bridge itself: nobody's rights are checked.
+// Restore brings a Cap to the state in a picture; further groups and data stay.
+// It is for the bridge itself and checks no rights.
 func (s *Service) Restore(ctx context.Context, p Picture) error {
 	defer s.locks.take(p.Cap.key())()
 	if err := restore(ctx, s.opts.Caps, p.Cap.key(), p.Cap); err != nil {

@@ -81,9 +81,9 @@ func New(o Options) *Service {
 	return s
 }
 
-// Run withdraws what is retained of data that is gone, publishes the last value
-// of all data, and then what changes, until ctx ends. Changes before Run are
-// not told to anybody.
+// Run withdraws the retained values of removed data, publishes the last value
+// of all data, and then every change, until ctx ends. Changes before Run are
+// not published.
 func (s *Service) Run(ctx context.Context) error {
 	s.news.Begin()
 	s.withdrawLeftovers()

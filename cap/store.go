@@ -24,10 +24,10 @@ type Removal struct {
 // maxRemovals is how many removals fit into one atomic change.
 const maxRemovals = 1000
 
-// A Message is what the bridge publishes about Caps, with QoS 1.
+// A Message is a publication of the bridge about Caps, with QoS 1.
 type Message struct {
 	Topic   string
-	Payload []byte // JSON; nothing removes what is retained
+	Payload []byte // JSON; empty removes the retained message
 	Retain  bool
 }
 

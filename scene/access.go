@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Skills is what a [Service] asks about skills.
+// Skills answers the questions of a [Service] about skills.
 type Skills interface {
 	// SpeaksFor reports whether a principal may speak for a skill: because it
 	// registered it or serves it. known is whether there is such a skill.
@@ -22,7 +22,7 @@ type Skills interface {
 	RouteAgentOnline(who protocol.Party, space protocol.SpaceID, skill protocol.SkillID) bool
 }
 
-// Channels is what a [Service] asks about Caps.
+// Channels answers the questions of a [Service] about Caps.
 type Channels interface {
 	// Channel describes a Cap. ok is whether there is one.
 	Channel(space protocol.SpaceID, id protocol.CapID) (c Channel, ok bool)
@@ -31,14 +31,14 @@ type Channels interface {
 	Belongs(space protocol.SpaceID, id protocol.CapID, skill protocol.SkillID) bool
 }
 
-// A Channel is what a scene needs to know about its Cap.
+// A Channel is the part of a Cap that matters to its scenes.
 type Channel struct {
 	Active     bool
 	Scenes     []protocol.SceneType // that it can be the channel of, none for all
 	MaxMembers int
 }
 
-// privileged reports whether a principal may change what is not its own.
+// privileged reports whether a principal may change the things of others.
 func privileged(who *protocol.Principal) bool {
 	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
 }

@@ -19,11 +19,11 @@ type announcement struct {
 // maxAnnouncements bounds the events that wait.
 const maxAnnouncements = 16384
 
-// news are what waits to be published: events alone, which are retained as the
-// state of their scene.
+// news are the waiting publications: events alone, each retained as the state
+// of its scene.
 type news = announce.Queue[announcement, struct{}]
 
-// announce publishes events until ctx ends, and then what was left.
+// announce publishes events until ctx ends, and then those that are left.
 func (s *Service) announce(ctx context.Context) {
 	s.news.Run(ctx, announce.Publisher[announcement, struct{}]{
 		Event: s.publishEvent,
@@ -31,8 +31,8 @@ func (s *Service) announce(ctx context.Context) {
 	})
 }
 
-// publishEvent publishes an event and retains it as the state of the scene.
-// With the scene ends what is retained.
+// publishEvent publishes an event and retains it as the state of the scene. The
+// end of the scene removes the retained state.
 func (s *Service) publishEvent(e announcement) {
 	data, err := json.Marshal(e.data)
 	if err != nil { // an Event is a plain struct
@@ -57,7 +57,7 @@ func (s *Service) publishEvent(e announcement) {
 	}
 }
 
-// withdrawLeftovers removes what is retained of scenes that are gone.
+// withdrawLeftovers removes the retained states of ended scenes.
 func (s *Service) withdrawLeftovers() {
 	known := func(yield func(string, protocol.SpaceID) bool) {
 		for _, scene := range s.opts.Scenes.All() {

@@ -7,20 +7,19 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Certificates knows certificates and who may use them.
+// Certificates knows certificates and their use.
 type Certificates interface {
-	// Authorize checks that a call may use a certificate for what is needed
-	// (docs/protocol.md#certificates): who issued it, what it covers, that it
-	// is valid, and that the caller holds its key. A refusal has the code 2004
-	// to 2009.
+	// Authorize checks that a call may use a certificate for a need
+	// (docs/protocol.md#certificates): its issuer, its scope, its validity, and
+	// that the caller holds its key. A refusal has the code 2004 to 2009.
 	Authorize(ctx context.Context, call *commands.Call, need Need) (Grant, error)
-	// Current is the certificate that counts for one that was authorized:
-	// itself, or what it was renewed to once it has expired. Without any it
-	// says why: 2005, 2006 or 2007.
+	// Current returns the certificate that counts in the place of an authorized
+	// one: itself, or its renewal once it has expired. Without any the error is
+	// 2005, 2006 or 2007.
 	Current(serial protocol.Serial) (protocol.Serial, error)
 }
 
-// A Need is what a certificate is to allow.
+// A Need is a right that a certificate must give.
 type Need struct {
 	Serial    protocol.Serial // the one that is named, "" for the connection's own
 	Skill     protocol.SkillID
@@ -32,7 +31,7 @@ type Need struct {
 // A Grant is a certificate that allows it.
 type Grant struct{ Serial protocol.Serial }
 
-// A claim is what a declaration says about a skill.
+// A claim is the content of a declaration about a skill.
 type claim struct {
 	id
 	skill protocol.SkillID

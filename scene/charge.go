@@ -70,10 +70,10 @@ func (s *Service) settled(scene *Scene) *Scene {
 	return &changed
 }
 
-// leases are how long a RouteAgent counts as being there without a sign of its
-// agent: it may have declared itself before its agent is online, or without
-// being an agent on MQTT at all. They are not stored: whoever was in charge
-// gets a new one when the bridge starts, and has until then to come back.
+// leases are the times for which a RouteAgent counts as online without a sign
+// of its agent: it may have declared itself before its agent is online, or
+// without an agent on MQTT. They are not stored: the RouteAgent in charge gets
+// a new one when the bridge starts, and has that time to come back.
 type leases struct {
 	mu   sync.Mutex
 	held map[seat]lease

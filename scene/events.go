@@ -18,8 +18,8 @@ func (s *Scene) status() Status {
 	return Active
 }
 
-// An Event is what the events of a scene tell: what happened to whom, and how
-// the scene stands with it.
+// An Event is the data of an event of a scene: the change, the skill it
+// concerns, and the state of the scene afterwards.
 type Event struct {
 	Type     protocol.SceneType `json:"scene_type"`
 	Cap      protocol.CapID     `json:"cap_id"`

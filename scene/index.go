@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An index finds scenes by their Cap and by who takes part. It follows the
+// An index finds scenes by their Cap and by their members. It follows the
 // table.
 type index struct {
 	mu      sync.RWMutex

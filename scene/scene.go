@@ -28,18 +28,18 @@ type Scene struct {
 	UpdatedAt   int64            `json:"updated_at"`             // Unix milliseconds
 }
 
-// KeptFor is whose budget of records it uses up: that of its space.
+// KeptFor names the budget of records that it uses: the budget of its space.
 func (s *Scene) KeptFor() protocol.Party { return protocol.Party{Space: s.Space} }
 
 // A Member is a skill that takes part in a scene.
 type Member struct {
 	Skill     protocol.SkillID `json:"skill_id"`
 	Role      string           `json:"skill_role"`
-	Principal protocol.Party   `json:"principal"` // who declared it
+	Principal protocol.Party   `json:"principal"` // declared it
 	// Serial is the certificate it was declared with, "" for none.
 	Serial protocol.Serial `json:"cert_sn,omitempty"`
-	// Barred says why the member may not do what its role is for until it is
-	// declared anew, "" if it may.
+	// Barred is the reason why the member has lost its role until it is
+	// declared anew, "" if it has not.
 	Barred   string `json:"barred,omitempty"`
 	JoinedAt int64  `json:"joined_at"` // Unix milliseconds
 }

@@ -45,9 +45,8 @@ type DeclareResult struct {
 	Created  bool               `json:"created" doc:"whether this declaration created the scene"`
 }
 
-// Declare creates a scene or has a skill take part in it. Declared again as it
-// is, a member stays what it is; with another certificate it is held to that
-// one from then on.
+// Declare creates a scene or adds a skill to it. An equal second declaration
+// changes nothing; with another certificate, that one counts from then on.
 func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclareParams) (DeclareResult, error) {
 	c := claim{id: id{p.Scene, p.Cap}, skill: p.Skill, role: p.Role, owner: p.Owner, named: p.CertSN}
 	created := false

@@ -88,9 +88,9 @@ func New(o Options) *Service {
 	return s
 }
 
-// Run tells how every scene stands, and then what changes, and follows agents,
-// Caps and certificates, until ctx ends. Events before Run are not told to
-// anybody.
+// Run publishes the state of every scene, and then every change, and follows
+// agents, Caps and certificates, until ctx ends. Events before Run are not
+// published.
 func (s *Service) Run(ctx context.Context) error {
 	s.begin()
 	var running sync.WaitGroup
@@ -129,9 +129,9 @@ func (s *Service) Commands() []commands.Command {
 	}
 }
 
-// MayHearScene reports whether somebody may hear the events of a scene: who
-// takes part in it by the identity it connected with, a skill or an agent that
-// serves one, and who declared a member.
+// MayHearScene reports whether a principal may hear the events of a scene.
+// Members may, by the identity of their connection - a skill, or an agent that
+// serves one -, and principals that declared a member.
 func (s *Service) MayHearScene(who *protocol.Principal, t protocol.SceneType, c protocol.CapID) bool {
 	space := who.Home()
 	scene, _, ok := s.opts.Scenes.Get(sceneKey(space, t, c))

@@ -7,10 +7,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Message is what the bridge publishes about scenes, with QoS 1.
+// A Message is a publication of the bridge about scenes, with QoS 1.
 type Message struct {
 	Topic   string
-	Payload []byte // JSON; nothing removes what is retained
+	Payload []byte // JSON; empty removes the retained message
 	Retain  bool
 }
 

@@ -29,7 +29,7 @@ func newNotes() *notes {
 	return n
 }
 
-// take returns what was noted and begins anew.
+// take returns the notes and begins anew.
 func (n *notes) take() (taken struct {
 	scenes         map[string]bool
 	skills, agents map[inSpace]bool

@@ -22,7 +22,7 @@ type KickParams struct {
 	Forget bool `json:"forget,omitempty" doc:"end the session too: its subscriptions and what waits for it are gone"`
 }
 
-// KickResult says what was done.
+// KickResult is the result of session.kick.
 type KickResult struct {
 	ClientID     string `json:"client_id" doc:"client id of the session"`
 	Disconnected bool   `json:"disconnected" doc:"whether the client was connected"`

@@ -39,8 +39,8 @@ type ListResult struct {
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
 
-// List shows the sessions of a space by client id. The cursor is the last id
-// of the page before, so pages stay stable whoever comes and goes in between.
+// List shows the sessions of a space by client id. The cursor is the last id of
+// the page before, so pages stay stable while sessions come and go.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Broker has the sessions.
+// A Broker keeps the sessions.
 type Broker interface {
 	// Sessions yields all sessions, connected or kept, in any order. What it
 	// yields need not have Filters.
@@ -26,7 +26,7 @@ type Info struct {
 	Principal     string           // id of the owner
 	Space         protocol.SpaceID // of the owner; "" is the default space
 	Method        string           // how the owner authenticated last
-	Credential    string           // id of what it showed then
+	Credential    string           // its id, of that time
 	Connected     bool
 	Remote        string        // address of the client, while connected
 	Listener      string        // by which it came, last

@@ -18,7 +18,8 @@ type Source interface {
 	Cancel(ctx context.Context, id protocol.TaskID, reason string) error
 }
 
-// A Group is what a group task is about.
+// A Group is the subject of a group task: a capability of the members of a
+// group.
 type Group struct {
 	Cap        protocol.CapID        `json:"cap_id" doc:"the Cap"`
 	Group      protocol.GroupID      `json:"group_id" doc:"the group"`

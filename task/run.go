@@ -132,8 +132,8 @@ func (s *Service) begin(ctx context.Context, r *run) error {
 	return nil
 }
 
-// reason is why a task failed: who ended it, which its command does not know,
-// or else what the command says.
+// reason is the error of a failed task: the cause of its end from outside, or
+// else the command's own error.
 func reason(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errClosing):
@@ -178,7 +178,7 @@ const (
 )
 
 // store stores the end of a task. While the store is away it keeps trying for
-// about a minute; what is lost then ends with 4012 at the next start.
+// about a minute; after that the task ends with 4012 at the next start.
 func (s *Service) store(ctx context.Context, ended *Task) {
 	for pause := firstPause; ; pause *= 2 {
 		writeCtx, cancel := context.WithTimeout(ctx, endWrite)

@@ -101,7 +101,7 @@ func stopped(state State) error {
 // maxNamed is how many tasks that were cut off are named.
 const maxNamed = 20
 
-// Close ends what has not ended, logs what that was, and waits until it is
+// Close ends the running tasks, logs their ids, and waits until their ends are
 // stored.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()

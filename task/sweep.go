@@ -34,8 +34,8 @@ func (s *Service) sweep() {
 	}
 }
 
-// expired are the tasks to forget: those that ended too long ago, and the
-// oldest beyond the count that is kept.
+// expired lists the tasks to forget: those that ended too long ago, and the
+// oldest beyond the kept number.
 func (s *Service) expired() []string {
 	var ended []*Task
 	for _, t := range s.Tasks.All() {

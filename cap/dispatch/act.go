@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// act does what a plan wants done, now that its batch is stored.
+// act carries out a plan after its batch is stored.
 func (r *run) act(p *plan) {
 	for _, i := range p.closed {
 		delete(r.listening, i)
@@ -51,7 +51,7 @@ func (r *run) send(i int) {
 	}
 }
 
-// expect listens for an answer to what was sent before.
+// expect listens for the answer to an earlier request.
 func (r *run) expect(i int) {
 	r.listening[i] = true
 	r.e.opts.Asker.Expect(r.question(i))

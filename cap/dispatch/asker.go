@@ -7,8 +7,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An Asker invokes skills. Its methods do not block; what comes of them is told
-// to Question.Hear, which does not block either and never calls the Asker.
+// An Asker invokes skills. Its methods do not block; the outcome goes to
+// Question.Hear, which does not block either and never calls the Asker.
 type Asker interface {
 	// Prepare says why a skill would not take an invocation, and whether
 	// running it twice is as good as once. It is asked about skills that can
@@ -20,8 +20,8 @@ type Asker interface {
 	Choose(space protocol.SpaceID, skill protocol.SkillID) (agent protocol.AgentID, ok bool)
 	// Reachable reports whether an agent can be asked now.
 	Reachable(space protocol.SpaceID, agent protocol.AgentID) bool
-	// Send invokes the skill at the question's agent and listens for what
-	// comes. An error means that it was not delivered to anybody who is there.
+	// Send invokes the skill at the question's agent and listens for the
+	// answer. An error means that it was delivered to no connected client.
 	Send(q *Question) error
 	// Expect listens for the answer to an invocation sent before.
 	Expect(q *Question)
@@ -60,7 +60,7 @@ type Hearing struct {
 	Since time.Time       // of Forgotten: the agent has listened since then, zero if unknown
 }
 
-// A Kind is what a [Hearing] is about.
+// A Kind is the kind of a [Hearing].
 type Kind uint8
 
 // The kinds. The first three end a question: nothing is heard of it later.

@@ -7,8 +7,8 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Caller is who started a dispatch and how it asked: what is needed to judge
-// again whenever a member is asked later.
+// A Caller is the principal that started a dispatch, and its way of asking.
+// Policy judges it again before each later member.
 type Caller struct {
 	grant.Grant
 
@@ -41,9 +41,9 @@ func (r *run) denied(seat int) error {
 	return r.e.opts.MayAsk(r.d, r.d.Seats[seat].Skill)
 }
 
-// callOffWithGrant has the dispatch cancelled when its caller's credential is
-// revoked. When that merely expires, nobody else is asked, and who was asked may
-// finish.
+// callOffWithGrant cancels the dispatch when its caller's credential is
+// revoked. After a mere expiry no further member is asked, and those that were
+// asked may finish.
 func (r *run) callOffWithGrant() (stop func() bool) {
 	if r.d.Caller == nil {
 		return func() bool { return true }

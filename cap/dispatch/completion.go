@@ -2,7 +2,7 @@ package dispatch
 
 import "github.com/aibridge/aibridge/protocol"
 
-// A Policy says when a dispatch has what it was for.
+// A Policy says when a dispatch is complete.
 type Policy string
 
 // The policies.
@@ -10,7 +10,7 @@ const (
 	All      Policy = "all"      // when every member has answered
 	Quorum   Policy = "quorum"   // when n have done it; the others go on
 	First    Policy = "first"    // when n have done it; the others are cancelled
-	Deadline Policy = "deadline" // at the deadline, whoever has done it by then
+	Deadline Policy = "deadline" // at the deadline, with the members that have done it by then
 )
 
 // A Completion is a policy with its number. On the wire it may be the policy
@@ -20,7 +20,7 @@ type Completion struct {
 	N      int    `json:"n,omitempty" range:"1-1000" doc:"how many must have done it, for quorum and first"`
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that tags of fields cannot express.
 func (c *Completion) Validate() error {
 	counts := c.Policy == Quorum || c.Policy == First
 	if counts && c.N == 0 {

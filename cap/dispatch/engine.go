@@ -22,10 +22,9 @@ type Options struct {
 	Dispatches records.Table[Dispatch]
 	Batches    records.Table[Batch]
 	Asker      Asker
-	// MayAsk says why who started a dispatch may not have a member of it asked
-	// at this moment: it is consulted before anybody is asked who was not asked
-	// when the dispatch began, and before anybody is asked again. It does not
-	// block. Nil lets everybody be asked.
+	// MayAsk returns the reason why the caller of a dispatch may not ask a
+	// member at this moment. The engine consults it before it asks a member
+	// later than at the start, or again. It does not block. Nil permits all.
 	MayAsk func(d *Dispatch, skill protocol.SkillID) error
 	// Grants judges the callers' credentials. Nil: they hold for ever.
 	Grants grant.Authority
@@ -37,7 +36,7 @@ type Options struct {
 	LateFor    time.Duration // how long after its deadline answers are taken, default 5 min
 	KeepFor    time.Duration // how long after its end a dispatch can be looked at, default 24 h
 	Pace       time.Duration // at least between two batches of one dispatch, default 5 ms
-	Watch      time.Duration // between looks at who is back, default 250 ms
+	Watch      time.Duration // between two checks for members that came back, default 250 ms
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -91,9 +90,9 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Recover takes up what an earlier process left running, and from then on
-// looks who is back and forgets old dispatches. It is called once, when the
-// tables are loaded.
+// Recover resumes the dispatches of an earlier process. From then on the engine
+// watches for members that come back, and forgets old dispatches. It is called
+// once, when the tables are loaded.
 func (e *Engine) Recover() {
 	var unfinished []*run
 	e.mu.Lock()
@@ -131,7 +130,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// An Order is what is to be dispatched.
+// An Order is a dispatch to be started.
 type Order struct {
 	Space      protocol.SpaceID
 	Cap        protocol.CapID
@@ -155,8 +154,8 @@ type Candidate struct {
 	Denied error
 }
 
-// Start stores the roster of a dispatch and then asks everybody on it who is
-// there.
+// Start stores the roster of a dispatch and then asks its members that are
+// online.
 func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
 	id, err := uuid.NewV7() // grows with time, which is the order of lists
 	if err != nil {
@@ -291,7 +290,8 @@ func (e *Engine) live() []*run {
 	return list
 }
 
-// watch looks from time to time who is back, and forgets what is old.
+// watch checks from time to time for members that came back, and forgets old
+// dispatches.
 func (e *Engine) watch() {
 	pace := time.NewTimer(e.opts.Watch)
 	defer pace.Stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A plan is what one turn decides: the batch to store, and what to do when it
-// is stored.
+// A plan is the decision of one turn: the batch to store, and the actions after
+// it.
 type plan struct {
 	batch  Batch
 	staged map[int]State // what the batch makes of seats
@@ -60,7 +60,7 @@ func (r *run) putBack(notes []note) {
 	r.signal()
 }
 
-// state is what a seat is with the plan.
+// state returns the state of a seat under the plan.
 func (p *plan) state(r *run, seat int) (s State, decided bool) {
 	s, ok := p.staged[seat]
 	if !ok {
@@ -69,7 +69,7 @@ func (p *plan) state(r *run, seat int) (s State, decided bool) {
 	return s, (&member{state: s}).decided()
 }
 
-// update stages what is decided about a seat.
+// update stages the decision about a seat.
 func (p *plan) update(u Update) {
 	u.At = p.now.UnixMilli()
 	p.batch.Updates = append(p.batch.Updates, u)
@@ -91,7 +91,7 @@ func (r *run) decide(p *plan, n note) {
 			r.askNow(p, n.seat)
 		}
 	case n.lost:
-		p.await = append(p.await, n.seat) // it may lie in the session of somebody who is away
+		p.await = append(p.await, n.seat) // it may lie in the session of an absent client
 	case n.heard.Kind <= Declined:
 		p.closed = append(p.closed, n.seat)
 		if !decided || state == TimedOut {
@@ -173,7 +173,7 @@ func (r *run) forgotten(p *plan, seat int, since time.Time) {
 		Error: failureOf(unknown("the agent was started anew and does not know what became of it"))})
 }
 
-// timeOut decides about everybody who has not answered by the deadline.
+// timeOut decides about the members without an answer at the deadline.
 func (r *run) timeOut(p *plan) {
 	if r.end != nil && p.now.UnixMilli() > r.d.Deadline+r.e.opts.LateFor.Milliseconds() {
 		return
@@ -209,7 +209,7 @@ func (r *run) cancelAll(p *plan, reason string) {
 	p.batch.End = &End{Outcome: Called, At: p.now.UnixMilli(), Reason: reason}
 }
 
-// callOff cancels everybody who is not decided.
+// callOff cancels the undecided members.
 func (r *run) callOff(p *plan, reason string) {
 	p.reason = reason
 	for i := range r.members {
@@ -247,7 +247,7 @@ func (r *run) conclude(p *plan, past bool) {
 	p.batch.End = &End{Outcome: outcome, At: p.now.UnixMilli()}
 }
 
-// undecidedPast counts who is left to be timed out by a later turn.
+// undecidedPast counts the members left to be timed out by a later turn.
 func (r *run) undecidedPast(p *plan) int {
 	n := 0
 	for i := range r.members {

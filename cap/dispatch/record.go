@@ -37,7 +37,8 @@ const (
 	Called     Outcome = "cancelled"
 )
 
-// A Dispatch is what is stored before anybody is asked. It is immutable.
+// A Dispatch is the record that is stored before the first member is asked. It
+// is immutable.
 type Dispatch struct {
 	ID         protocol.TaskID       `json:"task_id"`
 	Space      protocol.SpaceID      `json:"space_id"`
@@ -68,13 +69,13 @@ type Seat struct {
 	Error      *Failure         `json:"error,omitempty"`
 }
 
-// A Batch is what was decided since the batch before.
+// A Batch has the decisions since the batch before.
 type Batch struct {
 	Updates []Update `json:"updates,omitempty"`
 	End     *End     `json:"end,omitempty"`
 }
 
-// An Update is what was decided about one member.
+// An Update is a decision about one member.
 type Update struct {
 	Seat    int              `json:"seat"`
 	State   State            `json:"state"`

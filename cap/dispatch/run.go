@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Bounds of what is kept of results, so that a task can be shown in one
+// Bounds of the results that are kept, so that a task can be shown in one
 // message and a batch be stored in one record.
 const (
 	maxData      = 64 << 10  // of one member, in bytes
@@ -35,7 +35,7 @@ type run struct {
 	done    chan struct{} // closed when there is an end
 
 	noteMu  sync.Mutex
-	notes   []note                  // what was heard and is not decided yet
+	notes   []note                  // heard and not decided yet
 	news    map[int]json.RawMessage // of members at work: nil when they accepted, else their progress
 	waiting map[int]bool            // seats to be asked, or asked again, when they can be reached
 	wake    chan struct{}
@@ -97,7 +97,7 @@ func (r *run) work() {
 	}
 }
 
-// begin asks everybody who is there and looks out for the others.
+// begin asks the members that are online and watches for the others.
 func (r *run) begin() {
 	for i := range r.members {
 		switch m := &r.members[i]; {
@@ -110,8 +110,8 @@ func (r *run) begin() {
 	}
 }
 
-// resume takes up a run of an earlier process: those who were asked are
-// listened to, and asked for their result once they are there.
+// resume takes up a run of an earlier process: it listens to the members that
+// were asked, and asks for their results once they are online.
 func (r *run) resume() {
 	for i := range r.members {
 		switch m := &r.members[i]; {
@@ -183,8 +183,8 @@ func (r *run) rest() bool {
 	}
 }
 
-// turn decides what the notes mean, stores it, and then shows and does it. It
-// reports whether the run goes on.
+// turn makes decisions of the notes, stores them, and then shows and carries
+// them out. It reports whether the run goes on.
 func (r *run) turn() bool {
 	p := r.plan()
 	if len(p.batch.Updates) > 0 || p.batch.End != nil {
@@ -219,7 +219,7 @@ func (r *run) store(b *Batch) bool {
 	}
 }
 
-// commit shows what a stored batch says.
+// commit shows the decisions of a stored batch.
 func (r *run) commit(b *Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +237,7 @@ func (r *run) commit(b *Batch) {
 	}
 }
 
-// hear leaves a note of what a member said. It is a [Question]'s Hear.
+// hear leaves a note of a member's answer. It is a [Question]'s Hear.
 func (r *run) hear(seat int, h Hearing) {
 	r.noteMu.Lock()
 	switch h.Kind {
@@ -312,7 +312,7 @@ func (r *run) lookAround() {
 	}
 }
 
-// unknown is the error for a member of which nobody knows what it has done.
+// unknown is the error for a member whose outcome is unknown.
 func unknown(why string) *protocol.Error {
 	return protocol.Errorf(protocol.OutcomeUnknown, "%s", why)
 }

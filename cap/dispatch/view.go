@@ -60,8 +60,8 @@ func (e *Engine) All() iter.Seq[View] {
 	}
 }
 
-// Cancel ends a dispatch: whoever has not answered is told to stop. It returns
-// when that is stored. 3006 is for one that has ended.
+// Cancel ends a dispatch and tells the members without an answer to stop. It
+// returns when the end is stored; 3006 if the dispatch has ended before.
 func (e *Engine) Cancel(ctx context.Context, id protocol.TaskID, reason string) error {
 	r := e.find(id)
 	if r == nil || r.ended() {
