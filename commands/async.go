@@ -100,7 +100,7 @@ func (r *Router) Flush() {
 // goesOn reports whether a call can be run on the goroutine that brings it,
 // because nothing on its way waits.
 func (r *Router) goesOn(c *Call) bool {
-	return c.command.async && len(r.opts.Extensions.Processors) == 0 &&
+	return c.command.async && c.confirm == nil && len(r.opts.Extensions.Processors) == 0 &&
 		(r.queue != nil || r.opts.Claims == nil || c.command.Effect != Act)
 }
 

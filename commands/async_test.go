@@ -393,3 +393,41 @@ func TestCallsThatWaitToBeRecordedAreNotOvertaken(t *testing.T) {
 		}
 	})
 }
+
+// changing claims are made while something changes that a call is about.
+type changingClaims struct{ change func() }
+
+func (c *changingClaims) Claim(context.Context, commands.Claim) error {
+	c.change()
+	return nil
+}
+func (*changingClaims) Pending(func(commands.Claim) bool) {}
+
+// TestACallIsConfirmedRightBeforeItRuns has what the call is about change while
+// its claim is made.
+func TestACallIsConfirmedRightBeforeItRuns(t *testing.T) {
+	d, changed := &device{}, false
+	claims := &changingClaims{change: func() { changed = true }}
+	n := newNode(t, commands.RouterOptions{Claims: claims}, d.command(false))
+	in := n.inbound(envelope("1", "test.ask", `{}`))
+	in.Confirm = func() error {
+		if changed {
+			return protocol.Errorf(protocol.PermissionDenied, "it has changed")
+		}
+		return nil
+	}
+	wantSaid(t, n.Handle(t.Context(), in), "2003")
+	if len(d.asked()) != 0 {
+		t.Fatal("it runs all the same")
+	}
+	claims.change, changed = func() {}, false
+	answer := make(chan *protocol.Response, 1)
+	n.Submit(in, func(r *protocol.Response) { answer <- lasting(r) }) // the same request: it was not tried
+	for deadline := time.Now().Add(time.Minute); len(d.asked()) == 0; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the same request does not run")
+		}
+	}
+	d.asked()[0].done(text{"now"}, nil)
+	wantSaid(t, <-answer, `{"text":"now"}`)
+}

@@ -49,9 +49,10 @@ type Call struct {
 	listen  func(*protocol.Event) // nil: wants no events
 
 	taken   entry
-	entry   *entry // taken, of a call that executes its request
-	joins   *entry // the same of one that waits for another; guarded by the ledger
-	untried bool   // the handler was not reached, so that a repeat may run it
+	entry   *entry       // taken, of a call that executes its request
+	joins   *entry       // the same of one that waits for another; guarded by the ledger
+	untried bool         // the handler was not reached, so that a repeat may run it
+	confirm func() error // says why it is not to run after all; nil of most
 
 	run      unhurried   // of a call that nobody waits for
 	inline   bool        // is run by who has submitted it

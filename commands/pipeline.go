@@ -15,7 +15,7 @@ import (
 // deadline may answer a call at any moment. On an error the call is good
 // enough to be answered.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
-	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Address: in.Address, Depth: in.Depth, held: in.Held, router: r, arrived: r.opts.Now(), steady: r.steady(), reply: reply}
+	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Address: in.Address, Depth: in.Depth, held: in.Held, confirm: in.Confirm, router: r, arrived: r.opts.Now(), steady: r.steady(), reply: reply}
 	c.ctx = &c.own.callContext
 	c.own.parent = r.traceContext(in.Traceparent)
 	defer func() {
@@ -290,10 +290,15 @@ func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 
 // claim makes sure that a request that acts on the world is remembered even
 // by the next process. It fails when the call's time is over: nothing is
-// executed late.
+// executed late; and when who has made the call does not want it any more.
 func (r *Router) claim(c *Call) error {
 	if c.command.Effect == Act && r.opts.Claims != nil {
 		if err := r.waitForClaim(c); err != nil {
+			return err
+		}
+	}
+	if c.confirm != nil {
+		if err := c.confirm(); err != nil {
 			return err
 		}
 	}

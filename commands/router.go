@@ -91,6 +91,7 @@ type Inbound struct {
 	Batched     bool                  // more may follow at once, and then Flush is called
 	Held        bool                  // no answer leaves before the auditor was told to put what it took on record
 	Depth       int                   // calls of tools by models that it is within, as far as is known
+	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to; nil asks nobody
 }
 
 // A Router is the one way in for every command: decode → version → deadline

@@ -274,6 +274,7 @@ func (e *Executor) insist(ctx context.Context, tool *Tool, x *Execution, unchang
 	if pause <= 0 {
 		pause = 250 * time.Millisecond
 	}
+	ctx = withCheck(ctx, unchanged)
 	for n := 1; ; n++ {
 		if changed := unchanged(); changed != nil {
 			return out, changed

@@ -16,3 +16,19 @@ func KeyOf(ctx context.Context) string {
 	key, _ := ctx.Value(keyKey{}).(string)
 	return key
 }
+
+type checkKey struct{}
+
+// withCheck gives the call of a tool under a context what says why the tool is
+// not to be called any more.
+func withCheck(ctx context.Context, check func() error) context.Context {
+	return context.WithValue(ctx, checkKey{}, check)
+}
+
+// CheckOf is what says why the tool that is called under a context is not to be
+// called any more: it has changed, or is gone. Who waits before it passes the
+// call on asks once more. It is nil if nothing is known.
+func CheckOf(ctx context.Context) func() error {
+	check, _ := ctx.Value(checkKey{}).(func() error)
+	return check
+}
