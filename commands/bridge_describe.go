@@ -25,7 +25,18 @@ type DescribeParams struct {
 type DescribeResult struct {
 	Version  string        `json:"version" doc:"of the protocol"`
 	BridgeID string        `json:"bridge_id" doc:"id of the bridge, the sender_id of its answers"`
+	Doors    *Doors        `json:"doors,omitempty" doc:"ports of the bridge's doors on the host that was asked"`
 	Commands []Description `json:"commands" doc:"in the order of their names"`
+}
+
+// Doors are the ports that a bridge listens on, 0 for none: who knows one door
+// finds the others.
+type Doors struct {
+	MQTT    int  `json:"mqtt,omitempty" doc:"MQTT over TCP"`
+	MQTTS   int  `json:"mqtts,omitempty" doc:"MQTT over TLS"`
+	HTTP    int  `json:"http,omitempty" doc:"HTTP, with TLS and without"`
+	WS      int  `json:"ws,omitempty" doc:"WebSocket, the same"`
+	TLSOnly bool `json:"tls_only,omitempty" doc:"HTTP and WebSocket are served over TLS only"`
 }
 
 // A Description is everything a caller may want to know about a command.
@@ -70,7 +81,7 @@ func (c *Command) Describe() Description {
 
 func describeBridge(_ context.Context, call *Call, p DescribeParams) (DescribeResult, error) {
 	r, space := call.router, call.Principal.Space
-	result := DescribeResult{Version: protocol.Version, BridgeID: r.opts.BridgeID}
+	result := DescribeResult{Version: protocol.Version, BridgeID: r.opts.BridgeID, Doors: r.opts.Doors}
 	if p.Command == "" {
 		for c := range r.Commands(space) {
 			result.Commands = append(result.Commands, c.Describe())

@@ -38,6 +38,7 @@ type RouterOptions struct {
 	Reserved   []string // namespaces that mean something else, besides the families of commands
 
 	BridgeID      string          // sender_id of answers, default "aibridge"
+	Doors         *Doors          // that bridge.describe tells of; optional
 	Workers       int             // calls that run at once, parked ones not counted; default 64, or 8 per processor
 	MaxInFlight   int             // calls that were taken and are not done, of one principal half as many; default 16384
 	MaxRemembered int             // finished requests known for repeats, default 524288

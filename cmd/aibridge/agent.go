@@ -50,7 +50,7 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 				return err
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)).With("agent", id)
-			kept, err := files.open(&target, id, skills, log)
+			kept, err := files.open(cmd.Context(), &target, id, skills, log)
 			if err != nil {
 				return err
 			}

@@ -31,12 +31,12 @@ func (f *syncedFolder) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cap, "cap", "", "Cap whose disk the folder --dir is kept the same as")
 	fs.StringVar(&f.dir, "dir", "", "folder to keep the same as the disk of the Cap")
 	fs.StringVar(&f.rule, "conflict", string(mirror.RemoteWins), "who wins when a file was changed at both ends: remote_wins, local_wins, latest_wins, keep_both")
-	fs.StringVar(&f.url, "http-url", "", "base URL of the bridge's HTTP door, for files (otherwise that of the bridge on this machine)")
+	addHTTPURL(fs, &f.url)
 }
 
 // open opens the folder before anything is connected: what is wrong with it
 // shows at the start.
-func (f *syncedFolder) open(t *target, origin, skills string, log *slog.Logger) (*syncedFolder, error) {
+func (f *syncedFolder) open(ctx context.Context, t *target, origin, skills string, log *slog.Logger) (*syncedFolder, error) {
 	if f.cap == "" && f.dir == "" {
 		return f, nil
 	}
@@ -48,7 +48,7 @@ func (f *syncedFolder) open(t *target, origin, skills string, log *slog.Logger) 
 		return nil, usageError{err}
 	}
 	var err error
-	if f.files, err = t.files(f.url); err != nil {
+	if f.files, err = t.files(ctx, f.url); err != nil {
 		return nil, err
 	}
 	f.folder, err = folder.Open(folder.Options{

@@ -7,7 +7,6 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -387,8 +386,8 @@ func (t *target) asHolder(dir string) error {
 	if t.ca == "" {
 		t.ca = filepath.Join(dir, caFile)
 	}
-	if url := t.mqttURL(); !strings.HasPrefix(url, "mqtts://") && !strings.HasPrefix(url, "wss://") {
-		return usageError{errors.New("the key is proved over TLS: name the address with --url mqtts://host:port")}
+	if url := t.mqttURL(); !strings.HasPrefix(url, "mqtts://") && !strings.HasPrefix(url, "wss://") && !strings.HasPrefix(url, "https://") {
+		return usageError{errors.New("the key is proved over TLS: name the address with --url, such as mqtts://host:port")}
 	}
 	return nil
 }
@@ -421,10 +420,12 @@ const maxAnswer = 1 << 20
 
 func certClaimCommand() *cobra.Command {
 	var k keyMaker
-	var address, root string
+	var t target
 	cmd := &cobra.Command{
-		Use:     "claim TOKEN --out DIR",
-		Short:   "Make a key and claim its certificate with a token, as a device that has nothing else",
+		Use:   "claim TOKEN --out DIR",
+		Short: "Make a key and claim its certificate with a token, as a device that has nothing else",
+		Long: `Make a key and claim its certificate with a token, as a device that has nothing
+else: from the bridge on this machine, or at --url, the address of its HTTP door.`,
 		Example: `  aibridge cert claim abt_… --url https://bridge.example:9010 --ca ca.pem --out lighting`,
 		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -441,7 +442,7 @@ func certClaimCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			issued, err := claim(cmd, address, root, args[0], csr)
+			issued, err := claim(cmd, &t, args[0], csr)
 			if err != nil {
 				return err
 			}
@@ -449,26 +450,26 @@ func certClaimCommand() *cobra.Command {
 		},
 	}
 	k.addFlags(cmd, "key.pem, cert.pem and ca.pem")
-	cmd.Flags().StringVar(&address, "url", "http://127.0.0.1:9010", "HTTP address of the bridge")
-	cmd.Flags().StringVar(&root, "ca", "", "file with the bridge's root certificate, for https")
+	t.addAddressFlag(cmd.Flags())
+	cmd.Flags().StringVar(&t.data, "data", "", "data folder of a bridge on this machine, to find its address and CA in (AIBRIDGE_DATA)")
+	cmd.Flags().StringVar(&t.ca, "ca", os.Getenv("AIBRIDGE_CA"), "PEM file with the roots that the bridge's certificate must chain to (AIBRIDGE_CA)")
 	return cmd
 }
 
-func claim(cmd *cobra.Command, address, root, token, csr string) (*issuedCertificate, error) {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
-	defer transport.CloseIdleConnections()
-	if root != "" {
-		text, err := os.ReadFile(root)
-		if err != nil {
-			return nil, err
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s holds no certificate", root)
-		}
-		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+func claim(cmd *cobra.Command, t *target, token, csr string) (*issuedCertificate, error) {
+	if t.url != "" && !overHTTP(t.url) {
+		return nil, usageError{errors.New("--url must be the bridge's HTTP address, such as https://bridge.example:9010: nobody else lets a device in that has nothing to show")}
 	}
-	at, err := url.JoinPath(address, "pki", "enroll")
+	if err := t.checkFolder(); err != nil {
+		return nil, err
+	}
+	config, err := t.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	at, err := url.JoinPath(t.httpAddress(), "pki", "enroll")
 	if err != nil {
 		return nil, usageError{err}
 	}

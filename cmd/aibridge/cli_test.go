@@ -103,9 +103,15 @@ func TestResultsAreShownForPeople(t *testing.T) {
 // run runs the real binary against a bridge.
 func run(t *testing.T, b *binary, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return runIn(t, b, b.data, args...)
+}
+
+// runIn is run with another data folder.
+func runIn(t *testing.T, b *binary, data string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	var out, errs bytes.Buffer
 	cmd := exec.Command(b.path, args...)
-	cmd.Env = append(os.Environ(), "AIBRIDGE_DATA="+b.data)
+	cmd.Env = append(os.Environ(), "AIBRIDGE_DATA="+data)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	var exit *exec.ExitError

@@ -12,21 +12,14 @@ import (
 
 func healthCommand() *cobra.Command {
 	var target target
-	var url string
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a bridge whether it is ready",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			base := url
-			if base == "" {
-				if err := target.checkFolder(); err != nil {
-					return err
-				}
-				a := target.addresses()
-				if base = "http://" + a.HTTP; a.TLSOnly {
-					base = "https://" + a.HTTP
-				}
+			base, err := target.httpURL(cmd.Context())
+			if err != nil {
+				return err
 			}
 			config, err := target.tlsConfig()
 			if err != nil {
@@ -53,8 +46,6 @@ func healthCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&target.data, "data", "", "data folder of a bridge on this machine, to find its addresses and CA in")
-	cmd.Flags().StringVar(&target.ca, "ca", "", "PEM file with the roots that the bridge's certificate must chain to")
-	cmd.Flags().StringVar(&url, "url", "", "base URL of the bridge's HTTP door")
+	target.addFlags(cmd.Flags())
 	return cmd
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -39,8 +39,13 @@ func (t *target) httpDoor(ctx context.Context) (*httpDoor, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newHTTPDoor(base, bearer, config), nil
+}
+
+// newHTTPDoor is a door at a base URL.
+func newHTTPDoor(base, bearer string, config *tls.Config) *httpDoor {
 	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, ResponseHeaderTimeout: headTimeout}
-	return &httpDoor{base: base, bearer: bearer, client: &http.Client{Transport: transport}}, nil
+	return &httpDoor{base: base, bearer: bearer, client: &http.Client{Transport: transport}}
 }
 
 func (d *httpDoor) close() { d.client.CloseIdleConnections() }
@@ -78,20 +83,4 @@ func refusal(answer *http.Response) error {
 		return said.Error
 	}
 	return fmt.Errorf("%s answered %s", answer.Request.URL.Redacted(), answer.Status)
-}
-
-// httpURL is the base URL of the bridge's HTTP door. Who shows a certificate
-// needs TLS for it.
-func (t *target) httpURL(context.Context) (string, error) {
-	if t.url != "" {
-		return strings.TrimSuffix(t.url, "/"), nil
-	}
-	if err := t.checkFolder(); err != nil {
-		return "", err
-	}
-	a := t.addresses()
-	if a.TLSOnly || t.cert != "" {
-		return "https://" + a.HTTP, nil
-	}
-	return "http://" + a.HTTP, nil
 }

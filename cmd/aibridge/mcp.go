@@ -37,7 +37,11 @@ bridge under --dev wants none.`,
 				return usageError{errors.New("--log-level must be debug, info, warn or error")}
 			}
 			if endpoint == "" {
-				endpoint = g.base() + "/mcp"
+				base, err := g.base()
+				if err != nil {
+					return err
+				}
+				endpoint = base + "/mcp"
 			}
 			if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 				return usageError{errors.New("--endpoint must be a URL such as http://127.0.0.1:9010/mcp")}
@@ -65,6 +69,7 @@ bridge under --dev wants none.`,
 	t := &g.target
 	flags := cmd.Flags()
 	flags.StringVar(&endpoint, "endpoint", os.Getenv("AIBRIDGE_MCP_URL"), "URL of the bridge's MCP endpoint (AIBRIDGE_MCP_URL; otherwise of the bridge on this machine)")
+	t.addAddressFlag(flags)
 	flags.StringVar(&t.data, "data", "", "data folder of a bridge on this machine, to find its address, CA and DATA/mcp.key in (AIBRIDGE_DATA)")
 	flags.StringVar(&t.ca, "ca", os.Getenv("AIBRIDGE_CA"), "PEM file with the roots that the bridge's certificate must chain to (AIBRIDGE_CA)")
 	flags.StringVar(&t.cert, "cert", os.Getenv("AIBRIDGE_CERT"), "PEM file with the client certificate to show (AIBRIDGE_CERT)")

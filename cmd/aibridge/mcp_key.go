@@ -36,13 +36,13 @@ type mcpGuest struct {
 	scopes []string
 }
 
-// base is the HTTP door of the bridge on this machine.
-func (g *mcpGuest) base() string {
-	a := g.target.addresses()
-	if a.TLSOnly || g.target.cert != "" {
-		return "https://" + a.HTTP
+// base is the HTTP door of the bridge. It is not asked for at another door,
+// where it would be the administrator who asks.
+func (g *mcpGuest) base() (string, error) {
+	if g.target.url != "" && !overHTTP(g.target.url) {
+		return "", usageError{errors.New("--url must be the bridge's HTTP address, such as https://bridge.example:9010")}
 	}
-	return "http://" + a.HTTP
+	return g.target.httpAddress(), nil
 }
 
 // identify finds the credential to show, and how to show it.

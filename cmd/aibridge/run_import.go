@@ -53,7 +53,7 @@ this machine, or with --group the path of a zip among the files of the bridge.`,
 	s.addTarget(cmd)
 	cmd.Flags().StringVar(&group, "group", "", "group of files on the bridge that the zip is in")
 	cmd.Flags().BoolVar(&replace, "replace", false, "take the place of another package of that name and version")
-	cmd.Flags().StringVar(&url, "http-url", "", "base URL of the bridge's HTTP door, for large packages (otherwise that of the bridge on this machine)")
+	addHTTPURL(cmd.Flags(), &url)
 	return cmd
 }
 
@@ -65,7 +65,7 @@ const packages = "packages"
 
 // importLarge stores a zip among the bridge's files and imports it from there.
 func importLarge(ctx context.Context, t *target, url, name string, data []byte, call caller, params map[string]any) (json.RawMessage, error) {
-	files, err := t.files(url)
+	files, err := t.files(ctx, url)
 	if err != nil {
 		return nil, err
 	}

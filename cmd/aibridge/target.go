@@ -27,6 +27,8 @@ type target struct {
 	keyFile          string
 	token, tokenFile string
 	oldKeyFile       string // --key-file, the old name of --api-key-file
+
+	mqtt string // where MQTT is, once it was found by asking at another door
 }
 
 func (t *target) addFlags(fs *pflag.FlagSet) {
@@ -38,7 +40,7 @@ func (t *target) addFlags(fs *pflag.FlagSet) {
 
 // addAddressFlag declares the flag that says where the bridge is.
 func (t *target) addAddressFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&t.url, "url", os.Getenv("AIBRIDGE_URL"), "address of the bridge: mqtt://host:port, mqtts://, ws:// or wss:// (AIBRIDGE_URL)")
+	fs.StringVar(&t.url, "url", os.Getenv("AIBRIDGE_URL"), "address of the bridge, of any of its doors: mqtt://host:port, mqtts://, ws://, wss://, http:// or https:// (AIBRIDGE_URL)")
 }
 
 // addCredentialFlags declares the flags that say what to show, and whom to
@@ -75,7 +77,10 @@ func (t *target) addresses() app.Addresses {
 
 // mqttURL is where the bridge is. Who shows a certificate needs TLS for it.
 func (t *target) mqttURL() string {
-	if t.url != "" {
+	switch {
+	case t.mqtt != "":
+		return t.mqtt
+	case t.url != "":
 		return webSocketPath(t.url)
 	}
 	a := t.addresses()
@@ -184,6 +189,9 @@ func addRoots(pool *x509.CertPool, path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// dialTimeout is how long a bridge may take to let a person in.
+const dialTimeout = 5 * time.Second
+
 // dial connects, giving up after a few seconds: a person is waiting.
 func (t *target) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
 	credential, err := t.credential()
@@ -201,8 +209,11 @@ func (t *target) dial(ctx context.Context, opts ...client.Option) (*client.Clien
 	if err := t.checkFolder(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	if err := t.findMQTT(ctx); err != nil {
+		return nil, err
+	}
 	c, err := client.Dial(ctx, t.mqttURL(), opts...)
 	if err != nil {
 		return nil, t.explain(err)

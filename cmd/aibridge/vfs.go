@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/remote"
@@ -33,13 +34,19 @@ type fileTarget struct {
 
 func (f *fileTarget) addFlags(cmd *cobra.Command) {
 	f.target.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&f.url, "http-url", "", "base URL of the bridge's HTTP door (otherwise that of the bridge on this machine)")
+	addHTTPURL(cmd.Flags(), &f.url)
 	f.shown.addFlags(cmd)
 }
 
-// files are the files of the bridge, at a base URL or at the one of the bridge
-// on this machine.
-func (t *target) files(url string) (*remote.Client, error) {
+// addHTTPURL declares the old name of --url for what is done over HTTP.
+func addHTTPURL(fs *pflag.FlagSet, url *string) {
+	fs.StringVar(url, "http-url", "", "base URL of the bridge's HTTP door")
+	_ = fs.MarkHidden("http-url")
+}
+
+// files are the files of the bridge, at a base URL or where the target answers
+// HTTP.
+func (t *target) files(ctx context.Context, url string) (*remote.Client, error) {
 	credential, err := t.bearer()
 	if err != nil {
 		return nil, err
@@ -49,12 +56,8 @@ func (t *target) files(url string) (*remote.Client, error) {
 		return nil, err
 	}
 	if url == "" {
-		if err := t.checkFolder(); err != nil {
+		if url, err = t.httpURL(ctx); err != nil {
 			return nil, err
-		}
-		a := t.addresses()
-		if url = "http://" + a.HTTP; a.TLSOnly {
-			url = "https://" + a.HTTP
 		}
 	}
 	files, err := remote.New(remote.Options{URL: strings.TrimSuffix(url, "/") + "/vfs", Credential: credential, TLS: config})
@@ -65,8 +68,8 @@ func (t *target) files(url string) (*remote.Client, error) {
 }
 
 // with opens the files for one command.
-func (f *fileTarget) with(do func(*remote.Client) error) error {
-	files, err := f.target.files(f.url)
+func (f *fileTarget) with(ctx context.Context, do func(*remote.Client) error) error {
+	files, err := f.target.files(ctx, f.url)
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func vfsListCommand() *cobra.Command {
 		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			group, folder, _ := strings.Cut(strings.TrimSuffix(args[0], "/"), "/")
-			return t.with(func(files *remote.Client) error {
+			return t.with(cmd.Context(), func(files *remote.Client) error {
 				list, err := listFiles(cmd.Context(), files, group, folder, most, deleted)
 				if err != nil {
 					return err
@@ -158,7 +161,7 @@ func vfsRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.with(func(files *remote.Client) error {
+			return t.with(cmd.Context(), func(files *remote.Client) error {
 				gone, err := files.Delete(cmd.Context(), group, path, version)
 				if err != nil {
 					return err

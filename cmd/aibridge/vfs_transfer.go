@@ -35,7 +35,7 @@ never executable.`,
 			if len(args) == 2 {
 				to = args[1]
 			}
-			return t.with(func(files *remote.Client) error {
+			return t.with(cmd.Context(), func(files *remote.Client) error {
 				from, f, err := files.Open(cmd.Context(), group, at, version)
 				if err != nil {
 					return err
@@ -86,7 +86,7 @@ func vfsPutCommand() *cobra.Command {
 			case fresh, version != 0:
 				o.IfVersion = &version
 			}
-			return t.with(func(files *remote.Client) error {
+			return t.with(cmd.Context(), func(files *remote.Client) error {
 				f, err := putFile(cmd.Context(), cmd.InOrStdin(), args[0], files, group, at, o)
 				if err != nil {
 					return err

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
+
+	"github.com/aibridge/aibridge/commands"
 )
 
 // addressesFile is where a running bridge says what it listens on.
@@ -20,6 +24,16 @@ type Addresses struct {
 	WS    string `json:"ws"`              // the same
 
 	TLSOnly bool `json:"tls_only,omitempty"` // HTTP and WS are served over TLS only
+}
+
+// doors are the ports of the addresses.
+func (a Addresses) doors() *commands.Doors {
+	port := func(address string) int {
+		_, text, _ := net.SplitHostPort(address)
+		n, _ := strconv.Atoi(text) // a listener has told it
+		return n
+	}
+	return &commands.Doors{MQTT: port(a.MQTT), MQTTS: port(a.MQTTS), HTTP: port(a.HTTP), WS: port(a.WS), TLSOnly: a.TLSOnly}
 }
 
 // ReadAddresses reads what the bridge that uses the folder listens on.

@@ -195,6 +195,7 @@ func (a *App) build(ctx context.Context) error {
 		Auditor:     a.auditor(),
 		Limiter:     a.limiter(),
 		BridgeID:    a.config.ID,
+		Doors:       a.addresses.doors(),
 		Workers:     a.config.Limits.Workers,
 		MaxInFlight: a.config.Limits.InFlight,
 		Limits:      a.limits(),
