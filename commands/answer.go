@@ -55,8 +55,8 @@ func (c *Call) lasts(now time.Time) time.Duration {
 	return until.Sub(c.arrived)
 }
 
-// expire answers a call whose time is over, whatever its handler does. If the
-// handler goes on, it does so without a worker slot: others need it.
+// expire answers a call whose time is over. Its handler may go on, but without
+// a worker slot: others need it.
 func (c *Call) expire() {
 	r := c.router
 	if now := r.opts.Now(); now.Before(c.Deadline) { // then it was the credential's time
@@ -84,8 +84,8 @@ func (r *Router) withdraw(c *Call) {
 	}
 }
 
-// conclude answers a call and all that joined it, and lets the ledger
-// remember the answer for those that will still come.
+// conclude answers a call and all that joined it, and stores the answer in the
+// ledger for later repeats.
 func (r *Router) conclude(c *Call, out outcome) {
 	out.err = r.seen(c, out.err)
 	now := r.opts.Now()
@@ -113,8 +113,8 @@ func (r *Router) settle(c *Call, out outcome, now time.Time) {
 	r.flights.leave(c)
 }
 
-// invitesRepeat reports whether an error asks for the same request again:
-// then it must not be what the repeat gets.
+// invitesRepeat reports whether an error asks for the same request again: then
+// the repeat must not get it from the ledger.
 func invitesRepeat(err *protocol.Error) bool {
 	return err != nil && err.Code.Retry() != protocol.RetryNever
 }
@@ -192,8 +192,7 @@ func (r *Router) log(c *Call, err *protocol.Error, took time.Duration) {
 	r.opts.Log.LogAttrs(context.Background(), level, "command failed", attrs...)
 }
 
-// emit sends an event of a call to those who wait for its answer and asked
-// for events.
+// emit sends an event of a call to the waiting callers that asked for events.
 func (r *Router) emit(c *Call, name string, data any) {
 	listeners := []*Call{c}
 	if c.entry != nil {

@@ -10,15 +10,14 @@ import (
 )
 
 // A Starter begins a command whose result comes from elsewhere, such as the
-// answer of a device, and returns. It hands what a [Handler] would return to
-// done, once, on whatever goroutine learns it, and possibly before it returns;
-// once ctx has ended it does so soon.
+// answer of a device, and returns. It hands the results of a [Handler] to done,
+// once, on any goroutine, and possibly before it returns; soon after ctx has
+// ended.
 //
 // A call of such a command keeps no goroutine and no worker slot while it
-// waits. It is run where it is when it can go on: on the goroutine that has
-// brought the request, which for MQTT is one that reads the connections of
-// thousands, and on the one that has made its claim durable. So a Starter must
-// not block.
+// waits. It runs on the goroutine at hand: the one that brought the request,
+// which for MQTT reads the connections of thousands, or the one that made its
+// claim durable. So a Starter must not block.
 type Starter[P, R any] func(ctx context.Context, call *Call, params P, done func(R, error))
 
 // NewAsync declares a command like [New], with a handler that does not wait.
@@ -46,7 +45,7 @@ func (s *started[P, R]) begin(ctx context.Context, call *Call, done func(json.Ra
 	s.form.start(ctx, call, s.params, s.ended)
 }
 
-// ended is what the handler calls.
+// ended is called by the handler.
 func (s *started[P, R]) ended(result R, err error) {
 	if err != nil {
 		s.done(s.written(result, err))
@@ -61,7 +60,7 @@ func (s *started[P, R]) ended(result R, err error) {
 	})
 }
 
-// run is begin for who waits: a task, and what stands in message processors.
+// run is begin for callers that wait: tasks and message processors.
 func (s *started[P, R]) run(ctx context.Context, call *Call) (result json.RawMessage, err error) {
 	ended := make(chan struct{})
 	var once atomic.Bool
@@ -85,7 +84,7 @@ type ClaimQueue interface {
 	// Enqueue takes a claim and calls done, once and on any goroutine, when it
 	// is durable or when it has failed; not before Flush is called.
 	Enqueue(c Claim, done func(error))
-	// Flush has what was enqueued made durable. It does not wait for a disk.
+	// Flush makes the enqueued claims durable. It does not wait for a disk.
 	Flush()
 }
 
@@ -137,7 +136,8 @@ func (c *Call) claimed(err error) {
 	c.run.begin(c.ctx, c, c.finish)
 }
 
-// finish ends a call with what its handler says. Only the first word counts.
+// finish ends a call with the outcome of its handler. Only the first outcome
+// counts.
 func (c *Call) finish(result json.RawMessage, err error) {
 	if c.finished.Swap(true) {
 		return
@@ -153,7 +153,7 @@ func (c *Call) claim() Claim {
 	}
 }
 
-// written makes JSON of what a handler returned.
+// written makes JSON of a handler's result.
 func (f *form[P, R]) written(result R, err error) (json.RawMessage, error) {
 	if err != nil && isZero(&result) {
 		return nil, err

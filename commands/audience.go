@@ -2,7 +2,7 @@ package commands
 
 import "context"
 
-// An Audience is who waits for the answer to a request.
+// An Audience is the party that waits for the answer to a request.
 type Audience interface {
 	// Gone returns a context that ends when nobody waits any more, or nil if
 	// that will not be known. It is asked for [Spec.Abandonable] commands only.

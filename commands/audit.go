@@ -14,8 +14,8 @@ import (
 // An Auditor is told how calls ended. Its methods are called on the path of
 // every call: they must be quick and must not block.
 type Auditor interface {
-	// Wants reports whether calls that end so are recorded. Code is "" for
-	// success, effect [Read] for what is no command.
+	// Wants reports whether calls with such an outcome are recorded. Code is ""
+	// for success; effect is [Read] if there is no such command.
 	Wants(effect Effect, code protocol.Code) bool
 	// Admit says whether a call that changes something can be recorded when
 	// it is done. If not, it is not run and the caller gets the error.
@@ -45,7 +45,7 @@ type Audited struct {
 	Executed  bool            // the handler ran, so that Err, if any, is the handler's
 	Async     bool            // the outcome is that of a task, told after its start was
 	Late      bool
-	Held      bool // the answer does not leave before the auditor was told to put what it took on record
+	Held      bool // the answer does not leave before the auditor was told to record its entries
 }
 
 // What an audited outcome is.
@@ -92,7 +92,8 @@ func (r *Router) audit(c *Call, out outcome, what int, at time.Time) {
 	auditor.Audit(a)
 }
 
-// admit notes what a call is about, and refuses what could not be recorded.
+// admit notes the resource of a call, and refuses a call that could not be
+// recorded.
 func (r *Router) admit(c *Call, on Resource) error {
 	if r.opts.Auditor == nil {
 		return nil

@@ -11,11 +11,11 @@ import (
 // be recorded.
 const recordPause = 10 * time.Millisecond
 
-// A backlog holds calls that nobody waits for and that cannot be recorded yet,
-// because what records them has to catch up. So callers who are quicker than a
-// disk are slowed down by their windows and by the bound of calls in flight, and
-// not refused; their deadlines end the wait. As long as there are any, the next
-// ones wait behind them: calls go on in the order they came.
+// A backlog holds calls that cannot be recorded yet, because the recorder has
+// to catch up, and for which no goroutine waits. So callers that outrun the
+// disk are slowed down by their windows and by the bound of calls in flight,
+// and not refused; their deadlines end the wait. Further calls wait behind
+// them: calls go on in the order they came.
 type backlog struct {
 	some atomic.Bool // len(calls) > 0, for who only looks
 
@@ -52,7 +52,7 @@ func (b *backlog) behind(c *Call) bool {
 }
 
 func (b *backlog) add(c *Call) {
-	c.batched = false // whoever would have flushed is gone by then
+	c.batched = false // its batch has been flushed by then
 	b.calls = append(b.calls, c)
 	b.some.Store(true)
 }

@@ -53,7 +53,7 @@ type Description struct {
 	ResultSchema json.RawMessage `json:"result_schema" doc:"JSON Schema (2020-12) of the result"`
 }
 
-// A CodeSummary is an error code and what it means.
+// A CodeSummary is an error code with its meaning.
 type CodeSummary struct {
 	Code    protocol.Code `json:"code" doc:"error code, four digits"`
 	Summary string        `json:"summary" doc:"meaning of the code in a few words"`

@@ -42,7 +42,7 @@ type Call struct {
 	arrived time.Time
 	steady  time.Time       // when it arrived, by a clock that is not set
 	keep    time.Time       // until when the answer is of use to a repeat
-	ctx     context.Context // what the handler gets; own of a call that came in by Submit
+	ctx     context.Context // of the handler; own of a call that came in by Submit
 	span    trace.Span      // nil when nothing is traced
 	notices []string        // about the form of the request, for this answer only
 	reply   func(*protocol.Response)
@@ -55,8 +55,8 @@ type Call struct {
 	confirm func() error // says why it is not to run after all; nil of most
 
 	run      unhurried   // of a call that nobody waits for
-	inline   bool        // is run by who has submitted it
-	batched  bool        // who will flush the claims
+	inline   bool        // runs on the goroutine that submitted it
+	batched  bool        // the submitter will flush the claims
 	held     bool        // its answer does not leave before it is on record
 	finished atomic.Bool // by its handler
 
@@ -80,13 +80,13 @@ type Call struct {
 	parked   int32 // goroutines in Park
 	warnings []string
 	onEvent  func(event string, data any) // takes events instead of the caller
-	target   Resource                     // what it is about, once known; for audit
+	target   Resource                     // its resource, once known; for audit
 	executed bool                         // the handler was reached; for audit
 }
 
-// Emit sends an event to a caller that asked for events, and to those who
-// asked the same meanwhile; for others it does nothing. Data is marshalled
-// with encoding/json.
+// Emit sends an event to a caller that asked for events, and to callers that
+// joined the call and did; for others it does nothing. Data is marshalled with
+// encoding/json.
 func (c *Call) Emit(event string, data any) {
 	c.mu.Lock()
 	onEvent := c.onEvent
@@ -120,10 +120,10 @@ func (c *Call) warned() []string {
 	return slices.Clone(c.warnings)
 }
 
-// Authorize says why the caller may not do something else, as if it asked for
-// that by itself, in the same way: by the same door, from the same address and
-// for the same sender. It is for commands that do to many what another command
-// does to one.
+// Authorize returns the error if the caller may not run another action by
+// itself in the same way: by the same door, from the same address and for the
+// same sender. It serves commands that apply the action of another command to
+// many things.
 func (c *Call) Authorize(ctx context.Context, action string, on Resource) error {
 	return c.router.allow(ctx, c, action, on)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Command is a declared command: its [Spec] and what was derived from the
-// types of its handler. Get one from [New].
+// A Command is a declared command: its [Spec], and codecs and schemas derived
+// from the types of its handler. Get one from [New].
 type Command struct {
 	Spec
 
@@ -21,14 +21,14 @@ type Command struct {
 	loggable     []string // parameters that audit may show
 	async        bool     // its handler does not wait
 	decode       func(params json.RawMessage) (run invocation, async bool, err error)
-	err          error // what is wrong with the types
+	err          error // the fault of the types, nil for none
 }
 
 // An invocation is a handler with the parameters of one call.
 type invocation interface {
 	target() Resource
-	// run calls the handler. When it fails, the result is what was done
-	// before, nil for nothing.
+	// run calls the handler. With an error, the result is the part done before,
+	// nil for none.
 	run(ctx context.Context, call *Call) (result json.RawMessage, err error)
 }
 
@@ -77,17 +77,17 @@ func (c *Command) ParamsSchema() json.RawMessage { return c.paramsSchema }
 // changed.
 func (c *Command) ResultSchema() json.RawMessage { return c.resultSchema }
 
-// Params lists the parameters for people to read, also those inside others.
-// A command of an agent has none: its schema alone says what it takes.
+// Params lists the parameters for people to read, also those inside others. A
+// command of an agent has none: its schema alone describes its params.
 func (c *Command) Params() []schema.Field { return c.params }
 
-// Results lists what the result holds, like [Command.Params].
+// Results lists the fields of the result, like [Command.Params].
 func (c *Command) Results() []schema.Field { return c.results }
 
 // Family is the first part of the name, "skill" of skill.invoke.
 func (c *Command) Family() string { return family(c.Name) }
 
-// CheckParams says what is wrong with parameters, as a call would.
+// CheckParams returns the error that a call with the parameters would get.
 func (c *Command) CheckParams(params json.RawMessage) error {
 	if err := protocol.CheckJSON(params, protocol.Limits{}); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *Command) CheckParams(params json.RawMessage) error {
 	return err
 }
 
-// A form is what the calls of one command share.
+// A form is the part that the calls of one command share.
 type form[P, R any] struct {
 	handler Handler[P, R] // this
 	start   Starter[P, R] // or that

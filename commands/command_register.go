@@ -116,8 +116,8 @@ func inside(path string, err error) error {
 	return protocol.InvalidParam(fmt.Sprintf("%s.%v", path, e.Details["param_name"]), fmt.Sprint(e.Details["reason"]))
 }
 
-// store creates a namespace, or replaces what the same principal has
-// registered under the name.
+// store creates a namespace, or replaces the same principal's earlier one of
+// the name.
 func (n *namespaces) store(ctx context.Context, ns *Namespace) (revision uint64, err error) {
 	key := namespaceKey(ns.Space, ns.Name)
 	before, revision, ok := n.table.Get(key)

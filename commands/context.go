@@ -7,9 +7,9 @@ import (
 )
 
 // A callContext is the context of one call. It has no timer of its own: the
-// call ends it when it is answered for lack of time. That, and that nothing
-// is made before somebody waits for it, is what it has over the contexts of
-// the standard library on the way of every call.
+// call ends it when it is answered for lack of time. It allocates nothing
+// before the first wait. These are its advantages over the contexts of the
+// standard library, on the way of every call.
 type callContext struct {
 	parent   context.Context // for values
 	deadline time.Time
@@ -17,11 +17,11 @@ type callContext struct {
 	mu      sync.Mutex
 	err     error
 	done    chan struct{} // made when asked for
-	watches *Watch        // who is to be told of the end
+	watches *Watch        // called at the end
 }
 
-// A Watch has somebody told of the end of a call's context. It is for those who
-// watch many and keep the Watch in something that they need anyway, see
+// A Watch is called at the end of a call's context. It serves watchers of many
+// calls, which keep the Watch inside a value that they need anyway; see
 // [Watchable].
 type Watch struct {
 	of         *callContext

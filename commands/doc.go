@@ -1,5 +1,5 @@
-// Package commands says how a command of the protocol is declared, checked,
-// authorized and run. A domain declares a command once, with [New]; from that
+// Package commands declares, checks, authorizes and runs the commands of the
+// protocol. A domain declares a command once, with [New]; from that
 // declaration come strict decoding, validation, JSON Schema, documentation
 // and the command-line help. The [Router] is the one way in for every front
 // door.
@@ -9,7 +9,7 @@
 // The parameters of a command are a struct. Its fields are described by tags:
 //
 //	json:"name,omitempty"  the name; a field is optional if it is a pointer, has omitempty or omitzero, or a default
-//	doc:"…"                what it means, one phrase
+//	doc:"…"                the meaning, one phrase: shape, unit, and when it is absent
 //	len:"1-32"             characters of a string, items of a list, entries of a map ("1-" has no upper bound, "16" is exact)
 //	each:"1-256"           characters of every string in a list or a map
 //	range:"1-3600"         bounds of a number, both included
@@ -32,10 +32,9 @@
 //
 // A handler of [New] may block; it runs on a goroutine and in a worker slot of
 // its own. A command whose result comes from elsewhere is better declared with
-// [NewAsync]: its handler sends a question and returns, and whoever brings the
-// answer ends the call. Such calls are run to completion where they are, by
-// the goroutine that has read the request and by the one that has read the
-// answer, and a hundred thousand of them that wait cost memory only. They do
+// [NewAsync]: its handler sends a question and returns, and the arrival of the
+// answer ends the call. Such calls run on the goroutines that read the request
+// and the answer, and a hundred thousand waiting ones cost memory only. They do
 // not queue for slots, so priorities decide about them only when the room for
 // calls in flight runs short.
 package commands

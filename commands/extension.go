@@ -34,8 +34,8 @@ type PermissionCheck interface {
 	Check(ctx context.Context, call *Call, action string, on Resource) error
 }
 
-// A MessageProcessor stands around the handlers of all commands. It runs what
-// follows by next, at most once, or answers itself.
+// A MessageProcessor stands around the handlers of all commands. It runs the
+// rest of the call by next, at most once, or answers itself.
 type MessageProcessor interface {
 	Process(ctx context.Context, call *Call, params json.RawMessage, next Next) (json.RawMessage, error)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// RawParams are the parameters as they came, byte for byte: what a sender that
-// signs its requests has signed. They must not be changed.
+// RawParams are the parameters byte for byte as they came, under the signature
+// of a sender that signs its requests. They must not be changed.
 func (c *Call) RawParams() json.RawMessage { return c.request.Params }
 
-// Fail answers every call in flight with the error that why has for its
-// principal, if it has one, and ends its context. It is for those who have just
-// lost the right to an answer: a handler that goes on regardless does so for
-// nobody. It returns how many calls were answered.
+// Fail answers every call in flight for whose principal why returns an error,
+// with that error, and ends its context. It serves principals that have just
+// lost their rights: the result of a handler that goes on reaches nobody. It
+// returns the number of calls answered.
 func (r *Router) Fail(why func(*protocol.Principal) error) int {
 	n := 0
 	for c, err := range r.flights.matching(why) {
@@ -33,7 +33,7 @@ func (r *Router) fail(c *Call, err *protocol.Error) bool {
 	if c.answered.Load() {
 		return false
 	}
-	own := *err // whoever handles errors may add to it
+	own := *err // an error handler may add to it
 	own.Details = maps.Clone(err.Details)
 	r.answer(c, outcome{err: r.seen(c, &own)}) // before the handler answers that it was cancelled
 	c.own.end(context.Canceled)

@@ -9,13 +9,13 @@ import (
 )
 
 // A fingerprinter recognises repeated requests by their command and params,
-// whatever white space and order of members they are written with, which a
-// client that writes its request again may change. Fingerprints of one
-// fingerprinter are comparable; they say nothing to another process.
+// regardless of white space and order of members, which a client may change
+// when it writes its request again. Fingerprints of one fingerprinter are
+// comparable; they say nothing to another process.
 //
-// Members are hashed one by one and added up, so that nothing has to be
-// sorted or copied. Only requests of the same principal with the same id are
-// ever compared: whoever makes two of them collide deceives but himself.
+// Members are hashed one by one and added up, so that nothing has to be sorted
+// or copied. Only requests of the same principal with the same id are compared:
+// a client that makes two of them collide deceives only itself.
 type fingerprinter struct{ seed maphash.Seed }
 
 func newFingerprinter() fingerprinter { return fingerprinter{maphash.MakeSeed()} }
@@ -26,8 +26,8 @@ func (f fingerprinter) of(command string, params []byte) uint64 {
 	return mix(maphash.String(f.seed, command), w.value())
 }
 
-// claimHash is what a later process knows a request by: it is the same only
-// for the same bytes.
+// claimHash identifies a request to a later process: it is equal only for equal
+// bytes.
 func claimHash(command string, params []byte) [sha256.Size]byte {
 	const usual = 1024 // bytes that need no allocation
 	text := append(make([]byte, 0, usual), command...)

@@ -33,10 +33,9 @@ const (
 	closing
 )
 
-// enter takes a call. The last eighth of the room is for high priority, and
-// low priority may take half of it, so that a flood of unimportant calls does
-// not shut out the others; neither does a flood of one principal's, who may
-// take half of it.
+// enter takes a call. The last eighth of the room is for high priority, and low
+// priority may take half of it, so that a flood of unimportant calls does not
+// shut out the others. One principal may take half of it.
 func (f *flights) enter(c *Call) admission {
 	room, who := f.most, c.Principal.Party()
 	switch laneOf(c.Priority) {
@@ -93,8 +92,8 @@ func (f *flights) leave(c *Call) {
 	}
 }
 
-// close takes no more calls and waits until all are done. If ctx ends first
-// it returns those that are not.
+// close takes no more calls and waits until all are done. If ctx ends first it
+// returns the unfinished ones.
 func (f *flights) close(ctx context.Context) (left []*Call) {
 	f.mu.Lock()
 	if !f.closed {

@@ -20,8 +20,8 @@ type Claim struct {
 
 // Claims keeps the claims of [Act] commands.
 type Claims interface {
-	// Claim returns when the claim is durable. Claiming again what was
-	// claimed is not an error.
+	// Claim returns when the claim is durable. A second claim of the same
+	// request is no error.
 	Claim(ctx context.Context, c Claim) error
 	// Pending yields the claims that an earlier process left behind.
 	Pending(yield func(Claim) bool)
@@ -65,9 +65,9 @@ type Forwarder interface {
 	Forward(ctx context.Context, call *Call, agent protocol.AgentID, command string, params json.RawMessage) (json.RawMessage, error)
 }
 
-// A SchemaCompiler makes a check out of a JSON Schema that an agent
-// registered. The error says what is wrong with the schema; the check's, a
-// 1001, what is wrong with a value. Both must take bounded time.
+// A SchemaCompiler makes a check out of a JSON Schema that an agent registered.
+// Its error is a fault of the schema; the error of the check, a 1001, is a
+// fault of a value. Both must take bounded time.
 type SchemaCompiler func(schema json.RawMessage) (check func(value json.RawMessage) error, err error)
 
 // AllowAll is the [Authorizer] that refuses nothing, for development on

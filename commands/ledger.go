@@ -57,13 +57,13 @@ type entry struct {
 
 // An outcome is how a call ended.
 type outcome struct {
-	result   []byte // raw JSON; with an error, what was done before it
+	result   []byte // raw JSON; with an error, the part done before it
 	err      *protocol.Error
 	warnings []string
 	repeat   bool // of another call than the one that is answered; for audit
 }
 
-// A verdict says what to do with a request.
+// A verdict is the ledger's decision about a request.
 type verdict uint8
 
 const (
@@ -185,8 +185,8 @@ func (l *ledger) forget(e *entry) (joined []*Call) {
 	return joined
 }
 
-// withdraw removes a call from those that wait for an entry, and reports
-// whether it was one of them.
+// withdraw removes a call from the waiters for an entry, and reports whether it
+// was one of them.
 func (l *ledger) withdraw(c *Call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +237,7 @@ func (l *ledger) listeners(e *entry) []*Call {
 	return append([]*Call{e.owner}, e.joined...)
 }
 
-// sweep removes what has expired.
+// sweep removes expired records.
 func (l *ledger) sweep(now time.Time) {
 	for s := range l.expiry.due(&l.records, now) {
 		if l.records.at(s).expires > now.UnixMilli() { // a repeat has prolonged it

@@ -33,8 +33,8 @@ type answerAt struct {
 var noAnswer = answerAt{page: -1}
 
 // An answer is: the slot of its record, the length of the result, that of the
-// rest, the result, the rest. The rest is a response envelope with what there
-// is beside a result, and mostly there is nothing.
+// rest, the result, the rest. The rest is a response envelope without the
+// result, and mostly empty.
 const answerHead = 4 + 4 + 4
 
 // write adds an answer, unless it is larger than all of them may be.

@@ -57,9 +57,9 @@ func (h *holders) greedy(n holder) bool { return h.all[n].count > h.most }
 const looks = 16
 
 // expendable is the record that goes when there are too many: the one that
-// expires soonest. If that is of a party which has no more than its share, and
-// others have more, it is one of theirs instead: of those that are looked at the
-// one that expires soonest.
+// expires soonest. If its party has no more than its share, and other parties
+// have more, it is a record of theirs instead: the soonest to expire of those
+// looked at.
 func (l *ledger) expendable() slot {
 	soonest := l.expiry.soonest()
 	if soonest == noSlot || l.holders.over == 0 || l.holders.greedy(l.records.at(soonest).holder) {

@@ -93,7 +93,8 @@ func (c *Command) writeMarkdown(b *bytes.Buffer) {
 	}
 }
 
-// writeFields writes a table of fields, of parameters with what they must be.
+// writeFields writes a table of fields, for parameters with those that are
+// required.
 func writeFields(b *bytes.Buffer, heading string, fields []schema.Field) {
 	if len(fields) == 0 {
 		return

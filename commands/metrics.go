@@ -7,15 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what a router tells Prometheus.
+// metrics are a router's figures for Prometheus.
 type metrics struct {
 	duration  *prometheus.HistogramVec
 	succeeded map[string]prometheus.Observer // by command, found without hashing labels
 	repeats   map[verdict]prometheus.Counter
 }
 
-// unknownCommand labels requests for what is not a command, whatever they
-// called it.
+// unknownCommand labels requests for unknown commands, whatever their names.
 const unknownCommand = "unknown"
 
 func newMetrics(r *Router) *metrics {

@@ -10,10 +10,10 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// take is what is done with a request before it waits for a worker: decode →
-// version → deadline → find. What it sets does not change afterwards, for the
-// deadline may answer a call at any moment. On an error the call is good
-// enough to be answered.
+// take is the part of the pipeline before a request waits for a worker: decode
+// → version → deadline → find. The fields it sets do not change afterwards, for
+// the deadline may answer a call at any moment. With an error the call still
+// holds enough for an answer.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
 	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Address: in.Address, Depth: in.Depth, held: in.Held, confirm: in.Confirm, router: r, arrived: r.opts.Now(), steady: r.steady(), reply: reply}
 	c.ctx = &c.own.callContext
@@ -87,7 +87,8 @@ func (r *Router) parse(in Inbound, own *protocol.Request) (*protocol.Request, er
 	return own, own.Decode(in.Body, r.opts.Limits)
 }
 
-// complete gives a request that a parser made what the pipeline relies on.
+// complete fills in the fields of a request made by a parser on which the
+// pipeline relies.
 func (r *Router) complete(req *protocol.Request) error {
 	if req.ID == "" {
 		return protocol.Errorf(protocol.MalformedEnvelope, "id: is missing")
@@ -102,8 +103,8 @@ func (r *Router) complete(req *protocol.Request) error {
 	return protocol.CheckJSON(req.Params, r.opts.Limits)
 }
 
-// work runs a call that has a slot, and after it those that get the slot
-// next.
+// work runs a call that has a slot, and after it the next ones in the same
+// slot.
 func (r *Router) work(c *Call) {
 	for c != nil {
 		r.process(c)
@@ -193,7 +194,7 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 	return r.execute(c.ctx, c, run), true
 }
 
-// A panicError is what a handler panicked with. It goes to the log only.
+// A panicError is the value of a panic in a handler. It goes to the log only.
 type panicError struct {
 	value any
 	stack []byte
@@ -323,7 +324,7 @@ func (r *Router) execute(ctx context.Context, c *Call, run invocation) (out outc
 	return outcome{result: result, err: asError(err), warnings: c.warned()}
 }
 
-// within runs the handler inside what is left of the processors.
+// within runs the handler inside the remaining processors.
 func within(ctx context.Context, left []MessageProcessor, c *Call, run invocation) (json.RawMessage, error) {
 	if len(left) == 0 {
 		return run.run(ctx, c)

@@ -87,10 +87,10 @@ type Inbound struct {
 	Address     netip.Addr            // it came from, zero if not known
 	Traceparent string                // W3C trace context, "" without one
 	Emit        func(*protocol.Event) // takes the events of a call that asked for them; must not block
-	Audience    Audience              // who waits for the answer, nil if that is not known
+	Audience    Audience              // waits for the answer, nil if it is not known
 	Matched     bool                  // the door matches the answer with the request, which then needs no id, see [protocol.Request.DecodeMatched]
 	Batched     bool                  // more may follow at once, and then Flush is called
-	Held        bool                  // no answer leaves before the auditor was told to put what it took on record
+	Held        bool                  // no answer leaves before the auditor was told to record its entries
 	Depth       int                   // calls of tools by models that it is within, as far as is known
 	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to; nil asks nobody
 }
@@ -291,7 +291,7 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 }
 
 // Close stops taking requests and waits until those in flight are done. When
-// ctx ends first it ends what is left, with 5002, and logs what that was.
+// ctx ends first it ends the unfinished ones with 5002 and logs them.
 func (r *Router) Close(ctx context.Context) error {
 	left := r.flights.close(ctx)
 	r.closing.Do(func() { close(r.closed) })

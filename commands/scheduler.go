@@ -29,12 +29,12 @@ func laneOf(p protocol.Priority) lane {
 	return mediumLane
 }
 
-// patience is how often a lane with waiting calls may be passed over before
-// it is served next, whatever waits above it. So under full load of all three
-// about 3 in 4 slots go to high, and low still gets its share.
+// patience is the number of times a lane with waiting calls may be passed over
+// before it is served, ahead of all lanes above. So under full load of all
+// three about 3 in 4 slots go to high, and low still gets its share.
 var patience = [lanes]int{mediumLane: 4, lowLane: 12}
 
-// A turn is what waits for a worker slot.
+// A turn waits for a worker slot.
 type turn interface {
 	// take is called when there is a slot; it must not block.
 	take()
@@ -100,7 +100,7 @@ func (r *resumption) take() {
 	close(r.ready)
 }
 
-// release gives a slot to who is next.
+// release gives a slot to the next turn.
 func (s *scheduler) release() {
 	if t := s.pass(); t != nil {
 		t.take()

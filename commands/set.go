@@ -17,8 +17,7 @@ type Set struct {
 	byName map[string]*Command // names and aliases
 }
 
-// NewSet gathers commands. It fails on whatever is wrong with any
-// declaration, all of it in one error.
+// NewSet gathers commands. Its error names every fault of every declaration.
 func NewSet(commands ...Command) (*Set, error) {
 	s := &Set{byName: make(map[string]*Command, len(commands))}
 	var errs []error

@@ -59,26 +59,26 @@ type Spec struct {
 	Async   bool            // takes params.async: answers at once with a task_id
 	Streams bool            // takes params.stream: sends events as if metadata.events asked for them
 	Traced  bool            // has others do work: a call without a trace_id gets one, which its answer and all that work have
-	Routine bool            // says again and again what changes nothing that lasts: audited like a Read
+	Routine bool            // repeated often without a lasting change: audited like a Read
 	Errors  []protocol.Code // besides those any command may answer with
 	Example string          // params as JSON, valid against the schema
 
-	// Abandonable is for what costs too much to be finished for nobody: it
-	// ends when whoever waits for the answer goes away.
+	// Abandonable marks a command that is too costly to be finished for nobody:
+	// it ends when nobody waits for the answer any more.
 	Abandonable bool
 }
 
 // A Handler runs a command. Errors built with [protocol.Errorf] reach the
 // caller as they are; any other reaches it as 5000 and the log with its cause.
-// What a handler returns beside an error is answered as what was done before
-// it failed, unless it is the zero value. Raw JSON in a result must be valid.
+// A result beside an error is answered as the part done before the failure,
+// unless it is the zero value. Raw JSON in a result must be valid.
 //
 // An error whose code invites a repeat ([protocol.Code.Retry]) is not kept for
 // one: the same request is then run again.
 type Handler[P, R any] func(ctx context.Context, call *Call, params P) (R, error)
 
-// A Resource is what a command acts on, as policy sees it. The zero value
-// means nothing in particular.
+// A Resource is the object of a command, as policy sees it. The zero value is
+// no particular one.
 type Resource struct {
 	Type  string // family, "skill"
 	ID    string

@@ -14,7 +14,7 @@ var (
 	actionForm = regexp.MustCompile(`^[a-z][a-z0-9-]*:[a-z][a-z0-9.-]*$`)
 )
 
-// check says what is wrong with a declaration, all of it.
+// check returns every fault of a declaration in one error.
 func (c *Command) check() error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

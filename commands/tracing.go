@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceContext is the context of a request that continues a W3C trace, so
-// that it reaches whatever the handler calls, traced here or not.
+// traceContext is the context of a request that continues a W3C trace, so that
+// the trace reaches all calls of the handler, traced here or not.
 func (r *Router) traceContext(traceparent string) context.Context {
 	if traceparent == "" {
 		return context.Background()

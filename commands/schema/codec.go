@@ -88,7 +88,7 @@ func (c *Codec) Encode(from any) (exact json.RawMessage, err error) {
 	return exact, err
 }
 
-// EncodeFor is Encode for who needs what is written only until use returns.
+// EncodeFor is Encode for callers that need the output only until use returns.
 func (c *Codec) EncodeFor(from any, use func(json.RawMessage, error)) {
 	buffer := buffers.Get().(*[]byte)
 	written, err := c.root.encode((*buffer)[:0], reflect.ValueOf(from).Elem())

@@ -11,8 +11,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// describer is implemented by types that decode themselves and say what they
-// accept.
+// describer is implemented by types that decode themselves and describe their
+// input.
 type describer interface{ JSONSchema() json.RawMessage }
 
 var (
@@ -32,7 +32,7 @@ var (
 
 // A compiler walks over a type.
 type compiler struct {
-	result bool          // describe for encoding; what has no schema is anything
+	result bool          // describe for encoding; a type without a schema is anything
 	flag   *Flag         // of the outermost struct, nil for none
 	inside []*structNode // being compiled, to find recursion
 }
@@ -123,7 +123,7 @@ func newText(t reflect.Type) (node, error) {
 	return textNode{document}, err
 }
 
-// ownSchema is what a type says about itself, nil if it says nothing.
+// ownSchema is the schema that a type gives for itself, nil if it gives none.
 func ownSchema(t reflect.Type) (json.RawMessage, error) {
 	if !t.Implements(describerType) {
 		return nil, nil

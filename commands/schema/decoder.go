@@ -7,8 +7,8 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A decoder walks over JSON that was checked before. It is safe on any input,
-// but reports what is not JSON only as such.
+// A decoder walks over JSON that was checked before. It is safe on any input;
+// input that is not JSON it reports without details.
 type decoder struct {
 	data     []byte
 	pos      int
@@ -52,7 +52,7 @@ func (d *decoder) reportIn(name, reason, didYouMean string) {
 	d.pop()
 }
 
-// reportError reports what a method of the value's type found wrong.
+// reportError reports the error of a method of the value's type.
 func (d *decoder) reportError(err error) {
 	p := problemOf(pathOf(d.path), err)
 	if p.path == "" {
@@ -274,8 +274,8 @@ func (d *decoder) text() (string, bool) {
 	return string(raw[1 : len(raw)-1]), true
 }
 
-// apart decodes other data with a node, as the default of a field, and
-// returns what is wrong with it.
+// apart decodes other data with a node, as the default of a field, and returns
+// its fault.
 func apart(n node, data []byte, v reflect.Value) error {
 	d := &decoder{data: data}
 	n.decode(d, v)

@@ -3,7 +3,7 @@
 // accepts. The tags it understands are described in package commands.
 //
 // Reflection is used when a type is compiled; decoding and encoding then only
-// walk the compiled tree and set fields. What comes in is strict: every
-// problem is named with the path of the parameter (skill.capabilities[2].name)
-// and a reason, unknown names with the one that was probably meant.
+// walk the compiled tree and set fields. Decoding is strict: every problem has
+// the path of the parameter (skill.capabilities[2].name) and a reason, an
+// unknown name also the nearest known one.
 package schema

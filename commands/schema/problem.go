@@ -57,7 +57,7 @@ func simple(name string) bool {
 	return name != "" && len(name) <= 64
 }
 
-// clip shortens what a caller sent, so that errors stay small.
+// clip shortens the words of a caller, so that errors stay small.
 func clip(s string) string {
 	const most = 64
 	count := 0
@@ -94,7 +94,7 @@ func asError(problems []problem) error {
 	return err
 }
 
-// problemOf is what a method of a parameter type found wrong at path. A
+// problemOf is the problem that a method of a parameter type found at path. A
 // *protocol.Error may name a place inside the value and bring its own code.
 func problemOf(path string, err error) problem {
 	var e *protocol.Error

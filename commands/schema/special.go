@@ -172,7 +172,7 @@ func (n customNode) encode(dst []byte, v reflect.Value) ([]byte, error) {
 
 func (n customNode) schema() *object { return &object{verbatim: n.document} }
 
-// A serialNode decodes certificate serials; what is none is 2005, not 1001.
+// A serialNode decodes certificate serials; a malformed one is 2005, not 1001.
 type serialNode struct{}
 
 func (serialNode) decode(d *decoder, v reflect.Value) {

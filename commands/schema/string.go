@@ -19,7 +19,7 @@ type stringNode struct {
 	size    bounds
 	enum    []string
 	pattern *regexp.Regexp
-	legible func(string) string // says what people could be misled by; nil for what they do not read
+	legible func(string) string // the reason why a text could mislead people; nil for strings that people do not read
 	text    bool                // the type reads and writes itself
 
 	document json.RawMessage // the type's own schema, nil for none

@@ -18,8 +18,8 @@ var (
 	tolerated = []string{"audit", "yaml"}
 )
 
-// tags are the limits written on a field. Whatever understands one takes it;
-// what is left over did not apply.
+// tags are the limits written on a field. A node takes those that it
+// understands; the rest do not apply.
 type tags struct {
 	name     string
 	optional bool
@@ -57,7 +57,7 @@ func (t *tags) leftover() error {
 	return nil
 }
 
-// forItems moves the limits that a list or map passes on to what it holds.
+// forItems moves the limits that a list or map passes on to its items.
 func (t *tags) forItems() *tags {
 	items := &tags{limits: map[string]string{}}
 	for outer, inner := range map[string]string{"each": "len", "enum": "enum", "pattern": "pattern", "range": "range", "type": "type", "text": "text"} {
@@ -174,7 +174,8 @@ func (t *tags) len() (bounds, error) {
 	return b, nil
 }
 
-// check says what is wrong with a length, counted in things.
+// check returns the reason why a length, counted in things, is refused, "" if
+// it is not.
 func (b bounds) check(n int, thing string) string {
 	switch {
 	case n >= b.min && (b.max == unbounded || n <= b.max):
