@@ -171,6 +171,7 @@ func TestAStreamTellsTheAnswerInPieces(t *testing.T) {
 func TestTheNextProviderAnswersWhenOneFails(t *testing.T) {
 	for name, broken := range map[string]wiretest.Reply{
 		"500": wiretest.JSON(500, `{}`), "429": wiretest.JSON(429, `{}`), "401": wiretest.JSON(401, `{}`), "404": wiretest.JSON(404, `{}`),
+		"a key refused with 400": wiretest.JSON(400, `{"error":{"message":"Incorrect API key provided"}}`), "a key refused as api_error": wiretest.JSON(401, `{"type":"error","error":{"type":"api_error"}}`),
 		"garbage": wiretest.Stream(`{`), "cut at once": {Cut: true}, "too long": wiretest.JSON(400, `{"error":{"code":"context_length_exceeded"}}`),
 		"cut in the middle": wiretest.Stream(`{"choices":[{"delta":{"content":"x"}}]}`), // nobody listens, so nobody heard it
 	} {

@@ -67,6 +67,7 @@ func (s *Service) mask(cat *catalog, q *question) *redact.Mask {
 		return nil
 	}
 	mask := redact.New(rules)
+	mask.JSON = len(q.request.Options.Format) > 0
 	q.request.Messages = mask.Messages(q.request.Messages)
 	if mask.Taken() == 0 {
 		return nil

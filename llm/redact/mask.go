@@ -17,6 +17,10 @@ const maxValues = 10_000
 // A Mask hides the values of one request and puts them back into its answer.
 // It is made by [New] and is for one goroutine at a time.
 type Mask struct {
+	// JSON says that the text of the answer is a JSON document, in which values
+	// need escapes.
+	JSON bool
+
 	rules  []Rule
 	taken  int                 // how often something was replaced
 	byName map[string]string   // placeholder in lower case to value
@@ -204,7 +208,11 @@ func (m *Mask) Restore(text string) string {
 // Segment is a segment of an answer with its values. The one given is left as
 // it is, and so is what its provider wants back.
 func (m *Mask) Segment(s chat.Segment) chat.Segment {
-	s.Text = m.Restore(s.Text)
+	if m.JSON && s.Type == chat.Text {
+		s.Text = restoreJSON(m, s.Text)
+	} else {
+		s.Text = m.Restore(s.Text)
+	}
 	s.UI = eachString(s.UI, m.Restore)
 	s.ToolCall = m.call(s.ToolCall)
 	return s

@@ -193,6 +193,28 @@ func TestValuesNeedEscapesInArguments(t *testing.T) {
 	}
 }
 
+func TestValuesNeedEscapesInAnswersThatAreJSON(t *testing.T) {
+	quoted, err := Pattern(`"[^"]+"`, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := New([]Rule{quoted})
+	m.JSON = true
+	m.Messages([]chat.Message{chat.TextMessage(chat.User, `say "a\b"`)})
+	a := &chat.Answer{Finish: chat.Finish{Reason: chat.EndTurn}, Segments: []chat.Segment{
+		{Type: chat.Reasoning, Text: "[redacted-1]"}, {Type: chat.Text, Text: `{"a":"[redacted-1]"}`},
+	}}
+	want := m.Answer(a)
+	if got := want.Segments; got[0].Text != `"a\b"` || got[1].Text != `{"a":"\"a\\b\""}` {
+		t.Errorf("got %q and %q", got[0].Text, got[1].Text)
+	}
+	for n := 1; n < 20; n++ {
+		if got, _ := hear(t, m, inPieces(a, n)); got.Text() != want.Text() {
+			t.Errorf("in pieces of %d: %s", n, got.Text())
+		}
+	}
+}
+
 func TestOneRequestDoesNotKnowTheValuesOfAnother(t *testing.T) {
 	one, other := New(every(t)), New(every(t))
 	one.Messages([]chat.Message{chat.TextMessage(chat.User, "ann@x.org")})

@@ -75,7 +75,7 @@ func (s *stream) delta(e chat.Event) error {
 }
 
 func (s *stream) restore(e *chat.Event, text string) string {
-	if e.Type == chat.ToolCallDelta {
+	if e.Type == chat.ToolCallDelta || e.Type == chat.TextDelta && s.mask.JSON {
 		return restoreJSON(s.mask, text)
 	}
 	return s.mask.Restore(text)

@@ -35,7 +35,7 @@ var namedBy = map[Extra][]string{
 	Effort:       {"reasoning_effort", "reasoning.effort", "'reasoning'", "thinking", "effort"},
 	Replay:       {"reasoning_content", "reasoning_details", "extra_content", "encrypted_content", "encrypted content", "signature", "'reasoning'"},
 	StreamUsage:  {"stream_options", "include_usage"},
-	OneCall:      {"parallel_tool_calls", "disable_parallel_tool_use"},
+	OneCall:      {"parallel_tool_calls"},
 	PromptCache:  {"cache_control"},
 	UsualMaximum: {"max_completion_tokens"},
 }
