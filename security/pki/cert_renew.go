@@ -63,6 +63,9 @@ func (s *Service) Renew(ctx context.Context, call *commands.Call, p RenewParams)
 	}
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
+	if err := s.Valid(e.Serial); err != nil {
+		return Result{}, err // it was revoked a moment ago
+	}
 	if before := s.renewal(e); before != nil {
 		if equalKeys(before.leaf().PublicKey, csr.PublicKey) {
 			return s.issued(before), nil

@@ -59,6 +59,8 @@ func (s *Service) Revoke(ctx context.Context, call *commands.Call, p RevokeParam
 	if p.Renewals != nil {
 		renewals = *p.Renewals
 	}
+	s.renewing.Lock() // so that no renewal is on its way that would not be seen
+	defer s.renewing.Unlock()
 	why := Revocation{At: s.opts.Now().UTC(), Code: code, Reason: p.Reason, By: call.Principal.ID}
 	stands, err := s.revoke(ctx, e.Serial, why)
 	if err != nil {

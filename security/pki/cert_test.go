@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -439,5 +440,24 @@ func TestATakenSerialIsNotIssuedAgain(t *testing.T) {
 	h := w.hold()
 	if len(tried) != serialAttempts || !tried[h.serial] {
 		t.Errorf("%d serials tried", len(tried))
+	}
+}
+
+// TestARevokedCertificateIsNotRenewedAtThatMoment: whoever has copied a key may
+// ask for a renewal while the certificate is revoked.
+func TestARevokedCertificateIsNotRenewedAtThatMoment(t *testing.T) {
+	w := newWorld(t)
+	for range 20 {
+		h := w.hold()
+		csr := csrOf(t, ecdsaKey(t))
+		got := make(chan protocol.Serial, 1)
+		go func() {
+			result, _ := w.Renew(t.Context(), &commands.Call{Principal: root}, RenewParams{Serial: h.serial, CSR: csr})
+			got <- result.Serial
+		}()
+		must[RevokeResult](w, root, "cert.revoke", object{"serial": h.serial, "reason": "key compromise"})
+		if renewed := <-got; renewed != "" && w.Valid(renewed) == nil {
+			t.Fatal("a renewal outlives the compromised key")
+		}
 	}
 }

@@ -110,7 +110,7 @@ type Service struct {
 	proofs   *proofs
 	server   *serverCertificate
 	lists    *lists
-	renewing sync.Mutex      // one at a time, as each looks for another
+	renewing sync.Mutex      // held while one is renewed or revoked: each looks for renewals
 	enrol    *fair.Semaphore // places for enrolments under way, shared by addresses
 
 	mu    sync.RWMutex
