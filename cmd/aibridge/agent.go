@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -27,6 +28,7 @@ func agentEndCommand() *cobra.Command {
 	var id, name, skills, joinFile string
 	var concurrency int
 	var passEnv []string
+	var takeOver bool
 	cmd := &cobra.Command{
 		Use:   "end",
 		Short: "Serve the skills of a folder",
@@ -52,6 +54,9 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)).With("agent", id)
 			kept, err := files.open(cmd.Context(), &target, id, skills, log)
 			if err != nil {
+				return err
+			}
+			if err := checkFree(cmd.Context(), &target, id); err != nil && !takeOver {
 				return err
 			}
 			c, err := target.dial(cmd.Context(),
@@ -81,12 +86,35 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 	target.addFlags(cmd.Flags())
 	files.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&id, "id", "", "id of the agent; made from the host's name by default")
+	cmd.Flags().BoolVar(&takeOver, "take-over", false, "disconnect whoever is online under the id; for a device that restarts before its old connection was given up")
 	cmd.Flags().StringVar(&name, "name", "", "name of the agent, for people")
 	cmd.Flags().StringVar(&skills, "skills", "skills", "folder with a folder for each skill")
 	cmd.Flags().StringVar(&joinFile, "join-file", "", "file with join tokens for skills that are somebody else's, a line \"SKILL TOKEN\" for each")
 	cmd.Flags().IntVar(&concurrency, "concurrency", 32, "scripts running at once, of which one caller has a quarter")
 	cmd.Flags().StringSliceVar(&passEnv, "pass-env", nil, "names of environment variables that scripts get, besides the usual few")
 	return cmd
+}
+
+// checkFree refuses the id of an agent that is online: with its id it would be
+// disconnected. Whoever may not ask finds out when it connects.
+func checkFree(ctx context.Context, t *target, id string) error {
+	c, err := t.dial(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // the agent's own connection fails for the same reason, or this one was needless
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	found, err := client.Call[struct {
+		Status string `json:"status"`
+	}](ctx, c, "agent.get", map[string]any{"agent_id": id})
+	if err != nil || found.Status != "online" {
+		return nil //nolint:nilerr // it is not there, or nobody tells
+	}
+	return hinted{
+		protocol.Errorf(protocol.InvalidState, "the agent %s is online already: it would be disconnected", id).With("agent_id", id),
+		"choose another --id, or take its place with --take-over",
+	}
 }
 
 // defaultAgentID is the same at every start on one host, so that the agent is
