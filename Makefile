@@ -5,16 +5,19 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build test unit race foreign fmt vet lint docs bench fuzz clean
+.PHONY: help run build bin/aibridge-bench test unit race foreign fmt vet lint docs bench fuzz clean
 
 help: ## show this help
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
 
 run: build ## build and start a bridge on loopback that lets everybody in
 	bin/aibridge serve --dev --data $(DATA)
 
 build: ## build bin/aibridge
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/aibridge ./cmd/aibridge
+
+bin/aibridge-bench: build ## build the load generator beside bin/aibridge
+	$(GO) build -trimpath -o bin/ ./cmd/aibridge-bench
 
 test: fmt vet docs race foreign ## everything that must pass
 

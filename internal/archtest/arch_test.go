@@ -52,7 +52,8 @@ var rooms = map[string][]string{
 	"internal/gate":        {"protocol", "internal/fair"},
 	"internal/diskspace":   {"protocol"},
 	"internal/smalldisk":   {},
-	"cmd":                  {"protocol", "commands", "client", "agent", "bench", "vfs", "vfs/mirror", "vfs/remote", "mcp/stdio", "internal/app"},
+	"cmd/aibridge-bench":   {"bench"},
+	"cmd":                  {"protocol", "commands", "client", "agent", "vfs", "vfs/mirror", "vfs/remote", "mcp/stdio", "internal/app"},
 	"examples":             {"protocol", "client"},
 	"internal/conformance": {"*"},
 }

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/bench"
+)
+
+func mqttCommand() *cobra.Command {
+	var peers, scenarios []string
+	var external map[string]string
+	var o bench.Options
+	cmd := &cobra.Command{
+		Use:   "mqtt",
+		Short: "Compare brokers: rate, latency, processor time, memory",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Scenarios, err = bench.Pick(scenarios...); err != nil {
+				return err
+			}
+			if o.Peers, err = peersNamed(peers); err != nil {
+				return err
+			}
+			for name, line := range external {
+				peer, err := bench.External(name, line)
+				if err != nil {
+					return err
+				}
+				o.Peers = append(o.Peers, peer)
+			}
+			o.Progress = progressTo(cmd)
+			report, err := bench.MQTT(cmd.Context(), o)
+			if writeErr := report.WriteTable(cmd.OutOrStdout()); err == nil {
+				err = writeErr
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringSliceVar(&peers, "peers", []string{"mosquitto", bench.KindBroker, bench.KindMochi, bench.KindNATS}, "brokers to measure, the one to compare with first")
+	cmd.Flags().StringToStringVar(&external, "external", nil, "another broker: NAME=COMMAND LINE with {address} or {port} and {dir}")
+	cmd.Flags().StringSliceVar(&scenarios, "scenarios", nil, "what to measure, fan-in* for all that begin so; everything by default")
+	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
+	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
+	cmd.Flags().Float64Var(&o.Quiet, "quiet", 0, "wait until others keep less than this many processors busy, and repeat runs they disturbed")
+	return cmd
+}
+
+func invokeCommand() *cobra.Command {
+	var program string
+	var peers []string
+	var o bench.InvokeOptions
+	cmd := &cobra.Command{
+		Use:   "invoke",
+		Short: "Compare skill.invoke with bare request and reply through other brokers",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			program, err := bridgeProgram(program)
+			if err != nil {
+				return err
+			}
+			o.Bridge = []string{program, "serve"}
+			if o.Bare, err = peersNamed(peers); err != nil {
+				return err
+			}
+			o.Progress = progressTo(cmd)
+			report, err := bench.Invoke(cmd.Context(), o)
+			if writeErr := report.WriteTable(cmd.OutOrStdout()); err == nil {
+				err = writeErr
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&program, "bridge", "", "the aibridge program to measure (otherwise the one beside this program, then the one on the PATH)")
+	cmd.Flags().StringSliceVar(&peers, "peers", []string{"mosquitto", bench.KindMochi}, "brokers for bare request and reply, the one to compare with first")
+	cmd.Flags().BoolVar(&o.AuditOff, "audit-off", true, "measure the bridge without its audit trail too")
+	cmd.Flags().BoolVar(&o.SyncAlways, "sync-always", true, "measure the bridge with --sync always too")
+	cmd.Flags().IntSliceVar(&o.Windows, "windows", []int{1, 16}, "calls open at a time")
+	cmd.Flags().IntSliceVar(&o.Callers, "callers", []int{50, 1}, "clients that call the one agent")
+	cmd.Flags().IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
+	cmd.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "of each run")
+	cmd.Flags().Float64Var(&o.Quiet, "quiet", 0, "wait until others keep less than this many processors busy, and repeat runs they disturbed")
+	return cmd
+}
+
+// serveCommand is what the load generator starts this program as.
+func serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "serve KIND ADDRESS DIR",
+		Short:  "Serve one of the linked brokers, for the load generator",
+		Hidden: true,
+		Args:   cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return bench.Serve(cmd.Context(), args[0], args[1], args[2])
+		},
+	}
+}
+
+// bridgeProgram is the program of the bridge that is to be measured.
+func bridgeProgram(named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "aibridge")
+		if _, err := os.Stat(beside); err == nil {
+			return beside, nil
+		}
+	}
+	found, err := exec.LookPath("aibridge")
+	if err != nil {
+		return "", errors.New("there is no aibridge beside this program, nor on the PATH; --bridge names it")
+	}
+	return found, nil
+}
+
+// peersNamed are the brokers with the names. mosquitto is left out where it
+// is not installed.
+func peersNamed(names []string) ([]bench.Peer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var peers []bench.Peer
+	for _, name := range names {
+		if name != "mosquitto" {
+			peers = append(peers, bench.Hosted(name, self, "serve"))
+		} else if mosquitto, ok := bench.Mosquitto(); ok {
+			peers = append(peers, mosquitto)
+		}
+	}
+	return peers, nil
+}
+
+func progressTo(cmd *cobra.Command) func(string) {
+	return func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+}
