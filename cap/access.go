@@ -70,7 +70,7 @@ func (s *Service) find(call *commands.Call, id protocol.CapID) (*Cap, uint64, er
 func (s *Service) findActive(call *commands.Call, id protocol.CapID) (*Cap, error) {
 	c, _, err := s.find(call, id)
 	if err == nil && c.Status != Active {
-		err = protocol.Errorf(protocol.InvalidState, "Cap %q is inactive", id).With("cap_id", string(id)).With("status", string(c.Status))
+		err = protocol.Errorf(protocol.InvalidState, "Cap %q is inactive; cap.update with status active lets it work again", id).With("cap_id", string(id)).With("status", string(c.Status))
 	}
 	if err != nil {
 		return nil, err
@@ -83,11 +83,11 @@ func noCap(id protocol.CapID) error {
 }
 
 func notYours(c *Cap) error {
-	return protocol.Errorf(protocol.PermissionDenied, "Cap %q belongs to skill %q", c.ID, c.Skill).With("cap_id", string(c.ID))
+	return protocol.Errorf(protocol.PermissionDenied, "Cap %q belongs to skill %q; only its owner may do this", c.ID, c.Skill).With("cap_id", string(c.ID))
 }
 
 func notMember(c *Cap, group protocol.GroupID) error {
-	return protocol.Errorf(protocol.PermissionDenied, "you are not a member of group %q", group).
+	return protocol.Errorf(protocol.PermissionDenied, "you are not a member of group %q; the owner of the Cap adds members", group).
 		With("cap_id", string(c.ID)).With("group_id", string(group))
 }
 
@@ -102,6 +102,6 @@ func stranger(g *Group, skill protocol.SkillID) error {
 }
 
 func conflict(what string, expected, found uint64) error {
-	return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d", what, found).
+	return protocol.Errorf(protocol.RevisionConflict, "%s has revision %d; read it again and repeat the change", what, found).
 		With("expected", expected).With("revision", found)
 }

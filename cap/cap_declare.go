@@ -41,7 +41,7 @@ type DeclareResult struct {
 func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclareParams) (DeclareResult, error) {
 	space := call.Principal.Home()
 	if _, known := s.opts.Skills.SpeaksFor(call.Principal, space, p.Skill); known && !s.speaksFor(call.Principal, space, p.Skill) {
-		return DeclareResult{}, protocol.Errorf(protocol.PermissionDenied, "you do not speak for skill %q", p.Skill).With("skill_id", string(p.Skill))
+		return DeclareResult{}, protocol.Errorf(protocol.PermissionDenied, "skill %q belongs to another party; declare the Cap as its owner or as the skill", p.Skill).With("skill_id", string(p.Skill))
 	}
 	if err := p.complete(p.ID); err != nil {
 		return DeclareResult{}, err

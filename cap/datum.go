@@ -65,7 +65,7 @@ const maxValue = 64 << 10
 // check returns the error of a value that is not of the type.
 func (t DataType) check(value json.RawMessage) error {
 	if len(value) > maxValue {
-		return protocol.Errorf(protocol.PayloadTooLarge, "data_value has %d bytes, %d are possible", len(value), maxValue).
+		return protocol.Errorf(protocol.PayloadTooLarge, "data_value has %d bytes, at most %d are possible; keep larger values as files", len(value), maxValue).
 			With("param_name", "data_value").With("limit", maxValue)
 	}
 	found := typeOf(value)

@@ -96,7 +96,7 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 		o.Completion.Policy = dispatch.All
 	}
 	if o.Completion.N > len(chosen) {
-		return DispatchResult{}, protocol.InvalidParam("completion.n", "is more than there are members")
+		return DispatchResult{}, protocol.InvalidParam("completion.n", "is more than the number of members that target chooses")
 	}
 	for _, m := range chosen {
 		o.Members = append(o.Members, dispatch.Candidate{Skill: m.Skill, Role: m.Role, Denied: mayInvoke(ctx, call, c.Space, m.Skill)})
@@ -159,7 +159,7 @@ func (s *Service) choose(c *Cap, g *Group, by Selection) ([]Member, error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, protocol.Errorf(protocol.NotFound, "nobody in group %q is meant by target", g.ID).With("group_id", string(g.ID))
+		return nil, protocol.Errorf(protocol.NotFound, "target chooses no member of group %q; group.query shows them", g.ID).With("group_id", string(g.ID))
 	}
 	return chosen, nil
 }

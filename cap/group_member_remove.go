@@ -59,7 +59,7 @@ func (s *Service) RemoveMember(ctx context.Context, call *commands.Call, p Membe
 			return result, err
 		}
 	}
-	return MemberResult{}, protocol.Errorf(protocol.RevisionConflict, "group %q is being changed by others", p.Group)
+	return MemberResult{}, protocol.Errorf(protocol.RevisionConflict, "group %q is being changed by others; send the request again", p.Group)
 }
 
 // without is the group without a member and its links.

@@ -26,7 +26,7 @@ func (c *Call) schedule(in Inbound) error {
 	age := c.arrived.Sub(sent)
 	switch {
 	case age > timeout+skew:
-		err := protocol.Errorf(protocol.RequestExpired, "the request is older than its timeout").
+		err := protocol.Errorf(protocol.RequestExpired, "the request is older than its timeout; check the clock of the sender, or send timestamp 0 without one").
 			With("age_ms", age.Milliseconds()).With("timeout_ms", timeout.Milliseconds())
 		if c.request.Timestamp < secondsBelow {
 			err.Message = "the timestamp must be Unix milliseconds, or 0 without a clock, and looks like seconds"

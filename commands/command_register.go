@@ -65,7 +65,7 @@ func registerCommand(ctx context.Context, call *Call, p RegisterParams) (Registe
 		Commands:   p.Commands,
 	}
 	if r.reserved(ns.Name) {
-		return RegisterResult{}, protocol.InvalidParam("namespace", "belongs to the bridge")
+		return RegisterResult{}, protocol.InvalidParam("namespace", "belongs to the bridge; choose another name")
 	}
 	if p.Agent.Party(call.Principal.Home()) != call.Principal.Party() {
 		if err := r.opts.Authorizer.ActFor(ctx, call.Principal, string(p.Agent)); err != nil {
@@ -123,7 +123,7 @@ func (n *namespaces) store(ctx context.Context, ns *Namespace) (revision uint64,
 	before, revision, ok := n.table.Get(key)
 	switch {
 	case ok && !before.Owner.Includes(ns.Owner):
-		return 0, protocol.Errorf(protocol.AlreadyExists, "the namespace %s.* is taken", ns.Name)
+		return 0, protocol.Errorf(protocol.AlreadyExists, "the namespace %s.* belongs to another party", ns.Name)
 	case ok:
 		return n.table.Update(ctx, key, ns, revision)
 	case n.count() >= maxNamespaces:

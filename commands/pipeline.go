@@ -35,7 +35,7 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 	case err != nil:
 		return c, err
 	case in.Principal == nil:
-		return c, protocol.Errorf(protocol.NotAuthenticated, "not authenticated")
+		return c, protocol.Errorf(protocol.NotAuthenticated, "not authenticated: show an API key, a token or a certificate")
 	}
 	if c.SenderID == "" {
 		c.SenderID = in.Principal.ID
@@ -91,7 +91,7 @@ func (r *Router) parse(in Inbound, own *protocol.Request) (*protocol.Request, er
 // pipeline relies.
 func (r *Router) complete(req *protocol.Request) error {
 	if req.ID == "" {
-		return protocol.Errorf(protocol.MalformedEnvelope, "id: is missing")
+		return protocol.Errorf(protocol.MalformedEnvelope, "id: is missing; send one with every request")
 	}
 	if req.Metadata.Timeout <= 0 {
 		req.Metadata.Timeout = protocol.DefaultTimeout
@@ -282,9 +282,9 @@ func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
 		answer.repeat = true
 		return answer, false, true
 	case conflict:
-		return refused(protocol.Errorf(protocol.IDReused, "the id was used for another request")), false, true
+		return refused(protocol.Errorf(protocol.IDReused, "the id was used for another request; send a new id with a new request")), false, true
 	case unknown:
-		return refused(protocol.Errorf(protocol.OutcomeUnknown, "the request was taken up before; what became of it is not known")), false, true
+		return refused(protocol.Errorf(protocol.OutcomeUnknown, "the request was taken up before and its outcome is unknown; look before you send it again with a new id")), false, true
 	}
 	return outcome{}, true, true
 }
@@ -336,7 +336,7 @@ func within(ctx context.Context, left []MessageProcessor, c *Call, run invocatio
 // background hands a call to the tasks and answers with the task's id.
 func (r *Router) background(c *Call, run invocation) outcome {
 	if r.opts.Tasks == nil {
-		return refused(protocol.InvalidParam("async", "is not available here"))
+		return refused(protocol.InvalidParam("async", "is not available: this bridge runs no tasks"))
 	}
 	d := c.detached()
 	given := grant.Of(c.Principal)

@@ -84,7 +84,7 @@ func (s *Service) check(call *commands.Call, i id, skill protocol.SkillID) (Chan
 }
 
 func notYours(skill protocol.SkillID) error {
-	return protocol.Errorf(protocol.PermissionDenied, "you do not speak for skill %q", skill).With("skill_id", string(skill))
+	return protocol.Errorf(protocol.PermissionDenied, "skill %q belongs to another party; send the request as its owner or as the skill", skill).With("skill_id", string(skill))
 }
 
 func noScene(i id) error {

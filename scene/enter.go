@@ -49,7 +49,7 @@ func (s *Scene) with(m Member, c claim, channel Channel) (*Scene, error) {
 	owner := s.find(s.Owner)
 	takesOver := c.owner && s.Owner != m.Skill
 	if takesOver && owner != nil && owner.Barred == "" {
-		return nil, protocol.Errorf(protocol.AlreadyExists, "scene %q is owned by skill %q", s.Type, s.Owner).
+		return nil, protocol.Errorf(protocol.AlreadyExists, "scene %q is owned by skill %q; declare without is_owner_declaration to be its backup", s.Type, s.Owner).
 			With("scene_type", string(s.Type)).With("cap_id", string(s.Cap)).With("owner", string(s.Owner))
 	}
 	changed := s.clone()
@@ -68,7 +68,7 @@ func (s *Scene) with(m Member, c claim, channel Channel) (*Scene, error) {
 	}
 	was := s.Members[i]
 	if was.Role != m.Role {
-		return nil, protocol.Errorf(protocol.AlreadyExists, "skill %q takes part as %q already", m.Skill, was.Role).
+		return nil, protocol.Errorf(protocol.AlreadyExists, "skill %q takes part as %q already; leave the scene before you join it in another role", m.Skill, was.Role).
 			With("skill_id", string(m.Skill)).With("skill_role", was.Role)
 	}
 	m.JoinedAt = was.JoinedAt

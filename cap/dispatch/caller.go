@@ -36,7 +36,7 @@ func (r *run) denied(seat int) error {
 		return nil
 	}
 	if r.d.Caller == nil {
-		return protocol.Errorf(protocol.PermissionDenied, "it is not known who started the dispatch")
+		return protocol.Errorf(protocol.PermissionDenied, "the caller of the dispatch is unknown")
 	}
 	return r.e.opts.MayAsk(r.d, r.d.Seats[seat].Skill)
 }

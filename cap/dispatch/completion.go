@@ -24,10 +24,10 @@ type Completion struct {
 func (c *Completion) Validate() error {
 	counts := c.Policy == Quorum || c.Policy == First
 	if counts && c.N == 0 {
-		return protocol.InvalidParam("n", "is missing: "+string(c.Policy)+" of how many?")
+		return protocol.InvalidParam("n", "is missing; "+string(c.Policy)+" needs the number of members")
 	}
 	if !counts && c.N != 0 {
-		return protocol.InvalidParam("n", "means nothing with "+string(c.Policy))
+		return protocol.InvalidParam("n", "does not apply to "+string(c.Policy)+"; leave it out")
 	}
 	return nil
 }
