@@ -113,7 +113,7 @@ func (a *App) invokeForTool(ctx context.Context, env tools.Environment, command 
 	request := protocol.Request{
 		Version: protocol.Version, ID: a.toolRequestID(ctx, command), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
 		Metadata: protocol.Metadata{
-			Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.WantsProgress(ctx),
+			Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.Listens(ctx),
 		},
 	}
 	answer := a.router.HandleWithin(ctx, commands.Inbound{
@@ -137,13 +137,26 @@ func (a *App) toolRequestID(ctx context.Context, command string) string {
 	return protocol.NewID()
 }
 
-// tellProgress passes on how far a device says it is.
+// tellProgress passes on how far a device or a server says it is, and what it
+// logs.
 func tellProgress(ctx context.Context, e *protocol.Event) {
-	var p struct {
-		Percent float64 `json:"percent"`
-		Message string  `json:"message"`
-	}
-	if e.Name == "task.progress" && json.Unmarshal(e.Data, &p) == nil {
-		tools.TellProgress(ctx, tools.Progress{Percent: p.Percent, Message: p.Message})
+	switch e.Name {
+	case "task.progress":
+		var p struct {
+			Percent float64 `json:"percent"`
+			Message string  `json:"message"`
+		}
+		if json.Unmarshal(e.Data, &p) == nil {
+			tools.TellProgress(ctx, tools.Progress{Percent: p.Percent, Message: p.Message})
+		}
+	case "task.log":
+		var l struct {
+			Level  string `json:"level"`
+			Logger string `json:"logger"`
+			Text   string `json:"text"`
+		}
+		if json.Unmarshal(e.Data, &l) == nil {
+			tools.TellLog(ctx, tools.Log{Level: l.Level, Logger: l.Logger, Text: l.Text})
+		}
 	}
 }

@@ -16,6 +16,10 @@ import (
 // message is what the model is told of a result.
 func message(r *tools.Result) chat.Message {
 	m := chat.Message{Role: chat.ToolRole, ToolCallID: r.CallID, ToolName: r.Name, Failed: r.Status != tools.Success}
+	if pieces := r.InOrder(); len(pieces) > 0 && len(r.Output.Segments) > 0 {
+		m.Segments = inOrder(pieces)
+		return m
+	}
 	m.Segments = append(m.Segments, chat.Segment{Type: chat.Text, Text: r.Text})
 	for _, s := range r.Output.Segments {
 		if s.Type == chat.Image || s.Type == chat.Audio || s.Type == chat.Video {
@@ -23,6 +27,24 @@ func message(r *tools.Result) chat.Message {
 		}
 	}
 	return m
+}
+
+// inOrder are pieces as a model gets them. A text is always there, since some
+// providers want one.
+func inOrder(pieces []tools.Piece) (segments []chat.Segment) {
+	texts := 0
+	for i := range pieces {
+		if media, ok := pieces[i].Media(); ok {
+			segments = append(segments, media)
+			continue
+		}
+		texts++
+		segments = append(segments, chat.Segment{Type: chat.Text, Text: pieces[i].Read()})
+	}
+	if texts == 0 {
+		segments = append([]chat.Segment{{Type: chat.Text, Text: "(media)"}}, segments...)
+	}
+	return segments
 }
 
 // maxReported bounds the text of a result in a report: the model has read all

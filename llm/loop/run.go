@@ -230,6 +230,7 @@ func (u *run) execute(ctx context.Context, calls []*chat.ToolCall) []tools.Resul
 		for _, c := range calls {
 			u.Tell("llm.tool_call", c)
 		}
+		ctx = tools.WithFollower(ctx, follower(u.Tell))
 	}
 	results := u.opts.Executor.Execute(ctx, u.box, u.env, calls)
 	for len(results) < len(calls) { // it has one for each

@@ -173,7 +173,7 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	inner, cancel := context.WithTimeout(ctx, timeout)
+	inner, cancel := context.WithTimeout(following(ctx, c.ID), timeout)
 	defer cancel()
 	x.again = func(ctx context.Context) (*Tool, *Execution, error) { return t.again(ctx, tool, x) }
 	err = t.e.admit(inner, tool, x)

@@ -200,7 +200,10 @@ type Output struct {
 	Content  json.RawMessage
 	Text     string
 	Segments []chat.Segment
-	IsError  bool // the tool itself says that it failed
+	// Pieces are Text and Segments once more, in the order that the tool gave
+	// them in; nil if there is no more to say than that.
+	Pieces  []Piece
+	IsError bool // the tool itself says that it failed
 }
 
 // Status says what became of a call.

@@ -141,7 +141,7 @@ func (d *Door) answer(m *message, r *tools.Result, sessionless bool) ([]byte, er
 		}
 		result.Meta[sdk.MetaKeyServerInfo] = d.implementation
 	}
-	if len(r.Output.Segments) > 0 || len(result.Meta) > 1 || result.Meta != nil && !sessionless {
+	if len(r.Output.Segments) > 0 || len(r.InOrder()) > 0 || len(result.Meta) > 1 || result.Meta != nil && !sessionless {
 		text, err := json.Marshal(result)
 		if err != nil {
 			return nil, err

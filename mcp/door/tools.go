@@ -2,6 +2,7 @@ package door
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -167,6 +168,9 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 	if token := r.Params.GetProgressToken(); token != nil {
 		ctx = tools.WithProgress(ctx, (&progress{session: r.Session, token: token, ctx: ctx}).report)
 	}
+	ctx = tools.WithLog(ctx, func(l tools.Log) {
+		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(l.Level), Logger: cmp.Or(l.Logger, tool.Name), Data: l.Text}) // for who asked for it
+	})
 	result := box.Execute(ctx, env, toolCall(tool.Name, r.Params.Arguments))
 	if result.Warning != "" {
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: tool.Name, Data: result.Warning}) // for who asked for it
@@ -233,6 +237,12 @@ func toolCall(name string, arguments json.RawMessage) *chat.ToolCall {
 // that the model reads it.
 func resultOf(r *tools.Result) *sdk.CallToolResult {
 	result := &sdk.CallToolResult{IsError: r.Status != tools.Success || r.Output.IsError}
+	if pieces := r.InOrder(); len(pieces) > 0 {
+		for i := range pieces {
+			result.Content = append(result.Content, pieceOf(&pieces[i]))
+		}
+		return withMeta(result, r)
+	}
 	spoken := r.Output.Text != "" || len(r.Output.Content) > 0 || r.Status != tools.Success
 	if spoken && r.Text != "" || len(r.Output.Segments) == 0 { // otherwise the text only says that there are media
 		result.Content = append(result.Content, &sdk.TextContent{Text: r.Text})
@@ -240,6 +250,29 @@ func resultOf(r *tools.Result) *sdk.CallToolResult {
 	for i := range r.Output.Segments {
 		result.Content = append(result.Content, media(&r.Output.Segments[i]))
 	}
+	return withMeta(result, r)
+}
+
+// pieceOf is a piece as its server gave it.
+func pieceOf(p *tools.Piece) sdk.Content {
+	switch p.Kind {
+	case tools.PieceText:
+		return &sdk.TextContent{Text: p.Text}
+	case tools.PieceLink:
+		return &sdk.ResourceLink{URI: p.URI, Name: p.Name, MIMEType: p.MIMEType}
+	case tools.PieceResource:
+		contents := &sdk.ResourceContents{URI: p.URI, MIMEType: p.MIMEType, Text: p.Text}
+		if blob, err := base64.StdEncoding.DecodeString(p.Data); err == nil && len(blob) > 0 {
+			contents.Text, contents.Blob = "", blob
+		}
+		return &sdk.EmbeddedResource{Resource: contents}
+	}
+	s, _ := p.Media()
+	return media(&s)
+}
+
+// withMeta adds what stands beside the content.
+func withMeta(result *sdk.CallToolResult, r *tools.Result) *sdk.CallToolResult {
 	if content := bytes.TrimSpace(r.Output.Content); !result.IsError && len(content) > 0 && content[0] == '{' {
 		result.StructuredContent = json.RawMessage(content)
 	}

@@ -47,14 +47,14 @@ type link struct {
 	problem string // why it is down, for operators
 	server  string // name and version it gives itself
 	known   []*declared
-	tools   []*tools.Tool                   // those that are approved
-	steps   map[string]func(tools.Progress) // of calls, by progress token
+	tools   []*tools.Tool        // those that are approved
+	calls   map[string]*underway // by progress token
 }
 
 func newLink(s *Service, c *Config) *link {
 	return &link{
 		service: s, config: c, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
-		steps: make(map[string]func(tools.Progress)),
+		calls: make(map[string]*underway),
 	}
 }
 
@@ -160,6 +160,7 @@ func (l *link) connect(ctx context.Context) (*sdk.ClientSession, error) {
 		part(session)
 		return nil, errSelf
 	}
+	l.listen(connecting, session)
 	return session, nil
 }
 
@@ -169,6 +170,7 @@ func (l *link) client() *sdk.Client {
 		Capabilities:                &sdk.ClientCapabilities{}, // it is asked for nothing: neither models nor people nor folders
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.look() },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.step(r.Params) },
+		LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { l.logged(r.Params) },
 	})
 }
 
@@ -311,34 +313,6 @@ func (l *link) current() (*sdk.ClientSession, error) {
 		return nil, protocol.Errorf(protocol.TargetUnavailable, "the MCP server %q is not connected", l.config.Name).With("server", l.config.Name)
 	}
 	return l.session, nil
-}
-
-// step tells whoever made a call how far it is.
-func (l *link) step(p *sdk.ProgressNotificationParams) {
-	token, _ := p.ProgressToken.(string)
-	l.mu.Lock()
-	tell := l.steps[token]
-	l.mu.Unlock()
-	if tell == nil {
-		return
-	}
-	percent := 0.0
-	if p.Total > 0 {
-		percent = min(max(100*p.Progress/p.Total, 0), 100)
-	}
-	tell(tools.Progress{Percent: percent, Message: short(p.Message, 1024)})
-}
-
-// follow has a call's progress told, until stop is called.
-func (l *link) follow(token string, tell func(tools.Progress)) (stop func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.steps[token] = tell
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.steps, token)
-	}
 }
 
 // short is at most n bytes of a text.

@@ -46,6 +46,7 @@ type CallResult struct {
 	Data    json.RawMessage `json:"data,omitempty" doc:"structured content, if the server gives any"`
 	Text    string          `json:"text" doc:"the result as text"`
 	Media   []Media         `json:"media,omitempty" doc:"images, audio and video of the result, in its order; absent if there are none"`
+	Content []Content       `json:"content,omitempty" doc:"all of the result in its order; absent if it is one text"`
 	IsError bool            `json:"is_error" doc:"the tool says that it failed; text says why"`
 }
 
@@ -54,6 +55,16 @@ type Media struct {
 	Kind     string `json:"kind" doc:"image, audio or video"`
 	MIMEType string `json:"mime_type" doc:"media type, such as image/png"`
 	Data     string `json:"data" doc:"base64, or a URL"`
+}
+
+// Content is one piece of a result.
+type Content struct {
+	Kind     string `json:"kind" enum:"text,image,audio,video,resource,resource_link" doc:"what it is; resource has the contents of one, resource_link only says where it is"`
+	Text     string `json:"text,omitempty" doc:"of a text, and of a resource that is one"`
+	MIMEType string `json:"mime_type,omitempty" doc:"media type of data, or of a resource; absent if the server does not say"`
+	Data     string `json:"data,omitempty" doc:"of media, and of a resource that is no text: base64"`
+	URI      string `json:"uri,omitempty" doc:"of a resource"`
+	Name     string `json:"name,omitempty" doc:"of a link"`
 }
 
 // maxText bounds the text of a result, in bytes.
@@ -83,9 +94,8 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 	if call.Depth > 0 {
 		params.Meta[depthKey] = call.Depth
 	}
-	defer l.follow(token, func(step tools.Progress) {
-		call.Emit("task.progress", map[string]any{"percent": step.Percent, "message": step.Message})
-	})()
+	params.Meta[sdk.MetaKeyLogLevel] = logLevel // servers without sessions are told with every call
+	defer l.follow(token, &underway{call.Principal.Party(), call.Emit})()
 	var result *sdk.CallToolResult
 	err = call.Park(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, l.config.timeout())
@@ -124,39 +134,84 @@ func read(p CallParams, r *sdk.CallToolResult) CallResult {
 			result.Data = data
 		}
 	}
-	var texts []string
-	for _, content := range r.Content {
-		switch c := content.(type) {
-		case *sdk.TextContent:
-			texts = append(texts, c.Text)
-		case *sdk.ImageContent:
-			result.Media = append(result.Media, Media{string(chat.Image), c.MIMEType, base64.StdEncoding.EncodeToString(c.Data)})
-		case *sdk.AudioContent:
-			result.Media = append(result.Media, Media{string(chat.Audio), c.MIMEType, base64.StdEncoding.EncodeToString(c.Data)})
-		case *sdk.ResourceLink:
-			texts = append(texts, "Resource: "+c.URI)
-		case *sdk.EmbeddedResource:
-			if c.Resource != nil {
-				result.embed(c.Resource, &texts)
-			}
-		}
-	}
-	result.Text = short(strings.Join(texts, "\n"), maxText)
+	result.take(r.Content)
 	return result
 }
 
-// embed takes a resource that came with a result: text as text, what models can
-// see or hear as media, and of anything else that it is there.
-func (r *CallResult) embed(resource *sdk.ResourceContents, texts *[]string) {
-	kind, _, _ := strings.Cut(resource.MIMEType, "/")
-	switch {
-	case len(resource.Blob) == 0:
-		*texts = append(*texts, resource.Text)
-	case kind == string(chat.Image) || kind == string(chat.Audio) || kind == string(chat.Video):
-		r.Media = append(r.Media, Media{kind, resource.MIMEType, base64.StdEncoding.EncodeToString(resource.Blob)})
-	default:
-		*texts = append(*texts, fmt.Sprintf("Resource: %s (%s, %d bytes)", resource.URI, resource.MIMEType, len(resource.Blob)))
+// take takes the pieces of a result in their order, and sorts them into text
+// and media.
+func (r *CallResult) take(pieces []sdk.Content) {
+	var texts []string
+	left := maxText
+	for _, piece := range pieces {
+		c, ok := contentOf(piece)
+		if !ok {
+			continue
+		}
+		c.Text = short(c.Text, left)
+		left = max(left-len(c.Text), 0)
+		if text, ok := c.asText(); ok {
+			texts = append(texts, text)
+		} else {
+			r.Media = append(r.Media, Media{c.mediaKind(), c.MIMEType, c.Data})
+		}
+		r.Content = append(r.Content, c)
 	}
+	r.Text = short(strings.Join(texts, "\n"), maxText)
+	if len(r.Content) == 1 && r.Content[0].Kind == string(chat.Text) {
+		r.Content = nil
+	}
+}
+
+// contentOf reads a piece of a result. What nobody knows is left out.
+func contentOf(piece sdk.Content) (Content, bool) {
+	encode := base64.StdEncoding.EncodeToString
+	switch c := piece.(type) {
+	case *sdk.TextContent:
+		return Content{Kind: string(chat.Text), Text: c.Text}, true
+	case *sdk.ImageContent:
+		return Content{Kind: string(chat.Image), MIMEType: c.MIMEType, Data: encode(c.Data)}, true
+	case *sdk.AudioContent:
+		return Content{Kind: string(chat.Audio), MIMEType: c.MIMEType, Data: encode(c.Data)}, true
+	case *sdk.ResourceLink:
+		return Content{Kind: string(tools.PieceLink), URI: short(c.URI, maxURI), Name: short(c.Name, maxURI), MIMEType: c.MIMEType}, true
+	case *sdk.EmbeddedResource:
+		if c.Resource != nil {
+			return Content{Kind: string(tools.PieceResource), URI: short(c.Resource.URI, maxURI), MIMEType: c.Resource.MIMEType, Text: c.Resource.Text, Data: encode(c.Resource.Blob)}, true
+		}
+	}
+	return Content{}, false
+}
+
+// maxURI bounds the name and the address of a resource, in bytes.
+const maxURI = 2048
+
+// mediaKind is what a piece is to a model that sees and hears, "" if it is
+// read.
+func (c *Content) mediaKind() string {
+	kind := c.Kind
+	if kind == string(tools.PieceResource) && c.Data != "" {
+		kind, _, _ = strings.Cut(c.MIMEType, "/")
+	}
+	switch chat.Kind(kind) {
+	case chat.Image, chat.Audio, chat.Video:
+		return kind
+	}
+	return ""
+}
+
+// asText is a piece as a model reads it: of a resource that is neither text nor
+// media that it is there.
+func (c *Content) asText() (string, bool) {
+	switch {
+	case c.mediaKind() != "":
+		return "", false
+	case c.Kind == string(tools.PieceLink):
+		return "Resource: " + c.URI, true
+	case c.Data != "":
+		return fmt.Sprintf("Resource: %s (%s, %d bytes)", c.URI, c.MIMEType, base64.StdEncoding.DecodedLen(len(c.Data))-strings.Count(c.Data[max(len(c.Data)-2, 0):], "=")), true
+	}
+	return c.Text, true
 }
 
 // run calls a tool on behalf of a model, by the command.
@@ -176,6 +231,9 @@ func (s *Service) run(ctx context.Context, x *tools.Execution, server, tool stri
 	out := tools.Output{Content: r.Data, Text: r.Text, IsError: r.IsError}
 	for _, m := range r.Media {
 		out.Segments = append(out.Segments, chat.Segment{Type: chat.Kind(m.Kind), MIMEType: m.MIMEType, Data: m.Data})
+	}
+	for _, c := range r.Content {
+		out.Pieces = append(out.Pieces, tools.Piece{Kind: tools.PieceKind(c.Kind), Text: c.Text, Data: c.Data, MIMEType: c.MIMEType, URI: c.URI, Name: c.Name})
 	}
 	return out, nil
 }

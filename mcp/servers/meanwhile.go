@@ -1,0 +1,119 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An underway call hears what the server says meanwhile.
+type underway struct {
+	who  protocol.Party
+	emit func(event string, data any)
+}
+
+// A step is the data of task.progress.
+type step struct {
+	Percent float64 `json:"percent"`
+	Message string  `json:"message"`
+	// As the server counts, whose total may not be known.
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total,omitempty"`
+}
+
+// A logLine is the data of task.log.
+type logLine struct {
+	Level  string `json:"level"`
+	Logger string `json:"logger,omitempty"`
+	Text   string `json:"text"`
+}
+
+// Bounds of what a server says meanwhile, in bytes.
+const (
+	maxStep = 1024
+	maxLog  = 8 << 10
+)
+
+// logLevel is from what level on servers are asked to tell what they log.
+const logLevel sdk.LoggingLevel = "info"
+
+// listen asks a server to tell what it logs. One that cannot is no worse for
+// it.
+func (l *link) listen(ctx context.Context, session *sdk.ClientSession) {
+	hello := session.InitializeResult()
+	if hello == nil || hello.Capabilities == nil || hello.Capabilities.Logging == nil {
+		return
+	}
+	if err := session.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: logLevel}); err != nil {
+		l.service.opts.Log.Debug("an MCP server does not tell what it logs", "server", l.config.Name, "error", l.told(err))
+	}
+}
+
+// follow has a call told what the server says meanwhile, until stop is called.
+func (l *link) follow(token string, call *underway) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[token] = call
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.calls, token)
+	}
+}
+
+// step tells whoever made a call how far it is.
+func (l *link) step(p *sdk.ProgressNotificationParams) {
+	token, _ := p.ProgressToken.(string)
+	l.mu.Lock()
+	call := l.calls[token]
+	l.mu.Unlock()
+	if call == nil {
+		return
+	}
+	s := step{Message: short(p.Message, maxStep), Progress: p.Progress, Total: p.Total}
+	if p.Total > 0 {
+		s.Percent = min(max(100*p.Progress/p.Total, 0), 100)
+	}
+	call.emit("task.progress", s)
+}
+
+// logged tells what the server logs: operators in the bridge's log, and whoever
+// calls it just now, if that is one alone. A log message does not say to which
+// call it belongs, and nobody is to read what was done for somebody else.
+func (l *link) logged(p *sdk.LoggingMessageParams) {
+	line := logLine{Level: short(string(p.Level), 16), Logger: short(p.Logger, 128), Text: short(textOf(p.Data), maxLog)}
+	l.service.opts.Log.Log(context.Background(), slog.LevelDebug, "an MCP server logs", "server", l.config.Name, "level", line.Level, "logger", line.Logger, "text", line.Text)
+	for _, call := range l.hearers() {
+		call.emit("task.log", line)
+	}
+}
+
+// hearers are the calls under way, if all are of one principal.
+func (l *link) hearers() []*underway {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var calls []*underway
+	for _, call := range l.calls {
+		if len(calls) > 0 && calls[0].who != call.who {
+			return nil
+		}
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// textOf is what a server logs, as a text.
+func textOf(data any) string {
+	if text, ok := data.(string); ok {
+		return text
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}

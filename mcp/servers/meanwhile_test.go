@@ -1,0 +1,115 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func TestPiecesKeepTheirOrder(t *testing.T) {
+	r := read(CallParams{}, &sdk.CallToolResult{Content: []sdk.Content{
+		&sdk.TextContent{Text: "before"},
+		&sdk.ImageContent{MIMEType: "image/png", Data: []byte("a")},
+		&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///n", MIMEType: "text/plain", Text: "between"}},
+		&sdk.ResourceLink{URI: "file:///link", Name: "a link"},
+		&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///z", MIMEType: "application/zip", Blob: []byte("four")}},
+		&sdk.TextContent{Text: "after"},
+	}})
+	want := []Content{
+		{Kind: "text", Text: "before"},
+		{Kind: "image", MIMEType: "image/png", Data: "YQ=="},
+		{Kind: "resource", URI: "file:///n", MIMEType: "text/plain", Text: "between"},
+		{Kind: "resource_link", URI: "file:///link", Name: "a link"},
+		{Kind: "resource", URI: "file:///z", MIMEType: "application/zip", Data: "Zm91cg=="},
+		{Kind: "text", Text: "after"},
+	}
+	if !reflect.DeepEqual(r.Content, want) {
+		t.Errorf("got  %+v\nwant %+v", r.Content, want)
+	}
+	if r := read(CallParams{}, &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "one"}}}); r.Content != nil || r.Text != "one" {
+		t.Errorf("one text: %+v", r)
+	}
+	long := strings.Repeat("x", maxText-2)
+	r = read(CallParams{}, &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: long}, &sdk.TextContent{Text: "yyyy"}}})
+	if n := len(r.Content[0].Text) + len(r.Content[1].Text); n > maxText+len("…") {
+		t.Errorf("%d bytes of text are taken", n)
+	}
+}
+
+// chatty is a server whose tool says things meanwhile, and ends when they were
+// heard.
+func chatty(heard chan struct{}) *sdk.Server {
+	s := notes("chatty")
+	sdk.AddTool(s, &sdk.Tool{Name: "work"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "debug", Data: "not for callers"})
+		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: "disk", Data: map[string]any{"free": 3}})
+		_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 7, Message: "seven"})
+		select {
+		case <-heard:
+		case <-ctx.Done():
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte("a")}, &sdk.TextContent{Text: "see above"}}}, nil, nil
+	})
+	return s
+}
+
+func TestWhatAServerSaysMeanwhileComesThrough(t *testing.T) {
+	t.Setenv("NOTES_TOKEN", "hush")
+	heard := make(chan struct{})
+	w := start(t, Config{Name: "notes", URL: serve(t, chatty(heard)), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}})
+	eventually(t, "the tools are there", func() bool { return strings.Contains(w.offers(t), "mcp.notes.work") })
+	said := make(chan string, 8)
+	request := protocol.Request{
+		Version: protocol.Version, ID: protocol.NewID(), Command: "mcp.tool.call", Params: json.RawMessage(`{"server":"notes","tool":"work"}`),
+		Metadata: protocol.Metadata{Timeout: protocol.DefaultTimeout, Events: true},
+	}
+	answer := w.router.Handle(t.Context(), commands.Inbound{Principal: w.env.Principal, Body: request.Append(nil), Emit: func(e *protocol.Event) {
+		said <- fmt.Sprintf("%s %s", e.Name, e.Data)
+		if len(said) == 2 {
+			close(heard)
+		}
+	}})
+	if answer.Err != nil {
+		t.Fatal(answer.Err)
+	}
+	got := []string{<-said, <-said}
+	for _, want := range []string{`task.log {"level":"warning","logger":"disk","text":"{\"free\":3}"}`, `task.progress {"percent":0,"message":"seven","progress":7}`} {
+		if got[0] != want && got[1] != want {
+			t.Errorf("told %q, not %s", got, want)
+		}
+	}
+	var r CallResult
+	if err := json.Unmarshal(answer.Result, &r); err != nil || len(r.Content) != 3 || r.Content[1].Kind != "image" || r.Content[2].Text != "see above" {
+		t.Errorf("the result is %+v, %v", r, err)
+	}
+}
+
+func TestNobodyHearsWhatIsLoggedForOthers(t *testing.T) {
+	l := newLink(New(Options{Table: recordstest.New[Approved]()}), &Config{Name: "notes"})
+	told := map[string]int{}
+	hear := func(id string) *underway {
+		return &underway{protocol.Party{ID: id}, func(string, any) { told[id]++ }}
+	}
+	log := func() { l.logged(&sdk.LoggingMessageParams{Level: "info", Data: "x"}) }
+	log()
+	stop := l.follow("1", hear("ada"))
+	l.follow("2", hear("ada"))
+	log()
+	end := l.follow("3", hear("eve"))
+	log()
+	end()
+	stop()
+	log()
+	if told["ada"] != 3 || told["eve"] != 0 {
+		t.Errorf("told %v times", told)
+	}
+}
