@@ -88,8 +88,9 @@ type chatResult struct {
 	Result  string `json:"result"`
 	Ended   bool   `json:"ended"`
 	Tools   *struct {
-		Stop   string `json:"stop"`
-		Detail string `json:"detail"`
+		Stop    string   `json:"stop"`
+		Detail  string   `json:"detail"`
+		Notices []string `json:"notices"` // such as that no tool fits a pattern
 	} `json:"tools"`
 }
 
@@ -167,10 +168,21 @@ func (c *conversation) say(ctx context.Context, message string) (ended bool, err
 	default:
 		fmt.Fprintln(c.out)
 	}
-	if r.Tools != nil && r.Tools.Stop != "" {
+	c.noteTools(&r)
+	return r.Ended, nil
+}
+
+// noteTools shows what is to be known of the tools besides their calls.
+func (c *conversation) noteTools(r *chatResult) {
+	if r.Tools == nil {
+		return
+	}
+	for _, notice := range r.Tools.Notices {
+		fmt.Fprintf(c.notes, "[tools] %s\n", inRow(cell(notice)))
+	}
+	if r.Tools.Stop != "" {
 		fmt.Fprintf(c.notes, "[ended by the limit %s] %s\n", cell(r.Tools.Stop), cell(r.Tools.Detail))
 	}
-	return r.Ended, nil
 }
 
 // heard shows what comes while the model answers.
