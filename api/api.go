@@ -4,11 +4,14 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
@@ -38,6 +41,9 @@ type Options struct {
 	// Grants tells of the end of credentials, which ends the connections that
 	// were opened with them. Nil: they do not end.
 	Grants grant.Authority
+
+	// Agents are who is asked over /ws. Optional: without it nobody is.
+	Agents Agents
 
 	// Enter is asked about every /ws connection: its error refuses it, else
 	// leave is called when it has ended. Optional.
@@ -125,6 +131,7 @@ type API struct {
 	mu       sync.Mutex
 	sockets  map[*socket]struct{}
 	draining bool
+	drained  chan struct{}  // closed when no socket is left but those of agents
 	ended    sync.WaitGroup // of sockets
 }
 
@@ -144,6 +151,7 @@ func New(o Options) (*API, error) {
 		requests: fair.New(fair.Options{What: "HTTP requests under way", Capacity: int64(o.MaxRequests)}),
 		places:   fair.New(fair.Options{What: "WebSocket connections", Capacity: int64(o.MaxSockets)}),
 		sockets:  make(map[*socket]struct{}),
+		drained:  make(chan struct{}),
 	}
 	if a.handler, err = a.routes(); err != nil {
 		return nil, err
@@ -232,30 +240,63 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeErrorStatus(w, http.StatusMethodNotAllowed, protocol.Errorf(protocol.MalformedEnvelope, "this path takes %s", list))
 }
 
-// Close ends the /ws connections: what is under way there is still answered
-// while ctx lasts, new requests get 5002, and then the connections are closed
-// with status 1001 (going away). HTTP requests are the http.Server's to wait
-// for.
+// Close ends the /ws connections but those of agents, which may have to answer
+// what others wait for: what is under way there is still answered while ctx
+// lasts, new requests get 5002, and then the connections are closed with status
+// 1001 (going away). HTTP requests are the http.Server's to wait for.
 func (a *API) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.draining = true
-	for s := range a.sockets {
+	sockets := slices.Collect(maps.Keys(a.sockets))
+	a.mu.Unlock()
+	for _, s := range sockets {
 		s.drain()
 	}
+	a.mu.Lock()
+	a.checkDrained()
 	a.mu.Unlock()
-
-	done := make(chan struct{})
-	go func() { a.ended.Wait(); close(done) }()
 	select {
-	case <-done:
+	case <-a.drained:
 		return nil
 	case <-ctx.Done():
 	}
 	a.mu.Lock()
 	for s := range a.sockets {
-		s.cancel()
+		if !s.attended.Load() {
+			s.cancel()
+		}
 	}
 	a.mu.Unlock()
-	<-done
+	<-a.drained
 	return ctx.Err()
+}
+
+// CloseAgents ends the /ws connections of agents. It comes after Close, when
+// nobody waits for agents any more.
+func (a *API) CloseAgents(context.Context) error {
+	a.mu.Lock()
+	sockets := slices.Collect(maps.Keys(a.sockets))
+	a.mu.Unlock()
+	for _, s := range sockets {
+		s.end(websocket.StatusGoingAway, "shutting down")
+	}
+	a.ended.Wait()
+	return nil
+}
+
+// checkDrained tells Close when only sockets of agents are left. a.mu is held.
+func (a *API) checkDrained() {
+	if !a.draining {
+		return
+	}
+	for s := range a.sockets {
+		if !s.attended.Load() {
+			return
+		}
+	}
+	select {
+	case <-a.drained:
+	default:
+		close(a.drained)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -41,7 +42,10 @@ type socket struct {
 	ctx       context.Context // ends with the connection
 	cancel    context.CancelFunc
 
+	attended atomic.Bool // agents are asked over it: see Attend
+
 	mu       sync.Mutex
+	over     bool
 	inFlight int
 	draining bool
 	verdict  *closing // why the bridge wants to close, nil while it does not
@@ -98,6 +102,7 @@ func (a *API) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.dismiss(s)
+	defer s.hangUp()
 	if a.Enter != nil {
 		leave, err := a.Enter(who)
 		if err != nil {
@@ -150,6 +155,7 @@ func (a *API) dismiss(s *socket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.sockets, s)
+	a.checkDrained()
 	a.places.Release(fair.Of(s.principal), 1)
 	a.ended.Done()
 }
@@ -181,7 +187,9 @@ func (s *socket) receive(conn *websocket.Conn, message io.Reader, buf *bytes.Buf
 		return false
 	}
 	if n <= limit {
-		s.submit(buf.Bytes())
+		if !s.attended.Load() || !s.api.Agents.AnswerOver(s, s.principal, buf.Bytes()) {
+			s.submit(buf.Bytes())
+		}
 		return true
 	}
 	n, err = io.Copy(io.Discard, io.LimitReader(message, socketDiscard))
@@ -215,7 +223,7 @@ func (s *socket) submit(message []byte) {
 		s.refuse(message, protocol.BusyFor(100*time.Millisecond, "too many requests are under way on this connection"))
 	default:
 		s.api.Router.Submit(commands.Inbound{
-			Principal: s.principal, Body: message, Door: "ws", Address: s.address, Emit: s.emit, Audience: s,
+			Principal: s.principal, Body: message, Door: "ws", Address: s.address, Emit: s.emit, Audience: s, Line: s.line(),
 		}, s.reply)
 	}
 }
@@ -308,7 +316,7 @@ func (s *socket) closing() *closing {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.verdict == nil && s.draining && s.inFlight == 0 {
+	if s.verdict == nil && s.draining && s.inFlight == 0 && !s.attended.Load() {
 		return &closing{websocket.StatusGoingAway, "shutting down"}
 	}
 	return s.verdict

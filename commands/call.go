@@ -26,6 +26,7 @@ type Call struct {
 	Deadline  time.Time
 	Door      string          // by which it came in: mqtt, http, ws
 	Client    string          // id of the MQTT client it came from, "" by other doors
+	Line      Line            // the connection it came over, nil if the bridge cannot ask anything on it
 	Address   netip.Addr      // it came from, zero if not known
 	Depth     int             // calls of tools by models that it is within, as far as is known
 	Extension json.RawMessage // vendor data of the request, nil without any
@@ -228,6 +229,7 @@ func (c *Call) child(ctx context.Context, command string, params json.RawMessage
 		Deadline:  c.Deadline,
 		Door:      c.Door,
 		Client:    c.Client,
+		Line:      c.Line,
 		Address:   c.Address,
 		Depth:     c.Depth,
 		Extension: c.Extension,

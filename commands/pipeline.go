@@ -15,7 +15,7 @@ import (
 // the deadline may answer a call at any moment. With an error the call still
 // holds enough for an answer.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
-	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Address: in.Address, Depth: in.Depth, held: in.Held, confirm: in.Confirm, router: r, arrived: r.opts.Now(), steady: r.steady(), reply: reply}
+	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Line: in.Line, Address: in.Address, Depth: in.Depth, held: in.Held, confirm: in.Confirm, router: r, arrived: r.opts.Now(), steady: r.steady(), reply: reply}
 	c.ctx = &c.own.callContext
 	c.own.parent = r.traceContext(in.Traceparent)
 	defer func() {

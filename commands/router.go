@@ -84,6 +84,7 @@ type Inbound struct {
 	Expiry      time.Duration         // MQTT message expiry, 0 means none
 	Door        string                // mqtt, http, ws
 	Client      string                // id of the MQTT client it came from, "" by other doors
+	Line        Line                  // the connection it came over, nil if the bridge cannot ask anything on it
 	Address     netip.Addr            // it came from, zero if not known
 	Traceparent string                // W3C trace context, "" without one
 	Emit        func(*protocol.Event) // takes the events of a call that asked for them; must not block

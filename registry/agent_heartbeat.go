@@ -31,7 +31,10 @@ func (s *Service) Heartbeat(_ context.Context, call *commands.Call, p AgentParam
 	if err != nil {
 		return HeartbeatResult{}, err
 	}
-	s.board.renew(agent.key(), clientOf(call), call.Principal)
+	if call.Line != nil {
+		s.board.serve(agent.key(), call.Line, call.Principal, true)
+	}
+	s.board.renew(agent.key(), clientOf(call), call.Line, call.Principal)
 	return HeartbeatResult{
 		AgentID:           p.AgentID,
 		Status:            statusOf(s.board.isOnline(agent.key())),

@@ -26,7 +26,7 @@ var agentRegister = commands.Spec{
 type RegisterAgentParams struct {
 	AgentID   protocol.AgentID `json:"agent_id" doc:"unique in its space"`
 	Type      AgentType        `json:"type" enum:"mcp_agent,route_agent,end_agent" doc:"what the agent is for"`
-	Endpoints []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs the agent is reached at; an agent on MQTT needs none"`
+	Endpoints []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs the agent is reached at; the bridge calls http(s) ones of an agent that has no connection and was not registered over MQTT"`
 	Name      string           `json:"name,omitempty" len:"1-128" text:"line" doc:"for people"`
 	Skills    []Skill          `json:"skills,omitempty" len:"1-100" doc:"skills it provides, registered along with it"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
@@ -83,15 +83,22 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 		}
 	}
 	if clientOf(call) == "" {
-		s.board.renew(key, "", call.Principal)
+		s.board.renew(key, "", nil, call.Principal)
+	}
+	if call.Line != nil {
+		s.board.serve(key, call.Line, call.Principal, false)
 	}
 	for i := range p.Skills {
 		if _, err := s.provide(ctx, space, &p.Skills[i], &bid{call.Principal, agent, p.Join}); err != nil {
 			return RegisterAgentResult{}, within("skills", i, err)
 		}
 	}
-	if len(p.Endpoints) == 0 && clientOf(call) == "" && !s.board.see(key).onMQTT {
-		call.Warn("agent %s has no endpoints and is not on MQTT: nothing can reach it until it subscribes to its request topic", p.AgentID)
+	s.warnOfEndpoints(call, "endpoints", p.Endpoints)
+	for i := range p.Skills {
+		s.warnOfEndpoints(call, itemPath("skills", i, "endpoints"), p.Skills[i].Endpoints)
+	}
+	if clientOf(call) == "" && !s.board.isOnline(key) {
+		call.Warn("nothing can reach agent %s: it has no endpoint that may be called. It is reached once it subscribes to its request topic over MQTT or registers over /ws", p.AgentID)
 	}
 	return RegisterAgentResult{
 		AgentID:           p.AgentID,

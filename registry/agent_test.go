@@ -239,14 +239,14 @@ func TestAgentsAreListedPageByPage(t *testing.T) {
 func TestRouteAgentsAreListedWhileTheyAreThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.do(alice, "agent.register", `{"agent_id":"here","type":"route_agent","cert_sn":"1111111111111111"}`, nil)
+	w.do(alice, "agent.register", `{"agent_id":"here","type":"route_agent","cert_sn":"1111111111111111","endpoints":["https://a.example/"]}`, nil)
 	w.must(w.ask(question{who: alice, command: "agent.register", client: "gone", params: `{"agent_id":"away","type":"route_agent","cert_sn":"1111111111111111"}`}), nil)
-	old := &Agent{ID: "unauthorised", Space: protocol.DefaultSpace, Type: RouteAgent, Owner: alice.Party()} // from before certificates
+	old := &Agent{ID: "unauthorised", Space: protocol.DefaultSpace, Type: RouteAgent, Owner: alice.Party(), Endpoints: []string{"https://a.example/"}} // from before certificates
 	if _, err := w.agents.Create(t.Context(), "default/unauthorised", old); err != nil {
 		t.Fatal(err)
 	}
 	w.do(alice, "agent.heartbeat", `{"agent_id":"unauthorised"}`, nil)
-	w.do(alice, "agent.register", `{"agent_id":"other","type":"end_agent"}`, nil)
+	w.do(alice, "agent.register", `{"agent_id":"other","type":"end_agent","endpoints":["https://a.example/"]}`, nil)
 	for params, want := range map[string]int{
 		`{}`:                     4,
 		`{"type":"route_agent"}`: 1,

@@ -21,14 +21,14 @@ func (s *Service) Answer(topic string, who *protocol.Principal, payload, correla
 	}
 	switch {
 	case e == nil && err != nil:
-		s.drop(dropMalformed, agent, err.Error())
+		s.drop(dropMalformed, string(agent), err.Error())
 		if a := s.board.speaker(agent, who); a != nil {
 			s.complain(a, "it does not tell what it answers: "+err.Error())
 		}
 	case e == nil:
-		s.drop(dropUnknown, agent, message.ID())
-	case e.agent.ID != agent || !e.agent.belongsTo(who):
-		s.drop(dropForeign, agent, e.id)
+		s.drop(dropUnknown, string(agent), message.ID())
+	case e.agent == nil || e.agent.ID != agent || !e.agent.belongsTo(who):
+		s.drop(dropForeign, string(agent), e.id)
 	default:
 		s.hear(e, message, err)
 	}
@@ -55,9 +55,9 @@ func (s *Service) unreadable(e *exchange, reason string) {
 	s.exchanges.end(e, outcome{kind: garbled, reason: reason})
 }
 
-func (s *Service) drop(reason string, agent protocol.AgentID, what string) {
+func (s *Service) drop(reason, from, what string) {
 	s.metrics.dropped.WithLabelValues(reason).Inc()
-	s.log.Debug("message of an agent dropped", "reason", reason, "agent", agent, "what", what)
+	s.log.Debug("message of an agent dropped", "reason", reason, "from", from, "what", what)
 }
 
 // The events an agent may send before its answer
@@ -82,7 +82,7 @@ func (s *Service) onEvent(e *exchange, event *protocol.Event) {
 		}
 		s.exchanges.end(e, outcome{kind: rejected, reason: data.Reason})
 	default:
-		s.drop(dropEvent, e.agent.ID, event.Name)
+		s.drop(dropEvent, e.target().id, event.Name)
 	}
 }
 
@@ -98,6 +98,8 @@ func (o outcome) judge(t target) (*protocol.Response, *failure) {
 		return nil, t.garbled(o.reason)
 	case rejected:
 		return nil, t.rejected(o.reason)
+	case undelivered:
+		return nil, o.failure
 	default:
 		if o.err != nil {
 			return nil, t.banned(o.err)

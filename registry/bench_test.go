@@ -142,7 +142,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	i := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		board.renew(keys[i%len(keys)], "", alice)
+		board.renew(keys[i%len(keys)], "", nil, alice)
 		i++
 	}
 }

@@ -12,44 +12,45 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A reply is what a skill answered.
-type reply struct {
-	agent protocol.AgentID // "" when it came over HTTP
-	data  json.RawMessage
-}
-
-// reachable appends the agents of a skill that are online and listen, but for
-// those tried before.
-func (s *Service) reachable(agents []*Agent, skill *SkillRecord, tried []protocol.AgentID) []*Agent {
+// peers appends whom a skill can be asked at now, but for the agents tried
+// before: its agents that can be reached; without one, its own endpoints. These
+// go before endpoints of its agents.
+func (s *Service) peers(peers []peer, skill *SkillRecord, tried []protocol.AgentID) []peer {
+	endpoints := skill.overHTTP()
 	for i := range skill.Providers {
 		id := skill.Providers[i].AgentID
 		if slices.Contains(tried, id) {
 			continue
 		}
-		if a, _ := s.board.reachable(agentKey{skill.Space, id}); a != nil {
-			agents = append(agents, a)
+		a, w := s.board.reachable(agentKey{skill.Space, id})
+		if a != nil && (len(endpoints) == 0 || len(w.endpoints) == 0) {
+			peers = append(peers, peer{agent: a})
 		}
 	}
-	return agents
+	if len(peers) == 0 && len(endpoints) > 0 && len(tried) == 0 && s.onlyHTTP(skill) {
+		peers = append(peers, peer{endpoints: endpoints})
+	}
+	return peers
 }
 
-// onlyHTTP reports whether a skill has no agent on MQTT and, if it has agents
-// at all, one of them is online.
+// onlyHTTP reports whether a skill has no agent with a connection and, if it has
+// agents at all, one of them is alive.
 func (s *Service) onlyHTTP(skill *SkillRecord) bool {
 	return len(skill.Providers) == 0 || !slices.ContainsFunc(skill.Providers, func(p Provider) bool {
-		return s.board.see(agentKey{skill.Space, p.AgentID}).onMQTT
-	}) && s.isOnline(skill)
+		return s.board.see(agentKey{skill.Space, p.AgentID}).connected
+	}) && slices.ContainsFunc(skill.Providers, func(p Provider) bool {
+		return s.board.isAlive(agentKey{skill.Space, p.AgentID})
+	})
 }
 
-// isOnline reports whether a skill can be expected to answer: one of its
-// agents is online, or it has none and is reached over HTTP, where nobody
-// knows before trying.
+// isOnline reports whether a skill can be expected to answer: one of its agents
+// is online, or it is called at endpoints of its own, where nobody knows before
+// trying.
 func (s *Service) isOnline(skill *SkillRecord) bool {
-	if len(skill.Providers) == 0 {
-		return len(skill.overHTTP()) > 0
+	if _, online := s.provider(skill); online {
+		return true
 	}
-	_, online := s.provider(skill)
-	return online
+	return len(s.mayCall(skill.Endpoints)) > 0 && s.onlyHTTP(skill)
 }
 
 // provider is the first of a skill's agents that is online, or else its first.
@@ -72,7 +73,8 @@ func offline(skill *SkillRecord) error {
 		err.Message = "no agent provides skill " + string(skill.ID)
 		return err.With("reason", "it has no agent and no http endpoint")
 	}
-	return err.With("agent_id", string(skill.Providers[0].AgentID))
+	return err.With("agent_id", string(skill.Providers[0].AgentID)).
+		With("reason", "no client of its agents listens on MQTT, none has a WebSocket connection, and none with endpoints that may be called sent a heartbeat in time")
 }
 
 // checkParams checks the parameters of a call against the capability's
@@ -117,7 +119,7 @@ func (s *Service) Forward(ctx context.Context, call *commands.Call, agent protoc
 	}
 	answered := make(chan struct{})
 	closed := sync.OnceFunc(func() { close(answered) })
-	s.ask(ctx, new(asking), []*Agent{a}, request{command: command, params: params, call: call}, askerFunc(func(response *protocol.Response, _ *Agent, f *failure) {
+	s.ask(ctx, new(asking), []peer{{agent: a}}, request{command: command, params: params, call: call}, askerFunc(func(response *protocol.Response, _ *exchange, f *failure) {
 		if f != nil {
 			err = f.err
 		} else {

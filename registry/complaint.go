@@ -20,6 +20,9 @@ type complaints struct {
 // agent: in the log and on the operators' topic, once in a while.
 func (s *Service) complain(a *Agent, reason string) {
 	s.metrics.unreadable.Inc()
+	if a == nil { // a skill that is called without an agent
+		return
+	}
 	times := s.board.complain(a.key(), time.Now())
 	if times == 0 {
 		return

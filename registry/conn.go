@@ -4,16 +4,21 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A conn is one MQTT connection, as the board sees it.
+// A conn is one MQTT or WebSocket connection, as the board sees it.
 type conn struct {
 	id        any
-	clientID  string
 	principal *protocol.Principal
-	filters   map[string]protocol.AgentID // subscriptions to an agent's request topic
-	linked    map[*presence]bool          // the agents it belongs to
+	linked    map[*presence]bool // the agents it belongs to
+
+	clientID string
+	filters  map[string]protocol.AgentID // subscriptions to an agent's request topic
+
+	line   commands.Line      // of a WebSocket, nil over MQTT
+	serves map[*presence]bool // the agents that were registered over it last
 }
 
 // connected notes a new connection. id tells connections apart.
@@ -44,6 +49,7 @@ func (b *board) disconnected(id any, reason string) {
 	for _, agent := range c.filters {
 		take(b.listeners, agent, c)
 	}
+	clear(c.serves)
 	for p := range c.linked {
 		b.unlink(p, c)
 		b.judge(p, reason)
@@ -109,12 +115,15 @@ func (b *board) requestOf(filter string) (protocol.AgentID, bool) {
 
 // relate links or unlinks an agent and a connection, as the rule has it.
 func (b *board) relate(p *presence, c *conn, reason string) {
-	listening := slices.Contains(b.listeners[p.agent.ID], c)
+	listening := c.serves[p] || slices.Contains(b.listeners[p.agent.ID], c)
 	registered := p.agent.ClientID != "" && p.agent.ClientID == c.clientID
 	if (listening || registered) && p.agent.belongsTo(c.principal) {
 		b.link(p, c, listening)
-	} else if c.linked[p] {
-		b.unlink(p, c)
+	} else {
+		delete(c.serves, p)
+		if c.linked[p] {
+			b.unlink(p, c)
+		}
 	}
 	b.judge(p, reason)
 }
@@ -139,7 +148,7 @@ func (b *board) unlink(p *presence, c *conn) {
 	if p.heldBy == c {
 		p.heldBy = nil
 	}
-	if len(p.links) == 0 {
+	if len(p.links) == 0 && len(p.endpoints) == 0 {
 		p.lease = time.Time{}
 	}
 }

@@ -1,11 +1,14 @@
 package registry
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -23,15 +26,29 @@ type load struct {
 	n     int
 }
 
-// An exchange is one request to one agent and the wait for its answer.
+// A peer is somebody who can be asked: an agent, or a skill that is called
+// without one.
+type peer struct {
+	agent     *Agent   // nil for a skill
+	endpoints []string // of the skill
+}
+
+// An exchange is one request to one peer and the wait for its answer.
 type exchange struct {
-	id    string
-	agent *Agent
+	id string
+	peer
 	party party
 	done  atomic.Bool // no event is passed on any more
+
+	// How the request went. Guarded by the exchanges until the exchange has
+	// ended, and fixed then.
+	line     commands.Line      // it was sent over, nil for other ways
+	endpoint string             // that was called last, "" for other ways
+	hangUp   context.CancelFunc // ends a call of an endpoint, nil while there is none
 	// A standing exchange stays open when the agent goes: the party is told
 	// that as well, with the agent's exchanges locked.
 	standing bool
+	caller   fair.Party // on whose behalf a standing one is
 
 	load           *load
 	before, behind *exchange // of the same agent
@@ -66,16 +83,18 @@ type outcome struct {
 	response *protocol.Response // of answered
 	reason   string             // of garbled and rejected
 	err      *protocol.Error    // of gone, if it was made to go
+	failure  *failure           // of undelivered
 }
 
 type outcomeKind uint8
 
 const (
-	answered  outcomeKind = iota
-	garbled               // the agent answered with something that is no response
-	rejected              // the agent refused before it began
-	gone                  // the agent went offline
-	abandoned             // the bridge gave up: deadline, cancellation, not delivered
+	answered    outcomeKind = iota
+	garbled                 // the agent answered with something that is no response
+	rejected                // the agent refused before it began
+	gone                    // the agent went offline
+	abandoned               // the bridge gave up: deadline, cancellation
+	undelivered             // there is no answer, for a reason that the way there has
 )
 
 func newExchanges() *exchanges {
@@ -94,12 +113,15 @@ func newIDs() func() string {
 	}
 }
 
-// enter takes an exchange up with the least busy of some agents.
-func (x *exchanges) enter(e *exchange, agents []*Agent) {
+// enter takes an exchange up with the least busy of some peers.
+func (x *exchanges) enter(e *exchange, peers []peer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e.agent = x.leastBusy(agents)
+	e.peer = x.leastBusy(peers)
 	x.byID[e.id] = e
+	if e.agent == nil {
+		return
+	}
 	key := e.agent.key()
 	l := x.byAgent[key]
 	if l == nil {
@@ -119,6 +141,12 @@ func (x *exchanges) remove(e *exchange) bool {
 		return false
 	}
 	delete(x.byID, e.id)
+	if e.hangUp != nil {
+		e.hangUp()
+	}
+	if e.agent == nil {
+		return true
+	}
 	l := e.load
 	if e.before == nil {
 		l.first = e.behind
@@ -135,27 +163,30 @@ func (x *exchanges) remove(e *exchange) bool {
 	return true
 }
 
-// leastBusy picks the agent with the fewest open exchanges. Among equals the
+// leastBusy picks the peer with the fewest open exchanges. Among equals the
 // choice goes round.
-func (x *exchanges) leastBusy(agents []*Agent) *Agent {
+func (x *exchanges) leastBusy(peers []peer) peer {
 	x.turn++
-	best := agents[x.turn%uint64(len(agents))]
-	if len(agents) == 1 {
+	best := peers[x.turn%uint64(len(peers))]
+	if len(peers) == 1 {
 		return best
 	}
 	least := x.openWith(best)
-	for i := range agents {
-		a := agents[(x.turn+uint64(i))%uint64(len(agents))]
-		if n := x.openWith(a); n < least {
-			best, least = a, n
+	for i := range peers {
+		p := peers[(x.turn+uint64(i))%uint64(len(peers))]
+		if n := x.openWith(p); n < least {
+			best, least = p, n
 		}
 	}
 	return best
 }
 
 // openWith is how many exchanges an agent has.
-func (x *exchanges) openWith(a *Agent) int {
-	if l := x.byAgent[a.key()]; l != nil {
+func (x *exchanges) openWith(p peer) int {
+	if p.agent == nil {
+		return 0
+	}
+	if l := x.byAgent[p.agent.key()]; l != nil {
 		return l.n
 	}
 	return 0
@@ -196,9 +227,25 @@ func (e *exchange) conclude(o outcome) {
 }
 
 // endAll ends every exchange with an agent, but for those that outlive its
-// being away: these are told. The others hear of it on a goroutine of their
-// own, since the caller holds locks.
+// being away: these are told.
 func (x *exchanges) endAll(key agentKey, o outcome) {
+	x.endSome(key, o, func(*exchange) bool { return true })
+}
+
+// endLost is endAll for an agent that nothing is heard of any more. Where an
+// endpoint is being called it is the call that tells.
+func (x *exchanges) endLost(key agentKey, o outcome) {
+	x.endSome(key, o, func(e *exchange) bool { return e.hangUp == nil })
+}
+
+// endOver is endAll for what was sent over a line.
+func (x *exchanges) endOver(line commands.Line, key agentKey, o outcome) {
+	x.endSome(key, o, func(e *exchange) bool { return e.line == line })
+}
+
+// endSome ends some exchanges with an agent. They hear of it on a goroutine of
+// their own, since the caller holds locks.
+func (x *exchanges) endSome(key agentKey, o outcome, which func(*exchange) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.byAgent[key]
@@ -208,9 +255,12 @@ func (x *exchanges) endAll(key agentKey, o outcome) {
 	var ended []*exchange
 	for e := l.first; e != nil; {
 		behind := e.behind
-		if e.standing {
+		switch {
+		case !which(e):
+		case e.standing:
+			e.line = nil
 			e.party.hear(o)
-		} else {
+		default:
 			x.remove(e)
 			ended = append(ended, e)
 		}

@@ -49,6 +49,14 @@ type target struct {
 
 func (a *Agent) target() target { return target{"agent", string(a.ID)} }
 
+// target is what the request of an exchange went to.
+func (e *exchange) target() target {
+	if e.agent != nil {
+		return e.agent.target()
+	}
+	return target{"endpoint", e.endpoint}
+}
+
 // fail builds a failure. The message is about the target: "is offline".
 func (t target) fail(code protocol.Code, again repeat, format string, args ...any) *failure {
 	message := fmt.Sprintf("%s %q ", t.what, t.id) + plain(fmt.Sprintf(format, args...))

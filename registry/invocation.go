@@ -2,19 +2,18 @@ package registry
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
+	"encoding/json"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // An invocation is one skill.invoke on its way: to one of the skill's agents,
-// to another if that failed and may be repeated, or to an HTTP endpoint.
+// to another if that failed and may be repeated, or to an endpoint of its own.
 // DESIGN.md has the table of what may be tried again.
 //
-// Nobody waits for it. Whoever brings the end of an exchange with an agent
-// moves it on: the reader of the agent's connection mostly.
+// Nobody waits for it. Whoever brings the end of an exchange moves it on: the
+// reader of the agent's connection mostly.
 type invocation struct {
 	request
 	service    *Service
@@ -28,11 +27,11 @@ type invocation struct {
 	first      asking // the room for it
 }
 
-// advance asks an agent that was not tried yet.
+// advance asks somebody who was not tried yet.
 func (v *invocation) advance() {
-	var few [4]*Agent
-	agents := v.service.reachable(few[:0], v.skill, v.tried)
-	if len(agents) == 0 {
+	var few [4]peer
+	peers := v.service.peers(few[:0], v.skill, v.tried)
+	if len(peers) == 0 {
 		v.exhausted()
 		return
 	}
@@ -41,60 +40,45 @@ func (v *invocation) advance() {
 		v.service.metrics.retries.Inc()
 		a = new(asking)
 	}
-	v.service.ask(v.ctx, a, agents, v.request, v)
+	v.service.ask(v.ctx, a, peers, v.request, v)
 }
 
-// answered takes what became of the request to an agent.
-func (v *invocation) answered(response *protocol.Response, agent *Agent, f *failure) {
+// answered takes what became of the request to a peer.
+func (v *invocation) answered(response *protocol.Response, e *exchange, f *failure) {
 	if f == nil {
-		f = v.service.checkResult(agent.target(), v.capability, response.Result)
+		f = v.service.checkResult(e.target(), v.capability, response.Result)
 	}
 	switch {
 	case f == nil:
-		v.succeed(reply{agent.ID, response.Result})
-	case f.mayRepeat(v.capability.repeatable()):
-		v.tried, v.last = append(v.tried, agent.ID), f
+		v.succeed(e.agent, response.Result)
+	case e.agent != nil && f.mayRepeat(v.again):
+		v.tried, v.last = append(v.tried, e.agent.ID), f
 		v.advance()
 	default:
-		v.fail(f.final(v.capability.repeatable()))
+		v.fail(f.final(v.again))
 	}
 }
 
-// exhausted is what is done when there is no agent left to ask.
+// exhausted is what is done when there is nobody left to ask.
 func (v *invocation) exhausted() {
-	s := v.service
 	if v.last != nil {
-		v.fail(v.last.final(v.capability.repeatable()))
+		v.fail(v.last.final(v.again))
 		return
 	}
-	endpoints := v.skill.overHTTP()
-	if len(endpoints) == 0 || !s.onlyHTTP(v.skill) {
-		v.fail(offline(v.skill))
-		return
-	}
-	go func() { // HTTP is waited for
-		defer func() {
-			if p := recover(); p != nil {
-				v.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-			}
-		}()
-		r, err := s.callOverHTTP(v.ctx, v.capability, endpoints, v.request)
-		if err != nil {
-			v.fail(err)
-			return
-		}
-		v.succeed(r)
-	}()
+	v.fail(offline(v.skill))
 }
 
 func (v *invocation) fail(err error) { v.done(InvokeSkillResult{}, err) }
 
-func (v *invocation) succeed(r reply) {
-	v.done(InvokeSkillResult{
+func (v *invocation) succeed(agent *Agent, data json.RawMessage) {
+	result := InvokeSkillResult{
 		SkillID:       v.skill.ID,
 		CapabilityID:  v.capability.ID,
-		AgentID:       r.agent,
-		Data:          r.data,
+		Data:          data,
 		ExecutionTime: milliseconds(time.Since(v.began)),
-	}, nil)
+	}
+	if agent != nil {
+		result.AgentID = agent.ID
+	}
+	v.done(result, nil)
 }

@@ -461,7 +461,11 @@ func TestLoadGoesToTheLeastBusyAgent(t *testing.T) {
 				id++
 				heard := make(chan outcome, 1)
 				e := &exchange{id: fmt.Sprint(id), party: partyOf{ended: func(o outcome) { heard <- o }}}
-				x.enter(e, some)
+				var peers []peer
+				for _, a := range some {
+					peers = append(peers, peer{agent: a})
+				}
+				x.enter(e, peers)
 				ends[e] = heard
 				if !slices.Contains(some, e.agent) {
 					t.Fatalf("%s is none of the providers", e.agent.ID)

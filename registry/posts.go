@@ -3,75 +3,117 @@ package registry
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/aibridge/aibridge/internal/fair"
-	"github.com/aibridge/aibridge/protocol"
 )
 
-// How many standing calls are made over HTTP at once, and how many wait.
+// How many calls of endpoints that nobody waits for run at once, and how many
+// wait.
 const (
 	maxPosts   = 64
 	maxWaiting = 16384
 )
 
-// Posts are the standing calls that are made over HTTP.
+// Posts are the requests that are being sent to endpoints, each on a goroutine
+// of its own.
 type posts struct {
+	service *Service
+	places  *fair.Semaphore // of those that nobody waits for
+	ctx     context.Context // of all of them
+	cancel  context.CancelFunc
+
 	mu      sync.Mutex
 	closed  bool
-	byID    map[string]context.CancelFunc
-	places  *fair.Semaphore
 	running sync.WaitGroup
 }
 
-func newPosts() *posts {
-	return &posts{
-		byID:   make(map[string]context.CancelFunc),
-		places: fair.New(fair.Options{What: "calls over HTTP", Capacity: maxPosts, Waiting: maxWaiting}),
-	}
+func newPosts(s *Service) *posts {
+	p := &posts{service: s, places: fair.New(fair.Options{What: "calls over HTTP", Capacity: maxPosts, Waiting: maxWaiting})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
 }
 
-// start makes a call in the background until its deadline, when the caller may
-// have another one made.
-// A call that is being made is not made twice.
-func (p *posts) start(c *StandingCall, call func(context.Context)) {
+// start posts a request until it expires or its exchange has ended. A request
+// that is being posted is not posted twice. It reports false once posts are
+// closed.
+func (p *posts) start(ctx context.Context, e *exchange, endpoints []string, d *delivery) bool {
+	patience := d.expiry
+	if !e.standing {
+		patience += time.Second // who waits gives up first, and has the agent told
+	}
+	if !p.enter() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	if !p.service.exchanges.calling(e, cancel) {
+		cancel()
+		p.running.Done()
+		return true
+	}
+	stop := context.AfterFunc(p.ctx, cancel)
+	request := &post{service: p.service, exchange: e, endpoints: endpoints, envelope: d.envelope.Append(nil), caller: d.caller, again: d.again}
+	go func() {
+		defer p.running.Done()
+		defer cancel()
+		defer stop()
+		if e.standing {
+			if !p.admit(ctx, e) {
+				return
+			}
+			defer p.places.Release(e.caller, 1)
+		}
+		request.run(ctx)
+	}()
+	return true
+}
+
+func (p *posts) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.byID[c.ID] != nil {
-		return
+	if !p.closed {
+		p.running.Add(1)
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), c.Deadline)
-	p.byID[c.ID] = cancel
-	p.running.Go(func() {
-		defer p.stop(c.ID)
-		party := fair.Party{Principal: c.Caller, Space: string(c.Space), Privileged: c.Caller == ""}
-		err := p.places.Acquire(ctx, party, 1)
-		if err == nil {
-			defer p.places.Release(party, 1)
-			call(ctx)
-		} else if ctx.Err() == nil {
-			c.Listener.Refused(protocol.AsError(err))
-		}
-	})
+	return !p.closed
 }
 
-// stop ends a call, if it is being made.
-func (p *posts) stop(id string) {
-	p.mu.Lock()
-	cancel := p.byID[id]
-	delete(p.byID, id)
-	p.mu.Unlock()
-	if cancel != nil {
-		cancel()
+// admit waits for a place for a call that nobody waits for. Without one the
+// exchange ends.
+func (p *posts) admit(ctx context.Context, e *exchange) bool {
+	err := p.places.Acquire(ctx, e.caller, 1)
+	if err != nil {
+		f := e.target().gaveUp(err)
+		p.service.exchanges.end(e, outcome{kind: undelivered, failure: f})
 	}
+	return err == nil
 }
 
-// close ends all calls and waits for them.
+// close ends all posts and waits for them.
 func (p *posts) close() {
 	p.mu.Lock()
 	p.closed = true
-	for _, cancel := range p.byID {
-		cancel()
-	}
 	p.mu.Unlock()
+	p.cancel()
 	p.running.Wait()
+}
+
+// calling notes that an endpoint is being called, and how to hang up. It reports
+// false if one is already, or if the exchange has ended.
+func (x *exchanges) calling(e *exchange, hangUp context.CancelFunc) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e.hangUp != nil || e.done.Load() {
+		return false
+	}
+	e.hangUp = hangUp
+	return true
+}
+
+// at notes which endpoint is called.
+func (x *exchanges) at(e *exchange, endpoint string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byID[e.id] == e {
+		e.endpoint = endpoint
+	}
 }

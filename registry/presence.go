@@ -4,19 +4,29 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 // A board knows which agents are there. The rule:
 //
-// An agent is online while an MQTT client that belongs to it is connected
-// and, without MQTT, while its lease holds, which registrations and heartbeats
-// renew for three heartbeat intervals. A client belongs to an agent if it is
-// of the same principal and either subscribes to the agent's request topic or
-// registered the agent. An agent that sends heartbeats over its connection is
-// held to them: when three are missed it is offline although the connection
-// stands. With the last connection of an agent ends its lease too. An agent
-// whose certificate has ended is suspended, and offline whatever stands.
+// An agent is online while it is alive and there is a way to it.
+//
+// It is alive while a connection that belongs to it stands and, without one,
+// while its lease holds, which registrations and heartbeats renew for three
+// heartbeat intervals. An MQTT client belongs to an agent if it is of the same
+// principal and either subscribes to the agent's request topic or registered
+// the agent; a WebSocket connection, if the agent was registered or sent a
+// heartbeat over it, and over no other since. An agent that sends heartbeats
+// over its connection is held to them: when three are missed it is offline
+// although the connection stands. With the last connection of an agent ends its
+// lease too, unless it has endpoints. An agent whose certificate has ended is
+// suspended, and offline whatever stands.
+//
+// The way to it is, in this order, a client of its that subscribes to its
+// request topic, its WebSocket connection, or one of its endpoints, see
+// [Service.callable]. An agent that was registered over MQTT is not called at
+// endpoints.
 //
 // A filter counts as a subscription to a request topic only if it names the
 // agent: an operator who watches everything is nobody's agent.
@@ -24,10 +34,16 @@ type board struct {
 	topics  protocol.Topics
 	lease   time.Duration
 	changed func(a *Agent, online bool, reason string) // must neither block nor call the board
+	stirred func(a *Agent)                             // the same, told of agents that come or go, whether or not they can be asked
 
 	// certified says why the certificate an agent was registered with does not
 	// count any more.
 	certified func(a *Agent) error
+	// callable lists the endpoints of an agent that may be called.
+	callable func(a *Agent) []string
+	// inside reports whether an agent is a part of the bridge, to which no way is
+	// needed.
+	inside func(a *Agent) bool
 
 	mu           sync.Mutex
 	agents       map[agentKey]*presence
@@ -42,14 +58,16 @@ type board struct {
 
 // A presence is what is known about one agent's being there.
 type presence struct {
-	agent *Agent
-	mail  mail
-	links []link // the connections that belong to it
+	agent     *Agent
+	mail      mail
+	endpoints []string // that it may be called at
+	links     []link   // the connections that belong to it
 
 	lease    time.Time // when it ends, zero without one
 	heldBy   *conn     // the connection that sends heartbeats
 	lastBeat time.Time // zero before the first
 
+	there     bool // alive when it was judged last
 	online    bool
 	since     time.Time // when online last changed, zero before that
 	scheduled bool      // in the wheel
@@ -73,6 +91,35 @@ type link struct {
 	listening bool // it subscribes to the agent's request topic
 }
 
+// A way is how requests get to an agent: the first that is there.
+type way struct {
+	mail      mail          // MQTT, zero without a client that listens
+	line      commands.Line // its WebSocket connection, nil without one
+	endpoints []string      // to call, empty if there are none
+}
+
+// way is the way to an agent that is alive; ok is whether there is one.
+func (p *presence) way() (w way, ok bool) {
+	for i := range p.links {
+		switch l := &p.links[i]; {
+		case !l.listening:
+		case l.conn.line == nil:
+			return way{mail: p.mail}, true
+		default:
+			w.line = l.conn.line
+		}
+	}
+	if w.line == nil {
+		w.endpoints = p.endpoints
+	}
+	return w, w.line != nil || len(w.endpoints) > 0
+}
+
+// alive reports whether the agent is there, whether or not there is a way to it.
+func (p *presence) alive(now time.Time) bool {
+	return !p.suspended && (p.lease.After(now) || len(p.links) > 0 && p.heldBy == nil)
+}
+
 // missedHeartbeats is how many an agent may miss.
 const missedHeartbeats = 3
 
@@ -82,6 +129,9 @@ func newBoard(topics protocol.Topics, heartbeat time.Duration, changed func(*Age
 		lease:        missedHeartbeats * heartbeat,
 		changed:      changed,
 		certified:    func(*Agent) error { return nil },
+		stirred:      func(*Agent) {},
+		callable:     func(*Agent) []string { return nil },
+		inside:       func(*Agent) bool { return false },
 		agents:       make(map[agentKey]*presence),
 		byID:         make(map[protocol.AgentID][]*presence),
 		registeredBy: make(map[string][]*presence),
@@ -115,7 +165,7 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	} else if p.agent.ClientID != "" {
 		take(b.registeredBy, p.agent.ClientID, p)
 	}
-	p.agent, p.suspended = new, b.certified(new) != nil
+	p.agent, p.suspended, p.endpoints = new, b.certified(new) != nil, b.callable(new)
 	if new.ClientID != "" {
 		b.registeredBy[new.ClientID] = append(b.registeredBy[new.ClientID], p)
 	}
@@ -128,6 +178,7 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	for _, c := range b.clients[new.ClientID] {
 		b.relate(p, c, "registered")
 	}
+	b.judge(p, "registered")
 }
 
 // forget drops an agent that is no longer registered. That it is not online
@@ -142,6 +193,7 @@ func (b *board) forget(key agentKey) {
 	take(b.registeredBy, p.agent.ClientID, p)
 	for _, l := range p.links {
 		delete(l.conn.linked, p)
+		delete(l.conn.serves, p)
 	}
 	p.links, p.lease = nil, time.Time{}
 	if p.online {
@@ -151,8 +203,9 @@ func (b *board) forget(key agentKey) {
 }
 
 // renew begins or continues the lease of an agent. clientID is the MQTT
-// client that brought the heartbeat, "" if it came another way.
-func (b *board) renew(key agentKey, clientID string, who *protocol.Principal) {
+// client that brought the heartbeat, or line the WebSocket connection; "" and
+// nil if it came another way.
+func (b *board) renew(key agentKey, clientID string, line commands.Line, who *protocol.Principal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]
@@ -162,7 +215,8 @@ func (b *board) renew(key agentKey, clientID string, who *protocol.Principal) {
 	p.lastBeat = time.Now()
 	p.lease = p.lastBeat.Add(b.lease)
 	for _, l := range p.links {
-		if clientID != "" && l.conn.clientID == clientID && l.conn.principal.Same(who) {
+		over := clientID != "" && l.conn.clientID == clientID || line != nil && l.conn.line == line
+		if over && l.conn.principal.Same(who) {
 			p.heldBy = l.conn
 		}
 	}
@@ -179,11 +233,14 @@ func (b *board) expire(now time.Time) {
 
 // judge applies the rule and tells of changes.
 func (b *board) judge(p *presence, reason string) {
-	online := p.lease.After(time.Now())
-	if len(p.links) > 0 {
-		online = online || p.heldBy == nil
+	online := p.alive(time.Now())
+	if online != p.there {
+		p.there = online
+		b.stirred(p.agent)
 	}
-	online = online && !p.suspended
+	if online && !b.inside(p.agent) {
+		_, online = p.way()
+	}
 	if online == p.online {
 		return
 	}
@@ -200,8 +257,7 @@ func (b *board) judge(p *presence, reason string) {
 type sighting struct {
 	online    bool
 	suspended bool // the certificate it was registered with has ended
-	listening bool // a connection that belongs to it subscribes to its request topic
-	onMQTT    bool // it has connections, or was registered over one
+	connected bool // it has connections, or was registered over MQTT
 	since     time.Time
 	lastBeat  time.Time
 }
@@ -217,29 +273,32 @@ func (b *board) see(key agentKey) sighting {
 	s := sighting{
 		online:    p.online,
 		suspended: p.suspended,
-		onMQTT:    len(p.links) > 0 || p.agent.ClientID != "",
+		connected: len(p.links) > 0 || p.agent.ClientID != "",
 		since:     p.since,
 		lastBeat:  p.lastBeat,
-	}
-	for _, l := range p.links {
-		s.listening = s.listening || l.listening
 	}
 	return s
 }
 
-// reachable returns the agent with the key and its topics if it is online and
-// listens, else nil.
-func (b *board) reachable(key agentKey) (*Agent, mail) {
+// reachable returns the agent with the key and the way to it if it is online and
+// there is one, else nil.
+func (b *board) reachable(key agentKey) (*Agent, way) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.agents[key]; p != nil && p.online {
-		for i := range p.links {
-			if p.links[i].listening {
-				return p.agent, p.mail
-			}
+		if w, ok := p.way(); ok {
+			return p.agent, w
 		}
 	}
-	return nil, mail{}
+	return nil, way{}
+}
+
+// isAlive reports whether an agent is there, whether or not it can be asked.
+func (b *board) isAlive(key agentKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.agents[key]
+	return p != nil && p.alive(time.Now())
 }
 
 // isOnline is see for those who want to know no more.

@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,46 @@ func newTestBoard() (*board, *[]string) {
 	b := newBoard(protocol.NewTopics(""), 30*time.Second, func(a *Agent, online bool, reason string) {
 		told = append(told, fmt.Sprintf("%s %s: %s", a.ID, statusOf(online), reason))
 	})
+	b.callable = func(a *Agent) []string {
+		if a.ClientID != "" {
+			return nil
+		}
+		return a.Endpoints
+	}
 	return b, &told
 }
 
 func lamp(client string) *Agent {
 	return &Agent{ID: "lamp", Space: "default", Owner: alice.Party(), ClientID: client}
+}
+
+// webLamp is the lamp with an endpoint.
+func webLamp() *Agent {
+	a := lamp("")
+	a.Endpoints = []string{"http://lamp.example/"}
+	return a
+}
+
+// A testLine is a WebSocket connection.
+type testLine struct {
+	mu   sync.Mutex
+	over bool
+	sent [][]byte
+}
+
+func (l *testLine) Attend() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.over
+}
+
+func (l *testLine) Send(message []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		l.sent = append(l.sent, message)
+	}
+	return !l.over
 }
 
 const lampRequests = "aibridge/agent/lamp/request"
@@ -53,7 +89,18 @@ func TestPresenceFollowsConnectionsAndHeartbeats(t *testing.T) {
 		return step{id + " disconnects", func(b *board) { b.disconnected(id, "gone") }, false}
 	}
 	beat := func(client string) step {
-		return step{"heartbeat by " + client, func(b *board) { b.renew(key, client, alice) }, false}
+		return step{"heartbeat by " + client, func(b *board) { b.renew(key, client, nil, alice) }, false}
+	}
+	onWeb := step{"registered with an endpoint", func(b *board) { b.agentChanged("", nil, webLamp()) }, false}
+	lines := map[string]*testLine{"ws": {}, "ws2": {}}
+	serve := func(line string, heartbeat bool) step {
+		return step{"served by " + line, func(b *board) { b.serve(key, lines[line], alice, heartbeat) }, false}
+	}
+	hangUp := func(line string) step {
+		return step{line + " hangs up", func(b *board) { b.disconnected(lines[line], "gone") }, false}
+	}
+	beatOver := func(line string) step {
+		return step{"heartbeat over " + line, func(b *board) { b.renew(key, "", lines[line], alice) }, false}
 	}
 	wait := func(d time.Duration) step {
 		return step{"after " + d.String(), func(b *board) {
@@ -71,14 +118,14 @@ func TestPresenceFollowsConnectionsAndHeartbeats(t *testing.T) {
 			on(registered("pub")), on(disconnect("pub")), disconnect("sub"),
 		},
 		"registers, then subscribes": {
-			connect("c", alice), on(registered("c")), on(subscribe("c", lampRequests)), disconnect("c"),
+			connect("c", alice), registered("c"), on(subscribe("c", lampRequests)), disconnect("c"),
 		},
 		"registers and goes, another one listens later": {
-			connect("pub", alice), on(registered("pub")), disconnect("pub"),
+			connect("pub", alice), registered("pub"), disconnect("pub"),
 			connect("sub", alice), on(subscribe("sub", lampRequests)), unsubscribe("sub", lampRequests),
 		},
 		"the client that registered it comes back": {
-			connect("c", alice), on(registered("c")), disconnect("c"), on(connect("c", alice)),
+			connect("c", alice), registered("c"), on(subscribe("c", lampRequests)), disconnect("c"), connect("c", alice), on(subscribe("c", lampRequests)),
 		},
 		"a client of the same id but of somebody else comes": {
 			registered("c"), connect("c", bob), subscribe("c", lampRequests),
@@ -111,23 +158,47 @@ func TestPresenceFollowsConnectionsAndHeartbeats(t *testing.T) {
 			registered(""), connect("a", alice), on(subscribe("a", lampRequests)), on(connect("b", alice)), on(subscribe("b", lampRequests)), on(disconnect("a")), disconnect("b"),
 		},
 		"without MQTT it lives by its lease": {
-			registered(""), on(beat("")), on(wait(89 * time.Second)), wait(2 * time.Second), on(beat("")), on(wait(60 * time.Second)), on(beat("")), on(wait(89 * time.Second)), wait(3 * time.Second),
+			onWeb, on(beat("")), on(wait(89 * time.Second)), wait(2 * time.Second), on(beat("")), on(wait(60 * time.Second)), on(beat("")), on(wait(89 * time.Second)), wait(3 * time.Second),
+		},
+		"heartbeats alone are no way to it": {
+			registered(""), beat(""), wait(10 * time.Second),
+		},
+		"registered over a WebSocket": {
+			registered(""), on(serve("ws", false)), on(wait(10 * time.Minute)), hangUp("ws"),
+		},
+		"comes back over another WebSocket with a heartbeat": {
+			registered(""), on(serve("ws", false)), hangUp("ws"), on(serve("ws2", true)), hangUp("ws2"),
+		},
+		"the WebSocket that registered it last counts": {
+			registered(""), on(serve("ws", false)), on(serve("ws2", false)), on(hangUp("ws")), hangUp("ws2"),
+		},
+		"a heartbeat takes nothing over": {
+			registered(""), on(serve("ws", false)), on(serve("ws2", true)), hangUp("ws"),
+		},
+		"who sends heartbeats over its WebSocket is held to them": {
+			registered(""), on(serve("ws", false)), on(beatOver("ws")), on(wait(80 * time.Second)), wait(15 * time.Second), on(beatOver("ws")),
+		},
+		"on a WebSocket and MQTT": {
+			registered(""), on(serve("ws", false)), on(connect("c", alice)), on(subscribe("c", lampRequests)), on(hangUp("ws")), disconnect("c"),
+		},
+		"its endpoint outlives its WebSocket": {
+			onWeb, on(beat("")), on(serve("ws", false)), on(hangUp("ws")), wait(2 * time.Minute),
 		},
 		"a connection without heartbeats needs none": {
-			connect("c", alice), on(registered("c")), on(wait(10 * time.Minute)),
+			connect("c", alice), registered("c"), on(subscribe("c", lampRequests)), on(wait(10 * time.Minute)),
 		},
 		"who sends heartbeats over its connection is held to them": {
-			connect("c", alice), on(registered("c")), on(beat("c")), on(wait(80 * time.Second)), on(beat("c")), on(wait(80 * time.Second)),
-			wait(15 * time.Second), on(beat("c")), wait(100 * time.Second), disconnect("c"), on(connect("c", alice)), on(wait(10 * time.Minute)),
+			connect("c", alice), registered("c"), on(subscribe("c", lampRequests)), on(beat("c")), on(wait(80 * time.Second)), on(beat("c")), on(wait(80 * time.Second)),
+			wait(15 * time.Second), on(beat("c")), wait(100 * time.Second), disconnect("c"), connect("c", alice), on(subscribe("c", lampRequests)), on(wait(10 * time.Minute)),
 		},
 		"heartbeats by a client that does not serve it hold nobody": {
-			connect("c", alice), on(registered("c")), on(beat("passer-by")), on(wait(10 * time.Minute)),
+			connect("c", alice), registered("c"), on(subscribe("c", lampRequests)), on(beat("passer-by")), on(wait(10 * time.Minute)),
 		},
 		"the last connection takes the lease along": {
-			connect("c", alice), on(registered("c")), on(beat("")), disconnect("c"),
+			connect("c", alice), registered("c"), on(subscribe("c", lampRequests)), on(beat("")), disconnect("c"),
 		},
 		"taken over by a client of the same id": {
-			connect("c", alice), on(registered("c")), on(subscribe("c", lampRequests)), disconnect("c"), on(connect("c", alice)), on(subscribe("c", lampRequests)),
+			connect("c", alice), registered("c"), on(subscribe("c", lampRequests)), disconnect("c"), connect("c", alice), on(subscribe("c", lampRequests)),
 		},
 		"unregistered and registered again while it listens": {
 			connect("c", alice), on(comeBack("c")),
@@ -167,16 +238,17 @@ func TestEveryChangeIsToldOnceWithItsReason(t *testing.T) {
 		b.subscribed("c", lampRequests)
 		b.disconnected("c", "keep-alive timeout")
 		b.disconnected("c", "twice")
-		b.renew(lamp("c").key(), "", alice)
+		b.agentChanged("", lamp("c"), webLamp())
+		b.renew(lamp("c").key(), "", nil, alice)
 		time.Sleep(2 * time.Minute)
 		b.expire(time.Now())
 		b.connected("d", "d", alice)
 		b.subscribed("d", lampRequests)
-		b.agentChanged("", lamp("c"), nil)
+		b.agentChanged("", webLamp(), nil)
 		if b.onlineCount() != 0 {
 			t.Error("an agent that is gone is online")
 		}
-		want := "[lamp online: registered lamp offline: keep-alive timeout lamp online: heartbeat lamp offline: heartbeats missed lamp online: listening]"
+		want := "[lamp online: listening lamp offline: keep-alive timeout lamp online: heartbeat lamp offline: heartbeats missed lamp online: listening]"
 		if got := fmt.Sprint(*told); got != want {
 			t.Errorf("told %s\nwant %s", got, want)
 		}
@@ -200,6 +272,8 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 				Space:    rapid.SampledFrom([]protocol.SpaceID{"default", "lab"}).Draw(t, "space"),
 				Owner:    rapid.SampledFrom([]protocol.Party{alice.Party(), bob.Party()}).Draw(t, "owner"),
 				ClientID: rapid.SampledFrom([]string{"", "client-0", "client-1"}).Draw(t, "client"),
+
+				Endpoints: rapid.SampledFrom([][]string{nil, {"http://agent.example/"}}).Draw(t, "endpoints"),
 			}
 		}
 		check := func() {
@@ -211,7 +285,7 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 				if got, want := b.isOnline(key), m.online(key); got != want {
 					t.Fatalf("%v online %v, want %v; told %v", key, got, want, *told)
 				}
-				if got, want := b.see(key).listening, m.listening(key); got != want {
+				if got, want := listened(b, key), m.listening(key); got != want {
 					t.Fatalf("%v listening %v, want %v", key, got, want)
 				}
 			}
@@ -274,7 +348,7 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 				key := agentOf().key()
 				client := rapid.SampledFrom([]string{"", "client-0", "client-1"}).Draw(t, "client")
 				m.beat(key, client, alice)
-				b.renew(key, client, alice)
+				b.renew(key, client, nil, alice)
 			},
 			"expire": func(*rapid.T) {
 				key := agentOf().key()
@@ -341,7 +415,15 @@ func (m *model) listening(key agentKey) bool {
 	return false
 }
 
+func (m *model) onWeb(key agentKey) bool {
+	return m.agents[key].ClientID == "" && len(m.agents[key].Endpoints) > 0
+}
+
 func (m *model) online(key agentKey) bool {
+	return m.alive(key) && (m.listening(key) || m.onWeb(key))
+}
+
+func (m *model) alive(key agentKey) bool {
 	holds := m.lease[key].After(time.Now())
 	if len(m.connections(key)) == 0 {
 		return holds
@@ -360,7 +442,7 @@ func (m *model) change(do func()) {
 	do()
 	for key := range m.agents {
 		now := m.connections(key)
-		if before[key] > 0 && len(now) == 0 {
+		if before[key] > 0 && len(now) == 0 && !m.onWeb(key) {
 			delete(m.lease, key)
 		}
 		if id, ok := m.held[key]; ok && !slices.Contains(now, id) {
@@ -381,4 +463,12 @@ func (m *model) beat(key agentKey, client string, who *protocol.Principal) {
 			m.held[key] = id
 		}
 	}
+}
+
+// listened reports whether a client of an agent listens on MQTT.
+func listened(b *board, key agentKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w, _ := b.agents[key].way()
+	return w.mail.request != ""
 }

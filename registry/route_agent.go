@@ -58,8 +58,9 @@ func (s *Service) routes(r *SkillRecord) bool {
 	return false
 }
 
-// RouteAgentOnline reports whether an agent is online that serves a skill and
-// was registered by somebody, or is a route agent authorised for the skill.
+// RouteAgentOnline reports whether an agent is there that serves a skill and
+// was registered by somebody, or is a route agent authorised for the skill. It
+// need not be one that can be asked: who leads asks others.
 func (s *Service) RouteAgentOnline(who protocol.Party, space protocol.SpaceID, skill protocol.SkillID) bool {
 	r, _, ok := s.opts.Skills.Get(tableKey(space, skill))
 	if !ok {
@@ -67,7 +68,7 @@ func (s *Service) RouteAgentOnline(who protocol.Party, space protocol.SpaceID, s
 	}
 	for _, p := range r.Providers {
 		a, _, ok := s.opts.Agents.Get(tableKey(space, p.AgentID))
-		if ok && ((a.Owner.Includes(who) || who.Includes(a.Owner)) || a.authorized() && a.Routes == skill) && s.board.isOnline(a.key()) {
+		if ok && ((a.Owner.Includes(who) || who.Includes(a.Owner)) || a.authorized() && a.Routes == skill) && s.board.isAlive(a.key()) {
 			return true
 		}
 	}

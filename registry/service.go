@@ -44,12 +44,15 @@ type Options struct {
 	CapOwners func(protocol.SpaceID, protocol.SkillID) []protocol.Party
 	// MAC is the keyed hash that join tokens are recognised by. Nil makes none.
 	MAC func(id, secret string) []byte
-	// AgentChanged is told when an agent was registered or unregistered, or
-	// went online or offline. It must not block. Nil tells nobody.
+	// AgentChanged is told when an agent was registered or unregistered, came or
+	// went, or went online or offline. It must not block. Nil tells nobody.
 	AgentChanged func(space protocol.SpaceID, agent protocol.AgentID)
 	// Models are the language models that an agent answers for, for its card.
 	// Nil knows of none.
 	Models func(space protocol.SpaceID, agent protocol.AgentID) []CardModel
+	// Inside reports whether an agent is a part of the bridge, which is there
+	// while it is alive though nothing is delivered to it. Nil knows of none.
+	Inside func(*Agent) bool
 	// Certified says why a certificate does not count any more. Agents that
 	// were registered with one are suspended when it ends. Nil lets all count.
 	Certified func(protocol.Serial) error
@@ -72,6 +75,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = 30 * time.Second
+	}
+	if o.Inside == nil {
+		o.Inside = func(*Agent) bool { return false }
 	}
 	if o.AgentChanged == nil {
 		o.AgentChanged = func(protocol.SpaceID, protocol.AgentID) {}
@@ -116,12 +122,13 @@ func New(o Options) (*Service, error) {
 		news:      announce.New[announcement, agentKey](maxAnnouncements),
 		schemas:   schema.NewCache(compiledSchemas),
 		web:       newWeb(o.AllowPrivate, o.Limits),
-		posts:     newPosts(),
 		marks:     newMarker(),
 		newID:     newIDs(),
 	}
+	s.posts = newPosts(s)
 	s.board = newBoard(o.Topics, o.Heartbeat, s.presenceChanged)
-	s.board.certified = s.certified
+	s.board.stirred = func(a *Agent) { s.opts.AgentChanged(a.Space, a.ID) }
+	s.board.certified, s.board.callable, s.board.inside = s.certified, s.callable, o.Inside
 	var err error
 	if s.metrics, err = newMetrics(o.Registerer, s); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
@@ -217,7 +224,7 @@ func (s *Service) presenceChanged(a *Agent, online bool, reason string) {
 	if online {
 		name = "agent.online"
 	} else {
-		s.exchanges.endAll(a.key(), outcome{kind: gone, reason: reason})
+		s.exchanges.endLost(a.key(), outcome{kind: gone, reason: reason})
 	}
 	s.event("agent", name, agentEvent{a.ID, a.Space, a.Type, statusOf(online), reason})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	names "github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/protocol"
@@ -120,15 +119,7 @@ func (s *Skill) noCapability(id protocol.CapabilityID) *protocol.Error {
 }
 
 // overHTTP lists the endpoints that can be called with a POST.
-func (s *Skill) overHTTP() []string {
-	var urls []string
-	for _, e := range s.Endpoints {
-		if strings.HasPrefix(e, "http://") || strings.HasPrefix(e, "https://") {
-			urls = append(urls, e)
-		}
-	}
-	return urls
-}
+func (s *Skill) overHTTP() []string { return overHTTP(s.Endpoints) }
 
 // sameContract reports whether two descriptions promise callers the same.
 func (s *Skill) sameContract(o *Skill) bool {

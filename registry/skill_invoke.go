@@ -85,7 +85,7 @@ func (s *Service) invocation(call *commands.Call, p *InvokeSkillParams) (*invoca
 		return nil, err
 	}
 	return &invocation{
-		request: request{command: skillInvoke.Name, params: p.forwarded(), call: call},
+		request: request{command: skillInvoke.Name, params: p.forwarded(), call: call, again: capability.repeatable()},
 		service: s, skill: skill, capability: capability, began: time.Now(),
 	}, nil
 }

@@ -61,6 +61,7 @@ func (s *Service) RegisterSkill(ctx context.Context, call *commands.Call, p Regi
 	if err != nil {
 		return RegisterSkillResult{}, err
 	}
+	s.warnOfEndpoints(call, "skill.endpoints", p.Skill.Endpoints)
 	result := RegisterSkillResult{SkillID: p.Skill.ID, Revision: revision}
 	if agent != nil {
 		result.AgentID = agent.ID

@@ -198,7 +198,7 @@ func TestSkillsAreDiscovered(t *testing.T) {
 	w := newWorld(t)
 	w.connect("here", alice, echo).register()
 	w.must(w.ask(question{who: alice, command: "agent.register", client: "nobody", params: `{"agent_id":"away","type":"end_agent"}`}), nil)
-	w.do(alice, "agent.register", `{"agent_id":"router","type":"route_agent","cert_sn":"1111111111111111"}`, nil)
+	w.do(alice, "agent.register", `{"agent_id":"router","type":"route_agent","cert_sn":"1111111111111111","endpoints":["https://a.example/"]}`, nil)
 	w.must(w.ask(question{who: alice, command: "agent.register", client: "nobody", params: `{"agent_id":"lost","type":"route_agent","cert_sn":"2222222222222222"}`}), nil)
 	for agent, skill := range map[string]string{
 		"here":   `{"skill_id":"kitchen","name":"Kitchen Light","description":"Über dem Herd","capabilities":["on","off"]}`,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -28,6 +29,8 @@ type StandingCall struct {
 	Priority   protocol.Priority
 	Deadline   time.Time
 	Listener   Listener
+
+	again bool // running it twice is as good as once
 }
 
 // A Listener hears about a [StandingCall]. Its methods may be called with locks
@@ -60,37 +63,34 @@ func (s *Service) CheckInvocation(space protocol.SpaceID, skill protocol.SkillID
 }
 
 // ChooseAgent picks the least busy agent of a skill that can be asked now, "" for
-// a skill that is called over HTTP. ok is whether there is one.
+// a skill that is called at an endpoint of its own. ok is whether there is one.
 func (s *Service) ChooseAgent(space protocol.SpaceID, skill protocol.SkillID) (agent protocol.AgentID, ok bool) {
 	r, _, ok := s.opts.Skills.Get(tableKey(space, skill))
 	if !ok {
 		return "", false
 	}
-	agents := s.reachable(nil, r, nil)
-	if len(agents) == 0 {
-		return "", len(r.overHTTP()) > 0 && s.onlyHTTP(r)
+	peers := s.peers(nil, r, nil)
+	if len(peers) == 0 {
+		return "", false
 	}
 	s.exchanges.mu.Lock()
 	defer s.exchanges.mu.Unlock()
-	return s.exchanges.leastBusy(agents).ID, true
+	if best := s.exchanges.leastBusy(peers); best.agent != nil {
+		agent = best.agent.ID
+	}
+	return agent, true
 }
 
 // AgentReachable reports whether an agent can be asked now.
 func (s *Service) AgentReachable(space protocol.SpaceID, agent protocol.AgentID) bool {
-	seen := s.board.see(agentKey{space, agent})
-	return seen.online && seen.listening
+	a, _ := s.board.reachable(agentKey{space, agent})
+	return a != nil
 }
 
 // Send invokes the skill and listens for what comes. An error means that
 // nobody who is there got it; it may lie in the session of an agent that just
 // went.
 func (s *Service) Send(c *StandingCall) error {
-	params := InvokeSkillParams{SkillID: c.Skill, CapabilityID: c.Capability, Params: c.Params}
-	r := request{command: skillInvoke.Name, params: params.forwarded(), call: c.call()}
-	if c.Agent == "" {
-		s.posts.start(c, func(ctx context.Context) { s.postStanding(ctx, c, r) })
-		return nil
-	}
 	e, err := s.stand(c)
 	if err != nil {
 		return err
@@ -99,22 +99,37 @@ func (s *Service) Send(c *StandingCall) error {
 	if left <= 0 {
 		return protocol.Errorf(protocol.TimedOut, "no time is left")
 	}
-	envelope := s.envelope(c.ID, r.command, r.params, r.call, time.Now())
+	params := InvokeSkillParams{SkillID: c.Skill, CapabilityID: c.Capability, Params: c.Params}
+	envelope := s.envelope(c.ID, skillInvoke.Name, params.forwarded(), c.call(), time.Now())
 	envelope.Extension = c.Extension
 	// A dispatch may last longer than a request; what it may not is to be
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
 	envelope.Metadata.Events = true
-	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), e, &envelope, left, s.marks.ofNamed(c.Caller))
-	if err == nil && receivers == 0 {
-		err = e.agent.target().unreachable().err
+	return s.dispatch(e, &delivery{&envelope, left, s.marks.ofNamed(c.Caller), c.again})
+}
+
+// dispatch delivers a request of a standing call. Without a way to the agent it
+// is left where its session finds it when it comes back.
+func (s *Service) dispatch(e *exchange, d *delivery) error {
+	w, ok := s.wayTo(e.peer)
+	if !ok {
+		w = way{mail: s.mail(e.agent.ID)}
+	}
+	delivered, err := s.deliver(context.Background(), e, w, d)
+	if err == nil && !delivered {
+		err = e.target().unreachable().err
 	}
 	return err
 }
 
 // Expect listens for the answer to a call that was sent before, perhaps by an
 // earlier process.
-func (s *Service) Expect(c *StandingCall) { _, _ = s.stand(c) }
+func (s *Service) Expect(c *StandingCall) {
+	if c.Agent != "" { // an endpoint answers where it is called, or not at all
+		_, _ = s.stand(c)
+	}
+}
 
 // recallPatience is how long an agent has to say what it knows of a call.
 const recallPatience = 5 * time.Second
@@ -123,17 +138,20 @@ const recallPatience = 5 * time.Second
 // command task.get (docs/protocol.md#an-agents-side-of-a-call). An agent that
 // has the answer sends it again; one that does not know the call says so.
 func (s *Service) Recall(c *StandingCall) error {
+	if c.Agent == "" {
+		return protocol.Errorf(protocol.InvalidState, "an endpoint of a skill is not asked for results")
+	}
 	e, err := s.stand(c)
 	if err != nil {
 		return err
 	}
 	var undelivered atomic.Bool
-	question := &exchange{id: s.newID(), standing: true, party: partyOf{ended: func(o outcome) {
+	question := &exchange{id: s.newID(), standing: true, caller: e.caller, party: partyOf{ended: func(o outcome) {
 		if !undelivered.Load() {
 			s.recalled(c, o)
 		}
 	}}}
-	s.exchanges.enter(question, []*Agent{e.agent})
+	s.exchanges.enter(question, []peer{e.peer})
 	time.AfterFunc(recallPatience, func() { s.exchanges.end(question, outcome{kind: abandoned}) })
 	params, err := json.Marshal(map[string]string{"task_id": c.ID})
 	if err != nil {
@@ -141,10 +159,7 @@ func (s *Service) Recall(c *StandingCall) error {
 	}
 	envelope := s.envelope(question.id, "task.get", params, c.call(), time.Now())
 	envelope.Metadata.Timeout = recallPatience
-	receivers, err := s.publishTo(context.Background(), s.mail(e.agent.ID), question, &envelope, recallPatience, "")
-	if err == nil && receivers == 0 {
-		err = e.agent.target().unreachable().err
-	}
+	err = s.dispatch(question, &delivery{envelope: &envelope, expiry: recallPatience})
 	if err != nil {
 		undelivered.Store(true)
 		s.exchanges.end(question, outcome{kind: abandoned})
@@ -197,7 +212,6 @@ func number(v any) (int64, bool) {
 
 // Drop stops listening for a call.
 func (s *Service) Drop(id string) {
-	s.posts.stop(id)
 	if e := s.exchanges.find(id); e != nil {
 		s.exchanges.mu.Lock()
 		s.exchanges.remove(e)
@@ -221,35 +235,55 @@ func (s *Service) stand(c *StandingCall) (*exchange, error) {
 	if e := s.exchanges.find(c.ID); e != nil {
 		return e, nil
 	}
-	a, _, ok := s.opts.Agents.Get(tableKey(c.Space, c.Agent))
-	if !ok {
-		return nil, protocol.Errorf(protocol.AgentOffline, "agent %q is not registered any more", c.Agent).With("agent_id", string(c.Agent))
+	to, err := s.peerOf(c)
+	if err != nil {
+		return nil, err
 	}
-	e := &exchange{id: c.ID, standing: true, party: partyOf{ended: func(o outcome) { s.heard(c, a, o) }, onEvent: func(name string, data []byte) {
+	e := &exchange{id: c.ID, standing: true, caller: c.party()}
+	e.party = partyOf{ended: func(o outcome) { s.heard(c, e, o) }, onEvent: func(name string, data []byte) {
 		if name == taskAccepted {
 			c.Listener.Took()
 		} else {
 			c.Listener.Progressed(append([]byte(nil), data...))
 		}
-	}}}
-	s.exchanges.enter(e, []*Agent{a})
+	}}
+	s.exchanges.enter(e, []peer{to})
 	return e, nil
+}
+
+// peerOf is whom a call goes to: its agent, or its skill.
+func (s *Service) peerOf(c *StandingCall) (peer, error) {
+	if c.Agent != "" {
+		a, _, ok := s.opts.Agents.Get(tableKey(c.Space, c.Agent))
+		if !ok {
+			return peer{}, protocol.Errorf(protocol.AgentOffline, "agent %q is not registered any more", c.Agent).With("agent_id", string(c.Agent))
+		}
+		return peer{agent: a}, nil
+	}
+	r, _, ok := s.opts.Skills.Get(tableKey(c.Space, c.Skill))
+	if !ok {
+		return peer{}, notFound("skill", c.Skill)
+	}
+	if capability, ok := r.capability(c.Capability); ok {
+		c.again = capability.repeatable()
+	}
+	return peer{endpoints: r.overHTTP()}, nil
 }
 
 // heard tells the listener how a call went on. The agent's being gone does not
 // end it.
-func (s *Service) heard(c *StandingCall, a *Agent, o outcome) {
+func (s *Service) heard(c *StandingCall, e *exchange, o outcome) {
 	switch o.kind {
 	case gone:
 		c.Listener.Left()
 		return
 	case rejected:
-		c.Listener.Declined(a.target().rejected(o.reason).err)
+		c.Listener.Declined(e.target().rejected(o.reason).err)
 		return
 	}
-	response, f := o.judge(a.target())
+	response, f := o.judge(e.target())
 	if f == nil {
-		f = s.checkStanding(c, a.target(), response.Result)
+		f = s.checkStanding(c, e.target(), response.Result)
 	}
 	if f != nil {
 		c.Listener.Refused(f.err)
@@ -272,26 +306,9 @@ func (s *Service) checkStanding(c *StandingCall, t target, result json.RawMessag
 	return s.checkResult(t, capability, result)
 }
 
-// postStanding calls an HTTP endpoint of the skill.
-func (s *Service) postStanding(ctx context.Context, c *StandingCall, r request) {
-	skill, _, ok := s.opts.Skills.Get(tableKey(c.Space, c.Skill))
-	if !ok {
-		c.Listener.Refused(protocol.AsError(notFound("skill", c.Skill)))
-		return
-	}
-	capability, ok := skill.capability(c.Capability)
-	if !ok {
-		c.Listener.Refused(skill.noCapability(c.Capability))
-		return
-	}
-	answer, err := s.callOverHTTP(ctx, capability, skill.overHTTP(), r)
-	switch {
-	case ctx.Err() != nil && protocol.CodeOf(err) == protocol.Cancelled: // nobody listens any more
-	case err != nil:
-		c.Listener.Refused(protocol.AsError(err))
-	default:
-		c.Listener.Answered(answer.data)
-	}
+// party is whose share of the calls that nobody waits for it uses up.
+func (c *StandingCall) party() fair.Party {
+	return fair.Party{Principal: c.Caller, Space: string(c.Space), Privileged: c.Caller == ""}
 }
 
 // call is the call as the parts see it that work for callers who wait.

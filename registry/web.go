@@ -83,14 +83,28 @@ func (e *webError) Error() string { return e.reason }
 // Unwrap returns the cause.
 func (e *webError) Unwrap() error { return e.cause }
 
-// A webAnswer is what came back from a POST.
-type webAnswer struct {
-	status int
-	body   []byte
+// A webRequest is what is posted.
+type webRequest struct {
+	endpoint    string
+	envelope    []byte
+	traceparent string // "" without one
+	caller      string // the mark of who asks, "" without one
 }
 
-// post sends an envelope. The error is a *webError.
-func (w *web) post(ctx context.Context, endpoint string, envelope []byte, traceparent string) (*webAnswer, error) {
+// A webAnswer is a message that came back from a POST: the only one, or one of
+// an event stream.
+type webAnswer struct {
+	status   int
+	streamed bool
+	body     []byte
+}
+
+// callerHeader tells an endpoint which calls are of the same caller.
+const callerHeader = "X-Bridge-Caller"
+
+// post sends an envelope and hands over what comes back. The error is a
+// *webError.
+func (w *web) post(ctx context.Context, q webRequest, take func(webAnswer)) error {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
@@ -98,29 +112,40 @@ func (w *web) post(ctx context.Context, endpoint string, envelope []byte, tracep
 	fail := func(cause error, format string, args ...any) error {
 		return &webError{fmt.Sprintf(format, args...), sent.Load(), cause}
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, bytes.NewReader(envelope))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.endpoint, bytes.NewReader(q.envelope))
 	if err != nil {
-		return nil, fail(err, "the endpoint is not a URL")
+		return fail(err, "the endpoint is not a URL")
 	}
 	r.Header.Set("Content-Type", jsonType)
-	r.Header.Set("Accept", jsonType)
+	r.Header.Set("Accept", jsonType+", "+eventStreamType)
 	r.Header.Set("User-Agent", "aibridge/"+protocol.Version)
-	if traceparent != "" {
-		r.Header.Set("Traceparent", traceparent)
+	if q.traceparent != "" {
+		r.Header.Set("Traceparent", q.traceparent)
+	}
+	if q.caller != "" {
+		r.Header.Set(callerHeader, q.caller)
 	}
 	answer, err := w.client.Do(r)
 	if err != nil {
-		return nil, fail(err, "%s", plainReason(err))
+		return fail(err, "%s", plainReason(err))
 	}
 	defer func() { _ = answer.Body.Close() }()
+	if isEventStream(answer) {
+		err := readEvents(answer.Body, w.maxBytes, func(data []byte) { take(webAnswer{answer.StatusCode, true, data}) })
+		if err != nil {
+			return fail(err, "its event stream broke off: %s", plainReason(err))
+		}
+		return nil
+	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, w.maxBytes+1))
 	switch {
 	case err != nil:
-		return nil, fail(err, "the answer broke off: %s", plainReason(err))
+		return fail(err, "the answer broke off: %s", plainReason(err))
 	case int64(len(body)) > w.maxBytes:
-		return nil, fail(nil, "the answer is larger than %d bytes", w.maxBytes)
+		return fail(nil, "the answer is larger than %d bytes", w.maxBytes)
 	}
-	return &webAnswer{answer.StatusCode, body}, nil
+	take(webAnswer{status: answer.StatusCode, body: body})
+	return nil
 }
 
 // plainReason says what went wrong without naming what the caller must not

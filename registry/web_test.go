@@ -245,7 +245,7 @@ func TestTheEnvironmentsProxyIsNotAsked(t *testing.T) {
 	defer w.close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := w.post(ctx, "http://skill.invalid/", []byte("{}"), ""); err == nil {
+	if err := w.post(ctx, webRequest{endpoint: "http://skill.invalid/", envelope: []byte("{}")}, func(webAnswer) {}); err == nil {
 		t.Error("a name that does not exist answered")
 	}
 	if asked.Load() != 0 {

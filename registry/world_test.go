@@ -178,6 +178,7 @@ type question struct {
 	emit    func(*protocol.Event)
 
 	extension string // JSON, "" for none
+	line      commands.Line
 }
 
 // ask has the router run a command.
@@ -197,7 +198,7 @@ func (w *world) ask(q question) *protocol.Response {
 	if q.extension != "" {
 		r.Extension = []byte(q.extension)
 	}
-	in := commands.Inbound{Principal: q.who, Body: r.Append(nil), Door: "http", Emit: q.emit}
+	in := commands.Inbound{Principal: q.who, Body: r.Append(nil), Door: "http", Emit: q.emit, Line: q.line}
 	if q.client != "" {
 		in.Door, in.Client = "mqtt", q.client
 	}

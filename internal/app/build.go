@@ -92,6 +92,7 @@ func (a *App) build(ctx context.Context) error {
 		Routes:       sceneCertificates{a},
 		AgentChanged: a.agentChanged,
 		Models:       a.mcpAgent.models,
+		Inside:       a.mcpAgent.is,
 		Disconnect:   mqtt.disconnect,
 		Log:          a.log,
 		Tracer:       tracer,
@@ -204,6 +205,12 @@ func (a *App) build(ctx context.Context) error {
 		Registerer:  a.metrics,
 	})
 	a.life.add("answers over HTTP", a.finishHTTP)
+	a.life.add("connections of agents", func(ctx context.Context) error {
+		if a.api == nil {
+			return nil
+		}
+		return a.api.CloseAgents(ctx)
+	})
 	a.life.drain("commands", a.router.Close)
 	a.life.add("waiting approvals", a.approvals.Close)
 	mqtt.door = mqttdoor.New(mqttdoor.Options{
@@ -218,7 +225,7 @@ func (a *App) build(ctx context.Context) error {
 		Held:       true,
 		Log:        a.log,
 	})
-	if err := a.openAPI(set); err != nil {
+	if err := a.openAPI(set, agents); err != nil {
 		return err
 	}
 	a.followCredentials(keys, revocations)
@@ -330,7 +337,7 @@ func (a *App) run(name string, part func(context.Context) error) {
 	})
 }
 
-func (a *App) openAPI(set *commands.Set) (err error) {
+func (a *App) openAPI(set *commands.Set, agents *registry.Service) (err error) {
 	if err := a.openFileDoors(); err != nil {
 		return err
 	}
@@ -341,6 +348,7 @@ func (a *App) openAPI(set *commands.Set) (err error) {
 		Set:             set,
 		Authenticate:    a.authenticate,
 		Grants:          a.credentials,
+		Agents:          agents,
 		Enter:           a.enterSocket,
 		Ready:           a.readiness,
 		Metrics:         a.metricsFor(set),

@@ -69,6 +69,11 @@ func (m *mcpAgent) models(space protocol.SpaceID, agent protocol.AgentID) []regi
 	return list
 }
 
+// is reports whether a registered agent is this one.
+func (m *mcpAgent) is(a *registry.Agent) bool {
+	return a.ID == m.id && a.Space == m.who.Space && a.Owner.Is(m.who)
+}
+
 const mcpHeartbeat = time.Minute // two may be missed
 
 func (m *mcpAgent) run(ctx context.Context, failed func(what string, err error)) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -18,6 +17,7 @@ type request struct {
 	command string
 	params  json.RawMessage
 	call    *commands.Call
+	again   bool // running it twice is as good as once
 }
 
 // An asking is a request that an agent has, and who is to hear the answer.
@@ -35,20 +35,21 @@ type asking struct {
 // An asker takes what became of a request to an agent. The response is good
 // only until it returns. If it panics it is told again.
 type asker interface {
-	answered(response *protocol.Response, agent *Agent, f *failure)
+	answered(response *protocol.Response, e *exchange, f *failure)
 }
 
 // An askerFunc is a function that is an asker.
-type askerFunc func(response *protocol.Response, agent *Agent, f *failure)
+type askerFunc func(response *protocol.Response, e *exchange, f *failure)
 
-func (f askerFunc) answered(response *protocol.Response, agent *Agent, failed *failure) {
-	f(response, agent, failed)
+func (f askerFunc) answered(response *protocol.Response, e *exchange, failed *failure) {
+	f(response, e, failed)
 }
 
-// ask sends a request to the least busy of some agents and hands what becomes
-// of it to then, possibly before it returns. When ctx ends first, the agent is
-// told to stop. The asking is the room for it, and is for this request alone.
-func (s *Service) ask(ctx context.Context, a *asking, agents []*Agent, r request, then asker) {
+// ask sends a request to the least busy of some peers, by whatever way there is,
+// and hands what becomes of it to then, possibly before it returns. When ctx
+// ends first, the peer is told to stop. The asking is the room for it, and is
+// for this request alone.
+func (s *Service) ask(ctx context.Context, a *asking, peers []peer, r request, then asker) {
 	a.request, a.service, a.ctx, a.then = r, s, ctx, then
 	a.id, a.party = s.newID(), a
 	var name func(whom string)
@@ -56,9 +57,9 @@ func (s *Service) ask(ctx context.Context, a *asking, agents []*Agent, r request
 		a.ctx, name, a.end = s.spanOf(ctx, "agent request", "aibridge.agent", a.id)
 	}
 	a.follow(ctx)
-	s.exchanges.enter(&a.exchange, agents)
+	s.exchanges.enter(&a.exchange, peers)
 	if name != nil {
-		name(string(a.agent.ID))
+		name(a.target().id)
 	}
 	if f := s.send(a.ctx, &a.exchange, r); f != nil {
 		if s.exchanges.withdraw(&a.exchange) {
@@ -95,16 +96,16 @@ func (a *asking) hear(o outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			cause := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			a.then.answered(nil, a.agent, &failure{err: protocol.Wrap(protocol.Internal, cause, protocol.Internal.String())})
+			a.then.answered(nil, &a.exchange, &failure{err: protocol.Wrap(protocol.Internal, cause, protocol.Internal.String())})
 		}
 	}()
 	if o.kind == abandoned {
 		cause := context.Cause(a.ctx)
 		a.service.cancel(a.ctx, &a.exchange, a.request, protocol.CodeOf(cause).String())
-		a.settle(nil, a.agent.target().gaveUp(cause))
+		a.settle(nil, a.target().gaveUp(cause))
 		return
 	}
-	a.settle(o.judge(a.agent.target()))
+	a.settle(o.judge(a.target()))
 }
 
 func (a *asking) settle(response *protocol.Response, f *failure) {
@@ -116,33 +117,32 @@ func (a *asking) settle(response *protocol.Response, f *failure) {
 	if a.end != nil {
 		a.end()
 	}
-	a.then.answered(response, a.agent, f)
+	a.then.answered(response, &a.exchange, f)
 }
 
-// send publishes the request envelope
-// (docs/protocol.md#an-agents-side-of-a-call).
+// send has the request delivered (PROTOCOL §8).
 func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	now := time.Now()
 	left := r.call.Deadline.Sub(now)
 	if left <= 0 {
-		return e.agent.target().gaveUp(context.DeadlineExceeded)
+		return e.target().gaveUp(context.DeadlineExceeded)
 	}
-	reachable, mail := s.board.reachable(e.agent.key())
-	if reachable == nil {
-		return e.agent.target().unreachable()
+	w, ok := s.wayTo(e.peer)
+	if !ok {
+		return e.target().unreachable()
 	}
 	envelope := s.envelope(e.id, r.command, r.params, r.call, now)
 	envelope.Extension = r.call.VendorData()
 	envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
 	envelope.Metadata.Events = true
-	receivers, err := s.publishTo(ctx, mail, e, &envelope, left, s.marks.of(r.call.Principal))
-	if err != nil {
+	delivered, err := s.deliver(ctx, e, w, &delivery{&envelope, left, s.marks.of(r.call.Principal), r.again})
+	switch {
+	case err != nil:
 		return &failure{err: protocol.AsError(err), again: always}
-	}
-	if receivers == 0 {
+	case !delivered:
 		// A session that just went may still get it when it comes back.
 		s.cancel(ctx, e, r, "not delivered in time")
-		return e.agent.target().unreachable()
+		return e.target().unreachable()
 	}
 	return nil
 }
@@ -163,56 +163,24 @@ func (s *Service) envelope(id, command string, params []byte, call *commands.Cal
 	}
 }
 
-// A letter is what it takes to write a request to an agent. Letters are used
-// again.
-type letter struct {
-	envelope, correlation []byte
-	properties            [][2]string
-}
-
-var letters = sync.Pool{New: func() any { return new(letter) }}
-
-// maxLetter is the largest letter that is kept for reuse, in bytes.
-const maxLetter = 64 << 10
-
-func (s *Service) publishTo(ctx context.Context, to mail, e *exchange, envelope *protocol.Request, expiry time.Duration, caller string) (int, error) {
-	l := letters.Get().(*letter)
-	l.properties = append(l.properties[:0], [2]string{"version", protocol.Version})
-	if trace := envelope.Metadata.TraceID; trace != "" {
-		l.properties = append(l.properties, [2]string{"trace_id", trace})
-	}
-	if parent := traceparent(ctx); parent != "" {
-		l.properties = append(l.properties, [2]string{"traceparent", parent})
-	}
-	if caller != "" {
-		l.properties = append(l.properties, [2]string{"caller", caller})
-	}
-	l.envelope = envelope.Append(l.envelope[:0])
-	l.correlation = append(l.correlation[:0], e.id...)
-	receivers, err := s.opts.Publisher.Publish(e.agent.recipients(), to.request, l.envelope, PublishOptions{
-		QoS:             1,
-		Expiry:          expiry,
-		ContentType:     jsonType,
-		ResponseTopic:   to.response,
-		CorrelationData: l.correlation,
-		UserProperties:  l.properties,
-	})
-	if cap(l.envelope) <= maxLetter {
-		letters.Put(l)
-	}
-	return receivers, err
-}
-
 // cancel asks an agent to stop working on an exchange. The agent need not
-// answer.
+// answer. A skill that is called without one sees that its caller hangs up.
 func (s *Service) cancel(ctx context.Context, e *exchange, r request, reason string) {
+	if e.agent == nil {
+		return
+	}
 	params, err := json.Marshal(cancelParams{TaskID: e.id, Reason: reason})
 	if err != nil {
 		s.log.Error("cancellation not rendered", "error", err)
 		return
 	}
+	w, ok := s.wayTo(e.peer)
+	if !ok {
+		w = way{mail: s.mail(e.agent.ID)} // where its session may get it later
+	}
 	envelope := s.envelope(s.newID(), "task.cancel", params, r.call, time.Now())
-	if _, err := s.publishTo(context.WithoutCancel(ctx), s.mail(e.agent.ID), e, &envelope, cancelExpiry, ""); err != nil {
+	told := &exchange{id: e.id, peer: e.peer} // of which nothing more is expected
+	if _, err := s.deliver(context.WithoutCancel(ctx), told, w, &delivery{envelope: &envelope, expiry: cancelExpiry}); err != nil {
 		s.log.Debug("cancellation not sent", "agent", e.agent.ID, "trace", r.call.TraceID, "error", err)
 	}
 }
