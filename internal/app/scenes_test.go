@@ -71,6 +71,7 @@ func leads(t *testing.T, n *bridgetest.Node, name string, b badge) *bridgetest.R
 	t.Helper()
 	r := enter(t, n, name, b)
 	must(t, r, "agent.register", fmt.Sprintf(`{"agent_id":%q,"type":"route_agent"}`, name))
+	r.Listen(t, "aibridge/agent/"+name+"/request")
 	must(t, r, "skill.register", fmt.Sprintf(`{"agent_id":%q,"skill":{"skill_id":%q,"name":"Router","capabilities":["route"]}}`, name, name))
 	return r
 }
