@@ -6,8 +6,8 @@
 // heartbeats (docs/protocol.md#presence). Every agent has a retained card that
 // shows both.
 //
-// A call of a skill is forwarded to one of its agents over MQTT or, for a skill
-// that only has HTTP endpoints, by POST
+// A call of a skill goes to one of its agents, over MQTT, its WebSocket or by
+// POST, or to an endpoint of the skill itself
 // (docs/protocol.md#an-agents-side-of-a-call). DESIGN.md gives the reasons for
 // what happens when that goes wrong.
 //

@@ -101,7 +101,7 @@ type Limits struct {
 
 // Skills says what the bridge may do to reach skills.
 type Skills struct {
-	AllowPrivate bool `yaml:"allow_private" doc:"call skills at loopback and private addresses"`
+	AllowPrivate bool `yaml:"allow_private" doc:"call skills and agents at endpoints on loopback and private addresses"`
 }
 
 // Telemetry says where traces go.
