@@ -120,7 +120,7 @@ func (a *asking) settle(response *protocol.Response, f *failure) {
 	a.then.answered(response, &a.exchange, f)
 }
 
-// send has the request delivered (PROTOCOL §8).
+// send has the request delivered.
 func (s *Service) send(ctx context.Context, e *exchange, r request) *failure {
 	now := time.Now()
 	left := r.call.Deadline.Sub(now)
