@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -68,6 +69,7 @@ func TestWhatAServerSaysMeanwhileComesThrough(t *testing.T) {
 	w := start(t, Config{Name: "notes", URL: serve(t, chatty(heard)), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}})
 	eventually(t, "the tools are there", func() bool { return strings.Contains(w.offers(t), "mcp.notes.work") })
 	said := make(chan string, 8)
+	var once sync.Once
 	request := protocol.Request{
 		Version: protocol.Version, ID: protocol.NewID(), Command: "mcp.tool.call", Params: json.RawMessage(`{"server":"notes","tool":"work"}`),
 		Metadata: protocol.Metadata{Timeout: protocol.DefaultTimeout, Events: true},
@@ -75,7 +77,7 @@ func TestWhatAServerSaysMeanwhileComesThrough(t *testing.T) {
 	answer := w.router.Handle(t.Context(), commands.Inbound{Principal: w.env.Principal, Body: request.Append(nil), Emit: func(e *protocol.Event) {
 		said <- fmt.Sprintf("%s %s", e.Name, e.Data)
 		if len(said) == 2 {
-			close(heard)
+			once.Do(func() { close(heard) })
 		}
 	}})
 	if answer.Err != nil {
