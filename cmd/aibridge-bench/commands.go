@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aibridge/aibridge/bench"
+	"github.com/aibridge/aibridge/internal/bench"
 )
 
 func mqttCommand() *cobra.Command {

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/aibridge/aibridge/agent/end"
-	"github.com/aibridge/aibridge/agent/script"
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/client/agent/end"
+	"github.com/aibridge/aibridge/client/agent/script"
 	"github.com/aibridge/aibridge/protocol"
 )
 

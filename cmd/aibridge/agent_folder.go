@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/aibridge/aibridge/agent/folder"
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/client/agent/folder"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs/mirror"

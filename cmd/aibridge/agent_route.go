@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aibridge/aibridge/agent/route"
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/client/agent/route"
 	"github.com/aibridge/aibridge/protocol"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aibridge/aibridge/mcp/stdio"
+	"github.com/aibridge/aibridge/doors/mcp/stdio"
 )
 
 func mcpCommand() *cobra.Command {

@@ -16,10 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/aibridge/aibridge/api"
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
+	httpdoor "github.com/aibridge/aibridge/doors/http"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/gate"
@@ -100,7 +100,7 @@ type App struct {
 	broker *broker.Broker
 	mqtt   *mqttSide
 	router *commands.Router
-	api    *api.API
+	api    *httpdoor.API
 
 	listeners   map[string]net.Listener // by name, open from New on
 	servers     []*http.Server
@@ -215,7 +215,7 @@ func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string,
 	if err != nil {
 		return err
 	}
-	server := api.NewServer(handler, a.log)
+	server := httpdoor.NewServer(handler, a.log)
 	countVisits(server)
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	a.servers = append(a.servers, server)
@@ -258,10 +258,10 @@ func (a *App) closeServers() error {
 // webSockets is what the WebSocket listener serves.
 func (a *App) webSockets() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/mqtt", a.api.Guard().Wrap(api.Upgrading("this is MQTT over WebSocket: connect to it with an MQTT client", a.broker.WebSocket("ws"))))
+	mux.Handle("/mqtt", a.api.Guard().Wrap(httpdoor.Upgrading("this is MQTT over WebSocket: connect to it with an MQTT client", a.broker.WebSocket("ws"))))
 	mux.Handle("/ws", a.api.WebSocket())
 	mux.Handle("/{$}", a.api.WebSocket())
-	mux.Handle("/", a.api.Guard().Wrap(api.Nothing("this port has MQTT at /mqtt and envelopes at /ws, both over WebSocket")))
+	mux.Handle("/", a.api.Guard().Wrap(httpdoor.Nothing("this port has MQTT at /mqtt and envelopes at /ws, both over WebSocket")))
 	return mux
 }
 

@@ -8,17 +8,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/aibridge/aibridge/api"
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/internal/mqttdoor"
+	"github.com/aibridge/aibridge/commands/task"
+	httpdoor "github.com/aibridge/aibridge/doors/http"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
+	"github.com/aibridge/aibridge/doors/mqtt/session"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/run"
 	chats "github.com/aibridge/aibridge/llm/session"
-	"github.com/aibridge/aibridge/mcp/servers"
+	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/schema"
@@ -27,8 +29,6 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/policy"
-	"github.com/aibridge/aibridge/session"
-	"github.com/aibridge/aibridge/task"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
@@ -343,7 +343,7 @@ func (a *App) openAPI(set *commands.Set, agents *registry.Service) (err error) {
 	}
 	mounts := map[string]http.Handler{"/vfs/": a.files.web}
 	a.openMCP(mounts)
-	a.api, err = api.New(api.Options{
+	a.api, err = httpdoor.New(httpdoor.Options{
 		Router:          a.router,
 		Set:             set,
 		Authenticate:    a.authenticate,

@@ -8,11 +8,11 @@ import (
 
 	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/task"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security/audit"
-	"github.com/aibridge/aibridge/task"
 )
 
 // newDispatcher makes the part that carries commands to groups.

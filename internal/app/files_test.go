@@ -14,11 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	filesdoor "github.com/aibridge/aibridge/doors/files"
+	"github.com/aibridge/aibridge/doors/files/transfer"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
-	"github.com/aibridge/aibridge/vfs/transfer"
-	"github.com/aibridge/aibridge/vfs/web"
 )
 
 // nextStatus is the next thing a client hears about a transfer that is not a
@@ -270,7 +270,7 @@ func TestTotalsOfFilesAreOfWhatOneMaySee(t *testing.T) {
 		if _, body := h.run(test.key, "vfs.status", `{}`); json.Unmarshal([]byte(body), &status) != nil || status.Used != test.used || (status.Total > 0) != test.room {
 			t.Errorf("%s is told %s", name, body)
 		}
-		var health struct{ Details web.HealthDetails }
+		var health struct{ Details filesdoor.HealthDetails }
 		if _, body := ask(t, http.MethodGet, h.HTTPURL("/vfs/health"), "X-API-Key", test.key); json.Unmarshal(body, &health) != nil || health.Details.UsedBytes != test.used || (health.Details.TotalBytes > 0) != test.room {
 			t.Errorf("%s is told %s", name, body)
 		}

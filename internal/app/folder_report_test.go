@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/aibridge/aibridge/agent/folder"
+	"github.com/aibridge/aibridge/client/agent/folder"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )

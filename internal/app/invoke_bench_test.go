@@ -9,8 +9,8 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/clock"
-	"github.com/aibridge/aibridge/internal/mqttdoor"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"

@@ -6,13 +6,14 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/doors/southbound"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm"
-	"github.com/aibridge/aibridge/llm/southbound"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // LLM says which language models there are: one at an OpenAI-compatible

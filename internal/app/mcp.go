@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
-	"github.com/aibridge/aibridge/mcp/door"
-	"github.com/aibridge/aibridge/mcp/servers"
+	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -37,7 +37,7 @@ const instructions = `This is AI Bridge: it connects devices, skills and models.
 
 // mcpSide is what serves MCP.
 type mcpSide struct {
-	door     *door.Door
+	door     *mcpdoor.Door
 	servers  *servers.Service
 	instance string          // tells this bridge from others
 	gone     context.Context // ends with the bridge
@@ -51,7 +51,7 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 	if a.config.MCP.Off {
 		return
 	}
-	a.mcp.door = door.New(door.Options{
+	a.mcp.door = mcpdoor.New(mcpdoor.Options{
 		Tools:        mcpTools{a},
 		Grants:       a.credentials,
 		Resources:    mcpResources{a},
@@ -78,8 +78,8 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 // mcpTools are the catalogue, as callers of MCP see it.
 type mcpTools struct{ app *App }
 
-// Select implements [door.Tools].
-func (m mcpTools) Select(ctx context.Context, env tools.Environment, patterns ...string) (door.Box, error) {
+// Select implements [mcpdoor.Tools].
+func (m mcpTools) Select(ctx context.Context, env tools.Environment, patterns ...string) (mcpdoor.Box, error) {
 	box, err := m.app.tools.catalogue.Select(ctx, env, patterns)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (m mcpTools) Select(ctx context.Context, env tools.Environment, patterns ..
 	return mcpBox{box, m.app}, nil
 }
 
-// Revision implements [door.Tools].
+// Revision implements [mcpdoor.Tools].
 func (m mcpTools) Revision() string { return m.app.tools.catalogue.Revision() }
 
 type mcpBox struct {
@@ -95,7 +95,7 @@ type mcpBox struct {
 	app *App
 }
 
-// Execute implements [door.Box].
+// Execute implements [mcpdoor.Box].
 func (b mcpBox) Execute(ctx context.Context, env tools.Environment, call *chat.ToolCall) tools.Result {
 	return b.app.tools.executor.Execute(ctx, b.Toolbox, env, []*chat.ToolCall{call})[0]
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
-	"github.com/aibridge/aibridge/mcp/door"
+	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -34,7 +34,7 @@ func (a *App) mcpMessage(p *broker.Publication) {
 		waits = min(waits, p.Expiry)
 	}
 	expires := time.Now().Add(waits)
-	m := door.Message{Principal: who, Client: p.Client.ID, Body: bytes.Clone(p.Payload), Reply: func(body []byte) {
+	m := mcpdoor.Message{Principal: who, Client: p.Client.ID, Body: bytes.Clone(p.Payload), Reply: func(body []byte) {
 		answer := to
 		answer.Payload, answer.Expiry = body, max(time.Until(expires), time.Second)
 		if _, err := a.broker.Publish(protocol.Only(who.Party()), answer); err != nil {

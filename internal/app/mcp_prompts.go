@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
-	"github.com/aibridge/aibridge/mcp/door"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -45,13 +45,13 @@ func (d *documented) has() bool {
 	})
 }
 
-func (d *documented) prompt() door.Prompt {
-	return door.Prompt{Name: d.ID, Title: d.Name, Description: d.Description}
+func (d *documented) prompt() mcpdoor.Prompt {
+	return mcpdoor.Prompt{Name: d.ID, Title: d.Name, Description: d.Description}
 }
 
-// List implements [door.Prompts].
-func (m mcpPrompts) List(ctx context.Context, env tools.Environment) ([]door.Prompt, error) {
-	var prompts []door.Prompt
+// List implements [mcpdoor.Prompts].
+func (m mcpPrompts) List(ctx context.Context, env tools.Environment) ([]mcpdoor.Prompt, error) {
+	var prompts []mcpdoor.Prompt
 	for cursor := ""; len(prompts) < maxPrompts; {
 		params := map[string]any{"limit": 1000, "capability": documentCapability}
 		if cursor != "" {
@@ -77,30 +77,30 @@ func (m mcpPrompts) List(ctx context.Context, env tools.Environment) ([]door.Pro
 			break
 		}
 	}
-	slices.SortFunc(prompts, func(x, y door.Prompt) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(prompts, func(x, y mcpdoor.Prompt) int { return strings.Compare(x.Name, y.Name) })
 	return prompts, nil
 }
 
-// Text implements [door.Prompts]. Who gets a prompt reads as a model does, and
+// Text implements [mcpdoor.Prompts]. Who gets a prompt reads as a model does, and
 // what has to be agreed to has to be agreed to here.
-func (m mcpPrompts) Text(ctx context.Context, env tools.Environment, name string) (door.Prompt, string, error) {
+func (m mcpPrompts) Text(ctx context.Context, env tools.Environment, name string) (mcpdoor.Prompt, string, error) {
 	arguments, err := json.Marshal(map[string]string{"skill_id": name})
 	if err != nil {
-		return door.Prompt{}, "", err
+		return mcpdoor.Prompt{}, "", err
 	}
 	box, err := m.app.tools.catalogue.Select(ctx, env, []string{readingTool})
 	if err != nil {
-		return door.Prompt{}, "", err
+		return mcpdoor.Prompt{}, "", err
 	}
 	r := m.app.tools.executor.Execute(ctx, box, env, []*chat.ToolCall{{ID: protocol.NewID(), Name: readingTool, Args: arguments}})[0]
 	if r.Err != nil {
-		return door.Prompt{}, "", r.Err
+		return mcpdoor.Prompt{}, "", r.Err
 	}
 	var document struct {
 		Text string `json:"text"`
 	}
 	if err := json.Unmarshal(r.Output.Content, &document); err != nil {
-		return door.Prompt{}, "", err
+		return mcpdoor.Prompt{}, "", err
 	}
-	return door.Prompt{Name: name, Description: "How to use the skill " + name}, document.Text, nil
+	return mcpdoor.Prompt{Name: name, Description: "How to use the skill " + name}, document.Text, nil
 }

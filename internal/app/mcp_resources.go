@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/commands"
+	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/llm/tools"
-	"github.com/aibridge/aibridge/mcp/door"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/vfs"
@@ -36,22 +36,22 @@ const maxResource = 4 << 20
 // mcpResources are files, agents and documentation, to who may read them.
 type mcpResources struct{ app *App }
 
-// Templates implements [door.Resources].
-func (mcpResources) Templates() []door.Template {
-	return []door.Template{
+// Templates implements [mcpdoor.Resources].
+func (mcpResources) Templates() []mcpdoor.Template {
+	return []mcpdoor.Template{
 		{URI: agentsURI + "{agent_id}", Name: "agent", Description: "An agent: whether it is online, and its skills", MIMEType: "application/json"},
 		{URI: filesURI + "{group_name}/{+path}", Name: "file", Description: "A file of the VFS"},
 	}
 }
 
-// List implements [door.Resources]: documentation, then agents, then the files
+// List implements [mcpdoor.Resources]: documentation, then agents, then the files
 // of every group. A cursor says where in which of them a page ends.
-func (m mcpResources) List(ctx context.Context, env tools.Environment, cursor string, limit int) ([]door.Resource, string, error) {
+func (m mcpResources) List(ctx context.Context, env tools.Environment, cursor string, limit int) ([]mcpdoor.Resource, string, error) {
 	at, err := readPlace(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	var all []door.Resource
+	var all []mcpdoor.Resource
 	for {
 		some, next, err := m.part(ctx, env, at, limit-len(all))
 		if err != nil {
@@ -93,20 +93,20 @@ func readPlace(cursor string) (p place, err error) {
 
 // part lists some of one part, and says where to go on; the zero place is the
 // end.
-func (m mcpResources) part(ctx context.Context, env tools.Environment, at place, limit int) ([]door.Resource, place, error) {
+func (m mcpResources) part(ctx context.Context, env tools.Environment, at place, limit int) ([]mcpdoor.Resource, place, error) {
 	switch at.Part {
 	case "agents":
 		return m.agents(ctx, env, at, limit)
 	case "files":
 		return m.files(ctx, env, at, limit)
 	}
-	return []door.Resource{
+	return []mcpdoor.Resource{
 		{URI: commandsURI, Name: "commands", Title: "Commands", Description: "Every command of the bridge, with parameters, result and errors", MIMEType: "text/markdown"},
 		{URI: toolsURI, Name: "tools", Title: "Tools", Description: "Every tool that you may call", MIMEType: "text/markdown"},
 	}, place{Part: "agents"}, nil
 }
 
-func (m mcpResources) agents(ctx context.Context, env tools.Environment, at place, limit int) ([]door.Resource, place, error) {
+func (m mcpResources) agents(ctx context.Context, env tools.Environment, at place, limit int) ([]mcpdoor.Resource, place, error) {
 	var list struct {
 		Agents []registry.AgentView `json:"agents"`
 		Next   string               `json:"next_cursor"`
@@ -122,9 +122,9 @@ func (m mcpResources) agents(ctx context.Context, env tools.Environment, at plac
 	if err != nil {
 		return nil, place{}, err
 	}
-	some := make([]door.Resource, 0, len(list.Agents))
+	some := make([]mcpdoor.Resource, 0, len(list.Agents))
 	for _, agent := range list.Agents {
-		some = append(some, door.Resource{
+		some = append(some, mcpdoor.Resource{
 			URI: agentsURI + url.PathEscape(string(agent.AgentID)), Name: string(agent.AgentID), Title: agent.Name,
 			Description: fmt.Sprintf("%s, %s", agent.Type, agent.Status), MIMEType: "application/json",
 		})
@@ -136,7 +136,7 @@ func (m mcpResources) agents(ctx context.Context, env tools.Environment, at plac
 }
 
 // files lists the files of a group, or says which group comes next.
-func (m mcpResources) files(ctx context.Context, env tools.Environment, at place, limit int) ([]door.Resource, place, error) {
+func (m mcpResources) files(ctx context.Context, env tools.Environment, at place, limit int) ([]mcpdoor.Resource, place, error) {
 	groups := m.app.files.GroupsFor(env.Principal)
 	i, _ := slices.BinarySearch(groups, at.Group)
 	if at.Group == "" {
@@ -169,9 +169,9 @@ func (m mcpResources) files(ctx context.Context, env tools.Environment, at place
 	if err != nil {
 		return nil, place{}, err
 	}
-	some := make([]door.Resource, 0, len(list.Files))
+	some := make([]mcpdoor.Resource, 0, len(list.Files))
 	for _, f := range list.Files {
-		some = append(some, door.Resource{URI: fileURI(group, f.Path), Name: group + "/" + f.Path, MIMEType: mediaType(f.ContentType, f.Path), Size: f.Size})
+		some = append(some, mcpdoor.Resource{URI: fileURI(group, f.Path), Name: group + "/" + f.Path, MIMEType: mediaType(f.ContentType, f.Path), Size: f.Size})
 	}
 	if list.Next != "" {
 		next = place{Part: "files", Group: group, Cursor: list.Next}
@@ -187,13 +187,13 @@ func fileURI(group, path string) string {
 	return filesURI + url.PathEscape(group) + "/" + strings.Join(parts, "/")
 }
 
-// Read implements [door.Resources].
-func (m mcpResources) Read(ctx context.Context, env tools.Environment, uri string) (door.Content, error) {
+// Read implements [mcpdoor.Resources].
+func (m mcpResources) Read(ctx context.Context, env tools.Environment, uri string) (mcpdoor.Content, error) {
 	switch {
 	case uri == commandsURI:
 		var text bytes.Buffer
 		err := commands.WriteMarkdown(&text, m.app.router.Set())
-		return door.Content{MIMEType: "text/markdown", Data: text.Bytes(), Text: true}, err
+		return mcpdoor.Content{MIMEType: "text/markdown", Data: text.Bytes(), Text: true}, err
 	case uri == toolsURI:
 		return m.toolsText(ctx, env)
 	case strings.HasPrefix(uri, agentsURI):
@@ -201,61 +201,61 @@ func (m mcpResources) Read(ctx context.Context, env tools.Environment, uri strin
 	case strings.HasPrefix(uri, filesURI):
 		return m.file(ctx, env, uri)
 	}
-	return door.Content{}, protocol.Errorf(protocol.NotFound, "there is no such resource")
+	return mcpdoor.Content{}, protocol.Errorf(protocol.NotFound, "there is no such resource")
 }
 
-func (m mcpResources) toolsText(ctx context.Context, env tools.Environment) (door.Content, error) {
+func (m mcpResources) toolsText(ctx context.Context, env tools.Environment) (mcpdoor.Content, error) {
 	box, err := m.app.tools.catalogue.Select(ctx, env, []string{"*"})
 	if err != nil {
-		return door.Content{}, err
+		return mcpdoor.Content{}, err
 	}
 	var text bytes.Buffer
 	text.WriteString("# Tools\n")
 	for _, t := range box.Tools() {
 		fmt.Fprintf(&text, "\n%s", t.Markdown())
 	}
-	return door.Content{MIMEType: "text/markdown", Data: text.Bytes(), Text: true}, nil
+	return mcpdoor.Content{MIMEType: "text/markdown", Data: text.Bytes(), Text: true}, nil
 }
 
-func (m mcpResources) agent(ctx context.Context, env tools.Environment, uri string) (door.Content, error) {
+func (m mcpResources) agent(ctx context.Context, env tools.Environment, uri string) (mcpdoor.Content, error) {
 	id, err := url.PathUnescape(strings.TrimPrefix(uri, agentsURI))
 	if err != nil {
-		return door.Content{}, protocol.Errorf(protocol.NotFound, "there is no such resource")
+		return mcpdoor.Content{}, protocol.Errorf(protocol.NotFound, "there is no such resource")
 	}
 	var agent json.RawMessage
 	if err := m.app.ask(ctx, env, "agent.get", map[string]any{"agent_id": id}, &agent); err != nil {
-		return door.Content{}, err
+		return mcpdoor.Content{}, err
 	}
-	return door.Content{MIMEType: "application/json", Data: agent, Text: true}, nil
+	return mcpdoor.Content{MIMEType: "application/json", Data: agent, Text: true}, nil
 }
 
-func (m mcpResources) file(ctx context.Context, env tools.Environment, uri string) (door.Content, error) {
+func (m mcpResources) file(ctx context.Context, env tools.Environment, uri string) (mcpdoor.Content, error) {
 	group, path, err := fileOf(uri)
 	if err != nil {
-		return door.Content{}, err
+		return mcpdoor.Content{}, err
 	}
 	who := env.Principal
 	if err := m.app.authorizer.Authorize(ctx, who, "vfs:read", commands.Resource{Type: "vfs", ID: group, Space: who.Space}); err != nil {
-		return door.Content{}, err
+		return mcpdoor.Content{}, err
 	}
 	files, err := m.app.files.For(ctx, who, group, false)
 	if err != nil {
-		return door.Content{}, err
+		return mcpdoor.Content{}, err
 	}
 	content, file, err := files.Open(ctx, group, path, 0)
 	if err != nil {
-		return door.Content{}, err
+		return mcpdoor.Content{}, err
 	}
 	defer content.Close() //nolint:errcheck // it was only read
 	if file.Size > maxResource {
-		return door.Content{}, protocol.Errorf(protocol.PayloadTooLarge, "files of up to %d bytes can be read here; GET /vfs/download has larger ones", maxResource).
+		return mcpdoor.Content{}, protocol.Errorf(protocol.PayloadTooLarge, "files of up to %d bytes can be read here; GET /vfs/download has larger ones", maxResource).
 			With("limit", maxResource)
 	}
 	data, err := io.ReadAll(io.LimitReader(content, maxResource))
 	if err != nil {
-		return door.Content{}, err
+		return mcpdoor.Content{}, err
 	}
-	read := door.Content{MIMEType: mediaType(file.ContentType, path), Data: data, Text: utf8.Valid(data) && !bytes.ContainsRune(data, 0)}
+	read := mcpdoor.Content{MIMEType: mediaType(file.ContentType, path), Data: data, Text: utf8.Valid(data) && !bytes.ContainsRune(data, 0)}
 	if read.MIMEType == "" {
 		read.MIMEType = "application/octet-stream"
 		if read.Text {

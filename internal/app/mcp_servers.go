@@ -5,7 +5,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
-	"github.com/aibridge/aibridge/mcp/servers"
+	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/protocol"
 )
 

@@ -23,7 +23,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
-	"github.com/aibridge/aibridge/mcp/servers"
+	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/protocol"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/aibridge/aibridge/broker"
-	"github.com/aibridge/aibridge/internal/mqttdoor"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/registry"

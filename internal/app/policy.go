@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/task"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/protocol"
@@ -15,7 +16,6 @@ import (
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/security/policy"
-	"github.com/aibridge/aibridge/task"
 )
 
 // A policySide is what decides, and what it has to know for it.

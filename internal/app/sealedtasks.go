@@ -6,8 +6,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/aibridge/aibridge/commands/task"
 	"github.com/aibridge/aibridge/internal/store"
-	"github.com/aibridge/aibridge/task"
 )
 
 // sealedTasks is the table of tasks, in which what language models were asked

@@ -4,8 +4,8 @@ import (
 	"iter"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/doors/mqtt/session"
 	"github.com/aibridge/aibridge/protocol"
-	"github.com/aibridge/aibridge/session"
 )
 
 // Sessions implements [session.Broker].

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aibridge/aibridge/api"
+	httpdoor "github.com/aibridge/aibridge/doors/http"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
@@ -35,7 +35,7 @@ func (a *App) openLobby() {
 		close(l.done)
 		return
 	}
-	l.server = api.NewServer(api.Lobby(a.version, func() string { return *l.why.Load() }), a.log)
+	l.server = httpdoor.NewServer(httpdoor.Lobby(a.version, func() string { return *l.why.Load() }), a.log)
 	go func() {
 		defer close(l.done)
 		_ = l.server.Serve(lentListener{socket})

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/agent/end"
-	"github.com/aibridge/aibridge/agent/script"
-	"github.com/aibridge/aibridge/agent/skill"
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/client/agent/end"
+	"github.com/aibridge/aibridge/client/agent/script"
+	"github.com/aibridge/aibridge/client/agent/skill"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/llm/chat"

@@ -10,14 +10,14 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
+	filesdoor "github.com/aibridge/aibridge/doors/files"
+	"github.com/aibridge/aibridge/doors/files/transfer"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/folder"
 	"github.com/aibridge/aibridge/vfs/remote"
-	"github.com/aibridge/aibridge/vfs/transfer"
-	"github.com/aibridge/aibridge/vfs/web"
 )
 
 // VFS says where files are kept, and how many.
@@ -79,7 +79,7 @@ type fileParts struct {
 	*vfs.Service
 	store *vfs.Store
 	dir   string // of what is only there for a while
-	web   *web.Handler
+	web   *filesdoor.Handler
 	chunk *transfer.Door
 }
 
@@ -193,7 +193,7 @@ func (a *App) publishFile(to protocol.Recipients, about transfer.Message) error 
 
 // openFileDoors lets clients at files, over HTTP.
 func (a *App) openFileDoors() (err error) {
-	a.files.web, err = web.New(web.Options{
+	a.files.web, err = filesdoor.New(filesdoor.Options{
 		Service:      a.files.Service,
 		Authenticate: a.authenticateForFiles,
 		Authorize: func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error {

@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	filesdoor "github.com/aibridge/aibridge/doors/files"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/vfstest"
-	"github.com/aibridge/aibridge/vfs/web"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +46,7 @@ func serve(t *testing.T) *httptest.Server {
 		}
 		return alice, nil
 	}
-	handler, err := web.New(web.Options{
+	handler, err := filesdoor.New(filesdoor.Options{
 		Service: service, Authenticate: authenticate,
 		Authorize: func(context.Context, *protocol.Principal, string, commands.Resource) error { return nil },
 		Sync: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

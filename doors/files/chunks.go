@@ -1,0 +1,69 @@
+package files
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
+)
+
+// chunkHeader tells the size of the chunks whose sums follow.
+const chunkHeader = "X-Chunk-Size"
+
+// chunks sends the SHA-256 of every chunk of a version, 32 bytes each: who has
+// another version learns what to fetch, or to send.
+func (h *Handler) chunks(w http.ResponseWriter, r *http.Request, who *protocol.Principal) error {
+	done, err := h.transfer(r.Context(), who)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var group, path, version string
+	if err := queries(r, map[string]*string{"group_name": &group, "path": &path, "version": &version}); err != nil {
+		return err
+	}
+	number, err := optionalNumber("version", version)
+	if err != nil {
+		return err
+	}
+	files, err := h.enter(r.Context(), who, "vfs:read", group)
+	if err != nil {
+		return err
+	}
+	content, f, err := files.Open(r.Context(), group, path, number)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	count := (f.Size + vfs.ChunkSize - 1) / vfs.ChunkSize
+	header := w.Header()
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Length", strconv.FormatInt(count*int64(len(vfs.Sum{})), 10))
+	header.Set("Cache-Control", "private, no-cache")
+	header.Set("X-File-Version", strconv.FormatUint(f.Version, 10))
+	header.Set(chunkHeader, strconv.Itoa(vfs.ChunkSize))
+	w.WriteHeader(http.StatusOK)
+	pacer := h.pace(w, who)
+	defer pacer.stop()
+	out := pacedWriter{w, pacer}
+	// The sums of a few chunks at a time, so that who waits sees that it goes on.
+	for ; count > 0; count -= chunksAtOnce {
+		var sums vfs.ChunkHasher
+		if _, err := io.CopyN(&sums, content, min(count, chunksAtOnce)*vfs.ChunkSize); err != nil && err != io.EOF {
+			h.explain(r, err)
+			panic(http.ErrAbortHandler) // the answer cannot be told apart from a whole one otherwise
+		}
+		for _, sum := range sums.Sums() {
+			if _, err := out.Write(sum[:]); err != nil {
+				return nil // nobody listens any more
+			}
+		}
+		_ = http.NewResponseController(w).Flush()
+	}
+	return nil
+}
+
+// chunksAtOnce is how many sums are computed before they are sent.
+const chunksAtOnce = 256

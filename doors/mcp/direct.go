@@ -1,0 +1,187 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// serveDirect answers a plain call of a tool without the SDK, which takes
+// longer over one than the device does, and reports whether it did. Plain is a
+// call that needs one answer and nothing before it. Whatever is wrong or
+// unusual about a request is left to the SDK.
+func (d *Door) serveDirect(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message, sessionless bool) bool {
+	if m.Method == cancelledMethod {
+		d.calls.cancel(r.Header.Get(sessionHeader), idOf(m.Params.RequestID)) // the SDK knows only of calls that it runs
+		return false
+	}
+	if !m.plain() || !acceptsJSON(r.Header) || len(r.Header["Last-Event-Id"]) > 0 {
+		return false
+	}
+	env := tools.Environment{Principal: who, Space: who.Home(), Depth: depthOf(m.Params.Meta.Depth)}
+	trace(&env, r.Header, m.Params.Meta.Traceparent)
+	ctx := r.Context()
+	var session *session
+	if sessionless {
+		if !m.headed(r.Header) {
+			return false
+		}
+	} else {
+		session = d.sessions.use(r.Header.Get(sessionHeader), who, d.opts.Idle/4)
+		if session == nil || !known(r.Header.Get(versionHeader)) {
+			return false
+		}
+		env.Session = session.ID()
+		var done func() // a client that hangs up has not cancelled its call
+		if ctx, done = d.outlive(ctx); done == nil {
+			return false
+		}
+		defer done()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if session != nil {
+		key := env.Session + "\x00" + m.text()
+		if !d.calls.enter(key, cancel) {
+			writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "a call with this id is under way", nil)
+			return true
+		}
+		defer d.calls.leave(key)
+	}
+	body, warning := d.direct(ctx, env, m, sessionless)
+	if warning != "" && session != nil {
+		_ = session.Log(context.WithoutCancel(ctx), &sdk.LoggingMessageParams{Level: "warning", Logger: m.Params.Name, Data: warning})
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) // the reader may be gone: nobody is left to tell
+	return true
+}
+
+// cancelledMethod is of the notification that a call is cancelled.
+const cancelledMethod = "notifications/cancelled"
+
+// plain reports whether a message is a call of a tool that needs nothing but
+// its answer.
+func (m *message) plain() bool {
+	return m.Method == "tools/call" && m.Version == "2.0" && m.id.IsValid() && m.Params.Name != "" &&
+		len(m.Params.Meta.Progress) == 0 && len(m.Params.Meta.LogLevel) == 0
+}
+
+// headed reports whether a message of a version without sessions comes with
+// everything that those want.
+func (m *message) headed(h http.Header) bool {
+	return known(m.Params.Meta.Version) && h.Get(versionHeader) == m.Params.Meta.Version &&
+		h.Get("Mcp-Method") == m.Method && h.Get(nameHeader) == m.Params.Name && m.introduced()
+}
+
+// introduced reports whether a message says what a client of its version has to
+// say of itself.
+func (m *message) introduced() bool {
+	meta := &m.Params.Meta
+	return isObject(meta.Capabilities) && (len(meta.Client) == 0 || isObject(meta.Client))
+}
+
+func isObject(text []byte) bool { return len(text) > 0 && text[0] == '{' }
+
+func known(version string) bool { return slices.Contains(sdk.SupportedProtocolVersions(), version) }
+
+// acceptsJSON reports whether a client says plainly that it takes both kinds of
+// answers, as it must.
+func acceptsJSON(h http.Header) bool {
+	accept := h.Get("Accept")
+	return accept == "application/json, text/event-stream" || accept == "text/event-stream, application/json" || accept == "*/*"
+}
+
+// direct runs a call and returns the message with its answer, and what was
+// changed in the arguments.
+func (d *Door) direct(ctx context.Context, env tools.Environment, m *message, sessionless bool) (body []byte, warning string) {
+	var result tools.Result
+	switch box, tool, err := d.find(ctx, env, m.Params.Name); {
+	case protocol.CodeOf(err) == protocol.PermissionDenied:
+		result = *refused(m.Params.Name, err)
+	case err != nil:
+		return answerError(m, err), ""
+	default:
+		result = box.Execute(ctx, env, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
+	}
+	body, err := d.answer(m, &result, sessionless)
+	if err != nil {
+		return answerError(m, err), ""
+	}
+	return body, result.Warning
+}
+
+// answer is the message with what became of a call.
+func (d *Door) answer(m *message, r *tools.Result, sessionless bool) ([]byte, error) {
+	b := make([]byte, 0, 256+2*len(r.Text)+len(r.Output.Content))
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, m.ID...)
+	b = append(b, `,"result":{`...)
+	if sessionless {
+		b = append(b, `"resultType":"complete",`...)
+	}
+	result := resultOf(r)
+	if sessionless {
+		if result.Meta == nil {
+			result.Meta = sdk.Meta{}
+		}
+		result.Meta[sdk.MetaKeyServerInfo] = d.implementation
+	}
+	if len(r.Output.Segments) > 0 || len(r.InOrder()) > 0 || len(result.Meta) > 1 || result.Meta != nil && !sessionless {
+		text, err := json.Marshal(result)
+		if err != nil {
+			return nil, err
+		}
+		return append(append(b, text[1:]...), '}'), nil // it has content at least
+	}
+	// Most results are a text, and perhaps an object.
+	if sessionless {
+		b = append(append(b, `"_meta":`...), d.identity...)
+		b = append(b, ',')
+	}
+	b = append(b, `"content":[{"type":"text","text":`...)
+	b = append(protocol.AppendString(b, r.Text), `}]`...)
+	if object, ok := result.StructuredContent.(json.RawMessage); ok {
+		b = append(append(b, `,"structuredContent":`...), object...)
+	}
+	if result.IsError {
+		b = append(b, `,"isError":true`...)
+	}
+	return append(b, `}}`...), nil
+}
+
+// answerError is the message with an error.
+func answerError(m *message, err error) []byte {
+	wire := new(jsonrpc.Error)
+	errors.As(wireError(err), &wire)
+	return rpcError(m.id, wire.Code, wire.Message, wire.Data)
+}
+
+// outlive is a context that goes on when a request's connection is gone, but
+// not when its credential or the bridge is. It fails if that is so already.
+func (d *Door) outlive(ctx context.Context) (context.Context, func()) {
+	r := requestOf(ctx)
+	if r == nil {
+		return nil, nil
+	}
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if !r.onEnd(cancel) {
+		cancel()
+		return nil, nil
+	}
+	return longer, cancel
+}

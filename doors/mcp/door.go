@@ -1,0 +1,215 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+)
+
+// A Box holds the tools that somebody may call. It does not change.
+type Box interface {
+	Revision() string     // the same only for the same tools
+	Tools() []*tools.Tool // in the order of their names
+	Find(name string) (*tools.Tool, bool)
+	Nearest(name string) []string // names that a wrong one may have meant
+	// Execute runs one call of a tool in the box.
+	Execute(ctx context.Context, env tools.Environment, call *chat.ToolCall) tools.Result
+}
+
+// Tools are the catalogue.
+type Tools interface {
+	// Select yields those of the tools whose names fit a pattern, "*" or a
+	// name, that the environment's principal may call. A name that there is no
+	// tool of is 3001.
+	Select(ctx context.Context, env tools.Environment, patterns ...string) (Box, error)
+	// Revision moves when what is offered to anybody may have changed. It is
+	// asked every second while somebody listens, and must be quick.
+	Revision() string
+}
+
+// A Resource is something to read, by its URI.
+type Resource struct {
+	URI         string
+	Name        string
+	Title       string
+	Description string
+	MIMEType    string
+	Size        int64 // in bytes, 0 if not known
+}
+
+// A Template is a URI template (RFC 6570) of resources that can be read.
+type Template struct {
+	URI         string
+	Name        string
+	Description string
+	MIMEType    string
+}
+
+// Content is what a resource holds.
+type Content struct {
+	MIMEType string
+	Data     []byte
+	Text     bool // Data is UTF-8 for people and models
+}
+
+// Resources are what the environment's principal may read.
+type Resources interface {
+	// List yields at most limit resources after those of an earlier page, and
+	// the cursor of the next one, "" at the end.
+	List(ctx context.Context, env tools.Environment, cursor string, limit int) (page []Resource, next string, err error)
+	Templates() []Template
+	// Read fails with 3001 or 4003 for what is not there or not for the
+	// principal.
+	Read(ctx context.Context, env tools.Environment, uri string) (Content, error)
+}
+
+// A Prompt is a text that a person may put before a model.
+type Prompt struct {
+	Name        string
+	Title       string
+	Description string
+}
+
+// Prompts are those that the environment's principal may use.
+type Prompts interface {
+	List(ctx context.Context, env tools.Environment) ([]Prompt, error)
+	// Text fails with 3001 for a prompt that is not there.
+	Text(ctx context.Context, env tools.Environment, name string) (Prompt, string, error)
+}
+
+// Options configure a [Door]. Tools and Authenticate are needed.
+type Options struct {
+	Tools     Tools
+	Resources Resources // nil: none
+	Prompts   Prompts   // nil: none
+
+	// Authenticate yields who sends an HTTP request. Its error, one of the
+	// protocol's, is what the caller gets.
+	Authenticate func(*http.Request) (*protocol.Principal, error)
+	// Grants tells of the end of credentials, which ends requests, streams
+	// among them. Nil: they do not end.
+	Grants grant.Authority
+	// Metadata is the URL of the OAuth metadata (RFC 9728) that callers without
+	// a good credential are told, "" for none.
+	Metadata func(*http.Request) string
+
+	Name         string // of the server, default "aibridge"
+	Instance     string // tells this bridge from others, so that it knows itself; "" if nobody asks
+	Version      string // of the server
+	Instructions string // for the model, about the whole server
+
+	MaxBytes    int           // of one request, default 1 MiB
+	PageSize    int           // of lists, default 500
+	MaxSessions int           // at once, default 1024, of which everybody has a share (package fair)
+	MaxRequests int           // under way at once, streams too, default 4096, shared likewise
+	Idle        time.Duration // after which a session without requests ends, default an hour
+
+	// Leaving ends when the server stops, before it waits for requests: streams
+	// that only listen end then. Nil: they end with the door.
+	Leaving context.Context
+
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	o.Name = cmp.Or(o.Name, "aibridge")
+	o.Version = cmp.Or(o.Version, "dev")
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
+	o.PageSize = cmp.Or(o.PageSize, 500)
+	o.MaxSessions = cmp.Or(o.MaxSessions, 1024)
+	o.MaxRequests = cmp.Or(o.MaxRequests, 4096)
+	o.Idle = cmp.Or(o.Idle, time.Hour)
+	if o.Grants == nil {
+		o.Grants = grant.Unlimited{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metadata == nil {
+		o.Metadata = func(*http.Request) string { return "" }
+	}
+	return o
+}
+
+// A Door serves MCP. Its methods may be called from several goroutines.
+type Door struct {
+	opts     Options
+	closing  context.Context // ends with Run
+	close    context.CancelFunc
+	guests   *guests
+	requests *requests
+	calls    *calls // that the SDK does not run
+	sessions *sessions
+
+	implementation *sdk.Implementation // what the server calls itself
+	identity       []byte              // the _meta of a result, saying that
+
+	stateful  http.Handler // versions with sessions
+	stateless http.Handler // those without
+}
+
+// New makes a door.
+func New(o Options) *Door {
+	d := &Door{opts: o.withDefaults()}
+	d.closing, d.close = context.WithCancel(context.Background())
+	d.guests = newGuests(d)
+	d.requests = newRequests(d.opts.MaxRequests, d.opts.Grants)
+	d.calls, d.sessions = newCalls(), newSessions(d.opts.MaxSessions)
+	d.implementation = &sdk.Implementation{Name: d.opts.Name, Title: "AI Bridge", Version: d.opts.Version}
+	d.identity, _ = json.Marshal(sdk.Meta{sdk.MetaKeyServerInfo: d.implementation}) // three texts
+	d.stateful, d.stateless = d.handlers()
+	return d
+}
+
+// Run tells clients that listen when their lists have changed, until ctx ends,
+// and then ends all sessions and streams.
+func (d *Door) Run(ctx context.Context) error {
+	d.guests.watch(ctx)
+	d.close()
+	d.requests.close()
+	d.guests.close()
+	return nil
+}
+
+// capabilityKey is the experimental capability by which a bridge knows itself
+// among the servers that it uses.
+const capabilityKey = "aibridge"
+
+// newServer makes the SDK's server for one principal. All it offers comes from
+// [features].
+func (d *Door) newServer() *sdk.Server {
+	capabilities := &sdk.ServerCapabilities{
+		Logging: &sdk.LoggingCapabilities{},
+		Tools:   &sdk.ToolCapabilities{ListChanged: true},
+	}
+	if d.opts.Resources != nil {
+		capabilities.Resources = &sdk.ResourceCapabilities{ListChanged: true}
+	}
+	if d.opts.Prompts != nil {
+		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
+	}
+	if d.opts.Instance != "" {
+		capabilities.Experimental = map[string]any{capabilityKey: map[string]any{"instance": d.opts.Instance}}
+	}
+	server := sdk.NewServer(d.implementation, &sdk.ServerOptions{
+		Instructions: d.opts.Instructions,
+		Capabilities: capabilities,
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+		Logger:       slog.New(slog.DiscardHandler), // it says what every session does
+	})
+	server.AddReceivingMiddleware(d.features)
+	return server
+}
+
+// rawSchema is a JSON Schema as it goes to clients.
+type rawSchema = json.RawMessage

@@ -1,0 +1,182 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// features answers what depends on who asks, in place of the SDK's server,
+// which would offer the same to everybody.
+func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				d.opts.Log.ErrorContext(ctx, "an MCP request panicked", "method", method, "panic", fault, "stack", string(debug.Stack()))
+				result, err = nil, wireError(protocol.Errorf(protocol.Internal, "internal error"))
+			}
+		}()
+		who := caller(ctx, req.GetExtra())
+		if opened, ok := req.GetSession().(*sdk.ServerSession); ok && method == initializeMethod && who != nil {
+			if full := d.sessions.note(opened, who); full != nil {
+				return nil, wireError(full) // a session that is not initialized ends with its request
+			}
+		}
+		answer := d.feature(req)
+		if answer == nil {
+			return next(ctx, method, req)
+		}
+		if who == nil {
+			return nil, wireError(protocol.Errorf(protocol.NotAuthenticated, "who is asking is not known"))
+		}
+		ctx, done := d.carried(ctx)
+		defer done()
+		result, err = answer(ctx, environment(who, req))
+		if err != nil {
+			return nil, wireError(err)
+		}
+		return finished(req, result), nil
+	}
+}
+
+// An answer is what a request gets, for whom it is.
+type answer func(context.Context, tools.Environment) (sdk.Result, error)
+
+// feature is how a request is answered, nil for what the SDK answers itself.
+func (d *Door) feature(req sdk.Request) answer {
+	switch r := req.(type) {
+	case *sdk.ListToolsRequest:
+		return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.listTools(ctx, env, r) }
+	case *sdk.CallToolRequest:
+		return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.callTool(ctx, env, r) }
+	case *sdk.ListResourcesRequest:
+		if d.opts.Resources != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+				return d.listResources(ctx, env, r)
+			}
+		}
+	case *sdk.ListResourceTemplatesRequest:
+		if d.opts.Resources != nil {
+			return func(context.Context, tools.Environment) (sdk.Result, error) { return d.listTemplates(r) }
+		}
+	case *sdk.ReadResourceRequest:
+		if d.opts.Resources != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+				return d.readResource(ctx, env, r)
+			}
+		}
+	case *sdk.ListPromptsRequest:
+		if d.opts.Prompts != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+				return d.listPrompts(ctx, env, r)
+			}
+		}
+	case *sdk.GetPromptRequest:
+		if d.opts.Prompts != nil {
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) { return d.getPrompt(ctx, env, r) }
+		}
+	}
+	return nil
+}
+
+// A whole result says that nothing is missing from it. Versions without
+// sessions want to hear that, and the SDK says it only of what comes from its
+// own features.
+type whole struct{ sdk.Result }
+
+// MarshalJSON implements [json.Marshaler].
+func (w whole) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(w.Result)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(`{"resultType":"complete",`), text[1:]...), nil // it has content, contents or messages at least
+}
+
+// finished is a result as the version of a request wants it.
+func finished(req sdk.Request, result sdk.Result) sdk.Result {
+	session, ok := req.GetSession().(*sdk.ServerSession)
+	if !ok {
+		return result
+	}
+	if hello := session.InitializeParams(); hello == nil || hello.ProtocolVersion < firstStateless {
+		return result
+	}
+	switch result.(type) {
+	case *sdk.CallToolResult, *sdk.ReadResourceResult, *sdk.GetPromptResult:
+		return whole{result}
+	}
+	return result // the SDK says it of lists
+}
+
+// caller is who sends a request: the principal of this very HTTP request, or
+// whom a message came from by another way.
+func caller(ctx context.Context, extra *sdk.RequestExtra) *protocol.Principal {
+	if extra != nil && extra.TokenInfo != nil {
+		who, _ := extra.TokenInfo.Extra[principalExtra].(*protocol.Principal)
+		return who
+	}
+	return principalOf(ctx)
+}
+
+// environment is for whom, and in the course of what, a request is answered.
+func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
+	env := tools.Environment{Principal: who, Space: who.Home()}
+	if session := req.GetSession(); session != nil {
+		env.Session = session.ID()
+	}
+	var header http.Header
+	if extra := req.GetExtra(); extra != nil {
+		header = extra.Header
+	}
+	parent := ""
+	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() { // lists may come without any
+		parent, _ = params.GetMeta()["traceparent"].(string)
+		depth, _ := params.GetMeta()[depthKey].(float64)
+		env.Depth = depthOf(depth)
+	}
+	trace(&env, header, parent)
+	return env
+}
+
+// depthKey is where bridges tell each other, in the _meta of a call, how many
+// calls of tools it is within: so one that goes round in a circle ends.
+const depthKey = "aibridge/depth"
+
+// depthOf is a depth that somebody claims. Who claims less than it is gains
+// nothing but a longer circle of their own bridges.
+func depthOf(claimed float64) int {
+	if !(claimed > 0) {
+		return 0
+	}
+	return int(min(claimed, 1<<20))
+}
+
+// trace notes what a request says of the trace that it is part of: in headers,
+// or itself (SEP-414).
+func trace(env *tools.Environment, header http.Header, parent string) {
+	if id := header.Get("X-Trace-Id"); isTraceID(id) { // a wrong one is no reason to refuse a call
+		env.TraceID = id
+	}
+	if env.Traceparent = parent; parent == "" {
+		env.Traceparent = header.Get("Traceparent")
+	}
+	if len(env.Traceparent) > 55 {
+		env.Traceparent = ""
+	}
+}
+
+// isTraceID reports whether commands take a text for a trace id.
+func isTraceID(text string) bool {
+	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= protocol.MaxTraceLength && !strings.ContainsFunc(text, unicode.IsControl)
+}

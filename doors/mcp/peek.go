@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// A message is what has to be known of a body before the SDK reads it.
+type message struct {
+	malformed bool
+	id        jsonrpc.ID // not valid for notifications, answers and batches
+	fault     *fault     // nil if nothing is wrong with its form
+	parts
+}
+
+// parts are those of a JSON-RPC message that matter here. What is of another
+// form is left to the SDK to refuse.
+type parts struct {
+	Version string         `json:"jsonrpc"`
+	ID      jsontext.Value `json:"id"`
+	Method  string         `json:"method"`
+	Result  jsontext.Value `json:"result"`
+	Error   jsontext.Value `json:"error"`
+	Params  struct {
+		Name      string         `json:"name"`
+		URI       string         `json:"uri"`
+		Level     string         `json:"level"`
+		Arguments jsontext.Value `json:"arguments"`
+		RequestID any            `json:"requestId"`
+		Meta      struct {
+			Version      string         `json:"io.modelcontextprotocol/protocolVersion"`
+			Capabilities jsontext.Value `json:"io.modelcontextprotocol/clientCapabilities"`
+			Client       jsontext.Value `json:"io.modelcontextprotocol/clientInfo"`
+			LogLevel     jsontext.Value `json:"io.modelcontextprotocol/logLevel"`
+			Progress     jsontext.Value `json:"progressToken"`
+			Traceparent  string         `json:"traceparent"`
+			Depth        float64        `json:"aibridge/depth"`
+		} `json:"_meta"`
+	} `json:"params"`
+}
+
+func peek(body []byte) (m message) {
+	if err := json.Unmarshal(body, &m.parts); err != nil {
+		if !jsontext.Value(body).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+			return message{malformed: true}
+		}
+		m.Params.Name = "" // it is of another form, or says something twice: nothing for [message.plain]
+		m.fault = faultOf(body, &m.parts)
+	}
+	m.id = idFrom(m.ID)
+	if m.fault == nil {
+		m.fault = m.wrong()
+	}
+	return m
+}
+
+// maxID is the largest number that is an id: with larger ones JSON does not
+// tell every number from the next.
+const maxID = 1<<53 - 1
+
+// idFrom is the id that a text is, not valid for anything else.
+func idFrom(text []byte) jsonrpc.ID {
+	if n, err := strconv.ParseInt(string(text), 10, 53); err == nil {
+		id, _ := jsonrpc.MakeID(float64(n))
+		return id
+	}
+	var value any
+	if len(text) == 0 || json.Unmarshal(text, &value) != nil {
+		return jsonrpc.ID{}
+	}
+	if n, ok := value.(float64); ok && (n != math.Trunc(n) || math.Abs(n) > maxID) {
+		return jsonrpc.ID{} // which the SDK would round
+	}
+	id, _ := jsonrpc.MakeID(value)
+	return id
+}
+
+// text is the id as it tells calls from each other.
+func (m *message) text() string { return string(m.ID) }

@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A session is one of the SDK's, and whose it is.
+type session struct {
+	*sdk.ServerSession
+	party string
+
+	mu   sync.Mutex
+	seen time.Time // by the SDK, which ends sessions that it sees nothing of
+}
+
+// sessions are those that are open, by id.
+type sessions struct {
+	places *fair.Semaphore
+
+	mu   sync.Mutex
+	open map[string]*session
+}
+
+func newSessions(most int) *sessions {
+	return &sessions{
+		places: fair.New(fair.Options{What: "MCP sessions", Capacity: int64(most)}),
+		open:   make(map[string]*session),
+	}
+}
+
+// hasRoom says why a principal may not open another session.
+func (ss *sessions) hasRoom(who *protocol.Principal) *protocol.Error {
+	err := ss.places.TryAcquire(fair.Of(who), 1)
+	if err == nil {
+		ss.places.Release(fair.Of(who), 1)
+	}
+	return err
+}
+
+// note remembers a session that a principal has opened, until it ends, unless
+// others took the last place meanwhile.
+func (ss *sessions) note(s *sdk.ServerSession, who *protocol.Principal) *protocol.Error {
+	id := s.ID()
+	if id == "" {
+		return nil
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.open[id] != nil {
+		return nil
+	}
+	if err := ss.places.TryAcquire(fair.Of(who), 1); err != nil {
+		return err
+	}
+	ss.open[id] = &session{ServerSession: s, party: party(who), seen: time.Now()}
+	go func() {
+		_ = s.Wait() // however it ends
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		delete(ss.open, id)
+		ss.places.Release(fair.Of(who), 1)
+	}()
+	return nil
+}
+
+// has reports whether a principal has a session of that id.
+func (ss *sessions) has(id string, who *protocol.Principal) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	s := ss.open[id]
+	return s != nil && s.party == party(who)
+}
+
+// use is a principal's session, unless it is time for the SDK to see something
+// of it.
+func (ss *sessions) use(id string, who *protocol.Principal, every time.Duration) *session {
+	ss.mu.Lock()
+	s := ss.open[id]
+	ss.mu.Unlock()
+	if s == nil || s.party != party(who) || s.InitializeParams() == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.seen) > every {
+		s.seen = time.Now()
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,332 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// maxDescription bounds what a client is told about a tool, in bytes.
+const maxDescription = 8 << 10
+
+// everything is the pattern of all names.
+const everything = "*"
+
+func (d *Door) listTools(ctx context.Context, env tools.Environment, r *sdk.ListToolsRequest) (*sdk.ListToolsResult, error) {
+	box, err := d.opts.Tools.Select(ctx, env, everything)
+	if err != nil {
+		return nil, err
+	}
+	d.guests.of(env.Principal).listed(box.Revision())
+	cursor := ""
+	if r.Params != nil {
+		cursor = r.Params.Cursor
+	}
+	some, next, err := page(box.Tools(), func(t *tools.Tool) string { return t.Name }, cursor, d.opts.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	names := namesOf(box)
+	result := &sdk.ListToolsResult{Tools: make([]*sdk.Tool, 0, len(some)), NextCursor: next}
+	result.CacheScope = "private"
+	for _, t := range some {
+		result.Tools = append(result.Tools, describe(t, names.Encode(t.Name)))
+	}
+	return result, nil
+}
+
+// describe is a tool as clients see it.
+func describe(t *tools.Tool, name string) *sdk.Tool {
+	described := &sdk.Tool{
+		Name:        name,
+		Title:       t.Title,
+		Description: bounded(t.Told(), maxDescription),
+		InputSchema: withDialect(objectSchema(t.JSONSchema()), t.Schema),
+		Annotations: hints(t),
+		Meta:        sdk.Meta{"aibridge/source": t.Source},
+	}
+	if schema := objectSchema(t.Output); len(t.Output) > 0 && describesObject(t.Output) {
+		described.OutputSchema = schema
+	}
+	if name != t.Name {
+		described.Meta["aibridge/name"] = t.Name
+	}
+	if t.Risk != "" {
+		described.Meta["aibridge/risk"] = t.Risk
+	}
+	if t.Untrusted {
+		described.Meta["aibridge/untrusted"] = true
+	}
+	return described
+}
+
+// hints says what a tool does to the world. What changes something, and was
+// not declared to be harmless to repeat, is presumed to be destructive.
+func hints(t *tools.Tool) *sdk.ToolAnnotations {
+	reads := t.Effect == commands.Read
+	destructive := !reads && (t.Risk != "" || !t.Idempotent)
+	open := t.Source != "command" && t.Source != "skill.read"
+	return &sdk.ToolAnnotations{
+		Title:           t.Title,
+		ReadOnlyHint:    reads,
+		IdempotentHint:  reads || t.Idempotent,
+		DestructiveHint: &destructive,
+		OpenWorldHint:   &open,
+	}
+}
+
+// anyObject is the schema of tools that say nothing of what they take.
+var anyObject = rawSchema(`{"type":"object"}`)
+
+// objectSchema is a schema that clients accept: it describes an object, and
+// asks for no argument in a header of HTTP.
+func objectSchema(schema json.RawMessage) rawSchema {
+	if !describesObject(schema) {
+		return anyObject
+	}
+	if bytes.Contains(schema, []byte(headerKeyword)) {
+		return withoutHeaders(schema)
+	}
+	return schema
+}
+
+// withDialect is a schema that names the dialect that it was written in: without
+// a name it is read as one of 2020-12. Models are not told.
+func withDialect(schema rawSchema, written json.RawMessage) rawSchema {
+	var root struct {
+		Dialect string `json:"$schema"`
+	}
+	if json.Unmarshal(written, &root) != nil || root.Dialect == "" || len(root.Dialect) > 256 {
+		return schema
+	}
+	name, err := json.Marshal(root.Dialect)
+	if err != nil {
+		return schema
+	}
+	return slices.Concat(rawSchema(`{"$schema":`), name, rawSchema(`,`), schema[1:]) // which has a type at least
+}
+
+func describesObject(schema json.RawMessage) bool {
+	var root struct {
+		Type any `json:"type"`
+	}
+	return json.Unmarshal(schema, &root) == nil && root.Type == "object"
+}
+
+// headerKeyword asks clients to repeat an argument in a header, for proxies to
+// read. Who describes a device has no say in that.
+const headerKeyword = "x-mcp-header"
+
+func withoutHeaders(schema json.RawMessage) rawSchema {
+	var tree any
+	if json.Unmarshal(schema, &tree) != nil {
+		return anyObject
+	}
+	stripHeaders(tree)
+	stripped, err := json.Marshal(tree)
+	if err != nil {
+		return anyObject
+	}
+	return stripped
+}
+
+func stripHeaders(tree any) {
+	switch t := tree.(type) {
+	case map[string]any:
+		delete(t, headerKeyword)
+		for _, inner := range t {
+			stripHeaders(inner)
+		}
+	case []any:
+		for _, inner := range t {
+			stripHeaders(inner)
+		}
+	}
+}
+
+func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	box, tool, err := d.find(ctx, env, r.Params.Name)
+	if protocol.CodeOf(err) == protocol.PermissionDenied {
+		return resultOf(refused(r.Params.Name, err)), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if token := r.Params.GetProgressToken(); token != nil {
+		ctx = tools.WithProgress(ctx, (&progress{session: r.Session, token: token, ctx: ctx}).report)
+	}
+	ctx = tools.WithLog(ctx, func(l tools.Log) {
+		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(l.Level), Logger: cmp.Or(l.Logger, tool.Name), Data: l.Text}) // for who asked for it
+	})
+	result := box.Execute(ctx, env, toolCall(tool.Name, r.Params.Arguments))
+	if result.Warning != "" {
+		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: tool.Name, Data: result.Warning}) // for who asked for it
+	}
+	return resultOf(&result), nil
+}
+
+// refused is the result of a call that no model may make, so that the model
+// reads why.
+func refused(name string, err error) *tools.Result {
+	known := protocol.AsError(err)
+	return &tools.Result{Name: name, Status: tools.Failed, Err: known, Text: "Error: " + known.Message + " (code " + string(known.Code) + ")"}
+}
+
+// find is the tool that a client calls, by its name or as that was listed, in a
+// box.
+func (d *Door) find(ctx context.Context, env tools.Environment, name string) (Box, *tools.Tool, error) {
+	if !strings.Contains(name, everything) {
+		if box, err := d.opts.Tools.Select(ctx, env, name); err == nil {
+			if tool, ok := box.Find(name); ok {
+				return box, tool, nil
+			}
+		} else if protocol.CodeOf(err) != protocol.NotFound {
+			return nil, nil, err
+		}
+	}
+	box, err := d.opts.Tools.Select(ctx, env, everything)
+	if err != nil {
+		return nil, nil, err
+	}
+	tool, ok := box.Find(namesOf(box).Decode(name))
+	if !ok {
+		return nil, nil, unknownTool(box, name)
+	}
+	return box, tool, nil
+}
+
+// unknownTool says that there is no such tool, and which there are.
+func unknownTool(box Box, name string) error {
+	data, err := json.Marshal(map[string]any{"nearest": box.Nearest(name)})
+	if err != nil {
+		data = nil
+	}
+	return &jsonrpc.Error{
+		Code:    jsonrpc.CodeInvalidParams,
+		Message: "Unknown tool: " + strconv.Quote(bounded(name, 128)),
+		Data:    data,
+	}
+}
+
+// toolCall is a call with the arguments as they came.
+func toolCall(name string, arguments json.RawMessage) *chat.ToolCall {
+	call := &chat.ToolCall{ID: protocol.NewID(), Name: name, Args: arguments}
+	switch trimmed := bytes.TrimSpace(arguments); {
+	case len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null")):
+		call.Args = json.RawMessage("{}")
+	case trimmed[0] != '{':
+		call.Args, call.Raw = nil, string(arguments)
+	}
+	return call
+}
+
+// resultOf is what became of a call, for clients. A failure is a result, so
+// that the model reads it.
+func resultOf(r *tools.Result) *sdk.CallToolResult {
+	result := &sdk.CallToolResult{IsError: r.Status != tools.Success || r.Output.IsError}
+	if pieces := r.InOrder(); len(pieces) > 0 {
+		for i := range pieces {
+			result.Content = append(result.Content, pieceOf(&pieces[i]))
+		}
+		return withMeta(result, r)
+	}
+	spoken := r.Output.Text != "" || len(r.Output.Content) > 0 || r.Status != tools.Success
+	if spoken && r.Text != "" || len(r.Output.Segments) == 0 { // otherwise the text only says that there are media
+		result.Content = append(result.Content, &sdk.TextContent{Text: r.Text})
+	}
+	for i := range r.Output.Segments {
+		result.Content = append(result.Content, media(&r.Output.Segments[i]))
+	}
+	return withMeta(result, r)
+}
+
+// pieceOf is a piece as its server gave it.
+func pieceOf(p *tools.Piece) sdk.Content {
+	switch p.Kind {
+	case tools.PieceText:
+		return &sdk.TextContent{Text: p.Text}
+	case tools.PieceLink:
+		return &sdk.ResourceLink{URI: p.URI, Name: p.Name, MIMEType: p.MIMEType}
+	case tools.PieceResource:
+		contents := &sdk.ResourceContents{URI: p.URI, MIMEType: p.MIMEType, Text: p.Text}
+		if blob, err := base64.StdEncoding.DecodeString(p.Data); err == nil && len(blob) > 0 {
+			contents.Text, contents.Blob = "", blob
+		}
+		return &sdk.EmbeddedResource{Resource: contents}
+	}
+	s, _ := p.Media()
+	return media(&s)
+}
+
+// withMeta adds what stands beside the content.
+func withMeta(result *sdk.CallToolResult, r *tools.Result) *sdk.CallToolResult {
+	if content := bytes.TrimSpace(r.Output.Content); !result.IsError && len(content) > 0 && content[0] == '{' {
+		result.StructuredContent = json.RawMessage(content)
+	}
+	var meta sdk.Meta
+	if r.Warning != "" || r.Err != nil {
+		meta = sdk.Meta{}
+	}
+	if r.Warning != "" {
+		meta["aibridge/warning"] = r.Warning
+	}
+	if r.Err != nil {
+		known := protocol.AsError(r.Err)
+		meta["aibridge/error"] = map[string]any{"code": known.Code, "details": known.Details}
+	}
+	if len(meta) > 0 {
+		result.Meta = meta
+	}
+	return result
+}
+
+// media is a piece of content that is no text.
+func media(s *chat.Segment) sdk.Content {
+	data, err := base64.StdEncoding.DecodeString(s.Data)
+	switch {
+	case s.Type == chat.Text || s.Type == chat.Reasoning:
+		return &sdk.TextContent{Text: s.Text}
+	case s.Type == chat.UI:
+		return &sdk.TextContent{Text: string(s.UI)}
+	case err != nil: // a URL
+		return &sdk.ResourceLink{URI: s.Data, Name: string(s.Type), MIMEType: s.MIMEType}
+	case s.Type == chat.Image:
+		return &sdk.ImageContent{Data: data, MIMEType: s.MIMEType}
+	case s.Type == chat.Audio:
+		return &sdk.AudioContent{Data: data, MIMEType: s.MIMEType}
+	}
+	return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "aibridge://media/" + string(s.Type), MIMEType: s.MIMEType, Blob: data}}
+}
+
+// A progress tells a client how far its call is.
+type progress struct {
+	session *sdk.ServerSession
+	token   any
+	ctx     context.Context // of the request that asked
+	last    float64
+}
+
+// report is called for one call at a time.
+func (p *progress) report(step tools.Progress) {
+	done, total := step.Percent, 100.0
+	if done <= p.last { // it must grow with every step
+		done = p.last + 0.001
+	}
+	p.last = done
+	_ = p.session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{
+		ProgressToken: p.token, Progress: done, Total: total, Message: bounded(step.Message, 1024),
+	}) // the client may be gone: nobody is left to tell
+}

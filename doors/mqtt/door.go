@@ -1,0 +1,207 @@
+// Package mqtt is the front door for commands over MQTT. It only
+// translates: a publication on the bridge's request topic becomes a command,
+// its answer a publication on the requester's response topic.
+package mqtt
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Router runs commands. Submit must not block and must not keep Body.
+type Router interface {
+	Submit(in commands.Inbound, reply func(*protocol.Response))
+	Flush()
+}
+
+// A Southbound answers requests of the southbound dialect, as a [Router] does.
+type Southbound interface {
+	Submit(in commands.Inbound, reply func(*protocol.SouthboundResponse))
+}
+
+// A Publisher sends messages of the bridge's own. It keeps nothing of them.
+type Publisher interface {
+	Publish(to protocol.Recipients, m broker.Message) (receivers int, err error)
+}
+
+// Options configure a [Door].
+type Options struct {
+	Router Router
+	// Southbound takes requests of that dialect
+	// (docs/protocol.md#the-southbound-dialect). Optional.
+	Southbound Southbound
+	Publisher  Publisher
+	Topics     protocol.Topics
+	BridgeID   string
+	Limits     protocol.Limits
+	// MayRespond reports whether answers to the principal may go to a topic
+	// (docs/protocol.md#mqtt-5): the bridge is nobody's deputy.
+	MayRespond func(who *protocol.Principal, topic string) bool
+	// Gone returns a context that ends when no answer to a client on a topic
+	// is of use any more, nil if that will not be known. Optional.
+	Gone func(of broker.SessionID, topic string) context.Context
+	// Held says that nothing leaves the publisher before what the auditor took
+	// is on record, see [broker.Broker.BeforeWrite].
+	Held bool
+	Log  *slog.Logger
+}
+
+// A Door takes commands from MQTT clients.
+type Door struct{ Options }
+
+// New returns a door.
+func New(o Options) *Door { return &Door{o} }
+
+// Request takes one publication on the request topic. It does not block: the
+// answer is published when there is one.
+func (d *Door) Request(p *broker.Publication) {
+	who := p.Client.Principal()
+	refused := p.ResponseTopic != "" && !d.MayRespond(who, p.ResponseTopic)
+	to := &asker{door: d, party: who.Party(), client: p.Client.ID, topic: p.ResponseTopic, qos: p.QoS}
+	if n := len(p.CorrelationData); n > 0 {
+		to.correlation = append(to.room[:0], p.CorrelationData...)
+	}
+	if p.Expiry > 0 {
+		to.expires = time.Now().Add(p.Expiry)
+	}
+	if to.topic == "" || refused {
+		to.topic = d.Topics.ClientResponse(p.Client.ID)
+	}
+	if refused {
+		d.refuse(to, p)
+		return
+	}
+	in := commands.Inbound{
+		Principal:   who,
+		Body:        p.Payload,
+		Expiry:      p.Expiry,
+		Door:        "mqtt",
+		Client:      p.Client.ID,
+		Address:     p.Client.Address(),
+		Traceparent: p.Property("traceparent"),
+		Emit:        to.emit,
+		Audience:    to,
+		Matched:     len(to.correlation) > 0,
+		Batched:     true,
+		Held:        d.Held,
+	}
+	if d.Southbound != nil && protocol.IsSouthbound(p.Payload) {
+		d.Southbound.Submit(in, to.replySouthbound)
+		return
+	}
+	d.Router.Submit(in, to.reply)
+}
+
+// Flush lets the commands go on that came since it was called last. It is for
+// [broker.Broker.AfterHandlers]: what they have to write to disk is written
+// together.
+func (d *Door) Flush() { d.Router.Flush() }
+
+// An asker is where the answer to a request goes. It outlives the publication
+// it was made from.
+type asker struct {
+	door        *Door
+	party       protocol.Party // that asks, who alone hears the answer
+	client      string         // that asks
+	topic       string
+	qos         byte
+	correlation []byte
+	expires     time.Time // zero when the request had no Message Expiry
+
+	room [24]byte // for the Correlation Data of most
+}
+
+func (a *asker) reply(r *protocol.Response) {
+	l := letters.Get().(*letter)
+	l.payload = r.Append(l.payload[:0])
+	a.send(l, r.Metadata.TraceID)
+}
+
+func (a *asker) replySouthbound(r *protocol.SouthboundResponse) {
+	l := letters.Get().(*letter)
+	l.payload = r.Append(l.payload[:0])
+	a.send(l, r.TraceID)
+}
+
+// Gone implements [commands.Audience].
+func (a *asker) Gone() context.Context {
+	if a.door.Options.Gone == nil {
+		return nil
+	}
+	return a.door.Options.Gone(broker.SessionID{Space: a.party.Space, Client: a.client}, a.topic)
+}
+
+func (a *asker) emit(e *protocol.Event) {
+	l := letters.Get().(*letter)
+	l.payload = e.Append(l.payload[:0])
+	a.send(l, e.Metadata.TraceID)
+}
+
+// A letter is what it takes to write an answer. Letters are used again.
+type letter struct {
+	payload    []byte
+	properties []broker.UserProperty
+}
+
+var letters = sync.Pool{New: func() any { return new(letter) }}
+
+// maxLetter is the largest letter that is kept for reuse, in bytes.
+const maxLetter = 64 << 10
+
+// send publishes a letter.
+func (a *asker) send(l *letter, traceID string) {
+	l.properties = append(l.properties[:0], broker.UserProperty{Key: "version", Value: protocol.Version})
+	if traceID != "" {
+		l.properties = append(l.properties, broker.UserProperty{Key: "trace_id", Value: traceID})
+	}
+	m := broker.Message{
+		Topic:           a.topic,
+		Payload:         l.payload,
+		QoS:             a.qos,
+		ContentType:     "application/json",
+		CorrelationData: a.correlation,
+		UserProperties:  l.properties,
+	}
+	if !a.expires.IsZero() {
+		// At the deadline itself the router answers 4007, which deserves to arrive.
+		m.Expiry = max(time.Until(a.expires), time.Second)
+	}
+	if _, err := a.door.Publisher.Publish(protocol.Only(a.party), m); err != nil {
+		a.door.Log.Warn("answer not published", "topic", a.topic, "error", err)
+	}
+	if cap(l.payload) <= maxLetter {
+		letters.Put(l)
+	}
+}
+
+// refuse tells the requester, on its own response topic, that the Response
+// Topic it asked for is not its to name. The command is not run.
+func (d *Door) refuse(to *asker, p *broker.Publication) {
+	why := protocol.Errorf(protocol.PermissionDenied, "the response topic is not one of yours").
+		With("property", "response_topic").
+		With("reason", "answers go under client/ of one of your own clients, or outside the bridge's root")
+	if d.Southbound != nil && protocol.IsSouthbound(p.Payload) {
+		if request, _ := protocol.DecodeSouthbound(p.Payload, d.Limits); request != nil {
+			response := request.Answer(request.Destination, time.Now())
+			response.Err = why
+			to.replySouthbound(response)
+			return
+		}
+	}
+	response := protocol.Response{
+		Version:   protocol.Version,
+		Timestamp: time.Now().UnixMilli(),
+		Err:       why,
+		Metadata:  protocol.Metadata{SenderID: d.BridgeID},
+	}
+	if request, _ := protocol.DecodeRequest(p.Payload, d.Limits); request != nil {
+		response.ID, response.Metadata.TraceID = request.ID, request.Metadata.TraceID
+	}
+	to.reply(&response)
+}
