@@ -14,6 +14,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -83,7 +84,7 @@ func TestPublishCountsConnectedReceivers(t *testing.T) {
 	away := n.connect("away", keepSession)
 	away.subscribe("x/y", 1)
 	_ = away.Disconnect(&paho.Disconnect{})
-	eventually(t, "away is gone", func() bool { return countClients(n) == 4 })
+	eventually.Holds(t, "away is gone", func() bool { return countClients(n) == 4 })
 
 	for topic, want := range map[string]int{"x/y": 3, "x/z": 1, "nobody": 0} {
 		if got, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: topic}); err != nil || got != want {
@@ -103,7 +104,7 @@ func TestSharedSubscriptionDeliversToOneConnectedMember(t *testing.T) {
 	away := n.connect("away", keepSession)
 	away.subscribe("$share/g/work", 1)
 	_ = away.Disconnect(&paho.Disconnect{})
-	eventually(t, "away is gone", func() bool { return countClients(n) == 0 })
+	eventually.Holds(t, "away is gone", func() bool { return countClients(n) == 0 })
 	here := n.connect("here")
 	here.subscribe("$share/g/work", 1)
 	for i := range 10 {
@@ -170,7 +171,7 @@ func TestResumedSessionTellsItsSubscriptions(t *testing.T) {
 	c := n.connect("dev", keepSession)
 	c.subscribe("a", 1)
 	_ = c.conn.Close()
-	eventually(t, "dev is gone", func() bool { return countClients(n) == 0 })
+	eventually.Holds(t, "dev is gone", func() bool { return countClients(n) == 0 })
 	_, ack, err := n.dial("dev", keepSession)
 	if err != nil || !ack.SessionPresent {
 		t.Fatalf("session present %v, %v", ack.SessionPresent, err)
@@ -239,7 +240,7 @@ func TestWillIsJudgedWhenItFires(t *testing.T) {
 			c.WillMessage = &paho.WillMessage{Topic: topic, Payload: []byte("gone")}
 		})
 		_ = c.conn.Close()
-		eventually(t, "dev is gone", func() bool { return countClients(n) == 1 })
+		eventually.Holds(t, "dev is gone", func() bool { return countClients(n) == 1 })
 	}
 	if m := listener.receive(); m.Topic != "wills/dev" || string(m.Payload) != "gone" {
 		t.Errorf("will %s %s", m.Topic, m.Payload)
@@ -271,14 +272,14 @@ func TestKeptSessionBelongsToItsPrincipal(t *testing.T) {
 	n := newNode(t)
 	c := n.connect("dev", as("ann"), keepSession)
 	_ = c.Disconnect(&paho.Disconnect{})
-	eventually(t, "dev is gone", func() bool { return countClients(n) == 0 })
+	eventually.Holds(t, "dev is gone", func() bool { return countClients(n) == 0 })
 	if _, ack, err := n.dial("dev", as("bob")); err == nil || ack.ReasonCode != 0x87 {
 		t.Fatalf("bob took ann's session: %+v", ack)
 	}
 	c = n.connect("dev", as("ann")) // clean start, no expiry: gives the id up at the end
 	_ = c.Disconnect(&paho.Disconnect{})
-	eventually(t, "dev is gone", func() bool { return countClients(n) == 0 })
-	eventually(t, "the id is free", func() bool {
+	eventually.Holds(t, "dev is gone", func() bool { return countClients(n) == 0 })
+	eventually.Holds(t, "the id is free", func() bool {
 		_, _, err := n.dial("dev", as("bob"))
 		return err == nil
 	})
@@ -353,7 +354,7 @@ func TestPacketOverTheLimitEndsTheConnection(t *testing.T) {
 	c.publish(&paho.Publish{Topic: "x", QoS: 1, Payload: make([]byte, 1900)})
 	// Written by hand: the client keeps the announced limit.
 	_, _ = c.conn.Write(append([]byte{0x30, 0xD1, 0x0F, 0, 1, 'x', 0}, make([]byte, 2001-4)...))
-	eventually(t, "dev is gone", func() bool { return countClients(n) == 0 })
+	eventually.Holds(t, "dev is gone", func() bool { return countClients(n) == 0 })
 }
 
 func TestMalformedPacketCostsOnlyItsSender(t *testing.T) {
@@ -372,7 +373,7 @@ func TestMalformedPacketCostsOnlyItsSender(t *testing.T) {
 		c := n.connect("bad")
 		_, _ = c.conn.Write(packet)
 		_ = c.conn.SetReadDeadline(time.Now().Add(patience))
-		eventually(t, name+": connection is ended", func() bool { return countClients(n) == 1 })
+		eventually.Holds(t, name+": connection is ended", func() bool { return countClients(n) == 1 })
 	}
 	garbage, err := net.Dial("tcp", n.tcp)
 	if err != nil {
@@ -483,7 +484,7 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	defer c.Close()
 	_, _ = c.Write([]byte{0x10, 16, 0, 4, 'M', 'Q', 'T', 'T', 5, 2, 0, 0, 0, 0, 3, 'd', 'e', 'v'})
 	_, _ = c.Write([]byte{0x82, 7, 0, 1, 0, 0, 1, 'x', 0})
-	eventually(t, "dev subscribed", func() bool { return slices.Contains(n.seen.all(), "dev subscribed x") })
+	eventually.Holds(t, "dev subscribed", func() bool { return slices.Contains(n.seen.all(), "dev subscribed x") })
 	for range 100 {
 		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "x", Payload: make([]byte, 1<<20)}); err != nil {
 			t.Fatal(err)
@@ -492,7 +493,7 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	if !n.Disconnect(home("dev"), 0x98, "slow") {
 		t.Error("dev was not found")
 	}
-	eventually(t, "dev is gone", func() bool { return countClients(n) == 0 })
+	eventually.Holds(t, "dev is gone", func() bool { return countClients(n) == 0 })
 }
 
 func isReset(err error) bool { return err != nil && strings.Contains(err.Error(), "reset") }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -14,7 +15,7 @@ import (
 func (n *node) looked() {
 	n.t.Helper()
 	from := n.clerk.looks.Load()
-	eventually(n.t, "the clerk has looked everything over", func() bool { return n.clerk.looks.Load() >= from+2 })
+	eventually.Holds(n.t, "the clerk has looked everything over", func() bool { return n.clerk.looks.Load() >= from+2 })
 }
 
 // ticking is the clock of a broker under test.
@@ -73,7 +74,7 @@ func TestTimePassesWhateverTheClockSays(t *testing.T) {
 		t.Errorf("ended by %v, want the keep alive", r)
 	}
 	listener.take("offline")
-	eventually(t, "the session has expired", func() bool { return n.session(home("away")) == nil })
+	eventually.Holds(t, "the session has expired", func() bool { return n.session(home("away")) == nil })
 }
 
 // A credential is good until a date, however the clock came to it.

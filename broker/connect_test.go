@@ -10,6 +10,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -193,7 +194,7 @@ func TestTricklingIsNoSignOfLife(t *testing.T) {
 			before := received()
 			trickle.send(bytes[i : i+1])
 			slow.send(bytes[i*1500 : (i+1)*1500])
-			eventually(t, "it has come", func() bool { return received() == before+1501 })
+			eventually.Holds(t, "it has come", func() bool { return received() == before+1501 })
 			c.Advance(4 * time.Minute)
 			n.looked()
 		}

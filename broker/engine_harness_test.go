@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -143,15 +144,6 @@ func (r *recorder) Connected(c *Client)                   { r.add("%s connected"
 func (r *recorder) Disconnected(c *Client, reason string) { r.add("%s disconnected: %s", c.ID, reason) }
 func (r *recorder) Subscribed(c *Client, f string)        { r.add("%s subscribed %s", c.ID, f) }
 func (r *recorder) Unsubscribed(c *Client, f string)      { r.add("%s unsubscribed %s", c.ID, f) }
-
-func eventually(t fails, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not reached: %s", what)
-		}
-	}
-}
 
 // A peer speaks packets.
 type peer struct {
@@ -421,7 +413,7 @@ func (n *node) cut(p *peer, id string) {
 
 func (n *node) gone(id string) {
 	n.t.Helper()
-	eventually(n.t, id+" is gone", func() bool { return !n.has(id) })
+	eventually.Holds(n.t, id+" is gone", func() bool { return !n.has(id) })
 }
 
 func (n *node) has(id string) bool {

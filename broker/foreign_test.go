@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -43,7 +44,7 @@ func TestMosquittoClients(t *testing.T) {
 					if err := sub.Start(); err != nil {
 						t.Fatal(err)
 					}
-					eventually(t, "subscribed", func() bool { return slices.Contains(n.seen.all(), id+" subscribed "+topic+"/#") })
+					eventually.Holds(t, "subscribed", func() bool { return slices.Contains(n.seen.all(), id+" subscribed "+topic+"/#") })
 					var lines strings.Builder
 					for i := range 100 {
 						fmt.Fprintln(&lines, "message", i)
@@ -186,12 +187,12 @@ func TestMosquittoBridgeConnects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { cancel(); _ = mosquitto.Wait() }()
-	eventually(t, "the bridge has subscribed", func() bool {
+	eventually.Holds(t, "the bridge has subscribed", func() bool {
 		return slices.ContainsFunc(n.seen.all(), func(line string) bool { return strings.HasSuffix(line, "subscribed #") })
 	})
 	listener := n.connect(5, "listener")
 	listener.subscribe("theirs", 0)
-	eventually(t, "a message of theirs is carried here", func() bool {
+	eventually.Holds(t, "a message of theirs is carried here", func() bool {
 		out, err := exec.CommandContext(ctx, "mosquitto_pub", "-h", "127.0.0.1", "-p", port, "-t", "theirs", "-m", "hello").CombinedOutput()
 		if err != nil {
 			t.Logf("mosquitto_pub: %v %s", err, out)

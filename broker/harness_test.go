@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -148,24 +149,8 @@ func (r *recorder) Unsubscribed(c *broker.Client, f string) { r.add("%s unsubscr
 // expect waits until exactly these lines were recorded.
 func (r *recorder) expect(t *testing.T, want ...string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("record %q", want), func() bool { return slices.Equal(r.all(), want) },
+	eventually.Holds(t, fmt.Sprintf("record %q", want), func() bool { return slices.Equal(r.all(), want) },
 		func() any { return r.all() })
-}
-
-// eventually polls until the condition holds.
-func eventually(t *testing.T, what string, holds func() bool, state ...func() any) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if holds() {
-			return
-		}
-		if time.Now().After(deadline) {
-			for _, s := range state {
-				t.Logf("state: %v", s())
-			}
-			t.Fatalf("not reached: %s", what)
-		}
-	}
 }
 
 // A peer is an MQTT 5 client.

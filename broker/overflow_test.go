@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // absent makes a session without a client that x/# waits for.
@@ -102,7 +103,7 @@ func overflow(t *testing.T, readers int, version, qos byte, journal Journal) {
 
 func checkCounts(t *testing.T, n *node, dropped, overflowed uint64) {
 	t.Helper()
-	eventually(t, "the counts", func() bool {
+	eventually.Holds(t, "the counts", func() bool {
 		return n.stats.dropped.Load() == dropped && n.stats.overflowed.Load() == overflowed
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -169,7 +170,7 @@ func TestNobodyHasMoreSessionsKeptThanItMay(t *testing.T) {
 		p := n.connect(5, "a3", as("ann"), kept)
 		p.hex("e0 07 00 05 1100000000") // gives it up after all
 		n.gone("a3")
-		eventually(t, "the session is gone", func() bool { return n.session(home("a3")) == nil })
+		eventually.Holds(t, "the session is gone", func() bool { return n.session(home("a3")) == nil })
 		try(5, "b2", "bob", packet.Success, kept)
 		for _, id := range []string{"a2", "b1", "b2"} {
 			n.Kick(home(id), true)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -57,7 +58,7 @@ func TestAnExpiredCredentialEndsTheConnection(t *testing.T) {
 		if r := p.ended(); r != packet.NotAuthorized {
 			t.Errorf("told %v", r)
 		}
-		eventually(t, "the bridge knows", func() bool {
+		eventually.Holds(t, "the bridge knows", func() bool {
 			return slices.Contains(n.seen.all(), "a disconnected: credential expired")
 		})
 	})
@@ -116,7 +117,7 @@ func TestAKeptSessionHearsOnlyWhatItsClientStillMay(t *testing.T) {
 		p := n.connect(packet.V5, "a", kept, pass("listener 1h"))
 		p.subscribe("x", 1)
 		_ = p.nc.Close()
-		eventually(t, "a is gone", func() bool { return slices.Contains(n.seen.all(), "a disconnected: connection lost") })
+		eventually.Holds(t, "a is gone", func() bool { return slices.Contains(n.seen.all(), "a disconnected: connection lost") })
 		p = n.connect(packet.V5, "a", kept, pass("speaker 1h"))
 		if !p.connack.SessionPresent {
 			t.Fatal("the session is gone")

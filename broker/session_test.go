@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // [MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT-3.1.2-6] [MQTT-3.1.2-23] [MQTT-3.2.2-4] [MQTT-3.2.2-5]
@@ -275,7 +276,7 @@ func TestSessionsExpire(t *testing.T) {
 	b.hex("e0 07 00 05 1100000000") // gives it up after all
 	c := n.connect(5, "c", kept)
 	c.hex("e0 07 00 05 1100000001")
-	eventually(t, "sessions are gone", func() bool { return n.counters().sessions == 0 })
+	eventually.Holds(t, "sessions are gone", func() bool { return n.counters().sessions == 0 })
 }
 
 // A client may come and go a thousand times before its session expires.
@@ -320,7 +321,7 @@ func TestSessionsExpireAfterTheirWills(t *testing.T) {
 		c.Will.Properties.SetNumber(packet.WillDelay, 1)
 	}), "a")
 	listener.take("gone")
-	eventually(t, "the session is gone", func() bool { return n.session(home("a")) == nil })
+	eventually.Holds(t, "the session is gone", func() bool { return n.session(home("a")) == nil })
 }
 
 // [MQTT-1.5.4-3] a byte order mark is part of the string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.9.3-1] [MQTT-3.9.3-2]
@@ -214,7 +215,7 @@ func TestManyRetainedMessagesReachASlowSubscriber(t *testing.T) {
 // [MQTT-4.7.2-1] [MQTT-4.7.1-2] [MQTT-4.7.1-3]
 func TestDollarTopicsAreHiddenFromWildcards(t *testing.T) {
 	n := newNode(t, 1, tenants, func(o *Options) { o.SysInterval, o.Version = 0, "1.2.3" })
-	eventually(t, "$SYS is there", func() bool { return n.counters().retained > 5 })
+	eventually.Holds(t, "$SYS is there", func() bool { return n.counters().retained > 5 })
 	p := n.connect(5, "a", as("admin"))
 	p.subscribe("#", 0)
 	p.subscribe("+/broker/version", 0)

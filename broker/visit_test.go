@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/gate"
 )
 
@@ -26,7 +27,7 @@ func TestSilentSocketsShutNobodyOut(t *testing.T) {
 		for range 100 {
 			silent = append(silent, n.dial(5).nc)
 		}
-		eventually(t, "no more are let in", func() bool { return n.stats.door("mqtt").turnedAway.Load() >= 90 })
+		eventually.Holds(t, "no more are let in", func() bool { return n.stats.door("mqtt").turnedAway.Load() >= 90 })
 		c.Advance(3 * time.Second) // less than they have for CONNECT
 		n.connect(5, "guest").quiet()
 		resident.quiet()
@@ -56,7 +57,7 @@ func TestAClientThatComesBackHasItsOwnPlace(t *testing.T) {
 		}
 		back.quiet()
 		n.leave(back, "device-3")
-		eventually(t, "there is room for another", func() bool {
+		eventually.Holds(t, "there is room for another", func() bool {
 			p := n.tryConnect(5, "another")
 			return p.connack.Reason == packet.Success
 		})

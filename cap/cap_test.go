@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -128,8 +129,8 @@ func TestACapIsRemovedEmptyOrByForce(t *testing.T) {
 	if w.caps.Len()+w.groups.Len()+w.data.Len() != 0 || w.batches != 1 {
 		t.Errorf("left: %d %d %d after %d batches", w.caps.Len(), w.groups.Len(), w.data.Len(), w.batches)
 	}
-	eventually(t, "the retained value goes", func() bool { return w.kept("aibridge/cap/climate/data/up/k") == "" })
-	eventually(t, "it is told", func() bool { return w.told("climate/event cap.removed") })
+	eventually.Holds(t, "the retained value goes", func() bool { return w.kept("aibridge/cap/climate/data/up/k") == "" })
+	eventually.Holds(t, "it is told", func() bool { return w.told("climate/event cap.removed") })
 	if len(w.index.caps) != 0 || len(w.index.knowing) != 0 {
 		t.Errorf("the index holds on to %v, %v", w.index.caps, w.index.knowing)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -21,15 +22,15 @@ func TestAGroupIsBornWithItsFirstMemberAndEndsWithItsLast(t *testing.T) {
 	w.refused(protocol.NotFound, alice, "group.query", `{`+at+`}`)
 	w.must(alice, "group.member.add", `{"skill_id":"sensor","role":"sensor",`+at+`}`)
 	w.must(alice, "group.data.set", `{"data_key":"k","data_value":"v","data_type":"string",`+at+`}`)
-	eventually(t, "the value is retained", func() bool { return w.kept("aibridge/cap/climate/data/up/k") != "" })
+	eventually.Holds(t, "the value is retained", func() bool { return w.kept("aibridge/cap/climate/data/up/k") != "" })
 	if got := w.must(alice, "group.member.remove", `{"skill_id":"sensor",`+at+`}`); got["revision"] != 0.0 || got["role"] != "sensor" {
 		t.Errorf("got %v", got)
 	}
 	w.refused(protocol.NotFound, alice, "group.query", `{`+at+`}`)
 	w.refused(protocol.NotFound, alice, "group.data.get", `{"data_key":"k",`+at+`}`)
-	eventually(t, "the value is withdrawn", func() bool { return w.kept("aibridge/cap/climate/data/up/k") == "" })
+	eventually.Holds(t, "the value is withdrawn", func() bool { return w.kept("aibridge/cap/climate/data/up/k") == "" })
 	for _, e := range []string{"group.member.added", "group.data.set", "group.data.removed", "group.member.removed"} {
-		eventually(t, e, func() bool { return w.told("climate/event " + e) })
+		eventually.Holds(t, e, func() bool { return w.told("climate/event " + e) })
 	}
 	if len(w.lost) != 1 || w.batches != 1 {
 		t.Errorf("lost %v, %d batches", w.lost, w.batches)
@@ -112,7 +113,7 @@ func TestLinksJoinMembersAndGoWithThem(t *testing.T) {
 	if got := links(); got != "sensor>lamp" {
 		t.Errorf("a one-way Cap has %s", got)
 	}
-	eventually(t, "links are told", func() bool {
+	eventually.Holds(t, "links are told", func() bool {
 		return w.told("climate/event group.link.added") && w.told("climate/event group.link.removed")
 	})
 }
@@ -176,7 +177,7 @@ func TestTheLastValueIsRetainedOnItsTopic(t *testing.T) {
 	for i := range 20 {
 		w.must(sensor, "group.data.set", fmt.Sprintf(`{"group_id":"up","data_key":"k","data_value":%d,"data_type":"number","cap_id":"climate"}`, i))
 	}
-	eventually(t, "the last value", func() bool {
+	eventually.Holds(t, "the last value", func() bool {
 		var v DataGetResult
 		return json.Unmarshal([]byte(w.kept("aibridge/cap/climate/data/up/k")), &v) == nil && string(v.Value) == "19" && v.UpdatedBy == "sensor"
 	})
@@ -276,7 +277,7 @@ func TestWhatIsSaidAboutAMemberCanBeChanged(t *testing.T) {
 	if got := member(); got != "light <nil>" {
 		t.Errorf("without attributes: %s", got)
 	}
-	eventually(t, "the change is told", func() bool { return w.told("climate/event group.member.updated") })
+	eventually.Holds(t, "the change is told", func() bool { return w.told("climate/event group.member.updated") })
 	w.refused(protocol.PermissionDenied, bob, "group.member.update", `{`+lamp+`,"role":"light"}`)
 	w.refused(protocol.NotFound, alice, "group.member.update", `{"group_id":"up","skill_id":"nobody","cap_id":"climate","role":"r"}`)
 	w.refused(protocol.NotFound, alice, "group.member.update", `{"group_id":"down","skill_id":"lamp","cap_id":"climate","role":"r"}`)

@@ -3,6 +3,8 @@ package cap
 import (
 	"fmt"
 	"testing"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // A Cap whose end waits for the store holds up no other.
@@ -28,7 +30,7 @@ func TestASlowCapHoldsUpNoOther(t *testing.T) {
 		_, err := w.ask(alice, "cap.remove", `{"cap_id":"climate","force":true}`)
 		done <- err
 	}()
-	eventually(t, "the end waits", func() bool {
+	eventually.Holds(t, "the end waits", func() bool {
 		w.locks.mu.Lock()
 		defer w.locks.mu.Unlock()
 		l := w.locks.of["default/climate"]

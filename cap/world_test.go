@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -93,7 +93,7 @@ func newWorld(t testing.TB) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	eventually(t, "the service runs", w.news.Begun)
+	eventually.Holds(t, "the service runs", w.news.Begun)
 	t.Cleanup(func() {
 		_ = w.router.Close(context.Background())
 		cancel()
@@ -191,16 +191,6 @@ func (w *world) refused(code protocol.Code, who *protocol.Principal, command, pa
 		w.t.Errorf("%s %s: got %s, %v, want %s", command, params, result, err, code)
 	}
 	return protocol.AsError(err)
-}
-
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
 }
 
 // climate declares a Cap of alice's with a group of two.

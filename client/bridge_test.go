@@ -279,16 +279,6 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-// eventually polls until the condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not reached: %s", what)
-		}
-	}
-}
-
 func expectCode(t *testing.T, err error, want protocol.Code) *protocol.Error {
 	t.Helper()
 	e := new(protocol.Error)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -31,10 +32,10 @@ func TestCachedAnswerIsGivenUntilSomethingChanges(t *testing.T) {
 		t.Error("the client's own change did not drop the answer")
 	}
 	must[int](t)(b.publish(broker.Message{Topic: "aibridge/event/agent", Payload: []byte("{}")}))
-	eventually(t, "the event drops the answer", func() bool { return discover() == 4 })
+	eventually.Holds(t, "the event drops the answer", func() bool { return discover() == 4 })
 
 	b.engine.Load().Disconnect(broker.SessionID{Space: protocol.DefaultSpace, Client: "me"}, 0x98, "")
-	eventually(t, "a lost connection drops the answer", func() bool { return discover() == 5 })
+	eventually.Holds(t, "a lost connection drops the answer", func() bool { return discover() == 5 })
 }
 
 func TestWithoutOptionNothingIsCached(t *testing.T) {

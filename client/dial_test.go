@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -129,5 +130,5 @@ func TestClosedClientDoesNothing(t *testing.T) {
 	_, err = c.Subscribe(soon(t), "x", nil)
 	expectCode(t, err, protocol.InvalidState)
 	expectCode(t, c.Publish(soon(t), client.Message{Topic: "x"}), protocol.InvalidState)
-	eventually(t, "me is gone", func() bool { return !slices.Contains(b.connected(), "me") })
+	eventually.Holds(t, "me is gone", func() bool { return !slices.Contains(b.connected(), "me") })
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -360,7 +361,7 @@ func TestReconnectRegistersEverythingAgain(t *testing.T) {
 	}
 	b.stop()
 	b.start()
-	eventually(t, "registered again", func() bool {
+	eventually.Holds(t, "registered again", func() bool {
 		return len(b.asked("agent.register")) == 2 && len(b.asked("skill.register")) == 3
 	})
 	if again := string(b.asked("skill.register")[2].Params); !strings.Contains(again, `"skill_id":"s"`) {
@@ -407,7 +408,7 @@ func TestHeartbeatGoesOnAndRegistersAForgottenAgent(t *testing.T) {
 		return nil, protocol.Errorf(protocol.NotFound, "who is a?")
 	})
 	b.serve(b.dial(agentA), one(echo))
-	eventually(t, "registered again", func() bool {
+	eventually.Holds(t, "registered again", func() bool {
 		return len(b.asked("agent.heartbeat")) >= 1 && len(b.asked("agent.register")) >= 2 && len(b.asked("skill.register")) >= 2
 	})
 }
@@ -464,7 +465,7 @@ func TestCloseDoesNotWaitForABridgeThatIsGone(t *testing.T) {
 	b.invoke("1", do)
 	<-started
 	b.stop()
-	eventually(t, "the client has noticed", func() bool { return strings.Contains(log.String(), "failed") })
+	eventually.Holds(t, "the client has noticed", func() bool { return strings.Contains(log.String(), "failed") })
 	close(ended)
 	if err := c.Close(); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -63,7 +64,7 @@ func TestSubscriptionOutlivesTheConnection(t *testing.T) {
 	got, _ := collect(t, b.dial(client.WithClientID("me")), "x")
 	b.stop()
 	b.start()
-	eventually(t, "x is subscribed to again", func() bool {
+	eventually.Holds(t, "x is subscribed to again", func() bool {
 		n, err := b.publish(broker.Message{Topic: "x", QoS: 1})
 		return err == nil && n == 1
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -122,7 +123,7 @@ func TestThermostatServesThroughABridge(t *testing.T) {
 				_, err := invoke(c, name, "read", map[string]any{})
 				return err == nil
 			}
-			bridgetest.Eventually(t, name+" answers", online)
+			eventually.Holds(t, name+" answers", online)
 
 			r, err := invoke(c, name, "set_target", map[string]any{"celsius": 25.5})
 			if err != nil || r.Target != 25.5 {
@@ -142,7 +143,7 @@ func TestThermostatServesThroughABridge(t *testing.T) {
 			}
 
 			node.Restart(t)
-			bridgetest.Eventually(t, name+" answers after a restart of the bridge", online)
+			eventually.Holds(t, name+" answers after a restart of the bridge", online)
 		})
 	}
 }
@@ -280,7 +281,7 @@ func (b *rawBridge) send(t *testing.T, agent, id, command, params string) {
 	}
 	request := protocol.Request{ID: id, Timestamp: time.Now().UnixMilli(), Command: command, Params: []byte(params)}
 	request.Metadata.TraceID = "trace"
-	bridgetest.Eventually(t, agent+" listens", func() bool {
+	eventually.Holds(t, agent+" listens", func() bool {
 		n, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "aibridge/agent/" + agent + "/request", Payload: request.Append(nil), QoS: 1, CorrelationData: []byte(id)})
 		return err == nil && n == 1
 	})

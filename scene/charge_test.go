@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -17,7 +18,7 @@ func TestASceneWhoseRouteAgentGoesIsSuspendedUntilItIsBack(t *testing.T) {
 	if e := w.told("HOME/home scene.suspended router"); e.Status != Suspended || e.Reason != reasonOffline || e.Acting != "" {
 		t.Errorf("told %+v", e)
 	}
-	eventually(t, "that is retained", func() bool { return w.kept("HOME/home") == "scene.suspended suspended" })
+	eventually.Holds(t, "that is retained", func() bool { return w.kept("HOME/home") == "scene.suspended suspended" })
 	w.connect("agent-router", true)
 	w.becomes("HOME", "active router: router agent_route online, lamp light online")
 	w.told("HOME/home scene.resumed router")
@@ -106,7 +107,7 @@ func TestWhoLeavesTheCapLeavesItsScenes(t *testing.T) {
 	w.CapChanged(protocol.DefaultSpace, "home")
 	w.becomes("HOME", "0 scenes")
 	w.told("HOME/home scene.cancelled router")
-	eventually(t, "nothing is retained", func() bool { return w.kept("HOME/home") == "" })
+	eventually.Holds(t, "nothing is retained", func() bool { return w.kept("HOME/home") == "" })
 }
 
 func TestARouteAgentWhoseSkillIsWithdrawnIsGone(t *testing.T) {
@@ -178,12 +179,12 @@ func TestScenesOutliveTheBridge(t *testing.T) {
 func TestWhatIsRetainedOfAnEndedSceneIsWithdrawnAtTheNextStart(t *testing.T) {
 	w := newWorld(t)
 	w.must(router, "scene.declare", declareRouter)
-	eventually(t, "the state is retained", func() bool { return w.kept("HOME/home") != "" })
+	eventually.Holds(t, "the state is retained", func() bool { return w.kept("HOME/home") != "" })
 	w.stop()
 	w.scenes.Restart()
 	w.scenes.Clear() // the bridge died before it could tell
 	w.start()
-	eventually(t, "nothing is retained", func() bool { return w.kept("HOME/home") == "" })
+	eventually.Holds(t, "nothing is retained", func() bool { return w.kept("HOME/home") == "" })
 }
 
 func TestAStoreThatIsAwayHoldsUpNoSuspension(t *testing.T) {

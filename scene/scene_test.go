@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -147,7 +148,7 @@ func TestTheOwnerEndsTheSceneForAll(t *testing.T) {
 		t.Errorf("there is %s", got)
 	}
 	w.told("HOME/home scene.cancelled router")
-	eventually(t, "nothing is retained", func() bool { return w.kept("HOME/home") == "" })
+	eventually.Holds(t, "nothing is retained", func() bool { return w.kept("HOME/home") == "" })
 	w.refused(protocol.NotFound, router, "scene.declare.cancel", cancelRouter)
 	w.refused(protocol.NotFound, lamp, "scene.leave", joinLamp)
 }
@@ -162,7 +163,7 @@ func TestAMemberEndsItsOwnPart(t *testing.T) {
 	w.becomes("HOME", "active router: router agent_route online")
 	w.told("HOME/home scene.left lamp")
 	w.told("HOME/home scene.left spare")
-	eventually(t, "subscriptions are reviewed", func() bool {
+	eventually.Holds(t, "subscriptions are reviewed", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.lost) >= 2

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -224,7 +225,7 @@ func (w *world) start(change ...func(*Options)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	eventually(w.t, "the service runs", w.news.Begun)
+	eventually.Holds(w.t, "the service runs", w.news.Begun)
 	router := w.router
 	w.stop = func() {
 		_ = router.Close(context.Background())
@@ -286,7 +287,7 @@ func (w *world) kept(topic string) string {
 func (w *world) told(event string) Event {
 	w.t.Helper()
 	var found Event
-	eventually(w.t, event+" is told", func() bool {
+	eventually.Holds(w.t, event+" is told", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		i := slices.Index(w.events, event)
@@ -388,16 +389,6 @@ func (w *world) becomes(t protocol.SceneType, want string) {
 		}
 	}
 	w.t.Fatalf("the scene is\n%s, want\n%s", got, want)
-}
-
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
 }
 
 // connect has an agent come or go.

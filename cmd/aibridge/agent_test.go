@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // TestAnAgentTakesNobodysIDByMistake starts a second agent under the id of one
@@ -31,7 +31,7 @@ func TestAnAgentTakesNobodysIDByMistake(t *testing.T) {
 		return log, ended
 	}
 	first, firstEnded := serve()
-	bridgetest.Eventually(t, "the first", func() bool { return strings.Contains(bridge.aibridge(t, "agent", "list"), "online") })
+	eventually.Holds(t, "the first", func() bool { return strings.Contains(bridge.aibridge(t, "agent", "list"), "online") })
 
 	_, stderr, code := run(t, bridge, "agent", "end", "--id", "device", "--skills", "../../examples/skills")
 	if code != 30 || !strings.Contains(stderr, "3006") || !strings.Contains(stderr, "--take-over") {
@@ -43,7 +43,7 @@ func TestAnAgentTakesNobodysIDByMistake(t *testing.T) {
 	default:
 	}
 	second, _ := serve("--take-over")
-	bridgetest.Eventually(t, "that the second takes its place", func() bool {
+	eventually.Holds(t, "that the second takes its place", func() bool {
 		select {
 		case <-firstEnded:
 			return strings.Contains(second.String(), "serves")

@@ -15,7 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
-	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // TestEveryCommandIsFoundByItsWords walks over all declarations.
@@ -121,7 +121,7 @@ func TestNounsWork(t *testing.T) {
 			t.Errorf("aibridge %s: %s", args, out)
 		}
 	}
-	bridgetest.Eventually(t, "that watch shows an invocation and its answer", func() bool {
+	eventually.Holds(t, "that watch shows an invocation and its answer", func() bool {
 		bridge.aibridge(t, "skill", "invoke", "led-strip", "dim", "params.level=7") // until it has subscribed
 		seen := watched()
 		return strings.Contains(seen, `→ skill.invoke {"skill_id":"led-strip","capability_id":"dim","params":{"level":7}}`) && strings.Contains(seen, `← success {"level":7}`)

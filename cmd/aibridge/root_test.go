@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // TestTheCommandLineLearnsTheRootFromTheBridge uses a bridge whose topics are
@@ -22,7 +22,7 @@ func TestTheCommandLineLearnsTheRootFromTheBridge(t *testing.T) {
 		if out, stderr, code := run(t, bridge, args...); code != 0 || !strings.Contains(out, "house/agent/"+id+"/request") {
 			t.Errorf("%q: %d %s %s", flags, code, out, stderr)
 		}
-		bridgetest.Eventually(t, "that watch shows it", func() bool { return strings.Contains(watched(), "house/agent/"+id+"/card") })
+		eventually.Holds(t, "that watch shows it", func() bool { return strings.Contains(watched(), "house/agent/"+id+"/card") })
 	}
 	if _, _, code := run(t, bridge, "call", "agent.list", "--root", "elsewhere", "--timeout", "1s"); code == 0 {
 		t.Error("another root is answered, too")

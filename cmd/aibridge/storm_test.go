@@ -17,7 +17,7 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"github.com/aibridge/aibridge/client"
-	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // A storm kills a bridge again and again while everybody is at work, and keeps
@@ -113,7 +113,7 @@ func (s *storm) device(t *testing.T, bridge *binary) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bridgetest.Eventually(t, "the counter is online", func() bool {
+	eventually.Holds(t, "the counter is online", func() bool {
 		code, answered := countOnce(bridge, "ready-"+strconv.Itoa(time.Now().Nanosecond()), -1)
 		return answered && code == ""
 	})

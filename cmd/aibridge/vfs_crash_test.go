@@ -12,7 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
-	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 	"github.com/aibridge/aibridge/vfs/remote"
 )
@@ -83,7 +83,7 @@ func TestNothingIsLostWhenEitherSideIsKilled(t *testing.T) {
 	}
 	write("before", "replaced while the VFS is away")
 	var status caps.StatusResult
-	bridgetest.Eventually(t, "the VFS is known to be away", func() bool {
+	eventually.Holds(t, "the VFS is known to be away", func() bool {
 		status = demand[caps.StatusResult](t, near, "cap.vfs.sync.status", `{"cap_id":"home"}`)
 		return status.Circuit != "closed" && status.Pending >= 21
 	}, &status)
@@ -103,7 +103,7 @@ func TestNothingIsLostWhenEitherSideIsKilled(t *testing.T) {
 			t.Logf("at the end: %+v\n%s\n%s", status, bridge.log, far.log)
 		}
 	})
-	bridgetest.Eventually(t, "synced", func() bool {
+	eventually.Holds(t, "synced", func() bool {
 		status = demand[caps.StatusResult](t, near, "cap.vfs.sync.status", `{"cap_id":"home"}`)
 		return status.Status == "synced" && status.Circuit == "closed" && status.Pending == 0 && len(status.Files) == len(want)+3
 	}, &status)

@@ -52,7 +52,7 @@ type Handler struct {
 // New makes the handler.
 func New(o Options) (*Handler, error) {
 	if o.Service == nil || o.Authenticate == nil || o.Authorize == nil || o.Sync == nil {
-		return nil, errors.New("vfs/web: Service, Authenticate, Authorize and Sync are needed")
+		return nil, errors.New("files: Service, Authenticate, Authorize and Sync are needed")
 	}
 	if o.MaxFile <= 0 {
 		o.MaxFile = 4 << 30

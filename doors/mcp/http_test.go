@@ -11,6 +11,7 @@ import (
 
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 const (
@@ -157,7 +158,7 @@ func TestSessionsAndRequestsAreBounded(t *testing.T) {
 		go func() { _, _ = c.CallTool(t.Context(), &sdk.CallToolParams{Name: "wait.here"}) }()
 	}
 	bob := &raw{t: t, url: w.url, who: "bob"}
-	bridgetest.Eventually(t, "somebody with too many requests is refused", func() bool {
+	eventually.Holds(t, "somebody with too many requests is refused", func() bool {
 		return bob.send("POST", initialize).status == http.StatusServiceUnavailable
 	})
 	if r := eve.send("POST", ping); r.status != http.StatusOK {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
@@ -54,7 +55,7 @@ func TestASkillThatChangesWhileItsCallWaitsDoesNotGetIt(t *testing.T) {
 			var waiting struct {
 				Approvals []approval.Approval `json:"approvals"`
 			}
-			bridgetest.Eventually(t, "the call waits", func() bool {
+			eventually.Holds(t, "the call waits", func() bool {
 				_ = json.Unmarshal(must(t, asker, "approval.list", `{}`), &waiting)
 				return len(waiting.Approvals) == 1
 			})

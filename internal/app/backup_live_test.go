@@ -22,6 +22,7 @@ import (
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/diskspace"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/remote"
 )
@@ -119,7 +120,7 @@ func TestABackupUnderLoadHasWhateverWasAcknowledgedBefore(t *testing.T) {
 			}
 		})
 	}
-	bridgetest.Eventually(t, "that everybody is at work", func() bool {
+	eventually.Holds(t, "that everybody is at work", func() bool {
 		for _, w := range works {
 			if w.done() < beforeBackup {
 				return false
@@ -313,7 +314,7 @@ func TestABackupLeavesTheDiskItsReserve(t *testing.T) {
 	n := bridgetest.StartWith(t, []app.Option{app.WithClock(now), look}, func(c *app.Config) { c.Backup.EveryHours = 1 })
 	counted := func(result string, count int) {
 		t.Helper()
-		bridgetest.Eventually(t, "a backup that is "+result, func() bool {
+		eventually.Holds(t, "a backup that is "+result, func() bool {
 			_, metrics := ask(t, http.MethodGet, n.HTTPURL("/metrics"))
 			return bytes.Contains(metrics, fmt.Appendf(nil, "aibridge_backups_total{result=%q} %d\n", result, count))
 		})
@@ -367,12 +368,12 @@ func TestABridgeMakesBackupsByItself(t *testing.T) {
 		}
 		return names
 	}
-	bridgetest.Eventually(t, "the first backup", func() bool { return len(made()) == 1 }, &seen)
+	eventually.Holds(t, "the first backup", func() bool { return len(made()) == 1 }, &seen)
 	first := made()[0]
 	for day := range 3 {
 		now.Advance(24 * time.Hour)
 		last := first
-		bridgetest.Eventually(t, "the next backup", func() bool {
+		eventually.Holds(t, "the next backup", func() bool {
 			names := made()
 			return len(names) == min(day+2, 2) && names[len(names)-1] > last
 		}, &seen)

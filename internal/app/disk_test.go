@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/diskspace"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -28,7 +29,7 @@ func readiness(t *testing.T, n *bridgetest.Node, status int, text string) {
 	t.Helper()
 	var got int
 	var body []byte
-	bridgetest.Eventually(t, "that readiness is told", func() bool {
+	eventually.Holds(t, "that readiness is told", func() bool {
 		got, body = ask(t, http.MethodGet, n.HTTPURL("/readyz"))
 		return got == status && strings.Contains(string(body), text)
 	}, &got, &body)

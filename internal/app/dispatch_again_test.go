@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -48,20 +49,20 @@ func TestAMemberThatComesLateIsAskedOnlyIfItsCallerStillMay(t *testing.T) {
 	if got := task.Group.Members[0].Error.Code; got != protocol.PermissionDenied {
 		t.Errorf("safe is denied for %s", got)
 	}
-	bridgetest.Eventually(t, "it is on record", func() bool {
+	eventually.Holds(t, "it is on record", func() bool {
 		return strings.Contains(h.must("audit.query", `{"event":"group.dispatch.denied"}`), string(first))
 	})
 
 	// Once its key is gone, its dispatches are called off.
 	h.must("policy.remove", `{"name":"night"}`)
 	safe.Drop()
-	bridgetest.Eventually(t, "safe is gone", func() bool {
+	eventually.Holds(t, "safe is gone", func() bool {
 		return strings.Contains(string(must(t, olga, "group.query", `{"cap_id":"home","group_id":"all"}`)), `"offline"`)
 	})
 	second := dispatched(t, olga, `,"target":{"skill_ids":["safe"]},"deadline_ms":3600000`)
 	becomes(t, olga, second, "running: offline")
 	h.must("key.revoke", fmt.Sprintf(`{"key_id":%q}`, olgas.ID))
-	bridgetest.Eventually(t, "the dispatch is called off", func() bool {
+	eventually.Holds(t, "the dispatch is called off", func() bool {
 		body := h.must("task.get", fmt.Sprintf(`{"task_id":%q}`, second))
 		return strings.Contains(body, `"cancelled"`) && strings.Contains(body, "the API key was revoked")
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -66,7 +67,7 @@ func becomes(t testing.TB, c *bridgetest.Raw, id protocol.TaskID, want string) g
 	t.Helper()
 	var task groupTask
 	var summary string
-	bridgetest.Eventually(t, "the task is "+want, func() bool {
+	eventually.Holds(t, "the task is "+want, func() bool {
 		task = getTask(t, c, id)
 		summary = task.summary()
 		return summary == want
@@ -83,7 +84,7 @@ func TestADispatchGathersWhatEveryMemberAnswers(t *testing.T) {
 	caller, watcher := n.Caller(t, "caller"), n.Connect(t, "watcher")
 	watcher.Listen(t, "aibridge/task/+/event")
 	home(t, caller, "one", "two", "three")
-	bridgetest.Eventually(t, "three is gone", func() bool {
+	eventually.Holds(t, "three is gone", func() bool {
 		return strings.Contains(string(must(t, caller, "group.query", `{"cap_id":"home","group_id":"all"}`)), `"offline"`)
 	})
 	id := dispatched(t, caller, fmt.Sprintf(`,"params":{"on":true},"deadline_ms":%d`, life.Milliseconds()))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -95,7 +96,7 @@ func TestWhatOnlyReadsRunsSideBySide(t *testing.T) {
 		done <- n.Bridge.ToolExecutor().Execute(ctx, m.box("*"), m.env, []*chat.ToolCall{{ID: "5", Name: "panel.peek"}})
 	}()
 	c := n.Caller(t, "caller")
-	bridgetest.Eventually(t, "somebody is asked", func() bool {
+	eventually.Holds(t, "somebody is asked", func() bool {
 		return strings.Contains(string(must(t, c, "approval.list", `{"state":"pending"}`)), "panel.peek")
 	})
 	cancel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/smalldisk"
 )
 
@@ -113,7 +114,7 @@ func TestABridgeStartsOnAFullDisk(t *testing.T) {
 		d.Free(t)
 		w.works(t, "after")
 		w.took(t, "x/before", "x/after")
-		bridgetest.Eventually(t, "that the addresses are written", func() bool {
+		eventually.Holds(t, "that the addresses are written", func() bool {
 			a, err := app.ReadAddresses(w.Config.Data)
 			return err == nil && a == w.Addresses
 		})
@@ -148,7 +149,7 @@ func TestABridgeHealsWhenThereAreDescriptorsAgain(t *testing.T) {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
 			t.Fatal(err)
 		}
-		bridgetest.Eventually(t, "that the bridge says it is not ready", func() bool { return look() == http.StatusServiceUnavailable })
+		eventually.Holds(t, "that the bridge says it is not ready", func() bool { return look() == http.StatusServiceUnavailable })
 		stop()
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/token"
@@ -85,7 +86,7 @@ func TestWhatAKeyBeganEndsWithIt(t *testing.T) {
 // asked for anything else.
 func (w *workshop) idle() {
 	w.t.Helper()
-	bridgetest.Eventually(w.t, "nothing is in flight", func() bool { return metric(w.t, w.Node, "aibridge_commands_in_flight ") == "0" })
+	eventually.Holds(w.t, "nothing is in flight", func() bool { return metric(w.t, w.Node, "aibridge_commands_in_flight ") == "0" })
 	w.must("agent.list", `{}`) // whatever was published before it has arrived
 	select {
 	case p := <-w.device.Received:
@@ -122,7 +123,7 @@ func TestATaskEndsWithTheCredentialOfWhoStartedIt(t *testing.T) {
 				}
 			}
 			for _, id := range tasks {
-				bridgetest.Eventually(t, "the task has ended", func() bool {
+				eventually.Holds(t, "the task has ended", func() bool {
 					body := w.must("task.get", fmt.Sprintf(`{"task_id":%q}`, id))
 					return strings.Contains(body, `"failed"`) && strings.Contains(body, how)
 				}, func() any { return w.must("task.get", fmt.Sprintf(`{"task_id":%q}`, id)) })
@@ -191,7 +192,7 @@ func TestARunIsJudgedAnewAfterARestart(t *testing.T) {
 			text := sign(t, jwt.SigningMethodHS256, []byte(issuerSecret), claims("olga", "groups", []string{"admins"}))
 			c := n.Caller(t, "olga", withPassword("jwt", text))
 			id := runAs(t, c, `{"input":"Light!","project":"notes"}`)
-			bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) == 1 })
+			eventually.Holds(t, "the model is asked", func() bool { return len(s.Requests()) == 1 })
 			n.Stop(t)
 			s.Play(callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Done."))
 			n.Config.Tokens.Issuers = change.issuers(n.Config.Tokens.Issuers)
@@ -233,7 +234,7 @@ func TestAWorkflowsWritesAreJudgedOneByOne(t *testing.T) {
 			key := field(t, must(t, admin, "key.create", `{"principal_id":"olga","kind":"operator","roles":["operator"]}`), "key")
 			c := n.Caller(t, "olga", withPassword("apikey", key))
 			id := runAs(t, c, fmt.Sprintf(`{"input":"Write","project":%q}`, project))
-			bridgetest.Eventually(t, "it has written once", func() bool { return len(s.Requests()) == 2 })
+			eventually.Holds(t, "it has written once", func() bool { return len(s.Requests()) == 2 })
 			must(t, admin, "policy.put", `{"name":"notes","policy":"forbid (principal == Operator::\"olga\", action == Action::\"vfs:write\", resource);"}`)
 			close(held)
 			if phase, message := restOf(t, c, id); phase != "WaitingUser" || message != "Done." {

@@ -33,6 +33,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/token"
 )
@@ -476,7 +477,7 @@ func TestTheSDKRenewsItsTokenByItself(t *testing.T) {
 			return answer.Err
 		}
 		before, now := answer.Result, answer.Result
-		bridgetest.Eventually(t, "the token is renewed", func() bool {
+		eventually.Holds(t, "the token is renewed", func() bool {
 			now = must(t, admin, "session.get", `{"client_id":"sdk"}`)
 			return credentialOf(t, now) != credentialOf(t, before)
 		}, &now)

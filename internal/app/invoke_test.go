@@ -10,6 +10,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -82,7 +83,7 @@ func TestWhatTheCallerGetsWhenTheAgentFails(t *testing.T) {
 func waitForStatus(t *testing.T, caller *bridgetest.Raw, agent, status string) {
 	t.Helper()
 	try := 0
-	bridgetest.Eventually(t, agent+" is "+status, func() bool {
+	eventually.Holds(t, agent+" is "+status, func() bool {
 		try++
 		answer := caller.Ask(t, bridgetest.Request(fmt.Sprintf("status-%s-%s-%d", agent, status, try), "agent.get", fmt.Sprintf(`{"agent_id":%q}`, agent)))
 		return answer.Err == nil && strings.Contains(string(answer.Result), fmt.Sprintf(`"status":%q`, status))
@@ -225,7 +226,7 @@ func TestAnAsynchronousCallIsFollowedAndCancelled(t *testing.T) {
 	if told := device.Invocation(t); told.Command != "task.cancel" || !strings.Contains(string(told.Params), call.ID) {
 		t.Errorf("the device is told %s %s", told.Command, told.Params)
 	}
-	bridgetest.Eventually(t, "the task is cancelled", func() bool {
+	eventually.Holds(t, "the task is cancelled", func() bool {
 		got := caller.Ask(t, bridgetest.Request(protocol.NewID(), "task.get", fmt.Sprintf(`{"task_id":%q}`, task.ID)))
 		return got.Err == nil && json.Unmarshal(got.Result, &task) == nil && task.State == "cancelled"
 	})

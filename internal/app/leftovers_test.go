@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
 )
@@ -52,7 +53,7 @@ func TestWhatIsRetainedOfDataThatIsGoneIsWithdrawnAtTheNextStart(t *testing.T) {
 	forget[cap.Datum](t, n, "data", "default/home/all/gone")
 	n.Restart(t)
 
-	bridgetest.Eventually(t, "only what is there is retained", func() bool {
+	eventually.Holds(t, "only what is there is retained", func() bool {
 		late := n.Connect(t, "late")
 		defer late.Drop()
 		late.Listen(t, "aibridge/cap/home/data/#", "done")

@@ -17,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 	"github.com/aibridge/aibridge/protocol"
@@ -188,7 +189,7 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			}
 			request.Header.Set("Content-Type", "application/json")
 			go func() {
-				bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) > asked })
+				eventually.Holds(t, "the model is asked", func() bool { return len(s.Requests()) > asked })
 				cancel()
 			}()
 			if response, err := bridgetest.HTTPClient(t).Do(request); err == nil {
@@ -224,15 +225,15 @@ func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
 			if err := json.Unmarshal(resultOf(t, c.Ask(t, bridgetest.Request("a-1", "llm.query", `{"query":"a","async":true}`))), &task); err != nil {
 				t.Fatal(err)
 			}
-			bridgetest.Eventually(t, "the model is asked", func() bool { return len(s.Requests()) > asked })
+			eventually.Holds(t, "the model is asked", func() bool { return len(s.Requests()) > asked })
 			resultOf(t, c.Ask(t, bridgetest.Request("a-2", "task.cancel", fmt.Sprintf(`{"task_id":%q}`, task.ID))))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gone := s.Gone()
 			leave(t, n, s)
-			bridgetest.Eventually(t, "the provider is told", func() bool { return s.Gone() == gone+1 })
-			bridgetest.Eventually(t, "the bridge knows", func() bool { return active(t, n) == 0 })
+			eventually.Holds(t, "the provider is told", func() bool { return s.Gone() == gone+1 })
+			eventually.Holds(t, "the bridge knows", func() bool { return active(t, n) == 0 })
 		})
 	}
 }
@@ -269,7 +270,7 @@ func TestAQueryGoesOnForWhoListensElsewhereOrComesBack(t *testing.T) {
 	listener := n.Connect(t, "listener")
 	listener.Listen(t, "aibridge/client/asker/response")
 	asker.Send(t, "aibridge/bridge/request", bridgetest.Request("1", "llm.query", question))
-	bridgetest.Eventually(t, "the model is asked", func() bool { return active(t, n) == 1 })
+	eventually.Holds(t, "the model is asked", func() bool { return active(t, n) == 1 })
 	asker.Drop()
 
 	// One asks and comes back to its session for the answer.
@@ -280,7 +281,7 @@ func TestAQueryGoesOnForWhoListensElsewhereOrComesBack(t *testing.T) {
 	}
 	roamer := n.Caller(t, "roamer", keep)
 	roamer.Send(t, "aibridge/bridge/request", bridgetest.Request("2", "llm.query", question))
-	bridgetest.Eventually(t, "the model is asked twice", func() bool { return active(t, n) == 2 })
+	eventually.Holds(t, "the model is asked twice", func() bool { return active(t, n) == 2 })
 	roamer.Drop()
 	close(release)
 	if r := listener.Answer(t); r.Err != nil {
@@ -343,7 +344,7 @@ func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
 	}
 
 	write("budgets: [{per: principal, window: month, requests: 1}]")
-	bridgetest.Eventually(t, "the file is followed", func() bool { return ask() == string(protocol.BudgetSpent) })
+	eventually.Holds(t, "the file is followed", func() bool { return ask() == string(protocol.BudgetSpent) })
 	n.Restart(t)
 	c = n.Dial(t)
 	if got := ask(); got != string(protocol.BudgetSpent) {

@@ -23,6 +23,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -334,7 +335,7 @@ func TestARevokedKeyEndsStreamsOfMCP(t *testing.T) {
 		t.Fatal("word of a new skill does not arrive")
 	}
 	must(t, admin, "key.revoke", fmt.Sprintf(`{"key_id":%q}`, made.ID))
-	bridgetest.Eventually(t, "the key is of no use", func() bool {
+	eventually.Holds(t, "the key is of no use", func() bool {
 		_, err := c.ListTools(t.Context(), nil)
 		return err != nil
 	})
@@ -397,7 +398,7 @@ func TestToolsOfExternalServersAreOfferedToModels(t *testing.T) {
 		c.MCP.Servers = []servers.Config{{Name: "other", URL: external.HTTPURL("/mcp"), Tools: []string{"heater.*"}}}
 	})
 	c := mcpClient(t, n, keyFor(t, admin, `{"principal_id":"ada","kind":"operator","roles":["operator"]}`), "", nil)
-	bridgetest.Eventually(t, "the tool of the other bridge can be called", func() bool {
+	eventually.Holds(t, "the tool of the other bridge can be called", func() bool {
 		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "mcp.other.heater.set", Arguments: map[string]any{"celsius": 18}})
 		return err == nil && !r.IsError && fmt.Sprint(r.StructuredContent) == "map[target:18]"
 	})
@@ -440,7 +441,7 @@ func TestABridgeIsNoMCPServerOfItsOwn(t *testing.T) {
 	}
 	target.Store(to)
 	caller := n.Caller(t, "looker")
-	bridgetest.Eventually(t, "the bridge knows itself", func() bool {
+	eventually.Holds(t, "the bridge knows itself", func() bool {
 		return strings.Contains(string(must(t, caller, "mcp.server.list", `{}`)), "this bridge itself")
 	})
 	list, err := mcpClient(t, n, "", "", nil).ListTools(t.Context(), nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/registry"
 )
 
@@ -51,7 +52,7 @@ func TestTheMCPAgentIsThereAsLongAsThereAreModels(t *testing.T) {
 
 	write("models: []")
 	cardIs("")
-	bridgetest.Eventually(t, "it is withdrawn", func() bool {
+	eventually.Holds(t, "it is withdrawn", func() bool {
 		list, err := client.Call[struct{ Total int }](t.Context(), n.Dial(t), "agent.list", map[string]string{"type": "mcp_agent"})
 		return err == nil && list.Total == 0
 	})

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -49,7 +49,7 @@ func TestMetricsTellTenantsNothingOfEachOther(t *testing.T) {
 		h.run(asker, "of"+space+".do", `{}`)
 	}
 	var all string
-	bridgetest.Eventually(t, "metrics tell of both", func() bool {
+	eventually.Holds(t, "metrics tell of both", func() bool {
 		_, all = h.scrape(h.admin)
 		return strings.Contains(all, `space="red"`) && strings.Contains(all, `space="blue"`) && strings.Contains(all, `command="ofred.do"`)
 	}, &all)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -113,7 +114,7 @@ func TestARevocationBitesEverythingThatStoodOnTheCertificate(t *testing.T) {
 	key := adminKey(t, n)
 	observer, caller := n.Connect(t, "observer", withPassword("apikey", key)), n.Caller(t, "caller", withPassword("apikey", key))
 	observer.Listen(t, "aibridge/agent/lighting/card")
-	bridgetest.Eventually(t, "the card says that the agent is online", func() bool { return bytes.Contains(observer.Next(t).Payload, []byte(`"online"`)) })
+	eventually.Holds(t, "the card says that the agent is online", func() bool { return bytes.Contains(observer.Next(t).Payload, []byte(`"online"`)) })
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*bridgetest.Patience)
 	defer cancel()
@@ -138,11 +139,11 @@ func TestARevocationBitesEverythingThatStoodOnTheCertificate(t *testing.T) {
 	if answer := caller.Answer(t); answer.Err == nil || answer.Err.Code != protocol.CertificateRevoked {
 		t.Errorf("what was in flight to it is answered %s, %v", answer.Result, answer.Err)
 	}
-	bridgetest.Eventually(t, "the card is withdrawn", func() bool { return len(observer.Next(t).Payload) == 0 })
+	eventually.Holds(t, "the card is withdrawn", func() bool { return len(observer.Next(t).Payload) == 0 })
 	if _, _, err := socket.Read(ctx); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Errorf("the socket ended with %v", err)
 	}
-	bridgetest.Eventually(t, "the scene is suspended", func() bool { return sceneStatus(t, admin) == "suspended" })
+	eventually.Holds(t, "the scene is suspended", func() bool { return sceneStatus(t, admin) == "suspended" })
 	if got := agentStatus(t, admin, "lighting"); got != "suspended" {
 		t.Errorf("the agent is %s", got)
 	}
@@ -163,7 +164,7 @@ func TestARevocationBitesEverythingThatStoodOnTheCertificate(t *testing.T) {
 	if got := agentStatus(t, admin, "lighting"); got != "online" {
 		t.Errorf("with a new certificate the agent is %s", got)
 	}
-	bridgetest.Eventually(t, "the scene is active again", func() bool { return sceneStatus(t, admin) == "active" })
+	eventually.Holds(t, "the scene is active again", func() bool { return sceneStatus(t, admin) == "active" })
 }
 
 // TestWorkOfTheHolderFailsWithItsCertificate has the holder wait for another.
@@ -193,7 +194,7 @@ func TestWorkOfTheHolderFailsWithItsCertificate(t *testing.T) {
 		}
 		answered <- protocol.Code(body)
 	}()
-	bridgetest.Eventually(t, "the call is in flight", func() bool { return metric(t, n, "aibridge_commands_in_flight ") == "1" })
+	eventually.Holds(t, "the call is in flight", func() bool { return metric(t, n, "aibridge_commands_in_flight ") == "1" })
 	revoke(t, admin, cert)
 	if code := <-answered; code != protocol.CertificateRevoked {
 		t.Errorf("answered %s", code)

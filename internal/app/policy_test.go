@@ -13,6 +13,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -220,7 +221,7 @@ func TestPoliciesBiteAtOnce(t *testing.T) {
 	if code := subscribe(t, lamp, "home/#"); code != 0x87 {
 		t.Errorf("a subscription: %#x", code)
 	}
-	bridgetest.Eventually(t, "its subscriptions end", func() bool {
+	eventually.Holds(t, "its subscriptions end", func() bool {
 		return strings.Contains(h.must("session.get", `{"client_id":"lamp-client"}`), `"subscriptions":0`)
 	})
 	why := h.must("policy.explain", `{"principal":{"id":"lamp"},"action":"skill:discover"}`)
@@ -254,14 +255,14 @@ func TestPolicyFilesAreFollowedAndBrokenOnesDoNoHarm(t *testing.T) {
 		t.Fatal("the file is not in force")
 	}
 	write(`forbid (principal == Operator::"otto", action == Action::"agent:lst", resource);`)
-	bridgetest.Eventually(t, "the broken file is reported", func() bool {
+	eventually.Holds(t, "the broken file is reported", func() bool {
 		return strings.Contains(h.must("policy.list", `{"from":"file"}`), "did you mean")
 	})
 	if code, _ := h.run(otto, "agent.list", `{}`); code != protocol.PermissionDenied {
 		t.Error("a broken file replaced a working one")
 	}
 	write(`forbid (principal == Operator::"otto", action == Action::"skill:discover", resource);`)
-	bridgetest.Eventually(t, "a mended file is followed", func() bool {
+	eventually.Holds(t, "a mended file is followed", func() bool {
 		code, _ := h.run(otto, "agent.list", `{}`)
 		return code == ""
 	})
@@ -336,7 +337,7 @@ func TestAPolicyOpensTopicsThatBeginWithADollar(t *testing.T) {
 		t.Fatal("topics that begin with $ are open to everybody")
 	}
 	h.must("policy.put", `{"name":"mcp","policy":"permit (principal, action in Action::\"topic\", resource) when { resource has kind && resource.kind == \"dollar\" && resource.id like \"$mcp-*\" };"}`)
-	bridgetest.Eventually(t, "the policy counts", func() bool { return subscribe("$mcp-server/+/presence") })
+	eventually.Holds(t, "the policy counts", func() bool { return subscribe("$mcp-server/+/presence") })
 	if !publish("$mcp-server/lamp/presence") {
 		t.Error("lamp may not publish")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -118,7 +119,7 @@ func TestNobodyHasMoreConnectionsThanItMay(t *testing.T) {
 		t.Errorf("the third connection: %d, want 429", status)
 	}
 	_ = first.CloseNow()
-	bridgetest.Eventually(t, "a connection after one ended", func() bool { _, status := dial(); return status == http.StatusSwitchingProtocols })
+	eventually.Holds(t, "a connection after one ended", func() bool { _, status := dial(); return status == http.StatusSwitchingProtocols })
 }
 
 func TestMQTTClientsKeepToTheirQuotas(t *testing.T) {
@@ -154,16 +155,16 @@ func TestMQTTClientsKeepToTheirQuotas(t *testing.T) {
 	if code := publish(h.connect("fan", fan), "kept/fan", true); code == quotaExceeded {
 		t.Error("another principal's message was refused")
 	}
-	bridgetest.Eventually(t, "a message is retained once messages may be sent again", func() bool {
+	eventually.Holds(t, "a message is retained once messages may be sent again", func() bool {
 		return publish(second, "kept/1", true) != quotaExceeded
 	})
 	count := func(whose string) float64 {
 		return h.metric(`aibridge_quota_refusals_total{limit="retained",of="` + whose + `"}`)
 	}
-	bridgetest.Eventually(t, "one retained message more is refused", func() bool {
+	eventually.Holds(t, "one retained message more is refused", func() bool {
 		return publish(second, "kept/2", true) == quotaExceeded && count("principal") > 0
 	})
-	bridgetest.Eventually(t, "one retained message more than the space may have is refused", func() bool {
+	eventually.Holds(t, "one retained message more than the space may have is refused", func() bool {
 		key := h.key(protocol.KindAgent, "bell", "end_agent")
 		bell, err := h.TryConnect(t, "bell", withPassword("apikey", key))
 		return err == nil && publish(bell, "kept/3", true) == quotaExceeded && count("space") > 0

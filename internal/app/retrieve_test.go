@@ -15,6 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // A library is a provider that answers everything with "Done." and makes
@@ -110,7 +111,7 @@ models:
 	l.down = true
 	l.mu.Unlock()
 	n.Device(t, "radio", "radio", `["on"]`) // of which there is no vector yet
-	bridgetest.Eventually(t, "the radio is a tool", func() bool {
+	eventually.Holds(t, "the radio is a tool", func() bool {
 		return slices.Contains(namesIn(modelFor(t, n, "ada", "anonymous").box("*")), "radio.on")
 	})
 	if got := ask(); len(got) != 2 || slices.Equal(got, want) {

@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -74,7 +75,7 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 			Tool  string `json:"tool"`
 		} `json:"approvals"`
 	}
-	bridgetest.Eventually(t, "the call waits for somebody to agree", func() bool {
+	eventually.Holds(t, "the call waits for somebody to agree", func() bool {
 		_ = json.Unmarshal(must(t, c, "approval.list", `{}`), &waiting)
 		return len(waiting.Approvals) == 1
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -128,7 +129,7 @@ func hears(t *testing.T, r *bridgetest.Raw, name string) sceneEvent {
 // stands waits until the scene is in a status.
 func stands(t *testing.T, r *bridgetest.Raw, status, acting string) (scene string) {
 	t.Helper()
-	bridgetest.Eventually(t, "the scene is "+status+" "+acting, func() bool {
+	eventually.Holds(t, "the scene is "+status+" "+acting, func() bool {
 		scene = string(must(t, r, "scene.query", `{"scene_type":"SMART_HOME"}`))
 		return strings.Contains(scene, `"status":"`+status+`","acting":"`+acting+`"`) || acting == "" && strings.Contains(scene, `"status":"`+status+`","reason"`)
 	}, &scene)
@@ -206,7 +207,7 @@ func TestWhoLeavesASceneHearsItNoMore(t *testing.T) {
 		t.Errorf("a stranger's subscription: %#x", reason)
 	}
 	lamp.Send(t, "aibridge/bridge/request", bridgetest.Request("leaves", "scene.leave", `{"scene_type":"SMART_HOME","cap_id":"home","skill_id":"lamp"}`))
-	bridgetest.Eventually(t, "the lamp's subscription ends", func() bool {
+	eventually.Holds(t, "the lamp's subscription ends", func() bool {
 		return !strings.Contains(string(must(t, admin, "session.get", `{"client_id":"lamp"}`)), sceneTopic)
 	})
 	must(t, router, "scene.declare.cancel", `{"scene_type":"SMART_HOME","cap_id":"home","skill_id":"router"}`)
@@ -219,11 +220,11 @@ func TestWhoLeavesASceneHearsItNoMore(t *testing.T) {
 func TestWithTheCapGoItsScenes(t *testing.T) {
 	_, admin, router, _, _ := led(t)
 	must(t, router, "group.member.remove", `{"cap_id":"home","group_id":"all","skill_id":"lamp"}`)
-	bridgetest.Eventually(t, "the lamp takes no part any more", func() bool {
+	eventually.Holds(t, "the lamp takes no part any more", func() bool {
 		return !strings.Contains(string(must(t, admin, "scene.query", `{}`)), `"lamp"`)
 	})
 	must(t, router, "cap.remove", `{"cap_id":"home","force":true}`)
-	bridgetest.Eventually(t, "the scene is gone", func() bool {
+	eventually.Holds(t, "the scene is gone", func() bool {
 		return strings.Contains(string(must(t, admin, "scene.query", `{}`)), `"total":0`)
 	})
 }
@@ -246,7 +247,7 @@ func TestEveryWrongCertificateHasItsCode(t *testing.T) {
 		}
 		return protocol.CodeOf(errorOf(who.Ask(t, bridgetest.Request(protocol.NewID(), "scene.declare", params))))
 	}
-	bridgetest.Eventually(t, "a certificate expires", func() bool { return declare(router, expired.serial) == protocol.CertificateExpired })
+	eventually.Holds(t, "a certificate expires", func() bool { return declare(router, expired.serial) == protocol.CertificateExpired })
 	withLight, withOffice := enter(t, n, "light", light), enter(t, n, "office", office)
 	for name, test := range map[string]struct {
 		who    *bridgetest.Raw

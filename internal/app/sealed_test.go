@@ -12,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -107,7 +108,7 @@ func TestTheBridgePassesOnWhatItCannotRead(t *testing.T) {
 	if e := protocol.AsError(err); err == nil || e.Code != protocol.PermissionDenied || e.Message != "wrong-sesame is not the word" {
 		t.Errorf("the skill's own error is %v", err)
 	}
-	bridgetest.Eventually(t, "the spy saw both requests and answers", func() bool { return seen.Load() >= 4 })
+	eventually.Holds(t, "the spy saw both requests and answers", func() bool { return seen.Load() >= 4 })
 	if leaked.Load() {
 		t.Error("the secret was on the wire")
 	}

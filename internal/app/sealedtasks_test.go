@@ -11,6 +11,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 )
 
@@ -33,7 +34,7 @@ func TestAnswersThatAreKeptAreSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := `{"task_id":"` + started.ID + `"}`
-	bridgetest.Eventually(t, "it is answered", func() bool { return strings.Contains(string(call("task.get", get)), `"state":"succeeded"`) })
+	eventually.Holds(t, "it is answered", func() bool { return strings.Contains(string(call("task.get", get)), `"state":"succeeded"`) })
 	n.Restart(t)
 	c = n.Dial(t)
 	if task := string(call("task.get", get)); !strings.Contains(task, "ABRACADABRA") {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -71,7 +72,7 @@ func free(t *testing.T) string {
 func (s *starting) says(t *testing.T, status int, text string) {
 	t.Helper()
 	client := bridgetest.HTTPClient(t)
-	bridgetest.Eventually(t, "that /readyz says "+text, func() bool {
+	eventually.Holds(t, "that /readyz says "+text, func() bool {
 		got, body := 0, ""
 		if request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.http+"/readyz", nil); err == nil {
 			if response, err := client.Do(request); err == nil {

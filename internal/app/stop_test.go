@@ -10,6 +10,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -73,7 +74,7 @@ func TestCallsInFlightHaveTimeToEnd(t *testing.T) {
 		defer close(stopped)
 		n.Stop(t)
 	}()
-	bridgetest.Eventually(t, "that the bridge takes no more calls", func() bool {
+	eventually.Holds(t, "that the bridge takes no more calls", func() bool {
 		refused := caller.Ask(t, bridgetest.Request(protocol.NewID(), "agent.list", `{}`))
 		return refused.Err != nil && refused.Err.Code == protocol.ShuttingDown
 	})

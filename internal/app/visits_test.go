@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/app"
-	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -26,7 +26,7 @@ func TestSilentSocketsShutNobodyOut(t *testing.T) {
 		defer c.Close()
 	}
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	bridgetest.Eventually(t, "the administrator gets in over HTTP", func() bool {
+	eventually.Holds(t, "the administrator gets in over HTTP", func() bool {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.HTTPURL("/api/v1/commands/agent.list"), strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
@@ -40,11 +40,11 @@ func TestSilentSocketsShutNobodyOut(t *testing.T) {
 		defer response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
-	bridgetest.Eventually(t, "the administrator gets in over MQTT", func() bool {
+	eventually.Holds(t, "the administrator gets in over MQTT", func() bool {
 		_, err := h.TryConnect(t, "administrator", withPassword("apikey", h.admin))
 		return err == nil
 	})
-	bridgetest.Eventually(t, "a device gets in", func() bool {
+	eventually.Holds(t, "a device gets in", func() bool {
 		_, err := h.TryConnect(t, "lamp", withPassword("apikey", lamp))
 		return err == nil
 	})
@@ -54,7 +54,7 @@ func TestSilentSocketsShutNobodyOut(t *testing.T) {
 	if n := h.metric(`aibridge_connections_open{state="stranger"}`); n > 60 {
 		t.Errorf("%v strangers are connected", n)
 	}
-	bridgetest.Eventually(t, "most were turned away", func() bool {
+	eventually.Holds(t, "most were turned away", func() bool {
 		return h.metric(`aibridge_connections_refused_total{how="turned_away"}`)+h.metric(`aibridge_connections_refused_total{how="cut_off"}`) >= 1000
 	})
 }

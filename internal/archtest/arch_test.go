@@ -52,6 +52,7 @@ var rooms = map[string][]string{
 	"internal/records":     {"protocol"},
 	"internal/gate":        {"protocol", "internal/fair"},
 	"internal/diskspace":   {"protocol"},
+	"internal/eventually":  {},
 	"internal/smalldisk":   {},
 	"cmd/aibridge-bench":   {"internal/bench"},
 	"cmd":                  {"protocol", "commands", "client", "vfs", "vfs/mirror", "vfs/remote", "doors/mcp/stdio", "internal/app"},

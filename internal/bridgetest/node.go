@@ -13,19 +13,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // Patience bounds every wait for something that must happen. Nothing comes near
 // it unless it fails, however busy the machine is.
-const Patience = time.Minute
+const Patience = eventually.Patience
 
 // anyPort is an address on loopback that [settled] chooses.
 const anyPort = "127.0.0.1:0"
@@ -153,24 +152,6 @@ func (n *Node) Dial(t testing.TB, opts ...client.Option) *client.Client {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-// Eventually polls until the condition holds, and fails when [Patience] is at
-// its end. What the condition saw last is told along if it is given, as
-// pointers.
-func Eventually(t testing.TB, what string, condition func() bool, saw ...any) {
-	t.Helper()
-	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); {
-		if condition() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond) // the pace of the poll, not a wait for luck
-	}
-	var last strings.Builder
-	for _, p := range saw {
-		fmt.Fprintf(&last, "; last seen: %+v", reflect.Indirect(reflect.ValueOf(p)))
-	}
-	t.Fatalf("never: %s%s", what, last.String())
 }
 
 // HTTPClient is a client without idle connections left behind.

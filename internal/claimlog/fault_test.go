@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -162,7 +163,7 @@ func gathered(t *testing.T, l *Log, disk *badDisk, many int) (results chan error
 			<-disk.begun
 		}
 	}
-	eventually(t, "all wait", func() bool {
+	eventually.Holds(t, "all wait", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.gathering.claims == many
@@ -227,7 +228,7 @@ func TestWhoGivesUpWaitingHoldsUpNobody(t *testing.T) {
 			if stay {
 				stayer.Go(func() { mustClaim(t, l, claim(10, time.Minute)) })
 			}
-			eventually(t, "all wait", func() bool {
+			eventually.Holds(t, "all wait", func() bool {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				return l.gathering.claims >= 10 && (l.gathering.claims == 11) == stay
@@ -267,7 +268,7 @@ func TestABatchThatIsFullLetsOthersWaitForTheNext(t *testing.T) {
 			<-disk.begun
 		}
 	}
-	eventually(t, "all wait", func() bool {
+	eventually.Holds(t, "all wait", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.gathering.waiting != nil && l.gathering.waiting.count == many-1
@@ -289,7 +290,7 @@ func TestCloseWaitsForClaimsUnderWay(t *testing.T) {
 	results, undo := gathered(t, l, disk, 5)
 	closed := make(chan error)
 	go func() { closed <- l.Close() }()
-	eventually(t, "it is closing", func() bool {
+	eventually.Holds(t, "it is closing", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.closed

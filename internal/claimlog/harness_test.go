@@ -125,17 +125,6 @@ func writeSegment(t testing.TB, dir string, number uint64, data []byte) {
 	}
 }
 
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if condition() {
-			return
-		}
-		time.Sleep(time.Millisecond) // the pace of the poll, not a wait for luck
-	}
-	t.Fatalf("never: %s", what)
-}
-
 // resum makes the checksum of the first record fit again after change.
 func resum(data []byte, change func(payload []byte)) []byte {
 	data = slices.Clone(data)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -102,7 +103,7 @@ func TestFlushNeitherWaitsForAnotherWriterNorForADisk(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Error(err)
 		}
-		eventually(t, "who enqueued meanwhile is told", func() bool { return len(heard.list()) == 1 })
+		eventually.Holds(t, "who enqueued meanwhile is told", func() bool { return len(heard.list()) == 1 })
 	}
 }
 
@@ -115,7 +116,7 @@ func TestFlushLeavesTheDiskToAnother(t *testing.T) {
 	l.Enqueue(claim(1, time.Minute), heard.done)
 	l.Flush() // would hang here
 	undo()
-	eventually(t, "who enqueued is told", func() bool { return len(heard.list()) == 1 })
+	eventually.Holds(t, "who enqueued is told", func() bool { return len(heard.list()) == 1 })
 }
 
 func TestWhoWaitsWritesForThoseWhoEnqueued(t *testing.T) {
@@ -175,7 +176,7 @@ func TestManyWaitEnqueueAndFlushAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "all are told", func() bool { return heard.Load() == 8*each })
+	eventually.Holds(t, "all are told", func() bool { return heard.Load() == 8*each })
 }
 
 // copyOf copies a folder of segments as it is.

@@ -12,18 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/smalldisk"
 )
-
-// eventually polls until cond holds.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in a minute it did not happen that %s", what)
-		}
-	}
-}
 
 // A writer publishes messages to a stream and knows which were acknowledged.
 type writer struct {
@@ -63,7 +54,7 @@ func (w *writer) write(size int) error {
 // stores waits until something is stored.
 func (w *writer) stores(t *testing.T) {
 	t.Helper()
-	eventually(t, w.name+" stores something", func() bool { return w.write(1000) == nil })
+	eventually.Holds(t, w.name+" stores something", func() bool { return w.write(1000) == nil })
 }
 
 // whole fails unless everything that was acknowledged is there.
@@ -88,12 +79,12 @@ func TestServersAreOpenedAnewWhenAFullDiskHasRoomAgain(t *testing.T) {
 		flow.stores(t)
 		for round := range 3 {
 			d.Fill(t)
-			eventually(t, "the servers notice", func() bool {
+			eventually.Holds(t, "the servers notice", func() bool {
 				_, _ = state.write(100_000), flow.write(100_000)
 				return state.write(100_000) != nil && flow.write(100_000) != nil && s.Check() != nil
 			})
 			d.Free(t)
-			eventually(t, "everything is stored again", func() bool { return s.Check() == nil && state.write(1000) == nil && flow.write(1000) == nil })
+			eventually.Holds(t, "everything is stored again", func() bool { return s.Check() == nil && state.write(1000) == nil && flow.write(1000) == nil })
 			if s.Reopened() <= int64(round) {
 				t.Errorf("the servers were opened anew %d times", s.Reopened())
 			}
@@ -116,11 +107,11 @@ func TestServersAreOpenedAnewWhenThereAreDescriptorsAgain(t *testing.T) {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a server notices", func() bool { return flow.write(1<<20) != nil && s.Check() != nil })
+		eventually.Holds(t, "a server notices", func() bool { return flow.write(1<<20) != nil && s.Check() != nil })
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "everything is stored again", func() bool { return s.Check() == nil && flow.write(1000) == nil })
+		eventually.Holds(t, "everything is stored again", func() bool { return s.Check() == nil && flow.write(1000) == nil })
 		flow.whole(t)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -85,7 +86,7 @@ func TestExpiredClaimsAreDropped(t *testing.T) {
 		}
 		return info.State.Messages
 	}
-	eventually(t, "the stream drops the expired record", func() bool { return messages() == 1 })
+	eventually.Holds(t, "the stream drops the expired record", func() bool { return messages() == 1 })
 	s.Close()
 
 	s = open(t, n, Options{})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
@@ -57,7 +58,7 @@ func cluster(t *testing.T) (nodes []*server.Server) {
 		})
 		nodes = append(nodes, srv)
 	}
-	eventually(t, "the cluster has a leader", func() bool {
+	eventually.Holds(t, "the cluster has a leader", func() bool {
 		for _, n := range nodes {
 			if n.JetStreamIsLeader() {
 				return len(n.JetStreamClusterPeers()) == len(nodes)
@@ -147,7 +148,7 @@ func TestWhatAClusterAcknowledgedIsThereWhenItsLeaderIsLost(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "writing has begun", func() bool { return things.Len() > 20 })
+	eventually.Holds(t, "writing has begun", func() bool { return things.Len() > 20 })
 	for _, n := range nodes {
 		if n.JetStreamIsStreamLeader("$G", s.names.registry) {
 			n.Shutdown()

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -52,7 +53,7 @@ func runNATS(t *testing.T, dir string, port int) *natsServer {
 func freePort(t *testing.T, port int) int {
 	t.Helper()
 	free := 0
-	eventually(t, "the port is free", func() bool {
+	eventually.Holds(t, "the port is free", func() bool {
 		if free = port; port == server.RANDOM_PORT {
 			free = 10_000 + rand.IntN(20_000)
 		}
@@ -138,7 +139,7 @@ func TestWritesFailFastWhileNATSIsAwayAndTheViewRecovers(t *testing.T) {
 	seen.take()
 	n.stop()
 
-	eventually(t, "the loss is noticed", func() bool { return !s.state.current().isUp() })
+	eventually.Holds(t, "the loss is noticed", func() bool { return !s.state.current().isUp() })
 	began := time.Now()
 	_, err := things.Put(ctx, "lost", &thing{})
 	wantCode(t, err, protocol.StoreUnavailable)
@@ -173,7 +174,7 @@ func TestWritesFailFastWhileNATSIsAwayAndTheViewRecovers(t *testing.T) {
 	}
 
 	runNATS(t, n.dir, n.port)
-	eventually(t, "the store works again", func() bool { return s.Check() == nil })
+	eventually.Holds(t, "the store works again", func() bool { return s.Check() == nil })
 	if got, want := seen.take(), "changed:old>new added:->new purged:old>-"; got != want {
 		t.Errorf("changes = %s, want %s", got, want)
 	}
@@ -203,7 +204,7 @@ func TestAWriteUnderWayFailsWhenNATSGoesAway(t *testing.T) {
 			}
 		}
 	}()
-	eventually(t, "writing has begun", func() bool { return things.Len() > 0 })
+	eventually.Holds(t, "writing has begun", func() bool { return things.Len() > 0 })
 	began := time.Now()
 	n.stop()
 	wantCode(t, <-failed, protocol.StoreUnavailable)
@@ -233,7 +234,7 @@ func TestTheViewBeginsAnewWhenTheServerForgetsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	// No connection was lost: only the silence tells.
-	eventually(t, "the ghost is gone", func() bool { return things.Len() == 0 })
+	eventually.Holds(t, "the ghost is gone", func() bool { return things.Len() == 0 })
 	if got := testutil.ToFloat64(s.metrics.resyncs); got < 1 { // a busy machine is silent for a while as well
 		t.Errorf("resyncs = %v", got)
 	}
@@ -259,7 +260,7 @@ func TestTheViewFollowsAStreamThatWasMadeAnew(t *testing.T) {
 	if _, err := js.Publish(ctx, s.names.registryRoot+"thing.0", []byte(`{"v":1,"d":{"name":"new"}}`)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the view has what the new stream has", func() bool {
+	eventually.Holds(t, "the view has what the new stream has", func() bool {
 		v, revision, ok := things.Get("0")
 		return ok && revision == 1 && v.Name == "new" && things.Len() == 1
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -63,7 +64,7 @@ func TestWhatCannotBeReadLaterLeavesTheViewAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw(t, s, "thing.a", "garbage")
-	eventually(t, "it is noticed", func() bool { return s.Check() != nil })
+	eventually.Holds(t, "it is noticed", func() bool { return s.Check() != nil })
 	if err := s.Check(); !strings.Contains(err.Error(), "thing.a at revision 2") {
 		t.Errorf("Check = %v", err)
 	}

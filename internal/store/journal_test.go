@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -311,7 +312,7 @@ func TestTheJournalFailsFastWhileNATSIsAwayAndRecovers(t *testing.T) {
 	loaded(t, j)
 	write(t, j, "before", set("k", "before"))
 	n.stop()
-	eventually(t, "the loss is noticed", func() bool { return !j.store.flow.current().isUp() })
+	eventually.Holds(t, "the loss is noticed", func() bool { return !j.store.flow.current().isUp() })
 	began := time.Now()
 	_, err = j.Write(t.Context(), []KeyedValue{set("k", "after")}, []byte("after"))
 	wantCode(t, err, protocol.StoreUnavailable)
@@ -323,7 +324,7 @@ func TestTheJournalFailsFastWhileNATSIsAwayAndRecovers(t *testing.T) {
 		t.Errorf("failing took %v", took)
 	}
 	runNATS(t, n.dir, n.port)
-	eventually(t, "it works again", func() bool {
+	eventually.Holds(t, "it works again", func() bool {
 		_, err := j.Write(t.Context(), []KeyedValue{set("k", "after")}, []byte("after"))
 		return err == nil
 	})
@@ -355,7 +356,7 @@ func TestOvertakenValuesAreClearedAway(t *testing.T) {
 			most = max(most, messages(t, &j.values.recordLog))
 		}
 	}
-	eventually(t, "the log is short", func() bool {
+	eventually.Holds(t, "the log is short", func() bool {
 		write(t, j, "", set("hot/0", "0"))
 		return j.values.size <= 3*j.values.live
 	})
@@ -379,7 +380,7 @@ func TestClearingAwayGoesOnAfterAFailure(t *testing.T) {
 		t.Error("no pause")
 	}
 	j.values.pause = time.Time{}
-	eventually(t, "something is cleared away", func() bool {
+	eventually.Holds(t, "something is cleared away", func() bool {
 		write(t, j, "", set("k", strings.Repeat("v", 100)))
 		return j.values.done > 0
 	})
@@ -408,7 +409,7 @@ func TestADamagedJournalDoesNotLoad(t *testing.T) {
 			if err := test.wreck(j, &j.values.recordLog); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "it is stored", func() bool { return messages(t, &j.values.recordLog) == 2 })
+			eventually.Holds(t, "it is stored", func() bool { return messages(t, &j.values.recordLog) == 2 })
 			var c contents
 			err := c.load(j)
 			var broken *integrityError

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -96,7 +97,7 @@ func TestWhoIsSilentLosesTheLease(t *testing.T) {
 	a := n.candidate(t, t.Context(), "a")
 	first := get(t, a.got, "lease for the first")
 	thaw := first.freeze()
-	eventually(t, "the frozen one is unsure", func() bool { return first.Check() != nil })
+	eventually.Holds(t, "the frozen one is unsure", func() bool { return first.Check() != nil })
 	b := n.candidate(t, t.Context(), "b")
 	second := get(t, b.got, "lease for the second")
 	thaw()
@@ -135,9 +136,9 @@ func TestNobodyDiesWhileNATSIsAway(t *testing.T) {
 	for range 2 {
 		n.stop()
 		away := time.Now()
-		eventually(t, "the holder is unsure", func() bool { return first.Check() != nil && time.Since(away) > 2*silentAfter*renewed })
+		eventually.Holds(t, "the holder is unsure", func() bool { return first.Check() != nil && time.Since(away) > 2*silentAfter*renewed })
 		n = runNATS(t, n.dir, n.port)
-		eventually(t, "the holder is sure again", func() bool { return first.Check() == nil })
+		eventually.Holds(t, "the holder is sure again", func() bool { return first.Check() == nil })
 		none(t, b.got, "a second lease")
 		none(t, first.Lost(), "a verdict")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -60,7 +61,7 @@ func TestAStreamThatTakesNothingIsTold(t *testing.T) {
 			t.Errorf("%s refuses, and yet: %v", c.stream, err)
 		}
 		again()
-		eventually(t, c.stream+" is well again", func() bool { return s.Check() == nil })
+		eventually.Holds(t, c.stream+" is well again", func() bool { return s.Check() == nil })
 	}
 }
 
@@ -79,7 +80,7 @@ func TestAStreamThatIsGoneIsTold(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the store notices", func() bool {
+	eventually.Holds(t, "the store notices", func() bool {
 		err := s.Check()
 		return err != nil && strings.Contains(err.Error(), name)
 	})

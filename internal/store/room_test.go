@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -54,7 +55,7 @@ func TestClaimsHaveRoomAgainWhenOthersExpire(t *testing.T) {
 		err = s.Claims().Claim(ctx, claim(i, time.Second))
 	}
 	wantCode(t, err, protocol.StoreUnavailable)
-	eventually(t, "there is room again", func() bool { return s.Claims().Claim(ctx, claim(100, time.Second)) == nil })
+	eventually.Holds(t, "there is room again", func() bool { return s.Claims().Claim(ctx, claim(100, time.Second)) == nil })
 }
 
 func TestWhatIsThereChangesWhileNothingNewIsStored(t *testing.T) {

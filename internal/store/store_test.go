@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -80,18 +79,6 @@ func wantCode(t *testing.T, err error, want protocol.Code) {
 	t.Helper()
 	if got := protocol.CodeOf(err); got != want {
 		t.Errorf("error = %v, want code %q", err, want)
-	}
-}
-
-// eventually polls until cond holds.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatalf("in a minute it did not happen that %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 

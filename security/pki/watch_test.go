@@ -8,18 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
-}
 
 func TestARevocationIsToldOnEveryBridge(t *testing.T) {
 	w := newWorld(t)
@@ -33,7 +24,7 @@ func TestARevocationIsToldOnEveryBridge(t *testing.T) {
 		if protocol.CodeOf(bridge.Valid(h.serial)) != protocol.CertificateRevoked {
 			t.Errorf("bridge %d still takes it", i)
 		}
-		eventually(t, "the end is told", func() bool { _, ok := bridge.endOf(h.serial); return ok })
+		eventually.Holds(t, "the end is told", func() bool { _, ok := bridge.endOf(h.serial); return ok })
 		e, _ := bridge.endOf(h.serial)
 		if e.Reason != Revoked || e.Skill != "lighting" || e.Principal != "lighting" || e.Space != protocol.DefaultSpace ||
 			e.Successor != "" || e.Err().Code != protocol.CertificateRevoked || !bridge.told("cert.revoked") {
@@ -46,7 +37,7 @@ func TestARevocationIsToldOnEveryBridge(t *testing.T) {
 	}
 	other := third.hold()
 	must[RevokeResult](third, olivia, "cert.revoke", object{"serial": other.serial, "reason": "lost"})
-	eventually(t, "the next end is told", func() bool { _, ok := third.endOf(other.serial); return ok })
+	eventually.Holds(t, "the next end is told", func() bool { _, ok := third.endOf(other.serial); return ok })
 	if _, told := third.endOf(h.serial); told {
 		t.Error("told of what had ended before")
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 func write(t *testing.T, path, text string) {
@@ -24,17 +26,6 @@ func write(t *testing.T, path, text string) {
 const bell = `permit (principal, action == Action::"skill:invoke", resource == Skill::"bell");`
 
 func mayRing(e *Engine) bool { return allowed(e, lamp, "skill:invoke", "skill", "bell") }
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if condition() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("never: %s", what)
-}
 
 func TestFilesAreFollowed(t *testing.T) {
 	dir := t.TempDir()
@@ -63,9 +54,9 @@ func TestFilesAreFollowed(t *testing.T) {
 	go func() { done <- files.Run(ctx) }()
 
 	write(t, path, strings.ReplaceAll(bell, "bell", "gong"))
-	eventually(t, "a change is followed", func() bool { return !mayRing(e) })
+	eventually.Holds(t, "a change is followed", func() bool { return !mayRing(e) })
 	write(t, path, `permit (principal, action == Action::"skill:invok", resource);`)
-	eventually(t, "a broken file is noticed", func() bool { return e.broken() == 1 })
+	eventually.Holds(t, "a broken file is noticed", func() bool { return e.broken() == 1 })
 	if !allowed(e, lamp, "skill:invoke", "skill", "gong") {
 		t.Error("a broken file replaced a working one")
 	}
@@ -74,11 +65,11 @@ func TestFilesAreFollowed(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "new"), path); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a mended file is followed", func() bool { return mayRing(e) && e.broken() == 0 })
+	eventually.Holds(t, "a mended file is followed", func() bool { return mayRing(e) && e.broken() == 0 })
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a removed file is followed", func() bool { return !mayRing(e) })
+	eventually.Holds(t, "a removed file is followed", func() bool { return !mayRing(e) })
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -118,9 +109,9 @@ func TestARenamedFolderIsNoticedAtOnce(t *testing.T) {
 	}
 	rename("policies", "old")
 	rename("next", "policies")
-	eventually(t, "the new folder is followed", func() bool { return !mayRing(e) })
+	eventually.Holds(t, "the new folder is followed", func() bool { return !mayRing(e) })
 	write(t, filepath.Join(folder("policies"), "p.cedar"), bell)
-	eventually(t, "a file in it is followed", func() bool { return mayRing(e) })
+	eventually.Holds(t, "a file in it is followed", func() bool { return mayRing(e) })
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
@@ -232,7 +233,7 @@ func TestAHangingVFSHoldsNobodyUp(t *testing.T) {
 		t.Fatalf("write: %+v, %v", status, err)
 	}
 	w.vfs.fault = nil
-	eventually(t, "it is carried over", func() bool { // nor is it waited for where it is merely slow
+	eventually.Holds(t, "it is carried over", func() bool { // nor is it waited for where it is merely slow
 		w.sync()
 		return w.engine.Status().Standing == Synced
 	})
@@ -388,15 +389,15 @@ func TestRunCarriesChangesOverAsTheyHappen(t *testing.T) {
 	go func() { done <- w.engine.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 
-	eventually(t, "the first look is over", func() bool { return w.engine.Status().Standing == Synced })
+	eventually.Holds(t, "the first look is over", func() bool { return w.engine.Status().Standing == Synced })
 	w.write("new/folder/a.txt", "a")
-	eventually(t, "a file in a new folder arrives", func() bool { got, _ := w.vfs.content("new/folder/a.txt"); return got == "a" })
+	eventually.Holds(t, "a file in a new folder arrives", func() bool { got, _ := w.vfs.content("new/folder/a.txt"); return got == "a" })
 	w.vfs.set("b.txt", "b")
-	eventually(t, "a file from the VFS arrives", func() bool { return w.here()["b.txt"] == "b" })
+	eventually.Holds(t, "a file from the VFS arrives", func() bool { return w.here()["b.txt"] == "b" })
 	w.removeHere("new/folder/a.txt")
-	eventually(t, "a deletion arrives", func() bool { _, there := w.vfs.content("new/folder/a.txt"); return !there })
+	eventually.Holds(t, "a deletion arrives", func() bool { _, there := w.vfs.content("new/folder/a.txt"); return !there })
 	w.vfs.remove("b.txt")
-	eventually(t, "a deletion from the VFS arrives", func() bool { return len(w.here()) == 0 })
+	eventually.Holds(t, "a deletion from the VFS arrives", func() bool { return len(w.here()) == 0 })
 }
 
 func TestTheCircuitClosesByItself(t *testing.T) {
@@ -408,17 +409,17 @@ func TestTheCircuitClosesByItself(t *testing.T) {
 	go func() { done <- w.engine.Run(ctx) }()
 	go func() { done <- w.link.Run(ctx) }()
 	defer func() { cancel(); <-done; <-done }()
-	eventually(t, "the first look is over", func() bool { return w.engine.Status().Standing == Synced })
+	eventually.Holds(t, "the first look is over", func() bool { return w.engine.Status().Standing == Synced })
 
 	w.vfs.mu.Lock()
 	w.vfs.fault = func(string, bool) error { return errDown }
 	w.vfs.mu.Unlock()
-	eventually(t, "the circuit opens", func() bool { return w.engine.Status().Circuit != CircuitClosed })
+	eventually.Holds(t, "the circuit opens", func() bool { return w.engine.Status().Circuit != CircuitClosed })
 	w.write("a.txt", "meanwhile")
-	eventually(t, "the change waits", func() bool { return w.engine.Status().Pending > 0 })
+	eventually.Holds(t, "the change waits", func() bool { return w.engine.Status().Pending > 0 })
 	w.vfs.mu.Lock()
 	w.vfs.fault = nil
 	w.vfs.mu.Unlock()
-	eventually(t, "the change arrives", func() bool { got, _ := w.vfs.content("a.txt"); return got == "meanwhile" })
-	eventually(t, "all is well", func() bool { return w.engine.Status().Standing == Synced })
+	eventually.Holds(t, "the change arrives", func() bool { got, _ := w.vfs.content("a.txt"); return got == "meanwhile" })
+	eventually.Holds(t, "all is well", func() bool { return w.engine.Status().Standing == Synced })
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // live runs an engine that has looked at everything once.
@@ -16,7 +18,7 @@ func live(t testing.TB, w *world) {
 	done := make(chan error)
 	go func() { done <- w.engine.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	eventually(t, "the first look is over", func() bool { return w.engine.Status().Standing == Synced })
+	eventually.Holds(t, "the first look is over", func() bool { return w.engine.Status().Standing == Synced })
 }
 
 // Files that arrive while the engine runs travel together, as at the start.
@@ -30,7 +32,7 @@ func TestFilesThatArriveTravelTogether(t *testing.T) {
 			w.engine.Suspect() // the VFS has another revision, because of what was sent
 		}
 	}
-	eventually(t, "all are there", func() bool { return len(w.vfs.all()) == count })
+	eventually.Holds(t, "all are there", func() bool { return len(w.vfs.all()) == count })
 	if puts, stats := w.vfs.count("put"), w.vfs.count("stat"); puts+stats > count/10 {
 		t.Errorf("%d puts of single files and %d questions", puts, stats)
 	}
@@ -48,14 +50,14 @@ func TestAFolderThatIsMovedInTravelsTogether(t *testing.T) {
 	if err := os.Rename(filepath.Join(aside, "in"), filepath.Join(w.dir, "in")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all are there", func() bool { return len(w.vfs.all()) == count })
+	eventually.Holds(t, "all are there", func() bool { return len(w.vfs.all()) == count })
 	if puts, stats := w.vfs.count("put"), w.vfs.count("stat"); puts+stats > count/10 {
 		t.Errorf("%d puts of single files and %d questions", puts, stats)
 	}
 	if err := os.Rename(filepath.Join(w.dir, "in"), filepath.Join(aside, "out")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all are gone", func() bool { return len(w.vfs.all()) == 0 })
+	eventually.Holds(t, "all are gone", func() bool { return len(w.vfs.all()) == 0 })
 }
 
 // BenchmarkLive measures files that arrive one by one, until the VFS has them.
@@ -69,7 +71,7 @@ func BenchmarkLive(b *testing.B) {
 		for i := range count {
 			w.write(fmt.Sprintf("d%d/f%d", i%7, i), "content")
 		}
-		eventually(b, "all are there", func() bool { return w.vfs.size() == count })
+		eventually.Holds(b, "all are there", func() bool { return w.vfs.size() == count })
 	}
 	b.ReportMetric(float64(count)*float64(b.N)/b.Elapsed().Seconds(), "files/s")
 }

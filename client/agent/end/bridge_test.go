@@ -18,6 +18,7 @@ import (
 	"github.com/aibridge/aibridge/client/agent/script"
 	"github.com/aibridge/aibridge/client/agent/skill"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -102,7 +103,7 @@ func (b *bridge) skills() string {
 
 func (b *bridge) await(want string) {
 	b.t.Helper()
-	bridgetest.Eventually(b.t, "the bridge knows "+want, func() bool { return b.skills() == want })
+	eventually.Holds(b.t, "the bridge knows "+want, func() bool { return b.skills() == want })
 }
 
 const examples = "../../examples/skills"
@@ -256,14 +257,14 @@ func TestASkillThatOthersServeTooStaysWithThem(t *testing.T) {
 	b.serveAs("agent-1", one)
 	b.await("s 1.0.0 online")
 	b.serveAs("agent-2", two)
-	bridgetest.Eventually(t, "both serve it", func() bool {
+	eventually.Holds(t, "both serve it", func() bool {
 		got, err := b.invoke("s", "c", `{}`)
 		return err == nil && got.AgentID == "agent-2"
 	})
 	if err := os.RemoveAll(filepath.Join(one, "s")); err != nil {
 		t.Fatal(err)
 	}
-	bridgetest.Eventually(t, "only the other serves it", func() bool {
+	eventually.Holds(t, "only the other serves it", func() bool {
 		for range 10 {
 			got, err := b.invoke("s", "c", `{}`)
 			if err != nil || got.AgentID != "agent-2" || string(got.Data) != `"agent-2"` {
@@ -316,7 +317,7 @@ func TestACallThatEndsEndsItsScript(t *testing.T) {
 			break
 		}
 	}
-	bridgetest.Eventually(t, "the script is ended at the deadline", is("ended"))
+	eventually.Holds(t, "the script is ended at the deadline", is("ended"))
 	for _, name := range []string{"started", "ended"} {
 		if err := os.Remove(filepath.Join(dir, "s", name)); err != nil {
 			t.Fatal(err)
@@ -328,9 +329,9 @@ func TestACallThatEndsEndsItsScript(t *testing.T) {
 	if err != nil || task.ID == "" {
 		t.Fatalf("async: %+v, %v", task, err)
 	}
-	bridgetest.Eventually(t, "the script runs", is("started"))
+	eventually.Holds(t, "the script runs", is("started"))
 	if _, err := client.Call[struct{}](t.Context(), b.caller, "task.cancel", map[string]any{"task_id": task.ID}); err != nil {
 		t.Fatal(err)
 	}
-	bridgetest.Eventually(t, "the script is ended by task.cancel", is("ended"))
+	eventually.Holds(t, "the script is ended by task.cancel", is("ended"))
 }

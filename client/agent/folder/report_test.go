@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs/mirror"
 	"github.com/aibridge/aibridge/vfs/vfstest"
@@ -68,7 +69,7 @@ func reporting(t *testing.T, d *desk) (*Folder, string) {
 func TestAFolderIsReported(t *testing.T) {
 	var d desk
 	f, dir := reporting(t, &d)
-	eventually(t, "it is told that all is well", func() bool {
+	eventually.Holds(t, "it is told that all is well", func() bool {
 		r, _ := d.heard()
 		return r.Name == "hall" && r.Status == string(mirror.Synced) && r.Free != 0
 	})
@@ -78,25 +79,25 @@ func TestAFolderIsReported(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "NUL"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a file that cannot be mirrored is told of", func() bool {
+	eventually.Holds(t, "a file that cannot be mirrored is told of", func() bool {
 		r, _ := d.heard()
 		return r.Failed == 1 && len(r.Problems) == 1 && r.Problems[0].Path == "NUL" && r.Problems[0].Reason != ""
 	})
 	d.order(Orders{Paused: true})
-	eventually(t, "it pauses", func() bool { return f.Status().Paused })
+	eventually.Holds(t, "it pauses", func() bool { return f.Status().Paused })
 	d.order(Orders{Rescan: Rescan{Time: 7, Contents: true}})
-	eventually(t, "it goes on", func() bool { return !f.Status().Paused && f.Status().Pending == 0 })
+	eventually.Holds(t, "it goes on", func() bool { return !f.Status().Paused && f.Status().Pending == 0 })
 }
 
 // A bridge that knows no reports gets one.
 func TestAnOlderBridgeIsToldOnce(t *testing.T) {
 	d := desk{err: protocol.Errorf(protocol.UnknownCommand, "no such command")}
 	f, dir := reporting(t, &d)
-	eventually(t, "it is told", func() bool { _, n := d.heard(); return n == 1 })
+	eventually.Holds(t, "it is told", func() bool { _, n := d.heard(); return n == 1 })
 	if err := os.WriteFile(filepath.Join(dir, "good"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it goes on", func() bool { files, _ := f.engine.Files("", 10); return len(files) == 1 })
+	eventually.Holds(t, "it goes on", func() bool { files, _ := f.engine.Files("", 10); return len(files) == 1 })
 	if _, n := d.heard(); n != 1 {
 		t.Errorf("told %d times", n)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror"
 	"github.com/aibridge/aibridge/vfs/vfstest"
@@ -87,46 +88,37 @@ func (d *device) there(path, content string) func() bool {
 	}
 }
 
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 func TestTheFilesOfADeviceFollowIt(t *testing.T) {
 	memory := vfstest.NewMemory()
 	hall, attic := newDevice(t, memory), newDevice(t, memory)
 	hall.write("plans/today", "21 degrees")
-	eventually(t, "it is in the VFS", hall.there("plans/today", "21 degrees"))
-	eventually(t, "it is on the other device", attic.holds("plans/today", "21 degrees"))
+	eventually.Holds(t, "it is in the VFS", hall.there("plans/today", "21 degrees"))
+	eventually.Holds(t, "it is on the other device", attic.holds("plans/today", "21 degrees"))
 	if info, err := os.Stat(filepath.Join(attic.dir, "plans/today")); err != nil || info.Mode()&0o111 != 0 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 
 	// One device loses its way to the bridge, goes on, and is restarted.
 	attic.files.Fail(vfstest.Outage)
-	eventually(t, "the outage is noticed", func() bool { return attic.Status().Circuit != mirror.CircuitClosed })
+	eventually.Holds(t, "the outage is noticed", func() bool { return attic.Status().Circuit != mirror.CircuitClosed })
 	attic.write("log", "written alone")
 	hall.write("plans/today", "22 degrees")
-	eventually(t, "the other goes on", hall.there("plans/today", "22 degrees"))
+	eventually.Holds(t, "the other goes on", hall.there("plans/today", "22 degrees"))
 	attic.stop()
 	attic.write("log", "written alone, and more while nothing ran")
 	attic.start()
 	attic.files.Fail(vfstest.Healthy)
-	eventually(t, "it catches up", attic.holds("plans/today", "22 degrees"))
-	eventually(t, "so do the others", hall.holds("log", "written alone, and more while nothing ran"))
+	eventually.Holds(t, "it catches up", attic.holds("plans/today", "22 degrees"))
+	eventually.Holds(t, "so do the others", hall.holds("log", "written alone, and more while nothing ran"))
 
 	if err := os.Remove(filepath.Join(hall.dir, "log")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a deletion arrives", func() bool {
+	eventually.Holds(t, "a deletion arrives", func() bool {
 		_, err := os.Stat(filepath.Join(attic.dir, "log"))
 		return errors.Is(err, os.ErrNotExist)
 	})
-	eventually(t, "both are synced", func() bool {
+	eventually.Holds(t, "both are synced", func() bool {
 		return hall.Status().Standing == mirror.Synced && attic.Status().Standing == mirror.Synced
 	})
 }
@@ -161,7 +153,7 @@ func TestABridgeThatLiesDoesNotReachTheDevice(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
-	eventually(t, "the lies are heard", func() bool { return f.Status().Failed > 0 && lying.told.Load() })
+	eventually.Holds(t, "the lies are heard", func() bool { return f.Status().Failed > 0 && lying.told.Load() })
 	cancel()
 	<-done
 	_ = filepath.WalkDir(filepath.Dir(d.dir), func(path string, e os.DirEntry, err error) error {

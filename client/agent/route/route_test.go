@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/client/agent/route"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -61,7 +62,7 @@ func (s *stage) play(name string) (agent *client.Client, ended chan error) {
 		})
 	}()
 	s.t.Cleanup(func() { stop(); <-done })
-	bridgetest.Eventually(s.t, name+" is discovered", func() bool {
+	eventually.Holds(s.t, name+" is discovered", func() bool {
 		found, err := client.Call[json.RawMessage](s.t.Context(), s.caller, "skill.discover", map[string]any{"capability": "route"}, client.Fresh())
 		return err == nil && strings.Contains(string(found), fmt.Sprintf("%q", name))
 	})
@@ -72,7 +73,7 @@ func (s *stage) play(name string) (agent *client.Client, ended chan error) {
 // knows.
 func (s *stage) join(lamps ...string) {
 	s.t.Helper()
-	bridgetest.Eventually(s.t, "the scene is declared", func() bool {
+	eventually.Holds(s.t, "the scene is declared", func() bool {
 		found, err := client.Call[json.RawMessage](s.t.Context(), s.caller, "scene.query", map[string]any{}, client.Fresh())
 		return err == nil && strings.Contains(string(found), `"active"`)
 	})
@@ -87,7 +88,7 @@ func (s *stage) join(lamps ...string) {
 func (s *stage) knows(part bool, lamps ...string) {
 	s.t.Helper()
 	for _, lamp := range lamps {
-		bridgetest.Eventually(s.t, fmt.Sprintf("%s takes part: %t", lamp, part), func() bool {
+		eventually.Holds(s.t, fmt.Sprintf("%s takes part: %t", lamp, part), func() bool {
 			_, err := s.routed("router", map[string]any{"capability_id": "none", "target": map[string]any{"skill_ids": []string{lamp, "ghost"}}})
 			return protocol.CodeOf(err) == protocol.NotFound && protocol.AsError(err).Details["skill_id"] == map[bool]string{true: "ghost", false: lamp}[part]
 		})
@@ -172,7 +173,7 @@ func TestWhenNobodyWaitsAnyMoreTheDevicesAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bridgetest.Eventually(t, "the lamp is asked", func() bool {
+	eventually.Holds(t, "the lamp is asked", func() bool {
 		task, err := client.Call[json.RawMessage](t.Context(), s.caller, "task.get", map[string]any{"task_id": started.Task}, client.Fresh())
 		if err != nil || !strings.Contains(string(task), `"running"`) {
 			t.Fatalf("the task is %s, %v", task, err)
@@ -193,12 +194,12 @@ func TestABackupRoutesWhenItIsInCharge(t *testing.T) {
 	s.join("lamp-2")
 	s.play("spare")
 	ask := map[string]any{"capability_id": "switch", "deadline_ms": 50}
-	bridgetest.Eventually(t, "the backup stands by", func() bool {
+	eventually.Holds(t, "the backup stands by", func() bool {
 		_, err := s.routed("spare", ask)
 		return protocol.CodeOf(err) == protocol.InvalidState && protocol.AsError(err).Details["acting"] == "router"
 	})
 	_ = router.Close()
-	bridgetest.Eventually(t, "the backup is in charge", func() bool {
+	eventually.Holds(t, "the backup is in charge", func() bool {
 		got, err := s.routed("spare", ask)
 		return err == nil && got.Counts["offline"] == 1
 	})

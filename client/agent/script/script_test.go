@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/client/agent/skill"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -62,7 +63,7 @@ func TestAScriptDoesNotOutliveAnAgentThatIsKilled(t *testing.T) {
 	pid := pids(t, s, 1)[0]
 	_ = agent.Process.Kill()
 	_ = agent.Wait()
-	eventually(t, "the script is gone", func() bool { return !exists(pid) })
+	eventually.Holds(t, "the script is gone", func() bool { return !exists(pid) })
 }
 
 // folder makes a skill of scripts, by capability. Those whose text does not
@@ -241,21 +242,11 @@ func exists(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
-}
-
 // pids waits for a script to write numbers of processes into its folder.
 func pids(t *testing.T, s *skill.Skill, n int) []int {
 	t.Helper()
 	var found []int
-	eventually(t, "the script tells its processes", func() bool {
+	eventually.Holds(t, "the script tells its processes", func() bool {
 		text, _ := os.ReadFile(filepath.Join(s.Dir, "pids"))
 		found = found[:0]
 		for _, f := range strings.Fields(string(text)) {
@@ -310,7 +301,7 @@ func TestAtTheDeadlineTheWholeGroupIsKilled(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for _, pid := range all {
-		eventually(t, "the process is gone", func() bool { return !exists(pid) })
+		eventually.Holds(t, "the process is gone", func() bool { return !exists(pid) })
 	}
 }
 
@@ -333,7 +324,7 @@ func TestACancelledCallIsKilledWithItsGroup(t *testing.T) {
 		t.Errorf("the shared cause was changed: %v", cause.Details)
 	}
 	for _, pid := range all {
-		eventually(t, "the process is gone", func() bool { return !exists(pid) })
+		eventually.Holds(t, "the process is gone", func() bool { return !exists(pid) })
 	}
 }
 
@@ -368,7 +359,7 @@ func TestABackgroundChildDoesNotHoldUpTheAnswer(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	pid := pids(t, s, 1)[0]
-	eventually(t, "the child is gone", func() bool { return !exists(pid) })
+	eventually.Holds(t, "the child is gone", func() bool { return !exists(pid) })
 }
 
 func TestAChildThatLeftTheGroupDoesNotHoldUpTheAnswerForLong(t *testing.T) {
@@ -396,7 +387,7 @@ func TestTooMuchOutputKillsAtOnce(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	pid := pids(t, s, 1)[0]
-	eventually(t, "the script is gone", func() bool { return !exists(pid) })
+	eventually.Holds(t, "the script is gone", func() bool { return !exists(pid) })
 	if out, err := r.Run(t.Context(), Job{Skill: s, Capability: "err"}); err != nil || string(out) != "1" {
 		t.Errorf("a flood of errors: %s, %v", out, err)
 	}
@@ -493,7 +484,7 @@ func TestTooManyCallsAreTurnedAway(t *testing.T) {
 	run(protocol.Cancelled)
 	pids(t, s, 1)
 	run(protocol.Cancelled)
-	eventually(t, "one waits", func() bool { return r.turns.Waiting() == 1 })
+	eventually.Holds(t, "one waits", func() bool { return r.turns.Waiting() == 1 })
 	_, err := r.Run(ctx, Job{Skill: s, Capability: "c"})
 	var e *protocol.Error
 	if !errors.As(err, &e) || e.Code != protocol.Busy || e.Details["retry_after_ms"] == nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // bridge is a server that is a bridge, as far as one can see.
@@ -30,7 +32,7 @@ func TestABridgeDoesNotUseItself(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "hush")
 	headers := map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}
 	w := start(t, Config{Name: "self", URL: serve(t, bridge("bridge-1")), Headers: headers})
-	eventually(t, "the server is given up", func() bool { return w.view(t).State == Down })
+	eventually.Holds(t, "the server is given up", func() bool { return w.view(t).State == Down })
 	if v := w.view(t); !strings.Contains(v.Problem, "this bridge itself") || len(v.Tools) > 0 || w.offers(t) != "" {
 		t.Errorf("the bridge as its own server: %+v", v)
 	}
@@ -40,7 +42,7 @@ func TestAnotherBridgeIsTakenForItsOwnToolsAndToldTheDepth(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "hush")
 	headers := map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}
 	w := start(t, Config{Name: "other", URL: serve(t, bridge("bridge-2")), Headers: headers})
-	eventually(t, "its tools are there", func() bool { return w.offers(t) != "" })
+	eventually.Holds(t, "its tools are there", func() bool { return w.offers(t) != "" })
 	if got := w.offers(t); got != "mcp.other.lamp.switch" {
 		t.Errorf("offered: %s", got)
 	}

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -67,7 +68,7 @@ func TestWhatAServerSaysMeanwhileComesThrough(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "hush")
 	heard := make(chan struct{})
 	w := start(t, Config{Name: "notes", URL: serve(t, chatty(heard)), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}})
-	eventually(t, "the tools are there", func() bool { return strings.Contains(w.offers(t), "mcp.notes.work") })
+	eventually.Holds(t, "the tools are there", func() bool { return strings.Contains(w.offers(t), "mcp.notes.work") })
 	said := make(chan string, 8)
 	var once sync.Once
 	request := protocol.Request{

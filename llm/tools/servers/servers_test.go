@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -203,7 +204,7 @@ func TestToolsOfServersAreOfferedAndCalled(t *testing.T) {
 				config.URL, bang = serve(t, notes("http")), ""
 			}
 			w := start(t, config)
-			eventually(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
+			eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
 
 			r := w.call(t, "mcp.notes.read", `{"path":"a"}`)
 			if r.Status != tools.Success || string(r.Output.Content) != `{"text":"note a`+bang+`"}` {
@@ -233,7 +234,7 @@ func TestToolsOfServersAreOfferedAndCalled(t *testing.T) {
 func TestUntrustedServersAreNotBelieved(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "hush")
 	w := start(t, Config{Name: "notes", URL: serve(t, notes("http")), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}, Risk: "ask", Tools: []string{"re*"}})
-	eventually(t, "the tool is there", func() bool { return w.offers(t) == "mcp.notes.read" })
+	eventually.Holds(t, "the tool is there", func() bool { return w.offers(t) == "mcp.notes.read" })
 	tool, _ := w.Find(t.Context(), w.env, "mcp.notes.read")
 	if tool.Effect != commands.Act || tool.Risk != tools.RiskAsk || tool.Idempotent {
 		t.Errorf("read is declared as %+v", tool.Declaration)
@@ -244,7 +245,7 @@ func TestWhatChangedWaitsForApproval(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "hush")
 	server := notes("http")
 	w := start(t, Config{Name: "notes", URL: serve(t, server), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}})
-	eventually(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
+	eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
 	seen := w.view(t).Revision
 	before := w.Revision()
 
@@ -253,7 +254,7 @@ func TestWhatChangedWaitsForApproval(t *testing.T) {
 		return nil, nil, nil
 	})
 	var v ServerView
-	eventually(t, "what changed and what was added are known", func() bool { // they may come one after the other
+	eventually.Holds(t, "what changed and what was added are known", func() bool { // they may come one after the other
 		v = w.view(t)
 		states := map[string]string{}
 		for _, tool := range v.Tools {
@@ -297,7 +298,7 @@ func TestWhatChangedWaitsForApproval(t *testing.T) {
 func TestNothingIsOfferedBeforeApprovalIfTheOperatorWantsThat(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "hush")
 	w := start(t, Config{Name: "notes", URL: serve(t, notes("http")), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}, Approve: ApproveEach})
-	eventually(t, "the server is there", func() bool { return w.view(t).State == Connected })
+	eventually.Holds(t, "the server is there", func() bool { return w.view(t).State == Connected })
 	if got := w.offers(t); got != "" || w.view(t).Tools[0].State != "new" {
 		t.Errorf("offered %q", got)
 	}
@@ -306,7 +307,7 @@ func TestNothingIsOfferedBeforeApprovalIfTheOperatorWantsThat(t *testing.T) {
 func TestServersThatAreDownAreTriedAgain(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "wrong")
 	w := start(t, Config{Name: "notes", URL: serve(t, notes("http")), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}})
-	eventually(t, "the server is down", func() bool { v := w.view(t); return v.State == Down && v.Problem != "" })
+	eventually.Holds(t, "the server is down", func() bool { v := w.view(t); return v.State == Down && v.Problem != "" })
 	if r := w.call(t, "mcp.notes.read", `{}`); r.Status != tools.Failed {
 		t.Errorf("a call: %+v", r)
 	}
@@ -314,26 +315,26 @@ func TestServersThatAreDownAreTriedAgain(t *testing.T) {
 		t.Errorf("a call: %v", err)
 	}
 	t.Setenv("NOTES_TOKEN", "hush")
-	eventually(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
+	eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
 }
 
 func TestProgramsThatEndAreStartedAgain(t *testing.T) {
 	w := start(t, Config{Name: "notes", Command: []string{os.Args[0]}, Env: map[string]string{serveEnv: "1"}})
-	eventually(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
+	eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
 	revision := w.Revision()
 	session, err := w.links["notes"].current()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = session.Close()
-	eventually(t, "it comes back", func() bool { return w.Revision() != revision && w.offers(t) == allNotes })
+	eventually.Holds(t, "it comes back", func() bool { return w.Revision() != revision && w.offers(t) == allNotes })
 }
 
 func TestCallsEndInTimeAndTellTheirProgress(t *testing.T) {
 	t.Setenv("NOTES_TOKEN", "hush")
 	call := func(ctx context.Context, closing chan struct{}, timeout time.Duration) error {
 		w := start(t, Config{Name: "notes", URL: serve(t, notes("http", closing)), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}, Timeout: timeout})
-		eventually(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
+		eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
 		_, err := w.invoke(ctx, w.env, "mcp.tool.call", json.RawMessage(`{"server":"notes","tool":"slow"}`))
 		return err
 	}
@@ -395,17 +396,6 @@ func TestConfigurationsAreChecked(t *testing.T) {
 	}
 }
 
-// eventually polls until the condition holds.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
-}
-
 func TestOperatorsAreNotToldWhereAServerIs(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -413,7 +403,7 @@ func TestOperatorsAreNotToldWhereAServerIs(t *testing.T) {
 	w := start(t, Config{Name: "web", URL: gone.URL + "/mcp?key=T0P-S3CRET"},
 		Config{Name: "program", Command: []string{nowhere + "/missing"}},
 		Config{Name: "folder", Command: []string{os.Args[0]}, Dir: nowhere + "/none"})
-	eventually(t, "all are down", func() bool {
+	eventually.Holds(t, "all are down", func() bool {
 		list, err := w.List(t.Context(), nil, ListParams{})
 		if err != nil {
 			t.Fatal(err)
@@ -443,13 +433,13 @@ func TestARestlessServerIsNotListedAllTheTime(t *testing.T) {
 	})
 	t.Setenv("NOTES_TOKEN", "hush")
 	w := start(t, Config{Name: "notes", URL: serve(t, s), Headers: map[string]string{"Authorization": "Bearer env:NOTES_TOKEN"}})
-	eventually(t, "the server is there", func() bool { return w.view(t).State == Connected })
+	eventually.Holds(t, "the server is there", func() bool { return w.view(t).State == Connected })
 	before, began := listed.Load(), time.Now()
 	for time.Since(began) < calm/4 {
 		w.links["notes"].look()
 		runtime.Gosched()
 	}
-	eventually(t, "it is listed again", func() bool { return listed.Load() > before })
+	eventually.Holds(t, "it is listed again", func() bool { return listed.Load() > before })
 	if n, most := listed.Load()-before, int64(time.Since(began)/calm)+1; n > most {
 		t.Errorf("it was listed %d times, at most %d are right", n, most)
 	}
