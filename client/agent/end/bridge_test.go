@@ -106,7 +106,7 @@ func (b *bridge) await(want string) {
 	eventually.Holds(b.t, "the bridge knows "+want, func() bool { return b.skills() == want })
 }
 
-const examples = "../../examples/skills"
+const examples = "../../../examples/skills"
 
 func TestTheExamplesAreServedThroughABridge(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 // in aibridge's place that prints its arguments and, for @-, its input.
 func TestTheWrapperCallsTheRightCommands(t *testing.T) {
 	t.Parallel()
-	wrapper, err := filepath.Abs("../../scripts/mcp-agent.sh")
+	wrapper, err := filepath.Abs("../../../scripts/mcp-agent.sh")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestTheExamplesDoWhatTheySay(t *testing.T) {
 	} {
 		t.Run(c.capability, func(t *testing.T) {
 			t.Parallel()
-			s, err := skill.Load(filepath.Join("..", "..", "examples", "skills", c.skill))
+			s, err := skill.Load(filepath.Join("..", "..", "..", "examples", "skills", c.skill))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestAConverterReadsStandardInput(t *testing.T) {
 		{"fahrenheit_to_celsius.sh", `{}`, ``},
 		{"convert_length.sh", `{}`, ``},
 	} {
-		run := exec.Command("/bin/sh", filepath.Join("..", "..", "examples", "skills", "unit-converter", "scripts", c.script))
+		run := exec.Command("/bin/sh", filepath.Join("..", "..", "..", "examples", "skills", "unit-converter", "scripts", c.script))
 		run.Stdin, run.Env = strings.NewReader(c.params), []string{"PATH=" + os.Getenv("PATH")}
 		out, err := run.Output()
 		if strings.TrimSpace(string(out)) != c.want || (err == nil) != (c.want != "") {
@@ -68,7 +68,7 @@ func TestAConverterReadsStandardInput(t *testing.T) {
 
 func TestEveryCapabilityOfTheExamplesHasAScript(t *testing.T) {
 	t.Parallel()
-	folders, err := filepath.Glob("../../examples/skills/*/skill.yaml")
+	folders, err := filepath.Glob("../../../examples/skills/*/skill.yaml")
 	if err != nil || len(folders) < 2 {
 		t.Fatal(folders, err)
 	}
@@ -98,7 +98,7 @@ func TestTheGuideWorksAsWritten(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	guide, err := os.ReadFile("../../docs/skills.md")
+	guide, err := os.ReadFile("../../../docs/skills.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestTheGuideWorksAsWritten(t *testing.T) {
 // The forms of parameters in the guide mean the same.
 func TestTheGuidesFormsOfParametersAreAccepted(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../../docs/skills.md")
+	guide, err := os.ReadFile("../../../docs/skills.md")
 	if err != nil {
 		t.Fatal(err)
 	}
