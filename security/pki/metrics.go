@@ -13,7 +13,6 @@ type collector struct {
 	certificates *prometheus.Desc
 	expiring     *prometheus.Desc
 	requests     *prometheus.Desc
-	server       *prometheus.Desc
 }
 
 func (s *Service) registerMetrics(r prometheus.Registerer) error {
@@ -25,7 +24,6 @@ func (s *Service) registerMetrics(r prometheus.Registerer) error {
 		certificates: prometheus.NewDesc("aibridge_certificates", "Certificates by authority and how they stand.", []string{"authority", "status"}, nil),
 		expiring:     prometheus.NewDesc("aibridge_certificates_expiring", "Valid certificates without a successor that end within some days.", []string{"days"}, nil),
 		requests:     prometheus.NewDesc("aibridge_certificate_requests", "Requests for certificates by how far they have come.", []string{"status"}, nil),
-		server:       prometheus.NewDesc("aibridge_server_certificate_expiry_seconds", "When the bridge's own certificate ends, in Unix time.", nil, nil),
 	})
 	if err != nil {
 		return fmt.Errorf("pki: register metrics: %w", err)
@@ -38,7 +36,6 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.certificates
 	to <- c.expiring
 	to <- c.requests
-	to <- c.server
 }
 
 // Collect implements [prometheus.Collector].
@@ -82,17 +79,4 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for status, n := range requests {
 		gauge(c.requests, float64(n), string(status))
 	}
-	if own := c.service.server.expires(); !own.IsZero() {
-		gauge(c.server, float64(own.Unix()))
-	}
-}
-
-// expires is when the current server certificate ends, zero without one.
-func (c *serverCertificate) expires() time.Time {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.current == nil {
-		return time.Time{}
-	}
-	return c.current.Leaf.NotAfter
 }
