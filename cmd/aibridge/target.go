@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +54,7 @@ func (t *target) addCredentialFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&t.certKey, "key", os.Getenv("AIBRIDGE_KEY"), "PEM file with the key of the client certificate (AIBRIDGE_KEY)")
 	fs.StringVar(&t.token, "token", "", "JSON Web Token to show; others on this machine may see it, unlike --token-file (AIBRIDGE_TOKEN)")
 	fs.StringVar(&t.tokenFile, "token-file", "", "file with the token to show, read again before it expires")
-	fs.StringVar(&t.keyFile, "api-key-file", "", "file with the API key to show (otherwise AIBRIDGE_API_KEY, then DATA/"+app.AdminKeyFile+")")
+	fs.StringVar(&t.keyFile, "api-key-file", "", "file with the API key to show (otherwise AIBRIDGE_API_KEY; then, to the bridge of this machine, DATA/"+app.AdminKeyFile+")")
 	fs.StringVar(&t.oldKeyFile, "key-file", "", "the same")
 	_ = fs.MarkHidden("key-file")
 }
@@ -133,11 +136,33 @@ func (t *target) credential() (client.Option, error) {
 	case t.cert != "":
 		return nil, nil
 	}
+	if !t.ownBridge() {
+		return nil, nil
+	}
 	key, err := readSecret(filepath.Join(t.folder(), app.AdminKeyFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // a bridge under --dev asks for none
 	}
 	return client.WithAPIKey(key), err
+}
+
+// ownBridge reports whether the address is that of the bridge whose data folder
+// is used: no other may be shown its administrator's key. Who names an address
+// elsewhere and the folder says that they belong together.
+func (t *target) ownBridge() bool {
+	if t.url == "" || t.data != "" {
+		return true
+	}
+	u, err := url.Parse(t.url)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	if addr, err := netip.ParseAddr(host); host == "localhost" || err == nil && addr.Unmap().IsLoopback() {
+		return true
+	}
+	a, err := app.ReadAddresses(t.folder())
+	return err == nil && slices.Contains([]string{a.MQTT, a.MQTTS, a.HTTP, a.WS}, u.Host)
 }
 
 func readSecret(path string) (string, error) {

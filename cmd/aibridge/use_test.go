@@ -14,21 +14,21 @@ import (
 
 func TestWrongUseIsExplained(t *testing.T) {
 	for line, want := range map[string]string{
-		"srve":                                 "did you mean serve?",
-		"agent nd":                             "did you mean end?",
-		"agent foo":                            `aibridge agent has no command "foo"`,
-		"key create":                           "PRINCIPAL is missing",
-		"key create a b":                       `"b" is more than aibridge key create takes`,
-		"approvals decide":                     "APPROVAL_ID and approve|deny are missing",
-		"vfs get":                              "GROUP/PATH is missing",
-		"vfs get a/b c d":                      `"d" is more`,
-		"sessions list x":                      `takes no "x"`,
-		"describe a b":                         `"b" is more`,
-		"call":                                 "which command?",
-		"call skill.discover --foo":            "unknown flag: --foo",
-		"call skill.discover --timeout soon":   "--timeout",
-		"call skill.discover --url foo":        "--url: must be a URL such as mqtt://127.0.0.1:1883",
-		"call skill.discover --url http://a:1": "--url: scheme must be mqtt, mqtts, ws or wss",
+		"srve":                                "did you mean serve?",
+		"agent nd":                            "did you mean end?",
+		"agent foo":                           `aibridge agent has no command "foo"`,
+		"key create":                          "PRINCIPAL is missing",
+		"key create a b":                      `"b" is more than aibridge key create takes`,
+		"approvals decide":                    "APPROVAL_ID and approve|deny are missing",
+		"vfs get":                             "GROUP/PATH is missing",
+		"vfs get a/b c d":                     `"d" is more`,
+		"sessions list x":                     `takes no "x"`,
+		"describe a b":                        `"b" is more`,
+		"call":                                "which command?",
+		"call skill.discover --foo":           "unknown flag: --foo",
+		"call skill.discover --timeout soon":  "--timeout",
+		"call skill.discover --url foo":       "--url: must be a URL such as mqtt://127.0.0.1:1883",
+		"call skill.discover --url ftp://a:1": "--url: scheme must be",
 	} {
 		cmd := root()
 		cmd.SetArgs(strings.Fields(line))
@@ -43,12 +43,12 @@ func TestWrongUseIsExplained(t *testing.T) {
 }
 
 func TestACommandThatLeadsToOthersShowsThem(t *testing.T) {
-	for _, line := range []string{"", "agent", "cert", "bench"} {
+	for line, want := range map[string]string{"": "Commands:", "agent": "Available Commands", "cert": "Available Commands"} {
 		cmd := root()
 		var out bytes.Buffer
 		cmd.SetOut(&out)
 		cmd.SetArgs(strings.Fields(line))
-		if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "Available Commands") {
+		if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%q: %v %s", line, err, out.String())
 		}
 	}

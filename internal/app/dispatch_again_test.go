@@ -24,7 +24,6 @@ func TestAMemberThatComesLateIsAskedOnlyIfItsCallerStillMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	olga := h.connect("olga", olgas.Key)
-	home(t, olga, "safe", "lamp")
 	agents := map[string]string{}
 	for _, skill := range []string{"safe", "lamp"} {
 		agents[skill] = h.key(protocol.KindAgent, skill, protocol.RoleEndAgent)
@@ -32,6 +31,7 @@ func TestAMemberThatComesLateIsAskedOnlyIfItsCallerStillMay(t *testing.T) {
 		must(t, r, "agent.register", fmt.Sprintf(`{"agent_id":%q,"type":"end_agent"}`, skill))
 		must(t, r, "skill.register", fmt.Sprintf(`{"agent_id":%q,"skill":{"skill_id":%q,"name":"S","capabilities":["switch"]}}`, skill, skill))
 	}
+	home(t, olga, "safe", "lamp")
 	first := dispatched(t, olga, `,"deadline_ms":3600000`) // nobody listens yet
 	becomes(t, olga, first, "running: offline offline")
 	h.must("policy.put", `{"name":"night","policy":"forbid (principal == Operator::\"olga\", action == Action::\"skill:invoke\", resource) when { resource.id == \"safe\" };"}`)
