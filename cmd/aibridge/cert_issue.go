@@ -425,7 +425,8 @@ func certClaimCommand() *cobra.Command {
 		Use:   "claim TOKEN --out DIR",
 		Short: "Make a key and claim its certificate with a token, as a device that has nothing else",
 		Long: `Make a key and claim its certificate with a token, as a device that has nothing
-else: from the bridge on this machine, or at --url, the address of its HTTP door.`,
+else: from the bridge on this machine, or at --url. A bridge that lets in nobody without
+a credential needs the address of its HTTP door there.`,
 		Example: `  aibridge cert claim abt_… --url https://bridge.example:9010 --ca ca.pem --out lighting`,
 		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -456,12 +457,20 @@ else: from the bridge on this machine, or at --url, the address of its HTTP door
 	return cmd
 }
 
-func claim(cmd *cobra.Command, t *target, token, csr string) (*issuedCertificate, error) {
-	if t.url != "" && !overHTTP(t.url) {
-		return nil, usageError{errors.New("--url must be the bridge's HTTP address, such as https://bridge.example:9010: nobody else lets a device in that has nothing to show")}
+// nothingToShow says what helps a device that another door than HTTP's does not
+// let in to ask.
+func nothingToShow(err error) error {
+	switch protocol.CodeOf(err) {
+	case protocol.NotAuthenticated, protocol.CredentialInvalid:
+		return hinted{err, "only the HTTP door lets in who has nothing to show: give its address by --url, such as https://bridge.example:9010"}
 	}
-	if err := t.checkFolder(); err != nil {
-		return nil, err
+	return err
+}
+
+func claim(cmd *cobra.Command, t *target, token, csr string) (*issuedCertificate, error) {
+	base, err := t.httpURL(cmd.Context())
+	if err != nil {
+		return nil, nothingToShow(err)
 	}
 	config, err := t.tlsConfig()
 	if err != nil {
@@ -469,7 +478,7 @@ func claim(cmd *cobra.Command, t *target, token, csr string) (*issuedCertificate
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
-	at, err := url.JoinPath(t.httpAddress(), "pki", "enroll")
+	at, err := url.JoinPath(base, "pki", "enroll")
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -52,8 +52,21 @@ func TestADeviceClaimsItsCertificateByTheDataFolder(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(out, "cert.pem")); err != nil {
 		t.Error(err)
 	}
-	if _, stderr, code := run(t, bridge, "cert", "claim", token, "--out", out+"2", "--url", "mqtt://"+bridge.addresses.MQTT); code != exitUsage || !strings.Contains(stderr, "HTTP address") {
-		t.Errorf("%d %s", code, stderr)
+}
+
+// TestADeviceClaimsItsCertificateByAnyDoor gives the address of MQTT, where a
+// device with nothing to show is not let in.
+func TestADeviceClaimsItsCertificateByAnyDoor(t *testing.T) {
+	bridge := startBinary(t, t.TempDir())
+	made := bridge.aibridge(t, "cert", "token", "--authority", "operator", "--skill", "lighting", "-o", "yaml")
+	_, token, _ := strings.Cut(made, "abt_")
+	token = "abt_" + strings.Fields(token)[0]
+	out, url := filepath.Join(t.TempDir(), "lighting"), "mqtt://"+bridge.addresses.MQTT
+	if _, stderr, code := runIn(t, bridge, t.TempDir(), "cert", "claim", token, "--out", out, "--url", url); code == 0 || !strings.Contains(stderr, "only the HTTP door") {
+		t.Errorf("a device that is not let in: %d %s", code, stderr)
+	}
+	if stdout, stderr, code := run(t, bridge, "cert", "claim", token, "--out", out, "--url", url); code != 0 {
+		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
 }
 

@@ -37,7 +37,7 @@ bridge under --dev wants none.`,
 				return usageError{errors.New("--log-level must be debug, info, warn or error")}
 			}
 			if endpoint == "" {
-				base, err := g.base()
+				base, err := g.base(cmd.Context())
 				if err != nil {
 					return err
 				}

@@ -36,13 +36,27 @@ type mcpGuest struct {
 	scopes []string
 }
 
-// base is the HTTP door of the bridge. It is not asked for at another door,
-// where it would be the administrator who asks.
-func (g *mcpGuest) base() (string, error) {
-	if g.target.url != "" && !overHTTP(g.target.url) {
-		return "", usageError{errors.New("--url must be the bridge's HTTP address, such as https://bridge.example:9010")}
+// base is the HTTP door of the bridge. Another door is asked for it by the guest,
+// and by the administrator only where that one makes the guest's key next.
+func (g *mcpGuest) base(ctx context.Context) (string, error) {
+	asks := g.target
+	if asks.url == "" || overHTTP(asks.url) {
+		return asks.httpAddress(), nil
 	}
-	return g.target.httpAddress(), nil
+	if _, err := g.known(); err != nil && (!errors.Is(err, errNoKey) || !g.create) {
+		return "", err
+	}
+	kept := filepath.Join(asks.folder(), mcpKeyFile)
+	if _, err := os.Stat(kept); err == nil && !g.shows() {
+		asks.keyFile = kept
+	}
+	return asks.httpURL(ctx)
+}
+
+// shows reports whether a flag or a variable says what to show.
+func (g *mcpGuest) shows() bool {
+	t := &g.target
+	return t.tokenFile != "" || t.keyFile != "" || t.cert != "" || os.Getenv("AIBRIDGE_TOKEN") != "" || os.Getenv("AIBRIDGE_API_KEY") != ""
 }
 
 // identify finds the credential to show, and how to show it.
@@ -52,7 +66,7 @@ func (g *mcpGuest) identify(ctx context.Context, client *http.Client, endpoint s
 		return nil, usageError{errors.New("only one of --token-file and --api-key-file can be shown")}
 	}
 	if t.tokenFile != "" {
-		if _, err := readSecret(t.tokenFile); err != nil {
+		if _, err := g.known(); err != nil {
 			return nil, err
 		}
 		return func(_ context.Context, h http.Header) error {
@@ -73,11 +87,30 @@ func (g *mcpGuest) identify(ctx context.Context, client *http.Client, endpoint s
 	}, nil
 }
 
+// errNoKey is for guests that have no key yet at a bridge that wants one.
+var errNoKey = usageError{errors.New("the bridge wants a key: run aibridge mcp --create-key once, or give one by --api-key-file")}
+
 // secret is the key or token to show, "" for none.
 func (g *mcpGuest) secret(ctx context.Context, client *http.Client, endpoint string) (string, error) {
+	secret, err := g.known()
+	if !errors.Is(err, errNoKey) || !g.create {
+		return secret, err
+	}
+	administrator, err := g.administrator()
+	if err != nil {
+		return "", err
+	}
+	return g.createKey(ctx, client, strings.TrimSuffix(endpoint, "/mcp"), administrator, filepath.Join(g.target.folder(), mcpKeyFile))
+}
+
+// known is the key or token that there is already, "" if none is needed.
+func (g *mcpGuest) known() (string, error) {
 	t := &g.target
-	administrator, err := readSecret(filepath.Join(t.folder(), app.AdminKeyFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+	if t.tokenFile != "" {
+		return readSecret(t.tokenFile)
+	}
+	administrator, err := g.administrator()
+	if err != nil {
 		return "", err
 	}
 	secret, err := g.given()
@@ -90,8 +123,7 @@ func (g *mcpGuest) secret(ctx context.Context, client *http.Client, endpoint str
 	if secret != "" || t.cert != "" {
 		return secret, nil
 	}
-	path := filepath.Join(t.folder(), mcpKeyFile)
-	secret, err = readSecret(path)
+	secret, err = readSecret(filepath.Join(t.folder(), mcpKeyFile))
 	switch {
 	case err == nil:
 		return secret, nil
@@ -99,10 +131,18 @@ func (g *mcpGuest) secret(ctx context.Context, client *http.Client, endpoint str
 		return "", err
 	case administrator == "":
 		return "", nil // a bridge under --dev asks for none
-	case !g.create:
-		return "", usageError{fmt.Errorf("the bridge wants a key: run aibridge mcp --create-key once, or give one by --api-key-file")}
 	}
-	return g.createKey(ctx, client, strings.TrimSuffix(endpoint, "/mcp"), administrator, path)
+	return "", errNoKey
+}
+
+// administrator is the administrator's key of the bridge on this machine, "" if
+// it is not there to read.
+func (g *mcpGuest) administrator() (string, error) {
+	key, err := readSecret(filepath.Join(g.target.folder(), app.AdminKeyFile))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return "", nil
+	}
+	return key, err
 }
 
 // given is the secret that a flag or a variable says.

@@ -68,6 +68,9 @@ func TestMCPIsAPartyOfItsOwn(t *testing.T) {
 	if out := run(nil); !strings.Contains(out, "--create-key") {
 		t.Errorf("without a key: %s", out)
 	}
+	if out := run(nil, "--url", "mqtt://"+b.addresses.MQTT); !strings.Contains(out, "--create-key") {
+		t.Errorf("by another door without a key: %s", out)
+	}
 	if out := run(nil, "--api-key-file", adminFile); !strings.Contains(out, "administrator") {
 		t.Errorf("with the administrator's key: %s", out)
 	}
@@ -75,13 +78,22 @@ func TestMCPIsAPartyOfItsOwn(t *testing.T) {
 		t.Errorf("with the administrator's key in a variable: %s", out)
 	}
 
-	for _, flags := range [][]string{{"--create-key"}, nil} { // made once, and there from then on
+	for _, flags := range [][]string{{"--create-key", "--url", "mqtt://" + b.addresses.MQTT}, nil} { // made once, and there from then on
 		c, err := b.mcp(t, nil, flags...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "agent.list"}); err != nil || r.IsError {
 			t.Errorf("agent.list: %v %+v", err, r)
+		}
+	}
+	for _, url := range []string{"mqtt://" + b.addresses.MQTT, "wss://" + b.addresses.WS, "https://" + b.addresses.HTTP} {
+		c, err := b.mcp(t, []string{"AIBRIDGE_URL=" + url})
+		if err != nil {
+			t.Fatalf("by %s: %v", url, err)
+		}
+		if r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "agent.list"}); err != nil || r.IsError {
+			t.Errorf("agent.list by %s: %v %+v", url, err, r)
 		}
 	}
 	keyFile := filepath.Join(b.data, mcpKeyFile)
