@@ -149,6 +149,23 @@ type Batcher interface {
 	PutBatch(ctx context.Context, group string, batch []Content) ([]Result, error)
 }
 
+// A Whole is a file with all of its content, or why it cannot be had: exactly
+// one of both.
+type Whole struct {
+	File File
+	Data []byte
+	Err  error
+}
+
+// A BatchGetter is implemented by [Files] from which many small files are read
+// quicker at once. It reads the current versions, in the order of the paths,
+// and checks the contents; each file stands for itself. What does not fit into
+// [MaxBatchBytes] with those before it is 1004. The error says that nothing at
+// all was read.
+type BatchGetter interface {
+	GetBatch(ctx context.Context, group string, paths []string) ([]Whole, error)
+}
+
 // Limits of a batch.
 const (
 	MaxBatchFiles = 500
@@ -189,4 +206,42 @@ func PutAll(ctx context.Context, files Files, group string, batch []Content) ([]
 		results[i].File, results[i].Err = files.Put(ctx, group, batch[i].Path, bytes.NewReader(batch[i].Data), batch[i].PutOptions)
 	}
 	return results, nil
+}
+
+// GetAll reads files whole, at once if files can (see [BatchGetter]).
+func GetAll(ctx context.Context, files Files, group string, paths []string) ([]Whole, error) {
+	if len(paths) > MaxBatchFiles {
+		return nil, protocol.Errorf(protocol.PayloadTooLarge, "a batch may have %d files", MaxBatchFiles)
+	}
+	if b, ok := files.(BatchGetter); ok {
+		return b.GetBatch(ctx, group, paths)
+	}
+	wholes, room := make([]Whole, len(paths)), int64(MaxBatchBytes)
+	for i, path := range paths {
+		w := &wholes[i]
+		w.File, w.Data, w.Err = getWhole(ctx, files, group, path, room)
+		room -= int64(len(w.Data))
+	}
+	return wholes, nil
+}
+
+// getWhole reads a file that has at most as many bytes as there is room for,
+// else 1004.
+func getWhole(ctx context.Context, files Files, group, path string, room int64) (File, []byte, error) {
+	r, f, err := files.Open(ctx, group, path, 0)
+	if err != nil {
+		return File{}, nil, err
+	}
+	defer r.Close()
+	if f.Size > room {
+		return f, nil, protocol.Errorf(protocol.PayloadTooLarge, "%q has %d bytes", path, f.Size).With("path", path)
+	}
+	data := make([]byte, f.Size)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return File{}, nil, err
+	}
+	if _, err := io.ReadFull(r, make([]byte, 1)); err != io.EOF { // the end tells of damage
+		return File{}, nil, err
+	}
+	return f, data, nil
 }

@@ -185,6 +185,15 @@ func (m mirror) PutBatch(ctx context.Context, group string, batch []Content) ([]
 	return PutAll(ctx, files, group, batch)
 }
 
+// GetBatch implements [BatchGetter].
+func (m mirror) GetBatch(ctx context.Context, group string, paths []string) ([]Whole, error) {
+	files, err := m.files()
+	if err != nil {
+		return nil, err
+	}
+	return GetAll(ctx, files, group, paths)
+}
+
 // Delete implements [Files].
 func (m mirror) Delete(ctx context.Context, group, path string, ifVersion uint64) (File, error) {
 	files, err := m.files()

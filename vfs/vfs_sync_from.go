@@ -3,7 +3,6 @@ package vfs
 import (
 	"context"
 	"encoding/base64"
-	"io"
 	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/commands"
@@ -54,19 +53,11 @@ func (s *Service) SyncFrom(ctx context.Context, call *commands.Call, p SyncFromP
 }
 
 func readSmall(ctx context.Context, files Files, group, path string, room *int64) (SyncedFile, error) {
-	r, f, err := files.Open(ctx, group, path, 0)
-	if err != nil {
-		return SyncedFile{}, err
-	}
-	defer r.Close()
-	if f.Size > *room {
+	f, data, err := getWhole(ctx, files, group, path, *room)
+	if f.Version != 0 && protocol.CodeOf(err) == protocol.PayloadTooLarge {
 		return syncedFile(TooLarge, f), nil
 	}
-	data := make([]byte, f.Size)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return SyncedFile{}, err
-	}
-	if _, err := io.ReadFull(r, make([]byte, 1)); err != io.EOF { // the end tells of damage
+	if err != nil {
 		return SyncedFile{}, err
 	}
 	*room -= f.Size

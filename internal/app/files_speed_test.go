@@ -34,6 +34,7 @@ func TestSpeedOfFiles(t *testing.T) {
 	}
 	t.Logf("%d processors, load %s", runtime.NumCPU(), load())
 	t.Run("live files", func(t *testing.T) { speedOfLiveFiles(t, 3_000, 100_000/part) })
+	t.Run("restored files", func(t *testing.T) { speedOfRestore(t, 30_000/part) })
 	if _, err := exec.LookPath("rsync"); err != nil {
 		t.Skip("rsync is not installed")
 	}
@@ -50,7 +51,12 @@ func load() string {
 // syncedTree is an engine between a folder and a new bridge.
 func syncedTree(t *testing.T, dir string) *mirror.Engine {
 	t.Helper()
-	n := bridgetest.Start(t)
+	return treeAt(t, bridgetest.Start(t), dir)
+}
+
+// treeAt is an engine between a folder and a bridge.
+func treeAt(t *testing.T, n *bridgetest.Node, dir string) *mirror.Engine {
+	t.Helper()
 	files, err := remote.New(remote.Options{URL: n.HTTPURL("/vfs")})
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +117,21 @@ func speedOfSmallFiles(t *testing.T, count int) {
 	report(t, engine, count)
 	t.Logf("%d files of 1 KiB: %.2fs, %.0f files/s · rsync -a %.2fs (ratio %.2f) · rsync -a --fsync, as durable as this, %.2fs (ratio %.2f)",
 		count, ours.Seconds(), float64(count)/ours.Seconds(), plain.Seconds(), plain.Seconds()/ours.Seconds(), durable.Seconds(), durable.Seconds()/ours.Seconds())
+}
+
+// speedOfRestore fetches files into an empty folder that another one has sent.
+func speedOfRestore(t *testing.T, count int) {
+	dir := t.TempDir()
+	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
+	makeTree(t, src, count)
+	n := bridgetest.Start(t)
+	there, back := treeAt(t, n, src), treeAt(t, n, dst)
+	sent := timed(t, func() error { return there.Sync(t.Context()) })
+	report(t, there, count)
+	ours := timed(t, func() error { return back.Sync(t.Context()) })
+	report(t, back, count)
+	t.Logf("%d files of 1 KiB: sent in %.2fs, fetched into an empty folder in %.2fs, %.0f files/s",
+		count, sent.Seconds(), ours.Seconds(), float64(count)/ours.Seconds())
 }
 
 func speedOfUnchangedTree(t *testing.T, count int) {

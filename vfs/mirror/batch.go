@@ -6,26 +6,20 @@ import (
 	"sync"
 )
 
-// What is sent at once at most.
-const (
-	batchFiles = 256
-	batchBytes = 4 << 20
-	batchOne   = 32 << 10 // larger files travel alone
-)
-
-// A batcher gathers small files that are new here and sends them together.
+// A batcher has small files travel together: up if they are new here, down if
+// they are new in the VFS.
 type batcher struct {
-	e      *Engine
-	ctx    context.Context
-	remote BatchPutter
+	e    *Engine
+	ctx  context.Context
+	to   BatchPutter // nil if the VFS cannot do it
+	from BatchGetter // the same
+	up   *gathering[batched]
+	down *gathering[wanted]
 
 	mu      sync.Mutex
-	waiting []batched
-	bytes   int64
 	failed  error
-	blocked []string // paths that others are in the way of
-	sending sync.WaitGroup
-	slots   chan struct{}
+	blocked []string      // paths that others are in the way of
+	coming  spellingIndex // of files new here
 }
 
 // A batched file is locked until it is sent.
@@ -37,41 +31,45 @@ type batched struct {
 	unlock    func()
 }
 
-// batchesAtOnce bounds the batches under way.
-const batchesAtOnce = 2
-
 func (e *Engine) newBatcher(ctx context.Context) *batcher {
-	remote, _ := e.o.Remote.(BatchPutter)
-	return &batcher{e: e, ctx: ctx, remote: remote, slots: make(chan struct{}, batchesAtOnce)}
+	b := &batcher{e: e, ctx: ctx}
+	b.to, _ = e.o.Remote.(BatchPutter)
+	b.from, _ = e.o.Remote.(BatchGetter)
+	b.up, b.down = gather(b.send), gather(b.fetch)
+	return b
 }
 
-// take takes over a path if it is a small file to be sent. Whatever is not as
-// expected is left to [Engine.settle], with what the VFS was seen to have.
+// take takes over a path if it is a small file that is to travel. Whatever is
+// not as expected is left to [Engine.settle], with what the VFS was seen to have.
 func (b *batcher) take(path string, h hint) (taken bool, seen hint) {
-	if b.remote == nil || b.e.ignored(path) {
+	if b.e.ignored(path) {
 		return false, h
 	}
 	unlock := b.e.locks.lock(path)
 	item, h, ok := b.prepare(path, h)
-	if !ok {
+	if ok {
+		item.unlock = unlock
+		b.up.add(item, int64(len(item.small.Content)))
+		return true, h
+	}
+	want, h, ok := b.want(path, h)
+	switch {
+	case !ok:
 		unlock()
 		return false, h
+	case !b.alone(want):
+		unlock()
+		b.block(path)
+		return true, h
 	}
-	item.unlock = unlock
-	b.mu.Lock()
-	b.waiting = append(b.waiting, item)
-	b.bytes += int64(len(item.small.Content))
-	full := len(b.waiting) >= batchFiles || b.bytes >= batchBytes
-	b.mu.Unlock()
-	if full {
-		b.flushSome()
-	}
+	want.unlock = unlock
+	b.down.add(want, want.remote.Size)
 	return true, h
 }
 
 func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool) {
 	known := b.e.state.get(path)
-	if !known.known && !h.seen && !b.e.knowsVFS() {
+	if b.to == nil || !known.known && !h.seen && !b.e.knowsVFS() {
 		return batched{}, h, false
 	}
 	stamp, err := b.e.folder.Stat(path)
@@ -101,25 +99,10 @@ func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool
 	return batched{small: small, print: print, intention: intention{path: path, intent: i}, hint: h}, h, true
 }
 
-// flush sends what is left and waits for everything.
+// flush has what is left travel and waits for everything.
 func (b *batcher) flush() {
-	b.flushSome()
-	b.sending.Wait()
-}
-
-func (b *batcher) flushSome() {
-	b.mu.Lock()
-	list := b.waiting
-	b.waiting, b.bytes = nil, 0
-	b.mu.Unlock()
-	if len(list) == 0 {
-		return
-	}
-	b.slots <- struct{}{}
-	b.sending.Go(func() {
-		defer func() { <-b.slots }()
-		b.send(list)
-	})
+	b.up.flush()
+	b.down.flush()
 }
 
 // block leaves a path for later: the files of a batch are locked until it is
@@ -141,31 +124,42 @@ func (b *batcher) err() error {
 // has something else there than was thought, or something is wrong with them.
 func (b *batcher) send(list []batched) {
 	files, errs, err := b.put(list)
-	var again []batched
+	var again []leftover
 	for i, item := range list {
 		path := item.small.Path
 		switch {
 		case unavailable(err) || b.ctx.Err() != nil:
 			b.e.work.add(path)
 		case err != nil || errs[i] != nil:
-			again = append(again, item)
+			again = append(again, leftover{path, item.hint})
 		default:
 			b.e.count(uploads, item.small.Size)
 			_ = b.e.report(b.ctx, path, b.e.stored(path, item.print, files[i])) // is in the status
 		}
 		item.unlock()
 	}
+	b.settle(again, err)
+}
+
+// A leftover is a file of a batch that is settled alone.
+type leftover struct {
+	path string
+	hint hint
+}
+
+// settle settles files of a batch one by one, after it ended with an error that
+// counts only if it says that the VFS is gone: the files will tell of others.
+func (b *batcher) settle(list []leftover, err error) {
 	if !unavailable(err) {
-		err = nil // the files will tell
+		err = nil
 	}
-	for _, item := range again {
-		path := item.small.Path
-		failed := b.e.settle(b.ctx, path, item.hint)
+	for _, item := range list {
+		failed := b.e.settle(b.ctx, item.path, item.hint)
 		if obstructed(failed) {
-			b.block(path)
+			b.block(item.path)
 			continue
 		}
-		if e := b.e.report(b.ctx, path, failed); unavailable(e) {
+		if e := b.e.report(b.ctx, item.path, failed); unavailable(e) {
 			err = e
 			break
 		}
@@ -206,7 +200,7 @@ func (b *batcher) put(list []batched) (files []File, errs []error, err error) {
 		return nil, nil, err
 	}
 	err = b.e.o.Link.transfer(b.ctx, func(ctx context.Context) (err error) {
-		files, errs, err = b.remote.PutBatch(ctx, smalls)
+		files, errs, err = b.to.PutBatch(ctx, smalls)
 		switch {
 		case err != nil:
 			return errors.Join(err, b.refused(list, func(int) error { return err }))

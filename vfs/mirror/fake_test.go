@@ -226,6 +226,26 @@ func (f *fake) PutBatch(ctx context.Context, list []Small) (files []File, errs [
 	return files, errs, err
 }
 
+// GetBatch implements [BatchGetter].
+func (f *fake) GetBatch(ctx context.Context, paths []string) (wholes []Whole, err error) {
+	err = f.call(ctx, "get batch", func() error {
+		for _, path := range paths {
+			v, ok := f.head(path)
+			w := Whole{File: v.File, Content: slices.Clone(v.content)}
+			if !ok || v.Deleted {
+				w = Whole{Err: protocol.Errorf(protocol.FileNotFound, "no file")}
+			}
+			if f.garbage != nil && f.garbage("read") {
+				w.Content = append(w.Content, "more"...)
+			}
+			f.read.Add(int64(len(w.Content)))
+			wholes = append(wholes, w)
+		}
+		return nil
+	})
+	return wholes, err
+}
+
 func (f *fake) Delete(ctx context.Context, path string, ifVersion uint64) (file File, err error) {
 	err = f.call(ctx, "delete", func() error {
 		v, ok := f.head(path)

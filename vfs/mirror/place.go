@@ -92,6 +92,23 @@ func (p *Place) PutBatch(ctx context.Context, list []Small) (files []File, errs 
 	return files, errs, nil
 }
 
+// GetBatch implements [BatchGetter].
+func (p *Place) GetBatch(ctx context.Context, paths []string) ([]Whole, error) {
+	there := make([]string, len(paths))
+	for i, path := range paths {
+		there[i] = p.prefix + path
+	}
+	found, err := vfs.GetAll(ctx, p.files, p.group, there)
+	if err != nil {
+		return nil, err
+	}
+	wholes := make([]Whole, len(found))
+	for i, f := range found {
+		wholes[i] = Whole{File: p.file(f.File), Content: f.Data, Err: f.Err}
+	}
+	return wholes, nil
+}
+
 // ChunkSize implements [Chunker].
 func (p *Place) ChunkSize() int { return vfs.ChunkSize }
 

@@ -70,6 +70,20 @@ type BatchPutter interface {
 	PutBatch(ctx context.Context, list []Small) (files []File, errs []error, err error)
 }
 
+// A Whole is a file of the VFS with all of its content, or why it cannot be had.
+type Whole struct {
+	File
+	Content []byte
+	Err     error
+}
+
+// A BatchGetter is a [Remote] that hands out the latest versions of many small
+// files at once, in the order of the paths. What is too large to come with the
+// others is 1004.
+type BatchGetter interface {
+	GetBatch(ctx context.Context, paths []string) ([]Whole, error)
+}
+
 // An Instancer is a [Remote] that can tell itself from one that has lost
 // everything and begun anew. The text is stable as long as versions are, ""
 // if it cannot tell.

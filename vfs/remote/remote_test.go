@@ -172,6 +172,10 @@ func everything(ctx context.Context, c *Client) map[string]error {
 	if errs["batch"] = err; err == nil {
 		errs["batch"] = results[0].Err
 	}
+	wholes, err := c.GetBatch(ctx, "g", []string{"f"})
+	if errs["get batch"] = err; err == nil {
+		errs["get batch"] = wholes[0].Err
+	}
 	return errs
 }
 

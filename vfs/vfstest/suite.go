@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) vfs.Files) {
 		{"readers see whole versions only", (*world).whole},
 		{"an ended context ends the call", (*world).context},
 		{"batches are like single puts", (*world).batches},
+		{"many are read at once", (*world).readAll},
 		{"snapshots show what was", (*world).snapshots},
 	} {
 		t.Run(strings.ReplaceAll(test.name, " ", "_"), func(t *testing.T) {
@@ -471,6 +472,52 @@ func (w *world) batches() {
 	}
 	if w.read("a", 0) != "again" || w.read("d/e", 0) != "one" || w.read("old", 0) != "newer" || w.read("many/077", 0) != "77" {
 		w.Fatal("a batch wrote something else")
+	}
+}
+
+func (w *world) readAll() {
+	want := map[string]string{"empty": "", "text": "on", "bytes": "\xff\x00\xfe", "d/new": "second"}
+	w.put("d/new", "first")
+	for path, text := range want {
+		w.put(path, text)
+	}
+	w.put("gone", "x")
+	if _, err := w.Delete(w.ctx, g, "gone", 0); err != nil {
+		w.Fatal(err)
+	}
+	paths := []string{"gone", "bytes", "../f", "empty", "none", "text", "d/new", "text"}
+	for i := range 40 { // more than one answer holds
+		path := fmt.Sprintf("many/%02d", i)
+		want[path] = strings.Repeat(string(rune('a'+i%26)), 30<<10)
+		w.put(path, want[path])
+		paths = append(paths, path)
+	}
+	wholes, err := vfs.GetAll(w.ctx, w.Files, g, paths)
+	if err != nil || len(wholes) != len(paths) {
+		w.Fatalf("%d files, %v", len(wholes), err)
+	}
+	for i, whole := range wholes {
+		path, code := paths[i], protocol.Code("")
+		switch path {
+		case "gone", "none":
+			code = protocol.FileNotFound
+		case "../f":
+			code = protocol.InvalidParameter
+		}
+		if protocol.CodeOf(whole.Err) != code {
+			w.Fatalf("%s: %v, want %q", path, whole.Err, code)
+		}
+		if code != "" {
+			continue
+		}
+		stat, err := w.Stat(w.ctx, g, path)
+		f := whole.File
+		if err != nil || string(whole.Data) != want[path] || f.Path != path || f.Version != stat.Version || f.SHA256 != stat.SHA256 || f.Size != stat.Size {
+			w.Fatalf("%s: %d bytes of %+v, stat says %+v, %v", path, len(whole.Data), f, stat, err)
+		}
+	}
+	if _, err := vfs.GetAll(w.ctx, w.Files, g, make([]string, vfs.MaxBatchFiles+1)); protocol.CodeOf(err) != protocol.PayloadTooLarge {
+		w.Fatalf("too many files: %v", err)
 	}
 }
 

@@ -1,17 +1,12 @@
 package tree
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path"
 	"slices"
-	"time"
 )
 
 // What a [Folder] returns besides errors of the file system.
@@ -193,96 +188,6 @@ func (f *Folder) Open(name string) (*os.File, Stamp, error) {
 	return nil, Stamp{}, err
 }
 
-// An Unfinished is a file being written, which nobody sees.
-type Unfinished struct {
-	folder *Folder
-	file   *os.File
-	name   string // inside the private folder
-}
-
-// Create begins a file. It gets its place by [Unfinished.Replace]; the caller
-// ends with [Unfinished.Discard] in any case.
-func (f *Folder) Create() (*Unfinished, error) {
-	name := unfinished + "/" + randomName()
-	file, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, fileMode)
-	if err != nil {
-		return nil, err
-	}
-	return &Unfinished{folder: f, file: file, name: name}, nil
-}
-
-func randomName() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
-// Write implements [io.Writer].
-func (u *Unfinished) Write(p []byte) (int, error) { return u.file.Write(p) }
-
-// File is the file itself, for those who write at places or ahead.
-func (u *Unfinished) File() *os.File { return u.file }
-
-// SetTime has the file dated, in Unix milliseconds, unless that is 0 or no time. Where the
-// system refuses, it has the time at which it was written.
-func (u *Unfinished) SetTime(mtime int64) {
-	if mtime > 0 && mtime <= math.MaxInt64/int64(time.Millisecond) {
-		t := time.UnixMilli(mtime)
-		_ = u.folder.root.Chtimes(u.name, t, t)
-	}
-}
-
-// Truncate begins the file anew.
-func (u *Unfinished) Truncate() error {
-	if _, err := u.file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	return u.file.Truncate(0)
-}
-
-// Discard throws away what did not get a place.
-func (u *Unfinished) Discard() {
-	if u.file == nil {
-		return
-	}
-	_ = u.file.Close()               // nobody wants it
-	_ = u.folder.root.Remove(u.name) // the next start tries again
-	u.file = nil
-}
-
-// Replace syncs the file and gives it the place of the file whose stamp was
-// seen, or of none. If another stands there, it is ErrChanged, and that one
-// stays. It returns when all is durable.
-func (u *Unfinished) Replace(name string, seen Stamp) (Stamp, error) {
-	f := u.folder
-	if reason := CheckPath(name); reason != "" {
-		return Stamp{}, BadPathError{reason}
-	}
-	if err := u.file.Sync(); err != nil {
-		return Stamp{}, err
-	}
-	made, err := f.makeParents(name)
-	if err != nil {
-		return Stamp{}, err
-	}
-	if err := f.swapIn(u.name, name, seen); err != nil {
-		return Stamp{}, err
-	}
-	info, err := u.file.Stat() // after the move, which changes Change
-	if err != nil {
-		return Stamp{}, err
-	}
-	if err := u.file.Close(); err != nil {
-		return Stamp{}, err
-	}
-	u.file = nil
-	stamp, err := stampOf(info)
-	if err != nil {
-		return Stamp{}, err
-	}
-	return stamp, f.dirs.wait(append(made, path.Dir(name))...)
-}
-
 // makeParents makes the folders above a file and lists those in which a new
 // one stands.
 func (f *Folder) makeParents(name string) (made []string, err error) {
@@ -298,7 +203,7 @@ func (f *Folder) makeParents(name string) (made []string, err error) {
 		case err == nil:
 			made = append(made, path.Dir(name[:i]))
 		case !errors.Is(err, fs.ErrExist):
-			return nil, err
+			return made, err
 		}
 	}
 	return made, f.plainParents(name)
@@ -442,6 +347,3 @@ func StampOf(file interface{ Stat() (fs.FileInfo, error) }) (Stamp, error) {
 	}
 	return stampOf(info)
 }
-
-// ReadFrom implements [io.ReaderFrom].
-func (u *Unfinished) ReadFrom(r io.Reader) (int64, error) { return u.file.ReadFrom(r) }

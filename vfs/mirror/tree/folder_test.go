@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -262,6 +263,85 @@ func TestLosersAreKeptOnce(t *testing.T) {
 	}
 	if s := f.Scan(".", 0, nil); len(s.Files) != 0 {
 		t.Errorf("%v are mirrored", s.Files)
+	}
+}
+
+// Files that get their places together stand each for itself, are durable
+// before they have them, and cost one look at each folder.
+func TestManyFilesGetTheirPlaceTogether(t *testing.T) {
+	f := newFolder(t)
+	old, err := place(t, f, "d/changed", "old", Stamp{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := place(t, f, "folder/f", "f", Stamp{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(f.Dir(), "d/changed"), []byte("by somebody else"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	synced := make(map[string]int)
+	f.dirs.sync = func(dir string) error { synced[dir]++; return f.syncDir(dir) }
+	var list []*Replacement
+	for _, r := range []Replacement{{Name: "d/one"}, {Name: "d/changed", Seen: old}, {Name: "e/f/two"}, {Name: "folder"}, {Name: "../three"}, {Name: "d/four"}} {
+		if r.File, err = f.Create(); err != nil {
+			t.Fatal(err)
+		}
+		defer r.File.Discard()
+		if _, err := r.File.Write([]byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		if len(list)%2 == 0 { // else it is saved on the way
+			if err := errors.Join(r.File.Save(), r.File.Save()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list = append(list, &r)
+	}
+	f.ReplaceAll(list)
+	for i, want := range []func(error) bool{
+		isNil, func(err error) bool { return errors.Is(err, ErrChanged) }, isNil,
+		func(err error) bool { var o *ObstacleError; return errors.As(err, &o) },
+		func(err error) bool { var bad BadPathError; return errors.As(err, &bad) }, isNil,
+	} {
+		r := list[i]
+		if !want(r.Err) {
+			t.Errorf("%s: %v", r.Name, r.Err)
+		}
+		stamp, _ := f.Stat(r.Name)
+		if r.Err == nil && (read(t, f, r.Name) != "new" || stamp != r.Stamp || stamp.Absent()) {
+			t.Errorf("%s: %q, %+v, stamp %+v", r.Name, read(t, f, r.Name), stamp, r.Stamp)
+		}
+		r.File.Discard()
+	}
+	if read(t, f, "d/changed") != "by somebody else" || read(t, f, "folder/f") != "f" || left(t, f) != 0 {
+		t.Errorf("%q, %q, %d files left", read(t, f, "d/changed"), read(t, f, "folder/f"), left(t, f))
+	}
+	if want := map[string]int{".": 1, "d": 1, "e": 1, "e/f": 1}; !maps.Equal(synced, want) {
+		t.Errorf("synced %v, want %v", synced, want)
+	}
+}
+
+func isNil(err error) bool { return err == nil }
+
+// Whoever waits for a folder that cannot be synced learns that nothing is sure.
+func TestAFolderThatCannotBeSyncedFailsAllOfABatch(t *testing.T) {
+	f := newFolder(t)
+	f.dirs.sync = func(string) error { return fs.ErrInvalid }
+	var list []*Replacement
+	for _, name := range []string{"one", "two"} {
+		u, err := f.Create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.Discard()
+		list = append(list, &Replacement{File: u, Name: name})
+	}
+	f.ReplaceAll(list)
+	for _, r := range list {
+		if !errors.Is(r.Err, fs.ErrInvalid) {
+			t.Errorf("%s: %v", r.Name, r.Err)
+		}
 	}
 }
 

@@ -1,0 +1,210 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/aibridge/aibridge/vfs/mirror/tree"
+)
+
+// A wanted file is new in the VFS. It is locked until it is here.
+type wanted struct {
+	path   string
+	look   look
+	remote remote
+	hint   hint
+	unlock func()
+}
+
+// want reports whether the VFS's version of a path is to come here, and is
+// small.
+func (b *batcher) want(path string, h hint) (w wanted, seen hint, ok bool) {
+	if b.from == nil || !h.seen || !h.there || h.Size > batchOne {
+		return wanted{}, h, false
+	}
+	known := b.e.state.get(path)
+	h, err := b.e.remoteOf(b.ctx, path, known, h)
+	if err != nil {
+		return wanted{}, hint{}, false
+	}
+	r := h.remote
+	if !r.there || r.Size > batchOne {
+		return wanted{}, h, false
+	}
+	l, err := b.e.look(b.ctx, path, known, r)
+	if err != nil {
+		return wanted{}, h, false
+	}
+	if known, err = b.e.learn(path, known, l, r, h.seen); err != nil || decide(known.base, l.local, r) != pull {
+		return wanted{}, h, false
+	}
+	if !l.there && b.e.state.twin(path) != nil {
+		return wanted{}, h, false
+	}
+	return wanted{path: path, look: l, remote: r, hint: h}, h, true
+}
+
+// alone reports whether no other file of a batch is in the way of a new one.
+func (b *batcher) alone(w wanted) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w.look.there {
+		return true
+	}
+	if b.coming.check(w.path) != nil {
+		return false
+	}
+	b.coming.add(w.path)
+	return true
+}
+
+// fetch brings a batch here. Files of which the VFS has another version by now,
+// or that changed here meanwhile, are settled one by one.
+func (b *batcher) fetch(list []wanted) {
+	began := b.e.o.Now().UnixNano()
+	wholes, err := b.get(list)
+	arrivals := make([]*arrival, len(list))
+	for i := range list {
+		arrivals[i] = &arrival{wanted: &list[i], err: err}
+		if err == nil {
+			arrivals[i].whole = wholes[i]
+			arrivals[i].err = arrivals[i].check()
+		}
+	}
+	if err == nil {
+		b.e.placeAll(arrivals, began)
+	}
+	var again []leftover
+	for _, a := range arrivals {
+		a.unlock()
+		switch {
+		case unavailable(err) || b.ctx.Err() != nil && a.err != nil:
+			b.e.work.add(a.path)
+		case a.err == nil || errors.Is(a.err, errLocal):
+			_ = b.e.report(b.ctx, a.path, a.err) // is in the status
+		default:
+			again = append(again, leftover{a.path, a.hint})
+		}
+	}
+	b.settle(again, err)
+}
+
+// get asks the VFS for the contents of a batch.
+func (b *batcher) get(list []wanted) (wholes []Whole, err error) {
+	paths := make([]string, len(list))
+	for i := range list {
+		paths[i] = list[i].path
+	}
+	err = b.e.o.Link.transfer(b.ctx, func(ctx context.Context) (err error) {
+		if wholes, err = b.from.GetBatch(ctx, paths); err == nil && len(wholes) != len(paths) {
+			err = errWrongContent("a batch")
+		}
+		return err
+	})
+	return wholes, err
+}
+
+// An arrival is a file that came in a batch, and what becomes of it.
+type arrival struct {
+	*wanted
+	whole     Whole
+	fresh     *tree.Unfinished
+	intention intention
+	err       error
+}
+
+// check refuses what is not the version that was decided about.
+func (a *arrival) check() error {
+	f := a.whole.File
+	switch {
+	case a.whole.Err != nil:
+		return a.whole.Err
+	case f.Deleted || f.Version != a.remote.Version || f.SHA256 != a.remote.SHA256,
+		Sum(sha256.Sum256(a.whole.Content)) != f.SHA256:
+		return errWrongContent(a.path)
+	}
+	return sane(f, a.path)
+}
+
+// placeAll gives the files of a batch their places: all contents are durable, and
+// then all intents, before the first file here is replaced, and all of that is
+// before it is noted that both ends have them.
+func (e *Engine) placeAll(batch []*arrival, began int64) {
+	e.saveAll(batch)
+	batch = arrived(batch)
+	intentions := make([]*intention, len(batch))
+	for i, a := range batch {
+		f := &a.remote.File
+		a.intention = intention{path: a.path, intent: intent{inward: true, version: f.Version, size: f.Size, sum: f.SHA256, at: e.now()}}
+		intentions[i] = &a.intention
+	}
+	if err := e.state.intend(intentions...); err != nil {
+		for _, a := range batch {
+			a.err = fmt.Errorf("%w: %w", errLocal, err)
+			a.fresh.Discard()
+		}
+		return
+	}
+	replacements := make([]*tree.Replacement, len(batch))
+	for i, a := range batch {
+		replacements[i] = &tree.Replacement{File: a.fresh, Name: a.path, Seen: a.look.stamp}
+	}
+	e.folder.ReplaceAll(replacements)
+	for i, a := range batch {
+		r := replacements[i]
+		a.fresh.Discard()
+		if a.err = r.Err; a.err == nil {
+			e.count(downloads, a.whole.Size)
+			a.err = e.stored(a.path, &fingerprint{taken: true, stamp: r.Stamp, sum: a.remote.SHA256, read: began}, a.remote.File)
+		}
+	}
+}
+
+// arrived are the files of a batch of which nothing failed so far.
+func arrived(batch []*arrival) (good []*arrival) {
+	for _, a := range batch {
+		if a.err == nil {
+			good = append(good, a)
+		}
+	}
+	return good
+}
+
+// saveAll writes the contents of a batch to files without a place, several at
+// once: a disk makes those durable together that wait for it together.
+func (e *Engine) saveAll(batch []*arrival) {
+	feed := make(chan *arrival)
+	var workers sync.WaitGroup
+	for range min(e.o.Workers, len(batch)) {
+		workers.Go(func() {
+			for a := range feed {
+				a.save(e.folder)
+			}
+		})
+	}
+	for _, a := range arrived(batch) {
+		feed <- a
+	}
+	close(feed)
+	workers.Wait()
+}
+
+// save writes the content to a file without a place.
+func (a *arrival) save(folder *tree.Folder) {
+	fresh, err := folder.Create()
+	if err == nil {
+		if _, err = fresh.Write(a.whole.Content); err == nil {
+			fresh.SetTime(max(a.remote.Mtime, a.whole.Mtime))
+			err = fresh.Save()
+		}
+		if err != nil {
+			fresh.Discard()
+		}
+	}
+	if a.fresh = fresh; err != nil {
+		a.err = fmt.Errorf("%w: %w", errLocal, err)
+	}
+}
