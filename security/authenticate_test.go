@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -19,7 +20,7 @@ func authenticator(ring *Keyring, dev bool) *Authenticator {
 }
 
 func TestCredentialsOverHTTP(t *testing.T) {
-	dir, keys := t.TempDir(), memoryKeys{}
+	dir, keys := t.TempDir(), recordstest.New[Key]()
 	ring := openRing(t, dir, keys)
 	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,7 @@ func TestCredentialsOverHTTP(t *testing.T) {
 }
 
 func TestAnonymousAccessNeedsDev(t *testing.T) {
-	ring := openRing(t, t.TempDir(), memoryKeys{})
+	ring := openRing(t, t.TempDir(), recordstest.New[Key]())
 	for user, password := range map[string]string{"": "", "sensor": ""} {
 		if _, err := authenticator(ring, false).Password(t.Context(), Shown{}, user, []byte(password)); protocol.CodeOf(err) != protocol.NotAuthenticated {
 			t.Errorf("user %q: %v", user, err)
@@ -63,7 +64,7 @@ func TestAnonymousAccessNeedsDev(t *testing.T) {
 
 func TestWhoShowsARightKeyOrUnderDevNothingIsRecognisedAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	ring := openRing(t, dir, memoryKeys{})
+	ring := openRing(t, dir, recordstest.New[Key]())
 	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func id(who *protocol.Principal) string {
 
 func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := authenticator(openRing(t, t.TempDir(), memoryKeys{}), true)
+		a := authenticator(openRing(t, t.TempDir(), recordstest.New[Key]()), true)
 		if _, err := a.Password(t.Context(), Shown{}, UserAPIKey, []byte("abk_x.y")); protocol.CodeOf(err) != protocol.CredentialInvalid {
 			t.Errorf("got %v", err)
 		}
@@ -120,7 +121,7 @@ func TestAWrongKeyIsRefusedUnderDevToo(t *testing.T) {
 
 func TestFailuresAreDelayedAndThenLimitedPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := authenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		a := authenticator(openRing(t, t.TempDir(), recordstest.New[Key]()), false)
 		attacker, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 		try := func(from netip.Addr) (protocol.Code, time.Duration) {
 			start := time.Now()
@@ -150,7 +151,7 @@ func TestFailuresAreDelayedAndThenLimitedPerAddress(t *testing.T) {
 
 func TestAttemptsAtOnceAreLimitedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := authenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		a := authenticator(openRing(t, t.TempDir(), recordstest.New[Key]()), false)
 		var answered atomic.Int32
 		for range 1000 {
 			go func() {
@@ -170,7 +171,7 @@ func TestAttemptsAtOnceAreLimitedToo(t *testing.T) {
 func TestTheRightKeyIsLetInFromAnAddressThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		ring := openRing(t, dir, memoryKeys{})
+		ring := openRing(t, dir, recordstest.New[Key]())
 		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +188,7 @@ func TestTheRightKeyIsLetInFromAnAddressThatFailed(t *testing.T) {
 
 func TestAFailureDoesNotOutliveItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := authenticator(openRing(t, t.TempDir(), memoryKeys{}), false)
+		a := authenticator(openRing(t, t.TempDir(), recordstest.New[Key]()), false)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		start := time.Now()
@@ -200,7 +201,7 @@ func TestAFailureDoesNotOutliveItsContext(t *testing.T) {
 func TestRefusalsDoNotTellWhichPartWasWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		ring := openRing(t, dir, memoryKeys{})
+		ring := openRing(t, dir, recordstest.New[Key]())
 		if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,6 @@ package security
 import (
 	"context"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/security/token"
@@ -44,27 +43,13 @@ func (l *ledgers) Holder(s protocol.Serial) (*protocol.Principal, error) {
 type counter struct {
 	*Credentials
 	clock        *clock.Clock
-	keys         memoryKeys
+	keys         *recordstest.Memory[Key]
 	certificates *ledgers
-	revoked      revoked
+	revoked      *recordstest.Memory[Revocation]
 	sources      Sources
 
 	key, token, cert, proof, both *protocol.Principal
 }
-
-// revoked are revocations in memory.
-type revoked map[string]*Revocation
-
-func (r revoked) Get(id string) (*Revocation, uint64, bool) { v, ok := r[id]; return v, 1, ok }
-func (r revoked) All() iter.Seq2[string, *Revocation]       { return maps.All(r) }
-func (r revoked) Create(_ context.Context, id string, v *Revocation) (uint64, error) {
-	r[id] = v
-	return 1, nil
-}
-func (r revoked) Update(ctx context.Context, id string, v *Revocation, _ uint64) (uint64, error) {
-	return r.Create(ctx, id, v)
-}
-func (r revoked) Delete(_ context.Context, id string, _ uint64) error { delete(r, id); return nil }
 
 func issuer(t testing.TB) token.Issuer {
 	return token.Issuer{
@@ -74,10 +59,10 @@ func issuer(t testing.TB) token.Issuer {
 }
 
 func newCounter(t testing.TB) *counter {
-	c := &counter{clock: clock.New(), keys: memoryKeys{}, revoked: revoked{}}
+	c := &counter{clock: clock.New(), keys: recordstest.New[Key](), revoked: recordstest.New[Revocation]()}
 	end := c.clock.Now().Add(time.Hour)
-	c.keys["k"] = &Key{ID: "k", Principal: "lamp", Kind: protocol.KindAgent, Space: "home", Roles: []string{protocol.RoleEndAgent}, Expires: end}
-	c.key = c.keys["k"].principal()
+	c.put(t, &Key{ID: "k", Principal: "lamp", Kind: protocol.KindAgent, Space: "home", Roles: []string{protocol.RoleEndAgent}, Expires: end})
+	c.key = c.held().principal()
 	c.token = &protocol.Principal{
 		Kind: protocol.KindOperator, ID: "olga", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}, ClaimedRoles: []string{"admins"},
 		Attributes: map[string]string{"issuer": "hs"}, Credential: "jti-1", Method: protocol.MethodToken, Issued: c.clock.Now(), Expires: end,
@@ -132,12 +117,12 @@ func TestACredentialIsGoodUntilItEnds(t *testing.T) {
 		ends []string // whose grants end
 	}{
 		"nothing":                {func(*testing.T, *counter) {}, nil},
-		"a key is revoked":       {func(_ *testing.T, c *counter) { c.change(func(k *Key) { k.Revoked = c.clock.Now() }) }, []string{"both", "key"}},
-		"a key is removed":       {func(_ *testing.T, c *counter) { delete(c.keys, "k") }, []string{"both", "key"}},
-		"a key expires":          {func(_ *testing.T, c *counter) { c.change(func(k *Key) { k.Expires = c.clock.Now() }) }, []string{"both", "key"}},
-		"a key is somebody's":    {func(_ *testing.T, c *counter) { c.change(func(k *Key) { k.Principal = "eve" }) }, []string{"both", "key"}},
-		"a token is revoked":     {func(_ *testing.T, c *counter) { c.revoke(&Revocation{Token: "jti-1"}) }, []string{"token"}},
-		"somebody's tokens are":  {func(_ *testing.T, c *counter) { c.revoke(&Revocation{Principal: "fan", Before: c.clock.Now()}) }, []string{"proof"}},
+		"a key is revoked":       {func(t *testing.T, c *counter) { c.change(t, func(k *Key) { k.Revoked = c.clock.Now() }) }, []string{"both", "key"}},
+		"a key is removed":       {func(_ *testing.T, c *counter) { c.keys.Lose("k") }, []string{"both", "key"}},
+		"a key expires":          {func(t *testing.T, c *counter) { c.change(t, func(k *Key) { k.Expires = c.clock.Now() }) }, []string{"both", "key"}},
+		"a key is somebody's":    {func(t *testing.T, c *counter) { c.change(t, func(k *Key) { k.Principal = "eve" }) }, []string{"both", "key"}},
+		"a token is revoked":     {func(t *testing.T, c *counter) { c.revoke(t, &Revocation{Token: "jti-1"}) }, []string{"token"}},
+		"somebody's tokens are":  {func(t *testing.T, c *counter) { c.revoke(t, &Revocation{Principal: "fan", Before: c.clock.Now()}) }, []string{"proof"}},
 		"an issuer is gone":      {func(t *testing.T, c *counter) { c.trust(t) }, []string{"token"}},
 		"an issuer's kind":       {func(t *testing.T, c *counter) { i := issuer(t); i.Kind = protocol.KindAgent; c.trust(t, i) }, []string{"token"}},
 		"an issuer's space":      {func(t *testing.T, c *counter) { i := issuer(t); i.Space = "elsewhere"; c.trust(t, i) }, []string{"token"}},
@@ -176,19 +161,36 @@ func TestACredentialIsGoodUntilItEnds(t *testing.T) {
 	}
 }
 
-func (c *counter) change(do func(*Key)) {
-	k := *c.keys["k"]
-	do(&k)
-	c.keys["k"] = &k
+// held is the key as it is kept.
+func (c *counter) held() *Key {
+	k, _, _ := c.keys.Get("k")
+	return k
 }
 
-func (c *counter) revoke(r *Revocation) {
-	c.revoked["r"] = r
+func (c *counter) put(t testing.TB, k *Key) {
+	t.Helper()
+	if _, err := c.keys.Put(t.Context(), "k", k); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *counter) change(t testing.TB, do func(*Key)) {
+	t.Helper()
+	k := *c.held()
+	do(&k)
+	c.put(t, &k)
+}
+
+func (c *counter) revoke(t testing.TB, r *Revocation) {
+	t.Helper()
+	if _, err := c.revoked.Put(t.Context(), "r", r); err != nil {
+		t.Fatal(err)
+	}
 	c.sources.Revocations.Note()
 }
 
 func (c *counter) unrevoke() {
-	delete(c.revoked, "r")
+	c.revoked.Lose("r")
 	c.sources.Revocations.Note()
 }
 
@@ -208,7 +210,7 @@ func (c *counter) renew(s, next protocol.Serial) {
 func TestAGrantHasTodaysRights(t *testing.T) {
 	c := newCounter(t)
 	key, tok := grant.Of(c.key), grant.Of(c.token)
-	c.change(func(k *Key) { k.Roles, k.Scopes = []string{protocol.RoleObserver}, []string{"skill:*"} })
+	c.change(t, func(k *Key) { k.Roles, k.Scopes = []string{protocol.RoleObserver}, []string{"skill:*"} })
 	i := issuer(t)
 	i.Roles, i.ScopesClaim = map[string]string{"admins": protocol.RoleObserver, "others": protocol.RoleAdministrator}, "scope"
 	c.trust(t, i)
@@ -272,7 +274,7 @@ func TestAGrantEndsOnceAndOnlyIfItIsHeld(t *testing.T) {
 		t.Error("it was stopped twice, or not at all")
 	}
 	var looking sync.WaitGroup
-	c.change(func(k *Key) { k.Revoked = c.clock.Now() })
+	c.change(t, func(k *Key) { k.Revoked = c.clock.Now() })
 	for range 8 {
 		looking.Go(func() { c.Review() })
 	}
@@ -319,7 +321,7 @@ func TestWhatWasBegunGoesOnWithANewerCredential(t *testing.T) {
 			}
 			time.Sleep(time.Hour - time.Minute)
 		}
-		c.revoke(&Revocation{Token: "jti-1"})
+		c.revoke(t, &Revocation{Token: "jti-1"})
 		if err := c.Check(c.token); err == nil || grant.Expired(err) {
 			t.Errorf("the first goes on that was revoked: %v", err)
 		}

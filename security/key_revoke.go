@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -34,23 +35,26 @@ func (s *KeyService) Revoke(ctx context.Context, call *commands.Call, p KeyRevok
 	if err != nil {
 		return KeyView{}, err
 	}
-	key, revision, ok := s.keys.Get(p.ID)
-	if !ok || key.Space != space {
-		return KeyView{}, protocol.Errorf(protocol.NotFound, "there is no key %q", p.ID).With("key_id", p.ID)
-	}
-	if !key.Revoked.IsZero() {
-		return s.view(key), nil
-	}
-	if !call.Principal.Unbounded() && key.principal().Administrator() {
-		return KeyView{}, denied("key_id", "only an administrator revokes an administrator's key")
-	}
-	revoked := *key
-	revoked.Revoked, revoked.Reason = s.now().UTC(), p.Reason
-	if _, err := s.keys.Update(ctx, p.ID, &revoked, revision); err != nil {
+	changed := false
+	key, _, err := records.Change(ctx, s.keys, p.ID, func(key *Key, _ uint64) (*Key, error) {
+		if key == nil || key.Space != space {
+			return nil, protocol.Errorf(protocol.NotFound, "there is no key %q", p.ID).With("key_id", p.ID)
+		}
+		if changed = key.Revoked.IsZero(); !changed {
+			return key, nil
+		}
+		if !call.Principal.Unbounded() && key.principal().Administrator() {
+			return nil, denied("key_id", "only an administrator revokes an administrator's key")
+		}
+		revoked := *key
+		revoked.Revoked, revoked.Reason = s.now().UTC(), p.Reason
+		return &revoked, nil
+	})
+	if err != nil {
 		return KeyView{}, err
 	}
-	if s.Changed != nil {
-		s.Changed(ctx, KeyEvent{Call: call, Key: &revoked, Revoked: true})
+	if changed && s.Changed != nil {
+		s.Changed(ctx, KeyEvent{Call: call, Key: key, Revoked: true})
 	}
-	return s.view(&revoked), nil
+	return s.view(key), nil
 }

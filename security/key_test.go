@@ -2,39 +2,28 @@ package security
 
 import (
 	"context"
-	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
-
-type memoryUses map[string]*KeyUse
-
-func (m memoryUses) Get(id string) (*KeyUse, uint64, bool) { u, ok := m[id]; return u, 1, ok }
-func (m memoryUses) All() iter.Seq2[string, *KeyUse]       { return maps.All(m) }
-func (m memoryUses) Put(_ context.Context, id string, u *KeyUse) (uint64, error) {
-	m[id] = u
-	return 1, nil
-}
-func (m memoryUses) Delete(_ context.Context, id string, _ uint64) error { delete(m, id); return nil }
 
 // keyHouse is a key service on a clock of its own.
 type keyHouse struct {
 	*KeyService
-	keys   memoryKeys
-	uses   memoryUses
+	keys   *recordstest.Memory[Key]
+	uses   *recordstest.Memory[KeyUse]
 	clock  time.Time
 	events []KeyEvent
 }
 
 func newKeyHouse(t *testing.T) *keyHouse {
 	t.Helper()
-	h := &keyHouse{keys: memoryKeys{}, uses: memoryUses{}, clock: time.Now()}
+	h := &keyHouse{keys: recordstest.New[Key](), uses: recordstest.New[KeyUse](), clock: time.Now()}
 	ring := openRing(t, t.TempDir(), h.keys)
 	ring.now = func() time.Time { return h.clock }
 	h.KeyService = NewKeyService(KeyOptions{Ring: ring, Uses: h.uses, BridgeID: "aibridge",
@@ -65,7 +54,7 @@ func TestAKeyOpensWhatItWasMadeFor(t *testing.T) {
 	if len(h.events) != 1 || h.events[0].Revoked || h.events[0].Key.CreatedBy != admin.ID {
 		t.Errorf("told %+v", h.events)
 	}
-	for _, key := range h.keys {
+	for _, key := range h.keys.All() {
 		if strings.Contains(made.Secret, string(key.MAC)) {
 			t.Error("the secret is kept")
 		}
@@ -160,8 +149,30 @@ func TestARevokedKeyOpensNothingAndStaysRevoked(t *testing.T) {
 	}
 	h.clock = h.clock.Add(keepRevoked + time.Hour)
 	h.forget(t.Context())
-	if _, ok := h.keys[made.ID]; ok || len(h.keys) != 1 {
-		t.Errorf("%d keys are kept", len(h.keys))
+	if _, _, ok := h.keys.Get(made.ID); ok || h.keys.Len() != 1 {
+		t.Errorf("%d keys are kept", h.keys.Len())
+	}
+}
+
+// TestAKeyThatIsChangedMeanwhileIsRevoked has another bridge change the key
+// between the reading and the writing.
+func TestAKeyThatIsChangedMeanwhileIsRevoked(t *testing.T) {
+	h := newKeyHouse(t)
+	made := h.make(t, KeyCreateParams{Principal: "lamp-1"})
+	h.keys.Before(func(id string) {
+		key, _, _ := h.keys.Get(id)
+		other := *key
+		other.Name = "changed"
+		if _, err := h.keys.Put(t.Context(), id, &other); err != nil {
+			t.Error(err)
+		}
+	})
+	got, err := h.Revoke(t.Context(), by(admin), KeyRevokeParams{ID: made.ID})
+	if err != nil || got.State != KeyRevoked || got.Name != "changed" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if len(h.events) != 2 || h.events[1].Key.Name != "changed" {
+		t.Errorf("told %+v", h.events)
 	}
 }
 
@@ -205,15 +216,16 @@ func TestLastUseIsKeptCoarsely(t *testing.T) {
 		t.Error("not used")
 	}
 	h.storeUses(t.Context(), useGrain)
-	stored := h.uses[made.ID]
+	use := func() *KeyUse { u, _, _ := h.uses.Get(made.ID); return u }
+	stored := use()
 	h.clock = h.clock.Add(useGrain / 2)
 	h.Ring.Recognise(made.Secret)
 	h.storeUses(t.Context(), useGrain)
-	if h.uses[made.ID] != stored || lastUse() <= first {
+	if use() != stored || lastUse() <= first {
 		t.Error("stored again within the hour, or not noted")
 	}
 	h.storeUses(t.Context(), 0) // at the end
-	if h.uses[made.ID] == stored {
+	if use() == stored {
 		t.Error("not stored at the end")
 	}
 	h.used.Clear() // a restart

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -28,18 +28,9 @@ const pepperFile = "pepper"
 // administratorID is the principal of the key made at the first start.
 const administratorID = "administrator"
 
-// Keys is where keys are kept.
-type Keys interface {
-	Get(id string) (key *Key, revision uint64, ok bool)
-	All() iter.Seq2[string, *Key]
-	Put(ctx context.Context, id string, key *Key) (revision uint64, err error)
-	Update(ctx context.Context, id string, key *Key, expect uint64) (revision uint64, err error)
-	Delete(ctx context.Context, id string, expect uint64) error
-}
-
 // A Keyring recognises API keys.
 type Keyring struct {
-	keys   Keys
+	keys   records.Table[Key]
 	pepper []byte
 	id     []byte // of the pepper
 	decoy  []byte // compared with when the id is unknown, so that both take as long
@@ -49,7 +40,7 @@ type Keyring struct {
 
 // OpenKeyring opens the keyring of the bridge whose data folder is dir. The
 // pepper that makes stolen MACs useless is a file of its own there.
-func OpenKeyring(dir string, keys Keys) (*Keyring, error) {
+func OpenKeyring(dir string, keys records.Table[Key]) (*Keyring, error) {
 	pepper, err := readOrMake(filepath.Join(dir, pepperFile), func() []byte {
 		pepper := make([]byte, pepperBytes)
 		_, _ = rand.Read(pepper) // never fails

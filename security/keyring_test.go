@@ -1,33 +1,18 @@
 package security
 
 import (
-	"context"
-	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-type memoryKeys map[string]*Key
-
-func (m memoryKeys) Get(id string) (*Key, uint64, bool) { k, ok := m[id]; return k, 1, ok }
-func (m memoryKeys) All() iter.Seq2[string, *Key]       { return maps.All(m) }
-func (m memoryKeys) Put(_ context.Context, id string, k *Key) (uint64, error) {
-	m[id] = k
-	return 1, nil
-}
-
-func (m memoryKeys) Update(ctx context.Context, id string, k *Key, _ uint64) (uint64, error) {
-	return m.Put(ctx, id, k)
-}
-func (m memoryKeys) Delete(_ context.Context, id string, _ uint64) error { delete(m, id); return nil }
-
-func openRing(t *testing.T, dir string, keys Keys) *Keyring {
+func openRing(t *testing.T, dir string, keys records.Table[Key]) *Keyring {
 	t.Helper()
 	ring, err := OpenKeyring(dir, keys)
 	if err != nil {
@@ -46,7 +31,7 @@ func adminKey(t *testing.T, dir string) string {
 }
 
 func TestTheFirstStartMakesOneAdministratorKey(t *testing.T) {
-	dir, keys := t.TempDir(), memoryKeys{}
+	dir, keys := t.TempDir(), recordstest.New[Key]()
 	ring := openRing(t, dir, keys)
 	for start := range 3 {
 		made, err := ring.EnsureAdministrator(t.Context(), dir, time.Now())
@@ -54,8 +39,8 @@ func TestTheFirstStartMakesOneAdministratorKey(t *testing.T) {
 			t.Fatalf("start %d: made %v, %v", start, made, err)
 		}
 	}
-	if len(keys) != 1 {
-		t.Fatalf("%d keys on the ring", len(keys))
+	if keys.Len() != 1 {
+		t.Fatalf("%d keys on the ring", keys.Len())
 	}
 	for _, name := range []string{AdminKeyFile, pepperFile} {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -67,7 +52,7 @@ func TestTheFirstStartMakesOneAdministratorKey(t *testing.T) {
 	if !ok || !who.HasRole(protocol.RoleAdministrator) {
 		t.Errorf("recognised %v, %v", who, ok)
 	}
-	for id, key := range keys {
+	for id, key := range keys.All() {
 		if strings.Contains(adminKey(t, dir), string(key.MAC)) || who.Credential != id {
 			t.Error("the ring keeps the secret, or the principal does not name its credential")
 		}
@@ -76,12 +61,12 @@ func TestTheFirstStartMakesOneAdministratorKey(t *testing.T) {
 
 func TestACrashBeforeTheKeyIsStoredIsMadeGoodAtTheNextStart(t *testing.T) {
 	dir := t.TempDir()
-	ring := openRing(t, dir, memoryKeys{})
+	ring := openRing(t, dir, recordstest.New[Key]())
 	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	before := adminKey(t, dir)
-	keys := memoryKeys{} // the file was written, the store was not
+	keys := recordstest.New[Key]() // the file was written, the store was not
 	ring = openRing(t, dir, keys)
 	if made, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil || !made {
 		t.Fatalf("made %v, %v", made, err)
@@ -92,7 +77,7 @@ func TestACrashBeforeTheKeyIsStoredIsMadeGoodAtTheNextStart(t *testing.T) {
 }
 
 func TestOnlyTheExactKeyIsRecognised(t *testing.T) {
-	dir, keys := t.TempDir(), memoryKeys{}
+	dir, keys := t.TempDir(), recordstest.New[Key]()
 	ring := openRing(t, dir, keys)
 	if _, err := ring.EnsureAdministrator(t.Context(), dir, time.Now()); err != nil {
 		t.Fatal(err)
@@ -138,7 +123,7 @@ func FuzzParseKey(f *testing.F) {
 }
 
 func BenchmarkRecognise(b *testing.B) {
-	ring, err := OpenKeyring(b.TempDir(), memoryKeys{})
+	ring, err := OpenKeyring(b.TempDir(), recordstest.New[Key]())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -150,7 +135,7 @@ func BenchmarkRecognise(b *testing.B) {
 }
 
 func TestARestoreWithoutThePepperGetsANewAdministratorKey(t *testing.T) {
-	keys := memoryKeys{}
+	keys := recordstest.New[Key]()
 	old := t.TempDir()
 	if _, err := openRing(t, old, keys).EnsureAdministrator(t.Context(), old, time.Now()); err != nil {
 		t.Fatal(err)

@@ -2,13 +2,13 @@ package security
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -22,14 +22,6 @@ const (
 // A KeyUse says when a key was last used, to the hour.
 type KeyUse struct {
 	At time.Time `json:"at"`
-}
-
-// KeyUses is where last uses are kept.
-type KeyUses interface {
-	Get(id string) (use *KeyUse, revision uint64, ok bool)
-	All() iter.Seq2[string, *KeyUse]
-	Put(ctx context.Context, id string, use *KeyUse) (revision uint64, err error)
-	Delete(ctx context.Context, id string, expect uint64) error
 }
 
 // A KeyEvent tells that a key was made or revoked.
@@ -49,7 +41,7 @@ type Names interface {
 // KeyOptions configure a [KeyService].
 type KeyOptions struct {
 	Ring     *Keyring
-	Uses     KeyUses
+	Uses     records.Table[KeyUse]
 	BridgeID string
 	Log      *slog.Logger
 	// DataKeys seal what is kept; without them there is nothing to rotate.
@@ -70,7 +62,7 @@ type KeyOptions struct {
 // A KeyService makes, lists and revokes API keys.
 type KeyService struct {
 	KeyOptions
-	keys Keys
+	keys records.Table[Key]
 	now  func() time.Time
 
 	used sync.Map // of *atomic.Int64 by key id: Unix seconds of the last use

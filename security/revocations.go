@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -68,15 +68,6 @@ func (r *Revocation) key() string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Revocations is where they are kept.
-type Revocations interface {
-	Get(id string) (r *Revocation, revision uint64, ok bool)
-	All() iter.Seq2[string, *Revocation]
-	Create(ctx context.Context, id string, r *Revocation) (revision uint64, err error)
-	Update(ctx context.Context, id string, r *Revocation, expect uint64) (revision uint64, err error)
-	Delete(ctx context.Context, id string, expect uint64) error
-}
-
 // A TokenEvent tells that tokens were revoked.
 type TokenEvent struct {
 	Call       *commands.Call
@@ -85,7 +76,7 @@ type TokenEvent struct {
 
 // TokenOptions configure a [TokenService].
 type TokenOptions struct {
-	Revocations Revocations
+	Revocations records.Table[Revocation]
 	// LongestLife is for how long a token may be good that was issued by now.
 	LongestLife time.Duration
 	// AcceptsUndated says that tokens are accepted of which nobody knows when

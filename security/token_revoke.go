@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/token"
 )
@@ -75,10 +76,9 @@ func (s *TokenService) Revoke(ctx context.Context, call *commands.Call, p TokenR
 		return RevocationView{}, err
 	}
 	r.ID = r.key()
-	err = s.keep(ctx, r)
-	for tries := 1; tries < keepTries && changedMeanwhile(err); tries++ {
-		err = s.keep(ctx, r)
-	}
+	r, _, err = records.Change(ctx, s.Revocations, r.ID, func(before *Revocation, _ uint64) (*Revocation, error) {
+		return s.joined(r, before)
+	})
 	if err != nil {
 		return RevocationView{}, err
 	}
@@ -89,35 +89,24 @@ func (s *TokenService) Revoke(ctx context.Context, call *commands.Call, p TokenR
 	return s.viewOf(r), nil
 }
 
-// keepTries bounds how often a revocation is kept anew because another of the
-// same was kept meanwhile.
-const keepTries = 10
-
-func changedMeanwhile(err error) bool {
-	code := protocol.CodeOf(err)
-	return code == protocol.RevisionConflict || code == protocol.AlreadyExists
-}
-
-// keep keeps a revocation, and what one of the same that is there reaches
-// further.
-func (s *TokenService) keep(ctx context.Context, r *Revocation) error {
-	before, revision, known := s.Revocations.Get(r.ID)
-	if !known {
+// joined is a revocation that reaches as far as the one before it of the same,
+// nil if there is none.
+func (s *TokenService) joined(r, before *Revocation) (*Revocation, error) {
+	if before == nil {
 		if s.index.Load().kept[r.Space] >= maxRevocations {
-			return protocol.Errorf(protocol.LimitReached, "too many tokens are revoked; revoke all of a principal, take the issuer out of the configuration, or set require_iat for all issuers, so that old ones are forgotten").
+			return nil, protocol.Errorf(protocol.LimitReached, "too many tokens are revoked; revoke all of a principal, take the issuer out of the configuration, or set require_iat for all issuers, so that old ones are forgotten").
 				With("limit", maxRevocations)
 		}
-		_, err := s.Revocations.Create(ctx, r.ID, r)
-		return err
+		return r, nil
 	}
-	if before.Before.After(r.Before) {
-		r.Before = before.Before
+	joined := *r
+	if before.Before.After(joined.Before) {
+		joined.Before = before.Before
 	}
-	if before.Until.After(r.Until) {
-		r.Until = before.Until
+	if before.Until.After(joined.Until) {
+		joined.Until = before.Until
 	}
-	_, err := s.Revocations.Update(ctx, r.ID, r, revision)
-	return err
+	return &joined, nil
 }
 
 // revocation is what was asked for.

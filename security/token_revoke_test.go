@@ -1,67 +1,22 @@
 package security
 
 import (
-	"context"
-	"iter"
-	"maps"
 	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// memoryRevocations has the same revocation said by somebody else just before
-// the next write, once.
-type memoryRevocations struct {
-	kept      map[string]*Revocation
-	revisions map[string]uint64
-	other     *Revocation
-}
-
-func newMemoryRevocations() *memoryRevocations {
-	return &memoryRevocations{kept: make(map[string]*Revocation), revisions: make(map[string]uint64)}
-}
-
-func (m *memoryRevocations) Get(id string) (*Revocation, uint64, bool) {
-	r, ok := m.kept[id]
-	return r, m.revisions[id], ok
-}
-func (m *memoryRevocations) All() iter.Seq2[string, *Revocation] { return maps.All(m.kept) }
-
-func (m *memoryRevocations) put(id string, r *Revocation) {
-	m.kept[id] = r
-	m.revisions[id]++
-}
-
-func (m *memoryRevocations) interfere() {
-	if r := m.other; r != nil {
-		m.other = nil
-		m.put(r.key(), r)
+func putRevocation(t *testing.T, table records.Table[Revocation], r *Revocation) {
+	t.Helper()
+	if _, err := table.Put(t.Context(), r.key(), r); err != nil {
+		t.Error(err)
 	}
-}
-
-func (m *memoryRevocations) Create(_ context.Context, id string, r *Revocation) (uint64, error) {
-	if m.interfere(); m.kept[id] != nil {
-		return 0, protocol.Errorf(protocol.AlreadyExists, "it is there")
-	}
-	m.put(id, r)
-	return m.revisions[id], nil
-}
-
-func (m *memoryRevocations) Update(_ context.Context, id string, r *Revocation, expect uint64) (uint64, error) {
-	if m.interfere(); m.revisions[id] != expect {
-		return 0, protocol.Errorf(protocol.RevisionConflict, "it is another")
-	}
-	m.put(id, r)
-	return m.revisions[id], nil
-}
-
-func (m *memoryRevocations) Delete(_ context.Context, id string, _ uint64) error {
-	delete(m.kept, id)
-	return nil
 }
 
 // TestARevocationIsNeverUndoneByAnother revokes what somebody else, perhaps at
@@ -69,14 +24,15 @@ func (m *memoryRevocations) Delete(_ context.Context, id string, _ uint64) error
 func TestARevocationIsNeverUndoneByAnother(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	for name, known := range map[string]bool{"the first": false, "one more": true} {
-		table := newMemoryRevocations()
+		table := recordstest.New[Revocation]()
 		s := NewTokenService(TokenOptions{Revocations: table, LongestLife: time.Hour, Now: func() time.Time { return now }})
 		if known {
 			if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Principal: "alice", Before: now.Add(-time.Hour).UnixMilli()}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		table.other = &Revocation{Principal: "alice", Space: admin.Home(), Before: now, Until: now.Add(time.Hour)}
+		other := &Revocation{Principal: "alice", Space: admin.Home(), Before: now, Until: now.Add(time.Hour)}
+		table.Before(func(string) { putRevocation(t, table, other) })
 		view, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Principal: "alice", Before: now.Add(-time.Minute).UnixMilli()})
 		if err != nil || view.Before != now.UnixMilli() {
 			t.Errorf("%s: revoked up to %d, want %d; %v", name, view.Before, now.UnixMilli(), err)
@@ -89,10 +45,10 @@ func TestARevocationIsNeverUndoneByAnother(t *testing.T) {
 }
 
 func TestNobodyTakesTheRoomForTheRevocationsOfOthers(t *testing.T) {
-	table := newMemoryRevocations()
+	table := recordstest.New[Revocation]()
 	for i := range maxRevocations {
 		r := &Revocation{Token: strconv.Itoa(i), Space: "lab", Until: time.Now().Add(time.Hour)}
-		table.put(r.key(), r)
+		putRevocation(t, table, r)
 	}
 	s := NewTokenService(TokenOptions{Revocations: table, LongestLife: time.Hour})
 	tenant := &protocol.Principal{ID: "tom", Space: "lab", Roles: []string{protocol.RoleOperator}}
@@ -121,7 +77,7 @@ func TestNobodyTakesTheRoomForTheRevocationsOfOthers(t *testing.T) {
 func TestAClockThatIsBrieflyAheadForgetsNoRevocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.New()
-		s := NewTokenService(TokenOptions{Revocations: newMemoryRevocations(), LongestLife: time.Hour, Now: c.Now, Settled: c.Settled})
+		s := NewTokenService(TokenOptions{Revocations: recordstest.New[Revocation](), LongestLife: time.Hour, Now: c.Now, Settled: c.Settled})
 		if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Token: "lost"}); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +105,7 @@ func TestAClockThatIsBrieflyAheadForgetsNoRevocation(t *testing.T) {
 func TestAnUndatedTokenDoesNotOutliveItsRevocation(t *testing.T) {
 	for _, undated := range []bool{true, false} {
 		now := time.Now()
-		table := newMemoryRevocations()
+		table := recordstest.New[Revocation]()
 		s := NewTokenService(TokenOptions{Revocations: table, LongestLife: time.Hour, AcceptsUndated: undated, Now: func() time.Time { return now }})
 		var views []RevocationView
 		for _, p := range []TokenRevokeParams{{Principal: "alice"}, {Token: "lost"}} {
@@ -185,7 +141,7 @@ func TestAnUndatedTokenDoesNotOutliveItsRevocation(t *testing.T) {
 func TestARevocationIsOfOneKindOfPrincipal(t *testing.T) {
 	kinds := []protocol.Kind{protocol.KindOperator, protocol.KindAgent, protocol.KindSkill}
 	for _, revoked := range append(kinds, "") {
-		s := NewTokenService(TokenOptions{Revocations: newMemoryRevocations(), LongestLife: time.Hour})
+		s := NewTokenService(TokenOptions{Revocations: recordstest.New[Revocation](), LongestLife: time.Hour})
 		for _, again := range []protocol.Kind{revoked, protocol.KindSkill} { // each is kept besides the other
 			if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Principal: "sam", Kind: again}); err != nil {
 				t.Fatal(err)
@@ -198,7 +154,7 @@ func TestARevocationIsOfOneKindOfPrincipal(t *testing.T) {
 			}
 		}
 	}
-	s := NewTokenService(TokenOptions{Revocations: newMemoryRevocations(), LongestLife: time.Hour})
+	s := NewTokenService(TokenOptions{Revocations: recordstest.New[Revocation](), LongestLife: time.Hour})
 	if _, err := s.Revoke(t.Context(), by(admin), TokenRevokeParams{Token: "lost", Kind: protocol.KindAgent}); protocol.CodeOf(err) != protocol.InvalidParameter {
 		t.Errorf("a token of a kind: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -65,22 +66,14 @@ func (s *Service) Put(ctx context.Context, call *commands.Call, p PutParams) (Pu
 
 func (s *Service) store(ctx context.Context, call *commands.Call, p PutParams) (revision uint64, err error) {
 	record := &Record{Name: p.Name, Text: p.Policy, By: call.Principal.ID, At: s.Engine.opts.Now().UTC()}
-	for range 8 { // others may put it too
-		_, held, there := s.Records.Get(p.Name)
-		switch {
-		case p.Revision != 0 && p.Revision != held:
-			return 0, protocol.Errorf(protocol.RevisionConflict, "policy %q has revision %d", p.Name, held).
+	_, revision, err = records.Change(ctx, s.Records, p.Name, func(_ *Record, held uint64) (*Record, error) {
+		if p.Revision != 0 && p.Revision != held {
+			return nil, protocol.Errorf(protocol.RevisionConflict, "policy %q has revision %d", p.Name, held).
 				With("expected", p.Revision).With("revision", held)
-		case there:
-			revision, err = s.Records.Update(ctx, p.Name, record, held)
-		default:
-			revision, err = s.Records.Create(ctx, p.Name, record)
 		}
-		if code := protocol.CodeOf(err); code != protocol.RevisionConflict && code != protocol.AlreadyExists {
-			return revision, err
-		}
-	}
-	return 0, err
+		return record, nil
+	})
+	return revision, err
 }
 
 // roomFor refuses what would be more policies than are taken.

@@ -13,11 +13,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/records"
 )
 
 // MasterKeySize is the size of the master key, in bytes.
@@ -50,17 +51,10 @@ type DataKey struct {
 	Box     []byte    `json:"box"` // the key, sealed with the master key: nonce, box
 }
 
-// Keys is where data keys are kept, by id.
-type Keys interface {
-	Get(id string) (key *DataKey, revision uint64, ok bool)
-	All() iter.Seq2[string, *DataKey]
-	Create(ctx context.Context, id string, key *DataKey) (revision uint64, err error)
-}
-
 // A Ring seals and opens. It is safe for use by several goroutines, and so are
 // several rings on the same keys.
 type Ring struct {
-	keys   Keys
+	keys   records.Table[DataKey]
 	master cipher.AEAD
 	now    func() time.Time
 
@@ -68,8 +62,9 @@ type Ring struct {
 	open map[string]cipher.AEAD // by id
 }
 
-// New makes a ring. The keys need not be loaded yet.
-func New(keys Keys, master []byte) (*Ring, error) {
+// New makes a ring of the data keys in a table, which are there by their ids.
+// The table need not be loaded yet.
+func New(keys records.Table[DataKey], master []byte) (*Ring, error) {
 	if len(master) != MasterKeySize {
 		return nil, fmt.Errorf("seal: the master key has %d bytes instead of %d", len(master), MasterKeySize)
 	}

@@ -2,42 +2,14 @@ package seal
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"iter"
-	"maps"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 )
 
-// shelf keeps data keys in memory.
-type shelf struct {
-	mu   sync.Mutex
-	keys map[string]*DataKey
-}
-
-func (s *shelf) Get(id string) (*DataKey, uint64, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, ok := s.keys[id]
-	return k, 1, ok
-}
-
-func (s *shelf) All() iter.Seq2[string, *DataKey] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.All(maps.Clone(s.keys))
-}
-
-func (s *shelf) Create(_ context.Context, id string, k *DataKey) (uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keys[id] = k
-	return 1, nil
-}
-
-func newRing(t testing.TB, keys *shelf, master byte) *Ring {
+func newRing(t testing.TB, keys *recordstest.Memory[DataKey], master byte) *Ring {
 	t.Helper()
 	r, err := New(keys, bytes.Repeat([]byte{master}, MasterKeySize))
 	if err != nil {
@@ -46,9 +18,9 @@ func newRing(t testing.TB, keys *shelf, master byte) *Ring {
 	return r
 }
 
-func ready(t testing.TB) (*Ring, *shelf) {
+func ready(t testing.TB) (*Ring, *recordstest.Memory[DataKey]) {
 	t.Helper()
-	keys := &shelf{keys: make(map[string]*DataKey)}
+	keys := recordstest.New[DataKey]()
 	r := newRing(t, keys, 1)
 	if _, err := r.Check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -170,13 +142,15 @@ func TestADataKeyDoesNotStandInForAnother(t *testing.T) {
 	}
 	for other, k := range keys.All() {
 		if other != id {
-			keys.keys[id] = k
+			if _, err := keys.Put(t.Context(), id, k); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if _, err := newRing(t, keys, 1).Open(sealed, "p"); !errors.Is(err, ErrOtherMaster) {
 		t.Errorf("a key under another's name: %v", err)
 	}
-	delete(keys.keys, id)
+	keys.Lose(id)
 	if _, err := r.Open(sealed, "p"); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("a key that is gone: %v", err)
 	}
