@@ -10,13 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/keyfile"
 )
 
 // AdminKeyFile is the file, in the data folder and for its owner's eyes only,
@@ -41,7 +40,7 @@ type Keyring struct {
 // OpenKeyring opens the keyring of the bridge whose data folder is dir. The
 // pepper that makes stolen MACs useless is a file of its own there.
 func OpenKeyring(dir string, keys records.Table[Key]) (*Keyring, error) {
-	pepper, err := readOrMake(filepath.Join(dir, pepperFile), func() []byte {
+	pepper, err := keyfile.ReadOrMake(filepath.Join(dir, pepperFile), func() []byte {
 		pepper := make([]byte, pepperBytes)
 		_, _ = rand.Read(pepper) // never fails
 		return pepper
@@ -71,7 +70,7 @@ func (r *Keyring) EnsureAdministrator(ctx context.Context, dir string, now time.
 	if err := r.discardDead(path, now); err != nil {
 		return false, err
 	}
-	text, err := readOrMake(path, func() []byte {
+	text, err := keyfile.ReadOrMake(path, func() []byte {
 		_, _, text := newKey()
 		return []byte(text + "\n")
 	})
@@ -136,41 +135,3 @@ func (r *Keyring) Recognise(text string) (*protocol.Principal, bool) {
 // MAC is a keyed hash of a secret of another kind than API keys, by which the
 // secret is recognised and not found: under the pepper, like theirs.
 func (r *Keyring) MAC(kind, id, secret string) []byte { return mac(r.pepper, kind+"/"+id, secret) }
-
-// readOrMake reads a file, or makes it with what content returns. The file is
-// written whole, synced, and readable by its owner only.
-func readOrMake(path string, content func() []byte) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return data, err
-	}
-	data = content()
-	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with 0600
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(part.Name())
-	_, err = part.Write(data)
-	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
-		return nil, err
-	}
-	if err := os.Rename(part.Name(), path); err != nil {
-		return nil, err
-	}
-	return data, syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes a new name in a folder last. On systems that cannot sync a
-// folder the name lasts as well as it does there.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	err = folder.Sync()
-	if runtime.GOOS == "windows" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-		return nil
-	}
-	return err
-}
