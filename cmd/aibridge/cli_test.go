@@ -147,29 +147,36 @@ func TestTheCommandLineFindsAddressesAndKeyInTheDataFolder(t *testing.T) {
 	}
 }
 
+// TestABackupBringsEverythingBack restores a backup that a running bridge made,
+// and one of the data folder that it left.
 func TestABackupBringsEverythingBack(t *testing.T) {
 	bridge := startBinary(t, t.TempDir(), "--dev")
 	if _, stderr, code := run(t, bridge, "call", "agent.register", "agent_id=a1", "type=end_agent"); code != 0 {
 		t.Fatal(stderr)
 	}
-	file := filepath.Join(t.TempDir(), "backup")
-	if _, stderr, code := run(t, bridge, "backup", "--data", bridge.data, file); code == 0 || !strings.Contains(stderr, "in use") {
-		t.Errorf("a backup beside the running bridge: %d %s", code, stderr)
+	save := func(name string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), name)
+		if _, stderr, code := run(t, bridge, "backup", "--data", bridge.data, file); code != 0 {
+			t.Fatalf("backup: %d %s", code, stderr)
+		}
+		return file
 	}
+	running := save("running")
 	bridge.kill()
-	if _, stderr, code := run(t, bridge, "backup", "--data", bridge.data, file); code != 0 {
-		t.Fatalf("backup: %s", stderr)
-	}
-	fresh := t.TempDir()
-	if _, stderr, code := run(t, bridge, "restore", "--data", fresh, file); code != 0 {
-		t.Fatalf("restore: %s", stderr)
-	}
-	if _, stderr, code := run(t, bridge, "restore", "--data", fresh, file); code == 0 {
-		t.Errorf("a second restore over what is there: %s", stderr)
-	}
-	restored := startBinary(t, fresh, "--dev")
-	if out, stderr, code := run(t, restored, "call", "agent.get", "agent_id=a1"); code != 0 || !strings.Contains(out, "a1") {
-		t.Errorf("after the restore: %d %s %s", code, out, stderr)
+	for _, file := range []string{running, save("stopped")} {
+		fresh := t.TempDir()
+		if _, stderr, code := run(t, bridge, "restore", "--data", fresh, file); code != 0 {
+			t.Fatalf("restore: %s", stderr)
+		}
+		if _, stderr, code := run(t, bridge, "restore", "--data", fresh, file); code == 0 {
+			t.Errorf("a second restore over what is there: %s", stderr)
+		}
+		restored := startBinary(t, fresh, "--dev")
+		if out, stderr, code := run(t, restored, "call", "agent.get", "agent_id=a1"); code != 0 || !strings.Contains(out, "a1") {
+			t.Errorf("after the restore of %s: %d %s %s", filepath.Base(file), code, out, stderr)
+		}
+		restored.kill()
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 )
 
 // TestAlertsAskForWhatABridgeMeasures keeps the names of metrics in the alerts
-// about a bridge to those that a fresh one shows.
+// about a bridge to those that a fresh one shows, if it makes backups by itself:
+// one that makes none has none that are too old.
 func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/prometheus/bridge.rules.yaml")
 	if err != nil {
@@ -23,7 +25,8 @@ func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 	if err := yaml.Unmarshal(text, &rules); err != nil {
 		t.Fatal(err)
 	}
-	status, metrics := ask(t, http.MethodGet, bridgetest.Start(t).HTTPURL("/metrics"))
+	n := bridgetest.Start(t, func(c *app.Config) { c.Backup.EveryHours = 24 })
+	status, metrics := ask(t, http.MethodGet, n.HTTPURL("/metrics"))
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, metrics)
 	}
