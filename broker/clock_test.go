@@ -10,12 +10,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// looked returns when the clerk has looked everything over, twice, so that the
+// looked returns when the timers have looked everything over, twice, so that the
 // second time began after the call.
 func (n *node) looked() {
 	n.t.Helper()
-	from := n.clerk.looks.Load()
-	eventually.Holds(n.t, "the clerk has looked everything over", func() bool { return n.clerk.looks.Load() >= from+2 })
+	from := n.timers.looks.Load()
+	eventually.Holds(n.t, "the timers have looked everything over", func() bool { return n.timers.looks.Load() >= from+2 })
 }
 
 // ticking is the clock of a broker under test.

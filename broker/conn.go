@@ -62,7 +62,7 @@ type conn struct {
 	closed   bool  // nothing may be added to the outbox
 	gone     bool  // the link is closed
 	since    int64 // when the outbox was blocked, or last got on, or the end began
-	owed     []owedAck
+	owed     []pendingAck
 	relief   chan struct{} // closed when nothing is owed any more; nil if nobody waits
 }
 

@@ -193,7 +193,7 @@ func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
 	}
 	if p.QoS == 2 {
 		if _, ok := s.inbound[p.PacketID]; ok {
-			t.answerLocked(c, s, owedAck{typ: packet.PUBREC, id: p.PacketID, at: s.recordedAt})
+			t.answerLocked(c, s, pendingAck{typ: packet.PUBREC, id: p.PacketID, at: s.recordedAt})
 			return true, nil
 		}
 	}
@@ -255,7 +255,7 @@ func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
 // answerPublish sends PUBACK or PUBREC, with the verdict's text where there is
 // one and the client wants it [MQTT-3.4.2-2] [MQTT-3.5.2-2].
 func (t *turn) answerPublish(c *conn, typ packet.Type, id uint16, v Verdict) {
-	a := owedAck{typ: typ, id: id, reason: packet.Reason(v.Reason)}
+	a := pendingAck{typ: typ, id: id, reason: packet.Reason(v.Reason)}
 	if v.Text != "" && c.version == packet.V5 && c.problem {
 		full := packet.Ack{PacketID: id, Reason: a.reason}
 		full.Properties.SetBytes(packet.ReasonString, cutText(v.Text))

@@ -364,12 +364,12 @@ func (b *Broker) adopt(s *session, now int64) {
 		s.expires = now + seconds(s.expiry)
 	}
 	if s.expiry != forever {
-		b.clerk.schedule(s.expires, s)
+		b.timers.schedule(s.expires, s)
 	}
 	if s.will != nil {
 		if s.will.fires == 0 { // the client was connected when the process ended
 			s.will.fires = now + seconds(min(s.will.delay, s.expiry))
 		}
-		b.clerk.schedule(s.will.fires, s)
+		b.timers.schedule(s.will.fires, s)
 	}
 }

@@ -29,7 +29,7 @@ type Broker struct {
 	closing  chan struct{}
 	index    index
 	retained retained
-	clerk    *clerk
+	timers   *timers
 	journal  *scribe // nil without a journal
 	flusher  *flusher
 	stats    stats
@@ -73,7 +73,7 @@ func New(options Options) (*Broker, error) {
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.stats.init(b)
-	b.clerk = newClerk(b)
+	b.timers = newTimers(b)
 	b.flusher = newFlusher(b)
 	if options.Journal != nil {
 		b.journal = newScribe(b, options.Journal)
@@ -85,7 +85,7 @@ func New(options Options) (*Broker, error) {
 	if err := b.readers.start(b, options.Readers); err != nil {
 		return nil, err
 	}
-	b.working.Go(func() { b.clerk.run(b.closing) })
+	b.working.Go(func() { b.timers.run(b.closing) })
 	b.working.Go(func() { b.flusher.run(b.closing) })
 	if options.SysInterval > 0 {
 		b.working.Go(func() { b.publishSys(b.closing) })

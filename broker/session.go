@@ -23,7 +23,7 @@ type session struct {
 	events     teller
 	claim      sync.Mutex // held while a client connects to the session
 	held       bool       // counts as kept; guarded by mu
-	dated      int        // place in clerk.dates, counted from 1, or 0; guarded by clerk.mu
+	dated      int        // place in timers.dates, counted from 1, or 0; guarded by timers.mu
 
 	conn   atomic.Pointer[conn] // changed with mu held
 	behind atomic.Bool          // the queues or the window have something to send
@@ -144,11 +144,11 @@ func (t *turn) detachLocked(s *session, why string) {
 
 	if s.will != nil {
 		if s.will.delay == 0 || s.expiry == 0 {
-			t.b.clerk.fire(client, s.will)
+			t.b.timers.fire(client, s.will)
 			s.will = nil
 		} else {
 			s.will.fires = t.now + int64(min(s.will.delay, s.expiry))*int64(time.Second)
-			t.b.clerk.schedule(s.will.fires, s)
+			t.b.timers.schedule(s.will.fires, s)
 		}
 	}
 	s.waiting = 0
@@ -159,7 +159,7 @@ func (t *turn) detachLocked(s *session, why string) {
 	s.zeros = fifo{}
 	if s.expiry != forever {
 		s.expires = t.now + int64(s.expiry)*int64(time.Second)
-		t.b.clerk.schedule(s.expires, s)
+		t.b.timers.schedule(s.expires, s)
 	}
 	t.b.recordSession(t, s)
 }
@@ -171,14 +171,14 @@ func (t *turn) endLocked(s *session) {
 	}
 	s.ended = true
 	if s.will != nil { // [MQTT-3.1.3-9] the delay ends with the session
-		t.b.clerk.fire(s.client, s.will)
+		t.b.timers.fire(s.client, s.will)
 		s.will = nil
 	}
 	t.b.unhold(s)
 	t.b.index.removeSession(s)
 	t.b.forgetSession(t, s)
 	t.b.removeSession(s)
-	t.b.clerk.forget(s)
+	t.b.timers.forget(s)
 	t.reroute(s)
 	s.subs, s.window, s.queue, s.zeros, s.inbound = nil, window{}, fifo{}, fifo{}, nil
 }
@@ -188,12 +188,12 @@ func (t *turn) endLocked(s *session) {
 func (t *turn) reroute(s *session) {
 	for id := s.window.first; id != 0; id = s.window.slots[id-1].next {
 		if p := &s.window.slots[id-1]; p.group != nil && p.msg != nil && (p.qos == 1 || !p.sent && !p.dup) {
-			t.b.clerk.redeliver(p.pending)
+			t.b.timers.redeliver(p.pending)
 		}
 	}
 	for _, p := range s.queue.items[s.queue.from:] {
 		if p.group != nil {
-			t.b.clerk.redeliver(p)
+			t.b.timers.redeliver(p)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (t *turn) due(s *session) {
 		return
 	}
 	if s.will != nil && s.will.fires != 0 && s.will.fires <= t.now {
-		t.b.clerk.fire(s.client, s.will)
+		t.b.timers.fire(s.client, s.will)
 		s.will = nil
 		t.b.recordSession(t, s)
 	}
@@ -216,10 +216,10 @@ func (t *turn) due(s *session) {
 		t.endLocked(s)
 		return
 	default:
-		t.b.clerk.schedule(s.expires, s)
+		t.b.timers.schedule(s.expires, s)
 	}
 	if s.will != nil && s.will.fires != 0 {
-		t.b.clerk.schedule(s.will.fires, s)
+		t.b.timers.schedule(s.will.fires, s)
 	}
 }
 
@@ -341,7 +341,7 @@ func (t *turn) received(c *conn, s *session, id uint16, slot *slot) {
 		t.acks = packet.AppendAck(t.acks, c.version, packet.PUBREL, id, packet.Success)
 		return
 	}
-	t.owe(c, owedAck{typ: packet.PUBREL, id: id, at: slot.ready})
+	t.owe(c, pendingAck{typ: packet.PUBREL, id: id, at: slot.ready})
 }
 
 // released: the client gives a QoS 2 identifier back [MQTT-4.3.3-11].
@@ -358,5 +358,5 @@ func (t *turn) released(c *conn, s *session, id uint16) {
 	} else {
 		reason = packet.PacketIdentifierNotFound
 	}
-	t.answerLocked(c, s, owedAck{typ: packet.PUBCOMP, id: id, reason: reason})
+	t.answerLocked(c, s, pendingAck{typ: packet.PUBCOMP, id: id, reason: reason})
 }

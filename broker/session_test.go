@@ -286,9 +286,9 @@ func TestSessionsAreLookedAtOnceHoweverOftenTheyWereLeft(t *testing.T) {
 		s := n.session(home("b")) // which may be on its way out still
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		n.clerk.mu.Lock()
-		defer n.clerk.mu.Unlock()
-		return len(n.clerk.dates)
+		n.timers.mu.Lock()
+		defer n.timers.mu.Unlock()
+		return len(n.timers.dates)
 	}
 	will := func(delay uint32) func(*packet.Connect) {
 		return func(c *packet.Connect) {

@@ -52,7 +52,7 @@ func (t *turn) subscribe(c *conn) error {
 		encoded = answer.Append(encoded[:0], c.version, packet.SUBACK)
 	}
 	s.events.told()
-	now := t.recordAndAnswer(c, owedAck{typ: packet.SUBACK, encoded: encoded, granted: granted})
+	now := t.recordAndAnswer(c, pendingAck{typ: packet.SUBACK, encoded: encoded, granted: granted})
 	t.acknowledge(c)
 	if now {
 		for _, sub := range granted {
@@ -137,12 +137,12 @@ func (t *turn) unsubscribe(c *conn) error {
 		answer.Reasons = append(answer.Reasons, t.dropSubscription(c, string(f)))
 	}
 	s.events.told()
-	t.recordAndAnswer(c, owedAck{typ: packet.UNSUBACK, encoded: answer.Append(nil, c.version, packet.UNSUBACK)})
+	t.recordAndAnswer(c, pendingAck{typ: packet.UNSUBACK, encoded: answer.Append(nil, c.version, packet.UNSUBACK)})
 	return nil
 }
 
 // recordAndAnswer stores the session's subscriptions and then acknowledges.
-func (t *turn) recordAndAnswer(c *conn, a owedAck) (now bool) {
+func (t *turn) recordAndAnswer(c *conn, a pendingAck) (now bool) {
 	s := c.session
 	s.mu.Lock()
 	defer s.mu.Unlock()

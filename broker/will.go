@@ -11,17 +11,17 @@ type will struct {
 }
 
 // A firedWill is a Will that is to be published: its client is gone. Whoever
-// takes it publishes it: the clerk, or the turn in which the client connects
+// takes it publishes it: the timers, or the turn in which the client connects
 // again.
 type firedWill struct {
 	client *Client
 	will   *will
-	taken  bool          // guarded by clerk.mu
+	taken  bool          // guarded by timers.mu
 	done   chan struct{} // closed when it is published
 }
 
 // fire has a Will published.
-func (k *clerk) fire(client *Client, w *will) {
+func (k *timers) fire(client *Client, w *will) {
 	f := &firedWill{client: client, will: w, done: make(chan struct{})}
 	key := client.Session()
 	k.mu.Lock()
@@ -32,7 +32,7 @@ func (k *clerk) fire(client *Client, w *will) {
 }
 
 // takeWill claims a Will for its caller to publish; false if somebody has it.
-func (k *clerk) takeWill(f *firedWill) bool {
+func (k *timers) takeWill(f *firedWill) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if f.taken {
@@ -43,7 +43,7 @@ func (k *clerk) takeWill(f *firedWill) bool {
 }
 
 // firedOf lists the Wills of a client id that are not published yet.
-func (k *clerk) firedOf(key SessionID) []*firedWill {
+func (k *timers) firedOf(key SessionID) []*firedWill {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]*firedWill(nil), k.willsOf[key]...)
@@ -52,7 +52,7 @@ func (k *clerk) firedOf(key SessionID) []*firedWill {
 // publishFired publishes a Will that its caller has taken.
 func (t *turn) publishFired(f *firedWill) {
 	t.publishWill(f.client, f.will)
-	k, key := t.b.clerk, f.client.Session()
+	k, key := t.b.timers, f.client.Session()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	close(f.done)
@@ -73,11 +73,11 @@ func (t *turn) publishFired(f *firedWill) {
 // published: before it is told that it is connected again, so that what it says
 // then is newer. No lock of a session may be held.
 func (t *turn) settleWills(client *Client) {
-	for _, f := range t.b.clerk.firedOf(client.Session()) {
-		if t.b.clerk.takeWill(f) {
+	for _, f := range t.b.timers.firedOf(client.Session()) {
+		if t.b.timers.takeWill(f) {
 			t.publishFired(f)
 		} else {
-			<-f.done // the clerk is at it, and never waits for a client
+			<-f.done // the timers are at it, and never wait for a client
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (c *Call) expire() {
 		if err := r.opts.Credentials.Check(c.Principal); err != nil {
 			r.fail(c, asError(err))
 		} else {
-			r.alarm.set(c, c.lasts(now)) // the clock was set back meanwhile
+			r.deadlines.set(c, c.lasts(now)) // the clock was set back meanwhile
 		}
 		return
 	}
@@ -80,7 +80,7 @@ func (c *Call) expire() {
 // withdraw takes a call out of the entry it has joined, if any.
 func (r *Router) withdraw(c *Call) {
 	if r.ledger.withdraw(c) {
-		r.flights.leave(c)
+		r.inFlight.leave(c)
 	}
 }
 
@@ -106,11 +106,11 @@ func (r *Router) conclude(c *Call, out outcome) {
 }
 
 func (r *Router) settle(c *Call, out outcome, now time.Time) {
-	r.alarm.clear(c)
+	r.deadlines.clear(c)
 	if !r.reply(c, out, now) {
 		r.audit(c, out, auditLate, now)
 	}
-	r.flights.leave(c)
+	r.inFlight.leave(c)
 }
 
 // invitesRepeat reports whether an error asks for the same request again: then

@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aibridge/aibridge/protocol"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A Call is one command on its way through the router, as its handler sees
@@ -61,11 +62,11 @@ type Call struct {
 	held     bool        // its answer does not leave before it is on record
 	finished atomic.Bool // by its handler
 
-	list           *alarmList // that will expire it; guarded by the alarm, as the next three
+	list           *deadlineList // that will expire it; guarded by deadlines.mu, as the next three
 	due            time.Time
 	earlier, later *Call // neighbours there
 
-	flying         bool  // is in flight; guarded by flights
+	flying         bool  // is in flight; guarded by inFlight
 	before, behind *Call // neighbours there
 
 	unwatch   func() bool // of the audience; fixed before the call can be answered

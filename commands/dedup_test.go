@@ -10,10 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/protocol"
-	"pgregory.net/rapid"
 )
 
 // counter is a command that takes a second, counts and repeats its text.

@@ -19,7 +19,7 @@ func (c *Call) RawParams() json.RawMessage { return c.request.Params }
 // returns the number of calls answered.
 func (r *Router) Fail(why func(*protocol.Principal) error) int {
 	n := 0
-	for c, err := range r.flights.matching(why) {
+	for c, err := range r.inFlight.matching(why) {
 		if r.fail(c, asError(err)) {
 			n++
 		}

@@ -33,7 +33,7 @@ type ledger struct {
 	records recordTable
 	holders holders
 	claimed map[entryKey][sha256.Size]byte // of those an earlier process took up
-	expiry  calendar
+	expiry  expiry
 	answers answerLog
 
 	maxEntries int
@@ -138,7 +138,7 @@ func (l *ledger) again(c *Call, r *record, hash uint64) (verdict, *entry, outcom
 	if !same {
 		return conflict, nil, outcome{}
 	}
-	r.expires = max(r.expires, c.keep.UnixMilli()) // the calendar finds out when its day comes
+	r.expires = max(r.expires, c.keep.UnixMilli()) // the expiry finds out when its day comes
 	if r.state == answered {
 		if out, ok := l.answers.read(r.answer); ok {
 			return replay, nil, out

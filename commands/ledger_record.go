@@ -5,7 +5,7 @@ type record struct {
 	key     entryKey
 	hash    uint64 // fingerprint of the request
 	expires int64  // Unix milliseconds
-	day     int64  // in the calendar
+	day     int64  // in the expiry
 	answer  answerAt
 
 	newer, older slot // neighbours on that day

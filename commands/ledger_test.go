@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/protocol"
 	"pgregory.net/rapid"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -216,7 +217,7 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 			}
 			last = s
 			if dated[s] || l.found.find(l.records.at(s).key) != s {
-				t.Fatalf("slot %d is in the calendar twice, or forgotten", s)
+				t.Fatalf("slot %d is in the expiry twice, or forgotten", s)
 			}
 			dated[s] = true
 		}

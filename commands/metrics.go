@@ -3,8 +3,9 @@ package commands
 import (
 	"time"
 
-	"github.com/aibridge/aibridge/protocol"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // metrics are a router's figures for Prometheus.
@@ -52,7 +53,7 @@ func (r *Router) gauges() []prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(read()) })
 	}
 	all := []prometheus.Collector{
-		gauge("aibridge_commands_in_flight", "Calls that were taken and are not done.", nil, r.flights.len),
+		gauge("aibridge_commands_in_flight", "Calls that were taken and are not done.", nil, r.inFlight.len),
 		gauge("aibridge_commands_remembered", "Requests that are known for repeats.", nil, func() int { n, _ := r.ledger.usage(); return n }),
 		gauge("aibridge_commands_remembered_bytes", "Memory of the answers kept for repeats.", nil, func() int { _, n := r.ledger.usage(); return n }),
 	}

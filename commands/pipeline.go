@@ -136,7 +136,7 @@ func (r *Router) rest() *Call {
 // deduplicate → run → answer.
 func (r *Router) process(c *Call) {
 	if c.answered.Load() { // its time ran out while it waited for a slot
-		r.flights.leave(c)
+		r.inFlight.leave(c)
 		return
 	}
 	out, settled := r.attempt(c)

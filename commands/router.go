@@ -99,16 +99,16 @@ type Inbound struct {
 // A Router is the one way in for every command: decode → version → deadline
 // → find → params → authorize → deduplicate → run → answer.
 type Router struct {
-	set     *Set
-	opts    RouterOptions
-	prints  fingerprinter
-	ledger  *ledger
-	slots   *scheduler
-	flights *flights
-	alarm   *alarm
-	metrics *metrics
-	agents  *namespaces
-	judge   CallAuthorizer // the authorizer, if it is one
+	set       *Set
+	opts      RouterOptions
+	prints    fingerprinter
+	ledger    *ledger
+	slots     *scheduler
+	inFlight  *inFlight
+	deadlines *deadlines
+	metrics   *metrics
+	agents    *namespaces
+	judge     CallAuthorizer // the authorizer, if it is one
 
 	refusals RefusalLimiter // the limiter, if it is one
 
@@ -125,15 +125,15 @@ type Router struct {
 func NewRouter(set *Set, opts RouterOptions) *Router {
 	opts = opts.withDefaults()
 	r := &Router{
-		set:     set,
-		opts:    opts,
-		prints:  newFingerprinter(),
-		ledger:  newLedger(opts.MaxRemembered, opts.MaxAnswers),
-		slots:   newScheduler(opts.Workers),
-		flights: newFlights(opts.MaxInFlight),
-		alarm:   newAlarm(),
-		idle:    make(chan *Call),
-		closed:  make(chan struct{}),
+		set:       set,
+		opts:      opts,
+		prints:    newFingerprinter(),
+		ledger:    newLedger(opts.MaxRemembered, opts.MaxAnswers),
+		slots:     newScheduler(opts.Workers),
+		inFlight:  newInFlight(opts.MaxInFlight),
+		deadlines: newDeadlines(),
+		idle:      make(chan *Call),
+		closed:    make(chan struct{}),
 	}
 	r.judge, _ = opts.Authorizer.(CallAuthorizer)
 	r.refusals, _ = opts.Limiter.(RefusalLimiter)
@@ -178,7 +178,7 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 		r.answer(c, outcome{err: r.seen(c, asError(err))})
 		return c
 	}
-	r.alarm.set(c, c.lasts(c.arrived))
+	r.deadlines.set(c, c.lasts(c.arrived))
 	if c.inline = r.goesOn(c); c.inline {
 		c.batched = in.Batched
 		r.process(c)
@@ -190,7 +190,7 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 
 // enter takes a call into flight if there is room.
 func (r *Router) enter(c *Call) error {
-	switch r.flights.enter(c) {
+	switch r.inFlight.enter(c) {
 	case full:
 		return protocol.BusyFor(r.retryAfter(), "too many calls are in flight")
 	case greedy:
@@ -294,9 +294,9 @@ func (r *Router) Dispatch(ctx context.Context, parent *Call, name string, params
 // Close stops taking requests and waits until those in flight are done. When
 // ctx ends first it ends the unfinished ones with 5002 and logs them.
 func (r *Router) Close(ctx context.Context) error {
-	left := r.flights.close(ctx)
+	left := r.inFlight.close(ctx)
 	r.closing.Do(func() { close(r.closed) })
-	defer r.alarm.stop()
+	defer r.deadlines.stop()
 	for _, c := range left {
 		c.own.end(context.Canceled)
 		r.answer(c, outcome{err: r.seen(c, shuttingDown())})

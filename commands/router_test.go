@@ -11,13 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestTheRouterAnswersBusyWhenItIsFull(t *testing.T) {

@@ -3,11 +3,12 @@ package commands
 import (
 	"context"
 
-	"github.com/aibridge/aibridge/protocol"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // traceContext is the context of a request that continues a W3C trace, so that

@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aibridge/aibridge/protocol"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestAnIDAloneIsAnAnswer(t *testing.T) {

@@ -44,9 +44,9 @@ func (p *post) call(ctx context.Context, endpoint string) *failure {
 	if p.exchange.agent != nil {
 		t = p.exchange.agent.target()
 	}
-	q := webRequest{endpoint: endpoint, envelope: p.envelope, traceparent: traceparent(ctx), caller: p.caller}
+	q := httpRequest{endpoint: endpoint, envelope: p.envelope, traceparent: traceparent(ctx), caller: p.caller}
 	var f *failure
-	err := p.service.web.post(ctx, q, func(a webAnswer) {
+	err := p.service.web.post(ctx, q, func(a httpAnswer) {
 		if a.streamed {
 			p.hear(a.body)
 		} else {
@@ -57,7 +57,7 @@ func (p *post) call(ctx context.Context, endpoint string) *failure {
 	case p.exchange.done.Load():
 		return nil
 	case err != nil:
-		return webFailure(ctx, t, err)
+		return httpFailure(ctx, t, err)
 	case f == nil:
 		return t.gone("its event stream ended before it answered")
 	}
@@ -67,7 +67,7 @@ func (p *post) call(ctx context.Context, endpoint string) *failure {
 var errNoResponse = errors.New("it is no response")
 
 // answered takes an answer that is one message: the response.
-func (p *post) answered(t target, a webAnswer) *failure {
+func (p *post) answered(t target, a httpAnswer) *failure {
 	message, err := protocol.ViewReply(a.body, p.service.opts.Limits)
 	response := message.Response
 	if err == nil && response == nil {
@@ -106,12 +106,12 @@ func (p *post) hear(body []byte) {
 	}
 }
 
-// webFailure judges a POST that brought no answer.
-func webFailure(ctx context.Context, t target, err error) *failure {
+// httpFailure judges a POST that brought no answer.
+func httpFailure(ctx context.Context, t target, err error) *failure {
 	if cause := context.Cause(ctx); cause != nil {
 		return t.gaveUp(cause)
 	}
-	var w *webError
+	var w *httpError
 	if errors.As(err, &w) && w.sent {
 		return t.gone(w.reason)
 	}

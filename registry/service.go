@@ -99,7 +99,7 @@ type Service struct {
 	news      *announce.Queue[announcement, agentKey]
 	seq       uint64 // of events, counted by who publishes them
 	schemas   *schema.Cache
-	web       *web
+	web       *httpClient
 	posts     *posts
 	marks     marker
 	metrics   *metrics
@@ -121,7 +121,7 @@ func New(o Options) (*Service, error) {
 		exchanges: newExchanges(),
 		news:      announce.New[announcement, agentKey](maxAnnouncements),
 		schemas:   schema.NewCache(compiledSchemas),
-		web:       newWeb(o.AllowPrivate, o.Limits),
+		web:       newHTTPClient(o.AllowPrivate, o.Limits),
 		marks:     newMarker(),
 		newID:     newIDs(),
 	}

@@ -86,8 +86,8 @@ func (a asker) Cancel(q *dispatch.Question, reason string) {
 	a.agents.CancelStanding(standing(q), reason)
 }
 
-func standing(q *dispatch.Question) *registry.StandingCall {
-	return &registry.StandingCall{
+func standing(q *dispatch.Question) *registry.DurableCall {
+	return &registry.DurableCall{
 		ID: q.ID, Space: q.Space, Skill: q.Skill, Agent: q.Agent, Capability: q.Capability, Params: q.Params, Extension: q.Extension,
 		Caller: q.Caller, TraceID: q.TraceID, Priority: q.Priority, Deadline: q.Deadline, Listener: hearer(q.Hear),
 	}

@@ -71,19 +71,19 @@ func TestAFileThatCameInChunksIsFetchedOverHTTPAndInChunks(t *testing.T) {
 	camera := h.connect("camera-client", key)
 	camera.Listen(t, "aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#")
 
-	picture := bytes.Repeat([]byte("0123456789abcdef"), 1000)
-	sum := sha256.Sum256(picture)
+	snapshot := bytes.Repeat([]byte("0123456789abcdef"), 1000)
+	sum := sha256.Sum256(snapshot)
 	const chunk = 4096
 	send := func(what string, payload []byte) {
 		t.Helper()
 		camera.Send(t, "aibridge/vfs/pictures/put/up/"+what, string(payload))
 	}
-	send("init", fmt.Appendf(nil, `{"path":"hall/1.jpg","size":%d,"checksum":%q,"chunk_size":%d}`, len(picture), hex.EncodeToString(sum[:]), chunk))
+	send("init", fmt.Appendf(nil, `{"path":"hall/1.jpg","size":%d,"checksum":%q,"chunk_size":%d}`, len(snapshot), hex.EncodeToString(sum[:]), chunk))
 	if s := nextStatus(t, camera, nil); s.State != transfer.Receiving || s.Chunks != 4 {
 		t.Fatalf("%+v %v", s, s.Error)
 	}
 	for _, i := range []int{3, 0, 2} {
-		send(fmt.Sprintf("chunk/%d", i), picture[i*chunk:min((i+1)*chunk, len(picture))])
+		send(fmt.Sprintf("chunk/%d", i), snapshot[i*chunk:min((i+1)*chunk, len(snapshot))])
 	}
 	send("finish", nil)
 	if s := nextStatus(t, camera, nil); s.State != transfer.Receiving || s.Error == nil || len(s.Missing) != 1 || s.Missing[0] != [2]int{1, 1} {
@@ -93,7 +93,7 @@ func TestAFileThatCameInChunksIsFetchedOverHTTPAndInChunks(t *testing.T) {
 	camera.Drop()
 	camera = h.connect("camera-client", key)
 	camera.Listen(t, "aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#")
-	send("chunk/1", picture[chunk:2*chunk])
+	send("chunk/1", snapshot[chunk:2*chunk])
 	send("finish", nil)
 	s := nextStatus(t, camera, nil)
 	for s.State == transfer.Storing {
@@ -104,7 +104,7 @@ func TestAFileThatCameInChunksIsFetchedOverHTTPAndInChunks(t *testing.T) {
 	}
 
 	status, body := fetch(t, h.Node, "group_name=pictures&path=hall/1.jpg", "X-API-Key", key)
-	if status != http.StatusOK || body != string(picture) {
+	if status != http.StatusOK || body != string(snapshot) {
 		t.Fatalf("over HTTP: %d, %d bytes", status, len(body))
 	}
 	if status, body = fetch(t, h.Node, "group_name=pictures&path=hall/1.jpg", "X-API-Key", key, "Range", "bytes=10-15"); status != http.StatusPartialContent || body != "abcdef" {
@@ -122,7 +122,7 @@ func TestAFileThatCameInChunksIsFetchedOverHTTPAndInChunks(t *testing.T) {
 	for i := range 4 {
 		got = append(got, chunks[fmt.Sprint(i)]...)
 	}
-	if !bytes.Equal(got, picture) {
+	if !bytes.Equal(got, snapshot) {
 		t.Fatalf("%d bytes came in %d chunks", len(got), len(chunks))
 	}
 }

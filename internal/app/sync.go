@@ -101,7 +101,7 @@ func (m mirroredCaps) Settings(space protocol.SpaceID, id protocol.CapID) (caps.
 
 // Documents implements [caps.Channels].
 func (m mirroredCaps) Documents(space protocol.SpaceID, id protocol.CapID) (map[string][]byte, bool) {
-	p, ok := m.Picture(space, id)
+	p, ok := m.Snapshot(space, id)
 	if !ok {
 		return nil, false
 	}
@@ -110,7 +110,7 @@ func (m mirroredCaps) Documents(space protocol.SpaceID, id protocol.CapID) (map[
 
 // MayRestore implements [caps.Channels].
 func (m mirroredCaps) MayRestore(who *protocol.Principal, id protocol.CapID, documents map[string][]byte) error {
-	p, err := cap.ReadPicture(who.Space, id, documents)
+	p, err := cap.ReadSnapshot(who.Space, id, documents)
 	if err != nil {
 		return err
 	}
@@ -122,13 +122,13 @@ func (m mirroredCaps) MayRestore(who *protocol.Principal, id protocol.CapID, doc
 
 // Check implements [caps.Channels].
 func (m mirroredCaps) Check(space protocol.SpaceID, id protocol.CapID, documents map[string][]byte) error {
-	_, err := cap.ReadPicture(space, id, documents)
+	_, err := cap.ReadSnapshot(space, id, documents)
 	return err
 }
 
 // Restore implements [caps.Channels].
 func (m mirroredCaps) Restore(ctx context.Context, space protocol.SpaceID, id protocol.CapID, documents map[string][]byte) error {
-	p, err := cap.ReadPicture(space, id, documents)
+	p, err := cap.ReadSnapshot(space, id, documents)
 	if err != nil {
 		return err
 	}

@@ -62,21 +62,21 @@ type (
 	}
 )
 
-// A Picture is everything that is known of a Cap. Nothing in it may be
+// A Snapshot is everything that is known of a Cap. Nothing in it may be
 // changed.
-type Picture struct {
+type Snapshot struct {
 	Cap    *Cap
 	Groups []*Group // by id
 	Data   []*Datum // by group and key
 }
 
-// Picture returns the present state of a Cap.
-func (s *Service) Picture(space protocol.SpaceID, id protocol.CapID) (Picture, bool) {
+// Snapshot returns the present state of a Cap.
+func (s *Service) Snapshot(space protocol.SpaceID, id protocol.CapID) (Snapshot, bool) {
 	c, _, ok := s.opts.Caps.Get(capKey(space, id))
 	if !ok {
-		return Picture{}, false
+		return Snapshot{}, false
 	}
-	p := Picture{Cap: c}
+	p := Snapshot{Cap: c}
 	for _, group := range s.index.groupsOf(space, id) {
 		g, _, ok := s.opts.Groups.Get(groupKey(space, id, group))
 		if !ok {
@@ -92,9 +92,9 @@ func (s *Service) Picture(space protocol.SpaceID, id protocol.CapID) (Picture, b
 	return p, true
 }
 
-// Files renders a picture as files by name. The same picture gives the same
+// Files renders a snapshot as files by name. The same snapshot gives the same
 // bytes.
-func (p Picture) Files() map[string][]byte {
+func (p Snapshot) Files() map[string][]byte {
 	groups := groupsDocument{groupsSchema, p.Cap.ID, []groupDocument{}}
 	links := linksDocument{linksSchema, p.Cap.ID, []linkDocument{}}
 	for _, g := range p.Groups {
@@ -124,9 +124,9 @@ func render(v any) []byte {
 	return append(data, '\n')
 }
 
-// ReadPicture reads the files of a Cap of a space. Files of groups or links
+// ReadSnapshot reads the files of a Cap of a space. Files of groups or links
 // that are missing stand for none. What is wrong with them is 4002.
-func ReadPicture(space protocol.SpaceID, id protocol.CapID, files map[string][]byte) (Picture, error) {
+func ReadSnapshot(space protocol.SpaceID, id protocol.CapID, files map[string][]byte) (Snapshot, error) {
 	var doc capDocument
 	var groups groupsDocument
 	var links linksDocument
@@ -145,20 +145,20 @@ func ReadPicture(space protocol.SpaceID, id protocol.CapID, files map[string][]b
 			continue
 		}
 		if err := decodeStrictly(data, f.into); err != nil {
-			return Picture{}, badFile(f.name, err.Error())
+			return Snapshot{}, badFile(f.name, err.Error())
 		}
 		if *f.found != f.schema || *f.cap != id {
-			return Picture{}, badFile(f.name, "is not about this Cap, or of another schema")
+			return Snapshot{}, badFile(f.name, "is not about this Cap, or of another schema")
 		}
 	}
 	c := doc.Cap
 	c.Space = space
 	if err := checkCap(&c); err != nil {
-		return Picture{}, badFile(CapFile, err.Error())
+		return Snapshot{}, badFile(CapFile, err.Error())
 	}
-	p := Picture{Cap: &c}
+	p := Snapshot{Cap: &c}
 	if err := p.take(groups, links); err != nil {
-		return Picture{}, err
+		return Snapshot{}, err
 	}
 	return p, nil
 }
@@ -200,7 +200,7 @@ func checkCap(c *Cap) error {
 }
 
 // take adds groups, with their data and links.
-func (p *Picture) take(groups groupsDocument, links linksDocument) error {
+func (p *Snapshot) take(groups groupsDocument, links linksDocument) error {
 	byID := make(map[protocol.GroupID]*Group)
 	for _, doc := range groups.Groups {
 		if reason := doc.ID.Rule().Check(string(doc.ID)); reason != "" || byID[doc.ID] != nil || len(doc.Members) == 0 {
@@ -239,9 +239,9 @@ func (p *Picture) take(groups groupsDocument, links linksDocument) error {
 	return nil
 }
 
-// Restore brings a Cap to the state in a picture; further groups and data stay.
+// Restore brings a Cap to the state in a snapshot; further groups and data stay.
 // It is for the bridge itself and checks no rights.
-func (s *Service) Restore(ctx context.Context, p Picture) error {
+func (s *Service) Restore(ctx context.Context, p Snapshot) error {
 	defer s.locks.take(p.Cap.key())()
 	if err := restore(ctx, s.opts.Caps, p.Cap.key(), p.Cap); err != nil {
 		return err

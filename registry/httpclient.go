@@ -16,12 +16,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A web calls skills over HTTP (docs/protocol.md#an-agents-side-of-a-call).
+// An httpClient calls skills over HTTP (docs/protocol.md#an-agents-side-of-a-call).
 // Endpoints come from whoever registered the skill, so it trusts neither where
 // they lead nor what comes back: addresses are checked when they are dialled,
 // redirects stay on the host, proxies are not asked, and answers are bounded in
 // size and time.
-type web struct {
+type httpClient struct {
 	client    *http.Client
 	transport *http.Transport
 	maxBytes  int64
@@ -32,7 +32,7 @@ const (
 	maxRedirects = 3
 )
 
-func newWeb(allowPrivate bool, limits protocol.Limits) *web {
+func newHTTPClient(allowPrivate bool, limits protocol.Limits) *httpClient {
 	dialer := &net.Dialer{Timeout: dialTimeout, Control: guard{allowPrivate}.control}
 	transport := &http.Transport{
 		Proxy:                  nil,
@@ -45,7 +45,7 @@ func newWeb(allowPrivate bool, limits protocol.Limits) *web {
 		MaxResponseHeaderBytes: 16 << 10,
 		DisableCompression:     true,
 	}
-	w := &web{transport: transport, maxBytes: int64(limits.MaxBytes)}
+	w := &httpClient{transport: transport, maxBytes: int64(limits.MaxBytes)}
 	if w.maxBytes <= 0 {
 		w.maxBytes = protocol.DefaultMaxBytes
 	}
@@ -53,7 +53,7 @@ func newWeb(allowPrivate bool, limits protocol.Limits) *web {
 	return w
 }
 
-func (w *web) close() { w.transport.CloseIdleConnections() }
+func (w *httpClient) close() { w.transport.CloseIdleConnections() }
 
 // checkRedirect follows a redirect only if it asks for the same request again
 // on the same host.
@@ -70,30 +70,30 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// A webError is why a POST gave no answer.
-type webError struct {
+// An httpError is why a POST gave no answer.
+type httpError struct {
 	reason string
 	sent   bool // the request may have reached the skill
 	cause  error
 }
 
 // Error is the reason, without what the cause may tell about the network.
-func (e *webError) Error() string { return e.reason }
+func (e *httpError) Error() string { return e.reason }
 
 // Unwrap returns the cause.
-func (e *webError) Unwrap() error { return e.cause }
+func (e *httpError) Unwrap() error { return e.cause }
 
-// A webRequest is what is posted.
-type webRequest struct {
+// An httpRequest is what is posted.
+type httpRequest struct {
 	endpoint    string
 	envelope    []byte
 	traceparent string // "" without one
 	caller      string // the mark of who asks, "" without one
 }
 
-// A webAnswer is a message that came back from a POST: the only one, or one of
+// An httpAnswer is a message that came back from a POST: the only one, or one of
 // an event stream.
-type webAnswer struct {
+type httpAnswer struct {
 	status   int
 	streamed bool
 	body     []byte
@@ -103,14 +103,14 @@ type webAnswer struct {
 const callerHeader = "X-Bridge-Caller"
 
 // post sends an envelope and hands over what comes back. The error is a
-// *webError.
-func (w *web) post(ctx context.Context, q webRequest, take func(webAnswer)) error {
+// *httpError.
+func (w *httpClient) post(ctx context.Context, q httpRequest, take func(httpAnswer)) error {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 	})
 	fail := func(cause error, format string, args ...any) error {
-		return &webError{fmt.Sprintf(format, args...), sent.Load(), cause}
+		return &httpError{fmt.Sprintf(format, args...), sent.Load(), cause}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.endpoint, bytes.NewReader(q.envelope))
 	if err != nil {
@@ -131,7 +131,7 @@ func (w *web) post(ctx context.Context, q webRequest, take func(webAnswer)) erro
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if isEventStream(answer) {
-		err := readEvents(answer.Body, w.maxBytes, func(data []byte) { take(webAnswer{answer.StatusCode, true, data}) })
+		err := readEvents(answer.Body, w.maxBytes, func(data []byte) { take(httpAnswer{answer.StatusCode, true, data}) })
 		if err != nil {
 			return fail(err, "its event stream broke off: %s", plainReason(err))
 		}
@@ -144,7 +144,7 @@ func (w *web) post(ctx context.Context, q webRequest, take func(webAnswer)) erro
 	case int64(len(body)) > w.maxBytes:
 		return fail(nil, "the answer is larger than %d bytes", w.maxBytes)
 	}
-	take(webAnswer{status: answer.StatusCode, body: body})
+	take(httpAnswer{status: answer.StatusCode, body: body})
 	return nil
 }
 

@@ -44,8 +44,8 @@ func (h heard) expect(t testing.TB, want string) {
 const tool = `{"skill_id":"tool","name":"Tool","capabilities":["do",{"capability_id":"safe","idempotent":true,"params_schema":{"required":["n"]}},` +
 	`{"capability_id":"look","effect":"read"},{"capability_id":"press","effect":"act"}]}`
 
-func standingCall(h heard) *StandingCall {
-	return &StandingCall{ID: "task-0", Space: protocol.DefaultSpace, Skill: "tool", Agent: "d", Capability: "do",
+func standingCall(h heard) *DurableCall {
+	return &DurableCall{ID: "task-0", Space: protocol.DefaultSpace, Skill: "tool", Agent: "d", Capability: "do",
 		Params: json.RawMessage(`{"n":1}`), TraceID: "t", Deadline: time.Now().Add(time.Minute), Listener: h}
 }
 

@@ -15,14 +15,14 @@ func FuzzReadPicture(f *testing.F) {
 		[]byte(`{"schema":"aibridge/groups/1","cap_id":"home","groups":[{"group_id":"hall","members":[{"skill_id":"lamp","role":"light","joined_at":1}],"data":[{"data_key":"k","data_type":"number","data_value":80,"updated_at":1,"updated_by":"o"}],"born_at":1}]}`),
 		[]byte(`{"schema":"aibridge/links/1","cap_id":"home","links":[{"group_id":"hall","source_skill_id":"lamp","target_skill_id":"lamp","link_type":"x"}]}`),
 	}
-	if _, err := ReadPicture("s", "home", map[string][]byte{CapFile: seed[0], GroupsFile: seed[1], LinksFile: seed[2]}); err != nil {
+	if _, err := ReadSnapshot("s", "home", map[string][]byte{CapFile: seed[0], GroupsFile: seed[1], LinksFile: seed[2]}); err != nil {
 		f.Fatal(err, protocol.AsError(err).Details)
 	}
 	f.Add(seed[0], seed[1], seed[2])
 	f.Add([]byte(`{}`), []byte(`null`), []byte(`[]`))
 	f.Add([]byte(`{"schema":"aibridge/cap/1","cap_id":"home","max_members":-1}`), []byte(``), []byte(`{"schema":"aibridge/links/1","cap_id":"other"}`))
 	f.Fuzz(func(t *testing.T, c, groups, links []byte) {
-		p, err := ReadPicture("s", "home", map[string][]byte{CapFile: c, GroupsFile: groups, LinksFile: links})
+		p, err := ReadSnapshot("s", "home", map[string][]byte{CapFile: c, GroupsFile: groups, LinksFile: links})
 		if err != nil {
 			if protocol.CodeOf(err) != protocol.SyncFailed {
 				t.Fatal(err)
@@ -33,7 +33,7 @@ func FuzzReadPicture(f *testing.F) {
 			t.Fatalf("Cap %q of space %q", p.Cap.ID, p.Cap.Space)
 		}
 		files := p.Files()
-		again, err := ReadPicture("s", "home", files)
+		again, err := ReadSnapshot("s", "home", files)
 		if err != nil {
 			t.Fatalf("%v\n%s\n%s\n%s", err, files[CapFile], files[GroupsFile], files[LinksFile])
 		}

@@ -120,7 +120,7 @@ func (t *turn) takeBack(s *session, q *fifo, lost func(*pending) bool) {
 func (t *turn) giveUp(s *session, p *pending) {
 	t.count.dropped++
 	if p.group != nil {
-		t.b.clerk.redeliver(*p)
+		t.b.timers.redeliver(*p)
 	}
 	t.b.recordDone(t, s, p.msg)
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// horizon is how many seconds ahead the calendar tells apart. It covers the
+// horizon is how many seconds ahead the expiry tells apart. It covers the
 // longest timeout and the usual skew; what expires later is looked at then
 // and put off again.
 const horizon = 1024
 
-// A calendar holds the records of the ledger by the second in which they
+// An expiry holds the records of the ledger by the second in which they
 // expire.
-type calendar struct {
+type expiry struct {
 	days  [horizon]day // by second modulo horizon
 	swept int64        // every second up to this one is empty
 }
@@ -21,7 +21,7 @@ type calendar struct {
 type day struct{ newest, oldest slot }
 
 // add puts a record on its day.
-func (c *calendar) add(t *recordTable, s slot, now time.Time) {
+func (c *expiry) add(t *recordTable, s slot, now time.Time) {
 	if c.swept == 0 {
 		c.swept = now.Unix()
 	}
@@ -39,7 +39,7 @@ func (c *calendar) add(t *recordTable, s slot, now time.Time) {
 }
 
 // remove takes a record off its day.
-func (c *calendar) remove(t *recordTable, s slot) {
+func (c *expiry) remove(t *recordTable, s slot) {
 	r := t.at(s)
 	d := &c.days[r.day%horizon]
 	if r.newer == noSlot {
@@ -56,7 +56,7 @@ func (c *calendar) remove(t *recordTable, s slot) {
 }
 
 // due yields the records whose day has come. Each must be removed.
-func (c *calendar) due(t *recordTable, now time.Time) iter.Seq[slot] {
+func (c *expiry) due(t *recordTable, now time.Time) iter.Seq[slot] {
 	return func(yield func(slot) bool) {
 		today := now.Unix()
 		if c.swept == 0 || today-c.swept > horizon {
@@ -75,7 +75,7 @@ func (c *calendar) due(t *recordTable, now time.Time) iter.Seq[slot] {
 
 // soonest is the oldest record of the earliest day that has one, noSlot if none
 // has.
-func (c *calendar) soonest() slot {
+func (c *expiry) soonest() slot {
 	for day := c.swept + 1; day < c.swept+horizon; day++ {
 		if s := c.days[day%horizon].oldest; s != noSlot {
 			return s

@@ -241,11 +241,11 @@ func TestTheEnvironmentsProxyIsNotAsked(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	t.Setenv("http_proxy", proxy.URL)
-	w := newWeb(false, protocol.Limits{})
+	w := newHTTPClient(false, protocol.Limits{})
 	defer w.close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := w.post(ctx, webRequest{endpoint: "http://skill.invalid/", envelope: []byte("{}")}, func(webAnswer) {}); err == nil {
+	if err := w.post(ctx, httpRequest{endpoint: "http://skill.invalid/", envelope: []byte("{}")}, func(httpAnswer) {}); err == nil {
 		t.Error("a name that does not exist answered")
 	}
 	if asked.Load() != 0 {

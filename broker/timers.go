@@ -12,9 +12,9 @@ import (
 // tick is how often connections are looked over.
 const tick = 250 * time.Millisecond
 
-// A clerk does what happens by time: wills, session expiry, keep alive and
+// timers do what happens by time: wills, session expiry, keep alive and
 // the other deadlines of connections.
-type clerk struct {
+type timers struct {
 	b    *Broker
 	wake chan struct{}
 
@@ -53,13 +53,13 @@ func (d *dates) Pop() any {
 	return popped
 }
 
-func newClerk(b *Broker) *clerk {
-	return &clerk{b: b, wake: make(chan struct{}, 1), willsOf: make(map[SessionID][]*firedWill)}
+func newTimers(b *Broker) *timers {
+	return &timers{b: b, wake: make(chan struct{}, 1), willsOf: make(map[SessionID][]*firedWill)}
 }
 
 // schedule has the session looked at when the time has come. What comes later
 // is scheduled when that is done, see turn.due.
-func (k *clerk) schedule(when int64, s *session) {
+func (k *timers) schedule(when int64, s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -72,7 +72,7 @@ func (k *clerk) schedule(when int64, s *session) {
 }
 
 // forget has a session that ended not be looked at any more.
-func (k *clerk) forget(s *session) {
+func (k *timers) forget(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s.dated != 0 {
@@ -80,14 +80,14 @@ func (k *clerk) forget(s *session) {
 	}
 }
 
-func (k *clerk) redeliver(p pending) {
+func (k *timers) redeliver(p pending) {
 	k.mu.Lock()
 	k.orphan = append(k.orphan, p)
 	k.mu.Unlock()
 	k.alert()
 }
 
-func (k *clerk) alert() {
+func (k *timers) alert() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -96,7 +96,7 @@ func (k *clerk) alert() {
 
 // run works until stop is closed, and once more then, for the wills of
 // clients that the end of the broker cut off.
-func (k *clerk) run(stop <-chan struct{}) {
+func (k *timers) run(stop <-chan struct{}) {
 	t := newTurn(k.b)
 	stamps := stamps{b: k.b}
 	ticker := time.NewTicker(tick)
@@ -123,7 +123,7 @@ func (k *clerk) run(stop <-chan struct{}) {
 }
 
 // work does what is due.
-func (k *clerk) work(t *turn) {
+func (k *timers) work(t *turn) {
 	for {
 		k.mu.Lock()
 		wills, orphan := k.wills, k.orphan

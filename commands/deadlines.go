@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// An alarm expires calls whose deadline has come. Nearly all calls end long
+// deadlines expire calls whose deadline has come. Nearly all calls end long
 // before, and most have one of a few timeouts. Those with the same timeout
 // reach it in the order they came: so they make a list, and a list needs one
 // timer, for its first call, that need not be touched when calls come or go.
-type alarm struct {
+type deadlines struct {
 	mu    sync.Mutex
-	lists map[time.Duration]*alarmList
+	lists map[time.Duration]*deadlineList
 }
 
-type alarmList struct {
-	alarm       *alarm
+type deadlineList struct {
+	all         *deadlines
 	timeout     time.Duration
 	first, last *Call
 	timer       *time.Timer // nil while nothing is to be looked at
@@ -24,15 +24,15 @@ type alarmList struct {
 // mostLists is how many lists there are before empty ones are removed.
 const mostLists = 64
 
-func newAlarm() *alarm { return &alarm{lists: make(map[time.Duration]*alarmList)} }
+func newDeadlines() *deadlines { return &deadlines{lists: make(map[time.Duration]*deadlineList)} }
 
 // set has a call expire after a time.
-func (a *alarm) set(c *Call, timeout time.Duration) {
+func (a *deadlines) set(c *Call, timeout time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l := a.lists[timeout]
 	if l == nil {
-		l = &alarmList{alarm: a, timeout: timeout}
+		l = &deadlineList{all: a, timeout: timeout}
 		a.lists[timeout] = l
 	}
 	c.list, c.due = l, c.arrived.Add(timeout)
@@ -48,7 +48,7 @@ func (a *alarm) set(c *Call, timeout time.Duration) {
 }
 
 // clear lets a call be.
-func (a *alarm) clear(c *Call) {
+func (a *deadlines) clear(c *Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c.list != nil {
@@ -56,7 +56,7 @@ func (a *alarm) clear(c *Call) {
 	}
 }
 
-func (a *alarm) remove(c *Call) {
+func (a *deadlines) remove(c *Call) {
 	l := c.list
 	if c.earlier == nil {
 		l.first = c.later
@@ -74,7 +74,7 @@ func (a *alarm) remove(c *Call) {
 	}
 }
 
-func (a *alarm) drop(l *alarmList) {
+func (a *deadlines) drop(l *deadlineList) {
 	delete(a.lists, l.timeout)
 	if l.timer != nil {
 		l.timer.Stop()
@@ -82,8 +82,8 @@ func (a *alarm) drop(l *alarmList) {
 }
 
 // ring expires the calls of a list that are due.
-func (l *alarmList) ring() {
-	a := l.alarm
+func (l *deadlineList) ring() {
+	a := l.all
 	var due []*Call
 	a.mu.Lock()
 	l.timer = nil
@@ -102,7 +102,7 @@ func (l *alarmList) ring() {
 }
 
 // stop ends all timers.
-func (a *alarm) stop() {
+func (a *deadlines) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, l := range a.lists {

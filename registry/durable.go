@@ -13,10 +13,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A StandingCall is an invocation whose caller does not hang on the line: it
+// A DurableCall is an invocation whose caller does not hang on the line: it
 // may be sent again, asked about and answered under the same id whatever
 // happens to connections, to the agent and to the bridge.
-type StandingCall struct {
+type DurableCall struct {
 	ID         string // of the envelope, the caller's choice
 	Space      protocol.SpaceID
 	Skill      protocol.SkillID
@@ -33,7 +33,7 @@ type StandingCall struct {
 	again bool // running it twice is as good as once
 }
 
-// A Listener hears about a [StandingCall]. Its methods may be called with locks
+// A Listener hears about a [DurableCall]. Its methods may be called with locks
 // held: they must neither block nor call the service.
 type Listener interface {
 	// The first three end the call: nothing is heard of it later.
@@ -90,7 +90,7 @@ func (s *Service) AgentReachable(space protocol.SpaceID, agent protocol.AgentID)
 // Send invokes the skill and listens for what comes. An error means that
 // nobody who is there got it; it may lie in the session of an agent that just
 // went.
-func (s *Service) Send(c *StandingCall) error {
+func (s *Service) Send(c *DurableCall) error {
 	e, err := s.stand(c)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *Service) dispatch(e *exchange, d *delivery) error {
 
 // Expect listens for the answer to a call that was sent before, perhaps by an
 // earlier process.
-func (s *Service) Expect(c *StandingCall) {
+func (s *Service) Expect(c *DurableCall) {
 	if c.Agent != "" { // an endpoint answers where it is called, or not at all
 		_, _ = s.stand(c)
 	}
@@ -137,7 +137,7 @@ const recallPatience = 5 * time.Second
 // Recall asks the agent for the result of a call that was sent before, with the
 // command task.get (docs/protocol.md#an-agents-side-of-a-call). An agent that
 // has the answer sends it again; one that does not know the call says so.
-func (s *Service) Recall(c *StandingCall) error {
+func (s *Service) Recall(c *DurableCall) error {
 	if c.Agent == "" {
 		return protocol.Errorf(protocol.InvalidState, "an endpoint of a skill is not asked for results")
 	}
@@ -169,7 +169,7 @@ func (s *Service) Recall(c *StandingCall) error {
 
 // recalled makes out what an agent says to a recall. A result that is known
 // comes as the answer to the call itself.
-func (s *Service) recalled(c *StandingCall, o outcome) {
+func (s *Service) recalled(c *DurableCall, o outcome) {
 	switch {
 	case o.kind == gone: // the call itself is told
 	case o.kind != answered:
@@ -222,7 +222,7 @@ func (s *Service) Drop(id string) {
 
 // CancelStanding stops listening for a call and tells the agent to stop working
 // on it.
-func (s *Service) CancelStanding(c *StandingCall, reason string) {
+func (s *Service) CancelStanding(c *DurableCall, reason string) {
 	e := s.exchanges.find(c.ID)
 	s.Drop(c.ID)
 	if e != nil {
@@ -231,7 +231,7 @@ func (s *Service) CancelStanding(c *StandingCall, reason string) {
 }
 
 // stand opens the exchange of a call, unless it is open.
-func (s *Service) stand(c *StandingCall) (*exchange, error) {
+func (s *Service) stand(c *DurableCall) (*exchange, error) {
 	if e := s.exchanges.find(c.ID); e != nil {
 		return e, nil
 	}
@@ -252,7 +252,7 @@ func (s *Service) stand(c *StandingCall) (*exchange, error) {
 }
 
 // peerOf is whom a call goes to: its agent, or its skill.
-func (s *Service) peerOf(c *StandingCall) (peer, error) {
+func (s *Service) peerOf(c *DurableCall) (peer, error) {
 	if c.Agent != "" {
 		a, _, ok := s.opts.Agents.Get(tableKey(c.Space, c.Agent))
 		if !ok {
@@ -272,7 +272,7 @@ func (s *Service) peerOf(c *StandingCall) (peer, error) {
 
 // heard tells the listener how a call went on. The agent's being gone does not
 // end it.
-func (s *Service) heard(c *StandingCall, e *exchange, o outcome) {
+func (s *Service) heard(c *DurableCall, e *exchange, o outcome) {
 	switch o.kind {
 	case gone:
 		c.Listener.Left()
@@ -294,7 +294,7 @@ func (s *Service) heard(c *StandingCall, e *exchange, o outcome) {
 
 // checkStanding checks a result against the capability's schema, if the skill
 // still has it.
-func (s *Service) checkStanding(c *StandingCall, t target, result json.RawMessage) *failure {
+func (s *Service) checkStanding(c *DurableCall, t target, result json.RawMessage) *failure {
 	r, _, ok := s.opts.Skills.Get(tableKey(c.Space, c.Skill))
 	if !ok {
 		return nil
@@ -307,16 +307,16 @@ func (s *Service) checkStanding(c *StandingCall, t target, result json.RawMessag
 }
 
 // party is whose share of the calls that nobody waits for it uses up.
-func (c *StandingCall) party() fair.Party {
+func (c *DurableCall) party() fair.Party {
 	return fair.Party{Principal: c.Caller, Space: string(c.Space), Privileged: c.Caller == ""}
 }
 
 // call is the call as the parts see it that work for callers who wait.
-func (c *StandingCall) call() *commands.Call {
+func (c *DurableCall) call() *commands.Call {
 	return &commands.Call{TraceID: c.TraceID, Priority: c.Priority, Deadline: c.Deadline, Extension: c.Extension}
 }
 
 // String names the call in logs.
-func (c *StandingCall) String() string {
+func (c *DurableCall) String() string {
 	return fmt.Sprintf("%s of %s (%s)", c.Capability, c.Skill, c.ID)
 }

@@ -2,9 +2,9 @@ package broker
 
 import "github.com/aibridge/aibridge/broker/packet"
 
-// An owedAck is an acknowledgement that waits until what it acknowledges is
+// A pendingAck is an acknowledgement that waits until what it acknowledges is
 // stored.
-type owedAck struct {
+type pendingAck struct {
 	typ     packet.Type
 	reason  packet.Reason
 	id      uint16
@@ -13,7 +13,7 @@ type owedAck struct {
 	at      uint64          // position in the journal
 }
 
-func (a *owedAck) append(dst []byte, version byte) []byte {
+func (a *pendingAck) append(dst []byte, version byte) []byte {
 	if a.encoded != nil {
 		return append(dst, a.encoded...)
 	}
@@ -23,7 +23,7 @@ func (a *owedAck) append(dst []byte, version byte) []byte {
 // answer acknowledges to the connection being read, when everything recorded
 // for the packet is stored. Acknowledgements keep their order [MQTT-4.6.0-2]
 // [MQTT-4.6.0-3].
-func (t *turn) answer(c *conn, a owedAck) {
+func (t *turn) answer(c *conn, a pendingAck) {
 	if t.b.journal == nil {
 		t.acks = a.append(t.acks, c.version)
 		return
@@ -34,7 +34,7 @@ func (t *turn) answer(c *conn, a owedAck) {
 	s.mu.Unlock()
 }
 
-func (t *turn) answerLocked(c *conn, s *session, a owedAck) (now bool) {
+func (t *turn) answerLocked(c *conn, s *session, a pendingAck) (now bool) {
 	if t.b.journal == nil {
 		t.acks = a.append(t.acks, c.version)
 		return true
@@ -54,7 +54,7 @@ func (t *turn) answerLocked(c *conn, s *session, a owedAck) (now bool) {
 // owe keeps an acknowledgement until it may be sent. When many are kept, the
 // reader of the connection waits before it goes on: a client of MQTT 3.1.1
 // knows no Receive Maximum, and none of MQTT 5 bounds SUBSCRIBE.
-func (t *turn) owe(c *conn, a owedAck) {
+func (t *turn) owe(c *conn, a pendingAck) {
 	most := t.b.options.Limits.ReceiveMaximum
 	if c.version == packet.V5 {
 		most *= 2

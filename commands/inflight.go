@@ -7,9 +7,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// flights are the calls that were taken and are not done: a call is done when
+// inFlight are the calls that were taken and are not done: a call is done when
 // it is answered and its handler has returned.
-type flights struct {
+type inFlight struct {
 	mu     sync.Mutex
 	most   int
 	count  int
@@ -19,8 +19,8 @@ type flights struct {
 	empty  chan struct{} // closed when the last one is done after close
 }
 
-func newFlights(most int) *flights {
-	return &flights{most: most, of: make(map[protocol.Party]int), empty: make(chan struct{})}
+func newInFlight(most int) *inFlight {
+	return &inFlight{most: most, of: make(map[protocol.Party]int), empty: make(chan struct{})}
 }
 
 // An admission says whether a call was taken.
@@ -36,7 +36,7 @@ const (
 // enter takes a call. The last eighth of the room is for high priority, and low
 // priority may take half of it, so that a flood of unimportant calls does not
 // shut out the others. One principal may take half of it.
-func (f *flights) enter(c *Call) admission {
+func (f *inFlight) enter(c *Call) admission {
 	room, who := f.most, c.Principal.Party()
 	switch laneOf(c.Priority) {
 	case lowLane:
@@ -66,7 +66,7 @@ func (f *flights) enter(c *Call) admission {
 }
 
 // leave is told that a call is done. Calls that never entered are ignored.
-func (f *flights) leave(c *Call) {
+func (f *inFlight) leave(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !c.flying {
@@ -94,7 +94,7 @@ func (f *flights) leave(c *Call) {
 
 // close takes no more calls and waits until all are done. If ctx ends first it
 // returns the unfinished ones.
-func (f *flights) close(ctx context.Context) (left []*Call) {
+func (f *inFlight) close(ctx context.Context) (left []*Call) {
 	f.mu.Lock()
 	if !f.closed {
 		f.closed = true
@@ -117,7 +117,7 @@ func (f *flights) close(ctx context.Context) (left []*Call) {
 }
 
 // matching are the calls for whose principals there is an error, with that.
-func (f *flights) matching(why func(*protocol.Principal) error) map[*Call]error {
+func (f *inFlight) matching(why func(*protocol.Principal) error) map[*Call]error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list := make(map[*Call]error)
@@ -129,7 +129,7 @@ func (f *flights) matching(why func(*protocol.Principal) error) map[*Call]error 
 	return list
 }
 
-func (f *flights) len() int {
+func (f *inFlight) len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count
