@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,7 +15,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -48,20 +47,26 @@ func aStream(b *testing.B, words int, pause time.Duration) *httptest.Server {
 	return s
 }
 
+// transport keeps as many connections as there are streams.
+func transport() *http.Transport {
+	return &http.Transport{MaxIdleConns: 1024, MaxIdleConnsPerHost: 256}
+}
+
 // routed is a router with a service that asks a provider.
 func routed(b *testing.B, url string) *commands.Router {
-	s := New(Options{})
+	transport := transport()
+	s := model.New(model.Options{Transport: transport})
 	if _, err := s.Configure(at(&wiretest.Server{URL: url})); err != nil {
 		b.Fatal(err)
 	}
-	set, err := commands.NewSet(s.Commands()...)
+	set, err := commands.NewSet(New(Options{Models: s}).Commands()...)
 	if err != nil {
 		b.Fatal(err)
 	}
 	r := commands.NewRouter(set, commands.RouterOptions{Authorizer: commands.AllowAll{}})
 	b.Cleanup(func() {
 		_ = r.Close(context.Background())
-		s.opts.Transport.(*http.Transport).CloseIdleConnections()
+		transport.CloseIdleConnections()
 	})
 	return r
 }
@@ -161,11 +166,11 @@ func BenchmarkEvent(b *testing.B) {
 		text.WriteString("data: {\"choices\":[{\"delta\":{\"content\":\" word\"}}]}\n\n")
 	}
 	text.WriteString("data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
-	s := New(Options{Transport: written(text.Bytes())})
+	s := model.New(model.Options{Transport: written(text.Bytes())})
 	if _, err := s.Configure(at(&wiretest.Server{URL: "http://127.0.0.1:1"})); err != nil {
 		b.Fatal(err)
 	}
-	set, err := commands.NewSet(s.Commands()...)
+	set, err := commands.NewSet(New(Options{Models: s}).Commands()...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -184,51 +189,4 @@ type written []byte
 
 func (w written) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(w))}, nil
-}
-
-// BenchmarkMemory holds a thousand streams open.
-func BenchmarkMemory(b *testing.B) {
-	const streams = 1000
-	hold := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\" word\"}}]}\n\n")
-		w.(http.Flusher).Flush()
-		<-hold
-	}))
-	defer s.Close()
-	defer close(hold)
-	c := at(&wiretest.Server{URL: s.URL})
-	c.Providers[0].Concurrency = streams
-	service := New(Options{})
-	if _, err := service.Configure(c); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		ctx, cancel := context.WithCancel(b.Context())
-		var began, ended sync.WaitGroup
-		before := inUse()
-		for range streams {
-			began.Add(1)
-			var once sync.Once
-			ended.Go(func() {
-				_, _ = service.Ask(ctx, question1("hi"), func(chat.Event) error {
-					once.Do(began.Done)
-					return nil
-				})
-			})
-		}
-		began.Wait()
-		b.ReportMetric(float64(inUse()-before)/(1<<20), "MiB/1000-streams") // the provider's side of them too
-		cancel()
-		ended.Wait()
-	}
-}
-
-func inUse() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapInuse + m.StackInuse
 }

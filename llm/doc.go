@@ -1,6 +1,10 @@
-// Package llm puts language models behind commands: llm.query,
-// llm.advanced-query, llm.status and llm.models. It chooses a provider, keeps
-// to budgets, repeats elsewhere what failed here before its first word, and
-// says so where nobody can answer. With no provider configured nothing
-// pretends to be a model (4010).
+// Package llm holds the commands llm.query, llm.advanced-query, llm.status and
+// llm.models. Its layers, each built on those before it:
+//
+//   - chat, the vocabulary: messages, answers, events
+//   - wire, the protocols of the providers
+//   - model, which asks: catalogue, budgets, breakers, cache
+//   - tools and approval: what models may call, and who agrees to it
+//   - loop, which has a model use tools
+//   - the commands: here, in session (llm.chat) and in run (llm.run.*)
 package llm

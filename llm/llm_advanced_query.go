@@ -8,6 +8,8 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -69,7 +71,7 @@ func (s *Service) query(ctx context.Context, call *commands.Call, p AdvancedQuer
 	if err != nil {
 		return QueryResult{}, err
 	}
-	q := Question{
+	q := model.Question{
 		Principal:  call.Principal,
 		Skill:      p.Skill,
 		Model:      p.Options.Model,
@@ -83,9 +85,10 @@ func (s *Service) query(ctx context.Context, call *commands.Call, p AdvancedQuer
 			return nil
 		}
 	}
-	var got *Outcome
+	var got *model.Reply
+	var used *loop.ToolUse
 	err = call.Park(ctx, func(ctx context.Context) (err error) {
-		got, err = s.answer(ctx, call, q, p, emit)
+		got, used, err = s.answer(ctx, call, q, p, emit)
 		return err
 	})
 	switch {
@@ -94,18 +97,25 @@ func (s *Service) query(ctx context.Context, call *commands.Call, p AdvancedQuer
 	case err != nil:
 		return QueryResult{}, err
 	}
-	return got.result(), nil
+	return resultOf(got, used), nil
 }
 
 // answer asks the model, or lets it use tools if the caller has named some.
-func (s *Service) answer(ctx context.Context, call *commands.Call, q Question, p AdvancedQueryParams, emit func(chat.Event) error) (*Outcome, error) {
+func (s *Service) answer(ctx context.Context, call *commands.Call, q model.Question, p AdvancedQueryParams, emit func(chat.Event) error) (*model.Reply, *loop.ToolUse, error) {
 	if len(p.Tools) == 0 {
-		return s.Ask(ctx, q, emit)
+		got, err := s.opts.Models.Ask(ctx, q, emit)
+		return got, nil, err
 	}
 	if s.opts.Loop == nil {
-		return nil, protocol.Errorf(protocol.LLMUnavailable, "models cannot use tools here").With("param_name", "tools").With("reason", "no_tools")
+		return nil, nil, protocol.Errorf(protocol.LLMUnavailable, "models cannot use tools here").With("param_name", "tools").With("reason", "no_tools")
 	}
-	return s.opts.Loop.Run(ctx, call, LoopQuestion{Question: q, Tools: p.Tools, MaxRounds: p.MaxToolRounds}, emit)
+	turn, err := s.opts.Loop.Converse(ctx, loop.Conversation{
+		Question: q, Tools: p.Tools, MaxRounds: p.MaxToolRounds, TraceID: call.TraceID, Depth: call.Depth, Tell: call.Emit,
+	}, emit)
+	if err != nil {
+		return nil, nil, err
+	}
+	return turn.Reply, turn.Tools, nil
 }
 
 // chat are the options as adapters read them.
@@ -121,10 +131,7 @@ func (o *QueryOptions) chat() chat.Options {
 	}
 }
 
-// errTooSlow is how a query ends whose time is over.
-var errTooSlow = context.DeadlineExceeded
-
-func (o *Outcome) result() QueryResult {
+func resultOf(o *model.Reply, used *loop.ToolUse) QueryResult {
 	segments := o.Answer.Segments
 	if segments == nil {
 		segments = []chat.Segment{}
@@ -139,7 +146,7 @@ func (o *Outcome) result() QueryResult {
 		Segments:      segments,
 		Usage:         o.Usage,
 		Cost:          o.Cost,
-		Tools:         o.Tools,
+		Tools:         used,
 		From:          o.From,
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/llm/model"
 )
 
 var models = commands.Spec{
@@ -20,55 +20,10 @@ type ModelsParams struct{}
 
 // ModelsResult is the result of llm.models.
 type ModelsResult struct {
-	Models []ModelView `json:"models" doc:"in the order of the configuration"`
-}
-
-// ModelView is a model as callers see it.
-type ModelView struct {
-	ID        string   `json:"id" doc:"what options.model names"`
-	Name      string   `json:"name" doc:"name of the model at its first provider"`
-	Version   string   `json:"version" doc:"as configured"`
-	Status    string   `json:"status" enum:"available,degraded,unavailable" doc:"degraded if the last request to some of its providers failed, unavailable if all are left alone"`
-	Aliases   []string `json:"aliases" doc:"other names for options.model"`
-	Default   bool     `json:"default" doc:"whether it answers those who name none"`
-	MaxTokens int      `json:"max_tokens,omitempty" doc:"longest answer"`
+	Models []model.View `json:"models" doc:"in the order of the configuration"`
 }
 
 // Models lists the models that the caller's space may use.
 func (s *Service) Models(_ context.Context, call *commands.Call, _ ModelsParams) (ModelsResult, error) {
-	return ModelsResult{Models: s.List(call.Principal.Home())}, nil
-}
-
-// List are the models that a space may use.
-func (s *Service) List(of protocol.SpaceID) []ModelView {
-	list := []ModelView{}
-	cat := s.catalog.Load()
-	if cat == nil {
-		return list
-	}
-	space := string(of)
-	chosen := cat.find("", space)
-	for _, m := range cat.models {
-		if m.Kind == EmbeddingModel || !m.allows(space) {
-			continue
-		}
-		aliases := m.Aliases
-		if aliases == nil {
-			aliases = []string{}
-		}
-		list = append(list, ModelView{
-			ID: m.Name, Name: m.targets[0].Model, Version: m.Version, Status: m.status(),
-			Aliases: aliases, Default: m == chosen, MaxTokens: m.MaxTokens,
-		})
-	}
-	return list
-}
-
-func (m *model) status() string {
-	var all health
-	for _, t := range m.targets {
-		state, last, _ := t.provider.breaker.state()
-		all.add(state, last)
-	}
-	return all.status()
+	return ModelsResult{Models: s.opts.Models.List(call.Principal.Home())}, nil
 }

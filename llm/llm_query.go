@@ -5,6 +5,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -50,7 +51,7 @@ type QueryResult struct {
 	Segments      []chat.Segment `json:"segments" doc:"the answer in order: text, reasoning, media, tool calls"`
 	Usage         chat.Usage     `json:"usage" doc:"tokens by kind"`
 	Cost          float64        `json:"cost,omitempty" doc:"in the currency of the configured prices"`
-	Tools         *ToolUse       `json:"tools,omitempty" doc:"what became of the tools, if the model could use any"`
+	Tools         *loop.ToolUse  `json:"tools,omitempty" doc:"what became of the tools, if the model could use any"`
 	From          string         `json:"from" enum:"provider,cache,flight" doc:"provider; cache, or flight for an identical query that ran at the same time"`
 }
 

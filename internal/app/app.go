@@ -28,6 +28,7 @@ import (
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/run"
 	chats "github.com/aibridge/aibridge/llm/session"
 	"github.com/aibridge/aibridge/protocol"
@@ -79,6 +80,7 @@ type App struct {
 	files         fileParts
 	mirror        *caps.Service
 	mcp           mcpSide
+	models        *model.Service
 	llm           *llm.Service
 	mcpAgent      *mcpAgent
 	tools         toolSide

@@ -120,7 +120,7 @@ func (a *App) build(ctx context.Context) error {
 		return err
 	}
 	a.newMirror(channels)
-	a.newLLM(tracer)
+	a.newModels(tracer)
 	if err := a.newApprovals(mqtt); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/doors/southbound"
 	"github.com/aibridge/aibridge/internal/store"
-	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit"
 )
@@ -54,42 +54,40 @@ func (l *LLM) check(fail func(format string, args ...any)) {
 }
 
 // simple is the configuration that base_url and model mean.
-func (l *LLM) simple() llm.Config {
+func (l *LLM) simple() model.Config {
 	env := LLMKeyEnv
 	if os.Getenv(env) == "" { // a service on this machine often wants none
 		env = ""
 	}
-	return llm.Simple(l.BaseURL, l.Model, env)
+	return model.Simple(l.BaseURL, l.Model, env)
 }
 
-// newLLM makes the part that asks language models. Its table is loaded
+// newModels makes the part that asks language models. Its table is loaded
 // afterwards.
-func (a *App) newLLM(tracer trace.Tracer) {
-	a.llm = llm.New(llm.Options{
-		MayActFor:  a.mayAskFor,
-		Loop:       toolLoop{a},
-		Spent:      store.NewTable[llm.Spent](a.store, "llmspent").Essential(),
+func (a *App) newModels(tracer trace.Tracer) {
+	a.models = model.New(model.Options{
+		Spent:      store.NewTable[model.Spent](a.store, "llmspent").Essential(),
 		Configured: a.llmConfigured,
 		Log:        a.log,
 		Tracer:     tracer,
 		Registerer: a.metrics,
 	})
-	a.mcpAgent.llm = a.llm
+	a.mcpAgent.llm = a.models
 }
 
 // openLLM puts the configuration of models to work. Without one there are no
 // models, and the commands say so.
 func (a *App) openLLM() error {
-	a.run("language models", a.llm.Run)
+	a.run("language models", a.models.Run)
 	switch l := &a.config.LLM; {
 	case l.File != "":
-		file, err := llm.OpenFile(a.llm, l.File, filepath.Join(a.config.Data, llmHistory))
+		file, err := model.OpenFile(a.models, l.File, filepath.Join(a.config.Data, llmHistory))
 		if err != nil {
 			return err
 		}
 		a.run("configuration of language models", file.Run)
 	case l.BaseURL != "":
-		if _, err := a.llm.Configure(l.simple()); err != nil {
+		if _, err := a.models.Configure(l.simple()); err != nil {
 			return err
 		}
 	}
@@ -118,7 +116,7 @@ func (a *App) mayAskFor(ctx context.Context, call *commands.Call, skill string) 
 }
 
 // llmConfigured records that the models are configured anew, or why not.
-func (a *App) llmConfigured(c llm.Configured) {
+func (a *App) llmConfigured(c model.Configured) {
 	entry := audit.Entry{Event: "llm.configured", Code: audit.OK, Security: true, Resource: "llm/" + strconv.FormatUint(c.Revision, 10)}
 	if c.Err != nil {
 		entry.Event, entry.Code, entry.Reason, entry.Resource = "llm.refused", string(protocol.InvalidParameter), "the file is wrong; the log says why", ""

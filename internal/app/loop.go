@@ -1,12 +1,9 @@
 package app
 
 import (
-	"context"
 	"time"
 
-	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm"
-	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
 )
 
@@ -34,21 +31,12 @@ func (l *ToolLoop) limits() loop.Limits {
 	}
 }
 
-// newLoop makes what lets models use tools.
+// newLoop makes the loop that lets models use tools, and the commands that ask them.
 func (a *App) newLoop() {
 	a.loop = loop.New(loop.Options{
-		Model: a.llm, Tools: a.tools.catalogue, Executor: a.tools.executor, Limits: a.config.ToolLoop.limits(), Retriever: a.tools.retriever,
+		Model: a.models, Tools: a.tools.catalogue, Executor: a.tools.executor, Limits: a.config.ToolLoop.limits(), Retriever: a.tools.retriever,
 		Log: a.log, Registerer: a.metrics,
 	})
 	a.tools.executor.MaxDepth = a.loop.Limits().Depth
-}
-
-// toolLoop is the loop for the models, which are made before the tools.
-type toolLoop struct{ app *App }
-
-var _ llm.Loop = toolLoop{}
-
-// Run implements [llm.Loop].
-func (l toolLoop) Run(ctx context.Context, call *commands.Call, q llm.LoopQuestion, emit func(chat.Event) error) (*llm.Outcome, error) {
-	return l.app.loop.Run(ctx, call, q, emit)
+	a.llm = llm.New(llm.Options{Models: a.models, Loop: a.loop, MayActFor: a.mayAskFor})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 )
@@ -17,7 +17,7 @@ type mcpAgent struct {
 	id     protocol.AgentID
 	url    string // of the LLM protocol
 	who    *protocol.Principal
-	llm    *llm.Service
+	llm    *model.Service
 	router *commands.Router
 	agents *registry.Service
 	wake   chan struct{} // the models have changed

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/aibridge/aibridge/llm"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -13,23 +13,23 @@ import (
 // their meaning if a model for embeddings is configured.
 func (a *App) newRetriever() {
 	a.tools.retriever = tools.NewBlender(tools.BlenderOptions{
-		Embedder:   embedder{a.llm},
+		Embedder:   embedder{a.models},
 		Patience:   time.Duration(a.config.ToolLoop.Patience) * time.Millisecond,
 		Registerer: a.metrics,
 	})
 }
 
 // An embedder has the configured models make vectors.
-type embedder struct{ llm *llm.Service }
+type embedder struct{ models *model.Service }
 
 var _ tools.Embedder = embedder{}
 
 // Vectors implements [tools.Embedder].
-func (e embedder) Vectors(env tools.Environment) string { return e.llm.Embeds(embeddingSpace(env)) }
+func (e embedder) Vectors(env tools.Environment) string { return e.models.Embeds(embeddingSpace(env)) }
 
 // Embed implements [tools.Embedder].
 func (e embedder) Embed(ctx context.Context, env tools.Environment, texts []string) (string, [][]float32, error) {
-	made, err := e.llm.Embed(ctx, llm.EmbedQuestion{Principal: env.Principal, Space: embeddingSpace(env), Texts: texts})
+	made, err := e.models.Embed(ctx, model.EmbedQuestion{Principal: env.Principal, Space: embeddingSpace(env), Texts: texts})
 	if err != nil {
 		return "", nil, err
 	}

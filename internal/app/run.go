@@ -74,7 +74,7 @@ func (r *Runs) check(fail func(format string, args ...any)) {
 func (a *App) newRuns(mqtt *mqttSide) {
 	c := &a.config.Runs
 	a.runs = run.New(run.Options{
-		Asker:     a.llm,
+		Asker:     a.models,
 		Executor:  &tools.Executor{Gate: a.approvals.Gate, MaxDepth: a.tools.executor.MaxDepth, Log: a.log}, // runs record their calls themselves
 		Catalogue: a.tools.catalogue,
 		Retriever: a.tools.retriever,

@@ -57,7 +57,7 @@ func pass(context.Context, *tools.Tool, *tools.Execution) error { return nil }
 // modelNames are the names that a space may ask for.
 func (a *App) modelNames(space protocol.SpaceID) []string {
 	var names []string
-	for _, m := range a.llm.List(space) {
+	for _, m := range a.models.List(space) {
 		names = append(append(names, m.ID), m.Aliases...)
 	}
 	return names

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
 // A quick model calls two tools in every answer and takes no time for it.
-type quick struct{ answers []*llm.Outcome }
+type quick struct{ answers []*model.Reply }
 
 func newQuick(rounds int) *quick {
 	q := &quick{}
@@ -23,14 +23,14 @@ func newQuick(rounds int) *quick {
 				ID: fmt.Sprint("c", n, i), Name: "thing7.work", Args: json.RawMessage(`{"room":"hall","celsius":"21.5","on":1}`),
 			}})
 		}
-		q.answers = append(q.answers, &llm.Outcome{Answer: a, Usage: a.Finish.Usage})
+		q.answers = append(q.answers, &model.Reply{Answer: a, Usage: a.Finish.Usage})
 	}
 	last := &chat.Answer{Segments: []chat.Segment{{Type: chat.Text, Text: "Done."}}, Finish: chat.Finish{Reason: chat.EndTurn}}
-	q.answers = append(q.answers, &llm.Outcome{Answer: last})
+	q.answers = append(q.answers, &model.Reply{Answer: last})
 	return q
 }
 
-func (q *quick) Ask(_ context.Context, question llm.Question, _ func(chat.Event) error) (*llm.Outcome, error) {
+func (q *quick) Ask(_ context.Context, question model.Question, _ func(chat.Event) error) (*model.Reply, error) {
 	said := 0
 	for _, m := range question.Request.Messages {
 		if m.Role == chat.Assistant {

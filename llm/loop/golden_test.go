@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 )
@@ -153,10 +153,10 @@ func TestEveryLimitOnEveryWire(t *testing.T) {
 					replies = append(replies, speak(n, l.text, l.calls))
 				}
 				server := wiretest.New(t, replies...)
-				service := llm.New(llm.Options{Transport: &http.Transport{DisableKeepAlives: true}})
-				if _, err := service.Configure(llm.Config{
-					Providers: []llm.ProviderConfig{{Name: "p", Wire: wire, BaseURL: server.URL}},
-					Models:    []llm.ModelConfig{{Name: "m", Routes: []llm.Route{{Provider: "p"}}}}, Probe: -1,
+				service := model.New(model.Options{Transport: &http.Transport{DisableKeepAlives: true}})
+				if _, err := service.Configure(model.Config{
+					Providers: []model.ProviderConfig{{Name: "p", Wire: wire, BaseURL: server.URL}},
+					Models:    []model.ModelConfig{{Name: "m", Routes: []model.Route{{Provider: "p"}}}}, Probe: -1,
 				}); err != nil {
 					t.Fatal(err)
 				}
@@ -182,7 +182,7 @@ func declared(name, schema string) *tools.Tool {
 	return d
 }
 
-// summary is the outcome, the conversation it ended with, and the last request
+// summary is the reply, the conversation it ended with, and the last request
 // as it went over the wire, without the declarations of the tools.
 func summary(t *testing.T, turn *Turn, request []byte) string {
 	t.Helper()

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -25,9 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace}
 
-// A model answers with its script, the last line again and again, and checks
+// A scripted model answers with its script, the last line again and again, and checks
 // that every conversation it is shown is whole.
-type model struct {
+type scripted struct {
 	t      testing.TB
 	script []line
 
@@ -43,7 +43,7 @@ type line struct {
 	err   error
 }
 
-func (m *model) Ask(ctx context.Context, q llm.Question, emit func(chat.Event) error) (*llm.Outcome, error) {
+func (m *scripted) Ask(ctx context.Context, q model.Question, emit func(chat.Event) error) (*model.Reply, error) {
 	m.mu.Lock()
 	n := len(m.asked)
 	m.asked = append(m.asked, q.Request)
@@ -86,11 +86,11 @@ func (m *model) Ask(ctx context.Context, q llm.Question, emit func(chat.Event) e
 			return nil, err
 		}
 	}
-	return &llm.Outcome{Answer: a, Usage: a.Finish.Usage, Model: "m", Cost: 1, Took: time.Second, From: "provider"}, nil
+	return &model.Reply{Answer: a, Usage: a.Finish.Usage, Model: "m", Cost: 1, Took: time.Second, From: "provider"}, nil
 }
 
 // last is what the model was asked at last.
-func (m *model) last() chat.Request {
+func (m *scripted) last() chat.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.asked[len(m.asked)-1]
@@ -132,13 +132,13 @@ var (
 
 // talk runs a script.
 type talk struct {
-	*model
+	*scripted
 	*Runner
 }
 
 func newTalk(t testing.TB, l Limits, script []line, list ...*tools.Tool) *talk {
 	t.Helper()
-	m := &model{t: t, script: script}
+	m := &scripted{t: t, script: script}
 	if len(list) == 0 {
 		list = []*tools.Tool{fine, bad}
 	}
@@ -151,7 +151,7 @@ func (k *talk) converse(ctx context.Context, health *Health) (*Turn, error) {
 
 func asking(health *Health) Conversation {
 	return Conversation{
-		Question: llm.Question{Principal: alice, Request: chat.Request{Messages: []chat.Message{chat.TextMessage(chat.User, "Do it.")}}},
+		Question: model.Question{Principal: alice, Request: chat.Request{Messages: []chat.Message{chat.TextMessage(chat.User, "Do it.")}}},
 		Tools:    []string{"*"}, Health: health, TraceID: "trace",
 	}
 }
@@ -187,7 +187,7 @@ assistant: Done.
 	}
 	use := turn.Tools
 	if turn.Answer.Text() != "Done." || turn.Usage.Total() != 45 || turn.Cost != 3 || turn.Took != 3*time.Second || use.Rounds != 3 || use.Success != 3 || use.Failed != 1 || use.Stop != "" {
-		t.Errorf("got %+v %+v", turn.Outcome, use)
+		t.Errorf("got %+v %+v", turn.Reply, use)
 	}
 	if use.Calls[1].Code != protocol.InvalidState || use.Calls[1].Status != "Failed" {
 		t.Errorf("reported %+v", use.Calls[1])
@@ -441,7 +441,7 @@ func TestAFailingModelLeavesWhatWasDone(t *testing.T) {
 		t.Errorf("got %v, %s", err, told(turn.Messages))
 	}
 	shown, _ := errors.AsType[*protocol.Error](err)
-	if use, ok := shown.Details["tools"].(llm.ToolUse); !ok || use.Success != 1 || shown.Details["reason"] != "overloaded" || len(down.Details) != 1 {
+	if use, ok := shown.Details["tools"].(ToolUse); !ok || use.Success != 1 || shown.Details["reason"] != "overloaded" || len(down.Details) != 1 {
 		t.Errorf("told %v", shown.Details)
 	}
 	whole(t, turn)

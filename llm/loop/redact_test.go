@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
 )
@@ -36,11 +36,11 @@ func TestAToolGetsWhatThePersonTyped(t *testing.T) {
 		provider := wiretest.New(t,
 			wiretest.Stream(call(`{"to":"[ema`, `il-1]","phone":"[phone-1`, `]"}`)...), wiretest.Stream(say("Sent to [em", "ail-1", "].")...),
 			wiretest.Stream(call(`{"to":"[email-2]"}`)...), wiretest.Stream(say("And to [email-2].")...))
-		service := llm.New(llm.Options{Transport: &http.Transport{DisableKeepAlives: true}})
-		if _, err := service.Configure(llm.Config{
-			Providers: []llm.ProviderConfig{{Name: "p", Wire: "openai", BaseURL: provider.URL}},
-			Models:    []llm.ModelConfig{{Name: "m", Routes: []llm.Route{{Provider: "p"}}}},
-			Redact:    []llm.Redaction{{Kinds: []string{"email", "phone"}}},
+		service := model.New(model.Options{Transport: &http.Transport{DisableKeepAlives: true}})
+		if _, err := service.Configure(model.Config{
+			Providers: []model.ProviderConfig{{Name: "p", Wire: "openai", BaseURL: provider.URL}},
+			Models:    []model.ModelConfig{{Name: "m", Routes: []model.Route{{Provider: "p"}}}},
+			Redact:    []model.Redaction{{Kinds: []string{"email", "phone"}}},
 			Probe:     -1,
 		}); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -55,8 +54,8 @@ const maxReported = 2000
 const maxArguments = 8 << 10
 
 // Report is what callers are told of a result.
-func Report(r *tools.Result) llm.ToolReport {
-	told := llm.ToolReport{
+func Report(r *tools.Result) ToolReport {
+	told := ToolReport{
 		CallID: r.CallID, Name: r.Name, Arguments: reported(r.Arguments), Status: string(r.Status), Text: shortened(r.Text), Warning: r.Warning,
 		ElapsedMS: float64(r.Elapsed.Microseconds()) / 1000,
 	}
@@ -120,7 +119,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) done(use llm.ToolUse, err error) {
+func (m *metrics) done(use ToolUse, err error) {
 	stop := use.Stop
 	switch {
 	case err != nil:

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -28,8 +28,8 @@ type run struct {
 	usage chat.Usage
 	cost  float64
 	took  time.Duration
-	use   llm.ToolUse
-	last  *llm.Outcome
+	use   ToolUse
+	last  *model.Reply
 	turn  *Turn
 }
 
@@ -304,7 +304,7 @@ func (u *run) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// finish makes the outcome of the last answer.
+// finish makes the reply of the last answer.
 func (u *run) finish() error {
 	o := *u.last
 	answer := *o.Answer
@@ -321,7 +321,6 @@ func (u *run) finish() error {
 	o.Answer, o.Usage, o.Cost, o.Took = &answer, u.usage, u.cost, u.took
 	use := u.use
 	use.Elapsed = math.Round(use.Elapsed*1000) / 1000
-	o.Tools = &use
-	u.turn.Outcome = &o
+	u.turn.Reply, u.turn.Tools = &o, &use
 	return u.stream.finish(answer.Finish)
 }

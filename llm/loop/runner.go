@@ -11,16 +11,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An Asker asks language models, see [llm.Service.Ask].
+// An Asker asks language models, see [model.Service.Ask].
 type Asker interface {
-	Ask(ctx context.Context, q llm.Question, emit func(chat.Event) error) (*llm.Outcome, error)
+	Ask(ctx context.Context, q model.Question, emit func(chat.Event) error) (*model.Reply, error)
 }
 
 // A Selector knows tools, see [tools.Catalogue].
@@ -59,8 +58,6 @@ type Runner struct {
 	open map[protocol.Party]int // loops under way
 }
 
-var _ llm.Loop = (*Runner)(nil)
-
 // New makes a runner.
 func New(o Options) *Runner {
 	if o.Log == nil {
@@ -77,14 +74,14 @@ func (r *Runner) Limits() Limits { return r.limits }
 
 // A Conversation is what a model is to go on with, using tools.
 type Conversation struct {
-	llm.Question          // its messages end with what the user says
-	Tools        []string // patterns of names
-	MaxRounds    int      // instead of the limit, if it is lower; 0 the limit
-	Session      string
-	TraceID      string
-	Task         string
-	Depth        int     // calls of tools that it is within, as far as is known
-	Health       *Health // of the conversation; nil for one that has just begun
+	model.Question          // its messages end with what the user says
+	Tools          []string // patterns of names
+	MaxRounds      int      // instead of the limit, if it is lower; 0 the limit
+	Session        string
+	TraceID        string
+	Task           string
+	Depth          int     // calls of tools that it is within, as far as is known
+	Health         *Health // of the conversation; nil for one that has just begun
 
 	// Tell is told of the calls while they are run, "llm.tool_call" and
 	// "llm.tool_result". Nil tells nobody.
@@ -93,22 +90,12 @@ type Conversation struct {
 
 // A Turn is what came of it.
 type Turn struct {
-	*llm.Outcome
+	*model.Reply          // the last one, with usage, cost and time of all; nil after an error
+	Tools        *ToolUse // what became of the tools
 	// Messages are what is to be added to the conversation: answers of the
 	// model and, right behind each, the results of its calls. They are whole,
 	// even if the turn ended in an error.
 	Messages []chat.Message
-}
-
-// Run implements [llm.Loop].
-func (r *Runner) Run(ctx context.Context, call *commands.Call, q llm.LoopQuestion, emit func(chat.Event) error) (*llm.Outcome, error) {
-	turn, err := r.Converse(ctx, Conversation{
-		Question: q.Question, Tools: q.Tools, MaxRounds: q.MaxRounds, TraceID: call.TraceID, Depth: call.Depth, Tell: call.Emit,
-	}, emit)
-	if err != nil {
-		return nil, err
-	}
-	return turn.Outcome, nil
 }
 
 // Converse has the model answer, with as many calls of tools as it needs and
@@ -137,7 +124,7 @@ func (r *Runner) Converse(ctx context.Context, c Conversation, emit func(chat.Ev
 	if err != nil {
 		return new(Turn), err
 	}
-	run := &run{Runner: r, Conversation: c, env: env, box: box, limits: r.limits, turn: &Turn{}, use: llm.ToolUse{Calls: []llm.ToolReport{}}, stream: stream{emit: emit}}
+	run := &run{Runner: r, Conversation: c, env: env, box: box, limits: r.limits, turn: &Turn{}, use: ToolUse{Calls: []ToolReport{}}, stream: stream{emit: emit}}
 	if c.MaxRounds > 0 {
 		run.limits.Rounds = min(run.limits.Rounds, c.MaxRounds)
 	}
@@ -149,7 +136,7 @@ func (r *Runner) Converse(ctx context.Context, c Conversation, emit func(chat.Ev
 
 // withUse adds to an error what became of the tools until then: devices may
 // have acted.
-func withUse(err error, use llm.ToolUse) error {
+func withUse(err error, use ToolUse) error {
 	e, ok := errors.AsType[*protocol.Error](err)
 	if !ok || len(use.Calls) == 0 {
 		return err

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -22,7 +22,7 @@ const (
 )
 
 // answer asks the model, again if it may be better next time.
-func (e *engine) answer(ctx context.Context, q llm.Question, id string) (*llm.Outcome, error) {
+func (e *engine) answer(ctx context.Context, q model.Question, id string) (*model.Reply, error) {
 	var emit func(chat.Event) error
 	heard := false
 	if e.stream {

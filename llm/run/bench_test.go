@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 )
 
 // BenchmarkTurn is what a turn takes besides the model, which answers at once:
@@ -24,9 +24,9 @@ func BenchmarkTurn(b *testing.B) {
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			const turns = 20
-			w := imported(b, func(context.Context, llm.Question) (*chat.Answer, error) { return kind.answer(), nil })
+			w := imported(b, func(context.Context, model.Question) (*chat.Answer, error) { return kind.answer(), nil })
 			if kind.name == "start to rest" {
-				w.Service.opts.Asker = model(func(context.Context, llm.Question) (*chat.Answer, error) { return says("hello"), nil })
+				w.Service.opts.Asker = scripted(func(context.Context, model.Question) (*chat.Answer, error) { return says("hello"), nil })
 			}
 			b.ResetTimer()
 			for n := 0; n < b.N; {
@@ -45,7 +45,7 @@ func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
 		var reached sync.WaitGroup
 		reached.Add(runs)
-		w := imported(b, func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+		w := imported(b, func(ctx context.Context, q model.Question) (*chat.Answer, error) {
 			if len(q.Request.Messages) < 12 {
 				return calls("fs.read", `{"path":"@pkg/steps/measure.md"}`), nil
 			}

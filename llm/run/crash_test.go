@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -20,7 +20,7 @@ func TestARunThatWasKilledGoesOnWhereItsDocumentsSay(t *testing.T) {
 	stuck := make(chan struct{})
 	n := 0
 	first := climate()
-	w := imported(t, func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(ctx context.Context, q model.Question) (*chat.Answer, error) {
 		if n == 3 {
 			close(stuck)
 			<-ctx.Done()
@@ -33,7 +33,7 @@ func TestARunThatWasKilledGoesOnWhereItsDocumentsSay(t *testing.T) {
 	<-stuck
 	var resumed string
 	rest := script(append(climate()[4:], afterwards()...)...)
-	w.restart(func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+	w.restart(func(ctx context.Context, q model.Question) (*chat.Answer, error) {
 		if resumed == "" {
 			resumed = lastRequest(q)
 		}
@@ -68,7 +68,7 @@ func TestAnEffectOfBeforeACrashIsNotRepeated(t *testing.T) {
 	stuck := make(chan struct{})
 	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))
 	n := 0
-	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(ctx context.Context, _ model.Question) (*chat.Answer, error) {
 		if n == len(before) {
 			close(stuck)
 			<-ctx.Done()
@@ -103,7 +103,7 @@ func TestWhatTheUserSaidSurvivesACrash(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(ctx context.Context, _ model.Question) (*chat.Answer, error) {
 		if before[n] == nil {
 			return stall(ctx)
 		}
@@ -116,7 +116,7 @@ func TestWhatTheUserSaidSurvivesACrash(t *testing.T) {
 	<-stuck
 	for range 2 { // it is killed twice in the same step
 		var request string
-		w.restart(func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+		w.restart(func(ctx context.Context, q model.Question) (*chat.Answer, error) {
 			request = lastRequest(q)
 			return stall(ctx)
 		})
@@ -127,9 +127,9 @@ func TestWhatTheUserSaidSurvivesACrash(t *testing.T) {
 	}
 	var after string
 	rest := script(append(afterwards()[:3:3], says("where was I?"))...)
-	w.restart(func(ctx context.Context, q llm.Question) (*chat.Answer, error) { return rest(ctx, q) })
+	w.restart(func(ctx context.Context, q model.Question) (*chat.Answer, error) { return rest(ctx, q) })
 	w.rest(id)
-	w.restart(func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+	w.restart(func(ctx context.Context, q model.Question) (*chat.Answer, error) {
 		after = lastRequest(q)
 		return nil, protocol.Errorf(protocol.LLMRefused, "no").With("reason", "auth")
 	})
@@ -168,7 +168,7 @@ func TestACallThatFailedBeforeACrashIsAttemptedAgain(t *testing.T) {
 	stuck := make(chan struct{})
 	before := append(climate()[:3], climate()[4], calls("thermostat-go.set_target", `{"celsius":21}`))
 	n := 0
-	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(ctx context.Context, _ model.Question) (*chat.Answer, error) {
 		if n == len(before) {
 			close(stuck)
 			<-ctx.Done()

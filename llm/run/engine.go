@@ -8,17 +8,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An Asker asks a model for one answer. *llm.Service is one.
+// An Asker asks a model for one answer. *model.Service is one.
 type Asker interface {
-	Ask(ctx context.Context, q llm.Question, emit func(chat.Event) error) (*llm.Outcome, error)
+	Ask(ctx context.Context, q model.Question, emit func(chat.Event) error) (*model.Reply, error)
 }
 
 // A place is where a run is.
@@ -67,7 +67,7 @@ type engine struct {
 	hands    hands
 	diary    diary
 	tell     func(event string, data any) // progress
-	question llm.Question                 // on behalf of what a model is asked, and which
+	question model.Question               // on behalf of what a model is asked, and which
 	prompt   prompt
 	stream   bool
 	maxTurns int

@@ -16,8 +16,8 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/run/mount"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -44,10 +44,10 @@ func (bound) Open(sealed []byte, purpose string) ([]byte, error) {
 var alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace}
 var bob = &protocol.Principal{Kind: protocol.KindOperator, ID: "bob", Space: protocol.DefaultSpace}
 
-// A model plays one: it is asked and says something.
-type model func(ctx context.Context, q llm.Question) (*chat.Answer, error)
+// A scripted model plays one: it is asked and says something.
+type scripted func(ctx context.Context, q model.Question) (*chat.Answer, error)
 
-func (m model) Ask(ctx context.Context, q llm.Question, emit func(chat.Event) error) (*llm.Outcome, error) {
+func (m scripted) Ask(ctx context.Context, q model.Question, emit func(chat.Event) error) (*model.Reply, error) {
 	a, err := m(ctx, q)
 	if err != nil {
 		return nil, err
@@ -57,14 +57,14 @@ func (m model) Ask(ctx context.Context, q llm.Question, emit func(chat.Event) er
 			return nil, err
 		}
 	}
-	return &llm.Outcome{Answer: a, Model: "scripted", Usage: a.Finish.Usage}, nil
+	return &model.Reply{Answer: a, Model: "scripted", Usage: a.Finish.Usage}, nil
 }
 
 // script is a model that says one thing after the other.
-func script(answers ...*chat.Answer) model {
+func script(answers ...*chat.Answer) scripted {
 	var mu sync.Mutex
 	n := 0
-	return func(context.Context, llm.Question) (*chat.Answer, error) {
+	return func(context.Context, model.Question) (*chat.Answer, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if n == len(answers) {
@@ -130,7 +130,7 @@ type device struct {
 	offline bool
 }
 
-func newWorld(t testing.TB, m model, change ...func(*Options)) *world {
+func newWorld(t testing.TB, m scripted, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, projects: t.TempDir()}
 	w.opts = Options{
@@ -173,7 +173,7 @@ func (w *world) stop() {
 
 // restart stops the service and starts another with another model on what it
 // has left.
-func (w *world) restart(m model) {
+func (w *world) restart(m scripted) {
 	w.t.Helper()
 	w.stop()
 	w.opts.Asker = m
@@ -238,7 +238,7 @@ func callOf(who *protocol.Principal) *commands.Call {
 }
 
 // imported is a world that has the sample package.
-func imported(t testing.TB, m model, change ...func(*Options)) *world {
+func imported(t testing.TB, m scripted, change ...func(*Options)) *world {
 	t.Helper()
 	w := newWorld(t, m, change...)
 	zip := sample(t)
@@ -295,7 +295,7 @@ func (w *world) turns(id string) []Turn {
 }
 
 // last is the last request that a model got, as text.
-func lastRequest(q llm.Question) string {
+func lastRequest(q model.Question) string {
 	var b strings.Builder
 	for _, m := range q.Request.Messages {
 		fmt.Fprintf(&b, "[%s] ", m.Role)

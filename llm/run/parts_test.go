@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/llm/tools"
 )
@@ -147,7 +147,7 @@ func TestAWordToAnAgentIsRouted(t *testing.T) {
 func TestAnAgentIsTalkedToAndStartsItsWorkflow(t *testing.T) {
 	var requests []string
 	answers := script(says("A room is comfortable when…"), says("I am fine"), says("what next?"))
-	w := imported(t, func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(ctx context.Context, q model.Question) (*chat.Answer, error) {
 		requests = append(requests, lastRequest(q))
 		return answers(ctx, q)
 	})
@@ -157,7 +157,7 @@ func TestAnAgentIsTalkedToAndStartsItsWorkflow(t *testing.T) {
 	}
 	w.goOn(id, ptr("2"))
 	w.rest(id)
-	w.restart(w.opts.Asker.(model)) // it remembers what was said
+	w.restart(w.opts.Asker.(scripted)) // it remembers what was said
 	w.goOn(id, ptr("and how are you today, my dear?"))
 	w.rest(id)
 	if r := requests[1]; !strings.Contains(r, "[user] USER_INPUT\nExplain in three sentences") || !strings.Contains(r, "[assistant] A room is comfortable when…") ||
@@ -175,7 +175,7 @@ func TestAnAgentIsTalkedToAndStartsItsWorkflow(t *testing.T) {
 
 func TestAChatHasNoPersonaAndNoDirective(t *testing.T) {
 	var request string
-	w := imported(t, func(_ context.Context, q llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(_ context.Context, q model.Question) (*chat.Answer, error) {
 		request = lastRequest(q)
 		if _, ok := find(q, "fs.read"); !ok {
 			t.Error("a chat has no files")
@@ -191,7 +191,7 @@ func TestAChatHasNoPersonaAndNoDirective(t *testing.T) {
 	}
 }
 
-func find(q llm.Question, name string) (chat.Tool, bool) {
+func find(q model.Question, name string) (chat.Tool, bool) {
 	i := slices.IndexFunc(q.Request.Tools, func(t chat.Tool) bool { return t.Name == name })
 	if i < 0 {
 		return chat.Tool{}, false
@@ -207,7 +207,7 @@ func TestWhatIsShownIsWhatCanBeCalled(t *testing.T) {
 		"none":               "",
 	} {
 		var shown []string
-		w := imported(t, func(_ context.Context, q llm.Question) (*chat.Answer, error) {
+		w := imported(t, func(_ context.Context, q model.Question) (*chat.Answer, error) {
 			shown = nil
 			for _, tool := range q.Request.Tools {
 				if !strings.HasPrefix(tool.Name, "fs.") && tool.Name != "ui.ask_user" {
@@ -246,7 +246,7 @@ func TestAPackageIsOfferedWhatItNames(t *testing.T) {
 		"the package names none":     {`[]`, []string{"*"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shown := func(q llm.Question) string {
+			shown := func(q model.Question) string {
 				var names []string
 				for _, tool := range q.Request.Tools {
 					if !strings.HasPrefix(tool.Name, "fs.") && tool.Name != "ui.ask_user" {
@@ -256,7 +256,7 @@ func TestAPackageIsOfferedWhatItNames(t *testing.T) {
 				return strings.Join(names, " ")
 			}
 			var got []string
-			look := model(func(_ context.Context, q llm.Question) (*chat.Answer, error) {
+			look := scripted(func(_ context.Context, q model.Question) (*chat.Answer, error) {
 				got = append(got, shown(q))
 				if _, ok := find(q, "fs.read"); !ok {
 					t.Error("it has no files")

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant/granttest"
@@ -126,7 +126,7 @@ func (w *world) checkAudit(t *testing.T, id string, turns []Turn) {
 func TestPromptsAreAnchoredOnlyWhenSomethingChanges(t *testing.T) {
 	var requests []string
 	inner := script(append(climate(), afterwards()...)...)
-	w := imported(t, func(ctx context.Context, q llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(ctx context.Context, q model.Question) (*chat.Answer, error) {
 		requests = append(requests, lastRequest(q))
 		return inner(ctx, q)
 	})
@@ -197,13 +197,13 @@ func TestRunsStopForAReason(t *testing.T) {
 	for i := range endless {
 		endless[i] = calls("fs.list", fmt.Sprintf(`{"path":"@pkg/","x":%d}`, i))
 	}
-	refuse := func(code protocol.Code, reason chat.ErrorKind) model {
-		return func(context.Context, llm.Question) (*chat.Answer, error) {
+	refuse := func(code protocol.Code, reason chat.ErrorKind) scripted {
+		return func(context.Context, model.Question) (*chat.Answer, error) {
 			return nil, protocol.Errorf(code, "no").With("reason", string(reason)).With("retry_after_ms", 1)
 		}
 	}
 	for name, test := range map[string]struct {
-		model model
+		model scripted
 		phase Phase
 		code  fault.Code
 	}{
@@ -217,7 +217,7 @@ func TestRunsStopForAReason(t *testing.T) {
 		"nonsense":                  {refuse(protocol.LLMUnavailable, chat.BadResponse), Failed, fault.LLMBadResponse},
 		"no model at all":           {refuse(protocol.LLMUnavailable, "unconfigured"), Failed, fault.LLMHTTPError},
 		"an empty answer":           {script(says("")), Failed, fault.LLMBadResponse},
-		"a panic":                   {func(context.Context, llm.Question) (*chat.Answer, error) { panic("x") }, Failed, fault.Internal},
+		"a panic":                   {func(context.Context, model.Question) (*chat.Answer, error) { panic("x") }, Failed, fault.Internal},
 		"a word":                    {script(says("Hello")), WaitingUser, ""},
 		"a question":                {script(calls("ui.ask_user", `{"question":"?"}`)), WaitingUser, ""},
 		"the word complete":         {script(calls(patch(`{"variables":{"set":{"workflowStatus":"complete"}}}`)), says("done")), WaitingUser, ""},
@@ -298,7 +298,7 @@ func TestARunIsHeldToItsQuota(t *testing.T) {
 
 func TestACancelledRunStopsAndCanGoOn(t *testing.T) {
 	began := make(chan struct{})
-	w := imported(t, func(ctx context.Context, _ llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(ctx context.Context, _ model.Question) (*chat.Answer, error) {
 		close(began)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -343,7 +343,7 @@ func TestOthersDoNotSeeARun(t *testing.T) {
 
 func TestARunEndsWithTheCredentialItWasStartedWith(t *testing.T) {
 	var authority granttest.Authority
-	w := imported(t, func(context.Context, llm.Question) (*chat.Answer, error) {
+	w := imported(t, func(context.Context, model.Question) (*chat.Answer, error) {
 		authority.End(alice.ID, protocol.Errorf(protocol.CredentialInvalid, "revoked"))
 		return calls("fs.list", `{"path":"@pkg"}`), nil
 	}, func(o *Options) { o.Grants = &authority })

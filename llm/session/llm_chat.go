@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -73,7 +73,7 @@ type ChatResult struct {
 	Segments      []chat.Segment `json:"segments,omitempty" doc:"the last answer of the model in order"`
 	Usage         *chat.Usage    `json:"usage,omitempty" doc:"tokens by kind"`
 	Cost          float64        `json:"cost,omitempty" doc:"in the currency of the configured prices"`
-	Tools         *llm.ToolUse   `json:"tools,omitempty" doc:"what became of the tools"`
+	Tools         *loop.ToolUse  `json:"tools,omitempty" doc:"what became of the tools"`
 }
 
 // Chat answers a message.
@@ -135,7 +135,7 @@ func (s *Service) answer(ctx context.Context, call *commands.Call, c *Session, k
 	health := c.Health
 	health.Recent = append([]bool(nil), health.Recent...) // what is stored is not changed
 	talk := loop.Conversation{
-		Question: llm.Question{Principal: call.Principal, Skill: c.Skill, Model: c.Model, Request: chat.Request{Messages: c.messages(said)}},
+		Question: model.Question{Principal: call.Principal, Skill: c.Skill, Model: c.Model, Request: chat.Request{Messages: c.messages(said)}},
 		Tools:    c.Tools, MaxRounds: p.Rounds, Session: c.ID, TraceID: env.TraceID, Health: &health, Tell: call.Emit,
 	}
 	var emit func(chat.Event) error
@@ -152,7 +152,7 @@ func (s *Service) answer(ctx context.Context, call *commands.Call, c *Session, k
 	}
 	c.Turns = append(c.Turns[:len(c.Turns):len(c.Turns)], Turn{append([]chat.Message{said}, turn.Messages...)})
 	c.Count++
-	if turn.Outcome != nil {
+	if turn.Reply != nil {
 		c.Tokens += turn.Usage.Total()
 	}
 	if stored := s.keep(ctx, call.Principal, c, known); stored != nil && err == nil {

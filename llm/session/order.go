@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -163,7 +162,7 @@ func (s *Service) runTool(ctx context.Context, call *commands.Call, c *Session, 
 		return ChatResult{}, err
 	}
 	results := s.opts.Direct.Execute(ctx, box, env, []*chat.ToolCall{{ID: protocol.NewID(), Name: name, Args: json.RawMessage("{}"), Raw: arguments}})
-	use := &llm.ToolUse{Calls: []llm.ToolReport{}}
+	use := &loop.ToolUse{Calls: []loop.ToolReport{}}
 	r := said(c, "")
 	for i := range results {
 		use.Add(loop.Report(&results[i]))

@@ -14,9 +14,9 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
-	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -28,16 +28,16 @@ var (
 	bob   = &protocol.Principal{Kind: protocol.KindOperator, ID: "bob", Space: protocol.DefaultSpace}
 )
 
-// A model says what its answer function says.
-type model struct {
+// A scripted model says what its answer function says.
+type scripted struct {
 	t      testing.TB
 	answer func(n int, r chat.Request) (text string, calls []string, err error)
 
 	mu    sync.Mutex
-	asked []llm.Question
+	asked []model.Question
 }
 
-func (m *model) Ask(_ context.Context, q llm.Question, emit func(chat.Event) error) (*llm.Outcome, error) {
+func (m *scripted) Ask(_ context.Context, q model.Question, emit func(chat.Event) error) (*model.Reply, error) {
 	m.mu.Lock()
 	n := len(m.asked)
 	m.asked = append(m.asked, q)
@@ -62,10 +62,10 @@ func (m *model) Ask(_ context.Context, q llm.Question, emit func(chat.Event) err
 	for i, name := range calls {
 		a.Segments = append(a.Segments, chat.Segment{Type: chat.Call, ToolCall: &chat.ToolCall{ID: fmt.Sprint("c", i), Name: name, Args: json.RawMessage("{}")}})
 	}
-	return &llm.Outcome{Answer: a, Usage: a.Finish.Usage, Model: "m", Took: time.Millisecond}, nil
+	return &model.Reply{Answer: a, Usage: a.Finish.Usage, Model: "m", Took: time.Millisecond}, nil
 }
 
-func (m *model) last() llm.Question {
+func (m *scripted) last() model.Question {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.asked[len(m.asked)-1]
@@ -79,7 +79,7 @@ func (g given) Revision() string                                                
 // room is a bridge with nothing but conversations.
 type room struct {
 	*Service
-	*model
+	*scripted
 	table  *recordstest.Memory[Session]
 	router *commands.Router
 	now    time.Time
@@ -90,7 +90,7 @@ type room struct {
 
 func newRoom(t testing.TB, answer func(n int, r chat.Request) (string, []string, error), change ...func(*Options)) *room {
 	t.Helper()
-	r := &room{t: t, model: &model{t: t, answer: answer}, table: recordstest.New[Session](), now: time.Now()}
+	r := &room{t: t, scripted: &scripted{t: t, answer: answer}, table: recordstest.New[Session](), now: time.Now()}
 	run := func(_ context.Context, x *tools.Execution) (tools.Output, error) {
 		r.called = append(r.called, x.Name+" "+x.Principal.ID+" "+string(x.ArgumentsJSON))
 		if x.Name == "oven.heat" {
@@ -105,7 +105,7 @@ func newRoom(t testing.TB, answer func(n int, r chat.Request) (string, []string,
 	pass := func(context.Context, *tools.Tool, *tools.Execution) error { return nil }
 	o := Options{
 		Sessions: r.table, Tools: catalogue, Direct: &tools.Executor{Gate: pass},
-		Talker: loop.New(loop.Options{Model: r.model, Tools: catalogue, Executor: &tools.Executor{}}),
+		Talker: loop.New(loop.Options{Model: r.scripted, Tools: catalogue, Executor: &tools.Executor{}}),
 		Models: func(protocol.SpaceID) []string { return []string{"m", "large"} },
 		Now:    func() time.Time { return r.now },
 	}

@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"bytes"
@@ -53,7 +53,7 @@ func inMemory(t *testing.T, concurrency int, f roundTrip) *house {
 	}, func(o *Options) { o.Transport = f })
 }
 
-func (h *house) askAs(ctx context.Context, who, text string) (*Outcome, error) {
+func (h *house) askAs(ctx context.Context, who, text string) (*Reply, error) {
 	return h.Ask(ctx, Question{
 		Principal: &protocol.Principal{Kind: protocol.KindAgent, ID: who},
 		Request:   chat.Request{Messages: []chat.Message{chat.TextMessage(chat.User, text)}},

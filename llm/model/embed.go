@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"context"
@@ -111,7 +111,7 @@ func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space str
 			continue
 		}
 		made, err := s.embedAt(ctx, who, t, r)
-		s.metrics.embedded.WithLabelValues(m.Name, t.provider.config.Name, space, embedOutcome(err)).Inc()
+		s.metrics.embedded.WithLabelValues(m.Name, t.provider.config.Name, space, ending(err)).Inc()
 		if err == nil {
 			if made.Usage.Input <= 0 { // not every service counts them
 				made.Usage.Input = textTokens(r.Texts)
@@ -166,7 +166,7 @@ func (s *Service) embedAt(ctx context.Context, who fair.Party, t target, r *chat
 	return made, err
 }
 
-func embedOutcome(err error) string {
+func ending(err error) string {
 	if err == nil {
 		return "ok"
 	}

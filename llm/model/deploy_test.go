@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 )
 
 func TestTheConfigurationInTheDocsIsOne(t *testing.T) {
-	text, err := os.ReadFile("../docs/llm.md")
+	text, err := os.ReadFile("../../docs/llm.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestDashboardAndAlertsAskForWhatIsMeasured(t *testing.T) {
 	for _, f := range families {
 		measured[f.GetName()] = true
 	}
-	for file, read := range map[string]func([]byte, any) error{"../deploy/grafana/llm.json": json.Unmarshal, "../deploy/prometheus/llm.rules.yaml": yaml.Unmarshal} {
+	for file, read := range map[string]func([]byte, any) error{"../../deploy/grafana/llm.json": json.Unmarshal, "../../deploy/prometheus/llm.rules.yaml": yaml.Unmarshal} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func TestWhoJoinsAFlightSharesTheProvidersFailureAlone(t *testing.T) {
 			begin := make(chan struct{})
 			for range 5 {
 				all.Go(func() {
-					_, _, err := f.do(t.Context(), cacheKey{space: "s"}, func() (*Outcome, error) {
+					_, _, err := f.do(t.Context(), cacheKey{space: "s"}, func() (*Reply, error) {
 						if asked++; asked == 1 {
 							<-begin
 						}

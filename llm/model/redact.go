@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"slices"
@@ -79,9 +79,9 @@ func (s *Service) mask(cat *catalog, q *question) *redact.Mask {
 	return mask
 }
 
-// unmasked is an outcome as who asked gets it. The one given may be shared with
+// unmasked is a reply as its asker gets it. The one given may be shared with
 // others, whose values are others.
-func unmasked(o *Outcome, mask *redact.Mask) *Outcome {
+func unmasked(o *Reply, mask *redact.Mask) *Reply {
 	if o == nil || mask == nil {
 		return o
 	}

@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"container/list"
@@ -47,17 +47,17 @@ type shelf struct {
 }
 
 type kept struct {
-	key     cacheKey
-	outcome *Outcome
-	bytes   int
-	until   time.Time
+	key   cacheKey
+	reply *Reply
+	bytes int
+	until time.Time
 }
 
 func newAnswerCache(now func() time.Time) *answerCache {
 	return &answerCache{now: now, spaces: make(map[string]*shelf)}
 }
 
-func (c *answerCache) get(key cacheKey) *Outcome {
+func (c *answerCache) get(key cacheKey) *Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.spaces[key.space]
@@ -71,10 +71,10 @@ func (c *answerCache) get(key cacheKey) *Outcome {
 		return nil
 	}
 	s.used.MoveToFront(e)
-	return k.outcome
+	return k.reply
 }
 
-func (c *answerCache) put(key cacheKey, o *Outcome, config CacheConfig) {
+func (c *answerCache) put(key cacheKey, o *Reply, config CacheConfig) {
 	limit := config.Bytes
 	if limit == 0 {
 		limit = defaultCacheBytes

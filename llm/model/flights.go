@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"context"
@@ -17,16 +17,16 @@ type flights struct {
 
 // A flight is a query that others wait for too.
 type flight struct {
-	done    chan struct{}
-	outcome *Outcome
-	err     error
+	done  chan struct{}
+	reply *Reply
+	err   error
 }
 
 // do runs ask once for all who come with the same key while it runs. Who
 // joins gets the answer of the first, or its provider's failure. If the first
 // failed for reasons of its own, because it went away or has spent its budget,
 // who joined asks itself.
-func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Outcome, error)) (o *Outcome, joined bool, err error) {
+func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Reply, error)) (o *Reply, joined bool, err error) {
 	for {
 		f.mu.Lock()
 		other := f.open[key]
@@ -40,7 +40,7 @@ func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Outcome, er
 			return nil, true, context.Cause(ctx)
 		}
 		if other.err == nil {
-			return other.outcome, true, nil
+			return other.reply, true, nil
 		}
 		if everybodys(other.err) {
 			return nil, true, other.err
@@ -59,8 +59,8 @@ func (f *flights) do(ctx context.Context, key cacheKey, ask func() (*Outcome, er
 		close(mine.done)
 	}()
 	mine.err = context.Canceled // should ask panic, those who wait ask themselves
-	mine.outcome, mine.err = ask()
-	return mine.outcome, false, mine.err
+	mine.reply, mine.err = ask()
+	return mine.reply, false, mine.err
 }
 
 // everybodys reports whether a failure is that of the providers, which others

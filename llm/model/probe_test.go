@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"context"
@@ -16,10 +16,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
-	"github.com/aibridge/aibridge/protocol"
 )
 
 // lister is a provider that answers to being looked at.
@@ -76,23 +74,6 @@ func TestIdleProvidersAreLookedAt(t *testing.T) {
 	}
 }
 
-func TestQueriesOfABatchRunAtTheSameTime(t *testing.T) {
-	const queries = 3
-	s := wiretest.New(t, said("ok"))
-	var arrived sync.WaitGroup
-	arrived.Add(queries)
-	s.Before = func() {
-		arrived.Done()
-		arrived.Wait() // for the others
-	}
-	h := newHouse(t, at(s))
-	ask := func(what string) string { return `{"command":"llm.query","params":{"query":"` + what + `"}}` }
-	r := h.do(t, alice, "batch.execute", `{"mode":"parallel","commands":[`+ask("a")+`,`+ask("b")+`,`+ask("c")+`]}`, nil)
-	if r.Err != nil || !strings.Contains(string(r.Result), `"success_count":3`) {
-		t.Errorf("got %s, %v", r.Result, r.Err)
-	}
-}
-
 func TestSpansFollowTheConventions(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("test")
@@ -132,16 +113,19 @@ func TestAQueryThatIsGivenUpIsNoFailureOfTheProvider(t *testing.T) {
 	s := wiretest.New(t, slow)
 	h := newHouse(t, at(s))
 	ctx, cancel := context.WithCancel(t.Context())
-	body := []byte(`{"version":"0.6.3","id":"1","timestamp":0,"type":"request","command":"llm.query","params":{"query":"a","stream":true},"metadata":{}}`)
-	answered := make(chan *protocol.Response)
+	answered := make(chan error)
 	began := make(chan struct{}, 8)
 	go func() {
-		answered <- h.router.Handle(ctx, commands.Inbound{Principal: alice, Body: body, Door: "test", Emit: func(*protocol.Event) { began <- struct{}{} }})
+		_, err := h.Ask(ctx, question1("a"), func(chat.Event) error {
+			began <- struct{}{}
+			return nil
+		})
+		answered <- err
 	}()
 	<-began
 	cancel()
-	if r := <-answered; r.Err == nil || r.Err.Code != protocol.Cancelled {
-		t.Errorf("got %v", r.Err)
+	if err := <-answered; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 	for s.Gone() == 0 {
 		time.Sleep(time.Millisecond)

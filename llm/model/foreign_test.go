@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ func foreign(t *testing.T) (url string) {
 	t.Helper()
 	program := filepath.Join(foreignDir, "node_modules", "@copilotkit", "aimock", "dist", "cli.js")
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("aimock is not installed: run npm ci in llm/" + foreignDir)
+		t.Skip("aimock is not installed: run npm ci in llm/model/" + foreignDir)
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {

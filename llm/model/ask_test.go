@@ -1,15 +1,12 @@
-package llm
+package model
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/wire/wiretest"
-	"github.com/aibridge/aibridge/protocol"
 )
 
 func question1(text string) Question {
@@ -64,43 +61,5 @@ func TestTheSpaceOfAQuestionMayDifferFromItsPrincipals(t *testing.T) {
 	q.Space = "lab"
 	if _, err := h.Ask(t.Context(), q, nil); err != nil {
 		t.Error(err)
-	}
-}
-
-// rounds is a loop that asks once, and notes what it was given.
-type rounds struct {
-	service *Service
-	got     LoopQuestion
-}
-
-func (r *rounds) Run(ctx context.Context, call *commands.Call, q LoopQuestion, emit func(chat.Event) error) (*Outcome, error) {
-	r.got = q
-	call.Emit("llm.tool", map[string]string{"name": "thermostat.read"})
-	o, err := r.service.Ask(ctx, q.Question, emit)
-	if err != nil {
-		return nil, err
-	}
-	all := *o
-	all.Usage.Output += 100
-	return &all, nil
-}
-
-func TestToolsAreTheLoopsToRun(t *testing.T) {
-	h := newHouse(t, at(wiretest.New(t, said("21 degrees"))))
-	query := `{"query":"How warm?","tools":["thermostat.*"],"max_tool_rounds":3,"stream":true}`
-	_, err := h.ask(t, query)
-	if err == nil || err.Code != protocol.LLMUnavailable || err.Details["param_name"] != "tools" {
-		t.Errorf("without a loop: %v", err)
-	}
-	loop := &rounds{service: h.Service}
-	h.opts.Loop = loop
-	var events []string
-	r := h.do(t, alice, "llm.query", query, func(e *protocol.Event) { events = append(events, e.Name) })
-	got, err := result(t, r)
-	if err != nil || got.Result != "21 degrees" || got.TokensUsed != 115 || loop.got.MaxRounds != 3 || loop.got.Tools[0] != "thermostat.*" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if strings.Join(events, " ") != "llm.tool llm.delta llm.delta" {
-		t.Errorf("events %q", events)
 	}
 }

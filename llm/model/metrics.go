@@ -1,6 +1,7 @@
-package llm
+package model
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -64,7 +65,7 @@ func (m *metrics) asked(on *model, t target, who *protocol.Principal, a *chat.An
 		end = string(a.Finish.Reason)
 	case failure != nil:
 		end = string(failure.Kind)
-	case errors.Is(err, errTooSlow):
+	case errors.Is(err, context.DeadlineExceeded):
 		end = "timeout"
 	}
 	m.requests.WithLabelValues(on.Name, provider, space, end).Inc()

@@ -1,4 +1,4 @@
-package llm
+package model
 
 import (
 	"context"
@@ -24,9 +24,9 @@ type Question struct {
 	Repeatable bool
 }
 
-// An Outcome is what became of a question. It may be shared: it must not be
+// A Reply is the answer to a question. It may be shared: it must not be
 // changed.
-type Outcome struct {
+type Reply struct {
 	Answer   *chat.Answer
 	Usage    chat.Usage
 	Model    string // as callers name it
@@ -34,8 +34,6 @@ type Outcome struct {
 	Cost     float64 // in the currency of the prices; 0 when it was not asked anew
 	Took     time.Duration
 	From     string // provider, cache or flight
-
-	Tools *ToolUse // what became of the tools; nil if it could use none
 }
 
 // question is a question on its way.
@@ -60,7 +58,7 @@ type waste struct {
 // it returns ends the answer. With emit nil a provider that breaks off in the
 // middle is replaced by another; a listener that has heard the first word
 // hears of the failure instead. Errors are of the protocol, or ctx's.
-func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) error) (*Outcome, error) {
+func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) error) (*Reply, error) {
 	space := q.Space
 	if space == "" {
 		space = q.Principal.Home()
@@ -72,7 +70,7 @@ func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) err
 	})
 }
 
-func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
+func (s *Service) ask(ctx context.Context, q question) (*Reply, error) {
 	cat := s.catalog.Load()
 	if cat == nil || len(cat.models) == 0 {
 		return nil, protocol.Errorf(protocol.LLMUnavailable, "no language model is configured").With("reason", "unconfigured")
@@ -96,8 +94,8 @@ func (s *Service) ask(ctx context.Context, q question) (*Outcome, error) {
 }
 
 // share asks once for all who ask the same, if an answer to the same question
-// will do. Its outcome is as the model said it, with placeholders.
-func (s *Service) share(ctx context.Context, cat *catalog, m *model, q question) (*Outcome, error) {
+// will do. Its reply is as the model said it, with placeholders.
+func (s *Service) share(ctx context.Context, cat *catalog, m *model, q question) (*Reply, error) {
 	if !q.repeats {
 		return s.pay(ctx, cat, m, q)
 	}
@@ -113,7 +111,7 @@ func (s *Service) share(ctx context.Context, cat *catalog, m *model, q question)
 		s.metrics.cacheHits.Inc()
 		return s.repeat(o, "cache", q)
 	}
-	o, joined, err := s.flights.do(ctx, key, func() (*Outcome, error) {
+	o, joined, err := s.flights.do(ctx, key, func() (*Reply, error) {
 		o, err := s.pay(ctx, cat, m, q)
 		if err == nil && cat.config.Cache.TTL > 0 && whole(o.Answer) {
 			s.cache.put(key, o, cat.config.Cache)
@@ -139,7 +137,7 @@ func whole(a *chat.Answer) bool {
 }
 
 // repeat tells an answer once more.
-func (s *Service) repeat(o *Outcome, from string, q question) (*Outcome, error) {
+func (s *Service) repeat(o *Reply, from string, q question) (*Reply, error) {
 	again := *o
 	again.From, again.Cost, again.Took = from, 0, 0
 	if q.emit == nil {
@@ -193,7 +191,7 @@ func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
 }
 
 // pay asks within the budgets.
-func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (*Outcome, error) {
+func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (*Reply, error) {
 	held, err := s.budgets.reserve(ctx, q.who, demandOf(m, q.request))
 	if err != nil {
 		return nil, err
@@ -249,7 +247,7 @@ func estimated(r *chat.Request, said int) chat.Usage {
 // route tries the targets of a model until one answers. Once a listener has
 // heard the first word, nobody else is tried: an answer has one author. When
 // nobody else is left, the first target that had no place is waited for.
-func (s *Service) route(ctx context.Context, m *model, q question) (*Outcome, error) {
+func (s *Service) route(ctx context.Context, m *model, q question) (*Reply, error) {
 	var failed failures
 	var crowded *protocol.Error
 	soonest := time.Duration(-1)
@@ -323,7 +321,7 @@ func (p *provider) enter(ctx context.Context, who fair.Party, wait bool) (leave 
 }
 
 // try asks one target.
-func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *Outcome, began bool, err error) {
+func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *Reply, began bool, err error) {
 	p := t.provider
 	p.active.Add(1)
 	defer p.active.Add(-1)
@@ -374,7 +372,7 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *O
 		}
 		return nil, began, err
 	}
-	o = &Outcome{
+	o = &Reply{
 		Answer: a, Usage: a.Finish.Usage, Model: m.Name, Provider: p.config.Name,
 		Cost: t.Price.cost(a.Finish.Usage), Took: took, From: "provider",
 	}

@@ -1,0 +1,61 @@
+package model
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/wire/wiretest"
+)
+
+// BenchmarkMemory holds a thousand streams open.
+func BenchmarkMemory(b *testing.B) {
+	const streams = 1000
+	hold := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\" word\"}}]}\n\n")
+		w.(http.Flusher).Flush()
+		<-hold
+	}))
+	defer s.Close()
+	defer close(hold)
+	c := at(&wiretest.Server{URL: s.URL})
+	c.Providers[0].Concurrency = streams
+	service := New(Options{})
+	if _, err := service.Configure(c); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context())
+		var began, ended sync.WaitGroup
+		before := inUse()
+		for range streams {
+			began.Add(1)
+			var once sync.Once
+			ended.Go(func() {
+				_, _ = service.Ask(ctx, question1("hi"), func(chat.Event) error {
+					once.Do(began.Done)
+					return nil
+				})
+			})
+		}
+		began.Wait()
+		b.ReportMetric(float64(inUse()-before)/(1<<20), "MiB/1000-streams") // the provider's side of them too
+		cancel()
+		ended.Wait()
+	}
+}
+
+func inUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}

@@ -1,0 +1,8 @@
+// Package model asks language models. It chooses a provider, keeps to budgets,
+// repeats elsewhere what failed here before its first word, and says so where
+// nobody can answer. With no provider configured nothing pretends to be a model
+// (4010).
+//
+// It is the lowest layer of the models: it knows no tools, no conversations and
+// no commands. Those are above it, see package llm.
+package model

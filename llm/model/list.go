@@ -1,0 +1,48 @@
+package model
+
+import "github.com/aibridge/aibridge/protocol"
+
+// View is a model as callers see it.
+type View struct {
+	ID        string   `json:"id" doc:"what options.model names"`
+	Name      string   `json:"name" doc:"name of the model at its first provider"`
+	Version   string   `json:"version" doc:"as configured"`
+	Status    string   `json:"status" enum:"available,degraded,unavailable" doc:"degraded if the last request to some of its providers failed, unavailable if all are left alone"`
+	Aliases   []string `json:"aliases" doc:"other names for options.model"`
+	Default   bool     `json:"default" doc:"whether it answers those who name none"`
+	MaxTokens int      `json:"max_tokens,omitempty" doc:"longest answer"`
+}
+
+// List are the models that a space may use.
+func (s *Service) List(of protocol.SpaceID) []View {
+	list := []View{}
+	cat := s.catalog.Load()
+	if cat == nil {
+		return list
+	}
+	space := string(of)
+	chosen := cat.find("", space)
+	for _, m := range cat.models {
+		if m.Kind == EmbeddingModel || !m.allows(space) {
+			continue
+		}
+		aliases := m.Aliases
+		if aliases == nil {
+			aliases = []string{}
+		}
+		list = append(list, View{
+			ID: m.Name, Name: m.targets[0].Model, Version: m.Version, Status: m.status(),
+			Aliases: aliases, Default: m == chosen, MaxTokens: m.MaxTokens,
+		})
+	}
+	return list
+}
+
+func (m *model) status() string {
+	var all health
+	for _, t := range m.targets {
+		state, last, _ := t.provider.breaker.state()
+		all.add(state, last)
+	}
+	return all.status()
+}

@@ -1,0 +1,212 @@
+package model
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/llm/chat"
+)
+
+// Options configure a [Service]. Zero values mean the defaults.
+type Options struct {
+	Spent records.Table[Spent] // nil forgets what was spent at the end of the process
+
+	// Configured is told of every configuration that was put to work or
+	// refused. Optional; it must not configure.
+	Configured func(Configured)
+
+	Transport  http.RoundTripper
+	Log        *slog.Logger
+	Tracer     trace.Tracer // nil traces nothing
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+}
+
+// A Service asks language models. Its methods may be called at the same time
+// by many goroutines.
+type Service struct {
+	opts    Options
+	catalog atomic.Pointer[catalog] // nil until something is configured
+	budgets *treasury
+	cache   *answerCache
+	answers *fair.Semaphore // bytes of those that are being read
+	flights flights
+	metrics *metrics
+	started time.Time
+	active  atomic.Int64
+
+	configuring sync.Mutex
+	restored    sync.Once
+}
+
+// Configured is what became of a configuration.
+type Configured struct {
+	Revision uint64 // 0 if it was refused
+	Err      error  // why
+}
+
+// New makes a service that knows no provider yet.
+func New(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Transport == nil {
+		o.Transport = transport()
+	}
+	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), cache: newAnswerCache(o.Now), answers: newAnswerSpace(answerBytes), started: o.Now()}
+	s.metrics = newMetrics(o.Registerer, s)
+	return s
+}
+
+// transport keeps enough connections for many streams to few services.
+func transport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		MaxIdleConns:          1024,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		ForceAttemptHTTP2:     true,
+	}
+}
+
+// Configure puts a configuration to work. Queries under way end under the one
+// they began with. It returns the revision of the configuration, or what is
+// wrong with it, and then the one before stays.
+func (s *Service) Configure(c Config) (revision uint64, err error) {
+	s.configuring.Lock()
+	defer s.configuring.Unlock()
+	before := s.catalog.Load()
+	if revision = c.Revision; revision == 0 {
+		revision = 1
+		if before != nil {
+			revision = before.revision + 1
+		}
+	}
+	next, err := newCatalog(c, revision, s.opts.Transport, s.opts.Now, before)
+	if err != nil {
+		return 0, err
+	}
+	s.restored.Do(s.budgets.load)
+	s.budgets.configure(c.Budgets)
+	s.catalog.Store(next)
+	s.cache.clear()
+	s.opts.Log.Info("language models are configured", "revision", revision, "providers", len(c.Providers), "models", len(c.Models))
+	s.notify(Configured{Revision: revision})
+	return revision, nil
+}
+
+func (s *Service) notify(c Configured) {
+	if s.opts.Configured != nil {
+		s.opts.Configured(c)
+	}
+}
+
+const (
+	storePace    = 5 * time.Second
+	defaultProbe = 30 * time.Second
+	probeTimeout = 10 * time.Second
+)
+
+// Run stores what was spent and looks after providers that nobody uses until
+// ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	store := time.NewTicker(storePace)
+	defer store.Stop()
+	probe := time.NewTicker(time.Second)
+	defer probe.Stop()
+	var probes sync.WaitGroup
+	defer probes.Wait()
+	for {
+		select {
+		case <-store.C:
+			s.store(ctx)
+		case <-probe.C:
+			s.probe(ctx, &probes)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePace)
+			defer cancel()
+			s.store(last)
+			return nil
+		}
+	}
+}
+
+func (s *Service) store(ctx context.Context) {
+	if err := s.budgets.store(ctx); err != nil && ctx.Err() == nil {
+		s.opts.Log.Warn("what was spent is not stored yet", "error", err)
+	}
+}
+
+// probe looks at the providers that were not used for a while.
+func (s *Service) probe(ctx context.Context, probes *sync.WaitGroup) {
+	cat := s.catalog.Load()
+	if cat == nil || cat.config.Probe < 0 {
+		return
+	}
+	pace := cat.config.Probe
+	if pace == 0 {
+		pace = defaultProbe
+	}
+	now := s.opts.Now()
+	for _, p := range cat.providers {
+		last := p.used.Load()
+		if now.Sub(time.Unix(0, last)) < pace || !p.used.CompareAndSwap(last, now.UnixNano()) {
+			continue
+		}
+		if ok, _ := p.breaker.admit(); !ok {
+			continue
+		}
+		probes.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+			defer cancel()
+			_, err := p.Models(ctx)
+			if failure := asFailure(err); failure != nil && !tells(failure) {
+				p.breaker.abandoned()
+				return
+			}
+			s.verdict(p, err)
+		})
+	}
+}
+
+// tells reports whether a failure to list models says something of the
+// provider: some list none, and answer queries all the same.
+func tells(e *chat.Error) bool {
+	switch e.Kind {
+	case chat.BadRequest, chat.UnknownModel, chat.BadResponse, chat.ContextTooLong:
+		return false
+	}
+	return e.Status != http.StatusInternalServerError && e.Status != http.StatusNotImplemented
+}
+
+// verdict tells a provider's breaker how a request ended.
+func (s *Service) verdict(p *provider, err error) {
+	failure := asFailure(err)
+	switch {
+	case err == nil:
+		p.breaker.succeeded()
+	case failure == nil: // the caller's doing
+		p.breaker.abandoned()
+	case failure.Kind == chat.BadRequest || failure.Kind == chat.ContextTooLong || failure.Kind == chat.UnknownModel:
+		p.breaker.succeeded() // it works, and did not like the request
+	default:
+		p.breaker.failed(failure)
+		s.opts.Log.Warn("a provider of language models failed", "provider", p.config.Name, "kind", failure.Kind, "status", failure.Status, "error", failure.Message, "cause", failure.Cause)
+	}
+}

@@ -1,0 +1,83 @@
+package model
+
+import (
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Status is how the models fare that a space may use.
+type Status struct {
+	Status         string           `json:"status" enum:"available,degraded,unavailable,unconfigured" doc:"available; degraded if the last request to some provider failed; unavailable if all are left alone; unconfigured without any"`
+	Uptime         float64          `json:"uptime" doc:"seconds since the service started"`
+	ActiveRequests int64            `json:"active_requests" doc:"queries under way, of all spaces; told to administrators"`
+	Revision       uint64           `json:"revision" doc:"of the configuration"`
+	Providers      []ProviderStatus `json:"providers" doc:"those of models that the caller's space may use, in the order of the configuration"`
+}
+
+// ProviderStatus is how one provider fares.
+type ProviderStatus struct {
+	Name           string `json:"name" doc:"name of the provider"`
+	Wire           string `json:"wire" doc:"what it speaks: openai, responses, anthropic or gemini"`
+	Breaker        string `json:"breaker" enum:"closed,open,half-open" doc:"closed when it is used; open when it is left alone; half-open when the next request will tell"`
+	LastError      string `json:"last_error,omitempty" doc:"how its last request failed"`
+	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"how long it is left alone, in milliseconds"`
+	ActiveRequests int64  `json:"active_requests" doc:"requests under way, of all spaces; told to administrators"`
+}
+
+// Status tells a principal how the models fare that its space may use. How busy
+// they are, which other spaces make them, it tells administrators.
+func (s *Service) Status(who *protocol.Principal) Status {
+	r := Status{
+		Status:    "unconfigured",
+		Uptime:    s.opts.Now().Sub(s.started).Seconds(),
+		Providers: []ProviderStatus{},
+	}
+	if who.Unbounded() {
+		r.ActiveRequests = s.active.Load()
+	}
+	cat := s.catalog.Load()
+	if cat == nil || len(cat.models) == 0 {
+		return r
+	}
+	r.Revision = cat.revision
+	var all health
+	for _, p := range cat.providers {
+		if !who.Unbounded() && !cat.serves(p, string(who.Home())) {
+			continue
+		}
+		state, last, wait := p.breaker.state()
+		all.add(state, last)
+		view := ProviderStatus{Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last), RetryAfter: wait.Milliseconds()}
+		if who.Unbounded() {
+			view.ActiveRequests = p.active.Load()
+		}
+		r.Providers = append(r.Providers, view)
+	}
+	if all.all > 0 {
+		r.Status = all.status()
+	}
+	return r
+}
+
+// health sums up how several providers fare.
+type health struct{ all, open, troubled int }
+
+func (h *health) add(state string, last chat.ErrorKind) {
+	h.all++
+	if state == "open" {
+		h.open++
+	}
+	if state != "closed" || last != "" {
+		h.troubled++
+	}
+}
+
+func (h *health) status() string {
+	switch {
+	case h.troubled == 0:
+		return "available"
+	case h.open == h.all:
+		return "unavailable"
+	}
+	return "degraded"
+}
