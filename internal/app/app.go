@@ -36,6 +36,7 @@ import (
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/quota"
+	"github.com/aibridge/aibridge/security/seal"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
 
@@ -76,7 +77,7 @@ type App struct {
 	policy        policySide
 	quotas        *quota.Keeper
 	gate          *gate.Gate
-	seals         sealSide
+	seals         *seal.Store
 	files         fileParts
 	mirror        *caps.Service
 	mcp           mcpSide

@@ -29,6 +29,7 @@ import (
 	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/policy"
+	"github.com/aibridge/aibridge/security/seal"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
@@ -105,17 +106,17 @@ func (a *App) build(ctx context.Context) error {
 	groups := a.newDispatcher(agents, mqtt)
 	channels := a.newCaps(agents, skills, groups, mqtt)
 	a.scenes = a.newScenes(agents, channels, mqtt)
+	if a.seals, err = seal.Open(a.config.Data, store.NewTable[seal.DataKey](a.store, "datakey")); err != nil {
+		return err
+	}
 	tasks := task.New(task.Options{
-		Tasks:      sealedTasks{store.NewTable[task.Task](a.store, "task"), &a.seals},
+		Tasks:      task.Sealed(store.NewTable[task.Task](a.store, "task"), a.seals),
 		Groups:     groupTasks{groups},
 		Publish:    mqtt.publishTaskEvent,
 		BridgeID:   a.config.ID,
 		Log:        a.log,
 		Registerer: a.metrics,
 	})
-	if err := a.newSeals(); err != nil {
-		return err
-	}
 	if err := a.newFiles(ctx, channels); err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.store.Load(ctx); err != nil {
 		return err
 	}
-	if err := a.openSeals(ctx); err != nil {
+	if err := a.seals.Start(ctx, a.config.NATS.URL != "", a.log); err != nil {
 		return err
 	}
 	a.parties = &parties{registry: agents, keys: keys}

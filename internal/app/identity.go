@@ -106,7 +106,7 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 	authenticating.Check = a.credentials.Check
 	a.run("tokens", verifier.Run)
 	a.authenticator = security.NewAuthenticator(authenticating)
-	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, Clash: a.parties.Clash, Names: a.policy.engine, DataKeys: a.seals.Ring, Reseal: a.files.Reseal, Changed: recordKey(a.audit), Log: a.log})
+	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, Clash: a.parties.Clash, Names: a.policy.engine, DataKeys: a.seals, Reseal: a.files.Reseal, Changed: recordKey(a.audit), Log: a.log})
 	a.run("keys", a.keys.Run)
 	return nil
 }

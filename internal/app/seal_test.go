@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/seal"
 )
 
 // rotation is the answer of key.rotate.
@@ -80,12 +81,12 @@ func TestDataKeysRotateUnderWhatTheySeal(t *testing.T) {
 	}
 
 	h.Stop(t)
-	master, err := os.ReadFile(filepath.Join(h.Config.Data, app.SealKeyFile))
+	master, err := os.ReadFile(filepath.Join(h.Config.Data, seal.KeyFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = filepath.WalkDir(h.Config.Data, func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || d.Name() == app.SealKeyFile {
+		if err != nil || !d.Type().IsRegular() || d.Name() == seal.KeyFile {
 			return err
 		}
 		data, err := os.ReadFile(path)
@@ -102,10 +103,10 @@ func TestDataKeysRotateUnderWhatTheySeal(t *testing.T) {
 func TestABridgeDoesNotStartWithAnotherMasterKey(t *testing.T) {
 	n := bridgetest.Start(t)
 	n.Stop(t)
-	if err := os.WriteFile(filepath.Join(n.Config.Data, app.SealKeyFile), bytes.Repeat([]byte{7}, 32), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(n.Config.Data, seal.KeyFile), bytes.Repeat([]byte{7}, 32), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := app.New(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), app.SealKeyFile) {
+	if _, err := app.New(t.Context(), n.Config); err == nil || !strings.Contains(err.Error(), seal.KeyFile) {
 		t.Errorf("started: %v", err)
 	}
 }

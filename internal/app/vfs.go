@@ -109,7 +109,7 @@ func (a *App) newFiles(ctx context.Context, members vfs.Members) error {
 		Remotes: store.NewTable[vfs.Remote](a.store, "vfsremote"),
 		Members: members,
 		Dial:    a.dialVFS,
-		Sealer:  a.seals.Ring,
+		Sealer:  a.seals,
 		Log:     a.log,
 	})
 	a.life.add("remote files", a.files.Close)
