@@ -4,39 +4,9 @@ import (
 	"crypto/x509"
 	"net"
 	"sync/atomic"
-	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
-
-// A Message is one application message, in either direction.
-type Message struct {
-	Topic   string
-	Payload []byte
-	QoS     byte
-	Retain  bool
-
-	// The rest are MQTT 5 properties; zero values are left out on the wire
-	// and 3.1.1 clients never see them.
-	Expiry          time.Duration // time left, rounded up to seconds; 0 means none
-	ContentType     string
-	ResponseTopic   string
-	CorrelationData []byte
-	UserProperties  []UserProperty
-}
-
-// A UserProperty is one MQTT 5 user property. Order and repeats are kept.
-type UserProperty struct{ Key, Value string }
-
-// Property returns the value of the first user property with the key, or "".
-func (m *Message) Property(key string) string {
-	for _, p := range m.UserProperties {
-		if p.Key == key {
-			return p.Value
-		}
-	}
-	return ""
-}
 
 // A Client is one connected MQTT client. It is comparable by pointer, as a
 // reconnect makes a new one, and immutable but for its principal, which it may
@@ -69,7 +39,7 @@ func (c *Client) Principal() *protocol.Principal { return c.principal.Load() }
 // properties are valid only until the handler returns.
 type Publication struct {
 	Client *Client
-	Message
+	protocol.Message
 }
 
 // Credentials are what a client showed on CONNECT.

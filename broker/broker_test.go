@@ -57,7 +57,7 @@ func TestRequestAndAnswerKeepEveryProperty(t *testing.T) {
 		t.Errorf("user properties %v", p.UserProperties)
 	}
 
-	receivers, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{
+	receivers, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{
 		Topic: p.ResponseTopic, Payload: []byte("answer"), QoS: 1, Expiry: 1500 * time.Millisecond,
 		ContentType: p.ContentType, CorrelationData: p.CorrelationData, UserProperties: p.UserProperties,
 	})
@@ -87,12 +87,12 @@ func TestPublishCountsConnectedReceivers(t *testing.T) {
 	eventually.Holds(t, "away is gone", func() bool { return countClients(n) == 4 })
 
 	for topic, want := range map[string]int{"x/y": 3, "x/z": 1, "nobody": 0} {
-		if got, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: topic}); err != nil || got != want {
+		if got, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: topic}); err != nil || got != want {
 			t.Errorf("Publish(%s) = %d, %v; want %d", topic, got, err, want)
 		}
 	}
 	for _, topic := range []string{"", "a/+", "#"} {
-		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: topic}); err == nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: topic}); err == nil {
 			t.Errorf("Publish(%q) was accepted", topic)
 		}
 	}
@@ -108,7 +108,7 @@ func TestSharedSubscriptionDeliversToOneConnectedMember(t *testing.T) {
 	here := n.connect("here")
 	here.subscribe("$share/g/work", 1)
 	for i := range 10 {
-		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "work", Payload: fmt.Append(nil, i), QoS: 1}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "work", Payload: fmt.Append(nil, i), QoS: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,8 +220,8 @@ func TestRefusedSubscriptionSaysWhyAndOthersOfThePacketStand(t *testing.T) {
 	if ack == nil || !slices.Equal(ack.Reasons, []byte{1, 0x87, 0x87}) || ack.Properties.ReasonString != "not your filter" {
 		t.Fatalf("SUBACK %+v", ack)
 	}
-	_, _ = n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "forbidden/x"})
-	_, _ = n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "fine"})
+	_, _ = n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "forbidden/x"})
+	_, _ = n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "fine"})
 	if m := c.receive(); m.Topic != "fine" {
 		t.Errorf("received %s", m.Topic)
 	}
@@ -385,7 +385,7 @@ func TestMalformedPacketCostsOnlyItsSender(t *testing.T) {
 	if _, err := garbage.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("HTTP on the MQTT port: %v", err)
 	}
-	if got, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "x"}); err != nil || got != 1 {
+	if got, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "x"}); err != nil || got != 1 {
 		t.Fatalf("publish: %d, %v", got, err)
 	}
 	other.receive()
@@ -406,7 +406,7 @@ func TestCloseTellsClientsAndRefusesNewOnes(t *testing.T) {
 	if _, err := net.Dial("tcp", n.tcp); err == nil {
 		t.Error("still listening")
 	}
-	if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "x"}); err == nil {
+	if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "x"}); err == nil {
 		t.Error("still publishing")
 	}
 	n.seen.expect(t, "dev connected v5", "dev disconnected: server shutting down")
@@ -486,7 +486,7 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	_, _ = c.Write([]byte{0x82, 7, 0, 1, 0, 0, 1, 'x', 0})
 	eventually.Holds(t, "dev subscribed", func() bool { return slices.Contains(n.seen.all(), "dev subscribed x") })
 	for range 100 {
-		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "x", Payload: make([]byte, 1<<20)}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "x", Payload: make([]byte, 1<<20)}); err != nil {
 			t.Fatal(err)
 		}
 	}

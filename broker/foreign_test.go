@@ -81,7 +81,7 @@ func TestMosquittoRequestResponse(t *testing.T) {
 	}
 	n := newNode(t, 0)
 	n.Handle("ask", func(p *Publication) {
-		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: p.ResponseTopic, Payload: append([]byte("echo "), p.Payload...), QoS: 1, CorrelationData: p.CorrelationData}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: p.ResponseTopic, Payload: append([]byte("echo "), p.Payload...), QoS: 1, CorrelationData: p.CorrelationData}); err != nil {
 			t.Error(err)
 		}
 	})

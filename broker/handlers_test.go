@@ -29,7 +29,7 @@ func TestHandlersAreToldWhenTheyHaveSeenAll(t *testing.T) {
 			waiting = nil
 			mu.Unlock()
 			for _, a := range answers {
-				if _, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "answer", Payload: []byte(a), QoS: 1}); err != nil {
+				if _, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "answer", Payload: []byte(a), QoS: 1}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -59,7 +59,7 @@ func TestWhatIsPublishedDoesNotLeaveBeforeTheHook(t *testing.T) {
 			n := newHandlingNode(t, func(b *broker.Broker) {
 				b.Handle("ask", func(p *broker.Publication) {
 					taken.Add(1)
-					if _, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "answer", Payload: p.Payload, QoS: 1}); err != nil {
+					if _, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "answer", Payload: p.Payload, QoS: 1}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -296,7 +296,7 @@ func (p *peer) receive() *paho.Publish {
 func (n *node) nothingElse(p *peer) {
 	n.t.Helper()
 	p.subscribe("marker", 0)
-	if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "marker"}); err != nil {
+	if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "marker"}); err != nil {
 		n.t.Fatal(err)
 	}
 	if m := p.receive(); m.Topic != "marker" {

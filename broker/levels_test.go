@@ -48,7 +48,7 @@ func TestTopicsHaveOnlySoManyLevels(t *testing.T) {
 	if p := n.tryConnect(5, "b", offline(deep)); p.connack.Reason != packet.TopicNameInvalid {
 		t.Errorf("a will: %v", p.connack.Reason)
 	}
-	if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: deep}); err == nil {
+	if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: deep}); err == nil {
 		t.Error("the bridge publishes what nobody may subscribe to")
 	}
 }

@@ -126,7 +126,7 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 }
 
 // loadOwn makes what the bridge itself publishes the turn's message.
-func (t *turn) loadOwn(to protocol.Recipients, in *Message) {
+func (t *turn) loadOwn(to protocol.Recipients, in *protocol.Message) {
 	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: to})
 	m, p := &t.msg, &t.props
 	if in.Expiry > 0 {
@@ -155,9 +155,9 @@ func (t *turn) loadOwn(to protocol.Recipients, in *Message) {
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // show sets out from the turn's message.
-func (t *turn) show(out *Message) {
+func (t *turn) show(out *protocol.Message) {
 	m, p := &t.msg, &t.props
-	*out = Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, UserProperties: out.UserProperties[:0]}
+	*out = protocol.Message{Topic: m.topic, Payload: m.payload, QoS: m.qos, Retain: m.retain, UserProperties: out.UserProperties[:0]}
 	if seconds, _ := m.left(t.now); seconds > 0 {
 		out.Expiry = time.Duration(seconds) * time.Second
 	}
@@ -170,7 +170,7 @@ func (t *turn) show(out *Message) {
 	out.CorrelationData = p.Bytes(packet.CorrelationData)
 	if p.Has(packet.User) {
 		for _, u := range p.User {
-			out.UserProperties = append(out.UserProperties, UserProperty{Key: t.intern(u.Key), Value: string(u.Value)})
+			out.UserProperties = append(out.UserProperties, protocol.UserProperty{Key: t.intern(u.Key), Value: string(u.Value)})
 		}
 	}
 }

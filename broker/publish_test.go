@@ -325,7 +325,7 @@ func TestPublishReachesHandlersAndCountsReceivers(t *testing.T) {
 	var seen recorder
 	n.Handle("h/+", func(p *Publication) {
 		seen.add("%s %s %s", p.Client.ID, p.Topic, p.Payload)
-		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: "re", Payload: p.Payload, QoS: 1}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "re", Payload: p.Payload, QoS: 1}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -368,7 +368,7 @@ func TestAMessageForOnePrincipalReachesOnlyItsClients(t *testing.T) {
 			p.subscribe("agent/lamp/request", 1)
 			p.subscribe("$share/g/agent/lamp/request", 0)
 		}
-		receivers, err := n.Publish(protocol.Only(protocol.Party{Space: protocol.DefaultSpace, ID: "user:lamp"}), Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1})
+		receivers, err := n.Publish(protocol.Only(protocol.Party{Space: protocol.DefaultSpace, ID: "user:lamp"}), protocol.Message{Topic: "agent/lamp/request", Payload: []byte("secret"), QoS: 1})
 		if err != nil || receivers != 2 {
 			t.Errorf("%d receivers, %v", receivers, err)
 		}

@@ -8,10 +8,10 @@ import "github.com/aibridge/aibridge/protocol"
 type Relay interface {
 	// Publish offers a message that was published here to the other nodes;
 	// they hand it to their [Broker.Relayed].
-	Publish(to protocol.Recipients, m *Message)
+	Publish(to protocol.Recipients, m *protocol.Message)
 	// Retained tells that a topic's retained message changed here; one
 	// without payload is gone.
-	Retained(to protocol.Recipients, m *Message)
+	Retained(to protocol.Recipients, m *protocol.Message)
 	// Claim takes a session for this node, so that others
 	// give theirs up by [Broker.Yield].
 	Claim(id SessionID)
@@ -19,7 +19,7 @@ type Relay interface {
 
 // relay offers the turn's message to the other nodes.
 func (t *turn) relay(r Relay) {
-	var m Message
+	var m protocol.Message
 	t.show(&m)
 	r.Publish(t.msg.to, &m)
 	if m.Retain {
@@ -30,7 +30,7 @@ func (t *turn) relay(r Relay) {
 // Relayed routes a message that another node's client published to the
 // subscribers of this node, and keeps it if it is retained. It returns how
 // many connected sessions it was written to or queued for.
-func (b *Broker) Relayed(to protocol.Recipients, m Message) (receivers int) {
+func (b *Broker) Relayed(to protocol.Recipients, m protocol.Message) (receivers int) {
 	t := b.getTurn().begin()
 	t.own = true
 	t.loadOwn(to, &m)

@@ -21,13 +21,13 @@ func (w *wire) to() *Broker {
 	return w.other
 }
 
-func (w *wire) Publish(to protocol.Recipients, m *Message) {
+func (w *wire) Publish(to protocol.Recipients, m *protocol.Message) {
 	copied := *m
 	copied.Payload = append([]byte(nil), m.Payload...)
 	w.add("publish %s", m.Topic)
 	go w.to().Relayed(to, copied)
 }
-func (w *wire) Retained(_ protocol.Recipients, m *Message) { w.add("retained %s", m.Topic) }
+func (w *wire) Retained(_ protocol.Recipients, m *protocol.Message) { w.add("retained %s", m.Topic) }
 func (w *wire) Claim(id SessionID) {
 	if o := w.to(); o != nil {
 		o.Yield(id)

@@ -79,7 +79,7 @@ func TestARenewedCredentialCountsFromThenOn(t *testing.T) {
 		if got := renewed.all(); !slices.Equal(got, []string{"[speaker]"}) {
 			t.Errorf("told %q", got)
 		}
-		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: "x", Payload: []byte("secret")}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "x", Payload: []byte("secret")}); err != nil {
 			t.Fatal(err)
 		}
 		p.quiet() // hears nothing

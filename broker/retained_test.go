@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestRetainedTopicsAreListed(t *testing.T) {
 	n := newNode(t)
-	for _, m := range []broker.Message{
+	for _, m := range []protocol.Message{
 		{Topic: "a/1", Payload: []byte("x"), Retain: true},
 		{Topic: "a/2", Payload: []byte("x"), Retain: true, Expiry: time.Hour},
 		{Topic: "a/3", Payload: []byte("x")},

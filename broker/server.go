@@ -117,7 +117,7 @@ func (b *Broker) BeforeWrite(fn func()) { b.beforeWrite = fn }
 // Publish sends a message from the bridge to those of the recipients who
 // subscribed to its topic, without permission check. Receivers counts the
 // connected sessions it was written to or queued for. The message is copied.
-func (b *Broker) Publish(to protocol.Recipients, m Message) (receivers int, err error) {
+func (b *Broker) Publish(to protocol.Recipients, m protocol.Message) (receivers int, err error) {
 	if to.Nobody() {
 		return 0, protocol.Errorf(protocol.Internal, "a message on %q is for nobody", m.Topic)
 	}

@@ -89,11 +89,11 @@ func TestNothingIsPublishedForNobody(t *testing.T) {
 	someone := protocol.Only(protocol.Party{Space: protocol.DefaultSpace, ID: "user:"})
 	for name, refused := range map[string]struct {
 		to protocol.Recipients
-		m  Message
+		m  protocol.Message
 	}{
-		"to nobody":          {protocol.Recipients{}, Message{Topic: "x"}},
-		"in no space":        {protocol.Everybody(""), Message{Topic: "x"}},
-		"retained, for some": {someone, Message{Topic: "x", Payload: []byte("x"), Retain: true}},
+		"to nobody":          {protocol.Recipients{}, protocol.Message{Topic: "x"}},
+		"in no space":        {protocol.Everybody(""), protocol.Message{Topic: "x"}},
+		"retained, for some": {someone, protocol.Message{Topic: "x", Payload: []byte("x"), Retain: true}},
 	} {
 		if _, err := n.Publish(refused.to, refused.m); protocol.CodeOf(err) != protocol.Internal {
 			t.Errorf("%s: %v", name, err)
@@ -112,7 +112,7 @@ func TestWhatASessionLeavesBehindGoesToThoseItIsFor(t *testing.T) {
 		first.subscribe("$share/g/secret", 1)
 		n.cut(first, "first")
 		to := protocol.Only(protocol.Party{Space: "red", ID: "red/lamp"})
-		if _, err := n.Publish(to, Message{Topic: "secret", Payload: []byte("for the lamp"), QoS: 1}); err != nil {
+		if _, err := n.Publish(to, protocol.Message{Topic: "secret", Payload: []byte("for the lamp"), QoS: 1}); err != nil {
 			t.Fatal(err)
 		}
 		spy, admin := n.connect(packet.V5, "spy", as("red/spy")), n.connect(packet.V5, "admin", as("admin"))

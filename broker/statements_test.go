@@ -91,7 +91,7 @@ func TestNothingFollowsADisconnect(t *testing.T) {
 		p := n.connect(5, "a")
 		p.subscribe("x", 0)
 		n.Disconnect(home("a"), 0x98, "")
-		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), Message{Topic: "x"}); err != nil {
+		if _, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		p.expect(packet.DISCONNECT)

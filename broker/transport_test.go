@@ -138,9 +138,9 @@ func TestMQTT311(t *testing.T) {
 		t.Errorf("SUBACK %#x", code)
 	}
 	await(t, c.Publish("forbidden/x", 1, false, "x")) // acknowledged, dropped
-	receivers, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{
+	receivers, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{
 		Topic: "client/old/response", Payload: []byte("answer"), QoS: 1,
-		CorrelationData: []byte("c"), UserProperties: []broker.UserProperty{{Key: "k", Value: "v"}},
+		CorrelationData: []byte("c"), UserProperties: []protocol.UserProperty{{Key: "k", Value: "v"}},
 	})
 	if err != nil || receivers != 1 {
 		t.Fatalf("publish: %d, %v", receivers, err)

@@ -30,7 +30,7 @@ func (s *Service) announce(ctx context.Context) {
 
 // publishValue retains a value on its topic, or nothing if it is gone.
 func (s *Service) publishValue(ref dataRef) {
-	m := Message{Topic: s.opts.Topics.CapData(ref.cap, ref.group, ref.key), Retain: true}
+	m := protocol.Message{Topic: s.opts.Topics.CapData(ref.cap, ref.group, ref.key), Retain: true}
 	if d, revision, ok := s.opts.Data.Get(ref.tableKey()); ok {
 		m.Payload = marshal(d.view(revision))
 	}
@@ -47,7 +47,7 @@ func (s *Service) withdrawLeftovers() {
 		}
 	}
 	for topic, space := range announce.Leftovers(s.opts.Retained(s.opts.Topics.CapData("+", "+", "+")), known) {
-		s.publish(space, Message{Topic: topic, Retain: true})
+		s.publish(space, protocol.Message{Topic: topic, Retain: true})
 	}
 }
 
@@ -68,12 +68,16 @@ func (s *Service) publishEvent(e announcement) {
 		Data:      marshal(e.data),
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
-	s.publish(e.space, Message{Topic: s.opts.Topics.CapEvent(e.cap), Payload: event.Append(nil)})
+	s.publish(e.space, protocol.Message{Topic: s.opts.Topics.CapEvent(e.cap), Payload: event.Append(nil)})
 }
 
 // publish tells everybody in a space who listens.
-func (s *Service) publish(in protocol.SpaceID, m Message) {
-	if err := s.opts.Publish(protocol.Everybody(in), m); err != nil {
+func (s *Service) publish(in protocol.SpaceID, m protocol.Message) {
+	m.QoS = 1
+	if len(m.Payload) > 0 {
+		m.ContentType = protocol.ContentJSON
+	}
+	if _, err := s.opts.Publish(protocol.Everybody(in), m); err != nil {
 		s.opts.Log.Warn("message about a Cap not published", "topic", m.Topic, "error", err)
 	}
 }

@@ -21,7 +21,7 @@ type Options struct {
 	// RemoveAll removes up to 1000 records or none: 3003 if one has changed,
 	// 3001 if one is gone.
 	RemoveAll func(ctx context.Context, list []Removal) error
-	Publish   func(protocol.Recipients, Message) error
+	Publish   func(protocol.Recipients, protocol.Message) (receivers int, err error)
 	// Retained yields the topics, covered by a filter, that a message is
 	// retained on.
 	Retained   func(filter string) iter.Seq2[string, protocol.SpaceID]

@@ -24,13 +24,6 @@ type Removal struct {
 // maxRemovals is how many removals fit into one atomic change.
 const maxRemovals = 1000
 
-// A Message is a publication of the bridge about Caps, with QoS 1.
-type Message struct {
-	Topic   string
-	Payload []byte // JSON; empty removes the retained message
-	Retain  bool
-}
-
 // The keys of the tables: ids have no slash.
 
 func capKey(space protocol.SpaceID, id protocol.CapID) string {

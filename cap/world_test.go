@@ -121,22 +121,22 @@ func (w *world) removeAll(ctx context.Context, list []Removal) error {
 	return nil
 }
 
-func (w *world) publish(_ protocol.Recipients, m Message) error {
+func (w *world) publish(_ protocol.Recipients, m protocol.Message) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m.Retain {
 		if w.retained[m.Topic] = string(m.Payload); len(m.Payload) == 0 {
 			delete(w.retained, m.Topic)
 		}
-		return nil
+		return 0, nil
 	}
 	e, err := protocol.DecodeEvent(bytes.Clone(m.Payload), protocol.Limits{})
 	if err != nil {
 		w.t.Errorf("event on %s: %v", m.Topic, err)
-		return nil
+		return 0, nil
 	}
 	w.events = append(w.events, strings.TrimPrefix(m.Topic, "aibridge/cap/")+" "+e.Name)
-	return nil
+	return 0, nil
 }
 
 // told reports whether the event was published.

@@ -35,7 +35,7 @@ type bridge struct {
 	mu       sync.Mutex
 	script   map[string]script
 	requests []*protocol.Request // as they came
-	agents   chan protocol.Message
+	agents   chan protocol.Envelope
 }
 
 // A script answers a command: with a result or an error, or not at all when
@@ -46,7 +46,7 @@ var errSilent = protocol.Errorf(protocol.Internal, "silence")
 
 func newBridge(t testing.TB) *bridge {
 	t.Helper()
-	b := &bridge{t: t, script: make(map[string]script), agents: make(chan protocol.Message, 100)}
+	b := &bridge{t: t, script: make(map[string]script), agents: make(chan protocol.Envelope, 100)}
 	for _, command := range []string{"agent.register", "agent.heartbeat", "skill.register", "skill.unregister"} {
 		b.on(command, func(*protocol.Request, *broker.Publication) (any, error) { return struct{}{}, nil })
 	}
@@ -71,7 +71,7 @@ func (b *bridge) start() {
 	}
 	engine.Handle("aibridge/bridge/request", b.request)
 	engine.Handle("aibridge/agent/+/response", func(p *broker.Publication) {
-		m, err := protocol.DecodeMessage(p.Payload, protocol.Limits{})
+		m, err := protocol.DecodeEnvelope(p.Payload, protocol.Limits{})
 		if err != nil {
 			b.t.Errorf("an agent published %s: %v", p.Payload, err)
 		}
@@ -105,7 +105,7 @@ func (b *bridge) listen() net.Listener {
 	}
 }
 
-func (b *bridge) publish(m broker.Message) (int, error) {
+func (b *bridge) publish(m protocol.Message) (int, error) {
 	return b.engine.Load().Publish(protocol.Everybody(protocol.DefaultSpace), m)
 }
 
@@ -169,7 +169,7 @@ func (b *bridge) reply(p *broker.Publication, payload []byte) {
 	if topic == "" {
 		topic = "aibridge/client/" + p.Client.ID + "/response"
 	}
-	if _, err := b.publish(broker.Message{Topic: topic, Payload: payload, QoS: 1, CorrelationData: slices.Clone(p.CorrelationData)}); err != nil {
+	if _, err := b.publish(protocol.Message{Topic: topic, Payload: payload, QoS: 1, CorrelationData: slices.Clone(p.CorrelationData)}); err != nil {
 		b.t.Logf("reply: %v", err)
 	}
 }
@@ -219,7 +219,7 @@ func (b *bridge) invoke(id, params string, change ...func(*protocol.Request)) {
 // invokeFor is invoke on behalf of a caller.
 func (b *bridge) invokeFor(caller, id, params string) {
 	b.t.Helper()
-	b.send(id, "skill.invoke", params, []broker.UserProperty{{Key: "caller", Value: caller}})
+	b.send(id, "skill.invoke", params, []protocol.UserProperty{{Key: "caller", Value: caller}})
 }
 
 func (b *bridge) toAgent(id, command, params string, change ...func(*protocol.Request)) {
@@ -227,28 +227,28 @@ func (b *bridge) toAgent(id, command, params string, change ...func(*protocol.Re
 	b.send(id, command, params, nil, change...)
 }
 
-func (b *bridge) send(id, command, params string, properties []broker.UserProperty, change ...func(*protocol.Request)) {
+func (b *bridge) send(id, command, params string, properties []protocol.UserProperty, change ...func(*protocol.Request)) {
 	b.t.Helper()
 	r := &protocol.Request{ID: id, Timestamp: time.Now().UnixMilli(), Command: command, Params: []byte(params)}
 	r.Metadata = protocol.Metadata{TraceID: "trace-" + id, Timeout: patience, Events: true}
 	for _, f := range change {
 		f(r)
 	}
-	n, err := b.publish(broker.Message{Topic: "aibridge/agent/a/request", Payload: r.Append(nil), QoS: 1, CorrelationData: []byte(id), UserProperties: properties})
+	n, err := b.publish(protocol.Message{Topic: "aibridge/agent/a/request", Payload: r.Append(nil), QoS: 1, CorrelationData: []byte(id), UserProperties: properties})
 	if err != nil || n != 1 {
 		b.t.Fatalf("invocation reached %d agents, %v", n, err)
 	}
 }
 
 // heard is the next message of an agent.
-func (b *bridge) heard() protocol.Message {
+func (b *bridge) heard() protocol.Envelope {
 	b.t.Helper()
 	select {
 	case m := <-b.agents:
 		return m
 	case <-time.After(patience):
 		b.t.Fatal("the agent is silent")
-		return protocol.Message{}
+		return protocol.Envelope{}
 	}
 }
 

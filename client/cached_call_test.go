@@ -31,7 +31,7 @@ func TestCachedAnswerIsGivenUntilSomethingChanges(t *testing.T) {
 	if discover() != 3 {
 		t.Error("the client's own change did not drop the answer")
 	}
-	must[int](t)(b.publish(broker.Message{Topic: "aibridge/event/agent", Payload: []byte("{}")}))
+	must[int](t)(b.publish(protocol.Message{Topic: "aibridge/event/agent", Payload: []byte("{}")}))
 	eventually.Holds(t, "the event drops the answer", func() bool { return discover() == 4 })
 
 	b.engine.Load().Disconnect(broker.SessionID{Space: protocol.DefaultSpace, Client: "me"}, 0x98, "")

@@ -180,13 +180,13 @@ func (c *Client) requestMessage(request *protocol.Request, expiry time.Duration,
 		Payload:         request.Append(nil),
 		QoS:             1,
 		Expiry:          expiry,
-		ContentType:     contentJSON,
+		ContentType:     protocol.ContentJSON,
 		ResponseTopic:   c.Topics().ClientResponse(c.ID()),
 		CorrelationData: []byte(request.ID),
-		UserProperties:  []UserProperty{{"version", protocol.Version}, {"trace_id", request.Metadata.TraceID}},
+		UserProperties:  []UserProperty{{Key: "version", Value: protocol.Version}, {Key: "trace_id", Value: request.Metadata.TraceID}},
 	}
 	if o.traceparent != "" {
-		m.UserProperties = append(m.UserProperties, UserProperty{"traceparent", o.traceparent})
+		m.UserProperties = append(m.UserProperties, UserProperty{Key: "traceparent", Value: o.traceparent})
 	}
 	return m
 }

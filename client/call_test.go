@@ -48,7 +48,7 @@ func TestCallReturnsTheTypedResult(t *testing.T) {
 func TestRequestSaysAllTheBridgeWantsToKnow(t *testing.T) {
 	t.Parallel()
 	b := newBridge(t)
-	seen := make(chan broker.Message, 1)
+	seen := make(chan protocol.Message, 1)
 	b.on("x.y", func(r *protocol.Request, p *broker.Publication) (any, error) {
 		m := p.Message
 		m.CorrelationData = slices.Clone(p.CorrelationData)

@@ -59,7 +59,7 @@ func (x *inbox) deliver(m *Message) {
 	if id != "" && x.find(id) == nil {
 		return // answered, or given up
 	}
-	decoded, err := protocol.DecodeMessage(m.Payload, protocol.Limits{MaxBytes: len(m.Payload)})
+	decoded, err := protocol.DecodeEnvelope(m.Payload, protocol.Limits{MaxBytes: len(m.Payload)})
 	if decoded.Event != nil {
 		if w := x.find(cmp.Or(id, decoded.Event.ID)); w != nil && w.events != nil && err == nil {
 			select {

@@ -362,8 +362,8 @@ func (x *jobs) link(ctx context.Context) (*link, error) {
 // publish publishes on the agent's response topic.
 func (x *jobs) publish(ctx context.Context, l *link, m *Message) error {
 	m.Topic = x.server.client.Topics().AgentResponse(x.server.agent.ID)
-	m.ContentType = contentJSON
-	m.UserProperties = []UserProperty{{"version", protocol.Version}}
+	m.ContentType = protocol.ContentJSON
+	m.UserProperties = []UserProperty{{Key: "version", Value: protocol.Version}}
 	return x.server.client.send(ctx, l, m)
 }
 

@@ -15,35 +15,13 @@ import (
 )
 
 // A Message is one application message on any topic.
-type Message struct {
-	Topic   string
-	Payload []byte
-	QoS     byte
-	Retain  bool
-
-	Expiry          time.Duration // time left, rounded up to seconds; 0 means none
-	ContentType     string
-	ResponseTopic   string
-	CorrelationData []byte
-	UserProperties  []UserProperty
-}
+type Message = protocol.Message
 
 // A UserProperty is one MQTT 5 user property. Order and repeats are kept.
-type UserProperty struct{ Key, Value string }
+type UserProperty = protocol.UserProperty
 
-// Property returns the value of the first user property with the key, or "".
-func (m *Message) Property(key string) string {
-	for _, p := range m.UserProperties {
-		if p.Key == key {
-			return p.Value
-		}
-	}
-	return ""
-}
-
-const contentJSON = "application/json"
-
-func (m *Message) packet() *paho.Publish {
+// packet is a message as a PUBLISH packet.
+func packet(m *Message) *paho.Publish {
 	p := &paho.Publish{
 		Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, Retain: m.Retain,
 		Properties: &paho.PublishProperties{
@@ -62,6 +40,7 @@ func (m *Message) packet() *paho.Publish {
 	return p
 }
 
+// message is a PUBLISH packet as a message.
 func message(p *paho.Publish) Message {
 	m := Message{Topic: p.Topic, Payload: p.Payload, QoS: p.QoS, Retain: p.Retain}
 	if p.Properties == nil {
@@ -74,7 +53,7 @@ func message(p *paho.Publish) Message {
 		m.Expiry = time.Duration(*p.Properties.MessageExpiry) * time.Second
 	}
 	for _, u := range p.Properties.User {
-		m.UserProperties = append(m.UserProperties, UserProperty{u.Key, u.Value})
+		m.UserProperties = append(m.UserProperties, UserProperty{Key: u.Key, Value: u.Value})
 	}
 	return m
 }
@@ -111,7 +90,7 @@ func (c *Client) send(ctx context.Context, l *link, m *Message) error {
 	defer cancel()
 	stop := context.AfterFunc(l.ctx, cancel)
 	defer stop()
-	ack, err := c.mqtt.Publish(ctx, m.packet())
+	ack, err := c.mqtt.Publish(ctx, packet(m))
 	if ack == nil || ack.ReasonCode < 0x80 {
 		return err
 	}
@@ -171,8 +150,8 @@ func (c *Client) received(r paho.PublishReceived) (bool, error) {
 	return true, nil
 }
 
-// clone makes the message the holder's own.
-func (m Message) clone() Message {
+// clone makes a message the holder's own.
+func clone(m Message) Message {
 	m.Payload = slices.Clone(m.Payload)
 	m.UserProperties = slices.Clone(m.UserProperties)
 	return m

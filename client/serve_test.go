@@ -139,7 +139,7 @@ func TestWhatTheAgentDoesNotDoIsRefused(t *testing.T) {
 			t.Errorf("%s: %+v", id, r)
 		}
 	}
-	must[int](t)(b.publish(broker.Message{Topic: "aibridge/agent/a/request", Payload: []byte("nonsense")}))
+	must[int](t)(b.publish(protocol.Message{Topic: "aibridge/agent/a/request", Payload: []byte("nonsense")}))
 	b.invoke("5", do)
 	b.answer("5")
 }
@@ -530,7 +530,7 @@ func TestRegistrationThatFailsServesNothing(t *testing.T) {
 	b.on("agent.register", refuse)
 	_, err = c.ServeSkill(soon(t), one(echo))
 	expectCode(t, err, protocol.AlreadyExists)
-	if n := must[int](t)(b.publish(broker.Message{Topic: "aibridge/agent/a/request"})); n != 0 {
+	if n := must[int](t)(b.publish(protocol.Message{Topic: "aibridge/agent/a/request"})); n != 0 {
 		t.Error("it still listens")
 	}
 	b.on("agent.register", welcome)

@@ -157,7 +157,7 @@ func (x *subscriptions) deliver(m Message) {
 			continue
 		}
 		select {
-		case s.waiting <- m.clone():
+		case s.waiting <- clone(m):
 		default:
 			if s.dropped.Add(1) == 1 {
 				x.client.log.Warn("messages dropped: the handler is too slow", "filter", s.filter)

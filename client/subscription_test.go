@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
@@ -65,7 +64,7 @@ func TestSubscriptionOutlivesTheConnection(t *testing.T) {
 	b.stop()
 	b.start()
 	eventually.Holds(t, "x is subscribed to again", func() bool {
-		n, err := b.publish(broker.Message{Topic: "x", QoS: 1})
+		n, err := b.publish(protocol.Message{Topic: "x", QoS: 1})
 		return err == nil && n == 1
 	})
 	next(t, got)
@@ -80,7 +79,7 @@ func TestClosedSubscriptionHearsNothing(t *testing.T) {
 	if err := one.Close(soon(t)); err != nil {
 		t.Fatal(err)
 	}
-	if n := must[int](t)(b.publish(broker.Message{Topic: "x"})); n != 1 {
+	if n := must[int](t)(b.publish(protocol.Message{Topic: "x"})); n != 1 {
 		t.Errorf("%d receivers", n)
 	}
 	next(t, second)
@@ -90,7 +89,7 @@ func TestClosedSubscriptionHearsNothing(t *testing.T) {
 	if err := two.Close(soon(t)); err != nil {
 		t.Fatal(err)
 	}
-	if n := must[int](t)(b.publish(broker.Message{Topic: "x"})); n != 0 {
+	if n := must[int](t)(b.publish(protocol.Message{Topic: "x"})); n != 0 {
 		t.Errorf("%d receivers", n)
 	}
 	if len(first) != 0 {
@@ -114,7 +113,7 @@ func TestSlowHandlerLosesMessagesAndHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1500 {
-		if _, err := b.publish(broker.Message{Topic: "x"}); err != nil {
+		if _, err := b.publish(protocol.Message{Topic: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +167,7 @@ func TestAgentIsWatchedByItsCard(t *testing.T) {
 	t.Parallel()
 	b := newBridge(t)
 	c := b.dial()
-	must[int](t)(b.publish(broker.Message{Topic: "aibridge/agent/a/card", Retain: true, QoS: 1,
+	must[int](t)(b.publish(protocol.Message{Topic: "aibridge/agent/a/card", Retain: true, QoS: 1,
 		Payload: []byte(`{"agent_id":"a","status":"online","type":"end_agent","skills":[{"skill_id":"s"}]}`)}))
 	cards := make(chan client.Card, 10)
 	if _, err := c.WatchAgent(soon(t), "+", func(_ context.Context, card client.Card) { cards <- card }); err != nil {
@@ -177,8 +176,8 @@ func TestAgentIsWatchedByItsCard(t *testing.T) {
 	if card := <-cards; !card.Online() || card.AgentID != "a" || card.Skills[0].ID != "s" {
 		t.Errorf("%+v", card)
 	}
-	must[int](t)(b.publish(broker.Message{Topic: "aibridge/agent/a/card", Payload: []byte("nonsense")}))
-	must[int](t)(b.publish(broker.Message{Topic: "aibridge/agent/a/card", Retain: true, QoS: 1}))
+	must[int](t)(b.publish(protocol.Message{Topic: "aibridge/agent/a/card", Payload: []byte("nonsense")}))
+	must[int](t)(b.publish(protocol.Message{Topic: "aibridge/agent/a/card", Retain: true, QoS: 1}))
 	if card := <-cards; card.Online() || card.AgentID != "a" {
 		t.Errorf("%+v", card)
 	}

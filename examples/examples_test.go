@@ -246,7 +246,7 @@ func startRawBridge(t *testing.T) *rawBridge {
 		response := request.Answer("bridge", time.Now())
 		response.Result = json.RawMessage(`{}`)
 		topic := "aibridge/client/" + p.Client.ID + "/response"
-		_, _ = b.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: topic, Payload: response.Append(nil), QoS: 1, CorrelationData: p.CorrelationData})
+		_, _ = b.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: topic, Payload: response.Append(nil), QoS: 1, CorrelationData: p.CorrelationData})
 		if strings.Contains(string(request.Params), "capabilities") {
 			b.registered <- struct{}{}
 		}
@@ -282,7 +282,7 @@ func (b *rawBridge) send(t *testing.T, agent, id, command, params string) {
 	request := protocol.Request{ID: id, Timestamp: time.Now().UnixMilli(), Command: command, Params: []byte(params)}
 	request.Metadata.TraceID = "trace"
 	eventually.Holds(t, agent+" listens", func() bool {
-		n, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "aibridge/agent/" + agent + "/request", Payload: request.Append(nil), QoS: 1, CorrelationData: []byte(id)})
+		n, err := b.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "aibridge/agent/" + agent + "/request", Payload: request.Append(nil), QoS: 1, CorrelationData: []byte(id)})
 		return err == nil && n == 1
 	})
 }

@@ -64,30 +64,30 @@ func DecodeEvent(data []byte, limits Limits) (*Event, error) {
 	return v, nil
 }
 
-// DecodeMessage reads an envelope of whatever type it says it is, or looks
+// DecodeEnvelope reads an envelope of whatever type it says it is, or looks
 // like when it says nothing. Each type is read as by its own function.
-func DecodeMessage(data []byte, limits Limits) (Message, error) {
+func DecodeEnvelope(data []byte, limits Limits) (Envelope, error) {
 	e := envelope{scanner: scanner{data: data}}
 	e.scan(limits)
-	return e.message(e.sniff())
+	return e.read(e.sniff())
 }
 
-// ViewReply reads what came from somebody who was asked. It is [DecodeMessage]
+// ViewReply reads what came from somebody who was asked. It is [DecodeEnvelope]
 // for those who are done with the message before the data changes, as results
 // and data of events alias it; and what does not say what it is, and names no
 // command, is a response: an id alone answers the request.
-func ViewReply(data []byte, limits Limits) (Message, error) {
+func ViewReply(data []byte, limits Limits) (Envelope, error) {
 	e := envelope{scanner: scanner{data: data}, view: true}
 	e.scan(limits)
 	f := e.sniff()
 	if f == formRequest && string(e.string(fType)) != typeRequest && !e.has(fCommand) {
 		f = formResponse
 	}
-	return e.message(f)
+	return e.read(f)
 }
 
-// message reads the fields as a form of envelope has them.
-func (e *envelope) message(f form) (m Message, err error) {
+// read reads the fields as a form of envelope has them.
+func (e *envelope) read(f form) (m Envelope, err error) {
 	switch f {
 	case formResponse:
 		m.Response = e.response()

@@ -130,7 +130,7 @@ func TestMessageIsSniffedWithoutAType(t *testing.T) {
 		"response": `{"id":"7","result":{}}`,
 		"event":    `{"id":"7","event":"a"}`,
 	} {
-		m, err := protocol.DecodeMessage([]byte(data), protocol.Limits{})
+		m, err := protocol.DecodeEnvelope([]byte(data), protocol.Limits{})
 		if err != nil {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -138,7 +138,7 @@ func TestMessageIsSniffedWithoutAType(t *testing.T) {
 			t.Errorf("%s: got %+v", want, m)
 		}
 	}
-	if m, err := protocol.DecodeMessage([]byte(`{"type":"gossip"}`), protocol.Limits{}); err == nil || m.Request == nil {
+	if m, err := protocol.DecodeEnvelope([]byte(`{"type":"gossip"}`), protocol.Limits{}); err == nil || m.Request == nil {
 		t.Errorf("unknown type: got %+v, %v", m, err)
 	}
 }

@@ -101,23 +101,23 @@ const (
 	DefaultMaxDepth = 64
 )
 
-// A Message is an envelope of any type. Exactly one field is set.
-type Message struct {
+// An Envelope is a request, a response or an event. Exactly one field is set.
+type Envelope struct {
 	Request  *Request
 	Response *Response
 	Event    *Event
 }
 
-// ID is the id of the request that a message is, or is about, "" if it could
+// ID is the id of the request that an envelope is, or is about, "" if it could
 // not be read.
-func (m Message) ID() string {
+func (e Envelope) ID() string {
 	switch {
-	case m.Response != nil:
-		return m.Response.ID
-	case m.Event != nil:
-		return m.Event.ID
-	case m.Request != nil:
-		return m.Request.ID
+	case e.Response != nil:
+		return e.Response.ID
+	case e.Event != nil:
+		return e.Event.ID
+	case e.Request != nil:
+		return e.Request.ID
 	}
 	return ""
 }

@@ -157,10 +157,10 @@ func FuzzDecodeEvent(f *testing.F) {
 	})
 }
 
-func FuzzDecodeMessage(f *testing.F) {
+func FuzzDecodeEnvelope(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := protocol.DecodeMessage(data, protocol.Limits{})
+		m, err := protocol.DecodeEnvelope(data, protocol.Limits{})
 		if err != nil {
 			checkError(t, err)
 		}

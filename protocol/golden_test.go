@@ -126,7 +126,7 @@ func TestGoldenFilesDecodeToTheirEnvelopes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got envelope
-			m, err := protocol.DecodeMessage(data, protocol.Limits{})
+			m, err := protocol.DecodeEnvelope(data, protocol.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +162,7 @@ func TestOldFormsAreUnderstood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := protocol.DecodeMessage(data, protocol.Limits{})
+			m, err := protocol.DecodeEnvelope(data, protocol.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}

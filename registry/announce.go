@@ -55,7 +55,7 @@ func (s *Service) publishEvent(e announcement) {
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
 	to, topic := protocol.Everybody(e.data.space()), s.opts.Topics.Event(e.family)
-	if _, err := s.opts.Publisher.Publish(to, topic, event.Append(nil), PublishOptions{ContentType: jsonType}); err != nil {
+	if _, err := s.opts.Publisher.Publish(to, protocol.Message{Topic: topic, Payload: event.Append(nil), ContentType: protocol.ContentJSON}); err != nil {
 		s.log.Warn("event not published", "event", e.name, "error", err)
 	}
 }

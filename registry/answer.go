@@ -36,7 +36,7 @@ func (s *Service) Answer(topic string, who *protocol.Principal, payload, correla
 
 // hear takes what somebody who was asked says about it. err is why it could not
 // be read.
-func (s *Service) hear(e *exchange, m protocol.Message, err error) {
+func (s *Service) hear(e *exchange, m protocol.Envelope, err error) {
 	switch {
 	case err != nil:
 		s.unreadable(e, err.Error())

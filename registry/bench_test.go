@@ -111,8 +111,8 @@ func BenchmarkInvoke(b *testing.B) {
 	w.mqtt.mu.Lock()
 	delete(w.mqtt.devices, d.topic())
 	w.mqtt.mu.Unlock()
-	w.opts.Publisher = publishFunc(func(_ protocol.Recipients, _ string, _ []byte, o PublishOptions) (int, error) {
-		go func(id string) { d.succeed(&protocol.Request{ID: id}, `{"celsius":20}`) }(string(o.CorrelationData))
+	w.opts.Publisher = publishFunc(func(_ protocol.Recipients, m protocol.Message) (int, error) {
+		go func(id string) { d.succeed(&protocol.Request{ID: id}, `{"celsius":20}`) }(string(m.CorrelationData))
 		return 1, nil
 	})
 	p := InvokeSkillParams{SkillID: "heating", CapabilityID: "set", Params: json.RawMessage(`{"celsius":21.5}`)}
@@ -125,10 +125,10 @@ func BenchmarkInvoke(b *testing.B) {
 	}
 }
 
-type publishFunc func(protocol.Recipients, string, []byte, PublishOptions) (int, error)
+type publishFunc func(protocol.Recipients, protocol.Message) (int, error)
 
-func (f publishFunc) Publish(to protocol.Recipients, topic string, payload []byte, o PublishOptions) (int, error) {
-	return f(to, topic, payload, o)
+func (f publishFunc) Publish(to protocol.Recipients, m protocol.Message) (int, error) {
+	return f(to, m)
 }
 
 func BenchmarkHeartbeat(b *testing.B) {

@@ -13,9 +13,9 @@ func TestAgentsCanTellCallersApartButNotWhoTheyAre(t *testing.T) {
 			w.do(who, "skill.invoke", set, nil)
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			for _, p := range d.options[len(d.options)-1].UserProperties {
-				if p[0] == "caller" {
-					return p[1]
+			for _, p := range d.messages[len(d.messages)-1].UserProperties {
+				if p.Key == "caller" {
+					return p.Value
 				}
 			}
 			return ""

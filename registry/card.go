@@ -96,13 +96,11 @@ func (s *Service) renderCard(key agentKey) []byte {
 // publishCard publishes the card of an agent. Without an agent it removes
 // what is retained.
 func (s *Service) publishCard(key agentKey, card []byte) {
-	o := PublishOptions{QoS: 1, Retain: true}
+	m := protocol.Message{Topic: s.opts.Topics.AgentCard(key.id), Payload: card, QoS: 1, Retain: true}
 	if len(card) > 0 {
-		o.ContentType = jsonType
+		m.ContentType = protocol.ContentJSON
 	}
-	if _, err := s.opts.Publisher.Publish(protocol.Everybody(key.space), s.opts.Topics.AgentCard(key.id), card, o); err != nil {
+	if _, err := s.opts.Publisher.Publish(protocol.Everybody(key.space), m); err != nil {
 		s.log.Warn("card not published", "agent", key.id, "space", key.space, "error", err)
 	}
 }
-
-const jsonType = "application/json"

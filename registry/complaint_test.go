@@ -81,7 +81,7 @@ func TestTheOperatorOfAnAgentIsWarnedOfAnswersThatCannotBeRead(t *testing.T) {
 		}
 		told := 0
 		for _, m := range w.mqtt.on("aibridge/event/agent") {
-			if strings.Contains(string(m.payload), `"agent.unreadable"`) {
+			if strings.Contains(string(m.Payload), `"agent.unreadable"`) {
 				told++
 			}
 		}

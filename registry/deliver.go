@@ -45,7 +45,7 @@ func (s *Service) deliver(ctx context.Context, e *exchange, w way, d *delivery) 
 // used again.
 type letter struct {
 	envelope, correlation []byte
-	properties            [][2]string
+	properties            []protocol.UserProperty
 }
 
 var letters = sync.Pool{New: func() any { return new(letter) }}
@@ -55,22 +55,24 @@ const maxLetter = 64 << 10
 
 func (s *Service) publishTo(ctx context.Context, to mail, e *exchange, d *delivery) (delivered bool, err error) {
 	l := letters.Get().(*letter)
-	l.properties = append(l.properties[:0], [2]string{"version", protocol.Version})
+	l.properties = append(l.properties[:0], protocol.UserProperty{Key: "version", Value: protocol.Version})
 	if trace := d.envelope.Metadata.TraceID; trace != "" {
-		l.properties = append(l.properties, [2]string{"trace_id", trace})
+		l.properties = append(l.properties, protocol.UserProperty{Key: "trace_id", Value: trace})
 	}
 	if parent := traceparent(ctx); parent != "" {
-		l.properties = append(l.properties, [2]string{"traceparent", parent})
+		l.properties = append(l.properties, protocol.UserProperty{Key: "traceparent", Value: parent})
 	}
 	if d.caller != "" {
-		l.properties = append(l.properties, [2]string{"caller", d.caller})
+		l.properties = append(l.properties, protocol.UserProperty{Key: "caller", Value: d.caller})
 	}
 	l.envelope = d.envelope.Append(l.envelope[:0])
 	l.correlation = append(l.correlation[:0], e.id...)
-	receivers, err := s.opts.Publisher.Publish(e.agent.recipients(), to.request, l.envelope, PublishOptions{
+	receivers, err := s.opts.Publisher.Publish(e.agent.recipients(), protocol.Message{
+		Topic:           to.request,
+		Payload:         l.envelope,
 		QoS:             1,
 		Expiry:          d.expiry,
-		ContentType:     jsonType,
+		ContentType:     protocol.ContentJSON,
 		ResponseTopic:   to.response,
 		CorrelationData: l.correlation,
 		UserProperties:  l.properties,

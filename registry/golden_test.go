@@ -62,7 +62,7 @@ func (c *transcript) compare(t *testing.T, name string) {
 // heading describes how a message of the bridge travels.
 func (m *sent) heading() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "bridge → %s\n", m.topic)
+	fmt.Fprintf(&b, "bridge → %s\n", m.Topic)
 	fmt.Fprintf(&b, "  QoS %d", m.QoS)
 	if m.Retain {
 		b.WriteString(", retained")
@@ -77,10 +77,10 @@ func (m *sent) heading() string {
 		fmt.Fprintf(&b, "\n  response topic %s, correlation data %s", m.ResponseTopic, m.CorrelationData)
 	}
 	for _, p := range m.UserProperties {
-		if p[0] == "caller" { // another one in every process
-			p[1] = "…"
+		if p.Key == "caller" { // another one in every process
+			p.Value = "…"
 		}
-		fmt.Fprintf(&b, "\n  user property %s: %s", p[0], p[1])
+		fmt.Fprintf(&b, "\n  user property %s: %s", p.Key, p.Value)
 	}
 	return b.String()
 }
@@ -132,11 +132,11 @@ func TestConversationsWithAnAgent(t *testing.T) {
 					if i == 0 {
 						caller, rest, _ := strings.Cut(spoken, "\n\n")
 						c.b.WriteString(caller + "\n\n")
-						c.note(m.heading(), m.payload)
+						c.note(m.heading(), m.Payload)
 						c.b.WriteString(rest)
 						continue
 					}
-					c.note(m.heading(), m.payload)
+					c.note(m.heading(), m.Payload)
 				}
 				c.note("bridge → caller", r.Append(nil))
 				c.compare(t, name)
@@ -164,7 +164,7 @@ func TestConversationsAboutPresence(t *testing.T) {
 		var c transcript
 		w.mqtt.mu.Lock()
 		for _, m := range w.mqtt.sent {
-			c.note(m.heading(), m.payload)
+			c.note(m.heading(), m.Payload)
 		}
 		w.mqtt.mu.Unlock()
 		c.compare(t, "presence")

@@ -116,8 +116,8 @@ func (w *httpClient) post(ctx context.Context, q httpRequest, take func(httpAnsw
 	if err != nil {
 		return fail(err, "the endpoint is not a URL")
 	}
-	r.Header.Set("Content-Type", jsonType)
-	r.Header.Set("Accept", jsonType+", "+eventStreamType)
+	r.Header.Set("Content-Type", protocol.ContentJSON)
+	r.Header.Set("Accept", protocol.ContentJSON+", "+eventStreamType)
 	r.Header.Set("User-Agent", "aibridge/"+protocol.Version)
 	if q.traceparent != "" {
 		r.Header.Set("Traceparent", q.traceparent)

@@ -110,7 +110,7 @@ func TestASkillThatCannotBeReachedIsOffline(t *testing.T) {
 		d.listen()
 		w.mqtt.lose(true)
 		w.fails(alice, "skill.invoke", bleed, protocol.AgentOffline)
-		if last := w.mqtt.on(d.topic()); !strings.Contains(string(last[len(last)-1].payload), `"task.cancel"`) {
+		if last := w.mqtt.on(d.topic()); !strings.Contains(string(last[len(last)-1].Payload), `"task.cancel"`) {
 			t.Error("what may be delivered later was not cancelled")
 		}
 		w.mqtt.lose(false)

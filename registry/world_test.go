@@ -32,10 +32,8 @@ var (
 
 // A sent message is what the bridge published.
 type sent struct {
-	to      protocol.Recipients
-	topic   string
-	payload []byte
-	PublishOptions
+	to protocol.Recipients
+	protocol.Message
 }
 
 // A fakeMQTT delivers what the bridge publishes to devices.
@@ -48,24 +46,24 @@ type fakeMQTT struct {
 }
 
 // Publish implements [Publisher].
-func (f *fakeMQTT) Publish(to protocol.Recipients, topic string, payload []byte, o PublishOptions) (int, error) {
+func (f *fakeMQTT) Publish(to protocol.Recipients, message protocol.Message) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o.UserProperties = slices.Clone(o.UserProperties)
-	m := sent{to, topic, bytes.Clone(payload), o}
+	m := sent{to, message}
+	m.Payload, m.UserProperties = bytes.Clone(m.Payload), slices.Clone(m.UserProperties)
 	f.sent = append(f.sent, m)
-	if o.Retain {
-		if f.retained[topic] = m.payload; len(payload) == 0 {
-			delete(f.retained, topic)
+	if m.Retain {
+		if f.retained[m.Topic] = m.Payload; len(m.Payload) == 0 {
+			delete(f.retained, m.Topic)
 		}
 	}
 	if f.dropped {
 		return 0, nil
 	}
-	for _, d := range f.devices[topic] {
+	for _, d := range f.devices[m.Topic] {
 		go d.receive(m)
 	}
-	return len(f.devices[topic]), nil
+	return len(f.devices[m.Topic]), nil
 }
 
 // deliver lets a device get what is published on a topic.
@@ -88,7 +86,7 @@ func (f *fakeMQTT) on(topic string) []sent {
 	defer f.mu.Unlock()
 	var found []sent
 	for _, m := range f.sent {
-		if m.topic == topic {
+		if m.Topic == topic {
 			found = append(found, m)
 		}
 	}
@@ -255,7 +253,7 @@ type device struct {
 
 	mu       sync.Mutex
 	requests []*protocol.Request
-	options  []PublishOptions
+	messages []protocol.Message
 }
 
 // connect makes a device: connected, and listening on its request topic.
@@ -299,14 +297,14 @@ func (d *device) die() {
 }
 
 func (d *device) receive(m sent) {
-	r, err := protocol.DecodeRequest(m.payload, protocol.Limits{})
+	r, err := protocol.DecodeRequest(m.Payload, protocol.Limits{})
 	if err != nil {
 		d.w.t.Errorf("%s got a request that is none: %v", d.id, err)
 		return
 	}
 	d.mu.Lock()
 	d.requests = append(d.requests, r)
-	d.options = append(d.options, m.PublishOptions)
+	d.messages = append(d.messages, m.Message)
 	d.mu.Unlock()
 	if r.Command != "task.cancel" && d.answer != nil {
 		d.answer(d, r)

@@ -51,9 +51,9 @@ func (s *Service) publishEvent(e announcement) {
 	}
 	topic := s.opts.Topics.SceneEvent(e.scene.scene, e.scene.cap)
 	ended := e.name == cancelledEvent
-	s.publish(e.space, Message{Topic: topic, Payload: event.Append(nil), Retain: !ended})
+	s.publish(e.space, protocol.Message{Topic: topic, Payload: event.Append(nil), Retain: !ended})
 	if ended {
-		s.publish(e.space, Message{Topic: topic, Retain: true})
+		s.publish(e.space, protocol.Message{Topic: topic, Retain: true})
 	}
 }
 
@@ -67,13 +67,17 @@ func (s *Service) withdrawLeftovers() {
 		}
 	}
 	for topic, space := range announce.Leftovers(s.opts.Retained(s.opts.Topics.SceneEvent("+", "+")), known) {
-		s.publish(space, Message{Topic: topic, Retain: true})
+		s.publish(space, protocol.Message{Topic: topic, Retain: true})
 	}
 }
 
 // publish tells everybody in a space who listens.
-func (s *Service) publish(in protocol.SpaceID, m Message) {
-	if err := s.opts.Publish(protocol.Everybody(in), m); err != nil {
+func (s *Service) publish(in protocol.SpaceID, m protocol.Message) {
+	m.QoS = 1
+	if len(m.Payload) > 0 {
+		m.ContentType = protocol.ContentJSON
+	}
+	if _, err := s.opts.Publish(protocol.Everybody(in), m); err != nil {
 		s.opts.Log.Warn("message about a scene not published", "topic", m.Topic, "error", err)
 	}
 }

@@ -54,21 +54,21 @@ func (l *life) settle() {
 }
 
 // hear follows the events as a member does.
-func (l *life) hear(_ protocol.Recipients, m Message) error {
+func (l *life) hear(_ protocol.Recipients, m protocol.Message) (int, error) {
 	if len(m.Payload) == 0 {
 		delete(l.retained, m.Topic)
-		return nil
+		return 0, nil
 	}
 	if m.Retain {
 		l.retained[m.Topic] = true
 	}
 	e, err := protocol.DecodeEvent(bytes.Clone(m.Payload), protocol.Limits{})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var data Event
 	if err := json.Unmarshal(e.Data, &data); err != nil {
-		return err
+		return 0, err
 	}
 	l.status = data.Status
 	switch e.Name {
@@ -81,7 +81,7 @@ func (l *life) hear(_ protocol.Recipients, m Message) error {
 	case cancelledEvent:
 		l.known, l.heard = false, map[protocol.SkillID]bool{}
 	}
-	return nil
+	return 0, nil
 }
 
 // stored is the scene as it is kept.

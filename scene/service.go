@@ -20,7 +20,7 @@ type Options struct {
 	Skills       Skills
 	Channels     Channels
 	Certificates Certificates
-	Publish      func(protocol.Recipients, Message) error
+	Publish      func(protocol.Recipients, protocol.Message) (receivers int, err error)
 
 	// Retained yields the topics, covered by a filter, that a message is
 	// retained on.

@@ -7,13 +7,6 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Message is a publication of the bridge about scenes, with QoS 1.
-type Message struct {
-	Topic   string
-	Payload []byte // JSON; empty removes the retained message
-	Retain  bool
-}
-
 // sceneKey is the key of a scene: ids have no slash.
 func sceneKey(space protocol.SpaceID, t protocol.SceneType, c protocol.CapID) string {
 	return string(space) + "/" + string(t) + "/" + string(c)

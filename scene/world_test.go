@@ -242,18 +242,18 @@ func (w *world) restart(change ...func(*Options)) {
 	w.start(change...)
 }
 
-func (w *world) publish(_ protocol.Recipients, m Message) error {
+func (w *world) publish(_ protocol.Recipients, m protocol.Message) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	topic := strings.TrimSuffix(strings.TrimPrefix(m.Topic, "aibridge/scene/"), "/event")
 	if len(m.Payload) == 0 {
 		delete(w.retained, topic)
-		return nil
+		return 0, nil
 	}
 	e, err := protocol.DecodeEvent(bytes.Clone(m.Payload), protocol.Limits{})
 	if err != nil {
 		w.t.Errorf("event on %s: %v", m.Topic, err)
-		return nil
+		return 0, nil
 	}
 	var data Event
 	if err := json.Unmarshal(e.Data, &data); err != nil {
@@ -264,7 +264,7 @@ func (w *world) publish(_ protocol.Recipients, m Message) error {
 	}
 	w.events = append(w.events, strings.TrimSpace(topic+" "+e.Name+" "+string(data.Skill)))
 	w.payloads = append(w.payloads, data)
-	return nil
+	return 0, nil
 }
 
 func (w *world) keptTopics(string) iter.Seq2[string, protocol.SpaceID] {

@@ -43,13 +43,13 @@ func (p *peer) send(message string) {
 	}
 }
 
-func (p *peer) receive() protocol.Message {
+func (p *peer) receive() protocol.Envelope {
 	p.t.Helper()
 	_, data, err := p.conn.Read(p.ctx)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	m, err := protocol.DecodeMessage(data, protocol.Limits{})
+	m, err := protocol.DecodeEnvelope(data, protocol.Limits{})
 	if err != nil && m.Response == nil {
 		p.t.Fatalf("received %s: %v", data, err)
 	}

@@ -27,7 +27,7 @@ type Southbound interface {
 
 // A Publisher sends messages of the bridge's own. It keeps nothing of them.
 type Publisher interface {
-	Publish(to protocol.Recipients, m broker.Message) (receivers int, err error)
+	Publish(to protocol.Recipients, m protocol.Message) (receivers int, err error)
 }
 
 // Options configure a [Door].
@@ -146,7 +146,7 @@ func (a *asker) emit(e *protocol.Event) {
 // A letter is what it takes to write an answer. Letters are used again.
 type letter struct {
 	payload    []byte
-	properties []broker.UserProperty
+	properties []protocol.UserProperty
 }
 
 var letters = sync.Pool{New: func() any { return new(letter) }}
@@ -156,15 +156,15 @@ const maxLetter = 64 << 10
 
 // send publishes a letter.
 func (a *asker) send(l *letter, traceID string) {
-	l.properties = append(l.properties[:0], broker.UserProperty{Key: "version", Value: protocol.Version})
+	l.properties = append(l.properties[:0], protocol.UserProperty{Key: "version", Value: protocol.Version})
 	if traceID != "" {
-		l.properties = append(l.properties, broker.UserProperty{Key: "trace_id", Value: traceID})
+		l.properties = append(l.properties, protocol.UserProperty{Key: "trace_id", Value: traceID})
 	}
-	m := broker.Message{
+	m := protocol.Message{
 		Topic:           a.topic,
 		Payload:         l.payload,
 		QoS:             a.qos,
-		ContentType:     "application/json",
+		ContentType:     protocol.ContentJSON,
 		CorrelationData: a.correlation,
 		UserProperties:  l.properties,
 	}

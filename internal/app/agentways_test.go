@@ -40,7 +40,7 @@ func (a *socketAgent) send(t *testing.T, message string) {
 	}
 }
 
-func (a *socketAgent) next(t *testing.T) protocol.Message {
+func (a *socketAgent) next(t *testing.T) protocol.Envelope {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
 	defer cancel()
@@ -48,7 +48,7 @@ func (a *socketAgent) next(t *testing.T) protocol.Message {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := protocol.DecodeMessage(data, protocol.Limits{})
+	m, err := protocol.DecodeEnvelope(data, protocol.Limits{})
 	if err != nil {
 		t.Fatalf("%s: %v", data, err)
 	}

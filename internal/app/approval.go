@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/cleartext"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -166,8 +165,8 @@ func (m *mqttSide) publishApproval(to protocol.Recipients, e *protocol.Event) {
 	if m.broker == nil { // starting
 		return
 	}
-	if _, err := m.broker.Publish(to, broker.Message{
-		Topic: m.topics.Event("approval"), Payload: e.Append(nil), QoS: 1, ContentType: "application/json",
+	if _, err := m.broker.Publish(to, protocol.Message{
+		Topic: m.topics.Event("approval"), Payload: e.Append(nil), QoS: 1, ContentType: protocol.ContentJSON,
 	}); err != nil {
 		m.log.Warn("an event of an approval is not published", "event", e.Name, "error", err)
 	}

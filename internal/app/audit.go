@@ -147,7 +147,7 @@ func (a *App) publishSecurity(topic string, e audit.Entry) {
 		Version: protocol.Version, ID: protocol.NewID(), Timestamp: e.Time.UnixMilli(), Name: e.Event, Seq: e.Seq, Data: data,
 		Metadata: protocol.Metadata{SenderID: a.config.ID, TraceID: e.TraceID},
 	}
-	if _, err := mqtt.Publish(listenersTo(e), broker.Message{Topic: topic, Payload: event.Append(nil), ContentType: "application/json"}); err != nil {
+	if _, err := mqtt.Publish(listenersTo(e), protocol.Message{Topic: topic, Payload: event.Append(nil), ContentType: protocol.ContentJSON}); err != nil {
 		a.log.Warn("an event of security is not published", "event", e.Event, "error", err)
 	}
 }

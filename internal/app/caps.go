@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
@@ -25,7 +24,7 @@ func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.Ski
 		Groups:     tables.groups,
 		Data:       tables.data,
 		RemoveAll:  tables.removeAll,
-		Publish:    mqtt.publishCap,
+		Publish:    mqtt.Publish,
 		Retained:   mqtt.retained,
 		Skills:     agents,
 		Dispatcher: groups,
@@ -72,16 +71,6 @@ func (t *capTables) removeAll(ctx context.Context, list []cap.Removal) error {
 		}
 	}
 	return t.store.Atomic(ctx, ops...)
-}
-
-// publishCap publishes what the bridge has to say about a Cap.
-func (m *mqttSide) publishCap(to protocol.Recipients, about cap.Message) error {
-	message := broker.Message{Topic: about.Topic, Payload: about.Payload, Retain: about.Retain, QoS: 1}
-	if len(about.Payload) > 0 {
-		message.ContentType = "application/json"
-	}
-	_, err := m.broker.Publish(to, message)
-	return err
 }
 
 // retained yields the topics that a message is retained on.

@@ -23,18 +23,11 @@ import (
 type wireless struct {
 	door     *mqttdoor.Door
 	registry *registry.Service
-	publish  func(m broker.Message) (int, error)
+	publish  func(m protocol.Message) (int, error)
 }
 
-func (w *wireless) Publish(_ protocol.Recipients, m broker.Message) (int, error) {
+func (w *wireless) Publish(_ protocol.Recipients, m protocol.Message) (int, error) {
 	return w.publish(m)
-}
-
-// toAgents is a publisher for the registry.
-type toAgents struct{ *wireless }
-
-func (w toAgents) Publish(_ protocol.Recipients, topic string, payload []byte, o registry.PublishOptions) (int, error) {
-	return w.publish(messageOf(topic, payload, o, nil))
 }
 
 func newWireless(b *testing.B) *wireless {
@@ -58,13 +51,13 @@ func newWireless(b *testing.B) *wireless {
 	}
 	b.Cleanup(func() { _ = claims.Close() })
 
-	w := &wireless{publish: func(broker.Message) (int, error) { return 0, nil }}
+	w := &wireless{publish: func(protocol.Message) (int, error) { return 0, nil }}
 	topics := protocol.NewTopics("")
 	w.registry, err = registry.New(registry.Options{
 		Agents:    store.NewTable[registry.Agent](s, "agent"),
 		Skills:    store.NewTable[registry.SkillRecord](s, "skill"),
 		Resources: store.NewTable[registry.ResourceRecord](s, "resource"),
-		Publisher: toAgents{w},
+		Publisher: w,
 		Topics:    topics,
 	})
 	if err != nil {
@@ -126,7 +119,7 @@ func (w *wireless) enroll(b *testing.B, device *broker.Client) {
 			`"capabilities":[{"capability_id":"switch","params_schema":{"type":"object","required":["on"],"properties":{"on":{"type":"boolean"},"note":{"type":"string"}}}}]}}`,
 	} {
 		answered := make(chan *protocol.Response, 1)
-		w.publish = func(m broker.Message) (int, error) {
+		w.publish = func(m protocol.Message) (int, error) {
 			if m.Topic == callerTopic {
 				r, err := protocol.DecodeResponse(m.Payload, protocol.Limits{})
 				if err != nil {
@@ -136,7 +129,7 @@ func (w *wireless) enroll(b *testing.B, device *broker.Client) {
 			}
 			return 1, nil
 		}
-		w.door.Request(&broker.Publication{Client: device, Message: broker.Message{
+		w.door.Request(&broker.Publication{Client: device, Message: protocol.Message{
 			ResponseTopic: callerTopic,
 			Payload:       fmt.Appendf(nil, `{"version":"0.6.3","id":"%d","timestamp":0,"type":"request","command":%s,"metadata":{}}`, i, text),
 		}})
@@ -158,7 +151,7 @@ func newBenchCall(caller *broker.Client) *benchCall {
 		`"params":{"skill_id":"lamp","capability_id":"switch","params":{"on":true,"note":"` + strings.Repeat("x", 200) + `"}},` +
 		`"metadata":{"trace_id":"456e7890-e12b-44d5-a678-901234567890","timeout":30000}}`)
 	at := bytes.Index(payload, []byte(id))
-	return &benchCall{broker.Publication{Client: caller, Message: broker.Message{
+	return &benchCall{broker.Publication{Client: caller, Message: protocol.Message{
 		Topic: "aibridge/bridge/request", QoS: 1, Payload: payload, ResponseTopic: callerTopic, CorrelationData: []byte("12345678"),
 	}}, payload[at : at+len(id)]}
 }
@@ -186,8 +179,8 @@ func BenchmarkInvoke(b *testing.B) {
 			device := broker.NewClient("lamp-1", who)
 			w.enroll(b, device)
 
-			published := make(chan broker.Message, 4*window)
-			w.publish = func(m broker.Message) (int, error) {
+			published := make(chan protocol.Message, 4*window)
+			w.publish = func(m protocol.Message) (int, error) {
 				m.Payload, m.CorrelationData = bytes.Clone(m.Payload), bytes.Clone(m.CorrelationData)
 				published <- m
 				return 1, nil
@@ -201,7 +194,7 @@ func BenchmarkInvoke(b *testing.B) {
 			for range window {
 				w.door.Request(call.next())
 			}
-			next := func() broker.Message {
+			next := func() protocol.Message {
 				if len(published) == 0 {
 					w.door.Flush()
 				}
@@ -221,7 +214,7 @@ func BenchmarkInvoke(b *testing.B) {
 				}
 			}
 			b.StopTimer()
-			w.publish = func(broker.Message) (int, error) { return 0, nil }
+			w.publish = func(protocol.Message) (int, error) { return 0, nil }
 		})
 	}
 }

@@ -189,7 +189,7 @@ func TestProgressReachesOnlyWhoAskedForIt(t *testing.T) {
 		var got int
 		for {
 			p := caller.Next(t)
-			if m, err := protocol.DecodeMessage(p.Payload, protocol.Limits{}); err != nil {
+			if m, err := protocol.DecodeEnvelope(p.Payload, protocol.Limits{}); err != nil {
 				t.Fatal(err)
 			} else if m.Response != nil {
 				break

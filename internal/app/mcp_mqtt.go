@@ -22,8 +22,8 @@ func (a *App) openMCPTopic() {
 // mcpMessage takes one message. It does not block.
 func (a *App) mcpMessage(p *broker.Publication) {
 	who := p.Client.Principal()
-	to := broker.Message{
-		Topic: p.ResponseTopic, QoS: p.QoS, ContentType: "application/json", CorrelationData: bytes.Clone(p.CorrelationData),
+	to := protocol.Message{
+		Topic: p.ResponseTopic, QoS: p.QoS, ContentType: protocol.ContentJSON, CorrelationData: bytes.Clone(p.CorrelationData),
 	}
 	refused := to.Topic != "" && !a.rights.MayRespond(who, to.Topic)
 	if to.Topic == "" || refused {

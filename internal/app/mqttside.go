@@ -134,44 +134,17 @@ func (m *mqttSide) disconnect(conn any, reason string) {
 }
 
 // Publish implements [registry.Publisher].
-func (m *mqttSide) Publish(to protocol.Recipients, topic string, payload []byte, o registry.PublishOptions) (int, error) {
-	room := propertyRooms.Get().(*[]broker.UserProperty)
-	message := messageOf(topic, payload, o, *room)
-	receivers, err := m.broker.Publish(to, message)
-	*room = message.UserProperties
-	propertyRooms.Put(room)
-	return receivers, err
-}
-
-var propertyRooms = sync.Pool{New: func() any { return new([]broker.UserProperty) }}
-
-// messageOf is a message of the registry's as the broker wants it. Its user
-// properties are put into the room.
-func messageOf(topic string, payload []byte, o registry.PublishOptions, room []broker.UserProperty) broker.Message {
-	m := broker.Message{
-		Topic:           topic,
-		Payload:         payload,
-		QoS:             o.QoS,
-		Retain:          o.Retain,
-		Expiry:          o.Expiry,
-		ContentType:     o.ContentType,
-		ResponseTopic:   o.ResponseTopic,
-		CorrelationData: o.CorrelationData,
-	}
-	m.UserProperties = room[:0]
-	for _, p := range o.UserProperties {
-		m.UserProperties = append(m.UserProperties, broker.UserProperty{Key: p[0], Value: p[1]})
-	}
-	return m
+func (m *mqttSide) Publish(to protocol.Recipients, message protocol.Message) (int, error) {
+	return m.broker.Publish(to, message)
 }
 
 // publishTaskEvent tells an event of a task on its topic.
 func (m *mqttSide) publishTaskEvent(to protocol.Recipients, id protocol.TaskID, e *protocol.Event) {
-	if _, err := m.broker.Publish(to, broker.Message{
+	if _, err := m.broker.Publish(to, protocol.Message{
 		Topic:       m.topics.TaskEvent(id),
 		Payload:     e.Append(nil),
 		QoS:         1,
-		ContentType: "application/json",
+		ContentType: protocol.ContentJSON,
 	}); err != nil {
 		m.log.Warn("an event of a task is not published", "task", id, "error", err)
 	}

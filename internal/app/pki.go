@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -177,8 +176,8 @@ func (m *mqttSide) publishSecurityEvent(bridgeID string) func(name string, data 
 			Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Name: name,
 			Seq: seq.Add(1), Data: raw, Metadata: protocol.Metadata{SenderID: bridgeID},
 		}
-		if _, err := m.broker.Publish(protocol.Administrators(), broker.Message{
-			Topic: m.topics.Event("security"), Payload: e.Append(nil), ContentType: "application/json",
+		if _, err := m.broker.Publish(protocol.Administrators(), protocol.Message{
+			Topic: m.topics.Event("security"), Payload: e.Append(nil), ContentType: protocol.ContentJSON,
 		}); err != nil {
 			m.log.Warn("an event of certificates is not published", "event", name, "error", err)
 		}

@@ -25,7 +25,7 @@ func (a *App) newScenes(agents *registry.Service, channels *cap.Service, mqtt *m
 		Skills:         agents,
 		Channels:       sceneChannels{channels},
 		Certificates:   sceneCertificates{a},
-		Publish:        mqtt.publishScene,
+		Publish:        mqtt.Publish,
 		Retained:       mqtt.retained,
 		MembershipLost: func(t protocol.SceneType, id protocol.CapID) { mqtt.review(channel{t, id}) },
 		Strict:         a.config.Security.StrictDeclarations,
@@ -44,11 +44,6 @@ func (a *App) runScenes() {
 // agentChanged has those know that follow agents.
 func (a *App) agentChanged(space protocol.SpaceID, agent protocol.AgentID) {
 	a.scenes.AgentChanged(space, agent)
-}
-
-// publishScene publishes what the bridge has to say about a scene.
-func (m *mqttSide) publishScene(to protocol.Recipients, about scene.Message) error {
-	return m.publishCap(to, cap.Message(about))
 }
 
 // sceneChannels shows Caps to scenes.

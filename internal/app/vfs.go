@@ -166,7 +166,7 @@ func (a *App) openFileTopics() {
 			return a.authorizer.Authorize(ctx, who, action, on)
 		},
 		Grants:   a.credentials,
-		Publish:  a.publishFile,
+		Publish:  a.broker.Publish,
 		Topics:   a.mqtt.topics,
 		Dir:      a.files.dir,
 		MaxFile:  int64(a.config.VFS.MaxFile),
@@ -179,16 +179,6 @@ func (a *App) openFileTopics() {
 	a.broker.Handle(a.mqtt.topics.VFS("+", "put/#"), take)
 	a.broker.Handle(a.mqtt.topics.VFS("+", "get/#"), take)
 	a.run("chunks of files", a.files.chunk.Run)
-}
-
-// publishFile publishes something about a transfer.
-func (a *App) publishFile(to protocol.Recipients, about transfer.Message) error {
-	m := broker.Message{Topic: about.Topic, Payload: about.Payload, QoS: 1}
-	if about.JSON {
-		m.ContentType = "application/json"
-	}
-	_, err := a.broker.Publish(to, m)
-	return err
 }
 
 // openFileDoors lets clients at files, over HTTP.

@@ -71,7 +71,7 @@ func serveOwn(ctx context.Context, b *broker.Broker, address string) error {
 	if os.Getenv(answerEnv) != "" {
 		b.Handle(askPrefix+"+", func(p *broker.Publication) {
 			// What is lost here is missed by the one who asked.
-			_, _ = b.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: replyPrefix + strings.TrimPrefix(p.Topic, askPrefix), Payload: p.Payload, QoS: p.QoS})
+			_, _ = b.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: replyPrefix + strings.TrimPrefix(p.Topic, askPrefix), Payload: p.Payload, QoS: p.QoS})
 		})
 	}
 	serveErr := b.Serve(ctx, "bench", l)

@@ -209,7 +209,7 @@ func BenchmarkMQTTRestartOwed(b *testing.B) {
 	}
 	server, _ := mqttServer(b, j)
 	for i := range messages {
-		if _, err := server.Publish(protocol.Everybody(protocol.DefaultSpace), broker.Message{Topic: "x/y", QoS: 2, Payload: fmt.Appendf(nil, "reading number %d", i)}); err != nil {
+		if _, err := server.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "x/y", QoS: 2, Payload: fmt.Appendf(nil, "reading number %d", i)}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -29,7 +29,7 @@ type Options struct {
 	// wait. Nil: it holds.
 	Grants grant.Authority
 	// Publish sends a message to the clients of one principal.
-	Publish func(to protocol.Recipients, m Message) error
+	Publish func(to protocol.Recipients, m protocol.Message) (receivers int, err error)
 	Topics  protocol.Topics
 	Dir     string // for files of which chunks are missing
 
@@ -75,14 +75,6 @@ func (o *Options) setDefaults() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-}
-
-// A Message is what the bridge publishes about a transfer, for the clients of
-// its principal alone.
-type Message struct {
-	Topic   string
-	Payload []byte
-	JSON    bool
 }
 
 // A Publication is what a client published about a transfer. It is valid only

@@ -122,8 +122,8 @@ func (d *Door) send(ctx context.Context, j job, g *Get) error {
 			return err
 		}
 		leaf := fmt.Sprintf("data/%s/%d/%08x", j.key.id, n, crc32.ChecksumIEEE(data))
-		message := Message{Topic: d.opts.Topics.VFS(protocol.GroupName(j.key.group), leaf), Payload: data}
-		if err := d.opts.Publish(protocol.Only(j.key.owner), message); err != nil {
+		message := protocol.Message{Topic: d.opts.Topics.VFS(protocol.GroupName(j.key.group), leaf), Payload: data, QoS: 1}
+		if _, err := d.opts.Publish(protocol.Only(j.key.owner), message); err != nil {
 			return err
 		}
 	}

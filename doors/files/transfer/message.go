@@ -47,10 +47,11 @@ func (d *Door) tell(j job, s Status) {
 	s.ID = j.key.id
 	payload, err := json.Marshal(s)
 	if err == nil {
-		err = d.opts.Publish(protocol.Only(j.key.owner), Message{
-			Topic:   d.opts.Topics.VFS(protocol.GroupName(j.key.group), "status/"+j.key.id),
-			Payload: payload,
-			JSON:    true,
+		_, err = d.opts.Publish(protocol.Only(j.key.owner), protocol.Message{
+			Topic:       d.opts.Topics.VFS(protocol.GroupName(j.key.group), "status/"+j.key.id),
+			Payload:     payload,
+			QoS:         1,
+			ContentType: protocol.ContentJSON,
 		})
 	}
 	if err != nil {

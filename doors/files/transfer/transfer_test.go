@@ -37,7 +37,7 @@ var toAlice = protocol.Only(alice.Party())
 
 // A told message is what was published, for whom.
 type told struct {
-	Message
+	protocol.Message
 	to protocol.Recipients
 }
 
@@ -64,11 +64,11 @@ func open(t testing.TB, change ...func(*Options)) *world {
 			return w.files, nil
 		},
 		Authorize: func(context.Context, *protocol.Principal, string, commands.Resource) error { return nil },
-		Publish: func(to protocol.Recipients, m Message) error {
+		Publish: func(to protocol.Recipients, m protocol.Message) (int, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.told = append(w.told, told{m, to})
-			return nil
+			return 0, nil
 		},
 		Topics: protocol.NewTopics(""), Dir: w.dir, MaxFile: 1 << 20,
 		Now: func() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.now },
@@ -111,7 +111,7 @@ func (w *world) last() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := len(w.told) - 1; i >= 0; i-- {
-		if m := w.told[i]; m.JSON {
+		if m := w.told[i]; m.ContentType == protocol.ContentJSON {
 			var s Status
 			if err := json.Unmarshal(m.Payload, &s); err != nil {
 				w.t.Fatal(err)
