@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/backup"
 )
 
 func backupCommand() *cobra.Command {
-	var b backup
+	var b backupRun
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write everything a bridge knows to a file, while it runs or not",
@@ -56,8 +57,8 @@ written, and its sums are checked.`,
 	return cmd
 }
 
-// A backup is one that is being made.
-type backup struct {
+// A backupRun is one backup that is being made.
+type backupRun struct {
 	target          target
 	withoutContents bool
 	progress        *backupProgress
@@ -66,7 +67,7 @@ type backup struct {
 // write has the bridge at --url make the backup, or the one that runs on the
 // data folder, or reads the data folder when none does. It returns in a few
 // words what is in the backup.
-func (b *backup) write(cmd *cobra.Command, w io.Writer) (summary string, err error) {
+func (b *backupRun) write(cmd *cobra.Command, w io.Writer) (summary string, err error) {
 	if b.target.url != "" && !cmd.Flags().Changed("data") {
 		return b.ask(cmd.Context(), w)
 	}
@@ -74,7 +75,7 @@ func (b *backup) write(cmd *cobra.Command, w io.Writer) (summary string, err err
 	if err != nil {
 		return "", usageError{err}
 	}
-	summary, err = app.Backup(cmd.Context(), config, w, app.BackupOptions{WithoutContents: b.withoutContents, Progress: b.progress.tell})
+	summary, err = app.Backup(cmd.Context(), config, w, backup.Options{WithoutContents: b.withoutContents, Progress: b.progress.tell})
 	if !errors.Is(err, app.ErrRunning) {
 		return summary, err
 	}
@@ -83,7 +84,7 @@ func (b *backup) write(cmd *cobra.Command, w io.Writer) (summary string, err err
 }
 
 // ask has a running bridge make the backup.
-func (b *backup) ask(ctx context.Context, w io.Writer) (summary string, err error) {
+func (b *backupRun) ask(ctx context.Context, w io.Writer) (summary string, err error) {
 	door, err := b.target.httpDoor(ctx)
 	if err != nil {
 		return "", err
@@ -94,7 +95,7 @@ func (b *backup) ask(ctx context.Context, w io.Writer) (summary string, err erro
 		return "", err
 	}
 	defer answer.Body.Close()
-	return app.CheckBackup(io.TeeReader(answer.Body, w), b.progress.tell)
+	return backup.Check(io.TeeReader(answer.Body, w), b.progress.tell)
 }
 
 // writeWhole writes a file that only its owner may read, beside its place and

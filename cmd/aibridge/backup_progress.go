@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/backup"
 )
 
 // A backupProgress tells a person how far a backup is: on a terminal in one
@@ -32,7 +32,7 @@ var sectionNames = map[string]string{
 }
 
 // tell shows how far the backup is.
-func (p *backupProgress) tell(at app.BackupProgress) {
+func (p *backupProgress) tell(at backup.Progress) {
 	switch {
 	case p.terminal:
 		fmt.Fprintf(p.w, "\r\x1b[Kcopying %s, %.1f MiB so far", sectionNames[at.Section], float64(at.Bytes)/(1<<20))

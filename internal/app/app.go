@@ -20,6 +20,7 @@ import (
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
 	httpdoor "github.com/aibridge/aibridge/doors/http"
+	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/gate"
@@ -89,7 +90,7 @@ type App struct {
 	loop          *loop.Runner
 	chats         *chats.Service
 	runs          *run.Service
-	backups       backupSide
+	backups       *backup.Service
 	extensions    commands.Extensions
 	commands      []commands.Command
 

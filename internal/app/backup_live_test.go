@@ -19,6 +19,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/diskspace"
@@ -89,7 +90,7 @@ func restored(t *testing.T, of *bridgetest.Node, archive []byte) *bridgetest.Nod
 			t.Fatal(err)
 		}
 	}
-	if summary, err := app.CheckBackup(bytes.NewReader(archive), nil); err != nil {
+	if summary, err := backup.Check(bytes.NewReader(archive), nil); err != nil {
 		t.Fatalf("%s: %v", summary, err)
 	}
 	if _, err := app.Restore(t.Context(), config, bytes.NewReader(archive), false); err != nil {
@@ -285,10 +286,10 @@ func TestOnlyAnAdministratorMakesABackup(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("an administrator: %d %.200s", status, archive)
 	}
-	if _, err := app.CheckBackup(bytes.NewReader(archive), nil); err != nil {
+	if _, err := backup.Check(bytes.NewReader(archive), nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := app.CheckBackup(bytes.NewReader(archive[:len(archive)-20]), nil); err == nil {
+	if _, err := backup.Check(bytes.NewReader(archive[:len(archive)-20]), nil); err == nil {
 		t.Error("a backup that is cut off passes for a whole one")
 	}
 }
@@ -389,7 +390,7 @@ func TestABridgeMakesBackupsByItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := app.CheckBackup(bytes.NewReader(archive), nil); err != nil {
+		if _, err := backup.Check(bytes.NewReader(archive), nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

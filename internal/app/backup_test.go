@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -24,7 +25,7 @@ func TestARefusedRestoreLeavesWhatABridgeWorksOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	if _, err := app.Backup(t.Context(), n.Config, &archive, app.BackupOptions{}); err != nil {
+	if _, err := app.Backup(t.Context(), n.Config, &archive, backup.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, force := range map[string]bool{"by itself": false, "with force": true} {
@@ -54,7 +55,7 @@ func TestARestoreFillsAFolderThatIsElsewhere(t *testing.T) {
 	config.Data = t.TempDir()
 	write(filepath.Join(config.Data, "runs", "packages", "one"), "saved")
 	var archive bytes.Buffer
-	if _, err := app.Backup(t.Context(), config, &archive, app.BackupOptions{}); err != nil {
+	if _, err := app.Backup(t.Context(), config, &archive, backup.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	config.Data = t.TempDir()

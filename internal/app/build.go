@@ -131,7 +131,6 @@ func (a *App) build(ctx context.Context) error {
 	a.newLoop()
 	a.newChats()
 	a.newRuns(mqtt)
-	a.newBackups()
 	certificates := newPKITables(a.store)
 	known := &entities{registry: agents, caps: channels, tasks: tasks, scenes: a.scenes, runs: a.runs}
 	if err := a.openPolicies(known, keys); err != nil {
@@ -226,6 +225,9 @@ func (a *App) build(ctx context.Context) error {
 		Held:       true,
 		Log:        a.log,
 	})
+	if err := a.newBackups(); err != nil {
+		return err
+	}
 	if err := a.openAPI(set, agents); err != nil {
 		return err
 	}
@@ -234,9 +236,7 @@ func (a *App) build(ctx context.Context) error {
 	a.runMCPAgent(agents)
 	a.runScenes()
 	a.startRuns(ctx)
-	if err := a.runBackups(); err != nil {
-		return err
-	}
+	a.run("backups", a.backups.Run)
 	if err := a.openTLS(ctx); err != nil {
 		return err
 	}
@@ -353,7 +353,7 @@ func (a *App) openAPI(set *commands.Set, agents *registry.Service) (err error) {
 		Enter:           a.enterSocket,
 		Ready:           a.readiness,
 		Metrics:         a.metricsFor(set),
-		Backup:          a.backUpFor,
+		Backup:          a.backups.WriteFor,
 		AllowedHosts:    a.config.Hosts,
 		AllowedOrigins:  a.config.Origins,
 		LoopbackOrigins: a.config.Dev,

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/pki"
@@ -36,27 +37,27 @@ type Config struct {
 	Drain      int      `yaml:"drain_seconds" doc:"how long calls in flight have to end when the bridge stops"`
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 
-	NATS      NATS      `yaml:"nats"`
-	Disk      Disk      `yaml:"disk"`
-	Log       Log       `yaml:"log"`
-	Limits    Limits    `yaml:"limits"`
-	TLS       TLS       `yaml:"tls"`
-	PKI       PKI       `yaml:"pki"`
-	Tokens    Tokens    `yaml:"tokens"`
-	Skills    Skills    `yaml:"skills"`
-	Telemetry Telemetry `yaml:"telemetry"`
-	VFS       VFS       `yaml:"vfs"`
-	Audit     Audit     `yaml:"audit"`
-	Security  Security  `yaml:"security"`
-	MCP       MCP       `yaml:"mcp"`
-	Approvals Approvals `yaml:"approvals"`
-	ToolLoop  ToolLoop  `yaml:"tool_loop"`
-	Chat      Chat      `yaml:"chat"`
-	LLM       LLM       `yaml:"llm"`
-	Tools     Tools     `yaml:"tools"`
-	Runs      Runs      `yaml:"runs"`
-	Quotas    Quotas    `yaml:"quotas"`
-	Backup    Backups   `yaml:"backup"`
+	NATS      NATS            `yaml:"nats"`
+	Disk      Disk            `yaml:"disk"`
+	Log       Log             `yaml:"log"`
+	Limits    Limits          `yaml:"limits"`
+	TLS       TLS             `yaml:"tls"`
+	PKI       PKI             `yaml:"pki"`
+	Tokens    Tokens          `yaml:"tokens"`
+	Skills    Skills          `yaml:"skills"`
+	Telemetry Telemetry       `yaml:"telemetry"`
+	VFS       VFS             `yaml:"vfs"`
+	Audit     Audit           `yaml:"audit"`
+	Security  Security        `yaml:"security"`
+	MCP       MCP             `yaml:"mcp"`
+	Approvals Approvals       `yaml:"approvals"`
+	ToolLoop  ToolLoop        `yaml:"tool_loop"`
+	Chat      Chat            `yaml:"chat"`
+	LLM       LLM             `yaml:"llm"`
+	Tools     Tools           `yaml:"tools"`
+	Runs      Runs            `yaml:"runs"`
+	Quotas    Quotas          `yaml:"quotas"`
+	Backup    backup.Settings `yaml:"backup"`
 }
 
 // NATS says where the state lives when not in the embedded server.
@@ -133,7 +134,7 @@ func DefaultConfig() Config {
 		Chat:      defaultChat(),
 		Tools:     defaultTools(),
 		Runs:      defaultRuns(),
-		Backup:    defaultBackups(),
+		Backup:    backup.DefaultSettings(),
 	}
 }
 
@@ -167,7 +168,7 @@ func (c *Config) Check() error {
 	c.Chat.check(fail)
 	c.Tools.check(fail)
 	c.Quotas.check(fail)
-	c.Backup.check(fail)
+	c.Backup.Check(fail)
 	if c.Data == "" {
 		fail("data: a folder is needed")
 	}

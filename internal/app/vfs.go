@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -206,4 +207,14 @@ func (a *App) dialVFS(r vfs.Remote, credential string) (vfs.Files, error) {
 		Inside:     r.Inside,
 		Control:    registry.DialControl(a.config.VFS.Private || a.config.Skills.AllowPrivate || a.config.Dev),
 	})
+}
+
+// inNATS reports whether contents of files are in NATS.
+func (c *Config) inNATS() bool {
+	return c.VFS.Store == "nats" || c.VFS.Store == "auto" && c.NATS.URL != ""
+}
+
+// vfsDir is the folder for contents of files.
+func (c *Config) vfsDir() string {
+	return cmp.Or(c.VFS.Dir, filepath.Join(c.Data, "vfs"))
 }

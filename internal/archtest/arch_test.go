@@ -37,6 +37,7 @@ var rooms = map[string][]string{
 	"internal/bench":       {"protocol", "client", "broker", "internal/bench"},
 	"internal/natsd":       {},
 	"internal/store":       {"protocol", "commands", "broker", "registry", "commands/task", "vfs"},
+	"internal/backup":      {"protocol", "commands", "internal/diskspace", "internal/store", "security/audit", "security/policy", "vfs"},
 	"internal/claimlog":    {"protocol", "commands"},
 	"bridge":               {"commands", "internal/app"},
 	"internal/app":         {"*"},
@@ -55,7 +56,7 @@ var rooms = map[string][]string{
 	"internal/eventually":  {},
 	"internal/smalldisk":   {},
 	"cmd/aibridge-bench":   {"internal/bench"},
-	"cmd":                  {"protocol", "commands", "client", "vfs", "vfs/mirror", "vfs/remote", "doors/mcp/stdio", "internal/app"},
+	"cmd":                  {"protocol", "commands", "client", "vfs", "vfs/mirror", "vfs/remote", "doors/mcp/stdio", "internal/app", "internal/backup"},
 	"examples":             {"protocol", "client"},
 	"internal/conformance": {"*"},
 }

@@ -1,4 +1,4 @@
-package app
+package backup
 
 import (
 	"bytes"
@@ -6,20 +6,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/aibridge/aibridge/internal/store"
-	"github.com/aibridge/aibridge/vfs"
-	"github.com/aibridge/aibridge/vfs/folder"
 )
 
 // A tree is a folder that is backed up and restored as it is, but for what is
@@ -253,164 +247,3 @@ func (f restoredFile) Commit() error { return errors.Join(f.Sync(), f.Close()) }
 
 // Abort implements [store.RestoredFile].
 func (f restoredFile) Abort() { _ = f.Close() }
-
-// spoolFiles are those of the audit trail, by the beginning of their names.
-// Entries in them that are stored already do no harm: the trail knows them.
-type spoolFiles string
-
-func (s spoolFiles) file(name string) string { return string(s) + "." + name }
-
-var spoolNames = []string{"0", "1"}
-
-// read reads what waits to be stored, for a backup of which the trails are
-// copied later. An entry that a bridge stores meanwhile is then in both, and
-// counts once; read later, it could be in neither.
-func (s spoolFiles) read() (store.FileSource, error) {
-	waiting := make(map[string][]byte)
-	for _, name := range spoolNames {
-		data, err := os.ReadFile(s.file(name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return store.FileSource{}, err
-		}
-		if len(data) > 0 {
-			waiting[name] = data
-		}
-	}
-	return store.FileSource{Place: placeSpool, Add: func(_ context.Context, w *store.FileWriter) error {
-		for _, name := range slices.Sorted(maps.Keys(waiting)) {
-			if err := w.File(name, bytes.NewReader(waiting[name])); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}, nil
-}
-
-// Check implements [store.FilePlace].
-func (s spoolFiles) Check(name string) error {
-	for _, known := range spoolNames {
-		if name == known {
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is no file of the audit trail", name)
-}
-
-// Empty implements [store.FilePlace]: what is there stays.
-func (s spoolFiles) Empty(context.Context) (bool, error) { return true, nil }
-
-// Clear implements [store.FilePlace].
-func (s spoolFiles) Clear(context.Context) error { return nil }
-
-// Folder implements [store.FilePlace].
-func (s spoolFiles) Folder(context.Context, string) error { return nil }
-
-// File implements [store.FilePlace]. Entries are added to those that are there.
-func (s spoolFiles) File(_ context.Context, name string) (store.RestoredFile, error) {
-	f, err := os.OpenFile(s.file(name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	return restoredFile{f}, err
-}
-
-// Done implements [store.FilePlace].
-func (s spoolFiles) Done(context.Context) error { return nil }
-
-// contentsIn adds the contents of files in a folder to a backup. They never
-// change, and a bridge may be at work there.
-func contentsIn(dir string) func(context.Context, *store.FileWriter) error {
-	return func(ctx context.Context, w *store.FileWriter) error {
-		root, err := os.OpenRoot(filepath.Join(dir, "blobs"))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer root.Close()
-		return walk(ctx, root, ".", func(name string, d fs.DirEntry) error {
-			if d.IsDir() {
-				return nil
-			}
-			file, err := root.Open(name)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			return errors.Join(w.File(path.Base(name), file), file.Close())
-		})
-	}
-}
-
-// contents take the contents of files from a backup into a folder. It is opened
-// for the first: a bridge may be at work there, so that there is no restore.
-type contents struct {
-	dir   string
-	blobs *folder.Blobs // nil before
-}
-
-// Check implements [store.FilePlace]: in a folder a content is named by its
-// hash, and what was named by NATS would not be found.
-func (c *contents) Check(key string) error {
-	if len(key) != 2*sha256.Size || strings.Trim(key, "0123456789abcdef") != "" {
-		return errors.New("contents of files were kept in NATS, and have to be again: vfs.store must be nats")
-	}
-	return nil
-}
-
-// Empty implements [store.FilePlace]: the same content is the same file, so
-// what is there, copied by hand perhaps, is in nobody's way.
-func (c *contents) Empty(context.Context) (bool, error) { return true, nil }
-
-// Clear implements [store.FilePlace]: what nobody refers to is collected.
-func (c *contents) Clear(context.Context) error { return nil }
-
-// Folder implements [store.FilePlace].
-func (c *contents) Folder(context.Context, string) error { return nil }
-
-// File implements [store.FilePlace].
-func (c *contents) File(ctx context.Context, key string) (store.RestoredFile, error) {
-	if c.blobs == nil {
-		var err error
-		if c.blobs, err = folder.Open(c.dir); err != nil {
-			return nil, err
-		}
-	}
-	blob, err := c.blobs.New(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &restoredContent{Blob: blob, key: key, sum: sha256.New()}, nil
-}
-
-// close gives the folder back.
-func (c *contents) close() error {
-	if c.blobs == nil {
-		return nil
-	}
-	return c.blobs.Close()
-}
-
-// Done implements [store.FilePlace].
-func (c *contents) Done(context.Context) error { return nil }
-
-type restoredContent struct {
-	vfs.Blob
-	key string
-	sum hash.Hash
-}
-
-// Write implements [io.Writer].
-func (r *restoredContent) Write(p []byte) (int, error) {
-	r.sum.Write(p)
-	return r.Blob.Write(p)
-}
-
-// Commit implements [store.RestoredFile].
-func (r *restoredContent) Commit() error {
-	key, err := r.Blob.Commit(vfs.Sum(r.sum.Sum(nil)))
-	if err == nil && key != r.key {
-		err = fmt.Errorf("the content %s is not what its name says", r.key)
-	}
-	return err
-}
