@@ -62,8 +62,12 @@ func (f *syncedFolder) run(ctx context.Context, c *client.Client) error {
 	if f.folder == nil {
 		return nil
 	}
-	f.folder.ReportTo(func(ctx context.Context, r folder.Report) (folder.Orders, error) {
-		return client.Call[folder.Orders](ctx, c, "cap.vfs.sync.report", map[string]any{"cap_id": f.cap, "folder": r})
+	f.folder.ReportTo(func(ctx context.Context, r folder.Report, done []folder.Obeyed) (folder.Orders, error) {
+		params := map[string]any{"cap_id": f.cap, "folder": r}
+		if len(done) > 0 {
+			params["obeyed"] = done
+		}
+		return client.Call[folder.Orders](ctx, c, "cap.vfs.sync.report", params)
 	})
 	return errors.Join(f.folder.Run(ctx), f.files.Close())
 }

@@ -2,10 +2,13 @@ package folder
 
 import (
 	"context"
+	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror"
 )
 
@@ -20,6 +23,15 @@ type Report struct {
 	LastSync  int64     `json:"last_sync_time,omitempty"`
 	Paused    bool      `json:"paused,omitempty"`
 	Problems  []Problem `json:"problems,omitempty"`
+	Lost      []Copy    `json:"lost,omitempty"` // the latest, the last first
+}
+
+// A Copy is a copy of a file that lost a conflict and is kept.
+type Copy struct {
+	Path     string `json:"path"`
+	Checksum string `json:"checksum"` // SHA-256, hexadecimal
+	Size     int64  `json:"size"`
+	Time     int64  `json:"lost_at"` // Unix milliseconds
 }
 
 // A Problem is a file that failed.
@@ -31,8 +43,23 @@ type Problem struct {
 // Orders are what the bridge wants of the folders of a Cap: the answer to a
 // report.
 type Orders struct {
-	Paused bool   `json:"paused"`
-	Rescan Rescan `json:"rescan"`
+	Paused  bool      `json:"paused"`
+	Rescan  Rescan    `json:"rescan"`
+	Restore []Restore `json:"restore"`
+}
+
+// A Restore asks for a copy that is kept to be brought back. It is repeated
+// until it is known to have been [Obeyed].
+type Restore struct {
+	ID       int64  `json:"order_id"`
+	Path     string `json:"path"`
+	Checksum string `json:"checksum"` // SHA-256, hexadecimal
+}
+
+// Obeyed is what became of a [Restore].
+type Obeyed struct {
+	ID     int64  `json:"order_id"`
+	Reason string `json:"reason,omitempty"` // why it failed, "" if it did not
 }
 
 // A Rescan is the latest look at everything that was asked for.
@@ -45,10 +72,12 @@ type Rescan struct {
 // often at most.
 const reportEvery = 10 * time.Second
 
-// maxProblems bounds the problems of a report, and maxReason each reason.
+// Bounds of what a report has, and of what an answer may order.
 const (
 	maxProblems = 20
 	maxReason   = 500
+	maxLost     = 20
+	maxRestores = 8
 )
 
 // Report tells where the folder stands.
@@ -59,6 +88,11 @@ func (f *Folder) Report() Report {
 	failed, _ := f.engine.FilesIn(mirror.Failed, "", maxProblems)
 	for _, file := range failed {
 		r.Problems = append(r.Problems, Problem{file.Path, shorten(file.Reason, maxReason)})
+	}
+	for _, l := range slices.Backward(f.engine.Losers()) {
+		if !l.Deleted && len(r.Lost) < maxLost {
+			r.Lost = append(r.Lost, Copy{Path: l.Path, Checksum: hex.EncodeToString(l.SHA256[:]), Size: l.Size, Time: l.At})
+		}
 	}
 	return r
 }
@@ -72,8 +106,11 @@ func shorten(s string, most int) string {
 }
 
 // ReportTo has the folder reported while it runs, and what the answer orders
-// done. It is called before [Folder.Run].
-func (f *Folder) ReportTo(send func(context.Context, Report) (Orders, error)) { f.send = send }
+// done; send also tells what became of the orders before. It is called before
+// [Folder.Run].
+func (f *Folder) ReportTo(send func(context.Context, Report, []Obeyed) (Orders, error)) {
+	f.send = send
+}
 
 // reports sends reports until ctx ends: now and then, and after changes.
 func (f *Folder) reports(ctx context.Context) error {
@@ -82,18 +119,18 @@ func (f *Folder) reports(ctx context.Context) error {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	trouble, rescanned := "", int64(-1)
+	trouble, done := "", deeds{rescanned: -1}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		}
-		orders, err := f.send(ctx, f.Report())
+		orders, err := f.send(ctx, f.Report(), done.restored)
 		switch code := protocol.CodeOf(err); {
 		case err == nil:
 			trouble = ""
-			f.obey(orders, &rescanned)
+			f.obey(ctx, orders, &done)
 		case ctx.Err() != nil:
 			return nil
 		case code == protocol.UnknownCommand:
@@ -125,9 +162,15 @@ func (f *Folder) untilReport(ctx context.Context) bool {
 	return after(f.every/10, nil) && after(f.every-f.every/10, f.moved)
 }
 
+// deeds are the orders that were carried out.
+type deeds struct {
+	rescanned int64    // when the latest look at everything was asked for; -1 before the first answer
+	restored  []Obeyed // of the last answer
+}
+
 // obey does what a Cap's folders are to do. A look at everything that was asked
 // for before the first report was for others.
-func (f *Folder) obey(o Orders, rescanned *int64) {
+func (f *Folder) obey(ctx context.Context, o Orders, done *deeds) {
 	if o.Paused != f.engine.Paused() {
 		change := f.engine.Resume
 		if o.Paused {
@@ -137,10 +180,37 @@ func (f *Folder) obey(o Orders, rescanned *int64) {
 			f.log.Warn("the folder cannot be paused or resumed", "error", err)
 		}
 	}
-	if *rescanned >= 0 && o.Rescan.Time > *rescanned {
+	if done.rescanned >= 0 && o.Rescan.Time > done.rescanned {
 		if err := f.engine.Rescan(o.Rescan.Contents); err != nil {
 			f.log.Warn("the folder cannot be looked at anew", "error", err)
 		}
 	}
-	*rescanned = o.Rescan.Time
+	done.rescanned = o.Rescan.Time
+	done.restored = f.restore(ctx, o.Restore, done.restored)
+}
+
+// restore brings copies back, each once: an order comes again until the bridge
+// has heard what became of it.
+func (f *Folder) restore(ctx context.Context, orders []Restore, before []Obeyed) (done []Obeyed) {
+	for _, o := range orders[:min(len(orders), maxRestores)] {
+		if i := slices.IndexFunc(before, func(d Obeyed) bool { return d.ID == o.ID }); i >= 0 {
+			done = append(done, before[i])
+			continue
+		}
+		sum, err := vfs.ParseSum(o.Checksum)
+		if err == nil {
+			_, err = f.engine.Restore(ctx, o.Path, mirror.Sum(sum))
+		}
+		if ctx.Err() != nil {
+			return done
+		}
+		result := Obeyed{ID: o.ID}
+		if err != nil {
+			result.Reason = shorten(protocol.AsError(err).Message, maxReason)
+			f.log.Warn("a copy cannot be brought back", "path", o.Path, "error", err)
+		}
+		done = append(done, result)
+		f.tell()
+	}
+	return done
 }

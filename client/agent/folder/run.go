@@ -52,21 +52,17 @@ func Open(o Options) (*Folder, error) {
 		_, _, err := o.Files.List(ctx, vfs.MirrorGroup, disk(o.Cap)+"/", "", 1, false)
 		return err
 	}, mirror.LinkOptions{OnChange: func(c mirror.Circuit) { o.Log.Info("way to the VFS", "circuit", c) }})
-	moved := make(chan struct{}, 1)
-	engine, err := mirror.Open(mirror.Options{
+	f := &Folder{link: link, origin: o.Origin, moved: make(chan struct{}, 1), every: reportEvery, log: o.Log}
+	var err error
+	f.engine, err = mirror.Open(mirror.Options{
 		Dir: o.Dir, Remote: mirror.NewPlace(o.Files, vfs.MirrorGroup, disk(o.Cap)), Link: link,
 		Rule: o.Rule, Origin: o.Origin, Interval: o.Interval, RealTime: true, Log: o.Log,
-		OnRound: func(mirror.Status) {
-			select {
-			case moved <- struct{}{}:
-			default:
-			}
-		},
+		OnRound: func(mirror.Status) { f.tell() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("folder %s: %w", o.Dir, err)
 	}
-	return &Folder{engine: engine, link: link, origin: o.Origin, moved: moved, every: reportEvery, log: o.Log}, nil
+	return f, nil
 }
 
 // disk is where a Cap's files are in the mirror.
@@ -77,14 +73,22 @@ type Folder struct {
 	engine *mirror.Engine
 	link   *mirror.Link
 	origin string
-	moved  chan struct{} // told after a round that carried something over
-	send   func(context.Context, Report) (Orders, error)
+	moved  chan struct{} // told when there is something new to report
+	send   func(context.Context, Report, []Obeyed) (Orders, error)
 	every  time.Duration // between two reports
 	log    *slog.Logger
 }
 
 // Status tells where the folder stands.
 func (f *Folder) Status() mirror.Status { return f.engine.Status() }
+
+// tell has the folder reported soon.
+func (f *Folder) tell() {
+	select {
+	case f.moved <- struct{}{}:
+	default:
+	}
+}
 
 // Run keeps the folder the same until ctx ends, and lets go of it then. While
 // the bridge is away, changes are gathered.

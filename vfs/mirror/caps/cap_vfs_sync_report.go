@@ -30,6 +30,8 @@ const (
 type ReportParams struct {
 	Cap    protocol.CapID `json:"cap_id" doc:"the Cap"`
 	Folder FolderReport   `json:"folder" doc:"where the folder stands"`
+	// Obeyed may name orders again that were confirmed before.
+	Obeyed []Obeyed `json:"obeyed,omitempty" len:"0-8" doc:"what became of the orders to restore a copy in the answer to the report before; an order is repeated until it is named here"`
 }
 
 // Target implements [commands.Targeter].
@@ -48,6 +50,7 @@ type FolderReport struct {
 	LastSync  int64     `json:"last_sync_time,omitempty" range:"0-9007199254740991" doc:"when everything was last compared, Unix milliseconds"`
 	Paused    bool      `json:"paused,omitempty" doc:"nothing is carried over"`
 	Problems  []Problem `json:"problems,omitempty" len:"0-20" doc:"some of the files that failed"`
+	Lost      []Copy    `json:"lost,omitempty" len:"0-20" doc:"the latest copies that lost a conflict and are kept there, the last first; cap.vfs.sync.restore with owner and folder brings one back"`
 }
 
 // A Problem is a file that failed.
@@ -56,11 +59,20 @@ type Problem struct {
 	Reason string `json:"reason" len:"1-512" doc:"why"`
 }
 
+// A Copy is a copy of a file that a device's folder keeps.
+type Copy struct {
+	Path     string `json:"path" len:"1-1024" doc:"of the file, in the folder"`
+	Checksum string `json:"checksum" len:"64-64" doc:"SHA-256 of the copy, hexadecimal"`
+	Size     int64  `json:"size" range:"0-9007199254740991" doc:"bytes"`
+	Time     int64  `json:"lost_at" range:"0-9007199254740991" doc:"Unix milliseconds"`
+}
+
 // A FolderView is a device's folder as callers see it.
 type FolderView struct {
 	Owner string `json:"owner" doc:"the principal that reported it"`
 	Time  int64  `json:"reported_at" doc:"Unix milliseconds"`
 	FolderReport
+	Restores []RestoreView `json:"restores,omitempty" doc:"the latest orders to bring a copy back, oldest first"`
 }
 
 // ReportResult is the result of cap.vfs.sync.report: what the device is to do.
@@ -68,6 +80,7 @@ type ReportResult struct {
 	Cap    protocol.CapID `json:"cap_id" doc:"id of the Cap"`
 	Paused bool           `json:"paused" doc:"nothing is to be carried over"`
 	Rescan Rescan         `json:"rescan" doc:"the latest look at everything that was asked for"`
+	Orders []Order        `json:"restore,omitempty" doc:"copies to bring back, oldest first; each is to be done once, and confirmed by obeyed of the next report"`
 }
 
 // Report notes where a device's folder stands, for a while. It needs the right
@@ -80,10 +93,11 @@ func (s *Service) Report(ctx context.Context, call *commands.Call, p ReportParam
 	paused := engine.Paused()
 	release()
 	view := FolderView{Owner: call.Principal.ID, Time: time.Now().UnixMilli(), FolderReport: p.Folder}
-	key := view.Owner + "\x00" + view.Name
+	key := folderKey(view.Owner, view.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := m.reports[key]; !known && len(m.reports) >= maxFolders {
+	before, known := m.reports[key]
+	if !known && len(m.reports) >= maxFolders {
 		if m.dropReports(time.Now()); len(m.reports) >= maxFolders {
 			return ReportResult{}, protocol.Errorf(protocol.LimitReached, "%d folders of devices are kept the same as this Cap's disk already", maxFolders).
 				With("limit", maxFolders)
@@ -92,9 +106,13 @@ func (s *Service) Report(ctx context.Context, call *commands.Call, p ReportParam
 	if m.reports == nil {
 		m.reports = make(map[string]FolderView)
 	}
+	view.Restores = confirm(before.Restores, p.Obeyed)
 	m.reports[key] = view
-	return ReportResult{Cap: p.Cap, Paused: paused, Rescan: m.rescan}, nil
+	return ReportResult{Cap: p.Cap, Paused: paused, Rescan: m.rescan, Orders: unconfirmed(view.Restores)}, nil
 }
+
+// folderKey names a device's folder among the reports.
+func folderKey(owner, name string) string { return owner + "\x00" + name }
 
 // dropReports forgets what was not told again for long. The lock of the
 // service is held.

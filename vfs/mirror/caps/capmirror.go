@@ -30,6 +30,7 @@ type capMirror struct {
 	describe time.Time // when the bridge's own files are to be written, zero if they are in order
 	rescan   Rescan    // the latest one that was asked for
 	reports  map[string]FolderView
+	ordered  int64 // the latest order to one of those folders
 
 	mu      sync.Mutex // while the engine is opened or closed
 	engine  *mirror.Engine

@@ -119,6 +119,78 @@ func TestFoldersOfDevicesAreShown(t *testing.T) {
 	}
 }
 
+// A copy that a device keeps is brought back by its next report, and the one after
+// tells what became of it.
+func TestADeviceIsToldToRestore(t *testing.T) {
+	h := newHouse(t)
+	h.declare("home", `{}`)
+	h.synced()
+	sum := strings.Repeat("ab", 32)
+	report := func(done ...Obeyed) []Order {
+		t.Helper()
+		r, err := h.Report(t.Context(), call(reader), ReportParams{Cap: "home", Obeyed: done,
+			Folder: FolderReport{Name: "hall", Status: "synced", Lost: []Copy{{Path: "plan.txt", Checksum: sum, Size: 4, Time: 5}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Orders
+	}
+	order := RestoreParams{Cap: "home", Path: "/vfs/cap/home/disk/plan.txt", Checksum: strings.ToUpper(sum), Owner: "reader", Folder: "hall"}
+	refused := func(what string, code protocol.Code, as *protocol.Principal, change func(*RestoreParams)) {
+		t.Helper()
+		p := order
+		change(&p)
+		if _, err := h.Service.Restore(t.Context(), call(as), p); protocol.CodeOf(err) != code {
+			t.Errorf("%s: %v, want %s", what, err, code)
+		}
+	}
+	refused("before it reported itself", protocol.NotFound, owner, func(*RestoreParams) {})
+	if orders := report(); orders != nil {
+		t.Errorf("orders from nowhere: %+v", orders)
+	}
+	refused("by a reader", protocol.VFSPermission, reader, func(*RestoreParams) {})
+	refused("no owner", protocol.InvalidParameter, owner, func(p *RestoreParams) { p.Owner = "" })
+	refused("another folder", protocol.NotFound, owner, func(p *RestoreParams) { p.Folder = "attic" })
+	refused("what no device has", protocol.InvalidParameter, owner, func(p *RestoreParams) { p.Path = "/vfs/cap/home/cap.json" })
+	var first int64
+	for range 2 { // asked for again while it waits, it is the same order
+		r, err := h.Service.Restore(t.Context(), call(owner), order)
+		if err != nil || r.Status != "pending" || r.Order == 0 || first != 0 && r.Order != first {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		first = r.Order
+	}
+	for range 2 { // until it is confirmed
+		if orders := report(); len(orders) != 1 || orders[0] != (Order{first, "plan.txt", sum}) {
+			t.Fatalf("%+v", orders)
+		}
+	}
+	if f := h.status().Folders[0]; len(f.Lost) != 1 || f.Lost[0].Checksum != sum || f.Restores[0].Status != "ordered" {
+		t.Errorf("%+v", f)
+	}
+	for i := range maxOrders - 1 {
+		p := order
+		p.Path += strings.Repeat("x", i+1)
+		if _, err := h.Service.Restore(t.Context(), call(owner), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("one too many", protocol.LimitReached, owner, func(p *RestoreParams) { p.Path += " and more" })
+	rest := report(Obeyed{ID: first}, Obeyed{ID: first + 1_000_000})
+	if len(rest) != maxOrders-1 {
+		t.Fatalf("%+v", rest)
+	}
+	report(Obeyed{ID: rest[0].ID, Reason: "no such copy is kept"}, Obeyed{ID: first, Reason: "too late"})
+	list := h.status().Folders[0].Restores
+	if list[0].Status != "restored" || list[0].Reason != "" || list[1].Status != "failed" || list[1].Reason == "" || list[2].Status != "ordered" {
+		t.Errorf("%+v", list)
+	}
+	refused("in the place of one that is over", "", owner, func(p *RestoreParams) { p.Path += " and more" })
+	if list := h.status().Folders[0].Restores; len(list) != maxOrders || list[0].ID == first {
+		t.Errorf("%+v", list)
+	}
+}
+
 func TestIgnoredFilesOfACapsDisk(t *testing.T) {
 	h := newHouse(t)
 	h.declare("home", `{}`)
