@@ -70,6 +70,10 @@ func asksToStream(params []byte) bool {
 
 // parse reads a request, into own unless an extension does.
 func (r *Router) parse(in Inbound, own *protocol.Request) (*protocol.Request, error) {
+	if in.Request != nil {
+		*own = *in.Request
+		return own, r.complete(own)
+	}
 	for _, p := range r.opts.Extensions.Parsers {
 		req, err := p.Parse(in.Body, in.Door)
 		switch {
@@ -87,8 +91,8 @@ func (r *Router) parse(in Inbound, own *protocol.Request) (*protocol.Request, er
 	return own, own.Decode(in.Body, r.opts.Limits)
 }
 
-// complete fills in the fields of a request made by a parser on which the
-// pipeline relies.
+// complete fills in the fields on which the pipeline relies, of a request that
+// was not decoded here.
 func (r *Router) complete(req *protocol.Request) error {
 	if req.ID == "" {
 		return protocol.Errorf(protocol.MalformedEnvelope, "id: is missing; send one with every request")

@@ -81,6 +81,7 @@ func (o RouterOptions) withDefaults() RouterOptions {
 type Inbound struct {
 	Principal   *protocol.Principal
 	Body        []byte                // the request envelope
+	Request     *protocol.Request     // instead of Body, of callers within the bridge: its params must not change any more, and no [Parser] sees it
 	Expiry      time.Duration         // MQTT message expiry, 0 means none
 	Door        string                // mqtt, http, ws
 	Client      string                // id of the MQTT client it came from, "" by other doors
@@ -94,6 +95,14 @@ type Inbound struct {
 	Held        bool                  // no answer leaves before the auditor was told to record its entries
 	Depth       int                   // calls of tools by models that it is within, as far as is known
 	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to; nil asks nobody
+}
+
+// size is what counts for quotas, in bytes.
+func (in *Inbound) size() int {
+	if in.Request != nil {
+		return len(in.Request.Params)
+	}
+	return len(in.Body)
 }
 
 // A Router is the one way in for every command: decode → version → deadline
@@ -168,7 +177,7 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 	c, err := r.take(in, reply)
 	r.startSpan(c)
 	r.watch(c, in.Audience)
-	if limited := r.limit(in.Principal, len(in.Body)); limited != nil {
+	if limited := r.limit(in.Principal, in.size()); limited != nil {
 		err = limited
 	}
 	if err == nil {

@@ -115,7 +115,7 @@ func (a *App) ask(ctx context.Context, env tools.Environment, command string, pa
 		Metadata: protocol.Metadata{Timeout: timeout, TraceID: env.TraceID},
 	}
 	answer := a.router.Handle(ctx, commands.Inbound{
-		Principal: env.Principal, Body: request.Append(nil), Door: "mcp", Traceparent: env.Traceparent,
+		Principal: env.Principal, Request: &request, Door: "mcp", Traceparent: env.Traceparent,
 	})
 	if answer.Err != nil {
 		return answer.Err

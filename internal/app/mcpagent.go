@@ -130,8 +130,8 @@ func (m *mcpAgent) do(ctx context.Context, command string, params any) error {
 	if err != nil {
 		return err
 	}
-	r := protocol.Request{ID: protocol.NewID(), Command: command, Params: raw}
-	answer := m.router.Handle(ctx, commands.Inbound{Principal: m.who, Body: r.Append(nil), Door: "bridge"})
+	r := protocol.Request{Version: protocol.Version, ID: protocol.NewID(), Command: command, Params: raw}
+	answer := m.router.Handle(ctx, commands.Inbound{Principal: m.who, Request: &r, Door: "bridge"})
 	if answer.Err != nil {
 		return answer.Err
 	}

@@ -117,7 +117,7 @@ func (a *App) invokeForTool(ctx context.Context, env tools.Environment, command 
 		},
 	}
 	answer := a.router.HandleWithin(ctx, commands.Inbound{
-		Principal: env.Principal, Body: request.Append(nil), Door: toolDoor, Traceparent: env.Traceparent, Depth: env.Depth,
+		Principal: env.Principal, Request: &request, Door: toolDoor, Traceparent: env.Traceparent, Depth: env.Depth,
 		Emit: func(e *protocol.Event) { tellProgress(ctx, e) }, Confirm: tools.CheckOf(ctx),
 	})
 	if answer.Err != nil {
