@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/aibridge/aibridge/internal/settings"
 )
 
 func load(t *testing.T, args ...string) (Config, error) {
@@ -176,10 +178,11 @@ func TestVariablesThatMeanNothingAreRefused(t *testing.T) {
 	if _, err := withVariable(t, "AIBRIDGE_FRIENDLINESS=x", "--config", file); err != nil && strings.Contains(err.Error(), "means nothing") {
 		t.Errorf("a variable that the configuration names: %v", err)
 	}
-	if err := checkEnvironment([]string{"AIBRIDGE_FRIENDLINESS=x", "AIBRIDGE_DATA=x"}, false); err != nil {
+	c := DefaultConfig()
+	if err := settings.CheckEnvironment(&c, []string{"AIBRIDGE_FRIENDLINESS=x", "AIBRIDGE_DATA=x"}, false); err != nil {
 		t.Errorf("a variable of somebody else's, for a command that is no bridge: %v", err)
 	}
-	if err := checkEnvironment([]string{"AIBRIDGE_DTAA=x"}, false); err == nil || !strings.Contains(err.Error(), "AIBRIDGE_DATA?") {
+	if err := settings.CheckEnvironment(&c, []string{"AIBRIDGE_DTAA=x"}, false); err == nil || !strings.Contains(err.Error(), "AIBRIDGE_DATA?") {
 		t.Errorf("a misspelt one: %v", err)
 	}
 }

@@ -54,6 +54,7 @@ var rooms = map[string][]string{
 	"internal/gate":        {"protocol", "internal/fair"},
 	"internal/diskspace":   {"protocol"},
 	"internal/eventually":  {},
+	"internal/settings":    {"commands/schema"},
 	"internal/smalldisk":   {},
 	"cmd/aibridge-bench":   {"internal/bench"},
 	"cmd":                  {"protocol", "commands", "client", "vfs", "vfs/mirror", "vfs/remote", "doors/mcp/stdio", "internal/app", "internal/backup"},

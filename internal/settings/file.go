@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"bytes"
@@ -17,21 +17,21 @@ import (
 	"github.com/aibridge/aibridge/commands/schema"
 )
 
-// readFile lays a YAML file over the configuration, and returns its text.
-// Unknown keys are errors.
-func (c *Config) readFile(path string) ([]byte, error) {
+// readFile lays a YAML file over a configuration, and returns its text. Unknown
+// keys are errors.
+func readFile(config any, path string) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
-	err = dec.Decode(c)
+	err = dec.Decode(config)
 	if bad := new(yaml.TypeError); errors.As(err, &bad) {
 		var whole yaml.Node
 		_ = yaml.Unmarshal(data, &whole) // which the decoder has read
 		for i, text := range bad.Errors {
-			bad.Errors[i] = inSettings(text, &whole)
+			bad.Errors[i] = inSettings(text, &whole, reflect.TypeOf(config))
 		}
 		return nil, fmt.Errorf("%s: %s", path, strings.Join(bad.Errors, "; "))
 	}
@@ -48,10 +48,10 @@ var (
 )
 
 // inSettings says an error of the decoder in terms of settings.
-func inSettings(text string, whole *yaml.Node) string {
+func inSettings(text string, whole *yaml.Node, config reflect.Type) string {
 	if found := unknownField.FindStringSubmatch(text); found != nil {
 		said := fmt.Sprintf("%s: there is no setting %s", found[1], found[2])
-		if near, ok := schema.Nearest(found[2], settingNames(reflect.TypeFor[Config]())); ok {
+		if near, ok := schema.Nearest(found[2], settingNames(config)); ok {
 			said += "; did you mean " + near + "?"
 		}
 		return said

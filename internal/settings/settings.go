@@ -1,7 +1,6 @@
-package app
+package settings
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -11,14 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A setting is one leaf of [Config], found by reflection so that its flag,
-// its environment variable and its place in the file cannot drift apart.
+// A setting is one leaf of a configuration, found by reflection so that its
+// flag, its environment variable and its place in the file cannot drift apart.
 type setting struct {
 	flag, env, doc string
 	value          reflect.Value
 }
 
-func settings(c *Config) []setting {
+// leaves are the settings of a configuration.
+func leaves(config any) []setting {
 	var all []setting
 	var walk func(v reflect.Value, path []string)
 	walk = func(v reflect.Value, path []string) {
@@ -35,13 +35,13 @@ func settings(c *Config) []setting {
 			joined := strings.ReplaceAll(strings.Join(name, "-"), "_", "-")
 			all = append(all, setting{
 				flag:  joined,
-				env:   "AIBRIDGE_" + strings.ToUpper(strings.ReplaceAll(joined, "-", "_")),
+				env:   envPrefix + strings.ToUpper(strings.ReplaceAll(joined, "-", "_")),
 				doc:   field.Tag.Get("doc"),
 				value: v.Field(i),
 			})
 		}
 	}
-	walk(reflect.ValueOf(c).Elem(), nil)
+	walk(reflect.ValueOf(config).Elem(), nil)
 	return all
 }
 
@@ -82,27 +82,17 @@ func (s setting) String() string {
 	return fmt.Sprint(s.value.Interface())
 }
 
-// flagValue lets pflag hold a setting as text until [LoadConfig] applies it.
+// flagValue lets pflag hold a setting as text until [Load] applies it.
 type flagValue struct{ text, kind string }
 
 func (f *flagValue) String() string     { return f.text }
 func (f *flagValue) Set(s string) error { f.text = s; return nil }
 func (f *flagValue) Type() string       { return f.kind }
 
-// AddFlags declares a flag for every setting, and --config for the file.
-func AddFlags(fs *pflag.FlagSet) { addFlags(fs, func(string) bool { return true }) }
-
-// AddStateFlags declares the flags of the settings that say where the state
-// is, and --config, for tools that work on it without serving anybody.
-func AddStateFlags(fs *pflag.FlagSet) {
-	addFlags(fs, func(flag string) bool {
-		return flag == "data" || flag == "root" || flag == "accept-loss" || flag == "vfs-store" || flag == "vfs-dir" || strings.HasPrefix(flag, "nats-") || strings.HasPrefix(flag, "log-")
-	})
-}
-
-func addFlags(fs *pflag.FlagSet, wanted func(flag string) bool) {
-	defaults := DefaultConfig()
-	for _, s := range settings(&defaults) {
+// AddFlags declares a flag for every wanted setting, which has the value in the
+// configuration by default, and --config for the file.
+func AddFlags(fs *pflag.FlagSet, config any, wanted func(flag string) bool) {
+	for _, s := range leaves(config) {
 		if !wanted(s.flag) {
 			continue
 		}
@@ -118,35 +108,33 @@ func addFlags(fs *pflag.FlagSet, wanted func(flag string) bool) {
 	fs.String("config", "", "YAML file with settings")
 }
 
-// LoadConfig reads the configuration: defaults, then the file, then AIBRIDGE_*
-// variables, then flags that were given; later ones win.
-func LoadConfig(fs *pflag.FlagSet) (Config, error) {
-	c := DefaultConfig()
+// Load lays over a configuration the file, then AIBRIDGE_* variables, then flags
+// that were given; later ones win. It returns the text of the file, if there is
+// one.
+func Load(fs *pflag.FlagSet, config any) (file []byte, err error) {
 	path, err := fs.GetString("config")
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	if path == "" {
-		path = os.Getenv("AIBRIDGE_CONFIG")
+		path = os.Getenv(envPrefix + "CONFIG")
 	}
-	var text []byte
 	if path != "" {
-		if text, err = c.readFile(path); err != nil {
-			return c, err
+		if file, err = readFile(config, path); err != nil {
+			return nil, err
 		}
 	}
-	for _, s := range settings(&c) {
+	for _, s := range leaves(config) {
 		if text, ok := os.LookupEnv(s.env); ok {
 			if err := s.set(text); err != nil {
-				return c, fmt.Errorf("%s: %w", s.env, err)
+				return nil, fmt.Errorf("%s: %w", s.env, err)
 			}
 		}
 		if flag := fs.Lookup(s.flag); flag != nil && flag.Changed {
 			if err := s.set(flag.Value.String()); err != nil {
-				return c, fmt.Errorf("--%s: %w", s.flag, err)
+				return nil, fmt.Errorf("--%s: %w", s.flag, err)
 			}
 		}
 	}
-	models, _ := os.ReadFile(c.LLM.File) // which may name variables, too; what is wrong with it is said elsewhere
-	return c, errors.Join(checkEnvironment(os.Environ(), true, text, models), c.Check())
+	return file, nil
 }

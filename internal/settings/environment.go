@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,17 +29,13 @@ var otherVariables = []string{
 // tells the processes that it starts.
 var foreignVariables = regexp.MustCompile(`^(([A-Z0-9_]+_)?SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|([A-Z0-9_]+_)?PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|PARAM_.+|BENCH_.+)$`)
 
-// CheckEnvironment refuses a variable AIBRIDGE_… that is probably misspelt: one
-// that means nothing, and nearly is the name of one that does.
-func CheckEnvironment() error { return checkEnvironment(os.Environ(), false) }
-
-// checkEnvironment refuses variables that mean nothing, or only those that
-// nearly mean something unless it is to be strict. What texts name, such as the
-// file with the configuration, means something there.
-func checkEnvironment(environ []string, strict bool, texts ...[]byte) error {
+// CheckEnvironment refuses variables AIBRIDGE_… that are probably misspelt: they
+// mean nothing, and nearly are the name of one that does. If it is strict it
+// refuses all that mean nothing. What texts name, such as the file with the
+// configuration, means something there.
+func CheckEnvironment(config any, environ []string, strict bool, texts ...[]byte) error {
 	known := make(map[string]bool)
-	config := DefaultConfig()
-	for _, s := range settings(&config) {
+	for _, s := range leaves(config) {
 		known[strings.TrimPrefix(s.env, envPrefix)] = true
 	}
 	for _, name := range otherVariables {
