@@ -38,6 +38,7 @@ import (
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/quota"
 	"github.com/aibridge/aibridge/security/seal"
+	"github.com/aibridge/aibridge/security/servertls"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
 
@@ -65,10 +66,9 @@ type App struct {
 	pki           *pki.Service
 	channels      *cap.Service
 	scenes        *scene.Service
-	authorities   authorities // nil without any
 	parties       *parties
 	keyring       *security.Keyring
-	mqttTLS       *tls.Config // nil without a certificate to show
+	tls           *servertls.Server
 	authenticator *security.Authenticator
 	credentials   *security.Credentials
 	keys          *security.KeyService
@@ -182,18 +182,12 @@ func (a *App) Run(ctx context.Context) error {
 		group.Go(func() error { return a.broker.Serve(serving, "mqtt", l) })
 	}
 	if l := a.listeners["mqtts"]; l != nil {
-		group.Go(func() error { return a.broker.Serve(serving, "mqtts", tls.NewListener(l, a.mqttTLS)) })
+		group.Go(func() error { return a.broker.Serve(serving, "mqtts", tls.NewListener(l, a.tls.Config("mqtt"))) })
 	}
-	err := errors.Join(
-		a.serveHTTP(group, serving, "http", a.withPKI(a.api), "h2", "http/1.1"),
-		a.serveHTTP(group, serving, "ws", a.webSockets(), "http/1.1"),
-	)
-	if err != nil {
-		cancel()
-	} else {
-		a.ready.Store(true)
-		group.Go(func() error { a.writeAddresses(serving); return nil })
-	}
+	a.serveHTTP(group, serving, "http", a.withPKI(a.api), "h2", "http/1.1")
+	a.serveHTTP(group, serving, "ws", a.webSockets(), "http/1.1")
+	a.ready.Store(true)
+	group.Go(func() error { a.writeAddresses(serving); return nil })
 
 	<-serving.Done()
 	a.ready.Store(false)
@@ -204,7 +198,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), patience+within)
 	defer done()
-	err = errors.Join(err, a.life.stop(stopCtx, patience), a.closeServers(), group.Wait())
+	err := errors.Join(a.life.stop(stopCtx, patience), a.closeServers(), group.Wait())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // that is how it was asked to end
 	}
@@ -214,11 +208,8 @@ func (a *App) Run(ctx context.Context) error {
 
 // serveHTTP serves one HTTP listener until the bridge stops. Over TLS it offers
 // the protocols.
-func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string, handler http.Handler, protocols ...string) error {
-	listener, err := a.secured(name, protocols...)
-	if err != nil {
-		return err
-	}
+func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string, handler http.Handler, protocols ...string) {
+	listener := a.secured(name, protocols...)
 	server := httpdoor.NewServer(handler, a.log)
 	countVisits(server)
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
@@ -230,7 +221,6 @@ func (a *App) serveHTTP(group *errgroup.Group, ctx context.Context, name string,
 		}
 		return nil
 	})
-	return nil
 }
 
 // answering is how long what was answered may take to leave.

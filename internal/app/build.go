@@ -30,6 +30,7 @@ import (
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/policy"
 	"github.com/aibridge/aibridge/security/seal"
+	"github.com/aibridge/aibridge/security/servertls"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror/caps"
 )
@@ -237,10 +238,11 @@ func (a *App) build(ctx context.Context) error {
 	a.runScenes()
 	a.startRuns(ctx)
 	a.run("backups", a.backups.Run)
-	if err := a.openTLS(ctx); err != nil {
+	if a.tls, err = servertls.New(a.config.TLS, a.pki); err != nil {
 		return err
 	}
-	a.watchExpiry()
+	a.metrics.MustRegister(a.tls.Metrics())
+	a.run("expiry of the certificate", func(ctx context.Context) error { return a.tls.Watch(ctx, a.log) })
 	return a.closeLobby(ctx)
 }
 

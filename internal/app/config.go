@@ -17,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/pki"
+	"github.com/aibridge/aibridge/security/servertls"
 )
 
 // Config is everything a bridge can be told. A setting's flag is its path
@@ -37,27 +38,27 @@ type Config struct {
 	Drain      int      `yaml:"drain_seconds" doc:"how long calls in flight have to end when the bridge stops"`
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 
-	NATS      NATS            `yaml:"nats"`
-	Disk      Disk            `yaml:"disk"`
-	Log       Log             `yaml:"log"`
-	Limits    Limits          `yaml:"limits"`
-	TLS       TLS             `yaml:"tls"`
-	PKI       PKI             `yaml:"pki"`
-	Tokens    Tokens          `yaml:"tokens"`
-	Skills    Skills          `yaml:"skills"`
-	Telemetry Telemetry       `yaml:"telemetry"`
-	VFS       VFS             `yaml:"vfs"`
-	Audit     Audit           `yaml:"audit"`
-	Security  Security        `yaml:"security"`
-	MCP       MCP             `yaml:"mcp"`
-	Approvals Approvals       `yaml:"approvals"`
-	ToolLoop  ToolLoop        `yaml:"tool_loop"`
-	Chat      Chat            `yaml:"chat"`
-	LLM       LLM             `yaml:"llm"`
-	Tools     Tools           `yaml:"tools"`
-	Runs      Runs            `yaml:"runs"`
-	Quotas    Quotas          `yaml:"quotas"`
-	Backup    backup.Settings `yaml:"backup"`
+	NATS      NATS               `yaml:"nats"`
+	Disk      Disk               `yaml:"disk"`
+	Log       Log                `yaml:"log"`
+	Limits    Limits             `yaml:"limits"`
+	TLS       servertls.Settings `yaml:"tls"`
+	PKI       PKI                `yaml:"pki"`
+	Tokens    Tokens             `yaml:"tokens"`
+	Skills    Skills             `yaml:"skills"`
+	Telemetry Telemetry          `yaml:"telemetry"`
+	VFS       VFS                `yaml:"vfs"`
+	Audit     Audit              `yaml:"audit"`
+	Security  Security           `yaml:"security"`
+	MCP       MCP                `yaml:"mcp"`
+	Approvals Approvals          `yaml:"approvals"`
+	ToolLoop  ToolLoop           `yaml:"tool_loop"`
+	Chat      Chat               `yaml:"chat"`
+	LLM       LLM                `yaml:"llm"`
+	Tools     Tools              `yaml:"tools"`
+	Runs      Runs               `yaml:"runs"`
+	Quotas    Quotas             `yaml:"quotas"`
+	Backup    backup.Settings    `yaml:"backup"`
 }
 
 // NATS says where the state lives when not in the embedded server.

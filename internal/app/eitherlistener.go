@@ -162,14 +162,10 @@ func (c *begunConn) ReadFrom(r io.Reader) (int64, error) {
 
 // secured is the listener of a name as it is to be served over HTTP: with TLS
 // and without, or with TLS only.
-func (a *App) secured(name string, protocols ...string) (net.Listener, error) {
-	config, err := a.tlsConfig(protocols...)
-	l := a.gate.Listener(a.listeners[name])
-	switch {
-	case err != nil || config == nil:
-		return l, err
-	case a.config.TLS.Only:
-		return tls.NewListener(l, config), nil
+func (a *App) secured(name string, protocols ...string) net.Listener {
+	config, l := a.tls.Config(protocols...), a.gate.Listener(a.listeners[name])
+	if a.config.TLS.Only {
+		return tls.NewListener(l, config)
 	}
 	either := newEitherListener(l, config)
 	a.life.add(name+" connections", func(context.Context) error {
@@ -178,5 +174,5 @@ func (a *App) secured(name string, protocols ...string) (net.Listener, error) {
 		}
 		return nil
 	})
-	return either, nil
+	return either
 }

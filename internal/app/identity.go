@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -15,13 +13,6 @@ import (
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/token"
 )
-
-// TLS says how the bridge proves who it is.
-type TLS struct {
-	Cert string `yaml:"cert" doc:"PEM file with a server certificate and its chain, instead of one of the bridge's own authority"`
-	Key  string `yaml:"key" doc:"PEM file with the server certificate's key"`
-	Only bool   `yaml:"only" doc:"answer HTTP and WebSocket over TLS only; otherwise the same ports take both"`
-}
 
 // Tokens says whose tokens are accepted. Issuers are set in the file only.
 type Tokens struct {
@@ -51,29 +42,14 @@ func (c *Config) mqttsAddress() string {
 
 // checkTLS says what is wrong with the settings of TLS.
 func (c *Config) checkTLS() error {
-	switch {
-	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
-		return errors.New("tls: cert and key go together")
-	case c.MQTT == off && c.mqttsAddress() == off:
+	if c.MQTT == off && c.mqttsAddress() == off {
 		return errors.New("mqtt and mqtts: one of them must be on")
 	}
-	return nil
-}
-
-// authorities are those of the bridge's own that issue certificates.
-type authorities interface {
-	security.Certificates
-	token.Certificates
-	// Pool has the roots that client certificates must chain to.
-	Pool() *x509.CertPool
-	// ServerCertificate is the bridge's own.
-	ServerCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// VerifyPeer refuses client certificates that are not good any more.
-	VerifyPeer(tls.ConnectionState) error
+	return c.TLS.Check()
 }
 
 // openIdentity readies everything that says who somebody is. The authorities
-// are open, if there are any.
+// are open.
 func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key], uses *store.Table[security.KeyUse], revocations *store.Table[security.Revocation], mqtt *mqttSide) error {
 	ring, err := security.OpenKeyring(a.config.Data, keys)
 	if err != nil {
@@ -89,14 +65,10 @@ func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key],
 			a.log.Info("made the administrator's key", "file", AdminKeyFile)
 		}
 	}
-	verifying := token.Options{BridgeID: a.config.ID, Issuers: a.config.Tokens.Issuers, Log: a.log}
 	authenticating := security.AuthenticatorOptions{
-		Keys: ring, Dev: a.config.Dev, Settled: newLoginRecord(a.audit).settled, Log: a.log,
+		Keys: ring, Certificates: a.pki, Dev: a.config.Dev, Settled: newLoginRecord(a.audit).settled, Log: a.log,
 	}
-	if a.authorities != nil {
-		verifying.Certificates, authenticating.Certificates = a.authorities, a.authorities
-	}
-	verifier, err := token.New(verifying)
+	verifier, err := token.New(token.Options{BridgeID: a.config.ID, Issuers: a.config.Tokens.Issuers, Certificates: a.pki, Log: a.log})
 	if err != nil {
 		return fmt.Errorf("tokens: %w", err)
 	}

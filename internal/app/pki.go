@@ -126,7 +126,7 @@ func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) er
 	if err != nil {
 		return err
 	}
-	a.authorities, a.parties.certificates = a.pki, a.pki
+	a.parties.certificates = a.pki
 	return nil
 }
 
