@@ -231,9 +231,6 @@ func (t *turn) enter(c *conn, q *request, principal *protocol.Principal, authDat
 		t.refuse(c, &packet.Error{Reason: packet.PacketTooLarge, Text: "CONNACK exceeds the maximum packet size"})
 		return
 	}
-	if relay := t.b.options.Relay; relay != nil {
-		relay.Claim(client.Session())
-	}
 	for {
 		s, fresh := t.b.sessionFor(client.ID, principal)
 		if s == nil {

@@ -43,8 +43,6 @@ type Options struct {
 	// and publishers of QoS 1 and 2 are told so where nobody else has their
 	// message. It is asked for every such message and must be cheap.
 	Full func() bool
-	// Relay connects the broker with other nodes; nil means there are none.
-	Relay Relay
 	// Enhanced offers authentication methods of MQTT 5 by name; optional.
 	Enhanced map[string]Method
 	// Renewed is told of a client that has authenticated again, once its new

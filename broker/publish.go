@@ -67,10 +67,6 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 		}
 	}
 	best, _ := t.deliver(r)
-	if relay := t.b.options.Relay; relay != nil {
-		t.relay(relay)
-		seen = true // or so it must be taken
-	}
 	switch {
 	case seen || best >= waits:
 		return Verdict{}
@@ -274,8 +270,5 @@ func (t *turn) publishOwn() (receivers int) {
 		t.retain(retainLimits{bytes: t.b.options.Limits.RetainedBytes})
 	}
 	_, receivers = t.deliver(r)
-	if relay := t.b.options.Relay; relay != nil {
-		t.relay(relay)
-	}
 	return receivers
 }

@@ -152,7 +152,7 @@ func TestWhatAScanRefusedStaysRefused(t *testing.T) {
 	}
 	w.vfs.set("other", "something to do")
 	w.engine.work.add("plan")
-	if err := w.engine.SyncChanges(t.Context()); err != nil || !refused() {
+	if err := w.engine.round(t.Context(), scope{}); err != nil || !refused() {
 		t.Errorf("it is not said any more: %v", err)
 	}
 	w.removeHere("plan")
@@ -166,7 +166,7 @@ func TestWhatAScanRefusedStaysRefused(t *testing.T) {
 	w.removeHere("link")
 	w.write("link", "now a file")
 	w.engine.Touch("link")
-	if err := w.engine.SyncChanges(t.Context()); err != nil {
+	if err := w.engine.round(t.Context(), scope{}); err != nil {
 		t.Fatal(err)
 	}
 	if f, _ := w.engine.File("link"); f.Standing != Synced {

@@ -13,7 +13,9 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// A scope is how much a round looks at.
+// A scope is how much a round looks at, besides what was noted with
+// [Engine.Touch], what failed before and is due again, and what waits for the
+// VFS.
 type scope struct {
 	folder bool // everything in the folder
 	remote bool // everything in the VFS
@@ -24,10 +26,6 @@ type scope struct {
 func (e *Engine) Sync(ctx context.Context) error {
 	return e.round(ctx, scope{folder: true, remote: true})
 }
-
-// SyncChanges carries over what was noted with [Engine.Touch], what failed
-// before and is due again, and what waits for the VFS.
-func (e *Engine) SyncChanges(ctx context.Context) error { return e.round(ctx, scope{}) }
 
 // SyncPath makes both ends the same at one path.
 func (e *Engine) SyncPath(ctx context.Context, path string) error {
