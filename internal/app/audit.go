@@ -17,43 +17,6 @@ import (
 	"github.com/aibridge/aibridge/security/keyfile"
 )
 
-// Audit says what is recorded and for how long.
-type Audit struct {
-	Level    string `yaml:"level" doc:"what is recorded: off, changes (and refusals), all (reads too)"`
-	KeepDays int    `yaml:"keep_days" doc:"days after which entries are forgotten; 0 never"`
-	KeepMiB  int    `yaml:"keep_mib" doc:"size of the trail in MiB above which the oldest entries are forgotten; 0 any"`
-	// Arguments says how those of tools are recorded.
-	Arguments string `yaml:"arguments" doc:"how the arguments of tools are recorded that models call: sealed (opened for who may query the trail), shown, none"`
-}
-
-// How the arguments of tools are recorded.
-const (
-	argumentsSealed = "sealed"
-	argumentsShown  = "shown"
-	argumentsNone   = "none"
-)
-
-// defaultAudit is what a bridge records that was told nothing.
-func defaultAudit() Audit {
-	return Audit{Level: string(audit.Changes), KeepDays: 400, KeepMiB: 4096, Arguments: argumentsSealed}
-}
-
-func (c Audit) check(fail func(format string, args ...any)) {
-	switch audit.Level(c.Level) {
-	case audit.Off, audit.Changes, audit.All:
-	default:
-		fail("audit.level: %q is not off, changes or all", c.Level)
-	}
-	switch c.Arguments {
-	case argumentsSealed, argumentsShown, argumentsNone:
-	default:
-		fail("audit.arguments: %q is not sealed, shown or none", c.Arguments)
-	}
-	if c.KeepDays < 0 || c.KeepMiB < 0 {
-		fail("audit: keep_days and keep_mib must not be negative")
-	}
-}
-
 // Files of the audit trail in the data folder. The key belongs where the
 // record is not: whoever has both can forge it.
 const (

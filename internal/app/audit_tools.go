@@ -43,7 +43,7 @@ func (a *App) recordToolCall(ctx context.Context, env tools.Environment, r *tool
 // they are, or not at all. Of long ones there is their hash and length.
 func (a *App) recordArguments(entry *audit.Entry, arguments json.RawMessage) {
 	how := a.config.Audit.Arguments
-	if len(arguments) == 0 || how == argumentsNone {
+	if len(arguments) == 0 || how == audit.ArgumentsNone {
 		return
 	}
 	if len(arguments) > audit.MaxParams {
@@ -51,7 +51,7 @@ func (a *App) recordArguments(entry *audit.Entry, arguments json.RawMessage) {
 		entry.Details["args_sha256"], entry.Details["args_bytes"] = hex.EncodeToString(sum[:]), strconv.Itoa(len(arguments))
 		return
 	}
-	if how == argumentsShown {
+	if how == audit.ArgumentsShown {
 		entry.Params = arguments
 		return
 	}

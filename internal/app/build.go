@@ -153,7 +153,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.openRights(mqtt); err != nil {
 		return err
 	}
-	if err := a.checkIssuers(); err != nil {
+	if err := a.config.Tokens.CheckRoles(a.policy.engine.KnowsRole, a.log); err != nil {
 		return err
 	}
 

@@ -16,8 +16,11 @@ import (
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit"
 	"github.com/aibridge/aibridge/security/pki"
+	"github.com/aibridge/aibridge/security/quota"
 	"github.com/aibridge/aibridge/security/servertls"
+	"github.com/aibridge/aibridge/security/token"
 )
 
 // Config is everything a bridge can be told. A setting's flag is its path
@@ -43,12 +46,12 @@ type Config struct {
 	Log       Log                `yaml:"log"`
 	Limits    Limits             `yaml:"limits"`
 	TLS       servertls.Settings `yaml:"tls"`
-	PKI       PKI                `yaml:"pki"`
-	Tokens    Tokens             `yaml:"tokens"`
+	PKI       pki.Settings       `yaml:"pki"`
+	Tokens    token.Settings     `yaml:"tokens"`
 	Skills    Skills             `yaml:"skills"`
 	Telemetry Telemetry          `yaml:"telemetry"`
 	VFS       VFS                `yaml:"vfs"`
-	Audit     Audit              `yaml:"audit"`
+	Audit     audit.Settings     `yaml:"audit"`
 	Security  Security           `yaml:"security"`
 	MCP       MCP                `yaml:"mcp"`
 	Approvals Approvals          `yaml:"approvals"`
@@ -57,7 +60,7 @@ type Config struct {
 	LLM       LLM                `yaml:"llm"`
 	Tools     Tools              `yaml:"tools"`
 	Runs      Runs               `yaml:"runs"`
-	Quotas    Quotas             `yaml:"quotas"`
+	Quotas    quota.Settings     `yaml:"quotas"`
 	Backup    backup.Settings    `yaml:"backup"`
 }
 
@@ -122,13 +125,13 @@ func DefaultConfig() Config {
 		WS:     "127.0.0.1:9011",
 		Drain:  15,
 		Sync:   "default",
-		PKI:    PKI{KeyType: string(pki.ECDSA)},
+		PKI:    pki.Settings{KeyType: string(pki.ECDSA)},
 		NATS:   NATS{Replicas: 1},
 		Disk:   defaultDisk(),
 		Log:    Log{Level: "info", Format: "text"},
 		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384, TopicLevels: 128},
 		VFS:    defaultVFS(),
-		Audit:  defaultAudit(),
+		Audit:  audit.DefaultSettings(),
 		LLM:    defaultLLM(),
 
 		Approvals: defaultApprovals(),
@@ -162,18 +165,18 @@ func (c *Config) Check() error {
 			fail("%s: %s is not loopback, and with dev everybody would be let in", l.name, l.address)
 		}
 	}
-	c.Audit.check(fail)
+	c.Audit.Check(fail)
 	c.MCP.check(fail)
 	c.Approvals.check(fail)
 	c.Telemetry.check(fail)
 	c.Chat.check(fail)
 	c.Tools.check(fail)
-	c.Quotas.check(fail)
+	c.Quotas.Check(fail)
 	c.Backup.Check(fail)
 	if c.Data == "" {
 		fail("data: a folder is needed")
 	}
-	if err := errors.Join(c.checkTLS(), c.checkPKI()); err != nil {
+	if err := errors.Join(c.checkTLS(), c.PKI.Check()); err != nil {
 		errs = append(errs, err)
 	}
 	oneOf := func(name, value string, allowed ...string) {

@@ -14,11 +14,6 @@ import (
 	"github.com/aibridge/aibridge/security/token"
 )
 
-// Tokens says whose tokens are accepted. Issuers are set in the file only.
-type Tokens struct {
-	Issuers []token.Issuer `yaml:"issuers"`
-}
-
 // off is the address of a listener that is not wanted.
 const off = "off"
 

@@ -1,10 +1,6 @@
 package app
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -65,23 +61,4 @@ func (p *parties) hasKey(who protocol.Party) bool {
 		}
 	}
 	return false
-}
-
-// checkIssuers refuses roles of token issuers that are misspelt, and warns of
-// those that no policy speaks of: what a policy was about may have been
-// removed, which must keep no bridge from starting. The policies are loaded.
-func (a *App) checkIssuers() error {
-	for _, issuer := range a.config.Tokens.Issuers {
-		given := append(slices.Clone(issuer.DefaultRoles), slices.Sorted(maps.Values(issuer.Roles))...)
-		for _, role := range slices.Compact(given) {
-			switch meant, known := a.policy.engine.KnowsRole(role); {
-			case known:
-			case meant != "":
-				return fmt.Errorf("tokens: issuer %q: there is no role %q: did you mean %q?", issuer.Issuer, role, meant)
-			default:
-				a.log.Warn("an issuer of tokens gives a role that no policy speaks of", "issuer", issuer.Issuer, "role", role)
-			}
-		}
-	}
-	return nil
 }

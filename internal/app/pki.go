@@ -1,15 +1,10 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,46 +18,6 @@ import (
 
 // CAFile is the file in the data folder with the root certificate.
 const CAFile = pki.CAFile
-
-// passphraseVariable may hold the passphrase of the authorities' keys. It is
-// no setting: settings are printed.
-const passphraseVariable = "AIBRIDGE_PKI_PASSPHRASE"
-
-// PKI says how the bridge's certificate authorities work.
-type PKI struct {
-	KeyType        string   `yaml:"key_type" doc:"keys of the certificate authorities when they are made: ecdsa or ed25519"`
-	PassphraseFile string   `yaml:"passphrase_file" doc:"file with the passphrase that seals the authorities' keys; otherwise AIBRIDGE_PKI_PASSPHRASE, then a key file in the data folder"`
-	Names          []string `yaml:"names" doc:"host names and addresses of the bridge's own server certificate, besides loopback's and hosts"`
-	PublicURL      string   `yaml:"public_url" doc:"where clients find the HTTP API; with it certificates say where their revocation list is"`
-}
-
-func (c *Config) checkPKI() error {
-	var errs []error
-	switch pki.KeyType(c.PKI.KeyType) {
-	case pki.ECDSA, pki.Ed25519, "":
-	default:
-		errs = append(errs, fmt.Errorf("pki.key_type: %q is neither ecdsa nor ed25519", c.PKI.KeyType))
-	}
-	if u, err := url.Parse(c.PKI.PublicURL); c.PKI.PublicURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		errs = append(errs, fmt.Errorf("pki.public_url: %q is no http or https URL", c.PKI.PublicURL))
-	}
-	return errors.Join(errs...)
-}
-
-// passphrase is what seals the authorities' keys, nil for a key file.
-func (c *Config) passphrase() ([]byte, error) {
-	if c.PKI.PassphraseFile == "" {
-		return []byte(os.Getenv(passphraseVariable)), nil
-	}
-	data, err := os.ReadFile(c.PKI.PassphraseFile)
-	if err != nil {
-		return nil, fmt.Errorf("pki.passphrase_file: %w", err)
-	}
-	if data = bytes.TrimRight(data, "\r\n"); len(data) == 0 {
-		return nil, errors.New("pki.passphrase_file: the file is empty")
-	}
-	return data, nil
-}
 
 // pkiTables are the tables of package pki.
 type pkiTables struct {
@@ -98,7 +53,7 @@ func (t *pkiTables) issue(ctx context.Context, c *pki.Certificate, f pki.Claimed
 
 // openPKI opens the certificate authorities. The store is loaded.
 func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) error {
-	passphrase, err := a.config.passphrase()
+	passphrase, err := a.config.PKI.ReadPassphrase()
 	if err != nil {
 		return err
 	}

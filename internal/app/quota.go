@@ -9,102 +9,11 @@ import (
 	"github.com/aibridge/aibridge/security/quota"
 )
 
-// Quotas bound what principals and spaces take (docs/security.md).
-type Quotas struct {
-	Principal Quota `yaml:"principal"`
-	Space     Quota `yaml:"space"`
-}
-
-// A Quota bounds what one party takes. What is not set has its default, which
-// is for who may do everything, and under dev, no limit.
-type Quota struct {
-	Requests    int `yaml:"requests" doc:"commands a second; -1 any number, 0 the default (10000 for a principal)"`
-	Refusals    int `yaml:"refusals" doc:"commands a second that are refused for what they say or who says it, before none is listened to for a moment; -1 any number, 0 the default (200 for a principal)"`
-	Messages    int `yaml:"messages" doc:"MQTT messages a second that are no commands; -1 any number, 0 the default (100000 for a principal)"`
-	Bytes       int `yaml:"bytes" doc:"bytes of commands and messages a second; -1 any number, 0 the default (256 MiB for a principal)"`
-	Connections int `yaml:"connections" doc:"MQTT and WebSocket connections at a time; -1 any number, 0 the default (10000 for a principal)"`
-	Retained    int `yaml:"retained" doc:"retained messages; -1 any number, 0 the default (200000 for a principal)"`
-
-	RetainedBytes int `yaml:"retained_bytes" doc:"bytes of retained messages; -1 any number, 0 the default (128 MiB for a principal, 512 MiB for a space)"`
-	Records       int `yaml:"records" doc:"what is registered: agents, skills, resources, commands, Caps, groups, VFSs, scenes; -1 any number, 0 the default (10000 for an agent or a skill, 250000 for an operator, 1000000 for a space)"`
-	Sessions      int `yaml:"sessions" doc:"MQTT sessions that outlive their connections; -1 any number, 0 the default (1000 for a principal, 50000 for a space)"`
-}
-
-// defaultQuota is what a principal may take that nothing was said about: far
-// more than devices and people do, and less than would stop a small machine.
-var defaultQuota = Quota{
-	Requests: 10_000, Refusals: 200, Messages: 100_000, Bytes: 256 << 20, Connections: 10_000, Retained: 200_000,
-	RetainedBytes: 128 << 20, Sessions: 1000, Records: 10_000,
-}
-
-// defaultOperatorRecords is what an operator may have registered, who registers
-// things for others.
-const defaultOperatorRecords = 250_000
-
-// defaultSpaceQuota is for what stays when it is not taken away: nobody may fill
-// the memory from one space, whatever number of principals it has.
-var defaultSpaceQuota = Quota{RetainedBytes: 512 << 20, Sessions: 50_000, Records: 1_000_000}
-
-// maxQuota bounds what can be set; above it, say -1.
-const maxQuota = 1 << 30
-
-func (c *Quotas) check(fail func(format string, args ...any)) {
-	for whose, q := range map[string]*Quota{"principal": &c.Principal, "space": &c.Space} {
-		for name, n := range map[string]int{
-			"requests": q.Requests, "refusals": q.Refusals, "messages": q.Messages, "bytes": q.Bytes, "connections": q.Connections, "retained": q.Retained,
-			"retained_bytes": q.RetainedBytes, "sessions": q.Sessions, "records": q.Records,
-		} {
-			if n < -1 || n > maxQuota {
-				fail("quotas.%s.%s: %d is not within -1 and %d", whose, name, n, maxQuota)
-			}
-		}
-	}
-}
-
-// of is what is set, or its default; 0 for any number.
-func of(set, otherwise int) int {
-	switch {
-	case set == 0:
-		return otherwise
-	case set < 0:
-		return 0
-	}
-	return set
-}
-
-// limits are the quota with defaults for what is not set.
-func (q Quota) limits(defaults Quota) quota.Limits {
-	return quota.Limits{
-		Requests:    of(q.Requests, defaults.Requests),
-		Refusals:    of(q.Refusals, defaults.Refusals),
-		Messages:    of(q.Messages, defaults.Messages),
-		Bytes:       of(q.Bytes, defaults.Bytes),
-		Connections: of(q.Connections, defaults.Connections),
-		Retained:    of(q.Retained, defaults.Retained),
-
-		RetainedBytes: of(q.RetainedBytes, defaults.RetainedBytes),
-		Sessions:      of(q.Sessions, defaults.Sessions),
-	}
-}
-
 // openQuotas makes what keeps count of what everybody takes.
 func (a *App) openQuotas() (err error) {
-	c, ofSpaces := a.config.Quotas, defaultSpaceQuota
-	devices, operators := defaultQuota.Records, defaultOperatorRecords
-	if a.config.Dev {
-		ofSpaces, devices, operators = Quota{}, 0, 0
-	}
-	a.quotas, err = quota.New(quota.Options{
-		Principal:  c.Principal.limits(defaultQuota),
-		Privileged: c.Principal.limits(Quota{}),
-		Space:      c.Space.limits(ofSpaces),
-		Records: quota.RecordLimits{
-			Device:   of(c.Principal.Records, devices),
-			Operator: of(c.Principal.Records, operators),
-			Space:    of(c.Space.Records, ofSpaces.Records),
-		},
-		Registerer: a.metrics,
-	})
+	options := a.config.Quotas.Options(a.config.Dev)
+	options.Registerer = a.metrics
+	a.quotas, err = quota.New(options)
 	if err != nil {
 		return fmt.Errorf("quotas: %w", err)
 	}

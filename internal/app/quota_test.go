@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/quota"
 )
 
 // metric reads one series from /metrics.
@@ -124,7 +125,7 @@ func TestNobodyHasMoreConnectionsThanItMay(t *testing.T) {
 
 func TestMQTTClientsKeepToTheirQuotas(t *testing.T) {
 	h := newHouse(t, func(c *app.Config) {
-		c.Quotas.Principal = app.Quota{Messages: 5, Connections: 2, Retained: 1}
+		c.Quotas.Principal = quota.Bounds{Messages: 5, Connections: 2, Retained: 1}
 		c.Quotas.Space.Retained = 2
 	})
 	lamp, fan := h.key(protocol.KindAgent, "lamp", "end_agent"), h.key(protocol.KindAgent, "fan", "end_agent")

@@ -10,12 +10,13 @@ import (
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/quota"
 )
 
 // BenchmarkSelectOnABridge selects tools on a bridge with a thousand skills,
 // each of which has to be asked about: all of them, and one by its name.
 func BenchmarkSelectOnABridge(b *testing.B) {
-	n := bridgetest.Start(b, func(c *app.Config) { c.Quotas = app.Quotas{} })
+	n := bridgetest.Start(b, func(c *app.Config) { c.Quotas = quota.Settings{} })
 	c := n.Dial(b, client.WithAgent(client.Agent{ID: "many"}))
 	if err := register(b, c, 1000); err != nil {
 		b.Fatal(err)

@@ -1,0 +1,39 @@
+package audit
+
+// Settings say what is recorded and for how long.
+type Settings struct {
+	Level    string `yaml:"level" doc:"what is recorded: off, changes (and refusals), all (reads too)"`
+	KeepDays int    `yaml:"keep_days" doc:"days after which entries are forgotten; 0 never"`
+	KeepMiB  int    `yaml:"keep_mib" doc:"size of the trail in MiB above which the oldest entries are forgotten; 0 any"`
+	// Arguments says how those of tools are recorded.
+	Arguments string `yaml:"arguments" doc:"how the arguments of tools are recorded that models call: sealed (opened for who may query the trail), shown, none"`
+}
+
+// How the arguments of tools are recorded.
+const (
+	ArgumentsSealed = "sealed"
+	ArgumentsShown  = "shown"
+	ArgumentsNone   = "none"
+)
+
+// DefaultSettings are those of a bridge that was told nothing.
+func DefaultSettings() Settings {
+	return Settings{Level: string(Changes), KeepDays: 400, KeepMiB: 4096, Arguments: ArgumentsSealed}
+}
+
+// Check tells fail what is wrong with the settings, by the names of settings.
+func (c *Settings) Check(fail func(format string, args ...any)) {
+	switch Level(c.Level) {
+	case Off, Changes, All:
+	default:
+		fail("audit.level: %q is not off, changes or all", c.Level)
+	}
+	switch c.Arguments {
+	case ArgumentsSealed, ArgumentsShown, ArgumentsNone:
+	default:
+		fail("audit.arguments: %q is not sealed, shown or none", c.Arguments)
+	}
+	if c.KeepDays < 0 || c.KeepMiB < 0 {
+		fail("audit: keep_days and keep_mib must not be negative")
+	}
+}
