@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/aibridge/aibridge/llm/tools"
@@ -44,11 +43,11 @@ type watch struct {
 	limits Limits
 	health *Health
 	row    int // failures since the last success
-	failed map[[sha256.Size]byte]int
+	failed Failures
 }
 
 func newWatch(l Limits, h *Health) *watch {
-	return &watch{limits: l, health: h, failed: make(map[[sha256.Size]byte]int)}
+	return &watch{limits: l, health: h}
 }
 
 // see takes the result of a call. It returns a warning for the model if the
@@ -59,15 +58,13 @@ func (w *watch) see(r *tools.Result, arguments []byte) (warning string) {
 	}
 	failed := r.Status == tools.Failed
 	w.health.note(failed, w.limits)
-	key := sha256.Sum256(append([]byte(r.Name+"\x00"), arguments...))
+	n := w.failed.See(r.Name, arguments, failed)
 	if !failed {
 		w.row = 0
-		delete(w.failed, key)
 		return ""
 	}
 	w.row++
-	w.failed[key]++
-	if n := w.failed[key]; n%w.limits.Repeats == 0 {
+	if n%w.limits.Repeats == 0 {
 		return fmt.Sprintf("The call of %s with the same arguments has failed %d times. Do not repeat it: change the arguments, use another tool, or go on without it.", r.Name, n)
 	}
 	return ""

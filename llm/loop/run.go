@@ -24,6 +24,8 @@ type run struct {
 	watch  *watch
 	stream stream
 
+	request chat.Request // of the next round
+
 	ids   map[string]bool // of calls, in the whole conversation
 	usage chat.Usage
 	cost  float64
@@ -33,53 +35,48 @@ type run struct {
 	turn  *Turn
 }
 
+var _ Hooks = (*run)(nil)
+
 // all runs rounds until there is an answer.
 func (u *run) all(ctx context.Context) error {
 	ctx, cancel := u.limited(ctx)
 	defer cancel()
 	u.use.Notices = append(u.use.Notices, u.box.Warnings()...)
-	request := u.Request
-	request.Messages = slices.Clip(request.Messages)
-	request.Tools = u.offer(ctx)
-	u.ids = idsOf(request.Messages)
-	for {
-		last := u.use.Stop != ""
-		if u.use.Rounds > 0 {
-			u.reselect(ctx, &request)
-		}
-		if last {
-			request.Options.ToolChoice = chat.ToolChoice{Mode: "none"}
-		}
-		calls, err := u.ask(ctx, &request)
-		if err != nil {
-			return u.failed(ctx, err)
-		}
-		if len(calls) == 0 {
-			return u.finish()
-		}
-		added, notice := u.answer(ctx, calls, last)
-		request.Messages = append(request.Messages, u.turn.Messages[len(u.turn.Messages)-added-1:]...)
-		if notice != "" {
-			request.Messages = append(request.Messages, u.add(chat.TextMessage(chat.User, notice)))
-		}
-		switch {
-		case ctx.Err() != nil:
-			return u.failed(ctx, context.Cause(ctx))
-		case last, u.over():
-			return u.finish()
-		}
+	u.request = u.Request
+	u.request.Messages = slices.Clip(u.request.Messages)
+	u.request.Tools = u.offer(ctx)
+	u.ids = idsOf(u.request.Messages)
+	if err := Drive(ctx, u, 0); err != nil { // the limit of rounds leaves the model a last word
+		return u.failed(ctx, err)
 	}
+	return u.finish()
 }
+
+// Begin implements [Hooks].
+func (u *run) Begin(ctx context.Context, r *Round) error {
+	if u.use.Rounds > 0 {
+		u.reselect(ctx)
+	}
+	if u.ending() {
+		u.request.Options.ToolChoice = chat.ToolChoice{Mode: "none"}
+	}
+	r.Question, r.Box = u.Question, u.box
+	r.Question.Request = u.request
+	return nil
+}
+
+// ending reports whether the model has to answer without tools now.
+func (u *run) ending() bool { return u.use.Stop != "" }
 
 // reselect has the model offered the tools as they are by now, if they are others
 // than in the round before.
-func (u *run) reselect(ctx context.Context, request *chat.Request) {
+func (u *run) reselect(ctx context.Context) {
 	box, err := u.opts.Tools.Select(ctx, u.env, u.Tools)
 	if err != nil || box == u.box { // what is gone is found out when it is called
 		return
 	}
 	u.box = box
-	request.Tools = u.offer(ctx)
+	u.request.Tools = u.offer(ctx)
 }
 
 // errTime is why a context of a run ends for its own limit.
@@ -103,19 +100,13 @@ func (u *run) limited(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithDeadlineCause(ctx, until, errTime)
 }
 
-// offer is what the model is offered: all tools of the box, or those that have
-// most to do with what the user says.
+// offer returns the tools that the model is offered: all of the box, or those
+// that have most to do with the user's last message.
 func (u *run) offer(ctx context.Context) []chat.Tool {
-	list := u.box.Tools()
-	if len(list) <= u.limits.Offered {
-		return u.box.ChatTools()
+	if all := len(u.box.Tools()); all > u.limits.Offered {
+		u.use.Notices = append(u.use.Notices, fmt.Sprintf("of %d tools the model was offered the %d most relevant", all, u.limits.Offered))
 	}
-	u.use.Notices = append(u.use.Notices, fmt.Sprintf("of %d tools the model was offered the %d most relevant", len(list), u.limits.Offered))
-	query := wanted(u.Request.Messages)
-	if r := u.opts.Retriever; r != nil {
-		return tools.ChatTools(r.Relevant(ctx, u.env, u.box, query, u.limits.Offered))
-	}
-	return tools.ChatTools(u.box.Relevant(query, u.limits.Offered))
+	return Offer(ctx, u.box, u.env, u.opts.Retriever, wanted(u.Request.Messages), u.limits.Offered)
 }
 
 // wanted is what the user said last.
@@ -129,21 +120,39 @@ func wanted(messages []chat.Message) string {
 	return ""
 }
 
-// ask has the model answer once.
-func (u *run) ask(ctx context.Context, request *chat.Request) ([]*chat.ToolCall, error) {
-	q := u.Question
-	q.Request = *request
-	got, err := u.opts.Model.Ask(ctx, q, u.stream.round())
+// Ask implements [Hooks].
+func (u *run) Ask(ctx context.Context, q *model.Question) (*model.Reply, error) {
+	return u.opts.Model.Ask(ctx, *q, u.stream.round())
+}
+
+// Heard implements [Hooks].
+func (u *run) Heard(_ context.Context, r *Round, err error) error {
 	if err != nil {
-		return nil, err
+		return err
 	}
+	got := r.Reply
 	u.use.Rounds++
 	u.usage, u.cost, u.took, u.last = plus(u.usage, got.Usage), u.cost+got.Cost, u.took+got.Took, got
 	segments, calls := u.own(got.Answer)
 	if len(segments) > 0 {
 		u.add(chat.Message{Role: chat.Assistant, Segments: segments})
 	}
-	return calls, nil
+	r.Calls = calls
+	return nil
+}
+
+// Act implements [Hooks].
+func (u *run) Act(ctx context.Context, r *Round) (again bool, err error) {
+	last := u.ending()
+	added, notice := u.answer(ctx, r.Calls, last)
+	u.request.Messages = append(u.request.Messages, u.turn.Messages[len(u.turn.Messages)-added-1:]...)
+	if notice != "" {
+		u.request.Messages = append(u.request.Messages, u.add(chat.TextMessage(chat.User, notice)))
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	return !last && !u.over(), nil
 }
 
 func (u *run) add(m chat.Message) chat.Message {

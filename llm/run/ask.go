@@ -21,8 +21,10 @@ const (
 	firstPause   = 500 * time.Millisecond
 )
 
-// answer asks the model, again if it may be better next time.
-func (e *engine) answer(ctx context.Context, q model.Question, id string) (*model.Reply, error) {
+// Ask implements [loop.Hooks]: it asks the model, again if that may be better next
+// time.
+func (e *engine) Ask(ctx context.Context, q *model.Question) (*model.Reply, error) {
+	id := turnID(e.turns)
 	var emit func(chat.Event) error
 	heard := false
 	if e.stream {
@@ -36,12 +38,12 @@ func (e *engine) answer(ctx context.Context, q model.Question, id string) (*mode
 	}
 	began := e.now()
 	for n, pause := 0, firstPause; ; n, pause = n+1, min(2*pause, longestPause) {
-		outcome, err := e.asker.Ask(ctx, q, emit)
-		if err == nil && outcome.Answer == nil {
+		reply, err := e.asker.Ask(ctx, *q, emit)
+		if err == nil && reply.Answer == nil {
 			err = fault.Errorf(fault.LLMBadResponse, "the model gave no answer")
 		}
 		if err == nil {
-			return outcome, nil
+			return reply, nil
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/run/fault"
 	"github.com/aibridge/aibridge/llm/run/pack"
@@ -70,18 +69,23 @@ type engine struct {
 	question model.Question               // on behalf of what a model is asked, and which
 	prompt   prompt
 	stream   bool
-	maxTurns int
+	limits   loop.Limits
 	turns    int // so far, of the whole run
 	now      func() time.Time
 	pause    func(ctx context.Context, d time.Duration) error
 	// owner is for whom the run goes on at this moment, or why it may not.
 	owner func() (*protocol.Principal, error)
-	// relevant chooses among tools; nil lets their words alone decide.
-	relevant func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool
+	// relevant chooses among many tools; nil lets their words alone decide.
+	relevant tools.Retriever
 
 	talk  conversation
-	topic string         // what the run is about just now
-	fails map[string]int // how often a call failed in a row
+	topic string        // what the run is about just now
+	fails loop.Failures // of calls in the node the run is in
+
+	at    *Position  // where the run is
+	entry *turnEntry // of the turn under way
+	text  string     // of the model's last answer
+	stop  *Stop      // where the run came to rest by its calls, nil if it did not
 }
 
 // A word is what makes a run go on.
@@ -97,6 +101,8 @@ var errClosing = errors.New("the bridge is stopping")
 // errAborted ends runs that somebody cancels.
 var errAborted = errors.New("the run was cancelled")
 
+var _ loop.Hooks = (*engine)(nil)
+
 // run goes on with a run until it comes to rest. Running means that the
 // service closes.
 func (e *engine) run(ctx context.Context, w word) Stop {
@@ -104,39 +110,26 @@ func (e *engine) run(ctx context.Context, w word) Stop {
 	if err != nil {
 		return e.broken(ctx, err)
 	}
+	e.at = at
 	e.talk.restore(w.talk)
 	e.anchor(w.intent, at)
 	if w.input != nil {
 		e.topic += "\n" + *w.input
 		e.talk.add(e.prompt.userInput(*w.input, at))
 	}
-	for range e.maxTurns {
-		who, err := e.mayGoOn(ctx)
-		if err != nil {
-			return e.broken(ctx, err)
+	err = loop.Drive(ctx, e, e.limits.Rounds)
+	switch {
+	case errors.Is(err, loop.ErrRounds):
+		if e.at != nil && e.at.Completed {
+			return Stop{Phase: Completed}
 		}
-		calls, text, err := e.ask(ctx, who, at)
-		if err != nil {
-			return e.broken(ctx, err)
-		}
-		if len(calls.list) == 0 {
-			return e.rest(text, at)
-		}
-		stop, err := e.act(ctx, calls, text)
-		if err != nil {
-			return e.broken(ctx, err)
-		}
-		if stop != nil {
-			return *stop
-		}
-		if at, err = e.move(ctx, at); err != nil {
-			return e.broken(ctx, err)
-		}
+		return stopped(Failed, fault.MaxTurns, "the model was asked %d times and has not come to an end", e.limits.Rounds)
+	case err != nil:
+		return e.broken(ctx, err)
+	case e.stop != nil:
+		return *e.stop
 	}
-	if at != nil && at.Completed {
-		return Stop{Phase: Completed}
-	}
-	return stopped(Failed, fault.MaxTurns, "the model was asked %d times and has not come to an end", e.maxTurns)
+	return e.rest(e.text, e.at)
 }
 
 // mayGoOn says for whom the run goes on, unless somebody has ended it or its
@@ -154,7 +147,7 @@ func (e *engine) anchor(intent Intent, at *Position) {
 	e.talk.setSystem(e.prompt.system())
 	e.topic = e.place.topic(at)
 	e.talk.add(e.prompt.anchor(intent, at)...)
-	e.fails = make(map[string]int)
+	e.fails = loop.Failures{}
 	if at != nil {
 		e.tell(eventNode, nodeEvent{Node: at.Node.ID, Type: string(at.Node.Type), Title: at.Node.Title, Agent: at.Node.AgentID})
 	}
@@ -207,85 +200,70 @@ func (e *endedError) Error() string {
 	return fmt.Sprintf("who started the run may not have it go on: %s; continue it with another credential", protocol.AsError(e.why).Message)
 }
 
-// A round is the calls of one answer.
-type round struct {
-	turn  int
-	box   *tools.Toolbox
-	list  []*chat.ToolCall // that are executed
-	extra []*chat.ToolCall // more than a turn may have
+// Begin implements [loop.Hooks].
+func (e *engine) Begin(ctx context.Context, r *loop.Round) error {
+	who, err := e.mayGoOn(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Box, err = e.hands.offer(ctx, e.prompt.policy); err != nil {
+		return err
+	}
+	q := &r.Question
+	*q = e.question
+	q.Principal = who
+	q.Request.Messages, q.Request.Tools = e.talk.messages(), e.offered(ctx, r.Box, who)
+	e.turns++
+	e.entry = &turnEntry{N: e.turns, At: e.now().UTC(), Before: Running, Request: e.talk.since(), Tools: q.Request.Tools}
+	if e.at != nil {
+		e.entry.Node = e.at.Node.ID
+	}
+	e.tell(eventTurn, turnEvent{Message: turnID(e.turns), Node: e.entry.Node})
+	return nil
 }
 
-// maxCalls is how many calls of one answer are executed.
-const maxCalls = 64
-
-// ask asks the model, and keeps what it said.
-func (e *engine) ask(ctx context.Context, who *protocol.Principal, at *Position) (*round, string, error) {
-	box, err := e.hands.offer(ctx, e.prompt.policy)
-	if err != nil {
-		return nil, "", err
-	}
-	q := e.question
-	q.Principal = who
-	q.Request.Messages, q.Request.Tools = e.talk.messages(), e.offered(ctx, box)
-	e.turns++
-	r := &round{turn: e.turns, box: box}
-	entry := &turnEntry{N: e.turns, At: e.now().UTC(), Before: Running, Request: e.talk.since(), Tools: q.Request.Tools}
-	if at != nil {
-		entry.Node = at.Node.ID
-	}
-	e.tell(eventTurn, turnEvent{Message: turnID(e.turns), Node: entry.Node})
-	outcome, err := e.answer(ctx, q, turnID(e.turns))
-	if err == nil && outcome.Answer.Finish.Reason == chat.Broken {
-		err = fault.Errorf(fault.LLMBadResponse, "the model's answer broke off: %s", outcome.Answer.Finish.Detail)
+// Heard implements [loop.Hooks]: the diary has the answer before anything is
+// done about it.
+func (e *engine) Heard(_ context.Context, r *loop.Round, err error) error {
+	if err == nil && r.Reply.Answer.Finish.Reason == chat.Broken {
+		err = fault.Errorf(fault.LLMBadResponse, "the model's answer broke off: %s", r.Reply.Answer.Finish.Detail)
 	}
 	if err != nil {
-		entry.Failure = fault.CodeOf(err)
-		if kept := e.diary.asked(entry); kept != nil {
+		e.entry.Failure = fault.CodeOf(err)
+		if kept := e.diary.asked(e.entry); kept != nil {
 			err = kept
 		}
-		return nil, "", err
+		return err
 	}
-	answer := outcome.Answer
-	text, calls := answer.Text(), answer.Calls()
+	answer := r.Reply.Answer
 	message := answer.Message()
-	if len(calls) == 0 && text == "" && !(at != nil && at.Completed) {
+	e.text, r.Calls = answer.Text(), answer.Calls()
+	if len(r.Calls) == 0 && e.text == "" && !(e.at != nil && e.at.Completed) {
 		err = fault.Errorf(fault.LLMBadResponse, "the model's answer has neither a text nor a call")
-		entry.Failure = fault.LLMBadResponse
+		e.entry.Failure = fault.LLMBadResponse
 	}
-	entry.Assistant, entry.Model, entry.Finish, entry.Usage, entry.Took = &message, outcome.Model, answer.Finish.Reason, outcome.Usage, outcome.Took
-	if kept := e.diary.asked(entry); kept != nil {
-		return nil, "", kept
+	e.entry.Assistant, e.entry.Model, e.entry.Finish, e.entry.Usage, e.entry.Took = &message, r.Reply.Model, answer.Finish.Reason, r.Reply.Usage, r.Reply.Took
+	if kept := e.diary.asked(e.entry); kept != nil {
+		return kept
 	}
 	e.talk.answered(message)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	r.list = calls
-	if len(calls) > maxCalls {
-		r.list, r.extra = calls[:maxCalls], calls[maxCalls:]
+	if e.text != "" {
+		e.tell(eventMessage, messageEvent{Message: turnID(e.turns), Role: chat.Assistant, Text: e.text, Final: len(r.Calls) == 0})
 	}
-	if text != "" {
-		e.tell(eventMessage, messageEvent{Message: turnID(e.turns), Role: chat.Assistant, Text: text, Final: len(calls) == 0})
+	if len(r.Calls) == 0 {
+		err = e.diary.did(&toolsEntry{N: e.turns, After: e.rest(e.text, e.at).Phase})
 	}
-	if len(calls) == 0 {
-		err = e.diary.did(&toolsEntry{N: r.turn, After: e.rest(text, at).Phase})
-	}
-	return r, text, err
+	return err
 }
 
-// act executes the calls of an answer and backfills what came of them: one
-// tool message for each, in the order of the calls. The stop is nil if the
-// model is to be asked again.
-func (e *engine) act(ctx context.Context, r *round, text string) (*Stop, error) {
-	id := turnID(r.turn)
-	all := e.hands.execute(ctx, r.box, id, r.list,
-		func(i int) { e.tell(eventTool, toolBegan(id, i, r.list[i])) },
-		func(i int, h *handled) { e.tell(eventTool, toolEnded(id, i, h)) })
-	for _, c := range r.extra {
-		all = append(all, refused(c, fault.Errorf(fault.NotAvailable, "only %d calls of one answer are executed", maxCalls)))
-	}
-	entry := &toolsEntry{N: r.turn, After: Running}
-	stop := Stop{Phase: WaitingUser, Message: text}
+// Act implements [loop.Hooks].
+func (e *engine) Act(ctx context.Context, r *loop.Round) (again bool, err error) {
+	all := e.handle(ctx, r)
+	entry := &toolsEntry{N: e.turns, After: Running}
+	stop := Stop{Phase: WaitingUser, Message: e.text}
 	looping := ""
 	var end *handled // after which there is no going on
 	for i := range all {
@@ -296,7 +274,7 @@ func (e *engine) act(ctx context.Context, r *round, text string) (*Stop, error) 
 		if h.question != nil {
 			stop.Questions = append(stop.Questions, *h.question)
 		}
-		if e.failed(h) {
+		if e.fails.See(h.ToolName, []byte(canonical(h.Args)), h.code != "") >= e.limits.Repeats {
 			looping = h.ToolName
 		}
 		if h.fatal || h.lost != nil {
@@ -307,25 +285,39 @@ func (e *engine) act(ctx context.Context, r *round, text string) (*Stop, error) 
 	switch {
 	case aborted: // broken says where that leads
 	case looping != "":
-		stop.Code, stop.Reason = fault.LoopDetected, fmt.Sprintf("the same call of %s failed %d times", looping, maxFails)
+		stop.Code, stop.Reason = fault.LoopDetected, fmt.Sprintf("the same call of %s failed %d times", looping, e.limits.Repeats)
 		entry.After, entry.Stop = WaitingUser, fault.LoopDetected
 	case len(stop.Questions) > 0:
 		entry.After = WaitingUser
 	}
 	if err := e.diary.did(entry); err != nil {
-		return nil, err
+		return false, err
 	}
 	e.talk.trim()
-	if end != nil && !aborted {
-		return nil, end.fatality()
+	switch {
+	case aborted:
+		return false, context.Cause(ctx)
+	case end != nil:
+		return false, end.fatality()
+	case entry.After == WaitingUser:
+		e.stop = &stop
+		return false, nil
 	}
-	if aborted {
-		return nil, context.Cause(ctx)
+	e.at, err = e.move(ctx, e.at)
+	return true, err
+}
+
+// handle executes the calls of an answer: one result for each, in the order of
+// the calls. Those beyond the limit are refused.
+func (e *engine) handle(ctx context.Context, r *loop.Round) []handled {
+	id, most := turnID(e.turns), min(len(r.Calls), e.limits.Calls)
+	all := e.hands.execute(ctx, r.Box, id, r.Calls[:most],
+		func(i int) { e.tell(eventTool, toolBegan(id, i, r.Calls[i])) },
+		func(i int, h *handled) { e.tell(eventTool, toolEnded(id, i, h)) })
+	for _, c := range r.Calls[most:] {
+		all = append(all, refused(c, fault.Errorf(fault.NotAvailable, "only %d calls of one answer are executed", e.limits.Calls)))
 	}
-	if entry.After == WaitingUser {
-		return &stop, nil
-	}
-	return nil, nil
+	return all
 }
 
 // fatality is why a run ends with a call.
@@ -336,48 +328,10 @@ func (h *handled) fatality() error {
 	return fault.Errorf(fault.ToolFailed, "%s failed in a way that ends the run", h.ToolName)
 }
 
-// maxFails is how often the same call may fail before the user is asked.
-const maxFails = 3
-
-// failed counts the failures of a call and reports whether they are too many.
-func (e *engine) failed(h *handled) bool {
-	key := h.ToolName + "\x00" + canonical(h.Args)
-	if h.code == "" {
-		delete(e.fails, key)
-		return false
-	}
-	e.fails[key]++
-	return e.fails[key] >= maxFails
-}
-
-// maxOffered is how many tools a model is offered; providers take no more.
-const maxOffered = 128
-
-// offered are the tools as a model gets them: all, or those that are always
+// offered returns the tools as a model gets them: all, or those that are always
 // offered and the most relevant others. What is not offered can be called
 // nevertheless.
-func (e *engine) offered(ctx context.Context, box *tools.Toolbox) []chat.Tool {
-	all := box.Tools()
-	if len(all) <= maxOffered {
-		return box.ChatTools()
-	}
-	var chosen []*tools.Tool
-	for _, t := range all {
-		if t.Pinned {
-			chosen = append(chosen, t)
-		}
-	}
-	var relevant []*tools.Tool
-	if e.relevant != nil {
-		relevant = e.relevant(ctx, box, e.topic, maxOffered)
-	} else {
-		relevant = box.Relevant(e.topic, maxOffered)
-	}
-	for _, t := range relevant {
-		if !t.Pinned && len(chosen) < maxOffered {
-			chosen = append(chosen, t)
-		}
-	}
-	slices.SortFunc(chosen, func(a, b *tools.Tool) int { return strings.Compare(a.Name, b.Name) })
-	return tools.ChatTools(chosen)
+func (e *engine) offered(ctx context.Context, box *tools.Toolbox, who *protocol.Principal) []chat.Tool {
+	env := tools.Environment{Principal: who, Space: e.question.Space, Skill: e.question.Skill}
+	return loop.Offer(ctx, box, env, e.relevant, e.topic, e.limits.Offered)
 }

@@ -338,12 +338,12 @@ func (s *Service) engine(l *live, o *opened) *engine {
 		},
 		prompt:   prompt{mode: r.Mode, autopilot: r.Autopilot, workflow: r.Workflow},
 		stream:   r.Stream,
-		maxTurns: cmp.Or(r.MaxTurns, s.opts.MaxTurns),
+		limits:   limitsOf(cmp.Or(r.MaxTurns, s.opts.MaxTurns)),
 		turns:    len(o.story.turns),
 		now:      s.opts.Now,
 		pause:    s.pausing,
 		owner:    func() (*protocol.Principal, error) { return s.owner(r) },
-		relevant: s.relevant(kit.env),
+		relevant: s.opts.Retriever,
 	}
 	e.question.Space, e.question.Skill, e.question.Model = r.Owner.Space, r.Skill, r.Model
 	if w := o.workspace.workflow; w != nil {
@@ -358,20 +358,6 @@ func (s *Service) environment(r *Record) func() (tools.Environment, error) {
 	return func() (tools.Environment, error) {
 		who, err := s.owner(r)
 		return tools.Environment{Principal: who, Space: r.Owner.Space, Skill: r.Skill, Session: r.ID, TraceID: r.TraceID, Task: r.ID}, err
-	}
-}
-
-// relevant is what chooses among the tools of an environment.
-func (s *Service) relevant(environment func() (tools.Environment, error)) func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool {
-	if s.opts.Retriever == nil {
-		return nil
-	}
-	return func(ctx context.Context, box *tools.Toolbox, topic string, n int) []*tools.Tool {
-		env, err := environment()
-		if err != nil {
-			return nil
-		}
-		return s.opts.Retriever.Relevant(ctx, env, box, topic, n)
 	}
 }
 

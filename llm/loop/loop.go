@@ -1,0 +1,76 @@
+package loop
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/llm/tools"
+)
+
+// A Round is one question to the model and its answer.
+type Round struct {
+	Question model.Question // with the conversation so far, and the tools that are offered
+	Box      *tools.Toolbox // the tools that the model may call
+	Reply    *model.Reply   // nil if the model was not asked, or gave none
+	Calls    []*chat.ToolCall
+}
+
+// Hooks are what differs between loops: where the conversation is kept, who is
+// told, and what ends it. They are called in this order, one at a time, for
+// every round. An error ends the loop at once.
+type Hooks interface {
+	// Begin makes the question of a round. Here a loop ends whose principal may
+	// not go on.
+	Begin(ctx context.Context, r *Round) error
+	// Ask asks the model, again if that is worth while.
+	Ask(ctx context.Context, q *model.Question) (*model.Reply, error)
+	// Heard keeps the reply, or the error in place of one, before anything is
+	// done about it, and sets the calls of the round. A diary is written here.
+	Heard(ctx context.Context, r *Round, err error) error
+	// Act has the calls run and adds exactly one tool message for each to the
+	// conversation, in their order. It reports whether the model is asked again.
+	Act(ctx context.Context, r *Round) (again bool, err error)
+}
+
+// ErrRounds ends a loop whose model has called for tools in every round that it
+// may have.
+var ErrRounds = errors.New("the limit of rounds is reached")
+
+// Drive is the loop: it asks a model, has its calls run, and asks again, until
+// an answer has no calls, the hooks end it, or the model was asked that many
+// times; 0 is no limit.
+func Drive(ctx context.Context, h Hooks, rounds int) error {
+	for n := 0; rounds <= 0 || n < rounds; n++ {
+		var r Round
+		if err := h.Begin(ctx, &r); err != nil {
+			return err
+		}
+		reply, err := h.Ask(ctx, &r.Question)
+		r.Reply = reply
+		if err := h.Heard(ctx, &r, err); err != nil {
+			return err
+		}
+		if len(r.Calls) == 0 {
+			return nil
+		}
+		if again, err := h.Act(ctx, &r); err != nil || !again {
+			return err
+		}
+	}
+	return ErrRounds
+}
+
+// Offer returns the tools that a model is offered: all of a box or, if these are
+// more than n, the most relevant ones. Choose chooses them; nil leaves it to
+// their words.
+func Offer(ctx context.Context, box *tools.Toolbox, env tools.Environment, choose tools.Retriever, topic string, n int) []chat.Tool {
+	switch {
+	case len(box.Tools()) <= n:
+		return box.ChatTools()
+	case choose == nil:
+		return tools.ChatTools(box.Relevant(topic, n))
+	}
+	return tools.ChatTools(choose.Relevant(ctx, env, box, topic, n))
+}
