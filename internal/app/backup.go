@@ -66,7 +66,7 @@ func (a *App) newBackups() (err error) {
 		Trail:      a.audit,
 		Authorize:  a.authorizer.Authorize,
 		Leaving:    a.leaving,
-		Room:       diskspace.New(diskspace.Options{Folders: []string{dir}, Reserve: int64(a.config.Disk.ReserveMiB) << 20, Look: a.look}),
+		Room:       diskspace.New(diskspace.Options{Folders: []string{dir}, Reserve: a.config.Disk.Reserve(), Look: a.look}),
 		Clock:      a.clock,
 		Log:        a.log,
 		Registerer: a.metrics,

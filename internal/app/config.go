@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/aibridge/aibridge/internal/backup"
+	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit"
@@ -21,6 +22,7 @@ import (
 	"github.com/aibridge/aibridge/security/quota"
 	"github.com/aibridge/aibridge/security/servertls"
 	"github.com/aibridge/aibridge/security/token"
+	"github.com/aibridge/aibridge/vfs"
 )
 
 // Config is everything a bridge can be told. A setting's flag is its path
@@ -42,7 +44,7 @@ type Config struct {
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
 
 	NATS      NATS               `yaml:"nats"`
-	Disk      Disk               `yaml:"disk"`
+	Disk      diskspace.Settings `yaml:"disk"`
 	Log       Log                `yaml:"log"`
 	Limits    Limits             `yaml:"limits"`
 	TLS       servertls.Settings `yaml:"tls"`
@@ -50,7 +52,7 @@ type Config struct {
 	Tokens    token.Settings     `yaml:"tokens"`
 	Skills    Skills             `yaml:"skills"`
 	Telemetry Telemetry          `yaml:"telemetry"`
-	VFS       VFS                `yaml:"vfs"`
+	VFS       vfs.Settings       `yaml:"vfs"`
 	Audit     audit.Settings     `yaml:"audit"`
 	Security  Security           `yaml:"security"`
 	MCP       MCP                `yaml:"mcp"`
@@ -127,10 +129,10 @@ func DefaultConfig() Config {
 		Sync:   "default",
 		PKI:    pki.Settings{KeyType: string(pki.ECDSA)},
 		NATS:   NATS{Replicas: 1},
-		Disk:   defaultDisk(),
+		Disk:   diskspace.DefaultSettings(),
 		Log:    Log{Level: "info", Format: "text"},
 		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384, TopicLevels: 128},
-		VFS:    defaultVFS(),
+		VFS:    vfs.DefaultSettings(),
 		Audit:  audit.DefaultSettings(),
 		LLM:    defaultLLM(),
 
@@ -212,8 +214,8 @@ func (c *Config) Check() error {
 	within("limits.topic_levels", c.Limits.TopicLevels, 16, 1<<15)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.check(fail)
-	c.Disk.check(fail)
-	c.VFS.check(fail)
+	c.Disk.Check(fail)
+	c.VFS.Check(fail)
 	c.LLM.check(fail)
 	c.Runs.check(fail)
 	return errors.Join(errs...)

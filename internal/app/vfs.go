@@ -21,60 +21,6 @@ import (
 	"github.com/aibridge/aibridge/vfs/remote"
 )
 
-// VFS says where files are kept, and how many.
-type VFS struct {
-	Store    string `yaml:"store" doc:"where contents of files are kept: folder, nats, or auto, which is nats if that is external and else folder"`
-	Dir      string `yaml:"dir" doc:"folder for contents of files; vfs in the data folder when empty"`
-	MaxFile  int    `yaml:"max_file" doc:"largest file, in bytes"`
-	Quota    int    `yaml:"quota" doc:"what all kept versions of a group's files may take together, in bytes"`
-	Versions int    `yaml:"versions" doc:"versions kept of a file"`
-	Remember int    `yaml:"remember" doc:"days for which a deleted file is remembered"`
-	Sync     Sync   `yaml:"sync"`
-	Private  bool   `yaml:"allow_private" doc:"call registered VFSs at loopback and private addresses; under --dev that is so anyway"`
-}
-
-// Sync bounds what the mirrors of Caps cost.
-type Sync struct {
-	Mirrors int `yaml:"mirrors" doc:"Caps that are mirrored at most"`
-	Open    int `yaml:"open" doc:"of them, how many keep their folder open for what comes next; three descriptors each"`
-	Turns   int `yaml:"turns" doc:"of them, for how many something is done at a time"`
-	Watches int `yaml:"watches" doc:"folders that the system tells about at most; 0 for as many as it does"`
-	Scan    int `yaml:"scan_seconds" doc:"how often folders are scanned that should be mirrored in real time, but cannot be watched"`
-
-	KeepDays  int `yaml:"keep_days" doc:"days for which a copy is kept that lost a conflict in a Cap's folder"`
-	KeepBytes int `yaml:"keep_bytes" doc:"what such copies of one Cap may take together, in bytes; the oldest go first"`
-}
-
-func defaultVFS() VFS {
-	return VFS{Store: "auto", MaxFile: 4 << 30, Quota: 16 << 30, Versions: 10, Remember: 30,
-		Sync: Sync{Mirrors: 100_000, Open: 64, Turns: 8, Scan: 10, KeepDays: 90, KeepBytes: 1 << 30}}
-}
-
-// check says what is wrong with the settings.
-func (v *VFS) check(fail func(format string, args ...any)) {
-	switch v.Store {
-	case "auto", "folder", "nats":
-	default:
-		fail("vfs.store: %q is none of auto, folder and nats", v.Store)
-	}
-	for _, s := range []struct {
-		name  string
-		value int
-		high  int
-	}{
-		{"max_file", v.MaxFile, 1 << 50}, {"quota", v.Quota, 1 << 60}, {"versions", v.Versions, 1000}, {"remember", v.Remember, 36500},
-		{"sync.mirrors", v.Sync.Mirrors, 1 << 24}, {"sync.open", v.Sync.Open, 1 << 16}, {"sync.turns", v.Sync.Turns, 1024},
-		{"sync.scan_seconds", v.Sync.Scan, 3600}, {"sync.keep_days", v.Sync.KeepDays, 36500}, {"sync.keep_bytes", v.Sync.KeepBytes, 1 << 60},
-	} {
-		if s.value < 1 || s.value > s.high {
-			fail("vfs.%s: %d is not within 1 and %d", s.name, s.value, s.high)
-		}
-	}
-	if v.Sync.Watches < 0 {
-		fail("vfs.sync.watches: %d is below 0", v.Sync.Watches)
-	}
-}
-
 // fileParts are what serves files.
 type fileParts struct {
 	*vfs.Service
@@ -141,7 +87,7 @@ func (a *App) openBlobs(ctx context.Context, dir string) (vfs.Blobs, error) {
 		return nil, err
 	}
 	a.life.add("contents of files", func(context.Context) error { return blobs.Close() })
-	return reservedBlobs{blobs, a.disk}, nil
+	return vfs.Reserved(blobs, a.disk), nil
 }
 
 // atomicFiles makes changes of several records in one.
