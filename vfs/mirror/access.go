@@ -24,11 +24,8 @@ func (e *Engine) Write(ctx context.Context, path string, content io.Reader) (Fil
 // WriteDated is Write of a file that was changed last at a time, in Unix
 // milliseconds; 0 is now.
 func (e *Engine) WriteDated(ctx context.Context, path string, content io.Reader, mtime int64) (FileStatus, error) {
-	if reason := tree.CheckPath(path); reason != "" {
-		return FileStatus{}, protocol.InvalidParam("path", reason)
-	}
-	if e.ignored(path) {
-		return FileStatus{}, errIgnored(path)
+	if err := e.mayWrite(path); err != nil {
+		return FileStatus{}, err
 	}
 	if err := e.writeHere(path, content, mtime); err != nil {
 		return FileStatus{}, localError(err)

@@ -176,35 +176,46 @@ func arrived(batch []*arrival) (good []*arrival) {
 // saveAll writes the contents of a batch to files without a place, several at
 // once: a disk makes those durable together that wait for it together.
 func (e *Engine) saveAll(batch []*arrival) {
-	feed := make(chan *arrival)
-	var workers sync.WaitGroup
-	for range min(e.o.Workers, len(batch)) {
-		workers.Go(func() {
-			for a := range feed {
-				a.save(e.folder)
+	inParallel(e.o.Workers, arrived(batch), func(a *arrival) {
+		var err error
+		if a.fresh, err = e.save(a.whole.Content, max(a.remote.Mtime, a.whole.Mtime)); err != nil {
+			a.err = fmt.Errorf("%w: %w", errLocal, err)
+		}
+	})
+}
+
+// inParallel does something with each of a list, several at once.
+func inParallel[T any](workers int, list []T, do func(T)) {
+	feed := make(chan T)
+	var group sync.WaitGroup
+	for range min(workers, len(list)) {
+		group.Go(func() {
+			for one := range feed {
+				do(one)
 			}
 		})
 	}
-	for _, a := range arrived(batch) {
-		feed <- a
+	for _, one := range list {
+		feed <- one
 	}
 	close(feed)
-	workers.Wait()
+	group.Wait()
 }
 
-// save writes the content to a file without a place.
-func (a *arrival) save(folder *tree.Folder) {
-	fresh, err := folder.Create()
+// save writes a content durably to a file without a place.
+func (e *Engine) save(content []byte, mtime int64) (*tree.Unfinished, error) {
+	fresh, err := e.folder.Create()
+	if err != nil {
+		return nil, err
+	}
+	_, err = fresh.Write(content)
 	if err == nil {
-		if _, err = fresh.Write(a.whole.Content); err == nil {
-			fresh.SetTime(max(a.remote.Mtime, a.whole.Mtime))
-			err = fresh.Save()
-		}
-		if err != nil {
-			fresh.Discard()
-		}
+		fresh.SetTime(mtime)
+		err = fresh.Save()
 	}
-	if a.fresh = fresh; err != nil {
-		a.err = fmt.Errorf("%w: %w", errLocal, err)
+	if err != nil {
+		fresh.Discard()
+		return nil, err
 	}
+	return fresh, nil
 }

@@ -247,6 +247,20 @@ func (s *state) enqueue(path string) (order, error) {
 	return o, s.append(true, appendOrder(nil, recordOrder, o))
 }
 
+// enqueueAll is enqueue of several paths at once.
+func (s *state) enqueueAll(paths []string) error {
+	records := make([][]byte, len(paths))
+	s.mu.Lock()
+	for i, path := range paths {
+		s.meta.sequence++
+		o := order{s.meta.sequence, path}
+		s.addOrder(o)
+		records[i] = appendOrder(nil, recordOrder, o)
+	}
+	s.mu.Unlock()
+	return s.append(true, records...)
+}
+
 // sent notes that an order was carried out.
 func (s *state) sent(o order) error {
 	s.mu.Lock()

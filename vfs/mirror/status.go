@@ -96,7 +96,7 @@ func (e *Engine) Files(cursor string, limit int) (list []FileStatus, next string
 
 // FilesIn lists only the files that stand somewhere; "" is anywhere.
 func (e *Engine) FilesIn(standing Standing, cursor string, limit int) (list []FileStatus, next string) {
-	all := e.fileMap()
+	all := e.fileMap("")
 	paths := make([]string, 0, len(all))
 	for path, f := range all {
 		if path > cursor && (standing == "" || f.Standing == standing) {
@@ -117,19 +117,34 @@ func (e *Engine) FilesIn(standing Standing, cursor string, limit int) (list []Fi
 
 // File tells where one file stands.
 func (e *Engine) File(path string) (FileStatus, bool) {
-	f, ok := e.fileMap()[path]
+	f, ok := e.fileMap(path)[path]
 	return f, ok
 }
 
-func (e *Engine) fileMap() map[string]FileStatus {
+// only is the part of a map at a path, or all of it if that is "".
+func only[V any](m map[string]V, path string) map[string]V {
+	if path == "" {
+		return m
+	}
+	if v, ok := m[path]; ok {
+		return map[string]V{path: v}
+	}
+	return nil
+}
+
+// fileMap tells where the file at a path stands, or all files if that is "".
+func (e *Engine) fileMap(at string) map[string]FileStatus {
 	all := make(map[string]FileStatus)
 	e.state.mu.Lock()
-	for path, known := range e.state.entries {
+	for path, known := range only(e.state.entries, at) {
 		if known.holds() {
 			all[path] = FileStatus{Path: path, Standing: Synced, SHA256: known.sum, Size: known.size, Version: known.version}
 		}
 	}
 	for _, l := range e.state.losers {
+		if at != "" && l.Path != at {
+			continue
+		}
 		f := all[l.Path]
 		f.Path, f.Standing, f.Kept = l.Path, Conflicted, l.Kept
 		all[l.Path] = f
@@ -139,20 +154,20 @@ func (e *Engine) fileMap() map[string]FileStatus {
 		f.Path, f.Standing, f.Reason = path, standing, reason
 		all[path] = f
 	}
-	for path := range e.state.orders {
+	for path := range only(e.state.orders, at) {
 		change(path, Pending, "")
 	}
 	e.state.mu.Unlock()
 
 	e.work.mu.Lock()
 	defer e.work.mu.Unlock()
-	for path := range e.work.dirty {
+	for path := range only(e.work.dirty, at) {
 		change(path, Pending, "")
 	}
-	for path, f := range e.work.failed {
+	for path, f := range only(e.work.failed, at) {
 		change(path, Failed, publicText(f.err))
 	}
-	for path, r := range e.work.refused {
+	for path, r := range only(e.work.refused, at) {
 		change(path, Failed, r.reason)
 	}
 	maps.DeleteFunc(all, func(path string, _ FileStatus) bool { return e.ignored(path) })

@@ -3,6 +3,7 @@ package caps
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -377,6 +378,48 @@ func TestALostCapComesBack(t *testing.T) {
 	}
 	if !h.heard("home cap.vfs.recovered") {
 		t.Error("nobody was told")
+	}
+}
+
+// Many files come back together, also those that are there already, or that
+// somebody has changed.
+func TestManyFilesComeBack(t *testing.T) {
+	h := newHouse(t)
+	h.declare("home", `{"name":"Home"}`)
+	h.synced()
+	want := make(map[string]string)
+	for i := range 2*maxTogether + 3 {
+		path := fmt.Sprintf("d%d/f%d", i%3, i)
+		want[path] = "content of " + path
+		h.put("home", path, want[path])
+	}
+	want["empty"], want["large"] = "", strings.Repeat("large", maxSmall)
+	h.put("home", "empty", "")
+	h.put("home", "large", want["large"])
+	h.until("all is there", func() bool { return h.there("home/disk/large") != "" && h.status().Status == "synced" })
+	if _, err := h.Pause(t.Context(), call(owner), PauseParams{Cap: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(h.dir, "default", "home", "disk", "d0")); err != nil {
+		t.Fatal(err)
+	}
+	h.put("home", "d1/f1", "changed")
+	done, err := h.Recover(t.Context(), call(owner), RecoverParams{Cap: "home"})
+	if err != nil || done.Status != "recovered" || done.Total < maxTogether/2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for path, content := range want {
+		data, err := os.ReadFile(filepath.Join(h.dir, "default", "home", "disk", path))
+		if err != nil || string(data) != content {
+			t.Errorf("%s: %.40q, %v", path, data, err)
+		}
+	}
+	if _, err := h.Resume(t.Context(), call(owner), PauseParams{Cap: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	h.synced()
+	if again, err := h.Recover(t.Context(), call(owner), RecoverParams{Cap: "home"}); err != nil || again.Status != "unchanged" {
+		t.Errorf("%+v, %v", again, err)
 	}
 }
 

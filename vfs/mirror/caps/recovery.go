@@ -205,11 +205,20 @@ func (r *recovery) carryOut(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	var small []RecoveredFile
 	for _, change := range r.changes {
-		if ruleOf(change.Path) != "" {
-			continue // is written from what the bridge knows
+		switch {
+		case ruleOf(change.Path) != "": // is written from what the bridge knows
+		case change.Action != "remove" && change.Size <= maxSmall:
+			small = append(small, change)
+		default:
+			if err := r.put(ctx, engine, change); err != nil {
+				return err
+			}
 		}
-		if err := r.put(ctx, engine, change); err != nil {
+	}
+	for batch := range slices.Chunk(small, maxTogether) {
+		if err := r.putAll(ctx, engine, batch); err != nil {
 			return err
 		}
 	}
@@ -240,6 +249,72 @@ func (r *recovery) put(ctx context.Context, engine *mirror.Engine, change Recove
 	defer from.Close()
 	_, err = engine.WriteDated(ctx, change.Path, &verified{from: from, left: f.Size, want: f.SHA256}, f.Mtime)
 	return err
+}
+
+// Files that are brought back together: how many at most, and how large each.
+const (
+	maxTogether = 128
+	maxSmall    = 32 << 10 // bytes
+)
+
+// putAll does for many small files what put does for one. Those that cannot be
+// read or written together are put one by one.
+func (r *recovery) putAll(ctx context.Context, engine *mirror.Engine, batch []RecoveredFile) error {
+	contents := r.readAll(ctx, batch)
+	var list []*mirror.Writing
+	var changes, alone []RecoveredFile
+	for i, change := range batch {
+		if contents[i] == nil {
+			alone = append(alone, change)
+			continue
+		}
+		if change.Action == "replace" {
+			if err := engine.KeepVersion(ctx, change.Path); err != nil {
+				return err
+			}
+		}
+		changes = append(changes, change)
+		list = append(list, &mirror.Writing{Path: change.Path, Content: contents[i], Mtime: r.there[change.Path].Mtime})
+	}
+	if err := engine.WriteAll(ctx, list); err != nil {
+		return err
+	}
+	for i, w := range list {
+		if w.Err != nil {
+			alone = append(alone, changes[i])
+		}
+	}
+	for _, change := range alone {
+		if err := r.put(ctx, engine, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAll reads small files whole; nil is one that is to be read alone.
+func (r *recovery) readAll(ctx context.Context, batch []RecoveredFile) [][]byte {
+	contents := make([][]byte, len(batch))
+	if r.snapshot != 0 { // versions of the past are read one by one
+		for i, change := range batch {
+			contents[i], _ = r.read(ctx, r.there[change.Path]) // put tells why not
+		}
+		return contents
+	}
+	paths := make([]string, len(batch))
+	for i, change := range batch {
+		paths[i] = r.there[change.Path].Path
+	}
+	wholes, err := vfs.GetAll(ctx, r.files, vfs.MirrorGroup, paths)
+	if err != nil || len(wholes) != len(batch) {
+		return contents
+	}
+	for i, w := range wholes {
+		if want := r.there[batch[i].Path]; w.Err == nil && w.File.Version == want.Version && vfs.Sum(sha256.Sum256(w.Data)) == want.SHA256 {
+			contents[i] = w.Data
+		}
+	}
+	return contents
 }
 
 // verified fails at the end if what was read is not what it should be.

@@ -147,11 +147,11 @@ func (r *Replacement) place() (touched []string, err error) {
 	}
 	u.name = ""
 	touched = append(touched, path.Dir(r.Name))
-	r.Stamp, err = f.Stat(r.Name) // after the move, which changes Change
-	if err == nil && !sameFile(r.Stamp, u.stamp) {
-		err = ErrChanged // somebody was quick
+	r.Stamp = u.stamp
+	if now, err := f.Stat(r.Name); err == nil && sameFile(now, u.stamp) { // else somebody was quick, and it is not this file any more
+		r.Stamp = now // the move has changed Change
 	}
-	return touched, err
+	return touched, nil
 }
 
 // ReadFrom implements [io.ReaderFrom].
