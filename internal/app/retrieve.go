@@ -12,7 +12,7 @@ import (
 // newRetriever makes what chooses among many tools: by their words, and by
 // their meaning if a model for embeddings is configured.
 func (a *App) newRetriever() {
-	a.tools.retriever = tools.NewBlender(tools.BlenderOptions{
+	a.tools.retriever = tools.NewHybridRetriever(tools.HybridOptions{
 		Embedder:   embedder{a.models},
 		Patience:   time.Duration(a.config.ToolLoop.Patience) * time.Millisecond,
 		Registerer: a.metrics,

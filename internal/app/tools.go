@@ -36,11 +36,11 @@ func (t *Tools) check(fail func(format string, args ...any)) {
 	}
 }
 
-// toolSide is what models may call, and what runs it.
+// toolSide holds the tool catalogue, its executor and its retriever.
 type toolSide struct {
 	catalogue *tools.Catalogue
 	executor  *tools.Executor
-	retriever *tools.Blender
+	retriever *tools.HybridRetriever
 }
 
 // newTools makes the catalogue of what models may call. Others' tools stand

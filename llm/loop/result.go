@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// message is what the model is told of a result.
+// message returns the tool message that tells the model a result.
 func message(r *tools.Result) chat.Message {
 	m := chat.Message{Role: chat.ToolRole, ToolCallID: r.CallID, ToolName: r.Name, Failed: r.Status != tools.Success}
 	if pieces := r.InOrder(); len(pieces) > 0 && len(r.Output.Segments) > 0 {
@@ -53,7 +53,7 @@ const maxReported = 2000
 // maxArguments bounds the arguments in a report, in bytes.
 const maxArguments = 8 << 10
 
-// Report is what callers are told of a result.
+// Report returns the report of a result for callers.
 func Report(r *tools.Result) ToolReport {
 	told := ToolReport{
 		CallID: r.CallID, Name: r.Name, Arguments: reported(r.Arguments), Status: string(r.Status), Text: shortened(r.Text), Warning: r.Warning,
@@ -65,8 +65,8 @@ func Report(r *tools.Result) ToolReport {
 	return told
 }
 
-// reported are the arguments of a call as a report has them: what is too long
-// becomes a string of its beginning.
+// reported returns the arguments of a call for a report. Arguments that are too
+// long become a string of their beginning.
 func reported(arguments json.RawMessage) json.RawMessage {
 	if len(arguments) <= maxArguments {
 		return arguments

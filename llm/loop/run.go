@@ -68,8 +68,8 @@ func (u *run) Begin(ctx context.Context, r *Round) error {
 // ending reports whether the model has to answer without tools now.
 func (u *run) ending() bool { return u.use.Stop != "" }
 
-// reselect has the model offered the tools as they are by now, if they are others
-// than in the round before.
+// reselect offers the model the current tools, if they have changed since the
+// round before.
 func (u *run) reselect(ctx context.Context) {
 	box, err := u.opts.Tools.Select(ctx, u.env, u.Tools)
 	if err != nil || box == u.box { // what is gone is found out when it is called
@@ -82,10 +82,10 @@ func (u *run) reselect(ctx context.Context) {
 // errTime is why a context of a run ends for its own limit.
 var errTime = protocol.Errorf(protocol.TimedOut, "the time for the answer is over")
 
-// margin is what is kept of a call's time to tell what came of it.
+// margin is the part of a call's time that is kept for its answer.
 const margin = 200 * time.Millisecond
 
-// limited bounds the time, so that what was done by then can still be told.
+// limited bounds the time of a run. It leaves a margin for the answer.
 func (u *run) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	var until time.Time
 	if u.limits.Time > 0 {
@@ -109,7 +109,7 @@ func (u *run) offer(ctx context.Context) []chat.Tool {
 	return Offer(ctx, u.box, u.env, u.opts.Retriever, wanted(u.Request.Messages), u.limits.Offered)
 }
 
-// wanted is what the user said last.
+// wanted returns the text of the user's last message.
 func wanted(messages []chat.Message) string {
 	for _, m := range slices.Backward(messages) {
 		if m.Role == chat.User {
@@ -270,8 +270,8 @@ func (u *run) stop(why string) {
 	}
 }
 
-// notice is what the loop says to the model behind the results: warnings, and
-// that it has to come to an end.
+// notice returns the loop's own message to the model, behind the results:
+// warnings, and the demand for an answer.
 func (u *run) notice(warnings []string) string {
 	if locked := u.Health.Locked; locked != "" {
 		u.use.Stop, u.use.Detail = "halted", locked

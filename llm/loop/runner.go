@@ -146,10 +146,9 @@ func withUse(err error, use ToolUse) error {
 	return told.With("tools", use)
 }
 
-// begin counts a loop, or says why there are too many. What a loop is within
-// is known of the calls that come from tools of the bridge. An agent that asks
-// a model to answer a call of its skill is bounded like anybody: by how many
-// loops it may have at once.
+// begin counts a loop, or refuses one too many. The depth of a loop is known
+// only for calls that come from tools of the bridge. An agent that asks a model
+// to answer a call of its skill is bounded by its number of loops at once.
 func (r *Runner) begin(env tools.Environment) error {
 	if env.Depth >= r.limits.Depth {
 		return protocol.Errorf(protocol.LimitReached, "models have called each other %d times", env.Depth).
@@ -166,7 +165,7 @@ func (r *Runner) begin(env tools.Environment) error {
 	return nil
 }
 
-// end counts a loop that began no more.
+// end gives the place of a loop back.
 func (r *Runner) end(env tools.Environment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

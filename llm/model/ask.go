@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Question is what one turn of a conversation asks.
+// A Question is one request to a model, with its payer.
 type Question struct {
 	Principal *protocol.Principal // pays, and is told only what its space may know
 	Space     protocol.SpaceID    // "" is the principal's own
@@ -47,7 +47,7 @@ type question struct {
 	wasted  *waste
 }
 
-// waste is what answers cost that their listeners did not hear to the end.
+// waste is the cost of answers whose listeners hung up before the end.
 type waste struct {
 	usage chat.Usage
 	cost  float64
@@ -212,7 +212,7 @@ func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (
 // bytesPerToken is what a token of text takes, roughly.
 const bytesPerToken = 4
 
-// demandOf is about what a request will use.
+// demandOf estimates the use of a request.
 func demandOf(m *model, r *chat.Request) demand {
 	d := demand{input: int64(questionTokens(r)), open: r.Options.MaxTokens == 0}
 	d.tokens = d.input + int64(r.Options.MaxTokens)
@@ -224,7 +224,7 @@ func demandOf(m *model, r *chat.Request) demand {
 	return d
 }
 
-// questionTokens is about how many of them the question has.
+// questionTokens estimates the tokens of a question.
 func questionTokens(r *chat.Request) int {
 	n := 0
 	for _, m := range r.Messages {
@@ -238,8 +238,7 @@ func questionTokens(r *chat.Request) int {
 	return n / bytesPerToken
 }
 
-// estimated is about what a query has used of which that much was said, in
-// bytes.
+// estimated returns the likely usage of a query whose answer has so many bytes.
 func estimated(r *chat.Request, said int) chat.Usage {
 	return chat.Usage{Input: max(questionTokens(r), 1), Output: max(said/bytesPerToken, 1), Estimated: true}
 }

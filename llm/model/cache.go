@@ -37,10 +37,10 @@ type answerCache struct {
 	now func() time.Time
 
 	mu     sync.Mutex
-	spaces map[string]*shelf
+	spaces map[string]*spaceAnswers
 }
 
-type shelf struct {
+type spaceAnswers struct {
 	bytes int
 	byKey map[cacheKey]*list.Element
 	used  list.List // of *kept, the last used in front
@@ -54,7 +54,7 @@ type kept struct {
 }
 
 func newAnswerCache(now func() time.Time) *answerCache {
-	return &answerCache{now: now, spaces: make(map[string]*shelf)}
+	return &answerCache{now: now, spaces: make(map[string]*spaceAnswers)}
 }
 
 func (c *answerCache) get(key cacheKey) *Reply {
@@ -96,7 +96,7 @@ func (c *answerCache) put(key cacheKey, o *Reply, config CacheConfig) {
 	defer c.mu.Unlock()
 	s := c.spaces[key.space]
 	if s == nil {
-		s = &shelf{byKey: make(map[cacheKey]*list.Element)}
+		s = &spaceAnswers{byKey: make(map[cacheKey]*list.Element)}
 		c.spaces[key.space] = s
 	}
 	if e := s.byKey[key]; e != nil {
@@ -108,7 +108,7 @@ func (c *answerCache) put(key cacheKey, o *Reply, config CacheConfig) {
 	}
 }
 
-func (s *shelf) remove(e *list.Element) {
+func (s *spaceAnswers) remove(e *list.Element) {
 	k := s.used.Remove(e).(*kept)
 	delete(s.byKey, k.key)
 	s.bytes -= k.bytes

@@ -20,8 +20,8 @@ type Asker interface {
 	Ask(ctx context.Context, q model.Question, emit func(chat.Event) error) (*model.Reply, error)
 }
 
-// A place is where a run is.
-type place interface {
+// A navigator knows where in its workflow a run stands.
+type navigator interface {
 	// position says where in its workflow the run stands, nil without one.
 	position(ctx context.Context) (*Position, error)
 	// agent is who acts at a position, nil for nobody in particular, with
@@ -62,7 +62,7 @@ type diary interface {
 // to rest. It is for one goroutine.
 type engine struct {
 	asker    Asker
-	place    place
+	where    navigator
 	hands    hands
 	diary    diary
 	tell     func(event string, data any) // progress
@@ -106,7 +106,7 @@ var _ loop.Hooks = (*engine)(nil)
 // run goes on with a run until it comes to rest. Running means that the
 // service closes.
 func (e *engine) run(ctx context.Context, w word) Stop {
-	at, err := e.place.position(ctx)
+	at, err := e.where.position(ctx)
 	if err != nil {
 		return e.broken(ctx, err)
 	}
@@ -143,9 +143,9 @@ func (e *engine) mayGoOn(ctx context.Context) (*protocol.Principal, error) {
 
 // anchor tells the model where it is, and makes it who acts there.
 func (e *engine) anchor(intent Intent, at *Position) {
-	e.prompt.agent, e.prompt.policy = e.place.agent(at)
+	e.prompt.agent, e.prompt.policy = e.where.agent(at)
 	e.talk.setSystem(e.prompt.system())
-	e.topic = e.place.topic(at)
+	e.topic = e.where.topic(at)
 	e.talk.add(e.prompt.anchor(intent, at)...)
 	e.fails = loop.Failures{}
 	if at != nil {
@@ -156,7 +156,7 @@ func (e *engine) anchor(intent Intent, at *Position) {
 // move looks where the run is after a turn, and tells the model if that is
 // another node.
 func (e *engine) move(ctx context.Context, before *Position) (*Position, error) {
-	at, err := e.place.position(ctx)
+	at, err := e.where.position(ctx)
 	if err != nil || at == nil {
 		return at, err
 	}

@@ -111,7 +111,7 @@ func (d *sealedDiary) next(r io.Reader) (*entry, int64, error) {
 	if len(sealed) < int(n) {
 		return nil, 0, io.ErrUnexpectedEOF
 	}
-	plain, err := d.sealer.Open(sealed, d.place())
+	plain, err := d.sealer.Open(sealed, d.binding())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -122,8 +122,9 @@ func (d *sealedDiary) next(r io.Reader) (*entry, int64, error) {
 	return e, int64(len(head)) + int64(n), nil
 }
 
-// place is what the next entry is bound to.
-func (d *sealedDiary) place() string { return fmt.Sprintf("%s/%d", d.purpose, d.n) }
+// binding returns the name that the next entry is sealed to: its run and its
+// place in the file.
+func (d *sealedDiary) binding() string { return fmt.Sprintf("%s/%d", d.purpose, d.n) }
 
 // add writes an entry. Lasting ones are on disk when it returns, others only
 // out of this process.
@@ -134,7 +135,7 @@ func (d *sealedDiary) add(e *entry, lasting bool) error {
 	if err != nil {
 		return errDiary(err)
 	}
-	sealed, err := d.sealer.Seal(plain, d.place())
+	sealed, err := d.sealer.Seal(plain, d.binding())
 	if err != nil {
 		return errDiary(err)
 	}

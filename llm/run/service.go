@@ -329,7 +329,7 @@ func (s *Service) engine(l *live, o *opened) *engine {
 		record: s.recorder(l.ctx, o.workspace.mounts.State, r),
 	}
 	e := &engine{
-		asker: s.opts.Asker, place: o.workspace, hands: kit, diary: o.diary,
+		asker: s.opts.Asker, where: o.workspace, hands: kit, diary: o.diary,
 		tell: func(event string, data any) {
 			if event == eventTurn {
 				s.metrics.turns.Inc()

@@ -14,7 +14,7 @@ import (
 )
 
 // A workspace is what a run works on: a package, one of its workflows or
-// agents, and the mounts. It implements [place].
+// agents, and the mounts. It implements [navigator].
 type workspace struct {
 	mode     Mode
 	pkg      *pack.Package  // nil in a chat
@@ -52,7 +52,7 @@ func writeState(ctx context.Context, state mount.FS, text []byte) error {
 	return state.Write(ctx, "workflow.md", text, mount.WriteOptions{})
 }
 
-// position implements [place].
+// position implements [navigator].
 func (w *workspace) position(ctx context.Context) (*Position, error) {
 	if w.workflow == nil {
 		return nil, nil
@@ -97,7 +97,7 @@ func (w *workspace) node(ctx context.Context) string {
 	return at.Node.ID
 }
 
-// agent implements [place].
+// agent implements [navigator].
 func (w *workspace) agent(at *Position) (*pack.Agent, Policy) {
 	if w.mode == ModeChat {
 		return nil, w.system
@@ -113,7 +113,7 @@ func (w *workspace) agent(at *Position) (*pack.Agent, Policy) {
 	return agent, w.system.And(agentPolicy(says, w.named))
 }
 
-// topic implements [place].
+// topic implements [navigator].
 func (w *workspace) topic(at *Position) string {
 	if at == nil {
 		return ""

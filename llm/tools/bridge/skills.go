@@ -57,12 +57,12 @@ type Skills struct {
 	may    MayInvoke
 
 	mu       sync.RWMutex
-	spaces   map[protocol.SpaceID]*shelf
+	spaces   map[protocol.SpaceID]*spaceSkills
 	revision atomic.Uint64
 }
 
-// A shelf is the skills of one space.
-type shelf struct {
+// spaceSkills holds the skills of one space.
+type spaceSkills struct {
 	byID    map[protocol.SkillID]*entry
 	ordered []*entry // the oldest first; nil when it has to be made
 }
@@ -84,7 +84,7 @@ var _ tools.Finder = (*Skills)(nil)
 
 // NewSkills makes the source. [Skills.Changed] tells it what there is.
 func NewSkills(invoke Invoke, may MayInvoke) *Skills {
-	return &Skills{invoke: invoke, may: may, spaces: make(map[protocol.SpaceID]*shelf)}
+	return &Skills{invoke: invoke, may: may, spaces: make(map[protocol.SpaceID]*spaceSkills)}
 }
 
 // Changed notes a skill that is new or has changed, or is gone if describe is
@@ -94,7 +94,7 @@ func (s *Skills) Changed(space protocol.SpaceID, id protocol.SkillID, since int6
 	defer s.mu.Unlock()
 	on := s.spaces[space]
 	if on == nil {
-		on = &shelf{byID: make(map[protocol.SkillID]*entry)}
+		on = &spaceSkills{byID: make(map[protocol.SkillID]*entry)}
 		s.spaces[space] = on
 	}
 	old := on.byID[id]

@@ -27,29 +27,29 @@ type Embedder interface {
 }
 
 // A Retriever finds the tools that have most to do with a query, as
-// [Toolbox.Relevant] does: exactly n, and pinned ones always. [Blender] is one.
+// [Toolbox.Relevant] does: exactly n, and pinned ones always. [HybridRetriever] is one.
 type Retriever interface {
 	Relevant(ctx context.Context, env Environment, b *Toolbox, query string, n int) []*Tool
 }
 
-var _ Retriever = (*Blender)(nil)
+var _ Retriever = (*HybridRetriever)(nil)
 
-// BlenderOptions configure a [Blender]. Zero fields mean the defaults.
-type BlenderOptions struct {
+// HybridOptions configure a [HybridRetriever]. Zero fields mean the defaults.
+type HybridOptions struct {
 	Embedder   Embedder      // nil has words alone decide
 	Patience   time.Duration // how long a question waits for vectors; default 500 ms
 	Registerer prometheus.Registerer
 }
 
-// DefaultPatience is how long a [Blender] waits for vectors.
+// DefaultPatience is how long a [HybridRetriever] waits for vectors.
 const DefaultPatience = 500 * time.Millisecond
 
-// A Blender finds tools by their words and by their meaning, as far as that is
+// A HybridRetriever finds tools by their words and by their meaning, as far as that is
 // known in time. Vectors of tools are made once for each declaration, by
-// [Blender.Run], so that a question needs no more than its own. It is safe for
+// [HybridRetriever.Run], so that a question needs no more than its own. It is safe for
 // use by many goroutines.
-type Blender struct {
-	opts    BlenderOptions
+type HybridRetriever struct {
+	opts    HybridOptions
 	metrics *prometheus.CounterVec
 	fills   chan *fill
 
@@ -87,7 +87,7 @@ type fillKey struct {
 	box   string // its revision
 }
 
-// The bounds of a [Blender].
+// The bounds of a [HybridRetriever].
 const (
 	maxFloats    = 16 << 20         // of all vectors together
 	maxAsked     = 256              // questions whose vectors are kept
@@ -107,13 +107,13 @@ var (
 	errChanged = errors.New("the model of the vectors has changed meanwhile")
 )
 
-// NewBlender makes a blender. As long as [Blender.Run] does not run, it makes
+// NewHybridRetriever makes a retriever. As long as [HybridRetriever.Run] does not run, it makes
 // no vectors of tools.
-func NewBlender(o BlenderOptions) *Blender {
+func NewHybridRetriever(o HybridOptions) *HybridRetriever {
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
 	}
-	m := &Blender{
+	m := &HybridRetriever{
 		opts: o, fills: make(chan *fill, maxFills), vectors: make(map[vectorKey][]float32),
 		asked: make(map[queryKey][]float32), filling: make(map[fillKey]*fill),
 		metrics: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -131,7 +131,7 @@ func NewBlender(o BlenderOptions) *Blender {
 // that comes first by its words or by its meaning comes before one that is
 // somewhere in the middle by both. Where meaning is not to be had in time,
 // words alone decide.
-func (m *Blender) Relevant(ctx context.Context, env Environment, b *Toolbox, query string, n int) []*Tool {
+func (m *HybridRetriever) Relevant(ctx context.Context, env Environment, b *Toolbox, query string, n int) []*Tool {
 	meaning, err := m.similar(ctx, env, b, query)
 	m.metrics.WithLabelValues(decidedBy(meaning, err)).Inc()
 	if meaning == nil {
@@ -177,7 +177,7 @@ func addRanks(to, scores []float32) {
 
 // similar says how similar each tool is to the query, nil without a model that
 // could tell.
-func (m *Blender) similar(ctx context.Context, env Environment, b *Toolbox, query string) ([]float32, error) {
+func (m *HybridRetriever) similar(ctx context.Context, env Environment, b *Toolbox, query string) ([]float32, error) {
 	if m.opts.Embedder == nil || query == "" || len(b.tools) == 0 {
 		return nil, nil
 	}
@@ -209,7 +209,7 @@ func (m *Blender) similar(ctx context.Context, env Environment, b *Toolbox, quer
 
 // ofTools returns the vectors of the tools of a box, in their order, as soon as
 // they are made.
-func (m *Blender) ofTools(ctx context.Context, name string, env Environment, b *Toolbox) ([][]float32, error) {
+func (m *HybridRetriever) ofTools(ctx context.Context, name string, env Environment, b *Toolbox) ([][]float32, error) {
 	space := spaceOf(env)
 	vectors := make([][]float32, len(b.tools))
 	if m.known(name, space, b.tools, vectors) {
@@ -234,7 +234,7 @@ func (m *Blender) ofTools(ctx context.Context, name string, env Environment, b *
 }
 
 // known finds the vectors of tools. It reports whether there are all.
-func (m *Blender) known(name string, space protocol.SpaceID, list []*Tool, vectors [][]float32) bool {
+func (m *HybridRetriever) known(name string, space protocol.SpaceID, list []*Tool, vectors [][]float32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, t := range list {
@@ -249,7 +249,7 @@ func (m *Blender) known(name string, space protocol.SpaceID, list []*Tool, vecto
 
 // begin has vectors be made, once at a time for all who want the same. It
 // returns nil if too much waits to be made.
-func (m *Blender) begin(key fillKey, list []*Tool) *fill {
+func (m *HybridRetriever) begin(key fillKey, list []*Tool) *fill {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := m.filling[key]; f != nil {
@@ -266,7 +266,7 @@ func (m *Blender) begin(key fillKey, list []*Tool) *fill {
 }
 
 // Run makes the vectors of tools until ctx ends.
-func (m *Blender) Run(ctx context.Context) error {
+func (m *HybridRetriever) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -282,7 +282,7 @@ func (m *Blender) Run(ctx context.Context) error {
 }
 
 // make makes the vectors of a fill that are not there yet.
-func (m *Blender) make(ctx context.Context, f *fill) error {
+func (m *HybridRetriever) make(ctx context.Context, f *fill) error {
 	var missing []*Tool
 	m.mu.Lock()
 	for _, t := range f.tools {
@@ -311,7 +311,7 @@ func (m *Blender) make(ctx context.Context, f *fill) error {
 }
 
 // keep keeps vectors, if need be instead of all those before.
-func (m *Blender) keep(f *fill, list []*Tool, made [][]float32) {
+func (m *HybridRetriever) keep(f *fill, list []*Tool, made [][]float32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.floats+len(made)*len(made[0]) > maxFloats {
@@ -327,7 +327,7 @@ func (m *Blender) keep(f *fill, list []*Tool, made [][]float32) {
 
 // ofQuery returns the vector of a question. Those of the latest are kept: a
 // workflow asks the same again and again.
-func (m *Blender) ofQuery(ctx context.Context, name string, env Environment, query string) ([]float32, error) {
+func (m *HybridRetriever) ofQuery(ctx context.Context, name string, env Environment, query string) ([]float32, error) {
 	if len(query) > maxQueryText {
 		query = shorten(query, maxQueryText)
 	}
@@ -352,7 +352,7 @@ func (m *Blender) ofQuery(ctx context.Context, name string, env Environment, que
 }
 
 // embed embeds texts and brings the vectors to length 1.
-func (m *Blender) embed(ctx context.Context, name string, env Environment, texts []string) ([][]float32, error) {
+func (m *HybridRetriever) embed(ctx context.Context, name string, env Environment, texts []string) ([][]float32, error) {
 	by, vectors, err := m.opts.Embedder.Embed(ctx, env, texts)
 	switch {
 	case err != nil:

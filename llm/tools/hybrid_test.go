@@ -81,12 +81,12 @@ func (m *meanings) Embed(ctx context.Context, env Environment, texts []string) (
 
 // running is a blender that runs until the test ends. It waits as long as it
 // takes, unless told otherwise.
-func running(t *testing.T, o BlenderOptions) *Blender {
+func running(t *testing.T, o HybridOptions) *HybridRetriever {
 	t.Helper()
 	if o.Patience == 0 {
 		o.Patience = time.Minute
 	}
-	b := NewBlender(o)
+	b := NewHybridRetriever(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
@@ -101,14 +101,14 @@ func running(t *testing.T, o BlenderOptions) *Blender {
 
 var asker = Environment{Principal: &protocol.Principal{ID: "alice", Space: protocol.DefaultSpace}}
 
-func (m *Blender) counted(by string) float64 {
+func (m *HybridRetriever) counted(by string) float64 {
 	return testutil.ToFloat64(m.metrics.WithLabelValues(by))
 }
 
 func TestMeaningIsBlendedIn(t *testing.T) {
 	box := toolbox(t, named("skill", "door.lock", "heating.set", "lamp.on", "lamp.off", "radio.play")...)
 	m := &meanings{name: "small/3"}
-	blender := running(t, BlenderOptions{Embedder: m, Registerer: prometheus.NewRegistry()})
+	blender := running(t, HybridOptions{Embedder: m, Registerer: prometheus.NewRegistry()})
 	for query, want := range map[string]string{
 		"I am freezing":   "heating.set", // no word in common
 		"it is dark here": "lamp.off",
@@ -145,7 +145,7 @@ func TestExactlySoManyAreChosenAndPinnedOnesAlways(t *testing.T) {
 	pinned := named("pin", "zz.read")[0]
 	pinned.Pinned = true
 	box := toolbox(t, append(list, pinned)...)
-	blender := running(t, BlenderOptions{Embedder: &meanings{name: "small/3"}})
+	blender := running(t, HybridOptions{Embedder: &meanings{name: "small/3"}})
 	for _, query := range []string{"I am freezing", "nothing of the kind", "lamp", "zz"} {
 		for n := range 8 {
 			got := blender.Relevant(t.Context(), asker, box, query, n)
@@ -164,7 +164,7 @@ func TestWordsAloneDecideWhereMeaningIsNotToBeHad(t *testing.T) {
 	box := toolbox(t, named("skill", "door.lock", "heating.set", "lamp.on", "lamp.off", "radio.play")...)
 	byWords := namesOf(box.Relevant("lamp off", 2))
 	m := &meanings{name: ""}
-	blender := running(t, BlenderOptions{Embedder: m})
+	blender := running(t, HybridOptions{Embedder: m})
 	check := func(by string, times float64) {
 		t.Helper()
 		if got := blender.Relevant(t.Context(), asker, box, "lamp off", 2); namesOf(got) != byWords || blender.counted(by) != times {
@@ -176,7 +176,7 @@ func TestWordsAloneDecideWhereMeaningIsNotToBeHad(t *testing.T) {
 	check("failed", 1)
 	m.set(func() { m.err = protocol.Errorf(protocol.TimedOut, "too slow") })
 	check("slow", 1)
-	if none := NewBlender(BlenderOptions{}); namesOf(none.Relevant(t.Context(), asker, box, "lamp off", 2)) != byWords {
+	if none := NewHybridRetriever(HybridOptions{}); namesOf(none.Relevant(t.Context(), asker, box, "lamp off", 2)) != byWords {
 		t.Error("without an embedder others are found")
 	}
 }
@@ -186,7 +186,7 @@ func TestWordsAloneDecideWhereMeaningIsNotToBeHad(t *testing.T) {
 func TestASlowProviderIsNotWaitedFor(t *testing.T) {
 	box := toolbox(t, named("skill", "door.lock", "heating.set", "lamp.on")...)
 	m := &meanings{name: "small/3", hold: make(chan struct{})}
-	blender := running(t, BlenderOptions{Embedder: m, Patience: 20 * time.Millisecond})
+	blender := running(t, HybridOptions{Embedder: m, Patience: 20 * time.Millisecond})
 	if got := blender.Relevant(t.Context(), asker, box, "lock", 1); namesOf(got) != "door.lock" || blender.counted("filling") != 1 {
 		t.Errorf("while vectors are made: %s", namesOf(got))
 	}
@@ -211,7 +211,7 @@ func TestManyQuestionsAtOnceHaveVectorsMadeOnce(t *testing.T) {
 	}
 	box := toolbox(t, named("skill", names...)...)
 	m := &meanings{name: "small/3"}
-	blender := running(t, BlenderOptions{Embedder: m})
+	blender := running(t, HybridOptions{Embedder: m})
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -228,7 +228,7 @@ func TestManyQuestionsAtOnceHaveVectorsMadeOnce(t *testing.T) {
 
 func TestVectorsAreBounded(t *testing.T) {
 	m := &meanings{name: "small/3"}
-	blender := running(t, BlenderOptions{Embedder: m})
+	blender := running(t, HybridOptions{Embedder: m})
 	box := toolbox(t, named("skill", "door.lock", "lamp.on")...)
 	blender.Relevant(t.Context(), asker, box, "lamp", 1)
 	blender.mu.Lock()
