@@ -44,7 +44,8 @@ type Resource struct {
 	Title       string
 	Description string
 	MIMEType    string
-	Size        int64 // in bytes, 0 if not known
+	Size        int64  // in bytes, 0 if not known
+	Source      string // where it is from, "" for the bridge
 }
 
 // A Template is a URI template (RFC 6570) of resources that can be read.
@@ -53,6 +54,7 @@ type Template struct {
 	Name        string
 	Description string
 	MIMEType    string
+	Source      string // where it is from, "" for the bridge
 }
 
 // Content is what a resource holds.
@@ -78,6 +80,15 @@ type Prompt struct {
 	Name        string
 	Title       string
 	Description string
+	Arguments   []Argument
+	Source      string // where it is from, "" for the bridge
+}
+
+// An Argument is a text that a prompt takes.
+type Argument struct {
+	Name        string
+	Description string
+	Required    bool
 }
 
 // Prompts are those that the environment's principal may use.
@@ -92,6 +103,7 @@ type Options struct {
 	Tools     Tools
 	Resources Resources // nil: none
 	Prompts   Prompts   // nil: none
+	Foreign   Foreign   // further ones of both kinds; nil: none
 
 	// Authenticate yields who sends an HTTP request. Its error, one of the
 	// protocol's, is what the caller gets.
@@ -129,6 +141,9 @@ func (o Options) withDefaults() Options {
 	o.MaxSessions = cmp.Or(o.MaxSessions, 1024)
 	o.MaxRequests = cmp.Or(o.MaxRequests, 4096)
 	o.Idle = cmp.Or(o.Idle, time.Hour)
+	if o.Foreign == nil {
+		o.Foreign = nothing{}
+	}
 	if o.Grants == nil {
 		o.Grants = grant.Unlimited{}
 	}

@@ -67,7 +67,9 @@ func (d *Door) feature(req sdk.Request) answer {
 		}
 	case *sdk.ListResourceTemplatesRequest:
 		if d.opts.Resources != nil {
-			return func(context.Context, tools.Environment) (sdk.Result, error) { return d.listTemplates(r) }
+			return func(ctx context.Context, env tools.Environment) (sdk.Result, error) {
+				return d.listTemplates(ctx, env, r)
+			}
 		}
 	case *sdk.ReadResourceRequest:
 		if d.opts.Resources != nil {

@@ -27,7 +27,7 @@ type guest struct {
 
 	mu       sync.Mutex
 	grant    grant.Grant // as it came last
-	revision string      // of its tools, as its sessions know them
+	revision string      // of what it is shown, as its sessions know it
 	used     time.Time
 }
 
@@ -121,17 +121,24 @@ func (d *Door) compare(ctx context.Context, g *guest, changed bool) {
 	if err != nil {
 		return // it is told when it comes again
 	}
-	box, err := d.opts.Tools.Select(ctx, tools.Environment{Principal: who, Space: who.Home()}, everything)
+	env := tools.Environment{Principal: who, Space: who.Home()}
+	box, err := d.opts.Tools.Select(ctx, env, everything)
 	if err != nil {
 		return // it is tried again, and listing tells why
 	}
-	revision := box.Revision()
+	revision := d.shown(ctx, env, box)
 	g.mu.Lock()
 	g.revision = revision
 	g.mu.Unlock()
 	if known != "" && known != revision {
 		g.announce(d)
 	}
+}
+
+// shown is the same only while the tools, and what other servers have to read,
+// are the same for a principal.
+func (d *Door) shown(ctx context.Context, env tools.Environment, box Box) string {
+	return box.Revision() + "\n" + d.opts.Foreign.Shown(ctx, env)
 }
 
 // announce tells all sessions of a guest to list anew. The SDK tells it when a

@@ -22,6 +22,13 @@ import (
 // maxDescription bounds what a client is told about a tool, in bytes.
 const maxDescription = 8 << 10
 
+// What stands in the _meta of things: where they are from, and that their texts
+// are a stranger's.
+const (
+	sourceKey    = "aibridge/source"
+	untrustedKey = "aibridge/untrusted"
+)
+
 // everything is the pattern of all names.
 const everything = "*"
 
@@ -30,7 +37,7 @@ func (d *Door) listTools(ctx context.Context, env tools.Environment, r *sdk.List
 	if err != nil {
 		return nil, err
 	}
-	d.guests.of(env.Principal).listed(box.Revision())
+	d.guests.of(env.Principal).listed(d.shown(ctx, env, box))
 	cursor := ""
 	if r.Params != nil {
 		cursor = r.Params.Cursor
@@ -56,7 +63,7 @@ func describe(t *tools.Tool, name string) *sdk.Tool {
 		Description: bounded(t.Told(), maxDescription),
 		InputSchema: withDialect(objectSchema(t.JSONSchema()), t.Schema),
 		Annotations: hints(t),
-		Meta:        sdk.Meta{"aibridge/source": t.Source},
+		Meta:        sdk.Meta{sourceKey: t.Source},
 	}
 	if schema := objectSchema(t.Output); len(t.Output) > 0 && describesObject(t.Output) {
 		described.OutputSchema = schema
@@ -68,7 +75,7 @@ func describe(t *tools.Tool, name string) *sdk.Tool {
 		described.Meta["aibridge/risk"] = t.Risk
 	}
 	if t.Untrusted {
-		described.Meta["aibridge/untrusted"] = true
+		described.Meta[untrustedKey] = true
 	}
 	return described
 }
@@ -261,11 +268,7 @@ func pieceOf(p *tools.Piece) sdk.Content {
 	case tools.PieceLink:
 		return &sdk.ResourceLink{URI: p.URI, Name: p.Name, MIMEType: p.MIMEType}
 	case tools.PieceResource:
-		contents := &sdk.ResourceContents{URI: p.URI, MIMEType: p.MIMEType, Text: p.Text}
-		if blob, err := base64.StdEncoding.DecodeString(p.Data); err == nil && len(blob) > 0 {
-			contents.Text, contents.Blob = "", blob
-		}
-		return &sdk.EmbeddedResource{Resource: contents}
+		return &sdk.EmbeddedResource{Resource: contentsOf(p)}
 	}
 	s, _ := p.Media()
 	return media(&s)

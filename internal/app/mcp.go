@@ -56,6 +56,7 @@ func (a *App) openMCP(mounts map[string]http.Handler) {
 		Grants:       a.credentials,
 		Resources:    mcpResources{a},
 		Prompts:      mcpPrompts{a},
+		Foreign:      mcpForeign{a},
 		Authenticate: a.authenticate,
 		Metadata:     a.mcpMetadataURL,
 		Name:         a.config.ID,

@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/internal/cleartext"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A Config names one server. Exactly one of URL and Command says where it is.
@@ -23,10 +25,12 @@ type Config struct {
 	Dir     string            `yaml:"dir" doc:"folder that the program runs in"`
 	Env     map[string]string `yaml:"env" doc:"environment of the program besides PATH, HOME and LANG; values may be env:NAME or file:PATH"`
 
-	Approve string        `yaml:"approve" doc:"first: tools are approved as they are when the server is first seen; each: every tool waits for mcp.server.approve; first by default"`
+	Approve string        `yaml:"approve" doc:"first: tools, prompts and resources are approved as they are when the server is first seen; each: every one waits for mcp.server.approve; first by default"`
 	Trusted bool          `yaml:"trusted" doc:"believe what the server says of the effect of its tools: that they only read, or destroy"`
 	Risk    string        `yaml:"risk" doc:"ask: a person has to agree to every call of its tools"`
 	Tools   []string      `yaml:"tools" doc:"which of its tools are offered, by pattern; all by default"`
+	Prompts []string      `yaml:"prompts" doc:"which of its prompts are offered, by pattern; all by default"`
+	Spaces  []string      `yaml:"spaces" doc:"tenants that may use it; * is any; only the default space when empty"`
 	Timeout time.Duration `yaml:"timeout" doc:"how long a call may take; 60s by default"`
 }
 
@@ -71,6 +75,14 @@ func (c *Config) Check() error {
 		}
 	}
 	return nil
+}
+
+// serves reports whether somebody is of a tenant that may use the server.
+func (c *Config) serves(who *protocol.Principal) bool {
+	if who.Unbounded() || len(c.Spaces) == 0 && who.Home() == protocol.DefaultSpace {
+		return true
+	}
+	return slices.Contains(c.Spaces, "*") || slices.Contains(c.Spaces, string(who.Home()))
 }
 
 func (c *Config) timeout() time.Duration {

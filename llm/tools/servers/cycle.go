@@ -32,7 +32,9 @@ func (s *Service) isSelf(hello *sdk.InitializeResult) bool {
 
 // relayed reports whether a tool is one that another bridge has from a server
 // of its own.
-func relayed(t *sdk.Tool) bool {
-	source, _ := t.Meta[sourceKey].(string)
+func relayed(t *sdk.Tool) bool { return relayedMeta(t.Meta) }
+
+func relayedMeta(meta sdk.Meta) bool {
+	source, _ := meta[sourceKey].(string)
 	return strings.HasPrefix(source, sourcePrefix)
 }

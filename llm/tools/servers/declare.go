@@ -35,6 +35,9 @@ type declared struct {
 
 // declare reads what a server says of a tool. What is too long is no tool.
 func declare(t *sdk.Tool) (*declared, bool) {
+	if t == nil {
+		return nil, false
+	}
 	whole, err := json.Marshal(t) // objects are written in the order of their keys
 	if err != nil || len(whole) > maxDeclaration || t.Name == "" {
 		return nil, false
@@ -54,13 +57,16 @@ func declare(t *sdk.Tool) (*declared, bool) {
 }
 
 // wanted reports whether the operator wants a tool.
-func (c *Config) wanted(name string) bool {
-	for _, pattern := range c.Tools {
+func (c *Config) wanted(name string) bool { return wantedBy(c.Tools, name) }
+
+// wantedBy reports whether a name fits one of the patterns, if there are any.
+func wantedBy(patterns []string, name string) bool {
+	for _, pattern := range patterns {
 		if ok, err := path.Match(pattern, name); ok && err == nil {
 			return true
 		}
 	}
-	return len(c.Tools) == 0
+	return len(patterns) == 0
 }
 
 // tool is a declared tool as the catalogue has it. Without trust in the server

@@ -47,6 +47,8 @@ type link struct {
 	problem string // why it is down, for operators
 	server  string // name and version it gives itself
 	known   []*declared
+	library *library             // what it has to read
+	offer   *library             // what of that was offered last
 	tools   []*tools.Tool        // those that are approved
 	calls   map[string]*underway // by progress token
 }
@@ -54,7 +56,7 @@ type link struct {
 func newLink(s *Service, c *Config) *link {
 	return &link{
 		service: s, config: c, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
-		calls: make(map[string]*underway),
+		calls: make(map[string]*underway), library: &library{}, offer: &library{},
 	}
 }
 
@@ -169,6 +171,8 @@ func (l *link) client() *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: "aibridge", Version: l.service.opts.Version}, &sdk.ClientOptions{
 		Capabilities:                &sdk.ClientCapabilities{}, // it is asked for nothing: neither models nor people nor folders
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.look() },
+		ResourceListChangedHandler:  func(context.Context, *sdk.ResourceListChangedRequest) { l.look() },
+		PromptListChangedHandler:    func(context.Context, *sdk.PromptListChangedRequest) { l.look() },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.step(r.Params) },
 		LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { l.logged(r.Params) },
 	})
@@ -182,7 +186,7 @@ func (l *link) look() {
 	}
 }
 
-// refresh lists the tools of the server.
+// refresh lists what the server has: its tools, and what there is to read.
 func (l *link) refresh(ctx context.Context, session *sdk.ClientSession) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -205,17 +209,24 @@ func (l *link) refresh(ctx context.Context, session *sdk.ClientSession) error {
 	}
 	slices.SortFunc(known, func(x, y *declared) int { return strings.Compare(x.Name, y.Name) })
 	l.mu.Lock()
-	l.known = known
+	old := l.library
 	l.mu.Unlock()
-	return l.first(ctx, known)
+	has := l.browse(ctx, session, old)
+	l.mu.Lock()
+	l.known, l.library = known, has
+	l.mu.Unlock()
+	return l.first(ctx, known, has)
 }
 
-// first approves the tools of a server that is seen for the first time, if the
+// first approves what a server has that is seen for the first time, if the
 // operator wants that.
-func (l *link) first(ctx context.Context, known []*declared) error {
+func (l *link) first(ctx context.Context, known []*declared, has *library) error {
 	_, _, seen := l.service.opts.Table.Get(l.config.Name)
 	if !seen && l.config.Approve != ApproveEach {
-		approved := &Approved{Tools: make(map[string]string, len(known)), At: l.service.opts.Now().UnixMilli()}
+		approved := &Approved{
+			Tools: make(map[string]string, len(known)), Prompts: hashes(has.prompts), Templates: hashes(has.templates), Resources: has.readable,
+			At: l.service.opts.Now().UnixMilli(),
+		}
 		for _, d := range known {
 			approved.Tools[d.Name] = d.hash
 		}
@@ -248,6 +259,10 @@ func (l *link) reconsider() {
 	}
 	if !slices.Equal(offered, l.tools) {
 		l.tools = offered
+		l.service.changed()
+	}
+	if open := l.library.approved(approved); open.sum != l.offer.sum || open.readable != l.offer.readable {
+		l.offer = open
 		l.service.changed()
 	}
 }

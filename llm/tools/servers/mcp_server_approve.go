@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
-	"slices"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -13,7 +11,7 @@ import (
 
 var serverApprove = commands.Spec{
 	Name:    "mcp.server.approve",
-	Summary: "Approve tools of an external MCP server as they are now, so that they are offered.",
+	Summary: "Approve tools, prompts and resources of an external MCP server as they are now, so that they are offered.",
 	Effect:  commands.Write,
 	Action:  "mcp:server.approve",
 	Errors:  []protocol.Code{protocol.NotFound, protocol.RevisionConflict, protocol.TargetUnavailable},
@@ -22,9 +20,12 @@ var serverApprove = commands.Spec{
 
 // ApproveParams are the params of mcp.server.approve.
 type ApproveParams struct {
-	Server   string   `json:"server" len:"1-32" doc:"the server"`
-	Revision string   `json:"revision" len:"16" doc:"of mcp.server.list: what was looked at before approving"`
-	Tools    []string `json:"tools,omitempty" len:"0-512" each:"1-256" doc:"which tools; all when absent"`
+	Server    string   `json:"server" len:"1-32" doc:"the server"`
+	Revision  string   `json:"revision" len:"16" doc:"of mcp.server.list: what was looked at before approving"`
+	Tools     []string `json:"tools,omitempty" len:"0-512" each:"1-256" doc:"which tools; everything is approved if nothing is named at all"`
+	Prompts   []string `json:"prompts,omitempty" len:"0-512" each:"1-256" doc:"which prompts"`
+	Templates []string `json:"templates,omitempty" len:"0-256" each:"1-2048" doc:"which templates of resources, by URI template"`
+	Resources bool     `json:"resources,omitempty" doc:"the resources: all of them, now and later"`
 }
 
 // Target implements [commands.Targeter].
@@ -32,62 +33,117 @@ func (p ApproveParams) Target() commands.Resource { return resource(p.Server) }
 
 // ApproveResult is the result of mcp.server.approve.
 type ApproveResult struct {
-	Server   string   `json:"server" doc:"name of the server, as it is configured"`
-	Approved []string `json:"approved" doc:"all tools that are offered now"`
+	Server    string   `json:"server" doc:"name of the server, as it is configured"`
+	Approved  []string `json:"approved" doc:"all tools that are offered now"`
+	Prompts   []string `json:"prompts" doc:"all prompts that are offered now"`
+	Templates []string `json:"templates" doc:"all templates that are offered now"`
+	Resources bool     `json:"resources" doc:"whether its resources can be read now"`
 }
 
-// Approve approves tools. What the server declares must still be what was
+// Approve approves what is named. What the server declares must still be what was
 // looked at.
 func (s *Service) Approve(ctx context.Context, call *commands.Call, p ApproveParams) (ApproveResult, error) {
-	l, err := s.link(p.Server)
+	l, err := s.link(call.Principal, p.Server)
 	if err != nil {
 		return ApproveResult{}, err
 	}
 	l.mu.Lock()
-	known := l.known
+	known, has := l.known, l.library
 	l.mu.Unlock()
-	if len(known) == 0 {
-		return ApproveResult{}, protocol.Errorf(protocol.TargetUnavailable, "the server has shown no tools yet").With("server", p.Server)
+	now := revision(known, has)
+	if now == "" {
+		return ApproveResult{}, protocol.Errorf(protocol.TargetUnavailable, "the server has shown nothing yet").With("server", p.Server)
 	}
-	if now := revision(known); p.Revision != now {
-		return ApproveResult{}, protocol.Errorf(protocol.RevisionConflict, "the server's tools have changed: look at them again").With("revision", now)
+	if p.Revision != now {
+		return ApproveResult{}, protocol.Errorf(protocol.RevisionConflict, "what the server has changed meanwhile: look at it again").With("revision", now)
 	}
-	approved := &Approved{Tools: make(map[string]string), By: call.Principal.ID, At: s.opts.Now().UnixMilli()}
-	if old, _, ok := s.opts.Table.Get(p.Server); ok {
-		maps.Copy(approved.Tools, old.Tools)
+	old, _, _ := s.opts.Table.Get(p.Server)
+	if old == nil {
+		old = &Approved{}
 	}
-	for _, name := range p.Tools {
-		if !slices.ContainsFunc(known, func(d *declared) bool { return d.Name == name }) {
-			return ApproveResult{}, protocol.Errorf(protocol.NotFound, "the server has no tool %.100q", name).With("param_name", "tools")
-		}
+	every := len(p.Tools)+len(p.Prompts)+len(p.Templates) == 0 && !p.Resources
+	approved := &Approved{By: call.Principal.ID, At: s.opts.Now().UnixMilli(), Resources: has.readable && (old.Resources || p.Resources || every)}
+	if approved.Tools, err = approve("tools", toolHashes(known), old.Tools, p.Tools, every); err != nil {
+		return ApproveResult{}, err
 	}
-	result := ApproveResult{Server: p.Server, Approved: []string{}}
-	for _, d := range known {
-		if len(p.Tools) == 0 || slices.Contains(p.Tools, d.Name) {
-			approved.Tools[d.Name] = d.hash
-		}
-		if approved.Tools[d.Name] == d.hash {
-			result.Approved = append(result.Approved, d.Name)
-		}
+	if approved.Prompts, err = approve("prompts", hashes(has.prompts), old.Prompts, p.Prompts, every); err != nil {
+		return ApproveResult{}, err
 	}
-	maps.DeleteFunc(approved.Tools, func(name, _ string) bool {
-		return !slices.ContainsFunc(known, func(d *declared) bool { return d.Name == name })
-	})
+	if approved.Templates, err = approve("templates", hashes(has.templates), old.Templates, p.Templates, every); err != nil {
+		return ApproveResult{}, err
+	}
 	if _, err := s.opts.Table.Put(ctx, p.Server, approved); err != nil {
 		return ApproveResult{}, err
 	}
 	l.reconsider()
-	return result, nil
+	return approved.result(p.Server, known, has), nil
 }
 
-// revision names what a server declares.
-func revision(known []*declared) string {
-	if len(known) == 0 {
+// approve adds what was named, or everything, to what was approved before. What
+// is not there any more is dropped.
+func approve(param string, known, before map[string]string, named []string, every bool) (map[string]string, error) {
+	approved := make(map[string]string, len(known))
+	for _, name := range named {
+		if known[name] == "" {
+			return nil, protocol.Errorf(protocol.NotFound, "the server has no %.100q", name).With("param_name", param)
+		}
+		approved[name] = known[name]
+	}
+	for name, hash := range known {
+		switch {
+		case every:
+			approved[name] = hash
+		case approved[name] == "" && before[name] != "":
+			approved[name] = before[name]
+		}
+	}
+	return approved, nil
+}
+
+// result is what is offered now.
+func (a *Approved) result(server string, known []*declared, has *library) ApproveResult {
+	open := has.approved(a)
+	result := ApproveResult{Server: server, Approved: []string{}, Prompts: []string{}, Templates: []string{}, Resources: open.readable}
+	for _, d := range known {
+		if a.Tools[d.Name] == d.hash {
+			result.Approved = append(result.Approved, d.Name)
+		}
+	}
+	for _, one := range open.prompts {
+		result.Prompts = append(result.Prompts, one.key)
+	}
+	for _, one := range open.templates {
+		result.Templates = append(result.Templates, one.key)
+	}
+	return result
+}
+
+func toolHashes(known []*declared) map[string]string {
+	m := make(map[string]string, len(known))
+	for _, d := range known {
+		m[d.Name] = d.hash
+	}
+	return m
+}
+
+// revision names what a server declares, "" if that is nothing. Resources come
+// and go without changing it.
+func revision(known []*declared, has *library) string {
+	if len(known)+len(has.prompts)+len(has.templates) == 0 && !has.readable {
 		return ""
 	}
 	sum := sha256.New()
 	for _, d := range known {
 		sum.Write([]byte(d.hash))
+	}
+	for _, one := range has.prompts {
+		sum.Write([]byte("p" + one.hash))
+	}
+	for _, one := range has.templates {
+		sum.Write([]byte("t" + one.hash))
+	}
+	if has.readable {
+		sum.Write([]byte("r"))
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }

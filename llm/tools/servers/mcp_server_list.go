@@ -9,7 +9,7 @@ import (
 
 var serverList = commands.Spec{
 	Name:    "mcp.server.list",
-	Summary: "List the external MCP servers that the bridge is configured to use, and their tools.",
+	Summary: "List the external MCP servers that the bridge is configured to use, and what those have.",
 	Effect:  commands.Read,
 	Action:  "mcp:server.list",
 	Errors:  []protocol.Code{protocol.NotFound},
@@ -32,13 +32,16 @@ type ListResult struct {
 
 // A ServerView is a server as operators see it.
 type ServerView struct {
-	Server   string     `json:"server" doc:"name of the server, as it is configured"`
-	State    State      `json:"state" doc:"connecting, connected or down"`
-	Since    int64      `json:"since" doc:"Unix milliseconds"`
-	Problem  string     `json:"problem,omitempty" doc:"why it is down"`
-	Product  string     `json:"product,omitempty" doc:"what the server calls itself"`
-	Revision string     `json:"revision,omitempty" doc:"names its tools as they are now, for mcp.server.approve"`
-	Tools    []ToolView `json:"tools" doc:"tools that the server has declared, by name; empty before it was first reached"`
+	Server    string          `json:"server" doc:"name of the server, as it is configured"`
+	State     State           `json:"state" doc:"connecting, connected or down"`
+	Since     int64           `json:"since" doc:"Unix milliseconds"`
+	Problem   string          `json:"problem,omitempty" doc:"why it is down"`
+	Product   string          `json:"product,omitempty" doc:"what the server calls itself"`
+	Revision  string          `json:"revision,omitempty" doc:"names what it has as it is now, for mcp.server.approve"`
+	Tools     []ToolView      `json:"tools" doc:"tools that the server has declared, by name; empty before it was first reached"`
+	Prompts   []PromptState   `json:"prompts" doc:"its prompts, by name"`
+	Templates []TemplateState `json:"templates" doc:"its templates of resources, by URI template"`
+	Resources ResourcesState  `json:"resources" doc:"its resources, which are approved as a whole"`
 }
 
 // A ToolView is a tool of a server as operators see it.
@@ -48,16 +51,36 @@ type ToolView struct {
 	Description string `json:"description,omitempty" doc:"what the server says of it"`
 }
 
+// A PromptState is a prompt of a server as operators see it.
+type PromptState struct {
+	Prompt      string `json:"prompt" doc:"name of the prompt, as the server declares it"`
+	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
+	Description string `json:"description,omitempty" doc:"what the server says of it"`
+}
+
+// A TemplateState is a template of resources as operators see it.
+type TemplateState struct {
+	URITemplate string `json:"uri_template" doc:"as the server declares it (RFC 6570)"`
+	State       string `json:"state" doc:"approved, new or changed; only approved ones are offered"`
+	Description string `json:"description,omitempty" doc:"what the server says of it"`
+}
+
+// A ResourcesState is what operators see of a server's resources.
+type ResourcesState struct {
+	State string `json:"state" doc:"approved, new, or none if the server has none"`
+	Total int    `json:"total" doc:"how many it lists; mcp.resource.list has them once they are approved"`
+}
+
 // List shows the servers.
-func (s *Service) List(_ context.Context, _ *commands.Call, p ListParams) (ListResult, error) {
+func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	result := ListResult{Servers: []ServerView{}}
 	for _, name := range s.names {
-		if p.Server == "" || p.Server == name {
-			result.Servers = append(result.Servers, s.links[name].view())
+		if l := s.links[name]; l.config.serves(call.Principal) && (p.Server == "" || p.Server == name) {
+			result.Servers = append(result.Servers, l.view())
 		}
 	}
 	if p.Server != "" && len(result.Servers) == 0 {
-		_, err := s.link(p.Server)
+		_, err := s.link(call.Principal, p.Server)
 		return ListResult{}, err
 	}
 	result.Total = len(result.Servers)
@@ -70,21 +93,39 @@ func (l *link) view() ServerView {
 	defer l.mu.Unlock()
 	v := ServerView{
 		Server: l.config.Name, State: l.state, Since: l.since.UnixMilli(), Problem: l.problem, Product: l.server,
-		Revision: revision(l.known), Tools: make([]ToolView, 0, len(l.known)),
+		Revision: revision(l.known, l.library), Tools: make([]ToolView, 0, len(l.known)),
+		Prompts: []PromptState{}, Templates: []TemplateState{}, Resources: ResourcesState{Total: len(l.library.resources)},
+	}
+	if approved == nil {
+		approved = &Approved{}
 	}
 	for _, d := range l.known {
-		v.Tools = append(v.Tools, ToolView{Tool: d.Name, State: approved.state(d), Description: short(d.Description, 512)})
+		v.Tools = append(v.Tools, ToolView{Tool: d.Name, State: state(approved.Tools[d.Name], d.hash), Description: short(d.Description, 512)})
+	}
+	for _, p := range l.library.prompts {
+		v.Prompts = append(v.Prompts, PromptState{p.key, state(approved.Prompts[p.key], p.hash), short(p.is.Description, 512)})
+	}
+	for _, t := range l.library.templates {
+		v.Templates = append(v.Templates, TemplateState{t.key, state(approved.Templates[t.key], t.hash), short(t.is.Description, 512)})
+	}
+	switch {
+	case !l.library.readable:
+		v.Resources.State = "none"
+	case !approved.Resources:
+		v.Resources.State = "new"
+	default:
+		v.Resources.State = "approved"
 	}
 	return v
 }
 
-// state says whether a tool may be called.
-func (a *Approved) state(d *declared) string {
-	if a == nil || a.Tools[d.Name] == "" {
+// state says whether something may be used, by the hash that is approved.
+func state(approved, now string) string {
+	switch approved {
+	case "":
 		return "new"
+	case now:
+		return "approved"
 	}
-	if a.Tools[d.Name] != d.hash {
-		return "changed"
-	}
-	return "approved"
+	return "changed"
 }

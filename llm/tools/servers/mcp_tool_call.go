@@ -67,17 +67,21 @@ type Content struct {
 	Name     string `json:"name,omitempty" doc:"of a link"`
 }
 
+// Piece is the content as tools give it back.
+func (c *Content) Piece() tools.Piece {
+	return tools.Piece{Kind: tools.PieceKind(c.Kind), Text: c.Text, Data: c.Data, MIMEType: c.MIMEType, URI: c.URI, Name: c.Name}
+}
+
 // maxText bounds the text of a result, in bytes.
 const maxText = 1 << 20
 
 // Call calls a tool.
 func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (CallResult, error) {
-	l, err := s.link(p.Server)
+	l, err := s.link(call.Principal, p.Server)
 	if err != nil {
 		return CallResult{}, err
 	}
-	session, err := l.current()
-	if err != nil {
+	if _, err := l.current(); err != nil {
 		return CallResult{}, err
 	}
 	name := prefix + p.Server + "." + p.Tool
@@ -88,20 +92,9 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 	if !approved {
 		return CallResult{}, protocol.Errorf(protocol.NotFound, "the server has no approved tool %.100q", p.Tool).With("server", p.Server)
 	}
-	params := &sdk.CallToolParams{Name: p.Tool, Arguments: p.Arguments}
-	token := protocol.NewID()
-	params.SetProgressToken(token)
-	if call.Depth > 0 {
-		params.Meta[depthKey] = call.Depth
-	}
-	params.Meta[sdk.MetaKeyLogLevel] = logLevel // servers without sessions are told with every call
-	defer l.follow(token, &underway{call.Principal.Party(), call.Emit})()
 	var result *sdk.CallToolResult
-	err = call.Park(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, l.config.timeout())
-		defer cancel()
-		var failed error
-		result, failed = session.CallTool(ctx, params)
+	err = l.ask(ctx, call, func(ctx context.Context, session *sdk.ClientSession, meta sdk.Meta) (failed error) {
+		result, failed = session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: p.Tool, Arguments: p.Arguments})
 		return failed
 	})
 	if err != nil {
@@ -112,8 +105,10 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 
 // explain says what a failed call means to the caller.
 func (l *link) explain(ctx context.Context, err error) error {
-	refused := new(jsonrpc.Error)
+	refused, ours := new(jsonrpc.Error), new(protocol.Error)
 	switch {
+	case errors.As(err, &ours):
+		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return protocol.Errorf(protocol.OutcomeUnknown, "the MCP server did not answer in time").With("server", l.config.Name)
 	case ctx.Err() != nil:
@@ -233,7 +228,7 @@ func (s *Service) run(ctx context.Context, x *tools.Execution, server, tool stri
 		out.Segments = append(out.Segments, chat.Segment{Type: chat.Kind(m.Kind), MIMEType: m.MIMEType, Data: m.Data})
 	}
 	for _, c := range r.Content {
-		out.Pieces = append(out.Pieces, tools.Piece{Kind: tools.PieceKind(c.Kind), Text: c.Text, Data: c.Data, MIMEType: c.MIMEType, URI: c.URI, Name: c.Name})
+		out.Pieces = append(out.Pieces, c.Piece())
 	}
 	return out, nil
 }

@@ -28,7 +28,9 @@ const serveEnv = "AIBRIDGE_TEST_MCP_SERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveEnv) != "" {
-		_ = notes("stdio").Run(context.Background(), &sdk.StdioTransport{})
+		server := notes("stdio")
+		addLibrary(server)
+		_ = server.Run(context.Background(), &sdk.StdioTransport{})
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -162,7 +164,7 @@ func (w *world) call(t *testing.T, name, arguments string) tools.Result {
 
 func (w *world) view(t *testing.T) ServerView {
 	t.Helper()
-	r, err := w.List(t.Context(), nil, ListParams{})
+	r, err := w.List(t.Context(), &commands.Call{Principal: w.env.Principal}, ListParams{})
 	if err != nil || len(r.Servers) != 1 {
 		t.Fatalf("list: %v %+v", err, r)
 	}
@@ -404,7 +406,7 @@ func TestOperatorsAreNotToldWhereAServerIs(t *testing.T) {
 		Config{Name: "program", Command: []string{nowhere + "/missing"}},
 		Config{Name: "folder", Command: []string{os.Args[0]}, Dir: nowhere + "/none"})
 	eventually.Holds(t, "all are down", func() bool {
-		list, err := w.List(t.Context(), nil, ListParams{})
+		list, err := w.List(t.Context(), &commands.Call{Principal: w.env.Principal}, ListParams{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,11 +17,15 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Approved is what was approved of a server's tools.
+// Approved is what was approved of a server.
 type Approved struct {
-	Tools map[string]string `json:"tools"` // hash of the declaration by name
-	By    string            `json:"by"`    // who did it last, "" for the configuration
-	At    int64             `json:"at"`    // Unix milliseconds
+	Tools     map[string]string `json:"tools"`               // hash of the declaration by name
+	Prompts   map[string]string `json:"prompts,omitempty"`   // likewise
+	Templates map[string]string `json:"templates,omitempty"` // by URI template
+	Resources bool              `json:"resources,omitempty"` // all of them, which come and go
+
+	By string `json:"by"` // who did it last, "" for the configuration
+	At int64  `json:"at"` // Unix milliseconds
 }
 
 // Invoke runs a command of the bridge as the environment's principal.
@@ -98,6 +102,10 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(serverList, s.List),
 		commands.New(serverApprove, s.Approve),
 		commands.New(toolCall, s.Call),
+		commands.New(resourceList, s.Resources),
+		commands.New(resourceRead, s.Read),
+		commands.New(promptList, s.Prompts),
+		commands.New(promptGet, s.Prompt),
 	}
 }
 
@@ -134,14 +142,20 @@ func (s *Service) Find(ctx context.Context, env tools.Environment, name string) 
 }
 
 func (s *Service) may(ctx context.Context, env tools.Environment, server string) bool {
-	return s.opts.May(ctx, env.Principal, toolCall.Action, resource(server)) == nil
+	return s.allows(ctx, env.Principal, toolCall.Action, server)
+}
+
+// allows reports whether somebody may do what an action means to a server.
+func (s *Service) allows(ctx context.Context, who *protocol.Principal, action, server string) bool {
+	return s.links[server].config.serves(who) && s.opts.May(ctx, who, action, resource(server)) == nil
 }
 
 // resource is a server as policy sees it.
 func resource(server string) commands.Resource { return commands.Resource{Type: "mcp", ID: server} }
 
-func (s *Service) link(name string) (*link, error) {
-	if l, ok := s.links[name]; ok {
+// link is the link to a server, as far as somebody is to know that there is one.
+func (s *Service) link(who *protocol.Principal, name string) (*link, error) {
+	if l, ok := s.links[name]; ok && l.config.serves(who) {
 		return l, nil
 	}
 	return nil, protocol.Errorf(protocol.NotFound, "there is no MCP server %.64q", name).With("server", name)
