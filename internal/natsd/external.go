@@ -33,6 +33,8 @@ var ErrAway = errors.New("NATS is away")
 func away(err error) bool {
 	var op *net.OpError
 	switch {
+	case errors.Is(err, nats.ErrTLS): // it speaks TLS with us, and hangs up on what we show
+		return false
 	case errors.As(err, &op):
 		return op.Op != "remote error" // which is an alert of TLS
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.EOF):
