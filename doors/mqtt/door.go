@@ -1,6 +1,10 @@
-// Package mqtt is the front door for commands over MQTT. It only
-// translates: a publication on the bridge's request topic becomes a command,
-// its answer a publication on the requester's response topic.
+// Package mqtt is the door of MQTT clients.
+//
+// [NewServer] gives the broker the rules of the bridge: who comes in, which
+// topics they use, how much they take. [Clients] are those who are in, for the
+// parts of the bridge that publish to them or end what they have. A [Door]
+// takes their commands: a publication on the bridge's request topic becomes a
+// command, its answer a publication on the requester's response topic.
 package mqtt
 
 import (
@@ -52,11 +56,21 @@ type Options struct {
 	Log  *slog.Logger
 }
 
+// Name is what calls by this door are marked with.
+const Name = "mqtt"
+
 // A Door takes commands from MQTT clients.
 type Door struct{ Options }
 
 // New returns a door.
 func New(o Options) *Door { return &Door{o} }
+
+// Open has a broker hand in what its clients publish. Call it before
+// [broker.Broker.Serve].
+func (d *Door) Open(b *broker.Broker) {
+	b.Handle(d.Topics.BridgeRequest(), d.Request)
+	b.AfterHandlers(d.Flush)
+}
 
 // Request takes one publication on the request topic. It does not block: the
 // answer is published when there is one.
@@ -81,7 +95,7 @@ func (d *Door) Request(p *broker.Publication) {
 		Principal:   who,
 		Body:        p.Payload,
 		Expiry:      p.Expiry,
-		Door:        "mqtt",
+		Door:        Name,
 		Client:      p.Client.ID,
 		Address:     p.Client.Address(),
 		Traceparent: p.Property("traceparent"),

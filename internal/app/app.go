@@ -20,6 +20,7 @@ import (
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
 	httpdoor "github.com/aibridge/aibridge/doors/http"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/diskspace"
@@ -102,7 +103,7 @@ type App struct {
 	claims commands.Claims
 	audit  *auditSide
 	broker *broker.Broker
-	mqtt   *mqttSide
+	mqtt   *mqttdoor.Clients
 	router *commands.Router
 	api    *httpdoor.API
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/cleartext"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -82,7 +83,7 @@ func (w *ApprovalWebhook) open() (approval.Webhook, error) {
 
 // newApprovals makes the part that has people agree to what models do. Its
 // table is loaded afterwards.
-func (a *App) newApprovals(mqtt *mqttSide) error {
+func (a *App) newApprovals(mqtt *mqttdoor.Clients) error {
 	c := &a.config.Approvals
 	options := approval.Options{
 		Approvals:    store.NewTable[approval.Record](a.store, "approval"),
@@ -90,7 +91,7 @@ func (a *App) newApprovals(mqtt *mqttSide) error {
 		MayDecide:    a.mayDecide,
 		MayDecideOwn: a.mayDecideOwn,
 		Check:        a.credentials.Check,
-		Publish:      mqtt.publishApproval,
+		Publish:      mqtt.PublishApproval,
 		Record:       a.recordApproval,
 		Wait:         time.Duration(c.WaitSeconds) * time.Second,
 		BridgeID:     a.config.ID,
@@ -158,18 +159,6 @@ func (a *App) mayDecide(who *protocol.Principal, space protocol.SpaceID) bool {
 
 func (a *App) mayDecideOwn(who *protocol.Principal) bool {
 	return a.policy.engine.Decide(&policy.Query{Who: who, Action: policy.DecideOwn, Type: "approval", Space: who.Space}).Allowed
-}
-
-// publishApproval tells those who may hear it of an approval.
-func (m *mqttSide) publishApproval(to protocol.Recipients, e *protocol.Event) {
-	if m.broker == nil { // starting
-		return
-	}
-	if _, err := m.broker.Publish(to, protocol.Message{
-		Topic: m.topics.Event("approval"), Payload: e.Append(nil), QoS: 1, ContentType: protocol.ContentJSON,
-	}); err != nil {
-		m.log.Warn("an event of an approval is not published", "event", e.Name, "error", err)
-	}
 }
 
 // recordApproval notes in the audit trail what happened to an approval.

@@ -66,7 +66,7 @@ func (a *App) build(ctx context.Context) error {
 
 	topics := protocol.NewTopics(a.config.Root)
 	a.credentials = security.NewCredentials(a.clock)
-	mqtt := &mqttSide{credentials: a.credentials, topics: topics, requests: topics.BridgeRequest(), quotas: a.quotas, log: a.log, reviews: make(chan struct{}, 1)}
+	mqtt := mqttdoor.NewClients(topics, a.log)
 	a.mqtt = mqtt
 	a.newMCPAgent()
 	keys := store.NewTable[security.Key](a.store, "key")
@@ -95,7 +95,7 @@ func (a *App) build(ctx context.Context) error {
 		AgentChanged: a.agentChanged,
 		Models:       a.mcpAgent.models,
 		Inside:       a.mcpAgent.is,
-		Disconnect:   mqtt.disconnect,
+		Disconnect:   mqtt.Disconnect,
 		Log:          a.log,
 		Tracer:       tracer,
 		Registerer:   a.metrics,
@@ -103,7 +103,6 @@ func (a *App) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mqtt.registry = agents
 	groups := a.newDispatcher(agents, mqtt)
 	channels := a.newCaps(agents, skills, groups, mqtt)
 	a.scenes = a.newScenes(agents, channels, mqtt)
@@ -113,7 +112,7 @@ func (a *App) build(ctx context.Context) error {
 	tasks := task.New(task.Options{
 		Tasks:      task.Sealed(store.NewTable[task.Task](a.store, "task"), a.seals),
 		Groups:     groupTasks{groups},
-		Publish:    mqtt.publishTaskEvent,
+		Publish:    mqtt.PublishTask,
 		BridgeID:   a.config.ID,
 		Log:        a.log,
 		Registerer: a.metrics,
@@ -147,7 +146,7 @@ func (a *App) build(ctx context.Context) error {
 	if err := a.openPKI(ctx, certificates, mqtt); err != nil {
 		return err
 	}
-	if err := a.openIdentity(ctx, keys, uses, revocations, mqtt); err != nil {
+	if err := a.openIdentity(ctx, keys, uses, revocations); err != nil {
 		return err
 	}
 	if err := a.openRights(mqtt); err != nil {
@@ -161,7 +160,7 @@ func (a *App) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.openBroker(ctx, mqtt); err != nil {
+	if err := a.openBroker(ctx, agents); err != nil {
 		return err
 	}
 	a.run("registry", agents.Run)
@@ -214,18 +213,18 @@ func (a *App) build(ctx context.Context) error {
 	})
 	a.life.drain("commands", a.router.Close)
 	a.life.add("waiting approvals", a.approvals.Close)
-	mqtt.door = mqttdoor.New(mqttdoor.Options{
+	mqttdoor.New(mqttdoor.Options{
 		Router:     a.router,
 		Publisher:  a.broker,
 		Topics:     topics,
 		BridgeID:   a.config.ID,
 		Limits:     a.limits(),
 		MayRespond: a.rights.MayRespond,
-		Gone:       mqtt.gone,
+		Gone:       mqtt.Gone,
 		Southbound: a.southbound(),
 		Held:       true,
 		Log:        a.log,
-	})
+	}).Open(a.broker)
 	if err := a.newBackups(); err != nil {
 		return err
 	}
@@ -290,40 +289,34 @@ func (a *App) openClaims() error {
 	return nil
 }
 
-func (a *App) openBroker(ctx context.Context, mqtt *mqttSide) error {
+func (a *App) openBroker(ctx context.Context, agents *registry.Service) error {
 	journal, err := a.store.OpenJournal(ctx)
 	if err != nil {
 		return err
 	}
-	mqtt.authenticator = a.authenticator
-	a.broker, err = broker.New(broker.Options{
-		Authenticate: mqtt.authenticate,
-		Recognise:    mqtt.recognise,
-		Enhanced:     mqtt.enhanced(),
-		Renewed:      mqtt.renewed,
-		Permissions:  mqtt,
-		MayWill:      mqtt.mayWill,
-		Presence:     mqtt,
-		Quota:        mqtt.quota(),
-		Log:          a.log,
-		MaxPacket:    a.config.Limits.Payload + roomAroundPayload,
-		Limits:       broker.Limits{TopicLevels: a.config.Limits.TopicLevels},
-		Journal:      journal,
-		Clock:        a.clock,
-		Gate:         a.gate,
-		Version:      a.version,
-		Full:         a.disk.Low,
-		Registerer:   a.metrics,
-		ResponseInfo: func(c *broker.Client) string { return mqtt.topics.ClientResponse(c.ID) },
+	a.broker, err = mqttdoor.NewServer(mqttdoor.ServerOptions{
+		Clients:       a.mqtt,
+		Agents:        agents,
+		Authenticator: a.authenticator,
+		Credentials:   a.credentials,
+		Rights:        a.rights,
+		Quotas:        a.quotas,
+		Broker: broker.Options{
+			Log:        a.log,
+			MaxPacket:  a.config.Limits.Payload + roomAroundPayload,
+			Limits:     broker.Limits{TopicLevels: a.config.Limits.TopicLevels},
+			Journal:    journal,
+			Clock:      a.clock,
+			Gate:       a.gate,
+			Version:    a.version,
+			Full:       a.disk.Low,
+			Registerer: a.metrics,
+		},
 	})
 	if err != nil {
 		return err
 	}
-	mqtt.broker = a.broker
 	a.audit.broker.Store(a.broker)
-	a.broker.Handle(mqtt.topics.BridgeRequest(), mqtt.request)
-	a.broker.Handle(mqtt.topics.AgentResponse("+"), mqtt.response)
-	a.broker.AfterHandlers(mqtt.handled)
 	a.broker.BeforeWrite(a.audit.Keep)
 	a.life.add("broker", a.broker.Close)
 	return nil

@@ -3,16 +3,16 @@ package app
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/aibridge/aibridge/cap"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 )
 
 // newCaps makes the part that keeps Caps and groups.
-func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.SkillRecord], groups cap.Dispatcher, mqtt *mqttSide) *cap.Service {
+func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.SkillRecord], groups cap.Dispatcher, mqtt *mqttdoor.Clients) *cap.Service {
 	tables := &capTables{
 		store:  a.store,
 		caps:   store.NewTable[cap.Cap](a.store, "cap"),
@@ -25,14 +25,15 @@ func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.Ski
 		Data:       tables.data,
 		RemoveAll:  tables.removeAll,
 		Publish:    mqtt.Publish,
-		Retained:   mqtt.retained,
+		Retained:   mqtt.Retained,
 		Skills:     agents,
 		Dispatcher: groups,
 		MembershipLost: func(space protocol.SpaceID, id protocol.CapID) {
-			mqtt.review(capChannel(id))
+			a.policy.engine.FactsChanged() // what was decided by membership is decided again
+			mqtt.ReviewCap(id)
 			a.scenes.CapChanged(space, id)
 		},
-		Topics:   mqtt.topics,
+		Topics:   mqtt.Topics(),
 		BridgeID: a.config.ID,
 		Log:      a.log,
 	})
@@ -71,9 +72,4 @@ func (t *capTables) removeAll(ctx context.Context, list []cap.Removal) error {
 		}
 	}
 	return t.store.Atomic(ctx, ops...)
-}
-
-// retained yields the topics that a message is retained on.
-func (m *mqttSide) retained(filter string) iter.Seq2[string, protocol.SpaceID] {
-	return m.broker.Retained(filter)
 }

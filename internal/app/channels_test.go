@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -9,7 +10,7 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/aibridge/aibridge/broker"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
@@ -29,6 +30,14 @@ func (g *guests) MayUseChannel(who *protocol.Principal, _ protocol.CapID, _ bool
 	return (*g.in.Load())[who.ID]
 }
 
+// byName lets everybody in as the user it says it is.
+type byName struct{ mqttdoor.Authenticator }
+
+// Recognise implements [mqttdoor.Authenticator].
+func (byName) Recognise(_ security.Shown, user string, _ []byte) *protocol.Principal {
+	return &protocol.Principal{Kind: protocol.KindSkill, ID: user, Space: protocol.DefaultSpace, Method: protocol.MethodAnonymous}
+}
+
 // TestWhoLosesMembershipLosesTheSubscription has real clients on a broker
 // that knows them by their user names.
 func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
@@ -44,19 +53,16 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	}
 	credentials := security.NewCredentials(clock.New())
 	credentials.Use(security.Sources{Dev: true})
-	side := &mqttSide{topics: protocol.NewTopics(""), quotas: quotas, factsChanged: engine.FactsChanged, credentials: credentials}
-	side.rights = security.NewTopicRights(security.TopicOptions{Topics: side.topics, Policies: engine, Owner: side.owner, Standing: members})
-	if side.registry, err = registry.New(registry.Options{
-		Agents: recordstest.New[registry.Agent](), Skills: recordstest.New[registry.SkillRecord](), Resources: recordstest.New[registry.ResourceRecord](), Publisher: side,
-	}); err != nil {
+	clients := mqttdoor.NewClients(protocol.NewTopics(""), slog.New(slog.DiscardHandler))
+	rights := security.NewTopicRights(security.TopicOptions{Topics: clients.Topics(), Policies: engine, Owner: clients.Owner, Standing: members})
+	agents, err := registry.New(registry.Options{
+		Agents: recordstest.New[registry.Agent](), Skills: recordstest.New[registry.SkillRecord](), Resources: recordstest.New[registry.ResourceRecord](), Publisher: clients,
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	side.broker, err = broker.New(broker.Options{
-		Authenticate: func(_ context.Context, c broker.Credentials) (*protocol.Principal, error) {
-			return &protocol.Principal{Kind: protocol.KindSkill, ID: c.Username, Space: protocol.DefaultSpace, Method: protocol.MethodAnonymous}, nil
-		},
-		Permissions: side,
-		Presence:    side,
+	server, err := mqttdoor.NewServer(mqttdoor.ServerOptions{
+		Clients: clients, Agents: agents, Authenticator: byName{}, Credentials: credentials, Rights: rights, Quotas: quotas,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +71,8 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = side.broker.Serve(context.Background(), "mqtt", l) }()
-	t.Cleanup(func() { _ = side.broker.Close(context.Background()) })
+	go func() { _ = server.Serve(context.Background(), "mqtt", l) }()
+	t.Cleanup(func() { _ = server.Close(context.Background()) })
 
 	in, out := dialAs(t, l.Addr(), "in"), dialAs(t, l.Addr(), "out")
 	for _, c := range []*member{in, out} {
@@ -82,8 +88,9 @@ func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
 	out.expect(t)
 
 	members.in.Store(&map[string]bool{"in": true})
-	side.review(capChannel("home"))
-	out.ended(t, side)
+	engine.FactsChanged()
+	clients.ReviewCap("home")
+	out.ended(t, clients)
 	in.publish(t, "aibridge/cap/home/message/b")
 	in.expect(t)
 	if code := out.subscribe(t, "aibridge/cap/home/message/#"); code != 0x87 { // on the same connection
@@ -150,11 +157,14 @@ func (m *member) expect(t *testing.T) (topic string) {
 	return topic
 }
 
-// ended waits until one subscription is left.
-func (m *member) ended(t *testing.T, side *mqttSide) {
+// ended waits until the client has no subscription left.
+func (m *member) ended(t *testing.T, clients *mqttdoor.Clients) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
-	for len(side.live.about("cap/home")) != 1 {
+	for {
+		if s, ok := clients.Session(protocol.DefaultSpace, "out"); ok && s.Subscriptions == 0 {
+			return
+		}
 		if time.Now().After(deadline) {
 			t.Fatal("the subscription does not end")
 		}

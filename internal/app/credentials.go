@@ -31,7 +31,7 @@ func (a *App) followCredentials(keys *store.Table[security.Key], revocations *st
 // them: whoever comes in meanwhile is checked then. The entry says why.
 func (a *App) endCredentials(why audit.Entry) {
 	failed := a.router.Fail(a.credentials.Check)
-	ended := a.mqtt.disconnectFor(a.credentials.Check) + a.credentials.Review()
+	ended := a.mqtt.DisconnectFor(a.credentials.Check) + a.credentials.Review()
 	failed += a.router.Fail(a.credentials.Check) // what came in meanwhile
 	if failed+ended == 0 {
 		return

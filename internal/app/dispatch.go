@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/task"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -16,14 +17,14 @@ import (
 )
 
 // newDispatcher makes the part that carries commands to groups.
-func (a *App) newDispatcher(agents *registry.Service, mqtt *mqttSide) *dispatch.Engine {
+func (a *App) newDispatcher(agents *registry.Service, mqtt *mqttdoor.Clients) *dispatch.Engine {
 	return dispatch.New(dispatch.Options{
 		Dispatches: store.NewTable[dispatch.Dispatch](a.store, "dispatch"),
 		Batches:    store.NewTable[dispatch.Batch](a.store, "batch"),
 		Asker:      asker{agents},
 		MayAsk:     a.mayStillAsk,
 		Grants:     a.credentials,
-		Publish:    mqtt.publishTaskEvent,
+		Publish:    mqtt.PublishTask,
 		BridgeID:   a.config.ID,
 		Log:        a.log,
 	})

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
@@ -55,7 +56,7 @@ func (l *loginRecord) settled(ctx context.Context, a security.Attempt) {
 		return
 	}
 	record := l.trail.Record
-	if a.Door == mqttDoor { // the broker has the trail kept before it says anything, and must not wait here
+	if a.Door == mqttdoor.Name { // the broker has the trail kept before it says anything, and must not wait here
 		record = l.trail.RecordHeld
 	}
 	record(ctx, audit.Entry{Event: loginSucceeded, Code: audit.OK, Door: a.Door, Address: a.From, Details: client(a)}.By(a.Who))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
@@ -26,7 +27,7 @@ func (k *loginsKept) RecordHeld(_ context.Context, e audit.Entry) {
 func TestLoginsByMQTTAreHeldAndOthersAreNot(t *testing.T) {
 	var kept loginsKept
 	l := newLoginRecord(&kept)
-	for _, door := range []string{mqttDoor, "http", mqttDoor, "ws"} {
+	for _, door := range []string{mqttdoor.Name, "http", mqttdoor.Name, "ws"} {
 		who := &protocol.Principal{ID: "p", Credential: "k", Method: protocol.MethodAPIKey}
 		l.settled(t.Context(), security.Attempt{Door: door, Who: who})
 	}

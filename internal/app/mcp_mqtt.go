@@ -16,7 +16,7 @@ func (a *App) openMCPTopic() {
 	var stop context.CancelFunc
 	a.mcp.gone, stop = context.WithCancel(context.Background())
 	a.life.add("MCP over MQTT", func(context.Context) error { stop(); return nil })
-	a.broker.Handle(a.mqtt.topics.BridgeMCP(), a.mcpMessage)
+	a.broker.Handle(a.mqtt.Topics().BridgeMCP(), a.mcpMessage)
 }
 
 // mcpMessage takes one message. It does not block.
@@ -27,7 +27,7 @@ func (a *App) mcpMessage(p *broker.Publication) {
 	}
 	refused := to.Topic != "" && !a.rights.MayRespond(who, to.Topic)
 	if to.Topic == "" || refused {
-		to.Topic = a.mqtt.topics.ClientResponse(p.Client.ID)
+		to.Topic = a.mqtt.Topics().ClientResponse(p.Client.ID)
 	}
 	waits := protocol.MaxTimeout
 	if p.Expiry > 0 {
@@ -47,7 +47,7 @@ func (a *App) mcpMessage(p *broker.Publication) {
 	}
 	ctx, cancel := context.WithDeadline(a.mcp.gone, expires)
 	stop := func() bool { return true }
-	if gone := a.mqtt.gone(p.Client.Session(), to.Topic); gone != nil {
+	if gone := a.mqtt.Gone(p.Client.Session(), to.Topic); gone != nil {
 		stop = context.AfterFunc(gone, cancel)
 	}
 	go func() {

@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -52,7 +54,7 @@ func (t *pkiTables) issue(ctx context.Context, c *pki.Certificate, f pki.Claimed
 }
 
 // openPKI opens the certificate authorities. The store is loaded.
-func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) error {
+func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttdoor.Clients) error {
 	passphrase, err := a.config.PKI.ReadPassphrase()
 	if err != nil {
 		return err
@@ -70,7 +72,7 @@ func (a *App) openPKI(ctx context.Context, tables *pkiTables, mqtt *mqttSide) er
 		Names:        append(a.config.Hosts[:len(a.config.Hosts):len(a.config.Hosts)], a.config.PKI.Names...),
 		PublicURL:    a.config.PKI.PublicURL,
 		Parties:      a.parties,
-		Publish:      mqtt.publishSecurityEvent(a.config.ID),
+		Publish:      securityEvents(mqtt, a.config.ID, a.log),
 		Audit:        a.audit,
 		Failed: func(ctx context.Context, from netip.Addr) error { // the authenticator comes later
 			return a.authenticator.Failed(ctx, from)
@@ -119,22 +121,22 @@ func (a *App) withPKI(next http.Handler) http.Handler {
 	})
 }
 
-// publishSecurityEvent tells operators of what happens to certificates.
-func (m *mqttSide) publishSecurityEvent(bridgeID string) func(name string, data any) {
+// securityEvents tells operators of what happens to certificates.
+func securityEvents(mqtt *mqttdoor.Clients, bridgeID string, log *slog.Logger) func(name string, data any) {
 	var seq atomic.Uint64
 	return func(name string, data any) {
 		raw, err := json.Marshal(data)
-		if err != nil || m.broker == nil {
+		if err != nil {
 			return
 		}
 		e := protocol.Event{
 			Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Name: name,
 			Seq: seq.Add(1), Data: raw, Metadata: protocol.Metadata{SenderID: bridgeID},
 		}
-		if _, err := m.broker.Publish(protocol.Administrators(), protocol.Message{
-			Topic: m.topics.Event("security"), Payload: e.Append(nil), ContentType: protocol.ContentJSON,
+		if _, err := mqtt.Publish(protocol.Administrators(), protocol.Message{
+			Topic: mqtt.Topics().Event("security"), Payload: e.Append(nil), ContentType: protocol.ContentJSON,
 		}); err != nil {
-			m.log.Warn("an event of certificates is not published", "event", name, "error", err)
+			log.Warn("an event of certificates is not published", "event", name, "error", err)
 		}
 	}
 }

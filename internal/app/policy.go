@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/task"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/protocol"
@@ -49,7 +50,6 @@ func (a *App) openPolicies(known *entities, keys *store.Table[security.Key]) err
 		InScope:   security.ScopeAllows,
 	})}
 	a.authorizer = security.NewAuthorizer(engine)
-	a.mqtt.factsChanged = engine.FactsChanged
 	known.registry.OnFactsChange(engine.FactsChanged)
 	known.caps.OnFactsChange(engine.FactsChanged)
 	return nil
@@ -68,23 +68,12 @@ func everyCommand() func(yield func(commands.Command) bool) {
 
 // openRights makes the rights on topics, and has what is lost of them end
 // subscriptions.
-func (a *App) openRights(mqtt *mqttSide) error {
+func (a *App) openRights(mqtt *mqttdoor.Clients) error {
 	a.rights = security.NewTopicRights(security.TopicOptions{
-		Topics: mqtt.topics, Policies: a.policy.engine, Owner: mqtt.owner, Standing: a.policy.known,
+		Topics: mqtt.Topics(), Policies: a.policy.engine, Owner: mqtt.Owner, Standing: a.policy.known,
 	})
-	mqtt.rights = a.rights
-	stop := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		mqtt.reviewing(stop)
-	}()
-	a.life.add("reviews of subscriptions", func(context.Context) error {
-		close(stop)
-		<-done
-		return nil
-	})
-	a.policy.engine.OnChange(mqtt.reviewAll)
+	a.run("reviews of subscriptions", mqtt.Run)
+	a.policy.engine.OnChange(mqtt.ReviewAll)
 	a.run("policies", a.policy.engine.Run)
 	if a.config.Security.Policies == "" {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/llm/run/mount"
@@ -71,7 +72,7 @@ func (r *Runs) check(fail func(format string, args ...any)) {
 
 // newRuns makes the part that executes workflows. Its tables are loaded
 // afterwards.
-func (a *App) newRuns(mqtt *mqttSide) {
+func (a *App) newRuns(mqtt *mqttdoor.Clients) {
 	c := &a.config.Runs
 	a.runs = run.New(run.Options{
 		Asker:     a.models,
@@ -87,7 +88,7 @@ func (a *App) newRuns(mqtt *mqttSide) {
 		Fetch:     a.fetchFile,
 		MayActFor: a.mayAskFor,
 		Grants:    a.credentials,
-		Publish:   mqtt.publishTaskEvent,
+		Publish:   mqtt.PublishTask,
 		Audit:     a.recordRunCall,
 		Policy: run.Policy{
 			FS:    run.FSPolicy{Enabled: c.FS, MaxReadBytes: int64(c.ReadBytes), MaxWriteBytes: int64(c.WriteBytes)},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -19,19 +20,22 @@ type Security struct {
 }
 
 // newScenes makes the part that keeps scenes.
-func (a *App) newScenes(agents *registry.Service, channels *cap.Service, mqtt *mqttSide) *scene.Service {
+func (a *App) newScenes(agents *registry.Service, channels *cap.Service, mqtt *mqttdoor.Clients) *scene.Service {
 	return scene.New(scene.Options{
-		Scenes:         store.NewTable[scene.Scene](a.store, "scene"),
-		Skills:         agents,
-		Channels:       sceneChannels{channels},
-		Certificates:   sceneCertificates{a},
-		Publish:        mqtt.Publish,
-		Retained:       mqtt.retained,
-		MembershipLost: func(t protocol.SceneType, id protocol.CapID) { mqtt.review(channel{t, id}) },
-		Strict:         a.config.Security.StrictDeclarations,
-		Topics:         mqtt.topics,
-		BridgeID:       a.config.ID,
-		Log:            a.log,
+		Scenes:       store.NewTable[scene.Scene](a.store, "scene"),
+		Skills:       agents,
+		Channels:     sceneChannels{channels},
+		Certificates: sceneCertificates{a},
+		Publish:      mqtt.Publish,
+		Retained:     mqtt.Retained,
+		MembershipLost: func(t protocol.SceneType, id protocol.CapID) {
+			a.policy.engine.FactsChanged() // what was decided by membership is decided again
+			mqtt.ReviewScene(t, id)
+		},
+		Strict:   a.config.Security.StrictDeclarations,
+		Topics:   mqtt.Topics(),
+		BridgeID: a.config.ID,
+		Log:      a.log,
 	})
 }
 

@@ -114,7 +114,7 @@ func (a *App) openFileTopics() {
 		},
 		Grants:   a.credentials,
 		Publish:  a.broker.Publish,
-		Topics:   a.mqtt.topics,
+		Topics:   a.mqtt.Topics(),
 		Dir:      a.files.dir,
 		MaxFile:  int64(a.config.VFS.MaxFile),
 		MaxChunk: min(256<<10, a.config.Limits.Payload),
@@ -123,8 +123,8 @@ func (a *App) openFileTopics() {
 	take := func(p *broker.Publication) {
 		a.files.chunk.Take(&transfer.Publication{Principal: p.Client.Principal(), Topic: p.Topic, Payload: p.Payload})
 	}
-	a.broker.Handle(a.mqtt.topics.VFS("+", "put/#"), take)
-	a.broker.Handle(a.mqtt.topics.VFS("+", "get/#"), take)
+	a.broker.Handle(a.mqtt.Topics().VFS("+", "put/#"), take)
+	a.broker.Handle(a.mqtt.Topics().VFS("+", "get/#"), take)
 	a.run("chunks of files", a.files.chunk.Run)
 }
 

@@ -30,7 +30,7 @@ var rooms = map[string][]string{
 	"client/agent":         {"protocol", "client", "internal/fair", "internal/schemaword"},
 	"client/agent/folder":  {"protocol", "vfs"},
 	"doors/http":           {"protocol", "commands", "internal/fair", "internal/httpbody"},
-	"doors/mqtt":           {"protocol", "commands", "broker"},
+	"doors/mqtt":           {"protocol", "commands", "broker", "security", "doors/mqtt"},
 	"doors/mcp":            {"protocol", "commands", "internal/fair", "internal/httpbody", "llm/tools", "llm/chat", "llm/wire", "doors/mcp"},
 	"doors/southbound":     {"protocol", "commands"},
 	"doors/files":          {"protocol", "commands", "internal/fair", "internal/filename", "vfs"},

@@ -42,7 +42,7 @@ var callScoped = map[string]string{
 	"broker.storedSession.Principal":             "whose session it is; who connects to it is authenticated anew",
 	"registry.conn.principal":                    "a connection, which ends with the credential",
 	"registry.bid.who":                           "one registration of a skill, within a call",
-	"internal/app.presence.as":                   "whose connection is counted, and not counted any more",
+	"doors/mqtt.presence.as":                     "whose connection is counted, and not counted any more",
 	"internal/app.mcpAgent.who":                  "the bridge's own agent, which has no credential",
 }
 

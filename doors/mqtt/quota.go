@@ -1,4 +1,4 @@
-package app
+package mqtt
 
 import (
 	"github.com/aibridge/aibridge/broker"
@@ -13,16 +13,13 @@ type presence struct {
 	as     *protocol.Principal // whose connection it counts as, until it ends
 }
 
-// reasonQuota is quota exceeded (MQTT 5 §3.14.2.1).
-const reasonQuota = 0x97
-
 // room says whether a principal may have a connection for a client id: for one
 // that it has, which the new connection takes the place of, it may.
-func (m *mqttSide) room(clientID string, who *protocol.Principal) error {
-	if owner, ok := m.owner(who.Home(), clientID); ok && owner.Same(who) {
+func (s *server) room(clientID string, who *protocol.Principal) error {
+	if owner, ok := s.Owner(who.Home(), clientID); ok && owner.Same(who) {
 		return nil
 	}
-	if err := m.quotas.MayConnect(who); err != nil {
+	if err := s.Quotas.MayConnect(who); err != nil {
 		return err
 	}
 	return nil
@@ -30,47 +27,47 @@ func (m *mqttSide) room(clientID string, who *protocol.Principal) error {
 
 // entered counts a connection. One too many, of several that came at once, is
 // ended.
-func (m *mqttSide) entered(c *broker.Client) {
+func (s *server) entered(c *broker.Client) {
 	p := &presence{as: c.Principal()}
-	m.memories.Store(c, p)
-	if err := m.quotas.Connect(p.as); err != nil {
-		go m.end(c, reasonQuota, err.Message, endAttempts)
+	s.presences.Store(c, p)
+	if err := s.Quotas.Connect(p.as); err != nil {
+		go s.end(c, reasonQuota, err.Message, endAttempts)
 	}
 }
 
 // parted counts a connection no longer.
-func (m *mqttSide) parted(c *broker.Client) {
-	if p, ok := m.memories.LoadAndDelete(c); ok {
-		m.quotas.Disconnect(p.(*presence).as)
+func (s *server) parted(c *broker.Client) {
+	if p, ok := s.presences.LoadAndDelete(c); ok {
+		s.Quotas.Disconnect(p.(*presence).as)
 	}
 }
 
 // quota is what the broker asks; nil if nobody is limited.
-func (m *mqttSide) quota() broker.Quota {
-	if m.quotas.None() {
+func (s *server) quota() broker.Quota {
+	if s.Quotas.None() {
 		return nil
 	}
-	return mqttQuota{m}
+	return clientQuota{s}
 }
 
-// An mqttQuota tells the broker what clients may take.
-type mqttQuota struct{ side *mqttSide }
+// A clientQuota tells the broker what clients may take.
+type clientQuota struct{ server *server }
 
 // Publish implements [broker.Quota]. Commands are the router's to count, which
 // answers them.
-func (q mqttQuota) Publish(c *broker.Client, topic string, size int) broker.Verdict {
-	if topic == q.side.requests {
+func (q clientQuota) Publish(c *broker.Client, topic string, size int) broker.Verdict {
+	if topic == q.server.requests {
 		return broker.Verdict{}
 	}
-	if text := q.side.quotas.Message(c.Principal(), size); text != "" {
+	if text := q.server.Quotas.Message(c.Principal(), size); text != "" {
 		return broker.Verdict{Reason: reasonQuota, Text: text}
 	}
 	return broker.Verdict{}
 }
 
 // Holdings implements [broker.Quota].
-func (q mqttQuota) Holdings(who *protocol.Principal) (own, space broker.Holdings) {
-	mine, all := q.side.quotas.Limits(who)
+func (q clientQuota) Holdings(who *protocol.Principal) (own, space broker.Holdings) {
+	mine, all := q.server.Quotas.Limits(who)
 	return holdings(mine), holdings(all)
 }
 
@@ -79,13 +76,13 @@ func holdings(l quota.Limits) broker.Holdings {
 }
 
 // Refused implements [broker.Quota].
-func (q mqttQuota) Refused(what broker.Holding, space bool) {
+func (q clientQuota) Refused(what broker.Holding, space bool) {
 	switch what {
 	case broker.Sessions:
-		q.side.quotas.Refused(quota.Sessions, space)
+		q.server.Quotas.Refused(quota.Sessions, space)
 	case broker.Retained:
-		q.side.quotas.Refused(quota.Retained, space)
+		q.server.Quotas.Refused(quota.Retained, space)
 	case broker.RetainedBytes:
-		q.side.quotas.Refused(quota.RetainedBytes, space)
+		q.server.Quotas.Refused(quota.RetainedBytes, space)
 	}
 }

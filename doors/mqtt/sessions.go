@@ -1,4 +1,4 @@
-package app
+package mqtt
 
 import (
 	"iter"
@@ -9,9 +9,13 @@ import (
 )
 
 // Sessions implements [session.Broker].
-func (m *mqttSide) Sessions() iter.Seq[session.Info] {
+func (c *Clients) Sessions() iter.Seq[session.Info] {
 	return func(yield func(session.Info) bool) {
-		for _, info := range m.broker.Sessions() {
+		s := c.server.Load()
+		if s == nil {
+			return
+		}
+		for _, info := range s.broker.Sessions() {
 			if !yield(sessionInfo(info)) {
 				return
 			}
@@ -20,14 +24,19 @@ func (m *mqttSide) Sessions() iter.Seq[session.Info] {
 }
 
 // Session implements [session.Broker].
-func (m *mqttSide) Session(space protocol.SpaceID, clientID string) (session.Info, bool) {
-	info, ok := m.broker.Session(broker.SessionID{Space: space, Client: clientID})
+func (c *Clients) Session(space protocol.SpaceID, clientID string) (session.Info, bool) {
+	s := c.server.Load()
+	if s == nil {
+		return session.Info{}, false
+	}
+	info, ok := s.broker.Session(broker.SessionID{Space: space, Client: clientID})
 	return sessionInfo(info), ok
 }
 
 // Kick implements [session.Broker].
-func (m *mqttSide) Kick(space protocol.SpaceID, clientID string, forget bool) bool {
-	return m.broker.Kick(broker.SessionID{Space: space, Client: clientID}, forget)
+func (c *Clients) Kick(space protocol.SpaceID, clientID string, forget bool) bool {
+	s := c.server.Load()
+	return s != nil && s.broker.Kick(broker.SessionID{Space: space, Client: clientID}, forget)
 }
 
 func sessionInfo(b broker.SessionInfo) session.Info {

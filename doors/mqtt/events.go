@@ -1,0 +1,19 @@
+package mqtt
+
+import "github.com/aibridge/aibridge/protocol"
+
+// PublishTask tells an event of a task on its topic.
+func (c *Clients) PublishTask(to protocol.Recipients, id protocol.TaskID, e *protocol.Event) {
+	c.publishEvent(to, c.topics.TaskEvent(id), e)
+}
+
+// PublishApproval tells an event of an approval on the topic of approvals.
+func (c *Clients) PublishApproval(to protocol.Recipients, e *protocol.Event) {
+	c.publishEvent(to, c.topics.Event("approval"), e)
+}
+
+func (c *Clients) publishEvent(to protocol.Recipients, topic string, e *protocol.Event) {
+	if _, err := c.Publish(to, protocol.Message{Topic: topic, Payload: e.Append(nil), QoS: 1, ContentType: protocol.ContentJSON}); err != nil {
+		c.log.Warn("an event is not published", "topic", topic, "event", e.Name, "error", err)
+	}
+}

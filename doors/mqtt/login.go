@@ -1,0 +1,90 @@
+package mqtt
+
+import (
+	"context"
+	"net"
+	"net/netip"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security"
+)
+
+// shown is what an MQTT client shows, but for a secret.
+func shown(c broker.Credentials) security.Shown {
+	return security.Shown{Certificate: c.Peer, Door: Name, Client: c.ClientID, From: addressOf(c.Remote)}
+}
+
+// authenticate lets a client in by its certificate, user name and password.
+func (s *server) authenticate(ctx context.Context, c broker.Credentials) (*protocol.Principal, error) {
+	who, err := s.Authenticator.Password(ctx, shown(c), c.Username, c.Password)
+	if err != nil {
+		return nil, err
+	}
+	return who, s.room(c.ClientID, who)
+}
+
+// recognise lets those in who need no waiting: what it does not tell,
+// authenticate does.
+func (s *server) recognise(c broker.Credentials) *protocol.Principal {
+	who := s.Authenticator.Recognise(shown(c), c.Username, c.Password)
+	if who == nil || s.room(c.ClientID, who) != nil {
+		return nil
+	}
+	return who
+}
+
+// enhanced are the methods of enhanced authentication.
+func (s *server) enhanced() map[string]broker.Method {
+	return map[string]broker.Method{
+		security.MethodToken: secretMethod{s, security.TokenSecret},
+		security.MethodKey:   secretMethod{s, security.KeySecret},
+	}
+}
+
+// A secretMethod has the client show a token or a key as authentication data:
+// on CONNECT, or when it is asked, and again with AUTH to renew what it is.
+type secretMethod struct {
+	*server
+	kind security.SecretKind
+}
+
+// Start implements [broker.Method].
+func (s secretMethod) Start(_ context.Context, c broker.Credentials) (broker.Exchange, error) {
+	return &secretExchange{secretMethod: s, client: c}, nil
+}
+
+type secretExchange struct {
+	secretMethod
+	client broker.Credentials
+	asked  bool
+}
+
+// Next implements [broker.Exchange].
+func (e *secretExchange) Next(ctx context.Context, data []byte) ([]byte, *broker.Identity, error) {
+	if len(data) == 0 && !e.asked {
+		e.asked = true
+		return nil, nil, nil
+	}
+	s := shown(e.client)
+	s.Secret, s.Kind = string(data), e.kind
+	if len(data) == 0 || len(e.client.Password) > 0 { // two secrets say two things
+		s.Secret, s.Kind = "", security.NoSecret
+	}
+	who, err := e.Authenticator.Authenticate(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return nil, &broker.Identity{Principal: who}, e.room(s.Client, who)
+}
+
+func addressOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr()
+	}
+	if a == nil {
+		return netip.Addr{}
+	}
+	from, _ := netip.ParseAddrPort(a.String())
+	return from.Addr()
+}

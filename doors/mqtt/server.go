@@ -1,0 +1,133 @@
+package mqtt
+
+import (
+	"context"
+	"sync"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/quota"
+)
+
+// Agents are told which clients are connected and listen, and what agents
+// answer. Calls must not block.
+type Agents interface {
+	Connected(conn any, clientID string, who *protocol.Principal)
+	Disconnected(conn any, reason string)
+	Subscribed(conn any, filter string)
+	Unsubscribed(conn any, filter string)
+	Answer(topic string, who *protocol.Principal, payload, correlation []byte)
+}
+
+// An Authenticator says who a client is. [security.Authenticator] is one.
+type Authenticator interface {
+	// Password judges a certificate, user name and password.
+	Password(ctx context.Context, s security.Shown, user string, password []byte) (*protocol.Principal, error)
+	// Recognise does so without waiting; nil is for Password to decide.
+	Recognise(s security.Shown, user string, password []byte) *protocol.Principal
+	// Authenticate judges a token or a key.
+	Authenticate(ctx context.Context, s security.Shown) (*protocol.Principal, error)
+}
+
+// ServerOptions configure the MQTT server of a bridge. All are needed.
+type ServerOptions struct {
+	Clients       *Clients
+	Agents        Agents
+	Authenticator Authenticator
+	Credentials   *security.Credentials
+	Rights        *security.TopicRights
+	Quotas        *quota.Keeper
+	// Broker is the rest: NewServer fills in who comes in and what they may do.
+	Broker broker.Options
+}
+
+// NewServer returns an MQTT server with the rules of the bridge: who comes in,
+// which topics they use, how much they take, and who learns of it. Its clients
+// are those of the options from now on.
+func NewServer(o ServerOptions) (*broker.Broker, error) {
+	s := &server{Clients: o.Clients, ServerOptions: o, requests: o.Clients.topics.BridgeRequest()}
+	with := o.Broker
+	with.Authenticate, with.Recognise, with.Enhanced, with.Renewed = s.authenticate, s.recognise, s.enhanced(), s.renewed
+	with.Permissions, with.MayWill, with.Presence, with.Quota = s, s.mayWill, s, s.quota()
+	with.ResponseInfo = func(c *broker.Client) string { return s.topics.ClientResponse(c.ID) }
+	var err error
+	if s.broker, err = broker.New(with); err != nil {
+		return nil, err
+	}
+	s.broker.Handle(s.topics.AgentResponse("+"), s.response)
+	s.Clients.server.Store(s)
+	return s.broker, nil
+}
+
+// A server is what stands between the broker, which knows nothing of agents,
+// and the parts that know nothing of MQTT.
+type server struct {
+	*Clients
+	ServerOptions
+	broker    *broker.Broker
+	requests  string   // the topic of commands
+	presences sync.Map // of *presence by *broker.Client, while connected
+}
+
+// MayPublish implements [broker.Permissions].
+func (s *server) MayPublish(c *broker.Client, topic string, retain bool) broker.Verdict {
+	if p, ok := s.presences.Load(c); ok {
+		return broker.Verdict(s.Rights.MayPublishFrom(&p.(*presence).memory, c.Principal(), topic, retain))
+	}
+	who, err := s.Credentials.Rights(grant.Of(c.Principal())) // a Will, which may be from before a restart
+	if err != nil {
+		return broker.NotAuthorized(protocol.AsError(err).Message)
+	}
+	return broker.Verdict(s.Rights.MayPublish(who, topic, retain))
+}
+
+// mayWill lets nothing be heard of a client whose credential was revoked, the
+// Will that it left least of all. A credential that has merely expired was good
+// when the Will was left.
+func (s *server) mayWill(c *broker.Client) broker.Verdict {
+	if _, err := s.Credentials.Rights(grant.Of(c.Principal())); err != nil {
+		return broker.NotAuthorized(protocol.AsError(err).Message)
+	}
+	return broker.Verdict{}
+}
+
+// MaySubscribe implements [broker.Permissions].
+func (s *server) MaySubscribe(c *broker.Client, filter string) broker.Verdict {
+	return broker.Verdict(s.Rights.MaySubscribe(c.Principal(), filter))
+}
+
+// Connected implements [broker.Presence].
+func (s *server) Connected(c *broker.Client) {
+	s.connected.Store(c.Session(), c)
+	s.entered(c)
+	s.recheck(c)
+	s.Agents.Connected(c, c.ID, c.Principal())
+}
+
+// Disconnected implements [broker.Presence].
+func (s *server) Disconnected(c *broker.Client, reason string) {
+	s.connected.CompareAndDelete(c.Session(), c)
+	s.parted(c)
+	s.subscriptions.drop(c)
+	s.leaves(c.Session())
+	s.Agents.Disconnected(c, reason)
+}
+
+// Subscribed implements [broker.Presence].
+func (s *server) Subscribed(c *broker.Client, filter string) {
+	s.Agents.Subscribed(c, filter)
+	s.joined(c, filter)
+}
+
+// Unsubscribed implements [broker.Presence].
+func (s *server) Unsubscribed(c *broker.Client, filter string) {
+	s.Agents.Unsubscribed(c, filter)
+	s.left(c, filter)
+}
+
+// response takes what an agent answers.
+func (s *server) response(p *broker.Publication) {
+	s.Agents.Answer(p.Topic, p.Client.Principal(), p.Payload, p.CorrelationData)
+}
