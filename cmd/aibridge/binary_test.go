@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +24,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	buildDir = dir
+	stormKills = os.Getenv("AIBRIDGE_STORM")
+	_ = os.Unsetenv("AIBRIDGE_STORM") // the program refuses variables that mean nothing
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -77,7 +77,6 @@ func (b *binary) start(t *testing.T, deadline time.Time, flags ...string) bool {
 	_ = os.Remove(filepath.Join(b.data, "addresses.json"))
 	b.cmd = exec.Command(b.path, append([]string{
 		"serve", "--data", b.data, "--mqtt", freeAddress(), "--mqtts", freeAddress(), "--http", freeAddress(), "--ws", freeAddress()}, flags...)...)
-	b.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AIBRIDGE_STORM=") }) // of the tests
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)
