@@ -22,8 +22,12 @@ func (s *Service) Answer(topic string, who *protocol.Principal, payload, correla
 	switch {
 	case e == nil && err != nil:
 		s.drop(dropMalformed, string(agent), err.Error())
+		reason := err.Error()
+		if message.ID() == "" {
+			reason = "it does not tell what it answers: " + reason
+		}
 		if a := s.board.speaker(agent, who); a != nil {
-			s.complain(a, "it does not tell what it answers: "+err.Error())
+			s.complain(a, reason)
 		}
 	case e == nil:
 		s.drop(dropUnknown, string(agent), message.ID())

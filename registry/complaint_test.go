@@ -28,6 +28,21 @@ func TestAnIDAloneIsAnAnswer(t *testing.T) {
 	})
 }
 
+// An answer that comes too late and cannot be read is told by its own fault.
+func TestALateAnswerThatCannotBeReadIsToldByItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logbook
+		w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		defer w.close()
+		w.device("boiler", heating, nil).say(`{"id":"over","status":"maybe"}`)
+		synctest.Wait()
+		warnings := log.lines("cannot be read")
+		if len(warnings) != 1 || !strings.Contains(warnings[0], "status must be") || strings.Contains(warnings[0], "what it answers") {
+			t.Errorf("%q", warnings)
+		}
+	})
+}
+
 // A logbook is a log that several goroutines write and a test reads.
 type logbook struct {
 	mu   sync.Mutex
