@@ -51,6 +51,8 @@ type link struct {
 	offer   *library             // what of that was offered last
 	tools   []*tools.Tool        // those that are approved
 	calls   map[string]*underway // by progress token
+	caller  protocol.Party       // who called first in this session
+	shared  bool                 // others have called as well
 }
 
 func newLink(s *Service, c *Config) *link {
@@ -162,6 +164,7 @@ func (l *link) connect(ctx context.Context) (*sdk.ClientSession, error) {
 		part(session)
 		return nil, errSelf
 	}
+	l.alone()
 	l.listen(connecting, session)
 	return session, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
+	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -57,12 +59,23 @@ func (l *link) listen(ctx context.Context, session *sdk.ClientSession) {
 func (l *link) follow(token string, call *underway) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.caller == (protocol.Party{}) {
+		l.caller = call.who
+	}
+	l.shared = l.shared || l.caller != call.who
 	l.calls[token] = call
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.calls, token)
 	}
+}
+
+// alone notes that nobody has called in the session that begins.
+func (l *link) alone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.caller, l.shared = protocol.Party{}, false
 }
 
 // step tells whoever made a call how far it is.
@@ -82,8 +95,9 @@ func (l *link) step(p *sdk.ProgressNotificationParams) {
 }
 
 // logged tells what the server logs: operators in the bridge's log, and whoever
-// calls it just now, if that is one alone. A log message does not say to which
-// call it belongs, and nobody is to read what was done for somebody else.
+// calls it just now, if nobody else has called in this session. A log message does
+// not name its call and may come after the answer, so it could be about a call of
+// anybody who has called.
 func (l *link) logged(p *sdk.LoggingMessageParams) {
 	line := logLine{Level: short(string(p.Level), 16), Logger: short(p.Logger, 128), Text: short(textOf(p.Data), maxLog)}
 	l.service.opts.Log.Log(context.Background(), slog.LevelDebug, "an MCP server logs", "server", l.config.Name, "level", line.Level, "logger", line.Logger, "text", line.Text)
@@ -92,18 +106,14 @@ func (l *link) logged(p *sdk.LoggingMessageParams) {
 	}
 }
 
-// hearers are the calls under way, if all are of one principal.
+// hearers are the calls under way, none if several principals have called.
 func (l *link) hearers() []*underway {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var calls []*underway
-	for _, call := range l.calls {
-		if len(calls) > 0 && calls[0].who != call.who {
-			return nil
-		}
-		calls = append(calls, call)
+	if l.shared {
+		return nil
 	}
-	return calls
+	return slices.Collect(maps.Values(l.calls))
 }
 
 // textOf is what a server logs, as a text.

@@ -110,9 +110,13 @@ func TestNobodyHearsWhatIsLoggedForOthers(t *testing.T) {
 	end := l.follow("3", hear("eve"))
 	log()
 	end()
+	log() // perhaps about eve's call
 	stop()
+	l.alone()
+	l.follow("4", hear("eve"))
+	l.calls = map[string]*underway{"4": l.calls["4"]}
 	log()
-	if told["ada"] != 3 || told["eve"] != 0 {
+	if told["ada"] != 2 || told["eve"] != 1 {
 		t.Errorf("told %v times", told)
 	}
 }
