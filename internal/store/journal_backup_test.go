@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -35,10 +36,15 @@ func TestTheJournalIsBackedUpAndRestored(t *testing.T) {
 	into := journal(t, other)
 	loaded(t, into)
 	write(t, into, "other", set("other", "x"))
-	_, err = into.store.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, nil)
+	restore := journal(t, other).store
+	_, err = restore.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, nil)
 	wantCode(t, err, protocol.InvalidState) // not empty
-	if _, err := into.store.Restore(t.Context(), bytes.NewReader(archive.Bytes()), true, nil); err != nil {
+	if _, err := restore.Restore(t.Context(), bytes.NewReader(archive.Bytes()), true, nil); err != nil {
 		t.Fatal(err)
+	}
+	into.values.reach.last.Add(1) // an extent like the one that is stored would not be stored again
+	if err := into.extent.keep(t.Context()); !errors.Is(err, errConflict) {
+		t.Errorf("a process from before the restore stores how far its journal reached: %v", err)
 	}
 	got := loaded(t, journal(t, other))
 	if !maps.Equal(got.values, want.values) || !reflect.DeepEqual(got.entries, want.entries) {
