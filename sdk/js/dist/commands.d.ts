@@ -1,0 +1,2981 @@
+/** Params and results of the commands, by name. */
+export interface Commands {
+    /** Show an agent. */
+    "agent.get": {
+        params: {
+            agent_id: string;
+            space_id?: string;
+        };
+        result: {
+            agent_id: string;
+            endpoints?: string[];
+            last_heartbeat?: number;
+            name?: string;
+            owner: string;
+            presence: {
+                at: number;
+                reason?: string;
+                status: string;
+            }[];
+            registered_at: number;
+            request_topic: string;
+            response_topic: string;
+            since?: number;
+            skill_count: number;
+            skills: string[];
+            space_id: string;
+            status: string;
+            type: string;
+            updated_at: number;
+        };
+    };
+    /** Say that an agent is alive. */
+    "agent.heartbeat": {
+        params: {
+            agent_id: string;
+            space_id?: string;
+        };
+        result: {
+            agent_id: string;
+            heartbeat_interval: number;
+            status: string;
+        };
+    };
+    /** List the agents of a space. */
+    "agent.list": {
+        params: {
+            cursor?: string;
+            find?: string;
+            limit?: number;
+            sort?: "id" | "-id" | "name" | "-name" | "type" | "-type" | "status" | "-status" | "since" | "-since" | "registered_at" | "-registered_at";
+            space_id?: string;
+            status?: "online" | "offline";
+            type?: "mcp_agent" | "route_agent" | "end_agent";
+        };
+        result: {
+            agents: {
+                agent_id: string;
+                endpoints?: string[];
+                last_heartbeat?: number;
+                name?: string;
+                owner: string;
+                registered_at: number;
+                since?: number;
+                space_id: string;
+                status: string;
+                type: string;
+                updated_at: number;
+            }[];
+            next_cursor?: string;
+            total: number;
+        };
+    };
+    /** Introduce an agent, or register it anew. */
+    "agent.register": {
+        params: {
+            agent_id: string;
+            cert_sn?: string;
+            endpoints?: string[];
+            join?: string;
+            name?: string;
+            skills?: ({
+                capabilities: (string | {
+                    capability_id: string;
+                    description?: string;
+                    effect?: "read" | "act";
+                    format?: "annotate" | "assert";
+                    idempotent?: boolean;
+                    name?: string;
+                    params_schema?: Record<string, unknown> | boolean;
+                    result_schema?: Record<string, unknown> | boolean;
+                    risk?: string;
+                    sealed?: "optional" | "required";
+                })[];
+                description?: string;
+                encryption_keys?: {
+                    chain?: string[];
+                    expires?: number;
+                    key: string;
+                    kid: string;
+                    signature?: string;
+                    suite: "X25519-SHA256-AES256GCM";
+                }[];
+                endpoints?: string[];
+                name: string;
+                skill_id: string;
+                type?: "system" | "custom";
+                version?: string;
+            })[];
+            space_id?: string;
+            type: "mcp_agent" | "route_agent" | "end_agent";
+        };
+        result: {
+            agent_id: string;
+            heartbeat_interval: number;
+            request_topic: string;
+            response_topic: string;
+            space_id: string;
+            status: string;
+        };
+    };
+    /** Take an agent out of the registry, and with it every skill that only it provides. */
+    "agent.unregister": {
+        params: {
+            agent_id: string;
+            space_id?: string;
+        };
+        result: {
+            agent_id: string;
+            skills: string[];
+            status: string;
+        };
+    };
+    /** Approve or deny a call of a tool that waits for it. */
+    "approval.decide": {
+        params: {
+            approval_id: string;
+            decision: "approve" | "deny";
+            nonce: string;
+            reason?: string;
+        };
+        result: {
+            approval_id: string;
+            state: string;
+        };
+    };
+    /** Show a call of a tool that waits for approval, or what became of it. */
+    "approval.get": {
+        params: {
+            approval_id: string;
+        };
+        result: {
+            approval_id: string;
+            arguments: unknown;
+            asked_at: number;
+            decided_at?: number;
+            decided_by?: string;
+            expires_at: number;
+            hash: string;
+            nonce?: string;
+            reason?: string;
+            requester: string;
+            requester_kind?: string;
+            roster?: string[];
+            session_id?: string;
+            skill_id?: string;
+            source?: string;
+            space_id: string;
+            state: "pending" | "approved" | "used" | "denied" | "expired" | "withdrawn";
+            task_id?: string;
+            title?: string;
+            tool: string;
+            trace_id?: string;
+            why: string;
+        };
+    };
+    /** List the calls of tools that wait for approval, and what became of others; the latest first. */
+    "approval.list": {
+        params: {
+            cursor?: string;
+            find?: string;
+            hash?: string;
+            limit?: number;
+            mine?: boolean;
+            over?: boolean;
+            sort?: "id" | "-id" | "tool" | "-tool" | "requester" | "-requester" | "expires_at" | "-expires_at" | "decided_at" | "-decided_at";
+            state?: "pending" | "approved" | "used" | "denied" | "expired" | "withdrawn";
+            tool?: string;
+            trace_id?: string;
+        };
+        result: {
+            approvals: ({
+                approval_id: string;
+                arguments: unknown;
+                asked_at: number;
+                decided_at?: number;
+                decided_by?: string;
+                expires_at: number;
+                hash: string;
+                nonce?: string;
+                reason?: string;
+                requester: string;
+                requester_kind?: string;
+                roster?: string[];
+                session_id?: string;
+                skill_id?: string;
+                source?: string;
+                space_id: string;
+                state: "pending" | "approved" | "used" | "denied" | "expired" | "withdrawn";
+                task_id?: string;
+                title?: string;
+                tool: string;
+                trace_id?: string;
+                why: string;
+            })[];
+            next_cursor?: string;
+            total: number;
+        };
+    };
+    /** Show entries of the audit trail, the latest first, or what came after one. */
+    "audit.query": {
+        params: {
+            after?: number;
+            code?: string;
+            cursor?: string;
+            event?: string;
+            limit?: number;
+            principal?: string;
+            resource?: string;
+            security?: boolean;
+            since?: string;
+            trace_id?: string;
+            until?: string;
+        };
+        result: {
+            entries: {
+                action?: string;
+                acts_for?: string;
+                address?: string;
+                async?: boolean;
+                cert_sn?: string;
+                code: string;
+                credential?: string;
+                details?: Record<string, string>;
+                door?: string;
+                event: string;
+                kind?: string;
+                late?: boolean;
+                method?: string;
+                params?: unknown;
+                params_digest?: string;
+                params_sealed?: string;
+                principal?: string;
+                reason?: string;
+                request_id?: string;
+                resource?: string;
+                security?: boolean;
+                seq: number;
+                space_id?: string;
+                time: string;
+                trace_id?: string;
+            }[];
+            last: number;
+            next_cursor?: string;
+        };
+    };
+    /** Check every entry of the audit trail: what was changed, is missing or stands elsewhere, and where. */
+    "audit.verify": {
+        params: {
+            async?: boolean;
+            head?: string;
+        };
+        result: {
+            chain: string;
+            entries: number;
+            first: number;
+            head: string;
+            last: number;
+            ok: boolean;
+            problems: {
+                from: number;
+                kind: string;
+                position?: number;
+                text: string;
+                to: number;
+            }[];
+            unverified: number;
+        };
+    };
+    /** Run several commands, one after the other or side by side. */
+    "batch.execute": {
+        params: {
+            commands: {
+                command: string;
+                id?: string;
+                params?: Record<string, unknown>;
+            }[];
+            mode?: "sequential" | "parallel";
+            stop_on_error?: boolean;
+        };
+        result: {
+            failure_count: number;
+            results: {
+                command: string;
+                error: unknown;
+                index: number;
+                result: unknown;
+                status: string;
+            }[];
+            success_count: number;
+            total: number;
+        };
+    };
+    /** Tell what commands there are, with their schemas, errors and permissions. */
+    "bridge.describe": {
+        params: {
+            command?: string;
+        };
+        result: {
+            bridge_id: string;
+            commands: ({
+                aliases?: string[];
+                async?: boolean;
+                effect: "read" | "write" | "act";
+                errors: {
+                    code: string;
+                    summary: string;
+                }[];
+                example?: unknown;
+                name: string;
+                params_schema: unknown;
+                permission: string;
+                result_schema: unknown;
+                summary: string;
+            })[];
+            doors?: {
+                http?: number;
+                mqtt?: number;
+                mqtts?: number;
+                tls_only?: boolean;
+                ws?: number;
+            };
+            version: string;
+        };
+    };
+    /** Show how the bridge is and what went through it during the last hour. */
+    "bridge.status": {
+        params: Record<string, unknown>;
+        result: {
+            bridge_id: string;
+            protocol: string;
+            readings: {
+                name: string;
+                now: number;
+                points: number[];
+                unit?: string;
+            }[];
+            ready: boolean;
+            started_at: number;
+            version: string;
+            why?: string;
+        };
+    };
+    /** Declare a Cap, or declare one's own anew. */
+    "cap.declare": {
+        params: {
+            cap_desc?: string;
+            cap_id: string;
+            cap_name: string;
+            cap_type?: string;
+            data_storage_type?: string;
+            disk_path?: string;
+            group_file_path?: string;
+            link_type?: string;
+            links_file_path?: string;
+            max_members?: number;
+            skill_id: string;
+            supported_scenes?: string[];
+            sync_conflict?: "remote_wins" | "local_wins" | "latest_wins" | "keep_both";
+            sync_enabled?: boolean;
+            sync_interval?: number;
+            sync_type?: "REAL_TIME" | "SCHEDULED";
+        };
+        result: {
+            cap_id: string;
+            revision: number;
+        };
+    };
+    /** List Caps. */
+    "cap.query": {
+        params: {
+            cap_id?: string;
+            cursor?: string;
+            limit?: number;
+            skill_id?: string;
+        };
+        result: {
+            caps: ({
+                cap_desc?: string;
+                cap_id: string;
+                cap_name: string;
+                cap_type?: string;
+                data_storage_type?: string;
+                declared_at: number;
+                description?: string;
+                disk_path?: string;
+                group_file_path?: string;
+                groups: number;
+                link_type?: string;
+                links_file_path?: string;
+                max_members?: number;
+                name: string;
+                revision: number;
+                skill_id: string;
+                status: "active" | "inactive";
+                supported_scenes?: string[];
+                sync_conflict?: "remote_wins" | "local_wins" | "latest_wins" | "keep_both";
+                sync_enabled: boolean;
+                sync_interval?: number;
+                sync_type?: "REAL_TIME" | "SCHEDULED";
+                type: string;
+                updated_at: number;
+            })[];
+            next_cursor?: string;
+            total: number;
+        };
+    };
+    /** Remove a Cap. */
+    "cap.remove": {
+        params: {
+            cap_id: string;
+            force?: boolean;
+        };
+        result: {
+            cap_id: string;
+        };
+    };
+    /** Change what is declared about a Cap. */
+    "cap.update": {
+        params: {
+            cap_id: string;
+            cap_info: {
+                cap_desc?: string;
+                cap_name?: string;
+                cap_type?: string;
+                data_storage_type?: string;
+                disk_path?: string;
+                group_file_path?: string;
+                link_type?: string;
+                links_file_path?: string;
+                max_members?: number;
+                status?: "active" | "inactive";
+                supported_scenes?: string[];
+                sync_conflict?: "remote_wins" | "local_wins" | "latest_wins" | "keep_both";
+                sync_enabled?: boolean;
+                sync_interval?: number;
+                sync_type?: "REAL_TIME" | "SCHEDULED";
+            };
+            revision?: number;
+        };
+        result: {
+            cap_id: string;
+            revision: number;
+            updated_fields: string[];
+        };
+    };
+    /** Bring back a lost or damaged Cap from the VFS, as it is there or was at a point in time. */
+    "cap.vfs.recover": {
+        params: {
+            cap_id: string;
+            dry_run?: boolean;
+            snapshot_id?: string;
+        };
+        result: {
+            cap_id: string;
+            files: ({
+                action: "create" | "replace" | "remove";
+                checksum?: string;
+                size: number;
+                vfs_path: string;
+            })[];
+            recovery_status: "recovered" | "unchanged" | "dry_run";
+            recovery_time: number;
+            total: number;
+        };
+    };
+    /** Mirror a file of a Cap, or all of them, to the VFS. */
+    "cap.vfs.sync": {
+        params: {
+            cap_id: string;
+            content?: string;
+            sync_type?: "REAL_TIME" | "SCHEDULED";
+            vfs_path: string;
+        };
+        result: {
+            cap_id: string;
+            checksum: string;
+            reason?: string;
+            sync_status: "synced" | "pending" | "syncing" | "conflict" | "failed";
+            vfs_path: string;
+        };
+    };
+    /** Carry nothing over between a Cap and the VFS until it is resumed; folders of devices pause too. */
+    "cap.vfs.sync.pause": {
+        params: {
+            cap_id: string;
+        };
+        result: {
+            cap_id: string;
+            paused: boolean;
+        };
+    };
+    /** Tell where a device's folder stands that is kept the same as a Cap's disk, and learn what it is to do. */
+    "cap.vfs.sync.report": {
+        params: {
+            cap_id: string;
+            folder: {
+                conflicts: number;
+                failed: number;
+                free: number;
+                last_sync_time?: number;
+                lost?: {
+                    checksum: string;
+                    lost_at: number;
+                    path: string;
+                    size: number;
+                }[];
+                name?: string;
+                paused?: boolean;
+                pending: number;
+                problems?: {
+                    path: string;
+                    reason: string;
+                }[];
+                sync_status: "synced" | "pending" | "syncing" | "conflict" | "failed";
+            };
+            obeyed?: {
+                order_id: number;
+                reason?: string;
+            }[];
+        };
+        result: {
+            cap_id: string;
+            paused: boolean;
+            rescan: {
+                contents?: boolean;
+                rescan_time: number;
+            };
+            restore?: {
+                checksum: string;
+                order_id: number;
+                path: string;
+            }[];
+        };
+    };
+    /** Look at everything in a Cap's folder and in the VFS now; folders of devices do so too. */
+    "cap.vfs.sync.rescan": {
+        params: {
+            cap_id: string;
+            contents?: boolean;
+        };
+        result: {
+            cap_id: string;
+            contents?: boolean;
+            rescan_time: number;
+        };
+    };
+    /** Bring back a copy of a file that lost a conflict, in the Cap's folder or in that of a device. What it replaces is kept in turn. */
+    "cap.vfs.sync.restore": {
+        params: {
+            cap_id: string;
+            checksum: string;
+            folder?: string;
+            owner?: string;
+            vfs_path: string;
+        };
+        result: {
+            cap_id: string;
+            order_id?: number;
+            reason?: string;
+            sync_status: "synced" | "pending" | "syncing" | "conflict" | "failed";
+            vfs_path: string;
+        };
+    };
+    /** End the pause of a Cap's mirror: both ends are compared as a whole. */
+    "cap.vfs.sync.resume": {
+        params: {
+            cap_id: string;
+        };
+        result: {
+            cap_id: string;
+            paused: boolean;
+        };
+    };
+    /** Show where the mirror of a Cap stands, and its files. */
+    "cap.vfs.sync.status": {
+        params: {
+            cap_id: string;
+            cursor?: string;
+            limit?: number;
+            only?: "synced" | "pending" | "conflict" | "failed";
+        };
+        result: {
+            cap_id: string;
+            circuit: "closed" | "half_open" | "open";
+            conflicts: number;
+            degraded?: string;
+            failed: number;
+            files: ({
+                checksum?: string;
+                kept?: string;
+                reason?: string;
+                size: number;
+                sync_status: "synced" | "pending" | "syncing" | "conflict" | "failed";
+                version?: number;
+                vfs_path: string;
+            })[];
+            folders?: ({
+                conflicts: number;
+                failed: number;
+                free: number;
+                last_sync_time?: number;
+                lost?: {
+                    checksum: string;
+                    lost_at: number;
+                    path: string;
+                    size: number;
+                }[];
+                name?: string;
+                owner: string;
+                paused?: boolean;
+                pending: number;
+                problems?: {
+                    path: string;
+                    reason: string;
+                }[];
+                reported_at: number;
+                restores?: ({
+                    checksum: string;
+                    order_id: number;
+                    path: string;
+                    reason?: string;
+                    restore_status: "ordered" | "restored" | "failed";
+                })[];
+                sync_status: "synced" | "pending" | "syncing" | "conflict" | "failed";
+            })[];
+            free: number;
+            last_sync_time: number;
+            lost?: {
+                checksum?: string;
+                kept?: string;
+                lost_at: number;
+                rule: string;
+                size: number;
+                version?: number;
+                vfs_path: string;
+                winner?: string;
+            }[];
+            next_cursor?: string;
+            noticed: "at_once" | "by_scan" | "on_schedule";
+            paused: boolean;
+            pending: number;
+            sync_count: number;
+            sync_status: "synced" | "pending" | "syncing" | "conflict" | "failed";
+            trouble?: string;
+        };
+    };
+    /** Approve a pending request, as an officer of its authority. */
+    "cert.approve": {
+        params: {
+            reason?: string;
+            request_id: string;
+        };
+        result: {
+            chain?: string[];
+            expires_at?: number;
+            request_id?: string;
+            serial?: string;
+            status: string;
+        };
+    };
+    /** Show a certificate with its chain, or a request. */
+    "cert.get": {
+        params: {
+            request_id?: string;
+            serial?: string;
+        };
+        result: {
+            certificate?: {
+                authority: string;
+                expires_at: number;
+                issued_at: number;
+                issued_by: string;
+                kind: string;
+                principal: string;
+                purpose?: string;
+                reason?: string;
+                renews?: string;
+                request_id?: string;
+                revoked_at?: number;
+                revoked_by?: string;
+                roles?: string[];
+                scene_types?: string[];
+                serial: string;
+                skill_id?: string;
+                space_id: string;
+                status: string;
+            };
+            chain?: string[];
+            request?: {
+                authority: string;
+                decided_at?: number;
+                decided_by?: string;
+                kind: string;
+                principal: string;
+                purpose?: string;
+                reason?: string;
+                request_id: string;
+                requested_at: number;
+                requested_by: string;
+                roles?: string[];
+                scene_types?: string[];
+                serial?: string;
+                skill_id?: string;
+                space_id: string;
+                status: string;
+            };
+            serial?: string;
+            status: string;
+        };
+    };
+    /** Issue the certificate of an approved request, once, or one directly, as an officer. */
+    "cert.issue": {
+        params: {
+            agent_id?: string;
+            authority?: "operator" | "appstore" | "enterprise";
+            csr?: string;
+            operator_id?: string;
+            purpose?: string;
+            request_id?: string;
+            role?: string;
+            roles?: string[];
+            scene_types?: string[];
+            skill_id?: string;
+            space_id?: string;
+            validity_seconds?: number;
+        };
+        result: {
+            chain?: string[];
+            expires_at?: number;
+            request_id?: string;
+            serial?: string;
+            status: string;
+        };
+    };
+    /** List the certificates of a space, or the requests for some. */
+    "cert.list": {
+        params: {
+            authority?: "operator" | "appstore" | "enterprise";
+            cursor?: string;
+            expires_within_days?: number;
+            limit?: number;
+            of?: "certificates" | "requests";
+            principal?: string;
+            skill_id?: string;
+            space_id?: string;
+            status?: "valid" | "expired" | "revoked" | "not_yet_valid" | "pending" | "approved" | "rejected" | "issued";
+        };
+        result: {
+            certificates?: {
+                authority: string;
+                expires_at: number;
+                issued_at: number;
+                issued_by: string;
+                kind: string;
+                principal: string;
+                purpose?: string;
+                reason?: string;
+                renews?: string;
+                request_id?: string;
+                revoked_at?: number;
+                revoked_by?: string;
+                roles?: string[];
+                scene_types?: string[];
+                serial: string;
+                skill_id?: string;
+                space_id: string;
+                status: string;
+            }[];
+            next_cursor?: string;
+            requests?: {
+                authority: string;
+                decided_at?: number;
+                decided_by?: string;
+                kind: string;
+                principal: string;
+                purpose?: string;
+                reason?: string;
+                request_id: string;
+                requested_at: number;
+                requested_by: string;
+                roles?: string[];
+                scene_types?: string[];
+                serial?: string;
+                skill_id?: string;
+                space_id: string;
+                status: string;
+            }[];
+            total: number;
+        };
+    };
+    /** Reject a pending request, as an officer of its authority. */
+    "cert.reject": {
+        params: {
+            reason?: string;
+            request_id: string;
+        };
+        result: {
+            chain?: string[];
+            expires_at?: number;
+            request_id?: string;
+            serial?: string;
+            status: string;
+        };
+    };
+    /** Issue a certificate anew for the same holder, with another key and serial; the old one stays good until it ends. */
+    "cert.renew": {
+        params: {
+            csr: string;
+            serial?: string;
+            validity_seconds?: number;
+        };
+        result: {
+            chain?: string[];
+            expires_at?: number;
+            request_id?: string;
+            serial?: string;
+            status: string;
+        };
+    };
+    /** Ask an authority for a certificate, or claim one with a token. */
+    "cert.request": {
+        params: {
+            agent_id?: string;
+            authority?: "operator" | "appstore" | "enterprise";
+            csr: string;
+            operator_id?: string;
+            purpose?: string;
+            role?: string;
+            roles?: string[];
+            scene_types?: string[];
+            skill_id?: string;
+            space_id?: string;
+            token?: string;
+            validity_seconds?: number;
+        };
+        result: {
+            chain?: string[];
+            expires_at?: number;
+            request_id?: string;
+            serial?: string;
+            status: string;
+        };
+    };
+    /** Take a certificate back. Its sessions end at once, and nothing brings it back. */
+    "cert.revoke": {
+        params: {
+            reason: string;
+            renewals?: boolean;
+            serial: string;
+        };
+        result: {
+            reason: string;
+            renewals?: string[];
+            revoked_at: number;
+            serial: string;
+            status: string;
+        };
+    };
+    /** Make a claim token, with which a device gets one certificate by itself. */
+    "cert.token.create": {
+        params: {
+            agent_id?: string;
+            authority?: "operator" | "appstore" | "enterprise";
+            operator_id?: string;
+            purpose?: string;
+            role?: string;
+            roles?: string[];
+            scene_types?: string[];
+            skill_id?: string;
+            space_id?: string;
+            ttl_seconds?: number;
+            validity_seconds?: number;
+        };
+        result: {
+            expires_at: number;
+            token: string;
+            token_id: string;
+        };
+    };
+    /** Take a namespace of commands, which the bridge then forwards to an agent. */
+    "command.register": {
+        params: {
+            agent_id: string;
+            commands: ({
+                effect?: "read" | "write" | "act";
+                name: string;
+                params_schema?: Record<string, unknown>;
+                result_schema?: Record<string, unknown>;
+                summary: string;
+            })[];
+            namespace: string;
+        };
+        result: {
+            agent_id: string;
+            commands: string[];
+            namespace: string;
+            revision: number;
+        };
+    };
+    /** Give a namespace of commands back. */
+    "command.unregister": {
+        params: {
+            namespace: string;
+        };
+        result: {
+            namespace: string;
+        };
+    };
+    /** Follow what happens: agents that come and go, tasks, approvals, workflows, Caps, scenes. */
+    "event.follow": {
+        params: {
+            after?: string;
+            families?: string[];
+            stream?: boolean;
+        };
+        result: {
+            cursor: string;
+            events?: {
+                cursor: string;
+                event: unknown;
+                family: string;
+                topic: string;
+            }[];
+            missed?: boolean;
+        };
+    };
+    /** Get a value that the members of a group share. */
+    "group.data.get": {
+        params: {
+            cap_id: string;
+            data_key: string;
+            group_id: string;
+        };
+        result: {
+            cap_id: string;
+            data_key: string;
+            data_type: string;
+            data_value: unknown;
+            group_id: string;
+            revision: number;
+            updated_at: number;
+            updated_by: string;
+        };
+    };
+    /** Set a value that the members of a group share. */
+    "group.data.set": {
+        params: {
+            cap_id: string;
+            data_key: string;
+            data_type: "string" | "number" | "integer" | "float" | "boolean" | "object" | "array" | "json" | "binary";
+            data_value: unknown;
+            group_id: string;
+            revision?: number;
+        };
+        result: {
+            cap_id: string;
+            data_key: string;
+            data_type: string;
+            data_value: unknown;
+            group_id: string;
+            revision: number;
+        };
+    };
+    /** Have the members of a group do something, and gather what they answer as a task. */
+    "group.dispatch": {
+        params: {
+            cap_id: string;
+            capability_id: string;
+            completion?: "all" | "quorum" | "first" | "deadline" | {
+                n?: number;
+                policy: "all" | "quorum" | "first" | "deadline";
+            };
+            deadline_ms?: number;
+            group_id: string;
+            params?: Record<string, unknown>;
+            target?: {
+                attributes?: Record<string, string>;
+                online_only?: boolean;
+                role?: string;
+                skill_ids?: string[];
+            };
+        };
+        result: {
+            roster: ({
+                role: string;
+                skill_id: string;
+                state: "pending" | "offline" | "denied" | "failed";
+            })[];
+            task_id: string;
+        };
+    };
+    /** Link one member of a group to another. */
+    "group.link.add": {
+        params: {
+            cap_id: string;
+            group_id: string;
+            link_type: string;
+            source_skill_id: string;
+            target_skill_id: string;
+        };
+        result: {
+            cap_id: string;
+            group_id: string;
+            link_type: string;
+            revision: number;
+            source_skill_id: string;
+            target_skill_id: string;
+        };
+    };
+    /** Remove the link from one member of a group to another. */
+    "group.link.remove": {
+        params: {
+            cap_id: string;
+            group_id: string;
+            source_skill_id: string;
+            target_skill_id: string;
+        };
+        result: {
+            cap_id: string;
+            group_id: string;
+            link_type: string;
+            revision: number;
+            source_skill_id: string;
+            target_skill_id: string;
+        };
+    };
+    /** List the groups that the caller takes part in, or whose Cap it owns. */
+    "group.list": {
+        params: {
+            cap_id?: string;
+            cursor?: string;
+            find?: string;
+            limit?: number;
+            sort?: "id" | "-id" | "members" | "-members" | "born_at" | "-born_at";
+        };
+        result: {
+            groups: {
+                born_at: number;
+                cap_id: string;
+                data: number;
+                group_id: string;
+                links: number;
+                members: number;
+                online: number;
+            }[];
+            next_cursor?: string;
+            total: number;
+        };
+    };
+    /** Add a skill to a group; the first member makes the group. */
+    "group.member.add": {
+        params: {
+            attributes?: Record<string, string>;
+            cap_id: string;
+            group_id: string;
+            role: string;
+            skill_id: string;
+        };
+        result: {
+            cap_id: string;
+            group_id: string;
+            revision: number;
+            role: string;
+            skill_id: string;
+        };
+    };
+    /** Take a skill out of a group; the group ends with its last member. */
+    "group.member.remove": {
+        params: {
+            cap_id: string;
+            group_id: string;
+            skill_id: string;
+        };
+        result: {
+            cap_id: string;
+            group_id: string;
+            revision: number;
+            role: string;
+            skill_id: string;
+        };
+    };
+    /** Change the role or the attributes of a member. */
+    "group.member.update": {
+        params: {
+            attributes?: Record<string, string>;
+            cap_id: string;
+            group_id: string;
+            role?: string;
+            skill_id: string;
+        };
+        result: {
+            cap_id: string;
+            group_id: string;
+            revision: number;
+            role: string;
+            skill_id: string;
+        };
+    };
+    /** Show a group: its members and whether they are there, its links, the names of its data. */
+    "group.query": {
+        params: {
+            cap_id: string;
+            group_id: string;
+        };
+        result: {
+            born_at: number;
+            cap_id: string;
+            data: {
+                data_key: string;
+                data_type: string;
+                revision: number;
+                updated_at: number;
+            }[];
+            group_id: string;
+            links: {
+                link_type: string;
+                source_skill_id: string;
+                target_skill_id: string;
+            }[];
+            members: ({
+                attributes?: Record<string, string>;
+                joined_at: number;
+                role: string;
+                skill_id: string;
+                status: "online" | "offline";
+            })[];
+            revision: number;
+        };
+    };
+    /** Make an API key. Its secret is shown once, in the answer. */
+    "key.create": {
+        params: {
+            allow_unknown?: boolean;
+            expires_in?: number;
+            kind?: "operator" | "agent" | "skill";
+            name?: string;
+            principal_id: string;
+            roles?: string[];
+            scopes?: string[];
+            space_id?: string;
+        };
+        result: {
+            created_at: number;
+            created_by?: string;
+            expires_at?: number;
+            key: string;
+            key_id: string;
+            kind: string;
+            last_use_at?: number;
+            name?: string;
+            principal_id: string;
+            reason?: string;
+            revoked_at?: number;
+            roles: string[];
+            scopes: string[];
+            space_id: string;
+            state: string;
+        };
+    };
+    /** List the API keys of a space, without their secrets. */
+    "key.list": {
+        params: {
+            cursor?: string;
+            limit?: number;
+            principal_id?: string;
+            space_id?: string;
+            state?: "live" | "expired" | "revoked";
+        };
+        result: {
+            keys: {
+                created_at: number;
+                created_by?: string;
+                expires_at?: number;
+                key_id: string;
+                kind: string;
+                last_use_at?: number;
+                name?: string;
+                principal_id: string;
+                reason?: string;
+                revoked_at?: number;
+                roles: string[];
+                scopes: string[];
+                space_id: string;
+                state: string;
+            }[];
+            next_cursor?: string;
+            total: number;
+        };
+    };
+    /** Revoke an API key, and disconnect who came in with it. */
+    "key.revoke": {
+        params: {
+            key_id: string;
+            reason?: string;
+            space_id?: string;
+        };
+        result: {
+            created_at: number;
+            created_by?: string;
+            expires_at?: number;
+            key_id: string;
+            kind: string;
+            last_use_at?: number;
+            name?: string;
+            principal_id: string;
+            reason?: string;
+            revoked_at?: number;
+            roles: string[];
+            scopes: string[];
+            space_id: string;
+            state: string;
+        };
+    };
+    /** Make a new data key, which seals what the bridge keeps sealed, and seal anew what older ones have sealed. */
+    "key.rotate": {
+        params: Record<string, unknown>;
+        result: {
+            key_id: string;
+            keys: {
+                created_at: string;
+                key_id: string;
+                seals: boolean;
+            }[];
+            resealed: number;
+        };
+    };
+    /** Ask a language model of one's choice. */
+    "llm.advanced-query": {
+        params: {
+            async?: boolean;
+            max_tool_rounds?: number;
+            options?: {
+                format?: unknown;
+                max_tokens?: number;
+                model?: string;
+                reasoning_effort?: "none" | "minimal" | "low" | "medium" | "high";
+                seed?: number;
+                stop?: string[];
+                temperature?: number;
+                top_p?: number;
+            };
+            parameters?: {
+                messages?: Record<string, unknown>[];
+                segments?: Record<string, unknown>[];
+                system?: string;
+            };
+            query: string;
+            skill_id?: string;
+            stream?: boolean;
+            tools?: string[];
+        };
+        result: {
+            cost?: number;
+            execution_time: number;
+            finish_detail?: string;
+            finish_reason: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error";
+            from: "provider" | "cache" | "flight";
+            model: string;
+            result: string;
+            segments: {
+                data?: string;
+                mimeType?: string;
+                opaque?: {
+                    data: unknown;
+                    origin: string;
+                };
+                text?: string;
+                toolCall?: {
+                    args: unknown;
+                    id: string;
+                    name: string;
+                    raw?: string;
+                };
+                type: string;
+                ui?: unknown;
+            }[];
+            tokens_used: number;
+            tools?: {
+                calls: ({
+                    arguments?: unknown;
+                    call_id: string;
+                    code?: string;
+                    elapsed_ms: number;
+                    name: string;
+                    status: "Success" | "Failed" | "Skipped";
+                    text: string;
+                    warning?: string;
+                })[];
+                detail?: string;
+                elapsed_ms: number;
+                failed: number;
+                notices?: string[];
+                rounds: number;
+                skipped: number;
+                stop?: "rounds" | "calls" | "tokens" | "time" | "ask_user" | "halted" | "fatal";
+                success: number;
+            };
+            usage: {
+                cache_write_tokens?: number;
+                cached_tokens?: number;
+                estimated?: boolean;
+                input_tokens: number;
+                output_tokens: number;
+                reasoning_tokens?: number;
+            };
+        };
+    };
+    /** Say something in a conversation with a model that may use tools, or run a tool oneself by a slash command. */
+    "llm.chat": {
+        params: {
+            async?: boolean;
+            literal?: boolean;
+            max_tool_rounds?: number;
+            message: string;
+            model?: string;
+            session_id?: string;
+            skill_id?: string;
+            stream?: boolean;
+            system?: string;
+            tools?: string[];
+        };
+        result: {
+            by: "model" | "command";
+            cost?: number;
+            ended?: boolean;
+            execution_time: number;
+            finish_detail?: string;
+            finish_reason?: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error";
+            model?: string;
+            result: string;
+            segments?: {
+                data?: string;
+                mimeType?: string;
+                opaque?: {
+                    data: unknown;
+                    origin: string;
+                };
+                text?: string;
+                toolCall?: {
+                    args: unknown;
+                    id: string;
+                    name: string;
+                    raw?: string;
+                };
+                type: string;
+                ui?: unknown;
+            }[];
+            session_id: string;
+            tokens_used: number;
+            tools?: {
+                calls: ({
+                    arguments?: unknown;
+                    call_id: string;
+                    code?: string;
+                    elapsed_ms: number;
+                    name: string;
+                    status: "Success" | "Failed" | "Skipped";
+                    text: string;
+                    warning?: string;
+                })[];
+                detail?: string;
+                elapsed_ms: number;
+                failed: number;
+                notices?: string[];
+                rounds: number;
+                skipped: number;
+                stop?: "rounds" | "calls" | "tokens" | "time" | "ask_user" | "halted" | "fatal";
+                success: number;
+            };
+            turns: number;
+            usage?: {
+                cache_write_tokens?: number;
+                cached_tokens?: number;
+                estimated?: boolean;
+                input_tokens: number;
+                output_tokens: number;
+                reasoning_tokens?: number;
+            };
+        };
+    };
+    /** List the language models that may be asked. */
+    "llm.models": {
+        params: Record<string, unknown>;
+        result: {
+            models: ({
+                aliases: string[];
+                default: boolean;
+                id: string;
+                max_tokens?: number;
+                name: string;
+                status: "available" | "degraded" | "unavailable";
+                version: string;
+            })[];
+        };
+    };
+    /** Ask the default language model. */
+    "llm.query": {
+        params: {
+            async?: boolean;
+            max_tool_rounds?: number;
+            parameters?: {
+                messages?: Record<string, unknown>[];
+                segments?: Record<string, unknown>[];
+                system?: string;
+            };
+            query: string;
+            skill_id?: string;
+            stream?: boolean;
+            tools?: string[];
+        };
+        result: {
+            cost?: number;
+            execution_time: number;
+            finish_detail?: string;
+            finish_reason: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error";
+            from: "provider" | "cache" | "flight";
+            model: string;
+            result: string;
+            segments: {
+                data?: string;
+                mimeType?: string;
+                opaque?: {
+                    data: unknown;
+                    origin: string;
+                };
+                text?: string;
+                toolCall?: {
+                    args: unknown;
+                    id: string;
+                    name: string;
+                    raw?: string;
+                };
+                type: string;
+                ui?: unknown;
+            }[];
+            tokens_used: number;
+            tools?: {
+                calls: ({
+                    arguments?: unknown;
+                    call_id: string;
+                    code?: string;
+                    elapsed_ms: number;
+                    name: string;
+                    status: "Success" | "Failed" | "Skipped";
+                    text: string;
+                    warning?: string;
+                })[];
+                detail?: string;
+                elapsed_ms: number;
+                failed: number;
+                notices?: string[];
+                rounds: number;
+                skipped: number;
+                stop?: "rounds" | "calls" | "tokens" | "time" | "ask_user" | "halted" | "fatal";
+                success: number;
+            };
+            usage: {
+                cache_write_tokens?: number;
+                cached_tokens?: number;
+                estimated?: boolean;
+                input_tokens: number;
+                output_tokens: number;
+                reasoning_tokens?: number;
+            };
+        };
+    };
+    /** Stop a run; it can be continued later. */
+    "llm.run.cancel": {
+        params: {
+            run_id: string;
+        };
+        result: {
+            agent?: string;
+            changed_at: number;
+            message?: string;
+            mode: "run" | "agent" | "chat";
+            package?: string;
+            phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+            principal: string;
+            project: string;
+            questions?: {
+                call_id: string;
+                options?: string[];
+                question: string;
+            }[];
+            reason?: string;
+            run_id: string;
+            started_at: number;
+            stop_reason?: string;
+            turns: number;
+            workflow?: string;
+        };
+    };
+    /** Answer a run that waits, or have one go on that failed. */
+    "llm.run.continue": {
+        params: {
+            input?: string;
+            run_id: string;
+        };
+        result: {
+            agent?: string;
+            changed_at: number;
+            message?: string;
+            mode: "run" | "agent" | "chat";
+            package?: string;
+            phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+            principal: string;
+            project: string;
+            questions?: {
+                call_id: string;
+                options?: string[];
+                question: string;
+            }[];
+            reason?: string;
+            run_id: string;
+            started_at: number;
+            stop_reason?: string;
+            turns: number;
+            workflow?: string;
+        };
+    };
+    /** Check a workflow package and keep it for runs. */
+    "llm.run.import": {
+        params: {
+            async?: boolean;
+            content?: string;
+            group_name?: string;
+            path?: string;
+            replace?: boolean;
+        };
+        result: {
+            agents: {
+                agent_id: string;
+                icon?: string;
+                name: string;
+                title: string;
+            }[];
+            author?: string;
+            bytes: number;
+            description?: string;
+            imported_at: number;
+            imported_by: string;
+            name: string;
+            sha256: string;
+            version: string;
+            warnings?: string[];
+            workflows: {
+                description?: string;
+                name?: string;
+                steps: number;
+                workflow_id: string;
+            }[];
+        };
+    };
+    /** List runs, the latest first. */
+    "llm.run.list": {
+        params: {
+            cursor?: string;
+            limit?: number;
+            phase?: "Running" | "WaitingUser" | "Completed" | "Failed";
+        };
+        result: {
+            next_cursor?: string;
+            runs: ({
+                agent?: string;
+                changed_at: number;
+                message?: string;
+                mode: "run" | "agent" | "chat";
+                package?: string;
+                phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+                principal: string;
+                project: string;
+                questions?: {
+                    call_id: string;
+                    options?: string[];
+                    question: string;
+                }[];
+                reason?: string;
+                run_id: string;
+                started_at: number;
+                stop_reason?: string;
+                turns: number;
+                workflow?: string;
+            })[];
+            total: number;
+        };
+    };
+    /** List the workflow packages of the caller's space. */
+    "llm.run.packages": {
+        params: {
+            cursor?: string;
+            limit?: number;
+            name?: string;
+        };
+        result: {
+            next_cursor?: string;
+            packages: {
+                agents: {
+                    agent_id: string;
+                    icon?: string;
+                    name: string;
+                    title: string;
+                }[];
+                author?: string;
+                bytes: number;
+                description?: string;
+                imported_at: number;
+                imported_by: string;
+                name: string;
+                sha256: string;
+                version: string;
+                warnings?: string[];
+                workflows: {
+                    description?: string;
+                    name?: string;
+                    steps: number;
+                    workflow_id: string;
+                }[];
+            }[];
+            total: number;
+        };
+    };
+    /** Start a workflow, or a conversation with an agent or a model. */
+    "llm.run.start": {
+        params: {
+            agent?: string;
+            autopilot?: boolean;
+            deltas?: boolean;
+            input?: string;
+            max_turns?: number;
+            mode?: "run" | "agent" | "chat";
+            model?: string;
+            package?: string;
+            project?: string;
+            skill_id?: string;
+            tools?: string[];
+            variables?: Record<string, unknown>;
+            workflow?: string;
+        };
+        result: {
+            agent?: string;
+            changed_at: number;
+            message?: string;
+            mode: "run" | "agent" | "chat";
+            package?: string;
+            phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+            principal: string;
+            project: string;
+            questions?: {
+                call_id: string;
+                options?: string[];
+                question: string;
+            }[];
+            reason?: string;
+            run_id: string;
+            started_at: number;
+            stop_reason?: string;
+            turns: number;
+            workflow?: string;
+        };
+    };
+    /** Show a run and where it is. */
+    "llm.run.status": {
+        params: {
+            run_id: string;
+            wait_ms?: number;
+        };
+        result: {
+            agent?: string;
+            allowed_next?: {
+                condition_text?: string;
+                is_default?: boolean;
+                label: string;
+                to: string;
+            }[];
+            artifacts?: string[];
+            changed_at: number;
+            current_node_id?: string;
+            decision_log?: {
+                decidedAt?: string;
+                from: string;
+                label: string;
+                reason?: string;
+                to: string;
+            }[];
+            message?: string;
+            mode: "run" | "agent" | "chat";
+            package?: string;
+            phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+            principal: string;
+            project: string;
+            questions?: {
+                call_id: string;
+                options?: string[];
+                question: string;
+            }[];
+            reason?: string;
+            run_id: string;
+            started_at: number;
+            state_error?: string;
+            steps_completed?: string[];
+            stop_reason?: string;
+            turns: number;
+            variables?: Record<string, unknown>;
+            workflow?: string;
+        };
+    };
+    /** Show what a run's model was asked, what it answered, and what its calls came to. */
+    "llm.run.turns": {
+        params: {
+            after?: number;
+            limit?: number;
+            run_id: string;
+        };
+        result: {
+            next_after?: number;
+            total: number;
+            turns: ({
+                at: string;
+                id: string;
+                nodeId?: string;
+                phaseBefore: "Running" | "WaitingUser" | "Completed" | "Failed";
+                request: {
+                    messages: unknown[];
+                    tools: unknown[];
+                };
+                response: {
+                    assistant: unknown;
+                    durationMs: number;
+                    finishReason?: string;
+                    model?: string;
+                    segments: {
+                        data?: string;
+                        mimeType?: string;
+                        opaque?: {
+                            data: unknown;
+                            origin: string;
+                        };
+                        text?: string;
+                        toolCall?: {
+                            args: unknown;
+                            id: string;
+                            name: string;
+                            raw?: string;
+                        };
+                        type: string;
+                        ui?: unknown;
+                    }[];
+                    usage: {
+                        cache_write_tokens?: number;
+                        cached_tokens?: number;
+                        estimated?: boolean;
+                        input_tokens: number;
+                        output_tokens: number;
+                        reasoning_tokens?: number;
+                    };
+                };
+                toolRuns?: {
+                    args: unknown;
+                    durationMs: number;
+                    replayed?: boolean;
+                    result: unknown;
+                    toolCallId: string;
+                    toolName: string;
+                    warning?: string;
+                }[];
+                uiAfter?: {
+                    phase: "Running" | "WaitingUser" | "Completed" | "Failed";
+                    stopReason?: string;
+                };
+            })[];
+        };
+    };
+    /** Say how the language models fare. */
+    "llm.status": {
+        params: Record<string, unknown>;
+        result: {
+            active_requests: number;
+            providers: ({
+                active_requests: number;
+                breaker: "closed" | "open" | "half-open";
+                last_error?: string;
+                name: string;
+                retry_after_ms?: number;
+                wire: string;
+            })[];
+            revision: number;
+            status: "available" | "degraded" | "unavailable" | "unconfigured";
+            uptime: number;
+        };
+    };
+    /** Get an approved prompt of an external MCP server. */
+    "mcp.prompt.get": {
+        params: {
+            arguments?: Record<string, unknown>;
+            prompt: string;
+            server: string;
+        };
+        result: {
+            description?: string;
+            messages: ({
+                content: {
+                    data?: string;
+                    kind: "text" | "image" | "audio" | "video" | "resource" | "resource_link";
+                    mime_type?: string;
+                    name?: string;
+                    text?: string;
+                    uri?: string;
+                };
+                role: "user" | "assistant";
+            })[];
+            prompt: string;
+            server: string;
+            untrusted: boolean;
+        };
+    };
+    /** List the approved prompts of external MCP servers that the caller may get. */
+    "mcp.prompt.list": {
+        params: {
+            server?: string;
+        };
+        result: {
+            prompts: {
+                arguments?: {
+                    description?: string;
+                    name: string;
+                    required: boolean;
+                }[];
+                description?: string;
+                prompt: string;
+                server: string;
+                title?: string;
+            }[];
+            total: number;
+        };
+    };
+    /** List the resources of external MCP servers that the caller may read. */
+    "mcp.resource.list": {
+        params: {
+            cursor?: string;
+            limit?: number;
+            server?: string;
+        };
+        result: {
+            next_cursor?: string;
+            resources: {
+                description?: string;
+                mime_type?: string;
+                name?: string;
+                server: string;
+                size?: number;
+                uri: string;
+            }[];
+            templates: {
+                description?: string;
+                mime_type?: string;
+                name?: string;
+                server: string;
+                uri_template: string;
+            }[];
+            total: number;
+        };
+    };
+    /** Read a resource of an external MCP server. */
+    "mcp.resource.read": {
+        params: {
+            server: string;
+            uri: string;
+        };
+        result: {
+            contents: ({
+                data?: string;
+                kind: "text" | "image" | "audio" | "video" | "resource" | "resource_link";
+                mime_type?: string;
+                name?: string;
+                text?: string;
+                uri?: string;
+            })[];
+            server: string;
+            untrusted: boolean;
+            uri: string;
+        };
+    };
+    /** Approve tools, prompts and resources of an external MCP server as they are now, so that they are offered. */
+    "mcp.server.approve": {
+        params: {
+            prompts?: string[];
+            resources?: boolean;
+            revision: string;
+            server: string;
+            templates?: string[];
+            tools?: string[];
+        };
+        result: {
+            approved: string[];
+            prompts: string[];
+            resources: boolean;
+            server: string;
+            templates: string[];
+        };
+    };
+    /** List the external MCP servers that the bridge is configured to use, and what those have. */
+    "mcp.server.list": {
+        params: {
+            server?: string;
+        };
+        result: {
+            servers: {
+                problem?: string;
+                product?: string;
+                prompts: {
+                    description?: string;
+                    prompt: string;
+                    state: string;
+                }[];
+                resources: {
+                    state: string;
+                    total: number;
+                };
+                revision?: string;
+                server: string;
+                since: number;
+                state: string;
+                templates: {
+                    description?: string;
+                    state: string;
+                    uri_template: string;
+                }[];
+                tools: {
+                    description?: string;
+                    state: string;
+                    tool: string;
+                }[];
+            }[];
+            total: number;
+        };
+    };
+    /** Call a tool of an external MCP server. */
+    "mcp.tool.call": {
+        params: {
+            arguments?: Record<string, unknown>;
+            server: string;
+            tool: string;
+        };
+        result: {
+            content?: ({
+                data?: string;
+                kind: "text" | "image" | "audio" | "video" | "resource" | "resource_link";
+                mime_type?: string;
+                name?: string;
+                text?: string;
+                uri?: string;
+            })[];
+            data?: unknown;
+            is_error: boolean;
+            media?: {
+                data: string;
+                kind: string;
+                mime_type: string;
+            }[];
+            server: string;
+            text: string;
+            tool: string;
+        };
+    };
+    /** Say whether somebody may do something, which policy decided, and why. */
+    "policy.explain": {
+        params: {
+            action: string;
+            address?: string;
+            door?: "mqtt" | "http" | "ws";
+            principal?: {
+                attributes?: Record<string, string>;
+                cert_sn?: string;
+                id: string;
+                kind?: "operator" | "agent" | "skill";
+                method?: "anonymous" | "apikey" | "jwt" | "certificate";
+                roles?: string[];
+                scopes?: string[];
+                space_id?: string;
+            };
+            resource?: {
+                id?: string;
+                space_id?: string;
+                type: string;
+            };
+            sender_id?: string;
+        };
+        result: {
+            action: string;
+            asked: number;
+            decision: "allow" | "deny";
+            failed?: {
+                error: string;
+                id: string;
+            }[];
+            policies: ({
+                effect: "permit" | "forbid";
+                from: "shipped" | "file" | "stored";
+                id: string;
+                line: number;
+                text: string;
+                why?: string;
+            })[];
+            principal: string;
+            reason: string;
+            resource: string;
+            roles: string[];
+            space_id: string;
+        };
+    };
+    /** Show policies: those of the bridge, of a file, or put by policy.put. */
+    "policy.get": {
+        params: {
+            name: string;
+        };
+        result: {
+            broken?: string;
+            from: "shipped" | "file" | "stored";
+            name: string;
+            policies: string[];
+            policy: string;
+            revision?: number;
+            updated_at?: number;
+            updated_by?: string;
+        };
+    };
+    /** List the texts of policies in force and where they come from. */
+    "policy.list": {
+        params: {
+            cursor?: string;
+            from?: "shipped" | "file" | "stored";
+            limit?: number;
+        };
+        result: {
+            next_cursor?: string;
+            policies: ({
+                broken?: string;
+                from: "shipped" | "file" | "stored";
+                name: string;
+                policies: string[];
+                updated_at?: number;
+                updated_by?: string;
+            })[];
+            total: number;
+        };
+    };
+    /** Put policies in force, or replace those of the same name. */
+    "policy.put": {
+        params: {
+            name: string;
+            policy: string;
+            revision?: number;
+        };
+        result: {
+            name: string;
+            policies: string[];
+            revision: number;
+        };
+    };
+    /** Take policies that were put by policy.put out of force. */
+    "policy.remove": {
+        params: {
+            name: string;
+        };
+        result: {
+            name: string;
+        };
+    };
+    /** Say what is wrong with policies, without putting them in force. */
+    "policy.validate": {
+        params: {
+            policy: string;
+        };
+        result: {
+            errors: string[];
+            valid: boolean;
+            warnings: string[];
+        };
+    };
+    /** Show a resource. */
+    "resource.get": {
+        params: {
+            resource_id: string;
+            space_id?: string;
+        };
+        result: {
+            resource: {
+                description?: string;
+                name: string;
+                owner: string;
+                properties?: unknown;
+                resource_id: string;
+                revision: number;
+                space_id: string;
+                status: string;
+                type: string;
+                updated_at: number;
+            };
+        };
+    };
+    /** List the resources of a space. */
+    "resource.list": {
+        params: {
+            cursor?: string;
+            limit?: number;
+            space_id?: string;
+            type?: string;
+        };
+        result: {
+            next_cursor?: string;
+            resources: {
+                name: string;
+                resource_id: string;
+                space_id: string;
+                status: string;
+                type: string;
+            }[];
+            total: number;
+        };
+    };
+    /** Register a resource, or change it. */
+    "resource.register": {
+        params: {
+            resource: {
+                description?: string;
+                name: string;
+                properties?: Record<string, unknown>;
+                resource_id: string;
+                status?: string;
+                type: string;
+            };
+            space_id?: string;
+        };
+        result: {
+            resource_id: string;
+            revision: number;
+        };
+    };
+    /** Take a resource out of the registry. */
+    "resource.remove": {
+        params: {
+            resource_id: string;
+            space_id?: string;
+        };
+        result: {
+            resource_id: string;
+            revision: number;
+        };
+    };
+    /** Create a scene, or take part in one that exists. */
+    "scene.declare": {
+        params: {
+            cap_id: string;
+            cert_sn?: string;
+            is_owner_declaration: boolean;
+            scene_type: string;
+            skill_id: string;
+            skill_role: string;
+        };
+        result: {
+            cap_id: string;
+            created: boolean;
+            revision: number;
+            scene_type: string;
+            skill_id: string;
+            skill_role: string;
+        };
+    };
+    /** Take a declaration back: the owner's ends the scene for all, a member's its own part. */
+    "scene.declare.cancel": {
+        params: {
+            cap_id: string;
+            scene_type: string;
+            skill_id: string;
+        };
+        result: {
+            cancelled: boolean;
+            ended: boolean;
+            scene_type: string;
+        };
+    };
+    /** Take part in a scene that exists. */
+    "scene.join": {
+        params: {
+            cap_id: string;
+            scene_type: string;
+            skill_id: string;
+            skill_role?: string;
+        };
+        result: {
+            cap_id: string;
+            revision: number;
+            scene_type: string;
+            skill_id: string;
+            skill_role: string;
+        };
+    };
+    /** Take part in a scene no longer; the owner hands it to a backup. */
+    "scene.leave": {
+        params: {
+            cap_id: string;
+            scene_type: string;
+            skill_id: string;
+            skill_role?: string;
+        };
+        result: {
+            cap_id: string;
+            revision: number;
+            scene_type: string;
+            skill_id: string;
+            skill_role: string;
+        };
+    };
+    /** List scenes: who owns them, who is in charge, and who takes part. */
+    "scene.query": {
+        params: {
+            cap_id?: string;
+            cursor?: string;
+            limit?: number;
+            scene_type?: string;
+        };
+        result: {
+            next_cursor?: string;
+            scenes: ({
+                acting?: string;
+                cap_id: string;
+                declared_at: number;
+                members: ({
+                    cert_sn?: string;
+                    joined_at: number;
+                    reason?: string;
+                    skill_id: string;
+                    skill_role: string;
+                    status: "online" | "offline" | "suspended";
+                })[];
+                owner: string;
+                reason?: string;
+                revision: number;
+                scene_type: string;
+                status: "active" | "suspended";
+                suspended_at?: number;
+                updated_at: number;
+            })[];
+            total: number;
+        };
+    };
+    /** Show an MQTT session: its client, what it subscribed to, what waits for it. */
+    "session.get": {
+        params: {
+            client_id: string;
+            space_id?: string;
+        };
+        result: {
+            client_id: string;
+            credential?: string;
+            expires_at?: number;
+            expiry: number;
+            filters: {
+                filter: string;
+                qos: number;
+                shared?: boolean;
+            }[];
+            inflight: number;
+            listener?: string;
+            method?: string;
+            outbox_bytes: number;
+            principal: string;
+            protocol: string;
+            queued: number;
+            queued_bytes: number;
+            remote?: string;
+            space_id: string;
+            state: string;
+            subscriptions: number;
+            will_topic?: string;
+        };
+    };
+    /** Disconnect an MQTT client, and end its session if asked to. */
+    "session.kick": {
+        params: {
+            client_id: string;
+            forget?: boolean;
+            space_id?: string;
+        };
+        result: {
+            client_id: string;
+            disconnected: boolean;
+            forgotten: boolean;
+        };
+    };
+    /** List the MQTT sessions of a space, connected and kept. */
+    "session.list": {
+        params: {
+            cursor?: string;
+            find?: string;
+            limit?: number;
+            principal?: string;
+            sort?: "id" | "-id" | "principal" | "-principal" | "subscriptions" | "-subscriptions" | "inflight" | "-inflight" | "queued" | "-queued";
+            space_id?: string;
+            state?: "connected" | "kept";
+        };
+        result: {
+            next_cursor?: string;
+            sessions: {
+                client_id: string;
+                credential?: string;
+                expires_at?: number;
+                inflight: number;
+                listener?: string;
+                method?: string;
+                principal: string;
+                protocol: string;
+                queued: number;
+                remote?: string;
+                space_id: string;
+                state: string;
+                subscriptions: number;
+            }[];
+            total: number;
+        };
+    };
+    /** Find skills by what they can do. */
+    "skill.discover": {
+        params: {
+            capability?: string;
+            cursor?: string;
+            limit?: number;
+            space_id?: string;
+            text?: string;
+        };
+        result: {
+            next_cursor?: string;
+            skills: ({
+                agent_id?: string;
+                agent_ids: string[];
+                capabilities: (string | {
+                    capability_id: string;
+                    description?: string;
+                    effect?: string;
+                    format?: string;
+                    idempotent?: boolean;
+                    name?: string;
+                    params_schema?: Record<string, unknown> | boolean;
+                    result_schema?: Record<string, unknown> | boolean;
+                    risk?: string;
+                    sealed?: string;
+                })[];
+                description: string;
+                encryption_keys?: {
+                    chain?: string[];
+                    expires?: number;
+                    key: string;
+                    kid: string;
+                    signature?: string;
+                    suite: "X25519-SHA256-AES256GCM";
+                }[];
+                endpoints: string[];
+                name: string;
+                skill_id: string;
+                space_id: string;
+                status: string;
+                type: string;
+                version: string;
+            })[];
+            total: number;
+        };
+    };
+    /** Have a skill do something. */
+    "skill.invoke": {
+        params: {
+            async?: boolean;
+            capability_id: string;
+            params?: Record<string, unknown>;
+            skill_id: string;
+            space_id?: string;
+        };
+        result: {
+            agent_id?: string;
+            capability_id: string;
+            data: unknown;
+            execution_time: number;
+            skill_id: string;
+        };
+    };
+    /** Make a token with which other agents can join those that provide a skill. It is shown once, in the answer. */
+    "skill.join.create": {
+        params: {
+            skill_id: string;
+            space_id?: string;
+            ttl_seconds?: number;
+            uses?: number;
+        };
+        result: {
+            agent_ids: string[];
+            created_at: number;
+            created_by: string;
+            expires_at: number;
+            skill_id: string;
+            token: string;
+            token_id: string;
+            uses: number;
+        };
+    };
+    /** List the join tokens of a skill that can still be used, without their secrets. */
+    "skill.join.list": {
+        params: {
+            skill_id: string;
+            space_id?: string;
+        };
+        result: {
+            joins: {
+                agent_ids: string[];
+                created_at: number;
+                created_by: string;
+                expires_at: number;
+                skill_id: string;
+                token_id: string;
+                uses: number;
+            }[];
+            total: number;
+        };
+    };
+    /** Take a join token back. The agents that it has let in stay. */
+    "skill.join.revoke": {
+        params: {
+            skill_id: string;
+            space_id?: string;
+            token_id: string;
+        };
+        result: {
+            agent_ids: string[];
+            created_at: number;
+            created_by: string;
+            expires_at: number;
+            skill_id: string;
+            token_id: string;
+            uses: number;
+        };
+    };
+    /** Have another agent provide a skill, as the skill's owner or as an operator. */
+    "skill.provider.add": {
+        params: {
+            agent_id: string;
+            skill_id: string;
+            space_id?: string;
+        };
+        result: {
+            agent_ids: string[];
+            revision: number;
+            skill_id: string;
+        };
+    };
+    /** Stop an agent from providing a skill, as the skill's owner or as an operator. */
+    "skill.provider.remove": {
+        params: {
+            agent_id: string;
+            skill_id: string;
+            space_id?: string;
+        };
+        result: {
+            removed: boolean;
+            skill_id: string;
+        };
+    };
+    /** Register a skill, change it, or add an agent that provides it. */
+    "skill.register": {
+        params: {
+            agent_id?: string;
+            join?: string;
+            skill: {
+                capabilities: (string | {
+                    capability_id: string;
+                    description?: string;
+                    effect?: "read" | "act";
+                    format?: "annotate" | "assert";
+                    idempotent?: boolean;
+                    name?: string;
+                    params_schema?: Record<string, unknown> | boolean;
+                    result_schema?: Record<string, unknown> | boolean;
+                    risk?: string;
+                    sealed?: "optional" | "required";
+                })[];
+                description?: string;
+                encryption_keys?: {
+                    chain?: string[];
+                    expires?: number;
+                    key: string;
+                    kid: string;
+                    signature?: string;
+                    suite: "X25519-SHA256-AES256GCM";
+                }[];
+                endpoints?: string[];
+                name: string;
+                skill_id: string;
+                type?: "system" | "custom";
+                version?: string;
+            };
+            space_id?: string;
+        };
+        result: {
+            agent_id?: string;
+            revision: number;
+            skill_id: string;
+        };
+    };
+    /** Stop an agent from providing a skill, or remove the skill. */
+    "skill.unregister": {
+        params: {
+            agent_id?: string;
+            skill_id: string;
+            space_id?: string;
+        };
+        result: {
+            removed: boolean;
+            skill_id: string;
+        };
+    };
+    /** Cancel a task and wait until it has ended. */
+    "task.cancel": {
+        params: {
+            reason?: string;
+            task_id: string;
+        };
+        result: {
+            command: string;
+            ended_at?: unknown;
+            error?: {
+                code: string;
+                details: Record<string, unknown>;
+                message: string;
+            };
+            group?: {
+                cap_id: string;
+                capability_id: string;
+                completion: string;
+                counts?: Record<string, number>;
+                deadline: number;
+                group_id: string;
+                members?: ({
+                    agent_id?: string;
+                    asked_at?: number;
+                    at: number;
+                    attempts?: number;
+                    data?: unknown;
+                    data_dropped?: boolean;
+                    error?: {
+                        code: string;
+                        details: Record<string, unknown>;
+                        message: string;
+                    };
+                    late?: boolean;
+                    progress?: unknown;
+                    role?: string;
+                    skill_id: string;
+                    state: "pending" | "accepted" | "running" | "ok" | "failed" | "rejected" | "timed_out" | "offline" | "denied" | "cancelled";
+                })[];
+                n?: number;
+                params?: unknown;
+            };
+            kind?: string;
+            principal: string;
+            progress?: {
+                data?: unknown;
+                event: string;
+                seq: number;
+            };
+            result?: unknown;
+            space_id: string;
+            started_at: string;
+            state: "pending" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+            task_id: string;
+            trace_id?: string;
+        };
+    };
+    /** Show a task: its state, and its result once it has ended. */
+    "task.get": {
+        params: {
+            task_id: string;
+        };
+        result: {
+            command: string;
+            ended_at?: unknown;
+            error?: {
+                code: string;
+                details: Record<string, unknown>;
+                message: string;
+            };
+            group?: {
+                cap_id: string;
+                capability_id: string;
+                completion: string;
+                counts?: Record<string, number>;
+                deadline: number;
+                group_id: string;
+                members?: ({
+                    agent_id?: string;
+                    asked_at?: number;
+                    at: number;
+                    attempts?: number;
+                    data?: unknown;
+                    data_dropped?: boolean;
+                    error?: {
+                        code: string;
+                        details: Record<string, unknown>;
+                        message: string;
+                    };
+                    late?: boolean;
+                    progress?: unknown;
+                    role?: string;
+                    skill_id: string;
+                    state: "pending" | "accepted" | "running" | "ok" | "failed" | "rejected" | "timed_out" | "offline" | "denied" | "cancelled";
+                })[];
+                n?: number;
+                params?: unknown;
+            };
+            kind?: string;
+            principal: string;
+            progress?: {
+                data?: unknown;
+                event: string;
+                seq: number;
+            };
+            result?: unknown;
+            space_id: string;
+            started_at: string;
+            state: "pending" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+            task_id: string;
+            trace_id?: string;
+        };
+    };
+    /** List tasks, the latest first. */
+    "task.list": {
+        params: {
+            cap_id?: string;
+            command?: string;
+            cursor?: string;
+            find?: string;
+            group_id?: string;
+            limit?: number;
+            principal?: string;
+            sort?: "id" | "-id" | "command" | "-command" | "state" | "-state" | "principal" | "-principal" | "ended_at" | "-ended_at";
+            state?: "pending" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+            unfinished?: boolean;
+        };
+        result: {
+            next_cursor?: string;
+            tasks: ({
+                command: string;
+                ended_at?: unknown;
+                error?: {
+                    code: string;
+                    details: Record<string, unknown>;
+                    message: string;
+                };
+                group?: {
+                    cap_id: string;
+                    capability_id: string;
+                    completion: string;
+                    counts?: Record<string, number>;
+                    deadline: number;
+                    group_id: string;
+                    members?: ({
+                        agent_id?: string;
+                        asked_at?: number;
+                        at: number;
+                        attempts?: number;
+                        data?: unknown;
+                        data_dropped?: boolean;
+                        error?: {
+                            code: string;
+                            details: Record<string, unknown>;
+                            message: string;
+                        };
+                        late?: boolean;
+                        progress?: unknown;
+                        role?: string;
+                        skill_id: string;
+                        state: "pending" | "accepted" | "running" | "ok" | "failed" | "rejected" | "timed_out" | "offline" | "denied" | "cancelled";
+                    })[];
+                    n?: number;
+                    params?: unknown;
+                };
+                kind?: string;
+                principal: string;
+                progress?: {
+                    data?: unknown;
+                    event: string;
+                    seq: number;
+                };
+                result?: unknown;
+                space_id: string;
+                started_at: string;
+                state: "pending" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+                task_id: string;
+                trace_id?: string;
+            })[];
+            total: number;
+        };
+    };
+    /** List which tokens of issuers are revoked, until they would have expired. */
+    "token.list": {
+        params: {
+            cursor?: string;
+            limit?: number;
+            principal_id?: string;
+            space_id?: string;
+        };
+        result: {
+            next_cursor?: string;
+            revoked: {
+                forgotten_at?: number;
+                issued_before?: number;
+                issuer?: string;
+                kind?: string;
+                principal_id?: string;
+                reason?: string;
+                revocation_id: string;
+                revoked_at: number;
+                revoked_by: string;
+                space_id?: string;
+                token_id?: string;
+            }[];
+            total: number;
+        };
+    };
+    /** Revoke a token of an issuer, or all that a principal has by now, and disconnect who came in with them. */
+    "token.revoke": {
+        params: {
+            issued_before?: number;
+            issuer?: string;
+            kind?: "operator" | "agent" | "skill";
+            principal_id?: string;
+            reason?: string;
+            space_id?: string;
+            token_id?: string;
+        };
+        result: {
+            forgotten_at?: number;
+            issued_before?: number;
+            issuer?: string;
+            kind?: string;
+            principal_id?: string;
+            reason?: string;
+            revocation_id: string;
+            revoked_at: number;
+            revoked_by: string;
+            space_id?: string;
+            token_id?: string;
+        };
+    };
+    /** Delete a file. Its versions are kept for a while. */
+    "vfs.delete": {
+        params: {
+            file_id?: string;
+            group_name: string;
+            path?: string;
+            version?: number;
+        };
+        result: {
+            file_id: string;
+            path: string;
+            version: number;
+        };
+    };
+    /** Show whether every VFS of the space can be reached. */
+    "vfs.health": {
+        params: {
+            vfs_id?: string;
+        };
+        result: {
+            capabilities?: string[];
+            group_name?: string;
+            others?: ({
+                capabilities?: string[];
+                group_name?: string;
+                reason?: string;
+                status: "online" | "offline";
+                storage_total: number;
+                storage_used: number;
+                vfs_id: string;
+                vfs_url?: string;
+            })[];
+            reason?: string;
+            status: "online" | "offline";
+            storage_total: number;
+            storage_used: number;
+            vfs_id: string;
+            vfs_url?: string;
+        };
+    };
+    /** List the files of a group, as they are or as they were. */
+    "vfs.list": {
+        params: {
+            cursor?: string;
+            deleted?: boolean;
+            group_name: string;
+            limit?: number;
+            path?: string;
+            snapshot_id?: string;
+        };
+        result: {
+            files: {
+                checksum?: string;
+                content_type?: string;
+                deleted?: boolean;
+                file_id: string;
+                modified: number;
+                mtime?: number;
+                path: string;
+                size: number;
+                version: number;
+            }[];
+            group_name: string;
+            next_cursor?: string;
+            snapshot_id?: string;
+        };
+    };
+    /** Keep the files of a group, or of all, in a remote VFS. */
+    "vfs.register": {
+        params: {
+            capabilities?: string[];
+            credential?: string;
+            group_name?: string;
+            remote_group?: string;
+            vfs_id: string;
+            vfs_url: string;
+        };
+        result: {
+            capabilities?: string[];
+            group_name?: string;
+            reason?: string;
+            status: "online" | "offline";
+            storage_total: number;
+            storage_used: number;
+            vfs_id: string;
+            vfs_url?: string;
+        };
+    };
+    /** Show a VFS: whether it can be reached, and how much room it has. */
+    "vfs.status": {
+        params: {
+            vfs_id?: string;
+        };
+        result: {
+            capabilities?: string[];
+            group_name?: string;
+            reason?: string;
+            status: "online" | "offline";
+            storage_total: number;
+            storage_used: number;
+            vfs_id: string;
+            vfs_url?: string;
+        };
+    };
+    /** Compare a caller's files with those of a group: what is to be uploaded, downloaded, deleted. */
+    "vfs.sync": {
+        params: {
+            action?: "sync-all";
+            cursor?: string;
+            files?: {
+                checksum: string;
+                path: string;
+                version?: number;
+            }[];
+            group_name: string;
+            limit?: number;
+            sync_direction?: "both" | "to" | "from";
+        };
+        result: {
+            files: ({
+                checksum?: string;
+                content?: string;
+                encoding?: "utf-8" | "base64";
+                error?: {
+                    code: string;
+                    message: string;
+                };
+                file_id?: string;
+                mtime?: number;
+                path: string;
+                size?: number;
+                status: "synced" | "upload" | "download" | "deleted" | "conflict" | "not_found" | "too_large" | "failed";
+                version?: number;
+            })[];
+            group_name: string;
+            next_cursor?: string;
+        };
+    };
+    /** Read small files of a group. */
+    "vfs.sync.from": {
+        params: {
+            files: string[];
+            group_name: string;
+        };
+        result: {
+            files: ({
+                checksum?: string;
+                content?: string;
+                encoding?: "utf-8" | "base64";
+                error?: {
+                    code: string;
+                    message: string;
+                };
+                file_id?: string;
+                mtime?: number;
+                path: string;
+                size?: number;
+                status: "synced" | "upload" | "download" | "deleted" | "conflict" | "not_found" | "too_large" | "failed";
+                version?: number;
+            })[];
+            group_name: string;
+            next_cursor?: string;
+        };
+    };
+    /** Write small files of a group. */
+    "vfs.sync.to": {
+        params: {
+            files: ({
+                checksum?: string;
+                content: string;
+                content_type?: string;
+                encoding?: "utf-8" | "base64";
+                mtime?: number;
+                path: string;
+                version?: number;
+            })[];
+            group_name: string;
+        };
+        result: {
+            files: ({
+                checksum?: string;
+                content?: string;
+                encoding?: "utf-8" | "base64";
+                error?: {
+                    code: string;
+                    message: string;
+                };
+                file_id?: string;
+                mtime?: number;
+                path: string;
+                size?: number;
+                status: "synced" | "upload" | "download" | "deleted" | "conflict" | "not_found" | "too_large" | "failed";
+                version?: number;
+            })[];
+            group_name: string;
+            next_cursor?: string;
+        };
+    };
+    /** Forget a remote VFS. Its files stay where they are. */
+    "vfs.unregister": {
+        params: {
+            vfs_id: string;
+        };
+        result: {
+            vfs_id: string;
+        };
+    };
+}
+/** Name of a command. */
+export type CommandName = keyof Commands;

@@ -1,0 +1,2 @@
+// What an agent remembers of its calls over restarts.
+export {};

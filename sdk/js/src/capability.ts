@@ -1,0 +1,87 @@
+// A capability: a function with a schema.
+
+import type { Fields } from "./envelope.js";
+import type { Invocation } from "./invocation.js";
+import { check, object, type JSONSchema, type Of, type Schema, type Shape } from "./schema.js";
+
+export type Handler<P> = (params: P, call: Invocation) => unknown;
+
+export interface Description {
+  /** For people and models. */
+  description?: string;
+  name?: string;
+  /** "read" if it changes nothing: a model may run it beside others. */
+  effect?: "read" | "act";
+  /** Whether running it twice is as good as once. */
+  idempotent?: boolean;
+  /** "high": a person has to agree before a model runs it. */
+  risk?: "low" | "medium" | "high";
+  /** What it returns. */
+  result?: Schema<unknown, boolean> | JSONSchema;
+}
+
+export interface Shaped<S extends Shape> extends Description {
+  /** The fields of the params, by the builders. */
+  params: S;
+}
+
+export interface Plain extends Description {
+  /** The params as JSON Schema; without one there are none. */
+  paramsSchema?: JSONSchema;
+}
+
+const jsonOf = (schema: { json?: unknown } | JSONSchema): JSONSchema => ("json" in schema ? (schema.json as JSONSchema) : schema);
+
+/** One thing that a skill can do. */
+export class Capability {
+  readonly paramsSchema: JSONSchema;
+  #about: Description;
+
+  constructor(readonly id: string, about: Description & { params?: Shape; paramsSchema?: JSONSchema }, readonly run: Handler<any>) {
+    const { params, paramsSchema, ...others } = about;
+    this.paramsSchema = paramsSchema ?? object(params ?? {}).json;
+    this.#about = others;
+  }
+
+  /** Whether it may run again, so that it needs no memory that lasts. */
+  get isRepeatable(): boolean {
+    return this.#about.idempotent === true || this.#about.effect === "read";
+  }
+
+  /** The capability as agent.register takes it. */
+  describe(): Fields {
+    const { result, ...about } = this.#about;
+    return { capability_id: this.id, params_schema: this.paramsSchema, ...(result && { result_schema: jsonOf(result) }), ...about };
+  }
+
+  /** The params of a call as the handler gets them; InvalidParameter if they do not fit. */
+  arguments(params: unknown): unknown {
+    return check({ type: "object", ...this.paramsSchema }, params, "params");
+  }
+}
+
+/** A named set of capabilities. */
+export class Skill {
+  readonly capabilities = new Map<string, Capability>();
+
+  constructor(readonly id: string, readonly about: { name?: string; description?: string; version?: string } = {}) {}
+
+  /** Make a function a capability. It gets the params and the Invocation, and returns the
+   * result or a promise of it. */
+  capability(id: string, run: Handler<Record<string, never>>): this;
+  capability<S extends Shape>(id: string, about: Shaped<S>, run: Handler<Of<S>>): this;
+  capability<P = any>(id: string, about: Plain, run: Handler<P>): this;
+  capability(id: string, about: Description | Handler<any>, run?: Handler<any>): this {
+    if (this.capabilities.has(id)) throw new TypeError(`the skill ${this.id} has the capability ${id} already`);
+    const made = typeof about === "function" ? new Capability(id, {}, about) : new Capability(id, about, run!);
+    this.capabilities.set(id, made);
+    return this;
+  }
+
+  /** The skill as agent.register takes it. */
+  describe(): Fields {
+    const { name = this.id, version = "1.0.0", description } = this.about;
+    const capabilities = [...this.capabilities.values()].map((c) => c.describe());
+    return { skill_id: this.id, name, version, ...(description && { description }), capabilities };
+  }
+}

@@ -1,0 +1,71 @@
+// Time: pauses, and queues that are waited on.
+
+const LONGEST = 2 ** 31 - 1; // what setTimeout takes
+
+/** setTimeout for any number of milliseconds; the result takes it back. */
+export function after(ms: number, act: () => void): () => void {
+  const timer = setTimeout(act, Math.min(Math.max(ms, 0), LONGEST));
+  return () => clearTimeout(timer);
+}
+
+/** Wait; false if the signal was aborted first. */
+export function pause(ms: number, signal?: AbortSignal): Promise<boolean> {
+  if (signal?.aborted) return Promise.resolve(false);
+  return new Promise((resolve) => {
+    const end = (whole: boolean) => {
+      forget();
+      signal?.removeEventListener("abort", aborted);
+      resolve(whole);
+    };
+    const aborted = () => end(false);
+    const forget = after(ms, () => end(true));
+    signal?.addEventListener("abort", aborted);
+  });
+}
+
+/** The pause in milliseconds before an attempt, the first repeat being 1: it doubles up
+ * to a limit, and half of it is up to chance. */
+export function backoff(attempt: number, limit: number): number {
+  const most = Math.min(250 * 2 ** Math.min(attempt - 1, 16), limit);
+  return most / 2 + (Math.random() * most) / 2;
+}
+
+/** Items that one side puts and the other takes. */
+export class Queue<T> {
+  #items: T[] = [];
+  #takers = new Set<(item: T) => void>();
+
+  get length(): number {
+    return this.#items.length;
+  }
+
+  put(item: T): void {
+    for (const taker of this.#takers) {
+      this.#takers.delete(taker);
+      return taker(item);
+    }
+    this.#items.push(item);
+  }
+
+  /** The next item; undefined when the milliseconds are over. */
+  take(ms?: number): Promise<T | undefined> {
+    if (this.#items.length > 0) return Promise.resolve(this.#items.shift());
+    return new Promise((resolve) => {
+      let forget = () => {};
+      const taker = (item: T) => {
+        forget();
+        resolve(item);
+      };
+      this.#takers.add(taker);
+      if (ms === undefined) return;
+      forget = after(ms, () => {
+        this.#takers.delete(taker);
+        resolve(undefined);
+      });
+    });
+  }
+
+  clear(): void {
+    this.#items = [];
+  }
+}
