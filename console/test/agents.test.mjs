@@ -1,0 +1,69 @@
+import { test, before, after } from "node:test";
+import assert from "node:assert/strict";
+import { open, startBrowser, until } from "./bridge.mjs";
+import { startWorld } from "./world.mjs";
+
+let world, browser;
+before(async () => ([world, browser] = await Promise.all([startWorld(), startBrowser()])));
+after(async () => (await browser?.close(), await world?.stop()));
+
+test("a new agent appears by itself, and is found by its name", async () => {
+  const page = await open(browser, world.bridge, "/agents");
+  await page.getByRole("link", { name: "dock-1" }).waitFor();
+  await world.bridge.call("agent.register", { agent_id: "lamp-7", type: "end_agent", name: "Lamp in the hall" });
+  await page.getByRole("link", { name: "lamp-7" }).waitFor();
+  await page.getByLabel("Find by id or name").fill("HALL");
+  await page.getByText("1 in all").waitFor();
+  assert.match(page.url(), /find=HALL/);
+  assert.equal(await page.getByRole("link", { name: "dock-1" }).count(), 0);
+  await page.reload();
+  await page.getByText("1 in all").waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test("trying a capability: the form says what is wrong, and then runs it", async () => {
+  const page = await open(browser, world.bridge, "/agents/dock-1?skill=door&capability=open");
+  await page.getByLabel(/^Door/).fill("D3");
+  await page.getByLabel(/^For seconds/).fill("900");
+  await page.getByLabel(/^For seconds/).blur();
+  await page.getByText("at most 300").waitFor();
+  const run = page.getByRole("button", { name: "Run door.open" });
+  assert.equal(await run.getAttribute("aria-disabled"), "true");
+  await page.getByText("You may.").waitFor();
+  await page.getByLabel(/^For seconds/).fill("90");
+  assert.match(await page.locator(".strip code").innerText(), /aibridge call skill\.invoke skill_id=door capability_id=open params\.door=D3 params\.for_seconds=90/);
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".try .json").getByText("true").waitFor();
+  await until("the audit", async () => (await page.locator("table.t").getByText("skill.invoke").count()) > 0);
+  await page.context().close();
+});
+
+test("the keyboard moves, opens and goes", async () => {
+  const page = await open(browser, world.bridge, "/agents");
+  await page.getByRole("link", { name: "dock-1" }).waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/agents\/.+/);
+  await page.keyboard.press("g");
+  await page.keyboard.press("a");
+  await page.waitForURL(/\/approvals$/);
+  await page.keyboard.press("/");
+  await page.getByRole("combobox").fill("dock");
+  await page.getByRole("option", { name: /dock-1/ }).waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/agents\/dock-1$/);
+  await page.keyboard.press("e");
+  await page.getByText("Envelope, by MQTT, HTTP or WebSocket").waitFor();
+  await page.context().close();
+});
+
+test("a client is kicked, after the page has asked", async () => {
+  const page = await open(browser, world.bridge, "/agents/dock-1");
+  await page.getByText("connected").waitFor();
+  const before = (await world.bridge.call("agent.get", { agent_id: "dock-1" })).presence.length;
+  await page.getByRole("button", { name: "Kick" }).click();
+  await page.getByRole("button", { name: "Disconnect dock-1" }).click();
+  await until("its leaving", async () => (await world.bridge.call("agent.get", { agent_id: "dock-1" })).presence.length > before);
+  await page.context().close();
+});
