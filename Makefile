@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build bin/aibridge-bench test unit race foreign fmt vet lint docs bench fuzz clean
+.PHONY: help run build bin/aibridge-bench test unit race foreign fmt vet lint docs console console-types console-test console-shots bench fuzz clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -46,6 +46,19 @@ lint: ## golangci-lint, at the version CI of contributors uses
 
 docs: build ## fail if generated documentation is out of date
 	@bin/aibridge describe --markdown | diff -u docs/commands.md - || { echo "docs/commands.md is stale: bin/aibridge describe --markdown > docs/commands.md"; exit 1; }
+
+console: ## build the page of the console from its sources (needs npm)
+	$(GO) generate ./console
+	$(MAKE) console-types
+
+console-types: ## check the types of the console's sources
+	cd console && { [ -d node_modules ] || npm ci --no-audit --no-fund --loglevel=error; } && node_modules/.bin/tsc -p .
+
+console-test: build ## the console in a browser, against a real bridge (needs node, npm, chromium)
+	cd console && { [ -d node_modules ] || npm ci --no-audit --no-fund --loglevel=error; } && node --test --test-concurrency=1 test/*.test.mjs
+
+console-shots: build ## screenshots of every page, in light, dark and at 375 px, in console/shots
+	cd console && node test/shots.mjs
 
 bench: ## the benchmarks of every package, once
 	$(GO) test -run '^$$' -bench . -benchmem ./...

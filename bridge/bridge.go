@@ -23,14 +23,15 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/listen"
 )
 
 // Config has every setting of docs/operations.md at the same place: the setting
 // limits.payload is Config.Limits.Payload.
 type Config = app.Config
 
-// Addresses are what a bridge listens on, as host:port.
-type Addresses = app.Addresses
+// Addresses are the addresses that a bridge listens on, as host:port.
+type Addresses = listen.Addresses
 
 // DefaultConfig is the configuration of a bridge that was told nothing: doors on
 // loopback, an embedded NATS server, nobody let in without a key.
@@ -98,8 +99,8 @@ func New(ctx context.Context, config Config, options ...Option) (*Bridge, error)
 	return &Bridge{a}, nil
 }
 
-// Addresses are what the bridge listens on; ports that were 0 are those that the
-// system chose.
+// Addresses are the addresses that the bridge listens on; ports that were 0 are
+// those that the system chose.
 func (b *Bridge) Addresses() Addresses { return b.app.Addresses() }
 
 // Run serves until ctx ends, and returns when everything is stopped: first the

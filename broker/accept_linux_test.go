@@ -14,7 +14,9 @@ import (
 )
 
 // socketOf returns the socket of a connected client.
-func (n *node) socketOf(id string) *socket { return n.session(home(id)).conn.Load().link.(*socket) }
+func (n *node) socketOf(id string) *socket {
+	return n.session(home(id)).conn.Load().transport.(*socket)
+}
 
 func (n *node) acceptor() *acceptor {
 	r := n.readers.all[0]

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // A Client is one connected MQTT client. It is comparable by pointer, as a
@@ -20,7 +21,7 @@ type Client struct {
 	principal atomic.Pointer[protocol.Principal]
 }
 
-// NewClient returns a client that is who.
+// NewClient returns a client of that principal.
 func NewClient(id string, who *protocol.Principal) *Client {
 	c := &Client{ID: id}
 	c.principal.Store(who)
@@ -30,7 +31,7 @@ func NewClient(id string, who *protocol.Principal) *Client {
 // Session names the client's session.
 func (c *Client) Session() SessionID { return SessionID{c.Principal().Home(), c.ID} }
 
-// Principal is who the client has last authenticated as. By authenticating
+// Principal is the principal of the client's last authentication. By authenticating
 // again (MQTT 5 §4.12.1) it gets another, of the same identity, with the roles
 // and the expiry of the new credential.
 func (c *Client) Principal() *protocol.Principal { return c.principal.Load() }
@@ -42,7 +43,7 @@ type Publication struct {
 	protocol.Message
 }
 
-// Credentials are what a client showed on CONNECT.
+// Credentials hold the user name, password and certificate of a CONNECT.
 type Credentials struct {
 	ClientID string
 	Username string
@@ -50,6 +51,9 @@ type Credentials struct {
 	Peer     *x509.Certificate // verified client certificate, nil without one
 	Remote   net.Addr
 	Listener string
+	// Known is what the sender of a WebSocket's HTTP request stands on, nil if
+	// who it is is for the other credentials to say. See [Broker.WebSocketOf].
+	Known *grant.Grant
 }
 
 // A Verdict is the answer to "may this client do that". The zero value

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aibridge/aibridge/broker/packet"
 	"github.com/aibridge/aibridge/internal/gate"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // Phases of a connection.
@@ -19,17 +20,18 @@ const (
 	phaseEnded              // what comes in is thrown away
 )
 
-// A conn is one network connection. What is not guarded by mu belongs to its
+// A conn is one network connection. Fields that mu does not guard belong to its
 // reader, or was set before the connection's session knew it.
 type conn struct {
-	b        *Broker
-	door     *door
-	link     link
-	remote   net.Addr
-	peer     *x509.Certificate
-	at       int // in Broker.conns
-	visit    *gate.Visit
-	accepted int64 // as all times here: steady
+	b         *Broker
+	door      *door
+	transport transport
+	remote    net.Addr
+	peer      *x509.Certificate
+	known     *grant.Grant // of who sent the HTTP request of a WebSocket; nil for others
+	at        int          // in Broker.conns
+	visit     *gate.Visit
+	accepted  int64 // as all times here: steady
 
 	phase    atomic.Int32
 	lastRead atomic.Int64
@@ -60,20 +62,20 @@ type conn struct {
 	turn     *turn // whose end will flush
 	queued   bool  // the flusher will flush
 	closed   bool  // nothing may be added to the outbox
-	gone     bool  // the link is closed
+	gone     bool  // the transport is closed
 	since    int64 // when the outbox was blocked, or last got on, or the end began
 	owed     []pendingAck
 	relief   chan struct{} // closed when nothing is owed any more; nil if nobody waits
 }
 
-// A link is the network side of a connection. All methods but pause and
+// A transport is the network side of a connection. All methods but pause and
 // resume are called with conn.mu held.
-type link interface {
+type transport interface {
 	// write writes as much as goes without blocking.
 	write(segs []seg, off int) (n int, err error)
 	// await has conn.writable called when writing can go on.
 	await()
-	// shut tells the peer that nothing more comes; the reader closes the link
+	// shut tells the peer that nothing more comes; the reader closes the transport
 	// when the peer has closed its side.
 	shut()
 	close()
@@ -95,7 +97,7 @@ func (c *conn) add(t *turn, b []byte) {
 	c.mu.Unlock()
 }
 
-// flushLocked writes what the socket takes. What is left then belongs to the
+// flushLocked writes as much as the socket takes. The rest then belongs to the
 // outbox alone and is written by writable.
 func (c *conn) flushLocked(now int64) {
 	o := &c.out
@@ -103,7 +105,7 @@ func (c *conn) flushLocked(now int64) {
 		return
 	}
 	c.b.beforeWrite()
-	n, err := c.link.write(o.segs, o.off)
+	n, err := c.transport.write(o.segs, o.off)
 	if err != nil { // the reader will see it as well and end the connection
 		o.drop()
 		return
@@ -114,11 +116,11 @@ func (c *conn) flushLocked(now int64) {
 		o.settle()
 		o.blocked = true
 		c.since = now
-		c.link.await()
+		c.transport.await()
 	}
 }
 
-// writable goes on writing; the link calls it when the socket is ready. It
+// writable goes on writing; the transport calls it when the socket is ready. It
 // reports whether the outbox is empty.
 func (c *conn) writable(now int64) bool {
 	c.mu.Lock()
@@ -195,7 +197,7 @@ func cutText(s string) []byte {
 func (c *conn) shutLocked(now int64) {
 	c.since = now
 	if !c.gone {
-		c.link.shut()
+		c.transport.shut()
 	}
 }
 
@@ -215,6 +217,6 @@ func (c *conn) closeLocked() {
 		return
 	}
 	c.gone = true
-	c.link.close()
+	c.transport.close()
 	c.b.removeConn(c)
 }

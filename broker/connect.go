@@ -28,7 +28,7 @@ type request struct {
 	authData []byte
 }
 
-// connect handles CONNECT. Whoever can be recognised is let in at once; other
+// connect handles CONNECT. A client that can be recognised is let in at once; other
 // authentication may block and is done off the reader, see conn.job.
 func (t *turn) connect(c *conn, body []byte) error {
 	var p packet.Connect
@@ -76,7 +76,7 @@ func (b *Broker) readConnect(c *conn, p *packet.Connect) (*request, error) {
 	q := &request{
 		shown: Credentials{
 			ClientID: string(p.ClientID), Username: string(p.Username), Password: bytes.Clone(p.Password),
-			Peer: c.peer, Remote: c.remote, Listener: c.door.name,
+			Peer: c.peer, Known: c.known, Remote: c.remote, Listener: c.door.name,
 		},
 		clean:  p.CleanStart,
 		keep:   time.Duration(p.KeepAlive) * time.Second,
@@ -134,7 +134,7 @@ func (b *Broker) readWill(w *packet.Will, from string) (*will, error) {
 	return out, nil
 }
 
-// authenticate finds out who connects and lets them in or refuses.
+// authenticate identifies a client and lets it in or refuses it.
 func (b *Broker) authenticate(c *conn, q *request) {
 	t := b.getTurn()
 	defer b.putTurn(t)
@@ -166,7 +166,7 @@ func (b *Broker) authenticate(c *conn, q *request) {
 	t.enter(c, q, principal, nil)
 }
 
-// refusal is what a client is told whose authentication failed: never what
+// refusal answers a client whose authentication failed: it never says what
 // was wrong with it.
 func refusal(err error) *packet.Error {
 	switch code := protocol.CodeOf(err); {
@@ -174,7 +174,7 @@ func refusal(err error) *packet.Error {
 		return &packet.Error{Reason: packet.BadUserNameOrPassword}
 	case code[0] == '2':
 		return &packet.Error{Reason: packet.NotAuthorized}
-	case code == protocol.RateLimited && protocol.AsError(err).Details["limit"] != nil: // of what one may have, not of how often one may try
+	case code == protocol.RateLimited && protocol.AsError(err).Details["limit"] != nil: // a bound on holdings, not on attempts
 		return &packet.Error{Reason: packet.QuotaExceeded}
 	case code == protocol.RateLimited:
 		return &packet.Error{Reason: packet.ConnectionRateExceeded}

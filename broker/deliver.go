@@ -4,21 +4,21 @@ import (
 	"github.com/aibridge/aibridge/broker/packet"
 )
 
-// An outcome is what became of a message for one receiver, and the best of
+// A deliveryResult tells the fate of a message for one receiver, and the best of
 // these what became of it for all.
-type outcome byte
+type deliveryResult byte
 
 const (
-	missed outcome = iota // nobody is there for it
-	full                  // there is no room where it should wait
-	waits                 // it waits for a client that is away
-	taken                 // it is written, or queued for a connected client
+	missed deliveryResult = iota // nobody is there for it
+	full                         // there is no room where it should wait
+	waits                        // it waits for a client that is away
+	taken                        // it is written, or queued for a connected client
 )
 
 // deliver sends the turn's message to everyone on its route. It returns the
 // best that became of it and for how many connected sessions it was taken.
-func (t *turn) deliver(r *route) (best outcome, receivers int) {
-	count := func(o outcome) {
+func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
+	count := func(o deliveryResult) {
 		best = max(best, o)
 		if o == taken {
 			receivers++
@@ -33,7 +33,7 @@ func (t *turn) deliver(r *route) (best outcome, receivers int) {
 	return best, receivers
 }
 
-func (t *turn) deliverTo(tg *target) outcome {
+func (t *turn) deliverTo(tg *target) deliveryResult {
 	m := &t.msg
 	if !tg.s.hears(m) {
 		return missed
@@ -53,7 +53,7 @@ func (t *turn) deliverTo(tg *target) outcome {
 }
 
 // send delivers the turn's message at most once.
-func (t *turn) send(s *session, retain bool, ids []uint32) outcome {
+func (t *turn) send(s *session, retain bool, ids []uint32) deliveryResult {
 	if s.late.Load() { // older messages wait: keep the order
 		return t.sendLater(s, pending{ids: ids, retain: retain})
 	}
@@ -88,7 +88,7 @@ func (t *turn) send(s *session, retain bool, ids []uint32) outcome {
 }
 
 // sendLater puts a QoS 0 message behind others.
-func (t *turn) sendLater(s *session, p pending) outcome {
+func (t *turn) sendLater(s *session, p pending) deliveryResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn.Load() == nil {
@@ -181,7 +181,7 @@ func (c *conn) alias(f *frame, m *message) (fresh bool) {
 
 // owe12 delivers the turn's message at least or exactly once. p lacks the
 // message.
-func (t *turn) owe12(s *session, p pending) outcome {
+func (t *turn) owe12(s *session, p pending) deliveryResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -232,7 +232,7 @@ func (t *turn) enqueue(s *session, c *conn, p pending) bool {
 		t.count.dropped++
 		if !s.full {
 			s.full = true
-			t.b.log.Warn("what comes for a session is dropped until its client takes what waits", "client", s.id, "messages", s.queue.len(), "bytes", s.queue.bytes)
+			t.b.log.Warn("a session's queue is full: new messages for it are dropped until its client takes the waiting ones", "client", s.id, "messages", s.queue.len(), "bytes", s.queue.bytes)
 		}
 		if c != nil {
 			t.overwhelmed(s, c)

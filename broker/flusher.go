@@ -48,7 +48,7 @@ func (f *flusher) alert() {
 // enter says that a turn begins that will help at its end.
 func (f *flusher) enter() { f.helpers.Add(1) }
 
-// leave ends such a turn. What came too late for its help, and relied on it,
+// leave ends such a turn. Output that came too late for its help, and relied on it,
 // is for the flusher.
 func (f *flusher) leave() {
 	if f.helpers.Add(-1) > 0 {

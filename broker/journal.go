@@ -64,7 +64,7 @@ const (
 	mostRetryWait = 5 * time.Second
 	writeTimeout  = 10 * time.Second
 
-	// entryCost is what an entry costs beside its bytes, in bytes. It keeps
+	// entryCost is the overhead of an entry, in bytes. It keeps
 	// a log of many small ones, which load slowly, from growing long.
 	entryCost = 256
 )

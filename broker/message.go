@@ -26,7 +26,7 @@ type message struct {
 	logged uint64 // generation of the journal's log that has it
 }
 
-// size is what the message counts for in queues.
+// size is the weight of the message in queues, in bytes.
 func (m *message) size() int { return len(m.topic) + len(m.payload) + len(m.props) }
 
 // keep returns a copy that does not refer to the read buffer.

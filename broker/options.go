@@ -59,7 +59,7 @@ type Options struct {
 	Version string
 	// SysInterval is how often $SYS topics are published; 0 means 10 s, less never.
 	SysInterval time.Duration
-	// ResponseInfo is what a client is told that asks for response
+	// ResponseInfo is the answer to a client that asks for response
 	// information, usually the root of its response topics; optional.
 	ResponseInfo func(*Client) string
 	// Readers is the number of readers that share plain TCP connections on

@@ -42,7 +42,7 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 	return nil
 }
 
-// tooDeep is what a client is told whose topic names or filters have more
+// tooDeep refuses a client whose topic names or filters have more
 // levels than [Limits].TopicLevels.
 const tooDeep = "the topic has too many levels"
 
@@ -156,7 +156,7 @@ func (t *turn) load(c *conn, name string, whole []byte) {
 		seconds := p.Properties.Number(packet.MessageExpiry, 0)
 		m.expires = t.now + int64(seconds)*int64(time.Second)
 		if seconds == 0 {
-			m.expires = t.now + 1 // for who can take it now
+			m.expires = t.now + 1 // for receivers that can take it now
 		}
 	}
 	if p.Properties.Has(packet.TopicAlias) || p.Properties.Has(packet.MessageExpiry) {

@@ -15,7 +15,7 @@ type Quota interface {
 	// refuses it, with reason code 0x97 (quota exceeded) for most. The size is
 	// that of its topic and payload in bytes.
 	Publish(c *Client, topic string, size int) Verdict
-	// Holdings are what may be kept for a principal, and for all principals of
+	// Holdings bound the data kept for a principal, and for all principals of
 	// its space.
 	Holdings(who *protocol.Principal) (own, space Holdings)
 	// Refused is told of what is not kept, for the space's limit or the
@@ -23,7 +23,7 @@ type Quota interface {
 	Refused(what Holding, space bool)
 }
 
-// Holdings are what one party may have kept at a time; 0 is any number.
+// Holdings bound the data kept for one party at a time; 0 is no bound.
 type Holdings struct {
 	Sessions      int // that outlive their connections, connected or not
 	Retained      int // messages
@@ -48,7 +48,7 @@ func (t *turn) admits(c *Client, topic string, payload []byte) Verdict {
 	return t.b.options.Quota.Publish(c, topic, len(topic)+len(payload))
 }
 
-// holdings are what may be kept for a principal and its space.
+// holdings returns the bounds of a principal and of its space.
 func (b *Broker) holdings(who *protocol.Principal) (own, space Holdings) {
 	if b.options.Quota == nil {
 		return Holdings{}, Holdings{}

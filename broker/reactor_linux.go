@@ -49,7 +49,7 @@ type readyConn struct {
 	mask uint32
 }
 
-// A socket is the link of a connection that a reader reads.
+// A socket is the transport of a connection that a reader reads.
 type socket struct {
 	c      *conn
 	r      *reader
@@ -104,7 +104,7 @@ func newReader(b *Broker) (*reader, error) {
 	}, nil
 }
 
-// What is in the place of a slot number.
+// Marks in the place of a slot number.
 const (
 	theBell       = -1
 	firstAcceptor = -2 // and so on downwards
@@ -134,7 +134,7 @@ func duplicate(of syscall.Conn) (fd int, err error) {
 // add has the reader read a connection.
 func (r *reader) add(c *conn, fd int) {
 	s := &socket{c: c, r: r, fd: fd}
-	c.link = s
+	c.transport = s
 	c.b.addConn(c)
 	r.mu.Lock()
 	if n := len(r.free); n > 0 {
@@ -435,7 +435,7 @@ func (r *reader) keep(s *socket, rest []byte) {
 	r.b.serving.Go(func() { r.runJob(s) })
 }
 
-// runJob does what may block and then goes on with what was read before.
+// runJob does work that may block and then goes on with the packets read before.
 func (r *reader) runJob(s *socket) {
 	c := s.c
 	for c.job != nil {

@@ -31,7 +31,7 @@ const (
 
 func keyOfSession(id SessionID) string { return keySession + string(id.Space) + "\x00" + id.Client }
 
-// A sessionRecord is what the journal has of a session.
+// A sessionRecord is the journal's record of a session.
 type sessionRecord struct {
 	serial uint64
 	known  bool
@@ -135,7 +135,7 @@ func (t *turn) recordRetained(m *message) {
 }
 
 // recordOwed stores that a session is owed p, under a packet identifier if it
-// has one, and returns the position. What waits in a queue gets its identifier
+// has one, and returns the position. A message in a queue gets its identifier
 // by a second record when it is sent.
 func (b *Broker) recordOwed(t *turn, s *session, p *pending, id uint16) uint64 {
 	if b.journal == nil || !s.record.known {

@@ -50,7 +50,7 @@ func (t *turn) stillMay(s *session, client *Client, filter string) bool {
 	return false
 }
 
-// filters are what the session subscribed to; its mu is held.
+// filters lists the filters that the session subscribed to; its mu is held.
 func (s *session) filters() []string {
 	all := make([]string, 0, len(s.subs))
 	for f := range s.subs {

@@ -31,21 +31,21 @@ type restoredSession struct {
 	done    int                     // of these
 	indexed int                     // how many of these are in the maps
 	by      map[uint64]restoredList // not done, by message number
-	sent    map[uint16]place        // not done, by packet identifier
+	sent    map[uint16]owedIndex    // not done, by packet identifier
 	inbound map[uint16]bool
 }
 
-// A place is where something stands in restoredSession.owed, counted from 1; 0
+// An owedIndex is where something stands in restoredSession.owed, counted from 1; 0
 // is nowhere.
-type place int32
+type owedIndex int32
 
 // A restoredList is one message, as often as it is owed: the oldest first. All
 // before unsent have a packet identifier.
-type restoredList struct{ first, last, unsent place }
+type restoredList struct{ first, last, unsent owedIndex }
 
 type restoredOwed struct {
 	pending
-	next     place // of the same message
+	next     owedIndex // of the same message
 	id       uint16
 	released bool
 	done     bool
@@ -229,22 +229,22 @@ func (s *restoredSession) owes(o restoredOwed) (added bool) {
 	if added = at == 0; added {
 		s.owed = append(s.owed, o)
 		s.index()
-		at = place(len(s.owed))
+		at = owedIndex(len(s.owed))
 	}
 	s.at(at).id = o.id
 	s.sent[o.id] = at
 	return added
 }
 
-func (s *restoredSession) at(p place) *restoredOwed { return &s.owed[p-1] }
+func (s *restoredSession) at(p owedIndex) *restoredOwed { return &s.owed[p-1] }
 
 // index brings the maps up to date. Much of what is owed is never looked for.
 func (s *restoredSession) index() {
 	if s.by == nil {
-		s.by, s.sent = make(map[uint64]restoredList), make(map[uint16]place)
+		s.by, s.sent = make(map[uint64]restoredList), make(map[uint16]owedIndex)
 	}
 	for ; s.indexed < len(s.owed); s.indexed++ {
-		at, o := place(s.indexed+1), &s.owed[s.indexed]
+		at, o := owedIndex(s.indexed+1), &s.owed[s.indexed]
 		list := s.by[o.msg.id]
 		if list.first == 0 {
 			list.first = at
@@ -260,7 +260,7 @@ func (s *restoredSession) index() {
 
 // unsent is where the oldest stands that is owed of a message with a QoS and
 // has no packet identifier, which it is about to get.
-func (s *restoredSession) unsent(number uint64, qos byte) place {
+func (s *restoredSession) unsent(number uint64, qos byte) owedIndex {
 	list := s.by[number]
 	for list.unsent != 0 && s.at(list.unsent).id != 0 {
 		list.unsent = s.at(list.unsent).next
@@ -308,7 +308,7 @@ func (s *restoredSession) compact() {
 	for i := range s.owed {
 		s.owed[i].next = 0
 		if id := s.owed[i].id; id != 0 {
-			s.sent[id] = place(i + 1)
+			s.sent[id] = owedIndex(i + 1)
 		}
 	}
 }

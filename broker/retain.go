@@ -11,7 +11,7 @@ import (
 // A retained store keeps the last retained message of each topic in each space.
 type retained struct {
 	mu      sync.RWMutex
-	shelves map[protocol.SpaceID]*shelf
+	bySpace map[protocol.SpaceID]*retainedSpace
 
 	count  int
 	bytes  int
@@ -19,7 +19,7 @@ type retained struct {
 	spaces map[protocol.SpaceID]belongings // of all owners
 }
 
-// Belongings are what is retained of one party.
+// Belongings count the retained messages of one party.
 type belongings struct{ messages, bytes int }
 
 // with is them with a message more, or without one less.
@@ -42,14 +42,14 @@ func (g belongings) within(most Holdings) (what Holding, ok bool) {
 	return 0, true
 }
 
-// A shelf has the retained messages of one space, or those that are for
+// A retainedSpace has the retained messages of one space, or those that are for
 // administrators.
-type shelf struct {
+type retainedSpace struct {
 	exact map[string]*message
 	tree  topic.Names[*message]
 }
 
-// retainLimits are what may be retained: bytes of all, and what the owner and
+// retainLimits bound retained messages: the bytes of all, and those the owner and
 // its space may have. With known, only topics that have a retained message
 // already may have another.
 type retainLimits struct {
@@ -71,7 +71,7 @@ func (r *retained) set(m *message, most retainLimits, record func(*message)) (wh
 }
 
 func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose fullness) {
-	on := r.shelves[m.to.Space()]
+	on := r.bySpace[m.to.Space()]
 	var old *message
 	if on != nil {
 		old = on.exact[m.topic]
@@ -88,13 +88,13 @@ func (r *retained) setLocked(m *message, most retainLimits) (what Holding, whose
 	if old != nil {
 		r.uncount(old)
 	}
-	if r.shelves == nil {
-		r.shelves = make(map[protocol.SpaceID]*shelf)
+	if r.bySpace == nil {
+		r.bySpace = make(map[protocol.SpaceID]*retainedSpace)
 		r.owners, r.spaces = make(map[string]belongings), make(map[protocol.SpaceID]belongings)
 	}
 	if on == nil {
-		on = &shelf{exact: make(map[string]*message)}
-		r.shelves[m.to.Space()] = on
+		on = &retainedSpace{exact: make(map[string]*message)}
+		r.bySpace[m.to.Space()] = on
 	}
 	r.count++
 	r.bytes += m.size()
@@ -139,17 +139,17 @@ func (r *retained) room(m, old *message, most retainLimits) (what Holding, whose
 func (r *retained) has(m *message) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	on := r.shelves[m.to.Space()]
+	on := r.bySpace[m.to.Space()]
 	return on != nil && on.exact[m.topic] != nil
 }
 
-// remove takes a message off its shelf, which goes with the last one.
-func (r *retained) remove(on *shelf, m *message) {
+// remove takes a message out of its space, which goes with the last one.
+func (r *retained) remove(on *retainedSpace, m *message) {
 	r.uncount(m)
 	delete(on.exact, m.topic)
 	on.tree.Delete(m.topic)
 	if len(on.exact) == 0 {
-		delete(r.shelves, m.to.Space())
+		delete(r.bySpace, m.to.Space())
 	}
 }
 
@@ -173,7 +173,7 @@ func (r *retained) uncount(m *message) {
 func (r *retained) covered(filter string, now int64) (found []*message) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, on := range r.shelves {
+	for _, on := range r.bySpace {
 		found = on.covered(found, filter, now)
 	}
 	return found
@@ -186,13 +186,13 @@ func (r *retained) heard(s *session, filter string, now int64) []*message {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if on := r.shelves[s.owner.Space]; on != nil {
+	if on := r.bySpace[s.owner.Space]; on != nil {
 		return on.covered(nil, filter, now)
 	}
 	return nil
 }
 
-func (on *shelf) covered(found []*message, filter string, now int64) []*message {
+func (on *retainedSpace) covered(found []*message, filter string, now int64) []*message {
 	take := func(m *message) bool {
 		if _, ok := m.left(now); ok {
 			found = append(found, m)
@@ -218,7 +218,7 @@ func (r *retained) len() int {
 func (r *retained) expire(now int64, record func(*message)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, on := range r.shelves {
+	for _, on := range r.bySpace {
 		for _, m := range on.exact {
 			if _, ok := m.left(now); !ok {
 				r.remove(on, m)
@@ -232,7 +232,7 @@ func (r *retained) expire(now int64, record func(*message)) {
 func (r *retained) restamp(record func(*message)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, on := range r.shelves {
+	for _, on := range r.bySpace {
 		for _, m := range on.exact {
 			if m.expires != 0 {
 				record(m)

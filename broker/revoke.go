@@ -7,7 +7,7 @@ import (
 
 // DropSubscription ends one subscription of a session, connected or kept,
 // because its client lost the right to it: the rest of the session stays.
-// What is queued by it alone is not delivered any more. It reports whether
+// Messages queued by it alone are not delivered any more. It reports whether
 // there was one.
 func (b *Broker) DropSubscription(id SessionID, filter string) bool {
 	s := b.session(id)

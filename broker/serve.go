@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/aibridge/aibridge/internal/gate"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // Serve takes a TCP or TLS listener over and accepts its connections until the
@@ -64,7 +65,7 @@ func (b *Broker) Serve(ctx context.Context, name string, l net.Listener) error {
 func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn, visit *gate.Visit) {
 	c := b.newConn(door, nc.RemoteAddr(), visit)
 	s := newStream(c, nc)
-	c.link = s
+	c.transport = s
 	b.addConn(c)
 	visit.CutBy(c.abort)
 	b.serving.Go(func() {
@@ -108,8 +109,16 @@ func verifiedPeer(state *tls.ConnectionState) *x509.Certificate {
 // WebSocket returns the handler for MQTT over WebSocket. Clients must offer
 // the subprotocol mqtt [MQTT-6.0.0-3]. The caller checks Host and Origin.
 func (b *Broker) WebSocket(name string) http.Handler {
+	return b.WebSocketOf(name, func(*http.Request) *grant.Grant { return nil })
+}
+
+// WebSocketOf is [Broker.WebSocket] for requests that say who sends them: known
+// yields what the sender stands on, which [Credentials] have as Known, or nil. It is asked
+// before the connection is a WebSocket.
+func (b *Broker) WebSocketOf(name string, known func(*http.Request) *grant.Grant) http.Handler {
 	door := b.stats.door(name)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sender := known(r)
 		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 			Subprotocols:       []string{"mqtt"}, // [MQTT-6.0.0-4]
 			InsecureSkipVerify: true,             // Origin: the caller's
@@ -139,9 +148,9 @@ func (b *Broker) WebSocket(name string) http.Handler {
 		}
 		defer b.serving.Done()
 		c := b.newConn(door, nc.RemoteAddr(), visit)
-		c.peer = verifiedPeer(r.TLS)
+		c.peer, c.known = verifiedPeer(r.TLS), sender
 		s := newStream(c, nc)
-		c.link = s
+		c.transport = s
 		b.addConn(c)
 		visit.CutBy(c.abort)
 		s.read()

@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// errClosed is what calls on a closed broker answer.
+// errClosed answers calls on a closed broker.
 var errClosed = errors.New("broker is closed")
 
 // A Broker is the MQTT server.
@@ -97,7 +97,7 @@ func New(options Options) (*Broker, error) {
 // covers, wills included, after it was permitted and before it is routed to
 // subscribers. Call it before [Broker.Serve]. The function is called by the
 // reader of the client's connection, in the client's order, and must not
-// block. What the bridge publishes itself is not seen.
+// block. Messages of the bridge itself are not seen.
 func (b *Broker) Handle(filter string, fn func(*Publication)) { b.index.handle(filter, fn) }
 
 // AfterHandlers has fn called when the handlers have seen what has come for

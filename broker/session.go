@@ -89,7 +89,7 @@ type fifo struct {
 	from  int
 	bytes int
 
-	free, freeBytes int // of what is free
+	free, freeBytes int // free room
 }
 
 func (q *fifo) len() int { return len(q.items) - q.from }
@@ -198,7 +198,7 @@ func (t *turn) reroute(s *session) {
 	}
 }
 
-// due does what is due for a session without connection.
+// due does the due work of a session without connection.
 func (t *turn) due(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +247,7 @@ func (e *teller) push(event func(Presence)) {
 	e.mu.Unlock()
 }
 
-// drain tells what is queued, unless another goroutine is at it.
+// drain tells the queued events, unless another goroutine does.
 func (e *teller) drain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -268,7 +268,7 @@ func (e *teller) drain() {
 	}
 }
 
-// told tells what is queued and returns when it is told.
+// told tells the queued events and returns when they are told.
 func (e *teller) told() {
 	if e.presence == nil {
 		return

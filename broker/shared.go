@@ -3,7 +3,7 @@ package broker
 // deliverShared sends the turn's message to one member of a group: in turns,
 // those first that are connected and keep up [MQTT-4.8.2-4], then those that
 // are behind, then those that are away, as far as they have room.
-func (t *turn) deliverShared(g *group, members []*subscription) outcome {
+func (t *turn) deliverShared(g *group, members []*subscription) deliveryResult {
 	if len(members) == 0 {
 		return missed
 	}
@@ -43,7 +43,7 @@ func (t *turn) roomFor(s *session) bool {
 	return s.hasRoom(&t.b.options.Limits, t.msg.size())
 }
 
-func (t *turn) deliverMember(m *subscription) outcome {
+func (t *turn) deliverMember(m *subscription) deliveryResult {
 	var ids []uint32
 	if m.id != 0 {
 		ids = []uint32{m.id}

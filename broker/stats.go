@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/broker/packet"
 )
 
-// counts are what a turn counted since its last end.
+// counts holds a turn's counts since its last end.
 type counts struct {
 	received, sent          [3]uint64 // PUBLISH by QoS
 	dropped, refused, wills uint64

@@ -122,7 +122,7 @@ func (k *timers) run(stop <-chan struct{}) {
 	}
 }
 
-// work does what is due.
+// work does the due work.
 func (k *timers) work(t *turn) {
 	for {
 		k.mu.Lock()

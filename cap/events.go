@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// What the events of a Cap tell.
+// The data of the events of a Cap.
 type (
 	capEvent struct {
 		Cap    protocol.CapID `json:"cap_id"`

@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// What a group may hold, so that it fits into one record.
+// Bounds of a group, so that it fits into one record.
 const (
 	maxLinks = 2000
 	maxKeys  = 512
@@ -44,7 +44,7 @@ type Member struct {
 // floor, its material.
 type Attributes map[string]string
 
-// What the attributes of one member may hold, so that a full group still fits
+// Bounds of one member's attributes, so that a full group still fits
 // into one record.
 const (
 	maxAttributeName = 32  // characters

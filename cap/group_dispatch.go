@@ -34,7 +34,7 @@ type DispatchParams struct {
 	Deadline   int64                 `json:"deadline_ms,omitempty" range:"1-604800000" default:"60000" doc:"milliseconds from now, up to 7 days; not bound by the request's timeout"`
 }
 
-// A Selection chooses members. Whoever fits all that is given is chosen.
+// A Selection chooses the members that fit all of its conditions.
 type Selection struct {
 	Role       string             `json:"role,omitempty" len:"1-32" doc:"only members in this role"`
 	Skills     []protocol.SkillID `json:"skill_ids,omitempty" len:"1-1000" doc:"only these members"`
@@ -112,7 +112,7 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 	return result, nil
 }
 
-// callerOf is who dispatches, and how it asks.
+// callerOf describes the caller of a dispatch and its request.
 func callerOf(call *commands.Call) dispatch.Caller {
 	c := dispatch.CallerOf(call.Principal)
 	c.Sender, c.Door, c.Address = call.SenderID, call.Door, call.Address

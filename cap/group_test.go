@@ -70,6 +70,40 @@ func TestManyJoinAtOnceAndNobodyIsLost(t *testing.T) {
 	}
 }
 
+func TestGroupsAreListedToThoseWhoTakePart(t *testing.T) {
+	w := newWorld(t)
+	w.climate()
+	w.must(alice, "cap.declare", `{"cap_id":"light","cap_name":"Light","skill_id":"heating"}`)
+	w.must(alice, "group.member.add", `{"group_id":"hall","skill_id":"sensor","role":"sensor","cap_id":"light"}`)
+	w.must(alice, "group.data.set", `{"group_id":"hall","cap_id":"light","data_key":"lux","data_type":"number","data_value":3}`)
+	listed := func(who *protocol.Principal, params string) string {
+		t.Helper()
+		var names []string
+		for _, g := range w.must(who, "group.list", params)["groups"].([]any) {
+			g := g.(map[string]any)
+			names = append(names, fmt.Sprintf("%v/%v %v of %v, %v values", g["cap_id"], g["group_id"], g["online"], g["members"], g["data"]))
+		}
+		return strings.Join(names, "; ")
+	}
+	const up, hall = "climate/up 1 of 2, 0 values", "light/hall 0 of 1, 1 values"
+	for _, x := range []struct {
+		who          *protocol.Principal
+		params, want string
+	}{
+		{alice, `{}`, up + "; " + hall},
+		{alice, `{"sort":"members"}`, hall + "; " + up},
+		{alice, `{"cap_id":"light"}`, hall},
+		{alice, `{"find":"UP"}`, up},
+		{alice, `{"limit":1}`, up},
+		{bob, `{}`, up}, // speaks for the lamp
+		{carol, `{}`, ""},
+	} {
+		if got := listed(x.who, x.params); got != x.want {
+			t.Errorf("%s with %s lists %q, want %q", x.who.ID, x.params, got, x.want)
+		}
+	}
+}
+
 func TestLinksJoinMembersAndGoWithThem(t *testing.T) {
 	w := newWorld(t)
 	w.climate()

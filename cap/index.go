@@ -22,7 +22,7 @@ type skillKey struct {
 	skill protocol.SkillID
 }
 
-// A channel is what belongs to one Cap.
+// A channel holds everything that belongs to one Cap.
 type channel struct {
 	active  bool
 	owner   protocol.Party

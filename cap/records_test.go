@@ -15,6 +15,9 @@ func TestUpdatesKeepTheOtherFields(t *testing.T) {
 		w.must(alice, "cap.declare", `{"cap_id":"climate","skill_id":"heating","cap_name":"Another","cap_desc":"d","cap_type":"DATA","max_members":5}`)
 	}, "Name", "Description", "Type", "MaxMembers", "Storage", "LinkType", "Scenes", "DiskPath", "GroupFile", "LinksFile",
 		"Sync", "SyncEvery", "SyncType", "Conflict", "UpdatedAt")
+	recordstest.Survives(t, w.caps, "default/climate", func() {
+		w.must(alice, "cap.update", `{"cap_id":"climate","cap_info":{"cap_name":"Third"}}`)
+	}, "Name", "UpdatedAt")
 	for command, params := range map[string]string{
 		"group.member.add":    `{"cap_id":"climate","group_id":"up","skill_id":"another","role":"guest"}`,
 		"group.member.update": `{"cap_id":"climate","group_id":"up","skill_id":"lamp","role":"guest"}`,
@@ -23,4 +26,7 @@ func TestUpdatesKeepTheOtherFields(t *testing.T) {
 			recordstest.Survives(t, w.groups, "default/climate/up", func() { w.must(alice, command, params) }, "Members", "-Links")
 		})
 	}
+	recordstest.Survives(t, w.groups, "default/climate/up", func() {
+		w.must(alice, "group.member.remove", `{"cap_id":"climate","group_id":"up","skill_id":"lamp"}`)
+	}, "Members", "-Links")
 }

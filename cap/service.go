@@ -109,6 +109,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(dataSet, s.SetData),
 		commands.New(dataGet, s.GetData),
 		commands.New(groupQuery, s.QueryGroup),
+		commands.New(groupList, s.ListGroups),
 		commands.New(groupDispatch, s.Dispatch),
 	}
 }

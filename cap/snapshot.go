@@ -125,7 +125,7 @@ func render(v any) []byte {
 }
 
 // ReadSnapshot reads the files of a Cap of a space. Files of groups or links
-// that are missing stand for none. What is wrong with them is 4002.
+// that are missing stand for none. Bad documents are 4002.
 func ReadSnapshot(space protocol.SpaceID, id protocol.CapID, files map[string][]byte) (Snapshot, error) {
 	var doc capDocument
 	var groups groupsDocument

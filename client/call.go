@@ -14,7 +14,7 @@ import (
 const answerGrace = time.Second
 
 // Call runs a command and returns its result as R; [json.RawMessage] leaves it
-// as it is. Params is what the command takes, marshalled with encoding/json;
+// as it is. Params are the command's parameters, marshalled with encoding/json;
 // nil means none.
 //
 // The error is a [*protocol.Error]: what the bridge answered, or 4006 when it

@@ -13,7 +13,7 @@ type Channel struct {
 	id     protocol.CapID
 }
 
-// Channel is the Cap channel with an id. Who may speak and listen there is
+// Channel is the Cap channel with an id. The right to speak and listen there is
 // the bridge's to decide.
 func (c *Client) Channel(id protocol.CapID) (*Channel, error) {
 	if reason := id.Rule().Check(string(id)); reason != "" {

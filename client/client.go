@@ -35,8 +35,8 @@ type Client struct {
 	server        *server // nil without an agent
 
 	mu           sync.Mutex
-	link         *link         // the current connection, nil without one
-	changed      chan struct{} // closed when link changes
+	connection   *connection   // the current connection, nil without one
+	changed      chan struct{} // closed when connection changes
 	refusal      error         // why the last attempt to connect failed
 	tokenExpires time.Time     // of the token shown last; zero without one
 }

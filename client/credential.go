@@ -55,9 +55,9 @@ func (c *Client) nextToken(ctx context.Context) (string, error) {
 	return c.options.token(ctx)
 }
 
-// renewToken shows new tokens until the link ends. The first to come is due
+// renewToken shows new tokens until the connection ends. The first to come is due
 // when four fifths of what is left of the old one are over.
-func (c *Client) renewToken(m *autopaho.ConnectionManager, l *link) {
+func (c *Client) renewToken(m *autopaho.ConnectionManager, l *connection) {
 	c.mu.Lock()
 	expires := c.tokenExpires
 	c.mu.Unlock()

@@ -52,7 +52,7 @@ func (x *inbox) find(id string) *waiter {
 	return x.waiting[id]
 }
 
-// deliver takes a message on the response topic. What nobody waits for is
+// deliver takes a message on the response topic. A message that nobody waits for is
 // dropped. The correlation data decides; without, the id does.
 func (x *inbox) deliver(m *Message) {
 	id := string(m.CorrelationData)

@@ -64,7 +64,7 @@ type job struct {
 	done     bool
 }
 
-// party is who shares places with whom: calls of administrators, which name no
+// party says which calls share places: calls of administrators, which name no
 // caller, have what is kept for them.
 func (j *job) party() fair.Party {
 	return fair.Party{Principal: j.in.Caller, Privileged: j.in.Caller == ""}
@@ -320,7 +320,7 @@ func (x *jobs) sendLater(answer, correlation []byte, until time.Time) {
 	}()
 }
 
-// send sends an answer, over the next connection if need be. Who closes does
+// send sends an answer, over the next connection if need be. A closing client does
 // not wait for that.
 func (x *jobs) send(answer, correlation []byte, until time.Time) {
 	c := x.server.client
@@ -328,7 +328,7 @@ func (x *jobs) send(answer, correlation []byte, until time.Time) {
 	defer cancel()
 	m := &Message{Payload: answer, QoS: 1, CorrelationData: correlation}
 	for attempt := 1; ; attempt++ {
-		l, err := x.link(ctx)
+		l, err := x.connection(ctx)
 		if err == nil {
 			err = x.publish(ctx, l, m)
 		}
@@ -343,9 +343,9 @@ func (x *jobs) send(answer, correlation []byte, until time.Time) {
 	}
 }
 
-// link waits for a connection, unless the client closes: then it is the one
+// connection waits for a connection, unless the client closes: then it is the one
 // that is there, or none.
-func (x *jobs) link(ctx context.Context) (*link, error) {
+func (x *jobs) connection(ctx context.Context) (*connection, error) {
 	c := x.server.client
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -360,7 +360,7 @@ func (x *jobs) link(ctx context.Context) (*link, error) {
 }
 
 // publish publishes on the agent's response topic.
-func (x *jobs) publish(ctx context.Context, l *link, m *Message) error {
+func (x *jobs) publish(ctx context.Context, l *connection, m *Message) error {
 	m.Topic = x.server.client.Topics().AgentResponse(x.server.agent.ID)
 	m.ContentType = protocol.ContentJSON
 	m.UserProperties = []UserProperty{{Key: "version", Value: protocol.Version}}

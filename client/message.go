@@ -83,9 +83,9 @@ func (c *Client) Publish(ctx context.Context, m Message) error {
 	return protocol.Wrap(protocol.OutcomeUnknown, err, "the connection was lost before the message was acknowledged")
 }
 
-// send publishes over a link. Refusals are protocol errors; any other error
+// send publishes over a connection. Refusals are protocol errors; any other error
 // means that the connection is gone or going.
-func (c *Client) send(ctx context.Context, l *link, m *Message) error {
+func (c *Client) send(ctx context.Context, l *connection, m *Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(l.ctx, cancel)

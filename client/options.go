@@ -135,7 +135,7 @@ type callOptions struct {
 // context goes before.
 func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }
 
-// WithID sets the request's id. Who calls again with the same id, command and
+// WithID sets the request's id. A caller that repeats the id, command and
 // params gets the first call's answer.
 func WithID(id string) CallOption { return func(o *callOptions) { o.id = id } }
 
@@ -153,8 +153,8 @@ func WithTraceparent(traceparent string) CallOption {
 func WithPriority(p protocol.Priority) CallOption { return func(o *callOptions) { o.priority = p } }
 
 // OnEvent asks for events, such as task.progress, and has them handled before
-// Call returns, one at a time on its goroutine. Who handles them too slowly
-// misses some.
+// Call returns, one at a time on its goroutine. A caller that handles them too
+// slowly misses some.
 func OnEvent(handle func(*protocol.Event)) CallOption {
 	return func(o *callOptions) { o.onEvent = handle }
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Card is what the bridge says about an agent (docs/protocol.md#presence).
+// A Card is the bridge's description of an agent (docs/protocol.md#presence).
 type Card struct {
 	AgentID protocol.AgentID `json:"agent_id"`
 	Space   protocol.SpaceID `json:"space_id"`

@@ -146,7 +146,7 @@ func (c *Client) sealTo(ctx context.Context, key *encryptionKey, p sealedParams,
 	if o.id == "" {
 		o.id = protocol.NewID()
 	}
-	l := &letter{skill: p.SkillID, capability: p.CapabilityID, id: o.id, kid: key.ID, at: time.Now().UnixMilli(), reply: own.PublicKey().Bytes()}
+	l := &sealedCall{skill: p.SkillID, capability: p.CapabilityID, id: o.id, kid: key.ID, at: time.Now().UnixMilli(), reply: own.PublicKey().Bytes()}
 	sealed, err := l.seal(key.Key, toSkill, 0, p.Params)
 	if err != nil {
 		return nil, protocol.Wrap(protocol.ProofFailed, err, "the skill's key cannot be used")
@@ -173,7 +173,7 @@ func (c *Client) sealTo(ctx context.Context, key *encryptionKey, p sealedParams,
 }
 
 // openResult puts the opened data in the place of the sealed.
-func (l *letter) openResult(own *ecdh.PrivateKey, result json.RawMessage) (json.RawMessage, error) {
+func (l *sealedCall) openResult(own *ecdh.PrivateKey, result json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(result, &fields); err != nil {
 		return nil, errUnsealed
@@ -194,7 +194,7 @@ func (l *letter) openResult(own *ecdh.PrivateKey, result json.RawMessage) (json.
 }
 
 // openError returns the error that the skill sealed, or the one there is.
-func (l *letter) openError(own *ecdh.PrivateKey, err error) error {
+func (l *sealedCall) openError(own *ecdh.PrivateKey, err error) error {
 	raw, failed := json.Marshal(map[string]any{"sealed": protocol.AsError(err).Details["sealed"]})
 	if failed != nil {
 		return err
@@ -214,9 +214,9 @@ func (l *letter) openError(own *ecdh.PrivateKey, err error) error {
 	return &e
 }
 
-// openEvent opens what an event says. What does not open is dropped; an event
-// without data of the skill's is passed on.
-func (l *letter) openEvent(own *ecdh.PrivateKey, e *protocol.Event) (*protocol.Event, bool) {
+// openEvent opens the data of an event. Data that does not open is dropped; an
+// event without data of the skill's is passed on.
+func (l *sealedCall) openEvent(own *ecdh.PrivateKey, e *protocol.Event) (*protocol.Event, bool) {
 	if !protocol.IsSealed(e.Data) {
 		return e, e.Name != "task.delta"
 	}

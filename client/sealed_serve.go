@@ -23,7 +23,7 @@ type Sealing struct {
 	// callers need not trust the bridge about them; optional.
 	Certificate *tls.Certificate
 
-	taken *takenLetters
+	taken *takenCalls
 }
 
 // Whether a capability takes sealed params.
@@ -35,33 +35,33 @@ const (
 // How long a sealed request may be on its way, and how far the clocks of
 // callers may be ahead. For that long its id is remembered.
 const (
-	letterLife  = protocol.MaxTimeout + letterSkew
-	letterSkew  = 5 * time.Minute
-	maxLetters  = 1 << 16 // remembered at a time
-	letterSweep = time.Minute
+	sealedLife    = protocol.MaxTimeout + sealedSkew
+	sealedSkew    = 5 * time.Minute
+	maxTakenCalls = 1 << 16 // remembered at a time
+	takenSweep    = time.Minute
 )
 
-// takenLetters remembers which requests were taken, so that none is taken
+// takenCalls remembers which requests were taken, so that none is taken
 // twice.
-type takenLetters struct {
+type takenCalls struct {
 	mu    sync.Mutex
 	since time.Time // requests sealed before may have been taken by an earlier process
 	ids   map[string]time.Time
 	swept time.Time
 }
 
-func newTakenLetters(now time.Time) *takenLetters {
-	return &takenLetters{since: now, ids: make(map[string]time.Time), swept: now}
+func newTakenCalls(now time.Time) *takenCalls {
+	return &takenCalls{since: now, ids: make(map[string]time.Time), swept: now}
 }
 
 // take notes a request, or says why it must not be run.
-func (t *takenLetters) take(id string, at, now time.Time) error {
+func (t *takenCalls) take(id string, at, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if age := now.Sub(at); age > letterLife || age < -letterSkew || at.Before(t.since) {
+	if age := now.Sub(at); age > sealedLife || age < -sealedSkew || at.Before(t.since) {
 		return protocol.Errorf(protocol.RequestExpired, "the request was sealed too long ago, or in the future")
 	}
-	if now.Sub(t.swept) > letterSweep {
+	if now.Sub(t.swept) > takenSweep {
 		t.swept = now
 		for id, until := range t.ids {
 			if now.After(until) {
@@ -72,14 +72,14 @@ func (t *takenLetters) take(id string, at, now time.Time) error {
 	if _, known := t.ids[id]; known {
 		return protocol.Errorf(protocol.IDReused, "the sealed request was taken before")
 	}
-	if len(t.ids) >= maxLetters {
-		return protocol.BusyFor(letterSweep, "too many sealed requests in a short time")
+	if len(t.ids) >= maxTakenCalls {
+		return protocol.BusyFor(takenSweep, "too many sealed requests in a short time")
 	}
-	t.ids[id] = at.Add(letterLife + letterSkew)
+	t.ids[id] = at.Add(sealedLife + sealedSkew)
 	return nil
 }
 
-func (t *takenLetters) forget(id string) {
+func (t *takenCalls) forget(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.ids, id)
@@ -107,7 +107,7 @@ func (s *Skill) prepareSealing() error {
 		return protocol.InvalidParam("skill.sealing", "there must be one key, or two")
 	}
 	own := *s.Sealing
-	own.taken = newTakenLetters(time.Now())
+	own.taken = newTakenCalls(time.Now())
 	s.Sealing = &own
 	return nil
 }
@@ -164,7 +164,7 @@ func (s *Skill) handler(c *Capability) Handler {
 }
 
 // receive opens the params of an invocation, once.
-func (g *Sealing) receive(in *Invocation) (*letter, json.RawMessage, error) {
+func (g *Sealing) receive(in *Invocation) (*sealedCall, json.RawMessage, error) {
 	sealed, err := protocol.ParseSealed(in.Params, "params")
 	if err == nil {
 		err = sealed.CheckRequest("params")
@@ -177,7 +177,7 @@ func (g *Sealing) receive(in *Invocation) (*letter, json.RawMessage, error) {
 		if k.ID != sealed.KeyID || !k.Expires.IsZero() && !now.Before(k.Expires) {
 			continue
 		}
-		l := &letter{skill: in.SkillID, capability: in.CapabilityID, id: sealed.ID, kid: sealed.KeyID,
+		l := &sealedCall{skill: in.SkillID, capability: in.CapabilityID, id: sealed.ID, kid: sealed.KeyID,
 			at: sealed.At, reply: sealed.Reply, ciphertext: sealed.Ciphertext}
 		params, err := l.open(k.private, toSkill, sealed)
 		if err != nil {
@@ -193,7 +193,7 @@ func (g *Sealing) receive(in *Invocation) (*letter, json.RawMessage, error) {
 
 // opened is the invocation as the handler sees it. Of its progress only the
 // percentage is in the open.
-func (l *letter) opened(in *Invocation, params json.RawMessage) *Invocation {
+func (l *sealedCall) opened(in *Invocation, params json.RawMessage) *Invocation {
 	plain, seq := *in, new(atomic.Uint64)
 	plain.Params = params
 	plain.emit = func(name string, data any) {
@@ -209,7 +209,7 @@ func (l *letter) opened(in *Invocation, params json.RawMessage) *Invocation {
 }
 
 // failure is a handler's error with nothing in the open but its code.
-func (g *Sealing) failure(l *letter, err error) error {
+func (g *Sealing) failure(l *sealedCall, err error) error {
 	var rejected *rejection
 	if errors.As(err, &rejected) {
 		g.taken.forget(l.kid + "/" + l.id)

@@ -74,7 +74,8 @@ const (
 	payloadDomain = "aibridge sealed payload 1"
 )
 
-// signed is what a certificate's key signs to vouch for an encryption key.
+// signed returns the text that a certificate's key signs to vouch for an
+// encryption key.
 func (k *encryptionKey) signed(skill protocol.SkillID) []byte {
 	return framed(keyDomain, string(skill), k.ID, k.Suite, number(uint64(k.Expires)), string(k.Key))
 }
@@ -172,8 +173,8 @@ const (
 	onTheWay  = "event"
 )
 
-// A letter is what sealed payloads of one call have in common.
-type letter struct {
+// A sealedCall holds the data that all sealed payloads of one call share.
+type sealedCall struct {
 	skill      protocol.SkillID
 	capability protocol.CapabilityID
 	id, kid    string
@@ -182,8 +183,8 @@ type letter struct {
 	ciphertext []byte // of the request, once there is one
 }
 
-// info is what a payload is bound to beside its key.
-func (l *letter) info(direction string, seq uint64) []byte {
+// info returns the context that a payload is bound to, besides its key.
+func (l *sealedCall) info(direction string, seq uint64) []byte {
 	request := ""
 	if direction != toSkill { // an answer belongs to this very request
 		sum := sha256.Sum256(l.ciphertext)
@@ -193,7 +194,7 @@ func (l *letter) info(direction string, seq uint64) []byte {
 }
 
 // seal seals a payload to a public key.
-func (l *letter) seal(to []byte, direction string, seq uint64, payload []byte) (*protocol.Sealed, error) {
+func (l *sealedCall) seal(to []byte, direction string, seq uint64, payload []byte) (*protocol.Sealed, error) {
 	point, err := ecdh.X25519().NewPublicKey(to)
 	if err != nil {
 		return nil, err
@@ -213,7 +214,7 @@ func (l *letter) seal(to []byte, direction string, seq uint64, payload []byte) (
 var errUnsealed = protocol.Errorf(protocol.ProofFailed, "the sealed payload does not open: it was changed, is for something else or for another key")
 
 // open opens a payload with a private key.
-func (l *letter) open(with *ecdh.PrivateKey, direction string, s *protocol.Sealed) ([]byte, error) {
+func (l *sealedCall) open(with *ecdh.PrivateKey, direction string, s *protocol.Sealed) ([]byte, error) {
 	key, err := hpke.NewDHKEMPrivateKey(with)
 	if err != nil {
 		return nil, err

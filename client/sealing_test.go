@@ -119,7 +119,7 @@ func TestKeysAreReadBack(t *testing.T) {
 
 func TestLettersAreTakenOnceAndInTime(t *testing.T) {
 	start := time.Now()
-	taken := newTakenLetters(start)
+	taken := newTakenCalls(start)
 	for _, c := range []struct {
 		id       string
 		at, when time.Duration
@@ -129,9 +129,9 @@ func TestLettersAreTakenOnceAndInTime(t *testing.T) {
 		{"a", 0, time.Minute, protocol.IDReused},
 		{"b", -time.Second, 0, protocol.RequestExpired}, // an earlier process may have taken it
 		{"c", time.Hour, time.Minute, protocol.RequestExpired},
-		{"d", 0, letterLife + time.Second, protocol.RequestExpired},
-		{"a", 0, 2 * letterLife, protocol.RequestExpired},
-		{"e", 2 * letterLife, 2 * letterLife, ""},
+		{"d", 0, sealedLife + time.Second, protocol.RequestExpired},
+		{"a", 0, 2 * sealedLife, protocol.RequestExpired},
+		{"e", 2 * sealedLife, 2 * sealedLife, ""},
 	} {
 		if got := protocol.CodeOf(taken.take(c.id, start.Add(c.at), start.Add(c.when))); got != c.want {
 			t.Errorf("%+v: %s", c, got)
@@ -147,7 +147,7 @@ func BenchmarkSealAndOpen(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := &letter{skill: "s", capability: "c", id: "i", kid: k.ID, at: 1, reply: k.Public()}
+	l := &sealedCall{skill: "s", capability: "c", id: "i", kid: k.ID, at: 1, reply: k.Public()}
 	for b.Loop() {
 		s, err := l.seal(k.Public(), toSkill, 0, make([]byte, 500))
 		if err != nil {

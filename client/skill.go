@@ -20,7 +20,7 @@ const (
 	EndAgent   AgentType = "end_agent"   // does the work
 )
 
-// An Agent is what a client that serves skills is registered as.
+// An Agent is the registration of a client that serves skills.
 type Agent struct {
 	ID    protocol.AgentID
 	Type  AgentType // EndAgent by default
@@ -28,7 +28,7 @@ type Agent struct {
 	Space protocol.SpaceID
 }
 
-// A Skill is what is registered, and served by its capabilities' handlers.
+// A Skill is a registration, served by the handlers of its capabilities.
 type Skill struct {
 	ID           protocol.SkillID
 	Name         string // the id by default
@@ -41,7 +41,7 @@ type Skill struct {
 	Join         string   // join token, if the skill is somebody else's
 }
 
-// What Capability.Effect says.
+// The values of Capability.Effect.
 const (
 	EffectRead = "read"
 	EffectAct  = "act"
@@ -117,7 +117,7 @@ func jsonType(t reflect.Type) string {
 	return "a whole number"
 }
 
-// Rejected is what a handler returns to refuse a task before it has begun
+// Rejected is returned by a handler that refuses a task before it has begun
 // with it; the bridge may then ask another agent.
 func Rejected(reason string) error { return &rejection{reason} }
 

@@ -81,7 +81,7 @@ func (s *Subscription) Close(ctx context.Context) error {
 		return nil
 	}
 	s.client.mu.Lock()
-	connected := s.client.link != nil
+	connected := s.client.connection != nil
 	s.client.mu.Unlock()
 	if !connected {
 		return nil
@@ -105,7 +105,7 @@ func failed(err error) error {
 	return protocol.AsError(err)
 }
 
-// subscriptions are those of a client's users.
+// subscriptions are the subscriptions of a client's users.
 type subscriptions struct {
 	client *Client
 	mu     sync.RWMutex
@@ -138,7 +138,7 @@ func (x *subscriptions) remove(s *Subscription) (last bool) {
 	return true
 }
 
-// filters are what to subscribe to on a fresh connection.
+// filters lists the filters to subscribe to on a fresh connection.
 func (x *subscriptions) filters() map[string]byte {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

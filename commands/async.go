@@ -145,11 +145,11 @@ func (c *Call) finish(result json.RawMessage, err error) {
 	c.router.conclude(c, outcome{result: result, err: asError(err), warnings: c.warned()})
 }
 
-// claim is what makes sure that the call is remembered.
+// claim stores the claim by which a later process remembers the call.
 func (c *Call) claim() Claim {
 	return Claim{
 		Principal: c.Principal.Party().String(), RequestID: c.RequestID,
-		Hash: claimHash(c.Command, c.request.Params), Expires: c.arrived.Add(c.keep.Sub(c.steady)),
+		Hash: c.router.prints.claim(c.command, c.digest), Expires: c.arrived.Add(c.keep.Sub(c.steady)),
 	}
 }
 

@@ -33,7 +33,7 @@ func (r *Router) abandon(c *Call) {
 func (l *ledger) joined(c *Call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key, _ := l.key(c.Principal.Party(), c.RequestID)
+	key, _, _ := l.key(c.Principal.Party(), c.RequestID)
 	e := l.running[key]
 	return e != nil && e.owner == c && len(e.joined) > 0
 }

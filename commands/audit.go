@@ -24,7 +24,7 @@ type Auditor interface {
 	Audit(a Audited)
 }
 
-// An Audited call is what an [Auditor] is told about it. A call whose time ran
+// An Audited is an [Auditor]'s view of a call. A call whose time ran
 // out while its handler was at work is told twice: when the caller was
 // answered, and, as Late, when the handler was done.
 type Audited struct {
@@ -40,6 +40,7 @@ type Audited struct {
 	Effect    Effect
 	Resource  Resource        // zero unless the parameters were understood
 	Params    json.RawMessage // valid JSON, or empty
+	Digest    Digest          // of Params, zero if nobody needed it yet
 	Loggable  []string        // names of the parameters that may be recorded as they are
 	Err       *protocol.Error // nil for success
 	Executed  bool            // the handler ran, so that Err, if any, is the handler's
@@ -48,7 +49,7 @@ type Audited struct {
 	Held      bool // the answer does not leave before the auditor was told to record its entries
 }
 
-// What an audited outcome is.
+// The kinds of audited outcomes.
 const (
 	auditAnswer = iota // of a call, as it is answered
 	auditAsync         // of a task
@@ -84,7 +85,7 @@ func (r *Router) audit(c *Call, out outcome, what int, at time.Time) {
 		a.Action, a.Loggable = c.command.Action, c.command.loggable
 	}
 	c.mu.Lock()
-	a.Resource, a.Executed = c.target, c.executed
+	a.Resource, a.Digest, a.Executed = c.target, c.digest, c.executed
 	c.mu.Unlock()
 	if a.Late && !a.Executed {
 		return // it never came to its turn
@@ -92,14 +93,12 @@ func (r *Router) audit(c *Call, out outcome, what int, at time.Time) {
 	auditor.Audit(a)
 }
 
-// admit notes the resource of a call, and refuses a call that could not be
-// recorded.
+// admit notes the resource of a call and the digest of its params, and refuses a
+// call that could not be recorded.
 func (r *Router) admit(c *Call, on Resource) error {
-	if r.opts.Auditor == nil {
-		return nil
-	}
+	digest := r.prints.digester.Digest(c.request.Params)
 	c.mu.Lock()
-	c.target = on
+	c.target, c.digest = on, digest
 	c.mu.Unlock()
 	if !r.records(c) {
 		return nil

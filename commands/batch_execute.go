@@ -59,7 +59,7 @@ type BatchResult struct {
 	Results      []BatchEnded `json:"results" doc:"in the order of the commands"`
 }
 
-// A BatchEnded is what became of one entry.
+// A BatchEnded is the end of one entry.
 type BatchEnded struct {
 	Index   int             `json:"index" doc:"place of the command in the batch, from 0"`
 	Command string          `json:"command" doc:"name of the command, as in the request"`

@@ -59,7 +59,7 @@ type CodeSummary struct {
 	Summary string        `json:"summary" doc:"meaning of the code in a few words"`
 }
 
-// Describe is what bridge.describe tells about a command.
+// Describe returns the description of a command for bridge.describe.
 func (c *Command) Describe() Description {
 	d := Description{
 		Name:         c.Name,

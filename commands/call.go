@@ -83,6 +83,7 @@ type Call struct {
 	warnings []string
 	onEvent  func(event string, data any) // takes events instead of the caller
 	target   Resource                     // its resource, once known; for audit
+	digest   Digest                       // of its params, at the same time
 	executed bool                         // the handler was reached; for audit
 }
 
@@ -101,7 +102,7 @@ func (c *Call) Emit(event string, data any) {
 }
 
 // SendEventsTo makes emit receive the events of the call from now on. It is
-// for who runs calls on behalf of others, such as [Tasks].
+// for parts that run calls on behalf of others, such as [Tasks].
 func (c *Call) SendEventsTo(emit func(event string, data any)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,7 +248,7 @@ func (c *Call) child(ctx context.Context, command string, params json.RawMessage
 // detached is the call as a task runs it, after the caller was answered.
 func (c *Call) detached() *Call {
 	d := c.child(context.Background(), c.Command, c.request.Params, c.RequestID)
-	d.command, d.onEvent, d.target = c.command, nil, c.target
+	d.command, d.onEvent, d.target, d.digest = c.command, nil, c.target, c.digest
 	return d
 }
 

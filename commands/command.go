@@ -20,6 +20,7 @@ type Command struct {
 	results      []schema.Field
 	loggable     []string // parameters that audit may show
 	async        bool     // its handler does not wait
+	mark         [commandMark]byte
 	decode       func(params json.RawMessage) (run invocation, async bool, err error)
 	err          error // the fault of the types, nil for none
 }
@@ -34,7 +35,7 @@ type invocation interface {
 
 // New declares a command. The type P is a struct that describes the
 // parameters, see the package documentation; R is the result, which becomes a
-// JSON object. What is wrong with a declaration is reported by [NewSet].
+// JSON object. [NewSet] reports the faults of a declaration.
 func New[P, R any](spec Spec, handler Handler[P, R]) Command {
 	return declare(spec, &form[P, R]{handler: handler})
 }
@@ -64,6 +65,7 @@ func declare[P, R any](spec Spec, form *form[P, R]) Command {
 		params:       params.Fields(),
 		results:      result.Fields(),
 		loggable:     shown,
+		mark:         markCommand(spec.Name),
 		async:        form.start != nil,
 		decode:       form.fill,
 	}

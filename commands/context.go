@@ -57,7 +57,7 @@ func (c *callContext) Done() <-chan struct{} {
 	return c.done
 }
 
-// AfterFunc is what package context asks for before it would start a
+// AfterFunc is asked for by package context before it would start a
 // goroutine for every context derived from this one.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	w := new(Watch)

@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ func TestARepeatJoinsWhileItRunsAndReplaysAfterwards(t *testing.T) {
 			n := newNode(t, commands.RouterOptions{}, counter(effect, &ran))
 			first := n.submit("1", "test.count", `{"text":"x"}`, `"trace_id":"a"`)
 			synctest.Wait()
-			second := n.submit("1", "test.count", ` { "text" : "x" } `, `"trace_id":"b"`)
+			second := n.submit("1", "test.count", `{"text":"x"}`, `"trace_id":"b"`)
 			for i, answer := range []<-chan *protocol.Response{first, second} {
 				r := <-answer
 				wantSaid(t, r, `{"text":"x1"}`)
@@ -216,18 +217,39 @@ func TestClaimsAreOfAKindAndASpaceAndOlderOnesOfEveryKind(t *testing.T) {
 	}
 }
 
+// A plainDigester has the same key in every process: none.
+type plainDigester struct{}
+
+func (plainDigester) Digest(params []byte) (d commands.Digest) {
+	sum := sha256.Sum256(params)
+	copy(d[:], sum[:])
+	return d
+}
+
+func TestTheSameWrittenOtherwiseIsAnotherRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int64
+		n := newNode(t, commands.RouterOptions{}, counter(commands.Act, &ran))
+		wantSaid(t, n.call("1", "test.count", `{"text":"x"}`), `{"text":"x1"}`)
+		wantSaid(t, n.call("1", "test.count", `{"text": "x"}`), "1005")
+	})
+}
+
 func TestClaimsOfAnEarlierProcessAreAnsweredWithUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
 		claims := &ledger{}
 		act, write := counter(commands.Act, &ran), define("write", commands.Write, greet)
-		before := newNode(t, commands.RouterOptions{Claims: claims}, act, write)
+		before := newNode(t, commands.RouterOptions{Claims: claims, Digester: plainDigester{}}, act, write)
 		before.call("1", "test.count", `{"text":"x"}`, `"timeout":5000`)
 		before.call("2", "test.write", `{"text":"x"}`)
 		if len(claims.claims) != 1 {
 			t.Fatalf("%d claims", len(claims.claims))
 		}
-		after := newNode(t, commands.RouterOptions{Claims: claims}, act, write)
+		stranger := newNode(t, commands.RouterOptions{Claims: claims}, act, write) // has another key
+		wantSaid(t, stranger.call("1", "test.count", `{"text":"x"}`), "4012")
+		wantSaid(t, stranger.call("1", "test.count", `{"text":"y"}`), "4012")
+		after := newNode(t, commands.RouterOptions{Claims: claims, Digester: plainDigester{}}, act, write)
 		wantSaid(t, after.call("1", "test.count", `{"text":"x"}`), "4012")
 		wantSaid(t, after.call("1", "test.count", `{"text":"y"}`), "1005")
 		wantSaid(t, after.call("2", "test.write", `{"text":"x"}`), `{"text":"hello x"}`)

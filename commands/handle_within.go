@@ -10,15 +10,5 @@ import (
 // lasts: when that ends the call is cancelled, unless somebody who asked the
 // same still waits for it.
 func (r *Router) HandleWithin(ctx context.Context, in Inbound) *protocol.Response {
-	answered := make(chan *protocol.Response, 1)
-	c := r.submit(in, func(resp *protocol.Response) { answered <- kept(resp) })
-	select {
-	case resp := <-answered:
-		return resp
-	case <-ctx.Done():
-	}
-	r.abandon(c)
-	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())
-	resp.Err = protocol.AsError(ctx.Err())
-	return resp
+	return r.handle(ctx, in, func(*Call) bool { return true })
 }

@@ -14,7 +14,7 @@ import (
 type Claim struct {
 	Principal string // its party, see [protocol.Party.String]
 	RequestID string
-	Hash      [32]byte // SHA-256 of command and params
+	Hash      [32]byte // of command and params; equal ones made with one key are of equal requests
 	Expires   time.Time
 }
 

@@ -18,7 +18,8 @@ import (
 // When memory is short, the oldest answers are dropped first. The record of a
 // request that changed something stays: a repeat then gets 4012. Only when
 // even the number of records is too large, those that would expire soonest are
-// forgotten altogether, of parties that have more than a quarter of them first.
+// forgotten altogether, of parties that have more than a quarter of them first,
+// and then of spaces that have more than half.
 //
 // There may be half a million finished requests, none of which is likely to be
 // asked for again. So they are kept where the garbage collector has nothing to
@@ -48,6 +49,7 @@ type entryKey struct{ a, b uint64 }
 type entry struct {
 	key     entryKey
 	party   uint64 // hash of whose it is
+	space   uint64 // hash of where that is at home
 	hash    uint64 // fingerprint of the request
 	effect  Effect
 	expires time.Time
@@ -84,28 +86,30 @@ func newLedger(maxEntries, maxBytes int) *ledger {
 	}
 	l.answers.size = maxBytes / 64
 	l.found.records = &l.records
-	l.holders = holders{numbers: make(map[uint64]holder), most: maxEntries / 4}
+	l.holders = newHolders(maxEntries)
 	return l
 }
 
-// key is the key of a request of a party, and the hash of that party.
-func (l *ledger) key(who protocol.Party, request string) (key entryKey, party uint64) {
-	party = partyHash(l.seeds[0], who)
+// key is the key of a request of a party, and the hashes of that party and of
+// its space.
+func (l *ledger) key(who protocol.Party, request string) (key entryKey, party, space uint64) {
+	party, space = partyHash(l.seeds[0], who)
+	other, _ := partyHash(l.seeds[1], who)
 	return entryKey{
 		mix(party, maphash.String(l.seeds[0], request)),
-		mix(partyHash(l.seeds[1], who), maphash.String(l.seeds[1], request)),
-	}, party
+		mix(other, maphash.String(l.seeds[1], request)),
+	}, party, space
 }
 
-func partyHash(seed maphash.Seed, who protocol.Party) uint64 {
-	of := mix(maphash.String(seed, string(who.Kind)), maphash.String(seed, string(who.Space)))
-	return mix(of, maphash.String(seed, who.ID))
+func partyHash(seed maphash.Seed, who protocol.Party) (party, space uint64) {
+	space = maphash.String(seed, string(who.Space))
+	return mix(mix(maphash.String(seed, string(who.Kind)), space), maphash.String(seed, who.ID)), space
 }
 
 // begin takes a call up, or says what became of the same request. Whatever
 // the verdict, a request that was seen is remembered as long as the call says.
 func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
-	key, party := l.key(c.Principal.Party(), c.RequestID)
+	key, party, space := l.key(c.Principal.Party(), c.RequestID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(c.steady)
@@ -124,7 +128,7 @@ func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 		return l.again(c, l.records.at(s), hash)
 	}
 	e := &c.taken
-	*e = entry{key: key, party: party, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
+	*e = entry{key: key, party: party, space: space, hash: hash, effect: c.command.Effect, owner: c, expires: c.keep}
 	l.running[key] = e
 	return execute, e, outcome{}
 }
@@ -133,7 +137,8 @@ func (l *ledger) begin(c *Call, hash uint64) (verdict, *entry, outcome) {
 func (l *ledger) again(c *Call, r *record, hash uint64) (verdict, *entry, outcome) {
 	same := r.hash == hash
 	if r.state == claimed {
-		same = l.claimed[r.key] == claimHash(c.Command, c.request.Params)
+		prints, made := &c.router.prints, l.claimed[r.key]
+		same = !prints.comparable(made) || made == prints.claim(c.command, c.digest)
 	}
 	if !same {
 		return conflict, nil, outcome{}
@@ -153,7 +158,7 @@ func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call
 	defer l.mu.Unlock()
 	delete(l.running, e.key)
 	joined, e.joined, e.owner = e.joined, nil, nil
-	s := l.enter(e.party, record{key: e.key, hash: e.hash, expires: e.expires.UnixMilli(), effect: e.effect, state: lost}, now)
+	s := l.enter(e.party, e.space, record{key: e.key, hash: e.hash, expires: e.expires.UnixMilli(), effect: e.effect, state: lost}, now)
 	r := l.records.at(s)
 	r.answer = l.answers.write(s, answer, l.maxBytes)
 	if r.answer != noAnswer {
@@ -165,10 +170,10 @@ func (l *ledger) finish(e *entry, answer outcome, now time.Time) (joined []*Call
 	return joined
 }
 
-// enter adds the record of a finished request of a party.
-func (l *ledger) enter(party uint64, r record, now time.Time) slot {
+// enter adds the record of a finished request of a party in a space.
+func (l *ledger) enter(party, space uint64, r record, now time.Time) slot {
 	s := l.records.take()
-	r.holder = l.holders.add(party)
+	r.holder = l.holders.add(party, space)
 	*l.records.at(s) = r
 	l.found.put(r.key, s)
 	l.expiry.add(&l.records, s, now)
@@ -222,12 +227,12 @@ func (l *ledger) remember(c Claim, now time.Time) {
 func (l *ledger) enterClaim(who protocol.Party, c Claim, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key, party := l.key(who, c.RequestID)
+	key, party, space := l.key(who, c.RequestID)
 	if l.found.find(key) != noSlot || !c.Expires.After(now) {
 		return
 	}
 	l.claimed[key] = c.Hash
-	l.enter(party, record{key: key, effect: Act, state: claimed, expires: c.Expires.UnixMilli(), answer: noAnswer}, now)
+	l.enter(party, space, record{key: key, effect: Act, state: claimed, expires: c.Expires.UnixMilli(), answer: noAnswer}, now)
 }
 
 // listeners are the calls that follow a running entry.

@@ -2,27 +2,62 @@ package commands
 
 import "math/rand/v2"
 
-// holders count how many records of the ledger each party has. Parties are known
-// by a hash, and records name theirs by a number, so that they have no pointers.
+// holders count how many records of the ledger each party has, and each space.
+// They are known by a hash, and records name theirs by a number, so that they
+// have no pointers.
 type holders struct {
+	parties holdings
+	spaces  holdings
+}
+
+// newHolders divides room for so many records as package fair divides places: a
+// quarter for a party, half for a space.
+func newHolders(room int) holders {
+	return holders{
+		parties: holdings{numbers: make(map[uint64]holder), most: room / 4},
+		spaces:  holdings{numbers: make(map[uint64]holder), most: room / 2},
+	}
+}
+
+// add counts one more record of a party in a space.
+func (h *holders) add(party, space uint64) holder {
+	n := h.parties.add(party)
+	h.parties.all[n].space = h.spaces.add(space)
+	return n
+}
+
+// remove counts one less.
+func (h *holders) remove(n holder) {
+	h.spaces.remove(h.parties.all[n].space)
+	h.parties.remove(n)
+}
+
+// greedyParty reports whether a party has more than its share.
+func (h *holders) greedyParty(n holder) bool { return h.parties.greedy(n) }
+
+// greedySpace reports whether the space of a party has.
+func (h *holders) greedySpace(n holder) bool { return h.spaces.greedy(h.parties.all[n].space) }
+
+// holdings are counts by hash.
+type holdings struct {
 	numbers map[uint64]holder
 	all     []holding
 	free    []holder
-	most    int // records that a party may have before it makes room for others
-	over    int // parties that have more
+	most    int // records that one may have before it makes room for others
+	over    int // how many have more
 }
 
-// A holder is the number of a party.
+// A holder is the number of a party, or of a space.
 type holder uint32
 
 type holding struct {
-	party uint64
+	hash  uint64
 	count int
+	space holder // of a party
 }
 
-// add counts one more record of a party.
-func (h *holders) add(party uint64) holder {
-	n, known := h.numbers[party]
+func (h *holdings) add(hash uint64) holder {
+	n, known := h.numbers[hash]
 	if !known {
 		if last := len(h.free) - 1; last >= 0 {
 			n, h.free = h.free[last], h.free[:last]
@@ -30,7 +65,7 @@ func (h *holders) add(party uint64) holder {
 			n = holder(len(h.all))
 			h.all = append(h.all, holding{})
 		}
-		h.numbers[party], h.all[n] = n, holding{party: party}
+		h.numbers[hash], h.all[n] = n, holding{hash: hash}
 	}
 	if h.all[n].count++; h.all[n].count == h.most+1 {
 		h.over++
@@ -38,38 +73,52 @@ func (h *holders) add(party uint64) holder {
 	return n
 }
 
-// remove counts one less.
-func (h *holders) remove(n holder) {
+func (h *holdings) remove(n holder) {
 	if h.all[n].count--; h.all[n].count == h.most {
 		h.over--
 	}
 	if h.all[n].count == 0 {
-		delete(h.numbers, h.all[n].party)
+		delete(h.numbers, h.all[n].hash)
 		h.free = append(h.free, n)
 	}
 }
 
-// greedy reports whether a party has more than its share.
-func (h *holders) greedy(n holder) bool { return h.all[n].count > h.most }
+func (h *holdings) greedy(n holder) bool { return h.all[n].count > h.most }
 
-// looks is how many records are looked at to find one of a party that has more
-// than its share. At least every fourth is of one, if there is one.
+// looks is how many records are looked at to find one of those who have more
+// than their share. At least every fourth is one, if there are any.
 const looks = 16
 
 // expendable is the record that goes when there are too many: the one that
-// expires soonest. If its party has no more than its share, and other parties
-// have more, it is a record of theirs instead: the soonest to expire of those
-// looked at.
+// expires soonest. If its party and its space have no more than their shares,
+// and others have more, it is one of theirs instead. Parties that have too much
+// come before spaces that have, so that they make room for others of their own
+// space, too.
 func (l *ledger) expendable() slot {
 	soonest := l.expiry.soonest()
-	if soonest == noSlot || l.holders.over == 0 || l.holders.greedy(l.records.at(soonest).holder) {
+	if soonest == noSlot {
+		return noSlot
+	}
+	if l.holders.parties.over > 0 {
+		return l.soonestOf(l.holders.greedyParty, soonest)
+	}
+	if l.holders.spaces.over > 0 {
+		return l.soonestOf(l.holders.greedySpace, soonest)
+	}
+	return soonest
+}
+
+// soonestOf is the record that expires soonest if it is of a greedy holder, or
+// the soonest of greedy ones of those looked at.
+func (l *ledger) soonestOf(greedy func(holder) bool, soonest slot) slot {
+	if greedy(l.records.at(soonest).holder) {
 		return soonest
 	}
 	found := noSlot
 	for range looks {
 		s := slot(1 + rand.Int32N(int32(l.records.used)))
 		r := l.records.at(s)
-		if r.key == (entryKey{}) || !l.holders.greedy(r.holder) { // or it is free
+		if r.key == (entryKey{}) || !greedy(r.holder) { // or it is free
 			continue
 		}
 		if found == noSlot || r.expires < l.records.at(found).expires {

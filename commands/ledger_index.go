@@ -18,17 +18,17 @@ const indexTables = 256
 
 // An indexTable has a power of two of places, a quarter of which is free.
 type indexTable struct {
-	places []indexPlace
-	used   int
+	buckets []indexBucket
+	used    int
 }
 
-type indexPlace struct {
+type indexBucket struct {
 	hash uint32
 	slot slot // noSlot where there is none
 }
 
-// leastPlaces is the size that a table begins with.
-const leastPlaces = 16
+// minBuckets is the size that a table begins with.
+const minBuckets = 16
 
 // tableOf is the table of a key, and the hash by which it is found there.
 func (x *ledgerIndex) tableOf(k entryKey) (*indexTable, uint32) {
@@ -42,21 +42,21 @@ func (x *ledgerIndex) find(k entryKey) slot {
 }
 
 func (x *ledgerIndex) slotAt(t *indexTable, i uint32) slot {
-	if len(t.places) == 0 {
+	if len(t.buckets) == 0 {
 		return noSlot
 	}
-	return t.places[i].slot
+	return t.buckets[i].slot
 }
 
 // place is where a key is, or where it would be put.
 func (x *ledgerIndex) place(t *indexTable, k entryKey, hash uint32) uint32 {
-	if len(t.places) == 0 {
+	if len(t.buckets) == 0 {
 		return 0
 	}
-	mask := uint32(len(t.places) - 1)
+	mask := uint32(len(t.buckets) - 1)
 	i := hash & mask
-	for ; t.places[i].slot != noSlot; i = (i + 1) & mask {
-		if t.places[i].hash == hash && x.records.at(t.places[i].slot).key == k {
+	for ; t.buckets[i].slot != noSlot; i = (i + 1) & mask {
+		if t.buckets[i].hash == hash && x.records.at(t.buckets[i].slot).key == k {
 			break
 		}
 	}
@@ -67,30 +67,30 @@ func (x *ledgerIndex) place(t *indexTable, k entryKey, hash uint32) uint32 {
 // same key.
 func (x *ledgerIndex) put(k entryKey, s slot) {
 	t, hash := x.tableOf(k)
-	if t.used >= len(t.places)/4*3 {
+	if t.used >= len(t.buckets)/4*3 {
 		t.grow()
 	}
 	i := x.place(t, k, hash)
-	if t.places[i].slot == noSlot {
+	if t.buckets[i].slot == noSlot {
 		t.used++
 		x.count++
 	}
-	t.places[i] = indexPlace{hash, s}
+	t.buckets[i] = indexBucket{hash, s}
 }
 
 func (t *indexTable) grow() {
-	old := t.places
-	t.places = make([]indexPlace, max(2*len(old), leastPlaces))
-	mask := uint32(len(t.places) - 1)
+	old := t.buckets
+	t.buckets = make([]indexBucket, max(2*len(old), minBuckets))
+	mask := uint32(len(t.buckets) - 1)
 	for _, p := range old {
 		if p.slot == noSlot {
 			continue
 		}
 		i := p.hash & mask
-		for t.places[i].slot != noSlot {
+		for t.buckets[i].slot != noSlot {
 			i = (i + 1) & mask
 		}
-		t.places[i] = p
+		t.buckets[i] = p
 	}
 }
 
@@ -103,13 +103,13 @@ func (x *ledgerIndex) remove(k entryKey) {
 	}
 	t.used--
 	x.count--
-	mask := uint32(len(t.places) - 1)
-	for j := (i + 1) & mask; t.places[j].slot != noSlot; j = (j + 1) & mask {
-		home := t.places[j].hash & mask
+	mask := uint32(len(t.buckets) - 1)
+	for j := (i + 1) & mask; t.buckets[j].slot != noSlot; j = (j + 1) & mask {
+		home := t.buckets[j].hash & mask
 		if (j-home)&mask >= (j-i)&mask { // it may be at i as well
-			t.places[i] = t.places[j]
+			t.buckets[i] = t.buckets[j]
 			i = j
 		}
 	}
-	t.places[i] = indexPlace{}
+	t.buckets[i] = indexBucket{}
 }

@@ -11,7 +11,7 @@ import (
 func (x *ledgerIndex) all() iter.Seq[slot] {
 	return func(yield func(slot) bool) {
 		for i := range x.tables {
-			for _, p := range x.tables[i].places {
+			for _, p := range x.tables[i].buckets {
 				if p.slot != noSlot && !yield(p.slot) {
 					return
 				}

@@ -53,7 +53,7 @@ func TestTheLedgerForgetsTheOldestOfThoseThatExpireTogether(t *testing.T) {
 		}
 	}
 	for i := range 3 * most {
-		if key, _ := l.key(request("", Act, epoch, 0).Principal.Party(), fmt.Sprint(i)); (l.found.find(key) != noSlot) != (i >= 2*most) {
+		if key, _, _ := l.key(request("", Act, epoch, 0).Principal.Party(), fmt.Sprint(i)); (l.found.find(key) != noSlot) != (i >= 2*most) {
 			t.Errorf("%d is remembered: %t", i, l.found.find(key) != noSlot)
 		}
 	}
@@ -95,6 +95,49 @@ func TestNobodyHasTheRequestsOfOthersForgotten(t *testing.T) {
 		}
 	}
 	if forgotten > 0 { // three of four records are of the greedy one: 16 looks do not miss them
+		t.Errorf("%d of %d are forgotten", forgotten, modest)
+	}
+	if n, _ := l.usage(); n > most {
+		t.Errorf("%d are remembered, there is room for %d", n, most)
+	}
+}
+
+// TestNoSpaceHasTheRequestsOfOthersForgotten has four parties of one space, each
+// with no more than its share, fill the memory of requests.
+func TestNoSpaceHasTheRequestsOfOthersForgotten(t *testing.T) {
+	t.Parallel()
+	const most = 256
+	l := newLedger(most, 1<<20)
+	of := func(space, who, id string, keep time.Duration) verdict {
+		c := request(id, Act, epoch, keep)
+		c.Principal = &protocol.Principal{ID: who, Space: protocol.SpaceID(space)}
+		v, e, _ := l.begin(c, 0)
+		if v == execute {
+			l.finish(e, outcome{}, epoch)
+		}
+		return v
+	}
+	made := 0
+	flood := func(n int) {
+		for range n {
+			made++
+			of("greedy", fmt.Sprint("greedy", made%5), fmt.Sprint(made), 10*time.Minute)
+		}
+	}
+	flood(2 * most)
+	const modest = most / 8
+	for i := range modest {
+		of("modest", fmt.Sprint("modest", i%4), fmt.Sprint(i), time.Second)
+		flood(1)
+	}
+	flood(4 * most)
+	forgotten := 0
+	for i := range modest {
+		if of("modest", fmt.Sprint("modest", i%4), fmt.Sprint(i), time.Second) != replay {
+			forgotten++
+		}
+	}
+	if forgotten > 0 { // seven of eight records are of the greedy space: 16 looks do not miss them
 		t.Errorf("%d of %d are forgotten", forgotten, modest)
 	}
 	if n, _ := l.usage(); n > most {
@@ -198,15 +241,17 @@ func checkBooks(t *rapid.T, l *ledger, open []*entry) {
 	if bytes != l.answers.bytes || bytes > l.maxBytes {
 		t.Fatalf("answers have %d bytes, the books say %d of %d", bytes, l.answers.bytes, l.maxBytes)
 	}
-	held, over := 0, 0
-	for _, h := range l.holders.all {
-		held += h.count
-		if h.count > l.holders.most {
-			over++
+	for _, by := range []*holdings{&l.holders.parties, &l.holders.spaces} {
+		held, over := 0, 0
+		for _, h := range by.all {
+			held += h.count
+			if h.count > by.most {
+				over++
+			}
 		}
-	}
-	if held != l.found.count || over != l.holders.over || len(l.holders.numbers)+len(l.holders.free) != len(l.holders.all) {
-		t.Fatalf("%d records, and parties have %d; %+v", l.found.count, held, l.holders)
+		if held != l.found.count || over != by.over || len(by.numbers)+len(by.free) != len(by.all) {
+			t.Fatalf("%d records, and %d are held; %+v", l.found.count, held, by)
+		}
 	}
 	dated := map[slot]bool{}
 	for _, d := range l.expiry.days {

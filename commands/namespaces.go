@@ -154,6 +154,7 @@ func (n *namespaces) compile(ns *Namespace, rc *RemoteCommand) (*Command, error)
 		return nil, protocol.InvalidParam("name", "must be "+ns.Name+". and a verb of lower case letters, digits and hyphens")
 	}
 	cmd := &Command{
+		mark:         markCommand(rc.Name),
 		Spec:         Spec{Name: rc.Name, Summary: rc.Summary, Effect: rc.Effect, Action: Extension + ":" + rc.Name},
 		paramsSchema: orAny(rc.ParamsSchema),
 		resultSchema: orAny(rc.ResultSchema),
@@ -228,7 +229,7 @@ func (f *forwarding) run(ctx context.Context, call *Call) (result json.RawMessag
 		return result, err
 	}
 	if err := f.check(result); err != nil {
-		// What was asked may have been done.
+		// The agent may have done the work.
 		return nil, protocol.Wrap(protocol.OutcomeUnknown, err, "the agent's result breaks the schema it registered")
 	}
 	return result, nil

@@ -60,7 +60,7 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 }
 
 // asksToStream reports whether params ask for events, as metadata.events does.
-// What else is wrong with them is found later.
+// Other faults of them are found later.
 func asksToStream(params []byte) bool {
 	var p struct {
 		Stream bool `json:"stream"`
@@ -275,7 +275,7 @@ func (r *Router) allow(ctx context.Context, c *Call, action string, on Resource)
 // deduplicate reports whether the request is the call's to execute. If not,
 // it returns the answer, or that the call will be settled by another.
 func (r *Router) deduplicate(c *Call) (answer outcome, mine, settled bool) {
-	v, e, answer := r.ledger.begin(c, r.prints.of(c.Command, c.request.Params))
+	v, e, answer := r.ledger.begin(c, r.prints.of(c.Command, c.digest))
 	r.metrics.deduplicated(v)
 	switch v {
 	case execute:

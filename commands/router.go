@@ -28,6 +28,7 @@ type RouterOptions struct {
 	Auditor     Auditor     // nil records nothing
 	Limiter     Limiter     // nil lets everybody run as many commands as there is room for
 	Claims      Claims      // nil keeps claims no longer than the process lives
+	Digester    Digester    // of params; nil makes digests that say nothing to a later process
 	Tasks       Tasks       // nil refuses params.async
 	Extensions  Extensions
 
@@ -97,7 +98,7 @@ type Inbound struct {
 	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to; nil asks nobody
 }
 
-// size is what counts for quotas, in bytes.
+// size is the weight of a request for quotas, in bytes.
 func (in *Inbound) size() int {
 	if in.Request != nil {
 		return len(in.Request.Params)
@@ -136,7 +137,7 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 	r := &Router{
 		set:       set,
 		opts:      opts,
-		prints:    newFingerprinter(),
+		prints:    newFingerprinter(opts.Digester),
 		ledger:    newLedger(opts.MaxRemembered, opts.MaxAnswers),
 		slots:     newScheduler(opts.Workers),
 		inFlight:  newInFlight(opts.MaxInFlight),
@@ -226,6 +227,12 @@ func (r *Router) retryAfter() time.Duration {
 // with an error response; the call goes on, so that others who asked the same
 // are answered and a repeat gets its answer, unless it is one to be abandoned.
 func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
+	return r.handle(ctx, in, func(c *Call) bool { return c.command != nil && c.command.Abandonable })
+}
+
+// handle waits for the response to a request until ctx ends. Then it abandons
+// the call if that says so, and returns the error of ctx.
+func (r *Router) handle(ctx context.Context, in Inbound, abandon func(*Call) bool) *protocol.Response {
 	answered := make(chan *protocol.Response, 1)
 	c := r.submit(in, func(resp *protocol.Response) { answered <- kept(resp) })
 	select {
@@ -233,7 +240,7 @@ func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 		return resp
 	case <-ctx.Done():
 	}
-	if c.command != nil && c.command.Abandonable {
+	if abandon(c) {
 		r.abandon(c)
 	}
 	resp := c.request.Answer(r.opts.BridgeID, r.opts.Now())

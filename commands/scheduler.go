@@ -84,8 +84,8 @@ func (s *scheduler) acquire(ctx context.Context, p protocol.Priority) bool {
 	}
 }
 
-// A resumption is the turn of a goroutine that waits in acquire. Who settles
-// it first, the slot or the end of the context, decides.
+// A resumption is the turn of a goroutine that waits in acquire. The one who
+// settles it first, the slot or the end of the context, decides.
 type resumption struct {
 	slots   *scheduler
 	ready   chan struct{}

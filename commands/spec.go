@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Effect says what running a command does to the world. It drives
+// Effect is the effect of a command on the world. It drives
 // deduplication, caching, audit and hints to models.
 type Effect uint8
 

@@ -148,7 +148,7 @@ type envelope struct {
 	matched bool     // the door matches answers with requests, see DecodeMatched
 }
 
-// scan finds the fields. What it has found stays found when it fails.
+// scan finds the fields. When it fails, the fields found so far stay.
 func (e *envelope) scan(limits Limits) {
 	limits = limits.withDefaults()
 	e.room, e.depth = limits.MaxDepth, limits.MaxDepth

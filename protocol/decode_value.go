@@ -53,7 +53,7 @@ func (e *envelope) quoted(f field) string {
 	return strconv.Quote(string(s))
 }
 
-// id reads an envelope's id. What is wrong with it does not keep it from
+// id reads an envelope's id. A fault does not keep it from
 // being handed back, within reason.
 func (e *envelope) id(f field) []byte {
 	if e.fields[f].kind == kindNumber {

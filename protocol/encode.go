@@ -115,6 +115,10 @@ func (m *Metadata) appendRequest(dst []byte) []byte {
 	if m.Events {
 		dst = append(dst, `,"events":true`...)
 	}
+	if m.Caller != "" {
+		dst = append(dst, `,"caller":`...)
+		dst = AppendString(dst, m.Caller)
+	}
 	return append(dst, '}')
 }
 

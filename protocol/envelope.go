@@ -64,6 +64,10 @@ type Metadata struct {
 	Timeout  time.Duration // of a request, from its arrival; milliseconds on the wire
 	Events   bool          // the sender of a request wants events on the response topic
 	Warnings []string      // of a response: what was coerced or is deprecated
+	// Caller is the mark of who asks, of a request to an agent over a way that
+	// has no other place for it. It is written and not read: nobody marks its
+	// own requests.
+	Caller string
 }
 
 // Status is "success" or "failed".

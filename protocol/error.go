@@ -105,8 +105,9 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// AsError is the error as callers may see it. What is not an [Error] becomes
-// one without its text, which may name things that are not the caller's.
+// AsError is the error as callers may see it. Any error that is not an [Error]
+// becomes one without its text, which may name things that are not the
+// caller's.
 func AsError(err error) *Error {
 	var e *Error
 	if err == nil || errors.As(err, &e) {

@@ -62,7 +62,7 @@ func (f field) path() string {
 	}[f]
 }
 
-// scope is that of the field's value.
+// scope is the scope of the field's value.
 func (f field) scope() scope {
 	switch f {
 	case fMetadata:

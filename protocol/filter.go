@@ -11,8 +11,8 @@ const maxTopic = 65535
 // sharePrefix begins the filter of a shared subscription, $share/group/filter.
 const sharePrefix = "$share/"
 
-// CheckTopic says what is wrong with a topic name for publishing, or "" if
-// nothing is (MQTT 5, 4.7).
+// CheckTopic says why a topic name is refused for publishing, or "" if
+// it is not (MQTT 5, 4.7).
 func CheckTopic(topic string) string {
 	if reason := checkTopicText(topic); reason != "" {
 		return reason
@@ -23,8 +23,8 @@ func CheckTopic(topic string) string {
 	return ""
 }
 
-// CheckFilter says what is wrong with a topic filter for subscribing, or "" if
-// nothing is. Shared subscriptions are filters too.
+// CheckFilter says why a topic filter is refused for subscribing, or "" if
+// it is not. Shared subscriptions are filters too.
 func CheckFilter(filter string) string {
 	if reason := checkTopicText(filter); reason != "" {
 		return reason

@@ -26,7 +26,7 @@ type Rule struct {
 // parameters of such types without further tags.
 type Identifier interface{ Rule() Rule }
 
-// Check says what is wrong with s under the rule, or "" if nothing is.
+// Check says why the rule refuses s, or "" if it does not.
 func (r Rule) Check(s string) string {
 	if n := utf8.RuneCountInString(s); n < r.Min || n > r.Max {
 		return lengthReason(r.Min, r.Max, n)
@@ -150,7 +150,7 @@ type Serial string
 
 const serialDigits = 16
 
-// ParseSerial reads a certificate's serial. What is none is 2005.
+// ParseSerial reads a certificate's serial. Any other text is 2005.
 func ParseSerial(s string) (Serial, error) {
 	if len(s) != serialDigits {
 		return "", malformedSerial()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Party is who a principal is, whatever credential it shows this time: an id
+// A Party identifies a principal, whatever credential it shows this time: an id
 // is somebody's only together with a kind and a space. An operator that has
 // the id of an agent is not that agent. Parties are compared with ==, but for
 // those of records; see [Party.Is].
@@ -15,7 +15,7 @@ type Party struct {
 	ID    string
 }
 
-// Party is who the principal is.
+// Party returns the identity of the principal.
 func (p *Principal) Party() Party { return Party{p.Kind, p.Home(), p.ID} }
 
 // Agent is the party that an agent itself is.

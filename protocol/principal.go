@@ -8,7 +8,7 @@ import (
 // DefaultSpace is the tenant of everyone who was not placed elsewhere.
 const DefaultSpace SpaceID = "default"
 
-// Kind says what sort of party a [Principal] is.
+// Kind is the sort of a [Principal].
 type Kind string
 
 // The kinds of principals.
@@ -40,7 +40,7 @@ const (
 	MethodBridge      = "bridge" // not at all: what the bridge does on its own
 )
 
-// A Principal is who stands behind a connection or a request, as
+// A Principal is the authenticated party behind a connection or a request, as
 // authenticated. It is immutable once made and shared between goroutines.
 type Principal struct {
 	Kind       Kind

@@ -1,6 +1,6 @@
 package protocol
 
-// Recipients are who may get a message that the bridge publishes, if they
+// Recipients are the parties that may get a message of the bridge, if they
 // subscribe to its topic: topics do not name the space they are about. They
 // have to be said: the zero value is nobody.
 type Recipients struct {

@@ -8,7 +8,7 @@ import (
 )
 
 // NewRequest builds a request with an id and a trace of its own, made now.
-// Params is what the command takes, marshalled with encoding/json unless it
+// Params are the command's parameters, marshalled with encoding/json unless it
 // is raw JSON already ([]byte or [json.RawMessage]); nil means none.
 func NewRequest(command string, params any) (*Request, error) {
 	raw, err := marshalParams(params)

@@ -18,7 +18,7 @@ const (
 
 // A Sealed is a payload that the bridge passes on and cannot read: params of
 // skill.invoke, or what a skill answers to such. On the wire it is the only
-// member of an object, {"sealed": {…}}. What stands beside the ciphertext is
+// member of an object, {"sealed": {…}}. Everything beside the ciphertext is
 // authenticated with it.
 type Sealed struct {
 	Version    int    `json:"v"` // 1
@@ -67,7 +67,7 @@ func ParseSealed(payload []byte, path string) (*Sealed, error) {
 	return s, nil
 }
 
-// CheckRequest says what a sealed payload lacks to be params.
+// CheckRequest refuses a sealed payload that cannot be params.
 func (s *Sealed) CheckRequest(path string) error {
 	at := path + ".sealed."
 	switch {

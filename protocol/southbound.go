@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Side is one side of a southbound message.
-type Side struct {
+// A SouthboundPeer is one side of a southbound message.
+type SouthboundPeer struct {
 	Component string `json:"component"` // kind: Skills, mcpAgent
 	ID        string `json:"id"`
 }
@@ -20,8 +20,8 @@ type SouthboundRequest struct {
 	Version     string
 	CommandID   string    // chosen by the sender, 1 to 64 characters
 	Timestamp   time.Time // zero from a device without a clock
-	Source      Side
-	Destination Side
+	Source      SouthboundPeer
+	Destination SouthboundPeer
 	Operation   string
 	Payload     []byte // raw JSON object, never empty after decoding
 	Priority    Priority
@@ -35,8 +35,8 @@ type SouthboundRequest struct {
 type SouthboundResponse struct {
 	CommandID   string
 	Timestamp   time.Time
-	Source      Side
-	Destination Side
+	Source      SouthboundPeer
+	Destination SouthboundPeer
 	Payload     []byte // raw JSON; empty on failure
 	Err         *Error // with a code of the bridge; on the wire it is southbound
 	TraceID     string
@@ -196,14 +196,14 @@ func (d *southbound) object(name string) (json.RawMessage, bool) {
 	return raw, ok
 }
 
-func (d *southbound) side(name string) (p Side) {
+func (d *southbound) side(name string) (p SouthboundPeer) {
 	raw, ok := d.object(name)
 	if !ok {
 		return p
 	}
 	inner := southbound{}
 	_ = json.Unmarshal(raw, &inner.fields) // an object, as was checked
-	p = Side{Component: inner.text("component", MaxSenderLength, false), ID: inner.text("id", MaxSenderLength, false)}
+	p = SouthboundPeer{Component: inner.text("component", MaxSenderLength, false), ID: inner.text("id", MaxSenderLength, false)}
 	if inner.err != nil {
 		d.fail(name, "must have component and id, strings of at most 64 characters")
 	}
@@ -224,7 +224,7 @@ func (d *southbound) timestamp() {
 }
 
 // Answer begins the response to a request: who was asked answers, at a time.
-func (r *SouthboundRequest) Answer(from Side, at time.Time) *SouthboundResponse {
+func (r *SouthboundRequest) Answer(from SouthboundPeer, at time.Time) *SouthboundResponse {
 	return &SouthboundResponse{CommandID: r.CommandID, Timestamp: at, Source: from, Destination: r.Source, TraceID: r.TraceID}
 }
 
@@ -262,7 +262,7 @@ func (r *SouthboundResponse) Append(dst []byte) []byte {
 	return append(dst, '}', '}')
 }
 
-func (p Side) append(dst []byte) []byte {
+func (p SouthboundPeer) append(dst []byte) []byte {
 	dst = append(dst, `{"component":`...)
 	dst = AppendString(dst, p.Component)
 	dst = append(dst, `,"id":`...)

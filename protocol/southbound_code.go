@@ -29,7 +29,7 @@ func (c SouthboundCode) Retried() bool {
 	return false
 }
 
-// SouthboundCodeOf is what an error of the bridge is called in the southbound
+// SouthboundCodeOf names an error of the bridge in the southbound
 // dialect.
 func SouthboundCodeOf(e *Error) SouthboundCode {
 	if e.Code == LLMRefused || e.Code == LLMUnavailable {

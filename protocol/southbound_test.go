@@ -21,7 +21,7 @@ func TestSouthboundRequestsAreReadAsTheirSourceWritesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.CommandID != "cmd-123" || r.Operation != "execute-llm-query" || r.Source != (protocol.Side{Component: "Skills", ID: "a2ui"}) ||
+	if r.CommandID != "cmd-123" || r.Operation != "execute-llm-query" || r.Source != (protocol.SouthboundPeer{Component: "Skills", ID: "a2ui"}) ||
 		r.Destination.ID != "mcp-agent-1" || r.Timeout != time.Minute || r.RetryCount != 2 || r.Priority != protocol.High ||
 		r.Timestamp.UnixMilli() != 1769169600000 || !strings.Contains(string(r.Payload), `"如何优化表单组件"`) {
 		t.Errorf("got %+v", r)
@@ -96,7 +96,7 @@ func TestSouthboundResponsesHaveAllFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp := r.Answer(protocol.Side{Component: "mcpAgent", ID: "mcp-agent-1"}, time.UnixMilli(1769169600123))
+	resp := r.Answer(protocol.SouthboundPeer{Component: "mcpAgent", ID: "mcp-agent-1"}, time.UnixMilli(1769169600123))
 	resp.Payload, resp.Attempts = []byte(`{"result":"<ok>"}`), 1
 	const head = `{"protocol_version":"0.6.3","command_id":"cmd-123","timestamp":"2026-01-23T12:00:00.123Z",` +
 		`"source":{"component":"mcpAgent","id":"mcp-agent-1"},"destination":{"component":"Skills","id":"a2ui"},`
@@ -166,7 +166,7 @@ func FuzzSouthbound(f *testing.F) {
 		if err == nil && !protocol.IsSouthbound(data) && !strings.Contains(string(data), `\`) {
 			t.Fatal("what can be read is not recognised")
 		}
-		resp := r.Answer(protocol.Side{}, time.UnixMilli(0))
+		resp := r.Answer(protocol.SouthboundPeer{}, time.UnixMilli(0))
 		if err != nil {
 			resp.Err = protocol.AsError(err)
 		}

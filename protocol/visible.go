@@ -22,8 +22,8 @@ func Misleading(c rune) bool {
 	return Hidden(c)
 }
 
-// CheckText says what is wrong with a text for people to read, "" if nothing
-// is: control characters and those that are [Misleading]. A text of several
+// CheckText says why a text for people is refused, "" if it is not: it has
+// control characters or [Misleading] ones. A text of several
 // lines may have line ends and tabs.
 func CheckText(text string, lines bool) string {
 	for _, c := range text {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // An AgentType says what an agent is for.
@@ -60,17 +61,12 @@ func statusOf(online bool) Status {
 	return Offline
 }
 
-// An agentKey names an agent: ids are unique in their space only.
-type agentKey struct {
-	space protocol.SpaceID
-	id    protocol.AgentID
-}
+// Key names the agent.
+func (a *Agent) Key() ask.AgentKey { return ask.AgentKey{Space: a.Space, ID: a.ID} }
 
-func (a *Agent) key() agentKey { return agentKey{a.Space, a.ID} }
-
-// belongsTo reports whether the agent's connections are made by who: by the
+// BelongsTo reports whether the agent's connections are made by who: by the
 // principal that registered it, or by the agent's own identity.
-func (a *Agent) belongsTo(who *protocol.Principal) bool {
+func (a *Agent) BelongsTo(who *protocol.Principal) bool {
 	return a.owner().Is(who) || a.ID.Party(a.Space) == who.Party()
 }
 
@@ -84,8 +80,8 @@ func (a *Agent) owner() protocol.Party {
 	return owner
 }
 
-// recipients are who may make the agent's connections.
-func (a *Agent) recipients() protocol.Recipients {
+// Recipients are who may make the agent's connections.
+func (a *Agent) Recipients() protocol.Recipients {
 	return protocol.Either(a.owner(), a.ID.Party(a.Space))
 }
 

@@ -39,6 +39,7 @@ type GetAgentResult struct {
 	ResponseTopic string             `json:"response_topic" doc:"topic on which the agent answers"`
 	Skills        []protocol.SkillID `json:"skills" doc:"ids of the first 100 skills that the agent provides, by id"`
 	SkillCount    int                `json:"skill_count" doc:"number of skills that the agent provides, also beyond the first 100"`
+	Presence      []Change           `json:"presence" doc:"when it came and went since the bridge started, the oldest first, at most 32 changes"`
 }
 
 // GetAgent shows one agent.
@@ -47,13 +48,14 @@ func (s *Service) GetAgent(_ context.Context, call *commands.Call, p AgentParams
 	if err != nil {
 		return GetAgentResult{}, err
 	}
-	skills := s.index.skillsOf(agent.key())
+	skills := s.index.skillsOf(agent.Key())
 	result := GetAgentResult{
 		AgentView:     s.viewAgent(agent),
 		RequestTopic:  s.opts.Topics.AgentRequest(agent.ID),
 		ResponseTopic: s.opts.Topics.AgentResponse(agent.ID),
 		Skills:        []protocol.SkillID{},
 		SkillCount:    len(skills),
+		Presence:      s.board.changes(agent.Key()),
 	}
 	for _, skill := range skills[:min(len(skills), 100)] {
 		result.Skills = append(result.Skills, skill.ID)
@@ -62,7 +64,7 @@ func (s *Service) GetAgent(_ context.Context, call *commands.Call, p AgentParams
 }
 
 func (s *Service) viewAgent(a *Agent) AgentView {
-	seen := s.board.see(a.key())
+	seen := s.board.see(a.Key())
 	return AgentView{
 		AgentID:       a.ID,
 		Space:         a.Space,

@@ -32,12 +32,12 @@ func (s *Service) Heartbeat(_ context.Context, call *commands.Call, p AgentParam
 		return HeartbeatResult{}, err
 	}
 	if call.Line != nil {
-		s.board.serve(agent.key(), call.Line, call.Principal, true)
+		s.board.serve(agent.Key(), call.Line, call.Principal, true)
 	}
-	s.board.renew(agent.key(), clientOf(call), call.Line, call.Principal)
+	s.board.renew(agent.Key(), clientOf(call), call.Line, call.Principal)
 	return HeartbeatResult{
 		AgentID:           p.AgentID,
-		Status:            statusOf(s.board.isOnline(agent.key())),
+		Status:            statusOf(s.board.isOnline(agent.Key())),
 		HeartbeatInterval: s.opts.Heartbeat.Seconds(),
 	}, nil
 }

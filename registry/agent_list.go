@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -21,7 +22,9 @@ type ListAgentsParams struct {
 	Space  protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
 	Type   AgentType        `json:"type,omitempty" enum:"mcp_agent,route_agent,end_agent" doc:"only agents of this type; route agents are listed while they are authorised and online, unless status says otherwise"`
 	Status Status           `json:"status,omitempty" enum:"online,offline" doc:"only agents that are, or are not, there"`
-	page
+	Find   string           `json:"find,omitempty" len:"1-128" doc:"only agents with this text in their id or name, whatever its case"`
+	Sort   string           `json:"sort,omitempty" enum:"id,-id,name,-name,type,-type,status,-status,since,-since,registered_at,-registered_at" doc:"what to sort by, the highest first behind a minus; by id if absent"`
+	listing.Page
 }
 
 // Target implements [commands.Targeter].
@@ -36,7 +39,21 @@ type ListAgentsResult struct {
 	NextCursor string      `json:"next_cursor,omitempty" doc:"cursor of the next page; absent on the last"`
 }
 
-// ListAgents lists the agents of a space by id.
+// agentOrder is what lists of agents can be sorted by.
+func (s *Service) agentOrder() listing.Order[*Agent] {
+	return listing.Order[*Agent]{
+		ID: func(a *Agent) string { return string(a.ID) },
+		Keys: map[string]func(*Agent) listing.Key{
+			"name":          func(a *Agent) listing.Key { return listing.Text(a.Name) },
+			"type":          func(a *Agent) listing.Key { return listing.Text(string(a.Type)) },
+			"status":        func(a *Agent) listing.Key { return listing.Text(string(s.board.see(a.Key()).status())) },
+			"since":         func(a *Agent) listing.Key { return listing.Number(unixMilli(s.board.see(a.Key()).since)) },
+			"registered_at": func(a *Agent) listing.Key { return listing.Number(a.RegisteredAt) },
+		},
+	}
+}
+
+// ListAgents lists the agents of a space.
 func (s *Service) ListAgents(_ context.Context, call *commands.Call, p ListAgentsParams) (ListAgentsResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {
@@ -46,16 +63,20 @@ func (s *Service) ListAgents(_ context.Context, call *commands.Call, p ListAgent
 	if status == "" && p.Type == RouteAgent {
 		status = Online // only those that are there can be asked to route
 	}
-	q := query[*Agent]{limit: p.size(), after: p.Cursor}
-	if p.Type != "" || status != "" {
-		q.match = func(a *Agent) bool {
-			there := status == "" || s.board.isOnline(a.key()) && (p.Type != RouteAgent || a.authorized())
-			return (p.Type == "" || a.Type == p.Type) && (status == "" || there == (status == Online))
+	var match func(*Agent) bool
+	if p.Type != "" || status != "" || p.Find != "" {
+		named := listing.Find(p.Find)
+		match = func(a *Agent) bool {
+			there := status == "" || s.board.isOnline(a.Key()) && (p.Type != RouteAgent || a.authorized())
+			return (p.Type == "" || a.Type == p.Type) && (status == "" || there == (status == Online)) && named.In(string(a.ID), a.Name)
 		}
 	}
-	found := s.index.agents(space, q)
-	result := ListAgentsResult{Agents: make([]AgentView, len(found.items)), Total: found.total, NextCursor: found.next}
-	for i, a := range found.items {
+	found, err := s.index.agents(space, query[*Agent]{Page: p.Page, sort: p.Sort, order: s.agentOrder(), match: match})
+	if err != nil {
+		return ListAgentsResult{}, err
+	}
+	result := ListAgentsResult{Agents: make([]AgentView, len(found.Items)), Total: found.Total, NextCursor: found.Next}
+	for i, a := range found.Items {
 		result.Agents[i] = s.viewAgent(a)
 	}
 	return result, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 var agentRegister = commands.Spec{
@@ -69,7 +70,7 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 	if err != nil {
 		return RegisterAgentResult{}, err
 	}
-	key := agentKey{space, p.AgentID}
+	key := ask.AgentKey{Space: space, ID: p.AgentID}
 	replaced := s.board.replaced(key, clientOf(call))
 	agent, _, err := records.Change(ctx, s.opts.Agents, tableKey(space, p.AgentID), func(old *Agent, _ uint64) (*Agent, error) {
 		return renewed(old, call, space, p, route)

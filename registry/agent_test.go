@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -236,6 +237,35 @@ func TestAgentsAreListedPageByPage(t *testing.T) {
 	w.fails(alice, "agent.list", `{"limit":1001}`, protocol.InvalidParameter)
 }
 
+func TestAgentsAreFoundByTextAndSorted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for id, name := range map[string]string{"a": "Lamp in the hall", "b": "A shelf", "lamp-2": "Attic"} {
+		w.do(alice, "agent.register", fmt.Sprintf(`{"agent_id":%q,"name":%q,"type":"end_agent"}`, id, name), nil)
+	}
+	list := func(params string) (ids string, got ListAgentsResult) {
+		w.do(alice, "agent.list", params, &got)
+		for _, a := range got.Agents {
+			ids += string(a.AgentID) + " "
+		}
+		return strings.TrimSpace(ids), got
+	}
+	for params, want := range map[string]string{
+		`{"find":"LAMP"}`: "a lamp-2", `{"find":"heater"}`: "", `{"sort":"-id"}`: "lamp-2 b a", `{"sort":"name"}`: "b lamp-2 a",
+		`{"sort":"-status","status":"offline"}`: "lamp-2 b a",
+	} {
+		if got, page := list(params); got != want || page.Total != len(strings.Fields(want)) {
+			t.Errorf("%s lists %q, %d in all, want %q", params, got, page.Total, want)
+		}
+	}
+	_, first := list(`{"sort":"-name","limit":2}`)
+	if got, _ := list(fmt.Sprintf(`{"sort":"-name","limit":2,"cursor":%q}`, first.NextCursor)); got != "b" {
+		t.Errorf("the second page by name is %q", got)
+	}
+	w.fails(alice, "agent.list", fmt.Sprintf(`{"sort":"since","cursor":%q}`, "a"), protocol.InvalidParameter)
+	w.fails(alice, "agent.list", `{"sort":"colour"}`, protocol.InvalidParameter)
+}
+
 func TestRouteAgentsAreListedWhileTheyAreThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -289,7 +319,7 @@ func TestANamesakeOfAnotherKindOwnsNothing(t *testing.T) {
 		t.Error("it speaks for the skill")
 	}
 	agent, _, _ := w.agents.Get("default/lamp")
-	to, party := agent.recipients(), namesake.Party()
+	to, party := agent.Recipients(), namesake.Party()
 	if to.Has(&party) {
 		t.Error("it gets what the agent is asked")
 	}

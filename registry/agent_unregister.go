@@ -44,11 +44,11 @@ func (s *Service) UnregisterAgent(ctx context.Context, call *commands.Call, p Ag
 		return UnregisterAgentResult{}, err
 	}
 	result := UnregisterAgentResult{AgentID: p.AgentID, Status: Offline, Skills: []protocol.SkillID{}}
-	s.publishCard(agent.key(), nil)
-	for _, skill := range s.index.skillsOf(agent.key()) {
+	s.publishCard(agent.Key(), nil)
+	for _, skill := range s.index.skillsOf(agent.Key()) {
 		removed, err := s.withdrawProviders(ctx, agent.Space, skill.ID, func(p Provider) bool { return p.AgentID == agent.ID })
 		if err != nil {
-			s.card(agent.key())
+			s.card(agent.Key())
 			return UnregisterAgentResult{}, err
 		}
 		if removed && len(result.Skills) < 100 {
@@ -56,7 +56,7 @@ func (s *Service) UnregisterAgent(ctx context.Context, call *commands.Call, p Ag
 		}
 	}
 	if err := s.opts.Agents.Delete(ctx, tableKey(agent.Space, agent.ID), 0); err != nil {
-		s.card(agent.key())
+		s.card(agent.Key())
 		return UnregisterAgentResult{}, err
 	}
 	return result, nil
@@ -68,7 +68,7 @@ func (s *Service) ownAgent(call *commands.Call, named protocol.SpaceID, id proto
 	if err != nil {
 		return nil, err
 	}
-	if !mayManage(call.Principal, a.Owner) && !a.belongsTo(call.Principal) {
+	if !mayManage(call.Principal, a.Owner) && !a.BelongsTo(call.Principal) {
 		return nil, notYours("agent", id)
 	}
 	return a, nil

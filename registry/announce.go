@@ -7,6 +7,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/announce"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // An announcement is an event on its way to the operators' topic of a family.
@@ -23,9 +24,9 @@ const maxAnnouncements = 4096
 
 // announce publishes cards and events until ctx ends.
 func (s *Service) announce(ctx context.Context) {
-	s.news.Run(ctx, announce.Publisher[announcement, agentKey]{
+	s.news.Run(ctx, announce.Publisher[announcement, ask.AgentKey]{
 		Event: s.publishEvent,
-		Value: func(key agentKey) { s.publishCard(key, s.renderCard(key)) },
+		Value: func(key ask.AgentKey) { s.publishCard(key, s.renderCard(key)) },
 		Lost:  func(events int) { s.log.Warn("events dropped", "count", events) },
 	})
 }
@@ -36,7 +37,7 @@ func (s *Service) event(family, name string, data announced) {
 }
 
 // card has the card of an agent published anew.
-func (s *Service) card(key agentKey) { s.news.Value(key) }
+func (s *Service) card(key ask.AgentKey) { s.news.Value(key) }
 
 func (s *Service) publishEvent(e announcement) {
 	data, err := json.Marshal(e.data)
@@ -87,10 +88,10 @@ func (e resourceEvent) space() protocol.SpaceID { return e.Space }
 func (s *Service) agentAnnounced(_ string, old, new *Agent) {
 	switch {
 	case new != nil:
-		s.card(new.key())
-		s.event("agent", "agent.registered", agentEvent{new.ID, new.Space, new.Type, statusOf(s.board.isOnline(new.key())), ""})
+		s.card(new.Key())
+		s.event("agent", "agent.registered", agentEvent{new.ID, new.Space, new.Type, statusOf(s.board.isOnline(new.Key())), ""})
 	case old != nil:
-		s.card(old.key())
+		s.card(old.Key())
 		s.event("agent", "agent.unregistered", agentEvent{old.ID, old.Space, old.Type, Offline, ""})
 	}
 }
@@ -99,7 +100,7 @@ func (s *Service) agentAnnounced(_ string, old, new *Agent) {
 // board has made sure that it is asked nothing more.
 func (s *Service) agentRemoved(_ string, old, new *Agent) {
 	if new == nil && old != nil {
-		s.exchanges.endAll(old.key(), outcome{kind: gone, reason: "unregistered"})
+		s.asking.Unregistered(old.Key())
 	}
 }
 
@@ -118,7 +119,7 @@ func (s *Service) skillAnnounced(_ string, old, new *SkillRecord) {
 			continue
 		}
 		for _, p := range r.Providers {
-			s.card(agentKey{r.Space, p.AgentID})
+			s.card(ask.AgentKey{Space: r.Space, ID: p.AgentID})
 		}
 	}
 	if new != nil {

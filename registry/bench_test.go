@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 const manySkills = 100_000
@@ -73,7 +75,7 @@ func BenchmarkDiscover(b *testing.B) {
 	for name, p := range map[string]DiscoverSkillsParams{
 		"by rare capability":   {Capability: "group-7"},
 		"by common capability": {Capability: "set"},
-		"last page of all":     {page: page{Cursor: "thermostat-099899"}},
+		"last page of all":     {Page: listing.Page{Cursor: "thermostat-099899"}},
 		"by text":              {Text: "room 4711"},
 		"by text, common":      {Text: "temperature"},
 	} {
@@ -106,15 +108,17 @@ func BenchmarkIndexing(b *testing.B) {
 // BenchmarkInvoke is everything the registry does for a call: finding,
 // checking, forwarding, correlating, checking again.
 func BenchmarkInvoke(b *testing.B) {
-	w := newWorld(b)
-	d := w.device("boiler", heating, nil)
-	w.mqtt.mu.Lock()
-	delete(w.mqtt.devices, d.topic())
-	w.mqtt.mu.Unlock()
-	w.opts.Publisher = publishFunc(func(_ protocol.Recipients, m protocol.Message) (int, error) {
-		go func(id string) { d.succeed(&protocol.Request{ID: id}, `{"celsius":20}`) }(string(m.CorrelationData))
-		return 1, nil
+	var d *device
+	w := newWorld(b, func(o *Options) {
+		o.Publisher = publishFunc(func(_ protocol.Recipients, m protocol.Message) (int, error) {
+			if len(m.CorrelationData) == 0 { // a card, an event
+				return 0, nil
+			}
+			go func(id string) { d.succeed(&protocol.Request{ID: id}, `{"celsius":20}`) }(string(m.CorrelationData))
+			return 1, nil
+		})
 	})
+	d = w.device("boiler", heating, nil)
 	p := InvokeSkillParams{SkillID: "heating", CapabilityID: "set", Params: json.RawMessage(`{"celsius":21.5}`)}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -133,11 +137,11 @@ func (f publishFunc) Publish(to protocol.Recipients, m protocol.Message) (int, e
 
 func BenchmarkHeartbeat(b *testing.B) {
 	board := newBoard(protocol.NewTopics(""), 30*time.Second, func(*Agent, bool, string) {})
-	keys := make([]agentKey, 0, 100_000)
+	keys := make([]ask.AgentKey, 0, 100_000)
 	for i := range cap(keys) {
 		a := &Agent{ID: protocol.AgentID(fmt.Sprintf("agent-%d", i)), Space: "default", Owner: alice.Party()}
 		board.agentChanged("", nil, a)
-		keys = append(keys, a.key())
+		keys = append(keys, a.Key())
 	}
 	i := 0
 	b.ReportAllocs()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // A Card is what everybody may know about an agent. It is retained on the
@@ -73,8 +74,8 @@ func newCard(a *Agent, seen sighting, skills []*SkillRecord) *Card {
 
 // renderCard is the card of an agent as it is now, nil if there is none or it
 // is withdrawn.
-func (s *Service) renderCard(key agentKey) []byte {
-	a, _, ok := s.opts.Agents.Get(tableKey(key.space, key.id))
+func (s *Service) renderCard(key ask.AgentKey) []byte {
+	a, _, ok := s.opts.Agents.Get(tableKey(key.Space, key.ID))
 	if !ok {
 		return nil
 	}
@@ -84,23 +85,23 @@ func (s *Service) renderCard(key agentKey) []byte {
 	}
 	shown := newCard(a, seen, s.index.skillsOf(key))
 	if s.opts.Models != nil {
-		shown.Models = s.opts.Models(key.space, key.id)
+		shown.Models = s.opts.Models(key.Space, key.ID)
 	}
 	card, err := json.Marshal(shown)
 	if err != nil { // a Card holds nothing that cannot be marshalled
-		s.log.Error("card not rendered", "agent", key.id, "error", err)
+		s.log.Error("card not rendered", "agent", key.ID, "error", err)
 	}
 	return card
 }
 
 // publishCard publishes the card of an agent. Without an agent it removes
 // what is retained.
-func (s *Service) publishCard(key agentKey, card []byte) {
-	m := protocol.Message{Topic: s.opts.Topics.AgentCard(key.id), Payload: card, QoS: 1, Retain: true}
+func (s *Service) publishCard(key ask.AgentKey, card []byte) {
+	m := protocol.Message{Topic: s.opts.Topics.AgentCard(key.ID), Payload: card, QoS: 1, Retain: true}
 	if len(card) > 0 {
 		m.ContentType = protocol.ContentJSON
 	}
-	if _, err := s.opts.Publisher.Publish(protocol.Everybody(key.space), m); err != nil {
-		s.log.Warn("card not published", "agent", key.id, "space", key.space, "error", err)
+	if _, err := s.opts.Publisher.Publish(protocol.Everybody(key.Space), m); err != nil {
+		s.log.Warn("card not published", "agent", key.ID, "space", key.Space, "error", err)
 	}
 }

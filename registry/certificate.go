@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // CertificateEnded suspends the agents that were registered with a certificate
@@ -15,9 +16,9 @@ func (s *Service) CertificateEnded(serial protocol.Serial, err *protocol.Error) 
 		if a.CertSerial != serial || s.certified(a) == nil {
 			continue
 		}
-		s.exchanges.endAll(a.key(), outcome{kind: gone, reason: err.Message, err: err})
-		s.board.suspend(a.key(), err.Message)
-		s.card(a.key())
+		s.asking.Barred(a.Key(), err)
+		s.board.suspend(a.Key(), err.Message)
+		s.card(a.Key())
 		suspended = append(suspended, a.ID)
 	}
 	slices.Sort(suspended)
@@ -38,13 +39,13 @@ func (s *Service) certified(a *Agent) error {
 func (s *Service) suspendEnded() {
 	for a := range s.index.allAgents() {
 		if err := s.certified(a); err != nil {
-			s.board.suspend(a.key(), protocol.AsError(err).Message)
+			s.board.suspend(a.Key(), protocol.AsError(err).Message)
 		}
 	}
 }
 
 // suspend takes an agent offline until it is registered anew.
-func (b *board) suspend(key agentKey, reason string) {
+func (b *board) suspend(key ask.AgentKey, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // complainEvery is how often the operator of an agent is told that its answers
@@ -16,25 +17,41 @@ type complaints struct {
 	untold int
 }
 
-// complain counts an answer that could not be read, and tells those who run the
-// agent: in the log and on the operators' topic, once in a while.
-func (s *Service) complain(a *Agent, reason string) {
+// Complain implements [ask.Directory]: it counts a message that could not be
+// read, and tells those who run the agent, in the log and on the operators'
+// topic, once in a while. Over a line it cannot be told which of its agents has
+// sent the message.
+func (d directory) Complain(from ask.Sender, reason string) {
+	switch {
+	case from.Line != nil:
+		for _, key := range d.board.servedBy(from.Line) {
+			d.complain(key, reason)
+		}
+	case from.Who != nil:
+		if a := d.board.speaker(from.ID, from.Who); a != nil {
+			d.complain(a.Key(), reason)
+		}
+	case from.Agent != nil:
+		d.complain(from.Agent.Key(), reason)
+	default: // a skill that is called without an agent
+		d.metrics.unreadable.Inc()
+	}
+}
+
+func (s *Service) complain(key ask.AgentKey, reason string) {
 	s.metrics.unreadable.Inc()
-	if a == nil { // a skill that is called without an agent
+	times := s.board.complain(key, time.Now())
+	a, _, ok := s.opts.Agents.Get(tableKey(key.Space, key.ID))
+	if times == 0 || !ok {
 		return
 	}
-	times := s.board.complain(a.key(), time.Now())
-	if times == 0 {
-		return
-	}
-	reason = plain(reason)
 	s.log.Warn("answers of an agent cannot be read", "agent", a.ID, "space", a.Space, "times", times, "last", reason)
-	s.event("agent", "agent.unreadable", agentEvent{a.ID, a.Space, a.Type, statusOf(s.board.isOnline(a.key())), reason})
+	s.event("agent", "agent.unreadable", agentEvent{a.ID, a.Space, a.Type, statusOf(s.board.isOnline(key)), reason})
 }
 
 // complain is how many complaints about an agent are to be told now, 0 if its
 // operator was told not long ago.
-func (b *board) complain(key agentKey, now time.Time) (times int) {
+func (b *board) complain(key ask.AgentKey, now time.Time) (times int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]
@@ -56,7 +73,7 @@ func (b *board) speaker(id protocol.AgentID, who *protocol.Principal) *Agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.byID[id] {
-		if p.agent.belongsTo(who) {
+		if p.agent.BelongsTo(who) {
 			return p.agent
 		}
 	}

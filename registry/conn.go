@@ -19,6 +19,7 @@ type conn struct {
 
 	line   commands.Line      // of a WebSocket, nil over MQTT
 	serves map[*presence]bool // the agents that were registered over it last
+	asked  map[*presence]bool // the agents it has served, though others may by now
 }
 
 // connected notes a new connection. id tells connections apart.
@@ -50,6 +51,9 @@ func (b *board) disconnected(id any, reason string) {
 		take(b.listeners, agent, c)
 	}
 	clear(c.serves)
+	for p := range c.asked {
+		p.servers = slices.DeleteFunc(p.servers, func(o *conn) bool { return o == c })
+	}
 	for p := range c.linked {
 		b.unlink(p, c)
 		b.judge(p, reason)
@@ -117,7 +121,7 @@ func (b *board) requestOf(filter string) (protocol.AgentID, bool) {
 func (b *board) relate(p *presence, c *conn, reason string) {
 	listening := c.serves[p] || slices.Contains(b.listeners[p.agent.ID], c)
 	registered := p.agent.ClientID != "" && p.agent.ClientID == c.clientID
-	if (listening || registered) && p.agent.belongsTo(c.principal) {
+	if (listening || registered) && p.agent.BelongsTo(c.principal) {
 		b.link(p, c, listening)
 	} else {
 		delete(c.serves, p)

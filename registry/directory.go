@@ -1,6 +1,9 @@
 package registry
 
-import "github.com/aibridge/aibridge/protocol"
+import (
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
+)
 
 // SpeaksFor reports whether a principal may speak for a skill: it described
 // it, or it is or owns an agent that serves it. known is whether there is
@@ -14,7 +17,7 @@ func (s *Service) SpeaksFor(who *protocol.Principal, space protocol.SpaceID, ski
 		return true, true
 	}
 	for _, p := range r.Providers {
-		if a, _, ok := s.opts.Agents.Get(tableKey(space, p.AgentID)); ok && a.belongsTo(who) {
+		if a, _, ok := s.opts.Agents.Get(tableKey(space, p.AgentID)); ok && a.BelongsTo(who) {
 			return true, true
 		}
 	}
@@ -23,7 +26,7 @@ func (s *Service) SpeaksFor(who *protocol.Principal, space protocol.SpaceID, ski
 
 // ServedBy lists the skills that an agent serves.
 func (s *Service) ServedBy(space protocol.SpaceID, agent protocol.AgentID) []protocol.SkillID {
-	records := s.index.skillsOf(agentKey{space, agent})
+	records := s.index.skillsOf(ask.AgentKey{Space: space, ID: agent})
 	skills := make([]protocol.SkillID, len(records))
 	for i, r := range records {
 		skills[i] = r.ID

@@ -1,15 +1,15 @@
-// Package registry knows the agents, skills and resources of a bridge, which
-// of them are there right now, and how to call a skill.
+// Package registry knows the agents, skills and resources of a bridge, and which
+// of them are there right now.
 //
 // Registrations are durable: they live in tables the store provides. Presence
 // is not: it lives in memory and is rebuilt from connections, subscriptions and
 // heartbeats (docs/protocol.md#presence). Every agent has a retained card that
 // shows both.
 //
-// A call of a skill goes to one of its agents, over MQTT, its WebSocket or by
-// POST, or to an endpoint of the skill itself
-// (docs/protocol.md#an-agents-side-of-a-call). DESIGN.md gives the reasons for
-// what happens when that goes wrong.
+// A call of a skill goes to one of its agents, or to an endpoint of the skill
+// itself (docs/protocol.md#an-agents-side-of-a-call). The room below, ask, sends
+// it and takes the answer; the registry tells it who there is. DESIGN.md gives
+// the reasons for what happens when that goes wrong.
 //
 // Everything is kept per space. What is outside the caller's space does not
 // exist for it (docs/protocol.md#spaces).

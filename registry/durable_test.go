@@ -9,24 +9,36 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
-// heard is what the listener of a standing call heard.
+// heard is what the listener of a durable invocation heard.
 type heard chan string
 
-func (h heard) Answered(data json.RawMessage) { h <- "answered " + string(data) }
-func (h heard) Refused(err *protocol.Error)   { h <- "refused " + string(err.Code) }
-func (h heard) Declined(err *protocol.Error)  { h <- "declined " + string(err.Code) }
-func (h heard) Took()                         { h <- "took" }
-func (h heard) Progressed(data []byte)        { h <- "progressed " + string(data) }
-func (h heard) Left()                         { h <- "left" }
-func (h heard) Mute()                         { h <- "mute" }
-func (h heard) Forgotten(since time.Time) {
-	if since.IsZero() {
-		h <- "forgotten"
-		return
+// Hear implements [ask.Listener].
+func (h heard) Hear(n ask.Notice) {
+	switch n.Kind {
+	case ask.Answered:
+		h <- "answered " + string(n.Data)
+	case ask.Failed:
+		h <- "failed " + string(n.Err.Code)
+	case ask.Rejected:
+		h <- "rejected " + string(n.Err.Code)
+	case ask.Accepted:
+		h <- "accepted"
+	case ask.Progressed:
+		h <- "progressed " + string(n.Data)
+	case ask.Left:
+		h <- "left"
+	case ask.Mute:
+		h <- "mute"
+	case ask.Forgotten:
+		if n.Since.IsZero() {
+			h <- "forgotten"
+			return
+		}
+		h <- fmt.Sprintf("forgotten since %v", time.Since(n.Since).Round(time.Second))
 	}
-	h <- fmt.Sprintf("forgotten since %v", time.Since(since).Round(time.Second))
 }
 
 func (h heard) expect(t testing.TB, want string) {
@@ -44,42 +56,39 @@ func (h heard) expect(t testing.TB, want string) {
 const tool = `{"skill_id":"tool","name":"Tool","capabilities":["do",{"capability_id":"safe","idempotent":true,"params_schema":{"required":["n"]}},` +
 	`{"capability_id":"look","effect":"read"},{"capability_id":"press","effect":"act"}]}`
 
-func standingCall(h heard) *DurableCall {
-	return &DurableCall{ID: "task-0", Space: protocol.DefaultSpace, Skill: "tool", Agent: "d", Capability: "do",
+func durable(h heard) *ask.Durable {
+	return &ask.Durable{ID: "task-0", Space: protocol.DefaultSpace, Skill: "tool", Agent: "d", Capability: "do",
 		Params: json.RawMessage(`{"n":1}`), TraceID: "t", Deadline: time.Now().Add(time.Minute), Listener: h}
 }
 
-func TestAStandingCallOutlivesTheAgentsConnection(t *testing.T) {
+func TestADurableInvocationOutlivesTheAgentsConnection(t *testing.T) {
 	w := newWorld(t)
 	device := w.device("d", tool, nil)
 	h := make(heard, 8)
-	c := standingCall(h)
-	if err := w.Send(c); err != nil {
-		t.Fatal(err)
-	}
+	c := durable(h)
+	w.asking.AskDurably(c)
 	call := waitFor(t, device, 1)
 	if call.ID != c.ID || call.Command != "skill.invoke" || !strings.Contains(string(call.Params), `"params":{"n":1}`) || call.Metadata.TraceID != "t" {
 		t.Errorf("the device is asked %+v", call)
 	}
 	device.tell(call, "task.accepted", `{}`)
-	h.expect(t, "took")
+	h.expect(t, "accepted")
 	device.tell(call, "task.progress", `{"percent":1}`)
 	h.expect(t, `progressed {"percent":1}`)
 	device.die()
 	h.expect(t, "left")
-	if err := w.Recall(c); protocol.CodeOf(err) != protocol.AgentOffline {
-		t.Errorf("recalled from nobody: %v", err)
-	}
+	w.asking.Recall(c)
+	h.expect(t, "left") // there is nobody to recall from
 	w.Connected(device, device.client, alice)
 	device.listen()
-	if !w.AgentReachable(protocol.DefaultSpace, "d") {
+	if !w.Reachable(protocol.DefaultSpace, "d") {
 		t.Error("the device is back and cannot be reached")
 	}
 	device.succeed(call, `{"late":true}`)
 	h.expect(t, `answered {"late":true}`)
 	device.succeed(call, `{"again":true}`)
-	if w.dropped(dropUnknown) != 1 || len(h) != 0 || w.exchanges.open() != 0 {
-		t.Errorf("a second answer: dropped %v, heard %d, open %d", w.dropped(dropUnknown), len(h), w.exchanges.open())
+	if w.dropped("unknown") != 1 || len(h) != 0 || w.asking.Open() != 0 {
+		t.Errorf("a second answer: dropped %v, heard %d, open %d", w.dropped("unknown"), len(h), w.asking.Open())
 	}
 }
 
@@ -97,9 +106,9 @@ func waitFor(t testing.TB, d *device, n int) *protocol.Request {
 
 func (w *world) awaitNoExchanges(t testing.TB) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); w.exchanges.open() != 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); w.asking.Open() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d exchanges are left open", w.exchanges.open())
+			t.Fatalf("%d exchanges are left open", w.asking.Open())
 		}
 	}
 }
@@ -113,7 +122,7 @@ func TestWhatAgentsSayAboutACallThatWasLost(t *testing.T) {
 			d.say(`{"version":"0.6.3","id":"task-0","type":"response","status":"success","result":{"on":true}}`)
 			d.succeed(r, `{"state":"done"}`)
 		}, `answered {"on":true}`},
-		"at work":             {func(d *device, r *protocol.Request) { d.succeed(r, `{"state":"running"}`) }, "took"},
+		"at work":             {func(d *device, r *protocol.Request) { d.succeed(r, `{"state":"running"}`) }, "accepted"},
 		"no such call":        {func(d *device, r *protocol.Request) { d.fail(r, "3001", "what?") }, "forgotten"},
 		"an unknown command":  {func(d *device, r *protocol.Request) { d.fail(r, "1002", "what?") }, "mute"},
 		"the same to anybody": {func(d *device, r *protocol.Request) { d.succeed(r, `{"light":"on"}`) }, "mute"},
@@ -125,31 +134,27 @@ func TestWhatAgentsSayAboutACallThatWasLost(t *testing.T) {
 			w := newWorld(t)
 			device := w.device("d", tool, test.answer)
 			h := make(heard, 8)
-			c := standingCall(h)
-			w.Expect(c)
-			if err := w.Recall(c); err != nil {
-				t.Fatal(err)
-			}
+			c := durable(h)
+			w.asking.Expect(c)
+			w.asking.Recall(c)
 			h.expect(t, test.want)
 			if r := device.got()[0]; r.Command != "task.get" || string(r.Params) != `{"task_id":"task-0"}` || r.ID == c.ID {
 				t.Errorf("the device is asked %+v", r)
 			}
-			w.Drop(c.ID)
+			w.asking.Drop(c.ID)
 			w.awaitNoExchanges(t) // the device may still be telling what became of the question
 		})
 	}
 }
 
-func TestACancelledStandingCallIsHeardOfNoMore(t *testing.T) {
+func TestACancelledInvocationIsHeardOfNoMore(t *testing.T) {
 	w := newWorld(t)
 	device := w.device("d", tool, nil)
 	h := make(heard, 8)
-	c := standingCall(h)
-	if err := w.Send(c); err != nil {
-		t.Fatal(err)
-	}
+	c := durable(h)
+	w.asking.AskDurably(c)
 	call := waitFor(t, device, 1)
-	w.CancelStanding(c, "changed my mind")
+	w.asking.CancelDurable(c, "changed my mind")
 	if told := waitFor(t, device, 2); told.Command != "task.cancel" || !strings.Contains(string(told.Params), `"task-0"`) {
 		t.Errorf("the device is told %+v", told)
 	}
@@ -159,7 +164,7 @@ func TestACancelledStandingCallIsHeardOfNoMore(t *testing.T) {
 	}
 }
 
-func TestAnInvocationIsCheckedBeforeItStands(t *testing.T) {
+func TestAnInvocationIsCheckedBeforeItIsSent(t *testing.T) {
 	w := newWorld(t)
 	w.device("d", tool, nil)
 	for _, test := range []struct {
@@ -177,31 +182,29 @@ func TestAnInvocationIsCheckedBeforeItStands(t *testing.T) {
 		{"tool", "else", `{}`, false, protocol.NotFound},
 		{"none", "do", `{}`, false, protocol.NotFound},
 	} {
-		idempotent, err := w.CheckInvocation(protocol.DefaultSpace, test.skill, test.capability, json.RawMessage(test.params))
+		idempotent, err := w.Prepare(protocol.DefaultSpace, test.skill, test.capability, json.RawMessage(test.params))
 		if idempotent != test.idempotent || protocol.CodeOf(err) != test.code {
 			t.Errorf("%s of %s with %s: %v, %v", test.capability, test.skill, test.params, idempotent, err)
 		}
 	}
-	if agent, ok := w.ChooseAgent(protocol.DefaultSpace, "tool"); agent != "d" || !ok {
+	if agent, ok := w.Choose(protocol.DefaultSpace, "tool"); agent != "d" || !ok {
 		t.Errorf("chosen %q, %v", agent, ok)
 	}
-	if _, ok := w.ChooseAgent("lab", "tool"); ok {
+	if _, ok := w.Choose("lab", "tool"); ok {
 		t.Error("a skill of another space is chosen")
 	}
 }
 
-func TestAStandingCallReachesASkillOverHTTP(t *testing.T) {
+func TestADurableInvocationReachesASkillOverHTTP(t *testing.T) {
 	server := serve(t, func(rw http.ResponseWriter, _ *http.Request, q *protocol.Request) { success(rw, q, `{"litres":2}`) })
 	w := newWorld(t, allowPrivate)
 	w.do(alice, "skill.register", fmt.Sprintf(`{"skill":{"skill_id":"tool","name":"Tool","endpoints":[%q],"capabilities":["do"]}}`, server.URL), nil)
-	if agent, ok := w.ChooseAgent(protocol.DefaultSpace, "tool"); agent != "" || !ok {
+	if agent, ok := w.Choose(protocol.DefaultSpace, "tool"); agent != "" || !ok {
 		t.Errorf("chosen %q, %v", agent, ok)
 	}
 	h := make(heard, 8)
-	c := standingCall(h)
+	c := durable(h)
 	c.Agent = ""
-	if err := w.Send(c); err != nil {
-		t.Fatal(err)
-	}
+	w.asking.AskDurably(c)
 	h.expect(t, `answered {"litres":2}`)
 }

@@ -39,11 +39,9 @@ func TestTheExtensionOfARequestReachesWhoeverIsAsked(t *testing.T) {
 		},
 		"a member of a group": func() {
 			h := make(heard, 1)
-			c := standingCall(h)
+			c := durable(h)
 			c.Skill, c.Agent, c.Capability, c.Extension = "heating", "boiler", "bleed", json.RawMessage(passedOn)
-			if err := w.Send(c); err != nil {
-				t.Error(err)
-			}
+			w.asking.AskDurably(c)
 			h.expect(t, `answered {"litres":2}`)
 		},
 	} {

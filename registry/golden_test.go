@@ -93,9 +93,9 @@ func TestConversationsWithAnAgent(t *testing.T) {
 	for name, says := range map[string][]string{
 		"success":  {answer},
 		"failure":  {`{"version":"0.6.3","id":%q,"timestamp":946684800250,"type":"response","status":"failed","result":{},"error":{"code":"3006","message":"the valve is open","details":{"valve":7}},"metadata":{"sender_id":"boiler"}}`},
-		"progress": {event(taskAccepted, `{}`), event(taskProgress, `{"percent":40,"message":"draining"}`), event(taskDelta, `{"text":"gluck"}`), answer},
-		"rejected": {event(taskRejected, `{"reason":"too hot to touch"}`)},
-		"timeout":  {event(taskAccepted, `{}`)},
+		"progress": {event("task.accepted", `{}`), event("task.progress", `{"percent":40,"message":"draining"}`), event("task.delta", `{"text":"gluck"}`), answer},
+		"rejected": {event("task.rejected", `{"reason":"too hot to touch"}`)},
+		"timeout":  {event("task.accepted", `{}`)},
 		"lenient":  {`{"version":"0.6.0","response_to":%q,"status":"error","error":{"code":4008,"message":"busy","details":{"retry_after_ms":500}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,10 +2,11 @@ package registry
 
 import (
 	"iter"
-	"strings"
 	"sync"
 
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // An index finds records by what callers ask for. It follows the tables.
@@ -110,14 +111,14 @@ func drop[K comparable](m map[K]*ordered[*SkillRecord], key K, r *SkillRecord) {
 }
 
 // skillsOf lists the skills an agent provides.
-func (x *index) skillsOf(a agentKey) []*SkillRecord {
+func (x *index) skillsOf(a ask.AgentKey) []*SkillRecord {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	s := x.spaces[a.space]
-	if s == nil || s.byProvider[a.id] == nil {
+	s := x.spaces[a.Space]
+	if s == nil || s.byProvider[a.ID] == nil {
 		return nil
 	}
-	set := s.byProvider[a.id]
+	set := s.byProvider[a.ID]
 	list := make([]*SkillRecord, 0, set.len())
 	for r := range set.after("") {
 		list = append(list, r)
@@ -126,7 +127,7 @@ func (x *index) skillsOf(a agentKey) []*SkillRecord {
 }
 
 // skills finds skills of a space: all, or those with a capability.
-func (x *index) skills(id protocol.SpaceID, capability protocol.CapabilityID, q query[*SkillRecord]) found[*SkillRecord] {
+func (x *index) skills(id protocol.SpaceID, capability protocol.CapabilityID, q query[*SkillRecord]) (listing.Selection[*SkillRecord], error) {
 	return search(x, id, q, func(s *space) *ordered[*SkillRecord] {
 		if capability == "" {
 			return s.skills
@@ -135,34 +136,37 @@ func (x *index) skills(id protocol.SpaceID, capability protocol.CapabilityID, q 
 	})
 }
 
-func (x *index) agents(id protocol.SpaceID, q query[*Agent]) found[*Agent] {
+func (x *index) agents(id protocol.SpaceID, q query[*Agent]) (listing.Selection[*Agent], error) {
 	return search(x, id, q, func(s *space) *ordered[*Agent] { return s.agents })
 }
 
-func (x *index) resources(id protocol.SpaceID, q query[*ResourceRecord]) found[*ResourceRecord] {
+func (x *index) resources(id protocol.SpaceID, q query[*ResourceRecord]) (listing.Selection[*ResourceRecord], error) {
 	return search(x, id, q, func(s *space) *ordered[*ResourceRecord] { return s.resources })
 }
 
 // search runs a query on one of the sets of a space. What has to look at every
 // value does so on a copy of the set, without holding up anybody.
-func search[T any](x *index, id protocol.SpaceID, q query[T], choose func(*space) *ordered[T]) (f found[T]) {
+func search[T any](x *index, id protocol.SpaceID, q query[T], choose func(*space) *ordered[T]) (listing.Selection[T], error) {
 	x.mu.RLock()
 	s := x.spaces[id]
 	if s == nil || choose(s) == nil {
 		x.mu.RUnlock()
-		return f
+		return listing.Selection[T]{}, nil
 	}
 	set := choose(s)
-	if q.match == nil {
+	if q.match == nil && q.byID() {
 		defer x.mu.RUnlock()
-		return q.page(set)
+		return q.page(set), nil
 	}
 	all := make([]T, 0, set.len())
 	for v := range set.after("") {
 		all = append(all, v)
 	}
 	x.mu.RUnlock()
-	return q.filter(all, set.key)
+	if q.byID() {
+		q.order = listing.Order[T]{ID: set.key}
+	}
+	return q.order.Select(q.matching(all), q.sort, q.Page)
 }
 
 // allAgents yields every agent of every space. It holds no lock while
@@ -187,83 +191,36 @@ func (x *index) allAgents() iter.Seq[*Agent] {
 
 // A query is one page of a list.
 type query[T any] struct {
-	limit int
-	after string       // the last key of the page before
-	match func(T) bool // nil: everything
+	listing.Page
+	sort  string           // "" for by id
+	order listing.Order[T] // needed unless it is by id
+	match func(T) bool     // nil: everything
 }
 
-// What a query found.
-type found[T any] struct {
-	items []T
-	total int    // on all pages together
-	next  string // cursor of the next page, "" on the last
-}
+// byID reports whether the list is wanted in the order that the sets have.
+func (q query[T]) byID() bool { return q.sort == "" || q.sort == "id" }
 
-// page takes the page out of a whole set.
-func (q query[T]) page(set *ordered[T]) (f found[T]) {
-	f.total = set.len()
-	for v := range set.after(q.after) {
-		if !q.take(&f, set.key, v) {
+// page takes the page out of a whole set in its order, without looking at more
+// than the page.
+func (q query[T]) page(set *ordered[T]) listing.Selection[T] {
+	f := listing.Selection[T]{Total: set.len()}
+	for v := range set.after(q.Cursor) {
+		if len(f.Items) == q.Size() {
+			f.Next = set.key(f.Items[len(f.Items)-1])
 			break
 		}
+		f.Items = append(f.Items, v)
 	}
 	return f
 }
 
-// filter takes the page out of what matches.
-func (q query[T]) filter(all []T, key func(T) string) (f found[T]) {
-	for _, v := range all {
-		if q.match(v) {
-			f.total++
-			if key(v) > q.after {
-				q.take(&f, key, v)
+// matching yields what matches.
+func (q query[T]) matching(all []T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, v := range all {
+			if (q.match == nil || q.match(v)) && !yield(v) {
+				return
 			}
 		}
 	}
-	return f
-}
-
-// take adds a value to the page. It reports whether there was room.
-func (q query[T]) take(f *found[T], key func(T) string, v T) bool {
-	if len(f.items) < q.limit {
-		f.items = append(f.items, v)
-		return true
-	}
-	f.next = key(f.items[q.limit-1])
-	return false
-}
-
-// containsFold reports whether text contains word, which is in lower case,
-// whatever the case of text.
-func containsFold(text, word string) bool {
-	if word == "" || len(word) > len(text) {
-		return word == ""
-	}
-	for i := range len(word) {
-		if word[i] >= 0x80 {
-			return strings.Contains(strings.ToLower(text), word)
-		}
-	}
-	for i := 0; i+len(word) <= len(text); i++ {
-		if lower(text[i]) == word[0] && hasPrefixFold(text[i:], word) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasPrefixFold(text, word string) bool {
-	for i := range len(word) {
-		if lower(text[i]) != word[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

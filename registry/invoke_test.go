@@ -11,9 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"pgregory.net/rapid"
-
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -56,7 +53,7 @@ func TestInvokingASkill(t *testing.T) {
 		if n := len(d.got()); n != 2 {
 			t.Errorf("the device was asked %d times", n)
 		}
-		if w.exchanges.open() != 0 {
+		if w.asking.Open() != 0 {
 			t.Error("an exchange is left open")
 		}
 	})
@@ -163,7 +160,7 @@ func TestAnAgentThatDiesMidCall(t *testing.T) {
 				if !strings.HasPrefix(string(got.AgentID), "b-other") {
 					t.Errorf("done by %s", got.AgentID)
 				}
-				if n := testutil.ToFloat64(w.metrics.retries); n != 1 {
+				if n := w.counted("aibridge_skill_retries_total", ""); n != 1 {
 					t.Errorf("%v retries", n)
 				}
 			})
@@ -196,8 +193,8 @@ func TestAnAgentThatStaysSilent(t *testing.T) {
 		}
 		// Late is too late, and harms nobody.
 		d.succeed(asked[0], `{"celsius":1}`)
-		if w.dropped(dropUnknown) != 1 || w.exchanges.open() != 0 {
-			t.Errorf("dropped %v, open %d", w.dropped(dropUnknown), w.exchanges.open())
+		if w.dropped("unknown") != 1 || w.asking.Open() != 0 {
+			t.Errorf("dropped %v, open %d", w.dropped("unknown"), w.asking.Open())
 		}
 	})
 }
@@ -246,8 +243,8 @@ func TestWhatAgentsAnswer(t *testing.T) {
 		"a number as a code": {bleed, func(d *device, r *protocol.Request) {
 			d.say(fmt.Sprintf(`{"version":"0.6.3","id":%q,"type":"response","status":"error","error":{"code":4005,"message":"full"}}`, r.ID))
 		}, protocol.NoSpace, "agent_id=boiler"},
-		"a rejection":                {bleed, func(d *device, r *protocol.Request) { d.tell(r, taskRejected, `{"reason":"too hot"}`) }, protocol.TargetUnavailable, "reason=too hot"},
-		"a rejection without reason": {bleed, func(d *device, r *protocol.Request) { d.tell(r, taskRejected, `{}`) }, protocol.TargetUnavailable, "reason=no reason given"},
+		"a rejection":                {bleed, func(d *device, r *protocol.Request) { d.tell(r, "task.rejected", `{"reason":"too hot"}`) }, protocol.TargetUnavailable, "reason=too hot"},
+		"a rejection without reason": {bleed, func(d *device, r *protocol.Request) { d.tell(r, "task.rejected", `{}`) }, protocol.TargetUnavailable, "reason=no reason given"},
 		"a result of the wrong type": {bleed, func(d *device, r *protocol.Request) { d.succeed(r, `{"litres":"many"}`) }, protocol.OutcomeUnknown, "param_name=result.litres"},
 		"a result that lacks things": {set, func(d *device, r *protocol.Request) { d.succeed(r, `{}`) }, protocol.OutcomeUnknown, "param_name=result.celsius"},
 		"garbage, correlated":        {bleed, func(d *device, r *protocol.Request) { d.sayWith("%%%", r.ID) }, protocol.OutcomeUnknown, "agent_id=boiler"},
@@ -313,7 +310,7 @@ func TestFailuresThatMayPassAreTriedElsewhereIfIdempotent(t *testing.T) {
 		"busy":        func(d *device, r *protocol.Request) { d.fail(r, "4008", "busy") },
 		"unavailable": func(d *device, r *protocol.Request) { d.fail(r, "4006", "cold") },
 		"stopping":    func(d *device, r *protocol.Request) { d.fail(r, "5002", "stopping") },
-		"rejected":    func(d *device, r *protocol.Request) { d.tell(r, taskRejected, `{"reason":"no"}`) },
+		"rejected":    func(d *device, r *protocol.Request) { d.tell(r, "task.rejected", `{"reason":"no"}`) },
 		"garbage":     func(d *device, r *protocol.Request) { d.sayWith("?", r.ID) },
 		"nonsense":    func(d *device, r *protocol.Request) { d.succeed(r, `{"celsius":"no"}`) },
 	} {
@@ -395,7 +392,7 @@ func TestMessagesNobodyWaitsForAreCountedAndDropped(t *testing.T) {
 			d.tell(r, "task.rejected ", `{}`)
 			d.succeed(r, `{"litres":1}`)
 			d.succeed(r, `{"litres":2}`) // a second time
-			d.tell(r, taskProgress, `{}`)
+			d.tell(r, "task.progress", `{}`)
 		})
 		var got InvokeSkillResult
 		w.do(alice, "skill.invoke", bleed, &got)
@@ -403,7 +400,7 @@ func TestMessagesNobodyWaitsForAreCountedAndDropped(t *testing.T) {
 		if string(got.Data) != `{"litres":1}` {
 			t.Errorf("data %s", got.Data)
 		}
-		for reason, want := range map[string]float64{dropForeign: 4, dropUnknown: 3, dropMalformed: 3, dropEvent: 2} {
+		for reason, want := range map[string]float64{"foreign": 4, "unknown": 3, "malformed": 3, "event": 2} {
 			if n := w.dropped(reason); n != want {
 				t.Errorf("%s: %v dropped, want %v", reason, n, want)
 			}
@@ -416,11 +413,11 @@ func TestMessagesNobodyWaitsForAreCountedAndDropped(t *testing.T) {
 func TestProgressReachesACallerThatAskedForIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.device("boiler", heating, func(d *device, r *protocol.Request) {
-			d.tell(r, taskAccepted, `{}`)
-			d.tell(r, taskProgress, `{"percent":50,"message":"half"}`)
-			d.tell(r, taskDelta, `{"text":"psst"}`)
+			d.tell(r, "task.accepted", `{}`)
+			d.tell(r, "task.progress", `{"percent":50,"message":"half"}`)
+			d.tell(r, "task.delta", `{"text":"psst"}`)
 			d.succeed(r, `{}`)
-			d.tell(r, taskProgress, `{"percent":101}`)
+			d.tell(r, "task.progress", `{"percent":101}`)
 		})
 		var mu sync.Mutex
 		var told []string
@@ -442,72 +439,6 @@ func TestProgressReachesACallerThatAskedForIt(t *testing.T) {
 		if len(told) != 3 {
 			t.Error("events for nobody")
 		}
-	})
-}
-
-func TestLoadGoesToTheLeastBusyAgent(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		x := newExchanges()
-		agents := make([]*Agent, rapid.IntRange(1, 6).Draw(t, "agents"))
-		for i := range agents {
-			agents[i] = &Agent{ID: protocol.AgentID(fmt.Sprint(i)), Space: "default"}
-		}
-		open, ends := map[*Agent][]*exchange{}, map[*exchange]chan outcome{}
-		id := 0
-		t.Repeat(map[string]func(*rapid.T){
-			"begin": func(t *rapid.T) {
-				some := rapid.SliceOfNDistinct(rapid.SampledFrom(agents), 1, len(agents), rapid.ID).Draw(t, "providers")
-				id++
-				heard := make(chan outcome, 1)
-				e := &exchange{id: fmt.Sprint(id), party: partyOf{ended: func(o outcome) { heard <- o }}}
-				var peers []peer
-				for _, a := range some {
-					peers = append(peers, peer{agent: a})
-				}
-				x.enter(e, peers)
-				ends[e] = heard
-				if !slices.Contains(some, e.agent) {
-					t.Fatalf("%s is none of the providers", e.agent.ID)
-				}
-				for _, a := range some {
-					if len(open[a]) < len(open[e.agent]) {
-						t.Fatalf("%s has %d open and was chosen, %s has %d", e.agent.ID, len(open[e.agent]), a.ID, len(open[a]))
-					}
-				}
-				open[e.agent] = append(open[e.agent], e)
-			},
-			"end": func(t *rapid.T) {
-				a := rapid.SampledFrom(agents).Draw(t, "agent")
-				if len(open[a]) == 0 {
-					return
-				}
-				e := open[a][0]
-				open[a] = open[a][1:]
-				if !x.end(e, outcome{}) || x.end(e, outcome{}) {
-					t.Fatal("an exchange ends once")
-				}
-			},
-			"end all": func(t *rapid.T) {
-				a := rapid.SampledFrom(agents).Draw(t, "agent")
-				x.endAll(a.key(), outcome{kind: gone})
-				for _, e := range open[a] {
-					if o := <-ends[e]; o.kind != gone {
-						t.Fatalf("ended as %v", o.kind)
-					}
-				}
-				open[a] = nil
-			},
-			"": func(t *rapid.T) {
-				total := 0
-				for _, list := range open {
-					total += len(list)
-				}
-				if x.open() != total {
-					t.Fatalf("%d open, want %d", x.open(), total)
-				}
-			},
-		})
 	})
 }
 
@@ -547,7 +478,7 @@ func TestManyCallsAtOnceEachGetTheirOwnAnswer(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		if w.exchanges.open() != 0 || len(w.exchanges.byAgent) != 0 {
+		if w.asking.Open() != 0 {
 			t.Error("exchanges are left open")
 		}
 	})

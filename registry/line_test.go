@@ -89,7 +89,7 @@ func TestAnAgentIsAskedOverTheWebSocketItRegisteredOver(t *testing.T) {
 	var got InvokeSkillResult
 	w.must(w.ask(question{who: alice, command: "skill.invoke", params: bleed, extension: `{"acme":1}`,
 		emit: func(e *protocol.Event) { events = append(events, e.Name) }}), &got)
-	if got.AgentID != "boiler" || string(got.Data) != `{"litres":2}` || !slices.Equal(events, []string{taskProgress}) {
+	if got.AgentID != "boiler" || string(got.Data) != `{"litres":2}` || !slices.Equal(events, []string{"task.progress"}) {
 		t.Errorf("got %+v after %v", got, events)
 	}
 	if r := a.await(t); r.Command != "skill.invoke" || r.Metadata.SenderID != "aibridge" || string(r.Extension) != `{"acme":1}` || r.Metadata.Timeout <= 0 {
@@ -171,13 +171,13 @@ func TestOnlyItsOwnConnectionAnswersForAnAgent(t *testing.T) {
 	call := a.await(t)
 	forged := fmt.Sprintf(`{"id":%q,"type":"response","status":"success","result":{"litres":-1}}`, call.ID)
 	for name, who := range map[string]*wsAgent{"another agent of the same owner": other, "somebody else's agent": thief} {
-		before := w.dropped(dropForeign)
-		if !who.say(forged) || w.dropped(dropForeign) != before+1 {
+		before := w.dropped("foreign")
+		if !who.say(forged) || w.dropped("foreign") != before+1 {
 			t.Errorf("%s answers for it", name)
 		}
 	}
 	w.Answer("aibridge/agent/boiler/response", bob, []byte(forged), nil)
-	if w.exchanges.find(call.ID) == nil {
+	if w.asking.Open() != 1 {
 		t.Fatal("a forged answer counts")
 	}
 	if a.say(`{"version":"0.6.3","id":"own","timestamp":0,"type":"request","command":"skill.discover","params":{}}`) {
@@ -205,16 +205,14 @@ func TestAConnectionThatHasEndedServesNobody(t *testing.T) {
 	}
 }
 
-func TestAStandingCallGoesOverAWebSocketAndComesBackOverTheNext(t *testing.T) {
+func TestADurableInvocationGoesOverAWebSocketAndComesBackOverTheNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.overWebSocket("d", alice, nil)
 	w.do(alice, "skill.register", `{"agent_id":"d","skill":`+tool+`}`, nil)
 	h := make(heard, 8)
-	c := standingCall(h)
-	if err := w.Send(c); err != nil {
-		t.Fatal(err)
-	}
+	c := durable(h)
+	w.asking.AskDurably(c)
 	if call := a.await(t); call.ID != c.ID {
 		t.Errorf("asked %+v", call)
 	}
@@ -224,12 +222,23 @@ func TestAStandingCallGoesOverAWebSocketAndComesBackOverTheNext(t *testing.T) {
 		a.say(`{"id":"task-0","type":"response","status":"success","result":{"on":true}}`)
 		a.say(fmt.Sprintf(`{"id":%q,"type":"response","status":"success","result":{"state":"done"}}`, r.ID))
 	})
-	if err := w.Recall(c); err != nil {
-		t.Fatal(err)
-	}
+	w.asking.Recall(c)
 	if r := next.await(t); r.Command != "task.get" {
 		t.Errorf("asked %+v", r)
 	}
 	h.expect(t, `answered {"on":true}`)
 	w.awaitNoExchanges(t)
+}
+
+func TestWhatWasAskedOverAConnectionEndsWithItThoughAnotherServesTheAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.overWebSocket("d", alice, nil)
+	w.do(alice, "skill.register", `{"agent_id":"d","skill":`+tool+`}`, nil)
+	h := make(heard, 8)
+	w.asking.AskDurably(durable(h))
+	a.await(t)
+	w.overWebSocket("d", alice, nil) // before the bridge notices that the first has ended
+	a.hangUp()
+	h.expect(t, "left")
 }

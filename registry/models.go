@@ -1,6 +1,9 @@
 package registry
 
-import "github.com/aibridge/aibridge/protocol"
+import (
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
+)
 
 // A CardModel is a language model that an agent answers for.
 type CardModel struct {
@@ -13,5 +16,5 @@ type CardModel struct {
 // CardChanged has the card of an agent published anew, because something on
 // it has changed that is not the registry's.
 func (s *Service) CardChanged(space protocol.SpaceID, agent protocol.AgentID) {
-	s.card(agentKey{space, agent})
+	s.card(ask.AgentKey{Space: space, ID: agent})
 }

@@ -1,45 +1,20 @@
 package registry
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"slices"
-	"sync"
-	"time"
 
-	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
-
-// peers appends whom a skill can be asked at now, but for the agents tried
-// before: its agents that can be reached; without one, its own endpoints. These
-// go before endpoints of its agents.
-func (s *Service) peers(peers []peer, skill *SkillRecord, tried []protocol.AgentID) []peer {
-	endpoints := skill.overHTTP()
-	for i := range skill.Providers {
-		id := skill.Providers[i].AgentID
-		if slices.Contains(tried, id) {
-			continue
-		}
-		a, w := s.board.reachable(agentKey{skill.Space, id})
-		if a != nil && (len(endpoints) == 0 || len(w.endpoints) == 0) {
-			peers = append(peers, peer{agent: a})
-		}
-	}
-	if len(peers) == 0 && len(endpoints) > 0 && len(tried) == 0 && s.onlyHTTP(skill) {
-		peers = append(peers, peer{endpoints: endpoints})
-	}
-	return peers
-}
 
 // onlyHTTP reports whether a skill has no agent with a connection and, if it has
 // agents at all, one of them is alive.
 func (s *Service) onlyHTTP(skill *SkillRecord) bool {
 	return len(skill.Providers) == 0 || !slices.ContainsFunc(skill.Providers, func(p Provider) bool {
-		return s.board.see(agentKey{skill.Space, p.AgentID}).connected
+		return s.board.see(ask.AgentKey{Space: skill.Space, ID: p.AgentID}).connected
 	}) && slices.ContainsFunc(skill.Providers, func(p Provider) bool {
-		return s.board.isAlive(agentKey{skill.Space, p.AgentID})
+		return s.board.isAlive(ask.AgentKey{Space: skill.Space, ID: p.AgentID})
 	})
 }
 
@@ -56,7 +31,7 @@ func (s *Service) isOnline(skill *SkillRecord) bool {
 // provider is the first of a skill's agents that is online, or else its first.
 func (s *Service) provider(skill *SkillRecord) (id protocol.AgentID, online bool) {
 	for _, p := range skill.Providers {
-		if s.board.isOnline(agentKey{skill.Space, p.AgentID}) {
+		if s.board.isOnline(ask.AgentKey{Space: skill.Space, ID: p.AgentID}) {
 			return p.AgentID, true
 		}
 	}
@@ -96,45 +71,16 @@ func (s *Service) checkParams(capability *Capability, params json.RawMessage) er
 }
 
 // checkResult checks an answer against the capability's schema.
-func (s *Service) checkResult(t target, capability *Capability, result json.RawMessage) *failure {
+func (s *Service) checkResult(capability *Capability, result json.RawMessage) error {
 	if capability.Sealed != "" && protocol.IsSealed(result) {
-		return t.checkSealed(result)
+		return checkSealedResult(result)
 	}
 	compiled, err := s.schemas.Get(capability.ResultSchema, capability.Format.formats())
 	if err != nil {
-		return &failure{err: protocol.Wrap(protocol.Internal, err, "the schema of the capability's result cannot be used")}
+		return protocol.Wrap(protocol.Internal, err, "the schema of the capability's result cannot be used")
 	}
 	if v := compiled.Validate(result); v != nil {
-		return t.nonsense(v.In("result"), v.Reason)
+		return &ask.InvalidResult{At: v.In("result"), Reason: v.Reason}
 	}
 	return nil
 }
-
-// Forward sends a command to one agent of the caller's space, as it is, and
-// waits for the answer. It implements [commands.Forwarder].
-func (s *Service) Forward(ctx context.Context, call *commands.Call, agent protocol.AgentID, command string, params json.RawMessage) (result json.RawMessage, err error) {
-	a, _, ok := s.opts.Agents.Get(tableKey(call.Principal.Home(), agent))
-	if !ok {
-		return nil, notFound("agent", agent)
-	}
-	answered := make(chan struct{})
-	closed := sync.OnceFunc(func() { close(answered) })
-	s.ask(ctx, new(asking), []peer{{agent: a}}, request{command: command, params: params, call: call}, askerFunc(func(response *protocol.Response, _ *exchange, f *failure) {
-		if f != nil {
-			err = f.err
-		} else {
-			result = bytes.Clone(response.Result)
-		}
-		closed()
-	}))
-	_ = call.Park(ctx, func(context.Context) error {
-		<-answered
-		return nil
-	})
-	return result, err
-}
-
-var _ commands.Forwarder = (*Service)(nil)
-
-// milliseconds is a duration with three decimals, for people and graphs.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // A board knows which agents are there. The rule:
@@ -46,7 +47,7 @@ type board struct {
 	inside func(a *Agent) bool
 
 	mu           sync.Mutex
-	agents       map[agentKey]*presence
+	agents       map[ask.AgentKey]*presence
 	byID         map[protocol.AgentID][]*presence // in several spaces there may be one of the same id
 	registeredBy map[string][]*presence           // by MQTT client id
 	conns        map[any]*conn
@@ -59,9 +60,10 @@ type board struct {
 // A presence is what is known about one agent's being there.
 type presence struct {
 	agent     *Agent
-	mail      mail
+	topics    ask.Topics
 	endpoints []string // that it may be called at
 	links     []link   // the connections that belong to it
+	servers   []*conn  // WebSocket connections that it may have been asked over
 
 	lease    time.Time // when it ends, zero without one
 	heldBy   *conn     // the connection that sends heartbeats
@@ -73,17 +75,20 @@ type presence struct {
 	scheduled bool      // in the wheel
 	suspended bool      // the certificate it was registered with has ended
 
+	history []Change // of online, the oldest first, bounded
+
 	complaints complaints
 }
 
-// A mail is the topics between the bridge and an agent.
-type mail struct{ request, response string }
-
-func mailOf(topics protocol.Topics, id protocol.AgentID) mail {
-	return mail{topics.AgentRequest(id), topics.AgentResponse(id)}
+// A Change is an agent's coming or going.
+type Change struct {
+	At     int64  `json:"at" doc:"when, Unix milliseconds"`
+	Status Status `json:"status" doc:"what it was from then on: online or offline"`
+	Reason string `json:"reason,omitempty" doc:"why, in a few words"`
 }
 
-func (s *Service) mail(id protocol.AgentID) mail { return mailOf(s.opts.Topics, id) }
+// maxHistory bounds the changes that are remembered of one agent.
+const maxHistory = 32
 
 // A link is a connection that belongs to an agent.
 type link struct {
@@ -91,28 +96,21 @@ type link struct {
 	listening bool // it subscribes to the agent's request topic
 }
 
-// A way is how requests get to an agent: the first that is there.
-type way struct {
-	mail      mail          // MQTT, zero without a client that listens
-	line      commands.Line // its WebSocket connection, nil without one
-	endpoints []string      // to call, empty if there are none
-}
-
 // way is the way to an agent that is alive; ok is whether there is one.
-func (p *presence) way() (w way, ok bool) {
+func (p *presence) way() (w ask.Way, ok bool) {
 	for i := range p.links {
 		switch l := &p.links[i]; {
 		case !l.listening:
 		case l.conn.line == nil:
-			return way{mail: p.mail}, true
+			return ask.Way{Topics: p.topics}, true
 		default:
-			w.line = l.conn.line
+			w.Line = l.conn.line
 		}
 	}
-	if w.line == nil {
-		w.endpoints = p.endpoints
+	if w.Line == nil {
+		w.Endpoints = p.endpoints
 	}
-	return w, w.line != nil || len(w.endpoints) > 0
+	return w, w.Line != nil || len(w.Endpoints) > 0
 }
 
 // alive reports whether the agent is there, whether or not there is a way to it.
@@ -132,7 +130,7 @@ func newBoard(topics protocol.Topics, heartbeat time.Duration, changed func(*Age
 		stirred:      func(*Agent) {},
 		callable:     func(*Agent) []string { return nil },
 		inside:       func(*Agent) bool { return false },
-		agents:       make(map[agentKey]*presence),
+		agents:       make(map[ask.AgentKey]*presence),
 		byID:         make(map[protocol.AgentID][]*presence),
 		registeredBy: make(map[string][]*presence),
 		conns:        make(map[any]*conn),
@@ -153,14 +151,14 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	defer b.mu.Unlock()
 	if new == nil {
 		if old != nil {
-			b.forget(old.key())
+			b.forget(old.Key())
 		}
 		return
 	}
-	p := b.agents[new.key()]
+	p := b.agents[new.Key()]
 	if p == nil {
-		p = &presence{mail: mailOf(b.topics, new.ID)}
-		b.agents[new.key()] = p
+		p = &presence{topics: ask.TopicsOf(b.topics, new.ID)}
+		b.agents[new.Key()] = p
 		b.byID[new.ID] = append(b.byID[new.ID], p)
 	} else if p.agent.ClientID != "" {
 		take(b.registeredBy, p.agent.ClientID, p)
@@ -183,19 +181,22 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 
 // forget drops an agent that is no longer registered. That it is not online
 // any more goes without saying.
-func (b *board) forget(key agentKey) {
+func (b *board) forget(key ask.AgentKey) {
 	p := b.agents[key]
 	if p == nil {
 		return
 	}
 	delete(b.agents, key)
-	take(b.byID, key.id, p)
+	take(b.byID, key.ID, p)
 	take(b.registeredBy, p.agent.ClientID, p)
 	for _, l := range p.links {
 		delete(l.conn.linked, p)
 		delete(l.conn.serves, p)
 	}
-	p.links, p.lease = nil, time.Time{}
+	for _, c := range p.servers {
+		delete(c.asked, p)
+	}
+	p.links, p.servers, p.lease = nil, nil, time.Time{}
 	if p.online {
 		p.online = false
 		b.online--
@@ -205,7 +206,7 @@ func (b *board) forget(key agentKey) {
 // renew begins or continues the lease of an agent. clientID is the MQTT
 // client that brought the heartbeat, or line the WebSocket connection; "" and
 // nil if it came another way.
-func (b *board) renew(key agentKey, clientID string, line commands.Line, who *protocol.Principal) {
+func (b *board) renew(key ask.AgentKey, clientID string, line commands.Line, who *protocol.Principal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]
@@ -245,6 +246,9 @@ func (b *board) judge(p *presence, reason string) {
 		return
 	}
 	p.online, p.since = online, time.Now()
+	if p.history = append(p.history, Change{p.since.UnixMilli(), statusOf(online), reason}); len(p.history) > maxHistory {
+		p.history = append(p.history[:0], p.history[1:]...)
+	}
 	if online {
 		b.online++
 	} else {
@@ -263,7 +267,7 @@ type sighting struct {
 }
 
 // see looks an agent up. What is not registered is offline.
-func (b *board) see(key agentKey) sighting {
+func (b *board) see(key ask.AgentKey) sighting {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]
@@ -282,7 +286,7 @@ func (b *board) see(key agentKey) sighting {
 
 // reachable returns the agent with the key and the way to it if it is online and
 // there is one, else nil.
-func (b *board) reachable(key agentKey) (*Agent, way) {
+func (b *board) reachable(key ask.AgentKey) (*Agent, ask.Way) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.agents[key]; p != nil && p.online {
@@ -290,19 +294,30 @@ func (b *board) reachable(key agentKey) (*Agent, way) {
 			return p.agent, w
 		}
 	}
-	return nil, way{}
+	return nil, ask.Way{}
 }
 
 // isAlive reports whether an agent is there, whether or not it can be asked.
-func (b *board) isAlive(key agentKey) bool {
+func (b *board) isAlive(key ask.AgentKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]
 	return p != nil && p.alive(time.Now())
 }
 
+// changes lists when an agent came and went, the oldest first, as far as it is
+// remembered.
+func (b *board) changes(key ask.AgentKey) []Change {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.agents[key]; p != nil {
+		return append([]Change{}, p.history...)
+	}
+	return []Change{}
+}
+
 // isOnline is see for those who want to know no more.
-func (b *board) isOnline(key agentKey) bool {
+func (b *board) isOnline(key ask.AgentKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]
@@ -318,7 +333,7 @@ func (b *board) onlineCount() int {
 
 // replaced lists the connections that registered and serve an agent which a
 // client of another id registers now.
-func (b *board) replaced(key agentKey, clientID string) []any {
+func (b *board) replaced(key ask.AgentKey, clientID string) []any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // newTestBoard makes a board and the list of changes it tells.
@@ -26,6 +27,30 @@ func newTestBoard() (*board, *[]string) {
 		return a.Endpoints
 	}
 	return b, &told
+}
+
+func TestTheLastChangesOfAnAgentAreRemembered(t *testing.T) {
+	t.Parallel()
+	b, told := newTestBoard()
+	agent := webLamp()
+	b.agentChanged("", nil, agent)
+	for range maxHistory {
+		b.renew(agent.Key(), "", nil, alice)
+		b.mu.Lock()
+		b.agents[agent.Key()].lease = time.Time{}
+		b.judge(b.agents[agent.Key()], "heartbeats missed")
+		b.mu.Unlock()
+	}
+	changes := b.changes(agent.Key())
+	if len(*told) != 2*maxHistory || len(changes) != maxHistory {
+		t.Fatalf("%d changes of %d are remembered, want %d", len(changes), len(*told), maxHistory)
+	}
+	if last := changes[maxHistory-1]; last.Status != Offline || last.Reason != "heartbeats missed" || last.At == 0 || changes[maxHistory-2].Status != Online {
+		t.Errorf("the last changes are %+v", changes[maxHistory-2:])
+	}
+	if gone := b.changes(ask.AgentKey{Space: "default", ID: "nobody"}); gone == nil || len(gone) != 0 {
+		t.Errorf("an agent that is not there has changes %v", gone)
+	}
 }
 
 func lamp(client string) *Agent {
@@ -72,7 +97,7 @@ type step struct {
 
 func TestPresenceFollowsConnectionsAndHeartbeats(t *testing.T) {
 	t.Parallel()
-	key := lamp("").key()
+	key := lamp("").Key()
 	registered := func(client string) step {
 		return step{"registered by " + client, func(b *board) { b.agentChanged("", nil, lamp(client)) }, false}
 	}
@@ -239,7 +264,7 @@ func TestEveryChangeIsToldOnceWithItsReason(t *testing.T) {
 		b.disconnected("c", "keep-alive timeout")
 		b.disconnected("c", "twice")
 		b.agentChanged("", lamp("c"), webLamp())
-		b.renew(lamp("c").key(), "", nil, alice)
+		b.renew(lamp("c").Key(), "", nil, alice)
 		time.Sleep(2 * time.Minute)
 		b.expire(time.Now())
 		b.connected("d", "d", alice)
@@ -263,7 +288,7 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 	filters := []string{lampRequests, "aibridge/agent/lamp/+", "$share/g/" + lampRequests, "aibridge/agent/fan/request", "#"}
 	rapid.Check(t, func(t *rapid.T) {
 		b, told := newTestBoard()
-		m := model{agents: map[agentKey]*Agent{}, conns: map[int]*modelConn{}, lease: map[agentKey]time.Time{}, held: map[agentKey]int{}}
+		m := model{agents: map[ask.AgentKey]*Agent{}, conns: map[int]*modelConn{}, lease: map[ask.AgentKey]time.Time{}, held: map[ask.AgentKey]int{}}
 		next := 0
 		pick := func() int { return rapid.IntRange(0, max(next-1, 0)).Draw(t, "connection") }
 		agentOf := func() *Agent {
@@ -332,12 +357,12 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 			},
 			"register": func(*rapid.T) {
 				a := agentOf()
-				old := m.agents[a.key()]
-				m.change(func() { m.agents[a.key()] = a })
+				old := m.agents[a.Key()]
+				m.change(func() { m.agents[a.Key()] = a })
 				b.agentChanged("", old, a)
 			},
 			"unregister": func(*rapid.T) {
-				key := agentOf().key()
+				key := agentOf().Key()
 				old := m.agents[key]
 				delete(m.agents, key)
 				delete(m.lease, key)
@@ -345,13 +370,13 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 				b.agentChanged("", old, nil)
 			},
 			"beat": func(t *rapid.T) {
-				key := agentOf().key()
+				key := agentOf().Key()
 				client := rapid.SampledFrom([]string{"", "client-0", "client-1"}).Draw(t, "client")
 				m.beat(key, client, alice)
 				b.renew(key, client, nil, alice)
 			},
 			"expire": func(*rapid.T) {
-				key := agentOf().key()
+				key := agentOf().Key()
 				if _, ok := m.lease[key]; !ok {
 					return
 				}
@@ -368,10 +393,10 @@ func TestPresenceAgreesWithItsRule(t *testing.T) {
 
 // A model is the rule of presence, written for reading and not for speed.
 type model struct {
-	agents map[agentKey]*Agent
+	agents map[ask.AgentKey]*Agent
 	conns  map[int]*modelConn
-	lease  map[agentKey]time.Time
-	held   map[agentKey]int // the connection an agent sent heartbeats over
+	lease  map[ask.AgentKey]time.Time
+	held   map[ask.AgentKey]int // the connection an agent sent heartbeats over
 }
 
 type modelConn struct {
@@ -385,7 +410,7 @@ func (m *model) listens(c *modelConn, a *Agent) bool {
 		for _, named := range []string{"", "$share/g/"} {
 			for _, leaf := range []string{"request", "+"} {
 				if filter == named+"aibridge/agent/"+string(a.ID)+"/"+leaf {
-					return a.belongsTo(c.who)
+					return a.BelongsTo(c.who)
 				}
 			}
 		}
@@ -394,10 +419,10 @@ func (m *model) listens(c *modelConn, a *Agent) bool {
 }
 
 func (m *model) belongs(c *modelConn, a *Agent) bool {
-	return m.listens(c, a) || a.ClientID == c.client && a.belongsTo(c.who)
+	return m.listens(c, a) || a.ClientID == c.client && a.BelongsTo(c.who)
 }
 
-func (m *model) connections(key agentKey) (ids []int) {
+func (m *model) connections(key ask.AgentKey) (ids []int) {
 	for id, c := range m.conns {
 		if a := m.agents[key]; a != nil && m.belongs(c, a) {
 			ids = append(ids, id)
@@ -406,7 +431,7 @@ func (m *model) connections(key agentKey) (ids []int) {
 	return ids
 }
 
-func (m *model) listening(key agentKey) bool {
+func (m *model) listening(key ask.AgentKey) bool {
 	for _, c := range m.conns {
 		if m.listens(c, m.agents[key]) {
 			return true
@@ -415,15 +440,15 @@ func (m *model) listening(key agentKey) bool {
 	return false
 }
 
-func (m *model) onWeb(key agentKey) bool {
+func (m *model) onWeb(key ask.AgentKey) bool {
 	return m.agents[key].ClientID == "" && len(m.agents[key].Endpoints) > 0
 }
 
-func (m *model) online(key agentKey) bool {
+func (m *model) online(key ask.AgentKey) bool {
 	return m.alive(key) && (m.listening(key) || m.onWeb(key))
 }
 
-func (m *model) alive(key agentKey) bool {
+func (m *model) alive(key ask.AgentKey) bool {
 	holds := m.lease[key].After(time.Now())
 	if len(m.connections(key)) == 0 {
 		return holds
@@ -435,7 +460,7 @@ func (m *model) alive(key agentKey) bool {
 // change does something and then lets go of leases and of heartbeats whose
 // connections are no longer there.
 func (m *model) change(do func()) {
-	before := map[agentKey]int{}
+	before := map[ask.AgentKey]int{}
 	for key := range m.agents {
 		before[key] = len(m.connections(key))
 	}
@@ -453,7 +478,7 @@ func (m *model) change(do func()) {
 
 func (m *model) disconnect(id int) { m.change(func() { delete(m.conns, id) }) }
 
-func (m *model) beat(key agentKey, client string, who *protocol.Principal) {
+func (m *model) beat(key ask.AgentKey, client string, who *protocol.Principal) {
 	if m.agents[key] == nil {
 		return
 	}
@@ -466,9 +491,9 @@ func (m *model) beat(key agentKey, client string, who *protocol.Principal) {
 }
 
 // listened reports whether a client of an agent listens on MQTT.
-func listened(b *board, key agentKey) bool {
+func listened(b *board, key ask.AgentKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w, _ := b.agents[key].way()
-	return w.mail.request != ""
+	return w.Topics.Request != ""
 }

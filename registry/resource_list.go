@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -20,7 +21,7 @@ var resourceList = commands.Spec{
 type ListResourcesParams struct {
 	Space protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
 	Type  string           `json:"type,omitempty" len:"1-32" doc:"only resources of this type"`
-	page
+	listing.Page
 }
 
 // Target implements [commands.Targeter].
@@ -50,13 +51,16 @@ func (s *Service) ListResources(_ context.Context, call *commands.Call, p ListRe
 	if err != nil {
 		return ListResourcesResult{}, err
 	}
-	q := query[*ResourceRecord]{limit: p.size(), after: p.Cursor}
+	q := query[*ResourceRecord]{Page: p.Page}
 	if p.Type != "" {
 		q.match = func(r *ResourceRecord) bool { return r.Type == p.Type }
 	}
-	found := s.index.resources(space, q)
-	result := ListResourcesResult{Resources: make([]ResourceSummary, len(found.items)), Total: found.total, NextCursor: found.next}
-	for i, r := range found.items {
+	found, err := s.index.resources(space, q)
+	if err != nil {
+		return ListResourcesResult{}, err
+	}
+	result := ListResourcesResult{Resources: make([]ResourceSummary, len(found.Items)), Total: found.Total, NextCursor: found.Next}
+	for i, r := range found.Items {
 		result.Resources[i] = ResourceSummary{r.ID, r.Name, r.Type, r.Space, r.Status}
 	}
 	return result, nil

@@ -51,7 +51,7 @@ func (a *Agent) authorized() bool { return a.Type == RouteAgent && a.Routes != "
 func (s *Service) routes(r *SkillRecord) bool {
 	for _, p := range r.Providers {
 		a, _, ok := s.opts.Agents.Get(tableKey(r.Space, p.AgentID))
-		if ok && a.authorized() && a.Routes == r.ID && s.board.isOnline(a.key()) {
+		if ok && a.authorized() && a.Routes == r.ID && s.board.isOnline(a.Key()) {
 			return true
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Service) RouteAgentOnline(who protocol.Party, space protocol.SpaceID, s
 	}
 	for _, p := range r.Providers {
 		a, _, ok := s.opts.Agents.Get(tableKey(space, p.AgentID))
-		if ok && ((a.Owner.Includes(who) || who.Includes(a.Owner)) || a.authorized() && a.Routes == skill) && s.board.isAlive(a.key()) {
+		if ok && ((a.Owner.Includes(who) || who.Includes(a.Owner)) || a.authorized() && a.Routes == skill) && s.board.isAlive(a.Key()) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // A Sealing says whether the params of a capability are sealed from client to
@@ -89,10 +90,10 @@ func (c *Capability) checkSealed(params json.RawMessage) (done bool, err error) 
 	return true, sealed.CheckRequest("params")
 }
 
-// checkSealed checks the outside of a sealed answer.
-func (t target) checkSealed(result json.RawMessage) *failure {
+// checkSealedResult checks the outside of a sealed answer.
+func checkSealedResult(result json.RawMessage) error {
 	if _, err := protocol.ParseSealed(result, "result"); err != nil {
-		return t.nonsense("result", "is not a sealed payload")
+		return &ask.InvalidResult{At: "result", Reason: "is not a sealed payload"}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/internal/announce"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 	"github.com/aibridge/aibridge/registry/schema"
 )
 
@@ -25,7 +26,7 @@ type Options struct {
 	Resources records.Table[ResourceRecord]
 	Joins     records.Table[JoinRecord] // join tokens; nil makes none
 	Names     records.Table[NameRecord] // of skills that are gone; nil keeps none
-	Publisher Publisher
+	Publisher ask.Publisher
 
 	Topics    protocol.Topics
 	BridgeID  string          // sender_id of what is sent to agents, default "aibridge"
@@ -93,16 +94,13 @@ type Service struct {
 	opts Options
 	log  *slog.Logger
 
-	index     *index
-	board     *board
-	exchanges *exchanges
-	news      *announce.Queue[announcement, agentKey]
-	seq       uint64 // of events, counted by who publishes them
-	schemas   *schema.Cache
-	web       *httpClient
-	posts     *posts
-	marks     marker
-	metrics   *metrics
+	index   *index
+	board   *board
+	asking  *ask.Service
+	news    *announce.Queue[announcement, ask.AgentKey]
+	seq     uint64 // of events, counted by who publishes them
+	schemas *schema.Cache
+	metrics *metrics
 
 	newID func() string // of envelopes
 }
@@ -115,22 +113,21 @@ const compiledSchemas = 4096
 func New(o Options) (*Service, error) {
 	o.setDefaults()
 	s := &Service{
-		opts:      o,
-		log:       o.Log,
-		index:     newIndex(),
-		exchanges: newExchanges(),
-		news:      announce.New[announcement, agentKey](maxAnnouncements),
-		schemas:   schema.NewCache(compiledSchemas),
-		web:       newHTTPClient(o.AllowPrivate, o.Limits),
-		marks:     newMarker(),
-		newID:     newIDs(),
+		opts:    o,
+		log:     o.Log,
+		index:   newIndex(),
+		news:    announce.New[announcement, ask.AgentKey](maxAnnouncements),
+		schemas: schema.NewCache(compiledSchemas),
+		newID:   ask.NewIDs(),
 	}
-	s.posts = newPosts(s)
 	s.board = newBoard(o.Topics, o.Heartbeat, s.presenceChanged)
 	s.board.stirred = func(a *Agent) { s.opts.AgentChanged(a.Space, a.ID) }
 	s.board.certified, s.board.callable, s.board.inside = s.certified, s.callable, o.Inside
 	var err error
-	if s.metrics, err = newMetrics(o.Registerer, s); err != nil {
+	if s.asking, err = ask.New(s.askOptions()); err == nil {
+		s.metrics, err = newMetrics(o.Registerer, s)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	o.Agents.OnChange(s.index.agentChanged)
@@ -145,20 +142,27 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
+func (s *Service) askOptions() ask.Options {
+	o := &s.opts
+	return ask.Options{
+		Directory: directory{s}, Publisher: o.Publisher, Topics: o.Topics, BridgeID: o.BridgeID, Limits: o.Limits, AllowPrivate: o.AllowPrivate,
+		NewID: func() string { return s.newID() }, Log: o.Log, Tracer: o.Tracer, Registerer: o.Registerer,
+	}
+}
+
 // Run publishes every agent's card, and then what changes, and watches
 // leases, until ctx ends. Events before Run are not told to anybody.
 func (s *Service) Run(ctx context.Context) error {
 	s.suspendEnded()
 	s.news.Begin()
 	for a := range s.index.allAgents() {
-		s.card(a.key())
+		s.card(a.Key())
 	}
 	var running sync.WaitGroup
 	running.Go(func() { s.announce(ctx) })
 	running.Go(func() { s.watchLeases(ctx) })
 	running.Wait()
-	s.posts.close()
-	s.web.close()
+	s.asking.Close()
 	return nil
 }
 
@@ -219,12 +223,12 @@ func (s *Service) Unsubscribed(conn any, filter string) { s.board.unsubscribed(c
 func (s *Service) presenceChanged(a *Agent, online bool, reason string) {
 	s.metrics.transition(online)
 	s.opts.AgentChanged(a.Space, a.ID)
-	s.card(a.key())
+	s.card(a.Key())
 	name := "agent.offline"
 	if online {
 		name = "agent.online"
 	} else {
-		s.exchanges.endLost(a.key(), outcome{kind: gone, reason: reason})
+		s.asking.Offline(a.Key(), reason)
 	}
 	s.event("agent", name, agentEvent{a.ID, a.Space, a.Type, statusOf(online), reason})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -22,7 +23,7 @@ type DiscoverSkillsParams struct {
 	Space      protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
 	Capability string           `json:"capability,omitempty" len:"1-128" doc:"id of a capability; route finds the skills of route agents that are authorised and online"`
 	Text       string           `json:"text,omitempty" len:"1-128" doc:"words in ids, names and descriptions, whatever their case"`
-	page
+	listing.Page
 }
 
 // Target implements [commands.Targeter].
@@ -61,11 +62,12 @@ func (s *Service) DiscoverSkills(_ context.Context, call *commands.Call, p Disco
 		return DiscoverSkillsResult{}, err
 	}
 	capability := protocol.CapabilityID(p.Capability)
-	found := s.index.skills(space, capability, query[*SkillRecord]{
-		limit: p.size(), after: p.Cursor, match: s.matcher(capability, p.Text),
-	})
-	result := DiscoverSkillsResult{Skills: make([]SkillView, len(found.items)), Total: found.total, NextCursor: found.next}
-	for i, r := range found.items {
+	found, err := s.index.skills(space, capability, query[*SkillRecord]{Page: p.Page, match: s.matcher(capability, p.Text)})
+	if err != nil {
+		return DiscoverSkillsResult{}, err
+	}
+	result := DiscoverSkillsResult{Skills: make([]SkillView, len(found.Items)), Total: found.Total, NextCursor: found.Next}
+	for i, r := range found.Items {
 		result.Skills[i] = s.viewSkill(r)
 	}
 	return result, nil
@@ -78,8 +80,9 @@ func (s *Service) matcher(capability protocol.CapabilityID, text string) func(*S
 	if capability == RouteCapability {
 		tests = append(tests, s.routes)
 	}
-	for _, word := range strings.Fields(strings.ToLower(text)) {
-		tests = append(tests, func(r *SkillRecord) bool { return r.mentions(word) })
+	for word := range strings.FieldsSeq(text) {
+		finder := listing.Find(word)
+		tests = append(tests, func(r *SkillRecord) bool { return r.mentions(finder) })
 	}
 	if len(tests) == 0 {
 		return nil
@@ -94,15 +97,14 @@ func (s *Service) matcher(capability protocol.CapabilityID, text string) func(*S
 	}
 }
 
-// mentions reports whether a word, in lower case, is in what a skill says
-// about itself.
-func (r *SkillRecord) mentions(word string) bool {
-	if containsFold(string(r.ID), word) || containsFold(r.Name, word) || containsFold(r.Description, word) {
+// mentions reports whether a word is in what a skill says about itself.
+func (r *SkillRecord) mentions(word listing.Finder) bool {
+	if word.In(string(r.ID), r.Name, r.Description) {
 		return true
 	}
 	for i := range r.Capabilities {
 		c := &r.Capabilities[i]
-		if containsFold(string(c.ID), word) || containsFold(c.Name, word) || containsFold(c.Description, word) {
+		if word.In(string(c.ID), c.Name, c.Description) {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 var skillInvoke = commands.Spec{
@@ -46,16 +47,6 @@ type InvokeSkillResult struct {
 	ExecutionTime float64               `json:"execution_time" doc:"milliseconds from the check of the params to the answer, further attempts included"`
 }
 
-// forwarded are the params that the agent gets: the caller's, without what
-// only the bridge is to know.
-func (p *InvokeSkillParams) forwarded() json.RawMessage {
-	b := make([]byte, 0, 64+len(p.SkillID)+len(p.CapabilityID)+len(p.Params))
-	b = protocol.AppendString(append(b, `{"skill_id":`...), string(p.SkillID))
-	b = protocol.AppendString(append(b, `,"capability_id":`...), string(p.CapabilityID))
-	b = append(append(b, `,"params":`...), p.Params...)
-	return append(b, '}')
-}
-
 // startInvoke calls a capability of a skill and hands over the answer when
 // there is one. Data in it is good only until done returns.
 func (s *Service) startInvoke(ctx context.Context, call *commands.Call, p InvokeSkillParams, done func(InvokeSkillResult, error)) {
@@ -64,8 +55,14 @@ func (s *Service) startInvoke(ctx context.Context, call *commands.Call, p Invoke
 		done(InvokeSkillResult{}, err)
 		return
 	}
-	v.ctx, v.done = ctx, done
-	v.advance()
+	v.done = done
+	var few [4]ask.Peer
+	peers := s.peers(few[:0], v.skill, nil)
+	if len(peers) == 0 {
+		done(InvokeSkillResult{}, offline(v.skill))
+		return
+	}
+	s.asking.Ask(ctx, &v.Request, peers)
 }
 
 // invocation checks what is asked for.
@@ -84,11 +81,48 @@ func (s *Service) invocation(call *commands.Call, p *InvokeSkillParams) (*invoca
 	if err := s.checkParams(capability, p.Params); err != nil {
 		return nil, err
 	}
-	return &invocation{
-		request: request{command: skillInvoke.Name, params: p.forwarded(), call: call, again: capability.repeatable()},
-		service: s, skill: skill, capability: capability, began: time.Now(),
-	}, nil
+	v := &invocation{service: s, skill: skill, capability: capability, began: time.Now()}
+	v.Request = ask.Request{
+		Command: ask.InvokeCommand, Params: ask.InvokeParams(p.SkillID, p.CapabilityID, p.Params), Call: call,
+		Callee: v, Idempotent: capability.repeatable(), Listener: v,
+	}
+	return v, nil
 }
+
+// An invocation is one skill.invoke on its way.
+type invocation struct {
+	ask.Request
+	service    *Service
+	skill      *SkillRecord
+	capability *Capability
+	began      time.Time
+	done       func(InvokeSkillResult, error)
+}
+
+// Others implements [ask.Callee].
+func (v *invocation) Others(tried []protocol.AgentID) []ask.Peer {
+	return v.service.peers(nil, v.skill, tried)
+}
+
+// CheckResult implements [ask.Callee].
+func (v *invocation) CheckResult(result json.RawMessage) error {
+	return v.service.checkResult(v.capability, result)
+}
+
+// Hear implements [ask.Listener].
+func (v *invocation) Hear(n ask.Notice) {
+	if n.Err != nil {
+		v.done(InvokeSkillResult{}, n.Err)
+		return
+	}
+	v.done(InvokeSkillResult{
+		SkillID: v.skill.ID, CapabilityID: v.capability.ID, AgentID: n.Agent, Data: n.Data,
+		ExecutionTime: milliseconds(time.Since(v.began)),
+	}, nil)
+}
+
+// milliseconds is a duration with three decimals, for people and graphs.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // InvokeSkill is startInvoke for who waits.
 func (s *Service) InvokeSkill(ctx context.Context, call *commands.Call, p InvokeSkillParams) (result InvokeSkillResult, err error) {

@@ -78,7 +78,7 @@ func (s *Service) providerFor(call *commands.Call, space protocol.SpaceID, named
 		return s.ownAgent(call, space, named)
 	}
 	a, _, ok := s.opts.Agents.Get(tableKey(space, call.SenderID))
-	if !ok || !a.belongsTo(call.Principal) {
+	if !ok || !a.BelongsTo(call.Principal) {
 		return nil, nil
 	}
 	return a, nil

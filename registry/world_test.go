@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
@@ -117,6 +117,7 @@ type world struct {
 	skills    *recordstest.Memory[SkillRecord]
 	resources *recordstest.Memory[ResourceRecord]
 	mqtt      *fakeMQTT
+	metered   *prometheus.Registry
 	router    *commands.Router
 	requests  int
 	stop      func()
@@ -129,9 +130,10 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w := &world{
 		t:      t,
 		agents: recordstest.New[Agent](), skills: recordstest.New[SkillRecord](), resources: recordstest.New[ResourceRecord](),
-		mqtt: &fakeMQTT{retained: make(map[string][]byte), devices: make(map[string][]*device)},
+		mqtt:    &fakeMQTT{retained: make(map[string][]byte), devices: make(map[string][]*device)},
+		metered: prometheus.NewRegistry(),
 	}
-	o := Options{Agents: w.agents, Skills: w.skills, Resources: w.resources, Publisher: w.mqtt, Routes: routeCerts{}}
+	o := Options{Agents: w.agents, Skills: w.skills, Resources: w.resources, Publisher: w.mqtt, Routes: routeCerts{}, Registerer: w.metered}
 	for _, f := range change {
 		f(&o)
 	}
@@ -238,9 +240,25 @@ func (w *world) failed(r *protocol.Response, code protocol.Code) *protocol.Error
 	return r.Err
 }
 
+// counted is the value of a metric, of those with a label if that is not "".
+func (w *world) counted(name, label string) (sum float64) {
+	families, err := w.metered.Gather()
+	if err != nil {
+		w.t.Error(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
 // dropped is how many messages of agents were dropped for a reason.
 func (w *world) dropped(reason string) float64 {
-	return testutil.ToFloat64(w.metrics.dropped.WithLabelValues(reason))
+	return w.counted("aibridge_agent_messages_dropped_total", reason)
 }
 
 // A device is an MQTT client that serves an agent.

@@ -31,8 +31,8 @@ type Need struct {
 // A Grant is a certificate that allows it.
 type Grant struct{ Serial protocol.Serial }
 
-// A claim is the content of a declaration about a skill.
-type claim struct {
+// A declaration is the content of a declaration about a skill.
+type declaration struct {
 	id
 	skill protocol.SkillID
 	role  string
@@ -41,9 +41,9 @@ type claim struct {
 }
 
 // certify checks the certificate of a claim, if one is shown or needed, and
-// returns its serial. Who holds the key of a skill's certificate speaks for the
+// returns its serial. The holder of the key of a skill's certificate speaks for the
 // skill; everybody else must be known to.
-func (s *Service) certify(ctx context.Context, call *commands.Call, c claim) (protocol.Serial, error) {
+func (s *Service) certify(ctx context.Context, call *commands.Call, c declaration) (protocol.Serial, error) {
 	space := call.Principal.Home()
 	needed := c.role == RouteRole || c.owner || s.opts.Strict
 	if c.named == "" && !needed {

@@ -86,7 +86,7 @@ func (s *Service) sceneChanged(key string, old, new *Scene) {
 	}
 }
 
-// membersDiffer tells who joined and who left. It reports whether anybody did,
+// membersDiffer tells of members that joined or left. It reports whether any did,
 // and whether somebody left.
 func (s *Service) membersDiffer(old, new *Scene, tell func(name string, skill protocol.SkillID, role, reason string)) (told, lost bool) {
 	was, is := roles(old), roles(new)

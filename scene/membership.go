@@ -12,7 +12,7 @@ const maxScenes = 64
 
 // enter has a skill take part in a scene. found makes a scene where there is
 // none, and is given the scene that is there otherwise.
-func (s *Service) enter(ctx context.Context, call *commands.Call, c claim, found func(old *Scene, m Member) (*Scene, error)) (*Scene, uint64, error) {
+func (s *Service) enter(ctx context.Context, call *commands.Call, c declaration, found func(old *Scene, m Member) (*Scene, error)) (*Scene, uint64, error) {
 	serial, err := s.certify(ctx, call, c)
 	if err != nil {
 		return nil, 0, err
@@ -45,7 +45,7 @@ func (s *Service) enter(ctx context.Context, call *commands.Call, c claim, found
 }
 
 // with is the scene with a member that joins, or declares itself again.
-func (s *Scene) with(m Member, c claim, channel Channel) (*Scene, error) {
+func (s *Scene) with(m Member, c declaration, channel Channel) (*Scene, error) {
 	owner := s.find(s.Owner)
 	takesOver := c.owner && s.Owner != m.Skill
 	if takesOver && owner != nil && owner.Barred == "" {

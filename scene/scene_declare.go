@@ -48,7 +48,7 @@ type DeclareResult struct {
 // Declare creates a scene or adds a skill to it. An equal second declaration
 // changes nothing; with another certificate, that one counts from then on.
 func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclareParams) (DeclareResult, error) {
-	c := claim{id: id{p.Scene, p.Cap}, skill: p.Skill, role: p.Role, owner: p.Owner, named: p.CertSN}
+	c := declaration{id: id{p.Scene, p.Cap}, skill: p.Skill, role: p.Role, owner: p.Owner, named: p.CertSN}
 	created := false
 	scene, revision, err := s.enter(ctx, call, c, func(old *Scene, m Member) (*Scene, error) {
 		created = old == nil
@@ -64,7 +64,7 @@ func (s *Service) Declare(ctx context.Context, call *commands.Call, p DeclarePar
 }
 
 // founded is a new scene with its owner.
-func (s *Service) founded(call *commands.Call, c claim, m Member) (*Scene, error) {
+func (s *Service) founded(call *commands.Call, c declaration, m Member) (*Scene, error) {
 	if !m.routes() {
 		return nil, protocol.Errorf(protocol.CertificateRequired, "the first declaration of a scene comes from an authorised RouteAgent").
 			With("scene_type", string(c.scene)).With("skill_role", RouteRole)

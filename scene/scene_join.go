@@ -48,7 +48,7 @@ func (s *Service) Join(ctx context.Context, call *commands.Call, p JoinParams) (
 	if p.Role == "" {
 		p.Role = MemberRole
 	}
-	c := claim{id: id{p.Scene, p.Cap}, skill: p.Skill, role: p.Role}
+	c := declaration{id: id{p.Scene, p.Cap}, skill: p.Skill, role: p.Role}
 	_, revision, err := s.enter(ctx, call, c, func(old *Scene, _ Member) (*Scene, error) {
 		if old == nil {
 			return nil, noScene(c.id)

@@ -32,7 +32,7 @@ func (p LeaveParams) Target() commands.Resource {
 	return commands.Resource{Type: "scene", ID: id{p.Scene, p.Cap}.resource()}
 }
 
-// Leave takes a member out of a scene. Who speaks for the skill may do so, and
+// Leave takes a member out of a scene. The skill's own party may do so, and
 // who speaks for the owner. An owner that leaves is followed by its first
 // backup; without one it cannot leave, only cancel the scene.
 func (s *Service) Leave(ctx context.Context, call *commands.Call, p LeaveParams) (MemberResult, error) {

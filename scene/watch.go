@@ -14,7 +14,7 @@ import (
 const storePatience = 500 * time.Millisecond
 
 // notes are the scenes somebody should look at because something changed
-// around them. Whoever leaves a note is not kept waiting.
+// around them. Leaving a note never blocks.
 type notes struct {
 	mu     sync.Mutex
 	scenes map[string]bool  // by table key

@@ -25,7 +25,7 @@ const (
 	secretLength  = (secretBytes*8 + 5) / 6
 )
 
-// A Key is what the bridge keeps of an API key: enough to recognise it, not
+// A Key is the bridge's record of an API key: enough to recognise it, not
 // enough to use it.
 type Key struct {
 	ID        string           `json:"id"`
@@ -44,15 +44,15 @@ type Key struct {
 	Reason    string           `json:"reason,omitempty"` // why it was revoked
 }
 
-// KeptFor is whose budget of records it uses up: that of its space.
+// KeptFor names the party whose budget of records the key uses up: its space.
 func (k *Key) KeptFor() protocol.Party { return protocol.Party{Space: k.Space} }
 
-// Party is who shows the key.
+// Party is the party that the key stands for.
 func (k *Key) Party() protocol.Party {
 	return protocol.Party{Kind: k.Kind, Space: k.Space, ID: k.Principal}
 }
 
-// principal is who shows the key.
+// principal is the principal that the key stands for.
 func (k *Key) principal() *protocol.Principal {
 	return &protocol.Principal{
 		Kind: k.Kind, ID: k.Principal, Space: k.Space, Roles: k.Roles, Scopes: k.Scopes,
@@ -93,7 +93,7 @@ func parseKey(text string) (id, secret string, ok bool) {
 	return id, secret, true
 }
 
-// mac is what a key is recognised by.
+// mac returns the MAC by which a key is recognised.
 func mac(pepper []byte, id, secret string) []byte {
 	h := hmac.New(sha256.New, pepper)
 	h.Write([]byte(id + "." + secret))

@@ -14,13 +14,13 @@ import (
 	"github.com/aibridge/aibridge/security/token"
 )
 
-// MQTT user names that say what the password is.
+// MQTT user names that tell the kind of the password.
 const (
 	UserAPIKey = "apikey"
 	UserToken  = "jwt"
 )
 
-// maxSecret bounds what is looked at of a credential, in bytes.
+// maxSecret bounds a credential, in bytes.
 const maxSecret = 16 << 10
 
 // Certificates says whom client certificates stand for.
@@ -45,6 +45,8 @@ type AuthenticatorOptions struct {
 	// Dev makes whoever shows nothing the one anonymous principal that may do
 	// everything.
 	Dev bool
+	// Throttle slows down those who show what is wrong; its own if nil.
+	Throttle *Throttle
 	// Check says why a token that was verified does not count; optional.
 	Check func(who *protocol.Principal) error
 	// Settled is told of every attempt, and must not block.
@@ -67,7 +69,6 @@ type Attempt struct {
 // part.
 type Authenticator struct {
 	options   AuthenticatorOptions
-	throttle  *throttle
 	anonymous *protocol.Principal // nil: nobody gets in without a credential
 }
 
@@ -76,7 +77,10 @@ func NewAuthenticator(o AuthenticatorOptions) *Authenticator {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Authenticator{options: o, throttle: newThrottle(time.Now)}
+	if o.Throttle == nil {
+		o.Throttle = NewThrottle(time.Now)
+	}
+	a := &Authenticator{options: o}
 	if o.Dev {
 		a.anonymous = &protocol.Principal{
 			Kind:   protocol.KindOperator,
@@ -89,17 +93,17 @@ func NewAuthenticator(o AuthenticatorOptions) *Authenticator {
 	return a
 }
 
-// Shown is what somebody showed, by whatever door.
+// Shown holds the credentials that a client showed, by whatever door.
 type Shown struct {
 	Certificate *x509.Certificate // whose key the TLS handshake proved; nil without one
 	Secret      string            // an API key or a token, "" for none
-	Kind        SecretKind        // what the secret was said to be
+	Kind        SecretKind        // the kind that the client named
 	Door        string            // by which they came: mqtt, http, ws
 	Client      string            // MQTT client id, "" for others
 	From        netip.Addr
 }
 
-// A SecretKind says what a secret is.
+// A SecretKind is the kind of a secret.
 type SecretKind uint8
 
 // Kinds of secrets.
@@ -113,9 +117,9 @@ const (
 // errConflict is shown two credentials of two parties.
 var errConflict = errors.New("the credentials are those of two parties")
 
-// Authenticate finds out who shows something. Two credentials, a certificate
-// and a secret, must be those of one party, unless the secret is a token that
-// is bound to the certificate.
+// Authenticate returns the principal of the credentials shown. Two of them, a
+// certificate and a secret, must belong to one party, unless the secret is a
+// token that is bound to the certificate.
 //
 // A failure is answered late, later each time, and who has failed too often is
 // told to wait (4009). The right credential is always let in: it is not found
@@ -137,7 +141,7 @@ func (a *Authenticator) settled(ctx context.Context, s Shown, who *protocol.Prin
 	}
 }
 
-// identify finds out who it is. Errors that are not the protocol's say that a
+// identify returns the principal. Errors that are not the protocol's say that a
 // credential is not valid.
 func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Principal, error) {
 	var holder *protocol.Principal // of the certificate
@@ -178,7 +182,7 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 	return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed: a token, an API key or a client certificate")
 }
 
-// kind tells what the secret is.
+// kind returns the kind of the secret.
 func (s *Shown) kind() SecretKind {
 	switch {
 	case s.Secret == "" || s.Kind == NoSecret:
@@ -195,7 +199,7 @@ func (s *Shown) kind() SecretKind {
 	return s.Kind
 }
 
-// join is who shows a secret, and perhaps a certificate of its own.
+// join returns the principal of a secret, perhaps with a certificate of its own.
 func join(who, holder *protocol.Principal) (*protocol.Principal, error) {
 	if holder == nil {
 		return who, nil
@@ -206,7 +210,7 @@ func join(who, holder *protocol.Principal) (*protocol.Principal, error) {
 	return proven(who, holder), nil
 }
 
-// bind is who shows a token, and perhaps a certificate.
+// bind returns the principal of a token, perhaps with a certificate.
 func bind(t *token.Token, cert *x509.Certificate, holder *protocol.Principal) (*protocol.Principal, error) {
 	if !t.Bound {
 		return join(t.Principal, holder)
@@ -217,7 +221,7 @@ func bind(t *token.Token, cert *x509.Certificate, holder *protocol.Principal) (*
 	return proven(t.Principal, holder), nil
 }
 
-// proven is who, having proved to hold the holder's certificate.
+// proven returns the principal, marked as holder of the certificate.
 func proven(who, holder *protocol.Principal) *protocol.Principal {
 	both := *who
 	both.CertSerial = holder.CertSerial
@@ -235,32 +239,13 @@ func (a *Authenticator) refuse(ctx context.Context, s Shown, why error) error {
 		return known // needs no guessing: there was nothing shown, or the certificate is not good any more
 	}
 	a.options.Log.DebugContext(ctx, "credential refused", "door", s.Door, "client", s.Client, "remote", s.From, "reason", why)
-	if err := a.Failed(ctx, s.From, s.names()...); err != nil {
+	if err := a.options.Throttle.Failed(ctx, s.From, s.names()...); err != nil {
 		return err
 	}
 	if known != nil {
 		return known
 	}
 	return protocol.Errorf(protocol.CredentialInvalid, "the credential is not valid")
-}
-
-// Failed notes that somebody at an address showed something wrong, under names
-// if there are any, and takes the time that the answer is to take: longer each
-// time. Who has failed too often is told to wait instead: 4009. Whoever checks
-// credentials by itself, as for enrolments, asks it, so that all doors count
-// together.
-func (a *Authenticator) Failed(ctx context.Context, from netip.Addr, names ...string) error {
-	delay, wait := a.throttle.failed(from, names...)
-	if wait > 0 {
-		return protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
-	}
-	pause := time.NewTimer(delay)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done():
-	}
-	return nil
 }
 
 // names are those that somebody fails under.

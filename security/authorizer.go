@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/security/policy"
 )
 
-// A Decider is what policies say, see [policy.Engine].
+// A Decider decides by policies, see [policy.Engine].
 type Decider interface {
 	Decide(q *policy.Query) policy.Decision
 }
@@ -43,8 +43,8 @@ func (a Authorizer) Authorize(_ context.Context, who *protocol.Principal, action
 	return a.decide(&policy.Query{Who: who, Action: action, Type: on.Type, ID: on.ID, Space: on.Space})
 }
 
-// decide keeps to the order: who is limited to some actions learns nothing of
-// spaces, and what is in another space does not exist, whatever policy says
+// decide keeps to the order: a caller limited to some actions learns nothing of
+// spaces, and things in another space do not exist, whatever policy says
 // (docs/protocol.md#spaces).
 func (a Authorizer) decide(q *policy.Query) error {
 	if !ScopeAllows(q.Who, q.Action) {

@@ -22,26 +22,28 @@ type CertificateStates interface {
 	Holder(serial protocol.Serial) (*protocol.Principal, error)
 }
 
-// IssuedTokens says what tokens give that were verified before.
+// IssuedTokens tells the present rights of tokens that were verified before.
 type IssuedTokens interface {
-	// Today is who a token stood for, with what its issuer may give it now.
+	// Today returns the principal of a token, with the rights that its issuer
+	// may give it now.
 	Today(was *protocol.Principal) (*protocol.Principal, error)
 }
 
-// Sources are what credentials are checked against. Keys are needed; without
-// one of the others its credentials are refused.
+// Sources hold the records that credentials are checked against. Keys are
+// needed; without one of the others its credentials are refused.
 type Sources struct {
 	Keys         *Keyring
 	Tokens       IssuedTokens
 	Revocations  *TokenService
 	Certificates CertificateStates
-	Dev          bool // who showed nothing may stay
+	Dev          bool // clients without a credential may stay
 }
 
-// Credentials answers one question for the whole bridge: is what somebody came
-// in with still good, and for what? The router asks it about every call and
-// every part of a call, doors about connections, and what outlives calls about
-// its grant: it is the bridge's [grant.Authority]. It looks into memory only.
+// Credentials answers one question for the whole bridge: is a client's
+// credential still good, and for which rights? The router asks it about every
+// call and every part of a call, doors about connections, and work that outlives
+// calls about its grant: it is the bridge's [grant.Authority]. It looks into
+// memory only.
 type Credentials struct {
 	sources atomic.Pointer[Sources] // nil: nobody's is good yet
 	clock   *clock.Clock
@@ -227,19 +229,19 @@ func (s *Sources) key(id string) (*Key, error) {
 	return key, nil
 }
 
-// gives reports whether the key makes of somebody what it is.
+// gives reports whether the key still gives a principal its identity and roles.
 func (k *Key) gives(who *protocol.Principal) bool {
 	return (k.Expires.IsZero() || !who.Expires.IsZero() && !k.Expires.Before(who.Expires)) &&
 		k.Principal == who.ID && k.Kind == who.Kind && k.Space == who.Space &&
 		slices.Equal(k.Roles, who.Roles) && slices.Equal(k.Scopes, who.Scopes)
 }
 
-// ended is the error for who relies on a credential that is of no more use.
+// ended is the error for calls that rely on a credential that has ended.
 func ended(reason, text string) error {
 	return protocol.Errorf(protocol.CredentialInvalid, "%s", text).With("reason", reason)
 }
 
-// A hold is somebody who wants to know of the end of a grant.
+// A hold waits for the end of a grant.
 type hold struct {
 	grant grant.Grant
 	end   func(error)

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -12,10 +11,9 @@ import (
 
 // Request authenticates an HTTP request by its client certificate, and by an
 // API key or a token in "Authorization: Bearer …" or a key in "X-API-Key: …".
-// What is there twice must be the same.
+// A credential that is given twice must be the same both times.
 func (a *Authenticator) Request(r *http.Request) (*protocol.Principal, error) {
-	from, _ := netip.ParseAddrPort(r.RemoteAddr)
-	s := Shown{Door: "http", From: from.Addr(), Certificate: peer(r)}
+	s := Shown{Door: "http", From: remote(r), Certificate: peer(r)}
 	secret, err := secretOf(r.Header)
 	if s.Secret = secret; err != nil {
 		s.Kind = NoSecret

@@ -42,8 +42,8 @@ type KeyCreateResult struct {
 	KeyView
 }
 
-// Create makes a key. Nobody gives what it does not have: a role, a scope, a
-// space.
+// Create makes a key. A caller gives no right that it does not have: a role, a
+// scope, a space.
 func (s *KeyService) Create(ctx context.Context, call *commands.Call, p KeyCreateParams) (KeyCreateResult, error) {
 	space, err := spaceFor(call, p.Space)
 	if err != nil {
@@ -151,7 +151,7 @@ func unknownName(param, what, name, meant string) error {
 	return protocol.InvalidParam(param, reason+": did you mean "+strconv.Quote(meant)+"?").With("did_you_mean", meant)
 }
 
-// mayGiveRole reports whether who has a role, or one that includes it.
+// mayGiveRole reports whether a principal has a role, or one that includes it.
 func mayGiveRole(who *protocol.Principal, role string) bool {
 	switch role {
 	case protocol.RoleEndAgent, protocol.RoleSkill, protocol.RoleObserver:

@@ -17,7 +17,7 @@ var keyRotate = commands.Spec{
 	Example: `{}`,
 }
 
-// DataKeys are the keys that seal what must not be read from a disk, see
+// DataKeys are the keys that seal secrets on the disk, see
 // [seal.Ring].
 type DataKeys interface {
 	Rotate(ctx context.Context) (id string, err error)
@@ -34,7 +34,7 @@ type KeyRotateResult struct {
 	Keys     []seal.View `json:"keys" doc:"all data keys, the newest first"`
 }
 
-// Rotate makes a new data key. What is sealed can be read all the while; a
+// Rotate makes a new data key. Sealed values can be read all the while; a
 // rotation that ends half way is made good by the next one.
 func (s *KeyService) Rotate(ctx context.Context, call *commands.Call, _ KeyRotateParams) (result KeyRotateResult, err error) {
 	if !call.Principal.Unbounded() {

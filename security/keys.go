@@ -44,12 +44,12 @@ type KeyOptions struct {
 	Uses     records.Table[KeyUse]
 	BridgeID string
 	Log      *slog.Logger
-	// DataKeys seal what is kept; without them there is nothing to rotate.
+	// DataKeys seal stored values; without them there is nothing to rotate.
 	DataKeys DataKeys
-	// Reseal seals anew what older data keys have sealed, and says how much
-	// that was; optional.
+	// Reseal seals anew the values that older data keys have sealed, and counts
+	// them that was; optional.
 	Reseal func(context.Context) (int, error)
-	// Clash reports whether the id of a party is that of another kind: of a
+	// Clash reports whether another kind of party has the id: a
 	// device, if it is a person's or a program's, or the other way round;
 	// optional.
 	Clash func(who protocol.Party) bool
@@ -133,7 +133,7 @@ func (s *KeyService) Run(ctx context.Context) error {
 	}
 }
 
-// storeUses stores the uses that differ from what is stored by a grain.
+// storeUses stores the uses that differ from the stored ones by a grain.
 func (s *KeyService) storeUses(ctx context.Context, grain time.Duration) {
 	for id, at := range s.used.Range {
 		use := KeyUse{time.Unix(at.(*atomic.Int64).Load(), 0).UTC()}

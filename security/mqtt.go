@@ -7,10 +7,10 @@ import (
 	"github.com/aibridge/aibridge/security/token"
 )
 
-// Password authenticates what an MQTT client showed on CONNECT beside its
-// certificate: a user name that says what the password is, or a password that
+// Password authenticates the user name and password of a CONNECT, beside its
+// certificate: a user name that names the kind of the password, or a password that
 // cannot be anything else. Under --dev devices may keep the user name and the
-// password they have; but what looks like a key must be right.
+// password they have; but a password that looks like a key must be right.
 func (a *Authenticator) Password(ctx context.Context, s Shown, user string, password []byte) (*protocol.Principal, error) {
 	s = a.read(s, user, password)
 	if s.Secret == "" && (s.Kind == KeySecret || s.Kind == TokenSecret) {
@@ -19,8 +19,8 @@ func (a *Authenticator) Password(ctx context.Context, s Shown, user string, pass
 	return a.Authenticate(ctx, s)
 }
 
-// Recognise is Password without waiting: it yields who shows a right API key,
-// or under --dev nothing at all, and nil when it takes more to tell.
+// Recognise is Password without waiting: it yields the principal of a right API
+// key, or under --dev nothing at all, and nil when it takes more to tell.
 func (a *Authenticator) Recognise(s Shown, user string, password []byte) *protocol.Principal {
 	s = a.read(s, user, password)
 	key := s.Secret != "" && s.kind() == KeySecret
@@ -37,7 +37,7 @@ func (a *Authenticator) Recognise(s Shown, user string, password []byte) *protoc
 	return who
 }
 
-// read makes out what the user name and the password are.
+// read tells the kinds of the user name and the password.
 func (a *Authenticator) read(s Shown, user string, password []byte) Shown {
 	s.Secret = string(password)
 	switch looks := (&Shown{Secret: s.Secret}).kind(); {

@@ -23,7 +23,7 @@ type shownCredential struct {
 	expires    int64
 }
 
-// latest is what was shown last on a connection. All credentials that were shown
+// latest is the last credential of a connection. All credentials that were shown
 // on it before lead here.
 type latest struct{ who *protocol.Principal }
 
@@ -61,8 +61,8 @@ func (r *renewals) note(before, who *protocol.Principal, now time.Time) {
 	r.latest[shownBy(who)] = l
 }
 
-// of is who shows a newer credential by now that is good for the same, nil if
-// nobody does.
+// of returns the principal with a newer credential that is good for the same,
+// nil if nobody does.
 func (r *renewals) of(who *protocol.Principal, now time.Time) *protocol.Principal {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxRevocations bounds what is kept for a space, so that nobody takes the
-	// room of others: each is looked up by what it is about, and forgotten when
-	// what it revokes would have expired.
+	// maxRevocations bounds the revocations of a space, so that nobody takes
+	// the room of others: each is looked up by its token or principal, and
+	// forgotten when the revoked tokens would have expired.
 	maxRevocations = 10_000
 	forgetEvery    = time.Minute
 )
@@ -32,7 +32,7 @@ type Revocation struct {
 	Principal string           `json:"principal,omitempty"` // whose tokens, if not one
 	Kind      protocol.Kind    `json:"kind,omitempty"`      // of that principal; "" is any
 	Before    time.Time        `json:"before,omitzero"`     // issued then or earlier
-	Space     protocol.SpaceID `json:"space,omitempty"`     // of who showed the token; "" is any
+	Space     protocol.SpaceID `json:"space,omitempty"`     // of the token's principal; "" is any
 	Issuer    string           `json:"issuer,omitempty"`    // "" is any
 	Reason    string           `json:"reason,omitempty"`
 	By        string           `json:"by"`
@@ -40,7 +40,7 @@ type Revocation struct {
 	Until     time.Time        `json:"until"` // when the last of them expires
 }
 
-// Covers reports whether somebody came in with what is revoked. A token that
+// Covers reports whether a principal came in with a revoked token. A token that
 // does not say when it was issued is as old as any.
 func (r *Revocation) Covers(who *protocol.Principal) bool {
 	switch {
@@ -54,7 +54,7 @@ func (r *Revocation) Covers(who *protocol.Principal) bool {
 	return r.Principal == who.ID && (r.Kind == "" || r.Kind == who.Kind) && !who.Issued.After(r.Before)
 }
 
-// key is the id of a revocation: what it is about, and not how often it was
+// key is the id of a revocation: made of its subject, and not of how often it was
 // said.
 func (r *Revocation) key() string {
 	about := "token\x00" + r.Token
@@ -99,7 +99,7 @@ type TokenService struct {
 	index atomic.Pointer[revocationIndex]
 }
 
-// A revocationIndex has the revocations by what they are about.
+// A revocationIndex finds revocations by token and by principal.
 type revocationIndex struct {
 	about map[subject][]*Revocation
 	kept  map[protocol.SpaceID]int // how many there are for each space
@@ -164,7 +164,7 @@ func (s *TokenService) Revoked(who *protocol.Principal) bool {
 	return false
 }
 
-// Run forgets what is of no more use, until ctx ends. It begins when the
+// Run forgets revocations of no more use, until ctx ends. It begins when the
 // system's clock, which may be wrong when the machine starts, had time to be
 // set.
 func (s *TokenService) Run(ctx context.Context) error {

@@ -31,7 +31,7 @@ func scopeCovers(scope, action string) bool {
 	return ok && len(action) > len(family)+1 && action[:len(family)] == family && action[len(family)] == ':'
 }
 
-// scopeForm says what is wrong with a scope, "" if it is one.
+// scopeForm says why a scope is refused, "" if it is good.
 func scopeForm(scope string) string {
 	if scope == "*" {
 		return ""

@@ -1,10 +1,13 @@
 package security
 
 import (
+	"context"
 	"crypto/sha256"
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // How failed attempts are slowed down.
@@ -17,11 +20,11 @@ const (
 	sampled       = 16               // offenders looked at to forget one
 )
 
-// A throttle slows down those who keep failing: by the address they come from
+// A Throttle slows down clients that keep failing: by the address they come from
 // and by the names they fail under, so that neither many names from one
 // address nor many addresses for one name get further. It only ever judges
-// failures: who shows the right credential never meets it.
-type throttle struct {
+// failures: a client with the right credential never meets it.
+type Throttle struct {
 	addresses failures[netip.Addr]
 	names     failures[nameHash]
 }
@@ -29,14 +32,32 @@ type throttle struct {
 // A nameHash stands for a name that a stranger made up, however long.
 type nameHash [16]byte
 
-func newThrottle(now func() time.Time) *throttle {
-	return &throttle{failures[netip.Addr]{now: now}, failures[nameHash]{now: now}}
+// NewThrottle returns a throttle that has seen no failure.
+func NewThrottle(now func() time.Time) *Throttle {
+	return &Throttle{failures[netip.Addr]{now: now}, failures[nameHash]{now: now}}
+}
+
+// Failed waits as long as the answer to a wrong credential should take: longer
+// each time. Who has failed too often is told to wait instead: 4009. Whoever
+// checks credentials asks it, so that all doors count together.
+func (t *Throttle) Failed(ctx context.Context, from netip.Addr, names ...string) error {
+	delay, wait := t.failed(from, names...)
+	if wait > 0 {
+		return protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
+	}
+	pause := time.NewTimer(delay)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // failed notes a failure from an address, under names such as a client id and
 // the id of a key. It returns how long its answer should take, or how long the
 // offender has to wait. An address that has to wait does no harm to names.
-func (t *throttle) failed(from netip.Addr, names ...string) (delay, wait time.Duration) {
+func (t *Throttle) failed(from netip.Addr, names ...string) (delay, wait time.Duration) {
 	if delay, wait = t.addresses.failed(prefix(from)); wait > 0 {
 		return 0, wait
 	}
@@ -110,7 +131,7 @@ func (f *failures[K]) makeRoom(now time.Time) {
 	}
 }
 
-// prefix is what counts as one address: an IPv6 /64 belongs to one site.
+// prefix is the unit of addresses for limits: an IPv6 /64 belongs to one site.
 func prefix(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if !a.Is6() {

@@ -14,7 +14,7 @@ func address(i int) netip.Addr {
 }
 
 func TestTheThrottleForgetsRatherThanGrows(t *testing.T) {
-	th := &newThrottle(time.Now).addresses
+	th := &NewThrottle(time.Now).addresses
 	for i := range maxRemembered + 100 {
 		th.failed(address(i))
 	}
@@ -25,7 +25,7 @@ func TestTheThrottleForgetsRatherThanGrows(t *testing.T) {
 
 func TestTheThrottleForgetsThoseThatNeedNotBeRememberedFirst(t *testing.T) {
 	now := time.Unix(0, 0)
-	th := &newThrottle(func() time.Time { return now }).addresses
+	th := &NewThrottle(func() time.Time { return now }).addresses
 	for i := range maxRemembered {
 		th.failed(address(i))
 	}
@@ -58,7 +58,7 @@ func TestAddressesOfOneSiteCountAsOne(t *testing.T) {
 }
 
 func BenchmarkThrottleUnderAttackFromEverywhere(b *testing.B) {
-	th := &newThrottle(time.Now).addresses
+	th := &NewThrottle(time.Now).addresses
 	i := 0
 	for b.Loop() {
 		th.failed(address(i))

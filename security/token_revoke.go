@@ -69,7 +69,7 @@ func (s *TokenService) viewOf(r *Revocation) RevocationView {
 }
 
 // Revoke revokes tokens for good: newer ones are for their issuer to give, or
-// not. What is revoked twice is revoked for the longer.
+// not. Tokens that are revoked twice are revoked for the longer time.
 func (s *TokenService) Revoke(ctx context.Context, call *commands.Call, p TokenRevokeParams) (RevocationView, error) {
 	r, err := s.revocation(call, p)
 	if err != nil {
@@ -99,17 +99,18 @@ func (s *TokenService) joined(r, before *Revocation) (*Revocation, error) {
 		}
 		return r, nil
 	}
-	joined := *r
-	if before.Before.After(joined.Before) {
-		joined.Before = before.Before
+	joined := *before
+	joined.Reason, joined.By, joined.At = r.Reason, r.By, r.At
+	if r.Before.After(joined.Before) {
+		joined.Before = r.Before
 	}
-	if before.Until.After(joined.Until) {
-		joined.Until = before.Until
+	if r.Until.After(joined.Until) {
+		joined.Until = r.Until
 	}
 	return &joined, nil
 }
 
-// revocation is what was asked for.
+// revocation makes the record of a request.
 func (s *TokenService) revocation(call *commands.Call, p TokenRevokeParams) (*Revocation, error) {
 	space, err := spaceFor(call, p.Space)
 	if err != nil {

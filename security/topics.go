@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/security/policy"
 )
 
-// notAuthorized is MQTT 5's reason code for what a client may not do.
+// notAuthorized is MQTT 5's reason code for acts without a right.
 const notAuthorized = 0x87
 
 // A Ruling is the answer about a topic. The zero value allows; otherwise
@@ -22,9 +22,9 @@ func refused(text string) Ruling { return Ruling{notAuthorized, text} }
 // TopicRights are the rights on the bridge's topics
 // (docs/protocol.md#who-may-do-what).
 //
-// Some hold whoever asks: only the bridge publishes cards, events, tasks,
+// Some hold for everybody: only the bridge publishes cards, events, tasks,
 // channel data and anything under client/, and requests and responses are not
-// retained. Beyond that it is made out what a topic is and whether it is the
+// retained. Beyond that the topic's class tells what it is and whether it is the
 // principal's own - its agent's, its client's, its channel by membership - and
 // policy decides (docs/policy.md).
 type TopicRights struct {
@@ -38,8 +38,8 @@ type TopicOptions struct {
 	// Owner is the principal whose client uses an id in a space, if such a
 	// client is connected.
 	Owner func(space protocol.SpaceID, clientID string) (who *protocol.Principal, ok bool)
-	// Standing is what somebody has to do with agents, Caps, scenes and tasks.
-	// Without it nobody has.
+	// Standing tells the ties of a principal to agents, Caps, scenes and tasks.
+	// Without it nobody has any.
 	Standing Standing
 }
 
@@ -50,7 +50,7 @@ type Policies interface {
 	Epoch() uint64
 }
 
-// Standing says what somebody has to do with things. It is asked on the
+// Standing tells the ties of a principal to things. It is asked on the
 // message path and must be fast.
 type Standing interface {
 	// OwnsAgent reports whether somebody registered an agent.
@@ -73,8 +73,8 @@ func NewTopicRights(o TopicOptions) *TopicRights {
 	return &TopicRights{o}
 }
 
-// A place is what a topic, or all that a filter covers, is to somebody.
-type place struct {
+// A topicClass classifies a topic, or all topics of a filter, for one principal.
+type topicClass struct {
 	kind kind
 	cap  string
 	own  bool
@@ -100,7 +100,7 @@ const (
 
 const onlyTheBridge = "only the bridge publishes here"
 
-// noSuchTopic says where what was probably meant goes.
+// noSuchTopic names the topic that was probably meant.
 func (r *TopicRights) noSuchTopic() string {
 	return "no such topic; requests go to " + r.Topics.BridgeRequest()
 }
@@ -124,17 +124,17 @@ func (r *TopicRights) judgePublish(who *protocol.Principal, topic string, retain
 	return r.decide(who, policy.Publish, topic, p)
 }
 
-// publishing makes out what a topic is to who publishes on it.
-func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain bool) (p place, wrong string) {
+// publishing classifies a topic for its publisher.
+func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain bool) (p topicClass, wrong string) {
 	rest, ours := r.Topics.Under(topic)
 	if !ours {
 		switch {
 		case serversOwn(topic):
 			return p, "topics under $SYS and $share are the server's"
 		case strings.HasPrefix(topic, "$"):
-			return place{kind: dollar}, ""
+			return topicClass{kind: dollar}, ""
 		}
-		return place{kind: outside}, ""
+		return topicClass{kind: outside}, ""
 	}
 	family, rest, _ := strings.Cut(rest, "/")
 	switch family {
@@ -145,7 +145,7 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		case retain:
 			return p, "a request may not be retained"
 		}
-		return place{kind: requests}, ""
+		return topicClass{kind: requests}, ""
 	case "agent":
 		id, leaf, _ := strings.Cut(rest, "/")
 		switch {
@@ -154,13 +154,13 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		case retain:
 			return p, "a response may not be retained"
 		}
-		return place{kind: responses, own: r.isAgent(who, id)}, ""
+		return topicClass{kind: responses, own: r.isAgent(who, id)}, ""
 	case "cap":
 		id, leaf, _ := strings.Cut(rest, "/")
 		if leaf, _, _ = strings.Cut(leaf, "/"); leaf != "message" {
 			return p, onlyTheBridge
 		}
-		return place{kind: channels, cap: id, own: r.Standing.MayUseChannel(who, protocol.CapID(id), true)}, ""
+		return topicClass{kind: channels, cap: id, own: r.Standing.MayUseChannel(who, protocol.CapID(id), true)}, ""
 	case "vfs":
 		group, leaf, _ := strings.Cut(rest, "/")
 		verb, transfer, _ := strings.Cut(leaf, "/")
@@ -174,7 +174,7 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		}
 		// Whose the files are is for each transfer to tell: here it would tell
 		// what groups there are.
-		return place{kind: files, own: true}, ""
+		return topicClass{kind: files, own: true}, ""
 	case "client", "scene", "task", "event":
 		return p, onlyTheBridge
 	}
@@ -191,69 +191,69 @@ func (r *TopicRights) MaySubscribe(who *protocol.Principal, filter string) Rulin
 	return ruling
 }
 
-// subscribing makes out what a filter covers to who subscribes to it. A filter
+// subscribing classifies the topics of a filter for its subscriber. A filter
 // that reaches over several things is nobody's own, and one that reaches over
 // several kinds is none of them.
-func (r *TopicRights) subscribing(who *protocol.Principal, filter string) place {
+func (r *TopicRights) subscribing(who *protocol.Principal, filter string) topicClass {
 	rest, ours := r.Topics.Under(filter)
 	if !ours {
 		switch first, _, _ := strings.Cut(filter, "/"); {
 		case first == "#", first == "+", first == r.Topics.Root(), serversOwn(filter):
-			return place{kind: other}
+			return topicClass{kind: other}
 		case strings.HasPrefix(first, "$"):
-			return place{kind: dollar}
+			return topicClass{kind: dollar}
 		}
-		return place{kind: outside}
+		return topicClass{kind: outside}
 	}
 	family, rest, _ := strings.Cut(rest, "/")
 	id, leaf, _ := strings.Cut(rest, "/")
 	one := id != "" && !wild(id)
 	switch family {
 	case "bridge":
-		return place{kind: requests}
+		return topicClass{kind: requests}
 	case "agent":
 		return r.ofAgent(who, id, leaf, one)
 	case "client":
 		if leaf == "response" {
-			return place{kind: answers, own: one && r.owns(who, id)}
+			return topicClass{kind: answers, own: one && r.owns(who, id)}
 		}
 	case "cap":
 		if channelLeaf(leaf) {
 			if !one {
-				return place{kind: channels}
+				return topicClass{kind: channels}
 			}
-			return place{kind: channels, cap: id, own: r.Standing.MayUseChannel(who, protocol.CapID(id), false)}
+			return topicClass{kind: channels, cap: id, own: r.Standing.MayUseChannel(who, protocol.CapID(id), false)}
 		}
 	case "scene":
 		if c, end, ok := strings.Cut(leaf, "/"); ok && end == "event" {
-			return place{kind: scenes, own: one && c != "" && !wild(c) && r.Standing.MayHearScene(who, protocol.SceneType(id), protocol.CapID(c))}
+			return topicClass{kind: scenes, own: one && c != "" && !wild(c) && r.Standing.MayHearScene(who, protocol.SceneType(id), protocol.CapID(c))}
 		}
 	case "task":
 		if leaf == "event" {
-			return place{kind: tasks, own: one && r.Standing.MayFollowTask(who, protocol.TaskID(id))}
+			return topicClass{kind: tasks, own: one && r.Standing.MayFollowTask(who, protocol.TaskID(id))}
 		}
 	case "vfs":
-		// What clients ask the bridge is for the bridge alone, and what it
-		// answers for whoever asked alone.
+		// Requests of clients are for the bridge alone, and its
+		// answers for the requester alone.
 		verb, _, _ := strings.Cut(leaf, "/")
-		return place{kind: files, own: one && (verb == "status" || verb == "data")}
+		return topicClass{kind: files, own: one && (verb == "status" || verb == "data")}
 	case "event":
-		return place{kind: events}
+		return topicClass{kind: events}
 	}
-	return place{kind: other}
+	return topicClass{kind: other}
 }
 
-// ofAgent makes out what an agent's topic is.
-func (r *TopicRights) ofAgent(who *protocol.Principal, id, leaf string, one bool) place {
+// ofAgent classifies an agent's topic.
+func (r *TopicRights) ofAgent(who *protocol.Principal, id, leaf string, one bool) topicClass {
 	switch leaf {
 	case "request":
-		return place{kind: requests, own: one && r.isAgent(who, id)}
+		return topicClass{kind: requests, own: one && r.isAgent(who, id)}
 	case "response":
-		return place{kind: responses} // which the agent says itself
+		return topicClass{kind: responses} // which the agent says itself
 	case "card":
-		return place{kind: cards, own: one && r.isAgent(who, id)}
+		return topicClass{kind: cards, own: one && r.isAgent(who, id)}
 	}
-	return place{kind: other}
+	return topicClass{kind: other}
 }
 
 // serversOwn reports whether a topic is one of those that only the server says
@@ -280,7 +280,7 @@ func channelLeaf(leaf string) bool {
 
 // limited reports whether a credential that is limited to some actions is not
 // for a place. The way of commands and their answers is open to it.
-func (p place) limited(who *protocol.Principal, action string) bool {
+func (p topicClass) limited(who *protocol.Principal, action string) bool {
 	switch p.kind {
 	case requests, responses, answers:
 		return !p.own && !ScopeAllows(who, action)
@@ -289,7 +289,7 @@ func (p place) limited(who *protocol.Principal, action string) bool {
 }
 
 // decide asks policy about a place.
-func (r *TopicRights) decide(who *protocol.Principal, action, topic string, p place) (ruling Ruling, passing bool) {
+func (r *TopicRights) decide(who *protocol.Principal, action, topic string, p topicClass) (ruling Ruling, passing bool) {
 	if p.limited(who, action) {
 		return refused("the credential is not for this"), false
 	}
@@ -337,7 +337,7 @@ func (r *TopicRights) MayRespond(who *protocol.Principal, topic string) bool {
 }
 
 // owns reports whether a client id is the principal's, of those in its space.
-// One that nobody uses is free for those who may act for anyone.
+// One that nobody uses is free for principals that may act for anyone.
 func (r *TopicRights) owns(who *protocol.Principal, clientID string) bool {
 	owner, known := r.Owner(who.Home(), clientID)
 	if !known {

@@ -237,7 +237,7 @@ func TestAnswersGoOnlyWhereTheRequesterMayListen(t *testing.T) {
 
 func TestRememberedRulingsCostNoMemory(t *testing.T) {
 	r := rights(t)
-	var m Memory
+	var m DecisionCache
 	if n := testing.AllocsPerRun(100, func() {
 		if r.MayPublishFrom(&m, device, "aibridge/agent/lamp/response", false).Reason != 0 || r.MayPublishFrom(&m, device, "aibridge/cap/lamp listens/message/x", false).Reason == 0 {
 			t.Fatal("wrong")
@@ -251,7 +251,7 @@ func TestRememberedRulingsEndWithWhatTheyDependOn(t *testing.T) {
 	engine := policies(t)
 	may := true
 	r := NewTopicRights(TopicOptions{Topics: protocol.NewTopics(""), Policies: engine, Standing: member(func() bool { return may })})
-	var m Memory
+	var m DecisionCache
 	const topic = "aibridge/cap/c/message/x"
 	if r.MayPublishFrom(&m, device, topic, false).Reason != 0 {
 		t.Fatal("a member is refused")
@@ -337,7 +337,7 @@ func TestCredentialsForSomeActionsStayOnTheirTopics(t *testing.T) {
 
 func BenchmarkMayPublish(b *testing.B) {
 	r := rights(b)
-	var m Memory
+	var m DecisionCache
 	b.ReportAllocs()
 	for b.Loop() {
 		if r.MayPublishFrom(&m, device, "aibridge/agent/lamp/response", false).Reason != 0 {

@@ -57,7 +57,7 @@ func (s *Space) begin(ctx context.Context, group string, batch []Content, result
 	seen, known := make(map[string]bool, len(batch)), make(sizes)
 	for i := range batch {
 		c := &batch[i]
-		if err := s.checkPut(ctx, group, c.Path, c.PutOptions); err != nil {
+		if err := s.checkPut(ctx, group, c.Path, c.PutOptions, c.Size); err != nil {
 			results[i].Err = err
 			continue
 		}
@@ -114,7 +114,7 @@ func (s *Space) finishSome(ctx context.Context, todo []batched, results []Result
 	}
 	for _, w := range todo {
 		if err == nil {
-			s.store.metrics.written(w.content.size)
+			s.store.metrics.written(w.content)
 			results[w.i].File = w.result.file(w.result.current())
 			w.unpin()
 		} else {
@@ -140,14 +140,14 @@ func (s *Space) commitAll(ctx context.Context, todo []batched) error {
 	if len(data) == 0 {
 		return nil
 	}
-	places, err := s.store.packer.putAll(ctx, data)
+	places, err := s.store.batches.putAll(ctx, data)
 	if err != nil {
 		return err
 	}
 	for _, w := range todo {
 		if c := w.content; c.where == nil && c.size > 0 {
 			where := places[of[c.sum]]
-			s.store.index.pinTimes(where.blob, 1)
+			s.store.index.pinAll(where, 1)
 			w.settle(where)
 		}
 	}

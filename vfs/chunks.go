@@ -127,16 +127,34 @@ func (h *ChunkHasher) Sums() []Sum {
 	return append(h.sums[:len(h.sums):len(h.sums)], sha256.Sum256(h.pending))
 }
 
+// check refuses a delta without what it is checked by.
+func (c Delta) check(o PutOptions) error {
+	if o.Size < 0 || o.SHA256 == nil {
+		return protocol.InvalidParam("checksum", "and size of the whole are needed with chunks of another version")
+	}
+	return nil
+}
+
+// fits refuses runs that are not in a version of so many bytes and the next one.
+func (c Delta) fits(before, chunk, size int64) error {
+	for _, run := range c.Keep {
+		if end := min((run.Last+1)*chunk, size); end > before || run.Last*chunk >= end {
+			return protocol.InvalidParam("keep", "has chunks that are not in both versions")
+		}
+	}
+	return nil
+}
+
 // Changed is the content of size bytes that a delta makes: chunks of the version
 // before, and those of r.
 func Changed(before io.ReadSeeker, sizeBefore, chunk int64, keep []Run, r io.Reader, size int64) (io.Reader, error) {
+	if err := (Delta{Keep: keep}).fits(sizeBefore, chunk, size); err != nil {
+		return nil, err
+	}
 	var parts []io.Reader
 	at := int64(0)
 	for _, run := range keep {
 		first, end := run.First*chunk, min((run.Last+1)*chunk, size)
-		if end > sizeBefore || run.Last*chunk >= end {
-			return nil, protocol.InvalidParam("keep", "has chunks that are not in both versions")
-		}
 		parts = append(parts, io.LimitReader(r, first-at), &section{before, first, end - first, false})
 		at = end
 	}
@@ -172,12 +190,23 @@ func (s *section) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// PutChanged makes a version by a delta, for files that hold the version before: it copies
-// what stays.
+// PutChanged makes a version by a delta, without copying what stays if files
+// can.
 func PutChanged(ctx context.Context, files Files, group, path string, c Delta, r io.Reader, o PutOptions) (File, error) {
-	if o.Size < 0 || o.SHA256 == nil {
-		return File{}, protocol.InvalidParam("checksum", "and size of the whole are needed with chunks of another version")
+	if err := c.check(o); err != nil {
+		return File{}, err
 	}
+	if chunked, ok := files.(Chunked); ok {
+		f, err := chunked.PutDelta(ctx, group, path, c, r, o)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return f, err
+		}
+	}
+	return copyChanged(ctx, files, group, path, c, r, o)
+}
+
+// copyChanged makes a version by a delta, and copies what stays.
+func copyChanged(ctx context.Context, files Files, group, path string, c Delta, r io.Reader, o PutOptions) (File, error) {
 	before, f, err := files.Open(ctx, group, path, c.Base)
 	if err != nil {
 		return File{}, err

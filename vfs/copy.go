@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-
-	"github.com/aibridge/aibridge/internal/records"
 )
 
 // A Source is a version of a file whose content another file is to have.
@@ -58,7 +56,7 @@ func announced(f File, o PutOptions) error {
 
 // PutCopy implements [Copier].
 func (s *Space) PutCopy(ctx context.Context, group, path string, from Source, o PutOptions) (File, error) {
-	if err := s.checkPut(ctx, group, path, o); err != nil {
+	if err := s.checkPut(ctx, group, path, o, 0); err != nil {
 		return File{}, err
 	}
 	c, unpin, err := s.hold(ctx, group, from, o)
@@ -70,37 +68,29 @@ func (s *Space) PutCopy(ctx context.Context, group, path string, from Source, o 
 	return w.run(ctx)
 }
 
-// hold finds the content of a version and keeps its blob from being collected
+// hold finds the content of a version and keeps its blobs from being collected
 // until unpin.
 func (s *Space) hold(ctx context.Context, group string, from Source, o PutOptions) (c *received, unpin func(), err error) {
-	x := s.store.index
-	for range records.Attempts {
-		r, v, err := s.find(ctx, group, from.Path, from.Version)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := announced(r.file(v), o); err != nil {
-			return nil, nil, err
-		}
-		if v.Blob == "" {
-			return &received{sum: v.SHA256}, func() {}, nil
-		}
-		x.pinTimes(v.Blob, 1)
-		unpin := func() { x.pinTimes(v.Blob, -1) }
-		// It may have been on its way out before it was pinned.
-		if _, again, err := s.find(ctx, group, from.Path, from.Version); err != nil || again.Blob != v.Blob {
-			unpin()
-			continue
-		}
-		c := &received{size: v.Size, sum: v.SHA256, where: &place{v.Blob, v.Offset}}
-		w := &writing{Space: s, content: c}
-		if w.probeAt(ctx, *c.where, make(sizes)); x.isBroken(v.Blob) {
-			unpin()
-			return nil, nil, BadContent(from.Path, "is damaged")
-		}
+	r, v, unpin, err := s.pinned(ctx, group, from.Path, from.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := announced(r.file(v), o); err != nil {
+		unpin()
+		return nil, nil, err
+	}
+	c = &received{size: v.Size, sum: v.SHA256}
+	if v.Blob == "" {
 		return c, unpin, nil
 	}
-	return nil, nil, tooContended(from.Path)
+	where := v.position()
+	c.where = &where
+	w := &writing{Space: s, content: c}
+	if w.probeAt(ctx, where, make(sizes)); s.store.index.isBroken(where) {
+		unpin()
+		return nil, nil, BadContent(from.Path, "is damaged")
+	}
+	return c, unpin, nil
 }
 
 // PutCopy implements [Copier].

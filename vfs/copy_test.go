@@ -43,8 +43,8 @@ func TestACopySharesTheBlob(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.Add(2 * time.Hour)
-		w.Tidy(t.Context())
-		w.Tidy(t.Context())
+		w.CollectGarbage(t.Context())
+		w.CollectGarbage(t.Context())
 		r, _, err := w.files.Open(t.Context(), "g", "new", 0)
 		if err != nil {
 			t.Fatal(err)

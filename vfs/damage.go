@@ -19,38 +19,48 @@ import (
 // damageTime bounds how long a reader waits for what it found to be kept.
 const damageTime = 5 * time.Second
 
-// broken reports whether a blob is known to be damaged. The index must be
-// locked.
-func (x *index) broken(blob string) bool {
-	b := x.blobs[blob]
-	return b != nil && b.damaged > b.newest
+// broken reports whether a blob of a place is known to be damaged. The index
+// must be locked.
+func (x *index) broken(p blobPosition) bool {
+	for blob := range p.blobs() {
+		if x.blobs[blob].broken() {
+			return true
+		}
+	}
+	return false
 }
+
+func (b *blobUse) broken() bool { return b != nil && b.damaged > b.newest }
 
 // isBroken is broken for who has not locked the index.
-func (x *index) isBroken(blob string) bool {
+func (x *index) isBroken(p blobPosition) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.broken(blob)
+	return x.broken(p)
 }
 
-// damage notes that a blob is damaged, and returns since which version.
-func (x *index) damage(blob string, now time.Time) uint64 {
+// damage notes that the content at a place is damaged, and returns since which
+// version. Which of several blobs it is does not matter: none is relied on.
+func (x *index) damage(p blobPosition, now time.Time) (since uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	b := x.blobs[blob]
-	if b == nil {
-		return 0 // nobody needs it any more
+	for blob := range p.blobs() {
+		b := x.blobs[blob]
+		if b == nil {
+			continue // nobody needs it any more
+		}
+		if !b.broken() {
+			b.damaged = x.number(now)
+		}
+		since = max(since, b.damaged)
 	}
-	if !x.broken(blob) {
-		b.damaged = x.number(now)
-	}
-	return b.damaged
+	return since
 }
 
 // noteDamage remembers that the content of a version is damaged, so that the
 // next writer of the same content writes it anew.
 func (s *Store) noteDamage(ctx context.Context, r *Record, v *Version) {
-	since := s.index.damage(v.Blob, s.opts.Now())
+	since := s.index.damage(v.position(), s.opts.Now())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), damageTime)
 	defer cancel()
 	for range records.Attempts {
@@ -90,33 +100,53 @@ func (w *writing) probe(ctx context.Context, known sizes) {
 	x := w.store.index
 	r, _, _ := w.store.opts.Records.Get(recordKey(w.space, w.group, w.path))
 	if r != nil && r.live() && r.current().SHA256 == w.content.sum {
-		w.probeAt(ctx, place{r.current().Blob, r.current().Offset}, known)
+		w.probeAt(ctx, r.current().position(), known)
 	}
 	x.mu.Lock()
 	c := x.contents[w.content.sum]
-	var where place
+	var where blobPosition
 	if c != nil {
-		where = place{c.blob, c.offset}
+		where = c.blobPosition
 	}
 	x.mu.Unlock()
 	w.probeAt(ctx, where, known)
 }
 
-func (w *writing) probeAt(ctx context.Context, where place, known sizes) {
-	if where.blob == "" || w.store.index.isBroken(where.blob) {
+func (w *writing) probeAt(ctx context.Context, where blobPosition, known sizes) {
+	if where.blob == "" || w.store.index.isBroken(where) {
 		return
 	}
-	size, ok := known[where.blob]
+	if w.store.isShort(ctx, where, w.content.size, known) {
+		w.store.index.damage(where, w.store.opts.Now())
+	}
+}
+
+// isShort reports whether a blob of a content is shorter than it was.
+func (s *Store) isShort(ctx context.Context, where blobPosition, size int64, known sizes) bool {
+	if where.list == nil {
+		return s.shorter(ctx, where.blob, where.offset+size, known)
+	}
+	if s.shorter(ctx, where.blob, where.list.Offset+where.list.Length, known) {
+		return true
+	}
+	for _, share := range where.list.Shared {
+		if s.shorter(ctx, share.Blob, share.Size, known) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Store) shorter(ctx context.Context, blob string, length int64, known sizes) bool {
+	size, ok := known[blob]
 	if !ok {
 		var err error
-		if size, err = w.store.sizeOf(ctx, where.blob); err != nil {
-			return // who needs the blob will be told
+		if size, err = s.sizeOf(ctx, blob); err != nil {
+			return false // who needs the blob will be told
 		}
-		known[where.blob] = size
+		known[blob] = size
 	}
-	if size < where.offset+w.content.size {
-		w.store.index.damage(where.blob, w.store.opts.Now())
-	}
+	return size < length
 }
 
 // sizeOf is how many bytes a blob has, -1 if it is lost.

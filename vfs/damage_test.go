@@ -158,8 +158,8 @@ func TestTidyingSweepsUpWhatNobodyWritesAnyMore(t *testing.T) {
 		blobs.Blobs = o.Blobs
 		o.Blobs = blobs
 	})
-	w.Tidy(t.Context())
-	w.Tidy(t.Context()) // so soon that a writer may have added nothing meanwhile
+	w.CollectGarbage(t.Context())
+	w.CollectGarbage(t.Context()) // so soon that a writer may have added nothing meanwhile
 	if len(blobs.before) != 1 || time.Since(blobs.before[0]) < 24*time.Hour {
 		t.Errorf("swept %d times, what was written before %v", len(blobs.before), blobs.before)
 	}

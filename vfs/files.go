@@ -135,7 +135,7 @@ type Content struct {
 	PutOptions
 }
 
-// A Result is what became of one file of a batch: exactly one of both.
+// A Result is the outcome of one file of a batch: exactly one of both.
 type Result struct {
 	File File
 	Err  error

@@ -31,13 +31,9 @@ func CheckGroup(group string) error {
 	return nil
 }
 
-// MirrorPath is the path of a Cap's file in the mirror: cap.json, group.json,
-// links.json or disk/….
-func MirrorPath(id protocol.CapID, path string) string { return MirrorFolder(id) + "/" + path }
-
-// MirrorFolder is the name of a Cap's folder in the mirror: its id. What an id
-// may contain, but a path may not, stands as %XX; an id that gets too long
-// that way stands as %% and its SHA-256.
+// MirrorFolder is the name of a Cap's folder in the mirror: its id. Characters
+// that an id may contain, but a path may not, stand as %XX; an id that gets
+// too long that way stands as %% and its SHA-256.
 func MirrorFolder(id protocol.CapID) string {
 	name := string(id)
 	if badName(name) == "" && badPath(name) == "" && !strings.Contains(name, "%") {

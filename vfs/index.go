@@ -15,7 +15,7 @@ type index struct {
 	mu      sync.Mutex
 	settled *sync.Cond // something in flight came to its end
 
-	shelves map[shelfKey]*shelf
+	byGroup map[groupID]*groupIndex
 	byID    map[string]*Record
 	last    uint64 // highest version so far, of any file
 	since   int64  // when the index was made, Unix nanoseconds
@@ -26,17 +26,17 @@ type index struct {
 	holds    int // by whoever needs all blobs that are there to stay, see [Store.Hold]
 }
 
-type shelfKey struct {
+type groupID struct {
 	space protocol.SpaceID
 	group string
 }
 
-// A shelf is one group of files.
-type shelf struct {
+// A groupIndex is one group of files.
+type groupIndex struct {
 	files map[string]*Record // by path, deleted ones too
 	live  int
 	order order
-	names names // of files that are there or about to be
+	names pathSet // of files that are there or about to be
 
 	used     int64               // bytes of all kept versions
 	pending  int64               // bytes about to be added
@@ -47,16 +47,14 @@ type shelf struct {
 
 // A content is where to find bytes with a known sum.
 type content struct {
-	blob   string
-	offset int64
-	refs   int
+	blobPosition
+	refs int
 }
 
 // A blobUse says who needs a blob.
 type blobUse struct {
-	refs  int // versions that have their content here
-	pins  int // writers that rely on it
-	size  int64
+	refs  int       // versions that have their content here, or a part of it
+	pins  int       // writers that rely on it
 	idle  time.Time // since when nobody needs it
 	dying bool      // is being removed
 
@@ -66,7 +64,7 @@ type blobUse struct {
 
 func newIndex() *index {
 	x := &index{
-		shelves:  make(map[shelfKey]*shelf),
+		byGroup:  make(map[groupID]*groupIndex),
 		byID:     make(map[string]*Record),
 		contents: make(map[Sum]*content),
 		blobs:    make(map[string]*blobUse),
@@ -76,14 +74,14 @@ func newIndex() *index {
 	return x
 }
 
-// shelf finds a group, or makes room for it.
-func (x *index) shelf(space protocol.SpaceID, group string) *shelf {
-	key := shelfKey{space, group}
-	s := x.shelves[key]
+// group finds a group, or makes room for it.
+func (x *index) group(space protocol.SpaceID, group string) *groupIndex {
+	key := groupID{space, group}
+	s := x.byGroup[key]
 	if s == nil {
-		s = &shelf{files: make(map[string]*Record), inFlight: make(map[uint64]struct{}), writers: make(map[string]int),
+		s = &groupIndex{files: make(map[string]*Record), inFlight: make(map[uint64]struct{}), writers: make(map[string]int),
 			changes: make(map[string]uint64)}
-		x.shelves[key] = s
+		x.byGroup[key] = s
 	}
 	return s
 }
@@ -103,7 +101,7 @@ func (x *index) changed(_ string, old, new *Record) {
 	if either == nil {
 		either = old
 	}
-	s := x.shelf(either.Space, either.Group)
+	s := x.group(either.Space, either.Group)
 	x.count(s, either.Path)
 	s.used += new.bytes() - old.bytes()
 	if old != nil && old.live() {
@@ -114,7 +112,7 @@ func (x *index) changed(_ string, old, new *Record) {
 		delete(x.byID, old.ID)
 		s.order.remove()
 		s.forget(old.Path)
-		x.tidy(old.Space, old.Group, s)
+		x.prune(old.Space, old.Group, s)
 		return
 	}
 	if s.files[new.Path] == nil {
@@ -131,15 +129,15 @@ func (x *index) changed(_ string, old, new *Record) {
 	}
 }
 
-// tidy forgets a group of which nothing is left.
-func (x *index) tidy(space protocol.SpaceID, group string, s *shelf) {
+// prune forgets a group of which nothing is left.
+func (x *index) prune(space protocol.SpaceID, group string, s *groupIndex) {
 	if len(s.files) == 0 && len(s.writers) == 0 && len(s.inFlight) == 0 {
-		delete(x.shelves, shelfKey{space, group})
+		delete(x.byGroup, groupID{space, group})
 	}
 }
 
 // forget gives a name back that no file and no writer has any more.
-func (s *shelf) forget(path string) {
+func (s *groupIndex) forget(path string) {
 	if r := s.files[path]; s.writers[path] == 0 && (r == nil || !r.live()) {
 		s.names.remove(path)
 	}
@@ -152,21 +150,25 @@ func (x *index) refer(new, old *Record, now time.Time) {
 		if v.Blob == "" {
 			continue
 		}
-		b := x.use(v.Blob, now)
-		b.damaged = max(b.damaged, v.Damaged)
+		known := old != nil && old.at(v.Number) != nil
+		for blob := range v.position().blobs() {
+			b := x.use(blob, now)
+			b.damaged = max(b.damaged, v.Damaged)
+			if !known {
+				b.refs++
+				b.newest = max(b.newest, v.Number)
+			}
+		}
 		x.last = max(x.last, v.Damaged)
-		if old != nil && old.at(v.Number) != nil {
+		if known {
 			continue
 		}
-		b.refs++
-		b.size += v.Size
-		b.newest = max(b.newest, v.Number)
 		c := x.contents[v.SHA256]
-		if c == nil || c.blob != v.Blob && x.broken(c.blob) {
-			c = &content{blob: v.Blob, offset: v.Offset}
+		if c == nil || c.blob != v.Blob && x.broken(c.blobPosition) {
+			c = &content{blobPosition: v.position()}
 			x.contents[v.SHA256] = c
 		}
-		if c.blob == v.Blob && c.offset == v.Offset {
+		if c.same(v.position()) {
 			c.refs++
 		}
 	}
@@ -179,12 +181,13 @@ func (x *index) release(old, new *Record, now time.Time) {
 		if v.Blob == "" || new != nil && new.at(v.Number) != nil {
 			continue
 		}
-		b := x.use(v.Blob, now)
-		b.size -= v.Size
-		if b.refs--; b.refs == 0 {
-			b.idle = now
+		for blob := range v.position().blobs() {
+			b := x.use(blob, now)
+			if b.refs--; b.refs == 0 {
+				b.idle = now
+			}
 		}
-		if c := x.contents[v.SHA256]; c != nil && c.blob == v.Blob && c.offset == v.Offset {
+		if c := x.contents[v.SHA256]; c != nil && c.same(v.position()) {
 			if c.refs--; c.refs == 0 {
 				delete(x.contents, v.SHA256)
 			}
@@ -226,6 +229,13 @@ func (x *index) pinTimes(blob string, n int) {
 	}
 }
 
+// pinAll pins the blobs of a place n times, or unpins them.
+func (x *index) pinAll(p blobPosition, n int) {
+	for blob := range p.blobs() {
+		x.pinTimes(blob, n)
+	}
+}
+
 // unpin ends a pin. The index must be locked.
 func (x *index) unpin(blob string) {
 	if b := x.blobs[blob]; b != nil {
@@ -247,7 +257,7 @@ func (x *index) groups(space protocol.SpaceID) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var names []string
-	for key := range maps.Keys(x.shelves) {
+	for key := range maps.Keys(x.byGroup) {
 		if key.space == space {
 			names = append(names, key.group)
 		}

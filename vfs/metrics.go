@@ -6,15 +6,17 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	puts  prometheus.Counter
 	bytes prometheus.Counter
+	saved prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		puts:  prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_vfs_puts_total", Help: "Versions of files that were written."}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_vfs_written_bytes_total", Help: "Bytes of versions that were written."}),
+		saved: prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_vfs_shared_bytes_total", Help: "Bytes of versions that were written, as far as an earlier version had them already."}),
 	}
 	if r != nil {
-		r.MustRegister(m.puts, m.bytes)
+		r.MustRegister(m.puts, m.bytes, m.saved)
 	}
 	return m
 }
@@ -32,7 +34,8 @@ func (m *metrics) usage(r prometheus.Registerer, total func() (files int, bytes 
 	)
 }
 
-func (m *metrics) written(bytes int64) {
+func (m *metrics) written(c *received) {
 	m.puts.Inc()
-	m.bytes.Add(float64(bytes))
+	m.bytes.Add(float64(c.size))
+	m.saved.Add(float64(c.saved))
 }

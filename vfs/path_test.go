@@ -99,7 +99,7 @@ func FuzzCleanPath(f *testing.F) {
 }
 
 func TestTwinsAreNamed(t *testing.T) {
-	var n names
+	var n pathSet
 	for _, path := range []string{"Read.Me", "disk/Data/a", "straße"} {
 		n.add(path)
 	}
@@ -114,17 +114,17 @@ func TestTwinsAreNamed(t *testing.T) {
 		"Read.Me/x":     "Read.Me",
 		"STRASSE":       "straße",
 	} {
-		if twin, ok := n.twin(path); !ok || twin != want {
+		if twin, ok := n.collision(path); !ok || twin != want {
 			t.Errorf("the twin of %q is %q, %v; want %q", path, twin, ok, want)
 		}
 	}
 	for _, path := range []string{"Read.Me", "disk/Data/a", "disk/Data/b", "disk/x", "other"} {
-		if twin, ok := n.twin(path); ok {
+		if twin, ok := n.collision(path); ok {
 			t.Errorf("%q has the twin %q", path, twin)
 		}
 	}
 	n.remove("disk/Data/a")
-	if twin, ok := n.twin("DISK"); ok {
+	if twin, ok := n.collision("DISK"); ok {
 		t.Errorf("an empty folder is still in the way: %q", twin)
 	}
 }
@@ -143,8 +143,8 @@ func TestGroupNamesAreOneLevel(t *testing.T) {
 }
 
 func TestCapsHaveFoldersWhateverTheirID(t *testing.T) {
-	if got := MirrorPath("device_control_cap_001", "cap.json"); got != "device_control_cap_001/cap.json" {
-		t.Errorf("the mirror's path is %q", got)
+	if got := MirrorFolder("device_control_cap_001"); got != "device_control_cap_001" {
+		t.Errorf("the mirror's folder is %q", got)
 	}
 }
 

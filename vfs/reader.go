@@ -16,14 +16,16 @@ func (s *Store) open(ctx context.Context, r *Record, v *Version) (io.ReadSeekClo
 	if v.Blob == "" {
 		return emptyReader{bytes.NewReader(nil)}, nil
 	}
-	blob, err := s.opts.Blobs.Open(ctx, v.Blob)
+	var list *chunkList
+	if v.List != nil && v.List.Apart {
+		var err error
+		if list, err = s.list(ctx, v); err != nil {
+			return nil, s.lost(ctx, r, v, err)
+		}
+	}
+	blob, err := s.content(ctx, v, list)
 	if err != nil {
 		return nil, s.lost(ctx, r, v, err)
-	}
-	if v.Offset > 0 {
-		if _, err := blob.Seek(v.Offset, io.SeekStart); err != nil {
-			return nil, errors.Join(s.lost(ctx, r, v, err), blob.Close())
-		}
 	}
 	return &reader{ctx: ctx, store: s, blob: blob, record: r, version: v, hash: sha256.New()}, nil
 }
@@ -34,9 +36,13 @@ func (emptyReader) Close() error { return nil }
 
 // lost is the error for a content that should be there and is not.
 func (s *Store) lost(ctx context.Context, r *Record, v *Version, err error) error {
-	if protocol.CodeOf(err) == protocol.FileNotFound {
+	switch {
+	case isLost(err):
 		s.noteDamage(ctx, r, v)
 		return protocol.Wrap(protocol.SyncFailed, err, "the content is lost").With("path", r.Path)
+	case errors.Is(err, errBadList), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		s.noteDamage(ctx, r, v)
+		return BadContent(r.Path, "is damaged")
 	}
 	return err
 }
@@ -78,7 +84,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		if n == 0 {
 			err = r.bad("is shorter than it was")
 		}
-	case protocol.CodeOf(err) == protocol.FileNotFound:
+	case isLost(err):
 		err = r.store.lost(r.ctx, r.record, r.version, err)
 	case err != nil && protocol.CodeOf(err) == protocol.Internal:
 		err = protocol.Wrap(protocol.VFSUnavailable, err, "the content cannot be read")

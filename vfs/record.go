@@ -3,6 +3,7 @@ package vfs
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"iter"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -16,7 +17,7 @@ type Change struct {
 	Revision uint64
 }
 
-// A Record is what is kept about a file: its versions, and where their
+// A Record is the store's record of a file: its versions, and where their
 // contents are.
 type Record struct {
 	Space    protocol.SpaceID `json:"space"`
@@ -40,9 +41,52 @@ type Version struct {
 	// Offset: small contents share a blob. Empty content has none.
 	Blob   string `json:"blob,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
+	// List says where the list of the chunks of a large content is, nil if it
+	// has none. It is shared and never changed.
+	List *ListRef `json:"list,omitempty"`
 	// Damaged is the number that a version would have got when the content
 	// was found to be damaged, 0 if it never was.
 	Damaged uint64 `json:"damaged,omitempty"`
+}
+
+// A blobPosition is where a content is in the blobs.
+type blobPosition struct {
+	blob   string
+	offset int64
+	list   *ListRef
+}
+
+// position is where the content of a version is.
+func (v *Version) position() blobPosition { return blobPosition{v.Blob, v.Offset, v.List} }
+
+// blobs yields the blobs in which a content is, none for an empty one.
+func (p blobPosition) blobs() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if p.blob == "" || !yield(p.blob) || p.list == nil {
+			return
+		}
+		for i := range p.list.Shared {
+			if !yield(p.list.Shared[i].Blob) {
+				return
+			}
+		}
+	}
+}
+
+// same reports whether two places are one.
+func (p blobPosition) same(other blobPosition) bool {
+	return p.blob == other.blob && p.offset == other.offset
+}
+
+// Schema implements records.Versioned. A bridge that knows nothing of shared
+// blobs would collect them, so it must not go on with a record that names some.
+func (r *Record) Schema() int {
+	for i := range r.Versions {
+		if l := r.Versions[i].List; l != nil && l.Apart {
+			return 2
+		}
+	}
+	return 1
 }
 
 // recordKey is the key of a file's record. Paths are longer than keys may be.
@@ -80,7 +124,7 @@ func (r *Record) asOf(snapshot uint64) (v *Version, ok bool) {
 	return nil, r.First > snapshot
 }
 
-// bytes is what all kept versions hold together.
+// bytes is the size of all kept versions together.
 func (r *Record) bytes() (n int64) {
 	if r == nil {
 		return 0

@@ -2,7 +2,7 @@ package vfs
 
 import "context"
 
-// A Reserve is what a disk shall keep free.
+// A Reserve is the room that a disk shall keep free.
 type Reserve interface {
 	// Check is nil, or why nothing new may be stored.
 	Check() error

@@ -32,20 +32,20 @@ func (s *Space) Changes(ctx context.Context, group, since string) (folders []str
 	x := s.store.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	shelf := x.shelves[shelfKey{s.space, group}]
-	if shelf == nil {
+	g := x.byGroup[groupID{s.space, group}]
+	if g == nil {
 		return nil, x.revision(0), true, nil
 	}
-	revision = x.revision(shelf.changes[""])
+	revision = x.revision(g.changes[""])
 	era, text, _ := strings.Cut(since, ".")
 	last, err := strconv.ParseUint(text, 10, 64)
 	if now, _, _ := strings.Cut(revision, "."); err != nil || era != now {
 		return nil, revision, true, nil
 	}
-	if last == shelf.changes[""] {
+	if last == g.changes[""] {
 		return nil, revision, false, nil
 	}
-	for folder, change := range shelf.changes {
+	for folder, change := range g.changes {
 		if change > last && folder != "" {
 			folders = append(folders, folder)
 		}
@@ -87,18 +87,18 @@ func (s *Space) Revision(ctx context.Context, group, prefix string) (string, err
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var changes uint64
-	if shelf := x.shelves[shelfKey{s.space, group}]; shelf != nil {
+	if g := x.byGroup[groupID{s.space, group}]; g != nil {
 		if top, _, inside := strings.Cut(prefix, "/"); inside {
-			changes = shelf.changes[top]
+			changes = g.changes[top]
 		} else {
-			changes = shelf.changes[""]
+			changes = g.changes[""]
 		}
 	}
 	return x.revision(changes), nil
 }
 
 // count notes that a file has changed.
-func (x *index) count(s *shelf, path string) {
+func (x *index) count(s *groupIndex, path string) {
 	x.changes++
 	s.changes[""] = x.changes
 	if top, _, inside := strings.Cut(path, "/"); inside {

@@ -39,11 +39,11 @@ func (s *Space) Snapshot(ctx context.Context, group string) (uint64, error) {
 // underWay reports whether a version of a group with a lower number is being
 // written.
 func (x *index) underWay(space protocol.SpaceID, group string, below uint64) bool {
-	shelf := x.shelves[shelfKey{space, group}]
-	if shelf == nil {
+	g := x.byGroup[groupID{space, group}]
+	if g == nil {
 		return false
 	}
-	for number := range shelf.inFlight {
+	for number := range g.inFlight {
 		if number < below {
 			return true
 		}

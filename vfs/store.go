@@ -26,9 +26,9 @@ type StoreOptions struct {
 	Files    int   // files of a group, deleted ones that are remembered included; default 1 000 000
 	Versions int   // kept of a file, default 10
 
-	Remember time.Duration // how long a deleted file is remembered, default 30 days
-	Grace    time.Duration // how long a blob that nobody needs is kept, default 1 hour
-	Tidy     time.Duration // between two rounds of tidying, default 10 minutes
+	Remember   time.Duration // how long a deleted file is remembered, default 30 days
+	Grace      time.Duration // how long a blob that nobody needs is kept, default 1 hour
+	GCInterval time.Duration // between two rounds of garbage collection, default 10 minutes
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // optional
@@ -42,7 +42,7 @@ func (o *StoreOptions) setDefaults() {
 	orDefault(&o.Versions, 10)
 	orDefault(&o.Remember, 30*24*time.Hour)
 	orDefault(&o.Grace, time.Hour)
-	orDefault(&o.Tidy, 10*time.Minute)
+	orDefault(&o.GCInterval, 10*time.Minute)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -66,7 +66,7 @@ func orDefault[T comparable](field *T, value T) {
 type Store struct {
 	opts    StoreOptions
 	index   *index
-	packer  packer
+	batches batchWriter
 	metrics *metrics
 	swept   time.Time // when sweep has done something
 }
@@ -76,7 +76,7 @@ type Store struct {
 func NewStore(o StoreOptions) *Store {
 	o.setDefaults()
 	s := &Store{opts: o, index: newIndex(), metrics: newMetrics(o.Registerer)}
-	s.packer.blobs, s.packer.index = o.Blobs, s.index
+	s.batches.blobs, s.batches.index = o.Blobs, s.index
 	s.metrics.usage(o.Registerer, s.total)
 	o.Records.OnChange(s.index.changed)
 	return s
@@ -95,9 +95,9 @@ func (s *Store) Space(space protocol.SpaceID) *Space {
 func (s *Store) total() (files int, bytes int64) {
 	s.index.mu.Lock()
 	defer s.index.mu.Unlock()
-	for _, shelf := range s.index.shelves {
-		files += shelf.live
-		bytes += shelf.used
+	for _, g := range s.index.byGroup {
+		files += g.live
+		bytes += g.used
 	}
 	return files, bytes
 }
@@ -211,14 +211,14 @@ func (s *Space) Delete(ctx context.Context, group, path string, ifVersion uint64
 func (s *Store) bury(ctx context.Context, r *Record, revision uint64) (File, error) {
 	s.index.mu.Lock()
 	now := s.opts.Now()
-	shelf := s.index.shelf(r.Space, r.Group)
+	g := s.index.group(r.Space, r.Group)
 	number := s.index.number(now)
-	shelf.inFlight[number] = struct{}{}
+	g.inFlight[number] = struct{}{}
 	s.index.mu.Unlock()
 	next := r.with(Version{Number: number, Modified: now.UnixMilli(), Deleted: true}, s.opts.Versions+1)
 	_, err := s.opts.Records.Update(ctx, r.key(), next, revision)
 	s.index.mu.Lock()
-	delete(shelf.inFlight, number)
+	delete(g.inFlight, number)
 	s.index.settled.Broadcast()
 	s.index.mu.Unlock()
 	if err != nil {
@@ -255,13 +255,13 @@ func (s *Space) list(ctx context.Context, group, prefix, cursor string, limit in
 	x := s.store.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	shelf := x.shelves[shelfKey{s.space, group}]
-	if shelf == nil {
+	g := x.byGroup[groupID{s.space, group}]
+	if g == nil {
 		return nil, "", nil
 	}
-	shelf.order.settle(func(path string) bool { return shelf.files[path] != nil })
-	shelf.order.from(prefix, cursor, func(path string) bool {
-		r := shelf.files[path]
+	g.order.settle(func(path string) bool { return g.files[path] != nil })
+	g.order.from(prefix, cursor, func(path string) bool {
+		r := g.files[path]
 		if r == nil {
 			return true
 		}
@@ -282,13 +282,13 @@ func (s *Space) list(ctx context.Context, group, prefix, cursor string, limit in
 	return files, next, nil
 }
 
-// used is what all kept versions of a group's files take, in bytes.
+// used is the size of all kept versions of a group's files, in bytes.
 func (s *Space) used(group string) int64 {
 	x := s.store.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if shelf := x.shelves[shelfKey{s.space, group}]; shelf != nil {
-		return shelf.used
+	if g := x.byGroup[groupID{s.space, group}]; g != nil {
+		return g.used
 	}
 	return 0
 }
@@ -303,9 +303,9 @@ func (s *Space) Usage(ctx context.Context) (Usage, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var u Usage
-	for key, shelf := range x.shelves {
+	for key, g := range x.byGroup {
 		if key.space == s.space {
-			u.Used += shelf.used
+			u.Used += g.used
 		}
 	}
 	if room >= 0 {

@@ -287,12 +287,12 @@ func TestDeletedFilesAreForgottenAndTheirContentCollected(t *testing.T) {
 	if _, err := w.files.Delete(t.Context(), "g", "f", 0); err != nil {
 		t.Fatal(err)
 	}
-	w.Tidy(t.Context())
+	w.CollectGarbage(t.Context())
 	if n := w.blobs(); n != 2 {
 		t.Fatalf("%d blobs are left while the file is remembered", n)
 	}
 	now = now.Add(2 * time.Hour)
-	w.Tidy(t.Context())
+	w.CollectGarbage(t.Context())
 	if n := w.blobs(); n != 1 {
 		t.Fatalf("%d blobs are left", n)
 	}
@@ -319,13 +319,13 @@ func TestContentStaysWhileSomebodyHoldsIt(t *testing.T) {
 	}
 	now = now.Add(2 * time.Hour)
 	for _, release := range []func(){one, one, two} {
-		w.Tidy(t.Context())
+		w.CollectGarbage(t.Context())
 		if n := w.blobs(); n != 1 {
 			t.Fatalf("%d blobs are left while somebody holds them", n)
 		}
 		release()
 	}
-	w.Tidy(t.Context())
+	w.CollectGarbage(t.Context())
 	if n := w.blobs(); n != 0 {
 		t.Fatalf("%d blobs are left that nobody holds", n)
 	}
@@ -340,7 +340,7 @@ func TestOrphansOfACrashAreCollected(t *testing.T) {
 	}
 	w.records.Lose(key) // the crash came before the record
 	w.start(grace)
-	w.Tidy(t.Context())
+	w.CollectGarbage(t.Context())
 	if n := w.blobs(); n != 0 {
 		t.Fatalf("%d orphans are left", n)
 	}
@@ -392,7 +392,7 @@ func TestNoContentIsLost(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Millisecond) // the deletions' timestamps are in ms
-		w.Tidy(t.Context())
+		w.CollectGarbage(t.Context())
 		err := blobs.All(t.Context(), func(key string, _ time.Time) bool {
 			rt.Fatalf("blob %s is left of nothing", key)
 			return false
@@ -418,7 +418,7 @@ func (w *world) step(worker, step int) {
 	case step < 52:
 		_, _ = w.files.Delete(w.t.Context(), "g", path, 0)
 	default:
-		w.Tidy(w.t.Context())
+		w.CollectGarbage(w.t.Context())
 	}
 }
 
@@ -436,7 +436,7 @@ func (w *world) all() iter.Seq[vfs.File] {
 	}
 }
 
-func (w *world) everythingReads(rt *rapid.T) {
+func (w *world) everythingReads(rt rapid.TB) {
 	for _, r := range w.records.All() {
 		for _, v := range r.Versions {
 			if v.Deleted {

@@ -45,8 +45,8 @@ func (s *Service) localStatus(ctx context.Context, who *protocol.Principal) Stat
 	return result
 }
 
-// statusFor tells who neither registered a VFS nor manages the space whether it
-// can be reached, and not where it is and how full.
+// statusFor tells a caller that neither registered a VFS nor manages the space
+// whether it can be reached, and not where it is and how full.
 func (s *Service) statusFor(ctx context.Context, who *protocol.Principal, r *Remote) StatusResult {
 	result := s.statusOf(ctx, r)
 	if !who.Manages(r.Space) && !r.Owner.Is(who) {

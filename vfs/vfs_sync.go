@@ -68,7 +68,7 @@ func (s *Service) Sync(ctx context.Context, call *commands.Call, p SyncParams) (
 	return result, nil
 }
 
-// compare says what is to become of a file that the caller has.
+// compare decides about a file that the caller has.
 func compare(ctx context.Context, files Files, group string, held *HeldFile, direction string) (SyncedFile, error) {
 	sum, err := ParseSum(held.Checksum)
 	if err != nil {
@@ -92,7 +92,7 @@ func compare(ctx context.Context, files Files, group string, held *HeldFile, dir
 	return syncedFile(Conflict, f), nil
 }
 
-// missing says what is to become of a file that only the caller has: a new
+// missing decides about a file that only the caller has: a new
 // one is uploaded; one that was deleted from the VFS since is deleted.
 func missing(ctx context.Context, files Files, group string, held *HeldFile, direction string) (SyncedFile, error) {
 	status := Upload

@@ -64,7 +64,7 @@ type SyncedFileFail struct {
 	Message string        `json:"message" doc:"description of the error for people"`
 }
 
-// A SyncStatus is what became of a file, or is to become of it.
+// A SyncStatus says what was done with a file, or is to be done.
 type SyncStatus string
 
 // The statuses.

@@ -80,8 +80,8 @@ func ListFolder(ctx context.Context, files Files, group, path, cursor string, li
 	return files.List(ctx, group, path+"/", cursor, limit, deleted)
 }
 
-// A page is what every list takes. Lists are in the order of paths and the
-// cursor is the last path of the page before.
+// A page holds the parameters of every list. Lists are in the order of paths
+// and the cursor is the last path of the page before.
 type page struct {
 	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-1024" doc:"next_cursor of the page before"`

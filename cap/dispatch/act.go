@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // act carries out a plan after its batch is stored.
@@ -14,12 +15,12 @@ func (r *run) act(p *plan) {
 	}
 	for _, i := range p.drop {
 		delete(r.listening, i)
-		r.e.opts.Asker.Drop(r.d.invocationID(i))
+		r.e.opts.Invoker.Drop(r.d.invocationID(i))
 	}
 	for _, i := range p.cancel {
 		if r.listening[i] {
 			delete(r.listening, i)
-			r.e.opts.Asker.Cancel(r.question(i), p.reason)
+			r.e.opts.Invoker.CancelDurable(r.invocation(i), p.reason)
 		}
 	}
 	for _, i := range p.send {
@@ -32,9 +33,7 @@ func (r *run) act(p *plan) {
 			continue
 		}
 		r.listening[i] = true
-		if r.e.opts.Asker.Recall(r.question(i)) != nil {
-			r.await(i)
-		}
+		r.e.opts.Invoker.Recall(r.invocation(i))
 	}
 	for _, i := range p.await {
 		if !r.members[i].decided() {
@@ -45,28 +44,31 @@ func (r *run) act(p *plan) {
 
 // send asks a member. That it is asked is stored.
 func (r *run) send(i int) {
+	r.mu.Lock()
+	r.members[i].tries++
+	r.mu.Unlock()
 	r.listening[i] = true
-	if err := r.e.opts.Asker.Send(r.question(i)); err != nil {
-		r.leaveNote(note{seat: i, lost: true})
-	}
+	r.e.opts.Invoker.AskDurably(r.invocation(i))
 }
 
 // expect listens for the answer to an earlier request.
 func (r *run) expect(i int) {
 	r.listening[i] = true
-	r.e.opts.Asker.Expect(r.question(i))
+	r.e.opts.Invoker.Expect(r.invocation(i))
 }
 
-func (r *run) question(i int) *Question {
+// invocation is what a member is asked. Its id stays the same however often it
+// is sent.
+func (r *run) invocation(i int) *ask.Durable {
 	d := r.d
-	return &Question{
+	return &ask.Durable{
 		ID: d.invocationID(i), Space: d.Space, Skill: d.Seats[i].Skill, Agent: r.members[i].agent,
 		Capability: d.Capability, Params: d.Params, Extension: d.Extension, Caller: d.callerName(), TraceID: d.TraceID, Priority: d.Priority, Deadline: r.deadline(),
-		Hear: func(h Hearing) { r.hear(i, h) },
+		Listener: ask.ListenerFunc(func(n ask.Notice) { r.hear(i, n) }),
 	}
 }
 
-// What the events of a dispatch tell.
+// The data of the events of a dispatch.
 type (
 	membersEvent struct {
 		Members []memberEvent `json:"members"`
@@ -83,7 +85,7 @@ type (
 		Data  json.RawMessage  `json:"data"`
 	}
 	endEvent struct {
-		Outcome Outcome       `json:"state"`
+		Outcome Status        `json:"state"`
 		Reason  string        `json:"reason,omitempty"`
 		Counts  map[State]int `json:"counts"`
 	}
@@ -105,6 +107,7 @@ func (r *run) tell(p *plan) {
 			changed = append(changed, memberEvent{r.d.Seats[i].Skill, state, r.members[i].agent, false})
 		}
 		if data != nil && !r.members[i].decided() {
+			r.keepTold(i, data)
 			r.publish("task.progress", progressEvent{r.d.Seats[i].Skill, data})
 		}
 	}
@@ -127,6 +130,16 @@ func (r *run) atWork(i int, s State) bool {
 	}
 	m.state = s
 	return true
+}
+
+// keepTold keeps what a member told of its work, unless it is much.
+func (r *run) keepTold(i int, data json.RawMessage) {
+	if len(data) > maxTold {
+		data = nil
+	}
+	r.mu.Lock()
+	r.members[i].told = data
+	r.mu.Unlock()
 }
 
 func (r *run) publish(name string, data any) {

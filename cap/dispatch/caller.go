@@ -20,7 +20,7 @@ type Caller struct {
 // CallerOf is a principal as a caller.
 func CallerOf(p *protocol.Principal) Caller { return Caller{Grant: grant.Of(p)} }
 
-// callerName tells who started the dispatch from everybody else.
+// callerName identifies the party that started the dispatch.
 func (d *Dispatch) callerName() string {
 	who := protocol.Party{Space: d.Home, ID: d.Principal}
 	if d.Caller != nil {

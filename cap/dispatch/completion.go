@@ -34,7 +34,7 @@ func (c *Completion) Validate() error {
 
 // judge says how a dispatch stands with so many done and so many undecided of
 // a total, and whether its deadline has passed.
-func (c Completion) judge(total, done, open int, past bool) Outcome {
+func (c Completion) judge(total, done, open int, past bool) Status {
 	open = max(open, 0)
 	over := open == 0 || past
 	switch c.Policy {

@@ -16,12 +16,13 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// Options configure an [Engine]. Tables and Asker are needed; other zero
+// Options configure an [Engine]. Tables, Skills and Asker are needed; other zero
 // fields mean the defaults.
 type Options struct {
 	Dispatches records.Table[Dispatch]
 	Batches    records.Table[Batch]
-	Asker      Asker
+	Skills     Skills
+	Invoker    Invoker
 	// MayAsk returns the reason why the caller of a dispatch may not ask a
 	// member at this moment. The engine consults it before it asks a member
 	// later than at the start, or again. It does not block. Nil permits all.
@@ -195,12 +196,12 @@ func (e *Engine) seat(d *Dispatch, c Candidate) Seat {
 		s.State, s.Error = Denied, failureOf(c.Denied)
 		return s
 	}
-	agent, reachable := e.opts.Asker.Choose(d.Space, c.Skill)
+	agent, reachable := e.opts.Skills.Choose(d.Space, c.Skill)
 	if !reachable {
 		return s
 	}
 	var err error
-	if s.Idempotent, err = e.opts.Asker.Prepare(d.Space, c.Skill, d.Capability, d.Params); err != nil {
+	if s.Idempotent, err = e.opts.Skills.Prepare(d.Space, c.Skill, d.Capability, d.Params); err != nil {
 		s.State, s.Error = Failed, failureOf(err)
 		return s
 	}
@@ -363,6 +364,11 @@ func (e *Engine) replay(d *Dispatch) *run {
 			break
 		}
 		r.commit(b)
+	}
+	for i := range r.members {
+		if r.members[i].asked {
+			r.members[i].tries = 1
+		}
 	}
 	return r
 }

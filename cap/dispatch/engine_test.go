@@ -14,6 +14,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,10 +32,10 @@ type device struct {
 	born       time.Time // since when it remembers
 	runs       int       // how often the capability was run
 	ran        map[string]int
-	known      map[string]Hearing
-	last       *Question
+	known      map[string]ask.Notice
+	last       *ask.Durable
 	// answer is what running it comes to at once; nil leaves it at work.
-	answer    *Hearing
+	answer    *ask.Notice
 	cancelled []string
 }
 
@@ -42,18 +43,18 @@ type device struct {
 type field struct {
 	mu      sync.Mutex
 	devices map[protocol.SkillID]*device
-	open    map[string]*Question // what somebody listens to
+	open    map[string]*ask.Durable // what somebody listens to
 }
 
 func newField() *field {
-	return &field{devices: make(map[protocol.SkillID]*device), open: make(map[string]*Question)}
+	return &field{devices: make(map[protocol.SkillID]*device), open: make(map[string]*ask.Durable)}
 }
 
 func (f *field) add(skill string, edit ...func(*device)) *device {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d := &device{skill: protocol.SkillID(skill), online: true, born: time.Now().Add(-time.Hour), known: make(map[string]Hearing), ran: make(map[string]int),
-		answer: &Hearing{Kind: Answered, Data: json.RawMessage(`{"by":"` + skill + `"}`)}}
+	d := &device{skill: protocol.SkillID(skill), online: true, born: time.Now().Add(-time.Hour), known: make(map[string]ask.Notice), ran: make(map[string]int),
+		answer: &ask.Notice{Kind: ask.Answered, Data: json.RawMessage(`{"by":"` + skill + `"}`)}}
 	for _, e := range edit {
 		e(d)
 	}
@@ -92,18 +93,19 @@ func (f *field) Reachable(_ protocol.SpaceID, agent protocol.AgentID) bool {
 	return d != nil && d.online
 }
 
-func (f *field) Send(q *Question) error {
+func (f *field) AskDurably(q *ask.Durable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[q.ID] = q
 	d := f.of(q.Agent)
 	if !d.online {
-		return protocol.Errorf(protocol.AgentOffline, "offline")
+		q.Listener.Hear(ask.Notice{Kind: ask.Left})
+		return
 	}
 	d.last = q
 	if _, twice := d.known[q.ID]; twice && !d.naive {
 		f.tell(q.ID, d.known[q.ID])
-		return nil
+		return
 	}
 	d.runs++
 	d.ran[q.ID]++
@@ -111,48 +113,47 @@ func (f *field) Send(q *Question) error {
 		d.known[q.ID] = *d.answer
 		f.tell(q.ID, *d.answer)
 	} else {
-		d.known[q.ID] = Hearing{Kind: Took}
-		f.tell(q.ID, Hearing{Kind: Took})
+		d.known[q.ID] = ask.Notice{Kind: ask.Accepted}
+		f.tell(q.ID, ask.Notice{Kind: ask.Accepted})
 	}
-	return nil
 }
 
 // tell passes on what a device says, if anybody listens. f is locked.
-func (f *field) tell(id string, h Hearing) {
+func (f *field) tell(id string, h ask.Notice) {
 	q := f.open[id]
 	if q == nil {
 		return
 	}
-	if h.Kind <= Declined {
+	if h.Kind.Ends() {
 		delete(f.open, id)
 	}
-	q.Hear(h)
+	q.Listener.Hear(h)
 }
 
-func (f *field) Expect(q *Question) {
+func (f *field) Expect(q *ask.Durable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[q.ID] = q
 }
 
-func (f *field) Recall(q *Question) error {
+func (f *field) Recall(q *ask.Durable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[q.ID] = q
 	d := f.of(q.Agent)
 	if !d.online {
-		return protocol.Errorf(protocol.AgentOffline, "offline")
+		q.Listener.Hear(ask.Notice{Kind: ask.Left})
+		return
 	}
 	h, known := d.known[q.ID]
 	switch {
 	case d.naive:
-		q.Hear(Hearing{Kind: Mute})
+		q.Listener.Hear(ask.Notice{Kind: ask.Mute})
 	case known:
 		f.tell(q.ID, h)
 	default:
-		q.Hear(Hearing{Kind: Forgotten, Since: d.born})
+		q.Listener.Hear(ask.Notice{Kind: ask.Forgotten, Since: d.born})
 	}
-	return nil
 }
 
 func (f *field) Drop(id string) {
@@ -161,7 +162,7 @@ func (f *field) Drop(id string) {
 	delete(f.open, id)
 }
 
-func (f *field) Cancel(q *Question, reason string) {
+func (f *field) CancelDurable(q *ask.Durable, reason string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.open, q.ID)
@@ -170,7 +171,7 @@ func (f *field) Cancel(q *Question, reason string) {
 }
 
 // finish has a device answer what it is at work on.
-func (f *field) finish(d *device, h Hearing) {
+func (f *field) finish(d *device, h ask.Notice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if d.last == nil {
@@ -189,7 +190,7 @@ func (f *field) leave(d *device) {
 	d.online = false
 	for id, q := range f.open {
 		if q.Skill == d.skill {
-			f.tell(id, Hearing{Kind: Left})
+			f.tell(id, ask.Notice{Kind: ask.Left})
 		}
 	}
 }
@@ -197,7 +198,7 @@ func (f *field) leave(d *device) {
 func (f *field) reset(d *device) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d.known, d.born = make(map[string]Hearing), time.Now()
+	d.known, d.born = make(map[string]ask.Notice), time.Now()
 }
 
 func (f *field) comeBack(d *device) {
@@ -242,7 +243,7 @@ type checker interface {
 
 func newWorld(t checker, edit ...func(*Options)) *world {
 	w := &world{t: t, field: newField(), dispatches: recordstest.New[Dispatch](), batches: recordstest.New[Batch]()}
-	w.options = Options{Dispatches: w.dispatches, Batches: w.batches, Asker: w.field, Publish: w.publish,
+	w.options = Options{Dispatches: w.dispatches, Batches: w.batches, Skills: w.field, Invoker: w.field, Publish: w.publish,
 		Pace: time.Millisecond, Watch: 2 * time.Millisecond}
 	for _, e := range edit {
 		e(&w.options)
@@ -292,7 +293,7 @@ func (w *world) dispatch(c Completion, patience time.Duration, skills ...string)
 }
 
 // states are the members' states in the order of the roster.
-func (w *world) states(id protocol.TaskID) (Outcome, string) {
+func (w *world) states(id protocol.TaskID) (Status, string) {
 	w.t.Helper()
 	v, ok := w.engine.Get(id)
 	if !ok {
@@ -309,9 +310,9 @@ func (w *world) states(id protocol.TaskID) (Outcome, string) {
 	return v.Outcome, strings.Join(states, " ")
 }
 
-func (w *world) expect(id protocol.TaskID, outcome Outcome, states string) {
+func (w *world) expect(id protocol.TaskID, outcome Status, states string) {
 	w.t.Helper()
-	var o Outcome
+	var o Status
 	var s string
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if o, s = w.states(id); o == outcome && s == states {
@@ -326,13 +327,13 @@ func away(d *device)       { d.online = false }
 func idempotent(d *device) { d.idempotent = true }
 func naive(d *device)      { d.naive = true }
 func failing(d *device) {
-	d.answer = &Hearing{Kind: Refused, Err: protocol.Errorf(protocol.TargetUnavailable, "broken")}
+	d.answer = &ask.Notice{Kind: ask.Failed, Err: protocol.Errorf(protocol.TargetUnavailable, "broken")}
 }
 func rejecting(d *device) {
-	d.answer = &Hearing{Kind: Declined, Err: protocol.Errorf(protocol.TargetUnavailable, "not now")}
+	d.answer = &ask.Notice{Kind: ask.Rejected, Err: protocol.Errorf(protocol.TargetUnavailable, "not now")}
 }
 
-var ok = Hearing{Kind: Answered, Data: json.RawMessage(`{"late":true}`)}
+var ok = ask.Notice{Kind: ask.Answered, Data: json.RawMessage(`{"late":true}`)}
 
 func TestTheExtensionOfADispatchIsKeptForWhoIsAskedLater(t *testing.T) {
 	w := newWorld(t)
@@ -375,6 +376,42 @@ func TestEveryMemberIsAskedOnceAndItsAnswerKept(t *testing.T) {
 	if w.dispatches.Len() != 1 || a.runs != 1 {
 		t.Errorf("%d rosters, a ran %d times", w.dispatches.Len(), a.runs)
 	}
+}
+
+func TestTheViewTellsWhenAndHowOftenAMemberWasAskedAndWhatItToldLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.field.add("a", busy)
+		w.field.add("b", away)
+		started := time.Now().UnixMilli()
+		id := w.dispatch(Completion{Policy: All}, time.Minute, "a", "b")
+		w.expect(id, InProgress, "accepted offline")
+		w.field.mu.Lock()
+		w.field.tell(a.last.ID, ask.Notice{Kind: ask.Progressed, Data: json.RawMessage(`{"percent":60}`)})
+		w.field.mu.Unlock()
+		w.expect(id, InProgress, "running offline")
+		v, _ := w.engine.Get(id)
+		if m := v.Members[0]; m.AskedAt < started || m.Tries != 1 || string(m.Told) != `{"percent":60}` {
+			t.Errorf("at work: %+v", m)
+		}
+		if m := v.Members[1]; m.AskedAt != 0 || m.Tries != 0 {
+			t.Errorf("away: %+v", m)
+		}
+		w.field.finish(a, ok)
+		w.expect(id, InProgress, "ok offline")
+		if counts, found := w.engine.Counts(id); !found || counts[OK] != 1 || counts[Offline] != 1 {
+			t.Errorf("counted %v", counts)
+		}
+		w.crash()
+		w.boot()
+		v, _ = w.engine.Get(id)
+		if m := v.Members[0]; m.AskedAt < started || m.At < m.AskedAt || m.Tries != 1 || m.Told != nil {
+			t.Errorf("after a restart: %+v", m)
+		}
+		if _, found := w.engine.Counts("nobody"); found {
+			t.Error("counted the members of a task that is not there")
+		}
+	})
 }
 
 func TestAllDoneIsCompleteAndNoneIsFailed(t *testing.T) {
@@ -440,7 +477,7 @@ func TestLateResultsAreMergedAndMarked(t *testing.T) {
 		w.boot()
 		w.field.finish(c, ok)
 		w.expect(id, Complete, "ok ok(late) ok(late)")
-		w.field.finish(c, Hearing{Kind: Refused, Err: protocol.Errorf(protocol.Internal, "second answer")})
+		w.field.finish(c, ask.Notice{Kind: ask.Failed, Err: protocol.Errorf(protocol.Internal, "second answer")})
 		w.expect(id, Complete, "ok ok(late) ok(late)")
 	})
 }
@@ -532,7 +569,7 @@ func TestWhoNeverGotTheQuestionIsAskedAnew(t *testing.T) {
 	w.expect(id, InProgress, "accepted")
 	w.crash()
 	w.field.mu.Lock()
-	a.known, a.runs, a.answer = make(map[string]Hearing), 0, &ok // as if the message had been lost
+	a.known, a.runs, a.answer = make(map[string]ask.Notice), 0, &ok // as if the message had been lost
 	w.field.mu.Unlock()
 	w.boot()
 	w.expect(id, Complete, "ok")
@@ -589,7 +626,7 @@ func TestAnswersThatComeTogetherAreStoredTogether(t *testing.T) {
 func TestTooMuchDataIsLeftOutAndSaid(t *testing.T) {
 	w := newWorld(t)
 	w.field.add("a", func(d *device) {
-		d.answer = &Hearing{Kind: Answered, Data: json.RawMessage(`"` + strings.Repeat("x", maxData) + `"`)}
+		d.answer = &ask.Notice{Kind: ask.Answered, Data: json.RawMessage(`"` + strings.Repeat("x", maxData) + `"`)}
 	})
 	id := w.dispatch(Completion{Policy: All}, time.Minute, "a")
 	w.expect(id, Complete, "ok")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // A plan is the decision of one turn: the batch to store, and the actions after
@@ -18,8 +19,8 @@ type plan struct {
 	recall []int // to be asked for their result
 	cancel []int // to be told to stop
 	await  []int // to be looked out for
-	closed []int // whose question is answered
-	drop   []int // whose question is not to be answered any more
+	closed []int // whose invocation is answered
+	drop   []int // whose invocation is not to be answered any more
 	news   map[int]json.RawMessage
 	reason string // of cancellations
 
@@ -90,39 +91,37 @@ func (r *run) decide(p *plan, n note) {
 		if !decided && p.now.Before(r.deadline()) {
 			r.askNow(p, n.seat)
 		}
-	case n.lost:
-		p.await = append(p.await, n.seat) // it may lie in the session of an absent client
-	case n.heard.Kind <= Declined:
+	case n.heard.Kind.Ends():
 		p.closed = append(p.closed, n.seat)
 		if !decided || state == TimedOut {
 			r.answer(p, n.seat, n.heard, over || decided)
 		}
 	case decided:
-	case n.heard.Kind == Left:
+	case n.heard.Kind == ask.Left:
 		p.await = append(p.await, n.seat)
-	case n.heard.Kind == Forgotten:
+	case n.heard.Kind == ask.Forgotten:
 		r.forgotten(p, n.seat, n.heard.Since)
-	case n.heard.Kind == Mute && r.members[n.seat].again && r.denied(n.seat) == nil:
+	case n.heard.Kind == ask.Mute && r.members[n.seat].again && r.denied(n.seat) == nil:
 		p.send = append(p.send, n.seat)
 	}
 }
 
 // answer decides what a member's answer means.
-func (r *run) answer(p *plan, seat int, h Hearing, late bool) {
+func (r *run) answer(p *plan, seat int, n ask.Notice, late bool) {
 	u := Update{Seat: seat, Late: late, Agent: r.members[seat].agent}
-	switch h.Kind {
-	case Answered:
-		u.State, u.Data = OK, h.Data
+	switch n.Kind {
+	case ask.Answered:
+		u.State, u.Data = OK, n.Data
 		if len(u.Data) > maxData || r.kept+p.bytes+len(u.Data) > maxTotal {
 			u.Data, u.Dropped = nil, true
 		}
-	case Declined:
-		u.State, u.Error = Rejected, failureOf(h.Err)
+	case ask.Rejected:
+		u.State, u.Error = Rejected, failureOf(n.Err)
 	default:
-		if late && (h.Err.Code == protocol.TimedOut || h.Err.Code == protocol.Cancelled) {
+		if late && (n.Err.Code == protocol.TimedOut || n.Err.Code == protocol.Cancelled) {
 			return // says no more than is known
 		}
-		u.State, u.Error = Failed, failureOf(h.Err)
+		u.State, u.Error = Failed, failureOf(n.Err)
 	}
 	p.update(u)
 }
@@ -135,7 +134,7 @@ func (r *run) askNow(p *plan, seat int) {
 		p.recall = append(p.recall, seat)
 		return
 	}
-	agent, ok := r.e.opts.Asker.Choose(r.d.Space, r.d.Seats[seat].Skill)
+	agent, ok := r.e.opts.Skills.Choose(r.d.Space, r.d.Seats[seat].Skill)
 	if !ok {
 		p.await = append(p.await, seat)
 		return
@@ -144,7 +143,7 @@ func (r *run) askNow(p *plan, seat int) {
 		p.update(Update{Seat: seat, State: Denied, Error: failureOf(err)})
 		return
 	}
-	again, err := r.e.opts.Asker.Prepare(r.d.Space, r.d.Seats[seat].Skill, r.d.Capability, r.d.Params)
+	again, err := r.e.opts.Skills.Prepare(r.d.Space, r.d.Seats[seat].Skill, r.d.Capability, r.d.Params)
 	if err != nil {
 		p.update(Update{Seat: seat, State: Failed, Error: failureOf(err)})
 		return
@@ -153,7 +152,7 @@ func (r *run) askNow(p *plan, seat int) {
 	p.send = append(p.send, seat)
 }
 
-// forgotten decides about a member whose agent knows nothing of the question.
+// forgotten decides about a member whose agent knows nothing of the invocation.
 // If it has listened since before the dispatch began it never got it.
 func (r *run) forgotten(p *plan, seat int, since time.Time) {
 	neverGot := !since.IsZero() && since.Before(time.UnixMilli(r.d.StartedAt))

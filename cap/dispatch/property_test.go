@@ -107,9 +107,9 @@ func anything(t *rapid.T) {
 }
 
 // outcomesAgain are the outcomes as a fresh engine finds them.
-func (w *world) outcomesAgain() map[protocol.TaskID]Outcome {
+func (w *world) outcomesAgain() map[protocol.TaskID]Status {
 	w.crash()
-	before := make(map[protocol.TaskID]Outcome)
+	before := make(map[protocol.TaskID]Status)
 	for v := range w.engine.All() {
 		before[v.ID] = v.Outcome
 	}

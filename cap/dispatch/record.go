@@ -25,16 +25,16 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// An Outcome is how far a whole dispatch has come.
-type Outcome string
+// A Status is how far a whole dispatch has come.
+type Status string
 
 // The outcomes. Only InProgress changes.
 const (
-	InProgress Outcome = "running"
-	Complete   Outcome = "complete"
-	Partial    Outcome = "partial"
-	Fruitless  Outcome = "failed"
-	Called     Outcome = "cancelled"
+	InProgress Status = "running"
+	Complete   Status = "complete"
+	Partial    Status = "partial"
+	Fruitless  Status = "failed"
+	Called     Status = "cancelled"
 )
 
 // A Dispatch is the record that is stored before the first member is asked. It
@@ -91,9 +91,9 @@ type Update struct {
 
 // An End is how the whole ended.
 type End struct {
-	Outcome Outcome `json:"outcome"`
-	At      int64   `json:"at"` // Unix milliseconds
-	Reason  string  `json:"reason,omitempty"`
+	Outcome Status `json:"outcome"`
+	At      int64  `json:"at"` // Unix milliseconds
+	Reason  string `json:"reason,omitempty"`
 }
 
 // A Failure is why a member has no result.
@@ -121,6 +121,9 @@ type member struct {
 	again   bool // may be asked twice: its capability is idempotent
 	agent   protocol.AgentID
 	at      int64
+	askedAt int64           // Unix milliseconds; 0 before it was asked
+	tries   int             // how often the request was sent; one at least if it was asked before a restart
+	told    json.RawMessage // what it told of its work last, while it is at it
 	late    bool
 	data    json.RawMessage
 	dropped bool
@@ -134,6 +137,9 @@ func (d *Dispatch) fresh() []member {
 	for i := range d.Seats {
 		s := &d.Seats[i]
 		members[i] = member{state: s.State, asked: s.Asked, again: s.Idempotent, agent: s.Agent, at: d.StartedAt, failure: s.Error}
+		if s.Asked {
+			members[i].askedAt = d.StartedAt
+		}
 		switch {
 		case s.State != "":
 		case s.Asked:
@@ -149,10 +155,13 @@ func (d *Dispatch) fresh() []member {
 func (m *member) apply(u *Update) {
 	m.state, m.at, m.late, m.data, m.dropped, m.failure = u.State, u.At, u.Late, u.Data, u.Dropped, u.Error
 	if u.Asked {
-		m.asked, m.again = true, u.Again
+		m.asked, m.again, m.askedAt = true, u.Again, u.At
 	}
 	if u.Agent != "" {
 		m.agent = u.Agent
+	}
+	if m.decided() {
+		m.told = nil
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
 )
 
 // Bounds of the results that are kept, so that a task can be shown in one
@@ -14,6 +15,7 @@ import (
 const (
 	maxData      = 64 << 10  // of one member, in bytes
 	maxTotal     = 512 << 10 // of all members together
+	maxTold      = 4 << 10   // of a member's progress, in bytes
 	maxBatchData = 256 << 10
 	maxBatch     = 500 // updates
 )
@@ -43,7 +45,7 @@ type run struct {
 	letGo   context.CancelFunc
 
 	// The worker's own.
-	listening map[int]bool // seats with a question that may still be answered
+	listening map[int]bool // seats with an invocation that may still be answered
 	seq       uint64       // of events
 	lastBatch time.Time
 }
@@ -51,9 +53,8 @@ type run struct {
 // A note is something that happened to a seat, or to the whole.
 type note struct {
 	seat    int
-	heard   Hearing
+	heard   ask.Notice
 	back    bool   // the seat can be reached
-	lost    bool   // the question was not delivered
 	cancel  bool   // somebody cancels the dispatch
 	because string // why
 }
@@ -123,7 +124,7 @@ func (r *run) resume() {
 		case m.agent == "" && m.again && r.denied(i) == nil:
 			r.send(i)
 		case m.agent == "": // there is nobody to ask
-			r.hear(i, Hearing{Kind: Refused, Err: unknown("the bridge stopped before the answer came")})
+			r.hear(i, ask.Notice{Kind: ask.Failed, Err: unknown("the bridge stopped before the answer came")})
 		default:
 			r.expect(i)
 			r.await(i)
@@ -134,7 +135,7 @@ func (r *run) resume() {
 // leave stops listening and is forgotten.
 func (r *run) leave() {
 	for i := range r.listening {
-		r.e.opts.Asker.Drop(r.d.invocationID(i))
+		r.e.opts.Invoker.Drop(r.d.invocationID(i))
 	}
 	r.letGo()
 	r.e.leave(r)
@@ -237,18 +238,18 @@ func (r *run) commit(b *Batch) {
 	}
 }
 
-// hear leaves a note of a member's answer. It is a [Question]'s Hear.
-func (r *run) hear(seat int, h Hearing) {
+// hear leaves a note of what is heard of a member's invocation.
+func (r *run) hear(seat int, n ask.Notice) {
 	r.noteMu.Lock()
-	switch h.Kind {
-	case Took:
+	switch n.Kind {
+	case ask.Accepted:
 		if _, known := r.news[seat]; !known {
 			r.news[seat] = nil
 		}
-	case Progressed:
-		r.news[seat] = h.Data
+	case ask.Progressed:
+		r.news[seat] = n.Data
 	default:
-		r.notes = append(r.notes, note{seat: seat, heard: h})
+		r.notes = append(r.notes, note{seat: seat, heard: n})
 	}
 	r.noteMu.Unlock()
 	r.signal()
@@ -295,9 +296,9 @@ func (r *run) lookAround() {
 		r.mu.Unlock()
 		var back bool
 		if asked {
-			back = r.e.opts.Asker.Reachable(r.d.Space, agent)
+			back = r.e.opts.Skills.Reachable(r.d.Space, agent)
 		} else {
-			_, back = r.e.opts.Asker.Choose(r.d.Space, r.d.Seats[i].Skill)
+			_, back = r.e.opts.Skills.Choose(r.d.Space, r.d.Seats[i].Skill)
 		}
 		if !back {
 			continue

@@ -11,7 +11,7 @@ import (
 // A View is a dispatch as it is now.
 type View struct {
 	*Dispatch
-	Outcome Outcome
+	Outcome Status
 	End     *End
 	Counts  map[State]int
 	Members []MemberView // nil in lists
@@ -23,8 +23,11 @@ type MemberView struct {
 	Role    string
 	Agent   protocol.AgentID // that was asked
 	State   State
-	At      int64 // when it became so, Unix milliseconds
-	Late    bool  // it answered when the dispatch had ended
+	At      int64           // when it became so, Unix milliseconds
+	AskedAt int64           // when it was asked first, Unix milliseconds; 0 if it was not
+	Tries   int             // how often the request was sent to it; after a restart at least
+	Told    json.RawMessage // what it told of its work last, while it is at it
+	Late    bool            // it answered when the dispatch had ended
 	Data    json.RawMessage
 	Dropped bool // there was more data than is kept
 	Error   *Failure
@@ -40,6 +43,18 @@ func (e *Engine) Get(id protocol.TaskID) (View, bool) {
 		return View{}, false
 	}
 	return e.replay(d).view(true), true
+}
+
+// Counts tells how many members of a dispatch are in which state.
+func (e *Engine) Counts(id protocol.TaskID) (map[State]int, bool) {
+	if r := e.find(id); r != nil {
+		return r.counts(), true
+	}
+	d, _, ok := e.opts.Dispatches.Get(string(id))
+	if !ok {
+		return nil, false
+	}
+	return e.replay(d).counts(), true
 }
 
 // All yields every dispatch, without members and in no order.
@@ -68,14 +83,7 @@ func (e *Engine) Cancel(ctx context.Context, id protocol.TaskID, reason string) 
 		return protocol.Errorf(protocol.InvalidState, "the task has already ended").With("task_id", string(id))
 	}
 	r.leaveNote(note{cancel: true, because: reason})
-	select {
-	case <-r.done:
-		return nil
-	case <-r.gone.Done():
-		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return r.wait(ctx)
 }
 
 func (r *run) ended() bool {
@@ -98,7 +106,10 @@ func (r *run) view(withMembers bool) View {
 	v.Members = make([]MemberView, len(r.members))
 	for i := range r.members {
 		m, s := &r.members[i], &r.d.Seats[i]
-		v.Members[i] = MemberView{s.Skill, s.Role, m.agent, m.state, m.at, m.late, m.data, m.dropped, m.failure}
+		v.Members[i] = MemberView{
+			Skill: s.Skill, Role: s.Role, Agent: m.agent, State: m.state, At: m.at, AskedAt: m.askedAt, Tries: m.tries, Told: m.told,
+			Late: m.late, Data: m.data, Dropped: m.dropped, Error: m.failure,
+		}
 	}
 	return v
 }

@@ -16,6 +16,11 @@ func (e *Engine) Wait(ctx context.Context, id protocol.TaskID) error {
 		}
 		return nil // it has ended, and nobody is waited for any more
 	}
+	return r.wait(ctx)
+}
+
+// wait returns when the run has ended, the bridge stops, or ctx ends.
+func (r *run) wait(ctx context.Context) error {
 	select {
 	case <-r.done:
 		return nil

@@ -89,7 +89,7 @@ func invokeCommand() *cobra.Command {
 	return cmd
 }
 
-// serveCommand is what the load generator starts this program as.
+// serveCommand is the command with which the load generator starts this program.
 func serveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "serve KIND ADDRESS DIR",

@@ -96,7 +96,7 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 }
 
 // checkFree refuses the id of an agent that is online: with its id it would be
-// disconnected. Whoever may not ask finds out when it connects.
+// disconnected. An agent that may not ask finds out when it connects.
 func checkFree(ctx context.Context, t *target, id string) error {
 	c, err := t.dial(ctx)
 	if err != nil {

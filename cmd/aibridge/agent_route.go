@@ -18,7 +18,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A routing is what the flags of agent route say.
+// A routing holds the flags of agent route.
 type routing struct {
 	target                                 target
 	id, name, scene, skill, channel, group string
@@ -121,7 +121,7 @@ func certifiedAgent(path string) string {
 	return ""
 }
 
-// checkName says what is wrong with an identifier given as a flag.
+// checkName refuses a bad identifier given as a flag.
 func checkName[ID protocol.Identifier](flag, text string) error {
 	var id ID
 	if reason := id.Rule().Check(text); reason != "" {

@@ -26,7 +26,7 @@ see what became of others. Without a verb, list those that wait.`
 }
 
 func approvalsListCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var state string
 	var all bool
 	var most int
@@ -51,7 +51,7 @@ func approvalsListCommand() *cobra.Command {
 }
 
 func approvalsShowCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "show APPROVAL_ID",
 		Short: "Show all about a call: tool, arguments, who it is for and whom it reaches",
@@ -65,7 +65,7 @@ func approvalsShowCommand() *cobra.Command {
 }
 
 func approvalsDecideCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var reason, nonce string
 	cmd := &cobra.Command{
 		Use:   "decide APPROVAL_ID approve|deny",

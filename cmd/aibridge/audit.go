@@ -14,6 +14,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/config"
 )
 
 func auditCommand() *cobra.Command {
@@ -31,9 +32,9 @@ const tailPause = time.Second
 
 // An auditFilter is the flags that choose entries.
 type auditFilter struct {
-	since, until                     string
-	principal, event, code, resource string
-	security                         bool
+	since, until                            string
+	principal, event, code, resource, trace string
+	security                                bool
 }
 
 func (f *auditFilter) addFlags(cmd *cobra.Command) {
@@ -42,6 +43,7 @@ func (f *auditFilter) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&f.event, "event", "", "only this command or event; skill.* for all that begin so")
 	fs.StringVar(&f.code, "code", "", "only with this result: ok, an error code, or failed for any")
 	fs.StringVar(&f.resource, "resource", "", "only about this resource, type/id; skill/* for all that begin so")
+	fs.StringVar(&f.trace, "trace", "", "only what belongs to this trace")
 	fs.BoolVar(&f.security, "security", false, "only what operators are told of as security events")
 }
 
@@ -51,6 +53,7 @@ func (f *auditFilter) params(now time.Time) (map[string]any, error) {
 	optional(params, "event", f.event)
 	optional(params, "code", f.code)
 	optional(params, "resource", f.resource)
+	optional(params, "trace_id", f.trace)
 	if f.security {
 		params["security"] = true
 	}
@@ -80,7 +83,7 @@ func pointInTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is neither a time (%s) nor how long ago (90m)", text, time.RFC3339)
 }
 
-// auditEntries is what audit.query answers.
+// auditEntries is the result of audit.query.
 type auditEntries struct {
 	Entries []json.RawMessage `json:"entries"`
 	Last    uint64            `json:"last"`
@@ -237,7 +240,7 @@ func writeEntries(w io.Writer, entries []json.RawMessage, shown format) error {
 	return nil
 }
 
-// An auditEntry is what of an entry is shown to people.
+// An auditEntry holds the fields of an entry that people are shown.
 type auditEntry struct {
 	Seq       uint64            `json:"seq"`
 	Time      time.Time         `json:"time"`
@@ -344,7 +347,7 @@ names its configuration if it has one.`,
 func verifyAudit(ctx context.Context, target *target, head string, offline bool) (json.RawMessage, error) {
 	if offline {
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-		app.AddStateFlags(fs)
+		config.AddStateFlags(fs)
 		if err := fs.Set("data", target.folder()); err != nil {
 			return nil, err
 		}

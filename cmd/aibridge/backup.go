@@ -13,6 +13,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/backup"
+	"github.com/aibridge/aibridge/internal/config"
 )
 
 func backupCommand() *cobra.Command {
@@ -50,7 +51,7 @@ written, and its sums are checked.`,
 			return err
 		},
 	}
-	app.AddStateFlags(cmd.Flags())
+	config.AddStateFlags(cmd.Flags())
 	b.target.addAddressFlag(cmd.Flags())
 	b.target.addCredentialFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&b.withoutContents, "without-contents", false, "leave out the contents of files, which may be many")
@@ -143,7 +144,7 @@ func restoreCommand() *cobra.Command {
 			return nil
 		},
 	}
-	app.AddStateFlags(cmd.Flags())
+	config.AddStateFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&force, "force", false, "replace what the data folder holds")
 	return cmd
 }

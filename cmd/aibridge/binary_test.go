@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/listen"
 )
 
 // buildDir holds the binary while the tests of the package run.
@@ -44,7 +44,7 @@ var build = sync.OnceValues(func() (string, error) {
 // A binary is a bridge that runs as a process of its own.
 type binary struct {
 	path, data string
-	addresses  app.Addresses
+	addresses  listen.Addresses
 	cmd        *exec.Cmd
 	log        *bytes.Buffer
 	ended      chan struct{}
@@ -88,7 +88,7 @@ func (b *binary) start(t *testing.T, deadline time.Time, flags ...string) bool {
 	t.Cleanup(b.kill)
 	for ; ; time.Sleep(5 * time.Millisecond) {
 		var err error
-		if b.addresses, err = app.ReadAddresses(b.data); err == nil {
+		if b.addresses, err = listen.ReadAddresses(b.data); err == nil {
 			return true
 		}
 		select {

@@ -1,22 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/http"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -75,7 +62,7 @@ func (w *wanted) params() (map[string]any, error) {
 	return params, nil
 }
 
-// name is what the signing request calls the holder.
+// name is the holder's name in the signing request.
 func (w *wanted) name() string {
 	for _, name := range []string{w.operator, w.agent, w.skill} {
 		if name != "" {
@@ -83,114 +70,6 @@ func (w *wanted) name() string {
 		}
 	}
 	return ""
-}
-
-// A keyMaker makes a key in a folder and the request to sign it.
-type keyMaker struct{ out, kind string }
-
-func (k *keyMaker) addFlags(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVar(&k.out, "out", "", "folder for "+what)
-	cmd.Flags().StringVar(&k.kind, "key-type", "ecdsa", "key to make: ecdsa (P-256) or ed25519")
-}
-
-// make makes a key in the folder, where none may be yet.
-func (k *keyMaker) make() (crypto.Signer, error) {
-	if k.out == "" {
-		return nil, usageError{errors.New("--out is needed: a folder for the key")}
-	}
-	var key crypto.Signer
-	var err error
-	switch k.kind {
-	case "ecdsa":
-		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case "ed25519":
-		_, key, err = ed25519.GenerateKey(rand.Reader)
-	default:
-		return nil, usageError{fmt.Errorf("--key-type %s is neither ecdsa nor ed25519", k.kind)}
-	}
-	if err != nil {
-		return nil, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(k.out, 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(filepath.Join(k.out, keyFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%s holds a key already; choose another folder", k.out)
-	}
-	if err != nil {
-		return nil, err
-	}
-	err = pem.Encode(f, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	return key, errors.Join(err, f.Sync(), f.Close())
-}
-
-// discard removes a key that got no certificate.
-func (k *keyMaker) discard() { _ = os.Remove(filepath.Join(k.out, keyFile)) }
-
-func signingRequest(key crypto.Signer, name string) (string, error) {
-	template := &x509.CertificateRequest{}
-	if name != "" {
-		template.Subject = pkix.Name{CommonName: name}
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), err
-}
-
-// An issuedCertificate is what the bridge answers.
-type issuedCertificate struct {
-	RequestID string          `json:"request_id"`
-	Serial    protocol.Serial `json:"serial"`
-	Chain     []string        `json:"chain"`
-	ExpiresAt int64           `json:"expires_at"`
-}
-
-// check makes sure that what came back is for the key it was asked for.
-func (i *issuedCertificate) check(key crypto.Signer) error {
-	if len(i.Chain) != 3 {
-		return fmt.Errorf("the bridge answered with a chain of %d certificates", len(i.Chain))
-	}
-	block, _ := pem.Decode([]byte(i.Chain[0]))
-	if block == nil {
-		return errors.New("the bridge answered with something that is no certificate")
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return err
-	}
-	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
-	if !ok || !public.Equal(cert.PublicKey) {
-		return errors.New("the bridge answered with a certificate for another key")
-	}
-	return nil
-}
-
-// write puts the certificate and the root into a folder.
-func (i *issuedCertificate) write(dir string) error {
-	chain := strings.Join(i.Chain[:len(i.Chain)-1], "")
-	return errors.Join(
-		os.WriteFile(filepath.Join(dir, certFile), []byte(chain), 0o644),                 //nolint:gosec // certificates are no secrets
-		os.WriteFile(filepath.Join(dir, caFile), []byte(i.Chain[len(i.Chain)-1]), 0o644), //nolint:gosec // the same
-	)
-}
-
-// finish checks and writes what was issued, prints the serial, and says the
-// rest on the side.
-func (i *issuedCertificate) finish(cmd *cobra.Command, dir string, key crypto.Signer) error {
-	if err := i.check(key); err != nil {
-		return err
-	}
-	if err := i.write(dir); err != nil {
-		return err
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s, %s and %s to %s, good until %s\n", certFile, keyFile, caFile, dir,
-		time.UnixMilli(i.ExpiresAt).Format(time.DateTime))
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), i.Serial)
-	return err
 }
 
 func certIssueCommand() *cobra.Command {
@@ -274,29 +153,6 @@ func fetchRequested(cmd *cobra.Command, c *certs, dir, request string) error {
 		issued.ExpiresAt = shown.Certificate.ExpiresAt
 	}
 	return issued.finish(cmd, dir, key)
-}
-
-func readKey(dir string) (crypto.Signer, error) {
-	if dir == "" {
-		return nil, usageError{errors.New("--out is needed: the folder with the key")}
-	}
-	text, err := os.ReadFile(filepath.Join(dir, keyFile))
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s holds no key in PEM", filepath.Join(dir, keyFile))
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	key, ok := parsed.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("the key in %s cannot sign", dir)
-	}
-	return key, nil
 }
 
 func certRequestCommand() *cobra.Command {
@@ -390,124 +246,4 @@ func (t *target) asHolder(dir string) error {
 		return usageError{errors.New("the key is proved over TLS: name the address with --url, such as mqtts://host:port")}
 	}
 	return nil
-}
-
-func certTokenCommand() *cobra.Command {
-	var c certs
-	var w wanted
-	var ttl time.Duration
-	cmd := &cobra.Command{
-		Use:   "token --authority AUTHORITY --skill SKILL",
-		Short: "Make a claim token, with which a device gets one certificate by itself",
-		Args:  exactArgs(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			params, err := w.params()
-			if err != nil {
-				return err
-			}
-			params["ttl_seconds"] = int(ttl / time.Second)
-			return c.show(cmd, "cert.token.create", params)
-		},
-	}
-	c.addFlags(cmd)
-	w.addFlags(cmd)
-	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how long it can be claimed")
-	return cmd
-}
-
-// maxAnswer bounds what is read of a bridge's answer over HTTP, in bytes.
-const maxAnswer = 1 << 20
-
-func certClaimCommand() *cobra.Command {
-	var k keyMaker
-	var t target
-	cmd := &cobra.Command{
-		Use:   "claim TOKEN --out DIR",
-		Short: "Make a key and claim its certificate with a token, as a device that has nothing else",
-		Long: `Make a key and claim its certificate with a token, as a device that has nothing
-else: from the bridge on this machine, or at --url. A bridge that lets in nobody without
-a credential needs the address of its HTTP door there.`,
-		Example: `  aibridge cert claim abt_… --url https://bridge.example:9010 --ca ca.pem --out lighting`,
-		Args:    exactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			key, err := k.make()
-			if err != nil {
-				return err
-			}
-			defer func() {
-				if err != nil {
-					k.discard()
-				}
-			}()
-			csr, err := signingRequest(key, "")
-			if err != nil {
-				return err
-			}
-			issued, err := claim(cmd, &t, args[0], csr)
-			if err != nil {
-				return err
-			}
-			return issued.finish(cmd, k.out, key)
-		},
-	}
-	k.addFlags(cmd, "key.pem, cert.pem and ca.pem")
-	t.addAddressFlag(cmd.Flags())
-	cmd.Flags().StringVar(&t.data, "data", "", "data folder of a bridge on this machine, to find its address and CA in (AIBRIDGE_DATA)")
-	cmd.Flags().StringVar(&t.ca, "ca", os.Getenv("AIBRIDGE_CA"), "PEM file with the roots that the bridge's certificate must chain to (AIBRIDGE_CA)")
-	return cmd
-}
-
-// nothingToShow says what helps a device that another door than HTTP's does not
-// let in to ask.
-func nothingToShow(err error) error {
-	switch protocol.CodeOf(err) {
-	case protocol.NotAuthenticated, protocol.CredentialInvalid:
-		return hinted{err, "only the HTTP door lets in who has nothing to show: give its address by --url, such as https://bridge.example:9010"}
-	}
-	return err
-}
-
-func claim(cmd *cobra.Command, t *target, token, csr string) (*issuedCertificate, error) {
-	base, err := t.httpURL(cmd.Context())
-	if err != nil {
-		return nil, nothingToShow(err)
-	}
-	config, err := t.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}
-	defer transport.CloseIdleConnections()
-	at, err := url.JoinPath(base, "pki", "enroll")
-	if err != nil {
-		return nil, usageError{err}
-	}
-	body, err := json.Marshal(map[string]string{"token": token, "csr": csr})
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(cmd.Context(), http.MethodPost, at, bytes.NewReader(body))
-	if err != nil {
-		return nil, usageError{err}
-	}
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	var said struct {
-		issuedCertificate
-		Error *protocol.Error `json:"error"`
-	}
-	if err := json.NewDecoder(http.MaxBytesReader(nil, answer.Body, maxAnswer)).Decode(&said); err != nil {
-		return nil, fmt.Errorf("%s answered %s with something that is no answer: %w", at, answer.Status, err)
-	}
-	if said.Error != nil {
-		return nil, said.Error
-	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s", at, answer.Status)
-	}
-	return &said.issuedCertificate, nil
 }

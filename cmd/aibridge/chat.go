@@ -97,7 +97,7 @@ type chatResult struct {
 // maxLine bounds what one line may hold.
 const maxLine = 1 << 20
 
-// read says what is read, line by line.
+// read returns the input, line by line.
 func (c *conversation) read(ctx context.Context, in io.Reader) error {
 	prompt := ""
 	if terminal(in) {

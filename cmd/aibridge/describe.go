@@ -12,7 +12,7 @@ import (
 )
 
 func describeCommand() *cobra.Command {
-	var markdown bool
+	var markdown, typescript bool
 	cmd := &cobra.Command{
 		Use:   "describe [COMMAND]",
 		Short: "Show the commands a bridge understands",
@@ -32,6 +32,9 @@ func describeCommand() *cobra.Command {
 				}
 				return commands.WriteMarkdown(cmd.OutOrStdout(), set)
 			}
+			if typescript {
+				return commands.WriteTypeScript(cmd.OutOrStdout(), set)
+			}
 			if len(args) == 0 {
 				return listCommands(cmd, set)
 			}
@@ -45,6 +48,7 @@ func describeCommand() *cobra.Command {
 			return describeOne(cmd, command)
 		},
 	}
+	cmd.Flags().BoolVar(&typescript, "typescript", false, "the types of all of them, for programs in TypeScript")
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "all of them, as docs/commands.md")
 	return cmd
 }

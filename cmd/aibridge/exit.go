@@ -48,7 +48,7 @@ type hinted struct {
 
 func (e hinted) Unwrap() error { return e.error }
 
-// printError says what went wrong with a command, what else is known about it
+// printError reports the failure of a command, its details
 // and what to do.
 func printError(w io.Writer, cmd *cobra.Command, err error) {
 	lines := strings.Split(err.Error(), "\n") // which may be words of a device

@@ -19,7 +19,7 @@ func keyCommand() *cobra.Command {
 }
 
 func keyCreateCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var name, kind, out string
 	var roles, scopes []string
 	var unknown bool
@@ -102,7 +102,7 @@ func keyToFile(result json.RawMessage, path string) (json.RawMessage, error) {
 }
 
 func keyListCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var principal, state string
 	var most int
 	cmd := &cobra.Command{
@@ -124,7 +124,7 @@ func keyListCommand() *cobra.Command {
 }
 
 func keyRevokeCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "revoke KEY_ID",
@@ -142,7 +142,7 @@ func keyRevokeCommand() *cobra.Command {
 }
 
 func keyRotateCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "rotate",
 		Short: "Make a new data key, and seal anew what older ones have sealed",

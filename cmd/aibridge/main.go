@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/config"
 )
 
 // version is set when the binary is linked.
@@ -42,7 +43,7 @@ there or in the wrong state (3xxx) · 40 a service failed (4xxx) ·
 50 the bridge failed (5xxx).`,
 	}
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if err := app.CheckEnvironment(); err != nil {
+		if err := config.CheckEnvironment(); err != nil {
 			return usageError{err}
 		}
 		return nil
@@ -50,9 +51,9 @@ there or in the wrong state (3xxx) · 40 a service failed (4xxx) ·
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cmd.AddCommand(
 		serveCommand(), versionCommand(), runCommand(), callCommand(), watchCommand(), describeCommand(), healthCommand(),
-		agentCommand(), skillCommand(), taskCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), keyCommand(), tokenCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), benchCommand(),
+		agentCommand(), skillCommand(), taskCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), keyCommand(), tokenCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), benchCommand(), conformanceCommand(), newCommand(),
 	)
 	addNouns(cmd, app.Commands())
-	tidyUse(cmd)
+	explainUsage(cmd)
 	return cmd
 }

@@ -19,7 +19,7 @@ import (
 // mcpKeyFile is the file in the data folder with the key of aibridge mcp.
 const mcpKeyFile = "mcp.key"
 
-// mcpScopes are what aibridge mcp may do unless it is told otherwise: look
+// mcpScopes are the default scopes of aibridge mcp: look
 // around, call skills and groups, and read files.
 func mcpScopes() []string {
 	return []string{
@@ -29,7 +29,7 @@ func mcpScopes() []string {
 	}
 }
 
-// An mcpGuest is who aibridge mcp is at the bridge.
+// An mcpGuest is the principal of aibridge mcp at the bridge.
 type mcpGuest struct {
 	target target
 	create bool

@@ -20,12 +20,12 @@ const (
 	groupNouns   = "nouns"
 )
 
-// otherVerbs are what people try besides the verb of a command.
+// otherVerbs lists words that people try instead of the verb of a command.
 var otherVerbs = map[string]string{"skill.discover": "list"}
 
 // addNouns adds a command for every command of the bridge, from its
 // declaration: skill.invoke is aibridge skill invoke, and llm.run.list is
-// aibridge llm run list. What is there already stays.
+// aibridge llm run list. Existing commands stay.
 func addNouns(root *cobra.Command, set *commands.Set) {
 	root.AddGroup(
 		&cobra.Group{ID: groupProgram, Title: "Commands:"},

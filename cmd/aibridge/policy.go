@@ -20,7 +20,7 @@ func policyCommand() *cobra.Command {
 }
 
 func policyListCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var from string
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -38,7 +38,7 @@ func policyListCommand() *cobra.Command {
 }
 
 func policyShowCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print the text of policies",
@@ -62,7 +62,7 @@ func policyShowCommand() *cobra.Command {
 }
 
 func policyPutCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "put NAME FILE",
 		Short: "Put policies in force, or replace those of the same name",
@@ -83,7 +83,7 @@ text that does not parse, or speaks of what there is not, changes nothing.`,
 }
 
 func policyRemoveCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Take policies that were put out of force",
@@ -100,7 +100,7 @@ func policyRemoveCommand() *cobra.Command {
 var errInvalidPolicy = errors.New("the policies are not valid")
 
 func policyValidateCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Say what is wrong with policies, without putting them in force",
@@ -134,7 +134,7 @@ func policyValidateCommand() *cobra.Command {
 }
 
 func policyExplainCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var principal, resource, action, door, address, sender, method, cert string
 	var roles, scopes []string
 	cmd := &cobra.Command{

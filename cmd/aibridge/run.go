@@ -27,7 +27,7 @@ after a crash of the bridge.`,
 }
 
 func runPackagesCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var most int
 	cmd := &cobra.Command{
 		Use:   "packages [NAME]",
@@ -47,7 +47,7 @@ func runPackagesCommand() *cobra.Command {
 }
 
 func runStatusCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "status RUN_ID",
 		Short: "Show a run: its phase, where it is and what it asks",
@@ -61,7 +61,7 @@ func runStatusCommand() *cobra.Command {
 }
 
 func runCancelCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "cancel RUN_ID",
 		Short: "Stop a run; it can be continued later",
@@ -75,7 +75,7 @@ func runCancelCommand() *cobra.Command {
 }
 
 func runListCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var phase string
 	var most int
 	cmd := &cobra.Command{
@@ -95,7 +95,7 @@ func runListCommand() *cobra.Command {
 }
 
 func runTurnsCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "turns RUN_ID",
 		Short: "Show what the model was asked, what it answered, and what its calls came to",

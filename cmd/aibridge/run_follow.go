@@ -32,7 +32,7 @@ func (f *runFollower) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.interactive, "interactive", "i", false, "read answers to the run's questions from standard input")
 }
 
-// runState is what the commands of runs answer.
+// runState is the result of the commands of runs.
 type runState struct {
 	ID        string `json:"run_id"`
 	Phase     string `json:"phase"`
@@ -186,7 +186,7 @@ type runPrinter struct {
 	at     string // node that was shown last
 }
 
-// runEvent is what events of runs tell.
+// runEvent is the data of an event of a run.
 type runEvent struct {
 	Message string  `json:"message_id"`
 	Node    string  `json:"node_id"`
@@ -242,7 +242,7 @@ func (p *runPrinter) node(id, title string) {
 	p.put(id, title)
 }
 
-// put is node for who has the lock. What was shown last is not shown again.
+// put is node for callers that hold the lock. The last line is not shown again.
 func (p *runPrinter) put(id, title string) {
 	if id != p.at {
 		fmt.Fprintln(p.out, strings.TrimSpace("● "+cell(id)+" "+cell(title)))

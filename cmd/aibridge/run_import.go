@@ -19,7 +19,7 @@ import (
 )
 
 func runImportCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var group, url string
 	var replace bool
 	cmd := &cobra.Command{

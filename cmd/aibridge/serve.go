@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/config"
 )
 
 func serveCommand() *cobra.Command {
@@ -39,12 +40,12 @@ line and in DIR/addresses.json.`,
 				return startError(err)
 			}
 			if config.Dev {
-				app.WriteWelcome(cmd.ErrOrStderr(), bridge.Addresses())
+				writeWelcome(cmd.ErrOrStderr(), bridge.Addresses())
 			}
 			return bridge.Run(cmd.Context())
 		},
 	}
-	app.AddFlags(cmd.Flags())
+	config.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "show the configuration that would be used, without secrets, and exit")
 	return cmd
 }

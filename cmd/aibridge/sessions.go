@@ -18,7 +18,7 @@ func sessionsCommand() *cobra.Command {
 }
 
 func sessionsListCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var state, principal string
 	var most int
 	cmd := &cobra.Command{
@@ -42,7 +42,7 @@ func sessionsListCommand() *cobra.Command {
 }
 
 func sessionsShowCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "show CLIENT_ID",
 		Short: "Show a session: its client, subscriptions and what waits for it",
@@ -56,7 +56,7 @@ func sessionsShowCommand() *cobra.Command {
 }
 
 func sessionsKickCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var forget bool
 	cmd := &cobra.Command{
 		Use:   "kick CLIENT_ID",
@@ -71,27 +71,27 @@ func sessionsKickCommand() *cobra.Command {
 	return cmd
 }
 
-// sessions are the flags that all of these commands have.
-type sessions struct {
+// sessionFlags are the flags that all of these commands have.
+type sessionFlags struct {
 	target target
 	space  string
 	shown  format
 	show   func(io.Writer, json.RawMessage) error // how the result is shown to people; as a table by default
 }
 
-func (s *sessions) addFlags(cmd *cobra.Command) {
+func (s *sessionFlags) addFlags(cmd *cobra.Command) {
 	s.addTarget(cmd)
 	cmd.Flags().StringVar(&s.space, "space", "", "space to look at; your own by default")
 }
 
 // addTarget adds the flags without those of a space.
-func (s *sessions) addTarget(cmd *cobra.Command) {
+func (s *sessionFlags) addTarget(cmd *cobra.Command) {
 	s.target.addFlags(cmd.Flags())
 	s.shown.addFlags(cmd)
 }
 
 // write shows the result.
-func (s *sessions) write(w io.Writer, result json.RawMessage) error {
+func (s *sessionFlags) write(w io.Writer, result json.RawMessage) error {
 	if s.show != nil {
 		return s.shown.write(w, result, s.show)
 	}
@@ -102,7 +102,7 @@ func (s *sessions) write(w io.Writer, result json.RawMessage) error {
 type caller func(ctx context.Context, command string, params map[string]any) (json.RawMessage, error)
 
 // run connects, asks, and shows the answer.
-func (s *sessions) run(cmd *cobra.Command, params map[string]any, ask func(context.Context, caller, map[string]any) (json.RawMessage, error)) error {
+func (s *sessionFlags) run(cmd *cobra.Command, params map[string]any, ask func(context.Context, caller, map[string]any) (json.RawMessage, error)) error {
 	optional(params, "space_id", s.space)
 	c, err := s.target.dial(cmd.Context())
 	if err != nil {
@@ -139,7 +139,7 @@ func simply(command string) func(context.Context, caller, map[string]any) (json.
 // be in an answer.
 const sessionPage = 1000
 
-// sessionList is what session.list answers.
+// sessionList is the result of session.list.
 type sessionList struct {
 	Sessions   []json.RawMessage `json:"sessions"`
 	Total      int               `json:"total"`

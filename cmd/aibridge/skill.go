@@ -27,7 +27,7 @@ func skillCommand() *cobra.Command {
 }
 
 func skillJoinCreateCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var uses int
 	var ttl time.Duration
 	cmd := &cobra.Command{
@@ -58,7 +58,7 @@ is shown once: the bridge keeps only what it needs to recognise it.`,
 }
 
 func skillJoinListCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "list SKILL",
 		Short: "List the join tokens of a skill that can still be used, without their secrets",
@@ -72,7 +72,7 @@ func skillJoinListCommand() *cobra.Command {
 }
 
 func skillJoinRevokeCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   "revoke SKILL TOKEN_ID",
 		Short: "Take a join token back; the agents that it has let in stay",
@@ -86,7 +86,7 @@ func skillJoinRevokeCommand() *cobra.Command {
 }
 
 func skillProviderCommand(verb, short string) *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use:   verb + " SKILL AGENT",
 		Short: short,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/listen"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -69,16 +70,16 @@ func (t *target) folder() string {
 	return app.DefaultConfig().Data
 }
 
-// addresses are those of the bridge on this machine, or the default ones.
-func (t *target) addresses() app.Addresses {
-	if a, err := app.ReadAddresses(t.folder()); err == nil {
+// addresses are the addresses of the bridge on this machine, or the default ones.
+func (t *target) addresses() listen.Addresses {
+	if a, err := listen.ReadAddresses(t.folder()); err == nil {
 		return a
 	}
 	c := app.DefaultConfig()
-	return app.Addresses{MQTT: c.MQTT, MQTTS: "127.0.0.1:8883", HTTP: c.HTTP, WS: c.WS}
+	return listen.Addresses{MQTT: c.MQTT, MQTTS: "127.0.0.1:8883", HTTP: c.HTTP, WS: c.WS}
 }
 
-// mqttURL is where the bridge is. Who shows a certificate needs TLS for it.
+// mqttURL is the address of the bridge. A client certificate needs TLS.
 func (t *target) mqttURL() string {
 	switch {
 	case t.mqtt != "":
@@ -103,7 +104,7 @@ func webSocketPath(address string) string {
 	return address
 }
 
-// credential is what to show besides a certificate: what a flag names, else
+// credential returns the credential to show besides a certificate: the flag's, else
 // what a variable holds, else the administrator's key of a bridge on this
 // machine.
 func (t *target) credential() (client.Option, error) {
@@ -147,8 +148,8 @@ func (t *target) credential() (client.Option, error) {
 }
 
 // ownBridge reports whether the address is that of the bridge whose data folder
-// is used: no other may be shown its administrator's key. Who names an address
-// elsewhere and the folder says that they belong together.
+// is used: no other may be shown its administrator's key. A user who names an
+// address elsewhere and the folder says that they belong together.
 func (t *target) ownBridge() bool {
 	if t.url == "" || t.data != "" {
 		return true
@@ -161,7 +162,7 @@ func (t *target) ownBridge() bool {
 	if addr, err := netip.ParseAddr(host); host == "localhost" || err == nil && addr.Unmap().IsLoopback() {
 		return true
 	}
-	a, err := app.ReadAddresses(t.folder())
+	a, err := listen.ReadAddresses(t.folder())
 	return err == nil && slices.Contains([]string{a.MQTT, a.MQTTS, a.HTTP, a.WS}, u.Host)
 }
 
@@ -253,7 +254,7 @@ func (t *target) checkFolder() error {
 	if !named || t.url != "" {
 		return nil
 	}
-	if _, err := app.ReadAddresses(t.folder()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := listen.ReadAddresses(t.folder()); errors.Is(err, fs.ErrNotExist) {
 		return hinted{fmt.Errorf("no bridge has been started with the data folder %s", t.folder()),
 			"name the folder of one with --data, or its address with --url"}
 	}

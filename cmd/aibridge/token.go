@@ -14,7 +14,7 @@ func tokenCommand() *cobra.Command {
 }
 
 func tokenRevokeCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var principal, kind, before, issuer, reason string
 	cmd := &cobra.Command{
 		Use:   "revoke [TOKEN_ID]",
@@ -59,7 +59,7 @@ principal that were issued by now. They stay revoked until they have expired.`,
 }
 
 func tokenListCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var principal string
 	var most int
 	cmd := &cobra.Command{

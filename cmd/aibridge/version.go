@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A versionShown is what aibridge version shows.
+// A versionShown is the output of aibridge version.
 type versionShown struct {
 	Version  string `json:"version"`
 	Protocol string `json:"protocol"`

@@ -94,7 +94,7 @@ func fileName(arg string) (group, path string, err error) {
 	return group, path, nil
 }
 
-// fileList is what vfs ls shows.
+// fileList is the list that vfs ls shows.
 type fileList struct {
 	Files []vfs.FileView `json:"files"`
 	More  bool           `json:"more,omitempty"`
@@ -176,7 +176,7 @@ func vfsRemoveCommand() *cobra.Command {
 }
 
 func vfsSyncCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var file string
 	cmd := &cobra.Command{
 		Use:   "sync CAP_ID",
@@ -194,7 +194,7 @@ func vfsSyncCommand() *cobra.Command {
 }
 
 func vfsStatusCommand() *cobra.Command {
-	var s sessions
+	var s sessionFlags
 	var most int
 	cmd := &cobra.Command{
 		Use:   "status CAP_ID",

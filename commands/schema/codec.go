@@ -16,11 +16,12 @@ type Codec struct {
 	typ      reflect.Type
 	root     node
 	document json.RawMessage
+	fields   []Field
 }
 
 // A node is the codec of one place in a type.
 type node interface {
-	// decode reads the next value into v. What is wrong with it is reported
+	// decode reads the next value into v. Faults of it are reported
 	// to d; the value is consumed in any case.
 	decode(d *decoder, v reflect.Value)
 	// encode appends v as JSON.
@@ -48,7 +49,25 @@ func ForResult(t reflect.Type) (*Codec, error) {
 	return compileCodec(t, compiler{result: true})
 }
 
+// codecs holds the compiled codecs by their recipe. Codecs never change, commands
+// share types, and a bridge lists its commands several times when it starts.
+var codecs sync.Map
+
+// A recipe names everything that a codec depends on.
+type recipe struct {
+	typ    reflect.Type
+	result bool
+	flag   Flag // the zero Flag for none
+}
+
 func compileCodec(t reflect.Type, c compiler) (*Codec, error) {
+	key := recipe{typ: t, result: c.result}
+	if c.flag != nil {
+		key.flag = *c.flag
+	}
+	if known, ok := codecs.Load(key); ok {
+		return known.(*Codec), nil
+	}
 	root, err := c.compile(t, &tags{})
 	if err != nil {
 		return nil, err
@@ -57,7 +76,10 @@ func compileCodec(t reflect.Type, c compiler) (*Codec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", t, err)
 	}
-	return &Codec{typ: t, root: root, document: document}, nil
+	codec := &Codec{typ: t, root: root, document: document}
+	collect(&codec.fields, "", root)
+	codecs.Store(key, codec)
+	return codec, nil
 }
 
 func withDialect(o *object) *object {
@@ -103,7 +125,7 @@ func (c *Codec) EncodeFor(from any, use func(json.RawMessage, error)) {
 	}
 }
 
-// What every call needs for a moment is reused.
+// The working memory of a call is reused.
 var (
 	decoders = sync.Pool{New: func() any { return new(decoder) }}
 	buffers  = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}

@@ -271,3 +271,29 @@ func TestNearestFindsSlipsOfThePen(t *testing.T) {
 		}
 	}
 }
+
+func TestCodecsAreCompiledOnce(t *testing.T) {
+	t.Parallel()
+	type params struct {
+		Name string `json:"name"`
+	}
+	typ := reflect.TypeFor[params]()
+	compile := func(flag *Flag) *Codec {
+		codec, err := ForParams(typ, flag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return codec
+	}
+	result, err := ForResult(typ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, flagged := compile(nil), compile(&Flag{Name: "dry_run", Doc: "only checks"})
+	if plain != compile(nil) || flagged != compile(&Flag{Name: "dry_run", Doc: "only checks"}) {
+		t.Error("the same declaration was compiled again")
+	}
+	if flagged == plain || flagged == compile(&Flag{Name: "force", Doc: "only checks"}) || result == plain {
+		t.Error("different declarations share a codec")
+	}
+}

@@ -17,12 +17,8 @@ type Field struct {
 }
 
 // Fields lists the fields of the type and of the structs in it, each before
-// those inside it.
-func (c *Codec) Fields() []Field {
-	var all []Field
-	collect(&all, "", c.root)
-	return all
-}
+// those inside it. They must not be changed.
+func (c *Codec) Fields() []Field { return c.fields }
 
 // collect adds the fields inside a node.
 func collect(all *[]Field, path string, n node) {

@@ -43,23 +43,37 @@ func typed(name string) *object { return new(object).set("type", name) }
 // MarshalJSON implements [json.Marshaler].
 func (o *object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
+	err := o.write(&b)
+	return b.Bytes(), err
+}
+
+// write writes the object. Objects inside are written in place: encoding/json
+// would check and copy them again at every level.
+func (o *object) write(b *bytes.Buffer) error {
 	b.WriteByte('{')
-	for _, m := range append(o.own(), o.members...) {
-		if b.Len() > 1 {
+	for i, m := range append(o.own(), o.members...) {
+		if i > 0 {
 			b.WriteByte(',')
 		}
-		if err := enc.Encode(m.key); err != nil {
-			return nil, err
+		if err := writeValue(b, m.key); err != nil {
+			return err
 		}
 		b.WriteByte(':')
-		if err := enc.Encode(m.value); err != nil {
-			return nil, err
+		if err := writeValue(b, m.value); err != nil {
+			return err
 		}
 	}
 	b.WriteByte('}')
-	return b.Bytes(), nil
+	return nil
+}
+
+func writeValue(b *bytes.Buffer, value any) error {
+	if o, ok := value.(*object); ok && o != nil {
+		return o.write(b)
+	}
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
 }
 
 // own returns what a type's own schema has beyond the members, in its order.

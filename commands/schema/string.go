@@ -141,7 +141,7 @@ func (n *stringNode) schema() *object {
 	return o
 }
 
-// namePattern says what protocol.Rule.Name does, as far as a pattern can: a
+// namePattern is protocol.Rule.Name as a pattern, as far as that goes: a
 // topic level that does not begin with $.
 const namePattern = `^([^$/+#\x00-\x1f\x7f-\x9f][^/+#\x00-\x1f\x7f-\x9f]*)?$`
 

@@ -27,7 +27,7 @@ func (p CancelParams) Target() commands.Resource {
 	return commands.Resource{Type: "task", ID: string(p.TaskID)}
 }
 
-// Cancel ends a task with 4013. What it has done already stays done: a task
+// Cancel ends a task with 4013. Its work so far stays done: a task
 // that ends by itself in the same moment keeps its own end.
 func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParams) (Task, error) {
 	t, err := s.lookup(call.Principal, p.TaskID)

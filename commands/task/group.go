@@ -14,6 +14,8 @@ type Source interface {
 	Get(id protocol.TaskID) (*Task, bool)
 	// All yields every task, without the members of groups, in no order.
 	All() iter.Seq[*Task]
+	// Counts tells how many members of a task are in which state.
+	Counts(id protocol.TaskID) map[string]int
 	// Cancel ends a task and returns when that is stored; 3006 if it has ended.
 	Cancel(ctx context.Context, id protocol.TaskID, reason string) error
 }
@@ -24,6 +26,7 @@ type Group struct {
 	Cap        protocol.CapID        `json:"cap_id" doc:"the Cap"`
 	Group      protocol.GroupID      `json:"group_id" doc:"the group"`
 	Capability protocol.CapabilityID `json:"capability_id" doc:"what every member is to do"`
+	Params     json.RawMessage       `json:"params,omitempty" doc:"with which parameters; in task.get only"`
 	Completion string                `json:"completion" doc:"when it is complete: all, quorum, first, deadline"`
 	N          int                   `json:"n,omitempty" doc:"how many must have done it, for quorum and first"`
 	Deadline   int64                 `json:"deadline" doc:"Unix milliseconds"`
@@ -33,13 +36,16 @@ type Group struct {
 
 // A Member is one of those a group task asks.
 type Member struct {
-	Skill   protocol.SkillID `json:"skill_id" doc:"the skill"`
-	Role    string           `json:"role,omitempty" doc:"its role in the group"`
-	Agent   protocol.AgentID `json:"agent_id,omitempty" doc:"the agent that was asked"`
-	State   string           `json:"state" enum:"pending,accepted,running,ok,failed,rejected,timed_out,offline,denied,cancelled" doc:"how far it has come"`
-	At      int64            `json:"at" doc:"since when, Unix milliseconds"`
-	Late    bool             `json:"late,omitempty" doc:"it answered when the task had ended"`
-	Data    json.RawMessage  `json:"data,omitempty" doc:"its result"`
-	Dropped bool             `json:"data_dropped,omitempty" doc:"its result was more than is kept: 64 KiB, or 512 KiB of all members together"`
-	Error   *Failure         `json:"error,omitempty" doc:"why it has no result"`
+	Skill    protocol.SkillID `json:"skill_id" doc:"the skill"`
+	Role     string           `json:"role,omitempty" doc:"its role in the group"`
+	Agent    protocol.AgentID `json:"agent_id,omitempty" doc:"the agent that was asked"`
+	State    string           `json:"state" enum:"pending,accepted,running,ok,failed,rejected,timed_out,offline,denied,cancelled" doc:"how far it has come"`
+	At       int64            `json:"at" doc:"since when, Unix milliseconds"`
+	AskedAt  int64            `json:"asked_at,omitempty" doc:"when it was asked first, Unix milliseconds; absent if it was not"`
+	Attempts int              `json:"attempts,omitempty" doc:"how often the request was sent to it; at least, if the bridge was started anew"`
+	Progress json.RawMessage  `json:"progress,omitempty" doc:"what it told of its work last, while it is at it; up to 4 KiB"`
+	Late     bool             `json:"late,omitempty" doc:"it answered when the task had ended"`
+	Data     json.RawMessage  `json:"data,omitempty" doc:"its result"`
+	Dropped  bool             `json:"data_dropped,omitempty" doc:"its result was more than is kept: 64 KiB, or 512 KiB of all members together"`
+	Error    *Failure         `json:"error,omitempty" doc:"why it has no result"`
 }

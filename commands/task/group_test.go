@@ -16,6 +16,8 @@ func (g *groups) Get(id protocol.TaskID) (*Task, bool) { return &g.task, id == g
 
 func (g *groups) All() iter.Seq[*Task] { return func(yield func(*Task) bool) { yield(&g.task) } }
 
+func (g *groups) Counts(protocol.TaskID) map[string]int { return map[string]int{"ok": 1} }
+
 func (g *groups) Cancel(_ context.Context, id protocol.TaskID, reason string) error {
 	if g.task.State != Running {
 		return protocol.Errorf(protocol.InvalidState, "it has ended")
@@ -34,6 +36,14 @@ func TestTasksOfGroupsAreShownAndCancelledLikeOthers(t *testing.T) {
 	list, err := f.List(t.Context(), callBy(alice), ListParams{State: Running})
 	if err != nil || len(list.Tasks) != 1 {
 		t.Errorf("listed %+v, %v", list, err)
+	}
+	if counts := list.Tasks[0].Group.Counts; counts["ok"] != 1 {
+		t.Errorf("listed with %v members in each state", counts)
+	}
+	for _, other := range []ListParams{{Cap: "office"}, {Group: "upstairs"}} {
+		if list, err := f.List(t.Context(), callBy(alice), other); err != nil || len(list.Tasks) != 0 {
+			t.Errorf("%+v lists %+v, %v", other, list, err)
+		}
 	}
 	bob := callBy(&protocol.Principal{ID: "bob", Space: protocol.DefaultSpace})
 	if _, err := f.Get(t.Context(), bob, GetParams{TaskID: "g"}); protocol.CodeOf(err) != protocol.NotFound {

@@ -2,10 +2,11 @@ package task
 
 import (
 	"context"
-	"slices"
-	"strings"
+	"iter"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 var list = commands.Spec{
@@ -18,9 +19,15 @@ var list = commands.Spec{
 
 // ListParams choose tasks.
 type ListParams struct {
-	State  State  `json:"state,omitempty" enum:"pending,running,succeeded,complete,partial,failed,cancelled" doc:"only tasks in this state"`
-	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many at most"`
-	Cursor string `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
+	State     State            `json:"state,omitempty" enum:"pending,running,succeeded,complete,partial,failed,cancelled" doc:"only tasks in this state"`
+	Running   bool             `json:"unfinished,omitempty" doc:"only tasks that have not ended"`
+	Command   string           `json:"command,omitempty" len:"1-128" doc:"only tasks that run this command"`
+	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only tasks that this party started"`
+	Cap       protocol.CapID   `json:"cap_id,omitempty" doc:"only tasks of groups of this Cap"`
+	Group     protocol.GroupID `json:"group_id,omitempty" doc:"only tasks of groups of this id"`
+	Find      string           `json:"find,omitempty" len:"1-128" doc:"only tasks with this text in their id, command, Cap, group or capability, whatever its case"`
+	Sort      string           `json:"sort,omitempty" enum:"id,-id,command,-command,state,-state,principal,-principal,ended_at,-ended_at" doc:"what to sort by, the highest first behind a minus; the latest first if absent"`
+	listing.Page
 }
 
 // ListResult is one page of tasks.
@@ -30,38 +37,73 @@ type ListResult struct {
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
 
+// order holds the columns that lists of tasks can be sorted by. Ids rise with time.
+var order = listing.Order[*Task]{
+	ID: func(t *Task) string { return string(t.ID) },
+	Keys: map[string]func(*Task) listing.Key{
+		"command":   func(t *Task) listing.Key { return listing.Text(t.Command) },
+		"state":     func(t *Task) listing.Key { return listing.Text(string(t.State)) },
+		"principal": func(t *Task) listing.Key { return listing.Text(t.Principal) },
+		"ended_at": func(t *Task) listing.Key {
+			if t.Ended == nil {
+				return listing.Number(0)
+			}
+			return listing.Number(t.Ended.UnixMilli())
+		},
+	},
+	Default: "-id",
+}
+
+// matches reports whether a task is one of those that the params choose.
+func (p *ListParams) matches(t *Task, named listing.Finder) bool {
+	switch {
+	case p.State != "" && t.State != p.State, p.Running && t.State.over(),
+		p.Command != "" && t.Command != p.Command, p.Principal != "" && t.Principal != p.Principal,
+		p.Cap != "" && (t.Group == nil || t.Group.Cap != p.Cap), p.Group != "" && (t.Group == nil || t.Group.Group != p.Group):
+		return false
+	case t.Group != nil:
+		return named.In(string(t.ID), t.Command, string(t.Group.Cap), string(t.Group.Group), string(t.Group.Capability))
+	}
+	return named.In(string(t.ID), t.Command)
+}
+
 // List shows the caller's tasks. Results are left out: task.get has them.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
-	var visible []*Task
-	take := func(t *Task) {
-		if t.visibleTo(call.Principal) && (p.State == "" || t.State == p.State) {
-			visible = append(visible, t)
+	named := listing.Find(p.Find)
+	visible := func(yield func(*Task) bool) {
+		for t := range s.all() {
+			if t.visibleTo(call.Principal) && p.matches(t, named) && !yield(t) {
+				return
+			}
 		}
 	}
-	for _, t := range s.Tasks.All() {
-		take(t)
+	found, err := order.Select(visible, p.Sort, p.Page)
+	if err != nil {
+		return ListResult{}, err
 	}
-	if s.Groups != nil {
-		for t := range s.Groups.All() {
-			take(t)
+	result := ListResult{Tasks: make([]Task, len(found.Items)), Total: found.Total, NextCursor: found.Next}
+	for i, t := range found.Items {
+		result.Tasks[i] = s.view(t)
+		result.Tasks[i].Result = nil
+		if g := t.Group; g != nil && g.Counts == nil && s.Groups != nil {
+			counted := *g
+			counted.Counts = s.Groups.Counts(t.ID)
+			result.Tasks[i].Group = &counted
 		}
-	}
-	slices.SortFunc(visible, func(a, b *Task) int { return strings.Compare(string(b.ID), string(a.ID)) })
-	result := ListResult{Tasks: []Task{}, Total: len(visible)}
-	if p.Limit == 0 {
-		p.Limit = 100
-	}
-	for _, t := range visible {
-		if p.Cursor != "" && string(t.ID) >= p.Cursor {
-			continue
-		}
-		if len(result.Tasks) == p.Limit {
-			result.NextCursor = string(result.Tasks[p.Limit-1].ID)
-			break
-		}
-		shown := s.view(t)
-		shown.Result = nil
-		result.Tasks = append(result.Tasks, shown)
 	}
 	return result, nil
+}
+
+// all yields every task, those of groups too.
+func (s *Service) all() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for _, t := range s.Tasks.All() {
+			if !yield(t) {
+				return
+			}
+		}
+		if s.Groups != nil {
+			s.Groups.All()(yield)
+		}
+	}
 }

@@ -17,7 +17,7 @@ type Sealer interface {
 
 // Sealed is a table of tasks that seals what language models were asked to
 // write: the results and the progress of their tasks. Tasks go in and come out
-// in the open. What cannot be opened any more comes out as null.
+// in the open. A value that cannot be opened any more comes out as null.
 func Sealed(table records.Table[Task], sealer Sealer) records.Table[Task] {
 	return sealedTable{table, sealer}
 }
@@ -103,7 +103,8 @@ func (s sealedTable) closed(id string, t *Task) (*Task, error) {
 	return &shut, nil
 }
 
-// opened is a task as callers see it. What cannot be opened any more is null.
+// opened is a task as callers see it. A value that cannot be opened any more is
+// null.
 func (s sealedTable) opened(id string, t *Task) *Task {
 	if !private(t) || len(t.Result) == 0 && t.Progress == nil {
 		return t

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// What is kept of tasks that have ended.
+// Bounds of the tasks kept after their end.
 const (
 	keepFor   = 24 * time.Hour
 	keepCount = 10_000

@@ -82,7 +82,7 @@ func (t *Task) visibleTo(who *protocol.Principal) bool {
 	return t.owner().Is(who) || who.Manages(t.Space)
 }
 
-// owner is who started the task.
+// owner is the party that started the task.
 func (t *Task) owner() protocol.Party {
 	return protocol.Party{Kind: t.Kind, Space: t.Space, ID: t.Principal}
 }

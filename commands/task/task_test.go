@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -224,6 +226,53 @@ func TestTasksLeftRunningByAnEarlierProcessAreFailed(t *testing.T) {
 	}
 }
 
+func TestListsOfTasksAreFilteredAndSorted(t *testing.T) {
+	f := newFixture()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	later := at.Add(time.Minute)
+	for _, task := range []*Task{
+		{ID: "t1", State: Succeeded, Command: "llm.query", Ended: &later},
+		{ID: "t2", State: Failed, Command: "skill.invoke", Ended: &at},
+		{ID: "t3", State: Pending, Command: "skill.invoke"},
+		{ID: "t4", State: Complete, Command: "group.dispatch", Ended: &later, Group: &Group{Cap: "climate", Group: "Hall-B", Capability: "set"}},
+	} {
+		task.Principal, task.Space = "alice", protocol.DefaultSpace
+		f.keep(t, task)
+	}
+	for name, tt := range map[string]struct {
+		params ListParams
+		want   string
+	}{
+		"all, the latest first":   {ListParams{}, "t4 t3 t2 t1"},
+		"of one command":          {ListParams{Command: "skill.invoke"}, "t3 t2"},
+		"not ended":               {ListParams{Running: true}, "t3"},
+		"with a text":             {ListParams{Find: "hall-b"}, "t4"},
+		"of somebody else":        {ListParams{Principal: "bob"}, ""},
+		"by end":                  {ListParams{Sort: "-ended_at"}, "t4 t1 t2 t3"},
+		"by command, upwards":     {ListParams{Sort: "command"}, "t4 t1 t2 t3"},
+		"a second page of a sort": {ListParams{Sort: "-ended_at", Page: listing.Page{Limit: 2, Cursor: second(t, f)}}, "t2 t3"},
+	} {
+		page, err := f.List(t.Context(), callBy(alice), tt.params)
+		var ids []string
+		for _, task := range page.Tasks {
+			ids = append(ids, string(task.ID))
+		}
+		if got := strings.Join(ids, " "); err != nil || got != tt.want {
+			t.Errorf("%s: %q, want %q; %v", name, got, tt.want, err)
+		}
+	}
+}
+
+// second is the cursor of the second page of two, by end.
+func second(t *testing.T, f *fixture) string {
+	t.Helper()
+	first, err := f.List(t.Context(), callBy(alice), ListParams{Sort: "-ended_at", Page: listing.Page{Limit: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return first.NextCursor
+}
+
 func TestListPagesThroughAllTasksLatestFirst(t *testing.T) {
 	f := newFixture()
 	for i := range 25 {
@@ -231,7 +280,7 @@ func TestListPagesThroughAllTasksLatestFirst(t *testing.T) {
 		f.keep(t, &Task{ID: protocol.TaskID(id), State: Succeeded, Principal: "alice", Space: protocol.DefaultSpace, Result: json.RawMessage(`1`)})
 	}
 	var seen []string
-	params := ListParams{Limit: 10}
+	params := ListParams{Page: listing.Page{Limit: 10}}
 	for {
 		page, err := f.List(t.Context(), callBy(alice), params)
 		if err != nil || page.Total != 25 {

@@ -88,7 +88,7 @@ func parseETag(tag string) (uint64, bool) {
 	return version, err == nil && version > 0
 }
 
-// ifVersion is what If-Match and If-None-Match ask of the file that is to be
+// ifVersion reads the condition of If-Match and If-None-Match on the file to be
 // changed.
 func ifVersion(h http.Header) (*uint64, error) {
 	match, none := h.Get("If-Match"), h.Get("If-None-Match")
@@ -172,7 +172,7 @@ func (h *Handler) pace(w http.ResponseWriter, who *protocol.Principal) *pacer {
 	p := &pacer{control: http.NewResponseController(w), patience: h.Patience, grants: h.Grants, grant: grant.Of(who)}
 	p.stop = p.grants.OnEnd(p.grant, func(why error) {
 		p.ended.Store(&why)
-		_ = p.control.SetReadDeadline(time.Unix(1, 0)) // for who is waited for just now
+		_ = p.control.SetReadDeadline(time.Unix(1, 0)) // for the client that is waited for just now
 		_ = p.control.SetWriteDeadline(time.Unix(1, 0))
 	})
 	return p

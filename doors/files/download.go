@@ -130,7 +130,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, who *protocol.Pri
 	return succeed(w, http.StatusOK, result)
 }
 
-// A listing is what a list asks for.
+// A listing holds the parameters of a list.
 type listing struct {
 	group, path, prefix, cursor string
 	limit                       int

@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// An incoming file is what an upload says about it.
+// An incoming holds what an upload says about its file.
 type incoming struct {
 	group, path, size, checksum, contentType string
 	mtime                                    string
@@ -82,7 +82,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who *protocol.P
 	return succeed(w, http.StatusOK, UploadResult{true, f.View(), f.Group})
 }
 
-// roomForForm is what a form may have beside the file.
+// roomForForm bounds a form without its file, in bytes.
 const roomForForm = 64 << 10
 
 func (h *Handler) tooLarge() error {

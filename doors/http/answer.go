@@ -24,6 +24,12 @@ func writeError(w http.ResponseWriter, err *protocol.Error) {
 	writeErrorStatus(w, err.Code.HTTPStatus(), err)
 }
 
+// Refuse answers a request that a handler beside the API turned away.
+func Refuse(w http.ResponseWriter, err error) {
+	secure(w.Header())
+	writeError(w, protocol.AsError(err))
+}
+
 func writeErrorStatus(w http.ResponseWriter, status int, err *protocol.Error) {
 	hintRetry(w.Header(), err)
 	if status == http.StatusUnauthorized {

@@ -42,7 +42,7 @@ type Options struct {
 	// were opened with them. Nil: they do not end.
 	Grants grant.Authority
 
-	// Agents are who is asked over /ws. Optional: without it nobody is.
+	// Agents takes the agents that connect over /ws. Optional: without it none can.
 	Agents Agents
 
 	// Enter is asked about every /ws connection: its error refuses it, else
@@ -52,8 +52,9 @@ type Options struct {
 	// Ready says why the node can't serve yet, or nil. Optional.
 	Ready func(context.Context) error
 
-	// Metrics are what /metrics shows to somebody, or an error that says why
-	// it shows nothing; without the function there is no /metrics.
+	// Metrics returns the metrics that /metrics shows to a principal, or an
+	// error that says why it shows nothing; without the function there is no
+	// /metrics.
 	Metrics func(ctx context.Context, who *protocol.Principal) (prometheus.Gatherer, error)
 
 	// Backup writes an archive of everything the node knows for somebody, or
@@ -64,7 +65,7 @@ type Options struct {
 	// southbound dialect. Optional; without it they take bare params only.
 	Southbound Southbound
 
-	// Mounts are what else is served, by path: "/vfs/" is everything below it.
+	// Mounts are further handlers, by path: "/vfs/" serves everything below it.
 	// It stands behind the guard and authenticates by itself.
 	Mounts map[string]http.Handler
 
@@ -191,7 +192,8 @@ func (a *API) routes() (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/{$}", compress(methods{get: docs.serveIndex}))
+	mux.Handle("/{$}", compress(methods{get: docs.serveIndex})) // unless something is mounted there
+	mux.Handle("/reference", compress(methods{get: docs.serveIndex}))
 	mux.Handle("/openapi.json", compress(methods{get: docs.serveOpenAPI}))
 	mux.Handle("/healthz", methods{get: a.health})
 	mux.Handle("/readyz", methods{get: a.ready})
@@ -208,7 +210,7 @@ func (a *API) routes() (http.Handler, error) {
 	for path, handler := range a.Mounts {
 		mux.Handle(path, handler)
 	}
-	mux.Handle("/", Nothing("/ and /openapi.json tell what there is"))
+	mux.Handle("/", Nothing("/reference and /openapi.json tell what there is"))
 	return a.guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		mux.ServeHTTP(w, r)

@@ -15,7 +15,7 @@ import (
 const backupPiece = 256 << 10
 
 // backup makes an archive for an administrator, and sends it while it is made.
-// What goes wrong after the first piece breaks the connection, so that nobody
+// A failure after the first piece breaks the connection, so that nobody
 // takes half an archive for a whole one; the archive says so too.
 func (a *API) backup(w http.ResponseWriter, r *http.Request) {
 	who, no := a.principal(r)

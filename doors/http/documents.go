@@ -21,7 +21,7 @@ var indexPage string
 //go:embed index.css
 var indexStyle string
 
-// indexPolicy is what the page at / may load: the style it carries, an icon
+// indexPolicy limits the page at / to loading the style it carries, an icon
 // that is none, and nothing from anywhere.
 var indexPolicy = "default-src 'none'; img-src data:; style-src '" + styleHash(indexStyle) +
 	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -53,7 +53,7 @@ func (d document) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.body))
 }
 
-// documents are what people and tools read about the commands. They tell no
+// documents are the pages about the commands, for people and tools. They tell no
 // more than the program's own documentation does, so they want no credential;
 // commands that agents registered are not in them (see bridge.describe).
 type documents struct{ openAPI, list, index document }

@@ -80,7 +80,7 @@ func (g *Guard) Check(r *http.Request) *protocol.Error {
 	return nil
 }
 
-// Wrap puts the guard in front of next. What it refuses is answered with
+// Wrap puts the guard in front of next. A refused request is answered with
 // status 403 and an error body, before next sees anything of it.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -37,7 +37,7 @@ func (s *socket) Attend() bool {
 // Send implements [commands.Line].
 func (s *socket) Send(message []byte) bool { return s.out.put(message) }
 
-// hangUp tells who attends to the connection that it has ended.
+// hangUp tells the handler of the connection that it has ended.
 func (s *socket) hangUp() {
 	s.mu.Lock()
 	s.over = true

@@ -148,7 +148,7 @@ func envelopeOperation() object {
 	}
 }
 
-// envelopeResponses are those of a path that takes a request envelope: the
+// envelopeResponses are the responses of a path that takes a request envelope: the
 // body is a response envelope whatever the status.
 func envelopeResponses() object {
 	answer := jsonContent(ref("schemas", "Response"))
@@ -180,7 +180,7 @@ func refusedByGuard() object {
 }
 
 // errorResponses has one response for each HTTP status of the common errors
-// and the given ones. What only common errors lead to is shared.
+// and the given ones. Responses that only common errors lead to are shared.
 func errorResponses(own []protocol.Code) object {
 	responses := make(object)
 	common, all := byStatus(commonErrors[:]), byStatus(slices.Concat(commonErrors[:], own))

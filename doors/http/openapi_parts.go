@@ -7,7 +7,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// headerParameters are what in an envelope is id and metadata.
+// headerParameters are the headers for an envelope's id and metadata.
 func headerParameters() object {
 	header := func(name, description string, schema object) object {
 		return object{"name": name, "in": "header", "description": description, "schema": schema}

@@ -30,7 +30,7 @@ type refusal struct {
 
 func refuse(err *protocol.Error) *refusal { return &refusal{err.Code.HTTPStatus(), err} }
 
-// principal says who is asking.
+// principal returns the principal of a request.
 func (a *API) principal(r *http.Request) (*protocol.Principal, *refusal) {
 	who, err := a.Authenticate(r)
 	if err == nil && who != nil {
@@ -43,7 +43,7 @@ func (a *API) principal(r *http.Request) (*protocol.Principal, *refusal) {
 	return nil, refuse(protocol.Wrap(protocol.NotAuthenticated, err, "show a credential in the Authorization header"))
 }
 
-// accept does what comes before a body is looked at: who is asking, may
+// accept makes the checks that need no body: who is asking, may
 // another request run, is it JSON. The done function must be called at the end.
 func (a *API) accept(r *http.Request) (who *protocol.Principal, done func(), no *refusal) {
 	if who, no = a.principal(r); no != nil {

@@ -27,7 +27,7 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		// What net/http itself complains about is connections gone bad, which
+		// net/http itself complains about connections gone bad, which
 		// anybody who can connect may cause at any rate.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

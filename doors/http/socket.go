@@ -51,7 +51,7 @@ type socket struct {
 	verdict  *closing // why the bridge wants to close, nil while it does not
 }
 
-// closing is what a close frame says.
+// closing is the content of a close frame.
 type closing struct {
 	status websocket.StatusCode
 	text   string

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// calls are those of single messages that are under way, so that a later
+// calls are the calls of single messages that are under way, so that a later
 // message can cancel them.
 type calls struct {
 	mu   sync.Mutex

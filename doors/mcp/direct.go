@@ -116,7 +116,7 @@ func (d *Door) direct(ctx context.Context, env tools.Environment, m *message, se
 	case err != nil:
 		return answerError(m, err), ""
 	default:
-		result = box.Execute(ctx, env, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
+		result = d.execute(ctx, box, env, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
 	}
 	body, err := d.answer(m, &result, sessionless)
 	if err != nil {

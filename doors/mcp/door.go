@@ -10,32 +10,13 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Box holds the tools that somebody may call. It does not change.
-type Box interface {
-	Revision() string     // the same only for the same tools
-	Tools() []*tools.Tool // in the order of their names
-	Find(name string) (*tools.Tool, bool)
-	Nearest(name string) []string // names that a wrong one may have meant
-	// Execute runs one call of a tool in the box.
-	Execute(ctx context.Context, env tools.Environment, call *chat.ToolCall) tools.Result
-}
-
-// Tools are the catalogue.
-type Tools interface {
-	// Select yields those of the tools whose names fit a pattern, "*" or a
-	// name, that the environment's principal may call. A name that there is no
-	// tool of is 3001.
-	Select(ctx context.Context, env tools.Environment, patterns ...string) (Box, error)
-	// Revision moves when what is offered to anybody may have changed. It is
-	// asked every second while somebody listens, and must be quick.
-	Revision() string
-}
+// Name marks calls by this door.
+const Name = "mcp"
 
 // A Resource is something to read, by its URI.
 type Resource struct {
@@ -57,14 +38,14 @@ type Template struct {
 	Source      string // where it is from, "" for the bridge
 }
 
-// Content is what a resource holds.
+// Content is the content of a resource.
 type Content struct {
 	MIMEType string
 	Data     []byte
 	Text     bool // Data is UTF-8 for people and models
 }
 
-// Resources are what the environment's principal may read.
+// Resources lists the resources that the environment's principal may read.
 type Resources interface {
 	// List yields at most limit resources after those of an earlier page, and
 	// the cursor of the next one, "" at the end.
@@ -98,12 +79,13 @@ type Prompts interface {
 	Text(ctx context.Context, env tools.Environment, name string) (Prompt, string, error)
 }
 
-// Options configure a [Door]. Tools and Authenticate are needed.
+// Options configure a [Door]. Catalogue, Executor and Authenticate are needed.
 type Options struct {
-	Tools     Tools
-	Resources Resources // nil: none
-	Prompts   Prompts   // nil: none
-	Foreign   Foreign   // further ones of both kinds; nil: none
+	Catalogue *tools.Catalogue // of the tools that callers see
+	Executor  *tools.Executor  // runs them
+	Resources Resources        //  nil: none
+	Prompts   Prompts          // nil: none
+	Foreign   Foreign          // further ones of both kinds; nil: none
 
 	// Authenticate yields who sends an HTTP request. Its error, one of the
 	// protocol's, is what the caller gets.

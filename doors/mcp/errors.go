@@ -27,8 +27,8 @@ func rpcCode(err *protocol.Error) int64 {
 	return codeRefused
 }
 
-// errorData is what clients may read of an error beside its text: the bridge's
-// own code and details.
+// errorData is the data that an error shows to clients beside its text: the
+// bridge's own code and details.
 func errorData(err *protocol.Error) json.RawMessage {
 	data, failed := json.Marshal(struct {
 		Code    protocol.Code  `json:"code"`

@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A fault is what is wrong with the form of a message, in words for its sender.
+// A fault describes a defect in the form of a message, in words for its sender.
 type fault struct {
 	code int64
 	text string
@@ -55,10 +55,10 @@ func faultOf(body []byte, m *parts) *fault {
 	return nil
 }
 
-// logLevels are those of RFC 5424, as MCP writes them.
+// logLevels are the levels of RFC 5424, as MCP writes them.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// wrong is what is wrong with a message whose parts could be read.
+// wrong returns the fault of a message whose parts could be read.
 func (m *message) wrong() *fault {
 	switch {
 	case m.Method == "" && len(m.ID) > 0 && len(m.Result) == 0 && len(m.Error) == 0:

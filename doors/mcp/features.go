@@ -37,7 +37,7 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 			return next(ctx, method, req)
 		}
 		if who == nil {
-			return nil, wireError(protocol.Errorf(protocol.NotAuthenticated, "who is asking is not known"))
+			return nil, wireError(protocol.Errorf(protocol.NotAuthenticated, "the request has no known principal: send a credential"))
 		}
 		ctx, done := d.carried(ctx)
 		defer done()
@@ -49,7 +49,7 @@ func (d *Door) features(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// An answer is what a request gets, for whom it is.
+// An answer is the response to a request, with its recipient.
 type answer func(context.Context, tools.Environment) (sdk.Result, error)
 
 // feature is how a request is answered, nil for what the SDK answers itself.
@@ -121,7 +121,7 @@ func finished(req sdk.Request, result sdk.Result) sdk.Result {
 	return result // the SDK says it of lists
 }
 
-// caller is who sends a request: the principal of this very HTTP request, or
+// caller is the sender of a request: the principal of this very HTTP request, or
 // whom a message came from by another way.
 func caller(ctx context.Context, extra *sdk.RequestExtra) *protocol.Principal {
 	if extra != nil && extra.TokenInfo != nil {
@@ -155,7 +155,7 @@ func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 // calls of tools it is within: so one that goes round in a circle ends.
 const depthKey = "aibridge/depth"
 
-// depthOf is a depth that somebody claims. Who claims less than it is gains
+// depthOf is the depth that a client claims. A client that claims too little gains
 // nothing but a longer circle of their own bridges.
 func depthOf(claimed float64) int {
 	if !(claimed > 0) {

@@ -13,8 +13,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Foreign is what other MCP servers have to read, for who may read it there.
-// Its names and URIs are told from the bridge's own by how they begin.
+// Foreign gives access to the resources and prompts of other MCP servers, for
+// principals that may read them there. Its names and URIs are told from the
+// bridge's own by how they begin.
 type Foreign interface {
 	// Owns reports whether a URI is one of its resources'.
 	Owns(uri string) bool
@@ -32,13 +33,13 @@ type Foreign interface {
 	Shown(ctx context.Context, env tools.Environment) string
 }
 
-// A PromptMessage is what a prompt of another server puts before a model.
+// A PromptMessage is one message of a prompt of another server.
 type PromptMessage struct {
 	Role  string // user or assistant
 	Piece tools.Piece
 }
 
-// nothing is what there is without other servers.
+// nothing is the [Foreign] of a bridge without other servers.
 type nothing struct{}
 
 func (nothing) Owns(string) bool                                        { return false }

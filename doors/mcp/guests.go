@@ -27,7 +27,7 @@ type guest struct {
 
 	mu       sync.Mutex
 	grant    grant.Grant // as it came last
-	revision string      // of what it is shown, as its sessions know it
+	revision string      // of its tools, as its sessions know them
 	used     time.Time
 }
 
@@ -99,7 +99,7 @@ func (gs *guests) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		revision := gs.door.opts.Tools.Revision()
+		revision := gs.door.opts.Catalogue.Revision()
 		for _, g := range gs.all() {
 			if g.sessions() > 0 {
 				gs.door.compare(ctx, g, revision != seen)
@@ -122,7 +122,7 @@ func (d *Door) compare(ctx context.Context, g *guest, changed bool) {
 		return // it is told when it comes again
 	}
 	env := tools.Environment{Principal: who, Space: who.Home()}
-	box, err := d.opts.Tools.Select(ctx, env, everything)
+	box, err := d.opts.Catalogue.Select(ctx, env, []string{everything})
 	if err != nil {
 		return // it is tried again, and listing tells why
 	}
@@ -137,7 +137,7 @@ func (d *Door) compare(ctx context.Context, g *guest, changed bool) {
 
 // shown is the same only while the tools, and what other servers have to read,
 // are the same for a principal.
-func (d *Door) shown(ctx context.Context, env tools.Environment, box Box) string {
+func (d *Door) shown(ctx context.Context, env tools.Environment, box *tools.Toolbox) string {
 	return box.Revision() + "\n" + d.opts.Foreign.Shown(ctx, env)
 }
 

@@ -60,31 +60,13 @@ type world struct {
 	stop   func()
 }
 
-type catalogue struct {
-	*tools.Catalogue
-	*tools.Executor
-}
-
-type box struct {
-	*tools.Toolbox
-	executor *tools.Executor
-}
-
-func (c catalogue) Select(ctx context.Context, env tools.Environment, patterns ...string) (mcpdoor.Box, error) {
-	b, err := c.Catalogue.Select(ctx, env, patterns)
-	return box{b, c.Executor}, err
-}
-
-func (b box) Execute(ctx context.Context, env tools.Environment, call *chat.ToolCall) tools.Result {
-	return b.executor.Execute(ctx, b.Toolbox, env, []*chat.ToolCall{call})[0]
-}
-
 func newWorld(t *testing.T, change ...func(*mcpdoor.Options)) *world {
 	t.Helper()
 	w := &world{source: &source{tools: map[string][]*tools.Tool{}}, env: make(chan tools.Environment, 16), gone: make(chan struct{}, 16)}
 	w.source.tools[""] = w.standard()
 	options := mcpdoor.Options{
-		Tools:        catalogue{tools.New(w.source), &tools.Executor{}},
+		Catalogue:    tools.New(w.source),
+		Executor:     &tools.Executor{},
 		Resources:    library{},
 		Prompts:      recipes{},
 		Authenticate: authenticate, Grants: new(granttest.Authority),
@@ -310,9 +292,4 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+b.who)
 	return b.RoundTripper.RoundTrip(r)
-}
-
-// with is a catalogue of nothing.
-func (catalogue) with() catalogue {
-	return catalogue{tools.New(&source{tools: map[string][]*tools.Tool{}}), &tools.Executor{}}
 }

@@ -63,7 +63,7 @@ const principalExtra = "aibridge/principal"
 
 type principalKey struct{}
 
-// principalOf is who sends the request that a context is of.
+// principalOf returns the sender of the request that a context belongs to.
 func principalOf(ctx context.Context) *protocol.Principal {
 	who, _ := ctx.Value(principalKey{}).(*protocol.Principal)
 	return who
@@ -207,7 +207,7 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 // initializeMethod opens a session.
 const initializeMethod = "initialize"
 
-// levelMethod says what a session wants to hear in its log.
+// levelMethod sets the level of a session's log.
 const levelMethod = "logging/setLevel"
 
 // openers are the methods that need no session, in versions with sessions.

@@ -10,6 +10,7 @@ import (
 
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -117,7 +118,7 @@ func FuzzSingleMessages(f *testing.F) {
 	for _, seed := range []string{initialize, ping, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"camera.look","arguments":{}}}`, `[]`, `{"id":1e400}`} {
 		f.Add([]byte(seed))
 	}
-	d := mcpdoor.New(mcpdoor.Options{Tools: catalogue{}.with(), Authenticate: authenticate})
+	d := mcpdoor.New(mcpdoor.Options{Catalogue: tools.New(&source{tools: map[string][]*tools.Tool{}}), Executor: &tools.Executor{}, Authenticate: authenticate})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		answers := 0
 		d.Take(t.Context(), mcpdoor.Message{

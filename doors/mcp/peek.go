@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A message is what has to be known of a body before the SDK reads it.
+// A message holds the parts of a body that the door needs before the SDK reads it.
 type message struct {
 	malformed bool
 	id        jsonrpc.ID // not valid for notifications, answers and batches
@@ -17,7 +17,7 @@ type message struct {
 	parts
 }
 
-// parts are those of a JSON-RPC message that matter here. What is of another
+// parts are the members of a JSON-RPC message that matter here. A member of another
 // form is left to the SDK to refuse.
 type parts struct {
 	Version string         `json:"jsonrpc"`

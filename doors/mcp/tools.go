@@ -22,7 +22,7 @@ import (
 // maxDescription bounds what a client is told about a tool, in bytes.
 const maxDescription = 8 << 10
 
-// What stands in the _meta of things: where they are from, and that their texts
+// Keys of _meta: where a thing is from, and that its texts
 // are a stranger's.
 const (
 	sourceKey    = "aibridge/source"
@@ -33,7 +33,7 @@ const (
 const everything = "*"
 
 func (d *Door) listTools(ctx context.Context, env tools.Environment, r *sdk.ListToolsRequest) (*sdk.ListToolsResult, error) {
-	box, err := d.opts.Tools.Select(ctx, env, everything)
+	box, err := d.opts.Catalogue.Select(ctx, env, []string{everything})
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func describe(t *tools.Tool, name string) *sdk.Tool {
 	return described
 }
 
-// hints says what a tool does to the world. What changes something, and was
-// not declared to be harmless to repeat, is presumed to be destructive.
+// hints tell the effect of a tool on the world. A tool that changes something,
+// and was not declared to be harmless to repeat, is presumed to be destructive.
 func hints(t *tools.Tool) *sdk.ToolAnnotations {
 	reads := t.Effect == commands.Read
 	destructive := !reads && (t.Risk != "" || !t.Idempotent)
@@ -134,7 +134,7 @@ func describesObject(schema json.RawMessage) bool {
 }
 
 // headerKeyword asks clients to repeat an argument in a header, for proxies to
-// read. Who describes a device has no say in that.
+// read. The describer of a device has no say in that.
 const headerKeyword = "x-mcp-header"
 
 func withoutHeaders(schema json.RawMessage) rawSchema {
@@ -178,11 +178,16 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 	ctx = tools.WithLog(ctx, func(l tools.Log) {
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(l.Level), Logger: cmp.Or(l.Logger, tool.Name), Data: l.Text}) // for who asked for it
 	})
-	result := box.Execute(ctx, env, toolCall(tool.Name, r.Params.Arguments))
+	result := d.execute(ctx, box, env, toolCall(tool.Name, r.Params.Arguments))
 	if result.Warning != "" {
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: tool.Name, Data: result.Warning}) // for who asked for it
 	}
 	return resultOf(&result), nil
+}
+
+// execute runs one call of a tool in a box.
+func (d *Door) execute(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) tools.Result {
+	return d.opts.Executor.Execute(ctx, box, env, []*chat.ToolCall{call})[0]
 }
 
 // refused is the result of a call that no model may make, so that the model
@@ -194,9 +199,9 @@ func refused(name string, err error) *tools.Result {
 
 // find is the tool that a client calls, by its name or as that was listed, in a
 // box.
-func (d *Door) find(ctx context.Context, env tools.Environment, name string) (Box, *tools.Tool, error) {
+func (d *Door) find(ctx context.Context, env tools.Environment, name string) (*tools.Toolbox, *tools.Tool, error) {
 	if !strings.Contains(name, everything) {
-		if box, err := d.opts.Tools.Select(ctx, env, name); err == nil {
+		if box, err := d.opts.Catalogue.Select(ctx, env, []string{name}); err == nil {
 			if tool, ok := box.Find(name); ok {
 				return box, tool, nil
 			}
@@ -204,7 +209,7 @@ func (d *Door) find(ctx context.Context, env tools.Environment, name string) (Bo
 			return nil, nil, err
 		}
 	}
-	box, err := d.opts.Tools.Select(ctx, env, everything)
+	box, err := d.opts.Catalogue.Select(ctx, env, []string{everything})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -216,7 +221,7 @@ func (d *Door) find(ctx context.Context, env tools.Environment, name string) (Bo
 }
 
 // unknownTool says that there is no such tool, and which there are.
-func unknownTool(box Box, name string) error {
+func unknownTool(box *tools.Toolbox, name string) error {
 	data, err := json.Marshal(map[string]any{"nearest": box.Nearest(name)})
 	if err != nil {
 		data = nil
@@ -240,7 +245,7 @@ func toolCall(name string, arguments json.RawMessage) *chat.ToolCall {
 	return call
 }
 
-// resultOf is what became of a call, for clients. A failure is a result, so
+// resultOf is the result of a call, for clients. A failure is a result, so
 // that the model reads it.
 func resultOf(r *tools.Result) *sdk.CallToolResult {
 	result := &sdk.CallToolResult{IsError: r.Status != tools.Success || r.Output.IsError}

@@ -22,6 +22,7 @@ type Clients struct {
 	subscriptions subscriptions
 	leaving       departures
 	reviews       chan struct{} // asks for a review of all subscriptions
+	published     func(protocol.Recipients, protocol.Message)
 }
 
 // NewClients returns clients of whom none is connected.
@@ -32,12 +33,20 @@ func NewClients(topics protocol.Topics, log *slog.Logger) *Clients {
 // Topics are the bridge's.
 func (c *Clients) Topics() protocol.Topics { return c.topics }
 
+// OnPublish has f told of every message of the bridge before it is sent. f must
+// not block, and keep nothing of the message. It is set before there is a
+// server.
+func (c *Clients) OnPublish(f func(protocol.Recipients, protocol.Message)) { c.published = f }
+
 // Publish sends a message of the bridge to those of the recipients who listen,
 // and tells how many connected clients get it. It keeps nothing of the message.
 func (c *Clients) Publish(to protocol.Recipients, m protocol.Message) (receivers int, err error) {
 	s := c.server.Load()
 	if s == nil {
 		return 0, nil
+	}
+	if c.published != nil {
+		c.published(to, m)
 	}
 	return s.broker.Publish(to, m)
 }

@@ -30,7 +30,7 @@ const (
 	endPause    = 10 * time.Millisecond
 )
 
-// renewed has what a client began go on with its newer credential.
+// renewed lets the work that a client began go on with its newer credential.
 func (s *server) renewed(c *broker.Client, before *protocol.Principal) {
 	s.Credentials.Renewed(before, c.Principal())
 	s.recheck(c)

@@ -56,7 +56,7 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-// Name is what calls by this door are marked with.
+// Name marks calls by this door.
 const Name = "mqtt"
 
 // A Door takes commands from MQTT clients.
@@ -77,7 +77,7 @@ func (d *Door) Open(b *broker.Broker) {
 func (d *Door) Request(p *broker.Publication) {
 	who := p.Client.Principal()
 	refused := p.ResponseTopic != "" && !d.MayRespond(who, p.ResponseTopic)
-	to := &asker{door: d, party: who.Party(), client: p.Client.ID, topic: p.ResponseTopic, qos: p.QoS}
+	to := &requester{door: d, party: who.Party(), client: p.Client.ID, topic: p.ResponseTopic, qos: p.QoS}
 	if n := len(p.CorrelationData); n > 0 {
 		to.correlation = append(to.room[:0], p.CorrelationData...)
 	}
@@ -117,9 +117,9 @@ func (d *Door) Request(p *broker.Publication) {
 // together.
 func (d *Door) Flush() { d.Router.Flush() }
 
-// An asker is where the answer to a request goes. It outlives the publication
+// A requester is where the answer to a request goes. It outlives the publication
 // it was made from.
-type asker struct {
+type requester struct {
 	door        *Door
 	party       protocol.Party // that asks, who alone hears the answer
 	client      string         // that asks
@@ -131,45 +131,45 @@ type asker struct {
 	room [24]byte // for the Correlation Data of most
 }
 
-func (a *asker) reply(r *protocol.Response) {
-	l := letters.Get().(*letter)
+func (a *requester) reply(r *protocol.Response) {
+	l := answerBuffers.Get().(*answerBuffer)
 	l.payload = r.Append(l.payload[:0])
 	a.send(l, r.Metadata.TraceID)
 }
 
-func (a *asker) replySouthbound(r *protocol.SouthboundResponse) {
-	l := letters.Get().(*letter)
+func (a *requester) replySouthbound(r *protocol.SouthboundResponse) {
+	l := answerBuffers.Get().(*answerBuffer)
 	l.payload = r.Append(l.payload[:0])
 	a.send(l, r.TraceID)
 }
 
 // Gone implements [commands.Audience].
-func (a *asker) Gone() context.Context {
+func (a *requester) Gone() context.Context {
 	if a.door.Options.Gone == nil {
 		return nil
 	}
 	return a.door.Options.Gone(broker.SessionID{Space: a.party.Space, Client: a.client}, a.topic)
 }
 
-func (a *asker) emit(e *protocol.Event) {
-	l := letters.Get().(*letter)
+func (a *requester) emit(e *protocol.Event) {
+	l := answerBuffers.Get().(*answerBuffer)
 	l.payload = e.Append(l.payload[:0])
 	a.send(l, e.Metadata.TraceID)
 }
 
-// A letter is what it takes to write an answer. Letters are used again.
-type letter struct {
+// An answerBuffer holds the parts of one answer. Buffers are used again.
+type answerBuffer struct {
 	payload    []byte
 	properties []protocol.UserProperty
 }
 
-var letters = sync.Pool{New: func() any { return new(letter) }}
+var answerBuffers = sync.Pool{New: func() any { return new(answerBuffer) }}
 
-// maxLetter is the largest letter that is kept for reuse, in bytes.
-const maxLetter = 64 << 10
+// maxAnswerBuffer is the largest buffer that is kept for reuse, in bytes.
+const maxAnswerBuffer = 64 << 10
 
-// send publishes a letter.
-func (a *asker) send(l *letter, traceID string) {
+// send publishes an answer.
+func (a *requester) send(l *answerBuffer, traceID string) {
 	l.properties = append(l.properties[:0], protocol.UserProperty{Key: "version", Value: protocol.Version})
 	if traceID != "" {
 		l.properties = append(l.properties, protocol.UserProperty{Key: "trace_id", Value: traceID})
@@ -189,14 +189,14 @@ func (a *asker) send(l *letter, traceID string) {
 	if _, err := a.door.Publisher.Publish(protocol.Only(a.party), m); err != nil {
 		a.door.Log.Warn("answer not published", "topic", a.topic, "error", err)
 	}
-	if cap(l.payload) <= maxLetter {
-		letters.Put(l)
+	if cap(l.payload) <= maxAnswerBuffer {
+		answerBuffers.Put(l)
 	}
 }
 
 // refuse tells the requester, on its own response topic, that the Response
 // Topic it asked for is not its to name. The command is not run.
-func (d *Door) refuse(to *asker, p *broker.Publication) {
+func (d *Door) refuse(to *requester, p *broker.Publication) {
 	why := protocol.Errorf(protocol.PermissionDenied, "the response topic is not one of yours").
 		With("property", "response_topic").
 		With("reason", "answers go under client/ of one of your own clients, or outside the bridge's root")

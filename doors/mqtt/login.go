@@ -10,13 +10,27 @@ import (
 	"github.com/aibridge/aibridge/security"
 )
 
-// shown is what an MQTT client shows, but for a secret.
+// shown is the credential of an MQTT client, without its secret.
 func shown(c broker.Credentials) security.Shown {
 	return security.Shown{Certificate: c.Peer, Door: Name, Client: c.ClientID, From: addressOf(c.Remote)}
 }
 
+// inThePage reports whether a client is a page of somebody who has signed in:
+// the request for its WebSocket has said who that is. One that shows a
+// credential of its own is judged by that.
+func inThePage(c broker.Credentials) bool {
+	return c.Known != nil && c.Username == "" && len(c.Password) == 0
+}
+
 // authenticate lets a client in by its certificate, user name and password.
 func (s *server) authenticate(ctx context.Context, c broker.Credentials) (*protocol.Principal, error) {
+	if inThePage(c) {
+		who, err := s.Credentials.Principal(*c.Known)
+		if err != nil {
+			return nil, err
+		}
+		return who, s.room(c.ClientID, who)
+	}
 	who, err := s.Authenticator.Password(ctx, shown(c), c.Username, c.Password)
 	if err != nil {
 		return nil, err
@@ -27,6 +41,9 @@ func (s *server) authenticate(ctx context.Context, c broker.Credentials) (*proto
 // recognise lets those in who need no waiting: what it does not tell,
 // authenticate does.
 func (s *server) recognise(c broker.Credentials) *protocol.Principal {
+	if c.Known != nil { // seldom, and authenticate says why one is refused
+		return nil
+	}
 	who := s.Authenticator.Recognise(shown(c), c.Username, c.Password)
 	if who == nil || s.room(c.ClientID, who) != nil {
 		return nil

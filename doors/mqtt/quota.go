@@ -7,9 +7,9 @@ import (
 	"github.com/aibridge/aibridge/security/quota"
 )
 
-// A presence is what is kept of a client while it is connected.
+// A presence is the state of a connected client.
 type presence struct {
-	memory security.Memory
+	memory security.DecisionCache
 	as     *protocol.Principal // whose connection it counts as, until it ends
 }
 
@@ -42,7 +42,7 @@ func (s *server) parted(c *broker.Client) {
 	}
 }
 
-// quota is what the broker asks; nil if nobody is limited.
+// quota answers the broker; nil if nobody is limited.
 func (s *server) quota() broker.Quota {
 	if s.Quotas.None() {
 		return nil

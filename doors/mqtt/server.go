@@ -61,7 +61,7 @@ func NewServer(o ServerOptions) (*broker.Broker, error) {
 	return s.broker, nil
 }
 
-// A server is what stands between the broker, which knows nothing of agents,
+// A server stands between the broker, which knows nothing of agents,
 // and the parts that know nothing of MQTT.
 type server struct {
 	*Clients

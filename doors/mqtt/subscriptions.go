@@ -9,11 +9,11 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// subscriptions are the subscriptions of connected clients, by the thing
-// they are about. Who loses a right loses at once what it subscribed to by it.
+// subscriptions are the subscriptions of connected clients, by the thing they
+// are about. A client that loses a right loses its subscriptions by it at once.
 type subscriptions struct {
 	mu      sync.Mutex
-	byThing map[string]map[subscription]bool   // "" is what is about nothing in particular
+	byThing map[string]map[subscription]bool   // "" for events about nothing in particular
 	of      map[*broker.Client]map[string]bool // things
 }
 

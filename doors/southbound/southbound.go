@@ -20,7 +20,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// operations are what can be asked for, and the command of each.
+// operations maps each operation to its command.
 var operations = map[string]string{
 	"execute-llm-query":          "llm.query",
 	"execute-llm-advanced-query": "llm.advanced-query",
@@ -36,8 +36,8 @@ type Router interface {
 // Options configure a [Translator]. Router is needed.
 type Options struct {
 	Router Router
-	Self   protocol.Side   // the source of answers
-	Limits protocol.Limits // of requests
+	Self   protocol.SouthboundPeer // the source of answers
+	Limits protocol.Limits         // of requests
 	Now    func() time.Time
 }
 

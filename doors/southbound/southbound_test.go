@@ -55,7 +55,7 @@ func (s *scriptedRouter) Submit(in commands.Inbound, reply func(*protocol.Respon
 }
 
 func translator(s *scriptedRouter) *Translator {
-	return New(Options{Router: s, Self: protocol.Side{Component: "mcpAgent", ID: "mcp-agent-1"}})
+	return New(Options{Router: s, Self: protocol.SouthboundPeer{Component: "mcpAgent", ID: "mcp-agent-1"}})
 }
 
 // request is one with that metadata.

@@ -10,18 +10,18 @@ import (
 // died after it removed one did not come to withdraw its message. Both
 // sequences yield topics with the space they are in.
 func Leftovers(retained, known iter.Seq2[string, protocol.SpaceID]) iter.Seq2[string, protocol.SpaceID] {
-	type place struct {
+	type location struct {
 		topic string
 		space protocol.SpaceID
 	}
 	return func(yield func(string, protocol.SpaceID) bool) {
-		var old []place // first, since what is declared meanwhile is told after this
+		var old []location // first, since what is declared meanwhile is told after this
 		for topic, space := range retained {
-			old = append(old, place{topic, space})
+			old = append(old, location{topic, space})
 		}
-		live := make(map[place]bool, len(old))
+		live := make(map[location]bool, len(old))
 		for topic, space := range known {
-			live[place{topic, space}] = true
+			live[location{topic, space}] = true
 		}
 		for _, at := range old {
 			if !live[at] && !yield(at.topic, at.space) {

@@ -36,6 +36,7 @@ func withPassword(user, password string) func(*paho.Connect) {
 }
 
 func TestWithoutDevNobodyGetsInWithoutAKey(t *testing.T) {
+	t.Parallel()
 	n, key := closed(t)
 	for name, change := range map[string]func(*paho.Connect){
 		"nothing shown":       func(*paho.Connect) {},
@@ -64,6 +65,7 @@ func TestWithoutDevNobodyGetsInWithoutAKey(t *testing.T) {
 }
 
 func TestTheAdministratorsKeyOpensEveryDoor(t *testing.T) {
+	t.Parallel()
 	n, key := closed(t)
 	if answer := n.Caller(t, "admin", withPassword("apikey", key)).Ask(t, bridgetest.Request("1", "agent.list", `{}`)); answer.Err != nil {
 		t.Errorf("MQTT: %v", answer.Err)
@@ -87,6 +89,7 @@ func TestTheAdministratorsKeyOpensEveryDoor(t *testing.T) {
 }
 
 func TestWebPagesCannotDriveABridgeOnLoopback(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	url := n.HTTPURL("/api/v1/commands/agent.list")
 	for name, test := range map[string]struct {
@@ -118,6 +121,7 @@ func TestWebPagesCannotDriveABridgeOnLoopback(t *testing.T) {
 }
 
 func TestAnswersGoNowhereTheRequesterMayNotListen(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	caller := n.Caller(t, "caller")
 	for _, topic := range []string{"aibridge/agent/x/request", "aibridge/agent/x/card", "aibridge/bridge/request", "$SYS/x"} {
@@ -136,6 +140,7 @@ func TestAnswersGoNowhereTheRequesterMayNotListen(t *testing.T) {
 }
 
 func TestOnlyTheBridgeSpeaksOnItsTopics(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	c := n.Caller(t, "liar")
 	for _, topic := range []string{"aibridge/agent/x/card", "aibridge/client/liar/response", "aibridge/event/agent", "aibridge/task/t/event"} {
@@ -147,6 +152,7 @@ func TestOnlyTheBridgeSpeaksOnItsTopics(t *testing.T) {
 }
 
 func TestDevRefusesAnythingButLoopback(t *testing.T) {
+	t.Parallel()
 	config := app.DefaultConfig()
 	config.Data, config.Dev, config.MQTT = t.TempDir(), true, "0.0.0.0:0"
 	if _, err := app.New(t.Context(), config); err == nil || !strings.Contains(err.Error(), "loopback") {
@@ -155,6 +161,7 @@ func TestDevRefusesAnythingButLoopback(t *testing.T) {
 }
 
 func TestTwoBridgesDoNotShareADataFolder(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	config := n.Config
 	if _, err := app.New(t.Context(), config); err == nil || !strings.Contains(err.Error(), "in use") {

@@ -7,12 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -23,7 +25,12 @@ type socketAgent struct {
 
 func dialAgent(t *testing.T, n *bridgetest.Node) *socketAgent {
 	t.Helper()
-	conn, _, err := websocket.Dial(t.Context(), "ws://"+n.WS+"/ws", &websocket.DialOptions{HTTPClient: bridgetest.HTTPClient(t)})
+	return dialAgentAs(t, n, http.Header{})
+}
+
+func dialAgentAs(t *testing.T, n *bridgetest.Node, header http.Header) *socketAgent {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), "ws://"+n.WS+"/ws", &websocket.DialOptions{HTTPClient: bridgetest.HTTPClient(t), HTTPHeader: header})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,4 +178,68 @@ func TestABridgeThatStopsWaitsForAgentsOnWebSockets(t *testing.T) {
 		t.Errorf("the last call: %v", answer.Err)
 	}
 	<-stopped
+}
+
+// TestAnAgentOverAWebSocketEndsWithItsCredential has an agent called over /ws,
+// with the mark of its caller as over MQTT, until its key is revoked.
+func TestAnAgentOverAWebSocketEndsWithItsCredential(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var key struct {
+		ID  string `json:"key_id"`
+		Key string `json:"key"`
+	}
+	if err := json.Unmarshal([]byte(h.must("key.create", `{"principal_id":"lamp","kind":"agent","roles":["end_agent"]}`)), &key); err != nil {
+		t.Fatal(err)
+	}
+	lamp := dialAgentAs(t, h.Node, http.Header{"X-Api-Key": {key.Key}})
+	lamp.register(t, "lamp")
+	const invoke = `{"skill_id":"lamp","capability_id":"switch"}`
+	marks := make(map[string]bool)
+	for i, caller := range []string{"olga", "otto", "olga"} {
+		r := h.connect(caller+fmt.Sprint(i), h.key(protocol.KindOperator, caller, protocol.RoleOperator))
+		r.Send(t, "aibridge/bridge/request", bridgetest.Request(fmt.Sprint("call", i), "skill.invoke", invoke))
+		mark, id := lamp.callerOf(t)
+		if mark == "" || mark == caller {
+			t.Errorf("the call of %s is marked %q", caller, mark)
+		}
+		marks[mark] = true
+		lamp.succeed(t, id)
+		if got := r.Answer(t); got.Err != nil {
+			t.Fatal(got.Err)
+		}
+	}
+	if len(marks) != 2 {
+		t.Errorf("two callers have the marks %v", marks)
+	}
+
+	h.must("key.revoke", fmt.Sprintf(`{"key_id":%q}`, key.ID))
+	ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
+	defer cancel()
+	if _, data, err := lamp.conn.Read(ctx); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("after the revocation it gets %s, %v", data, err)
+	}
+	eventually.Holds(t, "the agent is offline", func() bool { return strings.Contains(h.must("agent.get", `{"agent_id":"lamp"}`), `"offline"`) })
+	if code, body := h.run(h.admin, "skill.invoke", invoke); code != protocol.AgentOffline {
+		t.Errorf("a call afterwards: %s %s", code, body)
+	}
+}
+
+// callerOf is the mark and the id of the invocation that comes next.
+func (a *socketAgent) callerOf(t *testing.T) (mark, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
+	defer cancel()
+	_, data, err := a.conn.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		ID, Command string
+		Metadata    struct{ Caller string }
+	}
+	if err := json.Unmarshal(data, &r); err != nil || r.Command != "skill.invoke" {
+		t.Fatalf("it is asked %s, %v", data, err)
+	}
+	return r.Metadata.Caller, r.ID
 }

@@ -35,7 +35,7 @@ func withWebhook(t *testing.T, hooks chan<- toldHook) func(*app.Config) {
 	t.Cleanup(desk.Close)
 	return func(c *app.Config) {
 		c.Approvals.AllowPrivate = true
-		c.Approvals.Webhooks = []app.ApprovalWebhook{{URL: desk.URL, SecretEnv: "AIBRIDGE_TEST_HOOK"}}
+		c.Approvals.Webhooks = []approval.WebhookSettings{{URL: desk.URL, SecretEnv: "AIBRIDGE_TEST_HOOK"}}
 	}
 }
 
@@ -69,15 +69,15 @@ func decidesByWebhook(t *testing.T, f *flat, hooks <-chan toldHook) {
 }
 
 func TestApprovalsAreConfiguredOrRefused(t *testing.T) {
-	for want, c := range map[string]app.Approvals{
+	for want, c := range map[string]approval.Settings{
 		"approvals.wait_seconds":             {WaitSeconds: 601},
-		"approvals.webhooks[0].url":          {WaitSeconds: 1, Webhooks: []app.ApprovalWebhook{{URL: "ftp://x", SecretEnv: "S"}}},
-		"may not hold a password":            {WaitSeconds: 1, Webhooks: []app.ApprovalWebhook{{URL: "https://a:b@x", SecretEnv: "S"}}},
-		"one of secret_env and secret_file ": {WaitSeconds: 1, Webhooks: []app.ApprovalWebhook{{URL: "https://x"}}},
+		"approvals.webhooks[0].url":          {WaitSeconds: 1, Webhooks: []approval.WebhookSettings{{URL: "ftp://x", SecretEnv: "S"}}},
+		"may not hold a password":            {WaitSeconds: 1, Webhooks: []approval.WebhookSettings{{URL: "https://a:b@x", SecretEnv: "S"}}},
+		"one of secret_env and secret_file ": {WaitSeconds: 1, Webhooks: []approval.WebhookSettings{{URL: "https://x"}}},
 	} {
 		config := app.DefaultConfig()
 		config.Approvals = c
-		if err := config.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := config.Check(app.Commands()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

@@ -235,7 +235,7 @@ func expect(t *testing.T, c *bridgetest.Raw, prefix, payload string, count int) 
 // text is what is in a file: some share a blob, others have one of their own.
 func text(i int) string { return strings.Repeat(fmt.Sprint("file ", i, "\n"), 1+i%3*4000) }
 
-func filesOf(t *testing.T, n *bridgetest.Node) *remote.Client {
+func filesOf(t testing.TB, n *bridgetest.Node) *remote.Client {
 	t.Helper()
 	files, err := remote.New(remote.Options{URL: n.HTTPURL("/vfs")})
 	if err != nil {

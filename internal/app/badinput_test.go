@@ -15,6 +15,7 @@ import (
 // over MQTT, HTTP and WebSocket: each time there is one answer, with the code
 // and the place of the mistake, and the bridge goes on.
 func TestBadInputIsAnsweredPreciselyByEveryDoor(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t, func(c *app.Config) { c.Limits.Payload = 4096 })
 	serveThermostat(t, n)
 	caller := n.Caller(t, "caller")
@@ -96,6 +97,7 @@ func TestBadInputIsAnsweredPreciselyByEveryDoor(t *testing.T) {
 }
 
 func TestTheSameRequestRunsOnce(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	device := n.Device(t, "lamp-1", "lamp", `["switch"]`)
 	first, second := n.Caller(t, "first"), n.Caller(t, "second")

@@ -3,49 +3,49 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/aibridge/aibridge/cap"
-	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
+	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/vfs"
+	"github.com/aibridge/aibridge/vfs/mirror"
+	"github.com/aibridge/aibridge/vfs/mirror/caps"
+	"github.com/aibridge/aibridge/vfs/mirror/caps/channels"
 )
 
 // newCaps makes the part that keeps Caps and groups.
-func (a *App) newCaps(agents *registry.Service, skills *store.Table[registry.SkillRecord], groups cap.Dispatcher, mqtt *mqttdoor.Clients) *cap.Service {
+func newCaps(s *state, agents *registry.Service, groups *dispatch.Engine) (*cap.Service, *capTables) {
 	tables := &capTables{
-		store:  a.store,
-		caps:   store.NewTable[cap.Cap](a.store, "cap"),
-		groups: store.NewTable[cap.Group](a.store, "group"),
-		data:   store.NewTable[cap.Datum](a.store, "data"),
+		store:  s.store,
+		caps:   store.NewTable[cap.Cap](s.store, "cap"),
+		groups: store.NewTable[cap.Group](s.store, "group"),
+		data:   store.NewTable[cap.Datum](s.store, "data"),
 	}
 	channels := cap.New(cap.Options{
 		Caps:       tables.caps,
 		Groups:     tables.groups,
 		Data:       tables.data,
 		RemoveAll:  tables.removeAll,
-		Publish:    mqtt.Publish,
-		Retained:   mqtt.Retained,
+		Publish:    s.clients.Publish,
+		Retained:   s.clients.Retained,
 		Skills:     agents,
 		Dispatcher: groups,
 		MembershipLost: func(space protocol.SpaceID, id protocol.CapID) {
-			a.policy.engine.FactsChanged() // what was decided by membership is decided again
-			mqtt.ReviewCap(id)
-			a.scenes.CapChanged(space, id)
+			s.policies.FactsChanged() // what was decided by membership is decided again
+			s.clients.ReviewCap(id)
+			s.promised.scenes.value().CapChanged(space, id)
 		},
-		Topics:   mqtt.Topics(),
-		BridgeID: a.config.ID,
-		Log:      a.log,
+		Topics:   s.topics,
+		BridgeID: s.config.ID,
+		Log:      s.log,
 	})
-	a.channels = channels
-	a.followCaps(tables)
-	skills.OnChange(func(_ string, old, _ *registry.SkillRecord) {
-		if old != nil { // a new one was nobody's before
-			channels.SkillChanged(old.Space, old.ID)
-			a.scenes.SkillChanged(old.Space, old.ID)
-		}
-	})
-	return channels
+	s.promised.channels.keep(channels)
+	channels.OnFactsChange(s.policies.FactsChanged)
+	return channels, tables
 }
 
 // capTables are the tables of package cap.
@@ -72,4 +72,51 @@ func (t *capTables) removeAll(ctx context.Context, list []cap.Removal) error {
 		}
 	}
 	return t.store.Atomic(ctx, ops...)
+}
+
+// newMirror makes the part that mirrors Caps to the VFS. It is told of every
+// change of a Cap.
+func newMirror(s *state, all *cap.Service, tables *capTables, files *fileParts) *caps.Service {
+	origin, err := os.Hostname()
+	if err != nil {
+		origin = s.config.ID
+	}
+	sync := &s.config.VFS.Sync
+	mirror := caps.New(caps.Options{
+		Dir:       s.config.Places().Caps,
+		Channels:  channels.Of(all),
+		Files:     func(space protocol.SpaceID) vfs.Files { return files.Mirror(space) },
+		Publish:   all.Announce,
+		Metrics:   mirror.NewMetrics(s.metrics),
+		Origin:    origin,
+		Mirrors:   sync.Mirrors,
+		Open:      sync.Open,
+		Turns:     sync.Turns,
+		Watches:   sync.Watches,
+		Scan:      time.Duration(sync.Scan) * time.Second,
+		KeepAge:   time.Duration(sync.KeepDays) * 24 * time.Hour,
+		KeepBytes: int64(sync.KeepBytes),
+		Log:       s.log,
+	})
+	tables.caps.OnChange(func(_ string, old, new *cap.Cap) {
+		c := either(new, old)
+		mirror.Changed(c.Space, c.ID)
+	})
+	tables.groups.OnChange(func(_ string, old, new *cap.Group) {
+		g := either(new, old)
+		mirror.Changed(g.Space, g.Cap)
+	})
+	tables.data.OnChange(func(_ string, old, new *cap.Datum) {
+		d := either(new, old)
+		mirror.Changed(d.Space, d.Cap)
+	})
+	return mirror
+}
+
+// either is the one of two that there is.
+func either[T any](first, second *T) *T {
+	if first != nil {
+		return first
+	}
+	return second
 }

@@ -41,6 +41,7 @@ func (byName) Recognise(_ security.Shown, user string, _ []byte) *protocol.Princ
 // TestWhoLosesMembershipLosesTheSubscription has real clients on a broker
 // that knows them by their user names.
 func TestWhoLosesMembershipLosesTheSubscription(t *testing.T) {
+	t.Parallel()
 	members := new(guests)
 	members.in.Store(&map[string]bool{"in": true, "out": true})
 	engine, err := policy.New(policy.Options{Actions: Commands()})

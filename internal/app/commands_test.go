@@ -13,6 +13,7 @@ import (
 // TestEveryCommandLivesInAFileOfItsOwn looks for registry/agent_get.go or
 // task/get.go: where a command is, nobody should have to search.
 func TestEveryCommandLivesInAFileOfItsOwn(t *testing.T) {
+	t.Parallel()
 	files := make(map[string]bool)
 	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".go") {
@@ -34,6 +35,7 @@ func TestEveryCommandLivesInAFileOfItsOwn(t *testing.T) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
+	t.Parallel()
 	for command := range app.Commands().All() {
 		if command.Example == "" {
 			t.Errorf("%s has no example", command.Name)
@@ -54,6 +56,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 // TestEveryFieldHasAMeaning asks for the tag doc on every field of params and
 // results: docs/commands.md, bridge.describe and OpenAPI show it.
 func TestEveryFieldHasAMeaning(t *testing.T) {
+	t.Parallel()
 	if err := app.Commands().CheckMeanings(); err != nil {
 		t.Error(err)
 	}
@@ -62,6 +65,7 @@ func TestEveryFieldHasAMeaning(t *testing.T) {
 // TestSchemasPassTheBridgesOwnDecoder holds the schemas to what is asked of
 // every message: they travel in the answers of bridge.describe.
 func TestSchemasPassTheBridgesOwnDecoder(t *testing.T) {
+	t.Parallel()
 	for command := range app.Commands().All() {
 		for what, document := range map[string][]byte{"params": command.ParamsSchema(), "result": command.ResultSchema()} {
 			if err := protocol.CheckJSON(document, protocol.Limits{}); err != nil {

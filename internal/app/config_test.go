@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/settings"
 )
 
 func load(t *testing.T, args ...string) (Config, error) {
 	t.Helper()
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	AddFlags(fs)
+	config.AddFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestMQTTOverTLSIsBesideMQTTUnlessItIsElsewhere(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		c.MQTT, c.MQTTS = test.mqtt, test.mqtts
-		if got := c.mqttsAddress(); got != test.want {
+		if got := c.MQTTSAddress(); got != test.want {
 			t.Errorf("%s and %q: %s, want %s", test.mqtt, test.mqtts, got, test.want)
 		}
 	}

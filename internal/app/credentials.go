@@ -4,43 +4,57 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/pki"
 )
 
-// followCredentials has the end of keys and tokens bite, on whichever bridge
-// they were revoked. Certificates tell of theirs, see [App.runPKI].
-func (a *App) followCredentials(keys *store.Table[security.Key], revocations *store.Table[security.Revocation]) {
-	keys.OnChange(func(id string, old, _ *security.Key) {
+// followCredentials has the end of keys, tokens and certificates bite, on
+// whichever bridge they were revoked. Everything else runs already.
+func followCredentials(s *state, d *domains, router *commands.Router) {
+	d.identities.tables.keys.OnChange(func(id string, old, _ *security.Key) {
 		if old != nil { // it gives other rights now, or none
-			go a.endCredentials(audit.Entry{Resource: "key/" + id, Reason: "the API key was revoked"})
+			go endCredentials(s, router, audit.Entry{Resource: "key/" + id, Reason: "the API key was revoked"})
 		}
 	})
-	revocations.OnChange(func(id string, _, now *security.Revocation) {
-		a.revocations.Note()
+	d.identities.tables.revocations.OnChange(func(id string, _, now *security.Revocation) {
+		d.identities.tokens.Note()
 		if now != nil {
-			go a.endCredentials(audit.Entry{Resource: "token/" + id, Reason: "the token was revoked"})
+			go endCredentials(s, router, audit.Entry{Resource: "token/" + id, Reason: "the token was revoked"})
 		}
 	})
-	a.revocations.Note() // for what came since it was opened
+	d.identities.tokens.Note() // for what came since it was opened
+	d.identities.pki.OnEnd(func(e pki.Ended) { certificateEnded(s, d.agents, router, e) })
+	d.identities.pki.OnEnd(func(e pki.Ended) { d.scenes.SkillChanged(e.Space, e.Skill) })
+}
+
+// certificateEnded ends everything that stood on a certificate: the work of
+// its holder's agents, its calls, and its connections by whatever door.
+func certificateEnded(s *state, agents *registry.Service, router *commands.Router, e pki.Ended) {
+	suspended := agents.CertificateEnded(e.Serial, e.Err()) // before presence says that they merely went
+	endCredentials(s, router, audit.Entry{
+		Principal: e.Principal, Kind: e.Kind, Space: e.Space, CertSerial: e.Serial, Reason: e.Text,
+	})
+	s.log.Info("suspended what agents did with a certificate", "serial", e.Serial, "reason", e.Reason, "agents", suspended)
 }
 
 // endCredentials ends whatever stands on a credential that is of no more use:
 // calls in flight, connections, and what outlives calls. It looks at all of
 // them: whoever comes in meanwhile is checked then. The entry says why.
-func (a *App) endCredentials(why audit.Entry) {
-	failed := a.router.Fail(a.credentials.Check)
-	ended := a.mqtt.DisconnectFor(a.credentials.Check) + a.credentials.Review()
-	failed += a.router.Fail(a.credentials.Check) // what came in meanwhile
+func endCredentials(s *state, router *commands.Router, why audit.Entry) {
+	failed := router.Fail(s.credentials.Check)
+	ended := s.clients.DisconnectFor(s.credentials.Check) + s.credentials.Review()
+	failed += router.Fail(s.credentials.Check) // what came in meanwhile
 	if failed+ended == 0 {
 		return
 	}
 	if ended > 0 {
 		why.Event, why.Code = audit.SessionDisconnected, audit.OK
 		why.Details = map[string]string{"connections": fmt.Sprint(ended)}
-		a.audit.Record(context.Background(), why)
+		s.audit.Record(context.Background(), why)
 	}
-	a.log.Info("ended what stood on a credential", "resource", why.Resource, "serial", why.CertSerial, "reason", why.Reason,
+	s.log.Info("ended what stood on a credential", "resource", why.Resource, "serial", why.CertSerial, "reason", why.Reason,
 		"calls", failed, "connections", ended)
 }

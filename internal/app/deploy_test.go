@@ -17,6 +17,7 @@ import (
 // about a bridge to those that a fresh one shows, if it makes backups by itself:
 // one that makes none has none that are too old.
 func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../deploy/prometheus/bridge.rules.yaml")
 	if err != nil {
 		t.Fatal(err)

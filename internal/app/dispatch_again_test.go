@@ -15,6 +15,7 @@ import (
 // between the beginning of a dispatch and the return of its members, and the
 // bridge be restarted in between.
 func TestAMemberThatComesLateIsAskedOnlyIfItsCallerStillMay(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	var olgas struct {
 		ID  string `json:"key_id"`

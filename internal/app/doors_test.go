@@ -31,6 +31,7 @@ const invokeThermostat = `{"skill_id":"thermostat","capability_id":"read","param
 // TestEveryDoorGivesTheSameAnswer asks one question by MQTT 5, MQTT 3.1.1,
 // HTTP in both forms, WebSocket and MQTT over WebSocket.
 func TestEveryDoorGivesTheSameAnswer(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	serveThermostat(t, n)
 

@@ -42,6 +42,7 @@ func (m *meeting) wait(ctx context.Context) error {
 // TestWhatOnlyReadsRunsSideBySide has a skill say of one of its capabilities
 // that it changes nothing: only of that one are two calls under way at once.
 func TestWhatOnlyReadsRunsSideBySide(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	together := meeting{all: make(chan struct{})}
 	var mu sync.Mutex

@@ -62,8 +62,8 @@ func treeAt(t *testing.T, n *bridgetest.Node, dir string) *mirror.Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = files.Close() })
-	link := mirror.NewLink(func(ctx context.Context) error { _, err := files.Usage(ctx); return err }, mirror.LinkOptions{Timeout: time.Minute})
-	engine, err := mirror.Open(mirror.Options{Dir: dir, Remote: mirror.NewPlace(files, "speed", ""), Link: link, Log: slog.New(slog.DiscardHandler)})
+	link := mirror.NewBreaker(func(ctx context.Context) error { _, err := files.Usage(ctx); return err }, mirror.BreakerOptions{Timeout: time.Minute})
+	engine, err := mirror.Open(mirror.Options{Dir: dir, Remote: mirror.NewRemoteFolder(files, "speed", ""), Breaker: link, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

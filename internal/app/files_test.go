@@ -66,6 +66,7 @@ func fetch(t *testing.T, n *bridgetest.Node, query string, header ...string) (in
 }
 
 func TestAFileThatCameInChunksIsFetchedOverHTTPAndInChunks(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	key := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent)
 	camera := h.connect("camera-client", key)
@@ -131,6 +132,7 @@ func TestAFileThatCameInChunksIsFetchedOverHTTPAndInChunks(t *testing.T) {
 // overhears it, over MQTT or HTTP. A principal of the same name in another
 // space is somebody else.
 func TestFilesOfOthersAreOutOfReach(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	owner := h.connect("owner-client", h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent))
 	owner.Listen(t, "aibridge/vfs/pictures/status/#", "aibridge/vfs/pictures/data/#")
@@ -183,6 +185,7 @@ func TestFilesOfOthersAreOutOfReach(t *testing.T) {
 // TestNobodyLearnsWhatGroupsOfFilesOthersHave asks for somebody else's group and
 // for one that nobody has written to, and compares the answers.
 func TestNobodyLearnsWhatGroupsOfFilesOthersHave(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	camera, lamp := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent), h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
 	if status, body := upload(t, h.Node, camera, "pictures", "hall/f", "secret"); status != http.StatusOK {
@@ -222,6 +225,7 @@ func TestNobodyLearnsWhatGroupsOfFilesOthersHave(t *testing.T) {
 // TestTheFirstToWriteShutsNoOperatorOut has an end agent take a group of files,
 // whose space has an operator.
 func TestTheFirstToWriteShutsNoOperatorOut(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	camera := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent)
 	operator := h.key(protocol.KindOperator, "olga", protocol.RoleOperator)
@@ -248,6 +252,7 @@ func TestTheFirstToWriteShutsNoOperatorOut(t *testing.T) {
 
 // TestTotalsOfFilesAreOfWhatOneMaySee asks how much there is.
 func TestTotalsOfFilesAreOfWhatOneMaySee(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	camera, lamp := h.key(protocol.KindAgent, "camera", protocol.RoleEndAgent), h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
 	operator := h.key(protocol.KindOperator, "olga", protocol.RoleOperator)

@@ -13,6 +13,7 @@ import (
 
 // What a device tells of its folder is what the bridge takes and shows.
 func TestTheFolderOfADeviceIsShown(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	caller := n.Caller(t, "owner")
 	must(t, caller, "cap.declare", `{"cap_id":"home","cap_name":"Home","skill_id":"owner","sync_enabled":true,"max_members":2}`)

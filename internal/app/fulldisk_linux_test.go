@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/listen"
 	"github.com/aibridge/aibridge/internal/smalldisk"
 )
 
@@ -115,7 +116,7 @@ func TestABridgeStartsOnAFullDisk(t *testing.T) {
 		w.works(t, "after")
 		w.took(t, "x/before", "x/after")
 		eventually.Holds(t, "that the addresses are written", func() bool {
-			a, err := app.ReadAddresses(w.Config.Data)
+			a, err := listen.ReadAddresses(w.Config.Data)
 			return err == nil && a == w.Addresses
 		})
 	})

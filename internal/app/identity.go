@@ -2,76 +2,105 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"time"
 
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
+	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/audit/events"
+	"github.com/aibridge/aibridge/security/pki"
+	"github.com/aibridge/aibridge/security/policy"
 	"github.com/aibridge/aibridge/security/token"
 )
 
-// off is the address of a listener that is not wanted.
-const off = "off"
+// AdminKeyFile is the file in the data folder with the administrator's key.
+const AdminKeyFile = security.AdminKeyFile
 
-// mqttsAddress is where MQTT over TLS is served, off for nowhere: what is
-// configured, or beside MQTT.
-func (c *Config) mqttsAddress() string {
-	if c.MQTTS != "" {
-		return c.MQTTS
-	}
-	host, port, err := net.SplitHostPort(c.MQTT)
-	switch {
-	case c.MQTT == off:
-		return "127.0.0.1:8883"
-	case err != nil:
-		return off // the address of MQTT is wrong, which is said elsewhere
-	case port == "1883":
-		return net.JoinHostPort(host, "8883")
-	}
-	return net.JoinHostPort(host, "0")
+// CAFile is the file in the data folder with the root certificate.
+const CAFile = pki.CAFile
+
+// The tables of credentials.
+type credentialTables struct {
+	keys        *store.Table[security.Key]
+	uses        *store.Table[security.KeyUse]
+	revocations *store.Table[security.Revocation]
+	pki         *pkiTables
 }
 
-// checkTLS says what is wrong with the settings of TLS.
-func (c *Config) checkTLS() error {
-	if c.MQTT == off && c.mqttsAddress() == off {
-		return errors.New("mqtt and mqtts: one of them must be on")
+func newCredentialTables(s *store.Store) *credentialTables {
+	return &credentialTables{
+		keys:        store.NewTable[security.Key](s, "key"),
+		uses:        store.NewTable[security.KeyUse](s, "keyuse").Essential(),
+		revocations: store.NewTable[security.Revocation](s, "revocation").Essential(),
+		pki:         newPKITables(s),
 	}
-	return c.TLS.Check()
 }
 
-// openIdentity readies everything that says who somebody is. The authorities
-// are open.
-func (a *App) openIdentity(ctx context.Context, keys *store.Table[security.Key], uses *store.Table[security.KeyUse], revocations *store.Table[security.Revocation]) error {
-	ring, err := security.OpenKeyring(a.config.Data, keys)
+// The identities are all that says who somebody is.
+type identities struct {
+	tables        *credentialTables
+	keys          *security.KeyService
+	tokens        *security.TokenService
+	pki           *pki.Service
+	authenticator *security.Authenticator
+}
+
+// openIdentities opens them. The tables are loaded.
+func openIdentities(ctx context.Context, s *state, tables *credentialTables, ring *security.Keyring, parties authz.Parties, files *fileParts) (*identities, error) {
+	throttle := security.NewThrottle(time.Now)
+	authorities, err := openPKI(ctx, s, tables.pki, parties, throttle)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a.keyring = ring
-	if !a.config.Dev {
-		made, err := ring.EnsureAdministrator(ctx, a.config.Data, time.Now())
+	if !s.config.Dev {
+		made, err := ring.EnsureAdministrator(ctx, s.config.Data, time.Now())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if made {
-			a.log.Info("made the administrator's key", "file", AdminKeyFile)
+			s.log.Info("made the administrator's key", "file", AdminKeyFile)
 		}
 	}
-	authenticating := security.AuthenticatorOptions{
-		Keys: ring, Certificates: a.pki, Dev: a.config.Dev, Settled: newLoginRecord(a.audit).settled, Log: a.log,
-	}
-	verifier, err := token.New(token.Options{BridgeID: a.config.ID, Issuers: a.config.Tokens.Issuers, Certificates: a.pki, Log: a.log})
+	verifier, err := token.New(token.Options{BridgeID: s.config.ID, Issuers: s.config.Tokens.Issuers, Certificates: authorities, Log: s.log})
 	if err != nil {
-		return fmt.Errorf("tokens: %w", err)
+		return nil, fmt.Errorf("tokens: %w", err)
 	}
-	authenticating.Tokens = verifier
-	a.openRevocations(revocations, verifier)
-	a.credentials.Use(security.Sources{Keys: ring, Tokens: verifier, Revocations: a.revocations, Certificates: a.pki, Dev: a.config.Dev})
-	authenticating.Check = a.credentials.Check
-	a.run("tokens", verifier.Run)
-	a.authenticator = security.NewAuthenticator(authenticating)
-	a.keys = security.NewKeyService(security.KeyOptions{Ring: ring, Uses: uses, BridgeID: a.config.ID, Clash: a.parties.Clash, Names: a.policy.engine, DataKeys: a.seals, Reseal: a.files.Reseal, Changed: recordKey(a.audit), Log: a.log})
-	a.run("keys", a.keys.Run)
-	return nil
+	revocations := security.NewTokenService(security.TokenOptions{
+		Revocations: tables.revocations, LongestLife: verifier.LongestLife(), AcceptsUndated: verifier.AcceptsUndated(),
+		Settled: s.clock.Settled, Log: s.log, Changed: events.Revocations(s.audit),
+	})
+	s.life.Run("revoked tokens", revocations.Run)
+	s.credentials.Use(security.Sources{Keys: ring, Tokens: verifier, Revocations: revocations, Certificates: authorities, Dev: s.config.Dev})
+	s.life.Run("tokens", verifier.Run)
+	keys := security.NewKeyService(security.KeyOptions{
+		Ring: ring, Uses: tables.uses, BridgeID: s.config.ID, Clash: parties.Clash, Names: s.policies,
+		DataKeys: s.seals, Reseal: files.Reseal, Changed: events.Keys(s.audit), Log: s.log,
+	})
+	s.life.Run("keys", keys.Run)
+	return &identities{tables: tables, keys: keys, tokens: revocations, pki: authorities, authenticator: security.NewAuthenticator(security.AuthenticatorOptions{
+		Keys: ring, Tokens: verifier, Certificates: authorities, Throttle: throttle, Check: s.credentials.Check, Dev: s.config.Dev,
+		Settled: events.NewLogins(s.audit, mqttdoor.Name).Settled, Log: s.log,
+	})}, nil
+}
+
+// openRights makes the rights on topics, and has what is lost of them end
+// subscriptions.
+func openRights(s *state, standing authz.Standing) (*security.TopicRights, error) {
+	rights := security.NewTopicRights(security.TopicOptions{
+		Topics: s.topics, Policies: s.policies, Owner: s.clients.Owner, Standing: standing,
+	})
+	s.life.Run("reviews of subscriptions", s.clients.Run)
+	s.policies.OnChange(s.clients.ReviewAll)
+	s.life.Run("policies", s.policies.Run)
+	if s.config.Security.Policies == "" {
+		return rights, nil
+	}
+	files, err := policy.OpenFiles(s.policies, s.config.Security.Policies)
+	if err != nil {
+		return nil, fmt.Errorf("security.policies: %w", err)
+	}
+	s.life.Run("policy files", files.Run)
+	return rights, nil
 }

@@ -45,7 +45,7 @@ func newWireless(b *testing.B) *wireless {
 		b.Fatal(err)
 	}
 	b.Cleanup(s.Close)
-	claims, err := openClaimLog(config, log, nil)
+	claims, err := openEvidence(config, log, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -38,6 +38,7 @@ func forget[T any](t *testing.T, n *bridgetest.Node, table, key string) {
 }
 
 func TestWhatIsRetainedOfDataThatIsGoneIsWithdrawnAtTheNextStart(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	caller := n.Caller(t, "caller")
 	home(t, caller, "one")

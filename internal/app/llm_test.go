@@ -52,6 +52,7 @@ const (
 )
 
 func TestEveryDoorLeadsToTheModel(t *testing.T) {
+	t.Parallel()
 	s := scripted.New(t, says("Yes, a bit."))
 	n := bridgetest.Start(t, withModel(s))
 	check := func(t *testing.T, raw json.RawMessage) {
@@ -172,6 +173,7 @@ func serverSentBy(t *testing.T, request *http.Request) func(yield func(name stri
 }
 
 func TestAQueryEndsWhenNobodyWaitsForIt(t *testing.T) {
+	t.Parallel()
 	s := scripted.New(t, never())
 	n := bridgetest.Start(t, withModel(s))
 	for name, leave := range map[string]func(t *testing.T, n *bridgetest.Node, s *scripted.Server){
@@ -260,6 +262,7 @@ func active(t testing.TB, n *bridgetest.Node) int {
 }
 
 func TestAQueryGoesOnForWhoListensElsewhereOrComesBack(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	s := scripted.New(t, says("Yes."))
 	s.Before = func() { <-release }
@@ -296,6 +299,7 @@ func TestAQueryGoesOnForWhoListensElsewhereOrComesBack(t *testing.T) {
 }
 
 func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
+	t.Parallel()
 	first, second := scripted.New(t, says("first"), scripted.Reply{Status: 401}), scripted.New(t, says("second"))
 	file := filepath.Join(t.TempDir(), "llm.yaml")
 	write := func(more string) {
@@ -357,6 +361,7 @@ func TestWhenOneProviderStopsAnotherAnswers(t *testing.T) {
 }
 
 func TestQueriesAreOnBehalfOfOnesOwnSkills(t *testing.T) {
+	t.Parallel()
 	n, key := closed(t, withModel(scripted.New(t, says("ok"))))
 	ask := func(key, skill string) (protocol.Code, string) {
 		t.Helper()

@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -352,8 +353,11 @@ func actsDirectly(t *testing.T, f *flat) {
 func obeysPolicy(t *testing.T, f *flat) {
 	f.must("policy.put", `{"name":"quiet","policy":"forbid (principal, action == Action::\"tool:run\", resource) when { resource.id like \"north.*\" };"}`)
 	f.query(`{"query":"How warm is it?","tools":["north.*"]}`)
-	if got := f.answer(); got.Tools.Failed != 1 || !strings.Contains(got.Tools.Calls[0].Text, "policy forbids it") {
+	if got := f.answer(); got.Tools.Failed != 1 || !slices.Contains(got.Tools.Notices, "no model may call north.read: policy forbids it; a person can, by skill.invoke") {
 		t.Errorf("got %+v", got.Tools)
+	}
+	if asked := f.model.Requests(); strings.Contains(string(asked[len(asked)-1].Body), `"tools"`) {
+		t.Errorf("the model is offered tools that policy forbids: %s", asked[len(asked)-1].Body)
 	}
 	f.must("policy.put", `{"name":"quiet","policy":"forbid (principal, action == Action::\"tool:unattended\", resource) when { resource.id like \"north.*\" };"}`)
 	f.query(`{"query":"How warm is it now?","tools":["north.*"]}`)
@@ -384,6 +388,7 @@ func waitsAtTheEnd(t *testing.T, f *flat) {
 // TestQueriesThatAreToolsKnowWhatTheyAreWithin has the model ask itself until
 // it may no more.
 func TestQueriesThatAreToolsKnowWhatTheyAreWithin(t *testing.T) {
+	t.Parallel()
 	f := newFlat(t, func(c *app.Config) {
 		c.Tools.Commands = []string{"llm.query"}
 		c.ToolLoop.Depth = 2

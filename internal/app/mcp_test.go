@@ -106,6 +106,7 @@ func textOf(r *sdk.CallToolResult) string {
 }
 
 func TestMCPClientsMakeDevicesAct(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	cancelled := heater(t, n)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -166,6 +167,7 @@ func TestMCPClientsMakeDevicesAct(t *testing.T) {
 }
 
 func TestMCPClientsReadFilesAgentsAndDocuments(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	heater(t, n)
 	for _, file := range []string{"a b.txt", "deep/ü.bin", "page.html", "noname"} {
@@ -240,6 +242,7 @@ func keyFor(t *testing.T, admin *bridgetest.Raw, params string) string {
 }
 
 func TestMCPClientsDoNoMoreThanTheirCredentialAllows(t *testing.T) {
+	t.Parallel()
 	n, admin, _ := guarded(t)
 	heater(t, n, client.WithAPIKey(keyFor(t, admin, `{"principal_id":"heater-1"}`)))
 
@@ -267,6 +270,7 @@ func TestMCPClientsDoNoMoreThanTheirCredentialAllows(t *testing.T) {
 }
 
 func TestMCPWantsAGoodCredentialFromAGoodOrigin(t *testing.T) {
+	t.Parallel()
 	n, admin, _ := guarded(t)
 	key := keyFor(t, admin, `{"principal_id":"ada","kind":"operator","roles":["operator"]}`)
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
@@ -313,6 +317,7 @@ func TestMCPWantsAGoodCredentialFromAGoodOrigin(t *testing.T) {
 }
 
 func TestARevokedKeyEndsStreamsOfMCP(t *testing.T) {
+	t.Parallel()
 	n, admin, _ := guarded(t)
 	var made struct {
 		ID  string `json:"key_id"`
@@ -342,6 +347,7 @@ func TestARevokedKeyEndsStreamsOfMCP(t *testing.T) {
 }
 
 func TestMCPOverMQTTIsOneMessageForEachCall(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	cancelled := heater(t, n)
 	c := n.Caller(t, "thin")
@@ -392,6 +398,7 @@ func TestMCPOverMQTTIsOneMessageForEachCall(t *testing.T) {
 }
 
 func TestToolsOfExternalServersAreOfferedToModels(t *testing.T) {
+	t.Parallel()
 	external := bridgetest.Start(t)
 	heater(t, external)
 	n, admin, _ := guarded(t, func(c *app.Config) {
@@ -426,6 +433,7 @@ func TestToolsOfExternalServersAreOfferedToModels(t *testing.T) {
 }
 
 func TestABridgeIsNoMCPServerOfItsOwn(t *testing.T) {
+	t.Parallel()
 	var target atomic.Pointer[url.URL]
 	entrance := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		if to := target.Load(); to != nil {
@@ -451,6 +459,7 @@ func TestABridgeIsNoMCPServerOfItsOwn(t *testing.T) {
 }
 
 func TestMCPCanBeOff(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t, func(c *app.Config) { c.MCP.Off = true })
 	response, err := bridgetest.HTTPClient(t).Post(n.HTTPURL("/mcp"), "application/json", strings.NewReader("{}"))
 	if err != nil {
@@ -463,6 +472,7 @@ func TestMCPCanBeOff(t *testing.T) {
 }
 
 func TestPromptsAreTheManualsOfSkills(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	agent := n.Dial(t, client.WithAgent(client.Agent{ID: "shelf"}))
 	manual := filepath.Join(t.TempDir(), "SKILL.md")

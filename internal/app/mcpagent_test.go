@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheMCPAgentIsThereAsLongAsThereAreModels(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "llm.yaml")
 	write := func(models string) {
 		text := "providers: [{name: a, wire: openai, base_url: http://127.0.0.1:1}]\nprobe: -1s\n" + models

@@ -30,6 +30,7 @@ func families(scraped string) (names []string) {
 }
 
 func TestMetricsTellTenantsNothingOfEachOther(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	key := func(kind protocol.Kind, id, role, space string) string {
 		return h.key(kind, id, role, fmt.Sprintf(`,"space_id":%q`, space))

@@ -17,6 +17,7 @@ import (
 // with a window of calls, on bridges with one, two and four readers of
 // connections.
 func TestCallsOfOneCallerReachTheAgentInOrder(t *testing.T) {
+	t.Parallel()
 	for _, readers := range []int{1, 2, 4} {
 		t.Run(fmt.Sprint(readers, " readers"), func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2 * readers)) // a reader for every two

@@ -25,6 +25,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/listen"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -413,6 +414,6 @@ func callerTLS(t *testing.T, n *bridgetest.Node, cert tls.Certificate, id string
 func restart(t *testing.T, n *bridgetest.Node) {
 	t.Helper()
 	const any = "127.0.0.1:0"
-	n.Addresses = app.Addresses{MQTT: any, HTTP: any, WS: any}
+	n.Addresses = listen.Addresses{MQTT: any, HTTP: any, WS: any}
 	n.Restart(t)
 }

@@ -100,6 +100,7 @@ func subscribe(t *testing.T, r *bridgetest.Raw, filter string) byte {
 }
 
 func TestRolesDoTheirWorkAndNoMore(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	lamp := h.connect("lamp-client", h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent))
 	for _, q := range []struct{ command, params string }{
@@ -157,6 +158,7 @@ func TestRolesDoTheirWorkAndNoMore(t *testing.T) {
 }
 
 func TestWhatIsInAnotherSpaceDoesNotExist(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	acme := h.key(protocol.KindOperator, "ann", protocol.RoleOperator, `,"space_id":"acme"`)
 	home := h.key(protocol.KindOperator, "olga", protocol.RoleOperator)
@@ -180,6 +182,7 @@ func TestWhatIsInAnotherSpaceDoesNotExist(t *testing.T) {
 }
 
 func TestNobodySpeaksForOthers(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	gateway := h.connect("gateway-client", h.key(protocol.KindOperator, "gateway", protocol.RoleOperator))
 	if a := h.ask(gateway, "agent.register", `{"agent_id":"bulb","type":"end_agent"}`); a.Err != nil {
@@ -198,6 +201,7 @@ func TestNobodySpeaksForOthers(t *testing.T) {
 }
 
 func TestPoliciesBiteAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	key := h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
 	lamp := h.connect("lamp-client", key)
@@ -235,6 +239,7 @@ func TestPoliciesBiteAtOnce(t *testing.T) {
 }
 
 func TestStoredPoliciesSurviveARestart(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	otto := h.key(protocol.KindOperator, "otto", protocol.RoleObserver)
 	h.must("policy.put", `{"name":"blind","policy":"forbid (principal in Role::\"observer\", action == Action::\"agent:list\", resource);"}`)
@@ -245,6 +250,7 @@ func TestStoredPoliciesSurviveARestart(t *testing.T) {
 }
 
 func TestPolicyFilesAreFollowedAndBrokenOnesDoNoHarm(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "otto.cedar")
 	write := func(text string) { bridgetest.Write(t, path, text) }
@@ -271,6 +277,7 @@ func TestPolicyFilesAreFollowedAndBrokenOnesDoNoHarm(t *testing.T) {
 // TestADispatchReachesWhomTheCallerMayInvoke has policy look at everything
 // that it may look at for skill.invoke.
 func TestADispatchReachesWhomTheCallerMayInvoke(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	olga := h.connect("olga", h.key(protocol.KindOperator, "olga", protocol.RoleOperator))
 	lamps := h.connect("lamps", h.key(protocol.KindAgent, "lamps", protocol.RoleEndAgent))
@@ -322,6 +329,7 @@ func TestADispatchReachesWhomTheCallerMayInvoke(t *testing.T) {
 }
 
 func TestAPolicyOpensTopicsThatBeginWithADollar(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	lamp, fan := h.key(protocol.KindAgent, "lamp", "end_agent"), h.key(protocol.KindAgent, "fan", "end_agent")
 	server, client := h.connect("lamp", lamp), h.connect("fan", fan)

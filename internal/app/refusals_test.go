@@ -33,6 +33,7 @@ func (h *house) wasAudited(params string) bool {
 }
 
 func TestNobodyIsCertifiedInAnothersName(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	csr := func(template x509.CertificateRequest) string {
 		der, err := x509.CreateCertificateRequest(rand.Reader, &template, newKey(t))
@@ -75,6 +76,7 @@ func TestNobodyIsCertifiedInAnothersName(t *testing.T) {
 }
 
 func TestFiltersThatReachFurtherAreRefused(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	lamp := h.connect("lamp-client", h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent))
 	h.connect("other-client", h.key(protocol.KindAgent, "other", protocol.RoleEndAgent))
@@ -123,6 +125,7 @@ func raw(t *testing.T, address, request string) (int, string) {
 }
 
 func TestPathsAndHeadersOpenNoOtherDoor(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	lamp := h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
 	const commands = "/api/v1/commands/"
@@ -201,6 +204,7 @@ func TestPathsAndHeadersOpenNoOtherDoor(t *testing.T) {
 }
 
 func TestABrokenPolicyIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	otto := h.key(protocol.KindOperator, "otto", protocol.RoleObserver)
 	h.must("policy.put", `{"name":"mine","policy":"forbid (principal == Operator::\"otto\", action == Action::\"agent:list\", resource);"}`)

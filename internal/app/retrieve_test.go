@@ -78,6 +78,7 @@ func (l *library) lastOffered() []string {
 }
 
 func TestTheMostRelevantToolsAreFoundByTheirMeaning(t *testing.T) {
+	t.Parallel()
 	l := new(library)
 	provider := httptest.NewServer(l)
 	t.Cleanup(provider.Close)

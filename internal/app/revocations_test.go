@@ -76,6 +76,7 @@ func (h *holder) ended(t *testing.T) {
 }
 
 func TestARevokedTokenIsOfNoMoreUse(t *testing.T) {
+	t.Parallel()
 	n, admin, _ := guarded(t, func(c *app.Config) {
 		for i := range c.Tokens.Issuers {
 			c.Tokens.Issuers[i].RequireIAT = true
@@ -127,6 +128,7 @@ func TestARevokedTokenIsOfNoMoreUse(t *testing.T) {
 // TestARevokedTokenLeavesNoWill has two clients leave Wills: one loses its token
 // and then the other its connection. Wills are published in that order.
 func TestARevokedTokenLeavesNoWill(t *testing.T) {
+	t.Parallel()
 	n, admin, _ := guarded(t)
 	watcher := n.Connect(t, "watcher", withPassword("apikey", adminKey(t, n)))
 	watcher.Listen(t, "alarm/#")
@@ -149,6 +151,7 @@ func TestARevokedTokenLeavesNoWill(t *testing.T) {
 }
 
 func TestAllTokensOfAPrincipalAreRevokedUpToATime(t *testing.T) {
+	t.Parallel()
 	n, admin, _ := guarded(t)
 	now := time.Now()
 	old := hold(t, n, "old", "alice", "iat", now.Add(-10*time.Minute).Unix())
@@ -178,6 +181,7 @@ func TestAllTokensOfAPrincipalAreRevokedUpToATime(t *testing.T) {
 }
 
 func TestTokensAreRevokedByAdministratorsAlone(t *testing.T) {
+	t.Parallel()
 	n, admin, _ := guarded(t)
 	key := field(t, must(t, admin, "key.create", `{"principal_id":"olga","kind":"operator","roles":["operator"]}`), "key")
 	operator := n.Caller(t, "olga", withPassword("apikey", key))

@@ -40,6 +40,7 @@ var everyRole = []struct {
 //
 //	go test ./internal/app -run TestWhatEachRoleMayDo -update
 func TestWhatEachRoleMayDo(t *testing.T) {
+	t.Parallel()
 	set := app.Commands()
 	engine, err := policy.New(policy.Options{Actions: set})
 	if err != nil {
@@ -94,6 +95,7 @@ func TestWhatEachRoleMayDo(t *testing.T) {
 // TestShippedPoliciesSpeakOfWhatThereIs has the validator look at the policies
 // of the bridge with all of its commands.
 func TestShippedPoliciesSpeakOfWhatThereIs(t *testing.T) {
+	t.Parallel()
 	engine, err := policy.New(policy.Options{Actions: app.Commands()})
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +109,7 @@ func TestShippedPoliciesSpeakOfWhatThereIs(t *testing.T) {
 // devices: a command that is added to a family is nobody's until somebody
 // grants it. The commands that agents register have no names to list.
 func TestDevicesAreGrantedCommandsOneByOne(t *testing.T) {
+	t.Parallel()
 	family := regexp.MustCompile(`Action::"([a-z_]+)"`)
 	for _, file := range []string{"devices.cedar", "route_agent.cedar"} {
 		text, err := os.ReadFile("../../security/policy/shipped/" + file)

@@ -51,6 +51,7 @@ func restOf(t *testing.T, c *bridgetest.Raw, id string) (phase, message string) 
 }
 
 func TestARunWaitsForAnApproval(t *testing.T) {
+	t.Parallel()
 	s := scripted.New(t, callsFor("door_open", `{"for":"the cat"}`), says("The door is open."))
 	n := bridgetest.Start(t, withModel(s))
 	opened := make(chan string, 2)
@@ -114,6 +115,7 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 }
 
 func TestRunsBelongToWhoStartedThem(t *testing.T) {
+	t.Parallel()
 	s := scripted.New(t, callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Written."))
 	n := bridgetest.Start(t, func(c *app.Config) { c.Dev = false }, withModel(s))
 	admin := n.Caller(t, "admin", withPassword("apikey", adminKey(t, n)))
@@ -144,6 +146,7 @@ func TestRunsBelongToWhoStartedThem(t *testing.T) {
 }
 
 func TestRunsReachNoFilesThatTheirStarterMayNot(t *testing.T) {
+	t.Parallel()
 	s := scripted.New(t, callsFor("fs_write", `{"path":"@project/note.md","content":"mine"}`), says("Written."))
 	n := bridgetest.Start(t, func(c *app.Config) { c.Dev = false }, withModel(s))
 	admin := n.Caller(t, "admin", withPassword("apikey", adminKey(t, n)))

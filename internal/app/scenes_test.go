@@ -137,6 +137,7 @@ func stands(t *testing.T, r *bridgetest.Raw, status, acting string) (scene strin
 }
 
 func TestRevokingACertificateSuspendsItsScene(t *testing.T) {
+	t.Parallel()
 	n, admin, router, lamp, cert := led(t)
 	lamp.Listen(t, sceneTopic)
 	if e := hears(t, lamp, "scene.joined"); e.Status != "active" || e.Owner != "router" || e.Members != 2 { // retained
@@ -176,6 +177,7 @@ func TestRevokingACertificateSuspendsItsScene(t *testing.T) {
 }
 
 func TestABackupTakesOverWhenTheRouteAgentDrops(t *testing.T) {
+	t.Parallel()
 	n, admin, router, lamp, cert := led(t)
 	spare := leads(t, n, "spare", routes(t, admin, "spare"))
 	must(t, spare, "scene.declare", declareSpare)
@@ -199,6 +201,7 @@ func TestABackupTakesOverWhenTheRouteAgentDrops(t *testing.T) {
 }
 
 func TestWhoLeavesASceneHearsItNoMore(t *testing.T) {
+	t.Parallel()
 	n, admin, router, lamp, _ := led(t)
 	lamp.Listen(t, sceneTopic)
 	hears(t, lamp, "scene.joined")
@@ -218,6 +221,7 @@ func TestWhoLeavesASceneHearsItNoMore(t *testing.T) {
 }
 
 func TestWithTheCapGoItsScenes(t *testing.T) {
+	t.Parallel()
 	_, admin, router, _, _ := led(t)
 	must(t, router, "group.member.remove", `{"cap_id":"home","group_id":"all","skill_id":"lamp"}`)
 	eventually.Holds(t, "the lamp takes no part any more", func() bool {
@@ -230,6 +234,7 @@ func TestWithTheCapGoItsScenes(t *testing.T) {
 }
 
 func TestEveryWrongCertificateHasItsCode(t *testing.T) {
+	t.Parallel()
 	n, admin, router, lamp, cert := led(t)
 	var (
 		second  = routes(t, admin, "router")
@@ -292,6 +297,7 @@ func TestEveryWrongCertificateHasItsCode(t *testing.T) {
 }
 
 func TestStrictDeclarationsAskForCertificates(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t, func(c *app.Config) { c.Security.StrictDeclarations = true })
 	admin := n.Caller(t, "admin")
 	router := leads(t, n, "router", routes(t, admin, "router"))

@@ -37,6 +37,7 @@ func (h *house) rotate() rotation {
 }
 
 func TestDataKeysRotateUnderWhatTheySeal(t *testing.T) {
+	t.Parallel()
 	const credential = "secret-of-the-remote-vfs"
 	var mu sync.Mutex
 	shown := ""
@@ -101,6 +102,7 @@ func TestDataKeysRotateUnderWhatTheySeal(t *testing.T) {
 }
 
 func TestABridgeDoesNotStartWithAnotherMasterKey(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	n.Stop(t)
 	if err := os.WriteFile(filepath.Join(n.Config.Data, seal.KeyFile), bytes.Repeat([]byte{7}, 32), 0o600); err != nil {

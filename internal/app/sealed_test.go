@@ -79,6 +79,7 @@ func (v *vault) open(t *testing.T, c *client.Client, text string, opts ...client
 }
 
 func TestTheBridgePassesOnWhatItCannotRead(t *testing.T) {
+	t.Parallel()
 	v := newVault(t)
 	spy := v.node.Dial(t)
 	var seen atomic.Int32
@@ -129,6 +130,7 @@ func TestTheBridgePassesOnWhatItCannotRead(t *testing.T) {
 }
 
 func TestSealedCallsTrustNoOtherKey(t *testing.T) {
+	t.Parallel()
 	v := newVault(t)
 	caller := v.node.Dial(t)
 	for name, o := range map[string]client.SealOptions{"another key": {Key: sealKey(t).Public()}, "nothing": {}} {
@@ -153,6 +155,7 @@ func forward(t *testing.T, c *client.Client, skill string, params any) error {
 }
 
 func TestSealedParamsAreForOneUseInOnePlace(t *testing.T) {
+	t.Parallel()
 	v := newVault(t)
 	v.serve(t, "other", v.key) // the same key: only the skill's id differs
 	spy, captured := v.node.Dial(t), make(chan protocol.Sealed, 8)
@@ -209,6 +212,7 @@ func flipped(b []byte) []byte {
 }
 
 func TestKeysOfASkillChangeWithoutLosingACall(t *testing.T) {
+	t.Parallel()
 	v := newVault(t)
 	caller := v.node.Dial(t)
 	next := sealKey(t)

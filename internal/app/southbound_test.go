@@ -46,6 +46,7 @@ func readSouthbound(t *testing.T, body []byte) (r southboundReply) {
 }
 
 func TestTheLLMProtocolIsSpokenOverHTTP(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t, withModel(scripted.New(t, says("Use a grid."))))
 	const skills = `{"skill_id":"a2ui","query":"如何优化表单组件","parameters":{"context":"A2UI 四分离设计原则"}}`
 	for path, test := range map[string]struct{ operation, params, want string }{
@@ -98,6 +99,7 @@ func TestTheLLMProtocolIsSpokenOverHTTP(t *testing.T) {
 }
 
 func TestTheLLMProtocolStreamsWhenAsked(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t, withModel(scripted.New(t, says("Use a grid."))))
 	for name, body := range map[string]string{
 		"bare":       `{"query":"a","stream":true}`,
@@ -125,6 +127,7 @@ func TestTheLLMProtocolStreamsWhenAsked(t *testing.T) {
 }
 
 func TestTheLLMProtocolIsSpokenOverMQTT(t *testing.T) {
+	t.Parallel()
 	busy := scripted.Reply{Status: 503}
 	s := scripted.New(t, busy, says("Use a grid."))
 	n := bridgetest.Start(t, withModel(s))
@@ -152,6 +155,7 @@ func TestTheLLMProtocolIsSpokenOverMQTT(t *testing.T) {
 }
 
 func TestTheLLMProtocolRefusesStrangersInTheirDialect(t *testing.T) {
+	t.Parallel()
 	n, key := closed(t)
 	url := n.HTTPURL("/api/mcp-agent/llm/query")
 	request := southboundRequest("c-1", "execute-llm-query", `{"query":"a"}`)

@@ -16,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/listen"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -113,7 +114,7 @@ func TestASecondBridgeWaitsAndTakesOver(t *testing.T) {
 	<-second.bridge
 	second.says(t, http.StatusOK, "ready")
 	t.Logf("took over after %v", time.Since(began))
-	node := &bridgetest.Node{Addresses: app.Addresses{MQTT: second.mqtt, HTTP: second.http}}
+	node := &bridgetest.Node{Addresses: listen.Addresses{MQTT: second.mqtt, HTTP: second.http}}
 	must(t, node.Caller(t, "caller"), "agent.get", `{"agent_id":"lamp"}`)
 }
 

@@ -2,71 +2,64 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"time"
 
 	"github.com/aibridge/aibridge/cap/dispatch"
-	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/llm/tools/bridge"
+	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/security/audit/events"
 )
 
-// Tools says what models may call, besides the skills that whoever asks them
-// may invoke.
-type Tools struct {
-	Commands []string `yaml:"commands" doc:"commands of the bridge that models may run for those who may; none of cert, key, policy, audit or approval"`
-}
-
-// defaultTools are commands that only read, and that a model needs to find its
-// way.
-func defaultTools() Tools {
-	return Tools{Commands: []string{
-		"agent.list", "cap.query", "group.data.get", "group.query", "resource.get", "resource.list", "scene.query", "skill.discover", "task.get",
-	}}
-}
-
-// check says what is wrong with the settings.
-func (t *Tools) check(fail func(format string, args ...any)) {
-	if err := bridge.CheckAllowed(Commands(), t.Commands); err != nil {
-		fail("tools.commands: %w", err)
-	}
-}
-
-// toolSide holds the tool catalogue, its executor and its retriever.
-type toolSide struct {
+// The toolParts are the tools that models may call, and what runs them.
+type toolParts struct {
 	catalogue *tools.Catalogue
 	executor  *tools.Executor
 	retriever *tools.HybridRetriever
+	servers   *servers.Service
+	instance  string // tells this bridge from other MCP servers
+	record    events.Tools
 }
 
-// newTools makes the catalogue of what models may call. Others' tools stand
-// behind the bridge's own and before those of skills, which anybody who may
-// register a skill can name.
-func (a *App) newTools(skills *store.Table[registry.SkillRecord], groups *dispatch.Engine, others ...tools.Source) error {
-	known := bridge.NewSkills(a.invokeForTool, a.mayInvoke)
+// newTools makes the catalogue of what models may call. The tools of MCP servers
+// stand behind the bridge's own and before those of skills, which anybody who
+// may register a skill can name.
+func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispatch.Engine, models *modelParts, approvals *approval.Service) (*toolParts, error) {
+	invoke := bridge.Invoker{Router: s.promised.router.value}.Invoke
+	known := bridge.NewSkills(invoke, s.judge.MayInvoke)
 	skills.OnChange(func(_ string, old, now *registry.SkillRecord) { noteSkill(known, old, now) })
-	allowed, err := bridge.NewCommands(Commands(), a.config.Tools.Commands, a.invokeForTool, a.mayRun)
+	allowed, err := bridge.NewCommands(Commands(), s.config.Tools.Commands, invoke, s.judge.MayRunCommands)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	sources := []tools.Source{
-		bridge.NewDocuments(known), bridge.NewGroups(known, a.invokeForTool, groups.Wait, a.mayRun), allowed,
+	t := &toolParts{
+		instance: protocol.NewID(),
+		record:   events.Tools{Trail: s.audit, Arguments: s.config.Audit.Arguments, Sealer: s.seals, Log: s.log},
 	}
-	a.tools.catalogue = tools.New(append(append(sources, others...), known)...)
-	a.newRetriever()
-	a.tools.executor = &tools.Executor{Gate: a.approvals.Gate, Log: a.log, Record: a.recordToolCall}
-	return nil
+	t.servers = servers.New(servers.Options{
+		Servers:  s.config.MCP.Servers,
+		Table:    store.NewTable[servers.Approved](s.store, "mcpserver"),
+		Invoke:   invoke,
+		May:      s.judge.MayUseServer,
+		Version:  s.version,
+		Instance: t.instance,
+		Log:      s.log,
+	})
+	documents, teams := bridge.NewDocuments(known), bridge.NewGroups(known, invoke, groups.Wait, s.judge.MayRunCommands)
+	t.catalogue = tools.New(documents, teams, allowed, t.servers, known).Under(s.judge)
+	t.retriever = tools.NewHybridRetriever(tools.HybridOptions{
+		Embedder:   embedder{models.service},
+		Patience:   time.Duration(s.config.ToolLoop.Patience) * time.Millisecond,
+		Registerer: s.metrics,
+	})
+	t.executor = &tools.Executor{Gate: approvals.Gate, MaxDepth: s.config.ToolLoop.Limits().Depth, Log: s.log, Record: t.record.Called}
+	return t, nil
 }
-
-// Tools are what models may call.
-func (a *App) Tools() *tools.Catalogue { return a.tools.catalogue }
-
-// ToolExecutor runs what models call.
-func (a *App) ToolExecutor() *tools.Executor { return a.tools.executor }
 
 // noteSkill tells the source of tools that a skill has changed.
 func noteSkill(known *bridge.Skills, old, now *registry.SkillRecord) {
@@ -93,70 +86,4 @@ func describeSkill(r *registry.SkillRecord) bridge.Skill {
 		}
 	}
 	return s
-}
-
-// mayRun says why somebody may not run commands of an action.
-func (a *App) mayRun(ctx context.Context, who *protocol.Principal, action string) error {
-	return a.authorizer.Authorize(ctx, who, action, commands.Resource{Space: who.Home()})
-}
-
-// toolDoor is the door by which the calls of models come in.
-const toolDoor = "tool"
-
-// invokeForTool runs a command as the principal of an environment: with all
-// that happens to anybody's, and within what is left of the call of the tool.
-func (a *App) invokeForTool(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error) {
-	timeout := tools.DefaultTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = time.Until(deadline)
-	}
-	request := protocol.Request{
-		Version: protocol.Version, ID: a.toolRequestID(ctx, command), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
-		Metadata: protocol.Metadata{
-			Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.Listens(ctx),
-		},
-	}
-	answer := a.router.HandleWithin(ctx, commands.Inbound{
-		Principal: env.Principal, Request: &request, Door: toolDoor, Traceparent: env.Traceparent, Depth: env.Depth,
-		Emit: func(e *protocol.Event) { tellProgress(ctx, e) }, Confirm: tools.CheckOf(ctx),
-	})
-	if answer.Err != nil {
-		return answer.Result, answer.Err
-	}
-	return answer.Result, nil
-}
-
-// toolRequestID is the id of a request for a tool. What acts on the world has
-// that of the call, if it has one, so that it is never done twice for it.
-func (a *App) toolRequestID(ctx context.Context, command string) string {
-	if key := tools.KeyOf(ctx); key != "" {
-		if c, ok := a.router.Set().Find(command); ok && c.Effect == commands.Act {
-			return key
-		}
-	}
-	return protocol.NewID()
-}
-
-// tellProgress passes on how far a device or a server says it is, and what it
-// logs.
-func tellProgress(ctx context.Context, e *protocol.Event) {
-	switch e.Name {
-	case "task.progress":
-		var p struct {
-			Percent float64 `json:"percent"`
-			Message string  `json:"message"`
-		}
-		if json.Unmarshal(e.Data, &p) == nil {
-			tools.TellProgress(ctx, tools.Progress{Percent: p.Percent, Message: p.Message})
-		}
-	case "task.log":
-		var l struct {
-			Level  string `json:"level"`
-			Logger string `json:"logger"`
-			Text   string `json:"text"`
-		}
-		if json.Unmarshal(e.Data, &l) == nil {
-			tools.TellLog(ctx, tools.Log{Level: l.Level, Logger: l.Logger, Text: l.Text})
-		}
-	}
 }

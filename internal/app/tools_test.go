@@ -63,6 +63,7 @@ func namesIn(box *tools.Toolbox) []string {
 }
 
 func TestAModelReadsAThermostat(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	serveThermostat(t, n)
 	m := modelFor(t, n, "ada", protocol.RoleAnonymous)
@@ -87,6 +88,7 @@ func TestAModelReadsAThermostat(t *testing.T) {
 }
 
 func TestAModelRunsCommandsThatWereAllowed(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	serveThermostat(t, n)
 	m := modelFor(t, n, "ada", protocol.RoleAnonymous)
@@ -101,16 +103,18 @@ func TestAModelRunsCommandsThatWereAllowed(t *testing.T) {
 }
 
 func TestNoConfigurationLetsModelsManageRights(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"key.create", "cert.issue", "policy.put", "audit.query", "approval.decide", "skill.invoke", "group.dispatch", "batch.execute", "skill.call", "no.such"} {
 		config := app.DefaultConfig()
 		config.Tools.Commands = []string{"skill.discover", name}
-		if err := config.Check(); err == nil || !strings.Contains(err.Error(), "tools.commands: "+name) {
+		if err := config.Check(app.Commands()); err == nil || !strings.Contains(err.Error(), "tools.commands: "+name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func TestAModelSeesWhatItsUserMayInvoke(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	lamp := h.connect("lamp-client", h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent))
 	h.ask(lamp, "agent.register", `{"agent_id":"lamp","type":"end_agent"}`)
@@ -132,7 +136,55 @@ func TestAModelSeesWhatItsUserMayInvoke(t *testing.T) {
 	}
 }
 
+// TestModelsAreNotOfferedWhatPolicyForbids forbids one capability to one
+// principal's models. What policy forbids for some parameters, or at some times,
+// is offered and judged when it is called.
+func TestModelsAreNotOfferedWhatPolicyForbids(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t)
+	n.Device(t, "lamp", "light", `["on","off"]`)
+	admin := n.Caller(t, "admin")
+	otto, olga := modelFor(t, n, "otto", protocol.RoleOperator), modelFor(t, n, "olga", protocol.RoleOperator)
+	offers := func(m *model, name string) func() bool {
+		return func() bool { return slices.Contains(namesIn(m.box("*")), name) }
+	}
+	eventually.Holds(t, "the lamp is a tool", offers(otto, "light.off"))
+
+	must(t, admin, "policy.put", `{"name":"dark","policy":"forbid (principal == Operator::\"otto\", action == Action::\"tool:run\", resource) when { resource.id == \"light.off\" };"}`)
+	if offers(otto, "light.off")() || !offers(otto, "light.on")() || !offers(olga, "light.off")() {
+		t.Errorf("otto's model sees %v, olga's %v", namesIn(otto.box("*")), namesIn(olga.box("*")))
+	}
+	_, err := n.Bridge.Tools().Select(t.Context(), otto.env, []string{"light.off"})
+	if protocol.CodeOf(err) != protocol.PermissionDenied || !strings.Contains(err.Error(), "policy forbids it; a person can, by skill.invoke") {
+		t.Errorf("named: %v", err)
+	}
+	must(t, admin, "policy.remove", `{"name":"dark"}`)
+	if !offers(otto, "light.off")() {
+		t.Error("the policy is gone and the tool is not back")
+	}
+
+	must(t, admin, "policy.put", `{"name":"vault","policy":"forbid (principal, action == Action::\"resource:get\", resource) when { resource.id == \"vault\" };"}`)
+	if !offers(otto, "resource.get")() {
+		t.Error("a command that is forbidden for one resource is not offered")
+	}
+	if r := otto.call("resource.get", `{"resource_id":"vault"}`); protocol.CodeOf(r.Err) != protocol.PermissionDenied {
+		t.Errorf("the forbidden resource: %+v", r)
+	}
+	if r := otto.call("resource.get", `{"resource_id":"hall"}`); protocol.CodeOf(r.Err) != protocol.NotFound {
+		t.Errorf("another resource: %+v", r)
+	}
+
+	must(t, admin, "policy.put", `{"name":"night","policy":"forbid (principal, action == Action::\"tool:run\", resource) when { resource.id == \"light.off\" && context.time > datetime(\"2020-01-01\") };"}`)
+	if !offers(otto, "light.off")() {
+		t.Error("a tool that is forbidden at some times is not offered")
+	}
+	if r := otto.call("light.off", `{}`); protocol.CodeOf(r.Err) != protocol.PermissionDenied || !strings.Contains(r.Text, "policy forbids it") {
+		t.Errorf("at a forbidden time: %+v", r)
+	}
+}
+
 func TestAModelHasAGroupDoSomething(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	one, two := n.Device(t, "one", "one", `[{"capability_id":"switch","params_schema":{"type":"object","properties":{"on":{"type":"boolean"}}}}]`), n.Device(t, "two", "two", `["switch"]`)
 	n.Device(t, "three", "three", `["switch"]`)
@@ -180,6 +232,7 @@ func TestAModelHasAGroupDoSomething(t *testing.T) {
 }
 
 func TestADispatchThatNobodyWaitsForIsCalledOff(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	one := n.Device(t, "one", "one", `["switch"]`)
 	caller := n.Caller(t, "caller")
@@ -202,6 +255,7 @@ func TestADispatchThatNobodyWaitsForIsCalledOff(t *testing.T) {
 }
 
 func TestAModelReadsAboutASkill(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	folder := t.TempDir()
 	for name, text := range map[string]string{
@@ -259,6 +313,7 @@ func serveFolder(t *testing.T, n *bridgetest.Node, folder string) {
 }
 
 func TestASkillThatChangesItsWordsIsAnotherTool(t *testing.T) {
+	t.Parallel()
 	n := bridgetest.Start(t)
 	device, caller := n.Device(t, "one", "lamp", `[{"capability_id":"on","description":"Turns it on"}]`), n.Caller(t, "caller")
 	m := modelFor(t, n, "ada", protocol.RoleAnonymous)

@@ -14,6 +14,7 @@ import (
 // Far more silent sockets than there may be connections, by every door, keep
 // neither the administrator nor a device out, by none.
 func TestSilentSocketsShutNobodyOut(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *app.Config) { c.Limits.Connections, c.Limits.Unauthenticated = 200, 60 })
 	lamp := h.key(protocol.KindAgent, "lamp", "end_agent")
 	resident := h.connect("resident", lamp)
@@ -61,6 +62,7 @@ func TestSilentSocketsShutNobodyOut(t *testing.T) {
 
 // Requests by one connection are of one visit, which takes a principal's place.
 func TestConnectionsThatShowACredentialAreKnown(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	before := h.metric(`aibridge_connections_open{state="known"}`) // of this request, too
 	for _, id := range []string{"a", "b", "c"} {

@@ -27,7 +27,7 @@ var callScoped = map[string]string{
 	"doors/files/transfer.Publication.Principal": "one message on its way in",
 	"security.Attempt.Who":                       "one attempt to log in, told at once",
 	"security.latest.who":                        "the newest credential of a connection, kept by the authority that judges it",
-	"security.remembered.who":                    "compared by pointer with the connection's own, never asked",
+	"security.decision.who":                      "compared by pointer with the connection's own, never asked",
 	"security.Authenticator.anonymous":           "who shows nothing under --dev; asked for by requests",
 	"security/policy.Query.Who":                  "one question to policy",
 	"security/policy.subject.who":                "cached facts about a principal, looked up by the caller's own",
@@ -41,17 +41,20 @@ var callScoped = map[string]string{
 	"broker.session.principal":                   "whose session it is; who connects to it is authenticated anew",
 	"broker.storedSession.Principal":             "whose session it is; who connects to it is authenticated anew",
 	"registry.conn.principal":                    "a connection, which ends with the credential",
+	"registry/ask.Sender.Who":                    "who has published one message, while it is handled",
 	"registry.bid.who":                           "one registration of a skill, within a call",
 	"doors/mqtt.presence.as":                     "whose connection is counted, and not counted any more",
-	"internal/app.mcpAgent.who":                  "the bridge's own agent, which has no credential",
+	"llm/agent.Agent.who":                        "the bridge's own agent, which has no credential",
 }
 
 // makers may make principals: others get them from there.
 var makers = map[string]string{
-	"security":       "authenticates",
-	"protocol/grant": "gives authorities what they judge",
-	"internal/bench": "has no credentials",
-	"internal/app":   "explains policies, and is an agent of its own",
+	"security":        "authenticates",
+	"protocol/grant":  "gives authorities what they judge",
+	"internal/bench":  "has no credentials",
+	"internal/authz":  "explains policies",
+	"llm/agent":       "is an agent of the bridge's own",
+	"sdk/conformance": "plays the bridge to one device",
 }
 
 // TestNoPrincipalIsKeptBeyondItsCall looks at every field of every struct, and

@@ -12,6 +12,7 @@ import (
 // Others would be nobody until somebody remembers to.
 var recipientsKept = map[string]string{
 	"broker.session.neighbours": "newSession; it never changes",
+	"commands/feed.event.to":    "Published, which is told them",
 	"broker.message.to":         "load and loadOwn; a turn's message has been through one of them",
 }
 

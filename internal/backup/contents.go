@@ -113,7 +113,7 @@ func (r *restoredContent) Write(p []byte) (int, error) {
 func (r *restoredContent) Commit() error {
 	key, err := r.Blob.Commit(vfs.Sum(r.sum.Sum(nil)))
 	if err == nil && key != r.key {
-		err = fmt.Errorf("the content %s is not what its name says", r.key)
+		err = fmt.Errorf("the content %s does not have the checksum in its name", r.key)
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func (p Places) trees() map[string]tree {
 	}
 }
 
-// sources are what a backup has besides the store and what waits to be stored
+// sources are the files of a backup besides the store and what waits to be stored
 // in the audit trail.
 func (p Places) sources(ctx context.Context, s *store.Store, withoutContents bool) ([]store.FileSource, error) {
 	var sources []store.FileSource

@@ -115,7 +115,7 @@ func (s *Service) settle(ctx context.Context) error {
 func (s *Service) WriteFor(ctx context.Context, who *protocol.Principal, withoutContents bool, w io.Writer) error {
 	err := s.o.Authorize(ctx, who, policy.TakeBackup, commands.Resource{Type: "bridge", Space: who.Home()})
 	if err == nil && !who.Unbounded() {
-		err = protocol.Errorf(protocol.PermissionDenied, "a backup holds what is in every space: administrators alone may make one")
+		err = protocol.Errorf(protocol.PermissionDenied, "a backup holds the data of every space: only an administrator may make one")
 	}
 	if err != nil {
 		s.record(ctx, audit.Entry{Event: began}.By(who), err)

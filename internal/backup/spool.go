@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 )
 
-// spoolFiles are those of the audit trail, by the beginning of their names.
+// spoolFiles are the files of the audit trail, by the beginning of their names.
 // Entries in them that are stored already do no harm: the trail knows them.
 type spoolFiles string
 

@@ -53,7 +53,7 @@ func (t tree) add(ctx context.Context, w *store.FileWriter) error {
 	})
 }
 
-// walk calls f for every file and folder below one. What goes meanwhile is
+// walk calls f for every file and folder below one. A file that goes meanwhile is
 // left out.
 func walk(ctx context.Context, root *os.Root, from string, f func(name string, d fs.DirEntry) error) error {
 	return fs.WalkDir(root.FS(), from, func(name string, d fs.DirEntry, err error) error {

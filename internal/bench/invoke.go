@@ -52,7 +52,7 @@ func (o *InvokeOptions) setDefaults() error {
 	return nil
 }
 
-// minInvokePayload is what the envelope alone takes.
+// minInvokePayload is the size of the envelope alone, in bytes.
 const minInvokePayload = 400
 
 // peers are the bare brokers and then the bridge.
@@ -78,7 +78,7 @@ func (o *InvokeOptions) peers() []Peer {
 	return peers
 }
 
-// options are those of the comparison of brokers that this is.
+// options returns the options for a comparison of brokers.
 func (o *InvokeOptions) options() Options {
 	out := Options{
 		Peers: o.peers(), Rounds: o.Rounds, Warmup: o.Warmup, Duration: o.Duration,

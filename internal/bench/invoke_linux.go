@@ -24,7 +24,7 @@ func Invoke(ctx context.Context, o InvokeOptions) (Report, error) {
 	return MQTT(ctx, o.options())
 }
 
-// What the bridge is asked for.
+// The requests to the bridge.
 const (
 	benchAgent = "bench-agent"
 	benchSkill = "bench"
@@ -143,13 +143,13 @@ type agent struct {
 	size  int       // of an answer
 	start time.Time // what the loop counts from
 	t     template  // of an answer
-	at    answerPlaces
+	at    answerOffsets
 	id    int // length of the ids that it is for
 	replier
 }
 
-// answerPlaces are where in an answer is what changes.
-type answerPlaces struct{ id, millis, number int }
+// answerOffsets are the offsets in an answer of the parts that change.
+type answerOffsets struct{ id, millis, number int }
 
 func (a *agent) packet(c *conn, first byte, body []byte) {
 	if first == packetPuback {

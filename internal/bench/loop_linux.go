@@ -33,10 +33,10 @@ type loop struct {
 	firstErr atomic.Pointer[error]
 }
 
-// A role is what a connection does once it is ready.
+// A role is the behaviour of a connection once it is ready.
 type role interface {
-	// packet takes one packet that came in. What it appends to c.out is
-	// written when all that was read has been taken.
+	// packet takes one packet that came in. Bytes that it appends to c.out are
+	// written when all packets read have been taken.
 	packet(c *conn, first byte, body []byte)
 }
 

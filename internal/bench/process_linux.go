@@ -164,7 +164,7 @@ func raiseFileLimit() {
 	}
 }
 
-// sample is what is known at one moment of a run.
+// sample takes the figures of one moment of a run.
 func sample(pid int, l *load) moment {
 	var own unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &own)
@@ -178,7 +178,7 @@ func sample(pid int, l *load) moment {
 	}
 }
 
-// processorTimeOf is what all threads of a process have used, from
+// processorTimeOf is the processor time of all threads of a process, from
 // /proc/PID/stat, in steps of 10 ms; 0 if it is gone.
 func processorTimeOf(pid int) time.Duration {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -202,8 +202,9 @@ func parseProcessorTime(stat []byte) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on Linux
 }
 
-// machineTime is what all processes have used, and what other machines took
-// from this one, since it started. Interrupts are nobody's and not counted.
+// machineTime is the processor time of all processes, and the time that other
+// machines took from this one, since it started. Interrupts are nobody's and
+// not counted.
 func machineTime() time.Duration {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {

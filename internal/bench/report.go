@@ -45,7 +45,7 @@ func (r Result) Clean() bool {
 	return r.Err == "" && r.Lost == 0 && r.Duplicates == 0 && r.Disordered == 0 && r.Refused == 0 && r.Garbled == 0
 }
 
-// A moment is what is known of a run at one time.
+// A moment holds the figures of a run at one time.
 type moment struct {
 	at       time.Time
 	received int64
@@ -217,7 +217,7 @@ otherwise; CPU s/M is the broker's processor seconds for a million; cores are wh
 broker, the load generator and everything else on the machine kept busy.
 `
 
-// remarks says what else is worth knowing of a row.
+// remarks returns notes about a row.
 func (r Row) remarks() string {
 	var said []string
 	if r.PerClient > 0 {

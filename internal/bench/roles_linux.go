@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A load is what the roles of one run share, across the threads.
+// A load is the state that the roles of one run share, across the threads.
 type load struct {
 	sending   atomic.Bool // publishers may publish
 	measuring atomic.Bool // latencies count

@@ -330,7 +330,7 @@ func (r *rig) crowd(ctx context.Context, o Options) (Result, error) {
 		result.Err = fmt.Sprintf("%d of %d clients could connect: %v", l.ready.Load(), s.Subscribers, err)
 		return result, ctx.Err()
 	}
-	// What it took to connect is given back to the system after a while.
+	// The memory of connecting goes back to the system after a while.
 	select {
 	case <-time.After(min(o.Duration, 3*time.Second)):
 	case <-ctx.Done():

@@ -117,7 +117,7 @@ func Pick(patterns ...string) ([]Scenario, error) {
 	return picked, nil
 }
 
-// check says what is wrong with a scenario.
+// check refuses a bad scenario.
 func (s Scenario) check() error {
 	bad := func(what string) error { return fmt.Errorf("scenario %q: %s", s.Name, what) }
 	if !slices.Contains([]Shape{Flow, Ask, AskInside, Idle}, s.Shape) {

@@ -34,7 +34,7 @@ const answerEnv = "AIBRIDGE_BENCH_ANSWER"
 func Kinds() []string { return []string{KindBroker, KindMochi, KindNATS} }
 
 // Serve serves one of the linked brokers on an address until the context
-// ends. It is what the program given to [Hosted] does, in a process that does
+// ends. The program given to [Hosted] runs it, in a process that does
 // nothing else.
 func Serve(ctx context.Context, kind, address, dir string) error {
 	host, _, err := net.SplitHostPort(address)
@@ -70,7 +70,7 @@ func serveOwn(ctx context.Context, b *broker.Broker, address string) error {
 	}
 	if os.Getenv(answerEnv) != "" {
 		b.Handle(askPrefix+"+", func(p *broker.Publication) {
-			// What is lost here is missed by the one who asked.
+			// The requester misses an answer that is lost here.
 			_, _ = b.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: replyPrefix + strings.TrimPrefix(p.Topic, askPrefix), Payload: p.Payload, QoS: p.QoS})
 		})
 	}

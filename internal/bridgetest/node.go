@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/listen"
 )
 
 // Patience bounds every wait for something that must happen. Nothing comes near
@@ -31,7 +33,7 @@ const anyPort = "127.0.0.1:0"
 
 // A Node is a running bridge.
 type Node struct {
-	app.Addresses
+	listen.Addresses
 	Config app.Config
 	Bridge *app.App
 
@@ -179,4 +181,13 @@ type testLog struct{ t testing.TB }
 func (l testLog) Write(p []byte) (int, error) {
 	l.t.Logf("%s", p)
 	return len(p), nil
+}
+
+// CheckParams checks params by the declarations of the bridge's own commands.
+func CheckParams(command string, params json.RawMessage) error {
+	c, ok := app.Commands().Find(command)
+	if !ok {
+		return fmt.Errorf("there is no command %s", command)
+	}
+	return c.CheckParams(params)
 }

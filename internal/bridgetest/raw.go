@@ -39,7 +39,7 @@ func (r *Raw) note(format string, args ...any) {
 	r.seen = append(r.seen[max(len(r.seen)-4, 0):], fmt.Sprintf(format, args...))
 }
 
-// last is what happened last on the connection.
+// last is the last event of the connection.
 func (r *Raw) last() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

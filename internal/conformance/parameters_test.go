@@ -27,11 +27,20 @@ func (v verdict) blames(param string) bool {
 // post sends a body to a path and reads the status and the body of the answer.
 func post(t *testing.T, n *bridgetest.Node, path, body string) (status int, answer []byte) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.HTTPURL(path), strings.NewReader(body))
+	return request(t, n, http.MethodPost, path, body, "")
+}
+
+// request makes an HTTP request, with an API key unless that is empty.
+func request(t *testing.T, n *bridgetest.Node, method, path, body, key string) (status int, answer []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, n.HTTPURL(path), strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("X-API-Key", key)
+	}
 	response, err := bridgetest.HTTPClient(t).Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,6 @@
 //
 // A bridge that writes until its disk is full loses more than what it could
 // not write: its store has to be opened anew. So it keeps a reserve, which is
-// for what goes on: changes and removals of what is there, claims, the audit
+// for work that goes on: changes and removals of existing things, claims, the audit
 // trail.
 package diskspace

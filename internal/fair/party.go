@@ -2,11 +2,11 @@ package fair
 
 import "github.com/aibridge/aibridge/protocol"
 
-// A Party is who takes places.
+// A Party is a holder of places.
 type Party struct {
 	Principal string // tells it from every other, in all spaces
 	Space     string // whose share it uses up; "" where all parties are of one space
-	// Privileged has what is kept for administrators, too, and as much as a
+	// Privileged has the places kept for administrators, too, and as much as a
 	// space may have.
 	Privileged bool
 }

@@ -50,7 +50,7 @@ func New(o Options) *Semaphore {
 	return &Semaphore{options: o, places: newPool(max(1, o.Capacity)), room: newPool(int64(o.Waiting))}
 }
 
-// TryAcquire takes n places, or fails with 4008. Who has them gives them back
+// TryAcquire takes n places, or fails with 4008. Their holder gives them back
 // by [Semaphore.Release].
 func (s *Semaphore) TryAcquire(who Party, n int64) *protocol.Error {
 	s.mu.Lock()

@@ -1,7 +1,7 @@
 // Package gate bounds the connections of a node, by whatever door they come. Who
 // has not shown a credential yet is a stranger: there may be few of them, few of
 // one address, and the one that has said nothing for longest makes room for who
-// comes next. Who is known has a place in fair shares, with some kept for
+// comes next. A known client has a place in fair shares, with some kept for
 // administrators. So neither idle sockets nor a principal with many connections
 // shut out anybody else.
 package gate
@@ -26,8 +26,9 @@ type Limits struct {
 	PerAddress  int // of the strangers, from one address; an IPv6 /64 is one
 }
 
-// patience is how long a stranger has its place for itself. Who needs longer to
-// show a credential gives way to who comes when there is no other room.
+// patience is the time for which a stranger has its place for itself. One that
+// needs longer to show a credential gives way to who comes when there is no
+// other room.
 const patience = 2 * time.Second
 
 // relief is how many strangers go at once when descriptors have run out.
@@ -154,7 +155,7 @@ func (v *Visit) CutBy(cut func()) {
 	v.gate.mu.Unlock()
 }
 
-// Known says who it is that has connected: from then on the connection takes a
+// Known names the party that has connected: from then on the connection takes a
 // place of a principal's. It fails with 4008 when there is none for it. What
 // has been said before stays.
 func (v *Visit) Known(who *protocol.Principal) *protocol.Error {
@@ -249,7 +250,7 @@ func (g *Gate) complain() {
 	}
 }
 
-// origin is what counts as one address.
+// origin is the unit of addresses for limits.
 func origin(remote net.Addr) netip.Prefix {
 	var addr netip.Addr
 	if tcp, ok := remote.(*net.TCPAddr); ok {

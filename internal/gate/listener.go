@@ -19,7 +19,7 @@ func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// Listener lets connections through the gate. What it accepts is counted until
+// Listener lets connections through the gate. An accepted connection counts until
 // it is closed; [VisitOf] finds its visit.
 func (g *Gate) Listener(l net.Listener) net.Listener { return &listener{Listener: l, gate: g} }
 

@@ -24,8 +24,8 @@ func newLogger(log *slog.Logger) *logger { return &logger{log: log, alarm: make(
 // not write to that stream again, and nothing but the log tells of all cases.
 const writeError = "critical write error"
 
-// Errorf notices as well that the server's files have failed. What follows
-// from that is not worth an error each time.
+// Errorf notices as well that the server's files have failed. Errors that follow
+// from that are not worth an error each time.
 func (l *logger) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	if l.broken.Load() != nil {

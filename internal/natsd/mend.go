@@ -17,7 +17,7 @@ const (
 )
 
 // mend looks after a server until ctx ends: when its files have failed it is
-// closed, and opened anew once the disk takes what is written. Whoever waited
+// closed, and opened anew once the disk takes writes. A caller that waited
 // for it then sees what was lost: nothing that was acknowledged.
 func (s *Server) mend(ctx context.Context, i *instance) {
 	tick := time.NewTicker(lookEvery)
@@ -65,7 +65,7 @@ func (s *Server) reopen(ctx context.Context, i *instance) error {
 		i.set(nil, err)
 		s.log.Error("the state cannot be opened anew", "nats", i.name, "error", err)
 		if failures++; failures >= hopeless {
-			return fmt.Errorf("the state cannot be opened anew, though the disk takes what is written: %w", err)
+			return fmt.Errorf("the state cannot be opened anew, though the disk takes writes: %w", err)
 		}
 	}
 }

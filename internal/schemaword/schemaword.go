@@ -50,7 +50,7 @@ const (
 	named                // schemas by name
 )
 
-// keywords are those of all drafts, and what OpenAPI and others add to them.
+// keywords are the keywords of all drafts, and the additions of OpenAPI and others.
 var keywords = map[string]holds{
 	"$schema": plain, "$id": plain, "$anchor": plain, "$dynamicAnchor": plain, "$ref": plain, "$dynamicRef": plain, "$recursiveRef": plain,
 	"$recursiveAnchor": plain, "$vocabulary": plain, "$comment": plain, "id": plain,
@@ -107,7 +107,7 @@ func (s *search) schema(value any, at []string) {
 	}
 }
 
-// unknown notes a name that is nearly a keyword. What begins with x- is the
+// unknown notes a name that is nearly a keyword. A name that begins with x- is the
 // author's own.
 func (s *search) unknown(name string, at []string) {
 	if strings.HasPrefix(strings.ToLower(name), "x-") {

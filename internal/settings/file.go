@@ -41,7 +41,7 @@ func readFile(config any, path string) ([]byte, error) {
 	return data, nil
 }
 
-// What the decoder says, in terms of Go.
+// The decoder's messages, in terms of Go.
 var (
 	unknownField = regexp.MustCompile(`^(line \d+): field (\S+) not found in type \S+$`)
 	wrongValue   = regexp.MustCompile("^line (\\d+): cannot unmarshal (\\S+)(?: `(.*?)(\\.\\.\\.)?`)? into (\\S+)$")

@@ -34,7 +34,7 @@ const (
 	// partSize is after how many bytes a file of an archive is closed and
 	// the next begun: what is held in memory at once.
 	partSize = 4 << 20
-	// maxPart is what a reader takes: a part and one line more.
+	// maxPart is the buffer of a reader, in bytes: a part and one line more.
 	maxPart = partSize + 2*maxRecord
 	// maxRecord bounds a stored value. No server takes more in one message.
 	maxRecord = 64 << 20
@@ -47,7 +47,7 @@ type Manifest struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
 	Created time.Time `json:"created"`
-	// LastRevision is that of the registry when it was copied. What is
+	// LastRevision is the registry's revision when it was copied. What is
 	// restored gets revisions above it.
 	LastRevision uint64 `json:"last_revision"`
 	Keys         int    `json:"keys"`    // lines of the registry that are not deletions

@@ -24,9 +24,7 @@ type AuditBounds struct{ First, Last, Bytes uint64 }
 
 // OpenAuditLog makes the stream of a bridge's audit trail if it is missing.
 func (s *Store) OpenAuditLog(ctx context.Context, bridge string) (*AuditLog, error) {
-	if !prefixRule.MatchString(bridge) {
-		bridge = hex.EncodeToString([]byte(bridge))
-	}
+	bridge = trailName(bridge)
 	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer cancel()
 	name, subject := auditNames(s.options.Prefix, bridge)
@@ -43,13 +41,21 @@ func (s *Store) OpenAuditLog(ctx context.Context, bridge string) (*AuditLog, err
 		return nil, err
 	}
 	a := &AuditLog{newRecordLog(s, name, subject)}
-	a.log.link = s.state
+	a.log.nc = s.state
 	info, err := inspect(ctx, s.state, name)
 	if err != nil {
 		return nil, err
 	}
 	a.log.last = info.State.LastSeq
 	return a, nil
+}
+
+// trailName is a bridge as the names of its trail have it.
+func trailName(bridge string) string {
+	if prefixRule.MatchString(bridge) {
+		return bridge
+	}
+	return hex.EncodeToString([]byte(bridge))
 }
 
 // auditNames are the names of a bridge's audit trail.
@@ -64,9 +70,9 @@ func (a *AuditLog) Append(ctx context.Context, group []byte) error {
 	return err
 }
 
-// Bounds says what is there.
+// Bounds returns the first and the last group.
 func (a *AuditLog) Bounds(ctx context.Context) (AuditBounds, error) {
-	info, err := inspect(ctx, a.log.link, a.log.stream)
+	info, err := inspect(ctx, a.log.nc, a.log.stream)
 	if err != nil {
 		return AuditBounds{}, unavailable(err)
 	}
@@ -80,7 +86,7 @@ func (a *AuditLog) Get(ctx context.Context, position uint64) ([]byte, error) {
 		Message *storedMessage `json:"message"`
 	}
 	query := map[string]uint64{"seq": position}
-	if err := ask(ctx, a.log.link, "STREAM.MSG.GET."+a.log.stream, query, &got); err != nil {
+	if err := ask(ctx, a.log.nc, "STREAM.MSG.GET."+a.log.stream, query, &got); err != nil {
 		return nil, unavailable(err)
 	}
 	switch {
@@ -92,10 +98,10 @@ func (a *AuditLog) Get(ctx context.Context, position uint64) ([]byte, error) {
 	return nil, unavailable(got.Error)
 }
 
-// Read calls f for every group, the oldest first. What is missing in between
-// is passed over: to notice that is what the trail itself is made for.
+// Read calls f for every group, the oldest first. A group that is missing in
+// between is passed over: to notice that is what the trail itself is made for.
 func (a *AuditLog) Read(ctx context.Context, f func(position uint64, group []byte) error) error {
-	return readStream(ctx, a.log.link, a.log.stream, func(m message) error { return f(m.seq, groupOf(m.Data)) })
+	return readStream(ctx, a.log.nc, a.log.stream, func(m message) error { return f(m.seq, groupOf(m.Data)) })
 }
 
 // groupOf is a group without what its log put before it.

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -21,7 +23,7 @@ type auditLine struct {
 // backupAudit copies the audit trails of all bridges of this prefix.
 func (s *Store) backupAudit(ctx context.Context, archive *archiveWriter) error {
 	bridges, err := s.auditedBridges(ctx)
-	if err != nil || len(bridges) == 0 {
+	if err != nil || len(bridges) == 0 && s.trail == nil {
 		return err
 	}
 	if err := archive.begin(auditSection); err != nil {
@@ -41,7 +43,122 @@ func (s *Store) backupAudit(ctx context.Context, archive *archiveWriter) error {
 			return fmt.Errorf("stream %s: %w", stream, err)
 		}
 	}
+	if s.trail == nil {
+		return nil
+	}
+	return s.trail.Read(ctx, func(_ uint64, block []byte) error {
+		archive.manifest.Groups++
+		return archive.line(auditLine{s.trailOf, block})
+	})
+}
+
+// A LocalTrail is the audit trail of a bridge that is kept in a log beside the
+// store. It is backed up and restored with the store.
+type LocalTrail interface {
+	// Read calls f for every block, the oldest first.
+	Read(ctx context.Context, f func(number uint64, block []byte) error) error
+	// HasEntries reports whether there is anything.
+	HasEntries() bool
+	// Import appends a block, or groups of an earlier version's trail as one.
+	Import(parts [][]byte) error
+}
+
+// UseTrail says where the audit trail of a bridge is kept. It is called before
+// the store is backed up or restored.
+func (s *Store) UseTrail(bridge string, t LocalTrail) { s.trailOf, s.trail = trailName(bridge), t }
+
+// A trailRestorer fills a local trail.
+type trailRestorer struct {
+	trail LocalTrail // nil if it is kept as it is
+	parts [][]byte
+	bytes int
+}
+
+// importBytes is how much of an earlier version's trail makes a block.
+const importBytes = 256 << 10
+
+// What a group of an earlier version's trail begins with, and a block.
+const (
+	importedMagic = "aba1"
+	blockMagic    = "abe1"
+)
+
+func (r *trailRestorer) add(block []byte) error {
+	if r.trail == nil {
+		return nil
+	}
+	whole := !bytes.HasPrefix(block, []byte(importedMagic))
+	if whole || r.bytes+len(block) > importBytes {
+		if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	r.parts, r.bytes = append(r.parts, bytes.Clone(block)), r.bytes+len(block)
+	if whole {
+		return r.flush()
+	}
 	return nil
+}
+
+func (r *trailRestorer) flush() error {
+	if len(r.parts) == 0 {
+		return nil
+	}
+	err := r.trail.Import(r.parts)
+	r.parts, r.bytes = nil, 0
+	return err
+}
+
+// HasAuditLog reports whether the trail of a bridge has a stream.
+func (s *Store) HasAuditLog(ctx context.Context, bridge string) (bool, error) {
+	stream, _ := auditNames(s.options.Prefix, trailName(bridge))
+	_, err := inspect(ctx, s.state, stream)
+	var missing *apiError
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.As(err, &missing) && missing.Code == http.StatusNotFound:
+		return false, nil
+	}
+	return false, unavailable(err)
+}
+
+// MoveTrail takes the trail that an earlier version has kept in a stream into a
+// local one, and deletes the stream once synced has returned. Taken is how many
+// groups it has already, from an attempt that broke off.
+func (s *Store) MoveTrail(ctx context.Context, bridge string, to LocalTrail, taken func() (int, error), synced func() error) (moved int, err error) {
+	stream, _ := auditNames(s.options.Prefix, trailName(bridge))
+	if there, err := s.HasAuditLog(ctx, bridge); !there || err != nil {
+		return 0, err
+	}
+	before, err := taken()
+	if err != nil {
+		return 0, err
+	}
+	r := trailRestorer{trail: to}
+	err = readStream(ctx, s.state, stream, func(m message) error {
+		if before > 0 {
+			before--
+			return nil
+		}
+		moved++
+		group := groupOf(m.Data)
+		if !bytes.HasPrefix(group, []byte(importedMagic)) && !bytes.HasPrefix(group, []byte(blockMagic)) {
+			group = append([]byte(importedMagic), m.Data...) // no group: verification says so
+		}
+		return r.add(group)
+	})
+	if err = errors.Join(err, r.flush()); err != nil {
+		return moved, fmt.Errorf("store: stream %s: %w", stream, err)
+	}
+	if err := synced(); err != nil {
+		return moved, err
+	}
+	js, err := jetstream.New(s.state.conn)
+	if err == nil {
+		err = js.DeleteStream(ctx, stream)
+	}
+	return moved, err
 }
 
 // auditedBridges are those that have an audit trail.
@@ -81,6 +198,9 @@ func (r *restorer) audited(line []byte) error {
 	l, err := parseAuditLine(line)
 	if err != nil {
 		return err
+	}
+	if l.Bridge == r.store.trailOf {
+		return r.local.add(l.Group)
 	}
 	trail, known := r.trails[l.Bridge]
 	if !known {

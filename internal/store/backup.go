@@ -48,7 +48,10 @@ func (s *Store) Backup(ctx context.Context, w io.Writer, o BackupOptions) (*Mani
 		return o.Settle(ctx)
 	}
 
-	zip := gzip.NewWriter(w)
+	zip, err := gzip.NewWriterLevel(w, gzip.BestSpeed) // calls are served meanwhile, and most contents do not get smaller
+	if err != nil {
+		return nil, err
+	}
 	archive := newArchiveWriter(zip, o.Progress)
 	for _, section := range []func(context.Context, *archiveWriter) error{s.backupRegistry, s.backupClaims, s.backupJournal, settle, s.backupAudit} {
 		if err := section(ctx, archive); err != nil {

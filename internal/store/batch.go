@@ -85,7 +85,7 @@ func (s *Store) commitGuarded(ctx context.Context, ops []Op, guards []uint64) er
 			return err
 		}
 	}
-	return protocol.Errorf(protocol.RevisionConflict, "what is to be changed is being changed by others")
+	return protocol.Errorf(protocol.RevisionConflict, "others are changing the same records; try again")
 }
 
 // guards are the guards of the ops, each of which must name another key.

@@ -27,7 +27,7 @@ func (b *Blobs) Open(ctx context.Context, key string) (io.ReadSeekCloser, error)
 	if err != nil {
 		return nil, explainBlob(err)
 	}
-	return &objectReader{ctx: ctx, blobs: b, info: info}, nil
+	return newObjectReader(ctx, b, info, 0), nil
 }
 
 // info asks the server that leads, since another may not know of the object
@@ -52,8 +52,11 @@ func (b *Blobs) info(ctx context.Context, name string) (*jetstream.ObjectInfo, e
 }
 
 // An objectReader reads an object from anywhere, some chunks ahead. Chunks are
-// found one after the other, so a jump back begins anew and a jump ahead reads
-// what is in between. Its reader may take its time, which the client's own
+// found one after the other. A jump ahead guesses where its chunk is: as many
+// messages later as there are chunks in between, or later still, since others
+// write to the bucket too. What is found there says which chunk it is. In an
+// object of an earlier release chunks do not, so all in between is read. A jump
+// back begins anew. Its reader may take its time, which the client's own
 // reader would not allow: there all of an object is to be read in five seconds.
 type objectReader struct {
 	ctx   context.Context
@@ -65,7 +68,19 @@ type objectReader struct {
 	rest   []byte   // of a chunk
 	ahead  [][]byte // the chunks after it
 	next   uint64   // sequence from which on the chunks after these are
-	chunks uint32   // how many there were so far
+	chunks uint32   // how many there were so far, those that were jumped over too
+
+	numbered bool // chunks say which they are
+	jumped   bool // and the next one has to
+}
+
+func newObjectReader(ctx context.Context, b *Blobs, info *jetstream.ObjectInfo, want int64) *objectReader {
+	r := &objectReader{ctx: ctx, blobs: b, info: info, want: want}
+	first, err := strconv.ParseUint(info.Metadata[firstChunk], 10, 64)
+	if err == nil && info.Opts != nil && info.Opts.ChunkSize == blobChunk {
+		r.next, r.numbered = first, true
+	}
+	return r
 }
 
 // Read implements [io.Reader].
@@ -86,7 +101,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 // move brings the reader to where the next read is to be.
 func (r *objectReader) move() error {
 	if r.want < r.at {
-		*r = objectReader{ctx: r.ctx, blobs: r.blobs, info: r.info, want: r.want}
+		*r = *newObjectReader(r.ctx, r.blobs, r.info, r.want)
 	}
 	for {
 		skip := min(r.want-r.at, int64(len(r.rest)))
@@ -96,6 +111,7 @@ func (r *objectReader) move() error {
 			return nil
 		}
 		if len(r.ahead) == 0 {
+			r.jump()
 			if err := r.fetch(); err != nil {
 				return err
 			}
@@ -104,7 +120,17 @@ func (r *objectReader) move() error {
 	}
 }
 
-// errChunkMissing is what an object ends with too early.
+// jump leaves out chunks before the one that is wanted, if there are more than
+// are asked for at once.
+func (r *objectReader) jump() {
+	if wanted := uint32(r.want / blobChunk); r.numbered && wanted >= r.chunks+blobAhead && wanted < r.info.Chunks {
+		r.next += uint64(wanted - r.chunks)
+		r.chunks = wanted // or before it
+		r.jumped = true
+	}
+}
+
+// errChunkMissing reports an object that ends too early.
 var errChunkMissing = errors.New("a chunk is missing")
 
 // fetch gets the next chunks. A server that is asked may be behind the one that
@@ -136,8 +162,8 @@ func (r *objectReader) fetch() error {
 
 // request asks once for the next chunks.
 func (r *objectReader) request(ctx context.Context) error {
-	link := r.blobs.store.state
-	session := link.current()
+	nc := r.blobs.store.state
+	session := nc.current()
 	if !session.isUp() {
 		return errNotConnected
 	}
@@ -145,22 +171,26 @@ func (r *objectReader) request(ctx context.Context) error {
 	defer cancel()
 	ctx, done := context.WithTimeout(ctx, askFirst)
 	defer done()
+	batch := blobAhead
+	if r.jumped {
+		batch = 1 // it may be before what is wanted
+	}
 	query, err := json.Marshal(map[string]any{
-		"next_by_subj": "$O." + r.blobs.name + ".C." + r.info.NUID, "seq": max(r.next, 1), "batch": blobAhead,
+		"next_by_subj": "$O." + r.blobs.name + ".C." + r.info.NUID, "seq": max(r.next, 1), "batch": batch,
 	})
 	if err != nil {
 		return err
 	}
-	inbox := link.conn.NewInbox()
-	answers, err := link.conn.SubscribeSync(inbox)
+	inbox := nc.conn.NewInbox()
+	answers, err := nc.conn.SubscribeSync(inbox)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = answers.Unsubscribe() }()
-	if err := link.conn.PublishRequest("$JS.API.DIRECT.GET.OBJ_"+r.blobs.name, inbox, query); err != nil {
+	if err := nc.conn.PublishRequest("$JS.API.DIRECT.GET.OBJ_"+r.blobs.name, inbox, query); err != nil {
 		return err
 	}
-	for range blobAhead {
+	for range batch {
 		msg, err := answers.NextMsgWithContext(ctx)
 		if err != nil && len(r.ahead) > 0 {
 			return nil // the others are asked for again
@@ -191,10 +221,26 @@ func (r *objectReader) take(msg *nats.Msg) (last bool, err error) {
 	if err != nil || seq < r.next {
 		return true, protocol.Errorf(protocol.VFSUnavailable, "the store of files answers strangely")
 	}
+	if r.jumped {
+		if err := r.land(msg.Header.Get(chunkNumber)); err != nil {
+			return true, err
+		}
+	}
 	r.ahead = append(r.ahead, msg.Data)
 	r.next = seq + 1
 	r.chunks++
 	return r.chunks >= r.info.Chunks, nil
+}
+
+// land finds out where a jump has led.
+func (r *objectReader) land(text string) error {
+	number, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || number > uint64(r.chunks) {
+		return protocol.Errorf(protocol.VFSUnavailable, "the store of files answers strangely")
+	}
+	r.chunks, r.jumped = uint32(number), false
+	r.at = int64(number) * blobChunk
+	return nil
 }
 
 // Seek implements [io.Seeker].

@@ -15,7 +15,7 @@ const (
 	sweepTime = 5 * time.Minute // of one round
 )
 
-// sweeps are what one round of Sweep leaves to the next.
+// sweeps is the state that one round of Sweep leaves to the next.
 type sweeps struct {
 	sync.Mutex
 	offset   int               // of the objects that have chunks, where to go on

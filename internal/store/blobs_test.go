@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -145,5 +146,103 @@ func TestAnObjectIsNotKeptUnlessEveryChunkWasTaken(t *testing.T) {
 	r, err := blobs.bucket.GetBytes(t.Context(), key) // NATS checks its sum
 	if err != nil || string(r) != text {
 		t.Errorf("read %d bytes, %v", len(r), err)
+	}
+}
+
+// A jump in an object reads what is there and not what is in between, also when
+// others wrote into the bucket meanwhile.
+func TestAJumpInABucketsBlobReadsNothingInBetween(t *testing.T) {
+	s := open(t, embedded(t, t.TempDir()), Options{})
+	blobs, err := s.OpenBlobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const chunks = 128
+	data := make([]byte, chunks*blobChunk+100)
+	for i := range data {
+		data[i] = byte(i>>17) ^ byte(i*7)
+	}
+	var keys []string
+	for range 2 { // whose chunks are between each other
+		w, err := blobs.New(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Abort()
+		other, err := blobs.New(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Abort()
+		for i := 0; i < len(data); i += blobChunk {
+			part := data[i:min(i+blobChunk, len(data))]
+			for n := range 1 + i/blobChunk%3 {
+				if _, err := other.Write(part[:len(part)/(n+1)]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := w.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		key, err := w.Commit(vfs.Sum{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		r, err := blobs.Open(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for _, at := range []int{len(data) - 1, 0, 60*blobChunk + 5, 61 * blobChunk, 128*blobChunk - 1, 127 * blobChunk, 3} {
+			before := s.state.conn.Stats().InBytes
+			want := data[at:min(at+1000, len(data))]
+			got := make([]byte, len(want))
+			if _, err := r.Seek(int64(at), io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("from %d on it is something else, %v", at, err)
+			}
+			if read := s.state.conn.Stats().InBytes - before; read > 4*blobAhead*blobChunk {
+				t.Errorf("%d bytes were read of %d for %d from %d on", read, len(data), len(want), at)
+			}
+		}
+		if _, err := r.Seek(0, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("the whole has %d bytes instead of %d, %v", len(got), len(data), err)
+		}
+	}
+}
+
+// An object of an earlier release, or of another client, is read from anywhere.
+func TestAJumpInAnObjectWithoutNumbers(t *testing.T) {
+	s := open(t, embedded(t, t.TempDir()), Options{})
+	blobs, err := s.OpenBlobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := bytes.Repeat([]byte("0123456789"), 300_000)
+	if _, err := blobs.bucket.PutBytes(t.Context(), "old", data); err != nil {
+		t.Fatal(err)
+	}
+	r, err := blobs.Open(t.Context(), "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, at := range []int{len(data) - 5, 7, 2_000_003} {
+		if _, err := r.Seek(int64(at), io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 5)
+		if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, data[at:at+5]) {
+			t.Fatalf("from %d on it is %q, %v", at, got, err)
+		}
 	}
 }

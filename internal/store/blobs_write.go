@@ -24,6 +24,13 @@ const (
 	blobWindow = 16        // messages on their way at once
 )
 
+// What readers need to jump: which chunk of its object a message is, counted
+// from 0, and at which sequence the first one is.
+const (
+	chunkNumber = "Aibridge-Chunk"
+	firstChunk  = "first"
+)
+
 // An object is a blob being written, in the layout of NATS's object stores:
 // chunks on a subject of their own, and then what tells of them.
 //
@@ -47,6 +54,7 @@ type object struct {
 	sent  int // chunks
 	heard int // answers to them, good or bad
 	acked int // of them
+	first uint64
 	last  uint64
 	fail  error // the first that went wrong
 	ended bool
@@ -65,14 +73,14 @@ func (b *Blobs) New(ctx context.Context) (vfs.Blob, error) {
 
 // begin begins an object of a name that none has.
 func (b *Blobs) begin(ctx context.Context, name string) (*object, error) {
-	link := b.store.state
-	session := link.current()
+	nc := b.store.state
+	session := nc.current()
 	if !session.isUp() {
 		return nil, errNotConnected
 	}
-	o := &object{blobs: b, name: name, nuid: nuid.Next(), inbox: link.conn.NewInbox(), buf: make([]byte, 0, blobChunk), sum: sha256.New()}
+	o := &object{blobs: b, name: name, nuid: nuid.Next(), inbox: nc.conn.NewInbox(), buf: make([]byte, 0, blobChunk), sum: sha256.New()}
 	var err error
-	if o.acks, err = link.conn.SubscribeSync(o.inbox + ".*"); err != nil {
+	if o.acks, err = nc.conn.SubscribeSync(o.inbox + ".*"); err != nil {
 		return nil, err
 	}
 	o.ctx, o.done = session.during(ctx)
@@ -108,6 +116,7 @@ func (o *object) send() error {
 	// The connection has copied the chunk when this returns.
 	o.fail = o.blobs.store.state.conn.PublishMsg(&nats.Msg{
 		Subject: o.chunks(), Reply: o.inbox + "." + strconv.Itoa(o.sent), Data: o.buf,
+		Header: nats.Header{chunkNumber: {strconv.Itoa(o.sent)}},
 	})
 	o.sent++
 	o.size += uint64(len(o.buf))
@@ -136,6 +145,9 @@ func (o *object) take() error {
 		return ack.Error
 	case n != strconv.Itoa(o.acked), ack.Sequence <= o.last:
 		return fmt.Errorf("chunk %s of %d was stored out of order", n, o.sent)
+	}
+	if o.acked == 0 {
+		o.first = ack.Sequence
 	}
 	o.acked++
 	o.last = ack.Sequence
@@ -166,12 +178,14 @@ func (o *object) Commit(vfs.Sum) (string, error) {
 // tell stores what makes of the chunks an object.
 func (o *object) tell() error {
 	info, err := json.Marshal(jetstream.ObjectInfo{
-		ObjectMeta: jetstream.ObjectMeta{Name: o.name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}},
-		Bucket:     o.blobs.name,
-		NUID:       o.nuid,
-		Size:       o.size,
-		Chunks:     uint32(o.sent),
-		Digest:     jetstream.GetObjectDigestValue(o.sum),
+		ObjectMeta: jetstream.ObjectMeta{Name: o.name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}, Metadata: map[string]string{
+			firstChunk: strconv.FormatUint(o.first, 10),
+		}},
+		Bucket: o.blobs.name,
+		NUID:   o.nuid,
+		Size:   o.size,
+		Chunks: uint32(o.sent),
+		Digest: jetstream.GetObjectDigestValue(o.sum),
 	})
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ var (
 // A consumer reads one stream in order, and goes on as messages are added. It never recovers from a fault: it reports it,
 // and its reader begins anew with another consumer.
 type consumer struct {
-	session   *session
+	session   *connectedSpan
 	conn      *nats.Conn
 	js        jetstream.JetStream
 	stream    string
@@ -46,9 +46,9 @@ type message struct {
 }
 
 // consume begins to read a stream at a sequence, or at the first message behind
-// it. The consumer ends with ctx and with the session of the link. It is waited
+// it. The consumer ends with ctx and with the session of the nc. It is waited
 // for until patience ends.
-func consume(ctx context.Context, l *link, stream string, from uint64, patience time.Duration) (_ *consumer, err error) {
+func consume(ctx context.Context, l *connection, stream string, from uint64, patience time.Duration) (_ *consumer, err error) {
 	session, err := l.connected(ctx)
 	if err != nil {
 		return nil, err
@@ -224,12 +224,12 @@ func parseDelivery(msg *nats.Msg) (m message, position uint64, err error) {
 
 // readStream calls f for every message of a stream, and returns when f was
 // called for all there are. It does not stop in the middle of an atomic batch.
-func readStream(ctx context.Context, l *link, stream string, f func(message) error) error {
+func readStream(ctx context.Context, l *connection, stream string, f func(message) error) error {
 	return readStreamFrom(ctx, l, stream, 1, f)
 }
 
 // readStreamFrom is readStream from a sequence on.
-func readStreamFrom(ctx context.Context, l *link, stream string, from uint64, f func(message) error) error {
+func readStreamFrom(ctx context.Context, l *connection, stream string, from uint64, f func(message) error) error {
 	c, err := consume(ctx, l, stream, from, askTimeout)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// filesSection has what a bridge keeps in files beside the store.
+// filesSection holds the bridge's files beside the store.
 const filesSection = "files"
 
 // filePiece is how much of a file is in one line of an archive.

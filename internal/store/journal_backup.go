@@ -27,7 +27,7 @@ const backupAttempts = 5
 
 // backupJournal copies the journal: the values as they are at one moment,
 // then the entries up to a later one. It may be in use, by another process
-// too. What it holds is in memory meanwhile.
+// too. Its content is in memory meanwhile.
 func (s *Store) backupJournal(ctx context.Context, archive *archiveWriter) error {
 	j, err := s.OpenJournal(ctx) // so that the streams are there
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *recordLog) copy(ctx context.Context) (records []record, got span, err e
 	for range backupAttempts {
 		records = nil
 		reader := partReader{stream: l.stream}
-		err = readStream(ctx, l.link, l.stream, func(m message) error {
+		err = readStream(ctx, l.nc, l.stream, func(m message) error {
 			r, ok, err := reader.add(m)
 			if ok {
 				records = append(records, r)
@@ -148,7 +148,7 @@ func (s *Store) emptyJournal(ctx context.Context) (*Journal, error) {
 		return nil, err
 	}
 	for _, l := range []*recordLog{&j.values.recordLog, &j.entries} {
-		if err := purge(ctx, l.link, l.stream); err != nil {
+		if err := purge(ctx, l.nc, l.stream); err != nil {
 			return nil, err
 		}
 	}

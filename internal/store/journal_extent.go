@@ -19,7 +19,7 @@ import (
 //
 // NATS mends a damaged file by cutting it at the damage, and the log that is
 // left looks whole: it only ends earlier, or begins later. The extent tells that
-// from what was never stored and what was trimmed.
+// from entries that were never stored and entries that were trimmed.
 type extent struct {
 	Version int    `json:"v"`
 	Writer  string `json:"writer"`
@@ -189,13 +189,26 @@ func (k *extentKeeper) run() {
 	}
 }
 
-// forget has the journal be as if it was new.
+// forget has the journal be as if it was new. It stores an extent without
+// messages instead of none: a process that still has the journal, such as one
+// that was suspended before a restore, then cannot store what it remembers.
 func (k *extentKeeper) forget(ctx context.Context) error {
-	return purge(ctx, k.store.state, k.stream)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	data, err := json.Marshal(extent{Version: extentSchema, Writer: k.store.id, Boot: k.store.options.Boot})
+	if err != nil {
+		return err
+	}
+	ack, err := k.store.store(ctx, k.store.state, &nats.Msg{Subject: k.subject, Data: data})
+	if err != nil {
+		return err
+	}
+	k.at = ack.Sequence
+	return nil
 }
 
 // checkExtent fails if logs that were read lack messages at their ends that they
-// had before. What was trimmed meanwhile is not lost.
+// had before. Entries trimmed meanwhile are not lost.
 func (j *Journal) checkExtent(ctx context.Context, before *extent, values, entries span) error {
 	if before == nil { // written by an earlier version, or new
 		return nil

@@ -150,7 +150,7 @@ func TestLoadingEndsWithTheCallersError(t *testing.T) {
 // messages is how many messages a log has.
 func messages(t testing.TB, l *recordLog) uint64 {
 	t.Helper()
-	info, err := inspect(context.Background(), l.link, l.stream)
+	info, err := inspect(context.Background(), l.nc, l.stream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestClearingAwayGoesOnAfterAFailure(t *testing.T) {
 
 func TestADamagedJournalDoesNotLoad(t *testing.T) {
 	garbage := func(data string) func(j *Journal, l *recordLog) error {
-		return func(_ *Journal, l *recordLog) error { return l.link.conn.Publish(l.subject, []byte(data)) }
+		return func(_ *Journal, l *recordLog) error { return l.nc.conn.Publish(l.subject, []byte(data)) }
 	}
 	tests := []struct {
 		name  string

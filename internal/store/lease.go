@@ -61,7 +61,7 @@ func (o *LeaseOptions) defaults() {
 	}
 }
 
-// A leaseRecord is what the lease's stream holds.
+// A leaseRecord is the message in the lease's stream.
 type leaseRecord struct {
 	Version  int    `json:"v"`
 	Epoch    uint64 `json:"epoch"`    // higher with every holder
@@ -77,13 +77,13 @@ const leaseSchema = 1
 // that works. The others wait.
 //
 // It is a record that its holder renews by compare-and-set on the last
-// revision. Whoever waits counts how long the holder was silent, between its
+// revision. A waiting bridge counts how long the holder was silent, between its
 // own writes that were confirmed less than a second apart, and after three
 // seconds takes the lease with the next epoch. The holder that is refused then,
 // whatever kept it, has lost it and must end.
 type Lease struct {
 	o        LeaseOptions
-	link     *link
+	nc       *connection
 	stream   string
 	subject  string // of the record
 	presence string // of those who wait, each with its own
@@ -108,7 +108,7 @@ func AcquireLease(ctx context.Context, conn *nats.Conn, o LeaseOptions) (*Lease,
 	}
 	l := &Lease{
 		o:        o,
-		link:     newLink(conn),
+		nc:       newConnection(conn),
 		stream:   o.Prefix + "-lease",
 		subject:  o.Prefix + ".lease.holder",
 		presence: o.Prefix + ".lease.waiting.",
@@ -117,7 +117,7 @@ func AcquireLease(ctx context.Context, conn *nats.Conn, o LeaseOptions) (*Lease,
 		lost:     make(chan error, 1),
 	}
 	if err := l.acquire(ctx); err != nil {
-		l.link.close()
+		l.nc.close()
 		return nil, err
 	}
 	run, stop := context.WithCancel(context.Background())
@@ -147,7 +147,7 @@ func (l *Lease) Check() error {
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	l.done.Wait()
-	defer l.link.close()
+	defer l.nc.close()
 	if l.gone.Load() { // there is nothing to give
 		return nil
 	}
@@ -215,7 +215,7 @@ func (l *Lease) acquire(ctx context.Context) error {
 func (l *Lease) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return makeStream(ctx, l.link.conn, jetstream.StreamConfig{
+	return makeStream(ctx, l.nc.conn, jetstream.StreamConfig{
 		Name:              l.stream,
 		Description:       "AI Bridge: which of the bridges is the one that works",
 		Subjects:          []string{l.subject, l.presence + "*"},
@@ -249,7 +249,7 @@ func (l *Lease) attempt(ctx context.Context) (context.Context, context.CancelFun
 func (l *Lease) look(ctx context.Context) (*leaseRecord, uint64, error) {
 	ctx, cancel := l.attempt(ctx)
 	defer cancel()
-	m, err := lastMessage(ctx, l.link, l.stream, l.subject)
+	m, err := lastMessage(ctx, l.nc, l.stream, l.subject)
 	if err != nil || m == nil {
 		return nil, 0, err
 	}
@@ -282,7 +282,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ack, err := storeMessage(ctx, l.link, &nats.Msg{
+	ack, err := storeMessage(ctx, l.nc, &nats.Msg{
 		Subject: l.subject,
 		Header:  nats.Header{jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(l.revision, 10)}},
 		Data:    data,
@@ -367,7 +367,7 @@ func (v *vigil) write(ctx context.Context) (time.Time, error) {
 	l := v.lease
 	ctx, cancel := l.attempt(ctx)
 	defer cancel()
-	_, err := storeMessage(ctx, l.link, &nats.Msg{
+	_, err := storeMessage(ctx, l.nc, &nats.Msg{
 		Subject: l.presence + l.instance,
 		Header:  nats.Header{jetstream.MsgTTLHeader: {"1m"}},
 		Data:    []byte(l.o.Holder),

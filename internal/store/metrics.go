@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// metrics are what the store tells about itself.
+// metrics are the metrics of the store.
 type metrics struct {
 	writes  *prometheus.HistogramVec // seconds by op and code
 	claims  prometheus.Counter

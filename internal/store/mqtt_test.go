@@ -218,7 +218,7 @@ func BenchmarkMQTTRestartOwed(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Logf("stopped in %v", time.Since(began))
-	info, err := inspect(b.Context(), j.entries.link, j.entries.stream)
+	info, err := inspect(b.Context(), j.entries.nc, j.entries.stream)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -31,13 +31,13 @@ type pulse struct {
 // A watched stream is one that a [pulse] looks at.
 type watched struct {
 	name, subject string // what its subjects begin with
-	link          *link
+	nc            *connection
 	missed        error // why it did not answer last
 	wrote         error // why the last write to it failed
 }
 
 // add has a stream looked at from now on.
-func (p *pulse) add(l *link, config *jetstream.StreamConfig) {
+func (p *pulse) add(l *connection, config *jetstream.StreamConfig) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.streams {
@@ -45,7 +45,7 @@ func (p *pulse) add(l *link, config *jetstream.StreamConfig) {
 			return
 		}
 	}
-	p.streams = append(p.streams, &watched{name: config.Name, subject: strings.TrimSuffix(config.Subjects[0], ">"), link: l})
+	p.streams = append(p.streams, &watched{name: config.Name, subject: strings.TrimSuffix(config.Subjects[0], ">"), nc: l})
 }
 
 // wrote notes the outcome of a write. While all is well that costs nothing.
@@ -116,7 +116,7 @@ func (p *pulse) look() {
 	p.mu.Unlock()
 	for _, s := range streams {
 		ctx, cancel := context.WithTimeout(p.store.run, pulseEvery)
-		_, missed := inspect(ctx, s.link, s.name)
+		_, missed := inspect(ctx, s.nc, s.name)
 		cancel()
 		p.mu.Lock()
 		s.missed = missed
@@ -147,7 +147,7 @@ func (p *pulse) probe(stream string) {
 	}
 }
 
-// A probe is what a store writes to its registry to learn whether it can.
+// A probe is a record that a store writes to its registry to learn whether it can.
 type probe struct {
 	At int64 `json:"at"` // Unix milliseconds
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/aibridge/aibridge/internal/records"
 )
 
-// schema is the version of what records hold. It rises when older bridges
-// could not read new records; they then refuse them by name.
-const schema = 1
+// schema is the highest version of what records hold. It rises when older
+// bridges could not read new records; they then refuse them by name. A record
+// has the lowest version that tells all it holds, see [records.Versioned].
+const schema = 2
 
 // A stored value is {"v":SCHEMA,"d":VALUE}, written exactly so.
 const (
@@ -27,13 +28,21 @@ func encodeRecord[T any](v *T) ([]byte, error) {
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, 512))
 	buf.WriteString(recordOpen)
-	buf.WriteString(strconv.Itoa(schema))
+	buf.WriteString(strconv.Itoa(schemaOf(v)))
 	buf.WriteString(recordValue)
 	if err := records.Encode(buf, v); err != nil {
 		return nil, fmt.Errorf("store: encode the value: %w", err)
 	}
 	buf.WriteString(recordClose)
 	return buf.Bytes(), nil
+}
+
+// schemaOf is the version that a record needs.
+func schemaOf(v any) int {
+	if versioned, ok := v.(records.Versioned); ok {
+		return versioned.Schema()
+	}
+	return 1
 }
 
 // decodeRecord is the inverse of encodeRecord.

@@ -23,7 +23,7 @@ import (
 // found out at once instead of being mixed in.
 type recordLog struct {
 	store   *Store
-	link    *link
+	nc      *connection
 	stream  string
 	subject string
 	writer  []byte // says in every message whose it is
@@ -65,7 +65,7 @@ func newRecordLog(s *Store, stream, subject string) recordLog {
 	id := nuid.Next()
 	return recordLog{
 		store:   s,
-		link:    s.flow,
+		nc:      s.flow,
 		stream:  stream,
 		subject: subject,
 		writer:  []byte(id[len(id)-writerSize:]),
@@ -115,7 +115,7 @@ func (l *recordLog) part(body []byte, i int) []byte {
 func (l *recordLog) publish(ctx context.Context, part []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
 	defer cancel()
-	ack, err := l.store.store(ctx, l.link, &nats.Msg{
+	ack, err := l.store.store(ctx, l.nc, &nats.Msg{
 		Subject: l.subject,
 		Header:  nats.Header{jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(l.last, 10)}},
 		Data:    part,
@@ -137,7 +137,7 @@ func (l *recordLog) publish(ctx context.Context, part []byte) error {
 func (l *recordLog) claim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
 	defer cancel()
-	ack, err := l.store.store(ctx, l.link, &nats.Msg{Subject: l.subject, Data: append([]byte{partWhole}, l.writer...)})
+	ack, err := l.store.store(ctx, l.nc, &nats.Msg{Subject: l.subject, Data: append([]byte{partWhole}, l.writer...)})
 	if err != nil {
 		return err
 	}
@@ -146,10 +146,10 @@ func (l *recordLog) claim(ctx context.Context) error {
 	return nil
 }
 
-// settle finds out what became of the append in doubt. It returns how many
+// settle finds out whether the append in doubt was stored. It returns how many
 // messages of this record are stored, which is none unless it is the same.
 func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err error) {
-	info, err := inspect(ctx, l.link, l.stream)
+	info, err := inspect(ctx, l.nc, l.stream)
 	if err != nil {
 		return 0, unavailable(err)
 	}
@@ -162,7 +162,7 @@ func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err erro
 			"stream", l.stream, "last", l.last, "found", at)
 	}
 	if at > l.last {
-		m, err := lastMessage(ctx, l.link, l.stream, l.subject)
+		m, err := lastMessage(ctx, l.nc, l.stream, l.subject)
 		if err != nil {
 			return 0, unavailable(err)
 		}
@@ -202,7 +202,7 @@ func (l *recordLog) read(ctx context.Context, f func(record) error) error {
 	}
 	var failed error // not for NATS's sake
 	for {
-		err := readStreamFrom(ctx, l.link, l.stream, reader.at+1, func(m message) error {
+		err := readStreamFrom(ctx, l.nc, l.stream, reader.at+1, func(m message) error {
 			steps.step()
 			var r record
 			var ok bool
@@ -234,7 +234,7 @@ const readPause = 100 * time.Millisecond
 
 // settleEnds checks that everything the stream has was read.
 func (l *recordLog) settleEnds(ctx context.Context, reader *partReader) error {
-	info, err := inspect(ctx, l.link, l.stream)
+	info, err := inspect(ctx, l.nc, l.stream)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (l *recordLog) purgeBefore(ctx context.Context, seq uint64) error {
 			return unavailable(err)
 		}
 	}
-	if err := purge(ctx, l.link, l.stream, jetstream.WithPurgeSequence(seq)); err != nil {
+	if err := purge(ctx, l.nc, l.stream, jetstream.WithPurgeSequence(seq)); err != nil {
 		return unavailable(err)
 	}
 	return nil

@@ -195,10 +195,13 @@ func (s *Store) replace(ctx context.Context, archive io.Reader, registry *stream
 	}
 	defer files.abort()
 	r := &restorer{store: s, ctx: ctx, group: newGroup(), journal: journalRestorer{journal: journal}, trails: make(map[string]*AuditLog), files: files}
+	if s.trail != nil && !s.trail.HasEntries() {
+		r.local.trail = s.trail
+	}
 	if _, err := readArchive(archive, r.line); err != nil {
 		return err
 	}
-	if err := errors.Join(r.flush(), r.flushClaims(), r.journal.flush(ctx), files.done(ctx)); err != nil {
+	if err := errors.Join(r.flush(), r.flushClaims(), r.journal.flush(ctx), r.local.flush(), files.done(ctx)); err != nil {
 		return err
 	}
 	return s.markRestoring(ctx, registry.Config, false)
@@ -223,7 +226,7 @@ func (s *Store) markRestoring(ctx context.Context, config jetstream.StreamConfig
 	return err
 }
 
-func purge(ctx context.Context, l *link, stream string, options ...jetstream.StreamPurgeOpt) error {
+func purge(ctx context.Context, l *connection, stream string, options ...jetstream.StreamPurgeOpt) error {
 	js, err := jetstream.New(l.conn)
 	if err != nil {
 		return err
@@ -244,6 +247,7 @@ type restorer struct {
 	group *group
 
 	journal journalRestorer
+	local   trailRestorer
 	trails  map[string]*AuditLog // by bridge; nil for one that is kept as it is
 	files   *fileReader
 }

@@ -20,8 +20,8 @@ import (
 
 // Conns are the connections to NATS. Both may be the same.
 type Conns struct {
-	State *nats.Conn // for what must survive a power cut
-	Flow  *nats.Conn // for what must survive a crash of the process
+	State *nats.Conn // for data that must survive a power cut
+	Flow  *nats.Conn // for data that must survive a crash of the process
 }
 
 // Options configure a [Store]. The zero value is usable.
@@ -44,7 +44,7 @@ type Options struct {
 	Fence bool
 
 	// Full says why nothing may be stored that was not there before, or nil;
-	// optional. What there is can be changed and removed all the same, and
+	// optional. Existing records can be changed and removed all the same, and
 	// tables that are [Table.Essential] take everything.
 	Full func() error
 
@@ -106,10 +106,12 @@ var (
 // then [Store.Load] it, then use it.
 type Store struct {
 	options Options
-	id      string // of the process, as it were
+	trail   LocalTrail // kept beside the store; optional
+	trailOf string     // whose it is
+	id      string     // of the process, as it were
 	log     *slog.Logger
-	state   *link
-	flow    *link
+	state   *connection
+	flow    *connection
 	names   names
 	metrics *metrics
 	view    *view
@@ -151,10 +153,10 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 		cancel()
 		return nil, fmt.Errorf("store: register metrics: %w", err)
 	}
-	s.state = newLink(conns.State)
+	s.state = newConnection(conns.State)
 	s.flow = s.state
 	if conns.Flow != conns.State {
-		s.flow = newLink(conns.Flow)
+		s.flow = newConnection(conns.Flow)
 	}
 	s.claims = newClaims(s)
 

@@ -87,7 +87,7 @@ func (s *Store) makeStreams(ctx context.Context) error {
 }
 
 // makeStream makes a stream, or brings it up to date, and watches it.
-func (s *Store) makeStream(ctx context.Context, l *link, config jetstream.StreamConfig) error {
+func (s *Store) makeStream(ctx context.Context, l *connection, config jetstream.StreamConfig) error {
 	if err := makeStream(ctx, l.conn, config); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func updateStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 	return js.UpdateStream(ctx, config)
 }
 
-// streamInfo is what the server says about a stream.
+// streamInfo is the server's description of a stream.
 type streamInfo struct {
 	Config  jetstream.StreamConfig `json:"config"`
 	Created time.Time              `json:"created"`
@@ -135,7 +135,8 @@ type streamInfo struct {
 		FirstSeq  uint64 `json:"first_seq"`
 		LastSeq   uint64 `json:"last_seq"`
 		Consumers int    `json:"consumer_count"`
-		// Lost is what the server dropped because it could not read it.
+		// Lost counts the messages that the server dropped because it could not
+		// read them.
 		Lost *struct {
 			Bytes uint64 `json:"bytes"`
 		} `json:"lost"`
@@ -143,7 +144,7 @@ type streamInfo struct {
 }
 
 // inspect asks for a stream's configuration and state.
-func inspect(ctx context.Context, l *link, stream string) (*streamInfo, error) {
+func inspect(ctx context.Context, l *connection, stream string) (*streamInfo, error) {
 	var info struct {
 		streamInfo
 		Error *apiError `json:"error"`
@@ -166,17 +167,17 @@ type storedMessage struct {
 }
 
 // lastMessage asks for the last message of a subject; nil if there is none.
-func lastMessage(ctx context.Context, l *link, stream, subject string) (*storedMessage, error) {
+func lastMessage(ctx context.Context, l *connection, stream, subject string) (*storedMessage, error) {
 	return getMessage(ctx, l, stream, map[string]any{"last_by_subj": subject})
 }
 
 // nextMessage asks for the first message from a sequence on whose subject
 // matches; nil if there is none.
-func nextMessage(ctx context.Context, l *link, stream, subject string, from uint64) (*storedMessage, error) {
+func nextMessage(ctx context.Context, l *connection, stream, subject string, from uint64) (*storedMessage, error) {
 	return getMessage(ctx, l, stream, map[string]any{"next_by_subj": subject, "seq": from})
 }
 
-func getMessage(ctx context.Context, l *link, stream string, query map[string]any) (*storedMessage, error) {
+func getMessage(ctx context.Context, l *connection, stream string, query map[string]any) (*storedMessage, error) {
 	var got struct {
 		Error   *apiError      `json:"error"`
 		Message *storedMessage `json:"message"`
@@ -194,7 +195,7 @@ func getMessage(ctx context.Context, l *link, stream string, query map[string]an
 }
 
 // ask puts a question to JetStream's API.
-func ask(ctx context.Context, l *link, what string, query, answer any) error {
+func ask(ctx context.Context, l *connection, what string, query, answer any) error {
 	msg := &nats.Msg{Subject: "$JS.API." + what}
 	if query != nil {
 		data, err := json.Marshal(query)

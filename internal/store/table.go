@@ -35,7 +35,7 @@ type entry[T any] struct {
 }
 
 // NewTable declares the table whose keys are stored under prefix, a short
-// lower-case name. It comes before [Store.Load]. What is wrong with the
+// lower-case name. It comes before [Store.Load]. A fault of the
 // declaration is reported by Load and by every write.
 func NewTable[T any](s *Store, prefix string) *Table[T] {
 	t := &Table[T]{store: s, prefix: prefix}
@@ -116,7 +116,7 @@ func (t *Table[T]) Put(ctx context.Context, key string, v *T) (revision uint64, 
 }
 
 // Update stores v at key if it holds the revision expect; else 3003. The view
-// then has what stands there, so that the caller can look and try again.
+// then has the present record, so that the caller can look and try again.
 func (t *Table[T]) Update(ctx context.Context, key string, v *T, expect uint64) (revision uint64, err error) {
 	if expect == 0 {
 		return 0, protocol.Errorf(protocol.RevisionConflict, "%s %s: no revision given", t.prefix, key)

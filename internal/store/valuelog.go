@@ -10,7 +10,7 @@ import (
 // changes. However many change at once, they are one record: one message, one
 // sync to disk.
 //
-// What is overtaken by later changes makes the log grow. Once it is more than
+// Records overtaken by later changes make the log grow. Once it is more than
 // the rest, every write carries over some of what still counts from the oldest
 // records, which can then be forgotten. So the log is never rewritten at once,
 // takes two to three times the room of what counts, and a removed key leaves
@@ -20,9 +20,9 @@ import (
 // One goroutine uses it at a time.
 type valueLog struct {
 	recordLog
-	places map[string]place // of the values that count
-	live   int              // bytes these take in the log
-	size   int              // bytes of all records in the log
+	places map[string]valuePosition // of the values that count
+	live   int                      // bytes these take in the log
+	size   int                      // bytes of all records in the log
 
 	oldest   []record   // of the log, not yet carried over
 	done     uint64     // nothing before this sequence counts, 0 unknown
@@ -32,8 +32,8 @@ type valueLog struct {
 	chunk, slack int
 }
 
-// A place is where a change stands.
-type place struct {
+// A valuePosition is where a change stands.
+type valuePosition struct {
 	record   uint64 // first sequence of the record
 	at, size uint32
 }
@@ -63,7 +63,7 @@ func (v *valueLog) load(ctx context.Context, f func(key string, value []byte) er
 			return ctx.Err()
 		}
 	}
-	v.places, v.live, v.size = make(map[string]place), 0, 0
+	v.places, v.live, v.size = make(map[string]valuePosition), 0, 0
 	v.oldest, v.done, v.sweeping = nil, 0, nil
 	err := v.read(ctx, func(r record) error {
 		v.size += len(r.body)
@@ -117,7 +117,7 @@ func (v *valueLog) apply(r record) error {
 			delete(v.places, string(c.key))
 			continue
 		}
-		v.places[string(c.key)] = place{r.first, uint32(c.at), uint32(c.size())}
+		v.places[string(c.key)] = valuePosition{r.first, uint32(c.at), uint32(c.size())}
 		v.live += c.size()
 	}
 	return nil
@@ -156,7 +156,7 @@ func (v *valueLog) carry(body []byte, bytes int) (_ []byte, records int) {
 	return body, records
 }
 
-// A sweep is what the background does to a log: it forgets the records before
+// A sweep is the background work on a log: it forgets the records before
 // a sequence, and reads the ones that are the oldest now, of those that end
 // before another.
 type sweep struct {
@@ -216,7 +216,7 @@ func (v *valueLog) runSweep(s *sweep) error {
 		return nil
 	}
 	reader, size := partReader{stream: v.stream}, 0
-	err := readStream(ctx, v.link, v.stream, func(m message) error {
+	err := readStream(ctx, v.nc, v.stream, func(m message) error {
 		if m.seq > s.until || size >= v.chunk {
 			return errEnough
 		}

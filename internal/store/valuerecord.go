@@ -17,7 +17,7 @@ type change struct {
 	at, end int // where in the record it stands
 }
 
-// size is what the change takes in the record.
+// size is the length of the change in the record, in bytes.
 func (c *change) size() int { return c.end - c.at }
 
 func appendChange(record []byte, v KeyedValue) []byte {

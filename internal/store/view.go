@@ -185,7 +185,7 @@ func (v *view) inspect(ctx context.Context) (*streamInfo, error) {
 		}
 	}
 	if info.State.Lost != nil {
-		v.store.log.Warn("NATS has dropped what it could not read at the end of a file, as a crash leaves it", "stream", info.Config.Name, "bytes", info.State.Lost.Bytes)
+		v.store.log.Warn("NATS has dropped messages that it could not read at the end of a file, as a crash leaves them", "stream", info.Config.Name, "bytes", info.State.Lost.Bytes)
 	}
 	return info, nil
 }
@@ -303,7 +303,7 @@ func (v *view) tally() *tally {
 	return t
 }
 
-// apply brings one message into its table. What cannot be read leaves the
+// apply brings one message into its table. A message that cannot be read leaves the
 // table as it is and is reported.
 func (v *view) apply(m message, fresh bool) error {
 	err := v.dispatch(m, fresh)

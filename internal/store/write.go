@@ -248,7 +248,7 @@ type pubAck struct {
 
 // store publishes a message to a stream and waits until it is durable. It
 // fails with errConflict or with a protocol error.
-func (s *Store) store(ctx context.Context, l *link, msg *nats.Msg) (pubAck, error) {
+func (s *Store) store(ctx context.Context, l *connection, msg *nats.Msg) (pubAck, error) {
 	began := time.Now()
 	ack, err := storeMessage(ctx, l, msg)
 	switch {
@@ -261,7 +261,7 @@ func (s *Store) store(ctx context.Context, l *link, msg *nats.Msg) (pubAck, erro
 }
 
 // storeMessage is store of any stream.
-func storeMessage(ctx context.Context, l *link, msg *nats.Msg) (pubAck, error) {
+func storeMessage(ctx context.Context, l *connection, msg *nats.Msg) (pubAck, error) {
 	answer, err := l.request(ctx, msg)
 	if err != nil {
 		return pubAck{}, unavailable(err)

@@ -2,10 +2,9 @@ package approval
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 )
 
 var approvalList = commands.Spec{
@@ -18,9 +17,15 @@ var approvalList = commands.Spec{
 
 // ListParams are the params of approval.list.
 type ListParams struct {
-	State  State  `json:"state,omitempty" enum:"pending,approved,used,denied,expired,withdrawn" doc:"only those in this state"`
-	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many at most"`
-	Cursor string `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
+	State   State  `json:"state,omitempty" enum:"pending,approved,used,denied,expired,withdrawn" doc:"only those in this state"`
+	Over    bool   `json:"over,omitempty" doc:"only those that nothing can happen to any more: used, denied, expired, withdrawn"`
+	Mine    bool   `json:"mine,omitempty" doc:"only those that the caller may decide"`
+	Tool    string `json:"tool,omitempty" len:"1-256" doc:"only calls of this tool"`
+	Hash    string `json:"hash,omitempty" len:"64" doc:"only calls that were asked about with this hash: the same tool, arguments and roster"`
+	TraceID string `json:"trace_id,omitempty" len:"1-128" doc:"only calls of this trace"`
+	Find    string `json:"find,omitempty" len:"1-128" doc:"only those with this text in tool, title, requester or arguments, whatever its case"`
+	Sort    string `json:"sort,omitempty" enum:"id,-id,tool,-tool,requester,-requester,expires_at,-expires_at,decided_at,-decided_at" doc:"what to sort by, the highest first behind a minus; the latest first if absent"`
+	listing.Page
 }
 
 // ListResult is the result of approval.list.
@@ -30,28 +35,48 @@ type ListResult struct {
 	NextCursor string     `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
 
+// order is what lists of approvals can be sorted by. Ids rise with time.
+var order = listing.Order[*Record]{
+	ID: func(r *Record) string { return r.ID },
+	Keys: map[string]func(*Record) listing.Key{
+		"tool":       func(r *Record) listing.Key { return listing.Text(r.Tool) },
+		"requester":  func(r *Record) listing.Key { return listing.Text(r.Requester) },
+		"expires_at": func(r *Record) listing.Key { return listing.Number(r.Expires) },
+		"decided_at": func(r *Record) listing.Key { return listing.Number(r.DecidedAt) },
+	},
+	Default: "-id",
+}
+
+// matches reports whether an approval is one of those that the params choose.
+func (p *ListParams) matches(r *Record, named listing.Finder) bool {
+	switch {
+	case p.State != "" && r.State != p.State, p.Over && !r.State.over(), p.Tool != "" && r.Tool != p.Tool,
+		p.Hash != "" && r.Hash != p.Hash, p.TraceID != "" && r.TraceID != p.TraceID:
+		return false
+	}
+	return p.Find == "" || named.In(r.Tool, r.Title, r.Requester, string(r.Args))
+}
+
 // List shows the approvals that the caller may see.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
-	var visible []*Record
-	for _, r := range s.opts.Approvals.All() {
-		if (p.State == "" || r.State == p.State) && s.visible(call.Principal, r) {
-			visible = append(visible, r)
+	named := listing.Find(p.Find)
+	visible := func(yield func(*Record) bool) {
+		for _, r := range s.opts.Approvals.All() {
+			if !p.matches(r, named) || !s.visible(call.Principal, r) || p.Mine && s.mayDecide(call.Principal, r) != nil {
+				continue
+			}
+			if !yield(r) {
+				return
+			}
 		}
 	}
-	slices.SortFunc(visible, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) })
-	result := ListResult{Approvals: []Approval{}, Total: len(visible)}
-	if p.Limit == 0 {
-		p.Limit = 100
+	found, err := order.Select(visible, p.Sort, p.Page)
+	if err != nil {
+		return ListResult{}, err
 	}
-	for _, r := range visible {
-		if p.Cursor != "" && r.ID >= p.Cursor {
-			continue
-		}
-		if len(result.Approvals) == p.Limit {
-			result.NextCursor = result.Approvals[p.Limit-1].ID
-			break
-		}
-		result.Approvals = append(result.Approvals, r.view())
+	result := ListResult{Approvals: make([]Approval, len(found.Items)), Total: found.Total, NextCursor: found.Next}
+	for i, r := range found.Items {
+		result.Approvals[i] = r.view()
 	}
 	return result, nil
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -506,15 +507,30 @@ func TestApprovalsAreListedForThoseConcerned(t *testing.T) {
 		d.asked(t)
 	}
 	for who, want := range map[*protocol.Principal]int{alice: 3, bob: 3, bot: 2, eve: 0} {
-		page, err := d.List(ctx, &commands.Call{Principal: who}, ListParams{State: Pending, Limit: 2})
+		page, err := d.List(ctx, &commands.Call{Principal: who}, ListParams{State: Pending, Page: listing.Page{Limit: 2}})
 		if err != nil || page.Total != want || len(page.Approvals) != min(want, 2) || (page.NextCursor != "") != (want > 2) {
 			t.Errorf("%s sees %+v, %v", who.ID, page, err)
 		}
 		if page.NextCursor != "" {
-			rest, _ := d.List(ctx, &commands.Call{Principal: who}, ListParams{Cursor: page.NextCursor})
+			rest, _ := d.List(ctx, &commands.Call{Principal: who}, ListParams{Page: listing.Page{Cursor: page.NextCursor}})
 			if len(rest.Approvals) != 1 || rest.Approvals[0].Requester != "bot" {
 				t.Errorf("the second page is %+v", rest)
 			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		params ListParams
+		want   int
+	}{
+		"that alice may decide": {ListParams{Mine: true}, 2},
+		"of the tool":           {ListParams{Tool: "oven.heat"}, 3},
+		"of another tool":       {ListParams{Tool: "oven"}, 0},
+		"with a text":           {ListParams{Find: "OVEN"}, 3},
+		"that are over":         {ListParams{Over: true}, 0},
+	} {
+		page, err := d.List(ctx, &commands.Call{Principal: alice}, tt.params)
+		if err != nil || page.Total != tt.want {
+			t.Errorf("%d %s, want %d: %v", page.Total, name, tt.want, err)
 		}
 	}
 	cancel()

@@ -410,7 +410,7 @@ func TestHealthIsCountedInAWindow(t *testing.T) {
 	} {
 		h := new(Health)
 		for _, c := range pattern {
-			h.note(c == 'x', Limits{}.withDefaults())
+			h.note(c == 'x', Limits{}.WithDefaults())
 		}
 		if (h.Locked != "") != locks {
 			t.Errorf("%s: %q", pattern, h.Locked)

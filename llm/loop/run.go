@@ -195,15 +195,14 @@ func idsOf(messages []chat.Message) map[string]bool {
 // answer runs the calls of an answer and adds a tool message for each, and
 // what the loop has to say to the model.
 func (u *run) answer(ctx context.Context, calls []*chat.ToolCall, last bool) (added int, notice string) {
-	run, why := len(calls), ""
-	switch left := u.limits.Calls - len(u.use.Calls); {
+	run, why := u.limits.Admit(len(u.use.Calls), len(calls))
+	switch {
 	case last:
 		run, why = 0, "no tool may be called any more"
 	case u.usage.Total() >= u.limits.Tokens:
 		run, why = 0, fmt.Sprintf("the limit of %d tokens is reached", u.limits.Tokens)
 		u.stop("tokens")
-	case left < len(calls):
-		run, why = max(left, 0), fmt.Sprintf("the limit of %d calls is reached", u.limits.Calls)
+	case u.limits.Calls < len(u.use.Calls)+len(calls):
 		u.stop("calls")
 	}
 	results := u.execute(ctx, calls[:run])

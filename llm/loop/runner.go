@@ -66,7 +66,7 @@ func New(o Options) *Runner {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Runner{opts: o, limits: o.Limits.withDefaults(), metrics: newMetrics(o.Registerer), open: make(map[protocol.Party]int)}
+	return &Runner{opts: o, limits: o.Limits.WithDefaults(), metrics: newMetrics(o.Registerer), open: make(map[protocol.Party]int)}
 }
 
 // Limits are what the runner keeps to.

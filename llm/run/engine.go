@@ -71,6 +71,7 @@ type engine struct {
 	stream   bool
 	limits   loop.Limits
 	turns    int // so far, of the whole run
+	calls    int // since its user said something
 	now      func() time.Time
 	pause    func(ctx context.Context, d time.Duration) error
 	// owner is for whom the run goes on at this moment, or why it may not.
@@ -310,12 +311,14 @@ func (e *engine) Act(ctx context.Context, r *loop.Round) (again bool, err error)
 // handle executes the calls of an answer: one result for each, in the order of
 // the calls. Those beyond the limit are refused.
 func (e *engine) handle(ctx context.Context, r *loop.Round) []handled {
-	id, most := turnID(e.turns), min(len(r.Calls), e.limits.Calls)
+	id := turnID(e.turns)
+	most, beyond := e.limits.Admit(e.calls, len(r.Calls))
+	e.calls += most
 	all := e.hands.execute(ctx, r.Box, id, r.Calls[:most],
 		func(i int) { e.tell(eventTool, toolBegan(id, i, r.Calls[i])) },
 		func(i int, h *handled) { e.tell(eventTool, toolEnded(id, i, h)) })
 	for _, c := range r.Calls[most:] {
-		all = append(all, refused(c, fault.Errorf(fault.NotAvailable, "only %d calls of one answer are executed", e.limits.Calls)))
+		all = append(all, refused(c, fault.Errorf(fault.NotAvailable, "%s", beyond)))
 	}
 	return all
 }

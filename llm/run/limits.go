@@ -7,8 +7,9 @@ import "github.com/aibridge/aibridge/llm/loop"
 func limitsOf(turns int) loop.Limits {
 	return loop.Limits{
 		Rounds:  turns,
-		Calls:   64,  // of one answer; the others are refused
+		Calls:   -1,  // the rounds bound them
+		AtOnce:  64,  // the others are refused
 		Repeats: 3,   // of the same call that fails, until the user is asked
 		Offered: 128, // tools; providers take no more
-	}
+	}.WithDefaults()
 }

@@ -25,6 +25,7 @@ type Catalogue interface {
 	Select(ctx context.Context, env tools.Environment, patterns []string) (*tools.Toolbox, error)
 	Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool)
 	Revision() string
+	Law() tools.Law
 }
 
 // A toolkit is what one run can do: the tools of its own and, as far as policy
@@ -138,7 +139,11 @@ func (k *toolkit) catalogue(policy Policy) (*tools.Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tools.New(fixed, k), nil
+	catalogue := tools.New(fixed, k)
+	if k.bridge != nil {
+		catalogue.Under(k.bridge.Law())
+	}
+	return catalogue, nil
 }
 
 // execute implements [hands]. Calls that only read run side by side, others

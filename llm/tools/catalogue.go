@@ -14,9 +14,11 @@ import (
 // many goroutines.
 type Catalogue struct {
 	sources []Source
+	law     Law // nil for none
 
-	mu    sync.Mutex
-	boxes []*selection // made lately, the latest first
+	mu     sync.Mutex
+	boxes  []*selection // made lately, the latest first
+	judged []*judgment  // lately, the latest first
 }
 
 // A Finder is a [Source] that finds a tool without listing all.
@@ -34,13 +36,16 @@ func New(sources ...Source) *Catalogue { return &Catalogue{sources: sources} }
 // With returns the catalogue with sources of one's own, which stand before
 // the others.
 func (c *Catalogue) With(sources ...Source) *Catalogue {
-	return New(slices.Concat(sources, c.sources)...)
+	return New(slices.Concat(sources, c.sources)...).Under(c.law)
 }
 
 // Revision changes whenever anybody's tools may have changed; "" is never the
 // same as before.
 func (c *Catalogue) Revision() string {
 	var all []byte
+	if c.law != nil {
+		all = append(strconv.AppendQuote(all, c.law.Revision()), ' ')
+	}
 	for _, s := range c.sources {
 		r := s.Revision()
 		if r == "" {
@@ -53,8 +58,9 @@ func (c *Catalogue) Revision() string {
 
 // Select returns the tools that the environment's principal may call and
 // whose names fit one of the patterns: "*", "thermostat.*", a name. A name
-// without * that there is no tool of is 3001. What no model may call is left
-// out, unless a person runs the tools; by its name it is 2003.
+// without * that there is no tool of is 3001. What no model may call, by its own
+// declaration or by law, is left out, unless a person runs the tools; by its
+// name it is 2003.
 //
 // A source that fails is left out, and so is a tool that is declared wrongly
 // or whose name another has; [Toolbox.Warnings] tells. Selecting the same
@@ -66,6 +72,7 @@ func (c *Catalogue) Select(ctx context.Context, env Environment, patterns []stri
 			return nil, err
 		}
 	}
+	s.forbidden = c.judge(env, s.found)
 	if box, ok := c.again(&s); ok {
 		return box, nil
 	}

@@ -142,8 +142,8 @@ func (r *Result) skip(reason string) {
 // runs it.
 func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 	tool, ok := t.box.Find(c.Name)
-	if withheld := t.box.withheld[strings.ToLower(c.Name)]; !ok && withheld != nil {
-		t.e.fail(ctx, r, notForModels(withheld))
+	if w, kept := t.box.withheld[strings.ToLower(c.Name)]; !ok && kept {
+		t.e.fail(ctx, r, protocol.Errorf(protocol.PermissionDenied, "the tool %q may not be called by a model: %s", w.tool.Name, w.why))
 		return
 	}
 	if !ok {

@@ -97,7 +97,7 @@ func TestWhateverHappensIsAResult(t *testing.T) {
 		{"unended", ``, "a�", Success, ""},
 		{"strict", `{"n":"1"}`, "Error: Invalid arguments for the tool \"strict\": n: string coerced to integer.\nThe arguments were: {\"n\":\"1\"}\nThey must fit: {\"additionalProperties\":false,\"properties\":{\"n\":{\"type\":\"integer\"}},\"type\":\"object\"}", Failed, protocol.InvalidParameter},
 		{"forgiving", `{"n":"x"}`, `n: "x" is not an integer of {"n":"x"}: {}`, Success, ""},
-		{"denied", ``, `Error: the tool "denied" may not be called by a model (code 2003)`, Failed, protocol.PermissionDenied},
+		{"denied", ``, `Error: the tool "denied" may not be called by a model: it declares the risk "deny" (code 2003)`, Failed, protocol.PermissionDenied},
 		{"risky", ``, `Error: the tool "risky" needs an approval, and nobody can be asked here (code 2003)`, Failed, protocol.PermissionDenied},
 		{"fin", ``, `Error: Tool "fin" not found. Did you mean "fine"?`, Failed, protocol.NotFound},
 		{"xyzzy.plugh", ``, `Error: Tool "xyzzy.plugh" not found.`, Failed, protocol.NotFound},
@@ -145,8 +145,13 @@ func TestReadsRunSideBySideAndOthersInTheirOrder(t *testing.T) {
 		if acts != "+call-2 -call-2 +call-3 -call-3" {
 			t.Errorf("they ran %v", log)
 		}
-		if tally := TallyOf(results); tally.Success != 6 || tally.Failed != 1 || tally.Total() != 7 || tally.Elapsed != 10*time.Second {
-			t.Errorf("counted %+v", tally)
+		became, elapsed := map[Status]int{}, time.Duration(0)
+		for _, result := range results {
+			became[result.Status]++
+			elapsed += result.Elapsed
+		}
+		if len(results) != 7 || became[Success] != 6 || became[Failed] != 1 || elapsed != 10*time.Second {
+			t.Errorf("%v of %d in %v", became, len(results), elapsed)
 		}
 	})
 }

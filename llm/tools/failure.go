@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/aibridge/aibridge/commands"
@@ -144,34 +143,3 @@ func shorten(text string, longest int) string {
 	}
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
-
-// A Tally counts what became of calls.
-type Tally struct {
-	Success, Failed, Skipped int
-	Elapsed                  time.Duration // of all calls together
-}
-
-// TallyOf counts the results of a turn.
-func TallyOf(results []Result) Tally {
-	var t Tally
-	t.Add(results)
-	return t
-}
-
-// Add counts further results.
-func (t *Tally) Add(results []Result) {
-	for i := range results {
-		t.Elapsed += results[i].Elapsed
-		switch results[i].Status {
-		case Success:
-			t.Success++
-		case Skipped:
-			t.Skipped++
-		default:
-			t.Failed++
-		}
-	}
-}
-
-// Total is how many calls there were.
-func (t *Tally) Total() int { return t.Success + t.Failed + t.Skipped }

@@ -3,6 +3,7 @@ package tools
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,11 +12,12 @@ import (
 
 // A selection is what a toolbox is made of.
 type selection struct {
-	found    []*Tool // by all sources, in their order
-	failures []string
-	patterns []string
-	byHand   bool // for a person, and not for a model
-	box      *Toolbox
+	found     []*Tool // by all sources, in their order
+	forbidden []*Tool // of these, by law
+	failures  []string
+	patterns  []string
+	byHand    bool // for a person, and not for a model
+	box       *Toolbox
 }
 
 // maxBoxes is how many toolboxes a catalogue keeps: those that are asked for
@@ -23,7 +25,7 @@ type selection struct {
 const maxBoxes = 32
 
 func (s *selection) same(o *selection) bool {
-	return s.byHand == o.byHand && slices.Equal(s.found, o.found) && slices.Equal(s.patterns, o.patterns) && slices.Equal(s.failures, o.failures)
+	return s.byHand == o.byHand && slices.Equal(s.found, o.found) && slices.Equal(s.forbidden, o.forbidden) && slices.Equal(s.patterns, o.patterns) && slices.Equal(s.failures, o.failures)
 }
 
 // again returns the toolbox of an earlier selection of the same.
@@ -60,7 +62,7 @@ func (c *Catalogue) open(s *selection) (*Toolbox, error) {
 		}
 	}
 	if !s.byHand {
-		all = b.withhold(all)
+		all = b.withhold(all, s.forbidden)
 	}
 	if err := b.choose(all, s.patterns); err != nil {
 		return nil, err
@@ -83,18 +85,34 @@ func (b *Toolbox) take(t *Tool) bool {
 	return true
 }
 
+// A withheld tool is one that no model may call.
+type withheld struct {
+	tool *Tool
+	why  string
+}
+
 // withhold takes out what no model may call. The names stay taken: nobody else
 // gets them.
-func (b *Toolbox) withhold(all []*Tool) []*Tool {
+func (b *Toolbox) withhold(all, forbidden []*Tool) []*Tool {
+	byLaw := make(map[*Tool]bool, len(forbidden))
+	for _, t := range forbidden {
+		byLaw[t] = true
+	}
 	return slices.DeleteFunc(all, func(t *Tool) bool {
-		if t.Risk != RiskDeny {
+		var why string
+		switch {
+		case t.Risk == RiskDeny:
+			why = fmt.Sprintf("it declares the risk %q", cmp.Or(t.RiskWords, t.Risk))
+		case byLaw[t]:
+			why = "policy forbids it"
+		default:
 			return false
 		}
 		if b.withheld == nil {
-			b.withheld = make(map[string]*Tool)
+			b.withheld = make(map[string]withheld)
 		}
 		key := strings.ToLower(t.Name)
-		b.withheld[key] = t
+		b.withheld[key] = withheld{t, why}
 		delete(b.byName, key)
 		return true
 	})
@@ -102,11 +120,10 @@ func (b *Toolbox) withhold(all []*Tool) []*Tool {
 
 // forbidden is the error for a tool that somebody names for a model, and that
 // no model may call.
-func forbidden(t *Tool) error {
-	risk := cmp.Or(t.RiskWords, t.Risk)
-	err := protocol.Errorf(protocol.PermissionDenied, "no model may call %s: it declares the risk %q", t.Name, risk)
-	if t.Source == "skill" {
-		err = protocol.Errorf(protocol.PermissionDenied, "no model may call %s: it declares the risk %q; a person can, by skill.invoke", t.Name, risk)
+func (w *withheld) forbidden() *protocol.Error {
+	err := protocol.Errorf(protocol.PermissionDenied, "no model may call %s: %s", w.tool.Name, w.why)
+	if w.tool.Source == "skill" {
+		err = protocol.Errorf(protocol.PermissionDenied, "no model may call %s: %s; a person can, by skill.invoke", w.tool.Name, w.why)
 	}
 	return err.With("reason", "denied").With("param_name", "tools")
 }
@@ -117,8 +134,8 @@ func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 	for _, pattern := range patterns {
 		if !strings.Contains(pattern, "*") {
 			t, ok := b.Find(pattern)
-			if withheld := b.withheld[strings.ToLower(pattern)]; !ok && withheld != nil {
-				return forbidden(withheld)
+			if w, kept := b.withheld[strings.ToLower(pattern)]; !ok && kept {
+				return w.forbidden()
 			}
 			if !ok {
 				return missing(pattern, &Toolbox{tools: all, byName: b.byName})
@@ -133,7 +150,7 @@ func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 			}
 		}
 		if !fits {
-			b.warn("no tool fits %q", pattern)
+			b.warnOfPattern(pattern)
 		}
 	}
 	for _, t := range all {
@@ -145,6 +162,24 @@ func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 	}
 	slices.SortFunc(b.tools, func(x, y *Tool) int { return cmp.Compare(x.Name, y.Name) })
 	return nil
+}
+
+// mostNamed is how many withheld tools a pattern that nothing else fits is
+// answered with.
+const mostNamed = 3
+
+// warnOfPattern says why no tool fits a pattern.
+func (b *Toolbox) warnOfPattern(pattern string) {
+	named := 0
+	for _, key := range slices.Sorted(maps.Keys(b.withheld)) {
+		if w := b.withheld[key]; matches(pattern, w.tool.Name) && named < mostNamed {
+			b.warn("%s", w.forbidden().Message)
+			named++
+		}
+	}
+	if named == 0 {
+		b.warn("no tool fits %q", pattern)
+	}
 }
 
 // missing is the error for a name of which there is no tool among all.

@@ -12,6 +12,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
+// Door is what the calls of tools are marked with as commands, and in the audit
+// trail.
+const Door = "tool"
+
 // Kind is the type of a parameter's value, or of each of its values.
 type Kind string
 

@@ -21,7 +21,7 @@ import (
 type Toolbox struct {
 	tools    []*Tool // by name
 	byName   map[string]*Tool
-	withheld map[string]*Tool // from models, by the name in lower case
+	withheld map[string]withheld // from models, by the name in lower case
 	warnings []string
 	from     *Catalogue
 

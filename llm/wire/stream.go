@@ -196,9 +196,6 @@ type Call struct {
 	closed   bool
 }
 
-// ID is the call's id.
-func (c *Call) ID() string { return c.id }
-
 // maxWhole bounds the arguments that are looked at again and again, in bytes.
 const maxWhole = 64 << 10
 

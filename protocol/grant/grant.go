@@ -1,5 +1,5 @@
-// Package grant is what outlives a call instead of its principal: leave to go on
-// acting for somebody, as long as that somebody may.
+// Package grant holds a call's leave to outlive it, instead of its principal:
+// leave to go on acting for somebody, as long as that somebody may.
 package grant
 
 import (
@@ -42,7 +42,7 @@ func Of(p *protocol.Principal) Grant {
 	}
 }
 
-// Party is who gave the grant, whatever it showed then.
+// Party is the giver of the grant, whatever credential it showed then.
 func (g *Grant) Party() protocol.Party {
 	return protocol.Party{Kind: g.Kind, Space: cmp.Or(g.Space, protocol.DefaultSpace), ID: g.ID}
 }
@@ -52,10 +52,10 @@ func (g *Grant) By(who *protocol.Principal) bool { return g.Party() == who.Party
 
 // An Authority judges grants. Its methods do not block.
 type Authority interface {
-	// Principal is who gave a grant, with what its credential gives it at this
-	// moment. 2002 says that the credential has expired or was revoked, or that
-	// its issuer is not trusted any more; 2006 and 2007 that its certificate
-	// has ended.
+	// Principal returns the giver of a grant, with the rights of its credential
+	// at this moment. 2002 says that the credential has expired or was revoked,
+	// or that its issuer is not trusted any more; 2006 and 2007 that its
+	// certificate has ended.
 	Principal(g Grant) (*protocol.Principal, error)
 	// OnEnd has f called on a goroutine of its own, once, as soon as Principal
 	// refuses the grant, with that error; at once if it does so already. Stop

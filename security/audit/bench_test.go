@@ -2,10 +2,8 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,12 +12,12 @@ import (
 )
 
 // BenchmarkAudit is what a recorded skill.invoke of 500 bytes costs all in
-// all, the writer's share included, but for the store's: written to the spool
-// at once, or held and written with others.
+// all, written at
+// once, or held and written with others.
 func BenchmarkAudit(b *testing.B) {
 	for _, together := range []int{1, 16} {
 		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
-			trail := openTrail(b, discardLog{}, func(o *Options) { o.Spool = filepath.Join(b.TempDir(), "spool") })
+			trail := openTrail(b, nil)
 			a := benchCall()
 			a.Held = together > 1
 			b.ReportAllocs()
@@ -48,9 +46,3 @@ func benchCall() commands.Audited {
 		Loggable: []string{"skill_id", "capability_id"}, Executed: true,
 	}
 }
-
-// discardLog takes everything and keeps nothing.
-type discardLog struct{ Log }
-
-func (discardLog) Append(context.Context, []byte) error   { return nil }
-func (discardLog) Bounds(context.Context) (Bounds, error) { return Bounds{}, nil }

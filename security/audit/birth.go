@@ -129,7 +129,7 @@ func (t *Trail) younger(ctx context.Context, first Head) (wrong, err error) {
 	if g == nil || err != nil || first.Seq < g.first || first.Seq > g.last() {
 		return nil, err
 	}
-	if found := g.entries[first.Seq-g.first].hash; found != first.Hash {
+	if found, ok := g.headAt(first.Seq); !ok || found != first {
 		return &birthError{problemChanged, fmt.Sprintf("the trail is another one than was recorded: entry %d is not the one it was", first.Seq)}, nil
 	}
 	return nil, nil
@@ -138,15 +138,15 @@ func (t *Trail) younger(ctx context.Context, first Head) (wrong, err error) {
 // firstGroup is the oldest group of this chain, nil if the oldest that can be
 // read is of another or there is none.
 func (t *Trail) firstGroup(ctx context.Context) (*group, error) {
-	bounds, err := t.o.Log.Bounds(ctx)
+	bounds, err := t.log.Bounds(ctx)
 	if err != nil || bounds.Last < bounds.First {
 		return nil, err
 	}
-	g, err := t.readable(ctx, max(bounds.First, 1), bounds.Last+1)
-	if err != nil || g == nil || g.chain != t.o.Key.chain {
+	b, err := t.readable(ctx, max(bounds.First, 1), bounds.Last+1)
+	if err != nil || b == nil || b.groups[0].chain != t.o.Key.chain {
 		return nil, err
 	}
-	return g, nil
+	return b.groups[0], nil
 }
 
 // keepBirth records the birth of the chain, or how far it has come by now.
@@ -162,7 +162,7 @@ func (t *Trail) keepBirth(ctx context.Context) error {
 			return err
 		}
 		if g != nil {
-			first = Head{g.first, g.entries[0].hash}
+			first = g.head()
 		}
 	}
 	b := t.o.Key.birth(at, first, t.Head())

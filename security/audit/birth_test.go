@@ -63,9 +63,7 @@ func (b *bornTrail) open(t *testing.T, change ...func(*Options)) *Trail {
 
 func (b *bornTrail) close(t *testing.T, trail *Trail) {
 	t.Helper()
-	if err := trail.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, trail)
 }
 
 func (b *bornTrail) verify(t *testing.T, key byte) Report {
@@ -185,11 +183,8 @@ func TestATrailWithoutBirthGetsOne(t *testing.T) {
 		t.Error("a trail of before is called damaged")
 	}
 	b.close(t, trail)
-	g, err := decodeGroup(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := b.births.birth.First, (Head{1, g.entries[0].hash}).String(); got != want {
+	g := decodeBlock(first).groups[0]
+	if got, want := b.births.birth.First, g.head().String(); got != want {
 		t.Errorf("born with %s, want %s", got, want)
 	}
 	if r := b.verify(t, 1); !r.OK {

@@ -27,10 +27,10 @@ func refusal(code protocol.Code) bool { return len(code) == 4 && code[0] == '2' 
 
 // Admit implements [commands.Auditor]: what could not be recorded is not run.
 func (t *Trail) Admit() error {
-	if t.waiting.Load() <= admitBytes || t.o.Level == Off {
+	if t.waiting() <= admitBytes || t.o.Level == Off {
 		return nil
 	}
-	if t.failing.Load() {
+	if t.Check() != nil {
 		return protocol.Errorf(protocol.StoreUnavailable, "the audit trail cannot be stored")
 	}
 	return protocol.BusyFor(time.Second, "the audit trail is behind")
@@ -38,33 +38,27 @@ func (t *Trail) Admit() error {
 
 // Audit implements [commands.Auditor].
 func (t *Trail) Audit(a commands.Audited) {
-	e := entryOf(&a)
+	r := t.newRecord(entryOf(&a))
 	if alike(&a) {
-		repeat := e
+		repeat := r.Entry
 		repeat.Resource = a.Resource.Type + "/" + a.Resource.ID
 		if t.absorbed(&repeat) {
+			t.records.Put(r)
 			return
 		}
 	}
-	s, ok := t.scratch.Get().(*scratch)
-	if !ok {
-		s = new(scratch)
-	}
-	defer t.scratch.Put(s)
-	l := line{Entry: e, on: [2]string{a.Resource.Type, a.Resource.ID}, clock: &s.clock}
-	var digest [digestSize]byte
+	r.on = [2]string{a.Resource.Type, a.Resource.ID}
 	if len(a.Params) > len("{}") {
-		s.params = appendShown(s.params[:0], a.Params, a.Loggable)
-		l.Params = s.params
-		digest = t.o.Key.digest(a.Params)
-		l.digest = digest[:]
+		r.shown = appendShown(r.shown[:0], a.Params, a.Loggable)
+		r.params = r.shown
+		if a.Digest == (commands.Digest{}) {
+			a.Digest = t.o.Key.Digest(a.Params)
+		}
+		r.hash = a.Digest
+		r.digest = r.hash[:]
 	}
-	s.entry = l.append(s.entry[:0])
 	ran := a.Executed || a.Err == nil
-	t.enqueue(s.entry, taken{
-		at: a.At, told: l.Security, held: a.Held,
-		urgent: ran && a.Effect == commands.Write, must: ran && a.Effect != commands.Read,
-	})
+	t.enqueue(r, ran && a.Effect != commands.Read, a.Held)
 }
 
 // entryOf is what is recorded of a call, but for its resource and parameters.

@@ -1,15 +1,19 @@
 package audit
 
 import (
-	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -19,128 +23,156 @@ const MaxParams = 2048
 
 // Bounds of what an entry may hold; the rest is cut off.
 const (
-	maxText    = 256 // bytes of a string
-	maxParams  = MaxParams
-	maxSealed  = maxParams + 256 // with what sealing adds
+	maxText    = 256             // bytes of a string
+	maxSealed  = MaxParams + 256 // with what sealing adds
 	maxDetails = 16
 	timeFormat = "2006-01-02T15:04:05.000Z"
 )
 
-// A line is an entry about to be written, with parts that would cost memory
-// to put into an [Entry] first.
-type line struct {
+// What an entry has, as flags.
+const (
+	isSecurity = 1 << iota
+	isAsync
+	isLate
+	hasDigest
+	hasRequest
+	hasTrace
+	hasReason
+	hasSealed
+	hasDetails
+)
+
+// A record is an entry on its way into the log, with parts that would cost
+// memory to put into an [Entry] first. It is, in the log: flags, Unix
+// milliseconds, the number of who, the number of what, and those parts that the
+// flags name, in their order.
+type record struct {
 	Entry
 	on     [2]string // resource as type and id, instead of Resource
+	params []byte    // instead of Params
 	digest []byte    // instead of Digest
-	clock  *clock    // may be nil
+
+	added *uint64 // counts the entries of the log, under its lock
+	quiet bool    // operators know of it
+	told  func()  // called with the log's lock held, in the order of the log; nil for most
+	text  []byte  // who and what are made in
+	shown []byte  // what params are made in
+	hash  commands.Digest
 }
 
-// append writes the entry as JSON, without its sequence, which follows from
-// its place.
-func (l *line) append(dst []byte) []byte {
-	dst = append(dst, `{"time":"`...)
-	dst = append(l.appendTime(dst), '"')
-	text := func(name, value string) {
-		if value != "" {
-			dst = appendMember(dst, name, value)
+// AppendTo implements [evidence.Entry].
+func (r *record) AppendTo(dst []byte, to evidence.Place) []byte {
+	r.text = r.appendWho(r.text[:0])
+	who := to.Number(r.text)
+	r.text = r.appendWhat(r.text[:0])
+	what := to.Number(r.text)
+	to.Mark(r.Principal)
+	to.Mark(r.Event)
+	flags := r.flags()
+	dst = binary.AppendUvarint(dst, flags)
+	dst = binary.AppendVarint(dst, r.Time.UnixMilli())
+	dst = binary.AppendUvarint(dst, who)
+	dst = binary.AppendUvarint(dst, what)
+	switch {
+	case len(r.digest) > 0:
+		dst = append(dst, r.digest...)
+	case flags&hasDigest != 0:
+		digest, _ := parseDigest(r.Digest)
+		dst = append(dst, digest[:]...)
+	}
+	if flags&hasRequest != 0 {
+		dst = evidence.AppendID(dst, cut(r.RequestID))
+	}
+	if flags&hasTrace != 0 {
+		dst = evidence.AppendID(dst, cut(r.TraceID))
+		to.Mark(r.TraceID)
+	}
+	if flags&hasReason != 0 {
+		dst = appendText(dst, r.Reason)
+	}
+	if flags&hasSealed != 0 {
+		dst = append(binary.AppendUvarint(dst, uint64(len(r.Sealed))), r.Sealed...)
+	}
+	if flags&hasDetails != 0 {
+		dst = r.appendDetails(dst)
+	}
+	*r.added++
+	if r.told != nil {
+		r.told()
+	}
+	return dst
+}
+
+func (r *record) flags() (flags uint64) {
+	for _, f := range [...]struct {
+		flag uint64
+		on   bool
+	}{
+		{isSecurity, r.Security}, {isAsync, r.Async}, {isLate, r.Late}, {hasDigest, len(r.digest) > 0 || isDigest(r.Digest)},
+		{hasRequest, r.RequestID != ""}, {hasTrace, r.TraceID != ""}, {hasReason, r.Reason != ""},
+		{hasSealed, len(r.Sealed) > 0 && len(r.Sealed) <= maxSealed}, {hasDetails, len(r.Details) > 0},
+	} {
+		if f.on {
+			flags |= f.flag
 		}
 	}
-	flag := func(name string, value bool) {
-		if value {
-			dst = append(append(append(dst, `,"`...), name...), `":true`...)
-		}
-	}
-	text("event", l.Event)
-	text("code", l.Code)
-	flag("security", l.Security)
-	text("principal", l.Principal)
-	text("kind", string(l.Kind))
-	text("space_id", string(l.Space))
-	text("credential", l.Credential)
-	text("method", l.Method)
-	text("cert_sn", string(l.CertSerial))
-	text("acts_for", l.ActsFor)
-	text("action", l.Action)
-	text("resource", l.Resource)
-	if l.on[0] != "" || l.on[1] != "" {
-		dst = appendJoined(append(dst, `,"resource":`...), l.on[0], l.on[1])
-	}
-	if n := len(l.Params); n > 0 && n <= maxParams {
-		dst = append(append(dst, `,"params":`...), l.Params...)
-	}
-	text("params_digest", l.Digest)
-	if len(l.digest) > 0 {
-		dst = append(dst, `,"params_digest":"`...)
-		dst = hex.AppendEncode(dst, l.digest)
-		dst = append(dst, '"')
-	}
-	if n := len(l.Sealed); n > 0 && n <= maxSealed {
-		dst = base64.StdEncoding.AppendEncode(append(dst, `,"params_sealed":"`...), l.Sealed)
-		dst = append(dst, '"')
-	}
-	text("reason", l.Reason)
-	text("request_id", l.RequestID)
-	text("trace_id", l.TraceID)
-	text("door", l.Door)
-	if l.Address.IsValid() {
-		dst = append(dst, `,"address":"`...)
-		dst = append(l.Address.WithZone("").AppendTo(dst), '"')
-	}
-	flag("async", l.Async)
-	flag("late", l.Late)
-	return append(l.details(dst), '}')
+	return flags
 }
 
-// appendTime writes the time as timeFormat has it. What stands before the
-// milliseconds is mostly what it was for the entry before.
-func (l *line) appendTime(dst []byte) []byte {
-	if l.clock == nil {
-		l.clock = new(clock)
+// appendWho writes who did it and from where: what is the same for all calls of
+// a connection.
+func (r *record) appendWho(dst []byte) []byte {
+	for _, text := range [...]string{
+		r.Principal, string(r.Kind), string(r.Space), r.Credential, r.Method, string(r.CertSerial), r.ActsFor, r.Door,
+	} {
+		dst = appendText(dst, text)
 	}
-	if second := l.Time.Unix(); second != l.clock.second || len(l.clock.text) == 0 {
-		l.clock.second = second
-		l.clock.text = l.Time.UTC().AppendFormat(l.clock.text[:0], timeFormat[:len(timeFormat)-len("000Z")])
-	}
-	ms := l.Time.Nanosecond() / int(time.Millisecond)
-	return append(append(dst, l.clock.text...), byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
-}
-
-// A clock remembers how a second is written.
-type clock struct {
-	second int64
-	text   []byte
-}
-
-func (l *line) details(dst []byte) []byte {
-	if len(l.Details) == 0 {
+	if !r.Address.IsValid() {
 		return dst
 	}
-	names := slices.Sorted(maps.Keys(l.Details))
-	dst = append(dst, `,"details":{`...)
-	for i, name := range names[:min(len(names), maxDetails)] {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = protocol.AppendString(dst, cut(name))
-		dst = append(dst, ':')
-		dst = protocol.AppendString(dst, cut(l.Details[name]))
+	if a := r.Address; a.Is4() {
+		four := a.As4()
+		return append(dst, four[:]...)
 	}
-	return append(dst, '}')
+	sixteen := r.Address.As16()
+	return append(dst, sixteen[:]...)
 }
 
-func appendMember(dst []byte, name, value string) []byte {
-	dst = append(append(append(dst, `,"`...), name...), `":`...)
-	return protocol.AppendString(dst, cut(value))
+// appendWhat writes what was done: what is the same for many calls.
+func (r *record) appendWhat(dst []byte) []byte {
+	dst = appendText(dst, r.Event)
+	dst = appendText(dst, r.Code)
+	dst = appendText(dst, r.Action)
+	if r.on != [2]string{} {
+		a, b := cut(r.on[0]), cut(r.on[1])
+		dst = binary.AppendUvarint(dst, uint64(len(a)+1+len(b)))
+		dst = append(append(append(dst, a...), '/'), b...)
+	} else {
+		dst = appendText(dst, r.Resource)
+	}
+	params := r.params
+	if len(params) == 0 {
+		params = r.Params
+	}
+	if len(params) <= MaxParams {
+		dst = append(dst, params...)
+	}
+	return dst
 }
 
-// appendJoined writes a/b as one JSON string.
-func appendJoined(dst []byte, a, b string) []byte {
-	dst = protocol.AppendString(dst, cut(a))
-	dst[len(dst)-1] = '/'
-	at := len(dst)
-	dst = protocol.AppendString(dst, cut(b))
-	copy(dst[at:], dst[at+1:])
-	return dst[:len(dst)-1]
+func (r *record) appendDetails(dst []byte) []byte {
+	names := slices.Sorted(maps.Keys(r.Details))
+	names = names[:min(len(names), maxDetails)]
+	dst = binary.AppendUvarint(dst, uint64(len(names)))
+	for _, name := range names {
+		dst = appendText(appendText(dst, name), r.Details[name])
+	}
+	return dst
+}
+
+func appendText(dst []byte, text string) []byte {
+	text = cut(text)
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
 // cut shortens a text to what an entry may hold.
@@ -156,12 +188,146 @@ func cut(text string) string {
 }
 
 // decode reads an entry as it was stored.
-func decode(s stored, seq uint64) (Entry, error) {
-	var e Entry
-	err := json.Unmarshal(s.json, &e)
+func decode(s stored, seq uint64) (e Entry, err error) {
+	if s.json != nil {
+		err = json.Unmarshal(s.json, &e)
+	} else {
+		e, err = expand(s)
+	}
 	e.Seq = seq
 	return e, err
 }
 
+var errEntry = errors.New("an entry that cannot be read")
+
+// A fields cuts one field after the other off a text. After one that is not
+// there all are empty.
+type fields struct {
+	left []byte
+	bad  bool
+}
+
+func (f *fields) number() (n uint64) {
+	n, f.left, f.bad = cutOr(f.bad, f.left, evidence.CutUvarint)
+	return n
+}
+
+func (f *fields) id() (id string) {
+	id, f.left, f.bad = cutOr(f.bad, f.left, evidence.CutID)
+	return id
+}
+
+func (f *fields) bytes() (text []byte) {
+	text, f.left, f.bad = cutOr(f.bad, f.left, evidence.CutText)
+	return text
+}
+
+func (f *fields) text() string { return string(f.bytes()) }
+
+func (f *fields) time() time.Time {
+	ms, n := binary.Varint(f.left)
+	if n <= 0 {
+		f.bad = true
+		return time.Time{}
+	}
+	f.left = f.left[n:]
+	return time.UnixMilli(ms).UTC()
+}
+
+func cutOr[T any](bad bool, data []byte, cut func([]byte) (T, []byte, bool)) (got T, rest []byte, failed bool) {
+	if bad {
+		return got, nil, true
+	}
+	got, rest, ok := cut(data)
+	return got, rest, !ok
+}
+
+// expand reads an entry. Where a definition was lost, the entry says so instead
+// of who or what.
+func expand(s stored) (e Entry, err error) {
+	f := fields{left: s.body}
+	flags := f.number()
+	e.Time = f.time()
+	who, what := s.names.Name(f.number()), s.names.Name(f.number())
+	e.Security, e.Async, e.Late = flags&isSecurity != 0, flags&isAsync != 0, flags&isLate != 0
+	if flags&hasDigest != 0 {
+		if len(f.left) < len(commands.Digest{}) {
+			return e, errEntry
+		}
+		e.Digest = commands.Digest(f.left).String()
+		f.left = f.left[len(commands.Digest{}):]
+	}
+	if flags&hasRequest != 0 {
+		e.RequestID = f.id()
+	}
+	if flags&hasTrace != 0 {
+		e.TraceID = f.id()
+	}
+	if flags&hasReason != 0 {
+		e.Reason = f.text()
+	}
+	if flags&hasSealed != 0 {
+		e.Sealed = f.bytes()
+	}
+	if flags&hasDetails != 0 {
+		e.Details = make(map[string]string)
+		for n := min(f.number(), maxDetails); n > 0 && !f.bad; n-- {
+			name := f.text()
+			e.Details[name] = f.text()
+		}
+	}
+	if f.bad || who == nil || what == nil {
+		return e, errEntry
+	}
+	return e, errors.Join(e.expandWho(who), e.expandWhat(what))
+}
+
+// writtenAt is the time of an entry.
+func writtenAt(body []byte) time.Time {
+	f := fields{left: body}
+	f.number()
+	return f.time()
+}
+
+func (e *Entry) expandWho(text []byte) error {
+	f := fields{left: text}
+	e.Principal, e.Kind, e.Space = f.text(), protocol.Kind(f.text()), protocol.SpaceID(f.text())
+	e.Credential, e.Method, e.CertSerial = f.text(), f.text(), protocol.Serial(f.text())
+	e.ActsFor, e.Door = f.text(), f.text()
+	if len(f.left) > 0 {
+		e.Address, _ = netip.AddrFromSlice(f.left)
+	}
+	if f.bad {
+		return errEntry
+	}
+	return nil
+}
+
+func (e *Entry) expandWhat(text []byte) error {
+	f := fields{left: text}
+	e.Event, e.Code, e.Action, e.Resource = f.text(), f.text(), f.text(), f.text()
+	if len(f.left) > 0 {
+		e.Params = f.left
+	}
+	if f.bad {
+		return errEntry
+	}
+	return nil
+}
+
 // number is an integer as details have it.
 func number(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// isDigest reports whether a text is a digest as entries have it.
+func isDigest(text string) bool {
+	_, ok := parseDigest(text)
+	return ok
+}
+
+func parseDigest(text string) (d commands.Digest, ok bool) {
+	if len(text) != hex.EncodedLen(len(d)) {
+		return d, false
+	}
+	_, err := hex.Decode(d[:], []byte(text))
+	return d, err == nil
+}

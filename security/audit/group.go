@@ -7,35 +7,28 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/evidence"
 )
 
-// A group is what is stored at once: entries that follow each other in one
-// chain. Integers are big-endian.
-//
-//	"aba1"        magic and version
-//	chain         8 bytes, which chain this is of
-//	first         8 bytes, sequence of the first entry
-//	time          8 bytes, of the first entry, Unix ms
-//	previous      32 bytes, hash of the entry before the first
-//	count         4 bytes
-//	entries       4 bytes length, the entry as JSON, 32 bytes hash
-//	seal          32 bytes, HMAC-SHA-256 of the header and the last hash
-//
-// The hash of an entry is SHA-256 over the domain, the chain, its sequence, the
-// hash before it and its JSON, byte by byte as stored.
+// Domains keep what is hashed and sealed for one purpose from being taken for
+// another.
 const (
-	groupMagic  = "aba1"
-	headerSize  = len(groupMagic) + chainSize + 8 + 8 + sha256.Size + 4
-	chainSize   = 8
-	sealSize    = sha256.Size
-	entryDomain = "aibridge audit entry\x00"
-	sealDomain  = "aibridge audit group\x00"
+	groupDomain = "aibridge evidence group\x00"
+	sealDomain  = "aibridge evidence seal\x00"
 	headDomain  = "aibridge audit head\x00"
 )
+
+var (
+	groupDomainBytes = []byte(groupDomain)
+	sealDomainBytes  = []byte(sealDomain)
+)
+
+const chainSize = 8
 
 // A chainID tells chains apart. It follows from the key.
 type chainID [chainSize]byte
@@ -65,101 +58,158 @@ func ParseHead(text string) (Head, error) {
 	return Head{Seq: n, Hash: [sha256.Size]byte(raw)}, nil
 }
 
-// follow is the head after one more entry.
-func (h Head) follow(chain chainID, entry []byte) Head {
-	next := Head{Seq: h.Seq + 1}
-	d := sha256.New()
-	var fixed [len(entryDomain) + chainSize + 8 + sha256.Size]byte
-	b := append(fixed[:0], entryDomain...)
-	b = append(b, chain[:]...)
-	b = binary.BigEndian.AppendUint64(b, next.Seq)
-	b = append(b, h.Hash[:]...)
-	d.Write(b)
-	d.Write(entry)
-	d.Sum(next.Hash[:0])
-	return next
+// header writes the header of a group of entries that follows a head.
+func (k *Key) header(header []byte, head Head, entries int) {
+	copy(header, k.chain[:])
+	binary.LittleEndian.PutUint64(header[8:], head.Seq+1)
+	binary.LittleEndian.PutUint32(header[16:], uint32(entries))
+	copy(header[20:], head.Hash[:])
 }
 
-// appendGroup writes a group of entries that follow a head. It returns the new
-// head.
-func (k *Key) appendGroup(dst []byte, head Head, at time.Time, entries [][]byte) ([]byte, Head) {
-	dst = append(dst, groupMagic...)
-	dst = append(dst, k.chain[:]...)
-	dst = binary.BigEndian.AppendUint64(dst, head.Seq+1)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(at.UnixMilli()))
-	dst = append(dst, head.Hash[:]...)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(entries)))
-	header := dst[len(dst)-headerSize:]
-	for _, entry := range entries {
-		head = head.follow(k.chain, entry)
-		dst = binary.BigEndian.AppendUint32(dst, uint32(len(entry)))
-		dst = append(dst, entry...)
-		dst = append(dst, head.Hash[:]...)
-	}
-	return append(dst, k.seal(header, head.Hash[:])...), head
+// hashGroup is the hash of a group, to which the next one is chained.
+func hashGroup(sealed []byte) (sum [sha256.Size]byte) {
+	h := hashers.Get().(*digester)
+	defer hashers.Put(h)
+	h.Reset()
+	h.Write(groupDomainBytes)
+	h.Write(sealed)
+	copy(sum[:], h.Sum(h.sum[:0]))
+	return sum
 }
 
-func (k *Key) seal(header, last []byte) []byte { return k.mac(sealDomain, header, last) }
+var hashers = sync.Pool{New: func() any { return &digester{Hash: sha256.New()} }}
 
-// A group that was read.
+// A group is entries that were written together, as they were read: chained by
+// the hash of their group, or if they were imported, each by its own.
 type group struct {
-	header   []byte
+	imported bool
+	sealed   []byte // what the seal is about; of an imported group without the last hash
+	seal     []byte
 	chain    chainID
 	first    uint64
-	at       time.Time
-	previous [sha256.Size]byte
+	at       time.Time         // of the first entry
+	previous [sha256.Size]byte // what the group is chained to
+	hash     [sha256.Size]byte // what the next one is chained to
 	entries  []stored
-	seal     []byte
 }
 
 // A stored entry, as it stands in a group.
 type stored struct {
-	json []byte
-	hash [sha256.Size]byte
+	json []byte            // of an imported group
+	hash [sha256.Size]byte // the same
+
+	body  []byte
+	names evidence.Names
 }
 
 // last is the sequence of the last entry.
 func (g *group) last() uint64 { return g.first + uint64(len(g.entries)) - 1 }
 
 // head is the end of the group, as it says.
-func (g *group) head() Head { return Head{g.last(), g.entries[len(g.entries)-1].hash} }
+func (g *group) head() Head { return Head{g.last(), g.hash} }
 
-// sealed reports whether the group was written with the key.
-func (g *group) sealed(k *Key) bool {
-	last := g.head().Hash
-	return hmac.Equal(g.seal, k.seal(g.header, last[:]))
+// written reports whether the group was sealed with the key.
+func (g *group) written(k *Key) bool {
+	if g.imported {
+		return hmac.Equal(g.seal, k.mac(importedDomain, g.sealed, g.hash[:]))
+	}
+	return hmac.Equal(g.seal, k.mac(sealDomain, g.hash[:]))
 }
 
-// decodeGroup reads a group. Its parts are parts of data.
-func decodeGroup(data []byte) (*group, error) {
-	if len(data) < headerSize+sealSize || !bytes.HasPrefix(data, []byte(groupMagic)) {
-		return nil, errors.New("not a group of entries")
-	}
-	g := &group{header: data[:headerSize], seal: data[len(data)-sealSize:]}
-	rest := g.header[len(groupMagic):]
-	g.chain, rest = chainID(rest), rest[chainSize:]
-	g.first, rest = binary.BigEndian.Uint64(rest), rest[8:]
-	g.at, rest = time.UnixMilli(int64(binary.BigEndian.Uint64(rest))), rest[8:]
-	g.previous, rest = [sha256.Size]byte(rest), rest[sha256.Size:]
-	count := binary.BigEndian.Uint32(rest)
-	body := data[headerSize : len(data)-sealSize]
-	if count == 0 || uint64(count) > uint64(len(body)) || g.first == 0 || g.first+uint64(count) < g.first {
-		return nil, errors.New("a group of an impossible size")
-	}
-	g.entries = make([]stored, 0, min(count, 4096))
-	for range count {
-		if len(body) < 4 {
-			return nil, errors.New("a group that is cut off")
+// genuine reports whether a group is as it was written with the key.
+func (g *group) genuine(k *Key) bool {
+	if g.imported {
+		head := Head{Seq: g.first - 1, Hash: g.previous}
+		for _, e := range g.entries {
+			if head = head.follow(k.chain, e.json); head.Hash != e.hash {
+				return false
+			}
 		}
-		size := uint64(binary.BigEndian.Uint32(body))
-		if body = body[4:]; uint64(len(body)) < size+sha256.Size {
-			return nil, errors.New("a group that is cut off")
+	}
+	return g.written(k)
+}
+
+// headAt is the head after an entry, if the group tells it.
+func (g *group) headAt(seq uint64) (h Head, ok bool) {
+	switch {
+	case seq == g.last():
+		return g.head(), true
+	case g.imported:
+		return Head{seq, g.entries[seq-g.first].hash}, true
+	}
+	return Head{}, false
+}
+
+// decodeGroup reads a group that was written with entries. Names has followed
+// the groups of its block before.
+func decodeGroup(e *evidence.Group, names *evidence.Names) (*group, error) {
+	g := &group{sealed: e.Sealed, seal: e.Seal, first: e.First(), chain: chainID(e.Header)}
+	copy(g.previous[:], e.Header[20:])
+	g.hash = hashGroup(e.Sealed)
+	err := e.Entries(names, func(body []byte) {
+		g.entries = append(g.entries, stored{body: body, names: *names})
+	})
+	if err == nil && (len(g.entries) == 0 || uint32(len(g.entries)) != e.Count() || g.first == 0 || g.last() < g.first) {
+		err = errors.New("a group of an impossible size")
+	}
+	if err == nil {
+		g.at = writtenAt(g.entries[0].body)
+	}
+	return g, err
+}
+
+// A block is groups that are read together.
+type block struct {
+	groups  []*group // those with entries
+	damaged []damage // what is no group
+	at      time.Time
+}
+
+// damage is something that cannot be read, behind a number of groups.
+type damage struct {
+	behind int
+	err    error
+}
+
+// decodeBlock reads a block. Its parts are parts of data.
+func decodeBlock(data []byte) (b block) {
+	if bytes.HasPrefix(data, []byte(importedMagic)) { // as an earlier version has stored it
+		b.add(decodeImported(data))
+		return b
+	}
+	var names evidence.Names
+	for e, lost := range evidence.Groups(data) {
+		switch {
+		case lost != nil:
+			b.damaged = append(b.damaged, damage{len(b.groups), lost})
+		case e.Imported != nil:
+			b.add(decodeImported(e.Imported))
+		case e.Chained:
+			b.add(decodeGroup(&e, &names))
+		default:
+			_ = e.Entries(&names, func([]byte) {}) // may begin the block
 		}
-		g.entries = append(g.entries, stored{body[:size:size], [sha256.Size]byte(body[size:])})
-		body = body[size+sha256.Size:]
 	}
-	if len(body) != 0 {
-		return nil, fmt.Errorf("a group with %d bytes too many", len(body))
+	return b
+}
+
+func (b *block) add(g *group, err error) {
+	if err != nil {
+		b.damaged = append(b.damaged, damage{len(b.groups), err})
+		return
 	}
-	return g, nil
+	if b.at.IsZero() {
+		b.at = g.at
+	}
+	b.groups = append(b.groups, g)
+}
+
+// lastOf is the last group of a chain, nil if there is none.
+func (b *block) lastOf(chain chainID) *group {
+	for i := len(b.groups) - 1; i >= 0; i-- {
+		if b.groups[i].chain == chain {
+			return b.groups[i]
+		}
+	}
+	return nil
 }

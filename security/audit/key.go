@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash"
 	"sync"
+
+	"github.com/aibridge/aibridge/commands"
 )
 
 // KeySize is the size of the secret behind a [Key], in bytes.
@@ -19,6 +21,7 @@ type Key struct {
 	chain  chainID
 	secret []byte
 	params sync.Pool // of *digester
+	seals  sync.Pool // the same
 }
 
 // NewKey makes a key out of a secret of [KeySize] random bytes.
@@ -28,6 +31,7 @@ func NewKey(secret []byte) (*Key, error) {
 	}
 	k := &Key{secret: derive(secret, "seals")}
 	k.chain = chainID(derive(secret, "chain"))
+	k.seals.New = func() any { return &digester{Hash: hmac.New(sha256.New, k.secret)} }
 	hiding := derive(secret, "parameters")
 	k.params.New = func() any { return &digester{Hash: hmac.New(sha256.New, hiding)} }
 	return k, nil
@@ -49,12 +53,10 @@ func (k *Key) mac(domain string, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// digestSize is what is kept of the digest of parameters.
-const digestSize = 16
-
-// digest is a keyed hash of parameters: without the key, guessing them and
-// hashing the guesses leads nowhere.
-func (k *Key) digest(params []byte) (d [digestSize]byte) {
+// Digest is a keyed hash of the bytes of parameters: without the key, guessing
+// them and hashing the guesses leads nowhere. It implements
+// [commands.Digester].
+func (k *Key) Digest(params []byte) (d commands.Digest) {
 	h, ok := k.params.Get().(*digester)
 	if !ok {
 		return d
@@ -64,6 +66,21 @@ func (k *Key) digest(params []byte) (d [digestSize]byte) {
 	h.Write(params)
 	copy(d[:], h.Sum(h.sum[:0]))
 	return d
+}
+
+// sealGroup is the seal of a group with a hash.
+func (k *Key) sealGroup(hash [sha256.Size]byte) (seal [sha256.Size]byte) {
+	h, ok := k.seals.Get().(*digester)
+	if !ok {
+		return seal
+	}
+	defer k.seals.Put(h)
+	h.Reset()
+	h.sum = hash // on the heap already
+	h.Write(sealDomainBytes)
+	h.Write(h.sum[:])
+	copy(seal[:], h.Sum(h.sum[:0]))
+	return seal
 }
 
 // A digester has room for what it computes.

@@ -28,13 +28,13 @@ func newMetrics(t *Trail, r prometheus.Registerer) *metrics {
 			Help: "Refusals that were like one before and are counted in an entry instead of having their own.",
 		}),
 		writes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "aibridge_audit_write_seconds", Help: "Time to store a group of entries.",
+			Name: "aibridge_audit_write_seconds", Help: "Time to ship a group of entries to NATS, where the trail is kept there.",
 			Buckets: prometheus.ExponentialBuckets(100e-6, 2, 16),
 		}, []string{"outcome"}),
 	}
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aibridge_audit_waiting_bytes", Help: "Entries that wait to be stored, in bytes.",
-	}, func() float64 { return float64(t.waiting.Load()) })
+	}, func() float64 { return float64(t.waiting()) })
 	problems := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aibridge_audit_problems",
 		Help: "What is wrong with the audit trail, as found at start or by the last audit.verify; 0 if nothing.",

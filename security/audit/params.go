@@ -31,7 +31,7 @@ func appendShown(dst, params []byte, names []string) []byte {
 			continue
 		}
 		left--
-		if len(value) > maxShown || len(dst)-begin > maxParams-2*maxShown {
+		if len(value) > maxShown || len(dst)-begin > MaxParams-2*maxShown {
 			continue
 		}
 		if len(dst) == begin {

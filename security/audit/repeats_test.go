@@ -151,14 +151,22 @@ func TestWhatWasChangedIsNotCarriedOverAsTrue(t *testing.T) {
 	if err := trail.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g, err := decodeGroup(log.groups[len(log.groups)-1])
-	if err != nil || !g.genuine(trail.o.Key) {
-		t.Fatalf("%v", err)
+	b := decodeBlock(log.groups[len(log.groups)-1])
+	if len(b.groups) != 1 || !b.groups[0].genuine(trail.o.Key) {
+		t.Fatalf("%+v", b)
 	}
-	g.entries[len(g.entries)-1].json[20] ^= 1
-	if g.genuine(trail.o.Key) {
+	b.groups[0].hash[20] ^= 1
+	if b.groups[0].genuine(trail.o.Key) {
 		t.Error("a changed entry is taken for genuine")
 	}
-	g.entries[len(g.entries)-1].json[20] ^= 1
 	shut(t, trail)
+	imported, _ := importedOf(t, testKey(t, 1), 3)
+	old := decodeBlock(imported.groups[0]).groups[0]
+	if !old.genuine(testKey(t, 1)) {
+		t.Error("an imported group is not taken for genuine")
+	}
+	old.entries[1].json[20] ^= 1
+	if old.genuine(testKey(t, 1)) {
+		t.Error("a changed entry that was imported is taken for genuine")
+	}
 }

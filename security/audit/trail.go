@@ -1,13 +1,13 @@
 package audit
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -29,23 +30,28 @@ const (
 	All     Level = "all"     // reads too
 )
 
-// Options configure a [Trail]. Log and Key are required.
+// Options configure a [Trail]. Local and Key are required.
 type Options struct {
-	Log      Log
+	// Local is the log that entries are written to before their answers leave.
+	// One trail is in it.
+	Local *evidence.Log
+	// Log keeps the trail, if that is not Local: then every group is shipped
+	// there, and Local has what is under way. Local must have been opened with
+	// a block for each group.
+	Log      RemoteLog
 	Key      *Key
 	HeadFile string // where the head of the chain is noted, "" for nowhere
 	Births   Births // where the chain's birth is recorded; optional
 	// AcceptLoss has the trail count as it is, although its birth was recorded
 	// otherwise. Without it, that stays a problem.
 	AcceptLoss bool
-	Spool      string // files that have what waits to be stored, by the beginning of their names; "" for none
-	// SyncAlways has entries in the spool on the disk before the answers they
-	// are about leave.
-	SyncAlways bool
-	BridgeID   string
-	Level      Level         // default Changes
-	KeepFor    time.Duration // age at which entries are forgotten, 0 for never
-	KeepSize   uint64        // bytes over which the oldest are, 0 for any
+	// Earlier are files with entries that an earlier version took and did not
+	// store, by the beginning of their names; "" for none.
+	Earlier  string
+	BridgeID string
+	Level    Level         // default Changes
+	KeepFor  time.Duration // age at which entries are forgotten, 0 for never
+	KeepSize uint64        // bytes over which the oldest are, 0 for any
 	// Open opens the parameters that were sealed, for those who may query the
 	// trail; nil for none.
 	Open    func(sealed []byte) (params json.RawMessage, err error)
@@ -60,77 +66,52 @@ type Options struct {
 const (
 	admitBytes = 8 << 20  // beyond which nothing new is begun and refusals are counted only
 	hardBytes  = 64 << 20 // beyond which nothing is taken: more than all calls in flight can come to
-	groupBytes = 512 << 10
-	maxEntry   = 16 << 10 // that any entry stays below, by the bounds of its parts
-)
-
-// How long entries wait for others to be stored with.
-const (
-	linger       = 100 * time.Millisecond
-	lingerUrgent = 5 * time.Millisecond // for changes of state and events
 )
 
 // A Trail is the audit trail of one bridge. It is a [commands.Auditor] and a
 // [Recorder]; its methods may be called from several goroutines.
 type Trail struct {
 	o       Options
+	log     Log // that keeps the trail
 	metrics *metrics
 	crier   crier
 	repeats *repeats
-	scratch sync.Pool // of *scratch
+	records sync.Pool // of *record
 
-	hurry  chan struct{} // holds a token when what waits should be stored soon
-	begin  chan struct{} // the same when something waits at all
+	work   chan struct{} // holds a token when there is something to tell or to ship
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	waiting atomic.Int64 // bytes that were taken and are not stored
-	failing atomic.Bool  // the log does not take groups at the moment
-	held    atomic.Bool  // some of them are not in the spool either, see Keep
+	added    uint64       // entries that were given to the log; guarded by the log's lock
+	shipping atomic.Int64 // bytes of groups that are in Local and not in Log
+	failing  atomic.Bool  // Log does not take them at the moment
 
-	mu       sync.Mutex
-	pending  batch
-	spool    *spool // nil without one
-	gap      gap
-	taken    uint64        // entries
-	written  uint64        // of them, to the spool
-	stored   uint64        // of them
-	progress chan struct{} // closed when stored grows
-	closed   bool
+	mu        sync.Mutex
+	head      Head // of what is stored
+	stored    uint64
+	shipped   uint64        // of them, those that were shipped
+	shippedTo Head          // end of what was
+	progress  chan struct{} // closed when shipped grows
+	told      []told
+	gap       gap
+	closed    bool
 
-	syncing sync.Mutex
-	synced  uint64               // entries that are on the disk, under syncing
-	sync    func(*os.File) error // is File.Sync, but in tests
+	next      Head  // of the group that is being sealed; the log's writer's
+	sealBytes int64 // that it has
 
-	head  Head // of what is stored; the writer's
-	noted Head // in the file
-
-	unnoted bool // the last attempt to write it there failed
+	sending sync.Mutex
+	sent    uint64 // guarded by sending: block of Local that was shipped last
+	noted   Head   // in the file
+	unnoted bool   // the last attempt to write it there failed
 	born    bornState
-	spare   batch
 
 	problems atomic.Int64 // found at start, or by the last verification
-
-	group   []byte // what the writer makes groups in
-	entries [][]byte
 }
 
-// A batch is entries as JSON, one after the other.
-type batch struct {
-	data []byte
-	ends []int
-	at   []time.Time
-	told []bool // entries of security
-}
-
-func (b *batch) reset() { b.data, b.ends, b.at, b.told = b.data[:0], b.ends[:0], b.at[:0], b.told[:0] }
-
-func (b *batch) entry(i int) []byte {
-	from := 0
-	if i > 0 {
-		from = b.ends[i-1]
-	}
-	return b.data[from:b.ends[i]]
+// A told entry is one that operators are told of once it is stored.
+type told struct {
+	number uint64 // among all that were added
+	entry  Entry
 }
 
 // A gap is what was not recorded because too much waited.
@@ -139,16 +120,11 @@ type gap struct {
 	from, to time.Time
 }
 
-type scratch struct {
-	entry, params []byte
-	clock         clock
-}
-
-// Open continues the trail that a log holds, and begins to write. It fails if
+// Open continues the trail that a log holds, and begins to record. It fails if
 // the log cannot be read, but not if something is missing: that is recorded,
 // and found by [Trail.Verify].
 func Open(ctx context.Context, o Options) (*Trail, error) {
-	if o.Log == nil || o.Key == nil {
+	if o.Local == nil || o.Key == nil {
 		return nil, errors.New("audit: a log and a key are required")
 	}
 	o.Level = cmp.Or(o.Level, Changes)
@@ -160,48 +136,43 @@ func Open(ctx context.Context, o Options) (*Trail, error) {
 	}
 	t := &Trail{
 		o:        o,
-		hurry:    make(chan struct{}, 1),
-		begin:    make(chan struct{}, 1),
+		work:     make(chan struct{}, 1),
 		repeats:  newRepeats(),
 		done:     make(chan struct{}),
-		sync:     (*os.File).Sync,
 		progress: make(chan struct{}),
 	}
+	t.log = o.Log
+	if o.Log == nil {
+		t.log = o.Local
+	}
 	t.crier.publish = o.Publish
-	t.scratch.New = func() any { return new(scratch) }
+	t.records.New = func() any { return new(record) }
 	t.metrics = newMetrics(t, o.Registerer)
-	if err := t.openSpool(ctx); err != nil {
+	o.Local.Chain(t)
+	left, damaged, err := t.leftovers(ctx)
+	if err == nil {
+		err = t.resume(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := t.resume(ctx); err != nil {
-		return nil, errors.Join(err, t.spool.close())
-	}
+	t.takeUp(ctx, left, damaged)
 	run, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
-	go t.write(run)
+	go t.run(run)
 	return t, nil
 }
 
-// openSpool takes up what an earlier process has left.
-func (t *Trail) openSpool(ctx context.Context) error {
-	if t.o.Spool == "" || t.o.Level == Off {
-		return nil
-	}
-	files, left, err := openSpool(t.o.Spool)
-	if err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	if err := t.recover(ctx, left); err != nil {
-		return errors.Join(err, files.close())
-	}
-	t.spool = files // what was recovered is in its files already
-	return nil
-}
+// ships reports whether the trail is kept elsewhere than in the local log.
+func (t *Trail) ships() bool { return t.o.Log != nil }
 
 // Head is the end of what is stored.
 func (t *Trail) Head() Head {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.ships() {
+		return t.shippedTo
+	}
 	return t.head
 }
 
@@ -218,6 +189,7 @@ func (t *Trail) resume(ctx context.Context) error {
 	if last != nil && last.chain == t.o.Key.chain {
 		t.head = last.head()
 	}
+	t.shippedTo = t.head
 	born, err := t.checkBirth(ctx)
 	if err != nil {
 		return err
@@ -233,7 +205,7 @@ func (t *Trail) resume(ctx context.Context) error {
 			Reason:  "entries that were stored are not there any more",
 			Details: map[string]string{"from": number(t.head.Seq + 1), "to": number(noted.Seq)}}
 		t.o.Logger.Error("audit: the end of the trail is missing", "from", t.head.Seq+1, "to", noted.Seq)
-		t.head = noted
+		t.head, t.shippedTo = noted, noted
 		t.Record(ctx, lost)
 	}
 	t.noted = t.head
@@ -243,20 +215,59 @@ func (t *Trail) resume(ctx context.Context) error {
 
 // lastGroup is the last group that can be read, nil if there is none.
 func (t *Trail) lastGroup(ctx context.Context) (*group, error) {
-	bounds, err := t.o.Log.Bounds(ctx)
+	bounds, err := t.log.Bounds(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for at := bounds.Last; at >= bounds.First && at > 0; at-- {
-		data, err := t.o.Log.Get(ctx, at)
+		data, err := t.log.Get(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		if g, err := decodeGroup(data); err == nil {
-			return g, nil
+		b := decodeBlock(data)
+		if n := len(b.groups); n > 0 {
+			return b.groups[n-1], nil
 		}
 	}
 	return nil, nil
+}
+
+// Header implements [evidence.Chain].
+func (t *Trail) Header(header []byte, entries int) {
+	t.mu.Lock()
+	head := t.head
+	t.mu.Unlock()
+	t.o.Key.header(header, head, entries)
+	t.next.Seq = head.Seq + uint64(entries)
+}
+
+// Seal implements [evidence.Chain].
+func (t *Trail) Seal(sealed []byte) (seal [evidence.SealSize]byte) {
+	t.next.Hash, t.sealBytes = hashGroup(sealed), int64(len(sealed))
+	return t.o.Key.sealGroup(t.next.Hash)
+}
+
+// Stored implements [evidence.Chain].
+func (t *Trail) Stored(entries int) {
+	t.mu.Lock()
+	t.head = t.next
+	t.stored += uint64(entries)
+	due := len(t.told) > 0 || t.ships()
+	t.mu.Unlock()
+	if t.ships() {
+		t.shipping.Add(t.sealBytes)
+	}
+	t.metrics.entries.Add(float64(entries))
+	if due {
+		signal(t.work)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // Record implements [Recorder].
@@ -280,14 +291,21 @@ func (t *Trail) record(e Entry, held bool) {
 		e.Kind = protocol.KindBridge
 	}
 	must := e.Code == OK || e.Security && e.Event != LoginFailed
-	s, ok := t.scratch.Get().(*scratch)
+	r := t.newRecord(e)
+	t.enqueue(r, must, held)
+}
+
+// Digest implements [commands.Digester].
+func (t *Trail) Digest(params []byte) commands.Digest { return t.o.Key.Digest(params) }
+
+// newRecord has an entry ready for the log. It is given back by enqueue.
+func (t *Trail) newRecord(e Entry) *record {
+	r, ok := t.records.Get().(*record)
 	if !ok {
-		s = new(scratch)
+		r = new(record)
 	}
-	defer t.scratch.Put(s)
-	l := line{Entry: e, clock: &s.clock}
-	s.entry = l.append(s.entry[:0])
-	t.enqueue(s.entry, taken{at: l.Time, told: l.Security, urgent: true, must: must, held: held})
+	r.Entry = e
+	return r
 }
 
 // absorbed reports whether an entry is counted with others like it instead of
@@ -300,76 +318,55 @@ func (t *Trail) absorbed(e *Entry) bool {
 	return absorbed
 }
 
-// How an entry was taken.
-type taken struct {
-	at     time.Time
-	told   bool // to operators
-	urgent bool // to be stored soon
-	must   bool // be recorded, even when too much waits
-	held   bool // whoever waits for it calls Keep
-}
+// waiting is how many bytes are not stored.
+func (t *Trail) waiting() int64 { return t.o.Local.Waiting() + t.shipping.Load() }
 
-func (t *Trail) enqueue(entry []byte, how taken) {
+// enqueue gives a record to the log. What must be recorded is taken even when
+// too much waits. Unless it is held, it is written at once.
+func (t *Trail) enqueue(r *record, must, held bool) {
 	limit := int64(admitBytes)
-	if how.must {
+	if must {
 		limit = hardBytes
 	}
-	t.mu.Lock()
-	if t.waiting.Load() > limit || t.closed || len(entry) > maxEntry {
-		t.gap.add(how.at)
-		t.mu.Unlock()
-		t.metrics.lost.Inc()
-		return
+	r.added = &t.added
+	if r.Security && !r.quiet && t.crier.publish != nil {
+		r.told = func() { t.announce(r) }
 	}
-	first := len(t.pending.ends) == 0
-	t.spool.add(entry)
-	t.pending.data = append(t.pending.data, entry...)
-	t.pending.ends = append(t.pending.ends, len(t.pending.data))
-	t.pending.at = append(t.pending.at, how.at)
-	t.pending.told = append(t.pending.told, how.told)
-	t.taken++
-	if how.held {
-		t.held.Store(true)
-	} else {
-		t.spool.write()
-		t.written = t.taken
+	if t.waiting() > limit || !t.o.Local.Add(r) {
+		t.missed(r.Time)
 	}
-	big := len(t.pending.data) >= groupBytes/2
-	t.mu.Unlock()
-	t.waiting.Add(int64(len(entry)))
-	if first {
-		signal(t.begin)
-	}
-	if how.urgent || big {
-		signal(t.hurry)
-	}
-	if !how.held {
-		t.settle()
+	*r = record{text: r.text, shown: r.shown}
+	t.records.Put(r)
+	if !held {
+		t.o.Local.Keep()
 	}
 }
 
-// Keep puts into the spool what was recorded of calls that are held until
+// announce notes an entry that operators are to be told of.
+func (t *Trail) announce(r *record) {
+	e := r.Entry
+	if r.on != [2]string{} {
+		e.Resource = r.on[0] + "/" + r.on[1]
+	}
+	if len(r.params) > 0 {
+		e.Params = bytes.Clone(r.params)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told = append(t.told, told{t.added, e})
+}
+
+// missed counts an entry that is not recorded.
+func (t *Trail) missed(at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gap.add(at)
+	t.metrics.lost.Inc()
+}
+
+// Keep has the log written of what was recorded of calls that are held until
 // then, all at once. It is called before any of their answers leaves.
-func (t *Trail) Keep() {
-	if !t.held.Load() { // nearly always: many things leave
-		return
-	}
-	t.mu.Lock()
-	t.spool.write()
-	t.written = t.taken
-	if !t.o.SyncAlways || t.spool == nil {
-		t.held.Store(false) // and not before: others who look go on at once
-	}
-	t.mu.Unlock()
-	t.settle()
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (t *Trail) Keep() { t.o.Local.Keep() }
 
 func (g *gap) add(at time.Time) {
 	if g.entries == 0 {
@@ -381,7 +378,7 @@ func (g *gap) add(at time.Time) {
 
 // Check says why entries are not stored at the moment, nil if they are.
 func (t *Trail) Check() error {
-	if t.failing.Load() {
+	if t.failing.Load() || t.o.Local.Failing() {
 		return protocol.Errorf(protocol.StoreUnavailable, "the audit trail cannot be stored: its entries wait")
 	}
 	return nil
@@ -389,46 +386,48 @@ func (t *Trail) Check() error {
 
 // Flush returns when everything that was recorded before is stored.
 func (t *Trail) Flush(ctx context.Context) error {
+	late := func() error {
+		return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the audit trail is not stored in time")
+	}
+	if err := t.o.Local.Settle(ctx); err != nil {
+		return late()
+	}
+	if !t.ships() {
+		return nil
+	}
 	t.mu.Lock()
-	want := t.taken
+	want := t.stored
 	t.mu.Unlock()
 	for {
 		t.mu.Lock()
-		stored, progress := t.stored, t.progress
+		shipped, progress := t.shipped, t.progress
 		t.mu.Unlock()
-		if stored >= want {
+		if shipped >= want {
 			return nil
 		}
-		signal(t.hurry)
+		signal(t.work)
 		select {
 		case <-progress:
 		case <-ctx.Done():
-			return protocol.Wrap(protocol.StoreUnavailable, ctx.Err(), "the audit trail is not stored in time")
+			return late()
 		}
 	}
 }
 
 // Close stores what waits and stops. Nothing is recorded afterwards. What ctx
-// leaves no time for is lost, and said so.
+// leaves no time for is lost unless the local log has it, and said so.
 func (t *Trail) Close(ctx context.Context) error {
 	t.recordRepeats(t.o.Now().Add(repeatWindow)) // all of them
 	t.Record(ctx, Entry{Event: "audit.stopped", Code: OK})
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
 	err := t.Flush(ctx)
 	t.cancel()
 	<-t.done
 	if kept := t.keepBirth(ctx); kept != nil {
 		t.o.Logger.Warn("audit: how far the trail has come is not recorded", "error", kept)
 	}
-	t.mu.Lock()
-	lost := t.taken - t.stored
-	t.mu.Unlock()
 	t.metrics.unregister(t.o.Registerer)
-	err = errors.Join(err, t.spool.close())
 	if err != nil {
-		return fmt.Errorf("%d entries of the audit trail are not stored: %w", lost, err)
+		return fmt.Errorf("%d bytes of the audit trail are not stored: %w", t.waiting(), err)
 	}
 	return nil
 }
@@ -436,4 +435,5 @@ func (t *Trail) Close(ctx context.Context) error {
 var (
 	_ commands.Auditor = (*Trail)(nil)
 	_ Recorder         = (*Trail)(nil)
+	_ evidence.Chain   = (*Trail)(nil)
 )

@@ -28,7 +28,7 @@ type Problem struct {
 	Kind     string `json:"kind" doc:"changed, missing, truncated, reordered, repeated, forged, unlinked, unreadable, key"`
 	From     uint64 `json:"from" doc:"sequence of the first entry that is affected"`
 	To       uint64 `json:"to" doc:"sequence of the last"`
-	Position uint64 `json:"position,omitempty" doc:"where in the stream"`
+	Position uint64 `json:"position,omitempty" doc:"number of the block of the log, or position in the stream"`
 	Text     string `json:"text" doc:"the same in words"`
 }
 
@@ -52,8 +52,8 @@ const maxProblems = 100
 func Verify(ctx context.Context, log Log, key *Key, heads ...Head) (Report, error) {
 	v := verifier{key: key, heads: heads}
 	v.report.Chain = key.chain.String()
-	if err := log.Read(ctx, func(position uint64, data []byte) error {
-		v.group(position, data)
+	if err := log.Read(ctx, func(number uint64, data []byte) error {
+		v.block(number, data)
 		return ctx.Err()
 	}); err != nil {
 		return Report{}, fmt.Errorf("audit: read the trail: %w", err)
@@ -82,7 +82,11 @@ func VerifyLog(ctx context.Context, o Options, heads ...Head) (Report, error) {
 		return Report{}, err
 	}
 	first, head, bornErr := born.heads(o.Key)
-	report, err := Verify(ctx, o.Log, o.Key, append(heads, noted, first, head)...)
+	var log Log = o.Local
+	if o.Log != nil {
+		log = o.Log
+	}
+	report, err := Verify(ctx, log, o.Key, append(heads, noted, first, head)...)
 	if err != nil {
 		return Report{}, err
 	}
@@ -135,22 +139,41 @@ type verifier struct {
 // A span of sequences, both included.
 type span struct{ from, to uint64 }
 
-func (v *verifier) group(position uint64, data []byte) {
-	g, err := decodeGroup(data)
-	if err != nil {
-		v.problem(problemUnreadable, span{v.head.Seq + 1, v.head.Seq + 1}, position, "position %d, after entry %d: %v", position, v.head.Seq, err)
-		return
+// block checks the groups of a block, and names what is none.
+func (v *verifier) block(number uint64, data []byte) {
+	b := decodeBlock(data)
+	for i, g := range b.groups {
+		v.damage(&b, i, number)
+		v.group(g, number)
 	}
+	v.damage(&b, len(b.groups), number)
+}
+
+// damage names what stands behind a number of groups of a block and is none.
+func (v *verifier) damage(b *block, behind int, number uint64) {
+	for _, d := range b.damaged {
+		if d.behind == behind {
+			next := v.head.Seq + 1
+			v.problem(problemUnreadable, span{next, next}, number, "block %d, after entry %d: %v", number, v.head.Seq, d.err)
+		}
+	}
+}
+
+func (v *verifier) group(g *group, position uint64) {
 	entries := span{g.first, g.last()}
 	if g.chain != v.key.chain {
 		v.report.Unverified += uint64(len(g.entries))
 		return
 	}
 	v.report.Entries += uint64(len(g.entries))
-	sealed := g.sealed(v.key)
+	sealed := g.written(v.key)
 	changed := v.entries(g, position)
-	if !sealed && !changed {
+	switch {
+	case sealed || changed:
+	case g.imported:
 		v.problem(problemForged, entries, position, "entries %d to %d were not written by this bridge, or their group was changed", entries.from, entries.to)
+	default:
+		v.problem(problemChanged, entries, position, "entries %d to %d are not what was recorded, or were not written by this bridge", entries.from, entries.to)
 	}
 	v.place(g, entries, position, sealed)
 }
@@ -159,22 +182,26 @@ func (v *verifier) group(position uint64, data []byte) {
 // found changed.
 func (v *verifier) entries(g *group, position uint64) (changed bool) {
 	at := Head{g.first - 1, g.previous}
-	for _, s := range g.entries {
-		at = at.follow(v.key.chain, s.json)
-		if at.Hash != s.hash {
-			v.problem(problemChanged, span{at.Seq, at.Seq}, position, "entry %d is not what was recorded", at.Seq)
-			changed = true
-			at.Hash = s.hash
-		}
-		for _, h := range v.heads {
-			if h.Seq == at.Seq && h.Hash != at.Hash {
-				v.problem(problemChanged, span{at.Seq, at.Seq}, position, "entry %d, or one before it, is not what it was when its hash was noted", at.Seq)
+	for i, s := range g.entries {
+		if g.imported {
+			if at = at.follow(v.key.chain, s.json); at.Hash != s.hash {
+				v.problem(problemChanged, span{at.Seq, at.Seq}, position, "entry %d is not what was recorded", at.Seq)
+				changed = true
+				at.Hash = s.hash
 			}
 		}
-		if e, err := decode(s, at.Seq); err == nil && e.Event == trimmed {
+		if e, err := decode(s, g.first+uint64(i)); err == nil && e.Event == trimmed {
 			if n, err := strconv.ParseUint(e.Details["through"], 10, 64); err == nil {
 				v.trimmed = max(v.trimmed, n)
 			}
+		}
+	}
+	for _, h := range v.heads {
+		if h.Seq < g.first || h.Seq > g.last() {
+			continue
+		}
+		if found, ok := g.headAt(h.Seq); !ok || found != h {
+			v.problem(problemChanged, span{h.Seq, h.Seq}, position, "entry %d, or one before it, is not what it was when its hash was noted", h.Seq)
 		}
 	}
 	return changed

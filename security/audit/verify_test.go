@@ -3,9 +3,11 @@ package audit
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,6 +19,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/aibridge/aibridge/internal/evidence"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -93,21 +97,72 @@ func testKey(t testing.TB, seed byte) *Key {
 	return k
 }
 
-// chainOf is a log of groups of the given sizes, and its head.
+// chainOf is a log of groups of the given sizes, each a block, and its head.
 func chainOf(t testing.TB, key *Key, sizes ...int) (*memoryLog, Head) {
+	t.Helper()
+	local := openLocal(t, t.TempDir(), evidence.Options{GroupBlocks: true})
+	trail := &Trail{o: Options{Key: key, Local: local}, work: make(chan struct{}, 1)}
+	trail.metrics = newMetrics(trail, nil)
+	local.Chain(trail)
+	log := &memoryLog{}
+	for _, size := range sizes {
+		for i := range size {
+			local.Add(&record{Entry: Entry{Time: time.UnixMilli(1), Event: "test.do", Code: OK, RequestID: fmt.Sprint(len(log.groups), i)}, added: &trail.added})
+		}
+		local.Keep()
+		block, err := local.Get(t.Context(), uint64(len(log.groups)+1))
+		if err != nil || block == nil {
+			t.Fatalf("%d bytes, %v", len(block), err)
+		}
+		log.groups = append(log.groups, block)
+	}
+	if err := local.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return log, trail.head
+}
+
+func openLocal(t testing.TB, dir string, o evidence.Options) *evidence.Log {
+	t.Helper()
+	local, err := evidence.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return local
+}
+
+// importedOf is a chain as an earlier version has written it.
+func importedOf(t testing.TB, key *Key, sizes ...int) (*memoryLog, Head) {
 	t.Helper()
 	log, head := &memoryLog{}, Head{}
 	for _, size := range sizes {
 		var entries [][]byte
 		for range size {
-			l := line{Entry: Entry{Time: time.UnixMilli(1), Event: "test.do", Code: OK, RequestID: fmt.Sprint(len(log.groups), len(entries))}}
-			entries = append(entries, l.append(nil))
+			entries = append(entries, fmt.Appendf(nil, `{"time":"2026-01-01T00:00:00.001Z","event":"test.do","code":"ok","request_id":"%d %d"}`, len(log.groups), len(entries)))
 		}
 		var data []byte
-		data, head = key.appendGroup(nil, head, time.UnixMilli(int64(len(log.groups))), entries)
+		data, head = key.appendImported(nil, head, time.UnixMilli(int64(len(log.groups))), entries)
 		log.groups = append(log.groups, data)
 	}
 	return log, head
+}
+
+// appendImported writes a group as an earlier version did.
+func (k *Key) appendImported(dst []byte, head Head, at time.Time, entries [][]byte) ([]byte, Head) {
+	dst = append(dst, importedMagic...)
+	dst = append(dst, k.chain[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, head.Seq+1)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(at.UnixMilli()))
+	dst = append(dst, head.Hash[:]...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(entries)))
+	header := dst[len(dst)-importedHead:]
+	for _, entry := range entries {
+		head = head.follow(k.chain, entry)
+		dst = binary.BigEndian.AppendUint32(dst, uint32(len(entry)))
+		dst = append(dst, entry...)
+		dst = append(dst, head.Hash[:]...)
+	}
+	return append(dst, k.mac(importedDomain, header, head.Hash[:])...), head
 }
 
 func verify(t testing.TB, log Log, key *Key, heads ...Head) Report {
@@ -140,8 +195,9 @@ func TestAWholeTrailVerifies(t *testing.T) {
 	}
 }
 
-// tampering does something to a trail of the groups 1-3, 4-5, 6-8, 9-10.
-var tamperings = map[string]struct {
+// importedTamperings do something to an imported trail of the groups 1-3, 4-5,
+// 6-8, 9-10.
+var importedTamperings = map[string]struct {
 	tamper func(key *Key, groups [][]byte) [][]byte
 	want   string
 }{
@@ -169,7 +225,7 @@ var tamperings = map[string]struct {
 	"a group is cut":               {func(_ *Key, g [][]byte) [][]byte { g[1] = g[1][:len(g[1])-5]; return g }, "unreadable 4-4;missing 4-5;"},
 	"a group is nonsense":          {func(_ *Key, g [][]byte) [][]byte { return slices.Insert(g, 1, []byte("hello")) }, "unreadable 4-4;"},
 	"a group of another key":       {func(_ *Key, g [][]byte) [][]byte { return slices.Insert(g, 2, foreign(g[0])) }, "forged 6-6;"},
-	"the header of a group":        {func(_ *Key, g [][]byte) [][]byte { g[1][len(groupMagic)+chainSize+15]++; return g }, "forged 4-5;"},
+	"the header of a group":        {func(_ *Key, g [][]byte) [][]byte { g[1][len(importedMagic)+chainSize+15]++; return g }, "forged 4-5;"},
 	"the seal of a group":          {func(_ *Key, g [][]byte) [][]byte { g[1][len(g[1])-1]++; return g }, "forged 4-5;"},
 	"the end is replaced by fakes": {func(_ *Key, g [][]byte) [][]byte { return append(g[:3], fake(g[2], 9, 2)) }, "forged 9-10;changed 10-10;"},
 }
@@ -177,7 +233,7 @@ var tamperings = map[string]struct {
 // rewrite changes the entries of a group and computes everything anew that can
 // be computed without the key.
 func rewrite(key *Key, groups [][]byte, i int, change func([][]byte) [][]byte) [][]byte {
-	g, err := decodeGroup(groups[i])
+	g, err := decodeImported(groups[i])
 	if err != nil {
 		panic(err)
 	}
@@ -187,7 +243,7 @@ func rewrite(key *Key, groups [][]byte, i int, change func([][]byte) [][]byte) [
 	}
 	stranger, _ := NewKey(make([]byte, KeySize))
 	stranger.chain = key.chain
-	groups[i], _ = stranger.appendGroup(nil, Head{g.first - 1, g.previous}, g.at, change(entries))
+	groups[i], _ = stranger.appendImported(nil, Head{g.first - 1, g.previous}, g.at, change(entries))
 	return groups
 }
 
@@ -196,39 +252,90 @@ func rewrite(key *Key, groups [][]byte, i int, change func([][]byte) [][]byte) [
 func foreign(like []byte) []byte { return fake(like, 6, 1) }
 
 func fake(like []byte, first uint64, n int) []byte {
-	g, err := decodeGroup(like)
+	g, err := decodeImported(like)
 	if err != nil {
 		panic(err)
 	}
 	stranger, _ := NewKey(make([]byte, KeySize))
 	stranger.chain = g.chain
-	data, _ := stranger.appendGroup(nil, Head{Seq: first - 1}, g.at, slices.Repeat([][]byte{[]byte(`{"event":"x"}`)}, n))
+	data, _ := stranger.appendImported(nil, Head{Seq: first - 1}, g.at, slices.Repeat([][]byte{[]byte(`{"event":"x"}`)}, n))
 	return data
 }
 
-func TestTamperingIsFoundAndLocated(t *testing.T) {
-	for name, c := range tamperings {
-		t.Run(name, func(t *testing.T) {
-			key := testKey(t, 1)
-			log, head := chainOf(t, key, 3, 2, 3, 2)
-			log.groups = c.tamper(key, log.groups)
-			r := verify(t, log, key, head)
-			if got := found(r); got != c.want || r.OK {
-				t.Errorf("found %s, want %s: %+v", got, c.want, r.Problems)
-			}
+// tamperings do it to a trail as it is written now.
+var tamperings = map[string]struct {
+	tamper func(key *Key, groups [][]byte) [][]byte
+	want   string
+}{
+	"a byte is changed": {func(_ *Key, g [][]byte) [][]byte { g[2][len(g[2])/2] ^= 1; return g }, "unreadable 6-6;missing 6-8;"},
+	"a byte is changed and the sum made good": {func(_ *Key, g [][]byte) [][]byte {
+		return sum(g, 2, func(group []byte) { group[len(group)-40] ^= 1 })
+	}, "changed 6-8;"},
+	"the seal of a group": {func(_ *Key, g [][]byte) [][]byte {
+		return sum(g, 1, func(group []byte) { group[len(group)-1]++ })
+	}, "changed 4-5;"},
+	"the hash of the group before": {func(_ *Key, g [][]byte) [][]byte {
+		return sum(g, 1, func(group []byte) { group[60]++ })
+	}, "changed 4-5;"},
+	"a group is sealed by somebody else": {func(_ *Key, g [][]byte) [][]byte {
+		return sum(g, 1, func(group []byte) {
+			stranger, _ := NewKey(make([]byte, KeySize))
+			seal := stranger.sealGroup(hashGroup(group[12 : len(group)-32]))
+			copy(group[len(group)-32:], seal[:])
 		})
+	}, "changed 4-5;"},
+	"a group is deleted":          {func(_ *Key, g [][]byte) [][]byte { return slices.Delete(g, 1, 2) }, "missing 4-5;"},
+	"the first group is deleted":  {func(_ *Key, g [][]byte) [][]byte { return g[1:] }, "missing 1-3;"},
+	"the last group is deleted":   {func(_ *Key, g [][]byte) [][]byte { return g[:3] }, "truncated 9-10;"},
+	"everything is deleted":       {func(*Key, [][]byte) [][]byte { return nil }, "truncated 1-10;"},
+	"two groups change places":    {func(_ *Key, g [][]byte) [][]byte { g[1], g[2] = g[2], g[1]; return g }, "reordered 4-5;"},
+	"the last two change places":  {func(_ *Key, g [][]byte) [][]byte { g[2], g[3] = g[3], g[2]; return g }, "reordered 6-8;"},
+	"the first two change places": {func(_ *Key, g [][]byte) [][]byte { g[0], g[1] = g[1], g[0]; return g }, "reordered 1-3;"},
+	"a group is there twice":      {func(_ *Key, g [][]byte) [][]byte { return slices.Insert(g, 2, g[1]) }, "repeated 4-5;"},
+	"a group is cut":              {func(_ *Key, g [][]byte) [][]byte { g[1] = g[1][:len(g[1])-5]; return g }, "unreadable 4-4;missing 4-5;"},
+	"a group is nonsense":         {func(_ *Key, g [][]byte) [][]byte { return slices.Insert(g, 1, []byte("hello")) }, "unreadable 4-4;"},
+}
+
+// sum changes a group and makes its checksum good.
+func sum(groups [][]byte, i int, change func(group []byte)) [][]byte {
+	change(groups[i])
+	binary.LittleEndian.PutUint32(groups[i][4:], crc32.Checksum(groups[i][8:], crc32.MakeTable(crc32.Castagnoli)))
+	return groups
+}
+
+func TestTamperingIsFoundAndLocated(t *testing.T) {
+	for kind, all := range map[string]struct {
+		chain func(testing.TB, *Key, ...int) (*memoryLog, Head)
+		cases map[string]struct {
+			tamper func(key *Key, groups [][]byte) [][]byte
+			want   string
+		}
+	}{"imported": {importedOf, importedTamperings}, "own": {chainOf, tamperings}} {
+		for name, c := range all.cases {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				key := testKey(t, 1)
+				log, head := all.chain(t, key, 3, 2, 3, 2)
+				log.groups = c.tamper(key, log.groups)
+				r := verify(t, log, key, head)
+				if got := found(r); got != c.want || r.OK {
+					t.Errorf("found %s, want %s: %+v", got, c.want, r.Problems)
+				}
+			})
+		}
 	}
 }
 
 func TestAChainRewrittenWithTheKeyIsFoundByAHeadNotedElsewhere(t *testing.T) {
 	key := testKey(t, 1)
-	_, head := chainOf(t, key, 3, 2)
-	other, _ := chainOf(t, key, 2, 3) // other entries
-	if got := found(verify(t, other, key)); got != "" {
-		t.Fatalf("found %s", got)
-	}
-	if got := found(verify(t, other, key, head)); got != "changed 5-5;" {
-		t.Errorf("found %s", got)
+	for _, chain := range []func(testing.TB, *Key, ...int) (*memoryLog, Head){chainOf, importedOf} {
+		_, head := chain(t, key, 3, 2)
+		other, _ := chain(t, key, 2, 3) // other entries
+		if got := found(verify(t, other, key)); got != "" {
+			t.Fatalf("found %s", got)
+		}
+		if got := found(verify(t, other, key, head)); got != "changed 5-5;" {
+			t.Errorf("found %s", got)
+		}
 	}
 }
 
@@ -243,32 +350,54 @@ func TestEntriesOfAnotherChainAreCountedOnly(t *testing.T) {
 	}
 }
 
-func FuzzDecodeGroup(f *testing.F) {
-	log, _ := chainOf(f, testKey(f, 1), 3)
-	f.Add(log.groups[0])
-	f.Add([]byte(groupMagic))
+func FuzzBlock(f *testing.F) {
+	own, _ := chainOf(f, testKey(f, 1), 3)
+	imported, _ := importedOf(f, testKey(f, 1), 3)
+	f.Add(own.groups[0])
+	f.Add(imported.groups[0])
+	f.Add([]byte(importedMagic))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		g, err := decodeGroup(data)
-		if err != nil {
-			return
-		}
-		if len(g.entries) == 0 || g.last() < g.first {
-			t.Error("a group of nothing")
-		}
 		key := testKey(t, 1)
-		g.sealed(key)
-		v := verifier{key: key}
-		v.group(1, data)
-		v.end()
+		for _, data := range [][]byte{data, resummed(data)} {
+			b := decodeBlock(data)
+			for _, g := range b.groups {
+				if len(g.entries) == 0 || g.last() < g.first {
+					t.Error("a group of nothing")
+				}
+				g.genuine(key)
+				for i, s := range g.entries {
+					e, err := decode(s, g.first+uint64(i))
+					if err == nil && s.json == nil && len(e.Reason) > 1<<20 {
+						t.Error("a reason out of nothing")
+					}
+				}
+			}
+			v := verifier{key: key}
+			v.block(1, data)
+			v.end()
+		}
 	})
 }
 
-// openTrail opens a trail over a log; close it before the test ends.
-func openTrail(t testing.TB, log Log, change ...func(*Options)) *Trail {
+// resummed is data with a good checksum, where it has room for one.
+func resummed(data []byte) []byte {
+	data = bytes.Clone(data)
+	if len(data) > 12 {
+		if end := 12 + int(binary.LittleEndian.Uint32(data[8:])); end > 12 && end <= len(data) {
+			binary.LittleEndian.PutUint32(data[4:], crc32.Checksum(data[8:end], crc32.MakeTable(crc32.Castagnoli)))
+		}
+	}
+	return data
+}
+
+func openTrail(t testing.TB, log RemoteLog, change ...func(*Options)) *Trail {
 	t.Helper()
 	o := Options{Log: log, Key: testKey(t, 1), BridgeID: "b"}
 	for _, c := range change {
 		c(&o)
+	}
+	if o.Local == nil {
+		o.Local = openLocal(t, t.TempDir(), evidence.Options{GroupBlocks: log != nil})
 	}
 	trail, err := Open(context.Background(), o)
 	if err != nil {
@@ -281,7 +410,7 @@ func shut(t testing.TB, trail *Trail) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := trail.Close(ctx); err != nil {
+	if err := errors.Join(trail.Close(ctx), trail.o.Local.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -298,16 +427,18 @@ func events(t testing.TB, log *memoryLog) (all []string) {
 func entries(t testing.TB, log *memoryLog) (all []Entry) {
 	t.Helper()
 	for _, data := range log.groups {
-		g, err := decodeGroup(data)
-		if err != nil {
-			t.Fatal(err)
+		b := decodeBlock(data)
+		if len(b.damaged) > 0 {
+			t.Fatal(b.damaged)
 		}
-		for i, s := range g.entries {
-			e, err := decode(s, g.first+uint64(i))
-			if err != nil {
-				t.Fatalf("%v: %s", err, s.json)
+		for _, g := range b.groups {
+			for i, s := range g.entries {
+				e, err := decode(s, g.first+uint64(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, e)
 			}
-			all = append(all, e)
 		}
 	}
 	return all
@@ -361,15 +492,16 @@ func TestEntriesCutOffWhileTheBridgeWasDownStayMissed(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsIsStoredInOneGroup(t *testing.T) {
+func TestWhatIsHeldIsWrittenInOneGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &memoryLog{}
 		trail := openTrail(t, log)
 		for range 1000 {
-			trail.Record(t.Context(), Entry{Event: "x.y", Code: OK})
+			trail.RecordHeld(t.Context(), Entry{Event: "x.y", Code: OK})
 		}
+		trail.Keep()
 		time.Sleep(time.Second)
-		if b, _ := log.Bounds(t.Context()); b.Last != 1 {
+		if b, _ := log.Bounds(t.Context()); b.Last != 2 { // audit.started has its own
 			t.Errorf("%d groups", b.Last)
 		}
 		shut(t, trail)
@@ -433,29 +565,6 @@ func TestWhatCannotBeStoredWaitsAndThenRefuses(t *testing.T) {
 	})
 }
 
-func TestRoomForMuchThatWaitedIsNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := &memoryLog{}
-		trail := openTrail(t, log)
-		if err := trail.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		log.fail(errors.New("away"))
-		entry := fmt.Appendf(nil, `{"event":%q}`, bytes.Repeat([]byte("x"), maxEntry/2))
-		for range 2*admitBytes/len(entry) + 1 {
-			trail.enqueue(entry, taken{at: time.Now(), must: true})
-		}
-		log.fail(nil)
-		time.Sleep(time.Minute)
-		shut(t, trail)
-		for _, e := range trail.entries[:cap(trail.entries)] {
-			if cap(e) > groupBytes {
-				t.Fatalf("%d bytes are kept", cap(e))
-			}
-		}
-	})
-}
-
 func TestOldEntriesAreForgottenAndTheRestStillVerifies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &memoryLog{}
@@ -498,17 +607,22 @@ func TestATrailKeepsToItsSize(t *testing.T) {
 	})
 }
 
-func TestEntriesAreValidJSONWithinBounds(t *testing.T) {
+func TestEntriesAreWithinBounds(t *testing.T) {
 	nasty := string(bytes.Repeat([]byte("é\"\\\x00\xff"), 200))
-	l := line{Entry: Entry{Time: time.UnixMilli(0), Event: nasty, Code: nasty, Principal: nasty, Reason: nasty,
-		Details: map[string]string{nasty: nasty, "b": "c"}}, on: [2]string{nasty, nasty}, digest: []byte{1, 2}}
-	data := l.append(nil)
-	var e Entry
-	if err := json.Unmarshal(data, &e); err != nil || len(data) > maxEntry {
+	log := &memoryLog{}
+	trail := openTrail(t, log)
+	r := trail.newRecord(Entry{Time: time.UnixMilli(0), Event: nasty, Code: nasty, Principal: nasty, Reason: nasty, RequestID: nasty,
+		Details: map[string]string{nasty: nasty, "b": "c"}})
+	r.on, r.digest = [2]string{nasty, nasty}, make([]byte, 16)
+	trail.enqueue(r, true, false)
+	shut(t, trail)
+	e := entries(t, log)[1]
+	data, err := json.Marshal(e)
+	if err != nil || len(data) > 16<<10 {
 		t.Fatalf("%v, %d bytes: %s", err, len(data), data)
 	}
-	if len(e.Reason) > 3*maxText {
-		t.Errorf("a reason of %d bytes", len(e.Reason))
+	if len(e.Reason) > maxText || len(e.Resource) > 2*maxText+1 || len(e.Details) != 2 || e.Digest != strings.Repeat("0", 32) {
+		t.Errorf("%+v", e)
 	}
 }
 

@@ -26,7 +26,7 @@ func Secret(path string, size int) ([]byte, error) {
 	return secret, err
 }
 
-// ReadOrMake reads a file, or makes it with what content returns.
+// ReadOrMake reads a file, or makes it with the bytes that content returns.
 func ReadOrMake(path string, content func() []byte) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -36,17 +36,20 @@ func ReadOrMake(path string, content func() []byte) ([]byte, error) {
 	return data, Write(path, data)
 }
 
-// Write replaces a file, or makes it. When it returns, the file is there whole
-// and lasts; until then, what was there before does. Only its owner can read
-// it.
-func Write(path string, data []byte) error {
+// Write replaces a file that only its owner can read, or makes it, see
+// [WriteMode].
+func Write(path string, data []byte) error { return WriteMode(path, data, 0o600) }
+
+// WriteMode replaces a file, or makes it. When it returns, the new file is on
+// the disk whole, with the mode; until then the old one stays.
+func WriteMode(path string, data []byte, mode fs.FileMode) error {
 	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(part.Name())
 	_, err = part.Write(data)
-	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
+	if err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(part.Name(), path); err != nil {

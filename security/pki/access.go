@@ -21,7 +21,7 @@ func officer(who *protocol.Principal, a Authority) bool {
 		slices.Contains(strings.Split(who.Attributes[officerAttrName], ","), string(a))
 }
 
-// mustDecide refuses those who do not decide for an authority on a scope.
+// mustDecide refuses principals that do not decide for an authority on a scope.
 func mustDecide(who *protocol.Principal, a Authority, scope *Scope) error {
 	if !officer(who, a) {
 		return protocol.Errorf(protocol.PermissionDenied, "only officers of authority %s may do this", a).
@@ -36,7 +36,7 @@ func mustDecide(who *protocol.Principal, a Authority, scope *Scope) error {
 	return nil
 }
 
-// reserved refuses the names of those who are not what a certificate says.
+// reserved refuses names that belong to parties of another kind.
 func (s *Service) reserved(scope *Scope) error {
 	for _, name := range []string{"administrator", "anonymous", s.opts.BridgeID} {
 		if scope.ID == name {

@@ -9,10 +9,10 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Need is what a caller wants to do with a certificate. Empty fields ask for
-// nothing.
+// A Need describes the act for which a caller uses a certificate. Empty fields
+// ask for nothing.
 type Need struct {
-	Serial    protocol.Serial // the one it names; empty means that of its connection
+	Serial    protocol.Serial // the certificate it names; empty for its connection's
 	Skill     protocol.SkillID
 	Role      string
 	SceneType protocol.SceneType
@@ -63,7 +63,7 @@ func (s *Service) Authorize(_ context.Context, call *commands.Call, need Need) (
 	}, nil
 }
 
-// Covers is what a valid certificate grants, asked without a caller: for those
+// Covers returns the rights of a valid certificate, without a caller: for those
 // who were authorized once and want to know whether it still holds.
 func (s *Service) Covers(serial protocol.Serial, need Need) error {
 	e, err := s.named(serial)
@@ -94,7 +94,7 @@ func (e *entry) covers(need Need, home protocol.SpaceID) error {
 	}
 	switch {
 	case e.scope.Space != cmp.Or(need.Space, home):
-		return unknown() // what is in another space does not exist
+		return unknown() // things in another space do not exist
 	case need.Skill != "" && e.scope.Skill != need.Skill:
 		return lacks("skill", string(need.Skill))
 	case !e.scope.coversRole(need.Role):
@@ -105,8 +105,8 @@ func (e *entry) covers(need Need, home protocol.SpaceID) error {
 	return nil
 }
 
-// possession checks that the caller holds a certificate's key. subject is what
-// a proof has to be about, the holder by default.
+// possession checks that the caller holds a certificate's key. subject is the
+// text that a proof has to be about, the holder by default.
 func (s *Service) possession(call *commands.Call, e *entry, subject string) error {
 	if call.Principal.CertSerial == e.Serial {
 		return nil

@@ -33,7 +33,7 @@ func (s *Service) Approve(ctx context.Context, call *commands.Call, p DecisionPa
 }
 
 // decide settles a pending request. Two officers who decide at once are told
-// apart by the revision; nobody decides on what they asked for themselves.
+// apart by the revision; nobody decides on a request of their own.
 func (s *Service) decide(ctx context.Context, call *commands.Call, p DecisionParams, state RequestState) (Result, error) {
 	r, revision, err := s.request(call, p.RequestID)
 	if err != nil {

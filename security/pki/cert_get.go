@@ -27,7 +27,7 @@ func (p GetParams) Target() commands.Resource {
 	return commands.Resource{Type: "certificate", ID: string(p.Serial) + p.RequestID}
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the fields' tags cannot express.
 func (p GetParams) Validate() error {
 	if (p.Serial == "") == (p.RequestID == "") {
 		return protocol.InvalidParam("serial", "is needed, or request_id, not both")

@@ -21,14 +21,14 @@ var certIssue = commands.Spec{
 type IssueParams struct {
 	RequestID string `json:"request_id,omitempty" len:"1-64" doc:"the approved request; or else csr, authority and what it is for"`
 	CSR       string `json:"csr,omitempty" len:"1-16384" doc:"certificate signing request (PKCS #10) in PEM"`
-	Wanted
+	CertificateSpec
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the fields' tags cannot express.
 func (p IssueParams) Validate() error {
 	switch {
 	case p.RequestID != "" && (p.CSR != "" || p.named()):
-		return protocol.InvalidParam("request_id", "says itself what is wanted: leave the rest out")
+		return protocol.InvalidParam("request_id", "names the whole certificate: leave out the other parameters that describe it")
 	case p.RequestID == "" && p.CSR == "":
 		return protocol.InvalidParam("csr", "is needed, or request_id")
 	case p.RequestID == "" && p.Authority == "":
@@ -45,7 +45,7 @@ func (p IssueParams) Target() commands.Resource {
 	return commands.Resource{Type: "certificate", ID: string(p.Skill), Space: p.Space}
 }
 
-// Issue issues a certificate: to who asked for it or an officer once the
+// Issue issues a certificate: to the requester or an officer once the
 // request was approved, or directly at the word of an officer.
 func (s *Service) Issue(ctx context.Context, call *commands.Call, p IssueParams) (Result, error) {
 	if p.RequestID != "" {
@@ -107,10 +107,10 @@ func (s *Service) issueRequested(ctx context.Context, call *commands.Call, id st
 	}
 	e, err := s.issue(ctx, order{
 		authority: r.Authority, scope: &r.Scope, public: public, validity: seconds(r.Validity), by: r.DecidedBy,
-		claim: func(serial protocol.Serial) Claimed {
+		claim: func(serial protocol.Serial) Entitlement {
 			done := *r
 			done.State, done.Serial = Issued, serial
-			return Claimed{Request: &done, Revision: revision}
+			return Entitlement{Request: &done, Revision: revision}
 		},
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func (p ListParams) Target() commands.Resource {
 	return commands.Resource{Type: "certificate", Space: p.Space}
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the fields' tags cannot express.
 func (p ListParams) Validate() error {
 	ofRequests := slices.Contains([]string{string(Pending), string(Approved), string(Rejected), string(Issued)}, p.Status)
 	if p.Status != "" && ofRequests != (p.Of == "requests") {

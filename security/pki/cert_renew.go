@@ -32,7 +32,7 @@ func (p RenewParams) Target() commands.Resource {
 // Renew issues a certificate anew, to its holder, who proves the old key, or
 // at the word of an officer. A certificate has one renewal at a time: who asks
 // again with the same new key gets the same certificate, and with another is
-// refused, so that who has copied a key cannot make itself certificates beside
+// refused, so that the thief of a key cannot make certificates beside
 // the holder's, unnoticed.
 func (s *Service) Renew(ctx context.Context, call *commands.Call, p RenewParams) (Result, error) {
 	if p.Serial == "" {
@@ -87,7 +87,7 @@ func (s *Service) Renew(ctx context.Context, call *commands.Call, p RenewParams)
 }
 
 // mayRenew checks that the caller decides for the authority or holds the
-// certificate, who may not make it last longer than it did.
+// certificate, which may not last longer than the old one did.
 func (s *Service) mayRenew(call *commands.Call, e *entry, p RenewParams) error {
 	if mustDecide(call.Principal, e.Authority, e.scope) == nil {
 		return nil

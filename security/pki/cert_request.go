@@ -23,14 +23,14 @@ var certRequest = commands.Spec{
 type RequestParams struct {
 	CSR   string `json:"csr" len:"1-16384" doc:"certificate signing request (PKCS #10) in PEM; the key stays with its owner"`
 	Token string `json:"token,omitempty" len:"1-128" doc:"claim token: the certificate is issued at once, for what the token is for"`
-	Wanted
+	CertificateSpec
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the fields' tags cannot express.
 func (p RequestParams) Validate() error {
 	switch {
 	case p.Token != "" && p.named():
-		return protocol.InvalidParam("token", "says itself what it is for: leave the rest out")
+		return protocol.InvalidParam("token", "names the whole certificate: leave out the other parameters that describe it")
 	case p.Token == "" && p.Authority == "":
 		return protocol.InvalidParam("authority", "is needed without a token")
 	}
@@ -42,7 +42,7 @@ func (p RequestParams) Target() commands.Resource {
 	return commands.Resource{Type: "certificate", ID: string(p.Skill), Space: p.Space}
 }
 
-// A Result says what became of a request or a certificate.
+// A Result is the state of a request or a certificate.
 type Result struct {
 	RequestID string          `json:"request_id,omitempty" doc:"of what was asked for"`
 	Serial    protocol.Serial `json:"serial,omitempty" doc:"of the certificate, once there is one"`
@@ -59,7 +59,7 @@ func (s *Service) Request(ctx context.Context, call *commands.Call, p RequestPar
 		return Result{}, err
 	}
 	if p.Token != "" {
-		return s.claim(ctx, p.Token, csr)
+		return s.redeem(ctx, p.Token, csr)
 	}
 	scope, err := p.scope(call)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) Request(ctx context.Context, call *commands.Call, p RequestPar
 	return Result{RequestID: r.ID, Status: string(Pending)}, nil
 }
 
-// roomForRequest bounds what waits for officers.
+// roomForRequest bounds the requests that wait for officers.
 func (s *Service) roomForRequest(by protocol.Party) error {
 	if s.opts.Requests.Len() >= maxRequests {
 		return protocol.Errorf(protocol.LimitReached, "too many requests are kept").With("limit", maxRequests)

@@ -40,7 +40,7 @@ type RevokeResult struct {
 }
 
 // Revoke takes a certificate back, at the word of an officer or of its holder,
-// who proves the key. What is revoked already stays as it is.
+// who proves the key. A revoked certificate stays as it is.
 func (s *Service) Revoke(ctx context.Context, call *commands.Call, p RevokeParams) (RevokeResult, error) {
 	e, err := s.visible(call, p.Serial)
 	if err != nil {

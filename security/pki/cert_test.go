@@ -97,10 +97,10 @@ func TestAnApprovedRequestIsIssuedOnceThoughManyAsk(t *testing.T) {
 	for range cap(serials) {
 		wg.Go(func() {
 			e, err := w.issue(t.Context(), order{authority: Operator, scope: &r.Scope, public: public, validity: day, by: "olivia",
-				claim: func(s protocol.Serial) Claimed {
+				claim: func(s protocol.Serial) Entitlement {
 					done := *r
 					done.State, done.Serial = Issued, s
-					return Claimed{Request: &done, Revision: revision}
+					return Entitlement{Request: &done, Revision: revision}
 				}})
 			if err == nil {
 				serials <- e.Serial
@@ -426,7 +426,7 @@ func TestATakenSerialIsNotIssuedAgain(t *testing.T) {
 	left, tried := serialAttempts-1, make(map[protocol.Serial]bool)
 	w := newWorld(t, func(o *Options) {
 		inner := o.Issue
-		o.Issue = func(ctx context.Context, c *Certificate, f Claimed) error {
+		o.Issue = func(ctx context.Context, c *Certificate, f Entitlement) error {
 			if tried[c.Serial] {
 				t.Errorf("%s was tried twice", c.Serial)
 			}

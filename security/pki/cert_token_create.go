@@ -20,10 +20,10 @@ var certTokenCreate = commands.Spec{
 // TokenParams are the params of cert.token.create.
 type TokenParams struct {
 	TTL int `json:"ttl_seconds,omitempty" range:"1-2592000" default:"86400" doc:"how long it can be claimed, a day by default"`
-	Wanted
+	CertificateSpec
 }
 
-// Validate checks what the tags of the fields cannot say.
+// Validate checks the rules that the fields' tags cannot express.
 func (p TokenParams) Validate() error {
 	if p.Authority == "" {
 		return protocol.InvalidParam("authority", "is needed")

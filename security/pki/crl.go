@@ -20,7 +20,7 @@ type lists struct {
 	service *Service
 
 	mu      sync.Mutex
-	version uint64 // counts what changes them
+	version uint64 // counts changes
 	made    map[Authority]*revocationList
 }
 

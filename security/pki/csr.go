@@ -50,7 +50,7 @@ func parseCSR(text string) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// checkKey says what is wrong with a public key, "" for nothing.
+// checkKey says why a public key is refused, "" for a good one.
 func checkKey(public any) string {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -69,7 +69,7 @@ func checkKey(public any) string {
 }
 
 // checkNames refuses a request that names somebody else than the holder of the
-// scope: what it asks for must be what it gets. Names may be left out.
+// scope: it must ask for the names that it gets. Names may be left out.
 func checkNames(csr *x509.CertificateRequest, scope *Scope) error {
 	refuse := func(what, name string) error {
 		return protocol.Errorf(protocol.OutsideScope, "the csr names %s %q, which is not who the certificate is for", what, name).

@@ -1,4 +1,4 @@
-// Package pki is the bridge's certificate authorities and what they issue.
+// Package pki holds the bridge's certificate authorities and their certificates.
 //
 // There is one root, under it an intermediate authority for everyone who may
 // grant certificates — operator, appstore, enterprise — and one for the
@@ -6,10 +6,10 @@
 // says who holds it, for which skill, roles and scene types, and it can be
 // taken away while it is in use. [Service] answers for all of them:
 //
-//   - [Service.VerifyPeer], [Service.Identify]: who is at the other end
+//   - [Service.VerifyPeer], [Service.Identify]: the party at the other end
 //   - [Service.Authorize]: may the caller use this serial for that (docs/protocol.md#certificates)
 //   - [Service.Valid]: does a serial still count; a map lookup
-//   - [Service.OnEnd]: who wants to know at once that one does not any more
+//   - [Service.OnEnd]: notice, at once, that one does not any more
 //
 // A certificate counts only if the bridge knows it, byte for byte: what is not
 // in the table was not issued, whatever its signature says. All bridges on one

@@ -48,7 +48,7 @@ type issuer struct {
 	locked error         // why
 }
 
-// sealed is the error for what takes a key that is not here.
+// sealed is the error for acts that need a key that is not here.
 func (i *issuer) sealed() error {
 	return protocol.Wrap(protocol.InvalidState, i.locked, "the authority's key is not open on this bridge")
 }
@@ -70,7 +70,7 @@ func newKey(kind KeyType) (crypto.Signer, error) {
 
 // openHierarchy loads the authorities, or makes them if there are none. Of
 // several bridges that start for the first time together one is quicker, and
-// the others take what it made.
+// the others take its hierarchy.
 func openHierarchy(ctx context.Context, o *Options) (*hierarchy, error) {
 	seal := newSealer(o)
 	stored, revision, ok := o.Authorities.Get(hierarchyKey)
@@ -169,7 +169,7 @@ func makeCA(into *Hierarchy, name string, parent *issuer, now time.Time, o *Opti
 	return &issuer{name: name, cert: cert, signer: signer}, err
 }
 
-// loadHierarchy opens what was stored. Without their keys the authorities
+// loadHierarchy opens the stored hierarchy. Without their keys the authorities
 // still tell their own certificates from others'.
 func loadHierarchy(stored *Hierarchy, o *Options, seal *sealer) (*hierarchy, error) {
 	found := make(map[string]*issuer)

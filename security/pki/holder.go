@@ -6,12 +6,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Parties knows who there is besides the holders of certificates.
+// Parties knows the parties besides the holders of certificates.
 type Parties interface {
-	// Owner is whose an agent or a skill of a name is: who registered it, or
+	// Owner returns the owner of an agent's or skill's name: its registrant, or
 	// itself if it has a credential. known is whether there is such a one.
 	Owner(of protocol.Party) (owner protocol.Party, known bool)
-	// Clash reports whether the id of a party is that of another kind: of a
+	// Clash reports whether another kind of party has the id: a
 	// device, if it is a person's or a program's, or the other way round.
 	Clash(who protocol.Party) bool
 }
@@ -22,7 +22,7 @@ type nobodyElse struct{}
 func (nobodyElse) Owner(protocol.Party) (protocol.Party, bool) { return protocol.Party{}, false }
 func (nobodyElse) Clash(protocol.Party) bool                   { return false }
 
-// holder is who holds certificates of the scope.
+// holder returns the holder of certificates of the scope.
 func (s *Scope) holder() protocol.Party {
 	return protocol.Party{Kind: s.Kind, Space: s.Space, ID: s.ID}
 }

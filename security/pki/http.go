@@ -16,7 +16,7 @@ import (
 // maxEnrolment bounds the body of an enrolment, in bytes.
 const maxEnrolment = 32 << 10
 
-// Handler serves what may be known to everybody — the root certificate at
+// Handler serves everything public — the root certificate at
 // /pki/ca.pem, the revocation list of an authority at /pki/{authority}.crl —
 // and lets devices with nothing but a claim token enrol themselves by POST to
 // /pki/enroll.
@@ -84,7 +84,7 @@ func (s *Service) serveEnrolment(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	result, err := s.claim(r.Context(), p.Token, csr)
+	result, err := s.redeem(r.Context(), p.Token, csr)
 	if err != nil {
 		s.noteEnrolment(r, "", err)
 		writeError(w, err)

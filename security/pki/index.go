@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// An index knows every certificate by what it is asked for. It follows the
+// An index finds certificates by serial, fingerprint and holder. It follows the
 // table.
 type index struct {
 	mu       sync.RWMutex
@@ -77,7 +77,7 @@ func (e *entry) leaf() *x509.Certificate {
 	return cert
 }
 
-// put adds or replaces an entry and returns what was there.
+// put adds or replaces an entry and returns the old one.
 func (x *index) put(e *entry) (old *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -91,7 +91,7 @@ func (x *index) put(e *entry) (old *entry) {
 	return old
 }
 
-// remove forgets a certificate and returns what was known.
+// remove forgets a certificate and returns its entry.
 func (x *index) remove(serial protocol.Serial) (old *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -127,7 +127,7 @@ func (x *index) all() []*entry {
 	return list
 }
 
-// renewedFrom lists what was renewed from a certificate, and from that, and so
+// renewedFrom lists the renewals of a certificate, their renewals, and so
 // on, nearest first.
 func (x *index) renewedFrom(serial protocol.Serial) (list []*entry) {
 	x.mu.RLock()

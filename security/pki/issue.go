@@ -16,7 +16,7 @@ import (
 // taken; once would do for a very long time.
 const serialAttempts = 8
 
-// An order is what it takes to issue a certificate.
+// An order holds everything needed to issue a certificate.
 type order struct {
 	authority Authority
 	scope     *Scope
@@ -24,9 +24,9 @@ type order struct {
 	validity  time.Duration // from now
 	by        string        // id of the principal
 	renews    protocol.Serial
-	// claim returns what it is issued for, as it will stand afterwards; nil
+	// claim returns the entitlement as it will stand afterwards; nil
 	// when it is issued for nothing in particular.
-	claim func(protocol.Serial) Claimed
+	claim func(protocol.Serial) Entitlement
 }
 
 // issue signs and stores a certificate. No two authorities ever issue the same
@@ -44,7 +44,7 @@ func (s *Service) issue(ctx context.Context, o order) (*entry, error) {
 		if c.DER, err = s.sign(from, c, o); err != nil {
 			return nil, fmt.Errorf("sign a certificate: %w", err)
 		}
-		var claimed Claimed
+		var claimed Entitlement
 		if o.claim != nil {
 			claimed = o.claim(c.Serial)
 			if claimed.Request != nil {

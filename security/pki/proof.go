@@ -28,7 +28,7 @@ const (
 	proofPending = "a proof of possession is needed: mutual TLS with the certificate, a token bound to it, or extension.proof"
 )
 
-// proofClaims is what extension.proof says (docs/protocol.md#certificates): a
+// proofClaims are the claims of extension.proof (docs/protocol.md#certificates): a
 // JWT signed with the certificate's key, made for one request.
 type proofClaims struct {
 	jwt.RegisteredClaims
@@ -141,7 +141,7 @@ type proofID struct {
 	jti    string
 }
 
-// proofs remembers who has used which proof, for as long as one is good. The
+// proofs remembers the used proofs, for as long as one is good. The
 // same principal may repeat a request, which the router answers as it did
 // before; anybody else has overheard it.
 type proofs struct {

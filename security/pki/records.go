@@ -47,7 +47,7 @@ type Request struct {
 	Scope     Scope          `json:"scope"`
 	Validity  int            `json:"validity"` // seconds
 	CSR       []byte         `json:"csr"`      // DER
-	By        protocol.Party `json:"by"`       // who asks
+	By        protocol.Party `json:"by"`       // the requester
 	At        time.Time      `json:"at"`
 
 	DecidedBy string          `json:"decided_by,omitempty"`
@@ -73,7 +73,7 @@ const (
 )
 
 // A Token lets a device that has nothing else claim one certificate of a scope
-// that was fixed beforehand. What is stored recognises it and is of no use to
+// that was fixed beforehand. The record recognises it and is of no use to
 // anybody.
 type Token struct {
 	ID        string          `json:"id"`
@@ -87,9 +87,9 @@ type Token struct {
 	Serial    protocol.Serial `json:"serial,omitempty"`   // once claimed
 }
 
-// A Claimed is what a certificate is issued for, once: a request or a token,
+// An Entitlement is the ground for issuing one certificate: a request or a token,
 // as it stands afterwards. Neither may have changed since it had the revision.
-type Claimed struct {
+type Entitlement struct {
 	Request  *Request
 	Token    *Token
 	Revision uint64

@@ -20,7 +20,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Scope is what a certificate is good for. It stands in the certificate
+// A Scope limits the use of a certificate. It stands in the certificate
 // itself, in an extension of our own (docs/certificates.md).
 type Scope struct {
 	Version int                  `json:"v"`    // 1
@@ -62,7 +62,7 @@ func scopeOID() asn1.ObjectIdentifier {
 }
 
 // extension is the scope as it stands in a certificate: canonical JSON in a
-// UTF8String. It is not critical: whoever else trusts our root may take the
+// UTF8String. It is not critical: others that trust our root may take the
 // certificate for a plain identity; the bridge insists on it.
 func (s *Scope) extension() (pkix.Extension, error) {
 	text, err := json.Marshal(s)
@@ -119,7 +119,7 @@ func parseScope(value []byte) (*Scope, error) {
 	return s, s.check()
 }
 
-// check says what is wrong with a scope.
+// check says why a scope is refused.
 func (s *Scope) check() error {
 	if s.Version != scopeVersion {
 		return fmt.Errorf("scope version %d is not known", s.Version)
@@ -197,7 +197,7 @@ func (s *Scope) coversScene(t protocol.SceneType) bool {
 	return t == "" || slices.Contains(s.Scenes, t) || slices.Contains(s.Scenes, anyScene)
 }
 
-// routes reports whether a role is that of a route agent, by either name.
+// routes reports whether a role makes a route agent, by either name.
 func routes(role string) bool { return role == RoleAgentRoute || role == protocol.RoleRouteAgent }
 
 // privileged reports whether only an administrator may grant a role: it means
@@ -253,7 +253,7 @@ func (s *Scope) principalRoles() []string {
 	return roles
 }
 
-// principal is who holds a certificate of this scope.
+// principal returns the holder of a certificate of this scope.
 func (s *Scope) principal(c *Certificate, cert *x509.Certificate) *protocol.Principal {
 	attributes := map[string]string{"authority": string(c.Authority)}
 	if s.Skill != "" {

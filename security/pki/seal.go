@@ -13,11 +13,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
-	"syscall"
 
 	"golang.org/x/crypto/scrypt"
+
+	"github.com/aibridge/aibridge/security/keyfile"
 )
 
 // KeyFile is the file in the data folder that seals the authorities' keys when
@@ -55,12 +55,12 @@ var errOtherKey = errors.New("the passphrase or key file is not the one the auth
 type sealer struct {
 	dir        string
 	passphrase []byte
-	logN       int // of what is sealed
+	logN       int // of sealed keys
 
 	mu      sync.Mutex
 	file    []byte            // once read
 	derived map[string][]byte // by salt and cost: deriving is slow on purpose
-	salt    []byte            // of what is sealed by this process
+	salt    []byte            // of keys sealed by this process
 }
 
 func newSealer(o *Options) *sealer {
@@ -202,40 +202,10 @@ func (s *sealer) makeFile() error {
 	}
 	key := make([]byte, keyFileBytes)
 	_, _ = rand.Read(key) // never fails
-	return writeFile(path, key, 0o600)
+	return keyfile.Write(path, key)
 }
 
-// writeFile puts a file in place whole and makes it last.
-func writeFile(path string, data []byte, mode fs.FileMode) error {
-	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(part.Name())
-	_, err = part.Write(data)
-	if err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(part.Name(), path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes a new name in a folder last, where folders can be synced.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	if err := folder.Sync(); err != nil && runtime.GOOS != "windows" && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
-		return err
-	}
-	return nil
-}
-
-// fingerprint is what certificates are told apart by.
+// fingerprint tells certificates apart.
 func fingerprint(der []byte) [sha256.Size]byte { return sha256.Sum256(der) }
 
 func equalKeys(a, b crypto.PublicKey) bool {

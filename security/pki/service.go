@@ -23,6 +23,7 @@ import (
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/keyfile"
 )
 
 // CAFile is the file in the data folder with the root certificate, for clients
@@ -36,17 +37,17 @@ type Options struct {
 	Certificates records.Table[Certificate]
 	Requests     records.Table[Request]
 	Tokens       records.Table[Token]
-	// Issue creates a certificate and, in the same change, stores what it was
-	// issued for. It fails with 3002 if the serial is taken and with 3003 if
-	// what it was issued for has changed.
-	Issue func(ctx context.Context, c *Certificate, f Claimed) error
+	// Issue creates a certificate and, in the same change, stores the
+	// entitlement that it was issued for. It fails with 3002 if the serial is
+	// taken and with 3003 if the entitlement has changed.
+	Issue func(ctx context.Context, c *Certificate, f Entitlement) error
 
 	Dir        string                   // for the key file and CAFile
 	Passphrase []byte                   // seals the authorities' keys; without one the key file does
 	KeyType    KeyType                  // of the authorities' keys when they are made, default ECDSA
 	Signers    map[string]crypto.Signer // keys held elsewhere, by authority: root, server, operator, appstore, enterprise
 
-	BridgeID string   // what proofs of possession are addressed to, default "aibridge"
+	BridgeID string   // audience of proofs of possession, default "aibridge"
 	Names    []string // host names and addresses of the server certificate, besides loopback's
 	// PublicURL is where clients find the bridge's HTTP. With it certificates
 	// say where their revocation list is.
@@ -59,7 +60,7 @@ type Options struct {
 	// Publish tells an event of family security, "cert.revoked". It must not
 	// block. Nil tells nobody.
 	Publish func(name string, data any)
-	Audit   audit.Recorder // of what happens outside of commands; nil records nothing
+	Audit   audit.Recorder // of events outside of commands; nil records nothing
 
 	// Failed notes that somebody at an address showed a wrong claim token, and
 	// takes its time; its error, if any, is the answer. It may be nil.
@@ -104,7 +105,7 @@ func (o *Options) setDefaults() error {
 type Service struct {
 	opts     Options
 	cas      *hierarchy
-	pool     *x509.CertPool // what client certificates chain to
+	pool     *x509.CertPool // root of client certificates
 	index    *index
 	watch    *watch
 	proofs   *proofs
@@ -200,5 +201,5 @@ func (s *Service) writeRoot() error {
 	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, root) {
 		return nil
 	}
-	return writeFile(path, root, 0o644)
+	return keyfile.WriteMode(path, root, 0o644)
 }

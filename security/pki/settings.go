@@ -20,7 +20,7 @@ type Settings struct {
 	PublicURL      string   `yaml:"public_url" doc:"where clients find the HTTP API; with it certificates say where their revocation list is"`
 }
 
-// Check says what is wrong with the settings, by their names.
+// Check reports faults of the settings, by their names.
 func (c *Settings) Check() error {
 	var errs []error
 	switch KeyType(c.KeyType) {

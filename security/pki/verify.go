@@ -26,7 +26,7 @@ func (s *Service) VerifyPeer(cs tls.ConnectionState) error {
 		return nil
 	}
 	// The listener left the chain to us. What is known was signed by one of
-	// the authorities; the rest is whether it is what it is used for.
+	// the authorities; here follows whether its kind fits its use.
 	_, err = leaf.Verify(x509.VerifyOptions{
 		Roots:       s.pool,
 		CurrentTime: s.opts.Now(),

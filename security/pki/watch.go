@@ -24,7 +24,7 @@ type Ended struct {
 	Successor protocol.Serial
 }
 
-// Err is what is answered to those who relied on the certificate: 2007, or
+// Err answers the calls that relied on the certificate: 2007, or
 // 2006 if it expired.
 func (e Ended) Err() *protocol.Error {
 	code := protocol.CertificateRevoked
@@ -43,7 +43,7 @@ const (
 	Expired EndReason = "expired"
 )
 
-// A watch knows what happens next: which certificate is to be warned about or
+// A watch knows the next event: which certificate is to be warned about or
 // expires, and which were revoked and are still to be told of.
 type watch struct {
 	mu      sync.Mutex
@@ -121,7 +121,7 @@ func (w *watch) signal() {
 	}
 }
 
-// due takes what is to be done at a moment, and tells when there is more.
+// due takes the certificates whose time has come, and tells when the next comes.
 func (w *watch) due(now time.Time) (revoked []*entry, due []appointment, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,8 +140,8 @@ const (
 	longestWait  = time.Minute // so that a clock that was set is noticed
 )
 
-// Run tells of what ends and is about to end, and forgets what nobody needs
-// any more, until ctx ends.
+// Run tells of certificates that end or are about to, and forgets those that
+// nobody needs any more, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -163,7 +163,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		if now.Sub(tidied) >= tidyInterval {
 			tidied = now
-			s.tidy(ctx, now)
+			s.collectGarbage(ctx, now)
 		}
 		wait := longestWait
 		if !next.IsZero() {
@@ -222,7 +222,7 @@ func (s *Service) ended(ctx context.Context, e *entry, reason EndReason, text st
 	})
 }
 
-// What the events of certificates tell.
+// The data of the events of certificates.
 type (
 	certificateEvent struct {
 		Serial    protocol.Serial  `json:"serial"`

@@ -141,11 +141,11 @@ func TestOldRecordsAreForgotten(t *testing.T) {
 	long := w.hold(object{"validity_seconds": 500 * 86400})
 	must[Result](w, dana, "cert.request", lighting(csrOf(t, ecdsaKey(t))))
 	must[TokenResult](w, root, "cert.token.create", object{"authority": "operator", "skill_id": "x"})
-	w.tidy(t.Context(), time.Now().Add(keepExpired))
+	w.collectGarbage(t.Context(), time.Now().Add(keepExpired))
 	if w.state.certificates.Len() != 2 {
 		t.Error("a certificate was forgotten too early")
 	}
-	w.tidy(t.Context(), time.Now().Add(keepExpired+day))
+	w.collectGarbage(t.Context(), time.Now().Add(keepExpired+day))
 	if w.state.certificates.Len() != 1 || w.Valid(long.serial) != nil || protocol.CodeOf(w.Valid(h.serial)) != protocol.CertificateUnknown {
 		t.Errorf("%d certificates left", w.state.certificates.Len())
 	}

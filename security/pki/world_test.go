@@ -54,7 +54,7 @@ func newState() *state {
 	return &state{recordstest.New[Hierarchy](), recordstest.New[Certificate](), recordstest.New[Request](), recordstest.New[Token](), sync.Mutex{}}
 }
 
-func (st *state) issue(ctx context.Context, c *Certificate, f Claimed) error {
+func (st *state) issue(ctx context.Context, c *Certificate, f Entitlement) error {
 	st.atomic.Lock()
 	defer st.atomic.Unlock()
 	if _, _, taken := st.certificates.Get(string(c.Serial)); taken {

@@ -20,7 +20,7 @@ const (
 	mostPerShard = 4096
 )
 
-// A key is everything a decision can depend on. What no policy looks at is
+// A key is everything a decision can depend on. A value that no policy looks at is
 // left out, so that a decision serves many calls.
 type key struct {
 	subject *subject

@@ -11,13 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Options configure an [Engine].
 type Options struct {
-	Actions    *commands.Set // what policies may speak of
+	Actions    *commands.Set // that policies may name
 	Entities   Entities      // nil knows nothing of resources
-	Notify     func(Event)   // is told what happens to policies; nil for nobody. It must not block
+	Notify     func(Event)   // is told of changes of policies; nil for nobody. It must not block
 	Log        *slog.Logger
 	Now        func() time.Time
 	Registerer prometheus.Registerer
@@ -28,7 +29,7 @@ type Event struct {
 	Name   string // policy.changed, policy.removed, policy.broken
 	Policy string // the name of its text
 	From   Kind
-	Reason string // what is wrong with a broken one
+	Reason string // why it is broken, "" for a good one
 }
 
 // An Engine decides. It is made with the policies that come with the bridge.
@@ -128,7 +129,7 @@ func (k *key) given(f *Facts) bool {
 	return f.Kind != "" && f.Agents == nil && f.Owner.ID == "" && f.Group == "" && f.Scene == "" && f.Skill == ""
 }
 
-// narrow makes a key for calls that agree in what policies look at.
+// narrow makes one key for all calls that look the same to policies.
 func (k *key) narrow(q *Query, r reads) {
 	if r&readsDoor != 0 {
 		k.door = q.Door
@@ -153,11 +154,29 @@ func (e *Engine) judged(q *Query, v *verdict) {
 // Epoch moves whenever a decision may have become another one.
 func (e *Engine) Epoch() uint64 { return e.epoch.Load() + e.facts.Load() }
 
+// A Standing holds the facts that decisions about a principal depend on besides
+// the resource and the circumstances of a call. Two that are equal, by ==, are
+// decided about alike.
+type Standing struct {
+	subject      *subject
+	epoch, facts uint64
+}
+
+// Standing returns the standing of a principal now.
+func (e *Engine) Standing(who *protocol.Principal) Standing {
+	epoch, facts := e.epoch.Load(), e.facts.Load()
+	subject, _ := e.cache.subject(who)
+	return Standing{subject, epoch, facts}
+}
+
+// Revision moves whenever policies, or the roles of somebody, change.
+func (e *Engine) Revision() uint64 { return e.epoch.Load() }
+
 // Forget drops every decision, because a certificate or a role changed.
 func (e *Engine) Forget() { e.moved(&e.epoch) }
 
-// FactsChanged drops the decisions that depend on who owns what and who
-// belongs where. It is cheap and does not block.
+// FactsChanged drops the decisions that depend on owners and memberships. It is
+// cheap and does not block.
 func (e *Engine) FactsChanged() { e.facts.Add(1) }
 
 // OnChange calls f after every change of the policies. It must not block.

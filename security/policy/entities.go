@@ -15,7 +15,7 @@ type Query struct {
 	Who    *protocol.Principal
 	Action string // "skill:invoke"
 
-	Type  string           // family of what is acted on, "skill"; "" for nothing in particular
+	Type  string           // family of the resource, "skill"; "" for nothing in particular
 	ID    string           // "" on lists, which act on the space
 	Space protocol.SpaceID // where it is; "" is the principal's own
 
@@ -28,10 +28,10 @@ type Query struct {
 	Address  netip.Addr
 }
 
-// Facts is what is known of a resource beyond its name. Empty ones are
+// Facts describe a resource beyond its name. Empty ones are
 // unknown.
 type Facts struct {
-	Owner  protocol.Party // who registered or declared it
+	Owner  protocol.Party // the party that registered or declared it
 	Cap    string
 	Group  string
 	Scene  string
@@ -41,13 +41,14 @@ type Facts struct {
 	Own    bool   // of a topic
 }
 
-// Entities looks up what policies want to know of a resource. It is asked on
+// Entities looks up the facts about a resource that policies use. It is asked on
 // the way of commands and must be fast.
 type Entities interface {
 	Facts(space protocol.SpaceID, family, id string) (Facts, bool)
 }
 
-// world is what one decision can see. It implements [types.EntityGetter].
+// world holds the entities that one decision can see. It implements
+// [types.EntityGetter].
 type world struct {
 	subject  *subject
 	query    *Query
@@ -59,7 +60,7 @@ type world struct {
 
 var _ types.EntityGetter = (*world)(nil)
 
-// resourceUID names what a query is about.
+// resourceUID names the resource of a query.
 func resourceUID(q *Query, space protocol.SpaceID) cedar.EntityUID {
 	switch {
 	case q.Type == "":

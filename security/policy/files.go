@@ -22,11 +22,11 @@ type Files struct {
 	lost   bool          // the folder cannot be read, which was said
 }
 
-// Bounds of what is read again at every change.
+// Bounds of the files that are read again at every change.
 const mostFiles = 500
 
 const (
-	settleFor   = 200 * time.Millisecond // after a change, for who writes a file in pieces
+	settleFor   = 200 * time.Millisecond // after a change, for writers of files in pieces
 	lookAnyway  = 30 * time.Second       // for file systems that tell of no changes
 	fileSuffix  = ".cedar"
 	hiddenStart = "."
@@ -63,7 +63,7 @@ func (f *Files) Run(ctx context.Context) error {
 	}
 	anyway := time.NewTicker(f.anyway)
 	defer anyway.Stop()
-	settled := time.NewTimer(0) // what changed before we watched
+	settled := time.NewTimer(0) // for changes before we watched
 	defer settled.Stop()
 	for {
 		select {
@@ -85,7 +85,7 @@ func (f *Files) Run(ctx context.Context) error {
 			f.engine.opts.Log.Warn("changes of policies may have been missed", "error", err)
 			settled.Reset(settleFor)
 		case <-settled.C:
-			watch() // first: what changes meanwhile is told
+			watch() // first, so that no change is missed
 			f.Reload()
 		case <-anyway.C:
 			watch()
@@ -116,14 +116,14 @@ func (f *Files) concerns(name string) bool {
 	return name == f.path || filepath.Dir(name) == f.path || strings.HasPrefix(filepath.Base(name), "..")
 }
 
-// Reload puts what stands in the files now in force. What is broken or cannot
-// be read changes nothing.
+// Reload puts the present policies of the files in force. A text that is broken
+// or cannot be read changes nothing.
 func (f *Files) Reload() {
 	e := f.engine
 	texts, err := f.read()
 	if err != nil {
 		if !f.lost {
-			e.opts.Log.Error("the policies cannot be read, what was in force stays", "error", err)
+			e.opts.Log.Error("the policies cannot be read; the former ones stay in force", "error", err)
 			e.metrics.reloads.WithLabelValues("broken").Inc()
 			e.opts.Notify(Event{Name: "policy.broken", From: File, Reason: "the files cannot be read"})
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // KnowsRole reports whether a role is the bridge's own or a loaded policy
-// speaks of it. If not, meant is the one that was probably meant, "" for none.
+// speaks of it. If not, meant is the name that is probably meant, "" for none.
 func (e *Engine) KnowsRole(name string) (meant string, known bool) {
 	all := e.roleNames()
 	if slices.Contains(all, name) {
@@ -24,7 +24,7 @@ func (e *Engine) KnowsRole(name string) (meant string, known bool) {
 
 // KnowsScope reports whether a scope, such as skill:invoke or skill:*, limits a
 // credential to something there is; what agents may register counts. If not,
-// meant is the one that was probably meant, "" for none.
+// meant is the name that is probably meant, "" for none.
 func (e *Engine) KnowsScope(scope string) (meant string, known bool) {
 	if scope == "*" || isExtension(scope) {
 		return "", true

@@ -12,7 +12,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// Bounds of what people may write. Policies are evaluated for every command.
+// Bounds of a policy's text. Policies are evaluated for every command.
 const (
 	maxText     = 64 << 10 // bytes of one text
 	maxPolicies = 100      // in one text
@@ -23,7 +23,7 @@ const (
 // A rule is one policy, ready to be asked.
 type rule struct {
 	id       string // unique: the name of its text and its own
-	why      string // what its author says about it, @why
+	why      string // the author's reason, @why
 	source   Source
 	policy   *cedar.Policy
 	reads    reads
@@ -82,7 +82,7 @@ func parse(name, text string, from Source) ([]*rule, error) {
 	return rules, nil
 }
 
-// bounded refuses what would keep the parser busy or deep in recursion.
+// bounded refuses texts that would keep the parser busy or deep in recursion.
 func bounded(text string) error {
 	switch {
 	case len(text) > maxText:

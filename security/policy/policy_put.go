@@ -76,7 +76,7 @@ func (s *Service) store(ctx context.Context, call *commands.Call, p PutParams) (
 	return revision, err
 }
 
-// roomFor refuses what would be more policies than are taken.
+// roomFor refuses a text with which there would be too many policies.
 func (e *Engine) roomFor(from Source, n int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

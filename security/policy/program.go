@@ -118,7 +118,7 @@ func concerns(p *cedar.Policy, action string, groups []string) bool {
 	return true
 }
 
-// A verdict is what policies say, and which of them.
+// A verdict is a decision of policies, with those that made it.
 type verdict struct {
 	allowed bool
 	reasons []types.DiagnosticReason

@@ -14,7 +14,7 @@ const (
 	readsDoor
 	readsSender
 	readsAddress
-	readsFacts      // what the registry knows of the resource
+	readsFacts      // the registry's knowledge of the resource
 	readsCredential // method and certificate, which are the principal's own and do not change
 
 	readsContext = readsTime | readsDoor | readsSender | readsAddress
@@ -33,8 +33,8 @@ var ofThing = map[cedar.String]reads{
 	"owner": readsFacts, "cap": readsFacts, "group": readsFacts, "scene": readsFacts, "skill": readsFacts, "agents": readsFacts,
 }
 
-// readsOf finds out what a policy looks at. What it cannot make out it takes
-// for everything.
+// readsOf finds the values that a policy looks at. An expression that it cannot
+// make out it takes for everything.
 func readsOf(p *cedar.Policy) (found reads) {
 	inspect(p, func(n ast.IsNode) bool {
 		switch n := n.(type) {
@@ -60,7 +60,7 @@ func readsOf(p *cedar.Policy) (found reads) {
 	return found
 }
 
-// part is what reading one name of a variable means.
+// part describes the effect of reading one name of a variable.
 func part(of ast.IsNode, name cedar.String) (r reads, ok bool) {
 	v, ok := of.(ast.NodeTypeVariable)
 	if !ok {

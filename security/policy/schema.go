@@ -24,7 +24,7 @@ type Circumstances = {
 entity Role;
 `
 
-// thing is what is known of agents, skills, operators and whatever is acted
+// thing lists the attributes of agents, skills, operators and whatever is acted
 // on. Lists act on the space.
 const thing = `{
   id: String,                // as in commands
@@ -117,7 +117,7 @@ func join(types []cedar.EntityType) string {
 	return strings.Join(texts, ", ")
 }
 
-// validator makes what checks policies against the schema.
+// validator makes the validator of policies against the schema.
 func (v *vocabulary) validator() (*validate.Validator, error) {
 	var s schema.Schema
 	s.SetFilename("schema")

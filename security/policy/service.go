@@ -25,7 +25,7 @@ type Record struct {
 type ServiceOptions struct {
 	Engine  *Engine
 	Records records.Table[Record]
-	// Principal finds what is known of somebody, for policy.explain: the roles
+	// Principal finds a principal by its id, for policy.explain: with the roles
 	// that its keys give it. Optional.
 	Principal func(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool)
 	// InScope reports whether a credential's own limits let it do an action.
@@ -117,10 +117,10 @@ func (e *Engine) find(name string) (View, string, bool) {
 	return View{}, "", false
 }
 
-// nameForm is what a text put by command may be called.
+// nameForm is the form of a name for a text that a command puts.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// checkName refuses what a text may not be called.
+// checkName refuses a bad name for a text.
 func (e *Engine) checkName(name string) error {
 	if !nameForm.MatchString(name) {
 		return protocol.InvalidParam("name", "must be 1 to 64 lower case letters, digits, dots, dashes and underscores")
@@ -150,7 +150,7 @@ type Subject struct {
 	Attributes map[string]string `json:"attributes,omitempty" doc:"its attributes, which policies read with getTag"`
 }
 
-// principal is the one that a subject describes.
+// principal returns the principal that a subject describes.
 func (s *Service) principal(call *commands.Call, p *Subject) *protocol.Principal {
 	if p == nil {
 		return call.Principal

@@ -44,9 +44,9 @@ func (s Source) prefix() string {
 // loaded is a text as it is in force.
 type loaded struct {
 	text    string
-	last    string // what was given last, which may be broken
+	last    string // the last text given, which may be broken
 	rules   []*rule
-	broken  string // what is wrong with a newer text, "" for nothing
+	broken  string // why a newer text is refused, "" if it is not
 	updated time.Time
 	by      string
 }
@@ -78,7 +78,7 @@ func (e *Engine) loadShipped() error {
 	return nil
 }
 
-// rebuild puts what is loaded in force.
+// rebuild puts the loaded texts in force.
 func (e *Engine) rebuild() {
 	var rules []*rule
 	for _, l := range e.texts {
@@ -150,7 +150,7 @@ func (e *Engine) install(from Source, l *loaded, wrong error) error {
 	e.mu.Unlock()
 	if wrong != nil {
 		e.metrics.reloads.WithLabelValues("broken").Inc()
-		e.opts.Log.Error("a policy is broken, what was in force stays", "policy", from.Name, "from", from.Kind, "error", wrong)
+		e.opts.Log.Error("a policy is broken; the former one stays in force", "policy", from.Name, "from", from.Kind, "error", wrong)
 		e.opts.Notify(Event{Name: "policy.broken", Policy: from.Name, From: from.Kind, Reason: wrong.Error()})
 		return wrong
 	}
@@ -203,8 +203,8 @@ func (e *Engine) broken() (n int) {
 	return n
 }
 
-// Check says what is wrong with a text of policies: that it cannot be read, or
-// that it speaks of what there is not. Warnings are about what may be all
+// Check says why a text of policies is refused: it cannot be read, or
+// it names something that there is not. Warnings are about oddities that may be all
 // right.
 func (e *Engine) Check(text string) (ids, warnings []string, err error) {
 	rules, err := parse("policy", text, Source{Stored, "policy"})
@@ -245,8 +245,8 @@ func invalid(param string, err error) error {
 	return protocol.InvalidParam(param, strings.ToValidUTF8(text, "?"))
 }
 
-// CheckShipped says what is wrong with the policies that come with the bridge,
-// for the test of those who put the commands together. Policies about families
+// CheckShipped reports faults of the policies that come with the bridge,
+// for the test that knows all commands. Policies about families
 // of which the bridge was built without any command are left out.
 func (e *Engine) CheckShipped() error {
 	e.mu.Lock()

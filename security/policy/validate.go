@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// validate says what a rule gets wrong about the model: actions, types and
+// validate lists the faults of a rule against the model: actions, types and
 // attributes that there are not, with the nearest that there is, and whatever
 // else does not fit.
 func (e *Engine) validate(r *rule) error {
@@ -74,7 +74,7 @@ func (v entities) check(uid cedar.EntityUID) []error {
 	return nil
 }
 
-// action says what is wrong with the name of an action or of a group of them.
+// action says why the name of an action, or of a group of them, is refused.
 func (v *vocabulary) action(name string) error {
 	if v.has(name) || isExtension(name) {
 		return nil
@@ -145,7 +145,7 @@ func (e *Engine) foreign(p *cedar.Policy) bool {
 	return slices.ContainsFunc(actionsOf(p), func(a string) bool { return !e.words.has(a) })
 }
 
-// doubts are what is worth a second look in a rule that is all right.
+// doubts lists the oddities of a valid rule.
 func (e *Engine) doubts(r *rule) (warnings []string) {
 	for _, a := range actionsOf(r.policy) {
 		if !e.words.has(a) {

@@ -19,7 +19,7 @@ const (
 
 	RunTool    = "tool:run"            // a model has a tool run
 	Unattended = "tool:unattended"     // without anybody being asked
-	DecideOwn  = "approval:decide_own" // on what a model wants to do for oneself
+	DecideOwn  = "approval:decide_own" // on one's own models' tool calls
 
 	ReadMetrics = "metrics:read"  // how the bridge is, in figures
 	TakeBackup  = "bridge:backup" // of everything in every space
@@ -30,19 +30,19 @@ const (
 	groupRead           = "read"             // actions that change nothing
 	groupWrite          = "write"            // that change the bridge's own state
 	groupAct            = "act"              // that make something happen outside
-	groupAdministration = "administration"   // that decide who may do what
+	groupAdministration = "administration"   // that give rights
 	groupExtension      = commands.Extension // of commands that agents have registered
 	groupTopic          = "topic"
 )
 
-// families are those of the protocol. The groups exist even if a bridge was
-// built without the commands.
+// families are the protocol's families of commands. The groups exist even if a
+// bridge was built without the commands.
 var families = []string{
 	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "mcp", "metrics", "policy",
 	"resource", "scene", "session", "skill", "task", "token", "tool", groupTopic, "vfs",
 }
 
-// administered are the families that decide who may do what.
+// administered are the families that give rights.
 var administered = []string{"audit", "key", "policy", "token"}
 
 // approveServer lets models use the tools of a stranger.
@@ -51,7 +51,7 @@ const approveServer = "mcp:server.approve"
 // certificates of one's own: the rest of the family is administration.
 var ownCertificates = []string{"cert:get", "cert:list", "cert:renew", "cert:request"}
 
-// A vocabulary is what policies can speak of.
+// A vocabulary lists the types, actions and attributes that policies can name.
 type vocabulary struct {
 	actions map[string][]string // groups by action
 	groups  []string            // sorted
@@ -120,11 +120,11 @@ func (v *vocabulary) has(name string) bool {
 // extensions are the actions and groups of commands that agents register.
 var extensions = regexp.MustCompile(`^` + groupExtension + `:[a-z][a-z0-9]*(\.[a-z0-9-]+)*$`)
 
-// isExtension reports whether an action or a group is that of commands that an
+// isExtension reports whether an action or a group belongs to commands that an
 // agent may register, now or later.
 func isExtension(name string) bool { return extensions.MatchString(name) }
 
-// former is what an action is called that earlier versions knew by the namespace
+// former is the old name of an action that earlier versions knew by the namespace
 // of an agent, acme:blink; "" for others.
 func (v *vocabulary) former(name string) string {
 	namespace, verb, _ := strings.Cut(name, ":")
@@ -178,7 +178,7 @@ const (
 	typeTopic    cedar.EntityType = "Topic"
 )
 
-// principals are the types of who acts.
+// principals are the types of principals.
 var principals = []cedar.EntityType{typeOperator, typeAgent, typeSkill, typeBridge}
 
 // typeOf is the type of a family's resources: the family with a capital.
@@ -194,7 +194,7 @@ func typeOf(family string) cedar.EntityType {
 	return cedar.EntityType(strings.ToUpper(family[:1]) + family[1:])
 }
 
-// resources are the types of what is acted on.
+// resources are the types of resources.
 func (v *vocabulary) resources() []cedar.EntityType {
 	types := map[cedar.EntityType]bool{typeSpace: true, typeBridge: true, typeSender: true, "Extension": true}
 	for action := range v.actions {

@@ -53,7 +53,7 @@ func costOf(n, rate int) int64 {
 	return min(int64(float64(n)/float64(rate)*float64(time.Second)), longest)
 }
 
-// An account is what one party has taken.
+// An account counts the use of one party.
 type account struct {
 	requests, refusals, messages, bytes bucket
 	connections                         int64 // under the shard's lock

@@ -1,4 +1,5 @@
 // Package quota bounds how much principals and spaces take of a bridge:
-// commands, messages and bytes a second, connections, retained messages and MQTT sessions at
-// a time. It says no more than that; who may do what at all is policy's.
+// commands, messages and bytes a second, connections, retained messages and
+// MQTT sessions at a time. It says no more than that; rights are the business
+// of policy.
 package quota

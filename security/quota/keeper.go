@@ -21,7 +21,7 @@ type Options struct {
 	Registerer prometheus.Registerer // nil keeps the metrics to itself
 }
 
-// A Keeper keeps count of what everybody takes. It is safe for use by several
+// A Keeper counts the use of every party. It is safe for use by several
 // goroutines, and asking it allocates nothing.
 type Keeper struct {
 	options Options
@@ -70,7 +70,7 @@ func (k *Keeper) None() bool {
 	return k.options.Principal.none() && k.options.Privileged.none() && k.options.Space.none()
 }
 
-// limits are those of a principal and of its space.
+// limits returns the limits of a principal and of its space.
 func (k *Keeper) limits(who *protocol.Principal) (own, space Limits) {
 	if unlimited(who) {
 		return Limits{}, Limits{}
@@ -79,7 +79,7 @@ func (k *Keeper) limits(who *protocol.Principal) (own, space Limits) {
 	if who.Unbounded() {
 		own = k.options.Privileged
 	}
-	if who.Administrator() { // who is there for all spaces takes nothing from one
+	if who.Administrator() { // a principal of all spaces takes nothing from one
 		space = Limits{}
 	}
 	return own, space
@@ -133,7 +133,7 @@ func (r refusal) error() *protocol.Error {
 		With("limit", string(r.limit)).With("most", r.most).With("of", r.whose)
 }
 
-// milliseconds rounds up: who comes back then does not come too early.
+// milliseconds rounds up: a client that comes back then does not come too early.
 func milliseconds(d time.Duration) int64 {
 	return max(1, (d + time.Millisecond - 1).Milliseconds())
 }
@@ -237,7 +237,7 @@ func (k *Keeper) connections(who *protocol.Principal, more int64, within func(n,
 	return first.error()
 }
 
-// connections adds to a party's connections and returns what they are then.
+// connections adds to a party's connections and returns the new number.
 // The lock keeps the account from being forgotten meanwhile.
 func (s *shard) connections(p protocol.Party, more int64) int64 {
 	s.mu.Lock()
@@ -254,7 +254,7 @@ func (s *shard) connections(p protocol.Party, more int64) int64 {
 	return a.connections
 }
 
-// Limits are what a principal, and all of its space together, may take. What
+// Limits returns the limits of a principal and of its whole space. What
 // may be kept is counted by whoever keeps it.
 func (k *Keeper) Limits(who *protocol.Principal) (own, space Limits) { return k.limits(who) }
 

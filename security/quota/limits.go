@@ -2,11 +2,11 @@ package quota
 
 import "github.com/aibridge/aibridge/protocol"
 
-// Limits are what one party may take; 0 is any number. Rates allow for one
+// Limits bound the use of one party; 0 is no bound. Rates allow for one
 // second's worth at once.
 type Limits struct {
 	Requests    int // commands a second, those of batches one by one
-	Refusals    int // commands a second that are refused for what they say or who says it
+	Refusals    int // commands a second that are refused
 	Messages    int // MQTT messages a second that are no commands
 	Bytes       int // of commands and messages a second
 	Connections int // at a time, MQTT and WebSocket
@@ -19,10 +19,10 @@ type Limits struct {
 // none reports whether nothing is limited.
 func (l Limits) none() bool { return l == Limits{} }
 
-// A kind is what is limited, as metrics and details call it.
+// A kind names a limited resource, in metrics and details of errors.
 type kind string
 
-// Kinds of what is kept, for [Keeper.Refused].
+// Kinds of kept things, for [Keeper.Refused].
 const (
 	Retained      = retained
 	RetainedBytes = retainedBytes

@@ -2,7 +2,7 @@ package quota
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are what a keeper tells Prometheus. Who was refused is not in them:
+// metrics are a keeper's metrics. They do not name the refused:
 // there may be many.
 type metrics struct {
 	refusals *prometheus.CounterVec

@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// RecordLimits bound what parties have registered at a time: agents, skills,
+// RecordLimits bound the records of a party at a time: agents, skills,
 // Caps and whatever else stays until it is taken away. 0 is any number.
 type RecordLimits struct {
 	Device   int // of one agent or skill
@@ -14,7 +14,7 @@ type RecordLimits struct {
 	Space    int // of all of a space together
 }
 
-// Records count what everybody has registered. They are safe for use by
+// Records count the records of every party. They are safe for use by
 // several goroutines.
 type Records struct {
 	limits  RecordLimits

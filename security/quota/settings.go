@@ -1,13 +1,13 @@
 package quota
 
-// Settings bound what principals and spaces take (docs/security.md).
+// Settings bound the use of principals and spaces (docs/security.md).
 type Settings struct {
 	Principal Bounds `yaml:"principal"`
 	Space     Bounds `yaml:"space"`
 }
 
-// Bounds are what one party may take. What is not set has its default, which
-// is for who may do everything, and under dev, no limit.
+// Bounds are the configured limits of one party. A field that is not set has
+// its default, which for administrators, and under dev, is no limit.
 type Bounds struct {
 	Requests    int `yaml:"requests" doc:"commands a second; -1 any number, 0 the default (10000 for a principal)"`
 	Refusals    int `yaml:"refusals" doc:"commands a second that are refused for what they say or who says it, before none is listened to for a moment; -1 any number, 0 the default (200 for a principal)"`
@@ -21,25 +21,25 @@ type Bounds struct {
 	Sessions      int `yaml:"sessions" doc:"MQTT sessions that outlive their connections; -1 any number, 0 the default (1000 for a principal, 50000 for a space)"`
 }
 
-// defaultBounds are what a principal may take that nothing was said about: far
+// defaultBounds bound a principal that the configuration does not mention: far
 // more than devices and people do, and less than would stop a small machine.
 var defaultBounds = Bounds{
 	Requests: 10_000, Refusals: 200, Messages: 100_000, Bytes: 256 << 20, Connections: 10_000, Retained: 200_000,
 	RetainedBytes: 128 << 20, Sessions: 1000, Records: 10_000,
 }
 
-// defaultOperatorRecords is what an operator may have registered, who registers
+// defaultOperatorRecords bounds the records of an operator, who registers
 // things for others.
 const defaultOperatorRecords = 250_000
 
-// defaultSpaceBounds are for what stays when it is not taken away: nobody may fill
-// the memory from one space, whatever number of principals it has.
+// defaultSpaceBounds are for things that stay until they are removed: nobody
+// may fill the memory from one space, whatever number of principals it has.
 var defaultSpaceBounds = Bounds{RetainedBytes: 512 << 20, Sessions: 50_000, Records: 1_000_000}
 
-// maxBound bounds what can be set; above it, say -1.
+// maxBound is the largest bound that can be set; above it, say -1.
 const maxBound = 1 << 30
 
-// Check tells fail what is wrong with the settings, by the names of settings.
+// Check tells fail the faults of the settings, by the names of settings.
 func (c *Settings) Check(fail func(format string, args ...any)) {
 	for whose, q := range map[string]*Bounds{"principal": &c.Principal, "space": &c.Space} {
 		for name, n := range map[string]int{
@@ -53,7 +53,7 @@ func (c *Settings) Check(fail func(format string, args ...any)) {
 	}
 }
 
-// of is what is set, or its default; 0 for any number.
+// of returns the configured bound, or its default; 0 for no bound.
 func of(set, otherwise int) int {
 	switch {
 	case set == 0:
@@ -64,7 +64,7 @@ func of(set, otherwise int) int {
 	return set
 }
 
-// limits are the bounds with defaults for what is not set.
+// limits returns the bounds, with defaults for those that are not set.
 func (q Bounds) limits(defaults Bounds) Limits {
 	return Limits{
 		Requests:    of(q.Requests, defaults.Requests),

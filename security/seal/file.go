@@ -40,7 +40,7 @@ func Open(dir string, keys records.Table[DataKey]) (*Store, error) {
 
 // Start sees to it that there is a data key that can be opened. Who has restored
 // a backup without the master key begins anew. A bridge that shares its state
-// with others and was not given their key runs without what is sealed.
+// with others and was not given their key runs without the sealed values.
 func (s *Store) Start(ctx context.Context, shared bool, log *slog.Logger) error {
 	lost, err := s.Check(ctx)
 	switch {
@@ -57,7 +57,7 @@ func (s *Store) Start(ctx context.Context, shared bool, log *slog.Logger) error 
 		return fmt.Errorf("%w (%s in the data folder)", err, KeyFile)
 	}
 	if lost > 0 {
-		log.Warn("what was sealed with another master key cannot be read", "data_keys", lost, "file", KeyFile)
+		log.Warn("values sealed with another master key cannot be read", "data_keys", lost, "file", KeyFile)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
-// Package seal encrypts what must not be read from a stolen disk or backup.
-// Data keys do it, of which there may be several: what is new is sealed with
-// the newest, and each opens what it has sealed, so that keys are rotated while
-// the bridge runs. The data keys themselves are kept sealed with a master key,
+// Package seal encrypts values so that a stolen disk or backup does not tell
+// them. There may be several data keys: new values are sealed with the newest,
+// and each opens the values it has sealed, so that keys are rotated while the
+// bridge runs. The data keys themselves are kept sealed with a master key,
 // which is a file beside the data.
 package seal
 
@@ -38,7 +38,7 @@ var (
 	// ErrUnknownKey says that the data key is not there: it was made by
 	// somebody else, or forgotten.
 	ErrUnknownKey = errors.New("seal: sealed with a key that is not known")
-	// ErrDamaged says that what is sealed was changed, is for another purpose,
+	// ErrDamaged says that a sealed value was changed, is for another purpose,
 	// or is not sealed at all.
 	ErrDamaged = errors.New("seal: damaged, or sealed for another purpose")
 	// ErrOtherMaster says that data keys were sealed with another master key.
@@ -100,7 +100,7 @@ func (r *Ring) Check(ctx context.Context) (lost int, err error) {
 	return lost, err
 }
 
-// ids are those of the data keys, the newest first.
+// ids lists the ids of the data keys, the newest first.
 func (r *Ring) ids() []string {
 	type dated struct {
 		id string
@@ -207,12 +207,12 @@ func (r *Ring) Seal(plain []byte, purpose string) ([]byte, error) {
 	return box.Seal(out, nonce, plain, additional(out, purpose)), nil
 }
 
-// additional is what the box is bound to.
+// additional returns the data that the box is bound to.
 func additional(sealed []byte, purpose string) []byte {
 	return append(slices.Clone(sealed[:1+idSize]), purpose...)
 }
 
-// Open decrypts what was sealed for the purpose.
+// Open decrypts a value that was sealed for the purpose.
 func (r *Ring) Open(sealed []byte, purpose string) ([]byte, error) {
 	id, ok := KeyOf(sealed)
 	if !ok {
@@ -237,8 +237,9 @@ func KeyOf(sealed []byte) (id string, ok bool) {
 	return hex.EncodeToString(sealed[1 : 1+idSize]), true
 }
 
-// Reseal seals anew what an older data key has sealed. It reports false, and
-// the same bytes, for what the newest key has sealed already.
+// Reseal seals anew a value that an older data key has sealed. It reports
+// false, and the same bytes, for a value that the newest key has sealed
+// already.
 func (r *Ring) Reseal(sealed []byte, purpose string) (out []byte, changed bool, err error) {
 	newest, err := r.newest()
 	if err != nil {

@@ -2,14 +2,14 @@ package servertls
 
 import "errors"
 
-// Settings say how the bridge proves who it is.
+// Settings name the bridge's server certificate.
 type Settings struct {
 	Cert string `yaml:"cert" doc:"PEM file with a server certificate and its chain, instead of one of the bridge's own authority"`
 	Key  string `yaml:"key" doc:"PEM file with the server certificate's key"`
 	Only bool   `yaml:"only" doc:"answer HTTP and WebSocket over TLS only; otherwise the same ports take both"`
 }
 
-// Check says what is wrong with the settings.
+// Check reports faults of the settings.
 func (c *Settings) Check() error {
 	if (c.Cert == "") != (c.Key == "") {
 		return errors.New("tls: cert and key go together")

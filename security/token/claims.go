@@ -14,7 +14,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Bounds of what claims may give.
+// Bounds of the rights that claims give.
 const (
 	maxRoles  = 100
 	maxScopes = 100
@@ -25,7 +25,7 @@ const (
 // nothing of use, is limited to nothing.
 const noScope = "none:none"
 
-// idRule is what a principal's id may be: a level of a topic, somebody's
+// idRule is the form of a principal's id: a level of a topic, somebody's
 // sender_id.
 var idRule = protocol.AgentID("").Rule()
 
@@ -125,7 +125,7 @@ func credential(claims jwt.MapClaims, raw string) string {
 	return "sha256-" + hex.EncodeToString(sum[:8])
 }
 
-// Credential is what a token with this jti goes by as a credential: the jti,
+// Credential is the name of a token with this jti as a credential: the jti,
 // if it can be shown, or the beginning of its hash.
 func Credential(jti string) string {
 	if len(jti) <= 64 && protocol.AgentID("").Rule().Check(jti) == "" {
@@ -144,8 +144,9 @@ func issuedAt(claims jwt.MapClaims) time.Time {
 	return issued.Time
 }
 
-// confirmation reads what a token is bound to. bound is true if it is bound to
-// anything: to what the bridge does not know, nobody can prove to hold.
+// confirmation reads the certificate that a token is bound to. bound is true if
+// it is bound to anything: a binding that the bridge does not know, nobody can
+// prove.
 func confirmation(claims jwt.MapClaims) (thumbprint [32]byte, bound, known bool) {
 	cnf, bound := claims["cnf"]
 	if !bound {

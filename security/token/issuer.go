@@ -55,7 +55,7 @@ type Issuer struct {
 	ScopesClaim string `yaml:"scopes_claim" doc:"claim that limits the token to actions such as skill:invoke; without it a token is not limited"`
 }
 
-// withDefaults fills in what was left out and says what is wrong.
+// withDefaults fills in omitted fields and reports faults.
 func (i Issuer) withDefaults(bridgeID string) (Issuer, error) {
 	if i.Issuer == "" {
 		return i, errors.New("an issuer has no name")

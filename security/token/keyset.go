@@ -49,7 +49,7 @@ func (s *keySet) find(ctx context.Context, algorithm, id string) ([]key, error) 
 	return found, nil
 }
 
-// look returns what is known. current is false when nothing is.
+// look returns the known keys. current is false when there are none.
 func (s *keySet) look(algorithm, id string) (found []key, current bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *keySet) refresh(ctx context.Context, interval time.Duration) {
 	s.busy = make(chan struct{})
 	s.mu.Unlock()
 
-	// What others wait for does not end with this one's patience.
+	// The fetch that others wait for does not end with this one's patience.
 	fetchCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	keys, err := s.fetch(fetchCtx)
@@ -132,7 +132,7 @@ func readKeySet(path string) ([]key, error) {
 	return parseKeySet(data)
 }
 
-// one makes a list of what holds a single key.
+// one makes a list of a file with a single key.
 func one(read func(path string) (key, error)) func(string) ([]key, error) {
 	return func(path string) ([]key, error) {
 		k, err := read(path)

@@ -21,7 +21,7 @@ var (
 	errClaims = errors.New("the claims are not acceptable")
 )
 
-// A header is what a token says about how it was signed.
+// A header describes how a token was signed.
 type header struct {
 	Algorithm  string          `json:"alg"`
 	KeyID      string          `json:"kid"`
@@ -122,7 +122,7 @@ func caseVariant(data []byte, names ...string) bool {
 	return false
 }
 
-// knownType reports whether typ names a token that says who somebody is.
+// knownType reports whether typ names a token that identifies somebody.
 func knownType(typ string) bool {
 	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
 	return typ == "" || typ == "jwt" || typ == "at+jwt"

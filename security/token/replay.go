@@ -32,17 +32,17 @@ func newReplays() *replays {
 	return &replays{used: make(map[proofID]proof), count: make(map[[32]byte]int)}
 }
 
-// An outcome of using a proof.
-type outcome int
+// A proofUse is the result of using a proof.
+type proofUse int
 
 const (
-	fresh outcome = iota
+	fresh proofUse = iota
 	replayed
 	tooMany // to be remembered, and so to be accepted
 )
 
 // use notes that a proof was used.
-func (r *replays) use(cert [32]byte, jti string, expires, now time.Time) outcome {
+func (r *replays) use(cert [32]byte, jti string, expires, now time.Time) proofUse {
 	id := proofID(sha256.Sum256(append(cert[:], jti...)))
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,19 @@ type Settings struct {
 	Issuers []Issuer `yaml:"issuers"`
 }
 
+// OIDC lists the issuers whose tokens people get by OpenID Connect.
+func (c *Settings) OIDC() []string {
+	var urls []string
+	for _, issuer := range c.Issuers {
+		if issuer.OIDC {
+			urls = append(urls, issuer.Issuer)
+		}
+	}
+	return urls
+}
+
 // CheckRoles refuses roles of issuers that are misspelt, and warns of those that
-// no policy speaks of: what a policy was about may have been removed, which must
+// no policy speaks of: the policy about it may have been removed, which must
 // keep no bridge from starting. known says of a role that it does not know which
 // one was probably meant, "" for none. The policies are loaded.
 func (c *Settings) CheckRoles(known func(role string) (meant string, known bool), log *slog.Logger) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Today is who a token of an issuer stood for, with what the configuration
+// Today returns the principal of a token, with the rights that the configuration
 // gives the same token now. It fails if the issuer is not trusted any more, or
 // would not be believed: nobody has the token to verify it again.
 func (v *Verifier) Today(was *protocol.Principal) (*protocol.Principal, error) {
@@ -31,7 +31,7 @@ func (v *Verifier) Today(was *protocol.Principal) (*protocol.Principal, error) {
 	}
 	who.Roles = issuer.rolesOf(who.ClaimedRoles)
 	if issuer.ScopesClaim != "" && len(was.Scopes) == 0 {
-		who.Scopes = []string{noScope} // what its scopes were, nobody knows
+		who.Scopes = []string{noScope} // nobody knows its scopes
 	}
 	return &who, nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	leeway        = 10 * time.Second // for what begins: issuers' clocks may be ahead of ours
+	leeway        = 10 * time.Second // for nbf and iat: issuers' clocks may be ahead of ours
 	proofLifetime = 15 * time.Minute // longest of a proof
 	maxCandidates = 8                // keys that a token without kid is tried with
 	maxJTI        = 256              // bytes
@@ -33,7 +33,7 @@ type Certificates interface {
 
 // Options configure a [Verifier].
 type Options struct {
-	BridgeID     string // what tokens must be meant for, unless an issuer says otherwise
+	BridgeID     string // audience of tokens, unless an issuer says otherwise
 	Issuers      []Issuer
 	Certificates Certificates     // whose keys may sign proofs; optional
 	Log          *slog.Logger     // optional
@@ -44,8 +44,8 @@ type Options struct {
 type Token struct {
 	Principal *protocol.Principal
 
-	// Bound tells that only who proves to hold the key of the certificate with
-	// this thumbprint may use the token.
+	// Bound tells that only a client that proves to hold the key of the
+	// certificate with this thumbprint may use the token.
 	Bound      bool
 	Thumbprint [32]byte
 
@@ -70,7 +70,7 @@ type trust struct {
 	parser *jwt.Parser
 }
 
-// errInvalid is what is wrong with a token, for the log only.
+// errInvalid says why a token is refused, for the log only.
 type errInvalid struct{ why error }
 
 func (e errInvalid) Error() string { return "the token is not valid: " + e.why.Error() }
@@ -119,7 +119,7 @@ func New(o Options) (*Verifier, error) {
 	return v, nil
 }
 
-// parser checks what all tokens have in common: exp is there, and neither it
+// parser checks the claims of all tokens: exp is there, and neither it
 // nor nbf and iat are against the clock.
 func (v *Verifier) parser(more ...jwt.ParserOption) *jwt.Parser {
 	return jwt.NewParser(append(more, jwt.WithStrictDecoding(), jwt.WithJSONNumber(), jwt.WithLeeway(leeway),
@@ -270,7 +270,7 @@ func (v *Verifier) verifyProof(t *unverified) (*Token, error) {
 	if jti == "" || len(jti) > maxJTI || issued == nil {
 		return nil, invalid("a proof needs jti and iat")
 	}
-	if issued.Before(v.started) { // what was used before a restart is not remembered
+	if issued.Before(v.started) { // uses before a restart are not remembered
 		return nil, invalid("it was made before the bridge started")
 	}
 	switch v.replays.use(thumbprint, jti, expires, v.options.Now()) {

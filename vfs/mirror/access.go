@@ -58,7 +58,7 @@ func (e *Engine) Read(ctx context.Context, path string) (*os.File, FileStatus, e
 	if reason := tree.CheckPath(path); reason != "" {
 		return nil, FileStatus{}, protocol.InvalidParam("path", reason)
 	}
-	if circuit, _ := e.o.Link.Circuit(); circuit == CircuitClosed {
+	if circuit, _ := e.o.Breaker.Circuit(); circuit == CircuitClosed {
 		patient, cancel := context.WithTimeout(ctx, e.o.Patience)
 		_ = e.SyncPath(patient, path) // what is here will do
 		cancel()
@@ -179,7 +179,7 @@ func localError(err error) error {
 	case errors.As(err, &obstacle):
 		return protocol.Errorf(protocol.AlreadyExists, "%s", obstacle.Error()).With("path", obstacle.Path).With("twin", obstacle.Obstacle)
 	case errors.Is(err, tree.ErrNotRegular):
-		return protocol.Errorf(protocol.InvalidState, "what stands there is not a regular file")
+		return protocol.Errorf(protocol.InvalidState, "the path holds something that is not a regular file")
 	case noSpace(err):
 		return protocol.Wrap(protocol.NoSpace, err, "no space left in the folder")
 	}

@@ -40,7 +40,7 @@ func (e *Engine) newBatcher(ctx context.Context) *batcher {
 }
 
 // take takes over a path if it is a small file that is to travel. Whatever is
-// not as expected is left to [Engine.settle], with what the VFS was seen to have.
+// not as expected is left to [Engine.apply], with what the VFS was seen to have.
 func (b *batcher) take(path string, h hint) (taken bool, seen hint) {
 	if b.e.ignored(path) {
 		return false, h
@@ -83,7 +83,7 @@ func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool
 		}
 		r = h.remote
 	} // else what is new here is thought to be new there: the VFS says so if not
-	l := look{stamp: stamp, local: local{there: true, size: stamp.Size}}
+	l := localStat{stamp: stamp, local: local{there: true, size: stamp.Size}}
 	small, print, err := b.e.readSmall(path, l, r)
 	if err != nil {
 		return batched{}, h, false
@@ -99,7 +99,7 @@ func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool
 	return batched{small: small, print: print, intention: intention{path: path, intent: i}, hint: h}, h, true
 }
 
-// flush has what is left travel and waits for everything.
+// flush sends the rest and waits for everything.
 func (b *batcher) flush() {
 	b.up.flush()
 	b.down.flush()
@@ -120,7 +120,7 @@ func (b *batcher) err() error {
 	return b.failed
 }
 
-// send sends a batch. Files that the VFS refuses are settled one by one: it
+// send sends a batch. Files that the VFS refuses are applied one by one: it
 // has something else there than was thought, or something is wrong with them.
 func (b *batcher) send(list []batched) {
 	files, errs, err := b.put(list)
@@ -138,23 +138,23 @@ func (b *batcher) send(list []batched) {
 		}
 		item.unlock()
 	}
-	b.settle(again, err)
+	b.applyEach(again, err)
 }
 
-// A leftover is a file of a batch that is settled alone.
+// A leftover is a file of a batch that is applied alone.
 type leftover struct {
 	path string
 	hint hint
 }
 
-// settle settles files of a batch one by one, after it ended with an error that
+// applyEach applies files of a batch one by one, after it ended with an error that
 // counts only if it says that the VFS is gone: the files will tell of others.
-func (b *batcher) settle(list []leftover, err error) {
+func (b *batcher) applyEach(list []leftover, err error) {
 	if !unavailable(err) {
 		err = nil
 	}
 	for _, item := range list {
-		failed := b.e.settle(b.ctx, item.path, item.hint)
+		failed := b.e.apply(b.ctx, item.path, item.hint)
 		if obstructed(failed) {
 			b.block(item.path)
 			continue
@@ -199,7 +199,7 @@ func (b *batcher) put(list []batched) (files []File, errs []error, err error) {
 	if err := b.intend(list); err != nil {
 		return nil, nil, err
 	}
-	err = b.e.o.Link.transfer(b.ctx, func(ctx context.Context) (err error) {
+	err = b.e.o.Breaker.transfer(b.ctx, func(ctx context.Context) (err error) {
 		files, errs, err = b.to.PutBatch(ctx, smalls)
 		switch {
 		case err != nil:

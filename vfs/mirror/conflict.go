@@ -10,7 +10,7 @@ import (
 
 // resolve lets one side of a conflict win. The copy of the other is safe
 // before anything happens to it.
-func (e *Engine) resolve(ctx context.Context, path string, known entry, l look, r remote) error {
+func (e *Engine) resolve(ctx context.Context, path string, known entry, l localStat, r remote) error {
 	if l.there && !l.summed {
 		if _, err := e.read(ctx, path, known); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (e *Engine) lose(l Loser) error {
 
 // keep makes a copy of the file here that is about to lose: beside it if both
 // are to be kept, else among the versions.
-func (e *Engine) keep(ctx context.Context, path string, rule Rule, l look) (string, error) {
+func (e *Engine) keep(ctx context.Context, path string, rule Rule, l localStat) (string, error) {
 	file, stamp, err := e.folder.Open(path)
 	if err != nil {
 		return "", tree.ErrChanged

@@ -38,12 +38,12 @@ func (e *Engine) setPaused(paused bool) error {
 		return nil
 	}
 	err := errors.Join(e.state.update(func(m *meta) { m.paused = paused }), e.state.sync())
-	e.lookAgain()
+	e.scanAgain()
 	return err
 }
 
-// lookAgain has everything at both ends looked at soon.
-func (e *Engine) lookAgain() {
+// scanAgain has everything at both ends looked at soon.
+func (e *Engine) scanAgain() {
 	e.mu.Lock()
 	e.rescan, e.returned = true, true
 	e.mu.Unlock()
@@ -59,7 +59,7 @@ func (e *Engine) Rescan(contents bool) error {
 	if contents {
 		err = e.state.forgetPrints()
 	}
-	e.lookAgain()
+	e.scanAgain()
 	return err
 }
 
@@ -99,7 +99,7 @@ func (e *Engine) turnPaused(ctx context.Context, watch *Watch) (next time.Time) 
 }
 
 // Restore brings back a copy that lost a conflict, or was replaced on purpose,
-// by its checksum. What it replaces is kept in turn. A copy that is not kept
+// by its checksum. The replaced version is kept in turn. A copy that is not kept
 // (any more) is 4003.
 func (e *Engine) Restore(ctx context.Context, path string, sum Sum) (FileStatus, error) {
 	if reason := tree.CheckPath(path); reason != "" {

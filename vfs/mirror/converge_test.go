@@ -93,10 +93,10 @@ type story struct {
 }
 
 type device struct {
-	name   string
-	dir    string
-	link   *Link
-	engine *Engine
+	name    string
+	dir     string
+	breaker *Breaker
+	engine  *Engine
 }
 
 var (
@@ -167,12 +167,12 @@ func (s *story) clock() time.Time {
 }
 
 func (s *story) open(d *device) {
-	d.link = NewLink(func(ctx context.Context) error {
+	d.breaker = NewBreaker(func(ctx context.Context) error {
 		_, err := s.vfs.Instance(ctx)
 		return err
-	}, LinkOptions{Timeout: 2 * time.Millisecond})
+	}, BreakerOptions{Timeout: 2 * time.Millisecond})
 	engine, err := Open(Options{
-		Dir: d.dir, Remote: s.vfs, Link: d.link, Rule: s.rule, Origin: d.name, Workers: 2,
+		Dir: d.dir, Remote: s.vfs, Breaker: d.breaker, Rule: s.rule, Origin: d.name, Workers: 2,
 		Patience: 5 * time.Millisecond, KeepAge: -1, Now: s.clock, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *story) step() {
 	}
 	switch what {
 	case "sync":
-		_ = d.link.Probe(t.Context())
+		_ = d.breaker.Probe(t.Context())
 		_ = d.engine.Sync(t.Context())
 	case "write":
 		s.write(d, path)
@@ -335,7 +335,7 @@ func (s *story) fault(call string, after bool) error {
 	case "hanging":
 		if s.roll(3) {
 			for _, d := range s.devices {
-				d.link.open(errTooSlow) // as a check beside it would find
+				d.breaker.open(errTooSlow) // as a check beside it would find
 			}
 			return errHang
 		}
@@ -436,7 +436,7 @@ func (s *story) makeWay(d *device, path string) {
 // twins reports whether some system takes paths for one, or one for the
 // folder of the other.
 func twins(a, b string) bool {
-	var names vfs.Twins
+	var names vfs.Collisions
 	names.Add(a)
 	return names.Check(b) != nil
 }
@@ -607,7 +607,7 @@ func (s *story) below(dir string) map[string]string {
 	return m
 }
 
-// settle gives everybody the time to come to rest.
+// apply gives everybody the time to come to rest.
 func (s *story) settle() {
 	s.setMode("good")
 	s.mu.Lock()
@@ -619,7 +619,7 @@ func (s *story) settle() {
 		s.advance(10 * time.Minute)
 		calm := true
 		for _, d := range s.devices {
-			if d.link.Probe(s.t.Context()) != nil {
+			if d.breaker.Probe(s.t.Context()) != nil {
 				calm = false
 				continue
 			}

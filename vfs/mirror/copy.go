@@ -92,7 +92,7 @@ func (s *state) forgetSource(sum Sum) {
 // pushCopy stores the file here in the VFS by naming a version there that has
 // the same content. The look it returns knows the checksum if it had to be
 // found out.
-func (e *Engine) pushCopy(ctx context.Context, path string, known entry, l look, r remote) (_ look, done bool, err error) {
+func (e *Engine) pushCopy(ctx context.Context, path string, known entry, l localStat, r remote) (_ localStat, done bool, err error) {
 	c, ok := e.o.Remote.(Copier)
 	if !ok || !e.state.sized(l.size) {
 		return l, false, nil

@@ -1,6 +1,6 @@
 package mirror
 
-// A base is what both ends agreed on last.
+// A base is the last state that both ends agreed on.
 type base struct {
 	known   bool
 	deleted bool // that there is no file
@@ -13,7 +13,7 @@ type base struct {
 // holds reports whether the agreement was on a file.
 func (b base) holds() bool { return b.known && !b.deleted }
 
-// A local is what stands in the folder.
+// A local is the folder's side of a path.
 type local struct {
 	there   bool
 	size    int64
@@ -25,7 +25,7 @@ type local struct {
 // is reports whether the file has the content.
 func (l local) is(sum Sum) bool { return l.there && l.summed && l.sum == sum }
 
-// A remote is what stands in the VFS.
+// A remote is the VFS's side of a path.
 type remote struct {
 	there     bool
 	tombstone bool

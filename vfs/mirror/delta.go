@@ -20,7 +20,7 @@ const worthChunks = 4
 
 // farChunks asks the VFS for the chunks of a version, if comparing them with
 // the file here may be worth it; nil if not.
-func (e *Engine) farChunks(ctx context.Context, path string, l look, r remote) (c Chunker, sums []Sum, err error) {
+func (e *Engine) farChunks(ctx context.Context, path string, l localStat, r remote) (c Chunker, sums []Sum, err error) {
 	c, ok := e.o.Remote.(Chunker)
 	if !ok || !l.there || !r.there || min(l.size, r.Size) < worthChunks*int64(c.ChunkSize()) {
 		return nil, nil, nil
@@ -29,7 +29,7 @@ func (e *Engine) farChunks(ctx context.Context, path string, l look, r remote) (
 		return c, sums, nil
 	}
 	whole := false
-	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
+	err = e.o.Breaker.transfer(ctx, func(ctx context.Context) (err error) {
 		sums, err = c.Chunks(ctx, path, r.Version)
 		if whole = err != nil && (refusal(err) || errors.Is(err, errors.ErrUnsupported)); whole {
 			return nil
@@ -44,7 +44,7 @@ func (e *Engine) farChunks(ctx context.Context, path string, l look, r remote) (
 
 // pushDelta sends the chunks of a file that the VFS does not have in the
 // version that is replaced. It reports whether that was possible.
-func (e *Engine) pushDelta(ctx context.Context, path string, known entry, l look, r remote) (done bool, err error) {
+func (e *Engine) pushDelta(ctx context.Context, path string, known entry, l localStat, r remote) (done bool, err error) {
 	c, far, err := e.farChunks(ctx, path, l, r)
 	if c == nil || err != nil {
 		return false, err
@@ -158,7 +158,7 @@ func sumsOf(sums []Sum) []vfs.Sum {
 // fetchDelta makes a version of chunks of the file here and of those that the
 // VFS has others of. A zero File says that the whole is to be fetched; then
 // nothing was written.
-func (e *Engine) fetchDelta(ctx context.Context, path string, l look, r remote, to *tree.Unfinished) (f File, travelled int64, err error) {
+func (e *Engine) fetchDelta(ctx context.Context, path string, l localStat, r remote, to *tree.Unfinished) (f File, travelled int64, err error) {
 	c, far, err := e.farChunks(ctx, path, l, r)
 	if c == nil || err != nil {
 		return File{}, 0, err
@@ -168,7 +168,7 @@ func (e *Engine) fetchDelta(ctx context.Context, path string, l look, r remote, 
 		return File{}, 0, nil // the whole, then; what stands here is looked at again before it is replaced
 	}
 	defer near.Close()
-	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
+	err = e.o.Breaker.transfer(ctx, func(ctx context.Context) (err error) {
 		from, opened, err := e.o.Remote.Open(ctx, path, r.Version)
 		if err != nil {
 			return err

@@ -110,7 +110,7 @@ func TestWrongSumsOfChunksDoNotSpoilAFile(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	w.vfs.lie = nil
-	w.link.close()
+	w.breaker.close()
 	if err := w.engine.SyncPath(t.Context(), "large"); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestAVFSThatDisappearsBetweenTwoChunksIsTriedAgain(t *testing.T) {
 		t.Fatal("it has arrived nevertheless")
 	}
 	w.vfs.fault = nil
-	if err := w.link.Probe(t.Context()); err != nil {
+	if err := w.breaker.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.sync()

@@ -1,13 +1,13 @@
 // Package mirror keeps a folder and a place in a VFS the same, in both
 // directions, over connections that come and go.
 //
-// What both ends agreed on last is kept for every path, and compared with
+// The last state that both ends agreed on is kept for every path, and compared with
 // what is there now: one side changed is a transfer, both sides changed is a
 // conflict, which a [Rule] decides; the copy that loses is kept. Only a
-// tombstone is a deletion. What a VFS merely does not have any more it has
+// tombstone is a deletion. A file that a VFS merely does not have any more it has
 // lost, and gets again.
 //
-// What is about to be changed is written down before, with its checksum: the
+// A change is written down before it is made, with its checksum: the
 // engine recognises its own change when the answer to it was lost, and does not
 // take it for somebody else's. Versions could name their origin instead. But
 // that would have to be added to every VFS there is, would not survive a copied
@@ -15,7 +15,7 @@
 // leaves unnoted; a note at this end does all three.
 //
 // The VFS comes first. While it cannot be reached, reads and writes go on in
-// the folder, and are caught up on in order once it is back ([Link]). Nothing
+// the folder, and are caught up on in order once it is back ([Breaker]). Nothing
 // is ever given up; what fails is tried again, later and later.
 //
 // DESIGN.md says why it is built this way.

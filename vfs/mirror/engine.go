@@ -12,12 +12,12 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// Options configure an [Engine]. Dir, Remote and Link are needed; zero values
+// Options configure an [Engine]. Dir, Remote and Breaker are needed; zero values
 // of the others are the defaults.
 type Options struct {
-	Dir    string // the folder, made if it is not there
-	Remote Remote
-	Link   *Link // the way to Remote
+	Dir     string // the folder, made if it is not there
+	Remote  Remote
+	Breaker *Breaker // the way to Remote
 
 	Rule     Rule                   // who wins a conflict; remote_wins
 	RuleOf   func(path string) Rule // for single paths; "" is Rule
@@ -47,8 +47,8 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() error {
-	if o.Dir == "" || o.Remote == nil || o.Link == nil {
-		return errors.New("a mirror needs a folder, a VFS and a link to it")
+	if o.Dir == "" || o.Remote == nil || o.Breaker == nil {
+		return errors.New("a mirror needs a folder, a VFS and a breaker")
 	}
 	if o.Rule == "" {
 		o.Rule = RemoteWins
@@ -111,7 +111,7 @@ type Engine struct {
 	state  *state
 	locks  pathLocks
 	work   *backlog
-	forget func() // of the link
+	forget func() // of the breaker
 	next   schedule
 	ignore atomic.Pointer[patterns]
 	chunks *chunkCache
@@ -150,7 +150,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	e := &Engine{o: o, folder: folder, watch: o.Watch, work: newBacklog(), chunks: new(chunkCache), wake: make(chan struct{}, 1), sender: make(chan struct{}, 1)}
 	if e.lock, err = lockFolder(folder.Root()); err == nil {
-		err = folder.Tidy()
+		err = folder.RemoveUnfinished()
 	}
 	if err == nil {
 		e.state, err = openState(folder.Root(), o.Log)
@@ -167,7 +167,7 @@ func Open(o Options) (*Engine, error) {
 	for _, path := range e.state.unconfirmed() {
 		e.work.add(path)
 	}
-	e.forget = o.Link.OnReturn(func() {
+	e.forget = o.Breaker.OnReturn(func() {
 		e.work.hasten(o.Now())
 		e.mu.Lock()
 		e.returned = true
@@ -218,9 +218,9 @@ func (e *Engine) observe(t time.Time) {
 	e.clock.observe(t.UnixNano())
 }
 
-// stat asks the VFS what it has at a path.
-func (e *Engine) stat(ctx context.Context, path string) (r remote, err error) {
-	err = e.o.Link.ask(ctx, func(ctx context.Context) error {
+// statRemote asks the VFS what it has at a path.
+func (e *Engine) statRemote(ctx context.Context, path string) (r remote, err error) {
+	err = e.o.Breaker.ask(ctx, func(ctx context.Context) error {
 		f, err := e.o.Remote.Stat(ctx, path)
 		if err == nil {
 			r, err = remoteOf(f), sane(f, path)

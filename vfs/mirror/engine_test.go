@@ -214,7 +214,7 @@ func TestWritesGoOnWithoutTheVFSAndAreReplayedInOrder(t *testing.T) {
 
 	w.restart() // the journal has it all
 	down = false
-	if err := w.link.Probe(ctx); err != nil {
+	if err := w.breaker.Probe(ctx); err != nil {
 		t.Fatal(err)
 	}
 	before := w.vfs.last
@@ -333,7 +333,7 @@ func TestWrongContentIsNotStored(t *testing.T) {
 	}
 	w.vfs.garbage = nil
 	w.engine.work.hasten(time.Now())
-	_ = w.link.Probe(t.Context())
+	_ = w.breaker.Probe(t.Context())
 	w.sync()
 	w.same(files("a.txt", "right"))
 }
@@ -374,7 +374,7 @@ func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
 
 func TestOnlyOneEngineHasAFolder(t *testing.T) {
 	w := newWorld(t)
-	_, err := Open(Options{Dir: w.dir, Remote: w.vfs, Link: w.link})
+	_, err := Open(Options{Dir: w.dir, Remote: w.vfs, Breaker: w.breaker})
 	if !errors.Is(err, ErrInUse) {
 		t.Errorf("error %v, want ErrInUse", err)
 	}
@@ -407,7 +407,7 @@ func TestTheCircuitClosesByItself(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
 	go func() { done <- w.engine.Run(ctx) }()
-	go func() { done <- w.link.Run(ctx) }()
+	go func() { done <- w.breaker.Run(ctx) }()
 	defer func() { cancel(); <-done; <-done }()
 	eventually.Holds(t, "the first look is over", func() bool { return w.engine.Status().Standing == Synced })
 

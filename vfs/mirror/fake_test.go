@@ -22,7 +22,7 @@ import (
 type fake struct {
 	mu       sync.Mutex
 	files    map[string][]version // the latest last
-	names    vfs.Twins            // of those that are there
+	names    vfs.Collisions       // of those that are there
 	last     uint64
 	wiped    int // times
 	instance string
@@ -300,7 +300,7 @@ func (f *fake) wipe(instance string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wiped++
-	f.files, f.names, f.last, f.instance = make(map[string][]version), vfs.Twins{}, 0, instance
+	f.files, f.names, f.last, f.instance = make(map[string][]version), vfs.Collisions{}, 0, instance
 }
 
 // set writes a file as somebody else would.

@@ -13,7 +13,7 @@ import (
 // A wanted file is new in the VFS. It is locked until it is here.
 type wanted struct {
 	path   string
-	look   look
+	stat   localStat
 	remote remote
 	hint   hint
 	unlock func()
@@ -34,7 +34,7 @@ func (b *batcher) want(path string, h hint) (w wanted, seen hint, ok bool) {
 	if !r.there || r.Size > batchOne {
 		return wanted{}, h, false
 	}
-	l, err := b.e.look(b.ctx, path, known, r)
+	l, err := b.e.statLocal(b.ctx, path, known, r)
 	if err != nil {
 		return wanted{}, h, false
 	}
@@ -44,14 +44,14 @@ func (b *batcher) want(path string, h hint) (w wanted, seen hint, ok bool) {
 	if !l.there && b.e.state.twin(path) != nil {
 		return wanted{}, h, false
 	}
-	return wanted{path: path, look: l, remote: r, hint: h}, h, true
+	return wanted{path: path, stat: l, remote: r, hint: h}, h, true
 }
 
 // alone reports whether no other file of a batch is in the way of a new one.
 func (b *batcher) alone(w wanted) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w.look.there {
+	if w.stat.there {
 		return true
 	}
 	if b.coming.check(w.path) != nil {
@@ -62,7 +62,7 @@ func (b *batcher) alone(w wanted) bool {
 }
 
 // fetch brings a batch here. Files of which the VFS has another version by now,
-// or that changed here meanwhile, are settled one by one.
+// or that changed here meanwhile, are applied one by one.
 func (b *batcher) fetch(list []wanted) {
 	began := b.e.o.Now().UnixNano()
 	wholes, err := b.get(list)
@@ -89,7 +89,7 @@ func (b *batcher) fetch(list []wanted) {
 			again = append(again, leftover{a.path, a.hint})
 		}
 	}
-	b.settle(again, err)
+	b.applyEach(again, err)
 }
 
 // get asks the VFS for the contents of a batch.
@@ -98,7 +98,7 @@ func (b *batcher) get(list []wanted) (wholes []Whole, err error) {
 	for i := range list {
 		paths[i] = list[i].path
 	}
-	err = b.e.o.Link.transfer(b.ctx, func(ctx context.Context) (err error) {
+	err = b.e.o.Breaker.transfer(b.ctx, func(ctx context.Context) (err error) {
 		if wholes, err = b.from.GetBatch(ctx, paths); err == nil && len(wholes) != len(paths) {
 			err = errWrongContent("a batch")
 		}
@@ -150,7 +150,7 @@ func (e *Engine) placeAll(batch []*arrival, began int64) {
 	}
 	replacements := make([]*tree.Replacement, len(batch))
 	for i, a := range batch {
-		replacements[i] = &tree.Replacement{File: a.fresh, Name: a.path, Seen: a.look.stamp}
+		replacements[i] = &tree.Replacement{File: a.fresh, Name: a.path, Seen: a.stat.stamp}
 	}
 	e.folder.ReplaceAll(replacements)
 	for i, a := range batch {

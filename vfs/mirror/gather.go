@@ -2,7 +2,7 @@ package mirror
 
 import "sync"
 
-// What travels at once at most.
+// Bounds of one batch.
 const (
 	batchFiles = 256
 	batchBytes = 4 << 20

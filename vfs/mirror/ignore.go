@@ -20,7 +20,7 @@ const (
 	maxPatterns   = 1000
 )
 
-// patterns say which paths are not mirrored. What is ignored stays where it is,
+// patterns say which paths are not mirrored. An ignored file stays where it is,
 // at both ends.
 type patterns struct {
 	folder string // that they are about, with a slash, "" for the top

@@ -29,7 +29,7 @@ func TestTheIndexOfSpellingsIsAWalk(t *testing.T) {
 			at := name.Draw(t, "at")
 			want := false
 			for path := range all {
-				var names vfs.Twins
+				var names vfs.Collisions
 				names.Add(path)
 				want = want || names.Check(at) != nil
 			}

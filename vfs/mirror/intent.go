@@ -64,8 +64,8 @@ func (i *intent) happened(l local, r remote) (base, bool) {
 	return b, r.there && r.SHA256 == i.sum
 }
 
-// agreed is what both ends agreed on last, given the changes of which nobody
-// knows whether they happened, oldest first.
+// agreed is the last state that both ends agreed on, given the changes of which
+// nobody knows whether they happened, oldest first.
 func agreed(b base, intents []intent, l local, r remote) base {
 	for n := len(intents) - 1; n >= 0; n-- {
 		if !intents[n].open(b.version) {
@@ -99,7 +99,7 @@ func (e *Engine) offer(ctx context.Context, path string, i intent, call func(con
 		return File{}, err
 	}
 	refused := false
-	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
+	err = e.o.Breaker.transfer(ctx, func(ctx context.Context) (err error) {
 		if stored, err = call(ctx); err != nil {
 			refused = refusal(err) && !stale(err)
 			return err
@@ -123,7 +123,7 @@ func (e *Engine) intend(path string, i intent) (fresh bool, err error) {
 
 // learn takes over what is seen of changes that were not confirmed, and
 // forgets those that surely did not happen. seen says that the VFS was asked.
-func (e *Engine) learn(path string, known entry, l look, r remote, seen bool) (entry, error) {
+func (e *Engine) learn(path string, known entry, l localStat, r remote, seen bool) (entry, error) {
 	intents := e.state.intents(path)
 	if len(intents) == 0 {
 		return known, nil

@@ -62,7 +62,7 @@ func TestAnUnconfirmedChangeIsOnesOwn(t *testing.T) {
 					if crash {
 						w.restart()
 					}
-					if err := w.link.Probe(t.Context()); err != nil {
+					if err := w.breaker.Probe(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					w.sync()
@@ -150,7 +150,7 @@ func TestAnOldIntentIsGivenUp(t *testing.T) {
 	_ = w.engine.Sync(context.Background())
 	w.write("f", "off")
 	w.vfs.fault = nil
-	_ = w.link.Probe(t.Context())
+	_ = w.breaker.Probe(t.Context())
 	w.sync()
 	if len(w.engine.state.unconfirmed()) != 1 {
 		t.Fatal("the request may still arrive")
@@ -176,7 +176,7 @@ func TestAnOldIntentIsGivenUpWhateverTheVFSHas(t *testing.T) {
 		left  int
 	}{{0, 1}, {2 * intentLife, 0}} {
 		now = now.Add(step.after)
-		if _, err := w.engine.learn("f", entry{}, look{}, there, true); err != nil {
+		if _, err := w.engine.learn("f", entry{}, localStat{}, there, true); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(w.engine.state.unconfirmed()); got != step.left {

@@ -56,7 +56,7 @@ func (m *Metrics) Circuit(space string) func(Circuit) {
 	return set
 }
 
-// What is counted.
+// The kinds of counted files.
 const (
 	uploads   = "upload"
 	downloads = "download"

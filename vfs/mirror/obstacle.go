@@ -18,9 +18,9 @@ import (
 // cannot be chosen.
 const FolderStays Rule = "folder_stays"
 
-// reconcile settles a path, and what is in its way.
+// reconcile applies a path, and what is in its way.
 func (e *Engine) reconcile(ctx context.Context, path string, h hint) error {
-	err := e.settle(ctx, path, h)
+	err := e.apply(ctx, path, h)
 	if !obstructed(err) {
 		return err
 	}
@@ -29,7 +29,7 @@ func (e *Engine) reconcile(ctx context.Context, path string, h hint) error {
 	if err := e.clear(ctx, path); err != nil {
 		return err
 	}
-	if err = e.settleAsked(ctx, path); !obstructed(err) {
+	if err = e.applyAsked(ctx, path); !obstructed(err) {
 		return err
 	}
 	cleared, clearErr := e.stepAside(ctx, path)
@@ -39,7 +39,7 @@ func (e *Engine) reconcile(ctx context.Context, path string, h hint) error {
 	case !cleared:
 		return errors.Join(err, e.giveUpName(ctx, path))
 	}
-	return e.settleAsked(ctx, path)
+	return e.applyAsked(ctx, path)
 }
 
 // obstructed reports whether another path is in the way, at one end.
@@ -48,7 +48,7 @@ func obstructed(err error) bool {
 	return errors.As(err, &obstacle) || protocol.CodeOf(err) == protocol.AlreadyExists
 }
 
-// clear settles the paths that may be in the way of another: those above and
+// clear applies the paths that may be in the way of another: those above and
 // below it, its twins, and those of which it is not known whether they are
 // there. Most are only still to be deleted at one end.
 func (e *Engine) clear(ctx context.Context, path string) error {
@@ -69,7 +69,7 @@ func (e *Engine) clear(ctx context.Context, path string) error {
 		if other == path {
 			continue
 		}
-		err := e.settleAsked(ctx, other)
+		err := e.applyAsked(ctx, other)
 		if obstructed(err) { // in turn by the other one, perhaps
 			err = e.giveUpName(ctx, other)
 		} else {
@@ -82,28 +82,28 @@ func (e *Engine) clear(ctx context.Context, path string) error {
 	return nil
 }
 
-// settleAsked settles a path after the VFS was asked what it has there now.
-func (e *Engine) settleAsked(ctx context.Context, path string) error {
+// applyAsked applies a path after the VFS was asked what it has there now.
+func (e *Engine) applyAsked(ctx context.Context, path string) error {
 	moment := e.state.now()
-	r, err := e.stat(ctx, path)
+	r, err := e.statRemote(ctx, path)
 	if err != nil {
 		return err
 	}
-	return e.settle(ctx, path, hint{remote: r, moment: moment, seen: true})
+	return e.apply(ctx, path, hint{remote: r, moment: moment, seen: true})
 }
 
 // giveUpName notes that the VFS does not have a file any more which stands here
 // and cannot be sent, because another has taken its name meanwhile.
 func (e *Engine) giveUpName(ctx context.Context, path string) error {
 	defer e.locks.lock(path)()
-	r, err := e.stat(ctx, path)
+	r, err := e.statRemote(ctx, path)
 	if err != nil || r.there || !e.state.get(path).holds() {
 		return err
 	}
 	if !r.tombstone {
 		return e.state.remove(path)
 	}
-	return e.agree(path, look{}, r)
+	return e.agree(path, localStat{}, r)
 }
 
 // stepAside ends a conflict of a file at one end with a folder at the other, at
@@ -128,7 +128,7 @@ func (e *Engine) stepAsideAt(ctx context.Context, at string) (bool, error) {
 	}
 	if !stamp.Absent() {
 		var below string
-		err := e.o.Link.ask(ctx, func(ctx context.Context) error {
+		err := e.o.Breaker.ask(ctx, func(ctx context.Context) error {
 			f, err := e.o.Remote.Below(ctx, at)
 			below = f.Path
 			return err
@@ -141,7 +141,7 @@ func (e *Engine) stepAsideAt(ctx context.Context, at string) (bool, error) {
 		}
 		return true, e.stepAsideHere(ctx, at, below)
 	}
-	r, err := e.stat(ctx, at)
+	r, err := e.statRemote(ctx, at)
 	if err != nil || !r.there {
 		return false, err
 	}
@@ -191,7 +191,7 @@ func (e *Engine) stepAsideThere(ctx context.Context, path, below string, r remot
 	if err := e.fetchBeside(ctx, path, name, r); err != nil {
 		return err
 	}
-	if err := e.report(ctx, name, e.settle(ctx, name, hint{})); err != nil {
+	if err := e.report(ctx, name, e.apply(ctx, name, hint{})); err != nil {
 		return err
 	}
 	if err := e.lose(Loser{Path: path, Rule: FolderStays, SHA256: r.SHA256, Size: r.Size, Version: r.Version, Kept: name,

@@ -11,7 +11,7 @@ import (
 )
 
 // pull stores the VFS's version of a file in the folder.
-func (e *Engine) pull(ctx context.Context, path string, l look, r remote) error {
+func (e *Engine) pull(ctx context.Context, path string, l localStat, r remote) error {
 	if !l.there {
 		if err := e.state.twin(path); err != nil {
 			return err
@@ -44,7 +44,7 @@ func (e *Engine) pull(ctx context.Context, path string, l look, r remote) error 
 
 // obtain writes the VFS's version of a file into a new one: from another file
 // here, from the one it replaces and what differs, or as a whole.
-func (e *Engine) obtain(ctx context.Context, path string, l look, r remote, fresh *tree.Unfinished) (f File, travelled int64, err error) {
+func (e *Engine) obtain(ctx context.Context, path string, l localStat, r remote, fresh *tree.Unfinished) (f File, travelled int64, err error) {
 	if done, err := e.copyHere(r, fresh); done || err != nil {
 		return r.File, 0, err
 	}
@@ -58,7 +58,7 @@ func (e *Engine) obtain(ctx context.Context, path string, l look, r remote, fres
 
 // fetch writes a version into a file and checks that it is what it should be.
 func (e *Engine) fetch(ctx context.Context, path string, version uint64, to io.Writer) (f File, err error) {
-	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
+	err = e.o.Breaker.transfer(ctx, func(ctx context.Context) (err error) {
 		var from io.ReadSeekCloser
 		if from, f, err = e.o.Remote.Open(ctx, path, version); err != nil {
 			return err

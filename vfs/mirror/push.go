@@ -16,7 +16,7 @@ import (
 const smallFile = 64 << 10
 
 // push stores the file here in the VFS.
-func (e *Engine) push(ctx context.Context, path string, known entry, l look, r remote) error {
+func (e *Engine) push(ctx context.Context, path string, known entry, l localStat, r remote) error {
 	if !known.holds() {
 		if err := e.state.twin(path); err != nil {
 			return err
@@ -65,7 +65,7 @@ func closeIf(file io.Closer) error {
 	return file.Close()
 }
 
-// ifVersion is what a put expects to find.
+// ifVersion is the version that a put expects to find.
 func ifVersion(r remote) uint64 {
 	if r.there {
 		return r.Version
@@ -74,7 +74,7 @@ func ifVersion(r remote) uint64 {
 }
 
 // readSmall reads a small file whole.
-func (e *Engine) readSmall(path string, l look, r remote) (Small, *fingerprint, error) {
+func (e *Engine) readSmall(path string, l localStat, r remote) (Small, *fingerprint, error) {
 	began := e.o.Now().UnixNano()
 	file, stamp, err := e.folder.Open(path)
 	if err != nil {
@@ -144,7 +144,7 @@ func (e *Engine) offerUnread(ctx context.Context, path string, i intent, source 
 		_, err := e.intend(path, i)
 		return err
 	}
-	err = e.o.Link.transfer(ctx, func(ctx context.Context) (err error) {
+	err = e.o.Breaker.transfer(ctx, func(ctx context.Context) (err error) {
 		if stored, err = put(ctx); err == nil {
 			err = check(stored)
 		}

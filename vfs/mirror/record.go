@@ -23,7 +23,7 @@ const (
 
 var errBadRecord = errors.New("a journal record makes no sense")
 
-// An entry is what is known of a path.
+// An entry is the mirror's knowledge of a path.
 type entry struct {
 	base
 	print   fingerprint // of the file here when it was read last
@@ -132,7 +132,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// A meta is what is known of the mirror as a whole.
+// A meta describes the mirror as a whole.
 type meta struct {
 	instance string // of the VFS; "" if it has none to tell
 	clock    int64
@@ -172,7 +172,7 @@ type Loser struct {
 	Winner  Winner // what it lost to
 }
 
-// A Winner is what stays after a conflict.
+// A Winner is the version that stays after a conflict.
 type Winner struct {
 	SHA256  Sum
 	Version uint64 // in the VFS; 0 if it was the copy here

@@ -87,7 +87,7 @@ func TestAJournalOfAnotherVersionIsNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if engine, err := Open(Options{Dir: w.dir, Remote: w.vfs, Link: w.link}); err == nil {
+	if engine, err := Open(Options{Dir: w.dir, Remote: w.vfs, Breaker: w.breaker}); err == nil {
 		_ = engine.Close()
 		t.Fatal("it was opened")
 	}

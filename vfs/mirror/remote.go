@@ -78,7 +78,7 @@ type Whole struct {
 }
 
 // A BatchGetter is a [Remote] that hands out the latest versions of many small
-// files at once, in the order of the paths. What is too large to come with the
+// files at once, in the order of the paths. A file too large to come with the
 // others is 1004.
 type BatchGetter interface {
 	GetBatch(ctx context.Context, paths []string) ([]Whole, error)
@@ -131,7 +131,7 @@ func refusal(err error) bool {
 
 // unavailable reports whether an error says that the VFS is not there.
 func unavailable(err error) bool {
-	var fault *linkError
+	var fault *unavailableError
 	return errors.As(err, &fault)
 }
 

@@ -2,7 +2,7 @@ package mirror
 
 import "time"
 
-// A Rest is what a closed engine knew beyond its journal. With it the next
+// A Rest is a closed engine's knowledge beyond its journal. With it the next
 // engine of the folder goes on where that one ended, instead of looking at
 // everything first. So an engine with nothing to do need not stay open: what a
 // mirror costs then is this.

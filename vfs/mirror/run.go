@@ -60,7 +60,7 @@ func (s *schedule) first(changes time.Time) time.Time {
 	return first
 }
 
-// Turn does what is due and returns when the next thing is. It is for those who
+// Turn does the due work and returns the time of the next. It is for callers that
 // run many engines; one at a time calls it, instead of [Engine.Run].
 func (e *Engine) Turn(ctx context.Context) (next time.Time) {
 	now := e.o.Now()
@@ -81,7 +81,7 @@ func (e *Engine) Turn(ctx context.Context) (next time.Time) {
 	switch pending, _ := e.work.due(now); {
 	case due(e.next.full):
 		err = e.round(ctx, scope{folder: true, remote: true})
-		wait := settleDown // for what came before it was watched
+		wait := settleDown // for changes before it was watched
 		if watch == nil || !watch.follow(e.dirsFound()) {
 			wait = e.interval(watch)
 		}
@@ -174,7 +174,7 @@ func (e *Engine) urgent() bool {
 // remoteChanged reports whether the VFS may have changed since its files were
 // listed.
 func (e *Engine) remoteChanged(ctx context.Context) bool {
-	if circuit, _ := e.o.Link.Circuit(); circuit != CircuitClosed {
+	if circuit, _ := e.o.Breaker.Circuit(); circuit != CircuitClosed {
 		return false
 	}
 	if _, ok := e.o.Remote.(Reviser); !ok {

@@ -20,7 +20,7 @@ const journalName = tree.Private + "/journal"
 // maxLosers bounds how many conflicts are remembered; their copies stay.
 const maxLosers = 10000
 
-// A state is what a mirror knows, in memory and in its journal.
+// A state is a mirror's knowledge, in memory and in its journal.
 type state struct {
 	log *journal.Log
 
@@ -49,7 +49,7 @@ func openState(root *os.Root, log *slog.Logger) (*state, error) {
 		return nil, err
 	}
 	if cut > 0 {
-		log.Warn("the end of the journal was not whole; what it said is found out again", "bytes", cut)
+		log.Warn("the end of the journal was not whole; both ends are compared again", "bytes", cut)
 	}
 	s.log = l
 	for path, e := range s.entries {
@@ -61,8 +61,8 @@ func openState(root *os.Root, log *slog.Logger) (*state, error) {
 	return s, nil
 }
 
-// replay takes over one record. What makes no sense although its checksum is
-// right was written by another version: that is an error.
+// replay takes over one record. A record that makes no sense although its
+// checksum is right was written by another version: that is an error.
 func (s *state) replay(record []byte) error {
 	s.lines++
 	d := decoder{data: record}
@@ -207,7 +207,7 @@ func (s *state) remove(path string) error {
 	return s.append(false, appendText([]byte{recordForget}, path))
 }
 
-// twin says what is in the way of a path that is not known yet.
+// twin names the path that is in the way of a new one.
 func (s *state) twin(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,8 +337,8 @@ const (
 	compactRatio = 3
 )
 
-// tidy compacts the journal if that is worth it.
-func (s *state) tidy() error {
+// compactIfWorth compacts the journal if that is worth it.
+func (s *state) compactIfWorth() error {
 	s.mu.Lock()
 	live := len(s.entries) + len(s.losers) + len(s.orders) + len(s.open) + 1
 	worth := s.lines > compactFrom && s.lines > compactRatio*live

@@ -38,7 +38,7 @@ type Status struct {
 
 // Status tells where the mirror stands.
 func (e *Engine) Status() Status {
-	circuit, why := e.o.Link.Circuit()
+	circuit, why := e.o.Breaker.Circuit()
 	e.mu.Lock()
 	busy, fresh := e.rounds > 0, !e.everSeen || !e.scanned
 	e.mu.Unlock()
@@ -62,7 +62,7 @@ func (e *Engine) Status() Status {
 	return s
 }
 
-// publicText is what callers may learn of an error.
+// publicText is the part of an error that callers may learn.
 func publicText(err error) string {
 	if err == nil {
 		return ""

@@ -162,7 +162,7 @@ const (
 // is scanned.
 const maxNoticed = 10_000
 
-// A Watch is what a [Watcher] does for one mirror. It goes on while the
+// A Watch is a [Watcher]'s work for one mirror. It goes on while the
 // mirror rests.
 type Watch struct {
 	watcher *Watcher // nil if there is none

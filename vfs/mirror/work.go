@@ -11,7 +11,7 @@ const (
 	retryUntil = 5 * time.Minute
 )
 
-// A backlog is what is still to be done: which paths, which of them failed
+// A backlog is the work that is left: which paths, which of them failed
 // how often, and which are refused for good as long as they are what they are.
 type backlog struct {
 	mu      sync.Mutex

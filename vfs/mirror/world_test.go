@@ -18,12 +18,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A world is a folder, a VFS and an engine between them.
 type world struct {
-	t      testing.TB
-	dir    string
-	vfs    *fake
-	link   *Link
-	engine *Engine
-	change func(*Options)
+	t       testing.TB
+	dir     string
+	vfs     *fake
+	breaker *Breaker
+	engine  *Engine
+	change  func(*Options)
 }
 
 func newWorld(t testing.TB, change ...func(*Options)) *world {
@@ -39,11 +39,11 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	w.link = NewLink(func(ctx context.Context) error {
+	w.breaker = NewBreaker(func(ctx context.Context) error {
 		_, err := w.vfs.Instance(ctx)
 		return err
-	}, LinkOptions{})
-	o := Options{Dir: w.dir, Remote: w.vfs, Link: w.link, Origin: "here", Log: slog.New(slog.DiscardHandler)}
+	}, BreakerOptions{})
+	o := Options{Dir: w.dir, Remote: w.vfs, Breaker: w.breaker, Origin: "here", Log: slog.New(slog.DiscardHandler)}
 	w.change(&o)
 	engine, err := Open(o)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestFilesAreWrittenTogether(t *testing.T) {
 		t.Errorf("%d files left, %v", len(left), err)
 	}
 	w.vfs.fault = nil
-	if err := w.link.Probe(t.Context()); err != nil {
+	if err := w.breaker.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.sync()

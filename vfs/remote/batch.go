@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// What one request of a batch may hold: the default limit of a bridge is 1 MiB.
+// Bounds of one request of a batch: the default limit of a bridge is 1 MiB.
 const (
 	batchBytes = 640 << 10
 	batchFiles = 250
@@ -76,7 +76,7 @@ func (c *Client) putSome(ctx context.Context, group string, batch []vfs.Content,
 	}
 }
 
-// result is what the VFS says about one file of a batch.
+// result is the VFS's answer about one file of a batch.
 func (c *Client) result(group string, sent *vfs.Content, s *vfs.SyncedFile) (vfs.File, error) {
 	if s.Error != nil {
 		return vfs.File{}, c.localize(group, translate(&protocol.Error{Code: s.Error.Code, Message: s.Error.Message}))
@@ -177,7 +177,7 @@ func tooLarge(path string) vfs.Whole {
 	return vfs.Whole{Err: protocol.Errorf(protocol.PayloadTooLarge, "%q is too large to be read with others", path).With("path", path)}
 }
 
-// whole is what the VFS says about one file of a batch, and sends of it.
+// whole is the VFS's answer about one file of a batch, with its content.
 func (c *Client) whole(group, path string, s *vfs.SyncedFile) vfs.Whole {
 	switch {
 	case s.Status == vfs.TooLarge:

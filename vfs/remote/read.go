@@ -92,7 +92,7 @@ type reader struct {
 	body   io.ReadCloser // of the answer, at offset; nil if there is none yet
 	in     io.Reader     // body, hurried
 	fails  int           // in a row
-	hash   hash.Hash     // of what was read, nil once the reader has jumped
+	hash   hash.Hash     // of the bytes read, nil once the reader has jumped
 	closed bool
 }
 
@@ -212,7 +212,7 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// listed is what a list answers.
+// listed is the answer to a list.
 type listed struct {
 	Success  bool           `json:"success"`
 	Files    []vfs.FileView `json:"files"`

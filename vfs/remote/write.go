@@ -122,7 +122,7 @@ func (s *sent) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end says what the reader failed with.
+// end returns the reader's error.
 func (s *sent) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 	Forgets
 )
 
-// Faulty are files that fail as they are told. Without a fault they are what
+// Faulty are files that fail on command. Without a fault they are what
 // they wrap.
 type Faulty struct {
 	Files vfs.Files

@@ -33,7 +33,7 @@ type Memory struct {
 
 type group struct {
 	files map[string][]version // by path, oldest first
-	twins vfs.Twins
+	twins vfs.Collisions
 }
 
 type version struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// bridge is what the runtime needs of the connection to one.
+// bridge is the part of a connection that the runtime needs.
 type bridge interface {
 	// ended is closed when there will be no connection any more; lost says
 	// why.

@@ -59,7 +59,7 @@ func run(ctx context.Context, o Options, to bridge) error {
 	library := skill.NewLibrary(o.SkillsDir, o.Log)
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return library.Watch(running, o.Watch, a.changed) })
-	group.Go(func() error { a.keepOffers(running, to); return nil })
+	group.Go(func() error { a.keepRegistered(running, to); return nil })
 	group.Go(func() error {
 		select {
 		case <-to.ended():

@@ -40,7 +40,7 @@ type Problem struct {
 	Reason string `json:"reason"`
 }
 
-// Orders are what the bridge wants of the folders of a Cap: the answer to a
+// Orders are the bridge's wishes about the folders of a Cap: the answer to a
 // report.
 type Orders struct {
 	Paused  bool      `json:"paused"`
@@ -56,7 +56,7 @@ type Restore struct {
 	Checksum string `json:"checksum"` // SHA-256, hexadecimal
 }
 
-// Obeyed is what became of a [Restore].
+// Obeyed reports the end of a [Restore].
 type Obeyed struct {
 	ID     int64  `json:"order_id"`
 	Reason string `json:"reason,omitempty"` // why it failed, "" if it did not
@@ -168,8 +168,8 @@ type deeds struct {
 	restored  []Obeyed // of the last answer
 }
 
-// obey does what a Cap's folders are to do. A look at everything that was asked
-// for before the first report was for others.
+// obey carries out the orders for a Cap's folders. A look at everything that
+// was asked for before the first report was for others.
 func (f *Folder) obey(ctx context.Context, o Orders, done *deeds) {
 	if o.Paused != f.engine.Paused() {
 		change := f.engine.Resume

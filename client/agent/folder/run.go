@@ -25,7 +25,7 @@ type Options struct {
 	Files vfs.Files      // of the bridge
 
 	// Apart are folders that the synced one must have nothing to do with:
-	// those that programs are run from. Whoever may write files of the Cap
+	// those that programs are run from. Everybody who may write files of the Cap
 	// must not thereby program the device.
 	Apart []string
 
@@ -48,14 +48,14 @@ func Open(o Options) (*Folder, error) {
 			return nil, err
 		}
 	}
-	link := mirror.NewLink(func(ctx context.Context) error {
+	breaker := mirror.NewBreaker(func(ctx context.Context) error {
 		_, _, err := o.Files.List(ctx, vfs.MirrorGroup, disk(o.Cap)+"/", "", 1, false)
 		return err
-	}, mirror.LinkOptions{OnChange: func(c mirror.Circuit) { o.Log.Info("way to the VFS", "circuit", c) }})
-	f := &Folder{link: link, origin: o.Origin, moved: make(chan struct{}, 1), every: reportEvery, log: o.Log}
+	}, mirror.BreakerOptions{OnChange: func(c mirror.Circuit) { o.Log.Info("way to the VFS", "circuit", c) }})
+	f := &Folder{breaker: breaker, origin: o.Origin, moved: make(chan struct{}, 1), every: reportEvery, log: o.Log}
 	var err error
 	f.engine, err = mirror.Open(mirror.Options{
-		Dir: o.Dir, Remote: mirror.NewPlace(o.Files, vfs.MirrorGroup, disk(o.Cap)), Link: link,
+		Dir: o.Dir, Remote: mirror.NewRemoteFolder(o.Files, vfs.MirrorGroup, disk(o.Cap)), Breaker: breaker,
 		Rule: o.Rule, Origin: o.Origin, Interval: o.Interval, RealTime: true, Log: o.Log,
 		OnRound: func(mirror.Status) { f.tell() },
 	})
@@ -70,13 +70,13 @@ func disk(id protocol.CapID) string { return vfs.MirrorFolder(id) + "/disk" }
 
 // A Folder is a folder that is kept the same.
 type Folder struct {
-	engine *mirror.Engine
-	link   *mirror.Link
-	origin string
-	moved  chan struct{} // told when there is something new to report
-	send   func(context.Context, Report, []Obeyed) (Orders, error)
-	every  time.Duration // between two reports
-	log    *slog.Logger
+	engine  *mirror.Engine
+	breaker *mirror.Breaker
+	origin  string
+	moved   chan struct{} // told when there is something new to report
+	send    func(context.Context, Report, []Obeyed) (Orders, error)
+	every   time.Duration // between two reports
+	log     *slog.Logger
 }
 
 // Status tells where the folder stands.
@@ -94,7 +94,7 @@ func (f *Folder) tell() {
 // the bridge is away, changes are gathered.
 func (f *Folder) Run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return f.link.Run(running) })
+	group.Go(func() error { return f.breaker.Run(running) })
 	group.Go(func() error { return f.engine.Run(running) })
 	group.Go(func() error { return f.reports(running) })
 	return errors.Join(group.Wait(), f.engine.Close())

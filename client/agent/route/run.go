@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Capability is what a route agent's skill can do.
+// Capability is the one capability of a route agent's skill.
 const Capability protocol.CapabilityID = "route"
 
 // Options configure [Run].
@@ -100,7 +100,7 @@ const paramsSchema = `{"type":"object","required":["capability_id"],"additionalP
 "completion":{"description":"when it is enough, as in group.dispatch"},
 "deadline_ms":{"type":"integer","minimum":1,"description":"milliseconds; the time of the call when absent"}}}`
 
-// A request is what a caller wants to have routed.
+// A request is a command that a caller wants to have routed.
 type request struct {
 	Capability protocol.CapabilityID `json:"capability_id"`
 	Params     json.RawMessage       `json:"params,omitempty"`
@@ -111,7 +111,7 @@ type request struct {
 	Deadline   int64                 `json:"deadline_ms,omitempty"`
 }
 
-// A Summary is what a routed command came to.
+// A Summary is the result of a routed command.
 type Summary struct {
 	Scene   protocol.SceneType `json:"scene_type"`
 	Task    protocol.TaskID    `json:"task_id"`
@@ -148,7 +148,7 @@ func (o *Options) route(ctx context.Context, in *client.Invocation) (*Summary, e
 	return s, nil
 }
 
-// answerTime is what is left of a call's time for gathering the answers.
+// answerTime is the part of a call's time that is left to gather the answers.
 const answerTime = 500 * time.Millisecond
 
 // choose narrows a request to members of the group that take part in the

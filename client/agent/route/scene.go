@@ -38,7 +38,7 @@ func (s *stage) set(acting protocol.SkillID, cast map[protocol.SkillID]bool) {
 	s.acting, s.cast = acting, cast
 }
 
-// players are those who take part, but for RouteAgents. Who is not in charge
+// players are the members but for RouteAgents. An agent that is not in charge
 // has nobody to ask.
 func (s *stage) players(self protocol.SkillID) (map[protocol.SkillID]bool, error) {
 	s.mu.Lock()

@@ -2,7 +2,7 @@
 //
 // A script gets the parameters as a JSON object on standard input, and the
 // small scalars among them as AIBRIDGE_PARAM_<NAME> too. It writes its result
-// as one JSON value to standard output; nothing means {}. What it writes to
+// as one JSON value to standard output; nothing means {}. Its output to
 // standard error is kept for the log and for the error, except lines
 //
 //	::progress 40 reading sensors

@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/client/agent/skill"
 )
 
-// The limits of parameters as environment variables. What is beyond them is
+// The limits of parameters as environment variables. Parameters beyond them are
 // on standard input only.
 const (
 	maxVariables = 100
@@ -22,7 +22,7 @@ const (
 
 const fallbackPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// baseEnv is what every script finds in its environment: enough for
+// baseEnv is the environment of every script: enough for
 // interpreters to work, and what the operator lists.
 func baseEnv(lookup func(string) (string, bool), pass []string) []string {
 	env := []string{}
@@ -48,7 +48,7 @@ func baseEnv(lookup func(string) (string, bool), pass []string) []string {
 	return env
 }
 
-// environment is what one run finds in its environment.
+// environment returns the environment of one run.
 func (r *Runner) environment(job *Job, capability *skill.Capability, deadline time.Time) []string {
 	env := slices.Clone(r.base)
 	set := func(name, value string) {

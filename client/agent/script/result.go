@@ -20,8 +20,8 @@ const (
 	maxError   = 16 << 10 // bytes of an error that a script prints
 )
 
-// result is what the script printed, or the error it ended with.
-func (o outcome) result() (json.RawMessage, error) {
+// result returns the output of the script, or the error it ended with.
+func (o exitState) result() (json.RawMessage, error) {
 	var exit *exec.ExitError
 	switch {
 	case o.err == nil || errors.Is(o.err, exec.ErrWaitDelay): // it ended well, though somebody kept its pipes
@@ -33,7 +33,7 @@ func (o outcome) result() (json.RawMessage, error) {
 }
 
 // parse reads standard output as one JSON value.
-func (o outcome) parse() (json.RawMessage, error) {
+func (o exitState) parse() (json.RawMessage, error) {
 	text := bytes.TrimSpace(o.stdout)
 	if len(text) == 0 {
 		return json.RawMessage("{}"), nil
@@ -45,7 +45,7 @@ func (o outcome) parse() (json.RawMessage, error) {
 	return text, nil
 }
 
-// reason is what is wrong with JSON, "at byte 7: is a duplicate key".
+// reason says why JSON is refused: "at byte 7: is a duplicate key".
 func reason(err error) string {
 	e := protocol.AsError(err)
 	reason, ok := e.Details["reason"].(string)
@@ -71,7 +71,7 @@ var statusCodes = map[int]protocol.Code{
 
 // failure is the error of a script that exited with another status than 0:
 // the one it printed, or the one its status stands for.
-func (o outcome) failure(exit *exec.ExitError) error {
+func (o exitState) failure(exit *exec.ExitError) error {
 	if e := o.printed(); e != nil {
 		return complete(e)
 	}
@@ -92,7 +92,7 @@ func (o outcome) failure(exit *exec.ExitError) error {
 
 // printed is the error a script wrote to standard output:
 // {"error": {"code": "3001", "message": "…", "details": {…}}}.
-func (o outcome) printed() *protocol.Error {
+func (o exitState) printed() *protocol.Error {
 	text := bytes.TrimSpace(o.stdout)
 	if len(text) > maxError {
 		return nil
@@ -139,7 +139,7 @@ func complete(e *protocol.Error) *protocol.Error {
 }
 
 // notStarted explains why a process did not start.
-func (o outcome) notStarted() *protocol.Error {
+func (o exitState) notStarted() *protocol.Error {
 	reason := "cannot be started"
 	switch {
 	case errors.Is(o.err, syscall.ENOEXEC):
@@ -154,7 +154,7 @@ func (o outcome) notStarted() *protocol.Error {
 
 // explain adds the end of standard error to an error. The error may be shared
 // and so is copied.
-func (o outcome) explain(err error) *protocol.Error {
+func (o exitState) explain(err error) *protocol.Error {
 	e := *protocol.AsError(err)
 	e.Details = maps.Clone(e.Details)
 	if o.stderr == "" {

@@ -19,8 +19,8 @@ import (
 // errOutput is why a script that writes too much is killed.
 var errOutput = errors.New("output over the limit")
 
-// outcome is how a script ended.
-type outcome struct {
+// exitState is how a script ended.
+type exitState struct {
 	script skill.Script
 	stdout []byte
 	stderr string // the end of it
@@ -44,7 +44,7 @@ func (r *Runner) run(ctx context.Context, job *Job, capability *skill.Capability
 	return result, nil
 }
 
-// levelOf tells what the skill's author should look at from what callers did.
+// levelOf tells failures for the skill's author from mistakes of callers.
 func levelOf(err error) slog.Level {
 	switch protocol.CodeOf(err) {
 	case protocol.Internal, protocol.TargetUnavailable, protocol.TimedOut, protocol.OutcomeUnknown:
@@ -56,7 +56,7 @@ func levelOf(err error) slog.Level {
 
 // execute runs the process. The error is set when it did not end by itself;
 // how it ended by itself is in the outcome.
-func (r *Runner) execute(parent context.Context, job *Job, capability *skill.Capability, file skill.Script) (outcome, error) {
+func (r *Runner) execute(parent context.Context, job *Job, capability *skill.Capability, file skill.Script) (exitState, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	deadline, _ := ctx.Deadline()
@@ -81,7 +81,7 @@ func (r *Runner) execute(parent context.Context, job *Job, capability *skill.Cap
 	if err == nil {
 		err = group.wait(c)
 	}
-	end := outcome{script: file, stdout: stdout.buf.Bytes(), stderr: stderr.close(), err: err}
+	end := exitState{script: file, stdout: stdout.buf.Bytes(), stderr: stderr.close(), err: err}
 	switch {
 	case stdout.over:
 		return end, protocol.Errorf(protocol.Internal, "%s wrote more than %d bytes", file.Path, r.o.MaxOutput)

@@ -29,7 +29,7 @@ type Library struct {
 	trouble string             // with the directory itself, as last logged
 }
 
-// folder is what is known of one folder.
+// folder is the library's knowledge of one folder.
 type folder struct {
 	seen   [sha256.Size]byte // hash of the skill.yaml last looked at
 	parsed *Skill            // what that says; nil if it is broken
@@ -37,7 +37,7 @@ type folder struct {
 	wrong  string            // what was last logged about it
 }
 
-// latest is what the folder would like to be served.
+// latest is the skill as the folder has it now.
 func (f *folder) latest() *Skill {
 	if f.parsed != nil {
 		return f.parsed
@@ -45,7 +45,7 @@ func (f *folder) latest() *Skill {
 	return f.skill
 }
 
-// Changes are what a scan found different from the one before it. Changed
+// Changes are the differences between a scan and the one before it. Changed
 // are skills that were there with another skill.yaml, in another folder, or
 // with or without a SKILL.md.
 type Changes struct {
@@ -75,7 +75,7 @@ func (l *Library) Skills() []*Skill {
 
 // Scan reads every skill.yaml again and says what is new, different or gone.
 // It fails only if the directory itself cannot be read; then nothing counts
-// as gone. What is wrong with single folders is logged, once.
+// as gone. Faults of single folders are logged, once.
 func (l *Library) Scan() (Changes, error) {
 	root, err := os.OpenRoot(l.dir)
 	if err != nil {
@@ -158,8 +158,8 @@ func (l *Library) look(parent *os.Root, name string) {
 }
 
 // settle decides which folder serves which id: the one that did before, then
-// the first by name. Who comes too late keeps its last good version if that
-// had an id of its own.
+// the first by name. A folder that comes too late keeps its last good version
+// if that had an id of its own.
 func (l *Library) settle() {
 	taken := map[protocol.SkillID]string{}
 	late := make([]string, 0, len(l.folders))

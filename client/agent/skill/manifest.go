@@ -11,7 +11,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// What a skill.yaml must begin with.
+// The required beginning of a skill.yaml.
 const (
 	APIVersion = "skill.ooder.net/v1"
 	Kind       = "Skill"
@@ -193,7 +193,7 @@ func (d *decoder) capability(f *field) *Capability {
 	return c
 }
 
-// fileName is what a capability id must look like, because its script has
+// fileName is the form of a capability id, because its script has
 // that name.
 var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
 

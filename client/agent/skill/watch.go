@@ -21,7 +21,7 @@ type WatchOptions struct {
 // and should return soon. The first scan must succeed; later failures are
 // logged and the skills stay as they were.
 //
-// The file system's notifications only make it quick. What counts is the
+// The file system's notifications only make it quick. The truth is the
 // scan, which is repeated now and then, because notifications get lost, stop
 // at links and do not exist everywhere.
 func (l *Library) Watch(ctx context.Context, o WatchOptions, apply func(Changes)) error {

@@ -77,7 +77,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// A Publication is what a client published about a transfer. It is valid only
+// A Publication is a client's message about a transfer. It is valid only
 // during the call.
 type Publication struct {
 	Principal *protocol.Principal
@@ -103,7 +103,7 @@ type Door struct {
 	wait   sync.WaitGroup
 }
 
-// What may wait to be written.
+// Bounds of data that waits to be written.
 const (
 	maxJobs   = 512
 	maxQueued = 16 << 20 // bytes
@@ -130,7 +130,7 @@ type key struct {
 // A job is a publication that waits its turn.
 type job struct {
 	key     key
-	grant   grant.Grant // of who published it
+	grant   grant.Grant // of its publisher
 	verb    string      // put or get
 	rest    string      // what the topic says after the transfer's id
 	payload []byte

@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// A Status is what the bridge says about a transfer, on
+// A Status is the bridge's message about a transfer, on
 // aibridge/vfs/GROUP/status/ID.
 type Status struct {
 	ID    string `json:"transfer_id"`
@@ -84,7 +84,7 @@ func decode(payload []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(payload))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
-		return protocol.InvalidParam("payload", "is not what is expected here: "+err.Error())
+		return protocol.InvalidParam("payload", "is not the object that this topic takes: "+err.Error())
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ const (
 	nameHeader    = "Mcp-Name"
 )
 
-// A message is what has to be known of a line.
+// A message holds the parts of a line that the proxy needs.
 type message struct {
 	raw    []byte
 	sent   string          // id of the session that it was last sent in
@@ -54,8 +54,8 @@ func (m *message) calls() bool { return m.Method != "" && m.ID != nil }
 // stateless reports whether the message is of a version without sessions.
 func (m *message) stateless() bool { return m.Params.Meta.Version >= firstStateless }
 
-// headers are those of the HTTP request with the message, as its version of the
-// protocol wants them.
+// headers are the headers of the HTTP request with the message, as its version
+// of the protocol wants them.
 func (m *message) headers(h http.Header, s session) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "application/json, text/event-stream")

@@ -119,7 +119,7 @@ func (p *proxy) scan(ctx context.Context, lines chan<- []byte) error {
 	return scanner.Err()
 }
 
-// take carries one message. What has no answer goes out before the next
+// take carries one message. A message without an answer goes out before the next
 // message is looked at, and so does what opens a session.
 func (p *proxy) take(ctx context.Context, line []byte) {
 	m, ok := read(line)
@@ -206,7 +206,7 @@ func (p *proxy) cancel(id json.RawMessage) bool {
 	return ok
 }
 
-// write writes a message. Whoever reads them is gone if that fails.
+// write writes a message. If that fails, their reader is gone.
 func (p *proxy) write(line []byte) {
 	if bytes.ContainsAny(line, "\n\r") {
 		var compact bytes.Buffer

@@ -1,11 +1,10 @@
 package session
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -23,8 +22,10 @@ type ListParams struct {
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space of the sessions' owners, the caller's own by default"`
 	State     State            `json:"state,omitempty" enum:"connected,kept" doc:"only sessions with a client, or without"`
 	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only sessions of this owner"`
+	Find      string           `json:"find,omitempty" len:"1-128" doc:"only sessions with this text in their client id or owner, whatever its case"`
+	Sort      string           `json:"sort,omitempty" enum:"id,-id,principal,-principal,subscriptions,-subscriptions,inflight,-inflight,queued,-queued" doc:"what to sort by, the highest first behind a minus; by client id if absent"`
 	Limit     int              `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
-	Cursor    string           `json:"cursor,omitempty" len:"1-65535" doc:"next_cursor of the page before"`
+	Cursor    string           `json:"cursor,omitempty" len:"1-88000" doc:"next_cursor of the page before"`
 }
 
 // Target implements [commands.Targeter].
@@ -39,30 +40,37 @@ type ListResult struct {
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
 
-// List shows the sessions of a space by client id. The cursor is the last id of
-// the page before, so pages stay stable while sessions come and go.
+// order holds the columns that lists of sessions can be sorted by.
+var order = listing.Order[View]{
+	ID: func(v View) string { return v.ClientID },
+	Keys: map[string]func(View) listing.Key{
+		"principal":     func(v View) listing.Key { return listing.Text(v.Principal) },
+		"subscriptions": func(v View) listing.Key { return listing.Number(int64(v.Subscriptions)) },
+		"inflight":      func(v View) listing.Key { return listing.Number(int64(v.Inflight)) },
+		"queued":        func(v View) listing.Key { return listing.Number(int64(v.Queued)) },
+	},
+}
+
+// List shows the sessions of a space.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	space, err := in(call, p.Space)
 	if err != nil {
 		return ListResult{}, err
 	}
-	result := ListResult{Sessions: []View{}}
-	var left []View // of this page and those that follow
-	for i := range s.broker.Sessions() {
-		if i.space() != space || p.State != "" && i.state() != p.State || p.Principal != "" && i.Principal != p.Principal {
-			continue
-		}
-		result.Total++
-		if i.ClientID > p.Cursor {
-			left = append(left, i.view())
+	named := listing.Find(p.Find)
+	matching := func(yield func(View) bool) {
+		for i := range s.broker.Sessions() {
+			if i.space() != space || p.State != "" && i.state() != p.State || p.Principal != "" && i.Principal != p.Principal {
+				continue
+			}
+			if named.In(i.ClientID, i.Principal) && !yield(i.view()) {
+				return
+			}
 		}
 	}
-	slices.SortFunc(left, func(a, b View) int { return cmp.Compare(a.ClientID, b.ClientID) })
-	limit := cmp.Or(p.Limit, 100)
-	if len(left) > limit {
-		left = left[:limit]
-		result.NextCursor = left[limit-1].ClientID
+	found, err := order.Select(matching, p.Sort, listing.Page{Limit: p.Limit, Cursor: p.Cursor})
+	if err != nil {
+		return ListResult{}, err
 	}
-	result.Sessions = append(result.Sessions, left...)
-	return result, nil
+	return ListResult{Sessions: found.Items, Total: found.Total, NextCursor: found.Next}, nil
 }

@@ -95,6 +95,8 @@ func TestSessionsAreListedBySpaceStateAndOwner(t *testing.T) {
 		"those with a client":           {root, ListParams{State: Connected}, "door lamp", 2},
 		"those without":                 {root, ListParams{State: Kept}, "away", 1},
 		"those of one owner":            {root, ListParams{Principal: "alice"}, "away lamp", 2},
+		"those with a text":             {root, ListParams{Find: "LAM"}, "lamp", 1},
+		"backwards":                     {root, ListParams{Sort: "-id"}, "lamp door away", 3},
 		"the first page":                {root, ListParams{Limit: 2}, "away door", 3},
 		"the last page":                 {root, ListParams{Limit: 2, Cursor: "door"}, "lamp", 3},
 		"beyond the last page":          {root, ListParams{Cursor: "zebra"}, "", 3},

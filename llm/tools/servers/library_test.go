@@ -96,7 +96,7 @@ func withToken(t *testing.T, s *sdk.Server) Config {
 func TestWhatServersHaveToReadIsListedAndRead(t *testing.T) {
 	for _, way := range []string{"http", "stdio"} {
 		t.Run(way, func(t *testing.T) {
-			config := Config{Name: "notes", Command: []string{os.Args[0]}, Env: map[string]string{serveEnv: "1"}}
+			config := Config{Name: "notes", Command: []string{os.Args[0]}, Env: map[string]string{serveEnv: "library"}}
 			if way == "http" {
 				s := notes("http")
 				addLibrary(s)
@@ -270,14 +270,14 @@ func TestAServerThatCannotListItsLibraryHasTools(t *testing.T) {
 	})
 	addLibrary(s)
 	w := start(t, withToken(t, s))
-	eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
+	eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes+" "+noteReader })
 }
 
 func TestServersAreOfTheirTenants(t *testing.T) {
 	s := notes("http")
 	addLibrary(s)
 	w := start(t, withToken(t, s))
-	eventually.Holds(t, "the library is there", func() bool { return w.shelf(t) == wholeShelf && w.offers(t) == allNotes })
+	eventually.Holds(t, "the library is there", func() bool { return w.shelf(t) == wholeShelf && w.offers(t) == allNotes+" "+noteReader })
 	home := w.env.Principal
 	for space, sees := range map[protocol.SpaceID]bool{"": true, protocol.DefaultSpace: true, "acme": false} {
 		w.env.Principal = &protocol.Principal{Kind: protocol.KindOperator, ID: "ann", Space: space, Roles: []string{protocol.RoleOperator}}

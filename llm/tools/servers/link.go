@@ -50,16 +50,19 @@ type link struct {
 	library *library             // what it has to read
 	offer   *library             // what of that was offered last
 	tools   []*tools.Tool        // those that are approved
+	reader  *tools.Tool          // reads its resources
 	calls   map[string]*underway // by progress token
 	caller  protocol.Party       // who called first in this session
 	shared  bool                 // others have called as well
 }
 
 func newLink(s *Service, c *Config) *link {
-	return &link{
+	l := &link{
 		service: s, config: c, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
 		calls: make(map[string]*underway), library: &library{}, offer: &library{},
 	}
+	l.reader = l.readingTool()
+	return l
 }
 
 // run keeps in touch with the server until ctx ends.

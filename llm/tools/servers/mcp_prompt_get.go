@@ -50,11 +50,8 @@ type PromptMessage struct {
 
 // Prompt gets a prompt.
 func (s *Service) Prompt(ctx context.Context, call *commands.Call, p PromptParams) (PromptResult, error) {
-	l, err := s.link(call.Principal, p.Server)
+	l, err := s.connected(call.Principal, p.Server)
 	if err != nil {
-		return PromptResult{}, err
-	}
-	if _, err := l.current(); err != nil {
 		return PromptResult{}, err
 	}
 	if !slices.ContainsFunc(l.open().prompts, func(one listed[sdk.Prompt]) bool { return one.key == p.Prompt }) {

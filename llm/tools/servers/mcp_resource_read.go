@@ -44,11 +44,8 @@ type ReadResult struct {
 
 // Read reads a resource.
 func (s *Service) Read(ctx context.Context, call *commands.Call, p ReadParams) (ReadResult, error) {
-	l, err := s.link(call.Principal, p.Server)
+	l, err := s.connected(call.Principal, p.Server)
 	if err != nil {
-		return ReadResult{}, err
-	}
-	if _, err := l.current(); err != nil {
 		return ReadResult{}, err
 	}
 	if !l.open().readable {

@@ -77,11 +77,8 @@ const maxText = 1 << 20
 
 // Call calls a tool.
 func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (CallResult, error) {
-	l, err := s.link(call.Principal, p.Server)
+	l, err := s.connected(call.Principal, p.Server)
 	if err != nil {
-		return CallResult{}, err
-	}
-	if _, err := l.current(); err != nil {
 		return CallResult{}, err
 	}
 	name := prefix + p.Server + "." + p.Tool
@@ -133,16 +130,22 @@ func read(p CallParams, r *sdk.CallToolResult) CallResult {
 	return result
 }
 
-// take takes the pieces of a result in their order, and sorts them into text
-// and media.
+// take takes the pieces of a result in their order.
 func (r *CallResult) take(pieces []sdk.Content) {
+	contents := make([]Content, 0, len(pieces))
+	for _, piece := range pieces {
+		if c, ok := contentOf(piece); ok {
+			contents = append(contents, c)
+		}
+	}
+	r.sort(contents)
+}
+
+// sort sorts pieces into text and media.
+func (r *CallResult) sort(pieces []Content) {
 	var texts []string
 	left := maxText
-	for _, piece := range pieces {
-		c, ok := contentOf(piece)
-		if !ok {
-			continue
-		}
+	for _, c := range pieces {
 		c.Text = short(c.Text, left)
 		left = max(left-len(c.Text), 0)
 		if text, ok := c.asText(); ok {
@@ -223,6 +226,11 @@ func (s *Service) run(ctx context.Context, x *tools.Execution, server, tool stri
 	if err := json.Unmarshal(answer, &r); err != nil {
 		return tools.Output{}, protocol.Wrap(protocol.Internal, err, "the answer cannot be read")
 	}
+	return r.output(), nil
+}
+
+// output is the result as a tool gives it back.
+func (r *CallResult) output() tools.Output {
 	out := tools.Output{Content: r.Data, Text: r.Text, IsError: r.IsError}
 	for _, m := range r.Media {
 		out.Segments = append(out.Segments, chat.Segment{Type: chat.Kind(m.Kind), MIMEType: m.MIMEType, Data: m.Data})
@@ -230,5 +238,5 @@ func (s *Service) run(ctx context.Context, x *tools.Execution, server, tool stri
 	for _, c := range r.Content {
 		out.Pieces = append(out.Pieces, c.Piece())
 	}
-	return out, nil
+	return out
 }

@@ -1,6 +1,8 @@
 package servers
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -27,9 +29,16 @@ import (
 const serveEnv = "AIBRIDGE_TEST_MCP_SERVER"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) != "" {
+	switch os.Getenv(serveEnv) {
+	case "":
+	case "flood":
+		flood()
+		return
+	default:
 		server := notes("stdio")
-		addLibrary(server)
+		if os.Getenv(serveEnv) == "library" {
+			addLibrary(server)
+		}
 		_ = server.Run(context.Background(), &sdk.StdioTransport{})
 		return
 	}
@@ -318,6 +327,30 @@ func TestServersThatAreDownAreTriedAgain(t *testing.T) {
 	}
 	t.Setenv("NOTES_TOKEN", "hush")
 	eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
+}
+
+// flood is a server that answers its first question with a message without end.
+func flood() {
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	if _, err := os.Stdout.WriteString(`{"jsonrpc":"2.0","id":1,"result":"`); err != nil {
+		return
+	}
+	for {
+		if _, err := os.Stdout.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+			return
+		}
+	}
+}
+
+// TestAMessageWithoutEndIsNotReadToItsEnd has a program send more than memory
+// holds: the connection ends, with the reason, after so much as one message may
+// have.
+func TestAMessageWithoutEndIsNotReadToItsEnd(t *testing.T) {
+	w := start(t, Config{Name: "notes", Command: []string{os.Args[0]}, Env: map[string]string{serveEnv: "flood"}})
+	eventually.Holds(t, "the server is down for its message", func() bool {
+		v := w.view(t)
+		return v.State == Down && strings.Contains(v.Problem, "exceeded the configured maximum")
+	}, func() any { return w.view(t) })
 }
 
 func TestProgramsThatEndAreStartedAgain(t *testing.T) {

@@ -121,6 +121,9 @@ func (s *Service) Tools(ctx context.Context, env tools.Environment) ([]*tools.To
 		if s.may(ctx, env, name) {
 			all = append(all, s.links[name].offered()...)
 		}
+		if t, ok := s.readerOf(ctx, env, name); ok {
+			all = append(all, t)
+		}
 	}
 	return all, ctx.Err()
 }
@@ -137,6 +140,9 @@ func (s *Service) Find(ctx context.Context, env tools.Environment, name string) 
 		if t.Name == name {
 			return t, s.may(ctx, env, server)
 		}
+	}
+	if t, ok := s.readerOf(ctx, env, server); ok && t.Name == name {
+		return t, true
 	}
 	return nil, false
 }
@@ -159,4 +165,14 @@ func (s *Service) link(who *protocol.Principal, name string) (*link, error) {
 		return l, nil
 	}
 	return nil, protocol.Errorf(protocol.NotFound, "there is no MCP server %.64q", name).With("server", name)
+}
+
+// connected is the link to a server that is connected at this moment.
+func (s *Service) connected(who *protocol.Principal, name string) (*link, error) {
+	l, err := s.link(who, name)
+	if err != nil {
+		return nil, err
+	}
+	_, err = l.current()
+	return l, err
 }

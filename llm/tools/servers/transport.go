@@ -16,8 +16,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxAnswer bounds one answer of a server, in bytes.
-const maxAnswer = 16 << 20
+// maxAnswer bounds one answer of a server, in bytes. A program's message of more
+// ends the connection while it is read.
+const maxAnswer = sdk.DefaultMaxLineLength
 
 // transport is the way to the server.
 func (l *link) transport(ctx context.Context) (sdk.Transport, error) {

@@ -52,7 +52,7 @@ type RecoveredFile struct {
 // maxShown bounds the files of a result.
 const maxShown = 1000
 
-// Recover brings a Cap back. What the Cap's folder had stays as versions.
+// Recover brings a Cap back. The folder's former files stay as versions.
 func (s *Service) Recover(ctx context.Context, call *commands.Call, p RecoverParams) (result RecoverResult, err error) {
 	exists, _, write := s.o.Channels.May(call.Principal, p.Cap)
 	if exists && !write {

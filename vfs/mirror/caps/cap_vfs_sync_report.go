@@ -20,7 +20,7 @@ var reportSpec = commands.Spec{
 	Example: `{"cap_id":"climate","folder":{"name":"hall","sync_status":"failed","pending":1,"failed":1,"conflicts":0,"free":52428800,"problems":[{"path":"plan.txt","reason":"no space left in the folder"}]}}`,
 }
 
-// What is remembered of the folders of devices.
+// Bounds of the reports kept about folders of devices.
 const (
 	maxFolders = 256 // of a Cap
 	reportLife = 10 * time.Minute

@@ -139,7 +139,7 @@ func (s *Service) crowded() bool {
 	return s.engines > s.o.Open
 }
 
-// turn does what is due for a mirror and says when the next thing is.
+// turn does a mirror's due work and returns the time of the next.
 func (s *Service) turn(ctx context.Context, m *capMirror) time.Time {
 	work, describe, next := s.duties(m)
 	if !work {

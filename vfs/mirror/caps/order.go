@@ -24,7 +24,7 @@ type Order struct {
 	Checksum string `json:"checksum" doc:"SHA-256 of the copy, hexadecimal"`
 }
 
-// Obeyed is what became of an order.
+// Obeyed reports the end of an order.
 type Obeyed struct {
 	ID     int64  `json:"order_id" range:"1-9007199254740991" doc:"the order"`
 	Reason string `json:"reason,omitempty" len:"1-512" doc:"why the copy cannot be brought back; absent if it was"`

@@ -11,9 +11,9 @@ import (
 
 // poll asks the VFS of a space what others wrote there, for all its Caps that
 // are mirrored in real time, until ctx ends.
-func (s *Service) poll(ctx context.Context, space protocol.SpaceID, files vfs.Files, link *mirror.Link) {
+func (s *Service) poll(ctx context.Context, space protocol.SpaceID, files vfs.Files, breaker *mirror.Breaker) {
 	back := make(chan struct{}, 1)
-	defer link.OnReturn(func() {
+	defer breaker.OnReturn(func() {
 		select {
 		case back <- struct{}{}:
 		default:
@@ -31,7 +31,7 @@ func (s *Service) poll(ctx context.Context, space protocol.SpaceID, files vfs.Fi
 			returned = true
 		case <-tick.C:
 		}
-		if circuit, _ := link.Circuit(); circuit != mirror.CircuitClosed {
+		if circuit, _ := breaker.Circuit(); circuit != mirror.CircuitClosed {
 			continue
 		}
 		folders, revision, whole, err := changes(ctx, files, last)

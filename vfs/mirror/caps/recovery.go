@@ -33,7 +33,7 @@ type recovery struct {
 	changes   []RecoveredFile // with paths in the Cap
 }
 
-// look finds out what the VFS has.
+// look lists the VFS's files.
 func (r *recovery) look(ctx context.Context) error {
 	r.there, r.documents = make(map[string]vfs.File), make(map[string][]byte)
 	snapshots, ok := r.files.(vfs.Snapshots)

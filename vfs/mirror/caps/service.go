@@ -22,7 +22,7 @@ type Settings struct {
 	Rule     mirror.Rule
 }
 
-// Channels is what a [Service] asks about Caps.
+// Channels answers the questions of a [Service] about Caps.
 type Channels interface {
 	// Settings returns how a Cap is to be mirrored, and whether there is one.
 	Settings(space protocol.SpaceID, id protocol.CapID) (Settings, bool)
@@ -79,16 +79,16 @@ const rarely = 10 * time.Minute
 type Service struct {
 	o Options
 
-	mu      sync.Mutex
-	mirrors map[ref]*capMirror
-	ending  map[ref]<-chan struct{} // mirrors that were stopped, until they have let go of their folder
-	links   map[protocol.SpaceID]*mirror.Link
-	running context.Context // nil before Run
-	parts   sync.WaitGroup
-	turns   *schedule
-	engines int             // open
-	watcher *mirror.Watcher // nil if there is none
-	unheard error           // why
+	mu       sync.Mutex
+	mirrors  map[ref]*capMirror
+	ending   map[ref]<-chan struct{} // mirrors that were stopped, until they have let go of their folder
+	breakers map[protocol.SpaceID]*mirror.Breaker
+	running  context.Context // nil before Run
+	parts    sync.WaitGroup
+	turns    *schedule
+	engines  int             // open
+	watcher  *mirror.Watcher // nil if there is none
+	unheard  error           // why
 }
 
 // A ref names a Cap.
@@ -123,7 +123,7 @@ func New(o Options) *Service {
 		o.Scan = 10 * time.Second
 	}
 	return &Service{o: o, mirrors: make(map[ref]*capMirror), ending: make(map[ref]<-chan struct{}),
-		links: make(map[protocol.SpaceID]*mirror.Link), turns: newSchedule(o.Turns)}
+		breakers: make(map[protocol.SpaceID]*mirror.Breaker), turns: newSchedule(o.Turns)}
 }
 
 // Commands are the commands of the package.
@@ -226,26 +226,26 @@ func (s *Service) begin(at ref, settings Settings) {
 		m.watch = s.watcher.Watch(s.folder(at), s.unheard, func() { s.ask(m, 0) })
 	}
 	s.mirrors[at] = m
-	s.link(at.space)
+	s.breaker(at.space)
 	s.describeLocked(m, 0)
 }
 
-// link is the way to the VFS of a space, which is looked after from now on. The
+// breaker is the way to the VFS of a space, which is looked after from now on. The
 // lock is held.
-func (s *Service) link(space protocol.SpaceID) *mirror.Link {
-	if l := s.links[space]; l != nil {
+func (s *Service) breaker(space protocol.SpaceID) *mirror.Breaker {
+	if l := s.breakers[space]; l != nil {
 		return l
 	}
 	files := s.o.Files(space)
-	l := mirror.NewLink(func(ctx context.Context) error {
+	l := mirror.NewBreaker(func(ctx context.Context) error {
 		if meter, ok := files.(vfs.Meter); ok {
 			_, err := meter.Usage(ctx)
 			return err
 		}
 		_, _, err := files.List(ctx, vfs.MirrorGroup, "", "", 1, false)
 		return err
-	}, mirror.LinkOptions{OnChange: s.o.Metrics.Circuit(string(space))})
-	s.links[space] = l
+	}, mirror.BreakerOptions{OnChange: s.o.Metrics.Circuit(string(space))})
+	s.breakers[space] = l
 	ctx := s.running
 	s.parts.Go(func() { _ = l.Run(ctx) }) // ends with ctx
 	s.parts.Go(func() { s.poll(ctx, space, files, l) })
@@ -259,12 +259,12 @@ func (s *Service) folder(at ref) string {
 
 func (s *Service) open(m *capMirror) (*mirror.Engine, error) {
 	s.mu.Lock()
-	link := s.links[m.space]
+	breaker := s.breakers[m.space]
 	s.mu.Unlock()
 	return mirror.Open(mirror.Options{
 		Dir:      s.folder(m.ref),
-		Remote:   mirror.NewPlace(s.o.Files(m.space), vfs.MirrorGroup, vfs.MirrorFolder(m.id)),
-		Link:     link,
+		Remote:   mirror.NewRemoteFolder(s.o.Files(m.space), vfs.MirrorGroup, vfs.MirrorFolder(m.id)),
+		Breaker:  breaker,
 		Rule:     m.settings.Rule,
 		RuleOf:   ruleOf,
 		Origin:   s.o.Origin,
@@ -291,7 +291,7 @@ func (s *Service) open(m *capMirror) (*mirror.Engine, error) {
 	})
 }
 
-// ruleOf has what the bridge knows win over copies of it.
+// ruleOf lets the bridge's own documents win over copies of them.
 func ruleOf(path string) mirror.Rule {
 	for _, name := range documents {
 		if path == name {
@@ -339,7 +339,7 @@ func noCap(id protocol.CapID) error {
 	return protocol.Errorf(protocol.NotFound, "there is no Cap %q", id).With("cap_id", string(id))
 }
 
-// What events of a mirror tell.
+// The data of the events of a mirror.
 type (
 	conflictEvent struct {
 		Cap     protocol.CapID `json:"cap_id"`

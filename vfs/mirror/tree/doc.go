@@ -2,7 +2,7 @@
 // read and changed without ever leaving it.
 //
 // Everything goes through an [os.Root], and no link is followed, not even one
-// that stays inside. What is not a regular file does not exist for a mirror.
+// that stays inside. Only regular files exist for a mirror.
 // Files are written beside their place, synced and moved there in one step,
 // and are never executable: whoever may write files must not thereby be able
 // to run programs.

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// What a [Folder] returns besides errors of the file system.
+// The errors of a [Folder] besides those of the file system.
 var (
 	// ErrNotRegular reports a link, a folder, a device or the like where a file was
 	// expected.
@@ -75,9 +75,9 @@ func (f *Folder) prepare() error {
 	return f.root.MkdirAll(unfinished, 0o700)
 }
 
-// Tidy throws away what an earlier run left unfinished. Nobody else may use
+// RemoveUnfinished throws away what an earlier run left unfinished. Nobody else may use
 // the folder.
-func (f *Folder) Tidy() error {
+func (f *Folder) RemoveUnfinished() error {
 	if err := f.root.RemoveAll(unfinished); err != nil {
 		return err
 	}

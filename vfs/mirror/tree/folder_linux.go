@@ -15,7 +15,7 @@ const (
 	nonBlock = unix.O_NONBLOCK // a named pipe must not hold us up
 )
 
-// identity is what the system knows of a file beyond size and time.
+// identity holds the system's marks of a file beyond size and time.
 func identity(info fs.FileInfo) (inode uint64, change int64) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ino, st.Ctim.Nano()
@@ -25,7 +25,7 @@ func identity(info fs.FileInfo) (inode uint64, change int64) {
 
 func syncFolder(dir *os.File) error { return dir.Sync() }
 
-// swapIn moves an unfinished file to its place. What stands there is
+// swapIn moves an unfinished file to its place. The file there is
 // exchanged for it, looked at, and put back if it is not what was seen: so no
 // moment is left in which somebody's change could be overwritten.
 func (f *Folder) swapIn(from, to string, seen Stamp) error {

@@ -13,7 +13,7 @@ const (
 	nonBlock = 0
 )
 
-// identity is what the system knows of a file beyond size and time.
+// identity holds the system's marks of a file beyond size and time.
 func identity(fs.FileInfo) (inode uint64, change int64) { return 0, 0 }
 
 func syncFolder(dir *os.File) error {

@@ -355,7 +355,7 @@ func TestWhatACrashLeftUnfinishedIsThrownAway(t *testing.T) {
 	if left(t, f) != 1 {
 		t.Fatal("nothing is being written")
 	}
-	if err := f.Tidy(); err != nil || left(t, f) != 0 {
+	if err := f.RemoveUnfinished(); err != nil || left(t, f) != 0 {
 		t.Fatalf("%v, %d left", err, left(t, f))
 	}
 }

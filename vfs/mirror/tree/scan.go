@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// A Scan is what was found in a tree.
+// A Scan is the content of a tree.
 type Scan struct {
 	// Files holds every regular file with a good name.
 	Files map[string]Stamp

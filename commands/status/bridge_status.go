@@ -1,0 +1,115 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var bridgeStatus = commands.Spec{
+	Name:    "bridge.status",
+	Summary: "Show how the bridge is and what went through it during the last hour.",
+	Effect:  commands.Read,
+	Action:  "bridge:status",
+	Example: `{}`,
+}
+
+// Params are the params of bridge.status: none.
+type Params struct{}
+
+// Result is the result of bridge.status.
+type Result struct {
+	BridgeID  string    `json:"bridge_id" doc:"id of the bridge"`
+	Version   string    `json:"version" doc:"version of the program"`
+	Protocol  string    `json:"protocol" doc:"version of the protocol"`
+	StartedAt int64     `json:"started_at" doc:"when the bridge was started, Unix milliseconds"`
+	Ready     bool      `json:"ready" doc:"whether the bridge can do its work"`
+	Why       string    `json:"why,omitempty" doc:"why it cannot; absent if it can"`
+	Readings  []Reading `json:"readings" doc:"what went through it"`
+}
+
+// A Reading is one figure over the last hour.
+type Reading struct {
+	Name   string    `json:"name" doc:"name of the figure: received, sent, commands, command_p99, refused, denied, dropped, clients, sessions, agents, agents_online, tasks, runs, lag, disk_free"`
+	Unit   string    `json:"unit,omitempty" doc:"per_s, per_min, ms, bytes or per_hour; absent for a plain number"`
+	Now    float64   `json:"now" doc:"the figure of the last minute; for per_hour the sum of the hour"`
+	Points []float64 `json:"points" doc:"the figure minute by minute, the oldest first, at most 60; fewer while the bridge has not run for an hour"`
+}
+
+// A meter makes a reading of samples that are next to each other.
+type meter struct {
+	name, unit string
+	figure     func(before, after sample) float64
+}
+
+var meters = []meter{
+	{"received", "per_s", rate("received", time.Second)},
+	{"sent", "per_s", rate("sent", time.Second)},
+	{"commands", "per_min", rate("commands", time.Minute)},
+	{"command_p99", "ms", func(before, after sample) float64 { return 1000 * after.seconds.quantile(0.99, before.seconds) }},
+	{"refused", "per_hour", grown("refused")},
+	{"denied", "per_hour", grown("denied")},
+	{"dropped", "per_hour", grown("dropped")},
+	{"clients", "", level("clients")},
+	{"sessions", "", level("sessions")},
+	{"agents", "", level("agents")},
+	{"agents_online", "", level("agents_online")},
+	{"tasks", "", level("tasks")},
+	{"runs", "", level("runs")},
+	{"lag", "", level("lag")},
+	{"disk_free", "bytes", level("disk_free")},
+}
+
+func level(name string) func(before, after sample) float64 {
+	return func(_, after sample) float64 { return after.values[name] }
+}
+
+func grown(name string) func(before, after sample) float64 {
+	return func(before, after sample) float64 { return max(after.values[name]-before.values[name], 0) }
+}
+
+func rate(name string, unit time.Duration) func(before, after sample) float64 {
+	return func(before, after sample) float64 {
+		passed := after.at.Sub(before.at)
+		if passed <= 0 {
+			return 0
+		}
+		return grown(name)(before, after) * float64(unit) / float64(passed)
+	}
+}
+
+// Status shows the readings. It looks at the metrics at most every two seconds.
+func (s *Service) Status(ctx context.Context, _ *commands.Call, _ Params) (Result, error) {
+	s.take(false)
+	result := Result{BridgeID: s.BridgeID, Version: s.Version, Protocol: protocol.Version, StartedAt: s.started.UnixMilli(), Ready: true}
+	if err := s.Ready(ctx); err != nil {
+		result.Ready, result.Why = false, protocol.AsError(err).Message
+	}
+	s.mu.Lock()
+	samples := append([]sample(nil), s.taken...)
+	latest := s.latest
+	s.mu.Unlock()
+	for _, m := range meters {
+		result.Readings = append(result.Readings, m.read(samples, latest))
+	}
+	return result, nil
+}
+
+// read makes a reading. The figure of now is of what happened since the minute
+// before the last, so that it does not jump to nothing when a minute begins.
+func (m *meter) read(samples []sample, latest sample) Reading {
+	r := Reading{Name: m.name, Unit: m.unit, Points: []float64{}}
+	for i := 1; i < len(samples); i++ {
+		r.Points = append(r.Points, m.figure(samples[i-1], samples[i]))
+	}
+	switch n := len(samples); {
+	case n == 0:
+	case m.unit == "per_hour":
+		r.Now = m.figure(samples[0], latest)
+	default:
+		r.Now = m.figure(samples[max(n-2, 0)], latest)
+	}
+	return r
+}

@@ -1,0 +1,77 @@
+// Package offer has what a bridge offers to MCP clients besides tools: files,
+// agents and documentation as resources, the documents of skills as prompts,
+// and the resources and prompts of the MCP servers that the bridge uses itself.
+//
+// Everything is asked for by a command, as the principal who reads it; so policy
+// and audit see the same as by any other door.
+package offer
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/llm/tools/servers"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/vfs"
+)
+
+// A Router runs commands.
+type Router interface {
+	Handle(ctx context.Context, in commands.Inbound) *protocol.Response
+	Set() *commands.Set
+}
+
+// Files are the groups of files that the bridge has.
+type Files interface {
+	// GroupsFor lists the names of the groups that somebody may read, in order.
+	GroupsFor(who *protocol.Principal) []string
+	// For yields the files of a group for somebody who may use it.
+	For(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
+}
+
+// Options say what there is to offer. All are needed.
+type Options struct {
+	Router    Router
+	Catalogue *tools.Catalogue
+	Executor  *tools.Executor
+	Files     Files
+	// Authorize says why somebody may not do an action.
+	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
+	Servers   *servers.Service
+}
+
+// Resources are files, agents and documentation.
+func Resources(o Options) mcpdoor.Resources { return resources{&o} }
+
+// Prompts are the skills with a SKILL.md.
+func Prompts(o Options) mcpdoor.Prompts { return prompts{&o} }
+
+// Foreign are the resources and prompts of other MCP servers.
+func Foreign(o Options) mcpdoor.Foreign { return foreign{&o} }
+
+// ask runs a command as the principal of an environment, and reads its result.
+func (o *Options) ask(ctx context.Context, env tools.Environment, command string, params, result any) error {
+	text, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	timeout := protocol.DefaultTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(max(time.Until(deadline), time.Millisecond), protocol.MaxTimeout)
+	}
+	request := protocol.Request{
+		Version: protocol.Version, ID: protocol.NewID(), Timestamp: time.Now().UnixMilli(), Command: command, Params: text,
+		Metadata: protocol.Metadata{Timeout: timeout, TraceID: env.TraceID},
+	}
+	answer := o.Router.Handle(ctx, commands.Inbound{
+		Principal: env.Principal, Request: &request, Door: mcpdoor.Name, Traceparent: env.Traceparent,
+	})
+	if answer.Err != nil {
+		return answer.Err
+	}
+	return json.Unmarshal(answer.Result, result)
+}

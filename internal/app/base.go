@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/diskspace"
+	"github.com/aibridge/aibridge/internal/lifecycle"
+	"github.com/aibridge/aibridge/internal/telemetry"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// The options of a bridge are what whoever builds it may replace or add.
+type options struct {
+	log        *slog.Logger
+	version    string
+	clock      *clock.Clock
+	look       func(folder string) (diskspace.Disk, error) // nil for the system's word
+	extensions commands.Extensions
+	commands   []commands.Command // beside the bridge's own
+}
+
+// The base of a bridge is what it was told, and what every part uses.
+type base struct {
+	options
+	config  Config
+	topics  protocol.Topics
+	metrics *prometheus.Registry
+	tracer  trace.Tracer // nil if nothing is traced
+	life    *lifecycle.Lifecycle
+	leaving context.Context // ends when the bridge begins to stop
+}
+
+func newBase(ctx context.Context, config Config, o options, life *lifecycle.Lifecycle, leaving context.Context) (*base, error) {
+	tracer, flush, err := telemetry.NewTracer(ctx, config.Telemetry, config.ID, o.version)
+	if err != nil {
+		return nil, err
+	}
+	life.Add("traces", flush)
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &base{
+		options: o, config: config, topics: protocol.NewTopics(config.Root), metrics: metrics, tracer: tracer, life: life, leaving: leaving,
+	}, nil
+}

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/doors/console"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security"
+)
+
+// newConsole makes the page for people.
+func newConsole(s *state, d *domains, set *commands.Set) (*console.Door, error) {
+	return console.New(console.Options{
+		SignIn:   d.identities.authenticator.SignIn,
+		Identify: d.identities.authenticator.Unprompted,
+		Grants:   s.credentials,
+		May:      mayAtAll(s.authorizer, set),
+		Bridge: console.Bridge{
+			ID: s.config.ID, Version: s.version, Protocol: protocol.Version, Root: s.config.Root, Dev: s.config.Dev,
+			MQTT: s.addresses.MQTT, MQTTS: s.addresses.MQTTS, HTTP: s.addresses.HTTP, WS: s.addresses.WS,
+		},
+		Log: s.log,
+	})
+}
+
+// mayAtAll lists the actions that policy permits somebody on nothing particular.
+// It is a hint for what to offer: each call is decided by itself.
+func mayAtAll(authorizer security.Authorizer, set *commands.Set) func(context.Context, *protocol.Principal) []string {
+	return func(ctx context.Context, who *protocol.Principal) []string {
+		asked := make(map[string]bool)
+		var may []string
+		for c := range set.All() {
+			if asked[c.Action] {
+				continue
+			}
+			asked[c.Action] = true
+			if authorizer.Authorize(ctx, who, c.Action, commands.Resource{Type: c.Family(), Space: who.Home()}) == nil {
+				may = append(may, c.Action)
+			}
+		}
+		return may
+	}
+}

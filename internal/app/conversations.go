@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/egress"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/conversation"
+	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/run"
+	"github.com/aibridge/aibridge/llm/run/pack"
+	"github.com/aibridge/aibridge/llm/run/project"
+	"github.com/aibridge/aibridge/llm/run/toolhost"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/security/audit/events"
+)
+
+// newApprovals makes the part that has people agree to what models do. Its
+// table is loaded afterwards.
+func newApprovals(s *state) (*approval.Service, error) {
+	c := &s.config.Approvals
+	options, err := c.Apply(approval.Options{
+		Approvals:    store.NewTable[approval.Record](s.store, "approval"),
+		Policy:       s.judge,
+		MayDecide:    s.judge.MayDecide,
+		MayDecideOwn: s.judge.MayDecideOwn,
+		Check:        s.credentials.Check,
+		Publish:      s.clients.PublishApproval,
+		Record:       events.Approvals(s.audit),
+		BridgeID:     s.config.ID,
+		Log:          s.log,
+		Registerer:   s.metrics,
+		Transport:    approval.Transport(egress.Guard{AllowPrivate: c.AllowPrivate}.Control),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return approval.New(options), nil
+}
+
+// newLoop makes the loop that lets models use tools.
+func newLoop(s *state, models *modelParts, tools *toolParts) *loop.Runner {
+	return loop.New(loop.Options{
+		Model: models.service, Tools: tools.catalogue, Executor: tools.executor, Limits: s.config.ToolLoop.Limits(), Retriever: tools.retriever,
+		Log: s.log, Registerer: s.metrics,
+	})
+}
+
+// newChats makes what keeps conversations. Its table is loaded afterwards.
+func newChats(s *state, models *modelParts, known *toolParts, talker *loop.Runner) *conversation.Service {
+	c := &s.config.Chat
+	return conversation.New(conversation.Options{
+		Conversations:    store.NewTable[conversation.Conversation](s.store, "chat"),
+		Talker:           talker,
+		Tools:            known.catalogue,
+		Direct:           &tools.Executor{Gate: pass, Log: s.log, Record: known.record.Called},
+		Models:           models.names,
+		MayActFor:        s.judge.MayAskFor,
+		MaxTurns:         c.Turns,
+		MaxBytes:         c.KiB << 10,
+		MaxConversations: c.Conversations,
+		TTL:              time.Duration(c.Hours) * time.Hour,
+		Log:              s.log,
+	})
+}
+
+// pass lets calls through that people make themselves: they are asked about
+// what models do, not about what they do with their own hands.
+func pass(context.Context, *tools.Tool, *tools.Execution) error { return nil }
+
+// newRuns makes the part that executes workflows. Its tables are loaded
+// afterwards.
+func newRuns(s *state, models *modelParts, known *toolParts, approvals *approval.Service, files *fileParts) *run.Service {
+	c := &s.config.Runs
+	projects := &project.Projects{Folders: c.Folders, Files: files, Grants: s.credentials, Authorize: s.authorizer.Authorize}
+	return run.New(run.Options{
+		Asker:     models.service,
+		Executor:  &tools.Executor{Gate: approvals.Gate, MaxDepth: known.executor.MaxDepth, Log: s.log}, // runs record their calls themselves
+		Catalogue: known.catalogue,
+		Retriever: known.retriever,
+		Runs:      store.NewTable[run.Record](s.store, "run"),
+		Packages:  store.NewTable[run.PackageRecord](s.store, "runpackage"),
+		Current:   func() bool { return s.store.Check() == nil },
+		Dir:       s.config.Places().Runs,
+		Sealer:    s.seals,
+		Project:   projects.Open,
+		Fetch:     projects.Fetch,
+		MayActFor: s.judge.MayAskFor,
+		Grants:    s.credentials,
+		Publish:   s.clients.PublishTask,
+		Audit:     known.record.CalledByRun,
+		Policy: run.Policy{
+			FS:    run.FSPolicy{Enabled: c.FS, MaxReadBytes: int64(c.ReadBytes), MaxWriteBytes: int64(c.WriteBytes)},
+			MCP:   run.MCPPolicy{Enabled: len(c.MCPServers) > 0, AllowedServers: c.MCPServers},
+			Tools: c.Tools,
+		},
+		Limits:     pack.Limits{Zip: int64(c.Package)},
+		Quota:      toolhost.Quota{Bytes: int64(c.StateBytes), Files: c.StateFiles},
+		MaxTurns:   c.Turns,
+		MaxRunning: c.Running,
+		Keep:       time.Duration(c.KeepDays) * 24 * time.Hour,
+		BridgeID:   s.config.ID,
+		Log:        s.log,
+		Registerer: s.metrics,
+	})
+}

@@ -1,0 +1,133 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/status"
+	"github.com/aibridge/aibridge/doors/files/transfer"
+	httpdoor "github.com/aibridge/aibridge/doors/http"
+	mqttsession "github.com/aibridge/aibridge/doors/mqtt/session"
+	"github.com/aibridge/aibridge/doors/southbound"
+	"github.com/aibridge/aibridge/internal/lifecycle"
+	"github.com/aibridge/aibridge/internal/listen"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/policy"
+	"github.com/aibridge/aibridge/security/servertls"
+)
+
+// The doors of a bridge, and the router that they lead to.
+type doors struct {
+	router  *commands.Router
+	broker  *broker.Broker
+	chunks  *transfer.Door
+	mcp     *mcpDoor // nil if it is off
+	api     *httpdoor.API
+	tls     *servertls.Server
+	ready   *lifecycle.Readiness
+	web     http.Handler // of the HTTP listener
+	sockets http.Handler // of the WebSocket listener
+	servers *listen.Servers
+}
+
+// openDoors makes the doors. Nobody is served yet.
+func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
+	server, err := openBroker(ctx, s, d)
+	if err != nil {
+		return nil, err
+	}
+	ready := newReadiness(s, server)
+	readings := status.New(status.Options{Metrics: s.metrics, Version: s.version, BridgeID: s.config.ID, Ready: ready.Check})
+	s.life.Run("readings", readings.Run)
+	families := append(d.families(), readings, mqttsession.New(s.clients), s.audit)
+	set, err := commands.NewSet(append(gather(families...), s.commands...)...)
+	if err != nil {
+		return nil, err
+	}
+	chunks := openChunks(s, d, server)
+	router := newRouter(s, d, set)
+	s.promised.router.keep(router)
+	south := southbound.New(southbound.Options{
+		Router: router, Self: protocol.SouthboundPeer{Component: "mcpAgent", ID: s.config.LLM.Agent}, Limits: s.config.Limits.ForCommands(),
+	})
+	openMQTT(s, d, server, router, south)
+	page, err := newConsole(s, d, set)
+	if err != nil {
+		return nil, err
+	}
+	authenticate := authenticateRequests(d, page)
+	mcp := openMCP(s, d, server, router, authenticate)
+	mounts := map[string]http.Handler{}
+	maps.Copy(mounts, page.Mounts())
+	mcp.mount(mounts)
+	mounts["/mqtt"] = pageTopics(server, authenticate)
+	api, err := newAPI(s, d, router, south, mounts, ready, authenticate)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := servertls.New(s.config.TLS, d.identities.pki)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics.MustRegister(certificate.Metrics())
+	return &doors{
+		router: router, broker: server, chunks: chunks, mcp: mcp, api: api, tls: certificate, ready: ready,
+		web: besidePKI(api, d.identities.pki.Handler()), sockets: webSockets(api, server), servers: new(listen.Servers),
+	}, nil
+}
+
+func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
+	o := commands.RouterOptions{
+		Clock:       s.clock,
+		Authorizer:  s.authorizer,
+		Credentials: s.credentials,
+		Claims:      s.claims,
+		Digester:    s.audit,
+		Tasks:       d.tasks,
+		Extensions:  s.extensions,
+		Forwarder:   d.agents,
+		Namespaces:  d.namespaces,
+		Schemas:     compileSchema,
+		Reserved:    policy.Reserved(set),
+		BridgeID:    s.config.ID,
+		Doors:       s.addresses.Doors(),
+		Workers:     s.config.Limits.Workers,
+		MaxInFlight: s.config.Limits.InFlight,
+		Limits:      s.config.Limits.ForCommands(),
+		Log:         s.log,
+		Tracer:      s.tracer,
+		Registerer:  s.metrics,
+	}
+	if s.config.Audit.Level != string(audit.Off) { // recording nothing costs calls nothing
+		o.Auditor = s.audit
+	}
+	if !s.quotas.None() { // nor do limits that nobody has
+		o.Limiter = s.quotas
+	}
+	return commands.NewRouter(set, o)
+}
+
+// newReadiness asks every part that work cannot be done without.
+func newReadiness(s *state, server *broker.Broker) *lifecycle.Readiness {
+	parts := []func() error{
+		func() error {
+			if err := s.nats.Check(); err != nil {
+				return protocol.Wrap(protocol.StoreUnavailable, err,
+					"the state is not stored: the disk fails, or has no room; what changes something is refused until it is opened anew")
+			}
+			return nil
+		},
+		s.store.Check, s.audit.Check, server.Check, s.disk.Check,
+	}
+	if s.lease != nil {
+		parts = append([]func() error{s.lease.Check}, parts...)
+	}
+	if log, ok := s.claims.(interface{ Check() error }); ok {
+		parts = append(parts, log.Check)
+	}
+	return lifecycle.NewReadiness(s.log, parts...)
+}

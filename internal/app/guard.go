@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
+	"github.com/aibridge/aibridge/internal/authz"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/audit/events"
+	"github.com/aibridge/aibridge/security/policy"
+	"github.com/aibridge/aibridge/security/seal"
+)
+
+// The guard decides what may be done, and keeps record of it.
+type guard struct {
+	seals       *seal.Store
+	audit       *audit.Trail
+	events      *events.Publisher
+	credentials *security.Credentials // asked about once the tables are loaded
+	policies    *policy.Engine
+	authorizer  security.Authorizer
+	judge       authz.Judge
+}
+
+// openGuard opens the audit trail and makes what decides. It is there before
+// the domains: it asks those that policies speak of once they are.
+func openGuard(ctx context.Context, b *base, s *stored, clients *mqttdoor.Clients, later *promises) (*guard, error) {
+	seals, err := seal.Open(b.config.Data, store.NewTable[seal.DataKey](s.store, "datakey"))
+	if err != nil {
+		return nil, err
+	}
+	operators := &events.Publisher{Publish: clients.Publish, Topic: b.topics.Event("security"), BridgeID: b.config.ID, Log: b.log}
+	trail, err := openAudit(ctx, b, s, seals, operators)
+	if err != nil {
+		return nil, err
+	}
+	b.life.Add("audit", trail.Close)
+	actions, err := commands.NewSet(append(ownCommands(), b.commands...)...)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := policy.New(policy.Options{
+		Actions:    actions,
+		Entities:   authz.Facts{Agents: later.agents.value, Caps: later.channels.value},
+		Notify:     events.Policies(trail),
+		Log:        b.log,
+		Registerer: b.metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	authorizer := security.NewAuthorizer(policies)
+	return &guard{
+		seals: seals, audit: trail, events: operators, credentials: security.NewCredentials(b.clock),
+		policies: policies, authorizer: authorizer, judge: authz.Judge{Policies: policies, Authorizer: authorizer},
+	}, nil
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm/agent"
+	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/audit/events"
+)
+
+// The modelParts are the language models, and the agent that answers for them.
+type modelParts struct {
+	service *model.Service
+	agent   *agent.Agent
+}
+
+// newModels makes the part that asks language models. Its table is loaded
+// afterwards.
+func newModels(s *state) *modelParts {
+	agent := agent.New(protocol.AgentID(s.config.LLM.Agent), s.addresses.URL("/api/mcp-agent/llm"))
+	record := events.Models(s.audit)
+	return &modelParts{agent: agent, service: model.New(model.Options{
+		Spent: store.NewTable[model.Spent](s.store, "llmspent").Essential(),
+		Configured: func(c model.Configured) {
+			record(c)
+			agent.Changed()
+		},
+		Log:        s.log,
+		Tracer:     s.tracer,
+		Registerer: s.metrics,
+	})}
+}
+
+// configure puts the configuration of models to work. Without one there are no
+// models, and the commands say so.
+func (m *modelParts) configure(s *state) error {
+	s.life.Run("language models", m.service.Run)
+	switch l := &s.config.LLM; {
+	case l.File != "":
+		file, err := model.OpenFile(m.service, l.File, s.config.Places().Models)
+		if err != nil {
+			return err
+		}
+		s.life.Run("configuration of language models", file.Run)
+	case l.BaseURL != "":
+		if _, err := m.service.Configure(l.Simple()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names are the names of models that a space may ask for.
+func (m *modelParts) names(space protocol.SpaceID) []string {
+	var names []string
+	for _, m := range m.service.List(space) {
+		names = append(append(names, m.ID), m.Aliases...)
+	}
+	return names
+}
+
+// An embedder has the configured models make vectors.
+type embedder struct{ models *model.Service }
+
+var _ tools.Embedder = embedder{}
+
+// Vectors implements [tools.Embedder].
+func (e embedder) Vectors(env tools.Environment) string { return e.models.Embeds(embeddingSpace(env)) }
+
+// Embed implements [tools.Embedder].
+func (e embedder) Embed(ctx context.Context, env tools.Environment, texts []string) (string, [][]float32, error) {
+	made, err := e.models.Embed(ctx, model.EmbedQuestion{Principal: env.Principal, Space: embeddingSpace(env), Texts: texts})
+	if err != nil {
+		return "", nil, err
+	}
+	return made.Model, made.Vectors, nil
+}
+
+func embeddingSpace(env tools.Environment) protocol.SpaceID {
+	if env.Space == "" && env.Principal != nil {
+		return env.Principal.Home()
+	}
+	return env.Space
+}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/doors/files/transfer"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
+	"github.com/aibridge/aibridge/doors/southbound"
+)
+
+// roomAroundPayload is what an MQTT packet may have beyond the envelope: the
+// topic and the properties.
+const roomAroundPayload = 64 << 10
+
+// openBroker makes the MQTT server.
+func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, error) {
+	journal, err := s.store.OpenJournal(ctx)
+	if err != nil {
+		return nil, err
+	}
+	server, err := mqttdoor.NewServer(mqttdoor.ServerOptions{
+		Clients:       s.clients,
+		Agents:        d.agents,
+		Authenticator: d.identities.authenticator,
+		Credentials:   s.credentials,
+		Rights:        d.rights,
+		Quotas:        s.quotas,
+		Broker: broker.Options{
+			Log:        s.log,
+			MaxPacket:  s.config.Limits.Payload + roomAroundPayload,
+			Limits:     broker.Limits{TopicLevels: s.config.Limits.TopicLevels},
+			Journal:    journal,
+			Clock:      s.clock,
+			Gate:       s.gate,
+			Version:    s.version,
+			Full:       s.disk.Low,
+			Registerer: s.metrics,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	server.BeforeWrite(s.audit.Keep)
+	s.life.Add("broker", server.Close)
+	return server, nil
+}
+
+// openMQTT lets MQTT clients at the router.
+func openMQTT(s *state, d *domains, server *broker.Broker, router *commands.Router, south *southbound.Translator) {
+	mqttdoor.New(mqttdoor.Options{
+		Router:     router,
+		Publisher:  server,
+		Topics:     s.topics,
+		BridgeID:   s.config.ID,
+		Limits:     s.config.Limits.ForCommands(),
+		MayRespond: d.rights.MayRespond,
+		Gone:       s.clients.Gone,
+		Southbound: south,
+		Held:       true,
+		Log:        s.log,
+	}).Open(server)
+}
+
+// openChunks lets MQTT clients at files, chunk by chunk.
+func openChunks(s *state, d *domains, server *broker.Broker) *transfer.Door {
+	door := transfer.New(transfer.Options{
+		Files:     d.files.For,
+		Authorize: s.authorizer.Authorize,
+		Grants:    s.credentials,
+		Publish:   server.Publish,
+		Topics:    s.topics,
+		Dir:       d.files.incoming,
+		MaxFile:   int64(s.config.VFS.MaxFile),
+		MaxChunk:  min(256<<10, s.config.Limits.Payload),
+		Log:       s.log,
+	})
+	take := func(p *broker.Publication) {
+		door.Take(&transfer.Publication{Principal: p.Client.Principal(), Topic: p.Topic, Payload: p.Payload})
+	}
+	server.Handle(s.topics.VFS("+", "put/#"), take)
+	server.Handle(s.topics.VFS("+", "get/#"), take)
+	return door
+}

@@ -1,0 +1,30 @@
+package app
+
+import (
+	"sync/atomic"
+
+	"github.com/aibridge/aibridge/cap"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/scene"
+	"github.com/aibridge/aibridge/security/pki"
+)
+
+// A promise is a value that one part asks for when the bridge serves, and that
+// is made after that part.
+type promise[T any] struct{ kept atomic.Pointer[T] }
+
+func (p *promise[T]) keep(v *T) { p.kept.Store(v) }
+
+// value is the value, nil until the promise is kept.
+func (p *promise[T]) value() *T { return p.kept.Load() }
+
+// promises are what domains need of each other, and of the router, that cannot
+// all come first.
+type promises struct {
+	agents       promise[registry.Service] // policies decide by what is registered
+	channels     promise[cap.Service]      // agents, dispatches and policies ask about Caps
+	scenes       promise[scene.Service]    // agents and Caps tell of changes
+	certificates promise[pki.Service]      // opened when the tables are loaded, which agents and scenes have
+	router       promise[commands.Router]  // tools run commands
+}

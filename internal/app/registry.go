@@ -1,0 +1,66 @@
+package app
+
+import (
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/internal/authz"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/registry/schema"
+	"github.com/aibridge/aibridge/security"
+)
+
+// newRegistry makes the part that keeps agents, skills and resources.
+func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *security.Keyring, models *modelParts) (*registry.Service, error) {
+	certificates := authz.Certificates{PKI: s.promised.certificates.value}
+	agents, err := registry.New(registry.Options{
+		Agents:       store.NewTable[registry.Agent](s.store, "agent"),
+		Skills:       skills,
+		Resources:    store.NewTable[registry.ResourceRecord](s.store, "resource"),
+		Joins:        store.NewTable[registry.JoinRecord](s.store, "skill-join"),
+		Names:        store.NewTable[registry.NameRecord](s.store, "skill-name"),
+		Publisher:    s.clients,
+		Topics:       s.topics,
+		BridgeID:     s.config.ID,
+		Limits:       s.config.Limits.ForCommands(),
+		AllowPrivate: s.config.Skills.AllowPrivate,
+		Certified:    s.credentials.Stands,
+		CertifiedFor: certificates.For,
+		CapOwners: func(space protocol.SpaceID, skill protocol.SkillID) []protocol.Party {
+			return s.promised.channels.value().OwnersKnowing(space, skill)
+		},
+		MAC:    func(id, secret string) []byte { return keyring.MAC("join", id, secret) },
+		Routes: certificates,
+		AgentChanged: func(space protocol.SpaceID, agent protocol.AgentID) {
+			s.promised.scenes.value().AgentChanged(space, agent)
+		},
+		Models: func(space protocol.SpaceID, id protocol.AgentID) []registry.CardModel {
+			return models.agent.Card(models.service, space, id)
+		},
+		Inside:     models.agent.Is,
+		Disconnect: s.clients.Disconnect,
+		Log:        s.log,
+		Tracer:     s.tracer,
+		Registerer: s.metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.promised.agents.keep(agents)
+	agents.OnFactsChange(s.policies.FactsChanged)
+	return agents, nil
+}
+
+// compileSchema compiles a schema that came from an agent.
+func compileSchema(text json.RawMessage) (func(json.RawMessage) error, error) {
+	source, err := schema.NewSource(text)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := schema.Compile(source, schema.Annotate)
+	if err != nil {
+		return nil, err
+	}
+	return compiled.Check, nil
+}

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/llm/agent"
+	"github.com/aibridge/aibridge/vfs/mirror/caps/channels"
+)
+
+// start has the parts run that were made. Each is noted in the lifecycle, so
+// that the order here is the order of starting, and backwards that of stopping.
+func start(ctx context.Context, s *state, d *domains, o *doors) error {
+	s.life.Run("registry", d.agents.Run)
+	s.life.Run("caps", d.channels.Run)
+	s.life.Run("files", d.files.store.Run)
+	s.life.Run("chunks of files", o.chunks.Run)
+	s.life.Run("mirror of Caps", func(ctx context.Context) error { return d.mirror.Run(ctx, channels.All(d.channels)) })
+	if err := d.models.configure(s); err != nil {
+		return err
+	}
+	if !s.config.NATS.External() { // nobody else waits for any of them
+		if err := d.approvals.Recover(ctx); err != nil {
+			return err
+		}
+	}
+	s.life.Run("approvals", d.approvals.Run)
+	s.life.Run("vectors of tools", d.tools.retriever.Run)
+	s.life.Run("conversations", d.chats.Run)
+	if err := d.tasks.Recover(ctx); err != nil {
+		return err
+	}
+	s.life.Add("tasks", d.tasks.Close)
+	d.groups.Recover()
+	s.life.Add("groups", d.groups.Close)
+	s.life.Add("answers over HTTP", o.servers.Finish)
+	s.life.Add("connections of agents", o.api.CloseAgents)
+	s.life.Drain("commands", o.router.Close)
+	s.life.Add("waiting approvals", d.approvals.Close)
+	if len(s.config.MCP.Servers) > 0 {
+		s.life.Run("MCP servers", d.tools.servers.Run)
+	}
+	if o.mcp != nil {
+		s.life.Add("MCP over MQTT", o.mcp.topic.Close)
+		s.life.Run("MCP", o.mcp.door.Run)
+	}
+	s.life.Drain("api", o.api.Close)
+	followCredentials(s, d, o.router)
+	s.life.Run("certificates", d.identities.pki.Run)
+	s.life.Run("mcpAgent", func(ctx context.Context) error {
+		return d.models.agent.Run(ctx, agent.Parts{Models: d.models.service, Router: o.router, Agents: d.agents, Log: s.log})
+	})
+	s.life.Run("scenes", d.scenes.Run)
+	d.runs.Recover(ctx)
+	s.life.Add("workflows", d.runs.Close)
+	s.life.Run("backups", d.backups.Run)
+	s.life.Run("expiry of the certificate", func(ctx context.Context) error { return o.tls.Watch(ctx, s.log) })
+	return s.lobby.Close(ctx)
+}

@@ -1,0 +1,65 @@
+package listen
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// A Lobby answers over HTTP while a bridge starts, which takes long where it
+// has to wait for NATS or for another bridge.
+type Lobby struct {
+	why      atomic.Pointer[string]
+	listener *net.TCPListener
+	server   *http.Server // nil if it is not open
+	done     chan struct{}
+}
+
+// NewLobby returns a lobby that is not open, with the reason that it tells.
+func NewLobby(why string) *Lobby {
+	l := &Lobby{done: make(chan struct{})}
+	l.Waits(why)
+	return l
+}
+
+// Waits sets the reason that is told.
+func (l *Lobby) Waits(why string) { l.why.Store(&why) }
+
+// Why is the reason that is told.
+func (l *Lobby) Why() string { return *l.why.Load() }
+
+// Open serves a TCP listener until Close.
+func (l *Lobby) Open(on net.Listener, server *http.Server) {
+	l.listener, l.server = on.(*net.TCPListener), server
+	go func() {
+		defer close(l.done)
+		_ = server.Serve(lentListener{l.listener})
+	}()
+}
+
+// Close gives the listener back to those who serve it from now on. A second
+// call does nothing.
+func (l *Lobby) Close(ctx context.Context) error {
+	if l.server == nil {
+		return nil
+	}
+	err := l.server.Shutdown(ctx)
+	<-l.done
+	if err == nil {
+		err = l.listener.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		return fmt.Errorf("lobby: %w", err)
+	}
+	l.server = nil
+	return nil
+}
+
+// A lentListener is one that others go on with after it is closed.
+type lentListener struct{ *net.TCPListener }
+
+// Close ends Accept, and leaves the listener open.
+func (l lentListener) Close() error { return l.SetDeadline(time.Unix(1, 0)) }

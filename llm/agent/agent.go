@@ -1,0 +1,143 @@
+// Package agent is the mcpAgent: the agent that answers for the language models
+// of a bridge. It is in the bridge, and registered like any other, as long as
+// there are models.
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry"
+)
+
+// heartbeatEvery is short enough that two heartbeats may be missed.
+const heartbeatEvery = time.Minute
+
+// An Agent stands for the models. It is made before them, and before the
+// registry that it registers itself at.
+type Agent struct {
+	id   protocol.AgentID
+	url  string // of the LLM protocol
+	who  *protocol.Principal
+	wake chan struct{} // the models have changed
+}
+
+// New returns the agent with an id. The URL is that of the LLM protocol, which
+// the agent tells as its endpoint.
+func New(id protocol.AgentID, url string) *Agent {
+	return &Agent{
+		id: id, url: url, wake: make(chan struct{}, 1),
+		who: &protocol.Principal{
+			Kind: protocol.KindAgent, ID: string(id), Space: protocol.DefaultSpace, Roles: []string{protocol.RoleEndAgent}, Method: protocol.MethodBridge,
+		},
+	}
+}
+
+// Changed tells the agent that the models have changed. It does not block.
+func (a *Agent) Changed() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Is reports whether a registered agent is this one.
+func (a *Agent) Is(registered *registry.Agent) bool {
+	return registered.ID == a.id && registered.Space == a.who.Space && registered.Owner.Is(a.who)
+}
+
+// Card lists the models for the card of an agent, none if it is another one's.
+func (a *Agent) Card(models *model.Service, space protocol.SpaceID, agent protocol.AgentID) []registry.CardModel {
+	if agent != a.id || space != a.who.Space {
+		return nil
+	}
+	var list []registry.CardModel
+	for _, v := range models.List(space) {
+		list = append(list, registry.CardModel{ID: v.ID, Version: v.Version, Aliases: v.Aliases, Default: v.Default})
+	}
+	return list
+}
+
+// Parts are what an agent works with. All are needed.
+type Parts struct {
+	Models *model.Service
+	Router *commands.Router
+	Agents *registry.Service
+	Log    *slog.Logger
+}
+
+// Run keeps the agent registered until ctx ends, as long as there are models.
+func (a *Agent) Run(ctx context.Context, with Parts) error {
+	heartbeat := time.NewTicker(heartbeatEvery)
+	defer heartbeat.Stop()
+	r := registration{Agent: a, Parts: with}
+	told := ""
+	for {
+		what, err := r.settle(ctx)
+		if err != nil && ctx.Err() == nil && told != err.Error() {
+			told = err.Error()
+			with.Log.Warn("the mcpAgent is not "+what, "agent", a.id, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.wake:
+			with.Agents.CardChanged(a.who.Space, a.id)
+		case <-heartbeat.C:
+		}
+	}
+}
+
+// A registration is an agent that runs.
+type registration struct {
+	*Agent
+	Parts
+	registered bool
+}
+
+// settle registers the agent, keeps it alive, or withdraws it.
+func (r *registration) settle(ctx context.Context) (what string, err error) {
+	switch some := len(r.Models.List(r.who.Space)) > 0; {
+	case some && r.registered:
+		what, err = "alive", r.do(ctx, "agent.heartbeat", map[string]any{"agent_id": r.id})
+		r.registered = protocol.CodeOf(err) != protocol.NotFound
+	case some:
+		what, err = "registered", r.do(ctx, "agent.register", registry.RegisterAgentParams{
+			AgentID: r.id, Type: registry.MCPAgent, Name: "Language models", Endpoints: []string{r.url},
+		})
+		r.registered = err == nil
+	default:
+		what, err = "withdrawn", r.withdraw(ctx)
+	}
+	return what, err
+}
+
+// withdraw unregisters the agent if it is there, perhaps since an earlier run
+// of the bridge.
+func (r *registration) withdraw(ctx context.Context) error {
+	facts, known := r.Agents.AgentFacts(r.who.Space, r.id)
+	r.registered = false
+	if !known || !facts.Owner.Is(r.who) {
+		return nil
+	}
+	return r.do(ctx, "agent.unregister", map[string]any{"agent_id": r.id})
+}
+
+// do runs a command as the agent.
+func (r *registration) do(ctx context.Context, command string, params any) error {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	request := protocol.Request{Version: protocol.Version, ID: protocol.NewID(), Command: command, Params: raw}
+	answer := r.Router.Handle(ctx, commands.Inbound{Principal: r.who, Request: &request, Door: "bridge"})
+	if answer.Err != nil {
+		return answer.Err
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package conversation
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Conversation is one conversation, as it is stored.
+type Conversation struct {
+	ID     string           `json:"session_id"`
+	Space  protocol.SpaceID `json:"space_id"`
+	Owner  string           `json:"owner"` // whose it is
+	Kind   protocol.Kind    `json:"kind"`
+	Skill  protocol.SkillID `json:"skill_id,omitempty"`
+	Model  string           `json:"model,omitempty"`
+	System string           `json:"system,omitempty"`
+	Tools  []string         `json:"tools,omitempty"` // patterns of what the model may use
+	Turns  []Turn           `json:"turns,omitempty"`
+	Health loop.Health      `json:"health,omitzero"`
+
+	Began  int64 `json:"began_at"` // Unix milliseconds, as the next
+	Active int64 `json:"active_at"`
+	Count  int   `json:"count"`  // of turns, forgotten ones too
+	Tokens int   `json:"tokens"` // spent on all of them
+}
+
+// KeptFor is whose budget of records it uses up.
+func (s *Conversation) KeptFor() protocol.Party {
+	return protocol.Party{Kind: s.Kind, Space: s.Space, ID: s.Owner}
+}
+
+// A Turn is what a user said and all that was made of it.
+type Turn struct {
+	Messages []chat.Message `json:"messages"`
+}
+
+// keyOf is where a conversation of somebody is stored.
+func keyOf(who *protocol.Principal, id string) string {
+	return prefixOf(who) + id
+}
+
+func prefixOf(who *protocol.Principal) string {
+	return who.Party().String() + "/"
+}
+
+// fit forgets what is too much: the oldest turns, and of a last one that is too
+// long by itself all but what was said.
+func (s *Conversation) fit(turns, bytes int) {
+	if more := len(s.Turns) - turns; more > 0 {
+		s.Turns = s.Turns[more:]
+	}
+	sizes := make([]int, len(s.Turns))
+	total := 0
+	for i := range s.Turns {
+		sizes[i] = s.Turns[i].size()
+		total += sizes[i]
+	}
+	first := 0
+	for ; total > bytes && first < len(s.Turns)-1; first++ {
+		total -= sizes[first]
+	}
+	s.Turns = append([]Turn(nil), s.Turns[first:]...)
+	if total > bytes {
+		s.Turns[len(s.Turns)-1].shorten(bytes)
+	}
+}
+
+func (t *Turn) size() int {
+	raw, err := json.Marshal(t)
+	if err != nil { // it came from JSON
+		return 0
+	}
+	return len(raw)
+}
+
+// cut stands where a text was cut off.
+const cut = "…"
+
+// shorten leaves of a turn the texts of user and model, as far as they fit.
+func (t *Turn) shorten(bytes int) {
+	var short []chat.Message
+	left := bytes / 2 // JSON may need more than the text
+	for _, m := range t.Messages {
+		if m.Role == chat.ToolRole {
+			continue
+		}
+		answer := chat.Answer{Segments: m.Segments}
+		text := answer.Text()
+		if len(text) > left/2 { // something is left for those that follow
+			most := left/2 - len(cut)
+			if most <= 0 {
+				break
+			}
+			text = strings.ToValidUTF8(text[:most], "") + cut
+		}
+		if text == "" {
+			continue
+		}
+		left -= len(text)
+		short = append(short, chat.TextMessage(m.Role, text))
+	}
+	t.Messages = short
+}
+
+// messages is the conversation as a model is shown it, up to what the user
+// says now.
+func (s *Conversation) messages(now chat.Message) []chat.Message {
+	var list []chat.Message
+	if s.System != "" {
+		list = append(list, chat.TextMessage(chat.System, s.System))
+	}
+	for _, t := range s.Turns {
+		list = append(list, t.Messages...)
+	}
+	return append(list, now)
+}

@@ -1,0 +1,75 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An Invoker runs commands for tools.
+type Invoker struct {
+	Router func() *commands.Router // which is made after the tools
+}
+
+// Invoke runs a command as the principal of an environment: with all that
+// happens to anybody's, and within what is left of the call of the tool.
+func (i Invoker) Invoke(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error) {
+	router := i.Router()
+	timeout := tools.DefaultTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline)
+	}
+	request := protocol.Request{
+		Version: protocol.Version, ID: requestID(ctx, router, command), Timestamp: time.Now().UnixMilli(), Command: command, Params: params,
+		Metadata: protocol.Metadata{
+			Timeout: min(max(timeout, time.Millisecond), protocol.MaxTimeout), TraceID: env.TraceID, Events: tools.Listens(ctx),
+		},
+	}
+	answer := router.HandleWithin(ctx, commands.Inbound{
+		Principal: env.Principal, Request: &request, Door: tools.Door, Traceparent: env.Traceparent, Depth: env.Depth,
+		Emit: func(e *protocol.Event) { tellProgress(ctx, e) }, Confirm: tools.CheckOf(ctx),
+	})
+	if answer.Err != nil {
+		return answer.Result, answer.Err
+	}
+	return answer.Result, nil
+}
+
+// requestID is the id of a request for a tool. What acts on the world has
+// that of the call, if it has one, so that it is never done twice for it.
+func requestID(ctx context.Context, router *commands.Router, command string) string {
+	if key := tools.KeyOf(ctx); key != "" {
+		if c, ok := router.Set().Find(command); ok && c.Effect == commands.Act {
+			return key
+		}
+	}
+	return protocol.NewID()
+}
+
+// tellProgress passes on how far a device or a server says it is, and what it
+// logs.
+func tellProgress(ctx context.Context, e *protocol.Event) {
+	switch e.Name {
+	case "task.progress":
+		var p struct {
+			Percent float64 `json:"percent"`
+			Message string  `json:"message"`
+		}
+		if json.Unmarshal(e.Data, &p) == nil {
+			tools.TellProgress(ctx, tools.Progress{Percent: p.Percent, Message: p.Message})
+		}
+	case "task.log":
+		var l struct {
+			Level  string `json:"level"`
+			Logger string `json:"logger"`
+			Text   string `json:"text"`
+		}
+		if json.Unmarshal(e.Data, &l) == nil {
+			tools.TellLog(ctx, tools.Log{Level: l.Level, Logger: l.Logger, Text: l.Text})
+		}
+	}
+}

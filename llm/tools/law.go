@@ -1,0 +1,73 @@
+package tools
+
+import (
+	"slices"
+)
+
+// A Law says which tools no model may call for somebody, whatever the
+// arguments. What it forbids for some arguments only, or for a while, is
+// offered and judged call by call.
+type Law interface {
+	// Forbids reports whether models may not call the tool in the environment.
+	Forbids(env Environment, t *Tool) bool
+	// Standing is equal, by ==, for environments in which Forbids answers alike.
+	// It is another one as soon as an answer may be another one.
+	Standing(env Environment) any
+	// Revision changes whenever the law does, for anybody.
+	Revision() string
+}
+
+// Under has a law hold for the catalogue. It must be said before anybody
+// selects.
+func (c *Catalogue) Under(law Law) *Catalogue {
+	c.law = law
+	return c
+}
+
+// Law is the law of the catalogue, nil if there is none.
+func (c *Catalogue) Law() Law { return c.law }
+
+// A judgment is what the law says of some tools to those of one standing.
+type judgment struct {
+	standing  any
+	tools     []*Tool
+	forbidden []*Tool
+}
+
+func (j *judgment) is(standing any, tools []*Tool) bool {
+	return j.standing == standing && slices.Equal(j.tools, tools)
+}
+
+// judge finds out which tools the law forbids to models. It asks once for each
+// standing: the answers are kept until one may have changed.
+func (c *Catalogue) judge(env Environment, found []*Tool) []*Tool {
+	if c.law == nil || env.ByHand {
+		return nil
+	}
+	standing := c.law.Standing(env)
+	c.mu.Lock()
+	i := slices.IndexFunc(c.judged, func(j *judgment) bool { return j.is(standing, found) })
+	if i >= 0 {
+		j := c.judged[i]
+		copy(c.judged[1:i+1], c.judged[:i])
+		c.judged[0] = j
+		c.mu.Unlock()
+		return j.forbidden
+	}
+	c.mu.Unlock()
+
+	j := &judgment{standing: standing, tools: found}
+	for _, t := range found {
+		if c.law.Forbids(env, t) {
+			j.forbidden = append(j.forbidden, t)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.judged = slices.Insert(c.judged, 0, j)
+	if len(c.judged) > maxBoxes {
+		c.judged[maxBoxes] = nil
+		c.judged = c.judged[:maxBoxes]
+	}
+	return j.forbidden
+}

@@ -1,0 +1,120 @@
+package ask
+
+import (
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Answer takes what a client published on an agent's response topic: the
+// answer to a request, or an event about it. What nobody waits for is counted
+// and dropped. It does not block and keeps neither payload nor correlation.
+func (s *Service) Answer(topic string, who *protocol.Principal, payload, correlation []byte) {
+	agent, leaf, ok := s.opts.Topics.Agent(topic)
+	if !ok || leaf != "response" {
+		return
+	}
+	message, err := protocol.ViewReply(payload, s.opts.Limits)
+	e := s.exchanges.find(message.ID())
+	if e == nil {
+		e = s.exchanges.find(string(correlation))
+	}
+	switch {
+	case e == nil && err != nil:
+		s.drop(dropMalformed, string(agent), err.Error())
+		reason := err.Error()
+		if message.ID() == "" {
+			reason = "it does not tell what it answers: " + reason
+		}
+		s.complain(Sender{ID: agent, Who: who}, reason)
+	case e == nil:
+		s.drop(dropUnknown, string(agent), message.ID())
+	case e.Agent == nil || e.agentID() != agent || !e.Agent.BelongsTo(who):
+		s.drop(dropForeign, string(agent), e.id)
+	default:
+		s.hear(e, message, err)
+	}
+}
+
+// AnswerOver takes what came over a line that is attended to. It reports false
+// for what is neither an answer nor an event: a request of the agent's own, or
+// nothing that can be read. It does not block and keeps nothing of the payload.
+func (s *Service) AnswerOver(line commands.Line, who *protocol.Principal, payload []byte) bool {
+	message, err := protocol.ViewReply(payload, s.opts.Limits)
+	e := s.exchanges.find(message.ID())
+	switch {
+	case e == nil && message.Request != nil:
+		return false
+	case e == nil && err != nil:
+		s.drop(dropMalformed, "", err.Error())
+		s.complain(Sender{Line: line}, "it does not tell what it answers: "+err.Error())
+		return false // which has the sender told what is wrong
+	case e == nil:
+		s.drop(dropUnknown, "", message.ID())
+	case e.Agent == nil || !e.Agent.BelongsTo(who) || e.line != line && !s.opts.Directory.Answers(line, e.Agent.Key()):
+		s.drop(dropForeign, "", e.id)
+	default:
+		s.hear(e, message, err)
+	}
+	return true
+}
+
+// hear takes what somebody who was asked says about it. err is why it could not
+// be read.
+func (s *Service) hear(e *exchange, m protocol.Envelope, err error) {
+	switch {
+	case err != nil:
+		s.unreadable(e, err.Error())
+	case m.Event != nil:
+		s.onEvent(e, m.Event)
+	case m.Response != nil && m.Response.Err != nil:
+		s.exchanges.end(e, outcome{failure: e.target().refused(m.Response.Err)})
+	case m.Response != nil:
+		s.exchanges.end(e, outcome{response: m.Response})
+	default:
+		s.unreadable(e, "a request is no answer")
+	}
+}
+
+// unreadable ends an exchange whose answer makes no sense.
+func (s *Service) unreadable(e *exchange, reason string) {
+	s.complain(Sender{Agent: e.Agent}, reason)
+	s.exchanges.end(e, outcome{failure: e.target().garbled(reason)})
+}
+
+// complain has the directory tell whoever runs an agent.
+func (s *Service) complain(from Sender, reason string) {
+	s.opts.Directory.Complain(from, plain(reason))
+}
+
+func (s *Service) drop(reason, from, what string) {
+	s.metrics.dropped.WithLabelValues(reason).Inc()
+	s.log.Debug("message of an agent dropped", "reason", reason, "from", from, "what", what)
+}
+
+// The events an agent may send before its answer
+// (docs/protocol.md#an-agents-side-of-a-call).
+const (
+	taskAccepted = "task.accepted"
+	taskRejected = "task.rejected"
+	taskProgress = "task.progress"
+	taskDelta    = "task.delta"
+)
+
+func (s *Service) onEvent(e *exchange, event *protocol.Event) {
+	switch event.Name {
+	case taskAccepted, taskProgress, taskDelta:
+		e.event(event.Name, event.Data)
+	case taskRejected:
+		var data struct {
+			Reason string `json:"reason"`
+		}
+		if json.Unmarshal(event.Data, &data) != nil || data.Reason == "" {
+			data.Reason = "no reason given"
+		}
+		s.exchanges.end(e, outcome{failure: e.target().rejected(data.Reason)})
+	default:
+		s.drop(dropEvent, e.target().id, event.Name)
+	}
+}

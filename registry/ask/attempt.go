@@ -1,0 +1,138 @@
+package ask
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An attempt is a request that one peer has.
+type attempt struct {
+	exchange
+	request *Request
+	service *Service
+	ctx     context.Context
+	watch   commands.Watch
+	stop    func() bool // following the context, nil if watch does
+	end     func()      // the span, nil without one
+}
+
+// try sends a request to the least busy of some peers. The attempt is the room
+// for it.
+func (s *Service) try(a *attempt, r *Request, peers []Peer) {
+	a.request, a.service, a.ctx = r, s, r.ctx
+	a.id, a.waiter = s.opts.NewID(), a
+	var name func(whom string)
+	if s.opts.Tracer != nil {
+		a.ctx, name, a.end = s.spanOf(r.ctx, "agent request", "aibridge.agent", a.id)
+	}
+	a.follow(r.ctx)
+	s.exchanges.enter(&a.exchange, peers)
+	if name != nil {
+		name(a.target().id)
+	}
+	if f := s.send(a); f != nil {
+		if s.exchanges.withdraw(&a.exchange) {
+			a.settle(nil, f)
+		}
+	} else if r.ctx.Err() != nil { // perhaps since before the exchange was open
+		a.Ended()
+	}
+}
+
+// follow has the attempt given up when ctx ends.
+func (a *attempt) follow(ctx context.Context) {
+	if own, ok := ctx.(commands.Watchable); ok {
+		own.Watch(&a.watch, a)
+		return
+	}
+	a.stop = context.AfterFunc(ctx, a.Ended)
+}
+
+// Ended gives the attempt up because its context has ended.
+func (a *attempt) Ended() { a.service.exchanges.end(&a.exchange, outcome{}) }
+
+// event passes on what the agent says before it answers.
+func (a *attempt) event(name string, data []byte) {
+	a.request.Call.Emit(name, json.RawMessage(bytes.Clone(data)))
+}
+
+// hear takes the end of the exchange. A panic of the listener does not reach
+// whoever brings it.
+func (a *attempt) hear(o outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			cause := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			a.request.fail(&failure{err: protocol.Wrap(protocol.Internal, cause, protocol.Internal.String())})
+		}
+	}()
+	if o.abandoned() {
+		cause := context.Cause(a.ctx)
+		a.service.cancel(a.ctx, &a.exchange, a.request.Call, protocol.CodeOf(cause).String())
+		a.settle(nil, a.target().gaveUp(cause))
+		return
+	}
+	a.settle(o.response, o.failure)
+}
+
+func (a *attempt) settle(response *protocol.Response, f *failure) {
+	if a.stop != nil {
+		a.stop()
+	} else {
+		a.watch.Stop()
+	}
+	if a.end != nil {
+		a.end()
+	}
+	a.request.ended(a, response, f)
+}
+
+// send has the request delivered.
+func (s *Service) send(a *attempt) *failure {
+	r := a.request
+	now := time.Now()
+	left := r.Call.Deadline.Sub(now)
+	if left <= 0 {
+		return a.target().gaveUp(context.DeadlineExceeded)
+	}
+	w, ok := s.wayTo(a.Peer)
+	if !ok {
+		return a.target().unreachable()
+	}
+	envelope := s.envelope(a.id, r.Command, r.Params, r.Call, now)
+	envelope.Extension = r.Call.VendorData()
+	envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
+	envelope.Metadata.Events = true
+	delivered, err := s.deliver(a.ctx, &a.exchange, w, &delivery{&envelope, left, s.callers.of(r.Call.Principal), r.Idempotent})
+	switch {
+	case err != nil:
+		return &failure{err: protocol.AsError(err), again: always}
+	case !delivered:
+		// A session that just went may still get it when it comes back.
+		s.cancel(a.ctx, &a.exchange, r.Call, "not delivered in time")
+		return a.target().unreachable()
+	}
+	return nil
+}
+
+// envelope begins a request to an agent on behalf of a call.
+func (s *Service) envelope(id, command string, params []byte, call *commands.Call, now time.Time) protocol.Request {
+	return protocol.Request{
+		Version:   protocol.Version,
+		ID:        id,
+		Timestamp: now.UnixMilli(),
+		Command:   command,
+		Params:    params,
+		Metadata: protocol.Metadata{
+			SenderID: s.opts.BridgeID,
+			TraceID:  call.TraceID,
+			Priority: call.Priority,
+		},
+	}
+}

@@ -1,0 +1,37 @@
+package ask
+
+import (
+	"hash/maphash"
+	"strconv"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// callerMarks tell agents whose calls belong together, so that an agent can
+// share its work among callers, without telling them who its callers are.
+type callerMarks struct{ seed maphash.Seed }
+
+func newCallerMarks() callerMarks { return callerMarks{maphash.MakeSeed()} }
+
+// of is the mark of a principal's calls: the same for as long as the bridge
+// runs, "" for those of an administrator, of anybody under --dev and of the
+// bridge itself.
+func (m callerMarks) of(who *protocol.Principal) string {
+	if who == nil || who.Unbounded() || who.Kind == protocol.KindBridge {
+		return ""
+	}
+	return m.mark(who.Party())
+}
+
+// ofNamed is the mark of somebody whom only a name is known of, "" for nobody.
+func (m callerMarks) ofNamed(name string) string {
+	if name == "" {
+		return ""
+	}
+	return m.mark(protocol.Party{ID: name})
+}
+
+func (m callerMarks) mark(who protocol.Party) string {
+	var text [16]byte
+	return string(strconv.AppendUint(text[:0], maphash.Comparable(m.seed, who), 36))
+}

@@ -1,0 +1,95 @@
+package ask
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A delivery is a request on its way to a peer.
+type delivery struct {
+	envelope *protocol.Request
+	expiry   time.Duration // how long it is worth delivering
+	caller   string        // the mark of who asks, "" without one
+	again    bool          // running it twice is as good as once
+}
+
+// wayTo is the way to a peer; ok is whether there is one.
+func (s *Service) wayTo(p Peer) (w Way, ok bool) {
+	if p.Agent == nil {
+		return Way{Endpoints: p.Endpoints}, true
+	}
+	return s.opts.Directory.Way(p.Agent.Key())
+}
+
+// wayOrSession is the way to a peer. An agent without one gets the request where
+// its MQTT session may find it later.
+func (s *Service) wayOrSession(p Peer) Way {
+	w, ok := s.wayTo(p)
+	if !ok {
+		w.Topics = TopicsOf(s.opts.Topics, p.Agent.Key().ID)
+	}
+	return w
+}
+
+// deliver sends a request by a way. It does not wait: what becomes of it is told
+// by the end of the exchange. It reports whether somebody who is there gets it.
+func (s *Service) deliver(ctx context.Context, e *exchange, w Way, d *delivery) (bool, error) {
+	switch {
+	case w.Topics.Request != "":
+		return s.publishTo(ctx, w.Topics, e, d)
+	case w.Line != nil:
+		s.exchanges.mu.Lock()
+		e.line = w.Line
+		s.exchanges.mu.Unlock()
+		marked := *d.envelope
+		marked.Metadata.Caller = d.caller
+		return w.Line.Send(marked.Append(nil)), nil
+	default:
+		return s.endpointCalls.start(ctx, e, w.Endpoints, d), nil
+	}
+}
+
+// A requestBuffer is what a request to an agent on MQTT is written in. It is used
+// again.
+type requestBuffer struct {
+	envelope, correlation []byte
+	properties            []protocol.UserProperty
+}
+
+var requestBuffers = sync.Pool{New: func() any { return new(requestBuffer) }}
+
+// maxRequestBuffer is the largest buffer that is kept for reuse, in bytes.
+const maxRequestBuffer = 64 << 10
+
+func (s *Service) publishTo(ctx context.Context, to Topics, e *exchange, d *delivery) (delivered bool, err error) {
+	l := requestBuffers.Get().(*requestBuffer)
+	l.properties = append(l.properties[:0], protocol.UserProperty{Key: "version", Value: protocol.Version})
+	if trace := d.envelope.Metadata.TraceID; trace != "" {
+		l.properties = append(l.properties, protocol.UserProperty{Key: "trace_id", Value: trace})
+	}
+	if parent := traceparent(ctx); parent != "" {
+		l.properties = append(l.properties, protocol.UserProperty{Key: "traceparent", Value: parent})
+	}
+	if d.caller != "" {
+		l.properties = append(l.properties, protocol.UserProperty{Key: "caller", Value: d.caller})
+	}
+	l.envelope = d.envelope.Append(l.envelope[:0])
+	l.correlation = append(l.correlation[:0], e.id...)
+	receivers, err := s.opts.Publisher.Publish(e.Agent.Recipients(), protocol.Message{
+		Topic:           to.Request,
+		Payload:         l.envelope,
+		QoS:             1,
+		Expiry:          d.expiry,
+		ContentType:     protocol.ContentJSON,
+		ResponseTopic:   to.Response,
+		CorrelationData: l.correlation,
+		UserProperties:  l.properties,
+	})
+	if cap(l.envelope) <= maxRequestBuffer {
+		requestBuffers.Put(l)
+	}
+	return receivers > 0, err
+}

@@ -1,0 +1,92 @@
+package ask
+
+import (
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Directory knows the agents and the skills. Its methods do not block, and do
+// not call the [Service].
+type Directory interface {
+	// Agent finds a registered agent.
+	Agent(key AgentKey) (a Agent, ok bool)
+	// Way is how requests get to an agent now; ok is whether there is a way.
+	Way(key AgentKey) (w Way, ok bool)
+	// Answers reports whether an agent is served over a line.
+	Answers(line commands.Line, key AgentKey) bool
+	// Endpoints lists the http(s) endpoints of a skill. idempotent is whether
+	// running the capability twice is as good as once, ok is whether there is
+	// such a skill.
+	Endpoints(c CapabilityKey) (urls []string, idempotent, ok bool)
+	// CheckResult says what is wrong with the result of a capability, best as an
+	// [InvalidResult]. What is not known any more is not checked.
+	CheckResult(c CapabilityKey, result json.RawMessage) error
+	// Complain is told of a message that could not be read.
+	Complain(from Sender, reason string)
+}
+
+// An AgentKey names an agent: ids are unique in their space only.
+type AgentKey struct {
+	Space protocol.SpaceID
+	ID    protocol.AgentID
+}
+
+// A CapabilityKey names a capability of a skill.
+type CapabilityKey struct {
+	Space      protocol.SpaceID
+	Skill      protocol.SkillID
+	Capability protocol.CapabilityID
+}
+
+// An Agent can be asked. It is immutable.
+type Agent interface {
+	Key() AgentKey
+	// BelongsTo reports whether the agent's connections are made by who.
+	BelongsTo(who *protocol.Principal) bool
+	// Recipients are the clients that get what is sent to the agent over MQTT.
+	Recipients() protocol.Recipients
+}
+
+// A Peer is somebody who can be asked: an agent, or a skill that is called
+// without one.
+type Peer struct {
+	Agent     Agent    // nil for a skill
+	Endpoints []string // of the skill
+}
+
+// A Way is how requests get to an agent: the first that is there.
+type Way struct {
+	Topics    Topics        // MQTT, zero without a client that listens
+	Line      commands.Line // its WebSocket connection, nil without one
+	Endpoints []string      // to call, empty if there are none
+}
+
+// Topics are the MQTT topics between the bridge and an agent.
+type Topics struct{ Request, Response string }
+
+// TopicsOf are the topics of an agent.
+func TopicsOf(topics protocol.Topics, id protocol.AgentID) Topics {
+	return Topics{topics.AgentRequest(id), topics.AgentResponse(id)}
+}
+
+// A Sender is where a message of an agent came from: the agent itself if it is
+// known, else what is known of it.
+type Sender struct {
+	Agent Agent // nil if it is not known which
+
+	ID  protocol.AgentID    // on whose topic it was published, "" over a line
+	Who *protocol.Principal // who published it
+
+	Line commands.Line // it came over, nil over MQTT
+}
+
+// An InvalidResult is what is wrong with the result of a capability.
+type InvalidResult struct {
+	At     string // path from "result" down
+	Reason string
+}
+
+// Error is the path with the reason.
+func (e *InvalidResult) Error() string { return e.At + ": " + e.Reason }

@@ -1,0 +1,231 @@
+package ask
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Exchanges are the requests that agents have and have not answered yet.
+type exchanges struct {
+	mu      sync.Mutex
+	byID    map[string]*exchange
+	byAgent map[AgentKey]*load // of those that have any
+	turn    uint64             // breaks ties between equally busy agents
+}
+
+// A load is what an agent is at: a list of exchanges.
+type load struct {
+	first *exchange
+	n     int
+}
+
+// An exchange is one request to one peer and the wait for its answer.
+type exchange struct {
+	id string
+	Peer
+	waiter waiter
+	done   atomic.Bool // no event is passed on any more
+
+	// How the request went. Guarded by the exchanges until the exchange has
+	// ended, and fixed then.
+	line     commands.Line      // it was sent over, nil for other ways
+	endpoint string             // that was called last, "" for other ways
+	hangUp   context.CancelFunc // ends a call of an endpoint, nil while there is none
+	// A durable exchange stays open when the agent goes: the waiter is told that
+	// as well, with the agent's exchanges locked.
+	durable bool
+	caller  fair.Party // on whose behalf a durable one is
+
+	load           *load
+	before, behind *exchange // of the same agent
+}
+
+// A waiter waits for the end of an exchange. What it is told is good only until
+// it returns.
+type waiter interface {
+	// hear takes the outcome, once, on the goroutine that ends the exchange.
+	hear(o outcome)
+	// event takes what the agent says before.
+	event(name string, data []byte)
+}
+
+// An outcome is how an exchange ended: with a response that is no error, or with
+// a failure. With neither the bridge gave up: deadline, cancellation.
+type outcome struct {
+	response *protocol.Response
+	failure  *failure
+}
+
+func (o outcome) abandoned() bool { return o.response == nil && o.failure == nil }
+
+func newExchanges() *exchanges {
+	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[AgentKey]*load)}
+}
+
+// enter takes an exchange up with the least busy of some peers.
+func (x *exchanges) enter(e *exchange, peers []Peer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e.Peer = x.leastBusy(peers)
+	x.byID[e.id] = e
+	if e.Agent == nil {
+		return
+	}
+	key := e.Agent.Key()
+	l := x.byAgent[key]
+	if l == nil {
+		l = new(load)
+		x.byAgent[key] = l
+	}
+	if e.behind = l.first; e.behind != nil {
+		e.behind.before = e
+	}
+	e.load, l.first = l, e
+	l.n++
+}
+
+// remove takes an exchange out, if it is still open.
+func (x *exchanges) remove(e *exchange) bool {
+	if x.byID[e.id] != e {
+		return false
+	}
+	delete(x.byID, e.id)
+	if e.hangUp != nil {
+		e.hangUp()
+	}
+	if e.Agent == nil {
+		return true
+	}
+	l := e.load
+	if e.before == nil {
+		l.first = e.behind
+	} else {
+		e.before.behind = e.behind
+	}
+	if e.behind != nil {
+		e.behind.before = e.before
+	}
+	if l.n--; l.n == 0 {
+		delete(x.byAgent, e.Agent.Key())
+	}
+	e.before, e.behind = nil, nil
+	return true
+}
+
+// leastBusy picks the peer with the fewest open exchanges. Among equals the
+// choice goes round.
+func (x *exchanges) leastBusy(peers []Peer) Peer {
+	x.turn++
+	best := peers[x.turn%uint64(len(peers))]
+	if len(peers) == 1 {
+		return best
+	}
+	least := x.openWith(best)
+	for i := range peers {
+		p := peers[(x.turn+uint64(i))%uint64(len(peers))]
+		if n := x.openWith(p); n < least {
+			best, least = p, n
+		}
+	}
+	return best
+}
+
+// openWith is how many exchanges an agent has.
+func (x *exchanges) openWith(p Peer) int {
+	if p.Agent == nil {
+		return 0
+	}
+	if l := x.byAgent[p.Agent.Key()]; l != nil {
+		return l.n
+	}
+	return 0
+}
+
+// find returns the open exchange with the id.
+func (x *exchanges) find(id string) *exchange {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.byID[id]
+}
+
+// end ends an exchange. Only the first call has an effect, and only that one
+// returns true.
+func (x *exchanges) end(e *exchange, o outcome) bool {
+	x.mu.Lock()
+	open := x.remove(e)
+	x.mu.Unlock()
+	if open {
+		e.conclude(o)
+	}
+	return open
+}
+
+// withdraw takes an exchange out that nobody is to hear of. It reports whether
+// it was still open.
+func (x *exchanges) withdraw(e *exchange) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e.done.Store(true)
+	return x.remove(e)
+}
+
+// conclude tells how an exchange ended.
+func (e *exchange) conclude(o outcome) {
+	e.done.Store(true)
+	e.waiter.hear(o)
+}
+
+// endSome ends some exchanges with an agent, but for durable ones: these are
+// told. They hear of it on a goroutine of their own, since the caller holds
+// locks.
+func (x *exchanges) endSome(key AgentKey, why func(target) *failure, which func(*exchange) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l := x.byAgent[key]
+	if l == nil {
+		return
+	}
+	var ended []*exchange
+	for e := l.first; e != nil; {
+		behind := e.behind
+		switch {
+		case !which(e):
+		case e.durable:
+			e.line = nil
+			e.waiter.hear(outcome{failure: why(e.target())})
+		default:
+			x.remove(e)
+			ended = append(ended, e)
+		}
+		e = behind
+	}
+	if len(ended) == 0 {
+		return
+	}
+	go func() {
+		for _, e := range ended {
+			e.conclude(outcome{failure: why(e.target())})
+		}
+	}()
+}
+
+// open is how many exchanges there are.
+func (x *exchanges) open() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.byID)
+}
+
+// event passes on an event of the agent, unless the exchange has ended. No
+// lock is held meanwhile: passing it on may end connections, and with them
+// exchanges.
+func (e *exchange) event(name string, data []byte) {
+	if !e.done.Load() {
+		e.waiter.event(name, data)
+	}
+}

@@ -1,0 +1,216 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A failure is why an attempt gave no answer, and what that says about trying
+// again.
+type failure struct {
+	err   *protocol.Error
+	kind  Kind // of the notice to a durable request: Failed, Rejected or Left
+	again repeat
+	// unread says that there was an answer, which could not be read.
+	unread bool
+}
+
+// A repeat says whether a request may be sent to another agent.
+type repeat uint8
+
+const (
+	never        repeat = iota // the answer is no, or no time is left
+	ifIdempotent               // it may have been done
+	always                     // it never arrived
+)
+
+func (f *failure) mayRepeat(idempotent bool) bool {
+	return f.again == always || f.again == ifIdempotent && idempotent
+}
+
+// final is the error for a caller for whom nobody else is asked. An answer that
+// cannot be read leaves open what was done; where doing it twice is as good as
+// once, the caller may simply try again.
+func (f *failure) final(idempotent bool) *protocol.Error {
+	if !f.unread || !idempotent {
+		return f.err
+	}
+	return &protocol.Error{Code: protocol.TargetUnavailable, Message: f.err.Message, Details: f.err.Details}
+}
+
+// A target is what a request is sent to.
+type target struct {
+	what string // agent, endpoint
+	id   string
+}
+
+// target is what the request of an exchange went to.
+func (e *exchange) target() target {
+	if e.Agent != nil {
+		return target{"agent", string(e.agentID())}
+	}
+	return target{"endpoint", e.endpoint}
+}
+
+// agentID is the agent that has the request, "" for an endpoint of a skill.
+func (e *exchange) agentID() protocol.AgentID {
+	if e.Agent == nil {
+		return ""
+	}
+	return e.Agent.Key().ID
+}
+
+// fail builds a failure. The message is about the target: "is offline".
+func (t target) fail(code protocol.Code, again repeat, format string, args ...any) *failure {
+	message := fmt.Sprintf("%s %q ", t.what, t.id) + plain(fmt.Sprintf(format, args...))
+	return &failure{err: t.mark(&protocol.Error{Code: code, Message: message}), again: again}
+}
+
+// mark notes in an error which target it is about.
+func (t target) mark(err *protocol.Error) *protocol.Error {
+	if t.what == "agent" {
+		return err.With("agent_id", t.id)
+	}
+	return err.With(t.what, t.id)
+}
+
+// unreachable is the failure for what never got the request.
+func (t target) unreachable() *failure {
+	return t.fail(protocol.AgentOffline, always, "is offline")
+}
+
+// gone is the failure for what went away with the request.
+func (t target) gone(reason string) *failure {
+	f := t.fail(protocol.OutcomeUnknown, ifIdempotent, "went away before it answered: %s", reason)
+	f.err = f.err.With("reason", reason)
+	return f
+}
+
+// banned is the failure for what was made to go with the request.
+func (t target) banned(given *protocol.Error) *failure {
+	err := &protocol.Error{Code: given.Code, Message: given.Message, Details: maps.Clone(given.Details)}
+	return &failure{err: t.mark(err), again: ifIdempotent}
+}
+
+// nonsense is the failure for an answer that is none. What was asked may have
+// been done, so the outcome is unknown.
+func (t target) nonsense(at, reason string) *failure {
+	what := reason
+	if at != "" {
+		what = at + ": " + reason
+	}
+	f := t.fail(protocol.OutcomeUnknown, ifIdempotent, "gave an answer that is not valid: %s", what)
+	f.err = f.err.With("reason", reason)
+	if at != "" {
+		f.err = f.err.With("param_name", at)
+	}
+	return f
+}
+
+// invalid is the failure for a result that does not fit.
+func (t target) invalid(err error) *failure {
+	var wrong *InvalidResult
+	if errors.As(err, &wrong) {
+		return t.nonsense(wrong.At, wrong.Reason)
+	}
+	return &failure{err: protocol.AsError(err)}
+}
+
+// garbled is the failure for an answer that cannot be read.
+func (t target) garbled(reason string) *failure {
+	f := t.nonsense("", plain(reason))
+	f.unread = true
+	return f
+}
+
+// rejected is the failure for what refused before it began.
+func (t target) rejected(reason string) *failure {
+	f := t.fail(protocol.TargetUnavailable, ifIdempotent, "rejected the task: %s", reason)
+	f.err, f.kind = f.err.With("reason", plain(reason)), Rejected
+	return f
+}
+
+// gaveUp is the failure for a wait that ended before the answer came.
+func (t target) gaveUp(cause error) *failure {
+	var known *protocol.Error
+	switch {
+	case errors.As(cause, &known):
+		return &failure{err: known}
+	case errors.Is(cause, context.DeadlineExceeded):
+		return t.fail(protocol.TimedOut, never, "did not answer in time")
+	case errors.Is(cause, context.Canceled):
+		return t.fail(protocol.Cancelled, never, "was told to stop")
+	}
+	return &failure{err: protocol.AsError(cause)}
+}
+
+// refused is the failure a target answered with. A code of the protocol passes
+// as it is, unless it speaks of what only the bridge can know: see
+// [bridgesOwn]. Any other becomes the plainest of its class, which its first
+// digit tells (docs/protocol.md#codes-of-agents). A code that does not pass
+// stays readable in details.agent_code.
+func (t target) refused(given *protocol.Error) *failure {
+	err := &protocol.Error{Code: given.Code, Message: plain(given.Message)}
+	for key, value := range given.Details {
+		if key != agentCode {
+			err = err.With(plain(key), plainValue(value))
+		}
+	}
+	own := bridgesOwn(given.Code)
+	switch {
+	case own:
+		err.Code = protocol.TargetUnavailable
+	case !given.Code.Known():
+		err.Code = classOf(given.Code)
+	}
+	if err.Code != given.Code {
+		err = err.With(agentCode, plain(string(given.Code)))
+	}
+	if err.Message == "" {
+		err.Message = err.Code.String()
+	}
+	if own {
+		err.Message = fmt.Sprintf("%s %q refused: %s", t.what, t.id, err.Message)
+	}
+	f := &failure{err: t.mark(err)}
+	if err.Code.Retry() != protocol.RetryNever && !own {
+		f.again = ifIdempotent
+	}
+	return f
+}
+
+// agentCode is the detail with the code of a target's that did not pass.
+const agentCode = "agent_code"
+
+// bridgesOwn reports whether a code is about the caller's envelope, credential
+// or certificate, of which a target knows nothing: it would have the caller
+// mend its request, or throw its credential away. What a target may say of its
+// own is that it does not permit something, 2003, and, of sealed calls, that
+// the proof, the id or the age of what is inside is wrong: 2009, 1005, 1006.
+func bridgesOwn(code protocol.Code) bool {
+	switch code {
+	case protocol.PermissionDenied, protocol.ProofFailed:
+		return false
+	case protocol.MalformedEnvelope, protocol.UnknownCommand, protocol.UnsupportedVersion, protocol.BatchInvalid:
+		return true
+	}
+	return len(code) == 4 && code[0] == '2'
+}
+
+func classOf(code protocol.Code) protocol.Code {
+	if len(code) == 4 {
+		switch code[0] {
+		case '1':
+			return protocol.InvalidParameter
+		case '3':
+			return protocol.InvalidState
+		case '4':
+			return protocol.TargetUnavailable
+		}
+	}
+	return protocol.Internal
+}

@@ -1,0 +1,89 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Request is a command for an agent on behalf of a caller who waits, with the
+// room that asking takes. It is good for one [Service.Ask].
+type Request struct {
+	Command    string
+	Params     json.RawMessage
+	Call       *commands.Call
+	Callee     Callee // nil if there is one agent to ask, and any result will do
+	Idempotent bool   // running it twice is as good as once
+	Listener   Listener
+
+	ctx   context.Context
+	tried []protocol.AgentID
+	last  *failure
+	first attempt
+}
+
+// A Callee is what a request is meant for, whichever agent it goes to.
+type Callee interface {
+	// Others are the peers to ask when those that were tried have failed.
+	Others(tried []protocol.AgentID) []Peer
+	// CheckResult says what is wrong with a result, best as an [InvalidResult].
+	CheckResult(result json.RawMessage) error
+}
+
+// Ask sends a request to the least busy of some peers, and to another one if
+// that failed and may be repeated. DESIGN.md of the registry has the table of
+// what may. When ctx ends first, the peer is told to stop. The listener hears
+// the outcome once, possibly before Ask returns; if it panics it hears of that.
+//
+// Nobody waits for the answer: whoever brings the end of an exchange moves the
+// request on, mostly the reader of the agent's connection.
+func (s *Service) Ask(ctx context.Context, r *Request, peers []Peer) {
+	r.ctx = ctx
+	s.try(&r.first, r, peers)
+}
+
+// ended takes the end of an attempt.
+func (r *Request) ended(a *attempt, response *protocol.Response, f *failure) {
+	if f == nil {
+		f = r.check(a.target(), response.Result)
+	}
+	switch {
+	case f == nil:
+		r.Listener.Hear(Notice{Kind: Answered, Agent: a.agentID(), Data: response.Result})
+	case a.Agent != nil && f.mayRepeat(r.Idempotent):
+		r.tried, r.last = append(r.tried, a.agentID()), f
+		r.again(a.service)
+	default:
+		r.fail(f)
+	}
+}
+
+// again asks somebody who was not tried yet.
+func (r *Request) again(s *Service) {
+	var peers []Peer
+	if r.Callee != nil {
+		peers = r.Callee.Others(r.tried)
+	}
+	if len(peers) == 0 {
+		r.fail(r.last)
+		return
+	}
+	s.metrics.retries.Inc()
+	s.try(new(attempt), r, peers)
+}
+
+func (r *Request) fail(f *failure) {
+	r.Listener.Hear(Notice{Kind: Failed, Err: f.final(r.Idempotent)})
+}
+
+func (r *Request) check(t target, result json.RawMessage) *failure {
+	if r.Callee == nil {
+		return nil
+	}
+	if err := r.Callee.CheckResult(result); err != nil {
+		return t.invalid(err)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package ask
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// startSpan begins the span of an exchange with somebody, whom the attribute
+// names.
+func (s *Service) startSpan(ctx context.Context, name, attr, whom, exchange string) (_ context.Context, end func()) {
+	if s.opts.Tracer == nil {
+		return ctx, func() {}
+	}
+	ctx, span := s.opts.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String(attr, whom), attribute.String("aibridge.exchange", exchange)))
+	return ctx, func() { span.End() }
+}
+
+// spanOf begins the span of an exchange with somebody who is known, and named,
+// later.
+func (s *Service) spanOf(ctx context.Context, name, attr, exchange string) (_ context.Context, whom func(string), end func()) {
+	ctx, span := s.opts.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("aibridge.exchange", exchange)))
+	return ctx, func(id string) { span.SetAttributes(attribute.String(attr, id)) }, func() { span.End() }
+}
+
+// traceparent is the W3C trace context of the current span, "" without one.
+func traceparent(ctx context.Context) string {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ""
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier.Get("traceparent")
+}

@@ -1,0 +1,114 @@
+package audit
+
+import (
+	"context"
+)
+
+// trim forgets entries that are too old or too many. That they were forgotten
+// is an entry itself, stored before.
+func (t *Trail) trim(ctx context.Context) error {
+	before, through, err := t.surplus(ctx)
+	if err != nil || before == 0 {
+		return err
+	}
+	if err := t.carry(ctx, before); err != nil {
+		return err
+	}
+	t.Record(ctx, Entry{Event: trimmed, Code: OK, Reason: "older or more than the trail is to keep", Details: map[string]string{"through": number(through)}})
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	t.note()
+	return t.log.Trim(ctx, before)
+}
+
+// settle has stored what was recorded, by the goroutine that ships.
+func (t *Trail) settle(ctx context.Context) error {
+	if err := t.o.Local.Settle(ctx); err != nil {
+		return err
+	}
+	t.ship(ctx)
+	return ctx.Err()
+}
+
+// trimmed is the event that entries were forgotten, up to details.through.
+const trimmed = "audit.trimmed"
+
+// A keeper forgets blocks together, as a file of several.
+type keeper interface {
+	// Kept is the first block that stays if those before one are trimmed.
+	Kept(before uint64) uint64
+}
+
+// surplus finds the number of the first block to keep, 0 to keep all, and the
+// sequence of the last entry before it.
+func (t *Trail) surplus(ctx context.Context) (before, through uint64, err error) {
+	b, err := t.log.Bounds(ctx)
+	if err != nil || b.Last <= b.First {
+		return 0, 0, err
+	}
+	if t.o.KeepSize > 0 && b.Bytes > t.o.KeepSize {
+		surplus := float64(b.Bytes-t.o.KeepSize)/float64(b.Bytes) + 0.1 // and some room
+		before = b.First + uint64(surplus*float64(b.Last-b.First))
+	}
+	if t.o.KeepFor > 0 {
+		at, err := t.search(ctx, b, func(b *block) bool { return t.o.Now().Sub(b.at) <= t.o.KeepFor })
+		if err != nil {
+			return 0, 0, err
+		}
+		before = max(before, at)
+	}
+	before = min(before, b.Last) // something must remain to go on from
+	if k, ok := t.log.(keeper); ok {
+		before = k.Kept(before)
+	}
+	if before <= b.First {
+		return 0, 0, nil
+	}
+	for at := before - 1; at >= b.First && at > 0; at-- {
+		data, err := t.log.Get(ctx, at)
+		if err != nil {
+			return 0, 0, err
+		}
+		read := decodeBlock(data)
+		if g := read.lastOf(t.o.Key.chain); g != nil {
+			return before, g.last(), nil
+		}
+	}
+	return before, 0, nil // what cannot be read is forgotten, too
+}
+
+// search returns the number of the first block with a condition, which those
+// behind it have as well; one behind the last if none does. Blocks that cannot
+// be read count as those before them.
+func (t *Trail) search(ctx context.Context, b Bounds, cond func(*block) bool) (uint64, error) {
+	low, high := b.First, b.Last+1
+	for low < high {
+		mid := low + (high-low)/2
+		read, err := t.readable(ctx, mid, high)
+		if err != nil {
+			return 0, err
+		}
+		if read == nil || cond(read) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return low, nil
+}
+
+// readable is the first block with groups from a number on, nil if there is
+// none before the end.
+func (t *Trail) readable(ctx context.Context, from, end uint64) (*block, error) {
+	for at := from; at < end; at++ {
+		data, err := t.log.Get(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		if b := decodeBlock(data); len(b.groups) > 0 {
+			return &b, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,224 @@
+package vfs
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Run tidies up until ctx ends: what is forgotten is forgotten, and blobs that
+// nobody needs are removed.
+func (s *Store) Run(ctx context.Context) error {
+	ticker := time.NewTicker(s.opts.GCInterval)
+	defer ticker.Stop()
+	for {
+		s.CollectGarbage(ctx)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// CollectGarbage does one round of what Run does. One at a time may be under way.
+func (s *Store) CollectGarbage(ctx context.Context) {
+	forgotten := s.forget(ctx)
+	orphans, err := s.findOrphans(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.opts.Log.Warn("blobs cannot be listed", "error", err)
+	}
+	removed := s.collect(ctx)
+	s.sweep(ctx)
+	if forgotten+removed > 0 {
+		s.opts.Log.Info("tidied files", "forgotten", forgotten, "orphans", orphans, "blobs", removed)
+	}
+}
+
+// A blob to which nothing was added for stale will never be committed. The
+// slowest uploads that are let go on have a part of it in hours.
+const (
+	stale      = 24 * time.Hour
+	sweepEvery = time.Hour
+)
+
+// sweep removes now and then what a crash has left of blobs that were being
+// written.
+func (s *Store) sweep(ctx context.Context) {
+	sweeper, ok := s.opts.Blobs.(Sweeper)
+	if !ok || time.Since(s.swept) < sweepEvery {
+		return
+	}
+	s.swept = time.Now()
+	n, err := sweeper.Sweep(ctx, s.swept.Add(-stale))
+	if err != nil && ctx.Err() == nil {
+		s.opts.Log.Warn("parts of blobs that were never written whole cannot be removed", "error", err)
+	}
+	if n > 0 {
+		s.opts.Log.Info("removed parts of blobs that were never written whole", "blobs", n)
+	}
+}
+
+// forget removes the records of files that were deleted long ago.
+func (s *Store) forget(ctx context.Context) (n int) {
+	deadline := s.opts.Now().Add(-s.opts.Remember).UnixMilli()
+	for key, r := range s.opts.Records.All() {
+		if r.live() || r.current().Modified > deadline || ctx.Err() != nil {
+			continue
+		}
+		now, revision, ok := s.opts.Records.Get(key)
+		if !ok || now != r {
+			continue
+		}
+		if err := s.opts.Records.Delete(ctx, key, revision); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// findOrphans notes blobs that no record names, so that they are collected
+// when they are old enough to be nobody's work in progress: a crash left them.
+func (s *Store) findOrphans(ctx context.Context) (n int, err error) {
+	x := s.index
+	err = s.opts.Blobs.All(ctx, func(key string, modified time.Time) bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.blobs[key] == nil {
+			x.blobs[key] = &blobUse{idle: modified}
+			n++
+		}
+		return true
+	})
+	return n, err
+}
+
+// collect removes the blobs that nobody has needed for a while.
+func (s *Store) collect(ctx context.Context) (n int) {
+	for _, key := range s.doomed(time.Now().Add(-s.opts.Grace)) {
+		if ctx.Err() != nil {
+			return n
+		}
+		if s.remove(ctx, key) {
+			n++
+		}
+	}
+	return n
+}
+
+// Hold keeps every blob that is there, though nobody needs it any more, until
+// release is called: for a backup, which copies the blobs some time after the
+// records that name them. The second release does nothing.
+func (s *Store) Hold() (release func()) {
+	x := s.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.holds++
+	return sync.OnceFunc(func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.holds--
+	})
+}
+
+func (s *Store) doomed(before time.Time) (keys []string) {
+	x := s.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.holds > 0 {
+		return nil
+	}
+	for key, b := range x.blobs {
+		if b.unneeded(before) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// unneeded reports whether nobody has needed a blob since a moment.
+func (b *blobUse) unneeded(since time.Time) bool {
+	return b.refs == 0 && b.pins == 0 && !b.dying && b.idle.Before(since)
+}
+
+// remove removes a blob, unless somebody needs it after all. Who wants to
+// write the same one waits meanwhile.
+func (s *Store) remove(ctx context.Context, key string) bool {
+	x := s.index
+	x.mu.Lock()
+	b := x.blobs[key]
+	if b == nil || x.holds > 0 || !b.unneeded(time.Now().Add(-s.opts.Grace)) {
+		x.mu.Unlock()
+		return false
+	}
+	b.dying = true
+	x.mu.Unlock()
+	err := s.opts.Blobs.Remove(ctx, key)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	b.dying = false
+	if err == nil {
+		delete(x.blobs, key)
+	} else {
+		s.opts.Log.Warn("a blob cannot be removed", "error", err)
+	}
+	x.settled.Broadcast()
+	return err == nil
+}
+
+// makeRoom gives up old versions of a group, the oldest first, until there is
+// room for so many bytes. It reports whether there is.
+func (s *Store) makeRoom(ctx context.Context, space protocol.SpaceID, group string, need int64) bool {
+	type old struct {
+		record *Record
+		number uint64
+		size   int64
+	}
+	x := s.index
+	x.mu.Lock()
+	g := x.group(space, group)
+	missing := g.used + g.pending + need - s.opts.Quota
+	var candidates []old
+	for _, r := range g.files {
+		for i := range len(r.Versions) - 1 {
+			if r.Versions[i].Size > 0 {
+				candidates = append(candidates, old{r, r.Versions[i].Number, r.Versions[i].Size})
+			}
+		}
+	}
+	x.mu.Unlock()
+	slices.SortFunc(candidates, func(a, b old) int { return cmp.Compare(a.number, b.number) })
+	upTo := make(map[*Record]uint64)
+	for _, c := range candidates {
+		if missing <= 0 {
+			break
+		}
+		upTo[c.record] = c.number
+		missing -= c.size
+	}
+	if missing > 0 {
+		return false
+	}
+	for r, number := range upTo {
+		s.trim(ctx, r, number)
+	}
+	return true
+}
+
+// trim drops the versions of a file up to a number.
+func (s *Store) trim(ctx context.Context, r *Record, upTo uint64) {
+	now, revision, ok := s.opts.Records.Get(r.key())
+	if !ok || now != r {
+		return // it changed meanwhile; the next attempt sees what is left
+	}
+	next := *r
+	next.Versions = slices.Clone(slices.DeleteFunc(slices.Clone(r.Versions), func(v Version) bool { return v.Number <= upTo }))
+	if _, err := s.opts.Records.Update(ctx, r.key(), &next, revision); err != nil && !records.Raced(err) {
+		s.opts.Log.Warn("old versions cannot be dropped", "error", err)
+	}
+}
