@@ -15,6 +15,7 @@ import (
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/config"
+	"github.com/aibridge/aibridge/internal/storage"
 )
 
 func auditCommand() *cobra.Command {
@@ -360,7 +361,7 @@ func verifyAudit(ctx context.Context, target *target, head string, offline bool)
 		if err != nil {
 			return nil, err
 		}
-		report, err := app.VerifyAudit(ctx, config, head)
+		report, err := storage.VerifyAudit(ctx, config, head)
 		if err != nil {
 			return nil, err
 		}

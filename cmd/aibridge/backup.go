@@ -14,6 +14,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/config"
+	"github.com/aibridge/aibridge/internal/storage"
 )
 
 func backupCommand() *cobra.Command {
@@ -76,8 +77,8 @@ func (b *backupRun) write(cmd *cobra.Command, w io.Writer) (summary string, err 
 	if err != nil {
 		return "", usageError{err}
 	}
-	summary, err = app.Backup(cmd.Context(), config, w, backup.Options{WithoutContents: b.withoutContents, Progress: b.progress.tell})
-	if !errors.Is(err, app.ErrRunning) {
+	summary, err = storage.Backup(cmd.Context(), config, w, backup.Options{WithoutContents: b.withoutContents, Progress: b.progress.tell})
+	if !errors.Is(err, storage.ErrInUse) {
 		return summary, err
 	}
 	b.target.url, b.target.data = "", config.Data
@@ -136,7 +137,7 @@ func restoreCommand() *cobra.Command {
 				return err
 			}
 			defer file.Close()
-			summary, err := app.Restore(cmd.Context(), config, file, force)
+			summary, err := storage.Restore(cmd.Context(), config, file, force)
 			if err != nil {
 				return fmt.Errorf("restore %s: %w", args[0], err)
 			}

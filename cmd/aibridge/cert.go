@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aibridge/aibridge/client"
-	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/pki"
 )
 
 func certCommand() *cobra.Command {
@@ -182,11 +182,15 @@ func showFile(cmd *cobra.Command, path string, shown format) error {
 	if err != nil {
 		return err
 	}
-	described, err := app.DescribeCertificate(text)
+	described, err := pki.Describe(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return shown.write(cmd.OutOrStdout(), described, writeTable)
+	result, err := json.Marshal(described)
+	if err != nil {
+		return err
+	}
+	return shown.write(cmd.OutOrStdout(), result, writeTable)
 }
 
 func certExportCommand() *cobra.Command {

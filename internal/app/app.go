@@ -121,7 +121,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
-	group.Go(func() error { return ended(serving, s.base, s.stored) })
+	group.Go(func() error { return s.Ended(serving) })
 	if l := s.sockets.Get("mqtt"); l != nil {
 		group.Go(func() error { return d.broker.Serve(serving, "mqtt", l) })
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/evidence"
+	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/security/audit"
 )
 
@@ -101,13 +102,13 @@ func TestTheAuditTrailOutlivesRestartsAndNoticesWhatIsMissing(t *testing.T) {
 		t.Fatalf("%v: %+v", err, report)
 	}
 	n.Stop(t)
-	report, err := app.VerifyAudit(context.Background(), n.Config, report.Head)
+	report, err := storage.VerifyAudit(context.Background(), n.Config, report.Head)
 	if err != nil || !report.OK {
 		t.Fatalf("%v: %+v", err, report)
 	}
 
 	cutOff(t, n.Config.Data)
-	report, err = app.VerifyAudit(context.Background(), n.Config, "")
+	report, err = storage.VerifyAudit(context.Background(), n.Config, "")
 	if err != nil || report.OK || len(report.Problems) != 1 || report.Problems[0].Kind != "missing" || report.Problems[0].From != 1 {
 		t.Errorf("%v: %+v", err, report)
 	}
@@ -143,7 +144,7 @@ func TestAnAuditTrailThatWasRemovedIsMissed(t *testing.T) {
 	if err := os.Remove(filepath.Join(n.Config.Data, "audit.head")); err != nil {
 		t.Fatal(err)
 	}
-	report, err := app.VerifyAudit(context.Background(), n.Config, "")
+	report, err := storage.VerifyAudit(context.Background(), n.Config, "")
 	if err != nil || report.OK {
 		t.Errorf("%v: %+v", err, report)
 	}
@@ -166,7 +167,7 @@ func TestAFlippedAuditKeyIsNoticed(t *testing.T) {
 	if err := os.WriteFile(file, key, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	report, err := app.VerifyAudit(context.Background(), n.Config, "")
+	report, err := storage.VerifyAudit(context.Background(), n.Config, "")
 	if err != nil || report.OK || report.Problems[0].Kind != "key" {
 		t.Errorf("%v: %+v", err, report)
 	}
@@ -203,7 +204,7 @@ func TestTamperingWithTheStoredAuditTrailIsFound(t *testing.T) {
 			}
 			n.Stop(t)
 			rewrite(t, n.Config.Data, c.tamper)
-			report, err := app.VerifyAudit(context.Background(), n.Config, "")
+			report, err := storage.VerifyAudit(context.Background(), n.Config, "")
 			if err != nil || report.OK || len(report.Problems) == 0 || report.Problems[0].Kind != c.want {
 				t.Errorf("%v: found %+v, want %s", err, report.Problems, c.want)
 			}

@@ -15,7 +15,7 @@ func newBackups(s *state, files *fileParts) (*backup.Service, error) {
 		BridgeID:   s.config.ID,
 		Settings:   s.config.Backup,
 		Dir:        dir,
-		Store:      s.store,
+		Store:      s.Store,
 		Places:     s.config.Places(),
 		Hold:       files.store.Hold,
 		Trail:      s.audit,

@@ -24,6 +24,7 @@ import (
 	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/remote"
 )
@@ -93,7 +94,7 @@ func restored(t *testing.T, of *bridgetest.Node, archive []byte) *bridgetest.Nod
 	if summary, err := backup.Check(bytes.NewReader(archive), nil); err != nil {
 		t.Fatalf("%s: %v", summary, err)
 	}
-	if _, err := app.Restore(t.Context(), config, bytes.NewReader(archive), false); err != nil {
+	if _, err := storage.Restore(t.Context(), config, bytes.NewReader(archive), false); err != nil {
 		t.Fatal(err)
 	}
 	return bridgetest.Start(t, func(c *app.Config) { *c = config })

@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -25,11 +26,11 @@ func TestARefusedRestoreLeavesWhatABridgeWorksOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	if _, err := app.Backup(t.Context(), n.Config, &archive, backup.Options{}); err != nil {
+	if _, err := storage.Backup(t.Context(), n.Config, &archive, backup.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, force := range map[string]bool{"by itself": false, "with force": true} {
-		_, err := app.Restore(t.Context(), n.Config, bytes.NewReader(archive.Bytes()), force)
+		_, err := storage.Restore(t.Context(), n.Config, bytes.NewReader(archive.Bytes()), force)
 		if protocol.CodeOf(err) != protocol.InvalidState {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -55,7 +56,7 @@ func TestARestoreFillsAFolderThatIsElsewhere(t *testing.T) {
 	config.Data = t.TempDir()
 	write(filepath.Join(config.Data, "runs", "packages", "one"), "saved")
 	var archive bytes.Buffer
-	if _, err := app.Backup(t.Context(), config, &archive, backup.Options{}); err != nil {
+	if _, err := storage.Backup(t.Context(), config, &archive, backup.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	config.Data = t.TempDir()
@@ -64,10 +65,10 @@ func TestARestoreFillsAFolderThatIsElsewhere(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(config.Data, "runs")); err != nil {
 		t.Skip("no links here: ", err)
 	}
-	if _, err := app.Restore(t.Context(), config, bytes.NewReader(archive.Bytes()), false); protocol.CodeOf(err) != protocol.InvalidState {
+	if _, err := storage.Restore(t.Context(), config, bytes.NewReader(archive.Bytes()), false); protocol.CodeOf(err) != protocol.InvalidState {
 		t.Errorf("over files that are there: %v", err)
 	}
-	if _, err := app.Restore(t.Context(), config, bytes.NewReader(archive.Bytes()), true); err != nil {
+	if _, err := storage.Restore(t.Context(), config, bytes.NewReader(archive.Bytes()), true); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := os.ReadFile(filepath.Join(elsewhere, "packages", "one")); err != nil || string(data) != "saved" {

@@ -20,10 +20,10 @@ import (
 // newCaps makes the part that keeps Caps and groups.
 func newCaps(s *state, agents *registry.Service, groups *dispatch.Engine) (*cap.Service, *capTables) {
 	tables := &capTables{
-		store:  s.store,
-		caps:   store.NewTable[cap.Cap](s.store, "cap"),
-		groups: store.NewTable[cap.Group](s.store, "group"),
-		data:   store.NewTable[cap.Datum](s.store, "data"),
+		store:  s.Store,
+		caps:   store.NewTable[cap.Cap](s.Store, "cap"),
+		groups: store.NewTable[cap.Group](s.Store, "group"),
+		data:   store.NewTable[cap.Datum](s.Store, "data"),
 	}
 	channels := cap.New(cap.Options{
 		Caps:       tables.caps,

@@ -22,7 +22,7 @@ import (
 func newApprovals(s *state) (*approval.Service, error) {
 	c := &s.config.Approvals
 	options, err := c.Apply(approval.Options{
-		Approvals:    store.NewTable[approval.Record](s.store, "approval"),
+		Approvals:    store.NewTable[approval.Record](s.Store, "approval"),
 		Policy:       s.judge,
 		MayDecide:    s.judge.MayDecide,
 		MayDecideOwn: s.judge.MayDecideOwn,
@@ -52,7 +52,7 @@ func newLoop(s *state, models *modelParts, tools *toolParts) *loop.Runner {
 func newChats(s *state, models *modelParts, known *toolParts, talker *loop.Runner) *conversation.Service {
 	c := &s.config.Chat
 	return conversation.New(conversation.Options{
-		Conversations:    store.NewTable[conversation.Conversation](s.store, "chat"),
+		Conversations:    store.NewTable[conversation.Conversation](s.Store, "chat"),
 		Talker:           talker,
 		Tools:            known.catalogue,
 		Direct:           &tools.Executor{Gate: pass, Log: s.log, Record: known.record.Called},
@@ -80,9 +80,9 @@ func newRuns(s *state, models *modelParts, known *toolParts, approvals *approval
 		Executor:  &tools.Executor{Gate: approvals.Gate, MaxDepth: known.executor.MaxDepth, Log: s.log}, // runs record their calls themselves
 		Catalogue: known.catalogue,
 		Retriever: known.retriever,
-		Runs:      store.NewTable[run.Record](s.store, "run"),
-		Packages:  store.NewTable[run.PackageRecord](s.store, "runpackage"),
-		Current:   func() bool { return s.store.Check() == nil },
+		Runs:      store.NewTable[run.Record](s.Store, "run"),
+		Packages:  store.NewTable[run.PackageRecord](s.Store, "runpackage"),
+		Current:   func() bool { return s.Store.Check() == nil },
 		Dir:       s.config.Places().Runs,
 		Sealer:    s.seals,
 		Project:   projects.Open,

@@ -20,8 +20,8 @@ func newDispatches(s *state, agents *registry.Service) *dispatch.Engine {
 		},
 	}
 	return dispatch.New(dispatch.Options{
-		Dispatches: store.NewTable[dispatch.Dispatch](s.store, "dispatch"),
-		Batches:    store.NewTable[dispatch.Batch](s.store, "batch"),
+		Dispatches: store.NewTable[dispatch.Dispatch](s.Store, "dispatch"),
+		Batches:    store.NewTable[dispatch.Batch](s.Store, "batch"),
 		Skills:     agents,
 		Invoker:    agents.Asking(),
 		MayAsk:     judge.MayAsk,
@@ -35,7 +35,7 @@ func newDispatches(s *state, agents *registry.Service) *dispatch.Engine {
 // newTasks makes the part that keeps work which outlives its request.
 func newTasks(s *state, groups *dispatch.Engine) *task.Service {
 	return task.New(task.Options{
-		Tasks:      task.Sealed(store.NewTable[task.Task](s.store, "task"), s.seals),
+		Tasks:      task.Sealed(store.NewTable[task.Task](s.Store, "task"), s.seals),
 		Groups:     tasks.Of(groups),
 		Publish:    s.clients.PublishTask,
 		BridgeID:   s.config.ID,

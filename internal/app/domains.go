@@ -49,13 +49,13 @@ type domains struct {
 // openDomains makes the domains with their tables, loads these, and then opens
 // what reads them.
 func openDomains(ctx context.Context, s *state) (d *domains, err error) {
-	skills := store.NewTable[registry.SkillRecord](s.store, "skill")
-	credentials := newCredentialTables(s.store)
+	skills := store.NewTable[registry.SkillRecord](s.Store, "skill")
+	credentials := newCredentialTables(s.Store)
 	ring, err := security.OpenKeyring(s.config.Data, credentials.keys)
 	if err != nil {
 		return nil, err
 	}
-	d = &domains{namespaces: store.NewTable[commands.Namespace](s.store, "namespace"), models: newModels(s)}
+	d = &domains{namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s)}
 	if d.agents, err = newRegistry(s, skills, ring, d.models); err != nil {
 		return nil, err
 	}
@@ -86,10 +86,10 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	d.runs = newRuns(s, d.models, d.tools, d.approvals, d.files)
 	parties := authz.Parties{Agents: d.agents, Keys: credentials.keys, Certificates: s.promised.certificates.value}
 	d.policies = policy.NewService(policy.ServiceOptions{
-		Engine: s.policies, Records: store.NewTable[policy.Record](s.store, "policy"), Principal: parties.Principal, InScope: security.ScopeAllows,
+		Engine: s.policies, Records: store.NewTable[policy.Record](s.Store, "policy"), Principal: parties.Principal, InScope: security.ScopeAllows,
 	})
 
-	if err := s.store.Load(ctx); err != nil {
+	if err := s.Store.Load(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.seals.Start(ctx, s.config.NATS.External(), s.log); err != nil {

@@ -85,7 +85,7 @@ func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
 		Clock:       s.clock,
 		Authorizer:  s.authorizer,
 		Credentials: s.credentials,
-		Claims:      s.claims,
+		Claims:      s.Claims,
 		Digester:    s.audit,
 		Tasks:       d.tasks,
 		Extensions:  s.extensions,
@@ -113,21 +113,6 @@ func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
 
 // newReadiness asks every part that work cannot be done without.
 func newReadiness(s *state, server *broker.Broker) *lifecycle.Readiness {
-	parts := []func() error{
-		func() error {
-			if err := s.nats.Check(); err != nil {
-				return protocol.Wrap(protocol.StoreUnavailable, err,
-					"the state is not stored: the disk fails, or has no room; what changes something is refused until it is opened anew")
-			}
-			return nil
-		},
-		s.store.Check, s.audit.Check, server.Check, s.disk.Check,
-	}
-	if s.lease != nil {
-		parts = append([]func() error{s.lease.Check}, parts...)
-	}
-	if log, ok := s.claims.(interface{ Check() error }); ok {
-		parts = append(parts, log.Check)
-	}
+	parts := append(s.Checks(), s.audit.Check, server.Check, s.disk.Check)
 	return lifecycle.NewReadiness(s.log, parts...)
 }

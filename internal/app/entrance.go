@@ -43,6 +43,12 @@ func openEntrance(ctx context.Context, b *base) (*entrance, error) {
 	return e, nil
 }
 
+// waits closes the doors but for HTTP, which says why the bridge does not serve.
+func (e *entrance) waits(reason string) {
+	e.sockets.StandBy("http")
+	e.lobby.Waits(reason)
+}
+
 // watchDisk begins to watch the room of the data.
 func watchDisk(b *base) *diskspace.Watch {
 	folders := []string{b.config.Data}

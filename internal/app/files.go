@@ -29,11 +29,11 @@ func newFiles(ctx context.Context, s *state, members vfs.Members) (*fileParts, e
 	if err != nil {
 		return nil, err
 	}
-	records := store.NewTable[vfs.Record](s.store, "vfsfile")
+	records := store.NewTable[vfs.Record](s.Store, "vfsfile")
 	content := vfs.NewStore(vfs.StoreOptions{
 		Records:    records,
 		Blobs:      blobs,
-		Atomic:     atomicFiles(s.store, records),
+		Atomic:     atomicFiles(s.Store, records),
 		MaxFile:    int64(o.MaxFile),
 		Quota:      int64(o.Quota),
 		Versions:   o.Versions,
@@ -43,8 +43,8 @@ func newFiles(ctx context.Context, s *state, members vfs.Members) (*fileParts, e
 	})
 	service := vfs.New(vfs.Options{
 		Store:   content,
-		Groups:  store.NewTable[vfs.Group](s.store, "vfsgroup"),
-		Remotes: store.NewTable[vfs.Remote](s.store, "vfsremote"),
+		Groups:  store.NewTable[vfs.Group](s.Store, "vfsgroup"),
+		Remotes: store.NewTable[vfs.Remote](s.Store, "vfsremote"),
 		Members: members,
 		Dial: func(r vfs.Remote, credential string) (vfs.Files, error) {
 			guard := egress.Guard{AllowPrivate: o.Private || s.config.Skills.AllowPrivate || s.config.Dev}
@@ -74,7 +74,7 @@ func temporary(dir string) (string, error) {
 // external NATS share its object bucket (docs/decisions).
 func openBlobs(ctx context.Context, s *state, dir string) (vfs.Blobs, error) {
 	if s.config.InNATS() {
-		return s.store.OpenBlobs(ctx)
+		return s.Store.OpenBlobs(ctx)
 	}
 	blobs, err := folder.Open(dir)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/authz"
+	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
@@ -27,8 +28,8 @@ type guard struct {
 
 // openGuard opens the audit trail and makes what decides. It is there before
 // the domains: it asks those that policies speak of once they are.
-func openGuard(ctx context.Context, b *base, s *stored, clients *mqttdoor.Clients, later *promises) (*guard, error) {
-	seals, err := seal.Open(b.config.Data, store.NewTable[seal.DataKey](s.store, "datakey"))
+func openGuard(ctx context.Context, b *base, s *storage.Storage, clients *mqttdoor.Clients, later *promises) (*guard, error) {
+	seals, err := seal.Open(b.config.Data, store.NewTable[seal.DataKey](s.Store, "datakey"))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -35,17 +36,17 @@ func newWireless(b *testing.B) *wireless {
 	config := DefaultConfig()
 	config.Data = b.TempDir()
 	log := slog.New(slog.DiscardHandler)
-	nats, err := connect(config, log)
+	nats, err := storage.Connect(config, log)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(nats.Close)
-	s, err := openStore(b.Context(), nats, config, log, nil)
+	s, err := storage.OpenStore(b.Context(), nats, config, log, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(s.Close)
-	claims, err := openEvidence(config, log, nil)
+	claims, err := storage.OpenEvidence(config, log, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func newModels(s *state) *modelParts {
 	agent := agent.New(protocol.AgentID(s.config.LLM.Agent), s.addresses.URL("/api/mcp-agent/llm"))
 	record := events.Models(s.audit)
 	return &modelParts{agent: agent, service: model.New(model.Options{
-		Spent: store.NewTable[model.Spent](s.store, "llmspent").Essential(),
+		Spent: store.NewTable[model.Spent](s.Store, "llmspent").Essential(),
 		Configured: func(c model.Configured) {
 			record(c)
 			agent.Changed()

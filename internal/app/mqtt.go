@@ -16,7 +16,7 @@ const roomAroundPayload = 64 << 10
 
 // openBroker makes the MQTT server.
 func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, error) {
-	journal, err := s.store.OpenJournal(ctx)
+	journal, err := s.Store.OpenJournal(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,11 @@ import (
 func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *security.Keyring, models *modelParts) (*registry.Service, error) {
 	certificates := authz.Certificates{PKI: s.promised.certificates.value}
 	agents, err := registry.New(registry.Options{
-		Agents:       store.NewTable[registry.Agent](s.store, "agent"),
+		Agents:       store.NewTable[registry.Agent](s.Store, "agent"),
 		Skills:       skills,
-		Resources:    store.NewTable[registry.ResourceRecord](s.store, "resource"),
-		Joins:        store.NewTable[registry.JoinRecord](s.store, "skill-join"),
-		Names:        store.NewTable[registry.NameRecord](s.store, "skill-name"),
+		Resources:    store.NewTable[registry.ResourceRecord](s.Store, "resource"),
+		Joins:        store.NewTable[registry.JoinRecord](s.Store, "skill-join"),
+		Names:        store.NewTable[registry.NameRecord](s.Store, "skill-name"),
 		Publisher:    s.clients,
 		Topics:       s.topics,
 		BridgeID:     s.config.ID,

@@ -12,7 +12,7 @@ import (
 // newScenes makes the part that keeps scenes.
 func newScenes(s *state, agents *registry.Service, all *cap.Service) *scene.Service {
 	scenes := scene.New(scene.Options{
-		Scenes:       store.NewTable[scene.Scene](s.store, "scene"),
+		Scenes:       store.NewTable[scene.Scene](s.Store, "scene"),
 		Skills:       agents,
 		Channels:     sceneChannels{all},
 		Certificates: authz.Certificates{PKI: s.promised.certificates.value},

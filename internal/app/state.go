@@ -6,6 +6,7 @@ import (
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/lifecycle"
+	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/security/quota"
 )
 
@@ -13,7 +14,7 @@ import (
 type state struct {
 	*base
 	*entrance
-	*stored
+	*storage.Storage
 	*guard
 	disk     *diskspace.Watch
 	quotas   *quota.Keeper
@@ -37,7 +38,10 @@ func openState(ctx context.Context, config Config, o options, life *lifecycle.Li
 	if err != nil {
 		return nil, err
 	}
-	stored, err := openStored(ctx, base, entrance, disk, quotas)
+	stored, err := storage.Open(ctx, storage.Options{
+		Config: config, Log: base.log, Metrics: base.metrics, Life: life,
+		Full: disk.Check, Budget: quotas.Records(), Waiting: entrance.waits, Serving: entrance.sockets.Resume,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +51,7 @@ func openState(ctx context.Context, config Config, o options, life *lifecycle.Li
 		return nil, err
 	}
 	return &state{
-		base: base, entrance: entrance, stored: stored, guard: guard,
+		base: base, entrance: entrance, Storage: stored, guard: guard,
 		disk: disk, quotas: quotas, clients: clients, promised: promised,
 	}, nil
 }

@@ -43,7 +43,7 @@ func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispa
 	}
 	t.servers = servers.New(servers.Options{
 		Servers:  s.config.MCP.Servers,
-		Table:    store.NewTable[servers.Approved](s.store, "mcpserver"),
+		Table:    store.NewTable[servers.Approved](s.Store, "mcpserver"),
 		Invoke:   invoke,
 		May:      s.judge.MayUseServer,
 		Version:  s.version,

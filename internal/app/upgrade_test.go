@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/security/audit"
 )
 
@@ -37,10 +37,10 @@ func TestATrailOfAnEarlierVersionIsReadAndGoneOnWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	if _, err := app.Restore(t.Context(), n.Config, archive, false); err != nil {
+	if _, err := storage.Restore(t.Context(), n.Config, archive, false); err != nil {
 		t.Fatal(err)
 	}
-	report, err := app.VerifyAudit(t.Context(), n.Config, "")
+	report, err := storage.VerifyAudit(t.Context(), n.Config, "")
 	if err != nil || !report.OK || report.Entries != 6 {
 		t.Fatalf("%+v, %v", report, err)
 	}

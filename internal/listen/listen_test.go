@@ -63,17 +63,17 @@ func TestAllSocketsOpenOrNone(t *testing.T) {
 func TestAStandbyKeepsOneSocketAndComesBackToTheOthers(t *testing.T) {
 	s := open(t, "mqtt", "http")
 	mqtt := s.Address("mqtt")
-	s.StepBack("http")
-	if !s.SteppedBack() || dials(mqtt) || !dials(s.Address("http")) {
+	s.StandBy("http")
+	if !s.StandsBy() || dials(mqtt) || !dials(s.Address("http")) {
 		t.Fatal("it has not stepped back from mqtt alone")
 	}
-	if err := s.StepForward(t.Context()); err != nil {
+	if err := s.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s.SteppedBack() || s.Address("mqtt") != mqtt || !dials(mqtt) {
+	if s.StandsBy() || s.Address("mqtt") != mqtt || !dials(mqtt) {
 		t.Errorf("it listens on %s, not on %s again", s.Address("mqtt"), mqtt)
 	}
-	if err := s.StepForward(t.Context()); err != nil {
+	if err := s.Resume(t.Context()); err != nil {
 		t.Errorf("a second step: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ type Address struct{ Name, Address string }
 // they are served.
 type Sockets struct {
 	listeners map[string]net.Listener
-	stays     string // the one that stays open while the others are closed for now, "" while none is
+	open      string // the name of the only open listener while the bridge stands by, else ""
 }
 
 // Open opens all listeners, or none.
@@ -46,29 +46,29 @@ func (s *Sockets) Address(name string) string {
 	return ""
 }
 
-// StepBack closes the listeners but that of a name, so that clients turn to the
-// bridge that works. Afterwards [Sockets.StepForward] opens them again.
-func (s *Sockets) StepBack(but string) {
+// StandBy closes the listeners but the one of a name, so that clients turn to the
+// bridge that serves. Afterwards [Sockets.Resume] opens them again.
+func (s *Sockets) StandBy(but string) {
 	for name, l := range s.listeners {
 		if name != but {
 			_ = l.Close()
 		}
 	}
-	s.stays = but
+	s.open = but
 }
 
-// SteppedBack reports whether the listeners are closed for now.
-func (s *Sockets) SteppedBack() bool { return s.stays != "" }
+// StandsBy reports whether the listeners are closed for now.
+func (s *Sockets) StandsBy() bool { return s.open != "" }
 
-// StepForward opens what StepBack has closed, at the same addresses.
-func (s *Sockets) StepForward(ctx context.Context) error {
-	if !s.SteppedBack() {
+// Resume opens what StandBy has closed, at the same addresses.
+func (s *Sockets) Resume(ctx context.Context) error {
+	if !s.StandsBy() {
 		return nil
 	}
-	stays := s.stays
-	s.stays = ""
+	open := s.open
+	s.open = ""
 	for name, l := range s.listeners {
-		if name == stays {
+		if name == open {
 			continue
 		}
 		again, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Addr().String())

@@ -1,4 +1,4 @@
-package app
+package storage
 
 import (
 	"context"
@@ -9,55 +9,56 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security/audit"
 )
 
 // evidenceDir is the folder of the log of claims and entries of the audit trail.
-func evidenceDir(config Config) string { return filepath.Join(config.Data, "evidence") }
+func evidenceDir(c config.Config) string { return filepath.Join(c.Data, "evidence") }
 
-// openEvidence opens the log of claims and entries of the audit trail. The
+// OpenEvidence opens the log of claims and entries of the audit trail. The
 // embedded NATS, started before, keeps other processes off it. On an external
 // NATS it has the entries that are not there yet.
-func openEvidence(config Config, log *slog.Logger, metrics prometheus.Registerer) (*evidence.Log, error) {
+func OpenEvidence(c config.Config, log *slog.Logger, metrics prometheus.Registerer) (*evidence.Log, error) {
 	options := evidence.Options{
-		SyncAlways:  config.Sync == "always",
-		GroupBlocks: config.NATS.External(),
-		AcceptLoss:  config.AcceptLoss,
+		SyncAlways:  c.Sync == "always",
+		GroupBlocks: c.NATS.External(),
+		AcceptLoss:  c.AcceptLoss,
 		Log:         log,
 		Registerer:  metrics,
 	}
-	if keep := int64(config.Audit.KeepMiB) << 20; keep > 0 {
+	if keep := int64(c.Audit.KeepMiB) << 20; keep > 0 {
 		options.SegmentBytes = min(max(keep/16, 1<<20), 64<<20) // retention forgets segments
 	}
 	if options.GroupBlocks {
 		options.SegmentBytes = 8 << 20
 	}
-	return evidence.Open(evidenceDir(config), options)
+	return evidence.Open(evidenceDir(c), options)
 }
 
 // adoptEarlier takes up what an earlier version has kept elsewhere: claims in a
 // folder of their own, and the audit trail in NATS.
-func adoptEarlier(ctx context.Context, b *base, db *store.Store, local *evidence.Log) error {
-	if err := local.Adopt(filepath.Join(b.config.Data, "claims")); err != nil {
+func (s *Storage) adoptEarlier(ctx context.Context, c config.Config) error {
+	if err := s.Evidence.Adopt(filepath.Join(c.Data, "claims")); err != nil {
 		return err
 	}
-	taken := func() (int, error) { return audit.Imported(ctx, local) }
-	moved, err := db.MoveTrail(ctx, b.config.ID, local, taken, local.Sync)
+	taken := func() (int, error) { return audit.Imported(ctx, s.Evidence) }
+	moved, err := s.Store.MoveTrail(ctx, c.ID, s.Evidence, taken, s.Evidence.Sync)
 	if err != nil {
 		return fmt.Errorf("audit trail of an earlier version: %w", err)
 	}
 	if moved > 0 {
-		b.log.Info("the audit trail was moved from NATS into its log", "groups", moved)
+		s.log.Info("the audit trail was moved from NATS into its log", "groups", moved)
 	}
 	return nil
 }
 
 // withEvidence has the log of evidence of a bridge that does not run. It is
 // nil if the state is on an external NATS.
-func withEvidence(config Config, s *store.Store, open func() (*evidence.Log, error), do func(*evidence.Log) error) (err error) {
-	if config.NATS.External() {
+func withEvidence(c config.Config, s *store.Store, open func() (*evidence.Log, error), do func(*evidence.Log) error) (err error) {
+	if c.NATS.External() {
 		return do(nil)
 	}
 	local, err := open()
@@ -65,6 +66,6 @@ func withEvidence(config Config, s *store.Store, open func() (*evidence.Log, err
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	s.UseTrail(config.ID, local)
+	s.UseTrail(c.ID, local)
 	return do(local)
 }

@@ -1,0 +1,113 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/aibridge/aibridge/internal/backup"
+	"github.com/aibridge/aibridge/internal/config"
+	"github.com/aibridge/aibridge/internal/evidence"
+	"github.com/aibridge/aibridge/internal/natsd"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/security/audit"
+)
+
+// ErrInUse reports that a bridge serves with the data folder.
+var ErrInUse = natsd.ErrInUse
+
+// Backup writes everything the bridge with this configuration knows, and
+// returns what that is in a few words. Claims of an embedded state are in it, as
+// they are in the log of the audit trail.
+//
+// It fails with [ErrInUse] if a bridge works on an embedded state: that
+// makes backups of itself, see [backup.Service].
+func Backup(ctx context.Context, c config.Config, w io.Writer, options backup.Options) (summary string, err error) {
+	err = withStore(ctx, c, func(s *store.Store) (err error) {
+		return withEvidence(c, s, readEvidence(c), func(*evidence.Log) error {
+			summary, err = backup.Write(ctx, s, c.Places(), w, options)
+			return err
+		})
+	})
+	return summary, err
+}
+
+// Restore fills the state and the data folder from a backup. It refuses to
+// touch what holds something, unless force is set.
+func Restore(ctx context.Context, c config.Config, r io.Reader, force bool) (summary string, err error) {
+	err = withStore(ctx, c, func(s *store.Store) (err error) {
+		write := func() (*evidence.Log, error) { return OpenEvidence(c, c.Log.Logger(os.Stderr), nil) }
+		return withEvidence(c, s, write, func(*evidence.Log) error {
+			summary, err = backup.Restore(ctx, s, c.Places(), r, force)
+			return err
+		})
+	})
+	return summary, err
+}
+
+// VerifyAudit checks the audit trail in the data folder of a bridge that is
+// not running. Head is what an earlier verification ended with, "" for nothing.
+func VerifyAudit(ctx context.Context, c config.Config, head string) (report audit.Report, err error) {
+	var noted audit.Head
+	if head != "" {
+		if noted, err = audit.ParseHead(head); err != nil {
+			return report, err
+		}
+	}
+	secret, err := os.ReadFile(filepath.Join(c.Data, TrailKey))
+	if err != nil {
+		return report, fmt.Errorf("key of the audit trail: %w", err)
+	}
+	err = withStore(ctx, c, func(s *store.Store) error {
+		return withEvidence(c, s, readEvidence(c), func(local *evidence.Log) error {
+			options, err := TrailOptions(ctx, s, local, c, secret)
+			if err == nil && options.Log == nil {
+				options.Log, err = earlierTrail(ctx, s, c)
+			}
+			if err == nil {
+				report, err = audit.VerifyLog(ctx, options, noted)
+			}
+			return err
+		})
+	})
+	return report, err
+}
+
+// earlierTrail is the trail in the embedded NATS of a bridge of which no later
+// version has run, nil if there is none.
+func earlierTrail(ctx context.Context, s *store.Store, c config.Config) (audit.RemoteLog, error) {
+	if there, err := s.HasAuditLog(ctx, c.ID); !there || err != nil {
+		return nil, err
+	}
+	log, err := s.OpenAuditLog(ctx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	return trailLog{log}, nil
+}
+
+// readEvidence opens the log of evidence to read it.
+func readEvidence(c config.Config) func() (*evidence.Log, error) {
+	return func() (*evidence.Log, error) { return evidence.OpenReader(evidenceDir(c)) }
+}
+
+// withStore opens the store of a bridge that does not run.
+func withStore(ctx context.Context, c config.Config, do func(*store.Store) error) error {
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return err
+	}
+	log := c.Log.Logger(os.Stderr)
+	nats, err := Connect(c, log)
+	if err != nil {
+		return err
+	}
+	defer nats.Close()
+	s, err := OpenStore(ctx, nats, c, log, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(s)
+}

@@ -1,0 +1,137 @@
+// Package storage holds what a bridge has stored: NATS with the lease on it, the
+// store, and the log of evidence. A serving bridge opens it with [Open]; the
+// functions for a bridge at rest, such as [Backup], are for tools.
+package storage
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/config"
+	"github.com/aibridge/aibridge/internal/evidence"
+	"github.com/aibridge/aibridge/internal/lifecycle"
+	"github.com/aibridge/aibridge/internal/natsd"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Options are what [Open] needs.
+type Options struct {
+	Config  config.Config
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Life    *lifecycle.Lifecycle // gets everything that has to be closed
+
+	Full    func() error // reports a disk without room
+	Budget  store.Budget
+	Waiting func(reason string)         // is called while the bridge may not serve yet
+	Serving func(context.Context) error // is called once it may
+}
+
+// Storage is the open storage of a serving bridge.
+type Storage struct {
+	NATS  *natsd.Server
+	Lease *store.Lease // nil if no other bridge can have it
+	Store *store.Store
+
+	Evidence *evidence.Log // claims and entries of the audit trail
+	Claims   commands.Claims
+
+	log *slog.Logger
+}
+
+// Open opens what the bridge has stored. It waits for NATS, and as a standby
+// until no other bridge serves.
+func Open(ctx context.Context, o Options) (*Storage, error) {
+	nats, err := o.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Life.Add("nats", func(context.Context) error { nats.Close(); return nil })
+	o.Metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "aibridge_store_reopened_total",
+		Help: "Times an embedded server was opened anew because its files had failed.",
+	}, func() float64 { return float64(nats.Reopened()) }))
+	lease, err := o.takeLease(ctx, nats)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Serving(ctx); err != nil {
+		return nil, err
+	}
+	s := &Storage{NATS: nats, Lease: lease, log: o.Log}
+	return s, s.open(ctx, o)
+}
+
+// open opens the store and the log of evidence.
+func (s *Storage) open(ctx context.Context, o Options) (err error) {
+	s.Store, err = OpenStore(ctx, s.NATS, o.Config, o.Log, func(so *store.Options) {
+		so.Fence, so.Full, so.Budget, so.Registerer = s.Lease != nil, o.Full, o.Budget, o.Metrics
+	})
+	if err != nil {
+		return err
+	}
+	o.Life.Add("store", func(context.Context) error { s.Store.Close(); return nil })
+	s.Evidence, err = OpenEvidence(o.Config, o.Log, o.Metrics)
+	if err != nil {
+		return err
+	}
+	o.Life.Add("evidence", func(context.Context) error { return s.Evidence.Close() })
+	s.Claims, err = s.openClaims(ctx, o)
+	return err
+}
+
+// openClaims chooses where claims are kept. A bridge that has its state to
+// itself keeps them in its log, which is much quicker; one on an external NATS
+// keeps them there, where a standby that takes over sees them.
+func (s *Storage) openClaims(ctx context.Context, o Options) (commands.Claims, error) {
+	if o.Config.NATS.External() {
+		return s.Store.Claims(), nil
+	}
+	s.Store.UseTrail(o.Config.ID, s.Evidence)
+	return s.Evidence, s.adoptEarlier(ctx, o.Config)
+}
+
+// Ended waits for a reason to end at once: the state cannot be opened any more,
+// or is another bridge's by now. It is nil when ctx ends first.
+func (s *Storage) Ended(ctx context.Context) error {
+	var lost <-chan error
+	if s.Lease != nil {
+		lost = s.Lease.Lost()
+	}
+	var err error
+	select {
+	case err = <-s.NATS.Failed():
+		err = protocol.Wrap(protocol.StoreUnavailable, err, err.Error())
+	case err = <-lost:
+	case err = <-s.Store.Fenced():
+	case <-ctx.Done():
+		return nil
+	}
+	s.log.Error("the bridge ends", "error", err)
+	s.NATS.Cut() // whatever is stored from now on is another bridge's
+	return err
+}
+
+// Checks are the parts of the storage that a bridge cannot serve without.
+func (s *Storage) Checks() []func() error {
+	checks := []func() error{s.checkNATS, s.Store.Check}
+	if s.Lease != nil {
+		checks = append([]func() error{s.Lease.Check}, checks...)
+	}
+	if log, ok := s.Claims.(interface{ Check() error }); ok {
+		checks = append(checks, log.Check)
+	}
+	return checks
+}
+
+func (s *Storage) checkNATS() error {
+	if err := s.NATS.Check(); err != nil {
+		return protocol.Wrap(protocol.StoreUnavailable, err,
+			"the state is not stored: the disk fails, or has no room; what changes something is refused until it is opened anew")
+	}
+	return nil
+}
