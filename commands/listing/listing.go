@@ -2,7 +2,7 @@
 // order that was asked for, from a cursor on. Every list command uses it, so
 // that all lists are sorted and paged alike.
 //
-// A cursor names the last item of the page before by its place in the order,
+// A cursor names the last item of the page before by its position in the order,
 // not by its number. So pages stay stable while items come and go, and an item
 // that is gone is no obstacle.
 package listing
@@ -76,7 +76,7 @@ func (o Order[T]) Select(all iter.Seq[T], sort string, p Page) (Selection[T], er
 	if err != nil {
 		return Selection[T]{}, err
 	}
-	last, err := by.position(p.Cursor)
+	last, err := by.readCursor(p.Cursor)
 	if err != nil {
 		return Selection[T]{}, err
 	}
@@ -84,7 +84,7 @@ func (o Order[T]) Select(all iter.Seq[T], sort string, p Page) (Selection[T], er
 	total := 0
 	for item := range all {
 		total++
-		if at := by.place(item); last == nil || by.compare(at, *last) > 0 {
+		if at := by.position(item); last == nil || by.compare(at, *last) > 0 {
 			first.add(at, item)
 		}
 	}
@@ -107,21 +107,21 @@ func (o Order[T]) by(sort string) (column[T], error) {
 	return c, nil
 }
 
-// A place is where an item stands in the order.
-type place struct {
+// A position is where an item stands in the order.
+type position struct {
 	key Key
 	id  string
 }
 
-func (c column[T]) place(item T) place {
-	p := place{id: c.id(item)}
+func (c column[T]) position(item T) position {
+	p := position{id: c.id(item)}
 	if c.key != nil {
 		p.key = c.key(item)
 	}
 	return p
 }
 
-func (c column[T]) compare(a, b place) int {
+func (c column[T]) compare(a, b position) int {
 	order := cmp.Or(a.key.compare(b.key), strings.Compare(a.id, b.id))
 	if c.descending {
 		return -order
@@ -129,8 +129,8 @@ func (c column[T]) compare(a, b place) int {
 	return order
 }
 
-// cursor is a place as a text: the id alone where it says everything.
-func (c column[T]) cursor(p place) string {
+// cursor is a position as a text: the id alone where it says everything.
+func (c column[T]) cursor(p position) string {
 	if c.key == nil {
 		return p.id
 	}
@@ -138,13 +138,13 @@ func (c column[T]) cursor(p place) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(plain))
 }
 
-// position reads a cursor. It is nil for the first page.
-func (c column[T]) position(cursor string) (*place, error) {
+// readCursor reads the position in a cursor. It is nil for the first page.
+func (c column[T]) readCursor(cursor string) (*position, error) {
 	if cursor == "" {
 		return nil, nil
 	}
 	if c.key == nil {
-		return &place{id: cursor}, nil
+		return &position{id: cursor}, nil
 	}
 	wrong := protocol.InvalidParam("cursor", "is not a next_cursor of this list in this order")
 	plain, err := base64.RawURLEncoding.DecodeString(cursor)
@@ -161,7 +161,7 @@ func (c column[T]) position(cursor string) (*place, error) {
 	if err != nil || length < 0 || length > len(rest) {
 		return nil, wrong
 	}
-	return &place{key: Key{number: n, text: rest[:length]}, id: rest[length:]}, nil
+	return &position{key: Key{number: n, text: rest[:length]}, id: rest[length:]}, nil
 }
 
 // best keeps the first items of an order, whatever order they come in.
@@ -173,13 +173,13 @@ type best[T any] struct {
 }
 
 type candidate[T any] struct {
-	at   place
+	at   position
 	item T
 }
 
 // add takes an item in. The items are sorted, and those beyond the page
 // dropped, whenever there are twice as many as are wanted.
-func (b *best[T]) add(at place, item T) {
+func (b *best[T]) add(at position, item T) {
 	if b.full && b.by.compare(at, b.found[b.most-1].at) >= 0 {
 		return
 	}

@@ -57,7 +57,7 @@ func TestPagesTogetherAreTheWholeListInItsOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := slices.SortedFunc(slices.Values(all), func(a, b thing) int { return by.compare(by.place(a), by.place(b)) })
+			want := slices.SortedFunc(slices.Values(all), func(a, b thing) int { return by.compare(by.position(a), by.position(b)) })
 			if !slices.Equal(got, want) {
 				t.Errorf("sorted by %q, %d a page, the list is not what it is as a whole", sort, limit)
 			}

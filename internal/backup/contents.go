@@ -52,7 +52,7 @@ type contents struct {
 	blobs *folder.Blobs // nil before
 }
 
-// Check implements [store.FilePlace]: in a folder a content is named by its
+// Check implements [store.FileTarget]: in a folder a content is named by its
 // hash, and what was named by NATS would not be found.
 func (c *contents) Check(key string) error {
 	if len(key) != 2*sha256.Size || strings.Trim(key, "0123456789abcdef") != "" {
@@ -61,17 +61,17 @@ func (c *contents) Check(key string) error {
 	return nil
 }
 
-// Empty implements [store.FilePlace]: the same content is the same file, so
+// Empty implements [store.FileTarget]: the same content is the same file, so
 // what is there, copied by hand perhaps, is in nobody's way.
 func (c *contents) Empty(context.Context) (bool, error) { return true, nil }
 
-// Clear implements [store.FilePlace]: what nobody refers to is collected.
+// Clear implements [store.FileTarget]: what nobody refers to is collected.
 func (c *contents) Clear(context.Context) error { return nil }
 
-// Folder implements [store.FilePlace].
+// Folder implements [store.FileTarget].
 func (c *contents) Folder(context.Context, string) error { return nil }
 
-// File implements [store.FilePlace].
+// File implements [store.FileTarget].
 func (c *contents) File(ctx context.Context, key string) (store.RestoredFile, error) {
 	if c.blobs == nil {
 		var err error
@@ -94,7 +94,7 @@ func (c *contents) close() error {
 	return c.blobs.Close()
 }
 
-// Done implements [store.FilePlace].
+// Done implements [store.FileTarget].
 func (c *contents) Done(context.Context) error { return nil }
 
 type restoredContent struct {

@@ -56,8 +56,8 @@ func (p Places) sources(ctx context.Context, s *store.Store, withoutContents boo
 }
 
 // open opens the places for a restore.
-func (p Places) open(ctx context.Context, s *store.Store) (places map[string]store.FilePlace, closing func() error, err error) {
-	places = map[string]store.FilePlace{placeSpool: spoolFiles(p.Spool)}
+func (p Places) open(ctx context.Context, s *store.Store) (places map[string]store.FileTarget, closing func() error, err error) {
+	places = map[string]store.FileTarget{placeSpool: spoolFiles(p.Spool)}
 	for place, tree := range p.trees() {
 		places[place] = tree
 	}

@@ -45,7 +45,7 @@ func (s spoolFiles) read() (store.FileSource, error) {
 	}}, nil
 }
 
-// Check implements [store.FilePlace].
+// Check implements [store.FileTarget].
 func (s spoolFiles) Check(name string) error {
 	for _, known := range spoolNames {
 		if name == known {
@@ -55,20 +55,20 @@ func (s spoolFiles) Check(name string) error {
 	return fmt.Errorf("%q is no file of the audit trail", name)
 }
 
-// Empty implements [store.FilePlace]: what is there stays.
+// Empty implements [store.FileTarget]: what is there stays.
 func (s spoolFiles) Empty(context.Context) (bool, error) { return true, nil }
 
-// Clear implements [store.FilePlace].
+// Clear implements [store.FileTarget].
 func (s spoolFiles) Clear(context.Context) error { return nil }
 
-// Folder implements [store.FilePlace].
+// Folder implements [store.FileTarget].
 func (s spoolFiles) Folder(context.Context, string) error { return nil }
 
-// File implements [store.FilePlace]. Entries are added to those that are there.
+// File implements [store.FileTarget]. Entries are added to those that are there.
 func (s spoolFiles) File(_ context.Context, name string) (store.RestoredFile, error) {
 	f, err := os.OpenFile(s.file(name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	return restoredFile{f}, err
 }
 
-// Done implements [store.FilePlace].
+// Done implements [store.FileTarget].
 func (s spoolFiles) Done(context.Context) error { return nil }

@@ -140,10 +140,10 @@ func fingerprint(ctx context.Context, root *os.Root, dir string) ([]byte, error)
 	return sum.Sum(nil), err
 }
 
-// Check implements [store.FilePlace].
+// Check implements [store.FileTarget].
 func (t tree) Check(string) error { return nil }
 
-// Empty implements [store.FilePlace]: folders that have nothing in them do not
+// Empty implements [store.FileTarget]: folders that have nothing in them do not
 // count.
 func (t tree) Empty(ctx context.Context) (bool, error) {
 	root, err := os.OpenRoot(t.dir)
@@ -165,7 +165,7 @@ func (t tree) Empty(ctx context.Context) (bool, error) {
 	return empty, err
 }
 
-// Clear implements [store.FilePlace]. The folder itself stays: it may be a link
+// Clear implements [store.FileTarget]. The folder itself stays: it may be a link
 // to another disk, or where one is mounted.
 func (t tree) Clear(context.Context) error {
 	entries, err := os.ReadDir(t.dir)
@@ -178,7 +178,7 @@ func (t tree) Clear(context.Context) error {
 	return err
 }
 
-// Folder implements [store.FilePlace].
+// Folder implements [store.FileTarget].
 func (t tree) Folder(_ context.Context, name string) error {
 	return t.within(func(root *os.Root) error { return root.MkdirAll(name, 0o700) })
 }
@@ -195,7 +195,7 @@ func (t tree) within(f func(*os.Root) error) error {
 	return errors.Join(f(root), root.Close())
 }
 
-// File implements [store.FilePlace].
+// File implements [store.FileTarget].
 func (t tree) File(_ context.Context, name string) (file store.RestoredFile, err error) {
 	err = t.within(func(root *os.Root) error {
 		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
@@ -208,7 +208,7 @@ func (t tree) File(_ context.Context, name string) (file store.RestoredFile, err
 	return file, err
 }
 
-// Done implements [store.FilePlace]: files were synced one by one, and now the
+// Done implements [store.FileTarget]: files were synced one by one, and now the
 // folders are.
 func (t tree) Done(ctx context.Context) error {
 	return t.within(func(root *os.Root) error {

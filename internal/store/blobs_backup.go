@@ -32,10 +32,10 @@ func (b *Blobs) add(ctx context.Context, w *FileWriter, key string) error {
 	return w.File(key, content)
 }
 
-// Check implements [FilePlace].
+// Check implements [FileTarget].
 func (b *Blobs) Check(string) error { return nil }
 
-// Empty implements [FilePlace].
+// Empty implements [FileTarget].
 func (b *Blobs) Empty(ctx context.Context) (bool, error) {
 	empty := true
 	err := b.All(ctx, func(string, time.Time) bool {
@@ -45,7 +45,7 @@ func (b *Blobs) Empty(ctx context.Context) (bool, error) {
 	return empty, err
 }
 
-// Clear implements [FilePlace].
+// Clear implements [FileTarget].
 func (b *Blobs) Clear(ctx context.Context) error {
 	var failed error
 	err := b.All(ctx, func(key string, _ time.Time) bool {
@@ -55,10 +55,10 @@ func (b *Blobs) Clear(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// Folder implements [FilePlace]: there are none.
+// Folder implements [FileTarget]: there are none.
 func (b *Blobs) Folder(context.Context, string) error { return nil }
 
-// File implements [FilePlace]. The blob has the key that it had, so that what
+// File implements [FileTarget]. The blob has the key that it had, so that what
 // refers to it finds it, even if it was kept in a folder.
 func (b *Blobs) File(ctx context.Context, key string) (RestoredFile, error) {
 	o, err := b.begin(ctx, key)
@@ -68,7 +68,7 @@ func (b *Blobs) File(ctx context.Context, key string) (RestoredFile, error) {
 	return restoredBlob{o}, nil
 }
 
-// Done implements [FilePlace]: NATS has confirmed each.
+// Done implements [FileTarget]: NATS has confirmed each.
 func (b *Blobs) Done(context.Context) error { return nil }
 
 type restoredBlob struct{ *object }

@@ -24,8 +24,8 @@ type FileSource struct {
 	Add   func(context.Context, *FileWriter) error
 }
 
-// A FilePlace takes the files of one place from a backup.
-type FilePlace interface {
+// A FileTarget takes the files of one place from a backup.
+type FileTarget interface {
 	// Check says why there can be no file with such a path here; a path is as
 	// [fs.ValidPath] wants it. Nothing was changed so far.
 	Check(path string) error
@@ -120,7 +120,7 @@ func backupFiles(ctx context.Context, archive *archiveWriter, sources []FileSour
 // A fileReader puts the files of an archive together again, or checks that
 // they could be.
 type fileReader struct {
-	places map[string]FilePlace
+	places map[string]FileTarget
 	met    map[string]bool // places of which there is something
 	dry    bool            // nothing is written
 
@@ -167,7 +167,7 @@ func (r *fileReader) line(ctx context.Context, data []byte) error {
 	return nil
 }
 
-func (r *fileReader) write(ctx context.Context, place FilePlace, l *fileLine) (err error) {
+func (r *fileReader) write(ctx context.Context, place FileTarget, l *fileLine) (err error) {
 	if r.dry {
 		return nil
 	}

@@ -99,7 +99,7 @@ func TestABackupHasFilesOfAnySize(t *testing.T) {
 	}
 	into := open(t, embedded(t, t.TempDir()), Options{})
 	one, two := newMemoryPlace(), newMemoryPlace()
-	if _, err := into.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, map[string]FilePlace{"one": one, "two": two}); err != nil {
+	if _, err := into.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, map[string]FileTarget{"one": one, "two": two}); err != nil {
 		t.Fatal(err)
 	}
 	if !maps.Equal(one.files, want) || !one.folders["empty"] || !one.done || !two.folders["empty"] || len(two.files) != 0 {
@@ -107,12 +107,12 @@ func TestABackupHasFilesOfAnySize(t *testing.T) {
 	}
 	// What is there is spared, unless it is to be replaced.
 	one.files["mine"] = "precious"
-	_, err = open(t, embedded(t, t.TempDir()), Options{}).Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, map[string]FilePlace{"one": one, "two": two})
+	_, err = open(t, embedded(t, t.TempDir()), Options{}).Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, map[string]FileTarget{"one": one, "two": two})
 	wantCode(t, err, protocol.InvalidState)
 	if one.files["mine"] == "" {
 		t.Error("a refused restore has removed a file")
 	}
-	if _, err := open(t, embedded(t, t.TempDir()), Options{}).Restore(t.Context(), bytes.NewReader(archive.Bytes()), true, map[string]FilePlace{"one": one, "two": two}); err != nil {
+	if _, err := open(t, embedded(t, t.TempDir()), Options{}).Restore(t.Context(), bytes.NewReader(archive.Bytes()), true, map[string]FileTarget{"one": one, "two": two}); err != nil {
 		t.Fatal(err)
 	}
 	if !maps.Equal(one.files, want) {
@@ -139,7 +139,7 @@ func TestFilesThatLeadElsewhereAreNotRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 		one := newMemoryPlace()
-		_, err := into.Restore(t.Context(), &archive, false, map[string]FilePlace{"one": one})
+		_, err := into.Restore(t.Context(), &archive, false, map[string]FileTarget{"one": one})
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(one.files)+len(one.folders) != 0 {
 			t.Errorf("%s: %v, and %d files are there", name, err, len(one.files))
 		}
@@ -155,7 +155,7 @@ func TestFilesThatAreTornAreNotRestored(t *testing.T) {
 		"a hole":        {line(`{"place":"one","path":"a","data":"eA=="}`), line(`{"place":"one","path":"a","at":2,"data":"eA==","last":true}`)},
 		"no beginning":  {line(`{"place":"one","path":"a","at":1,"data":"eA==","last":true}`)},
 	} {
-		r := &fileReader{places: map[string]FilePlace{"one": newMemoryPlace()}, met: make(map[string]bool), dry: true}
+		r := &fileReader{places: map[string]FileTarget{"one": newMemoryPlace()}, met: make(map[string]bool), dry: true}
 		var err error
 		for _, l := range lines {
 			if err == nil {
@@ -187,7 +187,7 @@ func TestARestoreThatCannotBeginAFileBreaksOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	into := open(t, embedded(t, t.TempDir()), Options{})
-	_, err := into.Restore(t.Context(), &archive, false, map[string]FilePlace{"one": fullPlace{newMemoryPlace()}})
+	_, err := into.Restore(t.Context(), &archive, false, map[string]FileTarget{"one": fullPlace{newMemoryPlace()}})
 	if !errors.Is(err, errFull) {
 		t.Errorf("restored: %v", err)
 	}
@@ -286,7 +286,7 @@ func TestBlobsMoveWithABackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := into.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, map[string]FilePlace{"contents": moved}); err != nil {
+	if _, err := into.Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, map[string]FileTarget{"contents": moved}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := moved.Open(t.Context(), key)
@@ -297,6 +297,6 @@ func TestBlobsMoveWithABackup(t *testing.T) {
 	if got, err := io.ReadAll(r); string(got) != content {
 		t.Errorf("restored %d bytes, %v", len(got), err)
 	}
-	_, err = open(t, embedded(t, t.TempDir()), Options{}).Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, map[string]FilePlace{"contents": moved})
+	_, err = open(t, embedded(t, t.TempDir()), Options{}).Restore(t.Context(), bytes.NewReader(archive.Bytes()), false, map[string]FileTarget{"contents": moved})
 	wantCode(t, err, protocol.InvalidState)
 }

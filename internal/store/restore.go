@@ -37,7 +37,7 @@ const restoreBytes = 4 << 20
 //
 // Revisions of what is restored are above those in the archive and those that
 // the store had, so that no client takes one thing for another.
-func (s *Store) Restore(ctx context.Context, r io.Reader, force bool, places map[string]FilePlace) (*Manifest, error) {
+func (s *Store) Restore(ctx context.Context, r io.Reader, force bool, places map[string]FileTarget) (*Manifest, error) {
 	file, discard, err := seekable(r)
 	if err != nil {
 		return nil, fmt.Errorf("store: restore: %w", err)

@@ -26,7 +26,7 @@ var errTooCostly = errors.New("takes too long to check: too many subschemas appl
 
 // weigh returns the largest number of evaluations at one place of a value.
 func weigh(root *jsonschema.Schema) (int, error) {
-	s := &scale{memo: make(map[place]int)}
+	s := &scale{memo: make(map[application]int)}
 	heaviest := 1
 	for d := range maxValueDepth + 1 {
 		w, err := s.at(root, d)
@@ -41,15 +41,15 @@ func weigh(root *jsonschema.Schema) (int, error) {
 	return heaviest, nil
 }
 
-// A place is a schema applied to a value, seen from depth levels below it.
-type place struct {
+// An application is a schema applied to a value, seen from depth levels below it.
+type application struct {
 	schema *jsonschema.Schema
 	depth  int
 }
 
-// A scale weighs schemas. An entry of -1 in memo marks a place that is being
+// A scale weighs schemas. An entry of -1 in memo marks an application that is being
 // weighed: coming back to it means the schema applies itself to its own value.
-type scale struct{ memo map[place]int }
+type scale struct{ memo map[application]int }
 
 // at is the number of evaluations that n, applied to a value, causes at one
 // place depth levels inside of the value.
@@ -57,7 +57,7 @@ func (s *scale) at(n *jsonschema.Schema, depth int) (int, error) {
 	if n == nil || depth < 0 {
 		return 0, nil
 	}
-	here := place{n, depth}
+	here := application{n, depth}
 	if w, ok := s.memo[here]; ok {
 		if w < 0 {
 			return 0, fmt.Errorf("refers to itself in a circle")

@@ -46,7 +46,7 @@ func (resources) Templates() []mcpdoor.Template {
 // List implements [mcpdoor.Resources]: documentation, then agents, then the files
 // of every group. A cursor says where in which of them a page ends.
 func (m resources) List(ctx context.Context, env tools.Environment, cursor string, limit int) ([]mcpdoor.Resource, string, error) {
-	at, err := readPlace(cursor)
+	at, err := readPageStart(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -58,7 +58,7 @@ func (m resources) List(ctx context.Context, env tools.Environment, cursor strin
 		}
 		all = append(all, some...)
 		switch {
-		case next == (place{}):
+		case next == (pageStart{}):
 			return all, "", nil
 		case len(all) >= limit:
 			return all, next.cursor(), nil
@@ -67,19 +67,19 @@ func (m resources) List(ctx context.Context, env tools.Environment, cursor strin
 	}
 }
 
-// A place is where a page of resources begins.
-type place struct {
+// A pageStart is where a page of resources begins.
+type pageStart struct {
 	Part   string `json:"p,omitempty"` // "" for documentation, agents, or files
 	Group  string `json:"g,omitempty"` // of files
 	Cursor string `json:"c,omitempty"` // of the list within
 }
 
-func (p place) cursor() string {
+func (p pageStart) cursor() string {
 	text, _ := json.Marshal(p) // three texts
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-func readPlace(cursor string) (p place, err error) {
+func readPageStart(cursor string) (p pageStart, err error) {
 	if cursor == "" {
 		return p, nil
 	}
@@ -90,9 +90,9 @@ func readPlace(cursor string) (p place, err error) {
 	return p, nil
 }
 
-// part lists some of one part, and says where to go on; the zero place is the
+// part lists some of one part, and says where to go on; the zero pageStart is the
 // end.
-func (m resources) part(ctx context.Context, env tools.Environment, at place, limit int) ([]mcpdoor.Resource, place, error) {
+func (m resources) part(ctx context.Context, env tools.Environment, at pageStart, limit int) ([]mcpdoor.Resource, pageStart, error) {
 	switch at.Part {
 	case "agents":
 		return m.agents(ctx, env, at, limit)
@@ -102,7 +102,7 @@ func (m resources) part(ctx context.Context, env tools.Environment, at place, li
 	return []mcpdoor.Resource{
 		{URI: commandsURI, Name: "commands", Title: "Commands", Description: "Every command of the bridge, with parameters, result and errors", MIMEType: "text/markdown"},
 		{URI: toolsURI, Name: "tools", Title: "Tools", Description: "Every tool that you may call", MIMEType: "text/markdown"},
-	}, place{Part: "agents"}, nil
+	}, pageStart{Part: "agents"}, nil
 }
 
 // A listedAgent is an agent of agent.list.
@@ -113,7 +113,7 @@ type listedAgent struct {
 	Status string `json:"status"`
 }
 
-func (m resources) agents(ctx context.Context, env tools.Environment, at place, limit int) ([]mcpdoor.Resource, place, error) {
+func (m resources) agents(ctx context.Context, env tools.Environment, at pageStart, limit int) ([]mcpdoor.Resource, pageStart, error) {
 	var list struct {
 		Agents []listedAgent `json:"agents"`
 		Next   string        `json:"next_cursor"`
@@ -124,10 +124,10 @@ func (m resources) agents(ctx context.Context, env tools.Environment, at place, 
 	}
 	err := m.ask(ctx, env, "agent.list", params, &list)
 	if protocol.CodeOf(err) == protocol.PermissionDenied { // then there are none to see
-		return nil, place{Part: "files"}, nil
+		return nil, pageStart{Part: "files"}, nil
 	}
 	if err != nil {
-		return nil, place{}, err
+		return nil, pageStart{}, err
 	}
 	some := make([]mcpdoor.Resource, 0, len(list.Agents))
 	for _, agent := range list.Agents {
@@ -137,28 +137,28 @@ func (m resources) agents(ctx context.Context, env tools.Environment, at place, 
 		})
 	}
 	if list.Next != "" {
-		return some, place{Part: "agents", Cursor: list.Next}, nil
+		return some, pageStart{Part: "agents", Cursor: list.Next}, nil
 	}
-	return some, place{Part: "files"}, nil
+	return some, pageStart{Part: "files"}, nil
 }
 
 // files lists the files of a group, or says which group comes next.
-func (m resources) files(ctx context.Context, env tools.Environment, at place, limit int) ([]mcpdoor.Resource, place, error) {
+func (m resources) files(ctx context.Context, env tools.Environment, at pageStart, limit int) ([]mcpdoor.Resource, pageStart, error) {
 	groups := m.Files.GroupsFor(env.Principal)
 	i, _ := slices.BinarySearch(groups, at.Group)
 	if at.Group == "" {
 		i = 0
 	}
 	if i == len(groups) {
-		return nil, place{}, nil
+		return nil, pageStart{}, nil
 	}
 	group := groups[i]
 	if group != at.Group {
 		at.Cursor = "" // the group is gone
 	}
-	next := place{}
+	next := pageStart{}
 	if i+1 < len(groups) {
-		next = place{Part: "files", Group: groups[i+1]}
+		next = pageStart{Part: "files", Group: groups[i+1]}
 	}
 	params := map[string]any{"group_name": group, "limit": min(max(limit, 1), 1000)}
 	if at.Cursor != "" {
@@ -174,14 +174,14 @@ func (m resources) files(ctx context.Context, env tools.Environment, at place, l
 		return nil, next, nil
 	}
 	if err != nil {
-		return nil, place{}, err
+		return nil, pageStart{}, err
 	}
 	some := make([]mcpdoor.Resource, 0, len(list.Files))
 	for _, f := range list.Files {
 		some = append(some, mcpdoor.Resource{URI: fileURI(group, f.Path), Name: group + "/" + f.Path, MIMEType: mediaType(f.ContentType, f.Path), Size: f.Size})
 	}
 	if list.Next != "" {
-		next = place{Part: "files", Group: group, Cursor: list.Next}
+		next = pageStart{Part: "files", Group: group, Cursor: list.Next}
 	}
 	return some, next, nil
 }

@@ -22,15 +22,15 @@ const (
 // Mounts are those of one run. A nil one does not exist.
 type Mounts struct{ Project, Pkg, State FS }
 
-// A Place is a path that was resolved.
-type Place struct {
+// A Location is a resolved path.
+type Location struct {
 	FS
 	Mount Name
 	Path  string // below the mount, clean, "" for the mount itself
 }
 
 // String is the path as models write it, "@project/a/b.md".
-func (p Place) String() string {
+func (p Location) String() string {
 	if p.Path == "" {
 		return "@" + string(p.Mount)
 	}
@@ -38,7 +38,7 @@ func (p Place) String() string {
 }
 
 // Below is a path in the same mount as models write it.
-func (p Place) Below(path string) string { return Place{Mount: p.Mount, Path: path}.String() }
+func (p Location) Below(path string) string { return Location{Mount: p.Mount, Path: path}.String() }
 
 // Limits of a path, in bytes.
 const (
@@ -49,12 +49,12 @@ const (
 // Resolve finds the mount of a path such as @project/a/b.md. Empty names and
 // names of a single dot are taken out; anything that could mean a place
 // outside, or two things on two systems, is E_SANDBOX_VIOLATION.
-func (m *Mounts) Resolve(path string) (Place, error) {
+func (m *Mounts) Resolve(path string) (Location, error) {
 	name, rest, _ := strings.Cut(path, "/")
-	p := Place{Mount: Name(strings.TrimPrefix(name, "@"))}
+	p := Location{Mount: Name(strings.TrimPrefix(name, "@"))}
 	switch {
 	case !strings.HasPrefix(name, "@"):
-		return Place{}, violation(path, "paths begin with @project/, @pkg/ or @state/")
+		return Location{}, violation(path, "paths begin with @project/, @pkg/ or @state/")
 	case p.Mount == Project:
 		p.FS = m.Project
 	case p.Mount == Pkg:
@@ -63,11 +63,11 @@ func (m *Mounts) Resolve(path string) (Place, error) {
 		p.FS = m.State
 	}
 	if p.FS == nil {
-		return Place{}, violation(path, "there is no such mount; paths begin with @project/, @pkg/ or @state/")
+		return Location{}, violation(path, "there is no such mount; paths begin with @project/, @pkg/ or @state/")
 	}
 	clean, reason := Clean(rest)
 	if reason != "" {
-		return Place{}, violation(path, reason)
+		return Location{}, violation(path, reason)
 	}
 	p.Path = clean
 	return p, nil
@@ -75,15 +75,15 @@ func (m *Mounts) Resolve(path string) (Place, error) {
 
 // ResolveWritable is Resolve for what is to be written: a file, and not of
 // @pkg.
-func (m *Mounts) ResolveWritable(path string) (Place, error) {
+func (m *Mounts) ResolveWritable(path string) (Location, error) {
 	p, err := m.Resolve(path)
 	switch {
 	case err != nil:
-		return Place{}, err
+		return Location{}, err
 	case p.Mount == Pkg:
-		return Place{}, violation(path, "@pkg is read-only; write to @project/ or @state/")
+		return Location{}, violation(path, "@pkg is read-only; write to @project/ or @state/")
 	case p.Path == "":
-		return Place{}, violation(path, "it is a mount, not a file")
+		return Location{}, violation(path, "it is a mount, not a file")
 	}
 	return p, nil
 }

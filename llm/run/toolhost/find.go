@@ -218,8 +218,8 @@ func (g glob) mount() string {
 	return g.root
 }
 
-func (g glob) matches(place mount.Place, file string) bool {
-	if g.root != "" && g.root != "@"+string(place.Mount) {
+func (g glob) matches(location mount.Location, file string) bool {
+	if g.root != "" && g.root != "@"+string(location.Mount) {
 		return false
 	}
 	if g.named {

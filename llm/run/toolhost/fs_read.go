@@ -50,7 +50,7 @@ func (b *bounded) readTool() *tools.Tool {
 const noLine = int64(1) << 60
 
 func (b *bounded) readFile(ctx context.Context, a readArgs) (any, error) {
-	place, err := b.opts.Mounts.Resolve(a.Path)
+	location, err := b.opts.Mounts.Resolve(a.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (b *bounded) readFile(ctx context.Context, a readArgs) (any, error) {
 	if w.from < 1 || w.to < w.from {
 		return nil, fault.Errorf(fault.SchemaValidation, "lines count from 1, and endLine may not be before startLine")
 	}
-	file, _, err := place.Open(ctx, place.Path)
+	file, _, err := location.Open(ctx, location.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (b *bounded) readFile(ctx context.Context, a readArgs) (any, error) {
 	if err := w.read(file); err != nil {
 		return nil, err
 	}
-	return w.result(place)
+	return w.result(location)
 }
 
 // A window takes lines out of a file while all of it is read and summed. It
@@ -132,8 +132,8 @@ func (w *window) take(line int64, piece []byte) {
 	w.last = line
 }
 
-func (w *window) result(place mount.Place) (any, error) {
-	r := ReadResult{OK: true, Path: place.String(), Bytes: w.bytes, SHA256: mount.Sum(w.sum).String()}
+func (w *window) result(location mount.Location) (any, error) {
+	r := ReadResult{OK: true, Path: location.String(), Bytes: w.bytes, SHA256: mount.Sum(w.sum).String()}
 	switch {
 	case w.binary:
 		return nil, fault.Errorf(fault.ReadLimit, "%s is no text file, so no part of it can be shown", r.Path).

@@ -72,12 +72,12 @@ func (b *bounded) searchTool() *tools.Tool {
 }
 
 func (b *bounded) search(ctx context.Context, a searchArgs) (any, error) {
-	s, places, err := b.newSearch(&a)
+	s, locations, err := b.newSearch(&a)
 	if err != nil {
 		return nil, err
 	}
-	for _, place := range places {
-		if err := s.walk(ctx, place); err != nil {
+	for _, location := range locations {
+		if err := s.walk(ctx, location); err != nil {
 			return nil, err
 		}
 	}
@@ -85,7 +85,7 @@ func (b *bounded) search(ctx context.Context, a searchArgs) (any, error) {
 }
 
 // newSearch reads the arguments.
-func (b *bounded) newSearch(a *searchArgs) (*search, []mount.Place, error) {
+func (b *bounded) newSearch(a *searchArgs) (*search, []mount.Location, error) {
 	if a.Pattern == "" {
 		a.Pattern = a.Query
 	}
@@ -107,15 +107,15 @@ func (b *bounded) newSearch(a *searchArgs) (*search, []mount.Place, error) {
 	if a.Path != "" {
 		roots = []string{a.Path}
 	}
-	var places []mount.Place
+	var locations []mount.Location
 	for _, root := range roots {
-		place, err := b.opts.Mounts.Resolve(root)
+		location, err := b.opts.Mounts.Resolve(root)
 		if err != nil {
 			return nil, nil, err
 		}
-		places = append(places, place)
+		locations = append(locations, location)
 	}
-	return s, places, nil
+	return s, locations, nil
 }
 
 // clamp is what was asked for, within bounds.
@@ -161,19 +161,19 @@ func (s *search) setGlobs(globs []string) (roots []string, err error) {
 	return roots, nil
 }
 
-func (s *search) wants(place mount.Place, file string) bool {
+func (s *search) wants(location mount.Location, file string) bool {
 	if len(s.globs) == 0 {
 		return true
 	}
 	for _, g := range s.globs {
-		if g.matches(place, file) {
+		if g.matches(location, file) {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *search) walk(ctx context.Context, place mount.Place) error {
+func (s *search) walk(ctx context.Context, location mount.Location) error {
 	if s.done {
 		return nil
 	}
@@ -181,8 +181,8 @@ func (s *search) walk(ctx context.Context, place mount.Place) error {
 		name := path.Base(dir)
 		return !hidden(name) && name != "node_modules"
 	}
-	err := place.Walk(ctx, place.Path, enter, func(e mount.Entry) bool {
-		if hidden(path.Base(e.Path)) && e.Path != place.Path || !s.wants(place, e.Path) {
+	err := location.Walk(ctx, location.Path, enter, func(e mount.Entry) bool {
+		if hidden(path.Base(e.Path)) && e.Path != location.Path || !s.wants(location, e.Path) {
 			return true
 		}
 		text, err := e.Read(ctx, s.buf, maxSearched)
@@ -194,7 +194,7 @@ func (s *search) walk(ctx context.Context, place mount.Place) error {
 		if len(text) == maxSearched {
 			s.result.Truncated = true
 		}
-		s.file(place.Below(e.Path), text)
+		s.file(location.Below(e.Path), text)
 		return !s.done
 	})
 	return err

@@ -45,48 +45,48 @@ func (b *bounded) asJSON() int {
 }
 
 func (b *bounded) writeFile(ctx context.Context, a writeArgs) (any, error) {
-	place, err := b.opts.Mounts.ResolveWritable(a.Path)
+	location, err := b.opts.Mounts.ResolveWritable(a.Path)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.fits(place, []byte(a.Content)); err != nil {
+	if err := b.fits(location, []byte(a.Content)); err != nil {
 		return nil, err
 	}
 	change := func([]byte) ([]byte, error) { return []byte(a.Content), nil }
-	_, after, err := b.change(ctx, place, a.IfMatch, false, change)
+	_, after, err := b.change(ctx, location, a.IfMatch, false, change)
 	if err != nil {
 		return nil, err
 	}
-	return WriteResult{OK: true, Path: place.String(), BytesWritten: len(a.Content), SHA256After: after.String()}, nil
+	return WriteResult{OK: true, Path: location.String(), BytesWritten: len(a.Content), SHA256After: after.String()}, nil
 }
 
 // change makes a new content of a file out of the one before, which is nil if
 // there is none. Changes of one run are made one after the other; whoever else
 // comes in between is noticed. A refused change leaves the file untouched.
-func (b *bounded) change(ctx context.Context, place mount.Place, ifMatch string, must bool, make func(before []byte) ([]byte, error)) (before, after mount.Sum, err error) {
+func (b *bounded) change(ctx context.Context, location mount.Location, ifMatch string, must bool, make func(before []byte) ([]byte, error)) (before, after mount.Sum, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	match, err := sumOf(ifMatch)
 	if err != nil {
 		return before, after, err
 	}
-	guarded, err := b.guarded(place)
+	guarded, err := b.guarded(location)
 	if err != nil {
 		return before, after, err
 	}
 	if !must && !guarded && b.opts.OnWrite == nil {
 		data, err := make(nil)
 		if err == nil {
-			err = b.store(ctx, place, nil, data, mount.WriteOptions{Match: match})
+			err = b.store(ctx, location, nil, data, mount.WriteOptions{Match: match})
 		}
 		return before, mount.SumOf(data), err
 	}
-	old, present, err := b.contents(ctx, place)
+	old, present, err := b.contents(ctx, location)
 	if err != nil {
 		return before, after, err
 	}
 	if !present && must {
-		return before, after, fault.Errorf(fault.NotFound, "there is no %s", place).With("path", place.String())
+		return before, after, fault.Errorf(fault.NotFound, "there is no %s", location).With("path", location.String())
 	}
 	before = mount.SumOf(old)
 	data, err := make(old)
@@ -95,7 +95,7 @@ func (b *bounded) change(ctx context.Context, place mount.Place, ifMatch string,
 	}
 	after = mount.SumOf(data)
 	if match != nil && (!present || *match != before) {
-		return before, after, conflict(place, present, before, after)
+		return before, after, conflict(location, present, before, after)
 	}
 	if guarded {
 		if err := b.guard(old, present, data); err != nil {
@@ -109,38 +109,38 @@ func (b *bounded) change(ctx context.Context, place mount.Place, ifMatch string,
 	if !present {
 		o = mount.WriteOptions{Absent: true}
 	}
-	return before, after, b.store(ctx, place, old, data, o)
+	return before, after, b.store(ctx, location, old, data, o)
 }
 
 // conflict says that a file is not what its writer took it for.
-func conflict(place mount.Place, present bool, before, after mount.Sum) error {
+func conflict(location mount.Location, present bool, before, after mount.Sum) error {
 	if !present {
-		return fault.Errorf(fault.PreconditionFailed, "%s is not there", place).With("path", place.String())
+		return fault.Errorf(fault.PreconditionFailed, "%s is not there", location).With("path", location.String())
 	}
-	e := fault.Errorf(fault.PreconditionFailed, "%s is not what ifMatchSha256 says; read it again", place).
-		With("path", place.String()).With("sha256", before.String())
+	e := fault.Errorf(fault.PreconditionFailed, "%s is not what ifMatchSha256 says; read it again", location).
+		With("path", location.String()).With("sha256", before.String())
 	if before == after {
-		e.Message = place.String() + " is not what ifMatchSha256 says; but it is already as this call would make it"
+		e.Message = location.String() + " is not what ifMatchSha256 says; but it is already as this call would make it"
 		e = e.With("alreadyApplied", true)
 	}
 	return e
 }
 
 // store writes a file, if there is room for it and nobody objects.
-func (b *bounded) store(ctx context.Context, place mount.Place, before, after []byte, o mount.WriteOptions) error {
-	if err := b.fits(place, after); err != nil {
+func (b *bounded) store(ctx context.Context, location mount.Location, before, after []byte, o mount.WriteOptions) error {
+	if err := b.fits(location, after); err != nil {
 		return err
 	}
-	done, err := b.room(ctx, place, int64(len(after)))
+	done, err := b.room(ctx, location, int64(len(after)))
 	if err != nil {
 		return err
 	}
 	if b.opts.OnWrite != nil {
-		if err := b.opts.OnWrite(ctx, place, before, after); err != nil {
+		if err := b.opts.OnWrite(ctx, location, before, after); err != nil {
 			return err
 		}
 	}
-	if err := place.Write(ctx, place.Path, after, o); err != nil {
+	if err := location.Write(ctx, location.Path, after, o); err != nil {
 		return err
 	}
 	done()
@@ -148,21 +148,21 @@ func (b *bounded) store(ctx context.Context, place mount.Place, before, after []
 }
 
 // fits refuses a content that is too large.
-func (b *bounded) fits(place mount.Place, after []byte) error {
+func (b *bounded) fits(location mount.Location, after []byte) error {
 	if int64(len(after)) <= b.write {
 		return nil
 	}
-	return fault.Errorf(fault.WriteLimit, "%s would have %d bytes, and a call may write %d", place, len(after), b.write).
+	return fault.Errorf(fault.WriteLimit, "%s would have %d bytes, and a call may write %d", location, len(after), b.write).
 		With("bytes", len(after)).With("limit", b.write)
 }
 
 // contents reads a file that is to be changed. It may be as large as what may
 // be written.
-func (b *bounded) contents(ctx context.Context, place mount.Place) (text []byte, present bool, err error) {
-	file, info, err := place.Open(ctx, place.Path)
+func (b *bounded) contents(ctx context.Context, location mount.Location) (text []byte, present bool, err error) {
+	file, info, err := location.Open(ctx, location.Path)
 	if fault.CodeOf(err) == fault.NotFound {
-		if info, err := place.Stat(ctx, place.Path); err == nil && info.Dir {
-			return nil, false, fault.Errorf(fault.PreconditionFailed, "%s is a folder", place)
+		if info, err := location.Stat(ctx, location.Path); err == nil && info.Dir {
+			return nil, false, fault.Errorf(fault.PreconditionFailed, "%s is a folder", location)
 		}
 		return nil, false, nil
 	}
@@ -175,7 +175,7 @@ func (b *bounded) contents(ctx context.Context, place mount.Place) (text []byte,
 		return nil, false, err
 	}
 	if int64(len(text)) > b.write {
-		return nil, false, fault.Errorf(fault.WriteLimit, "%s has %d bytes, and a call may write %d", place, info.Size, b.write).
+		return nil, false, fault.Errorf(fault.WriteLimit, "%s has %d bytes, and a call may write %d", location, info.Size, b.write).
 			With("bytes", info.Size).With("limit", b.write)
 	}
 	return text, true, nil

@@ -11,18 +11,18 @@ import (
 
 // guarded reports whether writes to a place pass the guard. Places that some
 // system takes for the run's state or its log are refused.
-func (h *Host) guarded(place mount.Place) (bool, error) {
-	if place.Mount != mount.State {
+func (h *Host) guarded(location mount.Location) (bool, error) {
+	if location.Mount != mount.State {
 		return false, nil
 	}
-	first, _, _ := strings.Cut(place.Path, "/")
+	first, _, _ := strings.Cut(location.Path, "/")
 	switch {
 	case strings.EqualFold(first, logsFolder):
-		return false, fault.Errorf(fault.Sandbox, "%s is the run's log, which only the engine writes", place).With("path", place.String())
-	case place.String() == StatePath:
+		return false, fault.Errorf(fault.Sandbox, "%s is the run's log, which only the engine writes", location).With("path", location.String())
+	case location.String() == StatePath:
 		return h.opts.Graph != nil, nil
-	case strings.EqualFold(place.String(), StatePath):
-		return false, fault.Errorf(fault.Sandbox, "%s differs from %s in case only", place, StatePath).With("path", place.String())
+	case strings.EqualFold(location.String(), StatePath):
+		return false, fault.Errorf(fault.Sandbox, "%s differs from %s in case only", location, StatePath).With("path", location.String())
 	}
 	return false, nil
 }

@@ -39,7 +39,7 @@ type Options struct {
 	Quota Quota
 	// OnWrite is asked about every write just before it is made, with the
 	// content before (nil for none) and after. Its error becomes the call's.
-	OnWrite func(ctx context.Context, place mount.Place, before, after []byte) error
+	OnWrite func(ctx context.Context, location mount.Location, before, after []byte) error
 }
 
 // Limits bound one call; zero values are the defaults of the system.

@@ -228,8 +228,8 @@ func TestWritesAreAtomicAndChecked(t *testing.T) {
 func TestOnWriteIsAskedBeforeAnythingHappens(t *testing.T) {
 	b := newBench(t)
 	var asked []string
-	b.host.opts.OnWrite = func(_ context.Context, place mount.Place, before, after []byte) error {
-		asked = append(asked, fmt.Sprintf("%s %q %q", place, before, after))
+	b.host.opts.OnWrite = func(_ context.Context, location mount.Location, before, after []byte) error {
+		asked = append(asked, fmt.Sprintf("%s %q %q", location, before, after))
 		if strings.Contains(string(after), "evil") {
 			return fault.Errorf(fault.Sandbox, "no")
 		}

@@ -35,34 +35,34 @@ type countable interface {
 
 // used is what counts towards the quota in a mount, nil where there is none.
 // It is counted once, and from then on kept up by the writes.
-func (h *Host) used(ctx context.Context, place mount.Place) (*mount.Usage, error) {
-	folder, ok := place.FS.(countable)
+func (h *Host) used(ctx context.Context, location mount.Location) (*mount.Usage, error) {
+	folder, ok := location.FS.(countable)
 	if !ok {
 		return nil, nil
 	}
-	if u := h.usage[place.Mount]; u != nil {
+	if u := h.usage[location.Mount]; u != nil {
 		return u, nil
 	}
 	u := &mount.Usage{} // what else is in a project is not the run's
-	if place.Mount == mount.State {
+	if location.Mount == mount.State {
 		counted, err := folder.Usage(ctx, logsFolder)
 		if err != nil {
 			return nil, err
 		}
 		*u = counted
 	}
-	h.usage[place.Mount] = u
+	h.usage[location.Mount] = u
 	return u, nil
 }
 
 // room refuses a write that the quota has no room for. Done keeps account of
 // it when it was made. Files that do not grow may always be written.
-func (h *Host) room(ctx context.Context, place mount.Place, size int64) (done func(), err error) {
-	used, err := h.used(ctx, place)
+func (h *Host) room(ctx context.Context, location mount.Location, size int64) (done func(), err error) {
+	used, err := h.used(ctx, location)
 	if used == nil || err != nil {
 		return func() {}, err
 	}
-	added, err := growth(ctx, place, size)
+	added, err := growth(ctx, location, size)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +70,10 @@ func (h *Host) room(ctx context.Context, place mount.Place, size int64) (done fu
 	quota := h.opts.Quota.orDefault()
 	switch {
 	case added.Bytes > 0 && would.Bytes > quota.Bytes:
-		return nil, fault.Errorf(fault.WriteLimit, "with %s the run would keep %d bytes in @%s, and it may keep %d; make other files shorter", place, would.Bytes, place.Mount, quota.Bytes).
+		return nil, fault.Errorf(fault.WriteLimit, "with %s the run would keep %d bytes in @%s, and it may keep %d; make other files shorter", location, would.Bytes, location.Mount, quota.Bytes).
 			With("bytes", would.Bytes).With("limit", quota.Bytes)
 	case added.Files > 0 && would.Files > quota.Files:
-		return nil, fault.Errorf(fault.WriteLimit, "with %s the run would keep %d files and folders in @%s, and it may keep %d; write to those that are there", place, would.Files, place.Mount, quota.Files).
+		return nil, fault.Errorf(fault.WriteLimit, "with %s the run would keep %d files and folders in @%s, and it may keep %d; write to those that are there", location, would.Files, location.Mount, quota.Files).
 			With("files", would.Files).With("limit", quota.Files)
 	}
 	return func() { *used = would }, nil
@@ -81,8 +81,8 @@ func (h *Host) room(ctx context.Context, place mount.Place, size int64) (done fu
 
 // growth is what a file of so many bytes, and the folders made for it, add to
 // what is there.
-func growth(ctx context.Context, place mount.Place, size int64) (mount.Usage, error) {
-	info, err := place.Stat(ctx, place.Path)
+func growth(ctx context.Context, location mount.Location, size int64) (mount.Usage, error) {
+	info, err := location.Stat(ctx, location.Path)
 	if err == nil {
 		return mount.Usage{Bytes: size - info.Size}, nil
 	}
@@ -90,8 +90,8 @@ func growth(ctx context.Context, place mount.Place, size int64) (mount.Usage, er
 		return mount.Usage{}, err
 	}
 	added := mount.Usage{Bytes: size, Files: 1}
-	for dir := path.Dir(place.Path); dir != "."; dir = path.Dir(dir) {
-		if _, err := place.Stat(ctx, dir); fault.CodeOf(err) != fault.NotFound {
+	for dir := path.Dir(location.Path); dir != "."; dir = path.Dir(dir) {
+		if _, err := location.Stat(ctx, dir); fault.CodeOf(err) != fault.NotFound {
 			break
 		}
 		added.Files++

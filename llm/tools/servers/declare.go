@@ -71,7 +71,7 @@ func wantedBy(patterns []string, name string) bool {
 
 // tool is a declared tool as the catalogue has it. Without trust in the server
 // it may do anything.
-func (l *link) tool(d *declared) *tools.Tool {
+func (l *connection) tool(d *declared) *tools.Tool {
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
 			Name:        prefix + l.config.Name + "." + d.Name,

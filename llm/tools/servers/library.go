@@ -46,7 +46,7 @@ type library struct {
 
 // browse lists what the server has. A list that fails stays as it was: a server
 // that cannot list its prompts has good tools all the same.
-func (l *link) browse(ctx context.Context, session *sdk.ClientSession, old *library) *library {
+func (l *connection) browse(ctx context.Context, session *sdk.ClientSession, old *library) *library {
 	hello := session.InitializeResult()
 	if hello == nil || hello.Capabilities == nil {
 		return &library{}
@@ -64,7 +64,7 @@ func (l *link) browse(ctx context.Context, session *sdk.ClientSession, old *libr
 
 // take takes at most limit things of a list, those that have a key. The first
 // of a key is it.
-func take[T any](l *link, what string, list iter.Seq2[*T, error], old []listed[T], limit int, key func(*T) (string, bool)) []listed[T] {
+func take[T any](l *connection, what string, list iter.Seq2[*T, error], old []listed[T], limit int, key func(*T) (string, bool)) []listed[T] {
 	var taken []listed[T]
 	seen := make(map[string]bool)
 	size, count := 0, 0
@@ -100,7 +100,7 @@ func keyOfTemplate(t *sdk.ResourceTemplate) (string, bool) {
 	return t.URITemplate, visible(t.URITemplate, maxURI) && !strings.HasPrefix(t.URITemplate, URIPrefix)
 }
 
-func (l *link) keyOfPrompt(p *sdk.Prompt) (string, bool) {
+func (l *connection) keyOfPrompt(p *sdk.Prompt) (string, bool) {
 	return p.Name, visible(p.Name, maxName) && !relayedMeta(p.Meta) && wantedBy(l.config.Prompts, p.Name)
 }
 
@@ -132,7 +132,7 @@ func (b *library) approved(by *Approved) *library {
 }
 
 // open is what can be read now.
-func (l *link) open() *library {
+func (l *connection) open() *library {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session == nil {

@@ -300,11 +300,11 @@ func TestServersAreOfTheirTenants(t *testing.T) {
 			}
 		}
 	}
-	w.links["notes"].config.Spaces = []string{"acme"}
+	w.connections["notes"].config.Spaces = []string{"acme"}
 	for who, sees := range map[*protocol.Principal]bool{
 		home: false, {ID: "ann", Space: "acme"}: true, {ID: "bob", Space: "other"}: false, {ID: "root", Roles: []string{protocol.RoleAdministrator}}: true,
 	} {
-		if got := w.links["notes"].config.serves(who); got != sees {
+		if got := w.connections["notes"].config.serves(who); got != sees {
 			t.Errorf("%+v is served: %v", who, got)
 		}
 	}

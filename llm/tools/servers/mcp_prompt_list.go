@@ -55,7 +55,7 @@ func (v *PromptView) PublicName() string { return prefix + v.Server + "." + v.Pr
 // Prompts lists the prompts that the caller may get.
 func (s *Service) Prompts(ctx context.Context, call *commands.Call, p PromptsParams) (PromptsResult, error) {
 	if p.Server != "" {
-		if _, err := s.link(call.Principal, p.Server); err != nil {
+		if _, err := s.connection(call.Principal, p.Server); err != nil {
 			return PromptsResult{}, err
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Service) Gettable(ctx context.Context, who *protocol.Principal) []Promp
 		if !s.allows(ctx, who, promptGet.Action, name) {
 			continue
 		}
-		l := s.links[name]
+		l := s.connections[name]
 		for _, one := range l.open().prompts {
 			v := PromptView{Server: name, Prompt: one.is.Name, Title: plain(one.is.Title, maxName), Description: l.marked("", one.is.Description)}
 			for _, a := range one.is.Arguments {
@@ -97,7 +97,7 @@ func (s *Service) Shown(ctx context.Context, who *protocol.Principal) string {
 	var shown strings.Builder
 	for _, name := range s.names {
 		if s.allows(ctx, who, resourceRead.Action, name) || s.allows(ctx, who, promptGet.Action, name) {
-			shown.WriteString(name + " " + s.links[name].open().sum + "\n")
+			shown.WriteString(name + " " + s.connections[name].open().sum + "\n")
 		}
 	}
 	return shown.String()

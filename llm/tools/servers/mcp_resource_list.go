@@ -62,7 +62,7 @@ func (v *ResourceView) PublicURI() string { return PublicURI(v.Server, v.URI) }
 // Resources lists what the caller may read.
 func (s *Service) Resources(ctx context.Context, call *commands.Call, p ResourcesParams) (ResourcesResult, error) {
 	if p.Server != "" {
-		if _, err := s.link(call.Principal, p.Server); err != nil {
+		if _, err := s.connection(call.Principal, p.Server); err != nil {
 			return ResourcesResult{}, err
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Service) Readable(ctx context.Context, who *protocol.Principal) ([]Reso
 		if !s.allows(ctx, who, resourceRead.Action, name) {
 			continue
 		}
-		l := s.links[name]
+		l := s.connections[name]
 		open := l.open()
 		for _, r := range open.resources {
 			v := ResourceView{Server: name, URI: r.is.URI, Name: plain(r.is.Name, maxName), MIMEType: plain(r.is.MIMEType, maxName), Size: max(r.is.Size, 0)}

@@ -43,7 +43,7 @@ type ApproveResult struct {
 // Approve approves what is named. What the server declares must still be what was
 // looked at.
 func (s *Service) Approve(ctx context.Context, call *commands.Call, p ApproveParams) (ApproveResult, error) {
-	l, err := s.link(call.Principal, p.Server)
+	l, err := s.connection(call.Principal, p.Server)
 	if err != nil {
 		return ApproveResult{}, err
 	}

@@ -75,19 +75,19 @@ type ResourcesState struct {
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	result := ListResult{Servers: []ServerView{}}
 	for _, name := range s.names {
-		if l := s.links[name]; l.config.serves(call.Principal) && (p.Server == "" || p.Server == name) {
+		if l := s.connections[name]; l.config.serves(call.Principal) && (p.Server == "" || p.Server == name) {
 			result.Servers = append(result.Servers, l.view())
 		}
 	}
 	if p.Server != "" && len(result.Servers) == 0 {
-		_, err := s.link(call.Principal, p.Server)
+		_, err := s.connection(call.Principal, p.Server)
 		return ListResult{}, err
 	}
 	result.Total = len(result.Servers)
 	return result, nil
 }
 
-func (l *link) view() ServerView {
+func (l *connection) view() ServerView {
 	approved, _, _ := l.service.opts.Table.Get(l.config.Name)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -101,7 +101,7 @@ func (s *Service) Call(ctx context.Context, call *commands.Call, p CallParams) (
 }
 
 // explain says what a failed call means to the caller.
-func (l *link) explain(ctx context.Context, err error) error {
+func (l *connection) explain(ctx context.Context, err error) error {
 	refused, ours := new(jsonrpc.Error), new(protocol.Error)
 	switch {
 	case errors.As(err, &ours):

@@ -45,7 +45,7 @@ const logLevel sdk.LoggingLevel = "info"
 
 // listen asks a server to tell what it logs. One that cannot is no worse for
 // it.
-func (l *link) listen(ctx context.Context, session *sdk.ClientSession) {
+func (l *connection) listen(ctx context.Context, session *sdk.ClientSession) {
 	hello := session.InitializeResult()
 	if hello == nil || hello.Capabilities == nil || hello.Capabilities.Logging == nil {
 		return
@@ -56,7 +56,7 @@ func (l *link) listen(ctx context.Context, session *sdk.ClientSession) {
 }
 
 // follow has a call told what the server says meanwhile, until stop is called.
-func (l *link) follow(token string, call *underway) (stop func()) {
+func (l *connection) follow(token string, call *underway) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.caller == (protocol.Party{}) {
@@ -72,14 +72,14 @@ func (l *link) follow(token string, call *underway) (stop func()) {
 }
 
 // alone notes that nobody has called in the session that begins.
-func (l *link) alone() {
+func (l *connection) alone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.caller, l.shared = protocol.Party{}, false
 }
 
 // step tells whoever made a call how far it is.
-func (l *link) step(p *sdk.ProgressNotificationParams) {
+func (l *connection) step(p *sdk.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	l.mu.Lock()
 	call := l.calls[token]
@@ -98,7 +98,7 @@ func (l *link) step(p *sdk.ProgressNotificationParams) {
 // calls it just now, if nobody else has called in this session. A log message does
 // not name its call and may come after the answer, so it could be about a call of
 // anybody who has called.
-func (l *link) logged(p *sdk.LoggingMessageParams) {
+func (l *connection) logged(p *sdk.LoggingMessageParams) {
 	line := logLine{Level: short(string(p.Level), 16), Logger: short(p.Logger, 128), Text: short(textOf(p.Data), maxLog)}
 	l.service.opts.Log.Log(context.Background(), slog.LevelDebug, "an MCP server logs", "server", l.config.Name, "level", line.Level, "logger", line.Logger, "text", line.Text)
 	for _, call := range l.hearers() {
@@ -107,7 +107,7 @@ func (l *link) logged(p *sdk.LoggingMessageParams) {
 }
 
 // hearers are the calls under way, none if several principals have called.
-func (l *link) hearers() []*underway {
+func (l *connection) hearers() []*underway {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.shared {

@@ -97,7 +97,7 @@ func TestWhatAServerSaysMeanwhileComesThrough(t *testing.T) {
 }
 
 func TestNobodyHearsWhatIsLoggedForOthers(t *testing.T) {
-	l := newLink(New(Options{Table: recordstest.New[Approved]()}), &Config{Name: "notes"})
+	l := newConnection(New(Options{Table: recordstest.New[Approved]()}), &Config{Name: "notes"})
 	told := map[string]int{}
 	hear := func(id string) *underway {
 		return &underway{protocol.Party{ID: id}, func(string, any) { told[id]++ }}

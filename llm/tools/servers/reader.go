@@ -18,7 +18,7 @@ const readerName = "read_resource"
 // server is connected and has approved resources, the operator wants a tool of
 // that name, and the principal may read.
 func (s *Service) readerOf(ctx context.Context, env tools.Environment, server string) (*tools.Tool, bool) {
-	l := s.links[server]
+	l := s.connections[server]
 	if !l.config.wanted(readerName) || !l.open().readable || !s.allows(ctx, env.Principal, resourceRead.Action, server) {
 		return nil, false
 	}
@@ -32,7 +32,7 @@ func (s *Service) readerOf(ctx context.Context, env tools.Environment, server st
 
 // readingTool makes the tool. What it says does not depend on what there is to
 // read, which comes and goes: without a URI it lists that.
-func (l *link) readingTool() *tools.Tool {
+func (l *connection) readingTool() *tools.Tool {
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
 			Name:        prefix + l.config.Name + "." + readerName,
@@ -57,7 +57,7 @@ func (l *link) readingTool() *tools.Tool {
 }
 
 // readOrList runs the tool, by the commands.
-func (l *link) readOrList(ctx context.Context, x *tools.Execution) (tools.Output, error) {
+func (l *connection) readOrList(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 	uri, _ := x.Arguments["uri"].(string)
 	cursor, _ := x.Arguments["cursor"].(string)
 	if uri == "" {
@@ -77,7 +77,7 @@ func (l *link) readOrList(ctx context.Context, x *tools.Execution) (tools.Output
 	return sorted.output(), nil
 }
 
-func (l *link) runs(ctx context.Context, x *tools.Execution, command string, params any) (json.RawMessage, error) {
+func (l *connection) runs(ctx context.Context, x *tools.Execution, command string, params any) (json.RawMessage, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, protocol.Wrap(protocol.Internal, err, "the call cannot be written as JSON")

@@ -38,7 +38,7 @@ const (
 const codeNotFound = -32002
 
 // ask asks the server on behalf of a call, which hears what it says meanwhile.
-func (l *link) ask(ctx context.Context, call *commands.Call, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
+func (l *connection) ask(ctx context.Context, call *commands.Call, do func(context.Context, *sdk.ClientSession, sdk.Meta) error) error {
 	session, err := l.current()
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (l *link) ask(ctx context.Context, call *commands.Call, do func(context.Con
 }
 
 // unread says what it means to the caller that something could not be read.
-func (l *link) unread(ctx context.Context, err error) error {
+func (l *connection) unread(ctx context.Context, err error) error {
 	refused := new(jsonrpc.Error)
 	switch {
 	case errors.As(err, &refused) && (refused.Code == codeNotFound || refused.Code == sdk.CodeResourceNotFound):
@@ -73,13 +73,13 @@ func (l *link) unread(ctx context.Context, err error) error {
 }
 
 // tooMuch refuses what is more than is passed on.
-func (l *link) tooMuch(what string) error {
+func (l *connection) tooMuch(what string) error {
 	return protocol.Errorf(protocol.PayloadTooLarge, "the MCP server's %s is too large: up to %d bytes in %d pieces are passed on", what, maxRead, maxContents).
 		With("server", l.config.Name).With("limit", maxRead)
 }
 
 // marked is what a stranger's text is to a reader: data, and no instruction.
-func (l *link) marked(title, description string) string {
+func (l *connection) marked(title, description string) string {
 	if title == "" && description == "" {
 		return ""
 	}

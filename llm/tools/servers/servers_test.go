@@ -357,7 +357,7 @@ func TestProgramsThatEndAreStartedAgain(t *testing.T) {
 	w := start(t, Config{Name: "notes", Command: []string{os.Args[0]}, Env: map[string]string{serveEnv: "1"}})
 	eventually.Holds(t, "the tools are there", func() bool { return w.offers(t) == allNotes })
 	revision := w.Revision()
-	session, err := w.links["notes"].current()
+	session, err := w.connections["notes"].current()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,7 +471,7 @@ func TestARestlessServerIsNotListedAllTheTime(t *testing.T) {
 	eventually.Holds(t, "the server is there", func() bool { return w.view(t).State == Connected })
 	before, began := listed.Load(), time.Now()
 	for time.Since(began) < calm/4 {
-		w.links["notes"].look()
+		w.connections["notes"].look()
 		runtime.Gosched()
 	}
 	eventually.Holds(t, "it is listed again", func() bool { return listed.Load() > before })

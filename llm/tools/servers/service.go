@@ -52,10 +52,10 @@ type Options struct {
 
 // A Service knows external servers. It is a source of tools.
 type Service struct {
-	opts     Options
-	links    map[string]*link
-	names    []string // of servers, in order
-	revision atomic.Uint64
+	opts        Options
+	connections map[string]*connection
+	names       []string // of servers, in order
+	revision    atomic.Uint64
 }
 
 var _ tools.Finder = (*Service)(nil)
@@ -71,15 +71,15 @@ func New(o Options) *Service {
 	if o.pause == 0 {
 		o.pause = time.Second
 	}
-	s := &Service{opts: o, links: make(map[string]*link)}
+	s := &Service{opts: o, connections: make(map[string]*connection)}
 	for i := range o.Servers {
 		c := &o.Servers[i]
-		s.links[c.Name] = newLink(s, c)
+		s.connections[c.Name] = newConnection(s, c)
 		s.names = append(s.names, c.Name)
 	}
 	slices.Sort(s.names)
 	o.Table.OnChange(func(name string, _, _ *Approved) {
-		if l, ok := s.links[name]; ok {
+		if l, ok := s.connections[name]; ok {
 			l.reconsider()
 		}
 	})
@@ -89,7 +89,7 @@ func New(o Options) *Service {
 // Run keeps in touch with all servers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	for _, l := range s.links {
+	for _, l := range s.connections {
 		running.Go(func() { l.run(ctx) })
 	}
 	running.Wait()
@@ -119,7 +119,7 @@ func (s *Service) Tools(ctx context.Context, env tools.Environment) ([]*tools.To
 	var all []*tools.Tool
 	for _, name := range s.names {
 		if s.may(ctx, env, name) {
-			all = append(all, s.links[name].offered()...)
+			all = append(all, s.connections[name].offered()...)
 		}
 		if t, ok := s.readerOf(ctx, env, name); ok {
 			all = append(all, t)
@@ -132,7 +132,7 @@ func (s *Service) Tools(ctx context.Context, env tools.Environment) ([]*tools.To
 func (s *Service) Find(ctx context.Context, env tools.Environment, name string) (*tools.Tool, bool) {
 	rest, ours := strings.CutPrefix(name, prefix)
 	server, _, _ := strings.Cut(rest, ".")
-	l, known := s.links[server]
+	l, known := s.connections[server]
 	if !ours || !known {
 		return nil, false
 	}
@@ -153,23 +153,23 @@ func (s *Service) may(ctx context.Context, env tools.Environment, server string)
 
 // allows reports whether somebody may do what an action means to a server.
 func (s *Service) allows(ctx context.Context, who *protocol.Principal, action, server string) bool {
-	return s.links[server].config.serves(who) && s.opts.May(ctx, who, action, resource(server)) == nil
+	return s.connections[server].config.serves(who) && s.opts.May(ctx, who, action, resource(server)) == nil
 }
 
 // resource is a server as policy sees it.
 func resource(server string) commands.Resource { return commands.Resource{Type: "mcp", ID: server} }
 
-// link is the link to a server, as far as somebody is to know that there is one.
-func (s *Service) link(who *protocol.Principal, name string) (*link, error) {
-	if l, ok := s.links[name]; ok && l.config.serves(who) {
+// connection is the connection to a server, as far as somebody is to know that there is one.
+func (s *Service) connection(who *protocol.Principal, name string) (*connection, error) {
+	if l, ok := s.connections[name]; ok && l.config.serves(who) {
 		return l, nil
 	}
 	return nil, protocol.Errorf(protocol.NotFound, "there is no MCP server %.64q", name).With("server", name)
 }
 
-// connected is the link to a server that is connected at this moment.
-func (s *Service) connected(who *protocol.Principal, name string) (*link, error) {
-	l, err := s.link(who, name)
+// connected is the connection to a server that is connected at this moment.
+func (s *Service) connected(who *protocol.Principal, name string) (*connection, error) {
+	l, err := s.connection(who, name)
 	if err != nil {
 		return nil, err
 	}

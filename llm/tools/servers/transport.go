@@ -21,7 +21,7 @@ import (
 const maxAnswer = sdk.DefaultMaxLineLength
 
 // transport is the way to the server.
-func (l *link) transport(ctx context.Context) (sdk.Transport, error) {
+func (l *connection) transport(ctx context.Context) (sdk.Transport, error) {
 	if len(l.config.Command) > 0 {
 		return l.program(ctx)
 	}
@@ -78,7 +78,7 @@ func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // program starts the server. It gets no more of the bridge's environment than
 // a program needs.
-func (l *link) program(ctx context.Context) (sdk.Transport, error) {
+func (l *connection) program(ctx context.Context) (sdk.Transport, error) {
 	cmd := exec.CommandContext(ctx, l.config.Command[0], l.config.Command[1:]...) //nolint:gosec // the operator's own configuration says which
 	cmd.Dir = l.config.Dir
 	cmd.WaitDelay = 5 * time.Second

@@ -34,8 +34,8 @@ const (
 	Down       State = "down"
 )
 
-// A link is the bridge's connection to one server.
-type link struct {
+// A connection is the bridge's connection to one server.
+type connection struct {
 	service *Service
 	config  *Config
 	again   chan struct{} // asks for the tools to be listed anew, or the server to be tried now
@@ -56,8 +56,8 @@ type link struct {
 	shared  bool                 // others have called as well
 }
 
-func newLink(s *Service, c *Config) *link {
-	l := &link{
+func newConnection(s *Service, c *Config) *connection {
+	l := &connection{
 		service: s, config: c, again: make(chan struct{}, 1), state: Connecting, since: s.opts.Now(),
 		calls: make(map[string]*underway), library: &library{}, offer: &library{},
 	}
@@ -66,7 +66,7 @@ func newLink(s *Service, c *Config) *link {
 }
 
 // run keeps in touch with the server until ctx ends.
-func (l *link) run(ctx context.Context) {
+func (l *connection) run(ctx context.Context) {
 	pause := l.service.opts.pause
 	for {
 		connected, err := l.visit(ctx)
@@ -93,7 +93,7 @@ func (l *link) run(ctx context.Context) {
 }
 
 // visit connects to the server, and stays until it is gone.
-func (l *link) visit(ctx context.Context) (connected bool, err error) {
+func (l *connection) visit(ctx context.Context) (connected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	session, err := l.connect(ctx)
@@ -152,7 +152,7 @@ func part(session *sdk.ClientSession) {
 	}
 }
 
-func (l *link) connect(ctx context.Context) (*sdk.ClientSession, error) {
+func (l *connection) connect(ctx context.Context) (*sdk.ClientSession, error) {
 	transport, err := l.transport(ctx)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (l *link) connect(ctx context.Context) (*sdk.ClientSession, error) {
 }
 
 // client is what the bridge is to the server.
-func (l *link) client() *sdk.Client {
+func (l *connection) client() *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: "aibridge", Version: l.service.opts.Version}, &sdk.ClientOptions{
 		Capabilities:                &sdk.ClientCapabilities{}, // it is asked for nothing: neither models nor people nor folders
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.look() },
@@ -185,7 +185,7 @@ func (l *link) client() *sdk.Client {
 }
 
 // look has the tools listed anew, or the server tried at once if it is down.
-func (l *link) look() {
+func (l *connection) look() {
 	select {
 	case l.again <- struct{}{}:
 	default:
@@ -193,7 +193,7 @@ func (l *link) look() {
 }
 
 // refresh lists what the server has: its tools, and what there is to read.
-func (l *link) refresh(ctx context.Context, session *sdk.ClientSession) error {
+func (l *connection) refresh(ctx context.Context, session *sdk.ClientSession) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var known []*declared
@@ -226,7 +226,7 @@ func (l *link) refresh(ctx context.Context, session *sdk.ClientSession) error {
 
 // first approves what a server has that is seen for the first time, if the
 // operator wants that.
-func (l *link) first(ctx context.Context, known []*declared, has *library) error {
+func (l *connection) first(ctx context.Context, known []*declared, has *library) error {
 	_, _, seen := l.service.opts.Table.Get(l.config.Name)
 	if !seen && l.config.Approve != ApproveEach {
 		approved := &Approved{
@@ -246,7 +246,7 @@ func (l *link) first(ctx context.Context, known []*declared, has *library) error
 
 // reconsider makes tools of what the server declares, as far as it is
 // approved. Those that stay the same are the same.
-func (l *link) reconsider() {
+func (l *connection) reconsider() {
 	approved, _, _ := l.service.opts.Table.Get(l.config.Name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,7 +274,7 @@ func (l *link) reconsider() {
 }
 
 // offered are the tools that can be called now.
-func (l *link) offered() []*tools.Tool {
+func (l *connection) offered() []*tools.Tool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session == nil {
@@ -284,7 +284,7 @@ func (l *link) offered() []*tools.Tool {
 }
 
 // arrive notes that the server is there.
-func (l *link) arrive(session *sdk.ClientSession) {
+func (l *connection) arrive(session *sdk.ClientSession) {
 	server := ""
 	if hello := session.InitializeResult(); hello != nil && hello.ServerInfo != nil {
 		server = hello.ServerInfo.Name + " " + hello.ServerInfo.Version
@@ -297,7 +297,7 @@ func (l *link) arrive(session *sdk.ClientSession) {
 }
 
 // leave notes that the server is gone.
-func (l *link) leave(why error) {
+func (l *connection) leave(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state == Connected || l.state == Connecting {
@@ -312,7 +312,7 @@ func (l *link) leave(why error) {
 
 // told is an error as operators read it: without where the server is, which is
 // for who configures it. URLs have keys in them, now and then.
-func (l *link) told(err error) string {
+func (l *connection) told(err error) string {
 	text := err.Error()
 	if l.config.URL != "" {
 		text = strings.ReplaceAll(text, l.config.URL, "its URL")
@@ -327,7 +327,7 @@ func (l *link) told(err error) string {
 }
 
 // current is the session, while there is one.
-func (l *link) current() (*sdk.ClientSession, error) {
+func (l *connection) current() (*sdk.ClientSession, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session == nil {
