@@ -160,3 +160,32 @@ func TestCapsAreListedInPages(t *testing.T) {
 		t.Errorf("listed %v", ids)
 	}
 }
+
+func TestCapsAreFoundAndSorted(t *testing.T) {
+	w := newWorld(t)
+	w.must(alice, "cap.declare", `{"cap_id":"one","cap_name":"Zoo","skill_id":"heating"}`)
+	w.must(alice, "cap.declare", `{"cap_id":"two","cap_name":"Attic","cap_desc":"under the roof","skill_id":"heating"}`)
+	w.must(bob, "cap.declare", `{"cap_id":"three","cap_name":"Lamps","skill_id":"lamp"}`)
+	w.must(alice, "group.member.add", `{"group_id":"g","skill_id":"lamp","role":"actor","cap_id":"two"}`)
+	w.must(bob, "cap.update", `{"cap_id":"three","cap_info":{"status":"inactive"}}`)
+	for _, x := range []struct {
+		who          *protocol.Principal
+		params, want string
+	}{
+		{alice, `{"sort":"name"}`, "[two three one]"},
+		{alice, `{"sort":"-groups","limit":1}`, "[two]"},
+		{alice, `{"find":"ROOF"}`, "[two]"},
+		{alice, `{"status":"inactive"}`, "[three]"},
+		{alice, `{"cap_id":"one","status":"inactive"}`, "[]"},
+		{carol, `{}`, "[]"},
+		{carol, `{"cap_id":"one"}`, "[]"},
+	} {
+		ids := []string{}
+		for _, c := range w.must(x.who, "cap.query", x.params)["caps"].([]any) {
+			ids = append(ids, c.(map[string]any)["cap_id"].(string))
+		}
+		if fmt.Sprint(ids) != x.want {
+			t.Errorf("%s with %s lists %v, want %s", x.who.ID, x.params, ids, x.want)
+		}
+	}
+}

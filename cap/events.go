@@ -123,8 +123,12 @@ func links(g *Group) map[Link]bool {
 func (s *Service) dataChanged(_ string, old, new *Datum) {
 	s.index.dataChanged(old, new)
 	d, name := new, "group.data.set"
-	if d == nil {
+	switch {
+	case d == nil:
 		d, name = old, "group.data.removed"
+		s.past.drop(d.ref())
+	case old != nil:
+		s.past.note(old, new)
 	}
 	s.news.Value(d.ref())
 	s.Announce(d.Space, d.Cap, name, dataEvent{d.Cap, d.Group, d.Key, d.Type, d.UpdatedBy})

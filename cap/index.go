@@ -147,6 +147,16 @@ func (x *index) groupsOf(space protocol.SpaceID, id protocol.CapID) []protocol.G
 	return nil
 }
 
+// groupCount is how many groups a Cap has.
+func (x *index) groupCount(space protocol.SpaceID, id protocol.CapID) int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if c := x.caps[capKey(space, id)]; c != nil {
+		return len(c.groups)
+	}
+	return 0
+}
+
 // dataOf lists the names of a group's values.
 func (x *index) dataOf(space protocol.SpaceID, id protocol.CapID, group protocol.GroupID) []protocol.DataKey {
 	x.mu.RLock()

@@ -65,6 +65,7 @@ func (o *Options) setDefaults() {
 type Service struct {
 	opts  Options
 	index *index
+	past  *history
 	news  *announce.Queue[announcement, dataRef]
 	seq   uint64 // of events, counted by who publishes them
 	locks locks
@@ -74,7 +75,7 @@ type Service struct {
 // they are loaded; [Service.Run] comes after.
 func New(o Options) *Service {
 	o.setDefaults()
-	s := &Service{opts: o, index: newIndex(), news: announce.New[announcement, dataRef](maxAnnouncements)}
+	s := &Service{opts: o, index: newIndex(), past: newHistory(), news: announce.New[announcement, dataRef](maxAnnouncements)}
 	o.Caps.OnChange(s.capChanged)
 	o.Groups.OnChange(s.groupChanged)
 	o.Data.OnChange(s.dataChanged)
@@ -108,6 +109,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(linkRemove, s.RemoveLink),
 		commands.New(dataSet, s.SetData),
 		commands.New(dataGet, s.GetData),
+		commands.New(dataList, s.ListData),
 		commands.New(groupQuery, s.QueryGroup),
 		commands.New(groupList, s.ListGroups),
 		commands.New(groupDispatch, s.Dispatch),

@@ -1,12 +1,11 @@
 package scene
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -22,8 +21,10 @@ var query = commands.Spec{
 type QueryParams struct {
 	Scene  protocol.SceneType `json:"scene_type,omitempty" doc:"only scenes of this type"`
 	Cap    protocol.CapID     `json:"cap_id,omitempty" doc:"only scenes with this Cap as their channel"`
-	Limit  int                `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many to return at most"`
-	Cursor string             `json:"cursor,omitempty" len:"1-128" doc:"next_cursor of the page before"`
+	Find   string             `json:"find,omitempty" len:"1-128" doc:"only scenes with this text in their type, Cap, owner or a member, whatever its case"`
+	Status Status             `json:"status,omitempty" enum:"active,suspended" doc:"only scenes in this state"`
+	Sort   string             `json:"sort,omitempty" enum:"id,-id,status,-status,members,-members,updated_at,-updated_at" doc:"what to sort by, the highest first behind a minus; by type and Cap if absent"`
+	listing.Page
 }
 
 // Target implements [commands.Targeter].
@@ -36,7 +37,7 @@ func (p QueryParams) Target() commands.Resource {
 
 // QueryResult is the result of scene.query.
 type QueryResult struct {
-	Scenes     []View `json:"scenes" doc:"the scenes of this page, by type and Cap; empty if none fits"`
+	Scenes     []View `json:"scenes" doc:"the scenes of this page; empty if none fits"`
 	Total      int    `json:"total" doc:"how many there are on all pages"`
 	NextCursor string `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
@@ -66,44 +67,46 @@ type MemberView struct {
 	JoinedAt int64            `json:"joined_at" doc:"Unix milliseconds"`
 }
 
-// Query lists the scenes of the caller's space by type and Cap. None is an
-// empty list.
+// sceneOrder holds the columns that lists of scenes can be sorted by.
+var sceneOrder = listing.Order[*Scene]{
+	ID: func(s *Scene) string { return s.id().resource() },
+	Keys: map[string]func(*Scene) listing.Key{
+		"status":     func(s *Scene) listing.Key { return listing.Text(string(s.status())) },
+		"members":    func(s *Scene) listing.Key { return listing.Number(int64(len(s.Members))) },
+		"updated_at": func(s *Scene) listing.Key { return listing.Number(s.UpdatedAt) },
+	},
+}
+
+// Query lists the scenes of the caller's space. None is an empty list.
 func (s *Service) Query(_ context.Context, call *commands.Call, p QueryParams) (QueryResult, error) {
 	space := call.Principal.Home()
-	var found []*Scene
-	for _, scene := range s.opts.Scenes.All() {
-		if scene.Space == space && (p.Scene == "" || scene.Type == p.Scene) && (p.Cap == "" || scene.Cap == p.Cap) {
-			found = append(found, scene)
+	fitting := func(yield func(*Scene) bool) {
+		for _, scene := range s.opts.Scenes.All() {
+			if scene.Space == space && p.fits(scene) && !yield(scene) {
+				return
+			}
 		}
 	}
-	slices.SortFunc(found, func(a, b *Scene) int {
-		return cmp.Or(strings.Compare(string(a.Type), string(b.Type)), strings.Compare(string(a.Cap), string(b.Cap)))
-	})
-	result := QueryResult{Scenes: []View{}, Total: len(found)}
-	limit := p.Limit
-	if limit == 0 {
-		limit = 100
+	found, err := sceneOrder.Select(fitting, p.Sort, p.Page)
+	if err != nil {
+		return QueryResult{}, err
 	}
-	for i, scene := range found {
-		if !p.after(scene) {
-			continue
-		}
-		if len(result.Scenes) == limit {
-			result.NextCursor = found[i-1].id().resource()
-			break
-		}
-		result.Scenes = append(result.Scenes, s.view(scene))
+	result := QueryResult{Scenes: make([]View, len(found.Items)), Total: found.Total, NextCursor: found.Next}
+	for i, scene := range found.Items {
+		result.Scenes[i] = s.view(scene)
 	}
 	return result, nil
 }
 
-// after reports whether a scene comes after the page before.
-func (p *QueryParams) after(scene *Scene) bool {
-	if p.Cursor == "" {
-		return true
-	}
-	t, c, _ := strings.Cut(p.Cursor, "/")
-	return cmp.Or(strings.Compare(string(scene.Type), t), strings.Compare(string(scene.Cap), c)) > 0
+func (p *QueryParams) fits(scene *Scene) bool {
+	return (p.Scene == "" || scene.Type == p.Scene) && (p.Cap == "" || scene.Cap == p.Cap) &&
+		(p.Status == "" || scene.status() == p.Status) && scene.named(listing.Find(p.Find))
+}
+
+// named reports whether the scene or somebody in it has the text in its name.
+func (s *Scene) named(text listing.Finder) bool {
+	return text.In(string(s.Type), string(s.Cap), string(s.Owner)) ||
+		slices.ContainsFunc(s.Members, func(m Member) bool { return text.In(string(m.Skill)) })
 }
 
 func (s *Service) view(scene *Scene) View {

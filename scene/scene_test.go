@@ -223,6 +223,7 @@ func TestScenesAreListedByTypeAndPage(t *testing.T) {
 	}
 	for params, want := range map[string]float64{
 		`{"scene_type":"HOME"}`: 1, `{"scene_type":"GARDEN"}`: 0, `{"cap_id":"home"}`: 2, `{"cap_id":"office"}`: 0,
+		`{"find":"offi"}`: 1, `{"find":"ROUTER","sort":"-members"}`: 2, `{"find":"lamp"}`: 0, `{"status":"active"}`: 2, `{"status":"suspended"}`: 0,
 	} {
 		if got := w.must(root, "scene.query", params); got["total"] != want {
 			t.Errorf("%s: %v", params, got)
