@@ -38,6 +38,14 @@ const LocalID protocol.VFSID = "local"
 // where finds the files of a group: at a VFS registered for it, at one that is
 // registered for all, or in the bridge's own store.
 func (s *Service) where(space protocol.SpaceID, group string) (Files, error) {
+	if r := s.remoteOf(space, group); r != nil {
+		return s.client(r)
+	}
+	return s.opts.Store.Space(space), nil
+}
+
+// remoteOf is the remote VFS that keeps a group, nil for the bridge's own.
+func (s *Service) remoteOf(space protocol.SpaceID, group string) *Remote {
 	var found *Remote
 	for _, r := range s.opts.Remotes.All() {
 		if r.Space != space || r.Group != "" && r.Group != group {
@@ -47,10 +55,7 @@ func (s *Service) where(space protocol.SpaceID, group string) (Files, error) {
 			found = r
 		}
 	}
-	if found == nil {
-		return s.opts.Store.Space(space), nil
-	}
-	return s.client(found)
+	return found
 }
 
 // better reports whether a remote serves a group rather than another one that

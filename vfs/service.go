@@ -95,6 +95,9 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(syncTo, s.SyncTo),
 		commands.New(syncFrom, s.SyncFrom),
 		commands.New(list, s.List),
+		commands.New(groupList, s.ListGroups),
+		commands.New(versionList, s.Versions),
+		commands.New(restore, s.Restore),
 		commands.New(remove, s.Delete),
 		commands.New(register, s.Register),
 		commands.New(unregister, s.Unregister),
@@ -145,7 +148,8 @@ func (s *Service) Usage(ctx context.Context, who *protocol.Principal) (Usage, er
 	}
 	usage = Usage{}
 	for _, group := range s.GroupsFor(who) {
-		usage.Used += files.used(group)
+		_, bytes := files.size(group)
+		usage.Used += bytes
 	}
 	return usage, nil
 }

@@ -282,15 +282,15 @@ func (s *Space) list(ctx context.Context, group, prefix, cursor string, limit in
 	return files, next, nil
 }
 
-// used is the size of all kept versions of a group's files, in bytes.
-func (s *Space) used(group string) int64 {
+// size is how many files a group has, and the bytes of their kept versions.
+func (s *Space) size(group string) (files int, bytes int64) {
 	x := s.store.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if g := x.byGroup[groupID{s.space, group}]; g != nil {
-		return g.used
+		return g.live, g.used
 	}
-	return 0
+	return 0, 0
 }
 
 // Usage implements [Meter].

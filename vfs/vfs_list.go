@@ -23,6 +23,7 @@ type ListParams struct {
 	Path     string             `json:"path,omitempty" len:"1-1024" doc:"a file, or a folder whose files are listed, its folders' too; the whole group when absent"`
 	Deleted  bool               `json:"deleted,omitempty" doc:"list files that were deleted too, as long as they are remembered"`
 	Snapshot string             `json:"snapshot_id,omitempty" len:"1-20" pattern:"[0-9]+" doc:"list the files as they were at this point in time: the snapshot_id of an earlier answer, or any version"`
+	Folders  bool               `json:"folders,omitempty" doc:"list only what is directly in the folder: its files, and its folders by name; not with snapshot_id"`
 	page
 }
 
@@ -37,6 +38,7 @@ func groupResource(group protocol.GroupName) commands.Resource {
 type ListResult struct {
 	Group    protocol.GroupName `json:"group_name" doc:"name of the group of files"`
 	Files    []FileView         `json:"files" doc:"by path"`
+	Folders  []string           `json:"folders,omitempty" doc:"paths of the folders that are directly in the folder, if they were asked for; a page counts them too"`
 	Next     string             `json:"next_cursor,omitempty" doc:"where the next page begins"`
 	Snapshot string             `json:"snapshot_id,omitempty" doc:"names the moment of this answer"`
 }
@@ -51,6 +53,14 @@ func (s *Service) List(ctx context.Context, call *commands.Call, p ListParams) (
 	snapshots, _ := files.(Snapshots)
 	var found []File
 	switch {
+	case p.Folders && p.Snapshot != "":
+		return ListResult{}, protocol.InvalidParam("folders", "cannot be listed as they were; leave snapshot_id out")
+	case p.Folders:
+		b, next, err := browse(ctx, files, string(p.Group), Relative(p.Path), p.Cursor, p.Limit, p.Deleted)
+		if err != nil {
+			return ListResult{}, err
+		}
+		found, result.Folders, result.Next = b.files, b.folders, next
 	case p.Snapshot == "":
 		if snapshots != nil && p.Cursor == "" {
 			if now, err := snapshots.Snapshot(ctx, string(p.Group)); err == nil {

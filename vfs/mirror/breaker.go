@@ -92,6 +92,13 @@ func (l *Breaker) Circuit() (Circuit, error) {
 	return l.circuit, l.why
 }
 
+// Standing is the state of the circuit, and why it is not closed as callers may
+// learn it, "" while it is.
+func (l *Breaker) Standing() (Circuit, string) {
+	circuit, why := l.Circuit()
+	return circuit, publicText(why)
+}
+
 // OnReturn has f called whenever the VFS is back, until forget is called. It
 // must not block.
 func (l *Breaker) OnReturn(f func()) (forget func()) {

@@ -38,11 +38,11 @@ type Status struct {
 
 // Status tells where the mirror stands.
 func (e *Engine) Status() Status {
-	circuit, why := e.o.Breaker.Circuit()
+	circuit, trouble := e.o.Breaker.Standing()
 	e.mu.Lock()
 	busy, fresh := e.rounds > 0, !e.everSeen || !e.scanned
 	e.mu.Unlock()
-	s := Status{Circuit: circuit, Trouble: publicText(why), Paused: e.Paused(), Free: freeSpace(e.folder.Dir())}
+	s := Status{Circuit: circuit, Trouble: trouble, Paused: e.Paused(), Free: freeSpace(e.folder.Dir())}
 	e.state.mu.Lock()
 	s.LastSync, s.Syncs, s.Conflicts = e.state.meta.lastSync, e.state.meta.syncs, len(e.state.losers)
 	orders := len(e.state.orders)

@@ -392,8 +392,11 @@ export interface Commands {
     params: {
       cap_id?: string;
       cursor?: string;
+      find?: string;
       limit?: number;
       skill_id?: string;
+      sort?: "id" | "-id" | "name" | "-name" | "skill" | "-skill" | "status" | "-status" | "groups" | "-groups" | "updated_at" | "-updated_at";
+      status?: "active" | "inactive";
     };
     result: {
       caps: ({
@@ -499,6 +502,34 @@ export interface Commands {
       reason?: string;
       sync_status: "synced" | "pending" | "syncing" | "conflict" | "failed";
       vfs_path: string;
+    };
+  };
+  /** List the mirrors of Caps: where each stands, and what is behind. */
+  "cap.vfs.sync.list": {
+    params: {
+      behind?: boolean;
+      cursor?: string;
+      find?: string;
+      limit?: number;
+      sort?: "id" | "-id" | "status" | "-status" | "pending" | "-pending" | "failed" | "-failed" | "conflicts" | "-conflicts" | "last_sync_time" | "-last_sync_time";
+    };
+    result: {
+      behind: number;
+      mirrors: ({
+        cap_id: string;
+        circuit: "closed" | "half_open" | "open";
+        conflicts: number;
+        failed: number;
+        folders: number;
+        folders_behind: number;
+        last_sync_time: number;
+        paused: boolean;
+        pending: number;
+        sync_status: "synced" | "pending" | "syncing" | "conflict" | "failed";
+        trouble?: string;
+      })[];
+      next_cursor?: string;
+      total: number;
     };
   };
   /** Carry nothing over between a Cap and the VFS until it is resumed; folders of devices pause too. */
@@ -962,6 +993,36 @@ export interface Commands {
       revision: number;
       updated_at: number;
       updated_by: string;
+    };
+  };
+  /** List the values that the members of a group share, and what they were since the bridge started. */
+  "group.data.list": {
+    params: {
+      cap_id: string;
+      cursor?: string;
+      find?: string;
+      group_id: string;
+      history?: boolean;
+      limit?: number;
+      sort?: "id" | "-id" | "updated_at" | "-updated_at" | "updated_by" | "-updated_by";
+    };
+    result: {
+      next_cursor?: string;
+      total: number;
+      values: {
+        data_key: string;
+        data_type: string;
+        data_value?: unknown;
+        history?: {
+          data_value?: unknown;
+          updated_at: number;
+          updated_by: string;
+        }[];
+        revision: number;
+        size: number;
+        updated_at: number;
+        updated_by: string;
+      }[];
     };
   };
   /** Set a value that the members of a group share. */
@@ -2239,8 +2300,11 @@ export interface Commands {
     params: {
       cap_id?: string;
       cursor?: string;
+      find?: string;
       limit?: number;
       scene_type?: string;
+      sort?: "id" | "-id" | "status" | "-status" | "members" | "-members" | "updated_at" | "-updated_at";
+      status?: "active" | "suspended";
     };
     result: {
       next_cursor?: string;
@@ -2785,6 +2849,26 @@ export interface Commands {
       version: number;
     };
   };
+  /** List the groups of files that the caller may read. */
+  "vfs.group.list": {
+    params: {
+      cursor?: string;
+      find?: string;
+      limit?: number;
+      sort?: "id" | "-id" | "files" | "-files" | "bytes" | "-bytes" | "owner" | "-owner";
+    };
+    result: {
+      groups: {
+        bytes: number;
+        files: number;
+        group_name: string;
+        owner?: string;
+        vfs_id: string;
+      }[];
+      next_cursor?: string;
+      total: number;
+    };
+  };
   /** Show whether every VFS of the space can be reached. */
   "vfs.health": {
     params: {
@@ -2816,6 +2900,7 @@ export interface Commands {
     params: {
       cursor?: string;
       deleted?: boolean;
+      folders?: boolean;
       group_name: string;
       limit?: number;
       path?: string;
@@ -2833,6 +2918,7 @@ export interface Commands {
         size: number;
         version: number;
       }[];
+      folders?: string[];
       group_name: string;
       next_cursor?: string;
       snapshot_id?: string;
@@ -2857,6 +2943,27 @@ export interface Commands {
       storage_used: number;
       vfs_id: string;
       vfs_url?: string;
+    };
+  };
+  /** Make a kept version of a file its newest one, also of a file that was deleted. */
+  "vfs.restore": {
+    params: {
+      current?: number;
+      group_name: string;
+      path: string;
+      version: number;
+    };
+    result: {
+      checksum?: string;
+      content_type?: string;
+      deleted?: boolean;
+      file_id: string;
+      group_name: string;
+      modified: number;
+      mtime?: number;
+      path: string;
+      size: number;
+      version: number;
     };
   };
   /** Show a VFS: whether it can be reached, and how much room it has. */
@@ -2976,6 +3083,28 @@ export interface Commands {
     };
     result: {
       vfs_id: string;
+    };
+  };
+  /** List the kept versions of a file, also of one that was deleted. */
+  "vfs.versions": {
+    params: {
+      group_name: string;
+      path: string;
+    };
+    result: {
+      group_name: string;
+      path: string;
+      versions: {
+        checksum?: string;
+        content_type?: string;
+        deleted?: boolean;
+        file_id: string;
+        modified: number;
+        mtime?: number;
+        path: string;
+        size: number;
+        version: number;
+      }[];
     };
   };
 }

@@ -30,7 +30,9 @@ type capMirror struct {
 	describe time.Time // when the bridge's own files are to be written, zero if they are in order
 	rescan   Rescan    // the latest one that was asked for
 	reports  map[string]FolderView
-	ordered  int64 // the latest order to one of those folders
+	ordered  int64         // the latest order to one of those folders
+	standing mirror.Status // when something last happened
+	unopened string        // why the folder cannot be opened, as everybody may know
 
 	mu      sync.Mutex // while the engine is opened or closed
 	engine  *mirror.Engine
@@ -50,6 +52,9 @@ const (
 	reopen    = time.Minute
 	idleAfter = 5 * time.Second
 )
+
+// unopened is what callers learn of a folder that cannot be opened.
+const unopened = "the Cap's folder cannot be opened"
 
 var errEnded = errors.New("the mirror of the Cap has ended")
 
@@ -158,6 +163,7 @@ func (s *Service) turn(ctx context.Context, m *capMirror) time.Time {
 		}
 	}
 	next = engine.Turn(ctx)
+	s.note(m, engine.Status())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.next = next
@@ -190,6 +196,7 @@ func (s *Service) tryAgain(ctx context.Context, m *capMirror, describe bool, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.asked = true
+	m.unopened = unopened
 	if describe {
 		m.describe = time.Now().Add(wait)
 	}

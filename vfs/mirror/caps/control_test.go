@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/vfs"
 	"github.com/aibridge/aibridge/vfs/mirror"
+	"github.com/aibridge/aibridge/vfs/vfstest"
 )
 
 func (h *house) status() StatusResult {
@@ -207,4 +208,56 @@ func TestIgnoredFilesOfACapsDisk(t *testing.T) {
 	if err != nil || len(failed.Files) != 0 {
 		t.Errorf("%+v, %v", failed.Files, err)
 	}
+}
+
+// list asks for the mirrors that a principal may see, as "cap status".
+func (h *house) list(who *protocol.Principal, p ListParams) (ListResult, []string) {
+	h.t.Helper()
+	found, err := h.List(h.t.Context(), call(who), p)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	names := []string{}
+	for _, m := range found.Mirrors {
+		names = append(names, string(m.Cap)+" "+m.Status)
+	}
+	return found, names
+}
+
+func TestMirrorsAreListedWithWhatIsBehind(t *testing.T) {
+	h := newHouse(t)
+	h.declare("home", `{}`)
+	h.declare("office", `{}`)
+	listed := func(want string, who *protocol.Principal, p ListParams) {
+		t.Helper()
+		var got []string
+		h.until(want, func() bool {
+			_, got = h.list(who, p)
+			return strings.Join(got, ", ") == want
+		})
+	}
+	listed("home synced, office synced", reader, ListParams{})
+	listed("", reader, ListParams{Behind: true})
+	listed("", stranger, ListParams{})
+	listed("", &protocol.Principal{ID: "owner", Space: "lab"}, ListParams{})
+	listed("office synced", reader, ListParams{Find: "OFF"})
+	if _, err := h.Pause(t.Context(), call(owner), PauseParams{Cap: "office"}); err != nil {
+		t.Fatal(err)
+	}
+	h.put("office", "f", "waits")
+	listed("office pending, home synced", owner, ListParams{Sort: "-pending"})
+	if found, _ := h.list(owner, ListParams{Behind: true}); found.Behind != 1 || found.Total != 1 || !found.Mirrors[0].Paused {
+		t.Errorf("%+v", found)
+	}
+	if _, err := h.Report(t.Context(), call(reader), ReportParams{Cap: "home", Folder: FolderReport{Name: "hall", Status: "failed"}}); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := h.list(owner, ListParams{Behind: true}); found.Behind != 2 || found.Mirrors[0].Folders != 1 || found.Mirrors[0].FoldersBehind != 1 {
+		t.Errorf("with a folder of a device: %+v", found)
+	}
+	h.vfs.Fail(vfstest.Outage)
+	h.until("the circuit is open", func() bool {
+		found, _ := h.list(owner, ListParams{Find: "home"})
+		return found.Mirrors[0].Circuit == "open" && found.Mirrors[0].Trouble != ""
+	})
 }

@@ -131,6 +131,7 @@ func (s *Service) Commands() []commands.Command {
 	return []commands.Command{
 		commands.New(syncSpec, s.Sync),
 		commands.New(statusSpec, s.Status),
+		commands.New(listSpec, s.List),
 		commands.New(recoverSpec, s.Recover),
 		commands.New(pauseSpec, s.Pause),
 		commands.New(resumeSpec, s.Resume),
@@ -285,6 +286,7 @@ func (s *Service) open(m *capMirror) (*mirror.Engine, error) {
 			s.o.Publish(m.space, m.id, "cap.vfs.conflict", conflictEvent{m.id, m.path(l.Path), string(l.Rule), l.Version, l.Kept})
 		},
 		OnRound: func(st mirror.Status) {
+			s.note(m, st)
 			s.describe(m, gather) // what came from the VFS may be other documents than the bridge's
 			s.o.Publish(m.space, m.id, "cap.vfs.synced", syncedEvent{m.id, string(st.Standing), st.Pending, st.LastSync})
 		},
@@ -327,9 +329,10 @@ func (s *Service) find(ctx context.Context, call *commands.Call, id protocol.Cap
 func (s *Service) use(ctx context.Context, m *capMirror) (engine *mirror.Engine, release func(), err error) {
 	engine, err = s.acquire(ctx, m)
 	if err != nil {
-		return nil, nil, protocol.Wrap(protocol.SyncFailed, err, "the Cap's folder cannot be opened")
+		return nil, nil, protocol.Wrap(protocol.SyncFailed, err, unopened)
 	}
 	return engine, func() {
+		s.note(m, engine.Status())
 		s.release(m)
 		s.ask(m, 0)
 	}, nil
