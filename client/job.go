@@ -22,7 +22,8 @@ const (
 	// an answer that follows at once says it as well.
 	acceptAfter = 200 * time.Millisecond
 
-	// maxSending bounds the refusals and repeated answers on their way.
+	// maxSending bounds the refusals and repeated answers on their way. With as
+	// many, the next request waits to be read.
 	maxSending = 256
 
 	// maxAnswer is how long a response envelope may be, in bytes.
@@ -37,10 +38,10 @@ const (
 type jobs struct {
 	server *server
 	places *fair.Semaphore // one for each handler at work
+	posted chan struct{}   // one for each answer on its way that no handler gave
 
 	mu      sync.Mutex
 	closed  bool
-	sending int // answers to others than these
 	byID    map[string]*job
 	order   []string  // ids of byID, oldest first
 	since   time.Time // no invocation that came later is forgotten
@@ -78,8 +79,9 @@ func newJobs(s *server) *jobs {
 		places: fair.New(fair.Options{
 			What: "calls of the agent's", Capacity: int64(s.client.options.concurrency), Waiting: s.client.options.queue,
 		}),
-		byID:  make(map[string]*job),
-		since: time.Now(),
+		posted: make(chan struct{}, maxSending),
+		byID:   make(map[string]*job),
+		since:  time.Now(),
 	}
 }
 
@@ -92,7 +94,7 @@ func (x *jobs) start(in *Invocation, m *Message, handle Handler) {
 	ctx, j.cancel = context.WithCancelCause(withInvocation(ctx, in))
 	in.emit = func(name string, data any) { x.emit(j, name, data) }
 
-	switch x.admit(j) {
+	switch admission, answer := x.admit(j); admission {
 	case admitted:
 		go func() {
 			defer x.running.Done()
@@ -101,6 +103,9 @@ func (x *jobs) start(in *Invocation, m *Message, handle Handler) {
 		}()
 		return
 	case repeated:
+		if answer != nil {
+			x.post(answer, j.correlation)
+		}
 	case overloaded:
 		x.refuse(&protocol.Request{ID: in.ID, Metadata: protocol.Metadata{TraceID: in.TraceID}}, m,
 			protocol.BusyFor(time.Second, "the agent has too much to do"))
@@ -119,26 +124,25 @@ const (
 	stopping
 )
 
-func (x *jobs) admit(j *job) admission {
+// admit decides about an invocation. The answer to one that is repeated is nil
+// while it is at work.
+func (x *jobs) admit(j *job) (a admission, answer []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if known := x.byID[j.in.ID]; known != nil {
-		if known.answer != nil {
-			x.sendLater(known.answer, j.correlation, time.Now().Add(answerTimeout))
-		}
-		return repeated
+		return repeated, known.answer
 	}
 	if x.closed {
-		return stopping
+		return stopping, nil
 	}
 	ticket, full := x.places.Enter(j.party(), 1)
 	if full != nil {
-		return overloaded
+		return overloaded, nil
 	}
 	j.ticket = ticket
 	x.remember(j)
 	x.running.Add(1)
-	return admitted
+	return admitted, nil
 }
 
 // remember keeps a job for repeats of its id.
@@ -257,9 +261,7 @@ func (x *jobs) cancel(request *protocol.Request) {
 func (x *jobs) refuse(request *protocol.Request, m *Message, err *protocol.Error) {
 	response := request.Answer(string(x.server.agent.ID), time.Now())
 	response.Err = err
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.sendLater(response.Append(nil), m.CorrelationData, time.Now().Add(answerTimeout))
+	x.post(response.Append(nil), m.CorrelationData)
 }
 
 // reject tells that an invocation will not be run, which ends it.
@@ -305,19 +307,40 @@ func (x *jobs) event(j *job, name string, data []byte) {
 	}
 }
 
-// sendLater sends an answer without waiting; x.mu is held. With too many on
-// their way it drops the answer: the bridge's deadline will have to do.
-func (x *jobs) sendLater(answer, correlation []byte, until time.Time) {
-	if x.sending >= maxSending {
+// post sends an answer behind the caller's back. With too many on their way it
+// waits for a place, and with it the requests that come next: they stay with the
+// bridge, which has its own bounds. The acknowledgements that make room are read
+// by another goroutine. Where the connection went meanwhile, there is nobody to
+// wait for: the bridge asks again.
+func (x *jobs) post(answer, correlation []byte) {
+	if !x.enterPost() {
+		x.server.client.log.Warn("answer not sent: the connection is lost", "agent", x.server.agent.ID)
 		return
 	}
-	x.sending++
 	go func() {
-		x.send(answer, correlation, until)
-		x.mu.Lock()
-		x.sending--
-		x.mu.Unlock()
+		defer func() { <-x.posted }()
+		x.send(answer, correlation, time.Now().Add(answerTimeout))
 	}()
+}
+
+// enterPost waits for a place among the answers on their way, for as long as the
+// connection lasts.
+func (x *jobs) enterPost() bool {
+	select {
+	case x.posted <- struct{}{}:
+		return true
+	default:
+	}
+	l := x.server.client.current()
+	if l == nil {
+		return false
+	}
+	select {
+	case x.posted <- struct{}{}:
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
 }
 
 // send sends an answer, over the next connection if need be. A closing client does

@@ -131,8 +131,8 @@ func subscribe(ctx context.Context, m *autopaho.ConnectionManager, filter string
 	return protocol.Wrap(code, err, "the bridge refuses the subscription to "+filter+": "+text)
 }
 
-// received takes every message. It runs on the connection's goroutine and
-// must not block.
+// received takes every message. It runs on the connection's goroutine for
+// messages, on which nothing may wait that a message ends.
 func (c *Client) received(r paho.PublishReceived) (bool, error) {
 	m := message(r.Packet)
 	switch {

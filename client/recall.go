@@ -20,19 +20,29 @@ func (x *jobs) recall(request *protocol.Request, m *Message) {
 		x.refuse(request, m, protocol.InvalidParam("task_id", "is missing"))
 		return
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	response := request.Answer(string(x.server.agent.ID), time.Now())
-	until := time.Now().Add(answerTimeout)
-	switch j := x.byID[p.TaskID]; {
-	case j == nil:
+	known, answer, since := x.find(p.TaskID)
+	switch {
+	case !known:
 		response.Err = protocol.Errorf(protocol.NotFound, "this agent does not know the invocation").
-			With("task_id", p.TaskID).With("listening_ms", time.Since(x.since).Milliseconds())
-	case j.answer != nil:
-		x.sendLater(j.answer, []byte(p.TaskID), until)
+			With("task_id", p.TaskID).With("listening_ms", time.Since(since).Milliseconds())
+	case answer != nil:
+		x.post(answer, []byte(p.TaskID))
 		response.Result = []byte(`{"state":"done"}`)
 	default:
 		response.Result = []byte(`{"state":"running"}`)
 	}
-	x.sendLater(response.Append(nil), m.CorrelationData, until)
+	x.post(response.Append(nil), m.CorrelationData)
+}
+
+// find looks an invocation up. Its answer is nil while it is at work; since is
+// from when on none is forgotten.
+func (x *jobs) find(id string) (known bool, answer []byte, since time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	j := x.byID[id]
+	if j == nil {
+		return false, nil, x.since
+	}
+	return true, j.answer, x.since
 }

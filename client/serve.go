@@ -272,7 +272,8 @@ var errStopping = protocol.Errorf(protocol.ShuttingDown, "the agent is shutting 
 // close cancels what is at work and waits for its answers to leave.
 func (s *server) close() { s.jobs.close(closeTimeout) }
 
-// receive takes a message on the agent's request topic. It must not block.
+// receive takes a message on the agent's request topic. It waits for nothing but a
+// place among the answers on their way (see jobs.post).
 func (s *server) receive(m *Message) {
 	request, err := protocol.DecodeRequest(m.Payload, protocol.Limits{MaxBytes: max(len(m.Payload), 1)})
 	if err != nil {

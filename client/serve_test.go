@@ -235,6 +235,29 @@ func TestConcurrencyIsBoundedAndTheRestRefused(t *testing.T) {
 	}
 }
 
+// TestARefusalIsNeverLost has more refusals on their way than a client sends at a
+// time: the bridge takes no answer before it has sent all requests.
+func TestARefusalIsNeverLost(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t)
+	b.serve(b.dial(agentA), one(func(context.Context, *client.Invocation) (any, error) { return nil, nil }))
+	const calls = 1000
+	for i := range calls {
+		b.toAgent(fmt.Sprint(i), "no.command", `{}`)
+	}
+	answered := make(map[string]bool)
+	for range calls {
+		m := b.heard()
+		if m.Response == nil || m.Response.Err == nil || m.Response.Err.Code != protocol.UnknownCommand {
+			t.Fatalf("%+v", m)
+		}
+		answered[m.Response.ID] = true
+	}
+	if len(answered) != calls {
+		t.Errorf("%d of %d calls are answered", len(answered), calls)
+	}
+}
+
 func TestCallsOfOneKeepNobodyElseWaiting(t *testing.T) {
 	t.Parallel()
 	b := newBridge(t)
