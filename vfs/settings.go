@@ -4,8 +4,8 @@ package vfs
 type Settings struct {
 	Store    string       `yaml:"store" doc:"where contents of files are kept: folder, nats, or auto, which is nats if that is external and else folder"`
 	Dir      string       `yaml:"dir" doc:"folder for contents of files; vfs in the data folder when empty"`
-	MaxFile  int          `yaml:"max_file" doc:"largest file, in bytes"`
-	Quota    int          `yaml:"quota" doc:"what all kept versions of a group's files may take together, in bytes"`
+	MaxFile  int64        `yaml:"max_file" doc:"largest file, in bytes"`
+	Quota    int64        `yaml:"quota" doc:"what all kept versions of a group's files may take together, in bytes"`
 	Versions int          `yaml:"versions" doc:"versions kept of a file"`
 	Remember int          `yaml:"remember" doc:"days for which a deleted file is remembered"`
 	Sync     SyncSettings `yaml:"sync"`
@@ -20,8 +20,8 @@ type SyncSettings struct {
 	Watches int `yaml:"watches" doc:"folders that the system tells about at most; 0 for as many as it does"`
 	Scan    int `yaml:"scan_seconds" doc:"how often folders are scanned that should be mirrored in real time, but cannot be watched"`
 
-	KeepDays  int `yaml:"keep_days" doc:"days for which a copy is kept that lost a conflict in a Cap's folder"`
-	KeepBytes int `yaml:"keep_bytes" doc:"what such copies of one Cap may take together, in bytes; the oldest go first"`
+	KeepDays  int   `yaml:"keep_days" doc:"days for which a copy is kept that lost a conflict in a Cap's folder"`
+	KeepBytes int64 `yaml:"keep_bytes" doc:"what such copies of one Cap may take together, in bytes; the oldest go first"`
 }
 
 // DefaultSettings keep contents where the state is, and ten versions of a file.
@@ -38,13 +38,12 @@ func (s *Settings) Check(fail func(format string, args ...any)) {
 		fail("vfs.store: %q is none of auto, folder and nats", s.Store)
 	}
 	for _, setting := range []struct {
-		name  string
-		value int
-		high  int
+		name        string
+		value, high int64
 	}{
-		{"max_file", s.MaxFile, 1 << 50}, {"quota", s.Quota, 1 << 60}, {"versions", s.Versions, 1000}, {"remember", s.Remember, 36500},
-		{"sync.mirrors", s.Sync.Mirrors, 1 << 24}, {"sync.open", s.Sync.Open, 1 << 16}, {"sync.turns", s.Sync.Turns, 1024},
-		{"sync.scan_seconds", s.Sync.Scan, 3600}, {"sync.keep_days", s.Sync.KeepDays, 36500}, {"sync.keep_bytes", s.Sync.KeepBytes, 1 << 60},
+		{"max_file", s.MaxFile, 1 << 50}, {"quota", s.Quota, 1 << 60}, {"versions", int64(s.Versions), 1000}, {"remember", int64(s.Remember), 36500},
+		{"sync.mirrors", int64(s.Sync.Mirrors), 1 << 24}, {"sync.open", int64(s.Sync.Open), 1 << 16}, {"sync.turns", int64(s.Sync.Turns), 1024},
+		{"sync.scan_seconds", int64(s.Sync.Scan), 3600}, {"sync.keep_days", int64(s.Sync.KeepDays), 36500}, {"sync.keep_bytes", s.Sync.KeepBytes, 1 << 60},
 	} {
 		if setting.value < 1 || setting.value > setting.high {
 			fail("vfs.%s: %d is not within 1 and %d", setting.name, setting.value, setting.high)

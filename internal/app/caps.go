@@ -95,7 +95,7 @@ func newMirror(s *state, all *cap.Service, tables *capTables, files *fileParts) 
 		Watches:   sync.Watches,
 		Scan:      time.Duration(sync.Scan) * time.Second,
 		KeepAge:   time.Duration(sync.KeepDays) * 24 * time.Hour,
-		KeepBytes: int64(sync.KeepBytes),
+		KeepBytes: sync.KeepBytes,
 		Log:       s.log,
 	})
 	tables.caps.OnChange(func(_ string, old, new *cap.Cap) {

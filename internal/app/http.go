@@ -72,7 +72,7 @@ func newFileDoor(s *state, d *domains, authenticate authentication, envelopes fu
 		Grants:    s.credentials,
 		Sync:      http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { envelopes().ServeHTTP(w, r) }),
 		Spool:     d.files.incoming,
-		MaxFile:   int64(s.config.VFS.MaxFile),
+		MaxFile:   s.config.VFS.MaxFile,
 		Log:       s.log,
 	})
 }

@@ -72,7 +72,7 @@ func openChunks(s *state, d *domains, server *broker.Broker) *transfer.Door {
 		Publish:   server.Publish,
 		Topics:    s.topics,
 		Dir:       d.files.incoming,
-		MaxFile:   int64(s.config.VFS.MaxFile),
+		MaxFile:   s.config.VFS.MaxFile,
 		MaxChunk:  min(256<<10, s.config.Limits.Payload),
 		Log:       s.log,
 	})

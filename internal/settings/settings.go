@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -55,12 +56,15 @@ func (s setting) set(text string) error {
 			return fmt.Errorf("%q is neither true nor false", text)
 		}
 		s.value.SetBool(b)
-	case reflect.Int:
-		n, err := strconv.Atoi(text)
-		if err != nil {
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, s.value.Type().Bits())
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return fmt.Errorf("%q is out of range", text)
+		case err != nil:
 			return fmt.Errorf("%q is not a whole number", text)
 		}
-		s.value.SetInt(int64(n))
+		s.value.SetInt(n)
 	case reflect.Slice:
 		var list []string
 		for item := range strings.SplitSeq(text, ",") {
@@ -97,8 +101,11 @@ func AddFlags(fs *pflag.FlagSet, config any, wanted func(flag string) bool) {
 			continue
 		}
 		kind := s.value.Kind().String()
-		if kind == "slice" {
+		switch kind {
+		case "slice":
 			kind = "list"
+		case "int64":
+			kind = "int"
 		}
 		flag := fs.VarPF(&flagValue{text: s.String(), kind: kind}, s.flag, "", s.doc)
 		if s.value.Kind() == reflect.Bool {

@@ -23,5 +23,5 @@ func free(dir string) int64 {
 	if unix.Statfs(dir, &s) != nil {
 		return -1
 	}
-	return int64(s.Bavail) * s.Bsize
+	return int64(s.Bavail) * int64(s.Bsize) //nolint:unconvert // its type differs by system
 }
