@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build bin/aibridge-bench test unit race foreign fmt vet lint docs console console-types console-test console-shots bench fuzz clean
+.PHONY: help run build bin/aibridge-bench platforms release release-snapshot vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench fuzz clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -18,6 +18,20 @@ build: ## build bin/aibridge
 
 bin/aibridge-bench: build ## build the load generator beside bin/aibridge
 	$(GO) build -trimpath -o bin/ ./cmd/aibridge-bench
+
+platforms: ## build for the other machines that differ most (scripts/platforms --all for every one)
+	@scripts/platforms
+
+GORELEASER := $(GO) run github.com/goreleaser/goreleaser/v2@v2.18.2
+
+release-snapshot: ## everything a release has, in dist, without publishing, signing and images
+	$(GORELEASER) release --snapshot --clean --skip=publish,sign,sbom,docker
+
+release: ## publish the tag that is checked out (the workflow does it)
+	$(GORELEASER) release --clean
+
+vulnerabilities: ## known vulnerabilities in what the code calls; VULNDB=file:///… asks a copy of the database
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 $(if $(VULNDB),-db $(VULNDB)) ./...
 
 test: fmt vet docs race foreign ## everything that must pass
 

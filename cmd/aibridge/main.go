@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,8 +14,14 @@ import (
 	"github.com/aibridge/aibridge/internal/config"
 )
 
-// version is set when the binary is linked.
+// version is set when the binary is linked; "go install …@v1.2.3" sets none.
 var version = "dev"
+
+func init() {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "dev" && released(info.Main.Version) != "" {
+		version = info.Main.Version
+	}
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

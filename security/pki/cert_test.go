@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"math"
 	"net"
 	"net/url"
 	"regexp"
@@ -222,7 +223,7 @@ func TestAScopeIsChecked(t *testing.T) {
 		"an operator and a skill":   {"operator_id": "eve"},
 		"no such authority":         {"authority": "root"},
 		"no authority":              {"authority": nil},
-		"endless":                   {"validity_seconds": 1 << 40},
+		"endless":                   {"validity_seconds": math.MaxInt},
 		"never":                     {"validity_seconds": 0},
 	} {
 		params := lighting(csr)

@@ -326,7 +326,7 @@ func TestWhoIsRefusedTooOftenIsNotListenedTo(t *testing.T) {
 }
 
 func TestAskingCostsNoMemory(t *testing.T) {
-	w := newWorld(t, Options{Principal: Limits{Requests: 1 << 30, Messages: 1 << 30, Bytes: 1 << 40}, Space: Limits{Requests: 1 << 30}})
+	w := newWorld(t, Options{Principal: Limits{Requests: 1 << 30, Messages: 1 << 30, Bytes: 1 << 30}, Space: Limits{Requests: 1 << 30}})
 	lamp := agent("lamp", "house")
 	if n := testing.AllocsPerRun(100, func() { _ = w.Admit(lamp, 10); _ = w.Message(lamp, 10) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -334,7 +334,7 @@ func TestAskingCostsNoMemory(t *testing.T) {
 }
 
 func BenchmarkAdmit(b *testing.B) {
-	k, err := New(Options{Principal: Limits{Requests: 1 << 30, Bytes: 1 << 40}})
+	k, err := New(Options{Principal: Limits{Requests: 1 << 30, Bytes: 1 << 30}})
 	if err != nil {
 		b.Fatal(err)
 	}

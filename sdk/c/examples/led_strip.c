@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An LED strip. strip_fill is the driver of yours. */
 #include "../mosquitto/ab_mosquitto.h"
 

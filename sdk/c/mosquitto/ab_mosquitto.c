@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The connection: made, lost and made again, with pauses that grow. */
 #define _POSIX_C_SOURCE 200809L
 #include "ab_mosquitto.h"

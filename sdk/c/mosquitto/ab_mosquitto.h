@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An agent over libmosquitto, for devices with an operating system. */
 #ifndef AB_MOSQUITTO_H
 #define AB_MOSQUITTO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The agent: its configuration, and what becomes of the messages that arrive. */
 #include "envelope.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AI Bridge for devices in C99: no allocation, no threads, any transport.
  *
  * An agent is what the bridge calls. The program gives it memory, a clock and a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls: from the first run of the handler to the answer, which is remembered. */
 #include "envelope.h"
 

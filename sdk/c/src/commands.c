@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands of the bridge: registration, heartbeats and the program's own. */
 #include "envelope.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Envelopes as they are written. */
 #include "envelope.h"
 

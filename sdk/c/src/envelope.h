@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the sources of the agent share; no part of the interface. */
 #ifndef AIBRIDGE_ENVELOPE_H
 #define AIBRIDGE_ENVELOPE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads JSON strictly, in place, with a bounded stack. */
 #include "aibridge.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes JSON into memory that is given. */
 #include "aibridge.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device under test: the contract of docs/sdk-conformance.md. */
 #include "../mosquitto/ab_mosquitto.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Feeds an agent what no bridge sends: the files named as arguments, and mutations of
  * them, each in memory of its exact size, so that a sanitizer sees a byte too far.
  * With clang -fsanitize=fuzzer -DLIBFUZZER the mutations are libFuzzer's. Checked is

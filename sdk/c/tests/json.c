@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of what is JSON and what is not, of numbers, texts and the writer. */
 #include "../src/aibridge.h"
 
