@@ -9,8 +9,9 @@ import { chromium } from "playwright-core";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 export const program = process.env.AIBRIDGE ?? path.join(root, "bin", "aibridge");
 
-/** How long anything may take. The machine may be slow; no test asserts a pace. */
-export const patience = 60_000;
+/** How long anything may take. The machine may be slow; no test asserts a pace.
+ * Whoever writes a test may have less, by PATIENCE in ms. */
+export const patience = Number(process.env.PATIENCE) || 60_000;
 
 const chrome = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((p) => p && existsSync(p));
 

@@ -28,4 +28,6 @@ export const pages = [
   ["mcp-servers", () => "/mcp-servers"],
   ["mcp-server", () => "/mcp-servers/notes"],
   ["topics", (w) => `/topics?topic=aibridge/agent/${encodeURIComponent(w.agent)}/card`],
+  ["commands", () => "/commands?find=agent"],
+  ["command", () => "/commands/group.dispatch"],
 ];

@@ -557,6 +557,9 @@ function Enrol() {
   useEffect(() => setMade(undefined), [id, of]);
   if (!may("cert:issue")) return <Panel key_ label="Enrol"><NotAllowed action="cert:issue" title="Not yours" /></Panel>;
   const url = session.value?.bridge?.http ? ` --url ${location.protocol}//${location.host}` : "";
+  const port = session.value?.bridge?.mqtts?.match(/:(\d+)$/)?.[1];
+  const at = id.trim();
+  const connect = `aibridge agent end --id ${at} --url mqtts://${location.hostname}:${port} --ca ${at}/ca.pem --cert ${at}/cert.pem --key ${at}/key.pem`;
   return (
     <div class="cols c-2">
       <Panel key_ title="A claim token">
@@ -588,8 +591,22 @@ function Enrol() {
       </Panel>
       <Panel title="On the device">
         {made ? (
-          <Secret of="Claim token" text={`aibridge cert claim ${made.token}${url} --out ${id.trim()}`}>
+          <Secret of="Claim token" text={`aibridge cert claim ${made.token}${url} --out ${at}`}>
             <p class="small dim">Until <Time at={made.expires_at} />. The key that it makes never leaves the device. The certificate then stands under <a href={link("access")}>Certificates</a>.</p>
+            {of === "agent" && port && (
+              <>
+                <h3>Then it connects</h3>
+                <div class="json">
+                  <pre class="code connects" tabIndex={0}>
+                    {connect}
+                  </pre>
+                  <Copy text={connect} />
+                </div>
+                <p class="small dim">
+                  With its skills in the folder <Code>skills</Code>. It stands under <a href={link("agents")}>Agents</a> as soon as it is there.
+                </p>
+              </>
+            )}
           </Secret>
         ) : (
           <p class="dim">The line to type there will stand here.</p>

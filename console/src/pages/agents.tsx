@@ -154,7 +154,7 @@ function OneAgent({ a }: { a: Commands["agent.get"]["result"] }) {
                 ["Skills", a.skills.length ? a.skills.map((s, i) => [i > 0 && ", ", <a href={link("skills", s)}>{s}</a>]) : "none"],
                 ["Endpoints", a.endpoints?.map((e) => <div><Code>{e}</Code></div>)],
                 ["Heartbeat", a.last_heartbeat ? <span><Ago at={a.last_heartbeat} /> ago</span> : undefined],
-                ["Asked on", <Code>{a.request_topic}</Code>],
+                ["Asked on", <a href={link("topics", { filter: a.request_topic.replace(/[^/]*$/, "#") })} title="Hear its topics"><Code>{a.request_topic}</Code></a>],
                 ["Space", <Code>{a.space_id}</Code>],
               ]}
             />
@@ -342,6 +342,7 @@ function Certificate({ principal, agent }: { principal: string; agent: string })
   const mine = useLive(may("cert:list") ? "cert.list" : undefined, { principal: agent, status: "valid", limit: 1 }, { on: ["cert", "security"] });
   const owners = useLive(may("cert:list") && principal !== agent ? "cert.list" : undefined, { principal, status: "valid", limit: 1 }, { on: ["cert", "security"] });
   const [revoking, setRevoking] = useState(false);
+  const [reason, setReason] = useState("");
   const [error, setError] = useState<Failure>();
   const c = mine.value.data?.certificates?.[0] ?? owners.value.data?.certificates?.[0];
   if (!may("cert:list")) return null;
@@ -366,12 +367,20 @@ function Certificate({ principal, agent }: { principal: string; agent: string })
         <Confirm
           title={`Revoke the certificate of ${c.principal}`}
           act={`Revoke ${c.serial}`}
-          onAct={() => call("cert.revoke", { serial: c.serial } as Commands["cert.revoke"]["params"]).then(() => mine.reload(), setError)}
+          not={!reason.trim() && "It needs a reason"}
+          onAct={() => call("cert.revoke", { serial: c.serial, reason }).then(() => (setError(undefined), mine.reload(), owners.reload()), setError)}
           onClose={() => setRevoking(false)}
         >
           <p>
             Serial <Code>{c.serial}</Code>. Connections that were opened with it end at once. It cannot be undone; the holder needs a new one.
           </p>
+          <label class="field">
+            <span>
+              Reason <small class="dim">required</small>
+            </span>
+            <input class="in" maxLength={256} value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
+            <span class="hint">for those who read it later</span>
+          </label>
         </Confirm>
       )}
     </Panel>

@@ -144,7 +144,7 @@ function about(a: Approval): string {
       return isMe(a.requester) && !dev.value ? "you asked; somebody else decides" : `for ${a.requester}`;
     case "approved":
     case "used":
-      return `approved by ${isMe(a.decided_by) ? "you" : (a.decided_by ?? "nobody")}${a.state === "used" ? " · ran" : " · not run yet"}`;
+      return `approved by ${isMe(a.decided_by) ? "you" : (a.decided_by ?? "nobody")}${a.reason ? `: ${a.reason}` : ""}${a.state === "used" ? " · ran" : " · not run yet"}`;
     case "denied":
       return `denied by ${isMe(a.decided_by) ? "you" : (a.decided_by ?? "nobody")}${a.reason ? ": " + a.reason : ""}`;
     case "expired":
@@ -305,7 +305,8 @@ function Detail({ a, reload }: { a: Approval; reload: () => void }) {
             <p class="small">
               {a.task_id && <><a href={link("runs", a.task_id)}>Whole run</a> · </>}
               {a.session_id && <><a href={link("runs", a.session_id, { of: "conversation" })}>Whole conversation</a> · </>}
-              {a.trace_id && <>trace <a href={link("audit", { trace: a.trace_id })}><Code>{a.trace_id}</Code></a></>}
+              {a.trace_id && may("audit:query") && <><a href={link("audit", { trace: a.trace_id })}>Who did what</a> · </>}
+              {a.trace_id && <>trace <Code>{a.trace_id}</Code></>}
             </p>
           </div>
         </div>

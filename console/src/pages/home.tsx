@@ -7,7 +7,7 @@ import {
 
 export default function Home() {
   useTitle("Home");
-  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { limit: 1 }, { on: ["agent"] });
+  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { type: "end_agent", limit: 1 }, { on: ["agent"] });
   const audit = useLive(may("audit:query") ? "audit.query" : undefined, { event: "skill.invoke", limit: 1 }, { every: 0 });
   const fresh = agents.value.data?.total === 0 && (audit.value.data?.entries.length === 0 || !may("audit:query"));
   const [leading, setLeading] = useState(false);
@@ -246,7 +246,7 @@ type Agent = Commands["agent.list"]["result"]["agents"][number];
 function First() {
   useTitle("First steps");
   const [language, setLanguage] = useState("shell");
-  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { limit: 20, sort: "-registered_at" }, { on: ["agent"], every: 5000 });
+  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { type: "end_agent", limit: 20, sort: "-registered_at" }, { on: ["agent"], every: 5000 });
   const device = agents.value.data?.agents.find((a) => a.status === "online") ?? agents.value.data?.agents[0];
   const details = useLive(device ? "agent.get" : undefined, { agent_id: device?.agent_id ?? "" }, { on: ["agent", "skill"] });
   const calls = useLive(may("audit:query") ? "audit.query" : undefined, { event: "skill.invoke", limit: 3 }, { every: 3000 });

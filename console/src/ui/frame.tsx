@@ -18,7 +18,8 @@ import { Failure } from "../lib/bridge";
 declare const BUILT: string[]; // files of src/pages; the build fills it in
 
 /** The pages, in the order of the navigation. Each is a file of the same name;
- * one that has no file yet is not offered. */
+ * one that has no file yet is not offered. One apart is found, but not in the
+ * navigation. */
 export const pages = [
   { id: "home", word: "Home", path: "", tab: true },
   { id: "approvals", word: "Approvals", path: "approvals", tab: true },
@@ -35,10 +36,11 @@ export const pages = [
   { id: "mcp-servers", word: "MCP servers", path: "mcp-servers" },
   { id: "cluster", word: "Cluster", path: "cluster" },
   { id: "settings", word: "Settings", path: "settings" },
+  { id: "commands", word: "Commands", path: "commands", apart: true },
 ].filter((p) => BUILT.includes(p.id));
 
 /** Paths that another page answers for. */
-const elsewhere: Record<string, string> = { skills: "agents", commands: "settings" };
+const elsewhere: Record<string, string> = { skills: "agents" };
 
 const current = () => {
   const first = path.value[0] ?? "";
@@ -93,7 +95,7 @@ function Nav() {
         AI Bridge
       </a>
       <ul>
-        {pages.map((p) => {
+        {pages.filter((p) => !p.apart).map((p) => {
           const c = counts[p.id];
           return (
             <li class={[p.tab && "tab", p.gap && "gap"].filter(Boolean).join(" ")}>
