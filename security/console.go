@@ -1,10 +1,12 @@
 package security
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/token"
 )
 
 // SignIn authenticates a person who shows a secret on the console, an API key
@@ -26,4 +28,29 @@ func (a *Authenticator) Unprompted(r *http.Request) (*protocol.Principal, error)
 func remote(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return from.Addr()
+}
+
+// A SignInPage is an issuer's page where people sign in to the console.
+type SignInPage struct {
+	*token.SignInPage
+	authenticator *Authenticator
+}
+
+// SignInPage has those who sign in at an issuer's page judged as others are who
+// show a credential.
+func (a *Authenticator) SignInPage(p *token.SignInPage) *SignInPage { return &SignInPage{p, a} }
+
+// Redeem yields who has signed in, of the request by which their browser comes
+// back from the issuer.
+func (p *SignInPage) Redeem(r *http.Request, nonce, verifier string) (*protocol.Principal, error) {
+	a, shown := p.authenticator, Shown{Door: "http", From: remote(r)}
+	who, err := p.SignInPage.Redeem(r.Context(), r.URL.Query(), nonce, verifier)
+	if err == nil && a.options.Check != nil {
+		err = a.options.Check(who)
+	}
+	if err != nil {
+		who, err = nil, a.refuse(r.Context(), shown, err)
+	}
+	a.settled(context.WithoutCancel(r.Context()), shown, who, err)
+	return who, err
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/cipher"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,8 @@ type Options struct {
 	// Identify yields who a request comes from without the session of a page:
 	// by a client certificate, or anybody under --dev.
 	Identify func(r *http.Request) (*protocol.Principal, error)
+	// Issuers are where people can sign in, by OpenID Connect.
+	Issuers []Issuer
 	// Grants judges what sessions stand on, and ends them with it.
 	Grants grant.Authority
 	// May lists the actions that somebody may do at all.
@@ -49,6 +52,7 @@ type Door struct {
 	Options
 	sessions *sessions
 	assets   assets
+	seal     cipher.AEAD // of what a browser keeps while somebody signs in elsewhere
 }
 
 // New makes a door.
@@ -68,8 +72,11 @@ func New(o Options) (*Door, error) {
 	if o.May == nil {
 		o.May = func(context.Context, *protocol.Principal) []string { return nil }
 	}
-	d := &Door{Options: o, sessions: newSessions(o.Grants, o.Now)}
-	var err error
+	seal, err := newSeal()
+	if err != nil {
+		return nil, err
+	}
+	d := &Door{Options: o, sessions: newSessions(o.Grants, o.Now), seal: seal}
 	d.assets, err = loadAssets(o.Files)
 	return d, err
 }
@@ -77,10 +84,11 @@ func New(o Options) (*Door, error) {
 // Mounts are the paths that the door serves.
 func (d *Door) Mounts() map[string]http.Handler {
 	mounts := map[string]http.Handler{
-		"GET /{$}":           http.HandlerFunc(d.servePage),
-		"GET /assets/{file}": http.HandlerFunc(d.serveAsset),
-		"/session":           http.HandlerFunc(d.serveSession),
-		"POST /session/end":  http.HandlerFunc(d.signOut),
+		"GET /{$}":                   http.HandlerFunc(d.servePage),
+		"GET /assets/{file}":         http.HandlerFunc(d.serveAsset),
+		"/session":                   http.HandlerFunc(d.serveSession),
+		"GET /session/oidc":          http.HandlerFunc(d.sendToIssuer),
+		"GET /session/oidc/callback": http.HandlerFunc(d.returnFromIssuer),
 	}
 	for _, page := range console.Pages {
 		mounts["GET /"+page] = http.HandlerFunc(d.servePage)

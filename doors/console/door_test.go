@@ -195,10 +195,10 @@ func TestSigningOutEndsTheSession(t *testing.T) {
 	_, _, server := newDoor(t)
 	cookie := signIn(t, server)
 	shown := cookie.Name + "=" + cookie.Value
-	if got := ask(t, "POST", server.URL+"/session/end", "{}", "Cookie", shown, name, "cross-site"); got.StatusCode != 403 {
+	if got := ask(t, "DELETE", server.URL+"/session", "", "Cookie", shown, name, "cross-site"); got.StatusCode != 403 {
 		t.Errorf("another site signs out: %d", got.StatusCode)
 	}
-	got := ask(t, "POST", server.URL+"/session/end", "{}", "Cookie", shown, name, same)
+	got := ask(t, "DELETE", server.URL+"/session", "", "Cookie", shown, name, same)
 	if got.StatusCode != 200 || len(got.Cookies()) != 1 || got.Cookies()[0].MaxAge >= 0 {
 		t.Errorf("%d %v", got.StatusCode, got.Cookies())
 	}

@@ -21,7 +21,8 @@ type sessionView struct {
 	Principal *principalView `json:"principal,omitempty"` // absent if nobody is signed in, as the next two
 	May       []string       `json:"may,omitempty"`       // actions that policy permits at all
 	Bridge    *Bridge        `json:"bridge,omitempty"`
-	Cookie    bool           `json:"cookie,omitempty"` // the page can sign out
+	Cookie    bool           `json:"cookie,omitempty"`  // the page can sign out
+	Issuers   []issuerView   `json:"issuers,omitempty"` // where people can sign in; absent if somebody is
 }
 
 type principalView struct {
@@ -33,16 +34,18 @@ type principalView struct {
 	Expires int64            `json:"expires_at,omitempty"` // Unix ms, of the credential
 }
 
-// serveSession tells who a page acts for (GET), or signs in (POST).
+// serveSession tells who a page acts for (GET), signs in (POST), or out (DELETE).
 func (d *Door) serveSession(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		d.tellSession(w, r)
 	case http.MethodPost:
 		d.signIn(w, r)
+	case http.MethodDelete:
+		d.signOut(w, r)
 	default:
-		w.Header().Set("Allow", "GET, HEAD, POST")
-		writeError(w, http.StatusMethodNotAllowed, protocol.Errorf(protocol.MalformedEnvelope, "this path takes GET, HEAD, POST"))
+		w.Header().Set("Allow", "DELETE, GET, HEAD, POST")
+		writeError(w, http.StatusMethodNotAllowed, protocol.Errorf(protocol.MalformedEnvelope, "this path takes DELETE, GET, HEAD, POST"))
 	}
 }
 
@@ -63,6 +66,8 @@ func (d *Door) writeSession(w http.ResponseWriter, r *http.Request, who *protoco
 			view.Principal.Expires = who.Expires.UnixMilli()
 		}
 		view.May, view.Bridge = d.May(r.Context(), who), &d.Bridge
+	} else {
+		view.Issuers = d.issuers()
 	}
 	writeJSON(w, http.StatusOK, view)
 }
@@ -82,18 +87,18 @@ func (d *Door) signIn(w http.ResponseWriter, r *http.Request) {
 		writeError(w, known.Code.HTTPStatus(), known)
 		return
 	}
-	d.open(w, r, who)
+	http.SetCookie(w, d.open(r, who))
 	d.writeSession(w, r, who, true)
 }
 
-// open begins a session and gives the browser its cookie.
-func (d *Door) open(w http.ResponseWriter, r *http.Request, who *protocol.Principal) {
+// open begins a session and returns the cookie of its browser.
+func (d *Door) open(r *http.Request, who *protocol.Principal) *http.Cookie {
 	if old := cookieOf(r); old != "" { // one browser, one session
 		d.sessions.end(old)
 	}
 	name, ends := d.sessions.begin(who)
-	http.SetCookie(w, sessionCookie(r, name, ends))
 	d.Log.Info("signed in to the console", "principal", who.ID, "method", who.Method)
+	return sessionCookie(r, name, ends)
 }
 
 // sessionCookie has no Path: the browser takes the folder of the address it
@@ -121,7 +126,7 @@ func (d *Door) signOut(w http.ResponseWriter, r *http.Request) {
 		d.sessions.end(name)
 	}
 	http.SetCookie(w, sessionCookie(r, "", time.Time{}))
-	writeJSON(w, http.StatusOK, sessionView{})
+	writeJSON(w, http.StatusOK, sessionView{Issuers: d.issuers()})
 }
 
 // readJSON reads the body of a request, which must say that it is JSON: pages

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/doors/console"
@@ -11,8 +12,13 @@ import (
 
 // newConsole makes the page for people.
 func newConsole(s *state, d *domains, set *commands.Set) (*console.Door, error) {
+	issuers, err := signInPages(d.identities)
+	if err != nil {
+		return nil, err
+	}
 	return console.New(console.Options{
 		SignIn:   d.identities.authenticator.SignIn,
+		Issuers:  issuers,
 		Identify: d.identities.authenticator.Unprompted,
 		Grants:   s.credentials,
 		May:      mayAtAll(s.authorizer, set),
@@ -22,6 +28,19 @@ func newConsole(s *state, d *domains, set *commands.Set) (*console.Door, error) 
 		},
 		Log: s.log,
 	})
+}
+
+// signInPages are the issuers where people sign in to the page.
+func signInPages(i *identities) ([]console.Issuer, error) {
+	pages, err := i.verifier.SignInPages()
+	if err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
+	}
+	issuers := make([]console.Issuer, len(pages))
+	for n, page := range pages {
+		issuers[n] = i.authenticator.SignInPage(page)
+	}
+	return issuers, nil
 }
 
 // mayAtAll lists the actions that policy permits somebody on nothing particular.

@@ -44,6 +44,7 @@ type identities struct {
 	keys          *security.KeyService
 	tokens        *security.TokenService
 	pki           *pki.Service
+	verifier      *token.Verifier
 	authenticator *security.Authenticator
 }
 
@@ -79,7 +80,7 @@ func openIdentities(ctx context.Context, s *state, tables *credentialTables, rin
 		DataKeys: s.seals, Reseal: files.Reseal, Changed: events.Keys(s.audit), Log: s.log,
 	})
 	s.life.Run("keys", keys.Run)
-	return &identities{tables: tables, keys: keys, tokens: revocations, pki: authorities, authenticator: security.NewAuthenticator(security.AuthenticatorOptions{
+	return &identities{tables: tables, keys: keys, tokens: revocations, pki: authorities, verifier: verifier, authenticator: security.NewAuthenticator(security.AuthenticatorOptions{
 		Keys: ring, Tokens: verifier, Certificates: authorities, Throttle: throttle, Check: s.credentials.Check, Dev: s.config.Dev,
 		Settled: events.NewLogins(s.audit, mqttdoor.Name).Settled, Log: s.log,
 	})}, nil

@@ -53,6 +53,8 @@ type Issuer struct {
 	DefaultRoles []string          `yaml:"default_roles" doc:"roles of all its subjects"`
 
 	ScopesClaim string `yaml:"scopes_claim" doc:"claim that limits the token to actions such as skill:invoke; without it a token is not limited"`
+
+	SignIn SignIn `yaml:"sign_in" doc:"how people sign in to the console there; oidc only"`
 }
 
 // withDefaults fills in omitted fields and reports faults.
@@ -106,6 +108,9 @@ func (i Issuer) withDefaults(bridgeID string) (Issuer, error) {
 	}
 	if i.Kind != protocol.KindAgent && i.Kind != protocol.KindSkill && i.Kind != protocol.KindOperator {
 		return fail("kind %q is none of agent, skill and operator", i.Kind)
+	}
+	if err := i.SignIn.check(&i); err != nil {
+		return fail("%w", err)
 	}
 	if i.IDClaim == "" {
 		i.IDClaim = "sub"

@@ -18,6 +18,7 @@ export interface Session {
   may?: string[];
   bridge?: { id: string; version: string; protocol: string; root: string; dev?: boolean; mqtt?: string; mqtts?: string; http?: string; ws?: string };
   cookie?: boolean;
+  issuers?: { issuer: string; title: string }[];
 }
 
 export const session = signal<Session | undefined>();
@@ -32,9 +33,9 @@ export const may = (action: string) => granted.value.has(action);
 
 export const dev = computed(() => !!session.value?.bridge?.dev);
 
-async function ask(path: string, body?: object): Promise<Session> {
-  const answer = await fetch(base + path, {
-    method: body ? "POST" : "GET",
+async function ask(method: "GET" | "POST" | "DELETE", body?: object): Promise<Session> {
+  const answer = await fetch(base + "session", {
+    method,
     headers: body ? { "Content-Type": "application/json" } : {},
     body: body && JSON.stringify(body),
     credentials: "same-origin",
@@ -47,21 +48,29 @@ async function ask(path: string, body?: object): Promise<Session> {
 
 /** Asks the bridge who this page acts for. */
 export async function refresh(): Promise<Session> {
-  const now = await ask("session");
+  const now = await ask("GET");
   session.value = now;
   return now;
 }
 
 /** Signs in with an API key or a token. */
 export async function signIn(key: string) {
-  session.value = await ask("session", { key });
+  session.value = await ask("POST", { key });
   ended.value = undefined;
   others.postMessage("in");
 }
 
+/** Address that leads to an issuer's page, and back to where one is now. */
+export function issuerLink(issuer: string) {
+  const search = new URLSearchParams(location.search);
+  search.delete("sign_in");
+  const to = location.pathname.slice(base.length) + (search.size ? "?" + search : "");
+  return base + "session/oidc?" + new URLSearchParams({ issuer, to });
+}
+
 /** Signs out, in all tabs. */
 export async function signOut() {
-  await ask("session/end", {});
+  await ask("DELETE");
   others.postMessage("out");
   location.assign(base);
 }
@@ -70,6 +79,7 @@ export async function signOut() {
 export function endSession(why: string) {
   ended.value = why;
   session.value = { signed_in: false };
+  void refresh().catch(() => {}); // where one can sign in
 }
 
 const others = new BroadcastChannel("aibridge" + base);

@@ -2,14 +2,25 @@
 import { h } from "preact";
 import { useState } from "preact/hooks";
 import { Failure } from "../lib/bridge";
-import { ended, signIn } from "../lib/session";
+import { query } from "../lib/router";
+import { ended, issuerLink, session, signIn } from "../lib/session";
 import { Logo, Mark } from "./marks";
 import { Button, Said, useTitle } from "./parts";
+
+/** Why somebody came back from an issuer who is not signed in. */
+const came: Record<string, string> = {
+  refused: "The issuer did not let you in, or the bridge does not take what it says of you.",
+  unreachable: "The issuer does not answer at the moment.",
+  stale: "It took too long, or was begun in another browser. Begin again.",
+  elsewhere: "This is the address of the console that the issuer knows. Sign in here.",
+};
 
 export function SignIn({ onDone }: { onDone: () => void }) {
   const [key, setKey] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Failure>();
+  const issuers = session.value?.issuers ?? [];
+  const back = came[query("sign_in")];
   useTitle("Sign in");
   const submit = async (e: Event) => {
     e.preventDefault();
@@ -38,9 +49,22 @@ export function SignIn({ onDone }: { onDone: () => void }) {
           </div>
         </div>
       )}
+      {back && !ended.value && (
+        <div class="note warning" role="alert">
+          <Mark is="denied" tone="warning" />
+          <div>
+            <b>You are not signed in.</b> {back}
+          </div>
+        </div>
+      )}
       <form class="panel key" onSubmit={submit}>
         <div class="body stack">
           <h1>Sign in</h1>
+          {issuers.map((i) => (
+            <a class="btn main" href={issuerLink(i.issuer)} data-outside>
+              with {i.title}
+            </a>
+          ))}
           <div class="field">
             <label class="lab" for="key">
               API key
@@ -56,7 +80,7 @@ export function SignIn({ onDone }: { onDone: () => void }) {
               </span>
             )}
           </div>
-          <Button main type="submit" not={busy && "The bridge is asked"}>
+          <Button main={issuers.length === 0} type="submit" not={busy && "The bridge is asked"}>
             Sign in
           </Button>
         </div>
