@@ -64,7 +64,7 @@ func Connect(o ExternalOptions) (*Server, error) {
 	if o.Cert != "" {
 		opts = append(opts, nats.ClientCert(o.Cert, o.Key))
 	}
-	conn, err := nats.Connect(o.URL, opts...)
+	conn, err := dial(o.URL, opts...)
 	if _, ok := errors.AsType[*url.Error](err); ok {
 		err = errors.New("the URL cannot be read") // the whole would tell the password, and its cause a part of it
 	}
@@ -75,6 +75,22 @@ func Connect(o ExternalOptions) (*Server, error) {
 		return nil, fmt.Errorf("natsd: connect to NATS at %s: %w", Redact(o.URL), err)
 	}
 	return &Server{state: conn, flow: conn, log: o.Log, failed: make(chan error, 1)}, nil
+}
+
+// dialAttempts bounds how often a client connects to a server that pings it.
+const dialAttempts = 10
+
+// dial is [nats.Connect], which fails on a machine that is held up meanwhile: a
+// server whose client takes two seconds to say who it is pings it, and the client
+// expects nothing but a PONG.
+func dial(url string, opts ...nats.Option) (conn *nats.Conn, err error) {
+	for range dialAttempts {
+		conn, err = nats.Connect(url, opts...)
+		if err == nil || !strings.Contains(err.Error(), "got 'PING'") {
+			break
+		}
+	}
+	return conn, err
 }
 
 // Redact takes passwords and tokens out of a list of URLs, separated by commas.

@@ -1,6 +1,7 @@
 package natsd
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -18,7 +20,39 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
+
+// TestAServerThatPingsItsClientTooSoonIsDialledAgain has a server do to its first
+// client what NATS does to one that is slow to connect.
+func TestAServerThatPingsItsClientTooSoonIsDialledAgain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for _, greeting := range []string{"PING\r\nPONG\r\n", "PONG\r\n"} {
+			conn, err := l.Accept()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "INFO {\"server_id\":\"x\",\"version\":\"2.11.0\",\"max_payload\":1048576,\"headers\":true}\r\n")
+			for lines := bufio.NewScanner(conn); lines.Scan() && lines.Text() != "PING"; {
+			}
+			fmt.Fprint(conn, greeting)
+		}
+	}()
+	conn, err := dial("nats://"+l.Addr().String(), nats.Timeout(eventually.Patience), nats.NoReconnect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
 
 // identity makes a certificate that is its own root, for servers and clients
 // on loopback, and returns its files and the pair.
@@ -61,7 +95,7 @@ func TestNATSIsReachedOverTLSWithACertificateOfOnesOwn(t *testing.T) {
 	roots.AddCert(pair.Leaf)
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
-		Username: "bridge", Password: "s3cret",
+		Username: "bridge", Password: "s3cret", AuthTimeout: eventually.Patience.Seconds(), TLSTimeout: eventually.Patience.Seconds(),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12},
 	})
 	if err != nil {
@@ -70,7 +104,7 @@ func TestNATSIsReachedOverTLSWithACertificateOfOnesOwn(t *testing.T) {
 	srv.Start()
 	defer srv.WaitForShutdown()
 	defer srv.Shutdown()
-	if !srv.ReadyForConnections(30 * time.Second) {
+	if !srv.ReadyForConnections(eventually.Patience) {
 		t.Fatal("NATS did not start")
 	}
 	host := srv.Addr().String()

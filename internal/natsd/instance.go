@@ -55,7 +55,7 @@ func (i *instance) start() error {
 		return err
 	}
 	var err error
-	i.conn, err = nats.Connect("", append(connOptions(i.log.log, "aibridge"), nats.InProcessServer(i))...)
+	i.conn, err = dial("", append(connOptions(i.log.log, "aibridge"), nats.InProcessServer(i))...)
 	if err != nil {
 		return fmt.Errorf("natsd: connect to the %s server: %w", i.name, err)
 	}
