@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Connect reaches the NATS that holds the state: the embedded one, or the one
@@ -17,7 +18,8 @@ func Connect(c config.Config, log *slog.Logger) (*natsd.Server, error) {
 }
 
 // OpenStore opens the store, with the options that only a serving bridge
-// has, nil for none.
+// has, nil for none. NATS in this process answers as soon as the disk does: a
+// write is not given up before whoever waits for it.
 func OpenStore(ctx context.Context, nats *natsd.Server, c config.Config, log *slog.Logger, serving func(*store.Options)) (*store.Store, error) {
 	options := store.Options{
 		Prefix:     c.Root,
@@ -25,6 +27,9 @@ func OpenStore(ctx context.Context, nats *natsd.Server, c config.Config, log *sl
 		AcceptLoss: c.AcceptLoss,
 		Boot:       bootThatMayLose(c),
 		Log:        log,
+	}
+	if !c.NATS.External() {
+		options.WriteTimeout = protocol.DefaultTimeout
 	}
 	if serving != nil {
 		serving(&options)
