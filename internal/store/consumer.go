@@ -97,12 +97,13 @@ func consume(ctx context.Context, l *connection, stream string, from uint64, pat
 	return c, nil
 }
 
-// close ends the consumer, at the server too if that can be reached.
+// close ends the consumer, at the server too if that can be reached. As long as
+// the server knows of it, somebody seems to work on the store.
 func (c *consumer) close() {
 	c.cancel()
 	during, cancel := c.session.during(context.Background())
 	defer cancel()
-	asking, done := context.WithTimeout(during, silence)
+	asking, done := context.WithTimeout(during, askTimeout)
 	defer done()
 	_ = c.js.DeleteConsumer(asking, c.stream, c.name)
 }

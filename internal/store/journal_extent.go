@@ -181,11 +181,9 @@ func (k *extentKeeper) run() {
 		case <-k.store.run.Done():
 			running = false
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), extentEvery)
-		if err := k.keep(ctx); err != nil {
+		if err := k.keep(context.Background()); err != nil {
 			k.store.log.Debug("the extent of the journal could not be stored", "err", err)
 		}
-		cancel()
 	}
 }
 

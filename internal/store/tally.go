@@ -59,7 +59,7 @@ func (s *Store) storeTally(t *tally) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tallyEvery)
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.WriteTimeout)
 	defer cancel()
 	_, err = s.store(ctx, s.flow, &nats.Msg{Subject: s.names.tallySubject, Data: data})
 	return err
