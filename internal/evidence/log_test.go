@@ -35,10 +35,15 @@ func TestClaimsArePendingAfterRestart(t *testing.T) {
 		dir := t.TempDir()
 		l := open(t, dir, o)
 		const count = 200
+		want := claim(7, 10*time.Minute)
 		var wg sync.WaitGroup
 		for i := range count {
+			c := claim(i, 10*time.Minute)
+			if i == 7 {
+				c = want
+			}
 			wg.Go(func() {
-				if err := l.Claim(context.Background(), claim(i, time.Minute)); err != nil {
+				if err := l.Claim(context.Background(), c); err != nil {
 					t.Error(err)
 				}
 			})
@@ -52,7 +57,6 @@ func TestClaimsArePendingAfterRestart(t *testing.T) {
 		if len(got) != count {
 			t.Fatalf("%d claims pending, want %d", len(got), count)
 		}
-		want := claim(7, time.Minute)
 		if c := got[want.RequestID]; c.Principal != want.Principal || c.Hash != want.Hash || want.Expires.Sub(c.Expires) > 30*time.Second {
 			t.Errorf("pending claim = %+v, want %+v", c, want)
 		}

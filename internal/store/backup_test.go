@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,15 +27,36 @@ func all(t *Table[thing]) map[string]thing {
 	return got
 }
 
-// filled is a store with things of many kinds in it, and a backup of it.
-func filled(t *testing.T) (*Table[thing], []byte) {
+// A filledBackup is a backup of a store with things of many kinds in it.
+type filledBackup struct {
+	archive  []byte
+	things   map[string]thing
+	revision uint64 // of default/1
+}
+
+// filled makes the backup once.
+func filled(t *testing.T) filledBackup {
+	t.Helper()
+	fillOnce.Do(func() { fill(t) })
+	if filledStore.archive == nil {
+		t.Fatal("there is no backup to restore")
+	}
+	return filledStore
+}
+
+var (
+	fillOnce    sync.Once
+	filledStore filledBackup
+)
+
+func fill(t *testing.T) {
 	t.Helper()
 	s, things := fresh(t)
 	ctx := context.Background()
 	for range 2 {
 		var ops []Op
-		for i := range 500 {
-			ops = append(ops, things.PutOp(fmt.Sprintf("default/%d", i), &thing{Name: "<ü&\u2028>" + strings.Repeat("x", 10000), N: i}, 0))
+		for i := range 250 {
+			ops = append(ops, things.PutOp(fmt.Sprintf("default/%d", i), &thing{Name: "<ü&\u2028>" + strings.Repeat("x", 20000), N: i}, 0))
 		}
 		if err := s.Atomic(ctx, ops...); err != nil {
 			t.Fatal(err)
@@ -49,7 +71,7 @@ func filled(t *testing.T) (*Table[thing], []byte) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		if err := s.Claims().Claim(ctx, claim(i, time.Minute)); err != nil {
+		if err := s.Claims().Claim(ctx, claim(i, 10*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,12 +83,13 @@ func filled(t *testing.T) (*Table[thing], []byte) {
 	if m.Claims != 20 || m.Keys < things.Len() || len(m.Parts) < 3 {
 		t.Errorf("manifest = %+v", m)
 	}
-	return things, archive.Bytes()
+	_, revision, _ := things.Get("default/1")
+	filledStore = filledBackup{archive.Bytes(), all(things), revision}
 }
 
 func TestABackupRestoresElsewhere(t *testing.T) {
-	things, archive := filled(t)
-	want := all(things)
+	backup := filled(t)
+	archive, want := backup.archive, backup.things
 
 	n := embedded(t, t.TempDir())
 	s := open(t, n, Options{Prefix: "other"})
@@ -83,7 +106,7 @@ func TestABackupRestoresElsewhere(t *testing.T) {
 	if got := pending(s); len(got) != 20 {
 		t.Errorf("restored %d claims, want 20", len(got))
 	}
-	_, was, _ := things.Get("default/1")
+	was := backup.revision
 	_, is, _ := restored.Get("default/1")
 	if is <= m.LastRevision || m.LastRevision < was {
 		t.Errorf("revision %d became %d, with %d the last in the archive", was, is, m.LastRevision)
@@ -96,8 +119,8 @@ func TestABackupRestoresElsewhere(t *testing.T) {
 }
 
 func TestRestoreSparesAStoreThatIsNotEmpty(t *testing.T) {
-	things, archive := filled(t)
-	want := all(things)
+	backup := filled(t)
+	archive, want := backup.archive, backup.things
 
 	n := embedded(t, t.TempDir())
 	s := open(t, n, Options{})
@@ -125,7 +148,7 @@ func TestRestoreSparesAStoreThatIsNotEmpty(t *testing.T) {
 }
 
 func TestRestoreIsRefusedWhileAnotherFollows(t *testing.T) {
-	_, archive := filled(t)
+	archive := filled(t).archive
 	n := embedded(t, t.TempDir())
 	other := open(t, n, Options{})
 	load(t, other)
@@ -174,7 +197,7 @@ func rewrite(t *testing.T, archive []byte, edit func(name string, data []byte) [
 }
 
 func TestADamagedBackupChangesNothing(t *testing.T) {
-	_, archive := filled(t)
+	archive := filled(t).archive
 	const firstPart = registrySection + "/000001.jsonl"
 	edited := func(file string, f func([]byte) []byte) []byte {
 		return rewrite(t, archive, func(name string, data []byte) []byte {
@@ -237,7 +260,7 @@ func TestADamagedBackupChangesNothing(t *testing.T) {
 }
 
 func TestAStoreWhoseRestoreBrokeOffDoesNotLoad(t *testing.T) {
-	_, archive := filled(t)
+	archive := filled(t).archive
 	n := embedded(t, t.TempDir())
 	s := open(t, n, Options{})
 	info, err := inspect(t.Context(), s.state, s.names.registry)
@@ -281,7 +304,7 @@ func TestABackupTakenWhileWritingIsConsistent(t *testing.T) {
 			}
 		}
 	}()
-	var archives [20]bytes.Buffer
+	var archives [8]bytes.Buffer
 	for i := range archives {
 		if _, err := s.Backup(context.Background(), &archives[i], BackupOptions{}); err != nil {
 			t.Fatal(err)

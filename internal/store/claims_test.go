@@ -40,10 +40,15 @@ func TestClaimsArePendingAfterRestart(t *testing.T) {
 	load(t, s)
 
 	const count = 200
+	want := claim(7, 10*time.Minute)
 	var wg sync.WaitGroup
 	for i := range count {
+		c := claim(i, 10*time.Minute)
+		if i == 7 {
+			c = want
+		}
 		wg.Go(func() {
-			if err := s.Claims().Claim(context.Background(), claim(i, time.Minute)); err != nil {
+			if err := s.Claims().Claim(context.Background(), c); err != nil {
 				t.Error(err)
 			}
 		})
@@ -61,8 +66,7 @@ func TestClaimsArePendingAfterRestart(t *testing.T) {
 	if len(got) != count {
 		t.Fatalf("%d claims pending, want %d", len(got), count)
 	}
-	want := claim(7, time.Minute)
-	if c := got[want.RequestID]; c.Principal != want.Principal || c.Hash != want.Hash || want.Expires.Sub(c.Expires) > time.Minute {
+	if c := got[want.RequestID]; c.Principal != want.Principal || c.Hash != want.Hash || !c.Expires.Equal(want.Expires) {
 		t.Errorf("pending claim = %+v, want %+v", c, want)
 	}
 }
@@ -76,7 +80,7 @@ func TestExpiredClaimsAreDropped(t *testing.T) {
 	if err := s.Claims().Claim(ctx, claim(1, -time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Claims().Claim(ctx, claim(2, time.Minute)); err != nil {
+	if err := s.Claims().Claim(ctx, claim(2, 10*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	messages := func() uint64 {
@@ -106,7 +110,7 @@ func TestAClaimMayNotOutliveItsStream(t *testing.T) {
 func TestClaimsFailAfterClose(t *testing.T) {
 	s, _ := fresh(t)
 	s.Close()
-	err := s.Claims().Claim(context.Background(), claim(1, time.Minute))
+	err := s.Claims().Claim(context.Background(), claim(1, 10*time.Minute))
 	wantCode(t, err, protocol.ShuttingDown)
 }
 
@@ -116,14 +120,14 @@ func TestClaimsThatDoNotFitAreRefused(t *testing.T) {
 	ctx := context.Background()
 	var err error
 	for i := 0; err == nil && i < 100; i++ {
-		err = s.Claims().Claim(ctx, claim(i, time.Minute))
+		err = s.Claims().Claim(ctx, claim(i, 10*time.Minute))
 	}
 	wantCode(t, err, protocol.StoreUnavailable)
 }
 
 func FuzzClaimRecord(f *testing.F) {
 	f.Add(beginClaims())
-	f.Add(appendClaim(appendClaim(beginClaims(), claim(1, time.Minute)), claim(2, 0)))
+	f.Add(appendClaim(appendClaim(beginClaims(), claim(1, 10*time.Minute)), claim(2, 0)))
 	f.Add([]byte{claimSchema, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Add([]byte{claimSchema + 1})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -143,7 +143,7 @@ func TestWritesFailFastWhileNATSIsAwayAndTheViewRecovers(t *testing.T) {
 	began := time.Now()
 	_, err := things.Put(ctx, "lost", &thing{})
 	wantCode(t, err, protocol.StoreUnavailable)
-	wantCode(t, s.Claims().Claim(ctx, claim(1, time.Minute)), protocol.StoreUnavailable)
+	wantCode(t, s.Claims().Claim(ctx, claim(1, 10*time.Minute)), protocol.StoreUnavailable)
 	wantCode(t, s.Atomic(ctx, things.PutOp("lost", &thing{}, 0), things.PutOp("lost2", &thing{}, 0)), protocol.StoreUnavailable)
 	wantCode(t, things.Delete(ctx, "kept", 0), protocol.StoreUnavailable)
 	if took := time.Since(began); took > time.Minute/2 {
@@ -184,7 +184,7 @@ func TestWritesFailFastWhileNATSIsAwayAndTheViewRecovers(t *testing.T) {
 	if _, err := things.Put(ctx, "kept", &thing{Name: "works"}); err != nil {
 		t.Error(err)
 	}
-	if err := s.Claims().Claim(ctx, claim(1, time.Minute)); err != nil {
+	if err := s.Claims().Claim(ctx, claim(1, 10*time.Minute)); err != nil {
 		t.Error(err)
 	}
 	if _, _, ok := things.Get("lost"); ok {

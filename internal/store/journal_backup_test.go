@@ -19,7 +19,7 @@ func TestTheJournalIsBackedUpAndRestored(t *testing.T) {
 	loaded(t, j)
 	write(t, j, "one", set("s/\xff\x00", "not text \xff"), set("r/empty", ""), set("gone", "x"))
 	write(t, j, strings.Repeat("long", maxMessage), unset("gone"))
-	for i := range 3000 {
+	for i := range 600 {
 		write(t, j, "", set(fmt.Sprintf("r/%d", i%100), strings.Repeat("v", 1000)+fmt.Sprint(i)))
 	}
 	want := loaded(t, j)
@@ -73,7 +73,7 @@ func TestAJournalIsBackedUpWhileItIsWritten(t *testing.T) {
 			}
 		}
 	})
-	var archives [10]bytes.Buffer
+	var archives [5]bytes.Buffer
 	for i := range archives {
 		if _, err := j.store.Backup(t.Context(), &archives[i], BackupOptions{}); err != nil {
 			t.Error(err)

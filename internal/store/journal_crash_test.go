@@ -30,7 +30,7 @@ func writeJournalUntilKilled(dir string) {
 		fail(err)
 	}
 	ctx := context.Background()
-	s, err := Open(ctx, Conns{State: n.State(), Flow: n.Flow()}, Options{})
+	s, err := Open(ctx, Conns{State: n.State(), Flow: n.Flow()}, patient(Options{}))
 	if err != nil {
 		fail(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// renewed is how often holders renew in tests: no holder that is slow counts as
-// dead before a second is over.
-const renewed = 100 * time.Millisecond
+// renewed is how often holders renew in tests: a write of a candidate may take a
+// second and a half, and no holder that is slow counts as dead before five are over.
+const renewed = 500 * time.Millisecond
 
 // A candidate is a bridge that wants the lease, on a connection of its own.
 type candidate struct {
@@ -54,8 +54,8 @@ func get[T any](t *testing.T, c <-chan T, what string) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(time.Minute):
-		t.Fatalf("in a minute there was no %s", what)
+	case <-time.After(eventually.Patience):
+		t.Fatalf("in %v there was no %s", eventually.Patience, what)
 		panic("unreachable")
 	}
 }
@@ -70,6 +70,7 @@ func none[T any](t *testing.T, c <-chan T, what string) {
 }
 
 func TestOneBridgeWorksAndAnotherTakesOverWhenItEnds(t *testing.T) {
+	t.Parallel()
 	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
 	a := n.candidate(t, t.Context(), "a")
 	first := get(t, a.got, "lease for the first")
@@ -93,6 +94,7 @@ func TestOneBridgeWorksAndAnotherTakesOverWhenItEnds(t *testing.T) {
 
 // TestWhoIsSilentLosesTheLease has the holder frozen, which then goes on.
 func TestWhoIsSilentLosesTheLease(t *testing.T) {
+	t.Parallel()
 	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
 	a := n.candidate(t, t.Context(), "a")
 	first := get(t, a.got, "lease for the first")
@@ -128,6 +130,7 @@ func (l *Lease) freeze() (thaw func()) {
 // TestNobodyDiesWhileNATSIsAway stops NATS for much longer than a holder may
 // be silent.
 func TestNobodyDiesWhileNATSIsAway(t *testing.T) {
+	t.Parallel()
 	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
 	a := n.candidate(t, t.Context(), "a")
 	first := get(t, a.got, "lease")
@@ -145,6 +148,7 @@ func TestNobodyDiesWhileNATSIsAway(t *testing.T) {
 }
 
 func TestWhoWaitsForTheLeaseCanGiveUp(t *testing.T) {
+	t.Parallel()
 	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
 	a := n.candidate(t, t.Context(), "a")
 	get(t, a.got, "lease")
@@ -178,7 +182,7 @@ func TestALateWriterIsFenced(t *testing.T) {
 	for range 20 {
 		get(t, acked, "acknowledgement")
 	}
-	if err := old.store.Claims().Claim(t.Context(), claim(1, time.Minute)); err != nil {
+	if err := old.store.Claims().Claim(t.Context(), claim(1, 10*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	last := make(chan int, 1)
@@ -203,8 +207,8 @@ func TestALateWriterIsFenced(t *testing.T) {
 	if _, err := fresh.Write(t.Context(), nil, []byte("new")); err != nil {
 		t.Error(err)
 	}
-	wantCode(t, old.store.Claims().Claim(t.Context(), claim(2, time.Minute)), protocol.StoreUnavailable)
-	if err := fresh.store.Claims().Claim(t.Context(), claim(3, time.Minute)); err != nil {
+	wantCode(t, old.store.Claims().Claim(t.Context(), claim(2, 10*time.Minute)), protocol.StoreUnavailable)
+	if err := fresh.store.Claims().Claim(t.Context(), claim(3, 10*time.Minute)); err != nil {
 		t.Error(err)
 	}
 	if got := pending(fresh.store); len(got) != 1 || got["request-1"].RequestID == "" {
@@ -223,7 +227,7 @@ func (n *natsServer) bridge(t *testing.T) (*Journal, func() counts) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	s, err := Open(t.Context(), Conns{State: conn, Flow: conn}, Options{Fence: true, Log: testLog(t)})
+	s, err := Open(t.Context(), Conns{State: conn, Flow: conn}, patient(Options{Fence: true, Log: testLog(t)}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (m *model) start(t *rapid.T) {
 	if m.servers, err = natsd.Start(natsd.Options{Dir: m.dir}); err != nil {
 		t.Fatal(err)
 	}
-	m.store, err = Open(context.Background(), Conns{State: m.servers.State(), Flow: m.servers.Flow()}, Options{})
+	m.store, err = Open(context.Background(), Conns{State: m.servers.State(), Flow: m.servers.Flow()}, patient(Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func (m *model) BackupAndRestore(t *rapid.T) {
 		t.Fatal(err)
 	}
 	m.store.Close()
-	s, err := Open(context.Background(), Conns{State: m.servers.State(), Flow: m.servers.Flow()}, Options{})
+	s, err := Open(context.Background(), Conns{State: m.servers.State(), Flow: m.servers.Flow()}, patient(Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,14 +52,13 @@ func TestAStreamThatTakesNothingIsTold(t *testing.T) {
 		{state, s.names.registry, func() error { _, err := things.Put(t.Context(), "a", &thing{}); return err }},
 		{flow, s.names.claims, func() error { return s.Claims().Claim(t.Context(), claim(1, 0)) }},
 	} {
-		if err := s.Check(); err != nil {
-			t.Fatal(err)
-		}
+		eventually.Holds(t, "all is well", func() bool { return s.Check() == nil }, func() any { return s.Check() })
 		again := refuse(t, c.js, c.stream)
 		wantCode(t, c.write(), protocol.StoreUnavailable)
-		if err := s.Check(); protocol.CodeOf(err) != protocol.StoreUnavailable || !strings.Contains(err.Error(), c.stream) {
-			t.Errorf("%s refuses, and yet: %v", c.stream, err)
-		}
+		eventually.Holds(t, "it is told that "+c.stream+" refuses", func() bool {
+			err := s.Check()
+			return protocol.CodeOf(err) == protocol.StoreUnavailable && strings.Contains(err.Error(), c.stream)
+		}, func() any { return s.Check() })
 		again()
 		eventually.Holds(t, c.stream+" is well again", func() bool { return s.Check() == nil })
 	}

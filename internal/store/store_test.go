@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -47,9 +48,18 @@ func testLog(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), nil))
 }
 
+// patient has no write given up because the machine is slow.
+func patient(options Options) Options {
+	if options.WriteTimeout == 0 {
+		options.WriteTimeout = eventually.Patience
+	}
+	return options
+}
+
 // open opens a store on the servers' connections.
 func open(t testing.TB, n *natsd.Server, options Options) *Store {
 	t.Helper()
+	options = patient(options)
 	options.Log = testLog(t)
 	s, err := Open(t.Context(), Conns{State: n.State(), Flow: n.Flow()}, options)
 	if err != nil {
