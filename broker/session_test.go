@@ -241,11 +241,11 @@ func TestWillDelay(t *testing.T) {
 			c.Will.Properties.SetNumber(packet.WillDelay, delay)
 		}
 	}
-	for { // back in time: no will
+	for delay := uint32(1); ; delay *= 2 { // back in time: no will
 		start := time.Now()
-		n.cut(n.connect(5, "a", kept, will(1)), "a")
+		n.cut(n.connect(5, "a", kept, will(delay)), "a")
 		n.connect(5, "a", kept)
-		if time.Since(start) < time.Second {
+		if time.Since(start) < time.Duration(delay)*time.Second {
 			break
 		}
 		listener.send([]byte{0xC0, 0}) // it may have been too late

@@ -80,7 +80,7 @@ func startCommand(t *testing.T, name, url string, command func(testing.TB) *exec
 			eventually.Holds(t, name+" says that it serves", func() bool { return strings.Contains(output.String(), "serving "+name) })
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		kill := time.AfterFunc(eventually.Patience, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%s ended with %v", name, err)

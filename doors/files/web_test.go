@@ -421,7 +421,8 @@ func TestDeltasThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 func TestASlowUploadIsGivenUp(t *testing.T) {
-	w := serve(t, func(o *filesdoor.Options) { o.Patience = 100 * time.Millisecond })
+	var same *vfs.Service
+	w := serve(t, func(o *filesdoor.Options) { o.Patience, same = 100*time.Millisecond, o.Service })
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -433,7 +434,8 @@ func TestASlowUploadIsGivenUp(t *testing.T) {
 	if err != nil || strings.HasPrefix(string(reply), "HTTP/1.1 200") {
 		t.Fatalf("%q, %v", reply, err)
 	}
-	w.get("f").want(t, "afterwards", http.StatusNotFound, "4003")
+	patient := serve(t, func(o *filesdoor.Options) { o.Service = same })
+	patient.get("f").want(t, "afterwards", http.StatusNotFound, "4003")
 }
 
 // A turning is a body and an answer at once, behind whose first piece something

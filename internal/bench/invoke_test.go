@@ -21,9 +21,7 @@ func TestInvocationsReachTheAgentAndComeBack(t *testing.T) {
 	}
 	for _, window := range []int{1, 8} {
 		s := Scenario{Name: "invoke", Shape: Ask, Publishers: 2, QoS: 1, Payload: 512, Window: window}
-		o := tiny(200)
-		o.Patience = 10 * time.Second
-		got, err := measure(t.Context(), s, at, o)
+		got, err := measure(t.Context(), s, at, tiny(200))
 		if err != nil || !got.Clean() || got.Received != 200 {
 			t.Errorf("window %d: %+v %v", window, got, err)
 		}

@@ -91,7 +91,7 @@ func (b *process) start(argv []string, answer bool) error {
 }
 
 func (b *process) awaitReady(ctx context.Context, version byte) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

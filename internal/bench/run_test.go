@@ -8,11 +8,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // tiny are options for runs that prove something rather than measure it.
 func tiny(messages int64) Options {
-	return Options{Messages: messages, Duration: time.Minute, Patience: 5 * time.Second}
+	return Options{Messages: messages, Duration: time.Minute, Patience: eventually.Patience}
 }
 
 // inProcess serves a linked broker in this process until the test ends.
@@ -121,7 +123,7 @@ func TestProcessesAreMeasured(t *testing.T) {
 	report, err := MQTT(t.Context(), Options{
 		Peers:     []Peer{hosted(t, KindMochi), hosted(t, KindBroker)},
 		Scenarios: []Scenario{{Name: "pairs", Shape: Flow, Publishers: 2, Subscribers: 2, Pairs: true, QoS: 1, Payload: 256, Window: 5}},
-		Rounds:    2, Messages: 2000,
+		Rounds:    2, Messages: 2000, Patience: eventually.Patience,
 	})
 	if err != nil {
 		t.Fatal(err)
