@@ -32,7 +32,7 @@ const (
 	auditSection    = "audit"
 
 	// partSize is after how many bytes a file of an archive is closed and
-	// the next begun: what is held in memory at once.
+	// the next begun: so much is held in memory at once.
 	partSize = 4 << 20
 	// maxPart is the buffer of a reader, in bytes: a part and one line more.
 	maxPart = partSize + 2*maxRecord

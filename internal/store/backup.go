@@ -26,7 +26,7 @@ type BackupOptions struct {
 
 // Progress is how far an archive is written, or read.
 type Progress struct {
-	Section string // what is copied: registry, claims, mqtt-values, mqtt-log, audit or files
+	Section string // the section being copied: registry, claims, mqtt-values, mqtt-log, audit or files
 	Bytes   int64  // of the archive so far, before compression
 }
 

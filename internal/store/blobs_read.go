@@ -54,7 +54,7 @@ func (b *Blobs) info(ctx context.Context, name string) (*jetstream.ObjectInfo, e
 // An objectReader reads an object from anywhere, some chunks ahead. Chunks are
 // found one after the other. A jump ahead guesses where its chunk is: as many
 // messages later as there are chunks in between, or later still, since others
-// write to the bucket too. What is found there says which chunk it is. In an
+// write to the bucket too. Each message found there says which chunk it is. In an
 // object of an earlier release chunks do not, so all in between is read. A jump
 // back begins anew. Its reader may take its time, which the client's own
 // reader would not allow: there all of an object is to be read in five seconds.
@@ -173,7 +173,7 @@ func (r *objectReader) request(ctx context.Context) error {
 	defer done()
 	batch := blobAhead
 	if r.jumped {
-		batch = 1 // it may be before what is wanted
+		batch = 1 // it may be before the wanted chunk
 	}
 	query, err := json.Marshal(map[string]any{
 		"next_by_subj": "$O." + r.blobs.name + ".C." + r.info.NUID, "seq": max(r.next, 1), "batch": batch,

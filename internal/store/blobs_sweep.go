@@ -103,8 +103,8 @@ func (b *Blobs) spareKnown(ctx context.Context, left map[string]bool) error {
 	return err
 }
 
-// spareYoung takes those out to whose chunks somebody has added since, or since
-// an earlier round, and what is too much for one round.
+// spareYoung takes those out to whose chunks were added since, or since
+// an earlier round, and those too many for one round.
 func (b *Blobs) spareYoung(ctx context.Context, left map[string]bool, before time.Time) error {
 	looked, suspects := 0, b.sweeps.suspects
 	if suspects == nil || len(suspects) > 10*sweepLook {

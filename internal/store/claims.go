@@ -147,7 +147,7 @@ const recordCost = 256
 
 // makeRoom fails with 5001 if the claims would take more than they may with
 // another record. A limit of the stream's own would have NATS reserve all of
-// that on its disk. What has expired is noticed when the room seems used up.
+// that on its disk. Expired claims are noticed when the room seems used up.
 func (c *Claims) makeRoom(ctx context.Context, size int64) error {
 	most := c.store.options.ClaimBytes
 	size += recordCost
@@ -233,7 +233,7 @@ func (c *Claims) Pending(yield func(commands.Claim) bool) {
 	}
 }
 
-// load reads what is in the stream, again if NATS goes away meanwhile.
+// load reads the stream, again if NATS goes away meanwhile.
 func (c *Claims) load(ctx context.Context) error {
 	for {
 		var err error

@@ -170,7 +170,7 @@ func (c *consumer) control(msg *nats.Msg) error {
 	return c.stillLeft()
 }
 
-// stillLeft asks, while the server idles, whether what was left still is. It
+// stillLeft asks, while the server idles, whether the rest is still there. It
 // can have expired, or turned out to be damaged.
 func (c *consumer) stillLeft() error {
 	if c.left == 0 {

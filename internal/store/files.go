@@ -225,7 +225,7 @@ func (r *fileReader) clear(ctx context.Context) error {
 	return nil
 }
 
-// done makes what was written last.
+// done ends the file that was written last.
 func (r *fileReader) done(ctx context.Context) error {
 	err := r.end()
 	for name := range r.met {

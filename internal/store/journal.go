@@ -78,7 +78,7 @@ func newJournalNames(prefix string) journalNames {
 }
 
 // journalStream configures a stream of the journal. Nothing in it expires:
-// what is not needed any more is trimmed.
+// entries not needed any more are trimmed.
 func (s *Store) journalStream(name, subject, what string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        name,

@@ -240,7 +240,7 @@ func passing(err error) bool {
 	return false
 }
 
-// attempt bounds what is asked of NATS once.
+// attempt bounds one request to NATS.
 func (l *Lease) attempt(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, countedApart*l.o.renew)
 }
@@ -260,7 +260,7 @@ func (l *Lease) look(ctx context.Context) (*leaseRecord, uint64, error) {
 	return r, m.Sequence, nil
 }
 
-// take writes a record of one's own over what is there.
+// take writes a record of one's own over the present one.
 func (l *Lease) take(ctx context.Context, before *leaseRecord, revision uint64) error {
 	l.mine = leaseRecord{Version: leaseSchema, Epoch: 1, Holder: l.o.Holder, Instance: l.instance}
 	if before != nil {
@@ -362,7 +362,7 @@ func (v *vigil) silent(ctx context.Context, revision uint64) bool {
 	return v.silence > silentAfter*v.lease.o.renew
 }
 
-// write proves that the stream takes what is written.
+// write proves that the stream takes writes.
 func (v *vigil) write(ctx context.Context) (time.Time, error) {
 	l := v.lease
 	ctx, cancel := l.attempt(ctx)

@@ -21,7 +21,7 @@ const (
 	recordClose = `}`
 )
 
-// encodeRecord returns what is stored for v.
+// encodeRecord returns the stored form of v.
 func encodeRecord[T any](v *T) ([]byte, error) {
 	if v == nil {
 		return nil, errors.New("store: no value to store")

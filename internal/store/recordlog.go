@@ -249,7 +249,7 @@ func (l *recordLog) settleEnds(ctx context.Context, reader *partReader) error {
 	return nil
 }
 
-// trim forgets what comes before a sequence.
+// trim forgets the entries before a sequence.
 func (l *recordLog) trim(ctx context.Context, seq uint64) error {
 	if seq > l.last+1 { // NATS would leave a gap
 		return fmt.Errorf("store: stream %s ends at %d, it cannot be trimmed to %d", l.stream, l.last, seq)

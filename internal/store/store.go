@@ -210,7 +210,7 @@ func (s *Store) Check() error {
 	return s.pulse.check()
 }
 
-// Fenced yields why another process writes what is this one's to write, when
+// Fenced yields why another process writes in this one's place, when
 // that is so: this one stores nothing there any more, and should end.
 func (s *Store) Fenced() <-chan error { return s.fenced }
 

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// askTimeout bounds questions about streams: nobody may be there to answer.
+	// askTimeout bounds questions about streams: there may be no server to answer.
 	askTimeout = 5 * time.Second
 	// askFirst bounds the first attempt. While the servers of a cluster choose
 	// who leads a stream, questions vanish, and one asked a moment later is

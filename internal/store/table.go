@@ -21,7 +21,7 @@ type Table[T any] struct {
 	store  *Store
 	prefix string
 	vital  bool
-	err    error // what is wrong with the declaration
+	err    error // the fault of the declaration
 
 	entries  sync.Map // string → *entry[T]
 	count    atomic.Int64
@@ -43,7 +43,7 @@ func NewTable[T any](s *Store, prefix string) *Table[T] {
 	return t
 }
 
-// Get returns what is stored at key and its revision. It reads memory only.
+// Get returns the value of a key and its revision. It reads memory only.
 func (t *Table[T]) Get(key string) (value *T, revision uint64, ok bool) {
 	e, ok := t.entries.Load(key)
 	if !ok {
@@ -53,7 +53,7 @@ func (t *Table[T]) Get(key string) (value *T, revision uint64, ok bool) {
 	return found.value, found.revision, true
 }
 
-// Peek asks the registry itself what is stored at key, nil for nothing. It works
+// Peek asks the registry itself for the value of a key, nil for none. It works
 // before [Store.Load], and takes a round trip.
 func (t *Table[T]) Peek(ctx context.Context, key string) (*T, error) {
 	subject, err := t.store.subject(t.prefix, key)

@@ -88,7 +88,7 @@ func (v *valueLog) write(ctx context.Context, values []KeyedValue) error {
 	}
 	v.tend()
 	body, carried := v.carry(make([]byte, 0, size), 2*size)
-	for _, value := range values { // after what is carried over: the last change of a key counts
+	for _, value := range values { // after the values carried over: the last change of a key counts
 		body = appendChange(body, value)
 	}
 	first, err := v.append(ctx, body)
@@ -181,7 +181,7 @@ func (v *valueLog) tend() {
 	}
 	s := sweep{before: v.done}
 	if v.size > 2*v.live+v.slack {
-		s.until = v.last // what is appended now has no places yet
+		s.until = v.last // a value appended now has no place yet
 	}
 	if s.before == 0 && s.until == 0 {
 		return

@@ -14,7 +14,7 @@ import (
 // put, remove and sweep, and holds the view's mutex.
 type follower interface {
 	name() string
-	// put takes over what is stored at a key, unless the table has that
+	// put takes over the stored value of a key, unless the table has that
 	// revision already and fresh is false.
 	put(key string, revision uint64, data []byte, round uint32, fresh bool) error
 	remove(key string)
@@ -132,7 +132,7 @@ func (v *view) follow(ctx context.Context, loaded chan<- error) {
 
 // followOnce runs one round and returns why it ended. It calls complete when
 // the view has all that the stream has. The first round is strict: it fails if
-// anything is wrong with what is stored.
+// anything stored is damaged.
 func (v *view) followOnce(ctx context.Context, strict bool, patience time.Duration, complete func()) error {
 	info, err := v.inspect(ctx)
 	if err != nil {
@@ -356,7 +356,7 @@ func (v *view) dispatch(m message, fresh bool) error {
 	return table.put(key, m.seq, m.Data, v.round, fresh)
 }
 
-// An integrityError is about something stored that is not what was stored.
+// An integrityError is about a stored record that was damaged or lost.
 type integrityError struct {
 	subject  string
 	revision uint64 // 0 if none is known

@@ -44,7 +44,7 @@ type Op struct {
 	revision func() uint64  // of the key in the view, 0 for none
 	vital    bool           // of an essential table
 	owner    protocol.Party // whose budget a new key uses up, none for a deletion
-	err      error          // what is wrong with the key or the value
+	err      error          // the fault of the key or the value
 }
 
 // admits fails if the op would add a key while nothing new may be stored.
@@ -221,7 +221,7 @@ func (s *Store) message(op Op, guard uint64) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// How NATS's key-value buckets mark what is gone.
+// How NATS's key-value buckets mark a removed key.
 const (
 	kvOperation = "KV-Operation"
 	kvDelete    = "DEL"

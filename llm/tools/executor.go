@@ -43,7 +43,7 @@ const grace = time.Second
 // Execute runs the calls of one turn and returns what became of each, in the
 // order of the calls. Tools that only read run side by side, others alone and
 // in the order of the calls. It never fails: whatever goes wrong is a result
-// that the model can read. When ctx ends, what was not run is Skipped.
+// that the model can read. When ctx ends, the calls not yet run are Skipped.
 func (e *Executor) Execute(ctx context.Context, box *Toolbox, env Environment, calls []*chat.ToolCall) []Result {
 	results := make([]Result, len(calls))
 	t := turn{e: e, box: box, env: env}

@@ -12,11 +12,11 @@ import (
 // The bounds of a schema that came from somebody else.
 const (
 	maxSchema      = 64 << 10 // bytes
-	maxSchemaDepth = 16       // of what is understood; what lies deeper is taken as it is
+	maxSchemaDepth = 16       // of schemas that are understood; deeper ones are taken as they are
 	maxSchemaNodes = 2000     // likewise; references may unfold to much more than their text
 )
 
-// A schemaDoc is what is understood of a JSON Schema. What is not is left to
+// A schemaDoc is the part of a JSON Schema that is understood. The rest is left to
 // whoever runs the tool, who checks arguments against the whole of it.
 type schemaDoc struct {
 	Ref                  string                     `json:"$ref"`

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A node is what is known of a value before it is read. The zero node is that
+// A node describes a value before it is read. The zero node is that
 // of any value.
 type node struct {
 	kind     kind

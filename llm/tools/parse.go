@@ -37,17 +37,17 @@ const (
 	faultJSON    = "json_parse_error:"
 )
 
-// A Warning is what was changed or odd, in an argument or in all of them.
+// A Warning names a change or an oddity, in an argument or in all of them.
 type Warning struct {
 	Parameter string // "" for the arguments as a whole
 	Text      string
 }
 
-// Parsed is what was made of the arguments that a model wrote.
+// Parsed holds the arguments that a model wrote, as values.
 type Parsed struct {
 	Arguments map[string]any             // by parameter
 	JSON      json.RawMessage            // the same as an object; nil if there is none
-	Unknown   map[string]json.RawMessage // what was left out because nobody declared it, nil if nothing was
+	Unknown   map[string]json.RawMessage // undeclared parameters, which were left out; nil for none
 	Warnings  []Warning
 	Faults    []Fault // what cannot be read; nothing may be run then, but see Declaration.Forgiving
 }
@@ -193,7 +193,7 @@ func (p *parser) whole(reason string) {
 	p.Faults = append(p.Faults, Fault{Reason: reason, Required: true})
 }
 
-// abandon forgets what was made of arguments that are broken further on.
+// abandon forgets the values of arguments that are broken further on.
 func (p *parser) abandon() {
 	p.result, p.Unknown, p.Warnings, p.Faults, p.JSON = nil, nil, nil, nil, nil
 }
@@ -259,7 +259,7 @@ func (p *parser) argument(shape *node, name string) bool {
 	}
 	if p.word("null") && !value.takesNull() {
 		p.pos += len("null")
-		return true // which some providers have models write for what is not there
+		return true // which some providers have models write for an absent value
 	}
 	if _, twice := p.result[name]; twice {
 		p.note(noteTwice + name)

@@ -23,7 +23,7 @@ type parser struct {
 	most   int // bytes that data may have
 	pos    int
 	depth  int
-	out    []byte // what was read, as JSON
+	out    []byte // the value so far, as JSON
 	result map[string]any
 
 	at    string // the parameter being read
@@ -301,7 +301,7 @@ func (p *parser) stringToken() (text string, ok bool) {
 	return "", p.unexpected()
 }
 
-// unquote decodes what is between quotes and is not plain ASCII.
+// unquote decodes a quoted text that is not plain ASCII.
 func (p *parser) unquote(start, end int) (text string, ok bool) {
 	inner := p.data[start:end]
 	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) && !bytes.ContainsFunc(inner, isControl) {

@@ -8,9 +8,9 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// prepared is what is derived from a declaration once.
+// prepared holds everything that is derived from a declaration once.
 type prepared struct {
-	err      error // what is wrong with it; then there is nothing else
+	err      error // the fault of the declaration; then there is nothing else
 	warnings []string
 	shape    *node
 	hash     [sha256.Size]byte

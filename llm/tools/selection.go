@@ -21,7 +21,7 @@ type selection struct {
 }
 
 // maxBoxes is how many toolboxes a catalogue keeps: those that are asked for
-// again have what was derived from them already.
+// again keep everything derived from them.
 const maxBoxes = 32
 
 func (s *selection) same(o *selection) bool {

@@ -90,7 +90,7 @@ func Stricter(a, b string) string {
 // DefaultTimeout is how long a call of a tool may take that says nothing.
 const DefaultTimeout = 120 * time.Second
 
-// A Declaration is what is known of a tool before it is called.
+// A Declaration describes a tool.
 type Declaration struct {
 	Name        string `json:"name"` // dotted, such as thermostat.set
 	Title       string `json:"title,omitempty"`
@@ -167,10 +167,10 @@ type Execution struct {
 	Name   string
 
 	Raw           []byte         // the arguments to the byte as the model wrote them; they need not be JSON
-	Arguments     map[string]any // what was made of them: string, bool, int64, float64, map[string]any, []any, nil
+	Arguments     map[string]any // their values: string, bool, int64, float64, map[string]any, []any, nil
 	ArgumentsJSON json.RawMessage
 
-	Warnings []string // what was changed, in the words of docs/tools.md
+	Warnings []string // the changes, in the words of docs/tools.md
 	Faults   []Fault  // optional arguments that could not be read, of a Forgiving tool
 
 	Roster  []string // the skills it reaches, if it reaches several
@@ -230,7 +230,7 @@ type Result struct {
 	// run those that the model wrote, as a string if they are no JSON.
 	Arguments json.RawMessage
 	Output    Output // of the tool, as it gave it
-	Warning   string // what was changed in the arguments, joined by "; "
+	Warning   string // the changes of the arguments, joined by "; "
 	Elapsed   time.Duration
 	Err       error // a *protocol.Error; nil with Success
 	Fatal     bool  // no other call can succeed either: the turn should end

@@ -40,7 +40,7 @@ func (b *Toolbox) Tools() []*Tool { return b.tools }
 func (b *Toolbox) Warnings() []string { return b.warnings }
 
 // Revision is the same for the same declarations, whoever they were selected
-// for, so that what was made of them may be kept.
+// for, so that everything made of them may be kept.
 func (b *Toolbox) Revision() string {
 	b.hashed.Do(func() {
 		sum := sha256.New()

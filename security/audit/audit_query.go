@@ -20,7 +20,7 @@ var query = commands.Spec{
 	Example: `{"event":"skill.*","principal":"alice","limit":20}`,
 }
 
-// QueryParams choose entries. What is not given chooses all.
+// QueryParams choose entries. An absent one chooses all.
 type QueryParams struct {
 	Since     time.Time `json:"since,omitzero" doc:"not before, RFC 3339"`
 	Until     time.Time `json:"until,omitzero" doc:"before, RFC 3339"`
@@ -160,7 +160,7 @@ func (r *reading) block(ctx context.Context, number uint64) (entries []located, 
 	return entries, b.at, nil
 }
 
-// last is the block a query of what was before begins with.
+// last is the block that a query for earlier entries begins with.
 func (r *reading) last(ctx context.Context) (uint64, error) {
 	until := r.params.Until
 	if until.IsZero() || r.params.Cursor != "" {
@@ -280,7 +280,7 @@ func (r *reading) matches(e *Entry) bool {
 	return like(e.Event, p.Event) && like(e.Resource, p.Resource)
 }
 
-// like compares a text with what is asked for; a * at the end stands for
+// like compares a text with a pattern; a * at the end stands for
 // anything.
 func like(text, wanted string) bool {
 	if prefix, ok := strings.CutSuffix(wanted, "*"); ok {

@@ -43,7 +43,7 @@ func (k *Key) birth(at time.Time, first, head Head) Birth {
 	return b
 }
 
-// heads are what the record knows of the chain. It fails with what is wrong with
+// heads are the ends of the chain that the record knows. It fails with the fault of
 // the record, or with the key.
 func (b *Birth) heads(k *Key) (first, head Head, err error) {
 	if b == nil {

@@ -22,7 +22,7 @@ func (t *Trail) Wants(effect commands.Effect, code protocol.Code) bool {
 	return code != protocol.Busy && code != protocol.RateLimited && code != protocol.ShuttingDown
 }
 
-// refusal reports whether a code says that somebody may not.
+// refusal reports whether a code says that the principal may not.
 func refusal(code protocol.Code) bool { return len(code) == 4 && code[0] == '2' }
 
 // Admit implements [commands.Auditor]: what could not be recorded is not run.
@@ -61,7 +61,7 @@ func (t *Trail) Audit(a commands.Audited) {
 	t.enqueue(r, ran && a.Effect != commands.Read, a.Held)
 }
 
-// entryOf is what is recorded of a call, but for its resource and parameters.
+// entryOf is the entry of a call, but for its resource and parameters.
 func entryOf(a *commands.Audited) Entry {
 	e := Entry{
 		Time: a.At, Event: a.Command, Code: OK, Action: a.Action, RequestID: a.RequestID, TraceID: a.TraceID,

@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// maxCarried bounds what is carried over at once, in bytes.
+// maxCarried bounds the bytes carried over at once.
 const maxCarried = 32 << 20
 
 // carried is the detail of an entry that was carried over: the sequence it had.
@@ -24,7 +24,7 @@ type carriedEntry struct {
 // carry records the entries of security in the blocks before one once more, at
 // the end of the trail, so that they are not forgotten with all the rest: what
 // changed keys and policies, and who was refused, outlasts any number of calls.
-// It takes the latest, and at most half of what is forgotten, so that forgetting
+// It takes the latest, and at most half of the forgotten bytes, so that forgetting
 // makes room. An entry goes when it is too old, as others do. What was changed in
 // the log is not carried: it would be sealed as true.
 func (t *Trail) carry(ctx context.Context, before uint64) error {

@@ -1,4 +1,4 @@
-// Package audit keeps an append-only record of what was decided and changed,
-// chained by hashes so that what was altered, removed or reordered afterwards
+// Package audit keeps an append-only record of decisions and changes,
+// chained by hashes so that an entry altered, removed or reordered afterwards
 // is found.
 package audit

@@ -55,7 +55,7 @@ type record struct {
 	added *uint64 // counts the entries of the log, under its lock
 	quiet bool    // operators know of it
 	told  func()  // called with the log's lock held, in the order of the log; nil for most
-	text  []byte  // who and what are made in
+	text  []byte  // scratch space for the dictionary records
 	shown []byte  // what params are made in
 	hash  commands.Digest
 }
@@ -119,7 +119,7 @@ func (r *record) flags() (flags uint64) {
 	return flags
 }
 
-// appendWho writes who did it and from where: what is the same for all calls of
+// appendWho writes the actor and its origin: the part that is the same for all calls of
 // a connection.
 func (r *record) appendWho(dst []byte) []byte {
 	for _, text := range [...]string{
@@ -138,7 +138,7 @@ func (r *record) appendWho(dst []byte) []byte {
 	return append(dst, sixteen[:]...)
 }
 
-// appendWhat writes what was done: what is the same for many calls.
+// appendWhat writes the deed: the part that is the same for many calls.
 func (r *record) appendWhat(dst []byte) []byte {
 	dst = appendText(dst, r.Event)
 	dst = appendText(dst, r.Code)

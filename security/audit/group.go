@@ -15,7 +15,7 @@ import (
 	"github.com/aibridge/aibridge/internal/evidence"
 )
 
-// Domains keep what is hashed and sealed for one purpose from being taken for
+// Domains keep a hash or seal made for one purpose from being taken for
 // another.
 const (
 	groupDomain = "aibridge evidence group\x00"
@@ -161,7 +161,7 @@ func decodeGroup(e *evidence.Group, names *evidence.Names) (*group, error) {
 // A block is groups that are read together.
 type block struct {
 	groups  []*group // those with entries
-	damaged []damage // what is no group
+	damaged []damage // the stretches that are no group
 	at      time.Time
 }
 

@@ -15,7 +15,7 @@ import (
 // KeySize is the size of the secret behind a [Key], in bytes.
 const KeySize = 32
 
-// A Key seals what is recorded, and hides parameters. Who has it can forge the
+// A Key seals entries, and hides parameters. Its holder can forge the
 // record; it belongs where the record is not.
 type Key struct {
 	chain  chainID

@@ -125,7 +125,7 @@ func earlierEntries(path string) (left []Entry, damaged int, err error) {
 	return left, damaged, nil
 }
 
-// earlierEntry is the entry in a line, if it is what was written.
+// earlierEntry is the entry in a line, if the line is undamaged.
 func earlierEntry(line []byte) (e Entry, ok bool) {
 	if !bytes.HasPrefix(line, []byte("{")) {
 		sum, text, found := bytes.Cut(line, []byte(" "))

@@ -8,7 +8,7 @@ import (
 
 // A Log keeps a trail in blocks, in the order they were appended.
 type Log interface {
-	// Bounds says what is there.
+	// Bounds says from where to where the log reaches.
 	Bounds(ctx context.Context) (Bounds, error)
 	// Get returns the block of a number, or nil if there is none.
 	Get(ctx context.Context, number uint64) ([]byte, error)

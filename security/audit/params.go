@@ -51,7 +51,7 @@ func contains(names []string, name []byte) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return n == string(name) })
 }
 
-// A scanner walks over JSON that is known to be valid. What is not does no
+// A scanner walks over JSON that is known to be valid. Invalid JSON does no
 // harm: it ends early.
 type scanner struct {
 	data []byte

@@ -15,9 +15,9 @@ const (
 	maxOfParty   = 64   // of these, of one party; others of it count as one sort
 )
 
-// repeats put together what is refused again and again: the first refusal of a
+// repeats sums up repeated refusals: the first refusal of a
 // principal, command and code is an entry of its own, and those that follow
-// within a minute become one more, with their number. So who is refused two
+// within a minute become one more, with their number. So a caller refused two
 // thousand times a second does not push out what others did.
 type repeats struct {
 	mu    sync.Mutex
@@ -25,7 +25,7 @@ type repeats struct {
 	of    map[caller]int // sorts by caller
 }
 
-// A caller is who is refused: a principal, or whoever is at an address.
+// A caller is a refused principal, or a stranger at an address.
 type caller struct {
 	party   protocol.Party
 	address netip.Addr
@@ -37,7 +37,7 @@ type refused struct {
 	event, code string
 }
 
-// repeated is what was refused again.
+// repeated counts one refusal that came again.
 type repeated struct {
 	entry       Entry // as it was first
 	since       time.Time
@@ -82,8 +82,8 @@ func (r *repeats) absorb(e *Entry) bool {
 	return true
 }
 
-// settled takes out what was refused for the first time before a moment, and
-// makes an entry of what was repeated since.
+// settled takes out the refusals first seen before a moment, and
+// makes an entry of their repetitions since.
 func (r *repeats) settled(before time.Time) []Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +103,7 @@ func (r *repeats) settled(before time.Time) []Entry {
 	return entries
 }
 
-// sum is the entry of what was repeated.
+// sum is the entry of the repetitions.
 func (r *repeated) sum(sort refused) Entry {
 	e := r.entry
 	e.RequestID, e.TraceID = "", ""

@@ -22,7 +22,7 @@ func (t *Trail) trim(ctx context.Context) error {
 	return t.log.Trim(ctx, before)
 }
 
-// settle has stored what was recorded, by the goroutine that ships.
+// settle has the goroutine that ships store all entries so far.
 func (t *Trail) settle(ctx context.Context) error {
 	if err := t.o.Local.Settle(ctx); err != nil {
 		return err

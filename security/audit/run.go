@@ -60,7 +60,7 @@ func (t *Trail) tell() {
 	}
 }
 
-// ship takes what is in the local log to where the trail is kept.
+// ship takes the entries of the local log to where the trail is kept.
 func (t *Trail) ship(ctx context.Context) {
 	if !t.ships() {
 		return
@@ -127,7 +127,7 @@ func (t *Trail) append(ctx context.Context, data []byte) bool {
 	return true
 }
 
-// recordGap says in the trail itself what is not in it, once there is room.
+// recordGap says in the trail itself which entries it lacks, once there is room.
 func (t *Trail) recordGap() {
 	t.mu.Lock()
 	missed := t.gap
@@ -143,7 +143,7 @@ func (t *Trail) recordGap() {
 			"from": missed.from.UTC().Format(timeFormat), "to": missed.to.UTC().Format(timeFormat)}}, false)
 }
 
-// recordRepeats records what was refused again and again, if the first time was
+// recordRepeats records repeated refusals, if the first one was
 // before a moment.
 func (t *Trail) recordRepeats(before time.Time) {
 	for _, e := range t.repeats.settled(before) {

@@ -1,6 +1,6 @@
 package audit
 
-// Settings say what is recorded and for how long.
+// Settings say which calls are recorded and for how long.
 type Settings struct {
 	Level    string `yaml:"level" doc:"what is recorded: off, changes (and refusals), all (reads too)"`
 	KeepDays int    `yaml:"keep_days" doc:"days after which entries are forgotten; 0 never"`

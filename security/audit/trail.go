@@ -26,7 +26,7 @@ type Level string
 // The levels.
 const (
 	Off     Level = "off"
-	Changes Level = "changes" // what changes or acts, and what is refused for reasons of security
+	Changes Level = "changes" // changes, acts, and refusals for reasons of security
 	All     Level = "all"     // reads too
 )
 
@@ -36,7 +36,7 @@ type Options struct {
 	// One trail is in it.
 	Local *evidence.Log
 	// Log keeps the trail, if that is not Local: then every group is shipped
-	// there, and Local has what is under way. Local must have been opened with
+	// there, and Local has the entries on their way. Local must have been opened with
 	// a block for each group.
 	Log      RemoteLog
 	Key      *Key
@@ -87,7 +87,7 @@ type Trail struct {
 	failing  atomic.Bool  // Log does not take them at the moment
 
 	mu        sync.Mutex
-	head      Head // of what is stored
+	head      Head // of the stored entries
 	stored    uint64
 	shipped   uint64        // of them, those that were shipped
 	shippedTo Head          // end of what was
@@ -114,7 +114,7 @@ type told struct {
 	entry  Entry
 }
 
-// A gap is what was not recorded because too much waited.
+// A gap counts the entries that were not recorded because too much waited.
 type gap struct {
 	entries  uint64
 	from, to time.Time
@@ -166,7 +166,7 @@ func Open(ctx context.Context, o Options) (*Trail, error) {
 // ships reports whether the trail is kept elsewhere than in the local log.
 func (t *Trail) ships() bool { return t.o.Log != nil }
 
-// Head is the end of what is stored.
+// Head is the end of the stored entries.
 func (t *Trail) Head() Head {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,7 +199,7 @@ func (t *Trail) resume(ctx context.Context) error {
 	}
 	if noted.Seq > t.head.Seq {
 		t.problems.Store(1)
-		// The chain goes on where it had been, so that what is missing leaves
+		// The chain goes on where it had been, so that missing entries leave
 		// a hole that every later verification finds.
 		lost := Entry{Event: "audit.lost", Code: string(protocol.Internal), Security: true,
 			Reason:  "entries that were stored are not there any more",
@@ -364,7 +364,7 @@ func (t *Trail) missed(at time.Time) {
 	t.metrics.lost.Inc()
 }
 
-// Keep has the log written of what was recorded of calls that are held until
+// Keep has the entries written of calls that are held until
 // then, all at once. It is called before any of their answers leaves.
 func (t *Trail) Keep() { t.o.Local.Keep() }
 

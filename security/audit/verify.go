@@ -34,7 +34,7 @@ type Problem struct {
 
 // Kinds of problems.
 const (
-	problemChanged    = "changed"    // an entry is not what was stored
+	problemChanged    = "changed"    // an entry differs from the stored one
 	problemMissing    = "missing"    // entries are not there any more
 	problemTruncated  = "truncated"  // the same, at the end
 	problemReordered  = "reordered"  // entries stand where they do not belong
@@ -98,7 +98,7 @@ func VerifyLog(ctx context.Context, o Options, heads ...Head) (Report, error) {
 	return report, nil
 }
 
-// add adds what is wrong beside the entries.
+// add adds a problem that is not about an entry.
 func (r *Report) add(wrong error) {
 	kind := problemChanged
 	var birth *birthError
@@ -130,7 +130,7 @@ type verifier struct {
 	heads   []Head
 	report  Report
 	begun   bool
-	head    Head   // of what was read
+	head    Head   // of the entries read
 	unsure  bool   // the head comes from a group that was not written with the key
 	trimmed uint64 // what retention forgot, by the trail's own words
 	missing []span
@@ -139,7 +139,7 @@ type verifier struct {
 // A span of sequences, both included.
 type span struct{ from, to uint64 }
 
-// block checks the groups of a block, and names what is none.
+// block checks the groups of a block, and names the stretches that are none.
 func (v *verifier) block(number uint64, data []byte) {
 	b := decodeBlock(data)
 	for i, g := range b.groups {
@@ -223,7 +223,7 @@ func (v *verifier) place(g *group, entries span, position uint64, sealed bool) {
 		}
 	case g.first > next:
 		v.missing = append(v.missing, span{next, g.first - 1})
-	case v.unsure && sealed: // what was forged took its place
+	case v.unsure && sealed: // a forgery took its place
 	case v.fills(entries):
 		v.report.First = min(v.report.First, g.first)
 		v.problem(problemReordered, entries, position, "entries %d to %d stand after entry %d", entries.from, entries.to, v.head.Seq)
@@ -235,7 +235,7 @@ func (v *verifier) place(g *group, entries span, position uint64, sealed bool) {
 	v.head, v.unsure = g.head(), !sealed
 }
 
-// fills takes entries out of what is missing, and reports whether they were.
+// fills takes entries out of the missing ones, and reports whether they were missing.
 func (v *verifier) fills(found span) bool {
 	for i, m := range v.missing {
 		if found.from < m.from || found.to > m.to {

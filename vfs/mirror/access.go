@@ -60,7 +60,7 @@ func (e *Engine) Read(ctx context.Context, path string) (*os.File, FileStatus, e
 	}
 	if circuit, _ := e.o.Breaker.Circuit(); circuit == CircuitClosed {
 		patient, cancel := context.WithTimeout(ctx, e.o.Patience)
-		_ = e.SyncPath(patient, path) // what is here will do
+		_ = e.SyncPath(patient, path) // the local version will do
 		cancel()
 	}
 	file, _, err := e.folder.Open(path)
@@ -124,7 +124,7 @@ func (e *Engine) ordered(ctx context.Context, path string) (FileStatus, error) {
 	return status, nil
 }
 
-// replay sends what was written here, in the order in which it was written.
+// replay sends the local changes, in the order in which they were written.
 // It ends early if the VFS is not there.
 func (e *Engine) replay(ctx context.Context) error {
 	if e.Paused() {
@@ -149,7 +149,7 @@ func (e *Engine) replay(ctx context.Context) error {
 		}
 		err := e.report(ctx, o.path, e.reconcile(ctx, o.path, hint{}))
 		switch {
-		case err == nil || refusedHere(err): // who is refused is looked at again by every scan
+		case err == nil || refusedHere(err): // a refused path is looked at again by every scan
 			if err := e.state.sent(o); err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ func (e *Engine) Checksum(ctx context.Context, path string) (Sum, error) {
 }
 
 // KeepVersion keeps a copy of the file in the folder, if there is one, as that
-// of a loser: somebody is about to replace it on purpose.
+// of a loser: it is about to be replaced on purpose.
 func (e *Engine) KeepVersion(ctx context.Context, path string) error {
 	sum, err := e.Checksum(ctx, path)
 	if protocol.CodeOf(err) == protocol.FileNotFound {

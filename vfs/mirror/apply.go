@@ -15,12 +15,12 @@ const maxTurns = 5
 // A hint is a sighting of the VFS's file, and its moment.
 type hint struct {
 	remote
-	moment uint64 // of the state; what was noted later is newer
+	moment uint64 // of the state; later notes are newer
 	seen   bool
 }
 
 // apply makes both ends the same at one path. Without a hint the VFS is
-// thought to have what was agreed on: it says so if not.
+// thought to have the agreed version: it says so if not.
 func (e *Engine) apply(ctx context.Context, path string, h hint) error {
 	if e.ignored(path) {
 		return nil

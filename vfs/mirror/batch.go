@@ -82,7 +82,7 @@ func (b *batcher) prepare(path string, h hint) (item batched, seen hint, ok bool
 			return batched{}, hint{}, false
 		}
 		r = h.remote
-	} // else what is new here is thought to be new there: the VFS says so if not
+	} // else a file new here is thought to be new there: the VFS says so if not
 	l := localStat{stamp: stamp, local: local{there: true, size: stamp.Size}}
 	small, print, err := b.e.readSmall(path, l, r)
 	if err != nil {

@@ -58,7 +58,7 @@ type Breaker struct {
 	why      error
 	heard    time.Time       // when the VFS last answered
 	failures int             // checks in a row
-	up       context.Context // ends when the circuit opens, and with it what is under way
+	up       context.Context // ends when the circuit opens, and with it the requests under way
 	down     context.CancelCauseFunc
 	waiting  map[*func()]bool
 }

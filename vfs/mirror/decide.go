@@ -108,7 +108,7 @@ func decideGone(b base, r remote) action {
 func decideDiffering(b base, l local, r remote, lost bool) action {
 	if !b.holds() || lost || b.version == 0 {
 		if b.holds() && b.sum == r.SHA256 {
-			return push // it went back to what was agreed on
+			return push // it went back to the agreed version
 		}
 		return collide
 	}

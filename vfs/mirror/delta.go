@@ -117,7 +117,7 @@ func (e *Engine) sendDelta(ctx context.Context, c Chunker, path string, i intent
 	return stored, body.n, err
 }
 
-// changedChunks reads what is between the runs that are kept.
+// changedChunks reads the chunks between the runs that are kept.
 func changedChunks(file io.ReaderAt, keep []vfs.Run, chunk, size int64) io.Reader {
 	var parts []io.Reader
 	at := int64(0)

@@ -33,7 +33,7 @@ type Options struct {
 	Watch *Watch // tells of changes in the folder; nil for one that Run makes
 	Rest  *Rest  // of the last engine of the folder; nil to look at everything first
 
-	Ignore    string        // path of the file that says what is not mirrored, for the folder it is in; IgnoreFile
+	Ignore    string        // path of the file of ignored patterns, for the folder it is in; IgnoreFile
 	KeepAge   time.Duration // how long copies are kept that lost conflicts; 90 days, for good if negative
 	KeepBytes int64         // how much all of them may take, else the oldest go; 1 GiB, any if negative
 
@@ -133,7 +133,7 @@ type Engine struct {
 	moved       int      // transfers since the last report
 
 	turn     sync.Mutex // one round at a time
-	clearing sync.Mutex // what is in the way of paths, one after the other
+	clearing sync.Mutex // held while obstacles in the way of a path are cleared
 
 	sender chan struct{} // holds one token: who sends orders
 	wake   chan struct{}

@@ -116,7 +116,7 @@ type arrival struct {
 	err       error
 }
 
-// check refuses what is not the version that was decided about.
+// check refuses another version than the one that was decided about.
 func (a *arrival) check() error {
 	f := a.whole.File
 	switch {

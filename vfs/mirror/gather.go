@@ -39,7 +39,7 @@ func (g *gathering[T]) add(thing T, size int64) {
 	}
 }
 
-// flush hands on what is left and waits for everything.
+// flush hands on the rest and waits for everything.
 func (g *gathering[T]) flush() {
 	g.handOn()
 	g.under.Wait()

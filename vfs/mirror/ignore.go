@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// IgnoreFile is the name of the file that says what is not mirrored, in lines
+// IgnoreFile is the name of the file of the patterns that are not mirrored, in lines
 // as those of a .gitignore. It is mirrored itself, so it holds at all ends.
 const IgnoreFile = ".aibridge-ignore"
 
@@ -109,7 +109,7 @@ func (p *pattern) match(segments []string) bool {
 	}
 	for i < len(p.segments) && p.segments[i] == "**" {
 		if i++; i == len(p.segments) && star != i-1 {
-			return false // what is in a folder is not the folder
+			return false // the entries of a folder are not the folder
 		}
 	}
 	return i == len(p.segments)

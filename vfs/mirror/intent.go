@@ -25,7 +25,7 @@ type intent struct {
 	moment  uint64 // when this was noted, see entry.touched; not kept
 }
 
-// Bounds of what is remembered of unconfirmed changes.
+// Bounds of the memory of unconfirmed changes.
 const (
 	maxIntents = 16 // of a path
 	// intentLife is how long a VFS may take to carry out a request after its
@@ -121,7 +121,7 @@ func (e *Engine) intend(path string, i intent) (fresh bool, err error) {
 	return one.fresh, err
 }
 
-// learn takes over what is seen of changes that were not confirmed, and
+// learn takes over the visible effects of changes that were not confirmed, and
 // forgets those that surely did not happen. seen says that the VFS was asked.
 func (e *Engine) learn(path string, known entry, l localStat, r remote, seen bool) (entry, error) {
 	intents := e.state.intents(path)
@@ -213,7 +213,7 @@ func (s *state) drop(path string, i intent) error {
 	return s.append(false, appendIntent(nil, recordDropped, path, &i))
 }
 
-// intents returns what is intended for a path.
+// intents returns the intents for a path.
 func (s *state) intents(path string) []intent {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // cannot be chosen.
 const FolderStays Rule = "folder_stays"
 
-// reconcile applies a path, and what is in its way.
+// reconcile applies a path, and the obstacles in its way.
 func (e *Engine) reconcile(ctx context.Context, path string, h hint) error {
 	err := e.apply(ctx, path, h)
 	if !obstructed(err) {

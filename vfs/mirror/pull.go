@@ -28,7 +28,7 @@ func (e *Engine) pull(ctx context.Context, path string, l localStat, r remote) e
 		return err
 	}
 	if f.SHA256 != r.SHA256 {
-		return errWrongContent(path) // it is not what was decided about
+		return errWrongContent(path) // it is not the version that was decided about
 	}
 	if _, err := e.intend(path, intent{inward: true, version: f.Version, size: f.Size, sum: f.SHA256}); err != nil {
 		return err

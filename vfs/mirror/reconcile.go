@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-// A scope is how much a round looks at, besides what was noted with
+// A scope is how much a round looks at, besides the paths noted with
 // [Engine.Touch], what failed before and is due again, and what waits for the
 // VFS.
 type scope struct {

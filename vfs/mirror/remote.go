@@ -25,7 +25,7 @@ type File struct {
 	Mtime    int64     // when the content was changed last where it came from, Unix milliseconds; 0 if nobody said
 }
 
-// PutOptions say what is put.
+// PutOptions describe the new version.
 type PutOptions struct {
 	// IfVersion is the version the path must have; 0 asks that there is no
 	// file. Else it is 3003.
@@ -38,7 +38,7 @@ type PutOptions struct {
 // A Remote is a place in a VFS: one folder of one group.
 //
 // Errors are of package protocol: 4003 for no file, 3003 for another version
-// than expected, 4004 and 4005 for what may not or cannot be stored. Any
+// than expected, 4004 and 4005 for contents that may not or cannot be stored. Any
 // other counts as the VFS not being there.
 type Remote interface {
 	// Stat looks a path up. A tombstone is no error.

@@ -42,7 +42,7 @@ func (e *Engine) setWatch(w *Watch) {
 	e.watch = w
 }
 
-// A schedule says what is to be done when.
+// A schedule holds the times of the next tasks.
 type schedule struct {
 	full  time.Time // a look at everything
 	poll  time.Time // a question whether the VFS has changed

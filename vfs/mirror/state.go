@@ -129,7 +129,7 @@ func (s *state) dropOrder(o order) {
 	}
 }
 
-// get returns a copy of what is known of a path.
+// get returns a copy of the entry of a path.
 func (s *state) get(path string) entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *state) get(path string) entry {
 	return entry{}
 }
 
-// set notes what is known of a path now.
+// set replaces the entry of a path.
 func (s *state) set(path string, e entry) error {
 	s.mu.Lock()
 	s.put(path, e)
@@ -147,7 +147,7 @@ func (s *state) set(path string, e entry) error {
 	return s.append(false, appendEntry(nil, path, &e))
 }
 
-// setPrint notes what a file here looks like, for what is known of the path.
+// setPrint notes what a local file looks like, in the entry of the path.
 func (s *state) setPrint(path string, e entry) error {
 	s.mu.Lock()
 	if held := s.entries[path]; held != nil {
@@ -276,7 +276,7 @@ func (s *state) waiting() []order {
 	return slices.SortedFunc(maps.Values(s.orders), func(a, b order) int { return cmp.Compare(a.sequence, b.sequence) })
 }
 
-// update changes what is known of the mirror as a whole.
+// update changes the facts of the mirror as a whole.
 func (s *state) update(change func(*meta)) error {
 	s.mu.Lock()
 	change(&s.meta)
@@ -411,7 +411,7 @@ func (s *state) mirrored(path string) bool {
 	return s.paths.has(path)
 }
 
-// sync makes durable what was noted.
+// sync makes the notes durable.
 func (s *state) sync() error { return s.log.Append(nil, true) }
 
 func (s *state) close() error { return s.log.Close() }

@@ -279,7 +279,7 @@ func (w *Watch) take(event fsnotify.Event) {
 			w.mu.Lock()
 			delete(w.folders, path) // one of that name may have been there before
 			w.mu.Unlock()
-			w.add(path) // what was in it already is found when it is looked at
+			w.add(path) // its earlier entries are found when it is looked at
 		}
 	}
 	w.note(path, false)
@@ -319,7 +319,7 @@ func (w *Watch) due() time.Time {
 	return due
 }
 
-// changed returns what has changed since it was asked last, and whether
+// changed returns the changes since the last call, and whether
 // anything may have.
 func (w *Watch) changed() (paths []string, scan bool) {
 	w.mu.Lock()

@@ -23,7 +23,7 @@ type Writing struct {
 // WriteAll does for many small files, of different paths, what
 // [Engine.WriteDated] does for one, without waiting for the VFS. Each stands for
 // itself. They are synced together, and noted together before they are sent. The
-// error says that what was written may not be noted.
+// error says that the written data may not be noted.
 func (e *Engine) WriteAll(ctx context.Context, list []*Writing) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -12,7 +12,7 @@ import (
 )
 
 // never are the families of commands that no model may run, whatever an
-// operator allows: those that say who may do what, and what was done.
+// operator allows: those about rights and about the audit trail.
 var never = []string{"cert", "key", "policy", "audit", "approval", "session"}
 
 // besides are further commands that are no tools: those that register names

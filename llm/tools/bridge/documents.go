@@ -19,7 +19,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// The bounds of what is kept of documents.
+// The bounds of the memory of documents.
 const (
 	keptDocuments = 16 << 20 // bytes
 	keptPages     = 4096
@@ -191,7 +191,7 @@ func (d *documents) fetch(ctx context.Context, env tools.Environment, p page) (*
 	return d.keep(p, t), nil
 }
 
-// kept returns what was read of a page not long ago, nil if nothing was.
+// kept returns the page as it was read not long ago, nil if it was not.
 func (d *documents) kept(p page) *text {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -194,7 +194,7 @@ func has(attributes, wanted map[string]string) bool {
 	return true
 }
 
-// fix has the arguments name who was chosen.
+// fix has the arguments name the chosen members.
 func fix(x *tools.Execution, chosen []protocol.SkillID) error {
 	arguments := maps.Clone(x.Arguments)
 	names := make([]any, len(chosen))

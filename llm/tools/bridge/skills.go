@@ -17,7 +17,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Skill is what is known of one that is registered.
+// A Skill describes a registered skill.
 type Skill struct {
 	Space        protocol.SpaceID
 	ID           protocol.SkillID
@@ -72,7 +72,7 @@ type entry struct {
 	describe func() Skill
 	id       protocol.SkillID
 	since    int64
-	made     atomic.Pointer[described] // once somebody has looked
+	made     atomic.Pointer[described] // once it was asked for
 }
 
 type described struct {
@@ -117,7 +117,7 @@ func (s *Skills) Changed(space protocol.SpaceID, id protocol.SkillID, since int6
 	s.revision.Add(1)
 }
 
-// isStill reports whether a skill that somebody has looked at already has not
+// isStill reports whether a skill that was described before has not
 // changed in what matters here.
 func (e *entry) isStill(describe func() Skill) bool {
 	made := e.made.Load()

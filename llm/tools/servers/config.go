@@ -77,7 +77,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// serves reports whether somebody is of a tenant that may use the server.
+// serves reports whether a principal belongs to a tenant that may use the server.
 func (c *Config) serves(who *protocol.Principal) bool {
 	if who.Unbounded() || len(c.Spaces) == 0 && who.Home() == protocol.DefaultSpace {
 		return true

@@ -38,7 +38,7 @@ type listed[T any] struct {
 // and prompts, each in the order of their keys.
 type library struct {
 	readable  bool   // it has resources at all
-	sum       string // names what is offered
+	sum       string // names the offer
 	resources []listed[sdk.Resource]
 	templates []listed[sdk.ResourceTemplate]
 	prompts   []listed[sdk.Prompt]
@@ -131,7 +131,7 @@ func (b *library) approved(by *Approved) *library {
 	return open
 }
 
-// open is what can be read now.
+// open is the library as it can be read now.
 func (l *connection) open() *library {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -100,7 +100,7 @@ func approve(param string, known, before map[string]string, named []string, ever
 	return approved, nil
 }
 
-// result is what is offered now.
+// result lists the tools offered now.
 func (a *Approved) result(server string, known []*declared, has *library) ApproveResult {
 	open := has.approved(a)
 	result := ApproveResult{Server: server, Approved: []string{}, Prompts: []string{}, Templates: []string{}, Resources: open.readable}

@@ -71,7 +71,7 @@ func (l *connection) follow(token string, call *underway) (stop func()) {
 	}
 }
 
-// alone notes that nobody has called in the session that begins.
+// alone notes that a session begins, in which no principal has called.
 func (l *connection) alone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,7 +27,7 @@ func PromptOf(name string) (server, prompt string, ok bool) {
 	return server, prompt, ok && ours && prompt != ""
 }
 
-// Bounds of what is read at once.
+// Bounds of one reading.
 const (
 	maxRead     = 4 << 20 // bytes of text and data
 	maxContents = 256
@@ -72,7 +72,7 @@ func (l *connection) unread(ctx context.Context, err error) error {
 	return err
 }
 
-// tooMuch refuses what is more than is passed on.
+// tooMuch refuses more than is passed on.
 func (l *connection) tooMuch(what string) error {
 	return protocol.Errorf(protocol.PayloadTooLarge, "the MCP server's %s is too large: up to %d bytes in %d pieces are passed on", what, maxRead, maxContents).
 		With("server", l.config.Name).With("limit", maxRead)

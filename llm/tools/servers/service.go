@@ -17,7 +17,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Approved is what was approved of a server.
+// Approved lists the approved tools of a server.
 type Approved struct {
 	Tools     map[string]string `json:"tools"`               // hash of the declaration by name
 	Prompts   map[string]string `json:"prompts,omitempty"`   // likewise
@@ -31,7 +31,7 @@ type Approved struct {
 // Invoke runs a command of the bridge as the environment's principal.
 type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
 
-// May says why somebody may not do what an action means to a server.
+// May says why a principal may not do an action to a server.
 type May func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 
 // Options configure a [Service]. Table, Invoke and May are needed.
@@ -151,7 +151,7 @@ func (s *Service) may(ctx context.Context, env tools.Environment, server string)
 	return s.allows(ctx, env.Principal, toolCall.Action, server)
 }
 
-// allows reports whether somebody may do what an action means to a server.
+// allows reports whether a principal may do an action to a server.
 func (s *Service) allows(ctx context.Context, who *protocol.Principal, action, server string) bool {
 	return s.connections[server].config.serves(who) && s.opts.May(ctx, who, action, resource(server)) == nil
 }
@@ -159,7 +159,7 @@ func (s *Service) allows(ctx context.Context, who *protocol.Principal, action, s
 // resource is a server as policy sees it.
 func resource(server string) commands.Resource { return commands.Resource{Type: "mcp", ID: server} }
 
-// connection is the connection to a server, as far as somebody is to know that there is one.
+// connection is the connection to a server that the principal may know of.
 func (s *Service) connection(who *protocol.Principal, name string) (*connection, error) {
 	if l, ok := s.connections[name]; ok && l.config.serves(who) {
 		return l, nil

@@ -33,7 +33,7 @@ func (p *Publisher) Certificate(name string, data any) {
 	p.tell(protocol.Administrators(), protocol.Event{Timestamp: time.Now().UnixMilli(), Name: name, Seq: p.certificates.Add(1)}, data)
 }
 
-// listenersTo are who may hear of an entry.
+// listenersTo are the recipients of an entry.
 func listenersTo(e *audit.Entry) protocol.Recipients {
 	switch {
 	case e.Principal == "":

@@ -125,7 +125,7 @@ func (s *Service) syncOne(ctx context.Context, call *commands.Call, engine *mirr
 	return nil
 }
 
-// writable refuses what is not in the Cap's disk, and documents that are none.
+// writable refuses a path outside the Cap's disk, and documents that are none.
 func writable(file string, content *string) error {
 	if ruleOf(file) != "" {
 		if content != nil && !json.Valid([]byte(*content)) {

@@ -114,7 +114,7 @@ func (s *Service) Report(ctx context.Context, call *commands.Call, p ReportParam
 // folderKey names a device's folder among the reports.
 func folderKey(owner, name string) string { return owner + "\x00" + name }
 
-// dropReports forgets what was not told again for long. The lock of the
+// dropReports forgets reports that were not repeated for long. The lock of the
 // service is held.
 func (m *capMirror) dropReports(now time.Time) {
 	old := now.Add(-reportLife).UnixMilli()

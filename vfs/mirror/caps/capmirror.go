@@ -97,7 +97,7 @@ func (s *Service) release(m *capMirror) {
 	}
 }
 
-// restIfIdle closes an engine that nobody has used for a while.
+// restIfIdle closes an engine that was not used for a while.
 func (s *Service) restIfIdle(m *capMirror) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *Service) ask(m *capMirror, after time.Duration) {
 	s.turns.at(m, time.Now().Add(after))
 }
 
-// describe has the bridge's own files of a Cap compared with what is known of
+// describe has the bridge's own files of a Cap compared with the facts of
 // it, after a moment in which more may change.
 func (s *Service) describe(m *capMirror, after time.Duration) {
 	s.mu.Lock()
@@ -248,7 +248,7 @@ func (s *Service) writeDocuments(ctx context.Context, m *capMirror, engine *mirr
 	return errors.Join(errs...)
 }
 
-// described reports whether both ends have the files that say what is known of
+// described reports whether both ends have the files that describe
 // a Cap.
 func (s *Service) described(m *capMirror, engine *mirror.Engine) bool {
 	files, ok := s.o.Channels.Documents(m.space, m.id)

@@ -317,7 +317,7 @@ func (r *recovery) readAll(ctx context.Context, batch []RecoveredFile) [][]byte 
 	return contents
 }
 
-// verified fails at the end if what was read is not what it should be.
+// verified fails at the end if the contents differ from the expected ones.
 type verified struct {
 	from io.Reader
 	left int64

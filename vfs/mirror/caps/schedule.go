@@ -43,7 +43,7 @@ func (s *schedule) at(m *capMirror, due time.Time) {
 	}
 }
 
-// look has the schedule look again what is due.
+// look has the schedule look again for due tasks.
 func (s *schedule) look() {
 	select {
 	case s.wake <- struct{}{}:

@@ -26,7 +26,7 @@ type Settings struct {
 type Channels interface {
 	// Settings returns how a Cap is to be mirrored, and whether there is one.
 	Settings(space protocol.SpaceID, id protocol.CapID) (Settings, bool)
-	// Documents renders what is known of a Cap as files by name.
+	// Documents renders the facts of a Cap as files by name.
 	Documents(space protocol.SpaceID, id protocol.CapID) (map[string][]byte, bool)
 	// May reports whether there is a Cap, and whether a principal may look at
 	// its files, and change them.

@@ -98,13 +98,13 @@ type Log struct {
 	size  int64
 	era   int   // counts how often the journal was written anew
 	err   error // after a failed write nothing more is written
-	saved int64 // of size, what is durable
+	saved int64 // the durable part of size
 
 	syncing sync.Mutex // one at a time, for everybody who waits; locked before mu
 }
 
 // Open opens or begins the journal at name, has f read what it holds, and cuts
-// off what is not whole. cut says how many bytes that were.
+// off a torn record. cut says how many bytes that were.
 func Open(root *os.Root, name string, f func(record []byte) error) (l *Log, cut int64, err error) {
 	if err := root.Remove(name + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, err
@@ -168,7 +168,7 @@ func (l *Log) write(encoded []byte) (end int64, era int, err error) {
 	}
 	n, err := l.file.WriteAt(encoded, l.size)
 	if err != nil {
-		// What was written of it is overwritten by the next record, which is
+		// The written part of it is overwritten by the next record, which is
 		// possible as long as the size stays.
 		if n > 0 && l.file.Truncate(l.size) != nil {
 			l.err = err
@@ -194,7 +194,7 @@ func (l *Log) save(end int64, era int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.err = err // what is on disk now, nobody knows
+		l.err = err // the state of the disk is unknown
 		return err
 	}
 	l.saved = size

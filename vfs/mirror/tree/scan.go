@@ -118,7 +118,7 @@ func (f *Folder) twins(prefix string, names []string, known func(string) bool) m
 }
 
 // claim is how good the claim of a path to its name is: an empty folder has
-// none, what is mirrored already the best.
+// none, a folder that is mirrored already the best.
 func (f *Folder) claim(path string, known func(string) bool) int {
 	if known != nil && known(path) {
 		return 2

@@ -148,7 +148,7 @@ func (r *Replacement) place() (touched []string, err error) {
 	u.name = ""
 	touched = append(touched, path.Dir(r.Name))
 	r.Stamp = u.stamp
-	if now, err := f.Stat(r.Name); err == nil && sameFile(now, u.stamp) { // else somebody was quick, and it is not this file any more
+	if now, err := f.Stat(r.Name); err == nil && sameFile(now, u.stamp) { // else it was replaced meanwhile, and is another file
 		r.Stamp = now // the move has changed Change
 	}
 	return touched, nil
