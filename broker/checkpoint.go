@@ -107,7 +107,7 @@ func (j *scribe) snapshot(t *turn, s *session) {
 	})
 }
 
-// appendKept appends what is owed, with the message's body where this
+// appendKept appends a message owed, with its body where this
 // generation of the log does not have it.
 func (j *scribe) appendKept(dst []byte, serial uint64, p *pending, id uint16) []byte {
 	if p.msg == nil || p.msg.id == 0 {

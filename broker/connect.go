@@ -402,7 +402,7 @@ func (t *turn) connack(c *conn, q *request, client *Client, present bool, authDa
 		}
 	}
 	b := answer.Append(nil, c.version)
-	if len(b) > c.maxPacket { // say only what is not the default [MQTT-3.1.2-24]
+	if len(b) > c.maxPacket { // say only what differs from the default [MQTT-3.1.2-24]
 		for _, id := range []packet.PropertyID{packet.RetainAvailable, packet.WildcardAvailable, packet.SubscriptionIDs, packet.SharedAvailable, packet.ResponseInfo} {
 			p.Drop(id)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A flusher writes what was published from within the process, so that many
+// A flusher writes messages published from within the process, so that many
 // messages of many goroutines leave with few system calls. Readers help it at
 // the end of their turns.
 type flusher struct {

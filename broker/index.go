@@ -48,7 +48,7 @@ type group struct {
 	next    atomic.Uint32
 }
 
-// An index finds who is interested in a topic.
+// An index finds the subscribers of a topic.
 type index struct {
 	mu      sync.RWMutex
 	filters topic.Filters[*interest]

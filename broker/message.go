@@ -20,7 +20,7 @@ type message struct {
 	expires int64               // steady time, 0 never
 	from    string              // id of the client that published it, "" for the bridge
 	to      protocol.Recipients // whose clients may get it
-	owner   string              // party that had it retained, "" for the bridge and what is not retained
+	owner   string              // party that had it retained, "" for the bridge and for messages not retained
 
 	id     uint64 // in the journal, 0 while it is not there
 	logged uint64 // generation of the journal's log that has it
@@ -175,7 +175,7 @@ func (t *turn) show(out *protocol.Message) {
 	}
 }
 
-// intern makes a string of what is likely to come again.
+// intern makes a string that is likely to come again.
 func (t *turn) intern(b []byte) string {
 	const longest, most = 256, 4096
 	if len(b) == 0 {

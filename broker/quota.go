@@ -18,7 +18,7 @@ type Quota interface {
 	// Holdings bound the data kept for a principal, and for all principals of
 	// its space.
 	Holdings(who *protocol.Principal) (own, space Holdings)
-	// Refused is told of what is not kept, for the space's limit or the
+	// Refused is told of messages that are not kept, for the space's limit or the
 	// principal's own.
 	Refused(what Holding, space bool)
 }
@@ -56,7 +56,7 @@ func (b *Broker) holdings(who *protocol.Principal) (own, space Holdings) {
 	return b.options.Quota.Holdings(who)
 }
 
-// refused tells the quota what was not kept.
+// refused tells the quota of a message that was not kept.
 func (b *Broker) refused(what Holding, whose fullness) {
 	if b.options.Quota != nil {
 		b.options.Quota.Refused(what, whose == spaceFull)

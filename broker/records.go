@@ -108,7 +108,7 @@ func (j *scribe) newSerial() uint64 {
 	return j.serial
 }
 
-// forgetSession removes what is stored of a session.
+// forgetSession removes the records of a session.
 func (b *Broker) forgetSession(t *turn, s *session) {
 	if b.journal == nil || !s.record.known {
 		return

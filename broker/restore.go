@@ -238,7 +238,7 @@ func (s *restoredSession) owes(o restoredOwed) (added bool) {
 
 func (s *restoredSession) at(p owedIndex) *restoredOwed { return &s.owed[p-1] }
 
-// index brings the maps up to date. Much of what is owed is never looked for.
+// index brings the maps up to date. Most messages owed are never looked for.
 func (s *restoredSession) index() {
 	if s.by == nil {
 		s.by, s.sent = make(map[uint64]restoredList), make(map[uint16]owedIndex)
@@ -299,7 +299,7 @@ func (s *restoredSession) finished(number uint64) {
 	}
 }
 
-// compact drops what is done, which moves the rest.
+// compact drops the messages that are done, which moves the rest.
 func (s *restoredSession) compact() {
 	s.owed = slices.DeleteFunc(s.owed, func(o restoredOwed) bool { return o.done })
 	s.done, s.indexed = 0, 0
@@ -329,7 +329,7 @@ func (s *restoredSession) identifier(kind byte, id uint16) {
 	}
 }
 
-// finish puts what is owed into the window and the queue.
+// finish puts the messages owed into the window and the queue.
 func (s *restoredSession) finish() {
 	s.session.inbound = s.inbound
 	waiting := len(s.owed) - s.done - len(s.sent)

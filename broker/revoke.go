@@ -101,7 +101,7 @@ func covers(filter, name string) bool {
 	return protocol.Match(filter, name)
 }
 
-// takeBack empties a queue of what is lost.
+// takeBack takes lost messages out of a queue.
 func (t *turn) takeBack(s *session, q *fifo, lost func(*pending) bool) {
 	var left fifo
 	for i := q.from; i < len(q.items); i++ {

@@ -62,7 +62,7 @@ type pending struct {
 	ready  uint64 // journal position that must be reached before it is sent
 }
 
-// hears reports whether a message may reach the session: what is said in one
+// hears reports whether a message may reach the session: messages of one
 // space is not heard in another, whatever the topics are called.
 func (s *session) hears(m *message) bool {
 	return m.to.Has(&s.owner) || m.to.HasUnbounded() && s.every.Load()
@@ -83,7 +83,7 @@ func (s *session) is(who *protocol.Principal) {
 // keeps reports whether the session outlives its connection.
 func (s *session) keeps() bool { return s.expiry > 0 }
 
-// A fifo is a queue of what is owed. The zero value is empty.
+// A fifo is a queue of messages owed. The zero value is empty.
 type fifo struct {
 	items []pending
 	from  int

@@ -115,7 +115,7 @@ func (s *stream) read() {
 	}
 }
 
-// turn takes the packets in buf and moves what is left to its start.
+// turn takes the packets in buf and moves the rest to its start.
 func (s *stream) turn(buf []byte, have int) int {
 	c := s.c
 	rest := buf[:have]

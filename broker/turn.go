@@ -128,7 +128,7 @@ func (t *turn) space(n int) []byte {
 	return t.shared[len(t.shared):]
 }
 
-// consume parses the packets in b and returns what is left of it: the start
+// consume parses the packets in b and returns the rest: the start
 // of a packet, or everything after one that needs a job done first.
 func (t *turn) consume(c *conn, b []byte) []byte {
 	t.acks = t.acks[:0]
@@ -183,7 +183,7 @@ func (c *conn) overflows() bool {
 	return c.out.blocked && c.out.size > mostUnread*o.Limits.OutboxBytes+o.MaxPacket
 }
 
-// expect refuses what can't become a CONNECT before more of it is awaited.
+// expect refuses bytes that can't become a CONNECT before more of them are awaited.
 func (c *conn) expect(b []byte) error {
 	if c.phase.Load() == phaseNew && b[0] != byte(packet.CONNECT)<<4 {
 		return errNotConnect

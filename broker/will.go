@@ -31,7 +31,7 @@ func (k *timers) fire(client *Client, w *will) {
 	k.alert()
 }
 
-// takeWill claims a Will for its caller to publish; false if somebody has it.
+// takeWill claims a Will for its caller to publish; false if it was taken.
 func (k *timers) takeWill(f *firedWill) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

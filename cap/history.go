@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Bounds of what is remembered of values that were set since the bridge
+// Bounds of the memory of values that were set since the bridge
 // started.
 const (
 	maxChanges = 64        // of a value
@@ -40,7 +40,7 @@ type spaceHistory struct {
 	bytes  int
 }
 
-// A past is what is remembered of one value.
+// A past is the remembered changes of one value.
 type past struct {
 	of      dataRef
 	changes []Change // the oldest first
@@ -112,7 +112,7 @@ func (h *history) drop(of dataRef) {
 	}
 }
 
-// of is what is remembered of a value, the oldest change first.
+// of lists the remembered changes of a value, the oldest first.
 func (h *history) of(ref dataRef) []Change {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,7 +27,7 @@ type Options struct {
 	Retained   func(filter string) iter.Seq2[string, protocol.SpaceID]
 	Skills     Skills
 	Dispatcher Dispatcher // carries out group.dispatch
-	// MembershipLost is told when somebody may have lost access to the
+	// MembershipLost is told when a principal may have lost access to the
 	// channel of a Cap. It must not block.
 	MembershipLost func(protocol.SpaceID, protocol.CapID)
 

@@ -13,7 +13,7 @@ import (
 )
 
 // WriteTypeScript writes the types of all commands for programs in TypeScript:
-// an interface Commands that maps names to params and results, and what is known
+// an interface Commands that maps names to params and results, and the facts
 // of each command besides. Other programs than the console may use it, too.
 func WriteTypeScript(w io.Writer, set *Set) error {
 	var out bytes.Buffer

@@ -4,7 +4,7 @@ import "math"
 
 // DecodeRequest reads a request, strictly. It keeps nothing of data.
 //
-// The error is 1000 for what is no request, 1003 for another version of the
+// The error is 1000 for a text that is no request, 1003 for another version of the
 // protocol and 1004 for too many bytes. Even then the request is not nil: it
 // holds what could be read of its id and trace, so that it can be answered.
 func DecodeRequest(data []byte, limits Limits) (*Request, error) {
@@ -72,7 +72,7 @@ func DecodeEnvelope(data []byte, limits Limits) (Envelope, error) {
 	return e.read(e.sniff())
 }
 
-// ViewReply reads what came from somebody who was asked. It is [DecodeEnvelope]
+// ViewReply reads the reply of an agent. It is [DecodeEnvelope]
 // for those who are done with the message before the data changes, as results
 // and data of events alias it; and what does not say what it is, and names no
 // command, is a response: an id alone answers the request.

@@ -17,7 +17,7 @@ func (e *envelope) request(r *Request) {
 
 	t := texts([...][]byte{id, command, sender, trace})
 	r.ID, r.Command, r.Metadata.SenderID, r.Metadata.TraceID = t[0], t[1], t[2], t[3]
-	if e.err == nil { // what is not understood is not an old form either
+	if e.err == nil { // a field not understood is not an old form either
 		r.Deprecations = e.old
 	}
 }

@@ -178,7 +178,7 @@ func parseInteger(raw []byte) (int64, bool) {
 	return int64(f), true
 }
 
-// parseDigits reads what has a sign and at most 18 digits.
+// parseDigits reads a sign and at most 18 digits.
 func parseDigits(raw []byte) (n int64, ok bool) {
 	digits := raw
 	if raw[0] == '-' {

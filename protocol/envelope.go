@@ -93,13 +93,13 @@ const (
 	typeEvent    = "event"
 )
 
-// Limits bound what is decoded. Zero fields mean the defaults.
+// Limits bound an envelope to decode. Zero fields mean the defaults.
 type Limits struct {
 	MaxBytes int // of a message, default 1 MiB
 	MaxDepth int // of nested objects and arrays, default 64
 }
 
-// Default limits of what is decoded.
+// Default limits of decoding.
 const (
 	DefaultMaxBytes = 1 << 20
 	DefaultMaxDepth = 64

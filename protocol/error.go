@@ -62,7 +62,7 @@ func (e *Error) RetryAfter() time.Duration {
 
 const (
 	retryAfter    = "retry_after_ms"
-	maxRetryAfter = 24 * 60 * 60 * 1000 // nobody is told to wait longer than a day
+	maxRetryAfter = 24 * 60 * 60 * 1000 // no caller is told to wait longer than a day
 )
 
 // With adds a detail and returns the same error.

@@ -84,7 +84,7 @@ type CapabilityID string
 // Rule implements [Identifier].
 func (CapabilityID) Rule() Rule { return nameRule("capability id", 64) }
 
-// A SpaceID names a tenant: what is not in a caller's spaces does not exist for it.
+// A SpaceID names a tenant: things outside of a caller's spaces do not exist for it.
 type SpaceID string
 
 // Rule implements [Identifier].

@@ -5,7 +5,7 @@ import "time"
 // A Message is one MQTT application message, in either direction.
 type Message struct {
 	Topic   string
-	Payload []byte // empty and retained: removes what is retained
+	Payload []byte // empty and retained: removes the retained message
 	QoS     byte   // 0, 1 or 2
 	Retain  bool
 

@@ -43,10 +43,10 @@ func Either(one, other Party) Recipients {
 // told belongs to none.
 func Administrators() Recipients { return Recipients{reach: allSpaces} }
 
-// Nobody reports whether nobody was said.
+// Nobody reports whether no recipient was named.
 func (r *Recipients) Nobody() bool { return r.reach == nobody }
 
-// Has reports whether somebody is one of them.
+// Has reports whether a principal is one of them.
 func (r *Recipients) Has(who *Party) bool {
 	switch r.reach {
 	case oneSpace:

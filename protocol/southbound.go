@@ -69,7 +69,7 @@ func IsSouthbound(data []byte) bool {
 var southboundMark = []byte(`_version"`)
 
 // DecodeSouthbound reads a southbound request, strictly. Fields that it does
-// not know are ignored. The error is 1000 for what is no request, 1003 for
+// not know are ignored. The error is 1000 for a text that is no request, 1003 for
 // another version and 1004 for too many bytes. Even then the request is not
 // nil: it holds what could be read, so that it can be answered.
 func DecodeSouthbound(data []byte, limits Limits) (*SouthboundRequest, error) {

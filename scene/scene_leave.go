@@ -64,7 +64,7 @@ func (s *Service) Leave(ctx context.Context, call *commands.Call, p LeaveParams)
 	return MemberResult{p.Scene, p.Cap, p.Skill, role, revision}, nil
 }
 
-// mayRelease reports whether somebody may take a skill out of a scene.
+// mayRelease reports whether a principal may take a skill out of a scene.
 func (s *Service) mayRelease(who *protocol.Principal, scene *Scene, skill protocol.SkillID) bool {
 	if s.speaksFor(who, scene.Space, skill) || s.speaksFor(who, scene.Space, scene.Owner) {
 		return true

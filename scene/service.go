@@ -25,7 +25,7 @@ type Options struct {
 	// Retained yields the topics, covered by a filter, that a message is
 	// retained on.
 	Retained func(filter string) iter.Seq2[string, protocol.SpaceID]
-	// MembershipLost is told when somebody may have lost the right to hear a
+	// MembershipLost is told when a principal may have lost the right to hear a
 	// scene. It must not block.
 	MembershipLost func(protocol.SceneType, protocol.CapID)
 

@@ -55,7 +55,7 @@ type Policies interface {
 type Standing interface {
 	// OwnsAgent reports whether somebody registered an agent.
 	OwnsAgent(who *protocol.Principal, id protocol.AgentID) bool
-	// MayUseChannel reports whether somebody may send on the channel of a Cap,
+	// MayUseChannel reports whether a principal may send on the channel of a Cap,
 	// or listen to it.
 	MayUseChannel(who *protocol.Principal, id protocol.CapID, send bool) bool
 	MayHearScene(who *protocol.Principal, scene protocol.SceneType, id protocol.CapID) bool

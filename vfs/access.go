@@ -21,7 +21,7 @@ func (g *Group) KeptFor() protocol.Party { return g.Owner }
 
 func groupKey(space protocol.SpaceID, name string) string { return string(space) + "/" + name }
 
-// privileged reports whether a principal may use what is not its own.
+// privileged reports whether a principal may use files that are not its own.
 func privileged(who *protocol.Principal) bool {
 	return who.HasRole(protocol.RoleAdministrator) || who.HasRole(protocol.RoleAnonymous)
 }
@@ -59,7 +59,7 @@ func (s *Service) MayUseFiles(who *protocol.Principal, group string, write bool)
 	return g.Owner.Is(who) || s.opts.Members.SharesGroup(who, g.Owner, protocol.GroupID(group), write)
 }
 
-// nowhere is a space that nobody is at home in: no space is called so. Its
+// nowhere is a space without inhabitants: no space is called so. Its
 // groups are as those that nobody has written to.
 const nowhere protocol.SpaceID = "\x00"
 

@@ -56,7 +56,7 @@ func (s *Store) assembly(ctx context.Context, b *base) *assembly {
 	return a
 }
 
-// abort gives up what was written.
+// abort gives up the writes so far.
 func (a *assembly) abort() {
 	if a.blob != nil {
 		a.blob.Abort()

@@ -51,7 +51,7 @@ func (p *batchWriter) putAll(ctx context.Context, data [][]byte) ([]blobPosition
 		go p.write(context.WithoutCancel(ctx))
 	}
 	p.mu.Unlock()
-	<-mine.done // what is on its way to the disk cannot be called back
+	<-mine.done // a write on its way to the disk cannot be called back
 	if mine.err != nil {
 		return nil, mine.err
 	}

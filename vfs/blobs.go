@@ -39,7 +39,7 @@ type Sweeper interface {
 type Blob interface {
 	io.Writer
 	// Commit returns when the blob is durable. Its content has the given sum.
-	// Committing what is there already is no error.
+	// Committing contents that are there already is no error.
 	Commit(sum Sum) (key string, err error)
 	Abort()
 }

@@ -9,7 +9,7 @@ import (
 // the slash.
 const afterFolder = "\U0010FFFF"
 
-// A browsing gathers what is directly in a folder: its files, and the folders
+// A browsing gathers the direct entries of a folder: its files, and the folders
 // in place of what is below them.
 type browsing struct {
 	prefix  string // path of the folder with a slash behind it, "" for the whole group
@@ -43,7 +43,7 @@ func (b *browsing) take(files []File) (all bool) {
 	return true
 }
 
-// browse lists what is directly in a folder, one page of it, in the order of
+// browse lists the direct entries of a folder, one page of them, in the order of
 // paths. It skips what is below a folder, so a page costs no more than a list
 // for each of its folders.
 func browse(ctx context.Context, files Files, group, path, cursor string, limit int, deleted bool) (*browsing, string, error) {

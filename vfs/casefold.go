@@ -20,7 +20,7 @@ type folder struct {
 	count int // of paths below it
 }
 
-// collision returns what is in the way of a new path: a file or folder of the same
+// collision returns the obstacle to a new path: a file or folder of the same
 // name in another case, a file where a folder is needed, or the other way
 // round. The path itself is no collision of its own.
 func (n *pathSet) collision(path string) (string, bool) {

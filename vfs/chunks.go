@@ -88,7 +88,7 @@ func Unchanged(old, new []Sum) (runs []Run) {
 	return runs
 }
 
-// A ChunkHasher computes the sums of chunks of what is written to it.
+// A ChunkHasher computes the sums of the chunks written to it.
 type ChunkHasher struct {
 	Size int // of a chunk, in bytes; 0 is [ChunkSize]
 

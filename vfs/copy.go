@@ -43,7 +43,7 @@ func PutCopy(ctx context.Context, files Files, group, path string, from Source, 
 	return files.Put(ctx, group, path, io.Reader(content), o)
 }
 
-// announced refuses a source that is not what was announced.
+// announced refuses a source that differs from the announced one.
 func announced(f File, o PutOptions) error {
 	switch {
 	case o.Size >= 0 && f.Size != o.Size:

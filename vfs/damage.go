@@ -32,7 +32,7 @@ func (x *index) broken(p blobPosition) bool {
 
 func (b *blobUse) broken() bool { return b != nil && b.damaged > b.newest }
 
-// isBroken is broken for who has not locked the index.
+// isBroken is broken for callers that have not locked the index.
 func (x *index) isBroken(p blobPosition) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Store) noteDamage(ctx context.Context, r *Record, v *Version) {
 // lost.
 type sizes map[string]int64
 
-// probe looks whether what is there already of a content is as long as it
+// probe looks whether the present blob of a content is as long as it
 // should be, before anybody relies on it. What its bytes are is not read.
 func (w *writing) probe(ctx context.Context, known sizes) {
 	if w.content.size == 0 {

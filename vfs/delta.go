@@ -25,7 +25,7 @@ func (s *Space) Chunks(ctx context.Context, group, path string, version uint64) 
 	return l.sums, nil
 }
 
-// PutDelta implements [Chunked]. What is kept is not written again. It is read
+// PutDelta implements [Chunked]. Kept chunks are not written again. They are read
 // from the first change on, because the sum of the whole is always computed: a
 // version that is acknowledged has the sum it was announced with.
 func (s *Space) PutDelta(ctx context.Context, group, path string, d Delta, r io.Reader, o PutOptions) (File, error) {

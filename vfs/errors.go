@@ -26,7 +26,7 @@ func VersionConflict(path string, expected, found uint64) error {
 // Obstructed is the 3002 for a path that another one is in the way of.
 func Obstructed(path, twin string) error { return errCollision(path, twin) }
 
-// BadContent is the 4002 for content that is not what was announced.
+// BadContent is the 4002 for content that differs from the announced one.
 func BadContent(path, reason string) error {
 	return protocol.Errorf(protocol.SyncFailed, "the content of %q %s", path, reason).
 		With("path", path).With("reason", reason)

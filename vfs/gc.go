@@ -98,7 +98,7 @@ func (s *Store) findOrphans(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// collect removes the blobs that nobody has needed for a while.
+// collect removes the blobs that were not needed for a while.
 func (s *Store) collect(ctx context.Context) (n int) {
 	for _, key := range s.doomed(time.Now().Add(-s.opts.Grace)) {
 		if ctx.Err() != nil {
@@ -141,7 +141,7 @@ func (s *Store) doomed(before time.Time) (keys []string) {
 	return keys
 }
 
-// unneeded reports whether nobody has needed a blob since a moment.
+// unneeded reports whether a blob was not needed since a moment.
 func (b *blobUse) unneeded(since time.Time) bool {
 	return b.refs == 0 && b.pins == 0 && !b.dying && b.idle.Before(since)
 }

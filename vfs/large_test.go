@@ -30,7 +30,7 @@ func (w *world) putBytes(path string, data []byte) vfs.File {
 	return w.put(path, string(data))
 }
 
-// deltaOf is what makes one content of another, and what is to be sent.
+// deltaOf is the list that makes one content of another, with the parts to send.
 func deltaOf(version uint64, old, fresh []byte) (vfs.Delta, []byte) {
 	d := vfs.Delta{Base: version, Keep: vfs.Unchanged(chunkSums(old), chunkSums(fresh))}
 	var send []byte

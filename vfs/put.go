@@ -271,7 +271,7 @@ func (w *writing) record() *Record {
 	}
 }
 
-// release gives back what was reserved.
+// release gives back the reservation.
 func (w *writing) release() {
 	x := w.store.index
 	x.mu.Lock()

@@ -57,7 +57,7 @@ type reader struct {
 	record  *Record
 	version *Version
 	offset  int64     // in the content
-	hash    hash.Hash // of what was read, nil once the reader has jumped
+	hash    hash.Hash // of the bytes read, nil once the reader has jumped
 }
 
 // Read implements [io.Reader].

@@ -83,7 +83,7 @@ func (s *Store) mayShare(size int64) bool {
 	return size >= minChunked && size <= maxChunked
 }
 
-// assemble makes a large content of what is read into an assembly.
+// assemble makes an assembly of a large content.
 func (s *Store) assemble(ctx context.Context, path string, c *received, b *base, o PutOptions, read func(*assembly) error) error {
 	a := s.assembly(ctx, b)
 	defer a.abort()

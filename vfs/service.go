@@ -28,7 +28,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// A Sealer encrypts what is kept, bound to what it is for.
+// A Sealer encrypts records, each bound to its purpose.
 type Sealer interface {
 	Seal(plain []byte, purpose string) ([]byte, error)
 	Open(sealed []byte, purpose string) ([]byte, error)

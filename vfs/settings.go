@@ -30,7 +30,7 @@ func DefaultSettings() Settings {
 		Sync: SyncSettings{Mirrors: 100_000, Open: 64, Turns: 8, Scan: 10, KeepDays: 90, KeepBytes: 1 << 30}}
 }
 
-// Check tells fail what is wrong with the settings.
+// Check tells fail the faults of the settings.
 func (s *Settings) Check(fail func(format string, args ...any)) {
 	switch s.Store {
 	case "auto", "folder", "nats":

@@ -245,7 +245,7 @@ func TestQuotasHold(t *testing.T) {
 	if _, err := w.files.Put(t.Context(), "other", "c", strings.NewReader("x"), vfs.PutOptions{Size: -1}); err != nil {
 		t.Fatalf("the quota of another group: %v", err)
 	}
-	// What was replaced or deleted gives way.
+	// Replaced and deleted versions give way.
 	if _, err := w.files.Delete(t.Context(), "g", "a", 0); err != nil {
 		t.Fatal(err)
 	}

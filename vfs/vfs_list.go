@@ -43,7 +43,7 @@ type ListResult struct {
 	Snapshot string             `json:"snapshot_id,omitempty" doc:"names the moment of this answer"`
 }
 
-// List lists files to who may read them.
+// List lists files to principals that may read them.
 func (s *Service) List(ctx context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	files, err := s.For(ctx, call.Principal, string(p.Group), false)
 	if err != nil {

@@ -80,7 +80,7 @@ func (s *Service) Register(ctx context.Context, call *commands.Call, p RegisterP
 	return s.statusOf(ctx, r), nil
 }
 
-// mayMount refuses who may not say where the files of a group are.
+// mayMount refuses principals that may not say where the files of a group are.
 func (s *Service) mayMount(ctx context.Context, who *protocol.Principal, group string) error {
 	if privileged(who) {
 		return nil
@@ -100,7 +100,7 @@ func (s *Service) mayMount(ctx context.Context, who *protocol.Principal, group s
 	return nil
 }
 
-// checkURL refuses what is no URL of a VFS, or none to show a credential to.
+// checkURL refuses a URL that is not of a VFS, or not to be shown a credential.
 // Where it leads is checked when it is called.
 func checkURL(text string, credential bool) error {
 	u, err := url.Parse(text)

@@ -64,7 +64,7 @@ type SyncedFileFail struct {
 	Message string        `json:"message" doc:"description of the error for people"`
 }
 
-// A SyncStatus says what was done with a file, or is to be done.
+// A SyncStatus says how far the transfer of a file is.
 type SyncStatus string
 
 // The statuses.

@@ -39,7 +39,7 @@ type Historian interface {
 	Versions(ctx context.Context, group, path string) ([]File, error)
 }
 
-// Versions lists the versions of a file to who may read it.
+// Versions lists the versions of a file to principals that may read it.
 func (s *Service) Versions(ctx context.Context, call *commands.Call, p VersionsParams) (VersionsResult, error) {
 	files, err := s.For(ctx, call.Principal, string(p.Group), false)
 	if err != nil {

@@ -60,7 +60,7 @@ func (m *mirrorReader) ByID(ctx context.Context, group, id string) (File, error)
 	return f, nil
 }
 
-// ListFolder lists what is at a path: the file, or all files in the folder and
+// ListFolder lists the files at a path: the file, or all files in the folder and
 // its folders. An empty path is the whole group.
 func ListFolder(ctx context.Context, files Files, group, path, cursor string, limit int, deleted bool) ([]File, string, error) {
 	path = strings.TrimSuffix(path, "/")

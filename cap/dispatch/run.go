@@ -238,7 +238,7 @@ func (r *run) commit(b *Batch) {
 	}
 }
 
-// hear leaves a note of what is heard of a member's invocation.
+// hear leaves a note of the news of a member's invocation.
 func (r *run) hear(seat int, n ask.Notice) {
 	r.noteMu.Lock()
 	switch n.Kind {

@@ -14,7 +14,7 @@ func (e *Engine) Wait(ctx context.Context, id protocol.TaskID) error {
 		if _, known := e.Get(id); !known {
 			return protocol.Errorf(protocol.NotFound, "there is no task %q", string(id)).With("task_id", string(id))
 		}
-		return nil // it has ended, and nobody is waited for any more
+		return nil // it has ended, and no member is waited for any more
 	}
 	return r.wait(ctx)
 }

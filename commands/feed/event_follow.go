@@ -86,7 +86,7 @@ func (f *Feed) follow(ctx context.Context, call *commands.Call, p FollowParams, 
 	f.signal()
 }
 
-// serve lets the follower have a batch of what is new, and reports whether there
+// serve lets the follower have a batch of new events, and reports whether there
 // may be more.
 func (w *follower) serve(f *Feed, now time.Time) (more bool) {
 	if err := f.Check(w.call.Principal); err != nil {

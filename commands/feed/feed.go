@@ -27,7 +27,7 @@ import (
 // Options configure a [Feed]. Topics and MayHear are needed.
 type Options struct {
 	Topics protocol.Topics
-	// MayHear reports whether somebody may subscribe to a topic.
+	// MayHear reports whether a principal may subscribe to a topic.
 	MayHear func(who *protocol.Principal, topic string) bool
 	// Check says why somebody's credential does not count any more. Optional.
 	Check func(who *protocol.Principal) error
@@ -164,7 +164,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// serve lets every follower have what is new to it.
+// serve lets every follower have the events new to it.
 func (f *Feed) serve(now time.Time) {
 	f.mu.Lock()
 	all := make([]*follower, 0, len(f.followers))

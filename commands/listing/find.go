@@ -8,7 +8,7 @@ type Finder struct{ word string }
 // Find makes a finder. That of "" finds itself in everything.
 func Find(text string) Finder { return Finder{strings.ToLower(text)} }
 
-// In reports whether one of the texts holds what is looked for.
+// In reports whether one of the texts holds the text looked for.
 func (f Finder) In(texts ...string) bool {
 	if f.word == "" {
 		return true

@@ -76,7 +76,7 @@ func (t *Task) end(result json.RawMessage, err error, now time.Time) *Task {
 	return &ended
 }
 
-// visibleTo reports whether somebody may see and cancel the task. To others
+// visibleTo reports whether a principal may see and cancel the task. To others
 // it does not exist.
 func (t *Task) visibleTo(who *protocol.Principal) bool {
 	return t.owner().Is(who) || who.Manages(t.Space)

@@ -23,7 +23,7 @@ type Options struct {
 	Service *vfs.Service
 	// Authenticate yields who is asking.
 	Authenticate func(*http.Request) (*protocol.Principal, error)
-	// Authorize decides whether somebody may do what the corresponding command
+	// Authorize decides whether a principal may do what the corresponding command
 	// does: vfs:read, vfs:write, vfs:list, vfs:delete, vfs:health.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 	// Grants judges the credential of somebody who was let in with every piece
@@ -140,7 +140,7 @@ func (h *Handler) explain(r *http.Request, err error) {
 	}
 }
 
-// enter asks policy and the group whether somebody may do something with
+// enter asks policy and the group whether a principal may do something with
 // its files.
 func (h *Handler) enter(ctx context.Context, who *protocol.Principal, action, group string) (vfs.Files, error) {
 	if err := vfs.CheckGroup(group); err != nil {

@@ -149,7 +149,7 @@ func defaultData() string {
 	return "aibridge-data"
 }
 
-// Check says what is wrong with the configuration. Known are the commands of
+// Check names the fault of the configuration. Known are the commands of
 // the bridge.
 func (c *Config) Check(known *commands.Set) error {
 	var errs []error
@@ -294,7 +294,7 @@ func (c *Config) MQTTSAddress() string {
 	return net.JoinHostPort(host, "0")
 }
 
-// checkTLS says what is wrong with the settings of TLS.
+// checkTLS names the fault of the settings of TLS.
 func (c *Config) checkTLS() error {
 	if c.MQTT == off && c.MQTTSAddress() == off {
 		return errors.New("mqtt and mqtts: one of them must be on")

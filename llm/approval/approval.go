@@ -26,7 +26,7 @@ const (
 	Used      State = "used"      // approved, and the call was let through, once
 	Denied    State = "denied"    // by somebody
 	Expired   State = "expired"   // nobody decided in time
-	Withdrawn State = "withdrawn" // the call ended first, or is no longer what was shown
+	Withdrawn State = "withdrawn" // the call ended first, or differs from the one that was shown
 )
 
 func (s State) over() bool { return s != Pending && s != Approved }
@@ -67,8 +67,8 @@ type Record struct {
 	Salt []byte           `json:"salt"` // of the nonce
 }
 
-// nonceOf is what stands for the hash of what is shown. Without the salt
-// nobody can make one up, and a salt serves one approval.
+// nonceOf stands for the hash of the call as shown. Without the salt
+// none can be made up, and a salt serves one approval.
 func nonceOf(salt []byte, hash string) string {
 	sum := sha256.New()
 	_, _ = sum.Write(salt)
@@ -86,7 +86,7 @@ func (r *Record) answers(nonce string) bool {
 	return subtle.ConstantTimeCompare([]byte(nonceOf(r.Salt, r.Hash)), []byte(nonce)) == 1
 }
 
-// view is the approval as others see it. The nonce of what is over is of no
+// view is the approval as others see it. The nonce of a decided one is of no
 // use to anybody.
 func (r *Record) view() Approval {
 	v := r.Approval
@@ -97,12 +97,12 @@ func (r *Record) view() Approval {
 	return v
 }
 
-// requestedBy reports whether somebody is who the call is for.
+// requestedBy reports whether a principal is the one that the call is for.
 func (r *Record) requestedBy(who *protocol.Principal) bool {
 	return who.Party() == protocol.Party{Kind: r.Kind, Space: cmp.Or(r.Home, protocol.DefaultSpace), ID: r.Requester}
 }
 
-// hashOf is the hash of what is to be approved: the tool as it is declared, the
+// hashOf is the hash of the call to approve: the tool as it is declared, the
 // arguments, and whom the call reaches, as these declare themselves.
 func hashOf(t *tools.Tool, x *tools.Execution) string {
 	sum := sha256.New()

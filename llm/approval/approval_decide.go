@@ -75,7 +75,7 @@ func (s *Service) decided(who *protocol.Principal, r *Record, p DecideParams) (*
 	return &next, nil
 }
 
-// mayDecide says why somebody may not decide. Who the model works for is the
+// mayDecide says why a principal may not decide. Who the model works for is the
 // last to be asked whether it may.
 func (s *Service) mayDecide(who *protocol.Principal, r *Record) error {
 	switch {

@@ -5,6 +5,6 @@
 // A call that needs an approval waits in [Service.Gate]. Meanwhile the approval
 // is stored, told to approvers by event and webhook, and decided by
 // approval.decide. Silence, a fault and the end of the call deny it. An
-// approval is for one execution of exactly what was shown: the tool as it is
+// approval is for one execution of exactly the call shown: the tool as it is
 // declared, its arguments, and for a group its members. See docs/approvals.md.
 package approval

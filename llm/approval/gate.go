@@ -53,9 +53,9 @@ func (s *Service) draft(t *tools.Tool, x *tools.Execution, why string) (*Record,
 	}, nil
 }
 
-// stillAllowed looks once more at what was approved: policy may have changed
+// stillAllowed looks once more at the approved call: policy may have changed
 // meanwhile, or the credential that the call is made with may have ended. And
-// what is run is what was shown.
+// the call run is the call shown.
 func (s *Service) stillAllowed(ctx context.Context, r *Record, t *tools.Tool, x *tools.Execution) error {
 	if s.opts.Check(x.Principal) != nil {
 		return protocol.Errorf(protocol.PermissionDenied, "the credential with which the call was asked for is no longer valid").With("reason", "credential")
@@ -87,7 +87,7 @@ func spaceOf(x *tools.Execution) protocol.SpaceID {
 	return x.Principal.Home()
 }
 
-// visible reports whether somebody may see an approval: who may decide about
+// visible reports whether a principal may see an approval: who may decide about
 // it, who looks on in its space, and who asked.
 func (s *Service) visible(who *protocol.Principal, r *Record) bool {
 	switch {

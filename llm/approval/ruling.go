@@ -9,7 +9,7 @@ import (
 	"github.com/aibridge/aibridge/llm/tools"
 )
 
-// A Ruling is what is to happen with a call.
+// A Ruling decides how a call goes on.
 type Ruling int
 
 // The rulings, mildest first.
@@ -31,10 +31,10 @@ type Policy interface {
 }
 
 // Risks that a capability may declare and that are nothing to ask about. Any
-// other, and whatever nobody has heard of, asks.
+// other, and any unknown word, asks.
 var harmless = []string{"", "none", "low", "medium"}
 
-// judge says what is to happen with a call, and why. The strictest voice wins.
+// judge rules on a call, with the reason. The strictest voice wins.
 func (s *Service) judge(ctx context.Context, t *tools.Tool, x *tools.Execution) (Ruling, string) {
 	ruling, why := Run, ""
 	stricter := func(r Ruling, reason string) {

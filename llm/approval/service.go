@@ -20,7 +20,7 @@ import (
 type Options struct {
 	Approvals records.Table[Record]
 	Policy    Policy // nil wants nothing besides what tools declare
-	// MayDecide reports whether somebody may decide on an approval, and
+	// MayDecide reports whether a principal may decide on an approval, and
 	// MayDecideOwn whether even on one of its own. Nil: nobody.
 	MayDecide    func(who *protocol.Principal, space protocol.SpaceID) bool
 	MayDecideOwn func(who *protocol.Principal) bool
@@ -31,7 +31,7 @@ type Options struct {
 	Publish func(to protocol.Recipients, e *protocol.Event)
 	Record  func(Event) // tells the audit trail; it must not block
 
-	AskAbout []string      // risks besides ask and high that somebody is asked about, in lower case
+	AskAbout []string      // risks besides ask and high that need an approval, in lower case
 	Wait     time.Duration // for a decision, default and within what is left of the call: 120 s
 	MaxArgs  int           // bytes of arguments that people can be expected to judge, default 64 KiB
 	MaxOpen  int           // approvals that wait, of a space; default 1000
@@ -62,7 +62,7 @@ type Service struct {
 	hooks   *couriers
 	metrics *metrics
 
-	deciding sync.Mutex // keeps the steps of approvals, and what is told of them, in order
+	deciding sync.Mutex // keeps the steps of approvals, and the news of them, in order
 
 	closing   chan struct{}
 	closeOnce sync.Once

@@ -23,7 +23,7 @@ type Settings struct {
 	Webhooks     []WebhookSettings `yaml:"webhooks" doc:"told of approvals by POST"`
 }
 
-// WebhookSettings name somebody who is told of approvals.
+// WebhookSettings name an address that is told of approvals.
 type WebhookSettings struct {
 	URL        string   `yaml:"url"`
 	SecretEnv  string   `yaml:"secret_env"`  // environment variable with what signs the bodies
@@ -34,7 +34,7 @@ type WebhookSettings struct {
 // DefaultSettings give people two minutes.
 func DefaultSettings() Settings { return Settings{WaitSeconds: 120} }
 
-// Check tells fail what is wrong with the settings.
+// Check tells fail the faults of the settings.
 func (c *Settings) Check(fail func(format string, args ...any)) {
 	if c.WaitSeconds < 1 || c.WaitSeconds > 600 {
 		fail("approvals.wait_seconds: %d is not within 1 and 600", c.WaitSeconds)

@@ -10,7 +10,7 @@ import (
 // left to who waits for it.
 const graceForWaiters = 60_000 // ms
 
-// sweep ends what nobody waits for any more, and forgets what is over for
+// sweep ends approvals without a waiting call, and forgets those that are over for
 // long, or too much of it.
 func (s *Service) sweep(ctx context.Context) {
 	now := ms(s.opts.Now())

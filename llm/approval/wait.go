@@ -102,7 +102,7 @@ func (s *Service) deniedBefore(r *Record, now time.Time) *Record {
 	return nil
 }
 
-// settle looks at what has become of an approval that is waited for. With
+// settle looks at the state of an approval that is waited for. With
 // gaveUp it ends it. It reports false if there is still something to wait for.
 func (s *Service) settle(ctx context.Context, asked *Record, revision uint64, gaveUp State, unchanged func() error) (done bool, err error) {
 	s.deciding.Lock() // who decides has told of it when it is used

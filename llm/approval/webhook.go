@@ -23,7 +23,7 @@ import (
 // A Webhook is told what happens to approvals, by POST of the event.
 type Webhook struct {
 	URL    string
-	Secret []byte             // signs what is sent, see [Sign]
+	Secret []byte             // signs the requests, see [Sign]
 	Spaces []protocol.SpaceID // whose approvals; all by default
 }
 
@@ -174,7 +174,7 @@ func (c *courier) post(ctx context.Context, d delivery) (again bool, err error) 
 	return answer.StatusCode/100 == 5 || answer.StatusCode == http.StatusTooManyRequests, fmt.Errorf("HTTP %d", answer.StatusCode)
 }
 
-// hostOf tells webhooks from each other in the log, without what is secret in
+// hostOf tells webhooks from each other in the log, without the secrets in
 // their URLs.
 func hostOf(text string) string {
 	u, err := url.Parse(text)

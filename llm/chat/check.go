@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A Fault is what is wrong with a conversation, and where.
+// A Fault is a fault of a conversation, with its place.
 type Fault struct {
 	Path   string // such as messages[2].segments[0].mimeType
 	Reason string

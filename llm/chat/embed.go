@@ -10,7 +10,7 @@ type Embedder interface {
 	Embed(ctx context.Context, r *EmbedRequest) (*Embeddings, error)
 }
 
-// An EmbedRequest is what is asked of an [Embedder].
+// An EmbedRequest is a request to an [Embedder].
 type EmbedRequest struct {
 	Model      string // as the provider names it
 	Texts      []string
@@ -23,7 +23,7 @@ type Embeddings struct {
 	Usage   Usage
 }
 
-// Check says what is wrong with embeddings of so many texts.
+// Check names the fault of embeddings of so many texts.
 func (e *Embeddings) Check(texts int) error {
 	if len(e.Vectors) != texts {
 		return Errorf(BadResponse, "%d texts were given %d vectors", texts, len(e.Vectors))

@@ -50,7 +50,7 @@ type Finish struct {
 	Usage  Usage        `json:"usage"`
 }
 
-// Usage counts tokens. Input includes what was read from a cache.
+// Usage counts tokens. Input includes those read from a cache.
 type Usage struct {
 	Input      int  `json:"input_tokens" doc:"tokens of the input, those read from a cache and written to it included"`
 	Output     int  `json:"output_tokens" doc:"tokens of the answer, reasoning included"`

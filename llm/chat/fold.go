@@ -112,7 +112,7 @@ func (f *Folder) at(index int) (*piece, error) {
 	return f.segments[index], nil
 }
 
-// Answer is the whole answer, or what was missing to it.
+// Answer is the whole answer, or the reason why it is incomplete.
 func (f *Folder) Answer() (*Answer, error) {
 	if f.finish == nil {
 		return nil, &Error{Kind: CutOff, Message: "the answer ended before it was finished"}

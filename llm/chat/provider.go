@@ -12,7 +12,7 @@ type Provider interface {
 	// Stream asks for one answer and emits its events. It returns nil after
 	// the finish was emitted, an [*Error], or what emit or ctx said.
 	Stream(ctx context.Context, r *Request, emit func(Event) error) error
-	// Models lists what can be asked. It is also how a provider is probed.
+	// Models lists the models. It is also how a provider is probed.
 	Models(ctx context.Context) ([]Model, error)
 }
 

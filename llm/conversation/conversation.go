@@ -38,7 +38,7 @@ type Turn struct {
 	Messages []chat.Message `json:"messages"`
 }
 
-// keyOf is where a conversation of somebody is stored.
+// keyOf is the key of a principal's conversation.
 func keyOf(who *protocol.Principal, id string) string {
 	return prefixOf(who) + id
 }
@@ -47,8 +47,8 @@ func prefixOf(who *protocol.Principal) string {
 	return who.Party().String() + "/"
 }
 
-// fit forgets what is too much: the oldest turns, and of a last one that is too
-// long by itself all but what was said.
+// fit forgets the excess: the oldest turns, and of a last one that is too
+// long by itself all but the words.
 func (s *Conversation) fit(turns, bytes int) {
 	if more := len(s.Turns) - turns; more > 0 {
 		s.Turns = s.Turns[more:]

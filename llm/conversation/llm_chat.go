@@ -112,7 +112,7 @@ func (s *Service) Chat(ctx context.Context, call *commands.Call, p ChatParams) (
 	return result, err
 }
 
-// settle notes what is to hold from now on.
+// settle notes the options that hold from now on.
 func (p *ChatParams) settle(c *Conversation) {
 	if p.Skill != "" {
 		c.Skill = p.Skill
@@ -128,12 +128,12 @@ func (p *ChatParams) settle(c *Conversation) {
 	}
 }
 
-// answer has the model answer, and stores what was said.
+// answer has the model answer, and stores both sides.
 func (s *Service) answer(ctx context.Context, call *commands.Call, c *Conversation, known bool, p ChatParams) (ChatResult, error) {
 	said := chat.TextMessage(chat.User, p.Message)
 	env := environment(call, c)
 	health := c.Health
-	health.Recent = append([]bool(nil), health.Recent...) // what is stored is not changed
+	health.Recent = append([]bool(nil), health.Recent...) // the stored record is not changed
 	talk := loop.Conversation{
 		Question: model.Question{Principal: call.Principal, Skill: c.Skill, Model: c.Model, Request: chat.Request{Messages: c.messages(said)}},
 		Tools:    c.Tools, MaxRounds: p.Rounds, Session: c.ID, TraceID: env.TraceID, Health: &health, Tell: call.Emit,

@@ -49,7 +49,7 @@ type Service struct {
 	opts Options
 
 	mu   sync.Mutex
-	busy map[string]bool // conversations in which somebody is being answered
+	busy map[string]bool // conversations with an answer under way
 }
 
 // New makes a service.

@@ -13,7 +13,7 @@ func DefaultSettings() Settings {
 	return Settings{Hours: 24, Turns: 40, KiB: 256, Conversations: 100}
 }
 
-// Check tells fail what is wrong with the settings.
+// Check tells fail the faults of the settings.
 func (c *Settings) Check(fail func(format string, args ...any)) {
 	within := func(name string, value, most int) {
 		if value < 1 || value > most {

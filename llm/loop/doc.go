@@ -7,7 +7,7 @@
 // by them.
 //
 // Every call gets exactly one tool message, in the order of the calls and right
-// behind the answer that made them, whatever happens: what was not run has the
+// behind the answer that made them, whatever happens: a call that was not run has the
 // result Skipped. What the loop itself has to say to the model comes behind
 // them. So a conversation is whole after every step and can be gone on with.
 package loop

@@ -13,7 +13,7 @@ type Health struct {
 	Locked string `json:"locked,omitempty"` // why no tool may be called any more, "" if they may
 }
 
-// maxRecent bounds what is remembered, whatever the window.
+// maxRecent bounds the memory, whatever the window.
 const maxRecent = 1000
 
 // note takes the outcome of a call, and locks the conversation if too many of

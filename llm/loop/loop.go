@@ -17,7 +17,7 @@ type Round struct {
 	Calls    []*chat.ToolCall
 }
 
-// Hooks are what differs between loops: where the conversation is kept, who is
+// Hooks hold the differences between loops: where the conversation is kept, who is
 // told, and what ends it. They are called in this order, one at a time, for
 // every round. An error ends the loop at once.
 type Hooks interface {

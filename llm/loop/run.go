@@ -72,7 +72,7 @@ func (u *run) ending() bool { return u.use.Stop != "" }
 // round before.
 func (u *run) reselect(ctx context.Context) {
 	box, err := u.opts.Tools.Select(ctx, u.env, u.Tools)
-	if err != nil || box == u.box { // what is gone is found out when it is called
+	if err != nil || box == u.box { // a removed tool is noticed when it is called
 		return
 	}
 	u.box = box
@@ -299,7 +299,7 @@ func (u *run) over() bool {
 	return false
 }
 
-// failed ends a run that cannot go on. When its own time is over, what was
+// failed ends a run that cannot go on. When its own time is over, everything
 // done is told.
 func (u *run) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil && context.Cause(ctx) == error(errTime) {

@@ -92,7 +92,7 @@ type Conversation struct {
 type Turn struct {
 	*model.Reply          // the last one, with usage, cost and time of all; nil after an error
 	Tools        *ToolUse // what became of the tools
-	// Messages are what is to be added to the conversation: answers of the
+	// Messages are to be added to the conversation: answers of the
 	// model and, right behind each, the results of its calls. They are whole,
 	// even if the turn ended in an error.
 	Messages []chat.Message

@@ -164,7 +164,7 @@ func eventOf(index int, s *chat.Segment) chat.Event {
 	return chat.Event{Type: chat.SegmentWhole, Index: index, Segment: s}
 }
 
-// degrade lowers what is promised under load, by the rule with the highest
+// degrade lowers the promises under load, by the rule with the highest
 // threshold that is passed.
 func (s *Service) degrade(cat *catalog, m *model, q *question) (*model, error) {
 	var rule *Degradation

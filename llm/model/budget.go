@@ -13,7 +13,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Budget bounds what is spent in a window of time by each principal or each
+// A Budget bounds the spending in a window of time by each principal or each
 // space. Zero limits bound nothing.
 type Budget struct {
 	Per      string  `yaml:"per"`    // principal or space
@@ -56,7 +56,7 @@ func (b *Budget) window(now time.Time) (from, to time.Time) {
 	return from, from.AddDate(0, 1, 0)
 }
 
-// Spent is what was spent in one window. It is stored, so that a restart
+// Spent is the spending in one window. It is stored, so that a restart
 // gives nobody a new budget.
 type Spent struct {
 	From     time.Time `json:"from"`
@@ -90,7 +90,7 @@ func newTreasury(table records.Table[Spent], now func() time.Time) *treasury {
 	return &treasury{table: table, now: now, purses: make(map[string]*purse), settled: make(chan struct{})}
 }
 
-// load takes over what was stored.
+// load takes over the stored spending.
 func (t *treasury) load() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,12 +111,12 @@ func (t *treasury) configure(budgets []Budget) {
 // A demand is what a query wants of the budgets it is under.
 type demand struct {
 	tokens int64 // of the question, and of the answer if that is bounded
-	open   bool  // the answer is not bounded: it gets a share of what is left
+	open   bool  // the answer is not bounded: it gets a share of the rest
 	price  Price // the dearest that the query may have
 	input  int64 // of the tokens, those of the question
 }
 
-// The tokens that an answer may have which nobody has bounded, as far as a
+// The tokens that an unbounded answer may have, as far as a
 // budget has them left: an eighth of that, within these.
 const (
 	leastAnswer = 4096
@@ -290,7 +290,7 @@ func (r *reservation) settle(used chat.Usage, cost float64) {
 	}
 }
 
-// store writes what has changed since it was called last, and forgets
+// store writes the changes since its last call, and forgets
 // windows that are over.
 func (t *treasury) store(ctx context.Context) error {
 	t.mu.Lock()

@@ -105,7 +105,7 @@ type CacheConfig struct {
 	Shared bool          `yaml:"shared"` // across the principals of a space
 }
 
-// Degradation lowers what is promised once many queries run at once.
+// Degradation lowers the promises once many queries run at once.
 type Degradation struct {
 	Above     int    `yaml:"above"`      // queries at once
 	Model     string `yaml:"model"`      // answers instead

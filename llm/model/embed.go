@@ -14,7 +14,7 @@ import (
 
 // An EmbedQuestion is texts that are to be turned into vectors.
 type EmbedQuestion struct {
-	Principal *protocol.Principal // pays; nil for what is done for everybody in the space, which nobody pays for
+	Principal *protocol.Principal // pays; nil for work for everybody in the space, which is free
 	Space     protocol.SpaceID    // "" is the principal's own
 	Texts     []string            // none of them empty
 }

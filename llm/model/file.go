@@ -21,7 +21,7 @@ type File struct {
 	history history
 	log     *slog.Logger
 
-	seen   [sha256.Size]byte // of what is at work
+	seen   [sha256.Size]byte // of the working version
 	failed string            // why it was not put to work, which was said
 }
 
@@ -75,8 +75,8 @@ func (f *File) Run(ctx context.Context) error {
 	}
 }
 
-// Reload puts what the file says now to work. What is wrong with it is
-// logged, and changes nothing.
+// Reload puts the present contents of the file to work. A faulty
+// one is logged, and changes nothing.
 func (f *File) Reload() {
 	err := f.load()
 	switch {
@@ -103,7 +103,7 @@ func (f *File) load() error {
 	}
 	for _, p := range config.Providers {
 		if p.KeyFile != "" {
-			key, _ := readFile(p.KeyFile) // what is wrong with it is said when it is used
+			key, _ := readFile(p.KeyFile) // its fault is told when it is used
 			_, _ = fmt.Fprintf(sum, "\x00%x", sha256.Sum256(key))
 		}
 	}

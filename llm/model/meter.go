@@ -21,7 +21,7 @@ type answerMeter struct {
 	space *fair.Semaphore
 	party fair.Party
 	held  int64
-	taken int64 // of the space, what was held at most
+	taken int64 // of the space, the most that was held
 }
 
 // Hold implements [wire.Meter]. It fails with 4008.

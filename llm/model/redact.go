@@ -6,7 +6,7 @@ import (
 	"github.com/aibridge/aibridge/llm/redact"
 )
 
-// A Redaction takes out of what is asked what must not leave the house.
+// A Redaction takes secrets out of requests before they leave the house.
 type Redaction struct {
 	Spaces  []string `yaml:"spaces"`  // whose queries; all by default
 	Kinds   []string `yaml:"kinds"`   // see [redact.Kinds]

@@ -19,7 +19,7 @@ import (
 
 // Options configure a [Service]. Zero values mean the defaults.
 type Options struct {
-	Spent records.Table[Spent] // nil forgets what was spent at the end of the process
+	Spent records.Table[Spent] // nil forgets spending at the end of the process
 
 	// Configured is told of every configuration that was put to work or
 	// refused. Optional; it must not configure.
@@ -123,7 +123,7 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// Run stores what was spent and looks after providers that nobody uses until
+// Run stores the spending and looks after idle providers until
 // ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	store := time.NewTicker(storePace)

@@ -22,7 +22,7 @@ func DefaultSettings() Settings { return Settings{Agent: "mcp-agent-1"} }
 // llm.base_url.
 const KeyEnv = "AIBRIDGE_LLM_API_KEY"
 
-// Check tells fail what is wrong with the settings.
+// Check tells fail the faults of the settings.
 func (l *Settings) Check(fail func(format string, args ...any)) {
 	if reason := protocol.AgentID("").Rule().Check(l.Agent); reason != "" {
 		fail("llm.agent: %q %s", l.Agent, reason)

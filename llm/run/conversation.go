@@ -19,7 +19,7 @@ type conversation struct {
 	rename bool // the system messages are others
 }
 
-// restore begins with what was said before.
+// restore begins with the conversation so far.
 func (c *conversation) restore(talk []chat.Message) {
 	c.talk, c.kept, c.anew = slices.Clip(talk), len(talk), len(talk) == 0
 }

@@ -22,7 +22,7 @@ type effectEntry struct {
 	attempt int // how often the call has been begun
 }
 
-// Effects keep a rerun from doing again what was done. A run that the bridge
+// Effects keep a rerun from repeating effects. A run that the bridge
 // has not brought to rest begins anew in the node where it was, and its model
 // may well ask for the same once more. So every call that changes something
 // has a key: of the run, of how often it has come to rest, of the visit to the
@@ -74,7 +74,7 @@ func (f *effects) enter(node string) bool {
 	return true
 }
 
-// key is the idempotency key of the next call, and what is known of it.
+// key is the idempotency key of the next call, with its recorded effect.
 func (f *effects) key(tool string, args json.RawMessage) (key string, before *effectEntry) {
 	what := fmt.Sprintf("%s\x00%d\x00%d\x00%s\x00%s", f.run, f.rests, f.visit, tool, canonical(args))
 	for {

@@ -332,7 +332,7 @@ func (h *handled) fatality() error {
 }
 
 // offered returns the tools as a model gets them: all, or those that are always
-// offered and the most relevant others. What is not offered can be called
+// offered and the most relevant others. A tool that is not offered can be called
 // nevertheless.
 func (e *engine) offered(ctx context.Context, box *tools.Toolbox, who *protocol.Principal) []chat.Tool {
 	env := tools.Environment{Principal: who, Space: e.question.Space, Skill: e.question.Skill}

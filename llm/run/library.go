@@ -17,7 +17,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A PackageRecord is what is known of a package without reading it.
+// A PackageRecord describes a package, so that lists need not read it.
 type PackageRecord struct {
 	Space       protocol.SpaceID `json:"space_id"`
 	Name        string           `json:"name"`

@@ -109,7 +109,7 @@ func (s *Service) shelve(ctx context.Context, key string, r *PackageRecord, read
 	return err
 }
 
-// refused is what is wrong with the package, as the fault of the parameter that
+// refused is the fault of the package, told of the parameter that
 // it came in.
 func (p *ImportParams) refused(err error) error {
 	err = told(err)

@@ -30,7 +30,7 @@ type PackagesResult struct {
 	NextCursor string          `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
 
-// Packages lists what can be run.
+// Packages lists the packages that can be run.
 func (s *Service) Packages(_ context.Context, call *commands.Call, p PackagesParams) (PackagesResult, error) {
 	var all []*PackageRecord
 	for _, r := range s.opts.Packages.All() {

@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
-// A Record is what is known of a run besides its files.
+// A Record describes a run besides its files.
 type Record struct {
 	ID        string           `json:"id"`
 	Owner     grant.Grant      `json:"owner"`
@@ -39,7 +39,7 @@ type Record struct {
 	Changed time.Time  `json:"changed"` // of the phase
 }
 
-// visibleTo reports whether somebody may see a run and go on with it. For
+// visibleTo reports whether a principal may see a run and go on with it. For
 // others it does not exist.
 func (r *Record) visibleTo(who *protocol.Principal) bool {
 	return r.Owner.By(who) || who.Manages(r.Owner.Space)

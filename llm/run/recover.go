@@ -75,7 +75,7 @@ func (s *Service) reopen(ctx context.Context, r *Record) (*opened, error) {
 }
 
 // again is how a run is taken up that broke off. A workflow has its documents
-// for that, a conversation what was said.
+// for that, a conversation the words so far.
 func (o *opened) again(ctx context.Context) word {
 	w := word{intent: IntentResume, input: o.story.unheard(o.workspace.mode, o.workspace.node(ctx))}
 	if o.workspace.mode != ModeRun {
@@ -84,7 +84,7 @@ func (o *opened) again(ctx context.Context) word {
 	return w
 }
 
-// sweep removes what has been at rest for long.
+// sweep removes runs that have been at rest for long.
 func (s *Service) sweep() {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()

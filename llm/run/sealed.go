@@ -16,7 +16,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/fault"
 )
 
-// A Sealer encrypts what is kept, bound to what it is for.
+// A Sealer encrypts records, each bound to its purpose.
 type Sealer interface {
 	Seal(plain []byte, purpose string) ([]byte, error)
 	Open(sealed []byte, purpose string) ([]byte, error)
@@ -64,7 +64,7 @@ func openDiary(path, purpose string, sealer Sealer, read func(*entry)) (*sealedD
 	return d, nil
 }
 
-// readDiary reads a diary that somebody may be writing.
+// readDiary reads a diary that may be written meanwhile.
 func readDiary(path, purpose string, sealer Sealer, read func(*entry)) error {
 	d := &sealedDiary{purpose: purpose, sealer: sealer}
 	file, err := os.Open(path)

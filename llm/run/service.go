@@ -36,7 +36,7 @@ type Options struct {
 	Retriever tools.Retriever
 	Runs      records.Table[Record]
 	Packages  records.Table[PackageRecord]
-	// Current reports whether the tables show what is stored now; nil if they
+	// Current reports whether the tables show the present state; nil if they
 	// always do.
 	Current func() bool
 	Dir     string // for packages, and for what belongs to each run
@@ -183,7 +183,7 @@ func (s *Service) find(id string) *live {
 	return s.live[id]
 }
 
-// lookup finds a run that somebody may see, as it is now.
+// lookup finds a run that a principal may see, as it is now.
 func (s *Service) lookup(who *protocol.Principal, id string) (*Record, *live, error) {
 	l := s.find(id)
 	var r *Record
@@ -231,7 +231,7 @@ func (o *opened) close() {
 	}
 	for _, m := range []mount.FS{o.workspace.mounts.State, o.workspace.mounts.Project} {
 		if c, ok := m.(io.Closer); ok {
-			_ = c.Close() // what was written is on disk already
+			_ = c.Close() // its writes are on disk already
 		}
 	}
 }
@@ -469,7 +469,7 @@ func (s *Service) tell(l *live, event string, data any) {
 	})
 }
 
-// Close stops the engines. What has not come to rest goes on after a restart.
+// Close stops the engines. Runs under way go on after a restart.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

@@ -32,7 +32,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Check tells fail what is wrong with the settings.
+// Check tells fail the faults of the settings.
 func (r *Settings) Check(fail func(format string, args ...any)) {
 	for _, s := range []struct {
 		name  string

@@ -68,7 +68,7 @@ func (s *story) read(e *entry) {
 	}
 }
 
-// conversation is what was said so far, without an answer whose calls were
+// conversation is the conversation so far, without an answer whose calls were
 // not brought to an end.
 func (s *story) conversation() []chat.Message {
 	if n := len(s.turns); n > 0 && s.turns[n-1].Assistant != nil && s.turns[n-1].after == nil {

@@ -45,7 +45,7 @@ type toolkit struct {
 
 	mine   map[string]*tools.Catalogue // by policy
 	policy Policy
-	latest struct { // what was offered last
+	latest struct { // the latest offer
 		box      *tools.Toolbox
 		revision string
 		policy   string

@@ -19,7 +19,7 @@ const (
 	maxEnum        = 1000
 )
 
-// Check says what is wrong with a declaration, and what is odd about it.
+// Check names the fault of a declaration, and its oddities.
 func (d *Declaration) Check() (warnings []string, err error) {
 	if reason := checkName(d.Name, maxName); reason != "" {
 		return nil, fmt.Errorf("tool %.60q: the name %s", d.Name, reason)
@@ -56,7 +56,7 @@ func (d *Declaration) Check() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// checkName says what is wrong with a name.
+// checkName names the fault of a name.
 func checkName(name string, longest int) string {
 	switch {
 	case name == "":

@@ -37,7 +37,7 @@ type Client struct {
 	Now     func() time.Time
 }
 
-// Post sends body and hands what comes back to events, one call for each
+// Post sends body and hands the answer to events, one call for each
 // event of a stream, or to whole if the service answers in one piece.
 func (c *Client) Post(ctx context.Context, path string, body []byte, events func(sse.Event) error, whole func([]byte) error) error {
 	ctx, watch := c.watch(ctx)

@@ -27,7 +27,7 @@ func hold(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// A meteredReader counts what was read of it as held until it is let go.
+// A meteredReader counts the bytes read of it as held until they are let go.
 type meteredReader struct {
 	r    io.Reader
 	ctx  context.Context //nolint:containedctx // of the one exchange that the reader is for
@@ -43,7 +43,7 @@ func (r *meteredReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// letGo is told that what was read is not held any more.
+// letGo is told that the bytes read are not held any more.
 func (r *meteredReader) letGo() {
 	_ = hold(r.ctx, -r.held) // less always fits
 	r.held = 0

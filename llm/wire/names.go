@@ -70,13 +70,13 @@ func (n *Names) Decode(name string) string {
 	return name
 }
 
-// fit is the spelling of a name, cut to what is allowed.
+// fit is the spelling of a name, cut to the allowed length.
 func (c Charset) fit(name string) string {
 	whole := c.spell(name)
 	return whole[:min(len(whole), c.Max)]
 }
 
-// spell writes a name in Latin letters and replaces what is not allowed by
+// spell writes a name in Latin letters and replaces forbidden characters by
 // underscores.
 func (c Charset) spell(name string) string {
 	fit := []byte(latin(name))
@@ -94,7 +94,7 @@ func (c Charset) spell(name string) string {
 }
 
 // latin writes a name of any script in ASCII, as well as one can read it: 灯.打开
-// is Deng.Da_Kai. What has no reading becomes an underscore.
+// is Deng.Da_Kai. A character without a reading becomes an underscore.
 func latin(name string) string {
 	if ascii(name) {
 		return name
@@ -147,7 +147,7 @@ func (c Charset) marked(name string) string {
 	return fit[:min(len(fit), c.Max-len(mark))] + mark
 }
 
-// Fit replaces what is not allowed, without regard to other names.
+// Fit replaces forbidden characters, without regard to other names.
 func (c Charset) Fit(name string) string {
 	if whole := c.spell(name); len(whole) <= c.Max {
 		return whole

@@ -66,7 +66,7 @@ func toldBy(data []byte) told {
 	return t
 }
 
-// detail takes what FastAPI says: a text, or a list of what is wrong where.
+// detail takes FastAPI's detail: a text, or a list of faults with their places.
 func (t *told) detail(detail any) {
 	if text, ok := detail.(string); ok && t.message == "" {
 		t.message = text

@@ -87,7 +87,7 @@ func half(text []byte, at int) (rune, bool) {
 // A Joiner puts the pieces of a text together again. The zero value is ready.
 type Joiner struct{ rest []byte }
 
-// Add returns what is complete with the next piece.
+// Add returns the complete text with the next piece.
 func (j *Joiner) Add(piece Text) string {
 	text := append(j.rest, piece...)
 	keep := incomplete(text)
@@ -119,7 +119,7 @@ func incomplete(text []byte) int {
 	return 0
 }
 
-// clean joins surrogates and replaces what is not UTF-8.
+// clean joins surrogates and replaces invalid UTF-8.
 func clean(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)

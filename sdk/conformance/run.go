@@ -30,7 +30,7 @@ type Options struct {
 	// Patience bounds every wait for the device, 30 s by default. A device
 	// that does what it should is never waited for so long.
 	Patience time.Duration
-	// CheckParams says what is wrong with the params of a command that the
+	// CheckParams names the fault of the params of a command that the
 	// device sends; nil accepts all.
 	CheckParams func(command string, params json.RawMessage) error
 	// Output gets what the device prints; nil drops it.

@@ -21,7 +21,7 @@ func DefaultSettings() Settings {
 	return Settings{Level: string(Changes), KeepDays: 400, KeepMiB: 4096, Arguments: ArgumentsSealed}
 }
 
-// Check tells fail what is wrong with the settings, by the names of settings.
+// Check tells fail the faults of the settings, by the names of settings.
 func (c *Settings) Check(fail func(format string, args ...any)) {
 	switch Level(c.Level) {
 	case Off, Changes, All:

@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// everything reports whether somebody may do everything: administrators, and
+// everything reports whether a principal may do everything: administrators, and
 // under --dev everyone.
 func everything(who *protocol.Principal) bool {
 	return who.Administrator() || who.HasRole(protocol.RoleAnonymous)

@@ -96,7 +96,7 @@ func (s *Service) serveEnrolment(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(result)
 }
 
-// noteEnrolment records how an enrolment ended: nobody was authenticated but
+// noteEnrolment records how an enrolment ended: no principal was authenticated but
 // by the token.
 func (s *Service) noteEnrolment(r *http.Request, serial protocol.Serial, err error) {
 	e := audit.Entry{Event: audit.CertificateIssued, Code: audit.OK, Method: "token", Door: "http", Address: addressOf(r), Resource: "certificate/" + string(serial)}

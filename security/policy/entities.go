@@ -10,7 +10,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Query asks whether somebody may do something.
+// A Query asks whether a principal may do an action.
 type Query struct {
 	Who    *protocol.Principal
 	Action string // "skill:invoke"

@@ -55,7 +55,7 @@ func typeOfKind(k protocol.Kind) cedar.EntityType {
 	return typeOperator
 }
 
-// rolesOf are the roles somebody has. An agent or a skill that was given none
+// rolesOf are the roles of a principal. An agent or a skill that was given none
 // is what its kind says; a person without roles has none.
 func rolesOf(who *protocol.Principal) []string {
 	if len(who.Roles) > 0 {

@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Files are the files of a group that somebody may read, or write.
 	Files func(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
-	// Authorize decides whether somebody may vfs:read or vfs:write at all.
+	// Authorize decides whether a principal may vfs:read or vfs:write at all.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 	// Grants judges the credential of who waits for chunks, and whose chunks
 	// wait. Nil: it holds.
@@ -233,7 +233,7 @@ func (d *Door) work(j job) {
 	}
 }
 
-// enter asks the credential, policy and the group whether somebody may read or
+// enter asks the credential, policy and the group whether a principal may read or
 // write.
 func (d *Door) enter(ctx context.Context, j job, write bool) (vfs.Files, error) {
 	action := "vfs:read"

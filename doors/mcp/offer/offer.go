@@ -29,7 +29,7 @@ type Router interface {
 type Files interface {
 	// GroupsFor lists the names of the groups that somebody may read, in order.
 	GroupsFor(who *protocol.Principal) []string
-	// For yields the files of a group for somebody who may use it.
+	// For yields the files of a group for a principal that may use it.
 	For(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
 }
 
@@ -39,7 +39,7 @@ type Options struct {
 	Catalogue *tools.Catalogue
 	Executor  *tools.Executor
 	Files     Files
-	// Authorize says why somebody may not do an action.
+	// Authorize says why a principal may not do an action.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 	Servers   *servers.Service
 }

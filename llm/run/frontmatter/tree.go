@@ -63,7 +63,7 @@ func (f *flattener) node(n *yaml.Node, depth int) (*yaml.Node, error) {
 	return &c, f.content(&c, n, depth)
 }
 
-// content fills a copy with what is in a node.
+// content fills a copy with the contents of a node.
 func (f *flattener) content(c, n *yaml.Node, depth int) error {
 	switch n.Kind {
 	case yaml.SequenceNode:

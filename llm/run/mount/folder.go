@@ -319,7 +319,7 @@ func (f *Folder) replace(dir *os.File, name string, data []byte, o WriteOptions)
 // hidden, so that nobody sees what a crash leaves.
 const tempPrefix = ".aibridge-"
 
-// target looks at what is to be replaced.
+// target looks at the file to be replaced.
 func (f *Folder) target(name string) (mode fs.FileMode, present bool, err error) {
 	info, err := f.root.Lstat(name)
 	switch {
@@ -335,7 +335,7 @@ func (f *Folder) target(name string) (mode fs.FileMode, present bool, err error)
 	return info.Mode().Perm(), true, nil
 }
 
-// compare reads what is there, if it matters.
+// compare reads the present contents, if they matter.
 func (f *Folder) compare(name string, present bool, o WriteOptions) error {
 	if o.Match == nil || !present {
 		return o.check(name, present, Sum{})

@@ -205,7 +205,7 @@ func readInto(r io.Reader, buf []byte, limit int) ([]byte, error) {
 }
 
 // Write implements [FS]. What must be there is compared with the version that
-// is replaced, so nobody can come in between.
+// is replaced, so no other writer can come in between.
 func (g *group) Write(ctx context.Context, path string, data []byte, o WriteOptions) error {
 	var version *uint64
 	if o.Absent || o.Match != nil {

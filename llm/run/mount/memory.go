@@ -77,7 +77,7 @@ func (m *memory) List(ctx context.Context, dir string, yield func(Info) bool) er
 	return nil
 }
 
-// children are what is directly in a folder, of all paths below it, by name.
+// children are the direct entries of a folder, of all paths below it, by name.
 func children(dir string, below []string) []Info {
 	seen := make(map[string]bool)
 	var list []Info

@@ -44,7 +44,7 @@ func (e Entry) Read(ctx context.Context, buf []byte, limit int) ([]byte, error) 
 
 // FS are the files of one mount. Paths are as [Mounts.Resolve] gives them:
 // relative, clean, with slashes; "" is the root. All methods may be called at
-// the same time. Errors are of package fault: ENOENT for what is not there,
+// the same time. Errors are of package fault: ENOENT for a missing file,
 // E_SANDBOX_VIOLATION for what leads out or is no plain file.
 //
 // Links, devices and names that no path can have are never listed. A link is
@@ -81,7 +81,7 @@ type WriteOptions struct {
 	Absent bool // no file must be there
 }
 
-// check compares what is there, if it is, with what must be.
+// check compares the present contents, if any, with the expected.
 func (o WriteOptions) check(path string, present bool, sum Sum) error {
 	switch {
 	case o.Absent && present:

@@ -73,7 +73,7 @@ func (m *Mounts) Resolve(path string) (Location, error) {
 	return p, nil
 }
 
-// ResolveWritable is Resolve for what is to be written: a file, and not of
+// ResolveWritable is Resolve for writes: a file, and not of
 // @pkg.
 func (m *Mounts) ResolveWritable(path string) (Location, error) {
 	p, err := m.Resolve(path)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// check lists what is wrong with a graph beyond its shape, and what is odd.
+// check lists the faults of a graph beyond its shape, and its oddities.
 func (g *Graph) check(file string) (problems []Problem, warnings []string) {
 	add := func(path, format string, args ...any) {
 		problems = append(problems, Problem{File: file, Path: path, Reason: fmt.Sprintf(format, args...)})

@@ -61,7 +61,7 @@ func (l *loader) manifest() error {
 	return nil
 }
 
-// noManifest says what is there instead.
+// noManifest says which files are there instead.
 func (l *loader) noManifest() error {
 	paths := slices.Sorted(maps.Keys(l.p.files))
 	for _, p := range paths {
@@ -154,7 +154,7 @@ func (l *loader) workflows() {
 	})
 }
 
-// order puts what is true first.
+// order puts the true ones first.
 func order(a, b bool) int {
 	switch {
 	case a == b:

@@ -1,7 +1,7 @@
 // Package pack reads workflow packages: a zip with a manifest (bmad.json),
 // workflows, their graphs and steps, agents and assets, in format version 1.1.
 //
-// What can be read was checked: every file that the others name is there and
+// Everything readable was checked: every file that the others name is there and
 // has its shape, and every graph can be walked. See docs/workflow-files.md.
 package pack
 
@@ -15,7 +15,7 @@ type Package struct {
 	Manifest  Manifest
 	Agents    []Agent
 	Workflows []*Workflow // the entry first
-	Warnings  []string    // what is odd, but harms nothing
+	Warnings  []string    // oddities that harm nothing
 	SHA256    [32]byte    // of the zip, zero if it was none
 
 	files map[string][]byte

@@ -16,7 +16,7 @@ import (
 
 // Files are the groups of files that there are.
 type Files interface {
-	// For yields the files of a group for somebody who may use it.
+	// For yields the files of a group for a principal that may use it.
 	For(ctx context.Context, who *protocol.Principal, group string, write bool) (vfs.Files, error)
 }
 
@@ -25,7 +25,7 @@ type Projects struct {
 	Folders map[string]string // of this machine, for operators, by the name of the project
 	Files   Files
 	Grants  grant.Authority
-	// Authorize says why somebody may not do an action.
+	// Authorize says why a principal may not do an action.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 }
 
@@ -84,7 +84,7 @@ func (p *Projects) judge(ctx context.Context, owner grant.Grant, action, group s
 	return who, p.may(ctx, who, action, group)
 }
 
-// may says why somebody may not do what an action means to a group of files:
+// may says why a principal may not do an action to a group of files:
 // what its credential is limited to, and policy.
 func (p *Projects) may(ctx context.Context, who *protocol.Principal, action, group string) error {
 	return p.Authorize(ctx, who, action, commands.Resource{Type: "vfs", ID: group, Space: who.Home()})

@@ -96,7 +96,7 @@ func longest(texts []string) string {
 	return best
 }
 
-// possible reports whether a file may hold what is looked for. Scratch is for
+// possible reports whether a file may hold a match. Scratch is for
 // its use.
 func (f *finder) possible(text []byte, scratch *[]byte) bool {
 	if !f.need.fold || len(f.need.text) == 0 {

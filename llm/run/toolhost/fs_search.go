@@ -118,7 +118,7 @@ func (b *bounded) newSearch(a *searchArgs) (*search, []mount.Location, error) {
 	return s, locations, nil
 }
 
-// clamp is what was asked for, within bounds.
+// clamp is the wanted number, within bounds.
 func clamp(asked *int64, otherwise, low, high int) int {
 	if asked == nil {
 		return otherwise
@@ -264,7 +264,7 @@ func lineEnd(text []byte, start int) int {
 	return len(text)
 }
 
-// show is a line as a result has it; of a long one what is around a column.
+// show is a line as a result has it; of a long one the part around a column.
 func show(line []byte, column int) string {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) <= maxLine {

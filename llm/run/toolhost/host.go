@@ -134,7 +134,7 @@ func number(name, description string) tools.Parameter {
 	return tools.Parameter{Name: name, Kind: tools.Integer, Cardinality: tools.Optional, Description: description}
 }
 
-// sumOf reads an ifMatchSha256; "" is none. What is no sum matches nothing.
+// sumOf reads an ifMatchSha256; "" is none. A malformed one matches nothing.
 func sumOf(text string) (*mount.Sum, error) {
 	if text == "" {
 		return nil, nil

@@ -18,11 +18,11 @@ import (
 // returns when the command has ended, or soon after ctx.
 type Invoke func(ctx context.Context, env tools.Environment, command string, params json.RawMessage) (json.RawMessage, error)
 
-// May says why somebody may not run commands of an action, for lists: whether
+// May says why a principal may not run commands of an action, for lists: whether
 // it really may is decided when it does.
 type May func(ctx context.Context, who *protocol.Principal, action string) error
 
-// MayInvoke says why somebody may not invoke a skill.
+// MayInvoke says why a principal may not invoke a skill.
 type MayInvoke func(ctx context.Context, who *protocol.Principal, space protocol.SpaceID, skill protocol.SkillID) error
 
 // spaceOf is the space in which an environment looks, "" if its principal sees

@@ -16,7 +16,7 @@ func DefaultSettings() Settings {
 	}}
 }
 
-// Check tells fail what is wrong with the settings; all are the commands that
+// Check tells fail the faults of the settings; all are the commands that
 // there are.
 func (t *Settings) Check(all *commands.Set, fail func(format string, args ...any)) {
 	if err := CheckAllowed(all, t.Commands); err != nil {

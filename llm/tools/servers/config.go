@@ -42,7 +42,7 @@ const (
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// Check says what is wrong with it.
+// Check names the fault of the settings of a server.
 func (c *Config) Check() error {
 	switch {
 	case !nameForm.MatchString(c.Name):

@@ -115,7 +115,7 @@ func (d *decoder) event(e sse.Event) error {
 	case "error":
 		return d.client.Failure(e.Data)
 	}
-	return nil // pings, and what is to come
+	return nil // pings, and events yet unknown
 }
 
 // start takes what is known of an answer before it begins, which may be some of
@@ -255,7 +255,7 @@ func (d *decoder) delta(index int, c delta, raw []byte) error {
 func (b *block) more(raw []byte) error {
 	switch b.kind {
 	case "text", "thinking", "tool_use":
-		return nil // citations, and what is to come
+		return nil // citations, and deltas yet unknown
 	}
 	var ev struct {
 		Delta map[string]any `json:"delta"`

@@ -180,7 +180,7 @@ func (d *decoder) reason(c candidate) {
 		d.finish.Reason = chat.MaxTokens
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
 		d.finish.Reason, d.finish.Detail = chat.Refused, detail("the answer was stopped", c.FinishReason, c.FinishMessage)
-	default: // MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, OTHER and what is to come
+	default: // MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, OTHER and reasons yet unknown
 		d.finish.Reason, d.finish.Detail = chat.Broken, detail("the provider ended with", c.FinishReason, c.FinishMessage)
 	}
 }

@@ -241,7 +241,7 @@ type keepsake struct {
 
 func keptWith(s chat.Segment) (k keepsake) {
 	if s.Opaque != nil && s.Opaque.Origin == Origin {
-		_ = json.Unmarshal(s.Opaque.Data, &k) // what is not ours stays out
+		_ = json.Unmarshal(s.Opaque.Data, &k) // foreign data stay out
 	}
 	return k
 }

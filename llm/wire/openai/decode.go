@@ -63,7 +63,7 @@ type decoder struct {
 	names  *wire.Names
 	out    *wire.Stream
 
-	origin   string      // of what is kept for this very service
+	origin   string      // of data kept for this very service
 	calls    []*openCall // in the order they began
 	details  details
 	reasons  *atomic.Bool // the service sends reasoning_content
@@ -183,7 +183,7 @@ func (d *decoder) choice(c choice) error {
 	return nil
 }
 
-// content takes what is said, part by part.
+// content takes the text, part by part.
 func (d *decoder) content(c *content) error {
 	if err := d.text(c.text); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (d *decoder) end() error {
 	return d.out.Finish(d.finish)
 }
 
-// keep is what goes back to this very service, nil for nothing.
+// keep is the data that go back to this very service, nil for none.
 func (d *decoder) keep(raw json.RawMessage) *chat.Opaque {
 	if len(raw) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // which holds a thought signature. Others refuse a request with such fields, so
 // that they are kept under an origin of their service's own.
 
-// ownOrigin is the origin of what goes back to this very service.
+// ownOrigin is the origin of data that go back to this very service.
 func (p *Provider) ownOrigin() string {
 	host := p.Client.BaseURL
 	if u, err := neturl.Parse(host); err == nil {
@@ -103,7 +103,7 @@ func same(a, b any) bool {
 	return false
 }
 
-// kept is what is to be kept of them, nil if there are none.
+// kept is the part of them to keep, nil for none.
 func (d *details) kept(origin string) (*chat.Opaque, error) {
 	if len(d.list) == 0 {
 		return nil, nil //nolint:nilnil // nothing is nothing

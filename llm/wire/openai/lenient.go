@@ -77,7 +77,7 @@ func (u imageURL) segment() chat.Segment {
 	return s
 }
 
-// A count is a number of tokens. What is none counts for nothing: an answer is
+// A count is a number of tokens. A malformed one counts for nothing: an answer is
 // not lost because of its bill.
 type count int
 

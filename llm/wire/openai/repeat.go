@@ -24,7 +24,7 @@ func (d *decoder) news(c choice) delta {
 	if len(d.details.list) > 0 {
 		m.ReasoningDetails = nil
 	}
-	m.Content.parts, m.Images = nil, nil // what was said in parts is not said again
+	m.Content.parts, m.Images = nil, nil // parts are not repeated
 	m.ToolCalls = d.newCalls(m.ToolCalls)
 	if len(d.calls) > 0 {
 		m.FunctionCall = nil
@@ -38,7 +38,7 @@ func (d *delta) silent() bool {
 		len(d.ReasoningDetails)+len(d.ToolCalls)+len(d.Images) == 0 && d.FunctionCall == nil
 }
 
-// beyond is what a repetition says beyond what was said. One that begins
+// beyond is the new part of a repetition. One that begins
 // otherwise is a piece itself, unless the service sends pieces elsewhere.
 func (d *decoder) beyond(said, again wire.Text) wire.Text {
 	rest, repeats := bytes.CutPrefix(again, said)

@@ -122,7 +122,7 @@ func (p *Provider) encode(r *chat.Request, names *wire.Names, parts *wire.Parts)
 	return wire.Marshal(q)
 }
 
-// profile is what a model can do by its name, and by what is configured.
+// profile is what a model can do, by its name and by the configuration.
 func (p *Provider) profile(model string) wire.Profile {
 	profile := wire.ProfileOf(model)
 	profile.Strict = (profile.Strict || p.Dialect.Strict) && !p.Dialect.NoStrict
@@ -254,6 +254,6 @@ func phaseOf(s chat.Segment) string {
 		return ""
 	}
 	var k keepsake
-	_ = json.Unmarshal(s.Opaque.Data, &k) // what is not ours stays out
+	_ = json.Unmarshal(s.Opaque.Data, &k) // foreign data stay out
 	return k.Phase
 }

@@ -122,7 +122,7 @@ func checkCut(t *testing.T, n int, cut, whole heard) {
 	}
 }
 
-// spoken is what is said and thought, in order of the segments.
+// spoken is the text and the reasoning, in order of the segments.
 func spoken(events []chat.Event) string {
 	var text, thought strings.Builder
 	for _, e := range events {
