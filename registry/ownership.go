@@ -18,6 +18,17 @@ func (s *Service) AgentFacts(space protocol.SpaceID, id protocol.AgentID) (Facts
 	return Facts{Owner: a.Owner}, true
 }
 
+// OwnedBy lists the agents that a party registered, in no order.
+func (s *Service) OwnedBy(owner protocol.Party) []protocol.AgentID {
+	var ids []protocol.AgentID
+	for _, a := range s.opts.Agents.All() {
+		if a.Owner == owner {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
 // SkillFacts tells about a skill.
 func (s *Service) SkillFacts(space protocol.SpaceID, id protocol.SkillID) (Facts, bool) {
 	r, _, ok := s.opts.Skills.Get(tableKey(space, id))

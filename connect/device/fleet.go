@@ -1,0 +1,254 @@
+package device
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+)
+
+// A Router runs commands.
+type Router interface {
+	Handle(ctx context.Context, in commands.Inbound) *protocol.Response
+}
+
+// Agents are the registry, as far as a way to agents needs it.
+type Agents interface {
+	// AnswerOver takes an answer that came over a line.
+	AnswerOver(line commands.Line, who *protocol.Principal, payload []byte) bool
+	// HungUp is told that a line has ended.
+	HungUp(line commands.Line, reason string)
+	// OwnedBy lists the agents that a party registered.
+	OwnedBy(owner protocol.Party) []protocol.AgentID
+}
+
+// Options configure a [Fleet]. All but Watch, Take and Replay are needed.
+type Options struct {
+	Origin  string // where the devices are described, id of the principal that acts for them
+	Space   protocol.SpaceID
+	Root    string // of the bridge's own topics
+	Router  Router
+	Agents  Agents
+	Dial    func(who grant.Grant) (net.Conn, error)
+	Metrics *Metrics
+	Log     *slog.Logger
+
+	// Watch are filters whose messages go to Take, which must not block. Whoever
+	// is described by them is not known before they have been heard: agents that
+	// nobody describes any more are withdrawn once Replayed is called.
+	Watch []string
+	Take  func(topic string, payload []byte)
+}
+
+// Principal is who acts for the devices of an origin in a space. Nobody can
+// authenticate as one.
+func Principal(origin string, space protocol.SpaceID) *protocol.Principal {
+	return &protocol.Principal{Kind: protocol.KindBridge, ID: origin, Space: space, Method: protocol.MethodBridge}
+}
+
+// A Fleet are the devices of one origin in one space.
+type Fleet struct {
+	Options
+	who  *protocol.Principal
+	wake chan struct{}
+
+	mu      sync.Mutex
+	members map[protocol.AgentID]*member
+	topics  map[string][]*member // that are read from them
+	conn    *connection          // nil without one
+	sweep   bool                 // the devices are all that there are, and agents of an earlier run may be there
+	swept   bool
+	leaving map[protocol.AgentID]*member
+	refused map[protocol.AgentID]string // why registrations failed, which was said
+
+	asking sync.WaitGroup // requests at work
+}
+
+// NewFleet returns a fleet without devices.
+func NewFleet(o Options) *Fleet {
+	return &Fleet{
+		Options: o, who: Principal(o.Origin, o.Space), wake: make(chan struct{}, 1),
+		members: map[protocol.AgentID]*member{}, topics: map[string][]*member{},
+		leaving: map[protocol.AgentID]*member{}, refused: map[protocol.AgentID]string{},
+	}
+}
+
+// Set makes these the devices of the fleet. Those that have not changed go on
+// undisturbed. It does not block: the rest is done by [Fleet.Run].
+func (f *Fleet) Set(devices []*Device) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	there := map[protocol.AgentID]bool{}
+	for _, d := range devices {
+		there[d.Agent] = true
+		f.put(d)
+	}
+	for id := range f.members {
+		if !there[id] {
+			f.drop(id)
+		}
+	}
+	f.sweep = !f.swept
+	f.index()
+	f.stir()
+}
+
+// Put adds or replaces one device.
+func (f *Fleet) Put(d *Device) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.put(d)
+	f.index()
+	f.stir()
+}
+
+// Remove takes one device out.
+func (f *Fleet) Remove(id protocol.AgentID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.drop(id)
+	f.index()
+	f.stir()
+}
+
+// Complete says that the devices are all that there are: agents of the origin
+// that are none of them are withdrawn.
+func (f *Fleet) Complete() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sweep = !f.swept
+	f.stir()
+}
+
+func (f *Fleet) put(d *Device) {
+	old := f.members[d.Agent]
+	if old == nil {
+		old = f.leaving[d.Agent]
+		delete(f.leaving, d.Agent)
+	}
+	if old != nil && old.Digest == d.Digest && f.members[d.Agent] == old {
+		return
+	}
+	m := newMember(f, d)
+	if old != nil {
+		m.inherit(old)
+	}
+	f.members[d.Agent] = m
+}
+
+func (f *Fleet) drop(id protocol.AgentID) {
+	if m := f.members[id]; m != nil {
+		m.retire()
+		delete(f.members, id)
+		f.leaving[id] = m
+	}
+}
+
+// index notes anew who is read from which topic.
+func (f *Fleet) index() {
+	clear(f.topics)
+	for _, m := range f.members {
+		for _, topic := range m.Topics() {
+			f.topics[topic] = append(f.topics[topic], m)
+		}
+	}
+	f.Metrics.devices(f.Origin, f.Space, len(f.members))
+}
+
+// stir has Run look at what there is to do. It does not block.
+func (f *Fleet) stir() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Lifetimes of the loop of [Fleet.Run].
+const (
+	beatEvery  = 15 * time.Second // between heartbeats, and between attempts
+	reconnects = time.Second      // before a connection that has ended is made anew
+)
+
+// Run keeps the devices registered, and asks and hears them, until ctx ends.
+func (f *Fleet) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := f.serve(ctx)
+		if ctx.Err() == nil {
+			f.Log.Warn("the connection for plain devices has ended, and is made anew", "origin", f.Origin, "space", f.Space, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(reconnects):
+		}
+	}
+	f.mu.Lock()
+	members := slices.Collect(maps.Values(f.members))
+	f.mu.Unlock()
+	for _, m := range members {
+		m.hangUp("the bridge stops")
+		f.mu.Lock()
+		m.retire()
+		f.mu.Unlock()
+	}
+	f.asking.Wait()
+	return nil
+}
+
+// serve works with one connection until that ends.
+func (f *Fleet) serve(ctx context.Context) error {
+	conn, err := connect(ctx, func() (net.Conn, error) { return f.Dial(grant.Of(f.who)) }, "aibridge-"+f.Origin+"-"+protocol.NewID(), f.take)
+	if err != nil {
+		return err
+	}
+	f.use(conn)
+	defer conn.close()
+	defer f.use(nil)
+	if refused, err := conn.subscribe(ctx, f.Watch); err != nil || len(refused) > 0 {
+		return cmp.Or(err, fmt.Errorf("the broker refuses %v", refused))
+	}
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	subscribed := map[string]bool{}
+	for {
+		if err := f.settle(ctx, conn, subscribed); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-conn.ended:
+			return net.ErrClosed
+		case <-f.wake:
+		case <-beat.C:
+			f.beat()
+		}
+	}
+}
+
+func (f *Fleet) use(c *connection) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conn = c
+}
+
+// take takes one message. It does not block.
+func (f *Fleet) take(r received) {
+	now := time.Now()
+	f.mu.Lock()
+	for _, m := range f.topics[r.topic] {
+		m.hear(r, now)
+	}
+	f.mu.Unlock()
+	if f.Take != nil {
+		f.Take(r.topic, r.payload)
+	}
+}

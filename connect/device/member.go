@@ -1,0 +1,242 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/connect/template"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A member is a device in a fleet. Its fields are guarded by the fleet's mutex.
+type member struct {
+	*Device
+	fleet *Fleet
+
+	registered bool
+	again      bool // it was registered as something else before
+	subscribed bool // its topics were subscribed to since it is a member
+	beats      bool // a heartbeat is due
+	failed     time.Time
+
+	readings  map[reading]heard
+	available []string  // what the availability topics say: "", online or offline
+	newest    int       // of them, -1 for none
+	lastHeard time.Time // zero before the first message that is not retained
+	silent    *time.Timer
+	line      *line // while it is online
+
+	waiting map[*wait]bool
+	turn    chan struct{} // held by the request at work
+	queued  int
+	gone    context.Context // ends with the membership
+	leave   context.CancelFunc
+}
+
+// A reading names a part of a state.
+type reading struct {
+	skill protocol.SkillID
+	name  string
+}
+
+// A heard is what a device said, and when.
+type heard struct {
+	value any
+	at    time.Time
+}
+
+// The words of availability.
+const (
+	online  = "online"
+	offline = "offline"
+)
+
+func newMember(f *Fleet, d *Device) *member {
+	m := &member{
+		Device: d, fleet: f, readings: map[reading]heard{}, available: make([]string, len(d.Presence.Topics)), newest: -1,
+		waiting: map[*wait]bool{}, turn: make(chan struct{}, 1),
+	}
+	m.gone, m.leave = context.WithCancel(context.Background())
+	return m
+}
+
+// inherit takes over from the same device as it was described before. What it
+// said is read anew, as it may mean something else: its topics are subscribed to
+// anew, and retained messages come again.
+func (m *member) inherit(old *member) {
+	m.again = old.registered || old.again
+	m.line = old.line
+	old.line = nil
+	m.lastHeard = old.lastHeard
+	m.watchSilence()
+	for i, a := range m.Presence.Topics {
+		for j, before := range old.Presence.Topics {
+			if a.Topic == before.Topic && a.Online == before.Online && a.Offline == before.Offline {
+				m.available[i] = old.available[j]
+				if old.newest == j {
+					m.newest = i
+				}
+			}
+		}
+	}
+	old.retire()
+	if m.line != nil {
+		m.line.is(m)
+	}
+}
+
+// retire ends what waits for the member.
+func (m *member) retire() {
+	m.leave()
+	if m.silent != nil {
+		m.silent.Stop()
+	}
+}
+
+// there reports whether the device is there, by the rule of its presence.
+func (m *member) there(now time.Time) bool {
+	p := &m.Presence
+	if p.Fresh > 0 && (m.lastHeard.IsZero() || now.Sub(m.lastHeard) >= p.Fresh) {
+		return false
+	}
+	if len(p.Topics) == 0 {
+		return true
+	}
+	count := 0
+	for _, said := range m.available {
+		if said == online {
+			count++
+		}
+	}
+	switch p.Mode {
+	case All:
+		return count == len(m.available)
+	case Any:
+		return count > 0
+	}
+	return m.newest >= 0 && m.available[m.newest] == online
+}
+
+// hear takes a message on one of the device's topics.
+func (m *member) hear(r received, now time.Time) {
+	before := m.there(now)
+	if !r.retain {
+		m.lastHeard = now
+		m.watchSilence()
+	}
+	for i, a := range m.Presence.Topics {
+		if a.Topic == r.topic {
+			m.hearAvailability(i, r.payload)
+		}
+	}
+	for i := range m.Skills {
+		for j := range m.Skills[i].State {
+			if s := &m.Skills[i].State[j]; s.Topic == r.topic {
+				m.hearState(reading{m.Skills[i].ID, s.Name}, s, r.payload, now)
+			}
+		}
+	}
+	if !r.retain { // what is retained was said before
+		for w := range m.waiting {
+			w.hear(r)
+		}
+	}
+	if before != m.there(now) {
+		m.fleet.stir()
+	}
+}
+
+func (m *member) hearAvailability(i int, payload []byte) {
+	a := &m.Presence.Topics[i]
+	v, err := a.Read.Read(payload)
+	if err != nil {
+		m.unreadable(err)
+		return
+	}
+	switch template.Text(v) {
+	case a.Online:
+		m.available[i], m.newest = online, i
+	case a.Offline:
+		m.available[i], m.newest = offline, i
+	}
+}
+
+func (m *member) hearState(name reading, s *Reading, payload []byte, now time.Time) {
+	if len(payload) == 0 { // what was retained is removed
+		delete(m.readings, name)
+		return
+	}
+	v, err := s.Read.Read(payload)
+	if err != nil {
+		m.unreadable(err)
+		return
+	}
+	m.readings[name] = heard{v, now}
+}
+
+// unreadable counts a message that cannot be read. One that is about something
+// else is none.
+func (m *member) unreadable(err error) {
+	if !errors.Is(err, template.ErrUndefined) {
+		m.fleet.Metrics.unreadable(m.fleet.Origin)
+		m.fleet.Log.Debug("a message of a plain device cannot be read", "agent", m.Agent, "space", m.fleet.Space, "error", err)
+	}
+}
+
+// watchSilence has the fleet look again when the device would have been silent
+// for too long.
+func (m *member) watchSilence() {
+	switch {
+	case m.Presence.Fresh <= 0:
+	case m.silent == nil:
+		m.silent = time.AfterFunc(m.Presence.Fresh, m.fleet.stir)
+	default:
+		m.silent.Reset(m.Presence.Fresh)
+	}
+}
+
+// state is what the device said about a skill last.
+func (m *member) state(s *Skill) map[string]any {
+	state, newest := map[string]any{}, time.Time{}
+	for _, r := range s.State {
+		if h, ok := m.readings[reading{s.ID, r.Name}]; ok {
+			state[r.Name] = h.value
+			if h.at.After(newest) {
+				newest = h.at
+			}
+		}
+	}
+	if len(state) > 0 {
+		state[updatedAt] = newest.UnixMilli()
+	}
+	return state
+}
+
+// hangUp ends the device's presence.
+func (m *member) hangUp(reason string) {
+	m.fleet.mu.Lock()
+	l := m.line
+	m.line = nil
+	m.fleet.mu.Unlock()
+	if l != nil {
+		l.end()
+		m.fleet.Agents.HungUp(l, reason)
+	}
+}
+
+// A wait is a request that waits for the device's answer.
+type wait struct {
+	topics map[string]bool
+	took   func(payload []byte) (done bool)
+	once   sync.Once
+	done   chan struct{}
+}
+
+// hear shows a message to who waits.
+func (w *wait) hear(r received) {
+	if w.topics[r.topic] && w.took(r.payload) {
+		w.once.Do(func() { close(w.done) })
+	}
+}

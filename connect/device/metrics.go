@@ -1,0 +1,54 @@
+package device
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Metrics count what plain devices do. Nil counts nothing.
+type Metrics struct {
+	known *prometheus.GaugeVec
+	asks  *prometheus.CounterVec
+	bad   *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		known: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "aibridge_plain_devices", Help: "Devices on plain topics that are described, by what describes them and space.",
+		}, []string{"space", "origin"}),
+		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aibridge_plain_requests_total", Help: "Requests to devices on plain topics, by code of the error, ok without one.",
+		}, []string{"origin", "code"}),
+		bad: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aibridge_plain_unreadable_total", Help: "Messages of devices on plain topics that could not be read as they are described.",
+		}, []string{"origin"}),
+	}
+	r.MustRegister(m.known, m.asks, m.bad)
+	return m
+}
+
+func (m *Metrics) devices(origin string, space protocol.SpaceID, n int) {
+	if m != nil {
+		m.known.WithLabelValues(string(space), origin).Set(float64(n))
+	}
+}
+
+func (m *Metrics) asked(origin string, err *protocol.Error) {
+	if m == nil {
+		return
+	}
+	code := "ok"
+	if err != nil {
+		code = string(err.Code)
+	}
+	m.asks.WithLabelValues(origin, code).Inc()
+}
+
+func (m *Metrics) unreadable(origin string) {
+	if m != nil {
+		m.bad.WithLabelValues(origin).Inc()
+	}
+}
