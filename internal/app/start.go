@@ -49,6 +49,9 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Run("mcpAgent", func(ctx context.Context) error {
 		return d.models.agent.Run(ctx, agent.Parts{Models: d.models.service, Router: o.router, Agents: d.agents, Log: s.log})
 	})
+	if err := startConnect(s, d, o.broker, o.router); err != nil {
+		return err
+	}
 	s.life.Run("scenes", d.scenes.Run)
 	d.runs.Recover(ctx)
 	s.life.Add("workflows", d.runs.Close)

@@ -45,6 +45,7 @@ var callScoped = map[string]string{
 	"registry.bid.who":                           "one registration of a skill, within a call",
 	"doors/mqtt.presence.as":                     "whose connection is counted, and not counted any more",
 	"llm/agent.Agent.who":                        "the bridge's own agent, which has no credential",
+	"connect/device.Fleet.who":                   "the bridge itself, for devices that have no credential",
 }
 
 // makers may make principals: others get them from there.
@@ -54,6 +55,7 @@ var makers = map[string]string{
 	"internal/bench":  "has no credentials",
 	"internal/authz":  "explains policies",
 	"llm/agent":       "is an agent of the bridge's own",
+	"connect/device":  "acts for devices that have no credential",
 	"sdk/conformance": "plays the bridge to one device",
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/connect"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/diskspace"
@@ -78,6 +79,7 @@ type Config struct {
 	Runs      run.Settings          `yaml:"runs"`
 	Quotas    quota.Settings        `yaml:"quotas"`
 	Backup    backup.Settings       `yaml:"backup"`
+	Connect   connect.Settings      `yaml:"connect"`
 }
 
 // Log says what is logged and how.
