@@ -6,11 +6,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/clock"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 	"github.com/aibridge/aibridge/protocol"
@@ -23,19 +25,21 @@ type workshop struct {
 	*house
 	model  *scripted.Server
 	device *bridgetest.Raw
+	clock  *clock.Clock
 }
 
 func newWorkshop(t *testing.T, script ...scripted.Reply) *workshop {
-	w := &workshop{model: scripted.New(t, script...)}
-	w.house = newHouse(t, withModel(w.model))
+	w := &workshop{model: scripted.New(t, script...), clock: clock.Looking(10 * time.Millisecond)}
+	w.house = newHouseWith(t, []app.Option{app.WithClock(w.clock)}, withModel(w.model))
 	w.device = w.Device(t, "slow", "slow", `["wait"]`, withPassword("apikey", w.admin))
 	return w
 }
 
-// timed is a key of an operator, and how to end it.
-func (w *workshop) timed(more string) (key string, revoke func()) {
+// timed is a key of an operator with a life, and what has it revoked.
+func (w *workshop) timed(life time.Duration) (key string, revoke func()) {
 	var made struct{ Key, Key_ID string }
-	if err := json.Unmarshal([]byte(w.must("key.create", `{"principal_id":"olga","kind":"operator","roles":["operator"]`+more+`}`)), &made); err != nil {
+	params := fmt.Sprintf(`{"principal_id":"olga","kind":"operator","roles":["operator"],"expires_in":%d}`, life/time.Second)
+	if err := json.Unmarshal([]byte(w.must("key.create", params)), &made); err != nil {
 		w.t.Fatal(err)
 	}
 	return made.Key, func() { w.must("key.revoke", fmt.Sprintf(`{"key_id":%q}`, made.Key_ID)) }
@@ -56,19 +60,26 @@ func TestWhatAKeyBeganEndsWithIt(t *testing.T) {
 		"a chat":     {"llm.chat", `{"message":"Wait.","tools":["slow.*"]}`},
 	}
 	for name, c := range begun {
-		for how, more := range map[string]string{"revoked": "", "expired": `,"expires_in":3`} {
+		for _, how := range []string{"revoked", "expired"} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()
-				w := newWorkshop(t, calls("slow.wait", `{}`, "slow.wait", `{}`), calls("slow.wait", `{}`))
-				key, revoke := w.timed(more)
+				var w *workshop
+				var asked *protocol.Request
 				answered := make(chan string, 1)
-				go func() {
-					_, body := post(t, w.HTTPURL("/api/v1/commands/"+c.command), c.params, "X-API-Key", key)
-					answered <- string(body)
-				}()
-				asked := w.device.Invocation(t)
-				if how == "revoked" {
-					revoke()
+				for life := 3 * time.Second; asked == nil; life *= 2 { // until the device is asked before the key expires
+					if how == "revoked" {
+						life = time.Hour
+					}
+					w = newWorkshop(t, calls("slow.wait", `{}`, "slow.wait", `{}`), calls("slow.wait", `{}`))
+					key, revoke := w.timed(life)
+					go func() {
+						_, body := post(t, w.HTTPURL("/api/v1/commands/"+c.command), c.params, "X-API-Key", key)
+						answered <- string(body)
+					}()
+					asked = w.askedBefore(answered, life)
+					if how == "revoked" {
+						revoke()
+					}
 				}
 				if told := w.device.Invocation(t); told.Command != "task.cancel" || !strings.Contains(string(told.Params), asked.ID) {
 					t.Errorf("the device is told %s %s", told.Command, told.Params)
@@ -79,6 +90,24 @@ func TestWhatAKeyBeganEndsWithIt(t *testing.T) {
 				w.idle()
 			})
 		}
+	}
+}
+
+// askedBefore is what the device is asked, nil if the caller is answered before.
+func (w *workshop) askedBefore(answered <-chan string, life time.Duration) *protocol.Request {
+	w.t.Helper()
+	select {
+	case p := <-w.device.Received:
+		request, err := protocol.DecodeRequest(p.Payload, protocol.Limits{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return request
+	case body := <-answered:
+		if life > bridgetest.Patience {
+			w.t.Fatalf("with %v to live, the key's call is answered %s", life, body)
+		}
+		return nil
 	}
 }
 
@@ -97,11 +126,14 @@ func (w *workshop) idle() {
 
 func TestATaskEndsWithTheCredentialOfWhoStartedIt(t *testing.T) {
 	t.Parallel()
-	for how, more := range map[string]string{"revoked": "", "expired": `,"expires_in":3`} {
+	for _, how := range []string{"revoked", "expired"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			w := newWorkshop(t, calls("slow.wait", `{}`, "slow.wait", `{}`), calls("slow.wait", `{}`))
-			key, revoke := w.timed(more)
+			key, end := w.timed(time.Hour)
+			if how == "expired" {
+				end = func() { w.clock.Step(2 * time.Hour) }
+			}
 			var tasks []string
 			for _, c := range []struct{ command, params string }{
 				{"skill.invoke", strings.Replace(wait, "{", `{"async":true,`, 1)},
@@ -114,9 +146,7 @@ func TestATaskEndsWithTheCredentialOfWhoStartedIt(t *testing.T) {
 				tasks = append(tasks, field(t, json.RawMessage(body), "task_id"))
 				w.device.Invocation(t)
 			}
-			if how == "revoked" {
-				revoke()
-			}
+			end()
 			for range tasks {
 				if told := w.device.Invocation(t); told.Command != "task.cancel" {
 					t.Errorf("the device is told %s %s", told.Command, told.Params)

@@ -476,15 +476,18 @@ func TestTheSDKRenewsItsTokenByItself(t *testing.T) {
 		if answer.Err != nil { // it has ended
 			return answer.Err
 		}
-		before, now := answer.Result, answer.Result
+		before, now := answer.Result, answer
 		eventually.Holds(t, "the token is renewed", func() bool {
-			now = must(t, admin, "session.get", `{"client_id":"sdk"}`)
-			return credentialOf(t, now) != credentialOf(t, before)
+			now = admin.Ask(t, bridgetest.Request(protocol.NewID(), "session.get", `{"client_id":"sdk"}`))
+			return now.Err != nil || credentialOf(t, now.Result) != credentialOf(t, before)
 		}, &now)
+		if now.Err != nil { // it has ended, renewed too late
+			return now.Err
+		}
 		if _, err := client.Call[map[string]any](t.Context(), c, "agent.list", nil); err != nil {
 			t.Error(err)
 		}
-		if remoteOf(t, now) != remoteOf(t, before) {
+		if remoteOf(t, now.Result) != remoteOf(t, before) {
 			return errors.New("it connected anew instead")
 		}
 		return nil

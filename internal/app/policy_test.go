@@ -27,8 +27,13 @@ type house struct {
 
 func newHouse(t *testing.T, change ...func(*app.Config)) *house {
 	t.Helper()
+	return newHouseWith(t, nil, change...)
+}
+
+func newHouseWith(t *testing.T, options []app.Option, change ...func(*app.Config)) *house {
+	t.Helper()
 	h := &house{t: t}
-	h.Node = bridgetest.Start(t, append(change, func(c *app.Config) { c.Dev = false })...)
+	h.Node = bridgetest.StartWith(t, options, append(change, func(c *app.Config) { c.Dev = false })...)
 	data, err := os.ReadFile(filepath.Join(h.Config.Data, app.AdminKeyFile))
 	if err != nil {
 		t.Fatal(err)

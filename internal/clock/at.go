@@ -33,7 +33,7 @@ type appointment struct {
 }
 
 func (a *appointment) wait() time.Duration {
-	return min(max(a.deadline.Sub(a.clock.Now()), 0), lookEvery)
+	return min(max(a.deadline.Sub(a.clock.Now()), 0), a.clock.looks)
 }
 
 func (a *appointment) look() {

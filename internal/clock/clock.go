@@ -35,8 +35,9 @@ const tolerance = 2 * time.Second
 
 // A Clock is safe for use by several goroutines. Make it with [New].
 type Clock struct {
-	start time.Time // both readings
-	wall  int64     // of start, nanoseconds since 1970
+	start time.Time     // both readings
+	looks time.Duration // between two of an appointment
+	wall  int64         // of start, nanoseconds since 1970
 
 	advanced atomic.Int64 // by Advance, nanoseconds
 	stepped  atomic.Int64 // by Step, nanoseconds
@@ -48,9 +49,13 @@ type Clock struct {
 }
 
 // New returns a clock that goes with the system's.
-func New() *Clock {
+func New() *Clock { return Looking(lookEvery) }
+
+// Looking is [New] with a clock that looks more often whether it was set, for
+// tests that set it.
+func Looking(every time.Duration) *Clock {
 	now := time.Now()
-	return &Clock{start: now, wall: now.UnixNano()}
+	return &Clock{start: now, looks: every, wall: now.UnixNano()}
 }
 
 // Steady is nanoseconds since 1970 by a clock that was right when c was made
