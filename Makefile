@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build bin/aibridge-bench platforms release release-snapshot vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench fuzz clean
+.PHONY: help run build bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench fuzz clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -22,7 +22,7 @@ bin/aibridge-bench: build ## build the load generator beside bin/aibridge
 platforms: ## build for the other machines that differ most (scripts/platforms --all for every one)
 	@scripts/platforms
 
-GORELEASER := $(GO) run github.com/goreleaser/goreleaser/v2@v2.18.2
+GORELEASER := $(GO) run github.com/goreleaser/goreleaser/v2@v2.15.4
 
 release-snapshot: ## everything a release has, in dist, without publishing, signing and images
 	$(GORELEASER) release --snapshot --clean --skip=publish,sign,sbom,docker
@@ -60,6 +60,9 @@ lint: ## golangci-lint, at the version CI of contributors uses
 
 docs: build ## fail if generated documentation is out of date
 	@bin/aibridge describe --markdown | diff -u docs/commands.md - || { echo "docs/commands.md is stale: bin/aibridge describe --markdown > docs/commands.md"; exit 1; }
+
+site: ## write the documentation as a site for any file server, to site/
+	$(GO) run ./docs/build -o site
 
 console: ## build the page of the console from its sources (needs npm)
 	$(GO) generate ./console

@@ -22,3 +22,16 @@ func TestDocumentationListsEveryCode(t *testing.T) {
 		}
 	}
 }
+
+func TestTroubleshootingExplainsEveryCode(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range protocol.Codes() {
+		if row := fmt.Sprintf("\n| %s | %s | ", string(code), code); !strings.Contains(string(page), row) {
+			t.Errorf("docs/troubleshooting.md has no row %q", strings.TrimSpace(row))
+		}
+	}
+}

@@ -10,16 +10,16 @@ import (
 	"github.com/aibridge/aibridge/llm/wire/scripted"
 )
 
-// TestAskingAModelInTheReadmeWorksAsWritten runs the README's section about
+// TestAskingAModelWorksAsWritten runs the tour's section about
 // language models: both ways to serve, with the addresses of providers
 // adapted, and every line in between.
-func TestAskingAModelInTheReadmeWorksAsWritten(t *testing.T) {
+func TestAskingAModelWorksAsWritten(t *testing.T) {
 	for _, tool := range []string{"bash", "mosquitto_rr", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/tour.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestAskingAModelInTheReadmeWorksAsWritten(t *testing.T) {
 		`{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":3}}`, "[DONE]")
 	first, second := scripted.New(t, answer), scripted.New(t, answer)
 	section := strings.NewReplacer("http://127.0.0.1:11434", first.URL, "http://127.0.0.1:11435", second.URL).
-		Replace(sectionOf(t, string(readme), "Ask a language model"))
+		Replace(sectionOf(t, string(page), "Ask a language model"))
 
 	file := filepath.Join(t.TempDir(), "llm.yaml")
 	if err := os.WriteFile(file, []byte(blocks(section, "yaml")[0]), 0o600); err != nil {

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// TestWalkingThroughAWorkflowWorksAsWritten runs the README's section about
+// TestWalkingThroughAWorkflowWorksAsWritten runs the tour's section about
 // workflows.
 func TestWalkingThroughAWorkflowWorksAsWritten(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
 	}
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/tour.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestWalkingThroughAWorkflowWorksAsWritten(t *testing.T) {
 	defer model.CloseClientConnections()
 	bridge := startBinary(t, t.TempDir(), "--dev", "--llm-base-url", model.URL+"/v1", "--llm-model", "m-1")
 	serveThermostat(t, bridge, func(float64) {})
-	steps := tour(sectionOf(t, string(readme), "Have it walk"))
+	steps := tour(sectionOf(t, string(page), "Have it walk"))
 	if len(steps) != 4 {
 		t.Fatalf("found %d steps", len(steps))
 	}

@@ -24,13 +24,13 @@ func saysText(text string) scripted.Reply {
 		`{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":3}}`, "[DONE]")
 }
 
-// TestLettingAModelUseToolsWorksAsWritten runs the README's section about
+// TestLettingAModelUseToolsWorksAsWritten runs the tour's section about
 // tools, with a model that does as it is told.
 func TestLettingAModelUseToolsWorksAsWritten(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
 	}
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/tour.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestLettingAModelUseToolsWorksAsWritten(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", thermostat, "../../examples/thermostat-go").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	section := strings.ReplaceAll(sectionOf(t, string(readme), "Let it use tools"), "go run ./examples/thermostat-go", thermostat)
+	section := strings.ReplaceAll(sectionOf(t, string(page), "Let it use tools"), "go run ./examples/thermostat-go", thermostat)
 	steps := tour(section)
 	if len(steps) != 11 {
 		t.Fatalf("found %d steps", len(steps))

@@ -33,7 +33,7 @@ Try, in another terminal:
   bin/aibridge call%[5]s skill.discover
   mosquitto_sub%[4]s -v -t 'aibridge/agent/+/card'
 
-The README's tour goes on from here. Ctrl-C stops the bridge.
+docs/tour.md goes on from here, and http://%[2]s/docs/ has all pages. Ctrl-C stops the bridge.
 
 `, a.MQTT, a.HTTP, a.WS, mosquitto, url, a.MQTTS)
 }

@@ -407,3 +407,10 @@ func TestABridgeMakesBackupsByItself(t *testing.T) {
 		t.Errorf("the metrics do not tell of it: %d", status)
 	}
 }
+
+// kept asks for a session that outlives its connection.
+func kept(c *paho.Connect) {
+	hour := uint32(3600)
+	c.CleanStart = false
+	c.Properties = &paho.ConnectProperties{SessionExpiryInterval: &hour}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/status"
+	"github.com/aibridge/aibridge/docs/site"
 	"github.com/aibridge/aibridge/doors/files/transfer"
 	httpdoor "github.com/aibridge/aibridge/doors/http"
 	mqttsession "github.com/aibridge/aibridge/doors/mqtt/session"
@@ -63,6 +64,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	mcp := openMCP(s, d, server, router, authenticate)
 	mounts := map[string]http.Handler{}
 	maps.Copy(mounts, page.Mounts())
+	maps.Copy(mounts, site.Mounts())
 	mcp.mount(mounts)
 	mounts["/mqtt"] = pageTopics(server, authenticate)
 	api, err := newAPI(s, d, router, south, mounts, ready, authenticate)

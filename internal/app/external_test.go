@@ -8,7 +8,7 @@ import (
 	"github.com/aibridge/aibridge/internal/bridgetest"
 )
 
-// TestGroupsLiveOnAnExternalNATS is the README's tour of groups with the state
+// TestGroupsLiveOnAnExternalNATS is the tour of groups with the state
 // elsewhere, and the bridge away in the middle of the dispatch.
 func TestGroupsLiveOnAnExternalNATS(t *testing.T) {
 	url := startNATS(t)

@@ -18,13 +18,6 @@ import (
 	"github.com/aibridge/aibridge/internal/smalldisk"
 )
 
-// kept asks for a session that outlives its connection.
-func kept(c *paho.Connect) {
-	hour := uint32(3600)
-	c.CleanStart = false
-	c.Properties = &paho.ConnectProperties{SessionExpiryInterval: &hour}
-}
-
 // A worn bridge is one whose disk the test can break, with a client that is
 // away.
 type worn struct {

@@ -38,6 +38,8 @@ var rooms = map[string][]string{
 	"client":                   {"protocol", "internal/fair", "client"},
 	"client/agent":             {"protocol", "client", "internal/fair", "internal/schemaword"},
 	"client/agent/folder":      {"protocol", "vfs"},
+	"docs":                     {"internal/webfile", "docs"},
+	"internal/webfile":         {},
 	"doors/http":               {"protocol", "commands", "internal/fair", "internal/httpbody"},
 	"doors/mqtt":               {"protocol", "commands", "broker", "security", "doors/mqtt"},
 	"llm/run/project":          {"protocol", "commands", "llm/run/mount", "vfs"},
@@ -45,7 +47,7 @@ var rooms = map[string][]string{
 	"doors/mcp/offer":          {"protocol", "commands", "vfs", "llm/tools", "llm/chat", "doors/mcp"},
 	"doors/mcp/topic":          {"protocol", "broker", "doors/mcp"},
 	"doors/southbound":         {"protocol", "commands"},
-	"doors/console":            {"protocol", "console"},
+	"doors/console":            {"protocol", "console", "internal/webfile"},
 	"console":                  {},
 	"doors/files":              {"protocol", "commands", "internal/fair", "internal/filename", "vfs"},
 	"internal/bench":           {"protocol", "client", "broker", "internal/bench"},
@@ -93,6 +95,7 @@ var common = []string{"internal/clock", "internal/cleartext", "internal/records"
 var only = map[string][]string{
 	"github.com/nats-io/": {"internal/natsd", "internal/store", "internal/bench"},
 	"github.com/evanw/":   {"console/build"},
+	"github.com/yuin/":    {"docs/site"},
 }
 
 type pkg struct {

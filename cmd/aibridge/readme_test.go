@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/llm/wire/scripted"
+)
+
+// TestTheReadmeWorksAsWritten runs the README's steps in bash and in zsh, with a
+// bridge that is started as it says and a model that does as it is told.
+func TestTheReadmeWorksAsWritten(t *testing.T) {
+	for _, name := range []string{"bash", "zsh"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, tool := range []string{name, "curl", "awk"} {
+				if _, err := exec.LookPath(tool); err != nil {
+					t.Skipf("%s is not installed", tool)
+				}
+			}
+			followTheReadme(t, name)
+		})
+	}
+}
+
+func followTheReadme(t *testing.T, shellName string) {
+	model := scripted.New(t,
+		callsTool("lamp_set_level", `{"level":75}`), callsTool("lamp_get_level", `{}`), saysText("It is at 75."),
+		callsTool("oven_heat", `{"celsius":220}`), saysText("I was not allowed to."))
+	page := readme(t)
+	flags, ok := strings.CutPrefix(strings.TrimSpace(blocks(page, "console")[0]), "bin/aibridge serve ")
+	if !ok {
+		t.Fatal("the README starts no bridge")
+	}
+	flags = strings.ReplaceAll(flags, "http://127.0.0.1:11434", model.URL)
+	steps := promised(sectionOf(t, page, "Eight steps"))
+	if len(steps) != 12 {
+		t.Fatalf("found %d blocks of commands", len(steps))
+	}
+	shell := startShellNamed(t, shellName, startBinary(t, t.TempDir(), strings.Fields(flags)...))
+	for i, step := range steps {
+		shell.take(t, i, step)
+	}
+}
+
+// promised reads steps out of a page whose commands can be pasted into any
+// shell: sh blocks, each with the text block that follows it, if one does.
+func promised(page string) []step {
+	var steps []step
+	for _, part := range strings.Split(page, "```sh\n")[1:] {
+		script, after, _ := strings.Cut(part, "```\n")
+		want := ""
+		if shown := strings.TrimSpace(after); strings.HasPrefix(shown, "```text\n") {
+			want, _, _ = strings.Cut(strings.TrimPrefix(shown, "```text\n"), "```")
+		}
+		steps = append(steps, step{script, want})
+	}
+	return steps
+}
+
+func readme(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+// TestTheReadmeIsShort keeps the README a first page: what else there is has a
+// page of its own.
+func TestTheReadmeIsShort(t *testing.T) {
+	page := readme(t)
+	if n := strings.Count(page, "\n"); n > 150 {
+		t.Errorf("the README has %d lines, more than 150", n)
+	}
+	for _, block := range blocks(page, "sh") {
+		for line := range strings.Lines(block) {
+			if strings.Contains(line, "#") {
+				t.Errorf("a shell that takes no comments stumbles over %q", line)
+			}
+		}
+	}
+	if numbered := strings.Count(page, "\n**"); numbered != 8 {
+		t.Errorf("the README has %d steps", numbered)
+	}
+}
