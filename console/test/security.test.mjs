@@ -2,7 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { open, startBridge, startBrowser, until } from "./bridge.mjs";
-import { allHostile, dispatch, fillAccess, hostile, startWorld } from "./world.mjs";
+import { allHostile, dispatch, fillAccess, fillCap, hostile, startWorld } from "./world.mjs";
 import { pages } from "./pages.mjs";
 
 let world, locked, browser;
@@ -21,6 +21,7 @@ test("what devices, models and people write is text on every page", async () => 
   const task = await dispatch(bridge, "hostile", "run", { [hostile.name]: hostile.texts[0] }, { cap_id: "danger", cap_name: hostile.texts[0], description: allHostile, attributes: { floor: hostile.texts[1] }, value: hostile.texts, deadline_ms: 1000 });
   const seen = { ...world, task, cap: "danger", agent: hostile.name, skill: "hostile" };
   await fillAccess(world, allHostile.slice(0, 120));
+  await fillCap(seen, allHostile.slice(0, 120));
   for (const [name, address] of pages) {
     const page = await open(browser, bridge, address(seen));
     let alerted = false;

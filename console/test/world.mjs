@@ -5,7 +5,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync, chmodSync } from "node:f
 import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import path from "node:path";
-import { startAgent, startBridge, until } from "./bridge.mjs";
+import { spawn } from "node:child_process";
+import { program, startAgent, startBridge, until } from "./bridge.mjs";
 
 /** Names and texts that would be markup, script or worse if they were not text. */
 export const hostile = {
@@ -125,7 +126,9 @@ export async function startWorld(o = {}) {
       world.approval = found.approval_id;
       return { approval: found, answer };
     },
+    leaders: [],
     async stop() {
+      for (const l of world.leaders) await l.stop();
       await agent.stop();
       await bridge.stop();
       model.stop();
@@ -161,4 +164,59 @@ export function notesConfig(what = "Writes a note") {
   writeFileSync(file, JSON.stringify(tools));
   const command = [process.execPath, fileURLToPath(new URL("mcp-server.mjs", import.meta.url)), file];
   return { file, tools, config: `mcp:\n  servers:\n    - name: notes\n      approve: each\n      command: ${JSON.stringify(command)}\n`, remove: () => rmSync(dir, { recursive: true, force: true }) };
+}
+
+/** Writes a file by HTTP, as a device does. */
+export async function putFile(bridge, group_name, path_, content) {
+  const answer = await fetch(`${bridge.url}/vfs/upload?${new URLSearchParams({ group_name, path: path_ })}`, { method: "PUT", body: content, headers: { "Content-Type": "text/plain", ...(bridge.key ? { Authorization: `Bearer ${bridge.key}` } : {}) } });
+  if (!answer.ok) throw new Error(await answer.text());
+}
+
+/** Starts a RouteAgent of a scene, by a certificate; it comes to be a leader or a backup. */
+async function startLeader(bridge, skill, scene, cap, group) {
+  const dir = path.join(bridge.dir, skill);
+  bridge.run("cert", "issue", "--authority", "operator", "--skill", skill, "--role", "agent_route", "--scene", scene, "--out", dir);
+  const child = spawn(program, ["agent", "route", "--url", `mqtts://${bridge.mqtts}`, "--ca", path.join(dir, "ca.pem"), "--cert", path.join(dir, "cert.pem"), "--key", path.join(dir, "key.pem"), "--scene", scene, "--cap", cap, "--group", group], { stdio: "ignore" });
+  const ended = new Promise((done) => child.on("exit", done));
+  const leads = async () => (await bridge.call("scene.query", { scene_type: scene, cap_id: cap })).scenes[0]?.members.some((m) => m.skill_id === skill);
+  await until(`the RouteAgent ${skill}`, leads);
+  return { child, stop: () => (child.kill("SIGTERM"), ended) };
+}
+
+/** Makes the Cap of the world a place where much happens: members and links,
+ * values that were set often, a scene with a leader and a backup, files with
+ * versions, a conflict, and a device whose folder is behind. what is a text in
+ * all that people and devices write. */
+export async function fillCap(world, what = "", { scene = true } = {}) {
+  const { bridge } = world;
+  const cap_id = world.cap, group_id = world.group;
+  const of = { cap_id, group_id };
+  const word = (s) => what || s;
+  for (const [skill_id, role, attributes] of [["hall", "lead", {}], ["yard", "lead", {}], ["traffic-light", "signal", { lane: word("3") }], ["ramp-lights", "signal", { lane: "4" }], ["scale", "sensor", {}], ["cold-store", "sensor", {}]])
+    await bridge.call("group.member.add", { ...of, skill_id, role: role === "signal" ? word(role).slice(0, 32) : role, attributes });
+  for (const [source_skill_id, target_skill_id] of [["hall", world.skill], ["hall", "traffic-light"], ["scale", world.skill], ["scale", "cold-store"]]) await bridge.call("group.link.add", { ...of, source_skill_id, target_skill_id, link_type: word("control").slice(0, 32) });
+  for (let i = 0; i <= 24; i++) await bridge.call("group.data.set", { ...of, data_key: "temperature", data_type: "number", data_value: Math.round(40 + 12 * Math.sin(i / 3)) / 10 });
+  for (const lane of ["red", word("green")]) await bridge.call("group.data.set", { ...of, data_key: "lane", data_type: "string", data_value: lane });
+  await bridge.call("group.data.set", { ...of, data_key: "plan", data_type: "json", data_value: { slots: Array.from({ length: 40 }, (_, i) => ({ slot: i, truck: `truck ${4400 + i}`, gate: `D${i % 6}` })) } });
+  if (scene) {
+    world.leaders.push(await startLeader(bridge, "hall", "LOADING", cap_id, group_id), await startLeader(bridge, "yard", "LOADING", cap_id, group_id));
+    await bridge.call("scene.join", { scene_type: "LOADING", cap_id, skill_id: world.skill, skill_role: "gate" });
+  }
+  for (const text of ["Gate 3 opens at six.", "Gate 3 opens at seven."]) await putFile(bridge, "plans", "2026/gates.txt", text);
+  for (const name of ["2026/week 47/monday.txt", "2026/week 47/tuesday.txt", "read me.txt", "ramp.svg"]) await putFile(bridge, "plans", name, `${name}\n${what}`);
+  await conflict(bridge, cap_id);
+  await bridge.call("cap.vfs.sync.report", {
+    cap_id, folder: { name: "gate-3", sync_status: "failed", pending: 2, failed: 1, conflicts: 1, free: 52428800, problems: [{ path: "photos/ramp.jpg", reason: word("no space left in the folder") }], lost: [{ path: "rota.txt", checksum: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", size: 412, lost_at: Date.now() - 3600e3 }] },
+  });
+}
+
+/** Has a file changed at both ends while the mirror is paused. */
+async function conflict(bridge, cap_id) {
+  const status = () => bridge.call("cap.vfs.sync.status", { cap_id });
+  await until("the mirror", async () => (await status()).sync_status === "synced");
+  await bridge.call("cap.vfs.sync.pause", { cap_id });
+  await bridge.call("cap.vfs.sync", { cap_id, vfs_path: `/vfs/cap/${cap_id}/disk/rota.txt`, content: "Monday: Ada" });
+  await putFile(bridge, "cap", `${cap_id}/disk/rota.txt`, "Monday: Bea");
+  await bridge.call("cap.vfs.sync.resume", { cap_id });
+  await until("the conflict", async () => (await status()).lost?.length);
 }

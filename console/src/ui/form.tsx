@@ -109,6 +109,9 @@ class Unreadable {
   constructor(readonly text: string) {}
 }
 
+/** Whether somebody has typed what is no JSON. */
+export const unreadable = (v: unknown) => v instanceof Unreadable;
+
 /** A form for the properties of a schema. wrong has what is wrong by the path
  * of the field; it is shown for fields that were left, or all if all is set. */
 export function SchemaForm({ schema, value, onChange, wrong = {}, all, id = "f", at = "" }: { schema: Schema; value: Value; onChange: (v: Value) => void; wrong?: Record<string, string>; all?: boolean; id?: string; at?: string }) {

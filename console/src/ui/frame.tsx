@@ -40,7 +40,7 @@ export const pages = [
 ].filter((p) => BUILT.includes(p.id));
 
 /** Paths that another page answers for. */
-const elsewhere: Record<string, string> = { skills: "agents" };
+const elsewhere: Record<string, string> = { skills: "agents", scenes: "caps" };
 
 const current = () => {
   const first = path.value[0] ?? "";

@@ -25,6 +25,7 @@ export interface Rows<R> {
 export interface RowsOptions {
   on?: string[]; // families of events that change the list
   when?: (e: Happening) => boolean;
+  of?: (result: any) => unknown[]; // makes rows of a result whose rows are in several fields
 }
 
 /** The pages of a list command that were asked for so far, kept true. field is
@@ -39,7 +40,7 @@ export function useRows<R>(command: CommandName, params: Record<string, unknown>
     const show = (extra: Partial<Rows<R>> = {}) => over || setState({ key, rows, total, more: !!cursor, loading: busy, at: Date.now(), ...extra });
     const ask = async (from: string, limit: number) => {
       const result: any = await call(command, { ...params, limit, ...(from ? { cursor: from } : {}) } as Commands[CommandName]["params"]);
-      return { found: (result[field] ?? []) as R[], next: (result.next_cursor ?? "") as string, all: (result.total ?? 0) as number };
+      return { found: (o.of ? o.of(result) : (result[field] ?? [])) as R[], next: (result.next_cursor ?? "") as string, all: (result.total ?? 0) as number };
     };
     const run = async (work: () => Promise<void>) => {
       if (busy) return;
