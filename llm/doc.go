@@ -1,5 +1,5 @@
-// Package llm holds the commands llm.query, llm.advanced-query, llm.status and
-// llm.models. Its layers, each built on those before it:
+// Package llm holds the commands llm.query, llm.advanced-query, llm.status,
+// llm.models, llm.spend and llm.budget.list. Its layers, each built on those before it:
 //
 //   - chat, the vocabulary: messages, answers, events
 //   - wire, the protocols of the providers

@@ -36,5 +36,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(advancedQuery, s.AdvancedQuery),
 		commands.New(status, s.Status),
 		commands.New(models, s.Models),
+		commands.New(spend, s.Spend),
+		commands.New(budgetList, s.BudgetList),
 	}
 }

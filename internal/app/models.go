@@ -17,13 +17,15 @@ type modelParts struct {
 	agent   *agent.Agent
 }
 
-// newModels makes the part that asks language models. Its table is loaded
+// newModels makes the part that asks language models. Its tables are loaded
 // afterwards.
 func newModels(s *state) *modelParts {
 	agent := agent.New(protocol.AgentID(s.config.LLM.Agent), s.addresses.URL("/api/mcp-agent/llm"))
 	record := events.Models(s.audit)
 	return &modelParts{agent: agent, service: model.New(model.Options{
-		Spent: store.NewTable[model.Spent](s.Store, "llmspent").Essential(),
+		Spent:    store.NewTable[model.Spent](s.Store, "llmspent").Essential(),
+		Spending: store.NewTable[model.Spending](s.Store, "llmspending").Essential(),
+		Alert:    events.Budgets(s.audit),
 		Configured: func(c model.Configured) {
 			record(c)
 			agent.Changed()

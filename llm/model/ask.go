@@ -17,6 +17,7 @@ type Question struct {
 	Principal *protocol.Principal // pays, and is told only what its space may know
 	Space     protocol.SpaceID    // "" is the principal's own
 	Skill     protocol.SkillID    // on whose behalf; whoever asks has checked that it may
+	Run       string              // that asks, "" outside of runs
 	Model     string              // name or alias, "" for the default
 	Request   chat.Request        // its model is of no account: the route says which
 	// Repeatable says that an answer to the same question will do, one that is
@@ -40,6 +41,8 @@ type Reply struct {
 type question struct {
 	who     *protocol.Principal
 	space   string
+	skill   protocol.SkillID
+	run     string
 	model   string
 	request *chat.Request
 	repeats bool                   // an answer to the same question will do
@@ -49,8 +52,9 @@ type question struct {
 
 // waste is the cost of answers whose listeners hung up before the end.
 type waste struct {
-	usage chat.Usage
-	cost  float64
+	provider string // "" if nobody has answered
+	usage    chat.Usage
+	cost     float64
 }
 
 // Ask asks a model for one answer, from the cache if the same was asked
@@ -65,7 +69,7 @@ func (s *Service) Ask(ctx context.Context, q Question, emit func(chat.Event) err
 	}
 	request := q.Request // what follows bounds and redacts it
 	return s.ask(ctx, question{
-		who: q.Principal, space: string(space), model: q.Model, request: &request, emit: emit,
+		who: q.Principal, space: string(space), skill: q.Skill, run: q.Run, model: q.Model, request: &request, emit: emit,
 		repeats: q.Repeatable || deterministic(&request),
 	})
 }
@@ -109,6 +113,7 @@ func (s *Service) share(ctx context.Context, cat *catalog, m *model, q question)
 	}
 	if o := s.cache.get(key); o != nil {
 		s.metrics.cacheHits.Inc()
+		s.ledger.book(q.payment(m, ""), Amounts{Repeated: 1})
 		return s.repeat(o, "cache", q)
 	}
 	o, joined, err := s.flights.do(ctx, key, func() (*Reply, error) {
@@ -120,6 +125,7 @@ func (s *Service) share(ctx context.Context, cat *catalog, m *model, q question)
 	})
 	if joined && err == nil {
 		s.metrics.joined.Inc()
+		s.ledger.book(q.payment(m, ""), Amounts{Repeated: 1})
 		return s.repeat(o, "flight", q)
 	}
 	return o, err
@@ -201,12 +207,30 @@ func (s *Service) pay(ctx context.Context, cat *catalog, m *model, q question) (
 	}
 	q.wasted = new(waste)
 	o, err := s.route(ctx, m, q)
-	if o == nil {
-		held.settle(q.wasted.usage, q.wasted.cost)
-		return nil, err
+	if o != nil {
+		q.wasted = &waste{o.Provider, o.Answer.Finish.Usage, o.Cost}
 	}
-	held.settle(o.Answer.Finish.Usage, o.Cost)
+	s.settle(held, q.payment(m, q.wasted.provider), q.wasted)
 	return o, err
+}
+
+// payment names on what a question is spent.
+func (q *question) payment(m *model, provider string) Payment {
+	return Payment{Principal: q.who.Party(), Model: m.Name, Provider: provider, Skill: q.skill, Run: q.run}
+}
+
+// settle books what a request has used, if anything, and tells of budgets that
+// come to their end.
+func (s *Service) settle(held *reservation, p Payment, used *waste) {
+	if used.provider != "" {
+		s.ledger.book(p, amountsOf(used.usage, used.cost))
+	}
+	for _, alert := range held.settle(used.usage, used.cost) {
+		s.opts.Log.Warn("a budget for language models is used up in part", "per", alert.Per, "of", alert.Owner, "window", alert.Window, "percent", alert.Percent)
+		if s.opts.Alert != nil {
+			s.opts.Alert(alert)
+		}
+	}
 }
 
 // bytesPerToken is what a token of text takes, roughly.
@@ -362,12 +386,15 @@ func (s *Service) try(ctx context.Context, m *model, t target, q question) (o *R
 	}
 	took := s.opts.Now().Sub(start)
 	s.verdict(p, err)
+	if err == nil {
+		p.recent.add(s.opts.Now(), first, took)
+	}
 	s.metrics.asked(m, t, q.who, a, err, first, took)
 	endSpan(span, a, err)
 	if err != nil {
 		if began && asFailure(err) == nil { // whoever hangs up has had the answer so far, and the provider wants to be paid for it
 			used := estimated(&r, said)
-			q.wasted.usage, q.wasted.cost = used, t.Price.cost(used)
+			*q.wasted = waste{p.config.Name, used, t.Price.cost(used)}
 		}
 		return nil, began, err
 	}

@@ -13,11 +13,18 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// A Budget bounds the spending in a window of time by each principal or each
-// space. Zero limits bound nothing.
+// What each has a budget of its own.
+const (
+	perPrincipal = "principal"
+	perKey       = "key" // an API key, whoever shows it
+	perSpace     = "space"
+)
+
+// A Budget bounds the spending in a window of time by each principal, each API
+// key or each space. Zero limits bound nothing.
 type Budget struct {
-	Per      string  `yaml:"per"`    // principal or space
-	Of       string  `yaml:"of"`     // only this one: alice, lab/alice, lab/agent/alice, or the name of a space; all by default
+	Per      string  `yaml:"per"`    // principal, key or space
+	Of       string  `yaml:"of"`     // only this one: alice, lab/alice, lab/agent/alice, the id of a key, or the name of a space; all by default
 	Window   string  `yaml:"window"` // hour, day or month, in UTC
 	Tokens   int64   `yaml:"tokens"`
 	Cost     float64 `yaml:"cost"`
@@ -26,9 +33,9 @@ type Budget struct {
 
 func (b *Budget) check() error {
 	switch b.Per {
-	case "principal", "space":
+	case perPrincipal, perKey, perSpace:
 	default:
-		return fmt.Errorf("per: %q is neither principal nor space", b.Per)
+		return fmt.Errorf("per: %q is none of principal, key and space", b.Per)
 	}
 	switch b.Window {
 	case "hour", "day", "month":
@@ -64,11 +71,13 @@ type Spent struct {
 	Tokens   int64     `json:"tokens"`
 	Cost     float64   `json:"cost"`
 	Requests int64     `json:"requests"`
+	Told     int       `json:"told,omitempty"` // percent that were told of last
 }
 
 // purse is the spending of one budget's owner in the running window.
 type purse struct {
 	Spent
+	key      string
 	running  int     // queries
 	reserved int64   // their tokens
 	promised float64 // what they may cost
@@ -98,7 +107,7 @@ func (t *treasury) load() {
 		return
 	}
 	for key, spent := range t.table.All() {
-		t.purses[key] = &purse{Spent: *spent}
+		t.purses[key] = &purse{Spent: *spent, key: key}
 	}
 }
 
@@ -223,16 +232,18 @@ func (d demand) cost(answer int64) float64 {
 
 // bounds tells whether a principal is under the budget, and who of those that
 // are spends it.
-func (b *Budget) bounds(who *protocol.Principal) (owner string, ok bool) {
-	if b.Per == "space" {
-		owner = string(who.Home())
-		return owner, b.Of == "" || b.Of == owner
+func (b *Budget) bounds(who *protocol.Principal) (owner purseOwner, ok bool) {
+	if b.Per == perSpace {
+		owner.Space = who.Home()
+		return owner, b.Of == "" || b.Of == string(owner.Space)
 	}
-	var of protocol.Party
-	if b.Of != "" && (of.UnmarshalText([]byte(b.Of)) != nil || !of.Is(who)) {
-		return "", false
+	owner.Party = who.Party()
+	if b.Per == perKey {
+		if owner.Key = who.Credential; owner.Key == "" || who.Method != protocol.MethodAPIKey {
+			return owner, false
+		}
 	}
-	return who.Party().String(), true
+	return owner, b.covers(owner)
 }
 
 func (b *Budget) exceeded(p *purse, tokens int64) string {
@@ -248,12 +259,12 @@ func (b *Budget) exceeded(p *purse, tokens int64) string {
 }
 
 // purse returns that of a budget's owner, emptied if its window is over.
-func (t *treasury) purse(b Budget, owner string, now time.Time) *purse {
+func (t *treasury) purse(b Budget, owner purseOwner, now time.Time) *purse {
 	from, to := b.window(now)
-	key := b.Per + "/" + owner + "/" + b.Window
+	key := b.key(owner)
 	p := t.purses[key]
 	if p == nil {
-		p = &purse{}
+		p = &purse{key: key}
 		t.purses[key] = p
 	}
 	if !p.From.Equal(from) {
@@ -272,8 +283,9 @@ func (r *reservation) uncounted() {
 }
 
 // settle books what a query has used, which is nothing if its provider failed,
-// and lets those try again that wait.
-func (r *reservation) settle(used chat.Usage, cost float64) {
+// and lets those try again that wait. It returns what is to be told of budgets
+// that come to their end.
+func (r *reservation) settle(used chat.Usage, cost float64) (alerts []BudgetAlert) {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
 	close(r.t.settled)
@@ -287,7 +299,9 @@ func (r *reservation) settle(used chat.Usage, cost float64) {
 		p.Tokens += int64(used.Total())
 		p.Cost += cost
 		p.dirty = true
+		alerts = append(alerts, r.t.alerts(p.key, p)...)
 	}
+	return alerts
 }
 
 // store writes the changes since its last call, and forgets

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"container/list"
 	"crypto/sha256"
 	"encoding/json"
@@ -38,6 +39,26 @@ type answerCache struct {
 
 	mu     sync.Mutex
 	spaces map[string]*spaceAnswers
+}
+
+// CacheStatus is how full the cache of a space is.
+type CacheStatus struct {
+	Answers int   `json:"answers" doc:"answers that are kept for the space"`
+	Bytes   int   `json:"bytes" doc:"bytes of these"`
+	Limit   int   `json:"limit_bytes" doc:"most that are kept for a space, in bytes"`
+	TTL     int64 `json:"ttl_ms" doc:"how long an answer is kept, in milliseconds; 0 if none is"`
+	Shared  bool  `json:"shared" doc:"whether an answer is for everybody in the space, not only for who asked"`
+}
+
+// status is how full the cache of a space is.
+func (c *answerCache) status(space string, config CacheConfig) CacheStatus {
+	st := CacheStatus{Limit: cmp.Or(config.Bytes, defaultCacheBytes), TTL: config.TTL.Milliseconds(), Shared: config.Shared}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.spaces[space]; s != nil {
+		st.Answers, st.Bytes = s.used.Len(), s.bytes
+	}
+	return st
 }
 
 type spaceAnswers struct {

@@ -40,6 +40,7 @@ type provider struct {
 	places  *fair.Semaphore // for requests at once
 	used    atomic.Int64    // unix ns of the last request
 	active  atomic.Int64
+	recent  recent
 }
 
 // A model is what callers name.

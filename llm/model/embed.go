@@ -72,7 +72,7 @@ func (s *Service) Embed(ctx context.Context, q EmbedQuestion) (*Embedding, error
 	}
 	held.uncounted()
 	made, used, err := s.embed(ctx, fair.Of(q.Principal), m, string(space), r)
-	held.settle(used.usage, used.cost)
+	s.settle(held, Payment{Principal: q.Principal.Party(), Model: m.Name, Provider: used.provider}, &used)
 	return made, err
 }
 
@@ -121,7 +121,7 @@ func (s *Service) embed(ctx context.Context, who fair.Party, m *model, space str
 			if cost > 0 {
 				s.metrics.cost.WithLabelValues(m.Name, space).Add(cost)
 			}
-			return &Embedding{Model: m.vectors(), Vectors: made.Vectors}, waste{made.Usage, cost}, nil
+			return &Embedding{Model: m.vectors(), Vectors: made.Vectors}, waste{t.provider.config.Name, made.Usage, cost}, nil
 		}
 		failure := asFailure(err)
 		if failure == nil {

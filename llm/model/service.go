@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,11 +20,16 @@ import (
 
 // Options configure a [Service]. Zero values mean the defaults.
 type Options struct {
-	Spent records.Table[Spent] // nil forgets spending at the end of the process
+	Spent    records.Table[Spent]    // spending by budget; nil forgets it at the end of the process
+	Spending records.Table[Spending] // in detail; the same
 
 	// Configured is told of every configuration that was put to work or
 	// refused. Optional; it must not configure.
 	Configured func(Configured)
+
+	// Alert is told of budgets that are used up to 50, 80 and 100 percent, once
+	// in each window. Optional; it must not block.
+	Alert func(BudgetAlert)
 
 	Transport  http.RoundTripper
 	Log        *slog.Logger
@@ -38,6 +44,7 @@ type Service struct {
 	opts    Options
 	catalog atomic.Pointer[catalog] // nil until something is configured
 	budgets *treasury
+	ledger  *ledger
 	cache   *answerCache
 	answers *fair.Semaphore // bytes of those that are being read
 	flights flights
@@ -66,7 +73,7 @@ func New(o Options) *Service {
 	if o.Transport == nil {
 		o.Transport = transport()
 	}
-	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), cache: newAnswerCache(o.Now), answers: newAnswerSpace(answerBytes), started: o.Now()}
+	s := &Service{opts: o, budgets: newTreasury(o.Spent, o.Now), ledger: newLedger(o.Spending, o.Now), cache: newAnswerCache(o.Now), answers: newAnswerSpace(answerBytes), started: o.Now()}
 	s.metrics = newMetrics(o.Registerer, s)
 	return s
 }
@@ -102,7 +109,10 @@ func (s *Service) Configure(c Config) (revision uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.restored.Do(s.budgets.load)
+	s.restored.Do(func() {
+		s.budgets.load()
+		s.ledger.load()
+	})
 	s.budgets.configure(c.Budgets)
 	s.catalog.Store(next)
 	s.cache.clear()
@@ -148,7 +158,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) store(ctx context.Context) {
-	if err := s.budgets.store(ctx); err != nil && ctx.Err() == nil {
+	if err := errors.Join(s.budgets.store(ctx), s.ledger.store(ctx)); err != nil && ctx.Err() == nil {
 		s.opts.Log.Warn("what was spent is not stored yet", "error", err)
 	}
 }

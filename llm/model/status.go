@@ -1,6 +1,9 @@
 package model
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -11,6 +14,7 @@ type Status struct {
 	Uptime         float64          `json:"uptime" doc:"seconds since the service started"`
 	ActiveRequests int64            `json:"active_requests" doc:"queries under way, of all spaces; told to administrators"`
 	Revision       uint64           `json:"revision" doc:"of the configuration"`
+	Cache          *CacheStatus     `json:"cache,omitempty" doc:"answers that are kept for the caller's space; absent without models"`
 	Providers      []ProviderStatus `json:"providers" doc:"those of models that the caller's space may use, in the order of the configuration"`
 }
 
@@ -22,6 +26,10 @@ type ProviderStatus struct {
 	LastError      string `json:"last_error,omitempty" doc:"how its last request failed"`
 	RetryAfter     int64  `json:"retry_after_ms,omitempty" doc:"how long it is left alone, in milliseconds"`
 	ActiveRequests int64  `json:"active_requests" doc:"requests under way, of all spaces; told to administrators"`
+	Concurrency    int    `json:"concurrency" doc:"requests that it gets at once at most"`
+
+	Models  []string `json:"models" doc:"the models that run there, of those that the caller's space may use"`
+	Latency *Latency `json:"latency,omitempty" doc:"how long its answers took, for all spaces; told to administrators; absent if there was none within an hour"`
 }
 
 // Status tells a principal how the models fare that its space may use. How busy
@@ -40,6 +48,8 @@ func (s *Service) Status(who *protocol.Principal) Status {
 		return r
 	}
 	r.Revision = cat.revision
+	cache := s.cache.status(string(who.Home()), cat.config.Cache)
+	r.Cache = &cache
 	var all health
 	for _, p := range cat.providers {
 		if !who.Unbounded() && !cat.serves(p, string(who.Home())) {
@@ -47,9 +57,12 @@ func (s *Service) Status(who *protocol.Principal) Status {
 		}
 		state, last, wait := p.breaker.state()
 		all.add(state, last)
-		view := ProviderStatus{Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last), RetryAfter: wait.Milliseconds()}
+		view := ProviderStatus{
+			Name: p.config.Name, Wire: p.config.Wire, Breaker: state, LastError: string(last), RetryAfter: wait.Milliseconds(),
+			Concurrency: cmp.Or(p.config.Concurrency, defaultConcurrency), Models: cat.modelsAt(p, who),
+		}
 		if who.Unbounded() {
-			view.ActiveRequests = p.active.Load()
+			view.ActiveRequests, view.Latency = p.active.Load(), p.recent.latency(s.opts.Now())
 		}
 		r.Providers = append(r.Providers, view)
 	}
@@ -80,4 +93,16 @@ func (h *health) status() string {
 		return "unavailable"
 	}
 	return "degraded"
+}
+
+// modelsAt names the models at a provider that somebody may use.
+func (c *catalog) modelsAt(p *provider, who *protocol.Principal) []string {
+	names := []string{}
+	for _, m := range c.models {
+		at := slices.ContainsFunc(m.targets, func(t target) bool { return t.provider == p })
+		if at && (who.Unbounded() || m.allows(string(who.Home()))) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }

@@ -38,6 +38,18 @@ func Models(trail audit.Recorder) func(model.Configured) {
 	}
 }
 
+// Budgets records that budgets for language models are used up to a degree.
+// Administrators are told.
+func Budgets(trail audit.Recorder) func(model.BudgetAlert) {
+	return func(a model.BudgetAlert) {
+		trail.Record(context.Background(), audit.Entry{
+			Event: "llm.budget", Code: audit.OK, Security: true, Space: a.Space, Resource: "budget/" + a.Per + "/" + a.Owner,
+			Reason:  strconv.Itoa(a.Percent) + " percent of the budget of the " + a.Window + " are used up",
+			Details: map[string]string{"percent": strconv.Itoa(a.Percent), "window": a.Window, "resets_at": time.UnixMilli(a.ResetsAt).UTC().Format(time.RFC3339)},
+		})
+	}
+}
+
 // Approvals records what happens to approvals.
 func Approvals(trail audit.Recorder) func(approval.Event) {
 	return func(e approval.Event) {

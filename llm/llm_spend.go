@@ -1,0 +1,44 @@
+package llm
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
+	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var spend = commands.Spec{
+	Name:    "llm.spend",
+	Summary: "Show what was spent on language models: requests, tokens and cost, by principal, model, provider, skill, run and day.",
+	Effect:  commands.Read,
+	Action:  "llm:spend",
+	Example: `{"since":"2026-11-01","by":["principal","model"]}`,
+}
+
+// SpendParams are the params of llm.spend.
+type SpendParams struct {
+	Since     string           `json:"since,omitempty" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" doc:"first day, in UTC; from the first that is kept if absent"`
+	Until     string           `json:"until,omitempty" pattern:"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" doc:"last day; until today if absent"`
+	By        []string         `json:"by,omitempty" len:"0-7" enum:"day,space,principal,model,provider,skill,run" doc:"what is told apart; nothing if absent, so that there is one row"`
+	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only what this principal has spent"`
+	Model     string           `json:"model,omitempty" len:"1-128" doc:"only what was spent on this model"`
+	Provider  string           `json:"provider,omitempty" len:"1-128" doc:"only what was spent at this provider"`
+	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"only what was spent on behalf of this skill"`
+	Run       string           `json:"run_id,omitempty" len:"1-64" doc:"only what this run has spent"`
+	Sort      string           `json:"sort,omitempty" enum:"day,-day,principal,-principal,model,-model,provider,-provider,requests,-requests,tokens,-tokens,cost,-cost" doc:"what to sort by, the highest first behind a minus; the dearest first if absent"`
+	listing.Page
+}
+
+// SpendResult is the result of llm.spend.
+type SpendResult = model.SpendingResult
+
+// Spend tells what the caller has spent, and who manages a space what was spent
+// there.
+func (s *Service) Spend(_ context.Context, call *commands.Call, p SpendParams) (SpendResult, error) {
+	return s.opts.Models.Spending(call.Principal, model.SpendingQuery{
+		Since: p.Since, Until: p.Until, By: p.By, Principal: p.Principal, Model: p.Model, Provider: p.Provider, Skill: p.Skill, Run: p.Run,
+		Sort: p.Sort, Page: p.Page,
+	})
+}

@@ -1,0 +1,282 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"iter"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Payment names on what tokens were spent, and by whom.
+type Payment struct {
+	Day       string           `json:"day"` // in UTC, as 2026-11-22
+	Principal protocol.Party   `json:"principal"`
+	Model     string           `json:"model"`
+	Provider  string           `json:"provider,omitempty"` // "" for an answer that was not asked for anew
+	Skill     protocol.SkillID `json:"skill,omitempty"`
+	Run       string           `json:"run,omitempty"`
+}
+
+// Amounts are what was spent.
+type Amounts struct {
+	Requests int64   `json:"requests" doc:"answers that were asked for at a provider, those broken off included"`
+	Repeated int64   `json:"repeated" doc:"answers that cost nothing: from the cache, or shared with an identical query"`
+	Input    int64   `json:"input_tokens" doc:"tokens of questions"`
+	Cached   int64   `json:"cached_tokens" doc:"tokens of questions that providers read from their caches"`
+	Output   int64   `json:"output_tokens" doc:"tokens of answers"`
+	Tokens   int64   `json:"tokens" doc:"tokens of questions and answers"`
+	Cost     float64 `json:"cost" doc:"in the currency of the configured prices"`
+}
+
+func (a *Amounts) add(b *Amounts) {
+	a.Requests += b.Requests
+	a.Repeated += b.Repeated
+	a.Input += b.Input
+	a.Cached += b.Cached
+	a.Output += b.Output
+	a.Tokens += b.Tokens
+	a.Cost += b.Cost
+}
+
+// amountsOf are those of one request.
+func amountsOf(u chat.Usage, cost float64) Amounts {
+	return Amounts{
+		Requests: 1, Input: int64(u.Input), Cached: int64(u.Cached), Output: int64(u.Output), Tokens: int64(u.Total()), Cost: cost,
+	}
+}
+
+// A Spending is what was spent on one thing in a day, as it is stored.
+type Spending struct {
+	Payment
+	Amounts
+}
+
+// Others stands for those whose spending is not told apart any more.
+const Others = "(others)"
+
+// How much the ledger keeps. A space that has reached its bound tells less
+// apart: first no runs, then only models and providers, whose
+// number the configuration bounds.
+const (
+	spendingDays     = 92
+	detailedPerDay   = 500    // lines of a space
+	linesPerDay      = 1000   // the same, without runs
+	linesPerSpace    = 20_000 // of all days
+	unstoredSpending = 4096   // lines of all spaces
+)
+
+// A ledger adds up what is spent. Several bridges may share its table: each adds
+// what it has counted since it stored last.
+type ledger struct {
+	table records.Table[Spending] // nil forgets at the end of the process
+	now   func() time.Time
+
+	mu     sync.Mutex
+	since  map[string]*Spending // what is not stored yet, by key
+	going  map[string]*Spending // what is being stored
+	days   map[spaceDay]int     // lines
+	spaces map[protocol.SpaceID]int
+}
+
+type spaceDay struct {
+	space protocol.SpaceID
+	day   string
+}
+
+func newLedger(table records.Table[Spending], now func() time.Time) *ledger {
+	return &ledger{table: table, now: now, since: make(map[string]*Spending), days: make(map[spaceDay]int), spaces: make(map[protocol.SpaceID]int)}
+}
+
+// load counts what was stored.
+func (l *ledger) load() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.table == nil {
+		return
+	}
+	for _, s := range l.table.All() {
+		l.count(&s.Payment, 1)
+	}
+}
+
+// key is where a payment is added up. Keys are bounded, names of models hardly.
+func (p *Payment) key() string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{p.Principal.String(), p.Model, p.Provider, string(p.Skill), p.Run}, "\x00")))
+	return p.Day + "/" + hex.EncodeToString(sum[:16])
+}
+
+// book adds a request of somebody.
+func (l *ledger) book(p Payment, a Amounts) {
+	p.Day = dayOf(l.now())
+	p.Principal.Space = cmp.Or(p.Principal.Space, protocol.DefaultSpace)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := l.place(&p)
+	line := l.since[key]
+	if line == nil {
+		line = &Spending{Payment: p}
+		l.since[key] = line
+	}
+	line.add(&a)
+}
+
+func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// place finds the line of a payment. A new one that would be one too many loses
+// what tells it apart.
+func (l *ledger) place(p *Payment) (key string) {
+	day := spaceDay{p.Principal.Space, p.Day}
+	for {
+		key = p.key()
+		if l.known(key) {
+			return key
+		}
+		full := l.spaces[day.space] >= linesPerSpace || l.days[day] >= linesPerDay || len(l.since) >= unstoredSpending
+		switch {
+		case full && p.Principal.ID != Others:
+			p.Principal, p.Skill, p.Run = protocol.Party{Kind: protocol.KindBridge, Space: day.space, ID: Others}, "", ""
+		case !full && l.days[day] >= detailedPerDay && p.Run != "" && p.Run != Others:
+			p.Run = Others
+		default:
+			l.count(p, 1)
+			return key
+		}
+	}
+}
+
+// known reports whether there is a line already.
+func (l *ledger) known(key string) bool {
+	if l.since[key] != nil || l.going[key] != nil {
+		return true
+	}
+	if l.table == nil {
+		return false
+	}
+	_, _, ok := l.table.Get(key)
+	return ok
+}
+
+func (l *ledger) count(p *Payment, n int) {
+	day := spaceDay{p.Principal.Space, p.Day}
+	if l.days[day] += n; l.days[day] <= 0 {
+		delete(l.days, day)
+	}
+	if l.spaces[day.space] += n; l.spaces[day.space] <= 0 {
+		delete(l.spaces, day.space)
+	}
+}
+
+// all yields what was spent: stored, and since then. A line may come in two
+// parts.
+func (l *ledger) all() iter.Seq[*Spending] {
+	return func(yield func(*Spending) bool) {
+		l.mu.Lock()
+		since := make([]*Spending, 0, len(l.since)+len(l.going))
+		for _, part := range []map[string]*Spending{l.since, l.going} {
+			for _, s := range part {
+				now := *s
+				since = append(since, &now)
+			}
+		}
+		l.mu.Unlock()
+		for _, s := range since {
+			if !yield(s) {
+				return
+			}
+		}
+		if l.table == nil {
+			return
+		}
+		for _, s := range l.table.All() {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// store writes what was spent since it was called last, and forgets days that
+// are long past.
+func (l *ledger) store(ctx context.Context) error {
+	if l.table == nil {
+		return nil
+	}
+	l.mu.Lock()
+	since := l.since
+	l.since, l.going = make(map[string]*Spending), maps.Clone(since)
+	l.mu.Unlock()
+	var errs []error
+	for key, s := range since {
+		err := l.add(ctx, key, s)
+		errs = append(errs, err)
+		l.gone(key, s, err == nil)
+	}
+	return errors.Join(append(errs, l.forget(ctx))...)
+}
+
+// add adds to a stored line.
+func (l *ledger) add(ctx context.Context, key string, s *Spending) error {
+	_, _, err := records.Change(ctx, l.table, key, func(old *Spending, _ uint64) (*Spending, error) {
+		sum := *s
+		if old != nil {
+			sum.add(&old.Amounts)
+		}
+		return &sum, nil
+	})
+	return err
+}
+
+// gone notes that a line was stored, or keeps it for the next time.
+func (l *ledger) gone(key string, s *Spending, stored bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.going, key)
+	if stored {
+		return
+	}
+	if now := l.since[key]; now != nil {
+		now.add(&s.Amounts)
+		return
+	}
+	l.since[key] = s
+}
+
+// oldest is the first day that is kept.
+func (l *ledger) oldest() string { return dayOf(l.now().AddDate(0, 0, 1-spendingDays)) }
+
+func (l *ledger) forget(ctx context.Context) error {
+	oldest := l.oldest()
+	l.mu.Lock()
+	past := false
+	for day := range maps.Keys(l.days) {
+		past = past || day.day < oldest
+	}
+	l.mu.Unlock()
+	if !past {
+		return nil
+	}
+	var errs []error
+	for key, s := range l.table.All() {
+		if s.Day >= oldest {
+			continue
+		}
+		if err := l.table.Delete(ctx, key, 0); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+			errs = append(errs, err)
+			continue
+		}
+		l.mu.Lock()
+		l.count(&s.Payment, -1)
+		l.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}

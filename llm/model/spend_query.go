@@ -1,0 +1,144 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/aibridge/aibridge/commands/listing"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// The dimensions by which spending can be told apart.
+const (
+	BySpace     = "space"
+	ByPrincipal = "principal"
+	ByModel     = "model"
+	ByProvider  = "provider"
+	BySkill     = "skill"
+	ByRun       = "run"
+	ByDay       = "day"
+)
+
+// A SpendingQuery chooses what was spent.
+type SpendingQuery struct {
+	Since, Until string // days, both included; "" for all that is kept
+	By           []string
+	Principal    string // id; "" for all, as the next
+	Model        string
+	Provider     string
+	Skill        protocol.SkillID
+	Run          string
+	Sort         string
+	listing.Page
+}
+
+// A SpendingRow is what was spent on things that are told apart by the
+// dimensions of a query; those of others are "".
+type SpendingRow struct {
+	Day       string           `json:"day,omitempty" doc:"day in UTC, as 2026-11-22"`
+	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"space of who spent it"`
+	Principal string           `json:"principal,omitempty" doc:"id of who spent it; (others) for those whose spending is not told apart"`
+	Kind      protocol.Kind    `json:"principal_kind,omitempty" doc:"what the principal is"`
+	Model     string           `json:"model,omitempty" doc:"the model, as callers name it"`
+	Provider  string           `json:"provider,omitempty" doc:"the provider that was asked; absent for answers that cost nothing"`
+	Skill     protocol.SkillID `json:"skill_id,omitempty" doc:"the skill on whose behalf was asked; absent for none"`
+	Run       string           `json:"run_id,omitempty" doc:"the run that asked; absent for none"`
+	Amounts
+}
+
+// SpendingResult is one page of what was spent.
+type SpendingResult struct {
+	Rows       []SpendingRow `json:"rows" doc:"what was spent, by what was asked to be told apart"`
+	Sum        Amounts       `json:"sum" doc:"all rows of all pages together"`
+	Total      int           `json:"total" doc:"how many rows there are on all pages"`
+	NextCursor string        `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
+	Kept       string        `json:"kept_since" doc:"the first day that is kept"`
+}
+
+// spendingOrder holds the columns that what was spent can be sorted by.
+var spendingOrder = listing.Order[*SpendingRow]{
+	ID: (*SpendingRow).id,
+	Keys: map[string]func(*SpendingRow) listing.Key{
+		"day":       func(r *SpendingRow) listing.Key { return listing.Text(r.Day) },
+		"principal": func(r *SpendingRow) listing.Key { return listing.Text(r.Principal) },
+		"model":     func(r *SpendingRow) listing.Key { return listing.Text(r.Model) },
+		"provider":  func(r *SpendingRow) listing.Key { return listing.Text(r.Provider) },
+		"requests":  func(r *SpendingRow) listing.Key { return listing.Number(r.Requests) },
+		"tokens":    func(r *SpendingRow) listing.Key { return listing.Number(r.Tokens) },
+		"cost":      func(r *SpendingRow) listing.Key { return listing.Number(int64(r.Cost * 1e9)) },
+	},
+	Default: "-cost",
+}
+
+// id tells rows apart.
+func (r *SpendingRow) id() string {
+	return strings.Join([]string{r.Day, string(r.Space), string(r.Kind), r.Principal, r.Model, r.Provider, string(r.Skill), r.Run}, "\x00")
+}
+
+// Spending tells a principal what was spent: by itself, and in the spaces that
+// it manages by everybody. Others' spending does not exist for it.
+func (s *Service) Spending(who *protocol.Principal, q SpendingQuery) (SpendingResult, error) {
+	rows := make(map[string]*SpendingRow)
+	result := SpendingResult{Rows: []SpendingRow{}, Kept: s.ledger.oldest()}
+	for p := range s.ledger.all() {
+		if !q.matches(p) || p.Principal != who.Party() && !who.Manages(p.Principal.Space) {
+			continue
+		}
+		row := q.rowOf(&p.Payment)
+		id := row.id()
+		if rows[id] == nil {
+			rows[id] = &row
+		}
+		rows[id].add(&p.Amounts)
+		result.Sum.add(&p.Amounts)
+	}
+	all := func(yield func(*SpendingRow) bool) {
+		for _, r := range rows {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+	found, err := spendingOrder.Select(all, q.Sort, q.Page)
+	if err != nil {
+		return SpendingResult{}, err
+	}
+	for _, r := range found.Items {
+		result.Rows = append(result.Rows, *r)
+	}
+	result.Total, result.NextCursor = found.Total, found.Next
+	return result, nil
+}
+
+func (q *SpendingQuery) matches(p *Spending) bool {
+	return (q.Since == "" || p.Day >= q.Since) && (q.Until == "" || p.Day <= q.Until) &&
+		(q.Principal == "" || p.Principal.ID == q.Principal) && (q.Model == "" || p.Model == q.Model) &&
+		(q.Provider == "" || p.Provider == q.Provider) && (q.Skill == "" || p.Skill == q.Skill) && (q.Run == "" || p.Run == q.Run)
+}
+
+// rowOf is the row of a payment, without amounts.
+func (q *SpendingQuery) rowOf(p *Payment) (r SpendingRow) {
+	by := func(dimension string) bool { return slices.Contains(q.By, dimension) }
+	if by(ByDay) {
+		r.Day = p.Day
+	}
+	if by(BySpace) {
+		r.Space = p.Principal.Space
+	}
+	if by(ByPrincipal) {
+		r.Space, r.Kind, r.Principal = p.Principal.Space, p.Principal.Kind, p.Principal.ID
+	}
+	if by(ByModel) {
+		r.Model = p.Model
+	}
+	if by(ByProvider) {
+		r.Provider = p.Provider
+	}
+	if by(BySkill) {
+		r.Skill = p.Skill
+	}
+	if by(ByRun) {
+		r.Run = p.Run
+	}
+	return r
+}
