@@ -37,6 +37,7 @@ type Audited struct {
 	Owner    grant.Grant // who started the run
 	Run      string
 	Turn     string
+	CallID   string
 	Node     string
 	Tool     string
 	Code     protocol.Code // "" for success
@@ -61,7 +62,7 @@ func (s *Service) recorder(ctx context.Context, state mount.FS, r *Record) func(
 		}
 		if s.opts.Audit != nil {
 			s.opts.Audit(Audited{
-				At: l.At, Owner: r.Owner, Run: r.ID, Turn: l.Turn, Node: l.Node, Tool: l.Tool, Code: wireCode(l.Code), Fault: l.Code,
+				At: l.At, Owner: r.Owner, Run: r.ID, Turn: l.Turn, CallID: l.CallID, Node: l.Node, Tool: l.Tool, Code: wireCode(l.Code), Fault: l.Code,
 				Args: l.ArgsSHA256, ArgsJSON: l.args, Result: l.ResultSHA256, Replayed: l.Replayed, TraceID: r.TraceID,
 			})
 		}

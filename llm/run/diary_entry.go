@@ -38,7 +38,9 @@ type turnEntry struct {
 	Failure   fault.Code        `json:"failure,omitempty"`
 	Model     string            `json:"model,omitempty"`
 	Finish    chat.FinishReason `json:"finish,omitempty"`
+	Provider  string            `json:"provider,omitempty"`
 	Usage     chat.Usage        `json:"usage,omitzero"`
+	Cost      float64           `json:"cost,omitempty"`
 	Took      time.Duration     `json:"took,omitempty"`
 }
 

@@ -70,8 +70,9 @@ type engine struct {
 	prompt   prompt
 	stream   bool
 	limits   loop.Limits
-	turns    int // so far, of the whole run
-	calls    int // since its user said something
+	turns    int   // so far, of the whole run
+	spent    spent // the same
+	calls    int   // since its user said something
 	now      func() time.Time
 	pause    func(ctx context.Context, d time.Duration) error
 	// owner is for whom the run goes on at this moment, or why it may not.
@@ -219,7 +220,7 @@ func (e *engine) Begin(ctx context.Context, r *loop.Round) error {
 	if e.at != nil {
 		e.entry.Node = e.at.Node.ID
 	}
-	e.tell(eventTurn, turnEvent{Message: turnID(e.turns), Node: e.entry.Node})
+	e.tell(eventTurn, turnEvent{Message: turnID(e.turns), Node: e.entry.Node, n: e.turns})
 	return nil
 }
 
@@ -243,10 +244,13 @@ func (e *engine) Heard(_ context.Context, r *loop.Round, err error) error {
 		err = fault.Errorf(fault.LLMBadResponse, "the model's answer has neither a text nor a call")
 		e.entry.Failure = fault.LLMBadResponse
 	}
-	e.entry.Assistant, e.entry.Model, e.entry.Finish, e.entry.Usage, e.entry.Took = &message, r.Reply.Model, answer.Finish.Reason, r.Reply.Usage, r.Reply.Took
+	e.entry.Assistant, e.entry.Finish = &message, answer.Finish.Reason
+	e.entry.Model, e.entry.Provider, e.entry.Usage, e.entry.Cost, e.entry.Took = r.Reply.Model, r.Reply.Provider, r.Reply.Usage, r.Reply.Cost, r.Reply.Took
+	e.spent.add(e.entry)
 	if kept := e.diary.asked(e.entry); kept != nil {
 		return kept
 	}
+	e.tell(eventAnswer, answerEvent{Message: turnID(e.turns), Turns: e.turns, Tokens: e.spent.tokens, Cost: e.spent.cost})
 	e.talk.answered(message)
 	if err != nil {
 		return err

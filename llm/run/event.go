@@ -16,6 +16,7 @@ const (
 	eventPhase   = "run.phase"
 	eventNode    = "run.node"
 	eventTurn    = "run.turn"
+	eventAnswer  = "run.answer"
 	eventDelta   = "run.delta"
 	eventMessage = "run.message"
 	eventTool    = "run.tool"
@@ -39,6 +40,16 @@ type nodeEvent struct {
 type turnEvent struct {
 	Message string `json:"message_id"`
 	Node    string `json:"node_id,omitempty"`
+	n       int
+}
+
+// An answerEvent says that a turn has its answer, and what the run has spent so
+// far.
+type answerEvent struct {
+	Message string  `json:"message_id"`
+	Turns   int     `json:"turns"`
+	Tokens  int     `json:"tokens"`
+	Cost    float64 `json:"cost,omitempty"`
 }
 
 type deltaEvent struct {

@@ -1,10 +1,11 @@
 package run
 
 import (
-	"cmp"
 	"context"
+	"strings"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/listing"
 )
 
 var list = commands.Spec{
@@ -17,9 +18,14 @@ var list = commands.Spec{
 
 // ListParams choose runs.
 type ListParams struct {
-	Phase  Phase  `json:"phase,omitempty" enum:"Running,WaitingUser,Completed,Failed" doc:"only runs in this phase"`
-	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many at most"`
-	Cursor string `json:"cursor,omitempty" len:"1-64" doc:"next_cursor of the page before"`
+	Phase     Phase  `json:"phase,omitempty" enum:"Running,WaitingUser,Completed,Failed" doc:"only runs in this phase"`
+	Mode      Mode   `json:"mode,omitempty" enum:"run,agent,chat" doc:"only runs of this mode"`
+	Package   string `json:"package,omitempty" len:"1-300" doc:"only runs of this package, by its name or name@version"`
+	Workflow  string `json:"workflow,omitempty" len:"1-1024" doc:"only runs of this workflow"`
+	Principal string `json:"principal,omitempty" len:"1-256" doc:"only runs that this principal started"`
+	Find      string `json:"find,omitempty" len:"1-128" doc:"only runs with this text in their id, package, workflow, agent, project, model or trace, whatever its case"`
+	Sort      string `json:"sort,omitempty" enum:"id,-id,package,-package,phase,-phase,principal,-principal,turns,-turns,tokens,-tokens,cost,-cost,changed_at,-changed_at" doc:"what to sort by, the highest first behind a minus; the latest first if absent"`
+	listing.Page
 }
 
 // ListResult is one page of runs.
@@ -29,30 +35,63 @@ type ListResult struct {
 	NextCursor string   `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 }
 
+// runOrder holds the columns that lists of runs can be sorted by. Ids rise with
+// time.
+var runOrder = listing.Order[*Record]{
+	ID: func(r *Record) string { return r.ID },
+	Keys: map[string]func(*Record) listing.Key{
+		"package":    func(r *Record) listing.Key { return listing.Text(r.packageID()) },
+		"phase":      func(r *Record) listing.Key { return listing.Text(string(r.Phase)) },
+		"principal":  func(r *Record) listing.Key { return listing.Text(r.Owner.ID) },
+		"turns":      func(r *Record) listing.Key { return listing.Number(int64(r.Turns)) },
+		"tokens":     func(r *Record) listing.Key { return listing.Number(int64(r.Tokens)) },
+		"cost":       func(r *Record) listing.Key { return listing.Number(int64(r.Cost * 1e9)) },
+		"changed_at": func(r *Record) listing.Key { return listing.Number(r.Changed.UnixMilli()) },
+	},
+	Default: "-id",
+}
+
+// packageID is the package of a run, name@version.
+func (r *Record) packageID() string {
+	if r.Name == "" {
+		return ""
+	}
+	return r.Name + "@" + r.Version
+}
+
+// matches reports whether a run is one of those that the params choose.
+func (p *ListParams) matches(r *Record, named listing.Finder) bool {
+	switch {
+	case p.Phase != "" && r.Phase != p.Phase, p.Mode != "" && r.Mode != p.Mode,
+		p.Package != "" && r.Name != p.Package && r.packageID() != p.Package,
+		p.Workflow != "" && r.Workflow != p.Workflow, p.Principal != "" && r.Owner.ID != p.Principal:
+		return false
+	}
+	return named.In(r.ID, r.packageID(), r.Workflow, r.Agent, r.Project, r.Model, r.TraceID)
+}
+
 // List shows the caller's runs, and to who manages a space all of it.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
-	var all []*Record
-	for id, r := range s.opts.Runs.All() {
-		if l := s.find(id); l != nil {
-			r = l.now()
-		}
-		if r.visibleTo(call.Principal) && (p.Phase == "" || p.Phase == r.Phase) {
-			all = append(all, r)
+	named := listing.Find(strings.TrimSpace(p.Find))
+	visible := func(yield func(*Record) bool) {
+		for id, r := range s.opts.Runs.All() {
+			if l := s.find(id); l != nil {
+				r = l.now()
+			}
+			if r.visibleTo(call.Principal) && p.matches(r, named) && !yield(r) {
+				return
+			}
 		}
 	}
-	sortedByAge(all)
-	result := ListResult{Runs: []Result{}, Total: len(all)}
-	for _, r := range all {
-		if p.Cursor != "" && r.ID >= p.Cursor {
-			continue
-		}
-		if len(result.Runs) == cmp.Or(p.Limit, 100) {
-			result.NextCursor = result.Runs[len(result.Runs)-1].ID
-			break
-		}
+	found, err := runOrder.Select(visible, p.Sort, p.Page)
+	if err != nil {
+		return ListResult{}, err
+	}
+	result := ListResult{Runs: make([]Result, len(found.Items)), Total: found.Total, NextCursor: found.Next}
+	for i, r := range found.Items {
 		shown := *r
 		shown.Last = nil
-		result.Runs = append(result.Runs, s.result(&shown))
+		result.Runs[i] = s.result(&shown)
 	}
 	return result, nil
 }
@@ -66,6 +105,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(continueRun, s.Continue),
 		commands.New(status, s.Status),
 		commands.New(turns, s.Turns),
+		commands.New(traceRun, s.Trace),
 		commands.New(cancel, s.Cancel),
 		commands.New(list, s.List),
 	}

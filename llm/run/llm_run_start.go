@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -62,7 +61,13 @@ type Result struct {
 	Reason    string     `json:"reason,omitempty" doc:"the same in words"`
 	Message   string     `json:"message,omitempty" doc:"what the model said last"`
 	Questions []Question `json:"questions,omitempty" doc:"what it asks the user"`
+	Model     string     `json:"model,omitempty" doc:"the language model that was asked for; absent for the default one"`
+	Autopilot bool       `json:"autopilot,omitempty" doc:"the model decides what it can"`
 	Turns     int        `json:"turns" doc:"how often the model was asked"`
+	Tokens    int        `json:"tokens" doc:"tokens of all questions and answers"`
+	Cost      float64    `json:"cost" doc:"of all answers, in the currency of the configured prices"`
+	TraceID   string     `json:"trace_id,omitempty" doc:"trace of everything it does, in approvals and in the audit"`
+	Space     string     `json:"space_id" doc:"space of who started it"`
 	Owner     string     `json:"principal" doc:"who started it"`
 	Started   int64      `json:"started_at" doc:"Unix milliseconds"`
 	Changed   int64      `json:"changed_at" doc:"when its phase changed, Unix milliseconds"`
@@ -70,15 +75,12 @@ type Result struct {
 
 func (s *Service) result(r *Record) Result {
 	said := s.said(r)
-	result := Result{
-		ID: r.ID, Phase: r.Phase, Mode: r.Mode, Workflow: r.Workflow, Agent: r.Agent, Project: r.Project, Code: string(r.Code), Reason: r.Reason,
+	return Result{
+		ID: r.ID, Phase: r.Phase, Mode: r.Mode, Package: r.packageID(), Workflow: r.Workflow, Agent: r.Agent, Project: r.Project, Code: string(r.Code), Reason: r.Reason,
 		Message: said.Message, Questions: said.Questions, Turns: r.Turns, Owner: r.Owner.ID,
+		Model: r.Model, Autopilot: r.Autopilot, Tokens: r.Tokens, Cost: r.Cost, TraceID: r.TraceID, Space: string(r.Owner.Party().Space),
 		Started: r.Started.UnixMilli(), Changed: r.Changed.UnixMilli(),
 	}
-	if r.Name != "" {
-		result.Package = r.Name + "@" + r.Version
-	}
-	return result
 }
 
 // Start starts a run and returns while it goes on.
@@ -316,9 +318,4 @@ func (s *Service) enterWorkflow(ctx context.Context, l *live, o *opened, w *word
 	l.mu.Unlock()
 	w.intent, w.input, w.talk = IntentStart, nil, nil
 	return nil, nil
-}
-
-// sortedByAge sorts runs, the latest first.
-func sortedByAge(all []*Record) {
-	slices.SortFunc(all, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) })
 }

@@ -34,6 +34,8 @@ type Record struct {
 	Reason  string     `json:"reason,omitempty"`
 	Last    []byte     `json:"last,omitempty"` // sealed: what the model said and asked last
 	Turns   int        `json:"turns"`
+	Tokens  int        `json:"tokens,omitempty"`
+	Cost    float64    `json:"cost,omitempty"`
 	Seq     uint64     `json:"seq,omitempty"` // of the last event
 	Started time.Time  `json:"started"`
 	Changed time.Time  `json:"changed"` // of the phase

@@ -134,6 +134,7 @@ type live struct {
 	mu     sync.Mutex
 	record *Record // as it is now
 	seq    uint64  // of events
+	turn   underWay
 }
 
 func (l *live) now() *Record {
@@ -340,12 +341,13 @@ func (s *Service) engine(l *live, o *opened) *engine {
 		stream:   r.Stream,
 		limits:   limitsOf(cmp.Or(r.MaxTurns, s.opts.MaxTurns)),
 		turns:    len(o.story.turns),
+		spent:    o.story.spent,
 		now:      s.opts.Now,
 		pause:    s.pausing,
 		owner:    func() (*protocol.Principal, error) { return s.owner(r) },
 		relevant: s.opts.Retriever,
 	}
-	e.question.Space, e.question.Skill, e.question.Model = r.Owner.Space, r.Skill, r.Model
+	e.question.Space, e.question.Skill, e.question.Model, e.question.Run = r.Owner.Space, r.Skill, r.Model, r.ID
 	if w := o.workspace.workflow; w != nil {
 		e.prompt.workflow, e.prompt.graph = cmp.Or(w.ID, w.WorkflowEntry.Workflow), w.WorkflowEntry.Graph
 	}
@@ -463,6 +465,7 @@ func (s *Service) tell(l *live, event string, data any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
+	l.heard(data, s.opts.Now())
 	s.opts.Publish(protocol.Everybody(l.record.Owner.Party().Space), protocol.TaskID(l.id), &protocol.Event{
 		Version: protocol.Version, ID: l.id, Timestamp: s.opts.Now().UnixMilli(), Name: event, Seq: l.seq, Data: body,
 		Metadata: protocol.Metadata{SenderID: s.opts.BridgeID, TraceID: l.record.TraceID},

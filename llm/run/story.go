@@ -21,6 +21,18 @@ type story struct {
 	rest   *restEntry // of the last entry, nil if the run is not at rest
 	word   *wordEntry // since it was last cleanly at rest
 	heard  bool       // a model was told it
+	spent  spent      // on all turns
+}
+
+// spent is what a run has spent on its model.
+type spent struct {
+	tokens int
+	cost   float64
+}
+
+func (s *spent) add(t *turnEntry) {
+	s.tokens += t.Usage.Total()
+	s.cost += t.Cost
 }
 
 // A toldTurn is a turn as the diary has it.
@@ -41,6 +53,7 @@ func (s *story) read(e *entry) {
 	case e.Turn != nil:
 		t := e.Turn
 		s.heard = true
+		s.spent.add(t)
 		if t.Request.System != nil {
 			s.system = t.Request.System
 		}
@@ -96,8 +109,8 @@ func (t *toldTurn) turn() Turn {
 		ID: turnID(t.N), At: t.At, Node: t.Node, PhaseBefore: t.Before,
 		Request: TurnRequest{Messages: make([]json.RawMessage, len(t.messages)), Tools: make([]json.RawMessage, len(t.tools))},
 		Response: TurnResponse{
-			Assistant: json.RawMessage("null"), Segments: []chat.Segment{}, Model: t.Model,
-			FinishReason: string(t.Finish), Usage: t.Usage, DurationMS: milliseconds(t.Took),
+			Assistant: json.RawMessage("null"), Segments: []chat.Segment{}, Model: t.Model, Provider: t.Provider,
+			FinishReason: string(t.Finish), Usage: t.Usage, Cost: t.Cost, DurationMS: milliseconds(t.Took),
 		},
 	}
 	for i := range t.messages {

@@ -157,6 +157,7 @@ func (k *toolkit) execute(ctx context.Context, box *tools.Toolbox, turn string, 
 			began(i + n)
 			n++
 		}
+		begun := time.Now().UTC()
 		if n > 0 {
 			for j, r := range k.results(ctx, box, calls[i:i+n]) {
 				all[i+j] = k.handled(box, calls[i+j], &r)
@@ -168,6 +169,7 @@ func (k *toolkit) execute(ctx context.Context, box *tools.Toolbox, turn string, 
 		}
 		node := k.where(ctx)
 		for j := i; j < i+n; j++ {
+			all[j].At = begun
 			k.note(turn, node, &all[j])
 			done(j, &all[j])
 		}

@@ -33,8 +33,10 @@ type TurnResponse struct {
 	Assistant    json.RawMessage `json:"assistant" doc:"the assistant message"`
 	Segments     []chat.Segment  `json:"segments" doc:"the same with all that the provider sent: reasoning, media, opaque fields"`
 	Model        string          `json:"model,omitempty" doc:"name of the model"`
+	Provider     string          `json:"provider,omitempty" doc:"name of the provider that runs it"`
 	FinishReason string          `json:"finishReason,omitempty" doc:"why the answer ended"`
 	Usage        chat.Usage      `json:"usage" doc:"tokens by kind"`
+	Cost         float64         `json:"cost,omitempty" doc:"in the currency of the configured prices"`
 	DurationMS   float64         `json:"durationMs" doc:"milliseconds the model took"`
 }
 
@@ -44,6 +46,7 @@ type ToolRun struct {
 	ToolName   string          `json:"toolName" doc:"the tool"`
 	Args       json.RawMessage `json:"args" doc:"its arguments; a text if they were no JSON"`
 	Result     json.RawMessage `json:"result" doc:"what the model read"`
+	At         time.Time       `json:"at,omitzero" doc:"when it was begun"`
 	DurationMS float64         `json:"durationMs" doc:"milliseconds it took"`
 	Replayed   bool            `json:"replayed,omitempty" doc:"it was done before a crash and not repeated: the result is that of then"`
 	Warning    string          `json:"warning,omitempty" doc:"what was changed in the arguments"`

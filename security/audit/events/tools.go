@@ -60,7 +60,7 @@ func (t Tools) Called(ctx context.Context, env tools.Environment, r *tools.Resul
 func (t Tools) CalledByRun(c run.Audited) {
 	entry := audit.Entry{
 		Time: c.At, Event: "llm.run.call", Code: audit.OK, Action: "llm:run", Resource: "run/" + c.Run, TraceID: c.TraceID, Door: tools.Door,
-		Details: map[string]string{"turn": c.Turn, "tool": c.Tool, "args_sha256": c.Args, "result_sha256": c.Result},
+		Details: map[string]string{"turn": c.Turn, "call_id": c.CallID, "tool": c.Tool, "args_sha256": c.Args, "result_sha256": c.Result},
 	}
 	if c.Code != "" {
 		entry.Code, entry.Reason = string(c.Code), string(c.Fault)
