@@ -26,6 +26,8 @@ type Conversation struct {
 	Active int64 `json:"active_at"`
 	Count  int   `json:"count"`  // of turns, forgotten ones too
 	Tokens int   `json:"tokens"` // spent on all of them
+
+	Cost float64 `json:"cost,omitempty"` // the same
 }
 
 // KeptFor is whose budget of records it uses up.

@@ -154,6 +154,7 @@ func (s *Service) answer(ctx context.Context, call *commands.Call, c *Conversati
 	c.Count++
 	if turn.Reply != nil {
 		c.Tokens += turn.Usage.Total()
+		c.Cost += turn.Cost
 	}
 	if stored := s.keep(ctx, call.Principal, c, known); stored != nil && err == nil {
 		s.opts.Log.Warn("a conversation is not stored", "error", stored)

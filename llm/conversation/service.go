@@ -69,7 +69,7 @@ func New(o Options) *Service {
 
 // Commands are the commands of the package.
 func (s *Service) Commands() []commands.Command {
-	return []commands.Command{commands.New(llmChat, s.Chat)}
+	return []commands.Command{commands.New(llmChat, s.Chat), commands.New(conversationList, s.List), commands.New(conversationGet, s.Get)}
 }
 
 const sweepPace = 10 * time.Minute

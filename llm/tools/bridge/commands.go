@@ -17,10 +17,11 @@ var never = []string{"cert", "key", "policy", "audit", "approval", "session"}
 
 // besides are further commands that are no tools: those that register names
 // for others, that run other commands, that run tools as a person does, without
-// anybody being asked, or say which there are, and those that have tools of
-// their own, which know the risk of what they do.
+// anybody being asked, or say which there are, those that show what a person
+// said to a model, and those that have tools of their own, which know the risk
+// of what they do.
 var besides = []string{
-	"command.register", "command.unregister", "batch.execute", "llm.chat", "mcp.server.approve",
+	"command.register", "command.unregister", "batch.execute", "llm.chat", "llm.conversation.get", "llm.conversation.list", "mcp.server.approve",
 	"skill.invoke", "group.dispatch", "mcp.tool.call",
 }
 

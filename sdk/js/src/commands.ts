@@ -1388,6 +1388,30 @@ export interface Commands {
       };
     };
   };
+  /** List the budgets for language models: what is spent and left, and when each begins anew; those used up most first. */
+  "llm.budget.list": {
+    params: Record<string, unknown>;
+    result: {
+      budgets: ({
+        limits: ({
+          left: number;
+          limit: number;
+          of: "tokens" | "cost" | "requests";
+          reserved: number;
+          spent: number;
+        })[];
+        owner: string;
+        owner_kind?: string;
+        per: "principal" | "key" | "space";
+        percent: number;
+        resets_at: number;
+        since: number;
+        space_id: string;
+        window: "hour" | "day" | "month";
+      })[];
+      total: number;
+    };
+  };
   /** Say something in a conversation with a model that may use tools, or run a tool oneself by a slash command. */
   "llm.chat": {
     params: {
@@ -1459,6 +1483,58 @@ export interface Commands {
         output_tokens: number;
         reasoning_tokens?: number;
       };
+    };
+  };
+  /** Show one of the caller's conversations, with what was said as far as the model is shown it. */
+  "llm.conversation.get": {
+    params: {
+      session_id: string;
+    };
+    result: {
+      active_at: number;
+      answering?: boolean;
+      began_at: number;
+      cost: number;
+      ends_at: number;
+      locked?: string;
+      messages: unknown[];
+      model?: string;
+      session_id: string;
+      skill_id?: string;
+      system?: string;
+      title?: string;
+      tokens: number;
+      tools: string[];
+      turns: number;
+    };
+  };
+  /** List the caller's conversations, the one spoken in last first. */
+  "llm.conversation.list": {
+    params: {
+      cursor?: string;
+      find?: string;
+      limit?: number;
+      sort?: "id" | "-id" | "active_at" | "-active_at" | "began_at" | "-began_at" | "turns" | "-turns" | "tokens" | "-tokens" | "cost" | "-cost";
+    };
+    result: {
+      conversations: {
+        active_at: number;
+        answering?: boolean;
+        began_at: number;
+        cost: number;
+        ends_at: number;
+        locked?: string;
+        model?: string;
+        session_id: string;
+        skill_id?: string;
+        system?: string;
+        title?: string;
+        tokens: number;
+        tools: string[];
+        turns: number;
+      }[];
+      next_cursor?: string;
+      total: number;
     };
   };
   /** List the language models that may be asked. */
@@ -1554,9 +1630,12 @@ export interface Commands {
     };
     result: {
       agent?: string;
+      autopilot?: boolean;
       changed_at: number;
+      cost: number;
       message?: string;
       mode: "run" | "agent" | "chat";
+      model?: string;
       package?: string;
       phase: "Running" | "WaitingUser" | "Completed" | "Failed";
       principal: string;
@@ -1568,8 +1647,11 @@ export interface Commands {
       }[];
       reason?: string;
       run_id: string;
+      space_id: string;
       started_at: number;
       stop_reason?: string;
+      tokens: number;
+      trace_id?: string;
       turns: number;
       workflow?: string;
     };
@@ -1582,9 +1664,12 @@ export interface Commands {
     };
     result: {
       agent?: string;
+      autopilot?: boolean;
       changed_at: number;
+      cost: number;
       message?: string;
       mode: "run" | "agent" | "chat";
+      model?: string;
       package?: string;
       phase: "Running" | "WaitingUser" | "Completed" | "Failed";
       principal: string;
@@ -1596,8 +1681,11 @@ export interface Commands {
       }[];
       reason?: string;
       run_id: string;
+      space_id: string;
       started_at: number;
       stop_reason?: string;
+      tokens: number;
+      trace_id?: string;
       turns: number;
       workflow?: string;
     };
@@ -1639,16 +1727,25 @@ export interface Commands {
   "llm.run.list": {
     params: {
       cursor?: string;
+      find?: string;
       limit?: number;
+      mode?: "run" | "agent" | "chat";
+      package?: string;
       phase?: "Running" | "WaitingUser" | "Completed" | "Failed";
+      principal?: string;
+      sort?: "id" | "-id" | "package" | "-package" | "phase" | "-phase" | "principal" | "-principal" | "turns" | "-turns" | "tokens" | "-tokens" | "cost" | "-cost" | "changed_at" | "-changed_at";
+      workflow?: string;
     };
     result: {
       next_cursor?: string;
       runs: ({
         agent?: string;
+        autopilot?: boolean;
         changed_at: number;
+        cost: number;
         message?: string;
         mode: "run" | "agent" | "chat";
+        model?: string;
         package?: string;
         phase: "Running" | "WaitingUser" | "Completed" | "Failed";
         principal: string;
@@ -1660,8 +1757,11 @@ export interface Commands {
         }[];
         reason?: string;
         run_id: string;
+        space_id: string;
         started_at: number;
         stop_reason?: string;
+        tokens: number;
+        trace_id?: string;
         turns: number;
         workflow?: string;
       })[];
@@ -1722,9 +1822,12 @@ export interface Commands {
     };
     result: {
       agent?: string;
+      autopilot?: boolean;
       changed_at: number;
+      cost: number;
       message?: string;
       mode: "run" | "agent" | "chat";
+      model?: string;
       package?: string;
       phase: "Running" | "WaitingUser" | "Completed" | "Failed";
       principal: string;
@@ -1736,8 +1839,11 @@ export interface Commands {
       }[];
       reason?: string;
       run_id: string;
+      space_id: string;
       started_at: number;
       stop_reason?: string;
+      tokens: number;
+      trace_id?: string;
       turns: number;
       workflow?: string;
     };
@@ -1745,6 +1851,7 @@ export interface Commands {
   /** Show a run and where it is. */
   "llm.run.status": {
     params: {
+      graph?: boolean;
       run_id: string;
       wait_ms?: number;
     };
@@ -1757,7 +1864,9 @@ export interface Commands {
         to: string;
       }[];
       artifacts?: string[];
+      autopilot?: boolean;
       changed_at: number;
+      cost: number;
       current_node_id?: string;
       decision_log?: {
         decidedAt?: string;
@@ -1766,8 +1875,26 @@ export interface Commands {
         reason?: string;
         to: string;
       }[];
+      graph?: {
+        edges: {
+          condition_text?: string;
+          from: string;
+          is_default?: boolean;
+          label: string;
+          to: string;
+        }[];
+        entry_node_id: string;
+        nodes: {
+          agent_id?: string;
+          description?: string;
+          id: string;
+          title?: string;
+          type: string;
+        }[];
+      };
       message?: string;
       mode: "run" | "agent" | "chat";
+      model?: string;
       package?: string;
       phase: "Running" | "WaitingUser" | "Completed" | "Failed";
       principal: string;
@@ -1779,13 +1906,46 @@ export interface Commands {
       }[];
       reason?: string;
       run_id: string;
+      space_id: string;
       started_at: number;
       state_error?: string;
       steps_completed?: string[];
       stop_reason?: string;
+      tokens: number;
+      trace_id?: string;
       turns: number;
       variables?: Record<string, unknown>;
       workflow?: string;
+    };
+  };
+  /** Show when a run asked its model and ran tools, how long each took and what it cost, without what was said. */
+  "llm.run.trace": {
+    params: {
+      after?: number;
+      limit?: number;
+      run_id: string;
+    };
+    result: {
+      next_after?: number;
+      spans: ({
+        about?: string;
+        at: number;
+        call_id?: string;
+        code?: string;
+        cost?: number;
+        id: string;
+        input_tokens?: number;
+        kind: "model" | "tool";
+        name?: string;
+        node_id?: string;
+        output_tokens?: number;
+        parent?: string;
+        provider?: string;
+        replayed?: boolean;
+        state: "running" | "ok" | "failed" | "unknown";
+        took_ms: number;
+      })[];
+      turns: number;
     };
   };
   /** Show what a run's model was asked, what it answered, and what its calls came to. */
@@ -1809,9 +1969,11 @@ export interface Commands {
         };
         response: {
           assistant: unknown;
+          cost?: number;
           durationMs: number;
           finishReason?: string;
           model?: string;
+          provider?: string;
           segments: {
             data?: string;
             mimeType?: string;
@@ -1840,6 +2002,7 @@ export interface Commands {
         };
         toolRuns?: {
           args: unknown;
+          at?: string;
           durationMs: number;
           replayed?: boolean;
           result: unknown;
@@ -1854,15 +2017,78 @@ export interface Commands {
       })[];
     };
   };
+  /** Show what was spent on language models: requests, tokens and cost, by principal, model, provider, skill, run and day. */
+  "llm.spend": {
+    params: {
+      by?: ("day" | "space" | "principal" | "model" | "provider" | "skill" | "run")[];
+      cursor?: string;
+      limit?: number;
+      model?: string;
+      principal?: string;
+      provider?: string;
+      run_id?: string;
+      since?: string;
+      skill_id?: string;
+      sort?: "day" | "-day" | "principal" | "-principal" | "model" | "-model" | "provider" | "-provider" | "requests" | "-requests" | "tokens" | "-tokens" | "cost" | "-cost";
+      until?: string;
+    };
+    result: {
+      kept_since: string;
+      next_cursor?: string;
+      rows: {
+        cached_tokens: number;
+        cost: number;
+        day?: string;
+        input_tokens: number;
+        model?: string;
+        output_tokens: number;
+        principal?: string;
+        principal_kind?: string;
+        provider?: string;
+        repeated: number;
+        requests: number;
+        run_id?: string;
+        skill_id?: string;
+        space_id?: string;
+        tokens: number;
+      }[];
+      sum: {
+        cached_tokens: number;
+        cost: number;
+        input_tokens: number;
+        output_tokens: number;
+        repeated: number;
+        requests: number;
+        tokens: number;
+      };
+      total: number;
+    };
+  };
   /** Say how the language models fare. */
   "llm.status": {
     params: Record<string, unknown>;
     result: {
       active_requests: number;
+      cache?: {
+        answers: number;
+        bytes: number;
+        limit_bytes: number;
+        shared: boolean;
+        ttl_ms: number;
+      };
       providers: ({
         active_requests: number;
         breaker: "closed" | "open" | "half-open";
+        concurrency: number;
         last_error?: string;
+        latency?: {
+          answers: number;
+          first_p50_ms: number;
+          first_p99_ms: number;
+          whole_p50_ms: number;
+          whole_p99_ms: number;
+        };
+        models: string[];
         name: string;
         retry_after_ms?: number;
         wire: string;
