@@ -34,8 +34,7 @@ type SpendParams struct {
 // SpendResult is the result of llm.spend.
 type SpendResult = model.SpendingResult
 
-// Spend tells what the caller has spent, and who manages a space what was spent
-// there.
+// Spend tells the caller its own spending, and who manages a space all of it.
 func (s *Service) Spend(_ context.Context, call *commands.Call, p SpendParams) (SpendResult, error) {
 	return s.opts.Models.Spending(call.Principal, model.SpendingQuery{
 		Since: p.Since, Until: p.Until, By: p.By, Principal: p.Principal, Model: p.Model, Provider: p.Provider, Skill: p.Skill, Run: p.Run,

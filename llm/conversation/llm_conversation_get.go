@@ -27,7 +27,7 @@ func (p GetParams) Target() commands.Resource {
 	return commands.Resource{Type: "llm", ID: "conversation"}
 }
 
-// GetResult is a conversation with what was said.
+// GetResult is a conversation with its messages.
 type GetResult struct {
 	View
 	Messages []chat.Message `json:"messages" doc:"what user and model said, calls of tools and their results, in order; the oldest may be forgotten"`

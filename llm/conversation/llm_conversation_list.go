@@ -85,7 +85,7 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 	return result, nil
 }
 
-// mentions reports whether a conversation has what is looked for.
+// mentions reports whether a conversation has a text.
 func (c *Conversation) mentions(named listing.Finder) bool {
 	if named.In(c.ID, c.Model, string(c.Skill)) {
 		return true
@@ -98,7 +98,7 @@ func (c *Conversation) mentions(named listing.Finder) bool {
 	return false
 }
 
-// said is what the user said in a turn.
+// said is the text of the user in a turn.
 func (t *Turn) said() string {
 	for _, m := range t.Messages {
 		if m.Role == chat.User {

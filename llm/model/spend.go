@@ -27,7 +27,7 @@ type Payment struct {
 	Run       string           `json:"run,omitempty"`
 }
 
-// Amounts are what was spent.
+// Amounts are requests, tokens and cost together.
 type Amounts struct {
 	Requests int64   `json:"requests" doc:"answers that were asked for at a provider, those broken off included"`
 	Repeated int64   `json:"repeated" doc:"answers that cost nothing: from the cache, or shared with an identical query"`
@@ -55,7 +55,7 @@ func amountsOf(u chat.Usage, cost float64) Amounts {
 	}
 }
 
-// A Spending is what was spent on one thing in a day, as it is stored.
+// A Spending is the amounts of one kind of payment in a day, as stored.
 type Spending struct {
 	Payment
 	Amounts
@@ -75,15 +75,15 @@ const (
 	unstoredSpending = 4096   // lines of all spaces
 )
 
-// A ledger adds up what is spent. Several bridges may share its table: each adds
+// A ledger adds up spending. Several bridges may share its table: each adds
 // what it has counted since it stored last.
 type ledger struct {
 	table records.Table[Spending] // nil forgets at the end of the process
 	now   func() time.Time
 
 	mu     sync.Mutex
-	since  map[string]*Spending // what is not stored yet, by key
-	going  map[string]*Spending // what is being stored
+	since  map[string]*Spending // not stored yet, by key
+	going  map[string]*Spending // being stored
 	days   map[spaceDay]int     // lines
 	spaces map[protocol.SpaceID]int
 }
@@ -97,7 +97,7 @@ func newLedger(table records.Table[Spending], now func() time.Time) *ledger {
 	return &ledger{table: table, now: now, since: make(map[string]*Spending), days: make(map[spaceDay]int), spaces: make(map[protocol.SpaceID]int)}
 }
 
-// load counts what was stored.
+// load counts the stored lines.
 func (l *ledger) load() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +176,7 @@ func (l *ledger) count(p *Payment, n int) {
 	}
 }
 
-// all yields what was spent: stored, and since then. A line may come in two
+// all yields all lines, stored or not. A line may come in two
 // parts.
 func (l *ledger) all() iter.Seq[*Spending] {
 	return func(yield func(*Spending) bool) {
@@ -205,7 +205,7 @@ func (l *ledger) all() iter.Seq[*Spending] {
 	}
 }
 
-// store writes what was spent since it was called last, and forgets days that
+// store writes the spending since its last call, and forgets days that
 // are long past.
 func (l *ledger) store(ctx context.Context) error {
 	if l.table == nil {

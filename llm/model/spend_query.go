@@ -19,7 +19,7 @@ const (
 	ByDay       = "day"
 )
 
-// A SpendingQuery chooses what was spent.
+// A SpendingQuery chooses spending.
 type SpendingQuery struct {
 	Since, Until string // days, both included; "" for all that is kept
 	By           []string
@@ -32,7 +32,7 @@ type SpendingQuery struct {
 	listing.Page
 }
 
-// A SpendingRow is what was spent on things that are told apart by the
+// A SpendingRow is the spending on things that are told apart by the
 // dimensions of a query; those of others are "".
 type SpendingRow struct {
 	Day       string           `json:"day,omitempty" doc:"day in UTC, as 2026-11-22"`
@@ -46,16 +46,16 @@ type SpendingRow struct {
 	Amounts
 }
 
-// SpendingResult is one page of what was spent.
+// SpendingResult is one page of spending.
 type SpendingResult struct {
-	Rows       []SpendingRow `json:"rows" doc:"what was spent, by what was asked to be told apart"`
+	Rows       []SpendingRow `json:"rows" doc:"amounts by the dimensions of by"`
 	Sum        Amounts       `json:"sum" doc:"all rows of all pages together"`
 	Total      int           `json:"total" doc:"how many rows there are on all pages"`
 	NextCursor string        `json:"next_cursor,omitempty" doc:"where the next page begins; absent on the last"`
 	Kept       string        `json:"kept_since" doc:"the first day that is kept"`
 }
 
-// spendingOrder holds the columns that what was spent can be sorted by.
+// spendingOrder holds the columns that spending can be sorted by.
 var spendingOrder = listing.Order[*SpendingRow]{
 	ID: (*SpendingRow).id,
 	Keys: map[string]func(*SpendingRow) listing.Key{
@@ -75,8 +75,8 @@ func (r *SpendingRow) id() string {
 	return strings.Join([]string{r.Day, string(r.Space), string(r.Kind), r.Principal, r.Model, r.Provider, string(r.Skill), r.Run}, "\x00")
 }
 
-// Spending tells a principal what was spent: by itself, and in the spaces that
-// it manages by everybody. Others' spending does not exist for it.
+// Spending tells a principal its own spending, and in the spaces that
+// it manages that of everybody. Others' spending does not exist for it.
 func (s *Service) Spending(who *protocol.Principal, q SpendingQuery) (SpendingResult, error) {
 	rows := make(map[string]*SpendingRow)
 	result := SpendingResult{Rows: []SpendingRow{}, Kept: s.ledger.oldest()}

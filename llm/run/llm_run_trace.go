@@ -33,7 +33,7 @@ type TraceParams struct {
 // Target implements [commands.Targeter].
 func (p TraceParams) Target() commands.Resource { return commands.Resource{Type: "llm", ID: "run"} }
 
-// TraceResult is one page of what a run did.
+// TraceResult is one page of the spans of a run.
 type TraceResult struct {
 	Spans     []Span `json:"spans" doc:"turns in their order, each before the calls of its answer"`
 	Turns     int    `json:"turns" doc:"how many turns there are on all pages"`
@@ -67,7 +67,7 @@ const (
 	modelSpan, toolSpan = "model", "tool"
 )
 
-// Trace shows what a run did, and what it does.
+// Trace shows the spans of a run, of the turn under way too.
 func (s *Service) Trace(_ context.Context, call *commands.Call, p TraceParams) (TraceResult, error) {
 	r, l, err := s.lookup(call.Principal, p.Run)
 	if err != nil {
