@@ -110,6 +110,18 @@ func TestWhoLeavesTheCapLeavesItsScenes(t *testing.T) {
 	eventually.Holds(t, "nothing is retained", func() bool { return w.kept("HOME/home") == "" })
 }
 
+// Whose certificate ended before is no exception.
+func TestWhoIsBarredLeavesItsScenesWithTheCapToo(t *testing.T) {
+	w := newWorld(t)
+	w.must(router, "scene.declare", declareRouter)
+	w.must(lamp, "scene.declare", `{"scene_type":"HOME","skill_id":"lamp","skill_role":"light","is_owner_declaration":false,"cap_id":"home","cert_sn":"`+lampCert+`"}`)
+	w.end(lampCert, protocol.CertificateExpired)
+	w.becomes("HOME", "active router: router agent_route online, lamp light suspended")
+	w.exclude("home", "lamp")
+	w.becomes("HOME", "active router: router agent_route online")
+	w.told("HOME/home scene.left lamp")
+}
+
 func TestARouteAgentWhoseSkillIsWithdrawnIsGone(t *testing.T) {
 	w := newWorld(t)
 	w.must(router, "scene.declare", declareRouter)

@@ -175,12 +175,13 @@ func (s *Service) reviewed(old *Scene) (*Scene, error) {
 }
 
 // judged is a member with what bars it by now. What did before does so until
-// it declares itself anew.
+// it declares itself anew, or leaves the Cap.
 func (s *Service) judged(scene *Scene, m Member) Member {
 	switch {
-	case m.Barred != "":
+	case m.Barred != "" && m.routes():
 	case !s.opts.Channels.Belongs(scene.Space, scene.Cap, m.Skill):
 		m.Barred = reasonOffCap
+	case m.Barred != "":
 	case m.Serial != "":
 		current, err := s.opts.Certificates.Current(m.Serial)
 		switch protocol.CodeOf(err) {

@@ -383,7 +383,7 @@ func (w *world) look(t protocol.SceneType) string {
 func (w *world) becomes(t protocol.SceneType, want string) {
 	w.t.Helper()
 	var got string
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(eventually.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if got = w.look(t); got == want {
 			return
 		}
