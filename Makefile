@@ -46,10 +46,10 @@ unit: ## the tests without the race detector (quick)
 
 race: ## the tests with the race detector, where there is a C compiler for it
 	@if command -v $$($(GO) env CC) >/dev/null; then \
-		CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...; \
+		CGO_ENABLED=1 $(GO) test -race -timeout 40m ./...; \
 	else \
 		echo "no C compiler: the tests run without the race detector (Debian: apt install gcc libc6-dev)"; \
-		$(GO) test -timeout 20m ./...; \
+		$(GO) test -timeout 40m ./...; \
 	fi
 
 foreign: ## name the foreign programs whose tests are skipped

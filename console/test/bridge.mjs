@@ -11,7 +11,7 @@ export const program = process.env.AIBRIDGE ?? path.join(root, "bin", "aibridge"
 
 /** How long anything may take. The machine may be slow; no test asserts a pace.
  * Whoever writes a test may have less, by PATIENCE in ms. */
-export const patience = Number(process.env.PATIENCE) || 60_000;
+export const patience = Number(process.env.PATIENCE) || 120_000;
 
 const chrome = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((p) => p && existsSync(p));
 
@@ -85,7 +85,7 @@ export function startAgent(bridge, id, skills = path.join(root, "examples", "ski
 export function startBrowser() {
   if (!chrome) throw new Error("there is no Chromium (Debian: apt install chromium)");
   return chromium.launch({
-    executablePath: chrome,
+    executablePath: chrome, timeout: patience,
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
 }
