@@ -76,7 +76,7 @@ func (t *target) addresses() listen.Addresses {
 		return a
 	}
 	c := app.DefaultConfig()
-	return listen.Addresses{MQTT: c.MQTT, MQTTS: "127.0.0.1:8883", HTTP: c.HTTP, WS: c.WS}
+	return listen.Addresses{MQTT: c.MQTT.Address, MQTTS: "127.0.0.1:8883", HTTP: c.HTTP, WS: c.WS}
 }
 
 // mqttURL is the address of the bridge. A client certificate needs TLS.

@@ -13,7 +13,7 @@ import (
 // and what to try.
 func writeWelcome(w io.Writer, a listen.Addresses) {
 	var mosquitto, url string // what must be added when the address is not the usual one
-	if usual := app.DefaultConfig().MQTT; a.MQTT != usual {
+	if usual := app.DefaultConfig().MQTT.Address; a.MQTT != usual {
 		host, port, _ := net.SplitHostPort(a.MQTT)
 		mosquitto = " -h " + host + " -p " + port
 		url = " --url mqtt://" + a.MQTT

@@ -19,7 +19,7 @@ import (
 func main() {
 	config := bridge.DefaultConfig()
 	flag.StringVar(&config.Data, "data", config.Data, "folder for everything that must survive")
-	flag.StringVar(&config.MQTT, "mqtt", config.MQTT, "address for MQTT")
+	flag.StringVar(&config.MQTT.Address, "mqtt", config.MQTT.Address, "address for MQTT")
 	flag.StringVar(&config.HTTP, "http", config.HTTP, "address for HTTP")
 	flag.StringVar(&config.WS, "ws", config.WS, "address for WebSocket")
 	flag.Parse()

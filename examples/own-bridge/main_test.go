@@ -48,7 +48,7 @@ func greenhouse(t *testing.T, at time.Time) *client.Client {
 	t.Helper()
 	config := bridge.DefaultConfig()
 	config.Data, config.Dev = t.TempDir(), true
-	config.MQTT, config.HTTP, config.WS = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	config.MQTT.Address, config.HTTP, config.WS = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	config.Log.Level = "error"
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -154,7 +154,7 @@ func TestOnlyTheBridgeSpeaksOnItsTopics(t *testing.T) {
 func TestDevRefusesAnythingButLoopback(t *testing.T) {
 	t.Parallel()
 	config := app.DefaultConfig()
-	config.Data, config.Dev, config.MQTT = t.TempDir(), true, "0.0.0.0:0"
+	config.Data, config.Dev, config.MQTT.Address = t.TempDir(), true, "0.0.0.0:0"
 	if _, err := app.New(t.Context(), config); err == nil || !strings.Contains(err.Error(), "loopback") {
 		t.Errorf("got %v", err)
 	}

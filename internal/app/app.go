@@ -113,7 +113,7 @@ func (a *App) Addresses() listen.Addresses { return a.state.addresses }
 func (a *App) Run(ctx context.Context) error {
 	s, d := a.state, a.doors
 	s.log.Info("listening", "mqtt", s.addresses.MQTT, "mqtts", s.addresses.MQTTS, "http", s.addresses.HTTP, "ws", s.addresses.WS,
-		"version", s.version, "data", s.config.Data)
+		"unix", s.addresses.Unix, "version", s.version, "data", s.config.Data)
 	if s.config.Dev {
 		s.log.Warn("everybody on this machine may do everything (--dev)")
 	}
@@ -122,8 +122,10 @@ func (a *App) Run(ctx context.Context) error {
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
 	group.Go(func() error { return s.Ended(serving) })
-	if l := s.sockets.Get("mqtt"); l != nil {
-		group.Go(func() error { return d.broker.Serve(serving, "mqtt", l) })
+	for _, name := range []string{"mqtt", "unix"} {
+		if l := s.sockets.Get(name); l != nil {
+			group.Go(func() error { return d.broker.Serve(serving, name, l) })
+		}
 	}
 	if l := s.sockets.Get("mqtts"); l != nil {
 		group.Go(func() error { return d.broker.Serve(serving, "mqtts", tls.NewListener(l, d.tls.Config("mqtt"))) })

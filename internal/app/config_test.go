@@ -36,7 +36,7 @@ func TestLaterSourcesWin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, pair := range map[string][2]any{
-		"file":             {c.MQTT, "127.0.0.1:1"},
+		"file":             {c.MQTT.Address, "127.0.0.1:1"},
 		"file, nested":     {c.Limits.Payload, 2048},
 		"environment":      {c.HTTP, "127.0.0.1:20"},
 		"environment, int": {c.Limits.InFlight, 7},
@@ -89,6 +89,13 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"credentials, no NATS":     {[]string{"--nats-credentials", "bridge.creds"}, "nats.url: is needed"},
 		"a NATS key alone":         {[]string{"--nats-url", "tls://127.0.0.1:1", "--nats-key", "key.pem"}, "cert and key go together"},
 		"an id of two levels":      {[]string{"--id", "a/b"}, "id: "},
+		"an unknown key of MQTT":   {[]string{"--config", file("mqtt:\n  address: 127.0.0.1:0\n  keep_alive: 3\n")}, "line 3: there is no setting keep_alive"},
+		"a list for MQTT":          {[]string{"--config", file("mqtt: [1]\n")}, "mqtt: a list is not a group of settings"},
+		"a limit out of range":     {[]string{"--mqtt-inflight", "65536"}, "mqtt.inflight: 65536 is not within 1 and 65535"},
+		"an old name, a text":      {[]string{"--config", file("limits: {topic_levels: many}\n")}, `line 1: limits.topic_levels: "many" is not a whole number`},
+		"a socket somewhere":       {[]string{"--mqtt-unix", "mqtt.sock"}, `mqtt.unix: "mqtt.sock" is not an absolute path`},
+		"a mode that is none":      {[]string{"--mqtt-unix-mode", "rw"}, `mqtt.unix_mode: "rw" is not a mode`},
+		"proxies of nobody":        {[]string{"--proxy-protocol-listeners", "mqtt"}, "proxy_protocol: listeners and trusted go together"},
 		"a file that is not there": {[]string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,6 +104,47 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestTheSectionOfMQTT(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("mqtt:\n  address: 127.0.0.1:2\n  keep_alive_seconds: 60\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, "--config", file, "--mqtt-queue-messages", "5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := c.MQTT; m.Address != "127.0.0.1:2" || m.KeepAlive != 60 || m.QueueMessages != 5 || m.Inflight != 1024 {
+		t.Errorf("it reads %+v", m)
+	}
+	if c, err = load(t, "--config", file, "--mqtt", "127.0.0.1:3"); err != nil || c.MQTT.Address != "127.0.0.1:3" || c.MQTT.KeepAlive != 60 {
+		t.Errorf("with a flag: %+v, %v", c.MQTT, err)
+	}
+}
+
+// TestASettingIsFoundByItsOldName has the name of today win.
+func TestASettingIsFoundByItsOldName(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "old.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, args := range map[string][]string{
+		"file":          {"--config", file("limits: {payload: 2048, topic_levels: 20}\nmqtt: 127.0.0.1:0\n")},
+		"file, both":    {"--config", file("limits: {topic_levels: 30}\nmqtt: {topic_levels: 20}\n")},
+		"flag":          {"--limits-topic-levels", "20"},
+		"flag, over it": {"--config", file("mqtt: {topic_levels: 30}\n"), "--limits-topic-levels=20"},
+	} {
+		if c, err := load(t, args...); err != nil || c.MQTT.TopicLevels != 20 {
+			t.Errorf("%s: %d levels, %v", name, c.MQTT.TopicLevels, err)
+		}
+	}
+	if c, err := withVariable(t, "AIBRIDGE_LIMITS_TOPIC_LEVELS=20"); err != nil || c.MQTT.TopicLevels != 20 {
+		t.Errorf("variable: %d levels, %v", c.MQTT.TopicLevels, err)
 	}
 }
 
@@ -112,7 +160,7 @@ func TestMQTTOverTLSIsBesideMQTTUnlessItIsElsewhere(t *testing.T) {
 		{"127.0.0.1:1883", "0.0.0.0:9883", "0.0.0.0:9883"},
 	} {
 		c := DefaultConfig()
-		c.MQTT, c.MQTTS = test.mqtt, test.mqtts
+		c.MQTT.Address, c.MQTTS = test.mqtt, test.mqtts
 		if got := c.MQTTSAddress(); got != test.want {
 			t.Errorf("%s and %q: %s, want %s", test.mqtt, test.mqtts, got, test.want)
 		}
@@ -148,7 +196,7 @@ func TestPrintedConfigurationReadsBackWithoutSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Log.Format != "json" || len(again.Hosts) != 1 || again.Limits != c.Limits {
+	if again.Log.Format != "json" || len(again.Hosts) != 1 || again.Limits != c.Limits || again.MQTT != c.MQTT {
 		t.Errorf("read back %+v", again)
 	}
 }

@@ -71,14 +71,14 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := servertls.New(s.config.TLS, d.identities.pki)
+	certificate, err := servertls.New(s.config.TLS, d.identities.pki, s.config.Data)
 	if err != nil {
 		return nil, err
 	}
 	s.metrics.MustRegister(certificate.Metrics())
 	return &doors{
 		router: router, broker: server, chunks: chunks, mcp: mcp, api: api, tls: certificate, ready: ready,
-		web: besidePKI(api, d.identities.pki.Handler()), sockets: webSockets(api, server), servers: new(listen.Servers),
+		web: certificate.Challenges(besidePKI(api, d.identities.pki.Handler())), sockets: webSockets(api, server), servers: new(listen.Servers),
 	}, nil
 }
 

@@ -33,11 +33,11 @@ func openEntrance(ctx context.Context, b *base) (*entrance, error) {
 	b.life.Add("sockets", func(context.Context) error { return sockets.Close() })
 	e.sockets = sockets
 	e.addresses = listen.Addresses{
-		MQTT: sockets.Address("mqtt"), MQTTS: sockets.Address("mqtts"), HTTP: sockets.Address("http"), WS: sockets.Address("ws"),
+		MQTT: sockets.Address("mqtt"), MQTTS: sockets.Address("mqtts"), HTTP: sockets.Address("http"), WS: sockets.Address("ws"), Unix: sockets.Address("unix"),
 		TLSOnly: b.config.TLS.Only,
 	}
 	if !b.config.TLS.Only { // there is no certificate to show yet
-		e.lobby.Open(sockets.Get("http"), httpdoor.NewServer(httpdoor.Lobby(b.version, e.lobby.Why), b.log))
+		e.lobby.Open(sockets, "http", httpdoor.NewServer(httpdoor.Lobby(b.version, e.lobby.Why), b.log))
 	}
 	b.life.Add("lobby", e.lobby.Close)
 	return e, nil

@@ -600,7 +600,7 @@ func TestHTTPTakesTLSAndPlainConnectionsOnOnePortUnlessItShallNot(t *testing.T) 
 	}
 	defer silent.Close()
 
-	only, _, _ := guarded(t, func(c *app.Config) { c.TLS.Only, c.MQTT, c.MQTTS = true, "off", "127.0.0.1:0" })
+	only, _, _ := guarded(t, func(c *app.Config) { c.TLS.Only, c.MQTT.Address, c.MQTTS = true, "off", "127.0.0.1:0" })
 	if response, err := bridgetest.HTTPClient(t).Get("http://" + only.HTTP + "/readyz"); err == nil {
 		if response.StatusCode != http.StatusBadRequest {
 			t.Errorf("plain HTTP is answered %s", response.Status)

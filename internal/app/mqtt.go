@@ -30,7 +30,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 		Broker: broker.Options{
 			Log:        s.log,
 			MaxPacket:  s.config.Limits.Payload + roomAroundPayload,
-			Limits:     broker.Limits{TopicLevels: s.config.Limits.TopicLevels},
+			Limits:     s.config.MQTT.Limits(),
 			Journal:    journal,
 			Clock:      s.clock,
 			Gate:       s.gate,

@@ -205,7 +205,7 @@ func TestAnIssuerOfTokensGivesRolesThatThereAre(t *testing.T) {
 	t.Parallel()
 	for role, wrong := range map[string]bool{"oprator": true, "operator": false, "janitor": false} {
 		config := app.DefaultConfig()
-		config.Data, config.MQTT, config.MQTTS, config.HTTP, config.WS = t.TempDir(), "127.0.0.1:0", "off", "127.0.0.1:0", "127.0.0.1:0"
+		config.Data, config.MQTT.Address, config.MQTTS, config.HTTP, config.WS = t.TempDir(), "127.0.0.1:0", "off", "127.0.0.1:0", "127.0.0.1:0"
 		config.Tokens.Issuers = []token.Issuer{{Issuer: "hs", Secret: fileOf(t, []byte(issuerSecret)), RolesClaim: "roles", Roles: map[string]string{"x": role}}}
 		bridge, err := app.New(t.Context(), config, app.WithLogger(slog.New(slog.DiscardHandler)))
 		if bridge != nil && err == nil {

@@ -33,9 +33,9 @@ func begin(t *testing.T, url string) *starting {
 	t.Helper()
 	config := app.DefaultConfig()
 	config.Data, config.Dev, config.ID, config.NATS.URL = t.TempDir(), true, "second", url
-	config.HTTP, config.MQTT, config.WS, config.MQTTS = free(t), free(t), "127.0.0.1:0", "off"
+	config.HTTP, config.MQTT.Address, config.WS, config.MQTTS = free(t), free(t), "127.0.0.1:0", "off"
 	ctx, stop := context.WithCancel(context.Background())
-	s := &starting{http: config.HTTP, mqtt: config.MQTT, bridge: make(chan *app.App, 1), ended: make(chan error, 1), stop: stop}
+	s := &starting{http: config.HTTP, mqtt: config.MQTT.Address, bridge: make(chan *app.App, 1), ended: make(chan error, 1), stop: stop}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

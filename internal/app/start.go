@@ -56,6 +56,6 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	d.runs.Recover(ctx)
 	s.life.Add("workflows", d.runs.Close)
 	s.life.Run("backups", d.backups.Run)
-	s.life.Run("expiry of the certificate", func(ctx context.Context) error { return o.tls.Watch(ctx, s.log) })
+	s.life.Run("server certificate", func(ctx context.Context) error { return o.tls.Run(ctx, s.log) })
 	return s.lobby.Close(ctx)
 }

@@ -56,7 +56,7 @@ func StartWith(t testing.TB, options []app.Option, change ...func(*app.Config)) 
 	config := app.DefaultConfig()
 	config.Data = t.TempDir()
 	config.Dev = true
-	config.MQTT, config.MQTTS, config.HTTP, config.WS = anyPort, anyPort, anyPort, anyPort
+	config.MQTT.Address, config.MQTTS, config.HTTP, config.WS = anyPort, anyPort, anyPort, anyPort
 	for _, f := range change {
 		f(&config)
 	}
@@ -88,7 +88,7 @@ func (n *Node) start(t testing.TB) {
 // system gives its own to whoever comes next, and a bridge that restarts would
 // not find them free: those below are for nobody who does not ask for them.
 func settled(config app.Config) app.Config {
-	for _, address := range []*string{&config.MQTT, &config.MQTTS, &config.HTTP, &config.WS} {
+	for _, address := range []*string{&config.MQTT.Address, &config.MQTTS, &config.HTTP, &config.WS} {
 		if *address == anyPort {
 			*address = fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
 		}
@@ -119,7 +119,7 @@ func (n *Node) Stop(t testing.TB) {
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
 	n.Stop(t)
-	n.Config.MQTT, n.Config.MQTTS, n.Config.HTTP, n.Config.WS = n.MQTT, n.MQTTS, n.HTTP, n.WS
+	n.Config.MQTT.Address, n.Config.MQTTS, n.Config.HTTP, n.Config.WS = n.MQTT, n.MQTTS, n.HTTP, n.WS
 	n.start(t)
 }
 

@@ -73,6 +73,12 @@ func (n *Node) TryConnect(t testing.TB, id string, change ...func(*paho.Connect)
 	return connect(t, conn, id, change...)
 }
 
+// ConnectOver is [Node.TryConnect] over a connection that is made.
+func ConnectOver(t testing.TB, conn net.Conn, id string, change ...func(*paho.Connect)) (*Raw, error) {
+	t.Helper()
+	return connect(t, conn, id, change...)
+}
+
 // TryConnectTLS is [Node.TryConnect] over TLS.
 func (n *Node) TryConnectTLS(t testing.TB, config *tls.Config, id string, change ...func(*paho.Connect)) (*Raw, error) {
 	t.Helper()

@@ -19,6 +19,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
+	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/diskspace"
 	"github.com/aibridge/aibridge/internal/gate"
@@ -48,7 +49,6 @@ type Config struct {
 	Dev        bool     `yaml:"dev" doc:"let everybody in; loopback only"`
 	ID         string   `yaml:"id" doc:"name of this bridge, the sender_id of its answers"`
 	Root       string   `yaml:"root" doc:"first level of every topic"`
-	MQTT       string   `yaml:"mqtt" doc:"address for MQTT over TCP; off for none"`
 	MQTTS      string   `yaml:"mqtts" doc:"address for MQTT over TLS; beside mqtt by default, port 8883 for 1883 and else one the system chooses; off for none"`
 	HTTP       string   `yaml:"http" doc:"address for the HTTP API, health and metrics"`
 	WS         string   `yaml:"ws" doc:"address for WebSocket: MQTT at /mqtt, envelopes at /ws"`
@@ -57,6 +57,9 @@ type Config struct {
 	AcceptLoss bool     `yaml:"accept_loss" doc:"start although the store notices that it has lost registrations, MQTT sessions or messages"`
 	Drain      int      `yaml:"drain_seconds" doc:"how long calls in flight have to end when the bridge stops"`
 	Sync       string   `yaml:"sync" doc:"always: sync claims, MQTT sessions and the audit trail to disk before an answer leaves, not only registrations"`
+
+	MQTT          mqttdoor.Settings `yaml:"mqtt"`
+	ProxyProtocol listen.Proxies    `yaml:"proxy_protocol"`
 
 	NATS      natsd.Settings        `yaml:"nats"`
 	Disk      diskspace.Settings    `yaml:"disk"`
@@ -98,8 +101,7 @@ type Limits struct {
 	Connections               int `yaml:"connections" doc:"connections at a time by all doors; 0 goes by how many descriptors the process may have"`
 	Unauthenticated           int `yaml:"unauthenticated" doc:"connections of these that have shown no credential; 0 for a quarter, 4096 at most"`
 	UnauthenticatedPerAddress int `yaml:"unauthenticated_per_address" doc:"connections of these from one address; 0 for half"`
-
-	TopicLevels int `yaml:"topic_levels" doc:"levels of an MQTT topic or filter"`
+	ConnectionsPerAddress     int `yaml:"connections_per_address" doc:"connections from one address, with a credential or without; 0 for no such limit"`
 }
 
 // Security says how strict the bridge is, and who may do what.
@@ -119,7 +121,7 @@ func Default() Config {
 		Data:   defaultData(),
 		ID:     "aibridge",
 		Root:   "aibridge",
-		MQTT:   "127.0.0.1:1883",
+		MQTT:   mqttdoor.DefaultSettings(),
 		HTTP:   "127.0.0.1:9010",
 		WS:     "127.0.0.1:9011",
 		Drain:  15,
@@ -128,7 +130,7 @@ func Default() Config {
 		NATS:   natsd.Settings{Replicas: 1},
 		Disk:   diskspace.DefaultSettings(),
 		Log:    Log{Level: "info", Format: "text"},
-		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384, TopicLevels: 128},
+		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
 		VFS:    vfs.DefaultSettings(),
 		Audit:  audit.DefaultSettings(),
 		LLM:    model.DefaultSettings(),
@@ -159,6 +161,7 @@ func (c *Config) Check(known *commands.Set) error {
 	for _, l := range c.Listeners() {
 		host, _, err := net.SplitHostPort(l.Address)
 		switch {
+		case l.Unix:
 		case err != nil:
 			fail("%s: %q is not host:port", l.Name, l.Address)
 		case c.Dev && !loopback(host):
@@ -209,7 +212,9 @@ func (c *Config) Check(known *commands.Set) error {
 	if l := c.Limits; l.Connections > 0 && l.Unauthenticated >= l.Connections {
 		fail("limits.unauthenticated: %d leaves no room within limits.connections, %d, for those that have shown a credential", l.Unauthenticated, l.Connections)
 	}
-	within("limits.topic_levels", c.Limits.TopicLevels, 16, 1<<15)
+	within("limits.connections_per_address", c.Limits.ConnectionsPerAddress, 0, 1<<24)
+	c.MQTT.Check(fail)
+	c.ProxyProtocol.Check(fail)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.Check(fail)
 	c.Disk.Check(fail)
@@ -224,8 +229,18 @@ var rootRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Listeners are the addresses to listen on, by name.
 func (c *Config) Listeners() []listen.Address {
-	all := []listen.Address{{Name: "mqtt", Address: c.MQTT}, {Name: "mqtts", Address: c.MQTTSAddress()}, {Name: "http", Address: c.HTTP}, {Name: "ws", Address: c.WS}}
-	return slices.DeleteFunc(all, func(l listen.Address) bool { return l.Address == off && (l.Name == "mqtt" || l.Name == "mqtts") })
+	all := []listen.Address{
+		{Name: "mqtt", Address: c.MQTT.Address}, {Name: "mqtts", Address: c.MQTTSAddress()}, {Name: "http", Address: c.HTTP}, {Name: "ws", Address: c.WS},
+	}
+	all = slices.DeleteFunc(all, func(l listen.Address) bool { return l.Address == off && (l.Name == "mqtt" || l.Name == "mqtts") })
+	for i := range all {
+		all[i].Proxies = c.ProxyProtocol.For(all[i].Name)
+	}
+	if c.MQTT.Unix != "" {
+		mode, _ := c.MQTT.Mode() // which Check has read
+		all = append(all, listen.Address{Name: "unix", Address: c.MQTT.Unix, Unix: true, Mode: mode})
+	}
+	return all
 }
 
 func loopback(host string) bool {
@@ -284,9 +299,9 @@ func (c *Config) MQTTSAddress() string {
 	if c.MQTTS != "" {
 		return c.MQTTS
 	}
-	host, port, err := net.SplitHostPort(c.MQTT)
+	host, port, err := net.SplitHostPort(c.MQTT.Address)
 	switch {
-	case c.MQTT == off:
+	case c.MQTT.Address == off:
 		return "127.0.0.1:8883"
 	case err != nil:
 		return off // the address of MQTT is wrong, which is said elsewhere
@@ -298,7 +313,7 @@ func (c *Config) MQTTSAddress() string {
 
 // checkTLS names the fault of the settings of TLS.
 func (c *Config) checkTLS() error {
-	if c.MQTT == off && c.MQTTSAddress() == off {
+	if c.MQTT.Address == off && c.MQTTSAddress() == off && c.MQTT.Unix == "" {
 		return errors.New("mqtt and mqtts: one of them must be on")
 	}
 	return c.TLS.Check()
@@ -313,6 +328,6 @@ func (l *Limits) ForCommands() protocol.Limits {
 // have.
 func (l *Limits) ForConnections() gate.Limits {
 	return gate.Limits{
-		Connections: l.Connections, Strangers: l.Unauthenticated, PerAddress: l.UnauthenticatedPerAddress,
+		Connections: l.Connections, Strangers: l.Unauthenticated, PerAddress: l.UnauthenticatedPerAddress, AllPerAddress: l.ConnectionsPerAddress,
 	}.Complete(gate.Descriptors())
 }

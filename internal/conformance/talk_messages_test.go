@@ -170,7 +170,7 @@ func talkInBatches(t *testing.T) {
 // talkAboutPorts holds the ports a bridge has by itself.
 func talkAboutPorts(t *testing.T) {
 	c := app.DefaultConfig()
-	for address, port := range map[string]string{c.HTTP: "9010", c.WS: "9011", c.MQTT: "1883"} {
+	for address, port := range map[string]string{c.HTTP: "9010", c.WS: "9011", c.MQTT.Address: "1883"} {
 		if !strings.HasSuffix(address, ":"+port) {
 			t.Errorf("the address %s has not port %s", address, port)
 		}

@@ -24,6 +24,8 @@ type Limits struct {
 	Connections int // in all
 	Strangers   int // of these, who have shown no credential yet
 	PerAddress  int // of the strangers, from one address; an IPv6 /64 is one
+	// AllPerAddress is for all connections from one address, 0 for no such limit.
+	AllPerAddress int
 }
 
 // patience is the time for which a stranger has its place for itself. One that
@@ -45,6 +47,7 @@ type Gate struct {
 	mu        sync.Mutex
 	strangers list.List                   // of *Visit, the longest there first
 	from      map[netip.Prefix]*list.List // the same by address
+	open      map[netip.Prefix]int        // connections by address, if they are limited
 	complaint int64                       // steady time of the last one in the log
 }
 
@@ -57,6 +60,7 @@ func New(l Limits, c *clock.Clock, log *slog.Logger) *Gate {
 		limits: l, clock: c, log: log,
 		places: fair.New(fair.Options{What: "connections", Capacity: int64(l.Connections - l.Strangers)}),
 		from:   make(map[netip.Prefix]*list.List),
+		open:   make(map[netip.Prefix]int),
 	}
 }
 
@@ -70,6 +74,7 @@ type Visit struct {
 	cut        func()
 	all, local *list.Element // while it is a stranger
 	known      bool
+	left       bool
 	who        fair.Party
 }
 
@@ -81,6 +86,7 @@ func (g *Gate) Enter(remote net.Addr) (*Visit, bool) {
 	cut, ok := g.makeRoom(v.origin)
 	if ok {
 		g.stranger(v)
+		g.count(v.origin, +1)
 	}
 	g.mu.Unlock()
 	if cut != nil {
@@ -97,6 +103,9 @@ func (g *Gate) Enter(remote net.Addr) (*Visit, bool) {
 // makeRoom finds a place for a stranger, if need be that of another one, whom
 // cut then ends. g.mu is held.
 func (g *Gate) makeRoom(origin netip.Prefix) (cut func(), ok bool) {
+	if most := g.limits.AllPerAddress; most > 0 && g.open[origin] >= most {
+		return nil, false
+	}
 	var oldest *list.Element
 	switch local := g.from[origin]; {
 	case local != nil && local.Len() >= g.limits.PerAddress:
@@ -116,6 +125,16 @@ func (g *Gate) makeRoom(origin netip.Prefix) (cut func(), ok bool) {
 	g.forget(v)
 	g.cutOff.Add(1)
 	return v.cut, true
+}
+
+// count notes that connections of an address have come or gone; g.mu is held.
+func (g *Gate) count(origin netip.Prefix, more int) {
+	if g.limits.AllPerAddress == 0 {
+		return
+	}
+	if g.open[origin] += more; g.open[origin] == 0 {
+		delete(g.open, origin)
+	}
 }
 
 // stranger notes a visit as a stranger's; g.mu is held.
@@ -205,6 +224,10 @@ func (v *Visit) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.forget(v)
+	if !v.left {
+		v.left = true
+		g.count(v.origin, -1)
+	}
 	if v.known {
 		v.known = false
 		g.places.Release(v.who, 1)

@@ -278,3 +278,18 @@ func TestAListenersConnectionsLeaveWhenTheyAreClosed(t *testing.T) {
 		t.Error("a closed connection has its place")
 	}
 }
+
+func TestAnAddressHasSoManyConnectionsAndNoMore(t *testing.T) {
+	y := newYard(t, Limits{Connections: 100, Strangers: 50, PerAddress: 50, AllPerAddress: 2})
+	known := y.come("known", "10.0.0.1", true)
+	if err := known.Known(agent("lamp")); err != nil {
+		t.Fatal(err)
+	}
+	y.come("stranger", "10.0.0.1", true)
+	y.come("too many", "10.0.0.1", false)
+	y.come("elsewhere", "10.0.0.2", true)
+	known.Leave()
+	known.Leave() // once or more
+	y.come("next", "10.0.0.1", true)
+	y.come("too many again", "10.0.0.1", false)
+}

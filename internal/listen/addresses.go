@@ -23,6 +23,7 @@ type Addresses struct {
 	MQTTS string `json:"mqtts,omitempty"` // over TLS, none when it is off
 	HTTP  string `json:"http"`            // with TLS and without
 	WS    string `json:"ws"`              // the same
+	Unix  string `json:"unix,omitempty"`  // the path of a unix socket for MQTT, none when it is off
 
 	TLSOnly bool `json:"tls_only,omitempty"` // HTTP and WS are served over TLS only
 }

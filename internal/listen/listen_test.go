@@ -16,7 +16,7 @@ func open(t *testing.T, names ...string) *Sockets {
 	t.Helper()
 	var addresses []Address
 	for _, name := range names {
-		addresses = append(addresses, Address{name, loopback})
+		addresses = append(addresses, Address{Name: name, Address: loopback})
 	}
 	s, err := Open(t.Context(), addresses)
 	if err != nil {
@@ -41,11 +41,11 @@ func TestAllSocketsOpenOrNone(t *testing.T) {
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), []Address{{"mqtt", address}, {"http", taken}})
+	_, err := Open(t.Context(), []Address{{Name: "mqtt", Address: address}, {Name: "http", Address: taken}})
 	if err == nil || !strings.HasPrefix(err.Error(), "http: ") {
 		t.Fatalf("a port in use: %v", err)
 	}
-	again, err := Open(t.Context(), []Address{{"mqtt", address}})
+	again, err := Open(t.Context(), []Address{{Name: "mqtt", Address: address}})
 	if err != nil {
 		t.Fatalf("the other port is not free again: %v", err)
 	}
@@ -94,7 +94,7 @@ func TestTheLobbyTellsWhyAndGivesTheListenerBack(t *testing.T) {
 		}
 		return string(text)
 	}
-	l.Open(s.Get("http"), &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, l.Why()) })})
+	l.Open(s, "http", &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, l.Why()) })})
 	if got := get(); got != "it starts" {
 		t.Errorf("it says %q", got)
 	}

@@ -31,12 +31,13 @@ func (l *Lobby) Waits(why string) { l.why.Store(&why) }
 // Why is the reason that is told.
 func (l *Lobby) Why() string { return *l.why.Load() }
 
-// Open serves a TCP listener until Close.
-func (l *Lobby) Open(on net.Listener, server *http.Server) {
-	l.listener, l.server = on.(*net.TCPListener), server
+// Open serves the TCP listener of a name until Close.
+func (l *Lobby) Open(on *Sockets, name string, server *http.Server) {
+	l.listener, l.server = on.listeners[name].(*net.TCPListener), server
+	lent := behind(on.addresses[name].Proxies, lentListener{l.listener})
 	go func() {
 		defer close(l.done)
-		_ = server.Serve(lentListener{l.listener})
+		_ = server.Serve(lent)
 	}()
 }
 

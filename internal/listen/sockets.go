@@ -9,34 +9,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"net/netip"
 )
 
 // An Address is where to listen, with the name of what is served there.
-type Address struct{ Name, Address string }
+type Address struct {
+	Name, Address string         // host:port, or the path of a unix socket
+	Unix          bool           // it is a path
+	Mode          fs.FileMode    // of a unix socket
+	Proxies       []netip.Prefix // that say where connections come from, see [Proxies]
+}
+
+// listen opens a listener there.
+func (a *Address) listen(ctx context.Context) (net.Listener, error) {
+	if a.Unix {
+		return openUnix(ctx, a.Address, a.Mode)
+	}
+	return new(net.ListenConfig).Listen(ctx, "tcp", a.Address)
+}
 
 // Sockets are open listeners by name. They are used by one goroutine, until
 // they are served.
 type Sockets struct {
 	listeners map[string]net.Listener
 	open      string // the name of the only open listener while the bridge stands by, else ""
+	addresses map[string]Address
 }
 
 // Open opens all listeners, or none.
 func Open(ctx context.Context, addresses []Address) (*Sockets, error) {
-	s := &Sockets{listeners: make(map[string]net.Listener)}
+	s := &Sockets{listeners: make(map[string]net.Listener), addresses: make(map[string]Address)}
 	for _, a := range addresses {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", a.Address)
+		listener, err := a.listen(ctx)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", a.Name, err), s.Close())
 		}
-		s.listeners[a.Name] = listener
+		a.Address = listener.Addr().String() // with the port that the system chose
+		s.listeners[a.Name], s.addresses[a.Name] = listener, a
 	}
 	return s, nil
 }
 
-// Get is the listener of a name, nil if there is none.
-func (s *Sockets) Get(name string) net.Listener { return s.listeners[name] }
+// Get is the listener of a name, nil if there is none. It is for one server: its
+// connections come from where its proxies say.
+func (s *Sockets) Get(name string) net.Listener {
+	if s.listeners[name] == nil {
+		return nil
+	}
+	return behind(s.addresses[name].Proxies, s.listeners[name])
+}
 
 // Address is the address of the listener of a name, "" if there is none.
 func (s *Sockets) Address(name string) string {
@@ -67,11 +90,12 @@ func (s *Sockets) Resume(ctx context.Context) error {
 	}
 	open := s.open
 	s.open = ""
-	for name, l := range s.listeners {
+	for name := range s.listeners {
 		if name == open {
 			continue
 		}
-		again, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Addr().String())
+		a := s.addresses[name]
+		again, err := a.listen(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

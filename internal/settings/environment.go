@@ -36,7 +36,9 @@ var foreignVariables = regexp.MustCompile(`^(([A-Z0-9_]+_)?SERVICE_(HOST|PORT(_[
 func CheckEnvironment(config any, environ []string, strict bool, texts ...[]byte) error {
 	known := make(map[string]bool)
 	for _, s := range leaves(config) {
-		known[strings.TrimPrefix(s.env, envPrefix)] = true
+		for _, key := range s.keys() {
+			known[strings.TrimPrefix(envOf(key), envPrefix)] = true
+		}
 	}
 	for _, name := range otherVariables {
 		known[name] = true

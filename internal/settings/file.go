@@ -30,10 +30,19 @@ func readFile(config any, path string) ([]byte, error) {
 	if bad := new(yaml.TypeError); errors.As(err, &bad) {
 		var whole yaml.Node
 		_ = yaml.Unmarshal(data, &whole) // which the decoder has read
-		for i, text := range bad.Errors {
-			bad.Errors[i] = inSettings(text, &whole, reflect.TypeOf(config))
+		var errs []string
+		for _, text := range bad.Errors {
+			known, err := setByOldName(text, &whole, config)
+			if !known {
+				errs = append(errs, inSettings(text, &whole, reflect.TypeOf(config)))
+			} else if err != nil {
+				errs = append(errs, err.Error())
+			}
 		}
-		return nil, fmt.Errorf("%s: %s", path, strings.Join(bad.Errors, "; "))
+		if len(errs) == 0 {
+			return data, nil
+		}
+		return nil, fmt.Errorf("%s: %s", path, strings.Join(errs, "; "))
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -46,6 +55,34 @@ var (
 	unknownField = regexp.MustCompile(`^(line \d+): field (\S+) not found in type \S+$`)
 	wrongValue   = regexp.MustCompile("^line (\\d+): cannot unmarshal (\\S+)(?: `(.*?)(\\.\\.\\.)?`)? into (\\S+)$")
 )
+
+// setByOldName sets the setting that an unknown key was the name of in an
+// earlier version, unless the file has its name of today, too. It reports whether
+// there is one.
+func setByOldName(text string, whole *yaml.Node, config any) (known bool, err error) {
+	found := unknownField.FindStringSubmatch(text)
+	if found == nil {
+		return false, nil
+	}
+	at := make(map[string]*yaml.Node)
+	for key, value := range values(whole, "") {
+		at[key] = value
+	}
+	for _, s := range leaves(config) {
+		old := at[s.was]
+		if s.was == "" || old == nil || fmt.Sprintf("line %d", old.Line) != found[1] || !strings.HasSuffix("."+s.was, "."+found[2]) {
+			continue
+		}
+		if at[s.key] == nil {
+			err = s.set(old.Value)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %s: %w", found[1], s.was, err)
+		}
+		return true, err
+	}
+	return false, nil
+}
 
 // inSettings says an error of the decoder in terms of settings.
 func inSettings(text string, whole *yaml.Node, config reflect.Type) string {

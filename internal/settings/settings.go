@@ -14,8 +14,17 @@ import (
 // A setting is one leaf of a configuration, found by reflection so that its
 // flag, its environment variable and its place in the file cannot drift apart.
 type setting struct {
-	flag, env, doc string
-	value          reflect.Value
+	key, doc string // the key as in the file: log.level
+	was      string // the key that it had in earlier versions, "" for none
+	value    reflect.Value
+}
+
+func (s setting) flag() string { return flagOf(s.key) }
+
+func flagOf(key string) string { return strings.NewReplacer(".", "-", "_", "-").Replace(key) }
+
+func envOf(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
 // leaves are the settings of a configuration.
@@ -33,17 +42,22 @@ func leaves(config any) []setting {
 			if field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Struct {
 				continue // too much for a flag: in the file only
 			}
-			joined := strings.ReplaceAll(strings.Join(name, "-"), "_", "-")
-			all = append(all, setting{
-				flag:  joined,
-				env:   envPrefix + strings.ToUpper(strings.ReplaceAll(joined, "-", "_")),
-				doc:   field.Tag.Get("doc"),
-				value: v.Field(i),
-			})
+			if field.Tag.Get("setting") == "group" { // it has the name of its group
+				name = path
+			}
+			all = append(all, setting{key: strings.Join(name, "."), doc: field.Tag.Get("doc"), was: field.Tag.Get("was"), value: v.Field(i)})
 		}
 	}
 	walk(reflect.ValueOf(config).Elem(), nil)
 	return all
+}
+
+// keys are the names of the setting, the one that counts last.
+func (s setting) keys() []string {
+	if s.was == "" {
+		return []string{s.key}
+	}
+	return []string{s.was, s.key}
 }
 
 func (s setting) set(text string) error {
@@ -97,7 +111,7 @@ func (f *flagValue) Type() string       { return f.kind }
 // configuration by default, and --config for the file.
 func AddFlags(fs *pflag.FlagSet, config any, wanted func(flag string) bool) {
 	for _, s := range leaves(config) {
-		if !wanted(s.flag) {
+		if !wanted(s.flag()) {
 			continue
 		}
 		kind := s.value.Kind().String()
@@ -107,9 +121,13 @@ func AddFlags(fs *pflag.FlagSet, config any, wanted func(flag string) bool) {
 		case "int64":
 			kind = "int"
 		}
-		flag := fs.VarPF(&flagValue{text: s.String(), kind: kind}, s.flag, "", s.doc)
+		flag := fs.VarPF(&flagValue{text: s.String(), kind: kind}, s.flag(), "", s.doc)
 		if s.value.Kind() == reflect.Bool {
 			flag.NoOptDefVal = "true"
+		}
+		if s.was != "" {
+			was := fs.VarPF(flag.Value, flagOf(s.was), "", s.doc)
+			was.NoOptDefVal, was.Deprecated, was.Hidden = flag.NoOptDefVal, "its name is --"+s.flag(), true
 		}
 	}
 	fs.String("config", "", "YAML file with settings")
@@ -132,14 +150,18 @@ func Load(fs *pflag.FlagSet, config any) (file []byte, err error) {
 		}
 	}
 	for _, s := range leaves(config) {
-		if text, ok := os.LookupEnv(s.env); ok {
-			if err := s.set(text); err != nil {
-				return nil, fmt.Errorf("%s: %w", s.env, err)
+		for _, key := range s.keys() {
+			if text, ok := os.LookupEnv(envOf(key)); ok {
+				if err := s.set(text); err != nil {
+					return nil, fmt.Errorf("%s: %w", envOf(key), err)
+				}
 			}
 		}
-		if flag := fs.Lookup(s.flag); flag != nil && flag.Changed {
-			if err := s.set(flag.Value.String()); err != nil {
-				return nil, fmt.Errorf("--%s: %w", s.flag, err)
+		for _, key := range s.keys() {
+			if flag := fs.Lookup(flagOf(key)); flag != nil && flag.Changed {
+				if err := s.set(flag.Value.String()); err != nil {
+					return nil, fmt.Errorf("--%s: %w", flagOf(key), err)
+				}
 			}
 		}
 	}

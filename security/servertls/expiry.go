@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -29,9 +30,19 @@ func (s *Server) Metrics() prometheus.Collector {
 	})
 }
 
-// Watch warns of the certificate when it is about to expire, at once and daily
-// until ctx ends.
-func (s *Server) Watch(ctx context.Context, log *slog.Logger) error {
+// Run gets certificates by ACME, if that is asked for, and warns of the one that
+// is shown when it is about to expire, at once and daily, until ctx ends.
+func (s *Server) Run(ctx context.Context, log *slog.Logger) error {
+	if s.acme == nil {
+		return s.watch(ctx, log)
+	}
+	var group errgroup.Group
+	group.Go(func() error { return s.watch(ctx, log) })
+	group.Go(func() error { return s.acme.run(ctx, log) })
+	return group.Wait()
+}
+
+func (s *Server) watch(ctx context.Context, log *slog.Logger) error {
 	tick := time.NewTicker(expiryEvery)
 	defer tick.Stop()
 	for {

@@ -63,7 +63,7 @@ func TestAnExpiringCertificateIsToldOf(t *testing.T) {
 		if !test.end.IsZero() {
 			var err error
 			cert, key := certificateUntil(t, test.end)
-			if s, err = New(Settings{Cert: cert, Key: key}, noAuthority{}); err != nil {
+			if s, err = New(Settings{Cert: cert, Key: key}, noAuthority{}, ""); err != nil {
 				t.Fatal(err)
 			}
 			expires = float64(test.end.Unix())
@@ -89,7 +89,7 @@ func (noAuthority) VerifyPeer(tls.ConnectionState) error { return nil }
 func TestFilesThatCannotBeReadAreToldAtOnce(t *testing.T) {
 	cert, key := certificateUntil(t, time.Now().Add(time.Hour))
 	for name, c := range map[string]Settings{"no file": {Cert: cert + "x", Key: key}, "another's key": {Cert: cert, Key: cert}} {
-		if _, err := New(c, noAuthority{}); err == nil || !strings.HasPrefix(err.Error(), "tls: ") {
+		if _, err := New(c, noAuthority{}, ""); err == nil || !strings.HasPrefix(err.Error(), "tls: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"slices"
+
+	"golang.org/x/crypto/acme"
 )
 
 // An Authority issues the certificates of clients, and one for the bridge.
@@ -20,11 +23,13 @@ type Authority interface {
 type Server struct {
 	authority   Authority
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	acme        *certificates // nil if there are none
 }
 
-// New returns a server with the certificate in the files of the settings,
-// or the authority's if there are none. The error names the setting.
-func New(c Settings, authority Authority) (*Server, error) {
+// New returns a server with the certificate in the files of the settings, those
+// that an ACME server issues, which are kept in a folder of the data folder, or
+// the authority's if there are none. The error names the setting.
+func New(c Settings, authority Authority, data string) (*Server, error) {
 	s := &Server{authority: authority, certificate: authority.ServerCertificate}
 	if c.Cert != "" {
 		pair := &files{cert: c.Cert, key: c.Key}
@@ -33,6 +38,19 @@ func New(c Settings, authority Authority) (*Server, error) {
 		}
 		s.certificate = pair.get
 	}
+	if len(c.ACME.Domains) == 0 {
+		return s, nil
+	}
+	var err error
+	if s.acme, err = newCertificates(c.ACME, data); err != nil {
+		return nil, err
+	}
+	s.certificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if cert, err := s.acme.get(hello); cert != nil || err != nil {
+			return cert, err
+		}
+		return authority.ServerCertificate(hello)
+	}
 	return s, nil
 }
 
@@ -40,6 +58,9 @@ func New(c Settings, authority Authority) (*Server, error) {
 // protocols: TLS 1.2 or newer, and client certificates are asked for and, if
 // they are shown, must be good.
 func (s *Server) Config(protocols ...string) *tls.Config {
+	if s.acme != nil {
+		protocols = append(slices.Clone(protocols), acme.ALPNProto)
+	}
 	config := &tls.Config{
 		MinVersion:       tls.VersionTLS12,
 		NextProtos:       protocols,

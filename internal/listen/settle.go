@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -10,15 +9,15 @@ import (
 )
 
 const (
-	firstByteTimeout = 10 * time.Second // as for the headers of a request
-	maxUndecided     = 4096             // connections that have not sent a byte yet
+	firstBytesTimeout = 10 * time.Second // as for the headers of a request
+	maxUndecided      = 4096             // connections whose first bytes are not there yet
 )
 
-// An eitherListener serves TLS and plain connections on one port. What a
-// connection is shows in its first byte, which for TLS is always 22.
-type eitherListener struct {
+// A settlingListener reads the first bytes of its connections before it gives
+// them away, each beside the others: a silent one holds up nobody.
+type settlingListener struct {
 	net.Listener
-	config *tls.Config
+	settle func(net.Conn) (net.Conn, error)
 
 	accepted chan net.Conn
 	failed   chan error
@@ -31,17 +30,9 @@ type eitherListener struct {
 	undecided map[net.Conn]struct{}
 }
 
-// Secure serves TLS on a listener: alone, or beside plain connections.
-func Secure(l net.Listener, config *tls.Config, only bool) net.Listener {
-	if only {
-		return tls.NewListener(l, config)
-	}
-	return newEitherListener(l, config)
-}
-
-func newEitherListener(l net.Listener, config *tls.Config) *eitherListener {
-	e := &eitherListener{
-		Listener: l, config: config,
+func newSettlingListener(l net.Listener, settle func(net.Conn) (net.Conn, error)) *settlingListener {
+	e := &settlingListener{
+		Listener: l, settle: settle,
 		accepted: make(chan net.Conn), failed: make(chan error), done: make(chan struct{}),
 		slots: make(chan struct{}, maxUndecided), undecided: make(map[net.Conn]struct{}),
 	}
@@ -49,9 +40,8 @@ func newEitherListener(l net.Listener, config *tls.Config) *eitherListener {
 	return e
 }
 
-// Accept returns the next connection whose first byte is there: a *tls.Conn
-// that has not shaken hands yet, or a plain one.
-func (e *eitherListener) Accept() (net.Conn, error) {
+// Accept returns the next connection that is settled.
+func (e *settlingListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-e.accepted:
 		return c, nil
@@ -63,7 +53,7 @@ func (e *eitherListener) Accept() (net.Conn, error) {
 }
 
 // Close ends the listener, and the connections that it has not given away.
-func (e *eitherListener) Close() error {
+func (e *settlingListener) Close() error {
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -80,7 +70,7 @@ func (e *eitherListener) Close() error {
 	return err
 }
 
-func (e *eitherListener) run() {
+func (e *settlingListener) run() {
 	for {
 		c, err := e.Listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -89,9 +79,10 @@ func (e *eitherListener) run() {
 		if err != nil { // the server knows which pass
 			select {
 			case e.failed <- err:
+				continue
 			case <-e.done:
+				return
 			}
-			continue
 		}
 		select {
 		case e.slots <- struct{}{}:
@@ -105,7 +96,7 @@ func (e *eitherListener) run() {
 	}
 }
 
-func (e *eitherListener) track(c net.Conn) bool {
+func (e *settlingListener) track(c net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -116,12 +107,11 @@ func (e *eitherListener) track(c net.Conn) bool {
 	return true
 }
 
-// decide waits for the first byte of a connection.
-func (e *eitherListener) decide(c net.Conn) {
+// decide settles what a connection is.
+func (e *settlingListener) decide(c net.Conn) {
 	defer func() { <-e.slots }()
-	var first [1]byte
-	_ = c.SetReadDeadline(time.Now().Add(firstByteTimeout))
-	_, err := io.ReadFull(c, first[:])
+	_ = c.SetReadDeadline(time.Now().Add(firstBytesTimeout))
+	ready, err := e.settle(c)
 	e.mu.Lock()
 	delete(e.undecided, c)
 	e.mu.Unlock()
@@ -130,10 +120,6 @@ func (e *eitherListener) decide(c net.Conn) {
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
-	var ready net.Conn = &begunConn{Conn: c, first: first[:]}
-	if first[0] == tlsHandshake {
-		ready = tls.Server(ready, e.config)
-	}
 	select {
 	case e.accepted <- ready:
 	case <-e.done:
@@ -141,10 +127,7 @@ func (e *eitherListener) decide(c net.Conn) {
 	}
 }
 
-// tlsHandshake is the type of the record that TLS begins with.
-const tlsHandshake = 22
-
-// A begunConn gives back the byte that was read of it.
+// A begunConn gives back the bytes that were read of it.
 type begunConn struct {
 	net.Conn
 	first []byte
