@@ -199,6 +199,7 @@ func (w *largeWorld) empty(rt rapid.TB) {
 func TestNoChunkIsCollectedThatIsBeingShared(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
 			w := openLarge(t, vfstest.NewBlobs())
 			w.records.Yield()
 			var authors []*author

@@ -132,6 +132,7 @@ func TestOfALargeVersionOnlyWhatChangedIsWritten(t *testing.T) {
 	} {
 		for _, way := range []string{"whole", "delta"} {
 			t.Run(what+" "+way, func(t *testing.T) {
+				t.Parallel()
 				w := open(t)
 				first := w.putBytes("f", old)
 				before := w.disk()

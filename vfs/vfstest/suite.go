@@ -45,7 +45,8 @@ func Run(t *testing.T, open func(t *testing.T) vfs.Files) {
 		{"snapshots show what was", (*world).snapshots},
 	} {
 		t.Run(strings.ReplaceAll(test.name, " ", "_"), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			test.run(&world{T: t, ctx: ctx, Files: open(t)})
 		})
