@@ -16,7 +16,7 @@ var dist embed.FS
 // Pages are the first levels of the addresses that the page answers for: each
 // is a page of the console, and what follows is the page's own.
 var Pages = []string{
-	"approvals", "tasks", "agents", "skills", "topics", "caps", "scenes", "runs", "models",
+	"approvals", "tasks", "agents", "skills", "topics", "caps", "scenes", "runs", "conversations", "models",
 	"files", "policies", "audit", "access", "mcp-servers", "cluster", "settings", "commands",
 }
 

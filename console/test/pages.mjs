@@ -42,4 +42,10 @@ export const pages = [
   ["file", () => "/files/plans/2026?file=gates.txt"],
   ["sync", () => "/files?tab=sync"],
   ["sync-cap", (w) => `/files?tab=sync&cap=${w.cap}`],
+  ["runs", () => "/runs"],
+  ["run", (w) => `/runs/${w.run}`],
+  ["run-talk", (w) => `/runs/${w.talk}?view=conversation`],
+  ["run-new", () => "/runs/new?package=climate-check%401.0.0"],
+  ["conversations", () => "/conversations"],
+  ["conversation", (w) => `/conversations/${w.conversation}`],
 ];

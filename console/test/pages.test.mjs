@@ -2,7 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { open, startBrowser } from "./bridge.mjs";
-import { fillAccess, fillCap, startWorld } from "./world.mjs";
+import { fillAccess, fillCap, fillRuns, startWorld } from "./world.mjs";
 import { pages } from "./pages.mjs";
 
 const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
@@ -12,6 +12,7 @@ before(async () => {
   [world, browser] = await Promise.all([startWorld(), startBrowser()]);
   await world.ask();
   await fillAccess(world);
+  await fillRuns(world);
   await fillCap(world);
 });
 after(async () => (await browser?.close(), await world?.stop()));

@@ -2,7 +2,7 @@
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { open, startBrowser } from "./bridge.mjs";
-import { fillAccess, fillCap, startWorld } from "./world.mjs";
+import { fillAccess, fillCap, fillRuns, startWorld } from "./world.mjs";
 import { pages } from "./pages.mjs";
 
 const dir = process.env.SHOTS ?? new URL("../shots", import.meta.url).pathname;
@@ -18,6 +18,7 @@ await second.answer;
 await world.bridge.call("skill.invoke", { skill_id: "door", capability_id: "state" });
 for (const id of ["cold-store-1", "cold-store-2", "agv-04"]) await world.bridge.call("agent.register", { agent_id: id, type: "end_agent", name: id.replaceAll("-", " ") });
 await fillAccess(world);
+await fillRuns(world);
 await fillCap(world);
 await world.ask("Truck 4471 has a delivery slot at 02:20. Let it in when it stands at the ramp.");
 for (const [name, address] of pages) {

@@ -1,7 +1,7 @@
 // A world to look at: an agent with skills, a model that wants to act, an
 // approval that waits.
 import { createServer } from "node:http";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync, chmodSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import path from "node:path";
@@ -109,7 +109,9 @@ export async function dispatch(bridge, skill, capability_id, params, o = {}) {
 export async function startWorld(o = {}) {
   const model = await startModel("door.open", { door: "D3", for_seconds: 90, ...(o.args ?? {}) });
   const notes = notesConfig(o.says);
-  const bridge = await startBridge({ config: notes.config, ...o, more: ["--llm-base-url", model.url, "--llm-model", "test", "--approvals-wait-seconds", "600", ...(o.more ?? [])] });
+  const models = path.join(mkdtempSync(path.join(tmpdir(), "console-models-")), "llm.yaml");
+  writeFileSync(models, modelsConfig(model.url));
+  const bridge = await startBridge({ config: notes.config, ...o, more: ["--llm-file", models, "--approvals-wait-seconds", "600", ...(o.more ?? [])] });
   const skills = writeSkills(bridge.dir);
   const agent = startAgent(bridge, "dock-1", skills);
   await until("the agent", async () => (await bridge.call("skill.discover", { text: "door" })).skills.some((s) => s.status === "online"));
@@ -133,6 +135,7 @@ export async function startWorld(o = {}) {
       await bridge.stop();
       model.stop();
       notes.remove();
+      rmSync(path.dirname(models), { recursive: true, force: true });
     },
     restartAgent: () => startAgent(bridge, "dock-1", skills),
     agentProcess: agent,
@@ -219,4 +222,31 @@ async function conflict(bridge, cap_id) {
   await putFile(bridge, "cap", `${cap_id}/disk/rota.txt`, "Monday: Bea");
   await bridge.call("cap.vfs.sync.resume", { cap_id });
   await until("the conflict", async () => (await status()).lost?.length);
+}
+
+/** Models with prices, and budgets that nobody uses up. */
+const modelsConfig = (url) => `providers:
+  - {name: house, wire: openai, base_url: ${JSON.stringify(url)}}
+models:
+  - {name: test, routes: [{provider: house, price: {input: 3, output: 15}}]}
+budgets:
+  - {per: space, window: month, cost: 50}
+  - {per: principal, window: day, tokens: 10000000, requests: 10000}
+cache: {ttl: 10m}
+`;
+
+/** A workflow that waits for an approval, a run that waits for its person, and a
+ * conversation. what is what the person says. */
+export async function fillRuns(world, what = "Let the truck at D3 in.") {
+  const { bridge } = world;
+  const dir = path.join(bridge.dir, "dock-check");
+  cpSync(fileURLToPath(new URL("../../examples/workflow/climate-check", import.meta.url)), dir, { recursive: true });
+  const agents = path.join(dir, "agents.json");
+  writeFileSync(agents, readFileSync(agents, "utf8").replace("thermostat-go.*", "door.*"));
+  bridge.run("run", "import", dir);
+  world.run = (await bridge.call("llm.run.start", { package: "climate-check" })).run_id;
+  await until("the run asks", async () => (await bridge.call("approval.list", { state: "pending" })).approvals.some((a) => a.session_id === world.run));
+  world.talk = (await bridge.call("llm.run.start", { input: what, tools: ["nothing.*"] })).run_id;
+  await until("the talk", async () => (await bridge.call("llm.run.status", { run_id: world.talk })).phase === "WaitingUser");
+  world.conversation = (await bridge.call("llm.chat", { session_id: "evening", message: what })).session_id;
 }

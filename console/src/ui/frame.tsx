@@ -40,7 +40,7 @@ export const pages = [
 ].filter((p) => BUILT.includes(p.id));
 
 /** Paths that another page answers for. */
-const elsewhere: Record<string, string> = { skills: "agents", scenes: "caps" };
+const elsewhere: Record<string, string> = { skills: "agents", scenes: "caps", conversations: "runs" };
 
 const current = () => {
   const first = path.value[0] ?? "";

@@ -287,9 +287,9 @@ export function Spark({ points, label }: { points: number[]; label: string }) {
   );
 }
 
-/** Crossing: who asks, what may act, and the gate between. */
-export const Crossing = ({ of }: { of: { name: ComponentChildren; about?: ComponentChildren; gate?: boolean; ahead?: boolean }[] }) => (
-  <ol class="crossing" aria-label="The crossing: from who asks to what acts">
+/** Crossing: who asks, what may act, and the gate between; down as a column. */
+export const Crossing = ({ of, down }: { down?: boolean; of: { name: ComponentChildren; about?: ComponentChildren; gate?: boolean; ahead?: boolean }[] }) => (
+  <ol class={down ? "crossing down" : "crossing"} aria-label="The crossing: from who asks to what acts">
     {of.map((p) => (
       <li class={p.gate ? "gate" : p.ahead ? "ahead" : ""}>
         <span class={p.gate ? "pier waiting" : "pier"}>{p.gate && <GateMark />}</span>
