@@ -36,7 +36,7 @@ test("a run shows where it is, whom it waits for and what it cost; when that is 
   await page.locator(".graph .n.here").waitFor();
   assert.match(await page.locator(".graph").getAttribute("aria-label"), /Measure: is here, .*Report: not yet|Measure: is here/);
   const fall = page.locator(".fall");
-  await fall.getByRole("link", { name: /^C01 test at house, done.*15 tokens/ }).waitFor();
+  await fall.getByRole("link", { name: /^C01 test at house ?, done.*15 tokens/ }).waitFor();
   await fall.getByRole("link", { name: /^an operator until .*waits.*entry \d+ of the audit/ }).waitFor();
   await fall.getByRole("link", { name: /^door acts when agreed/ }).waitFor();
   await page.keyboard.press("ArrowDown");
@@ -48,8 +48,8 @@ test("a run shows where it is, whom it waits for and what it cost; when that is 
   const mine = approvals.find((a) => a.session_id === world.run);
   await world.bridge.call("approval.decide", { approval_id: mine.approval_id, nonce: mine.nonce, decision: "approve" });
   await page.getByRole("heading", { name: "It waits for you" }).waitFor();
-  await fall.getByRole("link", { name: /^anonymous agreed, done/ }).waitFor();
-  await fall.getByRole("link", { name: /^door acted, done/ }).waitFor();
+  await fall.getByRole("link", { name: /^anonymous agreed ?, done/ }).waitFor();
+  await fall.getByRole("link", { name: /^door acted ?, done/ }).waitFor();
   await fall.getByRole("link", { name: /^C02 test/ }).waitFor();
   await page.keyboard.press("c");
   await page.getByText("It is done.").first().waitFor();

@@ -1,5 +1,5 @@
 // When a run asked its model, ran tools and waited for people.
-import { duration, h, link, Mark, number, query, shapeOf, time, type Commands, type Shape } from "../../core";
+import { duration, Fragment, h, link, Mark, number, query, shapeOf, time, type Commands, type Shape } from "../../core";
 import { money, type Run } from "./run";
 
 export type Span = Commands["llm.run.trace"]["result"]["spans"][number];
@@ -95,20 +95,21 @@ export function Waterfall({ of }: { of: Line[] }) {
         const params = new URLSearchParams(location.search);
         l.id === "run" ? params.delete("span") : params.set("span", l.id);
         return (
-          <a class="r" key={l.id} href={location.pathname + (params.size ? "?" + params : "")} aria-current={l.id === chosen || (l.id === "run" && !chosen) ? "true" : undefined} aria-label={`${l.name} ${l.about ?? ""}, ${words[l.shape] ?? l.shape}${l.took !== undefined ? `, ${duration(l.took)}` : ""}${l.tokens ? `, ${l.tokens} tokens` : ""}${l.audit ? `, entry ${l.audit} of the audit` : ""}`}>
+          <a class="r" key={l.id} href={location.pathname + (params.size ? "?" + params : "")} aria-current={l.id === chosen || (l.id === "run" && !chosen) ? "true" : undefined}>
             <span class="nm" style={{ "--d": l.depth }}>
               <Mark is={l.shape} />
               <span class="cut">
                 <b>{l.name}</b> <span class="dim">{l.about}</span>
               </span>
+              <span class="vh">, {words[l.shape] ?? l.shape}</span>
             </span>
             <span class="lane">
               <i class={l.bar} style={place(l)} />
             </span>
-            <span class="num">{l.tokens !== undefined ? number(l.tokens) : ""}</span>
+            <span class="num">{l.tokens !== undefined && <>{number(l.tokens)}<span class="vh"> tokens</span></>}</span>
             <span class="num">{l.cost !== undefined ? money(l.cost) : ""}</span>
             <span class="num">{l.took !== undefined ? duration(l.took) : ""}</span>
-            <span class="num">{l.audit !== undefined ? number(l.audit) : ""}</span>
+            <span class="num">{l.audit !== undefined && <><span class="vh">entry </span>{number(l.audit)}<span class="vh"> of the audit</span></>}</span>
           </a>
         );
       })}
