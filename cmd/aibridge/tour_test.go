@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -154,7 +153,7 @@ func startShellNamed(t *testing.T, name string, b *binary) *shell {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "AIBRIDGE_URL=mqtt://"+b.addresses.MQTT, "AIBRIDGE_DATA="+b.data, "TMPDIR="+dir,
 		"PATH="+filepath.Dir(b.path)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its background jobs end with it
+	inGroup(cmd) // so that its background jobs end with it
 	cmd.WaitDelay = 5 * time.Second
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -168,7 +167,7 @@ func startShellNamed(t *testing.T, name string, b *binary) *shell {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		killGroup(cmd)
 		_ = cmd.Wait()
 	})
 	_, port, err := net.SplitHostPort(b.addresses.MQTT)

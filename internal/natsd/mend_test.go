@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -90,28 +89,6 @@ func TestServersAreOpenedAnewWhenAFullDiskHasRoomAgain(t *testing.T) {
 			}
 		}
 		state.whole(t)
-		flow.whole(t)
-	})
-}
-
-func TestServersAreOpenedAnewWhenThereAreDescriptorsAgain(t *testing.T) {
-	smalldisk.Run(t, 64<<20, func(t *testing.T, d *smalldisk.Disk) {
-		s := start(t, Options{Dir: d.Dir})
-		flow := newWriter(t, s, "flow")
-		var limit syscall.Rlimit
-		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
-		none := limit
-		none.Cur = 3
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
-			t.Fatal(err)
-		}
-		eventually.Holds(t, "a server notices", func() bool { return flow.write(1<<20) != nil && s.Check() != nil })
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
-		eventually.Holds(t, "everything is stored again", func() bool { return s.Check() == nil && flow.write(1000) == nil })
 		flow.whole(t)
 	})
 }
