@@ -46,6 +46,17 @@ var starters = map[string]func(t *testing.T, b *binary, folder string) *exec.Cmd
 		}
 		return exec.Command(filepath.Join(folder, "device"))
 	},
+	"c": func(t *testing.T, _ *binary, folder string) *exec.Cmd {
+		check := exec.CommandContext(t.Context(), "gcc", "-fsyntax-only", "-x", "c", "-")
+		check.Stdin = strings.NewReader("#include <mosquitto.h>\n")
+		if check.Run() != nil {
+			t.Skip("gcc or mosquitto.h is missing: apt install gcc make libmosquitto-dev")
+		}
+		if out, err := exec.CommandContext(t.Context(), "make", "-C", folder, "CC=gcc", "CFLAGS=-Wall -Wextra -Werror").CombinedOutput(); err != nil {
+			t.Fatalf("make: %v\n%s", err, out)
+		}
+		return exec.Command(filepath.Join(folder, "device"))
+	},
 	"shell": func(_ *testing.T, b *binary, _ string) *exec.Cmd {
 		return exec.Command(b.path, "agent", "end", "--id", "my-shell", "--skills", "skills", "--data", b.data)
 	},

@@ -15,11 +15,12 @@ import (
 	"text/template"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/sdk/c"
 	"github.com/aibridge/aibridge/sdk/js"
 	"github.com/aibridge/aibridge/sdk/python"
 )
 
-//go:embed all:python all:js all:go all:shell
+//go:embed all:python all:js all:go all:c all:shell
 var templates embed.FS
 
 // A Language is one that a device can be written in.
@@ -40,6 +41,7 @@ func Languages() []Language {
 		{Name: "python", Summary: "Python 3.9 or newer, with paho-mqtt", Run: "python3 device.py", sdk: python.Source, sdkDir: "aibridge"},
 		{Name: "js", Summary: "JavaScript in Node 20 or newer, with MQTT.js", Run: "npm install && node device.js", sdk: js.Source, sdkDir: "aibridge"},
 		{Name: "go", Summary: "Go 1.26", Run: "go run ."},
+		{Name: "c", Summary: "C99, with libmosquitto", Run: "make && ./device", sdk: func() fs.FS { return c.Source }, sdkDir: "aibridge"},
 		{Name: "shell", Summary: "a script for each capability", Run: "aibridge agent end --id {{.ID}} --skills skills"},
 	}
 }

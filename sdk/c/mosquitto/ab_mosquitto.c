@@ -19,8 +19,8 @@ typedef struct {
 	const char *token_file;
 	char host[256], token[8192];
 	int port;
-	bool tls, up, refused;
-	uint32_t pause;
+	bool tls, made, up, refused; /* made: there is one, or soon; up: the bridge serves it */
+	uint32_t pause, next;        /* when it is lost: how long to wait, and until when */
 } connection;
 
 static volatile sig_atomic_t ending;
@@ -154,26 +154,47 @@ static bool random_seed(uint64_t *seed)
 	return ok;
 }
 
-static void reconnect(connection *c)
+/* lose waits for the next attempt, each time longer, and not all devices at once. */
+static void lose(connection *c)
 {
 	if (c->up)
 		on_disconnect(c->mqtt, c, 0);
+	c->made = false;
 	uint32_t span = c->pause ? c->pause : PAUSE_MIN_MS;
 	c->pause = span * 2 < PAUSE_MAX_MS ? span * 2 : PAUSE_MAX_MS;
-	nap(span / 2 + (uint32_t)rand() % span); /* not all devices at once */
-	if (!ending)
-		mosquitto_connect(c->mqtt, c->host, c->port, KEEPALIVE_S);
+	c->next = now_ms() + span / 2 + (uint32_t)rand() % span;
+}
+
+static void attempt(connection *c)
+{
+	c->made = mosquitto_connect(c->mqtt, c->host, c->port, KEEPALIVE_S) == MOSQ_ERR_SUCCESS;
+	if (!c->made)
+		lose(c);
+}
+
+/* turn serves the connection, or waits for the next one, for at most some time: the
+ * handlers go on meanwhile. */
+static void turn(connection *c, uint32_t most)
+{
+	if (c->made) {
+		if (mosquitto_loop(c->mqtt, (int)most, 1) != MOSQ_ERR_SUCCESS && !c->refused)
+			lose(c);
+		return;
+	}
+	int32_t left = (int32_t)(c->next - now_ms());
+	if (left <= 0)
+		attempt(c);
+	else
+		nap((uint32_t)left < most ? (uint32_t)left : most);
 }
 
 static void serve(connection *c)
 {
 	uint32_t looked = now_ms();
-	int code = mosquitto_connect(c->mqtt, c->host, c->port, KEEPALIVE_S);
+	attempt(c);
 	while (!ending && !c->refused) {
 		uint32_t wait = ab_poll(c->agent);
-		if (code != MOSQ_ERR_SUCCESS && !c->refused)
-			reconnect(c);
-		code = mosquitto_loop(c->mqtt, wait < LOOK_MS ? (int)wait : LOOK_MS, 1);
+		turn(c, wait < LOOK_MS ? wait : LOOK_MS);
 		if (now_ms() - looked < LOOK_MS)
 			continue;
 		looked = now_ms();
