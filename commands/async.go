@@ -61,10 +61,15 @@ func (s *started[P, R]) ended(result R, err error) {
 }
 
 // run is begin for callers that wait: tasks and message processors.
-func (s *started[P, R]) run(ctx context.Context, call *Call) (result json.RawMessage, err error) {
+func (s *started[P, R]) run(ctx context.Context, call *Call) (json.RawMessage, error) {
+	return awaited(ctx, call, s)
+}
+
+// awaited begins an invocation and waits for its end.
+func awaited(ctx context.Context, call *Call, run unhurried) (result json.RawMessage, err error) {
 	ended := make(chan struct{})
 	var once atomic.Bool
-	s.begin(ctx, call, func(r json.RawMessage, e error) {
+	run.begin(ctx, call, func(r json.RawMessage, e error) {
 		if !once.Swap(true) {
 			result, err = bytes.Clone(r), e
 			close(ended)

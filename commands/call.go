@@ -56,6 +56,10 @@ type Call struct {
 	untried bool         // the handler was not reached, so that a repeat may run it
 	confirm func() error // says why it is not to run after all; nil of most
 
+	plan     *plan           // the call was prepared by, nil of others
+	inner    json.RawMessage // params within params, of a call with a plan
+	prepared preparedRun     // of a call with a plan
+
 	run      unhurried   // of a call that nobody waits for
 	inline   bool        // runs on the goroutine that submitted it
 	batched  bool        // the submitter will flush the claims

@@ -22,7 +22,8 @@ type Command struct {
 	async        bool     // its handler does not wait
 	mark         [commandMark]byte
 	decode       func(params json.RawMessage) (run invocation, async bool, err error)
-	err          error // the fault of the types, nil for none
+	prepare      func(params json.RawMessage) (Prepared, bool) // nil of most
+	err          error                                         // the fault of the types, nil for none
 }
 
 // An invocation is a handler with the parameters of one call.

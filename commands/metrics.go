@@ -13,6 +13,7 @@ type metrics struct {
 	duration  *prometheus.HistogramVec
 	succeeded map[string]prometheus.Observer // by command, found without hashing labels
 	repeats   map[verdict]prometheus.Counter
+	prepared  prometheus.Counter
 }
 
 // unknownCommand labels requests for unknown commands, whatever their names.
@@ -29,7 +30,11 @@ func newMetrics(r *Router) *metrics {
 		Help: "Requests that were seen before: joined while running, replayed from the stored answer, in conflict with another body, or with an unknown outcome.",
 	}, []string{"kind"})
 	m := &metrics{
-		duration:  duration,
+		duration: duration,
+		prepared: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aibridge_commands_prepared_total",
+			Help: "Calls that were read and decided about by what was prepared for earlier ones in the same form.",
+		}),
 		succeeded: make(map[string]prometheus.Observer),
 		repeats: map[verdict]prometheus.Counter{
 			join:     repeats.WithLabelValues("joined"),
@@ -42,7 +47,7 @@ func newMetrics(r *Router) *metrics {
 		m.succeeded[c.Name] = duration.WithLabelValues(c.Name, protocol.StatusSuccess)
 	}
 	if reg := r.opts.Registerer; reg != nil {
-		reg.MustRegister(append(r.gauges(), duration, repeats)...)
+		reg.MustRegister(append(r.gauges(), duration, repeats, m.prepared)...)
 	}
 	return m
 }

@@ -26,8 +26,12 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 			c.request = &protocol.Request{}
 		}
 	}()
-	req, err := r.parse(in, &c.own.request)
-	c.request = req
+	if c.plan = r.recall(&in, c); c.plan != nil {
+		c.request = &c.own.request
+	} else {
+		c.request, err = r.parse(in, &c.own.request)
+	}
+	req := c.request
 	c.Command, c.RequestID = req.Command, req.ID
 	c.SenderID, c.TraceID = req.Metadata.SenderID, req.Metadata.TraceID
 	c.Priority, c.Extension = req.Metadata.Priority, req.Extension
@@ -45,6 +49,10 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 	}
 	if err := c.schedule(in); err != nil {
 		return c, err
+	}
+	if c.plan != nil {
+		c.command = c.plan.command
+		return c, nil
 	}
 	if err := r.find(c); err != nil {
 		return c, err
@@ -157,7 +165,7 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 			out, settled = outcome{err: panicked(p)}, true
 		}
 	}()
-	run, async, err := c.command.decode(c.request.Params)
+	run, async, err := c.invocation()
 	if err != nil {
 		return refused(err), true
 	}
@@ -247,6 +255,9 @@ func (r *Router) authorize(c *Call, on Resource) error {
 		if err := r.opts.Authorizer.ActFor(c.ctx, c.Principal, c.SenderID); err != nil {
 			return err
 		}
+	}
+	if c.plan != nil {
+		return r.permit(c, on)
 	}
 	return r.allow(c.ctx, c, c.command.Action, on)
 }

@@ -94,6 +94,7 @@ type Inbound struct {
 	Matched     bool                  // the door matches the answer with the request, which then needs no id, see [protocol.Request.DecodeMatched]
 	Batched     bool                  // more may follow at once, and then Flush is called
 	Held        bool                  // no answer leaves before the auditor was told to record its entries
+	Plans       *Plans                // of the connection it came over, nil without any
 	Depth       int                   // calls of tools by models that it is within, as far as is known
 	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to; nil asks nobody
 }
@@ -118,7 +119,8 @@ type Router struct {
 	deadlines *deadlines
 	metrics   *metrics
 	agents    *namespaces
-	judge     CallAuthorizer // the authorizer, if it is one
+	judge     CallAuthorizer    // the authorizer, if it is one
+	lasting   LastingAuthorizer // the authorizer, if it is one and calls can be prepared
 
 	refusals RefusalLimiter // the limiter, if it is one
 
@@ -146,6 +148,9 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 		closed:    make(chan struct{}),
 	}
 	r.judge, _ = opts.Authorizer.(CallAuthorizer)
+	if opts.prepares() {
+		r.lasting, _ = opts.Authorizer.(LastingAuthorizer)
+	}
 	r.refusals, _ = opts.Limiter.(RefusalLimiter)
 	r.metrics = newMetrics(r)
 	r.agents = newNamespaces(r)
@@ -192,6 +197,7 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 	if c.inline = r.goesOn(c); c.inline {
 		c.batched = in.Batched
 		r.process(c)
+		r.remember(&in, c)
 	} else {
 		r.slots.start(c.Priority, c)
 	}

@@ -1,7 +1,7 @@
 package protocol
 
 // A field is a member of an envelope that the decoder knows, at the top or
-// within metadata or error.
+// within params, metadata or error.
 type field uint8
 
 const (
@@ -29,6 +29,8 @@ const (
 	fEvents
 	fWarnings
 
+	fInner
+
 	fCode
 	fMessage
 	fDetails
@@ -48,6 +50,7 @@ const (
 	envelopeScope
 	metadataScope
 	errorScope
+	paramsScope
 )
 
 // path names the field in errors.
@@ -58,7 +61,7 @@ func (f field) path() string {
 		fError: "error", fEvent: "event", fSeq: "seq", fData: "data", fMetadata: "metadata",
 		fSender: "metadata.sender_id", fTrace: "metadata.trace_id", fPriority: "metadata.priority",
 		fTimeout: "metadata.timeout", fEvents: "metadata.events", fWarnings: "metadata.warnings",
-		fCode: "error.code", fMessage: "error.message", fDetails: "error.details",
+		fInner: "params.params", fCode: "error.code", fMessage: "error.message", fDetails: "error.details",
 	}[f]
 }
 
@@ -69,6 +72,8 @@ func (f field) scope() scope {
 		return metadataScope
 	case fError:
 		return errorScope
+	case fParams:
+		return paramsScope
 	}
 	return noScope
 }
@@ -82,6 +87,10 @@ func (s scope) field(key []byte) field {
 		return metadataField(key)
 	case errorScope:
 		return errorField(key)
+	case paramsScope:
+		if string(key) == "params" {
+			return fInner
+		}
 	}
 	return noField
 }

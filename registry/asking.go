@@ -14,8 +14,8 @@ import (
 func (s *Service) Asking() *ask.Service { return s.asking }
 
 // Answer takes a message on an agent's response topic, see [ask.Service.Answer].
-func (s *Service) Answer(topic string, who *protocol.Principal, payload, correlation []byte) {
-	s.asking.Answer(topic, who, payload, correlation)
+func (s *Service) Answer(topic string, who *protocol.Principal, replies *protocol.Replies, payload, correlation []byte) {
+	s.asking.Answer(topic, who, replies, payload, correlation)
 }
 
 // AnswerOver takes a message of a line, see [ask.Service.AnswerOver].

@@ -405,8 +405,8 @@ func TestMessagesNobodyWaitsForAreCountedAndDropped(t *testing.T) {
 				t.Errorf("%s: %v dropped, want %v", reason, n, want)
 			}
 		}
-		w.Answer("aibridge/agent/boiler/request", alice, []byte("x"), nil) // not even a response topic
-		w.Answer("elsewhere", alice, []byte("x"), nil)
+		w.Answer("aibridge/agent/boiler/request", alice, nil, []byte("x"), nil) // not even a response topic
+		w.Answer("elsewhere", alice, nil, []byte("x"), nil)
 	})
 }
 

@@ -176,7 +176,7 @@ func TestOnlyItsOwnConnectionAnswersForAnAgent(t *testing.T) {
 			t.Errorf("%s answers for it", name)
 		}
 	}
-	w.Answer("aibridge/agent/boiler/response", bob, []byte(forged), nil)
+	w.Answer("aibridge/agent/boiler/response", bob, nil, []byte(forged), nil)
 	if w.asking.Open() != 1 {
 		t.Fatal("a forged answer counts")
 	}

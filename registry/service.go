@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -102,6 +103,8 @@ type Service struct {
 	schemas *schema.Cache
 	metrics *metrics
 
+	skillsEpoch atomic.Uint64 // moves before a change of a skill is acknowledged
+
 	newID func() string // of envelopes
 }
 
@@ -135,6 +138,7 @@ func New(o Options) (*Service, error) {
 	o.Agents.OnChange(s.board.agentChanged)
 	o.Agents.OnChange(s.agentRemoved)
 	o.Agents.OnChange(s.agentTold)
+	o.Skills.OnChange(func(string, *SkillRecord, *SkillRecord) { s.skillsEpoch.Add(1) })
 	o.Skills.OnChange(s.index.skillChanged)
 	o.Skills.OnChange(s.skillAnnounced)
 	o.Resources.OnChange(s.index.resourceChanged)
@@ -195,7 +199,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(skillJoinCreate, s.CreateJoin),
 		commands.New(skillJoinList, s.ListJoins),
 		commands.New(skillJoinRevoke, s.RevokeJoin),
-		commands.NewAsync(skillInvoke, s.startInvoke),
+		commands.NewPrepared(skillInvoke, s.startInvoke, s.prepareInvoke),
 		commands.New(resourceRegister, s.RegisterResource),
 		commands.New(resourceRemove, s.RemoveResource),
 		commands.New(resourceList, s.ListResources),

@@ -263,6 +263,8 @@ func (w *world) dropped(reason string) float64 {
 
 // A device is an MQTT client that serves an agent.
 type device struct {
+	replies protocol.Replies // the bridge's memory of its connection
+
 	w      *world
 	id     protocol.AgentID
 	who    *protocol.Principal
@@ -340,7 +342,7 @@ func (d *device) got() []*protocol.Request {
 func (d *device) say(payload string) { d.sayWith(payload, "") }
 
 func (d *device) sayWith(payload, correlation string) {
-	d.w.Answer("aibridge/agent/"+string(d.id)+"/response", d.who, []byte(payload), []byte(correlation))
+	d.w.Answer("aibridge/agent/"+string(d.id)+"/response", d.who, &d.replies, []byte(payload), []byte(correlation))
 }
 
 // succeed answers a request with a result.

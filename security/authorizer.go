@@ -3,6 +3,7 @@ package security
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -12,6 +13,8 @@ import (
 // A Decider decides by policies, see [policy.Engine].
 type Decider interface {
 	Decide(q *policy.Query) policy.Decision
+	// Epoch moves whenever a decision may have become another one.
+	Epoch() uint64
 }
 
 // An Authorizer decides about commands, in this order: what the credential is
@@ -19,13 +22,27 @@ type Decider interface {
 // those who may do everything.
 type Authorizer struct{ policies Decider }
 
-var _ commands.CallAuthorizer = Authorizer{}
+var _ commands.LastingAuthorizer = Authorizer{}
 
 // NewAuthorizer makes an authorizer.
 func NewAuthorizer(policies Decider) Authorizer { return Authorizer{policies} }
 
 // AuthorizeCall decides about a call that came in.
 func (a Authorizer) AuthorizeCall(call *commands.Call, action string, on commands.Resource) error {
+	_, err := a.AuthorizeUntil(call, action, on)
+	return err
+}
+
+// Epoch implements [commands.LastingAuthorizer].
+func (a Authorizer) Epoch() uint64 {
+	if a.policies == nil {
+		return 0
+	}
+	return a.policies.Epoch()
+}
+
+// AuthorizeUntil implements [commands.LastingAuthorizer].
+func (a Authorizer) AuthorizeUntil(call *commands.Call, action string, on commands.Resource) (time.Time, error) {
 	q := queries.Get().(*policy.Query)
 	defer queries.Put(q)
 	*q = policy.Query{
@@ -40,24 +57,26 @@ var queries = sync.Pool{New: func() any { return new(policy.Query) }}
 
 // Authorize decides without a view to how the principal asks.
 func (a Authorizer) Authorize(_ context.Context, who *protocol.Principal, action string, on commands.Resource) error {
-	return a.decide(&policy.Query{Who: who, Action: action, Type: on.Type, ID: on.ID, Space: on.Space})
+	_, err := a.decide(&policy.Query{Who: who, Action: action, Type: on.Type, ID: on.ID, Space: on.Space})
+	return err
 }
 
 // decide keeps to the order: a caller limited to some actions learns nothing of
 // spaces, and things in another space do not exist, whatever policy says
 // (docs/protocol.md#spaces).
-func (a Authorizer) decide(q *policy.Query) error {
+func (a Authorizer) decide(q *policy.Query) (until time.Time, err error) {
 	if !ScopeAllows(q.Who, q.Action) {
-		return protocol.Errorf(protocol.PermissionDenied, "the credential is not for this").
+		return until, protocol.Errorf(protocol.PermissionDenied, "the credential is not for this").
 			With("action", q.Action).With("reason", "it is limited to other actions")
 	}
 	if q.Space != "" && q.Space != q.Who.Home() && !q.Who.Unbounded() {
-		return foreign(q)
+		return until, foreign(q)
 	}
-	if !a.allows(q) {
-		return protocol.Errorf(protocol.PermissionDenied, "not allowed").With("action", q.Action)
+	d := a.judge(q)
+	if !d.Allowed {
+		return until, protocol.Errorf(protocol.PermissionDenied, "not allowed").With("action", q.Action)
 	}
-	return nil
+	return d.Until, nil
 }
 
 // foreign answers as if there were nothing behind the wall.
@@ -81,12 +100,12 @@ func (a Authorizer) ActFor(_ context.Context, who *protocol.Principal, senderID 
 }
 
 func (a Authorizer) mayActFor(who *protocol.Principal, id string) bool {
-	return who.ID == id && who.Kind != protocol.KindOperator || a.allows(&policy.Query{Who: who, Action: policy.ActFor, Type: "sender", ID: id})
+	return who.ID == id && who.Kind != protocol.KindOperator || a.judge(&policy.Query{Who: who, Action: policy.ActFor, Type: "sender", ID: id}).Allowed
 }
 
-func (a Authorizer) allows(q *policy.Query) bool {
+func (a Authorizer) judge(q *policy.Query) policy.Decision {
 	if a.policies == nil {
-		return q.Who.Unbounded()
+		return policy.Decision{Allowed: q.Who.Unbounded()}
 	}
-	return a.policies.Decide(q).Allowed
+	return a.policies.Decide(q)
 }

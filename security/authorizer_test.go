@@ -11,6 +11,8 @@ import (
 // says is what policies allow, by principal, action and id.
 type says map[string]bool
 
+func (s says) Epoch() uint64 { return 0 }
+
 func (s says) Decide(q *policy.Query) policy.Decision {
 	return policy.Decision{Allowed: q.Who.Unbounded() || s[q.Who.ID+" "+q.Action+" "+q.ID]}
 }

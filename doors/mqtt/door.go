@@ -104,6 +104,7 @@ func (d *Door) Request(p *broker.Publication) {
 		Matched:     len(to.correlation) > 0,
 		Batched:     true,
 		Held:        d.Held,
+		Plans:       &memoryOf(p.Client).plans,
 	}
 	if d.Southbound != nil && protocol.IsSouthbound(p.Payload) {
 		d.Southbound.Submit(in, to.replySouthbound)

@@ -18,7 +18,7 @@ type Agents interface {
 	Disconnected(conn any, reason string)
 	Subscribed(conn any, filter string)
 	Unsubscribed(conn any, filter string)
-	Answer(topic string, who *protocol.Principal, payload, correlation []byte)
+	Answer(topic string, who *protocol.Principal, replies *protocol.Replies, payload, correlation []byte)
 }
 
 // An Authenticator says who a client is. [security.Authenticator] is one.
@@ -129,5 +129,5 @@ func (s *server) Unsubscribed(c *broker.Client, filter string) {
 
 // response takes what an agent answers.
 func (s *server) response(p *broker.Publication) {
-	s.Agents.Answer(p.Topic, p.Client.Principal(), p.Payload, p.CorrelationData)
+	s.Agents.Answer(p.Topic, p.Client.Principal(), &memoryOf(p.Client).replies, p.Payload, p.CorrelationData)
 }

@@ -24,17 +24,20 @@ import (
 type path struct {
 	name      string
 	configure func(t *testing.T) func(*app.Config)
+	options   []app.Option
 }
 
 // paths are those there are: the claim and the entry of a call go to files, on
-// the goroutine that reads the connection or on another, or to NATS.
+// the goroutine that reads the connection or on another, or to NATS; and calls of
+// a form that came before are prepared, or no call is.
 var paths = []path{
-	{"embedded", func(*testing.T) func(*app.Config) { return func(*app.Config) {} }},
-	{"synced", func(*testing.T) func(*app.Config) { return func(c *app.Config) { c.Sync = "always" } }},
+	{"embedded", func(*testing.T) func(*app.Config) { return func(*app.Config) {} }, nil},
+	{"unprepared", func(*testing.T) func(*app.Config) { return func(*app.Config) {} }, unprepared()},
+	{"synced", func(*testing.T) func(*app.Config) { return func(c *app.Config) { c.Sync = "always" } }, nil},
 	{"external NATS", func(t *testing.T) func(*app.Config) {
 		url := startNATS(t)
 		return func(c *app.Config) { c.NATS.URL = url }
-	}},
+	}, nil},
 }
 
 // A spoken envelope is one request of a conversation.
@@ -155,7 +158,7 @@ func (a transcript) differences(b transcript) (found []string) {
 // discuss has a conversation on a path.
 func discuss(t *testing.T, p path, conversation [][]spoken) (got transcript) {
 	t.Helper()
-	n := bridgetest.Start(t, p.configure(t))
+	n := bridgetest.StartWith(t, p.options, p.configure(t))
 	device := n.Device(t, "lamp-1", "lamp", `[{"capability_id":"switch","params_schema":{"type":"object","properties":{`+
 		`"do":{"enum":["answer","answer again","fail","nothing"]},"n":{"type":"integer"}}}}]`)
 	quit := make(chan struct{})

@@ -180,6 +180,7 @@ func BenchmarkInvoke(b *testing.B) {
 			device := broker.NewClient("lamp-1", who)
 			w.enroll(b, device)
 
+			var replies protocol.Replies
 			published := make(chan protocol.Message, 4*window)
 			w.publish = func(m protocol.Message) (int, error) {
 				m.Payload, m.CorrelationData = bytes.Clone(m.Payload), bytes.Clone(m.CorrelationData)
@@ -205,7 +206,7 @@ func BenchmarkInvoke(b *testing.B) {
 				switch m := next(); m.Topic {
 				case deviceTopic:
 					copy(answer[at:], m.CorrelationData)
-					w.registry.Answer(answerTopic, who, answer, m.CorrelationData)
+					w.registry.Answer(answerTopic, who, &replies, answer, m.CorrelationData)
 				case callerTopic:
 					if done == 0 && !bytes.Contains(m.Payload, []byte(`"status":"success"`)) {
 						b.Fatalf("answered %s", m.Payload)

@@ -28,6 +28,7 @@ var callScoped = map[string]string{
 	"security.Attempt.Who":                       "one attempt to log in, told at once",
 	"security.latest.who":                        "the newest credential of a connection, kept by the authority that judges it",
 	"security.decision.who":                      "compared by pointer with the connection's own, never asked",
+	"commands.permission.who":                    "compared by pointer with the connection's own, never asked",
 	"security.Authenticator.anonymous":           "who shows nothing under --dev; asked for by requests",
 	"security/policy.Query.Who":                  "one question to policy",
 	"security/policy.subject.who":                "cached facts about a principal, looked up by the caller's own",

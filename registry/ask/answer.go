@@ -8,18 +8,19 @@ import (
 )
 
 // Answer takes what a client published on an agent's response topic: the
-// answer to a request, or an event about it. What nobody waits for is counted
-// and dropped. It does not block and keeps neither payload nor correlation.
-func (s *Service) Answer(topic string, who *protocol.Principal, payload, correlation []byte) {
+// answer to a request, or an event about it. The replies are what is known of
+// that client's, nil for nothing. What nobody waits for is counted and dropped.
+// It does not block and keeps neither payload nor correlation.
+func (s *Service) Answer(topic string, who *protocol.Principal, replies *protocol.Replies, payload, correlation []byte) {
 	agent, leaf, ok := s.opts.Topics.Agent(topic)
 	if !ok || leaf != "response" {
 		return
 	}
-	message, err := protocol.ViewReply(payload, s.opts.Limits)
-	e := s.exchanges.find(message.ID())
-	if e == nil {
-		e = s.exchanges.find(string(correlation))
+	if s.answeredAsUsual(agent, who, replies, payload, correlation) {
+		return
 	}
+	message, err := protocol.ViewReply(payload, s.opts.Limits)
+	e := s.exchanges.answered([]byte(message.ID()), correlation)
 	switch {
 	case e == nil && err != nil:
 		s.drop(dropMalformed, string(agent), err.Error())
@@ -34,7 +35,28 @@ func (s *Service) Answer(topic string, who *protocol.Principal, payload, correla
 		s.drop(dropForeign, string(agent), e.id)
 	default:
 		s.hear(e, message, err)
+		if replies != nil && message.Response != nil && replies.Learns() {
+			replies.Learn(protocol.ResponsePattern(payload, s.opts.Limits), struct{}{})
+		}
 	}
+}
+
+// answeredAsUsual takes a successful answer to what somebody waits for, of an
+// agent that answered in the same form before. It reports false for all else.
+func (s *Service) answeredAsUsual(agent protocol.AgentID, who *protocol.Principal, replies *protocol.Replies, payload, correlation []byte) bool {
+	if replies == nil {
+		return false
+	}
+	known, fit := replies.Fit(payload)
+	if known == nil {
+		return false
+	}
+	e := s.exchanges.answered(fit.ID, correlation)
+	if e == nil || e.Agent == nil || e.agentID() != agent || !e.Agent.BelongsTo(who) {
+		return false
+	}
+	s.exchanges.end(e, answered(fit.Body))
+	return true
 }
 
 // AnswerOver takes what came over a line that is attended to. It reports false
@@ -71,7 +93,7 @@ func (s *Service) hear(e *exchange, m protocol.Envelope, err error) {
 	case m.Response != nil && m.Response.Err != nil:
 		s.exchanges.end(e, outcome{failure: e.target().refused(m.Response.Err)})
 	case m.Response != nil:
-		s.exchanges.end(e, outcome{response: m.Response})
+		s.exchanges.end(e, answered(m.Response.Result))
 	default:
 		s.unreadable(e, "a request is no answer")
 	}

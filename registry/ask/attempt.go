@@ -78,10 +78,10 @@ func (a *attempt) hear(o outcome) {
 		a.settle(nil, a.target().gaveUp(cause))
 		return
 	}
-	a.settle(o.response, o.failure)
+	a.settle(o.result, o.failure)
 }
 
-func (a *attempt) settle(response *protocol.Response, f *failure) {
+func (a *attempt) settle(result json.RawMessage, f *failure) {
 	if a.stop != nil {
 		a.stop()
 	} else {
@@ -90,7 +90,7 @@ func (a *attempt) settle(response *protocol.Response, f *failure) {
 	if a.end != nil {
 		a.end()
 	}
-	a.request.ended(a, response, f)
+	a.request.ended(a, result, f)
 }
 
 // send has the request delivered.

@@ -129,7 +129,7 @@ func (w *durableWaiter) hear(o outcome) {
 	d := w.durable
 	f := o.failure
 	if f == nil {
-		if err := w.service.opts.Directory.CheckResult(d.key(), o.response.Result); err != nil {
+		if err := w.service.opts.Directory.CheckResult(d.key(), o.result); err != nil {
 			f = w.target().invalid(err)
 		}
 	}
@@ -137,7 +137,7 @@ func (w *durableWaiter) hear(o outcome) {
 		d.Listener.Hear(Notice{Kind: f.kind, Agent: d.Agent, Err: f.err})
 		return
 	}
-	d.Listener.Hear(Notice{Kind: Answered, Agent: d.Agent, Data: bytes.Clone(o.response.Result)})
+	d.Listener.Hear(Notice{Kind: Answered, Agent: d.Agent, Data: bytes.Clone(o.result)})
 }
 
 func (w *durableWaiter) event(name string, data []byte) {
@@ -198,11 +198,11 @@ func (r *recall) hear(o outcome) {
 		if up, ok := number(f.err.Details["listening_ms"]); ok && up >= 0 {
 			n.Since = time.Now().Add(-time.Duration(up) * time.Millisecond)
 		}
-	case o.response != nil:
+	case o.answered:
 		var known struct {
 			State string `json:"state"`
 		}
-		if json.Unmarshal(o.response.Result, &known) == nil && known.State != "" {
+		if json.Unmarshal(o.result, &known) == nil && known.State != "" {
 			if known.State != "running" {
 				return
 			}

@@ -2,12 +2,12 @@ package ask
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
-	"github.com/aibridge/aibridge/protocol"
 )
 
 // Exchanges are the requests that agents have and have not answered yet.
@@ -54,14 +54,18 @@ type waiter interface {
 	event(name string, data []byte)
 }
 
-// An outcome is how an exchange ended: with a response that is no error, or with
-// a failure. With neither the bridge gave up: deadline, cancellation.
+// An outcome is how an exchange ended: with a result, which is good until whoever
+// hears it returns, or with a failure. With neither the bridge gave up: deadline,
+// cancellation.
 type outcome struct {
-	response *protocol.Response
+	answered bool
+	result   json.RawMessage
 	failure  *failure
 }
 
-func (o outcome) abandoned() bool { return o.response == nil && o.failure == nil }
+func answered(result json.RawMessage) outcome { return outcome{answered: true, result: result} }
+
+func (o outcome) abandoned() bool { return !o.answered && o.failure == nil }
 
 func newExchanges() *exchanges {
 	return &exchanges{byID: make(map[string]*exchange), byAgent: make(map[AgentKey]*load)}
@@ -151,6 +155,17 @@ func (x *exchanges) find(id string) *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.byID[id]
+}
+
+// answered returns the open exchange that a reply is about, by its id or else by
+// its Correlation Data.
+func (x *exchanges) answered(id, correlation []byte) *exchange {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e := x.byID[string(id)]; e != nil {
+		return e
+	}
+	return x.byID[string(correlation)]
 }
 
 // end ends an exchange. Only the first call has an effect, and only that one

@@ -45,13 +45,13 @@ func (s *Service) Ask(ctx context.Context, r *Request, peers []Peer) {
 }
 
 // ended takes the end of an attempt.
-func (r *Request) ended(a *attempt, response *protocol.Response, f *failure) {
+func (r *Request) ended(a *attempt, result json.RawMessage, f *failure) {
 	if f == nil {
-		f = r.check(a.target(), response.Result)
+		f = r.check(a.target(), result)
 	}
 	switch {
 	case f == nil:
-		r.Listener.Hear(Notice{Kind: Answered, Agent: a.agentID(), Data: response.Result})
+		r.Listener.Hear(Notice{Kind: Answered, Agent: a.agentID(), Data: result})
 	case a.Agent != nil && f.mayRepeat(r.Idempotent):
 		r.tried, r.last = append(r.tried, a.agentID()), f
 		r.again(a.service)

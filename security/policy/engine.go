@@ -79,6 +79,9 @@ type Decision struct {
 	// Passing is whether the answer may be another one the next moment, with
 	// nothing changed: a policy looked at the time.
 	Passing bool
+	// Until is until when the answer is kept, unless [Engine.Epoch] moves; zero if
+	// it is not.
+	Until time.Time
 }
 
 // Decide says whether policies allow something. It neither checks the scopes
@@ -102,21 +105,23 @@ func (e *Engine) Decide(q *Query) Decision {
 	if keep {
 		if d, ok := part.get(&k); ok && d.epoch == epoch && (d.facts == 0 || d.facts == facts) && now.UnixNano() < d.until {
 			e.metrics.hits.Add(1)
-			return Decision{Allowed: d.allowed}
+			return Decision{Allowed: d.allowed, Until: time.Unix(0, d.until)}
 		}
 	}
 	v := program.judge(about, &world{
 		subject: subject, query: q, space: space, resource: resourceUID(q, space), entities: e.opts.Entities,
 	}, now)
 	e.judged(q, &v)
+	decision := Decision{Allowed: v.allowed, Passing: passing}
 	if keep {
-		d := kept{allowed: v.allowed, epoch: epoch, until: now.Add(keptFor).UnixNano()}
+		decision.Until = now.Add(keptFor)
+		d := kept{allowed: v.allowed, epoch: epoch, until: decision.Until.UnixNano()}
 		if about.reads&readsFacts != 0 {
 			d.facts = facts
 		}
 		part.put(&k, d)
 	}
-	return Decision{Allowed: v.allowed, Passing: passing}
+	return decision
 }
 
 // given takes up what the caller knows of a topic. Of others it may know what

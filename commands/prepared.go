@@ -1,0 +1,155 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Prepared is a command with its params, but for the member params within
+// them: what is the same in many calls, worked out once (DESIGN.md).
+type Prepared interface {
+	// Target is the resource of these calls.
+	Target() Resource
+	// Begin starts a call as a [Starter] does, with the member that was left out,
+	// a JSON object that is not checked yet. The result that done gets is JSON and
+	// good until done returns. It reports false, and has done nothing, if the call
+	// has to go the usual way.
+	Begin(ctx context.Context, call *Call, params json.RawMessage, done func(json.RawMessage, error)) bool
+}
+
+// A Preparer works out what calls with the same params have in common. It
+// reports false for params whose calls go the usual way.
+type Preparer[P any] func(params P) (Prepared, bool)
+
+// NewPrepared declares a command like [NewAsync] whose calls can be prepared.
+func NewPrepared[P, R any](spec Spec, start Starter[P, R], prepare Preparer[P]) Command {
+	c := NewAsync(spec, start)
+	c.prepare = func(params json.RawMessage) (Prepared, bool) {
+		run, async, err := c.decode(params)
+		if err != nil || async {
+			return nil, false
+		}
+		return prepare(run.(*started[P, R]).params)
+	}
+	return c
+}
+
+// Plans are a connection's memory of its calls, for those that come again in the
+// same form. The zero value remembers nothing yet. They serve one connection of
+// one door, whose address stays.
+type Plans struct{ known protocol.Patterns[*plan] }
+
+// A plan is a command that was prepared, for calls of one form on a connection.
+type plan struct {
+	Prepared
+	command   *Command
+	target    Resource
+	permitted atomic.Pointer[permission]
+}
+
+// A permission is what the authorizer has allowed for the calls of a plan.
+type permission struct {
+	who   *protocol.Principal
+	epoch uint64
+	until time.Time
+}
+
+// A LastingAuthorizer is a [CallAuthorizer] that tells how long what it allows
+// is allowed.
+type LastingAuthorizer interface {
+	CallAuthorizer
+	// Epoch moves before a change is acknowledged after which it may decide
+	// otherwise. It is asked about every call.
+	Epoch() uint64
+	// AuthorizeUntil is AuthorizeCall that tells until when every call is allowed
+	// that comes in the same way, for the same principal, action and resource,
+	// while the epoch does not move. The zero time says nothing of other calls.
+	AuthorizeUntil(call *Call, action string, on Resource) (time.Time, error)
+}
+
+// prepares reports whether a router prepares calls: extensions may look at
+// anything, and see every call.
+func (o *RouterOptions) prepares() bool {
+	x := &o.Extensions
+	return len(x.Parsers) == 0 && len(x.Permissions) == 0 && len(x.Processors) == 0 && x.ErrorHandler == nil
+}
+
+// recall reads a request that has the form of an earlier one. The
+// plan is nil if it is to be parsed.
+func (r *Router) recall(in *Inbound, c *Call) *plan {
+	if in.Plans == nil || r.lasting == nil {
+		return nil
+	}
+	known, fit := in.Plans.known.Fit(in.Body)
+	if known == nil {
+		return nil
+	}
+	r.metrics.prepared.Inc()
+	c.inner = known.Fill(&c.own.request, fit)
+	return known.Notes
+}
+
+// remember makes a plan of a call for those that come in the same form.
+func (r *Router) remember(in *Inbound, c *Call) {
+	if c.plan != nil || in.Plans == nil || r.lasting == nil || c.command.prepare == nil || !in.Plans.known.Learns() {
+		return
+	}
+	prepared, ok := c.command.prepare(c.request.Params)
+	if !ok || c.request.Command != c.command.Name || c.command.Traced || c.command.Streams {
+		in.Plans.known.Learn(nil, nil)
+		return
+	}
+	in.Plans.known.Learn(protocol.RequestPattern(in.Body, r.opts.Limits, true), &plan{Prepared: prepared, command: c.command, target: prepared.Target()})
+}
+
+// permit is allow for a call with a plan.
+func (r *Router) permit(c *Call, on Resource) error {
+	if err := r.opts.Credentials.Check(c.Principal); err != nil {
+		return err
+	}
+	epoch := r.lasting.Epoch()
+	if p := c.plan.permitted.Load(); p != nil && p.who == c.Principal && p.epoch == epoch && c.arrived.Before(p.until) {
+		return nil
+	}
+	until, err := r.lasting.AuthorizeUntil(c, c.command.Action, on)
+	if err == nil && !until.IsZero() {
+		c.plan.permitted.Store(&permission{c.Principal, epoch, until})
+	}
+	return err
+}
+
+// invocation is the handler with the parameters of the call, and whether they ask
+// for a task.
+func (c *Call) invocation() (run invocation, async bool, err error) {
+	if c.plan != nil {
+		c.prepared.call = c
+		return &c.prepared, false, nil
+	}
+	return c.command.decode(c.request.Params)
+}
+
+// A preparedRun is an invocation by a plan.
+type preparedRun struct{ call *Call }
+
+func (p *preparedRun) target() Resource { return p.call.plan.target }
+
+func (p *preparedRun) begin(ctx context.Context, call *Call, done func(json.RawMessage, error)) {
+	if call.plan.Begin(ctx, call, call.inner, done) {
+		return
+	}
+	run, _, err := call.command.decode(call.request.Params)
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	run.(unhurried).begin(ctx, call, done)
+}
+
+// run is for callers that wait.
+func (p *preparedRun) run(ctx context.Context, call *Call) (json.RawMessage, error) {
+	return awaited(ctx, call, p)
+}

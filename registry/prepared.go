@@ -1,0 +1,161 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
+	"github.com/aibridge/aibridge/registry/schema"
+)
+
+// A preparedInvoke is skill.invoke of one capability, for many calls. Its state
+// is made anew when a skill has changed.
+type preparedInvoke struct {
+	service    *Service
+	skill      protocol.SkillID
+	capability protocol.CapabilityID
+	state      atomic.Pointer[invocable]
+}
+
+// An invocable is a capability as it is in a space while no skill changes.
+type invocable struct {
+	epoch      uint64
+	space      protocol.SpaceID
+	skill      *SkillRecord
+	capability *Capability // nil if it is to be called the usual way
+	params     *schema.Schema
+	result     *schema.Schema
+}
+
+// prepareInvoke implements [commands.Preparer]. A skill of another space is
+// called the usual way.
+func (s *Service) prepareInvoke(p InvokeSkillParams) (commands.Prepared, bool) {
+	if p.Space != "" {
+		return nil, false
+	}
+	return &preparedInvoke{service: s, skill: p.SkillID, capability: p.CapabilityID}, true
+}
+
+// Target implements [commands.Prepared].
+func (p *preparedInvoke) Target() commands.Resource {
+	return InvokeSkillParams{SkillID: p.skill}.Target()
+}
+
+// in is the capability in a space now.
+func (p *preparedInvoke) in(space protocol.SpaceID) *invocable {
+	epoch := p.service.skillsEpoch.Load() // before the skill is looked at
+	if known := p.state.Load(); known != nil && known.epoch == epoch && known.space == space {
+		return known
+	}
+	now := p.look(space)
+	now.epoch, now.space = epoch, space
+	p.state.Store(now)
+	return now
+}
+
+// look finds the capability. What is unusual has the errors, and the ways, of
+// [Service.startInvoke]: it is not there, or what it takes may be sealed.
+func (p *preparedInvoke) look(space protocol.SpaceID) *invocable {
+	skill, _, ok := p.service.opts.Skills.Get(tableKey(space, p.skill))
+	if !ok {
+		return new(invocable)
+	}
+	capability, ok := skill.capability(p.capability)
+	if !ok || capability.Sealed != "" {
+		return new(invocable)
+	}
+	params, err := p.service.schemas.Get(capability.ParamsSchema, capability.Format.formats())
+	if err != nil {
+		return new(invocable)
+	}
+	result, err := p.service.schemas.Get(capability.ResultSchema, capability.Format.formats())
+	if err != nil {
+		return new(invocable)
+	}
+	return &invocable{skill: skill, capability: capability, params: params, result: result}
+}
+
+// Begin implements [commands.Prepared].
+func (p *preparedInvoke) Begin(ctx context.Context, call *commands.Call, params json.RawMessage, done func(json.RawMessage, error)) bool {
+	now := p.in(call.Principal.Home())
+	if now.capability == nil {
+		return false
+	}
+	if wrong := now.params.Validate(params); wrong != nil {
+		done(nil, protocol.InvalidParam(wrong.In("params"), wrong.Reason))
+		return true
+	}
+	v := &preparedInvocation{invocable: now, service: p.service, began: time.Now(), done: done}
+	v.Request = ask.Request{
+		Command: ask.InvokeCommand, Params: ask.InvokeParams(p.skill, p.capability, params), Call: call,
+		Callee: v, Idempotent: now.capability.repeatable(), Listener: v,
+	}
+	var few [4]ask.Peer
+	peers := p.service.peers(few[:0], now.skill, nil)
+	if len(peers) == 0 {
+		done(nil, offline(now.skill))
+		return true
+	}
+	p.service.asking.Ask(ctx, &v.Request, peers)
+	return true
+}
+
+// A preparedInvocation is one skill.invoke on its way, as [invocation].
+type preparedInvocation struct {
+	ask.Request
+	*invocable
+	service *Service
+	began   time.Time
+	done    func(json.RawMessage, error)
+}
+
+// Others implements [ask.Callee].
+func (v *preparedInvocation) Others(tried []protocol.AgentID) []ask.Peer {
+	return v.service.peers(nil, v.skill, tried)
+}
+
+// CheckResult implements [ask.Callee].
+func (v *preparedInvocation) CheckResult(result json.RawMessage) error {
+	if wrong := v.result.Validate(result); wrong != nil {
+		return &ask.InvalidResult{At: wrong.In("result"), Reason: wrong.Reason}
+	}
+	return nil
+}
+
+// Hear implements [ask.Listener].
+func (v *preparedInvocation) Hear(n ask.Notice) {
+	if n.Err != nil {
+		v.done(nil, n.Err)
+		return
+	}
+	buffer := resultBuffers.Get().(*[]byte)
+	written := v.appendResult((*buffer)[:0], n, time.Since(v.began))
+	v.done(written, nil)
+	if cap(written) <= maxResultBuffer {
+		*buffer = written
+		resultBuffers.Put(buffer)
+	}
+}
+
+// appendResult writes an [InvokeSkillResult].
+func (v *preparedInvocation) appendResult(dst []byte, n ask.Notice, took time.Duration) []byte {
+	dst = protocol.AppendString(append(dst, `{"skill_id":`...), string(v.skill.ID))
+	dst = protocol.AppendString(append(dst, `,"capability_id":`...), string(v.capability.ID))
+	if n.Agent != "" {
+		dst = protocol.AppendString(append(dst, `,"agent_id":`...), string(n.Agent))
+	}
+	dst = append(append(dst, `,"data":`...), n.Data...)
+	dst = strconv.AppendFloat(append(dst, `,"execution_time":`...), milliseconds(took), 'f', -1, 64)
+	return append(dst, '}')
+}
+
+var resultBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+// maxResultBuffer is the largest buffer that is kept for reuse, in bytes.
+const maxResultBuffer = 64 << 10
