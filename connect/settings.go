@@ -2,7 +2,13 @@
 // systems that know nothing of it.
 package connect
 
+import "github.com/aibridge/aibridge/connect/homeassistant"
+
 // Settings say what is connected.
 type Settings struct {
-	Bindings string `yaml:"bindings" doc:"file or folder with bindings of plain topics (*.yaml), followed while the bridge runs"`
+	Bindings      string                 `yaml:"bindings" doc:"file or folder with bindings of plain topics (*.yaml), followed while the bridge runs"`
+	HomeAssistant homeassistant.Settings `yaml:"homeassistant"`
 }
+
+// DefaultSettings connect nothing.
+func DefaultSettings() Settings { return Settings{HomeAssistant: homeassistant.DefaultSettings()} }

@@ -72,7 +72,10 @@ type Capability struct {
 
 // A Publication is a message that a capability publishes.
 type Publication struct {
-	When    *template.Template // publish if this is true; nil: always
+	When *template.Template // publish if this is true; nil: always
+	// Let are more variables, made of the params. One that cannot be made, as a
+	// param is not given, is not there.
+	Let     map[string]*template.Template
 	Topic   Topic
 	Payload Payload
 	QoS     byte
@@ -263,6 +266,9 @@ func (e *Extraction) Read(payload []byte) (any, error) {
 			return nil, fmt.Errorf("%.60q is not in the map", template.Text(v))
 		}
 		v = known
+	}
+	if v == nil && e.Type != "" {
+		return nil, fmt.Errorf("null: the value %w", template.ErrUndefined)
 	}
 	return typed(v, e.Type)
 }

@@ -42,11 +42,13 @@ type Options struct {
 	Metrics *Metrics
 	Log     *slog.Logger
 
-	// Watch are filters whose messages go to Take, which must not block. Whoever
-	// is described by them is not known before they have been heard: agents that
-	// nobody describes any more are withdrawn once Replayed is called.
+	// Watch are filters whose messages go to Take, which must not block. Who is
+	// described by what is retained there is not known before that was heard:
+	// Mark publishes to a topic, with every QoS that messages may wait with, and
+	// once that has come agents that nobody describes any more are withdrawn.
 	Watch []string
 	Take  func(topic string, payload []byte)
+	Mark  func(client string) error
 }
 
 // Principal is who acts for the devices of an origin in a space. Nobody can
@@ -98,8 +100,7 @@ func (f *Fleet) Set(devices []*Device) {
 		}
 	}
 	f.sweep = !f.swept
-	f.index()
-	f.stir()
+	f.changed()
 }
 
 // Put adds or replaces one device.
@@ -107,8 +108,7 @@ func (f *Fleet) Put(d *Device) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.put(d)
-	f.index()
-	f.stir()
+	f.changed()
 }
 
 // Remove takes one device out.
@@ -116,8 +116,7 @@ func (f *Fleet) Remove(id protocol.AgentID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drop(id)
-	f.index()
-	f.stir()
+	f.changed()
 }
 
 // Complete says that the devices are all that there are: agents of the origin
@@ -141,27 +140,38 @@ func (f *Fleet) put(d *Device) {
 	m := newMember(f, d)
 	if old != nil {
 		m.inherit(old)
+		f.index(old, false)
 	}
 	f.members[d.Agent] = m
+	f.index(m, true)
 }
 
 func (f *Fleet) drop(id protocol.AgentID) {
 	if m := f.members[id]; m != nil {
 		m.retire()
+		f.index(m, false)
 		delete(f.members, id)
 		f.leaving[id] = m
 	}
 }
 
-// index notes anew who is read from which topic.
-func (f *Fleet) index() {
-	clear(f.topics)
-	for _, m := range f.members {
-		for _, topic := range m.Topics() {
-			f.topics[topic] = append(f.topics[topic], m)
+// index notes that a member is read from its topics, or is not any more.
+func (f *Fleet) index(m *member, add bool) {
+	for _, topic := range m.Topics() {
+		others := slices.DeleteFunc(f.topics[topic], func(o *member) bool { return o == m })
+		if add {
+			others = append(others, m)
+		}
+		if f.topics[topic] = others; len(others) == 0 {
+			delete(f.topics, topic)
 		}
 	}
+}
+
+// changed has Run look at the devices, which are others by now.
+func (f *Fleet) changed() {
 	f.Metrics.devices(f.Origin, f.Space, len(f.members))
+	f.stir()
 }
 
 // stir has Run look at what there is to do. It does not block.
@@ -205,15 +215,25 @@ func (f *Fleet) Run(ctx context.Context) error {
 
 // serve works with one connection until that ends.
 func (f *Fleet) serve(ctx context.Context) error {
-	conn, err := connect(ctx, func() (net.Conn, error) { return f.Dial(grant.Of(f.who)) }, "aibridge-"+f.Origin+"-"+protocol.NewID(), f.take)
+	id := "aibridge-" + f.Origin + "-" + protocol.NewID()
+	marks := 0
+	conn, err := connect(ctx, func() (net.Conn, error) { return f.Dial(grant.Of(f.who)) }, id, func(r received) {
+		if r.topic == protocol.NewTopics(f.Root).ClientResponse(id) {
+			if marks++; marks == marksSent {
+				f.Complete()
+			}
+			return
+		}
+		f.take(r)
+	})
 	if err != nil {
 		return err
 	}
 	f.use(conn)
 	defer conn.close()
 	defer f.use(nil)
-	if refused, err := conn.subscribe(ctx, f.Watch); err != nil || len(refused) > 0 {
-		return cmp.Or(err, fmt.Errorf("the broker refuses %v", refused))
+	if err := f.listen(ctx, conn, id); err != nil {
+		return err
 	}
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -232,6 +252,23 @@ func (f *Fleet) serve(ctx context.Context) error {
 			f.beat()
 		}
 	}
+}
+
+// marksSent is how many messages [Options].Mark publishes: one with each QoS
+// that retained messages are sent with.
+const marksSent = 2
+
+// listen subscribes to what the fleet watches, and finds out when all that is
+// retained there has come.
+func (f *Fleet) listen(ctx context.Context, conn *connection, id string) error {
+	if len(f.Watch) == 0 {
+		return nil
+	}
+	filters := append([]string{protocol.NewTopics(f.Root).ClientResponse(id)}, f.Watch...)
+	if refused, err := conn.subscribe(ctx, filters); err != nil || len(refused) > 0 {
+		return cmp.Or(err, fmt.Errorf("the broker refuses %v", refused))
+	}
+	return f.Mark(id)
 }
 
 func (f *Fleet) use(c *connection) {

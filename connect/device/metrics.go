@@ -11,6 +11,7 @@ type Metrics struct {
 	known *prometheus.GaugeVec
 	asks  *prometheus.CounterVec
 	bad   *prometheus.CounterVec
+	not   *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -26,7 +27,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "aibridge_plain_unreadable_total", Help: "Messages of devices on plain topics that could not be read as they are described.",
 		}, []string{"origin"}),
 	}
-	r.MustRegister(m.known, m.asks, m.bad)
+	m.not = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "aibridge_plain_refused_total", Help: "Descriptions of devices on plain topics, or parts of them, that were not understood or not allowed.",
+	}, []string{"origin"})
+	r.MustRegister(m.known, m.asks, m.bad, m.not)
 	return m
 }
 
@@ -50,5 +54,12 @@ func (m *Metrics) asked(origin string, err *protocol.Error) {
 func (m *Metrics) unreadable(origin string) {
 	if m != nil {
 		m.bad.WithLabelValues(origin).Inc()
+	}
+}
+
+// Refused counts a description that is not taken.
+func (m *Metrics) Refused(origin string) {
+	if m != nil {
+		m.not.WithLabelValues(origin).Inc()
 	}
 }

@@ -161,6 +161,10 @@ func (c *Capability) Messages(params json.RawMessage, root string) ([]Message, e
 				continue
 			}
 		}
+		vars, err := p.let(vars)
+		if err != nil {
+			return nil, err
+		}
 		topic, err := p.Topic.Render(vars, root)
 		if err != nil {
 			return nil, fmt.Errorf("the topic: %w", err)
@@ -172,6 +176,26 @@ func (c *Capability) Messages(params json.RawMessage, root string) ([]Message, e
 		list = append(list, Message{topic, payload, p.QoS, p.Retain})
 	}
 	return list, nil
+}
+
+// let are the variables of a publication.
+func (p *Publication) let(params template.Vars) (template.Vars, error) {
+	if len(p.Let) == 0 {
+		return params, nil
+	}
+	vars := maps.Clone(params)
+	for name, made := range p.Let {
+		v, err := made.Value(params)
+		switch {
+		case errors.Is(err, template.ErrUndefined):
+			delete(vars, name)
+		case err != nil:
+			return nil, err
+		default:
+			vars[name] = v
+		}
+	}
+	return vars, nil
 }
 
 // paramVars are params as variables: each by its name.

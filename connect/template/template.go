@@ -122,6 +122,12 @@ func (t *Template) Value(vars Vars) (any, error) {
 // Single reports whether the template is one expression.
 func (t *Template) Single() bool { return t.single != nil }
 
+// Expression is the text of the expression of a template that is one.
+func (t *Template) Expression() string {
+	inner := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(t.source), "{{"), "}}")
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(inner, "-"), "-"))
+}
+
 // Variables are the names of the variables that the template uses and does not
 // set itself.
 func (t *Template) Variables() []string {

@@ -7,26 +7,39 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect/binding"
 	"github.com/aibridge/aibridge/connect/device"
+	"github.com/aibridge/aibridge/connect/homeassistant"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // startConnect has devices at work that know nothing of the bridge.
 func startConnect(s *state, d *domains, server *broker.Broker, router *commands.Router) error {
-	if s.config.Connect.Bindings == "" {
-		return nil
-	}
 	metrics := device.NewMetrics(s.metrics)
-	fleet := func(space protocol.SpaceID) *device.Fleet {
-		return device.NewFleet(device.Options{
-			Origin: "bindings", Space: space, Root: s.config.Root, Router: router, Agents: d.agents, Metrics: metrics, Log: s.log,
+	fleet := func(origin string, space protocol.SpaceID) device.Options {
+		return device.Options{
+			Origin: origin, Space: space, Root: s.config.Root, Router: router, Agents: d.agents, Metrics: metrics, Log: s.log,
 			Dial: func(who grant.Grant) (net.Conn, error) { return server.Inside("bridge", who) },
-		})
+			Mark: func(client string) error {
+				for qos := range byte(2) {
+					if _, err := server.Publish(protocol.Only(device.Principal(origin, space).Party()), protocol.Message{Topic: s.topics.ClientResponse(client), QoS: qos}); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}
 	}
-	bindings, err := binding.Open(binding.Options{Path: s.config.Connect.Bindings, Root: s.config.Root, Fleet: fleet, Log: s.log})
-	if err != nil {
-		return err
+	if path := s.config.Connect.Bindings; path != "" {
+		bindings, err := binding.Open(binding.Options{Path: path, Root: s.config.Root, Log: s.log, Fleet: func(space protocol.SpaceID) *device.Fleet {
+			return device.NewFleet(fleet("bindings", space))
+		}})
+		if err != nil {
+			return err
+		}
+		s.life.Run("bindings", bindings.Run)
 	}
-	s.life.Run("bindings", bindings.Run)
+	if ha := s.config.Connect.HomeAssistant; ha.Space != "" {
+		s.life.Run("announcements for Home Assistant", homeassistant.Listen(ha, fleet("homeassistant", protocol.SpaceID(ha.Space))).Run)
+	}
 	return nil
 }

@@ -140,6 +140,7 @@ func Default() Config {
 		Tools:     bridge.DefaultSettings(),
 		Runs:      run.DefaultSettings(),
 		Backup:    backup.DefaultSettings(),
+		Connect:   connect.DefaultSettings(),
 	}
 }
 
@@ -170,6 +171,7 @@ func (c *Config) Check(known *commands.Set) error {
 	}
 	c.Audit.Check(fail)
 	c.MCP.Check(fail)
+	c.Connect.HomeAssistant.Check(c.Root, fail)
 	c.Approvals.Check(fail)
 	c.Telemetry.Check(fail)
 	c.Chat.Check(fail)
