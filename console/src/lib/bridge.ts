@@ -42,6 +42,7 @@ export interface CallOptions {
   onEvent?: (name: string, data: any) => void;
   id?: string;
   again?: boolean;
+  live?: boolean; // the page keeps a value true; nobody acts
 }
 
 let socket: WebSocket | undefined;
@@ -65,7 +66,11 @@ export function call<N extends CommandName>(command: N, params: Commands[N]["par
     const id = o.id ?? newID();
     const timeout = o.timeout ?? 30000;
     const text = JSON.stringify(envelope(command, params, id, timeout, !!o.onEvent));
-    const p: Pending = { text, done, failed, event: o.onEvent, again: o.again ?? true };
+    const finished = (result: Commands[N]["result"]) => {
+      done(result);
+      if (!o.live) for (const f of actors) f();
+    };
+    const p: Pending = { text, done: finished, failed, event: o.onEvent, again: o.again ?? true };
     p.timer = window.setTimeout(() => settle(id, (p) => p.failed(new Failure("4007", "no answer in time"))), timeout + 5000);
     pending.set(id, p);
     if (socket?.readyState === WebSocket.OPEN) socket.send(text);
@@ -176,6 +181,14 @@ const revived = new Set<() => void>(); // told when what is shown may be out of 
 let cursor = "";
 let following = false;
 
+const actors = new Set<() => void>(); // told when the person has done something
+
+/** Tells when a command of the person's has ended. */
+export function onActed(f: () => void) {
+  actors.add(f);
+  return () => void actors.delete(f);
+}
+
 /** Tells of every event that the person may hear. */
 export function onEvent(f: (e: Happening) => void) {
   listeners.add(f);
@@ -195,7 +208,7 @@ async function follow() {
   try {
     while (socket === mine) {
       const params = cursor ? { stream: true, after: cursor } : { stream: true };
-      const end = await call("event.follow", params, { timeout: 600000, again: false, onEvent: (_, batch) => take(batch) });
+      const end = await call("event.follow", params, { timeout: 600000, again: false, live: true, onEvent: (_, batch) => take(batch) });
       take(end);
     }
   } catch {

@@ -7,7 +7,7 @@ import {
 
 export default function Home() {
   useTitle("Home");
-  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { type: "end_agent", limit: 1 }, { on: ["agent"] });
+  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { type: "end_agent", limit: 1 }, { on: ["agent"], when: (e) => /registered$/.test(e.name), pace: 5000 });
   const audit = useLive(may("audit:query") ? "audit.query" : undefined, { event: "skill.invoke", limit: 1 }, { every: 0 });
   const fresh = agents.value.data?.total === 0 && (audit.value.data?.entries.length === 0 || !may("audit:query"));
   const [leading, setLeading] = useState(false);
@@ -70,10 +70,10 @@ const day = 24 * 3600e3;
 function useWants(): { wants: Want[]; loading: boolean } {
   const approvals = useLive(may("approval:list") ? "approval.list" : undefined, { state: "pending", sort: "expires_at", limit: 1 }, { on: ["approval"] });
   const models = useLive(may("llm:status") ? "llm.status" : undefined, {}, { every: 10000 });
-  const partial = useLive(may("task:list") ? "task.list" : undefined, { state: "partial", limit: 3 }, { on: ["task"] });
+  const partial = useLive(may("task:list") ? "task.list" : undefined, { state: "partial", limit: 3 }, { on: ["task"], when: (e) => e.name === "task.partial", pace: 5000 });
   const certs = useLive(may("cert:list") ? "cert.list" : undefined, { expires_within_days: 14, limit: 3 }, { on: ["cert", "security"] });
   const requests = useLive(may("cert:approve") ? "cert.list" : undefined, { of: "requests", status: "pending", limit: 1 }, { on: ["cert", "security"] });
-  const offline = useLive(may("agent:list") ? "agent.list" : undefined, { status: "offline", sort: "-since", limit: 3 }, { on: ["agent"] });
+  const offline = useLive(may("agent:list") ? "agent.list" : undefined, { status: "offline", sort: "-since", limit: 3 }, { on: ["agent"], pace: 5000 });
   const status = useLive(may("bridge:status") ? "bridge.status" : undefined, {}, { every: 15000 });
   const vfs = useLive(may("vfs:health") ? "vfs.health" : undefined, {}, { every: 30000 });
   const wants: Want[] = [];
@@ -163,7 +163,7 @@ function Readings({ s }: { s: Commands["bridge.status"]["result"] }) {
 }
 
 function Last() {
-  const entries = useLive(may("audit:query") ? "audit.query" : undefined, { limit: 8 }, { every: 5000, on: ["task", "approval", "agent"] });
+  const entries = useLive(may("audit:query") ? "audit.query" : undefined, { limit: 8 }, { every: 5000, on: ["task", "approval", "agent"], pace: 3000 });
   return (
     <Panel title="What happened last" tight more={<a href={link("audit")}>All in the audit</a>}>
       {!may("audit:query") ? (
@@ -205,7 +205,7 @@ function Last() {
 }
 
 function UnderWay() {
-  const tasks = useLive(may("task:list") ? "task.list" : undefined, { unfinished: true, limit: 8 }, { on: ["task"] });
+  const tasks = useLive(may("task:list") ? "task.list" : undefined, { unfinished: true, limit: 8 }, { on: ["task"], when: (e) => e.name !== "task.progress", pace: 3000 });
   if (!may("task:list")) return null;
   return (
     <Panel title="Under way" tight>
@@ -246,7 +246,7 @@ type Agent = Commands["agent.list"]["result"]["agents"][number];
 function First() {
   useTitle("First steps");
   const [language, setLanguage] = useState("shell");
-  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { type: "end_agent", limit: 20, sort: "-registered_at" }, { on: ["agent"], every: 5000 });
+  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { type: "end_agent", limit: 20, sort: "-registered_at" }, { on: ["agent"], every: 5000, pace: 2000 });
   const device = agents.value.data?.agents.find((a) => a.status === "online") ?? agents.value.data?.agents[0];
   const details = useLive(device ? "agent.get" : undefined, { agent_id: device?.agent_id ?? "" }, { on: ["agent", "skill"] });
   const calls = useLive(may("audit:query") ? "audit.query" : undefined, { event: "skill.invoke", limit: 3 }, { every: 3000 });

@@ -75,8 +75,8 @@ function Page() {
 /** Numbers in the navigation: filled where somebody waits, plain where something runs. */
 function useCounts(): Record<string, { n: number; waits?: boolean }> {
   const waiting = useLive(may("approval:list") ? "approval.list" : undefined, { state: "pending", limit: 1 }, { on: ["approval"] });
-  const tasks = useLive(may("task:list") ? "task.list" : undefined, { unfinished: true, limit: 1 }, { on: ["task"] });
-  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { limit: 1 }, { on: ["agent"], when: (e) => /registered$/.test(e.name) });
+  const tasks = useLive(may("task:list") ? "task.list" : undefined, { unfinished: true, limit: 1 }, { on: ["task"], when: (e) => e.name !== "task.progress", pace: 5000 });
+  const agents = useLive(may("agent:list") ? "agent.list" : undefined, { limit: 1 }, { on: ["agent"], when: (e) => /registered$/.test(e.name), pace: 5000 });
   return {
     approvals: { n: waiting.value.data?.total ?? 0, waits: true },
     tasks: { n: tasks.value.data?.total ?? 0 },

@@ -3,13 +3,14 @@
 import { h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Commands, CommandName } from "../types";
+import { Pace } from "../lib/live";
 import { call, Failure, onEvent, onRevived, type Happening } from "../lib/bridge";
 import { go, query, setQuery } from "../lib/router";
 import { useKeys } from "../lib/keys";
 import { number } from "../lib/words";
 import { Failed, Loading, NotAllowed } from "./parts";
 
-const page = 100;
+const page = 100, stride = 16;
 
 export interface Rows<R> {
   rows: R[];
@@ -35,11 +36,11 @@ export function useRows<R>(command: CommandName, params: Record<string, unknown>
   const [state, setState] = useState<Omit<Rows<R>, "next" | "reload"> & { key: string }>({ key, rows: [], total: 0, more: false, loading: true, at: 0 });
   const act = useRef({ next: () => {}, reload: () => {} });
   useEffect(() => {
-    let over = false, busy = false, timer = 0, stale = false;
+    let over = false, busy = false, stale = false;
     let rows: R[] = [], cursor = "", total = 0, loaded = false;
     const show = (extra: Partial<Rows<R>> = {}) => over || setState({ key, rows, total, more: !!cursor, loading: busy, at: Date.now(), ...extra });
     const ask = async (from: string, limit: number) => {
-      const result: any = await call(command, { ...params, limit, ...(from ? { cursor: from } : {}) } as Commands[CommandName]["params"]);
+      const result: any = await call(command, { ...params, limit, ...(from ? { cursor: from } : {}) } as Commands[CommandName]["params"], { live: true });
       return { found: (o.of ? o.of(result) : (result[field] ?? [])) as R[], next: (result.next_cursor ?? "") as string, all: (result.total ?? 0) as number };
     };
     const run = async (work: () => Promise<void>) => {
@@ -73,9 +74,8 @@ export function useRows<R>(command: CommandName, params: Record<string, unknown>
         total = got.all;
       });
     };
-    const later = () => {
-      if (!timer) timer = window.setTimeout(() => ((timer = 0), reload()), 400);
-    };
+    const pace = new Pace(2000, reload);
+    const later = pace.soon;
     act.current = { next: () => cursor && next(), reload };
     setState((s) => (s.key === key ? s : { key, rows: s.rows, total: s.total, more: false, loading: true, at: s.at }));
     next();
@@ -83,7 +83,7 @@ export function useRows<R>(command: CommandName, params: Record<string, unknown>
     if (o.on) stops.push(onEvent((e) => o.on!.includes(e.family) && (o.when?.(e) ?? true) && later()));
     return () => {
       over = true;
-      clearTimeout(timer);
+      pace.stop();
       for (const s of stops) s();
     };
   }, [key]);
@@ -121,8 +121,9 @@ export function Table<R>({ of, columns, id, href, label, words, empty, tall = tr
   const look = () => {
     const el = box.current;
     if (!el) return;
-    const from = Math.max(0, Math.floor(el.scrollTop / height) - 15);
-    const to = from + Math.ceil(el.clientHeight / height) + 30;
+    const first = Math.floor(el.scrollTop / height / stride) * stride; // drawn anew only once in so many rows
+    const from = Math.max(0, first - stride);
+    const to = first + Math.ceil(el.clientHeight / height) + 2 * stride;
     setSight((s) => (s.from === from && s.to === to ? s : { from, to }));
     if (of.more && !of.loading && to + 30 > of.rows.length) of.next();
   };
