@@ -49,9 +49,23 @@ const meter = (page) => {
   return m;
 };
 
+/** What the page does with its thread, in ms of the script, of styles and of layout. */
+async function meterTime(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable");
+  const read = async () => Object.fromEntries((await session.send("Performance.getMetrics")).metrics.map((m) => [m.name, m.value]));
+  const from = await read();
+  return async () => {
+    const to = await read();
+    await session.detach();
+    return ["ScriptDuration", "RecalcStyleDuration", "LayoutDuration"].map((n) => Math.round(1000 * (to[n] - from[n]))).join(" / ");
+  };
+}
+
 /** Frame times while something goes on, in ms: from one drawn frame to the next. */
 async function frames(page, what, m, work) {
   const before = { ...m };
+  const spent = await meterTime(page);
   await page.evaluate(() => {
     const times = (window.frameTimes = []);
     let last = performance.now();
@@ -61,8 +75,9 @@ async function frames(page, what, m, work) {
   await work();
   const times = (await page.evaluate(() => (cancelAnimationFrame(window.frameStep), window.frameTimes))).sort((a, b) => a - b);
   const at = (p) => times[Math.min(times.length - 1, Math.floor(p * times.length))].toFixed(1);
+  const cpu = await spent();
   const heap = await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0);
-  console.log(`| ${what} | ${times.length} | ${at(0.5)} | ${at(0.99)} | ${at(1)} | ${times.filter((t) => t > 50).length} | ${((m.bytes - before.bytes) / 1000).toFixed(0)} | ${(heap / 1e6).toFixed(0)} |`);
+  console.log(`| ${what} | ${times.length} | ${at(0.5)} | ${at(0.99)} | ${at(1)} | ${times.filter((t) => t > 50).length} | ${cpu} | ${((m.bytes - before.bytes) / 1000).toFixed(0)} | ${(heap / 1e6).toFixed(0)} |`);
 }
 
 const scroll = (page, box, steps = 120) => async () => {
@@ -85,7 +100,7 @@ try {
     }
   });
 
-  console.log("\n| what | frames | p50 ms | p99 ms | slowest ms | over 50 ms | kB received | heap MB |\n|---|---|---|---|---|---|---|---|");
+  console.log("\n| what | frames | p50 ms | p99 ms | slowest ms | over 50 ms | script / style / layout ms | kB received | heap MB |\n|---|---|---|---|---|---|---|---|---|");
   {
     let found;
     const page = await open(browser, bridge, "/agents", { prepare: (p) => (found = meter(p)) });

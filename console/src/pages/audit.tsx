@@ -294,6 +294,7 @@ function One({ seq, known }: { seq: number; known?: Entry }) {
 /** Pages of what an entry is about. */
 const places: Record<string, (id: string) => string> = {
   agent: (id) => link("agents", id), skill: (id) => link("skills", id), approval: (id) => link("approvals", id), task: (id) => link("tasks", id), cap: (id) => link("caps", id),
+  group: (id) => link("caps", ...id.split("/")), scene: (id) => link("scenes", ...id.split("/")), vfs: (id) => link("files", id),
   certificate: (id) => link("access", /^[0-9a-f]{16}$/.test(id) ? { serial: id } : { find: id }), key: (id) => link("access", { tab: "keys", ...(/^[0-9a-f]{16}$/.test(id) ? { key: id } : { find: id }) }), mcp: (id) => link("mcp-servers", id), policy: (id) => link("policies", id), run: (id) => link("runs", id),
 };
 

@@ -1,7 +1,7 @@
 // A table of a list command: sorted, filtered and paged on the server, 100 at a
 // time; only the rows in sight are in the page.
 import { h, type ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Commands, CommandName } from "../types";
 import { Pace } from "../lib/live";
 import { call, Failure, onEvent, onRevived, type Happening } from "../lib/bridge";
@@ -115,6 +115,8 @@ interface TableProps<R> {
 /** Rows in sight, the rest as room. J and K move, Enter opens. */
 export function Table<R>({ of, columns, id, href, label, words, empty, tall = true, cards, chosen: named }: TableProps<R>) {
   const box = useRef<HTMLDivElement>(null);
+  // Rows as they were drawn: while one scrolls, only those that come are made.
+  const kept = useMemo(() => new Map<R, { n: number; selected: boolean; line: ComponentChildren }>(), [columns]);
   const [sight, setSight] = useState({ from: 0, to: 60 });
   const [chosen, setChosen] = useState(-1);
   const height = rowHeight();
@@ -144,6 +146,14 @@ export function Table<R>({ of, columns, id, href, label, words, empty, tall = tr
   }
   if (of.rows.length === 0) return of.loading ? <Loading what={words.loading} lines={6} /> : <div>{empty}</div>;
   const sorted = query("sort");
+  const drawn = (row: R, n: number) => {
+    const selected = n === chosen || id(row) === named;
+    const before = kept.get(row);
+    if (before?.n === n && before.selected === selected) return before.line;
+    const line = <Line key={id(row)} row={row} n={n} selected={selected} columns={columns} href={href} />;
+    kept.set(row, { n, selected, line });
+    return line;
+  };
   const rows = of.rows.slice(sight.from, sight.to);
   const after = Math.max(0, of.rows.length - sight.from - rows.length);
   return (
@@ -170,16 +180,7 @@ export function Table<R>({ of, columns, id, href, label, words, empty, tall = tr
           </thead>
           <tbody>
             {sight.from > 0 && <Room rows={sight.from} height={height} columns={columns.length} />}
-            {rows.map((row, i) => {
-              const n = sight.from + i;
-              return (
-                <tr key={id(row)} aria-rowindex={n + 2} aria-selected={n === chosen || id(row) === named ? "true" : undefined} onClick={(e) => href && !(e.target as Element).closest("a,button") && !getSelection()?.toString() && go(href(row))} class={href ? "opens" : undefined}>
-                  {columns.map((c) => (
-                    <td class={[c.num && "num", c.small && "no-small"].filter(Boolean).join(" ")}>{c.cell(row)}</td>
-                  ))}
-                </tr>
-              );
-            })}
+            {rows.map((row, i) => drawn(row, sight.from + i))}
             {after > 0 && <Room rows={after} height={height} columns={columns.length} />}
           </tbody>
         </table>
@@ -192,6 +193,23 @@ export function Table<R>({ of, columns, id, href, label, words, empty, tall = tr
     </div>
   );
 }
+
+interface LineProps<R> {
+  row: R;
+  n: number;
+  selected: boolean;
+  columns: Column<R>[];
+  href?: (row: R) => string;
+}
+
+/** One row. It is a component, so that a time that counts draws only its row. */
+const Line = <R,>({ row, n, selected, columns, href }: LineProps<R>) => (
+  <tr aria-rowindex={n + 2} aria-selected={selected ? "true" : undefined} onClick={(e) => href && !(e.target as Element).closest("a,button") && !getSelection()?.toString() && go(href(row))} class={href ? "opens" : undefined}>
+    {columns.map((c) => (
+      <td class={[c.num && "num", c.small && "no-small"].filter(Boolean).join(" ")}>{c.cell(row)}</td>
+    ))}
+  </tr>
+);
 
 /** How many there are; a list that nobody counts says how many were read. */
 function tally<R>({ rows, total, more }: Rows<R>) {
