@@ -154,9 +154,7 @@ func New(o Options) (*API, error) {
 		sockets:  make(map[*socket]struct{}),
 		drained:  make(chan struct{}),
 	}
-	if a.handler, err = a.routes(); err != nil {
-		return nil, err
-	}
+	a.handler = a.routes()
 	return a, nil
 }
 
@@ -186,15 +184,12 @@ func Nothing(text string) http.Handler {
 	})
 }
 
-func (a *API) routes() (http.Handler, error) {
-	docs, err := newDocuments(a)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) routes() http.Handler {
+	docs := newDocuments(a)
 	mux := http.NewServeMux()
-	mux.Handle("/{$}", compress(methods{get: docs.serveIndex})) // unless something is mounted there
-	mux.Handle("/reference", compress(methods{get: docs.serveIndex}))
-	mux.Handle("/openapi.json", compress(methods{get: docs.serveOpenAPI}))
+	mux.Handle("/{$}", compress(methods{get: docs.index})) // unless something is mounted there
+	mux.Handle("/reference", compress(methods{get: docs.index}))
+	mux.Handle("/openapi.json", compress(methods{get: docs.openAPI}))
 	mux.Handle("/healthz", methods{get: a.health})
 	mux.Handle("/readyz", methods{get: a.ready})
 	if a.Metrics != nil {
@@ -204,7 +199,7 @@ func (a *API) routes() (http.Handler, error) {
 		mux.Handle("/backup", methods{post: a.backup})
 	}
 	mux.Handle("/ws", methods{get: a.socketDoor().ServeHTTP})
-	mux.Handle("/api/v1/commands", compress(methods{get: docs.serveList, post: a.postEnvelope}))
+	mux.Handle("/api/v1/commands", compress(methods{get: docs.list, post: a.postEnvelope}))
 	mux.Handle("/api/v1/commands/{command}", compress(methods{post: a.postCommand}))
 	a.routeLLM(mux)
 	for path, handler := range a.Mounts {
@@ -214,7 +209,7 @@ func (a *API) routes() (http.Handler, error) {
 	return a.guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		mux.ServeHTTP(w, r)
-	})), nil
+	}))
 }
 
 // methods serves one path. GET serves HEAD as well; a method that has no

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
@@ -56,35 +57,35 @@ func (d document) serve(w http.ResponseWriter, r *http.Request) {
 // documents are the pages about the commands, for people and tools. They tell no
 // more than the program's own documentation does, so they want no credential;
 // commands that agents registered are not in them (see bridge.describe).
-type documents struct{ openAPI, list, index document }
+type documents struct{ openAPI, list, index http.HandlerFunc }
 
-func newDocuments(a *API) (*documents, error) {
-	set := a.Set
-	openAPI, err := OpenAPI(set)
-	if err != nil {
-		return nil, err
-	}
-	list, err := commandList(set)
-	if err != nil {
-		return nil, err
-	}
-	index, err := renderIndex(a)
-	if err != nil {
-		return nil, err
-	}
+func newDocuments(a *API) *documents {
+	index := lazily("text/html; charset=utf-8", func() ([]byte, error) { return renderIndex(a) })
 	return &documents{
-		openAPI: newDocument("application/json", openAPI),
-		list:    newDocument("application/json", list),
-		index:   newDocument("text/html; charset=utf-8", index),
-	}, nil
+		openAPI: lazily("application/json", func() ([]byte, error) { return OpenAPI(a.Set) }),
+		list:    lazily("application/json", func() ([]byte, error) { return commandList(a.Set) }),
+		index: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Security-Policy", indexPolicy)
+			index(w, r)
+		},
+	}
 }
 
-func (d *documents) serveOpenAPI(w http.ResponseWriter, r *http.Request) { d.openAPI.serve(w, r) }
-func (d *documents) serveList(w http.ResponseWriter, r *http.Request)    { d.list.serve(w, r) }
-
-func (d *documents) serveIndex(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Security-Policy", indexPolicy)
-	d.index.serve(w, r)
+// lazily serves a document that is made when it is asked for first: most bridges
+// start without anybody looking at it.
+func lazily(contentType string, render func() ([]byte, error)) http.HandlerFunc {
+	made := sync.OnceValues(func() (document, error) {
+		body, err := render()
+		return newDocument(contentType, body), err
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		d, err := made()
+		if err != nil {
+			writeError(w, protocol.Wrap(protocol.Internal, err, "the document cannot be made"))
+			return
+		}
+		d.serve(w, r)
+	}
 }
 
 type listedCommand struct {
@@ -145,6 +146,7 @@ type shownMount struct{ Path, Text string }
 
 // mountTexts say what is mounted where.
 var mountTexts = []shownMount{
+	{"/docs/", "the documentation of this version, with a search"},
 	{"/vfs/", "files: upload, download, list, delete, health"},
 	{"/mcp", "the Model Context Protocol, for clients of language models"},
 }
@@ -156,7 +158,7 @@ func renderIndex(a *API) ([]byte, error) {
 	}
 	var mounts []shownMount
 	for _, m := range mountTexts {
-		if a.Mounts[m.Path] != nil {
+		if a.Mounts[m.Path] != nil || a.Mounts["GET "+m.Path] != nil {
 			mounts = append(mounts, m)
 		}
 	}
