@@ -38,7 +38,7 @@ func (s *Service) patience(ctx context.Context, now time.Time) time.Time {
 }
 
 // writing is how long the state of an approval may take to be stored.
-const writing = 5 * time.Second
+const writing = protocol.DefaultTimeout
 
 // await asks and waits. It returns nil once, and only if the approval was given
 // for exactly this call and nobody else can use it.

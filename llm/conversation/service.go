@@ -134,7 +134,7 @@ func (s *Service) find(who *protocol.Principal, id string) (c Conversation, know
 }
 
 // writing is how long a conversation may take to be stored.
-const writing = 5 * time.Second
+const writing = protocol.DefaultTimeout
 
 // keep stores a conversation, also for a caller who has gone.
 func (s *Service) keep(ctx context.Context, who *protocol.Principal, c *Conversation, known bool) error {
