@@ -14,14 +14,14 @@ import (
 	"github.com/coder/websocket"
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
-	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // patience bounds every wait; nothing comes near it unless it fails.
 const patience = time.Minute

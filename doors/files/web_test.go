@@ -19,10 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/aibridge/aibridge/commands"
 	filesdoor "github.com/aibridge/aibridge/doors/files"
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant/granttest"
@@ -30,7 +29,7 @@ import (
 	"github.com/aibridge/aibridge/vfs/vfstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // A world is a VFS behind HTTP, where who asks is whom the Authorization
 // header names.

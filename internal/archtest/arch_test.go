@@ -53,6 +53,7 @@ var rooms = map[string][]string{
 	"doors/files":              {"protocol", "commands", "internal/fair", "internal/filename", "vfs"},
 	"internal/bench":           {"protocol", "client", "broker", "internal/bench"},
 	"internal/natsd":           {},
+	"internal/leaks":           {"internal/eventually"},
 	"internal/store":           {"protocol", "commands", "broker", "registry", "commands/task", "vfs"},
 	"internal/backup":          {"protocol", "commands", "internal/diskspace", "internal/store", "security/audit", "security/policy", "vfs"},
 	"internal/evidence":        {"protocol", "commands"},

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/aibridge/aibridge/internal/leaks"
 )
 
 // serveEnv makes this test binary serve a broker, as [Hosted] wants of the
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // hosted is a linked broker, served by this test binary.

@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		claimUntilKilled(dir)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 func claim(n int, life time.Duration) commands.Claim {

@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
+
+	"github.com/aibridge/aibridge/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 func start(t *testing.T, o Options) *Server {
 	t.Helper()

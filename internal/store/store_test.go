@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) {
 		}
 		writeUntilKilled(dir)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // thing is what the tests store.

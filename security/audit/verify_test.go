@@ -18,12 +18,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/aibridge/aibridge/internal/evidence"
+	"github.com/aibridge/aibridge/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // A memoryLog is a log that can be tampered with.
 type memoryLog struct {

@@ -3,7 +3,7 @@ package policy
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/aibridge/aibridge/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/vfs/mirror/tree"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // A world is a folder, a VFS and an engine between them.
 type world struct {

@@ -14,15 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/client/agent/script"
 	"github.com/aibridge/aibridge/client/agent/skill"
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // fakeBridge remembers what it was offered.
 type fakeBridge struct {

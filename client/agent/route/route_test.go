@@ -8,16 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/client/agent/route"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // A stage is a bridge with the scene SMART_HOME of the Cap home. In its group
 // lamps there are a lamp that is there, one that is not, and one that takes no

@@ -21,10 +21,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/aibridge/aibridge/client/agent/skill"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -33,7 +32,7 @@ func TestMain(m *testing.M) {
 		runUntilKilled(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // runUntilKilled is an agent in a process of its own.

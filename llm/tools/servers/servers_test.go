@@ -15,10 +15,10 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/goleak"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 		_ = server.Run(context.Background(), &sdk.StdioTransport{})
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 type readArgs struct {
