@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -61,8 +62,9 @@ func agree(t interface{ Fatalf(string, ...any) }, c *Codec, s *jsonschema.Schema
 }
 
 // beyondSchema finds what the schema does not express: integers that do not
-// fit int64 or float64 numbers that overflow, and times that one of the two
-// grammars of RFC 3339 allows.
+// fit int64 or float64 numbers that overflow, times that one of the two
+// grammars of RFC 3339 allows, and base64 that stands for the same bytes as
+// another text, by bits that are left over.
 func beyondSchema(body []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -81,6 +83,11 @@ func beyondSchema(body []byte) bool {
 				return true
 			}
 		case string:
+			if _, err := base64.StdEncoding.DecodeString(v); err == nil {
+				if _, err := base64.StdEncoding.Strict().DecodeString(v); err != nil {
+					return true
+				}
+			}
 			if len(v) >= 17 && strings.Count(v, ":") >= 2 {
 				if new(time.Time).UnmarshalText([]byte(v)) != nil {
 					return true
