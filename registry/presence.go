@@ -167,6 +167,7 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	if new.ClientID != "" {
 		b.registeredBy[new.ClientID] = append(b.registeredBy[new.ClientID], p)
 	}
+	lease := p.lease
 	for _, l := range append([]link(nil), p.links...) {
 		b.relate(p, l.conn, "registered by another")
 	}
@@ -175,6 +176,9 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	}
 	for _, c := range b.clients[new.ClientID] {
 		b.relate(p, c, "registered")
+	}
+	if len(p.links) > 0 { // others took the place of its last connection
+		p.lease = lease
 	}
 	b.judge(p, "registered")
 }

@@ -225,6 +225,9 @@ func TestPresenceFollowsConnectionsAndHeartbeats(t *testing.T) {
 		"taken over by a client of the same id": {
 			connect("c", alice), registered("c"), on(subscribe("c", lampRequests)), disconnect("c"), connect("c", alice), on(subscribe("c", lampRequests)),
 		},
+		"registered by another client, and then for its endpoint": {
+			connect("c", alice), connect("d", alice), registered("c"), beat(""), registered("d"), on(onWeb),
+		},
 		"unregistered and registered again while it listens": {
 			connect("c", alice), on(comeBack("c")),
 		},
