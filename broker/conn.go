@@ -35,6 +35,7 @@ type conn struct {
 
 	phase    atomic.Int32
 	lastRead atomic.Int64
+	trace    atomic.Pointer[tracer] // takes note of the packets; nil nearly always
 
 	// The reader's.
 	in      []byte // start of a packet that is not complete
@@ -92,6 +93,7 @@ func (c *conn) add(t *turn, b []byte) {
 	c.mu.Lock()
 	if !c.closed {
 		c.out.add(b)
+		c.noteOut(b)
 		t.touch(c)
 	}
 	c.mu.Unlock()
@@ -160,7 +162,9 @@ func (c *conn) end(reason packet.Reason, text string, now int64) {
 		c.out.blocked = len(c.out.segs) > 0
 	}
 	if reason != 0 && c.session != nil && c.version == packet.V5 {
-		c.out.add(c.disconnectPacket(reason, text))
+		b := c.disconnectPacket(reason, text)
+		c.out.add(b)
+		c.noteOut(b)
 	}
 	c.since = now
 	c.flushLocked(now)

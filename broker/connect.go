@@ -330,7 +330,9 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	c.session = s
 	closed := c.closed
 	if !closed {
-		c.out.add(t.connack(c, q, client, present, authData)) // [MQTT-3.2.0-1]
+		answer := t.connack(c, q, client, present, authData)
+		c.out.add(answer) // [MQTT-3.2.0-1]
+		c.noteEntry(t.b.traces.running(s.key(), time.Now()), answer)
 		t.touch(c)
 	}
 	c.mu.Unlock()

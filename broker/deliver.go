@@ -77,6 +77,7 @@ func (t *turn) send(s *session, retain bool, ids []uint32) deliveryResult {
 			return taken
 		}
 		c.out.share(f)
+		c.noteOut(f)
 	} else {
 		f := frame{version: c.version, retain: retain, ids: ids}
 		if !c.encode(&f, &t.msg, t.now) {
@@ -155,6 +156,7 @@ func (c *conn) encode(f *frame, m *message, now int64) bool {
 	}
 	p := c.out.room(n)
 	*p = f.append(*p, m, body, props)
+	c.noteOut((*p)[len(*p)-n:])
 	return true
 }
 

@@ -92,7 +92,9 @@ func (t *turn) settleOwed(c *conn) {
 	var granted []*subscription
 	for n < len(c.owed) && t.b.stored(c.owed[n].at) {
 		if !c.closed {
-			c.out.add(c.owed[n].append(nil, c.version))
+			answer := c.owed[n].append(nil, c.version)
+			c.out.add(answer)
+			c.noteOut(answer)
 		}
 		if c.owed[n].typ == packet.PUBACK {
 			waiting++

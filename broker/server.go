@@ -33,6 +33,7 @@ type Broker struct {
 	journal  *scribe // nil without a journal
 	flusher  *flusher
 	stats    stats
+	traces   traces
 	readers  readers
 	refusals refusals
 	kept     tally // sessions that outlive their connections

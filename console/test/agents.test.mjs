@@ -67,3 +67,21 @@ test("a client is kicked, after the page has asked", async () => {
   await until("its leaving", async () => (await world.bridge.call("agent.get", { agent_id: "dock-1" })).presence.length > before);
   await page.context().close();
 });
+
+test("the packets of a client are traced for a while, and the audit tells by whom", async () => {
+  const page = await open(browser, world.bridge, "/agents/dock-1");
+  const trace = page.getByRole("region", { name: "Trace" });
+  await trace.getByRole("button", { name: "Trace for five minutes" }).click();
+  await trace.getByText("for 4 min").or(trace.getByText("for 5 min")).first().waitFor();
+  await world.bridge.call("skill.invoke", { skill_id: "door", capability_id: "open", params: { door: "the-secret-door", for_seconds: 90 } });
+  await trace.getByText("aibridge/agent/dock-1/request").first().waitFor();
+  await trace.getByText("aibridge/agent/dock-1/response").first().waitFor();
+  assert.equal((await trace.innerText()).includes("the-secret-door"), false, "a payload is in the trace");
+  const { entries } = await world.bridge.call("audit.query", { event: "session.trace.start" });
+  assert.equal(entries[0].resource, "session/dock-1");
+  await trace.getByRole("button", { name: "Forget it" }).click();
+  await trace.getByText("That it was traced, and by whom").waitFor();
+  await assert.rejects(world.bridge.call("session.trace.get", { client_id: "dock-1" }), { code: "3001" });
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});

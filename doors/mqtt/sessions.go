@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"iter"
+	"time"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/doors/mqtt/session"
@@ -37,6 +38,42 @@ func (c *Clients) Session(space protocol.SpaceID, clientID string) (session.Info
 func (c *Clients) Kick(space protocol.SpaceID, clientID string, forget bool) bool {
 	s := c.server.Load()
 	return s != nil && s.broker.Kick(broker.SessionID{Space: space, Client: clientID}, forget)
+}
+
+// StartTrace implements [session.Broker].
+func (c *Clients) StartTrace(space protocol.SpaceID, clientID string, ends time.Time) (found, room bool) {
+	s := c.server.Load()
+	if s == nil {
+		return false, false
+	}
+	return s.broker.StartTrace(broker.SessionID{Space: space, Client: clientID}, ends)
+}
+
+// Trace implements [session.Broker].
+func (c *Clients) Trace(space protocol.SpaceID, clientID string, after uint64, limit int) (session.Trace, bool) {
+	s := c.server.Load()
+	if s == nil {
+		return session.Trace{}, false
+	}
+	tr, ok := s.broker.Trace(broker.SessionID{Space: space, Client: clientID}, after, limit)
+	shown := session.Trace{Ends: tr.Ends, Missed: tr.Missed}
+	for _, h := range tr.Lines {
+		line := session.Headline{
+			N: h.N, At: h.At.UnixMilli(), From: session.FromBridge, Type: h.Type, Size: h.Size, PacketID: h.PacketID,
+			Topic: h.Topic, QoS: h.QoS, Retain: h.Retain, Dup: h.Dup, Filters: h.Filters, Reasons: h.Reasons,
+		}
+		if h.Inbound {
+			line.From = session.FromClient
+		}
+		shown.Lines = append(shown.Lines, line)
+	}
+	return shown, ok
+}
+
+// StopTrace implements [session.Broker].
+func (c *Clients) StopTrace(space protocol.SpaceID, clientID string) bool {
+	s := c.server.Load()
+	return s != nil && s.broker.StopTrace(broker.SessionID{Space: space, Client: clientID})
 }
 
 func sessionInfo(b broker.SessionInfo) session.Info {

@@ -142,6 +142,7 @@ function OneAgent({ a }: { a: Commands["agent.get"]["result"] }) {
             <TryIt skills={a.skills} agent={a.agent_id} />
             <PresencePanel a={a} />
           </div>
+          {session && may("session:trace") && <Trace key={session.client_id} client={session.client_id} />}
           <Recent of={[`agent/${a.agent_id}`, ...a.skills.slice(0, 3).map((s) => `skill/${s}`)]} />
         </div>
         <div class="stack gap">
@@ -216,6 +217,93 @@ function SessionPanel({ session: s }: { session?: Session }) {
           ["Will", s.will_topic && <Code>{s.will_topic}</Code>],
         ]}
       />
+    </Panel>
+  );
+}
+
+type Headline = Commands["session.trace.get"]["result"]["headlines"][number];
+
+const mostLines = 200;
+
+/** The packets of a client while it is traced: their headlines, the newest first. */
+function useTrace(client: string) {
+  const [lines, setLines] = useState<Headline[]>([]);
+  const [ends, setEnds] = useState(0);
+  const [round, setRound] = useState(0); // of traces that were started here
+  useEffect(() => {
+    let over = false, after = 0, timer = 0;
+    setLines([]);
+    const ask = async () => {
+      try {
+        const got = await call("session.trace.get", { client_id: client, after: after || undefined, limit: 1000 });
+        if (over) return;
+        after = got.headlines.at(-1)?.n ?? after;
+        setEnds(got.ends_at);
+        if (got.headlines.length) setLines((known) => [...got.headlines.toReversed(), ...known].slice(0, mostLines));
+        if (got.ends_at > Date.now()) timer = window.setTimeout(ask, 1000);
+      } catch (e) {
+        if (over) return;
+        if ((e as Failure).code === "3001") return setEnds(0); // it is not traced
+        timer = window.setTimeout(ask, 5000);
+      }
+    };
+    void ask();
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
+  }, [client, round]);
+  return { lines, ends, again: () => setRound((n) => n + 1) };
+}
+
+function Trace({ client }: { client: string }) {
+  const { lines, ends, again } = useTrace(client);
+  const [error, setError] = useState<Failure>();
+  const runs = ends > now.value;
+  const act = (command: "session.trace.start" | "session.trace.stop") => call(command, { client_id: client }).then(() => (setError(undefined), again()), setError);
+  return (
+    <Panel
+      title="Trace"
+      tight={lines.length > 0}
+      more={
+        <>
+          {runs && <span class="small">for {duration(ends - now.value)} more</span>}
+          {ends > 0 && <Button quiet not={offNow()} onClick={() => void act("session.trace.stop")}>Forget it</Button>}
+          <Button quiet not={offNow() || (runs && "It is traced")} onClick={() => void act("session.trace.start")}>Trace for five minutes</Button>
+        </>
+      }
+    >
+      {error && <p class="failed small"><Said error={error} /></p>}
+      {lines.length > 0 ? (
+        <table class="t">
+          <thead>
+            <tr>
+              <th scope="col">When</th>
+              <th scope="col">Packet</th>
+              <th scope="col">About</th>
+              <th scope="col" class="no-small">Says</th>
+              <th scope="col" class="num no-small">Bytes</th>
+            </tr>
+          </thead>
+          <tbody>
+            {lines.map((l) => (
+              <tr key={l.n}>
+                <td><Time at={l.at} /></td>
+                <td class="nowrap">
+                  <span aria-hidden="true">{l.from === "client" ? "→ " : "← "}</span>
+                  <span class="vh">{l.from === "client" ? "from the client: " : "to the client: "}</span>
+                  {l.type}
+                </td>
+                <td><span class="break">{(l.topic ?? l.filters?.join(", ")) && <Code>{l.topic ?? l.filters?.join(", ")}</Code>}</span></td>
+                <td class="no-small">{[l.qos && `QoS ${l.qos}`, l.retain && "retained", l.dup && "again", ...(l.reasons ?? [])].filter(Boolean).join(", ")}</td>
+                <td class="num no-small">{l.size ? number(l.size) : ""}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : (
+        <p class="small dim">{runs ? "It has sent and got nothing since." : "Each packet that it sends and gets, without what it carries. That it was traced, and by whom, stands in the audit."}</p>
+      )}
     </Panel>
   );
 }

@@ -18,6 +18,14 @@ type Broker interface {
 	// Kick disconnects the client of a session by administrative action and,
 	// with forget, ends the session too. It reports whether there was one.
 	Kick(space protocol.SpaceID, clientID string, forget bool) bool
+	// StartTrace takes note of the packets of a session until a time. found
+	// reports whether there is the session, room whether it can be traced beside
+	// others.
+	StartTrace(space protocol.SpaceID, clientID string, ends time.Time) (found, room bool)
+	// Trace returns up to limit headlines of a trace, after the one with a number.
+	Trace(space protocol.SpaceID, clientID string, after uint64, limit int) (Trace, bool)
+	// StopTrace forgets a trace. It reports whether there was one.
+	StopTrace(space protocol.SpaceID, clientID string) bool
 }
 
 // An Info describes a session.
@@ -61,6 +69,9 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(list, s.List),
 		commands.New(get, s.Get),
 		commands.New(kick, s.Kick),
+		commands.New(traceStart, s.TraceStart),
+		commands.New(traceGet, s.TraceGet),
+		commands.New(traceStop, s.TraceStop),
 	}
 }
 

@@ -24,6 +24,12 @@ type fake struct {
 	kicked   []string
 }
 
+func (f *fake) StartTrace(protocol.SpaceID, string, time.Time) (found, room bool) { return false, false }
+
+func (f *fake) Trace(protocol.SpaceID, string, uint64, int) (Trace, bool) { return Trace{}, false }
+
+func (f *fake) StopTrace(protocol.SpaceID, string) bool { return false }
+
 func (f *fake) Sessions() iter.Seq[Info] { return slices.Values(f.sessions) }
 
 func (f *fake) Session(space protocol.SpaceID, clientID string) (Info, bool) {

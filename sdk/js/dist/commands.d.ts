@@ -2630,6 +2630,56 @@ export interface Commands {
             total: number;
         };
     };
+    /** Show the headlines of a trace that was started, the newest 1000 at most. */
+    "session.trace.get": {
+        params: {
+            after?: number;
+            client_id: string;
+            limit?: number;
+            space_id?: string;
+        };
+        result: {
+            client_id: string;
+            ends_at: number;
+            headlines: ({
+                at: number;
+                dup?: boolean;
+                filters?: string[];
+                from: "client" | "bridge";
+                n: number;
+                packet_id?: number;
+                qos?: number;
+                reasons?: string[];
+                retain?: boolean;
+                size: number;
+                topic?: string;
+                type: string;
+            })[];
+            missed?: number;
+        };
+    };
+    /** Take note of the packets of one MQTT client for up to five minutes: their headlines, not what they carry. */
+    "session.trace.start": {
+        params: {
+            client_id: string;
+            seconds?: number;
+            space_id?: string;
+        };
+        result: {
+            client_id: string;
+            ends_at: number;
+        };
+    };
+    /** End a trace, and forget its headlines. */
+    "session.trace.stop": {
+        params: {
+            client_id: string;
+            space_id?: string;
+        };
+        result: {
+            client_id: string;
+        };
+    };
     /** Find skills by what they can do. */
     "skill.discover": {
         params: {
