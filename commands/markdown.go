@@ -45,6 +45,31 @@ A parameter that is not marked *required* may be left out; unknown ones are refu
 	return err
 }
 
+// WriteFamilyMarkdown writes the reference of one family of a set by itself, as
+// [WriteMarkdown] has it: a piece that a coding agent reads when it needs it. It
+// reports whether there is the family.
+func WriteFamilyMarkdown(w io.Writer, set *Set, family string) (bool, error) {
+	var b bytes.Buffer
+	for c := range set.All() {
+		if c.Family() != family {
+			continue
+		}
+		if b.Len() == 0 {
+			fmt.Fprintf(&b, "# %s\n\nCommands of the family %[1]s. What holds for all commands is in [api-spec.md](../api-spec.md).\n", family)
+		}
+		c.writeMarkdown(&b)
+	}
+	if b.Len() == 0 {
+		return false, nil
+	}
+	_, err := w.Write(b.Bytes())
+	return true, err
+}
+
+// AnyCommandMayAnswer lists the codes that any command may answer with besides
+// those it declares: "1001 (malformed envelope), …".
+func AnyCommandMayAnswer() string { return anyCommand() }
+
 // anyCommand lists the codes that the pipeline itself answers with.
 func anyCommand() string {
 	codes := []protocol.Code{

@@ -190,6 +190,9 @@ func (a *API) routes() http.Handler {
 	mux.Handle("/{$}", compress(methods{get: docs.index})) // unless something is mounted there
 	mux.Handle("/reference", compress(methods{get: docs.index}))
 	mux.Handle("/openapi.json", compress(methods{get: docs.openAPI}))
+	mux.Handle("/llms.txt", compress(methods{get: docs.agents}))
+	mux.Handle("/api-spec.md", compress(methods{get: docs.rules}))
+	mux.Handle("/api-spec/{file}", compress(methods{get: docs.family}))
 	mux.Handle("/healthz", methods{get: a.health})
 	mux.Handle("/readyz", methods{get: a.ready})
 	if a.Metrics != nil {
@@ -205,7 +208,7 @@ func (a *API) routes() http.Handler {
 	for path, handler := range a.Mounts {
 		mux.Handle(path, handler)
 	}
-	mux.Handle("/", Nothing("/reference and /openapi.json tell what there is"))
+	mux.Handle("/", Nothing("/reference, /llms.txt and /openapi.json tell what there is"))
 	return a.guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		mux.ServeHTTP(w, r)

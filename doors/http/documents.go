@@ -57,13 +57,19 @@ func (d document) serve(w http.ResponseWriter, r *http.Request) {
 // documents are the pages about the commands, for people and tools. They tell no
 // more than the program's own documentation does, so they want no credential;
 // commands that agents registered are not in them (see bridge.describe).
-type documents struct{ openAPI, list, index http.HandlerFunc }
+type documents struct {
+	openAPI, list, index  http.HandlerFunc
+	agents, rules, family http.HandlerFunc // the API in small pieces, see apispec.go
+}
 
 func newDocuments(a *API) *documents {
 	index := lazily("text/html; charset=utf-8", func() ([]byte, error) { return renderIndex(a) })
 	return &documents{
 		openAPI: lazily("application/json", func() ([]byte, error) { return OpenAPI(a.Set) }),
 		list:    lazily("application/json", func() ([]byte, error) { return commandList(a.Set) }),
+		agents:  lazily("text/plain; charset=utf-8", func() ([]byte, error) { return llmsText(a.Set, a.BridgeID), nil }),
+		rules:   lazily(markdown, func() ([]byte, error) { return specRules(a.Set), nil }),
+		family:  familyPages(a.Set),
 		index: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Security-Policy", indexPolicy)
 			index(w, r)

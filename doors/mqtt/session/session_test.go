@@ -24,7 +24,9 @@ type fake struct {
 	kicked   []string
 }
 
-func (f *fake) StartTrace(protocol.SpaceID, string, time.Time) (found, room bool) { return false, false }
+func (f *fake) StartTrace(protocol.SpaceID, string, time.Time) (found, room bool) {
+	return false, false
+}
 
 func (f *fake) Trace(protocol.SpaceID, string, uint64, int) (Trace, bool) { return Trace{}, false }
 
