@@ -29,7 +29,11 @@ type Options struct {
 	BridgeID string
 	// Ready says why the bridge cannot work, or nil. Optional.
 	Ready func(context.Context) error
-	Now   func() time.Time // default time.Now
+	// Settings are the configuration as people may see it.
+	Settings []Setting
+	Cluster  Cluster
+	Checks   []Check          // of the parts that the bridge cannot work without
+	Now      func() time.Time // default time.Now
 }
 
 // A Service takes the readings. [Service.Run] must run.
@@ -68,7 +72,7 @@ func New(o Options) *Service {
 
 // Commands are the commands of the family.
 func (s *Service) Commands() []commands.Command {
-	return []commands.Command{commands.New(bridgeStatus, s.Status)}
+	return []commands.Command{commands.New(bridgeStatus, s.Status), commands.New(bridgeConfig, s.Config), commands.New(bridgeCluster, s.ShowCluster)}
 }
 
 // Run takes a sample a minute until ctx ends.

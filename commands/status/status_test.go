@@ -1,10 +1,14 @@
 package status
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 func TestReadingsAreRatesOfTheLastMinutes(t *testing.T) {
@@ -63,5 +67,30 @@ func TestABridgeThatHasJustStartedHasReadings(t *testing.T) {
 		if r.Now != 0 || len(r.Points) != 0 {
 			t.Errorf("%s is %v, %v", r.Name, r.Now, r.Points)
 		}
+	}
+}
+
+func TestTheClusterTellsWhichPartFails(t *testing.T) {
+	t.Parallel()
+	s := New(Options{
+		Metrics: prometheus.NewRegistry(), BridgeID: "b", Cluster: Cluster{Store: NATS, Replicas: 3, Standby: true, Epoch: 7},
+		Checks: []Check{
+			{Name: "store", Check: func() error { return nil }},
+			{Name: "disk", Check: func() error { return protocol.Errorf(protocol.NoSpace, "the disk is full") }},
+			{Name: "nats", Check: func() error { return errors.New("dial 10.0.0.7: secret") }},
+		},
+	})
+	got, err := s.ShowCluster(t.Context(), nil, ClusterParams{})
+	if err != nil || got.BridgeID != "b" || got.Epoch != 7 || len(got.Parts) != 3 || !got.Parts[0].OK {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got.Parts[1].OK || got.Parts[1].Why != "the disk is full" {
+		t.Errorf("%+v", got.Parts[1])
+	}
+	if got.Parts[2].OK || strings.Contains(got.Parts[2].Why, "secret") {
+		t.Errorf("%+v", got.Parts[2])
+	}
+	if config, err := s.Config(t.Context(), nil, ConfigParams{}); err != nil || config.Settings == nil {
+		t.Errorf("%+v, %v", config, err)
 	}
 }

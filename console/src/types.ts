@@ -312,6 +312,37 @@ export interface Commands {
       total: number;
     };
   };
+  /** Show where the bridge keeps its state, and whether others stand by for it. */
+  "bridge.cluster": {
+    params: Record<string, unknown>;
+    result: {
+      bridge_id: string;
+      epoch?: number;
+      parts: {
+        name: string;
+        ok: boolean;
+        why?: string;
+      }[];
+      replicas: number;
+      servers?: string[];
+      standby: boolean;
+      store: "embedded" | "nats";
+    };
+  };
+  /** Show the configuration that the bridge runs with, without secrets. */
+  "bridge.config": {
+    params: Record<string, unknown>;
+    result: {
+      settings: {
+        about?: string;
+        changed?: boolean;
+        env?: string;
+        flag?: string;
+        name: string;
+        value: unknown;
+      }[];
+    };
+  };
   /** Tell what commands there are, with their schemas, errors and permissions. */
   "bridge.describe": {
     params: {

@@ -28,6 +28,8 @@ export const pages = [
   ["mcp-servers", () => "/mcp-servers"],
   ["mcp-server", () => "/mcp-servers/notes"],
   ["topics", (w) => `/topics?topic=aibridge/agent/${encodeURIComponent(w.agent)}/card`],
+  ["settings", () => "/settings"],
+  ["cluster", () => "/cluster"],
   ["commands", () => "/commands?find=agent"],
   ["command", () => "/commands/group.dispatch"],
   ["caps", () => "/caps"],

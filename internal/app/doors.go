@@ -41,8 +41,12 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 	if err != nil {
 		return nil, err
 	}
-	ready := newReadiness(s, server)
-	readings := status.New(status.Options{Metrics: s.metrics, Version: s.version, BridgeID: s.config.ID, Ready: ready.Check})
+	checks := partsOf(s, server)
+	ready := newReadiness(s, checks)
+	readings := status.New(status.Options{
+		Metrics: s.metrics, Version: s.version, BridgeID: s.config.ID, Ready: ready.Check,
+		Settings: s.config.Show(), Cluster: s.Cluster(&s.config), Checks: checks,
+	})
 	s.life.Run("readings", readings.Run)
 	families := append(d.families(), readings, mqttsession.New(s.clients), s.audit)
 	set, err := commands.NewSet(append(gather(families...), s.commands...)...)
@@ -113,8 +117,16 @@ func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
 	return commands.NewRouter(set, o)
 }
 
+// partsOf are the parts that work cannot be done without.
+func partsOf(s *state, server *broker.Broker) []status.Check {
+	return append(s.Checks(), status.Check{Name: "audit", Check: s.audit.Check}, status.Check{Name: "mqtt", Check: server.Check}, status.Check{Name: "disk", Check: s.disk.Check})
+}
+
 // newReadiness asks every part that work cannot be done without.
-func newReadiness(s *state, server *broker.Broker) *lifecycle.Readiness {
-	parts := append(s.Checks(), s.audit.Check, server.Check, s.disk.Check)
-	return lifecycle.NewReadiness(s.log, parts...)
+func newReadiness(s *state, parts []status.Check) *lifecycle.Readiness {
+	checks := make([]func() error, len(parts))
+	for i, p := range parts {
+		checks[i] = p.Check
+	}
+	return lifecycle.NewReadiness(s.log, checks...)
 }

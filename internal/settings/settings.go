@@ -52,6 +52,27 @@ func leaves(config any) []setting {
 	return all
 }
 
+// A Shown is a setting as it is.
+type Shown struct {
+	Key, Flag, Env, Doc string // Key is its name in the file
+	Value               any
+	Changed             bool // it is not as in the defaults
+}
+
+// Show lists the settings of a configuration that flags can set, compared with
+// another of the same type, in the order of the declaration.
+func Show(config, defaults any) []Shown {
+	var shown []Shown
+	before := leaves(defaults)
+	for i, s := range leaves(config) {
+		shown = append(shown, Shown{
+			Key: s.key, Flag: s.flag(), Env: envOf(s.key), Doc: s.doc,
+			Value: s.value.Interface(), Changed: !reflect.DeepEqual(s.value.Interface(), before[i].value.Interface()),
+		})
+	}
+	return shown
+}
+
 // keys are the names of the setting, the one that counts last.
 func (s setting) keys() []string {
 	if s.was == "" {

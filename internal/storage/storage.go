@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/commands/status"
 	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/evidence"
 	"github.com/aibridge/aibridge/internal/lifecycle"
@@ -117,15 +118,24 @@ func (s *Storage) Ended(ctx context.Context) error {
 }
 
 // Checks are the parts of the storage that a bridge cannot serve without.
-func (s *Storage) Checks() []func() error {
-	checks := []func() error{s.checkNATS, s.Store.Check}
+func (s *Storage) Checks() []status.Check {
+	checks := []status.Check{{Name: "nats", Check: s.checkNATS}, {Name: "store", Check: s.Store.Check}}
 	if s.Lease != nil {
-		checks = append([]func() error{s.Lease.Check}, checks...)
+		checks = append([]status.Check{{Name: "lease", Check: s.Lease.Check}}, checks...)
 	}
 	if log, ok := s.Claims.(interface{ Check() error }); ok {
-		checks = append(checks, log.Check)
+		checks = append(checks, status.Check{Name: "claims", Check: log.Check})
 	}
 	return checks
+}
+
+// Cluster is the bridge's place among those that share its state.
+func (s *Storage) Cluster(c *config.Config) status.Cluster {
+	cluster := c.Cluster()
+	if s.Lease != nil {
+		cluster.Epoch = s.Lease.Epoch()
+	}
+	return cluster
 }
 
 func (s *Storage) checkNATS() error {

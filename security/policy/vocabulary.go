@@ -45,8 +45,10 @@ var families = []string{
 // administered are the families that give rights.
 var administered = []string{"audit", "key", "policy", "token"}
 
-// approveServer lets models use the tools of a stranger.
-const approveServer = "mcp:server.approve"
+// administeredActions are those of other families that are the administrators'
+// alone: they let models use the tools of a stranger, listen to what somebody
+// sends, or tell of the machine and not of a space.
+var administeredActions = []string{"mcp:server.approve", "session:trace", "bridge:config", "bridge:cluster"}
 
 // certificates of one's own: the rest of the family is administration.
 var ownCertificates = []string{"cert:get", "cert:list", "cert:renew", "cert:request"}
@@ -93,7 +95,7 @@ func familyOf(action string) string {
 func groupsOf(action string, effect commands.Effect) []string {
 	family := familyOf(action)
 	groups := []string{family, effect.String()}
-	if slices.Contains(administered, family) || action == approveServer || family == "cert" && !slices.Contains(ownCertificates, action) {
+	if slices.Contains(administered, family) || slices.Contains(administeredActions, action) || family == "cert" && !slices.Contains(ownCertificates, action) {
 		groups = append(groups, groupAdministration)
 	}
 	return groups

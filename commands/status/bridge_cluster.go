@@ -1,0 +1,70 @@
+package status
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var bridgeCluster = commands.Spec{
+	Name:    "bridge.cluster",
+	Summary: "Show where the bridge keeps its state, and whether others stand by for it.",
+	Effect:  commands.Read,
+	Action:  "bridge:cluster",
+	Example: `{}`,
+}
+
+// ClusterParams are the params of bridge.cluster: none.
+type ClusterParams struct{}
+
+// A Cluster is what a bridge knows of the place it has among others.
+type Cluster struct {
+	Store    Store    `json:"store" enum:"embedded,nats" doc:"where the state is: in NATS within this process, or in NATS servers"`
+	Servers  []string `json:"servers,omitempty" doc:"addresses of the NATS servers, without passwords; absent if embedded"`
+	Replicas int      `json:"replicas" doc:"copies of the state that NATS keeps"`
+	Standby  bool     `json:"standby" doc:"whether a bridge that stands by can take over"`
+	Epoch    uint64   `json:"epoch,omitempty" doc:"number of this holder of the lease, one higher with every takeover; absent without standbys"`
+}
+
+// A Store says where the state of a bridge is.
+type Store string
+
+// The places for a bridge's state.
+const (
+	Embedded Store = "embedded"
+	NATS     Store = "nats"
+)
+
+// ClusterResult is the result of bridge.cluster.
+type ClusterResult struct {
+	BridgeID string `json:"bridge_id" doc:"id of the bridge that works and answers"`
+	Cluster
+	Parts []Part `json:"parts" doc:"what the bridge cannot work without"`
+}
+
+// A Part is one thing that a bridge cannot work without.
+type Part struct {
+	Name string `json:"name" doc:"name of the part: lease, nats, store, claims, audit, mqtt, disk"`
+	OK   bool   `json:"ok" doc:"whether it works"`
+	Why  string `json:"why,omitempty" doc:"why not; absent if it does"`
+}
+
+// A Check says why a part does not work, or nil.
+type Check struct {
+	Name  string
+	Check func() error
+}
+
+// ShowCluster shows what the bridge knows of its place among others.
+func (s *Service) ShowCluster(context.Context, *commands.Call, ClusterParams) (ClusterResult, error) {
+	result := ClusterResult{BridgeID: s.BridgeID, Cluster: s.Cluster, Parts: []Part{}}
+	for _, c := range s.Checks {
+		part := Part{Name: c.Name, OK: true}
+		if err := c.Check(); err != nil {
+			part.OK, part.Why = false, protocol.AsError(err).Message
+		}
+		result.Parts = append(result.Parts, part)
+	}
+	return result, nil
+}
