@@ -31,6 +31,7 @@ type invocable struct {
 	capability *Capability // nil if it is to be called the usual way
 	params     *schema.Schema
 	result     *schema.Schema
+	head       ask.InvokeHead
 }
 
 // prepareInvoke implements [commands.Preparer]. A skill of another space is
@@ -78,7 +79,7 @@ func (p *preparedInvoke) look(space protocol.SpaceID) *invocable {
 	if err != nil {
 		return new(invocable)
 	}
-	return &invocable{skill: skill, capability: capability, params: params, result: result}
+	return &invocable{skill: skill, capability: capability, params: params, result: result, head: ask.InvokeHeadOf(p.skill, p.capability)}
 }
 
 // Begin implements [commands.Prepared].
@@ -93,7 +94,7 @@ func (p *preparedInvoke) Begin(ctx context.Context, call *commands.Call, params 
 	}
 	v := &preparedInvocation{invocable: now, service: p.service, began: time.Now(), done: done}
 	v.Request = ask.Request{
-		Command: ask.InvokeCommand, Params: ask.InvokeParams(p.skill, p.capability, params), Call: call,
+		Command: ask.InvokeCommand, Params: now.head.Of(call.RawParams(), params), Call: call,
 		Callee: v, Idempotent: now.capability.repeatable(), Listener: v,
 	}
 	var few [4]ask.Peer
