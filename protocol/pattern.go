@@ -3,10 +3,11 @@ package protocol
 import (
 	"bytes"
 	"slices"
+	"time"
 )
 
 // A Pattern is an envelope that was read before, with holes where the envelopes
-// of one sender differ: the id, the trace, the timestamp and the body. An
+// of one sender differ: the id, the trace, the timestamp, the timeout and the body. An
 // envelope that fits has the same bytes around the holes, so that only what is in
 // them is still to be checked; one that does not fit may be right as well. A
 // pattern is immutable.
@@ -29,6 +30,7 @@ const (
 	holeID hole = iota
 	holeTrace
 	holeTimestamp
+	holeTimeout
 	holeBody
 )
 
@@ -36,14 +38,15 @@ const (
 type Fit struct {
 	ID, Trace []byte
 	Timestamp int64
-	Body      []byte // the hole of the params within params or of all params of a request, the result of a response
-	Params    []byte // all params of a request
+	Timeout   time.Duration // 0 if there is none
+	Body      []byte        // the hole of the params within params or of all params of a request, the result of a response
+	Params    []byte        // all params of a request
 }
 
 // maxPatternText bounds a pattern, in bytes.
 const maxPatternText = 1 << 10
 
-// maxHoleDigits is how long a timestamp may be that fits: those of the next
+// maxHoleDigits is how long a number may be that fits: timestamps of the next
 // 30 000 years have fifteen digits or less.
 const maxHoleDigits = 15
 
@@ -97,7 +100,7 @@ func (p *Pattern) cut(e *envelope, limits Limits, body field, depth int) *Patter
 		span
 	}
 	parts := []part{{holeID, e.fields[fID]}, {holeBody, e.spanOf(body)}}
-	for h, f := range map[hole]field{holeTrace: fTrace, holeTimestamp: fTimestamp} {
+	for h, f := range map[hole]field{holeTrace: fTrace, holeTimestamp: fTimestamp, holeTimeout: fTimeout} {
 		if e.fields[f].kind != kindAbsent {
 			parts = append(parts, part{h, e.fields[f]})
 		}
@@ -136,7 +139,7 @@ func (v span) fits(h hole) bool {
 	switch h {
 	case holeID, holeTrace:
 		return v.kind == kindString && !v.escaped
-	case holeTimestamp:
+	case holeTimestamp, holeTimeout:
 		return v.kind == kindNumber
 	default:
 		return v.kind > kindNull
@@ -149,6 +152,9 @@ func (p *Pattern) Fill(r *Request, f Fit) (body []byte) {
 	*r = p.request
 	t := texts([...][]byte{f.ID, f.Trace, nil, nil})
 	r.ID, r.Metadata.TraceID, r.Timestamp = t[0], t[1], f.Timestamp
+	if f.Timeout > 0 {
+		r.Metadata.Timeout = f.Timeout
+	}
 	r.Params = bytes.Clone(f.Params)
 	return r.Params[p.around : len(r.Params)-p.behind]
 }
@@ -184,7 +190,13 @@ func (p *Pattern) Fit(data []byte) (f Fit, ok bool) {
 			}
 			f.Trace = data[at : at+n]
 		case holeTimestamp:
-			f.Timestamp, n = fitTimestamp(data[at:])
+			f.Timestamp, n = fitWhole(data[at:], maxTimestamp)
+		case holeTimeout:
+			var ms int64
+			if ms, n = fitWhole(data[at:], MaxTimeout.Milliseconds()); ms == 0 {
+				return f, false
+			}
+			f.Timeout = time.Duration(ms) * time.Millisecond
 		case holeBody:
 			if n = p.fitBody(data, at); n < 0 || at+n+p.behind > len(data) {
 				return f, false
@@ -209,17 +221,17 @@ func fitText(data []byte, most int) int {
 	return n
 }
 
-// fitTimestamp is the timestamp that the data begin with and its length, -1 if
-// there is none of the usual form.
-func fitTimestamp(data []byte) (at int64, n int) {
+// fitWhole is the number that the data begin with and its length, -1 if there is
+// none of the usual form, or it is too large.
+func fitWhole(data []byte, most int64) (value int64, n int) {
 	for n < len(data) && n <= maxHoleDigits && isDigit(data[n]) {
-		at = at*10 + int64(data[n]-'0')
+		value = value*10 + int64(data[n]-'0')
 		n++
 	}
-	if n == 0 || n > maxHoleDigits || at > maxTimestamp || data[0] == '0' && n > 1 {
+	if n == 0 || n > maxHoleDigits || value > most || data[0] == '0' && n > 1 {
 		return 0, -1
 	}
-	return at, n
+	return value, n
 }
 
 // fitBody is the length of the value that begins at a place, -1 if there is none

@@ -54,6 +54,7 @@ func sameReply(t *testing.T, p *protocol.Pattern, data []byte, limits protocol.L
 	}
 	got := *p.Response()
 	got.ID, got.Metadata.TraceID, got.Timestamp, got.Result = string(f.ID), string(f.Trace), f.Timestamp, f.Body
+	got.Metadata.Timeout = f.Timeout
 	if !reflect.DeepEqual(&got, want.Response) {
 		t.Fatalf("%q\nis read as %+v\nwant       %+v", data, &got, want.Response)
 	}
@@ -68,7 +69,7 @@ func TestPatternsFitTheUsual(t *testing.T) {
 	}
 	replace := func(old, new string) []byte { return []byte(strings.Replace(usualRequest, old, new, 1)) }
 	for _, data := range [][]byte{
-		[]byte(usualRequest), replace(`"123e4567-e89b-42d3-a456-426614174000"`, `"7"`), replace(`1737000000000`, `0`), replace(`"t-1"`, `""`),
+		[]byte(usualRequest), replace(`"123e4567-e89b-42d3-a456-426614174000"`, `"7"`), replace(`1737000000000`, `0`), replace(`"t-1"`, `""`), replace(`30000}}`, `29999}}`), replace(`30000}}`, `600000}}`),
 		replace(`{"on":true}`, `{}`), replace(`{"on":true}`, `{ "a":[{"b":"\u00e9é\""}, 1e5] }`),
 	} {
 		if !sameRequest(t, p, data, protocol.Limits{}) || !sameRequest(t, all, data, protocol.Limits{}) {
@@ -76,7 +77,7 @@ func TestPatternsFitTheUsual(t *testing.T) {
 		}
 	}
 	for _, data := range [][]byte{
-		replace(`"123e4567-e89b-42d3-a456-426614174000"`, `""`), replace(`"t-1"`, `"`+strings.Repeat("t", 129)+`"`), replace(`1737000000000`, `01`),
+		replace(`"123e4567-e89b-42d3-a456-426614174000"`, `""`), replace(`"t-1"`, `"`+strings.Repeat("t", 129)+`"`), replace(`1737000000000`, `01`), replace(`30000}}`, `0}}`), replace(`30000}}`, `600001}}`), replace(`30000}}`, `3e4}}`),
 		replace(`1737000000000`, `999999999999999`), replace(`{"on":true}`, `[]`), replace(`{"on":true}`, `{"on":true,"on":true}`),
 		replace(`{"on":true}`, `null`), replace(`{"on":true}`, strings.Repeat(`{"a":`, 63)+`1`+strings.Repeat(`}`, 63)),
 		replace(`"lamp"`, `"lump"`), replace(`30000}}`, `30000}} x`), replace(`"t-1"`, "\"\x7f\""), []byte(usualRequest[:200]), nil,
@@ -163,7 +164,7 @@ func refill(text string, p *protocol.Pattern, id, trace, stamp, body string, at 
 	all := text
 	for old, new := range map[string]string{
 		`"` + string(f.ID) + `"`: `"` + id + `"`, `"` + string(f.Trace) + `"`: `"` + trace + `"`,
-		fmt.Sprint(f.Timestamp): stamp, string(f.Body): body,
+		fmt.Sprint(f.Timestamp): stamp, fmt.Sprint(f.Timeout.Milliseconds()): stamp, string(f.Body): body,
 	} {
 		try([]byte(strings.Replace(text, old, new, 1)))
 		all = strings.Replace(all, old, new, 1)
