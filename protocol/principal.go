@@ -37,7 +37,8 @@ const (
 	MethodAPIKey      = "apikey"
 	MethodToken       = "jwt"
 	MethodCertificate = "certificate"
-	MethodBridge      = "bridge" // not at all: what the bridge does on its own
+	MethodPassword    = "password" // with a user name that is neither for keys nor for tokens
+	MethodBridge      = "bridge"   // not at all: what the bridge does on its own
 )
 
 // A Principal is the authenticated party behind a connection or a request, as

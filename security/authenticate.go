@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/security/password"
 	"github.com/aibridge/aibridge/security/token"
 )
 
@@ -36,12 +37,22 @@ type Tokens interface {
 	Verify(ctx context.Context, raw string) (*token.Token, error)
 }
 
+// Passwords says whom user names and passwords stand for that are no
+// credentials of the bridge's.
+type Passwords interface {
+	// Verify fails with an error that is not the protocol's if they are wrong.
+	Verify(ctx context.Context, l password.Login) (*protocol.Principal, error)
+	// Stands reports whether what somebody showed before still counts.
+	Stands(who *protocol.Principal) bool
+}
+
 // AuthenticatorOptions configure an [Authenticator]. All but Keys may be left
 // out.
 type AuthenticatorOptions struct {
 	Keys         *Keyring
 	Tokens       Tokens
 	Certificates Certificates
+	Passwords    Passwords
 	// Dev makes whoever shows nothing the one anonymous principal that may do
 	// everything.
 	Dev bool
@@ -96,7 +107,8 @@ func NewAuthenticator(o AuthenticatorOptions) *Authenticator {
 // Shown holds the credentials that a client showed, by whatever door.
 type Shown struct {
 	Certificate *x509.Certificate // whose key the TLS handshake proved; nil without one
-	Secret      string            // an API key or a token, "" for none
+	Secret      string            // an API key, a token or a password, "" for none
+	User        string            // that goes with a password
 	Kind        SecretKind        // the kind that the client named
 	Door        string            // by which they came: mqtt, http, ws
 	Client      string            // MQTT client id, "" for others
@@ -111,6 +123,7 @@ const (
 	AnySecret SecretKind = iota // to be told from its form
 	KeySecret
 	TokenSecret
+	PasswordSecret
 	NoSecret // none the bridge knows, which is not the same as showing nothing
 )
 
@@ -172,6 +185,12 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 			}
 		}
 		return bind(t, s.Certificate, holder)
+	case kind == PasswordSecret && a.options.Passwords != nil:
+		who, err := a.options.Passwords.Verify(ctx, password.Login{User: s.User, Password: s.Secret, Client: s.Client, From: s.From})
+		if err != nil {
+			return nil, err
+		}
+		return join(who, holder)
 	case s.Secret != "" || kind == NoSecret:
 		return nil, errors.New("not a credential")
 	case holder != nil:
@@ -256,6 +275,9 @@ func (s *Shown) names() []string {
 	}
 	if id, _, ok := parseKey(s.Secret); ok {
 		names = append(names, "key "+id)
+	}
+	if s.User != "" {
+		names = append(names, "user "+s.User)
 	}
 	return names
 }

@@ -36,6 +36,7 @@ type Sources struct {
 	Tokens       IssuedTokens
 	Revocations  *TokenService
 	Certificates CertificateStates
+	Passwords    Passwords
 	Dev          bool // clients without a credential may stay
 }
 
@@ -103,6 +104,11 @@ func (s *Sources) standing(who *protocol.Principal) error {
 	case protocol.MethodToken:
 		if s.Revocations == nil || s.Revocations.Revoked(who) {
 			return ended("revoked", "the token was revoked")
+		}
+		return nil
+	case protocol.MethodPassword:
+		if s.Passwords == nil || !s.Passwords.Stands(who) {
+			return ended("revoked", "the password was changed, or the user removed")
 		}
 		return nil
 	case protocol.MethodAnonymous:

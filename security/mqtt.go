@@ -49,6 +49,8 @@ func (a *Authenticator) read(s Shown, user string, password []byte) Shown {
 		s.Kind = looks
 	case a.anonymous != nil || s.Secret == "":
 		s.Secret = "" // a name proves nothing
+	case a.options.Passwords != nil:
+		s.Kind, s.User = PasswordSecret, user
 	default:
 		s.Kind = NoSecret
 	}

@@ -26,6 +26,13 @@ func followCredentials(s *state, d *domains, router *commands.Router) {
 		}
 	})
 	d.identities.tokens.Note() // for what came since it was opened
+	if passwords := d.identities.passwords; passwords != nil {
+		s.life.Run("passwords", func(ctx context.Context) error {
+			return passwords.Run(ctx, func() {
+				go endCredentials(s, router, audit.Entry{Resource: "passwords", Reason: "the password was changed, or the user removed"})
+			})
+		})
+	}
 	d.identities.pki.OnEnd(func(e pki.Ended) { certificateEnded(s, d.agents, router, e) })
 	d.identities.pki.OnEnd(func(e pki.Ended) { d.scenes.SkillChanged(e.Space, e.Skill) })
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit/events"
+	"github.com/aibridge/aibridge/security/password"
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/policy"
 	"github.com/aibridge/aibridge/security/token"
@@ -45,7 +46,17 @@ type identities struct {
 	tokens        *security.TokenService
 	pki           *pki.Service
 	verifier      *token.Verifier
+	passwords     *password.Service // nil if there are none
 	authenticator *security.Authenticator
+}
+
+// openPasswords opens what knows user names and passwords; nil if nothing does.
+func openPasswords(s *state) (*password.Service, security.Passwords, error) {
+	passwords, err := password.Open(s.config.Passwords, s.log)
+	if passwords == nil || err != nil {
+		return nil, nil, err
+	}
+	return passwords, passwords, nil
 }
 
 // openIdentities opens them. The tables are loaded.
@@ -73,15 +84,19 @@ func openIdentities(ctx context.Context, s *state, tables *credentialTables, rin
 		Settled: s.clock.Settled, Log: s.log, Changed: events.Revocations(s.audit),
 	})
 	s.life.Run("revoked tokens", revocations.Run)
-	s.credentials.Use(security.Sources{Keys: ring, Tokens: verifier, Revocations: revocations, Certificates: authorities, Dev: s.config.Dev})
+	passwords, known, err := openPasswords(s)
+	if err != nil {
+		return nil, err
+	}
+	s.credentials.Use(security.Sources{Keys: ring, Tokens: verifier, Revocations: revocations, Certificates: authorities, Passwords: known, Dev: s.config.Dev})
 	s.life.Run("tokens", verifier.Run)
 	keys := security.NewKeyService(security.KeyOptions{
 		Ring: ring, Uses: tables.uses, BridgeID: s.config.ID, Clash: parties.Clash, Names: s.policies,
 		DataKeys: s.seals, Reseal: files.Reseal, Changed: events.Keys(s.audit), Log: s.log,
 	})
 	s.life.Run("keys", keys.Run)
-	return &identities{tables: tables, keys: keys, tokens: revocations, pki: authorities, verifier: verifier, authenticator: security.NewAuthenticator(security.AuthenticatorOptions{
-		Keys: ring, Tokens: verifier, Certificates: authorities, Throttle: throttle, Check: s.credentials.Check, Dev: s.config.Dev,
+	return &identities{tables: tables, keys: keys, tokens: revocations, pki: authorities, verifier: verifier, passwords: passwords, authenticator: security.NewAuthenticator(security.AuthenticatorOptions{
+		Keys: ring, Tokens: verifier, Certificates: authorities, Passwords: known, Throttle: throttle, Check: s.credentials.Check, Dev: s.config.Dev,
 		Settled: events.NewLogins(s.audit, mqttdoor.Name).Settled, Log: s.log,
 	})}, nil
 }

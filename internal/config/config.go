@@ -34,6 +34,7 @@ import (
 	"github.com/aibridge/aibridge/llm/tools/bridge"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit"
+	"github.com/aibridge/aibridge/security/password"
 	"github.com/aibridge/aibridge/security/pki"
 	"github.com/aibridge/aibridge/security/quota"
 	"github.com/aibridge/aibridge/security/servertls"
@@ -60,6 +61,7 @@ type Config struct {
 
 	MQTT          mqttdoor.Settings `yaml:"mqtt"`
 	ProxyProtocol listen.Proxies    `yaml:"proxy_protocol"`
+	Passwords     password.Settings `yaml:"passwords"`
 
 	NATS      natsd.Settings        `yaml:"nats"`
 	Disk      diskspace.Settings    `yaml:"disk"`
@@ -118,22 +120,23 @@ type Skills struct {
 // Default is the configuration of a bridge that was told nothing.
 func Default() Config {
 	return Config{
-		Data:   defaultData(),
-		ID:     "aibridge",
-		Root:   "aibridge",
-		MQTT:   mqttdoor.DefaultSettings(),
-		HTTP:   "127.0.0.1:9010",
-		WS:     "127.0.0.1:9011",
-		Drain:  15,
-		Sync:   "default",
-		PKI:    pki.Settings{KeyType: string(pki.ECDSA)},
-		NATS:   natsd.Settings{Replicas: 1},
-		Disk:   diskspace.DefaultSettings(),
-		Log:    Log{Level: "info", Format: "text"},
-		Limits: Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
-		VFS:    vfs.DefaultSettings(),
-		Audit:  audit.DefaultSettings(),
-		LLM:    model.DefaultSettings(),
+		Data:      defaultData(),
+		ID:        "aibridge",
+		Root:      "aibridge",
+		MQTT:      mqttdoor.DefaultSettings(),
+		Passwords: password.DefaultSettings(),
+		HTTP:      "127.0.0.1:9010",
+		WS:        "127.0.0.1:9011",
+		Drain:     15,
+		Sync:      "default",
+		PKI:       pki.Settings{KeyType: string(pki.ECDSA)},
+		NATS:      natsd.Settings{Replicas: 1},
+		Disk:      diskspace.DefaultSettings(),
+		Log:       Log{Level: "info", Format: "text"},
+		Limits:    Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
+		VFS:       vfs.DefaultSettings(),
+		Audit:     audit.DefaultSettings(),
+		LLM:       model.DefaultSettings(),
 
 		Approvals: approval.DefaultSettings(),
 		Chat:      conversation.DefaultSettings(),
@@ -217,6 +220,7 @@ func (c *Config) Check(known *commands.Set) error {
 	within("limits.connections_per_address", c.Limits.ConnectionsPerAddress, 0, 1<<24)
 	c.MQTT.Check(fail)
 	c.ProxyProtocol.Check(fail)
+	c.Passwords.Check(fail)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.Check(fail)
 	c.Disk.Check(fail)

@@ -1,0 +1,126 @@
+package password
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Login is what a client shows.
+type Login struct {
+	User, Password string
+	Client         string     // MQTT client id
+	From           netip.Addr // zero if it is not known
+}
+
+// A Service says who a user name and a password stand for.
+type Service struct {
+	settings Settings
+	file     *file    // nil for none
+	web      *service // nil for none
+	log      *slog.Logger
+}
+
+// Open returns the service of the settings, nil if there is nobody to let in.
+func Open(c Settings, log *slog.Logger) (*Service, error) {
+	if c.None() {
+		return nil, nil
+	}
+	s := &Service{settings: c, log: log}
+	if c.File != "" {
+		var err error
+		if s.file, err = openFile(c.File, log); err != nil {
+			return nil, fmt.Errorf("passwords.file: %w", err)
+		}
+	}
+	if c.HTTP.URL != "" {
+		s.web = newService(c.HTTP)
+	}
+	return s, nil
+}
+
+// Run follows the file until ctx ends. changed is called when somebody may have
+// been removed, or have another password.
+func (s *Service) Run(ctx context.Context, changed func()) error {
+	if s.file != nil {
+		s.file.follow(ctx, changed, s.log)
+	}
+	<-ctx.Done()
+	if s.web != nil {
+		s.web.client.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Marks of credentials: what they were found in.
+const (
+	inFile = "file:"
+	byWeb  = "http:"
+)
+
+// ErrWrong is for a user name and a password that are not somebody's.
+var ErrWrong = errors.New("the user name or the password is wrong")
+
+// Verify returns the principal that a user name and a password stand for: an agent
+// with the id of the user name. It fails with [ErrWrong], or with 4006 if the
+// service that knows cannot be asked.
+func (s *Service) Verify(ctx context.Context, l Login) (*protocol.Principal, error) {
+	if protocol.AgentID("").Rule().Check(l.User) != "" {
+		return nil, ErrWrong
+	}
+	if s.file != nil {
+		switch u, known, right := s.file.verify(l.User, l.Password); {
+		case right:
+			return s.principal(l.User, inFile+u.mark, s.settings.roles()), nil
+		case known || s.web == nil:
+			return nil, ErrWrong
+		}
+	}
+	verdict, err := s.web.ask(ctx, l)
+	if err != nil {
+		s.log.Warn("the service for passwords cannot be asked", "error", err)
+		return nil, protocol.Errorf(protocol.TargetUnavailable, "passwords cannot be checked now")
+	}
+	if !verdict.allowed {
+		return nil, ErrWrong
+	}
+	roles := s.settings.roles()
+	if verdict.superuser && len(s.settings.HTTP.SuperuserRoles) > 0 {
+		roles = s.settings.HTTP.SuperuserRoles
+	}
+	who := s.principal(l.User, byWeb+l.User, roles)
+	who.Expires = verdict.expires
+	return who, nil
+}
+
+func (s *Service) principal(user, credential string, roles []string) *protocol.Principal {
+	return &protocol.Principal{
+		Kind: protocol.KindAgent, ID: user, Space: protocol.DefaultSpace, Roles: roles, Credential: credential, Method: protocol.MethodPassword,
+	}
+}
+
+// Stands reports whether what somebody showed still counts: whether the file has
+// the user with the same password. What the service said counts until it ends.
+func (s *Service) Stands(who *protocol.Principal) bool {
+	mark, ok := strings.CutPrefix(who.Credential, inFile)
+	if !ok {
+		return s.web != nil && strings.HasPrefix(who.Credential, byWeb)
+	}
+	if s.file == nil {
+		return false
+	}
+	u, known := (*s.file.users.Load())[who.ID]
+	return known && u.mark == mark
+}
+
+// A verdict is what the service said of a login.
+type verdict struct {
+	allowed, superuser bool
+	expires            time.Time // zero never
+}
