@@ -21,6 +21,21 @@ func Nearest(name string, candidates iter.Seq[string]) (string, bool) {
 	return best, best != ""
 }
 
+// Meant is [Nearest], or else the shortest candidate whose first words, before an
+// underscore, are the name: skill for skill_id.
+func Meant(name string, candidates iter.Seq[string]) (string, bool) {
+	if near, ok := Nearest(name, candidates); ok {
+		return near, true
+	}
+	best := ""
+	for c := range candidates {
+		if name != "" && strings.HasPrefix(c, strings.ToLower(name)+"_") && (best == "" || len(c) < len(best)) {
+			best = c
+		}
+	}
+	return best, best != ""
+}
+
 // editDistance counts the letters to insert, delete, replace or swap to turn
 // a into b, or gives up at most.
 func editDistance(a, b string, most int) int {

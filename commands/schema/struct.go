@@ -154,7 +154,7 @@ func (n *structNode) params() string {
 
 func (n *structNode) reportUnknown(d *decoder, name string) {
 	reason := "is unknown"
-	meant, ok := Nearest(name, n.names())
+	meant, ok := Meant(name, n.names())
 	if inner := n.params(); !ok && inner != "" { // parameters of a capability belong one level down
 		meant, ok = inner+"."+name, true
 	}

@@ -89,7 +89,7 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 		"credentials, no NATS":     {[]string{"--nats-credentials", "bridge.creds"}, "nats.url: is needed"},
 		"a NATS key alone":         {[]string{"--nats-url", "tls://127.0.0.1:1", "--nats-key", "key.pem"}, "cert and key go together"},
 		"an id of two levels":      {[]string{"--id", "a/b"}, "id: "},
-		"an unknown key of MQTT":   {[]string{"--config", file("mqtt:\n  address: 127.0.0.1:0\n  keep_alive: 3\n")}, "line 3: there is no setting keep_alive"},
+		"an unknown key of MQTT":   {[]string{"--config", file("mqtt:\n  address: 127.0.0.1:0\n  keep_alive: 3\n")}, "line 3: there is no setting keep_alive; did you mean keep_alive_seconds?"},
 		"a list for MQTT":          {[]string{"--config", file("mqtt: [1]\n")}, "mqtt: a list is not a group of settings"},
 		"a limit out of range":     {[]string{"--mqtt-inflight", "65536"}, "mqtt.inflight: 65536 is not within 1 and 65535"},
 		"an old name, a text":      {[]string{"--config", file("limits: {topic_levels: many}\n")}, `line 1: limits.topic_levels: "many" is not a whole number`},

@@ -88,7 +88,7 @@ func setByOldName(text string, whole *yaml.Node, config any) (known bool, err er
 func inSettings(text string, whole *yaml.Node, config reflect.Type) string {
 	if found := unknownField.FindStringSubmatch(text); found != nil {
 		said := fmt.Sprintf("%s: there is no setting %s", found[1], found[2])
-		if near, ok := schema.Nearest(found[2], settingNames(config)); ok {
+		if near, ok := schema.Meant(found[2], settingNames(config)); ok {
 			said += "; did you mean " + near + "?"
 		}
 		return said
