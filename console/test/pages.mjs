@@ -50,4 +50,6 @@ export const pages = [
   ["run-new", () => "/runs/new?package=climate-check%401.0.0"],
   ["conversations", () => "/conversations"],
   ["conversation", (w) => `/conversations/${w.conversation}`],
+  ["models", () => "/models"],
+  ["playground", () => "/models?tab=playground"],
 ];

@@ -2,7 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { open, startBridge, startBrowser, until } from "./bridge.mjs";
-import { allHostile, dispatch, fillAccess, fillCap, hostile, startWorld } from "./world.mjs";
+import { allHostile, dispatch, fillAccess, fillCap, fillRuns, hostile, startWorld } from "./world.mjs";
 import { pages } from "./pages.mjs";
 
 let world, locked, browser;
@@ -22,6 +22,7 @@ test("what devices, models and people write is text on every page", async () => 
   const seen = { ...world, task, cap: "danger", agent: hostile.name, skill: "hostile" };
   await fillAccess(world, allHostile.slice(0, 120));
   await fillCap(seen, allHostile.slice(0, 120));
+  await fillRuns(seen, allHostile);
   for (const [name, address] of pages) {
     const page = await open(browser, bridge, address(seen));
     let alerted = false;

@@ -110,7 +110,7 @@ export async function startWorld(o = {}) {
   const model = await startModel("door.open", { door: "D3", for_seconds: 90, ...(o.args ?? {}) });
   const notes = notesConfig(o.says);
   const models = path.join(mkdtempSync(path.join(tmpdir(), "console-models-")), "llm.yaml");
-  writeFileSync(models, modelsConfig(model.url));
+  writeFileSync(models, modelsConfig(model.url, o.budget));
   const bridge = await startBridge({ config: notes.config, ...o, more: ["--llm-file", models, "--approvals-wait-seconds", "600", ...(o.more ?? [])] });
   const skills = writeSkills(bridge.dir);
   const agent = startAgent(bridge, "dock-1", skills);
@@ -224,14 +224,14 @@ async function conflict(bridge, cap_id) {
   await until("the conflict", async () => (await status()).lost?.length);
 }
 
-/** Models with prices, and budgets that nobody uses up. */
-const modelsConfig = (url) => `providers:
+/** Models with prices, and budgets: so many requests of each in a day. */
+const modelsConfig = (url, requests = 10000) => `providers:
   - {name: house, wire: openai, base_url: ${JSON.stringify(url)}}
 models:
   - {name: test, routes: [{provider: house, price: {input: 3, output: 15}}]}
 budgets:
   - {per: space, window: month, cost: 50}
-  - {per: principal, window: day, tokens: 10000000, requests: 10000}
+  - {per: principal, window: day, tokens: 10000000, requests: ${requests}}
 cache: {ttl: 10m}
 `;
 

@@ -70,6 +70,7 @@ const day = 24 * 3600e3;
 function useWants(): { wants: Want[]; loading: boolean } {
   const approvals = useLive(may("approval:list") ? "approval.list" : undefined, { state: "pending", sort: "expires_at", limit: 1 }, { on: ["approval"] });
   const models = useLive(may("llm:status") ? "llm.status" : undefined, {}, { every: 10000 });
+  const budgets = useLive(may("llm:spend") ? "llm.budget.list" : undefined, {});
   const partial = useLive(may("task:list") ? "task.list" : undefined, { state: "partial", limit: 3 }, { on: ["task"], when: (e) => e.name === "task.partial", pace: 5000 });
   const certs = useLive(may("cert:list") ? "cert.list" : undefined, { expires_within_days: 14, limit: 3 }, { on: ["cert", "security"] });
   const requests = useLive(may("cert:approve") ? "cert.list" : undefined, { of: "requests", status: "pending", limit: 1 }, { on: ["cert", "security"] });
@@ -86,6 +87,8 @@ function useWants(): { wants: Want[]; loading: boolean } {
   if (s && !s.ready) wants.push({ shape: "failed", title: "The bridge cannot work", about: s.why, href: link("settings") });
   for (const p of models.value.data?.providers.filter((p) => p.breaker !== "closed") ?? [])
     wants.push({ shape: "failed", title: "Provider fails", about: <><Code>{p.name}</Code> is left alone{p.last_error && `: ${p.last_error}`}</>, when: p.retry_after_ms ? `next try in ${duration(p.retry_after_ms)}` : "", href: link("models") });
+  for (const b of budgets.value.data?.budgets.filter((b) => b.percent >= 80) ?? [])
+    wants.push({ shape: b.percent >= 100 ? "failed" : "warning", title: b.percent >= 100 ? "Budget is spent" : "Budget nearly spent", about: <><Code>{b.owner}</Code>, of the {b.window}: {number(Math.floor(b.percent))} %</>, when: <>until <Time at={b.resets_at} seconds={false} /></>, href: link("models") });
   for (const t of partial.value.data?.tasks.filter((t) => Date.parse(t.started_at) > Date.now() - day) ?? [])
     wants.push({ shape: "warning", title: "Task partial", about: <><Code>{t.group ? `${t.group.cap_id}/${t.group.group_id} ${t.group.capability_id}` : t.command}</Code>: {counts(t.group?.counts)}</>, when: <Time at={t.ended_at as string | undefined} seconds={false} />, href: link("tasks", t.task_id) });
   const dropped = s?.readings.find((r) => r.name === "dropped")?.now ?? 0;
