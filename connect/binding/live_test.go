@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/eclipse/paho.golang/paho"
@@ -189,6 +191,45 @@ func TestFilesAreFollowed(t *testing.T) {
 	h.becomes(t, "")
 }
 
+// A journal is a log that can be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) says(what string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Contains(j.text.String(), what)
+}
+
+func TestAFileThatIsWrongChangesNothingAndIsNamed(t *testing.T) {
+	t.Parallel()
+	h := &house{file: filepath.Join(t.TempDir(), "lamp.yaml")}
+	bridgetest.Write(t, h.file, lamp)
+	log := new(journal)
+	h.Node = bridgetest.StartWith(t, []app.Option{app.WithLogger(slog.New(slog.NewTextHandler(log, nil)))}, func(c *app.Config) { c.Connect.Bindings = h.file })
+	h.caller = h.Caller(t, "caller")
+	h.plug(t)
+	h.becomes(t, "online")
+	bridgetest.Write(t, h.file, strings.Replace(lamp, "path: state,", "pth: state,", 1))
+	eventually.Holds(t, "the log names the fault", func() bool {
+		return log.says("lamp.yaml:11: devices[0].skills[0].state.on.pth: there is no such key")
+	})
+	if got := h.status(t); got != "online" {
+		t.Errorf("the lamp is %s", got)
+	}
+	if result, code := h.invoke(t, "set", `{"on":"wrong"}`); code != protocol.InvalidParameter {
+		t.Errorf("%v %s", result, code)
+	}
+}
+
 func TestWhatIsDescribedNoMoreGoesOverARestart(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, lamp)
@@ -212,7 +253,7 @@ func TestABridgeDoesNotStartWithAFileThatIsWrong(t *testing.T) {
 	}
 	config := app.DefaultConfig()
 	config.Data, config.Dev = t.TempDir(), true
-	config.MQTT, config.MQTTS, config.HTTP, config.WS = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	config.MQTT.Address, config.MQTTS, config.HTTP, config.WS = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	config.Connect.Bindings = file
 	if _, err := app.New(t.Context(), config); err == nil || !strings.Contains(err.Error(), "wrong.yaml:2: devices[0].agent") {
 		t.Error(err)
