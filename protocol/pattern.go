@@ -179,7 +179,7 @@ func (p *Pattern) Fit(data []byte) (f Fit, ok bool) {
 		n := 0
 		switch h {
 		case holeID:
-			if n = fitText(data[at:], MaxIDLength); n == 0 {
+			if n = fitText(data[at:], MaxIDLength); n <= 0 {
 				return f, false
 			}
 			f.ID = data[at : at+n]

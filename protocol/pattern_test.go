@@ -77,6 +77,7 @@ func TestPatternsFitTheUsual(t *testing.T) {
 		}
 	}
 	for _, data := range [][]byte{
+		replace(`"123e4567-e89b-42d3-a456-426614174000"`, `"`+strings.Repeat("7", 65)+`"`), replace(`"123e4567`, "\"\x7f"),
 		replace(`"123e4567-e89b-42d3-a456-426614174000"`, `""`), replace(`"t-1"`, `"`+strings.Repeat("t", 129)+`"`), replace(`1737000000000`, `01`), replace(`30000}}`, `0}}`), replace(`30000}}`, `600001}}`), replace(`30000}}`, `3e4}}`),
 		replace(`1737000000000`, `999999999999999`), replace(`{"on":true}`, `[]`), replace(`{"on":true}`, `{"on":true,"on":true}`),
 		replace(`{"on":true}`, `null`), replace(`{"on":true}`, strings.Repeat(`{"a":`, 63)+`1`+strings.Repeat(`}`, 63)),
