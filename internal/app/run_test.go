@@ -109,7 +109,7 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 		}
 		told = append(told, strings.TrimSpace(e.Name+" "+about.Phase+about.State))
 	}
-	if want := []string{"run.phase Running", "run.turn", "run.tool started", "run.tool ok", "run.turn", "run.message", "run.phase WaitingUser"}; !slices.Equal(told, want) {
+	if want := []string{"run.phase Running", "run.turn", "run.answer", "run.tool started", "run.tool ok", "run.turn", "run.answer", "run.message", "run.phase WaitingUser"}; !slices.Equal(told, want) {
 		t.Errorf("it was told that %q", told)
 	}
 }
