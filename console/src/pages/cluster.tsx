@@ -1,6 +1,6 @@
 // Cluster: where the state is, whether somebody stands by, and which part of the
 // bridge does not work.
-import { Answer, AsOf, bytes, Code, Facts, Fragment, h, Head, link, may, number, Panel, Spark, State, useLive, useShown, useTitle, type Commands } from "../core";
+import { Answer, AsOf, bytes, Code, Facts, Fragment, h, Head, link, may, number, Panel, State, useLive, useShown, useTitle, type Commands } from "../core";
 
 type Result = Commands["bridge.cluster"]["result"];
 
@@ -63,7 +63,7 @@ const Place = ({ c }: { c: Result }) => (
         ["Lease", c.standby && c.epoch !== undefined && `held; number ${number(c.epoch)} of its holders`],
       ]}
     />
-    <p class="small dim">
+    <p class="small dim under">
       {c.standby
         ? "Bridges with the same servers and the same root wait until this one ends. They do not report here: ask /readyz of each."
         : "Nobody can take over. A backup is what brings it back; with NATS servers of its own, another bridge could stand by."}
@@ -83,21 +83,8 @@ function Load() {
   const free = of("disk_free");
   if (!lag && !free) return null;
   return (
-    <dl class="readings">
-      {lag && (
-        <div>
-          <dt>Changes not read yet</dt>
-          <dd>{number(lag.now)}</dd>
-          <Spark points={lag.points} label="Changes not read yet, the last hour" />
-        </div>
-      )}
-      {free && free.now > 0 && (
-        <div>
-          <dt>Room on the disk</dt>
-          <dd>{bytes(free.now)}</dd>
-          <Spark points={free.points} label="Room on the disk, the last hour" />
-        </div>
-      )}
-    </dl>
+    <Panel title="The last minute">
+      <Facts of={[["Not read yet", lag && `${number(lag.now)} changes`], ["Room on disk", !!free?.now && bytes(free.now)]]} />
+    </Panel>
   );
 }

@@ -105,7 +105,7 @@ function This() {
         <p class="small dim">
           The API is described at <a href={link("openapi.json")} data-outside>openapi.json</a>, for coding agents at <a href={link("llms.txt")} data-outside>llms.txt</a>.
         </p>
-        <p class="small dim">
+        <p class="programs">
           <Copy text="aibridge serve --print-config">Copy the line that writes this as a file</Copy>
         </p>
       </Panel>
