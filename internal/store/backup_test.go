@@ -56,7 +56,7 @@ func fill(t *testing.T) {
 	for range 2 {
 		var ops []Op
 		for i := range 250 {
-			ops = append(ops, things.PutOp(fmt.Sprintf("default/%d", i), &thing{Name: "<ü&\u2028>" + strings.Repeat("x", 20000), N: i}, 0))
+			ops = append(ops, things.PutOp(fmt.Sprintf("default/%d", i), &thing{Name: "<ü&\u2028>" + strings.Repeat("x", 30000), N: i}, 0))
 		}
 		if err := s.Atomic(ctx, ops...); err != nil {
 			t.Fatal(err)
