@@ -23,12 +23,12 @@ const (
 // A Budget bounds the spending in a window of time by each principal, each API
 // key or each space. Zero limits bound nothing.
 type Budget struct {
-	Per      string  `yaml:"per"`    // principal, key or space
-	Of       string  `yaml:"of"`     // only this one: alice, lab/alice, lab/agent/alice, the id of a key, or the name of a space; all by default
-	Window   string  `yaml:"window"` // hour, day or month, in UTC
-	Tokens   int64   `yaml:"tokens"`
-	Cost     float64 `yaml:"cost"`
-	Requests int64   `yaml:"requests"`
+	Per      string  `yaml:"per,omitempty"`    // principal, key or space
+	Of       string  `yaml:"of,omitempty"`     // only this one: alice, lab/alice, lab/agent/alice, the id of a key, or the name of a space; all by default
+	Window   string  `yaml:"window,omitempty"` // hour, day or month, in UTC
+	Tokens   int64   `yaml:"tokens,omitempty"`
+	Cost     float64 `yaml:"cost,omitempty"`
+	Requests int64   `yaml:"requests,omitempty"`
 }
 
 func (b *Budget) check() error {

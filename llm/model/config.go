@@ -24,51 +24,51 @@ type Config struct {
 	// for who keeps them.
 	Revision uint64 `yaml:"-"`
 
-	Providers []ProviderConfig `yaml:"providers"`
-	Models    []ModelConfig    `yaml:"models"`
-	Default   string           `yaml:"default"` // model of those who name none; the first by default
-	Budgets   []Budget         `yaml:"budgets"`
-	Cache     CacheConfig      `yaml:"cache"`
-	Redact    []Redaction      `yaml:"redact"`
-	Degrade   []Degradation    `yaml:"degrade"`
-	Probe     time.Duration    `yaml:"probe"` // between two looks at a provider that was used by nobody; 0 is 30s, negative never
+	Providers []ProviderConfig `yaml:"providers,omitempty"`
+	Models    []ModelConfig    `yaml:"models,omitempty"`
+	Default   string           `yaml:"default,omitempty"` // model of those who name none; the first by default
+	Budgets   []Budget         `yaml:"budgets,omitempty"`
+	Cache     CacheConfig      `yaml:"cache,omitempty"`
+	Redact    []Redaction      `yaml:"redact,omitempty"`
+	Degrade   []Degradation    `yaml:"degrade,omitempty"`
+	Probe     time.Duration    `yaml:"probe,omitempty"` // between two looks at a provider that was used by nobody; 0 is 30s, negative never
 }
 
 // ProviderConfig is one service that runs models.
 type ProviderConfig struct {
-	Name    string `yaml:"name"`
-	Wire    string `yaml:"wire"`     // openai, responses, anthropic or gemini
-	BaseURL string `yaml:"base_url"` // https, or http to loopback and private addresses
+	Name    string `yaml:"name,omitempty"`
+	Wire    string `yaml:"wire,omitempty"`     // openai, responses, anthropic or gemini
+	BaseURL string `yaml:"base_url,omitempty"` // https, or http to loopback and private addresses
 	// The key: the name of an environment variable or of a file. Keys are
 	// never in the configuration itself.
-	KeyEnv  string            `yaml:"key_env"`
-	KeyFile string            `yaml:"key_file"`
-	Header  map[string]string `yaml:"header"` // of every request, besides the key
-	Dialect Dialect           `yaml:"dialect"`
+	KeyEnv  string            `yaml:"key_env,omitempty"`
+	KeyFile string            `yaml:"key_file,omitempty"`
+	Header  map[string]string `yaml:"header,omitempty"` // of every request, besides the key
+	Dialect Dialect           `yaml:"dialect,omitempty"`
 
-	Concurrency int           `yaml:"concurrency"` // requests at once; 0 is 256
-	Idle        time.Duration `yaml:"idle"`        // silence after which an answer is given up; 0 is 2m
+	Concurrency int           `yaml:"concurrency,omitempty"` // requests at once; 0 is 256
+	Idle        time.Duration `yaml:"idle,omitempty"`        // silence after which an answer is given up; 0 is 2m
 }
 
 // Dialect says in what a service differs from others on its wire. Those of
 // other wires mean nothing.
 type Dialect struct {
-	OpenAI    openai.Dialect    `yaml:"openai"`
-	Responses responses.Dialect `yaml:"responses"`
-	Anthropic anthropic.Dialect `yaml:"anthropic"`
-	Gemini    gemini.Dialect    `yaml:"gemini"`
+	OpenAI    openai.Dialect    `yaml:"openai,omitempty"`
+	Responses responses.Dialect `yaml:"responses,omitempty"`
+	Anthropic anthropic.Dialect `yaml:"anthropic,omitempty"`
+	Gemini    gemini.Dialect    `yaml:"gemini,omitempty"`
 }
 
 // ModelConfig is a model as callers name it, and where it runs.
 type ModelConfig struct {
-	Name       string    `yaml:"name"`
-	Kind       ModelKind `yaml:"kind"` // chat by default
-	Aliases    []string  `yaml:"aliases"`
-	Version    string    `yaml:"version"`
-	Routes     []Route   `yaml:"routes"`
-	Spaces     []string  `yaml:"spaces"`     // that may use it; all by default
-	MaxTokens  int       `yaml:"max_tokens"` // longest answer, whatever the caller asks for
-	Dimensions int       `yaml:"dimensions"` // of vectors; 0 leaves it to the model
+	Name       string    `yaml:"name,omitempty"`
+	Kind       ModelKind `yaml:"kind,omitempty"` // chat by default
+	Aliases    []string  `yaml:"aliases,omitempty"`
+	Version    string    `yaml:"version,omitempty"`
+	Routes     []Route   `yaml:"routes,omitempty"`
+	Spaces     []string  `yaml:"spaces,omitempty"`     // that may use it; all by default
+	MaxTokens  int       `yaml:"max_tokens,omitempty"` // longest answer, whatever the caller asks for
+	Dimensions int       `yaml:"dimensions,omitempty"` // of vectors; 0 leaves it to the model
 }
 
 // A ModelKind is what a model is for.
@@ -83,34 +83,34 @@ const (
 // A Route is one way to a model. Those of the lowest priority are tried first;
 // among them the load is shared by weight.
 type Route struct {
-	Provider string `yaml:"provider"`
-	Model    string `yaml:"model"` // as the provider names it; the model's own name by default
-	Priority int    `yaml:"priority"`
-	Weight   int    `yaml:"weight"` // 0 is 1
-	Price    Price  `yaml:"price"`
+	Provider string `yaml:"provider,omitempty"`
+	Model    string `yaml:"model,omitempty"` // as the provider names it; the model's own name by default
+	Priority int    `yaml:"priority,omitempty"`
+	Weight   int    `yaml:"weight,omitempty"` // 0 is 1
+	Price    Price  `yaml:"price,omitempty"`
 }
 
 // Price is what a million tokens cost, in whatever currency budgets are kept.
 type Price struct {
-	Input      float64 `yaml:"input"`
-	Output     float64 `yaml:"output"`
-	Cached     float64 `yaml:"cached"`
-	CacheWrite float64 `yaml:"cache_write"`
+	Input      float64 `yaml:"input,omitempty"`
+	Output     float64 `yaml:"output,omitempty"`
+	Cached     float64 `yaml:"cached,omitempty"`
+	CacheWrite float64 `yaml:"cache_write,omitempty"`
 }
 
 // CacheConfig says which answers are kept for those who ask the same again.
 type CacheConfig struct {
-	TTL    time.Duration `yaml:"ttl"`    // 0 keeps none
-	Bytes  int           `yaml:"bytes"`  // of each space; 0 is 16 MiB
-	Shared bool          `yaml:"shared"` // across the principals of a space
+	TTL    time.Duration `yaml:"ttl,omitempty"`    // 0 keeps none
+	Bytes  int           `yaml:"bytes,omitempty"`  // of each space; 0 is 16 MiB
+	Shared bool          `yaml:"shared,omitempty"` // across the principals of a space
 }
 
 // Degradation lowers the promises once many queries run at once.
 type Degradation struct {
-	Above     int    `yaml:"above"`      // queries at once
-	Model     string `yaml:"model"`      // answers instead
-	MaxTokens int    `yaml:"max_tokens"` // longest answer
-	Refuse    bool   `yaml:"refuse"`     // with 4008
+	Above     int    `yaml:"above,omitempty"`      // queries at once
+	Model     string `yaml:"model,omitempty"`      // answers instead
+	MaxTokens int    `yaml:"max_tokens,omitempty"` // longest answer
+	Refuse    bool   `yaml:"refuse,omitempty"`     // with 4008
 }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)

@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/aibridge/aibridge/protocol"
+
+	"github.com/aibridge/aibridge/internal/migrate"
 )
 
 // A rule is one line of an ACL file about one user.
@@ -23,13 +25,13 @@ type acl struct {
 	file  string
 	users []string // in the order of the file, then of the password file
 	rules map[string][]rule
-	notes []Note
+	notes []migrate.Note
 }
 
 // Policy reads an ACL file as a policy in Cedar for the users of the password
 // file. Publishing and subscribing outside the bridge's own topics is then for
 // those alone whom a line permits it. file is its name in notes.
-func Policy(r io.Reader, file string, users []string) (cedar string, notes []Note, err error) {
+func Policy(r io.Reader, file string, users []string) (cedar string, notes []migrate.Note, err error) {
 	lines, err := directives(r)
 	if err != nil {
 		return "", nil, err
@@ -62,7 +64,7 @@ func Policy(r io.Reader, file string, users []string) (cedar string, notes []Not
 }
 
 func (a *acl) note(l line, format string, args ...any) {
-	a.notes = append(a.notes, Note{a.file, l.number, fmt.Sprintf(format, args...)})
+	a.notes = append(a.notes, migrate.Note{File: a.file, Line: l.number, Text: fmt.Sprintf(format, args...)})
 }
 
 // pattern takes a line for every user: a policy knows no placeholders.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/migrate"
 )
 
 // A Bridge is the configuration of a bridge that serves the same clients.
@@ -18,17 +20,8 @@ type Bridge struct {
 	Settings     map[string]any // for the YAML file, nested
 	PasswordFile string         // of mosquitto, "" for none
 	ACLFile      string         // of mosquitto, "" for none
-	Notes        []Note
+	Notes        []migrate.Note
 }
-
-// A Note is something that is not as it was.
-type Note struct {
-	File string
-	Line int
-	Text string
-}
-
-func (n Note) String() string { return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text) }
 
 // A line is a directive with what follows it.
 type line struct {
@@ -93,7 +86,7 @@ type reader struct {
 }
 
 func (b *reader) note(l line, format string, args ...any) {
-	b.Notes = append(b.Notes, Note{b.file, l.number, fmt.Sprintf(format, args...)})
+	b.Notes = append(b.Notes, migrate.Note{File: b.file, Line: l.number, Text: fmt.Sprintf(format, args...)})
 }
 
 // set sets a setting by its path.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/aibridge/aibridge/internal/migrate"
 )
 
 func TestAConfigurationIsTakenOver(t *testing.T) {
@@ -37,7 +39,7 @@ func TestAConfigurationIsTakenOver(t *testing.T) {
 	}
 }
 
-func expectNotes(t *testing.T, name string, notes []Note, want []string) {
+func expectNotes(t *testing.T, name string, notes []migrate.Note, want []string) {
 	t.Helper()
 	if len(notes) != len(want) {
 		t.Errorf("%s: notes %v, want %q", name, notes, want)
