@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aibridge/aibridge/internal/migrate"
 	"github.com/aibridge/aibridge/internal/migrate/mosquitto"
 	"github.com/aibridge/aibridge/security/password"
 )
@@ -22,7 +23,7 @@ func importCommand() *cobra.Command {
 		Use:   "import",
 		Short: "Take over the configuration of another program",
 	}
-	cmd.AddCommand(importMosquittoCommand())
+	cmd.AddCommand(importMosquittoCommand(), importLiteLLMCommand())
 	return cmd
 }
 
@@ -43,13 +44,7 @@ Files that exist are not overwritten, and nothing else is changed.`,
 			if err != nil {
 				return usageError{err}
 			}
-			for _, name := range slices.Sorted(maps.Keys(made.files)) {
-				if err := writeNew(name, made.files[name]); err != nil {
-					return err
-				}
-				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", name)
-			}
-			return report(cmd.OutOrStdout(), made.notes)
+			return made.write(cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", ".", "folder for the new files")
@@ -62,7 +57,18 @@ type imported struct {
 	notes []string
 }
 
-func (i *imported) note(notes []mosquitto.Note) {
+// write writes the files, and tells what is not as it was.
+func (i *imported) write(w io.Writer) error {
+	for _, name := range slices.Sorted(maps.Keys(i.files)) {
+		if err := writeNew(name, i.files[name]); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(w, "wrote %s\n", name)
+	}
+	return report(w, i.notes)
+}
+
+func (i *imported) note(notes []migrate.Note) {
 	for _, n := range notes {
 		i.notes = append(i.notes, n.String())
 	}

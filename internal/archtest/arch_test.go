@@ -78,7 +78,7 @@ var rooms = map[string][]string{
 	"internal/authz":           {"protocol", "commands", "registry", "cap", "scene", "llm/approval", "llm/run", "llm/tools", "security"},
 	"internal/config":          {"protocol", "commands", "connect", "doors/mcp", "doors/mqtt", "llm", "security", "vfs", "internal/backup", "internal/diskspace", "internal/gate", "internal/listen", "internal/natsd", "internal/settings", "internal/telemetry"},
 	"internal/listen":          {"commands"},
-	"internal/migrate":         {"protocol"},
+	"internal/migrate":         {"protocol", "llm", "internal/migrate"},
 	"internal/telemetry":       {},
 	"internal/settings":        {"commands/schema"},
 	"internal/smalldisk":       {},
