@@ -53,9 +53,10 @@ func approvalsListCommand() *cobra.Command {
 func approvalsShowCommand() *cobra.Command {
 	var s sessionFlags
 	cmd := &cobra.Command{
-		Use:   "show APPROVAL_ID",
-		Short: "Show all about a call: tool, arguments, who it is for and whom it reaches",
-		Args:  exactArgs(1),
+		Use:               "show APPROVAL_ID",
+		Short:             "Show all about a call: tool, arguments, who it is for and whom it reaches",
+		Args:              exactArgs(1),
+		ValidArgsFunction: completeArguments(&s.target, "approval.get", "approval_id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.run(cmd, map[string]any{"approval_id": args[0]}, simply("approval.get"))
 		},
@@ -72,7 +73,8 @@ func approvalsDecideCommand() *cobra.Command {
 		Short: "Approve or deny a call",
 		Long: `Approve or deny a call of a tool. It shows what is decided, on standard error.
 With --nonce, from list or show, the decision holds for what was seen there.`,
-		Args: exactArgs(2),
+		Args:              exactArgs(2),
+		ValidArgsFunction: completeArguments(&s.target, "approval.decide", "approval_id", "decision"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			decision := args[1]
 			if decision != "approve" && decision != "deny" {

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +29,7 @@ func callCommand() *cobra.Command {
 			}
 			return nil
 		},
-		ValidArgsFunction: completeCall,
+		ValidArgsFunction: completeCommand(&c.target),
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0], args[1:]) },
 	}
 	c.addFlags(cmd)
@@ -94,24 +92,4 @@ func paramsSchema(name string) json.RawMessage {
 		return command.ParamsSchema()
 	}
 	return nil
-}
-
-func completeCall(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	set := app.Commands()
-	var words []string
-	if len(args) == 0 {
-		for command := range set.All() {
-			words = append(words, command.Name+"\t"+command.Summary)
-		}
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
-	var schema struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if command, ok := set.Find(args[0]); ok && json.Unmarshal(command.ParamsSchema(), &schema) == nil {
-		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-			words = append(words, name+"=")
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }

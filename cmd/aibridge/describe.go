@@ -14,16 +14,11 @@ import (
 func describeCommand() *cobra.Command {
 	var markdown, typescript bool
 	cmd := &cobra.Command{
-		Use:   "describe [COMMAND]",
-		Short: "Show the commands a bridge understands",
-		Long:  "Show the commands this version understands. No bridge needs to run for it.",
-		Args:  cobra.MaximumNArgs(1),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completeCall(cmd, nil, word)
-		},
+		Use:               "describe [COMMAND]",
+		Short:             "Show the commands a bridge understands",
+		Long:              "Show the commands this version understands. No bridge needs to run for it.",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set := app.Commands()
 			if markdown {

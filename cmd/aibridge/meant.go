@@ -11,13 +11,40 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// listsOf are the commands that list what a parameter names, and where in their
-// results.
-var listsOf = []struct{ param, command, list string }{
+// An idList is the command that lists what a parameter names, and the field of
+// its result that has the list.
+type idList struct{ param, command, list string }
+
+// idLists are the lists of all parameters that have one.
+var idLists = []idList{
 	{"skill_id", "skill.discover", "skills"},
 	{"agent_id", "agent.list", "agents"},
 	{"cap_id", "cap.query", "caps"},
-	{"scene_id", "scene.query", "scenes"},
+	{"group_id", "group.list", "groups"},
+	{"task_id", "task.list", "tasks"},
+	{"approval_id", "approval.list", "approvals"},
+	{"resource_id", "resource.list", "resources"},
+	{"run_id", "llm.run.list", "runs"},
+	{"client_id", "session.list", "sessions"},
+}
+
+// listOf is the list of what a parameter names.
+func listOf(param string) (idList, bool) {
+	at := slices.IndexFunc(idLists, func(l idList) bool { return l.param == param })
+	if at < 0 {
+		return idList{}, false
+	}
+	return idLists[at], true
+}
+
+// rows asks for the list.
+func (l idList) rows(ctx context.Context, bridge *client.Client, params map[string]any) ([]*orderedObject, error) {
+	result, err := client.Call[map[string]json.RawMessage](ctx, bridge, l.command, params)
+	if err != nil {
+		return nil, err
+	}
+	rows, _ := objects(parseOrdered(result[l.list]))
+	return rows, nil
 }
 
 // meant adds to an error about something that is not there what was probably
@@ -27,16 +54,16 @@ func meant(ctx context.Context, bridge *client.Client, params map[string]any, er
 	if !errors.As(err, &coded) || coded.Code != protocol.NotFound || coded.Details["did_you_mean"] != nil {
 		return err
 	}
-	for _, l := range listsOf {
+	for _, l := range idLists {
 		said, ok := params[l.param].(string)
 		if !ok {
 			continue
 		}
-		result, failed := client.Call[map[string]json.RawMessage](ctx, bridge, l.command, map[string]any{})
+		rows, failed := l.rows(ctx, bridge, map[string]any{})
 		if failed != nil {
 			continue
 		}
-		ids := identifiers(result[l.list], l.param)
+		ids := identifiers(rows, l.param)
 		if slices.Contains(ids, said) {
 			continue // that one is there
 		}
@@ -48,8 +75,7 @@ func meant(ctx context.Context, bridge *client.Client, params map[string]any, er
 }
 
 // identifiers are the values of a field in a list of objects.
-func identifiers(list json.RawMessage, field string) (ids []string) {
-	rows, _ := objects(parseOrdered(list))
+func identifiers(rows []*orderedObject, field string) (ids []string) {
 	for _, row := range rows {
 		if id, ok := row.values[field].(string); ok {
 			ids = append(ids, id)

@@ -78,13 +78,11 @@ func verbCommand(command *commands.Command, verb string) *cobra.Command {
 		use += " " + strings.ToUpper(p)
 	}
 	cmd := &cobra.Command{
-		Use:   use + " [name=value… | {…} | @file]",
-		Short: strings.TrimSuffix(command.Summary, "."),
-		Long:  command.Summary + fmt.Sprintf(" It is %s; words without a name are its required parameters, in order.", command.Name) + all,
-		Args:  cobra.ArbitraryArgs,
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			return completeCall(cmd, append([]string{command.Name}, args...), word)
-		},
+		Use:               use + " [name=value… | {…} | @file]",
+		Short:             strings.TrimSuffix(command.Summary, "."),
+		Long:              command.Summary + fmt.Sprintf(" It is %s; words without a name are its required parameters, in order.", command.Name) + all,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeParameters(&c.target, command.Name, required),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			words, err := nameWords(args, required)
 			if err != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -140,27 +139,5 @@ func TestNounsWork(t *testing.T) {
 		if _, stderr, code := run(t, bridge, strings.Fields(args)...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("aibridge %s: %d %s", args, code, stderr)
 		}
-	}
-}
-
-func TestNounsAreCompleted(t *testing.T) {
-	complete := func(words ...string) []string {
-		var out bytes.Buffer
-		cmd := root()
-		cmd.SetArgs(append([]string{"__completeNoDesc"}, words...))
-		cmd.SetOut(&out)
-		if err := cmd.Execute(); err != nil {
-			t.Fatal(err)
-		}
-		return strings.Fields(out.String())
-	}
-	if got := complete("skill", "inv"); !slices.Contains(got, "invoke") {
-		t.Errorf("skill inv: %q", got)
-	}
-	if got := complete("skill", "invoke", ""); !slices.Contains(got, "skill_id=") {
-		t.Errorf("skill invoke: %q", got)
-	}
-	if got := complete("agent", "list", "-o", ""); !slices.Contains(got, "yaml") {
-		t.Errorf("agent list -o: %q", got)
 	}
 }

@@ -44,9 +44,10 @@ func sessionsListCommand() *cobra.Command {
 func sessionsShowCommand() *cobra.Command {
 	var s sessionFlags
 	cmd := &cobra.Command{
-		Use:   "show CLIENT_ID",
-		Short: "Show a session: its client, subscriptions and what waits for it",
-		Args:  exactArgs(1),
+		Use:               "show CLIENT_ID",
+		Short:             "Show a session: its client, subscriptions and what waits for it",
+		Args:              exactArgs(1),
+		ValidArgsFunction: completeArguments(&s.target, "session.get", "client_id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.run(cmd, map[string]any{"client_id": args[0]}, simply("session.get"))
 		},
@@ -59,9 +60,10 @@ func sessionsKickCommand() *cobra.Command {
 	var s sessionFlags
 	var forget bool
 	cmd := &cobra.Command{
-		Use:   "kick CLIENT_ID",
-		Short: "Disconnect a client, and end its session if asked to",
-		Args:  exactArgs(1),
+		Use:               "kick CLIENT_ID",
+		Short:             "Disconnect a client, and end its session if asked to",
+		Args:              exactArgs(1),
+		ValidArgsFunction: completeArguments(&s.target, "session.kick", "client_id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.run(cmd, map[string]any{"client_id": args[0], "forget": forget}, simply("session.kick"))
 		},

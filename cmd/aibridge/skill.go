@@ -35,8 +35,9 @@ func skillJoinCreateCommand() *cobra.Command {
 		Short: "Make a join token for a skill",
 		Long: `Make a token with which agents of others join those that provide a skill. It
 is shown once: the bridge keeps only what it needs to recognise it.`,
-		Example: `  aibridge skill join create heating --uses 10 --ttl 1h`,
-		Args:    exactArgs(1),
+		Example:           `  aibridge skill join create heating --uses 10 --ttl 1h`,
+		Args:              exactArgs(1),
+		ValidArgsFunction: completeArguments(&s.target, "skill.join.create", "skill_id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ttl < time.Second {
 				return usageError{errors.New("--ttl must be a second or more")}
@@ -60,9 +61,10 @@ is shown once: the bridge keeps only what it needs to recognise it.`,
 func skillJoinListCommand() *cobra.Command {
 	var s sessionFlags
 	cmd := &cobra.Command{
-		Use:   "list SKILL",
-		Short: "List the join tokens of a skill that can still be used, without their secrets",
-		Args:  exactArgs(1),
+		Use:               "list SKILL",
+		Short:             "List the join tokens of a skill that can still be used, without their secrets",
+		Args:              exactArgs(1),
+		ValidArgsFunction: completeArguments(&s.target, "skill.join.list", "skill_id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.run(cmd, map[string]any{"skill_id": args[0]}, simply("skill.join.list"))
 		},
@@ -74,9 +76,10 @@ func skillJoinListCommand() *cobra.Command {
 func skillJoinRevokeCommand() *cobra.Command {
 	var s sessionFlags
 	cmd := &cobra.Command{
-		Use:   "revoke SKILL TOKEN_ID",
-		Short: "Take a join token back; the agents that it has let in stay",
-		Args:  exactArgs(2),
+		Use:               "revoke SKILL TOKEN_ID",
+		Short:             "Take a join token back; the agents that it has let in stay",
+		Args:              exactArgs(2),
+		ValidArgsFunction: completeArguments(&s.target, "skill.join.revoke", "skill_id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.run(cmd, map[string]any{"skill_id": args[0], "token_id": args[1]}, simply("skill.join.revoke"))
 		},
@@ -88,9 +91,10 @@ func skillJoinRevokeCommand() *cobra.Command {
 func skillProviderCommand(verb, short string) *cobra.Command {
 	var s sessionFlags
 	cmd := &cobra.Command{
-		Use:   verb + " SKILL AGENT",
-		Short: short,
-		Args:  exactArgs(2),
+		Use:               verb + " SKILL AGENT",
+		Short:             short,
+		Args:              exactArgs(2),
+		ValidArgsFunction: completeArguments(&s.target, "skill.provider."+verb, "skill_id", "agent_id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.run(cmd, map[string]any{"skill_id": args[0], "agent_id": args[1]}, simply("skill.provider."+verb))
 		},

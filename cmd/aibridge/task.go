@@ -16,9 +16,10 @@ func taskWatchCommand() *cobra.Command {
 	var target target
 	var shown format
 	cmd := &cobra.Command{
-		Use:   "watch [TASK_ID]",
-		Short: "Show the events of a task, or of all tasks, until interrupted",
-		Args:  cobra.MaximumNArgs(1),
+		Use:               "watch [TASK_ID]",
+		Short:             "Show the events of a task, or of all tasks, until interrupted",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeArguments(&target, "task.get", "task_id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := target.dial(cmd.Context())
 			if err != nil {
