@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -261,8 +262,8 @@ func loopback(host string) bool {
 // passwords, which are left out.
 func (c *Config) WriteYAML(w io.Writer) error {
 	shown := *c
-	shown.NATS.URL = natsd.Redact(c.NATS.URL)
-	shown.Telemetry.OTLP = natsd.Redact(c.Telemetry.OTLP)
+	shown.NATS.URL = strings.Join(natsServers(c.NATS.URL), ",")
+	shown.Telemetry.OTLP, shown.LLM.BaseURL = withoutPassword(c.Telemetry.OTLP), withoutPassword(c.LLM.BaseURL)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	if err := enc.Encode(shown); err != nil {

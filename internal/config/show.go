@@ -17,7 +17,9 @@ func (c *Config) Show() []status.Setting {
 	var shown []status.Setting
 	for _, s := range settings.Show(c, &defaults) {
 		value := s.Value
-		if text, ok := value.(string); ok {
+		if text, ok := value.(string); ok && s.Key == "nats.url" {
+			value = strings.Join(natsServers(text), ",")
+		} else if ok {
 			value = withoutPassword(text)
 		}
 		shown = append(shown, status.Setting{Name: s.Key, Value: value, Changed: s.Changed, Flag: "--" + s.Flag, Env: s.Env, About: s.Doc})
@@ -41,20 +43,39 @@ func (c *Config) Cluster() status.Cluster {
 	if !c.NATS.External() {
 		return status.Cluster{Store: status.Embedded, Replicas: 1}
 	}
-	return status.Cluster{Store: status.NATS, Servers: strings.Split(natsd.Redact(c.NATS.URL), ","), Replicas: c.NATS.Replicas, Standby: true}
+	return status.Cluster{Store: status.NATS, Servers: natsServers(c.NATS.URL), Replicas: c.NATS.Replicas, Standby: true}
 }
 
-// withoutPassword takes out of addresses what may let somebody in.
+// natsServers are the addresses of NATS servers without passwords. They may lack
+// a scheme.
+func natsServers(urls string) []string {
+	list := strings.Split(natsd.Redact(urls), ",")
+	for i, address := range list {
+		list[i] = withoutPassword(address)
+	}
+	return list
+}
+
+// hidden stands for what may let somebody in.
+const hidden = "xxxxx"
+
+// withoutPassword takes out of an address what may let somebody in.
 func withoutPassword(text string) string {
 	if !strings.Contains(text, "://") {
 		return text
 	}
-	list := strings.Split(natsd.Redact(text), ",")
-	for i, address := range list {
-		if u, err := url.Parse(address); err == nil && u.RawQuery != "" {
-			u.RawQuery = "xxxxx"
-			list[i] = u.String()
-		}
+	u, err := url.Parse(text)
+	if err != nil {
+		return hidden // what cannot be read cannot be judged either
 	}
-	return strings.Join(list, ",")
+	if u.User != nil {
+		u.User = url.User(hidden)
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = hidden
+	}
+	if u.Fragment != "" {
+		u.Fragment, u.RawFragment = hidden, ""
+	}
+	return u.String()
 }

@@ -48,6 +48,47 @@ func TestTheConfigurationIsShownWithoutSecrets(t *testing.T) {
 	}
 }
 
+func TestNoFormOfAnAddressShowsItsSecret(t *testing.T) {
+	t.Parallel()
+	for _, nats := range []string{
+		"user:topsecret@n1:4222", "topsecret@n1:4222", "n1:4222,user:topsecret@n2:4222", "n1:4222, topsecret@n2:4222",
+		"nats://user:topsecret@n1:4222", "tls://n1:4222,topsecret@n2:4222", "nats://user:top,topsecret@n1:4222",
+		"nats://n1:4222?token=topsecret",
+	} {
+		c := Default()
+		c.NATS.URL = nats
+		shown(t, &c)
+	}
+	for _, address := range []string{
+		"https://user:topsecret@h/v1", "https://user:a,topsecret@h/v1", "https://topsecret@h/v1", "https://h/v1?key=topsecret",
+		"https://h/v1?key=a,topsecret", "https://h/v1#topsecret", "https://h:port/v1?topsecret",
+	} {
+		c := Default()
+		c.Telemetry.OTLP = address
+		c.LLM.BaseURL = address
+		shown(t, &c)
+	}
+}
+
+// shown fails if a configuration, as a list or as a file, or its cluster is shown
+// with a secret.
+func shown(t *testing.T, c *Config) {
+	t.Helper()
+	var file strings.Builder
+	if err := c.WriteYAML(&file); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{c.Show(), c.Cluster(), file.String()} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "topsecret") {
+			t.Errorf("with NATS at %s and models at %s a secret is shown: %s", c.NATS.URL, c.LLM.BaseURL, text)
+		}
+	}
+}
+
 func TestAClusterIsWhatTheConfigurationSays(t *testing.T) {
 	t.Parallel()
 	c := Default()
