@@ -76,8 +76,8 @@ func (e *entity) fail(format string, args ...any) {
 	}
 }
 
-// word is the text of a field, or what it is if absent. Numbers and truth
-// values are as Home Assistant has them as texts.
+// word is the text of a field, or what it is if absent or too long. Numbers and
+// truth values are as Home Assistant has them as texts.
 func (e *entity) word(name, otherwise string) string {
 	v, ok := e.fields[name]
 	if !ok || v == nil {
@@ -86,6 +86,7 @@ func (e *entity) word(name, otherwise string) string {
 	s := asText(v)
 	if len(s) > maxText {
 		e.fail("%s: has more than %d bytes", name, maxText)
+		return otherwise
 	}
 	return s
 }

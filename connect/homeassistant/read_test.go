@@ -261,6 +261,19 @@ func TestWhatIsNotUnderstoodOrAllowedIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
+func TestWordsThatAreTooLongForATemplateAreRefused(t *testing.T) {
+	t.Parallel()
+	for component, field := range map[string]string{
+		"switch": "payload_on", "light": "payload_off", "button": "payload_press", "lock": "payload_unlock", "cover": "payload_stop",
+	} {
+		long := strings.Repeat(`\\`, 9<<10)
+		_, err := readAt(newReader(), component+"/a", `{"command_topic": "a/set", "`+field+`": "`+long+`"}`)
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", component, err)
+		}
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for topic, want := range map[string]string{
