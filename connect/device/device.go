@@ -286,8 +286,11 @@ func payloadVars(payload []byte) template.Vars {
 
 // typed is a value as a type of JSON Schema.
 func typed(v any, as string) (any, error) {
+	if s, ok := v.(string); ok && as == "string" {
+		return s, nil
+	}
 	if as == "string" {
-		return template.Text(v), nil
+		return template.ToJSON(v)
 	}
 	if convert := conversions[as]; convert != nil {
 		return convert.Value(template.Vars{"v": v})

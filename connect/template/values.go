@@ -80,10 +80,16 @@ func numbers(v any) any {
 	return v
 }
 
+// maxJSON bounds the JSON that is written, in bytes of its texts and in items.
+const maxJSON = 1 << 20
+
 // ToJSON writes a value as JSON.
 func ToJSON(v any) (string, error) {
 	if v == undefined {
 		return "", fmt.Errorf("the value %w", ErrUndefined)
+	}
+	if spared(v, maxJSON) < 0 {
+		return "", errors.New("the JSON is too long")
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -92,6 +98,29 @@ func ToJSON(v any) (string, error) {
 		return "", errors.New("the value cannot be JSON")
 	}
 	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+// spared is what is left of room, in bytes, when a value is written; negative if
+// it does not fit. It stops there: lists that hold one another twice, set after
+// set, are long beyond measure when they are written out.
+func spared(v any, room int) int {
+	switch v := v.(type) {
+	case string:
+		return room - len(v) - 2
+	case []any:
+		for _, item := range v {
+			if room = spared(item, room-1); room < 0 {
+				break
+			}
+		}
+	case map[string]any:
+		for name, item := range v {
+			if room = spared(item, room-len(name)-4); room < 0 {
+				break
+			}
+		}
+	}
+	return room - 2
 }
 
 // Text is a value as text: a text as it is, anything else as JSON.
