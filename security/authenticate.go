@@ -135,9 +135,10 @@ var errConflict = errors.New("the credentials are those of two parties")
 // token that is bound to the certificate.
 //
 // A failure is answered late, later each time, and who has failed too often is
-// told to wait (4009). The right credential is always let in: it is not found
+// told to wait (4009). The right key or token is always let in: it is not found
 // by trying, and one device with an old key must not lock out everybody behind
-// its address, nor a stranger the device whose name it uses.
+// its address, nor a stranger the device whose name it uses. Passwords have
+// [Throttle.Guess].
 func (a *Authenticator) Authenticate(ctx context.Context, s Shown) (*protocol.Principal, error) {
 	who, err := a.identify(ctx, s)
 	if err != nil {
@@ -186,11 +187,7 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 		}
 		return bind(t, s.Certificate, holder)
 	case kind == PasswordSecret && a.options.Passwords != nil:
-		who, err := a.options.Passwords.Verify(ctx, password.Login{User: s.User, Password: s.Secret, Client: s.Client, From: s.From})
-		if err != nil {
-			return nil, err
-		}
-		return join(who, holder)
+		return a.guessable(ctx, s, holder)
 	case s.Secret != "" || kind == NoSecret:
 		return nil, errors.New("not a credential")
 	case holder != nil:
@@ -199,6 +196,21 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 		return a.anonymous, nil
 	}
 	return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed: a token, an API key or a client certificate")
+}
+
+// guessable returns the principal of a password. Unlike keys and tokens it may
+// be found by trying, so that it is not even looked at while its user or the
+// address has to wait.
+func (a *Authenticator) guessable(ctx context.Context, s Shown, holder *protocol.Principal) (*protocol.Principal, error) {
+	if err := a.options.Throttle.Guess(s.From, s.User); err != nil {
+		return nil, err
+	}
+	who, err := a.options.Passwords.Verify(ctx, password.Login{User: s.User, Password: s.Secret, Client: s.Client, From: s.From})
+	if err != nil {
+		return nil, err
+	}
+	a.options.Throttle.Guessed(s.From, s.User)
+	return join(who, holder)
 }
 
 // kind returns the kind of the secret.
@@ -277,7 +289,7 @@ func (s *Shown) names() []string {
 		names = append(names, "key "+id)
 	}
 	if s.User != "" {
-		names = append(names, "user "+s.User)
+		names = append(names, userName(s.User))
 	}
 	return names
 }

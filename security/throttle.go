@@ -22,11 +22,12 @@ const (
 
 // A Throttle slows down clients that keep failing: by the address they come from
 // and by the names they fail under, so that neither many names from one
-// address nor many addresses for one name get further. It only ever judges
-// failures: a client with the right credential never meets it.
+// address nor many addresses for one name get further. A client with the right key or
+// token never meets it.
 type Throttle struct {
 	addresses failures[netip.Addr]
 	names     failures[nameHash]
+	regulars  regulars
 }
 
 // A nameHash stands for a name that a stranger made up, however long.
@@ -34,7 +35,7 @@ type nameHash [16]byte
 
 // NewThrottle returns a throttle that has seen no failure.
 func NewThrottle(now func() time.Time) *Throttle {
-	return &Throttle{failures[netip.Addr]{now: now}, failures[nameHash]{now: now}}
+	return &Throttle{addresses: failures[netip.Addr]{now: now}, names: failures[nameHash]{now: now}}
 }
 
 // Failed waits as long as the answer to a wrong credential should take: longer
@@ -43,7 +44,7 @@ func NewThrottle(now func() time.Time) *Throttle {
 func (t *Throttle) Failed(ctx context.Context, from netip.Addr, names ...string) error {
 	delay, wait := t.failed(from, names...)
 	if wait > 0 {
-		return protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
+		return tooMany(wait)
 	}
 	pause := time.NewTimer(delay)
 	defer pause.Stop()
@@ -54,6 +55,10 @@ func (t *Throttle) Failed(ctx context.Context, from netip.Addr, names ...string)
 	return nil
 }
 
+func tooMany(wait time.Duration) error {
+	return protocol.Errorf(protocol.RateLimited, "too many failed attempts").With("retry_after_ms", wait.Milliseconds())
+}
+
 // failed notes a failure from an address, under names such as a client id and
 // the id of a key. It returns how long its answer should take, or how long the
 // offender has to wait. An address that has to wait does no harm to names.
@@ -62,11 +67,15 @@ func (t *Throttle) failed(from netip.Addr, names ...string) (delay, wait time.Du
 		return 0, wait
 	}
 	for _, name := range names {
-		sum := sha256.Sum256([]byte(name))
-		d, w := t.names.failed(nameHash(sum[:16]))
+		d, w := t.names.failed(hashOf(name))
 		delay, wait = max(delay, d), max(wait, w)
 	}
 	return delay, wait
+}
+
+func hashOf(name string) nameHash {
+	sum := sha256.Sum256([]byte(name))
+	return nameHash(sum[:16])
 }
 
 // failures remembers which of one kind keep failing. Its memory is bounded:
@@ -101,6 +110,17 @@ func (f *failures[K]) failed(key K) (delay, wait time.Duration) {
 	o.failures++
 	o.last = now
 	return min(firstDelay<<(o.failures-1), longestDelay), 0
+}
+
+// waits is how long a key still has to wait, 0 if it need not.
+func (f *failures[K]) waits(key K) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := f.offenders[key]
+	if o == nil || o.failures < freeFailures {
+		return 0
+	}
+	return max(0, waitFor-f.now().Sub(o.last))
 }
 
 // makeRoom forgets, when the memory is full, those of a few offenders picked
