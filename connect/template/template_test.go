@@ -114,8 +114,8 @@ func TestEvaluationIsBoundedAndSaysWhatIsWrong(t *testing.T) {
 		"{{ 'x' in 1 }}":         "nothing can be in a number",
 		"{% set a = '" + strings.Repeat("x", 1000) + "' %}" + strings.Repeat("{% set a = a ~ a %}", 20) + "{{ a }}": "longer than",
 		"{% set a = '" + strings.Repeat("x", 2000) + "' %}{{ a | replace('x', a) }}":                                "longer than",
-		"{% set a = ['x', 'x'] %}" + strings.Repeat("{% set a = [a, a] %}", 60) + "{{ a | tojson }}":               "the JSON is too long",
-		"{% set a = {1: 'x'} %}" + strings.Repeat("{% set a = {1: a, 2: a} %}", 60) + "{{ a | tojson }}":           "the JSON is too long",
+		"{% set a = ['x', 'x'] %}" + strings.Repeat("{% set a = [a, a] %}", 60) + "{{ a | tojson }}":                "the JSON is too long",
+		"{% set a = {1: 'x'} %}" + strings.Repeat("{% set a = {1: a, 2: a} %}", 60) + "{{ a | tojson }}":            "the JSON is too long",
 	} {
 		parsed, err := Parse(source)
 		if err != nil {
