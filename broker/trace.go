@@ -141,6 +141,7 @@ func (t *tracer) read(after uint64, limit int) Trace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	found := Trace{Ends: t.ends}
+	after = min(after, t.last)
 	first := t.last - uint64(len(t.lines)) + 1
 	if after+1 < first {
 		found.Missed = first - after - 1

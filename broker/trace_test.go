@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,11 @@ func TestATraceTellsOfThePacketsOfOneClient(t *testing.T) {
 		tr, _ := n.Trace(home("a"), 4, 1)
 		if len(tr.Lines) != 1 || tr.Lines[0].N != 5 || tr.Lines[0].PacketID != 7 || tr.Lines[0].QoS != 1 || tr.Lines[0].Size == 0 {
 			t.Errorf("%+v", tr)
+		}
+		for _, after := range []uint64{6, 7, math.MaxUint64} {
+			if tr, ok := n.Trace(home("a"), after, 10); !ok || len(tr.Lines) != 0 || tr.Missed != 0 {
+				t.Errorf("after %d there is %+v", after, tr)
+			}
 		}
 		if text := fmt.Sprintf("%+v", tr); strings.Contains(text, "secret") {
 			t.Errorf("the payload is in %s", text)
