@@ -72,6 +72,7 @@ const (
 	detailedPerDay   = 500    // lines of a space
 	linesPerDay      = 1000   // the same, without runs
 	linesPerSpace    = 20_000 // of all days
+	detailedPerSpace = 10_000 // the same, so that runs leave room for principals
 	unstoredSpending = 4096   // lines of all spaces
 )
 
@@ -145,13 +146,18 @@ func (l *ledger) place(p *Payment) (key string) {
 		switch {
 		case full && p.Principal.ID != Others:
 			p.Principal, p.Skill, p.Run = protocol.Party{Kind: protocol.KindBridge, Space: day.space, ID: Others}, "", ""
-		case !full && l.days[day] >= detailedPerDay && p.Run != "" && p.Run != Others:
+		case !full && !l.detailed(day) && p.Run != "" && p.Run != Others:
 			p.Run = Others
 		default:
 			l.count(p, 1)
 			return key
 		}
 	}
+}
+
+// detailed reports whether a space has room for one more line with a run.
+func (l *ledger) detailed(day spaceDay) bool {
+	return l.days[day] < detailedPerDay && l.spaces[day.space] < detailedPerSpace
 }
 
 // known reports whether there is a line already.

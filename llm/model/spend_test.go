@@ -153,6 +153,31 @@ func TestASpaceThatSpendsInManyNamesIsToldApartLess(t *testing.T) {
 	}
 }
 
+// Who has many runs every day for as long as spending is kept hides nobody else's.
+func TestRunsLeaveRoomForPrincipals(t *testing.T) {
+	now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	s := New(Options{Spending: recordstest.New[Spending](), Now: func() time.Time { return now }})
+	busy := Payment{Principal: operator("lab", "busy").Party(), Model: "m", Provider: "p"}
+	other := Payment{Principal: operator("lab", "other").Party(), Model: "m", Provider: "p"}
+	for range spendingDays {
+		for i := range detailedPerDay {
+			busy.Run = fmt.Sprint("r", i)
+			s.ledger.book(busy, Amounts{Requests: 1})
+		}
+		s.ledger.book(other, Amounts{Requests: 1})
+		if err := s.ledger.store(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now = now.AddDate(0, 0, 1)
+	}
+	now = now.AddDate(0, 0, -1)
+	for who, want := range map[string]int64{"busy": spendingDays * detailedPerDay, "other": spendingDays} {
+		if got := mustSpend(t, s, operator("lab", who), SpendingQuery{By: []string{ByPrincipal}}); got.Sum.Requests != want {
+			t.Errorf("%s is told of %d requests, want %d", who, got.Sum.Requests, want)
+		}
+	}
+}
+
 func TestBudgetsAreListedAndToldOfOnce(t *testing.T) {
 	c := at(wiretest.New(t, said("yes"), said("yes"), said("yes"), said("yes"), said("yes")))
 	c.Budgets = []Budget{
