@@ -82,6 +82,7 @@ type reader struct {
 	file     string
 	current  *listener
 	used     map[string]bool // settings of listeners
+	bound    string          // host of the listener without a line of its own, "" for all
 	inBridge bool
 }
 
@@ -117,6 +118,7 @@ func (b *reader) take(l line) {
 		b.listen(l)
 	case "bind_address":
 		_, port, _ := net.SplitHostPort(b.current.address)
+		b.bound = l.rest
 		b.current.address, b.current.named = net.JoinHostPort(l.rest, port), true
 	case "socket_domain", "http_dir", "bind_interface":
 		b.note(l, "%s has no counterpart", l.name)
@@ -234,6 +236,8 @@ func (b *reader) listen(l line) {
 	if l.name == "listener" {
 		b.endListener()
 		b.current = &listener{}
+	} else {
+		host = b.bound
 	}
 	b.current.line, b.current.named = l.number, true
 	if port == "0" && l.name == "listener" {

@@ -16,6 +16,7 @@ func TestAConfigurationIsTakenOver(t *testing.T) {
 	}{
 		"nothing":             {"", "mqtt: {address: 127.0.0.1:1883}\nmqtts: \"off\"", nil},
 		"the port alone":      {"port 1884\nbind_address 10.0.0.1", "mqtt: {address: 10.0.0.1:1884}\nmqtts: \"off\"", nil},
+		"the address first":   {"bind_address 127.0.0.1\nport 1884", "mqtt: {address: 127.0.0.1:1884}\nmqtts: \"off\"", nil},
 		"every listener":      {"listener 1883\nlistener 8883 10.0.0.1\ncertfile /c\nkeyfile /k\nlistener 9001\nprotocol websockets\nlistener 0 /run/m.sock", "mqtt: {address: ':1883', unix: /run/m.sock}\nmqtts: 10.0.0.1:8883\nws: :9001\ntls: {cert: /c, key: /k}", []string{"c:5: MQTT over WebSocket", "c:7: the unix socket"}},
 		"TLS only":            {"listener 8883\ncertfile /c\nkeyfile /k", "mqtt: {address: \"off\"}\nmqtts: :8883\ntls: {cert: /c, key: /k}", nil},
 		"two of one sort":     {"listener 1883\nlistener 1884", "mqtt: {address: ':1883'}\nmqtts: \"off\"", []string{"c:2: there is one listener of this sort: :1884"}},
