@@ -20,7 +20,7 @@ func TestTheHomeAssistantPageWorksAsWritten(t *testing.T) {
 		}
 	}
 	model := scripted.New(t, callsTool("ha_light_hall_light_set", `{"brightness":50}`), saysText("The lamp is at 50 percent."))
-	bridge := startBinary(t, t.TempDir(), "--dev", "--connect-homeassistant-space", "default", "--approvals-ask-about", "medium",
+	bridge := startBinary(t, t.TempDir(), "--dev", "--connect-homeassistant-space", "default", "--connect-homeassistant-topics", "zigbee2mqtt/#", "--approvals-ask-about", "medium",
 		"--llm-base-url", model.URL+"/v1", "--llm-model", "obedient")
 	shell := startShell(t, bridge)
 	fmt.Fprintln(shell.in, `aibridge() { bin/aibridge "$@"; }`)

@@ -32,7 +32,9 @@ type house struct {
 
 func newHouse(t *testing.T, change ...func(*app.Config)) *house {
 	t.Helper()
-	h := &house{Node: bridgetest.Start(t, append([]func(*app.Config){func(c *app.Config) { c.Connect.HomeAssistant.Space = "default" }}, change...)...)}
+	h := &house{Node: bridgetest.Start(t, append([]func(*app.Config){func(c *app.Config) {
+		c.Connect.HomeAssistant.Space, c.Connect.HomeAssistant.Topics = "default", []string{"#"}
+	}}, change...)...)}
 	h.caller = h.Caller(t, "caller")
 	return h
 }

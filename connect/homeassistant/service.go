@@ -15,7 +15,7 @@ import (
 type Settings struct {
 	Space    string   `yaml:"space" doc:"space whose announcements for Home Assistant become agents; none when empty"`
 	Prefix   string   `yaml:"prefix" doc:"topic below which they are made"`
-	Topics   []string `yaml:"topics" doc:"filters of the topics that they may name, such as zigbee2mqtt/#; every topic outside of the root when empty"`
+	Topics   []string `yaml:"topics" doc:"filters of the topics that they may name, such as zigbee2mqtt/#; needed with space, as the bridge publishes there for whoever announces"`
 	Entities int      `yaml:"entities" doc:"announcements that are taken"`
 }
 
@@ -35,6 +35,9 @@ func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 	}
 	if s.Entities < 1 || s.Entities > 100_000 {
 		fail("connect.homeassistant.entities: %d is not within 1 and 100000", s.Entities)
+	}
+	if len(s.Topics) == 0 {
+		fail("connect.homeassistant.topics: is needed, such as zigbee2mqtt/#: what announcements name the bridge reads and publishes with its own rights; # is for every topic")
 	}
 	for _, filter := range s.Topics {
 		if reason := protocol.CheckFilter(filter); reason != "" {
@@ -66,7 +69,7 @@ func Listen(s Settings, fleet device.Options) *device.Fleet {
 }
 
 func (d *discovery) allows(topic string) bool {
-	return len(d.Topics) == 0 || slices.ContainsFunc(d.Topics, func(filter string) bool { return protocol.Overlap(filter, topic) })
+	return slices.ContainsFunc(d.Topics, func(filter string) bool { return protocol.Overlap(filter, topic) })
 }
 
 // take takes a message. What is no announcement is none of its business.
