@@ -58,8 +58,13 @@ func (a address) agent() protocol.AgentID {
 
 const longestID = 64
 
+// digested is an id that ends like one that was shortened.
+var digested = regexp.MustCompile(`^.{47}\.[0-9a-f]{16}$`)
+
+// shortened is an id that is no other's: one that looks as if it had been
+// shortened is, too.
 func shortened(id string) string {
-	if len(id) <= longestID {
+	if len(id) <= longestID && !digested.MatchString(id) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))

@@ -297,6 +297,12 @@ func TestAddresses(t *testing.T) {
 	if len(one.agent()) > 64 || one.agent() == other.agent() {
 		t.Error(one.agent(), other.agent())
 	}
+	// What a long id became is no other announcement's to take.
+	node, object, _ := strings.Cut(strings.TrimPrefix(string(one.agent()), "ha.light."), ".")
+	taker, ok := parseAddress("homeassistant", "homeassistant/light/"+node+"/"+object+"/config")
+	if !ok || taker.agent() == one.agent() {
+		t.Error(ok, taker.agent())
+	}
 }
 
 func TestATemplateLight(t *testing.T) {
