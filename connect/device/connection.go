@@ -9,6 +9,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
+	"github.com/aibridge/aibridge/connect/template"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -27,6 +28,7 @@ type received struct {
 	topic   string
 	payload []byte
 	retain  bool
+	vars    template.Vars // of the payload, for the devices that are read from the topic
 }
 
 // connect opens a connection. take is called for every message, in order, and
@@ -41,7 +43,7 @@ func connect(ctx context.Context, dial func() (net.Conn, error), id string, take
 		ClientID: id,
 		Conn:     packets.NewThreadSafeConn(nc),
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
-			take(received{p.Packet.Topic, p.Packet.Payload, p.Packet.Retain})
+			take(received{topic: p.Packet.Topic, payload: p.Packet.Payload, retain: p.Packet.Retain})
 			return true, nil
 		}},
 		PacketTimeout: patience,

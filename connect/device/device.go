@@ -244,9 +244,11 @@ const updatedAt = "updated_at"
 
 // Read makes a value of a payload. A message that does not tell it is an error
 // that wraps [template.ErrUndefined].
-func (e *Extraction) Read(payload []byte) (any, error) {
-	var v any = string(payload)
-	vars := payloadVars(payload)
+func (e *Extraction) Read(payload []byte) (any, error) { return e.read(payloadVars(payload)) }
+
+// read is [Extraction.Read] of the variables of a payload.
+func (e *Extraction) read(vars template.Vars) (any, error) {
+	v := vars["value"]
 	var err error
 	if e.Template != nil {
 		if v, err = e.Template.Value(vars); err != nil {

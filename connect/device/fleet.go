@@ -281,7 +281,11 @@ func (f *Fleet) use(c *connection) {
 func (f *Fleet) take(r received) {
 	now := time.Now()
 	f.mu.Lock()
-	for _, m := range f.topics[r.topic] {
+	members := f.topics[r.topic]
+	if len(members) > 0 { // read once, however many readings there are
+		r.vars = payloadVars(r.payload)
+	}
+	for _, m := range members {
 		m.hear(r, now)
 	}
 	f.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/aibridge/aibridge/connect/template"
@@ -143,7 +144,7 @@ func (m *member) await(a *Answer, params json.RawMessage) (*awaited, error) {
 	for _, topic := range a.Topics {
 		w.topics[topic] = true
 	}
-	w.took = func(payload []byte) bool { return a.takes(payload, vars, &w.value) }
+	w.took = func(message template.Vars) bool { return a.takes(message, vars, &w.value) }
 	m.fleet.mu.Lock()
 	defer m.fleet.mu.Unlock()
 	m.waiting[w.wait] = true
@@ -151,12 +152,10 @@ func (m *member) await(a *Answer, params json.RawMessage) (*awaited, error) {
 }
 
 // takes reports whether a message is the answer, and reads it.
-func (a *Answer) takes(payload []byte, params template.Vars, value *any) bool {
+func (a *Answer) takes(message, params template.Vars, value *any) bool {
 	if a.Match != nil {
-		vars := payloadVars(payload)
-		for name, v := range params {
-			vars[name] = v
-		}
+		vars := maps.Clone(message)
+		maps.Copy(vars, params)
 		if v, err := a.Match.Value(vars); err != nil || !template.True(v) {
 			return false
 		}
@@ -164,7 +163,7 @@ func (a *Answer) takes(payload []byte, params template.Vars, value *any) bool {
 	if a.Read == nil {
 		return true
 	}
-	v, err := a.Read.Read(payload)
+	v, err := a.Read.read(message)
 	if err == nil {
 		*value = v
 	}

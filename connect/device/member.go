@@ -128,13 +128,13 @@ func (m *member) hear(r received, now time.Time) {
 	}
 	for i, a := range m.Presence.Topics {
 		if a.Topic == r.topic {
-			m.hearAvailability(i, r.payload)
+			m.hearAvailability(i, r)
 		}
 	}
 	for i := range m.Skills {
 		for j := range m.Skills[i].State {
 			if s := &m.Skills[i].State[j]; s.Topic == r.topic {
-				m.hearState(reading{m.Skills[i].ID, s.Name}, s, r.payload, now)
+				m.hearState(reading{m.Skills[i].ID, s.Name}, s, r, now)
 			}
 		}
 	}
@@ -148,9 +148,9 @@ func (m *member) hear(r received, now time.Time) {
 	}
 }
 
-func (m *member) hearAvailability(i int, payload []byte) {
+func (m *member) hearAvailability(i int, r received) {
 	a := &m.Presence.Topics[i]
-	v, err := a.Read.Read(payload)
+	v, err := a.Read.read(r.vars)
 	if err != nil {
 		m.unreadable(err)
 		return
@@ -163,12 +163,12 @@ func (m *member) hearAvailability(i int, payload []byte) {
 	}
 }
 
-func (m *member) hearState(name reading, s *Reading, payload []byte, now time.Time) {
-	if len(payload) == 0 { // what was retained is removed
+func (m *member) hearState(name reading, s *Reading, r received, now time.Time) {
+	if len(r.payload) == 0 { // what was retained is removed
 		delete(m.readings, name)
 		return
 	}
-	v, err := s.Read.Read(payload)
+	v, err := s.Read.read(r.vars)
 	if err != nil {
 		m.unreadable(err)
 		return
@@ -229,14 +229,14 @@ func (m *member) hangUp(reason string) {
 // A wait is a request that waits for the device's answer.
 type wait struct {
 	topics map[string]bool
-	took   func(payload []byte) (done bool)
+	took   func(vars template.Vars) (done bool)
 	once   sync.Once
 	done   chan struct{}
 }
 
 // hear shows a message to who waits.
 func (w *wait) hear(r received) {
-	if w.topics[r.topic] && w.took(r.payload) {
+	if w.topics[r.topic] && w.took(r.vars) {
 		w.once.Do(func() { close(w.done) })
 	}
 }
