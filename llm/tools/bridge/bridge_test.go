@@ -541,7 +541,7 @@ func TestOnlyAllowedCommandsAreTools(t *testing.T) {
 			func(context.Context, *commands.Call, lookParams) (lookResult, error) { return lookResult{}, nil })
 	}
 	set, err := commands.NewSet(declare("skill.discover", "skill:discover", commands.Read), declare("resource.list", "resource:list", commands.Read),
-		declare("key.create", "key:create", commands.Write), declare("skill.invoke", "skill:invoke", commands.Act),
+		declare("key.create", "key:create", commands.Write), declare("token.revoke", "token:revoke", commands.Write), declare("skill.invoke", "skill:invoke", commands.Act),
 		declare("llm.chat", "llm:chat", commands.Write), declare("mcp.tool.call", "mcp:tool.call", commands.Act),
 		declare("mcp.server.approve", "mcp:server.approve", commands.Write))
 	if err != nil {
@@ -563,7 +563,7 @@ func TestOnlyAllowedCommandsAreTools(t *testing.T) {
 	if r := w.call(ada, "resource.list", `{"limit":"5","more":1}`, source); r.Text != `{"seen":2}` || w.asked[0] != `resource.list {"limit":5}` || r.Warning != "string coerced to integer; unknown_parameter:more" {
 		t.Errorf("%s, %q: %q", r.Text, r.Warning, w.asked)
 	}
-	for _, name := range []string{"key.create", "skill.invoke", "resource.lst", "cert.any", "llm.chat", "mcp.tool.call", "mcp.server.approve"} {
+	for _, name := range []string{"key.create", "token.revoke", "skill.invoke", "resource.lst", "cert.any", "llm.chat", "mcp.tool.call", "mcp.server.approve"} {
 		if _, err := NewCommands(set, []string{name}, w.invoke, w.may); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
 			t.Errorf("%s: %v", name, err)
 		}

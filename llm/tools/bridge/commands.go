@@ -13,7 +13,7 @@ import (
 
 // never are the families of commands that no model may run, whatever an
 // operator allows: those about rights and about the audit trail.
-var never = []string{"cert", "key", "policy", "audit", "approval", "session"}
+var never = []string{"cert", "key", "token", "policy", "audit", "approval", "session"}
 
 // besides are further commands that are no tools: those that register names
 // for others, that run other commands, that run tools as a person does, without
