@@ -16,7 +16,7 @@ import (
 
 // completeTimeout bounds what the bridge is asked while somebody waits behind the
 // tab key. Without an answer by then only names are offered.
-const completeTimeout = time.Second
+var completeTimeout = time.Second
 
 // maxCompleted is how many ids are asked for, the most that a list has in a page.
 const maxCompleted = 1000

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aibridge/aibridge/client"
 	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/eventually"
 )
 
 // complete is what a shell is offered for the last of the words.
@@ -87,6 +89,8 @@ func TestDeclaredWordsAreCompleted(t *testing.T) {
 
 // TestIDsAreCompleted asks a bridge that lets nobody in without a key.
 func TestIDsAreCompleted(t *testing.T) {
+	completeTimeout = eventually.Patience
+	t.Cleanup(func() { completeTimeout = time.Second })
 	bridge := startBinary(t, t.TempDir())
 	key, err := os.ReadFile(filepath.Join(bridge.data, app.AdminKeyFile))
 	if err != nil {

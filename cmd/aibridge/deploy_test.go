@@ -26,13 +26,14 @@ func TestThePackagedSettingsListenOnLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	var config struct {
-		MQTT, HTTP, WS, MQTTS string
-		Dev                   bool
+		MQTT            struct{ Address string }
+		HTTP, WS, MQTTS string
+		Dev             bool
 	}
 	if err := yaml.Unmarshal(said.Bytes(), &config); err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{config.MQTT, config.HTTP, config.WS} {
+	for _, address := range []string{config.MQTT.Address, config.HTTP, config.WS} {
 		if !strings.HasPrefix(address, "127.0.0.1:") {
 			t.Errorf("the packaged bridge listens on %q", address)
 		}
