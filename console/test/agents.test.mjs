@@ -2,6 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { open, startBrowser, until } from "./bridge.mjs";
 import { startWorld } from "./world.mjs";
+import { absent, off, shows } from "./sees.mjs";
 
 let world, browser;
 before(async () => ([world, browser] = await Promise.all([startWorld(), startBrowser()])));
@@ -15,7 +16,7 @@ test("a new agent appears by itself, and is found by its name", async () => {
   await page.getByLabel("Find by id or name").fill("HALL");
   await page.getByText("1 in all").waitFor();
   assert.match(page.url(), /find=HALL/);
-  assert.equal(await page.getByRole("link", { name: "dock-1" }).count(), 0);
+  await absent(page.getByRole("link", { name: "dock-1" }));
   await page.reload();
   await page.getByText("1 in all").waitFor();
   assert.deepEqual(page.problems, []);
@@ -29,10 +30,10 @@ test("trying a capability: the form says what is wrong, and then runs it", async
   await page.getByLabel(/^For seconds/).blur();
   await page.getByText("at most 300").waitFor();
   const run = page.getByRole("button", { name: "Run door.open" });
-  assert.equal(await run.getAttribute("aria-disabled"), "true");
+  await off(run);
   await page.getByText("You may.").waitFor();
   await page.getByLabel(/^For seconds/).fill("90");
-  assert.match(await page.locator(".strip code").innerText(), /aibridge call skill\.invoke skill_id=door capability_id=open params\.door=D3 params\.for_seconds=90/);
+  await shows(page.locator(".strip code"), /aibridge call skill\.invoke skill_id=door capability_id=open params\.door=D3 params\.for_seconds=90/);
   await page.keyboard.press("Control+Enter");
   await page.locator(".try .json").getByText("true").waitFor();
   await until("the audit", async () => (await page.locator("table.t").getByText("skill.invoke").count()) > 0);

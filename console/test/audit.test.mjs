@@ -2,6 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { open, startBridge, startBrowser, until } from "./bridge.mjs";
+import { absent, shows } from "./sees.mjs";
 
 let bridge, browser, device;
 before(async () => {
@@ -29,7 +30,7 @@ test("who did it is found by principal, command, outcome; the filters are the ad
   await page.getByRole("button", { name: "denied", exact: true }).click();
   await page.getByText("1 in all").waitFor();
   await page.getByRole("row", { name: /denied 2003/ }).waitFor();
-  assert.match(await page.locator(".strip code").innerText(), /aibridge call audit\.query principal=lamp-1 code=2003/);
+  await shows(page.locator(".strip code"), /aibridge call audit\.query principal=lamp-1 code=2003/);
   await page.reload();
   await page.getByText("1 in all").waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
@@ -81,6 +82,6 @@ test("who may not is told what it needs", async () => {
   await page.getByText("Not yours").waitFor();
   await page.getByText("audit:query").waitFor();
   await page.getByText("audit:verify").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Export" }).count(), 0);
+  await absent(page.getByRole("button", { name: "Export" }));
   await page.context().close();
 });

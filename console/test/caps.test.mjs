@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { cable, open, startBridge, startBrowser, until } from "./bridge.mjs";
 import { startGroups } from "./groups.mjs";
 import { fillCap, startWorld } from "./world.mjs";
+import { absent, counts, off, shows } from "./sees.mjs";
 
 let world, groups, browser;
 before(async () => {
@@ -16,7 +17,7 @@ const hall = "/caps/light/hall";
 test("a Cap, its groups and scenes are found, sorted by the server, and opened by the keyboard", async () => {
   const page = await open(browser, world.bridge, "/caps?find=DOCK&sort=-groups");
   await page.getByText("1 in all").waitFor();
-  assert.match(await page.locator(".strip code").innerText(), /aibridge call cap\.query find=DOCK sort=-groups/);
+  await shows(page.locator(".strip code"), /aibridge call cap\.query find=DOCK sort=-groups/);
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/caps\/dock$/);
@@ -58,7 +59,7 @@ test("values are live, keep what they were, and are not set over those of others
   await page.getByRole("button", { name: "Leave it" }).click();
   await page.getByRole("button", { name: "Change it" }).click();
   await page.getByLabel("Value, as JSON").fill("{");
-  assert.equal(await page.getByRole("button", { name: "Set level" }).getAttribute("aria-disabled"), "true");
+  await off(page.getByRole("button", { name: "Set level" }));
   await page.getByLabel("Value, as JSON").fill("7");
   await page.getByRole("button", { name: "Set level" }).click();
   await detail.locator(".json").getByText("7", { exact: true }).waitFor();
@@ -73,7 +74,7 @@ test("members are linked, get another role and leave, and the picture follows", 
   await page.getByLabel("Link it to").selectOption("lamp-1");
   await page.getByRole("button", { name: "Link", exact: true }).click();
   await page.getByRole("button", { name: "Unlink lamp-1" }).waitFor();
-  assert.equal(await page.locator(".nodes path.mine").count(), 1, "one line stands for both directions");
+  await counts(page.locator(".nodes path.mine"), 1);
   await page.getByLabel("Role", { exact: true }).fill("spare");
   await page.getByRole("button", { name: "Change", exact: true }).click();
   await page.locator(".nodes .role", { hasText: "spare" }).waitFor();
@@ -92,10 +93,10 @@ test("a dispatch goes from the form of the schema to the page of its task", asyn
   await level.fill("400");
   await level.blur();
   await page.getByText("at most 100").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Dispatch set" }).getAttribute("aria-disabled"), "true");
+  await off(page.getByRole("button", { name: "Dispatch set" }));
   await level.fill("40");
   await page.getByText("You may.").waitFor();
-  assert.match(await page.locator(".strip code").innerText(), /group\.dispatch cap_id=light group_id=hall capability_id=set params\.level=40 target\.role=lead deadline_ms=60000/);
+  await shows(page.locator(".strip code"), /group\.dispatch cap_id=light group_id=hall capability_id=set params\.level=40 target\.role=lead deadline_ms=60000/);
   await page.keyboard.press("Control+Enter");
   await page.waitForURL(/\/tasks\/.+/);
   await page.getByText("1 of 1 has done it").waitFor();
@@ -149,7 +150,7 @@ test("an empty bridge says what a Cap is; who looks on is offered nothing that a
     await locked.call("group.member.add", { cap_id: "vault", group_id: "inner", skill_id: "safe", role: "safe" });
     await page.getByRole("link", { name: "vault" }).click();
     await page.getByText("No groups yet").waitFor();
-    assert.equal(await page.locator("main .does button").count(), 0);
+    await absent(page.locator("main .does button"));
     await page.goto(`${locked.url}/caps/vault/inner`);
     await page.getByText("Not yours").waitFor();
     await page.context().close();

@@ -1,6 +1,7 @@
 import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { open, startBridge, startBrowser } from "./bridge.mjs";
+import { absent, off } from "./sees.mjs";
 
 let bridge, browser;
 before(async () => ([bridge, browser] = await Promise.all([startBridge({ dev: false }), startBrowser()])));
@@ -24,7 +25,7 @@ test("a command is found, told, and run; one that reads runs at once", async () 
   await page.getByLabel(/^Limit/).fill("0");
   await page.getByLabel(/^Limit/).blur();
   await page.getByText("at least 1").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Run task.list" }).getAttribute("aria-disabled"), "true");
+  await off(page.getByRole("button", { name: "Run task.list" }));
   await page.getByLabel(/^Limit/).fill("5");
   await page.locator(".strip code").getByText("aibridge call task.list limit=5", { exact: true }).waitFor();
   await page.keyboard.press("Control+Enter");
@@ -59,7 +60,7 @@ test("who may not run it is told what it needs, and one that is not there is sai
   const { key } = await bridge.call("key.create", { principal_id: "watcher", kind: "operator", roles: ["observer"] });
   const page = await enter("/commands/key.create", key);
   await page.getByText("You may not: it needs").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Run key.create" }).count(), 0);
+  await absent(page.getByRole("button", { name: "Run key.create" }));
   await page.goto(`${bridge.url}/commands/no.such`);
   await page.getByText("There is no command no.such").waitFor();
   await page.goto(`${bridge.url}/commands?find=key.`);

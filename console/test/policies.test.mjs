@@ -1,6 +1,7 @@
 import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { open, startBridge, startBrowser, until } from "./bridge.mjs";
+import { absent, off, shows } from "./sees.mjs";
 
 let bridge, browser, device, anna;
 before(async () => {
@@ -25,7 +26,7 @@ test("who may do what: asked by the keyboard, answered with the text that decide
   await page.keyboard.press("Enter");
   await page.getByText("No.", { exact: true }).waitFor();
   assert.match(page.url(), /principal=agent%3Alamp-1.*action=key%3Alist/);
-  assert.match(await page.locator(".strip code").innerText(), /aibridge call policy\.explain principal\.id=lamp-1 principal\.kind=agent action=key:list/);
+  await shows(page.locator(".strip code"), /aibridge call policy\.explain principal\.id=lamp-1 principal\.kind=agent action=key:list/);
   await page.getByLabel(/^Principal/).fill("operator:anna");
   await page.getByLabel(/^Action/).fill("agent:list");
   await page.keyboard.press("Enter");
@@ -45,10 +46,10 @@ test("somebody edits a policy and is refused by it", async () => {
   const text = page.getByLabel("Policies", { exact: true });
   await text.fill(`forbid (principal == Operator::"anna" action);`);
   await page.locator(".checks .failed").first().waitFor();
-  assert.equal(await page.getByRole("button", { name: /^Put in force/ }).getAttribute("aria-disabled"), "true");
+  await off(page.getByRole("button", { name: /^Put in force/ }));
   await text.fill(`@why("not at this desk")\nforbid (principal == Operator::"anna", action == Action::"agent:list", resource);\n`);
   await page.getByText("No errors").waitFor();
-  assert.match(await page.locator("del.del").innerText(), /permit/);
+  await shows(page.locator("del.del"), /permit/);
   assert.match((await page.locator("ins.add").allInnerTexts()).join(""), /forbid/);
   await page.keyboard.press("Control+Enter");
   await page.getByText("In force", { exact: true }).first().waitFor();
@@ -88,7 +89,7 @@ test("a refusal becomes a proposed rule, which permits it once it is put", async
 test("who may not put policies is offered no editor", async () => {
   const page = await enter("/policies", anna);
   await page.getByText("audit:query").waitFor();
-  assert.equal(await page.getByRole("link", { name: "New policy" }).count(), 0);
+  await absent(page.getByRole("link", { name: "New policy" }));
   await page.goto(`${bridge.url}/policies?tab=ask&action=key:list`);
   await page.getByText(/You may not|No\./).first().waitFor();
   await page.context().close();

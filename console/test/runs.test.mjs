@@ -2,6 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { open, startBrowser } from "./bridge.mjs";
 import { fillRuns, startWorld } from "./world.mjs";
+import { absent, shows } from "./sees.mjs";
 
 let world, browser;
 before(async () => {
@@ -42,7 +43,7 @@ test("a run shows where it is, whom it waits for and what it cost; when that is 
   await page.keyboard.press("ArrowDown");
   await page.waitForURL(/span=C01/);
   await page.getByRole("heading", { name: "Turn C01" }).waitFor();
-  assert.match(await page.locator(".strip code").innerText(), new RegExp(`aibridge run follow ${world.run}`));
+  await shows(page.locator(".strip code"), new RegExp(`aibridge run follow ${world.run}`));
   await page.keyboard.press("Escape");
   const { approvals } = await world.bridge.call("approval.list", { state: "pending" });
   const mine = approvals.find((a) => a.session_id === world.run);
@@ -86,7 +87,7 @@ test("a chat begins, its tool waits for an approval in sight, and the answer com
   await world.bridge.call("approval.decide", { approval_id: approvals[0].approval_id, nonce: approvals[0].nonce, decision: "approve" });
   await page.waitForURL(/conversations\/(?!new)/);
   await page.locator(".msg.assistant").getByText("It is done.").waitFor();
-  assert.equal(await page.locator(".note.waiting").count(), 0);
+  await absent(page.locator(".note.waiting"));
   await page.getByLabel("What you say").fill("/help");
   await page.keyboard.press("Control+Enter");
   await page.getByText("/reset").first().waitFor();
@@ -110,7 +111,7 @@ test("who may only look sees no run and no conversation of others, and is refuse
     await page.getByText("There is no such conversation").waitFor();
     await page.goto(`${keyed.bridge.url}/runs`);
     await page.getByText("No runs yet").waitFor();
-    assert.equal(await page.getByRole("link", { name: "Start a run" }).count(), 0);
+    await absent(page.getByRole("link", { name: "Start a run" }));
     for (const [command, params, code] of [["llm.run.start", { input: "x" }, "2003"], ["llm.chat", { message: "x" }, "2003"], ["llm.run.trace", { run_id }, "3001"], ["llm.run.turns", { run_id }, "3001"], ["llm.conversation.get", { session_id: "mine" }, "3001"]])
       await assert.rejects(keyed.bridge.call(command, params, key), (e) => e.code === code, command);
     await page.context().close();

@@ -9,6 +9,7 @@ import { promisify } from "node:util";
 import { open, program, startAgent, startBridge, startBrowser } from "./bridge.mjs";
 import { writeLamps } from "./groups.mjs";
 import { startModel, writeSkills } from "./world.mjs";
+import { absent } from "./sees.mjs";
 
 const run = promisify(execFile);
 
@@ -71,7 +72,7 @@ step("she enrols a device, and sees it appear by itself", async () => {
   assert.equal(await type(claim, bridge.dir), 0, "the line of the page does not work");
   await goTo("Agents");
   await page.getByRole("link", { name: "mcp-agent-1" }).waitFor();
-  assert.equal(await page.getByRole("link", { name: "dock-1" }).count(), 0);
+  await absent(page.getByRole("link", { name: "dock-1" }));
   void type(connect, bridge.dir);
   await page.getByRole("link", { name: "dock-1" }).waitFor();
 });

@@ -2,6 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { open, startBrowser, until } from "./bridge.mjs";
 import { startGroups } from "./groups.mjs";
+import { absent, counts, shows } from "./sees.mjs";
 
 let world, browser, task;
 before(async () => {
@@ -40,11 +41,11 @@ test("a task is the matrix of its members, walked by the keyboard", async () => 
   await page.getByRole("heading", { name: "lamp-slow" }).waitFor();
   await page.locator(".pick").getByRole("button", { name: /^failed 1/ }).click();
   await page.locator("table").getByText("lamp-broken").waitFor();
-  assert.equal(await page.locator("table tbody tr").count(), 1);
+  await counts(page.locator("table tbody tr"), 1);
   assert.match(page.url(), /show=failed/);
   await page.reload();
   await page.locator("table").getByText("lamp-broken").waitFor();
-  assert.match(await page.locator(".strip code").innerText(), /aibridge call group\.dispatch cap_id=light group_id=hall capability_id=set params\.level=40/);
+  await shows(page.locator(".strip code"), /aibridge call group\.dispatch cap_id=light group_id=hall capability_id=set params\.level=40/);
   await page.keyboard.press("e");
   await page.getByText("Envelope, by MQTT, HTTP or WebSocket").waitFor();
   assert.deepEqual(page.problems, []);
@@ -93,7 +94,7 @@ test("who may only look sees no task of others, is offered nothing, and is refus
     await page.getByLabel("API key").fill(key);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("There is no such task").waitFor();
-    assert.equal(await page.getByRole("button", { name: /Cancel task|Retry/ }).count(), 0);
+    await absent(page.getByRole("button", { name: /Cancel task|Retry/ }));
     await page.goto(`${keyed.bridge.url}/tasks`);
     await page.getByText("No tasks yet").waitFor();
     for (const [command, params] of [["task.cancel", { task_id: mine }], ["group.dispatch", { cap_id: "light", group_id: "hall", capability_id: "set", params: { level: 1 } }]])

@@ -1,0 +1,16 @@
+// What a person would see, waited for: a page draws a moment after it was acted on.
+
+/** shows waits until an element has a text. */
+export const shows = (locator, text) => locator.filter({ hasText: text }).first().waitFor();
+
+/** absent waits until there is no such element. */
+export const absent = (locator) => locator.first().waitFor({ state: "detached" });
+
+/** counts waits until there are so many of an element. */
+export async function counts(locator, n) {
+  await locator.nth(n - 1).waitFor({ state: "attached" });
+  await locator.nth(n).waitFor({ state: "detached" });
+}
+
+/** off waits until a button says that it cannot be used now. */
+export const off = (button) => button.and(button.page().locator("[aria-disabled=true]")).waitFor();
