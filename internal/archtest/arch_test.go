@@ -36,6 +36,7 @@ var rooms = map[string][]string{
 	"llm/agent":                {"protocol", "commands", "registry", "llm/model"},
 	"vfs":                      {"protocol", "commands", "internal/fair", "internal/filename", "vfs"},
 	"broker":                   {"protocol", "internal/gate", "broker"},
+	"cluster/routes":           {"protocol", "broker/topic"},
 	"client":                   {"protocol", "internal/fair", "client"},
 	"client/agent":             {"protocol", "client", "internal/fair", "internal/schemaword"},
 	"client/agent/folder":      {"protocol", "vfs"},

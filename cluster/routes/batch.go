@@ -1,0 +1,241 @@
+package routes
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Batch is a part of what a bridge announces: changes since its batch before,
+// or a part of a snapshot of everything.
+type Batch struct {
+	Epoch uint64 // of the process that announces
+	// Seq counts the batches of changes of an epoch. All parts of a snapshot
+	// have that of the last batch whose changes are in it.
+	Seq uint64
+	// Sum is that of all the bridge announces once the batch is applied. It
+	// counts in the last part of a snapshot and in every batch of changes.
+	Sum      uint64
+	Snapshot bool
+	Part     uint32 // of a snapshot, from 0
+	Last     bool   // of these parts
+
+	Add, Drop []uint64 // hashes of filters without wildcards
+	Wild      []WildChange
+	Groups    []GroupChange
+}
+
+// A WildChange is a filter with wildcards that has its first subscriber, or has
+// lost its last one.
+type WildChange struct {
+	Drop   bool
+	Space  protocol.SpaceID
+	Filter string
+}
+
+// A GroupChange is how many members of a group of shared subscriptions a bridge
+// has now. Its filter is either a hash or, with wildcards, a text in a space.
+type GroupChange struct {
+	Group   uint64
+	Members uint32 // 0: none any more
+	Literal uint64
+	Space   protocol.SpaceID
+	Filter  string
+}
+
+// Marks in the first byte of a batch.
+const (
+	markSnapshot = 1 << iota
+	markLast
+	markDrop
+	markWild
+	markAll = markSnapshot | markLast
+)
+
+var errBatch = errors.New("routes: a batch of announcements is malformed")
+
+// Append encodes the batch.
+func (b *Batch) Append(dst []byte) []byte {
+	var marks byte
+	if b.Snapshot {
+		marks |= markSnapshot
+	}
+	if b.Last {
+		marks |= markLast
+	}
+	dst = append(dst, marks)
+	dst = binary.LittleEndian.AppendUint64(dst, b.Epoch)
+	dst = binary.LittleEndian.AppendUint64(dst, b.Sum)
+	dst = binary.AppendUvarint(dst, b.Seq)
+	dst = binary.AppendUvarint(dst, uint64(b.Part))
+	dst = appendHashes(dst, b.Add)
+	dst = appendHashes(dst, b.Drop)
+	dst = binary.AppendUvarint(dst, uint64(len(b.Wild)))
+	for i := range b.Wild {
+		dst = b.Wild[i].append(dst)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.Groups)))
+	for i := range b.Groups {
+		dst = b.Groups[i].append(dst)
+	}
+	return dst
+}
+
+func appendHashes(dst []byte, hashes []uint64) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(hashes)))
+	for _, h := range hashes {
+		dst = binary.LittleEndian.AppendUint64(dst, h)
+	}
+	return dst
+}
+
+func (c *WildChange) append(dst []byte) []byte {
+	var marks byte
+	if c.Drop {
+		marks = markDrop
+	}
+	return appendText(appendText(append(dst, marks), string(c.Space)), c.Filter)
+}
+
+func (c *GroupChange) append(dst []byte) []byte {
+	var marks byte
+	if c.Filter != "" {
+		marks = markWild
+	}
+	dst = binary.LittleEndian.AppendUint64(append(dst, marks), c.Group)
+	dst = binary.AppendUvarint(dst, uint64(c.Members))
+	if c.Filter == "" {
+		return binary.LittleEndian.AppendUint64(dst, c.Literal)
+	}
+	return appendText(appendText(dst, string(c.Space)), c.Filter)
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// Decode reads a batch that Append wrote, into b, whose slices it uses again.
+// It refuses whatever no bridge announces.
+func (b *Batch) Decode(encoded []byte) error {
+	r := reader{b: encoded}
+	marks := r.byte()
+	*b = Batch{
+		Snapshot: marks&markSnapshot != 0,
+		Last:     marks&markLast != 0,
+		Epoch:    r.fixed(),
+		Sum:      r.fixed(),
+		Seq:      r.uvarint(),
+		Part:     r.uint32(),
+		Add:      r.hashes(b.Add[:0]),
+		Drop:     r.hashes(b.Drop[:0]),
+		Wild:     b.Wild[:0],
+		Groups:   b.Groups[:0],
+	}
+	for n := r.count(4); n > 0 && !r.bad; n-- {
+		b.Wild = append(b.Wild, r.wild())
+	}
+	for n := r.count(13); n > 0 && !r.bad; n-- {
+		b.Groups = append(b.Groups, r.group())
+	}
+	if r.bad || len(r.b) > 0 || marks&^markAll != 0 {
+		return errBatch
+	}
+	return nil
+}
+
+// A reader walks an encoded batch; bad sticks.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) fail() { r.bad, r.b = true, nil }
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.fail()
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) byte() byte {
+	if v := r.take(1); v != nil {
+		return v[0]
+	}
+	return 0
+}
+
+func (r *reader) fixed() uint64 {
+	if v := r.take(8); v != nil {
+		return binary.LittleEndian.Uint64(v)
+	}
+	return 0
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) uint32() uint32 {
+	v := r.uvarint()
+	if v != uint64(uint32(v)) {
+		r.fail()
+	}
+	return uint32(v)
+}
+
+// count reads how many things follow that take so many bytes at least.
+func (r *reader) count(least int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)/least) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) text() string { return string(r.take(r.count(1))) }
+
+func (r *reader) hashes(into []uint64) []uint64 {
+	n := r.count(8)
+	for range n {
+		into = append(into, r.fixed())
+	}
+	return into
+}
+
+func (r *reader) wild() WildChange {
+	marks := r.byte()
+	c := WildChange{Drop: marks&markDrop != 0, Space: protocol.SpaceID(r.text()), Filter: r.text()}
+	if marks&^markDrop != 0 || !isWild(c.Filter) {
+		r.fail()
+	}
+	return c
+}
+
+func (r *reader) group() GroupChange {
+	marks := r.byte()
+	c := GroupChange{Group: r.fixed(), Members: r.uint32()}
+	if marks&markWild == 0 {
+		c.Literal = r.fixed()
+	} else if c.Space, c.Filter = protocol.SpaceID(r.text()), r.text(); !isWild(c.Filter) {
+		r.fail()
+	}
+	if marks&^markWild != 0 || c.Group == 0 {
+		r.fail()
+	}
+	return c
+}
+
+func isWild(filter string) bool { return topic.HasWildcard(filter) && topic.ValidFilter(filter) }
