@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type bridge struct {
 	mu          sync.Mutex
 	script      map[string][]reply // what to answer to the next requests, by command
 	heartbeat   float64            // the interval that the device is told, in seconds
-	token       string             // the token that is good; "" takes the key alone
+	tokens      []string           // the tokens that are good; none takes the key alone
 	onSubscribe func()             // once, when the device subscribes to its requests
 }
 
@@ -106,12 +107,8 @@ func (b *bridge) set(change func(b *bridge)) {
 }
 
 func (b *bridge) authenticate(_ context.Context, shown broker.Credentials) (*protocol.Principal, error) {
-	b.mu.Lock()
-	token := b.token
-	b.mu.Unlock()
 	secret := string(shown.Password)
-	switch {
-	case token != "" && same(secret, token), token == "" && same(secret, b.secret):
+	if b.good(secret) {
 		b.record.add(sighting{kind: authenticated, client: shown.ClientID, text: secret})
 		return &protocol.Principal{Kind: protocol.KindAgent, ID: string(b.agent)}, nil
 	}
@@ -120,6 +117,16 @@ func (b *bridge) authenticate(_ context.Context, shown broker.Credentials) (*pro
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// good says whether a secret is the device's.
+func (b *bridge) good(secret string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.tokens) == 0 {
+		return same(secret, b.secret)
+	}
+	return slices.ContainsFunc(b.tokens, func(token string) bool { return same(secret, token) })
+}
 
 // tokenMethod takes a key or token by enhanced authentication.
 type tokenMethod struct{ bridge *bridge }
@@ -178,16 +185,37 @@ func (b *bridge) Connected(c *broker.Client) {
 }
 
 func (b *bridge) Disconnected(c *broker.Client, reason string) {
+	if b.proxy.hasCut(c.Remote) {
+		b.record.add(sighting{kind: cut, client: c.ID})
+		return
+	}
 	b.record.add(sighting{kind: disconnected, client: c.ID, text: reason})
 }
 
 func (b *bridge) Subscribed(c *broker.Client, filter string) {
-	if filter == b.topics.AgentRequest(b.agent) {
+	if filter == b.topics.AgentRequest(b.agent) && !b.proxy.hasCut(c.Remote) {
 		b.record.add(sighting{kind: listening, client: c.ID})
 	}
 }
 
 func (b *bridge) Unsubscribed(*broker.Client, string) {}
+
+// publish sends a message to the device and says whether somebody listens.
+func (b *bridge) publish(m protocol.Message) bool {
+	n, err := b.broker.Publish(protocol.Everybody(protocol.DefaultSpace), m)
+	return err == nil && n > 0
+}
+
+// severed says whether the broker has yet to learn that a connection was cut. What
+// is sent to the device by then goes with that connection.
+func (b *bridge) severed() bool {
+	for c := range b.broker.Clients() {
+		if b.proxy.hasCut(c.Remote) {
+			return true
+		}
+	}
+	return false
+}
 
 // requested takes a command of the device.
 func (b *bridge) requested(p *broker.Publication) {
@@ -199,7 +227,10 @@ func (b *bridge) requested(p *broker.Publication) {
 	if len(request.Deprecations) > 0 {
 		b.record.add(sighting{kind: violation, text: "the device sends a request of an old form: " + strings.Join(request.Deprecations, ", ")})
 	}
-	r := b.replyTo(request)
+	r := reply{silent: true} // to a connection that is cut
+	if !b.proxy.hasCut(p.Client.Remote) {
+		r = b.replyTo(request)
+	}
 	b.record.add(sighting{kind: command, client: p.Client.ID, request: request, answered: !r.silent && !r.cut && r.err == nil})
 	switch {
 	case r.cut:
@@ -217,7 +248,7 @@ func (b *bridge) requested(p *broker.Publication) {
 	if p.ResponseTopic != "" {
 		topic = p.ResponseTopic
 	}
-	_, _ = b.broker.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{
+	b.publish(protocol.Message{
 		Topic: topic, Payload: response.Append(nil), QoS: 1, CorrelationData: bytes.Clone(p.CorrelationData), ContentType: protocol.ContentJSON,
 	})
 }

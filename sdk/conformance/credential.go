@@ -54,7 +54,7 @@ func renewsItsToken(ctx context.Context, s *stage) error {
 	if err := os.WriteFile(file, []byte(first+"\n"), 0o600); err != nil {
 		return err
 	}
-	s.bridge.set(func(b *bridge) { b.token = first })
+	s.bridge.set(func(b *bridge) { b.tokens = []string{first, second} })
 	if err := s.start("AIBRIDGE_TOKEN_FILE="+file, "AIBRIDGE_API_KEY="); err != nil {
 		return err
 	}
@@ -71,9 +71,14 @@ func renewsItsToken(ctx context.Context, s *stage) error {
 	if err := replace(file, second+"\n"); err != nil {
 		return err
 	}
-	s.bridge.set(func(b *bridge) { b.token = second })
-	if _, _, err := s.await(ctx, 0, "show the newer token that is in AIBRIDGE_TOKEN_FILE", func(x *sighting) bool {
+	place, _, err := s.await(ctx, 0, "show the newer token that is in AIBRIDGE_TOKEN_FILE", func(x *sighting) bool {
 		return x.kind == authenticated && x.text == second
+	})
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.await(ctx, place, "stay, or listen again, with the newer token", func(x *sighting) bool {
+		return x.kind == renewed || x.kind == listening
 	}); err != nil {
 		return err
 	}

@@ -54,8 +54,9 @@ func comesBackWhenForgotten(ctx context.Context, s *stage) error {
 	if err := s.serving(ctx, 0); err != nil {
 		return err
 	}
+	place := s.bridge.record.here()
 	s.bridge.next("agent.heartbeat", reply{err: protocol.Errorf(protocol.NotFound, "there is no agent %s", s.bridge.agent)})
-	place, _, err := s.await(ctx, s.bridge.record.here(), "send agent.heartbeat", isCommand("agent.heartbeat"))
+	place, _, err := s.await(ctx, place, "send agent.heartbeat", isCommand("agent.heartbeat"))
 	if err != nil {
 		return err
 	}

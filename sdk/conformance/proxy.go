@@ -25,9 +25,10 @@ type proxy struct {
 	mu     sync.Mutex
 	closed bool
 	conns  map[net.Conn]bool
-	faults []fault // of the connections to come
-	denied bool    // all connections are closed at once
-	seen   int     // connections that came
+	lost   map[string]bool // addresses of connections to the broker that were cut
+	faults []fault         // of the connections to come
+	denied bool            // all connections are closed at once
+	seen   int             // connections that came
 }
 
 func newProxy(broker string) (*proxy, error) {
@@ -35,7 +36,7 @@ func newProxy(broker string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{listener: l, broker: broker, conns: make(map[net.Conn]bool)}
+	p := &proxy{listener: l, broker: broker, conns: make(map[net.Conn]bool), lost: make(map[string]bool)}
 	p.wait.Go(p.accept)
 	return p, nil
 }
@@ -106,6 +107,7 @@ func (p *proxy) keep(conns ...net.Conn) bool {
 	defer p.mu.Unlock()
 	for _, c := range conns {
 		p.conns[c] = true
+		delete(p.lost, c.LocalAddr().String()) // a port comes round again
 	}
 	return !p.closed
 }
@@ -124,8 +126,17 @@ func (p *proxy) cut(next ...fault) {
 	defer p.mu.Unlock()
 	p.faults = next
 	for c := range p.conns {
+		p.lost[c.LocalAddr().String()] = true
 		_ = c.Close()
 	}
+}
+
+// hasCut says whether the connection that the broker has from an address was cut.
+// The broker may learn it later, and still read what came before.
+func (p *proxy) hasCut(remote net.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost[remote.String()]
 }
 
 // deny closes all connections to come at once, or lets them in again.

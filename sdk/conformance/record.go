@@ -17,7 +17,8 @@ const (
 	refused                       // a wrong credential; text is the secret
 	renewed
 	connected
-	disconnected // text is the reason
+	disconnected // by the device or the broker; text is the reason
+	cut          // the broker has learned that the proxy cut the connection
 	listening    // the device hears requests
 	command
 	answer    // a response or an event of the agent

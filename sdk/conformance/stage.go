@@ -243,7 +243,8 @@ func isEvent(id, name string) func(*sighting) bool {
 	}
 }
 
-// deliver publishes on the device's request topic, as soon as it listens.
+// deliver publishes on the device's request topic, as soon as it listens and the
+// connections that were cut are gone.
 func (s *stage) deliver(ctx context.Context, payload []byte, correlation string) error {
 	m := protocol.Message{
 		Topic: s.bridge.topics.AgentRequest(s.bridge.agent), Payload: payload, QoS: 1, ContentType: protocol.ContentJSON,
@@ -253,9 +254,8 @@ func (s *stage) deliver(ctx context.Context, payload []byte, correlation string)
 		m.CorrelationData = []byte(correlation)
 	}
 	for deadline := time.Now().Add(s.options.Patience); ; time.Sleep(5 * time.Millisecond) {
-		n, err := s.bridge.broker.Publish(protocol.Everybody(protocol.DefaultSpace), m)
 		switch {
-		case err == nil && n > 0:
+		case !s.bridge.severed() && s.bridge.publish(m):
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
