@@ -5,12 +5,17 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
+	"maps"
+	"math/bits"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,8 +38,14 @@ type user struct {
 // A file has the users of a password file.
 type file struct {
 	path  string
-	users atomic.Pointer[map[string]user]
+	users atomic.Pointer[users]
 	stamp stamp
+}
+
+// users are those of one state of the file.
+type users struct {
+	named  map[string]user
+	hashes []Hash // of all, by what a check costs
 }
 
 // A stamp tells one state of the file from another.
@@ -119,14 +130,18 @@ func (f *file) load(log *slog.Logger) (changed bool, err error) {
 	for _, fault := range faults {
 		log.Warn("a line of the password file is not used", "line", fault.Line, "user", fault.User, "reason", fault.Why)
 	}
-	users := make(map[string]user, len(hashes))
-	for name, hash := range hashes {
-		sum := sha256.Sum256(append(append([]byte(name+":"), hash.salt...), hash.sum...))
-		users[name] = user{hash, hex.EncodeToString(sum[:8])}
-	}
-	f.users.Store(&users)
+	f.users.Store(newUsers(hashes))
 	f.stamp = now
 	return true, nil
+}
+
+func newUsers(hashes map[string]Hash) *users {
+	u := &users{named: make(map[string]user, len(hashes)), hashes: slices.SortedFunc(maps.Values(hashes), Hash.cheaper)}
+	for name, hash := range hashes {
+		sum := sha256.Sum256(append(append([]byte(name+":"), hash.salt...), hash.sum...))
+		u.named[name] = user{hash, hex.EncodeToString(sum[:8])}
+	}
+	return u
 }
 
 // follow reads the file when it changes, until ctx ends. One that cannot be read
@@ -155,14 +170,30 @@ func (f *file) follow(ctx context.Context, changed func(), log *slog.Logger) {
 	}
 }
 
-// nobody is checked for users that there are not, so that they take as long.
-var nobody = Hash{iterations: 101, salt: make([]byte, 12), sum: make([]byte, 64)}
+// nobody is the hash that is checked while the file has no user.
+var nobody = Hash{iterations: 1000, salt: make([]byte, 12), sum: make([]byte, sha512.Size)}
+
+// decoys is the secret by which names that nobody has are given a hash.
+var decoys = maphash.MakeSeed()
+
+// decoy is the hash that is checked for a user that there is not: that of some user,
+// always the same for a name. A check takes as long as if there were the user, and a
+// file with hashes of several costs tells no more: each cost is as frequent among
+// decoys as among users.
+func (u *users) decoy(name string) Hash {
+	if len(u.hashes) == 0 {
+		return nobody
+	}
+	place, _ := bits.Mul64(maphash.String(decoys, name), uint64(len(u.hashes)))
+	return u.hashes[place]
+}
 
 // verify is the user, if the password is right. known is whether there is one.
 func (f *file) verify(name, password string) (u user, known, right bool) {
-	u, known = (*f.users.Load())[name]
+	all := f.users.Load()
+	u, known = all.named[name]
 	if !known {
-		nobody.Matches(password)
+		all.decoy(name).Matches(password)
 		return u, false, false
 	}
 	return u, true, u.hash.Matches(password)

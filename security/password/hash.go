@@ -1,6 +1,7 @@
 package password
 
 import (
+	"cmp"
 	"crypto/pbkdf2"
 	"crypto/sha512"
 	"crypto/subtle"
@@ -59,6 +60,11 @@ func ParseHash(text string) (Hash, error) {
 		return Hash{}, errBrokenHash
 	}
 	return h, nil
+}
+
+// cheaper orders hashes by what a check costs.
+func (h Hash) cheaper(other Hash) int {
+	return cmp.Or(cmp.Compare(h.iterations, other.iterations), cmp.Compare(len(h.sum), len(other.sum)))
 }
 
 // Matches reports whether the hash is of a password.

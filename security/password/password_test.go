@@ -2,10 +2,13 @@ package password
 
 import (
 	"context"
+	"crypto/sha512"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -268,6 +271,36 @@ func TestSettingsAreChecked(t *testing.T) {
 		c.Check(func(format string, _ ...any) { said = append(said, format) })
 		if (len(said) == 0) != test.good {
 			t.Errorf("%s: %q", name, said)
+		}
+	}
+}
+
+// TestADecoyCostsWhatAUserCosts looks at the work of a check, not at its time.
+func TestADecoyCostsWhatAUserCosts(t *testing.T) {
+	salt, sum := make([]byte, leastSalt), make([]byte, sha512.Size)
+	for name, test := range map[string]struct {
+		file map[string]Hash
+		want map[int]float64 // share of the names, by iterations
+	}{
+		"no user":     {nil, map[int]float64{1000: 1}},
+		"one cost":    {map[string]Hash{"a": {210_000, salt, sum}, "b": {210_000, salt, sum}}, map[int]float64{210_000: 1}},
+		"salted once": {map[string]Hash{"a": {0, salt, sum}}, map[int]float64{0: 1}},
+		"two costs":   {map[string]Hash{"a": {101, salt, sum}, "b": {1000, salt, sum}, "c": {101, salt, sum}, "d": {101, salt, sum}}, map[int]float64{101: 0.75, 1000: 0.25}},
+	} {
+		users, again, got := newUsers(test.file), newUsers(test.file), map[int]float64{}
+		const names = 10_000
+		for i := range names {
+			stranger := fmt.Sprint("stranger-", i)
+			cost := users.decoy(stranger).iterations
+			if other := again.decoy(stranger).iterations; other != cost {
+				t.Fatalf("%s: %s costs %d and then %d", name, stranger, cost, other)
+			}
+			got[cost] += 1.0 / names
+		}
+		for cost, share := range test.want {
+			if math.Abs(got[cost]-share) > 0.05 {
+				t.Errorf("%s: the shares are %v, want %v", name, got, test.want)
+			}
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (s *Service) Stands(who *protocol.Principal) bool {
 	if s.file == nil {
 		return false
 	}
-	u, known := (*s.file.users.Load())[who.ID]
+	u, known := s.file.users.Load().named[who.ID]
 	return known && u.mark == mark
 }
 
