@@ -140,13 +140,27 @@ var errConflict = errors.New("the credentials are those of two parties")
 // its address, nor a stranger the device whose name it uses. Passwords have
 // [Throttle.Guess].
 func (a *Authenticator) Authenticate(ctx context.Context, s Shown) (*protocol.Principal, error) {
-	who, err := a.identify(ctx, s)
-	if err != nil {
-		err = a.refuse(ctx, s, err)
-		who = nil
-	}
+	who, err := a.attempt(ctx, s)
 	a.settled(context.WithoutCancel(ctx), s, who, err)
 	return who, err
+}
+
+// attempt returns the principal, or what the other side is told. A password, unlike
+// keys and tokens, may be found by trying, so that it is not even looked at while its
+// user or the address has to wait.
+func (a *Authenticator) attempt(ctx context.Context, s Shown) (*protocol.Principal, error) {
+	if s.kind() == PasswordSecret && a.options.Passwords != nil {
+		done, err := a.options.Throttle.Guess(ctx, s.From, s.User)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	who, err := a.identify(ctx, s)
+	if err != nil {
+		return nil, a.refuse(ctx, s, err)
+	}
+	return who, nil
 }
 
 func (a *Authenticator) settled(ctx context.Context, s Shown, who *protocol.Principal, err error) {
@@ -187,7 +201,7 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 		}
 		return bind(t, s.Certificate, holder)
 	case kind == PasswordSecret && a.options.Passwords != nil:
-		return a.guessable(ctx, s, holder)
+		return a.user(ctx, s, holder)
 	case s.Secret != "" || kind == NoSecret:
 		return nil, errors.New("not a credential")
 	case holder != nil:
@@ -198,13 +212,8 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 	return nil, protocol.Errorf(protocol.NotAuthenticated, "a credential is needed: a token, an API key or a client certificate")
 }
 
-// guessable returns the principal of a password. Unlike keys and tokens it may
-// be found by trying, so that it is not even looked at while its user or the
-// address has to wait.
-func (a *Authenticator) guessable(ctx context.Context, s Shown, holder *protocol.Principal) (*protocol.Principal, error) {
-	if err := a.options.Throttle.Guess(s.From, s.User); err != nil {
-		return nil, err
-	}
+// user returns the principal of a password.
+func (a *Authenticator) user(ctx context.Context, s Shown, holder *protocol.Principal) (*protocol.Principal, error) {
 	who, err := a.options.Passwords.Verify(ctx, password.Login{User: s.User, Password: s.Secret, Client: s.Client, From: s.From})
 	if err != nil {
 		return nil, err

@@ -1,21 +1,52 @@
 package security
 
 import (
+	"context"
 	"net/netip"
 	"sync"
+	"time"
 )
 
-// Guess says whether the password of a user may be tried from an address: 4009
-// while the address or the user has to wait for failing too often. Where that
-// user's password was right before, it may be tried once all the same, so that
-// neither neighbours nor strangers lock out a device that is at home there.
-// [Throttle.Guessed] and [Throttle.Failed] are told how it went.
-func (t *Throttle) Guess(from netip.Addr, user string) error {
-	wait := max(t.addresses.waits(prefix(from)), t.names.waits(hashOf(userName(user))))
-	if wait == 0 || t.regulars.take(regular(from, user)) {
-		return nil
+// Guess waits until the password of a user may be tried from an address; done is
+// called when its failure was counted or it was right. It fails with 4009 while the
+// address or the user has to wait for failing too often. The guesses being tried
+// count as failures to come, so that many at a time get no further than one after
+// the other. Where that user's password was right before, it may be tried once all
+// the same, so that neither neighbours nor strangers lock out a device that is at
+// home there. [Throttle.Guessed] and [Throttle.Failed] are told how it went.
+func (t *Throttle) Guess(ctx context.Context, from netip.Addr, user string) (done func(), err error) {
+	for {
+		over, wait := t.guess(from, user)
+		switch {
+		case over == nil && wait == 0:
+			return func() { t.guessed(from, user) }, nil
+		case t.regulars.take(regular(from, user)):
+			return func() {}, nil
+		case wait > 0:
+			return nil, tooMany(wait)
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return nil, tooMany(longestDelay)
+		}
 	}
-	return tooMany(wait)
+}
+
+// guess counts a guess as one of the address and of the user, or of neither.
+func (t *Throttle) guess(from netip.Addr, user string) (over <-chan struct{}, wait time.Duration) {
+	if over, wait = t.addresses.guess(prefix(from)); over != nil || wait > 0 {
+		return over, wait
+	}
+	if over, wait = t.names.guess(hashOf(userName(user))); over != nil || wait > 0 {
+		t.addresses.guessed(prefix(from))
+	}
+	return over, wait
+}
+
+func (t *Throttle) guessed(from netip.Addr, user string) {
+	t.addresses.guessed(prefix(from))
+	t.names.guessed(hashOf(userName(user)))
 }
 
 // Guessed notes that the password of a user was right.

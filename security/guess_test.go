@@ -2,7 +2,10 @@ package security
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,5 +91,96 @@ func TestRegularsAreForgottenRatherThanTooMany(t *testing.T) {
 	}
 	if n := len(r.known); n != maxRemembered {
 		t.Errorf("remembers %d", n)
+	}
+}
+
+// slowPasswords are all wrong, and looked at until release is closed.
+type slowPasswords struct {
+	judged  atomic.Int64
+	release chan struct{}
+}
+
+func (p *slowPasswords) Verify(context.Context, password.Login) (*protocol.Principal, error) {
+	p.judged.Add(1)
+	<-p.release
+	return nil, password.ErrWrong
+}
+
+func (*slowPasswords) Stands(*protocol.Principal) bool { return true }
+
+// TestManyGuessesAtATimeGetNoFurther has somebody guess a hundred times at once:
+// from one address under many names, and from many addresses under one.
+func TestManyGuessesAtATimeGetNoFurther(t *testing.T) {
+	for name, guess := range map[string]func(i int) (user string, from netip.Addr){
+		"one address": func(i int) (string, netip.Addr) { return fmt.Sprint("lamp-", i), address(1) },
+		"one user":    func(i int) (string, netip.Addr) { return "lamp", address(i) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			passwords := &slowPasswords{release: make(chan struct{})}
+			a := NewAuthenticator(AuthenticatorOptions{Keys: openRing(t, t.TempDir(), recordstest.New[Key]()), Passwords: passwords})
+			codes := make(chan protocol.Code, 100)
+			for i := range cap(codes) {
+				go func() {
+					user, from := guess(i)
+					_, err := a.Password(t.Context(), Shown{From: from}, user, []byte("wrong"))
+					codes <- protocol.CodeOf(err)
+				}()
+			}
+			synctest.Wait()
+			close(passwords.release)
+			answers := make(map[protocol.Code]int)
+			for range cap(codes) {
+				answers[<-codes]++
+			}
+			if n := passwords.judged.Load(); n != freeFailures {
+				t.Errorf("%s: %d passwords were looked at", name, n)
+			}
+			if want := map[protocol.Code]int{protocol.CredentialInvalid: freeFailures, protocol.RateLimited: cap(codes) - freeFailures}; !maps.Equal(answers, want) {
+				t.Errorf("%s: the answers are %v, want %v", name, answers, want)
+			}
+		})
+	}
+}
+
+// TestManyRightPasswordsAtATimeAreLetIn has a site with many devices come back at once.
+func TestManyRightPasswordsAtATimeAreLetIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := NewThrottle(time.Now)
+		let := make(chan error, 10*freeFailures)
+		for i := range cap(let) {
+			go func() {
+				user := fmt.Sprint("lamp-", i)
+				done, err := th.Guess(t.Context(), address(1), user)
+				if err == nil {
+					time.Sleep(time.Second) // in the bubble's time: the check takes long
+					th.Guessed(address(1), user)
+					done()
+				}
+				let <- err
+			}()
+		}
+		for range cap(let) {
+			if err := <-let; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(th.addresses.offenders) + len(th.names.offenders); n != 0 {
+			t.Errorf("%d offenders are remembered where nobody failed", n)
+		}
+	})
+}
+
+// TestAGuessGivesUpWithItsConnection has all the failures be on their way.
+func TestAGuessGivesUpWithItsConnection(t *testing.T) {
+	th := NewThrottle(time.Now)
+	for range freeFailures {
+		if _, err := th.Guess(t.Context(), address(1), "lamp"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := th.Guess(gone, address(1), "lamp"); protocol.CodeOf(err) != protocol.RateLimited {
+		t.Error(err)
 	}
 }

@@ -89,22 +89,17 @@ type failures[K comparable] struct {
 
 type offender struct {
 	failures int
-	last     time.Time // failure that was answered
+	last     time.Time     // failure that was answered
+	guesses  int           // being tried, each of which may be a failure
+	over     chan struct{} // closed when one is over; nil if nobody waits
 }
 
 func (f *failures[K]) failed(key K) (delay, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	o := f.offenders[key]
-	switch {
-	case o == nil:
-		f.makeRoom(now)
-		o = &offender{}
-		f.offenders[key] = o
-	case now.Sub(o.last) >= waitFor:
-		o.failures = 0
-	case o.failures >= freeFailures:
+	o := f.offender(key, now)
+	if o.failures >= freeFailures {
 		return 0, waitFor - now.Sub(o.last)
 	}
 	o.failures++
@@ -112,15 +107,62 @@ func (f *failures[K]) failed(key K) (delay, wait time.Duration) {
 	return min(firstDelay<<(o.failures-1), longestDelay), 0
 }
 
-// waits is how long a key still has to wait, 0 if it need not.
-func (f *failures[K]) waits(key K) time.Duration {
+// offender is the one of a key, whose failures of long ago are forgotten. mu is held.
+func (f *failures[K]) offender(key K, now time.Time) *offender {
+	o := f.offenders[key]
+	if o == nil {
+		f.makeRoom(now)
+		o = &offender{}
+		f.offenders[key] = o
+	}
+	if now.Sub(o.last) >= waitFor {
+		o.failures = 0
+	}
+	return o
+}
+
+// guess counts a guess as being tried, until [failures.guessed]. It does not if the
+// key has to wait, or if the guesses that are being tried could be all the failures
+// that are left: over is closed when one of them is over.
+func (f *failures[K]) guess(key K) (over <-chan struct{}, wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	o := f.offender(key, now)
+	switch {
+	case o.failures >= freeFailures:
+		return nil, waitFor - now.Sub(o.last)
+	case o.failures+o.guesses >= freeFailures:
+		if o.over == nil {
+			o.over = make(chan struct{})
+		}
+		return o.over, 0
+	}
+	o.guesses++
+	return nil, 0
+}
+
+// guessed ends a guess, after its failure was counted if it was one.
+func (f *failures[K]) guessed(key K) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o := f.offenders[key]
-	if o == nil || o.failures < freeFailures {
-		return 0
+	if o == nil || o.guesses == 0 {
+		return // it was forgotten meanwhile
 	}
-	return max(0, waitFor-f.now().Sub(o.last))
+	o.guesses--
+	o.tell()
+	if o.guesses == 0 && o.failures == 0 {
+		delete(f.offenders, key)
+	}
+}
+
+// tell wakes those that wait for a guess to be over.
+func (o *offender) tell() {
+	if o.over != nil {
+		close(o.over)
+		o.over = nil
+	}
 }
 
 // makeRoom forgets, when the memory is full, those of a few offenders picked
@@ -137,7 +179,7 @@ func (f *failures[K]) makeRoom(now time.Time) {
 	var at time.Time
 	looked := 0
 	for key, o := range f.offenders { // in random order
-		if now.Sub(o.last) >= waitFor {
+		if now.Sub(o.last) >= waitFor && o.guesses == 0 {
 			delete(f.offenders, key)
 		} else if at.IsZero() || o.last.Before(at) {
 			oldest, at = key, o.last
@@ -147,6 +189,7 @@ func (f *failures[K]) makeRoom(now time.Time) {
 		}
 	}
 	if len(f.offenders) >= maxRemembered {
+		f.offenders[oldest].tell()
 		delete(f.offenders, oldest)
 	}
 }
