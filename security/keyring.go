@@ -22,7 +22,9 @@ import (
 // that holds the administrator's key made at the first start.
 const AdminKeyFile = "admin.key"
 
-const pepperFile = "pepper"
+// PepperFile is the file in the data folder that makes stolen MACs of API keys
+// useless. Bridges that share a state share it.
+const PepperFile = "pepper"
 
 // administratorID is the principal of the key made at the first start.
 const administratorID = "administrator"
@@ -40,7 +42,7 @@ type Keyring struct {
 // OpenKeyring opens the keyring of the bridge whose data folder is dir. The
 // pepper that makes stolen MACs useless is a file of its own there.
 func OpenKeyring(dir string, keys records.Table[Key]) (*Keyring, error) {
-	pepper, err := keyfile.ReadOrMake(filepath.Join(dir, pepperFile), func() []byte {
+	pepper, err := keyfile.ReadOrMake(filepath.Join(dir, PepperFile), func() []byte {
 		pepper := make([]byte, pepperBytes)
 		_, _ = rand.Read(pepper) // never fails
 		return pepper

@@ -42,7 +42,7 @@ func TestTheFirstStartMakesOneAdministratorKey(t *testing.T) {
 	if keys.Len() != 1 {
 		t.Fatalf("%d keys on the ring", keys.Len())
 	}
-	for _, name := range []string{AdminKeyFile, pepperFile} {
+	for _, name := range []string{AdminKeyFile, PepperFile} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)

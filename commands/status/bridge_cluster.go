@@ -3,13 +3,14 @@ package status
 import (
 	"context"
 
+	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
 
 var bridgeCluster = commands.Spec{
 	Name:    "bridge.cluster",
-	Summary: "Show where the bridge keeps its state, and whether others stand by for it.",
+	Summary: "Show where the bridge keeps its state, which bridges share it, and how they are.",
 	Effect:  commands.Read,
 	Action:  "bridge:cluster",
 	Example: `{}`,
@@ -24,7 +25,8 @@ type Cluster struct {
 	Servers  []string `json:"servers,omitempty" doc:"addresses of the NATS servers, without passwords; absent if embedded"`
 	Replicas int      `json:"replicas" doc:"copies of the state that NATS keeps"`
 	Standby  bool     `json:"standby" doc:"whether a bridge that stands by can take over"`
-	Epoch    uint64   `json:"epoch,omitempty" doc:"number of this holder of the lease, one higher with every takeover; absent without standbys"`
+	Epoch    uint64   `json:"epoch,omitempty" doc:"number of this run of the bridge, higher with every start; absent if embedded"`
+	Working  string   `json:"working" enum:"one,all" doc:"how many bridges of the cluster work at a time"`
 }
 
 // A Store says where the state of a bridge is.
@@ -38,9 +40,10 @@ const (
 
 // ClusterResult is the result of bridge.cluster.
 type ClusterResult struct {
-	BridgeID string `json:"bridge_id" doc:"id of the bridge that works and answers"`
+	BridgeID string `json:"bridge_id" doc:"id of the bridge that answers"`
 	Cluster
-	Parts []Part `json:"parts" doc:"what the bridge cannot work without"`
+	Members []cluster.Member `json:"members" doc:"the living bridges that share the state, this one too, the oldest first; the oldest does what exactly one does"`
+	Parts   []Part           `json:"parts" doc:"what the bridge cannot work without"`
 }
 
 // A Part is one thing that a bridge cannot work without.
@@ -58,7 +61,10 @@ type Check struct {
 
 // ShowCluster shows what the bridge knows of its place among others.
 func (s *Service) ShowCluster(context.Context, *commands.Call, ClusterParams) (ClusterResult, error) {
-	result := ClusterResult{BridgeID: s.BridgeID, Cluster: s.Cluster, Parts: []Part{}}
+	result := ClusterResult{BridgeID: s.BridgeID, Cluster: s.Cluster, Members: []cluster.Member{}, Parts: []Part{}}
+	if s.Members != nil {
+		result.Members = s.Members()
+	}
 	for _, c := range s.Checks {
 		part := Part{Name: c.Name, OK: true}
 		if err := c.Check(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -32,8 +33,9 @@ type Options struct {
 	// Settings are the configuration as people may see it.
 	Settings []Setting
 	Cluster  Cluster
-	Checks   []Check          // of the parts that the bridge cannot work without
-	Now      func() time.Time // default time.Now
+	Members  func() []cluster.Member // of the cluster; optional
+	Checks   []Check                 // of the parts that the bridge cannot work without
+	Now      func() time.Time        // default time.Now
 }
 
 // A Service takes the readings. [Service.Run] must run.

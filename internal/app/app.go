@@ -134,9 +134,11 @@ func (a *App) Run(ctx context.Context) error {
 	a.serveHTTP(group, serving, "ws", d.sockets, "http/1.1")
 	d.ready.Serve(true)
 	group.Go(func() error { s.addresses.Keep(serving, s.config.Data, s.log); return nil })
+	group.Go(func() error { return introduce(serving, s, d) })
 
 	<-serving.Done()
 	d.ready.Serve(false)
+	withdraw(s)
 	a.leave()
 	patience, within := time.Duration(s.config.Drain)*time.Second, stopTimeout
 	if ctx.Err() == nil { // nothing can be stored any more, and another bridge may be waiting

@@ -130,9 +130,9 @@ func TestAStandbyEndsWhenItIsTold(t *testing.T) {
 	}
 }
 
-// TestABridgeThatLostItsLeaseEnds has another take the lease over, as it does
-// from one that was suspended.
-func TestABridgeThatLostItsLeaseEnds(t *testing.T) {
+// TestABridgeThatIsDeclaredDeadEnds has another say of it what is said of one
+// that was suspended.
+func TestABridgeThatIsDeclaredDeadEnds(t *testing.T) {
 	t.Parallel()
 	url := startNATS(t)
 	only := begin(t, url)
@@ -147,11 +147,11 @@ func TestABridgeThatLostItsLeaseEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.Publish(t.Context(), "aibridge.lease.holder", []byte(`{"v":1,"epoch":99,"holder":"third","instance":"x","renewals":1}`)); err != nil {
+	if _, err := js.Publish(t.Context(), "aibridge.cluster.node.second", []byte(`{"v":1,"id":"second","epoch":99,"state":"dead","by":"third"}`)); err != nil {
 		t.Fatal(err)
 	}
 	err = <-only.ended
-	if protocol.CodeOf(err) != protocol.StoreUnavailable || !strings.Contains(err.Error(), `"third" has taken over`) {
+	if protocol.CodeOf(err) != protocol.StoreUnavailable || !strings.Contains(err.Error(), `declared dead by bridge "third"`) {
 		t.Error(err)
 	}
 }

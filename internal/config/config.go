@@ -17,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
@@ -65,6 +66,7 @@ type Config struct {
 	Passwords     password.Settings `yaml:"passwords"`
 
 	NATS      natsd.Settings        `yaml:"nats"`
+	Cluster   cluster.Settings      `yaml:"cluster"`
 	Disk      diskspace.Settings    `yaml:"disk"`
 	Log       Log                   `yaml:"log"`
 	Limits    Limits                `yaml:"limits"`
@@ -132,6 +134,7 @@ func Default() Config {
 		Sync:      "default",
 		PKI:       pki.Settings{KeyType: string(pki.ECDSA)},
 		NATS:      natsd.Settings{Replicas: 1},
+		Cluster:   cluster.DefaultSettings(),
 		Disk:      diskspace.DefaultSettings(),
 		Log:       Log{Level: "info", Format: "text"},
 		Limits:    Limits{Payload: 1 << 20, Depth: 64, InFlight: 16384},
@@ -224,6 +227,7 @@ func (c *Config) Check(known *commands.Set) error {
 	c.Passwords.Check(fail)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.Check(fail)
+	c.Cluster.Check(c.NATS.External(), c.InNATS(), fail)
 	c.Disk.Check(fail)
 	c.VFS.Check(fail)
 	c.LLM.Check(fail)

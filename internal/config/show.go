@@ -37,9 +37,9 @@ func (c *Config) Show() []status.Setting {
 	)
 }
 
-// Cluster is the place among other bridges that the configuration gives a
+// Place is the place among other bridges that the configuration gives a
 // bridge.
-func (c *Config) Cluster() status.Cluster {
+func (c *Config) Place() status.Cluster {
 	if !c.NATS.External() {
 		return status.Cluster{Store: status.Embedded, Replicas: 1}
 	}

@@ -78,7 +78,7 @@ func shown(t *testing.T, c *Config) {
 	if err := c.WriteYAML(&file); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{c.Show(), c.Cluster(), file.String()} {
+	for _, v := range []any{c.Show(), c.Place(), file.String()} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
@@ -92,11 +92,11 @@ func shown(t *testing.T, c *Config) {
 func TestAClusterIsWhatTheConfigurationSays(t *testing.T) {
 	t.Parallel()
 	c := Default()
-	if got := c.Cluster(); got.Store != "embedded" || got.Standby || got.Servers != nil {
+	if got := c.Place(); got.Store != "embedded" || got.Standby || got.Servers != nil {
 		t.Errorf("%+v", got)
 	}
 	c.NATS.URL, c.NATS.Replicas = "tls://u:topsecret@n1:4222,tls://n2:4222", 3
-	if got := c.Cluster(); got.Store != "nats" || !got.Standby || got.Replicas != 3 || len(got.Servers) != 2 || strings.Contains(got.Servers[0], "topsecret") {
+	if got := c.Place(); got.Store != "nats" || !got.Standby || got.Replicas != 3 || len(got.Servers) != 2 || strings.Contains(got.Servers[0], "topsecret") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -36,6 +37,14 @@ func (a Addresses) Doors() *commands.Doors {
 		return n
 	}
 	return &commands.Doors{MQTT: port(a.MQTT), MQTTS: port(a.MQTTS), HTTP: port(a.HTTP), WS: port(a.WS), TLSOnly: a.TLSOnly}
+}
+
+// ByListener are the addresses that others can reach, by the name of the
+// listener.
+func (a Addresses) ByListener() map[string]string {
+	all := map[string]string{"mqtt": a.MQTT, "mqtts": a.MQTTS, "http": a.HTTP, "ws": a.WS}
+	maps.DeleteFunc(all, func(_, address string) bool { return address == "" })
+	return all
 }
 
 // URL is the address of a path of the HTTP door.

@@ -54,7 +54,15 @@ func Connect(o ExternalOptions) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "aibridge"
 	}
-	opts := connOptions(o.Log, o.Name)
+	opts := append(connOptions(o.Log, o.Name),
+		// A server that is frozen is noticed before the others take this bridge
+		// for dead, which is after three seconds.
+		nats.Timeout(2*time.Second),
+		nats.PingInterval(500*time.Millisecond),
+		nats.MaxPingsOutstanding(2),
+		nats.ReconnectWait(100*time.Millisecond),
+		nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
+	)
 	if o.Credentials != "" {
 		opts = append(opts, nats.UserCredentials(o.Credentials))
 	}

@@ -4,10 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
+	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/security"
+	"github.com/aibridge/aibridge/security/pki"
+	"github.com/aibridge/aibridge/security/seal"
 )
 
 const (
@@ -32,26 +41,77 @@ func (o *Options) reach(ctx context.Context) (*natsd.Server, error) {
 	}
 }
 
-// takeLease waits until no other bridge serves on the same root of the same
-// NATS. The embedded NATS needs no lease: its folder has one process.
-func (o *Options) takeLease(ctx context.Context, nats *natsd.Server) (*store.Lease, error) {
-	if !o.Config.NATS.External() {
-		return nil, nil
-	}
-	lease, err := store.AcquireLease(ctx, nats.State(), store.LeaseOptions{
-		Prefix:   o.Config.Root,
-		Replicas: o.Config.NATS.Replicas,
-		Holder:   o.Config.ID,
-		Log:      o.Log,
-		Waiting: func(holder string) {
-			o.Waiting(fmt.Sprintf("this bridge is a standby: %q serves %q and this one takes over when it ends", holder, o.Config.Root))
-			o.Log.InfoContext(ctx, "waiting as a standby: another bridge serves the same root on the same NATS", "bridge", holder, "root", o.Config.Root)
+// join makes the bridge a member of its cluster, and returns once it may work. A
+// bridge with the embedded NATS is alone: its folder has one process.
+func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Membership, error) {
+	c := &o.Config
+	identity := cluster.Options{
+		ID: c.ID, Version: o.Version, Working: cluster.Working(c.Cluster.Working), Log: o.Log,
+		Agree: map[string]string{"nats.replicas": strconv.Itoa(c.NATS.Replicas)},
+		Waiting: func(reason string) {
+			o.Waiting(reason)
+			o.Log.InfoContext(ctx, "waiting as a standby: another bridge serves the same root on the same NATS", "root", c.Root, "why", reason)
 		},
+	}
+	if !c.NATS.External() {
+		m := cluster.Alone(identity)
+		o.Life.Add("membership", m.Leave)
+		return m, nil
+	}
+	var err error
+	if identity.Keys, err = Fingerprints(c); err != nil {
+		return nil, err
+	}
+	if err := o.checkPayload(nats); err != nil {
+		return nil, err
+	}
+	records, err := store.OpenMembers(ctx, nats.State(), c.Root, c.NATS.Replicas, func(err error) {
+		o.Log.WarnContext(ctx, "NATS does not make streams yet", "error", err)
 	})
 	if err != nil {
 		return nil, err
 	}
-	o.Log.InfoContext(ctx, "this bridge is the one that serves", "root", o.Config.Root, "epoch", lease.Epoch())
-	o.Life.Add("lease", lease.Release)
-	return lease, nil
+	o.Life.Add("records of members", func(context.Context) error { records.Close(); return nil })
+	m, err := cluster.Join(ctx, records, identity)
+	if err != nil {
+		return nil, err
+	}
+	o.Life.Add("membership", m.Leave)
+	o.Log.InfoContext(ctx, "this bridge is one that serves", "root", c.Root, "epoch", m.Self().Epoch, "members", len(m.Members()))
+	return m, records.Adjust(ctx)
+}
+
+// Fingerprints tell the secrets in the data folder that all bridges of a cluster
+// must share, by file. Files that are not there yet are left out.
+func Fingerprints(c *config.Config) (map[string]string, error) {
+	keys := make(map[string]string)
+	for _, file := range []string{security.PepperFile, pki.KeyFile, seal.KeyFile} {
+		secret, err := os.ReadFile(filepath.Join(c.Data, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("a key that bridges of a cluster share: %w", err)
+		}
+		keys[file] = cluster.Fingerprint(file, secret)
+	}
+	return keys, nil
+}
+
+// leastPayload is the largest message that NATS must take at least, for bridges
+// that work together: what they store and tell each other comes in pieces of it.
+const leastPayload = 256 << 10
+
+// checkPayload compares what NATS takes with what clients may send.
+func (o *Options) checkPayload(nats *natsd.Server) error {
+	most, needed := nats.State().MaxPayload(), int64(o.Config.Limits.Payload)+64<<10
+	if most >= needed {
+		return nil
+	}
+	if o.Config.Cluster.Working == string(cluster.All) && most < leastPayload {
+		return fmt.Errorf("NATS takes messages of up to %d bytes, and bridges that work together need %d: raise max_payload of its servers, best to 8MB", most, leastPayload)
+	}
+	o.Log.Warn("NATS takes smaller messages than clients may send: requests close to the limit may be refused with 1004; raise max_payload of its servers, best to 8MB, or lower limits.payload",
+		"max_payload", most, "limits.payload", o.Config.Limits.Payload)
+	return nil
 }

@@ -1,5 +1,5 @@
-// Package storage holds what a bridge has stored: NATS with the lease on it, the
-// store, and the log of evidence. A serving bridge opens it with [Open]; the
+// Package storage holds what a bridge has stored: NATS with the records of the
+// bridges that share it, the store, and the log of evidence. A serving bridge opens it with [Open]; the
 // functions for a bridge at rest, such as [Backup], are for tools.
 package storage
 
@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/cluster"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/status"
 	"github.com/aibridge/aibridge/internal/config"
@@ -22,6 +23,7 @@ import (
 // Options are what [Open] needs.
 type Options struct {
 	Config  config.Config
+	Version string // of the program
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Life    *lifecycle.Lifecycle // gets everything that has to be closed
@@ -34,9 +36,9 @@ type Options struct {
 
 // Storage is the open storage of a serving bridge.
 type Storage struct {
-	NATS  *natsd.Server
-	Lease *store.Lease // nil if no other bridge can have it
-	Store *store.Store
+	NATS    *natsd.Server
+	Members *cluster.Membership
+	Store   *store.Store
 
 	Evidence *evidence.Log // claims and entries of the audit trail
 	Claims   commands.Claims
@@ -56,21 +58,21 @@ func Open(ctx context.Context, o Options) (*Storage, error) {
 		Name: "aibridge_store_reopened_total",
 		Help: "Times an embedded server was opened anew because its files had failed.",
 	}, func() float64 { return float64(nats.Reopened()) }))
-	lease, err := o.takeLease(ctx, nats)
+	members, err := o.join(ctx, nats)
 	if err != nil {
 		return nil, err
 	}
 	if err := o.Serving(ctx); err != nil {
 		return nil, err
 	}
-	s := &Storage{NATS: nats, Lease: lease, log: o.Log}
+	s := &Storage{NATS: nats, Members: members, log: o.Log}
 	return s, s.open(ctx, o)
 }
 
 // open opens the store and the log of evidence.
 func (s *Storage) open(ctx context.Context, o Options) (err error) {
 	s.Store, err = OpenStore(ctx, s.NATS, o.Config, o.Log, func(so *store.Options) {
-		so.Fence, so.Full, so.Budget, so.Registerer = s.Lease != nil, o.Full, o.Budget, o.Metrics
+		so.Fence, so.Full, so.Budget, so.Registerer = s.Members.Shared(), o.Full, o.Budget, o.Metrics
 	})
 	if err != nil {
 		return err
@@ -99,15 +101,11 @@ func (s *Storage) openClaims(ctx context.Context, o Options) (commands.Claims, e
 // Ended waits for a reason to end at once: the state cannot be opened any more,
 // or is another bridge's by now. It is nil when ctx ends first.
 func (s *Storage) Ended(ctx context.Context) error {
-	var lost <-chan error
-	if s.Lease != nil {
-		lost = s.Lease.Lost()
-	}
 	var err error
 	select {
 	case err = <-s.NATS.Failed():
 		err = protocol.Wrap(protocol.StoreUnavailable, err, err.Error())
-	case err = <-lost:
+	case err = <-s.Members.Lost():
 	case err = <-s.Store.Fenced():
 	case <-ctx.Done():
 		return nil
@@ -120,8 +118,8 @@ func (s *Storage) Ended(ctx context.Context) error {
 // Checks are the parts of the storage that a bridge cannot serve without.
 func (s *Storage) Checks() []status.Check {
 	checks := []status.Check{{Name: "nats", Check: s.checkNATS}, {Name: "store", Check: s.Store.Check}}
-	if s.Lease != nil {
-		checks = append([]status.Check{{Name: "lease", Check: s.Lease.Check}}, checks...)
+	if s.Members.Shared() {
+		checks = append([]status.Check{{Name: "lease", Check: s.Members.Check}}, checks...)
 	}
 	if log, ok := s.Claims.(interface{ Check() error }); ok {
 		checks = append(checks, status.Check{Name: "claims", Check: log.Check})
@@ -131,11 +129,12 @@ func (s *Storage) Checks() []status.Check {
 
 // Cluster is the bridge's place among those that share its state.
 func (s *Storage) Cluster(c *config.Config) status.Cluster {
-	cluster := c.Cluster()
-	if s.Lease != nil {
-		cluster.Epoch = s.Lease.Epoch()
+	place := c.Place()
+	if s.Members.Shared() {
+		place.Epoch = s.Members.Self().Epoch
 	}
-	return cluster
+	place.Working = c.Cluster.Working
+	return place
 }
 
 func (s *Storage) checkNATS() error {

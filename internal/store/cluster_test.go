@@ -21,10 +21,10 @@ import (
 	"github.com/aibridge/aibridge/vfs"
 )
 
-// cluster runs three NATS servers that know each other. Each must know where
+// threeServers runs three NATS servers that know each other. Each must know where
 // the others are before it starts, so the ports are chosen first, on a loopback
 // address where nobody else takes one meanwhile.
-func cluster(t *testing.T) (nodes []*server.Server) {
+func threeServers(t *testing.T) (nodes []*server.Server) {
 	t.Helper()
 	host := fmt.Sprintf("127.%d.%d.1", 64+os.Getpid()>>8%64, os.Getpid()%256)
 	ports := make([]int, 3)
@@ -79,7 +79,7 @@ func TestWhatAClusterAcknowledgedIsThereWhenItsLeaderIsLost(t *testing.T) {
 	if os.Getenv("AIBRIDGE_CLUSTER") == "" {
 		t.Skip("AIBRIDGE_CLUSTER is not set")
 	}
-	nodes := cluster(t)
+	nodes := threeServers(t)
 	var urls []string
 	for _, n := range nodes {
 		urls = append(urls, n.ClientURL())

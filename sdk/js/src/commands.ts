@@ -312,12 +312,28 @@ export interface Commands {
       total: number;
     };
   };
-  /** Show where the bridge keeps its state, and whether others stand by for it. */
+  /** Show where the bridge keeps its state, which bridges share it, and how they are. */
   "bridge.cluster": {
     params: Record<string, unknown>;
     result: {
       bridge_id: string;
       epoch?: number;
+      members: ({
+        addresses?: Record<string, string>;
+        age_ms: number;
+        epoch: number;
+        id: string;
+        joined: number;
+        labels?: Record<string, string>;
+        notes?: Record<string, string>;
+        ready: boolean;
+        revision: number;
+        started_at: number;
+        state: "standby" | "working" | "draining";
+        version: string;
+        why?: string;
+        wire: number;
+      })[];
       parts: {
         name: string;
         ok: boolean;
@@ -327,6 +343,7 @@ export interface Commands {
       servers?: string[];
       standby: boolean;
       store: "embedded" | "nats";
+      working: "one" | "all";
     };
   };
   /** Show the configuration that the bridge runs with, without secrets. */

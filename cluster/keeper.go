@@ -1,0 +1,318 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+const (
+	attemptTimeout = 900 * time.Millisecond // of one question to NATS
+	followPause    = 100 * time.Millisecond // before following goes on
+	endedLife      = time.Hour              // of the record of who has ended
+	staleAfter     = time.Second            // that reading lacks what was confirmed, it begins anew
+)
+
+func newInstance() string {
+	var id [9]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}
+
+// await returns when the node may work, or why it cannot.
+func (m *Membership) await(ctx context.Context) error {
+	may := m.elected
+	if m.o.Working == All {
+		may = m.entered
+	}
+	tick := time.NewTicker(m.o.every)
+	defer tick.Stop()
+	for told := ""; ; {
+		m.mu.Lock()
+		reason := m.waitsFor()
+		m.mu.Unlock()
+		if reason != told && reason != "" {
+			told = reason
+			m.o.Waiting(reason)
+		}
+		select {
+		case err := <-m.lost:
+			return err
+		case <-may:
+			return nil
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// waitsFor says whom the node waits for, "" for nobody.
+func (m *Membership) waitsFor() string {
+	if p := m.machine.peers[m.o.ID]; p != nil && m.machine.phase == candidate && !p.record.ended() {
+		return fmt.Sprintf("this bridge is a standby: another one with the id %q works, started %s; give this one an id of its own, or it takes over when that one ends",
+			m.o.ID, time.UnixMilli(p.record.Started).UTC().Format(time.RFC3339))
+	}
+	if m.o.Working == All || m.machine.phase != member {
+		return ""
+	}
+	for _, p := range m.machine.peers {
+		if !p.record.ended() && p.record.State != Standby {
+			return fmt.Sprintf("this bridge is a standby: %q serves and this one takes over when it ends", p.id)
+		}
+	}
+	return ""
+}
+
+// follow reads the stream until ctx ends.
+func (m *Membership) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		round, cancel := context.WithCancel(ctx)
+		m.mu.Lock()
+		m.refollow = cancel
+		m.mu.Unlock()
+		err := m.stream.Follow(round, m.caughtUp, m.each)
+		cancel()
+		m.o.Log.Debug("following the cluster broke off", "error", err)
+		select {
+		case <-time.After(followPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// caughtUp is told that the stream was read to its end.
+func (m *Membership) caughtUp() {
+	m.mu.Lock()
+	m.current = true
+	m.mu.Unlock()
+	m.hurry()
+}
+
+// each is told what the stream has.
+func (m *Membership) each(id string, revision uint64, data []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id == "" {
+		m.machine.passed(revision)
+		return
+	}
+	e, err := decodeEntry(id, revision, data)
+	if err != nil {
+		m.unreadable(id, revision, err)
+		return
+	}
+	m.machine.seen(e)
+	m.heard[id] = m.now()
+	m.update(id)
+}
+
+// unreadable passes over a record that cannot be read, but for one of a newer
+// bridge, which this one cannot work with.
+func (m *Membership) unreadable(id string, revision uint64, err error) {
+	m.machine.passed(revision)
+	if coded := (*protocol.Error)(nil); errors.As(err, &coded) {
+		m.fail(err)
+		return
+	}
+	if !m.told[id] {
+		m.told[id] = true
+		m.o.Log.Error("a record of the cluster cannot be read", "node", id, "error", err)
+	}
+}
+
+// keep writes the record, and verdicts on others, until ctx ends.
+func (m *Membership) keep(ctx context.Context) {
+	tick := time.NewTicker(m.o.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-m.wake:
+		case <-ctx.Done():
+			return
+		}
+		m.take(ctx, m.next())
+		m.declare(ctx)
+	}
+}
+
+// next is what to do now. Nobody joins who has not seen who is there.
+func (m *Membership) next() step {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watchdog()
+	if !m.current {
+		return step{kind: rest}
+	}
+	if err := m.admit(); err != nil {
+		m.fail(err)
+	}
+	return m.machine.next()
+}
+
+// watchdog looks after the follower, and after the connection.
+func (m *Membership) watchdog() {
+	now := m.now()
+	switch {
+	case m.machine.horizon >= m.machine.proof:
+		m.stale = 0
+	case m.stale == 0:
+		m.stale = now
+	case now-m.stale > staleAfter && m.refollow != nil:
+		m.stale = 0
+		m.refollow()
+	}
+	switch {
+	case m.stream.Connected():
+		m.lonely = 0
+	case m.lonely == 0:
+		m.lonely = now
+	case now-m.lonely > LonelyAfter && len(m.members) > 1:
+		m.fail(protocol.Errorf(protocol.StoreUnavailable, "no server of NATS could be reached for %v: others may have taken over, and this bridge ends", LonelyAfter))
+	}
+}
+
+// take does what the machine says.
+func (m *Membership) take(ctx context.Context, s step) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	switch s.kind {
+	case rest:
+	case look:
+		m.lookAt(ctx, m.o.ID)
+	case prove:
+		sent := m.now()
+		revision, err := m.stream.Prove(ctx, m.machine.instance)
+		m.outcome(s, sent, revision, err)
+	case join, renew:
+		sent := m.now()
+		revision, err := m.write(ctx, s)
+		m.outcome(s, sent, revision, err)
+	}
+}
+
+// write stores the node's record.
+func (m *Membership) write(ctx context.Context, s step) (uint64, error) {
+	m.mu.Lock()
+	m.mine.Renewals++
+	m.mine.Epoch, m.mine.Joined = m.machine.epoch, m.machine.joined
+	data, err := m.mine.encode()
+	m.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return m.stream.Write(ctx, m.o.ID, data, s.after, 0)
+}
+
+// outcome tells the machine what became of a write.
+func (m *Membership) outcome(s step, sent time.Duration, revision uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err == nil:
+		m.machine.confirmed(s, sent, m.now(), revision)
+	case errors.Is(err, ErrTaken):
+		m.machine.refused()
+		m.hurry()
+	default:
+		m.o.Log.Debug("the record of this bridge was not confirmed", "error", err)
+	}
+	m.update(m.o.ID)
+}
+
+// lookAt reads a record.
+func (m *Membership) lookAt(ctx context.Context, id string) {
+	data, revision, err := m.stream.Read(ctx, id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found *entry
+	if err == nil && revision != 0 {
+		var e entry
+		if e, err = decodeEntry(id, revision, data); err == nil {
+			found = &e
+		}
+	}
+	switch {
+	case err != nil: // the next time it is asked again
+		m.o.Log.Debug("a record of the cluster was not read", "node", id, "error", err)
+		return
+	case id == m.o.ID:
+		m.machine.looked(found)
+	case found == nil:
+		m.machine.gone(id)
+	default:
+		m.machine.peer(*found)
+	}
+	m.update(id)
+}
+
+// declare writes the verdict on those that were silent for too long.
+func (m *Membership) declare(ctx context.Context) {
+	m.mu.Lock()
+	silent := m.machine.silent()
+	m.mu.Unlock()
+	for _, e := range silent {
+		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+		data, err := ending(&e.record, Dead, m.o.ID)
+		if err == nil {
+			_, err = m.stream.Write(attempt, e.id, data, e.revision, endedLife)
+		}
+		switch {
+		case err == nil:
+			m.o.Log.Warn("a bridge was silent and is declared dead", "node", e.id, "epoch", e.record.Epoch)
+		case errors.Is(err, ErrTaken): // it lives, or somebody else was quicker
+			m.lookAt(attempt, e.id)
+		}
+		cancel()
+	}
+}
+
+// ending is the record of a node that is no member any more.
+func ending(r *Record, state State, by string) ([]byte, error) {
+	ended := Record{Schema: recordSchema, Instance: r.Instance, Renewals: r.Renewals, By: by, Member: r.Member}
+	ended.State, ended.Addresses, ended.Notes = state, nil, nil
+	return ended.encode()
+}
+
+// resign writes that this node has ended, unless it is no member.
+func (m *Membership) resign(ctx context.Context) error {
+	for {
+		err := m.resignOnce(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(m.o.every):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (m *Membership) resignOnce(ctx context.Context) error {
+	m.mu.Lock()
+	joined, after, unfit := m.machine.joined, m.machine.revision, m.machine.phase == fenced
+	m.mine.Epoch, m.mine.Joined = m.machine.epoch, joined
+	data, err := ending(&m.mine, Left, "")
+	m.mu.Unlock()
+	if err != nil || joined == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	_, err = m.stream.Write(ctx, m.o.ID, data, after, endedLife)
+	if !errors.Is(err, ErrTaken) {
+		return err
+	}
+	if !unfit { // a renewal whose confirmation was lost, or the verdict
+		m.lookAt(ctx, m.o.ID)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"time"
+)
+
+// A Node is one run of a bridge.
+type Node struct {
+	ID    string `json:"id" doc:"id of the bridge"`
+	Epoch uint64 `json:"epoch" doc:"number of its run, higher with every start"`
+}
+
+func (n Node) String() string { return fmt.Sprintf("%s/%d", n.ID, n.Epoch) }
+
+// Working says how many of the bridges of a cluster work at a time.
+type Working string
+
+// One works and the others stand by, or all of them work.
+const (
+	One Working = "one"
+	All Working = "all"
+)
+
+// A State says what a node is doing.
+type State string
+
+// The states of a node. Those that have left or were declared dead are no
+// members any more.
+const (
+	Standby  State = "standby"  // it waits until it is the oldest
+	Serving  State = "working"  // it serves clients
+	Draining State = "draining" // it takes no new clients, and sends its own elsewhere
+	Left     State = "left"     // it has ended
+	Dead     State = "dead"     // others have declared it dead
+)
+
+// A Member is a node as its record shows it.
+type Member struct {
+	Node
+	State     State             `json:"state" enum:"standby,working,draining" doc:"what it does"`
+	Ready     bool              `json:"ready" doc:"whether it can do all of its work, as it says itself"`
+	Why       string            `json:"why,omitempty" doc:"why it cannot; absent if it can"`
+	Version   string            `json:"version" doc:"version of the program"`
+	Wire      int               `json:"wire" doc:"version of what bridges say to each other"`
+	Started   int64             `json:"started_at" doc:"when it was started, by its own clock, Unix milliseconds"`
+	Addresses map[string]string `json:"addresses,omitempty" doc:"what it listens on, HOST:PORT by listener: mqtt, mqtts, http, ws; absent for a standby"`
+	Labels    map[string]string `json:"labels,omitempty" doc:"what its operator says of it"`
+	Notes     map[string]string `json:"notes,omitempty" doc:"what parts of it tell those of others, by part"`
+	Joined    uint64            `json:"joined" doc:"place in the order of joining: the lowest is the oldest"`
+	Revision  uint64            `json:"revision" doc:"of its record"`
+	Age       int64             `json:"age_ms" doc:"how long ago its record was renewed, as this bridge has heard, in milliseconds"`
+}
+
+// clone shares nothing with m.
+func (m Member) clone() Member {
+	m.Addresses, m.Labels, m.Notes = maps.Clone(m.Addresses), maps.Clone(m.Labels), maps.Clone(m.Notes)
+	return m
+}
+
+// A Change is something that happened to another node or to this one.
+type Change struct {
+	Kind   ChangeKind
+	Member Member // as it is now, or was last
+}
+
+// ChangeKind says what happened.
+type ChangeKind int
+
+// What happens to nodes.
+const (
+	Joined   ChangeKind = iota + 1 // a node is there that was not
+	Told                           // it says something else of itself than before
+	Departed                       // it has ended in order
+	Declared                       // it was declared dead: the verdict
+)
+
+func (k ChangeKind) String() string {
+	return [...]string{"", "joined", "told", "departed", "declared dead"}[k]
+}
+
+// How records are kept and given up. Nothing is measured by a clock of NATS's,
+// and nobody ends by a timer: while NATS elects a leader, which takes seconds,
+// no renewal is confirmed and nobody's silence counts.
+const (
+	RenewEvery  = 300 * time.Millisecond  // between two renewals
+	SilentAfter = 3 * time.Second         // of silence among one's own renewals, a node counts as dead
+	UnsureAfter = 2500 * time.Millisecond // without a confirmed renewal, a node acknowledges nothing durable
+	LonelyAfter = 12 * time.Second        // without any server of NATS, a node ends if there were others
+)
