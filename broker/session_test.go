@@ -42,9 +42,7 @@ func TestSessionsAreKeptAsAsked(t *testing.T) {
 				p.quiet()
 				n.leave(p, "a")
 				n.leave(n.connect(version, "a"), "a")
-				if n.counters().sessions != 0 {
-					t.Errorf("%d %s: a session is left", version, c.name)
-				}
+				eventually.Holds(t, fmt.Sprintf("%d %s: no session is left", version, c.name), func() bool { return n.counters().sessions == 0 })
 			}
 		}
 	})
