@@ -432,13 +432,10 @@ func TestCloseAcknowledgesWhatItTook(t *testing.T) {
 				<-handling
 				go func() {
 					defer close(listening)
-					for { // until the close is under way
-						nc, err := net.Dial("tcp", n.tcp)
-						if err != nil {
-							return
-						}
-						_ = nc.Close()
-					}
+					eventually.Holds(t, "the close is under way", func() bool {
+						_, err := n.Publish(protocol.Everybody(protocol.DefaultSpace), protocol.Message{Topic: "x"})
+						return err != nil
+					})
 				}()
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()

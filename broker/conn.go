@@ -76,6 +76,9 @@ type transport interface {
 	write(segs []seg, off int) (n int, err error)
 	// await has conn.writable called when writing can go on.
 	await()
+	// full reports whether the peer is to take more before writing goes on, while
+	// that is awaited.
+	full() bool
 	// shut tells the peer that nothing more comes; the reader closes the transport
 	// when the peer has closed its side.
 	shut()
@@ -157,7 +160,7 @@ func (c *conn) end(reason packet.Reason, text string, now int64) {
 		return
 	}
 	c.closed = true
-	if c.out.blocked {
+	if c.out.blocked && c.transport.full() {
 		c.out.cut()
 		c.out.blocked = len(c.out.segs) > 0
 	}

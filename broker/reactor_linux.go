@@ -170,6 +170,8 @@ func (s *socket) watch(mask uint32) {
 
 func (s *socket) await() { s.watch(s.mask | unix.EPOLLOUT) }
 
+func (s *socket) full() bool { return true }
+
 func (s *socket) shut() {
 	_ = unix.Shutdown(s.fd, unix.SHUT_WR)
 }

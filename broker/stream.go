@@ -13,13 +13,17 @@ import (
 type stream struct {
 	c       *conn
 	nc      net.Conn
-	writing bool // guarded by conn.mu
+	writing bool // guarded by conn.mu, as is sending
+	sending bool // the writer has something in hand
 }
 
 func newStream(c *conn, nc net.Conn) *stream { return &stream{c: c, nc: nc} }
 
 // write takes nothing: everything goes the way of a full socket.
 func (s *stream) write([]seg, int) (int, error) { return 0, nil }
+
+// full reports whether the writer is at work, and not about to begin.
+func (s *stream) full() bool { return s.sending }
 
 func (s *stream) await() {
 	if !s.writing {
@@ -33,7 +37,7 @@ func (s *stream) drain() {
 	c := s.c
 	for {
 		c.mu.Lock()
-		if c.gone || len(c.out.segs) == 0 {
+		if s.sending = !c.gone && len(c.out.segs) > 0; !s.sending {
 			break
 		}
 		segs := c.out.segs
