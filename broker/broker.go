@@ -44,6 +44,10 @@ func (c *Client) Principal() *protocol.Principal { return c.principal.Load() }
 type Publication struct {
 	Client *Client
 	protocol.Message
+
+	// HearsMore is set by a handler if the client is likely to be sent something
+	// at once, with which the acknowledgement of a QoS 1 publication may leave.
+	HearsMore bool
 }
 
 // Credentials hold the user name, password and certificate of a CONNECT.

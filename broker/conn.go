@@ -62,6 +62,8 @@ type conn struct {
 	outAlias map[string]uint16
 	turn     *turn // whose end will flush
 	queued   bool  // the flusher will flush
+	riding   int64 // since when acknowledgements wait for a packet to leave with, 0 if none do
+	walks    int   // how many acknowledgements do not wait so
 	closed   bool  // nothing may be added to the outbox
 	gone     bool  // the transport is closed
 	since    int64 // when the outbox was blocked, or last got on, or the end began
@@ -106,6 +108,7 @@ func (c *conn) add(t *turn, b []byte) {
 // outbox alone and is written by writable.
 func (c *conn) flushLocked(now int64) {
 	o := &c.out
+	c.riding = 0
 	if o.blocked || len(o.segs) == 0 {
 		return
 	}
@@ -213,6 +216,9 @@ func (c *conn) abort() {
 	c.phase.Store(phaseEnded)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.closed && c.riding != 0 {
+		c.flushLocked(c.riding)
+	}
 	c.closed = true
 	c.out.drop()
 	c.out.blocked = false

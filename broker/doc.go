@@ -16,6 +16,10 @@
 // to the read buffer until the turn ends (outbox.go). What a full socket does
 // not take is then copied, and written when the socket is ready again.
 //
+// A handler may tell that the client is about to be sent more, as a caller is. Then
+// the acknowledgement of its QoS 1 publication waits for that, a millisecond or two
+// at most, and both leave with one system call (ride.go).
+//
 // # Locks
 //
 // session.mu guards what belongs to an MQTT session, conn.mu the outbox of a

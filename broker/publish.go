@@ -51,6 +51,7 @@ const tooDeep = "the topic has too many levels"
 // says that somebody has it, or that there is nobody.
 func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 	seen := len(r.handlers) > 0
+	t.publication.HearsMore = false
 	if seen {
 		t.publication.Client = client
 		t.show(&t.publication.Message)
@@ -204,7 +205,11 @@ func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
 func (t *turn) acceptPublish(c *conn, p *packet.Publish, v Verdict) {
 	switch p.QoS {
 	case 1:
+		before := len(t.acks)
 		t.answerPublish(c, packet.PUBACK, p.PacketID, v)
+		if t.publication.HearsMore && v.Allowed() {
+			t.patient += len(t.acks) - before
+		}
 	case 2:
 		if !packet.Reason(v.Reason).Failed() {
 			t.inbound(c.session, p.PacketID)

@@ -98,8 +98,10 @@ func newReader(b *Broker) (*reader, error) {
 		_ = errors.Join(unix.Close(epfd), unix.Close(bell))
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
+	t := newTurn(b)
+	t.rides = true
 	return &reader{
-		b: b, epfd: epfd, bell: bell, t: newTurn(b),
+		b: b, epfd: epfd, bell: bell, t: t,
 		buf: make([]byte, readBuffer), events: make([]unix.EpollEvent, mostEvents), done: make(chan struct{}),
 	}, nil
 }
@@ -261,7 +263,7 @@ func (r *reader) run() {
 	runtime.LockOSThread() // a thread that waits in the kernel is found there again
 	defer runtime.UnlockOSThread()
 	for {
-		n, err := unix.EpollWait(r.epfd, r.events, -1)
+		n, err := unix.EpollWait(r.epfd, r.events, r.patience())
 		if err != nil && err != unix.EINTR {
 			r.b.log.Error("a reader ends", "error", err)
 			return
@@ -271,10 +273,18 @@ func (r *reader) run() {
 				return
 			}
 		}
-		if n > 0 {
-			r.turn(n)
+		if n > 0 || len(r.t.riders) > 0 {
+			r.turn(max(n, 0))
 		}
 	}
+}
+
+// patience is how long the reader waits for something to read, in milliseconds.
+func (r *reader) patience() int {
+	if len(r.t.riders) > 0 {
+		return int(rideTime.Milliseconds())
+	}
+	return -1
 }
 
 // turn serves n ready sockets.
@@ -319,6 +329,7 @@ func (r *reader) sort(events []unix.EpollEvent) {
 func (r *reader) end() {
 	r.t.settle()
 	r.b.flusher.help(r.t)
+	r.t.dismount()
 	r.t.end()
 	r.used = 0
 }

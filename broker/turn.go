@@ -35,6 +35,9 @@ type turn struct {
 	publication Publication
 	strings     map[string]string // that handlers are likely to be shown again
 	acks        []byte            // acknowledgements for the connection being read
+	patient     int               // bytes of them that may wait for a packet to leave with
+	riders      []rider           // connections whose acknowledgements do, in the order they came
+	rides       bool              // a reader's, which looks after those
 
 	recorded uint64 // position of the newest record of this turn, 0 none
 	packetAt uint64 // and of the packet in hand
@@ -131,7 +134,7 @@ func (t *turn) space(n int) []byte {
 // consume parses the packets in b and returns the rest: the start
 // of a packet, or everything after one that needs a job done first.
 func (t *turn) consume(c *conn, b []byte) []byte {
-	t.acks = t.acks[:0]
+	t.acks, t.patient = t.acks[:0], 0
 	if c.overflows() {
 		const text = "the client does not read the answers to what it sends"
 		t.stop(c, packet.QuotaExceeded, text, text)
@@ -193,8 +196,13 @@ func (c *conn) expect(b []byte) error {
 
 // acknowledge moves the collected acknowledgements into the outbox.
 func (t *turn) acknowledge(c *conn) {
-	if len(t.acks) > 0 {
+	switch {
+	case len(t.acks) == 0:
+		return
+	case t.rides && t.patient == len(t.acks) && t.patient <= mostRiding:
+		t.ride(c)
+	default:
 		c.add(t, t.acks)
-		t.acks = t.acks[:0]
 	}
+	t.acks, t.patient = t.acks[:0], 0
 }

@@ -76,6 +76,7 @@ func (d *Door) Open(b *broker.Broker) {
 // answer is published when there is one.
 func (d *Door) Request(p *broker.Publication) {
 	who := p.Client.Principal()
+	p.HearsMore = true // the answer
 	refused := p.ResponseTopic != "" && !d.MayRespond(who, p.ResponseTopic)
 	to := &requester{door: d, party: who.Party(), client: p.Client.ID, topic: p.ResponseTopic, qos: p.QoS}
 	if n := len(p.CorrelationData); n > 0 {

@@ -129,5 +129,6 @@ func (s *server) Unsubscribed(c *broker.Client, filter string) {
 
 // response takes what an agent answers.
 func (s *server) response(p *broker.Publication) {
+	p.HearsMore = true // the next request
 	s.Agents.Answer(p.Topic, p.Client.Principal(), &memoryOf(p.Client).replies, p.Payload, p.CorrelationData)
 }
