@@ -89,6 +89,51 @@ func invokeCommand() *cobra.Command {
 	return cmd
 }
 
+func guardCommand() *cobra.Command {
+	var before, after string
+	var o bench.GuardOptions
+	cmd := &cobra.Command{
+		Use:   "guard --before PROGRAM",
+		Short: "Compare the processor time a call takes with that of an earlier aibridge",
+		Long: `Run two builds of aibridge in turn, under the same load, and fail if the later one
+takes more processor time for a message than the limit allows. Where other work on
+the machine hides the answer, more runs are made; if they do not tell either, the
+table says so, and that is no failure.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			after, err := bridgeProgram(after)
+			if err != nil {
+				return err
+			}
+			o.Before, o.After = []string{before, "serve"}, []string{after, "serve"}
+			o.Progress = progressTo(cmd)
+			all, err := bench.Guard(cmd.Context(), o)
+			if writeErr := bench.WriteComparisons(cmd.OutOrStdout(), all, o.Limit); err == nil {
+				err = writeErr
+			}
+			if err != nil {
+				return err
+			}
+			for _, c := range all {
+				if j := c.Judge(o.Limit); j == bench.Slower || j == bench.Failed {
+					return fmt.Errorf("%s: %s", c.Scenario, j)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&before, "before", "", "the aibridge program to compare with")
+	cmd.Flags().StringVar(&after, "after", "", "the aibridge program to measure (otherwise the one beside this program, then the one on the PATH)")
+	cmd.Flags().IntSliceVar(&o.Windows, "windows", []int{1, 16}, "calls open at a time")
+	cmd.Flags().IntSliceVar(&o.Callers, "callers", []int{50, 1}, "clients that call the one agent")
+	cmd.Flags().BoolVar(&o.Bare, "bare", true, "compare request and reply that no command is part of, too")
+	cmd.Flags().IntVar(&o.Pairs, "pairs", 6, "pairs of runs for a first look; up to three times as many where they do not tell")
+	cmd.Flags().Float64Var(&o.Limit, "limit", 1.10, "ratio of processor times above which the later build is slower")
+	cmd.Flags().DurationVar(&o.Duration, "duration", time.Second, "of each run")
+	_ = cmd.MarkFlagRequired("before") // fails only for a flag that there is not
+	return cmd
+}
+
 // serveCommand is the command with which the load generator starts this program.
 func serveCommand() *cobra.Command {
 	return &cobra.Command{

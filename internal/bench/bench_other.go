@@ -12,5 +12,8 @@ var errLinux = errors.New("bench: the load generator needs Linux")
 // MQTT needs Linux.
 func MQTT(context.Context, Options) (Report, error) { return Report{}, errLinux }
 
+// Guard needs Linux.
+func Guard(context.Context, GuardOptions) ([]Comparison, error) { return nil, errLinux }
+
 // Invoke needs Linux.
 func Invoke(context.Context, InvokeOptions) (Report, error) { return Report{}, errLinux }

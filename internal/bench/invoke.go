@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -61,22 +62,30 @@ func (o *InvokeOptions) peers() []Peer {
 	for i := range peers {
 		peers[i].Name += ", bare"
 	}
-	bridge := func(name string, more ...string) Peer {
-		return Peer{Name: name, bridge: true, Command: func(address, dir string) ([]string, error) {
-			argv := append(slices.Clone(o.Bridge), "--dev", "--mqtt", address, "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0",
-				"--data", dir, "--log-level", "error")
-			return append(argv, more...), nil
-		}}
-	}
-	peers = append(peers, bridge("aibridge"))
+	peers = append(peers, bridgePeer("aibridge", o.Bridge))
 	if o.AuditOff {
-		peers = append(peers, bridge("aibridge, audit off", "--audit-level", "off"))
+		peers = append(peers, bridgePeer("aibridge, audit off", o.Bridge, "--audit-level", "off"))
 	}
 	if o.SyncAlways {
-		peers = append(peers, bridge("aibridge, sync always", "--sync", "always"))
+		peers = append(peers, bridgePeer("aibridge, sync always", o.Bridge, "--sync", "always"))
 	}
 	return peers
 }
+
+// bridgePeer is a whole bridge, run by a command with more flags.
+func bridgePeer(name string, command []string, more ...string) Peer {
+	return Peer{Name: name, bridge: true, Command: func(address, dir string) ([]string, error) {
+		argv := append(slices.Clone(command), "--dev", "--mqtt", address, "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0",
+			"--data", dir, "--log-level", "error")
+		return append(argv, more...), nil
+	}}
+}
+
+// invokeName begins the names of scenarios that invoke a skill.
+const invokeName = "skill.invoke"
+
+// isInvoke reports whether a scenario invokes a skill of a bridge.
+func (s Scenario) isInvoke() bool { return strings.HasPrefix(s.Name, invokeName) }
 
 // options returns the options for a comparison of brokers.
 func (o *InvokeOptions) options() Options {
@@ -91,7 +100,7 @@ func (o *InvokeOptions) options() Options {
 		}
 		for _, w := range o.Windows {
 			out.Scenarios = append(out.Scenarios, Scenario{
-				Name: fmt.Sprintf("skill.invoke, %s, window %d", callers, w), Shape: Ask,
+				Name: fmt.Sprintf(invokeName+", %s, window %d", callers, w), Shape: Ask,
 				Publishers: n, QoS: 1, Payload: o.Payload, Window: w,
 			})
 		}

@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// GuardOptions configure [Guard].
+type GuardOptions struct {
+	// Before and After are the commands that run the two bridges, without flags,
+	// as [InvokeOptions].Bridge.
+	Before, After []string
+
+	Callers []int   // of skill.invoke, default 50 and 1
+	Windows []int   // default 1 and 16
+	Bare    bool    // measure request and reply that no command is part of, too
+	Pairs   int     // of runs for a first look, default 6
+	Most    int     // of runs where the first look does not tell, default three times as many
+	Limit   float64 // ratio of processor times above which After is slower, default 1.10
+
+	Duration time.Duration // of each run, default 1 s
+	Messages int64         // see [Options]
+	Patience time.Duration // see [Options]
+	Progress func(line string)
+}
+
+func (o *GuardOptions) setDefaults() error {
+	if len(o.Before) == 0 || len(o.After) == 0 {
+		return errors.New("bench: two commands are compared, each of which runs a bridge")
+	}
+	o.Pairs = cmp.Or(o.Pairs, 6)
+	o.Most = max(cmp.Or(o.Most, 3*o.Pairs), o.Pairs)
+	o.Limit = cmp.Or(o.Limit, 1.10)
+	o.Duration = cmp.Or(o.Duration, time.Second)
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Pairs < leastPairs || !(o.Limit > 1) {
+		return fmt.Errorf("bench: at least %d pairs and a limit above 1 are needed to tell anything", leastPairs)
+	}
+	return nil
+}
+
+// leastPairs are as few pairs as have quartiles.
+const leastPairs = 4
+
+// measures are what is compared: loads, and which of the two peers of a bridge
+// takes them.
+func (o *GuardOptions) measures() ([]Scenario, error) {
+	invoke := InvokeOptions{Bridge: o.Before, Callers: o.Callers, Windows: o.Windows}
+	if err := invoke.setDefaults(); err != nil {
+		return nil, err
+	}
+	scenarios := invoke.options().Scenarios
+	if o.Bare {
+		bare, err := Pick("request-reply-16")
+		if err != nil {
+			return nil, err
+		}
+		scenarios = append(scenarios, bare...)
+	}
+	return scenarios, nil
+}
+
+// A Comparison is the processor time of two bridges under one load, in pairs of
+// runs that follow each other: whatever else the machine does, it does to both.
+type Comparison struct {
+	Scenario      string    `json:"scenario"`
+	Before, After []float64 `json:"-"` // processor seconds for a million, pair by pair
+	Broken        string    `json:"error,omitempty"`
+}
+
+// add takes a pair of runs.
+func (c *Comparison) add(before, after Result) {
+	for _, r := range []Result{before, after} {
+		if !r.Clean() || r.ProcessorPerMillion == 0 {
+			c.Broken = r.Peer + ": " + cmp.Or(Row{Result: r}.remarks(), "nothing was answered")
+			return
+		}
+	}
+	c.Before, c.After = append(c.Before, before.ProcessorPerMillion), append(c.After, after.ProcessorPerMillion)
+}
+
+// Quartiles are those of the ratios, After by Before: half of the pairs lie
+// between the first and the last.
+func (c *Comparison) Quartiles() (low, middle, high float64) {
+	ratios := make([]float64, len(c.After))
+	for i := range ratios {
+		ratios[i] = c.After[i] / c.Before[i]
+	}
+	return quantile(ratios, 0.25), quantile(ratios, 0.5), quantile(ratios, 0.75)
+}
+
+// quantile is the value below which a part of the values lies, NaN without any.
+func quantile(values []float64, part float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	at := part * float64(len(sorted)-1)
+	below := int(at)
+	above := min(below+1, len(sorted)-1)
+	return sorted[below] + (at-float64(below))*(sorted[above]-sorted[below])
+}
+
+// A Judgement is what a comparison tells.
+type Judgement string
+
+// The judgements. Only Slower says that something is wrong; Unclear says that the
+// machine was too busy with other things for this many pairs.
+const (
+	Same    Judgement = "no slower"
+	Slower  Judgement = "slower"
+	Unclear Judgement = "not clear"
+	Failed  Judgement = "failed"
+)
+
+// Judge says whether After takes more than the limit: three quarters of the pairs
+// must agree.
+func (c *Comparison) Judge(limit float64) Judgement {
+	low, _, high := c.Quartiles()
+	switch {
+	case c.Broken != "":
+		return Failed
+	case low > limit:
+		return Slower
+	case high <= limit:
+		return Same
+	default:
+		return Unclear
+	}
+}
+
+// WriteComparisons writes a table of comparisons.
+func WriteComparisons(w io.Writer, all []Comparison, limit float64) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\nProcessor seconds for a million, medians; the ratio with its quartiles; the limit is %.2f.\n\n", machine(), limit)
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "scenario\tbefore\tafter\tratio\tquartiles\tpairs\t\n")
+	for _, c := range all {
+		low, middle, high := c.Quartiles()
+		fmt.Fprintf(table, "%s\t%.2f\t%.2f\t%.3f\t%.3f–%.3f\t%d\t%s\n", c.Scenario, quantile(c.Before, 0.5), quantile(c.After, 0.5),
+			middle, low, high, len(c.After), strings.TrimSpace(string(c.Judge(limit))+" "+c.Broken))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
