@@ -16,9 +16,23 @@ type env struct {
 	vars   Vars
 	set    map[string]any               // by the template itself
 	encode func(string) (string, error) // of what is put into the text
+	budget *Budget
 }
 
-func newEnv(vars Vars) *env { return &env{vars: vars, set: map[string]any{}} }
+func newEnv(vars Vars, b *Budget) *env {
+	return &env{vars: vars, set: map[string]any{}, encode: asItIs, budget: b}
+}
+
+func asItIs(s string) (string, error) { return s, nil }
+
+// value evaluates an expression, for its steps.
+func (e *env) value(x expr) (any, error) {
+	v, err := x.eval(e)
+	if err != nil {
+		return nil, err
+	}
+	return v, e.budget.spend(v)
+}
 
 // An expr is an expression.
 type expr interface {
@@ -46,7 +60,7 @@ type listOf []expr
 func (l listOf) eval(e *env) (any, error) {
 	list := make([]any, len(l))
 	for i, item := range l {
-		v, err := item.eval(e)
+		v, err := e.value(item)
 		if err != nil {
 			return nil, err
 		}
@@ -62,11 +76,11 @@ type dictionary [][2]expr
 func (d dictionary) eval(e *env) (any, error) {
 	m := make(map[string]any, len(d))
 	for _, pair := range d {
-		key, err := pair[0].eval(e)
+		key, err := e.value(pair[0])
 		if err != nil {
 			return nil, err
 		}
-		value, err := pair[1].eval(e)
+		value, err := e.value(pair[1])
 		if err != nil {
 			return nil, err
 		}
@@ -83,11 +97,11 @@ func (d dictionary) eval(e *env) (any, error) {
 type member struct{ of, key expr }
 
 func (m member) eval(e *env) (any, error) {
-	of, err := m.of.eval(e)
+	of, err := e.value(m.of)
 	if err != nil {
 		return nil, err
 	}
-	key, err := m.key.eval(e)
+	key, err := e.value(m.key)
 	if err != nil {
 		return nil, err
 	}
@@ -132,20 +146,20 @@ func index(key any, n int) (int, bool) {
 type either struct{ when, then, otherwise expr }
 
 func (c either) eval(e *env) (any, error) {
-	v, err := c.when.eval(e)
+	v, err := e.value(c.when)
 	switch {
 	case err != nil:
 		return nil, err
 	case truth(v):
-		return c.then.eval(e)
+		return e.value(c.then)
 	}
-	return c.otherwise.eval(e)
+	return e.value(c.otherwise)
 }
 
 type negation struct{ of expr }
 
 func (n negation) eval(e *env) (any, error) {
-	v, err := n.of.eval(e)
+	v, err := e.value(n.of)
 	return !truth(v), err
 }
 
@@ -170,7 +184,7 @@ var tests = map[string]func(any) bool{
 func knownTest(name string) bool { return tests[name] != nil }
 
 func (t test) eval(e *env) (any, error) {
-	v, err := t.of.eval(e)
+	v, err := e.value(t.of)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +204,7 @@ type operation struct {
 }
 
 func (o operation) eval(e *env) (any, error) {
-	left, err := o.left.eval(e)
+	left, err := e.value(o.left)
 	if err != nil {
 		return nil, err
 	}
@@ -199,14 +213,14 @@ func (o operation) eval(e *env) (any, error) {
 		if !truth(left) {
 			return left, nil
 		}
-		return o.right.eval(e)
+		return e.value(o.right)
 	case "or":
 		if truth(left) {
 			return left, nil
 		}
-		return o.right.eval(e)
+		return e.value(o.right)
 	}
-	right, err := o.right.eval(e)
+	right, err := e.value(o.right)
 	if err != nil {
 		return nil, err
 	}

@@ -46,8 +46,8 @@ func init() {
 		"startswith": {func(a []any) (any, error) { return texts2(a, strings.HasPrefix) }, 2, 2, false},
 		"endswith":   {func(a []any) (any, error) { return texts2(a, strings.HasSuffix) }, 2, 2, false},
 		"get":        {get, 2, 3, true},
-		"tojson":     {func(a []any) (any, error) { return ToJSON(a[0]) }, 1, 1, false},
-		"to_json":    {func(a []any) (any, error) { return ToJSON(a[0]) }, 1, 1, false},
+		"tojson":     {func(a []any) (any, error) { return writeJSON(a[0], MaxOutput) }, 1, 1, false},
+		"to_json":    {func(a []any) (any, error) { return writeJSON(a[0], MaxOutput) }, 1, 1, false},
 		"from_json":  {fromJSON, 1, 1, false},
 		"is_number":  {func(a []any) (any, error) { _, ok := asFloat(a[0]); return ok, nil }, 1, 1, true},
 	}
@@ -82,7 +82,7 @@ func call(name string, args []expr) (expr, error) {
 func (a application) eval(e *env) (any, error) {
 	values := make([]any, len(a.args))
 	for i, arg := range a.args {
-		v, err := arg.eval(e)
+		v, err := e.value(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -93,6 +93,9 @@ func (a application) eval(e *env) (any, error) {
 	}
 	v, err := a.apply(values)
 	if err != nil {
+		if spent := e.budget.take(MaxOutput / bytesPerStep); spent != nil { // it may have got far
+			return nil, spent
+		}
 		return nil, fmt.Errorf("%s: %w", a.name, err)
 	}
 	if s, ok := v.(string); ok && len(s) > MaxOutput {

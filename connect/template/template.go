@@ -2,8 +2,8 @@
 // what Home Assistant's announcements and binding files say about payloads.
 //
 // A template has text, {{ expressions }}, {% if %} and {% set %}. It has neither
-// loops nor macros and reaches nothing but its variables, so that evaluating it
-// takes no longer than it is long. What the package does not understand is an
+// loops nor macros and reaches nothing but its variables, and evaluating it is
+// bounded by a [Budget]. What the package does not understand is an
 // error of [Parse] that names it: nothing is guessed.
 package template
 
@@ -91,14 +91,19 @@ func Must(source string) *Template {
 // Render evaluates the template to text. A variable that is not there is an
 // error that wraps [ErrUndefined].
 func (t *Template) Render(vars Vars) (string, error) {
-	return t.RenderEach(vars, func(s string) (string, error) { return s, nil })
+	return t.RenderEach(vars, asItIs)
 }
 
 // RenderEach is [Template.Render] with every value that is put into the text
 // encoded before, or refused.
 func (t *Template) RenderEach(vars Vars, encode func(string) (string, error)) (string, error) {
-	e, out := newEnv(vars), new(strings.Builder)
+	e := newEnv(vars, NewBudget(MaxSteps))
 	e.encode = encode
+	return t.render(e)
+}
+
+func (t *Template) render(e *env) (string, error) {
+	out := new(strings.Builder)
 	if err := renderAll(t.body, e, out); err != nil {
 		return "", err
 	}
@@ -108,14 +113,20 @@ func (t *Template) RenderEach(vars Vars, encode func(string) (string, error)) (s
 // Value evaluates the template to the value of its expression if it is one
 // expression, else to its text without the space around it.
 func (t *Template) Value(vars Vars) (any, error) {
+	return t.ValueWithin(NewBudget(MaxSteps), vars)
+}
+
+// ValueWithin is [Template.Value] for the steps of a budget.
+func (t *Template) ValueWithin(b *Budget, vars Vars) (any, error) {
+	e := newEnv(vars, b)
 	if t.single != nil {
-		v, err := t.single.eval(newEnv(vars))
+		v, err := e.value(t.single)
 		if err == nil && v == undefined {
 			err = fmt.Errorf("%w", ErrUndefined)
 		}
 		return v, err
 	}
-	text, err := t.Render(vars)
+	text, err := t.render(e)
 	return strings.TrimSpace(text), err
 }
 
@@ -155,16 +166,16 @@ func tooLong() error { return fmt.Errorf("the text is longer than %d bytes", Max
 // A text stands for itself.
 type text string
 
-func (t text) render(_ *env, out *strings.Builder) error {
+func (t text) render(e *env, out *strings.Builder) error {
 	out.WriteString(string(t))
-	return nil
+	return e.budget.spend(string(t))
 }
 
 // An output is {{ expression }}.
 type output struct{ value expr }
 
 func (o output) render(e *env, out *strings.Builder) error {
-	v, err := o.value.eval(e)
+	v, err := e.value(o.value)
 	if err != nil {
 		return err
 	}
@@ -184,7 +195,7 @@ type set struct {
 }
 
 func (s set) render(e *env, _ *strings.Builder) error {
-	v, err := s.value.eval(e)
+	v, err := e.value(s.value)
 	if err != nil {
 		return err
 	}
@@ -204,7 +215,7 @@ type branch struct {
 func (c choice) render(e *env, out *strings.Builder) error {
 	for _, b := range c {
 		if b.when != nil {
-			v, err := b.when.eval(e)
+			v, err := e.value(b.when)
 			if err != nil {
 				return err
 			}

@@ -84,11 +84,14 @@ func numbers(v any) any {
 const maxJSON = 1 << 20
 
 // ToJSON writes a value as JSON.
-func ToJSON(v any) (string, error) {
+func ToJSON(v any) (string, error) { return writeJSON(v, maxJSON) }
+
+// writeJSON is [ToJSON] of at most so many bytes.
+func writeJSON(v any, most int) (string, error) {
 	if v == undefined {
 		return "", fmt.Errorf("the value %w", ErrUndefined)
 	}
-	if spared(v, maxJSON) < 0 {
+	if spared(v, most) < 0 {
 		return "", errors.New("the JSON is too long")
 	}
 	var b bytes.Buffer
