@@ -9,7 +9,6 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/aibridge/aibridge/connect/template"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -28,7 +27,7 @@ type received struct {
 	topic   string
 	payload []byte
 	retain  bool
-	vars    template.Vars // of the payload, for the devices that are read from the topic
+	at      time.Time
 }
 
 // connect opens a connection. take is called for every message, in order, and
@@ -43,7 +42,7 @@ func connect(ctx context.Context, dial func() (net.Conn, error), id string, take
 		ClientID: id,
 		Conn:     packets.NewThreadSafeConn(nc),
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
-			take(received{topic: p.Packet.Topic, payload: p.Packet.Payload, retain: p.Packet.Retain})
+			take(received{topic: p.Packet.Topic, payload: p.Packet.Payload, retain: p.Packet.Retain, at: time.Now()})
 			return true, nil
 		}},
 		PacketTimeout: patience,

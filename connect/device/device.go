@@ -24,6 +24,7 @@ import (
 
 	"github.com/aibridge/aibridge/connect/template"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // A Device is something on plain topics. It is immutable once it is in a fleet.
@@ -34,6 +35,9 @@ type Device struct {
 	Skills   []Skill
 	// Digest is equal for equal devices: what described it.
 	Digest string
+	// By is leave of who described it, with whose rights it is read and
+	// published for; nil for what the bridge was told by its own configuration.
+	By *grant.Grant
 }
 
 // A Skill is what a device offers.
@@ -134,6 +138,14 @@ type Extraction struct {
 	Pattern  *regexp.Regexp     // its first group, or the whole match
 	Map      map[string]any     // of the text of a value to another; what is not in it cannot be read
 	Type     string             // of JSON Schema: boolean, integer, number or string
+}
+
+// partyOf is who gave a grant, "" without one.
+func partyOf(g *grant.Grant) string {
+	if g == nil {
+		return ""
+	}
+	return g.Party().String()
 }
 
 // skill finds one of the device's skills.
@@ -244,14 +256,16 @@ const updatedAt = "updated_at"
 
 // Read makes a value of a payload. A message that does not tell it is an error
 // that wraps [template.ErrUndefined].
-func (e *Extraction) Read(payload []byte) (any, error) { return e.read(payloadVars(payload)) }
+func (e *Extraction) Read(payload []byte) (any, error) {
+	return e.read(payloadVars(payload), template.NewBudget(template.MaxSteps))
+}
 
 // read is [Extraction.Read] of the variables of a payload.
-func (e *Extraction) read(vars template.Vars) (any, error) {
+func (e *Extraction) read(vars template.Vars, steps *template.Budget) (any, error) {
 	v := vars["value"]
 	var err error
 	if e.Template != nil {
-		if v, err = e.Template.Value(vars); err != nil {
+		if v, err = e.Template.ValueWithin(steps, vars); err != nil {
 			return nil, err
 		}
 	}

@@ -31,24 +31,44 @@ type Agents interface {
 	OwnedBy(owner protocol.Party) []protocol.AgentID
 }
 
-// Options configure a [Fleet]. All but Watch, Take and Replay are needed.
+// An Announced is a message on a topic that is watched.
+type Announced struct {
+	Topic   string
+	Payload []byte
+	From    *grant.Grant
+	Newest  func() bool // whether nothing newer has come on the topic by now
+}
+
+// Rights say what the giver of a grant may do with topics at this moment. An
+// error says why not.
+type Rights interface {
+	MayPublish(g grant.Grant, topic string, retain bool) error
+	MaySubscribe(g grant.Grant, topic string) error
+}
+
+// Options configure a [Fleet]. All but Watch and what belongs to it are needed.
 type Options struct {
 	Origin  string // where the devices are described, id of the principal that acts for them
 	Space   protocol.SpaceID
 	Root    string // of the bridge's own topics
 	Router  Router
 	Agents  Agents
+	Rights  Rights // of those who describe devices
 	Dial    func(who grant.Grant) (net.Conn, error)
 	Metrics *Metrics
 	Log     *slog.Logger
 
-	// Watch are filters whose messages go to Take, which must not block. Who is
-	// described by what is retained there is not known before that was heard:
-	// Mark publishes to a topic, with every QoS that messages may wait with, and
-	// once that has come agents that nobody describes any more are withdrawn.
+	// Watch are filters whose messages go to Take, of each topic the newest. From
+	// says who published a message, nil if that is not known: those of different
+	// parties are taken at the same time. Who is described by what is retained there is not known before that
+	// was taken: Mark publishes to a topic, with every QoS that messages may wait
+	// with, and once that has come, and what came before it was taken, agents that
+	// nobody describes any more are withdrawn.
 	Watch []string
-	Take  func(topic string, payload []byte)
+	From  func(topic string, payload []byte) *grant.Grant
+	Take  func(a Announced)
 	Mark  func(client string) error
+	Taken func() // all that was retained, optional
 }
 
 // Principal is who acts for the devices of an origin in a space. Nobody can
@@ -65,21 +85,33 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	members map[protocol.AgentID]*member
-	topics  map[string][]*member // that are read from them
-	conn    *connection          // nil without one
-	sweep   bool                 // the devices are all that there are, and agents of an earlier run may be there
+	topics  map[string]readers
+	conn    *connection // nil without one
+	sweep   bool        // the devices are all that there are, and agents of an earlier run may be there
 	swept   bool
 	leaving map[protocol.AgentID]*member
 	refused map[protocol.AgentID]string // why registrations failed, which was said
 
-	asking sync.WaitGroup // requests at work
+	lanes  map[string]*lane  // with something to read, by party
+	seq    uint64            // of the newest letter
+	newest map[string]uint64 // letter of each watched topic, until it is taken
+	unread int               // letters for Take that wait, or are being taken
+	marked bool              // all that is retained has come, up to the letter mark
+	mark   uint64
+	toTake int // of these letters, those that are not taken yet
+
+	asking  sync.WaitGroup // requests at work
+	reading sync.WaitGroup // lanes at work
 }
+
+// readers are those that are read from a topic, by the party that described them.
+type readers map[string][]*member
 
 // NewFleet returns a fleet without devices.
 func NewFleet(o Options) *Fleet {
 	return &Fleet{
 		Options: o, who: Principal(o.Origin, o.Space), wake: make(chan struct{}, 1),
-		members: map[protocol.AgentID]*member{}, topics: map[string][]*member{},
+		members: map[protocol.AgentID]*member{}, topics: map[string]readers{}, lanes: map[string]*lane{}, newest: map[string]uint64{},
 		leaving: map[protocol.AgentID]*member{}, refused: map[protocol.AgentID]string{},
 	}
 }
@@ -119,13 +151,14 @@ func (f *Fleet) Remove(id protocol.AgentID) {
 	f.changed()
 }
 
-// Complete says that the devices are all that there are: agents of the origin
+// complete says that the devices are all that there are: agents of the origin
 // that are none of them are withdrawn.
-func (f *Fleet) Complete() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Fleet) complete() {
 	f.sweep = !f.swept
 	f.stir()
+	if f.Taken != nil {
+		f.reading.Go(f.Taken)
+	}
 }
 
 func (f *Fleet) put(d *Device) {
@@ -157,12 +190,21 @@ func (f *Fleet) drop(id protocol.AgentID) {
 
 // index notes that a member is read from its topics, or is not any more.
 func (f *Fleet) index(m *member, add bool) {
+	party := partyOf(m.By)
 	for _, topic := range m.Topics() {
-		others := slices.DeleteFunc(f.topics[topic], func(o *member) bool { return o == m })
-		if add {
-			others = append(others, m)
+		by := f.topics[topic]
+		if by == nil {
+			by = readers{}
+			f.topics[topic] = by
 		}
-		if f.topics[topic] = others; len(others) == 0 {
+		by[party] = slices.DeleteFunc(by[party], func(o *member) bool { return o == m })
+		if add {
+			by[party] = append(by[party], m)
+		}
+		if len(by[party]) == 0 {
+			delete(by, party)
+		}
+		if len(by) == 0 {
 			delete(f.topics, topic)
 		}
 	}
@@ -210,6 +252,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		f.mu.Unlock()
 	}
 	f.asking.Wait()
+	f.reading.Wait()
 	return nil
 }
 
@@ -220,7 +263,7 @@ func (f *Fleet) serve(ctx context.Context) error {
 	conn, err := connect(ctx, func() (net.Conn, error) { return f.Dial(grant.Of(f.who)) }, id, func(r received) {
 		if r.topic == protocol.NewTopics(f.Root).ClientResponse(id) {
 			if marks++; marks == marksSent {
-				f.Complete()
+				f.allCame()
 			}
 			return
 		}
@@ -277,19 +320,35 @@ func (f *Fleet) use(c *connection) {
 	f.conn = c
 }
 
-// take takes one message. It does not block.
+// take has one message read. It does not block.
 func (f *Fleet) take(r received) {
-	now := time.Now()
+	watched := f.Take != nil && slices.ContainsFunc(f.Watch, func(filter string) bool { return protocol.Overlap(filter, r.topic) })
+	var from *grant.Grant
+	if watched {
+		from = f.From(r.topic, r.payload)
+	}
 	f.mu.Lock()
-	members := f.topics[r.topic]
-	if len(members) > 0 { // read once, however many readings there are
-		r.vars = payloadVars(r.payload)
+	defer f.mu.Unlock()
+	f.seq++
+	switch {
+	case watched:
+		f.newest[r.topic] = f.seq
+		f.post(partyOf(from), &letter{received: r, seq: f.seq, since: f.seq, watched: true, from: from})
+	case len(r.payload) > maxPayload:
+		f.Metrics.unreadable(f.Origin)
+	default:
+		for party := range f.topics[r.topic] {
+			f.post(party, &letter{received: r, seq: f.seq})
+		}
 	}
-	for _, m := range members {
-		m.hear(r, now)
-	}
-	f.mu.Unlock()
-	if f.Take != nil {
-		f.Take(r.topic, r.payload)
+}
+
+// allCame notes that all that is retained has come.
+func (f *Fleet) allCame() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.marked, f.mark, f.toTake = true, f.seq, f.unread
+	if f.toTake == 0 {
+		f.complete()
 	}
 }

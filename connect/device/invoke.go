@@ -89,6 +89,9 @@ func (m *member) perform(ctx context.Context, s *Skill, c *Capability, params js
 	if err != nil {
 		return nil, protocol.InvalidParam("params", err.Error())
 	}
+	if err := m.permitted(messages); err != nil {
+		return nil, err
+	}
 	m.fleet.mu.Lock()
 	conn := m.fleet.conn
 	m.fleet.mu.Unlock()
@@ -101,15 +104,28 @@ func (m *member) perform(ctx context.Context, s *Skill, c *Capability, params js
 		}
 		return result(map[string]any{"sent": len(messages)})
 	}
-	a, err := m.await(c.Answer, params)
+	w, err := m.await(c.Answer, params)
 	if err != nil {
 		return nil, protocol.InvalidParam("params", err.Error())
 	}
-	defer m.forget(a)
+	defer m.forget(w)
 	if err := m.publish(ctx, conn, messages); err != nil {
 		return nil, err
 	}
-	return m.answered(ctx, s, c.Answer, a)
+	return m.answered(ctx, s, w)
+}
+
+// permitted says why who described the device may not have messages published.
+func (m *member) permitted(messages []Message) *protocol.Error {
+	if m.By == nil {
+		return nil
+	}
+	for i := range messages {
+		if err := m.fleet.Rights.MayPublish(*m.By, messages[i].Topic, messages[i].Retain); err != nil {
+			return protocol.Errorf(protocol.PermissionDenied, "who announced the device may not publish what it is asked with: %s", protocol.AsError(err).Message)
+		}
+	}
+	return nil
 }
 
 // publish sends messages in order. After the first, a failure leaves open what
@@ -128,66 +144,77 @@ func (m *member) publish(ctx context.Context, conn *connection, messages []Messa
 	return nil
 }
 
-// An awaited is an answer on its way.
-type awaited struct {
-	*wait
-	value any
+// A wait is a request that waits for the device's answer.
+type wait struct {
+	topics map[string]bool
+	since  uint64 // letters that came later may be the answer
+	of     *Answer
+	params template.Vars
+	done   chan struct{}
+	value  any // once done is closed
 }
 
 // await looks out for the answer to what is published next.
-func (m *member) await(a *Answer, params json.RawMessage) (*awaited, error) {
+func (m *member) await(a *Answer, params json.RawMessage) (*wait, error) {
 	vars, err := paramVars(params)
 	if err != nil {
 		return nil, err
 	}
-	w := &awaited{wait: &wait{topics: map[string]bool{}, done: make(chan struct{})}}
+	w := &wait{topics: map[string]bool{}, of: a, params: vars, done: make(chan struct{})}
 	for _, topic := range a.Topics {
 		w.topics[topic] = true
 	}
-	w.took = func(message template.Vars) bool { return a.takes(message, vars, &w.value) }
 	m.fleet.mu.Lock()
 	defer m.fleet.mu.Unlock()
-	m.waiting[w.wait] = true
+	w.since = m.fleet.seq
+	m.waiting[w] = true
 	return w, nil
 }
 
 // takes reports whether a message is the answer, and reads it.
-func (a *Answer) takes(message, params template.Vars, value *any) bool {
-	if a.Match != nil {
+func (w *wait) takes(message template.Vars, steps *template.Budget) (value any, ok bool) {
+	if w.of.Match != nil {
 		vars := maps.Clone(message)
-		maps.Copy(vars, params)
-		if v, err := a.Match.Value(vars); err != nil || !template.True(v) {
-			return false
+		maps.Copy(vars, w.params)
+		if v, err := w.of.Match.ValueWithin(steps, vars); err != nil || !template.True(v) {
+			return nil, false
 		}
 	}
-	if a.Read == nil {
-		return true
+	if w.of.Read == nil {
+		return nil, true
 	}
-	v, err := a.Read.read(message)
-	if err == nil {
-		*value = v
-	}
-	return err == nil
+	v, err := w.of.Read.read(message, steps)
+	return v, err == nil
 }
 
-func (m *member) forget(a *awaited) {
+// answer ends the wait, if none has before. The mutex of the fleet is held.
+func (w *wait) answer(value any) {
+	select {
+	case <-w.done:
+	default:
+		w.value = value
+		close(w.done)
+	}
+}
+
+func (m *member) forget(w *wait) {
 	m.fleet.mu.Lock()
 	defer m.fleet.mu.Unlock()
-	delete(m.waiting, a.wait)
+	delete(m.waiting, w)
 }
 
 // answered waits for the answer.
-func (m *member) answered(ctx context.Context, s *Skill, of *Answer, a *awaited) (json.RawMessage, *protocol.Error) {
-	late := time.NewTimer(cmp.Or(of.Timeout, DefaultTimeout))
+func (m *member) answered(ctx context.Context, s *Skill, w *wait) (json.RawMessage, *protocol.Error) {
+	late := time.NewTimer(cmp.Or(w.of.Timeout, DefaultTimeout))
 	defer late.Stop()
 	select {
-	case <-a.done:
-		if of.Read != nil {
-			return result(map[string]any{"answer": a.value})
+	case <-w.done:
+		if w.of.Read != nil {
+			return result(map[string]any{"answer": w.value})
 		}
 		return m.confirmed(s, true)
 	case <-late.C:
-		if of.Optional {
+		if w.of.Optional {
 			return m.confirmed(s, false)
 		}
 		return nil, protocol.Errorf(protocol.TimedOut, "the device did not answer in time; it may have done it all the same")

@@ -3,7 +3,6 @@ package device
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/connect/template"
@@ -21,7 +20,7 @@ type member struct {
 	beats      bool // a heartbeat is due
 	failed     time.Time
 
-	readings  map[reading]heard
+	readings  map[reading]known
 	available []string  // what the availability topics say: "", online or offline
 	newest    int       // of them, -1 for none
 	lastHeard time.Time // zero before the first message that is not retained
@@ -41,8 +40,8 @@ type reading struct {
 	name  string
 }
 
-// A heard is what a device said, and when.
-type heard struct {
+// A known is what a device said, and when.
+type known struct {
 	value any
 	at    time.Time
 }
@@ -55,7 +54,7 @@ const (
 
 func newMember(f *Fleet, d *Device) *member {
 	m := &member{
-		Device: d, fleet: f, readings: map[reading]heard{}, available: make([]string, len(d.Presence.Topics)), newest: -1,
+		Device: d, fleet: f, readings: map[reading]known{}, available: make([]string, len(d.Presence.Topics)), newest: -1,
 		waiting: map[*wait]bool{}, turn: make(chan struct{}, 1),
 	}
 	m.gone, m.leave = context.WithCancel(context.Background())
@@ -119,63 +118,6 @@ func (m *member) there(now time.Time) bool {
 	return m.newest >= 0 && m.available[m.newest] == online
 }
 
-// hear takes a message on one of the device's topics.
-func (m *member) hear(r received, now time.Time) {
-	before := m.there(now)
-	if !r.retain {
-		m.lastHeard = now
-		m.watchSilence()
-	}
-	for i, a := range m.Presence.Topics {
-		if a.Topic == r.topic {
-			m.hearAvailability(i, r)
-		}
-	}
-	for i := range m.Skills {
-		for j := range m.Skills[i].State {
-			if s := &m.Skills[i].State[j]; s.Topic == r.topic {
-				m.hearState(reading{m.Skills[i].ID, s.Name}, s, r, now)
-			}
-		}
-	}
-	if !r.retain { // what is retained was said before
-		for w := range m.waiting {
-			w.hear(r)
-		}
-	}
-	if before != m.there(now) {
-		m.fleet.stir()
-	}
-}
-
-func (m *member) hearAvailability(i int, r received) {
-	a := &m.Presence.Topics[i]
-	v, err := a.Read.read(r.vars)
-	if err != nil {
-		m.unreadable(err)
-		return
-	}
-	switch template.Text(v) {
-	case a.Online:
-		m.available[i], m.newest = online, i
-	case a.Offline:
-		m.available[i], m.newest = offline, i
-	}
-}
-
-func (m *member) hearState(name reading, s *Reading, r received, now time.Time) {
-	if len(r.payload) == 0 { // what was retained is removed
-		delete(m.readings, name)
-		return
-	}
-	v, err := s.Read.read(r.vars)
-	if err != nil {
-		m.unreadable(err)
-		return
-	}
-	m.readings[name] = heard{v, now}
-}
-
 // unreadable counts a message that cannot be read. One that is about something
 // else is none.
 func (m *member) unreadable(err error) {
@@ -223,20 +165,5 @@ func (m *member) hangUp(reason string) {
 	if l != nil {
 		l.end()
 		m.fleet.Agents.HungUp(l, reason)
-	}
-}
-
-// A wait is a request that waits for the device's answer.
-type wait struct {
-	topics map[string]bool
-	took   func(vars template.Vars) (done bool)
-	once   sync.Once
-	done   chan struct{}
-}
-
-// hear shows a message to who waits.
-func (w *wait) hear(r received) {
-	if w.topics[r.topic] && w.took(r.vars) {
-		w.once.Do(func() { close(w.done) })
 	}
 }

@@ -12,6 +12,7 @@ type Metrics struct {
 	asks  *prometheus.CounterVec
 	bad   *prometheus.CounterVec
 	not   *prometheus.CounterVec
+	gone  *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -30,7 +31,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.not = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "aibridge_plain_refused_total", Help: "Descriptions of devices on plain topics, or parts of them, that were not understood or not allowed.",
 	}, []string{"origin"})
-	r.MustRegister(m.known, m.asks, m.bad, m.not)
+	m.gone = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "aibridge_plain_lost_total", Help: "Messages of devices on plain topics that were not read, as too many waited already.",
+	}, []string{"origin"})
+	r.MustRegister(m.known, m.asks, m.bad, m.not, m.gone)
 	return m
 }
 
@@ -54,6 +58,12 @@ func (m *Metrics) asked(origin string, err *protocol.Error) {
 func (m *Metrics) unreadable(origin string) {
 	if m != nil {
 		m.bad.WithLabelValues(origin).Inc()
+	}
+}
+
+func (m *Metrics) lost(origin string) {
+	if m != nil {
+		m.gone.WithLabelValues(origin).Inc()
 	}
 }
 

@@ -144,9 +144,8 @@ func (f *Fleet) resubscribe(ctx context.Context, conn *connection, subscribed ma
 			less = append(less, topic)
 		}
 	}
-	for topic, members := range f.topics {
-		fresh := slices.ContainsFunc(members, func(m *member) bool { return !m.subscribed })
-		if subscribed[topic] && fresh { // retained messages come with a subscription only
+	for topic, by := range f.topics {
+		if subscribed[topic] && by.fresh() { // retained messages come with a subscription only
 			more = append(more, topic)
 		}
 	}
@@ -176,6 +175,16 @@ func (f *Fleet) resubscribe(ctx context.Context, conn *connection, subscribed ma
 		delete(subscribed, topic)
 	}
 	return nil
+}
+
+// fresh reports whether some have not heard what is retained on their topics.
+func (by readers) fresh() bool {
+	for _, members := range by {
+		if slices.ContainsFunc(members, func(m *member) bool { return !m.subscribed }) {
+			return true
+		}
+	}
+	return false
 }
 
 // beat has a heartbeat sent for every device that is online.

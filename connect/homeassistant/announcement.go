@@ -76,6 +76,9 @@ type reader struct {
 	root   string // of the bridge's own topics
 	prefix string // of announcements
 	allows func(topic string) bool
+	// mayRead and mayWrite say why who announces may not use a topic so.
+	mayRead  func(topic string) error
+	mayWrite func(topic string, retain bool) error
 }
 
 // read makes a device of an announcement. An error says why that cannot be.

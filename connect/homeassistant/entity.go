@@ -136,6 +136,31 @@ func (e *entity) topic(name string) string {
 	return topic
 }
 
+// readable is [entity.topic] of a topic that is read for who announces.
+func (e *entity) readable(name string) string {
+	topic := e.topic(name)
+	if topic != "" && e.mayRead != nil {
+		e.permitted(name, e.mayRead(topic))
+	}
+	return topic
+}
+
+// writable is [entity.topic] of a topic that is published to for who announces.
+func (e *entity) writable(name string) string {
+	topic := e.topic(name)
+	if topic != "" && e.mayWrite != nil {
+		e.permitted(name, e.mayWrite(topic, e.flag("retain")))
+	}
+	return topic
+}
+
+// permitted fails if who announces may not use the topic of a field.
+func (e *entity) permitted(name string, err error) {
+	if err != nil {
+		e.fail("%s: who announces it may not use the topic: %s", name, protocol.AsError(err).Message)
+	}
+}
+
 // checkTopic says why an announcement may not name a topic.
 func (r *reader) checkTopic(topic string) error {
 	if err := device.CheckTopic(topic, r.root); err != nil {
@@ -189,7 +214,7 @@ func (e *entity) using(name string, variables ...string) *template.Template {
 
 // state adds a part of the state, if the topic is there.
 func (e *entity) state(name, topic, reads string, as device.Extraction, schema map[string]any) {
-	at := e.topic(topic)
+	at := e.readable(topic)
 	if at == "" {
 		return
 	}
@@ -211,7 +236,7 @@ func (e *entity) state(name, topic, reads string, as device.Extraction, schema m
 // least the broker tells whether anybody listens; receivers get no higher one
 // than they subscribed with.
 func (e *entity) publication(topic, command string, payload *template.Template, variables ...string) device.Publication {
-	at := e.topic(topic)
+	at := e.writable(topic)
 	if at == "" {
 		e.fail("%s: is missing", topic)
 		return device.Publication{}
@@ -348,7 +373,7 @@ func (e *entity) availability(item any) device.Availability {
 	}
 	a := &entity{reader: e.reader, fields: fields}
 	made := device.Availability{
-		Topic: a.topic("topic"), Read: device.Extraction{Template: a.reads("value_template")},
+		Topic: a.readable("topic"), Read: device.Extraction{Template: a.reads("value_template")},
 		Online: a.word("payload_available", "online"), Offline: a.word("payload_not_available", "offline"),
 	}
 	if made.Topic == "" {

@@ -1,26 +1,28 @@
 package homeassistant
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/aibridge/aibridge/connect/device"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // Settings say whether announcements are listened to.
 type Settings struct {
 	Space    string   `yaml:"space" doc:"space whose announcements for Home Assistant become agents; none when empty"`
 	Prefix   string   `yaml:"prefix" doc:"topic below which they are made"`
-	Topics   []string `yaml:"topics" doc:"filters of the topics that they may name, such as zigbee2mqtt/#; needed with space, as the bridge publishes there for whoever announces"`
-	Entities int      `yaml:"entities" doc:"announcements that are taken"`
+	Topics   []string `yaml:"topics" doc:"filters of the topics that they may name, such as zigbee2mqtt/#, as far as who announces may use them; needed with space"`
+	Entities int      `yaml:"entities" doc:"announcements that are taken, of one principal half of them"`
 }
 
 // DefaultSettings listen to nothing.
-func DefaultSettings() Settings { return Settings{Prefix: "homeassistant", Entities: 2000} }
+func DefaultSettings() Settings { return Settings{Prefix: "homeassistant", Entities: 4000} }
 
 // Check reports faults of the settings.
 func (s *Settings) Check(root string, fail func(format string, args ...any)) {
@@ -37,7 +39,7 @@ func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 		fail("connect.homeassistant.entities: %d is not within 1 and 100000", s.Entities)
 	}
 	if len(s.Topics) == 0 {
-		fail("connect.homeassistant.topics: is needed, such as zigbee2mqtt/#: what announcements name the bridge reads and publishes with its own rights; # is for every topic")
+		fail("connect.homeassistant.topics: is needed, such as zigbee2mqtt/#: the topics that announcements may name; # is for every topic that who announces may use")
 	}
 	for _, filter := range s.Topics {
 		if reason := protocol.CheckFilter(filter); reason != "" {
@@ -46,82 +48,187 @@ func (s *Settings) Check(root string, fail func(format string, args ...any)) {
 	}
 }
 
-// A discovery keeps the devices that are announced in a fleet.
-type discovery struct {
+// Options are what a [Discovery] needs besides its settings.
+type Options struct {
+	Announcers records.Table[Announcer]
+	Rights     device.Rights
+	Fleet      device.Options // but Rights, and what belongs to Watch
+}
+
+// A Discovery keeps the devices that are announced in a fleet.
+type Discovery struct {
 	Settings
-	fleet  *device.Fleet
-	reader reader
-	log    *slog.Logger
+	fleet      *device.Fleet
+	rights     device.Rights
+	reader     reader
+	announcers *announcers
+	log        *slog.Logger
 
 	mu      sync.Mutex
-	known   map[string]bool   // topics of announcements that are taken
-	refused map[string]string // and why others are not, as far as there is room
+	known   map[string]protocol.Party // who announced, by the topics of announcements that are taken
+	of      map[protocol.Party]int    // and how many of them
+	refused map[string]string         // why others are not, as far as there is room
 }
 
-// Listen makes the fleet of what is announced. Nobody is heard before it runs.
-func Listen(s Settings, fleet device.Options) *device.Fleet {
-	d := &discovery{Settings: s, log: fleet.Log, known: map[string]bool{}, refused: map[string]string{}}
-	d.reader = reader{root: fleet.Root, prefix: s.Prefix, allows: d.allows}
-	fleet.Watch = []string{s.Prefix + "/+/+/config", s.Prefix + "/+/+/+/config"}
-	fleet.Take = d.take
-	d.fleet = device.NewFleet(fleet)
-	return d.fleet
+// NewDiscovery makes the fleet of what is announced. Nobody is heard before it
+// runs.
+func NewDiscovery(s Settings, o Options) *Discovery {
+	d := &Discovery{
+		Settings: s, rights: o.Rights, log: o.Fleet.Log, announcers: newAnnouncers(o.Fleet.Space, o.Announcers, 2*s.Entities),
+		known: map[string]protocol.Party{}, of: map[protocol.Party]int{}, refused: map[string]string{},
+	}
+	d.reader = reader{root: o.Fleet.Root, prefix: s.Prefix, allows: d.allows}
+	o.Fleet.Rights = o.Rights
+	o.Fleet.Watch, o.Fleet.From, o.Fleet.Take, o.Fleet.Taken = d.Filters(), d.announcers.by, d.take, d.sweep
+	d.fleet = device.NewFleet(o.Fleet)
+	return d
 }
 
-func (d *discovery) allows(topic string) bool {
+// Run keeps the devices at work until ctx ends.
+func (d *Discovery) Run(ctx context.Context) error { return d.fleet.Run(ctx) }
+
+// Filters are those of the topics of announcements.
+func (d *Discovery) Filters() []string {
+	return []string{d.Prefix + "/+/+/config", d.Prefix + "/+/+/+/config"}
+}
+
+// Publishes notes who publishes on one of [Discovery.Filters]. It is called
+// before the message is delivered, and does not block.
+func (d *Discovery) Publishes(who *protocol.Principal, topic string, payload []byte) {
+	d.announcers.note(who, topic, payload)
+}
+
+func (d *Discovery) allows(topic string) bool {
 	return slices.ContainsFunc(d.Topics, func(filter string) bool { return protocol.Overlap(filter, topic) })
 }
 
-// take takes a message. What is no announcement is none of its business.
-func (d *discovery) take(topic string, payload []byte) {
-	if !strings.HasPrefix(topic, d.Prefix+"/") || !strings.HasSuffix(topic, "/config") {
+// take takes a message on the topic of an announcement.
+func (d *Discovery) take(a device.Announced) {
+	at, ok := parseAddress(d.Prefix, a.Topic)
+	switch {
+	case !ok:
+		d.refuse(a, errors.New("the ids in the topic have other characters than letters, digits, _ and -"))
+		return
+	case len(a.Payload) == 0:
+		d.forget(a, at, nil)
+		return
+	case a.From == nil:
+		d.forget(a, at, errors.New("who announced it is not known, as it was announced before anybody listened, or is too large: have it announced again"))
+		return
+	case a.From.Kind == protocol.KindBridge: // the bridge itself, for Home Assistant
 		return
 	}
-	at, ok := parseAddress(d.Prefix, topic)
-	if !ok {
-		d.refuse(topic, errors.New("the ids in the topic have other characters than letters, digits, _ and -"))
+	made, err := d.readerFor(a.From).read(at, a.Payload)
+	if made == nil || err != nil && !errors.As(err, new(*partly)) {
+		d.forget(a, at, err) // what it announced before is not so any more
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(payload) == 0 {
-		d.forget(topic, at)
-		return
+	made.By, made.Digest = a.From, made.Digest+" "+digestOfGrant(a.From)
+	if d.put(a, made, err) {
+		if err := d.announcers.keep(a.Topic, a.Payload, a.From); err != nil {
+			d.log.Warn("who announced a device is not stored, so that it has to be announced again after a restart", "topic", a.Topic, "space", d.Space, "error", err)
+		}
 	}
-	if !d.known[topic] && len(d.known) >= d.Entities {
-		d.refuseLocked(topic, errors.New("there are connect.homeassistant.entities announcements already"))
-		return
-	}
-	made, err := d.reader.read(at, payload)
-	if part := new(partly); errors.As(err, &part) {
-		d.refuseLocked(topic, err)
-	} else if err != nil {
-		d.forget(topic, at) // what it announced before is not so any more
-		d.refuseLocked(topic, err)
-		return
-	} else {
-		delete(d.refused, topic)
-	}
-	d.known[topic] = true
-	d.fleet.Put(made)
 }
 
-func (d *discovery) forget(topic string, at address) {
-	delete(d.refused, topic)
-	if d.known[topic] {
-		delete(d.known, topic)
+// readerFor reads what somebody announces, who may name only topics that it may
+// use itself.
+func (d *Discovery) readerFor(who *grant.Grant) *reader {
+	r := d.reader
+	r.mayRead = func(topic string) error { return d.rights.MaySubscribe(*who, topic) }
+	r.mayWrite = func(topic string, retain bool) error { return d.rights.MayPublish(*who, topic, retain) }
+	return &r
+}
+
+// put takes a device in, unless something newer was announced, or there is no
+// room. left says what of it is left out.
+func (d *Discovery) put(a device.Announced, made *device.Device, left error) (taken bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !a.Newest() {
+		return false
+	}
+	who := a.From.Party()
+	before, again := d.known[a.Topic]
+	switch {
+	case !again && len(d.known) >= d.Entities:
+		d.refuseLocked(a.Topic, errors.New("there are connect.homeassistant.entities announcements already"))
+		return false
+	case before != who && d.of[who] >= d.share():
+		d.refuseLocked(a.Topic, errors.New("who announced it has half of connect.homeassistant.entities already"))
+		return false
+	case left != nil:
+		d.refuseLocked(a.Topic, left)
+	default:
+		delete(d.refused, a.Topic)
+	}
+	d.count(before, -1)
+	d.known[a.Topic] = who
+	d.count(who, 1)
+	d.fleet.Put(made)
+	return true
+}
+
+// share is how many announcements of one party are taken.
+func (d *Discovery) share() int { return max(1, d.Entities/2) }
+
+func (d *Discovery) count(who protocol.Party, n int) {
+	if who == (protocol.Party{}) {
+		return
+	}
+	if d.of[who] += n; d.of[who] == 0 {
+		delete(d.of, who)
+	}
+}
+
+// forget takes a device out that is announced no more, or in a way for whose
+// refusal there is a reason.
+func (d *Discovery) forget(a device.Announced, at address, why error) {
+	d.mu.Lock()
+	if !a.Newest() {
+		d.mu.Unlock()
+		return
+	}
+	delete(d.refused, a.Topic)
+	if why != nil {
+		d.refuseLocked(a.Topic, why)
+	}
+	if who, there := d.known[a.Topic]; there {
+		delete(d.known, a.Topic)
+		d.count(who, -1)
 		d.fleet.Remove(at.agent())
 	}
+	d.mu.Unlock()
+	d.forgetAnnouncer(a.Topic)
 }
 
-func (d *discovery) refuse(topic string, why error) {
+func (d *Discovery) forgetAnnouncer(topic string) {
+	if err := d.announcers.forget(topic); err != nil {
+		d.log.Warn("who announced a device that is gone stays stored", "topic", topic, "space", d.Space, "error", err)
+	}
+}
+
+// sweep forgets who made announcements that are not there any more, once all
+// that are were taken.
+func (d *Discovery) sweep() {
+	for _, topic := range d.announcers.stored() {
+		d.mu.Lock()
+		_, there := d.known[topic]
+		d.mu.Unlock()
+		if !there {
+			d.forgetAnnouncer(topic)
+		}
+	}
+}
+
+func (d *Discovery) refuse(a device.Announced, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.refuseLocked(topic, why)
+	d.refuseLocked(a.Topic, why)
 }
 
 // refuseLocked says once why an announcement, or a part of it, is not taken.
-func (d *discovery) refuseLocked(topic string, why error) {
+func (d *Discovery) refuseLocked(topic string, why error) {
 	if d.refused[topic] == why.Error() {
 		return
 	}

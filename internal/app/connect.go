@@ -10,6 +10,7 @@ import (
 	"github.com/aibridge/aibridge/connect/homeassistant"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
+	"github.com/aibridge/aibridge/security"
 )
 
 // startConnect has devices at work that know nothing of the bridge.
@@ -39,7 +40,46 @@ func startConnect(s *state, d *domains, server *broker.Broker, router *commands.
 		s.life.Run("bindings", bindings.Run)
 	}
 	if ha := s.config.Connect.HomeAssistant; ha.Space != "" {
-		s.life.Run("announcements for Home Assistant", homeassistant.Listen(ha, fleet("homeassistant", protocol.SpaceID(ha.Space))).Run)
+		discovery := homeassistant.NewDiscovery(ha, homeassistant.Options{
+			Announcers: d.announcers, Rights: topicRights{s.credentials, d.rights}, Fleet: fleet("homeassistant", protocol.SpaceID(ha.Space)),
+		})
+		for _, filter := range discovery.Filters() {
+			server.Handle(filter, func(p *broker.Publication) { discovery.Publishes(p.Client.Principal(), p.Topic, p.Payload) })
+		}
+		s.life.Run("announcements for Home Assistant", discovery.Run)
 	}
 	return nil
+}
+
+// topicRights judge what the givers of grants may do with topics. A credential
+// that has expired was good when the grant was given, and counts as for a Will.
+type topicRights struct {
+	credentials *security.Credentials
+	topics      *security.TopicRights
+}
+
+// MayPublish implements [device.Rights].
+func (r topicRights) MayPublish(g grant.Grant, topic string, retain bool) error {
+	who, err := r.credentials.Rights(g)
+	if err != nil {
+		return err
+	}
+	return refusal(r.topics.MayPublish(who, topic, retain))
+}
+
+// MaySubscribe implements [device.Rights].
+func (r topicRights) MaySubscribe(g grant.Grant, topic string) error {
+	who, err := r.credentials.Rights(g)
+	if err != nil {
+		return err
+	}
+	return refusal(r.topics.MaySubscribe(who, topic))
+}
+
+// refusal is a ruling as an error, nil for one that allows.
+func refusal(r security.Ruling) error {
+	if r.Reason == 0 {
+		return nil
+	}
+	return protocol.Errorf(protocol.PermissionDenied, "%s", r.Text)
 }

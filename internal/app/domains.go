@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/feed"
 	"github.com/aibridge/aibridge/commands/task"
+	"github.com/aibridge/aibridge/connect/homeassistant"
 	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/backup"
 	"github.com/aibridge/aibridge/internal/store"
@@ -44,6 +45,7 @@ type domains struct {
 	rights     *security.TopicRights
 	feed       *feed.Feed // of events, for those who do not speak MQTT
 	backups    *backup.Service
+	announcers *store.Table[homeassistant.Announcer]
 }
 
 // openDomains makes the domains with their tables, loads these, and then opens
@@ -55,7 +57,10 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &domains{namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s)}
+	d = &domains{
+		namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s),
+		announcers: store.NewTable[homeassistant.Announcer](s.Store, "announcer"),
+	}
 	if d.agents, err = newRegistry(s, skills, ring, d.models); err != nil {
 		return nil, err
 	}
