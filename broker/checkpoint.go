@@ -39,6 +39,9 @@ func (j *scribe) lastCheckpoint(ctx context.Context, t *turn) {
 func (j *scribe) checkpoint(ctx context.Context, t *turn) error {
 	j.mu.Lock()
 	j.checked++
+	for _, m := range j.marks {
+		j.entry = appendMark(j.entry, m)
+	}
 	j.mu.Unlock()
 	first, total := uint64(0), 0
 	for _, s := range j.b.allSessions() {

@@ -22,6 +22,7 @@ type subscription struct {
 	noLocal  bool
 	retainAs bool
 	handling byte
+	every    bool // its session hears every space; what peers were told
 }
 
 // An interest is everyone subscribed to one filter.
@@ -44,6 +45,7 @@ type groupKey struct {
 type group struct {
 	key     groupKey
 	filter  string
+	id      uint64          // among peers
 	members []*subscription // replaced, never changed
 	next    atomic.Uint32
 }
@@ -54,6 +56,7 @@ type index struct {
 	filters topic.Filters[*interest]
 	count   int
 	epoch   atomic.Uint64 // moves with every change
+	peers   Peers         // nil for a bridge that is alone
 }
 
 // add makes or replaces a subscription [MQTT-3.8.4-3] and reports whether it
@@ -79,6 +82,9 @@ func (x *index) add(sub *subscription, old *subscription) {
 		g := in.groups[key]
 		if g == nil {
 			g = &group{key: key, filter: inner}
+			if x.peers != nil {
+				g.id = x.peers.Group(key.space, key.name, inner)
+			}
 			if in.groups == nil {
 				in.groups = make(map[groupKey]*group, 1)
 			}
@@ -87,6 +93,10 @@ func (x *index) add(sub *subscription, old *subscription) {
 		sub.group = g
 		sub.at = len(g.members)
 		g.members = append(g.members[:len(g.members):len(g.members)], sub)
+	}
+	if x.peers != nil {
+		sub.every = sub.session.every.Load()
+		x.peers.Subscribed(sub.asInterest())
 	}
 	x.epoch.Add(1)
 }
@@ -131,6 +141,9 @@ func (x *index) removeSession(s *session) {
 func (x *index) removeLocked(sub *subscription) {
 	in := sub.interest
 	x.count--
+	if x.peers != nil {
+		x.peers.Unsubscribed(sub.asInterest())
+	}
 	if g := sub.group; g != nil {
 		members := make([]*subscription, 0, len(g.members)-1)
 		for _, m := range g.members {
@@ -162,6 +175,9 @@ type route struct {
 	groups   []*group
 	members  [][]*subscription // of groups
 	handlers []func(*Publication)
+
+	awayFor awayKey // whom awayIs is for
+	awayIs  *Away
 }
 
 // A target is one session with all of its subscriptions that cover a topic:

@@ -49,6 +49,12 @@ type scribe struct {
 	message  uint64 // last number given to a message
 	checked  uint64 // generation of the log, see checkpoint.go
 
+	// hold is locked for reading while what came from a peer is recorded, so that
+	// it gets into one group.
+	hold     sync.RWMutex
+	marks    map[string]Mark // of peers, by node
+	arrivals []func()        // to be called when the group is stored
+
 	wake chan struct{}
 	done chan struct{}
 	quit chan struct{}
@@ -71,7 +77,7 @@ const (
 
 func newScribe(b *Broker, out Journal) *scribe {
 	return &scribe{
-		b: b, out: out, group: 1, keyed: make(map[string][]byte),
+		b: b, out: out, group: 1, keyed: make(map[string][]byte), marks: make(map[string]Mark),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), quit: make(chan struct{}),
 	}
 }
@@ -165,14 +171,17 @@ func (j *scribe) write(t *turn) {
 
 // flush writes one group and tells who waits for it.
 func (j *scribe) flush(t *turn) (seq uint64, size int, err error) {
+	j.hold.Lock()
 	j.mu.Lock()
+	j.hold.Unlock()
 	entry, keyed, group := j.entry, j.keyed, j.group
-	conns, sessions := j.conns, j.sessions
+	conns, sessions, arrivals := j.conns, j.sessions, j.arrivals
 	if len(entry) == 0 && len(keyed) == 0 && len(conns) == 0 && len(sessions) == 0 {
 		j.mu.Unlock()
 		return 0, 0, nil
 	}
-	j.entry, j.keyed, j.conns, j.sessions = nil, make(map[string][]byte), nil, nil
+	j.entry, j.keyed = nil, make(map[string][]byte)
+	j.conns, j.sessions, j.arrivals = nil, nil, nil
 	j.group++
 	j.mu.Unlock()
 
@@ -191,6 +200,9 @@ func (j *scribe) flush(t *turn) (seq uint64, size int, err error) {
 		size = len(entry) + entryCost
 	}
 	j.logged += size
+	for _, then := range arrivals {
+		then()
+	}
 	t.begin()
 	for _, c := range conns {
 		t.settleOwed(c)

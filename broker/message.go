@@ -20,6 +20,7 @@ type message struct {
 	expires int64               // steady time, 0 never
 	from    string              // id of the client that published it, "" for the bridge
 	to      protocol.Recipients // whose clients may get it
+	here    bool                // for nobody but clients of this bridge
 	owner   string              // party that had it retained, "" for the bridge and for messages not retained
 
 	id     uint64 // in the journal, 0 while it is not there
@@ -127,7 +128,7 @@ func (f *frame) append(dst []byte, m *message, body, props int) []byte {
 
 // loadOwn makes what the bridge itself publishes the turn's message.
 func (t *turn) loadOwn(to protocol.Recipients, in *protocol.Message) {
-	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: to})
+	t.use(&message{topic: in.Topic, payload: in.Payload, qos: in.QoS, retain: in.Retain, to: to, here: in.View})
 	m, p := &t.msg, &t.props
 	if in.Expiry > 0 {
 		m.expires = t.now + int64(in.Expiry)

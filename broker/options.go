@@ -38,6 +38,8 @@ type Options struct {
 	// Journal makes sessions, retained messages and wills outlive the
 	// process; nil keeps them in memory only.
 	Journal Journal
+	// Peers are the other bridges of a cluster; nil for a bridge that is alone.
+	Peers Peers
 	// Full reports whether nothing new may be stored; optional. No more topics
 	// then get a retained message, nothing is kept for clients that are away,
 	// and publishers of QoS 1 and 2 are told so where nobody else has their

@@ -11,20 +11,32 @@ type pendingAck struct {
 	encoded []byte          // instead of the above, where it has properties
 	granted []*subscription // whose retained messages follow
 	at      uint64          // position in the journal
+	receipt *Receipt        // of peers, nil for none
 }
 
 func (a *pendingAck) append(dst []byte, version byte) []byte {
 	if a.encoded != nil {
 		return append(dst, a.encoded...)
 	}
-	return packet.AppendAck(dst, version, a.typ, a.id, a.reason)
+	return packet.AppendAck(dst, version, a.typ, a.id, a.outcome())
 }
+
+// outcome is the reason that is told, once the acknowledgement is ready.
+func (a *pendingAck) outcome() packet.Reason {
+	if a.receipt != nil && a.reason == packet.NoMatchingSubscribers {
+		return a.receipt.reason()
+	}
+	return a.reason
+}
+
+// ready reports whether the acknowledgement may be sent.
+func (b *Broker) ready(a *pendingAck) bool { return a.receipt.done() && b.stored(a.at) }
 
 // answer acknowledges to the connection being read, when everything recorded
 // for the packet is stored. Acknowledgements keep their order [MQTT-4.6.0-2]
 // [MQTT-4.6.0-3].
 func (t *turn) answer(c *conn, a pendingAck) {
-	if t.b.journal == nil {
+	if t.b.journal == nil && t.b.index.peers == nil {
 		t.acks = a.append(t.acks, c.version)
 		return
 	}
@@ -35,12 +47,15 @@ func (t *turn) answer(c *conn, a pendingAck) {
 }
 
 func (t *turn) answerLocked(c *conn, s *session, a pendingAck) (now bool) {
-	if t.b.journal == nil {
+	if t.b.journal == nil && t.b.index.peers == nil {
 		t.acks = a.append(t.acks, c.version)
 		return true
 	}
 	a.at = max(a.at, t.packetAt)
-	if t.b.stored(a.at) && !c.owes() {
+	if t.b.ready(&a) && !c.owes() {
+		if a.receipt != nil {
+			t.accepted(s, &a)
+		}
 		t.acks = a.append(t.acks, c.version)
 		return true
 	}
@@ -73,9 +88,13 @@ func (t *turn) owe(c *conn, a pendingAck) {
 		}
 	}
 	c.mu.Unlock()
-	if first {
+	switch {
+	case !first:
+	case !t.b.stored(a.at):
 		t.b.journal.await(c)
 		t.recorded = max(t.recorded, a.at)
+	case a.receipt.done(): // since it was asked
+		t.resettle = append(t.resettle, c)
 	}
 }
 
@@ -90,7 +109,8 @@ func (t *turn) settleOwed(c *conn) {
 	c.mu.Lock()
 	n, waiting := 0, 0
 	var granted []*subscription
-	for n < len(c.owed) && t.b.stored(c.owed[n].at) {
+	var accepted []pendingAck
+	for n < len(c.owed) && t.b.ready(&c.owed[n]) {
 		if !c.closed {
 			answer := c.owed[n].append(nil, c.version)
 			c.out.add(answer)
@@ -100,6 +120,9 @@ func (t *turn) settleOwed(c *conn) {
 			waiting++
 		}
 		granted = append(granted, c.owed[n].granted...)
+		if c.owed[n].receipt != nil && c.owed[n].typ == packet.PUBREC {
+			accepted = append(accepted, c.owed[n])
+		}
 		n++
 	}
 	if n > 0 && !c.closed {
@@ -107,6 +130,7 @@ func (t *turn) settleOwed(c *conn) {
 	}
 	c.owed = append(c.owed[:0], c.owed[n:]...)
 	more := len(c.owed) > 0
+	storing := more && !t.b.stored(c.owed[0].at)
 	if !more {
 		c.owed = nil
 		if c.relief != nil {
@@ -116,17 +140,41 @@ func (t *turn) settleOwed(c *conn) {
 	}
 	s := c.session
 	c.mu.Unlock()
-	if more {
+	if storing {
 		t.b.journal.await(c)
 	}
 	for _, sub := range granted {
 		t.sendRetained(c, sub)
 	}
-	if waiting > 0 && s != nil {
+	if (waiting > 0 || len(accepted) > 0) && s != nil {
 		s.mu.Lock()
+		for i := range accepted {
+			t.accepted(s, &accepted[i])
+		}
 		if s.conn.Load() == c {
 			s.waiting -= waiting
 		}
 		s.mu.Unlock()
+	}
+}
+
+// accepted notes that peers have answered for an inbound message of QoS 2. What
+// none of them took is not received: its identifier is free again. The session's
+// mu is held.
+func (t *turn) accepted(s *session, a *pendingAck) {
+	if a.typ != packet.PUBREC || s.accepting[a.id] != a.receipt {
+		return
+	}
+	delete(s.accepting, a.id)
+	here, ok := s.inbound[a.id]
+	if !a.outcome().Failed() || !ok {
+		return
+	}
+	delete(s.inbound, a.id)
+	if here {
+		s.receiving--
+	}
+	if s.keeps() {
+		t.b.recordInbound(t, s, a.id, false)
 	}
 }

@@ -38,7 +38,15 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 		return nil
 	}
 	t.load(c, r.topic, whole)
-	t.acceptPublish(c, p, t.publishLoaded(c.client, r))
+	if t.b.index.peers == nil {
+		t.acceptPublish(c, p, t.publishLoaded(c.client, r))
+		return nil
+	}
+	t.publisher = c.session
+	v := t.publishLoaded(c.client, r)
+	t.publisher = nil
+	t.acceptPublish(c, p, v)
+	t.waitForRoom(c)
 	return nil
 }
 
@@ -71,6 +79,8 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 	switch {
 	case seen || best >= waits:
 		return Verdict{}
+	case t.receipt != nil && (best == missed || !t.msg.retain): // which says what became of it
+		return Verdict{Reason: byte(packet.NoMatchingSubscribers)}
 	case best == missed:
 		return Verdict{Reason: byte(packet.NoMatchingSubscribers)}
 	case t.msg.retain || t.msg.qos == 0:
@@ -190,7 +200,7 @@ func (t *turn) admit(c *conn, p *packet.Publish) (again bool, err error) {
 	}
 	if p.QoS == 2 {
 		if _, ok := s.inbound[p.PacketID]; ok {
-			t.answerLocked(c, s, pendingAck{typ: packet.PUBREC, id: p.PacketID, at: s.recordedAt})
+			t.answerLocked(c, s, pendingAck{typ: packet.PUBREC, id: p.PacketID, at: s.recordedAt, receipt: s.accepting[p.PacketID]})
 			return true, nil
 		}
 	}
@@ -206,7 +216,7 @@ func (t *turn) acceptPublish(c *conn, p *packet.Publish, v Verdict) {
 	switch p.QoS {
 	case 1:
 		before := len(t.acks)
-		t.answerPublish(c, packet.PUBACK, p.PacketID, v)
+		t.answerPublish(c, packet.PUBACK, p.PacketID, v, t.receiptOf(c.session, p))
 		if t.publication.HearsMore && v.Allowed() {
 			t.patient += len(t.acks) - before
 		}
@@ -214,7 +224,7 @@ func (t *turn) acceptPublish(c *conn, p *packet.Publish, v Verdict) {
 		if !packet.Reason(v.Reason).Failed() {
 			t.inbound(c.session, p.PacketID)
 		}
-		t.answerPublish(c, packet.PUBREC, p.PacketID, v)
+		t.answerPublish(c, packet.PUBREC, p.PacketID, v, t.receiptOf(c.session, p))
 	}
 }
 
@@ -250,13 +260,13 @@ func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
 			t.inbound(c.session, p.PacketID)
 		}
 	}
-	t.answerPublish(c, typ, p.PacketID, v)
+	t.answerPublish(c, typ, p.PacketID, v, nil)
 }
 
 // answerPublish sends PUBACK or PUBREC, with the verdict's text where there is
 // one and the client wants it [MQTT-3.4.2-2] [MQTT-3.5.2-2].
-func (t *turn) answerPublish(c *conn, typ packet.Type, id uint16, v Verdict) {
-	a := pendingAck{typ: typ, id: id, reason: packet.Reason(v.Reason)}
+func (t *turn) answerPublish(c *conn, typ packet.Type, id uint16, v Verdict, receipt *Receipt) {
+	a := pendingAck{typ: typ, id: id, reason: packet.Reason(v.Reason), receipt: receipt}
 	if v.Text != "" && c.version == packet.V5 && c.problem {
 		full := packet.Ack{PacketID: id, Reason: a.reason}
 		full.Properties.SetBytes(packet.ReasonString, cutText(v.Text))

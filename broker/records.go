@@ -20,6 +20,7 @@ const (
 	recInbound                  // serial, packet id: QoS 2 publish received
 	recOutbound                 // serial, packet id: PUBREL came
 	recReset                    // serial: what follows replaces what is known of it
+	recMark                     // node, epoch, offset: up to where messages of a peer are here
 )
 
 // Prefixes of keyed values. The space follows, then NUL, which is in no name,

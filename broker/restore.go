@@ -178,6 +178,11 @@ func (r *restorer) one(in *recordReader) error {
 		r.message = max(r.message, id)
 		return nil
 	}
+	if kind == recMark {
+		m := Mark{Node: string(in.bytes()), Epoch: in.uvarint(), Offset: in.uvarint()}
+		r.b.journal.marks[m.Node] = m
+		return nil
+	}
 	serial := in.uvarint()
 	r.serial = max(r.serial, serial)
 	s := r.sessions[serial] // nil: ended meanwhile

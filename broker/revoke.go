@@ -69,6 +69,7 @@ func (t *turn) takeBackAll(s *session, lost func(*pending) bool) {
 func (t *turn) become(s *session, who *protocol.Principal) {
 	heardAll := s.every.Load()
 	s.is(who)
+	t.b.index.hearsEvery(s, s.every.Load())
 	if heardAll && !s.every.Load() {
 		t.takeBackAll(s, func(p *pending) bool { return p.msg != nil && !s.hears(p.msg) })
 	}

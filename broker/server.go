@@ -32,12 +32,14 @@ type Broker struct {
 	timers   *timers
 	journal  *scribe // nil without a journal
 	flusher  *flusher
+	receipts receipts
 	stats    stats
 	traces   traces
 	readers  readers
 	refusals refusals
 	kept     tally // sessions that outlive their connections
 
+	shareTurns     atomic.Uint32 // of groups with members at peers
 	authenticating chan struct{}
 	connected      atomic.Int64
 	stopped        atomic.Bool // closed, for those who do not hold mu
@@ -72,6 +74,7 @@ func New(options Options) (*Broker, error) {
 		authenticating: make(chan struct{}, options.Limits.Authentications),
 		beforeWrite:    func() {},
 	}
+	b.index.peers = options.Peers
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.stats.init(b)
 	b.timers = newTimers(b)

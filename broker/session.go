@@ -39,12 +39,13 @@ type session struct {
 	expires    int64               // steady time when it ends, while no client is connected
 	subs       map[string]*subscription
 	window     window
-	credit     int             // publishes the client may still be sent unacknowledged
-	queue      fifo            // QoS 1 and 2
-	full       bool            // the queue is, and that was said
-	zeros      fifo            // QoS 0: retained messages and what came after them
-	inbound    map[uint16]bool // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
-	receiving  int             // how many did
+	credit     int                 // publishes the client may still be sent unacknowledged
+	queue      fifo                // QoS 1 and 2
+	full       bool                // the queue is, and that was said
+	zeros      fifo                // QoS 0: retained messages and what came after them
+	accepting  map[uint16]*Receipt // of inbound QoS 2 messages that peers have not answered for
+	inbound    map[uint16]bool     // QoS 2 identifiers between PUBLISH and PUBREL; true if they came by this connection
+	receiving  int                 // how many did
 	will       *will
 	waiting    int // inbound QoS 1 and 2 publishes that wait to be stored
 	record     sessionRecord
@@ -349,6 +350,7 @@ func (t *turn) released(c *conn, s *session, id uint16) {
 	reason := packet.Success
 	if here, ok := s.inbound[id]; ok {
 		delete(s.inbound, id)
+		delete(s.accepting, id)
 		if here {
 			s.receiving--
 		}

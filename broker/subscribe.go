@@ -52,7 +52,7 @@ func (t *turn) subscribe(c *conn) error {
 		encoded = answer.Append(encoded[:0], c.version, packet.SUBACK)
 	}
 	s.events.told()
-	now := t.recordAndAnswer(c, pendingAck{typ: packet.SUBACK, encoded: encoded, granted: granted})
+	now := t.recordAndAnswer(c, pendingAck{typ: packet.SUBACK, encoded: encoded, granted: granted, receipt: t.announced(s, granted)})
 	t.acknowledge(c)
 	if now {
 		for _, sub := range granted {

@@ -12,6 +12,15 @@ type turn struct {
 	tell  []*session // whose presence events are to be told
 	own   bool       // outboxes must not refer to the turn's buffers
 
+	// Of peers.
+	publisher *session  // whose message waits for its receipt, nil for none
+	receipt   *Receipt  // of the message in hand
+	sendings  []sending // of the message in hand
+	encoded   []byte    // for peers
+	relayed   bool      // peers have something to send
+	crowded   Peer      // that has no room for more
+	resettle  []*conn   // whose acknowledgements may go now
+
 	handled bool // handlers were called, and not told that this was all
 
 	routes map[string]*route
@@ -87,6 +96,9 @@ func (t *turn) settle() {
 func (t *turn) end() {
 	t.settle()
 	t.b.commit(t)
+	if t.b.index.peers != nil {
+		t.endAway()
+	}
 	for i := 0; i < len(t.dirty); i++ { // grows while sessions catch up
 		t.flush(t.dirty[i])
 	}

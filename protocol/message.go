@@ -9,6 +9,10 @@ type Message struct {
 	QoS     byte   // 0, 1 or 2
 	Retain  bool
 
+	// View says that the message is made of what every bridge of a cluster sees:
+	// each tells its own clients.
+	View bool
+
 	// The rest are MQTT 5 properties; zero values are left out on the wire
 	// and 3.1.1 clients never see them.
 	Expiry          time.Duration // time left, rounded up to seconds; 0 means none

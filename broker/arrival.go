@@ -1,0 +1,207 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/broker/packet"
+	"github.com/aibridge/aibridge/broker/topic"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Ways in which the recipients of a message are told to peers.
+const (
+	toSpace = iota
+	toParties
+	toAdministrators
+)
+
+// encodeAway encodes the turn's message for [Arrival.Deliver]. It is not ok when
+// the message's time is over.
+func (t *turn) encodeAway() (_ []byte, ok bool) {
+	m := &t.msg
+	left := int64(0)
+	if m.expires != 0 {
+		if left = m.expires - t.now; left <= 0 {
+			return nil, false
+		}
+	}
+	dst := append(t.encoded[:0], flags(m.qos, m.retain))
+	dst = binary.AppendUvarint(dst, uint64((left+int64(time.Millisecond)-1)/int64(time.Millisecond)))
+	if parties, ok := m.to.Parties(); ok {
+		dst = append(dst, toParties)
+		for _, p := range parties {
+			dst = appendText(appendText(appendText(dst, string(p.Kind)), string(p.Space)), p.ID)
+		}
+	} else if space := m.to.Space(); space != "" {
+		dst = appendText(append(dst, toSpace), string(space))
+	} else {
+		dst = append(dst, toAdministrators)
+	}
+	dst = appendText(appendText(dst, m.topic), m.from)
+	dst = append(binary.AppendUvarint(dst, uint64(len(m.props))), m.props...)
+	t.encoded = append(dst, m.payload...)
+	return t.encoded, true
+}
+
+func (r *recordReader) party() protocol.Party {
+	return protocol.Party{Kind: protocol.Kind(r.bytes()), Space: protocol.SpaceID(r.bytes()), ID: string(r.bytes())}
+}
+
+var errRelayed = errors.New("broker: a message of another bridge is malformed")
+
+// decodeAway makes what another bridge encoded the turn's message. It refers to
+// the bytes.
+func (t *turn) decodeAway(encoded []byte) error {
+	r := recordReader{b: encoded}
+	f := r.byte()
+	left := r.uvarint()
+	m := message{qos: f & 3, retain: f&4 != 0, here: true}
+	switch r.byte() {
+	case toSpace:
+		m.to = protocol.Everybody(protocol.SpaceID(r.bytes()))
+	case toParties:
+		m.to = protocol.Either(r.party(), r.party())
+	case toAdministrators:
+		m.to = protocol.Administrators()
+	}
+	name, from := r.bytes(), r.bytes()
+	m.props = r.bytes()
+	m.payload = r.b
+	if r.bad || m.qos > 2 || f > 7 || m.to.Nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
+		return errRelayed
+	}
+	if err := t.props.DecodeProperties(m.props); err != nil {
+		return errRelayed
+	}
+	if left > 0 {
+		m.expires = t.now + int64(left)*int64(time.Millisecond)
+	}
+	m.topic, m.from = t.intern(name), t.intern(from)
+	t.use(&m)
+	return nil
+}
+
+// An Arrival is what came from a peer at one time. Either all that is to be
+// stored of it is, with the mark up to where the peer's messages are, or
+// nothing.
+type Arrival struct {
+	t    *turn
+	from Mark
+}
+
+// A Mark is how far the messages of a run of another bridge have come.
+type Mark struct {
+	Node   string // the other bridge
+	Epoch  uint64 // of its process
+	Offset uint64 // in the stream of what it sends to this one
+}
+
+// Arrive begins to take what a peer sends. [Arrival.End] ends it; until then the
+// journal waits.
+func (b *Broker) Arrive(node string, epoch uint64) *Arrival {
+	t := b.getTurn().begin()
+	if b.journal != nil {
+		b.journal.hold.RLock()
+	}
+	return &Arrival{t: t, from: Mark{Node: node, Epoch: epoch}}
+}
+
+// Deliver gives a message of a peer to the subscribers here, and to a member of
+// each of the groups. It goes no further.
+func (a *Arrival) Deliver(encoded []byte, groups []uint64) (Outcome, error) {
+	t := a.t
+	if err := t.decodeAway(encoded); err != nil {
+		return Missed, err
+	}
+	r := t.routeOf(t.msg.topic)
+	best := missed
+	for i := range r.targets {
+		best = max(best, t.deliverTo(&r.targets[i]))
+	}
+	for i, g := range r.groups {
+		for _, id := range groups {
+			if g.id == id {
+				best = max(best, t.deliverShared(g, r.members[i]))
+			}
+		}
+	}
+	switch best {
+	case missed:
+		return Missed, nil
+	case full:
+		return Full, nil
+	}
+	return Taken, nil
+}
+
+// End sends what was taken up to an offset, and has then called once everything
+// of it that must be is stored. It reports whether that is so already, and does
+// not call then in that case.
+func (a *Arrival) End(offset uint64, then func()) (stored bool) {
+	t, b := a.t, a.t.b
+	if b.journal == nil {
+		b.putTurn(t)
+		return true
+	}
+	stored = t.recorded == 0
+	if !stored {
+		a.from.Offset = offset
+		b.journal.mark(t, a.from, then)
+	}
+	b.journal.hold.RUnlock()
+	b.putTurn(t)
+	return stored
+}
+
+// Marked is up to where the messages of a run of another bridge are stored here,
+// and 0 if none are.
+func (b *Broker) Marked(node string, epoch uint64) uint64 {
+	if b.journal == nil {
+		return 0
+	}
+	b.journal.mu.Lock()
+	defer b.journal.mu.Unlock()
+	if m := b.journal.marks[node]; m.Epoch == epoch {
+		return m.Offset
+	}
+	return 0
+}
+
+// mark notes how far the messages of a peer are stored with the present group.
+func (j *scribe) mark(t *turn, m Mark, then func()) {
+	j.log(t, func(dst []byte) []byte {
+		j.marks[m.Node] = m
+		j.arrivals = append(j.arrivals, then)
+		return appendMark(dst, m)
+	})
+}
+
+func appendMark(dst []byte, m Mark) []byte {
+	dst = appendText(append(dst, recMark), m.Node)
+	return binary.AppendUvarint(binary.AppendUvarint(dst, m.Epoch), m.Offset)
+}
+
+// Receipts that have all their answers.
+type receipts struct {
+	mu       sync.Mutex
+	sessions []*session
+}
+
+func (r *receipts) add(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.sessions); n == 0 || r.sessions[n-1] != s {
+		r.sessions = append(r.sessions, s)
+	}
+}
+
+func (r *receipts) take() []*session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.sessions
+	r.sessions = nil
+	return all
+}
