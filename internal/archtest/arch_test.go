@@ -39,6 +39,7 @@ var rooms = map[string][]string{
 	"broker":                   {"protocol", "internal/gate", "broker"},
 	"cluster/routes":           {"protocol", "broker/topic"},
 	"cluster":                  {"protocol"},
+	"cluster/relay":            {"protocol", "broker", "cluster/routes"},
 	"client":                   {"protocol", "internal/fair", "client"},
 	"client/agent":             {"protocol", "client", "internal/fair", "internal/schemaword"},
 	"client/agent/folder":      {"protocol", "vfs"},

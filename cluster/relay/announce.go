@@ -1,0 +1,239 @@
+package relay
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cluster/routes"
+)
+
+// A waiter waits until all bridges know what was announced in a round.
+type waiter struct {
+	round  uint64
+	answer broker.Answerer
+}
+
+// checkEvery is how often bridges are told the sum of what they should know.
+const checkEvery = 10 * time.Second
+
+// Subscribed implements [broker.Peers].
+func (r *Relay) Subscribed(i broker.Interest) {
+	r.announcer.Add(routes.Subscription(i))
+	r.announceSoon()
+}
+
+// Unsubscribed implements [broker.Peers].
+func (r *Relay) Unsubscribed(i broker.Interest) {
+	r.announcer.Remove(routes.Subscription(i))
+	r.announceSoon()
+}
+
+// Announced implements [broker.Peers].
+func (r *Relay) Announced(answer broker.Answerer) {
+	r.announcing.Lock()
+	round := r.round
+	if r.announcer.Pending() {
+		round++
+	}
+	known := r.knownTo(round)
+	if !known {
+		r.waiters = append(r.waiters, waiter{round, answer})
+	}
+	r.announcing.Unlock()
+	if known {
+		answer.Answer(broker.Taken)
+	}
+}
+
+func (r *Relay) announceSoon() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// announce tells the other bridges what changes, at most once in a while.
+func (r *Relay) announce() {
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
+	for {
+		select {
+		case <-r.closing:
+			return
+		case <-check.C:
+			r.tellSum()
+		case <-r.wake:
+			r.announceNow()
+			select {
+			case <-r.closing:
+				return
+			case <-time.After(r.o.Gather):
+			}
+		}
+	}
+}
+
+// announceNow tells each bridge what has changed, and everything to those that
+// have to begin anew.
+func (r *Relay) announceNow() {
+	r.announcing.Lock()
+	peers := r.all()
+	anew := false
+	for _, p := range peers {
+		anew = anew || p.begins()
+	}
+	changes, snapshot := r.announcer.Cut(anew)
+	if len(changes) > 0 {
+		r.round++
+	}
+	for i := range r.waiters { // changes may have undone each other
+		r.waiters[i].round = min(r.waiters[i].round, r.round)
+	}
+	for _, p := range peers {
+		p.announceRound(changes, snapshot, r.round, r.o.Outbox)
+	}
+	r.announcing.Unlock()
+	for _, p := range peers {
+		p.signal()
+	}
+	r.roundsMoved()
+	r.local.AnswerReceipts()
+}
+
+// begins reports whether the bridge has to be told everything.
+func (p *peer) begins() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state == open && p.outdated
+}
+
+func (p *peer) announceRound(changes, snapshot []routes.Batch, round uint64, most int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != open {
+		return // it will be told everything
+	}
+	switch {
+	case p.out.held() > 4*most: // or a bridge that stands still would take all memory
+		p.outdated = p.outdated || len(changes) > 0
+	case p.outdated && snapshot != nil:
+		p.outdated = false
+		p.announce(snapshot, round)
+	case !p.outdated && len(changes) > 0:
+		p.announce(changes, round)
+	}
+	if p.resync {
+		p.resync = false
+		p.record(recResync, nil)
+	}
+}
+
+// tellSum tells every bridge the sum of what it should know.
+func (r *Relay) tellSum() {
+	check := r.announcer.Check()
+	again := false
+	for _, p := range r.all() {
+		p.mu.Lock()
+		if again = again || p.outdated; p.state == open && !p.outdated {
+			p.record(recBatch, check.Append(nil))
+		}
+		p.mu.Unlock()
+		p.signal()
+	}
+	if again {
+		r.announceSoon()
+	}
+}
+
+// announced takes what a bridge announces.
+func (r *Relay) announced(p *peer, encoded []byte) error {
+	var b routes.Batch
+	if err := b.Decode(encoded); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	epoch := p.epoch
+	p.mu.Unlock()
+	if b.Epoch != epoch {
+		return nil // it was announced by a process before
+	}
+	err := r.table.Apply(p.id, &b)
+	if errors.Is(err, routes.ErrGap) && !r.table.Known(p.id, epoch) {
+		return nil // its snapshot is on its way
+	}
+	if err != nil {
+		r.o.Log.Warn("what a bridge announces is asked for again", "bridge", p.id, "why", err)
+		r.metrics.resyncs.Inc()
+		p.mu.Lock()
+		p.resync = true
+		p.mu.Unlock()
+		r.announceSoon()
+	}
+	return nil
+}
+
+// knownTo reports whether all bridges know what was announced in a round.
+// announcing is locked.
+func (r *Relay) knownTo(round uint64) bool {
+	if round > r.round {
+		return len(r.all()) == 0
+	}
+	for _, p := range r.all() {
+		if !p.hasRound(round) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasRound reports whether the bridge knows what was announced in a round, or
+// serves nobody yet.
+func (p *peer) hasRound(round uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state == absent || p.state == open && p.known && p.round >= round
+}
+
+// roundsMoved answers those whose announcements are known to all by now.
+func (r *Relay) roundsMoved() {
+	r.announcing.Lock()
+	var ready []waiter
+	if len(r.waiters) > 0 {
+		least := r.waiters[0].round
+		if r.knownTo(least) {
+			r.waiters = slices.DeleteFunc(r.waiters, func(w waiter) bool {
+				if w.round > least && !r.knownTo(w.round) {
+					return false
+				}
+				ready = append(ready, w)
+				return true
+			})
+		}
+	}
+	r.announcing.Unlock()
+	for _, w := range ready {
+		w.answer.Answer(broker.Taken)
+	}
+}
+
+// Ready reports whether this bridge knows what all others announced, and they
+// what it did.
+func (r *Relay) Ready() bool {
+	r.announcing.Lock()
+	defer r.announcing.Unlock()
+	for _, p := range r.all() {
+		if !p.ready() {
+			return false
+		}
+	}
+	return !r.announcer.Pending() && r.knownTo(r.round)
+}
+
+func (p *peer) ready() bool {
+	p.mu.Lock()
+	state, epoch := p.state, p.epoch
+	p.mu.Unlock()
+	return state == absent || state == open && p.r.table.Known(p.id, epoch)
+}

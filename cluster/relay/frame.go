@@ -1,0 +1,59 @@
+package relay
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// A frame is what travels at once between two bridges: some bytes of a stream,
+// and how far the stream in the other direction has come.
+type frame struct {
+	kind     byte
+	from, to uint64 // epochs of the processes
+	start    uint64 // where the stream begins for this receiver
+	offset   uint64 // of the body in the stream
+	received uint64 // of the other stream, without a gap
+	accepted uint64 // of it: what need not be kept
+	body     []byte
+}
+
+// Kinds of frames.
+const (
+	hello  byte = iota + 1 // received: where the other stream may begin; nothing else counts
+	data                   // some bytes of the stream, or none
+	resend                 // the same, and bytes of the other stream are missing
+)
+
+const (
+	frameVersion = 1
+	headerBytes  = 2 + 6*8
+	// maxBody is what a frame carries of a stream, so that it has 64 KiB at most.
+	maxBody = 64<<10 - headerBytes
+)
+
+var errFrame = errors.New("relay: a frame is malformed")
+
+// append encodes the frame.
+func (f *frame) append(dst []byte) []byte {
+	dst = append(dst, frameVersion, f.kind)
+	for _, v := range [...]uint64{f.from, f.to, f.start, f.offset, f.received, f.accepted} {
+		dst = binary.LittleEndian.AppendUint64(dst, v)
+	}
+	return append(dst, f.body...)
+}
+
+// decode reads a frame, whose body lies in b.
+func (f *frame) decode(b []byte) error {
+	if len(b) < headerBytes || len(b) > headerBytes+maxBody || b[0] != frameVersion || b[1] < hello || b[1] > resend {
+		return errFrame
+	}
+	f.kind = b[1]
+	for i, v := range [...]*uint64{&f.from, &f.to, &f.start, &f.offset, &f.received, &f.accepted} {
+		*v = binary.LittleEndian.Uint64(b[2+8*i:])
+	}
+	f.body = b[headerBytes:]
+	if f.offset+uint64(len(f.body)) < f.offset || f.accepted > f.received || f.kind == hello && len(f.body) > 0 {
+		return errFrame
+	}
+	return nil
+}

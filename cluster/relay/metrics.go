@@ -1,0 +1,60 @@
+package relay
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics count what is relayed.
+type metrics struct {
+	frames, bytes, failed, received, dropped, resyncs prometheus.Counter
+}
+
+func newMetrics(r *Relay) *metrics {
+	count := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "aibridge_relay_" + name + "_total", Help: help})
+		if r.o.Registerer != nil {
+			r.o.Registerer.MustRegister(c)
+		}
+		return c
+	}
+	m := &metrics{
+		frames:   count("frames_sent", "Frames sent to other bridges."),
+		bytes:    count("bytes_sent", "Bytes sent to other bridges."),
+		failed:   count("frames_failed", "Frames that could not be sent to another bridge, and are sent again."),
+		received: count("messages_received", "Messages that came from other bridges."),
+		dropped:  count("messages_dropped", "Messages that another bridge does not get because it has not taken those before."),
+		resyncs:  count("resyncs", "Times another bridge was asked anew what its clients subscribe to."),
+	}
+	if r.o.Registerer != nil {
+		r.o.Registerer.MustRegister(
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aibridge_relay_peers", Help: "Bridges that messages are relayed to."}, func() float64 {
+				return float64(len(r.Peers()))
+			}),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aibridge_relay_queue_bytes", Help: "Bytes that other bridges have not accepted."}, func() (all float64) {
+				for _, p := range r.Peers() {
+					all += float64(p.Queued)
+				}
+				return all
+			}),
+		)
+	}
+	return m
+}
+
+// A PeerStatus is how far this bridge is with another one.
+type PeerStatus struct {
+	Node
+	Open     bool   // messages flow
+	Queued   int    // bytes that it has not accepted
+	Dropped  uint64 // messages that it did not get
+	Received uint64 // bytes from it
+}
+
+// Peers tells how far this bridge is with the others.
+func (r *Relay) Peers() []PeerStatus {
+	var all []PeerStatus
+	for _, p := range r.all() {
+		p.mu.Lock()
+		all = append(all, PeerStatus{Node{p.id, p.epoch}, p.state == open, p.out.held(), p.dropped, p.in.received})
+		p.mu.Unlock()
+	}
+	return all
+}

@@ -1,0 +1,156 @@
+package relay
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/aibridge/aibridge/broker"
+)
+
+// An outbound is the stream to a peer: what it has not accepted yet, and what
+// happens when it does.
+type outbound struct {
+	base     uint64 // the peer has accepted all before
+	received uint64 // and received all before this
+	sent     uint64 // what is sent next
+	end      uint64
+	first    uint64 // offset of the first chunk
+	chunks   [][]byte
+
+	waiting []awaited // in the order of offsets
+	from    int       // of these: the first that still waits
+}
+
+// An awaited is a record on whose acceptance something depends.
+type awaited struct {
+	end     uint64 // of the record
+	receipt broker.Answerer
+	outcome broker.Outcome
+	// announced says that it is the last of the announcements of a round.
+	announced bool
+	round     uint64
+}
+
+const chunkBytes = maxBody
+
+// append adds bytes to the stream.
+func (o *outbound) append(b []byte) {
+	o.end += uint64(len(b))
+	for len(b) > 0 {
+		last := len(o.chunks) - 1
+		if last < 0 || len(o.chunks[last]) == chunkBytes {
+			o.chunks = append(o.chunks, make([]byte, 0, chunkBytes))
+			last++
+		}
+		n := min(len(b), chunkBytes-len(o.chunks[last]))
+		o.chunks[last] = append(o.chunks[last], b[:n]...)
+		b = b[n:]
+	}
+}
+
+// await has something done when the peer has accepted all there is by now.
+func (o *outbound) await(w awaited) {
+	if o.from > 1024 && o.from > len(o.waiting)/2 {
+		n := copy(o.waiting, o.waiting[o.from:])
+		clear(o.waiting[n:])
+		o.waiting, o.from = o.waiting[:n], 0
+	}
+	w.end = o.end
+	o.waiting = append(o.waiting, w)
+}
+
+// held is how much the peer has not accepted, in bytes.
+func (o *outbound) held() int { return int(o.end - o.base) }
+
+// next is what is to be sent: from one chunk, and not beyond a window after what
+// the peer has received.
+func (o *outbound) next(window int) []byte {
+	limit := min(o.end, o.received+uint64(window))
+	if o.sent >= limit {
+		return nil
+	}
+	at := int(o.sent - o.first)
+	chunk := o.chunks[at/chunkBytes]
+	part := chunk[at%chunkBytes:]
+	return part[:min(uint64(len(part)), limit-o.sent)]
+}
+
+// rewind has all sent again that the peer has not received.
+func (o *outbound) rewind() { o.sent = max(o.received, o.base) }
+
+// acknowledged notes how far the peer is, and returns what waited for that. It
+// is only valid until the next call.
+func (o *outbound) acknowledged(received, accepted uint64) []awaited {
+	if received > o.end || accepted > received || received < o.base {
+		return nil // old, or nothing that was sent
+	}
+	o.received = max(o.received, received)
+	o.sent = max(o.sent, o.received)
+	if accepted <= o.base {
+		return nil
+	}
+	o.base = accepted
+	o.trim()
+	done := o.from
+	for o.from < len(o.waiting) && o.waiting[o.from].end <= accepted {
+		o.from++
+	}
+	ready := o.waiting[done:o.from]
+	if o.from == len(o.waiting) {
+		o.waiting, o.from = o.waiting[:0], 0
+		if cap(o.waiting) > 4096 {
+			o.waiting = nil
+		}
+	}
+	return ready
+}
+
+// trim lets go of the chunks that the peer has accepted. One is kept, to be
+// filled again.
+func (o *outbound) trim() {
+	n := int(o.base-o.first) / chunkBytes
+	n = min(n, len(o.chunks))
+	if n == 0 {
+		if o.base == o.end && len(o.chunks) == 1 && o.sent == o.end {
+			o.chunks[0], o.first = o.chunks[0][:0], o.end
+		}
+		return
+	}
+	clear(o.chunks[:n])
+	o.chunks = append(o.chunks[:0], o.chunks[n:]...)
+	o.first += uint64(n) * chunkBytes
+}
+
+// told notes what became of the record that ends at an offset.
+func (o *outbound) told(end uint64, outcome broker.Outcome) {
+	waiting := o.waiting[o.from:]
+	i, found := slices.BinarySearchFunc(waiting, end, func(w awaited, end uint64) int { return cmp.Compare(w.end, end) })
+	if found {
+		waiting[i].outcome = outcome
+	}
+}
+
+// begin has the stream sent to a process of the peer that has all before an
+// offset, and returns what waited for that.
+func (o *outbound) begin(marked uint64) []awaited {
+	o.received = o.base
+	if marked > o.end {
+		marked = o.base
+	}
+	ready := o.acknowledged(max(marked, o.base), max(marked, o.base))
+	o.received, o.sent = o.base, o.base
+	return ready
+}
+
+// giveUp returns all that waits, and forgets everything but where the stream is:
+// the peer may have stored how far it was.
+func (o *outbound) giveUp() []awaited {
+	all := o.waiting[o.from:]
+	*o = streamFrom(o.end)
+	return all
+}
+
+// streamFrom is a stream of which nothing before an offset is sent.
+func streamFrom(at uint64) outbound {
+	return outbound{base: at, received: at, sent: at, end: at, first: at}
+}

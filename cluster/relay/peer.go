@@ -1,0 +1,412 @@
+package relay
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cluster/routes"
+)
+
+// A peer is another bridge: the streams to it and from it. It stays the same
+// while the bridge starts again.
+type peer struct {
+	r  *Relay
+	id string
+
+	taking sync.Mutex // held while what came is delivered
+
+	mu    sync.Mutex
+	epoch uint64
+	state state
+	start uint64 // of the stream to this process of the peer
+	out   outbound
+	in    inbound
+
+	wanted   bool          // bytes are missing that the peer is to send again
+	due      bool          // the peer is to be told how far its stream is
+	told     uint64        // what it was told last to be received
+	taken    uint64        // and to be accepted
+	idle     uint64        // what it had received at the last tick
+	stuck    int           // ticks without progress
+	probing  bool          // it seems to stand still: one frame at a time
+	room     chan struct{} // closed when there is room again; nil if nobody waits
+	resync   bool          // its announcements are missing
+	outdated bool          // it has to be told everything anew, once there is room
+	known    bool          // it knows what was announced in
+	round    uint64        // this round, and before
+	dropped  uint64        // messages of QoS 0
+	wake     chan struct{}
+	gone     chan struct{} // closed when the bridge is
+}
+
+// A state says how far two bridges are with each other.
+type state byte
+
+const (
+	absent  state = iota // it runs no process that could be sent something
+	calling              // it has not said where the stream to it may begin
+	open
+)
+
+func (p *peer) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Send implements [broker.Peer].
+func (p *peer) Send(m broker.Outgoing) broker.SendResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := p.out.held()
+	if p.state == absent && p.epoch == 0 || m.QoS == 0 && held > p.r.o.Outbox || held > 8*p.r.o.Outbox && m.Receipt == nil {
+		p.dropped++
+		p.r.metrics.dropped.Inc()
+		if m.Receipt != nil {
+			m.Receipt.Answer(broker.Full)
+		}
+		return broker.SendDropped
+	}
+	var buffer [64]byte
+	head := appendMessage(buffer[:0], &m)
+	var before [16]byte
+	p.out.append(appendRecord(before[:0], recMessage, len(head)+len(m.Encoded)))
+	p.out.append(head)
+	p.out.append(m.Encoded)
+	if m.Receipt != nil {
+		p.out.await(awaited{receipt: m.Receipt, outcome: broker.Taken})
+	}
+	p.r.flush(p)
+	if held > p.r.o.Outbox {
+		return broker.SendCrowded
+	}
+	return broker.SendQueued
+}
+
+// Room implements [broker.Peer].
+func (p *peer) Room() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.room == nil {
+		p.room = make(chan struct{})
+	}
+	room := p.room
+	p.makeRoom()
+	return room
+}
+
+// makeRoom lets those go on who wait for room, if there is some. mu is held.
+func (p *peer) makeRoom() {
+	if p.room != nil && p.out.held() <= p.r.o.Outbox/2 {
+		close(p.room)
+		p.room = nil
+	}
+}
+
+// record adds a record to the stream. mu is held.
+func (p *peer) record(kind byte, body []byte) {
+	var before [16]byte
+	p.out.append(appendRecord(before[:0], kind, len(body)))
+	p.out.append(body)
+}
+
+// announce tells the peer what has changed, or everything. mu is held.
+func (p *peer) announce(batches []routes.Batch, round uint64) {
+	for i := range batches {
+		p.record(recBatch, batches[i].Append(nil))
+	}
+	p.out.await(awaited{announced: true, round: round})
+}
+
+// frame is the next one to be sent to the peer; nil if there is nothing to say.
+func (p *peer) frame(dst []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := frame{kind: data, from: p.r.o.Self.Epoch, to: p.epoch, start: p.start}
+	if p.state != open {
+		return nil
+	}
+	window := p.r.o.Window
+	if p.probing {
+		window = maxBody
+	}
+	f.body = p.out.next(window)
+	if len(f.body) == 0 && !p.due && !p.wanted {
+		return nil
+	}
+	f.offset, f.received, f.accepted = p.out.sent, p.in.received, p.in.accepted
+	if p.wanted {
+		f.kind = resend
+	}
+	p.out.sent += uint64(len(f.body))
+	p.wanted, p.due, p.told, p.taken = false, false, p.in.received, p.in.accepted
+	return f.append(dst)
+}
+
+// hello is what the peer has to know before the streams begin. answered says
+// that its own is here.
+func (p *peer) hello(answered bool) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := frame{kind: hello, from: p.r.o.Self.Epoch, to: p.epoch, received: p.in.marked}
+	if answered {
+		f.start = 1
+	}
+	return f.append(nil)
+}
+
+// run sends to the peer until the bridge is gone.
+func (p *peer) run() {
+	ticker := time.NewTicker(p.r.o.Tick)
+	defer ticker.Stop()
+	var buffer []byte
+	for {
+		select {
+		case <-p.gone:
+			return
+		case <-ticker.C:
+			p.tick()
+		case <-p.wake:
+		}
+		for {
+			f := p.frame(buffer[:0])
+			if f == nil {
+				break
+			}
+			p.r.send(p, f)
+			buffer = f
+		}
+	}
+}
+
+// tick says hello until there is an answer, sends again what seems to be lost,
+// and tells how far the peer's stream is.
+func (p *peer) tick() {
+	p.mu.Lock()
+	switch p.state {
+	case calling:
+		p.mu.Unlock()
+		p.r.send(p, p.hello(false))
+		return
+	case open:
+		p.due = p.due || p.in.received != p.told || p.in.accepted != p.taken
+		switch {
+		case p.out.received != p.idle || p.out.sent == p.out.received:
+			p.idle, p.stuck, p.probing = p.out.received, 0, false
+		case p.stuck < ticksLost:
+			p.stuck++
+		default:
+			p.stuck, p.probing = 0, true
+			p.out.rewind()
+		}
+	}
+	p.mu.Unlock()
+}
+
+// ticksLost are the ticks after which what was sent and not received is sent
+// again unasked.
+const ticksLost = 4
+
+// greeted takes the peer's hello: where the stream to it may begin.
+func (p *peer) greeted(f *frame) (fresh bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != calling || p.epoch != f.from {
+		return false
+	}
+	ready := p.out.begin(f.received)
+	p.settle(ready)
+	p.state, p.start, p.outdated = open, p.out.base, true
+	p.makeRoom()
+	return true
+}
+
+// settle does what waited for the peer's acceptance. mu is held.
+func (p *peer) settle(ready []awaited) {
+	for i := range ready {
+		w := &ready[i]
+		if w.receipt != nil {
+			w.receipt.Answer(w.outcome)
+			w.receipt = nil
+		}
+		if w.announced {
+			p.known, p.round = true, w.round
+		}
+	}
+}
+
+// acknowledged takes how far the peer is with the stream to it. It reports
+// whether the frame is of the process that runs.
+func (p *peer) acknowledged(f *frame) (current bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != open || p.epoch != f.from {
+		return p.epoch == f.from
+	}
+	before := p.out.received
+	p.settle(p.out.acknowledged(f.received, f.accepted))
+	if p.out.received > before {
+		p.probing = false
+	}
+	if p.outdated && p.out.held() <= p.r.o.Outbox {
+		p.r.announceSoon()
+	}
+	if f.kind == resend {
+		p.out.rewind()
+	}
+	p.in.accept(p.out.received)
+	p.tellSoon()
+	p.makeRoom()
+	return true
+}
+
+// take delivers what a frame carries.
+func (p *peer) take(f *frame) {
+	p.taking.Lock()
+	defer p.taking.Unlock()
+	p.mu.Lock()
+	if p.epoch != f.from {
+		p.mu.Unlock()
+		return
+	}
+	if !p.in.synced {
+		p.in.begin(f.start)
+	}
+	fresh, ok := p.in.take(f.offset, f.body)
+	if !ok {
+		p.wanted = true
+	}
+	in, epoch := p.in, p.epoch
+	p.mu.Unlock()
+	if !ok || len(f.body) == 0 {
+		return
+	}
+	if len(fresh) == 0 { // it was sent again: the acknowledgement was lost
+		p.mu.Lock()
+		p.due = true
+		p.mu.Unlock()
+		return
+	}
+	d := delivery{p: p, arrival: p.r.local.Arrive(p.id, epoch), marked: in.marked}
+	before := in.parsed
+	err := in.records(fresh, d.record)
+	if err != nil {
+		p.r.o.Log.Error("what another bridge sends makes no sense", "bridge", p.id, "error", err)
+	}
+	p.took(epoch, &in, &d, before)
+}
+
+// took notes how far the peer's stream is.
+func (p *peer) took(epoch uint64, in *inbound, d *delivery, before uint64) {
+	end := in.parsed
+	p.mu.Lock()
+	if p.epoch != epoch { // another process of the bridge runs by now
+		p.mu.Unlock()
+		d.arrival.End(end, func() {})
+		return
+	}
+	for _, told := range d.outcomes {
+		p.record(recOutcome, told)
+	}
+	p.in.received, p.in.parsed, p.in.partial = in.received, in.parsed, in.partial
+	if d.urgent {
+		p.in.urgent = end
+	}
+	if end > before {
+		a := acceptance{end: end}
+		if len(d.outcomes) > 0 {
+			a.after = p.out.end
+		}
+		p.in.pending = append(p.in.pending, a)
+	}
+	p.mu.Unlock()
+	if d.arrival.End(end, func() { p.stored(epoch, end) }) {
+		p.stored(epoch, end)
+	}
+}
+
+// stored notes that what the peer sent up to an offset is stored.
+func (p *peer) stored(epoch, end uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.epoch != epoch {
+		return
+	}
+	p.in.stored(end)
+	p.in.accept(p.out.received)
+	p.tellSoon()
+}
+
+// tellSoon has the peer told how far its stream is, if it waits for that: for
+// the acceptance of something, or for room in its window. mu is held.
+func (p *peer) tellSoon() {
+	if p.in.accepted > p.taken && p.in.urgent > p.taken || p.in.received-p.told >= uint64(p.r.o.Window/4) {
+		p.due = true
+		p.signal()
+	}
+}
+
+// A delivery is what a frame brings.
+type delivery struct {
+	p        *peer
+	arrival  Arrival
+	marked   uint64
+	groups   []uint64
+	urgent   bool     // the peer waits for its acceptance
+	outcomes [][]byte // that the peer is told
+}
+
+func (d *delivery) record(kind byte, body []byte, end uint64) error {
+	switch kind {
+	case recMessage:
+		return d.message(body, end)
+	case recBatch:
+		d.urgent = true
+		return d.p.r.announced(d.p, body)
+	case recResync:
+		d.urgent = true
+		d.p.mu.Lock()
+		d.p.outdated = true
+		d.p.mu.Unlock()
+		d.p.r.announceSoon()
+	case recOutcome:
+		d.urgent = true
+		return d.p.outcome(body)
+	default:
+		return errFrame
+	}
+	return nil
+}
+
+func (d *delivery) message(body []byte, end uint64) error {
+	marks, groups, encoded, ok := parseMessage(body, d.groups)
+	d.groups = groups
+	if !ok {
+		return errFrame
+	}
+	d.urgent = d.urgent || marks&markAnswer != 0
+	if end <= d.marked {
+		return nil // it was stored before this process began
+	}
+	d.p.r.metrics.received.Inc()
+	became, err := d.arrival.Deliver(encoded, groups)
+	if err == nil && marks&markTell != 0 && became != broker.Taken {
+		d.outcomes = append(d.outcomes, append(binary.AppendUvarint(nil, end), byte(became)))
+	}
+	return err
+}
+
+// outcome takes what became of a message.
+func (p *peer) outcome(body []byte) error {
+	end, n := binary.Uvarint(body)
+	if n <= 0 || len(body) != n+1 || broker.Outcome(body[n]) > broker.Taken {
+		return errFrame
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out.told(end, broker.Outcome(body[n]))
+	return nil
+}

@@ -1,0 +1,332 @@
+package relay
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cluster/routes"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Node is one run of a bridge.
+type Node struct {
+	ID    string
+	Epoch uint64
+}
+
+// A Member is a node that is alive.
+type Member struct {
+	Node
+	Ready bool // it takes what is relayed
+}
+
+// A Transport carries frames of 64 KiB at most. It may lose them, double them
+// and change their order. What comes it gives to [Relay.Take].
+type Transport interface {
+	// Send carries a frame to a bridge. It may wait a moment, and does not keep
+	// the frame.
+	Send(to string, frame []byte) error
+}
+
+// A Local is the broker of this bridge, see [Of].
+type Local interface {
+	Arrive(node string, epoch uint64) Arrival
+	Marked(node string, epoch uint64) uint64
+	AnswerReceipts()
+}
+
+// An Arrival is what came from a bridge at one time, see [broker.Arrival].
+type Arrival interface {
+	Deliver(encoded []byte, groups []uint64) (broker.Outcome, error)
+	End(offset uint64, then func()) (stored bool)
+}
+
+// Of is a broker as a relay sees it.
+func Of(b *broker.Broker) Local { return local{b} }
+
+type local struct{ *broker.Broker }
+
+func (l local) Arrive(node string, epoch uint64) Arrival { return l.Broker.Arrive(node, epoch) }
+
+// Options say what a relay works with. Self, Key and Transport are needed.
+type Options struct {
+	Self      Node
+	Key       *routes.Key
+	Transport Transport
+	Window    int           // bytes on their way to a bridge; 1 MiB
+	Outbox    int           // bytes that a bridge has not accepted, from which on QoS 0 is dropped and publishers wait; 8 MiB
+	Gather    time.Duration // least time between two announcements; 10 ms
+	Tick      time.Duration // between two looks at what may be lost; 100 ms
+	Log       *slog.Logger
+	// Registerer receives the metrics; optional.
+	Registerer prometheus.Registerer
+}
+
+func (o *Options) defaults() {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	wait := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	set(&o.Window, 1<<20)
+	set(&o.Outbox, 8<<20)
+	wait(&o.Gather, 10*time.Millisecond)
+	wait(&o.Tick, 100*time.Millisecond)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// A Relay is the other bridges of a cluster, as a broker sees them: its
+// [broker.Peers].
+type Relay struct {
+	o         Options
+	local     Local
+	table     *routes.Table
+	announcer *routes.Announcer
+	metrics   *metrics
+	epoch     atomic.Uint64 // moves with the bridges
+	running   sync.WaitGroup
+	closing   chan struct{}
+
+	mu    sync.RWMutex
+	peers map[string]*peer
+	ends  map[string]uint64 // of the streams to bridges that are gone
+
+	dirtyMu sync.Mutex
+	dirty   []*peer
+
+	announcing sync.Mutex
+	round      uint64 // of the last announcements
+	waiters    []waiter
+	wake       chan struct{}
+}
+
+// New returns a relay, which works once it is started.
+func New(o Options) *Relay {
+	o.defaults()
+	r := &Relay{
+		o: o, table: routes.NewTable(o.Key), announcer: routes.NewAnnouncer(o.Key, o.Self.Epoch),
+		peers: make(map[string]*peer), ends: make(map[string]uint64), wake: make(chan struct{}, 1), closing: make(chan struct{}),
+	}
+	r.metrics = newMetrics(r)
+	return r
+}
+
+// Start begins to work for a broker.
+func (r *Relay) Start(l Local) {
+	r.local = l
+	r.running.Go(r.announce)
+}
+
+// Close ends all work. What bridges have not accepted by then is not
+// acknowledged any more.
+func (r *Relay) Close() {
+	close(r.closing)
+	for _, p := range r.all() {
+		close(p.gone)
+	}
+	r.running.Wait()
+}
+
+// Reconcile says who the members of the cluster are: all that are alive. Those
+// that are missing are gone for good, and nobody waits for them.
+func (r *Relay) Reconcile(members []Member) {
+	is := make(map[string]Member, len(members))
+	for _, m := range members {
+		if m.ID != r.o.Self.ID {
+			is[m.ID] = m
+		}
+	}
+	r.mu.Lock()
+	var gone []*peer
+	for id, p := range r.peers {
+		if _, ok := is[id]; !ok {
+			gone = append(gone, p)
+			delete(r.peers, id)
+			r.ends[id] = p.lost()
+		}
+	}
+	for id, m := range is {
+		p := r.peers[id]
+		if p == nil {
+			p = &peer{r: r, id: id, out: streamFrom(r.ends[id]), wake: make(chan struct{}, 1), gone: make(chan struct{})}
+			r.peers[id] = p
+			r.running.Go(p.run)
+		}
+		p.is(m)
+	}
+	r.mu.Unlock()
+	r.epoch.Add(1)
+	for _, p := range gone {
+		r.table.Forget(p.id)
+	}
+	r.roundsMoved()
+	r.local.AnswerReceipts()
+}
+
+// is takes up which process of the bridge runs.
+func (p *peer) is(m Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.Epoch != p.epoch {
+		p.epoch, p.state, p.known = m.Epoch, absent, false
+		p.in = inbound{marked: p.r.local.Marked(p.id, m.Epoch)}
+	}
+	if p.state == absent && m.Ready {
+		p.state = calling
+		p.signal()
+	}
+}
+
+// lost ends the work for a bridge that is gone, and tells where the stream to it
+// ends. Nobody there gets what it has not accepted.
+func (p *peer) lost() (end uint64) {
+	close(p.gone)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.out.giveUp() {
+		if w.receipt != nil {
+			w.receipt.Answer(broker.Missed)
+		}
+	}
+	p.state, p.epoch = absent, 0
+	p.makeRoom()
+	return p.out.end
+}
+
+// send carries a frame to a bridge. A frame that is lost is sent again.
+func (r *Relay) send(p *peer, frame []byte) {
+	if err := r.o.Transport.Send(p.id, frame); err != nil {
+		r.metrics.failed.Inc()
+		r.o.Log.Debug("a frame was not sent", "bridge", p.id, "error", err)
+		return
+	}
+	r.metrics.frames.Inc()
+	r.metrics.bytes.Add(float64(len(frame)))
+}
+
+// Take takes a frame that a bridge has sent. It keeps nothing of it, and returns
+// when it is delivered.
+func (r *Relay) Take(from string, encoded []byte) {
+	var f frame
+	if err := f.decode(encoded); err != nil {
+		r.o.Log.Warn("a frame was dropped", "bridge", from, "error", err)
+		return
+	}
+	p := r.peer(from)
+	if p == nil || !p.knows(&f) {
+		return // of a process that is gone, or of which nothing is known yet
+	}
+	if f.kind == hello {
+		if p.greeted(&f) {
+			r.announceSoon()
+		}
+		if f.start == 0 {
+			r.send(p, p.hello(true))
+		}
+		return
+	}
+	if p.acknowledged(&f) {
+		p.take(&f)
+	}
+	r.roundsMoved()
+	r.local.AnswerReceipts()
+	p.signal()
+}
+
+// knows reports whether a frame is between the processes that run now.
+func (p *peer) knows(f *frame) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return f.to == p.r.o.Self.Epoch && f.from == p.epoch && p.state != absent
+}
+
+func (r *Relay) peer(id string) *peer {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.peers[id]
+}
+
+// all lists the bridges.
+func (r *Relay) all() []*peer {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := make([]*peer, 0, len(r.peers))
+	for _, p := range r.peers {
+		all = append(all, p)
+	}
+	return all
+}
+
+// flush notes that there is something to be sent. p.mu is held.
+func (r *Relay) flush(p *peer) {
+	r.dirtyMu.Lock()
+	defer r.dirtyMu.Unlock()
+	if n := len(r.dirty); n == 0 || r.dirty[n-1] != p {
+		r.dirty = append(r.dirty, p)
+	}
+}
+
+// Flush implements [broker.Peers].
+func (r *Relay) Flush() {
+	r.dirtyMu.Lock()
+	defer r.dirtyMu.Unlock()
+	for i, p := range r.dirty {
+		p.signal()
+		r.dirty[i] = nil
+	}
+	r.dirty = r.dirty[:0]
+}
+
+// Epoch implements [broker.Peers].
+func (r *Relay) Epoch() uint64 { return r.epoch.Load() + r.table.Epoch() }
+
+// Group implements [broker.Peers].
+func (r *Relay) Group(space protocol.SpaceID, name, filter string) uint64 {
+	return r.table.Group(space, name, filter)
+}
+
+// found are used again.
+var found = sync.Pool{New: func() any { return new(routes.Found) }}
+
+// Away implements [broker.Peers].
+func (r *Relay) Away(topic string, every bool, spaces ...protocol.SpaceID) *broker.Away {
+	f := found.Get().(*routes.Found)
+	defer found.Put(f)
+	if every {
+		spaces = append(spaces, routes.EverySpace)
+	}
+	if r.table.Find(topic, f, spaces...); len(f.Nodes)+len(f.Groups) == 0 {
+		return nil
+	}
+	away := new(broker.Away)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, node := range f.Nodes {
+		if p := r.peers[node]; p != nil {
+			away.Peers = append(away.Peers, p)
+		}
+	}
+	for _, m := range f.Groups {
+		p := r.peers[m.Node]
+		if p == nil {
+			continue
+		}
+		if n := len(away.Groups); n == 0 || away.Groups[n-1].ID != m.Group {
+			away.Groups = append(away.Groups, broker.AwayGroup{ID: m.Group})
+		}
+		away.Groups[len(away.Groups)-1].Add(broker.AwayMembers{Peer: p, Count: m.Count})
+	}
+	return away
+}

@@ -1,0 +1,459 @@
+package relay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/cluster/routes"
+	"github.com/aibridge/aibridge/internal/leaks"
+)
+
+func TestMain(m *testing.M) { leaks.Verify(m) }
+
+var testKey = routes.Key{7}
+
+// A world is some bridges in one process, and a network between them that
+// loses, doubles, delays and reorders frames.
+type world struct {
+	t     *testing.T
+	mu    sync.Mutex
+	rand  *rand.Rand
+	loss  int // of a hundred frames
+	cut   map[[2]string]bool
+	nodes map[string]*host
+	epoch uint64
+}
+
+// A host is a bridge over the runs of its process. What it has stored stays.
+type host struct {
+	w    *world
+	id   string
+	mark map[string]broker.Mark
+	kept []uint64 // messages, in the order of storing
+
+	run *process // nil while none runs
+}
+
+// A process is one run of a bridge.
+type process struct {
+	h       *host
+	relay   *Relay
+	epoch   uint64
+	storing sync.Mutex // one group at a time
+	mu      sync.Mutex
+	killed  bool
+	memory  []uint64 // messages taken and not stored
+	marks   []func() // to be called when they are
+}
+
+func newWorld(t *testing.T, seed uint64, names ...string) *world {
+	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), cut: make(map[[2]string]bool), nodes: make(map[string]*host)}
+	for _, name := range names {
+		w.nodes[name] = &host{w: w, id: name, mark: make(map[string]broker.Mark)}
+		w.start(name)
+	}
+	w.agree()
+	return w
+}
+
+func (w *world) start(name string) {
+	h := w.nodes[name]
+	w.mu.Lock()
+	w.epoch++
+	p := &process{h: h, epoch: w.epoch}
+	w.mu.Unlock()
+	p.relay = New(Options{Self: Node{name, p.epoch}, Key: &testKey, Transport: wire{w, name}, Window: 32 << 10, Outbox: 256 << 10})
+	p.relay.Start(p)
+	w.mu.Lock()
+	h.run = p
+	w.mu.Unlock()
+}
+
+// kill ends a process: what it has not stored is gone.
+func (w *world) kill(name string) {
+	w.mu.Lock()
+	p := w.nodes[name].run
+	w.nodes[name].run = nil
+	w.mu.Unlock()
+	p.mu.Lock()
+	p.killed = true
+	p.mu.Unlock()
+	p.relay.Close()
+}
+
+// agree tells all processes who is alive.
+func (w *world) agree() {
+	var members []Member
+	w.mu.Lock()
+	for name, h := range w.nodes {
+		if h.run != nil {
+			members = append(members, Member{Node{name, h.run.epoch}, true})
+		}
+	}
+	w.mu.Unlock()
+	for _, p := range w.running() {
+		p.relay.Reconcile(members)
+	}
+}
+
+func (w *world) running() (all []*process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.nodes {
+		if h.run != nil {
+			all = append(all, h.run)
+		}
+	}
+	return all
+}
+
+func (w *world) process(name string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nodes[name].run
+}
+
+func (w *world) close() {
+	for _, p := range w.running() {
+		w.kill(p.h.id)
+	}
+	synctest.Wait()
+	time.Sleep(time.Minute) // of the bubble's time: frames that are on their way
+}
+
+// A wire is the network as one bridge has it.
+type wire struct {
+	w    *world
+	from string
+}
+
+func (n wire) Send(to string, frame []byte) error {
+	w := n.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	times := 1
+	switch roll := w.rand.IntN(100); {
+	case w.cut[[2]string{n.from, to}], roll < w.loss:
+		times = 0
+	case roll < 2*w.loss:
+		times = 2
+	}
+	for range times {
+		delay := time.Millisecond
+		if w.loss > 0 {
+			delay = time.Duration(w.rand.IntN(20)) * time.Millisecond
+		}
+		carried := slices.Clone(frame)
+		time.AfterFunc(delay, func() {
+			if p := w.process(to); p != nil {
+				p.relay.Take(n.from, carried)
+			}
+		})
+	}
+	return nil
+}
+
+// The local side: messages are numbers; even ones have to be stored.
+
+func (p *process) Marked(node string, epoch uint64) uint64 {
+	p.h.w.mu.Lock()
+	defer p.h.w.mu.Unlock()
+	if m := p.h.mark[node]; m.Epoch == epoch {
+		return m.Offset
+	}
+	return 0
+}
+
+func (p *process) AnswerReceipts() {}
+
+func (p *process) Arrive(node string, epoch uint64) Arrival {
+	return &arrival{p: p, mark: broker.Mark{Node: node, Epoch: epoch}}
+}
+
+type arrival struct {
+	p    *process
+	mark broker.Mark
+	got  []uint64
+}
+
+func (a *arrival) Deliver(encoded []byte, _ []uint64) (broker.Outcome, error) {
+	n := binary.LittleEndian.Uint64(encoded)
+	if n%7 == 0 {
+		return broker.Missed, nil
+	}
+	a.got = append(a.got, n)
+	return broker.Taken, nil
+}
+
+func (a *arrival) End(offset uint64, then func()) bool {
+	if len(a.got) == 0 {
+		return true
+	}
+	w := a.p.h.w
+	a.mark.Offset = offset
+	w.mu.Lock()
+	delay := time.Duration(w.rand.IntN(30)) * time.Millisecond
+	w.mu.Unlock()
+	a.p.mu.Lock()
+	last := len(a.p.marks) == 0
+	a.p.marks = append(a.p.marks, func() {
+		w.mu.Lock()
+		a.p.h.kept = append(a.p.h.kept, a.got...)
+		a.p.h.mark[a.mark.Node] = a.mark
+		w.mu.Unlock()
+		then()
+	})
+	a.p.mu.Unlock()
+	if last {
+		time.AfterFunc(delay, a.p.store)
+	}
+	return false
+}
+
+// store stores all that was taken, in order.
+func (p *process) store() {
+	p.storing.Lock()
+	defer p.storing.Unlock()
+	p.mu.Lock()
+	marks := p.marks
+	p.marks = nil
+	killed := p.killed
+	p.mu.Unlock()
+	for _, store := range marks {
+		if !killed {
+			store()
+		}
+	}
+}
+
+// An answer is what a publisher is told.
+type answer struct {
+	mu   sync.Mutex
+	is   *broker.Outcome
+	then func()
+}
+
+func (a *answer) Answer(o broker.Outcome) {
+	a.mu.Lock()
+	a.is = &o
+	a.mu.Unlock()
+	if a.then != nil {
+		a.then()
+	}
+}
+
+func (a *answer) outcome() *broker.Outcome {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.is
+}
+
+// A promise is a message that somebody may have been told was accepted.
+type promise struct {
+	from, to string
+	number   uint64
+	epoch    uint64 // of the receiver when it was sent
+	answer   answer
+}
+
+var padding = make([]byte, 200)
+
+func (w *world) send(from, to string, number uint64) *promise {
+	m := &promise{from: from, to: to, number: number}
+	p := w.process(from)
+	target := w.process(to)
+	if p == nil || target == nil {
+		return nil
+	}
+	m.epoch = target.epoch
+	peer := p.relay.peer(to)
+	if peer == nil {
+		return nil
+	}
+	encoded := append(binary.LittleEndian.AppendUint64(nil, number), padding...)
+	peer.Send(broker.Outgoing{Encoded: encoded, QoS: 2, Receipt: &m.answer, Telling: true})
+	p.relay.Flush()
+	return m
+}
+
+// verify holds what was stored to what was promised.
+func (w *world) verify(promises []*promise) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range promises {
+		times := 0
+		for _, n := range w.nodes[m.to].kept {
+			if n == m.number {
+				times++
+			}
+		}
+		is := m.answer.outcome()
+		switch {
+		case times > 1:
+			w.t.Errorf("message %d from %s is %d times at %s", m.number, m.from, times, m.to)
+		case m.number%7 == 0: // nobody is there for it; what a killed bridge told of that may be lost
+		case is != nil && *is == broker.Taken && times == 0:
+			w.t.Errorf("message %d from %s was accepted by %s, which does not have it", m.number, m.from, m.to)
+		case is != nil && *is == broker.Missed && times == 0 && w.nodes[m.to].run != nil && w.nodes[m.to].run.epoch == m.epoch:
+			w.t.Errorf("message %d from %s missed %s, which was there", m.number, m.from, m.to)
+		}
+	}
+	for _, h := range w.nodes {
+		last := make(map[uint64]uint64) // by sender
+		for _, n := range h.kept {
+			if sender := n >> 32; last[sender] > n {
+				w.t.Errorf("%s has message %d behind %d", h.id, n, last[sender])
+			} else {
+				last[sender] = n
+			}
+		}
+	}
+}
+
+// TestEveryMessageThatIsAcceptedIsThereOnce sends between three bridges while
+// frames are lost, pairs are cut and processes are killed.
+func TestEveryMessageThatIsAcceptedIsThereOnce(t *testing.T) {
+	for seed := range uint64(24) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				names := []string{"a", "b", "c"}
+				w := newWorld(t, seed, names...)
+				w.loss = int(seed % 4 * 8)
+				roll := rand.New(rand.NewPCG(seed, 2))
+				var promises []*promise
+				for i := range uint64(3000) {
+					from := roll.IntN(3)
+					to := (from + 1 + roll.IntN(2)) % 3
+					if m := w.send(names[from], names[to], uint64(from)<<32|i+1); m != nil {
+						promises = append(promises, m)
+					}
+					if roll.IntN(20) == 0 {
+						time.Sleep(time.Duration(roll.IntN(20)) * time.Millisecond)
+					}
+					w.harm(roll, names)
+				}
+				w.heal()
+				for _, name := range names {
+					if w.process(name) == nil {
+						w.start(name)
+					}
+				}
+				w.agree()
+				time.Sleep(30 * time.Second) // of the bubble's time
+				for _, m := range promises {
+					if m.answer.outcome() == nil {
+						p := w.process(m.from)
+						if p.epoch <= 3 { // it never died
+							t.Errorf("message %d from %s to %s was never answered for", m.number, m.from, m.to)
+						}
+					}
+				}
+				w.verify(promises)
+				w.close()
+			})
+		})
+	}
+}
+
+// harm does now and then what is bad for a cluster.
+func (w *world) harm(roll *rand.Rand, names []string) {
+	one, other := names[roll.IntN(len(names))], names[roll.IntN(len(names))]
+	switch roll.IntN(400) {
+	case 0: // killed, and back at once
+		if w.process(one) != nil {
+			w.kill(one)
+			w.start(one)
+			w.agree()
+		}
+	case 1: // killed, and declared dead
+		if w.process(one) != nil {
+			w.kill(one)
+			w.agree()
+		}
+	case 2:
+		if w.process(one) == nil {
+			w.start(one)
+			w.agree()
+		}
+	case 3:
+		w.mu.Lock()
+		w.cut[[2]string{one, other}] = true
+		w.mu.Unlock()
+	case 4, 5:
+		w.heal()
+	}
+}
+
+func (w *world) heal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.cut)
+}
+
+// TestWhoIsToldThatAllKnowIsHeardByAll has clients subscribe at three bridges:
+// at the moment a subscription is acknowledged, each of the others knows of it.
+func TestWhoIsToldThatAllKnowIsHeardByAll(t *testing.T) {
+	for seed := range uint64(16) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				names := []string{"a", "b", "c", "d"}
+				w := newWorld(t, seed, names...)
+				w.loss = int(seed % 4 * 8)
+				roll := rand.New(rand.NewPCG(seed, 3))
+				var answered atomic.Int32
+				for i := range 400 {
+					w.subscribe(names[roll.IntN(len(names))], fmt.Sprintf("topic/%d", i), &answered)
+					if roll.IntN(3) == 0 {
+						time.Sleep(time.Duration(roll.IntN(30)) * time.Millisecond)
+					}
+					w.harm(roll, names)
+				}
+				w.heal()
+				w.agree()
+				time.Sleep(30 * time.Second)
+				if answered.Load() == 0 {
+					t.Error("nobody was ever told")
+				}
+				for _, p := range w.running() {
+					if !p.relay.Ready() {
+						t.Errorf("%s is not ready when all is well: %+v", p.h.id, p.relay.Peers())
+					}
+				}
+				w.close()
+			})
+		})
+	}
+}
+
+func (w *world) subscribe(name, topic string, answered *atomic.Int32) {
+	p := w.process(name)
+	if p == nil {
+		return
+	}
+	p.relay.Subscribed(broker.Interest{Space: "home", Filter: topic})
+	serving := make(map[*process]bool) // who could publish when it was asked
+	for _, other := range w.running() {
+		serving[other] = other.relay.Ready()
+	}
+	a := new(answer)
+	a.then = func() {
+		answered.Add(1)
+		for _, other := range w.running() {
+			if other == p || !serving[other] || w.process(name) != p || other.relay.peer(name) == nil {
+				continue
+			}
+			if away := other.relay.Away(topic, false, "home"); away == nil || len(away.Peers) != 1 {
+				w.t.Errorf("%s acknowledged %s, and %s does not know of it", name, topic, other.h.id)
+			}
+		}
+	}
+	p.relay.Announced(a)
+}
