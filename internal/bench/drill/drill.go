@@ -1,0 +1,92 @@
+package drill
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Mode says how many of the bridges work at a time.
+type Mode string
+
+// The modes.
+const (
+	Standby Mode = "standby" // one works, by a lease, and the others stand by
+	Many    Mode = "many"    // all work
+)
+
+// Options configure [Run].
+type Options struct {
+	Bridge []string // the command that serves as a bridge, before its flags
+	Flags  []string // of every bridge, besides; {n} is its number
+	NATS   []string // the command that runs [ServeNATS], before the definition
+	Mode   Mode     // default Standby
+
+	Servers int // of NATS, default 3
+	Bridges int // default 3
+
+	Faults   []Fault       // default all
+	Laps     int           // how often each fault comes, default 1
+	Duration time.Duration // if not 0, laps follow each other until it is over
+	Seed     uint64        // decides the schedule
+	Longest  time.Duration // that a pause or a partition lasts, default 30 s
+	Every    time.Duration // between two messages of a publisher, default 200 ms
+	Patience time.Duration // how long nothing may come of what was promised, default 2 min
+
+	Allow []Promise // that are reported when broken, and no failure
+	Dir   string    // where the folders and logs are made
+
+	Progress func(line string) // is told what happens, if not nil
+}
+
+func (o *Options) setDefaults() error {
+	o.Mode = cmp.Or(o.Mode, Standby)
+	o.Servers, o.Bridges, o.Laps = cmp.Or(o.Servers, 3), cmp.Or(o.Bridges, 3), cmp.Or(o.Laps, 1)
+	o.Longest, o.Every, o.Patience = cmp.Or(o.Longest, 30*time.Second), cmp.Or(o.Every, 200*time.Millisecond), cmp.Or(o.Patience, 2*time.Minute)
+	if len(o.Faults) == 0 {
+		o.Faults = Faults()
+	}
+	o.Allow = append(o.Mode.excused(), o.Allow...)
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	switch {
+	case len(o.Bridge) == 0 || len(o.NATS) == 0 || o.Dir == "":
+		return fmt.Errorf("drill: a bridge, a NATS server and a folder are needed")
+	case o.Mode != Standby && o.Mode != Many:
+		return fmt.Errorf("drill: there is no mode %q; there are %s and %s", o.Mode, Standby, Many)
+	case o.Servers != 1 && o.Servers != 3 && o.Servers != 5:
+		return fmt.Errorf("drill: NATS servers are 1, 3 or 5, not %d", o.Servers)
+	case o.Bridges < 1 || o.Bridges > 9:
+		return fmt.Errorf("drill: bridges are 1 to 9, not %d", o.Bridges)
+	case o.Laps < 1 || o.Laps > 1000 || o.Duration < 0 || o.Longest < time.Second || o.Every < time.Millisecond || o.Patience < time.Second:
+		return fmt.Errorf("drill: laps, durations or patience are out of range")
+	case o.Servers == 1 && (slices.Contains(o.Faults, Disk) || slices.Contains(o.Faults, Majority)):
+		return fmt.Errorf("drill: one NATS server has no majority, and its disk no copy")
+	}
+	return nil
+}
+
+// A Report is what a drill found.
+type Report struct {
+	Mode     Mode          `json:"mode"`
+	Seed     uint64        `json:"seed"`
+	Bridges  int           `json:"bridges"`
+	Servers  int           `json:"servers"`
+	Took     time.Duration `json:"took"`
+	Rounds   []Tally       `json:"rounds"`
+	Breaches []Breach      `json:"breaches"`
+	Allowed  []Promise     `json:"allowed,omitempty"`
+}
+
+// Failures are the promises that were broken and were not allowed to be.
+func (r Report) Failures() []Promise {
+	var broken []Promise
+	for _, b := range r.Breaches {
+		if !slices.Contains(r.Allowed, b.Promise) && !slices.Contains(broken, b.Promise) {
+			broken = append(broken, b.Promise)
+		}
+	}
+	return broken
+}

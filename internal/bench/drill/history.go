@@ -1,0 +1,103 @@
+package drill
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+)
+
+// A Kind says what happened.
+type Kind string
+
+// What clients see.
+const (
+	Opened     Kind = "opened"     // a connection was accepted; Present: with the session there was
+	Subscribed Kind = "subscribed" // all subscriptions of a connection stand
+	Closed     Kind = "closed"     // a connection ended; Code is the reason of DISCONNECT, "" without one
+	Moved      Kind = "moved"      // a client went to another node while connected; Code is how its old connection ended
+
+	Sent    Kind = "sent"    // a message, each time it was sent
+	Acked   Kind = "acked"   // PUBACK or PUBCOMP of success
+	Refused Kind = "refused" // PUBACK or PUBREC with an error
+	Got     Kind = "got"     // a message, each time it was handed to the listener
+
+	Retained Kind = "retained" // a new subscriber on Node was given Number as the retained message of Stream, 0 for none
+
+	Executed Kind = "executed" // an agent ran the call with this ID
+	Asked    Kind = "asked"    // a call, a registration or a task with this ID was asked for, the first time; Stream says which
+	Answered Kind = "answered" // and was answered for good: Code is "" for success
+	Stored   Kind = "stored"   // Node was asked for a registration with this ID, which was acknowledged: Code is "" if it is there
+	Ended    Kind = "ended"    // the task with this ID was at rest when it was looked at; Code is what became of it, "running" if it was not
+
+	WillSet Kind = "will-set" // a client connected with the will ID
+	WillDue Kind = "will-due" // its connection ended without DISCONNECT and it stays away
+	WillGot Kind = "will-got" // the will ID was published
+
+	Probed Kind = "probed" // Node said that it is ready before and after a probe; Code is "" if it succeeded
+
+	RoundBegun Kind = "round"     // the load of a round begins
+	FaultBegun Kind = "fault"     // Fault, on Node
+	FaultEnded Kind = "healed"    // what was broken works again
+	LoadEnded  Kind = "drain"     // nothing new is sent
+	Settled    Kind = "settled"   // everything promised has come
+	Unsettled  Kind = "unsettled" // patience is at an end; Code says what was missing
+)
+
+// An Event is something that a client saw. Fields that mean nothing for its kind
+// are zero.
+type Event struct {
+	At         time.Duration `json:"at"` // since the drill began
+	Kind       Kind          `json:"kind"`
+	Client     string        `json:"client,omitempty"`
+	Node       string        `json:"node,omitempty"`       // bridge that the client was connected to
+	Connection int           `json:"connection,omitempty"` // of the client, from 1
+	Present    bool          `json:"present,omitempty"`
+	Kept       bool          `json:"kept,omitempty"`   // the client's session outlives its connections
+	Stream     string        `json:"stream,omitempty"` // of messages
+	Number     int           `json:"number,omitempty"` // in the stream, from 1
+	QoS        byte          `json:"qos,omitempty"`
+	ID         string        `json:"id,omitempty"`
+	Code       string        `json:"code,omitempty"`
+	Fault      Fault         `json:"fault,omitempty"`
+}
+
+// A History is what all clients saw, in one order.
+type History []Event
+
+// WriteJSONL writes a history, one event a line.
+func (h History) WriteJSONL(w io.Writer) error {
+	buffered := bufio.NewWriter(w)
+	lines := json.NewEncoder(buffered)
+	for _, e := range h {
+		if err := lines.Encode(e); err != nil {
+			return err
+		}
+	}
+	return buffered.Flush()
+}
+
+// A recorder writes a history.
+type recorder struct {
+	began time.Time
+
+	mu     sync.Mutex
+	events History
+}
+
+func newRecorder() *recorder { return &recorder{began: time.Now()} }
+
+func (r *recorder) add(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.At = time.Since(r.began)
+	r.events = append(r.events, e)
+}
+
+// history is what was recorded until now. It is not changed afterwards.
+func (r *recorder) history() History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.events[:len(r.events):len(r.events)]
+}

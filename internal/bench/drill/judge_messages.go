@@ -1,0 +1,183 @@
+package drill
+
+import "slices"
+
+// listener checks what one listener got.
+func (j *judge) listener(l Listener) {
+	c := j.client(l.Name)
+	if len(c.subscribed) == 0 {
+		return
+	}
+	for _, m := range j.order {
+		got := c.got[m.messageKey]
+		if len(got) == 0 {
+			j.missed(l, c, m)
+			continue
+		}
+		if m.qos == 2 && !l.Kept {
+			got = j.inOneSession(got)
+		}
+		j.repeats(l.Name, m, got, func(first, last int) int { return count(c.opened, first, last) })
+	}
+	for _, indexes := range c.streams {
+		j.inOrder(l.Name, indexes)
+	}
+}
+
+// inOneSession is what a client whose sessions end with its connections got in
+// the session in which it got most.
+func (j *judge) inOneSession(got []int) (most []int) {
+	sessions := make(map[int][]int)
+	for _, i := range got {
+		n := j.history[i].Connection
+		if sessions[n] = append(sessions[n], i); len(sessions[n]) > len(most) {
+			most = sessions[n]
+		}
+	}
+	return most
+}
+
+// missed decides whether a message that a listener did not get was owed to it.
+func (j *judge) missed(l Listener, c *clientView, m *message) {
+	switch {
+	case m.qos == 0:
+		if c.heardSince(m.sent) && j.client(m.publisher).stillOn(m.connection, j.history) {
+			j.at(m.sent).tally.LostQoS0++
+			j.breach(QoS0, m.sent, "%s did not get %s %d, of QoS 0, though neither it nor the publisher lost a connection since", l.Name, m.stream, m.number)
+		}
+	case m.acked < 0:
+	case l.Kept && c.subscribed[0] < m.sent, !l.Kept && c.heardSince(m.sent):
+		j.at(m.sent).tally.Lost++
+		j.lost(m, l.Name)
+	}
+}
+
+// lost is a breach of one of two promises: by a bridge that others believed to be
+// dead when it acknowledged, or otherwise.
+func (j *judge) lost(m *message, who string) {
+	r := j.at(m.acked)
+	cut := r.tally.Fault == Pause || r.tally.Fault == Partition
+	if cut && m.acked > r.fault && m.ackedBy == r.tally.Node {
+		j.breach(Frozen, m.acked, "%s %d was acknowledged by %s after it was stopped or cut off, and never came to %s", m.stream, m.number, m.ackedBy, who)
+		return
+	}
+	j.breach(Acknowledged, m.sent, "%s %d of QoS %d, acknowledged by %s, never came to %s", m.stream, m.number, m.qos, m.ackedBy, who)
+}
+
+// heardSince reports whether the client has been connected and subscribed since
+// before an event until the history's end.
+func (c *clientView) heardSince(index int) bool {
+	last := c.subscribed[len(c.subscribed)-1]
+	return last < index && count(c.closed, last, 1<<62) == 0 && count(c.opened, last, 1<<62) == 0
+}
+
+// stillOn reports whether a connection of the client is its last and still open.
+func (c *clientView) stillOn(connection int, h History) bool {
+	if len(c.opened) == 0 {
+		return false
+	}
+	last := c.opened[len(c.opened)-1]
+	return h[last].Connection == connection && count(c.closed, last, 1<<62) == 0
+}
+
+// repeats checks a message that came more than once. breaks says how many
+// connections of who got it began between two events.
+func (j *judge) repeats(who string, m *message, got []int, breaks func(first, last int) int) {
+	extra := len(got) - 1
+	switch {
+	case extra == 0:
+	case m.qos == 2:
+		j.at(m.sent).tally.Doubled += extra
+		j.breach(ExactlyOnce, m.sent, "%s %d of QoS 2 came to %s %d times", m.stream, m.number, who, len(got))
+	case m.qos == 1 && extra <= m.times-1+breaks(got[0], got[len(got)-1]):
+		j.at(m.sent).tally.Repeated += extra
+	default:
+		j.at(m.sent).tally.Doubled += extra
+		j.breach(NoNeedless, m.sent, "%s %d of QoS %d came to %s %d times, sent %d times and with no more breaks between", m.stream, m.number, m.qos, who, len(got), m.times)
+	}
+}
+
+// inOrder checks that what came first of each message of a stream came in the
+// order of its publisher.
+func (j *judge) inOrder(who string, indexes []int) {
+	highest := 0
+	for _, i := range indexes {
+		e := j.history[i]
+		if e.Number > highest {
+			highest = e.Number
+			continue
+		}
+		m := j.messages[messageKey{e.Stream, e.Number}]
+		if m == nil || m.refused { // who refuses makes no promise
+			continue
+		}
+		j.at(m.sent).tally.Disordered++
+		j.breach(InOrder, m.sent, "%s got %s %d after %d", who, e.Stream, e.Number, highest)
+	}
+}
+
+// groups checks that each message came to one member of each group.
+func (j *judge) groups(listeners []Listener) {
+	members := make(map[string][]string)
+	for _, l := range listeners {
+		if l.Group != "" {
+			members[l.Group] = append(members[l.Group], l.Name)
+		}
+	}
+	for group, names := range members {
+		since := 0 // all are subscribed
+		for _, name := range names {
+			c := j.client(name)
+			if len(c.subscribed) == 0 {
+				since = len(j.history)
+				continue
+			}
+			since = max(since, c.subscribed[0])
+		}
+		for _, m := range j.order {
+			if m.sent > since && m.qos > 0 {
+				j.shared("group "+group, names, m)
+			}
+		}
+	}
+}
+
+func (j *judge) shared(group string, names []string, m *message) {
+	var got []int
+	for _, name := range names {
+		got = append(got, j.client(name).got[m.messageKey]...)
+	}
+	if len(got) == 0 {
+		if m.acked >= 0 {
+			j.at(m.sent).tally.Lost++
+			j.breach(SharedOnce, m.sent, "%s %d of QoS %d, acknowledged by %s, came to nobody in %s", m.stream, m.number, m.qos, m.ackedBy, group)
+		}
+		return
+	}
+	slices.Sort(got)
+	j.repeats(group, m, got, func(first, last int) (breaks int) {
+		for _, name := range names {
+			c := j.client(name)
+			breaks += count(c.opened, first, last)
+		}
+		return breaks
+	})
+}
+
+// foreign finds messages that nobody sent.
+func (j *judge) foreign() {
+	for name, c := range j.clients {
+		for key, got := range c.got {
+			if m := j.messages[key]; m == nil || m.sent > got[0] {
+				j.breach(NoNeedless, got[0], "%s got %s %d, which nobody had sent", name, key.stream, key.number)
+			}
+		}
+	}
+}
+
+// count is how many of the indexes, which rise, are between two.
+func count(indexes []int, after, before int) int {
+	from, _ := slices.BinarySearch(indexes, after+1)
+	to, _ := slices.BinarySearch(indexes, before)
+	return max(to-from, 0)
+}

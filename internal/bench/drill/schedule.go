@@ -1,0 +1,98 @@
+package drill
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A Fault is a way to break something.
+type Fault string
+
+// The faults.
+const (
+	Kill      Fault = "kill"      // a bridge is killed, and started again
+	Pause     Fault = "pause"     // a bridge stands still, and goes on
+	Partition Fault = "partition" // a bridge is cut off from NATS and the other bridges; its clients still reach it
+	Leader    Fault = "leader"    // the NATS server that leads is killed, and started again
+	Majority  Fault = "majority"  // all but one NATS servers are killed, and started again
+	Disk      Fault = "disk"      // a NATS server is killed, its folder removed, and it is started again
+	Rolling   Fault = "rolling"   // every bridge in turn is told to end, and started again
+	Move      Fault = "move"      // nothing breaks: kept sessions move to another node while connected
+)
+
+// Faults are all faults, in the order of reports.
+func Faults() []Fault {
+	return []Fault{Kill, Pause, Partition, Leader, Majority, Disk, Rolling, Move}
+}
+
+// ParseFaults reads faults by their names; none means all.
+func ParseFaults(names []string) ([]Fault, error) {
+	if len(names) == 0 {
+		return Faults(), nil
+	}
+	var faults []Fault
+	for _, name := range names {
+		if !slices.Contains(Faults(), Fault(name)) {
+			return nil, fmt.Errorf("there is no fault %q; there are %s", name, joined(Faults()))
+		}
+		faults = append(faults, Fault(name))
+	}
+	return faults, nil
+}
+
+// A Round is one fault of a schedule.
+type Round struct {
+	Number int           `json:"number"` // from 1
+	Fault  Fault         `json:"fault"`
+	Serves bool          `json:"serves"` // the target is a bridge that serves, if there is a choice
+	Target int           `json:"target"` // which of the nodes that qualify, taken modulo their number
+	Abrupt bool          `json:"abrupt"` // a partition resets connections instead of leaving them hanging
+	Lead   time.Duration `json:"lead"`   // load before the fault
+	Hold   time.Duration `json:"hold"`   // how long the fault lasts
+}
+
+// Schedule has each fault once in every lap, in an order and with particulars
+// that the seed decides. Pauses and partitions last for as long as longest, at
+// most, and others for less: a drill that has to be short says so.
+func Schedule(seed uint64, faults []Fault, laps int, longest time.Duration) []Round {
+	random := rand.New(rand.NewPCG(seed, 0x6d616e79))
+	var rounds []Round
+	for range laps {
+		lap := slices.Clone(faults)
+		random.Shuffle(len(lap), func(i, j int) { lap[i], lap[j] = lap[j], lap[i] })
+		for _, fault := range lap {
+			rounds = append(rounds, Round{
+				Number: len(rounds) + 1,
+				Fault:  fault,
+				Serves: random.IntN(4) > 0,
+				Target: random.IntN(1 << 16),
+				Abrupt: random.IntN(2) == 0,
+				Lead:   between(random, time.Second, 3*time.Second),
+				Hold:   hold(random, fault, longest),
+			})
+		}
+	}
+	return rounds
+}
+
+// hold is how long a fault lasts: a bridge that stands still does so from just
+// over the verdict to long after it.
+func hold(random *rand.Rand, fault Fault, longest time.Duration) time.Duration {
+	const verdict = 5 * time.Second
+	switch fault {
+	case Pause, Partition:
+		return between(random, min(verdict, longest), longest)
+	case Move:
+		return 0
+	}
+	return between(random, 500*time.Millisecond, min(verdict, longest))
+}
+
+func between(random *rand.Rand, least, most time.Duration) time.Duration {
+	if most <= least {
+		return least
+	}
+	return least + time.Duration(random.Int64N(int64(most-least)))
+}
