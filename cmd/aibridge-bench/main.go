@@ -27,7 +27,7 @@ func main() {
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "aibridge-bench",
-		Short:         "Measure the bridge side by side with other brokers",
+		Short:         "Measure the bridge side by side with other brokers, or break several on purpose",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Long: `Measure on this machine, with brokers as processes of their own, in turn and
@@ -36,6 +36,6 @@ where it is installed. docs/benchmarks.md says how to read the figures.
 
 Once it is beside aibridge, or on the PATH, aibridge bench runs it.`,
 	}
-	cmd.AddCommand(mqttCommand(), invokeCommand(), guardCommand(), serveCommand())
+	cmd.AddCommand(mqttCommand(), invokeCommand(), guardCommand(), serveCommand(), drillCommand(), drillNATSCommand())
 	return cmd
 }

@@ -1,0 +1,140 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// inflict breaks something, keeps it broken for as long as the round says, and
+// mends it. It tells began what it breaks.
+func (c *cluster) inflict(ctx context.Context, r Round, began func(node string)) error {
+	switch r.Fault {
+	case Kill, Pause, Partition:
+		b := c.target(ctx, r)
+		began(b.name())
+		return c.breakBridge(ctx, r, b)
+	case Leader, Disk, Majority:
+		return c.breakNATS(ctx, r, began)
+	case Rolling:
+		began("all bridges")
+		return c.roll(ctx)
+	}
+	began("")
+	return nil
+}
+
+// target is the bridge that a round is about: mostly one that serves.
+func (c *cluster) target(ctx context.Context, r Round) *bridgeNode {
+	candidates := c.bridges
+	if serving := c.serving(ctx); r.Serves && len(serving) > 0 {
+		candidates = serving
+	}
+	return candidates[r.Target%len(candidates)]
+}
+
+func (c *cluster) breakBridge(ctx context.Context, r Round, b *bridgeNode) error {
+	switch r.Fault {
+	case Kill:
+		b.kill()
+		pause(ctx, r.Hold)
+		return b.start()
+	case Pause:
+		b.freeze()
+		pause(ctx, r.Hold)
+		b.thaw()
+	case Partition:
+		state := hangs
+		if r.Abrupt {
+			state = resets
+		}
+		b.setLinks(state)
+		pause(ctx, r.Hold)
+		b.setLinks(carries)
+	}
+	return nil
+}
+
+func (b *bridgeNode) setLinks(state linkState) {
+	for _, l := range b.links {
+		l.set(state)
+	}
+}
+
+func (c *cluster) breakNATS(ctx context.Context, r Round, began func(string)) error {
+	leader := 0
+	name := leaderOf(ctx, c.natsURLs())
+	for i, n := range c.nats {
+		if n.Name == name {
+			leader = i
+		}
+	}
+	var broken []*natsNode
+	switch r.Fault {
+	case Leader:
+		broken = append(broken, c.nats[leader])
+	case Disk:
+		broken = append(broken, c.nats[r.Target%len(c.nats)])
+	case Majority:
+		for i := range len(c.nats) - 1 {
+			broken = append(broken, c.nats[(leader+i)%len(c.nats)])
+		}
+	}
+	began(names(broken))
+	for _, n := range broken {
+		n.kill()
+	}
+	if r.Fault == Disk {
+		if err := os.RemoveAll(filepath.Join(broken[0].Dir, "jetstream")); err != nil {
+			return err
+		}
+	}
+	pause(ctx, r.Hold)
+	for _, n := range broken {
+		if err := n.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func names(nodes []*natsNode) string {
+	var list []string
+	for _, n := range nodes {
+		list = append(list, n.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+func (c *cluster) natsURLs() string {
+	var urls []string
+	for _, n := range c.nats {
+		urls = append(urls, fmt.Sprintf("nats://%s:%d", n.Host, n.Port))
+	}
+	return strings.Join(urls, ",")
+}
+
+// roll restarts one bridge after the other, as somebody does who installs a new
+// version.
+func (c *cluster) roll(ctx context.Context) error {
+	for _, b := range c.bridges {
+		b.terminate()
+		if err := b.start(); err != nil {
+			return err
+		}
+		if err := c.until(ctx, "all bridges are up again", c.bridgesHealthy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole reports whether everything runs again.
+func (c *cluster) whole(ctx context.Context) error {
+	if err := c.natsHealthy(ctx); err != nil {
+		return err
+	}
+	return c.bridgesHealthy(ctx)
+}

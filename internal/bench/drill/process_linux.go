@@ -1,0 +1,122 @@
+package drill
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is a program that the drill starts, stops and starts again. It ends
+// with the drill, however that ends.
+type process struct {
+	name string
+	dir  string // where its log is
+	argv []string
+
+	mu      sync.Mutex
+	pid     int           // 0 while it does not run
+	exited  chan struct{} // closed when it has
+	wanted  bool          // it is started again when it ends by itself
+	ends    int           // how often it ended by itself
+	standby sync.WaitGroup
+}
+
+// start runs the program, again whenever it ends by itself, as a supervisor would.
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wanted = true
+	if p.pid != 0 {
+		return nil
+	}
+	return p.launch()
+}
+
+// launch runs the program once. p.mu is held.
+func (p *process) launch() error {
+	log, err := os.OpenFile(filepath.Join(p.dir, p.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	exited, started := make(chan struct{}), make(chan error)
+	p.standby.Go(func() {
+		// The kernel kills the process when the thread that started it ends.
+		runtime.LockOSThread()
+		defer log.Close()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // with what it ended is in its log
+			p.ended(exited)
+		}
+	})
+	if err := <-started; err != nil {
+		return err
+	}
+	p.pid, p.exited = cmd.Process.Pid, exited
+	return nil
+}
+
+// ended starts the program again if nobody has ended it.
+func (p *process) ended(exited chan struct{}) {
+	p.mu.Lock()
+	p.pid = 0
+	again := p.wanted
+	close(exited)
+	p.mu.Unlock()
+	if !again {
+		return
+	}
+	p.mu.Lock()
+	p.ends++
+	p.mu.Unlock()
+	time.AfterFunc(restartAfter, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.wanted && p.pid == 0 {
+			_ = p.launch()
+		}
+	})
+}
+
+// restartAfter is the pause of a supervisor.
+const restartAfter = 500 * time.Millisecond
+
+// signal sends a signal, if the program runs.
+func (p *process) signal(signal syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pid == 0 {
+		return errors.New(p.name + " does not run")
+	}
+	return syscall.Kill(p.pid, signal)
+}
+
+// end sends a signal that ends the program, and waits until it has ended. It
+// stays down until start.
+func (p *process) end(signal syscall.Signal) {
+	p.mu.Lock()
+	p.wanted = false
+	exited := p.exited
+	running := p.pid != 0
+	if running {
+		_ = syscall.Kill(p.pid, signal)
+	}
+	p.mu.Unlock()
+	if running {
+		<-exited
+	}
+}
+
+func (p *process) kill()      { p.end(syscall.SIGKILL) }
+func (p *process) terminate() { p.end(syscall.SIGTERM) }
+func (p *process) freeze()    { _ = p.signal(syscall.SIGSTOP) }
+func (p *process) thaw()      { _ = p.signal(syscall.SIGCONT) }
