@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard fuzz clean
+.PHONY: help run build bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill fuzz clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -82,6 +82,10 @@ bench: ## the benchmarks of every package, once
 
 bench-guard: ## fail if a call takes over a tenth more processor time than with the commit SINCE (default HEAD^)
 	@scripts/bench-guard $${SINCE:-HEAD^}
+
+DRILL ?= --rounds 20 --json bin/drill.json
+drill: bin/aibridge-bench ## break a cluster of bridges on purpose and count what it lost, for about an hour (DRILL="--faults kill" for less)
+	bin/aibridge bench drill $(DRILL)
 
 fuzz: ## every fuzz target for FUZZTIME (default 20s)
 	@for pkg in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \

@@ -15,11 +15,11 @@ const benchProgram = "aibridge-bench"
 
 func benchCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "bench [mqtt|invoke|guard] [flags]",
-		Short: "Measure this bridge side by side with other brokers",
+		Use:   "bench [mqtt|invoke|guard|drill] [flags]",
+		Short: "Measure this bridge side by side with other brokers, or break several on purpose",
 		Long: `Run aibridge-bench, the load generator, from beside this program or from the
 PATH, with the same arguments. docs/benchmarks.md says how to build it and how to
-read its figures.`,
+read its figures, docs/drill.md how bridges are broken.`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			program, err := findBench()
