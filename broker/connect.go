@@ -39,11 +39,14 @@ func (t *turn) connect(c *conn, body []byte) error {
 	if most := p.Properties.Number(packet.MaximumPacketSize, 0); most != 0 { // 0 is an error, which can be told
 		c.maxPacket = int(most)
 	}
-	if err != nil {
-		return err
+	var q *request
+	if err == nil {
+		q, err = t.b.readConnect(c, &p)
 	}
-	q, err := t.b.readConnect(c, &p)
 	if err != nil {
+		if why, ok := errors.AsType[*packet.Error](err); ok {
+			c.connectRefused(string(p.ClientID), nil, why)
+		}
 		return err
 	}
 	c.phase.Store(phaseAuth)
@@ -246,6 +249,15 @@ func (t *turn) enter(c *conn, q *request, principal *protocol.Principal, authDat
 	}
 }
 
+// errTaken refuses a client id that somebody else uses.
+var errTaken = &packet.Error{Reason: packet.NotAuthorized, Text: "client id belongs to another principal"}
+
+// turnAway refuses a client whose credential is good.
+func (t *turn) turnAway(c *conn, client *Client, why *packet.Error) {
+	c.connectRefused(client.ID, client.Principal(), why)
+	t.refuse(c, why)
+}
+
 // claim enters one session. It returns false when that one ended meanwhile.
 func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client, authData []byte) (done bool) {
 	s.mu.Lock()
@@ -257,7 +269,7 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 		owner := s.principal.ID
 		s.mu.Unlock()
 		t.b.log.Info("takeover refused", "client", s.id, "owner", owner, "principal", who.ID)
-		t.refuse(c, &packet.Error{Reason: packet.NotAuthorized, Text: "client id belongs to another principal"})
+		t.turnAway(c, client, errTaken)
 		return true
 	}
 	if q.expiry > 0 && !t.b.hold(s) {
@@ -266,7 +278,7 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 		}
 		s.mu.Unlock()
 		t.b.log.Info("session refused: too many are kept", "client", s.id, "principal", s.owner.ID, "space", s.owner.Space)
-		t.refuse(c, errTooManySessions)
+		t.turnAway(c, client, errTooManySessions)
 		return true
 	}
 	old := s.conn.Load()
@@ -279,7 +291,7 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 		}
 		s.mu.Unlock()
 		t.b.log.Info("connection refused: too many are open", "client", s.id, "principal", s.owner.ID, "space", s.owner.Space)
-		t.refuse(c, err)
+		t.turnAway(c, client, err)
 		return true
 	}
 	if old != nil { // [MQTT-3.1.4-3]
@@ -297,6 +309,7 @@ func (t *turn) claim(c *conn, q *request, s *session, fresh bool, client *Client
 	if old != nil {
 		t.b.stats.disconnected(packet.SessionTakenOver)
 		old.end(packet.SessionTakenOver, "", t.now)
+		t.b.ended(old.client, packet.SessionTakenOver, "")
 	}
 	t.tellAll()
 	if ended {

@@ -264,6 +264,7 @@ func (t *turn) overwhelmed(s *session, c *conn) {
 	t.detachLocked(s, text)
 	t.b.stats.disconnected(packet.QuotaExceeded)
 	c.end(packet.QuotaExceeded, text, t.now)
+	t.b.ended(c.client, packet.QuotaExceeded, text)
 }
 
 // hasRoom reports whether a message of so many bytes may be queued; mu is held.

@@ -123,24 +123,29 @@ func (t *turn) fail(c *conn, err error) {
 
 // stop detaches the client, tells it why and closes the connection.
 func (t *turn) stop(c *conn, reason packet.Reason, text, why string) {
-	t.leave(c, why)
+	if left := t.leave(c, why); left {
+		t.b.ended(c.client, reason, why)
+	}
 	t.b.stats.disconnected(reason)
 	c.end(reason, text, t.now)
 }
 
-// leave detaches the session from the connection, if it still is attached.
-func (t *turn) leave(c *conn, why string) {
+// leave detaches the session from the connection, and reports whether it was
+// attached.
+func (t *turn) leave(c *conn, why string) bool {
 	c.mu.Lock() // whoever ends connections may come while one is being made
 	s := c.session
 	c.mu.Unlock()
 	if s == nil {
-		return
+		return false
 	}
 	s.mu.Lock()
-	if s.conn.Load() == c {
-		t.detachLocked(s, why)
+	defer s.mu.Unlock()
+	if s.conn.Load() != c {
+		return false
 	}
-	s.mu.Unlock()
+	t.detachLocked(s, why)
+	return true
 }
 
 // lost ends a connection whose peer is gone.

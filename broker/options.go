@@ -50,6 +50,10 @@ type Options struct {
 	// Renewed is told of a client that has authenticated again, once its new
 	// principal counts; optional. It must not block.
 	Renewed func(c *Client, before *protocol.Principal)
+	// Refused is told of clients that are refused something or disconnected;
+	// optional. Locks of the broker are held: it must not block, and not call
+	// the broker.
+	Refused func(Refusal)
 	// Gate counts connections, with those of other doors of the process; nil
 	// lets everybody in.
 	Gate *gate.Gate

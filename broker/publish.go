@@ -250,6 +250,7 @@ func (t *turn) inbound(s *session, id uint16) {
 func (t *turn) refusePublish(c *conn, p *packet.Publish, v Verdict) {
 	t.count.refused++
 	t.tellRefusal(c, p, v)
+	c.topicRefused(OfPublish, string(cutText(string(p.Topic))), packet.Reason(v.Reason), v.Text)
 	if p.QoS == 0 {
 		return
 	}

@@ -73,6 +73,7 @@ func (b *Broker) welcome(ctx context.Context, door *door, nc net.Conn, visit *ga
 			peer, err := handshake(ctx, t, b.options.Limits.ConnectTimeout)
 			if err != nil {
 				b.log.Debug("TLS handshake failed", "listener", door.name, "remote", nc.RemoteAddr(), "error", err)
+				b.report(Refusal{Of: OfHandshake, Remote: nc.RemoteAddr(), Listener: door.name, Handshake: err})
 				c.abort()
 				return
 			}

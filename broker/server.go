@@ -172,6 +172,7 @@ func (b *Broker) Disconnect(id SessionID, reason byte, text string) bool {
 	s.mu.Unlock()
 	b.stats.disconnected(packet.Reason(reason))
 	c.end(packet.Reason(reason), text, t.now)
+	b.ended(c.client, packet.Reason(reason), why)
 	return true
 }
 
@@ -194,6 +195,7 @@ func (b *Broker) End(client *Client, reason byte, text string) bool {
 	s.mu.Unlock()
 	b.stats.disconnected(packet.Reason(reason))
 	c.end(packet.Reason(reason), text, t.now)
+	b.ended(client, packet.Reason(reason), text)
 	return true
 }
 

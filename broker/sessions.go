@@ -25,7 +25,8 @@ type SessionInfo struct {
 	Method        string           // how it authenticated last
 	Credential    string           // with what: the id of a key, a certificate or a token
 	Connected     bool
-	Remote        string // while connected
+	Since         time.Time // of the connection, while connected
+	Remote        string    // while connected
 	Listener      string
 	Version       byte
 	Expiry        time.Duration // how long it is kept without a connection
@@ -101,7 +102,7 @@ func (b *Broker) info(s *session) SessionInfo {
 		i.Listener, i.Version = s.client.Listener, s.client.Version
 	}
 	if c := s.conn.Load(); c != nil {
-		i.Connected = true
+		i.Connected, i.Since = true, b.clock.Wall(c.accepted)
 		if c.remote != nil {
 			i.Remote = c.remote.String()
 		}

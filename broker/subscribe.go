@@ -38,6 +38,9 @@ func (t *turn) subscribe(c *conn) error {
 		if why != "" && text == "" {
 			text = why
 		}
+		if reason.Failed() {
+			c.topicRefused(OfSubscribe, string(cutText(sub.filter)), reason, why)
+		}
 		if !reason.Failed() {
 			granted = append(granted, sub)
 		}

@@ -29,13 +29,25 @@ func (s *server) authenticate(ctx context.Context, c broker.Credentials) (*proto
 		if err != nil {
 			return nil, err
 		}
-		return who, s.room(c.ClientID, who)
+		return who, s.admit(c, who)
 	}
 	who, err := s.Authenticator.Password(ctx, shown(c), c.Username, c.Password)
 	if err != nil {
 		return nil, err
 	}
-	return who, s.room(c.ClientID, who)
+	return who, s.admit(c, who)
+}
+
+// admit is room for one who is refused without it.
+func (s *server) admit(c broker.Credentials, who *protocol.Principal) error {
+	err := s.room(c.ClientID, who)
+	if tell := s.ServerOptions.Broker.Refused; err != nil && tell != nil {
+		tell(broker.Refusal{
+			Of: broker.OfConnect, ClientID: c.ClientID, Who: who, Remote: c.Remote, Listener: c.Listener,
+			Reason: reasonQuota, Text: protocol.AsError(err).Message,
+		})
+	}
+	return err
 }
 
 // recognise lets those in who need no waiting: what it does not tell,
@@ -92,7 +104,7 @@ func (e *secretExchange) Next(ctx context.Context, data []byte) ([]byte, *broker
 	if err != nil {
 		return nil, nil, err
 	}
-	return nil, &broker.Identity{Principal: who}, e.room(s.Client, who)
+	return nil, &broker.Identity{Principal: who}, e.admit(e.client, who)
 }
 
 func addressOf(a net.Addr) netip.Addr {

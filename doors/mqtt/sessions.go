@@ -78,7 +78,7 @@ func (c *Clients) StopTrace(space protocol.SpaceID, clientID string) bool {
 
 func sessionInfo(b broker.SessionInfo) session.Info {
 	info := session.Info{
-		ClientID: b.ClientID, Principal: b.Principal, Space: b.Space, Method: b.Method, Credential: b.Credential, Connected: b.Connected, Remote: b.Remote,
+		ClientID: b.ClientID, Principal: b.Principal, Space: b.Space, Method: b.Method, Credential: b.Credential, Connected: b.Connected, Since: b.Since, Remote: b.Remote,
 		Listener: b.Listener, Version: b.Version, Expiry: b.Expiry, Expires: b.Expires,
 		Subscriptions: len(b.Subscriptions), Inflight: b.Inflight, Queued: b.Queued, QueuedBytes: b.QueuedBytes,
 		Outbox: b.Outbox, Will: b.Will,

@@ -36,6 +36,7 @@ type Info struct {
 	Method        string           // how the owner authenticated last
 	Credential    string           // its id, of that time
 	Connected     bool
+	Since         time.Time     // of the connection, while connected
 	Remote        string        // address of the client, while connected
 	Listener      string        // by which it came, last
 	Version       byte          // of MQTT: 3, 4 for 3.1.1, 5
