@@ -72,7 +72,11 @@ type Attempt struct {
 	Door   string
 	Client string              // MQTT client id, "" for others
 	Who    *protocol.Principal // nil when Err is not
-	Err    error
+	Err    error               // as the other side is told
+
+	// Of a failure, for those who run the bridge:
+	Of    protocol.Party // whose credential was meant, as far as the bridge knows; zero if it does not
+	Cause error          // what was wrong, which the other side is not told
 }
 
 // An Authenticator yields the principal behind what somebody showed. Whatever
@@ -140,33 +144,38 @@ var errConflict = errors.New("the credentials are those of two parties")
 // its address, nor a stranger the device whose name it uses. Passwords have
 // [Throttle.Guess].
 func (a *Authenticator) Authenticate(ctx context.Context, s Shown) (*protocol.Principal, error) {
-	who, err := a.attempt(ctx, s)
-	a.settled(context.WithoutCancel(ctx), s, who, err)
+	who, err, cause := a.attempt(ctx, s)
+	done := Attempt{Who: who}
+	if err != nil {
+		done = a.failure(s, err, cause)
+	}
+	a.settled(context.WithoutCancel(ctx), s, done)
 	return who, err
 }
 
-// attempt returns the principal, or what the other side is told. A password, unlike
-// keys and tokens, may be found by trying, so that it is not even looked at while its
-// user or the address has to wait.
-func (a *Authenticator) attempt(ctx context.Context, s Shown) (*protocol.Principal, error) {
+// attempt returns the principal, or what the other side is told, and what was
+// wrong. A password, unlike keys and tokens, may be found by trying, so that it is
+// not even looked at while its user or the address has to wait.
+func (a *Authenticator) attempt(ctx context.Context, s Shown) (who *protocol.Principal, told, cause error) {
 	if s.kind() == PasswordSecret && a.options.Passwords != nil {
 		done, err := a.options.Throttle.Guess(ctx, s.From, s.User)
 		if err != nil {
-			return nil, err
+			return nil, err, err
 		}
 		defer done()
 	}
-	who, err := a.identify(ctx, s)
-	if err != nil {
-		return nil, a.refuse(ctx, s, err)
+	if who, cause = a.identify(ctx, s); cause != nil {
+		return nil, a.refuse(ctx, s, cause), cause
 	}
-	return who, nil
+	return who, nil, nil
 }
 
-func (a *Authenticator) settled(ctx context.Context, s Shown, who *protocol.Principal, err error) {
-	if a.options.Settled != nil {
-		a.options.Settled(ctx, Attempt{time.Now(), s.From, s.Door, s.Client, who, err})
+func (a *Authenticator) settled(ctx context.Context, s Shown, attempt Attempt) {
+	if a.options.Settled == nil {
+		return
 	}
+	attempt.At, attempt.From, attempt.Door, attempt.Client = time.Now(), s.From, s.Door, s.Client
+	a.options.Settled(ctx, attempt)
 }
 
 // identify returns the principal. Errors that are not the protocol's say that a
@@ -196,7 +205,7 @@ func (a *Authenticator) identify(ctx context.Context, s Shown) (*protocol.Princi
 		}
 		if a.options.Check != nil {
 			if err := a.options.Check(t.Principal); err != nil {
-				return nil, err
+				return nil, meant{t.Principal.Party(), err}
 			}
 		}
 		return bind(t, s.Certificate, holder)

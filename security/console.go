@@ -51,6 +51,6 @@ func (p *SignInPage) Redeem(r *http.Request, nonce, verifier string) (*protocol.
 	if err != nil {
 		who, err = nil, a.refuse(r.Context(), shown, err)
 	}
-	a.settled(context.WithoutCancel(r.Context()), shown, who, err)
+	a.settled(context.WithoutCancel(r.Context()), shown, Attempt{Who: who, Err: err})
 	return who, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 	"github.com/aibridge/aibridge/security/keyfile"
 )
 
@@ -132,6 +133,25 @@ func (r *Keyring) Recognise(text string) (*protocol.Principal, bool) {
 		r.used(id)
 	}
 	return key.principal(), true
+}
+
+// wrong says why an API key is not recognised, and whose it is, as far as its id
+// tells.
+func (r *Keyring) wrong(text string) (of protocol.Party, why error) {
+	id, _, ok := parseKey(text)
+	if !ok {
+		return of, errors.New("what was shown does not have the form of an API key")
+	}
+	key, _, ok := r.keys.Get(id)
+	switch {
+	case !ok:
+		return of, fmt.Errorf("there is no API key %s", id)
+	case !key.Revoked.IsZero():
+		return key.Party(), protocol.Errorf(protocol.CredentialInvalid, "API key %s was revoked", id).With("reason", "revoked")
+	case !key.live(r.now()):
+		return key.Party(), protocol.Errorf(protocol.CredentialInvalid, "API key %s has expired", id).With("reason", grant.ReasonExpired)
+	}
+	return key.Party(), fmt.Errorf("the secret of API key %s is wrong", id)
 }
 
 // MAC is a keyed hash of a secret of another kind than API keys, by which the

@@ -33,7 +33,7 @@ func (a *Authenticator) Recognise(s Shown, user string, password []byte) *protoc
 	if err != nil {
 		return nil
 	}
-	a.settled(ctx, s, who, nil)
+	a.settled(ctx, s, Attempt{Who: who})
 	return who
 }
 

@@ -67,6 +67,10 @@ const (
 // ErrWrong is for a user name and a password that are not somebody's.
 var ErrWrong = errors.New("the user name or the password is wrong")
 
+// ErrWrongPassword is [ErrWrong] for a user that there is. It is not for those
+// who try.
+var ErrWrongPassword = fmt.Errorf("%w: there is the user", ErrWrong)
+
 // Verify returns the principal that a user name and a password stand for: an agent
 // with the id of the user name. It fails with [ErrWrong], or with 4006 if the
 // service that knows cannot be asked.
@@ -78,7 +82,9 @@ func (s *Service) Verify(ctx context.Context, l Login) (*protocol.Principal, err
 		switch u, known, right := s.file.verify(l.User, l.Password); {
 		case right:
 			return s.principal(l.User, inFile+u.mark, s.settings.roles()), nil
-		case known || s.web == nil:
+		case known:
+			return nil, ErrWrongPassword
+		case s.web == nil:
 			return nil, ErrWrong
 		}
 	}
@@ -99,9 +105,22 @@ func (s *Service) Verify(ctx context.Context, l Login) (*protocol.Principal, err
 	return who, nil
 }
 
+// Party is the party that a user is.
+func Party(user string) protocol.Party { return protocol.AgentID(user).Party(protocol.DefaultSpace) }
+
+// Known reports whether the file has a user.
+func (s *Service) Known(user string) bool {
+	if s.file == nil {
+		return false
+	}
+	_, known := s.file.users.Load().named[user]
+	return known
+}
+
 func (s *Service) principal(user, credential string, roles []string) *protocol.Principal {
+	is := Party(user)
 	return &protocol.Principal{
-		Kind: protocol.KindAgent, ID: user, Space: protocol.DefaultSpace, Roles: roles, Credential: credential, Method: protocol.MethodPassword,
+		Kind: is.Kind, ID: is.ID, Space: is.Space, Roles: roles, Credential: credential, Method: protocol.MethodPassword,
 	}
 }
 

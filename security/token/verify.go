@@ -73,6 +73,18 @@ type trust struct {
 // errInvalid says why a token is refused, for the log only.
 type errInvalid struct{ why error }
 
+// errExpired is for a token that was good once.
+type errExpired struct{ who *protocol.Principal }
+
+func (e errExpired) Error() string { return "it has expired" }
+
+// Whose is the principal of a token that [Verifier.Verify] refused because it has
+// expired, nil for others: what they say of themselves is not to be trusted.
+func Whose(err error) *protocol.Principal {
+	e, _ := errors.AsType[errExpired](err)
+	return e.who
+}
+
 func (e errInvalid) Error() string { return "the token is not valid: " + e.why.Error() }
 func (e errInvalid) Unwrap() error { return e.why }
 
@@ -191,6 +203,11 @@ func (v *Verifier) verifyIssued(ctx context.Context, t *unverified, issuer *trus
 		return nil, err
 	}
 	claims, expires, err := v.check(issuer.parser, t.raw, keys, issuer.MaxLifetime)
+	if errors.Is(err, jwt.ErrTokenExpired) {
+		if who, ok := issuer.principal(claims, t.raw, expires, v.reserved); ok {
+			return nil, errInvalid{errExpired{who}}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -219,14 +236,14 @@ func (v *Verifier) check(parser *jwt.Parser, raw string, keys []key, longest tim
 	}
 	claims := jwt.MapClaims{}
 	if _, err := parser.ParseWithClaims(raw, claims, func(*jwt.Token) (any, error) { return set, nil }); err != nil {
-		return nil, time.Time{}, errInvalid{err}
+		return claims, time.Time{}, errInvalid{err} // of a token that is signed well, claims too
 	}
 	expires, err := claims.GetExpirationTime()
 	if err != nil || expires == nil {
 		return nil, time.Time{}, invalid("it does not expire")
 	}
 	if !v.options.Now().Before(expires.Time) { // no leeway: a connection would end at once
-		return nil, time.Time{}, invalid("it has expired")
+		return claims, expires.Time, errInvalid{jwt.ErrTokenExpired}
 	}
 	begins := v.options.Now()
 	if issued, _ := claims.GetIssuedAt(); issued != nil {
