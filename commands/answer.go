@@ -133,7 +133,7 @@ func (r *Router) reply(c *Call, out outcome, now time.Time) bool {
 	resp := &c.own.response
 	*resp = c.request.AnswerAt(r.opts.BridgeID, now)
 	resp.Result, resp.Err = out.result, out.err
-	r.refusedTo(c.Principal, out.err)
+	r.refusedTo(c, out.err)
 	if len(c.notices)+len(out.warnings) > 0 {
 		resp.Metadata.Warnings = slices.Concat(resp.Metadata.Warnings, c.notices, out.warnings)
 	}

@@ -113,6 +113,16 @@ func (c *Call) SendEventsTo(emit func(event string, data any)) {
 	c.onEvent = emit
 }
 
+// Skew is how far the clock of the sender is ahead of the bridge's, by the
+// timestamp of the request and what its way took: negative if it is behind. It
+// is not known of a request without a timestamp.
+func (c *Call) Skew() (ahead time.Duration, known bool) {
+	if c.request == nil || c.request.Timestamp == 0 {
+		return 0, false
+	}
+	return time.UnixMilli(c.request.Timestamp).Sub(c.arrived), true
+}
+
 // Warn adds a sentence to metadata.warnings of the answer.
 func (c *Call) Warn(format string, args ...any) {
 	c.mu.Lock()

@@ -10,13 +10,18 @@ type RefusalLimiter interface {
 	Refusal(who *protocol.Principal)
 }
 
-// refusedTo tells the limiter, if it wants to know, of a refusal.
-func (r *Router) refusedTo(who *protocol.Principal, err *protocol.Error) {
-	if r.refusals == nil || who == nil || err == nil || len(err.Code) == 0 {
+// refusedTo tells those who want to know of a refusal.
+func (r *Router) refusedTo(c *Call, err *protocol.Error) {
+	if err == nil || c.Principal == nil || len(err.Code) == 0 {
 		return
 	}
-	if class := err.Code[0]; class == '1' || class == '2' {
-		r.refusals.Refusal(who)
+	class := err.Code[0]
+	refused := class == '1' || class == '2'
+	if refused && r.refusals != nil {
+		r.refusals.Refusal(c.Principal)
+	}
+	if r.opts.Refused != nil && (refused || err.Code == protocol.RateLimited) {
+		r.opts.Refused(c, err)
 	}
 }
 

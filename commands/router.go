@@ -38,6 +38,11 @@ type RouterOptions struct {
 	Schemas    SchemaCompiler
 	Reserved   []string // namespaces that mean something else, besides the families of commands
 
+	// Refused is told of commands that were refused: for what they say or who
+	// says it, with a code of class 1 or 2, or with 4009. It must not block, and
+	// not keep the call. Nil tells nobody.
+	Refused func(*Call, *protocol.Error)
+
 	BridgeID      string          // sender_id of answers, default "aibridge"
 	Doors         *Doors          // that bridge.describe tells of; optional
 	Workers       int             // calls that run at once, parked ones not counted; default 64, or 8 per processor

@@ -41,6 +41,9 @@ func (t Topics) AgentResponse(id AgentID) string {
 // AgentCard holds the retained agent card.
 func (t Topics) AgentCard(id AgentID) string { return t.root + "/agent/" + string(id) + "/card" }
 
+// AgentEvent carries what is wrong with an agent, for those who mend it.
+func (t Topics) AgentEvent(id AgentID) string { return t.root + "/agent/" + string(id) + "/event" }
+
 // CapMessage is a topic of the channel itself, between its members. What
 // follows the channel's own prefix is theirs: levels joined by slashes.
 func (t Topics) CapMessage(id CapID, sub string) string {

@@ -82,7 +82,7 @@ func (s *Service) agent(call *commands.Call, named protocol.SpaceID, id protocol
 	}
 	a, _, ok := s.opts.Agents.Get(tableKey(space, id))
 	if !ok {
-		return nil, s.missing(call, named, "agent", string(id), agentOf(id))
+		return nil, s.missing(call.Principal, named, "agent", string(id), agentOf(id))
 	}
 	return a, nil
 }

@@ -17,25 +17,36 @@ type complaints struct {
 	untold int
 }
 
-// Complain implements [ask.Directory]: it counts a message that could not be
-// read, and tells those who run the agent, in the log and on the operators'
-// topic, once in a while. Over a line it cannot be told which of its agents has
-// sent the message.
-func (d directory) Complain(from ask.Sender, reason string) {
-	switch {
-	case from.Line != nil:
-		for _, key := range d.board.servedBy(from.Line) {
+// Complain implements [ask.Directory]: it passes a mistake on, counts a message
+// that could not be read, and tells those who run the agent of that, in the log
+// and on the operators' topic, once in a while. Over a line it cannot be told
+// which of its agents has sent the message.
+func (d directory) Complain(from ask.Sender, what ask.Mistake, reason string) {
+	agents := d.agentsBehind(from)
+	for _, key := range agents {
+		d.opts.Mistaken(key, what, reason)
+		if what == ask.Unreadable {
 			d.complain(key, reason)
 		}
-	case from.Who != nil:
-		if a := d.board.speaker(from.ID, from.Who); a != nil {
-			d.complain(a.Key(), reason)
-		}
-	case from.Agent != nil:
-		d.complain(from.Agent.Key(), reason)
-	default: // a skill that is called without an agent
+	}
+	if len(agents) == 0 && what == ask.Unreadable && from.Who == nil && from.Line == nil { // a skill that is called without an agent
 		d.metrics.unreadable.Inc()
 	}
+}
+
+// agentsBehind are the agents that may have sent a message.
+func (d directory) agentsBehind(from ask.Sender) []ask.AgentKey {
+	switch {
+	case from.Line != nil:
+		return d.board.servedBy(from.Line)
+	case from.Who != nil:
+		if a := d.board.speaker(from.ID, from.Who); a != nil {
+			return []ask.AgentKey{a.Key()}
+		}
+	case from.Agent != nil:
+		return []ask.AgentKey{from.Agent.Key()}
+	}
+	return nil
 }
 
 func (s *Service) complain(key ask.AgentKey, reason string) {

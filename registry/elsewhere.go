@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -14,9 +13,9 @@ const maxSpacesNamed = 5
 // missing is the error for what is not in the space that a call is about. A
 // caller who may see every space and has named none is told where there is
 // something of that id.
-func (s *Service) missing(call *commands.Call, named protocol.SpaceID, what, id string, has func(*space) bool) *protocol.Error {
+func (s *Service) missing(who *protocol.Principal, named protocol.SpaceID, what, id string, has func(*space) bool) *protocol.Error {
 	err := notFound(what, id)
-	if named != "" || !everywhere(call.Principal) {
+	if named != "" || !everywhere(who) {
 		return err
 	}
 	spaces := s.index.spacesWith(has)
@@ -24,7 +23,7 @@ func (s *Service) missing(call *commands.Call, named protocol.SpaceID, what, id 
 		return err
 	}
 	err.Message = fmt.Sprintf("there is no %s %q in space %q, which is meant without space_id; there is one in %q: name it as space_id",
-		what, id, call.Principal.Home(), spaces[0])
+		what, id, who.Home(), spaces[0])
 	return err.With("space_ids", spaces[:min(len(spaces), maxSpacesNamed)])
 }
 

@@ -51,7 +51,7 @@ func (s *Service) resource(call *commands.Call, p ResourceParams) (*ResourceReco
 	}
 	r, revision, ok := s.opts.Resources.Get(tableKey(space, p.ResourceID))
 	if !ok {
-		return nil, 0, s.missing(call, p.Space, "resource", string(p.ResourceID), resourceOf(p.ResourceID))
+		return nil, 0, s.missing(call.Principal, p.Space, "resource", string(p.ResourceID), resourceOf(p.ResourceID))
 	}
 	return r, revision, nil
 }

@@ -58,6 +58,9 @@ type Options struct {
 	// Certified says why a certificate does not count any more. Agents that
 	// were registered with one are suspended when it ends. Nil lets all count.
 	Certified func(protocol.Serial) error
+	// Mistaken is told what agents do wrong with requests, with the reason in
+	// words. It must not block. Nil tells nobody.
+	Mistaken func(agent ask.AgentKey, what ask.Mistake, reason string)
 	// Disconnect ends an MQTT connection, named as in [Service.Connected],
 	// whose agent was registered again by another client of the same
 	// principal. It must not block. Nil leaves such connections alone.
@@ -80,6 +83,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Inside == nil {
 		o.Inside = func(*Agent) bool { return false }
+	}
+	if o.Mistaken == nil {
+		o.Mistaken = func(ask.AgentKey, ask.Mistake, string) {}
 	}
 	if o.AgentChanged == nil {
 		o.AgentChanged = func(protocol.SpaceID, protocol.AgentID) {}
@@ -105,7 +111,8 @@ type Service struct {
 
 	skillsEpoch atomic.Uint64 // moves before a change of a skill is acknowledged
 
-	newID func() string // of envelopes
+	ids   *ask.IDs
+	newID func() string // of envelopes, made of ids
 }
 
 // compiledSchemas is how many compiled schemas are kept.
@@ -121,8 +128,9 @@ func New(o Options) (*Service, error) {
 		index:   newIndex(),
 		news:    announce.New[announcement, ask.AgentKey](maxAnnouncements),
 		schemas: schema.NewCache(compiledSchemas),
-		newID:   ask.NewIDs(),
+		ids:     ask.NewIDs(),
 	}
+	s.newID = s.ids.New
 	s.board = newBoard(o.Topics, o.Heartbeat, s.presenceChanged)
 	s.board.stirred = func(a *Agent) { s.opts.AgentChanged(a.Space, a.ID) }
 	s.board.certified, s.board.callable, s.board.inside = s.certified, s.callable, o.Inside
@@ -150,7 +158,7 @@ func (s *Service) askOptions() ask.Options {
 	o := &s.opts
 	return ask.Options{
 		Directory: directory{s}, Publisher: o.Publisher, Topics: o.Topics, BridgeID: o.BridgeID, Limits: o.Limits, AllowPrivate: o.AllowPrivate,
-		NewID: func() string { return s.newID() }, Log: o.Log, Tracer: o.Tracer, Registerer: o.Registerer,
+		NewID: func() string { return s.newID() }, Made: s.ids.Made, Log: o.Log, Tracer: o.Tracer, Registerer: o.Registerer,
 	}
 }
 

@@ -113,7 +113,7 @@ func (s *Service) skill(call *commands.Call, named protocol.SpaceID, id protocol
 	}
 	r, _, ok := s.opts.Skills.Get(tableKey(space, id))
 	if !ok {
-		return nil, s.missing(call, named, "skill", string(id), skillOf(id))
+		return nil, s.missing(call.Principal, named, "skill", string(id), skillOf(id))
 	}
 	return r, nil
 }

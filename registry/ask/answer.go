@@ -2,6 +2,7 @@ package ask
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -28,11 +29,11 @@ func (s *Service) Answer(topic string, who *protocol.Principal, replies *protoco
 		if message.ID() == "" {
 			reason = "it does not tell what it answers: " + reason
 		}
-		s.complain(Sender{ID: agent, Who: who}, reason)
+		s.complain(Sender{ID: agent, Who: who}, Unreadable, reason)
 	case e == nil:
-		s.drop(dropUnknown, string(agent), message.ID())
+		s.unasked(Sender{ID: agent, Who: who}, &message)
 	case e.Agent == nil || e.agentID() != agent || !e.Agent.BelongsTo(who):
-		s.drop(dropForeign, string(agent), e.id)
+		s.foreign(Sender{ID: agent, Who: who}, e)
 	default:
 		s.hear(e, message, err)
 		if replies != nil && message.Response != nil && replies.Learns() {
@@ -70,16 +71,36 @@ func (s *Service) AnswerOver(line commands.Line, who *protocol.Principal, payloa
 		return false
 	case e == nil && err != nil:
 		s.drop(dropMalformed, "", err.Error())
-		s.complain(Sender{Line: line}, "it does not tell what it answers: "+err.Error())
+		s.complain(Sender{Line: line}, Unreadable, "it does not tell what it answers: "+err.Error())
 		return false // which has the sender told what is wrong
 	case e == nil:
-		s.drop(dropUnknown, "", message.ID())
+		s.unasked(Sender{Line: line}, &message)
 	case e.Agent == nil || !e.Agent.BelongsTo(who) || e.line != line && !s.opts.Directory.Answers(line, e.Agent.Key()):
-		s.drop(dropForeign, "", e.id)
+		s.foreign(Sender{Line: line}, e)
 	default:
 		s.hear(e, message, err)
 	}
 	return true
+}
+
+// unasked drops what nobody waits for: an answer that comes too late or twice,
+// or under an id that was never that of a request.
+func (s *Service) unasked(from Sender, m *protocol.Envelope) {
+	s.drop(dropUnknown, string(from.ID), m.ID())
+	if m.Event != nil { // progress that crossed the end of its request
+		return
+	}
+	what := Unasked
+	if s.opts.Made(m.ID()) {
+		what = Late
+	}
+	s.complain(from, what, fmt.Sprintf("id %q", m.ID()))
+}
+
+// foreign drops what is about a request that another agent has.
+func (s *Service) foreign(from Sender, e *exchange) {
+	s.drop(dropForeign, string(from.ID), e.id)
+	s.complain(from, Foreign, fmt.Sprintf("id %q", e.id))
 }
 
 // hear takes what somebody who was asked says about it. err is why it could not
@@ -101,13 +122,18 @@ func (s *Service) hear(e *exchange, m protocol.Envelope, err error) {
 
 // unreadable ends an exchange whose answer makes no sense.
 func (s *Service) unreadable(e *exchange, reason string) {
-	s.complain(Sender{Agent: e.Agent}, reason)
+	s.complain(Sender{Agent: e.Agent}, Unreadable, reason)
 	s.exchanges.end(e, outcome{failure: e.target().garbled(reason)})
 }
 
 // complain has the directory tell whoever runs an agent.
-func (s *Service) complain(from Sender, reason string) {
-	s.opts.Directory.Complain(from, plain(reason))
+func (s *Service) complain(from Sender, what Mistake, reason string) {
+	s.opts.Directory.Complain(from, what, plain(reason))
+}
+
+// unfit complains of a result that does not fit.
+func (s *Service) unfit(agent Agent, f *failure) {
+	s.complain(Sender{Agent: agent}, Unfit, f.err.Message)
 }
 
 func (s *Service) drop(reason, from, what string) {
@@ -138,5 +164,6 @@ func (s *Service) onEvent(e *exchange, event *protocol.Event) {
 		s.exchanges.end(e, outcome{failure: e.target().rejected(data.Reason)})
 	default:
 		s.drop(dropEvent, e.target().id, event.Name)
+		s.complain(Sender{Agent: e.Agent}, UnknownEvent, fmt.Sprintf("event %q", event.Name))
 	}
 }

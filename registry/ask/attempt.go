@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -75,6 +76,9 @@ func (a *attempt) hear(o outcome) {
 	if o.abandoned() {
 		cause := context.Cause(a.ctx)
 		a.service.cancel(a.ctx, &a.exchange, a.request.Call, protocol.CodeOf(cause).String())
+		if errors.Is(cause, context.DeadlineExceeded) || protocol.CodeOf(cause) == protocol.TimedOut {
+			a.service.complain(Sender{Agent: a.Agent}, Silent, fmt.Sprintf("%s, id %q", a.request.Command, a.id))
+		}
 		a.settle(nil, a.target().gaveUp(cause))
 		return
 	}

@@ -23,8 +23,8 @@ type Directory interface {
 	// CheckResult says what is wrong with the result of a capability, best as an
 	// [InvalidResult]. What is not known any more is not checked.
 	CheckResult(c CapabilityKey, result json.RawMessage) error
-	// Complain is told of a message that could not be read.
-	Complain(from Sender, reason string)
+	// Complain is told what an agent did wrong, with the reason in words.
+	Complain(from Sender, what Mistake, reason string)
 }
 
 // An AgentKey names an agent: ids are unique in their space only.
@@ -81,6 +81,20 @@ type Sender struct {
 
 	Line commands.Line // it came over, nil over MQTT
 }
+
+// A Mistake is something that an agent does wrong with a request.
+type Mistake string
+
+// The mistakes.
+const (
+	Unreadable   Mistake = "unreadable" // a message of it is no envelope, or one that breaks the rules of envelopes
+	Unasked      Mistake = "unasked"    // it answers under an id that was never that of a request, or an earlier process's
+	Late         Mistake = "late"       // nobody waits for its answer any more
+	Foreign      Mistake = "foreign"    // it answers what another agent was asked
+	Unfit        Mistake = "unfit"      // its result does not fit the schema of the capability
+	UnknownEvent Mistake = "event"      // it sends an event that is none of the protocol's
+	Silent       Mistake = "silent"     // it does not answer before the deadline
+)
 
 // An InvalidResult is what is wrong with the result of a capability.
 type InvalidResult struct {

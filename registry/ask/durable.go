@@ -131,6 +131,7 @@ func (w *durableWaiter) hear(o outcome) {
 	if f == nil {
 		if err := w.service.opts.Directory.CheckResult(d.key(), o.result); err != nil {
 			f = w.target().invalid(err)
+			w.service.unfit(w.Agent, f)
 		}
 	}
 	if f != nil {

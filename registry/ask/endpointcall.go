@@ -77,7 +77,7 @@ func (p *endpointCall) answered(t target, a httpAnswer) *failure {
 	case err != nil && a.status/100 != 2:
 		return statusFailure(t, a.status)
 	case err != nil:
-		p.service.complain(Sender{Agent: p.exchange.Agent}, err.Error())
+		p.service.complain(Sender{Agent: p.exchange.Agent}, Unreadable, err.Error())
 		return t.garbled(err.Error())
 	case response.ID != p.exchange.id:
 		return t.nonsense("id", "is not that of the request")

@@ -47,7 +47,9 @@ func (s *Service) Ask(ctx context.Context, r *Request, peers []Peer) {
 // ended takes the end of an attempt.
 func (r *Request) ended(a *attempt, result json.RawMessage, f *failure) {
 	if f == nil {
-		f = r.check(a.target(), result)
+		if f = r.check(a.target(), result); f != nil {
+			a.service.unfit(a.Agent, f)
+		}
 	}
 	switch {
 	case f == nil:

@@ -24,7 +24,8 @@ type Options struct {
 	Limits   protocol.Limits // of answers
 	// AllowPrivate lets endpoints be called at loopback and private addresses.
 	AllowPrivate bool
-	NewID        func() string // makes ids of requests, default [NewIDs]
+	NewID        func() string        // makes ids of requests, default those of [NewIDs]
+	Made         func(id string) bool // reports whether NewID has made an id
 
 	Log        *slog.Logger
 	Tracer     trace.Tracer          // nil records no spans
@@ -57,7 +58,11 @@ func New(o Options) (*Service, error) {
 		o.Topics = protocol.NewTopics("")
 	}
 	if o.NewID == nil {
-		o.NewID = NewIDs()
+		ids := NewIDs()
+		o.NewID, o.Made = ids.New, ids.Made
+	}
+	if o.Made == nil {
+		o.Made = func(string) bool { return false }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -86,6 +91,16 @@ func (s *Service) Close() {
 // Open is the number of requests that are not answered yet.
 func (s *Service) Open() int { return s.exchanges.open() }
 
+// OpenWith is the number of requests that an agent has not answered yet.
+func (s *Service) OpenWith(key AgentKey) int {
+	s.exchanges.mu.Lock()
+	defer s.exchanges.mu.Unlock()
+	if l := s.exchanges.byAgent[key]; l != nil {
+		return l.n
+	}
+	return 0
+}
+
 // LeastBusy picks the peer with the fewest open requests. Among equals the
 // choice goes round. There must be one.
 func (s *Service) LeastBusy(peers []Peer) Peer {
@@ -94,14 +109,27 @@ func (s *Service) LeastBusy(peers []Peer) Peer {
 	return s.exchanges.leastBusy(peers)
 }
 
-// NewIDs returns a maker of ids for requests: a random part of its own and a
-// number. Nobody else may use one, hence nobody has to be unable to guess it.
-func NewIDs() func() string {
-	prefix := strings.ReplaceAll(protocol.NewID(), "-", "")[:20]
-	var last atomic.Uint64
-	return func() string {
-		var room [40]byte
-		id := append(append(room[:0], prefix...), '-')
-		return string(strconv.AppendUint(id, last.Add(1), 10))
-	}
+// IDs make ids for requests: a random part of their own and a number. Nobody
+// else may use one, hence nobody has to be unable to guess it.
+type IDs struct {
+	prefix string
+	last   atomic.Uint64
+}
+
+// NewIDs returns ids with another random part.
+func NewIDs() *IDs {
+	return &IDs{prefix: strings.ReplaceAll(protocol.NewID(), "-", "")[:20] + "-"}
+}
+
+// New makes an id.
+func (i *IDs) New() string {
+	var room [40]byte
+	return string(strconv.AppendUint(append(room[:0], i.prefix...), i.last.Add(1), 10))
+}
+
+// Made reports whether an id was made here.
+func (i *IDs) Made(id string) bool {
+	number, ok := strings.CutPrefix(id, i.prefix)
+	n, err := strconv.ParseUint(number, 10, 64)
+	return ok && err == nil && 0 < n && n <= i.last.Load()
 }
