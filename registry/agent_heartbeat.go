@@ -35,6 +35,7 @@ func (s *Service) Heartbeat(_ context.Context, call *commands.Call, p AgentParam
 		s.board.serve(agent.Key(), call.Line, call.Principal, true)
 	}
 	s.board.renew(agent.Key(), clientOf(call), call.Line, call.Principal)
+	s.board.timed(agent.Key(), call)
 	return HeartbeatResult{
 		AgentID:           p.AgentID,
 		Status:            statusOf(s.board.isOnline(agent.Key())),

@@ -89,6 +89,7 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 	if call.Line != nil {
 		s.board.serve(key, call.Line, call.Principal, false)
 	}
+	s.board.timed(key, call)
 	for i := range p.Skills {
 		if _, err := s.provide(ctx, space, &p.Skills[i], &bid{call.Principal, agent, p.Join}); err != nil {
 			return RegisterAgentResult{}, within("skills", i, err)

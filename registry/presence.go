@@ -77,6 +77,9 @@ type presence struct {
 
 	history []Change // of online, the oldest first, bounded
 
+	skew      time.Duration // its clock was ahead of the bridge's when it told the time last
+	skewKnown bool
+
 	complaints complaints
 }
 

@@ -252,6 +252,8 @@ func (r *TopicRights) ofAgent(who *protocol.Principal, id, leaf string, one bool
 		return topicClass{kind: responses} // which the agent says itself
 	case "card":
 		return topicClass{kind: cards, own: one && r.isAgent(who, id)}
+	case "event":
+		return topicClass{kind: events, own: one && r.isAgent(who, id)}
 	}
 	return topicClass{kind: other}
 }

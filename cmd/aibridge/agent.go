@@ -18,7 +18,7 @@ import (
 
 func agentCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "agent", Short: "Run an agent, and see which are registered"}
-	cmd.AddCommand(agentEndCommand(), agentRouteCommand())
+	cmd.AddCommand(agentEndCommand(), agentRouteCommand(), agentDoctorCommand())
 	return cmd
 }
 

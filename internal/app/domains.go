@@ -18,6 +18,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/registry/doctor"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/policy"
@@ -46,6 +47,7 @@ type domains struct {
 	feed       *feed.Feed // of events, for those who do not speak MQTT
 	backups    *backup.Service
 	announcers *store.Table[homeassistant.Announcer]
+	doctor     *doctor.Service // of devices
 }
 
 // openDomains makes the domains with their tables, loads these, and then opens
@@ -108,6 +110,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 		return nil, err
 	}
 	d.feed = newFeed(s, d.rights)
+	d.doctor = newDoctor(s, d, parties)
 	if err := s.config.Tokens.CheckRoles(s.policies.KnowsRole, s.log); err != nil {
 		return nil, err
 	}
@@ -130,7 +133,7 @@ func newFeed(s *state, rights *security.TopicRights) *feed.Feed {
 // families are the domains with commands.
 func (d *domains) families() []family {
 	return []family{
-		d.feed, d.agents, d.channels, d.scenes, d.tasks, d.identities.keys, d.identities.tokens, d.policies, d.identities.pki,
+		d.feed, d.agents, d.doctor, d.channels, d.scenes, d.tasks, d.identities.keys, d.identities.tokens, d.policies, d.identities.pki,
 		d.files, d.mirror, d.tools.servers, d.llm, d.chats, d.approvals, d.runs,
 	}
 }

@@ -105,6 +105,7 @@ func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
 		MaxInFlight: s.config.Limits.InFlight,
 		Limits:      s.config.Limits.ForCommands(),
 		Log:         s.log,
+		Refused:     s.promised.witness.value().Command,
 		Tracer:      s.tracer,
 		Registerer:  s.metrics,
 	}

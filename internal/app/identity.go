@@ -97,8 +97,20 @@ func openIdentities(ctx context.Context, s *state, tables *credentialTables, rin
 	s.life.Run("keys", keys.Run)
 	return &identities{tables: tables, keys: keys, tokens: revocations, pki: authorities, verifier: verifier, passwords: passwords, authenticator: security.NewAuthenticator(security.AuthenticatorOptions{
 		Keys: ring, Tokens: verifier, Certificates: authorities, Passwords: known, Throttle: throttle, Check: s.credentials.Check, Dev: s.config.Dev,
-		Settled: events.NewLogins(s.audit, mqttdoor.Name).Settled, Log: s.log,
+		Settled: settled(s), Log: s.log,
 	})}, nil
+}
+
+// settled has attempts to authenticate recorded, and the failed ones known to the
+// doctor of devices.
+func settled(s *state) func(context.Context, security.Attempt) {
+	logins := events.NewLogins(s.audit, mqttdoor.Name)
+	return func(ctx context.Context, a security.Attempt) {
+		logins.Settled(ctx, a)
+		if w := s.promised.witness.value(); w != nil {
+			w.Settled(ctx, a)
+		}
+	}
 }
 
 // openRights makes the rights on topics, and has what is lost of them end

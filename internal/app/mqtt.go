@@ -36,6 +36,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 			Gate:       s.gate,
 			Version:    s.version,
 			Full:       s.disk.Low,
+			Refused:    s.promised.witness.value().Refused,
 			Registerer: s.metrics,
 		},
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/registry/doctor/witness"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security/pki"
 )
@@ -27,4 +28,5 @@ type promises struct {
 	scenes       promise[scene.Service]    // agents and Caps tell of changes
 	certificates promise[pki.Service]      // opened when the tables are loaded, which agents and scenes have
 	router       promise[commands.Router]  // tools run commands
+	witness      promise[witness.Witness]  // sees what is refused from the first door on
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
+	"github.com/aibridge/aibridge/registry/ask"
 	"github.com/aibridge/aibridge/registry/schema"
 	"github.com/aibridge/aibridge/security"
 )
@@ -40,6 +41,11 @@ func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *s
 		},
 		Inside:     models.agent.Is,
 		Disconnect: s.clients.Disconnect,
+		Mistaken: func(agent ask.AgentKey, what ask.Mistake, reason string) {
+			if w := s.promised.witness.value(); w != nil {
+				w.Mistaken(agent, what, reason)
+			}
+		},
 		Log:        s.log,
 		Tracer:     s.tracer,
 		Registerer: s.metrics,

@@ -19,6 +19,8 @@ var rooms = map[string][]string{
 	"protocol/grant":           {"protocol"},
 	"commands":                 {"protocol", "commands"},
 	"registry":                 {"protocol", "commands", "internal/announce", "internal/egress", "internal/schemaword", "registry"},
+	"registry/doctor":          {"protocol", "commands"},
+	"registry/doctor/witness":  {"protocol", "commands", "broker", "doors/mqtt", "security", "registry/ask", "registry/doctor"},
 	"registry/ask":             {"protocol", "commands", "internal/fair", "internal/egress"},
 	"commands/task":            {"protocol", "commands", "internal/fair"},
 	"commands/status":          {"protocol", "commands", "cluster"},

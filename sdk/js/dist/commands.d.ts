@@ -1,5 +1,44 @@
 /** Params and results of the commands, by name. */
 export interface Commands {
+    /** Say why an agent does not work, and what to do about it. */
+    "agent.doctor": {
+        params: {
+            agent_id: string;
+            space_id?: string;
+        };
+        result: {
+            agent_id: string;
+            checks: {
+                check: string;
+                state: string;
+                what: string;
+            }[];
+            findings: {
+                at?: number;
+                check: string;
+                do: string;
+                kind?: string;
+                severity: string;
+                times?: number;
+                what: string;
+            }[];
+            healthy: boolean;
+            recent: {
+                address?: string;
+                at: number;
+                client_id?: string;
+                code?: string;
+                first_at: number;
+                kind: string;
+                reason?: string;
+                times: number;
+                topic?: string;
+                what: string;
+            }[];
+            space_id: string;
+            summary: string;
+        };
+    };
     /** Show an agent. */
     "agent.get": {
         params: {

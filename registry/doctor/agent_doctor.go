@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+var agentDoctor = commands.Spec{
+	Name:    "agent.doctor",
+	Summary: "Say why an agent does not work, and what to do about it.",
+	Effect:  commands.Read,
+	Action:  "agent:doctor",
+	Errors:  []protocol.Code{protocol.NotFound},
+	Example: `{"agent_id":"lamp-1"}`,
+}
+
+// Params name an agent.
+type Params struct {
+	AgentID protocol.AgentID `json:"agent_id" doc:"the agent, registered or to be registered"`
+	Space   protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
+}
+
+// Target implements [commands.Targeter].
+func (p Params) Target() commands.Resource {
+	return commands.Resource{Type: "agent", ID: string(p.AgentID), Space: p.Space}
+}
+
+// A State is what a check found.
+type State string
+
+// The states of checks.
+const (
+	OK      State = "ok"
+	Warning State = "warning" // something is doubtful, or fails now and then
+	Problem State = "problem" // it cannot work so
+	Unknown State = "unknown" // it cannot be told
+)
+
+// A Result is what agent.doctor found.
+type Result struct {
+	AgentID  protocol.AgentID `json:"agent_id" doc:"id of the agent"`
+	Space    protocol.SpaceID `json:"space_id" doc:"id of the space that it lives in"`
+	Healthy  bool             `json:"healthy" doc:"whether nothing is wrong"`
+	Summary  string           `json:"summary" doc:"nothing is wrong, or the first finding in words"`
+	Findings []Finding        `json:"findings" doc:"what is wrong, what most likely is the cause first; empty if nothing is"`
+	Checks   []Check          `json:"checks" doc:"what was looked at, from the credential to the quotas"`
+	Recent   []Trouble        `json:"recent" doc:"what went wrong in the last 24 hours, since the bridge started, the latest first, at most 16"`
+}
+
+// A Finding is something that is wrong.
+type Finding struct {
+	Severity State  `json:"severity" doc:"problem or warning"`
+	Check    string `json:"check" doc:"the check that found it"`
+	Kind     Kind   `json:"kind,omitempty" doc:"kind of fault, such as connect.expired; absent if no fault was noted"`
+	What     string `json:"what" doc:"what is wrong, in words"`
+	Do       string `json:"do" doc:"what to do about it"`
+	At       int64  `json:"at,omitempty" doc:"when it happened last, Unix milliseconds; absent if it is so now"`
+	Times    int    `json:"times,omitempty" doc:"how often it was noted; absent if it is so now"`
+}
+
+// A Check is one part of the examination.
+type Check struct {
+	Check string `json:"check" doc:"credential, connection, registration, subscription, presence, policy, skills, commands, answers, clock, queue or quota"`
+	State State  `json:"state" doc:"ok, warning, problem or unknown"`
+	What  string `json:"what" doc:"what was found, in words"`
+}
+
+// A Trouble is a fault that was noted, whether or not it matters still.
+type Trouble struct {
+	Kind     Kind   `json:"kind" doc:"kind of fault"`
+	What     string `json:"what" doc:"what it means, in words"`
+	Reason   string `json:"reason,omitempty" doc:"what exactly was wrong; absent if there is no more to say"`
+	Code     string `json:"code,omitempty" doc:"reason code of MQTT such as 0x87, or code of the protocol"`
+	Topic    string `json:"topic,omitempty" doc:"topic, filter or command that was refused"`
+	ClientID string `json:"client_id,omitempty" doc:"MQTT client id"`
+	Address  string `json:"address,omitempty" doc:"where it came from"`
+	FirstAt  int64  `json:"first_at" doc:"when it was noted first, Unix milliseconds"`
+	At       int64  `json:"at" doc:"when it was noted last, Unix milliseconds"`
+	Times    int    `json:"times" doc:"how often it was noted"`
+}
+
+// mostTroubles bounds the faults that are shown.
+const mostTroubles = 16
+
+// Examine says what is wrong with an agent. One that is not registered is
+// examined if anything is known of it: a credential, a session or a fault.
+func (s *Service) Examine(_ context.Context, call *commands.Call, p Params) (Result, error) {
+	who := call.Principal
+	space := p.Space
+	if space == "" {
+		space = who.Home()
+	}
+	if space != who.Home() && !who.Unbounded() {
+		return Result{}, s.Agents.NotFound(who, p.Space, p.AgentID)
+	}
+	e := s.examine(who, space, p.AgentID)
+	if !e.registered && len(e.sessions) == 0 && len(e.credentials) == 0 && len(e.cases) == 0 {
+		return Result{}, s.Agents.NotFound(who, p.Space, p.AgentID)
+	}
+	return e.result(), nil
+}
+
+func troubleOf(c *Case) Trouble {
+	return Trouble{
+		Kind: c.Kind, What: inWords[c.Kind].what, Reason: c.Reason, Code: c.Code, Topic: c.Topic, ClientID: c.Client, Address: c.From,
+		FirstAt: c.First.UnixMilli(), At: c.Last.UnixMilli(), Times: c.Times,
+	}
+}
+
+// ago is a time in the past in words.
+func ago(d time.Duration) string {
+	switch {
+	case d < 2*time.Second:
+		return "just now"
+	case d < 2*time.Minute:
+		return plural(int(d/time.Second), "second") + " ago"
+	case d < 2*time.Hour:
+		return plural(int(d/time.Minute), "minute") + " ago"
+	}
+	return plural(int(d/time.Hour), "hour") + " ago"
+}

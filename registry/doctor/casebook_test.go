@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func lamp(n int, space protocol.SpaceID) protocol.Party {
+	return protocol.AgentID(fmt.Sprint("lamp-", n)).Party(space)
+}
+
+// A clockwork is a clock that goes when it is told to.
+type clockwork struct{ now time.Time }
+
+func (c *clockwork) time() time.Time { return c.now }
+
+func newClockwork() *clockwork { return &clockwork{time.Unix(1_700_000_000, 0)} }
+
+func TestTheSameFaultIsCounted(t *testing.T) {
+	c := newClockwork()
+	b := NewCasebook(c.time)
+	began := c.now
+	for range 5 {
+		b.Note(Fault{Kind: PublishRefused, Party: lamp(1, "a"), Client: "c", Topic: "x", Reason: "first\nline"})
+		c.now = c.now.Add(time.Second)
+	}
+	b.Note(Fault{Kind: PublishRefused, Party: lamp(1, "a"), Client: "c", Topic: "y"})
+	cases := b.Of(lamp(1, "a"))
+	if len(cases) != 2 || cases[0].Topic != "y" || cases[1].Times != 5 || !cases[1].First.Equal(began) || cases[1].Reason != "first line" {
+		t.Errorf("%+v", cases)
+	}
+	if len(b.Of(lamp(1, "b"))) > 0 || len(b.Strangers("c")) > 0 {
+		t.Error("faults are found under another name")
+	}
+	c.now = c.now.Add(keptFor)
+	if cases := b.Of(lamp(1, "a")); len(cases) > 0 {
+		t.Errorf("a day later: %+v", cases)
+	}
+}
+
+func TestACasebookIsBounded(t *testing.T) {
+	c := newClockwork()
+	b := NewCasebook(c.time)
+	long := strings.Repeat("long ", 1000)
+	for n := range 3 * casesOfDevice {
+		b.Note(Fault{Kind: PublishRefused, Party: lamp(0, "quiet"), Topic: fmt.Sprint(n), Reason: long})
+	}
+	if cases := b.Of(lamp(0, "quiet")); len(cases) != casesOfDevice || cases[0].Topic != fmt.Sprint(3*casesOfDevice-1) || len(cases[0].Reason) > mostReason+4 {
+		t.Errorf("%d cases of a device are kept, the latest %.400q", len(cases), cases[0].Reason)
+	}
+	for _, space := range []protocol.SpaceID{"a", "b", "c", "d", "e"} {
+		for n := range subjectsOfSpace + 10 {
+			b.Note(Fault{Kind: PublishRefused, Party: lamp(n, space)})
+		}
+	}
+	inAll := 0
+	for space, w := range b.spaces {
+		if n := w.order.Len(); n != len(w.of) || n > subjectsOfSpace {
+			t.Errorf("space %s has %d parties, %d by name", space, n, len(w.of))
+		}
+		inAll += w.order.Len()
+	}
+	if inAll != b.subjects || inAll > subjectsInAll {
+		t.Errorf("%d parties are kept, %d counted", inAll, b.subjects)
+	}
+	if len(b.Of(lamp(0, "quiet"))) == 0 {
+		t.Error("a space with one party lost it to those with many")
+	}
+	if len(b.Of(lamp(0, "a"))) > 0 || len(b.Of(lamp(subjectsOfSpace+9, "e"))) == 0 {
+		t.Error("it is not the oldest that is forgotten")
+	}
+}
+
+func TestAFloodOfStrangersReachesNobodyElse(t *testing.T) {
+	c := newClockwork()
+	b := NewCasebook(c.time)
+	b.Note(Fault{Kind: PublishRefused, Party: lamp(1, "a")})
+	for n := range 10 * strangersInASpell {
+		b.Note(Fault{Kind: UnknownCredential, Client: fmt.Sprint("client-", n)})
+	}
+	if n := b.strangers.order.Len(); n != strangersInASpell {
+		t.Errorf("%d strangers are noted in a second", n)
+	}
+	for n := range 3 * strangersKept {
+		c.now = c.now.Add(time.Second)
+		b.Note(Fault{Kind: UnknownCredential, Client: fmt.Sprint("client-", n)})
+	}
+	if n := b.strangers.order.Len(); n != strangersKept || len(b.strangers.of) != n {
+		t.Errorf("%d strangers are kept", n)
+	}
+	for n := range 2 * casesOfStranger {
+		c.now = c.now.Add(time.Second)
+		b.Note(Fault{Kind: BadConnect, Client: "one", Topic: fmt.Sprint(n)})
+	}
+	if cases := b.Strangers("one"); len(cases) != casesOfStranger {
+		t.Errorf("%d cases of a stranger are kept", len(cases))
+	}
+	if len(b.Of(lamp(1, "a"))) != 1 {
+		t.Error("strangers took the room of somebody who is known")
+	}
+}
+
+func TestEveryKindHasWords(t *testing.T) {
+	for kind, w := range inWords {
+		if w.what == "" || w.do == "" || !strings.Contains(string(kind), ".") {
+			t.Errorf("%s: %+v", kind, w)
+		}
+	}
+}
+
+func TestADeviceIsToldOfAKindOnceAMinute(t *testing.T) {
+	c := newClockwork()
+	s := New(Options{Now: c.time})
+	about := subjectOfNotice{"a", "lamp", AnswerUnreadable}
+	if !s.due(about, c.now) || s.due(about, c.now.Add(tellEvery-1)) || !s.due(about, c.now.Add(tellEvery)) {
+		t.Error("not once a minute")
+	}
+	for n := range 2 * toldRemembered {
+		s.due(subjectOfNotice{"a", protocol.AgentID(fmt.Sprint(n)), AnswerUnreadable}, c.now.Add(tellEvery))
+	}
+	if len(s.told) > toldRemembered {
+		t.Errorf("%d are remembered", len(s.told))
+	}
+	if !s.due(subjectOfNotice{"a", "another", AnswerUnreadable}, c.now.Add(2*tellEvery)) {
+		t.Error("nobody is told any more, once many were")
+	}
+}

@@ -1,0 +1,10 @@
+// Package doctor says why a device does not work: agent.doctor looks at an
+// agent from its credential to its last answers, and says in words what is
+// wrong, what most likely is the cause first, and what to do about it.
+//
+// It asks those who know the present, see [Options], and remembers in a
+// [Casebook] what went wrong: connections that were refused, topics that were
+// not allowed, answers that were dropped. The memory is bounded, for each party,
+// each space and in all, and lost with the process. What connected devices do
+// wrong they are told besides, on aibridge/agent/{agent_id}/event.
+package doctor

@@ -1,0 +1,565 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An examination is what was gathered of one agent, and what comes of it.
+type examination struct {
+	*Service
+	now   time.Time
+	space protocol.SpaceID
+	id    protocol.AgentID
+
+	agent       Agent
+	registered  bool
+	sessions    []Session // of the agent
+	client      *Session  // the connected one that matters, nil without one
+	credentials []Credential
+	who         *protocol.Principal // whose rights are looked at, nil if nobody knows
+	cases       []Case              // the latest first
+
+	findings []Finding
+	checks   []Check
+}
+
+// examine gathers what is known of an agent, as far as somebody may see it.
+func (s *Service) examine(caller *protocol.Principal, space protocol.SpaceID, id protocol.AgentID) *examination {
+	e := &examination{Service: s, now: s.Now(), space: space, id: id}
+	e.agent, e.registered = s.Agents.Examine(space, id)
+	self := id.Party(space)
+	parties := []protocol.Party{self}
+	if owner := e.agent.Owner; e.registered && !owner.Includes(self) {
+		parties = append(parties, owner)
+	}
+	for _, party := range parties {
+		e.credentials = append(e.credentials, s.Credentials.Of(party)...)
+	}
+	e.gatherSessions(parties)
+	e.gatherCases(caller, parties)
+	for _, party := range parties {
+		if e.who == nil {
+			e.who = s.Credentials.Principal(party)
+		}
+	}
+	if e.client != nil {
+		e.who = e.client.Who
+	}
+	return e
+}
+
+// clientIDs are those under which clients of the agent may be known.
+func (e *examination) clientIDs() []string {
+	ids := append([]string{string(e.id)}, e.agent.Clients...)
+	if e.agent.ClientID != "" {
+		ids = append(ids, e.agent.ClientID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func (e *examination) gatherSessions(parties []protocol.Party) {
+	for _, id := range e.clientIDs() {
+		session, ok := e.Clients.Session(e.space, id)
+		if !ok || !slices.ContainsFunc(parties, func(p protocol.Party) bool {
+			return p.ID == session.Principal && (session.Who == nil || p.Includes(session.Who.Party()))
+		}) {
+			continue
+		}
+		e.sessions = append(e.sessions, session)
+	}
+	for i := range e.sessions {
+		s := &e.sessions[i]
+		if s.Who != nil && (e.client == nil || slices.Contains(e.agent.Listening, s.ClientID)) {
+			e.client = s
+		}
+	}
+}
+
+// gatherCases finds the faults of the agent. Of those of its owner it takes
+// what is about the agent's clients, and shows that to no other device; those
+// of strangers are for people who may see every space.
+func (e *examination) gatherCases(caller *protocol.Principal, parties []protocol.Party) {
+	ids := e.clientIDs()
+	for i, party := range parties {
+		if i > 0 && caller.Kind != protocol.KindOperator && !party.Is(caller) {
+			continue
+		}
+		for _, c := range e.book.Of(party) {
+			if i == 0 || c.Agent == e.id || c.Agent == "" && slices.Contains(ids, c.Client) {
+				e.cases = append(e.cases, c)
+			}
+		}
+	}
+	if caller.Unbounded() {
+		for _, id := range ids {
+			e.cases = append(e.cases, e.book.Strangers(id)...)
+		}
+	}
+	slices.SortStableFunc(e.cases, latestFirst)
+}
+
+// result makes every check, in the order in which a device comes to work.
+func (e *examination) result() Result {
+	for _, check := range []func(){
+		e.credential, e.connection, e.registration, e.subscription, e.presence, e.policy, e.skills, e.commands, e.answers, e.clock, e.queue, e.quota,
+	} {
+		check()
+	}
+	slices.SortStableFunc(e.findings, func(a, b Finding) int { return rank(a.Severity) - rank(b.Severity) })
+	r := Result{
+		AgentID: e.id, Space: e.space, Healthy: len(e.findings) == 0, Summary: "nothing is wrong",
+		Findings: append([]Finding{}, e.findings...), Checks: e.checks, Recent: []Trouble{},
+	}
+	if !r.Healthy {
+		r.Summary = e.findings[0].What
+	}
+	for i := range e.cases[:min(len(e.cases), mostTroubles)] {
+		r.Recent = append(r.Recent, troubleOf(&e.cases[i]))
+	}
+	return r
+}
+
+func rank(s State) int {
+	if s == Problem {
+		return 0
+	}
+	return 1
+}
+
+// say notes what a check found.
+func (e *examination) say(check string, state State, format string, args ...any) {
+	e.checks = append(e.checks, Check{check, state, fmt.Sprintf(format, args...)})
+}
+
+// find notes that a check found something wrong, and what to do about it.
+func (e *examination) find(check string, severity State, do, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	e.findings = append(e.findings, Finding{Severity: severity, Check: check, What: what, Do: do})
+	e.say(check, severity, "%s", what)
+}
+
+// blame notes a fault as what is wrong.
+func (e *examination) blame(check string, severity State, c *Case) {
+	w := inWords[c.Kind]
+	what := w.what
+	if c.Topic != "" {
+		what += " (" + c.Topic + ")"
+	}
+	if c.Reason != "" {
+		what += ": " + c.Reason
+	}
+	if c.Code != "" {
+		what += " [" + c.Code + "]"
+	}
+	what += ", " + ago(e.now.Sub(c.Last))
+	if c.Times > 1 {
+		what += ", " + plural(c.Times, "time") + " since " + c.First.UTC().Format(time.RFC3339)
+	}
+	e.findings = append(e.findings, Finding{Severity: severity, Check: check, Kind: c.Kind, What: what, Do: w.do, At: c.Last.UnixMilli(), Times: c.Times})
+	e.say(check, severity, "%s", what)
+}
+
+// away reports whether the agent is connected in no way.
+func (e *examination) away() bool { return e.client == nil && !e.agent.Line && e.agent.Endpoints == 0 }
+
+// latest is the latest fault since a time of which a word is true, nil if there
+// is none.
+func (e *examination) latest(since time.Time, is func(*Case) bool) *Case {
+	for i := range e.cases {
+		if c := &e.cases[i]; c.Last.After(since) && is(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+func ofFamily(families ...string) func(*Case) bool {
+	return func(c *Case) bool { return slices.Contains(families, c.Kind.family()) }
+}
+
+// credential: what it shows, and whether that counts.
+func (e *examination) credential() {
+	const check = "credential"
+	counts := slices.IndexFunc(e.credentials, func(c Credential) bool { return !c.Expired && !c.Revoked })
+	refused := e.latest(time.Time{}, ofFamily("connect"))
+	switch {
+	case e.client != nil:
+		e.shown(check)
+	case e.agent.Line:
+		e.say(check, OK, "it is connected over WebSocket with a credential that counts")
+	case refused != nil && e.isCredential(refused):
+		e.blame(check, Problem, refused)
+	case counts >= 0:
+		e.say(check, OK, "it has a credential that counts: %s", e.credentials[counts])
+	case len(e.credentials) > 0:
+		e.find(check, Problem, "give it another one: aibridge key create, or aibridge cert issue", "no credential of it counts any more: %s", e.credentials[0])
+	default:
+		e.say(check, Unknown, "the bridge keeps no key and no certificate of it; a token or another party's credential may be what it shows")
+	}
+}
+
+// isCredential reports whether a fault is about a credential.
+func (e *examination) isCredential(c *Case) bool {
+	switch c.Kind {
+	case NoCredential, UnknownCredential, ExpiredCredential, RevokedCredential, Throttled:
+		return true
+	}
+	return false
+}
+
+// soon is how long before the end of a credential that is said, at the latest.
+const soon = 24 * time.Hour
+
+// shown tells which credential the connected client has shown.
+func (e *examination) shown(check string) {
+	who := e.client.Who
+	text := fmt.Sprintf("%s %s of %s %s, which acts for %s", methodInWords(who.Method), short(who.Credential, mostName), who.Kind, who.ID, e.actsFor(who))
+	switch left := who.Expires.Sub(e.now); {
+	case who.Expires.IsZero():
+		e.say(check, OK, "%s, and does not expire", text)
+	case left < soon && who.CertSerial == "" && who.Method != protocol.MethodToken:
+		e.find(check, Warning, "renew it before it ends: aibridge key create makes another key", "%s, ends at %s", text, who.Expires.UTC().Format(time.RFC3339))
+	default:
+		e.say(check, OK, "%s, until %s", text, who.Expires.UTC().Format(time.RFC3339))
+	}
+}
+
+// actsFor says which agents a principal may be.
+func (e *examination) actsFor(who *protocol.Principal) string {
+	agents := e.Agents.Behind(who.Party(), e.client.ClientID)
+	const most = 5
+	names := make([]string, 0, most)
+	for _, id := range agents[:min(len(agents), most)] {
+		names = append(names, string(id))
+	}
+	if more := len(agents) - most; more > 0 {
+		names = append(names, plural(more, "other"))
+	}
+	switch {
+	case who.Unbounded():
+		return "every agent"
+	case len(names) == 0:
+		return "no agent"
+	}
+	return strings.Join(names, ", ")
+}
+
+func methodInWords(method string) string {
+	switch method {
+	case protocol.MethodAPIKey:
+		return "API key"
+	case protocol.MethodToken:
+		return "token"
+	case protocol.MethodCertificate:
+		return "certificate"
+	case protocol.MethodPassword:
+		return "password"
+	case protocol.MethodAnonymous:
+		return "nothing"
+	}
+	return method
+}
+
+// String describes a credential in a few words.
+func (c Credential) String() string {
+	text := c.Kind + " " + c.ID
+	switch {
+	case c.Revoked:
+		return text + " was revoked"
+	case c.Expired:
+		return text + " expired at " + c.Expires.UTC().Format(time.RFC3339)
+	case c.Expires.IsZero():
+		return text
+	}
+	return text + " until " + c.Expires.UTC().Format(time.RFC3339)
+}
+
+// Of faults that come and go those of an hour count.
+const (
+	lately     = time.Hour
+	manyTimes  = 3
+	takenTwice = 2
+)
+
+// connection: whether a client of it is there, and stays.
+func (e *examination) connection() {
+	const check = "connection"
+	hourAgo := e.now.Add(-lately)
+	taken := e.latest(hourAgo, func(c *Case) bool { return c.Kind == TakenOver && c.Times >= takenTwice })
+	dropped := e.latest(hourAgo, func(c *Case) bool {
+		return c.Kind.family() == "connection" && c.Kind != TakenOver && c.Kind != Dismissed && c.Times >= manyTimes
+	})
+	why := e.latest(time.Time{}, ofFamily("connect", "connection"))
+	switch {
+	case taken != nil:
+		e.blame(check, Problem, taken)
+	case !e.away() && dropped != nil:
+		e.blame(check, Warning, dropped)
+	case e.client != nil:
+		e.say(check, OK, "client %s is connected from %s by %s since %s", e.client.ClientID, e.client.Remote, e.client.Listener, e.client.Since.UTC().Format(time.RFC3339))
+	case e.agent.Line:
+		e.say(check, OK, "it is connected over WebSocket")
+	case e.agent.Endpoints > 0:
+		e.say(check, OK, "it is called over HTTP at %s", plural(e.agent.Endpoints, "endpoint"))
+	case why != nil && e.isCredential(why):
+		e.say(check, Problem, "no client of it is connected: see its credential")
+	case why != nil:
+		e.blame(check, Problem, why)
+	default:
+		e.find(check, Problem, "start the device, and look whether it reaches the address and the port of the bridge", "no client of it is connected%s", e.leftBecause())
+	}
+}
+
+// leftBecause is why the agent went, as far as that is known.
+func (e *examination) leftBecause() string {
+	if e.agent.Offline == "" {
+		return ""
+	}
+	return ", it went: " + short(e.agent.Offline, mostReason)
+}
+
+// registration: whether the bridge knows the agent.
+func (e *examination) registration() {
+	const check = "registration"
+	refused := e.latest(time.Time{}, func(c *Case) bool { return c.Kind == CommandRefused && c.Topic == "agent.register" })
+	switch {
+	case !e.registered && refused != nil:
+		e.blame(check, Problem, refused)
+	case !e.registered:
+		e.find(check, Problem, "send agent.register, after it has connected", "no agent %q is registered", e.id)
+	case e.agent.Suspended:
+		e.find(check, Problem, "register it anew, with a certificate that counts", "it is suspended: the certificate that it was registered with has ended")
+	default:
+		e.say(check, OK, "registered by %s %s at %s", e.agent.Owner.Kind, e.agent.Owner.ID, e.agent.RegisteredAt.UTC().Format(time.RFC3339))
+	}
+}
+
+// subscription: whether it listens for requests.
+func (e *examination) subscription() {
+	const check = "subscription"
+	topic := e.Topics.AgentRequest(e.id)
+	refused := e.latest(e.since(), func(c *Case) bool { return c.Kind == SubscribeRefused && c.Topic == topic })
+	switch {
+	case e.client == nil:
+		e.say(check, Unknown, "no client of it is connected over MQTT")
+	case len(e.agent.Listening) > 0 || !e.registered && slices.Contains(e.client.Filters, topic):
+		e.say(check, OK, "it listens on %s", topic)
+	case refused != nil:
+		e.blame(check, Problem, refused)
+	default:
+		e.find(check, Problem, "subscribe to it, after each connect unless the session is kept", "it does not listen on its request topic %s", topic)
+	}
+}
+
+// since is when the present connection began, zero without one: faults before it
+// are of the past.
+func (e *examination) since() time.Time {
+	if e.client == nil {
+		return time.Time{}
+	}
+	return e.client.Since
+}
+
+// presence: what the bridge tells others of it.
+func (e *examination) presence() {
+	const check = "presence"
+	switch beat := e.agent.LastBeat; {
+	case !e.registered:
+		e.say(check, Unknown, "it is not registered")
+	case e.agent.Missed:
+		e.find(check, Problem, fmt.Sprintf("send agent.heartbeat every %v, or never", e.agent.Heartbeat), "it missed its heartbeats: the last came %s", ago(e.now.Sub(beat)))
+	case !e.agent.Online:
+		e.say(check, Problem, "offline%s", e.leftBecause())
+	case beat.IsZero():
+		e.say(check, OK, "online; it sends no heartbeats, and need not while it is connected")
+	default:
+		e.say(check, OK, "online; its last heartbeat came %s", ago(e.now.Sub(beat)))
+	}
+}
+
+// policy: whether it may do what agents do.
+func (e *examination) policy() {
+	const check = "policy"
+	if e.who == nil {
+		e.say(check, Unknown, "it is not known as whom it comes")
+		return
+	}
+	before := len(e.findings)
+	explain := "aibridge policy explain says which policy decides; the role end_agent is what devices have"
+	if !e.Rights.MayRegister(e.who, e.space, e.id) {
+		e.find(check, Problem, explain, "%s %s may not register the agent", e.who.Kind, e.who.ID)
+	}
+	if no := e.Rights.MayPublish(e.who, e.Topics.AgentResponse(e.id)); no != "" {
+		e.find(check, Problem, explain, "%s %s may not answer on %s: %s", e.who.Kind, e.who.ID, e.Topics.AgentResponse(e.id), no)
+	}
+	if no := e.Rights.MaySubscribe(e.who, e.Topics.AgentRequest(e.id)); no != "" {
+		e.find(check, Problem, explain, "%s %s may not listen on %s: %s", e.who.Kind, e.who.ID, e.Topics.AgentRequest(e.id), no)
+	}
+	if refused := e.latest(e.since(), func(c *Case) bool {
+		return c.Kind.family() == "topic" && c.Topic != e.Topics.AgentRequest(e.id)
+	}); refused != nil && e.client != nil {
+		e.blame(check, Warning, refused)
+	}
+	if len(e.findings) == before {
+		e.say(check, OK, "%s %s may register the agent, listen for requests and answer", e.who.Kind, e.who.ID)
+	}
+}
+
+// skills: whether it offers something.
+func (e *examination) skills() {
+	const check = "skills"
+	var doubts []string
+	for _, s := range e.agent.Skills {
+		for _, w := range s.Warnings {
+			doubts = append(doubts, fmt.Sprintf("skill %s: %s", s.ID, w))
+		}
+	}
+	switch {
+	case !e.registered:
+		e.say(check, Unknown, "it is not registered")
+	case len(e.agent.Skills) == 0:
+		e.find(check, Warning, "register one with skill.register, or list them in agent.register", "it provides no skill: nobody can call it")
+	case len(doubts) > 0:
+		e.find(check, Warning, "correct the schema and register the skill again", "%s", short(strings.Join(doubts[:min(len(doubts), 3)], "; "), 3*mostReason))
+	default:
+		e.say(check, OK, "it provides %s", plural(len(e.agent.Skills), "skill"))
+	}
+}
+
+// mistakesCount is for how long a mistake is held against an agent that has not
+// connected anew.
+const mistakesCount = 15 * time.Minute
+
+// sinceMistakesCount is since when mistakes are held against it.
+func (e *examination) sinceMistakesCount() time.Time {
+	since := e.now.Add(-mistakesCount)
+	if began := e.since(); began.After(since) {
+		return began
+	}
+	return since
+}
+
+// commands: whether those that it sends are understood.
+func (e *examination) commands() {
+	const check = "commands"
+	refused := e.latest(e.sinceMistakesCount(), func(c *Case) bool {
+		return c.Kind == CommandRefused && (e.registered || c.Topic != "agent.register")
+	})
+	if refused != nil {
+		e.blame(check, Warning, refused)
+		return
+	}
+	e.say(check, OK, "no command of the last %s was refused", plural(int(mistakesCount/time.Minute), "minute"))
+}
+
+// answers: whether they can be used. That one came too late is worth a look
+// only if others were missing.
+func (e *examination) answers() {
+	const check = "answers"
+	since := e.sinceMistakesCount()
+	before := len(e.findings)
+	for _, kind := range []Kind{AnswerUnreadable, AnswerUnfit, AnswerForeign, AnswerUnasked, UnknownEvent, NoAnswer} {
+		severity := Problem
+		if kind == AnswerUnasked || kind == UnknownEvent || kind == NoAnswer {
+			severity = Warning
+		}
+		if c := e.latest(since, func(c *Case) bool { return c.Kind == kind }); c != nil {
+			e.blame(check, severity, c)
+		}
+	}
+	late := e.latest(since, func(c *Case) bool { return c.Kind == AnswerLate })
+	switch {
+	case len(e.findings) > before:
+		if late != nil {
+			e.blame(check, Warning, late)
+		}
+	case e.agent.Open > 0:
+		e.say(check, OK, "%s under way", plural(e.agent.Open, "request"))
+	default:
+		e.say(check, OK, "no answer of the last %s was wrong", plural(int(mistakesCount/time.Minute), "minute"))
+	}
+}
+
+// largestSkew is how wrong a clock may be.
+const largestSkew = 30 * time.Second
+
+// clock: whether it tells the time.
+func (e *examination) clock() {
+	const check = "clock"
+	wrong := e.latest(e.sinceMistakesCount(), func(c *Case) bool { return c.Kind == ClockWrong })
+	switch skew := e.agent.Skew.Round(time.Second); {
+	case wrong != nil:
+		e.blame(check, Problem, wrong)
+	case !e.agent.SkewKnown:
+		e.say(check, Unknown, "no agent.register or agent.heartbeat of it told its time")
+	case skew.Abs() > largestSkew:
+		e.find(check, Warning, "set it by NTP, or send timestamp 0", "its clock is %v %s", skew.Abs(), aheadOrBehind(skew))
+	default:
+		e.say(check, OK, "its clock agrees with the bridge's within %v", largestSkew)
+	}
+}
+
+func aheadOrBehind(skew time.Duration) string {
+	if skew > 0 {
+		return "ahead"
+	}
+	return "behind"
+}
+
+// manyWaiting is how many messages may wait for a client that is there.
+const manyWaiting = 100
+
+// queue: what waits for it.
+func (e *examination) queue() {
+	const check = "queue"
+	waiting := 0
+	for _, s := range e.sessions {
+		waiting += s.Queued
+	}
+	switch {
+	case len(e.sessions) == 0:
+		e.say(check, Unknown, "it has no MQTT session")
+	case e.client != nil && e.client.Queued > manyWaiting:
+		e.find(check, Warning, "acknowledge what was received, read faster, or subscribe to less", "%s wait for it and %s not acknowledged", plural(e.client.Queued, "message"), areOr(e.client.Inflight))
+	case waiting > 0:
+		e.say(check, OK, "%s for it", waitIn(waiting))
+	default:
+		e.say(check, OK, "no message waits for it")
+	}
+}
+
+func areOr(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
+func waitIn(n int) string {
+	if n == 1 {
+		return "1 message waits"
+	}
+	return fmt.Sprintf("%d messages wait", n)
+}
+
+// quota: whether it has used up what it may take.
+func (e *examination) quota() {
+	const check = "quota"
+	if e.who == nil {
+		e.say(check, Unknown, "it is not known as whom it comes")
+		return
+	}
+	reached := e.Quotas.Reached(e.who)
+	if len(reached) == 0 {
+		e.say(check, OK, "no limit is reached")
+	}
+	for _, limit := range reached {
+		e.find(check, Warning, "take less, or raise the limit in quotas", "%s", limit)
+	}
+}
