@@ -32,9 +32,10 @@ type Service struct {
 
 	news chan notice
 
-	mu   sync.Mutex
-	told map[subjectOfNotice]time.Time // when a device was told of a kind of fault
-	seq  uint64
+	mu    sync.Mutex
+	told  map[subjectOfNotice]time.Time // when a device was told of a kind of fault
+	swept time.Time                     // when those were forgotten last that were told long ago
+	seq   uint64                        // of events; Run's alone
 }
 
 // New makes a service.

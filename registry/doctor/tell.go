@@ -65,18 +65,26 @@ func (s *Service) due(about subjectOfNotice, now time.Time) bool {
 	if at, ok := s.told[about]; ok && now.Sub(at) < tellEvery {
 		return false
 	}
-	if len(s.told) >= toldRemembered {
-		for about, at := range s.told {
-			if now.Sub(at) >= tellEvery {
-				delete(s.told, about)
-			}
-		}
-		if len(s.told) >= toldRemembered {
-			return false
-		}
+	if len(s.told) >= toldRemembered && !s.sweep(now) {
+		return false
 	}
 	s.told[about] = now
 	return true
+}
+
+// sweep forgets who was told a minute ago, and reports whether that made room. It
+// looks once a second at most.
+func (s *Service) sweep(now time.Time) bool {
+	if now.Sub(s.swept) < time.Second {
+		return false
+	}
+	s.swept = now
+	for about, at := range s.told {
+		if now.Sub(at) >= tellEvery {
+			delete(s.told, about)
+		}
+	}
+	return len(s.told) < toldRemembered
 }
 
 // faultEvent is what the event agent.fault tells.
