@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -78,6 +79,7 @@ type Membership struct {
 	elected  chan struct{} // closed when it is the oldest
 	lost     chan error
 	ended    sync.Once
+	gone     atomic.Bool // it has left, or tried
 	stop     context.CancelFunc
 	done     sync.WaitGroup
 }
@@ -182,6 +184,37 @@ func (m *Membership) Alive(n Node) bool {
 // Shared reports whether other bridges may be nodes beside this one.
 func (m *Membership) Shared() bool { return m.stream != nil }
 
+// Catchup returns when this node knows of everybody who had joined when it was
+// called: its next renewal is stored after them, and was read.
+func (m *Membership) Catchup(ctx context.Context) error {
+	if m.stream == nil {
+		return nil
+	}
+	m.mu.Lock()
+	before := m.machine.proof
+	m.mu.Unlock()
+	look := time.NewTicker(m.o.every / 10)
+	defer look.Stop()
+	for {
+		m.hurry()
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		m.mu.Lock()
+		proof, horizon, over := m.machine.proof, m.machine.horizon, m.machine.phase == fenced
+		m.mu.Unlock()
+		if over {
+			return protocol.Errorf(protocol.StoreUnavailable, "this bridge is no member of the cluster any more")
+		}
+		// The renewal that was under way may have been stored before the call.
+		if proof > before && horizon >= proof {
+			return nil
+		}
+	}
+}
+
 // Working says how many nodes of the cluster work at a time.
 func (m *Membership) Working() Working { return m.o.Working }
 
@@ -272,6 +305,9 @@ func (m *Membership) Leave(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, SilentAfter)
 	defer cancel()
+	if m.gone.Swap(true) { // if it did not succeed, it is declared dead
+		return nil
+	}
 	return m.resign(ctx)
 }
 

@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -13,6 +15,16 @@ type Node struct {
 }
 
 func (n Node) String() string { return fmt.Sprintf("%s/%d", n.ID, n.Epoch) }
+
+// ParseNode reads what [Node.String] has written.
+func ParseNode(text string) (Node, error) {
+	id, number, ok := strings.Cut(text, "/")
+	epoch, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil || id == "" {
+		return Node{}, fmt.Errorf("cluster: %q is not ID/EPOCH", text)
+	}
+	return Node{id, epoch}, nil
+}
 
 // Working says how many of the bridges of a cluster work at a time.
 type Working string

@@ -35,6 +35,9 @@ type Options struct {
 	// when the bridge stopped, counts as being there before its agent is
 	// online: three heartbeats, 90 s, by default.
 	Patience time.Duration
+	// InCharge is closed once this process is the one that looks after the
+	// scenes: decides who leads, and notices who has gone. Nil: from the start.
+	InCharge <-chan struct{}
 
 	Topics   protocol.Topics
 	BridgeID string // sender_id of events, default "aibridge"
@@ -47,6 +50,11 @@ func (o *Options) setDefaults() {
 		o.Retained = func(string) iter.Seq2[string, protocol.SpaceID] {
 			return func(func(string, protocol.SpaceID) bool) {}
 		}
+	}
+	if o.InCharge == nil {
+		from := make(chan struct{})
+		close(from)
+		o.InCharge = from
 	}
 	if o.MembershipLost == nil {
 		o.MembershipLost = func(protocol.SceneType, protocol.CapID) {}
@@ -98,23 +106,37 @@ func (s *Service) Run(ctx context.Context) error {
 		s.withdrawLeftovers()
 		s.announce(ctx)
 	})
-	running.Go(func() { s.watch(ctx) })
+	running.Go(func() {
+		select {
+		case <-s.opts.InCharge:
+		case <-ctx.Done():
+			return
+		}
+		s.takeCharge()
+		s.watch(ctx)
+	})
 	running.Wait()
 	return nil
 }
 
-// begin gives those in charge time to come back, and has every scene told and
-// looked at.
-func (s *Service) begin() {
-	s.news.Begin()
+// takeCharge gives those that lead time to come back, and has every scene looked
+// at.
+func (s *Service) takeCharge() {
 	until := s.opts.Now().Add(s.opts.Patience)
 	for key, scene := range s.opts.Scenes.All() {
 		if !scene.suspended() {
 			s.leases.grant(seat{key, scene.Acting}, lease{until: until})
 		}
+		s.notes.leave(func() { s.notes.scenes[key] = true })
+	}
+}
+
+// begin has every scene told.
+func (s *Service) begin() {
+	s.news.Begin()
+	for key, scene := range s.opts.Scenes.All() {
 		_, revision, _ := s.opts.Scenes.Get(key)
 		s.tell(scene, stateEvent, Event{Reason: scene.Reason, Status: scene.status(), Acting: scene.Acting, Revision: revision})
-		s.notes.leave(func() { s.notes.scenes[key] = true })
 	}
 }
 

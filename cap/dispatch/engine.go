@@ -32,6 +32,12 @@ type Options struct {
 	// Publish sends an event of a dispatch on its task's topic.
 	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	BridgeID string
+	// Owner is this process among those that have dispatches at the same time, ""
+	// if it is the only one. Orphaned returns a function that says which of the
+	// owners that records named before it was called have ended, so that this one
+	// goes on in their place; nil: all.
+	Owner    string
+	Orphaned func(ctx context.Context) (func(owner string) bool, error)
 
 	MaxRunning int           // dispatches at once, default 1000
 	LateFor    time.Duration // how long after its deadline answers are taken, default 5 min
@@ -65,6 +71,9 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Orphaned == nil {
+		o.Orphaned = func(context.Context) (func(string) bool, error) { return func(string) bool { return true }, nil }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -91,28 +100,66 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Recover resumes the dispatches of an earlier process. From then on the engine
-// watches for members that come back, and forgets old dispatches. It is called
-// once, when the tables are loaded.
-func (e *Engine) Recover() {
-	var unfinished []*run
+// Recover resumes the dispatches of owners that have ended, such as earlier
+// processes. From then on the engine watches for members that come back, and
+// forgets old dispatches. It is called once, when the tables are loaded.
+func (e *Engine) Recover(ctx context.Context) error {
+	err := e.TakeOver(ctx)
+	e.wg.Go(e.watch)
+	return err
+}
+
+// TakeOver resumes the dispatches of owners that have ended.
+func (e *Engine) TakeOver(ctx context.Context) error {
+	unfinished := e.unfinished()
+	if len(unfinished) == 0 {
+		return nil
+	}
+	orphaned, err := e.opts.Orphaned(ctx)
+	if err != nil {
+		return err
+	}
+	var taken []*run
 	e.mu.Lock()
+	for _, r := range unfinished {
+		if !e.closed && e.runs[r.d.ID] == nil && orphaned(r.d.Owner) {
+			e.runs[r.d.ID] = r
+			e.wg.Add(1)
+			taken = append(taken, r)
+		}
+	}
+	e.mu.Unlock()
+	for _, r := range taken {
+		r.resume() // before anybody can answer
+	}
+	for _, r := range taken {
+		go func() {
+			defer e.wg.Done()
+			r.work()
+		}()
+	}
+	return nil
+}
+
+// unfinished are the dispatches that nobody here carries out and that are not
+// over.
+func (e *Engine) unfinished() []*run {
+	var all []*run
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, d := range e.opts.Dispatches.All() {
+		if e.runs[d.ID] != nil || e.ends[d.ID] != nil {
+			continue
+		}
 		r := e.replay(d)
 		if r.end != nil {
 			e.ends[d.ID] = r.end
 		}
 		if !r.over(e.opts.Now()) {
-			e.runs[d.ID] = r
-			unfinished = append(unfinished, r)
+			all = append(all, r)
 		}
 	}
-	e.mu.Unlock()
-	for _, r := range unfinished {
-		r.resume() // before anybody can answer
-		e.wg.Go(r.work)
-	}
-	e.wg.Go(e.watch)
+	return all
 }
 
 // Close stops without changing anything: a later process goes on.
@@ -165,7 +212,7 @@ func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
 	now := e.opts.Now()
 	d := &Dispatch{
 		ID: protocol.TaskID(id.String()), Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params, Extension: o.Extension,
-		Principal: o.Caller.ID, Home: o.Caller.Space, Caller: &o.Caller, TraceID: o.TraceID, Priority: o.Priority, Completion: o.Completion,
+		Principal: o.Caller.ID, Home: o.Caller.Space, Caller: &o.Caller, TraceID: o.TraceID, Owner: e.opts.Owner, Priority: o.Priority, Completion: o.Completion,
 		StartedAt: now.UnixMilli(), Deadline: now.Add(o.Patience).UnixMilli(), Seats: make([]Seat, len(o.Members)),
 	}
 	for i, c := range o.Members {

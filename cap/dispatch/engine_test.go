@@ -256,7 +256,9 @@ func newWorld(t checker, edit ...func(*Options)) *world {
 
 func (w *world) boot() {
 	w.engine = New(w.options)
-	w.engine.Recover()
+	if err := w.engine.Recover(context.Background()); err != nil {
+		panic(err)
+	}
 }
 
 // crash ends the engine as it stands. Nobody listens any more.

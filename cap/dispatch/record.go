@@ -53,8 +53,9 @@ type Dispatch struct {
 	TraceID    string                `json:"trace_id,omitempty"`
 	Priority   protocol.Priority     `json:"priority"`
 	Completion Completion            `json:"completion"`
-	StartedAt  int64                 `json:"started_at"` // Unix milliseconds
-	Deadline   int64                 `json:"deadline"`   // Unix milliseconds
+	Owner      string                `json:"owner,omitempty"` // process that carries it out, "" if there is only one
+	StartedAt  int64                 `json:"started_at"`      // Unix milliseconds
+	Deadline   int64                 `json:"deadline"`        // Unix milliseconds
 	Seats      []Seat                `json:"seats"`
 }
 

@@ -52,6 +52,7 @@ func (s *Service) Start(ctx context.Context, call *commands.Call, do func(contex
 		Space:     call.Principal.Home(),
 		TraceID:   call.TraceID,
 		Started:   s.Now().UTC(),
+		Owner:     s.Owner,
 	}
 	taskCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // keeps the trace
 	r.cancel = cancel

@@ -21,8 +21,13 @@ type Options struct {
 	// Groups are the tasks of groups, nil if there are none.
 	Groups Source
 	// Publish sends an event of a task on its topic.
-	Publish    func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
-	BridgeID   string
+	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
+	BridgeID string
+	// Owner is this process among those that have tasks at the same time, "" if
+	// it is the only one. Orphaned returns a function that says which of the owners that
+	// records named before it was called have ended; nil: all.
+	Owner      string
+	Orphaned   func(ctx context.Context) (func(owner string) bool, error)
 	MaxRunning int // tasks at once, default 1000; more are pending
 	MaxTasks   int // running and pending ones, default 10 000; more are refused
 	MaxOwn     int // of these, of one principal, default 1000
@@ -57,6 +62,9 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Orphaned == nil {
+		o.Orphaned = func(context.Context) (func(string) bool, error) { return func(string) bool { return true }, nil }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -78,15 +86,39 @@ func New(o Options) *Service {
 // and from then on forgets old ones. It is called once, when the table is
 // loaded.
 func (s *Service) Recover(ctx context.Context) error {
+	if err := s.FailOrphans(ctx); err != nil {
+		return err
+	}
+	s.wg.Go(s.sweep)
+	return nil
+}
+
+// FailOrphans fails the tasks whose owner has ended.
+func (s *Service) FailOrphans(ctx context.Context) error {
+	var unfinished []protocol.TaskID
 	for id, t := range s.Tasks.All() {
-		if t.State.over() {
-			continue
+		if !t.State.over() && s.find(protocol.TaskID(id)) == nil {
+			unfinished = append(unfinished, protocol.TaskID(id))
 		}
-		if _, err := s.Tasks.Put(ctx, id, t.end(nil, stopped(t.State), s.Now())); err != nil {
+	}
+	if len(unfinished) == 0 {
+		return nil
+	}
+	orphaned, err := s.Orphaned(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range unfinished {
+		_, _, err := records.Change(ctx, s.Tasks, string(id), func(t *Task, _ uint64) (*Task, error) {
+			if t == nil || t.State.over() || !orphaned(t.Owner) {
+				return t, nil
+			}
+			return t.end(nil, stopped(t.State), s.Now()), nil
+		})
+		if err != nil {
 			return err
 		}
 	}
-	s.wg.Go(s.sweep)
 	return nil
 }
 

@@ -38,6 +38,7 @@ type Task struct {
 	Result    json.RawMessage  `json:"result,omitempty" doc:"result of the command, once it has succeeded"`
 	Error     *Failure         `json:"error,omitempty" doc:"why it did not succeed"`
 	Progress  *Progress        `json:"progress,omitempty" doc:"what it told last"`
+	Owner     string           `json:"owner,omitempty" doc:"bridge that runs it, as ID/EPOCH; absent where one bridge works by itself"`
 	Group     *Group           `json:"group,omitempty" doc:"of a group task: who was asked and what they answered"`
 }
 

@@ -3008,6 +3008,7 @@ export interface Commands {
         params?: unknown;
       };
       kind?: string;
+      owner?: string;
       principal: string;
       progress?: {
         data?: unknown;
@@ -3064,6 +3065,7 @@ export interface Commands {
         params?: unknown;
       };
       kind?: string;
+      owner?: string;
       principal: string;
       progress?: {
         data?: unknown;
@@ -3131,6 +3133,7 @@ export interface Commands {
           params?: unknown;
         };
         kind?: string;
+        owner?: string;
         principal: string;
         progress?: {
           data?: unknown;

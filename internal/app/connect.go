@@ -37,7 +37,7 @@ func startConnect(s *state, d *domains, server *broker.Broker, router *commands.
 		if err != nil {
 			return err
 		}
-		s.life.Run("bindings", bindings.Run)
+		s.life.Run("bindings", s.once(bindings.Run))
 	}
 	if ha := s.config.Connect.HomeAssistant; ha.Space != "" {
 		discovery := homeassistant.NewDiscovery(ha, homeassistant.Options{
@@ -46,7 +46,7 @@ func startConnect(s *state, d *domains, server *broker.Broker, router *commands.
 		for _, filter := range discovery.Filters() {
 			server.Handle(filter, func(p *broker.Publication) { discovery.Publishes(p.Client.Principal(), p.Topic, p.Payload) })
 		}
-		s.life.Run("announcements for Home Assistant", discovery.Run)
+		s.life.Run("announcements for Home Assistant", s.once(discovery.Run))
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ func newDispatches(s *state, agents *registry.Service) *dispatch.Engine {
 		Grants:     s.credentials,
 		Publish:    s.clients.PublishTask,
 		BridgeID:   s.config.ID,
+		Owner:      s.owner(),
+		Orphaned:   s.inherited,
 		Log:        s.log,
 	})
 }
@@ -39,6 +41,8 @@ func newTasks(s *state, groups *dispatch.Engine) *task.Service {
 		Groups:     tasks.Of(groups),
 		Publish:    s.clients.PublishTask,
 		BridgeID:   s.config.ID,
+		Owner:      s.owner(),
+		Orphaned:   s.orphaned,
 		Log:        s.log,
 		Registerer: s.metrics,
 	})

@@ -22,6 +22,7 @@ func newScenes(s *state, agents *registry.Service, all *cap.Service) *scene.Serv
 			s.policies.FactsChanged() // what was decided by membership is decided again
 			s.clients.ReviewScene(t, id)
 		},
+		InCharge: s.Members.Elected(),
 		Strict:   s.config.Security.StrictDeclarations,
 		Topics:   s.topics,
 		BridgeID: s.config.ID,

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
@@ -138,20 +136,9 @@ func TestABridgeThatIsDeclaredDeadEnds(t *testing.T) {
 	only := begin(t, url)
 	<-only.bridge
 	only.says(t, http.StatusOK, "ready")
-	conn, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.Publish(t.Context(), "aibridge.cluster.node.second", []byte(`{"v":1,"id":"second","epoch":99,"state":"dead","by":"third"}`)); err != nil {
-		t.Fatal(err)
-	}
-	err = <-only.ended
-	if protocol.CodeOf(err) != protocol.StoreUnavailable || !strings.Contains(err.Error(), `declared dead by bridge "third"`) {
+	verdict(t, url, "second")
+	err := <-only.ended
+	if protocol.CodeOf(err) != protocol.StoreUnavailable || !strings.Contains(err.Error(), `declared dead by bridge "observer"`) {
 		t.Error(err)
 	}
 }

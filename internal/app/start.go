@@ -12,9 +12,9 @@ import (
 func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Run("registry", d.agents.Run)
 	s.life.Run("caps", d.channels.Run)
-	s.life.Run("files", d.files.store.Run)
+	s.life.Run("files", s.once(d.files.store.Run))
 	s.life.Run("chunks of files", o.chunks.Run)
-	s.life.Run("mirror of Caps", func(ctx context.Context) error { return d.mirror.Run(ctx, channels.All(d.channels)) })
+	s.life.Run("mirror of Caps", s.once(func(ctx context.Context) error { return d.mirror.Run(ctx, channels.All(d.channels)) }))
 	if err := d.models.configure(s); err != nil {
 		return err
 	}
@@ -25,13 +25,16 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	}
 	s.life.Run("approvals", d.approvals.Run)
 	s.life.Run("vectors of tools", d.tools.retriever.Run)
-	s.life.Run("conversations", d.chats.Run)
+	s.life.Run("conversations", s.once(d.chats.Run))
 	if err := d.tasks.Recover(ctx); err != nil {
 		return err
 	}
 	s.life.Add("tasks", d.tasks.Close)
-	d.groups.Recover()
+	if err := d.groups.Recover(ctx); err != nil {
+		return err
+	}
 	s.life.Add("groups", d.groups.Close)
+	s.life.Run("work of bridges that ended", s.once(func(ctx context.Context) error { return takeOver(ctx, s, d) }))
 	s.life.Add("answers over HTTP", o.servers.Finish)
 	s.life.Add("connections of agents", o.api.CloseAgents)
 	s.life.Drain("commands", o.router.Close)
@@ -55,7 +58,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Run("scenes", d.scenes.Run)
 	d.runs.Recover(ctx)
 	s.life.Add("workflows", d.runs.Close)
-	s.life.Run("backups", d.backups.Run)
+	s.life.Run("backups", s.once(d.backups.Run))
 	s.life.Run("server certificate", func(ctx context.Context) error { return o.tls.Run(ctx, s.log) })
 	return s.lobby.Close(ctx)
 }

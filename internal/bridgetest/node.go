@@ -114,6 +114,20 @@ func (n *Node) Stop(t testing.TB) {
 	}
 }
 
+// Ended waits until the bridge ends by itself, and returns why.
+func (n *Node) Ended(t testing.TB) error {
+	t.Helper()
+	select {
+	case err := <-n.done:
+		n.stop()
+		n.stop = nil
+		return err
+	case <-time.After(Patience):
+		t.Fatal("the bridge does not end")
+		return nil
+	}
+}
+
 // Restart stops the bridge and starts it again on the same data and the same
 // addresses.
 func (n *Node) Restart(t testing.TB) {

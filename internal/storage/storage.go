@@ -5,7 +5,9 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -72,7 +74,10 @@ func Open(ctx context.Context, o Options) (*Storage, error) {
 // open opens the store and the log of evidence.
 func (s *Storage) open(ctx context.Context, o Options) (err error) {
 	s.Store, err = OpenStore(ctx, s.NATS, o.Config, o.Log, func(so *store.Options) {
-		so.Fence, so.Full, so.Budget, so.Registerer = s.Members.Shared(), o.Full, o.Budget, o.Metrics
+		so.Fence, so.Sure, so.Full, so.Budget, so.Registerer = s.Members.Shared(), s.Members.Check, o.Full, o.Budget, o.Metrics
+		if s.Members.Working() == cluster.All {
+			so.Node = o.Config.ID
+		}
 	})
 	if err != nil {
 		return err
@@ -98,6 +103,9 @@ func (s *Storage) openClaims(ctx context.Context, o Options) (commands.Claims, e
 	return s.Evidence, s.adoptEarlier(ctx, o.Config)
 }
 
+// leaveTimeout bounds how long a bridge that has to end at once tells the others.
+const leaveTimeout = time.Second
+
 // Ended waits for a reason to end at once: the state cannot be opened any more,
 // or is another bridge's by now. It is nil when ctx ends first.
 func (s *Storage) Ended(ctx context.Context) error {
@@ -111,6 +119,13 @@ func (s *Storage) Ended(ctx context.Context) error {
 		return nil
 	}
 	s.log.Error("the bridge ends", "error", err)
+	if verdict := (*cluster.Verdict)(nil); !errors.As(err, &verdict) { // else the others know
+		leaving, done := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer done()
+		if err := s.Members.Leave(leaving); err != nil {
+			s.log.Warn("the others will find out that this bridge has ended", "error", err)
+		}
+	}
 	s.NATS.Cut() // whatever is stored from now on is another bridge's
 	return err
 }

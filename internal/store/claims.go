@@ -65,6 +65,9 @@ func (c *Claims) Claim(ctx context.Context, claim commands.Claim) error {
 	if life := c.store.options.ClaimLife; time.Until(claim.Expires) > life {
 		return fmt.Errorf("store: a claim until %v outlives the %v that claims are kept", claim.Expires, life)
 	}
+	if err := c.store.options.Sure(); err != nil {
+		return err
+	}
 	g, err := c.join(ctx, claim)
 	if err != nil {
 		return err

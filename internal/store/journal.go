@@ -38,7 +38,7 @@ type KeyedValue = broker.KeyedValue
 func (s *Store) OpenJournal(ctx context.Context) (*Journal, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer cancel()
-	names := newJournalNames(s.options.Prefix)
+	names := newJournalNames(s.options.Prefix, s.options.Node)
 	extents := s.journalStream(names.extent, names.extentSubject, "how far the MQTT journal reaches, to notice losses")
 	extents.MaxMsgs, extents.Discard, extents.DenyDelete = 1, jetstream.DiscardOld, false
 	err := errors.Join(
@@ -66,7 +66,20 @@ type journalNames struct {
 	extent, extentSubject   string
 }
 
-func newJournalNames(prefix string) journalNames {
+// newJournalNames are the names of the journal of a node, or of the one that
+// goes from whoever works to whoever takes over.
+func newJournalNames(prefix, node string) journalNames {
+	if node != "" {
+		node = trailName(node)
+		return journalNames{
+			values:         prefix + "-mqtt-values-" + node,
+			valuesSubject:  prefix + ".mqtt.node.values." + node,
+			entries:        prefix + "-mqtt-log-" + node,
+			entriesSubject: prefix + ".mqtt.node.log." + node,
+			extent:         prefix + "-mqtt-extent-" + node,
+			extentSubject:  prefix + ".mqtt.node.extent." + node,
+		}
+	}
 	return journalNames{
 		values:         prefix + "-mqtt-values",
 		valuesSubject:  prefix + ".mqtt.values",
@@ -141,6 +154,9 @@ func (j *Journal) Write(ctx context.Context, keyed []KeyedValue, entry []byte) (
 	defer j.mu.Unlock()
 	if !j.loaded {
 		return 0, errNotLoaded
+	}
+	if err := j.store.options.Sure(); err != nil {
+		return 0, err
 	}
 	began := time.Now()
 	defer func() { j.store.metrics.wrote("journal", began, err) }()

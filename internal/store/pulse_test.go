@@ -75,7 +75,7 @@ func TestAStreamThatIsGoneIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := newJournalNames("aibridge").entries
+	name := newJournalNames("aibridge", "").entries
 	if err := js.DeleteStream(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}

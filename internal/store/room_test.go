@@ -15,7 +15,7 @@ import (
 
 func TestNothingIsReservedOnTheDisk(t *testing.T) {
 	n := embedded(t, t.TempDir())
-	names := newNames("aibridge")
+	names := newNames("aibridge", "")
 	js, err := jetstream.New(n.Flow())
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,13 @@ type Options struct {
 	// that may still run, and know nothing of it: for who holds a [Lease].
 	Fence bool
 
+	// Node is the bridge whose journal and claims are used, where each of several
+	// bridges that work has its own; "" where one bridge works at a time, and
+	// whoever takes over goes on with those of the one before.
+	Node string
+	// Sure says why this bridge may have been declared dead, nil if it cannot;
+	// optional. Nothing durable is written then.
+	Sure func() error
 	// Full says why nothing may be stored that was not there before, or nil;
 	// optional. Existing records can be changed and removed all the same, and
 	// tables that are [Table.Essential] take everything.
@@ -89,6 +96,9 @@ func (o *Options) defaults() error {
 	}
 	if o.Full == nil {
 		o.Full = func() error { return nil }
+	}
+	if o.Sure == nil {
+		o.Sure = func() error { return nil }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -140,7 +150,7 @@ func Open(ctx context.Context, conns Conns, options Options) (*Store, error) {
 		options: options,
 		id:      nuid.Next(),
 		log:     options.Log,
-		names:   newNames(options.Prefix),
+		names:   newNames(options.Prefix, options.Node),
 		batches: make(chan struct{}, maxBatches),
 		fenced:  make(chan error, 1),
 		run:     run,
@@ -233,7 +243,7 @@ func (s *Store) usable() error {
 	case !s.loaded.Load():
 		return errors.New("store: written to before it was loaded")
 	}
-	return nil
+	return s.options.Sure()
 }
 
 // Close stops following. Writes under way are failed. It does not close the

@@ -28,13 +28,16 @@ type names struct {
 	claims        string
 	claimsSubject string
 	claimsEpoch   string
+	claimsOf      []string // subjects of all bridges
 	tally         string
 	tallySubject  string
 }
 
-func newNames(prefix string) names {
+// newNames are the names of a bridge, which shares them with all of its prefix
+// but for what is a node's own.
+func newNames(prefix, node string) names {
 	bucket := prefix + "-registry"
-	return names{
+	n := names{
 		registry:      "KV_" + bucket,
 		registryRoot:  "$KV." + bucket + ".",
 		claims:        prefix + "-claims",
@@ -43,6 +46,11 @@ func newNames(prefix string) names {
 		tally:         prefix + "-tally",
 		tallySubject:  prefix + ".tally",
 	}
+	n.claimsOf = []string{n.claimsSubject, n.claimsEpoch, prefix + ".claims.node.*", prefix + ".claims.epochs.*"}
+	if node != "" {
+		n.claimsSubject, n.claimsEpoch = prefix+".claims.node."+encodeKey(node), prefix+".claims.epochs."+encodeKey(node)
+	}
+	return n
 }
 
 // makeStreams makes the streams, or brings their configuration up to date.
@@ -65,7 +73,7 @@ func (s *Store) makeStreams(ctx context.Context) error {
 	claims := jetstream.StreamConfig{
 		Name:        s.names.claims,
 		Description: "AI Bridge: requests that were taken up and must not run again",
-		Subjects:    []string{s.names.claimsSubject, s.names.claimsEpoch},
+		Subjects:    s.names.claimsOf,
 		MaxAge:      s.options.ClaimLife,
 		Discard:     jetstream.DiscardNew,
 		Storage:     jetstream.FileStorage,

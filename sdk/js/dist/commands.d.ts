@@ -3006,6 +3006,7 @@ export interface Commands {
                 params?: unknown;
             };
             kind?: string;
+            owner?: string;
             principal: string;
             progress?: {
                 data?: unknown;
@@ -3062,6 +3063,7 @@ export interface Commands {
                 params?: unknown;
             };
             kind?: string;
+            owner?: string;
             principal: string;
             progress?: {
                 data?: unknown;
@@ -3129,6 +3131,7 @@ export interface Commands {
                     params?: unknown;
                 };
                 kind?: string;
+                owner?: string;
                 principal: string;
                 progress?: {
                     data?: unknown;

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/commands/status"
+)
+
+func clusterCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "cluster", Short: "See the bridges that share a state"}
+	cmd.AddCommand(clusterStatusCommand())
+	return cmd
+}
+
+func clusterStatusCommand() *cobra.Command {
+	s := sessionFlags{show: writeCluster}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the living bridges of a cluster, the oldest first",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.run(cmd, map[string]any{}, simply("bridge.cluster"))
+		},
+	}
+	s.addTarget(cmd)
+	return cmd
+}
+
+// writeCluster shows the bridges of a cluster, and what does not work of the one
+// that answers.
+func writeCluster(w io.Writer, result json.RawMessage) error {
+	var c status.ClusterResult
+	if err := json.Unmarshal(result, &c); err != nil {
+		return err
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "NODE\tEPOCH\tSTATE\tREADY\tLEASE\tSINCE\tVERSION\tMQTT\t")
+	for _, m := range c.Members {
+		ready := "yes"
+		if !m.Ready {
+			ready = "no: " + cmp.Or(printable(m.Why), "not yet")
+		}
+		fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(m.ID), m.Epoch, printable(string(m.State)), ready,
+			time.Duration(m.Age)*time.Millisecond, time.UnixMilli(m.Started).Format("2006-01-02 15:04:05"), printable(m.Version), cmp.Or(printable(m.Addresses["mqtt"]), "-"))
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, p := range c.Parts {
+		if !p.OK {
+			fmt.Fprintf(w, "%s of %s does not work: %s\n", printable(p.Name), printable(c.BridgeID), printable(p.Why))
+		}
+	}
+	return nil
+}

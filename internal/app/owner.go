@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/aibridge/aibridge/cluster"
+)
+
+// owner is this process in the records of what it carries out, "" if no other
+// can carry out anything.
+func (s *state) owner() string {
+	if !s.Members.Shared() {
+		return ""
+	}
+	return s.Members.Self().String()
+}
+
+// ended reports whether the owner of a record is no member of the cluster, as
+// far as this bridge knows.
+func (s *state) ended(owner string) bool {
+	n, err := cluster.ParseNode(owner)
+	return err != nil || !s.Members.Alive(n) // without an owner it is an earlier process's
+}
+
+// orphaned says which owners have ended, of those that records had named before
+// it was called.
+func (s *state) orphaned(ctx context.Context) (func(owner string) bool, error) {
+	return s.ended, s.Members.Catchup(ctx)
+}
+
+// inherited is like orphaned, on the bridge that goes on with what others began:
+// the oldest, so that nothing is taken over twice. On the others nobody has ended.
+func (s *state) inherited(ctx context.Context) (func(owner string) bool, error) {
+	if !s.Members.Oldest() {
+		return func(string) bool { return false }, nil
+	}
+	return s.orphaned(ctx)
+}
+
+// once is a part that runs on one bridge of the cluster: on the oldest, once it
+// is that.
+func (s *state) once(part func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-s.Members.Elected():
+			return part(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// orphansEvery is how often the oldest bridge looks for work of bridges that
+// ended, beside when one does: a record may have been on its way.
+const orphansEvery = 15 * time.Second
+
+// takeOver goes on with what bridges leave behind that end while this one is the
+// oldest, until ctx ends.
+func takeOver(ctx context.Context, s *state, d *domains) error {
+	left := make(chan struct{}, 1)
+	defer s.Members.Watch(func(c cluster.Change) {
+		if c.Kind == cluster.Departed || c.Kind == cluster.Declared {
+			select {
+			case left <- struct{}{}:
+			default: // it looks at all of them
+			}
+		}
+	})()
+	tick := time.NewTicker(orphansEvery)
+	defer tick.Stop()
+	for {
+		if err := d.tasks.FailOrphans(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("tasks of bridges that ended are not failed yet", "error", err)
+		}
+		if err := d.groups.TakeOver(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("dispatches of bridges that ended do not go on yet", "error", err)
+		}
+		select {
+		case <-left:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
