@@ -72,7 +72,7 @@ console-types: ## check the types of the console's sources
 	cd console && { [ -d node_modules ] || npm ci --no-audit --no-fund --loglevel=error; } && node_modules/.bin/tsc -p .
 
 console-test: build ## the console in a browser, against a real bridge (needs node, npm, chromium)
-	cd console && { [ -d node_modules ] || npm ci --no-audit --no-fund --loglevel=error; } && node --test --test-concurrency=1 test/*.test.mjs
+	cd console && { [ -d node_modules ] || npm ci --no-audit --no-fund --loglevel=error; } && node --test --test-concurrency=2 test/*.test.mjs
 
 console-shots: build ## screenshots of every page, in light, dark and at 375 px, in console/shots
 	cd console && node test/shots.mjs

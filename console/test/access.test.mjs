@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { open, program, startBridge, startBrowser, until } from "./bridge.mjs";
 import { writeSkills } from "./world.mjs";
-import { absent, off, shows } from "./sees.mjs";
+import { absent, off, shows, submit } from "./sees.mjs";
 
 let bridge, browser;
 before(async () => ([bridge, browser] = await Promise.all([startBridge({ dev: false, more: ["--mqtts", "127.0.0.1:0"] }), startBrowser()])));
@@ -74,7 +74,7 @@ test("a request is approved with a reason, another rejected", async () => {
 test("a key is made by the keyboard, shown once, and revoked", async () => {
   const page = await enter("/access?tab=keys&make=1");
   await page.getByLabel(/^Whose/).last().fill("lamp-7");
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   const secret = await page.locator(".secret pre").innerText();
   assert.match(secret, /^abk_/);
   assert.equal((await page.locator(".strip").innerText()).includes(secret), false);

@@ -2,7 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { cable, open, startBrowser } from "./bridge.mjs";
 import { startWorld } from "./world.mjs";
-import { off, shows } from "./sees.mjs";
+import { off, shows, submit } from "./sees.mjs";
 
 let world, browser;
 before(async () => ([world, browser] = await Promise.all([startWorld(), startBrowser()])));
@@ -35,7 +35,7 @@ test("denying by the keyboard: D chooses, the reason is typed, Ctrl Enter does i
   await page.keyboard.press("d");
   assert.equal((await world.bridge.call("approval.get", { approval_id: approval.approval_id })).state, "pending", "a single key has acted");
   await page.keyboard.type("no slot booked");
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.getByText(/denied by you: no slot booked/).first().waitFor();
   await answer;
   const ended = await world.bridge.call("approval.get", { approval_id: approval.approval_id });

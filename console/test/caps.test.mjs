@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { cable, open, startBridge, startBrowser, until } from "./bridge.mjs";
 import { startGroups } from "./groups.mjs";
 import { fillCap, startWorld } from "./world.mjs";
-import { absent, counts, off, shows } from "./sees.mjs";
+import { absent, counts, off, shows, submit } from "./sees.mjs";
 
 let world, groups, browser;
 before(async () => {
@@ -97,7 +97,7 @@ test("a dispatch goes from the form of the schema to the page of its task", asyn
   await level.fill("40");
   await page.getByText("You may.").waitFor();
   await shows(page.locator(".strip code"), /group\.dispatch cap_id=light group_id=hall capability_id=set params\.level=40 target\.role=lead deadline_ms=60000/);
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.waitForURL(/\/tasks\/.+/);
   await page.getByText("1 of 1 has done it").waitFor();
   await page.getByRole("link", { name: "hall", exact: true }).click();

@@ -1,7 +1,7 @@
 import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { open, startBridge, startBrowser } from "./bridge.mjs";
-import { absent, off } from "./sees.mjs";
+import { absent, off, submit } from "./sees.mjs";
 
 let bridge, browser;
 before(async () => ([bridge, browser] = await Promise.all([startBridge({ dev: false }), startBrowser()])));
@@ -28,7 +28,7 @@ test("a command is found, told, and run; one that reads runs at once", async () 
   await off(page.getByRole("button", { name: "Run task.list" }));
   await page.getByLabel(/^Limit/).fill("5");
   await page.locator(".strip code").getByText("aibridge call task.list limit=5", { exact: true }).waitFor();
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.locator(".try .json").getByText('"tasks"').waitFor();
   assert.equal(page.url().includes("limit"), false, "params are in the address");
   assert.deepEqual(page.problems, []);

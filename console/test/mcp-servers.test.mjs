@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { open, startBridge, startBrowser, until } from "./bridge.mjs";
 import { notesConfig } from "./world.mjs";
-import { absent, shows } from "./sees.mjs";
+import { absent, shows, submit } from "./sees.mjs";
 
 let bridge, browser, notes;
 before(async () => {
@@ -29,7 +29,7 @@ test("tools are approved as they were seen; one that changes is held back", asyn
   await page.getByRole("heading", { name: "3 wait for a decision" }).waitFor();
   await page.getByLabel("Approve read").check();
   await shows(page.locator(".strip code"), /aibridge call mcp\.server\.approve server=notes revision=[0-9a-f]{16} 'tools=\["read"\]'/);
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.getByRole("heading", { name: "2 wait for a decision" }).waitFor();
   assert.deepEqual(await states(), { broken: "new", read: "approved", write: "new" });
   await page.getByRole("button", { name: "Choose all" }).click();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { open, startBrowser } from "./bridge.mjs";
 import { startWorld } from "./world.mjs";
-import { absent, shows } from "./sees.mjs";
+import { absent, shows, submit } from "./sees.mjs";
 
 let world, browser;
 before(async () => {
@@ -48,10 +48,10 @@ test("budgets tell what is left, providers how they fare, the cache how full it 
 test("the playground asks, and says what it took; when the budget is spent it says so, and Home does", async () => {
   const page = await open(browser, world.bridge, "/models?tab=playground&model=test");
   await page.getByLabel("What you ask").fill("<i>four</i>");
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.getByText("It is done.").waitFor();
   await page.getByText("10 in, 5 out").waitFor();
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.getByRole("alert").getByText("4014").waitFor();
   await page.goto(world.bridge.url + "/");
   await page.getByText("Budget is spent").waitFor();

@@ -1,7 +1,7 @@
 import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { open, startBridge, startBrowser, until } from "./bridge.mjs";
-import { absent, off, shows } from "./sees.mjs";
+import { absent, off, shows, submit } from "./sees.mjs";
 
 let bridge, browser, device, anna;
 before(async () => {
@@ -51,7 +51,7 @@ test("somebody edits a policy and is refused by it", async () => {
   await page.getByText("No errors").waitFor();
   await shows(page.locator("del.del"), /permit/);
   assert.match((await page.locator("ins.add").allInnerTexts()).join(""), /forbid/);
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.getByText("In force", { exact: true }).first().waitFor();
   await until("the refusal", () => bridge.call("agent.list", {}, anna).then(() => false, (e) => e.code === "2003"));
   const hers = await enter("/agents", anna);

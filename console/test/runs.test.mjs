@@ -2,7 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { open, startBrowser } from "./bridge.mjs";
 import { fillRuns, startWorld } from "./world.mjs";
-import { absent, shows } from "./sees.mjs";
+import { absent, shows, submit } from "./sees.mjs";
 
 let world, browser;
 before(async () => {
@@ -64,7 +64,7 @@ test("who is waited for answers with the keyboard, and the run hears it; a run i
   await page.getByRole("heading", { name: "It waits for you" }).waitFor();
   await page.keyboard.press("s");
   await page.keyboard.type("And D4, <b>please</b>");
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.locator(".fall").getByRole("link", { name: /^C02/ }).waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Conversation" }).click();
@@ -81,7 +81,7 @@ test("a chat begins, its tool waits for an approval in sight, and the answer com
   const page = await open(browser, world.bridge, "/conversations/new");
   await page.getByLabel("Tools it may use").fill("door.*");
   await page.getByLabel("What you say").fill("Open D3.");
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.locator(".note.waiting").getByText("door.open").waitFor();
   const { approvals } = await world.bridge.call("approval.list", { state: "pending" });
   await world.bridge.call("approval.decide", { approval_id: approvals[0].approval_id, nonce: approvals[0].nonce, decision: "approve" });
@@ -89,7 +89,7 @@ test("a chat begins, its tool waits for an approval in sight, and the answer com
   await page.locator(".msg.assistant").getByText("It is done.").waitFor();
   await absent(page.locator(".note.waiting"));
   await page.getByLabel("What you say").fill("/help");
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   await page.getByText("/reset").first().waitFor();
   await page.goto(`${world.bridge.url}/conversations?find=open%20d3`);
   await page.getByRole("link", { name: "Open D3." }).waitFor();

@@ -2,7 +2,7 @@ import { test, before, after } from "node:test";
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { open, startBridge, startBrowser, until } from "./bridge.mjs";
-import { absent, counts, shows } from "./sees.mjs";
+import { absent, counts, shows, submit } from "./sees.mjs";
 
 const mqtt = createRequire(import.meta.url)("mqtt");
 
@@ -65,7 +65,7 @@ test("publishing with properties reaches a device, and a wrong payload is said",
   await page.getByRole("button", { name: "Publish", exact: true }).click();
   await page.getByText(/This is not JSON/).waitFor();
   await page.getByLabel("Payload", { exact: true }).fill('{"state":"ON"}');
-  await page.keyboard.press("Control+Enter");
+  await submit(page);
   const { payload, packet } = await came;
   assert.equal(payload.toString("hex"), "a1657374617465624f4e");
   assert.equal(packet.properties.contentType, "application/cbor");

@@ -1,5 +1,5 @@
 // The keyboard. A single key moves, opens and chooses; it never acts.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { go, link } from "./router";
 import { drawer } from "./shown";
 
@@ -12,7 +12,7 @@ const handlers: { current: Record<string, Handler> }[] = [];
 export function useKeys(keys: Record<string, Handler>) {
   const latest = useRef(keys);
   latest.current = keys; // what was typed a moment ago counts already
-  useEffect(() => {
+  useLayoutEffect(() => { // who sees the page may type
     handlers.unshift(latest);
     return () => void handlers.splice(handlers.indexOf(latest), 1);
   }, []);
