@@ -215,10 +215,11 @@ func addRoots(pool *x509.CertPool, path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// dialTimeout is how long a bridge may take to let a person in.
-const dialTimeout = 5 * time.Second
+// dialTimeout is how long a bridge may take to let a person in: longer than one
+// that has much to do stands still, and not so long that nobody waits for it.
+const dialTimeout = 20 * time.Second
 
-// dial connects, giving up after a few seconds: a person is waiting.
+// dial connects, giving up when [dialTimeout] has passed.
 func (t *target) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
 	credential, err := t.credential()
 	if err != nil {
