@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -262,15 +261,17 @@ func loopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// WriteYAML writes the configuration as a file that would produce it, but for
-// passwords, which are left out.
+// WriteYAML writes the configuration as a file that would produce it, but for what
+// may be secret, which is hidden.
 func (c *Config) WriteYAML(w io.Writer) error {
-	shown := *c
-	shown.NATS.URL = strings.Join(natsServers(c.NATS.URL), ",")
-	shown.Telemetry.OTLP, shown.LLM.BaseURL = withoutPassword(c.Telemetry.OTLP), withoutPassword(c.LLM.BaseURL)
+	var text yaml.Node
+	if err := text.Encode(c.withoutSecrets()); err != nil {
+		return err
+	}
+	hideInAddresses(&text)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
-	if err := enc.Encode(shown); err != nil {
+	if err := enc.Encode(&text); err != nil {
 		return err
 	}
 	return enc.Close()

@@ -1,12 +1,19 @@
 package config
 
 import (
+	"maps"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/aibridge/aibridge/commands/status"
 	"github.com/aibridge/aibridge/internal/natsd"
 	"github.com/aibridge/aibridge/internal/settings"
+	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/tools/servers"
 )
 
 // Show lists the settings as people may see them. Secrets are in no setting but
@@ -21,6 +28,8 @@ func (c *Config) Show() []status.Setting {
 			value = strings.Join(natsServers(text), ",")
 		} else if ok {
 			value = withoutPassword(text)
+		} else if texts, ok := value.([]string); ok {
+			value = each(texts, withoutPassword)
 		}
 		shown = append(shown, status.Setting{Name: s.Key, Value: value, Changed: s.Changed, Flag: "--" + s.Flag, Env: s.Env, About: s.Doc})
 	}
@@ -35,6 +44,67 @@ func (c *Config) Show() []status.Setting {
 		status.Setting{Name: "tokens.issuers", Value: issuers, Changed: len(issuers) > 0, About: "issuers whose tokens are accepted; in the file only"},
 		status.Setting{Name: "mcp.servers", Value: servers, Changed: len(servers) > 0, About: "external MCP servers whose tools are offered; in the file only"},
 	)
+}
+
+// withoutSecrets is a copy of the configuration for people. Addresses in it may still
+// have secrets, see [hideInAddresses].
+func (c *Config) withoutSecrets() Config {
+	shown := *c
+	shown.NATS.URL = strings.Join(natsServers(c.NATS.URL), ",")
+	shown.MCP.Servers = each(c.MCP.Servers, func(s servers.Config) servers.Config {
+		s.Env, s.Headers = references(s.Env), references(s.Headers)
+		if len(s.Command) > 1 {
+			s.Command = []string{s.Command[0], hidden} // arguments may be keys
+		}
+		return s
+	})
+	shown.Approvals.Webhooks = each(c.Approvals.Webhooks, func(w approval.WebhookSettings) approval.WebhookSettings {
+		w.URL = origin(w.URL) // the path of many a webhook is its secret
+		return w
+	})
+	return shown
+}
+
+// each is the list of what a function makes of each of a list, and nil of nil.
+func each[T any](list []T, of func(T) T) []T {
+	made := slices.Clone(list)
+	for i, v := range made {
+		made[i] = of(v)
+	}
+	return made
+}
+
+// reference is a value that says where a secret is, perhaps with its kind before.
+var reference = regexp.MustCompile(`^((?i:bearer|basic|token) )?(env|file):\S+$`)
+
+// references has what a map says of where its secrets are, and hides other values.
+func references(values map[string]string) map[string]string {
+	shown := maps.Clone(values)
+	for name, value := range shown {
+		if !reference.MatchString(value) {
+			shown[name] = hidden
+		}
+	}
+	return shown
+}
+
+// origin is the address of a server without what is asked of it.
+func origin(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return hidden
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/" + hidden}).String()
+}
+
+// hideInAddresses takes out of all addresses in a file what may let somebody in.
+func hideInAddresses(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		n.Value = withoutPassword(n.Value)
+	}
+	for _, inner := range n.Content {
+		hideInAddresses(inner)
+	}
 }
 
 // Place is the place among other bridges that the configuration gives a

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/security/token"
 )
@@ -86,6 +87,44 @@ func shown(t *testing.T, c *Config) {
 		if strings.Contains(string(text), "topsecret") {
 			t.Errorf("with NATS at %s and models at %s a secret is shown: %s", c.NATS.URL, c.LLM.BaseURL, text)
 		}
+	}
+}
+
+// TestAFileIsShownWithoutSecrets has a secret wherever the file takes free text, and
+// what is none beside it.
+func TestAFileIsShownWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	c.MCP.URL = "https://public.example/mcp?topsecret"
+	c.MCP.Servers = []servers.Config{
+		{
+			Name: "notes", Command: []string{"/bin/notes", "--token", "topsecret"},
+			Env: map[string]string{"KEY": "topsecret", "MIXED": "topsecret env:KEY", "ELSEWHERE": "env:NOTES_KEY"},
+		},
+		{
+			Name: "web", URL: "https://web.example/mcp/path?key=topsecret",
+			Headers: map[string]string{"Authorization": "Bearer env:WEB_TOKEN", "X-Key": "file:/etc/key", "Own": "topsecret env:KEY"},
+		},
+	}
+	c.Approvals.Webhooks = []approval.WebhookSettings{{URL: "https://hooks.example/services/topsecret", SecretEnv: "HOOK"}}
+	c.Passwords.HTTP.URL = "https://judge.example/auth?key=topsecret"
+	c.Tokens.Issuers = []token.Issuer{{Issuer: "https://user:topsecret@id.example", JWKS: "https://id.example/keys?topsecret"}}
+	c.Origins = []string{"https://user:topsecret@page.example"}
+	shown(t, &c)
+	var file strings.Builder
+	if err := c.WriteYAML(&file); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"/bin/notes", "env:NOTES_KEY", "Bearer env:WEB_TOKEN", "file:/etc/key", "https://web.example/mcp/path?xxxxx",
+		"https://hooks.example/xxxxx", "secret_env: HOOK", "https://judge.example/auth?xxxxx", "@id.example", "@page.example",
+	} {
+		if !strings.Contains(file.String(), want) {
+			t.Errorf("the file lacks %s:\n%s", want, file.String())
+		}
+	}
+	if c.MCP.Servers[0].Env["KEY"] != "topsecret" || c.MCP.Servers[0].Command[2] != "topsecret" || !strings.HasSuffix(c.Approvals.Webhooks[0].URL, "topsecret") {
+		t.Error("the configuration itself was changed")
 	}
 }
 
