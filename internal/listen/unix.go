@@ -16,7 +16,7 @@ func openUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener,
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	l, err := bindUnix(ctx, path, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -24,6 +24,17 @@ func openUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener,
 		return nil, errors.Join(err, l.Close())
 	}
 	return localListener{l}, nil
+}
+
+// bindUnix makes a unix socket that nobody may use whom the mode does not let, not
+// even for a moment.
+func bindUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(socket uintptr) { failed = narrow(socket, mode) })
+		return errors.Join(err, failed)
+	}}
+	return config.Listen(ctx, "unix", path)
 }
 
 // removeStale removes a socket that nobody listens on.
