@@ -41,7 +41,8 @@ type Trace struct {
 
 // A tracer takes note of the packets of one session.
 type tracer struct {
-	ends time.Time
+	ends    time.Time
+	stopped atomic.Bool // before that
 
 	mu    sync.Mutex
 	lines []Headline // a ring, once it is full
@@ -82,12 +83,16 @@ func (b *Broker) StopTrace(id SessionID) bool {
 	delete(b.traces.of, id)
 	b.traces.any.Store(len(b.traces.of) > 0)
 	b.traces.mu.Unlock()
+	if tr == nil {
+		return false
+	}
+	tr.stopped.Store(true) // a client that is just connecting may have found it before
 	if s := b.session(id); s != nil {
 		if c := s.conn.Load(); c != nil {
 			c.trace.CompareAndSwap(tr, nil)
 		}
 	}
-	return tr != nil
+	return true
 }
 
 // Trace returns up to limit headlines of a session's trace after the one with a
@@ -165,13 +170,13 @@ func (t *tracer) add(h Headline) {
 }
 
 // traced is the trace that a connection's packets are noted in, nil without one.
-// A trace that is over is let go of.
+// A trace that is over, or was stopped, is let go of.
 func (c *conn) traced() *tracer {
 	tr := c.trace.Load()
 	if tr == nil {
 		return nil
 	}
-	if !time.Now().Before(tr.ends) {
+	if tr.stopped.Load() || !time.Now().Before(tr.ends) {
 		c.trace.CompareAndSwap(tr, nil)
 		return nil
 	}

@@ -92,6 +92,25 @@ func TestATraceGoesOnWhenTheClientComesBack(t *testing.T) {
 	}
 }
 
+// TestAStoppedTraceDoesNotGoOnWithAClientThatIsConnecting stops the trace between the
+// steps of a connection: it was looked up, and is not noted yet.
+func TestAStoppedTraceDoesNotGoOnWithAClientThatIsConnecting(t *testing.T) {
+	n := newNode(t, 1)
+	n.connect(5, "a")
+	n.StartTrace(home("a"), time.Now().Add(soon))
+	found := n.traces.running(home("a"), time.Now())
+	if found == nil || !n.StopTrace(home("a")) {
+		t.Fatal("there is no trace")
+	}
+	c := n.session(home("a")).conn.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noteEntry(found, nil)
+	if c.traced() != nil {
+		t.Error("the packets of the client are noted, and nobody can stop it")
+	}
+}
+
 func TestATraceEndsAndIsBounded(t *testing.T) {
 	n := newNode(t, 1)
 	p := n.connect(5, "a")
