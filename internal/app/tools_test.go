@@ -104,7 +104,7 @@ func TestAModelRunsCommandsThatWereAllowed(t *testing.T) {
 
 func TestNoConfigurationLetsModelsManageRights(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"key.create", "cert.issue", "policy.put", "audit.query", "approval.decide", "skill.invoke", "group.dispatch", "batch.execute", "skill.call", "no.such"} {
+	for _, name := range []string{"key.create", "cert.issue", "policy.put", "audit.query", "approval.decide", "skill.invoke", "group.dispatch", "batch.execute", "skill.call", "no.such", "bridge.config", "bridge.cluster", "event.follow", "session.trace.start", "token.revoke"} {
 		config := app.DefaultConfig()
 		config.Tools.Commands = []string{"skill.discover", name}
 		if err := config.Check(app.Commands()); err == nil || !strings.Contains(err.Error(), "tools.commands: "+name) {

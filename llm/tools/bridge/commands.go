@@ -15,12 +15,14 @@ import (
 // operator allows: those about rights and about the audit trail.
 var never = []string{"cert", "key", "token", "policy", "audit", "approval", "session"}
 
-// besides are further commands that are no tools: those that register names
-// for others, that run other commands, that run tools as a person does, without
-// anybody being asked, or say which there are, those that show what a person
-// said to a model, and those that have tools of their own, which know the risk
+// besides are further commands that are no tools: those that show how the bridge is
+// built and where its stores and neighbours are, or what everybody does, those that
+// register names for others, that run other commands, that run tools as a person
+// does, without anybody being asked, or say which there are, those that show what a
+// person said to a model, and those that have tools of their own, which know the risk
 // of what they do.
 var besides = []string{
+	"bridge.config", "bridge.cluster", "event.follow",
 	"command.register", "command.unregister", "batch.execute", "llm.chat", "llm.conversation.get", "llm.conversation.list", "mcp.server.approve",
 	"skill.invoke", "group.dispatch", "mcp.tool.call",
 }

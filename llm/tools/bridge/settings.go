@@ -5,7 +5,7 @@ import "github.com/aibridge/aibridge/commands"
 // Settings say what models may call, besides the skills that whoever asks them
 // may invoke.
 type Settings struct {
-	Commands []string `yaml:"commands" doc:"commands of the bridge that models may run for those who may; none of cert, key, token, policy, audit, approval or session"`
+	Commands []string `yaml:"commands" doc:"commands of the bridge that models may run for those who may; none of cert, key, token, policy, audit, approval or session, nor those that show how the bridge is built"`
 }
 
 // DefaultSettings name commands that only read, and that a model needs to find its
