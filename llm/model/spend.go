@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"iter"
 	"maps"
 	"strings"
 	"sync"
@@ -73,7 +72,7 @@ const (
 	linesPerDay      = 1000   // the same, without runs
 	linesPerSpace    = 20_000 // of all days
 	detailedPerSpace = 10_000 // the same, so that runs leave room for principals
-	unstoredSpending = 4096   // lines of all spaces
+	unstoredPerSpace = 4096   // lines of all days
 )
 
 // A ledger adds up spending. Several bridges may share its table: each adds
@@ -82,11 +81,14 @@ type ledger struct {
 	table records.Table[Spending] // nil forgets at the end of the process
 	now   func() time.Time
 
-	mu     sync.Mutex
-	since  map[string]*Spending // not stored yet, by key
-	going  map[string]*Spending // being stored
-	days   map[spaceDay]int     // lines
-	spaces map[protocol.SpaceID]int
+	storing sync.RWMutex // held while a line goes to the table: nobody reads it here and there
+
+	mu       sync.Mutex
+	since    map[string]*Spending     // not stored yet, by key
+	going    map[string]*Spending     // being stored
+	unstored map[protocol.SpaceID]int // lines in since
+	days     map[spaceDay]int         // lines
+	spaces   map[protocol.SpaceID]int
 }
 
 type spaceDay struct {
@@ -95,7 +97,10 @@ type spaceDay struct {
 }
 
 func newLedger(table records.Table[Spending], now func() time.Time) *ledger {
-	return &ledger{table: table, now: now, since: make(map[string]*Spending), days: make(map[spaceDay]int), spaces: make(map[protocol.SpaceID]int)}
+	return &ledger{
+		table: table, now: now, since: make(map[string]*Spending), unstored: make(map[protocol.SpaceID]int),
+		days: make(map[spaceDay]int), spaces: make(map[protocol.SpaceID]int),
+	}
 }
 
 // load counts the stored lines.
@@ -127,6 +132,7 @@ func (l *ledger) book(p Payment, a Amounts) {
 	if line == nil {
 		line = &Spending{Payment: p}
 		l.since[key] = line
+		l.unstored[p.Principal.Space]++
 	}
 	line.add(&a)
 }
@@ -142,7 +148,7 @@ func (l *ledger) place(p *Payment) (key string) {
 		if l.known(key) {
 			return key
 		}
-		full := l.spaces[day.space] >= linesPerSpace || l.days[day] >= linesPerDay || len(l.since) >= unstoredSpending
+		full := l.spaces[day.space] >= linesPerSpace || l.days[day] >= linesPerDay || l.unstored[day.space] >= unstoredPerSpace
 		switch {
 		case full && p.Principal.ID != Others:
 			p.Principal, p.Skill, p.Run = protocol.Party{Kind: protocol.KindBridge, Space: day.space, ID: Others}, "", ""
@@ -182,33 +188,25 @@ func (l *ledger) count(p *Payment, n int) {
 	}
 }
 
-// all yields all lines, stored or not. A line may come in two
-// parts.
-func (l *ledger) all() iter.Seq[*Spending] {
-	return func(yield func(*Spending) bool) {
-		l.mu.Lock()
-		since := make([]*Spending, 0, len(l.since)+len(l.going))
-		for _, part := range []map[string]*Spending{l.since, l.going} {
-			for _, s := range part {
-				now := *s
-				since = append(since, &now)
-			}
-		}
-		l.mu.Unlock()
-		for _, s := range since {
-			if !yield(s) {
-				return
-			}
-		}
-		if l.table == nil {
-			return
-		}
-		for _, s := range l.table.All() {
-			if !yield(s) {
-				return
-			}
+// all are all lines, stored or not. A line may come in two parts.
+func (l *ledger) all() []*Spending {
+	l.storing.RLock()
+	defer l.storing.RUnlock()
+	l.mu.Lock()
+	lines := make([]*Spending, 0, len(l.since)+len(l.going))
+	for _, part := range []map[string]*Spending{l.since, l.going} {
+		for _, s := range part {
+			now := *s
+			lines = append(lines, &now)
 		}
 	}
+	l.mu.Unlock()
+	if l.table != nil {
+		for _, s := range l.table.All() {
+			lines = append(lines, s)
+		}
+	}
+	return lines
 }
 
 // store writes the spending since its last call, and forgets days that
@@ -220,14 +218,22 @@ func (l *ledger) store(ctx context.Context) error {
 	l.mu.Lock()
 	since := l.since
 	l.since, l.going = make(map[string]*Spending), maps.Clone(since)
+	clear(l.unstored)
 	l.mu.Unlock()
 	var errs []error
 	for key, s := range since {
-		err := l.add(ctx, key, s)
-		errs = append(errs, err)
-		l.gone(key, s, err == nil)
+		errs = append(errs, l.storeLine(ctx, key, s))
 	}
 	return errors.Join(append(errs, l.forget(ctx))...)
+}
+
+// storeLine stores a line, or keeps it for the next time.
+func (l *ledger) storeLine(ctx context.Context, key string, s *Spending) error {
+	l.storing.Lock()
+	defer l.storing.Unlock()
+	err := l.add(ctx, key, s)
+	l.gone(key, s, err == nil)
+	return err
 }
 
 // add adds to a stored line.
@@ -255,6 +261,7 @@ func (l *ledger) gone(key string, s *Spending, stored bool) {
 		return
 	}
 	l.since[key] = s
+	l.unstored[s.Principal.Space]++
 }
 
 // oldest is the first day that is kept.

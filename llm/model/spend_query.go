@@ -80,7 +80,7 @@ func (r *SpendingRow) id() string {
 func (s *Service) Spending(who *protocol.Principal, q SpendingQuery) (SpendingResult, error) {
 	rows := make(map[string]*SpendingRow)
 	result := SpendingResult{Rows: []SpendingRow{}, Kept: s.ledger.oldest()}
-	for p := range s.ledger.all() {
+	for _, p := range s.ledger.all() {
 		if !q.matches(p) || p.Principal != who.Party() && !who.Manages(p.Principal.Space) {
 			continue
 		}

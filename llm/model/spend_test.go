@@ -1,7 +1,9 @@
 package model
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -255,5 +257,79 @@ func TestLatencyIsOfTheLastHour(t *testing.T) {
 	l := r.latency(now)
 	if l == nil || l.Answers != recentAnswers || l.FirstP50 != 383 || l.FirstP99 != 509 || l.WholeP50 != 766 || l.WholeP99 != 1018 {
 		t.Errorf("got %+v", l)
+	}
+}
+
+// readWhenWritten is a table that has somebody read whenever a line was written,
+// before the write returns.
+type readWhenWritten struct {
+	*recordstest.Memory[Spending]
+	read func()
+}
+
+func (t readWhenWritten) Create(ctx context.Context, key string, v *Spending) (uint64, error) {
+	revision, err := t.Memory.Create(ctx, key, v)
+	t.read()
+	return revision, err
+}
+
+func (t readWhenWritten) Update(ctx context.Context, key string, v *Spending, expect uint64) (uint64, error) {
+	revision, err := t.Memory.Update(ctx, key, v, expect)
+	t.read()
+	return revision, err
+}
+
+// Whoever asks while spending is stored is told each line once.
+func TestWhatIsBeingStoredCountsOnce(t *testing.T) {
+	table := readWhenWritten{Memory: recordstest.New[Spending]()}
+	l := newLedger(&table, time.Now)
+	var reading sync.WaitGroup
+	told := make(chan int64, 100)
+	table.read = func() {
+		reading.Go(func() {
+			var sum int64
+			for _, s := range l.all() {
+				sum += s.Requests
+			}
+			told <- sum
+		})
+		for range 1000 { // the reader goes on meanwhile, as far as it may
+			runtime.Gosched()
+		}
+	}
+	var booked int64
+	for range 5 {
+		for i := range 10 {
+			l.book(Payment{Principal: operator("lab", fmt.Sprint("p", i)).Party(), Model: "m"}, Amounts{Requests: 1})
+			booked++
+		}
+		if err := l.store(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		reading.Wait()
+		for range 10 {
+			if sum := <-told; sum != booked {
+				t.Errorf("%d requests are told of %d", sum, booked)
+			}
+		}
+	}
+}
+
+// A space that spends in many names before they are stored takes no room from others.
+func TestUnstoredSpendingOfOneSpaceLeavesRoomForOthers(t *testing.T) {
+	l := newLedger(nil, time.Now)
+	for day := range 10 { // a space has no more lines of one day
+		now := time.Now().AddDate(0, 0, day)
+		l.now = func() time.Time { return now }
+		for i := range linesPerDay {
+			l.book(Payment{Principal: operator("busy", fmt.Sprint("p", i)).Party(), Model: "m"}, Amounts{Requests: 1})
+		}
+	}
+	if n := l.unstored["busy"]; n > unstoredPerSpace+10 {
+		t.Errorf("%d lines of one space wait to be stored", n)
+	}
+	l.book(Payment{Principal: operator("quiet", "ada").Party(), Model: "m"}, Amounts{Requests: 1})
+	if !slices.ContainsFunc(l.all(), func(s *Spending) bool { return s.Principal.ID == "ada" }) {
+		t.Error("the one line of another space is not told apart")
 	}
 }
