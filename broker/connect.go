@@ -365,6 +365,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	t.count.connects++
 	c.lastRead.Store(t.now)
 	t.b.recordSession(t, s)
+	t.b.recordWill(t, s)
 	if closed {
 		t.detachLocked(s, "connection lost")
 		return

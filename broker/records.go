@@ -27,10 +27,13 @@ const (
 // then the client id or the topic.
 const (
 	keySession  = "s/"
+	keyWill     = "w/"
 	keyRetained = "r/"
 )
 
 func keyOfSession(id SessionID) string { return keySession + string(id.Space) + "\x00" + id.Client }
+
+func keyOfWill(id SessionID) string { return keyWill + string(id.Space) + "\x00" + id.Client }
 
 // A sessionRecord is the journal's record of a session.
 type sessionRecord struct {
@@ -100,6 +103,40 @@ func (b *Broker) recordSession(t *turn, s *session) { // session.mu is held
 		return
 	}
 	s.recordedAt = b.journal.put(t, keyOfSession(s.key()), value)
+}
+
+// storedLastWill is the keyed value of the Will of a session that ends with its
+// connection. Others are in the records of their sessions.
+type storedLastWill struct {
+	Principal *protocol.Principal `json:"principal"`
+	Version   byte                `json:"version"`
+	Listener  string              `json:"listener,omitempty"`
+	Will      storedWill          `json:"will"`
+}
+
+// recordWill stores the Will of a session that has no record, so that it is
+// published by whoever restores the journal if the process ends first.
+func (b *Broker) recordWill(t *turn, s *session) { // session.mu is held
+	if b.journal == nil || s.will == nil || s.keeps() {
+		return
+	}
+	value, err := json.Marshal(storedLastWill{
+		Principal: s.principal, Version: s.client.Version, Listener: s.client.Listener,
+		Will: storedWill{Message: appendMessage(nil, s.will.msg, 0), Life: s.will.life},
+	})
+	if err != nil {
+		b.log.Error("will can't be stored", "client", s.id, "error", err)
+		return
+	}
+	s.will.alone = true
+	b.journal.put(t, keyOfWill(s.key()), value)
+}
+
+// forgetWill removes the record of a Will that is published, or will not be.
+func (t *turn) forgetWill(key SessionID, w *will) {
+	if w != nil && w.alone {
+		t.b.journal.put(t, keyOfWill(key), nil)
+	}
 }
 
 func (j *scribe) newSerial() uint64 {

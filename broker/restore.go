@@ -108,7 +108,29 @@ func (r *restorer) keyed(key string, value []byte) error {
 		r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes}, func(*message) {})
 	case strings.HasPrefix(key, keySession):
 		return r.session(key, value)
+	case strings.HasPrefix(key, keyWill):
+		return r.lastWill(key, value)
 	}
+	return nil
+}
+
+// lastWill has a Will published whose session ended with the process.
+func (r *restorer) lastWill(key string, value []byte) error {
+	_, id, _ := strings.Cut(key, "\x00")
+	var v storedLastWill
+	if err := json.Unmarshal(value, &v); err != nil {
+		return fmt.Errorf("will of client %q: %w", id, err)
+	}
+	if v.Principal == nil {
+		return fmt.Errorf("will of client %q: %w", id, errRecord)
+	}
+	m, err := parseMessage(v.Will.Message)
+	if err != nil {
+		return fmt.Errorf("will of client %q: %w", id, err)
+	}
+	client := NewClient(id, v.Principal)
+	client.Listener, client.Version = v.Listener, v.Version
+	r.b.timers.fire(client, &will{msg: m, life: v.Will.Life, alone: true})
 	return nil
 }
 

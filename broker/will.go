@@ -8,6 +8,7 @@ type will struct {
 	delay uint32 // seconds
 	life  uint32 // message expiry interval, 0 none
 	fires int64  // steady time when, once the connection is gone
+	alone bool   // it has a record of its own
 }
 
 // A firedWill is a Will that is to be published: its client is gone. Whoever
@@ -53,6 +54,7 @@ func (k *timers) firedOf(key SessionID) []*firedWill {
 func (t *turn) publishFired(f *firedWill) {
 	t.publishWill(f.client, f.will)
 	k, key := t.b.timers, f.client.Session()
+	t.forgetWill(key, f.will)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	close(f.done)

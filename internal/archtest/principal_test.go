@@ -41,6 +41,7 @@ var callScoped = map[string]string{
 	"broker.Identity.Principal":                  "a client that is being let in",
 	"broker.session.principal":                   "whose session it is; who connects to it is authenticated anew",
 	"broker.storedSession.Principal":             "whose session it is; who connects to it is authenticated anew",
+	"broker.storedLastWill.Principal":            "whose Will it is; it is judged anew when it is published",
 	"broker.Refusal.Who":                         "one refusal, told at once",
 	"security/token.errExpired.who":              "whose an expired token was, told at once; it opens nothing",
 	"registry/doctor.examination.who":            "one examination, within a call",
