@@ -40,7 +40,7 @@ type bridgeNode struct {
 }
 
 // newCluster prepares everything and starts the NATS servers and bridges.
-func newCluster(ctx context.Context, o *Options) (*cluster, error) {
+func newCluster(ctx context.Context, o *Options, record *recorder) (*cluster, error) {
 	c := &cluster{
 		options: o,
 		http:    &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: -1, DisableKeepAlives: true}},
@@ -52,6 +52,9 @@ func newCluster(ctx context.Context, o *Options) (*cluster, error) {
 	}
 	if err := c.prepareBridges(); err != nil {
 		return c, err
+	}
+	for _, b := range c.bridges {
+		b.gaveUp = func() { record.add(Event{Kind: GaveUp, Node: b.name()}) }
 	}
 	for _, n := range c.nats {
 		if err := n.start(); err != nil {
@@ -119,6 +122,9 @@ func (c *cluster) prepareBridges() error {
 		argv := append(slices.Clone(c.options.Bridge),
 			"--dev", "--id", name, "--data", b.data, "--mqtt", b.mqtt, "--http", b.http, "--ws", at(2), "--mqtts", at(3),
 			"--nats-url", strings.Join(urls, ","), "--nats-replicas", strconv.Itoa(c.options.Servers), "--drain-seconds", "2")
+		if c.options.Mode == Many {
+			argv = append(argv, "--cluster-working", "all", "--vfs-store", "nats")
+		}
 		for _, flag := range c.options.Flags {
 			argv = append(argv, strings.ReplaceAll(flag, "{n}", strconv.Itoa(i+1)))
 		}

@@ -47,7 +47,6 @@ func (o *Options) setDefaults() error {
 	if len(o.Faults) == 0 {
 		o.Faults = Faults()
 	}
-	o.Allow = append(o.Mode.excused(), o.Allow...)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}

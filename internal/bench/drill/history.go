@@ -37,6 +37,8 @@ const (
 
 	Probed Kind = "probed" // Node said that it is ready before and after a probe; Code is "" if it succeeded
 
+	GaveUp Kind = "gave-up" // the bridge Node ended by itself, and is started again
+
 	RoundBegun Kind = "round"     // the load of a round begins
 	FaultBegun Kind = "fault"     // Fault, on Node
 	FaultEnded Kind = "healed"    // what was broken works again

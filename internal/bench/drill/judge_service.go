@@ -11,11 +11,11 @@ func (j *judge) service() {
 	for n, r := range j.rounds {
 		gaps := make(map[string]time.Duration)
 		last := make(map[string]time.Duration)
-		for i := r.fault; i < len(j.history) && j.roundOf[i] == n; i++ {
+		for i := r.begun; i < len(j.history) && j.roundOf[i] == n; i++ {
 			e := j.history[i]
 			switch e.Kind {
 			case Acked:
-				if !followsService(e.Stream) {
+				if i < r.fault || !followsService(e.Stream) {
 					continue
 				}
 				before, ok := last[e.Stream]
@@ -23,6 +23,8 @@ func (j *judge) service() {
 					before = j.history[r.fault].At
 				}
 				gaps[e.Stream], last[e.Stream] = max(gaps[e.Stream], e.At-before), e.At
+			case GaveUp:
+				r.tally.GaveUp++
 			case Settled:
 				r.tally.Recovery = e.At - j.history[min(r.healed, i)].At
 			case Unsettled:

@@ -72,6 +72,7 @@ func honest() History {
 	}
 	add(Event{Kind: WillDue, Client: "mourned", ID: "will-1"}, Event{Kind: WillDue, Client: "simple", ID: "will-2"})
 	everybody(2, "b")
+	add(Event{Kind: GaveUp, Node: "a"})
 	add(Event{Kind: FaultEnded, Fault: Kill})
 	deliver(2, 1, 4, "b") // again, as it was not acknowledged
 	for qos := range byte(3) {
@@ -98,7 +99,7 @@ func TestAnHonestHistoryHasNoBreach(t *testing.T) {
 	}
 	want := Tally{
 		Round: 1, Fault: Kill, Node: "a", Rounds: 1, Sent: 9, Acknowledged: 9, Repeated: 2, SentQoS0: 4,
-		Calls: 3, Succeeded: 2, Unknown: 1, Moves: 1, WillsDue: 2,
+		Calls: 3, Succeeded: 2, Unknown: 1, Moves: 1, WillsDue: 2, GaveUp: 1,
 	}
 	got := j.Rounds[0]
 	if got.Silence <= 0 || got.SilenceTypical <= 0 || got.Recovery <= 0 {

@@ -18,12 +18,11 @@ type process struct {
 	dir  string // where its log is
 	argv []string
 
-	mu      sync.Mutex
-	pid     int           // 0 while it does not run
-	exited  chan struct{} // closed when it has
-	wanted  bool          // it is started again when it ends by itself
-	ends    int           // how often it ended by itself
-	standby sync.WaitGroup
+	mu     sync.Mutex
+	pid    int           // 0 while it does not run
+	exited chan struct{} // closed when it has
+	wanted bool          // it is started again when it ends by itself
+	gaveUp func()        // is told when it ended by itself; nil for nobody
 }
 
 // start runs the program, again whenever it ends by itself, as a supervisor would.
@@ -47,7 +46,7 @@ func (p *process) launch() error {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	exited, started := make(chan struct{}), make(chan error)
-	p.standby.Go(func() {
+	go func() {
 		// The kernel kills the process when the thread that started it ends.
 		runtime.LockOSThread()
 		defer log.Close()
@@ -57,7 +56,7 @@ func (p *process) launch() error {
 			_ = cmd.Wait() // with what it ended is in its log
 			p.ended(exited)
 		}
-	})
+	}()
 	if err := <-started; err != nil {
 		return err
 	}
@@ -75,9 +74,9 @@ func (p *process) ended(exited chan struct{}) {
 	if !again {
 		return
 	}
-	p.mu.Lock()
-	p.ends++
-	p.mu.Unlock()
+	if p.gaveUp != nil {
+		p.gaveUp()
+	}
 	time.AfterFunc(restartAfter, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()

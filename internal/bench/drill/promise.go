@@ -40,14 +40,6 @@ func Promises() []Promise {
 	}
 }
 
-// excused are the promises that a mode does not make.
-func (m Mode) excused() []Promise {
-	if m == Standby {
-		return []Promise{WillsOfClean} // they are in the memory of the bridge that dies
-	}
-	return nil
-}
-
 // ParsePromises reads promises by their names.
 func ParsePromises(names []string) ([]Promise, error) {
 	var promises []Promise

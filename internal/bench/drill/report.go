@@ -48,11 +48,11 @@ func (r Report) writeMessages(b *strings.Builder) {
 }
 
 func (r Report) writeOthers(b *strings.Builder) {
-	fmt.Fprintln(b, "| fault | calls | succeeded | outcome unknown | run twice | sessions lost | moves | stored and lost | wills due | missing | unwanted | false readiness |")
-	fmt.Fprintln(b, "|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(b, "| fault | calls | succeeded | outcome unknown | run twice | sessions lost | moves | stored and lost | wills due | missing | unwanted | false readiness | bridges gave up |")
+	fmt.Fprintln(b, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, t := range r.byFault() {
-		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", t.Fault,
-			t.Calls, t.Succeeded, t.Unknown, t.Twice, t.SessionsLost, t.Moves, t.StoredLost, t.WillsDue, t.WillsMissing, t.WillsUnwanted, t.FalseReadiness)
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", t.Fault,
+			t.Calls, t.Succeeded, t.Unknown, t.Twice, t.SessionsLost, t.Moves, t.StoredLost, t.WillsDue, t.WillsMissing, t.WillsUnwanted, t.FalseReadiness, t.GaveUp)
 	}
 	fmt.Fprintln(b)
 }

@@ -16,12 +16,12 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	began := time.Now()
-	cluster, err := newCluster(ctx, &o)
+	record := newRecorder()
+	cluster, err := newCluster(ctx, &o, record)
 	defer cluster.close()
 	if err != nil {
 		return Report{}, err
 	}
-	record := newRecorder()
 	crew, err := newCrew(cluster, record)
 	if err != nil {
 		return Report{}, err

@@ -31,6 +31,7 @@ type Tally struct {
 	WillsMissing   int `json:"wills_missing"`
 	WillsUnwanted  int `json:"wills_unwanted"` // doubled, or of who came back
 	FalseReadiness int `json:"false_readiness"`
+	GaveUp         int `json:"gave_up"` // bridges that ended by themselves, as they do when they are fenced
 
 	// Silence is the longest time that any publisher waited for an
 	// acknowledgement from the fault on, and SilenceTypical the median of the
@@ -51,7 +52,7 @@ func (t *Tally) add(o Tally) {
 		{&t.Calls, &o.Calls}, {&t.Succeeded, &o.Succeeded}, {&t.Unknown, &o.Unknown}, {&t.Twice, &o.Twice},
 		{&t.SessionsLost, &o.SessionsLost}, {&t.Moves, &o.Moves}, {&t.StoredLost, &o.StoredLost},
 		{&t.WillsDue, &o.WillsDue}, {&t.WillsMissing, &o.WillsMissing}, {&t.WillsUnwanted, &o.WillsUnwanted},
-		{&t.FalseReadiness, &o.FalseReadiness},
+		{&t.FalseReadiness, &o.FalseReadiness}, {&t.GaveUp, &o.GaveUp},
 	} {
 		*pair.sum += *pair.n
 	}
