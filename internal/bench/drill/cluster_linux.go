@@ -142,7 +142,7 @@ func (c *cluster) startBridges(ctx context.Context) error {
 		return err
 	}
 	if err := c.until(ctx, "the first bridge is ready", func(ctx context.Context) error { return c.ready(ctx, first) }); err != nil {
-		return err
+		return fmt.Errorf("%w; it said: %s", err, first.lastWords())
 	}
 	for _, b := range c.bridges[1:] {
 		for _, secret := range secrets {

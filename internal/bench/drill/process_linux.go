@@ -38,7 +38,7 @@ func (p *process) start() error {
 
 // launch runs the program once. p.mu is held.
 func (p *process) launch() error {
-	log, err := os.OpenFile(filepath.Join(p.dir, p.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -85,6 +85,18 @@ func (p *process) ended(exited chan struct{}) {
 		}
 	})
 }
+
+// lastWords is the end of the log.
+func (p *process) lastWords() string {
+	const most = 2000
+	log, err := os.ReadFile(p.log())
+	if err != nil {
+		return "nothing"
+	}
+	return string(log[max(len(log)-most, 0):])
+}
+
+func (p *process) log() string { return filepath.Join(p.dir, p.name+".log") }
 
 // restartAfter is the pause of a supervisor.
 const restartAfter = 500 * time.Millisecond
