@@ -63,6 +63,7 @@ func (c *Call) expire() {
 		if err := r.opts.Credentials.Check(c.Principal); err != nil {
 			r.fail(c, asError(err))
 		} else {
+			c.Hold()                         // for good: it may have ended by now
 			r.deadlines.set(c, c.lasts(now)) // the clock was set back meanwhile
 		}
 		return
@@ -96,6 +97,9 @@ func (r *Router) conclude(c *Call, out outcome) {
 		} else {
 			joined = r.ledger.finish(c.entry, out, r.steady())
 		}
+	}
+	if len(joined) > 0 { // they know the call by its entry
+		c.again = false
 	}
 	c.own.end(context.Canceled) // nothing of the call is left to run
 	r.settle(c, out, now)

@@ -112,12 +112,16 @@ func (r *Router) goesOn(c *Call) bool {
 // either.
 func (r *Router) goOn(c *Call, run unhurried) {
 	c.run = run
+	if c.spare.claimed == nil {
+		c.spare.claimed, c.spare.finish = c.claimed, c.finish
+	}
 	if c.command.Effect != Act || r.opts.Claims == nil {
 		c.claimed(nil)
 		return
 	}
-	r.queue.Enqueue(c.claim(), c.claimed)
-	if !c.batched {
+	batched := c.batched // others may write the claim, and end the call
+	r.queue.Enqueue(c.claim(), c.spare.claimed)
+	if !batched {
 		r.queue.Flush()
 	}
 }
@@ -138,7 +142,7 @@ func (c *Call) claimed(err error) {
 		}
 	}()
 	c.router.started(c)
-	c.run.begin(c.ctx, c, c.finish)
+	c.run.begin(c.ctx, c, c.spare.finish)
 }
 
 // finish ends a call with the outcome of its handler. Only the first outcome
@@ -148,6 +152,7 @@ func (c *Call) finish(result json.RawMessage, err error) {
 		return
 	}
 	c.router.conclude(c, outcome{result: result, err: asError(err), warnings: c.warned()})
+	c.Release()
 }
 
 // claim stores the claim by which a later process remembers the call.

@@ -52,7 +52,7 @@ func (b *backlog) behind(c *Call) bool {
 }
 
 func (b *backlog) add(c *Call) {
-	c.batched = false // its batch has been flushed by then
+	c.batched, c.postponed = false, true // its batch has been flushed by then
 	b.calls = append(b.calls, c)
 	b.some.Store(true)
 }

@@ -56,6 +56,12 @@ type Call struct {
 	untried bool         // the handler was not reached, so that a repeat may run it
 	confirm func() error // says why it is not to run after all; nil of most
 
+	holds     atomic.Int32 // its handler's, and those of who may look at it when it has ended
+	again     bool         // its handler keeps nothing of it
+	postponed bool         // has been in the backlog
+	free      func()       // what belongs to the door
+	spare     spare
+
 	plan     *plan           // the call was prepared by, nil of others
 	inner    json.RawMessage // params within params, of a call with a plan
 	prepared preparedRun     // of a call with a plan

@@ -17,6 +17,7 @@ type callContext struct {
 	mu      sync.Mutex
 	err     error
 	done    chan struct{} // made when asked for
+	derived bool          // contexts were, which may look at it later
 	watches *Watch        // called at the end
 }
 
@@ -60,6 +61,9 @@ func (c *callContext) Done() <-chan struct{} {
 // AfterFunc is asked for by package context before it would start a
 // goroutine for every context derived from this one.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	c.derived = true
+	c.mu.Unlock()
 	w := new(Watch)
 	c.Watch(w, ending(f))
 	return w.Stop
@@ -107,6 +111,13 @@ func (w *Watch) Stop() bool {
 		w.next.prev = w.prev
 	}
 	return true
+}
+
+// isFollowed reports whether others may still look at the context.
+func (c *callContext) isFollowed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done != nil || c.derived
 }
 
 // end ends the context, once.

@@ -93,11 +93,13 @@ func (l *deadlineList) ring() {
 			break
 		}
 		a.remove(c)
+		c.Hold()
 		due = append(due, c)
 	}
 	a.mu.Unlock()
 	for _, c := range due {
 		c.expire()
+		c.Release()
 	}
 }
 

@@ -23,6 +23,7 @@ func (r *Router) Fail(why func(*protocol.Principal) error) int {
 		if r.fail(c, asError(err)) {
 			n++
 		}
+		c.Release()
 	}
 	return n
 }

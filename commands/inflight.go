@@ -111,18 +111,21 @@ func (f *inFlight) close(ctx context.Context) (left []*Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := f.first; c != nil; c = c.behind {
+		c.Hold() // for good: it is cut off
 		left = append(left, c)
 	}
 	return left
 }
 
-// matching are the calls for whose principals there is an error, with that.
+// matching are the calls for whose principals there is an error, with that. They
+// are held.
 func (f *inFlight) matching(why func(*protocol.Principal) error) map[*Call]error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list := make(map[*Call]error)
 	for c := f.first; c != nil; c = c.behind {
 		if err := why(c.Principal); err != nil {
+			c.Hold()
 			list[c] = err
 		}
 	}

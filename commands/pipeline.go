@@ -15,7 +15,11 @@ import (
 // the deadline may answer a call at any moment. With an error the call still
 // holds enough for an answer.
 func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err error) {
-	c = &Call{Principal: in.Principal, Door: in.Door, Client: in.Client, Line: in.Line, Address: in.Address, Depth: in.Depth, held: in.Held, confirm: in.Confirm, router: r, arrived: r.opts.Now(), steady: r.steady(), reply: reply}
+	c = calls.Get().(*Call)
+	c.holds.Store(1)
+	c.Principal, c.Door, c.Client, c.Line, c.Address, c.Depth = in.Principal, in.Door, in.Client, in.Line, in.Address, in.Depth
+	c.held, c.confirm, c.router, c.reply, c.free = in.Held, in.Confirm, r, reply, in.Free
+	c.arrived, c.steady = r.opts.Now(), r.steady()
 	c.ctx = &c.own.callContext
 	c.own.parent = r.traceContext(in.Traceparent)
 	defer func() {

@@ -17,7 +17,7 @@ type Prepared interface {
 	// Begin starts a call as a [Starter] does, with the member that was left out,
 	// a JSON object that is not checked yet. The result that done gets is JSON and
 	// good until done returns. It reports false, and has done nothing, if the call
-	// has to go the usual way.
+	// has to go the usual way. What it keeps in a [Room] is used again.
 	Begin(ctx context.Context, call *Call, params json.RawMessage, done func(json.RawMessage, error)) bool
 }
 
@@ -89,13 +89,14 @@ func (r *Router) recall(in *Inbound, c *Call) *plan {
 		return nil
 	}
 	r.metrics.prepared.Inc()
-	c.inner = known.Fill(&c.own.request, fit)
+	c.inner = known.Fill(&c.own.request, fit, c.spare.params)
+	c.spare.params = c.own.request.Params
 	return known.Notes
 }
 
-// remember makes a plan of a call for those that come in the same form.
+// remember makes a plan of a call without one for those that come in the same form.
 func (r *Router) remember(in *Inbound, c *Call) {
-	if c.plan != nil || in.Plans == nil || r.lasting == nil || c.command.prepare == nil || !in.Plans.known.Learns() {
+	if in.Plans == nil || r.lasting == nil || c.command.prepare == nil || !in.Plans.known.Learns() {
 		return
 	}
 	prepared, ok := c.command.prepare(c.request.Params)

@@ -100,8 +100,11 @@ type Inbound struct {
 	Batched     bool                  // more may follow at once, and then Flush is called
 	Held        bool                  // no answer leaves before the auditor was told to record its entries
 	Plans       *Plans                // of the connection it came over, nil without any
+	Free        func()                // called, if not nil, when Reply, Emit and Audience are not looked at any more; of most requests only
 	Depth       int                   // calls of tools by models that it is within, as far as is known
 	Confirm     func() error          // asked right before the command runs, when it has waited for all it has to; nil asks nobody
+
+	kept bool // whoever submits it goes on to look at the call
 }
 
 // size is the weight of a request for quotas, in bytes.
@@ -186,6 +189,9 @@ func (r *Router) Submit(in Inbound, reply func(*protocol.Response)) { r.submit(i
 
 func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 	c, err := r.take(in, reply)
+	if in.kept {
+		c.Hold()
+	}
 	r.startSpan(c)
 	r.watch(c, in.Audience)
 	if limited := r.limit(in.Principal, in.size()); limited != nil {
@@ -201,8 +207,11 @@ func (r *Router) submit(in Inbound, reply func(*protocol.Response)) *Call {
 	r.deadlines.set(c, c.lasts(c.arrived))
 	if c.inline = r.goesOn(c); c.inline {
 		c.batched = in.Batched
+		planned := c.plan != nil
 		r.process(c)
-		r.remember(&in, c)
+		if !planned { // others may have ended by now, and be used again
+			r.remember(&in, c)
+		}
 	} else {
 		r.slots.start(c.Priority, c)
 	}
@@ -245,6 +254,7 @@ func (r *Router) Handle(ctx context.Context, in Inbound) *protocol.Response {
 // the call if that says so, and returns the error of ctx.
 func (r *Router) handle(ctx context.Context, in Inbound, abandon func(*Call) bool) *protocol.Response {
 	answered := make(chan *protocol.Response, 1)
+	in.kept = true
 	c := r.submit(in, func(resp *protocol.Response) { answered <- kept(resp) })
 	select {
 	case resp := <-answered:

@@ -146,16 +146,16 @@ func (v span) fits(h hole) bool {
 	}
 }
 
-// Fill makes the request of what fits: it has copies of its parts. The body is
-// that of its params.
-func (p *Pattern) Fill(r *Request, f Fit) (body []byte) {
+// Fill makes the request of what fits: it has copies of its parts, of the params in
+// the room if that is large enough. The body is that of its params.
+func (p *Pattern) Fill(r *Request, f Fit, room []byte) (body []byte) {
 	*r = p.request
 	t := texts([...][]byte{f.ID, f.Trace, nil, nil})
 	r.ID, r.Metadata.TraceID, r.Timestamp = t[0], t[1], f.Timestamp
 	if f.Timeout > 0 {
 		r.Metadata.Timeout = f.Timeout
 	}
-	r.Params = bytes.Clone(f.Params)
+	r.Params = append(room[:0], f.Params...)
 	return r.Params[p.around : len(r.Params)-p.behind]
 }
 

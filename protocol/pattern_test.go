@@ -31,7 +31,7 @@ func sameRequest(t *testing.T, p *protocol.Pattern, data []byte, limits protocol
 		t.Fatalf("%q fits, and is refused: %v", data, err)
 	}
 	var got protocol.Request
-	body := p.Fill(&got, f)
+	body := p.Fill(&got, f, nil)
 	if !reflect.DeepEqual(&got, want) {
 		t.Fatalf("%q\nis read as %+v\nwant       %+v", data, &got, want)
 	}

@@ -92,7 +92,11 @@ func (p *preparedInvoke) Begin(ctx context.Context, call *commands.Call, params 
 		done(nil, protocol.InvalidParam(wrong.In("params"), wrong.Reason))
 		return true
 	}
-	v := &preparedInvocation{invocable: now, service: p.service, began: time.Now(), done: done}
+	v, again := call.Room().(*preparedInvocation)
+	if !again {
+		v = new(preparedInvocation)
+	}
+	v.invocable, v.service, v.began, v.done = now, p.service, time.Now(), done
 	v.Request = ask.Request{
 		Command: ask.InvokeCommand, Params: now.head.Of(call.RawParams(), params), Call: call,
 		Callee: v, Idempotent: now.capability.repeatable(), Listener: v,
@@ -107,7 +111,8 @@ func (p *preparedInvoke) Begin(ctx context.Context, call *commands.Call, params 
 	return true
 }
 
-// A preparedInvocation is one skill.invoke on its way, as [invocation].
+// A preparedInvocation is one skill.invoke on its way, as [invocation]. It is the
+// [commands.Room] of its call.
 type preparedInvocation struct {
 	ask.Request
 	*invocable
@@ -115,6 +120,9 @@ type preparedInvocation struct {
 	began   time.Time
 	done    func(json.RawMessage, error)
 }
+
+// Empty implements [commands.Room].
+func (v *preparedInvocation) Empty() { *v = preparedInvocation{} }
 
 // Others implements [ask.Callee].
 func (v *preparedInvocation) Others(tried []protocol.AgentID) []ask.Peer {
@@ -137,6 +145,9 @@ func (v *preparedInvocation) Hear(n ask.Notice) {
 	}
 	buffer := resultBuffers.Get().(*[]byte)
 	written := v.appendResult((*buffer)[:0], n, time.Since(v.began))
+	if v.Alone() {
+		v.Call.Leave(v)
+	}
 	v.done(written, nil)
 	if cap(written) <= maxResultBuffer {
 		*buffer = written

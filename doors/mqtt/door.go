@@ -78,7 +78,11 @@ func (d *Door) Request(p *broker.Publication) {
 	who := p.Client.Principal()
 	p.HearsMore = true // the answer
 	refused := p.ResponseTopic != "" && !d.MayRespond(who, p.ResponseTopic)
-	to := &requester{door: d, party: who.Party(), client: p.Client.ID, topic: p.ResponseTopic, qos: p.QoS}
+	to := requesters.Get().(*requester)
+	to.door, to.party, to.client, to.topic, to.qos = d, who.Party(), p.Client.ID, p.ResponseTopic, p.QoS
+	if to.methods.reply == nil {
+		to.methods = methods{to.reply, to.emit, to.free}
+	}
 	if n := len(p.CorrelationData); n > 0 {
 		to.correlation = append(to.room[:0], p.CorrelationData...)
 	}
@@ -100,18 +104,19 @@ func (d *Door) Request(p *broker.Publication) {
 		Client:      p.Client.ID,
 		Address:     p.Client.Address(),
 		Traceparent: p.Property("traceparent"),
-		Emit:        to.emit,
+		Emit:        to.methods.emit,
 		Audience:    to,
 		Matched:     len(to.correlation) > 0,
 		Batched:     true,
 		Held:        d.Held,
 		Plans:       &memoryOf(p.Client).plans,
+		Free:        to.methods.free,
 	}
 	if d.Southbound != nil && protocol.IsSouthbound(p.Payload) {
 		d.Southbound.Submit(in, to.replySouthbound)
 		return
 	}
-	d.Router.Submit(in, to.reply)
+	d.Router.Submit(in, to.methods.reply)
 }
 
 // Flush lets the commands go on that came since it was called last. It is for
@@ -131,6 +136,23 @@ type requester struct {
 	expires     time.Time // zero when the request had no Message Expiry
 
 	room [24]byte // for the Correlation Data of most
+
+	methods methods // its own
+}
+
+// methods are those of a requester as functions, which are made once.
+type methods struct {
+	reply func(*protocol.Response)
+	emit  func(*protocol.Event)
+	free  func()
+}
+
+var requesters = sync.Pool{New: func() any { return new(requester) }}
+
+// free lets another request have the memory.
+func (a *requester) free() {
+	*a = requester{methods: a.methods}
+	requesters.Put(a)
 }
 
 func (a *requester) reply(r *protocol.Response) {

@@ -22,6 +22,7 @@ func (s *Service) Answer(topic string, who *protocol.Principal, replies *protoco
 	}
 	message, err := protocol.ViewReply(payload, s.opts.Limits)
 	e := s.exchanges.answered([]byte(message.ID()), correlation)
+	defer e.release()
 	switch {
 	case e == nil && err != nil:
 		s.drop(dropMalformed, string(agent), err.Error())
@@ -32,7 +33,7 @@ func (s *Service) Answer(topic string, who *protocol.Principal, replies *protoco
 		s.complain(Sender{ID: agent, Who: who}, Unreadable, reason)
 	case e == nil:
 		s.unasked(Sender{ID: agent, Who: who}, &message)
-	case e.Agent == nil || e.agentID() != agent || !e.Agent.BelongsTo(who):
+	case !e.isWith(agent, who):
 		s.foreign(Sender{ID: agent, Who: who}, e)
 	default:
 		s.hear(e, message, err)
@@ -52,11 +53,11 @@ func (s *Service) answeredAsUsual(agent protocol.AgentID, who *protocol.Principa
 	if known == nil {
 		return false
 	}
-	e := s.exchanges.answered(fit.ID, correlation)
-	if e == nil || e.Agent == nil || e.agentID() != agent || !e.Agent.BelongsTo(who) {
+	e := s.exchanges.take(agent, who, fit.ID, correlation)
+	if e == nil {
 		return false
 	}
-	s.exchanges.end(e, answered(fit.Body))
+	e.conclude(answered(fit.Body))
 	return true
 }
 
@@ -66,6 +67,7 @@ func (s *Service) answeredAsUsual(agent protocol.AgentID, who *protocol.Principa
 func (s *Service) AnswerOver(line commands.Line, who *protocol.Principal, payload []byte) bool {
 	message, err := protocol.ViewReply(payload, s.opts.Limits)
 	e := s.exchanges.find(message.ID())
+	defer e.release()
 	switch {
 	case e == nil && message.Request != nil:
 		return false

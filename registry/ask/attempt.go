@@ -27,8 +27,10 @@ type attempt struct {
 // try sends a request to the least busy of some peers. The attempt is the room
 // for it.
 func (s *Service) try(a *attempt, r *Request, peers []Peer) {
+	r.Call.Hold() // the answer may come before this returns
+	defer r.Call.Release()
 	a.request, a.service, a.ctx = r, s, r.ctx
-	a.id, a.waiter = s.opts.NewID(), a
+	a.id, a.waiter, a.call = s.opts.NewID(), a, r.Call
 	var name func(whom string)
 	if s.opts.Tracer != nil {
 		a.ctx, name, a.end = s.spanOf(r.ctx, "agent request", "aibridge.agent", a.id)
@@ -89,7 +91,7 @@ func (a *attempt) settle(result json.RawMessage, f *failure) {
 	if a.stop != nil {
 		a.stop()
 	} else {
-		a.watch.Stop()
+		a.request.alone = a.watch.Stop() && a == &a.request.first && a.line == nil && a.endpoint == ""
 	}
 	if a.end != nil {
 		a.end()
@@ -109,11 +111,11 @@ func (s *Service) send(a *attempt) *failure {
 	if !ok {
 		return a.target().unreachable()
 	}
-	envelope := s.envelope(a.id, r.Command, r.Params, r.Call, now)
-	envelope.Extension = r.Call.VendorData()
-	envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
-	envelope.Metadata.Events = true
-	delivered, err := s.deliver(a.ctx, &a.exchange, w, &delivery{&envelope, left, s.callers.of(r.Call.Principal), r.Idempotent})
+	d := delivery{s.envelope(a.id, r.Command, r.Params, r.Call, now), left, s.callers.of(r.Call.Principal), r.Idempotent}
+	d.envelope.Extension = r.Call.VendorData()
+	d.envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
+	d.envelope.Metadata.Events = true
+	delivered, err := s.deliver(a.ctx, &a.exchange, w, &d)
 	switch {
 	case err != nil:
 		return &failure{err: protocol.AsError(err), again: always}

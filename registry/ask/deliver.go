@@ -10,7 +10,7 @@ import (
 
 // A delivery is a request on its way to a peer.
 type delivery struct {
-	envelope *protocol.Request
+	envelope protocol.Request
 	expiry   time.Duration // how long it is worth delivering
 	caller   string        // the mark of who asks, "" without one
 	again    bool          // running it twice is as good as once
@@ -44,7 +44,7 @@ func (s *Service) deliver(ctx context.Context, e *exchange, w Way, d *delivery) 
 		s.exchanges.mu.Lock()
 		e.line = w.Line
 		s.exchanges.mu.Unlock()
-		marked := *d.envelope
+		marked := d.envelope
 		marked.Metadata.Caller = d.caller
 		return w.Line.Send(marked.Append(nil)), nil
 	default:

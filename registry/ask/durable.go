@@ -48,7 +48,7 @@ func (s *Service) AskDurably(d *Durable) {
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
 	envelope.Metadata.Events = true
-	if !s.dispatch(e, &delivery{&envelope, left, s.callers.ofNamed(d.Caller), d.idempotent}) {
+	if !s.dispatch(e, &delivery{envelope, left, s.callers.ofNamed(d.Caller), d.idempotent}) {
 		d.Listener.Hear(Notice{Kind: Left, Agent: d.Agent})
 	}
 }
@@ -169,7 +169,7 @@ func (s *Service) Recall(d *Durable) {
 	params, _ := json.Marshal(map[string]string{"task_id": d.ID})
 	envelope := s.envelope(r.id, "task.get", params, d.call(), time.Now())
 	envelope.Metadata.Timeout = recallPatience
-	if !s.dispatch(&r.exchange, &delivery{envelope: &envelope, expiry: recallPatience}) {
+	if !s.dispatch(&r.exchange, &delivery{envelope: envelope, expiry: recallPatience}) {
 		r.undelivered.Store(true)
 		s.exchanges.end(&r.exchange, outcome{})
 		d.Listener.Hear(Notice{Kind: Left, Agent: d.Agent})

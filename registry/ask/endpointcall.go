@@ -93,6 +93,7 @@ func (p *endpointCall) answered(t target, a httpAnswer) *failure {
 func (p *endpointCall) hear(body []byte) {
 	message, err := protocol.ViewReply(body, p.service.opts.Limits)
 	e := p.service.exchanges.find(message.ID())
+	defer e.release()
 	if e == nil && err != nil {
 		e = p.exchange // whose else could it be?
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // Exchanges are the requests that agents have and have not answered yet.
@@ -29,7 +30,8 @@ type exchange struct {
 	id string
 	Peer
 	waiter waiter
-	done   atomic.Bool // no event is passed on any more
+	call   *commands.Call // it is for, whose memory it may be in; nil for a durable one
+	done   atomic.Bool    // no event is passed on any more
 
 	// How the request went. Guarded by the exchanges until the exchange has
 	// ended, and fixed then.
@@ -150,22 +152,59 @@ func (x *exchanges) openWith(p Peer) int {
 	return 0
 }
 
-// find returns the open exchange with the id.
+// find returns the open exchange with the id, held.
 func (x *exchanges) find(id string) *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.byID[id]
+	return x.byID[id].hold()
 }
 
 // answered returns the open exchange that a reply is about, by its id or else by
-// its Correlation Data.
+// its Correlation Data. It is held.
 func (x *exchanges) answered(id, correlation []byte) *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	return x.about(id, correlation).hold()
+}
+
+func (x *exchanges) about(id, correlation []byte) *exchange {
 	if e := x.byID[string(id)]; e != nil {
 		return e
 	}
 	return x.byID[string(correlation)]
+}
+
+// take ends the open exchange with an agent that a reply of who is about, for the
+// caller to conclude. It returns nil if there is none.
+func (x *exchanges) take(agent protocol.AgentID, who *protocol.Principal, id, correlation []byte) *exchange {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.about(id, correlation)
+	if e == nil || !e.isWith(agent, who) {
+		return nil
+	}
+	x.remove(e)
+	return e
+}
+
+// isWith reports whether an exchange is with an agent, whose connections who makes.
+func (e *exchange) isWith(agent protocol.AgentID, who *protocol.Principal) bool {
+	return e.Agent != nil && e.agentID() == agent && e.Agent.BelongsTo(who)
+}
+
+// hold keeps the memory of an exchange from being used for another one until
+// release: it may end meanwhile. It is called while the exchange is open.
+func (e *exchange) hold() *exchange {
+	if e != nil && e.call != nil {
+		e.call.Hold()
+	}
+	return e
+}
+
+func (e *exchange) release() {
+	if e != nil && e.call != nil {
+		e.call.Release()
+	}
 }
 
 // end ends an exchange. Only the first call has an effect, and only that one

@@ -22,7 +22,13 @@ type Request struct {
 	tried []protocol.AgentID
 	last  *failure
 	first attempt
+	alone bool
 }
+
+// Alone reports, when the outcome is heard, whether nobody looks at the request any
+// more, but for those who hold its call: so it is with one that was asked once over
+// MQTT.
+func (r *Request) Alone() bool { return r.alone }
 
 // A Callee is what a request is meant for, whichever agent it goes to.
 type Callee interface {

@@ -1,0 +1,64 @@
+package commands
+
+import (
+	"encoding/json"
+	"sync"
+)
+
+// Calls with a plan are used again: such a call with all that belongs to it is some
+// two kilobytes, which the garbage collector would look for as often as all other
+// memory of the bridge together. A call is used again when it has ended as most do,
+// and nobody can look at it any more; every other one is garbage.
+//
+// Whoever takes a call out of a list of calls, or is told of one that may end
+// meanwhile, holds it ([Call.Hold]). Lists are left before the handler's own hold
+// ends, so that what stands in a list can be held.
+var calls = sync.Pool{New: func() any { return new(Call) }}
+
+// A spare is what a call leaves to the next one that is made of it.
+type spare struct {
+	claimed func(error) // the methods of these names
+	finish  func(json.RawMessage, error)
+	params  []byte // room for those of the request
+	room    Room
+}
+
+// maxSpareParams is the largest room for params that is kept, in bytes.
+const maxSpareParams = 16 << 10
+
+// A Room is what a [Prepared] needs for a call. It is used again with the call.
+type Room interface {
+	// Empty forgets what the room held.
+	Empty()
+}
+
+// Room is what [Call.Leave] was told of an earlier call, nil if there is none.
+func (c *Call) Room() Room { return c.spare.room }
+
+// Leave says that who has begun the call looks at it no more once done has returned,
+// nor anybody who was told of it, but for those who hold it. It is called before
+// done, which has no error then.
+func (c *Call) Leave(room Room) { c.again, c.spare.room = true, room }
+
+// Hold keeps the call from being used again until Release. It is for who may look at
+// it when it may have ended, and is called while it has not.
+func (c *Call) Hold() { c.holds.Add(1) }
+
+// Release ends a Hold.
+func (c *Call) Release() {
+	if c.holds.Add(-1) != 0 || !c.again || c.postponed || c.unwatch != nil || c.own.isFollowed() {
+		return
+	}
+	keep, free := c.spare, c.free
+	if keep.room != nil {
+		keep.room.Empty()
+	}
+	if cap(keep.params) > maxSpareParams {
+		keep.params = nil
+	}
+	*c = Call{spare: keep}
+	calls.Put(c)
+	if free != nil {
+		free()
+	}
+}
