@@ -86,6 +86,10 @@ func (t Topics) VFS(group GroupName, sub string) string {
 	return t.root + "/vfs/" + string(group) + "/" + sub
 }
 
+// Entity carries what Home Assistant is told of an entity, retained, and below
+// set what it says (docs/home-assistant.md#skills-as-entities).
+func (t Topics) Entity(id, leaf string) string { return t.root + "/entity/" + id + "/" + leaf }
+
 // Event carries registry and security events of a family.
 func (t Topics) Event(family string) string { return t.root + "/event/" + family }
 

@@ -93,6 +93,7 @@ const (
 	tasks     kind = "task"
 	events    kind = "events"
 	files     kind = "file"
+	entities  kind = "entity"  // what Home Assistant is told
 	outside   kind = "outside" // not under the root
 	dollar    kind = "dollar"  // begins with $, and is not the server's
 	other     kind = "other"   // under the root, or reaching over several kinds
@@ -175,6 +176,14 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 		// Whose the files are is for each transfer to tell: here it would tell
 		// what groups there are.
 		return topicClass{kind: files, own: true}, ""
+	case "entity":
+		switch {
+		case !strings.HasSuffix(rest, "/set"):
+			return p, onlyTheBridge
+		case retain:
+			return p, "a command may not be retained"
+		}
+		return topicClass{kind: requests}, ""
 	case "client", "scene", "task", "event":
 		return p, onlyTheBridge
 	}
@@ -239,6 +248,8 @@ func (r *TopicRights) subscribing(who *protocol.Principal, filter string) topicC
 		return topicClass{kind: files, own: one && (verb == "status" || verb == "data")}
 	case "event":
 		return topicClass{kind: events}
+	case "entity":
+		return topicClass{kind: entities}
 	}
 	return topicClass{kind: other}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/aibridge/aibridge/connect/device"
+	"github.com/aibridge/aibridge/connect/homeassistant/entities"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
@@ -19,13 +20,18 @@ type Settings struct {
 	Prefix   string   `yaml:"prefix" doc:"topic below which they are made"`
 	Topics   []string `yaml:"topics" doc:"filters of the topics that they may name, such as zigbee2mqtt/#, as far as who announces may use them; needed with space"`
 	Entities int      `yaml:"entities" doc:"announcements that are taken, of one principal half of them"`
+
+	Publish entities.Settings `yaml:"publish"`
 }
 
-// DefaultSettings listen to nothing.
-func DefaultSettings() Settings { return Settings{Prefix: "homeassistant", Entities: 4000} }
+// DefaultSettings listen to nothing, and show nothing.
+func DefaultSettings() Settings {
+	return Settings{Prefix: "homeassistant", Entities: 4000, Publish: entities.DefaultSettings()}
+}
 
 // Check reports faults of the settings.
 func (s *Settings) Check(root string, fail func(format string, args ...any)) {
+	s.Publish.Check(root, fail)
 	if s.Space == "" {
 		return
 	}
@@ -112,10 +118,10 @@ func (d *Discovery) take(a device.Announced) {
 	case len(a.Payload) == 0:
 		d.forget(a, at, nil)
 		return
+	case a.From == nil && entities.MayBeOurs(d.Prefix, a.Topic): // of which nobody is the publisher but the bridge
+		return
 	case a.From == nil:
 		d.forget(a, at, errors.New("who announced it is not known, as it was announced before anybody listened, or is too large: have it announced again"))
-		return
-	case a.From.Kind == protocol.KindBridge: // the bridge itself, for Home Assistant
 		return
 	}
 	made, err := d.readerFor(a.From).read(at, a.Payload)

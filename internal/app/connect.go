@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"encoding/json"
 	"net"
 
 	"github.com/aibridge/aibridge/broker"
@@ -8,8 +10,12 @@ import (
 	"github.com/aibridge/aibridge/connect/binding"
 	"github.com/aibridge/aibridge/connect/device"
 	"github.com/aibridge/aibridge/connect/homeassistant"
+	"github.com/aibridge/aibridge/connect/homeassistant/entities"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
+	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security"
 )
 
@@ -48,7 +54,64 @@ func startConnect(s *state, d *domains, server *broker.Broker, router *commands.
 		}
 		s.life.Run("announcements for Home Assistant", s.once(discovery.Run))
 	}
+	startEntities(s, d, server, router)
 	return nil
+}
+
+// startEntities shows skills to Home Assistant.
+func startEntities(s *state, d *domains, server *broker.Broker, router *commands.Router) {
+	settings := s.config.Connect.HomeAssistant.Publish
+	publisher := entities.New(entities.Options{
+		Settings: settings, Root: s.config.Root, BridgeID: s.config.ID, Version: s.version, Router: router, Log: s.log,
+		Metrics: entities.NewMetrics(s.metrics), Publish: server.Publish, Retained: server.Retained, Online: d.agents.SkillOnline,
+		Ask: approved{d}.run,
+	})
+	if settings.Space != "" {
+		server.Handle(publisher.CommandFilter(), func(p *broker.Publication) {
+			publisher.Take(entities.Command{Who: p.Client.Principal(), Client: p.Client.ID, Topic: p.Topic, Payload: p.Payload})
+		})
+		server.Handle(publisher.StatusTopic(), func(p *broker.Publication) { publisher.Says(p.Client.Principal(), p.Payload) })
+		d.skills.OnChange(func(_ string, old, now *registry.SkillRecord) { publisher.Changed(shownSkill(old, now)) })
+		s.promised.entities.keep(publisher)
+	}
+	s.life.Run("skills for Home Assistant", publisher.Run)
+}
+
+// shownSkill is a skill for Home Assistant, without capabilities if it is gone.
+func shownSkill(old, now *registry.SkillRecord) entities.Skill {
+	if now == nil {
+		return entities.Skill{Space: homeOf(old), ID: old.ID}
+	}
+	shown := entities.Skill{Space: homeOf(now), ID: now.ID, Owner: now.Owner, Name: now.Name}
+	for i := range now.Capabilities {
+		c := &now.Capabilities[i]
+		shown.Capabilities = append(shown.Capabilities, entities.Capability{
+			ID: c.ID, Name: c.Name, Params: json.RawMessage(c.ParamsSchema.String()), Result: json.RawMessage(c.ResultSchema.String()),
+			Reads: c.Effect == registry.Reads, Risk: c.Risk, Sealed: c.Sealed == registry.SealedRequired,
+		})
+	}
+	return shown
+}
+
+// An approved runs what somebody else has to agree to, as it is asked of models:
+// by the gate of tools.
+type approved struct{ *domains }
+
+func (d approved) run(ctx context.Context, who *protocol.Principal, skill protocol.SkillID, capability protocol.CapabilityID, params []byte) error {
+	name := string(skill) + "." + string(capability)
+	for at := range len(name) { // a tool is named by both
+		if id := protocol.SkillID(name[:at]); name[at] == '.' && id != skill {
+			if _, taken := d.agents.SkillFacts(who.Home(), id); taken {
+				return protocol.Errorf(protocol.PermissionDenied, "the skill %q may have a tool of the same name", id)
+			}
+		}
+	}
+	env := tools.Environment{Principal: who, Space: who.Home()}
+	box, err := d.tools.catalogue.Select(ctx, env, []string{name})
+	if err != nil {
+		return err
+	}
+	return d.tools.executor.Execute(ctx, box, env, []*chat.ToolCall{{ID: protocol.NewID(), Name: name, Args: params}})[0].Err
 }
 
 // topicRights judge what the givers of grants may do with topics. A credential

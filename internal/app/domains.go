@@ -29,6 +29,7 @@ import (
 type domains struct {
 	namespaces *store.Table[commands.Namespace] // of commands that agents register
 	agents     *registry.Service
+	skills     *store.Table[registry.SkillRecord]
 	groups     *dispatch.Engine
 	channels   *cap.Service
 	scenes     *scene.Service
@@ -60,6 +61,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 		return nil, err
 	}
 	d = &domains{
+		skills:     skills,
 		namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s),
 		announcers: store.NewTable[homeassistant.Announcer](s.Store, "announcer"),
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/connect/homeassistant/entities"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/doctor/witness"
 	"github.com/aibridge/aibridge/scene"
@@ -23,10 +24,11 @@ func (p *promise[T]) value() *T { return p.kept.Load() }
 // promises are what domains need of each other, and of the router, that cannot
 // all come first.
 type promises struct {
-	agents       promise[registry.Service] // policies decide by what is registered
-	channels     promise[cap.Service]      // agents, dispatches and policies ask about Caps
-	scenes       promise[scene.Service]    // agents and Caps tell of changes
-	certificates promise[pki.Service]      // opened when the tables are loaded, which agents and scenes have
-	router       promise[commands.Router]  // tools run commands
-	witness      promise[witness.Witness]  // sees what is refused from the first door on
+	agents       promise[registry.Service]   // policies decide by what is registered
+	channels     promise[cap.Service]        // agents, dispatches and policies ask about Caps
+	scenes       promise[scene.Service]      // agents and Caps tell of changes
+	certificates promise[pki.Service]        // opened when the tables are loaded, which agents and scenes have
+	router       promise[commands.Router]    // tools run commands
+	witness      promise[witness.Witness]    // sees what is refused from the first door on
+	entities     promise[entities.Publisher] // agents tell of changes; nil if no skills are shown
 }

@@ -35,6 +35,9 @@ func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *s
 		Routes: certificates,
 		AgentChanged: func(space protocol.SpaceID, agent protocol.AgentID) {
 			s.promised.scenes.value().AgentChanged(space, agent)
+			if shown := s.promised.entities.value(); shown != nil {
+				shown.Stir()
+			}
 		},
 		Models: func(space protocol.SpaceID, id protocol.AgentID) []registry.CardModel {
 			return models.agent.Card(models.service, space, id)

@@ -31,7 +31,7 @@ var rooms = map[string][]string{
 	"security/audit/events":    {"protocol", "commands", "security", "llm/approval", "llm/model", "llm/run", "llm/tools", "cap/dispatch"},
 	"security":                 {"protocol", "commands", "internal/evidence", "internal/fair", "internal/httpbody", "security"},
 	"connect":                  {"connect/homeassistant"},
-	"connect/homeassistant":    {"protocol", "connect/template", "connect/device"},
+	"connect/homeassistant":    {"protocol", "connect/template", "connect/device", "connect/homeassistant/entities"},
 	"connect/template":         {},
 	"connect/device":           {"protocol", "commands", "connect/template"},
 	"connect/binding":          {"protocol", "commands/schema", "registry/schema", "connect/template", "connect/device"},
@@ -95,6 +95,8 @@ var rooms = map[string][]string{
 	"sdk":                      {},
 	"sdk/starter":              {"protocol", "sdk"},
 	"sdk/conformance":          {"protocol", "broker", "client"},
+
+	"connect/homeassistant/entities": {"protocol", "commands", "connect/device"},
 }
 
 // common is what every package may import.

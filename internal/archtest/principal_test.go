@@ -51,6 +51,7 @@ var callScoped = map[string]string{
 	"registry.bid.who":                           "one registration of a skill, within a call",
 	"doors/mqtt.presence.as":                     "whose connection is counted, and not counted any more",
 	"llm/agent.Agent.who":                        "the bridge's own agent, which has no credential",
+	"connect/homeassistant/entities.Command.Who": "one command of Home Assistant, judged when it runs and again when it was approved",
 	"connect/device.Fleet.who":                   "the bridge itself, for devices that have no credential",
 }
 
