@@ -65,13 +65,14 @@ func writeDiagnosis(w io.Writer, result json.RawMessage) error {
 	} else {
 		fmt.Fprintf(w, "%s in space %s does not work as it should:\n", cell(string(d.AgentID)), cell(string(d.Space)))
 	}
+	ink := inkOf(w)
 	for _, f := range d.Findings {
-		fmt.Fprintf(w, "\n%s: %s\n  → %s\n", cell(f.Severity), cell(f.What), cell(f.Do))
+		fmt.Fprintf(w, "\n%s: %s\n  → %s\n", ink.word(cell(f.Severity)), cell(f.What), cell(f.Do))
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range d.Checks {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", cell(c.Check), cell(c.State), cell(c.What))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", cell(c.Check), ink.word(cell(c.State)), cell(c.What))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -329,7 +329,7 @@ names its configuration if it has one.`,
 			if err := json.Unmarshal(result, &report); err != nil {
 				return err
 			}
-			if err := shown.write(cmd.OutOrStdout(), result, writeTable); err != nil {
+			if err := shown.write(output(cmd), result, writeTable); err != nil {
 				return err
 			}
 			if !report.OK {

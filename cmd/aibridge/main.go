@@ -49,12 +49,13 @@ Exit codes: 0 done · 1 the program failed · 2 used wrongly ·
 there or in the wrong state (3xxx) · 40 a service failed (4xxx) ·
 50 the bridge failed (5xxx).`,
 	}
-	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := config.CheckEnvironment(); err != nil {
 			return usageError{err}
 		}
-		return nil
+		return checkColour(cmd)
 	}
+	addColour(cmd)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cmd.AddCommand(
 		serveCommand(), versionCommand(), runCommand(), callCommand(), watchCommand(), describeCommand(), healthCommand(),

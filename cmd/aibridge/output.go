@@ -34,8 +34,8 @@ func writeTable(w io.Writer, result json.RawMessage) error {
 		return writeJSON(w, result)
 	}
 	var page bytes.Buffer
-	out := tabwriter.NewWriter(&page, 0, 0, 2, ' ', 0)
-	tables := writeFields(out, "", fields)
+	out, ink := tabwriter.NewWriter(&page, 0, 0, 2, ' ', 0), inkOf(w)
+	tables := writeFields(out, "", fields, ink)
 	_ = out.Flush() // to memory
 	for _, t := range tables {
 		if page.Len() > 0 {
@@ -44,8 +44,10 @@ func writeTable(w io.Writer, result json.RawMessage) error {
 		if len(tables) > 1 {
 			fmt.Fprintf(&page, "%s:\n", t.name)
 		}
-		writeRows(out, t.rows)
+		begins := page.Len()
+		writeRows(out, t.rows, ink)
 		_ = out.Flush()
+		ink.headline(&page, begins)
 	}
 	_, err := page.WriteTo(w)
 	return err
@@ -63,7 +65,7 @@ const maxObject = 80
 
 // writeFields shows the simple fields of an object, and returns the tables in
 // it.
-func writeFields(w io.Writer, prefix string, object *orderedObject) (tables []table) {
+func writeFields(w io.Writer, prefix string, object *orderedObject, ink ink) (tables []table) {
 	for _, name := range object.names {
 		value, full := object.values[name], prefix+name
 		if rows, ok := objects(value); ok && len(rows) > 0 {
@@ -71,14 +73,14 @@ func writeFields(w io.Writer, prefix string, object *orderedObject) (tables []ta
 			continue
 		}
 		if inner, ok := value.(*orderedObject); ok && len(inner.raw) > maxObject {
-			tables = append(tables, writeFields(w, full+".", inner)...)
+			tables = append(tables, writeFields(w, full+".", inner, ink)...)
 			continue
 		}
 		text := field(name, value)
 		if list, ok := value.([]any); ok && len(list) == 0 {
 			text = "none"
 		}
-		fmt.Fprintf(w, "%s\t%s\n", full, text)
+		fmt.Fprintf(w, "%s\t%s\n", full, ink.state(name, text))
 	}
 	return tables
 }
@@ -96,7 +98,7 @@ type column struct {
 
 func (c *column) wide() bool { return c.width > wideColumn && !strings.HasSuffix(c.name, "_id") }
 
-func writeRows(w io.Writer, rows []*orderedObject) {
+func writeRows(w io.Writer, rows []*orderedObject, ink ink) {
 	var columns []*column
 	for i, row := range rows {
 		for _, name := range row.names {
@@ -122,12 +124,12 @@ func writeRows(w io.Writer, rows []*orderedObject) {
 	})
 	line := make([]string, len(columns))
 	for i, c := range columns {
-		line[i] = strings.ToUpper(c.name)
+		line[i] = ink.state(c.name, strings.ToUpper(c.name))
 	}
 	fmt.Fprintln(w, strings.Join(line, "\t"))
 	for row := range rows {
 		for i, c := range columns {
-			line[i] = c.cells[row]
+			line[i] = ink.state(c.name, c.cells[row])
 		}
 		fmt.Fprintln(w, strings.Join(line, "\t"))
 	}

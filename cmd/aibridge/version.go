@@ -38,7 +38,7 @@ func versionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return shown.write(cmd.OutOrStdout(), data, writeTable)
+			return shown.write(output(cmd), data, writeTable)
 		},
 	}
 	shown.addFlags(cmd)

@@ -82,7 +82,7 @@ func (f *fileTarget) show(cmd *cobra.Command, result any) error {
 	if err != nil {
 		return err
 	}
-	return f.shown.write(cmd.OutOrStdout(), data, writeTable)
+	return f.shown.write(output(cmd), data, writeTable)
 }
 
 // fileName takes GROUP/PATH apart.
