@@ -47,6 +47,7 @@ func approvalsListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&state, "state", "pending", "pending, approved, used, denied, expired or withdrawn: only those in this state")
 	cmd.Flags().BoolVar(&all, "all", false, "those in any state")
 	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most, up to 1000")
+	s.addWatch(cmd, "approval")
 	return cmd
 }
 

@@ -33,7 +33,7 @@ written, and its sums are checked.`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keepPrivate()
-			b.progress = newBackupProgress(cmd.ErrOrStderr())
+			b.progress = newProgress(cmd.ErrOrStderr(), "copying", 0)
 			var summary string
 			write := func(w io.Writer) (err error) {
 				summary, err = b.write(cmd, w)
@@ -63,7 +63,7 @@ written, and its sums are checked.`,
 type backupRun struct {
 	target          target
 	withoutContents bool
-	progress        *backupProgress
+	progress        *progress
 }
 
 // write has the bridge at --url make the backup, or the one that runs on the
@@ -77,7 +77,7 @@ func (b *backupRun) write(cmd *cobra.Command, w io.Writer) (summary string, err 
 	if err != nil {
 		return "", usageError{err}
 	}
-	summary, err = storage.Backup(cmd.Context(), config, w, backup.Options{WithoutContents: b.withoutContents, Progress: b.progress.tell})
+	summary, err = storage.Backup(cmd.Context(), config, w, backup.Options{WithoutContents: b.withoutContents, Progress: b.progress.copying})
 	if !errors.Is(err, storage.ErrInUse) {
 		return summary, err
 	}
@@ -97,7 +97,7 @@ func (b *backupRun) ask(ctx context.Context, w io.Writer) (summary string, err e
 		return "", err
 	}
 	defer answer.Body.Close()
-	return backup.Check(io.TeeReader(answer.Body, w), b.progress.tell)
+	return backup.Check(io.TeeReader(answer.Body, w), b.progress.copying)
 }
 
 // writeWhole writes a file that only its owner may read, beside its place and
@@ -137,7 +137,10 @@ func restoreCommand() *cobra.Command {
 				return err
 			}
 			defer file.Close()
-			summary, err := storage.Restore(cmd.Context(), config, file, force)
+			far := newProgress(cmd.ErrOrStderr(), "restoring "+cell(args[0]), sizeOf(file))
+			defer far.end()
+			summary, err := storage.Restore(cmd.Context(), config, far.reader(file), force)
+			far.end()
 			if err != nil {
 				return fmt.Errorf("restore %s: %w", args[0], err)
 			}

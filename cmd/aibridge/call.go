@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,7 @@ type call struct {
 	seal    seal
 	shown   format
 	events  bool
+	watch   bool // of a command that lists
 	timeout time.Duration
 }
 
@@ -77,13 +79,24 @@ func (c *call) run(cmd *cobra.Command, name string, words []string) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", printable(e.Name), jsonLine(e.Data))
 		}))
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout+2*time.Second)
-	defer cancel()
-	result, err := client.Call[json.RawMessage](ctx, bridge, name, params, opts...)
-	if err != nil {
-		return meant(ctx, bridge, params, err)
+	ask := func(ctx context.Context) (json.RawMessage, error) {
+		ctx, cancel := context.WithTimeout(ctx, c.timeout+2*time.Second)
+		defer cancel()
+		result, err := client.Call[json.RawMessage](ctx, bridge, name, params, opts...)
+		if err != nil {
+			return nil, meant(ctx, bridge, params, err)
+		}
+		return result, nil
 	}
-	return c.shown.write(cmd.OutOrStdout(), result, writeTable)
+	if c.watch {
+		family, _, _ := strings.Cut(name, ".")
+		return watchList(cmd, bridge, c.shown, family, writeTable, ask)
+	}
+	result, err := ask(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return c.shown.write(output(cmd), result, writeTable)
 }
 
 // paramsSchema is the schema of a command this binary knows, nil for others.

@@ -55,13 +55,27 @@ func (c *certs) call(ctx context.Context, command string, params map[string]any)
 	return client.Call[json.RawMessage](ctx, bridge, command, params)
 }
 
+// watch lists certificates again whenever that changes.
+func (c *certs) watch(cmd *cobra.Command, params map[string]any) error {
+	bridge, err := c.target.dial(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer bridge.Close()
+	return watchList(cmd, bridge, c.shown, "cert", writeTable, func(ctx context.Context) (json.RawMessage, error) {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		return client.Call[json.RawMessage](ctx, bridge, "cert.list", params)
+	})
+}
+
 // show runs one command and shows what it answers.
 func (c *certs) show(cmd *cobra.Command, command string, params map[string]any) error {
 	result, err := c.call(cmd.Context(), command, params)
 	if err != nil {
 		return err
 	}
-	return c.shown.write(cmd.OutOrStdout(), result, writeTable)
+	return c.shown.write(output(cmd), result, writeTable)
 }
 
 func certDecideCommand(verb, short string) *cobra.Command {
@@ -111,7 +125,7 @@ func certRevokeCommand() *cobra.Command {
 func certListCommand() *cobra.Command {
 	var c certs
 	var authority, status, skill, space string
-	var requests bool
+	var requests, watch bool
 	var days, limit int
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -129,6 +143,9 @@ func certListCommand() *cobra.Command {
 			if days > 0 {
 				params["expires_within_days"] = days
 			}
+			if watch {
+				return c.watch(cmd, params)
+			}
 			return c.show(cmd, "cert.list", params)
 		},
 	}
@@ -140,6 +157,7 @@ func certListCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&requests, "requests", false, "list requests instead")
 	cmd.Flags().IntVar(&days, "expires-within", 0, "only those that end within so many days")
 	cmd.Flags().IntVar(&limit, "limit", 100, "how many to show at most")
+	addWatch(cmd, &watch)
 	return cmd
 }
 
@@ -161,7 +179,7 @@ func certShowCommand() *cobra.Command {
 				return err
 			}
 			if c.shown.whole() {
-				return c.shown.write(cmd.OutOrStdout(), result, nil)
+				return c.shown.write(output(cmd), result, nil)
 			}
 			var shown struct {
 				Certificate json.RawMessage `json:"certificate"`
@@ -169,7 +187,7 @@ func certShowCommand() *cobra.Command {
 			if err := json.Unmarshal(result, &shown); err != nil {
 				return err
 			}
-			return writeTable(cmd.OutOrStdout(), shown.Certificate)
+			return writeTable(output(cmd), shown.Certificate)
 		},
 	}
 	c.addFlags(cmd)
@@ -190,7 +208,7 @@ func showFile(cmd *cobra.Command, path string, shown format) error {
 	if err != nil {
 		return err
 	}
-	return shown.write(cmd.OutOrStdout(), result, writeTable)
+	return shown.write(output(cmd), result, writeTable)
 }
 
 func certExportCommand() *cobra.Command {

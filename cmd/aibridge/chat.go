@@ -131,8 +131,9 @@ func (c *conversation) read(ctx context.Context, in io.Reader) error {
 	}
 }
 
-func terminal(in io.Reader) bool {
-	file, ok := in.(*os.File)
+// terminal reports whether somebody sits at the other end of a reader or writer.
+func terminal(end any) bool {
+	file, ok := end.(*os.File)
 	if !ok {
 		return false
 	}

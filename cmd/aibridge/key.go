@@ -120,6 +120,7 @@ func keyListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&principal, "principal", "", "only keys of this principal")
 	cmd.Flags().StringVar(&state, "state", "", "live, expired or revoked: only keys in this state")
 	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most")
+	s.addWatch(cmd, "key")
 	return cmd
 }
 

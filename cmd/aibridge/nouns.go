@@ -91,10 +91,14 @@ func verbCommand(command *commands.Command, verb string) *cobra.Command {
 			return c.run(cmd, command.Name, words)
 		},
 	}
-	if other, ok := otherVerbs[command.Name]; ok {
+	other, renamed := otherVerbs[command.Name]
+	if renamed {
 		cmd.Aliases = []string{other}
 	}
 	c.addFlags(cmd)
+	if verb == "list" || other == "list" {
+		addWatch(cmd, &c.watch)
+	}
 	return cmd
 }
 

@@ -34,6 +34,7 @@ func policyListCommand() *cobra.Command {
 	}
 	s.addTarget(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "shipped, file or stored: only policies from there")
+	s.addWatch(cmd, "policy")
 	return cmd
 }
 

@@ -46,7 +46,9 @@ this machine, or with --group the path of a zip among the files of the bridge.`,
 				return s.run(cmd, params, simply("llm.run.import"))
 			}
 			return s.run(cmd, params, func(ctx context.Context, call caller, params map[string]any) (json.RawMessage, error) {
-				return importLarge(ctx, &s.target, url, filepath.Base(args[0]), data, call, params)
+				far := newProgress(cmd.ErrOrStderr(), "storing "+cell(args[0]), int64(len(data)))
+				defer far.end()
+				return importLarge(ctx, &s.target, url, filepath.Base(args[0]), data, far, call, params)
 			})
 		},
 	}
@@ -64,14 +66,14 @@ const maxInline = 512 << 10
 const packages = "packages"
 
 // importLarge stores a zip among the bridge's files and imports it from there.
-func importLarge(ctx context.Context, t *target, url, name string, data []byte, call caller, params map[string]any) (json.RawMessage, error) {
+func importLarge(ctx context.Context, t *target, url, name string, data []byte, far *progress, call caller, params map[string]any) (json.RawMessage, error) {
 	files, err := t.files(ctx, url)
 	if err != nil {
 		return nil, err
 	}
 	defer files.Close()
 	name = strings.TrimSuffix(name, ".zip") + ".zip"
-	if _, err := files.Put(ctx, packages, name, bytes.NewReader(data), vfs.PutOptions{Size: int64(len(data)), ContentType: "application/zip"}); err != nil {
+	if _, err := files.Put(ctx, packages, name, far.reader(bytes.NewReader(data)), vfs.PutOptions{Size: int64(len(data)), ContentType: "application/zip"}); err != nil {
 		return nil, fmt.Errorf("store the package: %w", err)
 	}
 	params["group_name"], params["path"] = packages, name

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,7 @@ func sessionsListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&state, "state", "", "connected or kept: only sessions with a client, or without")
 	cmd.Flags().StringVar(&principal, "principal", "", "only sessions of this owner")
 	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most, 0 for all")
+	s.addWatch(cmd, "session")
 	return cmd
 }
 
@@ -78,6 +80,8 @@ type sessionFlags struct {
 	target target
 	space  string
 	shown  format
+	watch  bool                                   // of a command that lists
+	family string                                 // of events about what it lists
 	show   func(io.Writer, json.RawMessage) error // how the result is shown to people; as a table by default
 }
 
@@ -92,12 +96,19 @@ func (s *sessionFlags) addTarget(cmd *cobra.Command) {
 	s.shown.addFlags(cmd)
 }
 
-// write shows the result.
-func (s *sessionFlags) write(w io.Writer, result json.RawMessage) error {
+// addWatch adds the flag --watch to a command that lists. Events about what it
+// lists are those of a family.
+func (s *sessionFlags) addWatch(cmd *cobra.Command, family string) {
+	s.family = family
+	addWatch(cmd, &s.watch)
+}
+
+// table is how the result is shown to people.
+func (s *sessionFlags) table() func(io.Writer, json.RawMessage) error {
 	if s.show != nil {
-		return s.shown.write(w, result, s.show)
+		return s.show
 	}
-	return s.shown.write(w, result, writeTable)
+	return writeTable
 }
 
 // A caller runs a command on the bridge.
@@ -116,11 +127,16 @@ func (s *sessionFlags) run(cmd *cobra.Command, params map[string]any, ask func(c
 		defer cancel()
 		return client.Call[json.RawMessage](ctx, c, command, params)
 	}
+	if s.watch {
+		return watchList(cmd, c, s.shown, s.family, s.table(), func(ctx context.Context) (json.RawMessage, error) {
+			return ask(ctx, call, maps.Clone(params))
+		})
+	}
 	result, err := ask(cmd.Context(), call, params)
 	if err != nil {
 		return err
 	}
-	return s.write(cmd.OutOrStdout(), result)
+	return s.shown.write(output(cmd), result, s.table())
 }
 
 // optional sets a parameter unless it is empty.

@@ -70,6 +70,7 @@ func skillJoinListCommand() *cobra.Command {
 		},
 	}
 	s.addFlags(cmd)
+	s.addWatch(cmd, "skill")
 	return cmd
 }
 

@@ -75,5 +75,6 @@ func tokenListCommand() *cobra.Command {
 	s.addFlags(cmd)
 	cmd.Flags().StringVar(&principal, "principal", "", "only what is about all tokens of this principal")
 	cmd.Flags().IntVar(&most, "limit", 100, "how many to show at most")
+	s.addWatch(cmd, "token")
 	return cmd
 }

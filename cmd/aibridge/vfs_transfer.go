@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,10 +47,12 @@ never executable.`,
 				if info, err := os.Stat(to); err == nil && info.IsDir() {
 					return usageError{fmt.Errorf("%s is a folder", to)}
 				}
+				far := newProgress(cmd.ErrOrStderr(), "fetching "+cell(to), f.Size)
 				err = writeWhole(to, func(w io.Writer) error {
-					_, err := io.Copy(w, from)
+					_, err := io.Copy(w, far.reader(from))
 					return err
 				})
+				far.end()
 				if err != nil {
 					return err
 				}
@@ -87,7 +88,7 @@ func vfsPutCommand() *cobra.Command {
 				o.IfVersion = &version
 			}
 			return t.with(cmd.Context(), func(files *remote.Client) error {
-				f, err := putFile(cmd.Context(), cmd.InOrStdin(), args[0], files, group, at, o)
+				f, err := putFile(cmd, args[0], files, group, at, o)
 				if err != nil {
 					return err
 				}
@@ -101,9 +102,9 @@ func vfsPutCommand() *cobra.Command {
 	return cmd
 }
 
-func putFile(ctx context.Context, stdin io.Reader, name string, files vfs.Files, group, at string, o vfs.PutOptions) (vfs.File, error) {
+func putFile(cmd *cobra.Command, name string, files vfs.Files, group, at string, o vfs.PutOptions) (vfs.File, error) {
 	if name == "-" {
-		return files.Put(ctx, group, at, stdin, o)
+		return files.Put(cmd.Context(), group, at, cmd.InOrStdin(), o)
 	}
 	from, err := os.Open(name)
 	if err != nil {
@@ -118,5 +119,7 @@ func putFile(ctx context.Context, stdin io.Reader, name string, files vfs.Files,
 		return vfs.File{}, usageError{fmt.Errorf("%s is not a regular file", name)}
 	}
 	o.Size = info.Size()
-	return files.Put(ctx, group, at, from, o)
+	far := newProgress(cmd.ErrOrStderr(), "storing "+cell(name), info.Size())
+	defer far.end()
+	return files.Put(cmd.Context(), group, at, far.reader(from), o)
 }
