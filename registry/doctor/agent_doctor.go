@@ -47,7 +47,7 @@ type Result struct {
 	Summary  string           `json:"summary" doc:"nothing is wrong, or the first finding in words"`
 	Findings []Finding        `json:"findings" doc:"what is wrong, what most likely is the cause first; empty if nothing is"`
 	Checks   []Check          `json:"checks" doc:"what was looked at, from the credential to the quotas"`
-	Recent   []Trouble        `json:"recent" doc:"what went wrong in the last 24 hours, since the bridge started, the latest first, at most 16"`
+	Recent   []FaultView      `json:"recent" doc:"what went wrong in the last 24 hours, since the bridge started, the latest first, at most 16"`
 }
 
 // A Finding is something that is wrong.
@@ -68,8 +68,8 @@ type Check struct {
 	What  string `json:"what" doc:"what was found, in words"`
 }
 
-// A Trouble is a fault that was noted, whether or not it matters still.
-type Trouble struct {
+// A FaultView is a fault that was noted, whether or not it matters still.
+type FaultView struct {
 	Kind     Kind   `json:"kind" doc:"kind of fault"`
 	What     string `json:"what" doc:"what it means, in words"`
 	Reason   string `json:"reason,omitempty" doc:"what exactly was wrong; absent if there is no more to say"`
@@ -82,8 +82,8 @@ type Trouble struct {
 	Times    int    `json:"times" doc:"how often it was noted"`
 }
 
-// mostTroubles bounds the faults that are shown.
-const mostTroubles = 16
+// mostFaults bounds the faults that are shown.
+const mostFaults = 16
 
 // Examine says what is wrong with an agent. One that is not registered is
 // examined if anything is known of it: a credential, a session or a fault.
@@ -103,8 +103,8 @@ func (s *Service) Examine(_ context.Context, call *commands.Call, p Params) (Res
 	return e.result(), nil
 }
 
-func troubleOf(c *Case) Trouble {
-	return Trouble{
+func viewOf(c *Case) FaultView {
+	return FaultView{
 		Kind: c.Kind, What: inWords[c.Kind].what, Reason: c.Reason, Code: c.Code, Topic: c.Topic, ClientID: c.Client, Address: c.From,
 		FirstAt: c.First.UnixMilli(), At: c.Last.UnixMilli(), Times: c.Times,
 	}

@@ -114,13 +114,13 @@ func (e *examination) result() Result {
 	slices.SortStableFunc(e.findings, func(a, b Finding) int { return rank(a.Severity) - rank(b.Severity) })
 	r := Result{
 		AgentID: e.id, Space: e.space, Healthy: len(e.findings) == 0, Summary: "nothing is wrong",
-		Findings: append([]Finding{}, e.findings...), Checks: e.checks, Recent: []Trouble{},
+		Findings: append([]Finding{}, e.findings...), Checks: e.checks, Recent: []FaultView{},
 	}
 	if !r.Healthy {
 		r.Summary = e.findings[0].What
 	}
-	for i := range e.cases[:min(len(e.cases), mostTroubles)] {
-		r.Recent = append(r.Recent, troubleOf(&e.cases[i]))
+	for i := range e.cases[:min(len(e.cases), mostFaults)] {
+		r.Recent = append(r.Recent, viewOf(&e.cases[i]))
 	}
 	return r
 }
