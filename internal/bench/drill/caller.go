@@ -92,7 +92,7 @@ func (c *caller) fulfil(ctx context.Context, w wish) {
 	if code == "" {
 		c.note(w, id, result)
 	}
-	if w.stream == streamCall && c.count%5 == 0 {
+	if w.stream == streamCall && c.count%5 == 0 && mayHaveRun(protocol.Code(code)) {
 		c.at++
 		_, _ = c.ask(ctx, c.nodes[c.at%len(c.nodes)], request, longPatience)
 	}
