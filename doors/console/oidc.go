@@ -128,7 +128,9 @@ func (d *Door) returnFromIssuer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	cookie := d.open(r, who)
-	cookie.Path, cookie.Secure = folder(console), console.Scheme == "https"
+	if !d.overTLS(r) {
+		cookie.Path, cookie.Secure = folder(console), console.Scheme == "https"
+	}
 	http.SetCookie(w, cookie)
 	http.Redirect(w, r, below(console, a.To), http.StatusSeeOther)
 }
@@ -144,7 +146,10 @@ func (d *Door) issuer(url string) Issuer {
 // keep makes the cookie of an attempt; without one the cookie that ends it. It
 // is Lax: the browser comes back from another site.
 func (d *Door) keep(console *url.URL, a *attempt) *http.Cookie {
-	c := &http.Cookie{Name: attemptCookie, Path: console.Path + "session/oidc", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: console.Scheme == "https", MaxAge: -1}
+	c := &http.Cookie{Name: attemptCookie, Path: console.Path + "session/oidc", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1}
+	if console.Scheme == "https" {
+		c.Name, c.Path, c.Secure = hostOnly+attemptCookie, "/", true
+	}
 	if a == nil {
 		return c
 	}
@@ -156,9 +161,13 @@ func (d *Door) keep(console *url.URL, a *attempt) *http.Cookie {
 	return c
 }
 
-// attempt is the attempt that a browser comes back from, nil without one.
+// attempt is the attempt that a browser comes back from, nil without one. Over TLS
+// nobody else can have put it there: who signs in is who was sent to the issuer.
 func (d *Door) attempt(r *http.Request) *attempt {
-	cookies := r.CookiesNamed(attemptCookie)
+	if len(d.Issuers) == 0 {
+		return nil
+	}
+	cookies := r.CookiesNamed(d.keep(d.Issuers[0].Console(), nil).Name) // all have the same console
 	if len(cookies) != 1 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -78,7 +79,7 @@ func arrive(t *testing.T, server *httptest.Server, cookie *http.Cookie, query st
 // openedBy is the cookie of a session that an answer opens, nil if it opens none.
 func openedBy(got answer) *http.Cookie {
 	for _, c := range got.Cookies() {
-		if c.Name == cookieName {
+		if strings.Contains(c.Name, plainCookie) {
 			return c
 		}
 	}
@@ -121,20 +122,70 @@ func TestSigningInAtAnIssuerOpensASession(t *testing.T) {
 	}
 }
 
-func TestBehindAProxyCookiesAreOfItsFolder(t *testing.T) {
+// hostOnlyForm reports whether browsers take a cookie from this host alone.
+func hostOnlyForm(c *http.Cookie) bool {
+	return c != nil && strings.HasPrefix(c.Name, "__Host-") && c.Secure && c.Path == "/" && c.Domain == ""
+}
+
+func TestBehindAProxyWithTLSCookiesAreOfTheHostAlone(t *testing.T) {
 	t.Parallel()
 	_, f, server := newIssuerDoor(t)
 	f.console = strings.Replace(server.URL, "http://", "https://", 1) + "/bridge/"
 	attempt, state := leave(t, server, "")
-	if attempt.Path != "/bridge/session/oidc" || !attempt.Secure {
-		t.Errorf("%v", attempt)
+	if !hostOnlyForm(attempt) {
+		t.Errorf("the cookie of the attempt is %v", attempt)
 	}
 	got := arrive(t, server, attempt, "code=good&state="+state)
-	if c := openedBy(got); c == nil || c.Path != "/bridge" || !c.Secure {
-		t.Errorf("%v", c)
+	opened := openedBy(got)
+	if !hostOnlyForm(opened) || !signedIn(t, server.URL, opened, name, same) {
+		t.Fatalf("the cookie of the session is %v", opened)
 	}
 	if at := got.Header.Get("Location"); at != f.console {
 		t.Errorf("it leads to %s", at)
+	}
+}
+
+// TestAnotherHostOfTheDomainSignsNobodyIn plants what another host of the domain may:
+// its own attempt and its own session, in cookies of any name but those of the host.
+func TestAnotherHostOfTheDomainSignsNobodyIn(t *testing.T) {
+	t.Parallel()
+	_, f, server := newIssuerDoor(t)
+	f.console = strings.Replace(server.URL, "http://", "https://", 1) + "/"
+	attempt, state := leave(t, server, "")
+	planted := *attempt
+	planted.Name = attemptCookie
+	if got := arrive(t, server, &planted, "code=good&state="+state); openedBy(got) != nil || f.redeemed != 0 {
+		t.Errorf("a planted attempt was taken: %d %v", got.StatusCode, got.Cookies())
+	}
+	session := openedBy(arrive(t, server, attempt, "code=good&state="+state))
+	if !signedIn(t, server.URL, session, name, same) {
+		t.Fatal("the session does not count")
+	}
+	session.Name = plainCookie
+	if signedIn(t, server.URL, session, name, same) {
+		t.Error("a planted session counts")
+	}
+}
+
+func TestConsolesInFoldersOfOneHostHaveCookiesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	d, f, _ := newIssuerDoor(t)
+	names := make(map[string]bool)
+	for _, folder := range []string{"/", "/one/", "/two/", "/two/deep/"} {
+		f.console = "https://bridge.example" + folder
+		names[d.cookieName(&http.Request{Host: "bridge.example"})] = true
+		if got := d.cookieName(&http.Request{Host: "bridge.example:443"}); !names[got] {
+			t.Errorf("with the port of https it is %s", got)
+		}
+		if got := d.cookieName(&http.Request{Host: "127.0.0.1:9010"}); got != plainCookie {
+			t.Errorf("without TLS it is %s", got)
+		}
+		if got := d.cookieName(&http.Request{Host: "127.0.0.1:9010", TLS: new(tls.ConnectionState)}); got != "__Host-"+plainCookie {
+			t.Errorf("over TLS to the bridge it is %s", got)
+		}
+	}
+	if len(names) != 4 {
+		t.Errorf("the names are %v", names)
 	}
 }
 

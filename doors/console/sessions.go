@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	cookieName = "aibridge_session"
-	cookieSize = 32 // bytes of a session's name
+	plainCookie = "aibridge_session"
+	cookieSize  = 32 // bytes of a session's name
 
 	sessionLife = 12 * time.Hour // after which one signs in again
 	maxSessions = 4096
@@ -142,7 +143,7 @@ func (d *Door) Recognise(r *http.Request) *protocol.Principal {
 		r.TLS != nil && len(r.TLS.PeerCertificates) > 0 || !fromThePage(r) {
 		return nil
 	}
-	open := d.sessions.find(cookieOf(r))
+	open := d.sessions.find(d.cookieOf(r))
 	if open == nil {
 		return nil
 	}
@@ -153,10 +154,46 @@ func (d *Door) Recognise(r *http.Request) *protocol.Principal {
 	return who
 }
 
+// hostOnly begins the names of cookies that browsers take from this very host alone:
+// over TLS, for the path /, and from no other host of its domain (RFC 6265bis,
+// section 4.1.3.2).
+const hostOnly = "__Host-"
+
+// overTLS reports whether a request is known to have come over TLS: to the bridge, or
+// to the proxy in front of the console that the issuers know.
+func (d *Door) overTLS(r *http.Request) bool { return r.TLS != nil || d.consoleOf(r) != nil }
+
+// consoleOf is the address with TLS that the issuers know the console by, nil if the
+// request is for another.
+func (d *Door) consoleOf(r *http.Request) *url.URL {
+	if len(d.Issuers) == 0 {
+		return nil
+	}
+	console := d.Issuers[0].Console() // all have the same
+	if console.Scheme != "https" || !strings.EqualFold(authority(r.Host, "https"), authority(console.Host, "https")) {
+		return nil
+	}
+	return console
+}
+
+// cookieName is the name of the cookie of a session. Consoles in different folders
+// of one host have different ones.
+func (d *Door) cookieName(r *http.Request) string {
+	if !d.overTLS(r) {
+		return plainCookie
+	}
+	name := hostOnly + plainCookie
+	if console := d.consoleOf(r); console != nil && folder(console) != "/" {
+		sum := sha256.Sum256([]byte(folder(console)))
+		name += "-" + hex.EncodeToString(sum[:4])
+	}
+	return name
+}
+
 // cookieOf is the name of a session that a request shows, "" for none. Of two
 // cookies neither counts: somebody has planted one.
-func cookieOf(r *http.Request) string {
-	cookies := r.CookiesNamed(cookieName)
+func (d *Door) cookieOf(r *http.Request) string {
+	cookies := r.CookiesNamed(d.cookieName(r))
 	if len(cookies) != 1 {
 		return ""
 	}

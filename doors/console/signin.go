@@ -93,20 +93,24 @@ func (d *Door) signIn(w http.ResponseWriter, r *http.Request) {
 
 // open begins a session and returns the cookie of its browser.
 func (d *Door) open(r *http.Request, who *protocol.Principal) *http.Cookie {
-	if old := cookieOf(r); old != "" { // one browser, one session
+	if old := d.cookieOf(r); old != "" { // one browser, one session
 		d.sessions.end(old)
 	}
 	name, ends := d.sessions.begin(who)
 	d.Log.Info("signed in to the console", "principal", who.ID, "method", who.Method)
-	return sessionCookie(r, name, ends)
+	return d.sessionCookie(r, name, ends)
 }
 
-// sessionCookie has no Path: the browser takes the folder of the address it
-// asked, which a proxy in front may have put below a prefix.
-func sessionCookie(r *http.Request, name string, ends time.Time) *http.Cookie {
+// sessionCookie is the cookie of a session, or without a name the one that ends it.
+// Over TLS it is the host's alone. Otherwise it has no Path: the browser takes the
+// folder of the address it asked, which a proxy in front may have put below a prefix.
+func (d *Door) sessionCookie(r *http.Request, name string, ends time.Time) *http.Cookie {
 	c := &http.Cookie{
-		Name: cookieName, Value: name, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
+		Name: d.cookieName(r), Value: name, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: d.overTLS(r) || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
+	}
+	if d.overTLS(r) {
+		c.Path = "/"
 	}
 	if name == "" {
 		c.MaxAge = -1
@@ -122,10 +126,10 @@ func (d *Door) signOut(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusForbidden, protocol.Errorf(protocol.PermissionDenied, "only the page signs out"))
 		return
 	}
-	if name := cookieOf(r); name != "" {
+	if name := d.cookieOf(r); name != "" {
 		d.sessions.end(name)
 	}
-	http.SetCookie(w, sessionCookie(r, "", time.Time{}))
+	http.SetCookie(w, d.sessionCookie(r, "", time.Time{}))
 	writeJSON(w, http.StatusOK, sessionView{Issuers: d.issuers()})
 }
 
