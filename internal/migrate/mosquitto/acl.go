@@ -113,7 +113,7 @@ func (a *acl) rule(l line, text string) (r rule, ok bool) {
 		a.note(l, "a topic with * or characters that cannot be seen cannot be said in a policy: %q is not taken over", r.filter)
 		return r, false
 	case r.deny:
-		a.note(l, "who is denied a topic may subscribe to no filters with wildcards, by which it would get it")
+		a.note(l, "who is denied %q may subscribe to no filter with wildcards where it would get that", r.filter)
 		return r, true
 	}
 	if _, ok := covers(r.filter, false); !ok {
@@ -195,24 +195,47 @@ func (a *acl) cedar() string {
 // conditions is what permits a user something, "" if nothing does.
 func conditions(user string, rules []rule, applies func(rule) bool, subscribing bool) string {
 	var grants, denials []string
+	var denied []rule
 	for _, r := range rules {
 		if r.deny {
 			condition, _ := covers(r.filter, true)
-			denials = append(denials, condition)
-		} else if applies(r) {
-			condition, _ := covers(r.filter, false)
-			grants = append(grants, condition)
+			denials, denied = append(denials, condition), append(denied, r)
 		}
+	}
+	for _, r := range rules {
+		if r.deny || !applies(r) {
+			continue
+		}
+		condition, _ := covers(r.filter, false)
+		if subscribing && slices.ContainsFunc(denied, func(d rule) bool { return overlap(r.filter, d.filter) }) {
+			condition = fmt.Sprintf(`(%s && !(resource.id like "*+*" || resource.id like "*#*"))`, condition)
+		}
+		grants = append(grants, condition)
 	}
 	if len(grants) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("  principal == Agent::%s && (%s)", strconv.Quote(user), strings.Join(grants, " || "))
+	text := fmt.Sprintf("principal == Agent::%s && (%s)", strconv.Quote(user), strings.Join(grants, " || "))
 	if len(denials) > 0 {
 		text += fmt.Sprintf(" && !(%s)", strings.Join(denials, " || "))
-		if subscribing {
-			text += ` && !(resource.id like "*+*" || resource.id like "*#*")`
+	}
+	return "  (" + text + ")"
+}
+
+// overlap reports whether there is a topic that two filters match.
+func overlap(one, other string) bool {
+	a, b := strings.Split(one, "/"), strings.Split(other, "/")
+	for i := 0; i < len(a) || i < len(b); i++ {
+		switch {
+		case i == len(a):
+			return b[i] == "#" // which matches the level above, too
+		case i == len(b):
+			return a[i] == "#"
+		case a[i] == "#" || b[i] == "#":
+			return true
+		case a[i] != b[i] && a[i] != "+" && b[i] != "+":
+			return false
 		}
 	}
-	return "  (" + strings.TrimPrefix(text, "  ") + ")"
+	return true
 }

@@ -130,10 +130,14 @@ func (b *reader) take(l line) {
 		b.current.key = l.rest
 	case "cafile", "capath", "crlfile", "require_certificate", "use_identity_as_username", "use_subject_as_username":
 		b.note(l, "client certificates are those of the bridge's own authority: enrol devices by aibridge cert (docs/certificates.md); %s is not taken over", l.name)
+	case "per_listener_settings":
+		if l.rest == "true" {
+			b.note(l, "users and their topics are the same at all listeners: a password_file or acl_file of one listener counts for all")
+		}
 	case "password_file":
-		b.PasswordFile = l.rest
+		b.only(&b.PasswordFile, l)
 	case "acl_file":
-		b.ACLFile = l.rest
+		b.only(&b.ACLFile, l)
 	case "allow_anonymous":
 		if l.rest == "true" {
 			b.note(l, "nobody gets in without a credential: give clients that have none a line in the password file, or an API key (aibridge key create)")
@@ -149,6 +153,15 @@ func (b *reader) take(l line) {
 	default:
 		b.takeLimit(l)
 	}
+}
+
+// only takes over a file of which there is one for all listeners.
+func (b *reader) only(file *string, l line) {
+	if *file != "" && *file != l.rest {
+		b.note(l, "there is one %s for all listeners, %s: %s is not taken over; join both files", l.name, *file, l.rest)
+		return
+	}
+	*file = l.rest
 }
 
 // ofBridges are the directives that may follow a connection.

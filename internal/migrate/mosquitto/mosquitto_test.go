@@ -74,20 +74,21 @@ func TestAFilterBecomesACondition(t *testing.T) {
 
 func TestAnACLIsAPolicy(t *testing.T) {
 	cedar, notes, err := Policy(strings.NewReader(strings.Join([]string{
-		"topic read public/#", "user panel", "topic home/#", "topic deny home/secret", "pattern write home/%u/state", "pattern read x/%c",
+		"topic read public/#", "user panel", "topic home/#", "topic read open/#", "topic deny home/secret", "pattern write home/%u/state", "pattern read x/%c",
 		"topic read $SYS/#", "topic read a*b", "topic read a/+/b/#", "user ghost", "topic read x", "unknown x",
 	}, "\n")), "acl", []string{"lamp", "panel"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	expectNotes(t, "acl", notes, []string{
-		"acl:1: clients without a user name", "acl:4: who is denied", "acl:5: \"home/%u/state\" is written out for the 2 users", "acl:6: policies do not know client ids",
-		"acl:7: topics that begin with $", "acl:8: a topic with *", "acl:9: \"a/+/b/#\" cannot be said", "acl:10: the user \"ghost\"", "acl:12: unknown has no counterpart",
+		"acl:1: clients without a user name", "acl:5: who is denied", "acl:6: \"home/%u/state\" is written out for the 2 users", "acl:7: policies do not know client ids",
+		"acl:8: topics that begin with $", "acl:9: a topic with *", "acl:10: \"a/+/b/#\" cannot be said", "acl:11: the user \"ghost\"", "acl:13: unknown has no counterpart",
 	})
 	for _, want := range []string{
 		`(principal == Agent::"lamp" && (resource.id == "home/lamp/state"))`,
 		`(principal == Agent::"ghost" && (resource.id == "x"))`,
-		`!(resource.id == "home/secret") && !(resource.id like "*+*" || resource.id like "*#*")`,
+		`((resource.id == "home" || resource.id like "home/*") && !(resource.id like "*+*" || resource.id like "*#*"))`,
+		`(resource.id == "open" || resource.id like "open/*")) && !(resource.id == "home/secret")`,
 		`context.method == "password"`,
 	} {
 		if !strings.Contains(cedar, want) {
@@ -97,6 +98,33 @@ func TestAnACLIsAPolicy(t *testing.T) {
 	if nothing, _, err := Policy(strings.NewReader(""), "acl", nil); err != nil || strings.Count(nothing, "  false") != 2 {
 		t.Errorf("an empty ACL permits something: %v\n%s", err, nothing)
 	}
+}
+
+func TestFiltersOverlapThatMatchOneTopic(t *testing.T) {
+	for _, test := range []struct {
+		one, other string
+		want       bool
+	}{
+		{"a/b", "a/b", true}, {"a/b", "a/c", false}, {"a", "a/b", false}, {"#", "a/b/c", true}, {"a/#", "a", true}, {"a/#", "a/b/c", true},
+		{"a/#", "b/#", false}, {"a/+", "a/b", true}, {"a/+", "a/b/c", false}, {"a/+/c", "+/b/c", true}, {"a/+/c", "+/b/d", false}, {"+/#", "a", true}, {"a/b/#", "a/+", true},
+	} {
+		if overlap(test.one, test.other) != test.want || overlap(test.other, test.one) != test.want {
+			t.Errorf("%s and %s: want %v", test.one, test.other, test.want)
+		}
+	}
+}
+
+func TestListenersWithFilesOfTheirOwnAreTold(t *testing.T) {
+	b, err := Read(strings.NewReader(strings.Join([]string{
+		"per_listener_settings true", "listener 1883", "password_file /etc/inside", "acl_file /etc/acl", "listener 8883", "certfile c", "password_file /etc/outside", "acl_file /etc/acl",
+	}, "\n")), "conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.PasswordFile != "/etc/inside" || b.ACLFile != "/etc/acl" {
+		t.Errorf("the files are %s and %s", b.PasswordFile, b.ACLFile)
+	}
+	expectNotes(t, "conf", b.Notes, []string{"conf:1: users and their topics are the same", "conf:7: there is one password_file for all listeners, /etc/inside"})
 }
 
 func FuzzPolicy(f *testing.F) {
