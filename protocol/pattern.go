@@ -20,7 +20,6 @@ type Pattern struct {
 
 	around, behind int // of the body, that belong to params
 	request        Request
-	reply          Response
 }
 
 // A hole is one part of an envelope.
@@ -83,11 +82,10 @@ func ResponsePattern(data []byte, limits Limits) *Pattern {
 	if e.err != nil || e.sniff() != formResponse || e.has(fResponseTo) || !e.has(fResult) {
 		return nil
 	}
-	p := &Pattern{response: true, reply: *e.response()}
-	if e.err != nil || len(e.old) > 0 || p.reply.Err != nil {
+	if failed := e.response().Err != nil; failed || e.err != nil || len(e.old) > 0 {
 		return nil
 	}
-	p.reply.Result = nil
+	p := &Pattern{response: true}
 	return p.cut(&e, limits, fResult, 1)
 }
 
@@ -158,10 +156,6 @@ func (p *Pattern) Fill(r *Request, f Fit, room []byte) (body []byte) {
 	r.Params = append(room[:0], f.Params...)
 	return r.Params[p.around : len(r.Params)-p.behind]
 }
-
-// Response is the response that the pattern was made of, without the parts that
-// are holes. It must not be changed.
-func (p *Pattern) Response() *Response { return &p.reply }
 
 // Fit reads an envelope that fits: [DecodeRequest] or [ViewReply] would read it
 // without an error, and as the pattern's with those parts.

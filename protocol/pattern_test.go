@@ -41,8 +41,8 @@ func sameRequest(t *testing.T, p *protocol.Pattern, data []byte, limits protocol
 	return true
 }
 
-// sameReply asserts the same of a response and ViewReply.
-func sameReply(t *testing.T, p *protocol.Pattern, data []byte, limits protocol.Limits) (fits bool) {
+// sameReply asserts the same of a response and ViewReply. p is the pattern of usual.
+func sameReply(t *testing.T, p *protocol.Pattern, usual string, data []byte, limits protocol.Limits) (fits bool) {
 	t.Helper()
 	f, ok := p.Fit(data)
 	if !ok {
@@ -52,7 +52,11 @@ func sameReply(t *testing.T, p *protocol.Pattern, data []byte, limits protocol.L
 	if err != nil || want.Response == nil {
 		t.Fatalf("%q fits, and is read as %+v, %v", data, want, err)
 	}
-	got := *p.Response()
+	made, err := protocol.ViewReply([]byte(usual), limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := *made.Response
 	got.ID, got.Metadata.TraceID, got.Timestamp, got.Result = string(f.ID), string(f.Trace), f.Timestamp, f.Body
 	got.Metadata.Timeout = f.Timeout
 	if !reflect.DeepEqual(&got, want.Response) {
@@ -150,10 +154,10 @@ func FuzzPattern(f *testing.F) {
 			}
 		}
 		if p := protocol.ResponsePattern([]byte(reply), protocol.Limits{}); p != nil {
-			if !sameReply(t, p, []byte(reply), protocol.Limits{}) {
+			if !sameReply(t, p, reply, []byte(reply), protocol.Limits{}) {
 				t.Fatalf("%q does not fit its own pattern", reply)
 			}
-			refill(reply, p, id, trace, stamp, body, at, by, func(data []byte) { sameReply(t, p, data, protocol.Limits{}) })
+			refill(reply, p, id, trace, stamp, body, at, by, func(data []byte) { sameReply(t, p, reply, data, protocol.Limits{}) })
 		}
 	})
 }
