@@ -4,15 +4,15 @@ import (
 	"github.com/aibridge/aibridge/broker/packet"
 )
 
-// A deliveryResult tells the fate of a message for one receiver, and the best of
-// these what became of it for all.
+// A deliveryResult says what became of a message for one receiver. The results are in
+// order: the highest one of all receivers is that of the message.
 type deliveryResult byte
 
 const (
-	missed deliveryResult = iota // nobody is there for it
-	full                         // there is no room where it should wait
-	waits                        // it waits for a client that is away
-	taken                        // it is written, or queued for a connected client
+	missed deliveryResult = iota // the receiver is not there, or gets no such message
+	full                         // the queue of the receiver has no room for it
+	waits                        // the message waits for a client that is away
+	taken                        // the message is written, or queued for a connected client
 )
 
 // deliver sends the turn's message to everyone on its route. It returns the

@@ -37,7 +37,7 @@ func certTokenCommand() *cobra.Command {
 	return cmd
 }
 
-// maxAnswer bounds what is read of a bridge's answer over HTTP, in bytes.
+// maxAnswer is the most that is read of the body of an HTTP response, in bytes.
 const maxAnswer = 1 << 20
 
 func certClaimCommand() *cobra.Command {

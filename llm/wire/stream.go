@@ -9,8 +9,9 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 )
 
-// maxAnswer bounds what one answer says, calls and has kept, in bytes. Every
-// segment costs some beside that: there may be many that say nothing.
+// maxAnswer is the most that the text, the calls and the kept parts of one answer may
+// have together, in bytes. Each segment counts segmentCost more: an answer may have
+// many that are empty.
 const (
 	maxAnswer   = 64 << 20
 	segmentCost = 1 << 10

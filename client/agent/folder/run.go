@@ -24,9 +24,9 @@ type Options struct {
 	Cap   protocol.CapID // whose disk it is kept the same as
 	Files vfs.Files      // of the bridge
 
-	// Apart are folders that the synced one must have nothing to do with:
-	// those that programs are run from. Everybody who may write files of the Cap
-	// must not thereby program the device.
+	// Apart are the folders that programs are run from. Dir must not be one of
+	// them, nor within or around one: a right to write files of the Cap must not
+	// become a right to run programs on the device.
 	Apart []string
 
 	Rule     mirror.Rule   // who wins a conflict; remote_wins
