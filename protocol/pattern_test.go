@@ -30,13 +30,15 @@ func sameRequest(t *testing.T, p *protocol.Pattern, data []byte, limits protocol
 	if err != nil {
 		t.Fatalf("%q fits, and is refused: %v", data, err)
 	}
-	var got protocol.Request
-	body := p.Fill(&got, f, nil)
-	if !reflect.DeepEqual(&got, want) {
-		t.Fatalf("%q\nis read as %+v\nwant       %+v", data, &got, want)
-	}
-	if !bytes.Equal(f.Body, body) || !bytes.Contains(f.Params, body) {
-		t.Fatalf("the body %q is %q", f.Body, body)
+	for _, room := range [][]byte{nil, bytes.Repeat([]byte("x"), 5), bytes.Repeat([]byte("x"), 2*len(data))} { // of an earlier request
+		var got protocol.Request
+		body := p.Fill(&got, f, room)
+		if !reflect.DeepEqual(&got, want) {
+			t.Fatalf("%q\nis read as %+v\nwant       %+v", data, &got, want)
+		}
+		if !bytes.Equal(f.Body, body) || !bytes.Contains(f.Params, body) {
+			t.Fatalf("the body %q is %q", f.Body, body)
+		}
 	}
 	return true
 }
