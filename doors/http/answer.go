@@ -76,7 +76,7 @@ func writeResult(w http.ResponseWriter, resp *protocol.Response) {
 		if len(result) == 0 {
 			result = []byte("{}")
 		}
-		writeBody(w, http.StatusOK, append(result[:len(result):len(result)], '\n'))
+		writeBody(w, accepted(w.Header(), result), append(result[:len(result):len(result)], '\n'))
 		return
 	}
 	if len(resp.Result) == 0 || string(resp.Result) == "{}" {

@@ -204,6 +204,7 @@ func (a *API) routes() http.Handler {
 	mux.Handle("/ws", methods{get: a.socketDoor().ServeHTTP})
 	mux.Handle("/api/v1/commands", compress(methods{get: docs.list, post: a.postEnvelope}))
 	mux.Handle("/api/v1/commands/{command}", compress(methods{post: a.postCommand}))
+	mux.Handle(taskPath+"{task_id}", compress(methods{get: a.getTask}))
 	a.routeLLM(mux)
 	for path, handler := range a.Mounts {
 		mux.Handle(path, handler)

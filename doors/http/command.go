@@ -34,7 +34,7 @@ func (a *API) postEnvelope(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resp := a.Router.Handle(r.Context(), in)
-	writeEnvelope(w, statusOf(resp), resp)
+	writeEnvelope(w, statusOf(w.Header(), resp), resp)
 }
 
 // postCommand takes the params of the command in the path and answers with
@@ -112,9 +112,11 @@ func (a *API) failure(err *protocol.Error) *protocol.Response {
 	}
 }
 
-func statusOf(resp *protocol.Response) int {
+// statusOf is the HTTP status of an answer. One that will come later is
+// announced in headers, too.
+func statusOf(h http.Header, resp *protocol.Response) int {
 	if resp.Err == nil {
-		return http.StatusOK
+		return accepted(h, resp.Result)
 	}
 	return resp.Err.Code.HTTPStatus()
 }

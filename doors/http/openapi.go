@@ -39,6 +39,7 @@ func OpenAPI(set *commands.Set) ([]byte, error) {
 	for c := range set.All() {
 		paths[commandPath(c.Name)] = object{"post": commandOperation(c)}
 	}
+	addTaskPath(paths, set)
 	addLLMPaths(paths, set)
 	schemas := envelopeSchemas()
 	addFilePaths(paths, schemas, set)
@@ -111,6 +112,9 @@ func commandOperation(c *commands.Command) object {
 	}
 	responses := errorResponses(c.Errors)
 	responses["200"] = object{"description": "The result.", "content": success}
+	if mayWait(c) {
+		responses["202"] = waits(success)
+	}
 	op := object{
 		"operationId": c.Name,
 		"summary":     c.Summary,

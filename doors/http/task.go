@@ -1,0 +1,46 @@
+package http
+
+import (
+	"net/http"
+
+	"github.com/aibridge/aibridge/internal/fair"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// taskPath is where a task can be asked for.
+const taskPath = "/api/v1/tasks/"
+
+// getTask shows the task in the path, as task.get does. It is where the Location
+// of an answer with 202 leads to.
+func (a *API) getTask(w http.ResponseWriter, r *http.Request) {
+	who, no := a.principal(r)
+	if no != nil {
+		writeErrorStatus(w, no.status, no.err)
+		return
+	}
+	party := fair.Of(who)
+	if err := a.requests.TryAcquire(party, 1); err != nil {
+		writeError(w, err)
+		return
+	}
+	defer a.requests.Release(party, 1)
+	r.SetPathValue("command", "task.get")
+	req, err := a.requestOf(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	req.Params = append(protocol.AppendString([]byte(`{"task_id":`), r.PathValue("task_id")), '}')
+	writeResult(w, a.Router.Handle(r.Context(), inbound(r, who, req.Append(nil))))
+}
+
+// accepted says in headers that a result is not the end yet, and where that will
+// be, and returns the status: 202 or 200.
+func accepted(h http.Header, result []byte) int {
+	task := protocol.TaskOfWaiting(result)
+	if task == "" {
+		return http.StatusOK
+	}
+	h.Set("Location", taskPath+string(task))
+	return http.StatusAccepted
+}

@@ -1,0 +1,25 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// TaskOfWaiting is the task that a result names because it is not the end yet:
+// somebody has to agree to a call first, and the task has the rest later. It is
+// "" for every other result (docs/protocol.md#results-that-wait).
+func TaskOfWaiting(result []byte) TaskID {
+	if !bytes.Contains(result, []byte(`"waiting":{`)) {
+		return ""
+	}
+	var r struct {
+		Finish  string `json:"finish_reason"`
+		Waiting struct {
+			Task TaskID `json:"task_id"`
+		} `json:"waiting"`
+	}
+	if json.Unmarshal(result, &r) != nil || r.Finish != "waiting" {
+		return ""
+	}
+	return r.Waiting.Task
+}
