@@ -5,6 +5,7 @@
 //   - wire, the protocols of the providers
 //   - model, which asks: catalogue, budgets, breakers, cache
 //   - tools and approval: what models may call, and who agrees to it
+//   - parked: calls that wait for that, as records
 //   - loop, which has a model use tools
 //   - the commands: here, in session (llm.chat) and in run (llm.run.*)
 package llm

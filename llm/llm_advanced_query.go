@@ -10,6 +10,8 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/llm/parked"
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -85,37 +87,67 @@ func (s *Service) query(ctx context.Context, call *commands.Call, p AdvancedQuer
 			return nil
 		}
 	}
-	var got *model.Reply
-	var used *loop.ToolUse
+	var result QueryResult
 	err = call.Park(ctx, func(ctx context.Context) (err error) {
-		got, used, err = s.answer(ctx, call, q, p, emit)
+		result, err = s.answer(ctx, call, q, p, emit)
 		return err
 	})
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	if errors.Is(err, context.DeadlineExceeded) {
 		return QueryResult{}, protocol.Errorf(protocol.TimedOut, "the model did not answer in time")
-	case err != nil:
-		return QueryResult{}, err
 	}
-	return resultOf(got, used), nil
+	return result, err
 }
 
 // answer asks the model, or lets it use tools if the caller has named some.
-func (s *Service) answer(ctx context.Context, call *commands.Call, q model.Question, p AdvancedQueryParams, emit func(chat.Event) error) (*model.Reply, *loop.ToolUse, error) {
+func (s *Service) answer(ctx context.Context, call *commands.Call, q model.Question, p AdvancedQueryParams, emit func(chat.Event) error) (QueryResult, error) {
 	if len(p.Tools) == 0 {
 		got, err := s.opts.Models.Ask(ctx, q, emit)
-		return got, nil, err
+		if err != nil {
+			return QueryResult{}, err
+		}
+		return resultOf(got, nil), nil
 	}
 	if s.opts.Loop == nil {
-		return nil, nil, protocol.Errorf(protocol.LLMUnavailable, "models cannot use tools here").With("param_name", "tools").With("reason", "no_tools")
+		return QueryResult{}, protocol.Errorf(protocol.LLMUnavailable, "models cannot use tools here").With("param_name", "tools").With("reason", "no_tools")
 	}
+	place := s.opts.Parked.Place(call, p.Patience)
 	turn, err := s.opts.Loop.Converse(ctx, loop.Conversation{
-		Question: q, Tools: p.Tools, MaxRounds: p.MaxToolRounds, TraceID: call.TraceID, Depth: call.Depth, Tell: call.Emit,
+		Question: q, Tools: p.Tools, MaxRounds: p.MaxToolRounds, TraceID: call.TraceID, Depth: call.Depth, Tell: call.Emit, Parking: parking(place),
 	}, emit)
 	if err != nil {
-		return nil, nil, err
+		return QueryResult{}, err
 	}
-	return turn.Reply, turn.Tools, nil
+	if !turn.Parked {
+		return resultOf(turn.Reply, turn.Tools), nil
+	}
+	result := resultOf(turn.Reply, turn.Tools)
+	result.Waiting = place.Waiting()
+	err = place.Await(ctx, call, &result)
+	return result, err
+}
+
+// parking keeps a loop at a place, nowhere if there is none.
+func parking(at *parked.Place) loop.Parking {
+	if at == nil {
+		return loop.Parking{}
+	}
+	return loop.Parking{
+		Park:     func(ctx context.Context, q *tools.Question, s *loop.State) error { return at.Park(ctx, q, s) },
+		Patience: at.Patience(),
+	}
+}
+
+// resume goes on with a query whose call waited.
+func (s *Service) resume(ctx context.Context, job *parked.Job) (json.RawMessage, error) {
+	var state loop.State
+	if err := job.Read(&state); err != nil {
+		return nil, err
+	}
+	turn, err := loop.Continue(ctx, s.opts.Loop, job, &state, nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(resultOf(turn.Reply, turn.Tools))
 }
 
 // chat are the options as adapters read them.

@@ -6,6 +6,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -33,6 +34,7 @@ type QueryParams struct {
 	Tools      []string         `json:"tools,omitempty" len:"0-64" doc:"patterns of tools that the model may use, such as thermostat.*; none by default"`
 
 	MaxToolRounds int `json:"max_tool_rounds,omitempty" range:"1-100" doc:"how often it may use them before it must answer"`
+	parked.Patience
 }
 
 // Target implements [commands.Targeter].
@@ -46,13 +48,15 @@ type QueryResult struct {
 	TokensUsed    int            `json:"tokens_used" doc:"tokens of question and answer"`
 	Model         string         `json:"model" doc:"name of the model that answered"`
 	ExecutionTime float64        `json:"execution_time" doc:"milliseconds the model took; 0 from the cache"`
-	FinishReason  string         `json:"finish_reason" enum:"end_turn,tool_use,max_tokens,refused,error" doc:"why the answer ended"`
+	FinishReason  string         `json:"finish_reason" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"why the answer ended; waiting: a call of a tool waits for somebody to agree, and the task has the answer later"`
 	FinishDetail  string         `json:"finish_detail,omitempty" doc:"what the provider says about it"`
 	Segments      []chat.Segment `json:"segments" doc:"the answer in order: text, reasoning, media, tool calls"`
 	Usage         chat.Usage     `json:"usage" doc:"tokens by kind"`
 	Cost          float64        `json:"cost,omitempty" doc:"in the currency of the configured prices"`
 	Tools         *loop.ToolUse  `json:"tools,omitempty" doc:"what became of the tools, if the model could use any"`
 	From          string         `json:"from" enum:"provider,cache,flight" doc:"provider; cache, or flight for an identical query that ran at the same time"`
+
+	Waiting *parked.WaitingEvent `json:"waiting,omitempty" doc:"with finish_reason waiting: the task and the approval"`
 }
 
 // Query asks the default model. Callers leave it to the bridge how: the same

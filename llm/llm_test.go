@@ -259,6 +259,7 @@ func TestQueriesOfABatchRunAtTheSameTime(t *testing.T) {
 
 // rounds is a loop that asks once, and notes what it was given.
 type rounds struct {
+	loop.Resumer
 	service *model.Service
 	got     loop.Conversation
 }

@@ -7,17 +7,22 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/llm/parked"
 )
 
 // A Loop has models answer that may use tools, see [loop.Runner].
 type Loop interface {
 	Converse(ctx context.Context, c loop.Conversation, emit func(chat.Event) error) (*loop.Turn, error)
+	loop.Resumer
 }
 
 // Options configure a [Service].
 type Options struct {
 	Models *model.Service
 	Loop   Loop // nil refuses queries with tools
+	// Parked keeps queries whose calls of tools wait for somebody to agree. Nil
+	// has them wait for no longer than the query.
+	Parked *parked.Service
 	// MayActFor says why a caller may not ask on behalf of a skill. Optional.
 	MayActFor func(ctx context.Context, call *commands.Call, skill string) error
 }
@@ -27,7 +32,14 @@ type Options struct {
 type Service struct{ opts Options }
 
 // New makes a service.
-func New(o Options) *Service { return &Service{o} }
+func New(o Options) *Service {
+	s := &Service{o}
+	if o.Parked != nil {
+		o.Parked.Handle(query.Name, s.resume)
+		o.Parked.Handle(advancedQuery.Name, s.resume)
+	}
+	return s
+}
 
 // Commands are the commands of the package.
 func (s *Service) Commands() []commands.Command {

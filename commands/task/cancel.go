@@ -38,8 +38,8 @@ func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParam
 	if reason == "" {
 		reason = "cancelled by its owner"
 	}
-	if t.Group != nil {
-		if err := call.Park(ctx, func(ctx context.Context) error { return s.Groups.Cancel(ctx, p.TaskID, reason) }); err != nil {
+	if keeper := s.keeper(p.TaskID); keeper != nil {
+		if err := call.Park(ctx, func(ctx context.Context) error { return keeper.Cancel(ctx, p.TaskID, reason) }); err != nil {
 			return Task{}, err
 		}
 		t, err := s.lookup(call.Principal, p.TaskID)

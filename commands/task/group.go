@@ -12,9 +12,10 @@ import (
 // and cancelled like the others.
 type Source interface {
 	Get(id protocol.TaskID) (*Task, bool)
-	// All yields every task, without the members of groups, in no order.
+	// All yields every task, without the members of groups and without results, in
+	// no order.
 	All() iter.Seq[*Task]
-	// Counts tells how many members of a task are in which state.
+	// Counts tells how many members of a group task are in which state.
 	Counts(id protocol.TaskID) map[string]int
 	// Cancel ends a task and returns when that is stored; 3006 if it has ended.
 	Cancel(ctx context.Context, id protocol.TaskID, reason string) error

@@ -28,8 +28,8 @@ func (g *groups) Cancel(_ context.Context, id protocol.TaskID, reason string) er
 
 func TestTasksOfGroupsAreShownAndCancelledLikeOthers(t *testing.T) {
 	f := newFixture()
-	f.Groups = &groups{Task{ID: "g", Command: "group.dispatch", State: Running, Principal: "alice", Space: protocol.DefaultSpace,
-		Started: time.Now(), Group: &Group{Cap: "home", Members: []Member{{Skill: "lamp", State: "ok"}}}}}
+	f.Others = []Source{&groups{Task{ID: "g", Command: "group.dispatch", State: Running, Principal: "alice", Space: protocol.DefaultSpace,
+		Started: time.Now(), Group: &Group{Cap: "home", Members: []Member{{Skill: "lamp", State: "ok"}}}}}}
 	if got := f.get(t, "g"); got.Group == nil || got.Group.Members[0].State != "ok" {
 		t.Errorf("got %+v", got)
 	}

@@ -19,7 +19,7 @@ var list = commands.Spec{
 
 // ListParams choose tasks.
 type ListParams struct {
-	State     State            `json:"state,omitempty" enum:"pending,running,succeeded,complete,partial,failed,cancelled" doc:"only tasks in this state"`
+	State     State            `json:"state,omitempty" enum:"pending,waiting,running,succeeded,complete,partial,failed,cancelled" doc:"only tasks in this state"`
 	Running   bool             `json:"unfinished,omitempty" doc:"only tasks that have not ended"`
 	Command   string           `json:"command,omitempty" len:"1-128" doc:"only tasks that run this command"`
 	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only tasks that this party started"`
@@ -85,13 +85,21 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 	for i, t := range found.Items {
 		result.Tasks[i] = s.view(t)
 		result.Tasks[i].Result = nil
-		if g := t.Group; g != nil && g.Counts == nil && s.Groups != nil {
+		if g := t.Group; g != nil && g.Counts == nil {
 			counted := *g
-			counted.Counts = s.Groups.Counts(t.ID)
+			counted.Counts = s.counts(t.ID)
 			result.Tasks[i].Group = &counted
 		}
 	}
 	return result, nil
+}
+
+// counts tells how many members of a group task are in which state.
+func (s *Service) counts(id protocol.TaskID) map[string]int {
+	if keeper := s.keeper(id); keeper != nil {
+		return keeper.Counts(id)
+	}
+	return nil
 }
 
 // all yields every task, those of groups too.
@@ -102,8 +110,12 @@ func (s *Service) all() iter.Seq[*Task] {
 				return
 			}
 		}
-		if s.Groups != nil {
-			s.Groups.All()(yield)
+		for _, other := range s.Others {
+			for t := range other.All() {
+				if !yield(t) {
+					return
+				}
+			}
 		}
 	}
 }

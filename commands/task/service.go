@@ -18,8 +18,9 @@ import (
 // Options configure a [Service].
 type Options struct {
 	Tasks records.Table[Task]
-	// Groups are the tasks of groups, nil if there are none.
-	Groups Source
+	// Others keep tasks of their own: those of groups, and those that wait for an
+	// approval.
+	Others []Source
 	// Publish sends an event of a task on its topic.
 	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
 	BridgeID string
@@ -215,13 +216,23 @@ func (s *Service) view(t *Task) Task {
 // lookup finds a task that the caller may see.
 func (s *Service) lookup(who *protocol.Principal, id protocol.TaskID) (*Task, error) {
 	t, _, ok := s.Tasks.Get(string(id))
-	if !ok && s.Groups != nil {
-		t, ok = s.Groups.Get(id)
+	for i := 0; !ok && i < len(s.Others); i++ {
+		t, ok = s.Others[i].Get(id)
 	}
 	if !ok || !t.visibleTo(who) {
 		return nil, protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
 	}
 	return t, nil
+}
+
+// keeper is whoever else keeps a task, nil of one of the service's own.
+func (s *Service) keeper(id protocol.TaskID) Source {
+	for _, other := range s.Others {
+		if _, ok := other.Get(id); ok {
+			return other
+		}
+	}
+	return nil
 }
 
 // MayFollow reports whether a principal may listen to the events of a task.

@@ -10,9 +10,10 @@ import (
 // A State is how far a task has come.
 type State string
 
-// The states of a task. Only pending and running ones change.
+// The states of a task. Only pending, waiting and running ones change.
 const (
 	Pending   State = "pending" // waits for others to end
+	Waiting   State = "waiting" // for somebody to agree
 	Running   State = "running"
 	Succeeded State = "succeeded"
 	Complete  State = "complete" // of a group: as many have done it as were wanted
@@ -22,13 +23,13 @@ const (
 )
 
 // over reports whether the task has ended.
-func (s State) over() bool { return s != Pending && s != Running }
+func (s State) over() bool { return s != Pending && s != Waiting && s != Running }
 
 // A Task is one command that runs without its caller waiting.
 type Task struct {
 	ID        protocol.TaskID  `json:"task_id" doc:"id of the task"`
 	Command   string           `json:"command" doc:"what it runs"`
-	State     State            `json:"state" enum:"pending,running,succeeded,complete,partial,failed,cancelled" doc:"how far it has come; complete and partial are of group tasks"`
+	State     State            `json:"state" enum:"pending,waiting,running,succeeded,complete,partial,failed,cancelled" doc:"how far it has come; waiting: for somebody to agree to a call; complete and partial are of group tasks"`
 	Principal string           `json:"principal" doc:"who started it"`
 	Kind      protocol.Kind    `json:"kind,omitempty" doc:"what sort of party that is: operator, agent or skill"`
 	Space     protocol.SpaceID `json:"space_id" doc:"space it belongs to"`
@@ -39,7 +40,15 @@ type Task struct {
 	Error     *Failure         `json:"error,omitempty" doc:"why it did not succeed"`
 	Progress  *Progress        `json:"progress,omitempty" doc:"what it told last"`
 	Owner     string           `json:"owner,omitempty" doc:"bridge that runs it, as ID/EPOCH; absent where one bridge works by itself"`
+	Waits     *Waits           `json:"waits,omitempty" doc:"of a waiting task: what it waits for"`
 	Group     *Group           `json:"group,omitempty" doc:"of a group task: who was asked and what they answered"`
+}
+
+// Waits are what a task waits for.
+type Waits struct {
+	Approval string `json:"approval_id" doc:"the approval that somebody has to decide"`
+	Tool     string `json:"tool" doc:"the tool that the model wants to run"`
+	Expires  int64  `json:"expires_at" doc:"Unix ms; undecided by then, the model is told that nobody agreed"`
 }
 
 // A Failure is why a task did not succeed.

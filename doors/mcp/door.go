@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
@@ -79,10 +80,17 @@ type Prompts interface {
 	Text(ctx context.Context, env tools.Environment, name string) (Prompt, string, error)
 }
 
+// A Keeper keeps calls that somebody has to agree to, and returns what became of
+// them, or that they wait. *loop.Calls is one.
+type Keeper interface {
+	Keep(ctx context.Context, env tools.Environment, c *chat.ToolCall, q *tools.Question) tools.Result
+}
+
 // Options configure a [Door]. Catalogue, Executor and Authenticate are needed.
 type Options struct {
 	Catalogue *tools.Catalogue // of the tools that callers see
 	Executor  *tools.Executor  // runs them
+	Keeper    Keeper           // of calls that somebody has to agree to; nil: they wait as long as the client
 	Resources Resources        //  nil: none
 	Prompts   Prompts          // nil: none
 	Foreign   Foreign          // further ones of both kinds; nil: none

@@ -187,7 +187,12 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 
 // execute runs one call of a tool in a box.
 func (d *Door) execute(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) tools.Result {
-	return d.opts.Executor.Execute(ctx, box, env, []*chat.ToolCall{call})[0]
+	env.Parks = d.opts.Keeper != nil
+	r := d.opts.Executor.Execute(ctx, box, env, []*chat.ToolCall{call})[0]
+	if r.Question != nil {
+		r = d.opts.Keeper.Keep(ctx, env, call, r.Question)
+	}
+	return r
 }
 
 // refused is the result of a call that no model may make, so that the model
@@ -248,7 +253,7 @@ func toolCall(name string, arguments json.RawMessage) *chat.ToolCall {
 // resultOf is the result of a call, for clients. A failure is a result, so
 // that the model reads it.
 func resultOf(r *tools.Result) *sdk.CallToolResult {
-	result := &sdk.CallToolResult{IsError: r.Status != tools.Success || r.Output.IsError}
+	result := &sdk.CallToolResult{IsError: r.Status != tools.Success && r.Status != tools.Waiting || r.Output.IsError}
 	if pieces := r.InOrder(); len(pieces) > 0 {
 		for i := range pieces {
 			result.Content = append(result.Content, pieceOf(&pieces[i]))
@@ -281,12 +286,15 @@ func pieceOf(p *tools.Piece) sdk.Content {
 
 // withMeta adds what stands beside the content.
 func withMeta(result *sdk.CallToolResult, r *tools.Result) *sdk.CallToolResult {
-	if content := bytes.TrimSpace(r.Output.Content); !result.IsError && len(content) > 0 && content[0] == '{' {
+	if content := bytes.TrimSpace(r.Output.Content); r.Status == tools.Success && !result.IsError && len(content) > 0 && content[0] == '{' {
 		result.StructuredContent = json.RawMessage(content)
 	}
 	var meta sdk.Meta
-	if r.Warning != "" || r.Err != nil {
+	if r.Warning != "" || r.Err != nil || r.Status == tools.Waiting {
 		meta = sdk.Meta{}
+	}
+	if r.Status == tools.Waiting {
+		meta["aibridge/waiting"] = r.Output.Content
 	}
 	if r.Warning != "" {
 		meta["aibridge/warning"] = r.Warning

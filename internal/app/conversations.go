@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/conversation"
 	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/llm/run/pack"
 	"github.com/aibridge/aibridge/llm/run/project"
@@ -40,6 +41,24 @@ func newApprovals(s *state) (*approval.Service, error) {
 	return approval.New(options), nil
 }
 
+// newParked makes the part that keeps what waits for an approval. Its table is
+// loaded afterwards.
+func newParked(s *state, approvals *approval.Service) *parked.Service {
+	c := &s.config.Approvals
+	return parked.New(parked.Options{
+		Tasks:       store.NewTable[parked.Record](s.Store, "parked"),
+		Approvals:   approvals,
+		Grants:      s.credentials,
+		Sealer:      s.seals,
+		Publish:     s.clients.PublishTask,
+		BridgeID:    s.config.ID,
+		Wait:        time.Duration(c.WaitSeconds) * time.Second,
+		MaxOwnBytes: c.WaitingOwnKiB << 10, MaxOpenBytes: c.WaitingKiB << 10,
+		Log:        s.log,
+		Registerer: s.metrics,
+	})
+}
+
 // newLoop makes the loop that lets models use tools.
 func newLoop(s *state, models *modelParts, tools *toolParts) *loop.Runner {
 	return loop.New(loop.Options{
@@ -49,11 +68,12 @@ func newLoop(s *state, models *modelParts, tools *toolParts) *loop.Runner {
 }
 
 // newChats makes what keeps conversations. Its table is loaded afterwards.
-func newChats(s *state, models *modelParts, known *toolParts, talker *loop.Runner) *conversation.Service {
+func newChats(s *state, models *modelParts, known *toolParts, talker *loop.Runner, waiting *parked.Service) *conversation.Service {
 	c := &s.config.Chat
 	return conversation.New(conversation.Options{
 		Conversations:    store.NewTable[conversation.Conversation](s.Store, "chat"),
 		Talker:           talker,
+		Parked:           waiting,
 		Tools:            known.catalogue,
 		Direct:           &tools.Executor{Gate: pass, Log: s.log, Record: known.record.Called},
 		Models:           models.names,

@@ -6,6 +6,8 @@ import (
 	"github.com/aibridge/aibridge/commands/task"
 	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/llm/parked"
+	parkedtasks "github.com/aibridge/aibridge/llm/parked/tasks"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/security/audit/events"
@@ -35,10 +37,10 @@ func newDispatches(s *state, agents *registry.Service) *dispatch.Engine {
 }
 
 // newTasks makes the part that keeps work which outlives its request.
-func newTasks(s *state, groups *dispatch.Engine) *task.Service {
+func newTasks(s *state, groups *dispatch.Engine, waiting *parked.Service) *task.Service {
 	return task.New(task.Options{
 		Tasks:      task.Sealed(store.NewTable[task.Task](s.Store, "task"), s.seals),
-		Groups:     tasks.Of(groups),
+		Others:     []task.Source{tasks.Of(groups), parkedtasks.Of(waiting)},
 		Publish:    s.clients.PublishTask,
 		BridgeID:   s.config.ID,
 		Owner:      s.owner(),

@@ -15,6 +15,8 @@ import (
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/conversation"
+	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -38,7 +40,9 @@ type domains struct {
 	mirror     *caps.Service
 	models     *modelParts
 	approvals  *approval.Service
+	parked     *parked.Service
 	tools      *toolParts
+	calls      *loop.Calls // of models that the bridge does not ask itself, which wait for an approval
 	llm        *llm.Service
 	chats      *conversation.Service
 	runs       *run.Service
@@ -80,20 +84,22 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 			d.scenes.SkillChanged(old.Space, old.ID)
 		}
 	})
-	d.tasks = newTasks(s, d.groups)
+	if d.approvals, err = newApprovals(s); err != nil {
+		return nil, err
+	}
+	d.parked = newParked(s, d.approvals)
+	d.tasks = newTasks(s, d.groups, d.parked)
 	if d.files, err = newFiles(ctx, s, d.channels); err != nil {
 		return nil, err
 	}
 	d.mirror = newMirror(s, d.channels, tables, d.files)
-	if d.approvals, err = newApprovals(s); err != nil {
-		return nil, err
-	}
 	if d.tools, err = newTools(s, skills, d.groups, d.models, d.approvals); err != nil {
 		return nil, err
 	}
 	talker := newLoop(s, d.models, d.tools)
-	d.llm = llm.New(llm.Options{Models: d.models.service, Loop: talker, MayActFor: s.judge.MayAskFor})
-	d.chats = newChats(s, d.models, d.tools, talker)
+	d.calls = loop.NewCalls(talker, d.parked, s.leaving)
+	d.llm = llm.New(llm.Options{Models: d.models.service, Loop: talker, Parked: d.parked, MayActFor: s.judge.MayAskFor})
+	d.chats = newChats(s, d.models, d.tools, talker, d.parked)
 	d.runs = newRuns(s, d.models, d.tools, d.approvals, d.files)
 	parties := authz.Parties{Agents: d.agents, Keys: credentials.keys, Certificates: s.promised.certificates.value}
 	d.policies = policy.NewService(policy.ServiceOptions{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aibridge/aibridge/internal/app"
 	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/wire/scripted"
@@ -241,7 +242,7 @@ func TestWhatModelsDoInAFlat(t *testing.T) {
 	f.part(t, "only the space hears of its approvals", isHeardInItsSpace, calls("north.set", `{"celsius":30}`), says("."))
 	f.part(t, "slash commands run tools as the user", obeysSlashes, says("I am not asked."))
 	f.part(t, "a conversation uses tools", usesToolsInAConversation, calls("north.read", `{}`), says("It is 15 degrees."))
-	f.part(t, "a call that waits when the bridge stops is not approved later", waitsAtTheEnd,
+	f.part(t, "a call that waits when the bridge stops is decided after it", waitsAtTheEnd,
 		calls("north.set", `{"celsius":30}`), says("."))
 	f.part(t, "the conversation outlives the bridge", goesOnWithTheConversation, says("As I said, 15."))
 }
@@ -374,11 +375,17 @@ func waitsAtTheEnd(t *testing.T, f *flat) {
 	a := f.hears("approval.requested")
 	f.Restart(t)
 	code, body := f.run(f.admin, "approval.get", fmt.Sprintf(`{"approval_id":%q}`, a.ID))
-	if code != "" || !strings.Contains(body, `"withdrawn"`) {
+	if code != "" || !strings.Contains(body, `"pending"`) || a.Task == "" {
 		t.Errorf("after a restart: %s %s", code, body)
 	}
-	if code, body := f.run(f.admin, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, a.ID, a.Nonce)); code != protocol.InvalidState {
+	if code, body := f.run(f.admin, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"deny","reason":"too late"}`, a.ID, a.Nonce)); code != "" {
 		t.Errorf("decided: %s %s", code, body)
+	}
+	eventually.Holds(t, "the model has answered", func() bool {
+		return strings.Contains(f.must("task.get", fmt.Sprintf(`{"task_id":%q}`, a.Task)), `"succeeded"`)
+	})
+	if told := toldAt(t, f.model, 1); !strings.Contains(told, "tool: Error: administrator denied the call: too late") {
+		t.Errorf("the model was told\n%s", told)
 	}
 	if celsius, _, _ := f.north.state(); celsius != 15 {
 		t.Errorf("it is %v", celsius)

@@ -36,6 +36,7 @@ var rooms = map[string][]string{
 	"connect/device":           {"protocol", "commands", "connect/template"},
 	"connect/binding":          {"protocol", "commands/schema", "registry/schema", "connect/template", "connect/device"},
 	"llm":                      {"protocol", "commands", "internal/fair", "internal/filename", "llm"},
+	"llm/parked/tasks":         {"protocol", "commands/task", "llm/parked"},
 	"llm/agent":                {"protocol", "commands", "registry", "llm/model"},
 	"vfs":                      {"protocol", "commands", "internal/fair", "internal/filename", "vfs"},
 	"broker":                   {"protocol", "internal/gate", "broker"},

@@ -57,7 +57,11 @@ type Approval struct {
 
 	DecidedBy string `json:"decided_by,omitempty" doc:"who decided"`
 	DecidedAt int64  `json:"decided_at,omitempty" doc:"Unix ms"`
+	EndedAt   int64  `json:"ended_at,omitempty" doc:"Unix ms; when it was used, expired or withdrawn"`
 	Reason    string `json:"reason,omitempty" doc:"why it was decided or ended so"`
+
+	Replaces string   `json:"replaces,omitempty" doc:"the approval that this one takes the place of: the call was not the one approved any more"`
+	Changes  []string `json:"changes,omitempty" doc:"how the call differs from the one that was approved before"`
 }
 
 // A Record is an approval as it is stored.
@@ -65,6 +69,12 @@ type Record struct {
 	Approval
 	Home protocol.SpaceID `json:"home"` // of the requester
 	Salt []byte           `json:"salt"` // of the nonce
+	// Declared is the hash of what the tool, and whoever it reaches, say of
+	// themselves.
+	Declared string `json:"declared,omitempty"`
+	// Parked says that no process waits for the decision: the call is kept, and
+	// whoever keeps it goes on with it.
+	Parked bool `json:"parked,omitempty"`
 }
 
 // nonceOf stands for the hash of the call as shown. Without the salt
@@ -99,26 +109,43 @@ func (r *Record) view() Approval {
 
 // requestedBy reports whether a principal is the one that the call is for.
 func (r *Record) requestedBy(who *protocol.Principal) bool {
-	return who.Party() == protocol.Party{Kind: r.Kind, Space: cmp.Or(r.Home, protocol.DefaultSpace), ID: r.Requester}
+	return who.Party() == r.party()
+}
+
+// party is the one that the call is for.
+func (r *Record) party() protocol.Party {
+	return protocol.Party{Kind: r.Kind, Space: cmp.Or(r.Home, protocol.DefaultSpace), ID: r.Requester}
 }
 
 // hashOf is the hash of the call to approve: the tool as it is declared, the
 // arguments, and whom the call reaches, as these declare themselves.
 func hashOf(t *tools.Tool, x *tools.Execution) string {
-	sum := sha256.New()
-	part := func(data []byte) {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(data)))
-		_, _ = sum.Write(size[:])
-		_, _ = sum.Write(data)
-	}
 	declaration := t.Hash()
-	part([]byte(t.Name))
-	part(declaration[:])
-	part(argumentsOf(x))
-	part(x.Reached)
+	parts := [][]byte{[]byte(t.Name), declaration[:], argumentsOf(x), x.Reached}
 	for _, member := range slices.Sorted(slices.Values(x.Roster)) {
-		part([]byte(member))
+		parts = append(parts, []byte(member))
+	}
+	return hashed(parts...)
+}
+
+// declarationOf is the hash of what is declared of a call, whatever its
+// arguments and roster.
+func declarationOf(t *tools.Tool, x *tools.Execution) string {
+	declaration := t.Hash()
+	if len(x.Roster) > 0 { // who is reached is told by the roster
+		return hashed(declaration[:])
+	}
+	return hashed(declaration[:], x.Reached)
+}
+
+// hashed is the hash of parts, and of no others.
+func hashed(parts ...[]byte) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		_, _ = sum.Write(size[:])
+		_, _ = sum.Write(part)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

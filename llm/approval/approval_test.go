@@ -457,12 +457,12 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 	d.asked(t)
 	waiting = append(waiting, d.gate(ctx, oven, heat(bot)))
 	d.asked(t)
-	if err := d.Gate(ctx, oven, heat(bot)); protocol.CodeOf(err) != protocol.Busy {
+	if err := d.Gate(ctx, oven, heat(bot)); protocol.CodeOf(err) != protocol.LimitReached {
 		t.Errorf("one too many of its own: %v", err)
 	}
 	waiting = append(waiting, d.gate(ctx, oven, heat(alice)))
 	d.asked(t)
-	if err := d.Gate(ctx, oven, heat(bob)); protocol.CodeOf(err) != protocol.Busy {
+	if err := d.Gate(ctx, oven, heat(bob)); protocol.CodeOf(err) != protocol.LimitReached {
 		t.Errorf("one too many: %v", err)
 	}
 	cancel()
@@ -489,6 +489,10 @@ func TestOldApprovalsAreForgotten(t *testing.T) {
 	old, lost, tooMany := put(Used, 8*24*time.Hour), put(Pending, time.Hour), put(Denied, time.Hour)
 	waits, recent, newest := put(Pending, time.Second), put(Used, time.Hour), put(Denied, time.Minute)
 	d.sweep(t.Context())
+	due, _ := d.calendar.due(now)
+	for _, id := range due {
+		d.expire(t.Context(), id)
+	}
 	for id, want := range map[string]State{old: "", tooMany: "", lost: Expired, waits: Pending, recent: Used, newest: Denied} {
 		r, _, ok := d.table.Get(id)
 		if ok != (want != "") || ok && r.State != want {

@@ -15,22 +15,33 @@ import (
 func (s *Service) Gate(ctx context.Context, t *tools.Tool, x *tools.Execution) error {
 	ruling, why := s.judge(ctx, t, x)
 	s.metrics.ruled(ruling)
+	if x.Approval != "" {
+		return s.take(ctx, verdict{ruling, why}, t, x)
+	}
 	switch ruling {
 	case Run:
 		return nil
 	case Deny:
-		s.opts.Record(Event{Name: "approval.refused", By: x.Principal, Approval: Approval{
-			Space: spaceOf(x), Tool: t.Name, Source: t.Source, Roster: x.Roster, Why: why, State: Denied,
-			Requester: x.Principal.ID, Kind: x.Principal.Kind, TraceID: x.TraceID,
-		}})
-		return protocol.Errorf(protocol.PermissionDenied, "models may not call %s: %s", t.Name, why).With("reason", "denied")
+		return s.refuse(t, x, why)
 	case Ask:
 	}
 	r, err := s.draft(t, x, why)
 	if err != nil {
 		return err
 	}
+	if x.Parks {
+		return s.propose(r)
+	}
 	return s.await(ctx, r, func() error { return s.stillAllowed(ctx, r, t, x) })
+}
+
+// refuse is the answer to a call that nobody is even asked about.
+func (s *Service) refuse(t *tools.Tool, x *tools.Execution, why string) error {
+	s.opts.Record(Event{Name: "approval.refused", By: x.Principal, Approval: Approval{
+		Space: spaceOf(x), Tool: t.Name, Source: t.Source, Roster: x.Roster, Why: why, State: Denied,
+		Requester: x.Principal.ID, Kind: x.Principal.Kind, TraceID: x.TraceID,
+	}})
+	return protocol.Errorf(protocol.PermissionDenied, "models may not call %s: %s", t.Name, why).With("reason", "denied")
 }
 
 // draft is the approval that a call needs.
@@ -40,13 +51,17 @@ func (s *Service) draft(t *tools.Tool, x *tools.Execution, why string) (*Record,
 			With("reason", "too_long").With("limit", s.opts.MaxArgs)
 	}
 	arguments := argumentsOf(x)
+	now := s.opts.Now()
 	return &Record{
-		Home: x.Principal.Home(),
-		Salt: newSalt(),
+		Home:     x.Principal.Home(),
+		Salt:     newSalt(),
+		Declared: declarationOf(t, x),
+		Parked:   x.Parks,
 		Approval: Approval{
 			ID: newID(), State: Pending, Space: spaceOf(x), Tool: t.Name, Title: t.Title, Source: t.Source,
 			Args: arguments, Roster: x.Roster, Why: why,
-			Hash:      hashOf(t, x),
+			Hash:    hashOf(t, x),
+			AskedAt: ms(now), Expires: ms(now.Add(s.life(t, x))),
 			Requester: x.Principal.ID, Kind: x.Principal.Kind, Skill: x.Skill,
 			Session: x.Session, Task: x.Task, TraceID: x.TraceID,
 		},

@@ -31,13 +31,15 @@ type Options struct {
 	Publish func(to protocol.Recipients, e *protocol.Event)
 	Record  func(Event) // tells the audit trail; it must not block
 
-	AskAbout []string      // risks besides ask and high that need an approval, in lower case
-	Wait     time.Duration // for a decision, default and within what is left of the call: 120 s
-	MaxArgs  int           // bytes of arguments that people can be expected to judge, default 64 KiB
-	MaxOpen  int           // approvals that wait, of a space; default 1000
-	MaxOwn   int           // of these, of one requester; default 50
-	Keep     time.Duration // how long those that are over can be looked at, default 7 days
-	MaxKept  int           // of these, default 10 000
+	AskAbout []string                 // risks besides ask and high that need an approval, in lower case
+	Wait     time.Duration            // for a decision, default and within what is left of the call: 120 s
+	MaxArgs  int                      // bytes of arguments that people can be expected to judge, default 64 KiB
+	MaxOpen  int                      // approvals that wait, of a space; default 20 000
+	MaxOwn   int                      // of these, of one requester; default 500
+	Life     time.Duration            // of a question about a kept call, default 7 days
+	LifeOf   map[string]time.Duration // the same by risk, in lower case
+	Keep     time.Duration            // how long those that are over can be looked at, default 7 days
+	MaxKept  int                      // of these, default 10 000
 
 	Webhooks  []Webhook
 	Transport http.RoundTripper // of webhooks
@@ -58,9 +60,11 @@ type Event struct {
 // A Service keeps approvals. Its methods may be called at the same time by
 // many goroutines.
 type Service struct {
-	opts    Options
-	hooks   *couriers
-	metrics *metrics
+	opts     Options
+	hooks    *couriers
+	metrics  *metrics
+	tally    *tally
+	calendar *calendar
 
 	deciding sync.Mutex // keeps the steps of approvals, and the news of them, in order
 
@@ -77,8 +81,9 @@ type Service struct {
 func New(o Options) *Service {
 	o.Wait = cmp.Or(o.Wait, tools.DefaultTimeout)
 	o.MaxArgs = cmp.Or(o.MaxArgs, 64<<10)
-	o.MaxOpen = cmp.Or(o.MaxOpen, 1000)
-	o.MaxOwn = cmp.Or(o.MaxOwn, 50)
+	o.MaxOpen = cmp.Or(o.MaxOpen, 20_000)
+	o.MaxOwn = cmp.Or(o.MaxOwn, 500)
+	o.Life = cmp.Or(o.Life, 7*24*time.Hour)
 	o.Keep = cmp.Or(o.Keep, 7*24*time.Hour)
 	o.MaxKept = cmp.Or(o.MaxKept, 10_000)
 	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
@@ -103,14 +108,21 @@ func New(o Options) *Service {
 	if o.MayDecideOwn == nil {
 		o.MayDecideOwn = func(*protocol.Principal) bool { return false }
 	}
-	s := &Service{opts: o, hooks: newCouriers(o), waiting: make(map[string]chan struct{}), closing: make(chan struct{})}
+	s := &Service{
+		opts: o, hooks: newCouriers(o), tally: newTally(), calendar: newCalendar(),
+		waiting: make(map[string]chan struct{}), closing: make(chan struct{}),
+	}
 	s.metrics = newMetrics(o.Registerer, s)
 	o.Approvals.OnChange(s.changed)
 	return s
 }
 
-// changed wakes who waits for an approval.
-func (s *Service) changed(id string, _, _ *Record) {
+// changed counts an approval, notes when it is due, and wakes who waits for it.
+func (s *Service) changed(id string, old, now *Record) {
+	s.tally.changed(old, now)
+	if now != nil && now.State == Pending {
+		s.calendar.note(now.Expires, id)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ch := s.waiting[id]; ch != nil {
@@ -129,11 +141,11 @@ func (s *Service) Close(context.Context) error {
 }
 
 // Recover ends the approvals that calls of an earlier process waited for: they
-// are gone, and what nobody waits for can no longer be approved. It is for a
-// bridge that has its state to itself.
+// are gone, and what nobody waits for can no longer be approved. Those of kept
+// calls stay. It is for a bridge that has its state to itself.
 func (s *Service) Recover(ctx context.Context) error {
 	for id, r := range s.opts.Approvals.All() {
-		if r.State.over() {
+		if r.State.over() || r.Parked {
 			continue
 		}
 		_, revision, ok := s.opts.Approvals.Get(id)
@@ -150,11 +162,13 @@ func (s *Service) Recover(ctx context.Context) error {
 // sweepPace is how often old approvals are looked for.
 const sweepPace = 10 * time.Minute
 
-// Run delivers webhooks and forgets old approvals until ctx ends.
+// Run delivers webhooks, ends questions whose time is over and forgets old
+// approvals until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	var hooks sync.WaitGroup
-	hooks.Go(func() { s.hooks.run(ctx) })
-	defer hooks.Wait()
+	var beside sync.WaitGroup
+	beside.Go(func() { s.hooks.run(ctx) })
+	beside.Go(func() { s.calendar.keep(ctx, s.opts.Now, s.expire) })
+	defer beside.Wait()
 	tick := time.NewTicker(sweepPace)
 	defer tick.Stop()
 	for {

@@ -17,10 +17,16 @@ import (
 // Settings say what models may not do without somebody agreeing, and how people
 // are asked.
 type Settings struct {
-	AskAbout     []string          `yaml:"ask_about" doc:"risks of capabilities that somebody must agree to before a model may use them, besides high and ask"`
-	WaitSeconds  int               `yaml:"wait_seconds" doc:"how long a call waits for a decision, within its own time"`
-	AllowPrivate bool              `yaml:"allow_private" doc:"tell webhooks at loopback and private addresses"`
-	Webhooks     []WebhookSettings `yaml:"webhooks" doc:"told of approvals by POST"`
+	AskAbout      []string          `yaml:"ask_about" doc:"risks of capabilities that somebody must agree to before a model may use them, besides high and ask"`
+	WaitSeconds   int               `yaml:"wait_seconds" doc:"how long a call waits for a decision before it is parked, within its own time"`
+	LifeHours     int               `yaml:"life_hours" doc:"how long a decision about a parked call is of use; 0 is 168, up to 2160, which is 90 days"`
+	LifeByRisk    map[string]int    `yaml:"life_hours_by_risk" doc:"the same by the risk of the capability, such as high: 24; in the file only"`
+	WaitingOwn    int               `yaml:"waiting_own" doc:"calls of one principal that wait for approvals at once; 0 is 500"`
+	Waiting       int               `yaml:"waiting" doc:"calls of one space that wait for approvals at once; 0 is 20000"`
+	WaitingOwnKiB int               `yaml:"waiting_own_kib" doc:"KiB of conversations that are parked for one principal; 0 is 16384"`
+	WaitingKiB    int               `yaml:"waiting_kib" doc:"KiB of conversations that are parked for one space; 0 is 262144"`
+	AllowPrivate  bool              `yaml:"allow_private" doc:"tell webhooks at loopback and private addresses"`
+	Webhooks      []WebhookSettings `yaml:"webhooks" doc:"told of approvals by POST"`
 }
 
 // WebhookSettings name an address that is told of approvals.
@@ -31,14 +37,32 @@ type WebhookSettings struct {
 	Spaces     []string `yaml:"spaces"`      // all by default
 }
 
-// DefaultSettings give people two minutes.
-func DefaultSettings() Settings { return Settings{WaitSeconds: 120} }
+// maxLifeHours is MaxLife in hours.
+const maxLifeHours = int(MaxLife / time.Hour)
+
+// DefaultSettings have a call wait for two minutes, and then parked for a week.
+func DefaultSettings() Settings {
+	return Settings{WaitSeconds: 120, LifeHours: 7 * 24, WaitingOwn: 500, Waiting: 20_000, WaitingOwnKiB: 16 << 10, WaitingKiB: 256 << 10}
+}
 
 // Check tells fail the faults of the settings.
 func (c *Settings) Check(fail func(format string, args ...any)) {
 	if c.WaitSeconds < 1 || c.WaitSeconds > 600 {
 		fail("approvals.wait_seconds: %d is not within 1 and 600", c.WaitSeconds)
 	}
+	within := func(name string, value, least, most int) {
+		if value < least || value > most {
+			fail("approvals.%s: %d is not within %d and %d", name, value, least, most)
+		}
+	}
+	within("life_hours", c.LifeHours, 0, maxLifeHours)
+	for risk, hours := range c.LifeByRisk {
+		within("life_hours_by_risk."+risk, hours, 1, maxLifeHours)
+	}
+	within("waiting_own", c.WaitingOwn, 0, 1_000_000)
+	within("waiting", c.Waiting, 0, 1_000_000)
+	within("waiting_own_kib", c.WaitingOwnKiB, 0, 16<<20)
+	within("waiting_kib", c.WaitingKiB, 0, 16<<20)
 	for i, w := range c.Webhooks {
 		u, err := url.Parse(w.URL)
 		switch {
@@ -79,6 +103,11 @@ func (w *WebhookSettings) open() (Webhook, error) {
 // Apply returns options as the settings have them.
 func (c *Settings) Apply(o Options) (Options, error) {
 	o.Wait = time.Duration(c.WaitSeconds) * time.Second
+	o.Life, o.MaxOwn, o.MaxOpen = time.Duration(c.LifeHours)*time.Hour, c.WaitingOwn, c.Waiting
+	o.LifeOf = make(map[string]time.Duration, len(c.LifeByRisk))
+	for risk, hours := range c.LifeByRisk {
+		o.LifeOf[strings.ToLower(risk)] = time.Duration(hours) * time.Hour
+	}
 	for _, risk := range c.AskAbout {
 		o.AskAbout = append(o.AskAbout, strings.ToLower(risk))
 	}

@@ -10,24 +10,18 @@ import (
 // left to who waits for it.
 const graceForWaiters = 60_000 // ms
 
-// sweep ends approvals without a waiting call, and forgets those that are over for
-// long, or too much of it.
+// sweep forgets approvals that are over for long, or too many of them.
 func (s *Service) sweep(ctx context.Context) {
 	now := ms(s.opts.Now())
 	var over []*Record
 	for _, r := range s.opts.Approvals.All() {
-		switch {
-		case !r.State.over() && now > r.Expires+graceForWaiters:
-			if _, revision, ok := s.opts.Approvals.Get(r.ID); ok {
-				_, _ = s.end(ctx, r, revision, Expired, "nobody waits for it any more")
-			}
-		case r.State.over():
+		if r.State.over() {
 			over = append(over, r)
 		}
 	}
 	slices.SortFunc(over, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) }) // ids grow with time
 	for i, r := range over {
-		if i < s.opts.MaxKept && now-r.AskedAt < s.opts.Keep.Milliseconds() {
+		if i < s.opts.MaxKept && now-max(r.AskedAt, r.DecidedAt, r.EndedAt) < s.opts.Keep.Milliseconds() {
 			continue
 		}
 		if err := s.opts.Approvals.Delete(ctx, r.ID, 0); err != nil && ctx.Err() == nil {

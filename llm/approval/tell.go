@@ -48,7 +48,7 @@ func newMetrics(r prometheus.Registerer, s *Service) *metrics {
 	if r != nil {
 		r.MustRegister(m.rulings, m.states, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "aibridge_approvals_waiting", Help: "Calls that wait for an approval.",
-		}, func() float64 { return float64(s.waiters()) }))
+		}, func() float64 { return float64(s.tally.total()) }))
 	}
 	return m
 }

@@ -90,16 +90,11 @@ const remembered = 10 * time.Minute
 // deniedBefore finds a refusal of the same call, so that a model that does not
 // take no for an answer asks nobody twice.
 func (s *Service) deniedBefore(r *Record, now time.Time) *Record {
-	if r.TraceID == "" {
+	other, _, ok := s.opts.Approvals.Get(s.tally.denied(r))
+	if !ok || other.State != Denied || now.Sub(time.UnixMilli(other.DecidedAt)) >= remembered {
 		return nil
 	}
-	for _, other := range s.opts.Approvals.All() {
-		if other.State == Denied && other.Hash == r.Hash && other.TraceID == r.TraceID && other.Space == r.Space &&
-			other.Requester == r.Requester && other.Kind == r.Kind && other.Home == r.Home && now.Sub(time.UnixMilli(other.DecidedAt)) < remembered {
-			return other
-		}
-	}
-	return nil
+	return other
 }
 
 // settle looks at the state of an approval that is waited for. With
@@ -137,8 +132,7 @@ func (s *Service) settle(ctx context.Context, asked *Record, revision uint64, ga
 	if gaveUp == Withdrawn {
 		return true, context.Cause(ctx)
 	}
-	return true, protocol.Errorf(protocol.PermissionDenied, "nobody approved the call within %s, so it was not made", patience(r)).
-		With("approval_id", r.ID).With("reason", "expired")
+	return true, expired(r)
 }
 
 func patience(r *Record) time.Duration {
@@ -171,7 +165,7 @@ func (s *Service) use(ctx context.Context, r *Record, revision uint64, unchanged
 // end stores the last state of an approval and tells of it.
 func (s *Service) end(ctx context.Context, r *Record, revision uint64, state State, reason string) (uint64, error) {
 	next := *r
-	next.State, next.Reason = state, reason
+	next.State, next.Reason, next.EndedAt = state, reason, ms(s.opts.Now())
 	revision, err := s.opts.Approvals.Update(ctx, r.ID, &next, revision)
 	if err != nil {
 		return 0, err
@@ -182,17 +176,8 @@ func (s *Service) end(ctx context.Context, r *Record, revision uint64, state Sta
 
 // open notes that an approval is waited for, if there is room.
 func (s *Service) open(r *Record) (changed <-chan struct{}, err error) {
-	own, all := 0, 0
-	for _, other := range s.opts.Approvals.All() {
-		if other.State != Pending || other.Space != r.Space {
-			continue
-		}
-		if all++; other.Requester == r.Requester && other.Home == r.Home {
-			own++
-		}
-	}
-	if own >= s.opts.MaxOwn || all >= s.opts.MaxOpen {
-		return nil, protocol.BusyFor(5*time.Second, "too many calls wait for an approval already")
+	if err := s.room(r); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,14 +186,22 @@ func (s *Service) open(r *Record) (changed <-chan struct{}, err error) {
 	return ch, nil
 }
 
+// room says why no further approval may wait.
+func (s *Service) room(r *Record) error {
+	own, all := s.tally.pending(r)
+	switch {
+	case own >= s.opts.MaxOwn:
+		return protocol.Errorf(protocol.LimitReached, "%d of your calls wait for an approval already, which is the limit", own).
+			With("limit", s.opts.MaxOwn).With("reason", "approvals_of_principal")
+	case all >= s.opts.MaxOpen:
+		return protocol.Errorf(protocol.LimitReached, "too many calls of the space wait for an approval already").
+			With("limit", s.opts.MaxOpen).With("reason", "approvals_of_space")
+	}
+	return nil
+}
+
 func (s *Service) leave(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiting, id)
-}
-
-func (s *Service) waiters() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.waiting)
 }

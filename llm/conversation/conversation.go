@@ -37,7 +37,8 @@ func (s *Conversation) KeptFor() protocol.Party {
 
 // A Turn is what a user said and all that was made of it.
 type Turn struct {
-	Messages []chat.Message `json:"messages"`
+	Messages []chat.Message  `json:"messages"`
+	Task     protocol.TaskID `json:"task_id,omitempty"` // that it was parked as
 }
 
 // keyOf is the key of a principal's conversation.

@@ -387,7 +387,7 @@ func TestTheWindowIsBoundedAndNeverBeginsWithAnOrphan(t *testing.T) {
 			text := func(name string) string {
 				return strings.Repeat("wörter ", rapid.IntRange(0, 200).Draw(t, name))
 			}
-			turn := Turn{[]chat.Message{chat.TextMessage(chat.User, "x"+text("user"))}}
+			turn := Turn{Messages: []chat.Message{chat.TextMessage(chat.User, "x"+text("user"))}}
 			for range rapid.IntRange(0, 3).Draw(t, "rounds") {
 				id := protocol.NewID()
 				turn.Messages = append(turn.Messages,

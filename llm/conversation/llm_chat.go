@@ -9,6 +9,8 @@ import (
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/llm/parked"
+	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -37,6 +39,7 @@ type ChatParams struct {
 	Rounds  int              `json:"max_tool_rounds,omitempty" range:"1-100" doc:"how often it may use them before it must answer"`
 	Stream  bool             `json:"stream,omitempty" doc:"send llm.delta events while the answer is written"`
 	Literal *bool            `json:"literal,omitempty" doc:"a message that begins with / is for the model too: for those who pass on what others say; by default true for agents and skills, false for operators"`
+	parked.Patience
 }
 
 // literal reports whether the model gets every message. Agents and skills
@@ -68,12 +71,14 @@ type ChatResult struct {
 	Model         string         `json:"model,omitempty" doc:"name of the model that answered"`
 	TokensUsed    int            `json:"tokens_used" doc:"tokens of this message and its answer"`
 	ExecutionTime float64        `json:"execution_time" doc:"milliseconds the model took"`
-	FinishReason  string         `json:"finish_reason,omitempty" enum:"end_turn,tool_use,max_tokens,refused,error" doc:"why the answer ended"`
+	FinishReason  string         `json:"finish_reason,omitempty" enum:"end_turn,tool_use,max_tokens,refused,error,waiting" doc:"why the answer ended; waiting: a call of a tool waits for somebody to agree, and the task has the answer later"`
 	FinishDetail  string         `json:"finish_detail,omitempty" doc:"more about it"`
 	Segments      []chat.Segment `json:"segments,omitempty" doc:"the last answer of the model in order"`
 	Usage         *chat.Usage    `json:"usage,omitempty" doc:"tokens by kind"`
 	Cost          float64        `json:"cost,omitempty" doc:"in the currency of the configured prices"`
 	Tools         *loop.ToolUse  `json:"tools,omitempty" doc:"what became of the tools"`
+
+	Waiting *parked.WaitingEvent `json:"waiting,omitempty" doc:"with finish_reason waiting: the task and the approval"`
 }
 
 // Chat answers a message.
@@ -145,18 +150,25 @@ func (s *Service) answer(ctx context.Context, call *commands.Call, c *Conversati
 			return nil
 		}
 	}
+	place := s.opts.Parked.Place(call, p.Patience)
+	if place != nil {
+		talk.Parking = loop.Parking{
+			Park: func(ctx context.Context, q *tools.Question, state *loop.State) error {
+				return place.Park(ctx, q, &parkedChat{Loop: state, Conversation: c.settings(), Said: said})
+			},
+			Patience: place.Patience(),
+		}
+	}
 	turn, err := s.opts.Talker.Converse(ctx, talk, emit)
+	if turn.Parked {
+		return s.await(ctx, call, c, known, place, turn)
+	}
 	c.Health = health
 	if err != nil && len(turn.Messages) == 0 {
 		return ChatResult{}, err // nothing was said or done
 	}
-	c.Turns = append(c.Turns[:len(c.Turns):len(c.Turns)], Turn{append([]chat.Message{said}, turn.Messages...)})
-	c.Count++
-	if turn.Reply != nil {
-		c.Tokens += turn.Usage.Total()
-		c.Cost += turn.Cost
-	}
-	if stored := s.keep(ctx, call.Principal, c, known); stored != nil && err == nil {
+	stored := s.add(ctx, c, turned{said: said, turn: turn, health: health})
+	if stored != nil && err == nil {
 		s.opts.Log.Warn("a conversation is not stored", "error", stored)
 		call.Warn("the conversation could not be stored: the model will not remember this")
 	}

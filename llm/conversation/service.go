@@ -13,6 +13,7 @@ import (
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -20,12 +21,16 @@ import (
 // A Talker has models answer, see [loop.Runner].
 type Talker interface {
 	Converse(ctx context.Context, c loop.Conversation, emit func(chat.Event) error) (*loop.Turn, error)
+	loop.Resumer
 }
 
 // Options configure a [Service]. Zero fields mean the defaults.
 type Options struct {
 	Conversations records.Table[Conversation]
 	Talker        Talker
+	// Parked keeps answers whose calls of tools wait for somebody to agree. Nil
+	// has them wait for no longer than the message.
+	Parked *parked.Service
 	// Tools are what models and users may call; Direct runs what users call
 	// themselves, by slash commands.
 	Tools  loop.Selector
@@ -64,7 +69,11 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{opts: o, busy: make(map[string]bool)}
+	s := &Service{opts: o, busy: make(map[string]bool)}
+	if o.Parked != nil {
+		o.Parked.Handle(llmChat.Name, s.resume)
+	}
+	return s
 }
 
 // Commands are the commands of the package.
@@ -141,7 +150,7 @@ func (s *Service) keep(ctx context.Context, who *protocol.Principal, c *Conversa
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
 	if !known {
-		s.makeRoom(ctx, who)
+		s.makeRoom(ctx, who.Party())
 	}
 	c.Active = s.opts.Now().UnixMilli()
 	c.fit(s.opts.MaxTurns, s.opts.MaxBytes)
@@ -151,14 +160,14 @@ func (s *Service) keep(ctx context.Context, who *protocol.Principal, c *Conversa
 
 // makeRoom forgets the conversation that was quiet for longest, if its owner
 // has too many.
-func (s *Service) makeRoom(ctx context.Context, who *protocol.Principal) {
+func (s *Service) makeRoom(ctx context.Context, owner protocol.Party) {
 	type one struct {
 		key    string
 		active int64
 	}
 	var own []one
 	for key, c := range s.opts.Conversations.All() {
-		if strings.HasPrefix(key, prefixOf(who)) {
+		if strings.HasPrefix(key, owner.String()+"/") {
 			own = append(own, one{key, c.Active})
 		}
 	}

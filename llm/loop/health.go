@@ -52,20 +52,20 @@ func newWatch(l Limits, h *Health) *watch {
 
 // see takes the result of a call. It returns a warning for the model if the
 // same call has failed too often.
-func (w *watch) see(r *tools.Result, arguments []byte) (warning string) {
-	if r.Status == tools.Skipped {
+func (w *watch) see(tool string, status tools.Status, arguments []byte) (warning string) {
+	if status == tools.Skipped {
 		return ""
 	}
-	failed := r.Status == tools.Failed
+	failed := status == tools.Failed
 	w.health.note(failed, w.limits)
-	n := w.failed.See(r.Name, arguments, failed)
+	n := w.failed.See(tool, arguments, failed)
 	if !failed {
 		w.row = 0
 		return ""
 	}
 	w.row++
 	if n%w.limits.Repeats == 0 {
-		return fmt.Sprintf("The call of %s with the same arguments has failed %d times. Do not repeat it: change the arguments, use another tool, or go on without it.", r.Name, n)
+		return fmt.Sprintf("The call of %s with the same arguments has failed %d times. Do not repeat it: change the arguments, use another tool, or go on without it.", tool, n)
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -33,6 +34,9 @@ type run struct {
 	use   ToolUse
 	last  *model.Reply
 	turn  *Turn
+	step  step // the calls of the round under way
+
+	approval string // that the waiting call of the step is made by
 }
 
 var _ Hooks = (*run)(nil)
@@ -46,7 +50,16 @@ func (u *run) all(ctx context.Context) error {
 	u.request.Messages = slices.Clip(u.request.Messages)
 	u.request.Tools = u.offer(ctx)
 	u.ids = idsOf(u.request.Messages)
-	if err := Drive(ctx, u, 0); err != nil { // the limit of rounds leaves the model a last word
+	return u.ended(ctx, Drive(ctx, u, 0)) // the limit of rounds leaves the model a last word
+}
+
+// ended makes the turn of a run that goes no further.
+func (u *run) ended(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, errParked):
+		u.rest()
+		return nil
+	case err != nil:
 		return u.failed(ctx, err)
 	}
 	return u.finish()
@@ -143,9 +156,29 @@ func (u *run) Heard(_ context.Context, r *Round, err error) error {
 
 // Act implements [Hooks].
 func (u *run) Act(ctx context.Context, r *Round) (again bool, err error) {
-	last := u.ending()
-	added, notice := u.answer(ctx, r.Calls, last)
-	u.request.Messages = append(u.request.Messages, u.turn.Messages[len(u.turn.Messages)-added-1:]...)
+	u.step = u.admit(r.Calls, u.ending())
+	return u.act(ctx)
+}
+
+// act brings the calls of the round to their outcomes and tells the model, or
+// parks the run at one that somebody has to agree to.
+func (u *run) act(ctx context.Context) (again bool, err error) {
+	for {
+		question, err := u.perform(ctx)
+		if err != nil {
+			return false, err
+		}
+		if question == nil {
+			break
+		}
+		if err := u.park(ctx, question); err != nil {
+			return false, err
+		}
+	}
+	last := u.step.Last
+	first := len(u.turn.Messages)
+	notice := u.conclude()
+	u.request.Messages = append(u.request.Messages, u.turn.Messages[max(first-1, 0):]...)
 	if notice != "" {
 		u.request.Messages = append(u.request.Messages, u.add(chat.TextMessage(chat.User, notice)))
 	}
@@ -192,9 +225,9 @@ func idsOf(messages []chat.Message) map[string]bool {
 	return ids
 }
 
-// answer runs the calls of an answer and adds a tool message for each, and
-// what the loop has to say to the model.
-func (u *run) answer(ctx context.Context, calls []*chat.ToolCall, last bool) (added int, notice string) {
+// admit is a round of calls that has just begun: those beyond the limits have
+// their outcomes already.
+func (u *run) admit(calls []*chat.ToolCall, last bool) step {
 	run, why := u.limits.Admit(len(u.use.Calls), len(calls))
 	switch {
 	case last:
@@ -205,46 +238,34 @@ func (u *run) answer(ctx context.Context, calls []*chat.ToolCall, last bool) (ad
 	case u.limits.Calls < len(u.use.Calls)+len(calls):
 		u.stop("calls")
 	}
-	results := u.execute(ctx, calls[:run])
-	for _, c := range calls[run:] {
-		results = append(results, skipped(c, why))
+	s := step{Calls: calls, Outcomes: make([]*outcome, len(calls)), Last: last}
+	for i := run; i < len(calls); i++ {
+		r := skipped(calls[i], why)
+		s.Outcomes[i] = outcomeOf(&r)
 	}
-	var warnings []string
-	for i := range results {
-		r := &results[i]
-		u.add(message(r))
-		told := Report(r)
-		u.use.Add(told)
-		if w := u.watch.see(r, argumentsOf(calls[i])); w != "" {
-			warnings = append(warnings, w)
-		}
-		if r.Fatal {
-			u.stop("fatal")
-			u.use.Detail = r.Text
-		}
-		if u.Tell != nil {
-			u.Tell("llm.tool_result", told)
-		}
-	}
-	return len(results), u.notice(warnings)
+	return s
 }
 
-// execute runs calls, however many.
-func (u *run) execute(ctx context.Context, calls []*chat.ToolCall) []tools.Result {
-	if len(calls) == 0 {
-		return nil
-	}
-	if u.Tell != nil {
-		for _, c := range calls {
-			u.Tell("llm.tool_call", c)
+// conclude tells the model the outcomes of a round, in the order of the calls,
+// and returns what the loop has to say besides.
+func (u *run) conclude() (notice string) {
+	var warnings []string
+	for i, o := range u.step.Outcomes {
+		u.add(o.Message)
+		u.use.Add(o.Report)
+		if w := u.watch.see(o.Report.Name, o.Status, argumentsOf(u.step.Calls[i])); w != "" {
+			warnings = append(warnings, w)
 		}
-		ctx = tools.WithFollower(ctx, follower(u.Tell))
+		if o.Fatal {
+			u.stop("fatal")
+			u.use.Detail = o.Text
+		}
+		if u.Tell != nil {
+			u.Tell("llm.tool_result", o.Report)
+		}
 	}
-	results := u.opts.Executor.Execute(ctx, u.box, u.env, calls)
-	for len(results) < len(calls) { // it has one for each
-		results = append(results, skipped(calls[len(results)], "it has no result"))
-	}
-	return results[:len(calls)]
+	u.step = step{}
+	return u.notice(warnings)
 }
 
 func argumentsOf(c *chat.ToolCall) []byte {
@@ -314,8 +335,7 @@ func (u *run) failed(ctx context.Context, err error) error {
 
 // finish makes the reply of the last answer.
 func (u *run) finish() error {
-	o := *u.last
-	answer := *o.Answer
+	answer := u.conclusion()
 	if u.over() || u.use.Stop == "time" {
 		answer.Finish.Detail = u.use.Detail
 		if answer.Finish.Detail == "" {
@@ -325,10 +345,26 @@ func (u *run) finish() error {
 	if u.use.Stop == "halted" {
 		answer.Finish.Reason = chat.Broken
 	}
+	return u.stream.finish(answer.Finish)
+}
+
+// rest makes the reply of a run that is parked.
+func (u *run) rest() {
+	answer := u.conclusion()
+	answer.Finish.Reason, answer.Finish.Detail = chat.Waiting, "a call waits for somebody to agree to it"
+}
+
+// conclusion makes the reply of the last answer, with the usage of all.
+func (u *run) conclusion() *chat.Answer {
+	var o model.Reply
+	answer := new(chat.Answer)
+	if u.last != nil { // a call that was made without a model has none
+		o, *answer = *u.last, *u.last.Answer
+	}
 	answer.Finish.Usage = u.usage
-	o.Answer, o.Usage, o.Cost, o.Took = &answer, u.usage, u.cost, u.took
+	o.Answer, o.Usage, o.Cost, o.Took = answer, u.usage, u.cost, u.took
 	use := u.use
 	use.Elapsed = math.Round(use.Elapsed*1000) / 1000
 	u.turn.Reply, u.turn.Tools = &o, &use
-	return u.stream.finish(answer.Finish)
+	return answer
 }

@@ -86,6 +86,7 @@ type Conversation struct {
 	// Tell is told of the calls while they are run, "llm.tool_call" and
 	// "llm.tool_result". Nil tells nobody.
 	Tell func(event string, data any)
+	Parking
 }
 
 // A Turn is what came of it.
@@ -96,6 +97,10 @@ type Turn struct {
 	// model and, right behind each, the results of its calls. They are whole,
 	// even if the turn ended in an error.
 	Messages []chat.Message
+	// Parked says that the conversation is kept, and goes on when somebody has
+	// decided about a call: there is no reply yet, and no message is to be added.
+	Parked bool
+	Health Health // of a conversation that was resumed, after it
 }
 
 // Converse has the model answer, with as many calls of tools as it needs and
@@ -111,27 +116,43 @@ func (r *Runner) Converse(ctx context.Context, c Conversation, emit func(chat.Ev
 	if c.TraceID == "" {
 		c.TraceID = protocol.NewID()
 	}
-	env := tools.Environment{
-		Principal: c.Principal, Space: c.Space, Skill: c.Skill, Session: c.Session, TraceID: c.TraceID, Task: c.Task, Traceparent: traceparent(ctx), Depth: c.Depth,
-	}
 	if len(c.Tools) > 0 {
+		env := c.environment(ctx)
 		if err := r.begin(env); err != nil {
 			return new(Turn), err
 		}
 		defer r.end(env)
 	}
-	box, err := r.opts.Tools.Select(ctx, env, c.Tools)
+	run, err := r.newRun(ctx, c, emit)
 	if err != nil {
 		return new(Turn), err
 	}
-	run := &run{Runner: r, Conversation: c, env: env, box: box, limits: r.limits, turn: &Turn{}, use: ToolUse{Calls: []ToolReport{}}, stream: stream{emit: emit}}
-	if c.MaxRounds > 0 {
-		run.limits.Rounds = min(run.limits.Rounds, c.MaxRounds)
-	}
-	run.watch = newWatch(run.limits, c.Health)
 	err = run.all(ctx)
 	r.metrics.done(run.use, err)
 	return run.turn, withUse(err, run.use)
+}
+
+// environment is for whom and in the course of what the tools are called.
+func (c *Conversation) environment(ctx context.Context) tools.Environment {
+	return tools.Environment{
+		Principal: c.Principal, Space: c.Space, Skill: c.Skill, Session: c.Session, TraceID: c.TraceID, Task: c.Task, Traceparent: traceparent(ctx), Depth: c.Depth,
+		Parks: c.Park != nil, Patience: c.Patience,
+	}
+}
+
+// newRun makes the run of a conversation.
+func (r *Runner) newRun(ctx context.Context, c Conversation, emit func(chat.Event) error) (*run, error) {
+	env := c.environment(ctx)
+	box, err := r.opts.Tools.Select(ctx, env, c.Tools)
+	if err != nil {
+		return nil, err
+	}
+	u := &run{Runner: r, Conversation: c, env: env, box: box, limits: r.limits, turn: &Turn{}, use: ToolUse{Calls: []ToolReport{}}, stream: stream{emit: emit}}
+	if c.MaxRounds > 0 {
+		u.limits.Rounds = min(u.limits.Rounds, c.MaxRounds)
+	}
+	u.watch = newWatch(u.limits, c.Health)
+	return u, nil
 }
 
 // withUse adds to an error what became of the tools until then: devices may

@@ -62,6 +62,7 @@ type turn struct {
 	env   Environment
 	mu    sync.Mutex
 	fatal bool // no further call can succeed
+	waits bool // a call waits for somebody to agree
 }
 
 // together is how many calls, from the first on, may run side by side.
@@ -101,21 +102,25 @@ func (t *turn) one(ctx context.Context, c *chat.ToolCall) Result {
 	began := time.Now()
 	r := Result{CallID: c.ID, Name: c.Name, Arguments: written(c)}
 	t.mu.Lock()
-	fatal := t.fatal
+	fatal, waits := t.fatal, t.waits
 	t.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
 		r.skip("the turn was cancelled before it")
 	case fatal:
 		r.skip("an earlier call showed that none can succeed now")
+	case waits:
+		r.Status = Waiting
 	default:
 		t.attempt(ctx, c, &r)
 	}
 	r.Elapsed = time.Since(began)
-	if r.Fatal {
-		t.mu.Lock()
-		t.fatal = true
-		t.mu.Unlock()
+	t.mu.Lock()
+	t.fatal = t.fatal || r.Fatal
+	t.waits = t.waits || r.Status == Waiting
+	t.mu.Unlock()
+	if r.Status == Waiting {
+		return r // nothing has become of it yet
 	}
 	if t.e.Record != nil {
 		t.e.Record(ctx, t.env, &r)
@@ -178,6 +183,10 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 	x.again = func(ctx context.Context) (*Tool, *Execution, error) { return t.again(ctx, tool, x) }
 	err = t.e.admit(inner, tool, x)
 	r.Arguments = x.ArgumentsJSON // as they were judged
+	if question, ok := errors.AsType[*Question](err); ok {
+		r.Status, r.Question = Waiting, question
+		return
+	}
 	if err != nil {
 		t.e.fail(ctx, r, inTime(inner, err, timeout))
 		return

@@ -158,6 +158,15 @@ type Environment struct {
 	// ByHand says that a person runs the tools, and no model: what is kept
 	// from models is there too.
 	ByHand bool
+	// Parks says that whoever has the tools called can go on later: a call that
+	// somebody has to agree to is then Waiting, and not waited for.
+	Parks bool
+	// Patience is how long an approval may be waited for; 0 leaves that to the
+	// gate.
+	Patience time.Duration
+	// Approval is the approval that a call waited for and is now made by, "" for
+	// one that nobody was asked about yet.
+	Approval string
 }
 
 // An Execution is one call of a tool.
@@ -218,6 +227,7 @@ const (
 	Success Status = "Success"
 	Failed  Status = "Failed"
 	Skipped Status = "Skipped" // it was not begun, or cancelled
+	Waiting Status = "Waiting" // it was not begun: somebody has to agree first, to it or to one before it
 )
 
 // A Result is what became of a call. Every call has one.
@@ -234,7 +244,20 @@ type Result struct {
 	Elapsed   time.Duration
 	Err       error // a *protocol.Error; nil with Success
 	Fatal     bool  // no other call can succeed either: the turn should end
+	// Question is what somebody has to agree to, of a call that is Waiting for an
+	// answer of its own; nil of one that is behind such a call.
+	Question *Question
 }
+
+// A Question is what a [Gate] returns as its error for a call that somebody has
+// to agree to, in an environment that Parks. Nobody was asked yet.
+type Question struct {
+	Approval string // id that the approval will have, or has
+	Draft    any    // of the approval, for the gate alone
+}
+
+// Error implements error.
+func (q *Question) Error() string { return "somebody has to agree to the call first" }
 
 // A Source knows tools.
 type Source interface {

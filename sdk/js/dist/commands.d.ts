@@ -191,12 +191,15 @@ export interface Commands {
             approval_id: string;
             arguments: unknown;
             asked_at: number;
+            changes?: string[];
             decided_at?: number;
             decided_by?: string;
+            ended_at?: number;
             expires_at: number;
             hash: string;
             nonce?: string;
             reason?: string;
+            replaces?: string;
             requester: string;
             requester_kind?: string;
             roster?: string[];
@@ -231,12 +234,15 @@ export interface Commands {
                 approval_id: string;
                 arguments: unknown;
                 asked_at: number;
+                changes?: string[];
                 decided_at?: number;
                 decided_by?: string;
+                ended_at?: number;
                 expires_at: number;
                 hash: string;
                 nonce?: string;
                 reason?: string;
+                replaces?: string;
                 requester: string;
                 requester_kind?: string;
                 roster?: string[];
@@ -1395,6 +1401,8 @@ export interface Commands {
     /** Ask a language model of one's choice. */
     "llm.advanced-query": {
         params: {
+            approval_expires_ms?: number;
+            approval_wait_ms?: number;
             async?: boolean;
             max_tool_rounds?: number;
             options?: {
@@ -1421,7 +1429,7 @@ export interface Commands {
             cost?: number;
             execution_time: number;
             finish_detail?: string;
-            finish_reason: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error";
+            finish_reason: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error" | "waiting";
             from: "provider" | "cache" | "flight";
             model: string;
             result: string;
@@ -1471,6 +1479,13 @@ export interface Commands {
                 output_tokens: number;
                 reasoning_tokens?: number;
             };
+            waiting?: {
+                approval_id: string;
+                expires_at: number;
+                task_id: string;
+                tool: string;
+                why: string;
+            };
         };
     };
     /** List the budgets for language models: what is spent and left, and when each begins anew; those used up most first. */
@@ -1500,6 +1515,8 @@ export interface Commands {
     /** Say something in a conversation with a model that may use tools, or run a tool oneself by a slash command. */
     "llm.chat": {
         params: {
+            approval_expires_ms?: number;
+            approval_wait_ms?: number;
             async?: boolean;
             literal?: boolean;
             max_tool_rounds?: number;
@@ -1517,7 +1534,7 @@ export interface Commands {
             ended?: boolean;
             execution_time: number;
             finish_detail?: string;
-            finish_reason?: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error";
+            finish_reason?: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error" | "waiting";
             model?: string;
             result: string;
             segments?: {
@@ -1567,6 +1584,13 @@ export interface Commands {
                 input_tokens: number;
                 output_tokens: number;
                 reasoning_tokens?: number;
+            };
+            waiting?: {
+                approval_id: string;
+                expires_at: number;
+                task_id: string;
+                tool: string;
+                why: string;
             };
         };
     };
@@ -1640,6 +1664,8 @@ export interface Commands {
     /** Ask the default language model. */
     "llm.query": {
         params: {
+            approval_expires_ms?: number;
+            approval_wait_ms?: number;
             async?: boolean;
             max_tool_rounds?: number;
             parameters?: {
@@ -1656,7 +1682,7 @@ export interface Commands {
             cost?: number;
             execution_time: number;
             finish_detail?: string;
-            finish_reason: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error";
+            finish_reason: "end_turn" | "tool_use" | "max_tokens" | "refused" | "error" | "waiting";
             from: "provider" | "cache" | "flight";
             model: string;
             result: string;
@@ -1705,6 +1731,13 @@ export interface Commands {
                 input_tokens: number;
                 output_tokens: number;
                 reasoning_tokens?: number;
+            };
+            waiting?: {
+                approval_id: string;
+                expires_at: number;
+                task_id: string;
+                tool: string;
+                why: string;
             };
         };
     };
@@ -3016,9 +3049,14 @@ export interface Commands {
             result?: unknown;
             space_id: string;
             started_at: string;
-            state: "pending" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+            state: "pending" | "waiting" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
             task_id: string;
             trace_id?: string;
+            waits?: {
+                approval_id: string;
+                expires_at: number;
+                tool: string;
+            };
         };
     };
     /** Show a task: its state, and its result once it has ended. */
@@ -3073,9 +3111,14 @@ export interface Commands {
             result?: unknown;
             space_id: string;
             started_at: string;
-            state: "pending" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+            state: "pending" | "waiting" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
             task_id: string;
             trace_id?: string;
+            waits?: {
+                approval_id: string;
+                expires_at: number;
+                tool: string;
+            };
         };
     };
     /** List tasks, the latest first. */
@@ -3089,7 +3132,7 @@ export interface Commands {
             limit?: number;
             principal?: string;
             sort?: "id" | "-id" | "command" | "-command" | "state" | "-state" | "principal" | "-principal" | "ended_at" | "-ended_at";
-            state?: "pending" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+            state?: "pending" | "waiting" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
             unfinished?: boolean;
         };
         result: {
@@ -3141,9 +3184,14 @@ export interface Commands {
                 result?: unknown;
                 space_id: string;
                 started_at: string;
-                state: "pending" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+                state: "pending" | "waiting" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
                 task_id: string;
                 trace_id?: string;
+                waits?: {
+                    approval_id: string;
+                    expires_at: number;
+                    tool: string;
+                };
             })[];
             total: number;
         };

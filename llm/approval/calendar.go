@@ -1,0 +1,117 @@
+package approval
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// A calendar knows when something is due about pending approvals. It costs some
+// dozen bytes for each and one goroutine for all.
+type calendar struct {
+	mu   sync.Mutex
+	next appointments
+	wake chan struct{}
+}
+
+// An appointment is a time at which an approval is looked at.
+type appointment struct {
+	at int64 // Unix ms
+	id string
+}
+
+type appointments []appointment
+
+func (a appointments) Len() int           { return len(a) }
+func (a appointments) Less(i, j int) bool { return a[i].at < a[j].at }
+func (a appointments) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *appointments) Push(x any)        { *a = append(*a, x.(appointment)) }
+func (a *appointments) Pop() any {
+	last := (*a)[len(*a)-1]
+	*a = (*a)[:len(*a)-1]
+	return last
+}
+
+func newCalendar() *calendar { return &calendar{wake: make(chan struct{}, 1)} }
+
+// note has an approval looked at at some time.
+func (c *calendar) note(at int64, id string) {
+	c.mu.Lock()
+	heap.Push(&c.next, appointment{at, id})
+	first := c.next[0].id == id
+	c.mu.Unlock()
+	if first {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// due takes the ids out whose time has come, and tells when the next one is.
+func (c *calendar) due(now time.Time) (ids []string, next time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.next) > 0 && c.next[0].at <= now.UnixMilli() {
+		ids = append(ids, heap.Pop(&c.next).(appointment).id)
+	}
+	if len(c.next) > 0 {
+		next = time.UnixMilli(c.next[0].at)
+	}
+	return ids, next
+}
+
+// lookEvery is how soon the calendar notices that the clock was set, or that the
+// machine has slept.
+const lookEvery = 10 * time.Second
+
+// keep has look called with everything that is due, until ctx ends.
+func (c *calendar) keep(ctx context.Context, now func() time.Time, look func(ctx context.Context, id string)) {
+	for {
+		ids, next := c.due(now())
+		for _, id := range ids {
+			if ctx.Err() != nil {
+				return
+			}
+			look(ctx, id)
+		}
+		wait := lookEvery
+		if !next.IsZero() {
+			wait = min(max(next.Sub(now()), time.Millisecond), lookEvery)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-c.wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// expire ends a question that nobody has answered in time. One that a call waits
+// for is its caller's to end, as long as that is there.
+func (s *Service) expire(ctx context.Context, id string) {
+	s.deciding.Lock()
+	defer s.deciding.Unlock()
+	r, revision, ok := s.opts.Approvals.Get(id)
+	if !ok || r.State != Pending {
+		return
+	}
+	at := r.Expires
+	if !r.Parked {
+		at += graceForWaiters
+	}
+	if now := ms(s.opts.Now()); now < at {
+		s.calendar.note(at, id)
+		return
+	}
+	if _, err := s.end(ctx, r, revision, Expired, "nobody decided in time"); err != nil && ctx.Err() == nil {
+		s.opts.Log.Warn("the end of an approval is not stored", "approval", id, "error", err)
+		s.calendar.note(ms(s.opts.Now().Add(lookEvery)), id)
+	}
+}

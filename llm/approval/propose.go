@@ -1,0 +1,104 @@
+package approval
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// MaxLife is the longest time that a decision can be waited for.
+const MaxLife = 90 * 24 * time.Hour
+
+// life is how long a decision about a call is of use: what is configured for
+// its risk, the shortest if it has several, and no longer than the asker wants.
+func (s *Service) life(t *tools.Tool, x *tools.Execution) time.Duration {
+	life := time.Duration(0)
+	for _, risk := range append([]string{t.Risk, t.RiskWords, x.Risk}, x.Risks...) {
+		if own := s.opts.LifeOf[strings.ToLower(risk)]; own > 0 && (life == 0 || own < life) {
+			life = own
+		}
+	}
+	if life == 0 {
+		life = s.opts.Life
+	}
+	if x.Patience > 0 {
+		life = min(life, x.Patience)
+	}
+	return min(life, MaxLife)
+}
+
+// propose hands the draft of an approval to whoever keeps the call, who opens
+// it as soon as the call is kept.
+func (s *Service) propose(r *Record) error {
+	if before := s.deniedBefore(r, s.opts.Now()); before != nil {
+		return denied(before)
+	}
+	if err := s.room(r); err != nil {
+		return err
+	}
+	return &tools.Question{Approval: r.ID, Draft: r}
+}
+
+// Open asks the question of a draft, for a call that is kept. A question that
+// was asked before a crash is not asked again.
+func (s *Service) Open(ctx context.Context, r *Record) error {
+	_, err := s.opts.Approvals.Create(ctx, r.ID, r)
+	switch {
+	case protocol.CodeOf(err) == protocol.AlreadyExists:
+		return nil
+	case err != nil:
+		return err
+	}
+	s.tell("approval.requested", r, nil)
+	return nil
+}
+
+// Withdraw takes a question back whose call is not to be made any more. One that
+// was decided in the same moment stays decided, and is of no use to anybody.
+func (s *Service) Withdraw(ctx context.Context, id, why string) error {
+	s.deciding.Lock()
+	defer s.deciding.Unlock()
+	r, revision, ok := s.opts.Approvals.Get(id)
+	if !ok || r.State.over() {
+		return nil
+	}
+	_, err := s.end(ctx, r, revision, Withdrawn, why)
+	return err
+}
+
+// Known reports whether there is such a question, and whether it needs no
+// decision any more.
+func (s *Service) Known(id string) (known, settled bool) {
+	r, _, ok := s.opts.Approvals.Get(id)
+	return ok, ok && r.State != Pending
+}
+
+// Used reports whether a call was let through by an approval.
+func (s *Service) Used(id string) bool {
+	r, _, ok := s.opts.Approvals.Get(id)
+	return ok && r.State == Used
+}
+
+// OnSettled has f called with the task of every kept call whose approval is
+// decided or over. It must not block. It is said before the table is loaded.
+func (s *Service) OnSettled(f func(task string)) {
+	s.opts.Approvals.OnChange(func(_ string, old, now *Record) {
+		if now != nil && now.Parked && now.State != Pending && (old == nil || old.State == Pending) {
+			f(now.Task)
+		}
+	})
+}
+
+// Abandoned lists the approvals of kept calls that nobody keeps any more, as
+// whoever knows the tasks says.
+func (s *Service) Abandoned(waits func(task, approval string) bool) (ids []string) {
+	for id, r := range s.opts.Approvals.All() {
+		if r.Parked && !r.State.over() && !waits(r.Task, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,123 @@
+package approval
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A verdict is a ruling with its reason.
+type verdict struct {
+	ruling Ruling
+	why    string
+}
+
+// take uses the approval of a kept call, which is made again for that, by its
+// tool as it is now, for a principal as it is now. Only one call gets it. An
+// approval of another call than this one is sent back as a new question.
+func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.Execution) error {
+	s.deciding.Lock() // who decides has told of it when it is used
+	defer s.deciding.Unlock()
+	r, revision, ok := s.opts.Approvals.Get(x.Approval)
+	if err := s.given(r, ok, x); err != nil {
+		return err
+	}
+	changed := hashOf(t, x) != r.Hash
+	switch {
+	case r.State == Used && changed:
+		return protocol.Errorf(protocol.OutcomeUnknown, "the call was begun before the bridge stopped, and cannot be looked at again: it is declared differently now").
+			With("approval_id", r.ID).With("reason", "changed")
+	case r.State == Used: // before a crash; the key of the call tells whether it was made
+		return nil
+	case v.ruling == Deny:
+		_, _ = s.end(ctx, r, revision, Withdrawn, "models may not call it any more: "+v.why)
+		return protocol.Errorf(protocol.PermissionDenied, "models may not call %s any more: %s", t.Name, v.why).With("approval_id", r.ID).With("reason", "denied")
+	case s.opts.Check(x.Principal) != nil:
+		_, _ = s.end(ctx, r, revision, Withdrawn, "the credential with which the call was asked for is no longer valid")
+		return protocol.Errorf(protocol.PermissionDenied, "the credential with which the call was asked for is no longer valid").With("approval_id", r.ID).With("reason", "credential")
+	case changed || v.ruling == Ask && v.why != r.Why:
+		return s.sendBack(ctx, r, revision, v, t, x)
+	}
+	if _, err := s.end(ctx, r, revision, Used, r.Reason); err != nil {
+		return protocol.Errorf(protocol.StoreUnavailable, "the call was approved, and could not be noted as made").With("approval_id", r.ID).With("reason", "fault")
+	}
+	return nil
+}
+
+// given says why a call does not have its approval, or not yet.
+func (s *Service) given(r *Record, known bool, x *tools.Execution) error {
+	switch {
+	case !known || !r.requestedBy(x.Principal):
+		return protocol.Errorf(protocol.PermissionDenied, "the question whether the call may run is lost").With("approval_id", x.Approval).With("reason", "lost")
+	case r.State == Pending:
+		return &tools.Question{Approval: r.ID, Draft: r}
+	case r.State == Denied:
+		return denied(r)
+	case r.State == Expired:
+		return expired(r)
+	case r.State == Withdrawn:
+		return withdrawn(r)
+	}
+	return nil
+}
+
+// sendBack asks anew about a call that is not the one approved any more, with
+// the difference.
+func (s *Service) sendBack(ctx context.Context, r *Record, revision uint64, v verdict, t *tools.Tool, x *tools.Execution) error {
+	why := v.why
+	if v.ruling == Run {
+		why = r.Why
+	}
+	next, err := s.draft(t, x, why)
+	if err != nil {
+		return err
+	}
+	next.Replaces, next.Changes, next.Task = r.ID, differences(r, next), r.Task
+	if _, err := s.end(ctx, r, revision, Withdrawn, "the call is not the one that was approved; "+next.ID+" asks about the present one"); err != nil {
+		return protocol.Errorf(protocol.StoreUnavailable, "the call has to be approved anew, and nobody could be asked").With("approval_id", r.ID).With("reason", "fault")
+	}
+	return &tools.Question{Approval: next.ID, Draft: next}
+}
+
+// differences tells people how a call differs from the one that was approved.
+func differences(was, is *Record) []string {
+	var list []string
+	if was.Declared != is.Declared {
+		list = append(list, "the tool is declared differently")
+	}
+	if string(was.Args) != string(is.Args) && slices.Equal(was.Roster, is.Roster) {
+		list = append(list, fmt.Sprintf("the arguments were %s", was.Args))
+	}
+	for _, skill := range is.Roster {
+		if !slices.Contains(was.Roster, skill) {
+			list = append(list, "it reaches "+skill+", too")
+		}
+	}
+	for _, skill := range was.Roster {
+		if !slices.Contains(is.Roster, skill) {
+			list = append(list, "it does not reach "+skill+" any more")
+		}
+	}
+	if was.Why != is.Why {
+		list = append(list, fmt.Sprintf("the reason for asking was: %s", was.Why))
+	}
+	if len(list) == 0 {
+		list = append(list, "those that it reaches declare themselves differently")
+	}
+	return list
+}
+
+// expired is what the model reads when nobody decided.
+func expired(r *Record) error {
+	return protocol.Errorf(protocol.PermissionDenied, "nobody approved the call within %s, so it was not made", patience(r)).
+		With("approval_id", r.ID).With("reason", "expired")
+}
+
+// withdrawn is what the model reads when the question was taken back.
+func withdrawn(r *Record) error {
+	return protocol.Errorf(protocol.PermissionDenied, "the question whether the call may run was withdrawn: %s", r.Reason).
+		With("approval_id", r.ID).With("reason", string(Withdrawn))
+}

@@ -1,0 +1,81 @@
+package approval
+
+import (
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A tally counts the approvals that are pending and remembers the latest
+// refusals, so that neither is looked for among a hundred thousand records. It
+// follows the table.
+type tally struct {
+	mu      sync.Mutex
+	spaces  map[protocol.SpaceID]int
+	own     map[protocol.Party]int
+	denials map[denial]string // ids
+}
+
+// A denial is what was refused, to whom and in which course of things.
+type denial struct {
+	space       protocol.SpaceID
+	party       protocol.Party
+	hash, trace string
+}
+
+func newTally() *tally {
+	return &tally{spaces: make(map[protocol.SpaceID]int), own: make(map[protocol.Party]int), denials: make(map[denial]string)}
+}
+
+func denialOf(r *Record) denial { return denial{r.Space, r.party(), r.Hash, r.TraceID} }
+
+// changed follows a change of the table.
+func (t *tally) changed(old, now *Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count(old, -1)
+	t.count(now, 1)
+	if old != nil && old.State == Denied && t.denials[denialOf(old)] == old.ID {
+		delete(t.denials, denialOf(old))
+	}
+	if now != nil && now.State == Denied && now.TraceID != "" && time.Since(time.UnixMilli(now.DecidedAt)) < remembered {
+		t.denials[denialOf(now)] = now.ID
+	}
+}
+
+func (t *tally) count(r *Record, n int) {
+	if r == nil || r.State != Pending {
+		return
+	}
+	if t.spaces[r.Space] += n; t.spaces[r.Space] == 0 {
+		delete(t.spaces, r.Space)
+	}
+	if t.own[r.party()] += n; t.own[r.party()] == 0 {
+		delete(t.own, r.party())
+	}
+}
+
+// pending is how many approvals of a requester and of its space wait.
+func (t *tally) pending(r *Record) (own, all int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.own[r.party()], t.spaces[r.Space]
+}
+
+// total is how many approvals wait.
+func (t *tally) total() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, of := range t.spaces {
+		n += of
+	}
+	return n
+}
+
+// denied is the id of the refusal of the same call, "" if there is none.
+func (t *tally) denied(r *Record) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.denials[denialOf(r)]
+}

@@ -1,0 +1,119 @@
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/loop"
+	"github.com/aibridge/aibridge/llm/parked"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A parkedChat is an answer that waits for somebody to agree to a call. The
+// conversation is without its turns: it may go on meanwhile.
+type parkedChat struct {
+	Loop         *loop.State  `json:"loop"`
+	Conversation Conversation `json:"conversation"`
+	Said         chat.Message `json:"said"`
+}
+
+// Trace implements [parked.Traced].
+func (p *parkedChat) Trace() string { return p.Loop.TraceID }
+
+// settings is the conversation without what was said in it.
+func (s *Conversation) settings() Conversation {
+	bare := *s
+	bare.Turns, bare.Count, bare.Tokens, bare.Cost = nil, 0, 0, 0
+	return bare
+}
+
+// await is the result of a message whose answer waits for somebody to agree to a
+// call: the answer, or that it will come later.
+func (s *Service) await(ctx context.Context, call *commands.Call, c *Conversation, known bool, at *parked.Place, turn *loop.Turn) (ChatResult, error) {
+	if !known { // what the message has settled holds from now on
+		if err := s.keep(ctx, call.Principal, c, known); err != nil {
+			s.opts.Log.Warn("a conversation is not stored", "error", err)
+		}
+	}
+	result := resultOf(c, turn)
+	result.Waiting = at.Waiting()
+	err := at.Await(ctx, call, &result)
+	return result, err
+}
+
+// resume goes on with an answer whose call waited, and adds it to the
+// conversation as that is then.
+func (s *Service) resume(ctx context.Context, job *parked.Job) (json.RawMessage, error) {
+	var p parkedChat
+	if err := job.Read(&p); err != nil {
+		return nil, err
+	}
+	turn, err := loop.Continue(ctx, s.opts.Talker, job, p.Loop, func(state *loop.State) any {
+		return &parkedChat{Loop: state, Conversation: p.Conversation, Said: p.Said}
+	})
+	c := p.Conversation
+	if err != nil {
+		if turn != nil && len(turn.Messages) > 0 && ctx.Err() == nil { // what was done is remembered
+			_ = s.add(ctx, &c, turned{said: p.Said, turn: turn, health: turn.Health, task: job.Task()})
+		}
+		return nil, err
+	}
+	if err := s.add(ctx, &c, turned{said: p.Said, turn: turn, health: turn.Health, task: job.Task()}); err != nil {
+		s.opts.Log.Warn("a conversation is not stored", "error", err)
+	}
+	return json.Marshal(resultOf(&c, turn))
+}
+
+// turned is a message with its answer.
+type turned struct {
+	said   chat.Message
+	turn   *loop.Turn
+	health loop.Health
+	task   protocol.TaskID // that it was parked as, "" if it was not
+}
+
+// add adds a turn to a conversation, also for a caller who has gone. Others may
+// have added theirs meanwhile. C becomes what is stored then.
+func (s *Service) add(ctx context.Context, c *Conversation, t turned) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
+	defer cancel()
+	key := c.KeptFor().String() + "/" + c.ID
+	settled := *c
+	if _, _, ok := s.opts.Conversations.Get(key); !ok {
+		s.makeRoom(ctx, c.KeptFor())
+	}
+	stored, _, err := records.Change(ctx, s.opts.Conversations, key, func(old *Conversation, _ uint64) (*Conversation, error) {
+		next := settled
+		if old != nil && !s.quiet(old) {
+			next.Turns, next.Count, next.Tokens, next.Cost, next.Began = old.Turns, old.Count, old.Tokens, old.Cost, cmp.Or(old.Began, next.Began)
+		}
+		s.append(&next, t)
+		*c = next
+		return &next, nil
+	})
+	if err == nil {
+		*c = *stored
+	}
+	return err
+}
+
+// append adds a turn, unless that was added before a crash.
+func (s *Service) append(c *Conversation, t turned) {
+	for _, before := range c.Turns {
+		if t.task != "" && before.Task == t.task {
+			return
+		}
+	}
+	c.Turns = append(c.Turns[:len(c.Turns):len(c.Turns)], Turn{Messages: append([]chat.Message{t.said}, t.turn.Messages...), Task: t.task})
+	c.Health, c.Active = t.health, s.opts.Now().UnixMilli()
+	c.Count++
+	if t.turn.Reply != nil {
+		c.Tokens += t.turn.Usage.Total()
+		c.Cost += t.turn.Cost
+	}
+	c.fit(s.opts.MaxTurns, s.opts.MaxBytes)
+}

@@ -1,0 +1,241 @@
+package loop
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/llm/parked"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Parking keeps conversations in which a call waits for somebody to agree to
+// it, see package parked. Nil functions keep nothing.
+type Parking struct {
+	// Park keeps a conversation until the question is settled. Its error is told
+	// to the model as that of the call. It keeps nothing of the state itself, as
+	// Keep.
+	Park func(ctx context.Context, q *tools.Question, s *State) error
+	// Keep notes how far a conversation is that was parked before, before and
+	// after each of its calls.
+	Keep func(ctx context.Context, s *State) error
+	// Used reports whether a call was let through by an approval.
+	Used func(approval string) bool
+	// Young reports whether the bridge has just begun, so that devices may not be
+	// back yet. Nil: it has not.
+	Young func() bool
+	// Patience is how long the approval of a call may be waited for; 0 leaves
+	// that to the bridge.
+	Patience time.Duration
+}
+
+// errParked ends a run that is kept.
+var errParked = errors.New("the conversation waits for an approval")
+
+// A State is a conversation in the middle of a round of calls, with all that is
+// needed to go on with it but the principal. It is what is stored.
+type State struct {
+	Space     protocol.SpaceID `json:"space,omitempty"`
+	Skill     protocol.SkillID `json:"skill,omitempty"`
+	Model     string           `json:"model,omitempty"`
+	Said      []chat.Message   `json:"said"` // before the turn, and the user's words
+	Options   chat.Options     `json:"options"`
+	Tools     []string         `json:"tools,omitempty"`
+	MaxRounds int              `json:"max_rounds,omitempty"`
+	Session   string           `json:"session,omitempty"`
+	TraceID   string           `json:"trace_id,omitempty"`
+	Depth     int              `json:"depth,omitempty"`
+	Health    Health           `json:"health,omitzero"`
+	Streams   bool             `json:"streams,omitempty"`
+	Patience  time.Duration    `json:"patience,omitempty"`
+
+	Messages []chat.Message `json:"messages"` // of the turn
+	Usage    chat.Usage     `json:"usage"`
+	Cost     float64        `json:"cost,omitempty"`
+	Took     time.Duration  `json:"took,omitempty"`
+	Use      ToolUse        `json:"use"`
+	Last     *model.Reply   `json:"last,omitempty"`
+	Row      int            `json:"row,omitempty"`
+	Failures map[string]int `json:"failures,omitempty"`
+	Step     step           `json:"step"`
+}
+
+// CallAlone is the state of a single call that waits, without a model that is
+// told of it.
+func CallAlone(c *chat.ToolCall, env tools.Environment) *State {
+	return &State{
+		Space: env.Space, Skill: env.Skill, Tools: []string{c.Name}, Session: env.Session, TraceID: env.TraceID, Depth: env.Depth,
+		Patience: env.Patience, Use: ToolUse{Calls: []ToolReport{}},
+		Step: step{Calls: []*chat.ToolCall{c}, Last: true, Waits: c.ID},
+	}
+}
+
+// park keeps the run at a call that somebody has to agree to. A call that cannot
+// be kept fails, and the round goes on.
+func (u *run) park(ctx context.Context, q *tools.Question) error {
+	err := u.Park(ctx, q, u.state())
+	if err == nil {
+		u.turn.Parked = true
+		return errParked
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for i, c := range u.step.Calls {
+		if c.ID == u.step.Waits {
+			known := protocol.AsError(err)
+			u.step.Outcomes[i] = outcomeOf(&tools.Result{
+				CallID: c.ID, Name: c.Name, Arguments: c.Args, Status: tools.Failed, Err: known,
+				Text: "Error: " + known.Message + " (code " + string(known.Code) + ")",
+			})
+		}
+	}
+	u.step.Waits = ""
+	return nil
+}
+
+// state is the run as it is kept. It is good until the run goes on.
+func (u *run) state() *State {
+	return &State{
+		Space: u.Space, Skill: u.Skill, Model: u.Model, Said: u.Request.Messages, Options: u.Request.Options,
+		Tools: u.Tools, MaxRounds: u.MaxRounds, Session: u.Session, TraceID: u.TraceID, Depth: u.Depth, Health: *u.Health,
+		Streams: u.stream.emit != nil, Patience: u.Patience,
+		Messages: u.turn.Messages, Usage: u.usage, Cost: u.cost, Took: u.took, Use: u.use, Last: u.last,
+		Row: u.watch.row, Failures: u.watch.failed.known(), Step: u.step,
+	}
+}
+
+// A Resumption goes on with a conversation.
+type Resumption struct {
+	Principal *protocol.Principal // as it is now
+	Task      string              // by which the conversation is known
+	Approval  string              // that it waited for
+	Tell      func(event string, data any)
+	Parking
+}
+
+// Resume goes on with a conversation that was parked: the call that waited is
+// made, or its refusal told, and the model asked on. The turn has everything, also
+// what was before.
+func (r *Runner) Resume(ctx context.Context, s *State, by Resumption, emit func(chat.Event) error) (*Turn, error) {
+	by.Patience = s.Patience
+	c := Conversation{
+		Question: model.Question{
+			Principal: by.Principal, Space: s.Space, Skill: s.Skill, Model: s.Model,
+			Request: chat.Request{Messages: s.Said, Options: s.Options},
+		},
+		Tools: s.Tools, MaxRounds: s.MaxRounds, Session: s.Session, TraceID: s.TraceID, Task: by.Task, Depth: s.Depth,
+		Health: &Health{Recent: slices.Clone(s.Health.Recent), Locked: s.Health.Locked}, Tell: by.Tell, Parking: by.Parking,
+	}
+	u, err := r.newRun(ctx, c, emit)
+	if err != nil {
+		return new(Turn), err
+	}
+	u.approval = by.Approval
+	u.restore(s)
+	err = u.goOn(ctx)
+	u.turn.Health = *u.Health
+	r.metrics.done(u.use, err)
+	return u.turn, withUse(err, u.use)
+}
+
+// restore takes up a run where it was left.
+func (u *run) restore(s *State) {
+	u.turn.Messages = slices.Clip(s.Messages)
+	u.usage, u.cost, u.took, u.use, u.last, u.step = s.Usage, s.Cost, s.Took, s.Use, s.Last, s.Step
+	u.watch.row, u.watch.failed = s.Row, failuresOf(s.Failures)
+	u.step.Outcomes = slices.Clone(u.step.Outcomes)
+	if u.step.Outcomes == nil {
+		u.step.Outcomes = make([]*outcome, len(u.step.Calls))
+	}
+}
+
+// goOn runs the rest of a run.
+func (u *run) goOn(ctx context.Context) error {
+	ctx, cancel := u.limited(ctx)
+	defer cancel()
+	u.request = u.Request
+	u.request.Messages = slices.Concat(u.Request.Messages, u.turn.Messages[:max(len(u.turn.Messages)-1, 0)])
+	u.request.Tools = u.offer(ctx)
+	u.ids = idsOf(slices.Concat(u.Request.Messages, u.turn.Messages))
+	again, err := u.act(ctx)
+	if err == nil && again {
+		err = Drive(ctx, u, 0)
+	}
+	return u.ended(ctx, err)
+}
+
+// known are the failures as they are stored.
+func (f *Failures) known() map[string]int {
+	if len(f.counts) == 0 {
+		return nil
+	}
+	list := make(map[string]int, len(f.counts))
+	for key, n := range f.counts {
+		list[hex.EncodeToString(key[:])] = n
+	}
+	return list
+}
+
+// failuresOf is the inverse of known.
+func failuresOf(list map[string]int) Failures {
+	f := Failures{}
+	for text, n := range list {
+		key, err := hex.DecodeString(text)
+		if err != nil || len(key) != sha256.Size {
+			continue // one warning less
+		}
+		if f.counts == nil {
+			f.counts = make(map[[sha256.Size]byte]int)
+		}
+		f.counts[[sha256.Size]byte(key)] = n
+	}
+	return f
+}
+
+// Trace is the trace that the conversation is part of.
+func (s *State) Trace() string { return s.TraceID }
+
+// A Resumer goes on with conversations. A [Runner] is one.
+type Resumer interface {
+	Resume(ctx context.Context, s *State, by Resumption, emit func(chat.Event) error) (*Turn, error)
+}
+
+// Continue goes on with a conversation that a job has kept. Kept is the job's
+// state that has a state of the loop; nil keeps that alone. It returns
+// [parked.ErrParked] if the conversation waits again.
+func Continue(ctx context.Context, r Resumer, job *parked.Job, s *State, kept func(*State) any) (*Turn, error) {
+	if kept == nil {
+		kept = func(s *State) any { return s }
+	}
+	var emit func(chat.Event) error
+	if s.Streams {
+		emit = func(e chat.Event) error {
+			job.Tell("llm.delta", e)
+			return nil
+		}
+	}
+	waits := false
+	turn, err := r.Resume(ctx, s, Resumption{
+		Principal: job.Principal, Task: string(job.Task()), Approval: job.Approval(), Tell: job.Tell,
+		Parking: Parking{
+			Keep: func(ctx context.Context, s *State) error { return job.Keep(ctx, kept(s)) },
+			Used: job.Used, Young: job.Young,
+			Park: func(ctx context.Context, q *tools.Question, s *State) error {
+				err := job.Park(ctx, q, kept(s))
+				waits = err == nil
+				return err
+			},
+		},
+	}, emit)
+	if waits {
+		return nil, parked.ErrParked
+	}
+	return turn, err
+}

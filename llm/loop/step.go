@@ -1,0 +1,208 @@
+package loop
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A step is a round of calls on its way.
+type step struct {
+	Calls    []*chat.ToolCall `json:"calls,omitempty"`
+	Outcomes []*outcome       `json:"outcomes,omitempty"` // of each call, nil until it has one
+	Last     bool             `json:"last,omitempty"`     // the model is not asked again after it
+	Waits    string           `json:"waits,omitempty"`    // the call that somebody has to agree to, by its id
+	Begun    string           `json:"begun,omitempty"`    // the call that was begun last, by its id; kept runs alone have it
+	BegunAt  int64            `json:"begun_at,omitempty"` // Unix ms
+	Attempt  int              `json:"attempt,omitempty"`  // how often it was begun anew, as that can do no harm
+}
+
+// An outcome is what became of one call, as the loop goes on with it.
+type outcome struct {
+	Message chat.Message `json:"message"`
+	Report  ToolReport   `json:"report"`
+	Status  tools.Status `json:"status"`
+	Fatal   bool         `json:"fatal,omitempty"`
+	Text    string       `json:"text,omitempty"` // of a fatal one
+}
+
+func outcomeOf(r *tools.Result) *outcome {
+	o := &outcome{Message: message(r), Report: Report(r), Status: r.Status, Fatal: r.Fatal}
+	if r.Fatal {
+		o.Text = r.Text
+	}
+	return o
+}
+
+// pending lists the calls without an outcome, in their order.
+func (s *step) pending() (calls []*chat.ToolCall, at []int) {
+	for i, c := range s.Calls {
+		if s.Outcomes[i] == nil {
+			calls, at = append(calls, c), append(at, i)
+		}
+	}
+	return calls, at
+}
+
+// perform executes the calls that have no outcome yet. It stops at a call that
+// somebody has to agree to, with the question.
+func (u *run) perform(ctx context.Context) (*tools.Question, error) {
+	if u.Keep != nil {
+		return u.performKept(ctx)
+	}
+	calls, at := u.step.pending()
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	u.announce(calls)
+	return u.take(u.execute(ctx, u.env, calls), at), nil
+}
+
+// announce tells who listens of calls that are about to be made.
+func (u *run) announce(calls []*chat.ToolCall) {
+	if u.Tell == nil {
+		return
+	}
+	for _, c := range calls {
+		u.Tell("llm.tool_call", c)
+	}
+}
+
+// execute runs calls, however many.
+func (u *run) execute(ctx context.Context, env tools.Environment, calls []*chat.ToolCall) []tools.Result {
+	if u.Tell != nil {
+		ctx = tools.WithFollower(ctx, follower(u.Tell))
+	}
+	results := u.opts.Executor.Execute(ctx, u.box, env, calls)
+	for len(results) < len(calls) { // it has one for each
+		results = append(results, skipped(calls[len(results)], "it has no result"))
+	}
+	return results[:len(calls)]
+}
+
+// take notes the outcomes of calls, and returns the first question among them.
+func (u *run) take(results []tools.Result, at []int) (question *tools.Question) {
+	for i := range results {
+		r := &results[i]
+		switch {
+		case r.Status != tools.Waiting:
+			u.step.Outcomes[at[i]] = outcomeOf(r)
+		case r.Question != nil && question == nil:
+			question = r.Question
+			u.step.Waits = r.CallID
+		}
+	}
+	return question
+}
+
+// performKept is perform for a run that is kept: what it does is noted before
+// and after, so that a bridge that goes on with it after a crash does nothing
+// twice.
+func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
+	for {
+		calls, at := u.step.pending()
+		if len(calls) == 0 {
+			return nil, nil
+		}
+		c, at := calls[0], at[:1]
+		if lost := u.lost(c); lost != nil {
+			u.step.Outcomes[at[0]] = outcomeOf(lost)
+			continue
+		}
+		env := u.env
+		if u.step.Waits == c.ID {
+			env.Approval = u.approval
+		}
+		if u.step.Begun != c.ID {
+			u.step.Attempt = 0
+		} else if tool, ok := u.box.Find(c.Name); ok && tool.Idempotent {
+			u.step.Attempt++ // under the same key it would not be made again
+		}
+		u.announce(calls[:1])
+		results, err := u.insist(ctx, env, c)
+		if err != nil {
+			return nil, err
+		}
+		question := u.take(results, at)
+		u.step.Begun = ""
+		if question != nil {
+			return question, nil
+		}
+		if u.step.Waits == c.ID {
+			u.step.Waits = ""
+		}
+		if err := u.Keep(ctx, u.state()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// comeback is how long to wait for a device that is not back yet.
+const comeback = time.Second
+
+// insist makes one call of a kept run. When the bridge has just begun, devices
+// need a moment to come back: a call that could not be delivered is made again.
+func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCall) ([]tools.Result, error) {
+	for {
+		u.step.Begun, u.step.BegunAt = c.ID, u.opts.Now().UnixMilli()
+		if err := u.Keep(ctx, u.state()); err != nil {
+			return nil, err
+		}
+		results := u.execute(tools.WithKey(ctx, keyOf(u.Task, c, u.step.Attempt)), env, []*chat.ToolCall{c})
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // what was begun is looked at again by who goes on
+		}
+		if protocol.CodeOf(results[0].Err) != protocol.AgentOffline || u.Young == nil || !u.Young() {
+			return results, nil
+		}
+		select {
+		case <-time.After(comeback):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		u.step.Attempt++
+	}
+}
+
+// keyOf is the idempotency key of a call of a kept run, for each time that it may
+// be made.
+func keyOf(task string, c *chat.ToolCall, attempt int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", task, c.ID, attempt))
+	return "parked-" + hex.EncodeToString(sum[:16])
+}
+
+// claimed is how long the claim of a call is certainly remembered, so that
+// making the call again under its key tells whether it was made. It is less than
+// the time of any call.
+const claimed = time.Minute
+
+// lost is the result of a call that was begun before a crash, if making it again
+// might do it twice; nil if it may be made.
+func (u *run) lost(c *chat.ToolCall) *tools.Result {
+	if u.step.Begun != c.ID {
+		return nil
+	}
+	since := u.opts.Now().Sub(time.UnixMilli(u.step.BegunAt))
+	tool, ok := u.box.Find(c.Name)
+	switch {
+	case u.step.Waits == c.ID && !u.used(), ok && (tool.Effect == commands.Read || tool.Idempotent):
+		return nil
+	case ok && tool.Effect == commands.Act && since >= 0 && since < claimed:
+		return nil
+	}
+	r := &tools.Result{CallID: c.ID, Name: c.Name, Arguments: c.Args, Status: tools.Failed}
+	r.Err = protocol.Errorf(protocol.OutcomeUnknown, "the bridge stopped while the call was made; whether it has taken effect is not known")
+	r.Text = "Error: the bridge stopped while the call was made; whether it has taken effect is not known (code " + string(protocol.OutcomeUnknown) + ")"
+	return r
+}
+
+// used reports whether the call that waited has used its approval: otherwise it
+// was not made.
+func (u *run) used() bool { return u.Used == nil || u.Used(u.approval) }

@@ -1,0 +1,127 @@
+package parked
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An attendance is somebody who waits for a task.
+type attendance struct {
+	changed chan struct{}
+
+	mu   sync.Mutex
+	tell func(event string, data any) // nil once nobody listens any more
+}
+
+// hear passes an event on, as long as somebody listens.
+func (a *attendance) hear(event string, data any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tell != nil {
+		a.tell(event, data)
+	}
+}
+
+// leave returns when nothing is passed on any more.
+func (a *attendance) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tell = nil
+}
+
+func (a *attendance) wake() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Of what is left of a call, a fifth, but at most five seconds, is kept for the
+// rest of it once a decision was made.
+const (
+	reserveShare = 5
+	maxReserve   = 5 * time.Second
+)
+
+// Until is how long a call that came with ctx waits for a decision that may be
+// waited for that long; less than zero leaves it to the settings.
+func (s *Service) Until(ctx context.Context, wait time.Duration) time.Time {
+	now := s.opts.Now()
+	if wait < 0 {
+		wait = s.opts.Wait
+	}
+	until := now.Add(wait)
+	if deadline, ok := ctx.Deadline(); ok {
+		left := deadline.Sub(now)
+		if usable := now.Add(left - min(left/reserveShare, maxReserve)); usable.Before(until) {
+			until = usable
+		}
+	}
+	return until
+}
+
+// Await waits until a task has ended, and returns its result, or its error. It
+// reports false if the task still waits for a decision at that time, or when ctx
+// ends or the bridge stops. What the task tells meanwhile goes to tell, too.
+func (s *Service) Await(ctx context.Context, id protocol.TaskID, until time.Time, tell func(event string, data any)) (result json.RawMessage, ended bool, err error) {
+	a := &attendance{changed: make(chan struct{}, 1), tell: tell}
+	s.attend(id, a)
+	defer s.miss(id, a)
+	patience := time.NewTimer(until.Sub(s.opts.Now()))
+	defer patience.Stop()
+	over := false
+	for {
+		r, _, ok := s.opts.Tasks.Get(string(id))
+		switch {
+		case !ok:
+			return nil, true, protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
+		case r.State.Over():
+			result, err = s.outcome(r)
+			return result, true, err
+		case over && r.State == Waiting:
+			return nil, false, nil
+		}
+		select {
+		case <-a.changed:
+		case <-patience.C:
+			over = true
+		case <-ctx.Done():
+			return nil, false, nil
+		case <-s.ctx.Done():
+			return nil, false, nil
+		}
+	}
+}
+
+// outcome is the result of a task that has ended, or its error.
+func (s *Service) outcome(r *Record) (json.RawMessage, error) {
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return s.open(r.ID, r.Result)
+}
+
+func (s *Service) attend(id protocol.TaskID, a *attendance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard[id] = append(s.heard[id][:len(s.heard[id]):len(s.heard[id])], a)
+}
+
+func (s *Service) miss(id protocol.TaskID, a *attendance) {
+	a.leave()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var others []*attendance
+	for _, other := range s.heard[id] {
+		if other != a {
+			others = append(others, other)
+		}
+	}
+	if s.heard[id] = others; len(others) == 0 {
+		delete(s.heard, id)
+	}
+}

@@ -1,0 +1,61 @@
+package parked
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Cancel ends a task with 4013 and returns when that is stored. Of a decision and
+// a cancellation in the same moment one counts, for both: whoever replaces the
+// record first.
+func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string) error {
+	cancelled := protocol.Errorf(protocol.Cancelled, "%s", reason)
+	for ctx.Err() == nil {
+		r, revision, ok := s.opts.Tasks.Get(string(id))
+		switch {
+		case !ok:
+			return protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
+		case r.State.Over():
+			return protocol.Errorf(protocol.InvalidState, "the task has already %s", r.State).With("task_id", id).With("state", string(r.State))
+		}
+		if t := s.turnOf(id); t != nil {
+			if err := t.stop(ctx, cancelled); err != nil {
+				return err
+			}
+			if r, _, ok := s.opts.Tasks.Get(string(id)); ok && r.State == Cancelled {
+				return nil
+			}
+			continue
+		}
+		ended := r.over(nil, cancelled, s.opts.Now())
+		_, err := s.opts.Tasks.Update(ctx, string(id), ended, revision)
+		if err == nil {
+			s.withdraw(ctx, ended, "the task was cancelled: "+reason)
+			s.publishEnd(ended, nil)
+			return nil
+		}
+		if raced(err) != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// stop ends a turn, and returns when it has ended.
+func (t *turn) stop(ctx context.Context, why error) error {
+	t.cancel(why)
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// turnOf is the turn of a task that goes on at this moment, nil of any other.
+func (s *Service) turnOf(id protocol.TaskID) *turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy[id]
+}

@@ -1,0 +1,100 @@
+package parked_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/llm/approval"
+)
+
+// TestWhatWaitsIsDoneOnceWhereverTheBridgeIsKilled kills the bridge at every step
+// between the proposal of a model and its answer, before the step and after it.
+// The next bridge goes on.
+func TestWhatWaitsIsDoneOnceWhereverTheBridgeIsKilled(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		steps := 0
+		for dies := 1; ; dies++ {
+			w := newWorld(t)
+			w.stop()
+			w.begin(&process{dies: dies, after: after})
+			died := w.untilItDies()
+			if !died {
+				if w.bell.rings != 1 {
+					t.Errorf("without a kill the bell is rung %d times", w.bell.rings)
+				}
+				break
+			}
+			steps++
+			t.Run(fmt.Sprintf("%d %s %v", dies, w.process.name, after), func(t *testing.T) { w.goesOn(t) })
+		}
+		if steps < 10 { // two records, a decision, a claim, an act and an answer
+			t.Errorf("there were only %d steps to be killed at", steps)
+		}
+	}
+}
+
+// untilItDies has a model ring the bell, with an approval, and reports whether
+// the bridge was killed meanwhile.
+func (w *world) untilItDies() bool {
+	if turn, _, err := w.ask(carol); err == nil && turn.Parked {
+		eventually.Holds(w.t, "somebody is asked, or the bridge is dead", func() bool { return w.isDead() || w.pending() != nil })
+		if a := w.pending(); a != nil {
+			_ = w.decide(alice, *a, "approve", "")
+		}
+		eventually.Holds(w.t, "the task has ended, or the bridge is dead", func() bool { return w.isDead() || w.task().State.Over() })
+	}
+	return w.isDead()
+}
+
+func (w *world) isDead() bool {
+	select {
+	case <-w.process.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// goesOn starts the next bridge, and sees how the story ends.
+func (w *world) goesOn(t *testing.T) {
+	w.t = t
+	w.restart()
+	r := w.task()
+	if r == nil { // the caller was told that it failed, and nobody was asked
+		if w.bell.rings != 0 || w.approvals.Len() != 0 {
+			t.Errorf("nothing is kept, and the bell was rung %d times with %d approvals", w.bell.rings, w.approvals.Len())
+		}
+		return
+	}
+	var was approval.State
+	eventually.Holds(t, "the task goes on, or somebody is asked", func() bool {
+		r = w.task()
+		a, _, ok := w.approvals.Get(r.Approval)
+		if ok {
+			was = a.State
+		}
+		return r.State.Over() || ok && was == approval.Pending
+	})
+	if !r.State.Over() {
+		if err := w.decide(alice, w.asked(), "approve", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch said := w.ended(); {
+	case said == "I heard rung":
+		if w.bell.rings != 1 {
+			t.Errorf("it was rung %d times", w.bell.rings)
+		}
+	case strings.Contains(said, "(code 4012)"):
+		if w.bell.rings > 1 || w.bell.rings == 0 && !w.bell.unsure {
+			t.Errorf("the model heard that the outcome is unknown, and it was rung %d times", w.bell.rings)
+		}
+	default:
+		t.Errorf("it said %q", said)
+	}
+	if a, _, _ := w.approvals.Get(r.Approval); a == nil || a.State != approval.Used {
+		t.Errorf("the approval is %+v", a)
+	}
+}

@@ -1,0 +1,97 @@
+package parked
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Job is a task as long as somebody goes on with it.
+type Job struct {
+	Principal *protocol.Principal // as it is now
+
+	service  *Service
+	record   *Record
+	revision uint64
+	state    json.RawMessage // what was kept
+}
+
+// Task is the id of the task.
+func (j *Job) Task() protocol.TaskID { return j.record.ID }
+
+// TraceID is that of the request that began it.
+func (j *Job) TraceID() string { return j.record.TraceID }
+
+// Approval is the one that the task waited for.
+func (j *Job) Approval() string { return j.record.Approval }
+
+// Used reports whether a call was let through by an approval.
+func (j *Job) Used(approval string) bool { return j.service.opts.Approvals.Used(approval) }
+
+// youth is for how long after a start devices may not be back yet.
+const youth = 30 * time.Second
+
+// Young reports whether the bridge has just begun.
+func (j *Job) Young() bool { return time.Since(j.service.began) < youth }
+
+// Tell sends an event of the task to those who follow it.
+func (j *Job) Tell(event string, data any) { j.service.publish(j.record, event, data) }
+
+// Keep stores how far the task is.
+func (j *Job) Keep(ctx context.Context, state any) error {
+	sealed, err := j.service.seal(j.record.ID, state)
+	if err != nil {
+		return err
+	}
+	next := *j.record
+	next.Kept = sealed
+	return j.store(ctx, &next)
+}
+
+// Park has the task wait for another question, or again for the one that it
+// waited for. Whoever goes on with the task then returns [ErrParked].
+func (j *Job) Park(ctx context.Context, q *tools.Question, state any) error {
+	s := j.service
+	next, err := s.question(j.record, q, state)
+	if err != nil {
+		return err
+	}
+	if err := j.store(ctx, next); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
+	defer cancel()
+	if err := s.opts.Approvals.Open(ctx, next.Question); err != nil {
+		s.opts.Log.Warn("the question that a task waits for is not stored yet", "task", next.ID, "error", err)
+		s.later(next.ID)
+		return nil
+	}
+	s.publish(next, "task.waiting", next.Event())
+	s.enqueue(next.ID) // it may be settled already
+	return nil
+}
+
+// Read reads what was kept.
+func (j *Job) Read(into any) error {
+	if err := json.Unmarshal(j.state, into); err != nil {
+		return protocol.Wrap(protocol.Internal, err, "what was kept of the task cannot be read any more")
+	}
+	return nil
+}
+
+func (j *Job) store(ctx context.Context, next *Record) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
+	defer cancel()
+	revision, err := j.service.opts.Tasks.Update(ctx, string(next.ID), next, j.revision)
+	switch {
+	case err == nil:
+		j.record, j.revision = next, revision
+		return nil
+	case raced(err) == nil:
+		return errNotMine
+	}
+	return err
+}

@@ -1,0 +1,296 @@
+package parked_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/parked"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// waits has carol ask, and returns the task that waits.
+func (w *world) waits(t *testing.T) (*parked.Record, approval.Approval) {
+	t.Helper()
+	turn, place, err := w.ask(carol)
+	if err != nil || !turn.Parked || turn.Answer.Finish.Reason != "waiting" || place.Waiting() == nil {
+		t.Fatalf("it does not wait: %+v, %v", turn, err)
+	}
+	a := w.asked()
+	if r := w.task(); r.State != parked.Waiting || r.Approval != a.ID || a.Task != string(r.ID) || place.Waiting().Task != r.ID || place.Waiting().Approval != a.ID {
+		t.Fatalf("the task is %+v, the approval %+v, told %+v", r, a, place.Waiting())
+	}
+	return w.task(), a
+}
+
+func TestTheModelIsToldWhatBecameOfItsQuestion(t *testing.T) {
+	for name, test := range map[string]struct {
+		settle func(t *testing.T, w *world, a approval.Approval)
+		want   string
+		rings  int
+	}{
+		"approved": {func(t *testing.T, w *world, a approval.Approval) {
+			if err := w.decide(alice, a, "approve", ""); err != nil {
+				t.Error(err)
+			}
+		}, "I heard rung", 1},
+		"denied": {func(t *testing.T, w *world, a approval.Approval) {
+			if err := w.decide(alice, a, "deny", "it is late"); err != nil {
+				t.Error(err)
+			}
+		}, "I heard Error: alice denied the call: it is late", 0},
+		"withdrawn": {func(t *testing.T, w *world, a approval.Approval) {
+			if err := w.desk.Withdraw(t.Context(), a.ID, "no longer wanted"); err != nil {
+				t.Error(err)
+			}
+		}, "I heard Error: the question whether the call may run was withdrawn: no longer wanted", 0},
+		"policy forbids it now": {func(t *testing.T, w *world, a approval.Approval) {
+			w.rules.mu.Lock()
+			w.rules.forbid = true
+			w.rules.mu.Unlock()
+			if err := w.decide(alice, a, "approve", ""); err != nil {
+				t.Error(err)
+			}
+		}, "I heard Error: models may not call bell.ring any more: policy forbids it", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			_, a := w.waits(t)
+			w.restart()
+			test.settle(t, w, a)
+			if said := w.ended(); !strings.HasPrefix(said, test.want) || w.bell.rings != test.rings {
+				t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+			}
+		})
+	}
+}
+
+// settable is a clock that tests set. Bridges read it from many goroutines.
+type settable struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *settable) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *settable) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = t
+}
+
+// The clock may have been set, or the bridge been down for a week: what counts is
+// what it says now.
+func TestAQuestionExpiresByTheClock(t *testing.T) {
+	clock := &settable{at: time.Now()}
+	w := newWorld(t)
+	w.stop()
+	w.now = clock.now
+	w.begin(&process{})
+	_, a := w.waits(t)
+	if life := a.Expires - a.AskedAt; life != (7 * 24 * time.Hour).Milliseconds() {
+		t.Errorf("it lives for %d ms", life)
+	}
+	clock.set(clock.now().Add(-time.Hour))
+	w.restart()
+	if a := w.asked(); a.State != approval.Pending {
+		t.Errorf("set back, the clock ended it: %+v", a)
+	}
+	clock.set(time.UnixMilli(a.Expires))
+	w.restart()
+	if said := w.ended(); !strings.HasPrefix(said, "I heard Error: nobody approved the call within") || w.bell.rings != 0 {
+		t.Errorf("it said %q", said)
+	}
+	if err := w.decide(alice, a, "approve", ""); protocol.CodeOf(err) != protocol.InvalidState {
+		t.Errorf("decided late: %v", err)
+	}
+}
+
+func TestACallThatHasChangedIsAskedAboutAnew(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(w *world)
+		want   string
+	}{
+		"its declaration": {func(w *world) { w.declared = "Rings all bells of the town." }, "the tool is declared differently"},
+		"whom it reaches": {func(w *world) { w.roster = []string{"north", "east"} }, "it reaches east, too|it does not reach south any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.roster = []string{"north", "south"}
+			_, a := w.waits(t)
+			w.stop()
+			test.change(w)
+			w.begin(&process{})
+			if err := w.decide(alice, a, "approve", ""); err != nil {
+				t.Fatal(err)
+			}
+			next := w.asked()
+			if next.ID == a.ID || next.Replaces != a.ID || strings.Join(next.Changes, "|") != test.want || next.Task != a.Task || w.bell.rings != 0 {
+				t.Fatalf("asked %+v", next)
+			}
+			if err := w.decide(bob, next, "approve", ""); err != nil {
+				t.Fatal(err)
+			}
+			if said := w.ended(); said != "I heard rung" || w.bell.rings != 1 {
+				t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+			}
+		})
+	}
+}
+
+// Two people decide and the asker cancels, all at once: one of them counts, and
+// everybody sees the same.
+func TestOfADecisionAndACancellationOneCounts(t *testing.T) {
+	for range 20 {
+		w := newWorld(t)
+		w.approvals.Yield()
+		w.tasks.Yield()
+		r, a := w.waits(t)
+		var at sync.WaitGroup
+		errs := make([]error, 3)
+		at.Go(func() { errs[0] = w.decide(alice, a, "approve", "") })
+		at.Go(func() { errs[1] = w.decide(bob, a, "deny", "no") })
+		at.Go(func() { errs[2] = w.parked.Cancel(context.Background(), r.ID, "never mind") })
+		at.Wait()
+		said := w.ended()
+		if errs[0] == nil && errs[1] == nil {
+			t.Fatal("both decided")
+		}
+		switch {
+		case said == "I heard rung":
+			if errs[0] != nil || w.bell.rings != 1 || protocol.CodeOf(errs[2]) != protocol.InvalidState {
+				t.Errorf("rung %d times: %v", w.bell.rings, errs)
+			}
+		case strings.HasPrefix(said, "cancelled"):
+			if errs[2] != nil || w.bell.rings > 1 {
+				t.Errorf("cancelled, and rung %d times: %v", w.bell.rings, errs)
+			}
+		case strings.Contains(said, "bob denied"):
+			if errs[1] != nil || w.bell.rings != 0 {
+				t.Errorf("denied, and rung %d times: %v", w.bell.rings, errs)
+			}
+		default:
+			t.Errorf("it said %q", said)
+		}
+		w.stop()
+	}
+}
+
+func TestACredentialThatEndsTakesItsTasksWithIt(t *testing.T) {
+	for _, decided := range []bool{false, true} {
+		w := newWorld(t)
+		_, a := w.waits(t)
+		w.grants.revoke("carol")
+		if decided {
+			if err := w.decide(alice, a, "approve", ""); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.restart() // who starts looks at all
+		}
+		if said := w.ended(); said != "failed: 2002 the key was revoked" || w.bell.rings != 0 {
+			t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+		}
+		eventually.Holds(t, "nobody is asked any more", func() bool {
+			r, _, _ := w.approvals.Get(a.ID)
+			return r.State == approval.Withdrawn
+		})
+		w.stop()
+	}
+}
+
+func TestADamagedTaskFails(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.waits(t)
+	w.stop()
+	broken := *r
+	broken.Kept = []byte("sealed by another key")
+	if _, err := w.tasks.Put(t.Context(), string(r.ID), &broken); err != nil {
+		t.Fatal(err)
+	}
+	w.begin(&process{})
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.ended(); said != "failed: 5000 what was kept of the task cannot be read any more" || w.bell.rings != 0 {
+		t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+	}
+}
+
+// A question that is lost is asked again.
+func TestALostQuestionIsAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	_, a := w.waits(t)
+	w.stop()
+	w.approvals.Lose(a.ID)
+	w.begin(&process{})
+	if again := w.asked(); again.ID != a.ID || again.Hash != a.Hash {
+		t.Errorf("asked %+v", again)
+	}
+}
+
+func TestWhatIsKeptIsBounded(t *testing.T) {
+	for want, change := range map[string]func(*parked.Options, *approval.Options){
+		"conversation has more than 100 bytes":       func(p *parked.Options, _ *approval.Options) { p.MaxKept = 100 },
+		"your conversations that wait for approvals": func(p *parked.Options, _ *approval.Options) { p.MaxOwnBytes = 2500 },
+		"the conversations of the space":             func(p *parked.Options, _ *approval.Options) { p.MaxOpenBytes = 2500 },
+		"of your calls wait for an approval already": func(_ *parked.Options, a *approval.Options) { a.MaxOwn = 1 },
+		"too many calls of the space":                func(_ *parked.Options, a *approval.Options) { a.MaxOpen = 1 },
+	} {
+		w := newWorld(t, change)
+		for range 5 {
+			turn, _, err := w.ask(carol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if turn.Parked {
+				continue
+			}
+			if said := turn.Answer.Text(); !strings.Contains(said, want) || !strings.Contains(said, "3004") {
+				t.Errorf("it said %q, want %q", said, want)
+			}
+			want = ""
+		}
+		if want != "" {
+			t.Errorf("never: %s", want)
+		}
+	}
+}
+
+func TestACallerWaitsAsLongAsItLikes(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.waits(t)
+	if _, ended, err := w.parked.Await(t.Context(), r.ID, time.Now(), nil); ended || err != nil {
+		t.Errorf("it has ended: %v", err)
+	}
+	heard := make(chan string, 16)
+	type got struct {
+		result json.RawMessage
+		ended  bool
+		err    error
+	}
+	done := make(chan got)
+	go func() {
+		result, ended, err := w.parked.Await(context.Background(), r.ID, time.Now().Add(time.Hour), func(event string, _ any) { heard <- event })
+		done <- got{result, ended, err}
+	}()
+	eventually.Holds(t, "somebody waits", func() bool { return w.parked.Attended(r.ID) })
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if g := <-done; string(g.result) != `"I heard rung"` || !g.ended || g.err != nil {
+		t.Errorf("got %s, %v, %v", g.result, g.ended, g.err)
+	}
+	if first := <-heard; first != "task.running" {
+		t.Errorf("heard %s first", first)
+	}
+}

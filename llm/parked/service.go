@@ -1,0 +1,230 @@
+package parked
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/internal/records"
+	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+)
+
+// A Sealer encrypts what is kept, each bound to its purpose.
+type Sealer interface {
+	Seal(plain []byte, purpose string) ([]byte, error)
+	Open(sealed []byte, purpose string) ([]byte, error)
+}
+
+// A Continue goes on with a task and returns its result. It returns [ErrParked]
+// when the task waits again.
+type Continue func(ctx context.Context, job *Job) (json.RawMessage, error)
+
+// Options configure a [Service]. Zero fields mean the defaults.
+type Options struct {
+	Tasks     records.Table[Record]
+	Approvals *approval.Service
+	Grants    grant.Authority
+	Sealer    Sealer
+	// Publish sends an event of a task on its topic.
+	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
+	BridgeID string
+
+	Wait         time.Duration // that a call waits for a decision before it is told that it is parked, default 120 s
+	MaxRunning   int           // tasks that go on at once, default 64; more wait for their turn
+	MaxKept      int           // bytes kept of one task, default 1 MiB
+	MaxOwnBytes  int           // the same of all that wait, of one principal, default 16 MiB
+	MaxOpenBytes int           // and of a space, default 256 MiB
+	Keep         time.Duration // how long a task can be asked for after its end, default 7 days
+	MaxEnded     int           // of these, default 10 000
+
+	Log        *slog.Logger
+	Now        func() time.Time
+	Registerer prometheus.Registerer
+}
+
+// A Service keeps tasks that wait for somebody to agree. It is safe for use by
+// many goroutines.
+type Service struct {
+	opts      Options
+	continues map[string]Continue // by command
+	began     time.Time
+	tally     *tally
+
+	ctx  context.Context // ends when the service closes
+	stop context.CancelCauseFunc
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	ready  []protocol.TaskID // whose question is settled
+	stir   chan struct{}
+	busy   map[protocol.TaskID]*turn         // that go on at this moment
+	heard  map[protocol.TaskID][]*attendance // by those who wait
+	seq    uint64                            // of events
+}
+
+// A turn is a task that goes on.
+type turn struct {
+	cancel context.CancelCauseFunc
+	again  bool          // its question was settled meanwhile
+	done   chan struct{} // closed when it has ended or waits again
+}
+
+// errClosing is why tasks stop when the service closes: they go on later.
+var errClosing = protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
+
+// New makes a service. It follows the tables, so it comes before they are
+// loaded; [Service.Handle] comes before [Service.Run].
+func New(o Options) *Service {
+	o.Wait = cmp.Or(o.Wait, tools.DefaultTimeout)
+	o.MaxRunning = cmp.Or(o.MaxRunning, 64)
+	o.MaxKept = cmp.Or(o.MaxKept, 1<<20)
+	o.MaxOwnBytes = cmp.Or(o.MaxOwnBytes, 16<<20)
+	o.MaxOpenBytes = cmp.Or(o.MaxOpenBytes, 256<<20)
+	o.Keep = cmp.Or(o.Keep, 7*24*time.Hour)
+	o.MaxEnded = cmp.Or(o.MaxEnded, 10_000)
+	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Publish == nil {
+		o.Publish = func(protocol.Recipients, protocol.TaskID, *protocol.Event) {}
+	}
+	s := &Service{
+		opts: o, began: time.Now(), continues: make(map[string]Continue), tally: newTally(),
+		stir: make(chan struct{}, 1), busy: make(map[protocol.TaskID]*turn), heard: make(map[protocol.TaskID][]*attendance),
+	}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	o.Tasks.OnChange(s.changed)
+	o.Approvals.OnSettled(s.settled)
+	s.register(o.Registerer)
+	return s
+}
+
+// Handle says who goes on with the tasks of a command.
+func (s *Service) Handle(command string, c Continue) { s.continues[command] = c }
+
+// changed counts a task and tells those who wait for it.
+func (s *Service) changed(_ string, old, now *Record) {
+	s.tally.changed(old, now)
+	if now == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.heard[now.ID] {
+		a.wake()
+	}
+}
+
+// settled notes that the question is settled that a task waits for.
+func (s *Service) settled(task string) { s.enqueue(protocol.TaskID(task)) }
+
+// enqueue has a task taken up.
+func (s *Service) enqueue(id protocol.TaskID) {
+	s.mu.Lock()
+	s.ready = append(s.ready, id)
+	s.mu.Unlock()
+	select {
+	case s.stir <- struct{}{}:
+	default:
+	}
+}
+
+// dequeue takes all that are to be taken up.
+func (s *Service) dequeue() []protocol.TaskID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ready := s.ready
+	s.ready = nil
+	return ready
+}
+
+// tidyPace is how often it is looked whether those that wait may still.
+const tidyPace = time.Minute
+
+// Run takes up what an earlier process has left, and what is decided from then
+// on, until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	s.recover(ctx)
+	tick := time.NewTicker(tidyPace)
+	defer tick.Stop()
+	places := make(chan struct{}, s.opts.MaxRunning)
+	for {
+		for _, id := range s.dequeue() {
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				return nil
+			}
+			if !s.admit() {
+				return nil
+			}
+			go func() {
+				defer s.wg.Done()
+				defer func() { <-places }()
+				s.takeUp(s.ctx, id)
+			}()
+		}
+		select {
+		case <-s.stir:
+		case <-tick.C:
+			s.tidy(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// admit counts a goroutine, unless the service closes.
+func (s *Service) admit() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Add(1)
+	}
+	return !s.closed
+}
+
+// Close has everybody who waits for a task told that it still waits, and stops
+// what goes on at this moment: the next bridge does.
+func (s *Service) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop(errClosing)
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Service) register(r prometheus.Registerer) {
+	if r == nil {
+		return
+	}
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aibridge_parked_tasks", Help: "Tasks that wait for an approval, or go on after one.",
+	}, func() float64 { tasks, _ := s.tally.total(); return float64(tasks) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "aibridge_parked_bytes", Help: "Bytes that are kept of them.",
+		}, func() float64 { _, bytes := s.tally.total(); return float64(bytes) }))
+}

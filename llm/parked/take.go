@@ -1,0 +1,178 @@
+package parked
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+)
+
+// pause is how long a task waits that could not be taken up.
+const pause = time.Second
+
+// later has a task looked at again after a pause.
+func (s *Service) later(id protocol.TaskID) {
+	time.AfterFunc(pause, func() { s.enqueue(id) })
+}
+
+// takeUp goes on with a task whose question is settled, or that an earlier
+// process went on with. Only one does: whoever replaces the record.
+func (s *Service) takeUp(ctx context.Context, id protocol.TaskID) {
+	t, ctx := s.enter(ctx, id)
+	if t == nil {
+		return // it goes on already, and looks again when it is done
+	}
+	err := s.goOn(ctx, id)
+	if s.leave(id, t) {
+		s.enqueue(id)
+	}
+	if err != nil && s.ctx.Err() == nil {
+		s.opts.Log.Warn("a task could not be taken up, and will be later", "task", id, "error", err)
+		s.later(id)
+	}
+}
+
+// enter makes the task this goroutine's. It returns nil if it is another's.
+func (s *Service) enter(ctx context.Context, id protocol.TaskID) (*turn, context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.busy[id]; t != nil {
+		t.again = true
+		return nil, nil
+	}
+	t := &turn{done: make(chan struct{})}
+	ctx, t.cancel = context.WithCancelCause(ctx)
+	s.busy[id] = t
+	return t, ctx
+}
+
+// leave gives the task back, and reports whether it is to be looked at again.
+func (s *Service) leave(id protocol.TaskID, t *turn) (again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, id)
+	t.cancel(nil)
+	close(t.done)
+	return t.again
+}
+
+// goOn goes on with a task if it is time.
+func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
+	r, revision, ok := s.opts.Tasks.Get(string(id))
+	if !ok || r.State.Over() {
+		return nil
+	}
+	known, settled := s.opts.Approvals.Known(r.Approval)
+	if r.State == Waiting && !known { // the bridge stopped before it had asked, or the question is lost
+		return s.askAgain(ctx, r)
+	}
+	if r.State == Waiting && !settled {
+		return nil
+	}
+	next := r.taken()
+	revision, err := s.opts.Tasks.Update(ctx, string(id), next, revision)
+	if err != nil {
+		return raced(err)
+	}
+	s.publish(next, "task.running", struct{}{})
+	job := &Job{service: s, record: next, revision: revision}
+	result, err := job.run(ctx)
+	switch {
+	case errors.Is(err, ErrParked), errors.Is(err, errNotMine):
+	case err != nil && s.ctx.Err() != nil: // the next bridge goes on
+	default:
+		s.end(ctx, job, result, err)
+	}
+	return nil
+}
+
+// askAgain asks the question of a task that nobody knows.
+func (s *Service) askAgain(ctx context.Context, r *Record) error {
+	if r.Question == nil {
+		return protocol.Errorf(protocol.Internal, "the task waits for nothing that is known")
+	}
+	if err := s.opts.Approvals.Open(ctx, r.Question); err != nil {
+		return err
+	}
+	s.publish(r, "task.waiting", r.Event())
+	return nil
+}
+
+// errNotMine says that somebody else has replaced the record of a task.
+var errNotMine = errors.New("the task is somebody else's now")
+
+// raced is the error of a write that others may have made meanwhile: then there
+// is nothing left to do.
+func raced(err error) error {
+	switch protocol.CodeOf(err) {
+	case protocol.RevisionConflict, protocol.NotFound:
+		return nil
+	}
+	return err
+}
+
+// end stores how a task ended and tells it. While the store is away it keeps
+// trying; the next bridge goes on with what could not be stored.
+func (s *Service) end(ctx context.Context, job *Job, result []byte, err error) {
+	var sealed []byte
+	if err == nil {
+		sealed, err = s.opts.Sealer.Seal(result, "parked/"+string(job.record.ID))
+	}
+	ended := job.record.over(sealed, err, s.opts.Now())
+	for {
+		failed := job.store(ctx, ended)
+		if failed == nil {
+			break
+		}
+		if errors.Is(failed, errNotMine) {
+			return
+		}
+		s.opts.Log.Warn("the end of a task is not stored yet", "task", ended.ID, "error", failed)
+		select {
+		case <-time.After(pause):
+		case <-s.ctx.Done():
+			return
+		}
+	}
+	if ended.State != Succeeded {
+		s.withdraw(ctx, ended, "the task has ended: "+ended.Failure.Message)
+	}
+	s.publishEnd(ended, result)
+}
+
+// withdraw takes the question of a task back. What cannot be stored now is done
+// when it is tidied up.
+func (s *Service) withdraw(ctx context.Context, r *Record, why string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
+	defer cancel()
+	if err := s.opts.Approvals.Withdraw(ctx, r.Approval, why); err != nil {
+		s.opts.Log.Warn("the question of a task is not taken back yet", "task", r.ID, "error", err)
+	}
+}
+
+// run finds out for whom a task goes on, and has it do so as long as that
+// credential is good.
+func (j *Job) run(ctx context.Context) ([]byte, error) {
+	s := j.service
+	who, err := s.opts.Grants.Principal(j.record.Grant)
+	if err != nil {
+		return nil, protocol.AsError(err)
+	}
+	carry := s.continues[j.record.Command]
+	if carry == nil {
+		return nil, protocol.Errorf(protocol.Internal, "nobody goes on with tasks of %s", j.record.Command)
+	}
+	if j.state, err = s.open(j.record.ID, j.record.Kept); err != nil {
+		return nil, err
+	}
+	ctx, end := grant.While(ctx, s.opts.Grants, j.record.Grant)
+	defer end()
+	j.Principal = who
+	result, err := carry(ctx, j)
+	if why := context.Cause(ctx); err != nil && why != nil && !errors.Is(err, ErrParked) && !errors.Is(err, errNotMine) {
+		err = why
+	}
+	return result, err
+}

@@ -1,0 +1,62 @@
+package parked
+
+import (
+	"sync"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A tally counts what is kept of tasks that have not ended. It follows the
+// table.
+type tally struct {
+	mu     sync.Mutex
+	spaces map[protocol.SpaceID]kept
+	own    map[protocol.Party]kept
+}
+
+// kept is a number of tasks with their bytes.
+type kept struct{ tasks, bytes int }
+
+func newTally() *tally {
+	return &tally{spaces: make(map[protocol.SpaceID]kept), own: make(map[protocol.Party]kept)}
+}
+
+func (t *tally) changed(old, now *Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count(old, -1)
+	t.count(now, 1)
+}
+
+func (t *tally) count(r *Record, n int) {
+	if r == nil || r.State.Over() {
+		return
+	}
+	party := r.Grant.Party()
+	add(t.spaces, party.Space, n, n*r.bytes())
+	add(t.own, party, n, n*r.bytes())
+}
+
+func add[K comparable](to map[K]kept, key K, tasks, bytes int) {
+	k := to[key]
+	k.tasks, k.bytes = k.tasks+tasks, k.bytes+bytes
+	if to[key] = k; k.tasks == 0 {
+		delete(to, key)
+	}
+}
+
+// of is how many bytes are kept for a party, and for its space.
+func (t *tally) of(party protocol.Party) (own, all int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.own[party].bytes, t.spaces[party.Space].bytes
+}
+
+func (t *tally) total() (tasks, bytes int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range t.spaces {
+		tasks, bytes = tasks+k.tasks, bytes+k.bytes
+	}
+	return tasks, bytes
+}

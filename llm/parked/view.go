@@ -1,0 +1,52 @@
+package parked
+
+import (
+	"encoding/json"
+	"iter"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A View is a task as others see it.
+type View struct {
+	*Record
+	Result json.RawMessage // in the open; nil of one that has none
+}
+
+// Get is a task with its result.
+func (s *Service) Get(id protocol.TaskID) (View, bool) {
+	r, _, ok := s.opts.Tasks.Get(string(id))
+	if !ok {
+		return View{}, false
+	}
+	v := View{Record: r}
+	if r.State == Succeeded {
+		v.Result, _ = s.open(id, r.Result) // null if it cannot be read any more
+	}
+	return v, true
+}
+
+// All yields every task, without results.
+func (s *Service) All() iter.Seq[View] {
+	return func(yield func(View) bool) {
+		for _, r := range s.opts.Tasks.All() {
+			if !yield(View{Record: r}) {
+				return
+			}
+		}
+	}
+}
+
+// An endEvent is the data of task.succeeded, task.failed and task.cancelled.
+type endEvent struct {
+	Task    protocol.TaskID `json:"task_id"`
+	Command string          `json:"command"`
+	State   State           `json:"state"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *Failure        `json:"error,omitempty"`
+}
+
+// publishEnd tells how a task ended.
+func (s *Service) publishEnd(r *Record, result json.RawMessage) {
+	s.publish(r, "task."+string(r.State), endEvent{r.ID, r.Command, r.State, result, r.Failure})
+}
