@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ func chatCommand() *cobra.Command {
 		system  string
 		model   string
 		timeout time.Duration
+		wait    time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "chat [MESSAGE…]",
@@ -50,6 +52,9 @@ does with tools is shown on standard error.`,
 			c.settings = map[string]any{}
 			optional(c.settings, "model", model)
 			optional(c.settings, "system", system)
+			if cmd.Flags().Changed("approval-wait") {
+				c.patience = map[string]any{"approval_wait_ms": wait.Milliseconds()}
+			}
 			if len(tools) > 0 {
 				c.settings["tools"] = tools
 			}
@@ -65,6 +70,7 @@ does with tools is shown on standard error.`,
 	cmd.Flags().StringSliceVar(&tools, "tools", nil, "patterns of tools that the model may use, such as 'thermostat.*'")
 	cmd.Flags().StringVar(&model, "model", "", "model that answers; the default one otherwise")
 	cmd.Flags().StringVar(&system, "system", "", "what the model is told before everything else")
+	cmd.Flags().DurationVar(&wait, "approval-wait", 0, "how long to wait for somebody to agree to a call before the answer comes as a task, up to 10m; the bridge's setting by default")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long an answer may take, approvals included")
 	return cmd
 }
@@ -74,12 +80,14 @@ type conversation struct {
 	client   *client.Client
 	session  string
 	settings map[string]any // of the next message; they hold from then on
+	patience map[string]any // of every message
 	timeout  time.Duration
 	out      io.Writer // what the model says
 	notes    io.Writer // what it does
 
 	mu      sync.Mutex
 	written string // of the answer, as it came
+	waits   string // the task that somebody has to agree to a call of, as far as it was told
 }
 
 // chatResult is of the result of llm.chat what is shown.
@@ -87,7 +95,11 @@ type chatResult struct {
 	Session string `json:"session_id"`
 	Result  string `json:"result"`
 	Ended   bool   `json:"ended"`
-	Tools   *struct {
+	Waiting *struct {
+		Task string `json:"task_id"`
+		Tool string `json:"tool"`
+	} `json:"waiting"`
+	Tools *struct {
 		Stop    string   `json:"stop"`
 		Detail  string   `json:"detail"`
 		Notices []string `json:"notices"` // such as that no tool fits a pattern
@@ -144,9 +156,8 @@ func terminal(end any) bool {
 // say says one message and shows the answer as it comes.
 func (c *conversation) say(ctx context.Context, message string) (ended bool, err error) {
 	params := map[string]any{"message": message, "stream": true}
-	for name, value := range c.settings {
-		params[name] = value
-	}
+	maps.Copy(params, c.patience)
+	maps.Copy(params, c.settings)
 	optional(params, "session_id", c.session)
 	c.written = ""
 	ctx, cancel := context.WithTimeout(ctx, c.timeout+2*time.Second)
@@ -161,6 +172,10 @@ func (c *conversation) say(ctx context.Context, message string) (ended bool, err
 		return false, err
 	}
 	c.session, c.settings = r.Session, nil
+	if w := r.Waiting; w != nil {
+		c.noteWaiting(w.Tool, w.Task)
+		return false, nil
+	}
 	switch {
 	case c.written == "":
 		fmt.Fprintln(c.out, legible(r.Result))
@@ -195,6 +210,8 @@ func (c *conversation) heard(e *protocol.Event) {
 		Args   json.RawMessage `json:"args"`
 		Raw    string          `json:"raw"`
 		Status string          `json:"status"`
+		Task   string          `json:"task_id"` // of task.waiting
+		Tool   string          `json:"tool"`
 	}
 	if json.Unmarshal(e.Data, &d) != nil {
 		return
@@ -213,9 +230,20 @@ func (c *conversation) heard(e *protocol.Event) {
 			arguments = string(d.Args)
 		}
 		c.note("→ " + d.Name + " " + arguments)
+	case "task.waiting":
+		c.noteWaiting(d.Tool, d.Task)
 	case "llm.tool_result":
 		c.note("← " + d.Status + " " + d.Text)
 	}
+}
+
+// noteWaiting shows, once, that somebody has to agree to a call.
+func (c *conversation) noteWaiting(tool, task string) {
+	if c.waits == task {
+		return
+	}
+	c.waits = task
+	c.note(fmt.Sprintf("[waiting for an operator to agree to %s; the answer comes here, and later by: aibridge task follow %s]", tool, task))
 }
 
 // note shows what a model does, on a line of its own.

@@ -105,18 +105,21 @@ func waitFor(t *testing.T, c <-chan struct{}, what string, b *binary) {
 	}
 }
 
-func serveBell(t *testing.T, b *binary, idempotent bool, ring func()) {
+func serveBell(t *testing.T, b *binary, idempotent bool, ring func(), change ...func(*client.Capability)) {
 	t.Helper()
 	c := dial(t, b, client.WithAgent(client.Agent{ID: "bell"}))
+	capability := client.Capability{
+		ID: "ring", Idempotent: idempotent,
+		Handler: client.Handle(func(context.Context, *client.Invocation, map[string]string) (map[string]bool, error) {
+			ring()
+			return map[string]bool{"rung": true}, nil
+		}),
+	}
+	for _, f := range change {
+		f(&capability)
+	}
 	_, err := c.ServeSkill(t.Context(), client.Skill{
-		ID: "bell", Name: "Bell", Description: "Rings", Version: "1.0.0",
-		Capabilities: []client.Capability{{
-			ID: "ring", Idempotent: idempotent,
-			Handler: client.Handle(func(context.Context, *client.Invocation, map[string]string) (map[string]bool, error) {
-				ring()
-				return map[string]bool{"rung": true}, nil
-			}),
-		}},
+		ID: "bell", Name: "Bell", Description: "Rings", Version: "1.0.0", Capabilities: []client.Capability{capability},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 func taskCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "task", Short: "See tasks, watch them, and cancel them"}
-	cmd.AddCommand(taskWatchCommand())
+	cmd.AddCommand(taskFollowCommand(), taskWatchCommand())
 	return cmd
 }
 

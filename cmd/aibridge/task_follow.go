@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/client"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+func taskFollowCommand() *cobra.Command {
+	var target target
+	var shown format
+	cmd := &cobra.Command{
+		Use:   "follow TASK_ID",
+		Short: "Show the events of a task on standard error until it has ended, and then its result",
+		Long: `Show the events of a task as they come, on standard error, until the task has
+ended, and then its result. It may wait for days, for somebody to agree to a
+call: interrupt it and follow the task again whenever you like.`,
+		Example:           "  aibridge task follow 01980a3e-9f6b-7c54-8b1e-3f2d6a7c9e10",
+		Args:              exactArgs(1),
+		ValidArgsFunction: completeArguments(&target, "task.get", "task_id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := target.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			t, err := followTask(cmd.Context(), c, cmd.ErrOrStderr(), protocol.TaskID(args[0]))
+			if err != nil {
+				return err
+			}
+			return t.show(cmd.OutOrStdout(), shown)
+		},
+	}
+	target.addFlags(cmd.Flags())
+	shown.addFlags(cmd)
+	return cmd
+}
+
+// A followedTask is of a task what is shown.
+type followedTask struct {
+	State string `json:"state"`
+	Waits *struct {
+		Approval string `json:"approval_id"`
+		Tool     string `json:"tool"`
+		Expires  int64  `json:"expires_at"`
+	} `json:"waits"`
+	Result  json.RawMessage `json:"result"`
+	Failure *struct {
+		Code    protocol.Code  `json:"code"`
+		Message string         `json:"message"`
+		Details map[string]any `json:"details"`
+	} `json:"error"`
+}
+
+// over reports whether the task has ended.
+func (t *followedTask) over() bool {
+	return t.State != "pending" && t.State != "waiting" && t.State != "running"
+}
+
+// lookEvery is how often a task is asked for whose events may be lost.
+const lookEvery = 10 * time.Second
+
+// followTask shows the events of a task until it has ended.
+func followTask(ctx context.Context, c *client.Client, notes io.Writer, id protocol.TaskID) (*followedTask, error) {
+	happened := make(chan struct{}, 1)
+	printer := &eventPrinter{out: notes}
+	if _, err := c.Subscribe(ctx, c.Topics().TaskEvent(id), func(ctx context.Context, m client.Message) {
+		printer.print(ctx, m)
+		select {
+		case happened <- struct{}{}:
+		default:
+		}
+	}); err != nil {
+		return nil, fmt.Errorf("follow the task: %w", err)
+	}
+	told := false
+	for {
+		t, err := client.Call[followedTask](ctx, c, "task.get", map[string]any{"task_id": id})
+		if err != nil || t.over() {
+			return &t, err
+		}
+		if t.Waits != nil && !told {
+			told = true
+			fmt.Fprintf(notes, "%s waits for somebody to agree until %s: aibridge approvals show %s\n",
+				cell(t.Waits.Tool), time.UnixMilli(t.Waits.Expires).Format(time.DateTime), cell(t.Waits.Approval))
+		}
+		select {
+		case <-happened:
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// show shows the end of a task: the words of a model as they are, other results
+// as JSON.
+func (t *followedTask) show(out io.Writer, shown format) error {
+	if t.Failure != nil {
+		return &protocol.Error{Code: t.Failure.Code, Message: t.Failure.Message, Details: t.Failure.Details}
+	}
+	var said struct {
+		Result *string `json:"result"`
+	}
+	if !shown.whole() && json.Unmarshal(t.Result, &said) == nil && said.Result != nil {
+		_, err := fmt.Fprintln(out, legible(strings.TrimSuffix(*said.Result, "\n")))
+		return err
+	}
+	return shown.write(out, t.Result, writeTable)
+}
