@@ -39,7 +39,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Add("connections of agents", o.api.CloseAgents)
 	s.life.Drain("commands", o.router.Close)
 	s.life.Add("waiting approvals", d.approvals.Close)
-	s.life.Run("parked tasks", d.parked.Run)
+	s.life.Run("parked tasks", s.once(d.parked.Run))
 	s.life.Add("parked tasks", d.parked.Close)
 	if len(s.config.MCP.Servers) > 0 {
 		s.life.Run("MCP servers", d.tools.servers.Run)

@@ -13,17 +13,14 @@ import (
 // up replaces its record, so that of two only one goes on.
 func (s *Service) recover(ctx context.Context) {
 	for _, r := range s.opts.Tasks.All() {
-		if r.State.Over() {
-			continue
-		}
-		if known, settled := s.opts.Approvals.Known(r.Approval); r.State == Running || !known || settled {
+		if r.State == Running {
 			s.enqueue(r.ID)
 		}
 	}
 	s.tidy(ctx)
 }
 
-// tidy ends the tasks whose credentials have ended, takes back the questions that
+// tidy takes up what waits for no decision any more, ends the tasks whose credentials have ended, takes back the questions that
 // no task waits for, and forgets tasks that ended long ago.
 func (s *Service) tidy(ctx context.Context) {
 	var ended []*Record
@@ -34,6 +31,8 @@ func (s *Service) tidy(ctx context.Context) {
 		case r.State == Waiting:
 			if _, err := s.opts.Grants.Principal(r.Grant); err != nil {
 				s.revoke(ctx, r.ID, err)
+			} else if known, settled := s.opts.Approvals.Known(r.Approval); !known || settled {
+				s.enqueue(r.ID)
 			}
 		}
 	}

@@ -62,13 +62,14 @@ type Service struct {
 	stop context.CancelCauseFunc
 	wg   sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	ready  []protocol.TaskID // whose question is settled
-	stir   chan struct{}
-	busy   map[protocol.TaskID]*turn         // that go on at this moment
-	heard  map[protocol.TaskID][]*attendance // by those who wait
-	seq    uint64                            // of events
+	mu      sync.Mutex
+	closed  bool
+	running bool              // [Service.Run] is
+	ready   []protocol.TaskID // whose question is settled
+	stir    chan struct{}
+	busy    map[protocol.TaskID]*turn         // that go on at this moment
+	heard   map[protocol.TaskID][]*attendance // by those who wait
+	seq     uint64                            // of events
 }
 
 // A turn is a task that goes on.
@@ -131,10 +132,13 @@ func (s *Service) changed(_ string, old, now *Record) {
 // settled notes that the question is settled that a task waits for.
 func (s *Service) settled(task string) { s.enqueue(protocol.TaskID(task)) }
 
-// enqueue has a task taken up.
+// enqueue has a task taken up, if that is this bridge's to do. Of a cluster one
+// bridge goes on with the tasks of all, and looks at each when it begins.
 func (s *Service) enqueue(id protocol.TaskID) {
 	s.mu.Lock()
-	s.ready = append(s.ready, id)
+	if s.running {
+		s.ready = append(s.ready, id)
+	}
 	s.mu.Unlock()
 	select {
 	case s.stir <- struct{}{}:
@@ -157,6 +161,9 @@ const tidyPace = time.Minute
 // Run takes up what an earlier process has left, and what is decided from then
 // on, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	s.mu.Lock()
+	s.running = true
+	s.mu.Unlock()
 	s.recover(ctx)
 	tick := time.NewTicker(tidyPace)
 	defer tick.Stop()
