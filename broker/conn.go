@@ -181,7 +181,11 @@ func (c *conn) end(reason packet.Reason, text string, now int64) {
 
 func (c *conn) disconnectPacket(reason packet.Reason, text string) []byte {
 	d := packet.Disconnect{Reason: reason}
-	if text != "" && c.problem {
+	switch {
+	case text == "":
+	case reason == packet.ServerMoved: // the text is where to
+		d.Properties.SetBytes(packet.ServerReference, cutText(text))
+	case c.problem:
 		d.Properties.SetBytes(packet.ReasonString, cutText(text))
 	}
 	b := d.Append(nil, packet.V5)

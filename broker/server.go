@@ -33,7 +33,6 @@ type Broker struct {
 	journal  *scribe // nil without a journal
 	flusher  *flusher
 	receipts receipts
-	shared   *sharedRetained // nil for a bridge that is alone
 	stats    stats
 	traces   traces
 	readers  readers
@@ -49,6 +48,7 @@ type Broker struct {
 
 	mu        sync.Mutex
 	closed    bool
+	draining  bool // see [Broker.Drain]
 	sessions  map[SessionID]*session
 	listeners map[io.Closer]struct{}
 
@@ -80,9 +80,6 @@ func New(options Options) (*Broker, error) {
 	b.stats.init(b)
 	b.timers = newTimers(b)
 	b.flusher = newFlusher(b)
-	if options.Retained != nil {
-		b.shared = newSharedRetained(b, options.Retained)
-	}
 	if options.Journal != nil {
 		b.journal = newScribe(b, options.Journal)
 		if err := b.restore(b.ctx); err != nil {
@@ -92,10 +89,6 @@ func New(options Options) (*Broker, error) {
 	}
 	if err := b.readers.start(b, options.Readers); err != nil {
 		return nil, err
-	}
-	if b.shared != nil {
-		b.working.Go(func() { b.shared.run(b.closing) })
-		b.working.Go(b.shared.follow)
 	}
 	b.working.Go(func() { b.timers.run(b.closing) })
 	b.working.Go(func() { b.flusher.run(b.closing) })
@@ -296,7 +289,7 @@ func (b *Broker) newSession(id string, principal *protocol.Principal) *session {
 func (b *Broker) sessionFor(id string, principal *protocol.Principal) (s *session, fresh bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed || b.draining {
 		return nil, false
 	}
 	key := SessionID{principal.Home(), id}

@@ -54,6 +54,6 @@ func (k *stamps) renew(t *turn) {
 		}
 		s.mu.Unlock()
 	}
-	k.b.retained.restamp(t.recordAgain)
+	k.b.retained.restamp(t.recordRetained)
 	t.end()
 }
