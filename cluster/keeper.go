@@ -61,12 +61,16 @@ func (m *Membership) waitsFor() string {
 	if m.o.Working == All || m.machine.phase != member {
 		return ""
 	}
+	var oldest *peer
 	for _, p := range m.machine.peers {
-		if !p.record.ended() && p.record.State != Standby {
-			return fmt.Sprintf("this bridge is a standby: %q serves and this one takes over when it ends", p.id)
+		if !p.record.ended() && p.record.Joined < m.machine.joined && (oldest == nil || p.record.Joined < oldest.record.Joined) {
+			oldest = p
 		}
 	}
-	return ""
+	if oldest == nil {
+		return ""
+	}
+	return fmt.Sprintf("this bridge is a standby: %q serves and this one takes over when it ends", oldest.id)
 }
 
 // follow reads the stream until ctx ends.
@@ -221,6 +225,7 @@ func (m *Membership) outcome(s step, sent time.Duration, revision uint64, err er
 		m.machine.refused()
 		m.hurry()
 	default:
+		m.counters.unconfirmed.Inc()
 		m.o.Log.Debug("the record of this bridge was not confirmed", "error", err)
 	}
 	m.update(m.o.ID)
@@ -265,6 +270,7 @@ func (m *Membership) declare(ctx context.Context) {
 		}
 		switch {
 		case err == nil:
+			m.counters.verdicts.Inc()
 			m.o.Log.Warn("a bridge was silent and is declared dead", "node", e.id, "epoch", e.record.Epoch)
 		case errors.Is(err, ErrTaken): // it lives, or somebody else was quicker
 			m.lookAt(attempt, e.id)

@@ -185,6 +185,7 @@ func (w *world) act(p *proc) {
 			p.m.refused()
 		default:
 			p.m.confirmed(s, sent, w.local(p), revision)
+			w.judge(p)
 		}
 		p.busy = 0
 	}
@@ -337,5 +338,39 @@ func TestOneOfEachNameActsAndNobodyIsDeclaredDeadForNothing(t *testing.T) {
 func (w *world) troubled(p *proc, until time.Duration) {
 	if until-w.now > 1500*time.Millisecond {
 		p.trouble = max(p.trouble, until)
+	}
+}
+
+func TestANodeCallsItselfTheOldestOnceItHasReadUpToItsRecord(t *testing.T) {
+	m := newMachine("b", "i", 7)
+	m.passed(3)
+	m.confirmed(step{kind: join}, 0, time.Second, 5)
+	if m.oldest() {
+		t.Error("the oldest, although what is stored before its record was not read")
+	}
+	m.seen(entry{"a", 4, Record{Member: Member{Node: Node{"a", 3}, Joined: 4}}})
+	m.passed(5)
+	if m.oldest() {
+		t.Error("the oldest beside one that was there before")
+	}
+	m.gone("a")
+	if !m.oldest() {
+		t.Error("not the oldest, although nobody else is there")
+	}
+}
+
+func TestACandidateJoinsWhereTheRecordBeforeIsGone(t *testing.T) {
+	m := newMachine("a", "i", 7)
+	m.seen(entry{"a", 4, Record{Instance: "other", Member: Member{Node: Node{"a", 90}, Joined: 4, State: Left}}})
+	if s := m.next(); s.kind != join || s.after != 4 || s.epoch != 91 {
+		t.Fatalf("it does %+v", s)
+	}
+	m.refused()
+	if s := m.next(); s.kind != look {
+		t.Fatalf("it does %+v", s)
+	}
+	m.looked(nil)
+	if s := m.next(); s.kind != join || s.after != 0 {
+		t.Errorf("it does %+v", s)
 	}
 }

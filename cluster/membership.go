@@ -74,6 +74,7 @@ type Membership struct {
 	told     map[string]bool // what was logged once
 
 	watching watchers
+	counters counters
 	wake     chan struct{} // holds a token when there is something to write at once
 	entered  chan struct{} // closed when the node is a member
 	elected  chan struct{} // closed when it is the oldest
@@ -105,17 +106,18 @@ func Join(ctx context.Context, stream Stream, o Options) (*Membership, error) {
 
 func start(stream Stream, o Options) *Membership {
 	m := &Membership{
-		o:       o,
-		stream:  stream,
-		started: time.Now(),
-		machine: newMachine(o.ID, newInstance(), o.epoch),
-		members: make(map[string]Member),
-		heard:   make(map[string]time.Duration),
-		told:    make(map[string]bool),
-		wake:    make(chan struct{}, 1),
-		entered: make(chan struct{}),
-		elected: make(chan struct{}),
-		lost:    make(chan error, 1),
+		o:        o,
+		stream:   stream,
+		started:  time.Now(),
+		machine:  newMachine(o.ID, newInstance(), o.epoch),
+		members:  make(map[string]Member),
+		heard:    make(map[string]time.Duration),
+		told:     make(map[string]bool),
+		counters: newCounters(),
+		wake:     make(chan struct{}, 1),
+		entered:  make(chan struct{}),
+		elected:  make(chan struct{}),
+		lost:     make(chan error, 1),
 		mine: Record{
 			Schema: recordSchema, Agree: o.Agree, Keys: o.Keys,
 			Member: Member{

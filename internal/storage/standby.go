@@ -77,6 +77,7 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 		return nil, err
 	}
 	o.Life.Add("membership", m.Leave)
+	o.Metrics.MustRegister(m.Metrics()...)
 	o.Log.InfoContext(ctx, "this bridge is one that serves", "root", c.Root, "epoch", m.Self().Epoch, "members", len(m.Members()))
 	if m.Working() == cluster.All {
 		for _, line := range cluster.Preview {

@@ -86,12 +86,18 @@ type counts struct{ values, entries int }
 // bridge is the journal of a process on the server.
 func (n *natsServer) bridge(t *testing.T) (*Journal, func() counts) {
 	t.Helper()
+	return n.bridgeOf(t, "")
+}
+
+// bridgeOf is bridge of one that has a journal of its own.
+func (n *natsServer) bridgeOf(t *testing.T, node string) (*Journal, func() counts) {
+	t.Helper()
 	conn, err := nats.Connect(n.ClientURL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	s, err := Open(t.Context(), Conns{State: conn, Flow: conn}, patient(Options{Fence: true, Log: testLog(t)}))
+	s, err := Open(t.Context(), Conns{State: conn, Flow: conn}, patient(Options{Fence: true, Node: node, Log: testLog(t)}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,10 @@ export default function Cluster() {
     <Answer of={found} action="bridge:cluster" loading="Where the state is" failed="The cluster could not be read">
       {(c) => (
         <>
-          <Head crumb="Cluster" title={c.standby ? "One bridge works, others may stand by" : "One bridge, by itself"}>
+          <Head crumb="Cluster" title={!c.standby ? "One bridge, by itself" : c.working === "all" ? "Several bridges work together" : "One bridge works, others may stand by"}>
             <State is={c.parts.every((p) => p.ok) ? "ok" : "failed"} word={c.parts.every((p) => p.ok) ? "working" : "cannot work"} /> <AsOf />
           </Head>
+          {c.standby && <Members c={c} />}
           <div class="cols c-2">
             <Panel key_ title="What it cannot work without" tight>
               <table class="t">
@@ -43,7 +44,7 @@ export default function Cluster() {
 }
 
 const parts: Record<string, string> = {
-  lease: "that this bridge is the one that works",
+  lease: "that this bridge is a member of its cluster",
   nats: "that what is stored stays",
   store: "the records in memory, as they are stored",
   claims: "that no command runs twice",
@@ -52,6 +53,37 @@ const parts: Record<string, string> = {
   disk: "room for more",
 };
 
+const Members = ({ c }: { c: Result }) => (
+  <Panel title="Bridges, the oldest first" tight>
+    <table class="t">
+      <thead>
+        <tr>
+          <th>Bridge</th>
+          <th>Does</th>
+          <th>MQTT</th>
+          <th>Version</th>
+          <th>Renewed</th>
+        </tr>
+      </thead>
+      <tbody>
+        {c.members.map((m) => (
+          <tr key={m.id}>
+            <td>
+              <Code>{m.id}</Code>
+            </td>
+            <td>
+              <State is={m.ready || m.state === "standby" ? "ok" : "failed"} word={m.state} /> <span class="small dim">{m.why}</span>
+            </td>
+            <td>{m.addresses?.mqtt}</td>
+            <td>{m.version}</td>
+            <td>{number(m.age_ms)} ms ago</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </Panel>
+);
+
 const Place = ({ c }: { c: Result }) => (
   <Panel title="Where the state is">
     <Facts
@@ -59,13 +91,12 @@ const Place = ({ c }: { c: Result }) => (
         ["Kept in", c.store === "nats" ? "NATS servers" : "NATS within this process"],
         ["Servers", c.servers?.map((s) => <div><Code>{s}</Code></div>)],
         ["Copies", number(c.replicas)],
-        ["Works", <Code>{c.bridge_id}</Code>],
-        ["Lease", c.standby && c.epoch !== undefined && `held; number ${number(c.epoch)} of its holders`],
+        ["Answers", <Code>{c.bridge_id}</Code>],
       ]}
     />
     <p class="small dim under">
       {c.standby
-        ? "Bridges with the same servers and the same root wait until this one ends. They do not report here: ask /readyz of each."
+        ? "Bridges with the same servers and the same root are a cluster. When one ends, or is silent for three seconds, the others know."
         : "Nobody can take over. A backup is what brings it back; with NATS servers of its own, another bridge could stand by."}
     </p>
     {may("bridge:config") && (

@@ -1,0 +1,379 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A joining node is one that [Join] has yet to return.
+type joining struct {
+	line *line
+	got  chan *Membership
+	err  chan error
+	why  func() string // what it waits for
+	stop context.CancelFunc
+}
+
+func (m *memory) join(t *testing.T, id string, change ...func(*Options)) *joining {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var why string
+	o := Options{ID: id, Version: "test", Waiting: func(reason string) {
+		mu.Lock()
+		defer mu.Unlock()
+		why = reason
+	}}
+	for _, f := range change {
+		f(&o)
+	}
+	j := &joining{line: m.line(), got: make(chan *Membership, 1), err: make(chan error, 1), stop: stop, why: func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return why
+	}}
+	go func() {
+		got, err := Join(ctx, j.line, o)
+		if err != nil {
+			j.err <- err
+			return
+		}
+		j.got <- got
+	}()
+	return j
+}
+
+// works waits for the membership of a node that may work.
+func (j *joining) works(t *testing.T) *Membership {
+	t.Helper()
+	select {
+	case m := <-j.got:
+		t.Cleanup(func() { _ = m.Leave(context.Background()) })
+		return m
+	case err := <-j.err:
+		t.Fatal(err)
+	case <-time.After(time.Minute):
+		t.Fatal("it does not come to work")
+	}
+	return nil
+}
+
+func together(o *Options) { o.Working = All }
+
+// living are the ids of the members as a node sees them, the oldest first.
+func living(m *Membership) string {
+	var ids []string
+	for _, member := range m.Members() {
+		ids = append(ids, member.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestTheNextWorksWhenTheOldestLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		a := stream.join(t, "a").works(t)
+		waiting := stream.join(t, "b")
+		time.Sleep(10 * time.Second)
+		if len(waiting.got) > 0 || !strings.Contains(waiting.why(), "standby") {
+			t.Fatalf("b works, or waits because %q", waiting.why())
+		}
+		if living(a) != "a b" || !a.Oldest() || a.Check() != nil {
+			t.Errorf("members are %q, %v", living(a), a.Check())
+		}
+		left := time.Now()
+		if err := a.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := waiting.works(t)
+		if took := time.Since(left); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if b.Alive(a.Self()) || !b.Alive(b.Self()) || living(b) != "b" {
+			t.Errorf("members are %q", living(b))
+		}
+		if len(a.Lost()) > 0 {
+			t.Error("who has left hears a verdict")
+		}
+	})
+}
+
+func TestWhoIsSilentIsDeclaredDeadAndLearnsOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		first := stream.join(t, "a")
+		a := first.works(t)
+		second := stream.join(t, "b")
+		time.Sleep(2 * time.Second)
+		first.line.set(func(l *line) { l.cut = true })
+		silent := time.Now()
+		time.Sleep(UnsureAfter)
+		if protocol.CodeOf(a.Check()) != protocol.StoreUnavailable {
+			t.Errorf("it is sure of itself: %v", a.Check())
+		}
+		b := second.works(t)
+		if took := time.Since(silent); took < SilentAfter || took > SilentAfter+2*RenewEvery+attemptTimeout {
+			t.Errorf("it took %v", took)
+		}
+		first.line.set(func(l *line) { l.cut = false })
+		err := <-a.Lost()
+		if verdict := (*Verdict)(nil); !errors.As(err, &verdict) || verdict.By != "b" || protocol.CodeOf(err) != protocol.StoreUnavailable {
+			t.Errorf("it ends with %v", err)
+		}
+		if a.Check() == nil || b.Check() != nil {
+			t.Errorf("%v, %v", a.Check(), b.Check())
+		}
+		again := stream.join(t, "a", func(o *Options) { o.epoch = 1 }) // its clock was set back
+		time.Sleep(5 * time.Second)
+		if !slices.ContainsFunc(b.Members(), func(m Member) bool { return m.ID == "a" && m.Epoch > a.Self().Epoch && m.State == Standby }) {
+			t.Errorf("members are %+v", b.Members())
+		}
+		again.stop()
+		if err := <-again.err; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNobodyDiesWhileTheStreamHasNoLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		var nodes []*joining
+		var members []*Membership
+		for _, id := range []string{"a", "b", "c"} {
+			j := stream.join(t, id, together)
+			nodes, members = append(nodes, j), append(members, j.works(t))
+		}
+		for range 3 {
+			time.Sleep(4 * time.Second)
+			for _, n := range nodes {
+				n.line.set(func(l *line) { l.cut = true })
+			}
+			time.Sleep(9 * time.Second)
+			for i, n := range nodes { // they come back one after the other
+				n.line.set(func(l *line) { l.cut = false })
+				time.Sleep(time.Duration(i) * 700 * time.Millisecond)
+			}
+		}
+		time.Sleep(4 * time.Second)
+		for _, m := range members {
+			if living(m) != "a b c" || m.Check() != nil || len(m.Lost()) > 0 {
+				t.Errorf("%v knows %q, %v", m.Self(), living(m), m.Check())
+			}
+		}
+	})
+}
+
+func TestARenewalWithoutConfirmationIsNotTakenForAVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		first := stream.join(t, "a", together)
+		a := first.works(t)
+		b := stream.join(t, "b", together).works(t)
+		for range 5 {
+			first.line.set(func(l *line) { l.mute = true })
+			time.Sleep(2 * time.Second)
+			first.line.set(func(l *line) { l.mute = false })
+			time.Sleep(2 * time.Second)
+			if a.Check() != nil || len(a.Lost()) > 0 || living(b) != "a b" {
+				t.Fatalf("%v; %q live", a.Check(), living(b))
+			}
+		}
+	})
+}
+
+func TestTheSecondOfOneNameWaitsForTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		first := stream.join(t, "a", together).works(t)
+		second := stream.join(t, "a", together)
+		time.Sleep(20 * time.Second)
+		if len(second.got) > 0 || !strings.Contains(second.why(), `another one with the id "a"`) || first.Check() != nil {
+			t.Fatalf("the second waits for %q; %v", second.why(), first.Check())
+		}
+		if err := first.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := second.works(t); got.Self().Epoch <= first.Self().Epoch {
+			t.Errorf("%v follows %v", got.Self(), first.Self())
+		}
+	})
+}
+
+func TestWhoDoesNotFitDoesNotJoin(t *testing.T) {
+	keys := func(pepper string) map[string]string {
+		return map[string]string{"pepper": Fingerprint("pepper", []byte(pepper))}
+	}
+	for name, test := range map[string]struct {
+		working Working
+		change  func(*Options)
+		says    string // "" if it may
+	}{
+		"the same":             {All, func(o *Options) {}, ""},
+		"another way":          {All, func(o *Options) { o.Working = One }, `cluster.working is "all" there and "one" here`},
+		"another setting":      {One, func(o *Options) { o.Agree = map[string]string{"nats.replicas": "1"} }, `nats.replicas is "3" there and "1" here`},
+		"another pepper":       {All, func(o *Options) { o.Keys = keys("theirs") }, "pepper in the data folder differ"},
+		"no pepper":            {All, func(o *Options) { o.Keys = nil }, "pepper in the data folder differ"},
+		"a standby's own keys": {One, func(o *Options) { o.Keys = keys("theirs") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stream := newMemory()
+				common := func(o *Options) {
+					o.Working, o.Agree, o.Keys = test.working, map[string]string{"nats.replicas": "3"}, keys("ours")
+				}
+				a := stream.join(t, "a", common).works(t)
+				b := stream.join(t, "b", common, test.change)
+				time.Sleep(3 * time.Second)
+				if test.says == "" {
+					if living(a) != "a b" {
+						t.Errorf("members are %q", living(a))
+					}
+					b.stop()
+					if len(b.got) == 0 {
+						<-b.err
+					} else {
+						_ = b.works(t)
+					}
+					return
+				}
+				err := <-b.err
+				if misfit := (*Misfit)(nil); !errors.As(err, &misfit) || misfit.With != a.Self() || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("it ends with %v", err)
+				}
+				if living(a) != "a" {
+					t.Errorf("members are %q", living(a))
+				}
+			})
+		})
+	}
+}
+
+func TestVersionsThatDifferByOneWorkTogether(t *testing.T) {
+	for wire, fits := range map[int]bool{Wire - 2: false, Wire - 1: true, Wire: true, Wire + 1: true, Wire + 2: false} {
+		own := Record{Member: Member{Wire: Wire, Version: "1.0"}}
+		err := own.fits(&Record{Member: Member{Node: Node{ID: "b"}, Wire: wire, Version: "2.0"}})
+		if (err == nil) != fits {
+			t.Errorf("%d beside %d: %v", Wire, wire, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "release 2.0") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhoReachesNoServerEndsIfThereWereOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		first := stream.join(t, "a", together)
+		a := first.works(t)
+		away := func(l *line) { l.cut, l.offline = true, true }
+		back := func(l *line) { l.cut, l.offline = false, false }
+		first.line.set(away)
+		time.Sleep(10 * LonelyAfter)
+		if len(a.Lost()) > 0 {
+			t.Fatal("it ends although it is alone")
+		}
+		first.line.set(back)
+		second := stream.join(t, "b", together)
+		b := second.works(t)
+		time.Sleep(time.Second)
+		for _, j := range []*joining{first, second} {
+			j.line.set(away)
+		}
+		time.Sleep(LonelyAfter - time.Second)
+		if len(a.Lost())+len(b.Lost()) > 0 {
+			t.Error("one ends too early")
+		}
+		if err := <-a.Lost(); protocol.CodeOf(err) != protocol.StoreUnavailable || !strings.Contains(err.Error(), "no server of NATS") {
+			t.Error(err)
+		}
+		<-b.Lost()
+		for _, j := range []*joining{first, second} {
+			j.line.set(back)
+		}
+	})
+}
+
+func TestWhoWatchesIsToldWhatHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		a := stream.join(t, "a", together).works(t)
+		var told []string
+		stop := a.Watch(func(c Change) {
+			if c.Member.ID != "a" {
+				told = append(told, fmt.Sprint(c.Member.ID, " ", c.Kind, " ", c.Member.Notes["relay"]))
+			}
+		})
+		b := stream.join(t, "b", together).works(t)
+		if err := b.Note("relay", "here"); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Catchup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !a.Alive(b.Self()) {
+			t.Error("it does not know who joined before")
+		}
+		time.Sleep(time.Second)
+		if err := b.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		third := stream.join(t, "c", together)
+		third.works(t)
+		time.Sleep(time.Second)
+		third.line.set(func(l *line) { l.cut = true })
+		time.Sleep(2 * SilentAfter)
+		stop()
+		third.line.set(func(l *line) { l.cut = false })
+		synctest.Wait()
+		if want := []string{"b joined ", "b told here", "b departed here", "c joined ", "c declared dead "}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		if err := a.Note("relay", strings.Repeat("x", maxNote+1)); err == nil {
+			t.Error("a note of any size is taken")
+		}
+	})
+}
+
+func TestWhoIsAloneIsTheOnlyMember(t *testing.T) {
+	m := Alone(Options{ID: "a"})
+	defer m.Leave(t.Context())
+	m.Tell(func(r *Record) { r.Ready = true })
+	if all := m.Members(); len(all) != 1 || all[0].ID != "a" || !all[0].Ready || !m.Alive(m.Self()) || !m.Oldest() || m.Check() != nil || m.Shared() {
+		t.Errorf("members are %+v", all)
+	}
+	if err := m.Catchup(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzRecords(f *testing.F) {
+	f.Add([]byte(`{"v":1,"id":"a","epoch":7,"state":"working","notes":{"relay":"x"}}`))
+	f.Add([]byte(`{"v":2,"id":"a"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := decodeEntry("a", 5, data)
+		if err != nil {
+			return
+		}
+		if e.record.ID != "a" || e.record.Revision != 5 || e.record.Joined == 0 || len(e.record.Notes) > maxNotes {
+			t.Fatalf("%s was read as %+v", data, e)
+		}
+		m := newMachine("b", "i", 1)
+		m.seen(e)
+		m.confirmed(step{kind: join, epoch: 1}, 0, time.Second, 6)
+		m.passed(6)
+		if m.oldest() == (!e.record.ended() && e.record.Joined < 6) {
+			t.Fatalf("oldest beside %+v: %v", e.record, m.oldest())
+		}
+	})
+}
