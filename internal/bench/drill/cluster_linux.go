@@ -107,31 +107,47 @@ func (c *cluster) prepareBridges() error {
 			endpoint: endpoint{name: name, mqtt: at(0), http: at(1)},
 			data:     filepath.Join(c.options.Dir, name),
 		}
+		c.bridges = append(c.bridges, b)
 		if err := os.MkdirAll(b.data, 0o700); err != nil {
 			return err
 		}
-		var urls []string
-		for _, n := range c.nats {
-			l, err := newLink(c.host, net.JoinHostPort(n.Host, strconv.Itoa(n.Port)))
-			if err != nil {
-				return err
-			}
-			b.links = append(b.links, l)
-			urls = append(urls, "nats://"+l.address())
+		if err := b.link(c); err != nil {
+			return err
 		}
-		argv := append(slices.Clone(c.options.Bridge),
-			"--dev", "--id", name, "--data", b.data, "--mqtt", b.mqtt, "--http", b.http, "--ws", at(2), "--mqtts", at(3),
-			"--nats-url", strings.Join(urls, ","), "--nats-replicas", strconv.Itoa(c.options.Servers), "--drain-seconds", "2")
-		if c.options.Mode == Many {
-			argv = append(argv, "--cluster-working", "all", "--vfs-store", "nats")
-		}
-		for _, flag := range c.options.Flags {
-			argv = append(argv, strings.ReplaceAll(flag, "{n}", strconv.Itoa(i+1)))
-		}
+		argv := append(c.flags(b, i+1), "--ws", at(2), "--mqtts", at(3))
 		b.process = &process{name: name, dir: b.data, argv: argv}
-		c.bridges = append(c.bridges, b)
 	}
 	return nil
+}
+
+// link gives a bridge a way of its own to each NATS server.
+func (b *bridgeNode) link(c *cluster) error {
+	for _, n := range c.nats {
+		l, err := newLink(c.host, net.JoinHostPort(n.Host, strconv.Itoa(n.Port)))
+		if err != nil {
+			return err
+		}
+		b.links = append(b.links, l)
+	}
+	return nil
+}
+
+// flags are the command line of a bridge, but for its further addresses.
+func (c *cluster) flags(b *bridgeNode, number int) []string {
+	var urls []string
+	for _, l := range b.links {
+		urls = append(urls, "nats://"+l.address())
+	}
+	argv := append(slices.Clone(c.options.Bridge),
+		"--dev", "--id", b.endpoint.name, "--data", b.data, "--mqtt", b.mqtt, "--http", b.http,
+		"--nats-url", strings.Join(urls, ","), "--nats-replicas", strconv.Itoa(c.options.Servers), "--drain-seconds", "2")
+	if c.options.Mode == Many {
+		argv = append(argv, "--cluster-working", "all", "--vfs-store", "nats")
+	}
+	for _, flag := range c.options.Flags {
+		argv = append(argv, strings.ReplaceAll(flag, "{n}", strconv.Itoa(number)))
+	}
+	return argv
 }
 
 // startBridges starts the first bridge, gives the others its secrets, and starts

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -67,6 +68,23 @@ type Event struct {
 
 // A History is what all clients saw, in one order.
 type History []Event
+
+// since is what a history has from the beginning of a round on, and of before who
+// was connected when.
+func (h History) since(round int) History {
+	begun := slices.IndexFunc(h, func(e Event) bool { return e.Kind == RoundBegun && e.Number == round })
+	if begun < 0 {
+		return h
+	}
+	var recent History
+	for _, e := range h[:begun] {
+		switch e.Kind {
+		case Opened, Subscribed, Closed:
+			recent = append(recent, e)
+		}
+	}
+	return append(recent, h[begun:]...)
+}
 
 // WriteJSONL writes a history, one event a line.
 func (h History) WriteJSONL(w io.Writer) error {

@@ -111,6 +111,26 @@ func TestAnHonestHistoryHasNoBreach(t *testing.T) {
 	}
 }
 
+// TestWhatIsOwedIsFoundInTheLatestRound judges a round without those before.
+func TestWhatIsOwedIsFoundInTheLatestRound(t *testing.T) {
+	h := append(honest(), Event{Kind: RoundBegun, Number: 2, Fault: Pause})
+	if n := len(h.since(2)); n >= len(h)/2 {
+		t.Errorf("%d of %d events are left", n, len(h))
+	}
+	sent := Event{Kind: Sent, Client: "publisher", Connection: 2, Stream: "q1", Number: 6, QoS: 1, Node: "b"}
+	acked := sent
+	acked.Kind = Acked
+	h = append(h, sent, acked, Event{Kind: Got, Client: "clean", Connection: 2, Stream: "q1", Number: 6}, Event{Kind: Got, Client: "one", Connection: 2, Stream: "q1", Number: 6})
+	owed := Judge(h.since(2), people).Breaches
+	if len(owed) != 1 || owed[0].Promise != Acknowledged || owed[0].Round != 2 {
+		t.Errorf("owed is %v", owed)
+	}
+	h = append(h, Event{Kind: Got, Client: "kept", Connection: 2, Stream: "q1", Number: 6})
+	if owed := Judge(h.since(2), people).Breaches; len(owed) != 0 {
+		t.Errorf("still owed is %v", owed)
+	}
+}
+
 // at is the index of the n-th event, from 0, that is as the example: of its kind,
 // and with what it names.
 func at(t testing.TB, h History, n int, like Event) int {

@@ -149,7 +149,7 @@ var mayStillCome = []Promise{Acknowledged, SharedOnce, Frozen, AlwaysAnswer, Wil
 // owed says what a round has promised that may still come.
 func (d *drill) owed(number int) (list []string) {
 	list = d.crew.pending()
-	for _, b := range Judge(d.record.history(), d.crew.listeners).Breaches {
+	for _, b := range Judge(d.record.history().since(number), d.crew.listeners).Breaches {
 		if b.Round == number && !slices.Contains(d.Allow, b.Promise) && slices.Contains(mayStillCome, b.Promise) {
 			list = append(list, b.Text)
 		}
