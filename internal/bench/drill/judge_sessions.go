@@ -3,6 +3,9 @@ package drill
 // codeTakenOver is the reason of DISCONNECT for who connected elsewhere.
 const codeTakenOver = "0x8E"
 
+// codeImpatient stands for the reason where the client gave the connection up.
+const codeImpatient = "impatient"
+
 // connections checks sessions that were found again, and moves.
 func (j *judge) connections() {
 	for name, c := range j.clients {
@@ -13,8 +16,12 @@ func (j *judge) connections() {
 			}
 		}
 		for _, i := range c.moved {
+			code := j.history[i].Code
+			if code == codeImpatient {
+				continue // who left by itself could not be told
+			}
 			j.at(i).tally.Moves++
-			if code := j.history[i].Code; code != codeTakenOver {
+			if code != codeTakenOver {
 				j.breach(OneOwner, i, "%s moved to %s, and its old connection ended with %q instead of %s", name, j.history[i].Node, code, codeTakenOver)
 			}
 		}

@@ -270,6 +270,10 @@ func TestWhatNobodyPromisedIsNoBreach(t *testing.T) {
 			again.Connection = 2
 			return slices.Insert(h, at(t, h, 0, Event{Kind: FaultEnded}), again)
 		},
+		"a client that moves gave its old connection up": func(h History) History {
+			h[at(t, h, 0, Event{Kind: Moved})].Code = codeImpatient
+			return h
+		},
 		"a probe is not answered": func(h History) History {
 			return append(h, Event{Kind: Asked, Stream: streamProbe, ID: "p"}, Event{Kind: Executed, ID: "p"})
 		},

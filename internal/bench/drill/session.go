@@ -244,8 +244,11 @@ func (s *session) listen(w *wire) string {
 			_ = w.conn.SetReadDeadline(time.Now().Add(s.patience()))
 		}
 		packet, err := packets.ReadPacket(w.read)
-		if err != nil {
+		if timedOut(err) {
 			s.gaveUp(err)
+			return codeImpatient
+		}
+		if err != nil {
 			return ""
 		}
 		if !first {
