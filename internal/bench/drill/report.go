@@ -81,4 +81,10 @@ func (r Report) writePromises(b *strings.Builder) {
 	}
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+// seconds is a time for people; what never came took none.
+func seconds(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

@@ -26,7 +26,7 @@ func TestAReportSumsRoundsAndNamesBrokenPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| kill | 2 | 40 | 0 | 0 | 3 |", "| 3.0 s |",
+		"| kill | 2 | 40 | 0 | 0 | 3 |", "| 3.0 s | – | – |",
 		"| acknowledged | **no**, 2 times | round 1, kill: acknowledged: a / b |",
 		"| wills-of-clean-sessions | no, 1 times; allowed |", "| order | yes |  |",
 	} {
