@@ -23,6 +23,17 @@ test("a new agent appears by itself, and is found by its name", async () => {
   await page.context().close();
 });
 
+test("the page of an agent says what is wrong with it, and what to do", async () => {
+  await world.bridge.call("agent.register", { agent_id: "lamp-8", type: "end_agent" });
+  const page = await open(browser, world.bridge, "/agents/lamp-8");
+  await page.getByText("no client of it is connected", { exact: true }).waitFor();
+  await page.getByText("start the device", { exact: false }).waitFor();
+  await page.getByRole("button", { name: "Show the checks" }).click();
+  await page.getByText("ok: no answer of the last 15 minutes was wrong").waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
 test("trying a capability: the form says what is wrong, and then runs it", async () => {
   const page = await open(browser, world.bridge, "/agents/dock-1?skill=door&capability=open");
   await page.getByLabel(/^Door/).fill("D3");

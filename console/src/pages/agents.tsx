@@ -142,6 +142,7 @@ function OneAgent({ a }: { a: Commands["agent.get"]["result"] }) {
             <TryIt skills={a.skills} agent={a.agent_id} />
             <PresencePanel a={a} />
           </div>
+          {may("agent:doctor") && <Doctor agent={a.agent_id} />}
           {session && may("session:trace") && <Trace key={session.client_id} client={session.client_id} />}
           <Recent of={[`agent/${a.agent_id}`, ...a.skills.slice(0, 3).map((s) => `skill/${s}`)]} />
         </div>
@@ -165,6 +166,33 @@ function OneAgent({ a }: { a: Commands["agent.get"]["result"] }) {
         </div>
       </div>
     </>
+  );
+}
+
+/** What is wrong with an agent, and what to do about it: what most likely is the cause first. */
+function Doctor({ agent }: { agent: string }) {
+  const [all, setAll] = useState(false);
+  const found = useLive("agent.doctor", { agent_id: agent }, { every: 5000, on: ["agent"], when: (e) => e.data?.agent_id === agent });
+  return (
+    <Panel title="Health" more={<Button quiet onClick={() => setAll(!all)}>{all ? "Hide the checks" : "Show the checks"}</Button>}>
+      <Answer of={found} action="agent:doctor" loading={agent} failed="It could not be examined">
+        {(r) => (
+          <div class="stack">
+            {r.healthy && <State is="ok">Nothing is wrong</State>}
+            {r.findings.map((f) => (
+              <div class={f.severity === "problem" ? "note failed small" : "note small"} key={f.check + f.what}>
+                <Mark is={f.severity === "problem" ? "failed" : "late"} />
+                <div class="grow">
+                  <b>{f.what}</b>
+                  <p class="dim">{f.do}</p>
+                </div>
+              </div>
+            ))}
+            {all && <Facts of={r.checks.map((c) => [c.check, <span>{c.state}: {c.what}</span>])} />}
+          </div>
+        )}
+      </Answer>
+    </Panel>
   );
 }
 
