@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill fuzz clean
+.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill fuzz clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -15,6 +15,9 @@ run: build ## build and start a bridge on loopback that lets everybody in
 
 build: ## build bin/aibridge
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/aibridge ./cmd/aibridge
+
+sizes: ## print the code of the binary by package, the largest first
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(GO) build -trimpath -o "$$folder/aibridge" ./cmd/aibridge && scripts/sizes "$$folder/aibridge" | head -$${MOST:-40}
 
 bin/aibridge-bench: build ## build the load generator beside bin/aibridge
 	$(GO) build -trimpath -o bin/ ./cmd/aibridge-bench
