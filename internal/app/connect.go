@@ -74,7 +74,7 @@ func startEntities(s *state, d *domains, server *broker.Broker, router *commands
 		d.skills.OnChange(func(_ string, old, now *registry.SkillRecord) { publisher.Changed(shownSkill(old, now)) })
 		s.promised.entities.keep(publisher)
 	}
-	s.life.Run("skills for Home Assistant", publisher.Run)
+	s.life.Run("skills for Home Assistant", s.once(publisher.Run))
 }
 
 // shownSkill is a skill for Home Assistant, without capabilities if it is gone.

@@ -45,6 +45,7 @@ type Publisher struct {
 
 	mu      sync.Mutex
 	skills  map[protocol.SkillID]*shown
+	runs    bool    // before that, what is to be withdrawn is found when it begins
 	leaving []place // announced, and not withdrawn yet
 	inputs  map[string]target
 	births  bool // Home Assistant has come: everything is announced anew
@@ -137,8 +138,10 @@ func (s *Publisher) drop(id protocol.SkillID) {
 	if old := s.skills[id]; old != nil {
 		s.forgetInputs(old)
 		delete(s.skills, id)
-		s.leaving = append(s.leaving, old.place)
-		s.stir()
+		if s.runs {
+			s.leaving = append(s.leaving, old.place)
+			s.stir()
+		}
 	}
 }
 
@@ -217,6 +220,7 @@ func (s *Publisher) Run(ctx context.Context) error {
 // tells which announcements are its own.
 func (s *Publisher) withdrawLeftovers() {
 	s.mu.Lock()
+	s.runs = true
 	live := map[string]bool{}
 	for _, d := range s.skills {
 		live[d.id] = true
