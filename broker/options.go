@@ -40,6 +40,9 @@ type Options struct {
 	Journal Journal
 	// Peers are the other bridges of a cluster; nil for a bridge that is alone.
 	Peers Peers
+	// Retained has the retained messages of the clients of all of them; with
+	// Peers only.
+	Retained RetainedLog
 	// Full reports whether nothing new may be stored; optional. No more topics
 	// then get a retained message, nothing is kept for clients that are away,
 	// and publishers of QoS 1 and 2 are told so where nobody else has their

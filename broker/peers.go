@@ -291,18 +291,34 @@ func (t *turn) sendGroup(p Peer, id uint64) {
 	t.sendings = append(t.sendings, sending{p, []uint64{id}})
 }
 
+// hold is the receipt of the message in hand for one answer more, nil if nobody
+// waits for its acknowledgement.
+func (t *turn) hold() *Receipt {
+	if t.publisher == nil || t.msg.qos == 0 {
+		return nil
+	}
+	if t.receipt == nil {
+		t.receipt = &Receipt{b: t.b, s: t.publisher}
+		t.receipt.left.Store(1) // until the turn has found all
+	}
+	t.receipt.left.Add(1)
+	return t.receipt
+}
+
 // sendAway gives the turn's message to the peers it is for, after everybody here
 // has it.
 func (t *turn) sendAway(best deliveryResult, count func(deliveryResult)) {
 	m := &t.msg
+	if len(t.sendings) == 0 { // groups chose members here
+		return
+	}
 	encoded, ok := t.encodeAway()
 	if !ok {
 		return
 	}
 	t.relayed = true
-	if t.publisher != nil && m.qos > 0 {
-		t.receipt = &Receipt{b: t.b, s: t.publisher}
-		t.receipt.left.Store(int32(len(t.sendings)))
+	if t.hold() != nil {
+		t.receipt.left.Add(int32(len(t.sendings)) - 1)
 		if best == full {
 			t.receipt.best.Store(uint32(Full))
 		}
@@ -351,7 +367,11 @@ func (t *turn) waitForRoom(c *conn) {
 func (t *turn) receiptOf(s *session, p *packet.Publish) *Receipt {
 	r := t.receipt
 	t.receipt = nil
-	if r == nil || p.QoS != 2 {
+	if r == nil {
+		return nil
+	}
+	r.left.Add(-1) // of the turn itself
+	if p.QoS != 2 {
 		return r
 	}
 	s.mu.Lock()

@@ -158,6 +158,10 @@ func (b *Broker) forgetSession(t *turn, s *session) {
 // recordRetained stores a retained message, or that it is gone.
 func (t *turn) recordRetained(m *message) {
 	b := t.b
+	if b.shared != nil && !m.here {
+		b.shared.put(m, t.now, t.hold())
+		return
+	}
 	if b.journal == nil {
 		return
 	}
@@ -165,11 +169,22 @@ func (t *turn) recordRetained(m *message) {
 	if len(m.payload) > 0 {
 		value = appendMessage(nil, m, b.toStore(m.expires))
 	}
-	key := keyRetained + m.topic
-	if space := m.to.Space(); space != "" {
-		key = keyRetained + string(space) + "\x00" + m.topic // NUL is in neither
+	b.journal.put(t, keyOfRetained(m), value)
+}
+
+// recordAgain stores what became of a retained message by itself. In the log of
+// a cluster that happens by itself too.
+func (t *turn) recordAgain(m *message) {
+	if t.b.shared == nil || m.here {
+		t.recordRetained(m)
 	}
-	b.journal.put(t, key, value)
+}
+
+func keyOfRetained(m *message) string {
+	if space := m.to.Space(); space != "" {
+		return keyRetained + string(space) + "\x00" + m.topic // NUL is in neither
+	}
+	return keyRetained + m.topic
 }
 
 // recordOwed stores that a session is owed p, under a packet identifier if it

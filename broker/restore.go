@@ -101,6 +101,7 @@ func (r *restorer) keyed(key string, value []byte) error {
 			return fmt.Errorf("retained message %q: %w", key[len(keyRetained):], err)
 		}
 		m.expires = r.b.fromStore(m.expires, forever)
+		m.here = r.b.shared != nil // or it would not be in the journal
 		if m.to.Nobody() {
 			r.homeless = append(r.homeless, m)
 			return nil

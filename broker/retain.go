@@ -222,7 +222,7 @@ func (r *retained) expire(now int64, record func(*message)) {
 		for _, m := range on.exact {
 			if _, ok := m.left(now); !ok {
 				r.remove(on, m)
-				record(&message{topic: m.topic, to: m.to})
+				record(&message{topic: m.topic, to: m.to, here: m.here})
 			}
 		}
 	}

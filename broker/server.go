@@ -33,6 +33,7 @@ type Broker struct {
 	journal  *scribe // nil without a journal
 	flusher  *flusher
 	receipts receipts
+	shared   *sharedRetained // nil for a bridge that is alone
 	stats    stats
 	traces   traces
 	readers  readers
@@ -80,6 +81,9 @@ func New(options Options) (*Broker, error) {
 	b.stats.init(b)
 	b.timers = newTimers(b)
 	b.flusher = newFlusher(b)
+	if options.Retained != nil {
+		b.shared = newSharedRetained(b, options.Retained)
+	}
 	if options.Journal != nil {
 		b.journal = newScribe(b, options.Journal)
 		if err := b.restore(b.ctx); err != nil {
@@ -89,6 +93,10 @@ func New(options Options) (*Broker, error) {
 	}
 	if err := b.readers.start(b, options.Readers); err != nil {
 		return nil, err
+	}
+	if b.shared != nil {
+		b.working.Go(func() { b.shared.run(b.closing) })
+		b.working.Go(b.shared.follow)
 	}
 	b.working.Go(func() { b.timers.run(b.closing) })
 	b.working.Go(func() { b.flusher.run(b.closing) })

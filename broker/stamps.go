@@ -54,6 +54,6 @@ func (k *stamps) renew(t *turn) {
 		}
 		s.mu.Unlock()
 	}
-	k.b.retained.restamp(t.recordRetained)
+	k.b.retained.restamp(t.recordAgain)
 	t.end()
 }

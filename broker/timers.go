@@ -115,7 +115,7 @@ func (k *timers) run(stop <-chan struct{}) {
 			stamps.renew(t)
 			k.looks.Add(1)
 			if ticks++; ticks%40 == 0 {
-				k.b.retained.expire(t.now, t.recordRetained)
+				k.b.retained.expire(t.now, t.recordAgain)
 				t.end()
 			}
 		}

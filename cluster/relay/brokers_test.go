@@ -2,9 +2,11 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,10 +21,11 @@ import (
 
 // A cluster is some brokers with a relay each, in one process.
 type cluster struct {
-	t     *testing.T
-	mu    sync.Mutex
-	nodes map[string]*bridgeNode
-	deaf  map[string]bool // what is sent to these is lost
+	t        *testing.T
+	mu       sync.Mutex
+	nodes    map[string]*bridgeNode
+	retained *retainedLog
+	deaf     map[string]bool // what is sent to these is lost
 }
 
 type bridgeNode struct {
@@ -78,7 +81,7 @@ func (s *straight) close() {
 }
 
 func newCluster(t *testing.T, names ...string) *cluster {
-	c := &cluster{t: t, nodes: make(map[string]*bridgeNode), deaf: make(map[string]bool)}
+	c := &cluster{t: t, nodes: make(map[string]*bridgeNode), deaf: make(map[string]bool), retained: &retainedLog{grown: make(chan struct{})}}
 	for _, name := range names {
 		c.add(name)
 	}
@@ -95,7 +98,7 @@ func (c *cluster) add(name string) {
 	line := &straight{c: c, from: name, to: make(map[string]chan []byte)}
 	r := New(Options{Self: Node{name, 1}, Key: &testKey, Transport: line, Outbox: 256 << 10})
 	b, err := broker.New(broker.Options{
-		Peers: r, SysInterval: -1,
+		Peers: r, Retained: c.retained, SysInterval: -1,
 		Authenticate: func(_ context.Context, shown broker.Credentials) (*protocol.Principal, error) {
 			who := &protocol.Principal{ID: "someone", Space: protocol.DefaultSpace}
 			if shown.Username != "" {
@@ -423,5 +426,151 @@ func TestWhoSubscribesLateIsHeard(t *testing.T) {
 			t.Fatalf("what is published after SUBACK was answered by %#x", reason)
 		}
 		b.expect(topic + "=at once@1")
+	}
+}
+
+// A retainedLog is the log of retained messages in memory.
+type retainedLog struct {
+	mu     sync.Mutex
+	values []broker.RetainedValue
+	grown  chan struct{} // closed with the next value
+	broken bool
+}
+
+func (l *retainedLog) Put(_ context.Context, values []broker.RetainedValue) (positions []uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken {
+		return nil, errors.New("the log is away")
+	}
+	for _, v := range values {
+		l.values = append(l.values, v)
+		positions = append(positions, uint64(len(l.values)))
+	}
+	close(l.grown)
+	l.grown = make(chan struct{})
+	return positions, nil
+}
+
+func (l *retainedLog) Follow(ctx context.Context, current func(), take func(uint64, string, []byte)) {
+	for next := 0; ; {
+		l.mu.Lock()
+		values, grown := l.values[next:], l.grown
+		l.mu.Unlock()
+		for _, v := range values {
+			next++
+			take(uint64(next), v.Key, v.Value)
+		}
+		if current != nil {
+			current()
+			current = nil
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// retains publishes a retained message.
+func (d *device) retains(topic, text string) byte {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
+	defer cancel()
+	answer, err := d.Publish(ctx, &paho.Publish{Topic: topic, Payload: []byte(text), QoS: 1, Retain: true})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return answer.ReasonCode
+}
+
+func TestRetainedMessagesAreThereAtEveryBridge(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	a := c.connect("a", "speaker", "home")
+	if reason := a.retains("state/1", "on"); reason != packets.PubackNoMatchingSubscribers {
+		t.Errorf("answered by %#x", reason)
+	}
+	has := func(node, filter string) func() bool {
+		return func() bool {
+			for range c.nodes[node].Retained(filter) {
+				return true
+			}
+			return false
+		}
+	}
+	eventually.Holds(t, "b has it", has("b", "state/1"))
+	b := c.connect("b", "listener", "home")
+	b.hears("state/#", 1)
+	b.expect("state/1=on@1")
+	a.retains("state/1", "")
+	b.expect("state/1=@1")
+	eventually.Holds(t, "it is gone", func() bool { return !has("b", "state/1")() })
+	c.connect("b", "other", "work").hears("#", 1)
+	c.add("c") // a bridge that comes later
+	c.connect("a", "again", "home").retains("state/2", "x")
+	c.agree()
+	<-c.nodes["c"].RetainedCurrent()
+	eventually.Holds(t, "c has it", has("c", "state/2"))
+}
+
+func TestTheLastWriterOfARetainedMessageIsTheSameEverywhere(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	c := newCluster(t, names...)
+	var writers sync.WaitGroup
+	for i, name := range names {
+		d := c.connect(name, "w"+name, "home")
+		writers.Go(func() {
+			for n := range 100 {
+				d.retains("contested", fmt.Sprintf("%d-%d", i, n))
+			}
+		})
+	}
+	writers.Wait()
+	c.retained.mu.Lock()
+	last := c.retained.values[len(c.retained.values)-1].Value
+	c.retained.mu.Unlock()
+	for _, name := range names {
+		saw := ""
+		for n := 0; ; n++ {
+			d := c.connect(name, fmt.Sprintf("r%d%s", n, name), "home")
+			d.hears("contested", 1)
+			if saw = string((<-d.got).Payload); strings.HasSuffix(string(last), saw) {
+				break
+			}
+			if n > 1000 {
+				t.Fatalf("%s has %s, the log %q", name, saw, last)
+			}
+		}
+	}
+}
+
+func TestNoRetainedMessageIsAcknowledgedBeforeItIsStored(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	a := c.connect("a", "speaker", "home")
+	c.retained.mu.Lock()
+	c.retained.broken = true
+	c.retained.mu.Unlock()
+	answered := make(chan byte, 1)
+	go func() { answered <- a.retains("state", "on") }()
+	eventually.Holds(t, "it counts where it was published", func() bool {
+		for range c.nodes["a"].Retained("state") {
+			return true
+		}
+		return false
+	})
+	select {
+	case reason := <-answered:
+		t.Fatalf("acknowledged by %#x and not stored", reason)
+	default:
+	}
+	c.retained.mu.Lock()
+	c.retained.broken = false
+	c.retained.mu.Unlock()
+	<-answered
+	c.retained.mu.Lock()
+	defer c.retained.mu.Unlock()
+	if len(c.retained.values) != 1 {
+		t.Errorf("acknowledged with %d values stored", len(c.retained.values))
 	}
 }

@@ -28,11 +28,8 @@ func newMetrics(r *Relay) *metrics {
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aibridge_relay_peers", Help: "Bridges that messages are relayed to."}, func() float64 {
 				return float64(len(r.Peers()))
 			}),
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aibridge_relay_queue_bytes", Help: "Bytes that other bridges have not accepted."}, func() (all float64) {
-				for _, p := range r.Peers() {
-					all += float64(p.Queued)
-				}
-				return all
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aibridge_relay_queue_bytes", Help: "Bytes that other bridges have not accepted."}, func() float64 {
+				return float64(r.Queued())
 			}),
 		)
 	}
@@ -46,6 +43,14 @@ type PeerStatus struct {
 	Queued   int    // bytes that it has not accepted
 	Dropped  uint64 // messages that it did not get
 	Received uint64 // bytes from it
+}
+
+// Queued is how much other bridges have not accepted, in bytes.
+func (r *Relay) Queued() (bytes int) {
+	for _, p := range r.Peers() {
+		bytes += p.Queued
+	}
+	return bytes
 }
 
 // Peers tells how far this bridge is with the others.

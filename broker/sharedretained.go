@@ -1,0 +1,215 @@
+package broker
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A RetainedLog has the retained messages of the clients of all bridges of a
+// cluster. The last value of a key counts.
+type RetainedLog interface {
+	// Put stores values and returns the position of each. After an error all may be
+	// put again.
+	Put(ctx context.Context, values []RetainedValue) (positions []uint64, err error)
+	// Follow calls take with every value there is and every one that comes, in the
+	// order of their positions, until ctx ends; and current once all have come
+	// that there were.
+	Follow(ctx context.Context, current func(), take func(position uint64, key string, value []byte))
+}
+
+// A RetainedValue is a change of a [RetainedLog]; without a value the key is gone.
+type RetainedValue struct {
+	Key   string
+	Value []byte
+	Life  time.Duration // after which it may be forgotten; 0 never
+}
+
+// A sharedRetained keeps the retained messages here equal to those of the
+// cluster. What a client here retains counts here at once, and is put into the
+// log; what the log has behind that replaces it.
+type sharedRetained struct {
+	b   *Broker
+	log RetainedLog
+
+	applying sync.Mutex // held while something of the log is made to count here
+
+	mu       sync.Mutex
+	values   map[string]RetainedValue // to be put
+	receipts []*Receipt               // of their publishers
+	pending  map[string]*pendingRetained
+	wake     chan struct{}
+	current  chan struct{}
+}
+
+// A pendingRetained is a key of which a value from here is on its way into the
+// log.
+type pendingRetained struct {
+	values   int
+	position uint64 // of what came from the log meanwhile, 0 nothing
+	message  *message
+}
+
+func newSharedRetained(b *Broker, log RetainedLog) *sharedRetained {
+	return &sharedRetained{
+		b: b, log: log, values: make(map[string]RetainedValue), pending: make(map[string]*pendingRetained),
+		wake: make(chan struct{}, 1), current: make(chan struct{}),
+	}
+}
+
+// put has a message put into the log; the receipt is answered when it is there.
+func (h *sharedRetained) put(m *message, now int64, receipt *Receipt) {
+	v := RetainedValue{Key: keyOfRetained(m)}
+	if len(m.payload) > 0 {
+		v.Value = appendMessage(nil, m, h.b.toStore(m.expires))
+		if m.expires != 0 {
+			v.Life = time.Duration(max(m.expires-now, 1))
+		}
+	}
+	h.mu.Lock()
+	p := h.pending[v.Key]
+	if p == nil {
+		p = new(pendingRetained)
+		h.pending[v.Key] = p
+	}
+	if _, gathers := h.values[v.Key]; !gathers {
+		p.values++
+	}
+	h.values[v.Key] = v
+	if receipt != nil {
+		h.receipts = append(h.receipts, receipt)
+	}
+	h.mu.Unlock()
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run puts what gathers into the log, until the broker closes.
+func (h *sharedRetained) run(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			h.flush(stop)
+			return
+		case <-h.wake:
+			h.flush(stop)
+		}
+	}
+}
+
+func (h *sharedRetained) flush(stop <-chan struct{}) {
+	h.mu.Lock()
+	values, receipts := h.values, h.receipts
+	h.values, h.receipts = make(map[string]RetainedValue), nil
+	h.mu.Unlock()
+	if len(values) == 0 {
+		return
+	}
+	all := slices.Collect(maps.Values(values))
+	positions := h.persist(all, stop)
+	if positions == nil {
+		return
+	}
+	h.stored(all, positions)
+	for _, r := range receipts {
+		r.Answer(Missed) // whether anybody has heard it, others say
+	}
+	h.b.AnswerReceipts()
+}
+
+// persist puts values again and again while the log fails. It gives up, and
+// returns nil, when the broker closes.
+func (h *sharedRetained) persist(values []RetainedValue, stop <-chan struct{}) []uint64 {
+	for wait := retryWrite; ; wait = min(2*wait, mostRetryWait) {
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+		positions, err := h.log.Put(ctx, values)
+		cancel()
+		if err == nil {
+			return positions
+		}
+		h.b.log.Warn("retained messages can't be stored; it is tried again and again", "error", err)
+		select {
+		case <-stop:
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// stored notes where values stand in the log by now.
+func (h *sharedRetained) stored(values []RetainedValue, positions []uint64) {
+	h.applying.Lock()
+	defer h.applying.Unlock()
+	for i := range values {
+		h.mu.Lock()
+		p := h.pending[values[i].Key]
+		p.values--
+		if p.values == 0 {
+			delete(h.pending, values[i].Key)
+		}
+		h.mu.Unlock()
+		if p.values == 0 && p.message != nil && p.position >= positions[i] {
+			h.apply(p.message)
+		}
+	}
+}
+
+// follow takes what comes from the log, until the broker closes.
+func (h *sharedRetained) follow() {
+	h.log.Follow(h.b.ctx, func() { close(h.current) }, func(position uint64, key string, value []byte) {
+		m, err := h.parse(key, value)
+		if err != nil {
+			h.b.log.Error("a retained message of the cluster cannot be read", "error", err)
+			return
+		}
+		h.applying.Lock()
+		defer h.applying.Unlock()
+		h.mu.Lock()
+		p := h.pending[key]
+		if p != nil { // which of the two is later, its position will tell
+			p.position, p.message = position, m
+		}
+		h.mu.Unlock()
+		if p == nil {
+			h.apply(m)
+		}
+	})
+}
+
+func (h *sharedRetained) parse(key string, value []byte) (*message, error) {
+	space, topic, ok := strings.Cut(strings.TrimPrefix(key, keyRetained), "\x00")
+	if !ok {
+		return nil, errRecord
+	}
+	if len(value) == 0 {
+		return &message{topic: topic, to: protocol.Everybody(protocol.SpaceID(space))}, nil
+	}
+	m, err := parseMessage(value)
+	if err == nil {
+		m.expires = h.b.fromStore(m.expires, forever)
+	}
+	return m, err
+}
+
+// apply makes a message of the log count here.
+func (h *sharedRetained) apply(m *message) {
+	if _, whose := h.b.retained.set(m, retainLimits{bytes: h.b.options.Limits.RetainedBytes}, func(*message) {}); whose != hasRoom {
+		h.b.log.Warn("a retained message of another bridge is not kept: too much is retained", "topic", m.topic)
+	}
+}
+
+// RetainedCurrent is closed once this bridge has the retained messages of the
+// cluster; it is nil for a bridge that is alone.
+func (b *Broker) RetainedCurrent() <-chan struct{} {
+	if b.shared == nil {
+		return nil
+	}
+	return b.shared.current
+}

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/broker"
+)
+
+// A RetainedLog has the retained messages of the clients of a whole cluster: one
+// stream, of which the last message of a key counts, and which every bridge
+// follows. One key takes some 400 bytes of memory in each NATS server beside its
+// value.
+type RetainedLog struct {
+	store   *Store
+	stream  string
+	subject string
+}
+
+const (
+	// removedFor is how long it is kept that a key is gone. Who follows the stream
+	// is never behind by as much.
+	removedFor = time.Hour
+	// retainedAtOnce are the messages that are on their way to the stream at a time.
+	retainedAtOnce = 256
+)
+
+// OpenRetained makes the stream if it is missing.
+func (s *Store) OpenRetained(ctx context.Context) (*RetainedLog, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
+	defer cancel()
+	l := &RetainedLog{store: s, stream: s.options.Prefix + "-retained", subject: s.options.Prefix + ".retained."}
+	return l, s.makeStream(ctx, s.flow, jetstream.StreamConfig{
+		Name:              l.stream,
+		Description:       "AI Bridge: retained messages of the clients of all bridges",
+		Subjects:          []string{l.subject + "*"},
+		MaxMsgsPerSubject: 1,
+		Storage:           jetstream.FileStorage,
+		Replicas:          s.options.Replicas,
+		AllowMsgTTL:       true, // for those that expire, and markers of those that are gone
+	})
+}
+
+// Put stores values, or that they are gone. It returns the position of each in
+// the stream, in their order; after an error some may be stored.
+func (l *RetainedLog) Put(ctx context.Context, values []broker.RetainedValue) ([]uint64, error) {
+	positions, errs := make([]uint64, len(values)), make([]error, len(values))
+	var wait sync.WaitGroup
+	places := make(chan struct{}, retainedAtOnce)
+	for i := range values {
+		places <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-places }()
+			positions[i], errs[i] = l.put(ctx, &values[i])
+		})
+	}
+	wait.Wait()
+	return positions, errors.Join(errs...)
+}
+
+func (l *RetainedLog) put(ctx context.Context, v *broker.RetainedValue) (uint64, error) {
+	life := v.Life
+	if len(v.Value) == 0 {
+		life = removedFor
+	}
+	msg := &nats.Msg{Subject: l.subject + keyToken(v.Key), Data: appendRetained(nil, v)}
+	if life > 0 {
+		seconds := int64((life + time.Second - 1) / time.Second)
+		msg.Header = nats.Header{jetstream.MsgTTLHeader: {strconv.FormatInt(seconds, 10) + "s"}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
+	defer cancel()
+	ack, err := storeMessage(ctx, l.store.flow, msg)
+	return ack.Sequence, err
+}
+
+// keyToken is a key as part of a subject. Two keys have one token never in
+// practice: half of a SHA-256.
+func keyToken(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+func appendRetained(dst []byte, v *broker.RetainedValue) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(v.Key)))
+	return append(append(dst, v.Key...), v.Value...)
+}
+
+func parseRetained(data []byte) (key string, value []byte, ok bool) {
+	n, head := binary.Uvarint(data)
+	if head <= 0 || n > uint64(len(data)-head) {
+		return "", nil, false
+	}
+	data = data[head:]
+	return string(data[:n]), data[n:], true
+}
+
+// Follow calls take for every value in the order of the stream, from the first
+// on, and current once all have come that there were. It returns when ctx ends.
+// Slices are valid until take returns.
+func (l *RetainedLog) Follow(ctx context.Context, current func(), take func(position uint64, key string, value []byte)) {
+	next := uint64(1)
+	for told := false; ctx.Err() == nil; {
+		err := l.follow(ctx, &next, take, func() {
+			if !told {
+				told = true
+				current()
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		l.store.log.Debug("retained messages are followed anew", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (l *RetainedLog) follow(ctx context.Context, next *uint64, take func(uint64, string, []byte), current func()) error {
+	c, err := consume(ctx, l.store.flow, l.stream, *next, askTimeout)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	each := func(m message) error {
+		*next = m.seq + 1
+		key, value, ok := parseRetained(m.Data)
+		if !ok {
+			l.store.log.Error("a retained message is damaged", "stream", l.stream, "position", m.seq)
+			return nil
+		}
+		take(m.seq, key, value)
+		return nil
+	}
+	if err := c.drain(each); err != nil {
+		return err
+	}
+	current()
+	for {
+		m, err := c.next()
+		if err != nil {
+			return err
+		}
+		if err := each(m); err != nil {
+			return err
+		}
+	}
+}
