@@ -73,7 +73,7 @@ func (s *Service) publishEvent(e announcement) {
 
 // publish tells everybody in a space who listens.
 func (s *Service) publish(in protocol.SpaceID, m protocol.Message) {
-	m.QoS = 1
+	m.QoS, m.View = 1, true
 	if len(m.Payload) > 0 {
 		m.ContentType = protocol.ContentJSON
 	}

@@ -14,6 +14,7 @@ import (
 type announcement struct {
 	family, name string
 	data         announced
+	view         bool // of a table, which every bridge of a cluster follows
 }
 
 // An announced thing is what an event tells. Its space is told of it.
@@ -33,7 +34,13 @@ func (s *Service) announce(ctx context.Context) {
 
 // event has an event published: family "agent", name "agent.online".
 func (s *Service) event(family, name string, data announced) {
-	s.news.Event(announcement{family, name, data})
+	s.news.Event(announcement{family, name, data, false})
+}
+
+// change is event for what a table says: every bridge of a cluster sees it there
+// and tells its own clients.
+func (s *Service) change(family, name string, data announced) {
+	s.news.Event(announcement{family, name, data, true})
 }
 
 // card has the card of an agent published anew.
@@ -55,8 +62,9 @@ func (s *Service) publishEvent(e announcement) {
 		Data:      data,
 		Metadata:  protocol.Metadata{SenderID: s.opts.BridgeID},
 	}
-	to, topic := protocol.Everybody(e.data.space()), s.opts.Topics.Event(e.family)
-	if _, err := s.opts.Publisher.Publish(to, protocol.Message{Topic: topic, Payload: event.Append(nil), ContentType: protocol.ContentJSON}); err != nil {
+	to := protocol.Everybody(e.data.space())
+	m := protocol.Message{Topic: s.opts.Topics.Event(e.family), Payload: event.Append(nil), ContentType: protocol.ContentJSON, View: e.view}
+	if _, err := s.opts.Publisher.Publish(to, m); err != nil {
 		s.log.Warn("event not published", "event", e.name, "error", err)
 	}
 }
@@ -89,10 +97,10 @@ func (s *Service) agentAnnounced(_ string, old, new *Agent) {
 	switch {
 	case new != nil:
 		s.card(new.Key())
-		s.event("agent", "agent.registered", agentEvent{new.ID, new.Space, new.Type, statusOf(s.board.isOnline(new.Key())), ""})
+		s.change("agent", "agent.registered", agentEvent{new.ID, new.Space, new.Type, statusOf(s.board.isOnline(new.Key())), ""})
 	case old != nil:
 		s.card(old.Key())
-		s.event("agent", "agent.unregistered", agentEvent{old.ID, old.Space, old.Type, Offline, ""})
+		s.change("agent", "agent.unregistered", agentEvent{old.ID, old.Space, old.Type, Offline, ""})
 	}
 }
 
@@ -123,17 +131,17 @@ func (s *Service) skillAnnounced(_ string, old, new *SkillRecord) {
 		}
 	}
 	if new != nil {
-		s.event("skill", "skill.registered", skillEvent{new.ID, new.Space})
+		s.change("skill", "skill.registered", skillEvent{new.ID, new.Space})
 	} else if old != nil {
-		s.event("skill", "skill.unregistered", skillEvent{old.ID, old.Space})
+		s.change("skill", "skill.unregistered", skillEvent{old.ID, old.Space})
 	}
 }
 
 // resourceAnnounced follows the table of resources.
 func (s *Service) resourceAnnounced(_ string, old, new *ResourceRecord) {
 	if new != nil {
-		s.event("resource", "resource.registered", resourceEvent{new.ID, new.Space})
+		s.change("resource", "resource.registered", resourceEvent{new.ID, new.Space})
 	} else if old != nil {
-		s.event("resource", "resource.removed", resourceEvent{old.ID, old.Space})
+		s.change("resource", "resource.removed", resourceEvent{old.ID, old.Space})
 	}
 }

@@ -97,7 +97,7 @@ func (s *Service) renderCard(key ask.AgentKey) []byte {
 // publishCard publishes the card of an agent. Without an agent it removes
 // what is retained.
 func (s *Service) publishCard(key ask.AgentKey, card []byte) {
-	m := protocol.Message{Topic: s.opts.Topics.AgentCard(key.ID), Payload: card, QoS: 1, Retain: true}
+	m := protocol.Message{Topic: s.opts.Topics.AgentCard(key.ID), Payload: card, QoS: 1, Retain: true, View: true}
 	if len(card) > 0 {
 		m.ContentType = protocol.ContentJSON
 	}
