@@ -3,7 +3,7 @@ package cluster
 // Preview is what does not hold yet where all bridges work. Each line is in
 // docs/operations.md too.
 var Preview = []string{
-	"Messages, retained messages, shared subscriptions and wills reach the clients of the bridge that they were published on, and no others.",
+	"A publication of QoS 2 that a client repeats because its bridge died before acknowledging it can reach subscribers on other bridges twice.",
 	"A kept session is on the bridge that its client was connected to. The client finds it there alone, and when that bridge is dead it waits for its return.",
 	"A request that is repeated on another bridge runs again. At most once holds for each bridge, and for requests that were claimed before it started.",
 	"An agent is online for the bridge that it is connected to. Others call it offline, and send it nothing.",

@@ -53,6 +53,7 @@ type domains struct {
 	backups    *backup.Service
 	announcers *store.Table[homeassistant.Announcer]
 	doctor     *doctor.Service // of devices
+	relay      *relaying       // nil for a bridge that works alone
 }
 
 // openDomains makes the domains with their tables, loads these, and then opens
@@ -68,6 +69,7 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 		skills:     skills,
 		namespaces: store.NewTable[commands.Namespace](s.Store, "namespace"), models: newModels(s),
 		announcers: store.NewTable[homeassistant.Announcer](s.Store, "announcer"),
+		relay:      newRelaying(s, ring),
 	}
 	if d.agents, err = newRegistry(s, skills, ring, d.models); err != nil {
 		return nil, err

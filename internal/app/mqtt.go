@@ -20,7 +20,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 	if err != nil {
 		return nil, err
 	}
-	server, err := mqttdoor.NewServer(mqttdoor.ServerOptions{
+	options := mqttdoor.ServerOptions{
 		Clients:       s.clients,
 		Agents:        d.agents,
 		Authenticator: d.identities.authenticator,
@@ -39,11 +39,24 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 			Refused:    s.promised.witness.value().Refused,
 			Registerer: s.metrics,
 		},
-	})
+	}
+	if d.relay != nil {
+		options.Broker.Peers = d.relay
+		if options.Broker.Retained, err = s.Store.OpenRetained(ctx); err != nil {
+			return nil, err
+		}
+	}
+	server, err := mqttdoor.NewServer(options)
 	if err != nil {
 		return nil, err
 	}
 	server.BeforeWrite(s.audit.Keep)
+	if d.relay != nil {
+		s.life.Add("relay", d.relay.close)
+		if err := d.relay.begin(server); err != nil {
+			return nil, err
+		}
+	}
 	s.life.Add("broker", server.Close)
 	s.life.Add("clients", sendClientsAway(s, server))
 	return server, nil

@@ -62,5 +62,10 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Add("workflows", d.runs.Close)
 	s.life.Run("backups", s.once(d.backups.Run))
 	s.life.Run("server certificate", func(ctx context.Context) error { return o.tls.Run(ctx, s.log) })
+	if d.relay != nil {
+		if err := d.relay.await(ctx); err != nil {
+			return err
+		}
+	}
 	return s.lobby.Close(ctx)
 }
