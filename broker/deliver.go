@@ -27,7 +27,7 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 	for i := range r.targets {
 		count(t.deliverTo(&r.targets[i]))
 	}
-	if t.b.index.peers != nil {
+	if t.b.index.peers != nil && !t.served(best) {
 		if away := t.away(r); away != nil {
 			t.deliverAway(r, away, count)
 			t.sendAway(best, count)

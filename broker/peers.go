@@ -190,6 +190,13 @@ func (x *index) hearsEvery(s *session, every bool) {
 	}
 }
 
+// served reports whether the turn's message is at its goal: what the bridge says
+// to somebody, such as an answer, goes elsewhere only if nobody is here for it.
+func (t *turn) served(best deliveryResult) bool {
+	_, few := t.msg.to.Parties()
+	return few && best == taken && t.msg.from == ""
+}
+
 // away is who else has subscribers for the turn's message, nil for nobody.
 func (t *turn) away(r *route) *Away {
 	m, peers := &t.msg, t.b.index.peers
