@@ -145,11 +145,15 @@ func watched(o *loan) {
 // answer must be the one to its request. The race detector finds who looks at a
 // call that is used again.
 func TestNoCallIsTakenForAnother(t *testing.T) {
+	var enders sync.WaitGroup
+	stop := make(chan struct{})
+	t.Cleanup(func() { // after the router, which waits for handlers whose calls were answered at their deadlines
+		close(stop)
+		enders.Wait()
+	})
 	l := newLending(t)
 	const callers, each = 8, 300
 	var answered, right atomic.Int64
-	var enders sync.WaitGroup
-	stop := make(chan struct{})
 	for range 4 {
 		enders.Go(func() {
 			for {
@@ -208,8 +212,6 @@ func TestNoCallIsTakenForAnother(t *testing.T) {
 	submitting.Wait()
 	const all = callers * (each + each/3)
 	eventually.Holds(t, "all are answered", func() bool { return answered.Load() == all }, func() any { return answered.Load() })
-	close(stop)
-	enders.Wait()
 	if right.Load() == 0 || l.freed.Load() == 0 {
 		t.Errorf("%d of %d right, %d used again", right.Load(), answered.Load(), l.freed.Load())
 	}
