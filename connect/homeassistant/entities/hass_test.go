@@ -145,6 +145,9 @@ func newHass(t *testing.T, n *bridgetest.Node, id string, change ...func(*paho.C
 }
 
 func (h *hass) hear(p *paho.Publish) {
+	if strings.HasSuffix(p.Topic, "/set") { // what is said to the bridge, by this one too
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(p.Payload) == 0 {
