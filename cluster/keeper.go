@@ -228,6 +228,7 @@ func (m *Membership) outcome(s step, sent time.Duration, revision uint64, err er
 		m.counters.unconfirmed.Inc()
 		m.o.Log.Debug("the record of this bridge was not confirmed", "error", err)
 	}
+	m.answer()
 	m.update(m.o.ID)
 }
 

@@ -76,6 +76,7 @@ type Membership struct {
 	watching watchers
 	counters counters
 	wake     chan struct{} // holds a token when there is something to write at once
+	answered chan struct{} // closed, and made anew, when it is known what became of a write
 	entered  chan struct{} // closed when the node is a member
 	elected  chan struct{} // closed when it is the oldest
 	lost     chan error
@@ -115,6 +116,7 @@ func start(stream Stream, o Options) *Membership {
 		told:     make(map[string]bool),
 		counters: newCounters(),
 		wake:     make(chan struct{}, 1),
+		answered: make(chan struct{}),
 		entered:  make(chan struct{}),
 		elected:  make(chan struct{}),
 		lost:     make(chan error, 1),
@@ -245,6 +247,33 @@ func (m *Membership) Check() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.unsure()
+}
+
+// Sure returns nil as soon as this node is sure to be a member: at once, as a
+// rule, or with its next renewal. At the end of ctx, and once it is no member any
+// more, it says what [Membership.Check] says.
+func (m *Membership) Sure(ctx context.Context) error {
+	if m.stream == nil {
+		return nil
+	}
+	for {
+		m.mu.Lock()
+		err, over, next := m.unsure(), m.machine.phase == fenced, m.answered
+		m.mu.Unlock()
+		if err == nil || over {
+			return err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// unsure is Check, with the mutex.
+func (m *Membership) unsure() error {
 	now := m.now()
 	switch {
 	case m.machine.phase == fenced:
@@ -322,6 +351,12 @@ func (m *Membership) hurry() {
 	case m.wake <- struct{}{}:
 	default: // it will, or there is no keeper
 	}
+}
+
+// answer wakes those who wait to be sure. It is called with the mutex.
+func (m *Membership) answer() {
+	close(m.answered)
+	m.answered = make(chan struct{})
 }
 
 // update takes up what the machine has learned of a node. It is called with the
@@ -435,6 +470,7 @@ func (v *Verdict) Unwrap() error { return protocol.Errorf(protocol.StoreUnavaila
 func (m *Membership) fail(err error) {
 	m.ended.Do(func() {
 		m.machine.phase = fenced
+		m.answer()
 		m.lost <- err
 	})
 }

@@ -107,6 +107,53 @@ func TestTheNextWorksWhenTheOldestLeaves(t *testing.T) {
 	})
 }
 
+// TestAWriteWaitsForTheNextRenewal has a bridge write that cannot be sure of itself.
+func TestAWriteWaitsForTheNextRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		only := stream.join(t, "a")
+		a := only.works(t)
+		only.line.set(func(l *line) { l.cut = true })
+		time.Sleep(UnsureAfter)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.Sure(ctx); protocol.CodeOf(err) != protocol.StoreUnavailable || ctx.Err() == nil {
+			t.Errorf("without NATS: %v", err)
+		}
+		go func() {
+			time.Sleep(3 * time.Second)
+			only.line.set(func(l *line) { l.cut = false })
+		}()
+		if err := a.Sure(t.Context()); err != nil {
+			t.Errorf("after a renewal: %v", err)
+		}
+		if err := a.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestNobodyWaitsForAMembershipThatHasEnded has a bridge wait to be sure while
+// another declares it dead.
+func TestNobodyWaitsForAMembershipThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		first := stream.join(t, "a")
+		a := first.works(t)
+		second := stream.join(t, "b")
+		time.Sleep(2 * time.Second)
+		first.line.set(func(l *line) { l.cut = true })
+		time.Sleep(UnsureAfter)
+		go func() {
+			second.works(t)
+			first.line.set(func(l *line) { l.cut = false })
+		}()
+		if err := a.Sure(t.Context()); protocol.CodeOf(err) != protocol.StoreUnavailable {
+			t.Errorf("after the verdict: %v", err)
+		}
+	})
+}
+
 func TestWhoIsSilentIsDeclaredDeadAndLearnsOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream := newMemory()

@@ -74,7 +74,10 @@ func Open(ctx context.Context, o Options) (*Storage, error) {
 // open opens the store and the log of evidence.
 func (s *Storage) open(ctx context.Context, o Options) (err error) {
 	s.Store, err = OpenStore(ctx, s.NATS, o.Config, o.Log, func(so *store.Options) {
-		so.Fence, so.Sure, so.Full, so.Budget, so.Registerer = s.Members.Shared(), s.Members.Check, o.Full, o.Budget, o.Metrics
+		so.Full, so.Budget, so.Registerer = o.Full, o.Budget, o.Metrics
+		if s.Members.Shared() {
+			so.Fence, so.Sure = true, s.Members.Sure
+		}
 		if s.Members.Working() == cluster.All {
 			so.Node = o.Config.ID
 		}

@@ -43,7 +43,7 @@ func (s *Store) Atomic(ctx context.Context, ops ...Op) (err error) {
 	}
 	began := time.Now()
 	defer func() { s.metrics.wrote("atomic", began, err) }()
-	if err := s.usable(); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)

@@ -65,7 +65,7 @@ func (c *Claims) Claim(ctx context.Context, claim commands.Claim) error {
 	if life := c.store.options.ClaimLife; time.Until(claim.Expires) > life {
 		return fmt.Errorf("store: a claim until %v outlives the %v that claims are kept", claim.Expires, life)
 	}
-	if err := c.store.options.Sure(); err != nil {
+	if err := c.store.sure(ctx); err != nil {
 		return err
 	}
 	g, err := c.join(ctx, claim)

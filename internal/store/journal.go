@@ -155,7 +155,7 @@ func (j *Journal) Write(ctx context.Context, keyed []KeyedValue, entry []byte) (
 	if !j.loaded {
 		return 0, errNotLoaded
 	}
-	if err := j.store.options.Sure(); err != nil {
+	if err := j.store.sure(ctx); err != nil {
 		return 0, err
 	}
 	began := time.Now()

@@ -226,7 +226,7 @@ func TestNothingDurableIsWrittenByWhoIsUnsure(t *testing.T) {
 	n := runNATS(t, t.TempDir(), server.RANDOM_PORT)
 	j, _ := n.bridgeOf(t, "a")
 	unsure := errors.New("unsure")
-	j.store.options.Sure = func() error { return unsure }
+	j.store.options.Sure = func(context.Context) error { return unsure }
 	if _, err := j.Write(t.Context(), nil, []byte("entry")); !errors.Is(err, unsure) {
 		t.Errorf("the journal: %v", err)
 	}

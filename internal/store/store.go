@@ -47,9 +47,9 @@ type Options struct {
 	// bridges that work has its own; "" where one bridge works at a time, and
 	// whoever takes over goes on with those of the one before.
 	Node string
-	// Sure says why this bridge may have been declared dead, nil if it cannot;
-	// optional. Nothing durable is written then.
-	Sure func() error
+	// Sure returns nil once this bridge cannot have been declared dead, and at the
+	// end of ctx why it may have been; optional. Nothing durable is written before.
+	Sure func(ctx context.Context) error
 	// Full says why nothing may be stored that was not there before, or nil;
 	// optional. Existing records can be changed and removed all the same, and
 	// tables that are [Table.Essential] take everything.
@@ -96,9 +96,6 @@ func (o *Options) defaults() error {
 	}
 	if o.Full == nil {
 		o.Full = func() error { return nil }
-	}
-	if o.Sure == nil {
-		o.Sure = func() error { return nil }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -235,15 +232,27 @@ func (s *Store) fence(stream string) error {
 	return err
 }
 
-// usable says why nothing can be written, if so.
-func (s *Store) usable() error {
+// usable returns when something can be written, or says why not at the end of
+// ctx.
+func (s *Store) usable(ctx context.Context) error {
 	switch {
 	case s.run.Err() != nil:
 		return protocol.Errorf(protocol.ShuttingDown, "the store is closed")
 	case !s.loaded.Load():
 		return errors.New("store: written to before it was loaded")
 	}
-	return s.options.Sure()
+	return s.sure(ctx)
+}
+
+// sure returns once this bridge is sure to be a member of its cluster, after
+// [Options.WriteTimeout] at most.
+func (s *Store) sure(ctx context.Context) error {
+	if s.options.Sure == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+	defer cancel()
+	return s.options.Sure(ctx)
 }
 
 // Close stops following. Writes under way are failed. It does not close the

@@ -76,7 +76,7 @@ func (s *Store) subject(table, key string) (string, error) {
 func (s *Store) write(ctx context.Context, op Op) (revision uint64, err error) {
 	began := time.Now()
 	defer func() { s.metrics.wrote(opNames[op.kind], began, err) }()
-	if err := s.usable(); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
