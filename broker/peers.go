@@ -390,18 +390,12 @@ func (t *turn) receiptOf(s *session, p *packet.Publish) *Receipt {
 	return r
 }
 
-// endAway has what the turn gave to peers sent, and acknowledgements that were
-// answered for meanwhile.
+// endAway has what the turn gave to peers sent.
 func (t *turn) endAway() {
 	if t.relayed {
 		t.relayed = false
 		t.b.index.peers.Flush()
 	}
-	for _, c := range t.resettle {
-		t.settleOwed(c)
-	}
-	clear(t.resettle)
-	t.resettle = t.resettle[:0]
 }
 
 // announced is the receipt for new subscriptions: all peers know of them.

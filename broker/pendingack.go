@@ -93,7 +93,7 @@ func (t *turn) owe(c *conn, a pendingAck) {
 	case !t.b.stored(a.at):
 		t.b.journal.await(c)
 		t.recorded = max(t.recorded, a.at)
-	case a.receipt.done(): // since it was asked
+	case a.receipt.done(): // since it was asked, or those before it have left meanwhile
 		t.resettle = append(t.resettle, c)
 	}
 }
@@ -102,6 +102,15 @@ func (c *conn) owes() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.owed) > 0
+}
+
+// settleReady sends the acknowledgements that were to wait and need not any more.
+func (t *turn) settleReady() {
+	for _, c := range t.resettle {
+		t.settleOwed(c)
+	}
+	clear(t.resettle)
+	t.resettle = t.resettle[:0]
 }
 
 // settleOwed sends the acknowledgements whose time has come.
@@ -130,7 +139,10 @@ func (t *turn) settleOwed(c *conn) {
 	}
 	c.owed = append(c.owed[:0], c.owed[n:]...)
 	more := len(c.owed) > 0
-	storing := more && !t.b.stored(c.owed[0].at)
+	storing, at := false, uint64(0)
+	if more {
+		storing, at = t.b.journal != nil && c.owed[0].receipt.done(), c.owed[0].at
+	}
 	if !more {
 		c.owed = nil
 		if c.relief != nil {
@@ -142,6 +154,9 @@ func (t *turn) settleOwed(c *conn) {
 	c.mu.Unlock()
 	if storing {
 		t.b.journal.await(c)
+		if t.b.stored(at) { // since it was asked: whoever writes has looked already
+			t.recorded = max(t.recorded, at)
+		}
 	}
 	for _, sub := range granted {
 		t.sendRetained(c, sub)

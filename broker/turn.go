@@ -19,7 +19,6 @@ type turn struct {
 	encoded   []byte    // for peers
 	relayed   bool      // peers have something to send
 	crowded   Peer      // that has no room for more
-	resettle  []*conn   // whose acknowledgements may go now
 
 	handled bool // handlers were called, and not told that this was all
 
@@ -47,6 +46,8 @@ type turn struct {
 	patient     int               // bytes of them that may wait for a packet to leave with
 	riders      []rider           // connections whose acknowledgements do, in the order they came
 	rides       bool              // a reader's, which looks after those
+
+	resettle []*conn // whose acknowledgements may go now
 
 	recorded uint64 // position of the newest record of this turn, 0 none
 	packetAt uint64 // and of the packet in hand
@@ -95,6 +96,7 @@ func (t *turn) settle() {
 // end writes what the turn produced.
 func (t *turn) end() {
 	t.settle()
+	t.settleReady()
 	t.b.commit(t)
 	if t.b.index.peers != nil {
 		t.endAway()
