@@ -70,6 +70,7 @@ func (t *turn) answerLocked(c *conn, s *session, a pendingAck) (now bool) {
 // reader of the connection waits before it goes on: a client of MQTT 3.1.1
 // knows no Receive Maximum, and none of MQTT 5 bounds SUBSCRIBE.
 func (t *turn) owe(c *conn, a pendingAck) {
+	t.acknowledge(c) // what is collected goes first, and whoever stores may be faster
 	most := t.b.options.Limits.ReceiveMaximum
 	if c.version == packet.V5 {
 		most *= 2

@@ -217,8 +217,8 @@ func (t *turn) acceptPublish(c *conn, p *packet.Publish, v Verdict) {
 	case 1:
 		before := len(t.acks)
 		t.answerPublish(c, packet.PUBACK, p.PacketID, v, t.receiptOf(c.session, p))
-		if t.publication.HearsMore && v.Allowed() {
-			t.patient += len(t.acks) - before
+		if n := len(t.acks) - before; n > 0 && t.publication.HearsMore && v.Allowed() {
+			t.patient += n
 		}
 	case 2:
 		if !packet.Reason(v.Reason).Failed() {
