@@ -30,6 +30,9 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 	case r.State == Used && changed:
 		return protocol.Errorf(protocol.OutcomeUnknown, "the call was begun before the bridge stopped, and cannot be looked at again: it is declared differently now").
 			With("approval_id", r.ID).With("reason", "changed")
+	case r.State == Used && v.ruling == Deny:
+		return protocol.Errorf(protocol.OutcomeUnknown, "the call was begun before the bridge stopped, and models may not call %s any more: %s", t.Name, v.why).
+			With("approval_id", r.ID).With("reason", "denied")
 	case r.State == Used: // before a crash; the key of the call tells whether it was made
 		return nil
 	case v.ruling == Deny:

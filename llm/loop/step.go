@@ -150,6 +150,9 @@ const comeback = time.Second
 // insist makes one call of a kept run. When the bridge has just begun, devices
 // need a moment to come back: a call that could not be delivered is made again.
 func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCall) ([]tools.Result, error) {
+	if err := u.comesBack(ctx, c); err != nil {
+		return nil, err
+	}
 	for {
 		u.step.Begun, u.step.BegunAt = c.ID, u.opts.Now().UnixMilli()
 		if err := u.Keep(ctx, u.state()); err != nil {
@@ -169,6 +172,23 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 		}
 		u.step.Attempt++
 	}
+}
+
+// comesBack waits for the tool of the call that waited: those of other servers are
+// known only when these are connected again.
+func (u *run) comesBack(ctx context.Context, c *chat.ToolCall) error {
+	for u.step.Waits == c.ID && u.Young != nil && u.Young() {
+		if _, ok := u.box.Find(c.Name); ok {
+			return nil
+		}
+		select {
+		case <-time.After(comeback):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		u.reselect(ctx)
+	}
+	return nil
 }
 
 // keyOf is the idempotency key of a call of a kept run, for each time that it may

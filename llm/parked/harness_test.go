@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,6 +158,7 @@ type world struct {
 	rules     rules
 	declared  string // what the bell says of itself
 	roster    []string
+	away      atomic.Int32 // how often the bell is looked for until it is back
 	now       func() time.Time
 	change    func(*parked.Options, *approval.Options)
 
@@ -258,6 +260,9 @@ type catalogue struct{ w *world }
 
 func (c catalogue) Tools(context.Context, tools.Environment) ([]*tools.Tool, error) {
 	w := c.w
+	if w.away.Add(-1) >= 0 {
+		return nil, nil
+	}
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
 			Name: "bell.ring", Description: w.declared, Risk: tools.RiskAsk, RiskWords: "high", Effect: commands.Act, Source: "skill", Schema: json.RawMessage(`{"type":"object"}`),

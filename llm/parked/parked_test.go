@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/parked"
@@ -293,4 +294,106 @@ func TestACallerWaitsAsLongAsItLikes(t *testing.T) {
 	if first := <-heard; first != "task.running" {
 		t.Errorf("heard %s first", first)
 	}
+}
+
+// What ends the bridge while it goes on with a task would end the next one, too.
+func TestAPanicEndsTheTaskAlone(t *testing.T) {
+	w := newWorld(t)
+	w.parked.Handle("llm.query", func(context.Context, *parked.Job) (json.RawMessage, error) { panic("oops") })
+	_, a := w.waits(t)
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.ended(); said != "failed: 5000 internal error" {
+		t.Errorf("it said %q", said)
+	}
+}
+
+// The tools of other servers are known only when these are connected again.
+func TestAnApprovedCallWaitsForItsTool(t *testing.T) {
+	w := newWorld(t)
+	_, a := w.waits(t)
+	w.stop()
+	w.away.Store(2)
+	w.begin(&process{})
+	if err := w.decide(alice, a, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.ended(); said != "I heard rung" || w.bell.rings != 1 {
+		t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+	}
+}
+
+// A call that was let through before a crash is judged again.
+func TestPolicyMayForbidACallBetweenItsApprovalAndItsEnd(t *testing.T) {
+	for dies := 1; ; dies++ {
+		w := newWorld(t)
+		w.stop()
+		w.begin(&process{dies: dies})
+		if !w.untilItDies() {
+			t.Fatal("there is no claim to be killed at")
+		}
+		if w.process.name != "claim" {
+			w.stop()
+			continue
+		}
+		w.stop()
+		w.rules.forbid = true
+		w.begin(&process{})
+		if said := w.ended(); !strings.Contains(said, "(code 4012)") || w.bell.rings != 0 {
+			t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
+		}
+		return
+	}
+}
+
+func TestNobodyTakesAllPlaces(t *testing.T) {
+	w := newWorld(t, func(p *parked.Options, _ *approval.Options) { p.MaxRunning = 8 })
+	hold := make(chan struct{})
+	w.parked.Handle("llm.query", func(ctx context.Context, job *parked.Job) (json.RawMessage, error) {
+		if job.Principal.ID == carol.ID {
+			select {
+			case <-hold:
+			case <-ctx.Done():
+			}
+		}
+		return json.RawMessage(`"done"`), nil
+	})
+	for range 10 {
+		if _, _, err := w.ask(carol); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, place, err := w.ask(bob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last approval.Approval
+	for _, r := range w.approvals.All() {
+		a, err := w.desk.Get(t.Context(), &commands.Call{Principal: alice}, approval.GetParams{ID: r.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Requester == bob.ID {
+			last = a
+		} else if err := w.decide(alice, a, "approve", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.decide(alice, last, "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Holds(t, "bob's task has ended", func() bool {
+		v, ok := w.parked.Get(place.Waiting().Task)
+		return ok && v.State.Over()
+	})
+	close(hold)
+	eventually.Holds(t, "all have ended", func() bool {
+		for _, r := range w.tasks.All() {
+			if !r.State.Over() {
+				return false
+			}
+		}
+		return true
+	})
 }

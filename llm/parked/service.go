@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -38,7 +39,7 @@ type Options struct {
 	BridgeID string
 
 	Wait         time.Duration // that a call waits for a decision before it is told that it is parked, default 120 s
-	MaxRunning   int           // tasks that go on at once, default 64; more wait for their turn
+	MaxRunning   int           // tasks that go on at once, shared among principals and spaces, default 64; more wait for their turn
 	MaxKept      int           // bytes kept of one task, default 1 MiB
 	MaxOwnBytes  int           // the same of all that wait, of one principal, default 16 MiB
 	MaxOpenBytes int           // and of a space, default 256 MiB
@@ -140,6 +141,11 @@ func (s *Service) enqueue(id protocol.TaskID) {
 		s.ready = append(s.ready, id)
 	}
 	s.mu.Unlock()
+	s.wake()
+}
+
+// wake has [Service.Run] look at what is ready.
+func (s *Service) wake() {
 	select {
 	case s.stir <- struct{}{}:
 	default:
@@ -167,22 +173,10 @@ func (s *Service) Run(ctx context.Context) error {
 	s.recover(ctx)
 	tick := time.NewTicker(tidyPace)
 	defer tick.Stop()
-	places := make(chan struct{}, s.opts.MaxRunning)
+	places := fair.New(fair.Options{What: "parked tasks", Capacity: int64(s.opts.MaxRunning)})
 	for {
-		for _, id := range s.dequeue() {
-			select {
-			case places <- struct{}{}:
-			case <-ctx.Done():
-				return nil
-			}
-			if !s.admit() {
-				return nil
-			}
-			go func() {
-				defer s.wg.Done()
-				defer func() { <-places }()
-				s.takeUp(s.ctx, id)
-			}()
+		if !s.takeUpReady(places) {
+			return nil
 		}
 		select {
 		case <-s.stir:
@@ -192,6 +186,40 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// takeUpReady takes up the tasks that are ready, as far as their principals and
+// spaces have places left. The others stay ready. It reports false when the
+// service closes.
+func (s *Service) takeUpReady(places *fair.Semaphore) bool {
+	var rest []protocol.TaskID
+	seen := make(map[protocol.TaskID]bool)
+	for _, id := range s.dequeue() {
+		r, _, ok := s.opts.Tasks.Get(string(id))
+		if !ok || seen[id] {
+			continue
+		}
+		seen[id] = true
+		party := r.Grant.Party()
+		who := fair.Party{Principal: party.String(), Space: string(party.Space)}
+		if places.TryAcquire(who, 1) != nil {
+			rest = append(rest, id)
+			continue
+		}
+		if !s.admit() {
+			return false
+		}
+		go func() {
+			defer s.wg.Done()
+			defer s.wake()
+			defer places.Release(who, 1)
+			s.takeUp(s.ctx, id)
+		}()
+	}
+	s.mu.Lock()
+	s.ready = append(rest, s.ready...)
+	s.mu.Unlock()
+	return true
 }
 
 // admit counts a goroutine, unless the service closes.

@@ -3,6 +3,8 @@ package parked
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
@@ -170,9 +172,21 @@ func (j *Job) run(ctx context.Context) ([]byte, error) {
 	ctx, end := grant.While(ctx, s.opts.Grants, j.record.Grant)
 	defer end()
 	j.Principal = who
-	result, err := carry(ctx, j)
+	result, err := j.perform(ctx, carry)
 	if why := context.Cause(ctx); err != nil && why != nil && !errors.Is(err, ErrParked) && !errors.Is(err, errNotMine) {
 		err = why
 	}
 	return result, err
+}
+
+// perform goes on with a task, whatever happens in it: what ends this bridge would
+// end the next one, too, which goes on with it.
+func (j *Job) perform(ctx context.Context, carry Continue) (result []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			j.service.opts.Log.Error("whoever went on with a task panicked", "task", j.record.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			result, err = nil, protocol.Errorf(protocol.Internal, "internal error")
+		}
+	}()
+	return carry(ctx, j)
 }
