@@ -397,3 +397,29 @@ func TestNobodyTakesAllPlaces(t *testing.T) {
 		return true
 	})
 }
+
+func TestNobodyHasTheEndsOfOthersForgotten(t *testing.T) {
+	w := newWorld(t, func(p *parked.Options, _ *approval.Options) { p.MaxEnded, p.MaxOwnEnded = 5, 3 })
+	ids := make(map[string][]protocol.TaskID)
+	for _, who := range []*protocol.Principal{bob, carol, carol, carol, carol, carol, carol} {
+		_, place, err := w.ask(who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := place.Waiting().Task
+		ids[who.ID] = append(ids[who.ID], id)
+		if err := w.parked.Cancel(t.Context(), id, "enough"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.restart() // who starts tidies up
+	eventually.Holds(t, "carol's oldest are forgotten", func() bool { return w.tasks.Len() == 4 })
+	if _, ok := w.parked.Get(ids[bob.ID][0]); !ok {
+		t.Error("bob's task is forgotten")
+	}
+	for i, id := range ids[carol.ID] {
+		if _, ok := w.parked.Get(id); ok != (i >= 3) {
+			t.Errorf("carol's task %d of 6 is kept: %v", i+1, ok)
+		}
+	}
+}

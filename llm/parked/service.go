@@ -45,6 +45,7 @@ type Options struct {
 	MaxOpenBytes int           // and of a space, default 256 MiB
 	Keep         time.Duration // how long a task can be asked for after its end, default 7 days
 	MaxEnded     int           // of these, default 10 000
+	MaxOwnEnded  int           // of these, of one principal, default 1000
 
 	Log        *slog.Logger
 	Now        func() time.Time
@@ -93,6 +94,7 @@ func New(o Options) *Service {
 	o.MaxOpenBytes = cmp.Or(o.MaxOpenBytes, 256<<20)
 	o.Keep = cmp.Or(o.Keep, 7*24*time.Hour)
 	o.MaxEnded = cmp.Or(o.MaxEnded, 10_000)
+	o.MaxOwnEnded = cmp.Or(o.MaxOwnEnded, 1000)
 	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
