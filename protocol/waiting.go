@@ -18,7 +18,7 @@ func TaskOfWaiting(result []byte) TaskID {
 			Task TaskID `json:"task_id"`
 		} `json:"waiting"`
 	}
-	if json.Unmarshal(result, &r) != nil || r.Finish != "waiting" {
+	if json.Unmarshal(result, &r) != nil || r.Finish != "waiting" || r.Waiting.Task.Rule().Check(string(r.Waiting.Task)) != "" {
 		return ""
 	}
 	return r.Waiting.Task
