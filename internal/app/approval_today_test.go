@@ -61,14 +61,50 @@ func TestASkillThatChangesWhileItsCallWaitsDoesNotGetIt(t *testing.T) {
 			})
 			must(t, device, "skill.register", registered("high", change))
 			a := waiting.Approvals[0]
-			must(t, asker, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":"approve"}`, a.ID, a.Nonce))
+			decide(t, asker, a, "approve")
+			said := "not found"
+			switch change {
+			case "gone":
+			case "risk":
+				said = `declares the risk "deny"`
+			default:
+				decide(t, asker, askedAnew(t, asker, a), "deny")
+				said = "denied"
+			}
 			got := queried(t, c)
-			if got.Tools == nil || got.Tools.Success != 0 || !strings.Contains(toldAt(t, s, 1), "not the one that was approved") {
+			if got.Tools == nil || got.Tools.Success != 0 || !strings.Contains(toldAt(t, s, 1), said) {
 				t.Errorf("the model reads %s", toldAt(t, s, 1))
 			}
 			spared(t, device)
 		})
 	}
+}
+
+func decide(t *testing.T, c *bridgetest.Raw, a approval.Approval, decision string) {
+	t.Helper()
+	must(t, c, "approval.decide", fmt.Sprintf(`{"approval_id":%q,"nonce":%q,"decision":%q}`, a.ID, a.Nonce, decision))
+}
+
+// askedAnew is the question that takes the place of one about a call that has
+// changed, with the changes.
+func askedAnew(t *testing.T, c *bridgetest.Raw, was approval.Approval) (anew approval.Approval) {
+	t.Helper()
+	eventually.Holds(t, "somebody is asked anew", func() bool {
+		var list struct {
+			Approvals []approval.Approval `json:"approvals"`
+		}
+		_ = json.Unmarshal(must(t, c, "approval.list", `{}`), &list)
+		for _, anew = range list.Approvals {
+			if anew.Replaces == was.ID && anew.State == approval.Pending {
+				return true
+			}
+		}
+		return false
+	}, &anew)
+	if len(anew.Changes) == 0 {
+		t.Errorf("nobody is told what has changed: %+v", anew)
+	}
+	return anew
 }
 
 // TestASkillThatChangesInTheMiddleOfALoopDoesNotGetTheCall changes it while the

@@ -34,8 +34,11 @@ func (j *Job) Used(approval string) bool { return j.service.opts.Approvals.Used(
 // youth is for how long after a start devices may not be back yet.
 const youth = 30 * time.Second
 
-// Young reports whether the bridge has just begun.
-func (j *Job) Young() bool { return time.Since(j.service.began) < youth }
+// Young reports whether the task is one of an earlier process and this one has
+// just begun.
+func (j *Job) Young() bool {
+	return j.record.Started <= j.service.beganAt && time.Since(j.service.began) < youth
+}
 
 // Tell sends an event of the task to those who follow it.
 func (j *Job) Tell(event string, data any) { j.service.publish(j.record, event, data) }

@@ -58,6 +58,7 @@ type Service struct {
 	opts      Options
 	continues map[string]Continue // by command
 	began     time.Time
+	beganAt   int64 // Unix ms
 	tally     *tally
 
 	ctx  context.Context // ends when the service closes
@@ -106,7 +107,7 @@ func New(o Options) *Service {
 		o.Publish = func(protocol.Recipients, protocol.TaskID, *protocol.Event) {}
 	}
 	s := &Service{
-		opts: o, began: time.Now(), continues: make(map[string]Continue), tally: newTally(),
+		opts: o, began: time.Now(), beganAt: o.Now().UnixMilli(), continues: make(map[string]Continue), tally: newTally(),
 		stir: make(chan struct{}, 1), busy: make(map[protocol.TaskID]*turn), heard: make(map[protocol.TaskID][]*attendance),
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
