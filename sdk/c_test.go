@@ -123,9 +123,9 @@ func TestWorkInCGoesOnWhileTheConnectionIsAway(t *testing.T) {
 		}
 		close(said)
 	}()
-	eventually.Holds(t, "the device is online", func() bool {
+	eventually.Holds(t, "the device serves its skill", func() bool { // an agent is online a moment before its skills are known
 		found, err := client.Call[json.RawMessage](t.Context(), c, "agent.get", map[string]any{"agent_id": "walker"})
-		return err == nil && strings.Contains(string(found), `"status":"online"`)
+		return err == nil && strings.Contains(string(found), `"status":"online"`) && strings.Contains(string(found), `"skills":["walker"]`)
 	})
 	called := make(chan struct{})
 	go func() { // it is not answered before the test ends
