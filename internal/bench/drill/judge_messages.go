@@ -1,6 +1,9 @@
 package drill
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // listener checks what one listener got.
 func (j *judge) listener(l Listener) {
@@ -68,7 +71,7 @@ func (j *judge) lost(m *message, who string) {
 // before an event until the history's end.
 func (c *clientView) heardSince(index int) bool {
 	last := c.subscribed[len(c.subscribed)-1]
-	return last < index && count(c.closed, last, 1<<62) == 0 && count(c.opened, last, 1<<62) == 0
+	return last < index && count(c.closed, last, math.MaxInt) == 0 && count(c.opened, last, math.MaxInt) == 0
 }
 
 // stillOn reports whether a connection of the client is its last and still open.
@@ -77,7 +80,7 @@ func (c *clientView) stillOn(connection int, h History) bool {
 		return false
 	}
 	last := c.opened[len(c.opened)-1]
-	return h[last].Connection == connection && count(c.closed, last, 1<<62) == 0
+	return h[last].Connection == connection && count(c.closed, last, math.MaxInt) == 0
 }
 
 // repeats checks a message that came more than once. breaks says how many

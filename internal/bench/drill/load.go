@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -61,7 +62,7 @@ func (p *publisher) run(ctx context.Context, l *load, every time.Duration) {
 func parseMessage(payload []byte) (stream string, number int, ok bool) {
 	stream, digits, ok := strings.Cut(string(payload), " ")
 	for _, d := range digits {
-		if d < '0' || d > '9' || number > 1<<40 {
+		if d < '0' || d > '9' || number > math.MaxInt32/10-1 {
 			return "", 0, false
 		}
 		number = number*10 + int(d-'0')
