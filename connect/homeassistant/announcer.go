@@ -52,7 +52,9 @@ func newAnnouncers(space protocol.SpaceID, table records.Table[Announcer], most 
 	}
 }
 
-// note notes who publishes an announcement. It does not block.
+// note notes who publishes an announcement. It does not block. Where there is no
+// room any note gives way, so that those of announcements which were never
+// delivered do not stay for good.
 func (a *announcers) note(who *protocol.Principal, topic string, payload []byte) {
 	if who.Home() != a.space || len(payload) > maxAnnouncement {
 		return
@@ -62,12 +64,20 @@ func (a *announcers) note(who *protocol.Principal, topic string, payload []byte)
 	defer a.mu.Unlock()
 	notes, there := a.notes[topic]
 	if !there && len(a.notes) >= a.most {
-		return
+		a.evict()
 	}
 	if len(notes) == maxNotes {
 		notes = notes[1:]
 	}
 	a.notes[topic] = append(notes, n)
+}
+
+// evict forgets the notes of a topic. It is called with the mutex.
+func (a *announcers) evict() {
+	for topic := range a.notes {
+		delete(a.notes, topic)
+		return
+	}
 }
 
 // by is who made an announcement that is delivered, nil if that is not known.

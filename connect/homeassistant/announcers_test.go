@@ -1,0 +1,24 @@
+package homeassistant
+
+import (
+	"testing"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// TestNotesThatNobodyTakesMakeRoom has announcements noted that are never
+// delivered, as those of a publisher who retains too much.
+func TestNotesThatNobodyTakesMakeRoom(t *testing.T) {
+	const most = 2
+	a := newAnnouncers(protocol.DefaultSpace, nil, most)
+	who := &protocol.Principal{Kind: protocol.KindAgent, ID: "hub", Space: protocol.DefaultSpace}
+	for _, topic := range []string{"a", "b", "c"} {
+		a.note(who, topic, []byte(topic))
+	}
+	if a.by("c", []byte("c")) == nil {
+		t.Error("it is not known who made the latest announcement")
+	}
+	if len(a.notes) >= most {
+		t.Errorf("%d topics are noted, and one of them was delivered", len(a.notes))
+	}
+}
