@@ -198,11 +198,13 @@ func (l *ledger) withdraw(c *Call) bool {
 	if c.joins == nil {
 		return false
 	}
-	i := slices.Index(c.joins.joined, c)
+	e := c.joins
+	c.joins = nil // its owner may be used again
+	i := slices.Index(e.joined, c)
 	if i < 0 {
 		return false
 	}
-	c.joins.joined = slices.Delete(c.joins.joined, i, i+1)
+	e.joined = slices.Delete(e.joined, i, i+1)
 	return true
 }
 
