@@ -137,9 +137,8 @@ func (a *Arrival) Deliver(encoded []byte, groups []uint64) (Outcome, error) {
 	return Taken, nil
 }
 
-// End sends what was taken up to an offset, and has then called once everything
-// of it that must be is stored. It reports whether that is so already, and does
-// not call then in that case.
+// End sends the messages that were taken up to an offset. It reports whether all
+// of them that must be stored are; otherwise it calls then as soon as they are.
 func (a *Arrival) End(offset uint64, then func()) (stored bool) {
 	t, b := a.t, a.t.b
 	if b.journal == nil {

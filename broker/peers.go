@@ -7,32 +7,32 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Peers are the other bridges of a cluster. What clients publish here, and what
-// the bridge publishes for somebody, is carried to those of them who have
-// subscribers for it. Methods are called with locks of the broker held: they
+// Peers are the other bridges of a cluster. Publications of clients here, and
+// messages of the bridge to somebody, are carried to the bridges that have
+// subscribers for them. Methods are called with locks of the broker held: they
 // must not block, and must not call the broker.
 type Peers interface {
 	// Subscribed counts an interest of a client here, Unsubscribed no longer does.
 	Subscribed(Interest)
 	Unsubscribed(Interest)
-	// Announced answers the receipt when every peer knows what was subscribed
-	// to before.
+	// Announced answers the receipt when every peer knows all earlier
+	// subscriptions.
 	Announced(Answerer)
 	// Group names a group of shared subscriptions, 0 for none.
 	Group(space protocol.SpaceID, name, filter string) uint64
-	// Away is who has subscribers of a topic among those who hear a space, and,
-	// if every is set, among those who hear all spaces; nil if nobody has. The
-	// answer lasts as long as Epoch does not move.
+	// Away lists the peers with subscribers of a topic among the clients of the
+	// spaces and, if every is set, among the clients that hear all spaces; nil if
+	// there are none. The list is good until Epoch moves.
 	Away(topic string, every bool, spaces ...protocol.SpaceID) *Away
 	Epoch() uint64
-	// Flush has what was given to peers sent.
+	// Flush sends the messages that were queued for peers.
 	Flush()
 }
 
 // An Interest is what a client listens to.
 type Interest struct {
 	Space  protocol.SpaceID
-	Every  bool   // the client hears what is in any space
+	Every  bool   // the client hears all spaces
 	Group  string // of a shared subscription, "" for others
 	Filter string // without $share/group/
 }
@@ -68,7 +68,7 @@ const (
 	SendCrowded // queued, but whoever sends more should wait for room
 )
 
-// An Away is who has subscribers for a topic elsewhere.
+// An Away lists the peers with subscribers of a topic.
 type Away struct {
 	Peers  []Peer
 	Groups []AwayGroup

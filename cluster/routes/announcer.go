@@ -10,7 +10,7 @@ import (
 // A Subscription is what a client of a bridge listens to.
 type Subscription struct {
 	Space  protocol.SpaceID // of the client
-	Every  bool             // the client hears what is in any space
+	Every  bool             // the client hears all spaces
 	Group  string           // of a shared subscription, "" for others
 	Filter string           // without $share/group/
 }
