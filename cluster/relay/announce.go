@@ -34,7 +34,7 @@ func (r *Relay) Unsubscribed(i broker.Interest) {
 func (r *Relay) Announced(answer broker.Answerer) {
 	r.announcing.Lock()
 	round := r.round
-	if r.announcer.Pending() {
+	if r.announcer.Pending() || r.told.Load() {
 		round++
 	}
 	known := r.knownTo(round)
@@ -81,18 +81,20 @@ func (r *Relay) announceNow() {
 	r.announcing.Lock()
 	peers := r.all()
 	anew := false
+	told := r.told.Swap(false)
 	for _, p := range peers {
+		p.inform()
 		anew = anew || p.begins()
 	}
 	changes, snapshot := r.announcer.Cut(anew)
-	if len(changes) > 0 {
+	if len(changes) > 0 || told {
 		r.round++
 	}
 	for i := range r.waiters { // changes may have undone each other
 		r.waiters[i].round = min(r.waiters[i].round, r.round)
 	}
 	for _, p := range peers {
-		p.announceRound(changes, snapshot, r.round, r.o.Outbox)
+		p.announceRound(changes, snapshot, r.round, told, r.o.Outbox)
 	}
 	r.announcing.Unlock()
 	for _, p := range peers {
@@ -106,22 +108,23 @@ func (r *Relay) announceNow() {
 func (p *peer) begins() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.state == open && p.outdated
+	return p.state == open && p.outdated && !p.adopted
 }
 
-func (p *peer) announceRound(changes, snapshot []routes.Batch, round uint64, most int) {
+func (p *peer) announceRound(changes, snapshot []routes.Batch, round uint64, told bool, most int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state != open {
 		return // it will be told everything
 	}
 	switch {
+	case p.adopted:
 	case p.out.held() > 4*most: // or a bridge that stands still would take all memory
 		p.outdated = p.outdated || len(changes) > 0
-	case p.outdated && snapshot != nil:
+	case p.outdated && p.informed && snapshot != nil:
 		p.outdated = false
 		p.announce(snapshot, round)
-	case !p.outdated && len(changes) > 0:
+	case !p.outdated && (told || len(changes) > 0):
 		p.announce(changes, round)
 	}
 	if p.resync {
@@ -136,7 +139,7 @@ func (r *Relay) tellSum() {
 	again := false
 	for _, p := range r.all() {
 		p.mu.Lock()
-		if again = again || p.outdated; p.state == open && !p.outdated {
+		if again = again || p.outdated && !p.adopted; p.state == open && !p.outdated && !p.adopted {
 			p.record(recBatch, check.Append(nil))
 		}
 		p.mu.Unlock()
@@ -189,11 +192,11 @@ func (r *Relay) knownTo(round uint64) bool {
 }
 
 // hasRound reports whether the bridge knows what was announced in a round, or
-// serves nobody yet.
+// has nobody who publishes.
 func (p *peer) hasRound(round uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.state == absent || p.state == open && p.known && p.round >= round
+	return p.state == absent || p.adopted || p.state == open && p.known && p.round >= round
 }
 
 // roundsMoved answers those whose announcements are known to all by now.
@@ -219,8 +222,24 @@ func (r *Relay) roundsMoved() {
 }
 
 // Ready reports whether this bridge knows what all others announced, and they
-// what it did.
-func (r *Relay) Ready() bool {
+// what it did, and nobody's sessions wait.
+func (r *Relay) Ready() bool { return r.Met() && !r.waits() }
+
+// waits reports whether nobody serves the sessions of some bridge.
+func (r *Relay) waits() bool {
+	for _, p := range r.all() {
+		p.mu.Lock()
+		waits := p.waits
+		p.mu.Unlock()
+		if waits {
+			return true
+		}
+	}
+	return false
+}
+
+// Met is Ready, as far as there is somebody to know.
+func (r *Relay) Met() bool {
 	r.announcing.Lock()
 	defer r.announcing.Unlock()
 	for _, p := range r.all() {
@@ -228,12 +247,12 @@ func (r *Relay) Ready() bool {
 			return false
 		}
 	}
-	return !r.announcer.Pending() && r.knownTo(r.round)
+	return !r.announcer.Pending() && !r.told.Load() && r.knownTo(r.round)
 }
 
 func (p *peer) ready() bool {
 	p.mu.Lock()
-	state, epoch := p.state, p.epoch
+	state, epoch, adopted := p.state, p.epoch, p.adopted
 	p.mu.Unlock()
-	return state == absent || state == open && p.r.table.Known(p.id, epoch)
+	return state == absent && !adopted || state == open && p.r.table.Known(p.id, epoch)
 }

@@ -161,7 +161,7 @@ func (c *cluster) agree() {
 	c.t.Helper()
 	var members []Member
 	for _, n := range c.all() {
-		members = append(members, Member{Node{n.id, 1}, true})
+		members = append(members, Member{Node: Node{n.id, 1}, Ready: true})
 	}
 	for _, n := range c.all() {
 		n.relay.Reconcile(members)

@@ -40,6 +40,7 @@ func newMetrics(r *Relay) *metrics {
 type PeerStatus struct {
 	Node
 	Open     bool   // messages flow
+	Waits    bool   // nobody serves its sessions
 	Queued   int    // bytes that it has not accepted
 	Dropped  uint64 // messages that it did not get
 	Received uint64 // bytes from it
@@ -58,7 +59,9 @@ func (r *Relay) Peers() []PeerStatus {
 	var all []PeerStatus
 	for _, p := range r.all() {
 		p.mu.Lock()
-		all = append(all, PeerStatus{Node{p.id, p.epoch}, p.state == open, p.out.held(), p.dropped, p.in.received})
+		all = append(all, PeerStatus{
+			Node: Node{p.id, p.epoch}, Open: p.state == open, Waits: p.waits, Queued: p.out.held(), Dropped: p.dropped, Received: p.in.received,
+		})
 		p.mu.Unlock()
 	}
 	return all

@@ -17,12 +17,13 @@ type peer struct {
 
 	taking sync.Mutex // held while what came is delivered
 
-	mu    sync.Mutex
-	epoch uint64
-	state state
-	start uint64 // of the stream to this process of the peer
-	out   outbound
-	in    inbound
+	mu             sync.Mutex
+	epoch          uint64
+	state          state
+	waits, adopted bool   // see Member
+	start          uint64 // of the stream to this process of the peer
+	out            outbound
+	in             inbound
 
 	wanted   bool          // bytes are missing that the peer is to send again
 	due      bool          // the peer is to be told how far its stream is
@@ -34,6 +35,7 @@ type peer struct {
 	room     chan struct{} // closed when there is room again; nil if nobody waits
 	resync   bool          // its announcements are missing
 	outdated bool          // it has to be told everything anew, once there is room
+	informed bool          // it is told what parts tell
 	known    bool          // it knows what was announced in
 	round    uint64        // this round, and before
 	dropped  uint64        // messages of QoS 0
@@ -219,7 +221,7 @@ func (p *peer) greeted(f *frame) (fresh bool) {
 	}
 	ready := p.out.begin(f.received)
 	p.settle(ready)
-	p.state, p.start, p.outdated = open, p.out.base, true
+	p.state, p.start, p.outdated, p.informed = open, p.out.base, !p.adopted, false
 	p.makeRoom()
 	return true
 }
@@ -290,13 +292,14 @@ func (p *peer) take(f *frame) {
 		p.mu.Unlock()
 		return
 	}
-	d := delivery{p: p, arrival: p.r.local.Arrive(p.id, epoch), marked: in.marked}
+	d := delivery{p: p, from: Node{p.id, epoch}, arrival: p.r.local.Arrive(p.id, epoch), marked: in.marked}
 	before := in.parsed
 	err := in.records(fresh, d.record)
 	if err != nil {
 		p.r.o.Log.Error("what another bridge sends makes no sense", "bridge", p.id, "error", err)
 	}
 	p.took(epoch, &in, &d, before)
+	d.sayTo()
 }
 
 // took notes how far the peer's stream is.
@@ -352,11 +355,13 @@ func (p *peer) tellSoon() {
 // A delivery is what a frame brings.
 type delivery struct {
 	p        *peer
+	from     Node
 	arrival  Arrival
 	marked   uint64
 	groups   []uint64
 	urgent   bool     // the peer waits for its acceptance
 	outcomes [][]byte // that the peer is told
+	said     []saying
 }
 
 func (d *delivery) record(kind byte, body []byte, end uint64) error {
@@ -375,6 +380,8 @@ func (d *delivery) record(kind byte, body []byte, end uint64) error {
 	case recOutcome:
 		d.urgent = true
 		return d.p.outcome(body)
+	case recPart:
+		return d.heard(body)
 	default:
 		return errFrame
 	}

@@ -12,6 +12,7 @@ const (
 	recBatch                   // of what the sender's clients subscribe to
 	recResync                  // the receiver is to send a snapshot of the same
 	recOutcome                 // offset in the other stream, what became of that message
+	recPart                    // number and marks of a part, what it says
 )
 
 // Marks of messages.

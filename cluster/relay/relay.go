@@ -19,10 +19,16 @@ type Node struct {
 	Epoch uint64
 }
 
-// A Member is a node that is alive.
+// A Member is a node that is alive, or whose kept sessions are.
 type Member struct {
 	Node
 	Ready bool // it takes what is relayed
+	// Waits says that the bridge is dead, and that nobody serves its sessions yet.
+	// What is for them is kept for who will.
+	Waits bool
+	// Adopted says that another bridge serves the sessions of a dead one. They
+	// publish nothing: nobody has to tell them what others subscribe to.
+	Adopted bool
 }
 
 // A Transport carries frames of 64 KiB at most. It may lose them, double them
@@ -95,6 +101,8 @@ type Relay struct {
 	table     *routes.Table
 	announcer *routes.Announcer
 	metrics   *metrics
+	parts     [maxParts]Part
+	told      atomic.Bool   // parts have told something since the last round
 	epoch     atomic.Uint64 // moves with the bridges
 	running   sync.WaitGroup
 	closing   chan struct{}
@@ -150,10 +158,12 @@ func (r *Relay) Reconcile(members []Member) {
 	}
 	r.mu.Lock()
 	var gone []*peer
+	processes := make(map[*peer]Node) // that have ended
 	for id, p := range r.peers {
 		if _, ok := is[id]; !ok {
 			gone = append(gone, p)
 			delete(r.peers, id)
+			processes[p] = p.process()
 			r.ends[id] = p.lost()
 		}
 	}
@@ -164,29 +174,49 @@ func (r *Relay) Reconcile(members []Member) {
 			r.peers[id] = p
 			r.running.Go(p.run)
 		}
-		p.is(m)
+		if before, ended := p.is(m); ended {
+			processes[p] = before
+		}
 	}
 	r.mu.Unlock()
 	r.epoch.Add(1)
 	for _, p := range gone {
 		r.table.Forget(p.id)
 	}
+	for p, ended := range processes {
+		p.goneTo(ended)
+	}
 	r.roundsMoved()
 	r.local.AnswerReceipts()
 }
 
-// is takes up which process of the bridge runs.
-func (p *peer) is(m Member) {
+// process is the process of the bridge that runs, as far as is known.
+func (p *peer) process() Node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return Node{p.id, p.epoch}
+}
+
+// is takes up which process of the bridge runs. It returns the one that has ended,
+// if another one was known.
+func (p *peer) is(m Member) (before Node, ended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before = Node{p.id, p.epoch}
 	if m.Epoch != p.epoch {
+		ended = p.epoch != 0 && !p.waits
 		p.epoch, p.state, p.known = m.Epoch, absent, false
 		p.in = inbound{marked: p.r.local.Marked(p.id, m.Epoch)}
+	} else if m.Waits && !p.waits {
+		ended = p.epoch != 0
+		p.state, p.known = absent, false
 	}
+	p.waits, p.adopted = m.Waits, m.Adopted
 	if p.state == absent && m.Ready {
 		p.state = calling
 		p.signal()
 	}
+	return before, ended
 }
 
 // lost ends the work for a bridge that is gone, and tells where the stream to it

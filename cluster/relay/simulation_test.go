@@ -30,6 +30,7 @@ type world struct {
 	cut   map[[2]string]bool
 	nodes map[string]*host
 	epoch uint64
+	heirs bool // the sessions of who is dead are served by somebody sooner or later
 }
 
 // A host is a bridge over the runs of its process. What it has stored stays.
@@ -39,13 +40,16 @@ type host struct {
 	mark map[string]broker.Mark
 	kept []uint64 // messages, in the order of storing
 
-	run *process // nil while none runs
+	run     *process // nil while none runs
+	last    uint64   // epoch of the last run
+	adopted bool     // the run is another bridge's, which serves the sessions
 }
 
 // A process is one run of a bridge.
 type process struct {
 	h       *host
 	relay   *Relay
+	notes   *notebook
 	epoch   uint64
 	storing sync.Mutex // one group at a time
 	mu      sync.Mutex
@@ -64,13 +68,18 @@ func newWorld(t *testing.T, seed uint64, names ...string) *world {
 	return w
 }
 
-func (w *world) start(name string) {
+func (w *world) start(name string) { w.begin(name, false) }
+
+// begin starts a bridge, or has its sessions served by another one.
+func (w *world) begin(name string, adopted bool) {
 	h := w.nodes[name]
 	w.mu.Lock()
 	w.epoch++
+	h.last, h.adopted = w.epoch, adopted
 	p := &process{h: h, epoch: w.epoch}
 	w.mu.Unlock()
 	p.relay = New(Options{Self: Node{name, p.epoch}, Key: &testKey, Transport: wire{w, name}, Window: 32 << 10, Outbox: 256 << 10})
+	p.notes = newNotebook(p.relay)
 	p.relay.Start(p)
 	w.mu.Lock()
 	h.run = p
@@ -91,16 +100,24 @@ func (w *world) kill(name string) {
 
 // agree tells all processes who is alive.
 func (w *world) agree() {
-	var members []Member
+	var members, publishers []Member
 	w.mu.Lock()
 	for name, h := range w.nodes {
-		if h.run != nil {
-			members = append(members, Member{Node{name, h.run.epoch}, true})
+		m := Member{Node: Node{name, h.last}, Ready: h.run != nil, Waits: h.run == nil, Adopted: h.run != nil && h.adopted}
+		if h.run != nil || w.heirs {
+			members = append(members, m)
+		}
+		if h.run != nil && !h.adopted {
+			publishers = append(publishers, m)
 		}
 	}
 	w.mu.Unlock()
 	for _, p := range w.running() {
-		p.relay.Reconcile(members)
+		if p.h.adopted {
+			p.relay.Reconcile(publishers)
+		} else {
+			p.relay.Reconcile(members)
+		}
 	}
 }
 
@@ -270,10 +287,10 @@ func (w *world) send(from, to string, number uint64) *promise {
 	m := &promise{from: from, to: to, number: number}
 	p := w.process(from)
 	target := w.process(to)
-	if p == nil || target == nil {
+	if p == nil || p.h.adopted || target == nil && !w.heirs {
 		return nil
 	}
-	m.epoch = target.epoch
+	m.epoch = w.nodes[to].last
 	peer := p.relay.peer(to)
 	if peer == nil {
 		return nil
@@ -302,6 +319,8 @@ func (w *world) verify(promises []*promise) {
 		case m.number%7 == 0: // nobody is there for it; what a killed bridge told of that may be lost
 		case is != nil && *is == broker.Taken && times == 0:
 			w.t.Errorf("message %d from %s was accepted by %s, which does not have it", m.number, m.from, m.to)
+		case is != nil && *is != broker.Taken && times == 0 && w.heirs:
+			w.t.Errorf("message %d from %s was answered by %d, and the sessions of %s were never gone", m.number, m.from, *is, m.to)
 		case is != nil && *is == broker.Missed && times == 0 && w.nodes[m.to].run != nil && w.nodes[m.to].run.epoch == m.epoch:
 			w.t.Errorf("message %d from %s missed %s, which was there", m.number, m.from, m.to)
 		}
@@ -326,7 +345,7 @@ func TestEveryMessageThatIsAcceptedIsThereOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				names := []string{"a", "b", "c"}
 				w := newWorld(t, seed, names...)
-				w.loss = int(seed % 4 * 8)
+				w.loss, w.heirs = int(seed%4*8), seed%8 >= 4
 				roll := rand.New(rand.NewPCG(seed, 2))
 				var promises []*promise
 				for i := range uint64(3000) {
@@ -341,9 +360,9 @@ func TestEveryMessageThatIsAcceptedIsThereOnce(t *testing.T) {
 					w.harm(roll, names)
 				}
 				w.heal()
-				for _, name := range names {
+				for i, name := range names {
 					if w.process(name) == nil {
-						w.start(name)
+						w.begin(name, w.heirs && i != 0)
 					}
 				}
 				w.agree()
@@ -351,7 +370,7 @@ func TestEveryMessageThatIsAcceptedIsThereOnce(t *testing.T) {
 				for _, m := range promises {
 					if m.answer.outcome() == nil {
 						p := w.process(m.from)
-						if p.epoch <= 3 { // it never died
+						if p != nil && p.epoch <= 3 { // it never died
 							t.Errorf("message %d from %s to %s was never answered for", m.number, m.from, m.to)
 						}
 					}
@@ -380,6 +399,17 @@ func (w *world) harm(roll *rand.Rand, names []string) {
 		}
 	case 2:
 		if w.process(one) == nil {
+			w.start(one)
+			w.agree()
+		}
+	case 6: // another bridge serves the sessions, and gives them back in time
+		if w.heirs && w.process(one) == nil {
+			w.begin(one, true)
+			w.agree()
+		}
+	case 7:
+		if p := w.process(one); p != nil && p.h.adopted {
+			w.kill(one)
 			w.start(one)
 			w.agree()
 		}

@@ -2,12 +2,19 @@ package app
 
 import (
 	"context"
+	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/cluster/estate"
 	"github.com/aibridge/aibridge/cluster/relay"
 	"github.com/aibridge/aibridge/cluster/routes"
+	"github.com/aibridge/aibridge/cluster/sessions"
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/internal/lifecycle"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/security"
 )
@@ -17,14 +24,28 @@ import (
 const relayNote = "relay"
 
 // A relaying bridge shares its clients' messages with the other bridges of its
-// cluster.
+// cluster, and serves the sessions of those that have ended.
 type relaying struct {
 	*relay.Relay
+	errands *errands
+	claims  commands.Digester // whose key all bridges have
 	members *cluster.Membership
+	records *store.Table[estate.Record]
+	estates *estate.Estates
+	store   *store.Store
+	key     *routes.Key
 	line    *store.RelayLine
-	warn    func(msg string, args ...any)
+	log     *slog.Logger
 	server  *broker.Broker
-	stop    func() // watching the members
+	changed chan struct{} // holds a token when somebody has come or gone
+	unwatch func()        // ends the hearing of who comes and goes
+	stop    func()        // ends the taking up of that
+
+	reconciling sync.Mutex
+
+	// directory knows which bridge has which session.
+	directory *sessions.Directory
+	secret    sessions.Secret
 }
 
 // newRelaying returns the bridge's relay, nil for a bridge that works alone.
@@ -34,46 +55,86 @@ func newRelaying(s *state, ring *security.Keyring) *relaying {
 	}
 	key := routes.Key(ring.MAC("cluster", "routes", "")) // which all bridges share
 	self := s.Members.Self()
-	line := s.Store.Relay(self.ID)
-	r := &relaying{members: s.Members, line: line, warn: s.log.Warn}
+	r := &relaying{
+		members: s.Members, store: s.Store, key: &key, line: s.Store.Relay(self.ID), log: s.log, changed: make(chan struct{}, 1),
+		claims: commands.NewDigester(ring.MAC("cluster", "claims", "")),
+		secret: sessions.Secret(ring.MAC("cluster", "sessions", "")),
+	}
 	r.Relay = relay.New(relay.Options{
-		Self: relay.Node(self), Key: &key, Transport: line, Log: s.log, Registerer: s.metrics,
+		Self: relay.Node(self), Key: r.key, Transport: r.line, Log: s.log, Registerer: s.metrics,
 	})
+	r.records = store.NewTable[estate.Record](s.Store, "estate").Essential()
+	r.records.OnChange(func(string, *estate.Record, *estate.Record) { r.change() })
+	r.estates = estate.New(estate.Options{
+		Records: r.records, Members: s.Members, Serve: r.serve, Ready: takesRelayed, Log: s.log, Registerer: s.metrics,
+	})
+	r.errands = newErrands(r.Relay)
 	return r
+}
+
+func takesRelayed(m cluster.Member) bool { return m.Notes[relayNote] != "" }
+
+// change has it taken up soon who has come or gone.
+func (r *relaying) change() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
 }
 
 // begin carries messages of a broker's clients from now on.
 func (r *relaying) begin(server *broker.Broker) error {
 	r.server = server
+	r.directory.Start(server)
 	r.Start(relay.Of(server))
-	r.stop = r.members.Watch(func(cluster.Change) { r.reconcile() })
-	r.reconcile()
+	r.unwatch = r.members.Watch(func(cluster.Change) { r.change() })
+	watch, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() { r.follow(watch) })
+	r.stop = func() {
+		cancel()
+		watching.Wait()
+	}
+	r.change()
 	return r.members.Note(relayNote, "1")
 }
 
-// reconcile takes up who is alive.
-func (r *relaying) reconcile() {
-	living := r.members.Members()
-	self := r.members.Self()
-	members := make([]relay.Member, 0, len(living))
-	others := make([]string, 0, len(living))
-	for _, m := range living {
-		if m.ID == self.ID {
-			continue
+// follow takes up who comes and goes, until ctx ends.
+func (r *relaying) follow(ctx context.Context) {
+	for {
+		select {
+		case <-r.changed:
+			r.reconcile()
+			r.estates.Wake()
+		case <-ctx.Done():
+			return
 		}
-		members = append(members, relay.Member{Node: relay.Node(m.Node), Ready: m.Notes[relayNote] != ""})
+	}
+}
+
+// reconcile takes up who is alive, and whose sessions are.
+func (r *relaying) reconcile() {
+	r.reconciling.Lock()
+	defer r.reconciling.Unlock()
+	connect(r.line, r.Relay, r.estates.Peers(), r.log)
+}
+
+// connect has a relay work with the bridges that there are.
+func connect(line *store.RelayLine, r *relay.Relay, members []relay.Member, log *slog.Logger) {
+	others := make([]string, 0, len(members))
+	for _, m := range members {
 		others = append(others, m.ID)
 	}
-	if err := r.line.Listen(others, r.Take); err != nil {
-		r.warn("the bridge does not hear what others relay", "error", err)
+	if err := line.Listen(others, r.Take); err != nil {
+		log.Warn("the bridge does not hear what others relay", "error", err)
 	}
 	r.Reconcile(members)
 }
 
 // await returns when this bridge knows what the clients of all others subscribe
-// to and have retained: it may serve then, and nothing that is published at it is
-// missed by them.
-func (r *relaying) await(ctx context.Context) error {
+// to and have retained, and sessions of bridges that have ended are served: it may
+// serve then, and nothing that is published at it is missed by any of them.
+func (r *relaying) await(ctx context.Context, life *lifecycle.Lifecycle) error {
 	select {
 	case <-r.server.RetainedCurrent():
 	case <-ctx.Done():
@@ -83,14 +144,27 @@ func (r *relaying) await(ctx context.Context) error {
 		return err
 	}
 	r.reconcile()
+	if err := r.until(ctx, r.Met); err != nil {
+		return err
+	}
+	if err := r.inherit(ctx); err != nil {
+		return err
+	}
+	r.reconcile()
+	life.Run("sessions of bridges that ended", r.estates.Run)
+	return r.until(ctx, r.Ready)
+}
+
+// until returns when something holds.
+func (r *relaying) until(ctx context.Context, holds func() bool) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	slow := time.After(5 * time.Second)
-	for !r.Ready() {
+	for !holds() {
 		select {
 		case <-look.C:
 		case <-slow:
-			r.warn("this bridge waits for what the clients of others subscribe to", "bridges", r.Peers())
+			r.log.Warn("this bridge waits for what the clients of others subscribe to, and for sessions of bridges that have ended to be served", "bridges", r.Peers())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -98,14 +172,31 @@ func (r *relaying) await(ctx context.Context) error {
 	return nil
 }
 
-// close ends the work, once the others have what they were sent or ctx ends.
+// owes reports whether a bridge that listens has not accepted all it was sent.
+func (r *relaying) owes() bool {
+	return slices.ContainsFunc(r.Peers(), func(p relay.PeerStatus) bool { return p.Queued > 0 && !p.Waits && !r.estates.Holds(p.ID) })
+}
+
+// owedPatience is how long a bridge that stops waits for the others to accept what
+// they were sent. Nothing of that was acknowledged, and what stops after the relay
+// needs time, too.
+const owedPatience = 5 * time.Second
+
+// close ends the work, once the others have what they were sent or have had time
+// for it. Who ends meanwhile is not waited for.
 func (r *relaying) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, owedPatience)
+	defer cancel()
 	r.stop()
+	defer r.unwatch()
+	r.reconcile() // what this bridge served of others, it has given back
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for r.Queued() > 0 && ctx.Err() == nil {
+	for r.owes() && ctx.Err() == nil {
 		select {
 		case <-look.C:
+		case <-r.changed:
+			r.reconcile()
 		case <-ctx.Done():
 		}
 	}
