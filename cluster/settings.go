@@ -1,12 +1,38 @@
 package cluster
 
-// Settings say how a bridge works beside others that share its NATS and root.
+import (
+	"cmp"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// Settings say how a bridge works beside others that share its state.
 type Settings struct {
-	Working string `yaml:"working" doc:"how many bridges of one NATS and root work at a time: one, with the others standing by, or all (a preview)"`
+	Working string `yaml:"working" doc:"how many bridges of one state and root work at a time: one, with the others standing by, or all (a preview)"`
+
+	Join      []string `yaml:"join" doc:"addresses of the three or five bridges that keep the state together, this one's too; a bridge that is not among them keeps no copy"`
+	Listen    string   `yaml:"listen" doc:"address for the other bridges, which share the state without a NATS to install"`
+	Advertise string   `yaml:"advertise" doc:"address under which the others reach it, if not cluster.listen"`
+	Key       string   `yaml:"key" doc:"file with the key of the cluster, which aibridge cluster init makes"`
+	Name      string   `yaml:"name" doc:"name of the cluster that the bridges form"`
 }
 
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
 // DefaultSettings are those of a bridge that works by itself, beside standbys.
-func DefaultSettings() Settings { return Settings{Working: string(One)} }
+func DefaultSettings() Settings { return Settings{Working: string(One), Name: "aibridge"} }
+
+// Formed reports whether the bridges form the cluster themselves, and keep the
+// state in it.
+func (s *Settings) Formed() bool { return len(s.Join) > 0 }
+
+// Address is where the other bridges reach this one.
+func (s *Settings) Address() string { return cmp.Or(s.Advertise, s.Listen) }
+
+// Copies is how many bridges of those that form the cluster keep a thing.
+func (s *Settings) Copies() int { return min(len(s.Join), 3) }
 
 // Check tells fail what is wrong with the settings. Shared says whether the
 // state is where other bridges reach it, files whether contents of files are
@@ -16,7 +42,7 @@ func (s *Settings) Check(shared, files bool, fail func(format string, args ...an
 	case One:
 	case All:
 		if !shared {
-			fail("cluster.working: all needs a NATS that the bridges share; set nats.url")
+			fail("cluster.working: all needs a state that the bridges share; set cluster.join, or nats.url")
 		}
 		if shared && !files {
 			fail("cluster.working: all needs contents of files where all bridges reach them; set vfs.store to nats")
@@ -24,4 +50,47 @@ func (s *Settings) Check(shared, files bool, fail func(format string, args ...an
 	default:
 		fail("cluster.working: %q is neither one nor all", s.Working)
 	}
+	if !s.Formed() {
+		for name, value := range map[string]string{"listen": s.Listen, "advertise": s.Advertise, "key": s.Key} {
+			if value != "" {
+				fail("cluster.%s: needs cluster.join, the addresses of the bridges that form the cluster", name)
+			}
+		}
+		return
+	}
+	s.checkFormed(fail)
+}
+
+// checkFormed tells fail what is wrong with the settings of a cluster that
+// bridges form.
+func (s *Settings) checkFormed(fail func(format string, args ...any)) {
+	if n := len(s.Join); n != 3 && n != 5 {
+		fail("cluster.join: three or five bridges keep the state, not %d: of two, each would stop the other; of more, each write would wait for more disks. Further bridges join without being in the list", n)
+	}
+	for i, member := range s.Join {
+		if !isAddress(member) {
+			fail("cluster.join[%d]: %q is not host:port", i, member)
+		}
+		if slices.Contains(s.Join[:i], member) {
+			fail("cluster.join[%d]: %s is in the list twice", i, member)
+		}
+	}
+	for name, value := range map[string]string{"listen": s.Listen, "advertise": s.Address()} {
+		if !isAddress(value) {
+			fail("cluster.%s: %q is not host:port", name, value)
+		}
+	}
+	if s.Key == "" {
+		fail("cluster.key: is needed, so that nobody else joins; aibridge cluster init makes one")
+	}
+	if !nameRule.MatchString(s.Name) {
+		fail("cluster.name: %q must be letters, digits, - and _", s.Name)
+	}
+}
+
+// isAddress reports whether text is host:port with a port that can be dialled.
+func isAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	n, bad := strconv.Atoi(port)
+	return err == nil && bad == nil && host != "" && n > 0 && n < 1<<16
 }

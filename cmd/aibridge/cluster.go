@@ -14,8 +14,8 @@ import (
 )
 
 func clusterCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "cluster", Short: "See the bridges that share a state"}
-	cmd.AddCommand(clusterStatusCommand())
+	cmd := &cobra.Command{Use: "cluster", Short: "Join bridges, and see those that share a state"}
+	cmd.AddCommand(clusterInitCommand(), clusterStatusCommand())
 	return cmd
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 )
@@ -32,6 +33,7 @@ type Server struct {
 	embedded    []*instance
 	lock        *dirLock
 	log         *slog.Logger
+	members     *ClusterOptions // nil if the servers are alone, or elsewhere
 
 	stop     context.CancelFunc // of the mending
 	mending  sync.WaitGroup
@@ -103,7 +105,22 @@ func Start(o Options) (_ *Server, err error) {
 }
 
 func newInstance(o Options, name string, syncAlways bool) *instance {
-	return &instance{name: name, dir: filepath.Join(o.Dir, name), syncAlways: syncAlways, log: newLogger(o.Log.With("nats", name))}
+	i := &instance{name: name, dir: filepath.Join(o.Dir, name), keeps: true, log: newLogger(o.Log.With("nats", name))}
+	i.options = func() *server.Options {
+		return &server.Options{
+			ServerName:             "aibridge-" + name,
+			DontListen:             true,
+			NoSigs:                 true,
+			NoSystemAccount:        true,
+			JetStream:              true,
+			DisableJetStreamBanner: true,
+			StoreDir:               i.dir,
+			JetStreamMaxStore:      noLimit,
+			SyncAlways:             syncAlways,
+			MaxPayload:             MaxPayload,
+		}
+	}
+	return i
 }
 
 // Cut closes the connections, so that nothing is stored from now on.

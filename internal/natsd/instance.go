@@ -26,11 +26,13 @@ const startTimeout = 60 * time.Second
 // An instance is one of the embedded servers. Its server is another one after
 // its files have failed; the connection stays.
 type instance struct {
-	name       string
-	dir        string
-	syncAlways bool
-	log        *logger
-	conn       *nats.Conn
+	name    string
+	dir     string
+	options func() *server.Options // of a server on the files
+	member  bool                   // of a cluster
+	keeps   bool                   // the state; a member need not
+	log     *logger
+	conn    *nats.Conn
 
 	mu      sync.Mutex
 	server  *server.Server // nil while there is none
@@ -68,18 +70,7 @@ func (i *instance) open() error {
 	if err := os.MkdirAll(i.dir, 0o700); err != nil {
 		return fmt.Errorf("natsd: make the %s directory: %w", i.name, err)
 	}
-	srv, err := server.NewServer(&server.Options{
-		ServerName:             "aibridge-" + i.name,
-		DontListen:             true,
-		NoSigs:                 true,
-		NoSystemAccount:        true,
-		JetStream:              true,
-		DisableJetStreamBanner: true,
-		StoreDir:               i.dir,
-		JetStreamMaxStore:      noLimit,
-		SyncAlways:             i.syncAlways,
-		MaxPayload:             MaxPayload,
-	})
+	srv, err := server.NewServer(i.options())
 	if err != nil {
 		return fmt.Errorf("natsd: configure the %s server: %w", i.name, err)
 	}
@@ -99,8 +90,11 @@ func (i *instance) open() error {
 // whole fails if a server that was just started did not come up with all of
 // its streams.
 func (i *instance) whole(srv *server.Server) error {
-	if !srv.ReadyForConnections(startTimeout) || !srv.JetStreamEnabled() {
+	if !srv.ReadyForConnections(startTimeout) || i.keeps && !srv.JetStreamEnabled() {
 		return fmt.Errorf("natsd: the %s server did not come up on %s: %s", i.name, i.dir, i.log.reason())
+	}
+	if i.member {
+		return nil // what is missing comes from the others
 	}
 	if _, err := os.ReadDir(i.dir); err != nil { // and so the next could not tell what is missing
 		return fmt.Errorf("natsd: %w", err)
@@ -151,7 +145,7 @@ func (i *instance) sick() error {
 	if broken := i.log.broken.Load(); broken != nil {
 		return errors.New(*broken)
 	}
-	if !srv.JetStreamEnabled() {
+	if i.keeps && !srv.JetStreamEnabled() {
 		return errors.New("NATS has given up its files")
 	}
 	return nil

@@ -4,14 +4,19 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // logger passes on what goes wrong in an embedded server and drops the rest.
 // Warnings are for debugging: they come with every start after a crash, when
-// the server rebuilds its indexes.
+// the server rebuilds its indexes. What goes wrong in the same way again, as each
+// attempt to reach a server that is away, is told once a minute.
 type logger struct {
 	log   *slog.Logger
+	mu    sync.Mutex
+	told  map[string]time.Time   // by the text without its numbers
 	fatal atomic.Pointer[string] // why the server gave up, nil if it did not
 
 	broken atomic.Pointer[string] // what failed of the server's files, after which it stores no more
@@ -24,6 +29,10 @@ func newLogger(log *slog.Logger) *logger { return &logger{log: log, alarm: make(
 // not write to that stream again, and nothing but the log tells of all cases.
 const writeError = "critical write error"
 
+// awayError is in what NATS says at each attempt to reach a server that is not
+// there, which the bridge tells in its own words.
+const awayError = "trying to connect to route"
+
 // Errorf notices as well that the server's files have failed. Errors that follow
 // from that are not worth an error each time.
 func (l *logger) Errorf(format string, v ...any) {
@@ -32,7 +41,12 @@ func (l *logger) Errorf(format string, v ...any) {
 		l.log.Debug(text)
 		return
 	}
-	l.log.Error(text)
+	switch {
+	case strings.Contains(text, awayError):
+		l.log.Debug(text)
+	case l.news(text):
+		l.log.Error(text)
+	}
 	if !strings.Contains(strings.ToLower(text), writeError) {
 		return
 	}
@@ -42,6 +56,33 @@ func (l *logger) Errorf(format string, v ...any) {
 	default:
 	}
 }
+
+const (
+	tellAgain = time.Minute
+	maxTold   = 256
+)
+
+// news reports whether something alike was not told within the last minute.
+func (l *logger) news(text string) bool {
+	kind := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if last, ok := l.told[kind]; ok && now.Sub(last) < tellAgain {
+		return false
+	}
+	if l.told == nil || len(l.told) >= maxTold {
+		l.told = make(map[string]time.Time)
+	}
+	l.told[kind] = now
+	return true
+}
+
 func (l *logger) Warnf(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
 
 // Fatalf keeps the reason, where NATS's own logger would end the process.

@@ -2,8 +2,9 @@ package storage
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/aibridge/aibridge/internal/config"
 	"github.com/aibridge/aibridge/internal/natsd"
@@ -11,10 +12,16 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// Connect reaches the NATS that holds the state: the embedded one, or the one
-// that is configured.
+// Connect reaches the NATS that holds the state: the embedded one, alone or as a
+// member of a cluster, or the one that is configured.
 func Connect(c config.Config, log *slog.Logger) (*natsd.Server, error) {
-	return c.NATS.Open(c.ID, natsd.Options{Dir: filepath.Join(c.Data, "nats"), SyncAlways: c.Sync == "always", Log: log})
+	if c.Cluster.Formed() {
+		return startMember(c, log)
+	}
+	if at, err := movedTo(c); err != nil || at != "" {
+		return nil, errors.Join(err, fmt.Errorf("the state in %s was moved %s: set cluster.join again, or remove the folder to begin with nothing", aloneDir(c), at))
+	}
+	return c.NATS.Open(c.ID, natsd.Options{Dir: aloneDir(c), SyncAlways: c.Sync == "always", Log: log})
 }
 
 // OpenStore opens the store, with the options that only a serving bridge
@@ -23,12 +30,12 @@ func Connect(c config.Config, log *slog.Logger) (*natsd.Server, error) {
 func OpenStore(ctx context.Context, nats *natsd.Server, c config.Config, log *slog.Logger, serving func(*store.Options)) (*store.Store, error) {
 	options := store.Options{
 		Prefix:     c.Root,
-		Replicas:   c.NATS.Replicas,
+		Replicas:   c.Replicas(),
 		AcceptLoss: c.AcceptLoss,
 		Boot:       bootThatMayLose(c),
 		Log:        log,
 	}
-	if !c.NATS.External() {
+	if !c.Shared() {
 		options.WriteTimeout = protocol.DefaultTimeout
 	}
 	if serving != nil {
@@ -40,7 +47,7 @@ func OpenStore(ctx context.Context, nats *natsd.Server, c config.Config, log *sl
 // bootThatMayLose is the run of the machine with whose end acknowledged messages
 // may be lost; "" if they never are, or that is for another machine to say.
 func bootThatMayLose(c config.Config) string {
-	if c.Sync == "always" || c.NATS.External() {
+	if c.Sync == "always" || c.Shared() {
 		return ""
 	}
 	return natsd.Boot()

@@ -24,7 +24,7 @@ func evidenceDir(c config.Config) string { return filepath.Join(c.Data, "evidenc
 func OpenEvidence(c config.Config, log *slog.Logger, metrics prometheus.Registerer) (*evidence.Log, error) {
 	options := evidence.Options{
 		SyncAlways:  c.Sync == "always",
-		GroupBlocks: c.NATS.External(),
+		GroupBlocks: c.Shared(),
 		AcceptLoss:  c.AcceptLoss,
 		Log:         log,
 		Registerer:  metrics,
@@ -58,7 +58,7 @@ func (s *Storage) adoptEarlier(ctx context.Context, c config.Config) error {
 // withEvidence has the log of evidence of a bridge that does not run. It is
 // nil if the state is on an external NATS.
 func withEvidence(c config.Config, s *store.Store, open func() (*evidence.Log, error), do func(*evidence.Log) error) (err error) {
-	if c.NATS.External() {
+	if c.Shared() {
 		return do(nil)
 	}
 	local, err := open()

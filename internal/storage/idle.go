@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -95,6 +96,9 @@ func readEvidence(c config.Config) func() (*evidence.Log, error) {
 
 // withStore opens the store of a bridge that does not run.
 func withStore(ctx context.Context, c config.Config, do func(*store.Store) error) error {
+	if c.Cluster.Formed() {
+		return fmt.Errorf("%w: the state is in a cluster of bridges, and can be had from one that runs", ErrInUse)
+	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return err
 	}
@@ -110,4 +114,28 @@ func withStore(ctx context.Context, c config.Config, do func(*store.Store) error
 	}
 	defer s.Close()
 	return do(s)
+}
+
+// Keep removes the records of all tables of a bridge at rest but some. It is for
+// copies of a state that are not to go on with anything.
+func Keep(ctx context.Context, c config.Config, kept func(table string) bool, all []string) error {
+	return withStore(ctx, c, func(s *store.Store) error {
+		var dropped []*store.Table[json.RawMessage]
+		for _, name := range all {
+			if table := store.NewTable[json.RawMessage](s, name); !kept(name) {
+				dropped = append(dropped, table)
+			}
+		}
+		if err := s.Load(ctx); err != nil {
+			return err
+		}
+		for _, table := range dropped {
+			for key := range table.All() {
+				if err := table.Delete(ctx, key, 0); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }

@@ -47,13 +47,13 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	c := &o.Config
 	identity := cluster.Options{
 		ID: c.ID, Version: o.Version, Working: cluster.Working(c.Cluster.Working), Log: o.Log,
-		Agree: map[string]string{"nats.replicas": strconv.Itoa(c.NATS.Replicas)},
+		Agree: map[string]string{"nats.replicas": strconv.Itoa(c.Replicas())},
 		Waiting: func(reason string) {
 			o.Waiting(reason)
 			o.Log.InfoContext(ctx, "waiting as a standby: another bridge serves the same root on the same NATS", "root", c.Root, "why", reason)
 		},
 	}
-	if !c.NATS.External() {
+	if !c.Shared() {
 		m := cluster.Alone(identity)
 		o.Life.Add("membership", m.Leave)
 		return m, nil
@@ -65,18 +65,22 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	if err := o.checkPayload(nats); err != nil {
 		return nil, err
 	}
-	records, err := store.OpenMembers(ctx, nats.State(), c.Root, c.NATS.Replicas, func(err error) {
-		o.Log.WarnContext(ctx, "NATS does not make streams yet", "error", err)
+	var records *store.Members
+	err = o.placed(ctx, func() (err error) {
+		records, err = store.OpenMembers(ctx, nats.State(), c.Root, c.Replicas(), func(err error) {
+			o.Log.WarnContext(ctx, "NATS does not make streams yet", "error", err)
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	o.Life.Add("records of members", func(context.Context) error { records.Close(); return nil })
-	m, err := cluster.Join(ctx, records, identity)
+	m, err := cluster.Join(ctx, reachable{records, nats}, identity)
 	if err != nil {
 		return nil, err
 	}
-	o.Life.Add("membership", m.Leave)
+	o.Life.Add("membership", func(ctx context.Context) error { o.leave(ctx, m); return nil })
 	o.Metrics.MustRegister(m.Metrics()...)
 	o.Log.InfoContext(ctx, "this bridge is one that serves", "root", c.Root, "epoch", m.Self().Epoch, "members", len(m.Members()))
 	if m.Working() == cluster.All {
@@ -86,6 +90,24 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 	}
 	return m, records.Adjust(ctx)
 }
+
+// leave tells the others that this bridge ends. When that cannot be stored, as when
+// all of them are stopped together, nothing is lost: they find out.
+func (o *Options) leave(ctx context.Context, m *cluster.Membership) {
+	if err := m.Leave(ctx); err != nil {
+		o.Log.WarnContext(ctx, "the others will find out that this bridge has ended", "error", err)
+	}
+}
+
+// reachable are the records of members at a NATS in this process, which can always
+// be reached and yet be cut off from the others.
+type reachable struct {
+	*store.Members
+	nats *natsd.Server
+}
+
+// Connected implements [cluster.Stream].
+func (r reachable) Connected() bool { return r.Members.Connected() && !r.nats.Isolated() }
 
 // Fingerprints tell the secrets in the data folder that all bridges of a cluster
 // must share, by file. Files that are not there yet are left out.

@@ -60,6 +60,9 @@ func Open(ctx context.Context, o Options) (*Storage, error) {
 		Name: "aibridge_store_reopened_total",
 		Help: "Times an embedded server was opened anew because its files had failed.",
 	}, func() float64 { return float64(nats.Reopened()) }))
+	if err := o.form(ctx, nats); err != nil {
+		return nil, err
+	}
 	members, err := o.join(ctx, nats)
 	if err != nil {
 		return nil, err
@@ -99,11 +102,20 @@ func (s *Storage) open(ctx context.Context, o Options) (err error) {
 // itself keeps them in its log, which is much quicker; one on an external NATS
 // keeps them there, where a standby that takes over sees them.
 func (s *Storage) openClaims(ctx context.Context, o Options) (commands.Claims, error) {
-	if o.Config.NATS.External() {
+	switch {
+	case s.Members.Working() == cluster.All && s.Members.Shared():
+		return s.Store.ShareClaims(s.Members.Self().String(), s.alive), nil
+	case o.Config.Shared():
 		return s.Store.Claims(), nil
 	}
 	s.Store.UseTrail(o.Config.ID, s.Evidence)
 	return s.Evidence, s.adoptEarlier(ctx, o.Config)
+}
+
+// alive reports whether a process of the cluster lives, as far as this one knows.
+func (s *Storage) alive(owner string) bool {
+	n, err := cluster.ParseNode(owner)
+	return err == nil && s.Members.Alive(n)
 }
 
 // leaveTimeout bounds how long a bridge that has to end at once tells the others.

@@ -37,7 +37,7 @@ func TrailOptions(ctx context.Context, s *store.Store, local *evidence.Log, c co
 		KeepFor:    time.Duration(c.Audit.KeepDays) * 24 * time.Hour,
 		KeepSize:   uint64(c.Audit.KeepMiB) << 20,
 	}
-	if c.NATS.External() {
+	if c.Shared() {
 		log, err := s.OpenAuditLog(ctx, c.ID)
 		if err != nil {
 			return audit.Options{}, err

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aibridge/aibridge/internal/clusterkey"
+	"github.com/aibridge/aibridge/security/keyfile"
+)
+
+func clusterInitCommand() *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "init FILE",
+		Short: "Make the key of a cluster that bridges form by themselves",
+		Long: `Make FILE, the key of a cluster that bridges form by themselves. Each of them gets
+a copy and is told of it by --cluster-key. Who has it can act as any of them.
+
+The file has the key of the routes between the bridges and the secrets that they
+share. A bridge that is to bring its state into the cluster has these secrets
+already: name its folder by --data.`,
+		Example: `  aibridge cluster init home.key
+  aibridge cluster init home.key --data /var/lib/aibridge`,
+		Args: exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := initCluster(args[0], data); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "made %s: give each bridge a copy, and nobody else\n", args[0])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "folder of a bridge whose secrets become those of the cluster")
+	return cmd
+}
+
+// initCluster makes the key file at path. One that is there stays.
+func initCluster(path, data string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("%s is there already", path))
+	}
+	if data != "" {
+		if _, err := os.Stat(data); err != nil {
+			return err
+		}
+	}
+	key, err := clusterkey.New(data)
+	if err != nil {
+		return err
+	}
+	text, err := key.Encode()
+	if err != nil {
+		return err
+	}
+	return keyfile.Write(path, text)
+}

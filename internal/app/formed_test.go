@@ -1,0 +1,177 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aibridge/aibridge/internal/app"
+	"github.com/aibridge/aibridge/internal/bridgetest"
+	"github.com/aibridge/aibridge/internal/clusterkey"
+	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// addresses are some of this machine that nobody takes before they are listened at.
+func addresses(t *testing.T, n int) (all []string) {
+	t.Helper()
+	for len(all) < n {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		all = append(all, l.Addr().String())
+	}
+	return all
+}
+
+// formed is the configuration of the n-th bridge of a cluster that bridges form.
+func formed(join []string, key string, n int, listen string) func(*app.Config) {
+	return func(c *app.Config) {
+		c.ID, c.Cluster.Working = fmt.Sprint("b", n), "all"
+		c.Cluster.Join, c.Cluster.Listen, c.Cluster.Key = join, listen, key
+	}
+}
+
+// keyFile is the key of a cluster that begins with the bridge that has its data in
+// a folder.
+func keyFile(t *testing.T, data string) string {
+	t.Helper()
+	key, err := clusterkey.New(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := key.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "home.key")
+	bridgetest.Write(t, path, string(text))
+	return path
+}
+
+// startAll starts the bridges of a cluster, which wait for each other.
+func startAll(t *testing.T, change ...func(*app.Config)) []*bridgetest.Node {
+	t.Helper()
+	nodes := make([]*bridgetest.Node, len(change))
+	var all sync.WaitGroup
+	for n := range change {
+		all.Go(func() { nodes[n] = bridgetest.Start(t, change[n]) })
+	}
+	all.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Cleanup(func() {
+		for _, node := range nodes { // the last ones have no majority to tell that they end
+			all.Go(func() { _ = node.End(t) })
+		}
+		all.Wait()
+	})
+	return nodes
+}
+
+// TestABridgeGrowsToACluster takes a bridge that was alone, with what it has, into
+// a cluster of three that need no NATS, and has a fourth join.
+func TestABridgeGrowsToACluster(t *testing.T) {
+	alone := bridgetest.Start(t, func(c *app.Config) { c.ID = "b0" })
+	c := alone.Caller(t, "caller")
+	must(t, c, "cap.declare", `{"cap_id":"home","skill_id":"lamp","cap_name":"Home"}`)
+	keeper := alone.Connect(t, "keeper", kept)
+	keeper.Listen(t, "door/#")
+	keeper.Drop()
+	c.Send(t, "door/front", "open")
+	alone.Stop(t)
+
+	join := addresses(t, 4)
+	further, join := join[3], join[:3]
+	key := keyFile(t, alone.Config.Data)
+	nodes := startAll(t,
+		func(c *app.Config) { c.Data = alone.Config.Data; formed(join, key, 0, join[0])(c) },
+		formed(join, key, 1, join[1]), formed(join, key, 2, join[2]),
+	)
+	third := nodes[2].Caller(t, "caller")
+	if caps := string(must(t, third, "cap.query", `{}`)); !strings.Contains(caps, `"home"`) {
+		t.Errorf("the third bridge has the Caps %s", caps)
+	}
+	if got := nodes[0].Connect(t, "keeper", kept).Next(t); string(got.Payload) != "open" {
+		t.Errorf("the session that was kept got %q", got.Payload)
+	}
+	listener := nodes[1].Connect(t, "listener")
+	listener.Listen(t, "hall/#")
+	third.Send(t, "hall/light", "on")
+	if got := listener.Next(t); string(got.Payload) != "on" {
+		t.Errorf("heard %q", got.Payload)
+	}
+	fourth := bridgetest.Start(t, formed(join, key, 3, further))
+	must(t, fourth.Caller(t, "other"), "cap.query", `{}`)
+
+	for name, test := range map[string]struct {
+		change func(*app.Config)
+		want   string
+	}{
+		"a state of its own": {func(c *app.Config) {
+			formed(join, key, 4, addresses(t, 1)[0])(c)
+			if err := os.MkdirAll(filepath.Join(c.Data, "nats"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, "the cluster has a state, and this bridge one of its own"},
+		"secrets of its own": {func(c *app.Config) {
+			formed(join, key, 4, addresses(t, 1)[0])(c)
+			bridgetest.Write(t, filepath.Join(c.Data, "pepper"), strings.Repeat("p", 32))
+		}, "has a pepper of its own"},
+		"alone again": {func(c *app.Config) { c.Data = alone.Config.Data }, `was moved into the cluster "aibridge"`},
+	} {
+		if err := refused(t, test.change); !strings.Contains(err, test.want) {
+			t.Errorf("%s: %s, want %q", name, err, test.want)
+		}
+	}
+}
+
+// refused is why a bridge does not start.
+func refused(t *testing.T, change func(*app.Config)) string {
+	t.Helper()
+	config := app.DefaultConfig()
+	config.Data, config.Dev = t.TempDir(), true
+	config.MQTT.Address, config.MQTTS, config.HTTP, config.WS = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	change(&config)
+	ctx, cancel := context.WithTimeout(t.Context(), bridgetest.Patience)
+	defer cancel()
+	bridge, err := app.New(ctx, config, app.WithLogger(slog.New(slog.DiscardHandler)))
+	if err == nil {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		_ = bridge.Run(ended)
+		return "it started"
+	}
+	return err.Error()
+}
+
+// TestAClusterOutlivesOneOfThree stops the bridge that has begun the cluster, and
+// has it come back.
+func TestAClusterOutlivesOneOfThree(t *testing.T) {
+	join := addresses(t, 3)
+	key := keyFile(t, "")
+	nodes := startAll(t, formed(join, key, 0, join[0]), formed(join, key, 1, join[1]), formed(join, key, 2, join[2]))
+	c := nodes[1].Caller(t, "caller")
+	must(t, c, "cap.declare", `{"cap_id":"before","skill_id":"lamp","cap_name":"Before"}`)
+	nodes[0].Stop(t)
+	eventually.Holds(t, "the others store what comes", func() bool {
+		return c.Ask(t, bridgetest.Request(protocol.NewID(), "cap.declare", `{"cap_id":"after","skill_id":"lamp","cap_name":"After"}`)).Err == nil
+	})
+	nodes[0].Restart(t)
+	back := nodes[0].Caller(t, "caller")
+	for _, id := range []string{"before", "after"} {
+		if caps := string(must(t, back, "cap.query", `{}`)); !strings.Contains(caps, `"`+id+`"`) {
+			t.Errorf("the bridge that came back has the Caps %s", caps)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package natsd
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// MostMembers is how many servers keep the state at most. More would make each
+// write wait for more disks; further bridges keep no copy.
+const MostMembers = 5
+
+// ClusterOptions configure a server that is embedded in this process and forms a
+// cluster with those in other bridges.
+type ClusterOptions struct {
+	Dir       string   // for the files of this server; it is not the folder of a server that was alone
+	Name      string   // of the cluster
+	Node      string   // of the server, the same at every start
+	Listen    string   // host:port for the routes of others
+	Advertise string   // host:port where others reach it; Listen by default
+	Members   []string // host:port of the servers that keep the state
+	Key       []byte   // all servers of a cluster have the same
+	Log       *slog.Logger
+}
+
+// Keeps reports whether this server is one of those that keep the state.
+func (o *ClusterOptions) Keeps() bool { return slices.Contains(o.Members, o.address()) }
+
+// address is where others reach this server.
+func (o *ClusterOptions) address() string { return cmp.Or(o.Advertise, o.Listen) }
+
+// StartMember runs the server of a bridge in a cluster, whose connection serves as
+// both state and flow. It does not wait for the others, [Server.Await] does. It
+// fails with [ErrInUse] if another process has the directory open.
+func StartMember(o ClusterOptions) (_ *Server, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	options, err := memberOptions(&o)
+	if err != nil {
+		return nil, fmt.Errorf("natsd: %w", err)
+	}
+	s := &Server{log: o.Log, failed: make(chan error, 1), members: &o}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("natsd: make the directory of the cluster: %w", err)
+	}
+	if s.lock, err = lockDir(o.Dir); err != nil {
+		return nil, err
+	}
+	i := &instance{name: "cluster", dir: o.Dir, log: newLogger(o.Log.With("nats", "cluster")), member: true, keeps: o.Keeps()}
+	i.options = func() *server.Options { clone := *options; return &clone }
+	s.embedded = []*instance{i}
+	if err := i.start(); err != nil {
+		return nil, err
+	}
+	s.state, s.flow = i.conn, i.conn
+	run, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.mending.Go(func() { s.mend(run, i) })
+	return s, nil
+}
+
+// memberOptions are those of a server that has a port for routes, and none that
+// clients can use: NATS starts no routes without one for clients, so it gets one
+// on loopback, and nobody but this process is let in.
+func memberOptions(o *ClusterOptions) (*server.Options, error) {
+	host, port, err := splitAddress(o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	secure, err := routeTLS(o.Key)
+	if err != nil {
+		return nil, err
+	}
+	options := &server.Options{
+		ServerName: "aibridge-" + o.Node,
+		Host:       "127.0.0.1",
+		Port:       server.RANDOM_PORT,
+		NoSigs:     true,
+
+		CustomClientAuthentication: pipesOnly{},
+		Cluster: server.ClusterOpts{
+			Name: o.Name, Host: host, Port: port, Advertise: o.address(),
+			TLSConfig: secure, TLSTimeout: routeTimeout.Seconds(), AuthTimeout: routeTimeout.Seconds(),
+			PingInterval: routePing, MaxPingsOut: 2, ConnectRetries: -1,
+		},
+
+		JetStream:              o.Keeps(),
+		DisableJetStreamBanner: true,
+		StoreDir:               o.Dir,
+		JetStreamMaxStore:      noLimit,
+		SyncAlways:             true,
+		MaxPayload:             MaxPayload,
+	}
+	for _, member := range o.Members {
+		if _, _, err := splitAddress(member); err != nil {
+			return nil, err
+		}
+		if member != o.address() {
+			options.Routes = append(options.Routes, &url.URL{Scheme: "nats", Host: member})
+		}
+	}
+	return options, nil
+}
+
+const (
+	routeTimeout = 5 * time.Second // for a handshake
+	routePing    = time.Second     // so that a frozen server is noticed within three
+)
+
+func splitAddress(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err == nil {
+		port, err = strconv.Atoi(text)
+	}
+	if err != nil || port < 1 || port > 1<<16-1 {
+		return "", 0, fmt.Errorf("%q is not host:port", address)
+	}
+	return host, port, nil
+}
+
+// pipesOnly lets connections of this process in, and no others.
+type pipesOnly struct{}
+
+// Check implements [server.Authentication].
+func (pipesOnly) Check(c server.ClientAuthentication) bool {
+	return c.Kind() != server.CLIENT || c.RemoteAddress() != nil && c.RemoteAddress().Network() == "pipe"
+}
+
+const (
+	askEvery   = time.Second
+	askTimeout = time.Second
+	maxInfo    = 64 << 10 // bytes of what a server says of itself
+)
+
+// Await returns when the cluster answers, which takes more than half of the
+// members, and at the very first start all of them. Meanwhile it tells whom it
+// waits for. A server that is alone, or elsewhere, is not waited for.
+func (s *Server) Await(ctx context.Context, waiting func(reason string)) error {
+	if s.members == nil {
+		return nil
+	}
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for told := ""; ; {
+		if s.answers(ctx) {
+			return nil
+		}
+		if reason := s.waitsFor(ctx); reason != told {
+			told = reason
+			waiting(reason)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// answers reports whether a leader of the cluster does.
+func (s *Server) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := s.state.RequestWithContext(ctx, "$JS.API.STREAM.NAMES", nil)
+	return err == nil && !strings.Contains(string(answer.Data), `"error"`)
+}
+
+// waitsFor says why the cluster does not answer.
+func (s *Server) waitsFor(ctx context.Context) string {
+	var away []string
+	for _, member := range s.members.Members {
+		if member == s.members.address() {
+			continue
+		}
+		if err := s.members.probe(ctx, member); err != nil {
+			away = append(away, err.Error())
+		}
+	}
+	if len(away) == 0 {
+		return "the servers of the cluster choose who leads"
+	}
+	return "this bridge waits for the others of its cluster: " + strings.Join(away, ", ")
+}
+
+// probe looks whether a member is there, has the key, and is of this cluster.
+func (o *ClusterOptions) probe(ctx context.Context, member string) error {
+	secure, err := routeTLS(o.Key)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", member)
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("nobody answers at %s", member)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s is slow to answer", member)
+	case err != nil:
+		return fmt.Errorf("what answers at %s has not the key of this cluster", member)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	line, err := bufio.NewReaderSize(conn, maxInfo).ReadSlice('\n')
+	var info struct {
+		Cluster string `json:"cluster"`
+	}
+	text, isInfo := strings.CutPrefix(string(line), "INFO ")
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s is slow to answer", member)
+	case err != nil || !isInfo || json.Unmarshal([]byte(text), &info) != nil:
+		return fmt.Errorf("what answers at %s is no bridge of a cluster", member)
+	case info.Cluster != o.Name:
+		return fmt.Errorf("the bridge at %s is of the cluster %q", member, info.Cluster)
+	}
+	return nil
+}
+
+// Isolated reports whether this server is one of a cluster and has lost the way to
+// those that decide.
+func (s *Server) Isolated() bool {
+	if s.members == nil {
+		return false
+	}
+	return s.embedded[0].isolated()
+}
+
+// isolated reports whether the server knows of no leader.
+func (i *instance) isolated() bool {
+	i.mu.Lock()
+	srv := i.server
+	i.mu.Unlock()
+	switch {
+	case srv == nil:
+		return true
+	case !i.keeps:
+		return srv.NumRoutes() == 0
+	}
+	health := srv.Healthz(&server.HealthzOptions{JSMetaOnly: true, Details: true})
+	return health.StatusCode != 200 && !busy(health) && slices.ContainsFunc(health.Errors, func(e server.HealthzError) bool {
+		return strings.Contains(e.Error, "contact with a meta leader")
+	})
+}

@@ -1,0 +1,208 @@
+package natsd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aibridge/aibridge/internal/eventually"
+)
+
+// A trio is three servers that form a cluster in this process.
+type trio struct {
+	t       *testing.T
+	dir     string
+	members []string
+	servers [3]*Server
+}
+
+// addresses are free ones of this machine, below those that the system gives away:
+// nobody takes them before they are listened at.
+func addresses(t *testing.T, n int) (all []string) {
+	t.Helper()
+	for len(all) < n {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		all = append(all, l.Addr().String())
+	}
+	return all
+}
+
+var testKey = []byte("0123456789abcdef0123456789abcdef")
+
+func (c *trio) options(n int) ClusterOptions {
+	return ClusterOptions{
+		Dir: filepath.Join(c.dir, fmt.Sprint(n)), Name: "home", Node: fmt.Sprint("n", n),
+		Listen: c.members[n], Members: c.members, Key: testKey, Log: slog.New(slog.NewTextHandler(c.t.Output(), nil)),
+	}
+}
+
+func (c *trio) start(n int) *Server {
+	c.t.Helper()
+	s, err := StartMember(c.options(n))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.servers[n] = s
+	return s
+}
+
+func newTrio(t *testing.T) *trio {
+	c := &trio{t: t, dir: t.TempDir(), members: addresses(t, 3)}
+	t.Cleanup(func() {
+		var all sync.WaitGroup
+		for _, s := range c.servers {
+			if s != nil {
+				all.Go(s.Close)
+			}
+		}
+		all.Wait()
+	})
+	return c
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// await waits for the cluster, and returns what it was told meanwhile.
+func await(t *testing.T, s *Server) (told []string) {
+	t.Helper()
+	if err := s.Await(soon(t), func(reason string) { told = append(told, reason) }); err != nil {
+		t.Fatal(err, told)
+	}
+	return told
+}
+
+// TestServersOfThreeProcessesAreOneNATS loses one of three servers, and then the
+// disk of another.
+func TestServersOfThreeProcessesAreOneNATS(t *testing.T) {
+	c := newTrio(t)
+	first := c.start(0)
+	waiting := make(chan string, 100)
+	done := make(chan error, 1)
+	go func() { done <- first.Await(soon(t), func(reason string) { waiting <- reason }) }()
+	if reason := <-waiting; !strings.Contains(reason, "nobody answers at "+c.members[1]+", nobody answers at "+c.members[2]) {
+		t.Errorf("it waits since %q", reason)
+	}
+	c.start(1)
+	c.start(2)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(first.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually.Holds(t, "a stream is made", func() bool {
+		_, err = js.CreateOrUpdateStream(soon(t), jetstream.StreamConfig{Name: "s", Subjects: []string{"s"}, Replicas: 3})
+		return err == nil
+	}, &err)
+	stored := 0
+	store := func() {
+		t.Helper()
+		eventually.Holds(t, "a message is stored", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = js.Publish(ctx, "s", nil, jetstream.WithMsgID(fmt.Sprint(stored)))
+			return err == nil
+		}, &err)
+		stored++
+	}
+	store()
+	c.servers[2].Close()
+	store()
+	c.servers[2] = nil
+	o := c.options(2)
+	o.Dir = filepath.Join(c.dir, "new disk")
+	back, err := StartMember(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.servers[2] = back
+	store()
+	eventually.Holds(t, "what was lost came back", func() bool {
+		jetStream, err := back.embedded[0].server.Jsz(nil)
+		return err == nil && jetStream.Messages == uint64(stored)
+	})
+	if back.Isolated() {
+		t.Error("it is isolated")
+	}
+	c.servers[0].Close()
+	c.servers[1].Close()
+	c.servers[0], c.servers[1] = nil, nil
+	eventually.Holds(t, "the last of three knows that it is isolated", back.Isolated)
+}
+
+func TestAServerWaitsForThoseThatHaveItsKey(t *testing.T) {
+	c := newTrio(t)
+	c.start(0)
+	for name, test := range map[string]struct {
+		change func(*ClusterOptions)
+		want   string
+	}{
+		"another key":     {func(o *ClusterOptions) { o.Key = []byte(strings.Repeat("k", 32)) }, "what answers at " + c.members[0] + " has not the key of this cluster"},
+		"another cluster": {func(o *ClusterOptions) { o.Name = "work" }, "the bridge at " + c.members[0] + ` is of the cluster "home"`},
+		"its own":         {func(*ClusterOptions) {}, "this bridge waits for the others of its cluster: nobody answers at " + c.members[2]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := c.options(1)
+			o.Dir = t.TempDir()
+			test.change(&o)
+			s, err := StartMember(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			ctx, cancel := context.WithCancel(soon(t))
+			defer cancel()
+			_ = s.Await(ctx, func(reason string) {
+				if strings.Contains(reason, test.want) {
+					cancel()
+				}
+			})
+			if ctx.Err() != context.Canceled {
+				t.Errorf("nobody was told %q", test.want)
+			}
+		})
+	}
+}
+
+// TestOnlyThisProcessIsServed knocks at the port that a member has to have.
+func TestOnlyThisProcessIsServed(t *testing.T) {
+	c := newTrio(t)
+	s := c.start(0)
+	conn, err := net.Dial("tcp", s.embedded[0].server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "CONNECT {\"verbose\":false}\r\nPING\r\n")
+	_ = conn.SetReadDeadline(time.Now().Add(eventually.Patience))
+	var all strings.Builder
+	buffer := make([]byte, 4096)
+	for {
+		n, err := conn.Read(buffer)
+		all.Write(buffer[:n])
+		if err != nil {
+			break
+		}
+	}
+	if text := all.String(); !strings.Contains(text, "Authorization Violation") || strings.Contains(text, "PONG") {
+		t.Errorf("it was told %q", text)
+	}
+}

@@ -1,0 +1,212 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/internal/backup"
+	"github.com/aibridge/aibridge/internal/clusterkey"
+	"github.com/aibridge/aibridge/internal/config"
+	"github.com/aibridge/aibridge/internal/natsd"
+	"github.com/aibridge/aibridge/internal/store"
+	"github.com/aibridge/aibridge/security/keyfile"
+)
+
+// aloneDir is the folder of the embedded servers of a bridge that is alone. NATS
+// would delete what is in it if it were opened by a server of a cluster, so that
+// has another one.
+func aloneDir(c config.Config) string { return filepath.Join(c.Data, "nats") }
+
+// memberDir is the folder of the embedded server of a bridge in a cluster.
+func memberDir(c config.Config) string { return filepath.Join(c.Data, "cluster") }
+
+// movedFile is in the folder of a bridge that was alone, once its state is in a
+// cluster.
+const movedFile = "moved"
+
+// startMember starts the server of a bridge in a cluster that bridges form, with
+// the secrets that they share.
+func startMember(c config.Config, log *slog.Logger) (*natsd.Server, error) {
+	key, err := clusterkey.Read(c.Cluster.Key)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return nil, err
+	}
+	if err := key.Install(c.Data); err != nil {
+		return nil, err
+	}
+	return natsd.StartMember(natsd.ClusterOptions{
+		Dir: memberDir(c), Name: c.Cluster.Name, Node: c.ID, Listen: c.Cluster.Listen, Advertise: c.Cluster.Advertise,
+		Members: c.Cluster.Join, Key: key.Routes, Log: log,
+	})
+}
+
+// form returns when the cluster that bridges form has begun. It is begun by the
+// first of its members, which brings the state that it had alone; the others wait
+// for that.
+func (o *Options) form(ctx context.Context, nats *natsd.Server) error {
+	c := o.Config
+	if !c.Cluster.Formed() {
+		return nil
+	}
+	if err := nats.Await(ctx, o.waits); err != nil {
+		return err
+	}
+	begun, err := o.begun(ctx, nats)
+	if err != nil {
+		return err
+	}
+	first := c.Cluster.Address() == c.Cluster.Join[0]
+	brings, err := wasAlone(c)
+	switch {
+	case err != nil:
+		return err
+	case brings && begun:
+		return fmt.Errorf("the cluster has a state, and this bridge one of its own in %s: begin with a new data folder, or remove that one if it is not needed any more", aloneDir(c))
+	case brings && !first:
+		return fmt.Errorf("this bridge has a state of its own in %s: to bring it into the cluster, put %s first in cluster.join on all bridges", aloneDir(c), c.Cluster.Address())
+	case brings:
+		return o.bring(ctx, nats)
+	case first || begun:
+		return nil
+	}
+	return o.awaitFirst(ctx, nats)
+}
+
+// waits tells whom the bridge waits for.
+func (o *Options) waits(reason string) {
+	o.Waiting(reason)
+	o.Log.Info("waiting", "why", reason)
+}
+
+// begun reports whether the cluster has the records of members, which are its
+// first stream.
+func (o *Options) begun(ctx context.Context, nats *natsd.Server) (bool, error) {
+	for {
+		there, err := store.HasMembers(ctx, nats.State(), o.Config.Root)
+		if err == nil || ctx.Err() != nil {
+			return there, err
+		}
+		o.Log.WarnContext(ctx, "the cluster does not say what it has", "error", err)
+		select {
+		case <-time.After(firstConnectWait):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+// awaitFirst waits until another member has begun the cluster.
+func (o *Options) awaitFirst(ctx context.Context, nats *natsd.Server) error {
+	o.waits(fmt.Sprintf("this bridge waits for the one at %s, the first of cluster.join, to begin the cluster", o.Config.Cluster.Join[0]))
+	tick := time.NewTicker(firstConnectWait)
+	defer tick.Stop()
+	for {
+		begun, err := o.begun(ctx, nats)
+		if begun || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// placed does what makes streams, again and again while the servers of a cluster
+// that bridges form have not all found each other.
+func (o *Options) placed(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if !o.Config.Cluster.Formed() || !store.Unplaced(err) {
+			return err
+		}
+		o.waits("the servers of the cluster find each other")
+		select {
+		case <-time.After(firstConnectWait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// wasAlone reports whether the bridge has a state from before it was in a cluster.
+func wasAlone(c config.Config) (bool, error) {
+	if _, err := os.Stat(aloneDir(c)); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return false, err
+	}
+	at, err := movedTo(c)
+	return at == "", err
+}
+
+// movedTo says where the state of a bridge that was alone is now, "" if it is
+// where it was.
+func movedTo(c config.Config) (string, error) {
+	text, err := os.ReadFile(filepath.Join(aloneDir(c), movedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(text), err
+}
+
+// bring copies the state that the bridge had alone into the cluster, which nobody
+// uses yet. It stays where it was, marked as moved. A crash before the mark leaves
+// a cluster that has not begun, and the copy is made again.
+func (o *Options) bring(ctx context.Context, nats *natsd.Server) error {
+	o.waits("this bridge brings its state into the cluster")
+	began := time.Now()
+	alone, into := o.Config, o.Config
+	alone.Cluster, alone.VFS.Store = cluster.DefaultSettings(), aloneContents(o.Config)
+	into.AcceptLoss = true // of an earlier attempt
+	var s *store.Store
+	err := o.placed(ctx, func() (err error) {
+		s, err = OpenStore(ctx, nats, into, o.Log, func(so *store.Options) {
+			if cluster.Working(o.Config.Cluster.Working) == cluster.All {
+				so.Node = o.Config.ID
+			}
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	from, to := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		_, err := Backup(ctx, alone, to, backup.Options{})
+		to.CloseWithError(err)
+		written <- err
+	}()
+	summary, err := backup.Restore(ctx, s, o.Config.Places(), from, true)
+	from.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+	if err = errors.Join(<-written, err); err != nil {
+		return fmt.Errorf("bring the state of this bridge into the cluster: %w", err)
+	}
+	o.Log.InfoContext(ctx, "the state of this bridge is in the cluster", "brought", summary, "took", time.Since(began).Round(time.Millisecond))
+	note := fmt.Sprintf("into the cluster %q at %s", o.Config.Cluster.Name, time.Now().UTC().Format(time.RFC3339))
+	return keyfile.Write(filepath.Join(aloneDir(o.Config), movedFile), []byte(note))
+}
+
+// aloneContents is where a bridge that was alone had the contents of files: in its
+// folder unless it was told otherwise.
+func aloneContents(c config.Config) string {
+	if _, err := os.Stat(c.VFSDir()); err != nil && c.VFS.Store != "folder" {
+		return "nats"
+	}
+	return "folder"
+}
