@@ -18,6 +18,9 @@ const (
 	toAdministrators
 )
 
+// hasNumber marks messages with the number of their publication.
+const hasNumber = 8
+
 // encodeAway encodes the turn's message for [Arrival.Deliver]. It is not ok when
 // the message's time is over.
 func (t *turn) encodeAway() (_ []byte, ok bool) {
@@ -28,7 +31,14 @@ func (t *turn) encodeAway() (_ []byte, ok bool) {
 			return nil, false
 		}
 	}
-	dst := append(t.encoded[:0], flags(m.qos, m.retain))
+	f := flags(m.qos, m.retain)
+	if m.number != 0 {
+		f |= hasNumber
+	}
+	dst := append(t.encoded[:0], f)
+	if m.number != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, m.number)
+	}
 	dst = binary.AppendUvarint(dst, uint64((left+int64(time.Millisecond)-1)/int64(time.Millisecond)))
 	if parties, ok := m.to.Parties(); ok {
 		dst = append(dst, toParties)
@@ -46,6 +56,16 @@ func (t *turn) encodeAway() (_ []byte, ok bool) {
 	return t.encoded, true
 }
 
+func (r *recordReader) uint64() uint64 {
+	if len(r.b) < 8 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(r.b)
+	r.b = r.b[8:]
+	return v
+}
+
 func (r *recordReader) party() protocol.Party {
 	return protocol.Party{Kind: protocol.Kind(r.bytes()), Space: protocol.SpaceID(r.bytes()), ID: string(r.bytes())}
 }
@@ -57,8 +77,11 @@ var errRelayed = errors.New("broker: a message of another bridge is malformed")
 func (t *turn) decodeAway(encoded []byte) error {
 	r := recordReader{b: encoded}
 	f := r.byte()
-	left := r.uvarint()
 	m := message{qos: f & 3, retain: f&4 != 0, here: true}
+	if f&hasNumber != 0 {
+		m.number = r.uint64()
+	}
+	left := r.uvarint()
 	switch r.byte() {
 	case toSpace:
 		m.to = protocol.Everybody(protocol.SpaceID(r.bytes()))
@@ -70,7 +93,7 @@ func (t *turn) decodeAway(encoded []byte) error {
 	name, from := r.bytes(), r.bytes()
 	m.props = r.bytes()
 	m.payload = r.b
-	if r.bad || m.qos > 2 || f > 7 || m.to.Nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
+	if r.bad || m.qos > 2 || f > 15 || m.to.Nobody() || !topic.ValidName(name) || !packet.ValidString(name) || left > uint64(forever)*1000 {
 		return errRelayed
 	}
 	if err := t.props.DecodeProperties(m.props); err != nil {

@@ -45,12 +45,6 @@ func (t *turn) auth(c *conn, body []byte) error {
 	c.job = func() {
 		t := t.b.getTurn()
 		defer t.b.putTurn(t)
-		select { // only so many at a time
-		case t.b.authenticating <- struct{}{}:
-			defer func() { <-t.b.authenticating }()
-		case <-t.b.closing:
-			return
-		}
 		t.b.exchange(t, c, data)
 	}
 	return nil
@@ -59,9 +53,7 @@ func (t *turn) auth(c *conn, body []byte) error {
 // exchange takes one step of an authentication.
 func (b *Broker) exchange(t *turn, c *conn, data []byte) {
 	a := c.ex
-	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
-	defer cancel()
-	answer, who, err := a.next(ctx, b, data)
+	answer, who, err := a.step(b, data)
 	t.begin()
 	switch {
 	case err != nil:
@@ -90,8 +82,24 @@ func (b *Broker) exchange(t *turn, c *conn, data []byte) {
 		t.sayAuth(c, packet.Success, answer)
 	default:
 		a.exchange = nil
+		if b.options.Directory != nil {
+			b.enterCluster(t, c, a.request, who.Principal, answer)
+			return
+		}
 		t.enter(c, a.request, who.Principal, answer)
 	}
+}
+
+// step takes a step when there is a place for it.
+func (a *authentication) step(b *Broker, data []byte) (answer []byte, who *Identity, err error) {
+	release, ok := b.authenticates()
+	if !ok {
+		return nil, nil, errShuttingDown
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
+	defer cancel()
+	return a.next(ctx, b, data)
 }
 
 func (a *authentication) next(ctx context.Context, b *Broker, data []byte) (answer []byte, who *Identity, err error) {

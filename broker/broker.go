@@ -48,6 +48,30 @@ type Publication struct {
 	// HearsMore is set by a handler if the client is likely to be sent something
 	// at once, with which the acknowledgement of a QoS 1 publication may leave.
 	HearsMore bool
+
+	turn  *turn // while handlers see it
+	taken bool
+}
+
+// Take makes a publication its handler's own: it is neither retained nor
+// delivered. The acknowledgement of QoS 1 and 2 waits until settle is called,
+// once and from anywhere, and tells its verdict. A broker that stores nothing
+// does not wait.
+func (p *Publication) Take() (settle func(Verdict)) {
+	p.taken = true
+	b := p.turn.b
+	if b.journal == nil && b.index.peers == nil {
+		return func(Verdict) {}
+	}
+	r := p.turn.hold()
+	if r == nil {
+		return func(Verdict) {}
+	}
+	return func(v Verdict) {
+		r.verdict.Store(uint32(v.Reason))
+		r.Answer(Taken)
+		r.b.AnswerReceipts()
+	}
 }
 
 // Credentials hold the user name, password and certificate of a CONNECT.

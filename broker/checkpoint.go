@@ -86,28 +86,36 @@ func (j *scribe) snapshot(t *turn, s *session) {
 	if s.ended || !s.record.known {
 		return
 	}
+	j.log(t, func(dst []byte) []byte { return j.appendSession(dst, s, func(*message) {}) })
+}
+
+// appendSession appends everything that is owed to a session. Messages that have
+// no number may be given one first; without it they are left out.
+func (j *scribe) appendSession(dst []byte, s *session, number func(*message)) []byte {
 	serial := s.record.serial
-	j.log(t, func(dst []byte) []byte {
-		dst = binary.AppendUvarint(append(dst, recReset), serial)
-		for id := s.window.first; id != 0; id = s.window.slots[id-1].next {
-			slot := &s.window.slots[id-1]
-			dst = j.appendKept(dst, serial, &slot.pending, id)
-			if slot.state == awaitPubcomp {
-				dst = binary.AppendUvarint(append(dst, recReleased), serial)
-				dst = binary.AppendUvarint(dst, uint64(id))
-			}
+	dst = binary.AppendUvarint(append(dst, recReset), serial)
+	kept := func(p *pending, id uint16) {
+		if p.msg != nil {
+			number(p.msg)
 		}
-		for i := s.queue.from; i < len(s.queue.items); i++ {
-			if p := &s.queue.items[i]; p.qos > 0 {
-				dst = j.appendKept(dst, serial, p, 0)
-			}
+		dst = j.appendKept(dst, serial, p, id)
+	}
+	for id := s.window.first; id != 0; id = s.window.slots[id-1].next {
+		slot := &s.window.slots[id-1]
+		kept(&slot.pending, id)
+		if slot.state == awaitPubcomp {
+			dst = appendID(dst, recReleased, serial, id)
 		}
-		for id := range s.inbound {
-			dst = binary.AppendUvarint(append(dst, recInbound), serial)
-			dst = binary.AppendUvarint(dst, uint64(id))
+	}
+	for i := s.queue.from; i < len(s.queue.items); i++ {
+		if p := &s.queue.items[i]; p.qos > 0 {
+			kept(p, 0)
 		}
-		return dst
-	})
+	}
+	for id := range s.inbound {
+		dst = appendID(dst, recInbound, serial, id)
+	}
+	return dst
 }
 
 // appendKept appends a message owed, with its body where this

@@ -112,7 +112,7 @@ func (c *conn) flushLocked(now int64) {
 	if o.blocked || len(o.segs) == 0 {
 		return
 	}
-	c.b.beforeWrite()
+	(*c.b.beforeWrite.Load())()
 	n, err := c.transport.write(o.segs, o.off)
 	if err != nil { // the reader will see it as well and end the connection
 		o.drop()

@@ -24,6 +24,8 @@ type request struct {
 	will     *will
 	asked    uint32 // the session expiry asked for
 
+	admission Admission // of a bridge in a cluster
+
 	method   string
 	authData []byte
 }
@@ -51,7 +53,18 @@ func (t *turn) connect(c *conn, body []byte) error {
 	}
 	c.phase.Store(phaseAuth)
 	if recognise := t.b.options.Recognise; recognise != nil && q.method == "" {
-		if who := recognise(q.shown); who != nil && t.b.light(SessionID{who.Home(), q.shown.ClientID}) {
+		who := recognise(q.shown)
+		switch {
+		case who == nil:
+		case t.b.options.Directory != nil:
+			b := t.b
+			c.job = func() {
+				t := b.getTurn()
+				defer b.putTurn(t)
+				b.enterCluster(t, c, q, who, nil)
+			}
+			return nil
+		case t.b.light(SessionID{who.Home(), q.shown.ClientID}):
 			t.enter(c, q, who, nil)
 			return nil
 		}
@@ -141,24 +154,15 @@ func (b *Broker) readWill(w *packet.Will, from string) (*will, error) {
 func (b *Broker) authenticate(c *conn, q *request) {
 	t := b.getTurn()
 	defer b.putTurn(t)
-	select { // only so many at a time
-	case b.authenticating <- struct{}{}:
-		defer func() { <-b.authenticating }()
-	case <-b.closing:
-		t.begin()
-		t.refuse(c, &packet.Error{Reason: packet.ServerShuttingDown})
-		return
-	}
 	if q.method != "" {
 		c.ex = &authentication{method: q.method, request: q}
 		b.exchange(t, c, q.authData)
 		return
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
-	defer cancel()
-	principal, err := b.options.Authenticate(ctx, q.shown)
-	if err == nil && principal == nil {
-		err = errNoPrincipal
+	principal, err := b.identify(q)
+	if err == nil && b.options.Directory != nil {
+		b.enterCluster(t, c, q, principal, nil)
+		return
 	}
 	t.begin()
 	if err != nil {
@@ -169,10 +173,39 @@ func (b *Broker) authenticate(c *conn, q *request) {
 	t.enter(c, q, principal, nil)
 }
 
+// identify says who a client is.
+func (b *Broker) identify(q *request) (*protocol.Principal, error) {
+	release, ok := b.authenticates()
+	if !ok {
+		return nil, errShuttingDown
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(b.ctx, b.options.Limits.ConnectTimeout)
+	defer cancel()
+	principal, err := b.options.Authenticate(ctx, q.shown)
+	if err == nil && principal == nil {
+		err = errNoPrincipal
+	}
+	return principal, err
+}
+
+// authenticates takes one of the places of those that authenticate at a time, and
+// is not ok when the broker closes first.
+func (b *Broker) authenticates() (release func(), ok bool) {
+	select {
+	case b.authenticating <- struct{}{}:
+		return func() { <-b.authenticating }, true
+	case <-b.closing:
+		return nil, false
+	}
+}
+
 // refusal answers a client whose authentication failed: it never says what
 // was wrong with it.
 func refusal(err error) *packet.Error {
 	switch code := protocol.CodeOf(err); {
+	case err == errShuttingDown:
+		return &packet.Error{Reason: packet.ServerShuttingDown}
 	case errors.Is(err, errNoPrincipal), code == protocol.NotAuthenticated, code == protocol.CredentialInvalid:
 		return &packet.Error{Reason: packet.BadUserNameOrPassword}
 	case code[0] == '2':
@@ -189,7 +222,10 @@ func refusal(err error) *packet.Error {
 // [MQTT-3.1.3-5] wants the simple ones, devices in the field have others.
 var clientIDRule = protocol.Rule{What: "client id", Min: 1, Max: 256, Visible: true}
 
-var errNoPrincipal = errors.New("no principal")
+var (
+	errNoPrincipal  = errors.New("no principal")
+	errShuttingDown = errors.New("the broker closes")
+)
 
 // refuse answers CONNECT with a refusal and closes [MQTT-3.1.4-1]
 // [MQTT-3.1.4-2] [MQTT-3.2.2-7]. A 3.1.1 client is told only what its return
@@ -352,6 +388,7 @@ func (t *turn) attach(c *conn, q *request, s *session, fresh bool, client *Clien
 	s.client = client
 	t.become(s, client.Principal())
 	s.will, s.expiry, s.expires = q.will, q.expiry, 0
+	s.epoch, s.since = q.admission.Epoch, q.admission.Since
 	if !s.keeps() {
 		t.b.unhold(s)
 	}

@@ -24,6 +24,14 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 			receivers++
 		}
 	}
+	if t.b.index.peers != nil {
+		t.b.publishing.RLock()
+		defer t.b.publishing.RUnlock()
+		r = t.routeOf(r.topic) // who subscribes since it was looked up is a peer's session, maybe
+		if t.msg.qos > 0 && t.msg.number == 0 {
+			t.msg.number = t.b.published.Add(1)
+		}
+	}
 	for i := range r.targets {
 		count(t.deliverTo(&r.targets[i]))
 	}
@@ -198,6 +206,9 @@ func (t *turn) owe12(s *session, p pending) deliveryResult {
 	}
 	c := s.conn.Load()
 	placed := waits
+	if s.had != nil && s.had[t.msg.number] {
+		return placed // it came with the session
+	}
 	if c != nil {
 		placed = taken
 	} else if t.b.full() {

@@ -79,3 +79,61 @@ func TestWhatIsPublishedDoesNotLeaveBeforeTheHook(t *testing.T) {
 		})
 	}
 }
+
+// TestATakenPublicationIsItsHandlersOwn has a handler take what comes, and settle
+// it later: nobody else hears it, nothing of it is retained, and the
+// acknowledgement says what the handler says, in the order of the client.
+func TestATakenPublicationIsItsHandlersOwn(t *testing.T) {
+	t.Parallel()
+	settling := make(chan func(broker.Verdict), 2)
+	n := newHandlingNode(t, func(b *broker.Broker) {
+		b.Handle("report", func(p *broker.Publication) {
+			settle := p.Take()
+			if p.QoS == 0 {
+				settle(broker.Verdict{})
+				return
+			}
+			settling <- settle
+		})
+	}, func(o *broker.Options) { o.Journal = new(broker.MemoryJournal) })
+	listener := n.connect("listener", as("ann"))
+	listener.subscribe("#", 1)
+	c := n.connect("device", as("ann"))
+	for qos := range byte(3) {
+		for _, verdict := range []byte{0, 0x99} {
+			done := make(chan byte, 1)
+			go func() {
+				ack, _ := c.Publish(t.Context(), &paho.Publish{Topic: "report", QoS: qos, Retain: true, Payload: []byte("secret")})
+				if ack == nil {
+					ack = &paho.PublishResponse{ReasonCode: 0xFF}
+				}
+				done <- ack.ReasonCode
+			}()
+			if qos > 0 {
+				settle := <-settling
+				select {
+				case reason := <-done:
+					t.Fatalf("QoS %d is acknowledged with 0x%02X before it is settled", qos, reason)
+				default:
+				}
+				settle(broker.Verdict{Reason: verdict})
+			}
+			if reason := <-done; qos > 0 && reason != verdict {
+				t.Errorf("QoS %d is acknowledged with 0x%02X, want 0x%02X", qos, reason, verdict)
+			}
+		}
+	}
+	c.publish(&paho.Publish{Topic: "last", QoS: 1, Payload: []byte("last")})
+	if got := string(listener.receive().Payload); got != "last" {
+		t.Errorf("others hear %q", got)
+	}
+	late := n.connect("late", as("ann"))
+	late.subscribe("report", 1)
+	c.publish(&paho.Publish{Topic: "other", QoS: 1, Payload: []byte("x")})
+	if got := string(listener.receive().Payload); got != "x" {
+		t.Errorf("heard %q", got)
+	}
+	for topic := range n.Retained("#") {
+		t.Errorf("%s is retained", topic)
+	}
+}

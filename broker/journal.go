@@ -190,7 +190,7 @@ func (j *scribe) flush(t *turn) (seq uint64, size int, err error) {
 		values = append(values, KeyedValue{k, v})
 	}
 	if len(entry) > 0 || len(values) > 0 {
-		j.b.beforeWrite()
+		(*j.b.beforeWrite.Load())()
 		if seq, err = j.persist(values, entry); err != nil {
 			return 0, 0, err
 		}

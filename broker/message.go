@@ -23,6 +23,7 @@ type message struct {
 	here    bool                // for nobody but clients of this bridge
 	owner   string              // party that had it retained, "" for the bridge and for messages not retained
 
+	number uint64 // of the publication, the same at all bridges; 0 where nobody needs one
 	id     uint64 // in the journal, 0 while it is not there
 	logged uint64 // generation of the journal's log that has it
 }

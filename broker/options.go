@@ -43,6 +43,8 @@ type Options struct {
 	// Retained has the retained messages of the clients of all of them; with
 	// Peers only.
 	Retained RetainedLog
+	// Directory knows which of the bridges has a session; with Peers only.
+	Directory Directory
 	// Full reports whether nothing new may be stored; optional. No more topics
 	// then get a retained message, nothing is kept for clients that are away,
 	// and publishers of QoS 1 and 2 are told so where nobody else has their
@@ -76,7 +78,8 @@ type Options struct {
 	// connection a goroutine.
 	Readers int
 
-	checkpointAfter int // bytes of journal log; tests make it small
+	checkpointAfter int     // bytes of journal log; tests make it small
+	adopter         *Broker // see [Broker.Adopt]; nil for a broker of its own
 }
 
 // Limits bound what clients may take. Zero fields get the defaults named.

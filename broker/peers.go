@@ -123,6 +123,8 @@ type Receipt struct {
 	s    *session
 	left atomic.Int32 // answers that have not come
 	best atomic.Uint32
+
+	verdict atomic.Uint32 // of a handler, a failure or 0
 }
 
 // Answer is a peer's. The broker's AnswerReceipts has the acknowledgements sent.
@@ -158,6 +160,7 @@ func (b *Broker) AnswerReceipts() {
 		if c := s.conn.Load(); c != nil {
 			t.settleOwed(c)
 		}
+		b.tellSettled(s)
 	}
 	b.putTurn(t)
 }
@@ -326,7 +329,10 @@ func (t *turn) sendAway(best deliveryResult, count func(deliveryResult)) {
 	t.relayed = true
 	if t.hold() != nil {
 		t.receipt.left.Add(int32(len(t.sendings)) - 1)
-		if best == full {
+		switch {
+		case best >= waits:
+			t.receipt.best.Store(uint32(Taken))
+		case best == full:
 			t.receipt.best.Store(uint32(Full))
 		}
 	}

@@ -23,7 +23,13 @@ func (a *pendingAck) append(dst []byte, version byte) []byte {
 
 // outcome is the reason that is told, once the acknowledgement is ready.
 func (a *pendingAck) outcome() packet.Reason {
-	if a.receipt != nil && a.reason == packet.NoMatchingSubscribers {
+	if a.receipt == nil {
+		return a.reason
+	}
+	if refused := packet.Reason(a.receipt.verdict.Load()); refused.Failed() {
+		return refused
+	}
+	if a.reason == packet.NoMatchingSubscribers {
 		return a.receipt.reason()
 	}
 	return a.reason

@@ -38,10 +38,6 @@ func (t *turn) publish(c *conn, h packet.Header, whole, body []byte) error {
 		return nil
 	}
 	t.load(c, r.topic, whole)
-	if t.b.index.peers == nil {
-		t.acceptPublish(c, p, t.publishLoaded(c.client, r))
-		return nil
-	}
 	t.publisher = c.session
 	v := t.publishLoaded(c.client, r)
 	t.publisher = nil
@@ -61,12 +57,15 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 	seen := len(r.handlers) > 0
 	t.publication.HearsMore = false
 	if seen {
-		t.publication.Client = client
+		t.publication.Client, t.publication.turn, t.publication.taken = client, t, false
 		t.show(&t.publication.Message)
 		for _, fn := range r.handlers {
 			fn(&t.publication)
 		}
 		t.handled = true
+		if t.publication.taken {
+			return Verdict{}
+		}
 	}
 	if t.msg.retain {
 		who := client.Principal()
@@ -76,6 +75,9 @@ func (t *turn) publishLoaded(client *Client, r *route) Verdict {
 		}
 	}
 	best, _ := t.deliver(r)
+	if seen && t.receipt != nil {
+		t.receipt.best.Store(uint32(Taken))
+	}
 	switch {
 	case seen || best >= waits:
 		return Verdict{}

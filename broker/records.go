@@ -21,6 +21,7 @@ const (
 	recOutbound                 // serial, packet id: PUBREL came
 	recReset                    // serial: what follows replaces what is known of it
 	recMark                     // node, epoch, offset: up to where messages of a peer are here
+	recNumber                   // number, publication's number; in states of sessions only
 )
 
 // Prefixes of keyed values. The space follows, then NUL, which is in no name,
@@ -44,6 +45,7 @@ type sessionRecord struct {
 // storedSession is the keyed value of a session.
 type storedSession struct {
 	Serial    uint64               `json:"serial"`
+	Epoch     uint32               `json:"epoch,omitempty"` // of the ownership, in a cluster
 	Principal *protocol.Principal  `json:"principal"`
 	Version   byte                 `json:"version"`
 	Listener  string               `json:"listener,omitempty"`
@@ -84,15 +86,25 @@ func (b *Broker) recordSession(t *turn, s *session) { // session.mu is held
 	if !s.record.known {
 		s.record = sessionRecord{b.journal.newSerial(), true}
 	}
+	if value := b.encodeSession(s); value != nil {
+		s.recordedAt = b.journal.put(t, keyOfSession(s.key()), value)
+	}
+}
+
+// encodeSession is the keyed value of a session, whose mu is held.
+func (b *Broker) encodeSession(s *session) []byte {
 	v := storedSession{
-		Serial: s.record.serial, Principal: s.principal, Expiry: s.expiry, Expires: b.toStore(s.expires),
+		Serial: s.record.serial, Epoch: s.epoch, Principal: s.principal, Expiry: s.expiry, Expires: b.toStore(s.expires),
 		Version: s.client.Version, Listener: s.client.Listener,
 	}
 	if s.conn.Load() != nil {
 		v.Expires = 0
 	}
 	for _, sub := range s.subs {
-		v.Subs = append(v.Subs, storedSubscription{sub.filter, sub.id, sub.qos, sub.noLocal, sub.retainAs})
+		v.Subs = append(v.Subs, sub.toStore())
+	}
+	for _, sub := range s.apart {
+		v.Subs = append(v.Subs, sub.toStore())
 	}
 	if w := s.will; w != nil {
 		v.Will = &storedWill{appendMessage(nil, w.msg, 0), w.delay, w.life, b.toStore(w.fires)}
@@ -100,9 +112,13 @@ func (b *Broker) recordSession(t *turn, s *session) { // session.mu is held
 	value, err := json.Marshal(v)
 	if err != nil {
 		b.log.Error("session can't be stored", "client", s.id, "error", err)
-		return
+		return nil
 	}
-	s.recordedAt = b.journal.put(t, keyOfSession(s.key()), value)
+	return value
+}
+
+func (sub *subscription) toStore() storedSubscription {
+	return storedSubscription{sub.filter, sub.id, sub.qos, sub.noLocal, sub.retainAs}
 }
 
 // storedLastWill is the keyed value of the Will of a session that ends with its
@@ -246,24 +262,38 @@ func (b *Broker) recordInbound(t *turn, s *session, id uint16, used bool) {
 
 func (b *Broker) logID(t *turn, s *session, kind byte, id uint16) uint64 {
 	return b.journal.log(t, func(dst []byte) []byte {
-		dst = binary.AppendUvarint(append(dst, kind), s.record.serial)
-		return binary.AppendUvarint(dst, uint64(id))
+		return appendID(dst, kind, s.record.serial, id)
 	})
+}
+
+func appendID(dst []byte, kind byte, serial uint64, id uint16) []byte {
+	dst = binary.AppendUvarint(append(dst, kind), serial)
+	return binary.AppendUvarint(dst, uint64(id))
 }
 
 // appendBody appends the message itself, which this generation of the log has
 // from then on; mu is held.
 func (j *scribe) appendBody(dst []byte, m *message) []byte {
 	m.logged = j.checked
-	dst = binary.AppendUvarint(append(dst, recMessage), m.id)
-	body := appendMessage(nil, m, j.b.toStore(m.expires))
+	return appendMessageRecord(dst, m.id, m, j.b.toStore(m.expires))
+}
+
+// appendMessageRecord appends a message that expires at a time of the calendar.
+func appendMessageRecord(dst []byte, number uint64, m *message, expires int64) []byte {
+	dst = binary.AppendUvarint(append(dst, recMessage), number)
+	body := appendMessage(nil, m, expires)
 	dst = binary.AppendUvarint(dst, uint64(len(body)))
 	return append(dst, body...)
 }
 
 func appendOwed(dst []byte, serial uint64, p *pending, id uint16) []byte {
+	return appendOwedNumber(dst, serial, p.msg.id, p, id)
+}
+
+// appendOwedNumber appends that a message is owed which has a number in the log.
+func appendOwedNumber(dst []byte, serial, number uint64, p *pending, id uint16) []byte {
 	dst = binary.AppendUvarint(append(dst, recOwed), serial)
-	dst = binary.AppendUvarint(dst, p.msg.id)
+	dst = binary.AppendUvarint(dst, number)
 	dst = binary.AppendUvarint(dst, uint64(id))
 	dst = append(dst, flags(p.qos, p.retain))
 	dst = binary.AppendUvarint(dst, uint64(len(p.ids)))

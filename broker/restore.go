@@ -20,6 +20,7 @@ type restorer struct {
 	message  uint64
 	homeless []*message               // retained by bridges that did not say for whom
 	old      map[SessionID]KeyedValue // of bridges that knew sessions by client id alone
+	earlier  []earlierRetained        // what clients retained while this bridge worked alone
 	owedEver int                      // how often the log says that something is owed for the first time
 }
 
@@ -59,6 +60,10 @@ func (b *Broker) restore(ctx context.Context) error {
 	}
 	b.journal.serial, b.journal.message = r.serial, r.message
 	r.migrate()
+	b.earlier = r.earlier
+	if err := r.restoredOurs(ctx); err != nil {
+		return fmt.Errorf("broker: ask whose the sessions of the journal are: %w", err)
+	}
 	now := b.clock.Steady()
 	live := 0
 	for _, s := range r.sessions {
@@ -84,6 +89,11 @@ func (r *restorer) migrate() {
 		r.b.journal.put(t, keyOfSession(id), kv.Value)
 	}
 	for _, m := range r.homeless {
+		if r.isShared(m) {
+			m.to = protocol.Everybody(protocol.DefaultSpace)
+			r.earlier = append(r.earlier, earlierRetained{keyRetained + m.topic, m})
+			continue
+		}
 		r.b.journal.put(t, keyRetained+m.topic, nil)
 		m.to = protocol.Everybody(protocol.DefaultSpace)
 		if !r.b.retained.has(m) {
@@ -106,6 +116,10 @@ func (r *restorer) keyed(key string, value []byte) error {
 			r.homeless = append(r.homeless, m)
 			return nil
 		}
+		if r.isShared(m) {
+			r.earlier = append(r.earlier, earlierRetained{key, m})
+			return nil
+		}
 		r.b.retained.set(m, retainLimits{bytes: r.b.options.Limits.RetainedBytes}, func(*message) {})
 	case strings.HasPrefix(key, keySession):
 		return r.session(key, value)
@@ -114,6 +128,10 @@ func (r *restorer) keyed(key string, value []byte) error {
 	}
 	return nil
 }
+
+// isShared reports whether a message is one that all bridges of the cluster keep:
+// it is a client's.
+func (r *restorer) isShared(m *message) bool { return m.from != "" && r.b.retainedByAll() != nil }
 
 // lastWill has a Will published whose session ended with the process.
 func (r *restorer) lastWill(key string, value []byte) error {
@@ -150,17 +168,8 @@ func (r *restorer) session(key string, value []byte) error {
 	if !known {
 		r.old[SessionID{v.Principal.Home(), id}] = KeyedValue{key, bytes.Clone(value)}
 	}
-	s := r.b.newSession(id, v.Principal)
-	s.client = NewClient(id, v.Principal)
-	s.client.Listener, s.client.Version = v.Listener, v.Version
-	s.expiry, s.expires = v.Expiry, r.b.fromStore(v.Expires, v.Expiry)
+	s := r.b.makeStored(id, &v)
 	s.record = sessionRecord{serial: v.Serial, known: true}
-	s.subs = make(map[string]*subscription, len(v.Subs))
-	for _, sub := range v.Subs {
-		s.subs[sub.Filter] = &subscription{
-			session: s, filter: sub.Filter, id: sub.ID, qos: sub.QoS, noLocal: sub.NoLocal, retainAs: sub.RetainAs,
-		}
-	}
 	if v.Will != nil {
 		m, err := parseMessage(v.Will.Message)
 		if err != nil {
@@ -171,6 +180,21 @@ func (r *restorer) session(key string, value []byte) error {
 	r.serial = max(r.serial, v.Serial)
 	r.sessions[v.Serial] = &restoredSession{session: s}
 	return nil
+}
+
+// makeStored makes a session of its keyed value, but for its Will.
+func (b *Broker) makeStored(id string, v *storedSession) *session {
+	s := b.newSession(id, v.Principal)
+	s.client = NewClient(id, v.Principal)
+	s.client.Listener, s.client.Version = v.Listener, v.Version
+	s.expiry, s.expires, s.epoch = v.Expiry, b.fromStore(v.Expires, v.Expiry), v.Epoch
+	s.subs = make(map[string]*subscription, len(v.Subs))
+	for _, sub := range v.Subs {
+		s.subs[sub.Filter] = &subscription{
+			session: s, filter: sub.Filter, id: sub.ID, qos: sub.QoS, noLocal: sub.NoLocal, retainAs: sub.RetainAs,
+		}
+	}
+	return s
 }
 
 // entry replays one log entry.

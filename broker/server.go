@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,7 @@ type Broker struct {
 	flusher  *flusher
 	receipts receipts
 	shared   *sharedRetained // nil for a bridge that is alone
+	earlier  []earlierRetained
 	stats    stats
 	traces   traces
 	readers  readers
@@ -41,16 +43,20 @@ type Broker struct {
 	kept     tally // sessions that outlive their connections
 
 	shareTurns     atomic.Uint32 // of groups with members at peers
+	published      atomic.Uint64 // number of the last publication that peers may get
+	publishing     sync.RWMutex  // held for reading while a message is given to all; see [Broker.Quiesce]
 	authenticating chan struct{}
 	connected      atomic.Int64
-	stopped        atomic.Bool // closed, for those who do not hold mu
+	bequests       atomic.Int64 // what the adopter has taken and not stored
+	stopped        atomic.Bool  // closed, for those who do not hold mu
 	afterHandlers  []func()
-	beforeWrite    func()
+	beforeWrite    atomic.Pointer[func()]
 
 	mu        sync.Mutex
 	closed    bool
 	draining  bool // see [Broker.Drain]
 	sessions  map[SessionID]*session
+	adopted   []*Broker // replaced, never changed
 	listeners map[io.Closer]struct{}
 
 	connMu sync.Mutex
@@ -74,9 +80,11 @@ func New(options Options) (*Broker, error) {
 		options: options, log: options.Log, clock: options.Clock, closing: make(chan struct{}),
 		sessions: make(map[SessionID]*session), listeners: make(map[io.Closer]struct{}),
 		authenticating: make(chan struct{}, options.Limits.Authentications),
-		beforeWrite:    func() {},
 	}
+	nothing := func() {}
+	b.beforeWrite.Store(&nothing)
 	b.index.peers = options.Peers
+	b.published.Store(rand.Uint64())
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.stats.init(b)
 	b.timers = newTimers(b)
@@ -96,7 +104,10 @@ func New(options Options) (*Broker, error) {
 	}
 	if b.shared != nil {
 		b.working.Go(func() { b.shared.run(b.closing) })
-		b.working.Go(b.shared.follow)
+		b.working.Go(func() {
+			b.shared.takeIn(b, b.earlier)
+			b.shared.follow()
+		})
 	}
 	b.working.Go(func() { b.timers.run(b.closing) })
 	b.working.Go(func() { b.flusher.run(b.closing) })
@@ -124,8 +135,9 @@ func (b *Broker) AfterHandlers(fn func()) { b.afterHandlers = append(b.afterHand
 // the journal. So what must be on record before a message leaves need not be
 // when the message is published: it is put there for many at once. The function
 // is called often, with locks of the broker held: with nothing to do it must
-// cost nothing, and it must not call the broker. Call it before [Broker.Serve].
-func (b *Broker) BeforeWrite(fn func()) { b.beforeWrite = fn }
+// cost nothing, and it must not call the broker. Call it before [Broker.Serve]; the journal may be
+// written before.
+func (b *Broker) BeforeWrite(fn func()) { b.beforeWrite.Store(&fn) }
 
 // Publish sends a message from the bridge to those of the recipients who
 // subscribed to its topic, without permission check. Receivers counts the
@@ -226,6 +238,8 @@ func (b *Broker) Close(ctx context.Context) error {
 	if !b.shut() {
 		return nil
 	}
+	b.closeAdopted(ctx)
+	defer b.leaveFamily()
 	b.flusher.idle(ctx)
 	t := b.getTurn().begin()
 	for _, c := range b.allConns() {

@@ -37,6 +37,13 @@ type session struct {
 	client     *Client             // the last one connected
 	expiry     uint32              // seconds, 0 ends with the connection
 	expires    int64               // steady time when it ends, while no client is connected
+	epoch      uint32              // of this bridge's ownership, see [Admission]
+	since      int64               // when its last client connected, as directories count it
+	moving     moving              // between bridges
+	apart      []*subscription     // shared ones of a session that arrives
+	had        map[uint64]bool     // publications that came with it from another bridge, and may come again
+	cutting    bool                // it is to be cut as soon as it is settled
+	cut        int                 // messages of the queue that were there when it was
 	subs       map[string]*subscription
 	window     window
 	credit     int                 // publishes the client may still be sent unacknowledged
@@ -180,6 +187,7 @@ func (t *turn) endLocked(s *session) {
 	t.b.forgetSession(t, s)
 	t.b.removeSession(s)
 	t.b.timers.forget(s)
+	t.b.tellLeft(s)
 	t.reroute(s)
 	s.subs, s.window, s.queue, s.zeros, s.inbound = nil, window{}, fifo{}, fifo{}, nil
 }

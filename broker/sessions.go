@@ -46,12 +46,18 @@ type SubscriptionInfo struct {
 	Shared bool
 }
 
-// Sessions lists all sessions, connected or kept, by client id and space.
+// Sessions lists all sessions, connected or kept, by client id and space; with
+// those that were adopted.
 func (b *Broker) Sessions() []SessionInfo {
-	all := b.allSessions()
-	infos := make([]SessionInfo, 0, len(all))
-	for _, s := range all {
-		infos = append(infos, b.info(s))
+	var infos []SessionInfo
+	for _, b := range b.family() {
+		all := b.allSessions()
+		infos = slices.Grow(infos, len(all))
+		for _, s := range all {
+			if i, ok := b.info(s); ok {
+				infos = append(infos, i)
+			}
+		}
 	}
 	slices.SortFunc(infos, func(x, y SessionInfo) int {
 		return cmp.Or(cmp.Compare(x.ClientID, y.ClientID), cmp.Compare(x.Space, y.Space))
@@ -61,18 +67,28 @@ func (b *Broker) Sessions() []SessionInfo {
 
 // Session describes a session.
 func (b *Broker) Session(id SessionID) (SessionInfo, bool) {
-	s := b.session(id)
-	if s == nil {
-		return SessionInfo{}, false
+	for _, b := range b.family() {
+		if s := b.session(id); s != nil {
+			if i, ok := b.info(s); ok {
+				return i, true
+			}
+		}
 	}
-	return b.info(s), true
+	return SessionInfo{}, false
 }
 
 // Kick disconnects a client by administrative action and, with forget, ends
 // its session too. It reports whether there was a session.
-func (b *Broker) Kick(id SessionID, forget bool) bool {
+func (b *Broker) Kick(id SessionID, forget bool) (found bool) {
+	for _, b := range b.family() {
+		found = b.kick(id, forget) || found
+	}
+	return found
+}
+
+func (b *Broker) kick(id SessionID, forget bool) (found bool) {
 	s := b.session(id)
-	if s == nil {
+	if here, _ := b.Here(id); s == nil || here == Absent {
 		return false
 	}
 	b.Disconnect(id, byte(packet.AdministrativeAction), "")
@@ -83,17 +99,21 @@ func (b *Broker) Kick(id SessionID, forget bool) bool {
 		defer s.claim.Unlock()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.conn.Load() == nil {
+		if s.conn.Load() == nil && s.moving == staying {
 			t.endLocked(s)
 		}
 	}
 	return true
 }
 
-func (b *Broker) info(s *session) SessionInfo {
+// info describes a session, if it is this bridge's.
+func (b *Broker) info(s *session) (i SessionInfo, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := SessionInfo{
+	if s.standing() == Absent {
+		return i, false
+	}
+	i = SessionInfo{
 		ClientID: s.id, Principal: s.principal.ID, Space: s.owner.Space,
 		Method: s.principal.Method, Credential: s.principal.Credential, Expiry: time.Duration(seconds(s.expiry)),
 		Inflight: s.window.used, Queued: s.queue.len(), QueuedBytes: s.queue.bytes,
@@ -119,5 +139,5 @@ func (b *Broker) info(s *session) SessionInfo {
 		i.Subscriptions = append(i.Subscriptions, SubscriptionInfo{sub.filter, sub.qos, topic.IsShared(sub.filter)})
 	}
 	slices.SortFunc(i.Subscriptions, func(x, y SubscriptionInfo) int { return cmp.Compare(x.Filter, y.Filter) })
-	return i
+	return i, true
 }

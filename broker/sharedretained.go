@@ -28,6 +28,9 @@ type RetainedValue struct {
 	Key   string
 	Value []byte
 	Life  time.Duration // after which it may be forgotten; 0 never
+	// Earlier says that whatever the log has of the key is newer; the position is 0
+	// then.
+	Earlier bool
 }
 
 // A sharedRetained keeps the retained messages here equal to those of the
@@ -122,6 +125,49 @@ func (h *sharedRetained) flush(stop <-chan struct{}) {
 		r.Answer(Missed) // whether anybody has heard it, others say
 	}
 	h.b.AnswerReceipts()
+}
+
+// takeIn puts what clients retained before there was a log into it, and takes it
+// out of the journal that had it.
+func (h *sharedRetained) takeIn(from *Broker, all []earlierRetained) {
+	if len(all) == 0 {
+		return
+	}
+	t := from.getTurn().begin()
+	defer from.putTurn(t)
+	values := make([]RetainedValue, 0, len(all))
+	for _, e := range all {
+		v := RetainedValue{Key: keyOfRetained(e.m), Value: appendMessage(nil, e.m, h.b.toStore(e.m.expires)), Earlier: true}
+		if e.m.expires != 0 {
+			v.Life = time.Duration(e.m.expires - t.now)
+		}
+		if e.m.expires == 0 || v.Life > 0 {
+			values = append(values, v)
+		}
+	}
+	if h.persist(values, from.closing) == nil {
+		return // the next start tries again
+	}
+	for _, e := range all {
+		from.journal.put(t, e.key, nil)
+	}
+	h.b.log.Info("what clients had retained here is shared with the other bridges", "messages", len(values))
+}
+
+// An earlierRetained is a message that a client retained while its bridge worked
+// alone, and its key in the journal.
+type earlierRetained struct {
+	key string
+	m   *message
+}
+
+// retainedByAll has the retained messages of all bridges, nil for a broker that is
+// alone.
+func (b *Broker) retainedByAll() *sharedRetained {
+	if b.options.adopter != nil {
+		return b.options.adopter.shared
+	}
+	return b.shared
 }
 
 // persist puts values again and again while the log fails. It gives up, and

@@ -45,7 +45,7 @@ func (s *stream) drain() {
 		c.out.reset()
 		c.since = c.b.clock.Steady()
 		c.mu.Unlock()
-		c.b.beforeWrite()
+		(*c.b.beforeWrite.Load())()
 		if !s.send(segs) {
 			_ = s.nc.Close() // the reader sees it
 			return

@@ -50,11 +50,22 @@ func (k *timers) firedOf(key SessionID) []*firedWill {
 	return append([]*firedWill(nil), k.willsOf[key]...)
 }
 
+// willsLeft is how many Wills are fired and not published.
+func (k *timers) willsLeft() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.willsOf)
+}
+
 // publishFired publishes a Will that its caller has taken.
 func (t *turn) publishFired(f *firedWill) {
-	t.publishWill(f.client, f.will)
 	k, key := t.b.timers, f.client.Session()
-	t.forgetWill(key, f.will)
+	if t.b.options.adopter != nil {
+		t.bequeath(f)
+	} else {
+		t.publishWill(f.client, f.will)
+		t.forgetWill(key, f.will)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	close(f.done)

@@ -28,7 +28,7 @@ type Options struct {
 	Waiting func(reason string)
 	Log     *slog.Logger
 
-	epoch uint64        // no epoch is below; the time in Unix seconds by default
+	epoch uint64        // no epoch is below; the time in Unix milliseconds by default
 	every time.Duration // between renewals; tests make it small
 }
 
@@ -43,7 +43,7 @@ func (o *Options) defaults() {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.epoch == 0 { // new even where the stream was lost
-		o.epoch = uint64(max(time.Now().Unix(), 1))
+		o.epoch = uint64(max(time.Now().UnixMilli(), 1))
 	}
 	if o.every == 0 {
 		o.every = RenewEvery

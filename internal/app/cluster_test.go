@@ -20,12 +20,12 @@ import (
 
 // together starts a bridge that works beside others, with the secrets of one of
 // them.
-func together(t *testing.T, url, id string, with *bridgetest.Node) *bridgetest.Node {
+func together(t testing.TB, url, id string, with *bridgetest.Node) *bridgetest.Node {
 	t.Helper()
 	return bridgetest.Start(t, beside(t, url, id, with))
 }
 
-func beside(t *testing.T, url, id string, with *bridgetest.Node) func(*app.Config) {
+func beside(t testing.TB, url, id string, with *bridgetest.Node) func(*app.Config) {
 	t.Helper()
 	return func(c *app.Config) {
 		c.NATS.URL, c.ID, c.Cluster.Working = url, id, "all"
@@ -91,7 +91,7 @@ func TestBridgesThatWorkTogetherLeaveAloneWhatIsTheOthers(t *testing.T) {
 	call := device.Invocation(t)
 
 	b := together(t, url, "b", a)
-	onB := b.Caller(t, "caller")
+	onB := b.Caller(t, "caller-b")
 	eventually.Holds(t, "both know both", func() bool {
 		for _, c := range []*bridgetest.Raw{onA, onB} {
 			all := members(t, c)
@@ -114,14 +114,14 @@ func TestBridgesThatWorkTogetherLeaveAloneWhatIsTheOthers(t *testing.T) {
 		c.Properties = &paho.ConnectProperties{SessionExpiryInterval: &expiry}
 	}
 	for _, n := range []*bridgetest.Node{a, b} {
-		sleeper := n.Connect(t, "sleeper", kept)
+		sleeper := n.Connect(t, "sleeper-"+n.Config.ID, kept)
 		sleeper.Listen(t, "news")
 		sleeper.Drop()
 	}
 	b.Restart(t)
-	onB = b.Caller(t, "caller")
+	onB = b.Caller(t, "caller-b")
 	for name, c := range map[string]*bridgetest.Raw{"a": onA, "b": onB} {
-		must(t, c, "session.get", `{"client_id":"sleeper"}`)
+		must(t, c, "session.get", fmt.Sprintf(`{"client_id":"sleeper-%s"}`, name))
 		if got := state(t, c, running); got != "running" {
 			t.Errorf("after another bridge started anew, %s says that the task is %s", name, got)
 		}
@@ -139,7 +139,7 @@ func TestTheOldestBridgeFailsTheTasksOfOneThatDied(t *testing.T) {
 	a := together(t, url, "a", nil)
 	b := together(t, url, "b", a)
 	b.Device(t, "slow-1", "slow", `["wait"]`)
-	onB := b.Caller(t, "caller")
+	onB := b.Caller(t, "caller-b")
 	running := startSlowly(t, onB)
 	onA := a.Caller(t, "caller")
 	eventually.Holds(t, "the other bridge knows the task", func() bool { return state(t, onA, running) == "running" })
@@ -151,7 +151,7 @@ func TestTheOldestBridgeFailsTheTasksOfOneThatDied(t *testing.T) {
 }
 
 // verdict declares a bridge dead.
-func verdict(t *testing.T, url, id string) {
+func verdict(t testing.TB, url, id string) {
 	t.Helper()
 	conn, err := nats.Connect(url)
 	if err != nil {

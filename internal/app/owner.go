@@ -23,6 +23,23 @@ func (s *state) ended(owner string) bool {
 	return err != nil || !s.Members.Alive(n) // without an owner it is an earlier process's
 }
 
+// carrier is the process that goes on with what an owner began: the owner itself,
+// or once that has ended the oldest one. ok is false if it is this one.
+func (s *state) carrier(owner string) (n cluster.Node, ok bool) {
+	if !s.Members.Shared() {
+		return n, false
+	}
+	n, err := cluster.ParseNode(owner)
+	if err != nil || !s.Members.Alive(n) {
+		all := s.Members.Members()
+		if len(all) == 0 {
+			return n, false
+		}
+		n = all[0].Node
+	}
+	return n, n != s.Members.Self()
+}
+
 // orphaned says which owners have ended, of those that records had named before
 // it was called.
 func (s *state) orphaned(ctx context.Context) (func(owner string) bool, error) {
@@ -75,6 +92,9 @@ func takeOver(ctx context.Context, s *state, d *domains) error {
 		}
 		if err := d.groups.TakeOver(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("dispatches of bridges that ended do not go on yet", "error", err)
+		}
+		if err := d.rollouts.TakeOver(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("rollouts of bridges that ended do not go on yet", "error", err)
 		}
 		select {
 		case <-left:

@@ -30,11 +30,15 @@ func (s *Store) OpenBlobs(ctx context.Context) (*Blobs, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	name := s.options.Prefix + "-files"
-	bucket, err := js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket:      name,
-		Description: "AI Bridge: contents of files",
-		Storage:     jetstream.FileStorage,
-		Replicas:    s.options.Replicas,
+	var bucket jetstream.ObjectStore
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		bucket, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket:      name,
+			Description: "AI Bridge: contents of files",
+			Storage:     jetstream.FileStorage,
+			Replicas:    s.options.Replicas,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store: make the bucket of blobs: %w", err)

@@ -43,8 +43,12 @@ func claimsOf(record []byte) iter.Seq2[commands.Claim, error] {
 			yield(commands.Claim{}, errors.New("not a record of claims"))
 			return
 		}
+		if record[0] == sharedSchema {
+			sharedClaims(record, yield)
+			return
+		}
 		if record[0] > claimSchema {
-			yield(commands.Claim{}, fmt.Errorf("written by a newer bridge: claim version %d, this one knows up to %d", record[0], claimSchema))
+			yield(commands.Claim{}, fmt.Errorf("written by a newer bridge: claim version %d, this one knows up to %d", record[0], sharedSchema))
 			return
 		}
 		for rest := record[1:]; len(rest) > 0; {
@@ -57,6 +61,16 @@ func claimsOf(record []byte) iter.Seq2[commands.Claim, error] {
 			if !yield(c, nil) {
 				return
 			}
+		}
+	}
+}
+
+// sharedClaims yields the claims of a record of bridges that worked together.
+func sharedClaims(record []byte, yield func(commands.Claim, error) bool) {
+	_, items := itemsOf(record)
+	for it, err := range items {
+		if (err != nil || it.kind == itemClaim) && !yield(it.claim, err) {
+			return
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,8 +16,12 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 )
 
-// maxGroup bounds a record of claims, in bytes.
-const maxGroup = 512 << 10
+const (
+	// maxGroup bounds a record of claims, in bytes.
+	maxGroup = 512 << 10
+	// noteAfter is when what nobody waits for, and was not stored, is tried again.
+	noteAfter = 100 * time.Millisecond
+)
 
 // Claims keeps the claims of commands that act on the world, so that after a
 // crash a repeated request is known and not run again. It implements
@@ -32,7 +37,12 @@ type Claims struct {
 	epoch   uint64        // sequence of the record of this process, 0 without a fence
 	used    int64         // bytes in the stream at most, as far as the writer knows; asked for at first
 
+	owner  string        // this process in the records, "" where only one has claims
+	shared *SharedClaims // that follow the stream, nil where only one has claims
+	stored atomic.Uint64 // position of the last group that is stored
+
 	mu        sync.Mutex
+	full      []*group // that are to be stored before the one that gathers
 	gathering *group
 }
 
@@ -43,14 +53,25 @@ type group struct {
 	record  []byte
 	claims  int
 	expires time.Time     // of the claim that lasts longest
+	notes   []part        // what nobody waits for, and is stored however late
 	done    chan struct{} // closed when err is final
 	err     error
 }
 
-func newGroup() *group { return &group{record: beginClaims(), done: make(chan struct{})} }
+// A part is one of a record.
+type part struct{ from, to int }
+
+func (c *Claims) newGroup() *group {
+	g := &group{record: beginClaims(), done: make(chan struct{})}
+	if c.shared != nil {
+		g.record = beginShared(c.owner)
+	}
+	return g
+}
 
 func newClaims(s *Store) *Claims {
-	c := &Claims{store: s, wake: make(chan struct{}, 1), gathering: newGroup(), used: s.options.ClaimBytes}
+	c := &Claims{store: s, wake: make(chan struct{}, 1), used: s.options.ClaimBytes}
+	c.gathering = c.newGroup()
 	s.wait.Go(c.write)
 	return c
 }
@@ -68,11 +89,81 @@ func (c *Claims) Claim(ctx context.Context, claim commands.Claim) error {
 	if err := c.store.sure(ctx); err != nil {
 		return err
 	}
-	g, err := c.join(ctx, claim)
+	g, err := c.join(ctx, claim, claimSize(claim), func(record []byte) []byte { return c.append(record, claim) })
 	if err != nil {
 		return err
 	}
 	return c.await(ctx, g)
+}
+
+// append appends a claim to a record.
+func (c *Claims) append(record []byte, claim commands.Claim) []byte {
+	if c.shared != nil {
+		return appendItem(record, itemClaim, claim, nil)
+	}
+	return appendClaim(record, claim)
+}
+
+// note has something about a claim stored that nobody waits for, behind all that
+// came before it. Others may wait for it elsewhere: where it cannot be stored, it is
+// tried again until the claim expires.
+func (c *Claims) note(claim commands.Claim, size int, item func(record []byte) []byte) {
+	c.mu.Lock()
+	if g := c.gathering; g.claims > 0 && len(g.record)+size > maxGroup {
+		c.full, c.gathering = append(c.full, g), c.newGroup()
+	}
+	g := c.gathering
+	from := len(g.record)
+	g.add(claim, item)
+	g.notes = append(g.notes, part{from, len(g.record)})
+	c.mu.Unlock()
+	c.hurry()
+}
+
+// noteAgain has the notes of a group that was not stored go before all that has
+// come since: a claim that was made again must not be given up by an earlier note.
+// It reports false if there are none.
+func (c *Claims) noteAgain(lost *group) bool {
+	if len(lost.notes) == 0 || !lost.expires.After(time.Now()) {
+		return false
+	}
+	again := c.newGroup()
+	for _, n := range lost.notes {
+		from := len(again.record)
+		again.record = append(again.record, lost.record[n.from:n.to]...)
+		again.notes = append(again.notes, part{from, len(again.record)})
+	}
+	again.claims, again.expires = len(again.notes), lost.expires
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.full) > 0 || len(again.record)+len(c.gathering.record) > maxGroup {
+		c.full = append([]*group{again}, c.full...)
+		return true
+	}
+	c.gathering.insert(again, len(c.newGroup().record))
+	return true
+}
+
+// insert puts what another group has before what this one has, behind the header.
+func (g *group) insert(before *group, header int) {
+	shift := len(before.record) - header
+	for i := range g.notes {
+		g.notes[i].from += shift
+		g.notes[i].to += shift
+	}
+	g.record = append(before.record, g.record[header:]...)
+	g.notes = append(before.notes, g.notes...)
+	g.claims += before.claims
+	if before.expires.After(g.expires) {
+		g.expires = before.expires
+	}
+}
+
+func (c *Claims) hurry() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // the writer has yet to take the group
+	}
 }
 
 // await returns the outcome of a group, if it is known in time.
@@ -88,20 +179,17 @@ func (c *Claims) await(ctx context.Context, g *group) error {
 }
 
 // join adds a claim to the group that is gathering, once there is room in it.
-func (c *Claims) join(ctx context.Context, claim commands.Claim) (*group, error) {
+func (c *Claims) join(ctx context.Context, claim commands.Claim, size int, item func(record []byte) []byte) (*group, error) {
 	for {
 		c.mu.Lock()
 		g := c.gathering
-		full := len(g.record)+claimSize(claim) > maxGroup
+		full := len(g.record)+size > maxGroup
 		if !full {
-			g.add(claim)
+			g.add(claim, item)
 		}
 		c.mu.Unlock()
 		if !full {
-			select {
-			case c.wake <- struct{}{}:
-			default: // the writer has yet to take the group
-			}
+			c.hurry()
 			return g, nil
 		}
 		if g.claims == 0 {
@@ -113,8 +201,8 @@ func (c *Claims) join(ctx context.Context, claim commands.Claim) (*group, error)
 	}
 }
 
-func (g *group) add(claim commands.Claim) {
-	g.record = appendClaim(g.record, claim)
+func (g *group) add(claim commands.Claim, item func(record []byte) []byte) {
+	g.record = item(g.record)
 	g.claims++
 	if claim.Expires.After(g.expires) {
 		g.expires = claim.Expires
@@ -129,7 +217,7 @@ func (c *Claims) write() {
 		case <-c.store.run.Done():
 			return
 		}
-		g := c.take()
+		g, more := c.take()
 		if g.claims == 0 {
 			continue
 		}
@@ -140,6 +228,12 @@ func (c *Claims) write() {
 		}
 		c.store.metrics.wrote("claims", began, err)
 		c.store.metrics.claims.Add(float64(g.claims))
+		switch {
+		case err != nil && c.noteAgain(g):
+			time.AfterFunc(noteAfter, c.hurry)
+		case more:
+			c.hurry()
+		}
 		g.err = err
 		close(g.done)
 	}
@@ -169,14 +263,18 @@ func (c *Claims) makeRoom(ctx context.Context, size int64) error {
 	return nil
 }
 
-// take begins a new group and returns the one gathered so far.
-func (c *Claims) take() *group {
-	next := newGroup()
+// take returns the group that is to be stored next, and whether there are others
+// that are full.
+func (c *Claims) take() (g *group, more bool) {
+	next := c.newGroup()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := c.gathering
-	c.gathering = next
-	return g
+	if len(c.full) > 0 {
+		g, c.full = c.full[0], c.full[1:]
+		return g, true // the one that gathers comes behind it
+	}
+	g, c.gathering = c.gathering, next
+	return g, false
 }
 
 // publishClaims stores a group; the stream drops it when its last claim has
@@ -194,9 +292,12 @@ func (s *Store) publishClaims(ctx context.Context, g *group) error {
 		msg.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{s.names.claimsEpoch}
 		msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(epoch, 10)}
 	}
-	_, err := s.store(ctx, s.flow, msg)
+	ack, err := s.store(ctx, s.flow, msg)
 	if errors.Is(err, errConflict) {
 		return s.fence(s.names.claims)
+	}
+	if err == nil {
+		s.claims.stored.Store(ack.Sequence)
 	}
 	return err
 }
@@ -242,6 +343,9 @@ func (c *Claims) load(ctx context.Context) error {
 		var err error
 		if c.store.options.Fence && c.epoch == 0 {
 			err = c.begin(ctx)
+		}
+		if err == nil && c.shared != nil {
+			return c.shared.load(ctx)
 		}
 		if err == nil {
 			err = c.loadOnce(ctx)

@@ -26,9 +26,11 @@ var (
 // and its reader begins anew with another consumer.
 type consumer struct {
 	session   *connectedSpan
+	line      *connection
 	conn      *nats.Conn
 	js        jetstream.JetStream
 	stream    string
+	from      uint64 // the sequence that it begins at, 1 or more
 	name      string
 	sub       *nats.Subscription
 	ctx       context.Context // ends with the subscription
@@ -62,7 +64,7 @@ func consume(ctx context.Context, l *connection, stream string, from uint64, pat
 	if err != nil {
 		return nil, err
 	}
-	c := &consumer{session: session, conn: l.conn, js: js, stream: stream, sub: sub, alive: func() {}}
+	c := &consumer{session: session, line: l, conn: l.conn, js: js, stream: stream, from: max(from, 1), sub: sub, alive: func() {}}
 	c.ctx, c.cancel = session.during(ctx)
 	// Unsubscribing wakes a reader that waits in step.
 	context.AfterFunc(c.ctx, func() { _ = sub.Unsubscribe() })
@@ -80,7 +82,7 @@ func consume(ctx context.Context, l *connection, stream string, from uint64, pat
 	created, err := js.CreateOrUpdatePushConsumer(asking, stream, jetstream.ConsumerConfig{
 		DeliverSubject:    inbox,
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:       max(from, 1),
+		OptStartSeq:       c.from,
 		AckPolicy:         jetstream.AckNonePolicy,
 		MaxDeliver:        1,
 		FlowControl:       true,
@@ -108,18 +110,48 @@ func (c *consumer) close() {
 	_ = c.js.DeleteConsumer(asking, c.stream, c.name)
 }
 
-// drain calls f for every message until there is none left.
+// lagPatience is how long a reader waits for a server that has to catch up with
+// the others before it takes what it got for all there is.
+const lagPatience = 15 * time.Second
+
+// drain calls f for every message until there is none left. A server that has just
+// come back serves what it has: it is waited for until that is what the leader of
+// the stream has.
 func (c *consumer) drain(f func(message) error) error {
-	for c.left > 0 {
+	met, last := uint64(0), c.from-1
+	one := func() error {
 		m, ok, err := c.step()
 		if err == nil && ok {
+			met, last = met+1, m.seq
 			err = f(m)
 		}
-		if err != nil {
+		return err
+	}
+	for began := time.Now(); ; {
+		for c.left > 0 {
+			if err := one(); err != nil {
+				return err
+			}
+		}
+		behind, err := c.behind(met, last)
+		if err != nil || !behind || time.Since(began) > lagPatience {
+			return err
+		}
+		if err := one(); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// behind reports whether the leader of the stream has messages that did not come
+// to this consumer, which another server may run.
+func (c *consumer) behind(met, last uint64) (bool, error) {
+	info, err := inspect(c.ctx, c.line, c.stream)
+	if err != nil {
+		return false, err
+	}
+	complete := last >= info.State.LastSeq || info.State.Messages == 0 || c.from == 1 && met >= info.State.Messages
+	return !complete && info.Cluster != nil && len(info.Cluster.Replicas) > 0, nil
 }
 
 // next waits for the next message.
@@ -254,4 +286,53 @@ func readStreamFrom(ctx context.Context, l *connection, stream string, from uint
 		}
 	}
 	return nil
+}
+
+// followFlow calls take for every message of a stream on the flow connection in its
+// order, from the first that there is, and current once all have come that there
+// were. It returns when ctx ends. Slices are valid until take returns.
+func (s *Store) followFlow(ctx context.Context, stream string, current func(), take func(message)) {
+	next := uint64(1)
+	for told := false; ctx.Err() == nil; {
+		err := s.followFrom(ctx, stream, &next, take, func() {
+			if !told {
+				told = true
+				current()
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.Debug("a stream is followed anew", "stream", stream, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Store) followFrom(ctx context.Context, stream string, next *uint64, take func(message), current func()) error {
+	c, err := consume(ctx, s.flow, stream, *next, askTimeout)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	each := func(m message) error {
+		*next = m.seq + 1
+		take(m)
+		return nil
+	}
+	if err := c.drain(each); err != nil {
+		return err
+	}
+	current()
+	for {
+		m, err := c.next()
+		if err != nil {
+			return err
+		}
+		if err := each(m); err != nil {
+			return err
+		}
+	}
 }

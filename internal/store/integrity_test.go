@@ -48,7 +48,7 @@ func TestWhatCannotBeReadIsNamedAtLoad(t *testing.T) {
 
 func TestAClaimThatCannotBeReadIsNamedAtLoad(t *testing.T) {
 	s := open(t, embedded(t, t.TempDir()), Options{})
-	_, err := s.store(context.Background(), s.flow, &nats.Msg{Subject: s.names.claimsSubject, Data: []byte{claimSchema + 1}})
+	_, err := s.store(context.Background(), s.flow, &nats.Msg{Subject: s.names.claimsSubject, Data: []byte{sharedSchema + 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

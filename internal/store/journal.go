@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/aibridge/aibridge/broker"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // A Journal keeps what the MQTT server must not forget: values by key, of
@@ -27,6 +29,7 @@ type Journal struct {
 	values  valueLog
 	entries recordLog
 	extent  extentKeeper
+	foreign bool // it is another bridge's, which has ended
 	loaded  bool
 }
 
@@ -36,15 +39,51 @@ type KeyedValue = broker.KeyedValue
 // OpenJournal makes the journal's streams if they are missing and returns the
 // journal, which is to be loaded before it is written.
 func (s *Store) OpenJournal(ctx context.Context) (*Journal, error) {
+	return s.openJournal(ctx, newJournalNames(s.options.Prefix, s.options.Node), s.makeStream)
+}
+
+// OpenJournalOf returns the journal of another bridge of the cluster, which has
+// ended. To load it takes it away from whatever still writes to it. When it is
+// taken away in turn, its writes fail, and the store goes on.
+func (s *Store) OpenJournalOf(ctx context.Context, node string) (*Journal, error) {
+	quiet := func(ctx context.Context, l *connection, config jetstream.StreamConfig) error { // the bridge can do without
+		return makeStream(ctx, l.conn, config)
+	}
+	j, err := s.openJournal(ctx, newJournalNames(s.options.Prefix, node), quiet)
+	if err != nil {
+		return nil, err
+	}
+	j.foreign = true
+	j.values.taken, j.entries.taken = errTaken, errTaken
+	return j, nil
+}
+
+// HasJournalOf reports whether there is a journal of a bridge, or for "" the one
+// that goes from whoever works to whoever takes over.
+func (s *Store) HasJournalOf(ctx context.Context, node string) (bool, error) {
+	info, err := inspect(ctx, s.flow, newJournalNames(s.options.Prefix, node).values)
+	if refused := (*apiError)(nil); errors.As(err, &refused) && refused.Code == http.StatusNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return info.State.Messages > 0, nil
+}
+
+func errTaken(stream string) error {
+	return protocol.Errorf(protocol.StoreUnavailable, "another bridge has taken stream %s", stream)
+}
+
+func (s *Store) openJournal(ctx context.Context, names journalNames, makeStream func(context.Context, *connection, jetstream.StreamConfig) error) (*Journal, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.LoadTimeout)
 	defer cancel()
-	names := newJournalNames(s.options.Prefix, s.options.Node)
 	extents := s.journalStream(names.extent, names.extentSubject, "how far the MQTT journal reaches, to notice losses")
 	extents.MaxMsgs, extents.Discard, extents.DenyDelete = 1, jetstream.DiscardOld, false
 	err := errors.Join(
-		s.makeStream(ctx, s.state, extents),
-		s.makeStream(ctx, s.flow, s.journalStream(names.values, names.valuesSubject, "MQTT sessions and retained messages")),
-		s.makeStream(ctx, s.flow, s.journalStream(names.entries, names.entriesSubject, "what is owed to MQTT sessions")),
+		makeStream(ctx, s.state, extents),
+		makeStream(ctx, s.flow, s.journalStream(names.values, names.valuesSubject, "MQTT sessions and retained messages")),
+		makeStream(ctx, s.flow, s.journalStream(names.entries, names.entriesSubject, "what is owed to MQTT sessions")),
 	)
 	if err != nil {
 		return nil, err
@@ -113,7 +152,7 @@ func (j *Journal) Load(ctx context.Context, keyed func(key string, value []byte)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.loaded = false
-	if j.store.options.Fence {
+	if j.store.options.Fence || j.foreign {
 		if err := errors.Join(j.values.claim(ctx), j.entries.claim(ctx)); err != nil {
 			return fmt.Errorf("store: take over the journal: %w", err)
 		}
@@ -179,6 +218,17 @@ func (j *Journal) Trim(ctx context.Context, seq uint64) error {
 		return errNotLoaded
 	}
 	return j.entries.trim(ctx, seq)
+}
+
+// Close ends the use of the journal, which another process may load then. What
+// was written stays.
+func (j *Journal) Close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.loaded {
+		j.loaded = false
+		j.extent.end()
+	}
 }
 
 var errNotLoaded = errors.New("store: the journal is not loaded")

@@ -77,7 +77,7 @@ type extentKeeper struct {
 	store           *Store
 	stream, subject string
 	values, entries *reach
-	began           sync.Once
+	quit, done      chan struct{} // of the keeping goroutine; nil while there is none
 
 	mu     sync.Mutex // held while one is stored, so that none overtakes another
 	at     uint64     // sequence of the one that was stored last
@@ -154,7 +154,7 @@ func (k *extentKeeper) own(ctx context.Context) bool {
 }
 
 // begin keeps the extent of a journal that was just loaded, from now on and
-// until the store is closed.
+// until it ends, or the store is closed.
 func (k *extentKeeper) begin(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := k.keep(ctx)
@@ -168,16 +168,29 @@ func (k *extentKeeper) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	k.began.Do(func() { k.store.wait.Go(k.run) })
+	if k.quit == nil {
+		k.quit, k.done = make(chan struct{}), make(chan struct{})
+		k.store.wait.Go(func() { k.run(k.quit, k.done) })
+	}
 	return nil
 }
 
-func (k *extentKeeper) run() {
+// end has the extent not be kept any more, once it is up to date.
+func (k *extentKeeper) end() {
+	close(k.quit)
+	<-k.done
+	k.quit, k.done = nil, nil
+}
+
+func (k *extentKeeper) run(quit, done chan struct{}) {
+	defer close(done)
 	tick := time.NewTicker(extentEvery)
 	defer tick.Stop()
 	for running := true; running; {
 		select {
 		case <-tick.C:
+		case <-quit:
+			running = false
 		case <-k.store.run.Done():
 			running = false
 		}

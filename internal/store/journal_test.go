@@ -244,6 +244,44 @@ func TestAfterAFailureAnotherRecordMayFollow(t *testing.T) {
 	}
 }
 
+// What a write that was given up has in flight arrives after the log was looked
+// at, and before the next write does.
+func TestAWriteGoesOnAfterOneThatArrivesLate(t *testing.T) {
+	large := strings.Repeat("large", maxMessage/2)
+	for name, c := range map[string]struct {
+		late   string
+		stored int // messages of it
+		write  string
+		seq    uint64
+		want   []string
+	}{
+		"the same":              {"again", 1, "again", 2, []string{"before", "again"}},
+		"the same, in part":     {large, 1, large, 2, []string{"before", large}},
+		"another":               {"given up", 1, "other", 3, []string{"before", "given up", "other"}},
+		"another, in part":      {large, 1, "other", 3, []string{"before", "other"}},
+		"another that is large": {"given up", 1, large, 3, []string{"before", "given up", large}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := journal(t, embedded(t, t.TempDir()))
+			loaded(t, j)
+			write(t, j, "before")
+			l := &j.entries
+			for i := range c.stored {
+				if err := l.publish(t.Context(), l.part([]byte(c.late), i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.last -= uint64(c.stored) // as settle left it
+			if seq := write(t, j, c.write); seq != c.seq {
+				t.Errorf("stored at %d, want %d", seq, c.seq)
+			}
+			if got := loaded(t, j); !reflect.DeepEqual(got.entries, c.want) {
+				t.Errorf("%d entries: %.60q, want %.60q", len(got.entries), got.entries, c.want)
+			}
+		})
+	}
+}
+
 func TestWritesCutShortAtAnyMomentAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	j := journal(t, embedded(t, t.TempDir()))
@@ -264,7 +302,7 @@ func TestWritesCutShortAtAnyMomentAreStoredOnce(t *testing.T) {
 				break
 			}
 			wantCode(t, err, protocol.StoreUnavailable)
-			if repeated++; repeated > 100*len(want) {
+			if repeated++; repeated > 20*len(want) { // the machine is slow
 				write(t, j, entry, set("last", fmt.Sprint(i)))
 				break
 			}
@@ -290,7 +328,7 @@ func TestASecondWriterIsFoundOut(t *testing.T) {
 		wantCode(t, err, protocol.StoreUnavailable)
 		_, err = first.Write(t.Context(), []KeyedValue{set("k", "c")}, nil)
 		wantCode(t, err, protocol.StoreUnavailable)
-		if !strings.Contains(err.Error(), "another bridge") && !strings.Contains(err.Error(), "does not end") {
+		if !strings.Contains(err.Error(), "another bridge") {
 			t.Errorf("error = %v", err)
 		}
 	}

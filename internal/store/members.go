@@ -29,6 +29,26 @@ var _ cluster.Stream = (*Members)(nil)
 // proofLife is how long what a candidate writes stays.
 const proofLife = time.Minute
 
+// HasMembers reports whether there is a stream of members, which bridges of a
+// prefix make before anything else.
+func HasMembers(ctx context.Context, conn *nats.Conn, prefix string) (bool, error) {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return false, fmt.Errorf("store: %w", err)
+	}
+	err = insist(ctx, func(ctx context.Context) error {
+		_, err := js.Stream(ctx, prefix+membersStream)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// membersStream ends the name of the stream of members.
+const membersStream = "-cluster"
+
 // OpenMembers makes the stream of the members if it is missing. While NATS
 // cannot answer, as when the servers of a cluster choose who leads, it is tried
 // again until ctx ends; waiting is told why.
@@ -38,7 +58,7 @@ func OpenMembers(ctx context.Context, conn *nats.Conn, prefix string, replicas i
 	}
 	m := &Members{nodes: prefix + ".cluster.node.", proofs: prefix + ".cluster.proof."}
 	m.config = jetstream.StreamConfig{
-		Name:              prefix + "-cluster",
+		Name:              prefix + membersStream,
 		Description:       "AI Bridge: which bridges are alive",
 		Subjects:          []string{m.nodes + "*", m.proofs + "*"},
 		MaxMsgsPerSubject: 1,
@@ -64,13 +84,7 @@ func OpenMembers(ctx context.Context, conn *nats.Conn, prefix string, replicas i
 // make makes the stream. One that is there stays as it is: whether this bridge
 // fits to those that have made it is not known yet.
 func (m *Members) make(ctx context.Context, conn *nats.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	if _, err := js.Stream(ctx, m.config.Name); !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if there, err := HasMembers(ctx, conn, strings.TrimSuffix(m.config.Name, membersStream)); there || err != nil {
 		return err
 	}
 	return makeStream(ctx, conn, m.config)
@@ -154,6 +168,17 @@ func (m *Members) tell(msg message, each func(id string, revision uint64, record
 	}
 	each(id, msg.seq, msg.Data)
 	return nil
+}
+
+// noPeers is the code with which NATS says that it has not as many servers as a
+// stream is to have copies.
+const noPeers = 10005
+
+// Unplaced reports whether NATS has fewer servers than a stream is to have copies,
+// as one has whose servers do not know each other yet.
+func Unplaced(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == noPeers
 }
 
 // passing reports whether NATS could not answer, as it cannot while the servers

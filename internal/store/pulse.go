@@ -139,7 +139,7 @@ func (p *pulse) probe(stream string) {
 	case s.names.registry:
 		_, _ = s.probes.Put(ctx, "probe", &probe{At: time.Now().UnixMilli()})
 	case s.names.claims:
-		_ = s.publishClaims(ctx, newGroup())
+		_ = s.publishClaims(ctx, p.store.claims.newGroup())
 	case s.names.tally:
 		if t := s.view.tally(); t != nil {
 			_ = s.storeTally(t)

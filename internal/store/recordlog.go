@@ -35,6 +35,7 @@ type recordLog struct {
 
 	reach      *reach
 	beforeTrim func(context.Context) error // nil if nobody keeps the reach
+	taken      func(stream string) error   // is told that another process writes to the log, and says so
 
 	scratch []byte
 }
@@ -70,19 +71,35 @@ func newRecordLog(s *Store, stream, subject string) recordLog {
 		subject: subject,
 		writer:  []byte(id[len(id)-writerSize:]),
 		reach:   new(reach),
+		taken:   s.fence,
 		room:    max(min(maxMessage, int(s.flow.conn.MaxPayload())-headers)-partHead, partHead),
 	}
 }
 
 // append stores a record and returns the sequence of its first message. After
 // an error the same record may be appended again; it goes on where it failed.
+//
+// What an earlier append has in flight may arrive at any time, also after
+// settle has looked for it. So a log that does not end where it did is looked
+// at once more: only another process's message is a failure.
 func (l *recordLog) append(ctx context.Context, body []byte) (first uint64, err error) {
-	sent := 0
-	if l.doubt != nil {
-		if sent, err = l.settle(ctx, body); err != nil {
-			return 0, err
+	for range writeAttempts {
+		sent := 0
+		if l.doubt != nil {
+			if sent, err = l.settle(ctx, body); err != nil {
+				return 0, err
+			}
+		}
+		if first, err = l.send(ctx, body, sent); !errors.Is(err, errConflict) {
+			return first, err
 		}
 	}
+	return 0, protocol.Errorf(protocol.StoreUnavailable, "stream %s does not end where it did", l.stream)
+}
+
+// send publishes the messages of a record of which the first are stored, and
+// returns the sequence of its first one.
+func (l *recordLog) send(ctx context.Context, body []byte, sent int) (first uint64, err error) {
 	first = l.last + 1 - uint64(sent)
 	for parts := max(1, (len(body)+l.room-1)/l.room); sent < parts; sent++ {
 		if err := l.publish(ctx, l.part(body, sent)); err != nil {
@@ -111,7 +128,8 @@ func (l *recordLog) part(body []byte, i int) []byte {
 	return l.scratch
 }
 
-// publish stores one message after the last one.
+// publish stores one message after the last one. It fails with errConflict if
+// that is not the last one any more.
 func (l *recordLog) publish(ctx context.Context, part []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
 	defer cancel()
@@ -120,9 +138,6 @@ func (l *recordLog) publish(ctx context.Context, part []byte) error {
 		Header:  nats.Header{jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(l.last, 10)}},
 		Data:    part,
 	})
-	if errors.Is(err, errConflict) {
-		return protocol.Errorf(protocol.StoreUnavailable, "stream %s does not end where it did", l.stream)
-	}
 	if err != nil {
 		return err
 	}
@@ -170,7 +185,7 @@ func (l *recordLog) settle(ctx context.Context, body []byte) (sent int, err erro
 			return 0, protocol.Errorf(protocol.StoreUnavailable, "stream %s has lost its end: its files have failed", l.stream)
 		}
 		if len(m.Data) < partHead || !bytes.Equal(m.Data[1:partHead], l.writer) {
-			return 0, l.store.fence(l.stream)
+			return 0, l.taken(l.stream)
 		}
 		at = m.Sequence
 		if at == l.last+1 && bytes.Equal(m.Data, l.part(l.doubt, l.sent)) {

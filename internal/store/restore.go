@@ -194,7 +194,7 @@ func (s *Store) replace(ctx context.Context, archive io.Reader, registry *stream
 		return err
 	}
 	defer files.abort()
-	r := &restorer{store: s, ctx: ctx, group: newGroup(), journal: journalRestorer{journal: journal}, trails: make(map[string]*AuditLog), files: files}
+	r := &restorer{store: s, ctx: ctx, group: s.claims.newGroup(), journal: journalRestorer{journal: journal}, trails: make(map[string]*AuditLog), files: files}
 	if s.trail != nil && !s.trail.HasEntries() {
 		r.local.trail = s.trail
 	}
@@ -294,7 +294,7 @@ func (r *restorer) claim(line []byte) error {
 	if err != nil || !claim.Expires.After(time.Now()) {
 		return err
 	}
-	r.group.add(claim)
+	r.group.add(claim, func(record []byte) []byte { return r.store.claims.append(record, claim) })
 	if len(r.group.record) < maxGroup {
 		return nil
 	}
@@ -306,6 +306,6 @@ func (r *restorer) flushClaims() error {
 		return nil
 	}
 	g := r.group
-	r.group = newGroup()
+	r.group = r.store.claims.newGroup()
 	return r.store.publishClaims(r.ctx, g)
 }

@@ -79,7 +79,16 @@ func (l *RetainedLog) put(ctx context.Context, v *broker.RetainedValue) (uint64,
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.store.options.WriteTimeout)
 	defer cancel()
+	if v.Earlier {
+		if msg.Header == nil {
+			msg.Header = make(nats.Header, 1)
+		}
+		msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{"0"}
+	}
 	ack, err := storeMessage(ctx, l.store.flow, msg)
+	if v.Earlier && errors.Is(err, errConflict) {
+		return 0, nil
+	}
 	return ack.Sequence, err
 }
 
@@ -108,52 +117,12 @@ func parseRetained(data []byte) (key string, value []byte, ok bool) {
 // on, and current once all have come that there were. It returns when ctx ends.
 // Slices are valid until take returns.
 func (l *RetainedLog) Follow(ctx context.Context, current func(), take func(position uint64, key string, value []byte)) {
-	next := uint64(1)
-	for told := false; ctx.Err() == nil; {
-		err := l.follow(ctx, &next, take, func() {
-			if !told {
-				told = true
-				current()
-			}
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		l.store.log.Debug("retained messages are followed anew", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-func (l *RetainedLog) follow(ctx context.Context, next *uint64, take func(uint64, string, []byte), current func()) error {
-	c, err := consume(ctx, l.store.flow, l.stream, *next, askTimeout)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	each := func(m message) error {
-		*next = m.seq + 1
+	l.store.followFlow(ctx, l.stream, current, func(m message) {
 		key, value, ok := parseRetained(m.Data)
 		if !ok {
 			l.store.log.Error("a retained message is damaged", "stream", l.stream, "position", m.seq)
-			return nil
+			return
 		}
 		take(m.seq, key, value)
-		return nil
-	}
-	if err := c.drain(each); err != nil {
-		return err
-	}
-	current()
-	for {
-		m, err := c.next()
-		if err != nil {
-			return err
-		}
-		if err := each(m); err != nil {
-			return err
-		}
-	}
+	})
 }

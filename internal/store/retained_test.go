@@ -35,6 +35,12 @@ func TestRetainedMessagesAreFollowedInOneOrder(t *testing.T) {
 	if _, err := two.Put(t.Context(), []broker.RetainedValue{{Key: "gone"}}); err != nil {
 		t.Fatal(err)
 	}
+	positions, err = two.Put(t.Context(), []broker.RetainedValue{
+		{Key: "a", Value: []byte("0"), Earlier: true}, {Key: "gone", Value: []byte("0"), Earlier: true}, {Key: "early", Value: []byte("0"), Life: time.Hour, Earlier: true},
+	})
+	if err != nil || positions[0] != 0 || positions[1] != 0 || positions[2] == 0 {
+		t.Fatal(positions, err)
+	}
 
 	var mu sync.Mutex
 	saw := make(map[string]string)
@@ -60,13 +66,13 @@ func TestRetainedMessagesAreFollowedInOneOrder(t *testing.T) {
 			return fmt.Sprint(saw) == want
 		}
 	}
-	if !has("map[a:1 a b/>*.:odd b:2 gone:]")() {
+	if !has("map[a:1 a b/>*.:odd b:2 early:0 gone:]")() {
 		t.Errorf("at first there is %v", saw)
 	}
 	if _, err := one.Put(t.Context(), []broker.RetainedValue{{Key: "b", Value: []byte("3")}}); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Holds(t, "the follower hears of a change", has("map[a:1 a b/>*.:odd b:3 gone:]"))
+	eventually.Holds(t, "the follower hears of a change", has("map[a:1 a b/>*.:odd b:3 early:0 gone:]"))
 	stop()
 	<-ended
 }

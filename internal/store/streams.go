@@ -19,6 +19,7 @@ const (
 	// who leads a stream, questions vanish, and one asked a moment later is
 	// answered.
 	askFirst = time.Second
+	askLast  = 16 * time.Second // the longest attempt
 )
 
 // names are the names under which the store's things are known to NATS.
@@ -108,10 +109,14 @@ func makeStream(ctx context.Context, conn *nats.Conn, config jetstream.StreamCon
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	stream, err := js.CreateStream(ctx, config)
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with another configuration
-		stream, err = updateStream(ctx, js, config)
-	}
+	var stream jetstream.Stream
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		stream, err = js.CreateStream(ctx, config)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with another configuration
+			stream, err = updateStream(ctx, js, config)
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("store: make stream %s: %w", config.Name, err)
 	}
@@ -133,11 +138,29 @@ func updateStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 	return js.UpdateStream(ctx, config)
 }
 
+// insist asks something of JetStream that may be asked again, when it was not
+// answered: the servers of a cluster drop what comes while they choose a leader, or
+// make the same stream for somebody else.
+func insist(ctx context.Context, ask func(context.Context) error) error {
+	for patience := askFirst; ; patience *= 2 {
+		attempt, done := context.WithTimeout(ctx, patience)
+		err := ask(attempt)
+		done()
+		unanswered := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+		if !unanswered || ctx.Err() != nil || patience >= askLast {
+			return err
+		}
+	}
+}
+
 // streamInfo is the server's description of a stream.
 type streamInfo struct {
 	Config  jetstream.StreamConfig `json:"config"`
 	Created time.Time              `json:"created"`
-	State   struct {
+	Cluster *struct {
+		Replicas []struct{} `json:"replicas"` // servers beside the leader
+	} `json:"cluster"`
+	State struct {
 		Messages  uint64 `json:"messages"`
 		Bytes     uint64 `json:"bytes"`
 		FirstSeq  uint64 `json:"first_seq"`

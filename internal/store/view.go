@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,12 +240,21 @@ func (v *view) checkComplete(ctx context.Context, met, last uint64) error {
 	return nil
 }
 
+// errMoved says that another bridge wrote to the registry while it was read, and
+// has counted it since. It is read again.
+var errMoved = errors.New("the registry was written to while it was read")
+
 // checkTally fails if the registry lacks keys that it had when an earlier
 // process counted them.
 func (v *view) checkTally(ctx context.Context, last uint64) error {
 	t, err := v.store.lastTally(ctx)
 	if t == nil || err != nil {
 		return err
+	}
+	if t.Revision > last {
+		if info, err := v.inspect(ctx); err != nil || info.State.LastSeq > last {
+			return cmp.Or(err, errMoved)
+		}
 	}
 	missing := t.missing(last, func(table string) (int, bool) {
 		f, known := v.tables[table]

@@ -187,7 +187,8 @@ func (op *Op) notFound() error {
 	return protocol.Errorf(protocol.NotFound, "%s %s does not exist", op.table, op.key)
 }
 
-// errConflict says that a key does not hold the revision it was to hold.
+// errConflict says that a key does not hold the revision it was to hold, or a
+// stream does not end where it was to end.
 var errConflict = errors.New("wrong last sequence")
 
 // publish stores one change if the guard holds and returns its revision.

@@ -1,0 +1,118 @@
+package broker
+
+import (
+	"context"
+	"slices"
+)
+
+// Adopt serves the sessions of another bridge of a cluster, which has ended, from
+// its journal: they get what its peers bring, end when their time is over, and
+// leave their Wills, which the broker publishes as if they were those of its own
+// clients. Nobody connects to them; to go on with them elsewhere, close the broker
+// that is returned, and load the journal there. Close it before this one.
+func (b *Broker) Adopt(bridge string, journal Journal, peers Peers, directory Directory) (*Broker, error) {
+	o := b.options
+	o.Journal, o.Peers, o.Directory, o.adopter = journal, peers, directory, b
+	o.Log = b.log.With("of", bridge)
+	o.Retained, o.Presence, o.Registerer, o.Readers, o.SysInterval = nil, nil, nil, -1, -1
+	a, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.adopted = append(slices.Clone(b.adopted), a)
+	if b.shared != nil {
+		a.bequests.Add(1)
+		a.working.Go(func() {
+			defer a.bequests.Add(-1)
+			b.shared.takeIn(a, a.earlier)
+		})
+	}
+	return a, nil
+}
+
+// family are the broker and those that it adopted.
+func (b *Broker) family() []*Broker {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]*Broker{b}, b.adopted...)
+}
+
+// leaveFamily ends what the adopter of a broker knows of it.
+func (b *Broker) leaveFamily() {
+	adopter := b.options.adopter
+	if adopter == nil {
+		return
+	}
+	adopter.mu.Lock()
+	defer adopter.mu.Unlock()
+	adopter.adopted = slices.DeleteFunc(slices.Clone(adopter.adopted), func(a *Broker) bool { return a == b })
+}
+
+// Vacant reports whether nobody has a session here, nor a Will that is still to be
+// published, nor a retained message that all bridges should have.
+func (b *Broker) Vacant() bool {
+	b.mu.Lock()
+	sessions := len(b.sessions)
+	b.mu.Unlock()
+	return sessions == 0 && b.timers.willsLeft() == 0 && b.bequests.Load() == 0
+}
+
+// bequeath has the adopter publish a Will, and forgets it when whatever has to be
+// stored of it is: if the process ends in between, it is published once more.
+func (t *turn) bequeath(f *firedWill) {
+	b := t.b
+	b.bequests.Add(1)
+	b.options.adopter.publishFor(f, func() {
+		t := b.getTurn().begin()
+		t.forgetWill(f.client.Session(), f.will)
+		b.putTurn(t)
+		b.bequests.Add(-1)
+	})
+}
+
+// publishFor publishes the Will of a session that is none of the broker's, and
+// calls then when it is stored for whom it has to be.
+func (b *Broker) publishFor(f *firedWill, then func()) {
+	t := b.getTurn().begin()
+	if b.journal == nil {
+		t.publishWill(f.client, f.will)
+		b.putTurn(t)
+		then()
+		return
+	}
+	b.journal.hold.RLock()
+	t.publishWill(f.client, f.will)
+	stored := t.recorded == 0
+	if !stored {
+		b.journal.whenStored(then)
+	}
+	b.journal.hold.RUnlock()
+	b.putTurn(t)
+	if stored {
+		then()
+	}
+}
+
+// whenStored has a function called when the group that gathers is stored, which
+// is not empty; hold is locked.
+func (j *scribe) whenStored(then func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.arrivals = append(j.arrivals, then)
+}
+
+// Count is how many sessions there are, with and without a client.
+func (b *Broker) Count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.sessions)
+}
+
+// closeAdopted closes the brokers that were adopted and are still open.
+func (b *Broker) closeAdopted(ctx context.Context) {
+	for _, a := range b.family()[1:] {
+		_ = a.Close(ctx)
+	}
+}

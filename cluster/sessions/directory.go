@@ -1,0 +1,391 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/aibridge/aibridge/broker"
+)
+
+// A Log is a stream that all bridges write and read. Package store has it on
+// JetStream.
+type Log interface {
+	// Append stores a message and returns its position, counted from 1. Of messages
+	// with one id the first is stored. After an error it may be stored.
+	Append(ctx context.Context, id string, data []byte) (position uint64, err error)
+	// Follow calls take for every message in its order, from the first that there is,
+	// and current once all have come that there were. It returns when ctx ends.
+	Follow(ctx context.Context, current func(), take func(position uint64, data []byte))
+	// Trim forgets the messages before a position.
+	Trim(ctx context.Context, before uint64) error
+}
+
+// Options say what a directory works with. Self, Secret and Log are needed.
+type Options struct {
+	Self   Node
+	Secret *Secret
+	Log    Log
+	// Say sends a word to the directory of another process, behind all that is
+	// published for it. It reports false if it cannot be sent now.
+	Say func(to Node, word []byte) bool
+	// Oldest reports whether this bridge is the one that keeps the log short.
+	Oldest     func() bool
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // optional
+}
+
+// A Directory is one bridge's part in who has which session: its
+// [broker.Directory].
+type Directory struct {
+	o        Options
+	machine  *machine
+	follower follower
+	metrics  *metrics
+
+	mu     sync.Mutex
+	events []func()
+	wake   chan struct{}
+
+	run     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	current chan struct{} // closed when the log was read to its end once
+	caught  bool
+	entries chan written
+
+	unsaid  map[Node][][]byte // words that could not be sent yet
+	stated  uint64            // position of the last table in the log
+	stating bool
+}
+
+// A written is an entry on its way to the log.
+type written struct {
+	tag  uint64
+	data []byte
+}
+
+const (
+	retryAfter = 100 * time.Millisecond
+	sayAfter   = 20 * time.Millisecond
+	// stateAfter is how many messages the log has before the table is written anew,
+	// beside one for so many entries as would fit into a few of them.
+	stateAfter = 4096
+)
+
+// New returns a directory. It takes part once it has begun.
+func New(o Options) *Directory {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Oldest == nil {
+		o.Oldest = func() bool { return false }
+	}
+	d := &Directory{
+		o: o, wake: make(chan struct{}, 1), current: make(chan struct{}), entries: make(chan written, 1), unsaid: make(map[Node][][]byte),
+	}
+	d.machine = newMachine(o.Self, o.Secret, nil, d.send)
+	d.machine.later = d.post
+	d.machine.fresh = func() uint32 { return uint32(time.Now().Unix()) }
+	d.follower.table = d.machine.table
+	d.metrics = newMetrics(d)
+	d.run, d.stop = context.WithCancel(context.Background())
+	return d
+}
+
+// Begin has nothing count any more that earlier processes of the bridge write, and
+// returns when this one knows who owns what.
+func (d *Directory) Begin(ctx context.Context) error {
+	d.running.Go(d.work)
+	d.running.Go(d.writeEntries)
+	d.running.Go(func() {
+		d.o.Log.Follow(d.run, func() { d.post(func() { d.caught = true; d.caughtUp() }) }, func(position uint64, data []byte) {
+			data = append([]byte(nil), data...)
+			d.post(func() { d.take(position, data) })
+		})
+	})
+	select {
+	case <-d.current:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	begun := make(chan bool, 1)
+	d.post(func() { d.machine.write(Record{Kind: Begin}, func(counts bool) { begun <- counts }) })
+	select {
+	case ok := <-begun:
+		if !ok {
+			return fmt.Errorf("sessions: a later process of bridge %q has begun", d.o.Self.ID)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Start has the directory answer for a broker.
+func (d *Directory) Start(local Local) {
+	done := make(chan struct{})
+	d.post(func() {
+		d.machine.serve(local)
+		close(done)
+	})
+	select {
+	case <-done:
+	case <-d.run.Done():
+	}
+}
+
+// Close ends all work.
+func (d *Directory) Close() {
+	d.stop()
+	d.running.Wait()
+}
+
+// post has something done by the goroutine that works, in order.
+func (d *Directory) post(event func()) {
+	d.mu.Lock()
+	d.events = append(d.events, event)
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *Directory) work() {
+	again := time.NewTicker(sayAfter)
+	defer again.Stop()
+	for {
+		select {
+		case <-d.wake:
+		case <-again.C:
+			d.sayAgain()
+			continue
+		case <-d.run.Done():
+			return
+		}
+		d.mu.Lock()
+		events := d.events
+		d.events = nil
+		d.mu.Unlock()
+		for _, event := range events {
+			event()
+		}
+		d.writeNext()
+		d.keepShort()
+	}
+}
+
+// take takes up a message of the log.
+func (d *Directory) take(position uint64, data []byte) {
+	was := d.follower.behind
+	err := d.follower.take(position, data, func(e *Entry) { d.machine.applied(position, e) })
+	if err != nil {
+		d.o.Logger.Error("a record of who owns which session cannot be read", "position", position, "error", err)
+	}
+	d.machine.position = position
+	if was && !d.follower.behind {
+		d.stated = position
+		d.machine.writes.settle(d.machine.table, d.o.Self.ID, position)
+		d.machine.lookAll()
+		d.caughtUp()
+	}
+	d.machine.reached()
+}
+
+// caughtUp notes that the log was read to its end once, and the table is known.
+func (d *Directory) caughtUp() {
+	if d.caught && !d.follower.behind {
+		select {
+		case <-d.current:
+		default:
+			close(d.current)
+		}
+	}
+}
+
+// writeNext has the next entry written, if none is on its way.
+func (d *Directory) writeNext() {
+	if e, ok := d.machine.writes.cut(d.o.Self); ok {
+		d.entries <- written{e.Tag, e.append(nil)}
+	}
+}
+
+func (d *Directory) writeEntries() {
+	for {
+		select {
+		case w := <-d.entries:
+			position, err := d.append(fmt.Sprintf("%s/%d", d.o.Self, w.tag), w.data)
+			if err != nil {
+				return
+			}
+			d.post(func() {
+				d.machine.writes.stored(w.tag, position)
+				if !d.follower.behind && position <= d.follower.position {
+					d.machine.writes.settle(d.machine.table, d.o.Self.ID, d.follower.position)
+				}
+			})
+		case <-d.run.Done():
+			return
+		}
+	}
+}
+
+// append stores a message, however long it takes, until the directory is closed.
+func (d *Directory) append(id string, data []byte) (position uint64, err error) {
+	for told := false; ; told = true {
+		began := time.Now()
+		position, err = d.o.Log.Append(d.run, id, data)
+		if err == nil {
+			d.metrics.writing.Observe(time.Since(began).Seconds())
+			return position, nil
+		}
+		if d.run.Err() != nil {
+			return 0, d.run.Err()
+		}
+		if !told {
+			d.o.Logger.Warn("who owns which session cannot be written; it is tried again", "error", err)
+		}
+		select {
+		case <-time.After(retryAfter):
+		case <-d.run.Done():
+		}
+	}
+}
+
+// keepShort writes the whole table, and has the log begin there, when it has grown.
+func (d *Directory) keepShort() {
+	grown := d.follower.position - d.stated
+	if d.stating || d.follower.behind || grown < stateAfter+uint64(d.machine.table.Len()/64) || !d.o.Oldest() {
+		return
+	}
+	d.stating = true
+	at := d.follower.position
+	parts := d.machine.table.split(d.o.Self, at)
+	d.running.Go(func() {
+		for i := range parts {
+			if _, err := d.append(fmt.Sprintf("%s/state/%d/%d", d.o.Self, at, i), parts[i].append(nil)); err != nil {
+				return
+			}
+		}
+		if err := d.o.Log.Trim(d.run, at+1); err != nil {
+			d.o.Logger.Warn("the log of who owns which session is not trimmed", "error", err)
+		}
+		d.post(func() { d.stated, d.stating = at, false })
+	})
+}
+
+// send sends a message, or keeps it until it can be sent.
+func (d *Directory) send(to Node, m *message) {
+	word := m.append(nil, to.Epoch)
+	if len(d.unsaid[to]) > 0 || !d.o.Say(to, word) {
+		d.unsaid[to] = append(d.unsaid[to], word)
+	}
+}
+
+func (d *Directory) sayAgain() {
+	for to, words := range d.unsaid {
+		if !d.machine.alive(to) {
+			delete(d.unsaid, to)
+			continue
+		}
+		for len(words) > 0 && d.o.Say(to, words[0]) {
+			words = words[1:]
+		}
+		if d.unsaid[to] = words; len(words) == 0 {
+			delete(d.unsaid, to)
+		}
+	}
+}
+
+// Enter implements [broker.Directory].
+func (d *Directory) Enter(ctx context.Context, e broker.Entering) (broker.Admission, error) {
+	type answer struct {
+		admission broker.Admission
+		err       error
+	}
+	answered := make(chan answer, 1)
+	began := time.Now()
+	o := &entering{
+		since: began.UnixNano(), party: e.Party, clean: e.Clean, kept: e.Kept,
+		answer: func(a broker.Admission, err error) { answered <- answer{a, err} },
+	}
+	d.post(func() { d.machine.begin(e.ID, func(p *place) operation { o.p = p; return o }) })
+	select {
+	case a := <-answered:
+		if a.err == nil && o.moved {
+			d.metrics.took.Observe(time.Since(began).Seconds())
+		}
+		return a.admission, a.err
+	case <-ctx.Done():
+	case <-d.run.Done():
+	}
+	d.post(func() { o.giveUp(d.machine) })
+	return broker.Admission{}, broker.ErrUnavailable
+}
+
+// Left implements [broker.Directory].
+func (d *Directory) Left(id broker.SessionID) { d.post(func() { d.machine.left(id) }) }
+
+// Settled implements [broker.Directory].
+func (d *Directory) Settled(id broker.SessionID) { d.post(func() { d.machine.settled(id) }) }
+
+// Restored implements [broker.Directory].
+func (d *Directory) Restored(ctx context.Context, held []broker.Held) ([]uint32, error) {
+	epochs := make([]uint32, len(held))
+	done := make(chan struct{})
+	d.post(func() { d.machine.restored(held, epochs, func() { close(done) }) })
+	select {
+	case <-done:
+		return epochs, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-d.run.Done():
+		return nil, errClosed
+	}
+}
+
+var errClosed = errors.New("sessions: the directory is closed")
+
+// Joined has a process of another bridge take part.
+func (d *Directory) Joined(n Node) { d.post(func() { d.join(n) }) }
+
+func (d *Directory) join(n Node) {
+	if !d.machine.alive(n) {
+		d.machine.reconcile(append(d.machine.members()[:len(d.machine.living):len(d.machine.living)], n))
+	}
+}
+
+// Heard takes what the directory of another process says, see [Options].Say.
+func (d *Directory) Heard(from Node, word []byte) {
+	m, to, err := parseMessage(word)
+	if err != nil {
+		d.o.Logger.Error("what another bridge says about a session makes no sense", "bridge", from.ID, "error", err)
+		return
+	}
+	if to == d.o.Self.Epoch {
+		d.post(func() {
+			d.join(from)
+			d.machine.take(from, &m)
+		})
+	}
+}
+
+// Ended has a process not take part any more: it is dead, or has left.
+func (d *Directory) Ended(n Node) {
+	d.post(func() {
+		var left []Node
+		for _, other := range d.machine.living {
+			if other != n {
+				left = append(left, other)
+			}
+		}
+		delete(d.unsaid, n)
+		d.machine.reconcile(left)
+	})
+}

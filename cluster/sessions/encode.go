@@ -1,0 +1,171 @@
+package sessions
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// What a message of the log is.
+const (
+	logEntry byte = iota + 1 // records
+	logState                 // a part of the whole table
+)
+
+const logVersion = 1
+
+var errMessage = errors.New("sessions: a message is malformed")
+
+// append encodes the entry as a message of the log.
+func (e *Entry) append(dst []byte) []byte {
+	dst = appendNode(append(dst, logVersion, logEntry), e.Writer)
+	dst = binary.AppendUvarint(dst, e.Tag)
+	for i := range e.Records {
+		r := &e.Records[i]
+		dst = append(dst, byte(r.Kind))
+		switch r.Kind {
+		case Claim:
+			dst = binary.AppendUvarint(appendOwner(append(dst, r.Key[:]...), r.From), uint64(r.To))
+			dst = binary.AppendUvarint(dst, r.Giver)
+		case Release:
+			dst = appendOwner(append(dst, r.Key[:]...), r.From)
+		}
+	}
+	return dst
+}
+
+func (r *reader) entry() (e Entry, err error) {
+	e.Writer, e.Tag = r.node(), r.uvarint()
+	for len(r.b) > 0 && !r.bad {
+		record := Record{Kind: RecordKind(r.byte())}
+		switch record.Kind {
+		case Begin:
+		case Claim:
+			record.Key, record.From, record.To, record.Giver = r.key(), r.owner(), uint32(r.uvarint()), r.uvarint()
+		case Release:
+			record.Key, record.From = r.key(), r.owner()
+		default:
+			return e, errMessage
+		}
+		e.Records = append(e.Records, record)
+	}
+	if r.bad || e.Writer.ID == "" {
+		return e, errMessage
+	}
+	return e, nil
+}
+
+// A part is one of the messages that have the whole table as it was at a position
+// of the log.
+type part struct {
+	writer   Node
+	position uint64
+	number   uint32 // counted from 0
+	last     bool
+	bridges  []bridge // in the first
+	entries  []stated
+}
+
+type stated struct {
+	key Key
+	owned
+}
+
+func (p *part) append(dst []byte) []byte {
+	dst = appendNode(append(dst, logVersion, logState), p.writer)
+	dst = binary.AppendUvarint(dst, p.position)
+	dst = binary.AppendUvarint(dst, uint64(p.number))
+	dst = append(dst, boolByte(p.last))
+	dst = binary.AppendUvarint(dst, uint64(len(p.bridges)))
+	for _, b := range p.bridges {
+		dst = appendNode(dst, Node{b.id, b.epoch})
+	}
+	for _, s := range p.entries {
+		dst = append(dst, s.key[:]...)
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(s.bridge)), uint64(s.epoch))
+	}
+	return dst
+}
+
+func (r *reader) part() (p part, err error) {
+	p.writer, p.position, p.number, p.last = r.node(), r.uvarint(), uint32(r.uvarint()), r.byte() == 1
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		is := r.node()
+		p.bridges = append(p.bridges, bridge{is.ID, is.Epoch})
+	}
+	for len(r.b) > 0 && !r.bad {
+		p.entries = append(p.entries, stated{r.key(), owned{uint32(r.uvarint()), uint32(r.uvarint())}})
+	}
+	if r.bad {
+		return p, errMessage
+	}
+	return p, nil
+}
+
+func appendNode(dst []byte, n Node) []byte {
+	return binary.AppendUvarint(appendText(dst, n.ID), n.Epoch)
+}
+
+func appendOwner(dst []byte, o Owner) []byte {
+	return binary.AppendUvarint(appendText(dst, o.Bridge), uint64(o.Epoch))
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+func boolByte(is bool) byte {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// A reader walks a message; bad sticks.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.bad = true
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) key() (k Key) {
+	if len(r.b) < len(k) {
+		r.bad, r.b = true, nil
+		return k
+	}
+	copy(k[:], r.b)
+	r.b = r.b[len(k):]
+	return k
+}
+
+func (r *reader) node() Node   { return Node{string(r.bytes()), r.uvarint()} }
+func (r *reader) owner() Owner { return Owner{string(r.bytes()), uint32(r.uvarint())} }

@@ -1,0 +1,189 @@
+package sessions
+
+import (
+	"fmt"
+
+	"github.com/minio/highwayhash"
+
+	"github.com/aibridge/aibridge/broker"
+)
+
+// A Node is one run of a bridge.
+type Node struct {
+	ID    string
+	Epoch uint64
+}
+
+func (n Node) String() string { return fmt.Sprintf("%s/%d", n.ID, n.Epoch) }
+
+// A Key stands for a client id of a space: their hash under a secret that all
+// bridges share. Two are alike never in practice.
+type Key [16]byte
+
+// A Secret is what bridges hash under.
+type Secret [32]byte
+
+// Key is the key of a session.
+func (s *Secret) Key(id broker.SessionID) Key {
+	var buffer [256]byte
+	text := append(append(append(buffer[:0], id.Space...), 0), id.Client...) // NUL is in neither
+	return highwayhash.Sum128(text, s[:])
+}
+
+// An Owner is who owns a session. The zero value is nobody.
+type Owner struct {
+	Bridge string
+	// Epoch counts the owners that the session has had. A copy of it in the journal
+	// of the bridge counts if it is of this one.
+	Epoch uint32
+}
+
+// An owned is an [Owner] in the table.
+type owned struct {
+	bridge uint32 // of Table.bridges, counted from 1
+	epoch  uint32
+}
+
+// A bridge is what the log says of one.
+type bridge struct {
+	id    string
+	epoch uint64 // of the process that began last
+}
+
+// A Table says who owns the sessions that are kept. It is what the records of the
+// log have made of it, in their order, and the same on every bridge that has read
+// as far. A session takes some 40 bytes.
+type Table struct {
+	owners  map[Key]owned
+	bridges []bridge
+	index   map[string]uint32
+}
+
+// NewTable returns a table without entries.
+func NewTable() *Table {
+	return &Table{owners: make(map[Key]owned), index: make(map[string]uint32)}
+}
+
+// Owner is who owns a session.
+func (t *Table) Owner(k Key) Owner {
+	o, ok := t.owners[k]
+	if !ok {
+		return Owner{}
+	}
+	return Owner{t.bridges[o.bridge-1].id, o.epoch}
+}
+
+// Process is the process of a bridge that began last. What others write for the
+// bridge does not count.
+func (t *Table) Process(id string) Node {
+	i, ok := t.index[id]
+	if !ok {
+		return Node{}
+	}
+	return Node{id, t.bridges[i-1].epoch}
+}
+
+// Len is how many sessions are owned.
+func (t *Table) Len() int { return len(t.owners) }
+
+// Of yields the sessions that a bridge owns, with the epochs of its ownership.
+func (t *Table) Of(id string, yield func(k Key, epoch uint32) bool) {
+	at := t.index[id]
+	for k, o := range t.owners {
+		if o.bridge == at && !yield(k, o.epoch) {
+			return
+		}
+	}
+}
+
+func (t *Table) bridge(id string) uint32 {
+	if i, ok := t.index[id]; ok {
+		return i
+	}
+	t.bridges = append(t.bridges, bridge{id: id})
+	t.index[id] = uint32(len(t.bridges))
+	return t.index[id]
+}
+
+// A Record is a change of the table. It counts, or it does not.
+type Record struct {
+	Kind RecordKind
+	Key  Key    // of claim and release
+	From Owner  // of claim and release: whom the session must be owned by
+	To   uint32 // of claim: the epoch of the writer's ownership, above the one before
+	// Giver is, of a claim of what another bridge owns, the process that has given it.
+	// Once a later one has begun, which has loaded the session, the claim does not
+	// count: what was given may be old.
+	Giver uint64
+}
+
+// RecordKind says what a record changes.
+type RecordKind byte
+
+// The kinds of records.
+const (
+	// Begin says that a process is about to load its bridge's journal. Nothing that
+	// earlier processes of the bridge write counts any more.
+	Begin RecordKind = iota + 1
+	// Claim makes the writer the owner.
+	Claim
+	// Release says that the session is not kept any more.
+	Release
+)
+
+// An Entry is records of one process that are in the log together.
+type Entry struct {
+	Writer  Node
+	Tag     uint64 // of the writer's: tells its entries apart
+	Records []Record
+}
+
+// A Change is a session that has another owner.
+type Change struct {
+	Key         Key
+	Before, Now Owner
+}
+
+// Apply takes up an entry of the log. It says which of the records counted, and
+// what they have changed.
+func (t *Table) Apply(e *Entry) (counted []bool, changes []Change) {
+	counted = make([]bool, len(e.Records))
+	for i := range e.Records {
+		var change Change
+		change, counted[i] = t.apply(e.Writer, &e.Records[i])
+		if counted[i] && change != (Change{}) {
+			changes = append(changes, change)
+		}
+	}
+	return counted, changes
+}
+
+func (t *Table) apply(by Node, r *Record) (c Change, counted bool) {
+	self := t.bridge(by.ID)
+	if r.Kind == Begin {
+		b := &t.bridges[self-1]
+		if by.Epoch <= b.epoch {
+			return c, false
+		}
+		b.epoch = by.Epoch
+		return c, true
+	}
+	c = Change{Key: r.Key, Before: t.Owner(r.Key)}
+	if c.Before != r.From || t.bridges[self-1].epoch != by.Epoch {
+		return Change{}, false
+	}
+	if r.Kind == Release {
+		if r.From == (Owner{}) {
+			return Change{}, false
+		}
+		delete(t.owners, r.Key)
+		return c, true
+	}
+	if r.To <= r.From.Epoch || r.From.Bridge != "" && r.From.Bridge != by.ID && t.Process(r.From.Bridge).Epoch != r.Giver {
+		return Change{}, false
+	}
+	o := owned{self, r.To}
+	t.owners[r.Key] = o
+	c.Now = Owner{by.ID, o.epoch}
+	return c, true
+}
