@@ -92,10 +92,14 @@ func (r *Router) conclude(c *Call, out outcome) {
 	now := r.opts.Now()
 	var joined []*Call
 	if c.entry != nil {
-		if c.untried || invitesRepeat(out.err) || c.abandoned.Load() && out.err != nil {
+		forgotten := c.untried || invitesRepeat(out.err) || c.abandoned.Load() && out.err != nil
+		if forgotten {
 			joined = r.ledger.forget(c.entry)
 		} else {
 			joined = r.ledger.finish(c.entry, out, r.steady())
+		}
+		if c.first {
+			r.settleClaim(c, out, forgotten)
 		}
 	}
 	if len(joined) > 0 { // they know the call by its entry

@@ -155,11 +155,16 @@ func (c *Call) finish(result json.RawMessage, err error) {
 	c.Release()
 }
 
-// claim stores the claim by which a later process remembers the call.
+// claim is the claim by which a later process, and other ones, know the call.
 func (c *Call) claim() Claim {
+	prints, digest := &c.router.prints, c.digest
+	if c.router.shared != nil {
+		prints = &c.router.claimPrints
+		digest = prints.digester.Digest(c.request.Params)
+	}
 	return Claim{
 		Principal: c.Principal.Party().String(), RequestID: c.RequestID,
-		Hash: c.router.prints.claim(c.command, c.digest), Expires: c.arrived.Add(c.keep.Sub(c.steady)),
+		Hash: prints.claim(c.command, digest), Expires: c.arrived.Add(c.keep.Sub(c.steady)),
 	}
 }
 

@@ -9,6 +9,31 @@ type Audience interface {
 	Gone() context.Context
 }
 
+// A ReturnAddress is where to tell somebody of what comes of a call after its
+// answer.
+type ReturnAddress struct {
+	Topic       string `json:"topic"`
+	Correlation []byte `json:"correlation,omitempty"`
+	QoS         byte   `json:"qos,omitempty"`
+}
+
+// An Addressed audience can be told more after the answer.
+type Addressed interface {
+	Audience
+	ReturnAddress() ReturnAddress
+}
+
+// ReturnAddress is where the caller can be told more after the answer, nil if it
+// cannot. It is for the handler of the call.
+func (c *Call) ReturnAddress() *ReturnAddress {
+	a, ok := c.audience.(Addressed)
+	if !ok {
+		return nil
+	}
+	address := a.ReturnAddress()
+	return &address
+}
+
 // watch has a call end when its audience is gone, if its command is such.
 func (r *Router) watch(c *Call, who Audience) {
 	if who == nil || c.command == nil || !c.command.Abandonable {

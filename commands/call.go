@@ -54,6 +54,7 @@ type Call struct {
 	entry   *entry       // taken, of a call that executes its request
 	joins   *entry       // the same of one that waits for another; guarded by the ledger
 	untried bool         // the handler was not reached, so that a repeat may run it
+	first   bool         // its claim was the first of all processes'
 	confirm func() error // says why it is not to run after all; nil of most
 
 	holds     atomic.Int32 // its handler's, and those of who may look at it when it has ended
@@ -79,6 +80,7 @@ type Call struct {
 	flying         bool  // is in flight; guarded by inFlight
 	before, behind *Call // neighbours there
 
+	audience  Audience    // nil if it is not known
 	unwatch   func() bool // of the audience; fixed before the call can be answered
 	abandoned atomic.Bool // by its audience
 

@@ -21,19 +21,27 @@ type Digester interface {
 	Digest(params []byte) Digest
 }
 
-// passingDigester has a key that ends with the process.
-type passingDigester struct{ hashes sync.Pool }
+// keyedDigester makes digests with a key.
+type keyedDigester struct{ hashes sync.Pool }
 
-func newPassingDigester() *passingDigester {
+// NewDigester returns a digester with a key.
+func NewDigester(key []byte) Digester { return newKeyedDigester(key) }
+
+// newPassingDigester returns one whose key ends with the process.
+func newPassingDigester() *keyedDigester {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
-	d := new(passingDigester)
+	return newKeyedDigester(key)
+}
+
+func newKeyedDigester(key []byte) *keyedDigester {
+	d := new(keyedDigester)
 	d.hashes.New = func() any { return hmac.New(sha256.New, key) }
 	return d
 }
 
 // Digest implements [Digester].
-func (p *passingDigester) Digest(params []byte) (d Digest) {
+func (p *keyedDigester) Digest(params []byte) (d Digest) {
 	h := p.hashes.Get().(interface {
 		Write([]byte) (int, error)
 		Sum([]byte) []byte

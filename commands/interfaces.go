@@ -27,6 +27,21 @@ type Claims interface {
 	Pending(yield func(Claim) bool)
 }
 
+// SharedClaims are [Claims] that several processes make at the same time: of those
+// of one request the first counts.
+type SharedClaims interface {
+	Claims
+	// Settle keeps what became of a request whose claim was the first, for a repeat
+	// elsewhere; nil gives the claim up, since the request was not run.
+	Settle(c Claim, answer []byte)
+}
+
+// Taken is the error of a claim that came after another process's, with what that
+// has settled.
+type Taken struct{ Answer []byte }
+
+func (*Taken) Error() string { return "another process has run the request" }
+
 // Credentials says whether what callers came in with is still good. It is asked
 // about every call and every part of a call, on the message path, and must be
 // fast.

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -18,7 +19,7 @@ func (r *Router) take(in Inbound, reply func(*protocol.Response)) (c *Call, err 
 	c = calls.Get().(*Call)
 	c.holds.Store(1)
 	c.Principal, c.Door, c.Client, c.Line, c.Address, c.Depth = in.Principal, in.Door, in.Client, in.Line, in.Address, in.Depth
-	c.held, c.confirm, c.router, c.reply, c.free = in.Held, in.Confirm, r, reply, in.Free
+	c.held, c.confirm, c.router, c.reply, c.free, c.audience = in.Held, in.Confirm, r, reply, in.Free, in.Audience
 	c.arrived, c.steady = r.opts.Now(), r.steady()
 	c.ctx = &c.own.callContext
 	c.own.parent = r.traceContext(in.Traceparent)
@@ -201,6 +202,9 @@ func (r *Router) attempt(c *Call) (out outcome, settled bool) {
 		return outcome{}, false
 	}
 	if err := r.claim(c); err != nil {
+		if taken := (*Taken)(nil); errors.As(err, &taken) {
+			return taken.outcome(), true
+		}
 		c.untried = true
 		return refused(err), true
 	}
@@ -328,7 +332,9 @@ func (r *Router) claim(c *Call) error {
 func (r *Router) waitForClaim(c *Call) error {
 	c.park()
 	defer c.unpark(c.ctx)
-	return r.opts.Claims.Claim(c.ctx, c.claim())
+	err := r.opts.Claims.Claim(c.ctx, c.claim())
+	c.first = err == nil && r.shared != nil
+	return err
 }
 
 // execute runs the handler inside the message processors.

@@ -29,8 +29,11 @@ type RouterOptions struct {
 	Limiter     Limiter     // nil lets everybody run as many commands as there is room for
 	Claims      Claims      // nil keeps claims no longer than the process lives
 	Digester    Digester    // of params; nil makes digests that say nothing to a later process
-	Tasks       Tasks       // nil refuses params.async
-	Extensions  Extensions
+	// ClaimDigester makes the digests of params in [SharedClaims], with a key that
+	// all processes have.
+	ClaimDigester Digester
+	Tasks         Tasks // nil refuses params.async
+	Extensions    Extensions
 
 	// Agents may register commands of their own if all of these are set.
 	Forwarder  Forwarder
@@ -132,8 +135,10 @@ type Router struct {
 
 	refusals RefusalLimiter // the limiter, if it is one
 
-	queue   ClaimQueue // opts.Claims, if it is one
-	backlog backlog
+	queue       ClaimQueue    // opts.Claims, if it is one
+	shared      SharedClaims  // the same
+	claimPrints fingerprinter // of shared claims
+	backlog     backlog
 
 	idle    chan *Call // hands calls to goroutines that rest
 	resting atomic.Int32
@@ -164,6 +169,9 @@ func NewRouter(set *Set, opts RouterOptions) *Router {
 	r.agents = newNamespaces(r)
 	if opts.Claims != nil {
 		r.queue, _ = opts.Claims.(ClaimQueue)
+		if r.shared, _ = opts.Claims.(SharedClaims); r.shared != nil {
+			r.claimPrints = newFingerprinter(opts.ClaimDigester)
+		}
 		now, steady := opts.Now(), r.steady()
 		for c := range opts.Claims.Pending {
 			c.Expires = steady.Add(c.Expires.Sub(now))

@@ -22,10 +22,10 @@ type ClusterParams struct{}
 // A Cluster is what a bridge knows of the place it has among others.
 type Cluster struct {
 	Store    Store    `json:"store" enum:"embedded,nats" doc:"where the state is: in NATS within this process, or in NATS servers"`
-	Servers  []string `json:"servers,omitempty" doc:"addresses of the NATS servers, without passwords; absent if embedded"`
+	Servers  []string `json:"servers,omitempty" doc:"addresses of the NATS servers, without passwords, or of the bridges that keep the state; absent if the bridge is alone"`
 	Replicas int      `json:"replicas" doc:"copies of the state that NATS keeps"`
 	Standby  bool     `json:"standby" doc:"whether a bridge that stands by can take over"`
-	Epoch    uint64   `json:"epoch,omitempty" doc:"number of this run of the bridge, higher with every start; absent if embedded"`
+	Epoch    uint64   `json:"epoch,omitempty" doc:"number of this run of the bridge, higher with every start; absent if the bridge is alone"`
 	Working  string   `json:"working" enum:"one,all" doc:"how many bridges of the cluster work at a time"`
 }
 

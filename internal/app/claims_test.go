@@ -43,7 +43,7 @@ func TestTheNextProcessKnowsWhatWasInvoked(t *testing.T) {
 }
 
 // startNATS runs a NATS server with JetStream, until the test ends.
-func startNATS(t *testing.T) (url string) {
+func startNATS(t testing.TB) (url string) {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
 	if err != nil {

@@ -4,10 +4,13 @@ import (
 	"sync/atomic"
 
 	"github.com/aibridge/aibridge/cap"
+	"github.com/aibridge/aibridge/cap/dispatch"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/connect/homeassistant/entities"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/doctor/witness"
+	"github.com/aibridge/aibridge/registry/shadow"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security/pki"
 )
@@ -26,9 +29,12 @@ func (p *promise[T]) value() *T { return p.kept.Load() }
 type promises struct {
 	agents       promise[registry.Service]   // policies decide by what is registered
 	channels     promise[cap.Service]        // agents, dispatches and policies ask about Caps
+	groups       promise[dispatch.Engine]    // agents answer what dispatches ask
 	scenes       promise[scene.Service]      // agents and Caps tell of changes
 	certificates promise[pki.Service]        // opened when the tables are loaded, which agents and scenes have
 	router       promise[commands.Router]    // tools run commands
+	approvals    promise[approval.Service]   // policies decide by what is asked about
 	witness      promise[witness.Witness]    // sees what is refused from the first door on
+	shadows      promise[shadow.Service]     // agents tell of changes
 	entities     promise[entities.Publisher] // agents tell of changes; nil if no skills are shown
 }
