@@ -46,6 +46,10 @@ func (s *Service) Prepare(space protocol.SpaceID, skill protocol.SkillID, capabi
 	if !ok {
 		return false, r.noCapability(capability)
 	}
+	if c.EffectKey != "" {
+		return false, protocol.Errorf(protocol.InvalidState, "capability %q has an effect key: invoke it by itself, so that nothing is done twice", capability).
+			With("capability_id", string(capability))
+	}
 	return c.repeatable(), s.checkParams(c, params)
 }
 
@@ -70,6 +74,12 @@ func (s *Service) Choose(space protocol.SpaceID, skill protocol.SkillID) (agent 
 func (s *Service) Reachable(space protocol.SpaceID, agent protocol.AgentID) bool {
 	a, _ := s.board.reachable(ask.AgentKey{Space: space, ID: agent})
 	return a != nil
+}
+
+// Serves reports whether an agent is registered with a skill.
+func (s *Service) Serves(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) bool {
+	r, _, ok := s.opts.Skills.Get(tableKey(space, skill))
+	return ok && r.provider(agent) >= 0
 }
 
 // peers appends whom a skill can be asked at now, but for the agents tried
@@ -112,6 +122,12 @@ func (d directory) Way(key ask.AgentKey) (ask.Way, bool) {
 	a, w := d.board.reachable(key)
 	return w, a != nil
 }
+
+// WayHere implements [ask.Directory].
+func (d directory) WayHere(key ask.AgentKey) (ask.Way, bool) { return d.board.wayHere(key) }
+
+// AskedOver implements [ask.Directory].
+func (d directory) AskedOver(line commands.Line) []ask.AgentKey { return d.board.askedOver(line) }
 
 // Answers implements [ask.Directory].
 func (d directory) Answers(line commands.Line, key ask.AgentKey) bool {

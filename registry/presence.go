@@ -27,7 +27,9 @@ import (
 // The way to it is, in this order, a client of its that subscribes to its
 // request topic, its WebSocket connection, or one of its endpoints, see
 // [Service.callable]. An agent that was registered over MQTT is not called at
-// endpoints.
+// endpoints. In a cluster all of this counts at every bridge: an agent that is
+// online at one of them is online, and those where it is not connected hand what
+// it is asked to one where it is.
 //
 // A filter counts as a subscription to a request topic only if it names the
 // agent: an operator who watches everything is nobody's agent.
@@ -36,6 +38,12 @@ type board struct {
 	lease   time.Duration
 	changed func(a *Agent, online bool, reason string) // must neither block nor call the board
 	stirred func(a *Agent)                             // the same, told of agents that come or go, whether or not they can be asked
+
+	left func(a *Agent, at ask.Bridge, reason string) // must neither block nor call the board: what was sent there is not answered any more
+	// tell tells the other bridges a sign of an agent, nil without any.
+	tell func(sign)
+	// displaced ends a connection whose agent another client has registered.
+	displaced func(conn any, reason string)
 
 	// certified says why the certificate an agent was registered with does not
 	// count any more.
@@ -53,6 +61,7 @@ type board struct {
 	conns        map[any]*conn
 	clients      map[string][]*conn           // by client id: two for a moment when one takes over
 	listeners    map[protocol.AgentID][]*conn // once for every filter
+	away         away
 	wheel        *wheel
 	online       int
 }
@@ -69,7 +78,10 @@ type presence struct {
 	heldBy   *conn     // the connection that sends heartbeats
 	lastBeat time.Time // zero before the first
 
-	there     bool // alive when it was judged last
+	there     bool      // alive when it was judged last
+	here      bool      // and could be asked by this bridge itself
+	hereSince time.Time // when here last changed
+	sign      sign      // that other bridges were told
 	online    bool
 	since     time.Time // when online last changed, zero before that
 	scheduled bool      // in the wheel
@@ -131,6 +143,8 @@ func newBoard(topics protocol.Topics, heartbeat time.Duration, changed func(*Age
 		changed:      changed,
 		certified:    func(*Agent) error { return nil },
 		stirred:      func(*Agent) {},
+		left:         func(*Agent, ask.Bridge, string) {},
+		displaced:    func(any, string) {},
 		callable:     func(*Agent) []string { return nil },
 		inside:       func(*Agent) bool { return false },
 		agents:       make(map[ask.AgentKey]*presence),
@@ -139,6 +153,7 @@ func newBoard(topics protocol.Topics, heartbeat time.Duration, changed func(*Age
 		conns:        make(map[any]*conn),
 		clients:      make(map[string][]*conn),
 		listeners:    make(map[protocol.AgentID][]*conn),
+		away:         newAway(),
 		wheel:        newWheel(tickOf(heartbeat), time.Now()),
 	}
 }
@@ -166,6 +181,7 @@ func (b *board) agentChanged(_ string, old, new *Agent) {
 	} else if p.agent.ClientID != "" {
 		take(b.registeredBy, p.agent.ClientID, p)
 	}
+	b.displace(p, new)
 	p.agent, p.suspended, p.endpoints = new, b.certified(new) != nil, b.callable(new)
 	if new.ClientID != "" {
 		b.registeredBy[new.ClientID] = append(b.registeredBy[new.ClientID], p)
@@ -204,6 +220,7 @@ func (b *board) forget(key ask.AgentKey) {
 		delete(c.asked, p)
 	}
 	p.links, p.servers, p.lease = nil, nil, time.Time{}
+	b.signAs(p, false, "unregistered", time.Now())
 	if p.online {
 		p.online = false
 		b.online--
@@ -240,19 +257,41 @@ func (b *board) expire(now time.Time) {
 }
 
 // judge applies the rule and tells of changes.
-func (b *board) judge(p *presence, reason string) {
-	online := p.alive(time.Now())
-	if online != p.there {
-		p.there = online
+func (b *board) judge(p *presence, reason string) { b.judgeAt(p, reason, time.Now()) }
+
+// judgeAt is judge of what has changed at a time.
+func (b *board) judgeAt(p *presence, reason string, at time.Time) {
+	now := time.Now()
+	alive := p.alive(now)
+	here := alive
+	if here && !b.inside(p.agent) {
+		_, here = p.way()
+	}
+	b.signAs(p, alive, reason, now)
+	there, best := b.away.elsewhere(p.agent.Key())
+	if there = alive || there && !p.suspended; there != p.there {
+		p.there = there
 		b.stirred(p.agent)
 	}
-	if online && !b.inside(p.agent) {
-		_, online = p.way()
+	online := here || best != nil && !p.suspended
+	if here != p.here {
+		p.here, p.hereSince = here, now
+		if !here && best != nil {
+			b.left(p.agent, ask.Bridge{}, reason)
+		}
 	}
 	if online == p.online {
 		return
 	}
-	p.online, p.since = online, time.Now()
+	if online && !here {
+		at = time.UnixMilli(best.Since)
+	}
+	b.turn(p, online, at, reason)
+}
+
+// turn makes an agent online or offline.
+func (b *board) turn(p *presence, online bool, at time.Time, reason string) {
+	p.online, p.since = online, at
 	if p.history = append(p.history, Change{p.since.UnixMilli(), statusOf(online), reason}); len(p.history) > maxHistory {
 		p.history = append(p.history[:0], p.history[1:]...)
 	}
@@ -284,7 +323,7 @@ func (b *board) see(key ask.AgentKey) sighting {
 	s := sighting{
 		online:    p.online,
 		suspended: p.suspended,
-		connected: len(p.links) > 0 || p.agent.ClientID != "",
+		connected: len(p.links) > 0 || p.agent.ClientID != "" || b.connectedAway(key),
 		since:     p.since,
 		lastBeat:  p.lastBeat,
 	}
@@ -297,11 +336,47 @@ func (b *board) reachable(key ask.AgentKey) (*Agent, ask.Way) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.agents[key]; p != nil && p.online {
-		if w, ok := p.way(); ok {
+		if w, ok := b.wayTo(p); ok {
 			return p.agent, w
 		}
 	}
 	return nil, ask.Way{}
+}
+
+// wayTo is the way to an agent that is online: over its latest connection, here or
+// at another bridge, or to its endpoints.
+func (b *board) wayTo(p *presence) (w ask.Way, ok bool) {
+	if p.here {
+		w, ok = p.way()
+	}
+	if len(b.away.agents) == 0 {
+		return w, ok
+	}
+	_, best := b.away.elsewhere(p.agent.Key())
+	switch {
+	case best == nil:
+	case best.connected() && (!ok || len(w.Endpoints) > 0 || best.Since > p.hereSince.UnixMilli()):
+		return ask.Way{Bridge: best.at}, true
+	case !ok && len(p.endpoints) > 0:
+		return ask.Way{Endpoints: p.endpoints}, true
+	}
+	return w, ok
+}
+
+// wayHere is the way from this bridge itself to an agent that is connected to it.
+func (b *board) wayHere(key ask.AgentKey) (w ask.Way, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.agents[key]; p != nil && p.here {
+		w, ok = p.way()
+	}
+	return w, ok
+}
+
+// connectedAway reports whether an agent is connected to another bridge.
+func (b *board) connectedAway(key ask.AgentKey) bool {
+	_, best := b.away.elsewhere(key)
+	return best != nil && best.connected()
 }
 
 // isAlive reports whether an agent is there, whether or not it can be asked.
@@ -309,7 +384,11 @@ func (b *board) isAlive(key ask.AgentKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.agents[key]
-	return p != nil && p.alive(time.Now())
+	if p == nil {
+		return false
+	}
+	elsewhere, _ := b.away.elsewhere(key)
+	return p.alive(time.Now()) || elsewhere && !p.suspended
 }
 
 // changes lists when an agent came and went, the oldest first, as far as it is
@@ -338,20 +417,15 @@ func (b *board) onlineCount() int {
 	return b.online
 }
 
-// replaced lists the connections that registered and serve an agent which a
-// client of another id registers now.
-func (b *board) replaced(key ask.AgentKey, clientID string) []any {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.agents[key]
-	if p == nil || clientID == "" || p.agent.ClientID == clientID {
-		return nil
+// displace ends the connections that serve an agent, and have registered it, when
+// a client of another id registers it: here or at another bridge.
+func (b *board) displace(p *presence, by *Agent) {
+	if p.agent == nil || by.ClientID == "" || p.agent.ClientID == by.ClientID {
+		return
 	}
-	var ids []any
 	for _, l := range p.links {
 		if l.listening && l.conn.clientID == p.agent.ClientID {
-			ids = append(ids, l.conn.id)
+			b.displaced(l.conn.id, "agent registered by another client")
 		}
 	}
-	return ids
 }

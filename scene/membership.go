@@ -28,9 +28,11 @@ func (s *Service) enter(ctx context.Context, call *commands.Call, c declaration,
 	m := Member{Skill: c.skill, Role: c.role, Principal: call.Principal.Party(), Serial: serial, JoinedAt: now.UnixMilli()}
 	key := sceneKey(call.Principal.Home(), c.scene, c.cap)
 	if m.routes() {
-		online := s.opts.Skills.RouteAgentOnline(m.Principal, call.Principal.Home(), c.skill)
-		s.leases.grant(seat{key, c.skill}, lease{now.Add(s.opts.Patience), online}) // before anybody looks
-		s.SkillChanged(call.Principal.Home(), c.skill)
+		d := Declaration{Scene: key, Space: call.Principal.Home(), Skill: c.skill, Principal: m.Principal}
+		s.Declared(d) // before anybody looks
+		if s.opts.Declared != nil {
+			s.opts.Declared(ctx, d)
+		}
 	}
 	return s.change(ctx, key, func(old *Scene) (*Scene, error) {
 		scene, err := found(old, m)
@@ -42,6 +44,22 @@ func (s *Service) enter(ctx context.Context, call *commands.Call, c declaration,
 		}
 		return s.settled(scene), nil
 	})
+}
+
+// A Declaration says that a RouteAgent has declared itself in a scene, which is a
+// sign of life.
+type Declaration struct {
+	Scene     string           `json:"scene"` // key of its record
+	Space     protocol.SpaceID `json:"space"`
+	Skill     protocol.SkillID `json:"skill"`
+	Principal protocol.Party   `json:"principal"`
+}
+
+// Declared has the RouteAgent of a declaration count as being there for a while.
+func (s *Service) Declared(d Declaration) {
+	online := s.opts.Skills.RouteAgentOnline(d.Principal, d.Space, d.Skill)
+	s.leases.grant(seat{d.Scene, d.Skill}, lease{s.opts.Now().Add(s.opts.Patience), online})
+	s.SkillChanged(d.Space, d.Skill)
 }
 
 // with is the scene with a member that joins, or declares itself again.

@@ -39,6 +39,10 @@ type Options struct {
 	// scenes: decides who leads, and notices who has gone. Nil: from the start.
 	InCharge <-chan struct{}
 
+	// Declared tells the process that looks after the scenes of a RouteAgent that
+	// declares itself here, if that is another one. Nil if it is always this one.
+	Declared func(context.Context, Declaration)
+
 	Topics   protocol.Topics
 	BridgeID string // sender_id of events, default "aibridge"
 	Log      *slog.Logger

@@ -24,6 +24,7 @@ func (s *Service) Answer(topic string, who *protocol.Principal, replies *protoco
 	e := s.exchanges.answered([]byte(message.ID()), correlation)
 	defer e.release()
 	switch {
+	case e == nil && s.opts.Others != nil && s.handBack(message.ID(), string(correlation), answerHead{Agent: agent, Who: who.Party()}, payload):
 	case e == nil && err != nil:
 		s.drop(dropMalformed, string(agent), err.Error())
 		reason := err.Error()
@@ -71,6 +72,7 @@ func (s *Service) AnswerOver(line commands.Line, who *protocol.Principal, payloa
 	switch {
 	case e == nil && message.Request != nil:
 		return false
+	case e == nil && s.opts.Others != nil && s.handBack(message.ID(), "", answerHead{Over: s.opts.Directory.AskedOver(line), Who: who.Party()}, payload):
 	case e == nil && err != nil:
 		s.drop(dropMalformed, "", err.Error())
 		s.complain(Sender{Line: line}, Unreadable, "it does not tell what it answers: "+err.Error())

@@ -72,7 +72,7 @@ func (a *attempt) hear(o outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			cause := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			a.request.fail(&failure{err: protocol.Wrap(protocol.Internal, cause, protocol.Internal.String())})
+			a.request.fail(&failure{err: protocol.Wrap(protocol.Internal, cause, protocol.Internal.String()), open: true})
 		}
 	}()
 	if o.abandoned() {
@@ -111,7 +111,7 @@ func (s *Service) send(a *attempt) *failure {
 	if !ok {
 		return a.target().unreachable()
 	}
-	d := delivery{s.envelope(a.id, r.Command, r.Params, r.Call, now), left, s.callers.of(r.Call.Principal), r.Idempotent}
+	d := delivery{envelope: s.envelope(a.id, r.Command, r.Params, r.Call, now), expiry: left, caller: s.callers.of(r.Call.Principal), again: r.Idempotent}
 	d.envelope.Extension = r.Call.VendorData()
 	d.envelope.Metadata.Timeout = max(left.Truncate(time.Millisecond), time.Millisecond)
 	d.envelope.Metadata.Events = true

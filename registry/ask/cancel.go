@@ -21,7 +21,7 @@ func (s *Service) cancel(ctx context.Context, e *exchange, call *commands.Call, 
 	}
 	envelope := s.envelope(s.opts.NewID(), "task.cancel", params, call, time.Now())
 	told := &exchange{id: e.id, Peer: e.Peer} // of which nothing more is expected
-	if _, err := s.deliver(context.WithoutCancel(ctx), told, s.wayOrSession(e.Peer), &delivery{envelope: envelope, expiry: cancelExpiry}); err != nil {
+	if _, err := s.deliver(context.WithoutCancel(ctx), told, s.wayOrSession(e.Peer), &delivery{envelope: envelope, expiry: cancelExpiry, notice: true}); err != nil {
 		s.log.Debug("cancellation not sent", "agent", e.agentID(), "trace", call.TraceID, "error", err)
 	}
 }

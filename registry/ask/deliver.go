@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -11,9 +12,12 @@ import (
 // A delivery is a request on its way to a peer.
 type delivery struct {
 	envelope protocol.Request
+	raw      []byte        // the envelope as another bridge has written it, nil for one of this bridge
 	expiry   time.Duration // how long it is worth delivering
 	caller   string        // the mark of who asks, "" without one
 	again    bool          // running it twice is as good as once
+	parent   string        // its trace context, if another bridge has it; else that of the context
+	notice   bool          // nothing more is expected of it
 }
 
 // wayTo is the way to a peer; ok is whether there is one.
@@ -38,18 +42,39 @@ func (s *Service) wayOrSession(p Peer) Way {
 // by the end of the exchange. It reports whether somebody who is there gets it.
 func (s *Service) deliver(ctx context.Context, e *exchange, w Way, d *delivery) (bool, error) {
 	switch {
+	case w.Bridge != Bridge{}:
+		return s.handOver(ctx, e, w.Bridge, d), nil
 	case w.Topics.Request != "":
 		return s.publishTo(ctx, w.Topics, e, d)
 	case w.Line != nil:
 		s.exchanges.mu.Lock()
 		e.line = w.Line
 		s.exchanges.mu.Unlock()
-		marked := d.envelope
-		marked.Metadata.Caller = d.caller
-		return w.Line.Send(marked.Append(nil)), nil
+		marked, err := d.marked(s.opts.Limits)
+		return err == nil && w.Line.Send(marked), err
 	default:
 		return s.endpointCalls.start(ctx, e, w.Endpoints, d), nil
 	}
+}
+
+// append appends the envelope.
+func (d *delivery) append(dst []byte) []byte {
+	if d.raw != nil {
+		return append(dst, d.raw...)
+	}
+	return d.envelope.Append(dst)
+}
+
+// marked is the envelope with the mark of the caller in it.
+func (d *delivery) marked(limits protocol.Limits) ([]byte, error) {
+	request := d.envelope
+	if d.raw != nil {
+		if err := request.Decode(d.raw, limits); err != nil {
+			return nil, err
+		}
+	}
+	request.Metadata.Caller = d.caller
+	return request.Append(nil), nil
 }
 
 // A requestBuffer is what a request to an agent on MQTT is written in. It is used
@@ -70,13 +95,13 @@ func (s *Service) publishTo(ctx context.Context, to Topics, e *exchange, d *deli
 	if trace := d.envelope.Metadata.TraceID; trace != "" {
 		l.properties = append(l.properties, protocol.UserProperty{Key: "trace_id", Value: trace})
 	}
-	if parent := traceparent(ctx); parent != "" {
+	if parent := cmp.Or(d.parent, traceparent(ctx)); parent != "" {
 		l.properties = append(l.properties, protocol.UserProperty{Key: "traceparent", Value: parent})
 	}
 	if d.caller != "" {
 		l.properties = append(l.properties, protocol.UserProperty{Key: "caller", Value: d.caller})
 	}
-	l.envelope = d.envelope.Append(l.envelope[:0])
+	l.envelope = d.append(l.envelope[:0])
 	l.correlation = append(l.correlation[:0], e.id...)
 	receivers, err := s.opts.Publisher.Publish(e.Agent.Recipients(), protocol.Message{
 		Topic:           to.Request,

@@ -23,6 +23,12 @@ func (s *Service) Offline(key AgentKey, reason string) {
 	s.exchanges.endSome(key, gone(reason), func(e *exchange) bool { return e.hangUp == nil })
 }
 
+// Departed ends what an agent was asked over its connections with one bridge, which
+// have ended. It may be called with locks of the directory held.
+func (s *Service) Departed(key AgentKey, at Bridge, reason string) {
+	s.exchanges.endSome(key, gone(reason), func(e *exchange) bool { return e.bridge == at && e.hangUp == nil })
+}
+
 // HungUp ends what an agent was asked over a line that has ended.
 func (s *Service) HungUp(line commands.Line, key AgentKey, reason string) {
 	s.exchanges.endSome(key, gone(reason), func(e *exchange) bool { return e.line == line })

@@ -14,6 +14,10 @@ type Directory interface {
 	Agent(key AgentKey) (a Agent, ok bool)
 	// Way is how requests get to an agent now; ok is whether there is a way.
 	Way(key AgentKey) (w Way, ok bool)
+	// WayHere is how requests get to an agent that is connected to this bridge.
+	WayHere(key AgentKey) (w Way, ok bool)
+	// AskedOver lists the agents that may have been asked over a line.
+	AskedOver(line commands.Line) []AgentKey
 	// Answers reports whether an agent is served over a line.
 	Answers(line commands.Line, key AgentKey) bool
 	// Endpoints lists the http(s) endpoints of a skill. idempotent is whether
@@ -45,6 +49,8 @@ type Agent interface {
 	Key() AgentKey
 	// BelongsTo reports whether the agent's connections are made by who.
 	BelongsTo(who *protocol.Principal) bool
+	// IsOf is BelongsTo for a party.
+	IsOf(party protocol.Party) bool
 	// Recipients are the clients that get what is sent to the agent over MQTT.
 	Recipients() protocol.Recipients
 }
@@ -58,9 +64,16 @@ type Peer struct {
 
 // A Way is how requests get to an agent: the first that is there.
 type Way struct {
+	Bridge    Bridge        // that it is connected to, zero for this one
 	Topics    Topics        // MQTT, zero without a client that listens
 	Line      commands.Line // its WebSocket connection, nil without one
 	Endpoints []string      // to call, empty if there are none
+}
+
+// A Bridge is a process of a bridge of the cluster. The zero Bridge is this one.
+type Bridge struct {
+	ID    string
+	Epoch uint64
 }
 
 // Topics are the MQTT topics between the bridge and an agent.

@@ -48,7 +48,7 @@ func (s *Service) AskDurably(d *Durable) {
 	// told a time that no request has.
 	envelope.Metadata.Timeout = min(max(left.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTimeout)
 	envelope.Metadata.Events = true
-	if !s.dispatch(e, &delivery{envelope, left, s.callers.ofNamed(d.Caller), d.idempotent}) {
+	if !s.dispatch(e, &delivery{envelope: envelope, expiry: left, caller: s.callers.ofNamed(d.Caller), again: d.idempotent}) {
 		d.Listener.Hear(Notice{Kind: Left, Agent: d.Agent})
 	}
 }
@@ -141,6 +141,11 @@ func (w *durableWaiter) hear(o outcome) {
 	d.Listener.Hear(Notice{Kind: Answered, Agent: d.Agent, Data: bytes.Clone(o.result)})
 }
 
+// undelivered tells that another bridge did not reach the agent.
+func (w *durableWaiter) undelivered() {
+	w.durable.Listener.Hear(Notice{Kind: Left, Agent: w.durable.Agent})
+}
+
 func (w *durableWaiter) event(name string, data []byte) {
 	n := Notice{Kind: Accepted, Agent: w.durable.Agent}
 	if name != taskAccepted {
@@ -162,7 +167,7 @@ func (s *Service) Recall(d *Durable) {
 		d.Listener.Hear(Notice{Kind: Left, Agent: d.Agent})
 		return
 	}
-	r := &recall{durable: d}
+	r := &recall{service: s, durable: d}
 	r.id, r.exchange.durable, r.caller, r.waiter = s.opts.NewID(), true, e.caller, r
 	s.exchanges.enter(&r.exchange, []Peer{e.Peer})
 	time.AfterFunc(recallPatience, func() { s.exchanges.end(&r.exchange, outcome{}) })
@@ -170,17 +175,23 @@ func (s *Service) Recall(d *Durable) {
 	envelope := s.envelope(r.id, "task.get", params, d.call(), time.Now())
 	envelope.Metadata.Timeout = recallPatience
 	if !s.dispatch(&r.exchange, &delivery{envelope: envelope, expiry: recallPatience}) {
-		r.undelivered.Store(true)
-		s.exchanges.end(&r.exchange, outcome{})
-		d.Listener.Hear(Notice{Kind: Left, Agent: d.Agent})
+		r.undelivered()
 	}
 }
 
 // A recall is the exchange that asks an agent for the result of an invocation.
 type recall struct {
 	exchange
-	durable     *Durable
-	undelivered atomic.Bool
+	service *Service
+	durable *Durable
+	unasked atomic.Bool // the agent cannot be asked
+}
+
+func (r *recall) undelivered() {
+	r.unasked.Store(true)
+	if r.service.exchanges.end(&r.exchange, outcome{}) {
+		r.durable.Listener.Hear(Notice{Kind: Left, Agent: r.durable.Agent})
+	}
 }
 
 func (r *recall) event(string, []byte) {}
@@ -189,7 +200,7 @@ func (r *recall) event(string, []byte) {}
 // to the invocation itself.
 func (r *recall) hear(o outcome) {
 	f := o.failure
-	if r.undelivered.Load() || f != nil && f.kind == Left { // of which the invocation hears itself
+	if r.unasked.Load() || f != nil && f.kind == Left { // of which the invocation hears itself
 		return
 	}
 	n := Notice{Kind: Mute, Agent: r.durable.Agent}

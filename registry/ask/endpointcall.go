@@ -129,6 +129,6 @@ func statusFailure(t target, status int) *failure {
 		code = protocol.OutcomeUnknown
 	}
 	f := t.fail(code, ifIdempotent, "answered with HTTP status %d", status)
-	f.err = f.err.With("http_status", status)
+	f.err, f.open = f.err.With("http_status", status), code == protocol.OutcomeUnknown
 	return f
 }

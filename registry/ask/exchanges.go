@@ -35,6 +35,7 @@ type exchange struct {
 
 	// How the request went. Guarded by the exchanges until the exchange has
 	// ended, and fixed then.
+	bridge   Bridge             // that sends it on, zero for this one
 	line     commands.Line      // it was sent over, nil for other ways
 	endpoint string             // that was called last, "" for other ways
 	hangUp   context.CancelFunc // ends a call of an endpoint, nil while there is none
@@ -250,7 +251,7 @@ func (x *exchanges) endSome(key AgentKey, why func(target) *failure, which func(
 		switch {
 		case !which(e):
 		case e.durable:
-			e.line = nil
+			e.line, e.bridge = nil, Bridge{}
 			e.waiter.hear(outcome{failure: why(e.target())})
 		default:
 			x.remove(e)

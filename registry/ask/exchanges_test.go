@@ -18,6 +18,7 @@ type someAgent struct{ id protocol.AgentID }
 
 func (a *someAgent) Key() AgentKey                        { return AgentKey{protocol.DefaultSpace, a.id} }
 func (*someAgent) BelongsTo(*protocol.Principal) bool     { return true }
+func (*someAgent) IsOf(protocol.Party) bool               { return true }
 func (*someAgent) Recipients() (none protocol.Recipients) { return none }
 
 // listening gets the end of an exchange.

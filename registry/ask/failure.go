@@ -17,6 +17,8 @@ type failure struct {
 	again repeat
 	// unread says that there was an answer, which could not be read.
 	unread bool
+	// open says that it may have been done: nobody there has said otherwise.
+	open bool
 }
 
 // A repeat says whether a request may be sent to another agent.
@@ -86,14 +88,14 @@ func (t target) unreachable() *failure {
 // gone is the failure for what went away with the request.
 func (t target) gone(reason string) *failure {
 	f := t.fail(protocol.OutcomeUnknown, ifIdempotent, "went away before it answered: %s", reason)
-	f.err = f.err.With("reason", reason)
+	f.err, f.open = f.err.With("reason", reason), true
 	return f
 }
 
 // banned is the failure for what was made to go with the request.
 func (t target) banned(given *protocol.Error) *failure {
 	err := &protocol.Error{Code: given.Code, Message: given.Message, Details: maps.Clone(given.Details)}
-	return &failure{err: t.mark(err), again: ifIdempotent}
+	return &failure{err: t.mark(err), again: ifIdempotent, open: true}
 }
 
 // nonsense is the failure for an answer that is none. What was asked may have
@@ -104,7 +106,7 @@ func (t target) nonsense(at, reason string) *failure {
 		what = at + ": " + reason
 	}
 	f := t.fail(protocol.OutcomeUnknown, ifIdempotent, "gave an answer that is not valid: %s", what)
-	f.err = f.err.With("reason", reason)
+	f.err, f.open = f.err.With("reason", reason), true
 	if at != "" {
 		f.err = f.err.With("param_name", at)
 	}
@@ -117,7 +119,7 @@ func (t target) invalid(err error) *failure {
 	if errors.As(err, &wrong) {
 		return t.nonsense(wrong.At, wrong.Reason)
 	}
-	return &failure{err: protocol.AsError(err)}
+	return &failure{err: protocol.AsError(err), open: true}
 }
 
 // garbled is the failure for an answer that cannot be read.
@@ -137,15 +139,17 @@ func (t target) rejected(reason string) *failure {
 // gaveUp is the failure for a wait that ended before the answer came.
 func (t target) gaveUp(cause error) *failure {
 	var known *protocol.Error
+	f := &failure{err: protocol.AsError(cause)}
 	switch {
 	case errors.As(cause, &known):
-		return &failure{err: known}
+		f.err = known
 	case errors.Is(cause, context.DeadlineExceeded):
-		return t.fail(protocol.TimedOut, never, "did not answer in time")
+		f = t.fail(protocol.TimedOut, never, "did not answer in time")
 	case errors.Is(cause, context.Canceled):
-		return t.fail(protocol.Cancelled, never, "was told to stop")
+		f = t.fail(protocol.Cancelled, never, "was told to stop")
 	}
-	return &failure{err: protocol.AsError(cause)}
+	f.open = true
+	return f
 }
 
 // refused is the failure a target answered with. A code of the protocol passes
@@ -176,11 +180,17 @@ func (t target) refused(given *protocol.Error) *failure {
 	if own {
 		err.Message = fmt.Sprintf("%s %q refused: %s", t.what, t.id, err.Message)
 	}
-	f := &failure{err: t.mark(err)}
+	f := &failure{err: t.mark(err), open: leavesOpen(given.Code)}
 	if err.Code.Retry() != protocol.RetryNever && !own {
 		f.again = ifIdempotent
 	}
 	return f
+}
+
+// leavesOpen reports whether a target that answers with a code does not know
+// itself what it has done.
+func leavesOpen(code protocol.Code) bool {
+	return code == protocol.OutcomeUnknown || code == protocol.TimedOut || code == protocol.Cancelled
 }
 
 // agentCode is the detail with the code of a target's that did not pass.

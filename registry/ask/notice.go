@@ -25,6 +25,7 @@ type Notice struct {
 	Agent protocol.AgentID // that was asked, "" for an endpoint
 	Data  json.RawMessage  // the result of Answered, the event of Progressed
 	Err   *protocol.Error  // of Failed and Rejected
+	Open  bool             // of Failed: it may have been done all the same
 	Since time.Time        // of Forgotten: the agent has listened since then, zero if it does not say
 }
 

@@ -83,7 +83,7 @@ func (r *Request) again(s *Service) {
 }
 
 func (r *Request) fail(f *failure) {
-	r.Listener.Hear(Notice{Kind: Failed, Err: f.final(r.Idempotent)})
+	r.Listener.Hear(Notice{Kind: Failed, Err: f.final(r.Idempotent), Open: f.open})
 }
 
 func (r *Request) check(t target, result json.RawMessage) *failure {

@@ -24,8 +24,10 @@ type Options struct {
 	Limits   protocol.Limits // of answers
 	// AllowPrivate lets endpoints be called at loopback and private addresses.
 	AllowPrivate bool
-	NewID        func() string        // makes ids of requests, default those of [NewIDs]
-	Made         func(id string) bool // reports whether NewID has made an id
+	// Others are the other bridges of a cluster, nil without any.
+	Others Others
+	NewID  func() string        // makes ids of requests, default those of [NewIDs]
+	Made   func(id string) bool // reports whether NewID has made an id
 
 	Log        *slog.Logger
 	Tracer     trace.Tracer          // nil records no spans
@@ -126,6 +128,9 @@ func (i *IDs) New() string {
 	var room [40]byte
 	return string(strconv.AppendUint(append(room[:0], i.prefix...), i.last.Add(1), 10))
 }
+
+// Prefix is what all ids begin with that are made here, and no others.
+func (i *IDs) Prefix() string { return i.prefix }
 
 // Made reports whether an id was made here.
 func (i *IDs) Made(id string) bool {

@@ -1,0 +1,229 @@
+package ask
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Others are the other bridges of a cluster. What is asked of an agent that is
+// connected to one of them is handed to it, and it hands back what the agent
+// answers.
+type Others interface {
+	// Say gives a message to [Service.Said] of a bridge, once and in order. It
+	// reports false if that is not there.
+	Say(to Bridge, message []byte) bool
+	// Asker is the bridge that waits for the answer to a request, as its id tells.
+	Asker(id string) (b Bridge, ok bool)
+}
+
+// Kinds of what bridges say to each other about requests.
+const (
+	saidRequest byte = iota + 1 // a requestHead, and the envelope for the agent
+	saidAnswer                  // an answerHead, and what the agent said
+	saidMissed                  // a missedHead: the request of that id did not get to its agent
+)
+
+// A requestHead is what goes before a request that is handed over.
+type requestHead struct {
+	ID     string           `json:"id"` // of the exchange
+	Space  protocol.SpaceID `json:"space"`
+	Agent  protocol.AgentID `json:"agent"`
+	Expiry int64            `json:"expiry_ms"`
+	Caller string           `json:"caller,omitempty"`
+	Trace  string           `json:"trace,omitempty"` // its trace_id
+	Parent string           `json:"parent,omitempty"`
+	Notice bool             `json:"notice,omitempty"`
+}
+
+// An answerHead is what goes before an answer that is handed back. The bridge that
+// the agent is connected to vouches for who it was.
+type answerHead struct {
+	Agent       protocol.AgentID `json:"agent,omitempty"` // on whose topic it came, "" over a line
+	Over        []AgentKey       `json:"over,omitempty"`  // the agents that may have been asked over the line
+	Who         protocol.Party   `json:"who"`
+	Correlation string           `json:"correlation,omitempty"`
+}
+
+type missedHead struct {
+	ID string `json:"id"`
+}
+
+// say encodes a message: its kind, the length of the head, the head, the rest.
+func say(kind byte, head any, rest []byte) []byte {
+	h, _ := json.Marshal(head) // texts and numbers
+	b := append(make([]byte, 0, 1+binary.MaxVarintLen32+len(h)+len(rest)), kind)
+	b = binary.AppendUvarint(b, uint64(len(h)))
+	return append(append(b, h...), rest...)
+}
+
+// cut takes a message apart.
+func cut(message []byte) (kind byte, head, rest []byte, ok bool) {
+	if len(message) == 0 {
+		return 0, nil, nil, false
+	}
+	n, size := binary.Uvarint(message[1:])
+	if size <= 0 || n > uint64(len(message)-1-size) {
+		return 0, nil, nil, false
+	}
+	head = message[1+size:]
+	return message[0], head[:n], head[n:], true
+}
+
+// handOver gives a request to the bridge that its agent is connected to.
+func (s *Service) handOver(ctx context.Context, e *exchange, to Bridge, d *delivery) bool {
+	s.exchanges.mu.Lock()
+	e.bridge, e.line = to, nil
+	s.exchanges.mu.Unlock()
+	key := e.Agent.Key()
+	return s.opts.Others.Say(to, say(saidRequest, requestHead{
+		ID: e.id, Space: key.Space, Agent: key.ID, Expiry: d.expiry.Milliseconds(), Caller: d.caller,
+		Trace: d.envelope.Metadata.TraceID, Parent: traceparent(ctx), Notice: d.notice,
+	}, d.envelope.Append(nil)))
+}
+
+// handBack gives what an agent said to the bridge that waits for it, if that is
+// another one. An answer is about a request by its id, or else by its Correlation
+// Data.
+func (s *Service) handBack(id, correlation string, head answerHead, payload []byte) bool {
+	for _, about := range []string{id, correlation} {
+		if about == "" {
+			continue
+		}
+		if to, ok := s.opts.Others.Asker(about); ok {
+			head.Correlation = correlation
+			return s.opts.Others.Say(to, say(saidAnswer, head, payload))
+		}
+	}
+	return false
+}
+
+// Said takes what another bridge says. It keeps nothing of it, and reports false
+// for what makes no sense.
+func (s *Service) Said(from Bridge, message []byte) bool {
+	kind, head, rest, ok := cut(message)
+	if !ok {
+		return false
+	}
+	switch kind {
+	case saidRequest:
+		var h requestHead
+		if json.Unmarshal(head, &h) != nil {
+			return false
+		}
+		s.handed(from, &h, rest)
+	case saidAnswer:
+		var h answerHead
+		if json.Unmarshal(head, &h) != nil {
+			return false
+		}
+		s.handedBack(&h, rest)
+	case saidMissed:
+		var h missedHead
+		if json.Unmarshal(head, &h) != nil {
+			return false
+		}
+		s.missed(from, h.ID)
+	default:
+		return false
+	}
+	return true
+}
+
+// handed sends a request of another bridge to an agent that is connected to this
+// one. It is told when the agent is not.
+func (s *Service) handed(from Bridge, h *requestHead, envelope []byte) {
+	key := AgentKey{h.Space, h.Agent}
+	delivered := false
+	if agent, ok := s.opts.Directory.Agent(key); ok {
+		d := &delivery{raw: envelope, expiry: time.Duration(h.Expiry) * time.Millisecond, caller: h.Caller, parent: h.Parent, notice: h.Notice}
+		d.envelope.Metadata.TraceID = h.Trace
+		delivered = s.deliverHere(&exchange{id: h.ID, Peer: Peer{Agent: agent}}, d)
+	}
+	if !delivered && !h.Notice {
+		s.opts.Others.Say(from, say(saidMissed, missedHead{h.ID}, nil))
+	}
+}
+
+// deliverHere sends a request by a connection with this bridge. What is only a
+// notice may wait in a session.
+func (s *Service) deliverHere(e *exchange, d *delivery) bool {
+	w, ok := s.opts.Directory.WayHere(e.Agent.Key())
+	if !ok && d.notice {
+		w, ok = Way{Topics: TopicsOf(s.opts.Topics, e.Agent.Key().ID)}, true
+	}
+	if !ok || w.Topics.Request == "" && w.Line == nil {
+		return false
+	}
+	delivered, err := s.deliver(context.Background(), e, w, d)
+	if err != nil {
+		s.log.Debug("request of another bridge not sent", "agent", e.agentID(), "error", err)
+	}
+	return err == nil && delivered
+}
+
+// handedBack takes what an agent said that is connected to another bridge.
+func (s *Service) handedBack(h *answerHead, payload []byte) {
+	message, err := protocol.ViewReply(payload, s.opts.Limits)
+	e := s.exchanges.answered([]byte(message.ID()), []byte(h.Correlation))
+	defer e.release()
+	switch {
+	case e == nil:
+		s.unasked(s.senderOf(h), &message)
+	case !h.answers(e):
+		s.foreign(s.senderOf(h), e)
+	default:
+		s.hear(e, message, err)
+	}
+}
+
+// answers reports whether the agent that an exchange is with has sent the answer.
+func (h *answerHead) answers(e *exchange) bool {
+	switch {
+	case e.Agent == nil || !e.Agent.IsOf(h.Who):
+		return false
+	case h.Agent != "":
+		return e.agentID() == h.Agent
+	}
+	return slices.Contains(h.Over, e.Agent.Key())
+}
+
+// senderOf is the agent that has sent an answer, as far as it is known.
+func (s *Service) senderOf(h *answerHead) Sender {
+	if a, ok := s.opts.Directory.Agent(AgentKey{h.Who.Space, h.Agent}); ok && a.IsOf(h.Who) {
+		return Sender{Agent: a}
+	}
+	return Sender{}
+}
+
+// missed takes that a request which was handed to a bridge did not get to its
+// agent.
+func (s *Service) missed(from Bridge, id string) {
+	e := s.exchanges.handedTo(from, id)
+	defer e.release()
+	if e == nil {
+		return
+	}
+	if w, ok := e.waiter.(interface{ undelivered() }); ok { // the wait goes on
+		w.undelivered()
+		return
+	}
+	if s.exchanges.end(e, outcome{failure: e.target().unreachable()}) {
+		// A session that just went may still get it when it comes back.
+		s.cancel(context.Background(), e, e.call, "not delivered in time")
+	}
+}
+
+// handedTo is the open exchange with the id that was handed to a bridge, held.
+func (x *exchanges) handedTo(at Bridge, id string) *exchange {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e := x.byID[id]; e != nil && e.bridge == at {
+		return e.hold()
+	}
+	return nil
+}
