@@ -64,6 +64,7 @@ type Capability struct {
 	Effect      string  // read or act; "" if not stated
 	Idempotent  bool    // running it twice is as good as once: it may be retried on another provider
 	Risk        string  // low, medium, high, ask or deny; "" if not stated
+	Deed        Deed    // when a call is the same deed as another one
 }
 
 // Repeatable reports whether running it twice is as good as once.
@@ -169,7 +170,8 @@ func (d *decoder) spec(m *Manifest, f *field) {
 }
 
 func (d *decoder) capability(f *field) *Capability {
-	fields := d.fields(f.value, f.path, "id", "name", "description", "parameters", "returns", "format", "effect", "idempotent", "risk")
+	fields := d.fields(f.value, f.path, "id", "name", "description", "parameters", "returns", "format", "effect", "idempotent", "risk",
+		"effect_key", "effect_window_ms", "reconcile")
 	if fields == nil {
 		return nil
 	}
@@ -180,6 +182,7 @@ func (d *decoder) capability(f *field) *Capability {
 		Params:      d.params(fields.optional("parameters")),
 		Result:      d.result(fields.optional("returns")),
 		Idempotent:  d.boolean(fields.optional("idempotent")),
+		Deed:        d.deed(fields),
 	}
 	if e := fields.optional("effect"); e != nil {
 		c.Effect = d.enum(e, "read", "act")

@@ -12,8 +12,25 @@ export interface Description {
     idempotent?: boolean;
     /** "high": a person has to agree before a model runs it. */
     risk?: "low" | "medium" | "high";
+    /** Which calls are the same deed, by their params: "door:{door}:unlock". It is done once. */
+    effectKey?: string;
+    /** For how long after it a call is the same deed; a minute if absent. */
+    effectWindowMs?: number;
+    /** How to find out whether a call of unknown outcome was done. */
+    reconcile?: Reconcile;
     /** What it returns. */
     result?: Schema<unknown, boolean> | JSONSchema;
+}
+/** The read that tells whether a call was done. */
+export interface Reconcile {
+    /** A capability of the same skill, with the effect "read". */
+    capability: string;
+    /** Its params; "{door}" stands for that param of the call. */
+    params?: Record<string, string | number | boolean>;
+    /** What its result has when the call was done. */
+    doneWhen: Record<string, string | number | boolean>;
+    /** What its result has when it was not. */
+    notDoneWhen?: Record<string, string | number | boolean>;
 }
 export interface Shaped<S extends Shape> extends Description {
     /** The fields of the params, by the builders. */

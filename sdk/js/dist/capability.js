@@ -20,8 +20,16 @@ export class Capability {
     }
     /** The capability as agent.register takes it. */
     describe() {
-        const { result, ...about } = this.#about;
-        return { capability_id: this.id, params_schema: this.paramsSchema, ...(result && { result_schema: jsonOf(result) }), ...about };
+        const { result, effectKey, effectWindowMs, reconcile: r, ...about } = this.#about;
+        return {
+            capability_id: this.id,
+            params_schema: this.paramsSchema,
+            ...(result && { result_schema: jsonOf(result) }),
+            ...(effectKey && { effect_key: effectKey }),
+            ...(effectWindowMs && { effect_window_ms: effectWindowMs }),
+            ...(r && { reconcile: { capability_id: r.capability, params: r.params, done_when: r.doneWhen, not_done_when: r.notDoneWhen } }),
+            ...about,
+        };
     }
     /** The params of a call as the handler gets them; InvalidParameter if they do not fit. */
     arguments(params) {

@@ -16,8 +16,26 @@ export interface Description {
   idempotent?: boolean;
   /** "high": a person has to agree before a model runs it. */
   risk?: "low" | "medium" | "high";
+  /** Which calls are the same deed, by their params: "door:{door}:unlock". It is done once. */
+  effectKey?: string;
+  /** For how long after it a call is the same deed; a minute if absent. */
+  effectWindowMs?: number;
+  /** How to find out whether a call of unknown outcome was done. */
+  reconcile?: Reconcile;
   /** What it returns. */
   result?: Schema<unknown, boolean> | JSONSchema;
+}
+
+/** The read that tells whether a call was done. */
+export interface Reconcile {
+  /** A capability of the same skill, with the effect "read". */
+  capability: string;
+  /** Its params; "{door}" stands for that param of the call. */
+  params?: Record<string, string | number | boolean>;
+  /** What its result has when the call was done. */
+  doneWhen: Record<string, string | number | boolean>;
+  /** What its result has when it was not. */
+  notDoneWhen?: Record<string, string | number | boolean>;
 }
 
 export interface Shaped<S extends Shape> extends Description {
@@ -50,8 +68,16 @@ export class Capability {
 
   /** The capability as agent.register takes it. */
   describe(): Fields {
-    const { result, ...about } = this.#about;
-    return { capability_id: this.id, params_schema: this.paramsSchema, ...(result && { result_schema: jsonOf(result) }), ...about };
+    const { result, effectKey, effectWindowMs, reconcile: r, ...about } = this.#about;
+    return {
+      capability_id: this.id,
+      params_schema: this.paramsSchema,
+      ...(result && { result_schema: jsonOf(result) }),
+      ...(effectKey && { effect_key: effectKey }),
+      ...(effectWindowMs && { effect_window_ms: effectWindowMs }),
+      ...(r && { reconcile: { capability_id: r.capability, params: r.params, done_when: r.doneWhen, not_done_when: r.notDoneWhen } }),
+      ...about,
+    };
   }
 
   /** The params of a call as the handler gets them; InvalidParameter if they do not fit. */

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Agent, BridgeError, Busy, Client, FileMemory, InvalidParameter, NotFound, Token, boolean, integer, list, number, object, oneOf, record, text } from "@aibridge/client";
+import { Capability } from "../dist/capability.js";
 import { signingRequest } from "../dist/certificate.js";
 import { decode } from "../dist/envelope.js";
 import { dataType } from "../dist/groups.js";
@@ -134,6 +135,12 @@ test("waiting ends when it is told to", async () => {
   queue.put(1);
   assert.equal(await queue.take(), 1);
   for (let n = 1; n < 40; n++) assert.ok(backoff(n, 5000) <= 5000 && backoff(n, 5000) > 0);
+});
+
+test("a capability says which calls are the same deed", () => {
+  const about = { effectKey: "door:{door}", effectWindowMs: 5000, reconcile: { capability: "state", params: { door: "{door}" }, doneWhen: { locked: false } } };
+  const { effect_key, effect_window_ms, reconcile } = JSON.parse(JSON.stringify(new Capability("unlock", about, () => {}).describe()));
+  assert.deepEqual([effect_key, effect_window_ms, reconcile], ["door:{door}", 5000, { capability_id: "state", params: { door: "{door}" }, done_when: { locked: false } }]);
 });
 
 test("mistakes of the program are told at once", async () => {

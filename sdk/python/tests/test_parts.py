@@ -196,6 +196,17 @@ class Declarations(unittest.TestCase):
         self.assertEqual(described["result_schema"], {"type": "number"})
         self.assertEqual(read(None, True), 1.0)  # it is still the function
 
+    def test_a_capability_says_which_calls_are_the_same_deed(self) -> None:
+        agent = Agent("gate", memory=None)
+        ask = {"capability_id": "state", "params": {"door": "{door}"}, "done_when": {"locked": False}}
+
+        @agent.capability(effect_key="door:{door}", effect_window_ms=5000, reconcile=ask)
+        def unlock(door: str) -> None:
+            """Unlock a door."""
+
+        described = agent._own.describe()["capabilities"][0]
+        self.assertEqual((described["effect_key"], described["effect_window_ms"], described["reconcile"]), ("door:{door}", 5000, ask))
+
     def test_bad_declarations_fail_at_once(self) -> None:
         agent = Agent("lamp")
         with self.assertRaises(TypeError):

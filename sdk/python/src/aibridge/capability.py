@@ -24,6 +24,9 @@ class Capability:
         effect: Optional[str] = None,
         idempotent: bool = False,
         risk: Optional[str] = None,
+        effect_key: Optional[str] = None,
+        effect_window_ms: Optional[int] = None,
+        reconcile: Optional[Dict[str, Any]] = None,
     ) -> None:
         if effect not in (None, "read", "act"):
             raise TypeError(f"effect must be read or act, is {effect!r}")
@@ -33,7 +36,8 @@ class Capability:
         self._fields, self._inject = schema.parameters(function, Invocation)
         self.params_schema = schema.object_schema(self._fields)
         self.result_schema = self._result_schema()
-        self._about = {"name": name, "description": description or schema.summary(function), "effect": effect, "risk": risk}
+        self._about: Dict[str, Any] = {"name": name, "description": description or schema.summary(function), "effect": effect, "risk": risk}
+        self._about.update(effect_key=effect_key, effect_window_ms=effect_window_ms, reconcile=reconcile)
         # What may run again needs no memory that lasts.
         self.repeatable = idempotent or effect == "read"
         self._idempotent = idempotent
@@ -76,7 +80,10 @@ class Declare:
 
     id, name and description, by default the function's name and docstring;
     effect="read" if it changes nothing; idempotent=True if running it twice is as
-    good as once; risk="low", "medium" or "high" for policies and approvals.
+    good as once; risk="low", "medium" or "high" for policies and approvals;
+    effect_key="door:{door}" says which calls are the same deed, effect_window_ms for
+    how long, and reconcile, {"capability_id": …, "params": …, "done_when": …,
+    "not_done_when": …}, how to find out whether one was done.
     """
 
     def __init__(self, skill: "Skill") -> None:
@@ -96,6 +103,9 @@ class Declare:
         effect: Optional[Literal["read", "act"]] = None,
         idempotent: bool = False,
         risk: Optional[str] = None,
+        effect_key: Optional[str] = None,
+        effect_window_ms: Optional[int] = None,
+        reconcile: Optional[Dict[str, Any]] = None,
     ) -> Callable[[F], F]:
         ...
 

@@ -1,0 +1,156 @@
+package registry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/ask"
+	"github.com/aibridge/aibridge/registry/effects"
+)
+
+// The pace at which outcomes are asked for that are not known.
+const (
+	reconcileEvery   = 10 * time.Second // without anybody who stirs
+	reconcileTimeout = 10 * time.Second
+	reconcileAtOnce  = 8
+	// notDoneAfter is how long a deed must have been in doubt before it counts as
+	// not done: an agent may still be at work on it.
+	notDoneAfter = 5 * time.Second
+)
+
+// byBridge is who settles what the bridge asks for.
+const byBridge = "bridge"
+
+// stirDoubts has outcomes asked for that are not known: somebody waits for one,
+// or an agent has come back. It does not block.
+func (s *Service) stirDoubts() {
+	select {
+	case s.inDoubt <- struct{}{}:
+	default:
+	}
+}
+
+// reconcile asks for outcomes that are not known, until ctx ends.
+func (s *Service) reconcile(ctx context.Context) {
+	if s.effects == nil {
+		return
+	}
+	tick := time.NewTicker(reconcileEvery)
+	defer tick.Stop()
+	soon := time.NewTimer(0)
+	defer soon.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.effects.Sweep(ctx)
+		case <-s.inDoubt:
+		case <-soon.C:
+		}
+		if s.reconcileAll(ctx) {
+			soon.Reset(notDoneAfter / 5)
+		}
+	}
+}
+
+// reconcileAll asks about each doubtful deed once. It reports whether some were
+// found not to be done and have to be looked at again soon.
+func (s *Service) reconcileAll(ctx context.Context) (again bool) {
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	places := make(chan struct{}, reconcileAtOnce)
+	for _, r := range s.effects.Doubtful(ctx) {
+		places <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-places }()
+			if s.reconcileOne(ctx, r) {
+				mu.Lock()
+				defer mu.Unlock()
+				again = true
+			}
+		})
+	}
+	asking.Wait()
+	return again
+}
+
+// reconcileOne asks about a deed, and settles it if the answer tells. It reports
+// whether the deed seems not to be done, which is too early to say.
+func (s *Service) reconcileOne(ctx context.Context, r *effects.Record) (early bool) {
+	skill, _, ok := s.opts.Skills.Get(tableKey(r.Space, r.Skill))
+	if !ok {
+		return false
+	}
+	capability, ok := skill.capability(r.Capability)
+	if !ok || capability.Reconcile.IsZero() {
+		return false
+	}
+	result, ok := s.askAbout(ctx, skill, capability.Reconcile.Capability, r)
+	if !ok {
+		return false
+	}
+	done, known := capability.Reconcile.Judge(result)
+	switch {
+	case !known:
+		return false
+	case !done && time.Since(time.UnixMilli(r.Ended)) < notDoneAfter:
+		return true
+	}
+	if _, err := s.effects.Settle(ctx, r.Space, r.ID, done, byBridge, "asked "+string(capability.Reconcile.Capability)); err != nil && ctx.Err() == nil {
+		s.log.Warn("an unknown outcome is not settled", "skill", r.Skill, "effect", r.ID, "error", err)
+	}
+	return false
+}
+
+// askAbout asks the agent that may have done a deed, or one that serves the skill
+// if it is not known. ok is whether there was an answer.
+func (s *Service) askAbout(ctx context.Context, skill *SkillRecord, read protocol.CapabilityID, r *effects.Record) (result []byte, ok bool) {
+	capability, ok := skill.capability(read)
+	if !ok || s.checkParams(capability, r.Question) != nil {
+		return nil, false
+	}
+	var peers []ask.Peer
+	for _, p := range s.peers(nil, skill, nil) {
+		if r.Agent == "" || p.Agent == nil || p.Agent.Key().ID == r.Agent {
+			peers = append(peers, p)
+		}
+	}
+	if len(peers) == 0 {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	call := &commands.Call{TraceID: r.Trace, Priority: protocol.Medium, Deadline: deadline}
+	call.SendEventsTo(func(string, any) {})
+	v := &invocation{service: s, skill: skill, capability: capability, began: time.Now()}
+	answered := make(chan bool, 1)
+	v.done = func(got InvokeSkillResult, err error) {
+		result = append([]byte(nil), got.Data...)
+		answered <- err == nil
+	}
+	v.Request = ask.Request{
+		Command: ask.InvokeCommand, Params: ask.InvokeParams(skill.ID, read, r.Question), Call: call,
+		Callee: v, Idempotent: false, Listener: v,
+	}
+	s.asking.Ask(ctx, &v.Request, peers)
+	return result, <-answered
+}
+
+// effectSettled tells operators of a deed whose outcome was found out.
+func (s *Service) effectSettled(r *effects.Record) {
+	s.log.Info("an unknown outcome is settled", "skill", r.Skill, "capability", r.Capability, "effect", r.ID, "outcome", r.State, "by", r.SettledBy)
+	s.change("skill", "skill.effect.settled", effectEvent{r.Space, r.View()})
+}
+
+// An effectEvent tells of a deed.
+type effectEvent struct {
+	Space protocol.SpaceID `json:"space_id"`
+	effects.View
+}
+
+func (e effectEvent) space() protocol.SpaceID { return e.Space }
