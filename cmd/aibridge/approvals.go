@@ -21,7 +21,8 @@ func approvalsCommand() *cobra.Command {
 	cmd.Use, cmd.Short = "approvals", "See and decide what models want to do and somebody must agree to"
 	cmd.Long = `Show the calls of tools that wait for somebody to agree, decide about them, and
 see what became of others. Without a verb, list those that wait.`
-	cmd.AddCommand(approvalsListCommand(), approvalsShowCommand(), approvalsDecideCommand(), approvalsWatchCommand())
+	cmd.AddCommand(approvalsListCommand(), approvalsShowCommand(), approvalsDecideCommand(), approvalsWatchCommand(),
+		approvalsVerbCommand("approve"), approvalsVerbCommand("deny"), approvalsEditCommand(), approvalsBatchCommand())
 	return cmd
 }
 
@@ -67,19 +68,30 @@ func approvalsShowCommand() *cobra.Command {
 }
 
 func approvalsDecideCommand() *cobra.Command {
+	cmd := decisionCommand("decide APPROVAL_ID approve|deny", "Approve or deny a call", 2, func(args []string) string { return args[1] })
+	cmd.Long = `Approve or deny a call of a tool. It shows what is decided, on standard error.
+With --nonce, from list or show, the decision holds for what was seen there.`
+	return cmd
+}
+
+// approvalsVerbCommand is decide with the decision as its name.
+func approvalsVerbCommand(decision string) *cobra.Command {
+	return decisionCommand(decision+" APPROVAL_ID", "The same as decide APPROVAL_ID "+decision, 1, func([]string) string { return decision })
+}
+
+// decisionCommand decides about the approval that its first argument names.
+func decisionCommand(use, short string, arguments int, decisionOf func(args []string) string) *cobra.Command {
 	var s sessionFlags
 	var reason, nonce string
 	cmd := &cobra.Command{
-		Use:   "decide APPROVAL_ID approve|deny",
-		Short: "Approve or deny a call",
-		Long: `Approve or deny a call of a tool. It shows what is decided, on standard error.
-With --nonce, from list or show, the decision holds for what was seen there.`,
-		Args:              exactArgs(2),
-		ValidArgsFunction: completeArguments(&s.target, "approval.decide", "approval_id", "decision"),
+		Use:               use,
+		Short:             short,
+		Args:              exactArgs(arguments),
+		ValidArgsFunction: completeArguments(&s.target, "approval.decide", []string{"approval_id", "decision"}[:arguments]...),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			decision := args[1]
-			if decision != "approve" && decision != "deny" {
-				return usageError{fmt.Errorf("%q is neither approve nor deny", decision)}
+			decision := decisionOf(args)
+			if err := isDecision(decision); err != nil {
+				return err
 			}
 			return s.run(cmd, map[string]any{"approval_id": args[0], "decision": decision}, func(ctx context.Context, call caller, params map[string]any) (json.RawMessage, error) {
 				optional(params, "reason", reason)
@@ -100,6 +112,13 @@ With --nonce, from list or show, the decision holds for what was seen there.`,
 	cmd.Flags().StringVar(&reason, "reason", "", "why; the model reads it when the call is denied")
 	cmd.Flags().StringVar(&nonce, "nonce", "", "of the call as it was seen")
 	return cmd
+}
+
+func isDecision(word string) error {
+	if word != "approve" && word != "deny" {
+		return usageError{fmt.Errorf("%q is neither approve nor deny", word)}
+	}
+	return nil
 }
 
 func seenApproval(ctx context.Context, call caller, id string) (approvalSeen, error) {
@@ -163,6 +182,12 @@ type approvalSeen struct {
 	DecidedBy string          `json:"decided_by"`
 	Nonce     string          `json:"nonce"`
 	Expires   int64           `json:"expires_at"`
+	Hash      string          `json:"hash"`
+	Needs     int             `json:"needs"`
+	Votes     []struct {
+		By string `json:"by"`
+	} `json:"votes"`
+	EditedBy string `json:"edited_by"`
 }
 
 // line tells an approval in one line.
@@ -171,7 +196,31 @@ func (a *approvalSeen) line() string {
 	if len(a.Roster) > 0 {
 		text += fmt.Sprintf(", reaching %v", a.Roster)
 	}
+	if a.EditedBy != "" {
+		text += ", changed by " + a.EditedBy
+	}
 	return cell(text)
+}
+
+// waits tells why and how long a call waits, and for how many.
+func (a *approvalSeen) waits() string {
+	text := fmt.Sprintf("because %s; until %s", a.Why, deadline(time.UnixMilli(a.Expires), time.Now()))
+	if a.Needs > 1 {
+		text += fmt.Sprintf("; %d of %d have agreed", len(a.Votes), a.Needs)
+	}
+	for i, vote := range a.Votes {
+		text += [...]string{": ", ", "}[min(i, 1)] + vote.By
+	}
+	return cell(text)
+}
+
+// deadline is a time as people read it who see it now: with the day if that is
+// another one.
+func deadline(at, now time.Time) string {
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format("2006-01-02 15:04")
 }
 
 // writeApprovals lists approvals for people; --json has the rest.
@@ -191,7 +240,7 @@ func writeApprovals(w io.Writer, result json.RawMessage) error {
 		fmt.Fprintf(w, "%s  %s  %s\n", cell(a.ID), cell(a.State), a.line())
 		switch {
 		case a.State == "pending":
-			fmt.Fprintf(w, "  because %s; until %s\n", cell(a.Why), time.UnixMilli(a.Expires).Format(time.TimeOnly))
+			fmt.Fprintf(w, "  %s\n", a.waits())
 		case a.DecidedBy != "":
 			fmt.Fprintf(w, "  by %s %s\n", cell(a.DecidedBy), cell(a.Reason))
 		case a.Reason != "":

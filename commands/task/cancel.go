@@ -38,27 +38,53 @@ func (s *Service) Cancel(ctx context.Context, call *commands.Call, p CancelParam
 	if reason == "" {
 		reason = "cancelled by its owner"
 	}
-	if keeper := s.keeper(p.TaskID); keeper != nil {
-		if err := call.Park(ctx, func(ctx context.Context) error { return keeper.Cancel(ctx, p.TaskID, reason) }); err != nil {
-			return Task{}, err
+	if s.Elsewhere != nil && !t.State.over() && s.find(p.TaskID) == nil {
+		if cancelled, done, err := s.cancelElsewhere(ctx, call, t, reason); done {
+			return cancelled, err
 		}
-		t, err := s.lookup(call.Principal, p.TaskID)
-		if err != nil {
-			return Task{}, err
-		}
-		return *t, nil
 	}
-	r := s.find(p.TaskID)
+	if err := call.Park(ctx, func(ctx context.Context) error {
+		t, err = s.CancelHere(ctx, p.TaskID, reason)
+		return err
+	}); err != nil {
+		return Task{}, err
+	}
+	return *t, nil
+}
+
+// cancelElsewhere has a task cancelled where it runs, if that is elsewhere.
+func (s *Service) cancelElsewhere(ctx context.Context, call *commands.Call, t *Task, reason string) (cancelled Task, done bool, err error) {
+	carried, done := s.Elsewhere(t)
+	if !done {
+		return Task{}, false, nil
+	}
+	err = call.Park(ctx, func(ctx context.Context) error {
+		cancelled, err = carried(ctx, reason)
+		return err
+	})
+	return cancelled, true, err
+}
+
+// CancelHere cancels a task that this process carries out, and returns it when its
+// end is stored. Whether somebody may have it cancelled is judged before.
+func (s *Service) CancelHere(ctx context.Context, id protocol.TaskID, reason string) (*Task, error) {
+	if keeper := s.keeper(id); keeper != nil {
+		if err := keeper.Cancel(ctx, id, reason); err != nil {
+			return nil, err
+		}
+		return s.known(id)
+	}
+	r := s.find(id)
 	if r == nil {
-		return Task{}, protocol.Errorf(protocol.InvalidState, "the task has already %s", t.State).
-			With("task_id", p.TaskID).With("state", t.State)
+		t, err := s.known(id)
+		if err == nil {
+			err = protocol.Errorf(protocol.InvalidState, "the task has already %s", t.State).With("task_id", id).With("state", t.State)
+		}
+		return nil, err
 	}
 	r.cancel(protocol.Errorf(protocol.Cancelled, "%s", reason))
-	if err := call.Park(ctx, r.wait); err != nil {
-		return Task{}, err
+	if err := r.wait(ctx); err != nil {
+		return nil, err
 	}
-	if t, err = s.lookup(call.Principal, p.TaskID); err != nil {
-		return Task{}, err
-	}
-	return s.view(t), nil
+	return r.now(), nil
 }

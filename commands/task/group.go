@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -32,7 +33,19 @@ type Group struct {
 	N          int                   `json:"n,omitempty" doc:"how many must have done it, for quorum and first"`
 	Deadline   int64                 `json:"deadline" doc:"Unix milliseconds"`
 	Counts     map[string]int        `json:"counts,omitempty" doc:"how many members are in which state"`
-	Members    []Member              `json:"members,omitempty" doc:"in the order of the roster"`
+	Members    []Member              `json:"members,omitempty" doc:"in the order of the roster; of a rollout group.rollout.members lists them"`
+	Rollout    *Rollout              `json:"rollout,omitempty" doc:"of a rollout: how it proceeds"`
+}
+
+// A Rollout is how a dispatch to a fleet proceeds.
+type Rollout struct {
+	Selector   string     `json:"selector,omitempty" doc:"what chose the members"`
+	Continuous bool       `json:"continuous,omitempty" doc:"whether others may join"`
+	Reason     string     `json:"reason,omitempty" doc:"why it is paused, aborted or waits"`
+	Rate       float64    `json:"rate_per_minute,omitempty" doc:"how many members may be asked in a minute now; absent for any number"`
+	Opens      *time.Time `json:"opens_at,omitempty" doc:"when members are asked next; absent if that is now"`
+	ValidUntil time.Time  `json:"valid_until" doc:"when nobody is asked any more"`
+	Approval   string     `json:"approval_id,omitempty" doc:"the approval of its canary"`
 }
 
 // A Member is one of those a group task asks.

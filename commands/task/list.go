@@ -19,7 +19,7 @@ var list = commands.Spec{
 
 // ListParams choose tasks.
 type ListParams struct {
-	State     State            `json:"state,omitempty" enum:"pending,waiting,running,succeeded,complete,partial,failed,cancelled" doc:"only tasks in this state"`
+	State     State            `json:"state,omitempty" enum:"pending,waiting,running,paused,aborted,succeeded,complete,partial,failed,cancelled" doc:"only tasks in this state"`
 	Running   bool             `json:"unfinished,omitempty" doc:"only tasks that have not ended"`
 	Command   string           `json:"command,omitempty" len:"1-128" doc:"only tasks that run this command"`
 	Principal string           `json:"principal,omitempty" len:"1-256" doc:"only tasks that this party started"`

@@ -27,8 +27,11 @@ type Options struct {
 	// Owner is this process among those that have tasks at the same time, "" if
 	// it is the only one. Orphaned returns a function that says which of the owners that
 	// records named before it was called have ended; nil: all.
-	Owner      string
-	Orphaned   func(ctx context.Context) (func(owner string) bool, error)
+	Owner    string
+	Orphaned func(ctx context.Context) (func(owner string) bool, error)
+	// Elsewhere is how a task is cancelled that another process carries out; ok is
+	// false if this one does. Nil where there is no other.
+	Elsewhere  func(*Task) (cancel func(ctx context.Context, reason string) (Task, error), ok bool)
 	MaxRunning int // tasks at once, default 1000; more are pending
 	MaxTasks   int // running and pending ones, default 10 000; more are refused
 	MaxOwn     int // of these, of one principal, default 1000
@@ -215,12 +218,25 @@ func (s *Service) view(t *Task) Task {
 
 // lookup finds a task that the caller may see.
 func (s *Service) lookup(who *protocol.Principal, id protocol.TaskID) (*Task, error) {
+	t, err := s.known(id)
+	if err == nil && !t.visibleTo(who) {
+		return nil, notFound(id)
+	}
+	return t, err
+}
+
+func notFound(id protocol.TaskID) error {
+	return protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
+}
+
+// known finds a task.
+func (s *Service) known(id protocol.TaskID) (*Task, error) {
 	t, _, ok := s.Tasks.Get(string(id))
 	for i := 0; !ok && i < len(s.Others); i++ {
 		t, ok = s.Others[i].Get(id)
 	}
-	if !ok || !t.visibleTo(who) {
-		return nil, protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
+	if !ok {
+		return nil, notFound(id)
 	}
 	return t, nil
 }

@@ -15,6 +15,8 @@ const (
 	Pending   State = "pending" // waits for others to end
 	Waiting   State = "waiting" // for somebody to agree
 	Running   State = "running"
+	Paused    State = "paused"  // of a rollout: until somebody resumes it
+	Aborted   State = "aborted" // of a rollout: it stopped by itself, and can be resumed
 	Succeeded State = "succeeded"
 	Complete  State = "complete" // of a group: as many have done it as were wanted
 	Partial   State = "partial"  // of a group: some have done it
@@ -23,13 +25,19 @@ const (
 )
 
 // over reports whether the task has ended.
-func (s State) over() bool { return s != Pending && s != Waiting && s != Running }
+func (s State) over() bool {
+	switch s {
+	case Pending, Waiting, Running, Paused, Aborted:
+		return false
+	}
+	return true
+}
 
 // A Task is one command that runs without its caller waiting.
 type Task struct {
 	ID        protocol.TaskID  `json:"task_id" doc:"id of the task"`
 	Command   string           `json:"command" doc:"what it runs"`
-	State     State            `json:"state" enum:"pending,waiting,running,succeeded,complete,partial,failed,cancelled" doc:"how far it has come; waiting: for somebody to agree to a call; complete and partial are of group tasks"`
+	State     State            `json:"state" enum:"pending,waiting,running,paused,aborted,succeeded,complete,partial,failed,cancelled" doc:"how far it has come; waiting: for somebody to agree; complete and partial are of group tasks, paused and aborted of rollouts"`
 	Principal string           `json:"principal" doc:"who started it"`
 	Kind      protocol.Kind    `json:"kind,omitempty" doc:"what sort of party that is: operator, agent or skill"`
 	Space     protocol.SpaceID `json:"space_id" doc:"space it belongs to"`

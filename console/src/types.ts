@@ -66,6 +66,7 @@ export interface Commands {
       skills: string[];
       space_id: string;
       status: string;
+      tags?: Record<string, string>;
       type: string;
       updated_at: number;
     };
@@ -88,6 +89,7 @@ export interface Commands {
       cursor?: string;
       find?: string;
       limit?: number;
+      selector?: string;
       sort?: "id" | "-id" | "name" | "-name" | "type" | "-type" | "status" | "-status" | "since" | "-since" | "registered_at" | "-registered_at";
       space_id?: string;
       status?: "online" | "offline";
@@ -104,6 +106,7 @@ export interface Commands {
         since?: number;
         space_id: string;
         status: string;
+        tags?: Record<string, string>;
         type: string;
         updated_at: number;
       }[];
@@ -124,10 +127,18 @@ export interface Commands {
           capability_id: string;
           description?: string;
           effect?: "read" | "act";
+          effect_key?: string;
+          effect_window_ms?: number;
           format?: "annotate" | "assert";
           idempotent?: boolean;
           name?: string;
           params_schema?: Record<string, unknown> | boolean;
+          reconcile?: {
+            capability_id: string;
+            done_when: Record<string, string | number | boolean>;
+            not_done_when?: Record<string, string | number | boolean>;
+            params?: Record<string, string | number | boolean>;
+          };
           result_schema?: Record<string, unknown> | boolean;
           risk?: string;
           sealed?: "optional" | "required";
@@ -144,10 +155,12 @@ export interface Commands {
         endpoints?: string[];
         name: string;
         skill_id: string;
+        state_schema?: Record<string, unknown> | boolean;
         type?: "system" | "custom";
         version?: string;
       })[];
       space_id?: string;
+      tags?: Record<string, string>;
       type: "mcp_agent" | "route_agent" | "end_agent";
     };
     result: {
@@ -157,6 +170,19 @@ export interface Commands {
       response_topic: string;
       space_id: string;
       status: string;
+    };
+  };
+  /** Change the tags that selectors choose an agent by. */
+  "agent.tag": {
+    params: {
+      agent_id: string;
+      remove?: string[];
+      space_id?: string;
+      tags?: Record<string, string>;
+    };
+    result: {
+      agent_id: string;
+      tags: Record<string, string>;
     };
   };
   /** Take an agent out of the registry, and with it every skill that only it provides. */
@@ -171,6 +197,26 @@ export interface Commands {
       status: string;
     };
   };
+  /** Approve or deny several equal calls that wait: the same tool, arguments and roster. Each is decided by itself, as by approval.decide. */
+  "approval.batch": {
+    params: {
+      approvals: {
+        approval_id: string;
+        nonce: string;
+      }[];
+      decision: "approve" | "deny";
+      reason?: string;
+    };
+    result: {
+      decided: {
+        approval_id: string;
+        code?: string;
+        message?: string;
+        state?: string;
+      }[];
+      failed: number;
+    };
+  };
   /** Approve or deny a call of a tool that waits for it. */
   "approval.decide": {
     params: {
@@ -181,7 +227,70 @@ export interface Commands {
     };
     result: {
       approval_id: string;
-      state: string;
+      needs?: number;
+      state: "pending" | "approved" | "denied";
+      votes?: number;
+    };
+  };
+  /** Change the arguments of a call that waits for approval. It is asked about anew, under another nonce; who has agreed to it before has not agreed to this. */
+  "approval.edit": {
+    params: {
+      approval_id: string;
+      arguments: unknown;
+      nonce: string;
+      reason?: string;
+    };
+    result: {
+      approval_id: string;
+      arguments: unknown;
+      asked_at: number;
+      changes?: string[];
+      decided_at?: number;
+      decided_by?: string;
+      deciders?: {
+        people?: string[];
+        roles?: string[];
+        substitutes?: Record<string, string>;
+      };
+      edited_by?: string;
+      edited_for?: string;
+      edits?: number;
+      ended_at?: number;
+      escalated_at?: number;
+      escalates_at?: number;
+      escalates_to?: {
+        people?: string[];
+        roles?: string[];
+        substitutes?: Record<string, string>;
+      };
+      expires_at: number;
+      hash: string;
+      link?: string;
+      needs?: number;
+      nonce?: string;
+      reason?: string;
+      reminded_at?: number;
+      replaces?: string;
+      requester: string;
+      requester_kind?: string;
+      risk?: string;
+      roster?: string[];
+      session_id?: string;
+      skill_id?: string;
+      source?: string;
+      space_id: string;
+      state: "pending" | "approved" | "used" | "denied" | "expired" | "withdrawn";
+      task_id?: string;
+      title?: string;
+      tool: string;
+      trace_id?: string;
+      votes?: {
+        at: number;
+        by: string;
+        for?: string;
+        reason?: string;
+      }[];
+      why: string;
     };
   };
   /** Show a call of a tool that waits for approval, or what became of it. */
@@ -196,14 +305,33 @@ export interface Commands {
       changes?: string[];
       decided_at?: number;
       decided_by?: string;
+      deciders?: {
+        people?: string[];
+        roles?: string[];
+        substitutes?: Record<string, string>;
+      };
+      edited_by?: string;
+      edited_for?: string;
+      edits?: number;
       ended_at?: number;
+      escalated_at?: number;
+      escalates_at?: number;
+      escalates_to?: {
+        people?: string[];
+        roles?: string[];
+        substitutes?: Record<string, string>;
+      };
       expires_at: number;
       hash: string;
+      link?: string;
+      needs?: number;
       nonce?: string;
       reason?: string;
+      reminded_at?: number;
       replaces?: string;
       requester: string;
       requester_kind?: string;
+      risk?: string;
       roster?: string[];
       session_id?: string;
       skill_id?: string;
@@ -214,6 +342,12 @@ export interface Commands {
       title?: string;
       tool: string;
       trace_id?: string;
+      votes?: {
+        at: number;
+        by: string;
+        for?: string;
+        reason?: string;
+      }[];
       why: string;
     };
   };
@@ -239,14 +373,33 @@ export interface Commands {
         changes?: string[];
         decided_at?: number;
         decided_by?: string;
+        deciders?: {
+          people?: string[];
+          roles?: string[];
+          substitutes?: Record<string, string>;
+        };
+        edited_by?: string;
+        edited_for?: string;
+        edits?: number;
         ended_at?: number;
+        escalated_at?: number;
+        escalates_at?: number;
+        escalates_to?: {
+          people?: string[];
+          roles?: string[];
+          substitutes?: Record<string, string>;
+        };
         expires_at: number;
         hash: string;
+        link?: string;
+        needs?: number;
         nonce?: string;
         reason?: string;
+        reminded_at?: number;
         replaces?: string;
         requester: string;
         requester_kind?: string;
+        risk?: string;
         roster?: string[];
         session_id?: string;
         skill_id?: string;
@@ -257,6 +410,12 @@ export interface Commands {
         title?: string;
         tool: string;
         trace_id?: string;
+        votes?: {
+          at: number;
+          by: string;
+          for?: string;
+          reason?: string;
+        }[];
         why: string;
       })[];
       next_cursor?: string;
@@ -1137,26 +1296,74 @@ export interface Commands {
       revision: number;
     };
   };
+  /** Save a selector as a group, whose members are whoever it chooses at the time. */
+  "group.declare": {
+    params: {
+      cap_id: string;
+      group_id: string;
+      selector: string;
+    };
+    result: {
+      cap_id: string;
+      group_id: string;
+      revision: number;
+      selected: number;
+      selector: string;
+    };
+  };
   /** Have the members of a group do something, and gather what they answer as a task. */
   "group.dispatch": {
     params: {
+      abort?: ({
+        after: number;
+        on: "failed" | "rejected" | "timed_out" | "any";
+        percent: number;
+      })[];
       cap_id: string;
       capability_id: string;
       completion?: "all" | "quorum" | "first" | "deadline" | {
         n?: number;
         policy: "all" | "quorum" | "first" | "deadline";
       };
+      continuous?: boolean;
       deadline_ms?: number;
       group_id: string;
       params?: Record<string, unknown>;
+      retry?: {
+        attempts: number;
+        backoff_ms?: number;
+        on: ("failed" | "rejected" | "timed_out")[];
+      };
+      rollout?: {
+        canary?: {
+          count: number;
+          success_percent?: number;
+          then_wait_for: "success" | "approval";
+        };
+        exponential?: {
+          base: number;
+          factor: number;
+          on_success: number;
+        };
+        max_in_progress?: number;
+        rate_per_minute?: number;
+      };
+      schedule_at?: string;
       target?: {
         attributes?: Record<string, string>;
         online_only?: boolean;
         role?: string;
         skill_ids?: string[];
       };
+      valid_until?: string;
+      window?: {
+        cron: string;
+        duration_ms: number;
+        timezone?: string;
+      };
     };
     result: {
+      members: number;
       roster: ({
         role: string;
         skill_id: string;
@@ -1218,6 +1425,7 @@ export interface Commands {
         links: number;
         members: number;
         online: number;
+        selector?: string;
       }[];
       next_cursor?: string;
       total: number;
@@ -1301,6 +1509,78 @@ export interface Commands {
         status: "online" | "offline";
       })[];
       revision: number;
+      selected?: number;
+      selector?: string;
+    };
+  };
+  /** Remove a group with its members, links and data. */
+  "group.remove": {
+    params: {
+      cap_id: string;
+      group_id: string;
+    };
+    result: {
+      cap_id: string;
+      group_id: string;
+    };
+  };
+  /** List the members of a rollout and how far each has come. */
+  "group.rollout.members": {
+    params: {
+      cursor?: string;
+      limit?: number;
+      state?: "queued" | "in_progress" | "succeeded" | "failed" | "rejected" | "timed_out" | "removed" | "cancelled";
+      task_id: string;
+    };
+    result: {
+      members: ({
+        agent_id?: string;
+        at?: number;
+        attempts?: number;
+        data?: unknown;
+        data_dropped?: boolean;
+        error?: {
+          code: string;
+          message: string;
+        };
+        not_before?: number;
+        skill_id: string;
+        state: "queued" | "in_progress" | "succeeded" | "failed" | "rejected" | "timed_out" | "removed" | "cancelled";
+      })[];
+      next_cursor?: string;
+    };
+  };
+  /** Have a rollout ask nobody else until it is resumed; who was asked may finish. */
+  "group.rollout.pause": {
+    params: {
+      reason?: string;
+      task_id: string;
+    };
+    result: {
+      state: "pending" | "running" | "waiting" | "paused" | "aborted" | "complete" | "partial" | "failed" | "cancelled";
+      task_id: string;
+    };
+  };
+  /** Go on with a rollout that is paused or has stopped by itself. */
+  "group.rollout.resume": {
+    params: {
+      task_id: string;
+    };
+    result: {
+      state: "pending" | "running" | "waiting" | "paused" | "aborted" | "complete" | "partial" | "failed" | "cancelled";
+      task_id: string;
+    };
+  };
+  /** Have a rollout ask members again that failed, also when it has ended. */
+  "group.rollout.retry": {
+    params: {
+      states?: ("failed" | "rejected" | "timed_out")[];
+      task_id: string;
+      valid_until?: string;
+    };
+    result: {
+      state: "pending" | "running" | "waiting" | "paused" | "aborted" | "complete" | "partial" | "failed" | "cancelled";
+      task_id: string;
     };
   };
   /** Make an API key. Its secret is shown once, in the answer. */
@@ -2414,6 +2694,7 @@ export interface Commands {
         type: string;
       };
       sender_id?: string;
+      trial?: boolean;
     };
     result: {
       action: string;
@@ -2425,7 +2706,7 @@ export interface Commands {
       }[];
       policies: ({
         effect: "permit" | "forbid";
-        from: "shipped" | "file" | "stored";
+        from: "shipped" | "file" | "stored" | "trial";
         id: string;
         line: number;
         text: string;
@@ -2445,7 +2726,7 @@ export interface Commands {
     };
     result: {
       broken?: string;
-      from: "shipped" | "file" | "stored";
+      from: "shipped" | "file" | "stored" | "trial";
       name: string;
       policies: string[];
       policy: string;
@@ -2454,18 +2735,18 @@ export interface Commands {
       updated_by?: string;
     };
   };
-  /** List the texts of policies in force and where they come from. */
+  /** List the texts of policies in force and on trial, and where they come from. */
   "policy.list": {
     params: {
       cursor?: string;
-      from?: "shipped" | "file" | "stored";
+      from?: "shipped" | "file" | "stored" | "trial";
       limit?: number;
     };
     result: {
       next_cursor?: string;
       policies: ({
         broken?: string;
-        from: "shipped" | "file" | "stored";
+        from: "shipped" | "file" | "stored" | "trial";
         name: string;
         policies: string[];
         updated_at?: number;
@@ -2474,9 +2755,22 @@ export interface Commands {
       total: number;
     };
   };
-  /** Put policies in force, or replace those of the same name. */
+  /** Put policies in force that are on trial, in place of those of the same name. */
+  "policy.promote": {
+    params: {
+      name: string;
+      revision?: number;
+    };
+    result: {
+      name: string;
+      policies: string[];
+      revision: number;
+    };
+  };
+  /** Put policies in force or on trial, or replace those of the same name. */
   "policy.put": {
     params: {
+      mode?: "enforce" | "observe";
       name: string;
       policy: string;
       revision?: number;
@@ -2487,13 +2781,44 @@ export interface Commands {
       revision: number;
     };
   };
-  /** Take policies that were put by policy.put out of force. */
+  /** Take policies that were put by policy.put out of force, or end their trial. */
   "policy.remove": {
     params: {
       name: string;
     };
     result: {
       name: string;
+    };
+  };
+  /** Tell what policies on trial would have decided otherwise. */
+  "policy.report": {
+    params: {
+      limit?: number;
+      outcome?: "refuse" | "allow" | "ask" | "run";
+    };
+    result: {
+      findings: ({
+        action: string;
+        count: number;
+        examples: {
+          at: number;
+          door?: string;
+          principal: string;
+          resource?: string;
+          space_id: string;
+        }[];
+        first_at: number;
+        kind?: string;
+        last_at: number;
+        outcome: "refuse" | "allow" | "ask" | "run";
+        policy?: string;
+        type?: string;
+      })[];
+      judged: number;
+      more: number;
+      since: number;
+      total: number;
+      trials: string[];
     };
   };
   /** Say what is wrong with policies, without putting them in force. */
@@ -2820,10 +3145,13 @@ export interface Commands {
           capability_id: string;
           description?: string;
           effect?: string;
+          effect_key?: string;
+          effect_window_ms?: number;
           format?: string;
           idempotent?: boolean;
           name?: string;
           params_schema?: Record<string, unknown> | boolean;
+          reconcile?: Record<string, unknown>;
           result_schema?: Record<string, unknown> | boolean;
           risk?: string;
           sealed?: string;
@@ -2841,11 +3169,64 @@ export interface Commands {
         name: string;
         skill_id: string;
         space_id: string;
+        state_schema?: Record<string, unknown> | boolean;
         status: string;
         type: string;
         version: string;
       })[];
       total: number;
+    };
+  };
+  /** List what calls of capabilities with effect keys have done, or may have done. */
+  "skill.effect.list": {
+    params: {
+      cursor?: string;
+      limit?: number;
+      skill_id?: string;
+      sort?: "id" | "-id" | "began_at" | "-began_at";
+      space_id?: string;
+      state?: "running" | "done" | "not_done" | "unknown";
+    };
+    result: {
+      effects: ({
+        agent_id?: string;
+        began_at: number;
+        by: string;
+        capability_id: string;
+        effect_id: string;
+        ended_at?: number;
+        expires_at: number;
+        key: string;
+        settled_by?: string;
+        skill_id: string;
+        state: "running" | "done" | "not_done" | "unknown";
+        why?: string;
+      })[];
+      next_cursor?: string;
+      total: number;
+    };
+  };
+  /** Say whether an effect of unknown outcome was done, after somebody has looked. */
+  "skill.effect.settle": {
+    params: {
+      effect_id: string;
+      outcome: "done" | "not_done";
+      reason: string;
+      space_id?: string;
+    };
+    result: {
+      agent_id?: string;
+      began_at: number;
+      by: string;
+      capability_id: string;
+      effect_id: string;
+      ended_at?: number;
+      expires_at: number;
+      key: string;
+      settled_by?: string;
+      skill_id: string;
+      state: "running" | "done" | "not_done" | "unknown";
+      why?: string;
     };
   };
   /** Have a skill do something. */
@@ -2861,6 +3242,20 @@ export interface Commands {
       agent_id?: string;
       capability_id: string;
       data: unknown;
+      effect?: {
+        agent_id?: string;
+        began_at: number;
+        by: string;
+        capability_id: string;
+        effect_id: string;
+        ended_at?: number;
+        expires_at: number;
+        key: string;
+        settled_by?: string;
+        skill_id: string;
+        state: "running" | "done" | "not_done" | "unknown";
+        why?: string;
+      };
       execution_time: number;
       skill_id: string;
     };
@@ -2955,10 +3350,18 @@ export interface Commands {
           capability_id: string;
           description?: string;
           effect?: "read" | "act";
+          effect_key?: string;
+          effect_window_ms?: number;
           format?: "annotate" | "assert";
           idempotent?: boolean;
           name?: string;
           params_schema?: Record<string, unknown> | boolean;
+          reconcile?: {
+            capability_id: string;
+            done_when: Record<string, string | number | boolean>;
+            not_done_when?: Record<string, string | number | boolean>;
+            params?: Record<string, string | number | boolean>;
+          };
           result_schema?: Record<string, unknown> | boolean;
           risk?: string;
           sealed?: "optional" | "required";
@@ -2975,6 +3378,7 @@ export interface Commands {
         endpoints?: string[];
         name: string;
         skill_id: string;
+        state_schema?: Record<string, unknown> | boolean;
         type?: "system" | "custom";
         version?: string;
       };
@@ -2996,6 +3400,84 @@ export interface Commands {
     result: {
       removed: boolean;
       skill_id: string;
+    };
+  };
+  /** Say what state a skill of an agent shall have, whether or not the agent is there. */
+  "state.desired.set": {
+    params: {
+      agent_id: string;
+      replace?: boolean;
+      skill_id: string;
+      space_id?: string;
+      state: Record<string, unknown>;
+      version?: number;
+    };
+    result: {
+      agent_id: string;
+      delta: Record<string, unknown>;
+      skill_id: string;
+      state: Record<string, unknown>;
+      version: number;
+    };
+  };
+  /** Show what state the skills of an agent shall have, what they have, and how the two differ. */
+  "state.get": {
+    params: {
+      agent_id: string;
+      history?: boolean;
+      skill_id?: string;
+      space_id?: string;
+    };
+    result: {
+      agent_id: string;
+      skills: {
+        delta: Record<string, unknown>;
+        desired: {
+          history?: {
+            at: number;
+            by: string;
+            patch?: Record<string, unknown>;
+            version: number;
+          }[];
+          state: Record<string, unknown>;
+          updated_at?: number;
+          updated_by?: string;
+          version: number;
+        };
+        in_sync: boolean;
+        reported: {
+          history?: {
+            at: number;
+            by: string;
+            patch?: Record<string, unknown>;
+            version: number;
+          }[];
+          state: Record<string, unknown>;
+          updated_at?: number;
+          updated_by?: string;
+          version: number;
+        };
+        skill_id: string;
+      }[];
+      space_id: string;
+    };
+  };
+  /** Say, as an agent, what state one of its skills has. */
+  "state.report": {
+    params: {
+      agent_id: string;
+      replace?: boolean;
+      skill_id: string;
+      space_id?: string;
+      state: Record<string, unknown>;
+      version?: number;
+    };
+    result: {
+      agent_id: string;
+      delta: Record<string, unknown>;
+      skill_id: string;
+      state: Record<string, unknown>;
+      version: number;
     };
   };
   /** Cancel a task and wait until it has ended. */
@@ -3039,6 +3521,15 @@ export interface Commands {
         })[];
         n?: number;
         params?: unknown;
+        rollout?: {
+          approval_id?: string;
+          continuous?: boolean;
+          opens_at?: unknown;
+          rate_per_minute?: number;
+          reason?: string;
+          selector?: string;
+          valid_until: string;
+        };
       };
       kind?: string;
       owner?: string;
@@ -3051,7 +3542,7 @@ export interface Commands {
       result?: unknown;
       space_id: string;
       started_at: string;
-      state: "pending" | "waiting" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+      state: "pending" | "waiting" | "running" | "paused" | "aborted" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
       task_id: string;
       trace_id?: string;
       waits?: {
@@ -3101,6 +3592,15 @@ export interface Commands {
         })[];
         n?: number;
         params?: unknown;
+        rollout?: {
+          approval_id?: string;
+          continuous?: boolean;
+          opens_at?: unknown;
+          rate_per_minute?: number;
+          reason?: string;
+          selector?: string;
+          valid_until: string;
+        };
       };
       kind?: string;
       owner?: string;
@@ -3113,7 +3613,7 @@ export interface Commands {
       result?: unknown;
       space_id: string;
       started_at: string;
-      state: "pending" | "waiting" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+      state: "pending" | "waiting" | "running" | "paused" | "aborted" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
       task_id: string;
       trace_id?: string;
       waits?: {
@@ -3134,7 +3634,7 @@ export interface Commands {
       limit?: number;
       principal?: string;
       sort?: "id" | "-id" | "command" | "-command" | "state" | "-state" | "principal" | "-principal" | "ended_at" | "-ended_at";
-      state?: "pending" | "waiting" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+      state?: "pending" | "waiting" | "running" | "paused" | "aborted" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
       unfinished?: boolean;
     };
     result: {
@@ -3174,6 +3674,15 @@ export interface Commands {
           })[];
           n?: number;
           params?: unknown;
+          rollout?: {
+            approval_id?: string;
+            continuous?: boolean;
+            opens_at?: unknown;
+            rate_per_minute?: number;
+            reason?: string;
+            selector?: string;
+            valid_until: string;
+          };
         };
         kind?: string;
         owner?: string;
@@ -3186,7 +3695,7 @@ export interface Commands {
         result?: unknown;
         space_id: string;
         started_at: string;
-        state: "pending" | "waiting" | "running" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
+        state: "pending" | "waiting" | "running" | "paused" | "aborted" | "succeeded" | "complete" | "partial" | "failed" | "cancelled";
         task_id: string;
         trace_id?: string;
         waits?: {

@@ -79,3 +79,36 @@ test("while the connection is lost nothing can be decided, and what was typed st
   await page.getByText(/approved by you/).first().waitFor();
   await page.context().close();
 });
+
+test("changed arguments are another question, and the call runs with them", async () => {
+  const { approval, answer } = await world.ask("Shorter, please.");
+  const page = await open(browser, world.bridge, `/approvals/${approval.approval_id}`);
+  await page.getByText("Change the arguments").click();
+  await page.getByLabel("Arguments, as JSON").fill('{"door":"D3","for_seconds":');
+  await off(page.getByRole("button", { name: "Ask about the changed call" }));
+  await page.getByLabel("Arguments, as JSON").fill('{"door":"D3","for_seconds":15}');
+  await page.getByLabel(/^Why/).fill("a minute is too long");
+  await page.getByRole("button", { name: "Ask about the changed call" }).click();
+  await page.getByRole("heading", { name: "Changed by you" }).waitFor();
+  await page.locator("table.params").getByText("15").waitFor();
+  await page.getByRole("button", { name: /Approve, runs once/ }).click();
+  const result = await answer;
+  assert.equal(result instanceof Error, false, String(result));
+  const ended = await world.bridge.call("approval.get", { approval_id: approval.approval_id });
+  assert.deepEqual([ended.state, ended.arguments, ended.edits], ["used", { door: "D3", for_seconds: 15 }, 1]);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test("equal calls are shown and decided together", async () => {
+  const asked = [await world.ask("One."), await world.ask("Two.")];
+  const page = await open(browser, world.bridge, `/approvals/${asked[0].approval.approval_id}`);
+  await page.getByText("2 equal calls wait").click();
+  await page.getByRole("button", { name: "Deny all 2" }).click();
+  for (const { approval, answer } of asked) {
+    await answer;
+    assert.equal((await world.bridge.call("approval.get", { approval_id: approval.approval_id })).state, "denied");
+  }
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});

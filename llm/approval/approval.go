@@ -42,6 +42,7 @@ type Approval struct {
 	Source  string           `json:"source,omitempty" doc:"where the tool comes from: skill, group, command, mcp:SERVER"`
 	Args    json.RawMessage  `json:"arguments" doc:"with what, as it would be run"`
 	Roster  []string         `json:"roster,omitempty" doc:"the skills it would reach, of a group"`
+	Risk    string           `json:"risk,omitempty" doc:"of the capability, in its own words"`
 	Why     string           `json:"why" doc:"why somebody has to agree"`
 	Hash    string           `json:"hash" doc:"SHA-256 of tool, arguments and roster"`
 	Nonce   string           `json:"nonce,omitempty" doc:"to be given to approval.decide; it stands for exactly what is shown here"`
@@ -61,7 +62,19 @@ type Approval struct {
 	Reason    string `json:"reason,omitempty" doc:"why it was decided or ended so"`
 
 	Replaces string   `json:"replaces,omitempty" doc:"the approval that this one takes the place of: the call was not the one approved any more"`
-	Changes  []string `json:"changes,omitempty" doc:"how the call differs from the one that was approved before"`
+	Changes  []string `json:"changes,omitempty" doc:"how the call differs from the one that was asked about before"`
+
+	Deciders    Deciders `json:"deciders,omitzero" doc:"who may decide, of those whom policy lets decide; absent for all of them"`
+	Needs       int      `json:"needs,omitempty" doc:"how many have to agree; 1 if absent"`
+	Votes       []Vote   `json:"votes,omitempty" doc:"who has agreed so far"`
+	RemindedAt  int64    `json:"reminded_at,omitempty" doc:"Unix ms; when those who could decide were reminded last"`
+	EscalatesAt int64    `json:"escalates_at,omitempty" doc:"Unix ms; when more people may decide"`
+	EscalatedAt int64    `json:"escalated_at,omitempty" doc:"Unix ms; since when more people may decide"`
+	EscalatesTo Deciders `json:"escalates_to,omitzero" doc:"who these are"`
+	Edits       int      `json:"edits,omitempty" doc:"how often its arguments were changed by people"`
+	EditedBy    string   `json:"edited_by,omitempty" doc:"who changed them last; somebody else has to agree to that"`
+	EditedFor   string   `json:"edited_for,omitempty" doc:"why they were changed"`
+	Link        string   `json:"link,omitempty" doc:"address of the page at which it is decided; absent if the bridge does not know its own"`
 }
 
 // A Record is an approval as it is stored.
@@ -71,7 +84,18 @@ type Record struct {
 	Salt []byte           `json:"salt"` // of the nonce
 	// Declared is the hash of what the tool, and whoever it reaches, say of
 	// themselves.
-	Declared string `json:"declared,omitempty"`
+	Declared    string         `json:"declared,omitempty"`
+	Agreed      []Agreement    `json:"agreed,omitempty"`       // votes
+	RemindEvery int64          `json:"remind_every,omitempty"` // ms
+	Escalation  *Escalation    `json:"escalation,omitempty"`
+	Editor      protocol.Party `json:"editor,omitzero"`       // who has changed the call
+	SealedArgs  []byte         `json:"sealed_args,omitempty"` // in place of Args, as they are stored
+	// SealedChanges are the Changes, which have the earlier arguments, as they are
+	// stored.
+	SealedChanges []byte `json:"sealed_changes,omitempty"`
+	// Effect is what the call does to the world, "" if that is not declared. While
+	// somebody is asked about it nobody is asked about the same.
+	Effect string `json:"effect,omitempty"`
 	// Parked says that no process waits for the decision: the call is kept, and
 	// whoever keeps it goes on with it.
 	Parked bool `json:"parked,omitempty"`
@@ -100,9 +124,24 @@ func (r *Record) answers(nonce string) bool {
 // use to anybody.
 func (r *Record) view() Approval {
 	v := r.Approval
-	v.Nonce = ""
+	v.Nonce, v.Votes, v.EscalatesAt = "", nil, r.escalatesAt()
 	if r.State == Pending {
 		v.Nonce = nonceOf(r.Salt, r.Hash)
+	}
+	for _, a := range r.Agreed {
+		v.Votes = append(v.Votes, a.Vote)
+	}
+	if r.Escalation != nil {
+		v.EscalatesTo = r.Escalation.To
+	}
+	return v
+}
+
+// view is the approval as others see it, with where it is decided.
+func (s *Service) view(r *Record) Approval {
+	v := r.view()
+	if s.opts.Console != "" {
+		v.Link = s.opts.Console + "approvals/" + r.ID
 	}
 	return v
 }
@@ -149,5 +188,8 @@ func hashed(parts ...[]byte) string {
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
+
+// readable reports whether the arguments can be shown: no draft has null.
+func (r *Record) readable() bool { return string(r.Args) != "null" }
 
 func ms(t time.Time) int64 { return t.UnixMilli() }

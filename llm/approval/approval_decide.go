@@ -33,10 +33,12 @@ func (p DecideParams) Target() commands.Resource {
 // DecideResult is the result of approval.decide.
 type DecideResult struct {
 	ID    string `json:"approval_id" doc:"id of the approval"`
-	State State  `json:"state" doc:"approved or denied"`
+	State State  `json:"state" enum:"pending,approved,denied" doc:"approved or denied; pending if more have to agree"`
+	Votes int    `json:"votes,omitempty" doc:"how many have agreed"`
+	Needs int    `json:"needs,omitempty" doc:"how many have to; absent if one is enough"`
 }
 
-// Decide decides, once.
+// Decide decides, once for each who may. One denial is enough.
 func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParams) (DecideResult, error) {
 	s.deciding.Lock()
 	defer s.deciding.Unlock()
@@ -46,8 +48,12 @@ func (s *Service) Decide(ctx context.Context, call *commands.Call, p DecideParam
 	if err != nil {
 		return DecideResult{}, err
 	}
-	s.tell("approval."+string(decided.State), decided, call.Principal)
-	return DecideResult{ID: p.ID, State: decided.State}, nil
+	step := "approval." + string(decided.State)
+	if decided.State == Pending {
+		step = "approval.voted"
+	}
+	s.tell(step, decided, call.Principal)
+	return DecideResult{ID: p.ID, State: decided.State, Votes: len(decided.Agreed), Needs: decided.Needs}, nil
 }
 
 // decided is an approval after somebody's decision.
@@ -58,32 +64,34 @@ func (s *Service) decided(who *protocol.Principal, r *Record, p DecideParams) (*
 	if err := s.mayDecide(who, r); err != nil {
 		return nil, err
 	}
-	switch {
-	case r.State != Pending:
-		return nil, protocol.Errorf(protocol.InvalidState, "the approval is %s already", r.State).With("state", string(r.State))
-	case ms(s.opts.Now()) >= r.Expires:
-		return nil, protocol.Errorf(protocol.InvalidState, "the time to decide is over").With("state", string(Expired))
-	case !r.answers(p.Nonce):
-		return nil, protocol.InvalidParam("nonce", "is not that of this approval")
+	if err := s.undecided(r, p.Nonce); err != nil {
+		return nil, err
+	}
+	if p.Decision == "approve" {
+		if !r.readable() {
+			return nil, protocol.Errorf(protocol.InvalidState, "the arguments of the call cannot be read any more: nobody can agree to it").With("reason", "damaged")
+		}
+		if r.Editor == who.Party() && !s.opts.MayDecideEdited(who) {
+			return nil, protocol.Errorf(protocol.PermissionDenied, "you have changed the call; somebody else has to agree to it").
+				With("action", "approval:decide_edited").With("reason", "the editor is not the approver")
+		}
+		return s.agreedBy(who, r, p.Reason)
 	}
 	next := *r
-	next.State = Denied
-	if p.Decision == "approve" {
-		next.State = Approved
-	}
-	next.DecidedBy, next.DecidedAt, next.Reason = who.ID, ms(s.opts.Now()), p.Reason
+	next.State, next.DecidedBy, next.DecidedAt, next.Reason = Denied, who.ID, ms(s.opts.Now()), p.Reason
 	return &next, nil
 }
 
-// mayDecide says why a principal may not decide. Who the model works for is the
-// last to be asked whether it may.
-func (s *Service) mayDecide(who *protocol.Principal, r *Record) error {
+// undecided says why an approval cannot be decided any more, or not by who has seen
+// it as the nonce says.
+func (s *Service) undecided(r *Record, nonce string) error {
 	switch {
-	case !s.opts.MayDecide(who, r.Space):
-		return protocol.Errorf(protocol.PermissionDenied, "not allowed").With("action", approvalDecide.Action)
-	case r.requestedBy(who) && !s.opts.MayDecideOwn(who):
-		return protocol.Errorf(protocol.PermissionDenied, "nobody approves what is done for itself").
-			With("action", "approval:decide_own").With("reason", "the requester is not the approver")
+	case r.State != Pending:
+		return protocol.Errorf(protocol.InvalidState, "the approval is %s already", r.State).With("state", string(r.State))
+	case ms(s.opts.Now()) >= r.Expires:
+		return protocol.Errorf(protocol.InvalidState, "the time to decide is over").With("state", string(Expired))
+	case !r.answers(nonce):
+		return protocol.InvalidParam("nonce", "is not that of this approval")
 	}
 	return nil
 }

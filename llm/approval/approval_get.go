@@ -26,11 +26,20 @@ func (p GetParams) Target() commands.Resource {
 	return commands.Resource{Type: "approval", ID: p.ID}
 }
 
+// Facts are what policies know of an approval of a space.
+func (s *Service) Facts(space protocol.SpaceID, id string) (a Approval, ok bool) {
+	r, _, ok := s.opts.Approvals.Get(id)
+	if !ok || r.Space != space {
+		return a, false
+	}
+	return r.Approval, true
+}
+
 // Get shows an approval.
 func (s *Service) Get(_ context.Context, call *commands.Call, p GetParams) (Approval, error) {
 	r, _, ok := s.opts.Approvals.Get(p.ID)
 	if !ok || !s.visible(call.Principal, r) {
 		return Approval{}, unknown(p.ID)
 	}
-	return r.view(), nil
+	return s.view(r), nil
 }

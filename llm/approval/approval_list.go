@@ -5,6 +5,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/listing"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 var approvalList = commands.Spec{
@@ -19,7 +20,7 @@ var approvalList = commands.Spec{
 type ListParams struct {
 	State   State  `json:"state,omitempty" enum:"pending,approved,used,denied,expired,withdrawn" doc:"only those in this state"`
 	Over    bool   `json:"over,omitempty" doc:"only those that nothing can happen to any more: used, denied, expired, withdrawn"`
-	Mine    bool   `json:"mine,omitempty" doc:"only those that the caller may decide"`
+	Mine    bool   `json:"mine,omitempty" doc:"only those that the caller may decide, and has not agreed to yet"`
 	Tool    string `json:"tool,omitempty" len:"1-256" doc:"only calls of this tool"`
 	Hash    string `json:"hash,omitempty" len:"64" doc:"only calls that were asked about with this hash: the same tool, arguments and roster"`
 	TraceID string `json:"trace_id,omitempty" len:"1-128" doc:"only calls of this trace"`
@@ -57,12 +58,21 @@ func (p *ListParams) matches(r *Record, named listing.Finder) bool {
 	return p.Find == "" || named.In(r.Tool, r.Title, r.Requester, string(r.Args))
 }
 
+// awaits reports whether an approval waits for somebody's decision.
+func (s *Service) awaits(who *protocol.Principal, r *Record) bool {
+	if s.mayDecide(who, r) != nil {
+		return false
+	}
+	_, err := r.seat(who)
+	return r.State != Pending || err == nil
+}
+
 // List shows the approvals that the caller may see.
 func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (ListResult, error) {
 	named := listing.Find(p.Find)
 	visible := func(yield func(*Record) bool) {
 		for _, r := range s.opts.Approvals.All() {
-			if !p.matches(r, named) || !s.visible(call.Principal, r) || p.Mine && s.mayDecide(call.Principal, r) != nil {
+			if !p.matches(r, named) || !s.visible(call.Principal, r) || p.Mine && !s.awaits(call.Principal, r) {
 				continue
 			}
 			if !yield(r) {
@@ -76,7 +86,7 @@ func (s *Service) List(_ context.Context, call *commands.Call, p ListParams) (Li
 	}
 	result := ListResult{Approvals: make([]Approval, len(found.Items)), Total: found.Total, NextCursor: found.Next}
 	for i, r := range found.Items {
-		result.Approvals[i] = r.view()
+		result.Approvals[i] = s.view(r)
 	}
 	return result, nil
 }

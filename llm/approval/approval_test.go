@@ -491,7 +491,7 @@ func TestOldApprovalsAreForgotten(t *testing.T) {
 	d.sweep(t.Context())
 	due, _ := d.calendar.due(now)
 	for _, id := range due {
-		d.expire(t.Context(), id)
+		d.look(t.Context(), id)
 	}
 	for id, want := range map[string]State{old: "", tooMany: "", lost: Expired, waits: Pending, recent: Used, newest: Denied} {
 		r, _, ok := d.table.Get(id)

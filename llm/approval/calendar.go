@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/aibridge/aibridge/internal/records"
 )
 
 // A calendar knows when something is due about pending approvals. It costs some
@@ -93,25 +95,47 @@ func (c *calendar) keep(ctx context.Context, now func() time.Time, look func(ctx
 	}
 }
 
-// expire ends a question that nobody has answered in time. One that a call waits
-// for is its caller's to end, as long as that is there.
-func (s *Service) expire(ctx context.Context, id string) {
+// look does what is due about a question without an answer: it ends it, lets more
+// people decide, or reminds those who could. One that a call waits for is its
+// caller's to end, as long as that is there.
+func (s *Service) look(ctx context.Context, id string) {
 	s.deciding.Lock()
 	defer s.deciding.Unlock()
 	r, revision, ok := s.opts.Approvals.Get(id)
 	if !ok || r.State != Pending {
 		return
 	}
-	at := r.Expires
+	end := r.Expires
 	if !r.Parked {
-		at += graceForWaiters
+		end += graceForWaiters
 	}
-	if now := ms(s.opts.Now()); now < at {
-		s.calendar.note(at, id)
-		return
+	var err error
+	switch now := ms(s.opts.Now()); {
+	case now >= end:
+		_, err = s.end(ctx, r, revision, Expired, "nobody decided in time")
+	case now >= r.Expires:
+		s.calendar.note(end, id)
+	case r.escalatesAt() > 0 && now >= r.escalatesAt():
+		err = s.step(ctx, r, revision, "approval.escalated", func(next *Record) { next.EscalatedAt = now })
+	case r.remindsAt() > 0 && now >= r.remindsAt():
+		err = s.step(ctx, r, revision, "approval.reminded", func(next *Record) { next.RemindedAt = now })
+	default:
+		s.calendar.note(r.due(), id)
 	}
-	if _, err := s.end(ctx, r, revision, Expired, "nobody decided in time"); err != nil && ctx.Err() == nil {
-		s.opts.Log.Warn("the end of an approval is not stored", "approval", id, "error", err)
+	if err != nil && !records.Raced(err) && ctx.Err() == nil {
+		s.opts.Log.Warn("what is due about an approval is not stored", "approval", id, "error", err)
 		s.calendar.note(ms(s.opts.Now().Add(lookEvery)), id)
 	}
+}
+
+// step stores that something has happened to an approval that still waits, and
+// tells of it.
+func (s *Service) step(ctx context.Context, r *Record, revision uint64, event string, change func(next *Record)) error {
+	next := *r
+	change(&next)
+	if _, err := s.opts.Approvals.Update(ctx, r.ID, &next, revision); err != nil {
+		return err
+	}
+	s.tell(event, &next, nil)
+	return nil
 }

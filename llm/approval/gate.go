@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -29,6 +30,9 @@ func (s *Service) Gate(ctx context.Context, t *tools.Tool, x *tools.Execution) e
 	if err != nil {
 		return err
 	}
+	if err := s.sameEffect(r); err != nil {
+		return err
+	}
 	if x.Parks {
 		return s.propose(r)
 	}
@@ -51,21 +55,24 @@ func (s *Service) draft(t *tools.Tool, x *tools.Execution, why string) (*Record,
 			With("reason", "too_long").With("limit", s.opts.MaxArgs)
 	}
 	arguments := argumentsOf(x)
-	now := s.opts.Now()
-	return &Record{
+	now, rule := s.opts.Now(), s.rule(subjectOf(t, x))
+	r := &Record{
 		Home:     x.Principal.Home(),
 		Salt:     newSalt(),
 		Declared: declarationOf(t, x),
 		Parked:   x.Parks,
+		Effect:   x.Effect,
 		Approval: Approval{
 			ID: newID(), State: Pending, Space: spaceOf(x), Tool: t.Name, Title: t.Title, Source: t.Source,
 			Args: arguments, Roster: x.Roster, Why: why,
 			Hash:    hashOf(t, x),
-			AskedAt: ms(now), Expires: ms(now.Add(s.life(t, x))),
+			AskedAt: ms(now), Expires: ms(now.Add(s.life(rule, t, x))),
 			Requester: x.Principal.ID, Kind: x.Principal.Kind, Skill: x.Skill,
-			Session: x.Session, Task: x.Task, TraceID: x.TraceID,
+			Session: x.Session, Task: x.Task, TraceID: x.TraceID, Risk: cmp.Or(t.RiskWords, x.Risk, t.Risk),
 		},
-	}, nil
+	}
+	rule.applyTo(r)
+	return r, nil
 }
 
 // stillAllowed looks once more at the approved call: policy may have changed
@@ -111,5 +118,5 @@ func (s *Service) visible(who *protocol.Principal, r *Record) bool {
 	case r.Space != who.Home() && !who.Unbounded():
 		return false
 	}
-	return slices.Contains(who.Roles, protocol.RoleObserver) || s.opts.MayDecide(who, r.Space)
+	return slices.Contains(who.Roles, protocol.RoleObserver) || s.opts.MayDecide(who, r.Space, "")
 }

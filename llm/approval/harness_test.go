@@ -32,7 +32,7 @@ func newDesk(t testing.TB, change ...func(*Options)) *desk {
 	d := &desk{table: recordstest.New[Record](), events: make(chan *protocol.Event, 64), audit: make(chan string, 64)}
 	o := Options{
 		Approvals: d.table,
-		MayDecide: func(who *protocol.Principal, space protocol.SpaceID) bool { return who.Manages(space) },
+		MayDecide: func(who *protocol.Principal, space protocol.SpaceID, _ string) bool { return who.Manages(space) },
 		Publish:   func(_ protocol.Recipients, e *protocol.Event) { d.events <- e },
 		Record:    func(e Event) { d.audit <- e.Name },
 		AskAbout:  []string{"medium"},

@@ -13,12 +13,15 @@ import (
 const MaxLife = 90 * 24 * time.Hour
 
 // life is how long a decision about a call is of use: what is configured for
-// its risk, the shortest if it has several, and no longer than the asker wants.
-func (s *Service) life(t *tools.Tool, x *tools.Execution) time.Duration {
-	life := time.Duration(0)
-	for _, risk := range append([]string{t.Risk, t.RiskWords, x.Risk}, x.Risks...) {
-		if own := s.opts.LifeOf[strings.ToLower(risk)]; own > 0 && (life == 0 || own < life) {
-			life = own
+// its rule, or else for its risk, the shortest if it has several, and no longer
+// than the asker wants.
+func (s *Service) life(rule *Rule, t *tools.Tool, x *tools.Execution) time.Duration {
+	life := rule.Life
+	if life == 0 {
+		for _, risk := range risksOf(t, x) {
+			if own := s.opts.LifeOf[strings.ToLower(risk)]; own > 0 && (life == 0 || own < life) {
+				life = own
+			}
 		}
 	}
 	if life == 0 {
@@ -36,9 +39,6 @@ func (s *Service) propose(r *Record) error {
 	if before := s.deniedBefore(r, s.opts.Now()); before != nil {
 		return denied(before)
 	}
-	if err := s.room(r); err != nil {
-		return err
-	}
 	return &tools.Question{Approval: r.ID, Draft: r}
 }
 
@@ -53,6 +53,9 @@ func (s *Service) Open(ctx context.Context, r *Record) error {
 		return err
 	}
 	s.tell("approval.requested", r, nil)
+	if r.Replaces != "" { // that is noticed later, too, as nobody waits for it
+		_ = s.Withdraw(ctx, r.Replaces, "the call is not the one that was approved; "+r.ID+" asks about the present one")
+	}
 	return nil
 }
 

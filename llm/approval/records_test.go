@@ -12,7 +12,7 @@ import (
 func TestADecisionKeepsTheOtherFields(t *testing.T) {
 	for _, decision := range []string{"approve", "deny"} {
 		d := newDesk(t)
-		r := &Record{Approval: Approval{ID: "a", State: Pending, Space: protocol.DefaultSpace, Hash: "h", AskedAt: time.Now().UnixMilli(), Expires: time.Now().Add(time.Hour).UnixMilli()}, Salt: newSalt()}
+		r := &Record{Approval: Approval{ID: "a", State: Pending, Space: protocol.DefaultSpace, Hash: "h", Args: []byte("{}"), AskedAt: time.Now().UnixMilli(), Expires: time.Now().Add(time.Hour).UnixMilli()}, Salt: newSalt()}
 		if _, err := d.table.Create(t.Context(), r.ID, r); err != nil {
 			t.Fatal(err)
 		}
@@ -21,6 +21,6 @@ func TestADecisionKeepsTheOtherFields(t *testing.T) {
 			if err := d.decide(bob, stored.view(), decision, "because"); err != nil {
 				t.Fatal(err)
 			}
-		}, "State", "DecidedBy", "DecidedAt", "Reason")
+		}, "State", "DecidedBy", "DecidedAt", "Reason", "Agreed", "-Deciders", "-Needs")
 	}
 }

@@ -14,16 +14,20 @@ import (
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
 )
 
 // Options configure a [Service]. Zero fields mean the defaults.
 type Options struct {
 	Approvals records.Table[Record]
 	Policy    Policy // nil wants nothing besides what tools declare
-	// MayDecide reports whether a principal may decide on an approval, and
-	// MayDecideOwn whether even on one of its own. Nil: nobody.
-	MayDecide    func(who *protocol.Principal, space protocol.SpaceID) bool
-	MayDecideOwn func(who *protocol.Principal) bool
+	// MayDecide reports whether a principal may decide on an approval of a space,
+	// "" for any; MayDecideOwn whether even on one of its own, and MayDecideEdited
+	// on one whose call it has changed itself. Nil: nobody.
+	MayDecide       func(who *protocol.Principal, space protocol.SpaceID, id string) bool
+	MayDecideOwn    func(who *protocol.Principal) bool
+	MayDecideEdited func(who *protocol.Principal) bool
+	Grants          grant.Authority // judges whether votes still count; nil: for ever
 	// Check says why somebody's credential is of no use any more. Nil:
 	// nobody's.
 	Check func(who *protocol.Principal) error
@@ -31,19 +35,23 @@ type Options struct {
 	Publish func(to protocol.Recipients, e *protocol.Event)
 	Record  func(Event) // tells the audit trail; it must not block
 
-	AskAbout []string                 // risks besides ask and high that need an approval, in lower case
-	Wait     time.Duration            // for a decision, default and within what is left of the call: 120 s
-	MaxArgs  int                      // bytes of arguments that people can be expected to judge, default 64 KiB
-	MaxOpen  int                      // approvals that wait, of a space; default 20 000
-	MaxOwn   int                      // of these, of one requester; default 500
-	Life     time.Duration            // of a question about a kept call, default 7 days
-	LifeOf   map[string]time.Duration // the same by risk, in lower case
-	Keep     time.Duration            // how long those that are over can be looked at, default 7 days
-	MaxKept  int                      // of these, default 10 000
+	AskAbout   []string                 // risks besides ask and high that need an approval, in lower case
+	Wait       time.Duration            // for a decision, default and within what is left of the call: 120 s
+	MaxArgs    int                      // bytes of arguments that people can be expected to judge, default 64 KiB
+	MaxOpen    int                      // approvals that wait, of a space; default 20 000
+	MaxOwn     int                      // of these, of one requester; default 500
+	Life       time.Duration            // of a question about a kept call, default 7 days
+	LifeOf     map[string]time.Duration // the same by risk, in lower case
+	Rules      []Rule                   // who decides about which calls; the first that fits counts
+	Keep       time.Duration            // how long those that are over can be looked at, default 7 days
+	MaxKept    int                      // of these, default 10 000
+	MaxOwnKept int                      // of these, of one requester, default 1000
 
 	Webhooks  []Webhook
 	Transport http.RoundTripper // of webhooks
+	Mail      *Mailer           // nil sends no e-mails
 
+	Console    string // address of the page for people, "" if unknown
 	BridgeID   string
 	Log        *slog.Logger
 	Now        func() time.Time
@@ -62,9 +70,12 @@ type Event struct {
 type Service struct {
 	opts     Options
 	hooks    *couriers
+	mail     *postman // nil without e-mails
 	metrics  *metrics
 	tally    *tally
 	calendar *calendar
+
+	revise Reviser // nil: nobody
 
 	deciding sync.Mutex // keeps the steps of approvals, and the news of them, in order
 
@@ -72,8 +83,8 @@ type Service struct {
 	closeOnce sync.Once
 
 	mu      sync.Mutex
-	waiting map[string]chan struct{} // told when the approval of that id has changed
-	seq     uint64                   // of events
+	waiting map[string]chan struct{}    // told when the approval of that id has changed
+	seqs    map[protocol.SpaceID]uint64 // of events, of each space: nobody counts those of others
 }
 
 // New makes a service. It follows the table, so it comes before that is
@@ -86,6 +97,7 @@ func New(o Options) *Service {
 	o.Life = cmp.Or(o.Life, 7*24*time.Hour)
 	o.Keep = cmp.Or(o.Keep, 7*24*time.Hour)
 	o.MaxKept = cmp.Or(o.MaxKept, 10_000)
+	o.MaxOwnKept = cmp.Or(o.MaxOwnKept, 1000)
 	o.BridgeID = cmp.Or(o.BridgeID, "aibridge")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -100,7 +112,13 @@ func New(o Options) *Service {
 		o.Record = func(Event) {}
 	}
 	if o.MayDecide == nil {
-		o.MayDecide = func(*protocol.Principal, protocol.SpaceID) bool { return false }
+		o.MayDecide = func(*protocol.Principal, protocol.SpaceID, string) bool { return false }
+	}
+	if o.MayDecideEdited == nil {
+		o.MayDecideEdited = func(*protocol.Principal) bool { return false }
+	}
+	if o.Grants == nil {
+		o.Grants = grant.Unlimited{}
 	}
 	if o.Check == nil {
 		o.Check = func(*protocol.Principal) error { return nil }
@@ -109,8 +127,8 @@ func New(o Options) *Service {
 		o.MayDecideOwn = func(*protocol.Principal) bool { return false }
 	}
 	s := &Service{
-		opts: o, hooks: newCouriers(o), tally: newTally(), calendar: newCalendar(),
-		waiting: make(map[string]chan struct{}), closing: make(chan struct{}),
+		opts: o, hooks: newCouriers(o), mail: newPostman(o), tally: newTally(), calendar: newCalendar(),
+		waiting: make(map[string]chan struct{}), seqs: make(map[protocol.SpaceID]uint64), closing: make(chan struct{}),
 	}
 	s.metrics = newMetrics(o.Registerer, s)
 	o.Approvals.OnChange(s.changed)
@@ -120,8 +138,8 @@ func New(o Options) *Service {
 // changed counts an approval, notes when it is due, and wakes who waits for it.
 func (s *Service) changed(id string, old, now *Record) {
 	s.tally.changed(old, now)
-	if now != nil && now.State == Pending {
-		s.calendar.note(now.Expires, id)
+	if now != nil && now.State == Pending && (old == nil || old.State != Pending || old.due() != now.due()) {
+		s.calendar.note(now.due(), id)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +185,8 @@ const sweepPace = 10 * time.Minute
 func (s *Service) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.hooks.run(ctx) })
-	beside.Go(func() { s.calendar.keep(ctx, s.opts.Now, s.expire) })
+	beside.Go(func() { s.mail.run(ctx) })
+	beside.Go(func() { s.calendar.keep(ctx, s.opts.Now, s.look) })
 	defer beside.Wait()
 	tick := time.NewTicker(sweepPace)
 	defer tick.Stop()
@@ -187,5 +206,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(approvalList, s.List),
 		commands.New(approvalGet, s.Get),
 		commands.New(approvalDecide, s.Decide),
+		commands.New(approvalBatch, s.Batch),
+		commands.New(approvalEdit, s.Edit),
 	}
 }

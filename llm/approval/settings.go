@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,10 @@ type Settings struct {
 	Waiting       int               `yaml:"waiting" doc:"calls of one space that wait for approvals at once; 0 is 20000"`
 	WaitingOwnKiB int               `yaml:"waiting_own_kib" doc:"KiB of conversations that are parked for one principal; 0 is 16384"`
 	WaitingKiB    int               `yaml:"waiting_kib" doc:"KiB of conversations that are parked for one space; 0 is 262144"`
+	Rules         []RuleSettings    `yaml:"rules" doc:"who decides about which calls, and by when; the first that fits counts; in the file only"`
+	ConsoleURL    string            `yaml:"console_url" doc:"address at which people reach the console, such as https://bridge.example/: messages then have a link to the call"`
+	MCP           bool              `yaml:"mcp" doc:"offer people at MCP clients the tools approvals.list and approvals.decide: their model can then approve what it is told to"`
+	Mail          MailSettings      `yaml:"mail"`
 	AllowPrivate  bool              `yaml:"allow_private" doc:"tell webhooks at loopback and private addresses"`
 	Webhooks      []WebhookSettings `yaml:"webhooks" doc:"told of approvals by POST"`
 }
@@ -35,6 +40,81 @@ type WebhookSettings struct {
 	SecretEnv  string   `yaml:"secret_env"`  // environment variable with what signs the bodies
 	SecretFile string   `yaml:"secret_file"` // or a file with it
 	Spaces     []string `yaml:"spaces"`      // all by default
+}
+
+// RuleSettings say who decides about calls, and by when.
+type RuleSettings struct {
+	Tools           []string `yaml:"tools"` // patterns; all by default
+	Risks           []string `yaml:"risks"` // all by default
+	Spaces          []string `yaml:"spaces"`
+	Deciders        `yaml:",inline"`
+	Approvals       int      `yaml:"approvals"` // how many have to agree, 1 by default
+	LifeHours       int      `yaml:"life_hours"`
+	RemindMinutes   int      `yaml:"remind_minutes"`
+	EscalateMinutes int      `yaml:"escalate_minutes"`
+	EscalateTo      Deciders `yaml:"escalate_to"`
+}
+
+// maxApprovals bounds how many may have to agree to a call.
+const maxApprovals = 20
+
+// check tells fail the faults of a rule.
+func (r *RuleSettings) check(at string, fail func(format string, args ...any)) {
+	within := func(name string, value, least, most int) {
+		if value < least || value > most {
+			fail("%s.%s: %d is not within %d and %d", at, name, value, least, most)
+		}
+	}
+	within("approvals", r.Approvals, 0, maxApprovals)
+	within("life_hours", r.LifeHours, 0, maxLifeHours)
+	within("remind_minutes", r.RemindMinutes, 0, maxLifeHours*60)
+	within("escalate_minutes", r.EscalateMinutes, 0, maxLifeHours*60)
+	seats := len(r.People) + len(r.EscalateTo.People)
+	switch {
+	case r.EscalateMinutes > 0 && r.EscalateTo.unlimited():
+		fail("%s.escalate_to: nobody is named", at)
+	case r.EscalateMinutes == 0 && !r.EscalateTo.unlimited():
+		fail("%s.escalate_minutes: is missing", at)
+	case len(r.People) > 0 && len(r.Roles) == 0 && len(r.EscalateTo.Roles) == 0 && r.Approvals > seats:
+		fail("%s.approvals: %d have to agree, and only %d people are named", at, r.Approvals, seats)
+	}
+	r.Deciders.check(at, fail)
+	r.EscalateTo.check(at+".escalate_to", fail)
+}
+
+// check tells fail the faults of a list of people.
+func (d *Deciders) check(at string, fail func(format string, args ...any)) {
+	for absent, substitute := range d.Substitutes {
+		switch {
+		case !slices.Contains(d.People, absent):
+			fail("%s.substitutes: %s is not one of the people", at, absent)
+		case absent == substitute || substitute == "":
+			fail("%s.substitutes: %s needs somebody else", at, absent)
+		}
+	}
+}
+
+// rule is the rule that the settings mean.
+func (r *RuleSettings) rule() Rule {
+	made := Rule{
+		Tools: r.Tools, Deciders: r.Deciders, Needs: r.Approvals, Life: time.Duration(r.LifeHours) * time.Hour,
+		Remind: time.Duration(r.RemindMinutes) * time.Minute, Escalate: time.Duration(r.EscalateMinutes) * time.Minute, EscalateTo: r.EscalateTo,
+	}
+	for _, risk := range r.Risks {
+		made.Risks = append(made.Risks, strings.ToLower(risk))
+	}
+	for _, space := range r.Spaces {
+		made.Spaces = append(made.Spaces, protocol.SpaceID(space))
+	}
+	return made
+}
+
+// console is the address of the console, with a slash at the end.
+func (c *Settings) console() string {
+	if c.ConsoleURL == "" {
+		return ""
+	}
+	return strings.TrimSuffix(c.ConsoleURL, "/") + "/"
 }
 
 // maxLifeHours is MaxLife in hours.
@@ -63,6 +143,13 @@ func (c *Settings) Check(fail func(format string, args ...any)) {
 	within("waiting", c.Waiting, 0, 1_000_000)
 	within("waiting_own_kib", c.WaitingOwnKiB, 0, 16<<20)
 	within("waiting_kib", c.WaitingKiB, 0, 16<<20)
+	c.Mail.check(fail)
+	for i := range c.Rules {
+		c.Rules[i].check(fmt.Sprintf("approvals.rules[%d]", i), fail)
+	}
+	if u, err := url.Parse(c.ConsoleURL); c.ConsoleURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Fragment != "" || u.RawQuery != "") {
+		fail("approvals.console_url: is no http(s) URL of a page")
+	}
 	for i, w := range c.Webhooks {
 		u, err := url.Parse(w.URL)
 		switch {
@@ -110,6 +197,15 @@ func (c *Settings) Apply(o Options) (Options, error) {
 	}
 	for _, risk := range c.AskAbout {
 		o.AskAbout = append(o.AskAbout, strings.ToLower(risk))
+	}
+	o.Console = c.console()
+	mailer, err := c.Mail.open()
+	if err != nil {
+		return o, fmt.Errorf("approvals.mail: %w", err)
+	}
+	o.Mail = mailer
+	for i := range c.Rules {
+		o.Rules = append(o.Rules, c.Rules[i].rule())
 	}
 	for i := range c.Webhooks {
 		hook, err := c.Webhooks[i].open()

@@ -4,13 +4,16 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // graceForWaiters is how long after its end an approval without a decision is
 // left to who waits for it.
 const graceForWaiters = 60_000 // ms
 
-// sweep forgets approvals that are over for long, or too many of them.
+// sweep forgets approvals that are over for long, or too many of them: of one
+// requester first, so that nobody has those of others forgotten.
 func (s *Service) sweep(ctx context.Context) {
 	now := ms(s.opts.Now())
 	var over []*Record
@@ -20,8 +23,10 @@ func (s *Service) sweep(ctx context.Context) {
 		}
 	}
 	slices.SortFunc(over, func(a, b *Record) int { return strings.Compare(b.ID, a.ID) }) // ids grow with time
-	for i, r := range over {
-		if i < s.opts.MaxKept && now-max(r.AskedAt, r.DecidedAt, r.EndedAt) < s.opts.Keep.Milliseconds() {
+	kept, own := 0, make(map[protocol.Party]int)
+	for _, r := range over {
+		if own[r.party()]++; own[r.party()] <= s.opts.MaxOwnKept && kept < s.opts.MaxKept && now-max(r.AskedAt, r.DecidedAt, r.EndedAt) < s.opts.Keep.Milliseconds() {
+			kept++
 			continue
 		}
 		if err := s.opts.Approvals.Delete(ctx, r.ID, 0); err != nil && ctx.Err() == nil {

@@ -42,7 +42,10 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 		_, _ = s.end(ctx, r, revision, Withdrawn, "the credential with which the call was asked for is no longer valid")
 		return protocol.Errorf(protocol.PermissionDenied, "the credential with which the call was asked for is no longer valid").With("approval_id", r.ID).With("reason", "credential")
 	case changed || v.ruling == Ask && v.why != r.Why:
-		return s.sendBack(ctx, r, revision, v, t, x)
+		return s.sendBack(r, v, t, x)
+	}
+	if again := s.lapsed(r); again != nil {
+		return s.reopen(ctx, again, revision)
 	}
 	if _, err := s.end(ctx, r, revision, Used, r.Reason); err != nil {
 		return protocol.Errorf(protocol.StoreUnavailable, "the call was approved, and could not be noted as made").With("approval_id", r.ID).With("reason", "fault")
@@ -53,8 +56,10 @@ func (s *Service) take(ctx context.Context, v verdict, t *tools.Tool, x *tools.E
 // given says why a call does not have its approval, or not yet.
 func (s *Service) given(r *Record, known bool, x *tools.Execution) error {
 	switch {
-	case !known || !r.requestedBy(x.Principal):
-		return protocol.Errorf(protocol.PermissionDenied, "the question whether the call may run is lost").With("approval_id", x.Approval).With("reason", "lost")
+	case !known: // it may have been used, and the call made, before it was lost
+		return protocol.Errorf(protocol.OutcomeUnknown, "the approval of the call is lost, and whether the call was made is not known").With("approval_id", x.Approval).With("reason", "lost")
+	case !r.requestedBy(x.Principal):
+		return protocol.Errorf(protocol.PermissionDenied, "the approval is one of somebody else's call").With("approval_id", x.Approval).With("reason", "lost")
 	case r.State == Pending:
 		return &tools.Question{Approval: r.ID, Draft: r}
 	case r.State == Denied:
@@ -68,8 +73,8 @@ func (s *Service) given(r *Record, known bool, x *tools.Execution) error {
 }
 
 // sendBack asks anew about a call that is not the one approved any more, with
-// the difference.
-func (s *Service) sendBack(ctx context.Context, r *Record, revision uint64, v verdict, t *tools.Tool, x *tools.Execution) error {
+// the difference. The old question ends when the new one is asked.
+func (s *Service) sendBack(r *Record, v verdict, t *tools.Tool, x *tools.Execution) error {
 	why := v.why
 	if v.ruling == Run {
 		why = r.Why
@@ -79,10 +84,18 @@ func (s *Service) sendBack(ctx context.Context, r *Record, revision uint64, v ve
 		return err
 	}
 	next.Replaces, next.Changes, next.Task = r.ID, differences(r, next), r.Task
-	if _, err := s.end(ctx, r, revision, Withdrawn, "the call is not the one that was approved; "+next.ID+" asks about the present one"); err != nil {
-		return protocol.Errorf(protocol.StoreUnavailable, "the call has to be approved anew, and nobody could be asked").With("approval_id", r.ID).With("reason", "fault")
-	}
+	next.Edits, next.EditedBy, next.EditedFor, next.Editor = r.Edits, r.EditedBy, r.EditedFor, r.Editor
 	return &tools.Question{Approval: next.ID, Draft: next}
+}
+
+// reopen has an approval wait again that was approved by votes which do not count
+// any more.
+func (s *Service) reopen(ctx context.Context, r *Record, revision uint64) error {
+	if _, err := s.opts.Approvals.Update(ctx, r.ID, r, revision); err != nil {
+		return protocol.Errorf(protocol.StoreUnavailable, "who approved the call may not any more, and nobody else could be asked").With("approval_id", r.ID).With("reason", "fault")
+	}
+	s.tell("approval.reopened", r, nil)
+	return &tools.Question{Approval: r.ID, Draft: r}
 }
 
 // differences tells people how a call differs from the one that was approved.

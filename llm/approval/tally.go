@@ -14,7 +14,8 @@ type tally struct {
 	mu      sync.Mutex
 	spaces  map[protocol.SpaceID]int
 	own     map[protocol.Party]int
-	denials map[denial]string // ids
+	denials map[denial]string       // ids
+	effects map[placedEffect]string // ids of approvals that are not over
 }
 
 // A denial is what was refused, to whom and in which course of things.
@@ -25,7 +26,7 @@ type denial struct {
 }
 
 func newTally() *tally {
-	return &tally{spaces: make(map[protocol.SpaceID]int), own: make(map[protocol.Party]int), denials: make(map[denial]string)}
+	return &tally{spaces: make(map[protocol.SpaceID]int), own: make(map[protocol.Party]int), denials: make(map[denial]string), effects: make(map[placedEffect]string)}
 }
 
 func denialOf(r *Record) denial { return denial{r.Space, r.party(), r.Hash, r.TraceID} }
@@ -36,6 +37,7 @@ func (t *tally) changed(old, now *Record) {
 	defer t.mu.Unlock()
 	t.count(old, -1)
 	t.count(now, 1)
+	t.noteEffect(old, now)
 	if old != nil && old.State == Denied && t.denials[denialOf(old)] == old.ID {
 		delete(t.denials, denialOf(old))
 	}
@@ -56,11 +58,23 @@ func (t *tally) count(r *Record, n int) {
 	}
 }
 
-// pending is how many approvals of a requester and of its space wait.
-func (t *tally) pending(r *Record) (own, all int) {
+// reserve takes a place among those that wait until release, which comes once the
+// approval is stored, or is not. Own is how many of
+// the requester wait already.
+func (t *tally) reserve(r *Record, maxOwn, maxAll int) (release func(), own int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.own[r.party()], t.spaces[r.Space]
+	own = t.own[r.party()]
+	if own >= maxOwn || t.spaces[r.Space] >= maxAll {
+		return nil, own, false
+	}
+	place := *r
+	t.count(&place, 1)
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.count(&place, -1)
+	}), own, true
 }
 
 // total is how many approvals wait.

@@ -11,8 +11,10 @@ import (
 // tell tells everybody who should know what happened to an approval: approvers
 // on their topic, webhooks, the audit trail.
 func (s *Service) tell(name string, r *Record, by *protocol.Principal) {
-	view := r.view()
-	s.metrics.ended(view.State)
+	view := s.view(r)
+	if name == "approval."+string(view.State) || name == "approval.requested" {
+		s.metrics.ended(view.State)
+	}
 	s.opts.Record(Event{Name: name, Approval: view, By: by})
 	data, err := json.Marshal(view)
 	if err != nil { // it came from JSON
@@ -20,8 +22,8 @@ func (s *Service) tell(name string, r *Record, by *protocol.Principal) {
 		return
 	}
 	s.mu.Lock()
-	s.seq++
-	seq := s.seq
+	s.seqs[view.Space]++
+	seq := s.seqs[view.Space]
 	s.mu.Unlock()
 	event := &protocol.Event{
 		Version: protocol.Version, ID: view.ID, Timestamp: ms(s.opts.Now()), Name: name, Seq: seq, Data: data,
@@ -29,6 +31,7 @@ func (s *Service) tell(name string, r *Record, by *protocol.Principal) {
 	}
 	s.opts.Publish(protocol.Everybody(view.Space), event)
 	s.hooks.send(view.Space, event)
+	s.mail.send(r, view, name, deliveryID(event))
 }
 
 type metrics struct {

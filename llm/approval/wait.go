@@ -49,12 +49,14 @@ func (s *Service) await(ctx context.Context, r *Record, unchanged func() error) 
 	}
 	until := s.patience(ctx, now)
 	r.AskedAt, r.Expires = ms(now), ms(until)
-	changed, err := s.open(r)
+	release, err := s.Reserve(r)
 	if err != nil {
 		return err
 	}
+	changed := s.enter(r)
 	defer s.leave(r.ID)
 	revision, err := s.opts.Approvals.Create(ctx, r.ID, r)
+	release()
 	if err != nil {
 		s.opts.Log.Warn("a call is denied, as the question about it could not be stored", "tool", r.Tool, "error", err)
 		return protocol.Errorf(protocol.PermissionDenied, "somebody would have to agree to the call, and could not be asked").With("reason", "fault")
@@ -150,7 +152,11 @@ func denied(r *Record) error {
 
 // use takes an approval that was given. Whoever takes it is the only one.
 func (s *Service) use(ctx context.Context, r *Record, revision uint64, unchanged func() error) error {
-	if err := unchanged(); err != nil {
+	err := unchanged()
+	if err == nil && s.lapsed(r) != nil {
+		err = protocol.Errorf(protocol.PermissionDenied, "who approved the call may not any more").With("reason", "credential")
+	}
+	if err != nil {
 		_, _ = s.end(ctx, r, revision, Withdrawn, protocol.AsError(err).Message)
 		return protocol.AsError(err).With("approval_id", r.ID)
 	}
@@ -174,30 +180,31 @@ func (s *Service) end(ctx context.Context, r *Record, revision uint64, state Sta
 	return revision, nil
 }
 
-// open notes that an approval is waited for, if there is room.
-func (s *Service) open(r *Record) (changed <-chan struct{}, err error) {
-	if err := s.room(r); err != nil {
-		return nil, err
-	}
+// enter notes that an approval is waited for.
+func (s *Service) enter(r *Record) (changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ch := make(chan struct{}, 1)
 	s.waiting[r.ID] = ch
-	return ch, nil
+	return ch
 }
 
-// room says why no further approval may wait.
-func (s *Service) room(r *Record) error {
-	own, all := s.tally.pending(r)
-	switch {
-	case own >= s.opts.MaxOwn:
-		return protocol.Errorf(protocol.LimitReached, "%d of your calls wait for an approval already, which is the limit", own).
-			With("limit", s.opts.MaxOwn).With("reason", "approvals_of_principal")
-	case all >= s.opts.MaxOpen:
-		return protocol.Errorf(protocol.LimitReached, "too many calls of the space wait for an approval already").
-			With("limit", s.opts.MaxOpen).With("reason", "approvals_of_space")
+// Reserve takes a place for a draft among the approvals that wait, until release.
+// 3004 says why no further one may wait. One that is stored already has its place.
+func (s *Service) Reserve(r *Record) (release func(), err error) {
+	if _, _, stored := s.opts.Approvals.Get(r.ID); stored {
+		return func() {}, nil
 	}
-	return nil
+	release, own, ok := s.tally.reserve(r, s.opts.MaxOwn, s.opts.MaxOpen)
+	switch {
+	case ok:
+		return release, nil
+	case own >= s.opts.MaxOwn:
+		return nil, protocol.Errorf(protocol.LimitReached, "%d of your calls wait for an approval already, which is the limit", own).
+			With("limit", s.opts.MaxOwn).With("reason", "approvals_of_principal")
+	}
+	return nil, protocol.Errorf(protocol.LimitReached, "too many calls of the space wait for an approval already").
+		With("limit", s.opts.MaxOpen).With("reason", "approvals_of_space")
 }
 
 func (s *Service) leave(id string) {

@@ -96,11 +96,17 @@ func (all *couriers) send(space protocol.SpaceID, e *protocol.Event) {
 			body = e.Append(nil)
 		}
 		select {
-		case c.queue <- delivery{e.ID + "-" + strconv.FormatUint(e.Seq, 10), e.Name, body}:
+		case c.queue <- delivery{deliveryID(e), e.Name, body}:
 		default:
 			c.log.Warn("a webhook is not told, too much waits for it already", "host", hostOf(c.hook.URL), "event", e.Name)
 		}
 	}
+}
+
+// deliveryID tells the deliveries of events from each other, also from those that
+// were numbered alike before the bridge started.
+func deliveryID(e *protocol.Event) string {
+	return e.ID + "-" + strconv.FormatInt(e.Timestamp, 10) + "-" + strconv.FormatUint(e.Seq, 10)
 }
 
 // run delivers until ctx ends.

@@ -22,6 +22,8 @@ type Conversation struct {
 	Turns  []Turn           `json:"turns,omitempty"`
 	Health loop.Health      `json:"health,omitzero"`
 
+	Resets int `json:"resets,omitempty"` // how often it was forgotten: answers of before are not added any more
+
 	Began  int64 `json:"began_at"` // Unix milliseconds, as the next
 	Active int64 `json:"active_at"`
 	Count  int   `json:"count"`  // of turns, forgotten ones too

@@ -68,6 +68,15 @@ func (s *Service) resume(ctx context.Context, job *parked.Job) (json.RawMessage,
 	return json.Marshal(resultOf(&c, turn))
 }
 
+// cancelWaiting ends the answers that a conversation still waits for, as it is
+// forgotten.
+func (s *Service) cancelWaiting(ctx context.Context, call *commands.Call, c *Conversation) error {
+	if s.opts.Parked == nil {
+		return nil
+	}
+	return s.opts.Parked.CancelSession(ctx, call.Principal.Party(), llmChat.Name, c.ID, "the conversation was forgotten")
+}
+
 // turned is a message with its answer.
 type turned struct {
 	said   chat.Message
@@ -87,6 +96,9 @@ func (s *Service) add(ctx context.Context, c *Conversation, t turned) error {
 		s.makeRoom(ctx, c.KeptFor())
 	}
 	stored, _, err := records.Change(ctx, s.opts.Conversations, key, func(old *Conversation, _ uint64) (*Conversation, error) {
+		if t.task != "" && old != nil && old.Resets != settled.Resets {
+			return old, nil // what was said before is forgotten
+		}
 		next := settled
 		if old != nil && !s.quiet(old) {
 			next.Turns, next.Count, next.Tokens, next.Cost, next.Began = old.Turns, old.Count, old.Tokens, old.Cost, cmp.Or(old.Began, next.Began)

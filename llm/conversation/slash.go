@@ -53,11 +53,17 @@ func (s *Service) obey(ctx context.Context, call *commands.Call, c *Conversation
 		r = said(c, help)
 	case "reset":
 		c.Turns, c.Health.Recent, c.Health.Locked = nil, nil, ""
-		r, err = said(c, "What was said is forgotten."), s.keep(ctx, call.Principal, c, known)
+		c.Resets++
+		if err = s.cancelWaiting(ctx, call, c); err == nil {
+			r, err = said(c, "What was said is forgotten."), s.keep(ctx, call.Principal, c, known)
+		}
 	case "model":
 		r, err = s.chooseModel(ctx, call, c, known, o.rest)
 	case "quit":
 		if known {
+			if err = s.cancelWaiting(ctx, call, c); err != nil {
+				return r, true, err
+			}
 			s.forget(ctx, keyOf(call.Principal, c.ID))
 		}
 		r = said(c, "Good bye.")

@@ -47,16 +47,14 @@ type CallResult struct {
 // returns what became of the call, or that it waits and how to learn more.
 func (c *Calls) Keep(ctx context.Context, env tools.Environment, call *chat.ToolCall, q *tools.Question) tools.Result {
 	r := tools.Result{CallID: call.ID, Name: call.Name, Arguments: call.Args}
-	if env.TraceID == "" {
-		env.TraceID = protocol.NewID()
-	}
-	task, err := c.parked.Park(ctx, parked.Order{
-		Command: callCommand, Principal: env.Principal, TraceID: env.TraceID, Question: q, State: CallAlone(call, env),
-	})
+	task, err := c.park(ctx, env, call, q)
 	if err != nil {
 		return failed(r, err)
 	}
 	until := c.parked.Until(ctx, -1)
+	if env.Held != nil {
+		until = c.parked.Until(ctx, *env.Held)
+	}
 	if most := time.Now().Add(longestHold); most.Before(until) {
 		until = most
 	}
@@ -83,6 +81,25 @@ func (c *Calls) Keep(ctx context.Context, env tools.Environment, call *chat.Tool
 		r.Output.Text = end.Text
 	}
 	return r
+}
+
+// Park keeps a call until the question is settled, and returns the id of its task
+// as soon as both are durable.
+func (c *Calls) Park(ctx context.Context, env tools.Environment, call *chat.ToolCall, q *tools.Question) (protocol.TaskID, error) {
+	task, err := c.park(ctx, env, call, q)
+	if err != nil {
+		return "", err
+	}
+	return task.ID, nil
+}
+
+func (c *Calls) park(ctx context.Context, env tools.Environment, call *chat.ToolCall, q *tools.Question) (*parked.Record, error) {
+	if env.TraceID == "" {
+		env.TraceID = protocol.NewID()
+	}
+	return c.parked.Park(ctx, parked.Order{
+		Command: callCommand, Principal: env.Principal, TraceID: env.TraceID, Question: q, State: CallAlone(call, env),
+	})
 }
 
 // cancel ends a task whose client has gone, or does not want it any more, before

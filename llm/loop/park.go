@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/model"
 	"github.com/aibridge/aibridge/llm/parked"
@@ -23,10 +24,14 @@ type Parking struct {
 	// Keep.
 	Park func(ctx context.Context, q *tools.Question, s *State) error
 	// Keep notes how far a conversation is that was parked before, before and
-	// after each of its calls.
-	Keep func(ctx context.Context, s *State) error
+	// after each of its calls: acts says that it is before. An error that
+	// [parked.TooMuch] tells is one of the state alone.
+	Keep func(ctx context.Context, s *State, acts bool) error
 	// Used reports whether a call was let through by an approval.
 	Used func(approval string) bool
+	// Edited is how the call of an approval was changed by people, nil if it was
+	// not. Nil: none is.
+	Edited func(approval string) *approval.Edited
 	// Young reports whether the bridge has just begun, so that devices may not be
 	// back yet. Nil: it has not.
 	Young func() bool
@@ -225,8 +230,8 @@ func Continue(ctx context.Context, r Resumer, job *parked.Job, s *State, kept fu
 	turn, err := r.Resume(ctx, s, Resumption{
 		Principal: job.Principal, Task: string(job.Task()), Approval: job.Approval(), Tell: job.Tell,
 		Parking: Parking{
-			Keep: func(ctx context.Context, s *State) error { return job.Keep(ctx, kept(s)) },
-			Used: job.Used, Young: job.Young,
+			Keep: func(ctx context.Context, s *State, acts bool) error { return job.Keep(ctx, kept(s), acts) },
+			Used: job.Used, Edited: job.Edited, Young: job.Young,
 			Park: func(ctx context.Context, q *tools.Question, s *State) error {
 				err := job.Park(ctx, q, kept(s))
 				waits = err == nil

@@ -323,6 +323,11 @@ func (u *run) over() bool {
 // failed ends a run that cannot go on. When its own time is over, everything
 // done is told.
 func (u *run) failed(ctx context.Context, err error) error {
+	for _, o := range u.step.Outcomes { // of calls that were made in the last round
+		if o != nil {
+			u.use.Add(o.Report)
+		}
+	}
 	if ctx.Err() != nil && context.Cause(ctx) == error(errTime) {
 		u.use.Stop = "time"
 		if u.last != nil {

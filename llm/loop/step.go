@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aibridge/aibridge/commands"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -117,18 +120,23 @@ func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 			continue
 		}
 		env := u.env
+		var edited *approval.Edited
 		if u.step.Waits == c.ID {
 			env.Approval = u.approval
+			c, edited = u.edited(c)
 		}
 		if u.step.Begun != c.ID {
 			u.step.Attempt = 0
 		} else if tool, ok := u.box.Find(c.Name); ok && tool.Idempotent {
 			u.step.Attempt++ // under the same key it would not be made again
 		}
-		u.announce(calls[:1])
+		u.announce([]*chat.ToolCall{c})
 		results, err := u.insist(ctx, env, c)
 		if err != nil {
 			return nil, err
+		}
+		if edited != nil {
+			u.tellEdited(&results[0], edited)
 		}
 		question := u.take(results, at)
 		u.step.Begun = ""
@@ -138,9 +146,73 @@ func (u *run) performKept(ctx context.Context) (*tools.Question, error) {
 		if u.step.Waits == c.ID {
 			u.step.Waits = ""
 		}
-		if err := u.Keep(ctx, u.state()); err != nil {
+		if err := u.keepOutcome(ctx, u.step.Outcomes[at[0]]); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// keepOutcome notes what became of a call. It is done, so that is tried as long as
+// the run has time: of an outcome that is too long the beginning is kept.
+func (u *run) keepOutcome(ctx context.Context, o *outcome) error {
+	for shortened := false; ; {
+		err := u.Keep(ctx, u.state(), false)
+		switch {
+		case err == nil:
+			return nil
+		case parked.TooMuch(err) && !shortened:
+			o.shorten()
+			shortened = true
+			continue
+		case protocol.CodeOf(err) != protocol.StoreUnavailable:
+			return err
+		}
+		select {
+		case <-time.After(comeback):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// maxKeptText bounds the text of an outcome that is too long to be kept, in bytes.
+const maxKeptText = 16 << 10
+
+// shorten leaves of an outcome the beginning of its text.
+func (o *outcome) shorten() {
+	said := chat.Answer{Segments: o.Message.Segments}
+	text := said.Text()
+	if len(text) > maxKeptText {
+		text = strings.ToValidUTF8(text[:maxKeptText], "") + "…"
+	}
+	text += "\n[The rest of the result was too long to be kept.]"
+	o.Message.Segments = []chat.Segment{{Type: chat.Text, Text: text}}
+}
+
+// edited is the call that waited, as people have changed it.
+func (u *run) edited(c *chat.ToolCall) (*chat.ToolCall, *approval.Edited) {
+	if u.Edited == nil {
+		return c, nil
+	}
+	e := u.Edited(u.approval)
+	if e == nil {
+		return c, nil
+	}
+	next := *c
+	next.Args, next.Raw = e.Args, ""
+	return &next, e
+}
+
+// tellEdited has a result say that people have changed the call. What a program
+// may read stays as it is.
+func (u *run) tellEdited(r *tools.Result, e *approval.Edited) {
+	told := fmt.Sprintf("%s has changed the arguments to %s", e.By, e.Args)
+	if e.Reason != "" {
+		told += ": " + e.Reason
+	}
+	r.Warning = strings.TrimPrefix(r.Warning+"; "+told, "; ")
+	if r.Status != tools.Waiting && !u.step.Last {
+		r.Text = told + ".\n" + r.Text
 	}
 }
 
@@ -155,7 +227,12 @@ func (u *run) insist(ctx context.Context, env tools.Environment, c *chat.ToolCal
 	}
 	for {
 		u.step.Begun, u.step.BegunAt = c.ID, u.opts.Now().UnixMilli()
-		if err := u.Keep(ctx, u.state()); err != nil {
+		err := u.Keep(ctx, u.state(), true)
+		if parked.TooMuch(err) {
+			u.step.Begun = ""
+			return []tools.Result{failed(tools.Result{CallID: c.ID, Name: c.Name, Arguments: c.Args}, err)}, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 		results := u.execute(tools.WithKey(ctx, keyOf(u.Task, c, u.step.Attempt)), env, []*chat.ToolCall{c})

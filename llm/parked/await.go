@@ -70,7 +70,7 @@ func (s *Service) Until(ctx context.Context, wait time.Duration) time.Time {
 func (s *Service) Await(ctx context.Context, id protocol.TaskID, until time.Time, tell func(event string, data any)) (result json.RawMessage, ended bool, err error) {
 	a := &attendance{changed: make(chan struct{}, 1), tell: tell}
 	s.attend(id, a)
-	defer s.miss(id, a)
+	defer a.leave() // it counts as told until the end is, see publish
 	patience := time.NewTimer(until.Sub(s.opts.Now()))
 	defer patience.Stop()
 	over := false
@@ -78,28 +78,41 @@ func (s *Service) Await(ctx context.Context, id protocol.TaskID, until time.Time
 		r, _, ok := s.opts.Tasks.Get(string(id))
 		switch {
 		case !ok:
+			s.miss(id, a)
 			return nil, true, protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
 		case r.State.Over():
 			result, err = s.outcome(r)
 			return result, true, err
-		case over && r.State == Waiting:
-			return nil, false, nil
+		case over && r.State == Waiting, ctx.Err() != nil, s.ctx.Err() != nil:
+			return s.giveUp(id, a)
 		}
 		select {
 		case <-a.changed:
 		case <-patience.C:
 			over = true
 		case <-ctx.Done():
-			return nil, false, nil
 		case <-s.ctx.Done():
-			return nil, false, nil
 		}
 	}
 }
 
+// giveUp is the end of an attendance at a task that waits. If its end was told
+// already, to this attendance among others, nobody else tells the caller of it.
+func (s *Service) giveUp(id protocol.TaskID, a *attendance) (result json.RawMessage, ended bool, err error) {
+	if s.miss(id, a) {
+		return nil, false, nil
+	}
+	r, _, ok := s.opts.Tasks.Get(string(id))
+	if !ok || !r.State.Over() {
+		return nil, false, nil
+	}
+	result, err = s.outcome(r)
+	return result, true, err
+}
+
 // outcome is the result of a task that has ended, or its error.
 func (s *Service) outcome(r *Record) (json.RawMessage, error) {
-	if err := r.Err(); err != nil {
+	if err := s.err(r); err != nil {
 		return nil, err
 	}
 	return s.open(r.ID, r.Result)
@@ -111,7 +124,9 @@ func (s *Service) attend(id protocol.TaskID, a *attendance) {
 	s.heard[id] = append(s.heard[id][:len(s.heard[id]):len(s.heard[id])], a)
 }
 
-func (s *Service) miss(id protocol.TaskID, a *attendance) {
+// miss ends an attendance, and reports whether it was one: a task whose end was told
+// has none.
+func (s *Service) miss(id protocol.TaskID, a *attendance) (there bool) {
 	a.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +136,9 @@ func (s *Service) miss(id protocol.TaskID, a *attendance) {
 			others = append(others, other)
 		}
 	}
+	there = len(others) < len(s.heard[id])
 	if s.heard[id] = others; len(others) == 0 {
 		delete(s.heard, id)
 	}
+	return there
 }

@@ -28,7 +28,7 @@ func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string)
 			}
 			continue
 		}
-		ended := r.over(nil, cancelled, s.opts.Now())
+		ended := s.over(r, nil, cancelled)
 		_, err := s.opts.Tasks.Update(ctx, string(id), ended, revision)
 		if err == nil {
 			s.withdraw(ctx, ended, "the task was cancelled: "+reason)
@@ -40,6 +40,20 @@ func (s *Service) Cancel(ctx context.Context, id protocol.TaskID, reason string)
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// CancelSession ends the tasks of a command that somebody has in a conversation.
+func (s *Service) CancelSession(ctx context.Context, owner protocol.Party, command, session, reason string) error {
+	var failed error
+	for _, r := range s.opts.Tasks.All() {
+		if r.State.Over() || r.Command != command || r.Session != session || r.Grant.Party() != owner {
+			continue
+		}
+		if err := s.Cancel(ctx, r.ID, reason); err != nil && protocol.CodeOf(err) != protocol.InvalidState {
+			failed = err
+		}
+	}
+	return failed
 }
 
 // stop ends a turn, and returns when it has ended.

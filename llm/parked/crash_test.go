@@ -1,12 +1,17 @@
 package parked_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
 	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/parked"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // TestWhatWaitsIsDoneOnceWhereverTheBridgeIsKilled kills the bridge at every step
@@ -97,4 +102,95 @@ func (w *world) goesOn(t *testing.T) {
 	if a, _, _ := w.approvals.Get(r.Approval); a == nil || a.State != approval.Used {
 		t.Errorf("the approval is %+v", a)
 	}
+}
+
+// TestAChangedCallIsDoneOnceWhereverTheBridgeIsKilled kills the bridge at every
+// step of a call that two people have to agree to, that one of them changes, and
+// whose tool is declared differently by the time it is made.
+func TestAChangedCallIsDoneOnceWhereverTheBridgeIsKilled(t *testing.T) {
+	twice := func(_ *parked.Options, a *approval.Options) { a.Rules = []approval.Rule{{Needs: 2}} }
+	for _, after := range []bool{false, true} {
+		for dies := 1; ; dies++ {
+			w := newWorld(t, twice)
+			w.stop()
+			w.begin(&process{dies: dies, after: after})
+			died := w.untilItDiesChanged()
+			if !died {
+				if w.bell.rings != 1 || w.bell.asked != `{"at":"gate"}` {
+					t.Errorf("without a kill the bell is rung %d times with %s", w.bell.rings, w.bell.asked)
+				}
+				break
+			}
+			t.Run(fmt.Sprintf("%d %s %v", dies, w.process.name, after), func(t *testing.T) { w.goesOnChanged(t) })
+		}
+	}
+}
+
+// untilItDiesChanged has a model ring the bell. Its call is changed, agreed to by
+// two, declared differently, and agreed to by two again.
+func (w *world) untilItDiesChanged() bool {
+	if turn, _, err := w.ask(carol); err == nil && turn.Parked {
+		w.settleChanged()
+	}
+	return w.isDead()
+}
+
+// settleChanged brings the task to its end, as far as the bridge lives: whoever is
+// asked about the call as the model wants it changes it, and its tool changes when
+// it is agreed to for the first time.
+func (w *world) settleChanged() {
+	over := func() bool { r := w.task(); return r != nil && r.State.Over() }
+	for !w.isDead() && !over() {
+		var a *approval.Approval
+		eventually.Holds(w.t, "somebody is asked, it is over, or the bridge is dead", func() bool {
+			a = w.pending()
+			return a != nil || over() || w.isDead()
+		})
+		if a == nil {
+			continue
+		}
+		if string(a.Args) != `{"at":"gate"}` {
+			_, _ = w.desk.Edit(context.Background(), &commands.Call{Principal: dora}, approval.EditParams{ID: a.ID, Nonce: a.Nonce, Args: json.RawMessage(`{"at":"gate"}`)})
+			continue
+		}
+		for _, who := range []*protocol.Principal{alice, bob} {
+			if who == bob {
+				w.redeclare("Rings the bell, and the one of the neighbours.")
+			}
+			_ = w.decide(who, *a, "approve", "")
+		}
+	}
+}
+
+// goesOnChanged starts the next bridge, and sees how the story ends.
+func (w *world) goesOnChanged(t *testing.T) {
+	w.t = t
+	w.restart()
+	if w.task() == nil {
+		if w.bell.rings != 0 || w.approvals.Len() != 0 {
+			t.Errorf("nothing is kept, and the bell was rung %d times with %d approvals", w.bell.rings, w.approvals.Len())
+		}
+		return
+	}
+	w.settleChanged()
+	switch said := w.ended(); {
+	case strings.HasSuffix(said, "rung"):
+		if w.bell.rings != 1 || w.bell.asked != `{"at":"gate"}` {
+			t.Errorf("it was rung %d times with %s", w.bell.rings, w.bell.asked)
+		}
+	case strings.Contains(said, "(code 4012)"):
+		if w.bell.rings > 1 || w.bell.rings == 0 && !w.bell.unsure {
+			t.Errorf("the model heard that the outcome is unknown, and it was rung %d times", w.bell.rings)
+		}
+	default:
+		t.Errorf("it said %q", said)
+	}
+	eventually.Holds(t, "nobody is asked any more", func() bool {
+		for _, r := range w.approvals.All() {
+			if r.State == approval.Pending || r.State == approval.Approved {
+				return false
+			}
+		}
+		return true
+	})
 }

@@ -1,6 +1,7 @@
 package parked_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) { leaks.Verify(m) }
 var (
 	alice = &protocol.Principal{Kind: protocol.KindOperator, ID: "alice", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
 	bob   = &protocol.Principal{Kind: protocol.KindOperator, ID: "bob", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
+	dora  = &protocol.Principal{Kind: protocol.KindOperator, ID: "dora", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
 	carol = &protocol.Principal{Kind: protocol.KindOperator, ID: "carol", Space: protocol.DefaultSpace, Roles: []string{protocol.RoleOperator}}
 )
 
@@ -82,14 +84,17 @@ type bell struct {
 	mu     sync.Mutex
 	claims map[string]bool
 	rings  int
-	unsure bool // a ring was claimed by a process that has died
+	says   string // "rung" if empty
+	asked  string // the arguments of the last ring
+	unsure bool   // a ring was claimed by a process that has died
 }
 
 // A process is one life of a bridge, until it is killed.
 type process struct {
 	mu    sync.Mutex
-	steps int // so far
-	dies  int // the step at which it is killed, 0 for none
+	steps int    // so far
+	dies  int    // the step at which it is killed, 0 for none
+	at    string // the first step of this name kills it, too
 	after bool
 	dead  chan struct{}
 	name  string // of the step at which it died
@@ -105,7 +110,7 @@ func (p *process) step(name string) (done, alive bool) {
 		return false, false
 	default:
 	}
-	if p.steps++; p.steps == p.dies {
+	if p.steps++; p.steps == p.dies || name == p.at {
 		p.name = name
 		close(p.dead)
 		return p.after, false
@@ -156,7 +161,7 @@ type world struct {
 	bell      *bell
 	grants    *grants
 	rules     rules
-	declared  string // what the bell says of itself
+	declared  atomic.Pointer[string] // what the bell says of itself
 	roster    []string
 	away      atomic.Int32 // how often the bell is looked for until it is back
 	now       func() time.Time
@@ -187,8 +192,9 @@ func (r *rules) Unattended(context.Context, *tools.Execution) bool { return true
 func newWorld(t testing.TB, change ...func(*parked.Options, *approval.Options)) *world {
 	w := &world{
 		t: t, tasks: recordstest.New[parked.Record](), approvals: recordstest.New[approval.Record](), bell: &bell{claims: make(map[string]bool)},
-		grants: &grants{revoked: make(map[string]bool)}, declared: "Rings the bell.", now: time.Now,
+		grants: &grants{revoked: make(map[string]bool)}, now: time.Now,
 	}
+	w.redeclare("Rings the bell.")
 	w.change = func(p *parked.Options, a *approval.Options) {
 		for _, f := range change {
 			f(p, a)
@@ -206,7 +212,7 @@ func (w *world) begin(p *process) {
 	events := w.events
 	ao := approval.Options{
 		Approvals: table[approval.Record]{w.approvals, "approval", p}, Policy: &w.rules, Now: func() time.Time { return w.now() },
-		MayDecide: func(who *protocol.Principal, space protocol.SpaceID) bool { return who.Manages(space) },
+		MayDecide: func(who *protocol.Principal, space protocol.SpaceID, _ string) bool { return who.Manages(space) },
 	}
 	po := parked.Options{
 		Tasks: table[parked.Record]{w.tasks, "task", p}, Grants: w.grants, Sealer: plain{}, Now: func() time.Time { return w.now() },
@@ -233,6 +239,18 @@ func (w *world) begin(p *process) {
 		}
 		return json.Marshal(turn.Answer.Text())
 	})
+	w.desk.OnEdit(func(ctx context.Context, r *approval.Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error) {
+		who, err := w.parked.Principal(protocol.TaskID(r.Task))
+		if err != nil {
+			return nil, nil, err
+		}
+		env := tools.Environment{Principal: who, TraceID: r.TraceID, Task: r.Task, Parks: true}
+		box, err := tools.New(catalogue{w}).Select(ctx, env, []string{r.Tool})
+		if err != nil {
+			return nil, nil, err
+		}
+		return (&tools.Executor{}).Preview(ctx, box, env, &chat.ToolCall{ID: "c", Name: r.Tool, Args: args})
+	})
 	if err := w.desk.Recover(context.Background()); err != nil && !errors.Is(err, errKilled) {
 		w.t.Fatal(err)
 	}
@@ -255,6 +273,9 @@ func (w *world) restart() {
 	w.begin(&process{})
 }
 
+// redeclare has the bell say something else of itself.
+func (w *world) redeclare(text string) { w.declared.Store(&text) }
+
 // catalogue is the bell as a tool.
 type catalogue struct{ w *world }
 
@@ -265,7 +286,7 @@ func (c catalogue) Tools(context.Context, tools.Environment) ([]*tools.Tool, err
 	}
 	t := &tools.Tool{
 		Declaration: tools.Declaration{
-			Name: "bell.ring", Description: w.declared, Risk: tools.RiskAsk, RiskWords: "high", Effect: commands.Act, Source: "skill", Schema: json.RawMessage(`{"type":"object"}`),
+			Name: "bell.ring", Description: *w.declared.Load(), Risk: tools.RiskAsk, RiskWords: "high", Effect: commands.Act, Source: "skill", Schema: json.RawMessage(`{"type":"object"}`),
 		},
 		Run: w.ring,
 	}
@@ -281,7 +302,7 @@ func (c catalogue) Tools(context.Context, tools.Environment) ([]*tools.Tool, err
 func (catalogue) Revision() string { return "" }
 
 // ring is a call as the router makes it: claimed under its key, then made.
-func (w *world) ring(ctx context.Context, _ *tools.Execution) (tools.Output, error) {
+func (w *world) ring(ctx context.Context, x *tools.Execution) (tools.Output, error) {
 	p := w.process
 	key := tools.KeyOf(ctx)
 	w.bell.mu.Lock()
@@ -301,12 +322,13 @@ func (w *world) ring(ctx context.Context, _ *tools.Execution) (tools.Output, err
 	done, alive := p.step("act")
 	if done {
 		w.bell.rings++
+		w.bell.asked = string(x.ArgumentsJSON)
 	}
 	if !alive {
 		w.bell.unsure = true
 		return tools.Output{}, errKilled
 	}
-	return tools.Output{Text: "rung"}, nil
+	return tools.Output{Text: cmp.Or(w.bell.says, "rung")}, nil
 }
 
 // A talker is a model that rings the bell and repeats what it heard.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -31,6 +32,11 @@ func (j *Job) Approval() string { return j.record.Approval }
 // Used reports whether a call was let through by an approval.
 func (j *Job) Used(approval string) bool { return j.service.opts.Approvals.Used(approval) }
 
+// Edited is how the call of an approval was changed by people, nil if it was not.
+func (j *Job) Edited(approval string) *approval.Edited {
+	return j.service.opts.Approvals.Edited(approval)
+}
+
 // youth is for how long after a start devices may not be back yet.
 const youth = 30 * time.Second
 
@@ -43,10 +49,19 @@ func (j *Job) Young() bool {
 // Tell sends an event of the task to those who follow it.
 func (j *Job) Tell(event string, data any) { j.service.publish(j.record, event, data) }
 
-// Keep stores how far the task is.
-func (j *Job) Keep(ctx context.Context, state any) error {
+// Keep stores how far the task is. If it is about to do something, its state must
+// leave room for the outcome: otherwise, and for one that is too long, Keep stores
+// nothing and returns an error that [TooMuch] tells.
+func (j *Job) Keep(ctx context.Context, state any, acts bool) error {
 	sealed, err := j.service.seal(j.record.ID, state)
 	if err != nil {
+		return err
+	}
+	more := 0
+	if acts {
+		more = min(spare, keptRunning*j.service.opts.MaxKept/8)
+	}
+	if err := j.service.fits(sealed, more); err != nil {
 		return err
 	}
 	next := *j.record
@@ -58,16 +73,18 @@ func (j *Job) Keep(ctx context.Context, state any) error {
 // waited for. Whoever goes on with the task then returns [ErrParked].
 func (j *Job) Park(ctx context.Context, q *tools.Question, state any) error {
 	s := j.service
-	next, err := s.question(j.record, q, state)
+	asked, err := s.question(j.record, q, state)
 	if err != nil {
 		return err
 	}
+	defer asked.release()
+	next := asked.record
 	if err := j.store(ctx, next); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
-	if err := s.opts.Approvals.Open(ctx, next.Question); err != nil {
+	if err := s.opts.Approvals.Open(ctx, asked.draft); err != nil {
 		s.opts.Log.Warn("the question that a task waits for is not stored yet", "task", next.ID, "error", err)
 		s.later(next.ID)
 		return nil
@@ -90,7 +107,7 @@ func (j *Job) store(ctx context.Context, next *Record) error {
 	defer cancel()
 	revision, err := j.service.opts.Tasks.Update(ctx, string(next.ID), next, j.revision)
 	switch {
-	case err == nil:
+	case err == nil, revision != 0: // with a revision it is stored, although the bridge does not see it yet
 		j.record, j.revision = next, revision
 		return nil
 	case raced(err) == nil:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
@@ -24,6 +25,8 @@ type Order struct {
 	Command   string
 	Principal *protocol.Principal
 	TraceID   string
+	ReturnTo  *commands.ReturnAddress // nil for nobody
+	RequestID string
 	Question  *tools.Question
 	State     any // to go on with, encoded as JSON
 }
@@ -37,60 +40,86 @@ func (s *Service) Park(ctx context.Context, o Order) (*Record, error) {
 	}
 	r := &Record{
 		ID: protocol.TaskID(id.String()), Command: o.Command, Grant: grant.Of(o.Principal), TraceID: o.TraceID, Started: s.opts.Now().UnixMilli(),
+		ReturnTo: o.ReturnTo, RequestID: o.RequestID,
 	}
-	next, err := s.question(r, o.Question, o.State)
+	asked, err := s.question(r, o.Question, o.State)
 	if err != nil {
 		return nil, err
 	}
+	defer asked.release()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writing)
 	defer cancel()
-	revision, err := s.opts.Tasks.Create(ctx, string(r.ID), next)
-	if err != nil {
+	revision, err := s.opts.Tasks.Create(ctx, string(r.ID), asked.record)
+	if err != nil && revision == 0 { // with a revision it is stored
+		if unsure(err) {
+			s.disown(r.ID)
+		}
 		return nil, err
 	}
-	return next, s.ask(ctx, next, revision)
+	return asked.record, s.ask(ctx, asked, revision)
 }
 
-// question is the record of a task that waits for the answer to a question.
-func (s *Service) question(r *Record, q *tools.Question, kept any) (*Record, error) {
+// unsure reports whether a write that failed with an error may have been made, or
+// will be: the store did not answer.
+func unsure(err error) bool {
+	switch protocol.CodeOf(err) {
+	case protocol.StoreUnavailable, protocol.TimedOut, protocol.Internal:
+		return true
+	}
+	return false
+}
+
+// disown has a task removed as soon as it is there: whoever wanted it was told that
+// it is not kept, and may try again.
+func (s *Service) disown(id protocol.TaskID) {
+	s.mu.Lock()
+	s.disowned[id] = s.opts.Now()
+	s.mu.Unlock()
+	s.enqueue(id) // it may be there already
+}
+
+// An asking is a task that is to wait, with the question that it waits for. It has
+// its room until release.
+type asking struct {
+	record  *Record
+	draft   *approval.Record
+	release func()
+}
+
+// question makes a task wait for the answer to a question, if there is room.
+func (s *Service) question(r *Record, q *tools.Question, kept any) (*asking, error) {
 	draft, ok := q.Draft.(*approval.Record)
 	if !ok {
 		return nil, protocol.Errorf(protocol.Internal, "the question has no draft")
+	}
+	asked := *draft
+	asked.Task = string(r.ID)
+	asks, err := s.seal(r.ID, &asked)
+	if err != nil {
+		return nil, err
 	}
 	sealed, err := s.seal(r.ID, kept)
 	if err != nil {
 		return nil, err
 	}
-	next := r.waits(draft, sealed)
-	return next, s.room(r, next)
-}
-
-// room says why no more can be kept.
-func (s *Service) room(old, next *Record) error {
-	before := 0
-	if old.State == Running {
-		before = old.bytes()
+	next := r.waits(&asked, asks, sealed)
+	room, err := s.reserve(r, next)
+	if err != nil {
+		return nil, err
 	}
-	more := next.bytes()
-	own, all := s.tally.of(next.Grant.Party())
-	switch {
-	case more > s.opts.MaxKept:
-		return protocol.Errorf(protocol.LimitReached, "the conversation has more than %d bytes, which is too much to be kept for an approval", s.opts.MaxKept).
-			With("limit", s.opts.MaxKept).With("reason", "parked_bytes")
-	case own-before+more > s.opts.MaxOwnBytes:
-		return protocol.Errorf(protocol.LimitReached, "your conversations that wait for approvals have %d bytes together, which is the limit", s.opts.MaxOwnBytes).
-			With("limit", s.opts.MaxOwnBytes).With("reason", "parked_bytes_of_principal")
-	case all-before+more > s.opts.MaxOpenBytes:
-		return protocol.Errorf(protocol.LimitReached, "the conversations of the space that wait for approvals are too long together").
-			With("limit", s.opts.MaxOpenBytes).With("reason", "parked_bytes_of_space")
+	place, err := s.opts.Approvals.Reserve(&asked)
+	if err != nil {
+		room()
+		return nil, err
 	}
-	return nil
+	return &asking{next, &asked, func() { room(); place() }}, nil
 }
 
 // ask has the question of a stored task asked. Where that fails the task does
 // not wait; where not even that can be stored it is asked later.
-func (s *Service) ask(ctx context.Context, r *Record, revision uint64) error {
-	err := s.opts.Approvals.Open(ctx, r.Question)
+func (s *Service) ask(ctx context.Context, a *asking, revision uint64) error {
+	r := a.record
+	err := s.opts.Approvals.Open(ctx, a.draft)
 	if err == nil {
 		s.publish(r, "task.waiting", r.Event())
 		return nil
@@ -132,15 +161,36 @@ func (s *Service) publish(r *Record, event string, data any) {
 		return
 	}
 	s.mu.Lock()
-	s.seq++
-	seq := s.seq
+	s.seqs[r.ID]++
+	seq := s.seqs[r.ID]
 	listeners := s.heard[r.ID]
+	if r.State.Over() { // who attends until now answers its caller by itself
+		delete(s.seqs, r.ID)
+		delete(s.heard, r.ID)
+	}
 	s.mu.Unlock()
 	for _, a := range listeners {
 		a.hear(event, data)
 	}
-	s.opts.Publish(protocol.Everybody(r.Grant.Party().Space), r.ID, &protocol.Event{
+	e := &protocol.Event{
 		Version: protocol.Version, ID: string(r.ID), Timestamp: s.opts.Now().UnixMilli(), Name: event, Seq: seq, Data: raw,
 		Metadata: protocol.Metadata{SenderID: s.opts.BridgeID, TraceID: r.TraceID},
-	})
+	}
+	s.opts.Publish(protocol.Everybody(r.Grant.Party().Space), r.ID, e)
+	if r.State.Over() && len(listeners) == 0 {
+		s.returns(r, *e)
+	}
+}
+
+// returns tells the caller of a task of its end, who was told that it waits.
+func (s *Service) returns(r *Record, e protocol.Event) {
+	if r.ReturnTo == nil || s.opts.Return == nil {
+		return
+	}
+	who, err := s.opts.Grants.Principal(r.Grant)
+	if err != nil {
+		return
+	}
+	e.ID, e.Seq = r.RequestID, uint64(r.Ended) // later than every event of the call itself
+	s.opts.Return(who, r.ReturnTo, &e)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/eventually"
+	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/parked"
 	"github.com/aibridge/aibridge/protocol"
@@ -121,7 +122,7 @@ func TestACallThatHasChangedIsAskedAboutAnew(t *testing.T) {
 		change func(w *world)
 		want   string
 	}{
-		"its declaration": {func(w *world) { w.declared = "Rings all bells of the town." }, "the tool is declared differently"},
+		"its declaration": {func(w *world) { w.redeclare("Rings all bells of the town.") }, "the tool is declared differently"},
 		"whom it reaches": {func(w *world) { w.roster = []string{"north", "east"} }, "it reaches east, too|it does not reach south any more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,6 +146,23 @@ func TestACallThatHasChangedIsAskedAboutAnew(t *testing.T) {
 				t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
 			}
 		})
+	}
+}
+
+// A call that people have changed is made as they want it, on whichever bridge,
+// and the model is told.
+func TestAChangedCallIsMadeAsItWasChanged(t *testing.T) {
+	w := newWorld(t)
+	_, a := w.waits(t)
+	if _, err := w.desk.Edit(t.Context(), &commands.Call{Principal: bob}, approval.EditParams{ID: a.ID, Nonce: a.Nonce, Args: json.RawMessage(`{"at":"gate"}`), Reason: "the door is shut"}); err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	if err := w.decide(alice, w.asked(), "approve", ""); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.ended(); said != "I heard bob has changed the arguments to {\"at\":\"gate\"}: the door is shut.\nrung" || w.bell.rings != 1 || w.bell.asked != `{"at":"gate"}` {
+		t.Errorf("it said %q, and the bell was rung %d times with %s", said, w.bell.rings, w.bell.asked)
 	}
 }
 
@@ -296,6 +314,68 @@ func TestACallerWaitsAsLongAsItLikes(t *testing.T) {
 	}
 }
 
+// A slowTable acknowledges the end of a task once somebody says so. Its tasks have
+// a caller who can be told more.
+type slowTable struct {
+	records.Table[parked.Record]
+	acknowledge chan struct{}
+}
+
+func (t slowTable) Create(ctx context.Context, key string, r *parked.Record) (uint64, error) {
+	r.ReturnTo = &commands.ReturnAddress{Topic: "carol"}
+	return t.Table.Create(ctx, key, r)
+}
+
+func (t slowTable) Update(ctx context.Context, key string, r *parked.Record, expect uint64) (uint64, error) {
+	revision, err := t.Table.Update(ctx, key, r, expect)
+	if r.State.Over() {
+		<-t.acknowledge
+	}
+	return revision, err
+}
+
+func TestACallerIsToldOfTheEndOnce(t *testing.T) {
+	for name, patient := range map[string]bool{"in the answer": true, "after the answer that it waits": false} {
+		t.Run(name, func(t *testing.T) {
+			acknowledge := make(chan struct{})
+			returned := make(chan string, 16)
+			w := newWorld(t, func(o *parked.Options, _ *approval.Options) {
+				o.Tasks = slowTable{o.Tasks, acknowledge}
+				o.Return = func(_ *protocol.Principal, _ *commands.ReturnAddress, e *protocol.Event) { returned <- e.Name }
+			})
+			r, a := w.waits(t)
+			until := time.Now()
+			if patient {
+				until = until.Add(time.Hour)
+			}
+			answered := make(chan bool, 1)
+			go func() {
+				_, ended, _ := w.parked.Await(context.Background(), r.ID, until, nil)
+				answered <- ended
+			}()
+			want := 0
+			if patient {
+				eventually.Holds(t, "somebody waits", func() bool { return w.parked.Attended(r.ID) })
+			} else {
+				want = 1
+				answered <- <-answered // it is answered before anybody decides
+			}
+			if err := w.decide(alice, a, "approve", ""); err != nil {
+				t.Fatal(err)
+			}
+			if ended := <-answered; ended != patient {
+				t.Errorf("ended: %v", ended)
+			}
+			eventually.Holds(t, "it has ended", func() bool { return w.task().State.Over() })
+			close(acknowledge)
+			w.restart() // once everything is told
+			if len(returned) != want {
+				t.Errorf("the caller is told %d times apart from the answer", len(returned))
+			}
+		})
+	}
+}
+
 // What ends the bridge while it goes on with a task would end the next one, too.
 func TestAPanicEndsTheTaskAlone(t *testing.T) {
 	w := newWorld(t)
@@ -326,24 +406,17 @@ func TestAnApprovedCallWaitsForItsTool(t *testing.T) {
 
 // A call that was let through before a crash is judged again.
 func TestPolicyMayForbidACallBetweenItsApprovalAndItsEnd(t *testing.T) {
-	for dies := 1; ; dies++ {
-		w := newWorld(t)
-		w.stop()
-		w.begin(&process{dies: dies})
-		if !w.untilItDies() {
-			t.Fatal("there is no claim to be killed at")
-		}
-		if w.process.name != "claim" {
-			w.stop()
-			continue
-		}
-		w.stop()
-		w.rules.forbid = true
-		w.begin(&process{})
-		if said := w.ended(); !strings.Contains(said, "(code 4012)") || w.bell.rings != 0 {
-			t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
-		}
-		return
+	w := newWorld(t)
+	w.stop()
+	w.begin(&process{at: "claim"})
+	if !w.untilItDies() {
+		t.Fatal("there is no claim to be killed at")
+	}
+	w.stop()
+	w.rules.forbid = true
+	w.begin(&process{})
+	if said := w.ended(); !strings.Contains(said, "(code 4012)") || w.bell.rings != 0 {
+		t.Errorf("it said %q, and the bell was rung %d times", said, w.bell.rings)
 	}
 }
 

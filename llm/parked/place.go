@@ -32,6 +32,8 @@ type Place struct {
 	command  string
 	who      *protocol.Principal
 	patience Patience
+	returnTo *commands.ReturnAddress
+	request  string
 	kept     *Record
 }
 
@@ -40,7 +42,7 @@ func (s *Service) Place(call *commands.Call, p Patience) *Place {
 	if s == nil {
 		return nil
 	}
-	return &Place{service: s, command: call.Command, who: call.Principal, patience: p}
+	return &Place{service: s, command: call.Command, who: call.Principal, patience: p, returnTo: call.ReturnAddress(), request: call.RequestID}
 }
 
 // Patience is how long the approval of a call may be waited for; 0 leaves that to
@@ -52,7 +54,7 @@ type Traced interface{ Trace() string }
 
 // Park keeps the call until the question is settled.
 func (p *Place) Park(ctx context.Context, q *tools.Question, state Traced) (err error) {
-	p.kept, err = p.service.Park(ctx, Order{Command: p.command, Principal: p.who, TraceID: state.Trace(), Question: q, State: state})
+	p.kept, err = p.service.Park(ctx, Order{Command: p.command, Principal: p.who, TraceID: state.Trace(), Question: q, State: state, ReturnTo: p.returnTo, RequestID: p.request})
 	return err
 }
 

@@ -3,6 +3,7 @@ package parked
 import (
 	"time"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
@@ -34,13 +35,19 @@ type Record struct {
 	Started int64           `json:"started_at"`         // Unix ms, as the next
 	Ended   int64           `json:"ended_at,omitempty"` // when it ended
 
+	// ReturnTo is where the caller is told of the end, in answer to RequestID.
+	ReturnTo  *commands.ReturnAddress `json:"return_to,omitempty"`
+	RequestID string                  `json:"request_id,omitempty"`
+
 	Taken    int    `json:"taken,omitempty"`       // how often it was taken up
 	Approval string `json:"approval_id,omitempty"` // that it waits for, or that its call is made by
 	Expires  int64  `json:"expires_at,omitempty"`  // of the approval
 	Tool     string `json:"tool,omitempty"`        // that waits
-	// Question is the approval as it is to be asked for. It is stored with the
+	Why      string `json:"why,omitempty"`         // somebody has to agree
+	Session  string `json:"session_id,omitempty"`  // conversation that it is part of
+	// Asks is the approval as it is to be asked for, sealed. It is stored with the
 	// task, so that a crash before the asking loses nothing.
-	Question *approval.Record `json:"question,omitempty"`
+	Asks []byte `json:"asks,omitempty"`
 
 	Kept    []byte   `json:"kept,omitempty"`   // what there is to go on with, sealed
 	Result  []byte   `json:"result,omitempty"` // of one that succeeded, sealed
@@ -52,6 +59,9 @@ type Failure struct {
 	Code    protocol.Code  `json:"code"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details,omitempty"`
+	// Sealed is what of the details tells of the conversation: the calls of tools
+	// that were made before.
+	Sealed []byte `json:"sealed,omitempty"`
 }
 
 // KeptFor is whose budget of records it uses up.
@@ -59,52 +69,41 @@ func (r *Record) KeptFor() protocol.Party { return r.Grant.Party() }
 
 // bytes is about how much memory the record takes.
 func (r *Record) bytes() int {
-	n := len(r.Kept) + len(r.Result)
-	if r.Question != nil {
-		n += len(r.Question.Args)
+	n := len(r.Kept) + len(r.Result) + len(r.Asks)
+	if r.Failure != nil {
+		n += len(r.Failure.Sealed)
 	}
 	return n
-}
-
-// Err is why the task did not succeed, nil if it did.
-func (r *Record) Err() error {
-	if r.Failure == nil {
-		return nil
-	}
-	return &protocol.Error{Code: r.Failure.Code, Message: r.Failure.Message, Details: r.Failure.Details}
 }
 
 // taken is the record once somebody goes on with the task. Whoever went on with
 // it before cannot store anything any more.
 func (r *Record) taken() *Record {
 	next := *r
-	next.State, next.Question = Running, nil
+	next.State, next.Asks = Running, nil
 	next.Taken++
 	return &next
 }
 
-// over is the record of a task that has ended.
-func (r *Record) over(result []byte, err error, now time.Time) *Record {
+// over is the record of a task that has ended: it succeeded if there is no failure.
+func (r *Record) over(result []byte, failure *Failure, now time.Time) *Record {
 	next := *r
-	next.Ended, next.Kept, next.Question, next.Expires = now.UnixMilli(), nil, nil, 0
-	next.State, next.Result = Succeeded, result
-	if e := protocol.AsError(err); e != nil {
+	next.Ended, next.Kept, next.Asks, next.Expires = now.UnixMilli(), nil, nil, 0
+	next.State, next.Result, next.Failure = Succeeded, result, failure
+	if failure != nil {
 		next.State, next.Result = Failed, nil
-		if e.Code == protocol.Cancelled {
+		if failure.Code == protocol.Cancelled {
 			next.State = Cancelled
 		}
-		next.Failure = &Failure{Code: e.Code, Message: e.Message, Details: e.Details}
 	}
 	return &next
 }
 
 // waits is the record once the task waits for an answer to a question.
-func (r *Record) waits(q *approval.Record, kept []byte) *Record {
+func (r *Record) waits(q *approval.Record, asks, kept []byte) *Record {
 	next := *r
-	asked := *q
-	asked.Task = string(r.ID)
-	next.State, next.Approval, next.Expires, next.Tool = Waiting, asked.ID, asked.Expires, asked.Tool
-	next.Question, next.Kept = &asked, kept
+	next.State, next.Approval, next.Expires, next.Tool, next.Why, next.Session = Waiting, q.ID, q.Expires, q.Tool, q.Why, q.Session
+	next.Asks, next.Kept = asks, kept
 	return &next
 }
 
@@ -119,9 +118,5 @@ type WaitingEvent struct {
 
 // Event is what callers are told of a task that waits.
 func (r *Record) Event() WaitingEvent {
-	e := WaitingEvent{Task: r.ID, Approval: r.Approval, Tool: r.Tool, Expires: r.Expires}
-	if r.Question != nil {
-		e.Why = r.Question.Why
-	}
-	return e
+	return WaitingEvent{Task: r.ID, Approval: r.Approval, Tool: r.Tool, Why: r.Why, Expires: r.Expires}
 }

@@ -2,8 +2,10 @@ package parked
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -36,6 +38,9 @@ func (s *Service) tidy(ctx context.Context) {
 			}
 		}
 	}
+	s.mu.Lock()
+	maps.DeleteFunc(s.disowned, func(_ protocol.TaskID, since time.Time) bool { return s.opts.Now().Sub(since) > disownedFor })
+	s.mu.Unlock()
 	for _, id := range s.opts.Approvals.Abandoned(s.keeps) {
 		_ = s.opts.Approvals.Withdraw(ctx, id, "nobody waits for it any more")
 	}
@@ -52,8 +57,15 @@ func (s *Service) tidy(ctx context.Context) {
 	}
 }
 
+// disownedFor is how long a task is watched for that may be stored although its
+// caller was told otherwise.
+const disownedFor = 10 * time.Minute
+
 // keeps reports whether a task waits for an approval, or makes its call by it.
 func (s *Service) keeps(task, approval string) bool {
+	if s.opts.KeptElse != nil && s.opts.KeptElse(task, approval) {
+		return true
+	}
 	r, _, ok := s.opts.Tasks.Get(task)
 	return ok && !r.State.Over() && r.Approval == approval
 }
@@ -64,7 +76,7 @@ func (s *Service) revoke(ctx context.Context, id protocol.TaskID, why error) {
 	if !ok || r.State != Waiting {
 		return
 	}
-	ended := r.over(nil, protocol.AsError(why), s.opts.Now())
+	ended := s.over(r, nil, why)
 	if _, err := s.opts.Tasks.Update(ctx, string(id), ended, revision); err != nil {
 		return // it is looked at again
 	}

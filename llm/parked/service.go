@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/fair"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/llm/approval"
@@ -32,10 +33,16 @@ type Continue func(ctx context.Context, job *Job) (json.RawMessage, error)
 type Options struct {
 	Tasks     records.Table[Record]
 	Approvals *approval.Service
-	Grants    grant.Authority
-	Sealer    Sealer
+	// KeptElse reports whether something that is no call of a model waits for an
+	// approval. Nil: nothing does.
+	KeptElse func(task, approval string) bool
+	Grants   grant.Authority
+	Sealer   Sealer
 	// Publish sends an event of a task on its topic.
-	Publish  func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
+	Publish func(to protocol.Recipients, id protocol.TaskID, e *protocol.Event)
+	// Return tells a caller of the end of its task, where its answer went that the
+	// task waits. Nil tells none.
+	Return   func(who *protocol.Principal, to *commands.ReturnAddress, e *protocol.Event)
 	BridgeID string
 
 	Wait         time.Duration // that a call waits for a decision before it is told that it is parked, default 120 s
@@ -65,14 +72,15 @@ type Service struct {
 	stop context.CancelCauseFunc
 	wg   sync.WaitGroup
 
-	mu      sync.Mutex
-	closed  bool
-	running bool              // [Service.Run] is
-	ready   []protocol.TaskID // whose question is settled
-	stir    chan struct{}
-	busy    map[protocol.TaskID]*turn         // that go on at this moment
-	heard   map[protocol.TaskID][]*attendance // by those who wait
-	seq     uint64                            // of events
+	mu       sync.Mutex
+	closed   bool
+	running  bool              // [Service.Run] is
+	ready    []protocol.TaskID // whose question is settled
+	stir     chan struct{}
+	busy     map[protocol.TaskID]*turn         // that go on at this moment
+	heard    map[protocol.TaskID][]*attendance // by those who wait
+	seqs     map[protocol.TaskID]uint64        // of the events of tasks that have not ended
+	disowned map[protocol.TaskID]time.Time     // that may be stored although they are not to be
 }
 
 // A turn is a task that goes on.
@@ -108,7 +116,8 @@ func New(o Options) *Service {
 	}
 	s := &Service{
 		opts: o, began: time.Now(), beganAt: o.Now().UnixMilli(), continues: make(map[string]Continue), tally: newTally(),
-		stir: make(chan struct{}, 1), busy: make(map[protocol.TaskID]*turn), heard: make(map[protocol.TaskID][]*attendance),
+		stir: make(chan struct{}, 1), busy: make(map[protocol.TaskID]*turn), heard: make(map[protocol.TaskID][]*attendance), seqs: make(map[protocol.TaskID]uint64),
+		disowned: make(map[protocol.TaskID]time.Time),
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	o.Tasks.OnChange(s.changed)
@@ -123,13 +132,20 @@ func (s *Service) Handle(command string, c Continue) { s.continues[command] = c 
 // changed counts a task and tells those who wait for it.
 func (s *Service) changed(_ string, old, now *Record) {
 	s.tally.changed(old, now)
-	if now == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now == nil {
+		if old != nil {
+			delete(s.heard, old.ID)
+		}
+		return
+	}
 	for _, a := range s.heard[now.ID] {
 		a.wake()
+	}
+	if _, unwanted := s.disowned[now.ID]; unwanted && s.running {
+		s.ready = append(s.ready, now.ID)
+		s.wake()
 	}
 }
 

@@ -2,11 +2,13 @@ package parked
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/protocol/grant"
 )
@@ -66,6 +68,9 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 	if !ok || r.State.Over() {
 		return nil
 	}
+	if s.isDisowned(id) {
+		return s.remove(ctx, r, revision)
+	}
 	known, settled := s.opts.Approvals.Known(r.Approval)
 	if r.State == Waiting && !known { // the bridge stopped before it had asked, or the question is lost
 		return s.askAgain(ctx, r)
@@ -92,13 +97,34 @@ func (s *Service) goOn(ctx context.Context, id protocol.TaskID) error {
 
 // askAgain asks the question of a task that nobody knows.
 func (s *Service) askAgain(ctx context.Context, r *Record) error {
-	if r.Question == nil {
+	plain, err := s.open(r.ID, r.Asks)
+	if err != nil {
+		return err
+	}
+	question := new(approval.Record)
+	if len(plain) == 0 || json.Unmarshal(plain, question) != nil {
 		return protocol.Errorf(protocol.Internal, "the task waits for nothing that is known")
 	}
-	if err := s.opts.Approvals.Open(ctx, r.Question); err != nil {
+	if err := s.opts.Approvals.Open(ctx, question); err != nil {
 		return err
 	}
 	s.publish(r, "task.waiting", r.Event())
+	return nil
+}
+
+func (s *Service) isDisowned(id protocol.TaskID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, unwanted := s.disowned[id]
+	return unwanted
+}
+
+// remove takes a task out that nobody was told of.
+func (s *Service) remove(ctx context.Context, r *Record, revision uint64) error {
+	if err := raced(s.opts.Tasks.Delete(ctx, string(r.ID), revision)); err != nil {
+		return err
+	}
+	s.withdraw(ctx, r, "the call was not kept")
 	return nil
 }
 
@@ -118,11 +144,7 @@ func raced(err error) error {
 // end stores how a task ended and tells it. While the store is away it keeps
 // trying; the next bridge goes on with what could not be stored.
 func (s *Service) end(ctx context.Context, job *Job, result []byte, err error) {
-	var sealed []byte
-	if err == nil {
-		sealed, err = s.opts.Sealer.Seal(result, "parked/"+string(job.record.ID))
-	}
-	ended := job.record.over(sealed, err, s.opts.Now())
+	ended := s.over(job.record, result, err)
 	for {
 		failed := job.store(ctx, ended)
 		if failed == nil {
@@ -138,7 +160,8 @@ func (s *Service) end(ctx context.Context, job *Job, result []byte, err error) {
 			return
 		}
 	}
-	if ended.State != Succeeded {
+	if ended.Failure != nil {
+		result = nil
 		s.withdraw(ctx, ended, "the task has ended: "+ended.Failure.Message)
 	}
 	s.publishEnd(ended, result)

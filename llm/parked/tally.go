@@ -32,9 +32,12 @@ func (t *tally) count(r *Record, n int) {
 	if r == nil || r.State.Over() {
 		return
 	}
-	party := r.Grant.Party()
-	add(t.spaces, party.Space, n, n*r.bytes())
-	add(t.own, party, n, n*r.bytes())
+	t.add(r.Grant.Party(), n, n*r.bytes())
+}
+
+func (t *tally) add(party protocol.Party, tasks, bytes int) {
+	add(t.spaces, party.Space, tasks, bytes)
+	add(t.own, party, tasks, bytes)
 }
 
 func add[K comparable](to map[K]kept, key K, tasks, bytes int) {
@@ -43,13 +46,6 @@ func add[K comparable](to map[K]kept, key K, tasks, bytes int) {
 	if to[key] = k; k.tasks == 0 {
 		delete(to, key)
 	}
-}
-
-// of is how many bytes are kept for a party, and for its space.
-func (t *tally) of(party protocol.Party) (own, all int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.own[party].bytes, t.spaces[party.Space].bytes
 }
 
 func (t *tally) total() (tasks, bytes int) {

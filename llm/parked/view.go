@@ -20,10 +20,24 @@ func (s *Service) Get(id protocol.TaskID) (View, bool) {
 		return View{}, false
 	}
 	v := View{Record: r}
+	if r.Failure != nil {
+		open := *r
+		open.Failure = s.opened(id, r.Failure)
+		v.Record = &open
+	}
 	if r.State == Succeeded {
 		v.Result, _ = s.open(id, r.Result) // null if it cannot be read any more
 	}
 	return v, true
+}
+
+// Principal is the one for whom a task waits, as it is now.
+func (s *Service) Principal(id protocol.TaskID) (*protocol.Principal, error) {
+	r, _, ok := s.opts.Tasks.Get(string(id))
+	if !ok {
+		return nil, protocol.Errorf(protocol.NotFound, "no task %q", id).With("task_id", id)
+	}
+	return s.opts.Grants.Principal(r.Grant)
 }
 
 // All yields every task, without results.
@@ -48,5 +62,5 @@ type endEvent struct {
 
 // publishEnd tells how a task ended.
 func (s *Service) publishEnd(r *Record, result json.RawMessage) {
-	s.publish(r, "task."+string(r.State), endEvent{r.ID, r.Command, r.State, result, r.Failure})
+	s.publish(r, "task."+string(r.State), endEvent{r.ID, r.Command, r.State, result, s.opened(r.ID, r.Failure)})
 }

@@ -199,6 +199,16 @@ func (s *Service) lookup(who *protocol.Principal, id string) (*Record, *live, er
 	return r, l, nil
 }
 
+// Mark changes whenever a run comes to rest or goes on. It is "" of one that a
+// principal has not begun.
+func (s *Service) Mark(who *protocol.Principal, id string) string {
+	r, err := s.mine(who, id)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(r.Phase, r.Turns, r.Changed.UnixMilli())
+}
+
 func noRun(id string) error {
 	return protocol.Errorf(protocol.NotFound, "no run %.100q", id).With("run_id", id)
 }

@@ -203,6 +203,32 @@ func (t *turn) attempt(ctx context.Context, c *chat.ToolCall, r *Result) {
 	t.e.finish(r, out)
 }
 
+// Preview is a call as it would be judged now, with its tool as it is now. It is
+// neither judged nor made.
+func (e *Executor) Preview(ctx context.Context, box *Toolbox, env Environment, c *chat.ToolCall) (*Tool, *Execution, error) {
+	tool, ok := box.Find(c.Name)
+	if !ok {
+		return nil, nil, protocol.Errorf(protocol.NotFound, "the tool %q is not there any more", c.Name).With("reason", "changed")
+	}
+	x := &Execution{Environment: env, CallID: c.ID, Name: tool.Name, Raw: rawOf(c)}
+	x.Depth++
+	parsed := Parse(tool, x.Raw)
+	if parsed.Refused(false) {
+		var r Result
+		r.invalid(tool, tool.Name, x, &parsed)
+		return nil, nil, protocol.InvalidParam("arguments", r.Text)
+	}
+	x.Arguments, x.ArgumentsJSON, x.Warnings, x.Risk = parsed.Arguments, parsed.JSON, parsed.texts(), tool.Risk
+	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	defer cancel()
+	if tool.Resolve != nil {
+		if err := tool.Resolve(ctx, x); err != nil {
+			return nil, nil, err
+		}
+	}
+	return tool.withRisk(x.Risk), x, nil
+}
+
 // again is a call with its tool as it is now, judged anew.
 func (t *turn) again(ctx context.Context, tool *Tool, x *Execution) (*Tool, *Execution, error) {
 	now, err := t.box.today(ctx, t.env, tool)

@@ -2,9 +2,9 @@ package tools
 
 import "strings"
 
-// matches reports whether a name fits a pattern, in which * stands for any
+// Matches reports whether a name fits a pattern, in which * stands for any
 // characters. Case does not matter.
-func matches(pattern, name string) bool {
+func Matches(pattern, name string) bool {
 	pattern, name = strings.ToLower(pattern), strings.ToLower(name)
 	first, rest, wild := strings.Cut(pattern, "*")
 	if !wild {

@@ -1,6 +1,11 @@
 package tools
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/aibridge/aibridge/protocol"
+)
 
 // Progress is how far a call is, as whoever does the work tells it.
 type Progress struct {
@@ -78,3 +83,23 @@ func TellProgress(ctx context.Context, p Progress) {
 // WantsProgress reports whether anybody wants to know how far the call of a
 // context is.
 func WantsProgress(ctx context.Context) bool { return ctx.Value(progressKey{}) != nil }
+
+type taskKey struct{}
+
+// ErrHandedOver ends the context of a call whose work is a task: it goes on
+// there, and is not to be called off.
+var ErrHandedOver = errors.New("the work goes on as a task")
+
+// WithTask has the call under a context tell the task that does its work, if one
+// does.
+func WithTask(ctx context.Context, tell func(protocol.TaskID)) context.Context {
+	return context.WithValue(ctx, taskKey{}, tell)
+}
+
+// TellTask tells the task that does the work of a call, if anybody wants to
+// know.
+func TellTask(ctx context.Context, id protocol.TaskID) {
+	if tell, ok := ctx.Value(taskKey{}).(func(protocol.TaskID)); ok {
+		tell(id)
+	}
+}

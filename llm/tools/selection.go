@@ -145,7 +145,7 @@ func (b *Toolbox) choose(all []*Tool, patterns []string) error {
 		}
 		fits := false
 		for _, t := range all {
-			if matches(pattern, t.Name) {
+			if Matches(pattern, t.Name) {
 				meant[t], fits = true, true
 			}
 		}
@@ -172,7 +172,7 @@ const mostNamed = 3
 func (b *Toolbox) warnOfPattern(pattern string) {
 	named := 0
 	for _, key := range slices.Sorted(maps.Keys(b.withheld)) {
-		if w := b.withheld[key]; matches(pattern, w.tool.Name) && named < mostNamed {
+		if w := b.withheld[key]; Matches(pattern, w.tool.Name) && named < mostNamed {
 			b.warn("%s", w.forbidden().Message)
 			named++
 		}

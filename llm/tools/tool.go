@@ -164,6 +164,9 @@ type Environment struct {
 	// Patience is how long an approval may be waited for; 0 leaves that to the
 	// gate.
 	Patience time.Duration
+	// Held is how long the caller itself waits for somebody to agree, if it has said
+	// so; nil leaves that to whoever keeps the call.
+	Held *time.Duration
 	// Approval is the approval that a call waited for and is now made by, "" for
 	// one that nobody was asked about yet.
 	Approval string
@@ -187,6 +190,7 @@ type Execution struct {
 	Risk    string   // the strictest of what these and the tool declare: "", RiskAsk, RiskDeny
 	Risks   []string // what the capabilities of the roster declare, in their own words
 	Reached []byte   // hash of all that they declare, if it reaches several
+	Effect  string   // what it does to the world, the same of calls that are the same deed; "" if that is not declared
 
 	again func(ctx context.Context) (*Tool, *Execution, error)
 }

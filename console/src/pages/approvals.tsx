@@ -301,6 +301,7 @@ function Detail({ a, reload }: { a: Approval; reload: () => void }) {
             )}
           </div>
           <div class="stack">
+            <Votes a={a} />
             <Before a={a} />
             <p class="small">
               {a.task_id && <><a href={link("runs", a.task_id)}>Whole run</a> · </>}
@@ -311,6 +312,8 @@ function Detail({ a, reload }: { a: Approval; reload: () => void }) {
           </div>
         </div>
       </div>
+      {a.state === "pending" && may("approval:edit") && <Edit key={a.hash} a={a} reload={reload} />}
+      {a.state === "pending" && <Equal a={a} reload={reload} />}
       {a.state === "pending" && <Decide a={a} reload={reload} />}
       {a.state !== "pending" && <Shown a={a} />}
     </article>
@@ -363,6 +366,135 @@ function Params({ args, schema }: { args: unknown; schema?: Schema }) {
         })}
       </tbody>
     </table>
+  );
+}
+
+const names = (list?: string[]) => (list ?? []).join(", ");
+
+/** Who has agreed, who may, and who may later. */
+function Votes({ a }: { a: Approval }) {
+  const who = [names(a.deciders?.people), ...(a.deciders?.roles ?? []).map((r) => `role ${r}`)].filter(Boolean).join(", ");
+  const later = [names(a.escalates_to?.people), ...(a.escalates_to?.roles ?? []).map((r) => `role ${r}`)].filter(Boolean).join(", ");
+  if (!who && !later && !a.needs && !a.changes?.length) return null;
+  return (
+    <>
+      <h2>Who decides</h2>
+      {(a.needs ?? 1) > 1 && <p>{a.votes?.length ?? 0} of {a.needs} have agreed</p>}
+      {!!a.votes?.length && (
+        <ul class="stack small">
+          {a.votes.map((v) => (
+            <li class="line">
+              <Mark is="ok" /> <b>{isMe(v.by) ? "you" : v.by}</b> {v.for && <>for {v.for}</>} <span class="dim"><Time at={v.at} /> {v.reason}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {who && (
+        <p class="small">
+          {who}
+          {Object.entries(a.deciders?.substitutes ?? {}).map(([person, by]) => <>; {by} in place of {person}</>)}
+        </p>
+      )}
+      {later && <p class="small dim">{a.escalated_at ? "Since" : "From"} <Time at={a.escalated_at ?? a.escalates_at} /> also {later}</p>}
+      {!!a.changes?.length && (
+        <>
+          <h2>{a.edited_by ? `Changed by ${isMe(a.edited_by) ? "you" : a.edited_by}` : "Changed"}</h2>
+          <ul class="stack small">
+            {a.changes.map((c) => <li>{c}</li>)}
+            {a.edited_for && <li class="dim">{a.edited_for}</li>}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}
+
+/** Other arguments: another question, to which somebody else agrees. */
+function Edit({ a, reload }: { a: Approval; reload: () => void }) {
+  const [text, setText] = useState(JSON.stringify(a.arguments, null, 2));
+  const [reason, setReason] = useState("");
+  const [error, setError] = useState<Failure>();
+  const [busy, setBusy] = useState(false);
+  let args: unknown;
+  try {
+    args = JSON.parse(text);
+  } catch {
+    args = undefined;
+  }
+  const same = args !== undefined && canonical(args) === canonical(a.arguments);
+  const not = offNow() || (busy ? "It is asked" : args === undefined ? "This is no JSON" : same ? "These are the arguments it has" : "");
+  const edit = async () => {
+    if (not) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      await call("approval.edit", { approval_id: a.approval_id, nonce: a.nonce ?? "", arguments: args, ...(reason ? { reason } : {}) });
+    } catch (e) {
+      setError(e as Failure);
+    }
+    setBusy(false);
+    reload();
+  };
+  return (
+    <details class="body part">
+      <summary>Change the arguments</summary>
+      <form class="stack" aria-label="Change the arguments" onSubmit={(e) => (e.preventDefault(), void edit())}>
+        <p class="small dim">The changed call is another question: whoever has agreed has not agreed to this, and you do not decide about it alone.</p>
+        <label class="lab" for="args">Arguments, as JSON</label>
+        <textarea class="in mono" id="args" rows={Math.min(12, text.split("\n").length + 1)} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        <label class="lab" for="edit-why">Why <span class="dimmer">(the model reads it)</span></label>
+        <input class="in" id="edit-why" maxLength={500} value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
+        {error && (
+          <span class="err" role="alert">
+            <Mark is="failed" />
+            <Said error={error} />
+          </span>
+        )}
+        <Button not={not} onClick={() => edit()}>Ask about the changed call</Button>
+      </form>
+    </details>
+  );
+}
+
+/** The calls that are equal to this one, decided together. */
+function Equal({ a, reload }: { a: Approval; reload: () => void }) {
+  const same = useLive("approval.list", { hash: a.hash, state: "pending", mine: true, limit: 100 }, { on: ["approval"] });
+  const [said, setSaid] = useState("");
+  const [error, setError] = useState<Failure>();
+  const others = same.value.data?.approvals ?? [];
+  if (others.length < 2 || !may("approval:decide")) return null;
+  const decide = async (decision: "approve" | "deny") => {
+    setError(undefined);
+    try {
+      const done = await call("approval.batch", { decision, approvals: others.map((o) => ({ approval_id: o.approval_id, nonce: o.nonce ?? "" })) });
+      setSaid(done.failed ? `${done.failed} could not be decided` : "");
+    } catch (e) {
+      setError(e as Failure);
+    }
+    reload();
+  };
+  return (
+    <details class="body part">
+      <summary>{count(others.length, "equal call")} wait</summary>
+      <ul class="stack small">
+        {others.map((o) => (
+          <li class="line">
+            <Mark is="waiting" /> <a href={link("approvals", o.approval_id)}>{o.tool}</a> for {o.requester}, asked <Time at={o.asked_at} />
+          </li>
+        ))}
+      </ul>
+      {error && (
+        <span class="err" role="alert">
+          <Mark is="failed" />
+          <Said error={error} />
+        </span>
+      )}
+      {said && <p class="small">{said}</p>}
+      <p class="line">
+        <Button not={offNow()} onClick={() => decide("deny")}>Deny all {String(others.length)}</Button>
+        <Button not={offNow()} onClick={() => decide("approve")}>Approve all {String(others.length)}</Button>
+      </p>
+    </details>
   );
 }
 

@@ -34,7 +34,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, answers: make(map[string]func(tools.Environment, string) (string, error)), denied: make(map[protocol.SkillID]bool)}
-	w.skills = NewSkills(w.invoke, w.mayInvoke)
+	w.skills = NewSkills(w.invoke, w.mayInvoke, nil)
 	w.wait = func(context.Context, protocol.TaskID) error { return nil }
 	return w
 }

@@ -24,7 +24,7 @@ var never = []string{"cert", "key", "token", "policy", "audit", "approval", "ses
 var besides = []string{
 	"bridge.config", "bridge.cluster", "event.follow",
 	"command.register", "command.unregister", "batch.execute", "llm.chat", "llm.conversation.get", "llm.conversation.list", "mcp.server.approve",
-	"skill.invoke", "group.dispatch", "mcp.tool.call",
+	"skill.invoke", "skill.effect.settle", "group.dispatch", "mcp.tool.call",
 }
 
 // CheckAllowed says which of the names may not be allowed to models.

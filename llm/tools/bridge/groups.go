@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -251,6 +252,7 @@ func (g *groups) run(ctx context.Context, x *tools.Execution) (tools.Output, err
 	if err := json.Unmarshal(answer, &begun); err != nil {
 		return tools.Output{}, protocol.Wrap(protocol.Internal, err, "the dispatch cannot be read")
 	}
+	tools.TellTask(ctx, begun.Task)
 	return g.gather(ctx, x.Environment, begun.Task)
 }
 
@@ -291,6 +293,10 @@ func (g *groups) gather(ctx context.Context, env tools.Environment, task protoco
 		return tools.Output{}, err
 	}
 	if err := g.wait(ctx, task); err != nil {
+		if errors.Is(context.Cause(ctx), tools.ErrHandedOver) {
+			content, err := write(map[string]any{"task_id": task, "state": "running"})
+			return tools.Output{Content: content}, err
+		}
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), callingOff)
 		defer cancel()
 		_, _ = g.invoke(last, env, "task.cancel", named) // which may have ended by now
@@ -300,8 +306,14 @@ func (g *groups) gather(ctx context.Context, env tools.Environment, task protoco
 	if err != nil {
 		return tools.Output{}, err
 	}
+	return DispatchOutput(answer)
+}
+
+// DispatchOutput is what a model reads of a dispatched task that has ended, as
+// task.get shows it.
+func DispatchOutput(task json.RawMessage) (tools.Output, error) {
 	var d dispatched
-	if err := json.Unmarshal(answer, &d); err != nil {
+	if err := json.Unmarshal(task, &d); err != nil {
 		return tools.Output{}, protocol.Wrap(protocol.Internal, err, "the task cannot be read")
 	}
 	members := make([]memberResult, len(d.Group.Members))

@@ -37,8 +37,13 @@ type Capability struct {
 	ReadOnly     bool // running it changes nothing, so its skill says
 	Idempotent   bool
 	Risk         string // in the skill's own words
+	EffectKey    string // which of its calls are the same deed, "" if that is not declared
 	Sealed       bool   // params must be sealed from client to client, which the bridge cannot do
 }
+
+// An EffectOf tells what a call of a capability does to the world: the same of
+// calls that are the same deed, "" if that is not declared.
+type EffectOf func(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) string
 
 // reserved is how the capabilities begin that agents add to skills, to be read
 // by skill.read.
@@ -55,6 +60,7 @@ const maxListed = 10_000
 type Skills struct {
 	invoke Invoke
 	may    MayInvoke
+	effect EffectOf
 
 	mu       sync.RWMutex
 	spaces   map[protocol.SpaceID]*spaceSkills
@@ -83,8 +89,8 @@ type described struct {
 var _ tools.Finder = (*Skills)(nil)
 
 // NewSkills makes the source. [Skills.Changed] tells it what there is.
-func NewSkills(invoke Invoke, may MayInvoke) *Skills {
-	return &Skills{invoke: invoke, may: may, spaces: make(map[protocol.SpaceID]*spaceSkills)}
+func NewSkills(invoke Invoke, may MayInvoke, effect EffectOf) *Skills {
+	return &Skills{invoke: invoke, may: may, effect: effect, spaces: make(map[protocol.SpaceID]*spaceSkills)}
 }
 
 // Changed notes a skill that is new or has changed, or is gone if describe is
@@ -316,9 +322,14 @@ func (s *Skills) tool(skill *Skill, c *Capability) *tools.Tool {
 		},
 		Prompt: true, // as commands are
 	}
-	if c.Risk != "" {
+	if c.Risk != "" || c.EffectKey != "" {
 		t.Resolve = func(_ context.Context, x *tools.Execution) error {
-			x.Risks = []string{c.Risk} // in its own words, of which operators may think otherwise
+			if c.Risk != "" {
+				x.Risks = []string{c.Risk} // in its own words, of which operators may think otherwise
+			}
+			if c.EffectKey != "" {
+				x.Effect = s.effect(skill.Space, skill.ID, c.ID, x.ArgumentsJSON)
+			}
 			return nil
 		}
 	}

@@ -1,0 +1,321 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"mime"
+	"mime/quotedprintable"
+	"net"
+	"net/mail"
+	"net/smtp"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Mailer tells people of approvals by e-mail.
+type Mailer struct {
+	Server   string // host:port
+	TLS      TLS
+	Roots    *tls.Config // of the server; nil for the system's
+	Username string      // "" does not sign in
+	Password string
+	From     mail.Address
+	To       []mail.Address          // of those who have no address by name, or are not named by a rule
+	People   map[string]mail.Address // of operators, by id
+	Spaces   []protocol.SpaceID      // whose approvals; all by default
+	Template *template.Template      // of the text; nil for the bridge's own
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// TLS says how a mail server is reached.
+type TLS string
+
+// The ways to reach a mail server.
+const (
+	StartTLS    TLS = "starttls" // in the clear until STARTTLS, which it must offer
+	ImplicitTLS TLS = "tls"      // from the first byte on
+	ClearText   TLS = "none"     // on this machine alone
+)
+
+// mailed are the events that people are told of by e-mail: those that want
+// something from them.
+var mailed = []string{"approval.requested", "approval.edited", "approval.reopened", "approval.reminded", "approval.escalated"}
+
+// letterText is the text of an e-mail. Its parts are in lines of their own, so that
+// none can be taken for another.
+const letterText = `{{if eq .Event "approval.reminded"}}Still waiting: {{else if eq .Event "approval.escalated"}}Nobody has decided yet: {{end}}a model wants to run {{.Tool}}{{with .Title}} ({{.}}){{end}}.
+
+For:       {{.Requester}}
+With:      {{printf "%s" .Args}}
+{{- range .Roster}}
+Reaches:   {{.}}{{end}}
+Because:   {{.Why}}
+{{- range .Changes}}
+Changed:   {{.}}{{end}}
+{{- if gt .Needs 1}}
+Agreed:    {{len .Votes}} of {{.Needs}}{{range .Votes}}, {{.By}}{{end}}{{end}}
+Until:     {{.Until}}
+Approval:  {{.ID}}
+{{with .Link}}
+Decide:    {{.}}
+{{end}}
+This message decides nothing: whoever decides signs in.
+`
+
+var ownLetter = template.Must(template.New("letter").Parse(letterText))
+
+// A Letter is what templates of e-mails get. Every field is plain text.
+type Letter struct {
+	Event string
+	Until string
+	Approval
+}
+
+// letter is an e-mail on its way.
+type letter struct {
+	id, name string
+	to       []mail.Address
+	view     Approval
+	at       time.Time
+}
+
+// A postman delivers e-mails, one after the other.
+type postman struct {
+	Mailer
+	bridge string
+	log    *slog.Logger
+	now    func() time.Time
+	queue  chan letter
+	pause  time.Duration // before the second attempt, doubled for each further one
+}
+
+func newPostman(o Options) *postman {
+	if o.Mail == nil {
+		return nil
+	}
+	p := &postman{Mailer: *o.Mail, bridge: o.BridgeID, log: o.Log, now: o.Now, queue: make(chan letter, maxDeliveries), pause: firstPause}
+	if p.Template == nil {
+		p.Template = ownLetter
+	}
+	if p.Dial == nil {
+		p.Dial = (&net.Dialer{Timeout: postTimeout}).DialContext
+	}
+	return p
+}
+
+// send has people told of an event. It does not wait.
+func (p *postman) send(r *Record, view Approval, name, id string) {
+	if p == nil || !slices.Contains(mailed, name) || len(p.Spaces) > 0 && !slices.Contains(p.Spaces, view.Space) {
+		return
+	}
+	to := p.recipients(r)
+	if len(to) == 0 {
+		return
+	}
+	select {
+	case p.queue <- letter{id: id, name: name, to: to, view: view, at: p.now()}:
+	default:
+		p.log.Warn("an e-mail is not sent, too many wait already", "event", name)
+	}
+}
+
+// recipients are the people whom a rule names and who could still agree, by their
+// addresses; everybody's address if that leaves nobody, or if roles decide, too.
+func (p *postman) recipients(r *Record) (to []mail.Address) {
+	lists := []Deciders{r.Deciders}
+	if r.EscalatedAt != 0 && r.Escalation != nil {
+		lists = append(lists, r.Escalation.To)
+	}
+	add := func(id string) {
+		address, ok := p.People[id]
+		voted := slices.ContainsFunc(r.Agreed, func(a Agreement) bool { return a.Grant.ID == id })
+		if ok && !voted && !r.concerns(id) && !slices.Contains(to, address) {
+			to = append(to, address)
+		}
+	}
+	open := false
+	for _, d := range lists {
+		open = open || len(d.Roles) > 0 || d.unlimited()
+		for _, id := range d.People {
+			add(id)
+			if substitute := d.Substitutes[id]; substitute != "" {
+				add(substitute)
+			}
+		}
+	}
+	if len(to) > 0 && !open {
+		return to
+	}
+	for _, address := range p.To {
+		if !slices.Contains(to, address) {
+			to = append(to, address)
+		}
+	}
+	return to
+}
+
+// run delivers until ctx ends.
+func (p *postman) run(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	for {
+		select {
+		case l := <-p.queue:
+			p.deliver(ctx, l)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// deliver tries a few times, twice as far apart each time.
+func (p *postman) deliver(ctx context.Context, l letter) {
+	text, err := p.compose(l)
+	if err != nil {
+		p.log.Warn("an e-mail cannot be written; look at its template", "event", l.name, "error", err)
+		return
+	}
+	pause := p.pause
+	for attempt := 1; ; attempt++ {
+		err := p.post(ctx, l, text)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if attempt == attempts {
+			p.log.Warn("an e-mail could not be sent", "server", p.Server, "event", l.name, "attempts", attempt, "error", err)
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause *= 2
+	}
+}
+
+// maxLetter bounds the text of an e-mail, in bytes.
+const maxLetter = 128 << 10
+
+// compose writes an e-mail. Nothing of the approval is in its headers but the name
+// of the tool, encoded as a word.
+func (p *postman) compose(l letter) ([]byte, error) {
+	var body bytes.Buffer
+	until := time.UnixMilli(l.view.Expires).UTC().Format("2006-01-02 15:04 MST")
+	plain := l.view
+	plain.Nonce = "" // whoever decides asks for it
+	if err := p.Template.Execute(&body, Letter{Event: l.name, Until: until, Approval: plain}); err != nil {
+		return nil, err
+	}
+	if body.Len() > maxLetter {
+		body.Truncate(maxLetter)
+	}
+	to := make([]string, len(l.to))
+	for i, address := range l.to {
+		to[i] = address.String()
+	}
+	_, domain, _ := strings.Cut(p.From.Address, "@")
+	var text bytes.Buffer
+	for _, header := range [][2]string{
+		{"From", p.From.String()}, {"To", strings.Join(to, ",\r\n ")}, {"Date", l.at.Format(time.RFC1123Z)},
+		{"Subject", mime.QEncoding.Encode("utf-8", subjects[l.name]+" "+l.view.Tool)},
+		{"Message-ID", "<" + l.id + "@" + domain + ">"}, {"Auto-Submitted", "auto-generated"},
+		{"MIME-Version", "1.0"}, {"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "quoted-printable"},
+	} {
+		fmt.Fprintf(&text, "%s: %s\r\n", header[0], header[1])
+	}
+	text.WriteString("\r\n")
+	w := quotedprintable.NewWriter(&text)
+	if _, err := w.Write(body.Bytes()); err != nil {
+		return nil, err
+	}
+	return text.Bytes(), w.Close()
+}
+
+// subjects begin the subjects of e-mails.
+var subjects = map[string]string{
+	"approval.requested": "To approve:", "approval.edited": "To approve, changed:", "approval.reopened": "To approve again:",
+	"approval.reminded": "Still to approve:", "approval.escalated": "To approve, escalated:",
+}
+
+// post sends an e-mail once.
+func (p *postman) post(ctx context.Context, l letter, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*postTimeout)
+	defer cancel()
+	client, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	if p.Username != "" {
+		host, _, _ := net.SplitHostPort(p.Server)
+		if err := client.Auth(smtp.PlainAuth("", p.Username, p.Password, host)); err != nil {
+			return fmt.Errorf("the server does not let the bridge sign in: %w", err)
+		}
+	}
+	if err := client.Mail(p.From.Address); err != nil {
+		return err
+	}
+	for _, to := range l.to {
+		if err := client.Rcpt(to.Address); err != nil {
+			return err
+		}
+	}
+	w, err := client.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return client.Quit()
+}
+
+// connect opens a connection to the server, and has it encrypted.
+func (p *postman) connect(ctx context.Context) (*smtp.Client, error) {
+	host, _, err := net.SplitHostPort(p.Server)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := p.Dial(ctx, "tcp", p.Server)
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if p.Roots != nil {
+		secure = p.Roots.Clone()
+	}
+	secure.ServerName = host
+	if p.TLS == ImplicitTLS {
+		conn = tls.Client(conn, secure)
+	}
+	client, err := smtp.NewClient(conn, host)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	if p.TLS != StartTLS {
+		return client, nil
+	}
+	if err := client.StartTLS(secure); err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("STARTTLS: %w", err)
+	}
+	return client, nil
+}
