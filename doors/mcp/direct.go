@@ -1,13 +1,12 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,10 +24,14 @@ func (d *Door) serveDirect(w http.ResponseWriter, r *http.Request, who *protocol
 		d.calls.cancel(r.Header.Get(sessionHeader), idOf(m.Params.RequestID)) // the SDK knows only of calls that it runs
 		return false
 	}
+	if m.Method == levelMethod && !sessionless {
+		d.sessions.wantsLog(r.Header.Get(sessionHeader), who) // the SDK knows the level
+		return false
+	}
 	if !m.plain() || !acceptsJSON(r.Header) || len(r.Header["Last-Event-Id"]) > 0 {
 		return false
 	}
-	env := tools.Environment{Principal: who, Space: who.Home(), Depth: depthOf(m.Params.Meta.Depth)}
+	env := tools.Environment{Principal: who, Space: who.Home(), Depth: depthOf(m.Params.Meta.Depth), Held: heldFor(m.Params.Meta.Wait)}
 	trace(&env, r.Header, m.Params.Meta.Traceparent)
 	ctx := r.Context()
 	var session *session
@@ -58,16 +61,20 @@ func (d *Door) serveDirect(w http.ResponseWriter, r *http.Request, who *protocol
 		}
 		defer d.calls.leave(key)
 	}
-	body, warning := d.direct(ctx, env, m, sessionless)
+	if session != nil && session.logs.Load() {
+		ctx = tools.WithLog(ctx, func(l tools.Log) {
+			_ = session.Log(context.WithoutCancel(ctx), &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(l.Level), Logger: cmp.Or(l.Logger, m.Params.Name), Data: l.Text})
+		})
+	}
+	asks := asker{env: env, console: d.consoleOf(r)}
+	if sessionless {
+		asks.client = m.capabilities()
+	}
+	body, warning := d.direct(ctx, asks, m, sessionless)
 	if warning != "" && session != nil {
 		_ = session.Log(context.WithoutCancel(ctx), &sdk.LoggingMessageParams{Level: "warning", Logger: m.Params.Name, Data: warning})
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // the reader may be gone: nobody is left to tell
+	writeMessage(w, http.StatusOK, body)
 	return true
 }
 
@@ -108,15 +115,19 @@ func acceptsJSON(h http.Header) bool {
 
 // direct runs a call and returns the message with its answer, and what was
 // changed in the arguments.
-func (d *Door) direct(ctx context.Context, env tools.Environment, m *message, sessionless bool) (body []byte, warning string) {
+func (d *Door) direct(ctx context.Context, who asker, m *message, sessionless bool) (body []byte, warning string) {
 	var result tools.Result
-	switch box, tool, err := d.find(ctx, env, m.Params.Name); {
+	var task *Task
+	switch box, tool, err := d.find(ctx, who.env, m.Params.Name); {
 	case protocol.CodeOf(err) == protocol.PermissionDenied:
 		result = *refused(m.Params.Name, err)
 	case err != nil:
 		return answerError(m, err), ""
 	default:
-		result = d.execute(ctx, box, env, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
+		result, task = d.run(ctx, box, who, toolCall(tool.Name, json.RawMessage(m.Params.Arguments)))
+	}
+	if task != nil {
+		return rpcResult(m.id, d.handOver(task, who)), ""
 	}
 	body, err := d.answer(m, &result, sessionless)
 	if err != nil {

@@ -84,6 +84,8 @@ type Prompts interface {
 // them, or that they wait. *loop.Calls is one.
 type Keeper interface {
 	Keep(ctx context.Context, env tools.Environment, c *chat.ToolCall, q *tools.Question) tools.Result
+	// Park keeps a call and returns the id of its task at once.
+	Park(ctx context.Context, env tools.Environment, c *chat.ToolCall, q *tools.Question) (protocol.TaskID, error)
 }
 
 // Options configure a [Door]. Catalogue, Executor and Authenticate are needed.
@@ -91,6 +93,7 @@ type Options struct {
 	Catalogue *tools.Catalogue // of the tools that callers see
 	Executor  *tools.Executor  // runs them
 	Keeper    Keeper           // of calls that somebody has to agree to; nil: they wait as long as the client
+	Tasks     Tasks            // of calls that take long; nil: clients wait
 	Resources Resources        //  nil: none
 	Prompts   Prompts          // nil: none
 	Foreign   Foreign          // further ones of both kinds; nil: none
@@ -105,6 +108,7 @@ type Options struct {
 	// a good credential are told, "" for none.
 	Metadata func(*http.Request) string
 
+	URL          string // of the MCP endpoint as clients know it; as they call it when empty
 	Name         string // of the server, default "aibridge"
 	Instance     string // tells this bridge from others, so that it knows itself; "" if nobody asks
 	Version      string // of the server
@@ -115,6 +119,7 @@ type Options struct {
 	MaxSessions int           // at once, default 1024, of which everybody has a share (package fair)
 	MaxRequests int           // under way at once, streams too, default 4096, shared likewise
 	Idle        time.Duration // after which a session without requests ends, default an hour
+	Patience    time.Duration // after which a call goes on as a task, if its client takes tasks; default 3 s
 
 	// Leaving ends when the server stops, before it waits for requests: streams
 	// that only listen end then. Nil: they end with the door.
@@ -131,6 +136,7 @@ func (o Options) withDefaults() Options {
 	o.MaxSessions = cmp.Or(o.MaxSessions, 1024)
 	o.MaxRequests = cmp.Or(o.MaxRequests, 4096)
 	o.Idle = cmp.Or(o.Idle, time.Hour)
+	o.Patience = cmp.Or(o.Patience, 3*time.Second)
 	if o.Foreign == nil {
 		o.Foreign = nothing{}
 	}
@@ -205,6 +211,9 @@ func (d *Door) newServer() *sdk.Server {
 	}
 	if d.opts.Instance != "" {
 		capabilities.Experimental = map[string]any{capabilityKey: map[string]any{"instance": d.opts.Instance}}
+	}
+	if d.opts.Tasks != nil {
+		capabilities.AddExtension(tasksExtension, nil)
 	}
 	server := sdk.NewServer(d.implementation, &sdk.ServerOptions{
 		Instructions: d.opts.Instructions,

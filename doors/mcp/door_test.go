@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aibridge/aibridge/commands"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/internal/bridgetest"
 	"github.com/aibridge/aibridge/llm/tools"
@@ -280,6 +281,34 @@ func TestWarningsAreLoggedToWhoWantsThem(t *testing.T) {
 	}
 }
 
+// A call that needs nothing but its answer takes a shorter way, on which the log of
+// its tool is not lost.
+func TestTheLogOfAToolReachesTheSessionThatWantsIt(t *testing.T) {
+	w := newWorld(t)
+	w.source.add("", &tools.Tool{Declaration: tools.Declaration{Name: "talks.much", Effect: commands.Read}, Run: func(ctx context.Context, _ *tools.Execution) (tools.Output, error) {
+		tools.TellLog(ctx, tools.Log{Level: "info", Text: "warming up"})
+		return tools.Output{Text: "done"}, nil
+	}})
+	heard := make(chan string, 4)
+	c := w.connect(t, "ada", "2025-11-25", &sdk.ClientOptions{LoggingMessageHandler: func(_ context.Context, r *sdk.LoggingMessageRequest) {
+		heard <- fmt.Sprint(r.Params.Level, r.Params.Logger, r.Params.Data)
+	}})
+	if err := c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "info"}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "talks.much"}); err != nil || r.IsError {
+		t.Fatalf("call: %v %s", err, jsonOf(r))
+	}
+	select {
+	case got := <-heard:
+		if got != "infotalks.muchwarming up" {
+			t.Errorf("heard %q", got)
+		}
+	case <-time.After(bridgetest.Patience):
+		t.Error("nothing was heard")
+	}
+}
+
 func TestResourcesAndPromptsAreForWhoMayReadThem(t *testing.T) {
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
@@ -384,6 +413,30 @@ func TestSchemasKeepTheirDialect(t *testing.T) {
 		schema := jsonOf(tool.InputSchema)
 		if has := strings.Contains(schema, `"$schema":"http://json-schema.org/draft-07/schema#"`); has != (tool.Name == "older.one") {
 			t.Errorf("the schema of %s: %s", tool.Name, schema)
+		}
+	}
+}
+
+func TestCallsSayHowLongTheyWait(t *testing.T) {
+	w := newWorld(t)
+	for _, version := range versions {
+		c := w.connect(t, "ada", version, nil)
+		for said, want := range map[any]time.Duration{0: 0, 1500: 1500 * time.Millisecond, -1: 0, 1e300: 10 * time.Minute, nil: -1} {
+			for _, token := range []any{nil, "with progress"} {
+				params := &sdk.CallToolParams{Name: "thermostat.set", Arguments: map[string]any{"celsius": 20}, Meta: sdk.Meta{}}
+				if said != nil {
+					params.Meta["aibridge/approval_wait_ms"] = said
+				}
+				if token != nil {
+					params.SetProgressToken(token)
+				}
+				if r, err := c.CallTool(t.Context(), params); err != nil || r.IsError {
+					t.Fatalf("%s: a wait of %v: %v %s", version, said, err, jsonOf(r))
+				}
+				if env := <-w.env; want < 0 && env.Held != nil || want >= 0 && (env.Held == nil || *env.Held != want) {
+					t.Errorf("%s: a wait of %v is one of %v", version, said, env.Held)
+				}
+			}
 		}
 	}
 }

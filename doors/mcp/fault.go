@@ -77,6 +77,10 @@ func (m *message) wrong() *fault {
 		if m.Params.URI == "" {
 			return badParams("params.uri is missing")
 		}
+	case taskGetMethod, taskUpdateMethod, taskCancelMethod:
+		if m.Params.TaskID == "" {
+			return badParams("params.taskId is missing")
+		}
 	case levelMethod:
 		if !slices.Contains(logLevels, m.Params.Level) {
 			return badParams("params.level must be one of debug, info, notice, warning, error, critical, alert and emergency")

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -115,6 +116,8 @@ func finished(req sdk.Request, result sdk.Result) sdk.Result {
 		return result
 	}
 	switch result.(type) {
+	case *handedOver:
+		return result
 	case *sdk.CallToolResult, *sdk.ReadResourceResult, *sdk.GetPromptResult:
 		return whole{result}
 	}
@@ -146,9 +149,25 @@ func environment(who *protocol.Principal, req sdk.Request) tools.Environment {
 		parent, _ = params.GetMeta()["traceparent"].(string)
 		depth, _ := params.GetMeta()[depthKey].(float64)
 		env.Depth = depthOf(depth)
+		if wait, ok := params.GetMeta()[waitKey].(float64); ok {
+			env.Held = heldFor(&wait)
+		}
 	}
 	trace(&env, header, parent)
 	return env
+}
+
+// waitKey is where a client says, in the _meta of a call, how many milliseconds the
+// call itself waits for somebody to agree to it.
+const waitKey = "aibridge/approval_wait_ms"
+
+// heldFor is how long a client wants to wait, nil if it has not said so.
+func heldFor(ms *float64) *time.Duration {
+	if ms == nil {
+		return nil
+	}
+	held := time.Duration(min(max(*ms, 0), 600_000)) * time.Millisecond
+	return &held
 }
 
 // depthKey is where bridges tell each other, in the _meta of a call, how many

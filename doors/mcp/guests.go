@@ -29,10 +29,30 @@ type guest struct {
 	grant    grant.Grant // as it came last
 	revision string      // of its tools, as its sessions know them
 	used     time.Time
+	heard    map[chan struct{}]struct{} // by streams that the SDK knows nothing of
+}
+
+// hear returns a channel that has a value when the guest's lists have changed,
+// until stop is called.
+func (g *guest) hear() (changed <-chan struct{}, stop func()) {
+	ch := make(chan struct{}, 1)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.heard == nil {
+		g.heard = make(map[chan struct{}]struct{})
+	}
+	g.heard[ch] = struct{}{}
+	return ch, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.heard, ch)
+	}
 }
 
 func (g *guest) sessions() int {
-	n := 0
+	g.mu.Lock()
+	n := len(g.heard)
+	g.mu.Unlock()
 	for range g.server.Sessions() {
 		n++
 	}
@@ -145,6 +165,14 @@ func (d *Door) shown(ctx context.Context, env tools.Environment, box *tools.Tool
 // feature is registered; none of these is ever shown, since lists come from
 // [Door.features].
 func (g *guest) announce(d *Door) {
+	g.mu.Lock()
+	for ch := range g.heard {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+	g.mu.Unlock()
 	g.server.AddTool(&sdk.Tool{Name: "-", InputSchema: rawSchema(`{"type":"object"}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return nil, nil })
 	if d.opts.Prompts != nil {

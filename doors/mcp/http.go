@@ -101,7 +101,8 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		message := peek(body)
 		answer.id = message.id
 		sessionless = sessionless || message.Params.Meta.Version >= firstStateless
-		if !d.admit(w, r, who, &message, sessionless) || d.serveDirect(w, r, who, &message, sessionless) {
+		if !d.admit(w, r, who, &message, sessionless) || d.serveDirect(w, r, who, &message, sessionless) ||
+			sessionless && d.serveTasks(w, r, who, &message) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -184,7 +185,7 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 		writeRPCError(w, m.fault.status(), m.id, m.fault.code, m.fault.text, nil)
 	case m.Method == initializeMethod && session != "":
 		writeRPCError(w, http.StatusBadRequest, m.id, jsonrpc.CodeInvalidRequest, "the session is initialized already", nil)
-	case m.Method != "" && m.id.IsValid() && !slices.Contains(methods, m.Method):
+	case m.Method != "" && m.id.IsValid() && !d.serves(m, sessionless):
 		status := http.StatusOK
 		if sessionless {
 			status = http.StatusNotFound
@@ -204,6 +205,11 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, who *protocol.Princ
 	return false
 }
 
+// serves reports whether there is a method, in versions with or without sessions.
+func (d *Door) serves(m *message, sessionless bool) bool {
+	return slices.Contains(methods, m.Method) || sessionless && d.opts.Tasks != nil && m.onTasks()
+}
+
 // initializeMethod opens a session.
 const initializeMethod = "initialize"
 
@@ -220,7 +226,7 @@ var notifications = []string{
 
 // methods are those that clients may call.
 var methods = []string{
-	initializeMethod, "ping", "server/discover", "subscriptions/listen", levelMethod, "completion/complete",
+	initializeMethod, "ping", "server/discover", listenMethod, levelMethod, "completion/complete",
 	"tools/list", "tools/call", "prompts/list", "prompts/get",
 	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
 }
@@ -270,7 +276,12 @@ func writeRefusal(w http.ResponseWriter, id jsonrpc.ID, err *protocol.Error) {
 }
 
 func writeRPCError(w http.ResponseWriter, status int, id jsonrpc.ID, code int64, text string, data json.RawMessage) {
-	body := rpcError(id, code, text, data)
+	writeMessage(w, status, rpcError(id, code, text, data))
+}
+
+// writeMessage answers with one message.
+func writeMessage(w http.ResponseWriter, status int, body []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

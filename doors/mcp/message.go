@@ -8,7 +8,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aibridge/aibridge/llm/tools"
 	"github.com/aibridge/aibridge/protocol"
 )
 
@@ -56,7 +55,9 @@ func (d *Door) Take(ctx context.Context, m Message) {
 		if request.Method == cancelledMethod {
 			d.calls.cancel(m.caller(), idOf(seen.Params.RequestID))
 		}
-	case !slices.Contains(methods, request.Method) || request.Method == "subscriptions/listen":
+	case seen.onTasks() && d.serves(&seen, seen.Params.Meta.Version >= firstStateless):
+		m.Reply(d.aboutTask(ctx, &m, &seen))
+	case !slices.Contains(methods, request.Method) || request.Method == listenMethod:
 		m.Reply(rpcError(request.ID, jsonrpc.CodeMethodNotFound, "there is no method "+strconv.Quote(bounded(request.Method, 64))+" here", nil))
 	default:
 		d.call(ctx, m, request, &seen)
@@ -76,6 +77,18 @@ func (m *Message) refuse(id jsonrpc.ID, err *protocol.Error) {
 
 func (m *Message) caller() string { return party(m.Principal) + "\x00" + m.Client }
 
+// aboutTask is the answer to a message about a task.
+func (d *Door) aboutTask(ctx context.Context, m *Message, seen *message) []byte {
+	if !known(seen.Params.Meta.Version) || !seen.introduced() {
+		return rpcError(seen.id, jsonrpc.CodeInvalidParams, "params._meta must have a version of the protocol that there is here, and the capabilities of the client", nil)
+	}
+	result, err := d.onTask(ctx, d.asker(m.Principal, seen, nil), seen)
+	if err != nil {
+		return answerError(seen, err)
+	}
+	return rpcResult(seen.id, result)
+}
+
 // call runs one call with the SDK's server, in a session that is there for it
 // alone.
 func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, seen *message) {
@@ -90,9 +103,7 @@ func (d *Door) call(ctx context.Context, m Message, request *jsonrpc.Request, se
 
 	version := seen.Params.Meta.Version
 	if seen.plain() && (version < firstStateless || known(version) && seen.introduced()) {
-		env := tools.Environment{Principal: m.Principal, Space: m.Principal.Home(), Depth: depthOf(seen.Params.Meta.Depth)}
-		trace(&env, nil, seen.Params.Meta.Traceparent)
-		if body, _ := d.direct(ctx, env, seen, version >= firstStateless); ctx.Err() == nil {
+		if body, _ := d.direct(ctx, d.asker(m.Principal, seen, nil), seen, version >= firstStateless); ctx.Err() == nil {
 			m.Reply(body)
 		}
 		return

@@ -31,7 +31,11 @@ type parts struct {
 		Level     string         `json:"level"`
 		Arguments jsontext.Value `json:"arguments"`
 		RequestID any            `json:"requestId"`
-		Meta      struct {
+		// Of the extension about tasks:
+		TaskID        string                    `json:"taskId"`
+		Responses     map[string]jsontext.Value `json:"inputResponses"`
+		Notifications wanted                    `json:"notifications"`
+		Meta          struct {
 			Version      string         `json:"io.modelcontextprotocol/protocolVersion"`
 			Capabilities jsontext.Value `json:"io.modelcontextprotocol/clientCapabilities"`
 			Client       jsontext.Value `json:"io.modelcontextprotocol/clientInfo"`
@@ -39,6 +43,7 @@ type parts struct {
 			Progress     jsontext.Value `json:"progressToken"`
 			Traceparent  string         `json:"traceparent"`
 			Depth        float64        `json:"aibridge/depth"`
+			Wait         *float64       `json:"aibridge/approval_wait_ms"`
 		} `json:"_meta"`
 	} `json:"params"`
 }

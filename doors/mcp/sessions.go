@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,6 +15,8 @@ import (
 type session struct {
 	*sdk.ServerSession
 	party string
+
+	logs atomic.Bool // its client wants to read the log
 
 	mu   sync.Mutex
 	seen time.Time // by the SDK, which ends sessions that it sees nothing of
@@ -75,6 +78,15 @@ func (ss *sessions) has(id string, who *protocol.Principal) bool {
 	defer ss.mu.Unlock()
 	s := ss.open[id]
 	return s != nil && s.party == party(who)
+}
+
+// wantsLog notes that the client of a principal's session wants to read the log.
+func (ss *sessions) wantsLog(id string, who *protocol.Principal) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if s := ss.open[id]; s != nil && s.party == party(who) {
+		s.logs.Store(true)
+	}
 }
 
 // use is a principal's session, unless it is time for the SDK to see something

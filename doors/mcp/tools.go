@@ -164,7 +164,7 @@ func stripHeaders(tree any) {
 	}
 }
 
-func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallToolRequest) (sdk.Result, error) {
 	box, tool, err := d.find(ctx, env, r.Params.Name)
 	if protocol.CodeOf(err) == protocol.PermissionDenied {
 		return resultOf(refused(r.Params.Name, err)), nil
@@ -178,11 +178,24 @@ func (d *Door) callTool(ctx context.Context, env tools.Environment, r *sdk.CallT
 	ctx = tools.WithLog(ctx, func(l tools.Log) {
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(l.Level), Logger: cmp.Or(l.Logger, tool.Name), Data: l.Text}) // for who asked for it
 	})
-	result := d.execute(ctx, box, env, toolCall(tool.Name, r.Params.Arguments))
+	who := asker{env: env, client: clientOf(r.Params.Meta)}
+	result, task := d.run(ctx, box, who, toolCall(tool.Name, r.Params.Arguments))
+	if task != nil {
+		return &handedOver{form: d.handOver(task, who)}, nil
+	}
 	if result.Warning != "" {
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: tool.Name, Data: result.Warning}) // for who asked for it
 	}
 	return resultOf(&result), nil
+}
+
+// run runs one call of a tool in a box. It returns a task instead of a result if
+// the call goes on as one, which happens to clients that take tasks.
+func (d *Door) run(ctx context.Context, box *tools.Toolbox, who asker, call *chat.ToolCall) (tools.Result, *Task) {
+	if who.client.tasks && d.opts.Tasks != nil && d.opts.Tasks.Usable(ctx, who.env) {
+		return d.callOrTask(ctx, box, who.env, call)
+	}
+	return d.execute(ctx, box, who.env, call), nil
 }
 
 // execute runs one call of a tool in a box.

@@ -8,6 +8,7 @@
 package mqtt
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"sync"
@@ -173,6 +174,11 @@ func (a *requester) Gone() context.Context {
 		return nil
 	}
 	return a.door.Options.Gone(broker.SessionID{Space: a.party.Space, Client: a.client}, a.topic)
+}
+
+// ReturnAddress implements [commands.Addressed].
+func (a *requester) ReturnAddress() commands.ReturnAddress {
+	return commands.ReturnAddress{Topic: a.topic, Correlation: bytes.Clone(a.correlation), QoS: a.qos}
 }
 
 func (a *requester) emit(e *protocol.Event) {

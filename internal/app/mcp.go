@@ -1,13 +1,16 @@
 package app
 
 import (
+	"cmp"
 	"net/http"
+	"time"
 
 	"github.com/aibridge/aibridge/broker"
 	"github.com/aibridge/aibridge/commands"
 	mcpdoor "github.com/aibridge/aibridge/doors/mcp"
 	"github.com/aibridge/aibridge/doors/mcp/offer"
 	"github.com/aibridge/aibridge/doors/mcp/topic"
+	"github.com/aibridge/aibridge/protocol"
 )
 
 // instructions tell models what the server is.
@@ -31,19 +34,26 @@ func openMCP(s *state, d *domains, server *broker.Broker, router *commands.Route
 	}
 	oauth := &mcpdoor.OAuth{URL: s.config.MCP.URL, Issuers: s.config.Tokens.OIDC()}
 	offered := offer.Options{
-		Router: router, Catalogue: d.tools.catalogue, Executor: d.tools.executor,
+		Router: router, Catalogue: d.tools.offered, Executor: d.tools.executor,
 		Files: d.files, Authorize: s.authorizer.Authorize, Servers: d.tools.servers,
+		Tasks: d.tasks, MayDecideOwn: s.judge.MayDecideOwn,
+		Mark: func(who *protocol.Principal, id protocol.TaskID) string {
+			return cmp.Or(d.tasks.Mark(who, id), d.runs.Mark(who, string(id)))
+		},
 	}
 	door := mcpdoor.New(mcpdoor.Options{
-		Catalogue:    d.tools.catalogue,
+		Catalogue:    d.tools.offered,
 		Executor:     d.tools.executor,
 		Keeper:       d.calls,
+		Tasks:        offer.Tasks(offered),
 		Grants:       s.credentials,
 		Resources:    offer.Resources(offered),
 		Prompts:      offer.Prompts(offered),
 		Foreign:      offer.Foreign(offered),
 		Authenticate: authenticate,
 		Metadata:     oauth.MetadataURL,
+		URL:          s.config.MCP.URL,
+		Patience:     time.Duration(s.config.MCP.TaskMS) * time.Millisecond,
 		Name:         s.config.ID,
 		Instance:     d.tools.instance,
 		Version:      s.version,

@@ -42,6 +42,13 @@ type Options struct {
 	// Authorize says why a principal may not do an action.
 	Authorize func(ctx context.Context, who *protocol.Principal, action string, on commands.Resource) error
 	Servers   *servers.Service
+	// Tasks keep calls that take long. Mark changes whenever a task or a run does,
+	// and is "" of one that the principal has not begun.
+	Tasks commands.Tasks
+	Mark  func(who *protocol.Principal, id protocol.TaskID) string
+	// MayDecideOwn reports whether a principal may decide about what is done for
+	// itself.
+	MayDecideOwn func(who *protocol.Principal) bool
 }
 
 // Resources are files, agents and documentation.
@@ -49,6 +56,9 @@ func Resources(o Options) mcpdoor.Resources { return resources{&o} }
 
 // Prompts are the skills with a SKILL.md.
 func Prompts(o Options) mcpdoor.Prompts { return prompts{&o} }
+
+// Tasks are the bridge's tasks.
+func Tasks(o Options) mcpdoor.Tasks { return tasks{&o} }
 
 // Foreign are the resources and prompts of other MCP servers.
 func Foreign(o Options) mcpdoor.Foreign { return foreign{&o} }

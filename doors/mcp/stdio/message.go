@@ -28,6 +28,7 @@ type message struct {
 	Params struct {
 		Name      string          `json:"name"`
 		URI       string          `json:"uri"`
+		TaskID    string          `json:"taskId"`
 		RequestID json.RawMessage `json:"requestId"`
 		Version   string          `json:"protocolVersion"`
 		Meta      struct {
@@ -72,6 +73,8 @@ func (m *message) headers(h http.Header, s session) {
 		h.Set(nameHeader, headerText(m.Params.Name))
 	case "resources/read":
 		h.Set(nameHeader, headerText(m.Params.URI))
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		h.Set(nameHeader, headerText(m.Params.TaskID))
 	}
 }
 

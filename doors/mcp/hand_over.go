@@ -1,0 +1,160 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/llm/chat"
+	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/grant"
+)
+
+// A work is a call of a tool that may outlive the request that it came by.
+type work struct {
+	door *Door
+	env  tools.Environment
+	call *chat.ToolCall
+
+	end  context.CancelCauseFunc // of the call
+	done chan tools.Result       // gets what became of it
+	task atomic.Pointer[protocol.TaskID]
+	tell atomic.Pointer[func(tools.Progress)] // for its task, once it is one
+}
+
+// callOrTask runs a call for a client that takes tasks: what is not done within a
+// few seconds, or waits for somebody, goes on as a task, which is durable before
+// it is told.
+func (d *Door) callOrTask(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) (tools.Result, *Task) {
+	w := d.begin(ctx, box, env, call)
+	stay := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) }) // a client that goes has cancelled its call,
+	patience := time.NewTimer(d.opts.Patience)
+	defer patience.Stop()
+	select {
+	case r := <-w.done:
+		stay()
+		w.end(nil)
+		return w.settled(ctx, &r)
+	case <-patience.C:
+	}
+	if !stay() {
+		return <-w.done, nil
+	}
+	task, err := w.keep(ctx) // unless it knows where the call is kept
+	if err == nil {
+		return tools.Result{}, task
+	}
+	d.opts.Log.WarnContext(ctx, "a call that takes long cannot be kept as a task: its client waits", "tool", call.Name, "error", err)
+	defer context.AfterFunc(ctx, func() { w.end(context.Cause(ctx)) })()
+	r := <-w.done
+	w.end(nil)
+	return w.settled(ctx, &r)
+}
+
+// begin runs a call with the credential of its asker, but not for as long as its
+// request.
+func (d *Door) begin(ctx context.Context, box *tools.Toolbox, env tools.Environment, call *chat.ToolCall) *work {
+	env.Parks = d.opts.Keeper != nil
+	w := &work{door: d, env: env, call: call, done: make(chan tools.Result, 1)}
+	good, release := grant.While(context.WithoutCancel(ctx), d.opts.Grants, grant.Of(env.Principal))
+	running, end := context.WithCancelCause(good)
+	w.end = end
+	running = tools.WithProgress(running, func(p tools.Progress) {
+		if tell := w.tell.Load(); tell != nil {
+			(*tell)(p)
+			return
+		}
+		tools.TellProgress(ctx, p)
+	})
+	running = tools.WithTask(running, func(id protocol.TaskID) { w.task.Store(&id) })
+	go func() {
+		defer release()
+		w.done <- d.opts.Executor.Execute(running, box, env, []*chat.ToolCall{call})[0]
+	}()
+	return w
+}
+
+// settled is what is told of a call that has come back: its result, or the task
+// that it waits as, or has begun.
+func (w *work) settled(ctx context.Context, r *tools.Result) (tools.Result, *Task) {
+	tasks := w.door.opts.Tasks
+	if r.Question != nil {
+		id, err := w.door.opts.Keeper.Park(ctx, w.env, w.call, r.Question)
+		if err != nil {
+			return *refused(w.call.Name, err), nil
+		}
+		if task, err := tasks.Get(ctx, w.env, id); err == nil {
+			return tools.Result{}, task
+		}
+		return *refused(w.call.Name, protocol.Errorf(protocol.Internal, "the call waits as a task that cannot be read").With("task_id", id)), nil
+	}
+	if id, begun := tasks.Begun(r); begun {
+		if task, err := tasks.Get(ctx, w.env, id); err == nil {
+			return tools.Result{}, task
+		}
+	}
+	return *r, nil
+}
+
+// keep has a call that is under way go on as a task.
+func (w *work) keep(ctx context.Context) (*Task, error) {
+	tasks := w.door.opts.Tasks
+	if id := w.task.Load(); id != nil { // what it does is one already, which goes on by itself
+		w.end(tools.ErrHandedOver)
+		return tasks.Get(ctx, w.env, *id)
+	}
+	id, err := tasks.Start(ctx, w.env, w.finish)
+	if err != nil {
+		return nil, err
+	}
+	return tasks.Get(ctx, w.env, id)
+}
+
+// finish waits for the end of a call that is a task, and returns the result.
+func (w *work) finish(ctx context.Context, tell func(tools.Progress)) (json.RawMessage, error) {
+	defer w.end(nil)
+	w.tell.Store(&tell)
+	select {
+	case r := <-w.done:
+		return w.written(ctx, &r)
+	case <-ctx.Done():
+	}
+	w.end(context.Cause(ctx))
+	r := <-w.done
+	if r.Status == tools.Success || protocol.CodeOf(r.Err) == protocol.OutcomeUnknown { // more than that it was cancelled
+		return w.written(ctx, &r)
+	}
+	return nil, context.Cause(ctx)
+}
+
+func (w *work) written(ctx context.Context, r *tools.Result) (json.RawMessage, error) {
+	if r.Question != nil {
+		kept := w.door.opts.Keeper.Keep(ctx, w.env, w.call, r.Question)
+		r = &kept
+	}
+	if protocol.CodeOf(r.Err) == protocol.Internal && !r.Output.IsError { // a fault, and not what the tool has to say
+		return nil, r.Err
+	}
+	return json.Marshal(resultOf(r))
+}
+
+// A handedOver result says that a call goes on as a task.
+type handedOver struct {
+	sdk.CallToolResult // the SDK sends no other kind of result
+	form               *taskForm
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (h *handedOver) MarshalJSON() ([]byte, error) { return json.Marshal(h.form) }
+
+// handOver is the answer to a call that goes on as a task.
+func (d *Door) handOver(t *Task, who asker) *taskForm {
+	form := d.form(t, who.client, who.console)
+	form.ResultType, form.Meta = "task", sdk.Meta{sdk.MetaKeyServerInfo: d.implementation}
+	form.Inputs, form.Result, form.Error = nil, nil, nil // which tasks/get has
+	return form
+}

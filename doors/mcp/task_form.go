@@ -1,0 +1,222 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// How often a client should ask for a task: one that works may have its result
+// soon, one that waits does so for a person.
+const (
+	pollWorking = 2 * time.Second
+	pollWaiting = 5 * time.Second
+)
+
+// maxJudged is how long arguments can be, in bytes, that somebody is expected to
+// judge within a message. Longer ones are judged in the console.
+const maxJudged = 4 << 10
+
+// A taskForm is a task as it is written.
+type taskForm struct {
+	ResultType string                  `json:"resultType,omitempty"`
+	Meta       sdk.Meta                `json:"_meta,omitempty"`
+	ID         protocol.TaskID         `json:"taskId"`
+	Status     string                  `json:"status"`
+	Message    string                  `json:"statusMessage,omitempty"`
+	Created    string                  `json:"createdAt"`
+	Updated    string                  `json:"lastUpdatedAt"`
+	TTL        *int64                  `json:"ttlMs"` // null of one that has not ended: it is not forgotten
+	Poll       int64                   `json:"pollIntervalMs,omitempty"`
+	Inputs     map[string]inputRequest `json:"inputRequests,omitempty"`
+	Result     any                     `json:"result,omitempty"`
+	Error      *jsonrpc.Error          `json:"error,omitempty"`
+}
+
+// An inputRequest is what a client is to ask its user.
+type inputRequest struct {
+	Method string           `json:"method"`
+	Params sdk.ElicitParams `json:"params"`
+}
+
+// elicitation is the method of an [inputRequest].
+const elicitation = "elicitation/create"
+
+// form is a task as a client gets it that asks in some way. What it is asked to
+// ask its user is only what it says it can.
+func (d *Door) form(t *Task, client capabilities, console string) *taskForm {
+	f := &taskForm{
+		ID: t.ID, Message: bounded(t.Message, 1024),
+		Created: t.Begun.UTC().Format(time.RFC3339Nano), Updated: t.Changed.UTC().Format(time.RFC3339Nano),
+	}
+	if t.Kept > 0 {
+		ttl := t.Kept.Milliseconds()
+		f.TTL = &ttl
+	}
+	switch t.State {
+	case TaskWorking:
+		f.Status, f.Poll = "working", pollWorking.Milliseconds()
+	case TaskWaiting:
+		f.Status, f.Poll, f.Inputs = "working", pollWaiting.Milliseconds(), inputs(t, client, console)
+		if len(f.Inputs) > 0 {
+			f.Status = "input_required"
+		}
+	case TaskDone:
+		f.Status, f.Result = "completed", t.outcome()
+	case TaskFailed:
+		f.Status = "failed"
+		f.Error = &jsonrpc.Error{Code: rpcCode(t.Failure), Message: t.Failure.Message, Data: errorData(t.Failure)}
+	case TaskCancelled:
+		f.Status = "cancelled"
+	}
+	return f
+}
+
+// outcome is the result of a task that is done, as that of the call would be.
+func (t *Task) outcome() any {
+	if len(t.Answer) > 0 {
+		return t.Answer
+	}
+	return resultOf(t.Result)
+}
+
+// inputs are what a client is to ask its user about a task.
+//
+// An answer that comes back through the client proves that the client sends it, and
+// not that a person gave it. So by a form the client decides about a call of its own
+// only where policy lets its credential do so. Otherwise it is asked to open the
+// console for its user, who signs in there as somebody who may decide: nothing that
+// the client sends decides anything then.
+func inputs(t *Task, client capabilities, console string) map[string]inputRequest {
+	switch {
+	case t.Question != nil && client.forms:
+		return map[string]inputRequest{t.Question.Key: {elicitation, t.Question.asked()}}
+	case t.Approval == nil:
+	case t.Approval.Own && t.Approval.Nonce != "" && client.forms && len(t.Approval.Arguments) <= maxJudged:
+		return map[string]inputRequest{approvalKey + t.Approval.ID + "-" + t.Approval.Nonce: {elicitation, t.Approval.asked()}}
+	case client.urls && console != "":
+		return map[string]inputRequest{consoleKey + t.Approval.ID: {elicitation, t.Approval.shown(console)}}
+	}
+	return nil
+}
+
+// Beginnings of the keys of what is asked about approvals. That of a form goes on
+// with the nonce: when somebody has changed the arguments, an answer to the form
+// that showed the earlier ones is passed over.
+const (
+	approvalKey = "approval-"
+	consoleKey  = "console-"
+)
+
+// asked is the form about an approval.
+func (a *Approval) asked() sdk.ElicitParams {
+	arguments := a.Arguments
+	var indented bytes.Buffer
+	if json.Indent(&indented, arguments, "", "  ") == nil {
+		arguments = indented.Bytes()
+	}
+	return sdk.ElicitParams{
+		Mode:            "form",
+		Message:         fmt.Sprintf("May %s be called? Somebody has to agree: %s. It would be called once, with:\n%s", a.Tool, a.Why, arguments),
+		RequestedSchema: rawSchema(`{"type":"object","properties":{"decision":{"type":"string","title":"Decision","enum":["approve","deny"]},"reason":{"type":"string","title":"Reason","description":"The model reads it when the call is denied","maxLength":500}},"required":["decision"]}`),
+	}
+}
+
+// shown leads to an approval in the console.
+func (a *Approval) shown(console string) sdk.ElicitParams {
+	return sdk.ElicitParams{
+		Mode: "url", ElicitationID: a.ID, URL: console + "/approvals/" + url.PathEscape(a.ID),
+		Message: fmt.Sprintf("%s waits until somebody agrees to it who may: %s. Who signs in to the console sees the call, and decides.", a.Tool, a.Why),
+	}
+}
+
+// asked is the form with a question.
+func (q *Question) asked() sdk.ElicitParams {
+	answer := map[string]any{"type": "string", "title": "Answer"}
+	if len(q.Options) > 0 {
+		answer["enum"] = q.Options
+	}
+	return sdk.ElicitParams{
+		Mode: "form", Message: bounded(q.Text, maxJudged),
+		RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"answer": answer}, "required": []string{"answer"}},
+	}
+}
+
+// capabilities are those of a client that matter here.
+type capabilities struct {
+	tasks bool // it takes tasks
+	forms bool // it can ask its user by a form,
+	urls  bool // or have a page opened
+}
+
+// capabilities reads what a client says with a request that it can do.
+func (m *message) capabilities() capabilities {
+	if m.Params.Meta.Version < firstStateless {
+		return capabilities{}
+	}
+	return readCapabilities(m.Params.Meta.Capabilities)
+}
+
+// clientOf is the same of the _meta of a request.
+func clientOf(meta sdk.Meta) capabilities {
+	if version, _ := meta[sdk.MetaKeyProtocolVersion].(string); version < firstStateless {
+		return capabilities{}
+	}
+	text, err := json.Marshal(meta[sdk.MetaKeyClientCapabilities])
+	if err != nil {
+		return capabilities{}
+	}
+	return readCapabilities(text)
+}
+
+func readCapabilities(text []byte) capabilities {
+	if !bytes.Contains(text, []byte(tasksExtension)) && !bytes.Contains(text, []byte("elicitation")) {
+		return capabilities{}
+	}
+	var said struct {
+		Extensions  map[string]json.RawMessage `json:"extensions"`
+		Elicitation map[string]json.RawMessage `json:"elicitation"`
+	}
+	if json.Unmarshal(text, &said) != nil {
+		return capabilities{}
+	}
+	setting, tasks := said.Extensions[tasksExtension]
+	_, urls := said.Elicitation["url"]
+	_, forms := said.Elicitation["form"]
+	return capabilities{
+		tasks: tasks && isObject(bytes.TrimSpace(setting)),
+		forms: forms || said.Elicitation != nil && len(said.Elicitation) == 0, // an empty one has meant forms from the start
+		urls:  urls,
+	}
+}
+
+// missingTasks is the error for a client that uses tasks and does not say that it
+// knows them.
+func missingTasks() error {
+	return &jsonrpc.Error{
+		Code:    sdk.CodeMissingRequiredClientCapabilities,
+		Message: "Missing required client capability: " + tasksExtension + " must stand in the capabilities of the request",
+		Data:    json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`),
+	}
+}
+
+// consoleOf is the address of the console as who sends a request knows the
+// bridge, "" if that is not known.
+func (d *Door) consoleOf(r *http.Request) string {
+	if known, err := url.Parse(d.opts.URL); err == nil && known.Host != "" {
+		return known.Scheme + "://" + known.Host + strings.TrimSuffix(strings.TrimSuffix(known.Path, "/"), Path)
+	}
+	if r != nil {
+		return origin(r)
+	}
+	return ""
+}

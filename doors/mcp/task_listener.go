@@ -1,0 +1,184 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// maxHeard is how many tasks one stream can be about.
+const maxHeard = 100
+
+// wanted is what a client wants to hear of on a stream.
+type wanted struct {
+	TaskIDs   []protocol.TaskID `json:"taskIds,omitempty"`
+	Tools     bool              `json:"toolsListChanged,omitempty"`
+	Prompts   bool              `json:"promptsListChanged,omitempty"`
+	Resources bool              `json:"resourcesListChanged,omitempty"`
+}
+
+// A listener is a client that hears of its tasks as they change, and of its lists.
+type listener struct {
+	door *Door
+	who  asker
+	id   jsontext.Value // of the request, by which its client knows the stream
+	out  http.ResponseWriter
+
+	wants wanted
+	marks map[protocol.TaskID]string // of the tasks as they were told
+}
+
+// serveListener serves a stream about tasks, and about lists if they are wanted
+// too. The SDK serves those that are about lists alone.
+func (d *Door) serveListener(w http.ResponseWriter, r *http.Request, who *protocol.Principal, m *message) {
+	l := &listener{door: d, who: d.asker(who, m, r), id: m.ID, out: w, wants: m.Params.Notifications, marks: make(map[protocol.TaskID]string)}
+	if err := l.agree(r.Context()); err != nil {
+		wire := new(jsonrpc.Error)
+		errors.As(wireError(err), &wire)
+		writeRPCError(w, statusOf(wire.Code), m.id, wire.Code, wire.Message, wire.Data)
+		return
+	}
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	if d.opts.Leaving != nil {
+		defer context.AfterFunc(d.opts.Leaving, end)()
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	if l.tell("notifications/subscriptions/acknowledged", map[string]any{"notifications": l.wants}) != nil {
+		return
+	}
+	if l.listen(ctx) == nil {
+		_ = l.send(map[string]any{"id": l.id, "result": map[string]any{"resultType": "complete", "_meta": l.meta()}}) // its client may be gone
+	}
+}
+
+// agree takes out of what a client wants what it will not hear of.
+func (l *listener) agree(ctx context.Context) error {
+	switch {
+	case !l.who.client.tasks:
+		return missingTasks()
+	case len(l.wants.TaskIDs) > maxHeard:
+		return protocol.InvalidParam("notifications.taskIds", fmt.Sprintf("may have %d ids", maxHeard))
+	}
+	l.wants.Prompts = l.wants.Prompts && l.door.opts.Prompts != nil
+	l.wants.Resources = l.wants.Resources && l.door.opts.Resources != nil
+	var own []protocol.TaskID
+	if l.door.opts.Tasks.Usable(ctx, l.who.env) {
+		for _, id := range l.wants.TaskIDs {
+			if _, twice := l.marks[id]; !twice && l.door.opts.Tasks.Mark(l.who.env, id) != "" {
+				l.marks[id] = ""
+				own = append(own, id)
+			}
+		}
+	}
+	l.wants.TaskIDs = own
+	return nil
+}
+
+// listen tells what changes until ctx ends, or there is nothing more to hear of.
+func (l *listener) listen(ctx context.Context) error {
+	guest := l.door.guests.of(l.who.env.Principal)
+	changed, stop := guest.hear()
+	defer stop()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		if err := l.tasks(ctx); err != nil {
+			return err
+		}
+		if len(l.marks) == 0 && !l.wants.Tools && !l.wants.Prompts && !l.wants.Resources {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-changed:
+			if err := l.lists(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// tasks tells of the tasks that are not as they were told last. After its end
+// nothing more happens to one.
+func (l *listener) tasks(ctx context.Context) error {
+	for _, id := range l.wants.TaskIDs {
+		told, listens := l.marks[id]
+		mark := l.door.opts.Tasks.Mark(l.who.env, id)
+		if !listens || mark == told {
+			continue
+		}
+		task, err := l.door.opts.Tasks.Get(ctx, l.who.env, id)
+		if err != nil { // it is forgotten, or its client may not see it any more
+			delete(l.marks, id)
+			continue
+		}
+		l.marks[id] = mark
+		form := l.door.form(task, l.who.client, l.who.console)
+		form.Meta = l.meta()
+		if err := l.tell("notifications/tasks", form); err != nil {
+			return err
+		}
+		if task.State >= TaskDone {
+			delete(l.marks, id)
+		}
+	}
+	return nil
+}
+
+// lists tells that the lists have changed that the client wants to hear of.
+func (l *listener) lists() error {
+	for _, list := range []struct {
+		wanted bool
+		method string
+	}{
+		{l.wants.Tools, "notifications/tools/list_changed"},
+		{l.wants.Prompts, "notifications/prompts/list_changed"},
+		{l.wants.Resources, "notifications/resources/list_changed"},
+	} {
+		if !list.wanted {
+			continue
+		}
+		if err := l.tell(list.method, map[string]any{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *listener) meta() sdk.Meta { return sdk.Meta{sdk.MetaKeySubscriptionID: l.id} }
+
+// tell sends a notification.
+func (l *listener) tell(method string, params any) error {
+	if fields, ok := params.(map[string]any); ok {
+		fields["_meta"] = l.meta()
+	}
+	return l.send(map[string]any{"method": method, "params": params})
+}
+
+// send sends one message as an event of the stream.
+func (l *listener) send(message map[string]any) error {
+	message["jsonrpc"] = "2.0"
+	body, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	control := http.NewResponseController(l.out)
+	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := l.out.Write(append(append([]byte("event: message\ndata: "), body...), "\n\n"...)); err != nil {
+		return err
+	}
+	return control.Flush()
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A picture of one red point, and a sound of silence.
+var (
+	picture = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82")
+	sound   = []byte("RIFF$\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00")
+)
+
+// nothingTaken is the schema of a tool without arguments.
+var nothingTaken = json.RawMessage(`{"type":"object","properties":{}}`)
+
+// newFixture is the server with what the suite asks for.
+func newFixture() http.Handler {
+	s := sdk.NewServer(&sdk.Implementation{Name: "fixture", Version: "1"}, nil)
+	addContents(s)
+	addWork(s)
+	addPrompts(s)
+	addResources(s)
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
+}
+
+// A handler is what a tool does.
+type handler = func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error)
+
+func addTool(s *sdk.Server, name string, schema json.RawMessage, do handler) {
+	s.AddTool(&sdk.Tool{Name: name, Description: "A tool of the conformance suite", InputSchema: schema}, do)
+}
+
+func text(format string, values ...any) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf(format, values...)}}}
+}
+
+// addContents adds tools that return every kind of content.
+func addContents(s *sdk.Server) {
+	image := &sdk.ImageContent{Data: picture, MIMEType: "image/png"}
+	resource := func(name, media, text string) sdk.Content {
+		return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "test://" + name, MIMEType: media, Text: text}}
+	}
+	for name, content := range map[string][]sdk.Content{
+		"test_simple_text":       {&sdk.TextContent{Text: "This is a simple text response for testing."}},
+		"test_image_content":     {image},
+		"test_audio_content":     {&sdk.AudioContent{Data: sound, MIMEType: "audio/wav"}},
+		"test_embedded_resource": {resource("embedded-resource", "text/plain", "This is an embedded resource content.")},
+		"test_multiple_content_types": {
+			&sdk.TextContent{Text: "Multiple content types test:"}, image, resource("mixed-content-resource", "application/json", `{"test":"data","value":123}`),
+		},
+	} {
+		addTool(s, name, nothingTaken, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: content}, nil
+		})
+	}
+	addTool(s, "test_error_handling", nothingTaken, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		r := text("This tool intentionally returns an error for testing")
+		r.IsError = true
+		return r, nil
+	})
+	addTool(s, "json_schema_2020_12_tool", json.RawMessage(richSchema), func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text("ok"), nil
+	})
+}
+
+const richSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",
+"$defs":{"address":{"$anchor":"addressDef","type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},
+"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},"contactMethod":{"type":"string","enum":["phone","email"]},"phone":{"type":"string"},"email":{"type":"string"}},
+"allOf":[{"anyOf":[{"required":["phone"]},{"required":["email"]}]}],
+"if":{"properties":{"contactMethod":{"const":"phone"}},"required":["contactMethod"]},"then":{"required":["phone"]},"else":{"required":["email"]},
+"additionalProperties":false}`
+
+// addWork adds tools that take their time.
+func addWork(s *sdk.Server) {
+	addTool(s, "test_tool_with_logging", nothingTaken, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		for _, said := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
+			_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: said}) // who does not listen does not hear
+			time.Sleep(50 * time.Millisecond)
+		}
+		return text("done"), nil
+	})
+	addTool(s, "test_tool_with_progress", nothingTaken, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		for _, done := range []float64{0, 50, 100} {
+			if token := r.Params.GetProgressToken(); token != nil {
+				_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: done, Total: 100}) // likewise
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		return text("done"), nil
+	})
+	addTool(s, "greet", json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`),
+		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			var p struct{ Name string }
+			_ = json.Unmarshal(r.Params.Arguments, &p)
+			return text("Hello, %s!", p.Name), nil
+		})
+	addTool(s, "slow_compute", json.RawMessage(`{"type":"object","properties":{"seconds":{"type":"number"},"label":{"type":"string"}}}`), slowCompute)
+	addTool(s, "confirm_delete", json.RawMessage(`{"type":"object","properties":{"filename":{"type":"string"}}}`),
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("deleted"), nil })
+	addTool(s, "failing_job", nothingTaken, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		time.Sleep(time.Second)
+		r := text("the job failed")
+		r.IsError = true
+		return r, nil
+	})
+	addTool(s, "protocol_error_job", nothingTaken, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		time.Sleep(time.Second)
+		return nil, errors.New("the job broke")
+	})
+}
+
+func slowCompute(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var p struct{ Seconds float64 }
+	if err := json.Unmarshal(r.Params.Arguments, &p); err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(time.Duration(p.Seconds * float64(time.Second))):
+		return text("computed for %g seconds", p.Seconds), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// addPrompts adds the prompts.
+func addPrompts(s *sdk.Server) {
+	said := func(contents ...sdk.Content) (*sdk.GetPromptResult, error) {
+		result := &sdk.GetPromptResult{}
+		for _, c := range contents {
+			result.Messages = append(result.Messages, &sdk.PromptMessage{Role: "user", Content: c})
+		}
+		return result, nil
+	}
+	s.AddPrompt(&sdk.Prompt{Name: "test_simple_prompt", Description: "A prompt of the conformance suite"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		return said(&sdk.TextContent{Text: "This is a simple prompt for testing."})
+	})
+	s.AddPrompt(&sdk.Prompt{Name: "test_prompt_with_arguments", Description: "A prompt of the conformance suite", Arguments: []*sdk.PromptArgument{{Name: "arg1", Required: true}, {Name: "arg2", Required: true}}},
+		func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return said(&sdk.TextContent{Text: fmt.Sprintf("Prompt with arguments: arg1='%s', arg2='%s'", r.Params.Arguments["arg1"], r.Params.Arguments["arg2"])})
+		})
+	s.AddPrompt(&sdk.Prompt{Name: "test_prompt_with_embedded_resource", Description: "A prompt of the conformance suite", Arguments: []*sdk.PromptArgument{{Name: "resourceUri", Required: true}}},
+		func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return said(&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{
+				URI: r.Params.Arguments["resourceUri"], MIMEType: "text/plain", Text: "Embedded resource content for testing.",
+			}}, &sdk.TextContent{Text: "Please process the embedded resource above."})
+		})
+	s.AddPrompt(&sdk.Prompt{Name: "test_prompt_with_image", Description: "A prompt of the conformance suite"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		return said(&sdk.ImageContent{Data: picture, MIMEType: "image/png"}, &sdk.TextContent{Text: "Please analyze the image above."})
+	})
+}
+
+// addResources adds the resources.
+func addResources(s *sdk.Server) {
+	read := func(media string, of func(uri string) ([]byte, string)) sdk.ResourceHandler {
+		return func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			blob, text := of(r.Params.URI)
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, MIMEType: media, Blob: blob, Text: text}}}, nil
+		}
+	}
+	s.AddResource(&sdk.Resource{URI: "test://static-text", Name: "static-text", MIMEType: "text/plain"},
+		read("text/plain", func(string) ([]byte, string) { return nil, "This is the content of the static text resource." }))
+	s.AddResource(&sdk.Resource{URI: "test://static-binary", Name: "static-binary", MIMEType: "image/png"},
+		read("image/png", func(string) ([]byte, string) { return picture, "" }))
+	s.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "test://template/{id}/data", Name: "template", MIMEType: "application/json"},
+		read("application/json", func(uri string) ([]byte, string) {
+			id := strings.TrimSuffix(strings.TrimPrefix(uri, "test://template/"), "/data")
+			return nil, fmt.Sprintf(`{"id":%q,"templateTest":true,"data":"Data for ID: %s"}`, id, id)
+		}))
+}
