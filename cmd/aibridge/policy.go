@@ -15,7 +15,7 @@ import (
 func policyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "policy", Short: "See, check and change who may do what"}
 	cmd.AddCommand(policyListCommand(), policyShowCommand(), policyPutCommand(), policyRemoveCommand(),
-		policyValidateCommand(), policyExplainCommand())
+		policyValidateCommand(), policyExplainCommand(), policyReportCommand())
 	return cmd
 }
 
@@ -64,22 +64,31 @@ func policyShowCommand() *cobra.Command {
 
 func policyPutCommand() *cobra.Command {
 	var s sessionFlags
+	var observe bool
 	cmd := &cobra.Command{
 		Use:   "put NAME FILE",
-		Short: "Put policies in force, or replace those of the same name",
+		Short: "Put policies in force or on trial, or replace those of the same name",
 		Long: `Put the policies of a file, - for standard input, in force under a name. A
-text that does not parse, or speaks of what there is not, changes nothing.`,
-		Example: `  aibridge policy put doors doors.cedar`,
-		Args:    exactArgs(2),
+text that does not parse, or speaks of what there is not, changes nothing.
+With --observe they decide nothing: aibridge policy report tells what they
+would have decided otherwise, and aibridge policy promote puts them in force.`,
+		Example: `  aibridge policy put doors doors.cedar
+  aibridge policy put doors doors.cedar --observe`,
+		Args: exactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := readText(cmd, args[1])
 			if err != nil {
 				return err
 			}
-			return s.run(cmd, map[string]any{"name": args[0], "policy": text}, simply("policy.put"))
+			params := map[string]any{"name": args[0], "policy": text}
+			if observe {
+				params["mode"] = "observe"
+			}
+			return s.run(cmd, params, simply("policy.put"))
 		},
 	}
 	s.addTarget(cmd)
+	cmd.Flags().BoolVar(&observe, "observe", false, "put them on trial")
 	return cmd
 }
 
@@ -138,6 +147,7 @@ func policyExplainCommand() *cobra.Command {
 	var s sessionFlags
 	var principal, resource, action, door, address, sender, method, cert string
 	var roles, scopes []string
+	var trial bool
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Say whether somebody may do something, and which policy decides",
@@ -153,6 +163,9 @@ its newest API key, or else those of its kind.`,
 				return usageError{errors.New("--action is needed, such as skill:invoke")}
 			}
 			params := map[string]any{"action": action}
+			if trial {
+				params["trial"] = true
+			}
 			optional(params, "door", door)
 			optional(params, "address", address)
 			optional(params, "sender_id", sender)
@@ -191,6 +204,7 @@ its newest API key, or else those of its kind.`,
 	fs.StringVar(&cert, "cert-sn", "", "serial of the certificate whose key the principal holds")
 	fs.StringVar(&action, "action", "", "what, such as skill:invoke")
 	fs.StringVar(&resource, "resource", "", "on what, type/id, such as skill/front-door")
+	fs.BoolVar(&trial, "trial", false, "as if the policies on trial were in force")
 	fs.StringVar(&door, "door", "", "by which door: mqtt, http or ws")
 	fs.StringVar(&address, "address", "", "from which IP address")
 	fs.StringVar(&sender, "sender-id", "", "speaking for whom; itself by default")

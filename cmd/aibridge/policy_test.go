@@ -58,3 +58,25 @@ forbid (principal in Role::"operator", action == Action::"skill:invoke", resourc
 	}
 	do(2, "policy", "explain", "--role", "observer", "--action", "skill:invoke")
 }
+
+func TestAPolicyIsTriedFromTheCommandLine(t *testing.T) {
+	bridge := startBinary(t, t.TempDir())
+	do := func(want string, args ...string) {
+		t.Helper()
+		if out, stderr, _ := run(t, bridge, args...); !strings.Contains(out+stderr, want) {
+			t.Errorf("%s: %s%s, want %q", strings.Join(args, " "), out, stderr, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "look.cedar")
+	if err := os.WriteFile(file, []byte(`@id("blind") forbid (principal, action == Action::"skill:discover", resource);`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do("no policies are on trial", "policy", "report")
+	do("trial:look", "policy", "put", "look", file, "--observe")
+	do("nothing was decided otherwise", "policy", "report")
+	do("total", "skill", "list")
+	do("trial:look/blind", "policy", "report", "--outcome", "refuse")
+	do("deny: trial:look/blind forbids it", "policy", "explain", "--action", "skill:discover", "--trial")
+	do("look", "policy", "promote", "look")
+	do("2003", "skill", "list")
+}

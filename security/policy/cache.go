@@ -42,6 +42,23 @@ type kept struct {
 	epoch   uint64 // of policies
 	facts   uint64 // of what is registered; 0 if that does not matter
 	until   int64  // Unix nanoseconds
+
+	differs *Difference // counts what policies on trial would decide otherwise, nil if they would not
+}
+
+// decision is the decision once more.
+func (d *kept) decision(now time.Time) Decision {
+	if d.differs != nil {
+		d.differs.again(now)
+	}
+	return d.answer()
+}
+
+func (d *kept) answer() Decision {
+	if d.differs != nil { // which is counted here, every time
+		return Decision{Allowed: d.allowed, Tried: true}
+	}
+	return Decision{Allowed: d.allowed, Until: time.Unix(0, d.until)}
 }
 
 // A cache keeps decisions. When a part is full it is emptied: whoever is there

@@ -41,6 +41,7 @@ type Engine struct {
 	metrics   *metrics
 
 	program atomic.Pointer[program]
+	trial   atomic.Pointer[trial] // nil while no policy is on trial
 	epoch   atomic.Uint64
 	facts   atomic.Uint64
 
@@ -82,6 +83,9 @@ type Decision struct {
 	// Until is until when the answer is kept, unless [Engine.Epoch] moves; zero if
 	// it is not.
 	Until time.Time
+	// Tried is whether the decision is to be asked for every time, as policies on
+	// trial would decide otherwise, which is counted.
+	Tried bool
 }
 
 // Decide says whether policies allow something. It neither checks the scopes
@@ -90,6 +94,12 @@ func (e *Engine) Decide(q *Query) Decision {
 	epoch, facts := e.epoch.Load(), e.facts.Load()
 	program := e.program.Load()
 	about := program.about(q.Action)
+	reads := about.reads
+	trial := e.trial.Load()
+	tried := trial.about(q.Action)
+	if tried != nil {
+		reads |= tried.reads
+	}
 	subject, part := e.cache.subject(q.Who)
 	space := q.Space
 	if space == "" {
@@ -98,30 +108,31 @@ func (e *Engine) Decide(q *Query) Decision {
 	now := e.opts.Now()
 	passing := about.reads&readsTime != 0
 	k := key{subject: subject, action: q.Action, family: q.Type, id: q.ID, space: space}
-	if about.reads&readsContext != 0 {
-		k.narrow(q, about.reads)
+	if reads&readsContext != 0 {
+		k.narrow(q, reads)
 	}
-	keep := !passing && k.given(q.Facts)
+	keep := reads&readsTime == 0 && k.given(q.Facts)
 	if keep {
 		if d, ok := part.get(&k); ok && d.epoch == epoch && (d.facts == 0 || d.facts == facts) && now.UnixNano() < d.until {
 			e.metrics.hits.Add(1)
-			return Decision{Allowed: d.allowed, Until: time.Unix(0, d.until)}
+			return d.decision(now)
 		}
 	}
-	v := program.judge(about, &world{
-		subject: subject, query: q, space: space, resource: resourceUID(q, space), entities: e.opts.Entities,
-	}, now)
+	w := &world{subject: subject, query: q, space: space, resource: resourceUID(q, space), entities: e.opts.Entities}
+	v := program.judge(about, w, now)
 	e.judged(q, &v)
-	decision := Decision{Allowed: v.allowed, Passing: passing}
-	if keep {
-		decision.Until = now.Add(keptFor)
-		d := kept{allowed: v.allowed, epoch: epoch, until: decision.Until.UnixNano()}
-		if about.reads&readsFacts != 0 {
-			d.facts = facts
-		}
-		part.put(&k, d)
+	d := kept{allowed: v.allowed, epoch: epoch, until: now.Add(keptFor).UnixNano()}
+	if tried != nil {
+		d.differs = trial.compare(tried, &v, w, now)
 	}
-	return decision
+	if !keep {
+		return Decision{Allowed: v.allowed, Passing: passing, Tried: tried != nil}
+	}
+	if reads&readsFacts != 0 {
+		d.facts = facts
+	}
+	part.put(&k, d)
+	return d.answer()
 }
 
 // given takes up what the caller knows of a topic. Of others it may know what

@@ -37,8 +37,11 @@ type Facts struct {
 	Scene  string
 	Skill  string
 	Agents []string
-	Kind   string // of a topic
-	Own    bool   // of a topic
+
+	Tool, Requester, RequesterKind, Risk string // of an approval
+
+	Kind string // of a topic
+	Own  bool   // of a topic
 }
 
 // Entities looks up the facts about a resource that policies use. It is asked on
@@ -121,6 +124,7 @@ func (f *Facts) addTo(r cedar.RecordMap, who *protocol.Principal) {
 		value string
 	}{
 		{"owner", owner}, {"cap", f.Cap}, {"group", f.Group}, {"scene", f.Scene}, {"skill", f.Skill}, {"kind", f.Kind},
+		{"tool", f.Tool}, {"requester", f.Requester}, {"requester_kind", f.RequesterKind}, {"risk", f.Risk},
 	} {
 		if text.value != "" {
 			r[text.name] = cedar.String(text.value)

@@ -18,7 +18,7 @@ type Explanation struct {
 type Deciding struct {
 	ID     string `json:"id" doc:"id of the policy: the name of its text, with its @id or its number in the text if it needs one (home/night, home/2)"`
 	Effect string `json:"effect" enum:"permit,forbid" doc:"effect of the policy; one that forbids outweighs all that permit"`
-	From   Kind   `json:"from" enum:"shipped,file,stored" doc:"origin of its text: the bridge, security.policies, or policy.put"`
+	From   Kind   `json:"from" enum:"shipped,file,stored,trial" doc:"origin of its text: the bridge, security.policies, policy.put, or policy.put on trial"`
 	Line   int    `json:"line" doc:"in its text"`
 	Why    string `json:"why,omitempty" doc:"what its author says about it, @why"`
 	Text   string `json:"text" doc:"the policy"`
@@ -32,7 +32,11 @@ type Failed struct {
 
 // Explain decides like [Engine.Decide], without the cache, and says why.
 func (e *Engine) Explain(q *Query) Explanation {
-	program := e.program.Load()
+	return e.explain(e.program.Load(), q)
+}
+
+// explain decides by a program.
+func (e *Engine) explain(program *program, q *Query) Explanation {
 	about := program.about(q.Action)
 	subject := newSubject(q.Who)
 	space := q.Space

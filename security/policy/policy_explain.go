@@ -22,6 +22,7 @@ type ExplainParams struct {
 	Resource  *On      `json:"resource,omitempty" doc:"on what"`
 	Door      string   `json:"door,omitempty" enum:"mqtt,http,ws" doc:"by which door"`
 	Address   string   `json:"address,omitempty" len:"1-64" doc:"from which IP address"`
+	Trial     bool     `json:"trial,omitempty" doc:"decide by the policies on trial, as if they were in force"`
 	SenderID  string   `json:"sender_id,omitempty" len:"1-64" doc:"speaking for whom; itself by default"`
 }
 
@@ -69,6 +70,8 @@ func (s *Service) Explain(_ context.Context, call *commands.Call, p ExplainParam
 		result.Explanation = Explanation{Decision: "deny", Reason: "the scopes of the credential do not cover the action", Policies: []Deciding{}}
 	case Walled(q):
 		result.Explanation = Explanation{Decision: "deny", Reason: "what is in another space does not exist for the principal", Policies: []Deciding{}}
+	case p.Trial:
+		result.Explanation = s.Engine.ExplainTrial(q)
 	default:
 		result.Explanation = s.Engine.Explain(q)
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"strings"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -27,7 +28,7 @@ func (p NameParams) Target() commands.Resource { return target(p.Name) }
 // GetResult is the result of policy.get.
 type GetResult struct {
 	View
-	Policy   string `json:"policy" doc:"the text in force"`
+	Policy   string `json:"policy" doc:"the text in force, or on trial"`
 	Revision uint64 `json:"revision,omitempty" doc:"of what was put by policy.put"`
 }
 
@@ -38,8 +39,11 @@ func (s *Service) Get(_ context.Context, _ *commands.Call, p NameParams) (GetRes
 		return GetResult{}, noPolicy(p.Name)
 	}
 	result := GetResult{View: view, Policy: text}
-	if view.From == Stored {
+	switch view.From {
+	case Stored:
 		_, result.Revision, _ = s.Records.Get(p.Name)
+	case Trial:
+		_, result.Revision, _ = s.Trials.Get(strings.TrimPrefix(p.Name, trialPrefix))
 	}
 	return result, nil
 }

@@ -8,7 +8,7 @@ import (
 
 var policyList = commands.Spec{
 	Name:    "policy.list",
-	Summary: "List the texts of policies in force and where they come from.",
+	Summary: "List the texts of policies in force and on trial, and where they come from.",
 	Effect:  commands.Read,
 	Action:  "policy:list",
 	Example: `{"from":"stored"}`,
@@ -16,7 +16,7 @@ var policyList = commands.Spec{
 
 // ListParams choose texts.
 type ListParams struct {
-	From   Kind   `json:"from,omitempty" enum:"shipped,file,stored" doc:"only those from there"`
+	From   Kind   `json:"from,omitempty" enum:"shipped,file,stored,trial" doc:"only those from there"`
 	Limit  int    `json:"limit,omitempty" range:"1-1000" default:"100" doc:"how many at most"`
 	Cursor string `json:"cursor,omitempty" len:"1-512" doc:"next_cursor of the page before"`
 }

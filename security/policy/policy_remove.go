@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"strings"
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
@@ -9,7 +10,7 @@ import (
 
 var policyRemove = commands.Spec{
 	Name:    "policy.remove",
-	Summary: "Take policies that were put by policy.put out of force.",
+	Summary: "Take policies that were put by policy.put out of force, or end their trial.",
 	Effect:  commands.Write,
 	Action:  "policy:remove",
 	Errors:  []protocol.Code{protocol.NotFound, protocol.InvalidState},
@@ -33,5 +34,5 @@ func (s *Service) Remove(ctx context.Context, _ *commands.Call, p NameParams) (R
 	case view.From == File:
 		return RemoveResult{}, protocol.Errorf(protocol.InvalidState, "policy %q is a file: remove that", p.Name).With("name", p.Name)
 	}
-	return RemoveResult(p), s.Records.Delete(ctx, p.Name, 0)
+	return RemoveResult(p), s.table(view.From).Delete(ctx, strings.TrimPrefix(p.Name, trialPrefix), 0)
 }

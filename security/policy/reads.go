@@ -31,6 +31,7 @@ var ofContext = map[cedar.String]reads{
 var ofThing = map[cedar.String]reads{
 	"id": 0, "space": 0, "kind": 0, "own": 0,
 	"owner": readsFacts, "cap": readsFacts, "group": readsFacts, "scene": readsFacts, "skill": readsFacts, "agents": readsFacts,
+	"tool": readsFacts, "requester": readsFacts, "requester_kind": readsFacts, "risk": readsFacts,
 }
 
 // readsOf finds the values that a policy looks at. An expression that it cannot

@@ -39,6 +39,15 @@ const thing = `{
   own?: Bool                 // of a topic: it is the principal's (docs/protocol.md#who-may-do-what): its client's, its agent's, or by membership
 }`
 
+// call are the attributes of an approval besides: the call of a tool that it is
+// about.
+const call = `,
+  tool?: String,             // what a model wants to run
+  requester?: String,        // id of the principal that it is for
+  requester_kind?: String,   // operator, agent, skill, bridge
+  risk?: String              // of the capability, in its own words
+}`
+
 // schemaText writes the schema in Cedar's own language.
 func (v *vocabulary) schemaText() string {
 	var b strings.Builder
@@ -55,6 +64,8 @@ func (v *vocabulary) schemaText() string {
 		switch {
 		case t == typeSpace:
 			fmt.Fprintf(&b, "entity Space = %s;\n", thing)
+		case t == typeApproval:
+			fmt.Fprintf(&b, "entity %s in [Space] = %s;\n", t, strings.TrimSuffix(thing, "\n}")+call)
 		case slices.Contains(principals, t):
 			fmt.Fprintf(&b, "entity %s in [Role, Space] = %s tags String;\n", t, thing)
 		default:

@@ -25,6 +25,7 @@ type Record struct {
 type ServiceOptions struct {
 	Engine  *Engine
 	Records records.Table[Record]
+	Trials  records.Table[Record] // of texts on trial
 	// Principal finds a principal by its id, for policy.explain: with the roles
 	// that its keys give it. Optional.
 	Principal func(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool)
@@ -39,14 +40,18 @@ type Service struct{ ServiceOptions }
 // before they are loaded.
 func NewService(o ServiceOptions) *Service {
 	s := &Service{o}
-	o.Records.OnChange(func(name string, _, now *Record) {
-		from := Source{Stored, name}
-		if now == nil {
-			o.Engine.remove(from)
-			return
+	follow := func(kind Kind) func(name string, _, now *Record) {
+		return func(name string, _, now *Record) {
+			from := Source{kind, name}
+			if now == nil {
+				o.Engine.remove(from)
+				return
+			}
+			o.Engine.follow(from, now.Text, now.By, now.At)
 		}
-		o.Engine.follow(from, now.Text, now.By, now.At)
-	})
+	}
+	o.Records.OnChange(follow(Stored))
+	o.Trials.OnChange(follow(Trial))
 	return s
 }
 
@@ -59,6 +64,8 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(policyRemove, s.Remove),
 		commands.New(policyValidate, s.Validate),
 		commands.New(policyExplain, s.Explain),
+		commands.New(policyPromote, s.Promote),
+		commands.New(policyReport, s.Report),
 	}
 }
 
@@ -67,8 +74,8 @@ const mostRecords = 500
 
 // A View is a text of policies as callers see it in a list.
 type View struct {
-	Name      string   `json:"name" doc:"name of the text; that of a file begins with file:"`
-	From      Kind     `json:"from" enum:"shipped,file,stored" doc:"comes with the bridge, is in security.policies, or was put by policy.put"`
+	Name      string   `json:"name" doc:"name of the text; that of a file begins with file:, that of one on trial with trial:"`
+	From      Kind     `json:"from" enum:"shipped,file,stored,trial" doc:"comes with the bridge, is in security.policies, was put by policy.put, or was put on trial by it"`
 	Policies  []string `json:"policies" doc:"ids of the policies in it"`
 	Broken    string   `json:"broken,omitempty" doc:"what is wrong with a newer text, in whose place this one stays in force"`
 	UpdatedAt int64    `json:"updated_at,omitempty" doc:"Unix milliseconds"`
@@ -101,7 +108,7 @@ func (e *Engine) views() []View {
 
 // key orders views and is the cursor of lists.
 func (v *View) key() string {
-	order := map[Kind]string{Shipped: "1", File: "2", Stored: "3"}
+	order := map[Kind]string{Shipped: "1", File: "2", Stored: "3", Trial: "4"}
 	return order[v.From] + v.Name
 }
 

@@ -26,7 +26,7 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{t: t, engine: newEngine(t), table: recordstest.New[Record]()}
 	service := NewService(ServiceOptions{
-		Engine: d.engine, Records: d.table,
+		Engine: d.engine, Records: d.table, Trials: recordstest.New[Record](),
 		Principal: func(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool) {
 			if id != "gateway" {
 				return nil, false

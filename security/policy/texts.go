@@ -24,6 +24,7 @@ const (
 	Shipped Kind = "shipped" // comes with the bridge
 	File    Kind = "file"    // is in security.policies
 	Stored  Kind = "stored"  // was put by policy.put
+	Trial   Kind = "trial"   // was put on trial: it judges, and decides nothing
 )
 
 // A Source names a text of policies.
@@ -35,8 +36,11 @@ type Source struct {
 // prefix begins the ids of a source's rules. It keeps sources apart; what was
 // put has plain names.
 func (s Source) prefix() string {
-	if s.Kind == File {
+	switch s.Kind {
+	case File:
 		return "file:" + s.Name
+	case Trial:
+		return trialPrefix + s.Name
 	}
 	return s.Name
 }
@@ -80,11 +84,29 @@ func (e *Engine) loadShipped() error {
 
 // rebuild puts the loaded texts in force.
 func (e *Engine) rebuild() {
-	var rules []*rule
-	for _, l := range e.texts {
+	var rules, tried []*rule
+	onTrial := false
+	for from, l := range e.texts {
+		if from.Kind == Trial {
+			tried, onTrial = append(tried, l.rules...), true
+			continue
+		}
 		rules = append(rules, l.rules...)
+		if e.texts[Source{Trial, from.Name}] == nil || from.Kind != Stored {
+			tried = append(tried, l.rules...)
+		}
 	}
-	e.program.Store(newProgram(e.words, rules))
+	inForce := newProgram(e.words, rules)
+	e.program.Store(inForce)
+	if !onTrial {
+		e.trial.Store(nil)
+		return
+	}
+	next := &trial{program: newProgram(e.words, tried), inForce: inForce, report: newReport(e.opts.Now())}
+	if before := e.trial.Load(); before != nil && e.sameTrial() {
+		next.report = before.report
+	}
+	e.trial.Store(next)
 }
 
 // set puts a text in force in place of an older one. One that is broken

@@ -17,9 +17,11 @@ const (
 	Publish   = "topic:publish"   // on a topic
 	Subscribe = "topic:subscribe" // to a topic, or to all that a filter covers
 
-	RunTool    = "tool:run"            // a model has a tool run
-	Unattended = "tool:unattended"     // without anybody being asked
-	DecideOwn  = "approval:decide_own" // on one's own models' tool calls
+	RunTool    = "tool:run"        // a model has a tool run
+	Unattended = "tool:unattended" // without anybody being asked
+
+	DecideOwn    = "approval:decide_own"    // on one's own models' tool calls
+	DecideEdited = "approval:decide_edited" // on one whose arguments one has changed
 
 	ReadMetrics = "metrics:read"  // how the bridge is, in figures
 	TakeBackup  = "bridge:backup" // of everything in every space
@@ -39,7 +41,7 @@ const (
 // bridge was built without the commands.
 var families = []string{
 	"agent", "approval", "audit", "batch", "bridge", "cap", "cert", "command", "group", "key", "llm", "mcp", "metrics", "policy",
-	"resource", "scene", "session", "skill", "task", "token", "tool", groupTopic, "vfs",
+	"resource", "scene", "session", "skill", "state", "task", "token", "tool", groupTopic, "vfs",
 }
 
 // administered are the families that give rights.
@@ -68,7 +70,9 @@ func newVocabulary(set *commands.Set) *vocabulary {
 
 		RunTool:    {"tool"},
 		Unattended: {"tool"},
-		DecideOwn:  {"approval"},
+
+		DecideOwn:    {"approval"},
+		DecideEdited: {"approval"},
 
 		ReadMetrics: {"metrics", groupRead},
 		TakeBackup:  {"bridge", groupAdministration},
@@ -178,6 +182,7 @@ const (
 	typeBridge   cedar.EntityType = "Bridge"
 	typeSender   cedar.EntityType = "Sender"
 	typeTopic    cedar.EntityType = "Topic"
+	typeApproval cedar.EntityType = "Approval"
 )
 
 // principals are the types of principals.

@@ -1,0 +1,76 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/aibridge/aibridge/cluster"
+	"github.com/aibridge/aibridge/connect"
+	"github.com/aibridge/aibridge/internal/backup"
+	"github.com/aibridge/aibridge/internal/config"
+	"github.com/aibridge/aibridge/internal/listen"
+	"github.com/aibridge/aibridge/internal/natsd"
+	"github.com/aibridge/aibridge/internal/storage"
+	"github.com/aibridge/aibridge/internal/telemetry"
+	"github.com/aibridge/aibridge/llm/model"
+	"github.com/aibridge/aibridge/security/password"
+	"github.com/aibridge/aibridge/security/servertls"
+	"github.com/aibridge/aibridge/security/token"
+)
+
+// keptTables are the tables of the copy that say who may do what. All others
+// are emptied: what they hold could be gone on with.
+var keptTables = []string{"cert", "cert-authority", "cert-request", "datakey", "key", "keyuse", "policy", "policy-trial", "revocation"}
+
+// emptiedTables are the others.
+var emptiedTables = []string{
+	"agent", "announcer", "approval", "batch", "cap", "cert-token", "chat", "data", "dispatch", "effect", "estate", "group", "llmspending", "llmspent",
+	"mcpserver", "namespace", "parked", "resource", "rollout", "rollout-part", "run", "runpackage", "scene", "skill", "skill-join", "skill-name", "state", "task", "vfsfile",
+	"vfsgroup", "vfsremote",
+}
+
+// anyPort has the system choose.
+const anyPort = "127.0.0.1:0"
+
+// isolated is a configuration for a copy of the state in a folder: with nothing
+// that leads out of this process, and a model at an address of the process's own.
+func isolated(c config.Config, folder, modelURL string) config.Config {
+	c.Data = folder
+	c.NATS, c.Cluster = natsd.Settings{Replicas: 1}, cluster.DefaultSettings()
+	c.MQTT.Address, c.MQTT.Unix, c.MQTTS, c.HTTP, c.WS = anyPort, "", "off", anyPort, anyPort
+	c.ProxyProtocol, c.TLS = listen.Proxies{}, servertls.Settings{}
+	c.Tokens, c.Passwords, c.Telemetry = token.Settings{}, password.DefaultSettings(), telemetry.Settings{}
+	c.Connect, c.Backup = connect.DefaultSettings(), backup.DefaultSettings()
+	c.LLM = model.DefaultSettings()
+	c.LLM.BaseURL, c.LLM.Model = modelURL, modelName
+	c.Approvals.Webhooks = nil
+	c.VFS.Dir, c.VFS.Store = "", "auto"
+	c.Skills.AllowPrivate = true // the devices are on loopback
+	c.Drain, c.Log.Level = 1, "error"
+	return c
+}
+
+// restore fills a folder with a copy of the state. It reports whether the key of
+// the audit trail is there, without which the trail cannot be verified.
+func restore(ctx context.Context, copied config.Config, archive io.Reader, original string) (trail bool, err error) {
+	if _, err := storage.Restore(ctx, copied, archive, false); err != nil {
+		return false, fmt.Errorf("restore the copy: %w", err)
+	}
+	if err := storage.Keep(ctx, copied, func(name string) bool { return slices.Contains(keptTables, name) }, slices.Concat(keptTables, emptiedTables)); err != nil {
+		return false, fmt.Errorf("empty the copy: %w", err)
+	}
+	key, err := os.ReadFile(filepath.Join(original, storage.TrailKey))
+	switch {
+	case original == "", errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, os.WriteFile(filepath.Join(copied.Data, storage.TrailKey), key, 0o600)
+}

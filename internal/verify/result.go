@@ -1,0 +1,56 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A State says how a promise was found.
+type State string
+
+// The states.
+const (
+	Kept          State = "kept"
+	Broken        State = "broken"
+	NotApplicable State = "not applicable" // it was not tried, which is not to say that it is kept
+)
+
+// A Result is what was found of one promise.
+type Result struct {
+	Promise string `json:"promise"`
+	State   State  `json:"state"`
+	What    string `json:"what"`              // what was seen, or why it was not tried
+	Control string `json:"control,omitempty"` // what was shown to work first
+}
+
+// A notApplicable is why a promise is not tried.
+type notApplicable struct{ reason string }
+
+func (n notApplicable) Error() string { return n.reason }
+
+func cannot(format string, args ...any) error { return notApplicable{fmt.Sprintf(format, args...)} }
+
+// A broken promise is how it is broken.
+type broken struct{ how string }
+
+func (b broken) Error() string { return b.how }
+
+func breaks(format string, args ...any) error { return broken{fmt.Sprintf(format, args...)} }
+
+// resultOf is the result of a check. An error that is neither of those above
+// means that the check could not be brought to an end: the bridge does not do
+// what the check needs of it.
+func resultOf(p promise, err error) Result {
+	r := Result{Promise: p.name, State: Kept, What: p.kept, Control: p.control}
+	var n notApplicable
+	var b broken
+	switch {
+	case errors.As(err, &n):
+		r.State, r.What, r.Control = NotApplicable, n.reason, ""
+	case errors.As(err, &b):
+		r.State, r.What = Broken, b.how
+	case err != nil:
+		r.State, r.What, r.Control = Broken, "the control failed: "+err.Error(), ""
+	}
+	return r
+}
