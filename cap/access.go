@@ -1,8 +1,11 @@
 package cap
 
 import (
+	"iter"
+
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 )
 
 // Skills answers the questions of a [Service] about skills.
@@ -14,6 +17,9 @@ type Skills interface {
 	ServedBy(space protocol.SpaceID, agent protocol.AgentID) []protocol.SkillID
 	// SkillOnline reports whether a skill can be expected to answer.
 	SkillOnline(space protocol.SpaceID, skill protocol.SkillID) bool
+	// Select yields the agents, each with those of its skills that have a
+	// capability, "" for any, that a selector chooses.
+	Select(space protocol.SpaceID, chosen *selector.Selector, capability protocol.CapabilityID) iter.Seq2[protocol.AgentID, protocol.SkillID]
 }
 
 // privileged reports whether a principal may change the things of others in its

@@ -38,6 +38,11 @@ func (s *Service) OwnersKnowing(space protocol.SpaceID, skill protocol.SkillID) 
 	return owners
 }
 
+// Knowing lists the Caps that know a skill, as OwnersKnowing has it, by id.
+func (s *Service) Knowing(space protocol.SpaceID, skill protocol.SkillID) []protocol.CapID {
+	return s.index.capsOf(space, skill)
+}
+
 // Lookup finds a Cap. It must not be changed.
 func (s *Service) Lookup(space protocol.SpaceID, id protocol.CapID) (*Cap, bool) {
 	c, _, ok := s.opts.Caps.Get(capKey(space, id))

@@ -27,6 +27,10 @@ type Group struct {
 	Members []Member         `json:"members"` // in the order in which they joined
 	Links   []Link           `json:"links,omitempty"`
 	BornAt  int64            `json:"born_at"` // Unix milliseconds
+
+	// Selector chooses the members at the time, who are not kept; "" where they
+	// are added one by one.
+	Selector string `json:"selector,omitempty"`
 }
 
 // KeptFor names the budget of records that it uses: the budget of its space.

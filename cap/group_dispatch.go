@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/cap/rollout"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -31,7 +32,8 @@ type DispatchParams struct {
 	Params     json.RawMessage       `json:"params,omitempty" type:"object" default:"{}" doc:"checked against each member's params_schema"`
 	To         Selection             `json:"target,omitzero" doc:"which members; all when absent"`
 	Completion dispatch.Completion   `json:"completion,omitzero" doc:"when it is complete; all when absent"`
-	Deadline   int64                 `json:"deadline_ms,omitempty" range:"1-604800000" default:"60000" doc:"milliseconds from now, up to 7 days; not bound by the request's timeout"`
+	Deadline   int64                 `json:"deadline_ms,omitempty" range:"1-604800000" default:"60000" doc:"milliseconds from now, up to 7 days; not bound by the request's timeout. In a rollout, from when the member is asked"`
+	rollout.Plan
 }
 
 // A Selection chooses the members that fit all of its conditions.
@@ -53,7 +55,9 @@ func (p DispatchParams) Target() commands.Resource {
 // DispatchResult is the result of group.dispatch.
 type DispatchResult struct {
 	TaskID protocol.TaskID `json:"task_id" doc:"for task.get, task.cancel and the task's topic"`
-	Roster []RosterEntry   `json:"roster" doc:"who is asked; fixed from now on"`
+	Roster []RosterEntry   `json:"roster" doc:"who is asked; fixed from now on. Empty for a rollout, whose members group.rollout.members lists"`
+	// Members is beside the roster because a rollout's is too long.
+	Members int `json:"members" doc:"how many are asked; others may join a continuous rollout"`
 }
 
 // A RosterEntry is a member on the roster.
@@ -83,6 +87,9 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 	if !s.takesPart(call.Principal, c, g) {
 		return DispatchResult{}, notMember(c, p.Group)
 	}
+	if g.dynamic() || p.Plan.Given() {
+		return s.rollOut(ctx, call, c, g, p)
+	}
 	chosen, err := s.choose(c, g, p.To)
 	if err != nil {
 		return DispatchResult{}, err
@@ -105,7 +112,7 @@ func (s *Service) Dispatch(ctx context.Context, call *commands.Call, p DispatchP
 	if err != nil {
 		return DispatchResult{}, err
 	}
-	result := DispatchResult{started.ID, make([]RosterEntry, len(started.Members))}
+	result := DispatchResult{started.ID, make([]RosterEntry, len(started.Members)), len(started.Members)}
 	for i, m := range started.Members {
 		result.Roster[i] = RosterEntry{m.Skill, m.Role, m.State}
 	}

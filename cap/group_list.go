@@ -35,7 +35,8 @@ type GroupListResult struct {
 type GroupSummary struct {
 	Group   protocol.GroupID `json:"group_id" doc:"id of the group"`
 	Cap     protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
-	Members int              `json:"members" doc:"how many members it has"`
+	Members int              `json:"members" doc:"how many members it has; 0 if a selector chooses them, which group.query counts"`
+	Chosen  string           `json:"selector,omitempty" doc:"what chooses the members; absent if they are added one by one"`
 	Online  int              `json:"online" doc:"how many of them are there now"`
 	Links   int              `json:"links" doc:"how many links it has; in a bidirectional Cap each direction counts"`
 	Data    int              `json:"data" doc:"how many values it has"`
@@ -85,7 +86,7 @@ func (s *Service) summary(g *Group) GroupSummary {
 		}
 	}
 	return GroupSummary{
-		Group: g.ID, Cap: g.Cap, Members: len(g.Members), Online: online, Links: len(g.Links),
+		Group: g.ID, Cap: g.Cap, Members: len(g.Members), Chosen: g.Selector, Online: online, Links: len(g.Links),
 		Data: s.index.dataCount(g.Space, g.Cap, g.ID), BornAt: g.BornAt,
 	}
 }

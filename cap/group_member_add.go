@@ -63,6 +63,9 @@ func (s *Service) AddMember(ctx context.Context, call *commands.Call, p MemberAd
 		if old != nil {
 			g = old.clone()
 		}
+		if g.dynamic() {
+			return nil, chosenBySelector(g)
+		}
 		if g.member(p.Skill) >= 0 {
 			return nil, protocol.Errorf(protocol.AlreadyExists, "skill %q is a member of group %q already", p.Skill, p.Group).
 				With("group_id", string(p.Group)).With("skill_id", string(p.Skill))

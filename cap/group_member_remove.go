@@ -45,6 +45,9 @@ func (s *Service) RemoveMember(ctx context.Context, call *commands.Call, p Membe
 		if err != nil {
 			return MemberResult{}, err
 		}
+		if g.dynamic() {
+			return MemberResult{}, chosenBySelector(g)
+		}
 		i := g.member(p.Skill)
 		if i < 0 {
 			return MemberResult{}, stranger(g, p.Skill)

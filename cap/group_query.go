@@ -31,7 +31,9 @@ func (p GroupQueryParams) Target() commands.Resource {
 type GroupQueryResult struct {
 	Group    protocol.GroupID `json:"group_id" doc:"id of the group"`
 	Cap      protocol.CapID   `json:"cap_id" doc:"id of the Cap that the group belongs to"`
-	Members  []MemberView     `json:"members" doc:"in the order in which they joined"`
+	Members  []MemberView     `json:"members" doc:"in the order in which they joined; empty if a selector chooses them"`
+	Selector string           `json:"selector,omitempty" doc:"what chooses the members; agent.list with it shows their agents"`
+	Selected *int             `json:"selected,omitempty" doc:"how many the selector chooses now: each skill of an agent counts"`
 	Links    []Link           `json:"links" doc:"links between members, in the order in which they were added; in a bidirectional Cap each direction is an entry"`
 	Data     []DataView       `json:"data" doc:"what group.data.get returns the values of, by name"`
 	Revision uint64           `json:"revision" doc:"number of this version of members and links; values have revisions of their own"`
@@ -67,6 +69,14 @@ func (s *Service) QueryGroup(_ context.Context, call *commands.Call, p GroupQuer
 	}
 	result := GroupQueryResult{Group: g.ID, Cap: c.ID, Members: make([]MemberView, len(g.Members)),
 		Links: append([]Link{}, g.Links...), Data: []DataView{}, Revision: revision, BornAt: g.BornAt}
+	if g.dynamic() {
+		chosen, err := g.selector()
+		if err != nil {
+			return GroupQueryResult{}, err
+		}
+		n := s.countSelected(c.Space, chosen, "")
+		result.Selector, result.Selected = g.Selector, &n
+	}
 	for i, m := range g.Members {
 		result.Members[i] = MemberView{m, s.presence(c.Space, m.Skill)}
 	}

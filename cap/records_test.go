@@ -23,10 +23,10 @@ func TestUpdatesKeepTheOtherFields(t *testing.T) {
 		"group.member.update": `{"cap_id":"climate","group_id":"up","skill_id":"lamp","role":"guest"}`,
 	} {
 		t.Run(command, func(t *testing.T) {
-			recordstest.Survives(t, w.groups, "default/climate/up", func() { w.must(alice, command, params) }, "Members", "-Links")
+			recordstest.Survives(t, w.groups, "default/climate/up", func() { w.must(alice, command, params) }, "Members", "-Links", "-Selector")
 		})
 	}
 	recordstest.Survives(t, w.groups, "default/climate/up", func() {
 		w.must(alice, "group.member.remove", `{"cap_id":"climate","group_id":"up","skill_id":"lamp"}`)
-	}, "Members", "-Links")
+	}, "Members", "-Links", "-Selector")
 }

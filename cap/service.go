@@ -27,6 +27,7 @@ type Options struct {
 	Retained   func(filter string) iter.Seq2[string, protocol.SpaceID]
 	Skills     Skills
 	Dispatcher Dispatcher // carries out group.dispatch
+	Rollouts   Rollouts   // the same where it has a plan, or the group a selector
 	// MembershipLost is told when a principal may have lost access to the
 	// channel of a Cap. It must not block.
 	MembershipLost func(protocol.SpaceID, protocol.CapID)
@@ -110,8 +111,14 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(dataSet, s.SetData),
 		commands.New(dataGet, s.GetData),
 		commands.New(dataList, s.ListData),
+		commands.New(groupDeclare, s.DeclareGroup),
+		commands.New(groupRemove, s.RemoveGroup),
 		commands.New(groupQuery, s.QueryGroup),
 		commands.New(groupList, s.ListGroups),
 		commands.New(groupDispatch, s.Dispatch),
+		commands.New(rolloutPause, s.PauseRollout),
+		commands.New(rolloutResume, s.ResumeRollout),
+		commands.New(rolloutRetry, s.RetryRollout),
+		commands.New(rolloutMembers, s.ListRolloutMembers),
 	}
 }

@@ -79,7 +79,7 @@ func (s *Service) Snapshot(space protocol.SpaceID, id protocol.CapID) (Snapshot,
 	p := Snapshot{Cap: c}
 	for _, group := range s.index.groupsOf(space, id) {
 		g, _, ok := s.opts.Groups.Get(groupKey(space, id, group))
-		if !ok {
+		if !ok || g.dynamic() { // the files know members alone
 			continue
 		}
 		p.Groups = append(p.Groups, g)
@@ -247,6 +247,9 @@ func (s *Service) Restore(ctx context.Context, p Snapshot) error {
 		return err
 	}
 	for _, g := range p.Groups {
+		if held, _, ok := s.opts.Groups.Get(g.key()); ok && held.dynamic() {
+			return chosenBySelector(held)
+		}
 		if err := restore(ctx, s.opts.Groups, g.key(), g); err != nil {
 			return err
 		}

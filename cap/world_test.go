@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/internal/leaks"
 	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 )
 
 func TestMain(m *testing.M) { leaks.Verify(m) }
@@ -33,6 +37,7 @@ type directory struct {
 	owner  map[protocol.SkillID]string
 	agents map[protocol.AgentID][]protocol.SkillID
 	online map[protocol.SkillID]bool
+	tagged map[protocol.SpaceID]map[protocol.AgentID]tags
 }
 
 func (d *directory) SpeaksFor(who *protocol.Principal, _ protocol.SpaceID, skill protocol.SkillID) (yes, known bool) {
@@ -46,6 +51,28 @@ func (d *directory) ServedBy(_ protocol.SpaceID, agent protocol.AgentID) []proto
 
 func (d *directory) SkillOnline(_ protocol.SpaceID, skill protocol.SkillID) bool {
 	return d.online[skill]
+}
+
+func (d *directory) Select(space protocol.SpaceID, chosen *selector.Selector, _ protocol.CapabilityID) iter.Seq2[protocol.AgentID, protocol.SkillID] {
+	return func(yield func(protocol.AgentID, protocol.SkillID) bool) {
+		for _, agent := range slices.Sorted(maps.Keys(d.tagged[space])) {
+			if chosen.Matches(d.tagged[space][agent]) && !yield(agent, protocol.SkillID(agent)+"-skill") {
+				return
+			}
+		}
+	}
+}
+
+// tags are what selectors see of an agent.
+type tags map[string]string
+
+func (t tags) Has(k selector.Key) bool { _, ok := t[k.Name]; return ok }
+
+func (t tags) Values(k selector.Key) []string {
+	if v, ok := t[k.Name]; ok {
+		return []string{v}
+	}
+	return nil
 }
 
 // A world is a service with everything around it replaced.

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
@@ -22,6 +23,7 @@ type Agent struct {
 	Type      AgentType        `json:"type"`
 	Name      string           `json:"name,omitempty"`
 	Endpoints []string         `json:"endpoints,omitempty"`
+	Tags      selector.Tags    `json:"tags,omitempty"`
 
 	// Owner is who registered the agent. Its MQTT clients are the agent's.
 	Owner protocol.Party `json:"owner"`
@@ -67,7 +69,12 @@ func (a *Agent) Key() ask.AgentKey { return ask.AgentKey{Space: a.Space, ID: a.I
 // BelongsTo reports whether the agent's connections are made by who: by the
 // principal that registered it, or by the agent's own identity.
 func (a *Agent) BelongsTo(who *protocol.Principal) bool {
-	return a.owner().Is(who) || a.ID.Party(a.Space) == who.Party()
+	return a.IsOf(who.Party())
+}
+
+// IsOf is BelongsTo for a party.
+func (a *Agent) IsOf(party protocol.Party) bool {
+	return a.owner().Includes(party) || a.ID.Party(a.Space) == party
 }
 
 // owner is who registered the agent. The space that records of earlier versions

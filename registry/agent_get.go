@@ -6,6 +6,7 @@ import (
 
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 )
 
 var agentGet = commands.Spec{
@@ -24,6 +25,7 @@ type AgentView struct {
 	Type          AgentType        `json:"type" doc:"purpose of the agent: mcp_agent (gathers requests, talks to models), route_agent (hands commands out) or end_agent (does the work)"`
 	Name          string           `json:"name,omitempty" doc:"name for people; absent if it gave none"`
 	Endpoints     []string         `json:"endpoints,omitempty" doc:"URLs at which the agent says it is reached; absent if it gave none"`
+	Tags          selector.Tags    `json:"tags,omitempty" doc:"what selectors choose it by; absent if it has none"`
 	Owner         string           `json:"owner" doc:"id of the principal that registered the agent"`
 	Status        Status           `json:"status" doc:"online; offline; or suspended, which is offline until it is registered anew because its certificate has ended"`
 	Since         int64            `json:"since,omitempty" doc:"time of the last change of status, Unix milliseconds; absent if there was none since the bridge started"`
@@ -71,6 +73,7 @@ func (s *Service) viewAgent(a *Agent) AgentView {
 		Type:          a.Type,
 		Name:          a.Name,
 		Endpoints:     a.Endpoints,
+		Tags:          a.Tags,
 		Owner:         a.Owner.ID,
 		Status:        seen.status(),
 		Since:         unixMilli(seen.since),

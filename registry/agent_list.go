@@ -6,6 +6,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 )
 
 var agentList = commands.Spec{
@@ -14,7 +15,7 @@ var agentList = commands.Spec{
 	Effect:  commands.Read,
 	Action:  "agent:list",
 	Errors:  []protocol.Code{protocol.NotFound},
-	Example: `{"type":"end_agent","status":"online","limit":20}`,
+	Example: `{"selector":"site=hall,skill.version>=1.4","status":"online","limit":20}`,
 }
 
 // ListAgentsParams are the params of agent.list.
@@ -22,6 +23,7 @@ type ListAgentsParams struct {
 	Space  protocol.SpaceID `json:"space_id,omitempty" doc:"the space, the caller's own by default"`
 	Type   AgentType        `json:"type,omitempty" enum:"mcp_agent,route_agent,end_agent" doc:"only agents of this type; route agents are listed while they are authorised and online, unless status says otherwise"`
 	Status Status           `json:"status,omitempty" enum:"online,offline" doc:"only agents that are, or are not, there"`
+	Chosen string           `json:"selector,omitempty" len:"1-2048" doc:"only agents that this selector chooses, such as site=hall,model in (x1,x2); see docs/protocol.md#selectors"`
 	Find   string           `json:"find,omitempty" len:"1-128" doc:"only agents with this text in their id or name, whatever its case"`
 	Sort   string           `json:"sort,omitempty" enum:"id,-id,name,-name,type,-type,status,-status,since,-since,registered_at,-registered_at" doc:"what to sort by, the highest first behind a minus; by id if absent"`
 	listing.Page
@@ -63,21 +65,54 @@ func (s *Service) ListAgents(_ context.Context, call *commands.Call, p ListAgent
 	if status == "" && p.Type == RouteAgent {
 		status = Online // only those that are there can be asked to route
 	}
-	var match func(*Agent) bool
-	if p.Type != "" || status != "" || p.Find != "" {
-		named := listing.Find(p.Find)
-		match = func(a *Agent) bool {
-			there := status == "" || s.board.isOnline(a.Key()) && (p.Type != RouteAgent || a.authorized())
-			return (p.Type == "" || a.Type == p.Type) && (status == "" || there == (status == Online)) && named.In(string(a.ID), a.Name)
-		}
+	if p.Chosen != "" {
+		return s.listSelected(space, p, status)
 	}
+	match := p.matcher(s, status)
 	found, err := s.index.agents(space, query[*Agent]{Page: p.Page, sort: p.Sort, order: s.agentOrder(), match: match})
 	if err != nil {
 		return ListAgentsResult{}, err
 	}
+	return s.agentPage(found), nil
+}
+
+// listSelected lists the agents that a selector chooses, by one of their skills
+// where it asks for skills.
+func (s *Service) listSelected(space protocol.SpaceID, p ListAgentsParams, status Status) (ListAgentsResult, error) {
+	chosen, err := selector.ParseParam("selector", p.Chosen)
+	if err != nil {
+		return ListAgentsResult{}, err
+	}
+	match := p.matcher(s, status)
+	found, err := s.agentOrder().Select(func(yield func(*Agent) bool) {
+		for a := range s.selectAgents(space, chosen) {
+			if (match == nil || match(a)) && !yield(a) {
+				return
+			}
+		}
+	}, p.Sort, p.Page)
+	if err != nil {
+		return ListAgentsResult{}, err
+	}
+	return s.agentPage(found), nil
+}
+
+// matcher tells which agents the other params mean, nil for all.
+func (p *ListAgentsParams) matcher(s *Service, status Status) func(*Agent) bool {
+	if p.Type == "" && status == "" && p.Find == "" {
+		return nil
+	}
+	named := listing.Find(p.Find)
+	return func(a *Agent) bool {
+		there := status == "" || s.board.isOnline(a.Key()) && (p.Type != RouteAgent || a.authorized())
+		return (p.Type == "" || a.Type == p.Type) && (status == "" || there == (status == Online)) && named.In(string(a.ID), a.Name)
+	}
+}
+
+func (s *Service) agentPage(found listing.Selection[*Agent]) ListAgentsResult {
 	result := ListAgentsResult{Agents: make([]AgentView, len(found.Items)), Total: found.Total, NextCursor: found.Next}
 	for i, a := range found.Items {
 		result.Agents[i] = s.viewAgent(a)
 	}
-	return result, nil
+	return result
 }

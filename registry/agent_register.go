@@ -8,6 +8,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 	"github.com/aibridge/aibridge/registry/ask"
 )
 
@@ -29,6 +30,7 @@ type RegisterAgentParams struct {
 	Type      AgentType        `json:"type" enum:"mcp_agent,route_agent,end_agent" doc:"what the agent is for"`
 	Endpoints []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs the agent is reached at; the bridge calls http(s) ones of an agent that has no connection and was not registered over MQTT"`
 	Name      string           `json:"name,omitempty" len:"1-128" text:"line" doc:"for people"`
+	Tags      selector.Tags    `json:"tags,omitempty" len:"0-32" each:"0-128" text:"line" doc:"what selectors choose it by: names of up to 63 letters, digits, _ and -; those it has stay when absent"`
 	Skills    []Skill          `json:"skills,omitempty" len:"1-100" doc:"skills it provides, registered along with it"`
 	Space     protocol.SpaceID `json:"space_id,omitempty" doc:"the space it lives in, the caller's own by default"`
 	Join      string           `json:"join,omitempty" len:"1-128" doc:"join token, for a skill among them that is somebody else's"`
@@ -41,7 +43,12 @@ func (p RegisterAgentParams) Target() commands.Resource {
 }
 
 // Validate checks what the tags of the fields cannot say.
-func (p RegisterAgentParams) Validate() error { return checkEndpoints("endpoints", p.Endpoints) }
+func (p RegisterAgentParams) Validate() error {
+	if err := p.Tags.Check("tags"); err != nil {
+		return err
+	}
+	return checkEndpoints("endpoints", p.Endpoints)
+}
 
 // RegisterAgentResult is the result of agent.register.
 type RegisterAgentResult struct {
@@ -71,17 +78,11 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 		return RegisterAgentResult{}, err
 	}
 	key := ask.AgentKey{Space: space, ID: p.AgentID}
-	replaced := s.board.replaced(key, clientOf(call))
 	agent, _, err := records.Change(ctx, s.opts.Agents, tableKey(space, p.AgentID), func(old *Agent, _ uint64) (*Agent, error) {
 		return renewed(old, call, space, p, route)
 	})
 	if err != nil {
 		return RegisterAgentResult{}, err
-	}
-	if s.opts.Disconnect != nil {
-		for _, conn := range replaced {
-			s.opts.Disconnect(conn, "agent registered by another client")
-		}
 	}
 	if clientOf(call) == "" {
 		s.board.renew(key, "", nil, call.Principal)
@@ -113,11 +114,11 @@ func (s *Service) RegisterAgent(ctx context.Context, call *commands.Call, p Regi
 }
 
 // renewed is an agent after a registration, which says everything about it but
-// since when it is registered.
+// since when it is registered, and its tags if it names none.
 func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p RegisterAgentParams, route RouteGrant) (*Agent, error) {
 	now := time.Now().UnixMilli()
 	a := &Agent{
-		ID: p.AgentID, Space: space, Type: p.Type, Name: p.Name, Endpoints: p.Endpoints,
+		ID: p.AgentID, Space: space, Type: p.Type, Name: p.Name, Endpoints: p.Endpoints, Tags: p.Tags,
 		Owner: call.Principal.Party(), ClientID: clientOf(call), CertSerial: call.Principal.CertSerial, RegisteredAt: now, UpdatedAt: now,
 	}
 	if route.Serial != "" {
@@ -129,6 +130,9 @@ func renewed(old *Agent, call *commands.Call, space protocol.SpaceID, p Register
 	if !old.Owner.Includes(a.Owner) {
 		return nil, protocol.Errorf(protocol.AlreadyExists, "agent %q was registered by somebody else", p.AgentID).
 			With("agent_id", string(p.AgentID))
+	}
+	if p.Tags == nil {
+		a.Tags = old.Tags
 	}
 	a.RegisteredAt, a.UpdatedAt = old.RegisteredAt, old.UpdatedAt
 	if !records.Same(a, old) {

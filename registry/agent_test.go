@@ -18,7 +18,7 @@ func TestDeclarationsAreSound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if set.Len() != 18 {
+	if set.Len() != 21 {
 		t.Errorf("%d commands", set.Len())
 	}
 }

@@ -23,6 +23,7 @@ type space struct {
 
 	byCapability map[protocol.CapabilityID]*ordered[*SkillRecord]
 	byProvider   map[protocol.AgentID]*ordered[*SkillRecord]
+	byTag        tagIndex
 }
 
 func newIndex() *index {
@@ -33,24 +34,31 @@ func (x *index) space(id protocol.SpaceID) *space {
 	s := x.spaces[id]
 	if s == nil {
 		s = &space{
-			agents:       newOrdered(func(a *Agent) string { return string(a.ID) }),
+			agents:       newOrdered(agentID),
 			skills:       newOrdered(skillID),
 			resources:    newOrdered(func(r *ResourceRecord) string { return string(r.ID) }),
 			byCapability: make(map[protocol.CapabilityID]*ordered[*SkillRecord]),
 			byProvider:   make(map[protocol.AgentID]*ordered[*SkillRecord]),
+			byTag:        make(tagIndex),
 		}
 		x.spaces[id] = s
 	}
 	return s
 }
 
+func agentID(a *Agent) string { return string(a.ID) }
+
 func skillID(r *SkillRecord) string { return string(r.ID) }
 
 func (x *index) agentChanged(_ string, old, new *Agent) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if old != nil {
+		x.space(old.Space).byTag.remove(old)
+	}
 	if new != nil {
 		x.space(new.Space).agents.put(new)
+		x.space(new.Space).byTag.put(new)
 	} else if old != nil {
 		x.space(old.Space).agents.remove(string(old.ID))
 	}

@@ -143,6 +143,9 @@ func (r *run) keepTold(i int, data json.RawMessage) {
 }
 
 func (r *run) publish(name string, data any) {
+	if r.d.Rollout != "" { // which tells of its own progress
+		return
+	}
 	raw, err := json.Marshal(data)
 	if err != nil {
 		r.e.opts.Log.Error("an event of a dispatch cannot be told", "task", r.d.ID, "event", name, "error", err)

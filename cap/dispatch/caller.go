@@ -31,14 +31,16 @@ func (d *Dispatch) callerName() string {
 
 // denied says why a member may not be asked any more, nil if it may. Nobody
 // can tell for a dispatch that does not say who started it.
-func (r *run) denied(seat int) error {
-	if r.e.opts.MayAsk == nil {
+func (r *run) denied(seat int) error { return r.e.mayAsk(r.d, r.d.Seats[seat].Skill) }
+
+func (e *Engine) mayAsk(d *Dispatch, skill protocol.SkillID) error {
+	if e.opts.MayAsk == nil {
 		return nil
 	}
-	if r.d.Caller == nil {
+	if d.Caller == nil {
 		return protocol.Errorf(protocol.PermissionDenied, "the caller of the dispatch is unknown")
 	}
-	return r.e.opts.MayAsk(r.d, r.d.Seats[seat].Skill)
+	return e.opts.MayAsk(d, skill)
 }
 
 // callOffWithGrant cancels the dispatch when its caller's credential is

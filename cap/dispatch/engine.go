@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,6 +181,8 @@ func (e *Engine) Close(ctx context.Context) error {
 
 // An Order is a dispatch to be started.
 type Order struct {
+	ID         protocol.TaskID // a new one if it is ""
+	Rollout    protocol.TaskID // that it is a wave of; that keeps it until [Engine.Discard]
 	Space      protocol.SpaceID
 	Cap        protocol.CapID
 	Group      protocol.GroupID
@@ -198,6 +201,7 @@ type Order struct {
 // denied.
 type Candidate struct {
 	Skill  protocol.SkillID
+	Agent  protocol.AgentID // that alone may be asked, "" for any of the skill's
 	Role   string
 	Denied error
 }
@@ -205,13 +209,16 @@ type Candidate struct {
 // Start stores the roster of a dispatch and then asks its members that are
 // online.
 func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
-	id, err := uuid.NewV7() // grows with time, which is the order of lists
-	if err != nil {
-		return View{}, err
+	if o.ID == "" {
+		id, err := uuid.NewV7() // grows with time, which is the order of lists
+		if err != nil {
+			return View{}, err
+		}
+		o.ID = protocol.TaskID(id.String())
 	}
 	now := e.opts.Now()
 	d := &Dispatch{
-		ID: protocol.TaskID(id.String()), Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params, Extension: o.Extension,
+		ID: o.ID, Rollout: o.Rollout, Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params, Extension: o.Extension,
 		Principal: o.Caller.ID, Home: o.Caller.Space, Caller: &o.Caller, TraceID: o.TraceID, Owner: e.opts.Owner, Priority: o.Priority, Completion: o.Completion,
 		StartedAt: now.UnixMilli(), Deadline: now.Add(o.Patience).UnixMilli(), Seats: make([]Seat, len(o.Members)),
 	}
@@ -238,12 +245,15 @@ func (e *Engine) Start(ctx context.Context, o Order) (View, error) {
 
 // seat prepares a member for being asked.
 func (e *Engine) seat(d *Dispatch, c Candidate) Seat {
-	s := Seat{Skill: c.Skill, Role: c.Role}
+	s := Seat{Skill: c.Skill, Role: c.Role, Only: c.Agent}
+	if d.Rollout != "" && c.Denied == nil { // it was allowed when the rollout began
+		c.Denied = e.mayAsk(d, c.Skill)
+	}
 	if c.Denied != nil {
 		s.State, s.Error = Denied, failureOf(c.Denied)
 		return s
 	}
-	agent, reachable := e.opts.Skills.Choose(d.Space, c.Skill)
+	agent, reachable := e.choose(d, &s)
 	if !reachable {
 		return s
 	}
@@ -256,6 +266,14 @@ func (e *Engine) seat(d *Dispatch, c Candidate) Seat {
 	return s
 }
 
+// choose picks the agent that a member's invocation would go to now.
+func (e *Engine) choose(d *Dispatch, s *Seat) (agent protocol.AgentID, ok bool) {
+	if s.Only != "" {
+		return s.Only, e.opts.Skills.Reachable(d.Space, s.Only)
+	}
+	return e.opts.Skills.Choose(d.Space, s.Skill)
+}
+
 // admit takes a run up, if need be in place of one that only waits for late
 // answers.
 func (e *Engine) admit(r *run) error {
@@ -264,11 +282,16 @@ func (e *Engine) admit(r *run) error {
 	if e.closed {
 		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
 	}
-	if !e.hasShare(r.d) {
-		return protocol.BusyFor(time.Second, "too many dispatches of the caller's, or of its space, are running")
+	if e.runs[r.d.ID] != nil {
+		return protocol.Errorf(protocol.AlreadyExists, "there is a dispatch %q already", r.d.ID)
 	}
-	if len(e.runs) >= e.opts.MaxRunning && !e.makeRoom() {
-		return protocol.BusyFor(time.Second, "too many dispatches are running")
+	if r.d.Rollout == "" { // rollouts bound their waves
+		if !e.hasShare(r.d) {
+			return protocol.BusyFor(time.Second, "too many dispatches of the caller's, or of its space, are running")
+		}
+		if e.runningAlone() >= e.opts.MaxRunning && !e.makeRoom() {
+			return protocol.BusyFor(time.Second, "too many dispatches are running")
+		}
 	}
 	e.runs[r.d.ID] = r
 	e.wg.Add(1)
@@ -281,7 +304,7 @@ func (e *Engine) hasShare(d *Dispatch) bool {
 	most, mostOfSpace := fair.Share(int64(e.opts.MaxRunning), fair.Party{Privileged: privileged})
 	var own, ofSpace int64
 	for id, other := range e.runs {
-		if e.ends[id] != nil || other.d.Home != d.Home {
+		if e.ends[id] != nil || other.d.Rollout != "" || other.d.Home != d.Home {
 			continue
 		}
 		ofSpace++
@@ -292,11 +315,21 @@ func (e *Engine) hasShare(d *Dispatch) bool {
 	return own < most && (privileged || ofSpace < mostOfSpace)
 }
 
+// runningAlone is how many dispatches there are that are no waves.
+func (e *Engine) runningAlone() (n int) {
+	for _, r := range e.runs {
+		if r.d.Rollout == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // makeRoom lets go of the oldest dispatch that has ended.
 func (e *Engine) makeRoom() bool {
 	var oldest *run
 	for id, r := range e.runs {
-		if e.ends[id] != nil && (oldest == nil || id < oldest.d.ID) {
+		if e.ends[id] != nil && r.d.Rollout == "" && (oldest == nil || id < oldest.d.ID) {
 			oldest = r
 		}
 	}
@@ -367,7 +400,7 @@ func (e *Engine) forget() {
 	e.mu.Lock()
 	var old []protocol.TaskID
 	for id, end := range e.ends {
-		if end.At < before && e.runs[id] == nil {
+		if end.At < before && e.runs[id] == nil && !e.isWave(id) {
 			old = append(old, id)
 		}
 	}
@@ -379,6 +412,40 @@ func (e *Engine) forget() {
 			return
 		}
 	}
+	e.removeRemains()
+}
+
+// removeRemains deletes batches without a roster: the bridge died when it removed
+// a dispatch.
+func (e *Engine) removeRemains() {
+	for key := range e.opts.Batches.All() {
+		id, _, _ := strings.Cut(key, "/")
+		if _, _, ok := e.opts.Dispatches.Get(id); ok {
+			continue
+		}
+		if err := e.opts.Batches.Delete(e.ctx, key, 0); err != nil && protocol.CodeOf(err) != protocol.NotFound {
+			return
+		}
+	}
+}
+
+// isWave reports whether a dispatch is kept by a rollout.
+func (e *Engine) isWave(id protocol.TaskID) bool {
+	d, _, ok := e.opts.Dispatches.Get(string(id))
+	return ok && d.Rollout != ""
+}
+
+// Discard lets go of a dispatch that has ended and removes its records.
+func (e *Engine) Discard(ctx context.Context, id protocol.TaskID) error {
+	if r := e.find(id); r != nil {
+		r.letGo()
+		select {
+		case <-r.left:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return e.remove(id)
 }
 
 // remove deletes the roster before the batches: batches without a roster mean

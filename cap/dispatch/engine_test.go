@@ -687,3 +687,15 @@ func TestDispatchesOfOneKeepNobodyElseOut(t *testing.T) {
 		t.Errorf("somebody else: %v", err)
 	}
 }
+
+func TestTheRemainsOfARemovedDispatchAreRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.field.add("a")
+	id := w.dispatch(Completion{Policy: All}, time.Minute, "a")
+	w.expect(id, Complete, "ok")
+	w.dispatches.Lose(string(id)) // and the process died
+	w.engine.forget()
+	if w.batches.Len() != 0 {
+		t.Errorf("%d batches are left", w.batches.Len())
+	}
+}

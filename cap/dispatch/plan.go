@@ -134,7 +134,7 @@ func (r *run) askNow(p *plan, seat int) {
 		p.recall = append(p.recall, seat)
 		return
 	}
-	agent, ok := r.e.opts.Skills.Choose(r.d.Space, r.d.Seats[seat].Skill)
+	agent, ok := r.e.choose(r.d, &r.d.Seats[seat])
 	if !ok {
 		p.await = append(p.await, seat)
 		return

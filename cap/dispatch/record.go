@@ -3,6 +3,7 @@ package dispatch
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/aibridge/aibridge/protocol"
 )
@@ -53,9 +54,10 @@ type Dispatch struct {
 	TraceID    string                `json:"trace_id,omitempty"`
 	Priority   protocol.Priority     `json:"priority"`
 	Completion Completion            `json:"completion"`
-	Owner      string                `json:"owner,omitempty"` // process that carries it out, "" if there is only one
-	StartedAt  int64                 `json:"started_at"`      // Unix milliseconds
-	Deadline   int64                 `json:"deadline"`        // Unix milliseconds
+	Rollout    protocol.TaskID       `json:"rollout,omitempty"` // that it is a wave of, "" if it stands for itself
+	Owner      string                `json:"owner,omitempty"`   // process that carries it out, "" if there is only one
+	StartedAt  int64                 `json:"started_at"`        // Unix milliseconds
+	Deadline   int64                 `json:"deadline"`          // Unix milliseconds
 	Seats      []Seat                `json:"seats"`
 }
 
@@ -63,6 +65,7 @@ type Dispatch struct {
 type Seat struct {
 	Skill      protocol.SkillID `json:"skill_id"`
 	Role       string           `json:"role,omitempty"`
+	Only       protocol.AgentID `json:"only,omitempty"` // that may be asked, "" for any of the skill's
 	Idempotent bool             `json:"idempotent,omitempty"`
 	Asked      bool             `json:"asked,omitempty"` // is asked as soon as the roster is stored
 	Agent      protocol.AgentID `json:"agent_id,omitempty"`
@@ -111,6 +114,12 @@ func failureOf(err error) *Failure {
 
 // invocationID is the id under which a member is asked, for life.
 func (d *Dispatch) invocationID(seat int) string { return fmt.Sprintf("%s-%d", d.ID, seat) }
+
+// InvokedBy is the dispatch whose member is asked under an id, if it is one of a
+// dispatch.
+func InvokedBy(invocation string) protocol.TaskID {
+	return protocol.TaskID(invocation[:max(strings.LastIndexByte(invocation, '-'), 0)])
+}
 
 // batchKey is the key of a batch. They are numbered from 0 without gaps.
 func batchKey(id protocol.TaskID, n int) string { return fmt.Sprintf("%s/%d", id, n) }

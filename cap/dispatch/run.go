@@ -43,6 +43,7 @@ type run struct {
 	wake    chan struct{}
 	gone    context.Context // ends when the run is to be let go of
 	letGo   context.CancelFunc
+	left    chan struct{} // closed when the worker is gone
 
 	// The worker's own.
 	listening map[int]bool // seats with an invocation that may still be answered
@@ -61,7 +62,7 @@ type note struct {
 
 func newRun(e *Engine, d *Dispatch, members []member) *run {
 	r := &run{
-		e: e, d: d, members: members, done: make(chan struct{}),
+		e: e, d: d, members: members, done: make(chan struct{}), left: make(chan struct{}),
 		news: make(map[int]json.RawMessage), waiting: make(map[int]bool), wake: make(chan struct{}, 1),
 		listening: make(map[int]bool),
 	}
@@ -139,6 +140,7 @@ func (r *run) leave() {
 	}
 	r.letGo()
 	r.e.leave(r)
+	close(r.left)
 }
 
 // over reports whether nothing more can come of the run.
@@ -298,7 +300,7 @@ func (r *run) lookAround() {
 		if asked {
 			back = r.e.opts.Skills.Reachable(r.d.Space, agent)
 		} else {
-			_, back = r.e.opts.Skills.Choose(r.d.Space, r.d.Seats[i].Skill)
+			_, back = r.e.choose(r.d, &r.d.Seats[i])
 		}
 		if !back {
 			continue

@@ -45,6 +45,16 @@ func (e *Engine) Get(id protocol.TaskID) (View, bool) {
 	return e.replay(d).view(true), true
 }
 
+// OwnerOf is the process that carries out a dispatch, or does until it ends, as
+// its record has it.
+func (e *Engine) OwnerOf(id protocol.TaskID) (owner string, ok bool) {
+	d, _, ok := e.opts.Dispatches.Get(string(id))
+	if !ok {
+		return "", false
+	}
+	return d.Owner, true
+}
+
 // Counts tells how many members of a dispatch are in which state.
 func (e *Engine) Counts(id protocol.TaskID) (map[State]int, bool) {
 	if r := e.find(id); r != nil {

@@ -19,7 +19,7 @@ type source struct{ engine *dispatch.Engine }
 // Get implements [task.Source].
 func (g source) Get(id protocol.TaskID) (*task.Task, bool) {
 	v, ok := g.engine.Get(id)
-	if !ok {
+	if !ok || v.Rollout != "" { // a wave is no task of its own
 		return nil, false
 	}
 	return taskOf(v), true
@@ -35,7 +35,7 @@ func (g source) Counts(id protocol.TaskID) map[string]int {
 func (g source) All() iter.Seq[*task.Task] {
 	return func(yield func(*task.Task) bool) {
 		for v := range g.engine.All() {
-			if !yield(taskOf(v)) {
+			if v.Rollout == "" && !yield(taskOf(v)) {
 				return
 			}
 		}
@@ -49,7 +49,7 @@ func (g source) Cancel(ctx context.Context, id protocol.TaskID, reason string) e
 
 func taskOf(v dispatch.View) *task.Task {
 	t := &task.Task{
-		ID: v.ID, Command: "group.dispatch", State: task.State(v.Outcome), Principal: v.Principal, Space: v.Home, TraceID: v.TraceID,
+		ID: v.ID, Command: "group.dispatch", State: task.State(v.Outcome), Principal: v.Principal, Space: v.Home, TraceID: v.TraceID, Owner: v.Owner,
 		Started: time.UnixMilli(v.StartedAt).UTC(),
 		Group: &task.Group{
 			Cap: v.Cap, Group: v.Group, Capability: v.Capability,

@@ -1,0 +1,43 @@
+package rollout
+
+import (
+	"context"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// A Question asks people whether the others may be asked after the canary.
+type Question struct {
+	ID      string // the same however often it is asked
+	Rollout *Rollout
+	Counts  Counts
+}
+
+// An Answer is what became of a question.
+type Answer struct {
+	Decided  bool // nobody has to decide any more
+	Approved bool
+	Reason   string // why not
+}
+
+// An Approver asks people.
+type Approver interface {
+	// Ask asks a question, once for each id.
+	Ask(ctx context.Context, q Question) error
+	// Answer is what became of a question.
+	Answer(id string) Answer
+	// Passed notes that all others are asked as was approved.
+	Passed(ctx context.Context, id string) error
+	// Withdraw takes a question back that nobody needs an answer to.
+	Withdraw(ctx context.Context, id, why string) error
+}
+
+// nobody approves of nothing.
+type nobody struct{}
+
+func (nobody) Ask(context.Context, Question) error {
+	return protocol.Errorf(protocol.InvalidState, "nobody approves of anything here")
+}
+func (nobody) Answer(string) Answer                           { return Answer{} }
+func (nobody) Passed(context.Context, string) error           { return nil }
+func (nobody) Withdraw(context.Context, string, string) error { return nil }

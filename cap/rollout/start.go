@@ -1,0 +1,123 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// An Order is a rollout to be started. Its plan is complete.
+type Order struct {
+	Space      protocol.SpaceID
+	Cap        protocol.CapID
+	Group      protocol.GroupID
+	Capability protocol.CapabilityID
+	Params     json.RawMessage // an object
+	Extension  json.RawMessage // vendor data of the request, nil without any
+	Caller     dispatch.Caller
+	TraceID    string
+	Priority   protocol.Priority
+	Patience   time.Duration // that a member has to answer
+	Plan       Plan
+	Selector   string // of the group, if it has one
+	Members    []Member
+}
+
+// Start stores a rollout with its members and then begins.
+func (e *Engine) Start(ctx context.Context, o Order) (*Rollout, error) {
+	if len(o.Members) > maxMembers {
+		return nil, protocol.Errorf(protocol.LimitReached, "a rollout has up to %d members, not %d", maxMembers, len(o.Members)).With("limit", maxMembers)
+	}
+	id, err := uuid.NewV7() // grows with time, which is the order of lists
+	if err != nil {
+		return nil, err
+	}
+	now := e.opts.Now()
+	r := &Rollout{
+		ID: protocol.TaskID(id.String()), Space: o.Space, Cap: o.Cap, Group: o.Group, Capability: o.Capability, Params: o.Params, Extension: o.Extension,
+		Caller: o.Caller, TraceID: o.TraceID, Priority: o.Priority, Selector: o.Selector, Patience: o.Patience.Milliseconds(), Plan: o.Plan,
+		StartedAt: now.UnixMilli(), Owner: e.opts.Owner, Status: Running, Since: now.UnixMilli(),
+	}
+	if o.Plan.ScheduleAt.After(now) {
+		r.Status = Scheduled
+	}
+	e.starting.Lock()
+	defer e.starting.Unlock()
+	if err := e.hasRoom(r, len(o.Members)); err != nil {
+		return nil, err
+	}
+	// Members without a rollout mean nothing; the other way round it would be
+	// taken for one that has nobody to ask.
+	if r.Parts, err = e.storeMembers(ctx, r, 0, o.Members); err != nil {
+		e.removeParts(context.WithoutCancel(ctx), r)
+		return nil, err
+	}
+	if _, err := e.opts.Rollouts.Create(ctx, string(r.ID), r); err != nil {
+		if ctx.Err() == nil {
+			e.removeParts(ctx, r)
+		}
+		return nil, err
+	}
+	e.launch(r.ID)
+	return r, nil
+}
+
+// storeMembers stores members in new parts from a number on, and returns the
+// number after the last.
+func (e *Engine) storeMembers(ctx context.Context, r *Rollout, from int, members []Member) (int, error) {
+	now := e.opts.Now().UnixMilli()
+	for len(members) > 0 {
+		n := min(len(members), partSize)
+		if _, err := e.opts.Parts.Put(ctx, partKey(r.ID, from), &Part{Members: members[:n], Round: r.Round, Owner: e.opts.Owner, MadeAt: now}); err != nil {
+			return from, err
+		}
+		from, members = from+1, members[n:]
+	}
+	return from, nil
+}
+
+// hasRoom says why there is no room for another rollout. What ended first makes
+// room; of all that there may be, one space has half.
+func (e *Engine) hasRoom(r *Rollout, members int) error {
+	e.mu.Lock()
+	closed := e.closed
+	e.mu.Unlock()
+	if closed {
+		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
+	}
+	running, near, own := 0, 0, 0
+	for _, other := range e.opts.Rollouts.All() {
+		if other.ended() {
+			continue
+		}
+		running++
+		if other.Space == r.Space {
+			near++
+		}
+		if other.KeptFor() == r.KeptFor() {
+			own++
+		}
+	}
+	switch {
+	case own >= e.opts.MaxOwn:
+		return protocol.BusyFor(time.Minute, "too many of your rollouts have not ended").With("limit", e.opts.MaxOwn)
+	case near >= half(e.opts.MaxRunning):
+		return protocol.BusyFor(time.Minute, "too many rollouts of this space have not ended").With("limit", half(e.opts.MaxRunning))
+	case running >= e.opts.MaxRunning:
+		return protocol.BusyFor(time.Minute, "too many rollouts have not ended")
+	}
+	inSpace := func(other *Rollout) bool { return other.Space == r.Space }
+	anywhere := func(*Rollout) bool { return true }
+	if !e.forgetOldest(inSpace, half(e.opts.MaxKept)-members) || !e.forgetOldest(anywhere, e.opts.MaxKept-members) {
+		return protocol.BusyFor(time.Minute, "the rollouts that have not ended have too many members")
+	}
+	return nil
+}
+
+// half is what one space has of what all may have.
+func half(all int) int { return max(all/2, 1) }
