@@ -229,7 +229,7 @@ func TestUnansweredCallSaysWhatIsKnown(t *testing.T) {
 
 	lost := make(chan error, 1)
 	go func() {
-		_, err := client.Call[any](soon(t), c, "x.silent", nil, client.WithTimeout(patience))
+		_, err := client.Call[any](soon(t), c, "x.silent", nil, client.WithTimeout(patience), client.WithoutRetry())
 		lost <- err
 	}()
 	<-arrived

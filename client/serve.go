@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 )
 
 // A ServedSkill is a skill that is registered and answered for.
@@ -21,14 +23,36 @@ type ServedSkill struct {
 // until [ServedSkill.Withdraw] or the end of the client. The first skill also
 // registers the agent and starts its heartbeat. A skill that is served already
 // is replaced. ctx bounds the registration only.
+//
+// An agent with several skills serves them with [Client.ServeSkills].
 func (c *Client) ServeSkill(ctx context.Context, skill Skill) (*ServedSkill, error) {
+	served, err := c.ServeSkills(ctx, skill)
+	if err != nil {
+		return nil, err
+	}
+	return served[0], nil
+}
+
+// ServeSkills does what [Client.ServeSkill] does for each of the skills, and
+// answers for all of them before the agent can be reached: a call that waited for
+// the agent may come at once, for any of them. Skills that cannot be registered
+// are nil in the list, which is as long as that of the skills; the error joins the
+// reasons. With a skill that is not well formed nothing is done.
+func (c *Client) ServeSkills(ctx context.Context, skills ...Skill) ([]*ServedSkill, error) {
 	if c.server == nil {
 		return nil, protocol.Errorf(protocol.InvalidState, "only agents serve skills: dial with client.WithAgent")
 	}
-	if err := skill.check(); err != nil {
-		return nil, err
+	served := make([]*ServedSkill, len(skills))
+	for i := range skills {
+		if err := skills[i].check(); err != nil {
+			return nil, err
+		}
+		served[i] = &ServedSkill{server: c.server, skill: skills[i]}
 	}
-	return c.server.serve(ctx, &ServedSkill{server: c.server, skill: skill})
+	if len(served) == 0 {
+		return nil, nil
+	}
+	return served, c.server.serve(ctx, served)
 }
 
 // ID is the skill's id.
@@ -53,6 +77,8 @@ type server struct {
 	jobs   *jobs
 
 	registering sync.Mutex // one registration at a time
+	following   sync.Mutex // guards follows
+	follows     bool       // it listens to the delta of the agent's state
 
 	mu       sync.Mutex
 	skills   map[protocol.SkillID]*ServedSkill
@@ -76,18 +102,29 @@ func (s *server) started() bool {
 	return s.begun
 }
 
-func (s *server) serve(ctx context.Context, served *ServedSkill) (*ServedSkill, error) {
-	if err := s.begin(ctx); err != nil {
-		return nil, err
+// serve answers for the skills, and registers them. Those for which that fails are
+// nil afterwards.
+func (s *server) serve(ctx context.Context, served []*ServedSkill) error {
+	previous := make([]*ServedSkill, len(served))
+	for i := range served {
+		previous[i] = s.put(served[i])
 	}
-	previous := s.put(served)
+	unbegun := s.begin(ctx)
 	s.registering.Lock()
 	defer s.registering.Unlock()
-	if err := s.registerSkill(ctx, served); err != nil {
-		s.restore(served, previous)
-		return nil, err
+	var failed error
+	for i := range served {
+		err := unbegun
+		if err == nil {
+			err = s.offer(ctx, served[i])
+			failed = errors.Join(failed, err)
+		}
+		if err != nil {
+			s.restore(served[i], previous[i])
+			served[i] = nil
+		}
 	}
-	return served, nil
+	return cmp.Or(unbegun, failed)
 }
 
 // begin makes the client an agent: it listens, is registered and is alive.
@@ -206,12 +243,13 @@ type agentParams struct {
 	Type  AgentType        `json:"type"`
 	Name  string           `json:"name,omitempty"`
 	Space protocol.SpaceID `json:"space_id,omitempty"`
+	Tags  selector.Tags    `json:"tags,omitempty"`
 }
 
 func (s *server) registerAgent(ctx context.Context) error {
 	registered, err := Call[struct {
 		Heartbeat float64 `json:"heartbeat_interval"` // seconds
-	}](ctx, s.client, "agent.register", agentParams{s.agent.ID, s.agent.Type, s.agent.Name, s.agent.Space})
+	}](ctx, s.client, "agent.register", agentParams{s.agent.ID, s.agent.Type, s.agent.Name, s.agent.Space, s.agent.Tags})
 	if err != nil {
 		return err
 	}

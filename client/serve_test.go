@@ -44,6 +44,53 @@ func (b *bridge) serve(c *client.Client, s client.Skill) *client.ServedSkill {
 	return served
 }
 
+// TestCallsThatWaitedForAnAgentFindItsSkills sends an agent calls for both of its
+// skills as soon as it can be reached.
+func TestCallsThatWaitedForAnAgentFindItsSkills(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t)
+	b.on("agent.register", func(*protocol.Request, *broker.Publication) (any, error) {
+		b.invoke("1", `{"skill_id":"s","capability_id":"do"}`)
+		b.invoke("2", `{"skill_id":"last","capability_id":"do"}`)
+		return struct{}{}, nil
+	})
+	first, last := one(echo), one(echo)
+	last.ID = "last"
+	if _, err := b.dial(agentA).ServeSkills(soon(t), first, last); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if m := b.heard(); m.Response == nil || m.Response.Err != nil {
+			t.Errorf("a call was answered with %+v", m)
+		}
+	}
+}
+
+func TestSkillsThatAreRefusedDoNotTakeTheOthersAlong(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t)
+	b.on("skill.register", func(r *protocol.Request, _ *broker.Publication) (any, error) {
+		if bytes.Contains(r.Params, []byte(`"skill_id":"taken"`)) {
+			return nil, protocol.Errorf(protocol.AlreadyExists, "somebody else's")
+		}
+		return struct{}{}, nil
+	})
+	taken, s := one(echo), one(echo)
+	taken.ID = "taken"
+	served, err := b.dial(agentA).ServeSkills(soon(t), taken, s)
+	if protocol.CodeOf(err) != protocol.AlreadyExists || len(served) != 2 || served[0] != nil || served[1] == nil {
+		t.Fatalf("served %v: %v", served, err)
+	}
+	b.invoke("1", `{"skill_id":"taken","capability_id":"do"}`)
+	if answer := b.answer("1"); protocol.CodeOf(answer.Err) != protocol.NotFound {
+		t.Errorf("the skill that was refused: %v", answer.Err)
+	}
+	b.invoke("2", do)
+	if answer := b.answer("2"); answer.Err != nil {
+		t.Errorf("the other one: %v", answer.Err)
+	}
+}
+
 func TestServedSkillIsRegisteredWithItsAgent(t *testing.T) {
 	t.Parallel()
 	b := newBridge(t)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/protocol/selector"
 )
 
 // An AgentType says what an agent is for.
@@ -26,6 +28,7 @@ type Agent struct {
 	Type  AgentType // EndAgent by default
 	Name  string    // for people
 	Space protocol.SpaceID
+	Tags  selector.Tags // that selectors choose it by; nil keeps those it has
 }
 
 // A Skill is a registration, served by the handlers of its capabilities.
@@ -39,6 +42,9 @@ type Skill struct {
 	Capabilities []Capability
 	Sealing      *Sealing // keys to open sealed params with, if any are taken
 	Join         string   // join token, if the skill is somebody else's
+
+	StateSchema json.RawMessage // JSON Schema of its desired and its reported state; members that are readOnly are the agent's alone
+	Desired     DesiredHandler  // is called with what the skill shall be and is not; nil if it takes no desired state
 }
 
 // The values of Capability.Effect.
@@ -63,8 +69,20 @@ type Capability struct {
 	Effect       string          // EffectRead if it changes nothing; EffectAct, or nothing, if it may
 	Idempotent   bool            // running it twice is as good as once
 	Risk         string          // low, medium or high, for policies
+	EffectKey    string          // which calls are the same deed: door:{door}:unlock
+	EffectWindow time.Duration   // how long after it a call is the same deed; a minute if zero
+	Reconcile    *Reconcile      // how to find out whether a call of unknown outcome was done
 	Sealed       string          // SealedOptional or SealedRequired, if it takes sealed params
 	Handler      Handler
+}
+
+// A Reconcile names the capability of the same skill that is asked whether a call
+// of unknown outcome was done.
+type Reconcile struct {
+	Capability protocol.CapabilityID `json:"capability_id"`           // its effect is EffectRead
+	Params     map[string]any        `json:"params,omitempty"`        // strings, numbers and booleans; "{door}" stands for that param of the call
+	Done       map[string]any        `json:"done_when"`               // what its result has then
+	NotDone    map[string]any        `json:"not_done_when,omitempty"` // what its result has if it was not done
 }
 
 // A Handler runs one invocation of a capability. Its context ends at the
@@ -158,6 +176,7 @@ type skillParams struct {
 	Type         string             `json:"type,omitempty"`
 	Endpoints    []string           `json:"endpoints,omitempty"`
 	Capabilities []capabilityParams `json:"capabilities"`
+	StateSchema  json.RawMessage    `json:"state_schema,omitempty"`
 	Keys         []encryptionKey    `json:"encryption_keys,omitempty"`
 }
 
@@ -171,13 +190,16 @@ type capabilityParams struct {
 	Effect       string                `json:"effect,omitempty"`
 	Idempotent   bool                  `json:"idempotent,omitempty"`
 	Risk         string                `json:"risk,omitempty"`
+	EffectKey    string                `json:"effect_key,omitempty"`
+	EffectWindow int64                 `json:"effect_window_ms,omitempty"`
+	Reconcile    *Reconcile            `json:"reconcile,omitempty"`
 	Sealed       string                `json:"sealed,omitempty"`
 }
 
 func (s *Skill) params() (skillParams, error) {
 	p := skillParams{
 		ID: s.ID, Name: s.Name, Description: s.Description,
-		Version: s.Version, Type: s.Type, Endpoints: s.Endpoints,
+		Version: s.Version, Type: s.Type, Endpoints: s.Endpoints, StateSchema: s.StateSchema,
 	}
 	if p.Name == "" {
 		p.Name = string(s.ID)
@@ -187,6 +209,7 @@ func (s *Skill) params() (skillParams, error) {
 			ID: c.ID, Name: c.Name, Description: c.Description,
 			ParamsSchema: c.ParamsSchema, ResultSchema: c.ResultSchema,
 			Format: c.Format, Effect: c.Effect, Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed,
+			EffectKey: c.EffectKey, EffectWindow: c.EffectWindow.Milliseconds(), Reconcile: c.Reconcile,
 		})
 	}
 	var err error

@@ -41,6 +41,24 @@ func (t Topics) AgentResponse(id AgentID) string {
 // AgentCard holds the retained agent card.
 func (t Topics) AgentCard(id AgentID) string { return t.root + "/agent/" + string(id) + "/card" }
 
+// AgentState holds the state of an agent, retained: leaf is desired, reported or
+// delta. An agent publishes on its reported topic, too
+// (docs/protocol.md#desired-and-reported-state).
+func (t Topics) AgentState(id AgentID, leaf string) string {
+	return t.root + "/agent/" + string(id) + "/state/" + leaf
+}
+
+// StateOf is the agent whose state a topic holds.
+func (t Topics) StateOf(topic string) (AgentID, bool) {
+	rest, ok := t.Under(topic)
+	if !ok {
+		return "", false
+	}
+	rest, ok = strings.CutPrefix(rest, "agent/")
+	id, leaf, _ := strings.Cut(rest, "/")
+	return AgentID(id), ok && id != "" && strings.HasPrefix(leaf, "state/")
+}
+
 // AgentEvent carries what is wrong with an agent, for those who mend it.
 func (t Topics) AgentEvent(id AgentID) string { return t.root + "/agent/" + string(id) + "/event" }
 

@@ -24,6 +24,10 @@ type bridge interface {
 	// from then on gives its invocations to the capabilities' handlers.
 	offer(ctx context.Context, s client.Skill) error
 
+	// offerAll does it for several before the agent can be reached, and returns
+	// the ids of those that were registered.
+	offerAll(ctx context.Context, all []client.Skill) []protocol.SkillID
+
 	// withdraw takes back what was offered.
 	withdraw(ctx context.Context, id protocol.SkillID) error
 }
@@ -65,6 +69,17 @@ func (c *connection) offer(ctx context.Context, s client.Skill) error {
 		c.served[s.ID] = served
 	}
 	return err
+}
+
+func (c *connection) offerAll(ctx context.Context, all []client.Skill) (done []protocol.SkillID) {
+	served, _ := c.client.ServeSkills(ctx, all...) // those that failed are offered one by one
+	for _, s := range served {
+		if s != nil {
+			c.served[s.ID()] = s
+			done = append(done, s.ID())
+		}
+	}
+	return done
 }
 
 func (c *connection) withdraw(ctx context.Context, id protocol.SkillID) error {

@@ -52,6 +52,15 @@ func (b *fakeBridge) offer(_ context.Context, o client.Skill) error {
 	return nil
 }
 
+func (b *fakeBridge) offerAll(ctx context.Context, all []client.Skill) (done []protocol.SkillID) {
+	for _, o := range all {
+		if b.offer(ctx, o) == nil {
+			done = append(done, o.ID)
+		}
+	}
+	return done
+}
+
 func (b *fakeBridge) withdraw(_ context.Context, id protocol.SkillID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,6 +46,7 @@ type registrar struct {
 	*agent
 	bridge     bridge
 	asked      bool                              // what the bridge knew before this run
+	begun      bool                              // all skills that were there were offered
 	registered map[protocol.SkillID]*skill.Skill // by this run or an earlier one
 	wrong      map[protocol.SkillID]string       // as last logged
 }
@@ -61,6 +62,10 @@ func (k *registrar) settle(ctx context.Context) bool {
 		if wanted[id] == nil {
 			done = k.withdraw(ctx, id) && done
 		}
+	}
+	if !k.begun {
+		k.begun = true
+		k.offerAll(ctx, wanted)
 	}
 	for _, id := range slices.Sorted(maps.Keys(wanted)) {
 		if s := wanted[id]; k.registered[id] != s {
@@ -91,16 +96,35 @@ func (k *registrar) ask(ctx context.Context) bool {
 	return true
 }
 
+// offerAll offers the skills together, so that no call that waited for the agent
+// finds one of them missing.
+func (k *registrar) offerAll(ctx context.Context, wanted map[protocol.SkillID]*skill.Skill) {
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	var all []client.Skill
+	for _, id := range slices.Sorted(maps.Keys(wanted)) {
+		all = append(all, k.offerOf(wanted[id]))
+	}
+	for _, id := range k.bridge.offerAll(ctx, all) {
+		k.offered(wanted[id])
+	}
+}
+
 func (k *registrar) offer(ctx context.Context, s *skill.Skill) bool {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
 	if err := k.bridge.offer(ctx, k.offerOf(s)); err != nil {
 		return k.failed(ctx, s.ID, "skill could not be registered", err)
 	}
+	k.offered(s)
+	return true
+}
+
+// offered notes that the bridge knows a skill.
+func (k *registrar) offered(s *skill.Skill) {
 	k.registered[s.ID] = s
 	delete(k.wrong, s.ID)
 	k.o.Log.Info("skill registered", "skill", s.ID, "version", s.Version, "capabilities", len(s.Capabilities))
-	return true
 }
 
 func (k *registrar) withdraw(ctx context.Context, id protocol.SkillID) bool {
@@ -145,6 +169,9 @@ func (k *registrar) offerOf(s *skill.Skill) client.Skill {
 			Effect:       c.Effect,
 			Idempotent:   c.Idempotent,
 			Risk:         c.Risk,
+			EffectKey:    c.Deed.Key,
+			EffectWindow: time.Duration(c.Deed.WindowMS) * time.Millisecond,
+			Reconcile:    reconcileOf(c.Deed.Reconcile),
 			Handler:      k.handle,
 		})
 	}
@@ -152,4 +179,12 @@ func (k *registrar) offerOf(s *skill.Skill) client.Skill {
 		o.Capabilities = append(o.Capabilities, documentCapability(k.handle))
 	}
 	return o
+}
+
+// reconcileOf is a question about a deed as the bridge gets to know it.
+func reconcileOf(r *skill.Reconcile) *client.Reconcile {
+	if r == nil {
+		return nil
+	}
+	return &client.Reconcile{Capability: r.Capability, Params: r.Params, Done: r.Done, NotDone: r.NotDone}
 }

@@ -1,0 +1,48 @@
+package shadow
+
+import (
+	"encoding/json"
+
+	"github.com/aibridge/aibridge/protocol"
+)
+
+// Agents knows the registered agents.
+type Agents interface {
+	// Shadowed describes an agent as its state needs it. known is whether one of the id
+	// is registered in the space.
+	Shadowed(space protocol.SpaceID, id protocol.AgentID) (a Agent, known bool)
+	// StateOf tells of a skill that an agent provides; provided is whether it does.
+	StateOf(space protocol.SpaceID, id protocol.AgentID, skill protocol.SkillID) (s Skill, provided bool)
+	// ServedBy lists the skills that an agent provides.
+	ServedBy(space protocol.SpaceID, id protocol.AgentID) []protocol.SkillID
+	// NotFound is the error for an agent that is not there for somebody.
+	NotFound(who *protocol.Principal, named protocol.SpaceID, id protocol.AgentID) error
+}
+
+// An Agent is a registered agent.
+type Agent struct {
+	Space protocol.SpaceID
+	ID    protocol.AgentID
+	Owner protocol.Party // who registered it
+	Born  int64          // when, Unix milliseconds
+	// BelongsTo reports whether the agent's connections are made by somebody.
+	BelongsTo func(*protocol.Principal) bool
+}
+
+// A Skill is what a skill declares of its state.
+type Skill struct {
+	Schema json.RawMessage // JSON Schema, nil if it declares none
+	// Check says what is wrong with a document: the path of a member, from name
+	// down, and the reason, "" if nothing is.
+	Check func(name string, state json.RawMessage) (path, reason string)
+}
+
+// A ref names an agent.
+type ref struct {
+	space protocol.SpaceID
+	agent protocol.AgentID
+}
+
+func (r *Record) ref() ref { return ref{r.Space, r.Agent} }
+
+func (a *Agent) ref() ref { return ref{a.Space, a.ID} }
