@@ -14,7 +14,7 @@ import (
 type announcement struct {
 	family, name string
 	data         announced
-	view         bool // of a table, which every bridge of a cluster follows
+	view         bool // every bridge of a cluster sees it for itself
 }
 
 // An announced thing is what an event tells. Its space is told of it.
@@ -37,8 +37,8 @@ func (s *Service) event(family, name string, data announced) {
 	s.news.Event(announcement{family, name, data, false})
 }
 
-// change is event for what a table says: every bridge of a cluster sees it there
-// and tells its own clients.
+// change is event for what every bridge of a cluster sees, in a table or by what
+// the others tell: each tells its own clients.
 func (s *Service) change(family, name string, data announced) {
 	s.news.Event(announcement{family, name, data, true})
 }

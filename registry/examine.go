@@ -119,6 +119,14 @@ func (b *board) examine(key ask.AgentKey, found *doctor.Agent) {
 			found.Clients = append(found.Clients, l.conn.clientID)
 		}
 	}
+	if _, best := b.away.elsewhere(key); best != nil {
+		switch best.Way {
+		case byLine:
+			found.Line = true
+		case byMQTT:
+			found.Listening, found.Clients = append(found.Listening, best.Client), append(found.Clients, best.Client)
+		}
+	}
 	if n := len(p.history); n > 0 && !p.online {
 		found.Offline = p.history[n-1].Reason
 	}

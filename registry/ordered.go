@@ -80,6 +80,18 @@ func (o *ordered[T]) has(key string) bool {
 	return found
 }
 
+// get finds the value with the key.
+func (o *ordered[T]) get(key string) (v T, ok bool) {
+	c := o.chunkOf(key)
+	if c == len(o.chunks) {
+		return v, false
+	}
+	if i, found := slices.BinarySearchFunc(o.chunks[c], key, o.compare); found {
+		return o.chunks[c][i], true
+	}
+	return v, false
+}
+
 // after yields the values with keys greater than key, in order.
 func (o *ordered[T]) after(key string) iter.Seq[T] {
 	return func(yield func(T) bool) {

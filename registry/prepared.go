@@ -61,14 +61,15 @@ func (p *preparedInvoke) in(space protocol.SpaceID) *invocable {
 }
 
 // look finds the capability. What is unusual has the errors, and the ways, of
-// [Service.startInvoke]: it is not there, or what it takes may be sealed.
+// [Service.startInvoke]: it is not there, what it takes
+// may be sealed, or another call may have done the same.
 func (p *preparedInvoke) look(space protocol.SpaceID) *invocable {
 	skill, _, ok := p.service.opts.Skills.Get(tableKey(space, p.skill))
 	if !ok {
 		return new(invocable)
 	}
 	capability, ok := skill.capability(p.capability)
-	if !ok || capability.Sealed != "" {
+	if !ok || capability.Sealed != "" || capability.EffectKey != "" {
 		return new(invocable)
 	}
 	params, err := p.service.schemas.Get(capability.ParamsSchema, capability.Format.formats())

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/ask"
+	"github.com/aibridge/aibridge/registry/effects"
 	"github.com/aibridge/aibridge/registry/schema"
 )
 
@@ -26,6 +28,7 @@ type Options struct {
 	Skills    records.Table[SkillRecord]
 	Resources records.Table[ResourceRecord]
 	Joins     records.Table[JoinRecord] // join tokens; nil makes none
+	Effects   effects.Options           // of capabilities with effect keys; without records none can be registered
 	Names     records.Table[NameRecord] // of skills that are gone; nil keeps none
 	Publisher ask.Publisher
 
@@ -44,6 +47,12 @@ type Options struct {
 	// CapOwners are the owners of the Caps that know a skill, which need not be
 	// registered, as their own or as a member of a group. Nil says that none does.
 	CapOwners func(protocol.SpaceID, protocol.SkillID) []protocol.Party
+	// CapsKnowing lists the Caps that know a skill, as CapOwners has it. Nil says
+	// that none does.
+	CapsKnowing func(protocol.SpaceID, protocol.SkillID) []protocol.CapID
+	// Reported is the state that an agent reported last of one of its skills, as
+	// a JSON object; ok is false for none. It does not block. Nil: nobody reports.
+	Reported func(protocol.SpaceID, protocol.AgentID, protocol.SkillID) (document json.RawMessage, ok bool)
 	// MAC is the keyed hash that join tokens are recognised by. Nil makes none.
 	MAC func(id, secret string) []byte
 	// AgentChanged is told when an agent was registered or unregistered, came or
@@ -61,6 +70,12 @@ type Options struct {
 	// Mistaken is told what agents do wrong with requests, with the reason in
 	// words. It must not block. Nil tells nobody.
 	Mistaken func(agent ask.AgentKey, what ask.Mistake, reason string)
+	// Cluster makes the service a part of this bridge that speaks with its like at
+	// the other bridges of a cluster. Nil for a bridge that is alone.
+	Cluster func(*Service) Voice
+	// Owner is the bridge that waits for the answer to an invocation which outlives
+	// processes, as its id tells. Nil knows of none.
+	Owner func(invocation string) (ask.Bridge, bool)
 	// Disconnect ends an MQTT connection, named as in [Service.Connected],
 	// whose agent was registered again by another client of the same
 	// principal. It must not block. Nil leaves such connections alone.
@@ -108,7 +123,11 @@ type Service struct {
 	seq     uint64 // of events, counted by who publishes them
 	schemas *schema.Cache
 	metrics *metrics
+	effects *effects.Keeper // nil without records
+	inDoubt chan struct{}   // somebody waits for an unknown outcome, or an agent is back
 
+	voice       Voice // nil for a bridge that is alone
+	askers      askers
 	skillsEpoch atomic.Uint64 // moves before a change of a skill is acknowledged
 
 	ids   *ask.IDs
@@ -129,11 +148,24 @@ func New(o Options) (*Service, error) {
 		news:    announce.New[announcement, ask.AgentKey](maxAnnouncements),
 		schemas: schema.NewCache(compiledSchemas),
 		ids:     ask.NewIDs(),
+		inDoubt: make(chan struct{}, 1),
+	}
+	if o.Effects.Records != nil {
+		o.Effects.Settled = s.effectSettled
+		s.effects = effects.New(o.Effects)
 	}
 	s.newID = s.ids.New
 	s.board = newBoard(o.Topics, o.Heartbeat, s.presenceChanged)
+	s.board.left = func(a *Agent, at ask.Bridge, reason string) { s.asking.Departed(a.Key(), at, reason) }
+	if o.Disconnect != nil {
+		s.board.displaced = o.Disconnect
+	}
 	s.board.stirred = func(a *Agent) { s.opts.AgentChanged(a.Space, a.ID) }
 	s.board.certified, s.board.callable, s.board.inside = s.certified, s.callable, o.Inside
+	if o.Cluster != nil {
+		s.voice = o.Cluster(s)
+		s.board.tell = s.tellSign
+	}
 	var err error
 	if s.asking, err = ask.New(s.askOptions()); err == nil {
 		s.metrics, err = newMetrics(o.Registerer, s)
@@ -156,7 +188,12 @@ func New(o Options) (*Service, error) {
 
 func (s *Service) askOptions() ask.Options {
 	o := &s.opts
+	var others ask.Others
+	if s.voice != nil {
+		others = s
+	}
 	return ask.Options{
+		Others:    others,
 		Directory: directory{s}, Publisher: o.Publisher, Topics: o.Topics, BridgeID: o.BridgeID, Limits: o.Limits, AllowPrivate: o.AllowPrivate,
 		NewID: func() string { return s.newID() }, Made: s.ids.Made, Log: o.Log, Tracer: o.Tracer, Registerer: o.Registerer,
 	}
@@ -173,6 +210,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { s.announce(ctx) })
 	running.Go(func() { s.watchLeases(ctx) })
+	running.Go(func() { s.reconcile(ctx) })
 	running.Wait()
 	s.asking.Close()
 	return nil
@@ -199,6 +237,7 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(agentHeartbeat, s.Heartbeat),
 		commands.New(agentGet, s.GetAgent),
 		commands.New(agentList, s.ListAgents),
+		commands.New(agentTag, s.TagAgent),
 		commands.New(skillRegister, s.RegisterSkill),
 		commands.New(skillUnregister, s.UnregisterSkill),
 		commands.New(skillDiscover, s.DiscoverSkills),
@@ -207,6 +246,8 @@ func (s *Service) Commands() []commands.Command {
 		commands.New(skillJoinCreate, s.CreateJoin),
 		commands.New(skillJoinList, s.ListJoins),
 		commands.New(skillJoinRevoke, s.RevokeJoin),
+		commands.New(skillEffectList, s.ListEffects),
+		commands.New(skillEffectSettle, s.SettleEffect),
 		commands.NewPrepared(skillInvoke, s.startInvoke, s.prepareInvoke),
 		commands.New(resourceRegister, s.RegisterResource),
 		commands.New(resourceRemove, s.RemoveResource),
@@ -239,8 +280,9 @@ func (s *Service) presenceChanged(a *Agent, online bool, reason string) {
 	name := "agent.offline"
 	if online {
 		name = "agent.online"
+		s.stirDoubts()
 	} else {
 		s.asking.Offline(a.Key(), reason)
 	}
-	s.event("agent", name, agentEvent{a.ID, a.Space, a.Type, statusOf(online), reason})
+	s.change("agent", name, agentEvent{a.ID, a.Space, a.Type, statusOf(online), reason})
 }

@@ -8,6 +8,7 @@ import (
 
 	names "github.com/aibridge/aibridge/commands/schema"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/effects"
 	"github.com/aibridge/aibridge/registry/schema"
 )
 
@@ -32,6 +33,7 @@ type Skill struct {
 	Type         SkillType        `json:"type,omitempty" enum:"system,custom" default:"custom" doc:"whether it is part of the installation"`
 	Endpoints    []string         `json:"endpoints,omitempty" len:"1-10" each:"1-256" doc:"URLs it is reached at; an http(s) one is called when no agent serves the skill over MQTT"`
 	Capabilities []Capability     `json:"capabilities" len:"1-100" doc:"what it can do"`
+	StateSchema  schema.Source    `json:"state_schema,omitzero" doc:"JSON Schema of its desired and its reported state; members that are readOnly are set by the agent alone. Absent: any object"`
 
 	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty" len:"1-2" doc:"keys that params may be sealed to, the one to use first; two while one replaces the other"`
 }
@@ -66,6 +68,9 @@ type Capability struct {
 	Effect       Effect                `json:"effect,omitempty" enum:"read,act" doc:"read if running it changes nothing, so that models may run it beside other calls and a lost one may be repeated; act if left out. Who has to agree is said by risk alone"`
 	Idempotent   bool                  `json:"idempotent,omitempty" doc:"running it twice is as good as once, so a lost call may be repeated; so it is for what only reads"`
 	Risk         string                `json:"risk,omitempty" len:"1-32" text:"line" doc:"what can go wrong: low, medium, high; with high or ask a model needs an approval, with deny it may not at all"`
+	EffectKey    string                `json:"effect_key,omitempty" len:"1-256" text:"line" doc:"which calls are the same deed: a text with params in braces, door:{door}:unlock. While one is under way, and within the window after it, another call is not made but waits for its answer"`
+	EffectWindow int64                 `json:"effect_window_ms,omitempty" range:"1000-86400000" doc:"how long after it a call is the same deed, milliseconds; 60000 if left out"`
+	Reconcile    effects.Reconcile     `json:"reconcile,omitzero" doc:"the read that tells whether a call of unknown outcome was done; needs effect_key"`
 	Sealed       Sealing               `json:"sealed,omitempty" enum:"optional,required" doc:"whether params may or must be sealed from client to client; the bridge then cannot check them"`
 }
 
@@ -84,6 +89,9 @@ func (s *Skill) Validate() error {
 		if c.Sealed != "" && len(s.EncryptionKeys) == 0 {
 			return protocol.InvalidParam(fmt.Sprintf("capabilities[%d].sealed", i), "needs encryption_keys that params can be sealed to")
 		}
+	}
+	if err := s.checkEffects(); err != nil {
+		return err
 	}
 	return checkKeys(s.EncryptionKeys)
 }
@@ -123,7 +131,7 @@ func (s *Skill) overHTTP() []string { return overHTTP(s.Endpoints) }
 
 // sameContract reports whether two descriptions promise callers the same.
 func (s *Skill) sameContract(o *Skill) bool {
-	return s.Version == o.Version && slices.Equal(s.Capabilities, o.Capabilities) && sameKeys(s.EncryptionKeys, o.EncryptionKeys)
+	return s.Version == o.Version && s.StateSchema == o.StateSchema && slices.Equal(s.Capabilities, o.Capabilities) && sameKeys(s.EncryptionKeys, o.EncryptionKeys)
 }
 
 // A SkillRecord is a registered skill, as stored. It is immutable.
@@ -170,7 +178,8 @@ func (CapabilityView) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"anyOf":[{"type":"string"},{"type":"object","required":["capability_id"],"properties":{` +
 		`"capability_id":{"type":"string"},"name":{"type":"string"},"description":{"type":"string"},` +
 		`"params_schema":{"type":["object","boolean"]},"result_schema":{"type":["object","boolean"]},` +
-		`"format":{"type":"string"},"effect":{"type":"string"},"idempotent":{"type":"boolean"},"risk":{"type":"string"},"sealed":{"type":"string"}}}]}`)
+		`"format":{"type":"string"},"effect":{"type":"string"},"idempotent":{"type":"boolean"},"risk":{"type":"string"},` +
+		`"effect_key":{"type":"string"},"effect_window_ms":{"type":"integer"},"reconcile":{"type":"object"},"sealed":{"type":"string"}}}]}`)
 }
 
 // checkEndpoints checks that every endpoint is an absolute URL without

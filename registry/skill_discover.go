@@ -7,6 +7,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/listing"
 	"github.com/aibridge/aibridge/protocol"
+	"github.com/aibridge/aibridge/registry/schema"
 )
 
 var skillDiscover = commands.Spec{
@@ -52,6 +53,7 @@ type SkillView struct {
 	AgentIDs     []protocol.AgentID `json:"agent_ids" doc:"ids of all agents that provide the skill; empty if it has HTTP endpoints alone"`
 	Space        protocol.SpaceID   `json:"space_id" doc:"id of the space that the skill lives in"`
 
+	StateSchema    schema.Source   `json:"state_schema,omitzero" doc:"JSON Schema of its desired and its reported state; absent if it declares none"`
 	EncryptionKeys []EncryptionKey `json:"encryption_keys,omitempty" doc:"public keys that params may be sealed to, the one to use first; absent if it has none"`
 }
 
@@ -123,6 +125,7 @@ func (s *Service) viewSkill(r *SkillRecord) SkillView {
 		AgentIDs:    make([]protocol.AgentID, len(r.Providers)),
 		Space:       r.Space,
 
+		StateSchema:    r.StateSchema,
 		EncryptionKeys: r.EncryptionKeys,
 	}
 	if v.Endpoints == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry/ask"
+	"github.com/aibridge/aibridge/registry/effects"
 )
 
 var skillInvoke = commands.Spec{
@@ -43,8 +44,9 @@ type InvokeSkillResult struct {
 	SkillID       protocol.SkillID      `json:"skill_id" doc:"id of the skill, as in the request"`
 	CapabilityID  protocol.CapabilityID `json:"capability_id" doc:"id of the capability, as in the request"`
 	AgentID       protocol.AgentID      `json:"agent_id,omitempty" doc:"id of the agent that did it; absent if an HTTP endpoint did"`
-	Data          json.RawMessage       `json:"data" doc:"result of the capability, any JSON that fits its result_schema; sealed if the caller sealed the params"`
+	Data          json.RawMessage       `json:"data" doc:"result of the capability, any JSON that fits its result_schema; sealed if the caller sealed the params; null where effect says so"`
 	ExecutionTime float64               `json:"execution_time" doc:"milliseconds from the check of the params to the answer, further attempts included"`
+	Effect        *effects.View         `json:"effect,omitempty" doc:"only if this call was not made, as another one was the same deed: what is known of that; data is null then if the other call was somebody else's, or its answer is not kept"`
 }
 
 // startInvoke calls a capability of a skill and hands over the answer when
@@ -56,6 +58,10 @@ func (s *Service) startInvoke(ctx context.Context, call *commands.Call, p Invoke
 		return
 	}
 	v.done = done
+	if v.capability.EffectKey != "" {
+		s.startOnce(ctx, v)
+		return
+	}
 	var few [4]ask.Peer
 	peers := s.peers(few[:0], v.skill, nil)
 	if len(peers) == 0 {
@@ -81,7 +87,7 @@ func (s *Service) invocation(call *commands.Call, p *InvokeSkillParams) (*invoca
 	if err := s.checkParams(capability, p.Params); err != nil {
 		return nil, err
 	}
-	v := &invocation{service: s, skill: skill, capability: capability, began: time.Now()}
+	v := &invocation{service: s, skill: skill, capability: capability, params: p.Params, began: time.Now()}
 	v.Request = ask.Request{
 		Command: ask.InvokeCommand, Params: ask.InvokeParams(p.SkillID, p.CapabilityID, p.Params), Call: call,
 		Callee: v, Idempotent: capability.repeatable(), Listener: v,
@@ -95,8 +101,10 @@ type invocation struct {
 	service    *Service
 	skill      *SkillRecord
 	capability *Capability
+	params     json.RawMessage // of the capability
 	began      time.Time
 	done       func(InvokeSkillResult, error)
+	open       bool // it may have been done although there is an error
 }
 
 // Others implements [ask.Callee].
@@ -112,6 +120,7 @@ func (v *invocation) CheckResult(result json.RawMessage) error {
 // Hear implements [ask.Listener].
 func (v *invocation) Hear(n ask.Notice) {
 	if n.Err != nil {
+		v.open = n.Open
 		v.done(InvokeSkillResult{}, n.Err)
 		return
 	}

@@ -53,6 +53,9 @@ func (s *Service) RegisterSkill(ctx context.Context, call *commands.Call, p Regi
 	if err := s.compileSchemas(call, &p.Skill); err != nil {
 		return RegisterSkillResult{}, inField("skill", err)
 	}
+	if err := s.keepsEffects(&p.Skill); err != nil {
+		return RegisterSkillResult{}, err
+	}
 	agent, err := s.providerFor(call, space, p.AgentID)
 	if err != nil {
 		return RegisterSkillResult{}, err
@@ -87,6 +90,13 @@ func (s *Service) providerFor(call *commands.Call, space protocol.SpaceID, named
 // compileSchemas checks that the schemas of a skill can be used, and warns of
 // keywords in them that are probably misspelt.
 func (s *Service) compileSchemas(call *commands.Call, skill *Skill) error {
+	state, err := s.schemas.Get(skill.StateSchema, schema.Annotate)
+	if err != nil {
+		return protocol.InvalidParam("state_schema", err.Error())
+	}
+	for _, m := range state.Misspelt() {
+		call.Warn("skill %s: state_schema: %s", skill.ID, m)
+	}
 	for i := range skill.Capabilities {
 		c := &skill.Capabilities[i]
 		for _, of := range []struct {

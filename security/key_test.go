@@ -26,7 +26,7 @@ func newKeyHouse(t *testing.T) *keyHouse {
 	h := &keyHouse{keys: recordstest.New[Key](), uses: recordstest.New[KeyUse](), clock: time.Now()}
 	ring := openRing(t, t.TempDir(), h.keys)
 	ring.now = func() time.Time { return h.clock }
-	h.KeyService = NewKeyService(KeyOptions{Ring: ring, Uses: h.uses, BridgeID: "aibridge",
+	h.KeyService = NewKeyService(KeyOptions{Ring: ring, Index: IndexKeys(ring.keys), Uses: h.uses, BridgeID: "aibridge",
 		Changed: func(_ context.Context, e KeyEvent) { h.events = append(h.events, e) }})
 	return h
 }

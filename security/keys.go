@@ -41,6 +41,7 @@ type Names interface {
 // KeyOptions configure a [KeyService].
 type KeyOptions struct {
 	Ring     *Keyring
+	Index    *KeyIndex // of the ring's keys
 	Uses     records.Table[KeyUse]
 	BridgeID string
 	Log      *slog.Logger

@@ -88,6 +88,7 @@ const (
 	responses kind = "response" // of an agent
 	answers   kind = "answer"   // of the bridge, under client/
 	cards     kind = "card"
+	states    kind = "state" // of an agent, desired, reported or the delta
 	channels  kind = "channel"
 	scenes    kind = "scene"
 	tasks     kind = "task"
@@ -150,6 +151,8 @@ func (r *TopicRights) publishing(who *protocol.Principal, topic string, retain b
 	case "agent":
 		id, leaf, _ := strings.Cut(rest, "/")
 		switch {
+		case leaf == "state/reported": // retained or not: the bridge retains what comes of it
+			return topicClass{kind: states, own: r.isAgent(who, id)}, ""
 		case leaf != "response":
 			return p, onlyTheBridge
 		case retain:
@@ -263,6 +266,8 @@ func (r *TopicRights) ofAgent(who *protocol.Principal, id, leaf string, one bool
 		return topicClass{kind: responses} // which the agent says itself
 	case "card":
 		return topicClass{kind: cards, own: one && r.isAgent(who, id)}
+	case "state/desired", "state/reported", "state/delta", "state/+", "state/#":
+		return topicClass{kind: states, own: one && r.isAgent(who, id)}
 	case "event":
 		return topicClass{kind: events, own: one && r.isAgent(who, id)}
 	}
@@ -312,17 +317,17 @@ func (r *TopicRights) decide(who *protocol.Principal, action, topic string, p to
 	})
 	switch {
 	case d.Allowed:
-		return Ruling{}, d.Passing
+		return Ruling{}, d.Passing || d.Tried
 	case p.kind == channels && p.cap != "" && !p.own:
-		return refused("not a member"), d.Passing
-	case p.kind == responses && !p.own && action == policy.Publish:
-		return refused("not your agent"), d.Passing
+		return refused("not a member"), d.Passing || d.Tried
+	case (p.kind == responses || p.kind == states) && !p.own && action == policy.Publish:
+		return refused("not your agent"), d.Passing || d.Tried
 	case p.kind == dollar:
-		return refused("no policy permits this topic, which begins with $"), d.Passing
+		return refused("no policy permits this topic, which begins with $"), d.Passing || d.Tried
 	case p.kind == other:
-		return refused("the filter reaches further than you may"), d.Passing
+		return refused("the filter reaches further than you may"), d.Passing || d.Tried
 	}
-	return refused("not allowed"), d.Passing
+	return refused("not allowed"), d.Passing || d.Tried
 }
 
 // isAgent reports whether somebody is an agent, or registered it.

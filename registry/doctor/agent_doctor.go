@@ -82,6 +82,10 @@ type FaultView struct {
 	Times    int    `json:"times" doc:"how often it was noted"`
 }
 
+// mostExamining bounds the examinations at a time: every device may ask for its
+// own.
+const mostExamining = 4
+
 // mostFaults bounds the faults that are shown.
 const mostFaults = 16
 
@@ -95,6 +99,12 @@ func (s *Service) Examine(_ context.Context, call *commands.Call, p Params) (Res
 	}
 	if space != who.Home() && !who.Unbounded() {
 		return Result{}, s.Agents.NotFound(who, p.Space, p.AgentID)
+	}
+	select {
+	case s.examining <- struct{}{}:
+		defer func() { <-s.examining }()
+	default:
+		return Result{}, protocol.BusyFor(time.Second, "too many agents are examined")
 	}
 	e := s.examine(who, space, p.AgentID)
 	if !e.registered && len(e.sessions) == 0 && len(e.credentials) == 0 && len(e.cases) == 0 {

@@ -16,6 +16,7 @@ const (
 	casesOfOperator   = 64 // who may have many devices
 	subjectsOfSpace   = 1024
 	subjectsInAll     = 4096
+	casesUnproven     = 4 // of a party, by whoever named it
 	strangersKept     = 256
 	casesOfStranger   = 4
 	strangersInASpell = 20 // faults of strangers that are noted in a second
@@ -25,7 +26,8 @@ const (
 // A Casebook remembers faults, the latest of each party. When it is full those
 // are forgotten whose last fault is oldest: of the space that is full, or of the
 // space with the most. Faults of which nobody knows whose they are take room
-// from each other only, and are kept under the client id that was claimed.
+// from each other only, and are kept under the client id that was claimed. So do
+// those of a party that are unproven, which make no room for a party either.
 type Casebook struct {
 	now func() time.Time
 
@@ -86,8 +88,11 @@ func (b *Casebook) Note(f Fault) {
 	if f.Party.Kind == protocol.KindOperator {
 		most = casesOfOperator
 	}
-	before := w.order.Len()
-	w.note(subjectID{party: f.Party}, f, now, most)
+	id, before := subjectID{party: f.Party}, w.order.Len()
+	if f.Unproven && w.of[id] == nil && (before >= subjectsOfSpace || b.subjects >= subjectsInAll) {
+		return
+	}
+	w.note(id, f, now, most)
 	w.cut(subjectsOfSpace)
 	b.subjects += w.order.Len() - before
 	if b.subjects > subjectsInAll {
@@ -127,18 +132,38 @@ func (w *ward) note(id subjectID, f Fault, now time.Time, most int) {
 		at = w.order.PushFront(&subject{id: id})
 		w.of[id] = at
 	}
-	w.order.MoveToFront(at)
+	if !f.Unproven {
+		w.order.MoveToFront(at)
+	}
 	s := at.Value.(*subject)
 	c := Case{Fault: f, First: now, Last: now, Times: 1}
 	i := slices.IndexFunc(s.cases, func(c Case) bool {
-		return c.Kind == f.Kind && c.Client == f.Client && c.Topic == f.Topic && c.Agent == f.Agent
+		return c.Kind == f.Kind && c.Client == f.Client && c.Topic == f.Topic && c.Agent == f.Agent && c.Unproven == f.Unproven
 	})
 	if i >= 0 {
 		c.First, c.Times = s.cases[i].First, s.cases[i].Times+1
 		s.cases = slices.Delete(s.cases, i, i+1)
 	}
-	if s.cases = append(s.cases, c); len(s.cases) > most {
-		s.cases = slices.Delete(s.cases, 0, 1)
+	if f.Unproven {
+		most = casesUnproven
+	}
+	s.cases = append(s.cases, c)
+	s.cut(f.Unproven, most)
+}
+
+// cut forgets the oldest of the proven or the unproven cases, if there are more
+// than that.
+func (s *subject) cut(unproven bool, most int) {
+	of := func(c Case) bool { return c.Unproven == unproven }
+	n := 0
+	for _, c := range s.cases {
+		if of(c) {
+			n++
+		}
+	}
+	if n > most {
+		i := slices.IndexFunc(s.cases, of)
+		s.cases = slices.Delete(s.cases, i, i+1)
 	}
 }
 

@@ -129,3 +129,41 @@ func TestADeviceIsToldOfAKindOnceAMinute(t *testing.T) {
 		t.Error("nobody is told any more, once many were")
 	}
 }
+
+// Who knows the id of a key can make faults of its owner, and pushes out none of
+// what the owner did.
+func TestUnprovenFaultsPushOutOnlyEachOther(t *testing.T) {
+	c := newClockwork()
+	b := NewCasebook(c.time)
+	for n := range casesOfDevice {
+		b.Note(Fault{Kind: PublishRefused, Party: lamp(1, "a"), Topic: fmt.Sprint(n)})
+	}
+	for n := range 10 * casesOfDevice {
+		c.now = c.now.Add(time.Second)
+		b.Note(Fault{Kind: UnknownCredential, Party: lamp(1, "a"), Client: fmt.Sprint(n), Unproven: true})
+	}
+	proven, unproven := 0, 0
+	for _, c := range b.Of(lamp(1, "a")) {
+		if c.Unproven {
+			unproven++
+		} else {
+			proven++
+		}
+	}
+	if proven != casesOfDevice || unproven != casesUnproven {
+		t.Errorf("%d proven and %d unproven cases are kept", proven, unproven)
+	}
+	b.Note(Fault{Kind: UnknownCredential, Party: lamp(1, "a"), Client: "the device's own"})
+	if first := b.Of(lamp(1, "a"))[0]; first.Unproven || first.Times != 1 {
+		t.Errorf("a proven fault is counted with unproven ones: %+v", first)
+	}
+	for n := range subjectsOfSpace {
+		b.Note(Fault{Kind: PublishRefused, Party: lamp(n, "a")})
+	}
+	for n := range subjectsOfSpace {
+		b.Note(Fault{Kind: UnknownCredential, Party: lamp(subjectsOfSpace+n, "a"), Unproven: true})
+	}
+	if len(b.Of(lamp(0, "a"))) == 0 || len(b.Of(lamp(subjectsOfSpace, "a"))) > 0 {
+		t.Error("a party lost its room to what is unproven")
+	}
+}

@@ -15,6 +15,9 @@ type examination struct {
 	now   time.Time
 	space protocol.SpaceID
 	id    protocol.AgentID
+	// caller is who asks. Of the agent's owner it learns only what it may know.
+	caller    protocol.Party
+	unbounded bool // it may see every space
 
 	agent       Agent
 	registered  bool
@@ -30,18 +33,18 @@ type examination struct {
 
 // examine gathers what is known of an agent, as far as somebody may see it.
 func (s *Service) examine(caller *protocol.Principal, space protocol.SpaceID, id protocol.AgentID) *examination {
-	e := &examination{Service: s, now: s.Now(), space: space, id: id}
+	e := &examination{Service: s, now: s.Now(), space: space, id: id, caller: caller.Party(), unbounded: caller.Unbounded()}
 	e.agent, e.registered = s.Agents.Examine(space, id)
 	self := id.Party(space)
 	parties := []protocol.Party{self}
 	if owner := e.agent.Owner; e.registered && !owner.Includes(self) {
 		parties = append(parties, owner)
 	}
-	for _, party := range parties {
+	for _, party := range e.open(parties) {
 		e.credentials = append(e.credentials, s.Credentials.Of(party)...)
 	}
 	e.gatherSessions(parties)
-	e.gatherCases(caller, parties)
+	e.gatherCases(parties)
 	for _, party := range parties {
 		if e.who == nil {
 			e.who = s.Credentials.Principal(party)
@@ -81,22 +84,39 @@ func (e *examination) gatherSessions(parties []protocol.Party) {
 	}
 }
 
+// knows reports whether the caller may know of a party's credentials,
+// connections and faults: people may, and devices of those of the agent that
+// they ask about and of their own.
+func (e *examination) knows(party protocol.Party) bool {
+	return e.caller.Kind == protocol.KindOperator || party.Includes(e.caller) || party == e.id.Party(e.space)
+}
+
+// open are those of some parties that the caller may know of.
+func (e *examination) open(parties []protocol.Party) []protocol.Party {
+	return slices.DeleteFunc(slices.Clone(parties), func(p protocol.Party) bool { return !e.knows(p) })
+}
+
+// named is a party as the caller may know it.
+func (e *examination) named(party protocol.Party) string {
+	if !e.knows(party) {
+		return "its owner"
+	}
+	return string(party.Kind) + " " + party.ID
+}
+
 // gatherCases finds the faults of the agent. Of those of its owner it takes
-// what is about the agent's clients, and shows that to no other device; those
-// of strangers are for people who may see every space.
-func (e *examination) gatherCases(caller *protocol.Principal, parties []protocol.Party) {
+// what is about the agent's clients; those of strangers are for people who may
+// see every space.
+func (e *examination) gatherCases(parties []protocol.Party) {
 	ids := e.clientIDs()
-	for i, party := range parties {
-		if i > 0 && caller.Kind != protocol.KindOperator && !party.Is(caller) {
-			continue
-		}
+	for _, party := range e.open(parties) {
 		for _, c := range e.book.Of(party) {
-			if i == 0 || c.Agent == e.id || c.Agent == "" && slices.Contains(ids, c.Client) {
+			if party == parties[0] || c.Agent == e.id || c.Agent == "" && slices.Contains(ids, c.Client) {
 				e.cases = append(e.cases, c)
 			}
 		}
 	}
-	if caller.Unbounded() {
+	if e.unbounded {
 		for _, id := range ids {
 			e.cases = append(e.cases, e.book.Strangers(id)...)
 		}
@@ -204,6 +224,8 @@ func (e *examination) connection() {
 		e.blame(check, Problem, taken)
 	case !e.away() && dropped != nil:
 		e.blame(check, Warning, dropped)
+	case e.client != nil && !e.knows(e.client.Who.Party()):
+		e.say(check, OK, "a client of its owner is connected")
 	case e.client != nil:
 		e.say(check, OK, "client %s is connected from %s by %s since %s", e.client.ClientID, e.client.Remote, e.client.Listener, e.client.Since.UTC().Format(time.RFC3339))
 	case e.agent.Line:
@@ -239,7 +261,7 @@ func (e *examination) registration() {
 	case e.agent.Suspended:
 		e.find(check, Problem, "register it anew, with a certificate that counts", "it is suspended: the certificate that it was registered with has ended")
 	default:
-		e.say(check, OK, "registered by %s %s at %s", e.agent.Owner.Kind, e.agent.Owner.ID, e.agent.RegisteredAt.UTC().Format(time.RFC3339))
+		e.say(check, OK, "registered by %s at %s", e.named(e.agent.Owner), e.agent.RegisteredAt.UTC().Format(time.RFC3339))
 	}
 }
 
@@ -293,16 +315,16 @@ func (e *examination) policy() {
 		e.say(check, Unknown, "it is not known as whom it comes")
 		return
 	}
-	before := len(e.findings)
+	who, before := e.named(e.who.Party()), len(e.findings)
 	explain := "aibridge policy explain says which policy decides; the role end_agent is what devices have"
 	if !e.Rights.MayRegister(e.who, e.space, e.id) {
-		e.find(check, Problem, explain, "%s %s may not register the agent", e.who.Kind, e.who.ID)
+		e.find(check, Problem, explain, "%s may not register the agent", who)
 	}
 	if no := e.Rights.MayPublish(e.who, e.Topics.AgentResponse(e.id)); no != "" {
-		e.find(check, Problem, explain, "%s %s may not answer on %s: %s", e.who.Kind, e.who.ID, e.Topics.AgentResponse(e.id), no)
+		e.find(check, Problem, explain, "%s may not answer on %s: %s", who, e.Topics.AgentResponse(e.id), no)
 	}
 	if no := e.Rights.MaySubscribe(e.who, e.Topics.AgentRequest(e.id)); no != "" {
-		e.find(check, Problem, explain, "%s %s may not listen on %s: %s", e.who.Kind, e.who.ID, e.Topics.AgentRequest(e.id), no)
+		e.find(check, Problem, explain, "%s may not listen on %s: %s", who, e.Topics.AgentRequest(e.id), no)
 	}
 	if refused := e.latest(e.since(), func(c *Case) bool {
 		return c.Kind.family() == "topic" && c.Topic != e.Topics.AgentRequest(e.id)
@@ -310,7 +332,7 @@ func (e *examination) policy() {
 		e.blame(check, Warning, refused)
 	}
 	if len(e.findings) == before {
-		e.say(check, OK, "%s %s may register the agent, listen for requests and answer", e.who.Kind, e.who.ID)
+		e.say(check, OK, "%s may register the agent, listen for requests and answer", who)
 	}
 }
 
@@ -352,7 +374,7 @@ func (e *examination) sinceMistakesCount() time.Time {
 func (e *examination) commands() {
 	const check = "commands"
 	refused := e.latest(e.sinceMistakesCount(), func(c *Case) bool {
-		return c.Kind == CommandRefused && (e.registered || c.Topic != "agent.register")
+		return c.Kind == StateRefused || c.Kind == CommandRefused && (e.registered || c.Topic != "agent.register")
 	})
 	if refused != nil {
 		e.blame(check, Warning, refused)
@@ -456,6 +478,10 @@ func (e *examination) quota() {
 	const check = "quota"
 	if e.who == nil {
 		e.say(check, Unknown, "it is not known as whom it comes")
+		return
+	}
+	if !e.knows(e.who.Party()) {
+		e.say(check, Unknown, "it counts towards the limits of its owner")
 		return
 	}
 	reached := e.Quotas.Reached(e.who)

@@ -26,6 +26,7 @@ const (
 	Overwhelmed       Kind = "connection.quota"    // it took too much, or read too slowly
 	Dismissed         Kind = "connection.ended"    // by an operator, or with its credential
 	CommandRefused    Kind = "command.refused"     // for what it says, or who says it
+	StateRefused      Kind = "state.refused"       // a report of its state
 	ClockWrong        Kind = "clock.wrong"         // a request was older than its deadline
 	PublishRefused    Kind = "topic.publish"
 	SubscribeRefused  Kind = "topic.subscribe"
@@ -62,6 +63,7 @@ var inWords = map[Kind]words{
 	Overwhelmed:       {"it takes messages too slowly, or has more than it may", "read faster, subscribe to less, or raise the limit that is named"},
 	Dismissed:         {"its connection was ended", "the reason says by what; connect again with a credential that counts"},
 	CommandRefused:    {"a command was refused", "correct what the message names; docs/troubleshooting.md has the codes"},
+	StateRefused:      {"a report of its state was refused", "publish an object with a merge patch for each skill, as state_schema of the skill allows"},
 	ClockWrong:        {"a request came after its own deadline", "set the device's clock by NTP, or send timestamp 0"},
 	PublishRefused:    {"a publish was refused", "publish only on topics of its own; aibridge policy explain says which policy decides"},
 	SubscribeRefused:  {"a subscription was refused", "subscribe only to topics of its own; aibridge policy explain says which policy decides"},
@@ -85,6 +87,9 @@ type Fault struct {
 	Reason string // in words, as the device may be told
 	Code   string // of MQTT, such as 0x87, or of the protocol; "" without one
 	Topic  string // topic, filter or command that was refused; "" for others
+	// Unproven says that whoever did it has not proved to be the party: it has
+	// only named something of it, such as the id of a key.
+	Unproven bool
 }
 
 // most bytes of what others say in a fault.

@@ -30,7 +30,8 @@ type Service struct {
 	Options
 	book *Casebook
 
-	news chan notice
+	news      chan notice
+	examining chan struct{} // one for each examination that goes on
 
 	mu    sync.Mutex
 	told  map[subjectOfNotice]time.Time // when a device was told of a kind of fault
@@ -46,7 +47,7 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{Options: o, book: NewCasebook(o.Now), news: make(chan notice, waitingNotices), told: make(map[subjectOfNotice]time.Time)}
+	return &Service{Options: o, book: NewCasebook(o.Now), news: make(chan notice, waitingNotices), examining: make(chan struct{}, mostExamining), told: make(map[subjectOfNotice]time.Time)}
 }
 
 // Commands are the commands of the doctor.

@@ -99,6 +99,16 @@ type faultEvent struct {
 	Do      string           `json:"do"`
 }
 
+// recipients are who may hear of a fault on the topic of an agent: for what the
+// agent did itself, whoever may listen there; for what its owner did, the owner
+// alone, whose affairs are not those of everything that it has registered.
+func recipients(f *Fault, id protocol.AgentID) protocol.Recipients {
+	if f.Party == id.Party(f.Party.Space) {
+		return protocol.Everybody(f.Party.Space)
+	}
+	return protocol.Only(f.Party)
+}
+
 // publish tells an agent of a fault on its event topic.
 func (s *Service) publish(id protocol.AgentID, n notice) {
 	f := &n.fault
@@ -113,7 +123,7 @@ func (s *Service) publish(id protocol.AgentID, n notice) {
 		Metadata: protocol.Metadata{SenderID: s.BridgeID},
 	}
 	m := protocol.Message{Topic: s.Topics.AgentEvent(id), Payload: event.Append(nil), ContentType: protocol.ContentJSON}
-	if _, err := s.Publish(protocol.Everybody(f.Party.Space), m); err != nil {
+	if _, err := s.Publish(recipients(f, id), m); err != nil {
 		s.Log.Warn("a fault is not published", "agent", id, "error", err)
 	}
 }

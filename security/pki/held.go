@@ -19,10 +19,8 @@ type Held struct {
 // Held lists the certificates that were issued to a party, in no order.
 func (s *Service) Held(party protocol.Party) (held []Held) {
 	now := s.opts.Now()
-	for _, e := range s.index.all() {
-		if e.principal.Party() == party {
-			held = append(held, Held{e.Serial, e.notAfter, now.After(e.notAfter) || now.Before(e.notBefore), e.Revoked != nil})
-		}
+	for _, e := range s.index.heldBy(party) {
+		held = append(held, Held{e.Serial, e.notAfter, now.After(e.notAfter) || now.Before(e.notBefore), e.Revoked != nil})
 	}
 	return held
 }

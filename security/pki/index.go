@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type index struct {
 	bySerial map[protocol.Serial]*entry
 	byThumb  map[[32]byte]*entry
 	renewals map[protocol.Serial][]protocol.Serial
+	byHolder map[protocol.Party]map[protocol.Serial]*entry
 }
 
 // An entry is one certificate. It is never changed.
@@ -35,6 +37,7 @@ func newIndex() *index {
 		bySerial: make(map[protocol.Serial]*entry),
 		byThumb:  make(map[[32]byte]*entry),
 		renewals: make(map[protocol.Serial][]protocol.Serial),
+		byHolder: make(map[protocol.Party]map[protocol.Serial]*entry),
 	}
 }
 
@@ -84,11 +87,32 @@ func (x *index) put(e *entry) (old *entry) {
 	old = x.bySerial[e.Serial]
 	if old != nil {
 		delete(x.byThumb, old.thumb)
+		x.leave(old)
 	} else if e.Renews != "" {
 		x.renewals[e.Renews] = append(x.renewals[e.Renews], e.Serial)
 	}
 	x.bySerial[e.Serial], x.byThumb[e.thumb] = e, e
+	holder := e.principal.Party()
+	if x.byHolder[holder] == nil {
+		x.byHolder[holder] = make(map[protocol.Serial]*entry, 1)
+	}
+	x.byHolder[holder][e.Serial] = e
 	return old
+}
+
+// leave takes an entry from its holder.
+func (x *index) leave(e *entry) {
+	holder := e.principal.Party()
+	if delete(x.byHolder[holder], e.Serial); len(x.byHolder[holder]) == 0 {
+		delete(x.byHolder, holder)
+	}
+}
+
+// heldBy lists the entries of a holder, in no order.
+func (x *index) heldBy(holder protocol.Party) []*entry {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return slices.Collect(maps.Values(x.byHolder[holder]))
 }
 
 // remove forgets a certificate and returns its entry.
@@ -101,6 +125,7 @@ func (x *index) remove(serial protocol.Serial) (old *entry) {
 	delete(x.bySerial, serial)
 	delete(x.byThumb, old.thumb)
 	delete(x.renewals, serial)
+	x.leave(old)
 	return old
 }
 

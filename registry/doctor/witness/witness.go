@@ -43,7 +43,7 @@ func (w *Witness) Settled(_ context.Context, a security.Attempt) {
 	if a.Err == nil || a.Cause == nil {
 		return
 	}
-	f := doctor.Fault{Kind: kindOf(a.Cause), Party: a.Of, Client: a.Client, Reason: reasonOf(a.Cause), Code: string(protocol.CodeOf(a.Err))}
+	f := doctor.Fault{Kind: kindOf(a.Cause), Party: a.Of, Client: a.Client, Reason: reasonOf(a.Cause), Code: string(protocol.CodeOf(a.Err)), Unproven: true}
 	if a.From.IsValid() {
 		f.From = a.From.String()
 	}
@@ -164,7 +164,7 @@ func (w *Witness) handshake(f doctor.Fault, why error) {
 	if !ok {
 		return // nobody's: not a certificate of the bridge, or no certificate at all
 	}
-	f.Party = holder
+	f.Party, f.Unproven = holder, true
 	w.Doctor.Note(f)
 }
 
@@ -192,6 +192,15 @@ func (w *Witness) Command(c *commands.Call, why *protocol.Error) {
 	}
 	if c.Address.IsValid() {
 		f.From = c.Address.String()
+	}
+	w.Doctor.NoteAndTell(f)
+}
+
+// Unreported sees a report of an agent's state that was refused.
+func (w *Witness) Unreported(who protocol.Party, agent protocol.AgentID, why *protocol.Error) {
+	f := doctor.Fault{Kind: doctor.StateRefused, Party: who, Reason: why.Message, Code: string(why.Code)}
+	if why.Code != protocol.PermissionDenied && why.Code != protocol.NotFound {
+		f.Agent = agent
 	}
 	w.Doctor.NoteAndTell(f)
 }
