@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill fuzz clean
+.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill fuzz mcp-conformance clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -96,3 +96,7 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s)
 
 clean: ## remove what was built and the development data
 	rm -rf bin $(DATA)
+
+mcp-conformance: build ## the official conformance suite of MCP against a bridge (needs Node 22 and the registry of npm); SUITE=active|all, or ARGS="--scenario NAME"
+	$(GO) run ./internal/mcpconformance -bridge bin/aibridge \
+		npx -y @modelcontextprotocol/conformance@0.2.0-alpha.12 server $(or $(ARGS),--suite $(or $(SUITE),all))

@@ -2,7 +2,7 @@ package vfs
 
 // Settings say where files are kept, and how many.
 type Settings struct {
-	Store    string       `yaml:"store" doc:"where contents of files are kept: folder, nats, or auto, which is nats if that is external and else folder"`
+	Store    string       `yaml:"store" doc:"where contents of files are kept: folder, nats, or auto, which is nats if other bridges reach it and else folder"`
 	Dir      string       `yaml:"dir" doc:"folder for contents of files; vfs in the data folder when empty"`
 	MaxFile  int64        `yaml:"max_file" doc:"largest file, in bytes"`
 	Quota    int64        `yaml:"quota" doc:"what all kept versions of a group's files may take together, in bytes"`

@@ -37,6 +37,7 @@ is Markdown on the standard output. The exit code is 1 if a promise was broken t
 	flags.DurationVar(&d.options.Longest, "longest", 30*time.Second, "longest pause or partition")
 	flags.DurationVar(&d.options.Every, "every", 200*time.Millisecond, "between two messages of a publisher")
 	flags.DurationVar(&d.options.Patience, "patience", 2*time.Minute, "how long nothing may come before something counts as lost")
+	flags.BoolVar(&d.options.Loyal, "loyal", false, "clients with a kept session know one bridge, and wait for its return")
 	flags.StringVar(&d.json, "json", "", "file for the report as JSON")
 	flags.StringVar(&d.keep, "keep", "", "new folder for data and logs, which are kept")
 	return cmd

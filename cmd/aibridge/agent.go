@@ -28,6 +28,7 @@ func agentEndCommand() *cobra.Command {
 	var id, name, skills, joinFile string
 	var concurrency int
 	var passEnv []string
+	var tags map[string]string
 	var takeOver bool
 	cmd := &cobra.Command{
 		Use:   "end",
@@ -60,7 +61,7 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 				return err
 			}
 			c, err := target.dial(cmd.Context(),
-				client.WithAgent(client.Agent{ID: protocol.AgentID(id), Name: name}),
+				client.WithAgent(client.Agent{ID: protocol.AgentID(id), Name: name, Tags: tags}),
 				client.WithConcurrency(concurrency, 4*concurrency),
 				client.WithLogger(log))
 			if err != nil {
@@ -88,6 +89,7 @@ docs/sync.md says more. It may have nothing to do with the folder of skills.`,
 	cmd.Flags().StringVar(&id, "id", "", "id of the agent; made from the host's name by default")
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "disconnect whoever is online under the id; for a device that restarts before its old connection was given up")
 	cmd.Flags().StringVar(&name, "name", "", "name of the agent, for people")
+	cmd.Flags().StringToStringVar(&tags, "tag", nil, "tags that selectors choose the agent by, NAME=VALUE; without any it keeps those it has")
 	cmd.Flags().StringVar(&skills, "skills", "skills", "folder with a folder for each skill")
 	cmd.Flags().StringVar(&joinFile, "join-file", "", "file with join tokens for skills that are somebody else's, a line \"SKILL TOKEN\" for each")
 	cmd.Flags().IntVar(&concurrency, "concurrency", 32, "scripts running at once, of which one caller has a quarter")

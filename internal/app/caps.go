@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/cap/rollout"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -18,7 +19,7 @@ import (
 )
 
 // newCaps makes the part that keeps Caps and groups.
-func newCaps(s *state, agents *registry.Service, groups *dispatch.Engine) (*cap.Service, *capTables) {
+func newCaps(s *state, agents *registry.Service, groups *dispatch.Engine, rollouts *rollout.Engine) (*cap.Service, *capTables) {
 	tables := &capTables{
 		store:  s.Store,
 		caps:   store.NewTable[cap.Cap](s.Store, "cap"),
@@ -34,6 +35,7 @@ func newCaps(s *state, agents *registry.Service, groups *dispatch.Engine) (*cap.
 		Retained:   s.clients.Retained,
 		Skills:     agents,
 		Dispatcher: groups,
+		Rollouts:   rollouts,
 		MembershipLost: func(space protocol.SpaceID, id protocol.CapID) {
 			s.policies.FactsChanged() // what was decided by membership is decided again
 			s.clients.ReviewCap(id)

@@ -16,6 +16,7 @@ import (
 	"github.com/aibridge/aibridge/llm/tools/servers"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/doctor"
+	"github.com/aibridge/aibridge/registry/shadow"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/audit"
@@ -41,7 +42,7 @@ func gather(families ...family) []commands.Command {
 // and help: they cannot be run.
 func Commands() *commands.Set {
 	set, err := commands.NewSet(gather(
-		new(feed.Feed), new(status.Service), new(registry.Service), new(doctor.Service), new(cap.Service), new(scene.Service), new(task.Service), new(mqttsession.Service),
+		new(feed.Feed), new(status.Service), new(registry.Service), new(shadow.Service), new(doctor.Service), new(cap.Service), new(scene.Service), new(task.Service), new(mqttsession.Service),
 		new(security.KeyService), new(security.TokenService), new(policy.Service), new(pki.Service),
 		new(vfs.Service), new(caps.Service), new(servers.Service), new(llm.Service), new(conversation.Service), new(approval.Service), new(run.Service), new(audit.Trail),
 	)...)

@@ -2,11 +2,15 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
+	"github.com/aibridge/aibridge/cap/rollout"
+	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/internal/egress"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/llm/approval"
+	"github.com/aibridge/aibridge/llm/chat"
 	"github.com/aibridge/aibridge/llm/conversation"
 	"github.com/aibridge/aibridge/llm/loop"
 	"github.com/aibridge/aibridge/llm/parked"
@@ -15,6 +19,7 @@ import (
 	"github.com/aibridge/aibridge/llm/run/project"
 	"github.com/aibridge/aibridge/llm/run/toolhost"
 	"github.com/aibridge/aibridge/llm/tools"
+	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/security/audit/events"
 )
 
@@ -23,34 +28,67 @@ import (
 func newApprovals(s *state) (*approval.Service, error) {
 	c := &s.config.Approvals
 	options, err := c.Apply(approval.Options{
-		Approvals:    store.NewTable[approval.Record](s.Store, "approval"),
-		Policy:       s.judge,
-		MayDecide:    s.judge.MayDecide,
-		MayDecideOwn: s.judge.MayDecideOwn,
-		Check:        s.credentials.Check,
-		Publish:      s.clients.PublishApproval,
-		Record:       events.Approvals(s.audit),
-		BridgeID:     s.config.ID,
-		Log:          s.log,
-		Registerer:   s.metrics,
-		Transport:    approval.Transport(egress.Guard{AllowPrivate: c.AllowPrivate}.Control),
+		Approvals:       approval.Sealed(store.NewTable[approval.Record](s.Store, "approval"), s.seals),
+		Policy:          s.judge,
+		MayDecide:       s.judge.MayDecide,
+		MayDecideOwn:    s.judge.MayDecideOwn,
+		MayDecideEdited: s.judge.MayDecideEdited,
+		Grants:          s.credentials,
+		Check:           s.credentials.Check,
+		Publish:         s.clients.PublishApproval,
+		Record:          events.Approvals(s.audit),
+		BridgeID:        s.config.ID,
+		Log:             s.log,
+		Registerer:      s.metrics,
+		Transport:       approval.Transport(egress.Guard{AllowPrivate: c.AllowPrivate}.Control),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return approval.New(options), nil
+	approvals := approval.New(options)
+	s.promised.approvals.keep(approvals)
+	return approvals, nil
+}
+
+// tellLate tells callers of what came of their calls after the answer, if that
+// topic is still theirs.
+func (d *domains) tellLate(s *state) func(*protocol.Principal, *commands.ReturnAddress, *protocol.Event) {
+	return func(who *protocol.Principal, to *commands.ReturnAddress, e *protocol.Event) {
+		if d.rights.MayRespond(who, to.Topic) {
+			s.clients.PublishLate(who.Party(), to, e)
+		}
+	}
+}
+
+// reviser looks at calls that wait as people want to change them: for whom they
+// were asked for, by its present rights.
+func reviser(waiting *parked.Service, known *toolParts) approval.Reviser {
+	return func(ctx context.Context, r *approval.Record, args json.RawMessage) (*tools.Tool, *tools.Execution, error) {
+		who, err := waiting.Principal(protocol.TaskID(r.Task))
+		if err != nil {
+			return nil, nil, err
+		}
+		env := tools.Environment{Principal: who, Space: r.Space, Skill: r.Skill, Session: r.Session, TraceID: r.TraceID, Task: r.Task, Parks: true}
+		box, err := known.catalogue.Select(ctx, env, []string{r.Tool})
+		if err != nil {
+			return nil, nil, err
+		}
+		return known.executor.Preview(ctx, box, env, &chat.ToolCall{ID: "edited", Name: r.Tool, Args: args})
+	}
 }
 
 // newParked makes the part that keeps what waits for an approval. Its table is
 // loaded afterwards.
-func newParked(s *state, approvals *approval.Service) *parked.Service {
+func newParked(s *state, approvals *approval.Service, rollouts *rollout.Engine, late func(*protocol.Principal, *commands.ReturnAddress, *protocol.Event)) *parked.Service {
 	c := &s.config.Approvals
 	return parked.New(parked.Options{
 		Tasks:       store.NewTable[parked.Record](s.Store, "parked"),
 		Approvals:   approvals,
+		KeptElse:    keepsCanary(rollouts),
 		Grants:      s.credentials,
 		Sealer:      s.seals,
 		Publish:     s.clients.PublishTask,
+		Return:      late,
 		BridgeID:    s.config.ID,
 		Wait:        time.Duration(c.WaitSeconds) * time.Second,
 		MaxOwnBytes: c.WaitingOwnKiB << 10, MaxOpenBytes: c.WaitingKiB << 10,

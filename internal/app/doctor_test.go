@@ -394,3 +394,30 @@ func TestADeviceIsToldWhatItDoesWrong(t *testing.T) {
 		}
 	}
 }
+
+// An operator's gateway that speaks for a device is not examined by the device.
+func TestADeviceLearnsNothingOfItsOwner(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	owner := h.key(protocol.KindOperator, "olga", protocol.RoleOperator)
+	device := h.key(protocol.KindAgent, "lamp", protocol.RoleEndAgent)
+	ear := h.Connect(t, "ear", withPassword("apikey", device))
+	ear.Listen(t, "aibridge/agent/lamp/event")
+	gateway := h.Device(t, "lamp", "light", switchable, withPassword("apikey", owner))
+	if code := subscribe(t, gateway, "aibridge/#"); code < 0x80 {
+		t.Fatalf("the gateway may listen to everything: SUBACK %#x", code)
+	}
+	for name, key := range map[string]string{"the device": device, "the owner": owner} {
+		_, body := h.run(key, "agent.doctor", `{"agent_id":"lamp"}`)
+		for _, secret := range []string{keyID(owner), "olga", "127.0.0.1", "topic.subscribe"} {
+			if strings.Contains(body, secret) != (name == "the owner") {
+				t.Errorf("of %q, to %s: %s", secret, name, body)
+			}
+		}
+	}
+	gateway.Send(t, "aibridge/agent/lamp/response", `{"no":"envelope"`) // the agent's own fault, and told after the owner's
+	event, err := protocol.DecodeEvent(ear.Next(t).Payload, protocol.Limits{})
+	if err != nil || !strings.Contains(string(event.Data), string(doctor.AnswerUnreadable)) {
+		t.Errorf("the device is told first: %s, %v", event.Data, err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/cap/dispatch"
+	"github.com/aibridge/aibridge/cap/rollout"
 	"github.com/aibridge/aibridge/commands"
 	"github.com/aibridge/aibridge/commands/feed"
 	"github.com/aibridge/aibridge/commands/task"
@@ -21,6 +22,7 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/doctor"
+	"github.com/aibridge/aibridge/registry/shadow"
 	"github.com/aibridge/aibridge/scene"
 	"github.com/aibridge/aibridge/security"
 	"github.com/aibridge/aibridge/security/policy"
@@ -31,8 +33,10 @@ import (
 type domains struct {
 	namespaces *store.Table[commands.Namespace] // of commands that agents register
 	agents     *registry.Service
+	shadows    *shadow.Service
 	skills     *store.Table[registry.SkillRecord]
 	groups     *dispatch.Engine
+	rollouts   *rollout.Engine
 	channels   *cap.Service
 	scenes     *scene.Service
 	tasks      *task.Service
@@ -71,24 +75,29 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 		announcers: store.NewTable[homeassistant.Announcer](s.Store, "announcer"),
 		relay:      newRelaying(s, ring),
 	}
-	if d.agents, err = newRegistry(s, skills, ring, d.models); err != nil {
+	if d.agents, err = newRegistry(s, skills, ring, d.models, d.relay); err != nil {
 		return nil, err
 	}
+	d.shadows = newShadows(s, d.agents)
 	d.groups = newDispatches(s, d.agents)
-	channels, tables := newCaps(s, d.agents, d.groups)
+	if d.approvals, err = newApprovals(s); err != nil {
+		return nil, err
+	}
+	d.rollouts = newRollouts(s, d.agents, d.groups, d.approvals)
+	channels, tables := newCaps(s, d.agents, d.groups, d.rollouts)
 	d.channels = channels
-	d.scenes = newScenes(s, d.agents, d.channels)
+	d.scenes = newScenes(s, d.agents, d.channels, d.relay)
 	skills.OnChange(func(_ string, old, _ *registry.SkillRecord) {
 		if old != nil { // a new one was nobody's before
 			d.channels.SkillChanged(old.Space, old.ID)
 			d.scenes.SkillChanged(old.Space, old.ID)
+			for _, p := range old.Providers {
+				d.shadows.Stirred(old.Space, p.AgentID)
+			}
 		}
 	})
-	if d.approvals, err = newApprovals(s); err != nil {
-		return nil, err
-	}
-	d.parked = newParked(s, d.approvals)
-	d.tasks = newTasks(s, d.groups, d.parked)
+	d.parked = newParked(s, d.approvals, d.rollouts, d.tellLate(s))
+	d.tasks = newTasks(s, d.groups, d.rollouts, d.parked, d.relay)
 	if d.files, err = newFiles(ctx, s, d.channels); err != nil {
 		return nil, err
 	}
@@ -96,20 +105,21 @@ func openDomains(ctx context.Context, s *state) (d *domains, err error) {
 	if d.tools, err = newTools(s, skills, d.groups, d.models, d.approvals); err != nil {
 		return nil, err
 	}
+	d.approvals.OnEdit(reviser(d.parked, d.tools))
 	talker := newLoop(s, d.models, d.tools)
 	d.calls = loop.NewCalls(talker, d.parked, s.leaving)
 	d.llm = llm.New(llm.Options{Models: d.models.service, Loop: talker, Parked: d.parked, MayActFor: s.judge.MayAskFor})
 	d.chats = newChats(s, d.models, d.tools, talker, d.parked)
 	d.runs = newRuns(s, d.models, d.tools, d.approvals, d.files)
-	parties := authz.Parties{Agents: d.agents, Keys: credentials.keys, Certificates: s.promised.certificates.value}
+	parties := authz.Parties{Agents: d.agents, Keys: security.IndexKeys(credentials.keys), Certificates: s.promised.certificates.value}
 	d.policies = policy.NewService(policy.ServiceOptions{
-		Engine: s.policies, Records: store.NewTable[policy.Record](s.Store, "policy"), Principal: parties.Principal, InScope: security.ScopeAllows,
+		Engine: s.policies, Records: store.NewTable[policy.Record](s.Store, "policy"), Trials: store.NewTable[policy.Record](s.Store, "policy-trial"), Principal: parties.Principal, InScope: security.ScopeAllows,
 	})
 
 	if err := s.Store.Load(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.seals.Start(ctx, s.config.NATS.External(), s.log); err != nil {
+	if err := s.seals.Start(ctx, s.config.Shared(), s.log); err != nil {
 		return nil, err
 	}
 	if d.identities, err = openIdentities(ctx, s, credentials, ring, parties, d.files); err != nil {
@@ -143,7 +153,7 @@ func newFeed(s *state, rights *security.TopicRights) *feed.Feed {
 // families are the domains with commands.
 func (d *domains) families() []family {
 	return []family{
-		d.feed, d.agents, d.doctor, d.channels, d.scenes, d.tasks, d.identities.keys, d.identities.tokens, d.policies, d.identities.pki,
+		d.feed, d.agents, d.shadows, d.doctor, d.channels, d.scenes, d.tasks, d.identities.keys, d.identities.tokens, d.policies, d.identities.pki,
 		d.files, d.mirror, d.tools.servers, d.llm, d.chats, d.approvals, d.runs,
 	}
 }

@@ -54,6 +54,7 @@ func openDoors(ctx context.Context, s *state, d *domains) (*doors, error) {
 		return nil, err
 	}
 	chunks := openChunks(s, d, server)
+	openReports(s, d, server)
 	router := newRouter(s, d, set)
 	s.promised.router.keep(router)
 	south := southbound.New(southbound.Options{
@@ -108,6 +109,9 @@ func newRouter(s *state, d *domains, set *commands.Set) *commands.Router {
 		Refused:     s.promised.witness.value().Command,
 		Tracer:      s.tracer,
 		Registerer:  s.metrics,
+	}
+	if d.relay != nil {
+		o.ClaimDigester = d.relay.claims
 	}
 	if s.config.Audit.Level != string(audit.Off) { // recording nothing costs calls nothing
 		o.Auditor = s.audit

@@ -45,7 +45,7 @@ func openGuard(ctx context.Context, b *base, s *storage.Storage, clients *mqttdo
 	}
 	policies, err := policy.New(policy.Options{
 		Actions:    actions,
-		Entities:   authz.Facts{Agents: later.agents.value, Caps: later.channels.value},
+		Entities:   authz.Facts{Agents: later.agents.value, Caps: later.channels.value, Approvals: later.approvals.value},
 		Notify:     events.Policies(trail),
 		Log:        b.log,
 		Registerer: b.metrics,

@@ -91,7 +91,7 @@ func openIdentities(ctx context.Context, s *state, tables *credentialTables, rin
 	s.credentials.Use(security.Sources{Keys: ring, Tokens: verifier, Revocations: revocations, Certificates: authorities, Passwords: known, Dev: s.config.Dev})
 	s.life.Run("tokens", verifier.Run)
 	keys := security.NewKeyService(security.KeyOptions{
-		Ring: ring, Uses: tables.uses, BridgeID: s.config.ID, Clash: parties.Clash, Names: s.policies,
+		Ring: ring, Index: parties.Keys, Uses: tables.uses, BridgeID: s.config.ID, Clash: parties.Clash, Names: s.policies,
 		DataKeys: s.seals, Reseal: files.Reseal, Changed: events.Keys(s.audit), Log: s.log,
 	})
 	s.life.Run("keys", keys.Run)

@@ -11,6 +11,7 @@ import (
 	"github.com/aibridge/aibridge/commands"
 	mqttdoor "github.com/aibridge/aibridge/doors/mqtt"
 	"github.com/aibridge/aibridge/internal/clock"
+	"github.com/aibridge/aibridge/internal/records/recordstest"
 	"github.com/aibridge/aibridge/internal/storage"
 	"github.com/aibridge/aibridge/internal/store"
 	"github.com/aibridge/aibridge/protocol"
@@ -24,6 +25,7 @@ import (
 type wireless struct {
 	door     *mqttdoor.Door
 	registry *registry.Service
+	policies *policy.Engine
 	publish  func(m protocol.Message) (int, error)
 }
 
@@ -85,6 +87,7 @@ func newWireless(b *testing.B) *wireless {
 	if err != nil {
 		b.Fatal(err)
 	}
+	w.policies = policies
 	owner := func(protocol.SpaceID, string) (*protocol.Principal, bool) { return anna, true }
 	router := commands.NewRouter(set, commands.RouterOptions{
 		Authorizer: security.NewAuthorizer(policies), Credentials: credentials, Claims: claims, MaxRemembered: 1 << 14,
@@ -174,49 +177,68 @@ func (c *benchCall) next() *broker.Publication {
 // part, which is as small as it can be.
 func BenchmarkInvoke(b *testing.B) {
 	for _, window := range []int{1, 16} {
-		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) {
-			w := newWireless(b)
-			who := anna
-			device := broker.NewClient("lamp-1", who)
-			w.enroll(b, device)
+		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) { benchmarkInvoke(b, newWireless(b), window) })
+	}
+}
 
-			var replies protocol.Replies
-			published := make(chan protocol.Message, 4*window)
-			w.publish = func(m protocol.Message) (int, error) {
-				m.Payload, m.CorrelationData = bytes.Clone(m.Payload), bytes.Clone(m.CorrelationData)
-				published <- m
-				return 1, nil
+// BenchmarkInvokeOnTrial is BenchmarkInvoke while policies are on trial.
+func BenchmarkInvokeOnTrial(b *testing.B) {
+	for name, text := range map[string]string{
+		"agrees":  `forbid (principal, action == Action::"skill:invoke", resource == Skill::"door");`,
+		"differs": `forbid (principal, action == Action::"skill:invoke", resource == Skill::"lamp");`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			w := newWireless(b)
+			trials := recordstest.New[policy.Record]()
+			policy.NewService(policy.ServiceOptions{Engine: w.policies, Records: recordstest.New[policy.Record](), Trials: trials})
+			if _, err := trials.Put(b.Context(), "tried", &policy.Record{Name: "tried", Text: text}); err != nil {
+				b.Fatal(err)
 			}
-			call := newBenchCall(broker.NewClient("caller", who))
-			answer := []byte(`{"version":"0.6.3","id":"00000000-0000-0000-0000-000000000000","timestamp":1737000000000,"type":"response",` +
-				`"status":"success","result":{"on":true,"note":"` + strings.Repeat("y", 200) + `"},"error":null,"metadata":{"sender_id":"lamp-1","warnings":[]}}`)
-			at := bytes.Index(answer, []byte("00000000-"))
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range window {
-				w.door.Request(call.next())
-			}
-			next := func() protocol.Message {
-				if len(published) == 0 {
-					w.door.Flush()
-				}
-				return <-published
-			}
-			for done := 0; done < b.N; {
-				switch m := next(); m.Topic {
-				case deviceTopic:
-					copy(answer[at:], m.CorrelationData)
-					w.registry.Answer(answerTopic, who, &replies, answer, m.CorrelationData)
-				case callerTopic:
-					if done == 0 && !bytes.Contains(m.Payload, []byte(`"status":"success"`)) {
-						b.Fatalf("answered %s", m.Payload)
-					}
-					done++
-					w.door.Request(call.next())
-				}
-			}
-			b.StopTimer()
-			w.publish = func(protocol.Message) (int, error) { return 0, nil }
+			benchmarkInvoke(b, w, 16)
 		})
 	}
+}
+
+func benchmarkInvoke(b *testing.B, w *wireless, window int) {
+	who := anna
+	device := broker.NewClient("lamp-1", who)
+	w.enroll(b, device)
+
+	var replies protocol.Replies
+	published := make(chan protocol.Message, 4*window)
+	w.publish = func(m protocol.Message) (int, error) {
+		m.Payload, m.CorrelationData = bytes.Clone(m.Payload), bytes.Clone(m.CorrelationData)
+		published <- m
+		return 1, nil
+	}
+	call := newBenchCall(broker.NewClient("caller", who))
+	answer := []byte(`{"version":"0.6.3","id":"00000000-0000-0000-0000-000000000000","timestamp":1737000000000,"type":"response",` +
+		`"status":"success","result":{"on":true,"note":"` + strings.Repeat("y", 200) + `"},"error":null,"metadata":{"sender_id":"lamp-1","warnings":[]}}`)
+	at := bytes.Index(answer, []byte("00000000-"))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range window {
+		w.door.Request(call.next())
+	}
+	next := func() protocol.Message {
+		if len(published) == 0 {
+			w.door.Flush()
+		}
+		return <-published
+	}
+	for done := 0; done < b.N; {
+		switch m := next(); m.Topic {
+		case deviceTopic:
+			copy(answer[at:], m.CorrelationData)
+			w.registry.Answer(answerTopic, who, &replies, answer, m.CorrelationData)
+		case callerTopic:
+			if done == 0 && !bytes.Contains(m.Payload, []byte(`"status":"success"`)) {
+				b.Fatalf("answered %s", m.Payload)
+			}
+			done++
+			w.door.Request(call.next())
+		}
+	}
+	b.StopTimer()
+	w.publish = func(protocol.Message) (int, error) { return 0, nil }
 }

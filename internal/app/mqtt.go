@@ -16,6 +16,11 @@ const roomAroundPayload = 64 << 10
 
 // openBroker makes the MQTT server.
 func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, error) {
+	if d.relay != nil {
+		if err := d.relay.estates.Take(ctx); err != nil {
+			return nil, err
+		}
+	}
 	journal, err := s.Store.OpenJournal(ctx)
 	if err != nil {
 		return nil, err
@@ -42,6 +47,10 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 	}
 	if d.relay != nil {
 		options.Broker.Peers = d.relay
+		if err := d.relay.own(ctx, s); err != nil {
+			return nil, err
+		}
+		options.Broker.Directory = d.relay.directory
 		if options.Broker.Retained, err = s.Store.OpenRetained(ctx); err != nil {
 			return nil, err
 		}
@@ -53,6 +62,7 @@ func openBroker(ctx context.Context, s *state, d *domains) (*broker.Broker, erro
 	server.BeforeWrite(s.audit.Keep)
 	if d.relay != nil {
 		s.life.Add("relay", d.relay.close)
+		s.life.Add("work for other bridges", d.relay.errands.close)
 		if err := d.relay.begin(server); err != nil {
 			return nil, err
 		}

@@ -8,19 +8,21 @@ import (
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/registry/ask"
+	"github.com/aibridge/aibridge/registry/effects"
 	"github.com/aibridge/aibridge/registry/schema"
 	"github.com/aibridge/aibridge/security"
 )
 
 // newRegistry makes the part that keeps agents, skills and resources.
-func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *security.Keyring, models *modelParts) (*registry.Service, error) {
+func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *security.Keyring, models *modelParts, shared *relaying) (*registry.Service, error) {
 	certificates := authz.Certificates{PKI: s.promised.certificates.value}
-	agents, err := registry.New(registry.Options{
+	options := registry.Options{
 		Agents:       store.NewTable[registry.Agent](s.Store, "agent"),
 		Skills:       skills,
 		Resources:    store.NewTable[registry.ResourceRecord](s.Store, "resource"),
 		Joins:        store.NewTable[registry.JoinRecord](s.Store, "skill-join"),
 		Names:        store.NewTable[registry.NameRecord](s.Store, "skill-name"),
+		Effects:      effects.Options{Records: store.NewTable[effects.Record](s.Store, "effect"), Owner: s.owner(), Ended: s.ended},
 		Publisher:    s.clients,
 		Topics:       s.topics,
 		BridgeID:     s.config.ID,
@@ -31,9 +33,16 @@ func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *s
 		CapOwners: func(space protocol.SpaceID, skill protocol.SkillID) []protocol.Party {
 			return s.promised.channels.value().OwnersKnowing(space, skill)
 		},
+		CapsKnowing: func(space protocol.SpaceID, skill protocol.SkillID) []protocol.CapID {
+			return s.promised.channels.value().Knowing(space, skill)
+		},
 		MAC:    func(id, secret string) []byte { return keyring.MAC("join", id, secret) },
 		Routes: certificates,
+		Reported: func(space protocol.SpaceID, agent protocol.AgentID, skill protocol.SkillID) (json.RawMessage, bool) {
+			return s.promised.shadows.value().Reported(space, agent, skill)
+		},
 		AgentChanged: func(space protocol.SpaceID, agent protocol.AgentID) {
+			s.promised.shadows.value().Stirred(space, agent)
 			s.promised.scenes.value().AgentChanged(space, agent)
 			if shown := s.promised.entities.value(); shown != nil {
 				shown.Stir()
@@ -52,7 +61,11 @@ func newRegistry(s *state, skills *store.Table[registry.SkillRecord], keyring *s
 		Log:        s.log,
 		Tracer:     s.tracer,
 		Registerer: s.metrics,
-	})
+	}
+	if shared != nil {
+		options.Cluster, options.Owner = shared.joinRegistry, s.invoker
+	}
+	agents, err := registry.New(options)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"encoding/json"
+
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/internal/authz"
 	"github.com/aibridge/aibridge/internal/store"
@@ -10,8 +13,8 @@ import (
 )
 
 // newScenes makes the part that keeps scenes.
-func newScenes(s *state, agents *registry.Service, all *cap.Service) *scene.Service {
-	scenes := scene.New(scene.Options{
+func newScenes(s *state, agents *registry.Service, all *cap.Service, shared *relaying) *scene.Service {
+	options := scene.Options{
 		Scenes:       store.NewTable[scene.Scene](s.Store, "scene"),
 		Skills:       agents,
 		Channels:     sceneChannels{all},
@@ -27,9 +30,39 @@ func newScenes(s *state, agents *registry.Service, all *cap.Service) *scene.Serv
 		Topics:   s.topics,
 		BridgeID: s.config.ID,
 		Log:      s.log,
-	})
+	}
+	if shared != nil {
+		options.Declared = func(ctx context.Context, d scene.Declaration) { shared.declared(ctx, s, d) }
+	}
+	scenes := scene.New(options)
+	if shared != nil {
+		shared.errands.does[declareRouteAgent] = func(_ context.Context, with json.RawMessage) (any, error) {
+			var d scene.Declaration
+			err := json.Unmarshal(with, &d)
+			if err == nil {
+				scenes.Declared(d)
+			}
+			return nil, err
+		}
+	}
 	s.promised.scenes.keep(scenes)
 	return scenes
+}
+
+// declareRouteAgent is the errand of knowing that a RouteAgent has declared itself.
+const declareRouteAgent = "scene.declared"
+
+// declared tells the oldest bridge, which looks after the scenes, of a RouteAgent
+// that has declared itself here. One that is the oldest a moment later gives all
+// RouteAgents time.
+func (r *relaying) declared(ctx context.Context, s *state, d scene.Declaration) {
+	n, elsewhere := s.carrier("")
+	if !elsewhere {
+		return
+	}
+	if err := r.errands.have(ctx, n, declareRouteAgent, d, new(any)); err != nil {
+		s.log.Warn("the oldest bridge was not told of a RouteAgent", "bridge", n.ID, "skill", d.Skill, "error", err)
+	}
 }
 
 // sceneChannels shows Caps to scenes.

@@ -11,6 +11,7 @@ import (
 // that the order here is the order of starting, and backwards that of stopping.
 func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Run("registry", d.agents.Run)
+	s.life.Run("state of agents", d.shadows.Run)
 	s.life.Run("caps", d.channels.Run)
 	s.life.Run("files", s.once(d.files.store.Run))
 	s.life.Run("chunks of files", o.chunks.Run)
@@ -18,7 +19,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	if err := d.models.configure(s); err != nil {
 		return err
 	}
-	if !s.config.NATS.External() { // nobody else waits for any of them
+	if !s.config.Shared() { // nobody else waits for any of them
 		if err := d.approvals.Recover(ctx); err != nil {
 			return err
 		}
@@ -34,6 +35,10 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 		return err
 	}
 	s.life.Add("groups", d.groups.Close)
+	if err := d.rollouts.Recover(ctx); err != nil { // after their waves
+		return err
+	}
+	s.life.Add("rollouts", d.rollouts.Close)
 	s.life.Run("work of bridges that ended", s.once(func(ctx context.Context) error { return takeOver(ctx, s, d) }))
 	s.life.Add("answers over HTTP", o.servers.Finish)
 	s.life.Add("connections of agents", o.api.CloseAgents)
@@ -63,7 +68,7 @@ func start(ctx context.Context, s *state, d *domains, o *doors) error {
 	s.life.Run("backups", s.once(d.backups.Run))
 	s.life.Run("server certificate", func(ctx context.Context) error { return o.tls.Run(ctx, s.log) })
 	if d.relay != nil {
-		if err := d.relay.await(ctx); err != nil {
+		if err := d.relay.await(ctx, s.life); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,8 @@ type toolParts struct {
 	executor  *tools.Executor
 	retriever *tools.HybridRetriever
 	servers   *servers.Service
-	instance  string // tells this bridge from other MCP servers
+	offered   *tools.Catalogue // to MCP clients: the catalogue, and what is for people alone
+	instance  string           // tells this bridge from other MCP servers
 	record    events.Tools
 }
 
@@ -31,7 +32,9 @@ type toolParts struct {
 // may register a skill can name.
 func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispatch.Engine, models *modelParts, approvals *approval.Service) (*toolParts, error) {
 	invoke := bridge.Invoker{Router: s.promised.router.value}.Invoke
-	known := bridge.NewSkills(invoke, s.judge.MayInvoke)
+	known := bridge.NewSkills(invoke, s.judge.MayInvoke, func(space protocol.SpaceID, skill protocol.SkillID, capability protocol.CapabilityID, params json.RawMessage) string {
+		return s.promised.agents.value().EffectOf(space, skill, capability, params)
+	})
 	skills.OnChange(func(_ string, old, now *registry.SkillRecord) { noteSkill(known, old, now) })
 	allowed, err := bridge.NewCommands(Commands(), s.config.Tools.Commands, invoke, s.judge.MayRunCommands)
 	if err != nil {
@@ -52,6 +55,14 @@ func newTools(s *state, skills *store.Table[registry.SkillRecord], groups *dispa
 	})
 	documents, teams := bridge.NewDocuments(known), bridge.NewGroups(known, invoke, groups.Wait, s.judge.MayRunCommands)
 	t.catalogue = tools.New(documents, teams, allowed, t.servers, known).Under(s.judge)
+	t.offered = t.catalogue
+	if s.config.Approvals.MCP {
+		people, err := bridge.NewPeople(Commands(), invoke, s.judge.MayRunCommands)
+		if err != nil {
+			return nil, err
+		}
+		t.offered = tools.New(documents, teams, allowed, people, t.servers, known).Under(s.judge)
+	}
 	t.retriever = tools.NewHybridRetriever(tools.HybridOptions{
 		Embedder:   embedder{models.service},
 		Patience:   time.Duration(s.config.ToolLoop.Patience) * time.Millisecond,
@@ -82,7 +93,7 @@ func describeSkill(r *registry.SkillRecord) bridge.Skill {
 		s.Capabilities[i] = bridge.Capability{
 			ID: c.ID, Name: c.Name, Description: c.Description,
 			ParamsSchema: json.RawMessage(c.ParamsSchema.String()), ResultSchema: json.RawMessage(c.ResultSchema.String()),
-			ReadOnly: c.Effect == registry.Reads, Idempotent: c.Idempotent, Risk: c.Risk, Sealed: c.Sealed == registry.SealedRequired,
+			ReadOnly: c.Effect == registry.Reads, Idempotent: c.Idempotent, Risk: c.Risk, EffectKey: c.EffectKey, Sealed: c.Sealed == registry.SealedRequired,
 		}
 	}
 	return s

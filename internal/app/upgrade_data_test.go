@@ -31,9 +31,12 @@ func TestABridgeStartsOnTheDataOfTheLastRelease(t *testing.T) {
 	checkEarlierData(t, n)
 }
 
+// checkEarlierData closes its clients: one left open would come back after
+// a restart, and throw the next one of its id out.
 func checkEarlierData(t *testing.T, n *bridgetest.Node) {
 	t.Helper()
 	admin := dialWithKey(t, n, filepath.Join(n.Config.Data, "admin.key"), "administrator")
+	defer admin.Close()
 	for command, want := range map[string]struct {
 		params map[string]any
 		has    string
@@ -67,6 +70,7 @@ func checkEarlierData(t *testing.T, n *bridgetest.Node) {
 		t.Fatal("the retained message is lost")
 	}
 	lamp := dialWithKey(t, n, "testdata/earlier/lamp-1.key", "lamp-1")
+	defer lamp.Close()
 	if _, err := client.Call[json.RawMessage](t.Context(), lamp, "agent.heartbeat", map[string]any{"agent_id": "lamp-1"}); err != nil {
 		t.Errorf("the device's key: %v", err)
 	}

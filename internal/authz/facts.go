@@ -8,6 +8,7 @@ import (
 
 	"github.com/aibridge/aibridge/cap"
 	"github.com/aibridge/aibridge/commands/task"
+	"github.com/aibridge/aibridge/llm/approval"
 	"github.com/aibridge/aibridge/llm/run"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
@@ -21,6 +22,8 @@ import (
 type Facts struct {
 	Agents func() *registry.Service
 	Caps   func() *cap.Service
+
+	Approvals func() *approval.Service
 }
 
 var _ policy.Entities = Facts{}
@@ -46,6 +49,13 @@ func (f Facts) Facts(space protocol.SpaceID, family, id string) (policy.Facts, b
 		facts, ok := f.cap(space, id)
 		facts.Group = group
 		return facts, ok
+	case "approval":
+		a, ok := f.Approvals().Facts(space, id)
+		return policy.Facts{Tool: a.Tool, Requester: a.Requester, RequesterKind: string(a.Kind), Risk: a.Risk, Skill: string(a.Skill)}, ok
+	case "state": // agent_id/skill_id
+		agent, skill, ok := strings.Cut(id, "/")
+		registered, _ := f.Agents().AgentFacts(space, protocol.AgentID(agent))
+		return policy.Facts{Owner: registered.Owner, Agents: []string{agent}, Skill: skill}, ok
 	case "scene": // scene_type/cap_id
 		scene, id, ok := strings.Cut(id, "/")
 		return policy.Facts{Scene: scene, Cap: id}, ok

@@ -60,15 +60,22 @@ type toolStanding struct {
 // Revision implements [tools.Law].
 func (j Judge) Revision() string { return strconv.FormatUint(j.Policies.Revision(), 10) }
 
-// MayDecide reports whether somebody may decide on an approval of a space.
-func (j Judge) MayDecide(who *protocol.Principal, space protocol.SpaceID) bool {
+// MayDecide reports whether somebody may decide on an approval of a space, ""
+// for any.
+func (j Judge) MayDecide(who *protocol.Principal, space protocol.SpaceID, id string) bool {
 	return (space == who.Home() || who.Unbounded()) &&
-		j.Policies.Decide(&policy.Query{Who: who, Action: "approval:decide", Type: "approval", Space: space}).Allowed
+		j.Policies.Decide(&policy.Query{Who: who, Action: "approval:decide", Type: "approval", Space: space, ID: id}).Allowed
 }
 
 // MayDecideOwn reports whether somebody may decide on an approval of its own.
 func (j Judge) MayDecideOwn(who *protocol.Principal) bool {
 	return j.Policies.Decide(&policy.Query{Who: who, Action: policy.DecideOwn, Type: "approval", Space: who.Space}).Allowed
+}
+
+// MayDecideEdited reports whether somebody may decide on an approval of a call
+// that it has changed.
+func (j Judge) MayDecideEdited(who *protocol.Principal) bool {
+	return j.Policies.Decide(&policy.Query{Who: who, Action: policy.DecideEdited, Type: "approval", Space: who.Space}).Allowed
 }
 
 // MayInvoke says why somebody may not invoke a skill.

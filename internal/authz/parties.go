@@ -2,9 +2,9 @@ package authz
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aibridge/aibridge/commands"
-	"github.com/aibridge/aibridge/internal/records"
 	"github.com/aibridge/aibridge/protocol"
 	"github.com/aibridge/aibridge/registry"
 	"github.com/aibridge/aibridge/scene"
@@ -16,7 +16,7 @@ import (
 // certificate. Whom tokens name it does not know before they come.
 type Parties struct {
 	Agents       *registry.Service
-	Keys         records.Table[security.Key]
+	Keys         *security.KeyIndex
 	Certificates func() *pki.Service // nil while there are none
 }
 
@@ -58,19 +58,14 @@ func (p Parties) knows(kind protocol.Kind, who protocol.Party) bool {
 }
 
 func (p Parties) hasKey(who protocol.Party) bool {
-	for _, k := range p.Keys.All() {
-		if k.Party() == who && k.Revoked.IsZero() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Keys.Of(who), func(k *security.Key) bool { return k.Revoked.IsZero() })
 }
 
 // Principal finds the roles that somebody's newest key gives it.
 func (p Parties) Principal(kind protocol.Kind, id string, space protocol.SpaceID) (*protocol.Principal, bool) {
 	var newest *security.Key
-	for _, k := range p.Keys.All() {
-		if k.Principal == id && k.Kind == kind && k.Space == space && k.Revoked.IsZero() && (newest == nil || k.Created.After(newest.Created)) {
+	for _, k := range p.Keys.Of(protocol.Party{Kind: kind, Space: space, ID: id}) {
+		if k.Revoked.IsZero() && (newest == nil || k.Created.After(newest.Created)) {
 			newest = k
 		}
 	}

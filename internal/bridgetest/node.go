@@ -99,18 +99,26 @@ func settled(config app.Config) app.Config {
 // Stop ends the bridge in an orderly way. A second call does nothing.
 func (n *Node) Stop(t testing.TB) {
 	t.Helper()
+	if err := n.End(t); err != nil {
+		t.Errorf("the bridge ended with %v", err)
+	}
+}
+
+// End ends the bridge in an orderly way, and returns what it could not do. A second
+// call does nothing.
+func (n *Node) End(t testing.TB) error {
+	t.Helper()
 	if n.stop == nil {
-		return
+		return nil
 	}
 	n.stop()
 	n.stop = nil
 	select {
 	case err := <-n.done:
-		if err != nil {
-			t.Errorf("the bridge ended with %v", err)
-		}
+		return err
 	case <-time.After(Patience):
 		t.Error("the bridge does not stop")
+		return nil
 	}
 }
 

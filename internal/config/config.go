@@ -226,7 +226,10 @@ func (c *Config) Check(known *commands.Set) error {
 	c.Passwords.Check(fail)
 	within("nats.replicas", c.NATS.Replicas, 1, 5)
 	c.NATS.Check(fail)
-	c.Cluster.Check(c.NATS.External(), c.InNATS(), fail)
+	if c.NATS.External() && c.Cluster.Formed() {
+		fail("cluster.join: the state is in the NATS of nats.url already; leave one of them out")
+	}
+	c.Cluster.Check(c.Shared(), c.InNATS(), fail)
 	c.Disk.Check(fail)
 	c.VFS.Check(fail)
 	c.LLM.Check(fail)
@@ -292,9 +295,20 @@ func (c *Config) Places() backup.Places {
 	return p
 }
 
+// Shared reports whether the state is where other bridges reach it, too.
+func (c *Config) Shared() bool { return c.NATS.External() || c.Cluster.Formed() }
+
+// Replicas is how many copies there are of the state.
+func (c *Config) Replicas() int {
+	if c.Cluster.Formed() {
+		return c.Cluster.Copies()
+	}
+	return c.NATS.Replicas
+}
+
 // InNATS reports whether contents of files are in NATS.
 func (c *Config) InNATS() bool {
-	return c.VFS.Store == "nats" || c.VFS.Store == "auto" && c.NATS.URL != ""
+	return c.VFS.Store == "nats" || c.VFS.Store == "auto" && c.Shared()
 }
 
 // VFSDir is the folder for contents of files.

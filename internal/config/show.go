@@ -110,8 +110,11 @@ func hideInAddresses(n *yaml.Node) {
 // Place is the place among other bridges that the configuration gives a
 // bridge.
 func (c *Config) Place() status.Cluster {
-	if !c.NATS.External() {
+	switch {
+	case !c.Shared():
 		return status.Cluster{Store: status.Embedded, Replicas: 1}
+	case c.Cluster.Formed():
+		return status.Cluster{Store: status.Embedded, Servers: c.Cluster.Join, Replicas: c.Replicas(), Standby: true}
 	}
 	return status.Cluster{Store: status.NATS, Servers: natsServers(c.NATS.URL), Replicas: c.NATS.Replicas, Standby: true}
 }

@@ -83,7 +83,11 @@ func (w *crew) close() {
 }
 
 func (w *crew) newSession(name string, kept bool, home int, filters ...string) *session {
-	return &session{name: "drill-" + name, kept: kept, filters: filters, nodes: w.nodes, home: home, record: w.record}
+	nodes := w.nodes
+	if w.cluster.options.Loyal && kept {
+		nodes, home = nodes[home:home+1], 0
+	}
+	return &session{name: "drill-" + name, kept: kept, filters: filters, nodes: nodes, home: home, record: w.record}
 }
 
 func (w *crew) addListeners(home int) {

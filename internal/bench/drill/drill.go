@@ -34,6 +34,8 @@ type Options struct {
 	Every    time.Duration // between two messages of a publisher, default 200 ms
 	Patience time.Duration // how long nothing may come of what was promised, default 2 min
 
+	Loyal bool // clients with a kept session know one bridge, and wait for its return
+
 	Allow []Promise // that are reported when broken, and no failure
 	Dir   string    // where the folders and logs are made
 
