@@ -88,11 +88,13 @@ func (e *Estates) tryAdopt(ctx context.Context, bridge string) {
 	}
 }
 
-// adopt takes the estate of a bridge, unless somebody else does.
+// adopt takes the estate of a bridge, unless somebody else does. Records and members
+// come in two streams: the holder may have joined without this bridge knowing yet,
+// and is dead only if it is not there once all are known that had joined.
 func (e *Estates) adopt(ctx context.Context, bridge string) {
 	began := time.Now()
 	r, revision, there := e.o.Records.Get(bridge)
-	if !there || !e.orphaned(bridge, r, e.living()) {
+	if !there || e.o.Members.Catchup(ctx) != nil || !e.orphaned(bridge, r, e.living()) {
 		return
 	}
 	taken := &Record{Holder: e.o.Members.Self(), Run: r.Run + 1}

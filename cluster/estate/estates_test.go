@@ -48,6 +48,7 @@ type process struct {
 	node    cluster.Node
 	ready   bool
 	killed  bool
+	members []cluster.Member // as it knows them
 	estates *Estates
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -70,9 +71,9 @@ func (w *world) start(name string) {
 	w.mu.Lock()
 	w.epoch += 1000
 	p := &process{w: w, node: cluster.Node{ID: name, Epoch: w.epoch}}
+	p.estates = New(Options{Records: p, Members: p, Serve: p.serve, Ready: func(m cluster.Member) bool { return m.Notes["relay"] != "" }})
 	w.living[name] = p
 	w.mu.Unlock()
-	p.estates = New(Options{Records: p, Members: p, Serve: p.serve, Ready: func(m cluster.Member) bool { return m.Notes["relay"] != "" }})
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.done.Go(func() {
@@ -129,32 +130,49 @@ func (w *world) kill(name string) {
 	w.wake()
 }
 
+// wake has every process hear at once what the records are, and in a while who
+// lives: these are two streams.
 func (w *world) wake() {
 	w.mu.Lock()
 	all := slices.Collect(maps.Values(w.living))
 	w.mu.Unlock()
 	for _, p := range all {
 		p.estates.Wake()
+		time.AfterFunc(w.moment(), func() {
+			p.hear()
+			p.estates.Wake()
+		})
 	}
 }
 
-// Members of a process are all that live.
-
-func (p *process) Self() cluster.Node { return p.node }
-
-func (p *process) Catchup(context.Context) error { return nil }
-
-func (p *process) Members() (all []cluster.Member) {
+// hear has a process know who lives.
+func (p *process) hear() {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
+	p.members = nil
 	for _, other := range p.w.living {
 		m := cluster.Member{Node: other.node, State: cluster.Serving}
 		if other.ready {
 			m.Notes = map[string]string{"relay": "1"}
 		}
-		all = append(all, m)
+		p.members = append(p.members, m)
 	}
-	return all
+}
+
+// Members of a process are those that it has heard of.
+
+func (p *process) Self() cluster.Node { return p.node }
+
+func (p *process) Catchup(context.Context) error {
+	time.Sleep(p.w.moment() / 10)
+	p.hear()
+	return nil
+}
+
+func (p *process) Members() []cluster.Member {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	return slices.Clone(p.members)
 }
 
 // Records of a process: those of the dead are not stored.
