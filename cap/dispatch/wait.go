@@ -19,14 +19,20 @@ func (e *Engine) Wait(ctx context.Context, id protocol.TaskID) error {
 	return r.wait(ctx)
 }
 
-// wait returns when the run has ended, the bridge stops, or ctx ends.
+// wait returns when the run has ended, the bridge stops, or ctx ends. A run that
+// has ended is let go of right afterwards, maybe before a waiter looks: its end is
+// what counts then.
 func (r *run) wait(ctx context.Context) error {
 	select {
 	case <-r.done:
-		return nil
 	case <-r.gone.Done():
-		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	switch {
+	case r.ended():
+		return nil
+	case r.gone.Err() != nil:
+		return protocol.Errorf(protocol.ShuttingDown, "the bridge is stopping")
+	}
+	return ctx.Err()
 }
