@@ -28,9 +28,7 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 		t.b.publishing.RLock()
 		defer t.b.publishing.RUnlock()
 		r = t.routeOf(r.topic) // who subscribes since it was looked up is a peer's session, maybe
-		if t.msg.qos > 0 && t.msg.number == 0 {
-			t.msg.number = t.b.published.Add(1)
-		}
+		t.enumerate()
 	}
 	for i := range r.targets {
 		count(t.deliverTo(&r.targets[i]))
@@ -46,6 +44,14 @@ func (t *turn) deliver(r *route) (best deliveryResult, receivers int) {
 		count(t.deliverShared(g, r.members[i]))
 	}
 	return best, receivers
+}
+
+// enumerate gives the turn's message its number among the bridges, before it is
+// kept.
+func (t *turn) enumerate() {
+	if t.b.index.peers != nil && t.msg.qos > 0 && t.msg.number == 0 {
+		t.msg.number = t.b.published.Add(1)
+	}
 }
 
 func (t *turn) deliverTo(tg *target) deliveryResult {

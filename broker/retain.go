@@ -243,6 +243,7 @@ func (r *retained) restamp(record func(*message)) {
 
 // retain keeps or removes the turn's message as the retained one.
 func (t *turn) retain(most retainLimits) (what Holding, whose fullness) {
+	t.enumerate()
 	m := t.keep()
 	own := *m
 	own.topic = strings.Clone(m.topic)
