@@ -62,7 +62,7 @@ func TestAnAdoptedSessionGetsWhatComesForIt(t *testing.T) {
 			t.Fatalf("the sessions are %+v", all)
 		}
 		arrival := a.Arrive("peer", 7)
-		became, err := arrival.Deliver(encoded(n.Broker, message{topic: "t", qos: 2, payload: fmt.Append(nil, "adopted ", run), to: protocol.Everybody(protocol.DefaultSpace)}), nil)
+		became, _, err := arrival.Deliver(encoded(n.Broker, message{topic: "t", qos: 2, payload: fmt.Append(nil, "adopted ", run), to: protocol.Everybody(protocol.DefaultSpace)}), nil, false)
 		if err != nil || became != Taken {
 			t.Fatal(became, err)
 		}

@@ -132,32 +132,44 @@ func (b *Broker) Arrive(node string, epoch uint64) *Arrival {
 	return &Arrival{t: t, from: Mark{Node: node, Epoch: epoch}}
 }
 
-// Deliver gives a message of a peer to the subscribers here, and to a member of
-// each of the groups. It goes no further.
-func (a *Arrival) Deliver(encoded []byte, groups []uint64) (Outcome, error) {
+// Deliver gives a message of a peer to a member of each of the groups and, unless
+// it is only for them, to the other subscribers here. It goes no further. left are
+// the groups of which nobody took it.
+func (a *Arrival) Deliver(encoded []byte, groups []uint64, only bool) (_ Outcome, left []uint64, _ error) {
 	t := a.t
 	if err := t.decodeAway(encoded); err != nil {
-		return Missed, err
+		return Missed, nil, err
 	}
 	r := t.routeOf(t.msg.topic)
 	best := missed
-	for i := range r.targets {
-		best = max(best, t.deliverTo(&r.targets[i]))
+	if !only {
+		for i := range r.targets {
+			best = max(best, t.deliverTo(&r.targets[i]))
+		}
 	}
-	for i, g := range r.groups {
-		for _, id := range groups {
-			if g.id == id {
-				best = max(best, t.deliverShared(g, r.members[i]))
-			}
+	for _, id := range groups {
+		became := t.deliverToGroup(r, id)
+		if best = max(best, became); became < waits && t.msg.qos > 0 {
+			left = append(left, id)
 		}
 	}
 	switch best {
 	case missed:
-		return Missed, nil
+		return Missed, left, nil
 	case full:
-		return Full, nil
+		return Full, left, nil
 	}
-	return Taken, nil
+	return Taken, left, nil
+}
+
+// deliverToGroup gives the turn's message to a member that a group has here.
+func (t *turn) deliverToGroup(r *route, id uint64) deliveryResult {
+	for i, g := range r.groups {
+		if g.id == id {
+			return t.deliverShared(g, r.members[i])
+		}
+	}
+	return missed
 }
 
 // End sends the messages that were taken up to an offset. It reports whether all

@@ -23,7 +23,7 @@ func arrives(t *testing.T, n *node, offset uint64, messages ...message) {
 	t.Helper()
 	a := n.Arrive("peer", 7)
 	for i := range messages {
-		if became, err := a.Deliver(encoded(n.Broker, messages[i]), nil); err != nil || became != Taken {
+		if became, _, err := a.Deliver(encoded(n.Broker, messages[i]), nil, false); err != nil || became != Taken {
 			t.Fatalf("a message became %v, %v", became, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestNothingOfAnArrivalIsStoredBeforeItsMark(t *testing.T) {
 	p.subscribe("t", 1)
 	n.cut(p, "sleeper")
 	a := n.Arrive("peer", 7)
-	if _, err := a.Deliver(encoded(n.Broker, message{topic: "t", qos: 1, to: protocol.Everybody(protocol.DefaultSpace)}), nil); err != nil {
+	if _, _, err := a.Deliver(encoded(n.Broker, message{topic: "t", qos: 1, to: protocol.Everybody(protocol.DefaultSpace)}), nil, false); err != nil {
 		t.Fatal(err)
 	}
 	before := n.journal.stored.Load()

@@ -56,6 +56,8 @@ type Outgoing struct {
 	// Telling says that the receipt has to be told what became of the message,
 	// not only that the peer has it.
 	Telling bool
+	// Only says that the message is for the groups and for nobody else.
+	Only bool
 }
 
 // A SendResult says what became of a message that was given to a peer.

@@ -55,18 +55,6 @@ func (t *turn) deliverMember(m *subscription) deliveryResult {
 	return t.send(m.session, retain, ids)
 }
 
-// redeliver offers a message that a session left behind to the other members
-// of its group.
-func (t *turn) redeliver(p pending) {
-	t.use(p.msg)
-	t.msg.qos = max(t.msg.qos, p.qos)
-	for _, g := range t.route([]byte(p.msg.topic)).groups {
-		if g == p.group {
-			t.deliverShared(g, g.current(t.b))
-		}
-	}
-}
-
 func (g *group) current(b *Broker) []*subscription {
 	b.index.mu.RLock()
 	defer b.index.mu.RUnlock()

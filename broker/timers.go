@@ -24,7 +24,8 @@ type timers struct {
 	dates   dates                      // one for a session at most
 	wills   []*firedWill               // in the order of firing
 	willsOf map[SessionID][]*firedWill // those of them that are not published yet
-	orphan  []pending                  // left behind by sessions, for other members of their groups
+	orphan  []*redelivery              // for other members of their groups
+	later   []*redelivery              // the same, for which there was nobody
 }
 
 type date struct {
@@ -80,13 +81,6 @@ func (k *timers) forget(s *session) {
 	}
 }
 
-func (k *timers) redeliver(p pending) {
-	k.mu.Lock()
-	k.orphan = append(k.orphan, p)
-	k.mu.Unlock()
-	k.alert()
-}
-
 func (k *timers) alert() {
 	select {
 	case k.wake <- struct{}{}:
@@ -109,6 +103,7 @@ func (k *timers) run(stop <-chan struct{}) {
 		case <-k.wake:
 			k.work(t.begin())
 		case <-ticker.C:
+			k.resume()
 			k.work(t.begin())
 			k.b.patrol(t)
 			t.end()
@@ -141,13 +136,16 @@ func (k *timers) work(t *turn) {
 				t.publishFired(f)
 			}
 		}
-		for _, p := range orphan {
-			t.redeliver(p)
+		for _, r := range orphan {
+			t.redeliver(r)
 		}
 		for _, s := range due {
 			t.due(s)
 		}
 		t.end()
+		if len(orphan) > 0 {
+			k.b.AnswerReceipts()
+		}
 	}
 }
 

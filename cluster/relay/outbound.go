@@ -24,6 +24,8 @@ type outbound struct {
 // An awaited is a record on whose acceptance something depends.
 type awaited struct {
 	end     uint64 // of the record
+	size    int    // of a message for groups, which may have to be offered again; 0 of others
+	qos     byte
 	receipt broker.Answerer
 	outcome broker.Outcome
 	// announced says that it is the last of the announcements of a round.
@@ -128,6 +130,32 @@ func (o *outbound) told(end uint64, outcome broker.Outcome) {
 	if found {
 		waiting[i].outcome = outcome
 	}
+}
+
+// takeBack returns the message that ends at an offset, which somebody else is to
+// get now. Who waits for it is answered by whoever takes it back.
+func (o *outbound) takeBack(end uint64) (m []byte, w awaited) {
+	waiting := o.waiting[o.from:]
+	i, found := slices.BinarySearchFunc(waiting, end, func(w awaited, end uint64) int { return cmp.Compare(w.end, end) })
+	if !found || waiting[i].size == 0 {
+		return nil, awaited{}
+	}
+	w = waiting[i]
+	waiting[i].receipt, waiting[i].size = nil, 0
+	return o.bytes(end-uint64(w.size), end), w
+}
+
+// bytes is a copy of what the stream has between two offsets.
+func (o *outbound) bytes(from, to uint64) []byte {
+	b := make([]byte, 0, to-from)
+	for from < to {
+		at := int(from - o.first)
+		part := o.chunks[at/chunkBytes][at%chunkBytes:]
+		part = part[:min(uint64(len(part)), to-from)]
+		b = append(b, part...)
+		from += uint64(len(part))
+	}
+	return b
 }
 
 // begin has the stream sent to a process of the peer that has all before an

@@ -78,8 +78,12 @@ func (p *peer) Send(m broker.Outgoing) broker.SendResult {
 	p.out.append(appendRecord(before[:0], recMessage, len(head)+len(m.Encoded)))
 	p.out.append(head)
 	p.out.append(m.Encoded)
-	if m.Receipt != nil {
-		p.out.await(awaited{receipt: m.Receipt, outcome: broker.Taken})
+	w := awaited{qos: m.QoS, receipt: m.Receipt, outcome: broker.Taken}
+	if len(m.Groups) > 0 && m.QoS > 0 && !m.Only {
+		w.size = len(head) + len(m.Encoded)
+	}
+	if w.receipt != nil || w.size > 0 {
+		p.out.await(w)
 	}
 	p.r.flush(p)
 	if held > p.r.o.Outbox {
@@ -300,6 +304,9 @@ func (p *peer) take(f *frame) {
 	}
 	p.took(epoch, &in, &d, before)
 	d.sayTo()
+	for _, l := range d.left {
+		p.r.local.Reoffer(l.encoded, l.groups, l.became, l.receipt)
+	}
 }
 
 // took notes how far the peer's stream is.
@@ -312,7 +319,7 @@ func (p *peer) took(epoch uint64, in *inbound, d *delivery, before uint64) {
 		return
 	}
 	for _, told := range d.outcomes {
-		p.record(recOutcome, told)
+		p.record(told.kind, told.body)
 	}
 	p.in.received, p.in.parsed, p.in.partial = in.received, in.parsed, in.partial
 	if d.urgent {
@@ -359,9 +366,24 @@ type delivery struct {
 	arrival  Arrival
 	marked   uint64
 	groups   []uint64
-	urgent   bool     // the peer waits for its acceptance
-	outcomes [][]byte // that the peer is told
+	urgent   bool      // the peer waits for its acceptance
+	outcomes []outcome // that the peer is told
+	left     []leftover
 	said     []saying
+}
+
+// An outcome is a record that says what became of a message.
+type outcome struct {
+	kind byte
+	body []byte
+}
+
+// A leftover is a message that nobody took at the peer, of some groups.
+type leftover struct {
+	encoded []byte
+	groups  []uint64
+	became  broker.Outcome // of the message otherwise
+	receipt broker.Answerer
 }
 
 func (d *delivery) record(kind byte, body []byte, end uint64) error {
@@ -380,6 +402,9 @@ func (d *delivery) record(kind byte, body []byte, end uint64) error {
 	case recOutcome:
 		d.urgent = true
 		return d.p.outcome(body)
+	case recLeft:
+		d.urgent = true
+		return d.takeBack(body)
 	case recPart:
 		return d.heard(body)
 	default:
@@ -399,11 +424,39 @@ func (d *delivery) message(body []byte, end uint64) error {
 		return nil // it was stored before this process began
 	}
 	d.p.r.metrics.received.Inc()
-	became, err := d.arrival.Deliver(encoded, groups)
-	if err == nil && marks&markTell != 0 && became != broker.Taken {
-		d.outcomes = append(d.outcomes, append(binary.AppendUvarint(nil, end), byte(became)))
+	only := marks&markOnly != 0
+	became, left, err := d.arrival.Deliver(encoded, groups, only)
+	if err != nil {
+		return err
 	}
-	return err
+	if marks&markTell != 0 && became != broker.Taken {
+		d.outcomes = append(d.outcomes, outcome{recOutcome, append(binary.AppendUvarint(nil, end), byte(became))})
+	}
+	if len(left) > 0 && !only { // otherwise the outcome says it
+		d.outcomes = append(d.outcomes, outcome{recLeft, appendGroups(binary.AppendUvarint(nil, end), left)})
+	}
+	return nil
+}
+
+// takeBack takes a message back of which nobody took it of some groups there.
+func (d *delivery) takeBack(body []byte) error {
+	end, n := binary.Uvarint(body)
+	if n <= 0 || len(body) == n || (len(body)-n)%8 != 0 {
+		return errFrame
+	}
+	d.p.mu.Lock()
+	record, w := d.p.out.takeBack(end)
+	d.p.mu.Unlock()
+	if record == nil {
+		return nil
+	}
+	_, _, encoded, _ := parseMessage(record, nil)
+	l := leftover{encoded: encoded, became: w.outcome, receipt: w.receipt}
+	for b := body[n:]; len(b) > 0; b = b[8:] {
+		l.groups = append(l.groups, binary.LittleEndian.Uint64(b))
+	}
+	d.left = append(d.left, l)
+	return nil
 }
 
 // outcome takes what became of a message.

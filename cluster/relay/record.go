@@ -13,12 +13,14 @@ const (
 	recResync                  // the receiver is to send a snapshot of the same
 	recOutcome                 // offset in the other stream, what became of that message
 	recPart                    // number and marks of a part, what it says
+	recLeft                    // offset in the other stream, the groups of which nobody took that message
 )
 
 // Marks of messages.
 const (
 	markAnswer = 1 << iota // the publisher waits for its acceptance
 	markTell               // and for what became of it
+	markOnly               // it is for the groups and for nobody else
 )
 
 // mostGroups bounds the groups that a message is for at one bridge.
@@ -48,8 +50,15 @@ func appendMessage(dst []byte, m *broker.Outgoing) []byte {
 	if m.Telling {
 		marks |= markTell
 	}
+	if m.Only {
+		marks |= markOnly
+	}
 	dst = binary.AppendUvarint(append(dst, marks), uint64(len(m.Groups)))
-	for _, g := range m.Groups {
+	return appendGroups(dst, m.Groups)
+}
+
+func appendGroups(dst []byte, groups []uint64) []byte {
+	for _, g := range groups {
 		dst = binary.LittleEndian.AppendUint64(dst, g)
 	}
 	return dst
@@ -57,7 +66,7 @@ func appendMessage(dst []byte, m *broker.Outgoing) []byte {
 
 // parseMessage splits the record of a message.
 func parseMessage(b []byte, into []uint64) (marks byte, groups []uint64, encoded []byte, ok bool) {
-	if len(b) == 0 || b[0]&^(markAnswer|markTell) != 0 {
+	if len(b) == 0 || b[0]&^(markAnswer|markTell|markOnly) != 0 {
 		return 0, nil, nil, false
 	}
 	marks = b[0]

@@ -43,12 +43,13 @@ type Transport interface {
 type Local interface {
 	Arrive(node string, epoch uint64) Arrival
 	Marked(node string, epoch uint64) uint64
+	Reoffer(encoded []byte, groups []uint64, became broker.Outcome, receipt broker.Answerer)
 	AnswerReceipts()
 }
 
 // An Arrival is what came from a bridge at one time, see [broker.Arrival].
 type Arrival interface {
-	Deliver(encoded []byte, groups []uint64) (broker.Outcome, error)
+	Deliver(encoded []byte, groups []uint64, only bool) (became broker.Outcome, left []uint64, err error)
 	End(offset uint64, then func()) (stored bool)
 }
 
@@ -158,13 +159,14 @@ func (r *Relay) Reconcile(members []Member) {
 	}
 	r.mu.Lock()
 	var gone []*peer
+	var left []leftover
 	processes := make(map[*peer]Node) // that have ended
 	for id, p := range r.peers {
 		if _, ok := is[id]; !ok {
 			gone = append(gone, p)
 			delete(r.peers, id)
 			processes[p] = p.process()
-			r.ends[id] = p.lost()
+			r.ends[id], left = p.lost(left)
 		}
 	}
 	for id, m := range is {
@@ -185,6 +187,9 @@ func (r *Relay) Reconcile(members []Member) {
 	}
 	for p, ended := range processes {
 		p.goneTo(ended)
+	}
+	for _, l := range left {
+		r.local.Reoffer(l.encoded, l.groups, l.became, l.receipt)
 	}
 	r.roundsMoved()
 	r.local.AnswerReceipts()
@@ -220,11 +225,19 @@ func (p *peer) is(m Member) (before Node, ended bool) {
 }
 
 // lost ends the work for a bridge that is gone, and tells where the stream to it
-// ends. Nobody there gets what it has not accepted.
-func (p *peer) lost() (end uint64) {
+// ends. Nobody there gets what it has not accepted: other members of groups do, but
+// for QoS 2, which somebody there may have had [MQTT-4.8.2-5].
+func (p *peer) lost(left []leftover) (end uint64, _ []leftover) {
 	close(p.gone)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for i := p.out.from; i < len(p.out.waiting); i++ {
+		if w := p.out.waiting[i]; w.size > 0 && w.qos == 1 {
+			record, _ := p.out.takeBack(w.end)
+			_, groups, encoded, _ := parseMessage(record, nil)
+			left = append(left, leftover{encoded, groups, broker.Missed, w.receipt})
+		}
+	}
 	for _, w := range p.out.giveUp() {
 		if w.receipt != nil {
 			w.receipt.Answer(broker.Missed)
@@ -232,7 +245,7 @@ func (p *peer) lost() (end uint64) {
 	}
 	p.state, p.epoch = absent, 0
 	p.makeRoom()
-	return p.out.end
+	return p.out.end, left
 }
 
 // send carries a frame to a bridge. A frame that is lost is sent again.

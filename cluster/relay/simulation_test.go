@@ -191,6 +191,8 @@ func (p *process) Marked(node string, epoch uint64) uint64 {
 
 func (p *process) AnswerReceipts() {}
 
+func (p *process) Reoffer([]byte, []uint64, broker.Outcome, broker.Answerer) {}
+
 func (p *process) Arrive(node string, epoch uint64) Arrival {
 	return &arrival{p: p, mark: broker.Mark{Node: node, Epoch: epoch}}
 }
@@ -201,13 +203,13 @@ type arrival struct {
 	got  []uint64
 }
 
-func (a *arrival) Deliver(encoded []byte, _ []uint64) (broker.Outcome, error) {
+func (a *arrival) Deliver(encoded []byte, _ []uint64, _ bool) (broker.Outcome, []uint64, error) {
 	n := binary.LittleEndian.Uint64(encoded)
 	if n%7 == 0 {
-		return broker.Missed, nil
+		return broker.Missed, nil, nil
 	}
 	a.got = append(a.got, n)
-	return broker.Taken, nil
+	return broker.Taken, nil, nil
 }
 
 func (a *arrival) End(offset uint64, then func()) bool {
