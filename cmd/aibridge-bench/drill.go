@@ -27,6 +27,7 @@ is Markdown on the standard output. The exit code is 1 if a promise was broken t
 	flags := cmd.Flags()
 	flags.StringVar(&d.program, "bridge", "", "the aibridge program (otherwise the one beside this program, then the one on the PATH)")
 	flags.StringVar((*string)(&d.options.Mode), "mode", string(drill.Standby), "standby: one bridge works and the others wait; many: all work")
+	flags.BoolVar(&d.options.Formed, "formed", false, "the bridges form their cluster: there are no NATS servers but those in them")
 	flags.StringArrayVar(&d.options.Flags, "serve-flag", nil, "a further flag of every bridge, such as --log-level=debug; {n} is its number")
 	flags.StringSliceVar(&d.faults, "faults", nil, "what is broken; everything by default")
 	flags.StringSliceVar(&d.allow, "allow", nil, "promises that may be broken without the drill failing")
@@ -97,6 +98,7 @@ func (d *drilling) complete() (err error) {
 		return err
 	}
 	d.options.Bridge, d.options.NATS = []string{program, "serve"}, []string{self, "drill-nats"}
+	d.options.Key = []string{program, "cluster", "init"}
 	if d.keep == "" {
 		d.options.Dir, err = os.MkdirTemp("", "aibridge-drill-")
 		return err

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,6 +37,7 @@ type bridgeNode struct {
 	endpoint
 	*process
 	data  string
+	route string  // where its NATS server listens for those of other bridges
 	links []*link // to each NATS server
 }
 
@@ -47,7 +49,11 @@ func newCluster(ctx context.Context, o *Options, record *recorder) (*cluster, er
 		// Nobody else takes a port there meanwhile.
 		host: fmt.Sprintf("127.%d.%d.%d", 64+rand.IntN(128), rand.IntN(256), 1+rand.IntN(254)),
 	}
-	if err := c.prepareNATS(); err != nil {
+	prepare := c.prepareNATS
+	if o.Formed {
+		prepare = c.makeKey
+	}
+	if err := prepare(); err != nil {
 		return c, err
 	}
 	if err := c.prepareBridges(); err != nil {
@@ -95,17 +101,30 @@ func (c *cluster) prepareNATS() error {
 	return nil
 }
 
+// makeKey makes the key of the cluster that the bridges form.
+func (c *cluster) makeKey() error {
+	argv := append(slices.Clone(c.options.Key), c.key())
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("make the key of the cluster: %w: %s", err, out)
+	}
+	return nil
+}
+
+func (c *cluster) key() string { return filepath.Join(c.options.Dir, "cluster.key") }
+
 func (c *cluster) prepareBridges() error {
-	ports, err := freePorts(c.host, 4*c.options.Bridges)
+	const each = 5
+	ports, err := freePorts(c.host, each*c.options.Bridges)
 	if err != nil {
 		return err
 	}
 	for i := range c.options.Bridges {
 		name := fmt.Sprintf("bridge-%d", i+1)
-		at := func(n int) string { return net.JoinHostPort(c.host, strconv.Itoa(ports[4*i+n])) }
+		at := func(n int) string { return net.JoinHostPort(c.host, strconv.Itoa(ports[each*i+n])) }
 		b := &bridgeNode{
 			endpoint: endpoint{name: name, mqtt: at(0), http: at(1)},
 			data:     filepath.Join(c.options.Dir, name),
+			route:    at(4),
 		}
 		c.bridges = append(c.bridges, b)
 		if err := os.MkdirAll(b.data, 0o700); err != nil {
@@ -114,8 +133,10 @@ func (c *cluster) prepareBridges() error {
 		if err := b.link(c); err != nil {
 			return err
 		}
-		argv := append(c.flags(b, i+1), "--ws", at(2), "--mqtts", at(3))
-		b.process = &process{name: name, dir: b.data, argv: argv}
+		b.process = &process{name: name, dir: b.data, argv: []string{"--ws", at(2), "--mqtts", at(3)}}
+	}
+	for i, b := range c.bridges {
+		b.argv = append(c.flags(b, i+1), b.argv...)
 	}
 	return nil
 }
@@ -134,13 +155,9 @@ func (b *bridgeNode) link(c *cluster) error {
 
 // flags are the command line of a bridge, but for its further addresses.
 func (c *cluster) flags(b *bridgeNode, number int) []string {
-	var urls []string
-	for _, l := range b.links {
-		urls = append(urls, "nats://"+l.address())
-	}
 	argv := append(slices.Clone(c.options.Bridge),
-		"--dev", "--id", b.endpoint.name, "--data", b.data, "--mqtt", b.mqtt, "--http", b.http,
-		"--nats-url", strings.Join(urls, ","), "--nats-replicas", strconv.Itoa(c.options.Servers), "--drain-seconds", "2")
+		"--dev", "--id", b.endpoint.name, "--data", b.data, "--mqtt", b.mqtt, "--http", b.http, "--drain-seconds", "2")
+	argv = append(argv, c.stateFlags(b)...)
 	if c.options.Mode == Many {
 		argv = append(argv, "--cluster-working", "all", "--vfs-store", "nats")
 	}
@@ -150,9 +167,33 @@ func (c *cluster) flags(b *bridgeNode, number int) []string {
 	return argv
 }
 
-// startBridges starts the first bridge, gives the others its secrets, and starts
-// them.
+// stateFlags say where a bridge has its state.
+func (c *cluster) stateFlags(b *bridgeNode) []string {
+	if !c.options.Formed {
+		var urls []string
+		for _, l := range b.links {
+			urls = append(urls, "nats://"+l.address())
+		}
+		return []string{"--nats-url", strings.Join(urls, ","), "--nats-replicas", strconv.Itoa(c.options.Servers)}
+	}
+	var members []string
+	for _, member := range c.bridges[:3] {
+		members = append(members, member.route)
+	}
+	return []string{"--cluster-key", c.key(), "--cluster-listen", b.route, "--cluster-join", strings.Join(members, ",")}
+}
+
+// startBridges starts the bridges: those that form a cluster together, others
+// after the first one, which gives them its secrets.
 func (c *cluster) startBridges(ctx context.Context) error {
+	if c.options.Formed {
+		for _, b := range c.bridges {
+			if err := b.start(); err != nil {
+				return err
+			}
+		}
+		return c.until(ctx, "all bridges are up", c.bridgesHealthy)
+	}
 	first := c.bridges[0]
 	if err := first.start(); err != nil {
 		return err

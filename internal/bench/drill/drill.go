@@ -23,6 +23,12 @@ type Options struct {
 	NATS   []string // the command that runs [ServeNATS], before the definition
 	Mode   Mode     // default Standby
 
+	// Formed says that the bridges form their cluster, with the NATS servers that
+	// are in them: there are no others. Key is the command that makes the key of
+	// such a cluster, before its path.
+	Formed bool
+	Key    []string
+
 	Servers int // of NATS, default 3
 	Bridges int // default 3
 
@@ -48,6 +54,9 @@ func (o *Options) setDefaults() error {
 	o.Longest, o.Every, o.Patience = cmp.Or(o.Longest, 30*time.Second), cmp.Or(o.Every, 200*time.Millisecond), cmp.Or(o.Patience, 2*time.Minute)
 	if len(o.Faults) == 0 {
 		o.Faults = Faults()
+		if o.Formed {
+			o.Faults = slices.DeleteFunc(o.Faults, needsNATS)
+		}
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -65,14 +74,24 @@ func (o *Options) setDefaults() error {
 		return fmt.Errorf("drill: laps, durations or patience are out of range")
 	case o.Servers == 1 && (slices.Contains(o.Faults, Disk) || slices.Contains(o.Faults, Majority)):
 		return fmt.Errorf("drill: one NATS server has no majority, and its disk no copy")
+	case o.Formed && (o.Bridges < 3 || len(o.Key) == 0):
+		return fmt.Errorf("drill: three bridges and a key form a cluster")
+	case o.Formed && slices.ContainsFunc(o.Faults, needsNATS):
+		return fmt.Errorf("drill: %s and %s need NATS servers beside the bridges", Leader, Partition)
 	}
 	return nil
 }
+
+// needsNATS reports whether a fault can be made only where NATS servers run by
+// themselves: nobody outside sees who leads in those of bridges, and there is no
+// proxy on the way between these.
+func needsNATS(f Fault) bool { return f == Leader || f == Partition }
 
 // A Report is what a drill found.
 type Report struct {
 	Mode     Mode          `json:"mode"`
 	Seed     uint64        `json:"seed"`
+	Formed   bool          `json:"formed,omitempty"` // the NATS servers are in the bridges
 	Bridges  int           `json:"bridges"`
 	Servers  int           `json:"servers"`
 	Took     time.Duration `json:"took"`

@@ -16,7 +16,12 @@ func (c *cluster) inflict(ctx context.Context, r Round, began func(node string))
 		b := c.target(ctx, r)
 		began(b.name())
 		return c.breakBridge(ctx, r, b)
-	case Leader, Disk, Majority:
+	case Disk, Majority:
+		if c.options.Formed {
+			return c.breakBridges(ctx, r, began)
+		}
+		return c.breakNATS(ctx, r, began)
+	case Leader:
 		return c.breakNATS(ctx, r, began)
 	case Rolling:
 		began("all bridges")
@@ -100,10 +105,57 @@ func (c *cluster) breakNATS(ctx context.Context, r Round, began func(string)) er
 	return nil
 }
 
-func names(nodes []*natsNode) string {
+// breakBridges breaks the NATS servers that are in bridges, and these with them.
+func (c *cluster) breakBridges(ctx context.Context, r Round, began func(string)) error {
+	var broken []*bridgeNode
+	for i := range len(c.bridges) {
+		broken = append(broken, c.bridges[(r.Target+i)%len(c.bridges)])
+	}
+	if r.Fault == Disk {
+		broken = broken[:1]
+	} else {
+		broken = broken[:len(broken)-1]
+	}
+	began(names(broken))
+	for _, b := range broken {
+		b.kill()
+	}
+	if r.Fault == Disk {
+		if err := broken[0].wipe(); err != nil {
+			return err
+		}
+	}
+	pause(ctx, r.Hold)
+	for _, b := range broken {
+		if err := b.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wipe gives a bridge an empty disk; its log stays.
+func (b *bridgeNode) wipe() error {
+	entries, err := os.ReadDir(b.data)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(b.data, e.Name())
+		if path == b.log() {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func names[N interface{ called() string }](nodes []N) string {
 	var list []string
 	for _, n := range nodes {
-		list = append(list, n.Name)
+		list = append(list, n.called())
 	}
 	return strings.Join(list, ", ")
 }

@@ -100,6 +100,8 @@ func (p *process) lastWords() string {
 	return string(log[max(len(log)-most, 0):])
 }
 
+func (p *process) called() string { return p.name }
+
 func (p *process) log() string { return filepath.Join(p.dir, p.name+".log") }
 
 // restartAfter is the pause of a supervisor.

@@ -28,7 +28,11 @@ func (r Report) byFault() []Tally {
 // WriteMarkdown writes the report as tables.
 func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Mode %s, %d bridges, %d NATS servers, seed %d, %d rounds in %v.\n\n", r.Mode, r.Bridges, r.Servers, r.Seed, len(r.Rounds), r.Took)
+	servers := fmt.Sprintf("%d NATS servers", r.Servers)
+	if r.Formed {
+		servers = "which form their cluster"
+	}
+	fmt.Fprintf(&b, "Mode %s, %d bridges, %s, seed %d, %d rounds in %v.\n\n", r.Mode, r.Bridges, servers, r.Seed, len(r.Rounds), r.Took)
 	r.writeMessages(&b)
 	r.writeOthers(&b)
 	r.writePromises(&b)
