@@ -2,6 +2,7 @@ package drill
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -54,5 +55,37 @@ func TestMessagesAreRead(t *testing.T) {
 	}
 	if stream, number, _ := parseMessage([]byte("q1-0 17")); stream != "q1-0" || number != 17 {
 		t.Errorf("read %s %d", stream, number)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	whole := func(change func(*Options)) Options {
+		o := Options{Bridge: []string{"bridge"}, NATS: []string{"nats"}, Key: []string{"key"}, Dir: "dir"}
+		change(&o)
+		return o
+	}
+	for name, test := range map[string]struct {
+		change func(*Options)
+		good   bool
+	}{
+		"nothing special":                     {func(*Options) {}, true},
+		"bridges that form their cluster":     {func(o *Options) { o.Formed = true }, true},
+		"two bridges that do":                 {func(o *Options) { o.Formed, o.Bridges = true, 2 }, false},
+		"bridges that do without a key":       {func(o *Options) { o.Formed, o.Key = true, nil }, false},
+		"who leads in servers of bridges":     {func(o *Options) { o.Formed, o.Faults = true, []Fault{Kill, Leader} }, false},
+		"a partition between these":           {func(o *Options) { o.Formed, o.Faults = true, []Fault{Partition} }, false},
+		"a disk of these":                     {func(o *Options) { o.Formed, o.Faults = true, []Fault{Disk, Majority} }, true},
+		"the disk of the only server":         {func(o *Options) { o.Servers, o.Faults = 1, []Fault{Disk} }, false},
+		"a mode nobody knows":                 {func(o *Options) { o.Mode = "few" }, false},
+		"a pause that is shorter than a look": {func(o *Options) { o.Longest = 1 }, false},
+	} {
+		o := whole(test.change)
+		if err := o.setDefaults(); (err == nil) != test.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	formed := whole(func(o *Options) { o.Formed = true })
+	if err := formed.setDefaults(); err != nil || slices.ContainsFunc(formed.Faults, needsNATS) || len(formed.Faults) != len(Faults())-2 {
+		t.Errorf("the faults of a cluster that bridges form are %v, %v", formed.Faults, err)
 	}
 }
