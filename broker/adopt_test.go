@@ -92,6 +92,39 @@ func TestAnAdoptedSessionGetsWhatComesForIt(t *testing.T) {
 	p.quiet()
 }
 
+// TestWhatAGroupGaveAnAdoptedSessionGoesToOthersWhenThatHasLeft has a session of a
+// dead bridge move on while its group gives it something.
+func TestWhatAGroupGaveAnAdoptedSessionGoesToOthersWhenThatHasLeft(t *testing.T) {
+	journal := new(MemoryJournal)
+	first := startNode(t, 1, func(o *Options) { o.Journal = journal })
+	p := first.connect(5, "sleeper", kept)
+	p.subscribe("$share/g/t", 2)
+	first.cut(p, "sleeper")
+	first.stop()
+
+	n := newNode(t, 1)
+	other := n.connect(5, "other")
+	other.subscribe("$share/g/t", 2)
+	a := n.adopts(t, journal.Copy())
+	member := a.session(home("sleeper"))
+	if _, became := a.Offer(home("sleeper"), member.principal.Party(), false); became != Offered {
+		t.Fatalf("the offer became %v", became)
+	}
+	if _, settled := a.Cut(home("sleeper")); !settled {
+		t.Fatal("it cannot be cut")
+	}
+	turn := newTurn(a).begin()
+	turn.use(&message{topic: "t", qos: 2, payload: []byte("late"), to: protocol.Everybody(protocol.DefaultSpace)})
+	if best, _ := turn.deliver(turn.routeOf("t")); best != waits {
+		t.Fatalf("the message is %v", best)
+	}
+	turn.end()
+	a.Drop(home("sleeper"))
+	if m := other.receive(); string(m.Payload) != "late" {
+		t.Errorf("received %q", m.Payload)
+	}
+}
+
 // TestTheWillsOfAdoptedSessionsArePublishedOnce kills a broker with clients that
 // left Wills, of kept sessions and others, and has its journal adopted twice.
 func TestTheWillsOfAdoptedSessionsArePublishedOnce(t *testing.T) {

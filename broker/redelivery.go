@@ -12,7 +12,7 @@ type redelivery struct {
 	b     *Broker
 	msg   *message
 	qos   byte
-	group *group // as it was here; nil if it was not
+	group *group // as somebody left it; nil if only its id is known
 	id    uint64 // of the group among peers
 	tried []Peer // that had nobody, since it was put off last
 	until int64  // steady: when it is given up; 0 before it was put off
@@ -33,7 +33,14 @@ func (k *timers) redeliver(p pending) {
 	k.offer(&redelivery{b: k.b, msg: p.msg, qos: p.qos, group: p.group, id: p.group.id})
 }
 
+// offer offers a message soon. One of a dead bridge's session goes to members
+// everywhere by its adopter: nobody tells that bridge who they are.
 func (k *timers) offer(r *redelivery) {
+	if adopter := k.b.options.adopter; adopter != nil {
+		r.b = adopter
+		adopter.timers.offer(r)
+		return
+	}
 	k.mu.Lock()
 	k.orphan = append(k.orphan, r)
 	k.mu.Unlock()
@@ -83,7 +90,7 @@ func (t *turn) redeliver(r *redelivery) {
 	t.msg.here = false
 	route := t.routeOf(r.msg.topic)
 	for _, g := range route.groups {
-		if g != r.group && (g.id == 0 || g.id != r.id) {
+		if !r.isFor(g) {
 			continue
 		}
 		switch t.deliverShared(g, g.current(t.b)) {
@@ -113,6 +120,13 @@ func (t *turn) redeliver(r *redelivery) {
 		r.tried = nil
 		t.b.timers.putOff(r)
 	}
+}
+
+func (r *redelivery) isFor(g *group) bool {
+	if r.group != nil {
+		return r.group.key == g.key && r.group.filter == g.filter
+	}
+	return g.id == r.id
 }
 
 // untried is a peer with members of the group that was not asked yet.
