@@ -27,11 +27,8 @@ func Faults() []Fault {
 	return []Fault{Kill, Pause, Partition, Leader, Majority, Disk, Rolling, Move}
 }
 
-// ParseFaults reads faults by their names; none means all.
+// ParseFaults reads faults by their names.
 func ParseFaults(names []string) ([]Fault, error) {
-	if len(names) == 0 {
-		return Faults(), nil
-	}
 	var faults []Fault
 	for _, name := range names {
 		if !slices.Contains(Faults(), Fault(name)) {

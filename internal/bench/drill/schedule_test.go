@@ -36,7 +36,7 @@ func TestNamesAreChecked(t *testing.T) {
 	if _, err := ParseFaults([]string{"kill", "earthquake"}); err == nil {
 		t.Error("there is an earthquake")
 	}
-	if faults, err := ParseFaults(nil); err != nil || len(faults) != len(Faults()) {
+	if faults, err := ParseFaults(nil); err != nil || len(faults) > 0 { // which is all that can be made
 		t.Errorf("no names are %v, %v", faults, err)
 	}
 	if _, err := ParsePromises([]string{"gold"}); err == nil {
