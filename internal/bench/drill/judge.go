@@ -87,7 +87,9 @@ type message struct {
 	connection int // that it was sent on first
 	sent       int // index of the event
 	times      int // that it was sent
-	acked      int // index, -1 for never
+	at         string
+	elsewhere  bool // it was sent again, at another node
+	acked      int  // index, -1 for never
 	ackedBy    string
 	refused    bool
 }
@@ -142,11 +144,12 @@ func (j *judge) note(i int, e Event) {
 	case Sent:
 		m := j.messages[key]
 		if m == nil {
-			m = &message{messageKey: key, publisher: e.Client, qos: e.QoS, connection: e.Connection, sent: i, acked: -1}
+			m = &message{messageKey: key, publisher: e.Client, qos: e.QoS, connection: e.Connection, at: e.Node, sent: i, acked: -1}
 			j.messages[key] = m
 			j.order = append(j.order, m)
 		}
 		m.times++
+		m.elsewhere = m.elsewhere || e.Node != m.at
 	case Acked:
 		if m := j.messages[key]; m != nil && m.acked < 0 {
 			m.acked, m.ackedBy = i, e.Node

@@ -91,7 +91,11 @@ func (j *judge) repeats(who string, m *message, got []int, breaks func(first, la
 	case extra == 0:
 	case m.qos == 2:
 		j.at(m.sent).tally.Doubled += extra
-		j.breach(ExactlyOnce, m.sent, "%s %d of QoS 2 came to %s %d times", m.stream, m.number, who, len(got))
+		promise := ExactlyOnce
+		if m.elsewhere {
+			promise = RepeatsOnce
+		}
+		j.breach(promise, m.sent, "%s %d of QoS 2 came to %s %d times, sent %d times", m.stream, m.number, who, len(got), m.times)
 	case m.qos == 1 && extra <= m.times-1+breaks(got[0], got[len(got)-1]):
 		j.at(m.sent).tally.Repeated += extra
 	default:

@@ -206,14 +206,20 @@ func TestEveryDefectIsFound(t *testing.T) {
 			h[at(t, h, 1, Event{Kind: Opened, Client: "kept"})].Present = false
 			return h
 		}, KeptSessions, func(t Tally) int { return t.SessionsLost }},
-		"an old connection is not taken over":  {edit(Event{Kind: Moved}, func(e *Event) { e.Code = "nothing" }), OneOwner, nil},
-		"a call runs twice":                    {repeat(0, Event{Kind: Executed, ID: "call"}), AtMostOnce, func(t Tally) int { return t.Twice }},
-		"a call succeeds and never ran":        {drop(0, Event{Kind: Executed, ID: "call"}), AtMostOnce, nil},
-		"a call is refused and ran":            {edit(Event{Kind: Answered, ID: "call"}, func(e *Event) { e.Code = "3005" }), AtMostOnce, nil},
-		"a call runs that nobody asked for":    {edit(Event{Kind: Executed, ID: "call"}, func(e *Event) { e.ID = "x" }), AtMostOnce, nil},
-		"a call is never answered":             {drop(0, Event{Kind: Answered, ID: "cut short"}), AlwaysAnswer, nil},
-		"a task runs twice":                    {repeat(0, Event{Kind: Executed, ID: "task"}), AtMostOnce, func(t Tally) int { return t.Twice }},
-		"a task succeeds and never ran":        {drop(0, Event{Kind: Executed, ID: "task"}), AtMostOnce, nil},
+		"an old connection is not taken over": {edit(Event{Kind: Moved}, func(e *Event) { e.Code = "nothing" }), OneOwner, nil},
+		"a call runs twice":                   {repeat(0, Event{Kind: Executed, ID: "call"}), AtMostOnce, func(t Tally) int { return t.Twice }},
+		"a call succeeds and never ran":       {drop(0, Event{Kind: Executed, ID: "call"}), AtMostOnce, nil},
+		"a call is refused and ran":           {edit(Event{Kind: Answered, ID: "call"}, func(e *Event) { e.Code = "3005" }), AtMostOnce, nil},
+		"a call runs that nobody asked for":   {edit(Event{Kind: Executed, ID: "call"}, func(e *Event) { e.ID = "x" }), AtMostOnce, nil},
+		"a call is never answered":            {drop(0, Event{Kind: Answered, ID: "cut short"}), AlwaysAnswer, nil},
+		"a task runs twice":                   {repeat(0, Event{Kind: Executed, ID: "task"}), AtMostOnce, func(t Tally) int { return t.Twice }},
+		"a task succeeds and never ran":       {drop(0, Event{Kind: Executed, ID: "task"}), AtMostOnce, nil},
+		"a message of QoS 2 that its publisher repeats elsewhere comes again": {func(t testing.TB, h History) History {
+			again := h[at(t, h, 0, Event{Kind: Sent, Stream: "q2", Number: 5})]
+			again.Node = "c"
+			got := h[at(t, h, 0, Event{Kind: Got, Client: "kept", Stream: "q2", Number: 5})]
+			return slices.Insert(h, at(t, h, 0, Event{Kind: LoadEnded}), again, got)
+		}, RepeatsOnce, func(t Tally) int { return t.Doubled }},
 		"a task runs for ever":                 {edit(Event{Kind: Ended}, func(e *Event) { e.Code = stateRunning }), TasksEnd, nil},
 		"a registration is not there":          {edit(Event{Kind: Stored, ID: "thing"}, func(e *Event) { e.Code = "3001" }), Registered, func(t Tally) int { return t.StoredLost }},
 		"a retained message is old":            {edit(Event{Kind: Retained}, func(e *Event) { e.Number = 4 }), RetainedLast, func(t Tally) int { return t.StoredLost }},
