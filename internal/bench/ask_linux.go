@@ -103,18 +103,19 @@ func (r *requester) packet(c *conn, first byte, body []byte) {
 		return
 	}
 	acknowledge(c, p)
-	r.inFlight--
-	if !r.note(c.loop.now, p.payload) {
-		r.load.garbled.Add(1)
+	d := r.note(c.loop.now, p.payload)
+	r.load.arrived(d, 0)
+	if d == repeated {
+		return // its question was answered before
 	}
-	r.load.arrived(0)
+	r.inFlight--
 	r.next()
 }
 
-func (r *requester) note(now int64, payload []byte) bool {
+func (r *requester) note(now int64, payload []byte) delivery {
 	number, sent, ok := r.read(payload)
 	if !ok {
-		return false
+		return garbled
 	}
 	if r.load.measuring.Load() {
 		r.latency.add(now - sent)

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -170,6 +171,44 @@ func TestWhatBrokersDoWrongIsSeen(t *testing.T) {
 		}
 		if got.Clean() != (name == "all well") {
 			t.Errorf("%s: clean is %v", name, got.Clean())
+		}
+	}
+}
+
+func TestARunEndsWhenEveryMessageIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	number := func(n uint64) []byte {
+		payload := make([]byte, 64)
+		binary.LittleEndian.PutUint64(payload[atNumber:], n)
+		return payload
+	}
+	short := make([]byte, 10)
+	for name, c := range map[string]struct {
+		qos  byte
+		came [][]byte // and only with the last of them all is accounted for
+	}{
+		"in order":                 {0, [][]byte{number(0), number(1), number(2), number(3)}},
+		"a repetition":             {0, [][]byte{number(0), number(0), number(1), number(2), number(3)}},
+		"a repetition at QoS 1":    {1, [][]byte{number(0), number(0), number(1), number(2), number(3)}},
+		"a loss":                   {0, [][]byte{number(0), number(3)}},
+		"a loss and a repetition":  {0, [][]byte{number(1), number(1), number(3)}},
+		"out of order":             {0, [][]byte{number(0), number(2), number(1), number(3)}},
+		"garbled and overtaken":    {0, [][]byte{number(0), short, number(2), number(3)}},
+		"garbled and not":          {0, [][]byte{number(0), number(1), number(2), short}},
+		"garbled at QoS 1":         {1, [][]byte{number(0), short, number(2), number(3)}},
+		"out of order, with QoS 1": {1, [][]byte{number(3), number(1), number(2), number(0)}},
+	} {
+		r := &rig{scenario: Scenario{QoS: c.qos}, load: &load{copies: 1}}
+		r.load.sent.Store(4)
+		s := &subscriber{load: r.load, size: 64, streams: make([]stream, 1), latency: &r.latency}
+		for i, payload := range c.came {
+			if r.settled() {
+				t.Errorf("%s: settled after %d", name, i)
+			}
+			r.load.arrived(s.note(0, payload))
+		}
+		if !r.settled() {
+			t.Errorf("%s: not settled", name)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type load struct {
 	limit     int64       // messages to send at most
 
 	sent     atomic.Int64
-	received atomic.Int64 // deliveries, every one counted
+	received atomic.Int64 // deliveries, each message's first alone: a second one makes up for no other
 	refused  atomic.Int64 // acknowledged with a reason code of failure
 	garbled  atomic.Int64 // payloads that nobody sent
 
@@ -32,10 +32,15 @@ type load struct {
 }
 
 // arrived counts a delivery, and by how much it changed what is missing.
-func (l *load) arrived(missing int64) {
-	l.received.Add(1)
+func (l *load) arrived(d delivery, missing int64) {
 	if missing != 0 {
-		l.missing.Add(missing)
+		l.missing.Add(missing) // first, or who reads meanwhile takes what filled a gap for two
+	}
+	switch d {
+	case fresh:
+		l.received.Add(1)
+	case garbled:
+		l.garbled.Add(1)
 	}
 	if l.hungry.Load() {
 		l.forgiven.Store(0) // it goes on: what was given up comes, or will be missing
@@ -47,7 +52,16 @@ func (l *load) arrived(missing int64) {
 
 // owed is the number of deliveries still expected.
 func (l *load) owed() int64 {
-	return l.sent.Load()*l.copies - l.received.Load() - l.missing.Load() - l.forgiven.Load()
+	return l.sent.Load()*l.copies - l.accounted() - l.forgiven.Load()
+}
+
+// progress changes with every delivery that is not another one's repetition.
+func (l *load) progress() int64 { return l.received.Load() + l.garbled.Load() }
+
+// accounted is the number of deliveries that are known to have come, or to
+// have been overtaken. What came garbled is missing, too, once it is overtaken.
+func (l *load) accounted() int64 {
+	return l.received.Load() + max(l.garbled.Load(), l.missing.Load())
 }
 
 // take gives the sender leave for up to n more messages and counts them.
@@ -88,7 +102,7 @@ type pump struct {
 	begun  bool
 	since  int64 // when sending began
 	paced  int64 // messages that came due and were sent
-	heard  int64 // deliveries when senders last had to wait
+	heard  int64 // progress when senders last had to wait
 	silent int64 // since when there were no more
 }
 
@@ -160,8 +174,8 @@ func (p *pump) flood() time.Duration {
 func (p *pump) forgive() time.Duration {
 	const patience = 500 * time.Millisecond
 	l, now := p.load, p.loop.clock()
-	if received := l.received.Load(); received != p.heard {
-		p.heard, p.silent = received, now
+	if heard := l.progress(); heard != p.heard {
+		p.heard, p.silent = heard, now
 	} else if now-p.silent > int64(patience) {
 		p.silent = now
 		l.forgiven.Add(l.owed())
@@ -284,30 +298,26 @@ func (s *subscriber) packet(c *conn, first byte, body []byte) {
 		return
 	}
 	acknowledge(c, p)
-	missing, ok := s.note(c.loop.now, p.payload)
-	if !ok {
-		s.load.garbled.Add(1)
-	}
-	s.load.arrived(missing)
+	s.load.arrived(s.note(c.loop.now, p.payload))
 }
 
 // note follows the stream the message belongs to, and says how many more of it
 // are missing now.
-func (s *subscriber) note(now int64, payload []byte) (missing int64, ok bool) {
+func (s *subscriber) note(now int64, payload []byte) (d delivery, missing int64) {
 	if len(payload) != s.size {
-		return 0, false
+		return garbled, 0
 	}
 	index := int(binary.LittleEndian.Uint32(payload[atStream:])) - s.first
 	if index < 0 || index >= len(s.streams) {
-		return 0, false
+		return garbled, 0
 	}
 	if s.load.measuring.Load() {
 		s.latency.add(now - int64(binary.LittleEndian.Uint64(payload[atTime:])))
 	}
 	stream := &s.streams[index]
 	before := stream.missing()
-	ok = stream.take(binary.LittleEndian.Uint64(payload[atNumber:]))
-	return stream.missing() - before, ok
+	d = stream.take(binary.LittleEndian.Uint64(payload[atNumber:]))
+	return d, stream.missing() - before
 }
 
 // acknowledge answers a received publish as its QoS wants it.

@@ -251,7 +251,7 @@ func (r *rig) drive(ctx context.Context, o Options, result *Result) (stalled boo
 	l.measuring.Store(l.limit > 0)
 	l.sending.Store(false)
 	// Losses at QoS 0 are told by silence, which need not be waited for long.
-	err := r.await(ctx, o.Patience, l.received.Load, r.settled)
+	err := r.await(ctx, o.Patience, l.progress, r.settled)
 	stalled = stalled || errors.Is(err, errStalled) && r.scenario.QoS > 0
 	if l.limit > 0 {
 		after = sample(r.target.pid, l)
@@ -264,7 +264,7 @@ func (r *rig) drive(ctx context.Context, o Options, result *Result) (stalled boo
 // a connection is lost.
 func (r *rig) pass(ctx context.Context, d, patience time.Duration) (stalled bool) {
 	end := time.Now().Add(d)
-	err := r.await(ctx, patience, r.load.received.Load, func() bool {
+	err := r.await(ctx, patience, r.load.progress, func() bool {
 		return time.Now().After(end) || r.load.limit > 0 && r.load.sent.Load() >= r.load.limit
 	})
 	return errors.Is(err, errStalled)
@@ -273,9 +273,9 @@ func (r *rig) pass(ctx context.Context, d, patience time.Duration) (stalled bool
 // settled reports whether everything that was sent has arrived, or, without
 // acknowledgements, been overtaken by what was sent later.
 func (r *rig) settled() bool {
-	arrived := r.load.received.Load()
+	arrived := r.load.progress()
 	if r.scenario.QoS == 0 {
-		arrived += r.load.missing.Load()
+		arrived = r.load.accounted()
 	}
 	return arrived >= r.load.sent.Load()*r.load.copies
 }

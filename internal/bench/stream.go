@@ -14,10 +14,19 @@ type stream struct {
 // garbled one does not claim memory.
 const mostAhead = 1 << 26
 
-// take notes one message. It reports whether the number is believable.
-func (s *stream) take(number uint64) bool {
+// A delivery is what one that came turned out to be.
+type delivery uint8
+
+const (
+	garbled delivery = iota // nobody sent it
+	fresh
+	repeated
+)
+
+// take notes the message of a number.
+func (s *stream) take(number uint64) delivery {
 	if number >= s.next+mostAhead {
-		return false
+		return garbled
 	}
 	word, bit := int(number>>6), uint64(1)<<(number&63)
 	for len(s.seen) <= word {
@@ -25,7 +34,7 @@ func (s *stream) take(number uint64) bool {
 	}
 	if s.seen[word]&bit != 0 {
 		s.duplicates++
-		return true
+		return repeated
 	}
 	s.seen[word] |= bit
 	s.distinct++
@@ -34,7 +43,7 @@ func (s *stream) take(number uint64) bool {
 	} else {
 		s.next = number + 1
 	}
-	return true
+	return fresh
 }
 
 // missing is how many numbers below the highest have not come, or not yet.
