@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -435,11 +436,14 @@ func TestToolsOfExternalServersAreOfferedToModels(t *testing.T) {
 func TestABridgeIsNoMCPServerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	var target atomic.Pointer[url.URL]
-	entrance := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		if to := target.Load(); to != nil {
-			r.SetURL(to)
-		}
-	}})
+	entrance := httptest.NewServer(&httputil.ReverseProxy{
+		ErrorLog: log.New(io.Discard, "", 0), // nobody is there before the bridge is
+		Rewrite: func(r *httputil.ProxyRequest) {
+			if to := target.Load(); to != nil {
+				r.SetURL(to)
+			}
+		},
+	})
 	t.Cleanup(entrance.Close)
 	n := bridgetest.Start(t, func(c *app.Config) { c.MCP.Servers = []servers.Config{{Name: "self", URL: entrance.URL + "/mcp"}} })
 	heater(t, n)
