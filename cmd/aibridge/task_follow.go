@@ -60,9 +60,14 @@ type followedTask struct {
 	} `json:"error"`
 }
 
-// over reports whether the task has ended.
+// over reports whether the task has ended. A rollout that is paused or aborted has
+// not: somebody may resume it.
 func (t *followedTask) over() bool {
-	return t.State != "pending" && t.State != "waiting" && t.State != "running"
+	switch t.State {
+	case "pending", "waiting", "running", "paused", "aborted":
+		return false
+	}
+	return true
 }
 
 // lookEvery is how often a task is asked for whose events may be lost.

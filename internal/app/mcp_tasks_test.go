@@ -297,6 +297,31 @@ func TestADispatchIsTheTaskOfItsCall(t *testing.T) {
 	}
 }
 
+func TestARolloutThatIsPausedHasNotEnded(t *testing.T) {
+	t.Parallel()
+	n := bridgetest.Start(t)
+	one := n.Device(t, "one", "one", `["switch"]`)
+	caller := n.Caller(t, "caller")
+	home(t, caller, "one")
+	var begun struct {
+		ID string `json:"task_id"`
+	}
+	if err := json.Unmarshal(must(t, caller, "group.dispatch", `{"cap_id":"home","group_id":"all","capability_id":"switch","rollout":{"rate_per_minute":600}}`), &begun); err != nil {
+		t.Fatal(err)
+	}
+	asked := one.Invocation(t)
+	must(t, caller, "group.rollout.pause", fmt.Sprintf(`{"task_id":%q,"reason":"a storm"}`, begun.ID))
+	c := &taskClient{url: n.HTTPURL("/mcp")}
+	if got := c.get(t, begun.ID); got.Result.Status != "working" || !strings.HasPrefix(got.Result.Message, "paused: a storm; ") {
+		t.Errorf("a paused rollout: %s", got.text)
+	}
+	must(t, caller, "group.rollout.resume", fmt.Sprintf(`{"task_id":%q}`, begun.ID))
+	one.Reply(t, "one", asked, map[string]bool{"on": true})
+	if end := c.ends(t, begun.ID); end.Result.Status != "completed" || !strings.Contains(end.text, `"state":"complete"`) {
+		t.Errorf("the end: %s", end.text)
+	}
+}
+
 func TestATaskOfACallIsAnsweredOverMQTT(t *testing.T) {
 	t.Parallel()
 	n := bridgetest.Start(t, soon)

@@ -76,7 +76,10 @@ type shownTask struct {
 		Expires  int64  `json:"expires_at"`
 	} `json:"waits"`
 	Group *struct {
-		Counts map[string]int `json:"counts"`
+		Counts  map[string]int `json:"counts"`
+		Rollout *struct {
+			Reason string `json:"reason"`
+		} `json:"rollout"`
 	} `json:"group"`
 
 	text json.RawMessage // all of it
@@ -118,6 +121,8 @@ func (m tasks) fill(ctx context.Context, env tools.Environment, t *mcpdoor.Task,
 	switch shown.State {
 	case "pending", "running":
 		t.Message = shown.progress()
+	case "paused", "aborted": // a rollout, until somebody resumes it or calls it off
+		t.State, t.Message = mcpdoor.TaskWaiting, shown.State+shown.why()+"; "+shown.progress()
 	case "waiting":
 		t.State = mcpdoor.TaskWaiting
 		t.Approval = m.approval(ctx, env, t, shown)
@@ -130,6 +135,14 @@ func (m tasks) fill(ctx context.Context, env tools.Environment, t *mcpdoor.Task,
 		return shown.end(t)
 	}
 	return nil
+}
+
+// why is why a rollout is paused or aborted, behind what it is.
+func (s *shownTask) why() string {
+	if s.Group == nil || s.Group.Rollout == nil || s.Group.Rollout.Reason == "" {
+		return ""
+	}
+	return ": " + s.Group.Rollout.Reason
 }
 
 // progress says how far a task is that works.
