@@ -342,14 +342,19 @@ func (w *world) start(p Plan) protocol.TaskID {
 	return r.ID
 }
 
-// expect waits until a rollout has a status, and counts if they are not "".
+// expect waits until a rollout has a status, and counts if they are not "". A
+// fleet takes as long as it takes: the wait begins anew with every step of it.
 func (w *world) expect(id protocol.TaskID, s Status, counts string) View {
 	w.t.Helper()
 	var v View
-	eventually.Holds(w.t, fmt.Sprintf("it is %s: %s", s, counts), func() bool {
-		v, _ = w.engine.Get(id)
-		return v.Rollout != nil && v.Status == s && (counts == "" || inWords(v.Counts) == counts) && v.ended() == s.over()
-	}, &v.Counts)
+	for reached := false; !reached; {
+		before := v.Counts
+		eventually.Holds(w.t, fmt.Sprintf("it is %s: %s", s, counts), func() bool {
+			v, _ = w.engine.Get(id)
+			reached = v.Rollout != nil && v.Status == s && (counts == "" || inWords(v.Counts) == counts) && v.ended() == s.over()
+			return reached || v.Counts.ended() > before.ended()
+		}, &v.Counts)
+	}
 	return v
 }
 
