@@ -189,14 +189,14 @@ func (m *Membership) Alive(n Node) bool {
 func (m *Membership) Shared() bool { return m.stream != nil }
 
 // Catchup returns when this node knows of everybody who had joined when it was
-// called: its next renewal is stored after them, and was read.
+// called, and what they had said by then: a renewal that was sent after that is
+// stored after all of it, and was read. What this node was told to tell before is
+// in that renewal.
 func (m *Membership) Catchup(ctx context.Context) error {
 	if m.stream == nil {
 		return nil
 	}
-	m.mu.Lock()
-	before := m.machine.proof
-	m.mu.Unlock()
+	called := m.now()
 	look := time.NewTicker(m.o.every / 10)
 	defer look.Stop()
 	for {
@@ -207,13 +207,13 @@ func (m *Membership) Catchup(ctx context.Context) error {
 			return ctx.Err()
 		}
 		m.mu.Lock()
-		proof, horizon, over := m.machine.proof, m.machine.horizon, m.machine.phase == fenced
+		sent, proof, horizon, over := m.machine.sent, m.machine.proof, m.machine.horizon, m.machine.phase == fenced
 		m.mu.Unlock()
 		if over {
 			return protocol.Errorf(protocol.StoreUnavailable, "this bridge is no member of the cluster any more")
 		}
 		// The renewal that was under way may have been stored before the call.
-		if proof > before && horizon >= proof {
+		if sent > called && horizon >= proof {
 			return nil
 		}
 	}

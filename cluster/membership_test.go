@@ -133,6 +133,30 @@ func TestAWriteWaitsForTheNextRenewal(t *testing.T) {
 	})
 }
 
+// TestWhatWasToldIsStoredAfterCatchup tells something while a renewal is under way
+// that does not have it.
+func TestWhatWasToldIsStoredAfterCatchup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		only := stream.join(t, "a")
+		a := only.works(t)
+		only.line.set(func(l *line) { l.slow = 250 * time.Millisecond })
+		for i := range 20 {
+			time.Sleep(37 * time.Millisecond)
+			text := fmt.Sprint("told ", i)
+			if err := a.Note("part", text); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Catchup(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, record := stream.record("a"); record.Notes["part"] != text {
+				t.Errorf("the record says %q, not %q", record.Notes["part"], text)
+			}
+		}
+	})
+}
+
 // TestNobodyWaitsForAMembershipThatHasEnded has a bridge wait to be sure while
 // another declares it dead.
 func TestNobodyWaitsForAMembershipThatHasEnded(t *testing.T) {
@@ -252,6 +276,39 @@ func TestTheSecondOfOneNameWaitsForTheFirst(t *testing.T) {
 		}
 		if got := second.works(t); got.Self().Epoch <= first.Self().Epoch {
 			t.Errorf("%v follows %v", got.Self(), first.Self())
+		}
+	})
+}
+
+// TestAClockThatIsSetBackGivesNoEarlierEpoch has a bridge start again whose clock
+// was years ahead before, after it has left and after it was killed, beside one whose
+// clock stayed.
+func TestAClockThatIsSetBackGivesNoEarlierEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := newMemory()
+		other := stream.join(t, "b", together).works(t)
+		ahead := uint64(time.Now().AddDate(50, 0, 0).UnixMilli())
+		clock := func(epoch uint64) func(*Options) { return func(o *Options) { together(o); o.epoch = epoch } }
+		first := stream.join(t, "a", clock(ahead))
+		a := first.works(t)
+		if a.Self().Epoch != ahead {
+			t.Fatalf("it begins as %v", a.Self())
+		}
+		if err := a.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second := stream.join(t, "a", clock(1))
+		if a = second.works(t); a.Self().Epoch != ahead+1 {
+			t.Errorf("after it has left it is %v", a.Self())
+		}
+		second.line.set(func(l *line) { l.cut = true }) // as if it were killed
+		third := stream.join(t, "a", clock(2)).works(t)
+		if third.Self().Epoch <= ahead+1 {
+			t.Errorf("after it was killed it is %v", third.Self())
+		}
+		time.Sleep(10 * time.Second)
+		if other.Check() != nil || third.Check() != nil || living(other) != "b a" {
+			t.Errorf("%v, %v; %q live", other.Check(), third.Check(), living(other))
 		}
 	})
 }

@@ -16,13 +16,17 @@ type Settings struct {
 	Listen    string   `yaml:"listen" doc:"address for the other bridges, which share the state without a NATS to install"`
 	Advertise string   `yaml:"advertise" doc:"address under which the others reach it, if not cluster.listen"`
 	Key       string   `yaml:"key" doc:"file with the key of the cluster, which aibridge cluster init makes"`
+	Window    int      `yaml:"drain_window_seconds" doc:"over how long a bridge that ends sends its clients to the others, so that they do not all come at once"`
 	Name      string   `yaml:"name" doc:"name of the cluster that the bridges form"`
 }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // DefaultSettings are those of a bridge that works by itself, beside standbys.
-func DefaultSettings() Settings { return Settings{Working: string(One), Name: "aibridge"} }
+func DefaultSettings() Settings { return Settings{Working: string(One), Window: 5, Name: "aibridge"} }
+
+// MostWindow bounds over how many seconds clients are sent to other bridges.
+const MostWindow = 600
 
 // Formed reports whether the bridges form the cluster themselves, and keep the
 // state in it.
@@ -49,6 +53,9 @@ func (s *Settings) Check(shared, files bool, fail func(format string, args ...an
 		}
 	default:
 		fail("cluster.working: %q is neither one nor all", s.Working)
+	}
+	if s.Window < 0 || s.Window > MostWindow {
+		fail("cluster.drain_window_seconds: %d is not within 0 and %d", s.Window, MostWindow)
 	}
 	if !s.Formed() {
 		for name, value := range map[string]string{"listen": s.Listen, "advertise": s.Advertise, "key": s.Key} {

@@ -27,6 +27,7 @@ func TestSettingsOfAClusterAreChecked(t *testing.T) {
 		"a name with spaces": {func(s *Settings) { s.Name = "my home" }, `cluster.name: "my home" must be letters`},
 		"a key alone":        {func(s *Settings) { s.Join, s.Listen = nil, "" }, "cluster.key: needs cluster.join"},
 		"all of one":         {func(s *Settings) { *s = Settings{Working: "all"} }, "cluster.working: all needs a state that the bridges share"},
+		"too long a window":  {func(s *Settings) { s.Window = 601 }, "cluster.drain_window_seconds: 601 is not within 0 and 600"},
 		"some":               {func(s *Settings) { s.Working = "some" }, `cluster.working: "some" is neither one nor all`},
 	} {
 		s, told := good, []string{}

@@ -27,9 +27,10 @@ func newMemory() *memory { return &memory{last: make(map[string]message), more: 
 type line struct {
 	*memory
 	mu      sync.Mutex
-	cut     bool // nothing passes
-	mute    bool // what is written is stored, and not confirmed
-	offline bool // there is no connection either
+	cut     bool          // nothing passes
+	mute    bool          // what is written is stored, and not confirmed
+	offline bool          // there is no connection either
+	slow    time.Duration // until a write that is stored is confirmed
 }
 
 func (m *memory) line() *line { return &line{memory: m} }
@@ -60,8 +61,9 @@ func (l *line) Write(ctx context.Context, id string, record []byte, after uint64
 	}
 	revision, ok := l.add(id, record, after)
 	l.mu.Lock()
-	mute := l.mute
+	mute, slow := l.mute, l.slow
 	l.mu.Unlock()
+	time.Sleep(slow)
 	switch {
 	case mute:
 		<-ctx.Done()
@@ -116,6 +118,15 @@ func (l *line) Connected() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.offline
+}
+
+// record is what the stream has of a node.
+func (m *memory) record(id string) (revision uint64, r Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.last[id]
+	e, _ := decodeEntry(id, last.revision, last.data)
+	return last.revision, e.record
 }
 
 func (m *memory) add(id string, data []byte, after uint64) (uint64, bool) {

@@ -31,3 +31,20 @@ func TestTheBridgesOfAClusterAreATable(t *testing.T) {
 		t.Error("an id is printed raw")
 	}
 }
+
+func TestADrainIsToldInASentence(t *testing.T) {
+	for result, want := range map[string]string{
+		`{"id":"b","epoch":9,"clients":3,"window_seconds":5,"others":["a"]}`:     "b drains: 3 clients go elsewhere within 5 s; a takes over\n",
+		`{"id":"b","epoch":9,"clients":0,"window_seconds":0,"others":["a","c"]}`: "b drains: 0 clients go elsewhere within 0 s; a, c take over\n",
+		`{"id":"b","epoch":9,"already":true,"others":[]}`:                        "b was draining already\n",
+	} {
+		var out bytes.Buffer
+		if err := writeDrained(&out, json.RawMessage(result)); err != nil || out.String() != want {
+			t.Errorf("%v: %q, want %q", err, out.String(), want)
+		}
+		hostile := strings.ReplaceAll(result, `"b"`, `"b\u001b"`)
+		if err := writeDrained(&out, json.RawMessage(hostile)); err != nil || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("an id is printed raw: %v %q", err, out.String())
+		}
+	}
+}

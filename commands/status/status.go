@@ -35,6 +35,7 @@ type Options struct {
 	Cluster  Cluster
 	Members  func() []cluster.Member // of the cluster; optional
 	Checks   []Check                 // of the parts that the bridge cannot work without
+	Drainer  Drainer                 // optional
 	Now      func() time.Time        // default time.Now
 }
 
@@ -74,7 +75,7 @@ func New(o Options) *Service {
 
 // Commands are the commands of the family.
 func (s *Service) Commands() []commands.Command {
-	return []commands.Command{commands.New(bridgeStatus, s.Status), commands.New(bridgeConfig, s.Config), commands.New(bridgeCluster, s.ShowCluster)}
+	return []commands.Command{commands.New(bridgeStatus, s.Status), commands.New(bridgeConfig, s.Config), commands.New(bridgeCluster, s.ShowCluster), commands.New(bridgeDrain, s.Drain)}
 }
 
 // Run takes a sample a minute until ctx ends.

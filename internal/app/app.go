@@ -118,9 +118,10 @@ func (a *App) Run(ctx context.Context) error {
 		s.log.Warn("everybody on this machine may do everything (--dev)")
 	}
 
-	serving, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	group, serving := errgroup.WithContext(serving)
+	group, serving := errgroup.WithContext(ctx)
+	group.Go(func() error { s.draining.await(serving, cancel); return nil })
 	group.Go(func() error { return s.Ended(serving) })
 	for _, name := range []string{"mqtt", "unix"} {
 		if l := s.sockets.Get(name); l != nil {
@@ -140,7 +141,7 @@ func (a *App) Run(ctx context.Context) error {
 	d.ready.Serve(false)
 	withdraw(s)
 	a.leave()
-	patience, within := time.Duration(s.config.Drain)*time.Second, stopTimeout
+	patience, within := time.Duration(s.config.Drain)*time.Second, stopTimeout+s.draining.extra()
 	if ctx.Err() == nil { // nothing can be stored any more, and another bridge may be waiting
 		patience, within = 0, endTimeout
 	}

@@ -29,12 +29,13 @@ type options struct {
 // The base of a bridge is what it was told, and what every part uses.
 type base struct {
 	options
-	config  Config
-	topics  protocol.Topics
-	metrics *prometheus.Registry
-	tracer  trace.Tracer // nil if nothing is traced
-	life    *lifecycle.Lifecycle
-	leaving context.Context // ends when the bridge begins to stop
+	config   Config
+	topics   protocol.Topics
+	metrics  *prometheus.Registry
+	tracer   trace.Tracer // nil if nothing is traced
+	life     *lifecycle.Lifecycle
+	leaving  context.Context // ends when the bridge begins to stop
+	draining *draining
 }
 
 func newBase(ctx context.Context, config Config, o options, life *lifecycle.Lifecycle, leaving context.Context) (*base, error) {
@@ -46,6 +47,6 @@ func newBase(ctx context.Context, config Config, o options, life *lifecycle.Life
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &base{
-		options: o, config: config, topics: protocol.NewTopics(config.Root), metrics: metrics, tracer: tracer, life: life, leaving: leaving,
+		options: o, config: config, topics: protocol.NewTopics(config.Root), metrics: metrics, tracer: tracer, life: life, leaving: leaving, draining: newDraining(&config.Cluster),
 	}, nil
 }

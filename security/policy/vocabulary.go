@@ -49,8 +49,8 @@ var administered = []string{"audit", "key", "policy", "token"}
 
 // administeredActions are those of other families that are the administrators'
 // alone: they let models use the tools of a stranger, listen to what somebody
-// sends, or tell of the machine and not of a space.
-var administeredActions = []string{"mcp:server.approve", "session:trace", "bridge:config", "bridge:cluster"}
+// sends, or are about the machine and not about a space.
+var administeredActions = []string{"mcp:server.approve", "session:trace", "bridge:config", "bridge:cluster", "bridge:drain"}
 
 // certificates of one's own: the rest of the family is administration.
 var ownCertificates = []string{"cert:get", "cert:list", "cert:renew", "cert:request"}

@@ -16,13 +16,13 @@ import (
 var never = []string{"cert", "key", "token", "policy", "audit", "approval", "session"}
 
 // besides are further commands that are no tools: those that show how the bridge is
-// built and where its stores and neighbours are, or what everybody does, those that
+// built and where its stores and neighbours are, or what everybody does, or end one, those that
 // register names for others, that run other commands, that run tools as a person
 // does, without anybody being asked, or say which there are, those that show what a
 // person said to a model, and those that have tools of their own, which know the risk
 // of what they do.
 var besides = []string{
-	"bridge.config", "bridge.cluster", "event.follow",
+	"bridge.config", "bridge.cluster", "bridge.drain", "event.follow",
 	"command.register", "command.unregister", "batch.execute", "llm.chat", "llm.conversation.get", "llm.conversation.list", "mcp.server.approve",
 	"skill.invoke", "skill.effect.settle", "group.dispatch", "mcp.tool.call",
 }

@@ -594,6 +594,21 @@ export interface Commands {
             version: string;
         };
     };
+    /** End a bridge of the cluster in order: it takes no more clients, sends those that it has to the others, hands over what it keeps, and ends. */
+    "bridge.drain": {
+        params: {
+            bridge_id: string;
+            window_seconds?: number;
+        };
+        result: {
+            already?: boolean;
+            clients: number;
+            epoch: number;
+            id: string;
+            others: string[];
+            window_seconds: number;
+        };
+    };
     /** Show how the bridge is and what went through it during the last hour. */
     "bridge.status": {
         params: Record<string, unknown>;
