@@ -5,7 +5,7 @@ DATA  ?= .data
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill fuzz mcp-conformance clean
+.PHONY: help run build sizes bin/aibridge-bench platforms release release-snapshot site vulnerabilities test unit race foreign fmt vet lint docs console console-types console-test console-shots bench bench-guard drill simulation fuzz mcp-conformance clean
 
 help: ## show this help
 	@grep -hE '^[a-z/-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
@@ -89,6 +89,9 @@ bench-guard: ## fail if a call takes over a tenth more processor time than with 
 DRILL ?= --rounds 20 --json bin/drill.json
 drill: bin/aibridge-bench ## break a cluster of bridges on purpose and count what it lost, for about an hour (DRILL="--faults kill" for less)
 	bin/aibridge bench drill $(DRILL)
+
+simulation: ## a hundred bridges with a million devices in one process, for some minutes (NODES=100 DEVICES=1000000)
+	$(GO) test ./cluster/relay -run TestAFleet -v -timeout 60m -fleet-nodes $${NODES:-100} -fleet-devices $${DEVICES:-1000000}
 
 fuzz: ## every fuzz target for FUZZTIME (default 20s)
 	@for pkg in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \

@@ -1,6 +1,10 @@
 package relay
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics count what is relayed.
 type metrics struct {
@@ -31,19 +35,40 @@ func newMetrics(r *Relay) *metrics {
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "aibridge_relay_queue_bytes", Help: "Bytes that other bridges have not accepted."}, func() float64 {
 				return float64(r.Queued())
 			}),
+			ofPeers{r},
 		)
 	}
 	return m
 }
 
+// ofPeers are the metrics of each of the other bridges.
+type ofPeers struct{ r *Relay }
+
+var (
+	peerQueue = prometheus.NewDesc("aibridge_relay_peer_queue_bytes", "Bytes that a bridge has not accepted.", []string{"peer"}, nil)
+	peerLag   = prometheus.NewDesc("aibridge_relay_peer_lag_seconds", "For how long a bridge that was sent something has accepted nothing.", []string{"peer"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (o ofPeers) Describe(to chan<- *prometheus.Desc) { to <- peerQueue; to <- peerLag }
+
+// Collect implements [prometheus.Collector].
+func (o ofPeers) Collect(to chan<- prometheus.Metric) {
+	for _, p := range o.r.Peers() {
+		to <- prometheus.MustNewConstMetric(peerQueue, prometheus.GaugeValue, float64(p.Queued), p.ID)
+		to <- prometheus.MustNewConstMetric(peerLag, prometheus.GaugeValue, p.Lag.Seconds(), p.ID)
+	}
+}
+
 // A PeerStatus is how far this bridge is with another one.
 type PeerStatus struct {
 	Node
-	Open     bool   // messages flow
-	Waits    bool   // nobody serves its sessions
-	Queued   int    // bytes that it has not accepted
-	Dropped  uint64 // messages that it did not get
-	Received uint64 // bytes from it
+	Open     bool          // messages flow
+	Waits    bool          // nobody serves its sessions
+	Queued   int           // bytes that it has not accepted
+	Dropped  uint64        // messages that it did not get
+	Received uint64        // bytes from it
+	Lag      time.Duration // for how long it has accepted nothing of what is queued
 }
 
 // Queued is how much other bridges have not accepted, in bytes.
@@ -61,6 +86,7 @@ func (r *Relay) Peers() []PeerStatus {
 		p.mu.Lock()
 		all = append(all, PeerStatus{
 			Node: Node{p.id, p.epoch}, Open: p.state == open, Waits: p.waits, Queued: p.out.held(), Dropped: p.dropped, Received: p.in.received,
+			Lag: p.lag(),
 		})
 		p.mu.Unlock()
 	}

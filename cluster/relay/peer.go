@@ -31,6 +31,8 @@ type peer struct {
 	taken    uint64        // and to be accepted
 	idle     uint64        // what it had received at the last tick
 	stuck    int           // ticks without progress
+	moved    uint64        // what it had accepted at the last tick
+	since    time.Time     // when it had last accepted more, or all; zero if it has all
 	probing  bool          // it seems to stand still: one frame at a time
 	room     chan struct{} // closed when there is room again; nil if nobody waits
 	resync   bool          // its announcements are missing
@@ -192,6 +194,7 @@ func (p *peer) run() {
 // and tells how far the peer's stream is.
 func (p *peer) tick() {
 	p.mu.Lock()
+	p.watch()
 	switch p.state {
 	case calling:
 		p.mu.Unlock()
@@ -210,6 +213,25 @@ func (p *peer) tick() {
 		}
 	}
 	p.mu.Unlock()
+}
+
+// watch looks whether the peer accepts what it is sent. mu is held.
+func (p *peer) watch() {
+	switch {
+	case p.out.held() == 0:
+		p.since = time.Time{}
+	case p.since.IsZero() || p.out.base != p.moved:
+		p.since = time.Now()
+	}
+	p.moved = p.out.base
+}
+
+// lag is for how long the peer has accepted nothing of what is for it. mu is held.
+func (p *peer) lag() time.Duration {
+	if p.since.IsZero() || p.out.held() == 0 {
+		return 0
+	}
+	return time.Since(p.since)
 }
 
 // ticksLost are the ticks after which what was sent and not received is sent
