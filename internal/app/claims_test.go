@@ -43,9 +43,13 @@ func TestTheNextProcessKnowsWhatWasInvoked(t *testing.T) {
 }
 
 // startNATS runs a NATS server with JetStream, until the test ends.
-func startNATS(t testing.TB) (url string) {
+func startNATS(t testing.TB, change ...func(*server.Options)) (url string) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	options := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
+	for _, f := range change {
+		f(options)
+	}
+	s, err := server.NewServer(options)
 	if err != nil {
 		t.Fatal(err)
 	}

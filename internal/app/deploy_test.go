@@ -18,7 +18,25 @@ import (
 // one that makes none has none that are too old.
 func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../deploy/prometheus/bridge.rules.yaml")
+	n := bridgetest.Start(t, func(c *app.Config) { c.Backup.EveryHours = 24 })
+	areMeasured(t, "../../deploy/prometheus/bridge.rules.yaml", n)
+}
+
+// TestAlertsAskForWhatABridgeOfAClusterMeasures is the same for the alerts about
+// clusters, at a bridge that has another one beside it.
+func TestAlertsAskForWhatABridgeOfAClusterMeasures(t *testing.T) {
+	t.Parallel()
+	url := startNATS(t)
+	a := together(t, url, "a", nil)
+	b := together(t, url, "b", a)
+	know(t, b.Caller(t, "caller"), 2)
+	areMeasured(t, "../../deploy/prometheus/cluster.rules.yaml", b)
+}
+
+// areMeasured holds the metrics that alerts name to those of a bridge.
+func areMeasured(t *testing.T, file string, n *bridgetest.Node) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +44,6 @@ func TestAlertsAskForWhatABridgeMeasures(t *testing.T) {
 	if err := yaml.Unmarshal(text, &rules); err != nil {
 		t.Fatal(err)
 	}
-	n := bridgetest.Start(t, func(c *app.Config) { c.Backup.EveryHours = 24 })
 	status, metrics := ask(t, http.MethodGet, n.HTTPURL("/metrics"))
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, metrics)

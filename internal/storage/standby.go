@@ -73,7 +73,7 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, o.copiesRefused(err)
 	}
 	o.Life.Add("records of members", func(context.Context) error { records.Close(); return nil })
 	m, err := cluster.Join(ctx, reachable{records, nats}, identity)
@@ -88,7 +88,15 @@ func (o *Options) join(ctx context.Context, nats *natsd.Server) (*cluster.Member
 			o.Log.WarnContext(ctx, "several bridges that work are a preview: "+line)
 		}
 	}
-	return m, records.Adjust(ctx)
+	return m, o.copiesRefused(records.Adjust(ctx))
+}
+
+// copiesRefused says what to do where NATS cannot keep as many copies as it is to.
+func (o *Options) copiesRefused(err error) error {
+	if !store.TooFewServers(err) {
+		return err
+	}
+	return fmt.Errorf("NATS cannot keep %d copies of the state, which nats.replicas asks for: that takes as many servers that form a cluster, with JetStream. Start them, or set nats.replicas: 1 on all bridges if one copy will do: %w", o.Config.Replicas(), err)
 }
 
 // leave tells the others that this bridge ends. When that cannot be stored, as when

@@ -170,15 +170,25 @@ func (m *Members) tell(msg message, each func(id string, revision uint64, record
 	return nil
 }
 
-// noPeers is the code with which NATS says that it has not as many servers as a
-// stream is to have copies.
-const noPeers = 10005
+// The codes with which NATS says that it has not as many servers as a stream is to
+// have copies.
+const (
+	noPeers      = 10005
+	notClustered = 10074 // more than one copy, and one server
+)
 
 // Unplaced reports whether NATS has fewer servers than a stream is to have copies,
 // as one has whose servers do not know each other yet.
 func Unplaced(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == noPeers
+}
+
+// TooFewServers reports whether NATS can never keep as many copies of a stream as it
+// is to have, unless servers come.
+func TooFewServers(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == noPeers || api.ErrorCode == notClustered)
 }
 
 // passing reports whether NATS could not answer, as it cannot while the servers
