@@ -30,9 +30,6 @@ func TestABridgeSaysWhyNATSWillNotDo(t *testing.T) {
 		"small messages": {func(t *testing.T) string {
 			return startNATS(t, func(o *server.Options) { o.MaxPayload = 128 << 10 })
 		}, func(c *app.Config) { c.Cluster.Working = "all" }, "NATS takes messages of up to 131072 bytes, and bridges that work together need 262144: raise max_payload"},
-		"small messages for one": {func(t *testing.T) string {
-			return startNATS(t, func(o *server.Options) { o.MaxPayload = 128 << 10 })
-		}, func(*app.Config) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := test.nats(t)
